@@ -1,4 +1,4 @@
-// What all programs do with their command lines.
+// Parses command lines in the same way for all programs.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,7 +12,7 @@
 
 namespace psgd {
 
-// Shows an app's footer, its examples, before everything else.
+// Shows an app's footer, which has its examples, before everything else.
 class ExamplesFirst : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name,
@@ -23,7 +23,8 @@ class ExamplesFirst : public CLI::Formatter {
   std::string make_footer(const CLI::App*) const override { return ""; }
 };
 
-// Nothing: go on. Otherwise the help was shown, or the error, and main ends with this code.
+// Returns nothing if the program should go on. Otherwise help or an error was shown, and main
+// returns this exit code.
 inline std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv) {
   bool man = false;
   std::string completion;
@@ -41,7 +42,7 @@ inline std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv)
     std::cout << CompletionOf(app, shell);
     return kExitOk;
   }
-  // What gRPC has to say comes back as a status; its own lines on stderr say it twice.
+  // gRPC's errors come back as statuses; its lines on stderr would repeat them.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   try {
     app.parse(argc, argv);

@@ -23,7 +23,7 @@ std::vector<std::string> NamesOf(const CLI::App& app) {
   return names;
 }
 
-// Whether a word that is no option may be something else than a command.
+// True if a word without dashes may be something other than a command.
 bool TakesWords(const CLI::App& app) {
   const auto options = OptionsOf(app);
   return std::any_of(options.begin(), options.end(),
@@ -36,7 +36,7 @@ std::vector<std::string> CommandNames(const CLI::App& app) {
   return names;
 }
 
-// "case" of bash, by the option before the word: what may follow it.
+// Writes the branches of a bash `case`: the words that may follow each option.
 void AppendChoices(const CLI::App& app, std::string* script) {
   for (const DescribedOption& option : OptionsOf(app)) {
     if (option.names.empty() || option.value.empty()) continue;
@@ -79,7 +79,7 @@ std::string Bash(const CLI::App& app) {
   return script;
 }
 
-// For zsh: in brackets, and for what stands between colons.
+// Escapes text for zsh, inside brackets and between colons.
 std::string ZshText(const std::string& text) {
   return absl::StrReplaceAll(
       text, {{"'", "'\\''"}, {"[", "\\["}, {"]", "\\]"}, {":", "\\:"}, {"\n", " "}});

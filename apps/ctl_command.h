@@ -1,4 +1,4 @@
-// Which command ps-ctl was given.
+// Checks the name of ps-ctl's command.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,7 +13,7 @@
 
 namespace psgd {
 
-// CLI11 would only ask for a subcommand.
+// Suggests a command; CLI11 would only say that a subcommand is required.
 inline absl::Status CheckCommand(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return absl::OkStatus();
   std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// Examples of ps-ctl's commands, as --help shows them.
+// Examples of ps-ctl's commands, for --help.
 #pragma once
 
 namespace psgd {

@@ -14,10 +14,10 @@
 namespace psgd {
 namespace {
 
-constexpr Duration kFirstAnswer = std::chrono::seconds(5);  // a server that is there is quick
-constexpr Duration kLongAnswer = std::chrono::minutes(10);  // for what takes it time
+constexpr Duration kFirstAnswer = std::chrono::seconds(5);  // a running server answers quickly
+constexpr Duration kLongAnswer = std::chrono::minutes(10);  // for slow calls
 
-// An admin's certificate, or an observer's where the folder has no other.
+// Loads an admin's certificate, or an observer's if the folder has no admin's.
 absl::StatusOr<std::shared_ptr<const Credentials>> Tls(const TlsArguments& tls) {
   const bool admin = std::filesystem::exists(CredentialFilesIn(tls.dir, "admin").certificate);
   return LoadTls(tls, admin ? "admin" : "observer");

@@ -1,4 +1,4 @@
-// How ps-ctl reaches the server of a run.
+// Finds and reaches the server of a run.
 #pragma once
 
 #include <memory>
@@ -11,16 +11,16 @@
 
 namespace psgd {
 
-// Where the server is that leads the run, with those that follow, as etcd says, if it is to be
-// asked.
+// Sets `server` to the addresses of the run's servers, the leader first, as etcd has them. Does
+// nothing if etcd is not given.
 absl::Status FindServer(const EtcdArguments& etcd, const TlsArguments& tls, std::string* server);
-// Makes sure that the server is there, so that one that is not is found out soon.
+// Asks the server for its status, with a short deadline, to detect a missing server soon.
 absl::StatusOr<StatusReply> ReachServer(const std::string& server, const TlsArguments& tls);
-// For calls that take their time.
+// Returns a client with a long deadline.
 absl::StatusOr<std::unique_ptr<ControlClient>> ConnectServer(const std::string& server,
                                                              const TlsArguments& tls);
 
-// "0=2": shard 0 to server 2.
+// Parses "0=2": shard 0 moves to server 2.
 absl::StatusOr<RebalanceRequest> ParseMoves(const std::vector<std::string>& moves);
 std::string OwnersText(const RebalanceReply& reply);
 

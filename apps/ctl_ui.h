@@ -10,10 +10,10 @@ namespace psgd {
 struct CtlUiOptions {
   std::string bind = "127.0.0.1";
   int port = 7081;
-  bool insecure = false;  // bind may be public
+  bool insecure = false;  // `bind` may be a public address
 };
 
-// Until the process is asked to stop. `json`: says where as a line of JSON.
+// Serves until the process is asked to stop. `json`: prints the address as a line of JSON.
 absl::Status ServeRuns(const std::string& root, const CtlUiOptions& options, bool json);
 
 }  // namespace psgd

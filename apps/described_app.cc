@@ -11,7 +11,7 @@ namespace {
 
 constexpr absl::string_view kHeading = "Examples:\n";
 
-// "onednn", "reference" of a type "TEXT:{onednn,reference}".
+// Returns "onednn", "reference" for the type "TEXT:{onednn,reference}".
 std::vector<std::string> ChoicesIn(const std::string& type) {
   const size_t open = type.find('{');
   const size_t close = type.find('}', open);
@@ -46,7 +46,7 @@ std::vector<DescribedOption> OptionsOf(const CLI::App& app) {
 }
 
 DescribedApp Describe(const CLI::App& app) {
-  // Programs begin their text with examples, commands end with them.
+  // Programs have examples at the start of their text, commands at the end.
   const std::string description = app.get_description();
   const std::string footer = app.get_footer();
   absl::string_view text = description;

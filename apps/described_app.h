@@ -1,4 +1,4 @@
-// What an App of CLI11 says of itself, taken apart.
+// The parts of an App of CLI11, for manual pages and completions.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,16 +8,16 @@
 namespace psgd {
 
 struct DescribedOption {
-  std::vector<std::string> names;    // "--help", "-h"; none: an argument without a name
-  std::string value;                 // what it takes, as "DIR"; empty: nothing
-  std::vector<std::string> choices;  // where only some words will do
+  std::vector<std::string> names;    // "--help", "-h"; empty: a positional argument
+  std::string value;                 // the value's type, such as "DIR"; empty: takes no value
+  std::vector<std::string> choices;  // the allowed words; empty: any
   std::string text;
 };
 std::vector<DescribedOption> OptionsOf(const CLI::App& app);
 
 struct DescribedApp {
-  std::string text;      // what it is
-  std::string examples;  // without their heading
+  std::string text;      // what the app does
+  std::string examples;  // without the heading
 };
 DescribedApp Describe(const CLI::App& app);
 

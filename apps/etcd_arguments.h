@@ -1,4 +1,4 @@
-// How a program is told of etcd: the same options for all.
+// The options for etcd, the same in all programs.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,7 +12,7 @@ namespace psgd {
 
 struct EtcdArguments {
   std::string members;
-  std::string run;  // by name
+  std::string run;  // name of the run
 
   bool given() const { return !members.empty(); }
 };
@@ -22,7 +22,8 @@ inline CLI::Option* AddEtcdOption(CLI::App& app, EtcdArguments& etcd, const std:
       ->type_name("HOST:PORT[,HOST:PORT]");
 }
 
-// For those who look for the run's server there. `server`: the option that names it instead.
+// For programs that find the run's server in etcd. `server` is the option that names the server
+// instead.
 inline CLI::Option* AddEtcdOptions(CLI::App& app, EtcdArguments& etcd, CLI::Option* server) {
   auto* members =
       AddEtcdOption(app, etcd, "Members of etcd, which knows where the run's server is");
@@ -32,7 +33,7 @@ inline CLI::Option* AddEtcdOptions(CLI::App& app, EtcdArguments& etcd, CLI::Opti
   return members;
 }
 
-// For those whose servers lead by it.
+// Checks that a run whose servers choose their leader through etcd can survive its first server.
 inline absl::Status CheckSettles(const Config& config) {
   const bool memory = config.durability().acknowledge() == DurabilityConfig::MEMORY;
   if (!memory || config.cluster().copies() > 1) return absl::OkStatus();

@@ -1,5 +1,5 @@
-// Exit codes of every psgd program; documented in docs/programs.md: do not change. Libraries decide
-// by the code of their errors: InvalidArgument and NotFound are for what is wrong before training.
+// Exit codes of every psgd program; documented in docs/programs.md: do not change. The code of a
+// library's error decides: InvalidArgument and NotFound mean a fault before training.
 #pragma once
 
 #include <iostream>
@@ -13,10 +13,10 @@ enum ExitCode : int {
   kExitOk = 0,
   kExitFailed = 1,       // the run or the request failed
   kExitUsage = 2,        // the command line, the config or the data are wrong
-  kExitInterrupted = 3,  // stopped as asked; what was done is saved
+  kExitInterrupted = 3,  // stopped on request; the work is saved
 };
 
-// "ps-server: message" on stderr, and the code that fits.
+// Prints "ps-server: message" on stderr and returns the matching exit code.
 inline ExitCode Fail(const std::string& program, const absl::Status& status) {
   std::cerr << program << ": " << std::string(status.message()) << "\n";
   switch (status.code()) {

@@ -11,7 +11,7 @@
 namespace psgd {
 namespace {
 
-// Text as roff takes it: no line begins with what would be a request.
+// Escapes text for roff, so that no line begins with a request.
 std::string Roff(absl::string_view text) {
   const std::string escaped =
       absl::StrCat("\n", absl::StrReplaceAll(text, {{"\\", "\\e"}, {"-", "\\-"}}));

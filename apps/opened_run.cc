@@ -97,7 +97,7 @@ absl::Status OpenResults(const ServerArguments& arguments, const Config& config,
   if (!arguments.results.empty() && opened->results.path() == opened->dir.path()) {
     const Time start = SteadyNow();
     auto results = RunDir::Take(arguments.results);
-    // Until the server before it is gone.
+    // Waits until the previous server is gone.
     while (!results.ok() && SteadyNow() - start < kResultsDeadline) {
       std::this_thread::sleep_for(kResultsPoll);
       results = RunDir::Take(arguments.results);
@@ -112,7 +112,7 @@ absl::Status OpenResults(const ServerArguments& arguments, const Config& config,
     }
   }
   auto pages = OpenPages(arguments, opened->results, config, credentials);
-  // One that takes over has more important things to do.
+  // A server that takes over leads on without pages.
   if (!pages.ok() && arguments.join.empty()) return pages.status();
   if (pages.ok()) {
     opened->pages = *std::move(pages);

@@ -1,4 +1,4 @@
-// What a server writes to and shows, from when it knows which run it is for.
+// The directories, logs and pages of a server, once its run is known.
 #pragma once
 
 #include <memory>
@@ -18,27 +18,27 @@
 namespace psgd {
 
 struct OpenedRun {
-  RunDir dir{std::string()};      // its own
-  RunDir results{std::string()};  // of the run
+  RunDir dir{std::string()};      // the server's own directory
+  RunDir results{std::string()};  // the run's directory for results
   Log log = NullLog();
-  // Once it leads.
-  std::unique_ptr<LivePages> pages;       // null: nobody asked for them
-  std::unique_ptr<RunRecorder> recorder;  // null: it never led
+  // Set once the server leads.
+  std::unique_ptr<LivePages> pages;       // null: no pages were requested
+  std::unique_ptr<RunRecorder> recorder;  // null: this server never led
   std::unique_ptr<TraceFile> trace;
 };
 
-// Null: the run is not secured.
+// Null: the run has no TLS.
 absl::StatusOr<std::shared_ptr<const Credentials>> ServerCredentials(const TlsArguments& tls);
-// Null: nothing was asked for.
+// Null: no failpoint was requested.
 absl::StatusOr<std::shared_ptr<FailpointPlan>> PlanFailpoint(const std::string& text);
-// That `host`, of the named option, is not one that other machines reach unprotected.
+// Fails if `host`, the value of `option`, would be reachable by other machines without protection.
 absl::Status CheckBind(const ServerArguments& arguments, absl::string_view option,
                        const std::string& host);
-// Where the pages are; nothing: nowhere.
+// The address of the pages; nothing: no pages.
 absl::StatusOr<std::optional<HttpServerOptions>> PagesAddress(const ServerArguments& arguments);
 
 absl::StatusOr<OpenedRun> OpenRun(const ServerArguments& arguments, const RunDirOptions& options);
-// From now on it writes, and shows, what the run leaves behind.
+// Opens the run's result files and pages; from now on the server writes and shows results.
 absl::Status OpenResults(const ServerArguments& arguments, const Config& config,
                          std::shared_ptr<const Credentials> credentials, OpenedRun* opened);
 

@@ -1,4 +1,4 @@
-// ps-bench: measures each hot path against what the machine can do at best.
+// ps-bench: compares each hot path with the machine's limit.
 #include <cstdio>
 #include <optional>
 
@@ -130,7 +130,7 @@ absl::StatusOr<std::vector<BenchRow>> TrainingStep(const Arguments& arguments) {
   } else if (arguments.model == "logistic_regression") {
     options.shape = {.classes = 2, .entries = 64, .vocabulary = 50000};
   } else if (arguments.tokens > 0) {
-    // A pair has as many in its target.
+    // A transformer's target has as many tokens as its source.
     const int source = arguments.model == "transformer" ? arguments.tokens : 0;
     options.shape = {
         .classes = 256, .length = arguments.tokens + source, .source = source, .vocabulary = 256};

@@ -1,4 +1,4 @@
-// ps-ctl: looks at a run and steers it.
+// ps-ctl: shows and controls a run.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -52,14 +52,14 @@ void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) std::cerr << "ps-ctl: " << note << "\n";
 }
 
-// `run_dir`: how this command is told a run directory.
+// `run_dir` is the syntax for a run directory in this command.
 absl::Status NeedsTarget(const Arguments& arguments, absl::string_view run_dir) {
   if (!arguments.server.empty() || !arguments.run_dir.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("which run? say --server HOST:PORT for a running one, or ", run_dir));
 }
 
-// Of a command that asks a running server.
+// For commands that ask a running server.
 absl::StatusOr<std::unique_ptr<ControlClient>> Connect(const Arguments& arguments) {
   if (!arguments.server.empty()) return ConnectServer(arguments.server, arguments.tls);
   return absl::InvalidArgumentError(
@@ -252,7 +252,7 @@ absl::Status Rebalance(const Arguments& arguments) {
 
 using Action = absl::Status (*)(const Arguments&);
 
-// The subcommands and their options; the one that is given puts itself into *chosen.
+// Declares the subcommands and their options. Sets *chosen to the given subcommand.
 void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   const auto add = [&](const char* name, const char* text, const char* examples, Action action) {
     CLI::App* command = app.add_subcommand(name, text);

@@ -1,4 +1,4 @@
-// ps-doctor: what this machine has to train with, and what of it psgd can use.
+// ps-doctor: shows this machine's resources for training, and which of them psgd can use.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -35,7 +35,7 @@ void PrintHost(const Host& host) {
   }
 }
 
-// "9.19.0" of 91900: cuDNN counts so since version 9.
+// Formats 91900 as "9.19.0", the scheme of cuDNN since version 9.
 std::string CudnnVersion() {
   void* library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return absl::StrCat("not found: ", dlerror());

@@ -1,4 +1,4 @@
-// ps-run: a whole run on this machine.
+// ps-run: executes a whole run on this machine.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -69,15 +69,15 @@ void PrintResult(const Arguments& arguments, const std::string& run_dir) {
     return;
   }
   const auto summary = ReadSummary(dir.SummaryFile());
-  if (!summary.ok() || summary->steps == 0) return;  // nothing to tell but what went wrong
+  if (!summary.ok() || summary->steps == 0) return;  // there is nothing to show except the error
   std::cout << "\n"
             << SummaryText(*summary, run_dir) << "\n"
             << NextCommands(*summary, run_dir) << std::flush;
 }
 
-// A list of GPUs for each worker. Where the GPUs of a worker share its batches (node.reduce), there
-// is one worker unless more are asked for, and each has an equal part of the list; else each GPU is
-// a worker's.
+// A list of GPUs for each worker. If a worker's GPUs share its batches (node.reduce), there is one
+// worker by default, and workers get equal parts of the GPUs. Otherwise each GPU has its own
+// worker.
 absl::StatusOr<std::vector<std::string>> GpusOfWorkers(Arguments* arguments) {
   PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> devices, ChooseGpus(arguments->gpu));
   PSGD_ASSIGN_OR_RETURN(const Config config, ReadRunConfig(arguments->run));
@@ -102,14 +102,14 @@ absl::StatusOr<std::vector<std::string>> GpusOfWorkers(Arguments* arguments) {
 
 absl::Status Run(Arguments arguments, const StopSignals& stops) {
   PSGD_ASSIGN_OR_RETURN(const Precision precision, PrecisionNamed(arguments.precision));
-  // Before anything is started, for a worker would say it late.
+  // Checked before any process starts, because a worker would report the error late.
   if (arguments.gpu.empty()) PSGD_RETURN_IF_ERROR(CheckPrecision("onednn", "", precision));
   LocalRunOptions options;
   options.launch.precision = arguments.precision;
   if (!arguments.gpu.empty() && arguments.worker_prefixes.empty()) {
     PSGD_ASSIGN_OR_RETURN(options.launch.gpus, GpusOfWorkers(&arguments));
   } else if (!arguments.gpu.empty()) {
-    options.launch.gpus = {arguments.gpu};  // as each worker sees them where it is
+    options.launch.gpus = {arguments.gpu};  // as each worker sees its GPUs
   }
   PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run));
   if (arguments.gpu.empty() && options.config.node().reduce() == NodeConfig::NCCL) {
@@ -135,7 +135,7 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
   if (arguments.etcd.given()) {
     PSGD_RETURN_IF_ERROR(CheckSettles(options.config));
     arguments.etcd.run = options.config.name();
-    // The servers talk to it; this only looks at what they are told.
+    // Only checks that etcd can be opened; the servers use it.
     PSGD_RETURN_IF_ERROR(OpenEtcd(arguments.etcd, options.credentials).status());
     options.launch.etcd = arguments.etcd.members;
   }

@@ -23,7 +23,7 @@ using Arguments = ServerArguments;
 
 constexpr Duration kLook = std::chrono::seconds(1);
 
-// Where events of the run go, while this server leads it.
+// Records the events of the run while this server leads it. Thread-safe.
 class Records {
  public:
   void Set(RunRecorder* recorder, TraceFile* trace) {
@@ -31,7 +31,7 @@ class Records {
     recorder_ = recorder;
     trace_ = trace;
   }
-  // Has the loop tell them.
+  // Makes the loop report its events here.
   void ListenTo(ServerLoopOptions* loop) {
     loop->on_news = Teller(&RunRecorder::News);
     loop->on_evaluation = Teller(&RunRecorder::Evaluation);
@@ -52,7 +52,7 @@ class Records {
     };
   }
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   RunRecorder* recorder_ = nullptr;
   TraceFile* trace_ = nullptr;
 };
@@ -95,7 +95,7 @@ void AnnounceJoined(const Arguments& arguments, const ServerLoop& server, uint32
             << "\nrun directory: " << dir.path() << std::endl;
 }
 
-// A server from its start to its end.
+// A server from start to end.
 class Program {
  public:
   Program(const Arguments& arguments, const StopSignals& stops)
@@ -162,7 +162,7 @@ class Program {
     opened().recorder.reset();
   }
 
-  // Once a second.
+  // Acts once per second.
   void Look() {
     if (SteadyNow() < next_look_) return;
     auto status = server_->Call(StatusRequest());
@@ -209,7 +209,7 @@ class Program {
     return std::nullopt;
   }
 
-  // Of a run that goes on elsewhere, or later.
+  // The run goes on elsewhere, or later.
   ExitCode Interrupted() {
     if (leads_) (void)SaveSummary(Summary::Status::kInterrupted, status_.detail());
     return kExitInterrupted;
@@ -224,7 +224,7 @@ class Program {
     return absl::OkStatus();
   }
 
-  // Training is over, and this server leads the run.
+  // Saves results after training. REQUIRES: this server leads the run.
   absl::StatusOr<ExitCode> SaveResults() {
     PSGD_ASSIGN_OR_RETURN(status_, server_->Call(StatusRequest()));
     if (status_.total().steps() > 0) {
@@ -251,7 +251,7 @@ class Program {
     return outcome == Summary::Status::kFinished ? kExitOk : kExitInterrupted;
   }
 
-  // This server is not part of the run any more.
+  // This server no longer belongs to the run.
   absl::StatusOr<ExitCode> Ended(const absl::Status& why) {
     if (absl::IsCancelled(why)) {
       log()->info("{}", std::string(why.message()));
@@ -268,7 +268,7 @@ class Program {
     return why;
   }
 
-  // Outside first, so that nobody calls in while the inside goes.
+  // Detaches the outer parts first, so that no call arrives while inner parts end.
   void End() {
     if (opened().pages != nullptr) opened().pages->Detach();
     if (server_ != nullptr) server_->Stop();
@@ -282,12 +282,12 @@ class Program {
   ServerStart start_;
   Records records_;
   std::unique_ptr<ServerLoop> server_;
-  StatusReply status_;  // as it was last, while this server led the run
+  StatusReply status_;  // the last one while this server led the run
   bool leads_ = false;
   bool told_joined_ = false;
   bool draining_ = false;
   bool leaving_ = false;
-  std::string told_;  // what a stop waits for
+  std::string told_;  // the last shown reason for a delayed stop
   Time last_worker_{};
   Time next_look_{};
 };

@@ -1,4 +1,4 @@
-// ps-sim: what a run would do on machines that are not here.
+// ps-sim: predicts a run on machines that are not here.
 #include <sched.h>
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// ps-sweep: many runs, and a report of what came of them.
+// ps-sweep: executes many runs and reports their results.
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
@@ -161,7 +161,7 @@ int AttendRun(AttendArguments arguments) {
 }
 
 absl::Status Report(ReportOptions options, const std::string& png_dir) {
-  // Pictures are drawn from files, which go again where nobody asked for them.
+  // Pictures are drawn from SVG files, which are removed if the user did not request them.
   const bool only_png = !png_dir.empty() && options.svg_dir.empty();
   if (only_png) options.svg_dir = png_dir + "/.svg";
   const absl::Cleanup remove = [&] {
@@ -206,7 +206,7 @@ int main(int argc, char** argv) {
       "attend",
       "What ps-sweep --launcher ssh starts on a host: one run, which ends when the "
       "connection does. Not for people.");
-  of_attend->group("");  // nor in what is listed for them
+  of_attend->group("");  // hidden in the help as well
   AddAttendOptions(*of_attend, &attend);
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
   if (of_attend->parsed()) return AttendRun(std::move(attend));

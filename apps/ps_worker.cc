@@ -44,7 +44,7 @@ constexpr Duration kFindPeriod = std::chrono::milliseconds(200);
 struct Arguments {
   std::string server;
   EtcdArguments etcd;
-  std::string dry_run;  // a config
+  std::string dry_run;  // the path of a config
   std::vector<std::string> set;
   bool cpu = false;
   std::string gpu;
@@ -65,7 +65,7 @@ struct Arguments {
   bool die_with_parent = false;
 };
 
-// Joins the characters that a name may have; hosts are called all sorts of things.
+// Host names may have any characters; others than those of a worker's name become '-'.
 std::string DefaultName() {
   char host[256] = "host";
   gethostname(host, sizeof host - 1);
@@ -73,11 +73,11 @@ std::string DefaultName() {
   for (char& c : name) {
     if (!absl::ascii_isalnum(c) && c != '.' && c != '_' && c != '-') c = '-';
   }
-  constexpr size_t kMost = 60;  // of 64: a replica's number may follow
+  constexpr size_t kMost = 60;  // of 64, because a replica's number may follow
   return name.substr(name.size() > kMost ? name.size() - kMost : 0);
 }
 
-// What trains: GPUs, or replicas on the processor.
+// The trainer's devices: GPUs, or replicas on the CPU.
 absl::StatusOr<TrainerOptions> ReplicasGiven(const Arguments& arguments) {
   TrainerOptions options;
   options.backend = arguments.engine;
@@ -89,12 +89,12 @@ absl::StatusOr<TrainerOptions> ReplicasGiven(const Arguments& arguments) {
     if (arguments.engine_choices != "none") options.choices = arguments.engine_choices;
     return options;
   }
-  // Before a server counts on this worker.
+  // Checked before a server counts on this worker.
   PSGD_RETURN_IF_ERROR(CheckPrecision(options.backend, "", options.precision));
   return options;
 }
 
-// Who only asks need not say on what: the first GPU, if there is one.
+// A dry run needs no device options: it takes the first GPU, or else the CPU.
 void ChooseForDryRun(Arguments* arguments) {
   if (arguments->cpu || !arguments->gpu.empty()) return;
   const absl::Status found = ChooseGpus("0").status();
@@ -126,7 +126,7 @@ absl::Status DryRun(const Arguments& arguments) {
   return absl::OkStatus();
 }
 
-// Where the run's servers are, and who says so later. Waits until there are any.
+// Sets the addresses of the run's servers and a way to find them later. Waits until there are any.
 absl::Status FindServers(const Arguments& arguments, const StopSignals& stops,
                          TrainerOptions* options) {
   if (!arguments.etcd.given()) {

@@ -1,4 +1,4 @@
-// A program's manual page and shell completions, made from the options that it takes.
+// Makes a program's manual page and shell completions from its options.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,9 +8,9 @@
 
 namespace psgd {
 
-// For `shell`: bash, zsh or fish.
+// `shell` is bash, zsh or fish.
 std::string CompletionOf(const CLI::App& app, absl::string_view shell);
-// As roff, for man.
+// In roff, for man.
 std::string ManualOf(const CLI::App& app);
 
 }  // namespace psgd

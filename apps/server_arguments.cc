@@ -92,12 +92,12 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
                  "For tests: is killed at that moment, or the COUNTth of them "
                  "(server/durability/failpoint.h)")
       ->type_name("NAME[=COUNT]");
-  // It is the run that it was, where it was.
+  // A recovered run keeps its config, directory and address.
   for (const char* other : {"--set", "--shards", "--workers", "--run-dir"})
     recover->excludes(other);
   for (const char* other : {"--set", "--shards", "--workers", "--trace"}) join->excludes(other);
   std::string follow;
-  app.add_option("--follow", follow)->group("");  // of earlier versions
+  app.add_option("--follow", follow)->group("");  // an option of earlier versions
   if (const auto code = ParseCommandLine(app, argc, argv)) return code;
   if (!follow.empty()) {
     return Fail("ps-server", absl::InvalidArgumentError(absl::StrCat(

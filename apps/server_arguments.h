@@ -1,4 +1,4 @@
-// What ps-server is told on its command line.
+// The command line of ps-server.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct ServerArguments {
   std::string http = "off";
   uint64_t trace = 0;
   bool insecure = false;
-  bool elsewhere = false;  // with recover: at bind and port, not where it was
+  bool elsewhere = false;  // with `recover`: listens at `bind` and `port`, not at the old address
   TlsArguments tls;
   bool json = false;
   bool quiet = false;
@@ -39,7 +39,8 @@ struct ServerArguments {
   std::string failpoint;
 };
 
-// Nothing: go on. Otherwise what the program ends with, after saying why.
+// Returns nothing if the program should go on. Otherwise help or an error was shown, and main
+// returns this exit code.
 std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* parsed);
 
 }  // namespace psgd

@@ -35,7 +35,7 @@ constexpr int kLongestHostName = 64;
 constexpr Duration kAskPatience = std::chrono::seconds(1);
 constexpr Duration kAskRetry = std::chrono::milliseconds(100);
 
-// The directory of the run that is to go on; empty: it is a new one.
+// The directory of the run to continue; empty: a new run.
 const std::string& EarlierRun(const Arguments& arguments) {
   return arguments.recover.empty() ? arguments.resume : arguments.recover;
 }
@@ -44,7 +44,7 @@ bool HasJournal(const Config& config) {
   return config.durability().acknowledge() != DurabilityConfig::MEMORY;
 }
 
-// Of this machine, as far as it is one that may be shown.
+// This machine's name, with unusual characters replaced.
 std::string NameOfThisServer() {
   char name[kLongestHostName + 1] = {};
   if (gethostname(name, kLongestHostName) != 0) return "server";
@@ -72,12 +72,12 @@ absl::StatusOr<LoadedCheckpoint> LoadChosen(const CheckpointStore& store,
   return store.Load(id);
 }
 
-// Makes the run go on from the checkpoint that was chosen.
+// Prepares the run to go on from the chosen checkpoint.
 absl::Status Resume(const Arguments& arguments, const Log& log, CoordinatorOptions* coordinator) {
   const CheckpointStore store(RunDir(arguments.resume).ServerDir());
   PSGD_ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadChosen(store, arguments.checkpoint));
   for (const std::string& note : loaded.notes()) log->warn("{}", note);
-  // Later ones than the chosen stay as they are.
+  // Later checkpoints stay, so new ids begin above them.
   if (!arguments.checkpoint.empty()) {
     PSGD_ASSIGN_OR_RETURN(coordinator->last_checkpoint, store.LastId());
   }
@@ -94,7 +94,7 @@ absl::Status Resume(const Arguments& arguments, const Log& log, CoordinatorOptio
   return absl::OkStatus();
 }
 
-// Who this server is, in a run that it begins or joins for the first time.
+// The record of a server that begins a run or joins it for the first time.
 ServerRecord NewRecord(const Arguments& arguments, int port) {
   ServerRecord record;
   record.set_identity(RandomId());
@@ -113,7 +113,7 @@ void WarnOfCertificate(const Credentials* credentials, const std::string& reache
       reached, reached);
 }
 
-// Everything but what differs between the ways to begin.
+// Fills in all options that do not depend on the way of starting.
 absl::Status FillLoop(const Arguments& arguments, ServerRecord record, ServerStart* start) {
   const Config& config = start->config;
   ServerLoopOptions& loop = start->loop;
@@ -121,10 +121,10 @@ absl::Status FillLoop(const Arguments& arguments, ServerRecord record, ServerSta
   WarnOfCertificate(start->credentials.get(), reached, start->opened.log);
   loop.core.self.set_address(absl::StrCat(reached, ":", start->service->port()));
   loop.core.leader.coordinator.config = config;
-  // Others are taken to be as large as this one.
+  // Assumes that other servers have as much memory as this one.
   loop.core.leader.coordinator.memory =
       AvailableMemory() * static_cast<uint64_t>(config.cluster().servers());
-  // Above those of an earlier server of this run, whose workers may still be about.
+  // Above the incarnations of an earlier server of this run, whose workers may still live.
   loop.core.leader.coordinator.first_incarnation = static_cast<uint32_t>(std::time(nullptr));
   loop.core.leader.copies = static_cast<size_t>(config.cluster().copies());
   loop.core.leader.servers = static_cast<size_t>(config.cluster().servers());
@@ -172,7 +172,7 @@ absl::StatusOr<std::shared_ptr<RunStore>> NewStore(const Arguments& arguments,
   return store;
 }
 
-// What the journal of a run that is resumed held goes: its checkpoints hold what counts.
+// Removes the journal of a resumed run, because the checkpoint has all that counts.
 absl::Status ForgetJournal(const std::string& server_dir) {
   std::error_code failed;
   const std::string folder = JournalFolder(server_dir, "");
@@ -225,18 +225,18 @@ absl::StatusOr<ServerStart> NewRun(const Arguments& arguments) {
     PSGD_RETURN_IF_ERROR(CheckUnfinished(dir.path, start.config));
   }
   PSGD_ASSIGN_OR_RETURN(start.opened, OpenRun(arguments, dir));
-  // Before anything of the run is written: one that cannot be gone on with stays as it is.
+  // Before any file of the run is written, so that a run that cannot be resumed stays unchanged.
   if (dir.resume) {
     PSGD_RETURN_IF_ERROR(Resume(arguments, start.opened.log, &start.loop.core.leader.coordinator));
   }
   if (const absl::Status begun = BeginRun(arguments, &start); !begun.ok()) {
-    start.opened.dir.Abandon();  // or it would be in the way of the next attempt
+    start.opened.dir.Abandon();  // otherwise the directory would block the next attempt
     return begun;
   }
   return start;
 }
 
-// Of a server that keeps the run's record in its directory.
+// Opens the store of a server that keeps the run's record in its directory.
 absl::StatusOr<std::shared_ptr<RunStore>> EarlierStore(const std::string& server_dir,
                                                        const std::string& checkpoint_dir,
                                                        const Config& config) {
@@ -299,15 +299,15 @@ absl::StatusOr<ServerStart> RecoveredRun(const Arguments& arguments) {
   return start;
 }
 
-// --- One more server of a run
+// --- A further server of a run
 
-// Where the servers of the run are.
+// The addresses of the run's servers.
 absl::StatusOr<std::vector<std::string>> ServersOfRun(const Arguments& arguments, RunStore* store) {
   if (store == nullptr) return std::vector<std::string>{arguments.join};
   return ServersOf(*store, arguments.join);
 }
 
-// What the run is, from any of its servers.
+// Gets the run's description from any of its servers.
 absl::StatusOr<LeaderSays::Begin> FetchRun(const Arguments& arguments, RunStore* store,
                                            const Credentials* credentials,
                                            const StopSignals& stops) {
@@ -334,7 +334,8 @@ absl::StatusOr<LeaderSays::Begin> FetchRun(const Arguments& arguments, RunStore*
                              : "Does it ask for certificates (--tls-dir)?"));
 }
 
-// The server that --run-dir holds; nothing: it is empty, or of a run without a journal.
+// The record of the server in --run-dir. Nothing: the directory is empty, or its run has no
+// journal.
 absl::StatusOr<std::optional<ServerRecord>> EarlierServer(const Arguments& arguments) {
   const RunDir dir(arguments.run_dir);
   if (arguments.run_dir.empty() || !FileExists(dir.ConfigFile())) return std::nullopt;

@@ -1,5 +1,5 @@
-// How a server begins: as the first of a run that is new or resumed, where its journal ends, or as
-// one more server of a run.
+// Starts a server: as the first server of a new or resumed run, from the end of its journal, or as
+// a further server of a run.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@ namespace psgd {
 
 struct ServerStart {
   Config config;
-  std::shared_ptr<const Credentials> credentials;  // null: the run is not secured
+  std::shared_ptr<const Credentials> credentials;  // null: the run has no TLS
   OpenedRun opened;
   std::unique_ptr<ControlService> service;
-  ServerLoopOptions loop;  // but for its callbacks
+  ServerLoopOptions loop;  // without its callbacks
 };
 
 absl::StatusOr<ServerStart> StartServer(const ServerArguments& arguments, const StopSignals& stops);

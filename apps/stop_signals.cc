@@ -19,13 +19,13 @@ StopSignals::StopSignals() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ,
-         SIG_IGN);  // a file that may grow no further (ulimit -f) is an error like a full disk
+         SIG_IGN);  // a file at its size limit (ulimit -f) then fails as on a full disk
   thread_ = std::thread([this, signals] {
     const timespec tick{0, 100'000'000};
     std::optional<Time> last;
     while (!ending_) {
       if (sigtimedwait(&signals, nullptr, &tick) <= 0) continue;
-      // Programs such as timeout(1) signal the process and then its group: that is asking once.
+      // timeout(1) and similar programs signal the process and then its group. Both count as one.
       const Time now = SteadyNow();
       if (!last) first_ = now;
       if (!last || now - *last > kOnce) ++count_;

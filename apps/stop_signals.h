@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM as a counter: once asks for an orderly end, twice for an immediate one.
+// Counts SIGINT and SIGTERM: one asks for an orderly end, two for an immediate end.
 #pragma once
 
 #include <atomic>
@@ -8,13 +8,13 @@
 
 namespace psgd {
 
-// Make one at the start of main, before other threads: it blocks the signals for all of them.
+// Create this at the start of main, before other threads: it blocks the signals in all threads.
 class StopSignals {
  public:
   StopSignals();
   ~StopSignals();
   const std::atomic<int>& count() const { return count_; }
-  // When the first came. REQUIRES: count() > 0.
+  // The time of the first signal. REQUIRES: count() > 0.
   const std::atomic<Time>& first() const { return first_; }
 
  private:
@@ -24,8 +24,7 @@ class StopSignals {
   std::thread thread_;
 };
 
-// This process ends at once (SIGKILL) when the one that started it dies: nobody is left who could
-// tell it to.
+// Makes SIGKILL end this process when its parent dies, because then nobody can stop it.
 void DieWithParent();
 
 }  // namespace psgd

@@ -1,4 +1,4 @@
-// How a program is told its certificate: the same options for all.
+// The options for certificates, the same in all programs.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -17,7 +17,7 @@ struct TlsArguments {
   bool given() const { return !dir.empty() || !ca.empty(); }
 };
 
-// `name`: which certificate of the folder this program takes.
+// `name`: which certificate in the folder belongs to this program.
 inline void AddTlsOptions(CLI::App& app, TlsArguments& tls, const std::string& name) {
   auto* dir = app.add_option("--tls-dir", tls.dir,
                              "Folder with ca.crt, " + name + ".crt and " + name +
@@ -33,7 +33,7 @@ inline void AddTlsOptions(CLI::App& app, TlsArguments& tls, const std::string& n
   ca->needs(key);
 }
 
-// Null when none were given.
+// Null: no certificates were given.
 inline absl::StatusOr<std::shared_ptr<const Credentials>> LoadTls(const TlsArguments& tls,
                                                                   absl::string_view name) {
   if (!tls.given()) return nullptr;

@@ -7,7 +7,7 @@
 namespace psgd {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(1);  // of somebody who looks at a silent terminal
+constexpr auto kPatience = std::chrono::seconds(1);  // how long people accept a silent terminal
 
 }  // namespace
 

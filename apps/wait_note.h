@@ -1,4 +1,4 @@
-// Says on stderr what a program waits for, if it waits long enough to be wondered about.
+// Says on stderr what a program waits for, if the wait is long.
 #pragma once
 
 #include <condition_variable>

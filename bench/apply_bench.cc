@@ -17,7 +17,7 @@ namespace psgd {
 namespace {
 
 constexpr double kLearningRate = 0.01;
-constexpr double kWeightDecay = 0.1;  // adamw's
+constexpr double kWeightDecay = 0.1;  // of adamw
 constexpr int kCheckedPasses = 3;
 
 struct NamedOptimizer {
@@ -38,7 +38,7 @@ std::vector<NamedOptimizer> AllOptimizers() {
   return all;
 }
 
-// One codec's payloads, one a slice, with distinct memory each.
+// One codec's payloads, one per slice, each in its own memory.
 struct Payloads {
   std::string name;
   std::unique_ptr<Codec> codec;
@@ -87,7 +87,7 @@ class Case {
     return absl::OkStatus();
   }
 
-  // Checks and applies every payload once; the times of both parts in seconds.
+  // Checks and applies every payload once. Sets the seconds of both parts.
   absl::Status Pass(double* open_seconds, double* apply_seconds) {
     std::vector<std::unique_ptr<PayloadReader>> readers;
     const Time start = SteadyNow();
@@ -107,7 +107,7 @@ class Case {
     return absl::OkStatus();
   }
 
-  // A few passes, then every element of the first slice against the formulas in double.
+  // Runs a few passes, then checks every element of the first slice against the formulas in double.
   absl::StatusOr<bool> Check() {
     SliceState& slice = slices_[0];
     const std::vector<float> before(slice.weights.read().begin(), slice.weights.read().end());
@@ -132,7 +132,7 @@ class Case {
   double ParameterBytes() const {
     return static_cast<double>(slices_.size() * slices_[0].weights.size() * sizeof(float));
   }
-  // What one pass must move between memory and core.
+  // Returns the bytes that one pass must move between memory and core.
   double TrafficBytes() const {
     double payload = 0;
     for (const auto& bytes : payloads_.bytes) payload += static_cast<double>(bytes.size());
@@ -149,7 +149,7 @@ class Case {
     return config;
   }
 
-  // Entries of the first payload to elements of the slice.
+  // Returns the share of the slice's elements that are entries of the first payload.
   double SparseShare() const {
     const auto reader = payloads_.codec->Open(payloads_.bytes[0], slices_[0].shape);
     if (!reader.ok()) return 1;
@@ -213,7 +213,7 @@ absl::StatusOr<std::vector<BenchRow>> RunApplyBench(const ApplyBenchOptions& opt
   PSGD_ASSIGN_OR_RETURN(const Payloads dense, Encode(none, options));
   PSGD_ASSIGN_OR_RETURN(const Payloads sparse, Encode(topk, options));
 
-  // The limit is what the machine reaches at best in this run, so it is measured before and after.
+  // The limit is the best that the machine reaches in this run, so it is measured before and after.
   double limit = MeasureTriad();
   std::vector<BenchRow> rows;
   for (const NamedOptimizer& optimizer : all) {

@@ -1,5 +1,5 @@
-// How fast a shard turns payloads into weights, on one core, against the stream triad of the same
-// run.
+// How fast a shard turns payloads into weights, on one core, compared with the stream triad of the
+// same run.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 namespace psgd {
 
 struct ApplyBenchOptions {
-  uint32_t slice = 1u << 20;  // elements; the whole must be far larger than the caches
+  uint32_t slice = 1u << 20;  // elements; all slices together must be far larger than the caches
   int slices = 32;
   int repeats = 7;                      // passes over all slices; the best counts
-  double density = 0.01;                // of topk
+  double density = 0.01;                // of topk's payloads
   std::vector<std::string> optimizers;  // by name; empty: all
 };
 
-// Rows named OPTIMIZER/CODEC for each optimizer and none and topk, timing the shard's own update
-// (SliceUpdater::Apply) after a few passes were checked against a scalar update in double. gbps
-// counts memory traffic, as triad does: payload read, weights and optimizer state read and written;
-// where a sparse payload is applied in O(entries), that of the entries alone. extra:
+// Returns rows named OPTIMIZER/CODEC, for each optimizer with none and with topk. They time the
+// shard's own update (SliceUpdater::Apply), after a few passes were checked against a scalar update
+// in double. gbps counts memory traffic, as triad does: payload read, weights and optimizer state
+// read and written. If a sparse payload is applied in O(entries), only the entries count. extra:
 // "parameter_gbps" (fp32 weights updated a second), "median_gbps", and "open_gbps" (payload checked
 // before it is applied, in fp32 gradient a second). An unknown optimizer name is an error.
 absl::StatusOr<std::vector<BenchRow>> RunApplyBench(const ApplyBenchOptions& options);

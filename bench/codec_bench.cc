@@ -16,9 +16,9 @@
 namespace psgd {
 namespace {
 
-constexpr size_t kBlock = 4096;  // elements that a shard decodes at a time
+constexpr size_t kBlock = 4096;  // elements that a shard decodes at once
 
-// One codec on one backend at work on all slices.
+// One codec on one backend, applied to all slices.
 class Subject {
  public:
   Subject(const Codec& codec, const LosslessConfig& lossless, const std::vector<float>& gradient,
@@ -72,8 +72,8 @@ class Subject {
     return absl::OkStatus();
   }
 
-  // What was to be sent must be what was sent and what stayed, to the bit: in a first step and,
-  // where nothing else is remembered, in a second.
+  // Checks to the bit that what was sent and the residual add up to the input: in a first step, and
+  // in a second if the encoder remembers nothing else.
   bool Verify() {
     const int steps = codec_.state_arrays() == 0 ? 2 : 1;
     for (int step = 0; step < steps; ++step) {
@@ -98,7 +98,7 @@ class Subject {
  private:
   bool Complete(const std::vector<float>& corrected, const std::vector<float>& decoded) const {
     for (size_t i = 0; i < corrected.size(); ++i) {
-      // Where nothing is kept of what is lost, signs are all that is promised.
+      // Without a residual, a lossy codec promises only the signs.
       const bool signs = residual_.empty() && !codec_.lossless();
       if (signs ? std::signbit(corrected[i]) != std::signbit(decoded[i])
                 : corrected[i] - decoded[i] != (residual_.empty() ? 0 : residual_[i])) {
@@ -158,7 +158,7 @@ CodecConfig FactorsConfig() {
   return config;
 }
 
-// Codecs that are measured with the lossless stage behind them, too.
+// Codecs that are also measured with the lossless stage behind them.
 bool IsPacked(const CodecConfig& config, CodecBackend backend) {
   return backend == CodecBackend::kSimd &&
          (config.has_none() || config.has_fp16() || config.has_int8() || config.has_topk());

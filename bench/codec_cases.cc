@@ -11,7 +11,7 @@ constexpr uint64_t kSeed = 1;
 
 }  // namespace
 
-// Gaussian values (Box and Muller), as gradients roughly are.
+// Gaussian values (Box-Muller), roughly as in gradients.
 std::vector<float> RandomGradient(size_t elements) {
   RandomStream stream(MakeKey(kSeed, RandomPurpose::kSynthetic), 0);
   std::vector<float> values(elements);
@@ -42,10 +42,10 @@ bool Wanted(const Codec& codec, const std::vector<std::string>& wanted) {
 
 std::vector<CodecConfig> BenchedCodecs() {
   std::vector<CodecConfig> configs = DefaultCodecs();
-  // Of a gradient alone there are no factors: factors_bench.h.
+  // A gradient alone has no factors; see factors_bench.h.
   std::erase_if(configs, [](const CodecConfig& config) { return config.has_factors(); });
   for (CodecConfig& config : configs) {
-    // What 1 % of the elements reach.
+    // 1 % of the elements reach this tau.
     if (config.has_threshold()) config.mutable_threshold()->set_tau(2.576);
   }
   configs.emplace_back().mutable_topk()->set_values(TopkCodec::FP16);

@@ -1,4 +1,4 @@
-// What the benchmarks of codecs have in common: the gradient, the slices, the codecs, the clock.
+// Shared by the benchmarks of codecs: the gradient, the slices, the codecs, the clock.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +14,17 @@ namespace psgd {
 
 std::vector<float> RandomGradient(size_t elements);
 
-// The slice from `begin` on of at most so many elements: one of a large dense layer.
+// Returns the slice from `begin` on, at most `slice` elements long, of a large dense layer.
 SliceShape BenchedSlice(size_t elements, size_t begin, size_t slice);
 PhiloxKey BenchedKey(size_t slice);
 
-// Every codec with its defaults (but a tau that fits the gradient), and those options that change
-// what is done.
+// Returns every codec with its defaults (except a tau that fits the gradient), and the variants
+// whose options change the work.
 std::vector<CodecConfig> BenchedCodecs();
-// The codec's name, and what of its options is not the default.
+// Returns the codec's name and its options that are not the default.
 std::string CaseName(const Codec& codec, const CodecConfig& config);
 absl::Status CheckCodecNames(const std::vector<std::string>& wanted);
-// `wanted` empty: all are.
+// If `wanted` is empty, all codecs are wanted.
 bool Wanted(const Codec& codec, const std::vector<std::string>& wanted);
 
 struct Timing {

@@ -33,7 +33,7 @@ CODECS = {  # keys of the config
     "ternary": ["compression.push=ternary"],
     "onebit": ["compression.push=onebit"],
     "topk 1 %": ["compression.push={topk: {density: 0.01}}"],
-    # Momentum and warm-up are the codec's.
+    # The codec has its own momentum and warm-up.
     "dgc 0.1 %": ["compression.push={dgc: {density: 0.001, momentum: 0.9, warmup: 200}}",
                   "optimizer.sgd.momentum=0"],
     "powersgd 4": ["compression.push={powersgd: {rank: 4}}"],
@@ -84,7 +84,7 @@ def write_images(path, count, rng, signs, backgrounds):
     with open(path, "wb") as out:
         for i in range(count):
             label = i % CLASSES
-            # No byte of the three exceeds its share, so none carries into the next.
+            # No byte of the three images exceeds its share, so no byte carries into the next.
             image = moved(rng, rng.choice(signs[label])) + moved(rng, rng.choice(backgrounds))
             image += int.from_bytes(rng.randbytes(pixels), "little") & quiet
             out.write(bytes([label]) + image.to_bytes(pixels, "little"))

@@ -21,10 +21,10 @@ constexpr uint64_t kSeed = 1;
 constexpr int kBatch = 32;
 constexpr int kClasses = 10;
 constexpr int kQuality = 90;
-constexpr int kNoise = 48;           // keeps the files as large as photographs
-constexpr double kCloseness = 0.02;  // of the mean difference from the known image
+constexpr int kNoise = 48;           // makes the files as large as photographs
+constexpr double kCloseness = 0.02;  // for the mean difference from the known image
 
-// Thread-safe: immutable.
+// Images in memory. Thread-safe: immutable.
 class MemoryImages final : public EncodedImages {
  public:
   explicit MemoryImages(std::vector<std::vector<uint8_t>> images) : images_(std::move(images)) {}
@@ -43,7 +43,7 @@ class MemoryImages final : public EncodedImages {
   const std::vector<std::vector<uint8_t>> images_;
 };
 
-// Red grows to the right, green downwards; noise over everything.
+// Red grows to the right, green downward, and noise covers everything.
 absl::StatusOr<std::shared_ptr<const MemoryImages>> MakeImages(const DataBenchOptions& options) {
   std::vector<std::vector<uint8_t>> images;
   for (int i = 0; i < options.images; ++i) {
@@ -84,7 +84,7 @@ BatchLoaderOptions LoaderOptions(int threads) {
   return {.batch = kBatch, .prefetch = 2 * threads, .threads = threads, .seed = kSeed};
 }
 
-// Epoch after epoch.
+// Enqueues batches epoch after epoch.
 void EnqueueNext(BatchLoader* loader, uint32_t number) {
   const uint32_t each = loader->batches_per_epoch();
   loader->Enqueue(number / each, number % each);
@@ -108,7 +108,7 @@ absl::StatusOr<bool> SameAsOneThread(const std::shared_ptr<const SampleSource>& 
   return true;
 }
 
-// The middle of the first image, before normalisation, against what was drawn.
+// Compares the middle of the first image, before normalization, with what was drawn.
 absl::StatusOr<bool> MiddleIsRight(const DataBenchOptions& options, const MemoryImages& images) {
   ImagesConfig config;
   config.set_size(options.size);

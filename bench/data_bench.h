@@ -1,5 +1,5 @@
-// How many images a second become samples: JPEG decoded, cut, resized, mirrored and normalised into
-// batches by the loader's threads, against decoding alone.
+// How many images a second become samples, compared with decoding alone. The loader's threads
+// decode, cut, resize, mirror and normalize JPEG files into batches.
 #pragma once
 
 #include <vector>
@@ -12,18 +12,17 @@ namespace psgd {
 struct DataBenchOptions {
   int threads = 1;
   int size = 224;   // of a sample, pixels a side
-  int width = 500;  // of the images, made up and held in memory
+  int width = 500;  // of the images, which are generated and held in memory
   int height = 375;
   int images = 256;
   double seconds = 2;  // timed for each row
 };
 
-// Two rows, train (random resized crops, mirrored) and test (the middle), in bytes of fp32 pixels a
-// second. The limit is what the same images give when they are decoded whole by as many threads and
-// nothing else is done: large images are decoded at a fraction of their size, so ratio may
-// exceed 1. extra: "images_per_second", "decoded_per_second" (of the limit), "threads",
-// "jpeg_bytes" (mean). `verified`: the batches are those of one thread, and the middle of a known
-// image is what it should be.
+// Returns two rows, train (random resized crops, mirrored) and test (the middle), in bytes of fp32
+// pixels a second. The limit is the speed of as many threads that only decode the same images in
+// full. Large images are decoded at a fraction of their size, so ratio may exceed 1. extra:
+// "images_per_second", "decoded_per_second" (of the limit), "threads", "jpeg_bytes" (mean).
+// `verified`: the batches equal those of one thread, and the middle of a known image is right.
 absl::StatusOr<std::vector<BenchRow>> RunDataBench(const DataBenchOptions& options);
 
 }  // namespace psgd

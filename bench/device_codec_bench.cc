@@ -11,7 +11,7 @@
 namespace psgd {
 namespace {
 
-// A codec at work on all slices, on a device and, to compare, on the host.
+// A codec that encodes all slices on a device and, for comparison, on the host.
 class DeviceSubject {
  public:
   static absl::StatusOr<std::unique_ptr<DeviceSubject>> Create(const CodecConfig& config,
@@ -50,7 +50,7 @@ class DeviceSubject {
     return absl::OkStatus();
   }
 
-  // The host must make the same payloads, also of the residuals that a first step left.
+  // Checks that the host makes the same payloads, also with the residuals of a first step.
   absl::StatusOr<bool> Verify() {
     for (int step = 0; step < 2; ++step) {
       PSGD_RETURN_IF_ERROR(Encode());

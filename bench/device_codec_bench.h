@@ -1,5 +1,5 @@
-// How fast a codec's twin on a device is, against copies within the device's memory in the same
-// run.
+// How fast a codec's twin on a device is, compared with copies within the device's memory in the
+// same run.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace psgd {
 
-// The row CODEC/encode/gpu; none where the codec has no twin. It encodes all slices, launches and
-// payloads' way to the host included. REQUIRES: options.device.
+// Returns the row CODEC/encode/gpu; nothing if the codec has no twin. The row encodes all slices,
+// including launches and the payloads' copies to the host. REQUIRES: options.device.
 absl::StatusOr<std::optional<BenchRow>> MeasureOnDevice(const CodecConfig& config,
                                                         const Codec& codec,
                                                         const std::vector<float>& gradient,

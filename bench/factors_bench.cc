@@ -12,20 +12,20 @@ namespace psgd {
 namespace {
 
 constexpr size_t kSide = 4096, kBatch = 32, kWidth = 2 * kSide;
-constexpr size_t kSliceRows = 256;  // slices of 1 Mi
+constexpr size_t kSliceRows = 256;  // slices of 1 Mi elements
 constexpr size_t kDecodedAtATime = 4096;
 
 struct FactorsCase {
   const char* name;
   ValueCoding coding;
-  double error;  // of an element that is summed over the batch, at most
+  double error;  // upper bound for an element, which is a sum over the batch
 };
-// A byte errs by a unit, 1/127 of a sample's largest value, 4 or so; two of them meet in each term.
+// A byte errs by a unit, 1/127 of a sample's largest value (about 4); each term has two bytes.
 constexpr FactorsCase kFactorsCases[] = {{"factors", ValueCoding::kFloat, 1e-4},
                                          {"factors-fp16", ValueCoding::kHalf, 0.1},
                                          {"factors-int8", ValueCoding::kByte, 8}};
 
-// Rows of x, behind each one of dy.
+// Returns rows of x, each followed by a row of dy.
 std::vector<float> BatchOfFactors() {
   std::vector<float> factors = RandomGradient(kBatch * kWidth);
   for (size_t n = 0; n < kBatch; ++n) {
@@ -60,7 +60,7 @@ absl::Status AddProduct(ByteSpan payload, std::span<const SliceShape> shapes,
   return absl::OkStatus();
 }
 
-// A few thousand elements of the product, in plain loops.
+// Checks a few thousand elements of the product against plain loops.
 bool IsProduct(std::span<const float> factors, std::span<const float> product, double error) {
   constexpr size_t kStep = 4099;
   for (size_t i = 0; i < product.size(); i += kStep) {

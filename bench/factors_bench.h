@@ -1,4 +1,4 @@
-// How fast the factors of a dense layer are written, and their product made and added, on one core.
+// How fast a dense layer's factors are written, and their product made and added, on one core.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace psgd {
 
-// Of a layer of 4096 x 4096 in batches of 32, all of it on one shard, its inputs behind a relu. As
-// rows of RunCodecBench, in bytes of the fp32 gradient that is not made; factors, factors-fp16 and
-// factors-int8.
+// Measures a layer of 4096 x 4096 in batches of 32, whole on one shard, its inputs after a relu.
+// Returns rows as RunCodecBench does, in bytes of the fp32 gradient that is not made: factors,
+// factors-fp16 and factors-int8.
 std::vector<BenchRow> RunFactorsBench(CodecBackend backend, int repeats);
 
 }  // namespace psgd

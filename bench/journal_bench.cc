@@ -142,7 +142,7 @@ class Bench {
     return absl::OkStatus();
   }
 
-  // Plain writes of the same groups, synced as the level does.
+  // Measures plain writes of the same groups, synced as the level does.
   absl::StatusOr<double> Limit() const {
     if (!level_.journal) return MeasureMemcpy();
     const std::string path = options_.folder + "/psgd-bench-plain";

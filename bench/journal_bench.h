@@ -1,6 +1,5 @@
-// What it costs a shard to write its pushes down before it acknowledges them, on one core, against
-// plain writes (and syncs) of the same bytes to a file beside it; and to have a follower write them
-// as well, which has threads and a journal of its own in this process and is reached over loopback.
+// The cost of writing pushes to a journal before a shard acknowledges them, on one core, compared
+// with plain writes (and syncs) of the same bytes to a file beside it.
 #pragma once
 
 #include <string>
@@ -12,15 +11,15 @@
 namespace psgd {
 
 struct JournalBenchOptions {
-  std::string folder;    // on the disk in question; what is made there is removed
-  double seconds = 1.5;  // a case
-  int group = 8;         // pushes that are written down together
+  std::string folder;    // on the disk to measure; what the benchmark creates is removed
+  double seconds = 1.5;  // per case
+  int group = 8;         // pushes that are written together
 };
 
-// Rows named LEVEL/PUSH: memory, journal and fsync; sparse pushes of some 10 KB and
-// dense ones of 4 MiB. gbps counts payload bytes absorbed and acknowledged; the limit of memory is
-// that of a copy. extra: "pushes_per_second", "group".
-// Verified: a shard made again from the journal has the weights.
+// Returns rows named LEVEL/PUSH: memory, journal and fsync; sparse pushes of about 10 KB and dense
+// pushes of 4 MiB. gbps counts payload bytes absorbed and acknowledged. The limit of memory is that
+// of a copy. extra: "pushes_per_second", "group". Verified: a shard rebuilt from the journal has
+// the weights.
 absl::StatusOr<std::vector<BenchRow>> RunJournalBench(const JournalBenchOptions& options);
 
 }  // namespace psgd

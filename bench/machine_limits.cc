@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kBytes = 128u << 20;
 constexpr int kRepeats = 7;
 
-// The best of several: a limit is what the machine can do undisturbed.
+// Takes the best of several runs: a limit is what the undisturbed machine can do.
 template <typename Work>
 double BestSeconds(Work work) {
   work();

@@ -1,11 +1,11 @@
-// What this machine can do at best, measured in the same run as what is compared with it.
+// The best speeds of this machine, measured in the same run as the benchmark.
 #pragma once
 
 namespace psgd {
 
-// GB/s copied by one core, buffers far larger than the caches.
+// Returns GB/s copied by one core. Buffers are far larger than the caches.
 double MeasureMemcpy();
-// GB/s of traffic of one core's a[i] = b[i] + s * c[i]: two reads and a write an element.
+// Returns GB/s of traffic of one core's a[i] = b[i] + s * c[i]: two reads and a write an element.
 double MeasureTriad();
 
 }  // namespace psgd

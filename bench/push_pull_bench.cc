@@ -18,10 +18,10 @@
 namespace psgd {
 namespace {
 
-constexpr int kPatience = 30'000;  // ms; a side that says nothing for so long is lost
-constexpr int kWarmUp = 20;        // messages: buffers are faulted in, windows opened
+constexpr int kPatience = 30'000;  // ms; a side that is silent for this long is lost
+constexpr int kWarmUp = 20;        // messages that fault buffers in and open windows
 
-// What the connecting side found; sent through a pipe.
+// The results of the connecting side, sent through a pipe.
 struct Result {
   bool verified = false;
   double push_seconds = 0;
@@ -54,7 +54,7 @@ TransportOptions OptionsFor(const TransportBenchOptions& bench) {
   return options;
 }
 
-// The n-th of the cores that this process may use, if there are so many.
+// Pins the process to the n-th of the cores that it may use, if there are that many.
 void PinToCore(int n) {
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
@@ -86,8 +86,8 @@ void MustSend(Endpoint& endpoint, PeerId to, const Message& message) {
   while (absl::IsResourceExhausted(endpoint.Send(to, message))) ::sched_yield();
 }
 
-// The shard's part: a push is acknowledged, a pull answered, anything else echoed; a message
-// without a body ends it.
+// The shard's side: a push is acknowledged, a pull answered, any other message echoed. A message
+// without a body ends the loop.
 int Serve(const TransportBenchOptions& bench, Pipe& address_pipe) {
   auto transport = MakeTransport(bench.transport, OptionsFor(bench));
   if (!transport.ok()) return 1;
@@ -123,7 +123,7 @@ int Serve(const TransportBenchOptions& bench, Pipe& address_pipe) {
   }
 }
 
-// Sends `count` of these with at most `window` unanswered; false when the other side falls silent.
+// Sends `count` messages with at most `window` unanswered. False if the other side falls silent.
 bool Exchange(Endpoint& endpoint, const Message& message, int count, int window) {
   int sent = 0;
   for (int answered = 0; answered < count; ++answered) {
@@ -133,7 +133,7 @@ bool Exchange(Endpoint& endpoint, const Message& message, int count, int window)
   return true;
 }
 
-// The worker's part: verifies, then times both ways.
+// The worker's side: verifies, then times both directions.
 int Work(const TransportBenchOptions& bench, Pipe& address_pipe, Pipe& result_pipe) {
   AddressText address;
   auto transport = MakeTransport(bench.transport, OptionsFor(bench));
@@ -170,7 +170,7 @@ int Work(const TransportBenchOptions& bench, Pipe& address_pipe, Pipe& result_pi
   return result_pipe.Write(&result, sizeof(result)) ? 0 : 1;
 }
 
-// Runs `side` in a process of its own, on a core of its own.
+// Runs `side` in its own process, on its own core.
 template <typename Side>
 pid_t Fork(const TransportBenchOptions& bench, int core, Side side) {
   const pid_t pid = ::fork();

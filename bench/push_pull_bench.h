@@ -1,4 +1,4 @@
-// What a transport alone can carry between two processes: no session, shard or optimizer.
+// The speed of a transport alone between two processes: no session, shard or optimizer.
 #pragma once
 
 #include <vector>
@@ -12,15 +12,15 @@ namespace psgd {
 struct TransportBenchOptions {
   ClusterConfig::Transport transport = ClusterConfig::IPC;
   size_t message_bytes = 4u << 20;  // one payload
-  int messages = 500;               // timed, each way
-  int window = 8;                   // under way at once
-  bool one_core = true;             // pin each side to a core of its own, IO threads included
+  int messages = 500;               // timed in each direction
+  int window = 8;                   // on the way at once
+  bool one_core = true;             // pin each side to its own core, IO threads included
 };
 
-// Rows named TRANSPORT/push (payloads one way, acknowledged) and TRANSPORT/pull (small requests,
-// payloads back), against memcpy by one core in the same run. extra: "message_bytes",
-// "messages_per_second". Nothing is timed unless payloads were first echoed unchanged. Forks both
-// sides: call it from a process that has no threads.
+// Returns rows named TRANSPORT/push (payloads one way, acknowledged) and TRANSPORT/pull (small
+// requests, payloads back), compared with memcpy by one core in the same run. extra:
+// "message_bytes", "messages_per_second". Timing starts only after payloads were echoed unchanged.
+// Forks both sides. REQUIRES: the process has no threads.
 absl::StatusOr<std::vector<BenchRow>> RunTransportBench(const TransportBenchOptions& options);
 
 }  // namespace psgd

@@ -39,7 +39,7 @@ ModelSpec MakeModel(const ShardBenchOptions& options) {
   return model;
 }
 
-// A copy that leads, as a server has it.
+// A leading copy, as a server runs it.
 class ServedCopy {
  public:
   ServedCopy(const ShardBenchOptions& options, std::unique_ptr<Endpoint> port)
@@ -52,7 +52,7 @@ class ServedCopy {
   }
   ~ServedCopy() { copy_.Stop(); }
 
-  // Waits until it is done.
+  // Waits until the command is done.
   void Execute(ShardCommand command) {
     std::unique_lock lock(mutex_);
     copy_.Execute(std::move(command), ++given_, 1);
@@ -145,7 +145,7 @@ absl::StatusOr<Rates> Drive(const ShardBenchOptions& options, Placement placemen
     sessions.push_back(std::make_unique<Session>(cores.back().get(), std::move(endpoint),
                                                  [] { return absl::OkStatus(); }));
   }
-  // Every gradient is one everywhere, which all codecs but the sparse ones carry exactly.
+  // Every gradient is all ones, which all codecs except the sparse ones carry exactly.
   const uint32_t elements = options.slice_bytes / sizeof(float);
   const std::vector<float> ones(elements, 1.0f);
   PSGD_ASSIGN_OR_RETURN(auto codec, MakeCodec(options.codec));

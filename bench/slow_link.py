@@ -27,8 +27,8 @@ NETNS = str(ROOT / "scripts" / "netns.sh")
 BATCH = 32
 
 SPARSE = ["compression.dense_below=0"]
-# Of the wide layers; what the others have travels as few elements, as it does once a warm-up is over. One
-# shard gets the inputs once.
+# For the wide layers. The other layers travel as few elements, as after a warm-up. With one shard
+# the inputs travel once.
 FACTORS = ["compression={push: {dgc: {density: 0.001, momentum: 0, warmup: 0}}, pull: delta, dense_below: 0, rules: WIDE}",
            "cluster.shards=1"]
 BYTES = [FACTORS[0].replace("WIDE", "WIDE_INT8"), FACTORS[1]]
@@ -119,7 +119,7 @@ def ddp(name, how, seconds):
     """Median seconds a step, and the bytes a step that one process sends and receives."""
     warmup = 3  # PowerSGD begins after the second step
     steps = warmup + 2
-    # OpenBLAS has threads of its own, as many as cores, whatever number PyTorch was told.
+    # OpenBLAS has its own threads, as many as cores, whatever number PyTorch was told.
     environment = dict(os.environ, MASTER_ADDR="10.77.0.2", MASTER_PORT="29500",
                        GLOO_SOCKET_IFNAME="eth0", OPENBLAS_NUM_THREADS="1")
     while True:
@@ -191,7 +191,7 @@ cluster: {{shards: 2, workers: 2, deadline: 300s, resend: 120s}}
                 continue
             last = records[-1]
             if first is None:
-                # Two steps of each worker bring all weights and fill every residual.
+                # Two steps of each worker pull all weights and fill every residual.
                 if last["clock"] >= 3:
                     first, before = last, transferred(2)
                 continue
@@ -233,7 +233,7 @@ def compare(ways, options, folder):
     """Prints a row for each network, link and way."""
     unlimited = {}
     for name in options.nets.split(","):
-        # The unlimited link first: the others are told as multiples of it.
+        # The unlimited link comes first, because the others are printed as multiples of it.
         for link in sorted(options.links.split(","), key=lambda link: link != "unlimited"):
             subprocess.run([NETNS, "up", "3"] + ([] if link == "unlimited" else [link]), check=True)
             for system, way in ways:

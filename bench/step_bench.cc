@@ -17,16 +17,16 @@ namespace psgd {
 namespace {
 
 constexpr uint64_t kSeed = 1;
-// Of the loss, and of all gradients as one vector: its distance from the reference's, of which a
-// wrong term in one layer makes about 1, and in tf32, bf16 or fp16, where deep networks far from
-// any minimum turn every rounding into other signs, only its length.
+// Bounds of the error of the loss, and of all gradients as one vector. In fp32 the second bound is
+// on the distance from the reference's vector; a wrong term in one layer makes about 1. In tf32,
+// bf16 or fp16 it is on the length only: rounding flips signs in deep networks far from a minimum.
 constexpr double kLossBound = 1e-3, kGradientBound = 0.1;
 constexpr double kCoarseLossBound = 0.05, kLengthBound = 0.5;
 
 struct Replica {
   std::unique_ptr<Network> network;
   std::vector<float> images;
-  std::vector<int32_t> tokens;  // of sequences, or indices of sparse vectors; then without images
+  std::vector<int32_t> tokens;  // of sequences, or indices of sparse vectors; else empty
   std::vector<float> values;    // of sparse vectors
   std::vector<int32_t> labels;
 };
@@ -54,7 +54,7 @@ absl::StatusOr<Replica> MakeReplica(const StepBenchOptions& options, const std::
   replica.images.resize(size_t{1} * batch * shape.channels * shape.height * shape.width);
   for (float& pixel : replica.images) pixel = random.NextUnit();
   replica.tokens.resize(size_t{1} * batch * (shape.length + shape.entries));
-  // 0 pads the source of a pair: here none is padded.
+  // 0 pads the source of a pair, but here no source is padded.
   const int first = shape.source > 0 ? 1 : 0;
   for (int32_t& token : replica.tokens) token = first + random.NextBelow(shape.vocabulary - first);
   replica.values.resize(size_t{1} * batch * shape.entries);
@@ -74,14 +74,14 @@ absl::StatusOr<Network::Result> RunStep(Replica* replica, uint64_t step) {
 
 double Square(double x) { return x * x; }
 
-// A step on a batch of small images: of large ones the plain loops take minutes.
+// Runs a step on a batch of small images: with large ones the plain loops take minutes.
 absl::StatusOr<bool> Verify(const StepBenchOptions& options) {
-  constexpr int kSide = 80;  // that every network takes
+  constexpr int kSide = 80;  // accepted by every network
   StepBenchOptions small = options;
   small.shape.height = std::min(small.shape.height, kSide);
   small.shape.width = std::min(small.shape.width, kSide);
-  // Deep in a network an image may have one pixel, and a batch normalisation of few values makes
-  // much of the last bit.
+  // Deep in a network an image may have one pixel, and a batch normalization of few values
+  // amplifies the last bit.
   constexpr int kFew = 32;
   const int batch = small.shape.height <= kFew && !small.shape.IsSequence() ? 8 : 4;
   PSGD_ASSIGN_OR_RETURN(Replica tested, MakeReplica(small, options.backend, batch));
@@ -105,7 +105,7 @@ absl::StatusOr<bool> Verify(const StepBenchOptions& options) {
          std::abs(std::sqrt(length / true_length) - 1) <= kLengthBound;
 }
 
-// Runs steps for so long, at least three; returns the milliseconds of each.
+// Runs steps for that many seconds, at least three. Returns the milliseconds of each.
 absl::StatusOr<std::vector<double>> TimeSteps(Replica* replica, double seconds) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();

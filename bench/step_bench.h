@@ -1,5 +1,5 @@
 // How many samples a second one replica trains on: forward and backward of a zoo model on this
-// machine, on random samples of the shape, without data loading and without a server.
+// machine, with random samples of the shape, without data loading and without a server.
 #pragma once
 
 #include <string>
@@ -20,12 +20,13 @@ struct StepBenchOptions {
   std::string plugin_dir = {};  // see NetworkOptions
   int threads = 1;
   Precision precision = Precision::kFp32;
-  double seconds = 2;  // of timed steps; as long again at most warms up
+  double seconds = 2;  // of timed steps; the warm-up takes at most as long
 };
 
-// One row. `extra` has samples_per_second, of the median step; ms_per_step_{median,min,max}; batch,
-// threads, parameters and mib, of memory. There is no limit to compare with: gbps, limit_gbps and
-// ratio are 0. `verified`: on a batch of two, losses and gradients are the reference backend's.
+// Returns one row. `extra` has samples_per_second of the median step; ms_per_step_{median,min,max};
+// batch, threads, parameters, and mib of memory. There is no limit to compare with: gbps,
+// limit_gbps and ratio are 0. `verified`: on a small batch, results agree with the reference
+// backend's.
 absl::StatusOr<BenchRow> RunStepBench(const StepBenchOptions& options);
 
 }  // namespace psgd

@@ -14,18 +14,18 @@ set(PSGD_FUZZER OFF CACHE BOOL "Fuzz targets run under Clang's libFuzzer")
 set(PSGD_CUDA AUTO CACHE STRING "CUDA twins: AUTO, ON or OFF")
 set_property(CACHE PSGD_CUDA PROPERTY STRINGS AUTO ON OFF)
 
-# No contraction of a*b+c into a fused operation: the same seed gives the same bits on every CPU.
+# a*b+c is not contracted into a fused operation, so the same seed gives the same bits on every CPU.
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -ffp-contract=off -fno-math-errno)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # The compiler looks for garbage less often: a sixth of its time for 50 MB.
+  # The compiler collects garbage less often: saves a sixth of its time for 50 MB.
   add_compile_options(--param=ggc-min-expand=200 --param=ggc-min-heapsize=1000000)
 endif()
 if(CMAKE_BUILD_TYPE STREQUAL Release)
-  # What a program does not call is left out of it.
+  # Drops functions and data that a program does not use.
   add_compile_options(-g1 -ffunction-sections -fdata-sections)
   add_link_options(-Wl,--gc-sections)
 endif()
-# What libFuzzer needs of all code that it looks into; targets link it themselves.
+# All code that libFuzzer inspects needs this option; targets link libFuzzer themselves.
 if(PSGD_FUZZER)
   add_compile_options(-fsanitize=fuzzer-no-link)
   add_link_options(-fsanitize=fuzzer-no-link)
@@ -38,7 +38,7 @@ endif()
 
 find_program(PSGD_CCACHE ccache)
 if(PSGD_CCACHE)
-  # What ccache needs to be told before it caches objects that use precompiled headers.
+  # ccache caches objects with precompiled headers only with this setting.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       CCACHE_SLOPPINESS=pch_defines,time_macros ${PSGD_CCACHE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)

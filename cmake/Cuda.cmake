@@ -1,10 +1,11 @@
-# psgd_cuda_objects(OUT source.cu ...): compiles CUDA sources with nvcc itself, since the CMake of
-# Debian 12 does not know the nvcc of CUDA 13. Code for the newest generation that is common, and PTX
-# from which the driver makes that of others.
+# psgd_cuda_objects(OUT source.cu ...): compiles CUDA sources with nvcc directly, because the CMake
+# of Debian 12 does not know the nvcc of CUDA 13. Makes code for the newest common GPU generation,
+# and PTX from which the driver compiles code for others.
 set(PSGD_CUDA_CODE "-gencode=arch=compute_80,code=compute_80;-gencode=arch=compute_90,code=sm_90"
     CACHE STRING "Options of nvcc that say which GPUs to make code for")
-# OPTIONS ... are nvcc's, for these sources alone.
-# Compressed as drivers of CUDA 13 can read it: a third of the default's size, of which a bundle has little.
+# OPTIONS ... are passed to nvcc, only for these sources.
+# The compression format needs a driver of CUDA 13. It takes a third of the default's size, because
+# a bundle has little room.
 function(psgd_cuda_objects out)
   cmake_parse_arguments(ARG "" "" "OPTIONS" ${ARGN})
   set(objects)

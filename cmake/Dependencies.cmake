@@ -19,7 +19,7 @@ pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(TURBOJPEG REQUIRED IMPORTED_TARGET libturbojpeg)
 
-# Debian's oneDNN package file asks for OpenCL headers that we do not need.
+# Debian's oneDNN package file requires OpenCL headers that psgd does not need.
 find_library(DNNL_LIBRARY dnnl)
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
 

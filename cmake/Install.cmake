@@ -1,4 +1,4 @@
-# Programs, their plugins and the ready configs.
+# Installs programs, their plugins and the ready configs.
 get_property(programs GLOBAL PROPERTY PSGD_PROGRAMS)
 if(programs)
   install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT psgd)
@@ -15,10 +15,10 @@ if(plugins)
     install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/psgd COMPONENT ${component})
   endforeach()
 endif()
-# What launch.link of a sweep needs, and its --launcher slurm.
+# Needed by a sweep's launch.link and by --launcher slurm.
 install(PROGRAMS ${CMAKE_SOURCE_DIR}/scripts/netns.sh ${CMAKE_SOURCE_DIR}/deploy/slurm/run.sbatch
   DESTINATION ${CMAKE_INSTALL_DATADIR}/psgd COMPONENT psgd)
-# Manual pages and completions, said by the programs themselves.
+# The programs themselves print their manual pages and completions.
 install(CODE "
   set(programs \"${programs}\")
   set(bin \"${CMAKE_RUNTIME_OUTPUT_DIRECTORY}\")
@@ -28,7 +28,7 @@ install(CODE "
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/configs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/psgd/configs COMPONENT psgd)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/deploy/ DESTINATION ${CMAKE_INSTALL_DATADIR}/psgd/deploy COMPONENT psgd
   USE_SOURCE_PERMISSIONS)
-# Where systemd looks, also below another prefix than /usr.
+# systemd looks here, also below a prefix other than /usr.
 install(FILES ${CMAKE_SOURCE_DIR}/deploy/systemd/ps-server@.service ${CMAKE_SOURCE_DIR}/deploy/systemd/ps-worker@.service
   DESTINATION lib/systemd/system COMPONENT psgd)
 install(FILES ${CMAKE_SOURCE_DIR}/deploy/systemd/psgd.sysusers DESTINATION lib/sysusers.d RENAME psgd.conf COMPONENT psgd)

@@ -1,4 +1,5 @@
-# At installation: what each of `programs` in `bin` prints of itself, into the folders of `share`.
+# Runs at installation: writes the text that each of `programs` in `bin` prints into folders of
+# `share`.
 find_program(GZIP gzip REQUIRED)
 function(say program file)
   get_filename_component(folder ${file} DIRECTORY)

@@ -1,5 +1,5 @@
-# build/PRESET: cpack -G DEB makes Debian packages: the programs, and the CUDA plugins for who has the
-# CUDA libraries, which are in no package of Debian's.
+# build/PRESET: cpack -G DEB makes Debian packages: the programs, and the CUDA plugins for machines
+# with the CUDA libraries, which no Debian package contains.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_VENDOR psgd)
 set(CPACK_PACKAGE_CONTACT "psgd maintainers <maintainers@psgd.example>")
@@ -16,7 +16,7 @@ set(CPACK_COMPONENT_PSGD_DESCRIPTION "Trains neural networks through sharded par
 staleness and compressed updates, on processors and GPUs.")
 set(CPACK_DEBIAN_PSGD_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PSGD_PACKAGE_RECOMMENDS "openssl")
-# The user that the units run as.
+# Creates the user that the units run as.
 set(CPACK_DEBIAN_PSGD_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/deploy/systemd/postinst)
 set(CPACK_DEBIAN_COMPRESSION_TYPE gzip)
 if(PSGD_CUDA_FOUND)
@@ -25,7 +25,7 @@ if(PSGD_CUDA_FOUND)
   set(CPACK_DEBIAN_CUDA_PACKAGE_SECTION science)
   set(CPACK_COMPONENT_CUDA_DESCRIPTION "The plugins by which ps-worker --gpu trains. They use the CUDA libraries
 and cuDNN of NVIDIA, which have to be installed beside this.")
-  # Those libraries are in no package that dpkg-shlibdeps could name.
+  # dpkg-shlibdeps finds no package of those libraries.
   set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "psgd (= ${PROJECT_VERSION})")
 endif()
 include(CPack)

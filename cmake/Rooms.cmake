@@ -1,15 +1,15 @@
-# What most sources include is compiled once, for rooms here and for tests below: a third of the time.
-# Whoever uses it has to be compiled with the same options.
+# Headers that most sources include are compiled once, for rooms here and for tests below: a third
+# of the time. All users need the same compile options.
 file(WRITE ${CMAKE_BINARY_DIR}/gen/empty.cc "")
 add_library(psgd_room_headers OBJECT ${CMAKE_BINARY_DIR}/gen/empty.cc)
 target_precompile_headers(psgd_room_headers PRIVATE ${CMAKE_SOURCE_DIR}/common/precompiled.h)
 target_compile_options(psgd_room_headers PRIVATE -pthread)
 target_link_libraries(psgd_room_headers PRIVATE absl::statusor protobuf::libprotobuf)
 
-# Sources are compiled several at a time, which halves the time of a build: what they have in anonymous
-# namespaces must differ. ALONE are those that cannot be compiled with others: names that every codec has,
-# files that compile themselves once an instruction set, an Impl with a type of its file's anonymous namespace (GCC
-# takes what is included for a header, and warns).
+# Several sources are compiled as one, which halves the time of a build, so names in their anonymous
+# namespaces must differ. ALONE lists sources that must stay alone: names that every codec has,
+# files that are compiled once per instruction set, and an Impl with a type of its file's anonymous
+# namespace (GCC takes the included file for a header and warns).
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
 function(psgd_compile_together name)
   cmake_parse_arguments(ARG "" "" "ALONE" ${ARGN})
@@ -37,7 +37,7 @@ function(psgd_program name)
   set_property(GLOBAL APPEND PROPERTY PSGD_PROGRAMS ${name})
 endfunction()
 
-# In release builds tests are not optimised (what they test is).
+# In release builds test code is not optimized, but the tested code is.
 add_library(psgd_test_headers OBJECT ${CMAKE_BINARY_DIR}/gen/empty.cc)
 target_precompile_headers(psgd_test_headers PRIVATE ${CMAKE_SOURCE_DIR}/tests/precompiled.h)
 function(psgd_compile_as_test name)
@@ -45,13 +45,13 @@ function(psgd_compile_as_test name)
   psgd_compile_together(${name} ALONE ${ARG_ALONE})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/gen)
   target_link_libraries(${name} PUBLIC GTest::gtest GTest::gmock absl::statusor Threads::Threads)
-  # All of them alike, or the compiler would not take what it compiled before.
+  # Tests need the same options, or the precompiled header does not fit.
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${name} PRIVATE -fPIE -pthread $<$<CONFIG:Release>:-O0>)
 endfunction()
 psgd_compile_as_test(psgd_test_headers)
 
-# psgd_test_library(NAME SOURCES ... DEPS ...): what several tests share.
+# psgd_test_library(NAME SOURCES ... DEPS ...): code shared by several tests.
 function(psgd_test_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;ALONE" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
@@ -60,8 +60,8 @@ function(psgd_test_library name)
   target_link_libraries(${name} PUBLIC ${ARG_DEPS})
 endfunction()
 
-# psgd_test(NAME SOURCES ... DEPS ... [LABELS ...] [TIMEOUT seconds]): a GoogleTest binary, one ctest
-# entry a binary.
+# psgd_test(NAME SOURCES ... DEPS ... [LABELS ...] [TIMEOUT seconds]): a GoogleTest binary, with one
+# ctest entry per binary.
 function(psgd_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS;ALONE" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -78,10 +78,9 @@ function(psgd_test name)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
   if(PSGD_SANITIZE)
-    # GCC 12's leak checker reads what it noted of a thread's dynamic TLS after that is gone, and dies,
-    # in programs that dlopen a library with OpenMP threads.
-    # gRPC and ZeroMQ are not built with the thread sanitizer: what they hand from thread to thread
-    # would look like races.
+    # In programs that dlopen a library with OpenMP threads, GCC 12's leak checker reads notes about
+    # a thread's dynamic TLS after that TLS is gone, and crashes. gRPC and ZeroMQ are not built with
+    # ThreadSanitizer, so data that they pass between threads would look like races.
     set_tests_properties(${name} PROPERTIES ENVIRONMENT
       "ASAN_OPTIONS=intercept_tls_get_addr=0;TSAN_OPTIONS=ignore_noninstrumented_modules=1 suppressions=${CMAKE_SOURCE_DIR}/tests/tsan_suppressions.txt")
   endif()

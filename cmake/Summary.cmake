@@ -1,4 +1,4 @@
-# What was found, and what that switches on.
+# Reports the dependencies that were found, and their effects.
 function(psgd_report what found effect)
   if(found)
     message(STATUS "  ${what}: yes (${effect})")

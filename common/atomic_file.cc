@@ -13,8 +13,8 @@
 namespace psgd {
 namespace {
 
-// Makes a rename in this folder last over a power failure. Some file systems cannot sync a folder;
-// they need not.
+// Makes a rename in this folder survive a power failure. Some file systems cannot sync a folder and
+// do not need it, so errors are ignored.
 void SyncFolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string folder(slash == std::string::npos ? "." : path.substr(0, slash + 1));

@@ -1,4 +1,4 @@
-// A file written piece by piece that appears whole or not at all.
+// A file that is written piece by piece and appears whole or not at all.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,10 @@
 
 namespace psgd {
 
-// For contents that should not be gathered in memory first; WriteFileAtomically (common/files.h)
-// takes them whole. Until Commit succeeds, the target is untouched; without Commit nothing remains.
-// Every error names the file. Not thread-safe; one writer a target at a time within a process.
+// For contents too large to gather in memory; WriteFileAtomically (common/files.h) takes them
+// whole. Until Commit succeeds, the target is untouched; without Commit nothing remains. Every
+// error names the file. Not thread-safe. REQUIRES: a process has one writer at a time for each
+// target.
 class AtomicFile {
  public:
   static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(const std::string& path);
@@ -20,7 +21,7 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   absl::Status Write(ByteSpan bytes);
-  // Makes what was written durable, then renames it over the target.
+  // Syncs the written bytes to disk, then renames the file over the target.
   absl::Status Commit();
 
  private:

@@ -17,7 +17,8 @@
 namespace psgd {
 namespace {
 
-// The number after `key` in a file of lines "KEY NUMBER ..."; of an empty key, the first number.
+// Returns the number after `key` in a file of lines "KEY NUMBER ...". An empty key gives the first
+// number.
 std::optional<size_t> NumberAfter(const std::string& path, absl::string_view key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -35,20 +36,21 @@ struct Hierarchy {
   const char* folder;
   const char* limit;
   const char* usage;
-  const char* reclaimable;  // in memory.stat: file pages that are dropped before anything fails
+  const char*
+      reclaimable;  // in memory.stat: file pages that the kernel drops before an allocation fails
 };
 constexpr Hierarchy kVersion1 = {"/sys/fs/cgroup/memory", "/memory.limit_in_bytes",
                                  "/memory.usage_in_bytes", "total_inactive_file"};
 constexpr Hierarchy kVersion2 = {"/sys/fs/cgroup", "/memory.max", "/memory.current",
                                  "inactive_file"};
 
-// What the limits of the group and of all above it leave. In a container the group's own folder
-// may be hidden, and its limit stand at the top.
+// Returns what the limits of the group and of all its parents leave. In a container the group's own
+// folder may be hidden; its limit then stands at the top.
 size_t LeftInGroup(const std::string& root, const Hierarchy& files, std::string group) {
   size_t left = SIZE_MAX;
   while (true) {
     const std::string folder = root + files.folder + group;
-    const auto limit = NumberAfter(folder + files.limit, "");  // "max" is no number
+    const auto limit = NumberAfter(folder + files.limit, "");  // "max" is not a number
     const auto usage = NumberAfter(folder + files.usage, "");
     if (limit.has_value() && usage.has_value()) {
       const size_t cache = NumberAfter(folder + "/memory.stat", files.reclaimable).value_or(0);
@@ -60,7 +62,7 @@ size_t LeftInGroup(const std::string& root, const Hierarchy& files, std::string 
   }
 }
 
-// What `ulimit -v` leaves; batch systems set it.
+// Returns what `ulimit -v` leaves. Batch systems set this limit.
 size_t LeftOfAddresses(const std::string& root) {
   rlimit limit;
   const auto pages = NumberAfter(root + "/proc/self/statm", "");

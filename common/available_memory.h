@@ -1,4 +1,4 @@
-// How much memory a program on this host may still take.
+// The memory that a program on this host may still take.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,9 @@
 
 namespace psgd {
 
-// Bytes that can be taken without swapping: what the host has left, or what limits leave of it, on
-// this process (ulimit -v) or its control group (of a container or a batch system). 0 where nothing
-// says.
-// `root` stands before all paths, for tests.
+// Returns the bytes that can be taken without swapping: the free memory of the host, or less if a
+// limit of this process (ulimit -v) or of its control group (container, batch system) leaves less.
+// 0: unknown. Tests set `root`, a prefix of all paths.
 size_t AvailableMemory(const std::string& root = "");
 
 }  // namespace psgd

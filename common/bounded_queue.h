@@ -1,4 +1,4 @@
-// A blocking queue bounded by a caller-defined weight (bytes, items): full pushes back.
+// A blocking queue bounded by a caller-defined weight (bytes, items).
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +17,7 @@ class BoundedQueue {
  public:
   explicit BoundedQueue(size_t capacity) : capacity_(capacity) {}
 
-  // Waits for room. An item heavier than the whole queue is let in alone. False when closed.
+  // Waits for room. An item heavier than the capacity enters an empty queue. False when closed.
   bool Push(T item, size_t weight = 1) {
     std::unique_lock lock(mutex_);
     room_.wait(lock, [&] { return closed_ || Fits(weight); });
@@ -26,7 +26,7 @@ class BoundedQueue {
     return true;
   }
 
-  // False, without waiting, when there is no room or the queue is closed.
+  // Never waits. False when there is no room or the queue is closed.
   bool TryPush(T item, size_t weight = 1) {
     std::lock_guard lock(mutex_);
     if (closed_ || !Fits(weight)) return false;
@@ -34,21 +34,21 @@ class BoundedQueue {
     return true;
   }
 
-  // Waits for an item; nothing once closed and empty.
+  // Waits for an item. Returns nothing once the queue is closed and empty.
   std::optional<T> Pop() {
     std::unique_lock lock(mutex_);
     items_ready_.wait(lock, [&] { return closed_ || !items_.empty(); });
     return Take();
   }
 
-  // As Pop, for at most `timeout`.
+  // Like Pop, but waits at most `timeout`.
   std::optional<T> PopFor(Duration timeout) {
     std::unique_lock lock(mutex_);
     items_ready_.wait_for(lock, timeout, [&] { return closed_ || !items_.empty(); });
     return Take();
   }
 
-  // Wakes everyone; what is queued can still be popped.
+  // Wakes all waiting threads. Queued items can still be popped.
   void Close() {
     std::lock_guard lock(mutex_);
     closed_ = true;

@@ -27,7 +27,7 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kSmallest = 4096;
 
-// Capacities are powers of two, so that buffers of like size stand in for each other.
+// Capacities are powers of two, so that buffers of similar size can replace each other.
 size_t CapacityFor(size_t size) { return std::bit_ceil(size < kSmallest ? kSmallest : size); }
 }  // namespace
 

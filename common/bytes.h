@@ -1,4 +1,4 @@
-// Reference-counted bytes: what payloads, slices and frames are made of.
+// Reference-counted bytes. Payloads, slices and frames consist of them.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ inline ByteSpan AsBytes(absl::string_view text) {
   return std::as_bytes(std::span<const char>(text.data(), text.size()));
 }
 
-// Immutable bytes with a shared owner. Copying shares; the owner frees when the last copy goes.
+// Immutable bytes with a shared owner. A copy shares the owner, which is freed with the last copy.
 class Bytes {
  public:
   Bytes() = default;
@@ -29,14 +29,14 @@ class Bytes {
   static Bytes CopyOf(ByteSpan span);
   // Takes over a vector without copying it.
   static Bytes Adopt(std::vector<std::byte> bytes);
-  // Bytes that outlive every use: constants, or memory whose owner waits for the users.
+  // For bytes that outlive every use: constants, or memory whose owner waits for the users.
   static Bytes Unowned(ByteSpan span) { return Bytes(nullptr, span); }
 
   const std::byte* data() const { return span_.data(); }
   size_t size() const { return span_.size(); }
   bool empty() const { return span_.empty(); }
   ByteSpan span() const { return span_; }
-  // A part of these bytes that shares their owner. REQUIRES: offset + size <= this->size().
+  // Returns a part that shares the owner. REQUIRES: offset + size <= this->size().
   Bytes Sub(size_t offset, size_t size) const { return Bytes(owner_, span_.subspan(offset, size)); }
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
@@ -45,16 +45,17 @@ class Bytes {
   ByteSpan span_;
 };
 
-// Recycles large aligned buffers: a fresh page-faulting buffer halves the speed of a big message.
+// Recycles large aligned buffers. Page faults of a fresh buffer halve the speed of a big message.
 // Thread-safe. Buffers may outlive the pool.
 class BufferPool {
  public:
-  // `keep_bytes`: how much free memory the pool holds on to.
+  // `keep_bytes`: the most free memory that the pool keeps.
   explicit BufferPool(size_t keep_bytes);
 
-  // At least `size` bytes, aligned to 64, contents undefined; returns to the pool when released.
+  // Returns at least `size` bytes, aligned to 64, contents undefined. A released buffer goes back
+  // to the pool.
   std::shared_ptr<std::byte[]> Take(size_t size);
-  // Bytes held free right now.
+  // Returns the free bytes that the pool holds now.
   size_t free_bytes() const;
 
  private:
@@ -62,7 +63,7 @@ class BufferPool {
   std::shared_ptr<Shelf> shelf_;
 };
 
-// A checksum of one or more spans in order: XXH3-64.
+// The XXH3-64 checksum of one or more spans in order.
 class Checksum {
  public:
   Checksum();

@@ -1,4 +1,4 @@
-// Time as a value that is handed in, so that protocol cores run on simulated time.
+// Time as a parameter, so that protocol cores can run on simulated time.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 namespace psgd {
 
 using Duration = std::chrono::nanoseconds;
-// Time since an arbitrary fixed point of the process (or of the simulation).
+// Time since an arbitrary fixed point of the process or the simulation.
 using Time = std::chrono::nanoseconds;
 
 inline Time SteadyNow() {

@@ -5,7 +5,7 @@
 
 namespace psgd {
 
-// Of all threads of this process, those that have ended included.
+// Returns the processor time of all threads of this process, ended threads included.
 inline double ProcessCpuSeconds() {
   timespec used{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);

@@ -13,7 +13,7 @@
 namespace psgd {
 namespace {
 
-// Closes on every way out.
+// Closes the descriptor when destroyed.
 class File {
  public:
   explicit File(int fd) : fd_(fd) {}

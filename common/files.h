@@ -1,4 +1,4 @@
-// Small files that are read whole and replaced whole, and errors that say what to do about a path.
+// Reads and replaces small files as a whole. Errors say what to do about a path.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace psgd {
 
-// "cannot ACTION PATH: CAUSE", with the code that fits `error` (an errno) and, where there is an
-// obvious one, the next step.
+// Returns "cannot ACTION PATH: CAUSE" with the code that fits `error` (an errno), and with the next
+// step if one is obvious.
 absl::Status FileError(absl::string_view action, const std::string& path, int error);
 
-// At most `limit` bytes; a larger file is an error.
+// A file larger than `limit` bytes is an error.
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t limit);
 
-// Writes a temporary file beside `path`, syncs it and renames it over `path`: a reader, or a crash
-// at any moment, sees the old contents or the new.
+// Writes a temporary file beside `path`, syncs it and renames it over `path`. After a crash at any
+// moment, and for any reader, `path` holds either the old contents or the new.
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents);
 
 }  // namespace psgd

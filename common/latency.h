@@ -1,5 +1,5 @@
-// How long things take, counted in bins of half an octave from a microsecond up: few enough to
-// travel with every report, narrow enough for a median and a 99th percentile.
+// Counts durations in bins of half an octave, from one microsecond up. The bins are few enough to
+// send with every report, and narrow enough for a median and a 99th percentile.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace psgd {
 
-// Bin i has what took at most LatencyBound(i) and longer than LatencyBound(i - 1); the last one has
+// Bin i counts durations above LatencyBound(i - 1) and up to LatencyBound(i). The last bin counts
 // everything beyond three minutes.
 constexpr size_t kLatencyBins = 56;
 
@@ -23,7 +23,8 @@ inline size_t LatencyBin(Duration took) {
   return std::min(kLatencyBins - 1, static_cast<size_t>(std::ceil(2 * std::log2(microseconds))));
 }
 
-// In seconds: at least `share` of what was counted took no longer. 0 when nothing was.
+// Returns seconds: at least `share` of the counted durations were no longer. 0 when `bins` is
+// empty.
 inline double LatencyQuantile(const CountHistogram& bins, double share) {
   return bins.count() == 0 ? 0 : LatencyBound(bins.Quantile(share));
 }

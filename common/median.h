@@ -1,4 +1,4 @@
-// The middle of some values.
+// The median.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,8 @@
 
 namespace psgd {
 
-// The middle value; of an even number the lower of the two. REQUIRES: there is one.
+// Returns the middle value; with an even count, the lower middle value. REQUIRES: `values` is not
+// empty.
 template <typename T>
 T Median(std::vector<T> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);

@@ -98,7 +98,7 @@ void PrometheusText::LatencyHistogram(absl::string_view name, absl::string_view 
       below += counts[bin];
       sum += static_cast<double>(counts[bin]) * LatencyBound(bin) * 0.85;  // the middle of a bin
     }
-    // Every octave: as many as a scrape needs.
+    // One bucket for each octave is enough for a scrape.
     if (bin % 2 != 0) continue;
     Sample(
         bucket,

@@ -9,12 +9,12 @@
 
 namespace psgd {
 
-// How often each small whole number (a staleness) was seen. Not thread-safe.
+// Counts how often each small whole number (such as a staleness) was seen. Not thread-safe.
 class CountHistogram {
  public:
   static constexpr size_t kLargest = 1023;  // larger values are counted here; max() stays exact
 
-  // From counts()[value], as another process reported them.
+  // Rebuilds a histogram from the counts() of another process.
   template <typename Counts>
   static CountHistogram FromCounts(const Counts& counts) {
     CountHistogram histogram;
@@ -28,7 +28,7 @@ class CountHistogram {
   uint64_t count() const { return count_; }
   uint64_t max() const { return max_; }
   double Mean() const;
-  // The smallest value that at least `share` of the counts do not exceed; 0 when empty.
+  // Returns the smallest value that at least `share` of the counts do not exceed; 0 when empty.
   uint64_t Quantile(double share) const;
   const std::vector<uint64_t>& counts() const { return counts_; }
 
@@ -39,18 +39,19 @@ class CountHistogram {
   double sum_ = 0;
 };
 
-// One page of Prometheus text exposition format, built anew for each scrape.
+// One page in the Prometheus text exposition format, built for each scrape. Not thread-safe.
 class PrometheusText {
  public:
-  // `labels`: as `shard="0",reason="malformed"`, without braces; may be empty. Calls for the same
-  // metric must follow each other.
+  // `labels`: for example `shard="0",reason="malformed"`, without braces; may be empty. REQUIRES:
+  // calls for one metric follow each other.
   void Counter(absl::string_view name, absl::string_view help, absl::string_view labels,
                double value);
   void Gauge(absl::string_view name, absl::string_view help, absl::string_view labels,
              double value);
   void Histogram(absl::string_view name, absl::string_view help, absl::string_view labels,
                  const CountHistogram& histogram, const std::vector<uint64_t>& bounds);
-  // Of counts in the bins of common/latency.h, in seconds; the sum is right to half a bin.
+  // `bins` are the bins of common/latency.h; the output is in seconds. The sum is right to half a
+  // bin.
   void LatencyHistogram(absl::string_view name, absl::string_view help, absl::string_view labels,
                         const CountHistogram& bins);
   std::string Text() const { return text_; }
@@ -62,7 +63,7 @@ class PrometheusText {
   std::string last_;
 };
 
-// A label value with quotes, backslashes and line ends escaped.
+// Returns a label value with quotes, backslashes and line ends escaped.
 std::string PrometheusLabel(absl::string_view value);
 
 }  // namespace psgd

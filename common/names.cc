@@ -31,7 +31,7 @@ std::string Readable(absl::string_view text) {
   for (char& c : readable) {
     if (absl::ascii_iscntrl(c) && c != '\n') c = '?';
   }
-  // Not in the middle of a character.
+  // Do not cut in the middle of a UTF-8 character.
   while (text.size() > kLongestText && !readable.empty() && (readable.back() & 0x80) != 0) {
     readable.pop_back();
   }

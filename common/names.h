@@ -1,4 +1,4 @@
-// Words that come from peers and people, fit to be kept and shown.
+// Makes words from peers and people safe to keep and show.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace psgd {
 
-// Names are shown, logged and used as labels and files, hence [A-Za-z0-9._-]{1,64}.
+// Names are shown, logged and used as labels and file names, so they match [A-Za-z0-9._-]{1,64}.
 inline constexpr size_t kLongestName = 64;
 bool IsName(absl::string_view name);
 absl::Status CheckPeerName(absl::string_view what, absl::string_view name);
 
-// What a peer says for people to read: cut to a length, without what a terminal would obey.
+// Returns a peer's text for people: shortened, without control characters for a terminal.
 std::string Readable(absl::string_view text);
 }  // namespace psgd

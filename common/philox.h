@@ -28,10 +28,10 @@ enum class RandomPurpose : uint32_t {
   kCodec = 5,
   kSynthetic = 6,
   kNegatives = 7,
-  kWeights = 8,  // on their way to a worker
+  kWeights = 8,  // codecs of weights sent to a worker
 };
 
-// Mixes the run's seed and a purpose into a key (splitmix64 finaliser).
+// Mixes the run's seed and a purpose into a key (splitmix64 finalizer).
 PS_HD inline PhiloxKey MakeKey(uint64_t seed, RandomPurpose purpose, uint64_t salt = 0) {
   uint64_t z = seed + 0x9E3779B97F4A7C15ull * (static_cast<uint64_t>(purpose) + 1);
   z ^= salt * 0xD1B54A32D192ED03ull;
@@ -65,7 +65,7 @@ PS_HD inline float UnitFloat(uint32_t bits) {
   return static_cast<float>(bits >> 8) * (1.0f / 16777216.0f);
 }
 
-// A sequence of draws for code that wants "the next number": a cursor over one Philox stream.
+// A cursor over one Philox stream, for code that draws numbers in sequence. Not thread-safe.
 class RandomStream {
  public:
   RandomStream(PhiloxKey key, uint64_t stream) : key_(key), stream_(stream) {}
@@ -78,7 +78,7 @@ class RandomStream {
     return block_.word[used_++];
   }
   float NextUnit() { return UnitFloat(NextBits()); }
-  // Uniform in [0, n); n > 0. Multiply-shift: the bias is below n / 2^32.
+  // Uniform in [0, n). REQUIRES: n > 0. Multiply-shift: the bias is below n / 2^32.
   uint32_t NextBelow(uint32_t n) {
     return static_cast<uint32_t>((static_cast<uint64_t>(NextBits()) * n) >> 32);
   }

@@ -1,5 +1,6 @@
-// What most sources of the rooms include, compiled once: nothing of ours, or all would be built
-// again. Sources still include what they use: CMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
+// Headers that most sources include, compiled once. It holds none of our own headers, since a
+// change of one would rebuild everything. Sources still include what they use, so that
+// CMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds.
 #pragma once
 
 #include <google/protobuf/extension_set.h>

@@ -1,4 +1,4 @@
-// Names that nobody else draws.
+// Random ids that are unique in practice.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace psgd {
 
-// Never 0, which says that there is none.
+// Never returns 0, which means "no id".
 inline uint64_t RandomId() {
   std::random_device random;
   return (uint64_t{random()} << 32 | random()) | 1;

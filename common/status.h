@@ -1,4 +1,4 @@
-// absl::Status with the two macros that make it pleasant, and one way to phrase errors.
+// absl::Status, two macros that shorten its use, and Annotate.
 #pragma once
 
 #include "absl/strings/string_view.h"

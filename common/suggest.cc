@@ -9,11 +9,11 @@
 namespace psgd {
 namespace {
 
-// No known word is longer; it also bounds the work that a hostile key can cause.
+// No known word is longer. The limit also bounds the work that a hostile key can cause.
 constexpr size_t kLongestWord = 64;
 
-// Edits that turn `a` into `b`: insert, delete, replace, or swap two neighbours (optimal string
-// alignment), each of cost 1.
+// Counts the edits that turn `a` into `b`: insert, delete, replace, or swap two neighbors (optimal
+// string alignment). Each edit costs 1.
 size_t Distance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   std::iota(above.begin(), above.end(), size_t{0});
@@ -37,7 +37,7 @@ size_t Distance(absl::string_view a, absl::string_view b) {
 std::string Suggest(absl::string_view wrong, const std::vector<std::string>& known) {
   if (wrong.empty() || wrong.size() > kLongestWord) return "";
   const std::string lower = absl::AsciiStrToLower(wrong);
-  // A third of the letters may be wrong: more would suggest words that merely are as short.
+  // A third of the letters may be wrong. A higher limit would suggest unrelated short words.
   size_t best = std::max<size_t>(1, wrong.size() / 3) + 1;
   const std::string* closest = nullptr;
   for (const std::string& word : known) {

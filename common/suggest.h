@@ -1,4 +1,4 @@
-// "did you mean": the closest of the words that would have been right.
+// "did you mean": suggests the closest known word.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace psgd {
 
-// `; did you mean "x"?` for the known word closest to `wrong`, ignoring case; empty when none is
-// close.
+// Returns `; did you mean "x"?` for the known word closest to `wrong`, ignoring case. Empty when no
+// word is close.
 std::string Suggest(absl::string_view wrong, const std::vector<std::string>& known);
 
 }  // namespace psgd

@@ -43,7 +43,7 @@ absl::StatusOr<int64_t> Parse(absl::string_view text, const std::array<NamedUnit
     return absl::InvalidArgumentError(
         absl::StrCat("\"", text, "\" does not start with a number; write it as ", examples));
   }
-  // Whole numbers are scaled as such: a double would round those above 2^53.
+  // Whole numbers are scaled as integers: a double would round numbers above 2^53.
   int64_t whole = 0;
   const bool is_whole = absl::SimpleAtoi(number, &whole);
   for (const NamedUnit& known : units) {

@@ -1,4 +1,4 @@
-// Numbers with units, as people write them in configs and on command lines.
+// Numbers with units, as written in configs and on command lines.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace psgd {
 
 // "4MiB", "64 KiB", "1GB", "512": bytes.
 absl::StatusOr<int64_t> ParseBytes(absl::string_view text);
-// "100ms", "2s", "1.5 min", "1h": milliseconds. A bare number is refused: the unit must be said.
+// "100ms", "2s", "1.5 min", "1h": milliseconds. A number without a unit is refused.
 absl::StatusOr<int64_t> ParseMilliseconds(absl::string_view text);
 
-// The shortest exact form that the parsers read back: "4MiB", "10s".
+// Returns the shortest exact form that the parsers read back: "4MiB", "10s".
 std::string FormatBytes(int64_t bytes);
 std::string FormatMilliseconds(int64_t milliseconds);
 

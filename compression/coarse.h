@@ -1,8 +1,8 @@
 // Reconstruction values are rounded to 8 significant bits before they are used or sent. A
 // difference "element - value" then stays on a grid that fp32 holds exactly for gradients of modest
 // range, so error feedback conserves sums of integer-valued gradients to the bit, step after step.
-// What the rounding moves (a part in 256) goes to the residual. Such a value is the upper half of a
-// float, and travels as that.
+// The rounding error (a part in 256) goes to the residual. A rounded value is the upper half of a
+// float, and travels as that half.
 #pragma once
 
 #include <bit>
@@ -13,9 +13,9 @@
 
 namespace psgd {
 
-inline constexpr uint32_t kLargestCoarse = 0x7F7F0000u;  // bits of the largest such finite number
+inline constexpr uint32_t kLargestCoarse = 0x7F7F0000u;  // bits of the largest finite rounded value
 
-// To nearest; a finite value stays finite. Not for infinities and NaN.
+// Rounds to nearest. A finite value stays finite. REQUIRES: `value` is finite.
 PS_HD inline float RoundCoarse(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = bits & 0x80000000u;
@@ -23,14 +23,14 @@ PS_HD inline float RoundCoarse(float value) {
   return std::bit_cast<float>(sign | (magnitude < kLargestCoarse ? magnitude : kLargestCoarse));
 }
 
-// The next one not below a non-negative value (or the largest there is).
+// Rounds a non-negative value up; at most to the largest rounded value.
 PS_HD inline float CeilCoarse(float value) {
   const uint32_t magnitude = (std::bit_cast<uint32_t>(value) + 0xFFFFu) & 0xFFFF0000u;
   const uint32_t largest = kLargestCoarse;  // device code has no address of the constant itself
   return std::bit_cast<float>(magnitude < largest ? magnitude : largest);
 }
 
-// The mean of so many numbers, rounded; 0 of none. Not finite where the sum is not.
+// Returns the rounded mean of `count` numbers, 0 if there are none. Not finite if `sum` is not.
 PS_HD inline float CoarseMean(double sum, uint64_t count) {
   if (count == 0) return 0;
   const float mean = static_cast<float>(sum / static_cast<double>(count));
@@ -38,7 +38,7 @@ PS_HD inline float CoarseMean(double sum, uint64_t count) {
   return mean >= -kMost && mean <= kMost ? RoundCoarse(mean) : mean;
 }
 
-// The upper half of a float that was rounded, or is not finite, and back.
+// Converts a float that is rounded, or not finite, to its upper half, and back.
 PS_HD inline uint16_t CoarseBits(float value) {
   return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
 }

@@ -14,7 +14,7 @@ void ErrorFeedback::Use(const Codec& codec) {
   state_arrays_ = codec.state_arrays();
   lossless_ = codec.lossless();
   encoder_ = codec.NewEncoder(shape_);
-  // A lossless codec sends what another left out, and needs none for itself.
+  // A lossless codec sends another codec's residual, and needs none of its own.
   if (options_.accumulate && codec.keeps_residual()) {
     residual_.resize(shape_.elements);
     owed_ = false;

@@ -15,10 +15,10 @@
 namespace psgd {
 
 struct ErrorFeedbackOptions {
-  // Off: what a codec leaves out is dropped.
+  // If false, what a codec leaves out is dropped.
   bool accumulate = true;
-  // Share of the residual that a step keeps, in (0, 1]. At 1 nothing is ever lost: the sum of all
-  // decoded payloads and the residual is the sum of all gradients.
+  // Share of the residual that a step keeps, in (0, 1]. At 1 nothing is lost: all decoded payloads
+  // plus the residual sum to all gradients.
   float decay = 1;
   CodecBackend backend = CodecBackend::kSimd;
 };
@@ -35,11 +35,11 @@ class ErrorFeedback {
   void Encode(std::span<const float> gradient, PhiloxKey key, uint64_t step,
               std::vector<std::byte>* out);
 
-  // Goes on with another codec: what is left out stays, what the encoder remembered does not.
+  // Goes on with another codec. The residual stays; the encoder's state does not.
   void Use(const Codec& codec);
 
-  // What is left out so far. Empty where nothing is kept: accumulate off, and lossless codecs,
-  // which send what another left out with their first payload.
+  // The sum of what was left out so far. Empty if nothing is kept: with accumulate off, or with a
+  // lossless codec, which sends another codec's residual with its first payload.
   std::span<const float> residual() const { return residual_; }
   double SquaredNorm() const;
   // REQUIRES: values.size() == residual().size().
@@ -47,13 +47,13 @@ class ErrorFeedback {
   void Reset();
   bool takes_residual() const { return lossless_ || !residual_.empty(); }
 
-  // For a checkpoint: the residual (zeros where none is kept) and after it the arrays that the
-  // encoder remembers, each as long as the slice. Empty where neither is there.
+  // State for a checkpoint: the residual (zeros if none is kept), then the arrays that the encoder
+  // remembers, each as long as the slice. Empty if there is neither.
   std::vector<float> CopyState() const;
-  // From a checkpoint: as many arrays as both sides have, so that a run may go on with another
-  // codec. A codec without a residual of its own takes one if it is lossless, else it is dropped:
-  // see takes_residual. REQUIRES: whole arrays; what follows the residual is of a codec of the same
-  // memory().
+  // Loads state of a checkpoint: as many arrays as both sides have, so that a run may go on with
+  // another codec. A codec that keeps no residual takes one only if it is lossless; others drop it
+  // (see takes_residual). REQUIRES: whole arrays; the arrays after the residual come from a codec
+  // with the same memory().
   void LoadState(std::span<const float> arrays);
 
  private:
@@ -61,10 +61,10 @@ class ErrorFeedback {
   const SliceShape shape_;
   const CodecKernels& kernels_;
   size_t state_arrays_ = 0;  // of the encoder
-  bool lossless_ = false;    // likewise
+  bool lossless_ = false;    // of the codec
   std::unique_ptr<Encoder> encoder_;
   std::vector<float> residual_;
-  bool owed_ = false;  // it came from a checkpoint, and goes with the next payload
+  bool owed_ = false;  // residual_ came from a checkpoint, and goes with the next payload
 };
 
 }  // namespace psgd

@@ -1,6 +1,6 @@
-// The inner loops of the codecs and the table of their twins. Each room of loops (scalar/, simd/)
-// has the same files with the same functions; given the same input they write the same bytes and
-// floats: sums follow lanes.h, a product and a sum are never contracted, random numbers are Philox.
+// The inner loops of the codecs and the table of their twins. scalar/ and simd/ have the same files
+// with the same functions. Given the same input they write the same bytes and floats: sums follow
+// lanes.h, a product and a sum are never contracted, random numbers are Philox.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct DenseKernels {
 
 // Numbers of 16 bits: binary16 or bfloat16.
 struct HalfKernels {
-  // Halves of gradient + residual to `out`; what rounding took off to the residual (may be null).
+  // Writes halves of gradient + residual to `out`, rounding errors to the residual (may be null).
   void (*encode)(std::span<const float> gradient, float* residual, std::byte* out);
   void (*add)(float scale, const std::byte* halves, std::span<float> y);
   bool (*all_finite)(const std::byte* halves, size_t count);
@@ -60,30 +60,30 @@ struct TernaryKernels {
   Moments (*measure)(std::span<const float> gradient, float* residual);
   // Draws every element and writes the digits, kTernaryGroup elements to kTernaryBytes bytes.
   Drawn (*draw)(std::span<const float> corrected, const TernaryDraw& draw, std::byte* out);
-  // The digits of `bytes` bytes as -1, 0, 1: digit t of byte j at trits[j + bytes * t].
+  // Unpacks `bytes` bytes to digits of -1, 0, 1: digit t of byte j goes to trits[j + bytes * t].
   void (*unpack)(const std::byte* in, size_t bytes, int8_t* trits);
   // y += scale * trits.
   void (*add)(const int8_t* trits, float scale, std::span<float> y);
 };
 
-// How whole multiples of a unit stand for elements.
+// How elements become whole multiples of a unit.
 struct QuantizeDraw {
   float unit = 0;
   float inverse = 0;  // 1 / unit; 0 for a unit of 0
   float largest_level = 0;
-  bool stochastic = false;  // else to nearest
+  bool stochastic = false;  // false: rounds to nearest
   PhiloxKey key;
   uint64_t step = 0;
   uint32_t first = 0;  // index in the slice of the first element, a multiple of 64
 };
 
 struct QuantizeKernels {
-  // Writes gradient + residual to the residual (may be null); the largest magnitude's bits.
+  // Writes gradient + residual to the residual (may be null). Returns the largest magnitude's bits.
   uint32_t (*largest)(std::span<const float> gradient, float* residual);
-  // Levels of `corrected`; with a residual, which may be the same place, what they leave.
+  // Writes the levels of `corrected`, and the rest to the residual (null, or `corrected` itself).
   void (*quantize)(std::span<const float> corrected, const QuantizeDraw& draw, int8_t* levels,
                    float* residual);
-  // `groups` times 16 codes of `bits` bits each, and back (see qsgd.h).
+  // Packs `groups` times 16 codes of `bits` bits each, and unpacks them (see qsgd.h).
   void (*pack)(const uint8_t* codes, size_t groups, uint32_t bits, std::byte* out);
   void (*unpack)(const std::byte* in, size_t groups, uint32_t bits, uint8_t* codes);
 };
@@ -94,8 +94,8 @@ struct NaturalDraw {
 };
 
 struct NaturalKernels {
-  // Rounds gradient + residual to powers of two: a byte of exponent and a bit of sign for each
-  // element; what that leaves to the residual (may be null).
+  // Rounds gradient + residual to powers of two: an exponent byte and a sign bit for each element.
+  // The rest goes to the residual (may be null).
   void (*encode)(std::span<const float> gradient, float* residual, const NaturalDraw& draw,
                  std::byte* exponents, std::byte* signs);
   // y[i] += scale * value of element first + i.
@@ -120,14 +120,14 @@ struct MomentumKernels {
 
 // Products with the few columns of a thin matrix.
 struct LowRankKernels {
-  // Inner product: fp32 in lanes (lanes.h), which are added up in double precision.
+  // Inner product: fp32 sums in lanes (lanes.h), which are added up in double precision.
   double (*dot)(std::span<const float> x, const float* y);
   // y[i] += scale * (left[0] * right[i] + left[1] * right[stride + i] + ...), `rank` terms from the
   // first to the last.
   void (*expand)(const std::byte* left, const std::byte* right, size_t stride, uint32_t rank,
                  float scale, std::span<float> y);
   // out[r][c] = left[r][0] * right[0][c] + left[r][1] * right[1][c] + ..., `rank` terms from the
-  // first to the last. Rows of `left` are `rank` long, those of `right` begin every `stride`
+  // first to the last. Rows of `left` are `rank` long; a row of `right` begins every `stride`
   // numbers.
   void (*multiply)(const float* left, size_t rows, size_t rank, const float* right, size_t stride,
                    size_t columns, float* out);

@@ -1,7 +1,7 @@
-// The fixed order of floating-point sums. Element i of a span is added to lane i % 16, lanes are
-// folded from the first to the last. So any vector width that divides 16 gives the same bits. A sum
-// over a whole slice goes by stretches, each in lanes, which are added up in their order: so the
-// many threads of a device have stretches of their own.
+// The fixed order of floating-point sums. Element i of a span is added to lane i % 16, and lanes
+// are folded from the first to the last. So any vector width that divides 16 gives the same bits. A
+// sum over a whole slice goes by stretches: each is summed in lanes, and the stretches' sums are
+// added in order. So the threads of a device can sum different stretches.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace psgd {
 
 inline constexpr size_t kLanes = 16;
-inline constexpr size_t kSignStretch = 1024;  // of sums of magnitudes, in lanes of fp32
+inline constexpr size_t kSignStretch = 1024;  // for sums of magnitudes in lanes of fp32
 inline constexpr size_t kSumStretch = 5120;   // a multiple of kTernaryGroup
 
 template <typename T>

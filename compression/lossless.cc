@@ -13,12 +13,12 @@ namespace psgd {
 namespace {
 
 constexpr uint32_t kPlaneCounts[] = {1, 2, 4};
-// Of shorter ones a frame's own fields are a large part.
+// In shorter payloads, a frame's own fields are a large part.
 constexpr size_t kShortestPacked = 256;
-// Who gains less than one in so many bytes would only spend time.
+// A saving of less than one byte in this many is not worth the time.
 constexpr size_t kLeastGain = 32;
 
-// Word by word, so that the compiler makes vectors of them.
+// Works word by word, so that the compiler uses vectors.
 template <typename Word>
 void Split(ByteSpan payload, std::byte* out) {
   const size_t words = payload.size() / sizeof(Word);
@@ -47,9 +47,9 @@ void Join(const std::byte* planes, size_t size, std::byte* out) {
   std::copy(planes + whole, planes + size, out + whole);
 }
 
-// The size of the content of what is one whole frame.
+// Returns the size of the content of one whole frame.
 absl::StatusOr<size_t> ContentOf(ByteSpan frame, size_t most) {
-  // Asked first: older formats, and frames that are to be skipped, are none of ours.
+  // The magic number is checked first: psgd sends no older formats and no skippable frames.
   if (frame.size() < sizeof(uint32_t) || LoadField<uint32_t>(frame.data()) != ZSTD_MAGICNUMBER) {
     return absl::InvalidArgumentError("packed payload is no zstd frame");
   }
@@ -114,7 +114,7 @@ PackedPayload Packer::PackIn(uint32_t planes, ByteSpan payload) {
   }
   const size_t most = payload.size() - payload.size() / kLeastGain - 1;
   frame_.resize(std::max(frame_.size(), most));
-  // An error: there is not that much room.
+  // An error means that the frame does not fit in `most` bytes.
   const size_t size = ZSTD_compress2(context_, frame_.data(), most, source.data(), source.size());
   if (ZSTD_isError(size)) return {};
   return {planes, Bytes::CopyOf(ByteSpan(frame_).first(size))};

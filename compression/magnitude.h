@@ -10,10 +10,10 @@
 
 namespace psgd {
 
-// Of so many floats, 0 of none. Bits order magnitudes, those of infinities and NaN above all
-// others.
+// Returns the largest magnitude of `count` floats, 0 if there are none. Bits order magnitudes;
+// infinities and NaN are above all others.
 inline float LargestMagnitude(const std::byte* floats, size_t count) {
-  int32_t largest = 0;  // signed: every CPU compares that in vectors
+  int32_t largest = 0;  // signed: every CPU compares signed numbers in vectors
   for (size_t i = 0; i < count; ++i) {
     largest = std::max(largest, LoadField<int32_t>(floats + i * sizeof(float)) & 0x7FFFFFFF);
   }

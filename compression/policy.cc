@@ -13,10 +13,9 @@
 namespace psgd {
 namespace {
 
-// Of fewer bytes than dense_below, or empty.
+// Whether a tensor has fewer bytes than dense_below, or no elements.
 bool IsSmall(const CompressionConfig& config, const ParameterSpec& parameter) {
-  // Grown by one dimension at a time and left as soon as it is large enough: shapes cannot overflow
-  // it.
+  // Multiplies dimension by dimension and stops once it is large enough, so it cannot overflow.
   int64_t bytes = sizeof(float);
   for (int64_t extent : parameter.shape()) {
     if (extent == 0) return true;
@@ -33,7 +32,7 @@ CodecConfig None() {
   return none;
 }
 
-// Null: none fits.
+// Returns null if no rule fits.
 const CompressionRule* RuleOf(const CompressionConfig& config, const ParameterSpec& parameter) {
   for (const CompressionRule& rule : config.rules()) {
     if (GlobMatches(rule.match(), parameter.name())) return &rule;
@@ -41,7 +40,7 @@ const CompressionRule* RuleOf(const CompressionConfig& config, const ParameterSp
   return nullptr;
 }
 
-// Whether a push has something for each element, zeros and all.
+// Whether a push has a value for each element, zeros included.
 bool SendsZeros(const CodecConfig& codec) {
   switch (codec.kind_case()) {
     case CodecConfig::kFp16:
@@ -59,9 +58,9 @@ bool SendsZeros(const CodecConfig& codec) {
   }
 }
 
-// Every element of a tensor, as the others of that codec want it. The optimizer on the server is
-// the same for all tensors: where the worker applies its momentum, or sends signs for gradients, it
-// does so with small tensors, too.
+// Sends every element of a small tensor in a way that suits the codec. The server's optimizer is
+// the same for all tensors: if the worker applies its momentum, or sends signs for gradients, it
+// does so for small tensors too.
 CodecConfig Whole(CodecConfig codec) {
   if (codec.has_signum()) return codec;
   if (!codec.has_dgc()) return None();
@@ -141,7 +140,7 @@ std::string CodecText(const CodecConfig& codec) {
 
 bool GlobMatches(absl::string_view glob, absl::string_view name) {
   size_t g = 0, n = 0;
-  size_t star = absl::string_view::npos, star_name = 0;  // the last star, and what it reaches up to
+  size_t star = absl::string_view::npos, star_name = 0;  // the last star, and the end of its match
   while (n < name.size()) {
     if (g < glob.size() && glob[g] == '*') {
       star = g++;

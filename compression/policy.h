@@ -11,26 +11,26 @@
 
 namespace psgd {
 
-// The codec of a tensor's pushes: of statistics none; else that of the first rule whose glob
-// matches the name, or the config's own choice, by default none. Tensors of less than dense_below
-// bytes travel whole: as none, but with dgc's momentum, or as signum's signs, where those are what
-// is chosen. So do sparse ones where the choice is auto's, or a codec's that no rule chose and that
-// sends zeros: as none, only what is not zero is sent of their gradients.
+// Chooses the codec of a tensor's pushes: none for statistics; else the first rule whose glob
+// matches the name; else the config's own choice, by default none. Tensors of less than dense_below
+// bytes travel whole: as none, but with dgc's momentum or as signum's signs if that codec is
+// chosen. Sparse tensors travel as none, which sends only their nonzero values, if the choice is
+// auto, or if no rule chose and the codec sends zeros.
 CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& parameter);
 
-// The same, with the lengths of codecs' options in steps, of which an epoch has so many.
+// Converts options in epochs to steps.
 CompressionConfig InSteps(CompressionConfig config, double steps_per_epoch);
 
-// The codec that the pushes of large tensors use, as "topk".
+// The name of the codec for pushes of large tensors, such as "topk".
 std::string PushCodecName(const CompressionConfig& config);
 
-// What auto chooses among: fp16, then the others as they are given; by default int8, onebit, topk.
+// The codecs that auto chooses among: fp16, then the given ones, by default int8, onebit, topk.
 std::vector<CodecConfig> Candidates(const AutoCodec& config);
 
-// As `topk`, or `topk(density: 0.05)` with the options that are not the usual ones.
+// Such as `topk`, or `topk(density: 0.05)` with the options that differ from the defaults.
 std::string CodecText(const CodecConfig& codec);
 
-// An error names the first rule that fits no parameter: it would do nothing.
+// Returns an error that names the first rule that fits no parameter: such a rule would do nothing.
 absl::Status CheckRules(const CompressionConfig& config, const ModelSpec& model);
 
 // Whether the whole of `name` matches: `*` stands for any characters, `?` for one.

@@ -1,4 +1,4 @@
-// Where a slice lies in its tensor, as codecs want to know it.
+// A slice's place in its tensor, as codecs need it.
 #pragma once
 
 #include "compression/codec.h"

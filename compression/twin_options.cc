@@ -77,7 +77,7 @@ std::optional<TwinOptions> MakeTwinOptions(const CodecConfig& config, const Code
           PowersgdTwin{LowRankPays(view, rank) ? rank : 0, view.rows, view.columns, view.first};
       return twin;
     }
-    // Factors come from their layer.
+    // Factors come from their layer, not from a gradient.
     case CodecConfig::kFactors:
     case CodecConfig::kAuto:
     case CodecConfig::KIND_NOT_SET:

@@ -1,4 +1,4 @@
-// Which codecs have a twin on a device, and what it has to know.
+// Which codecs have a twin on a device, and what the twin needs to know.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace psgd {
 
-// For a slice that MakeCodec's codec of that config would encode; none where that has no twin on a
-// device. REQUIRES: MakeCodec takes the config.
+// Returns the options for a slice that MakeCodec's codec of that config would encode; nothing if
+// the codec has no twin on a device. REQUIRES: MakeCodec accepts the config.
 std::optional<TwinOptions> MakeTwinOptions(const CodecConfig& config, const Codec& codec,
                                            const SliceShape& shape,
                                            const ErrorFeedbackOptions& feedback,

@@ -1,4 +1,4 @@
-// The files of pages/ and the chart library, as they are in this program.
+// The files of pages/ and the chart library, embedded in this program.
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@ struct Asset {
 
 std::span<const Asset> Assets();
 
-// The file of that path ("/" is index.html), or 404.
+// Returns the file at `path` ("/" is index.html), or 404.
 HttpResponse AssetResponse(absl::string_view path);
 
 }  // namespace psgd

@@ -1,4 +1,4 @@
-// What the control row of the page asks for, as calls of the control plane.
+// Executes requests of the page's control row as calls of the control plane.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,14 @@ namespace psgd {
 
 class ServerLoop;
 
-// "SetHyper" of "/api/learning-rate": by this name docs/security.md says who may. Empty: there is
-// none.
+// Returns "SetHyper" for "/api/learning-rate". docs/security.md grants access by this name. Empty:
+// the path is no control call.
 absl::string_view ControlCallOf(absl::string_view path);
 
-// Carries it out. The answer is for people: what happens now.
+// Executes the call. The answer tells people what happens now.
 absl::StatusOr<std::string> CallControl(const HttpRequest& request, ServerLoop& server);
 
-// 400, 403, 404 and so on, with the error's words.
+// 400, 403, 404 and so on, with the error's message.
 HttpResponse ErrorResponse(const absl::Status& error);
 
 }  // namespace psgd

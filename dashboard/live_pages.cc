@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kCallsWaiting = 64;
 
-// Who may see the pages; docs/security.md.
+// The call that decides who may see the page; docs/security.md.
 absl::string_view CallOf(const HttpRequest& request) {
   if (request.path == "/metrics") return "/metrics";
   const absl::string_view control = ControlCallOf(request.path);
@@ -47,7 +47,7 @@ LivePages::LivePages(LivePagesOptions options)
     : options_(std::move(options)), history_(RunHistoryOptions()), calls_(kCallsWaiting) {}
 
 LivePages::~LivePages() {
-  http_.reset();  // nobody asks any more
+  http_.reset();  // no more requests after this
   calls_.Close();
   if (thread_.joinable()) thread_.join();
 }
@@ -78,7 +78,7 @@ void LivePages::Detach() {
 }
 
 absl::Status LivePages::Check(const HttpRequest& request) const {
-  // A collector of figures may know this machine by any name; a browser does not read that page.
+  // A metrics collector may use any name for this machine, and browsers do not read that page.
   if (request.path != "/metrics" && !options_.credentials) {
     PSGD_RETURN_IF_ERROR(CheckHost(request, options_.names));
   }
@@ -96,7 +96,7 @@ void LivePages::Handle(const HttpRequest& request, const HttpReply& reply) {
   }
   const bool asks =
       control || request.path == "/metrics" || request.path == "/events" || request.path == "/";
-  // Scripts, styles and pages tell nothing of the run.
+  // Scripts, styles and pages contain no data of the run.
   if (!asks) return reply.Send(AssetResponse(request.path));
   if (!calls_.TryPush({request, reply})) {
     reply.Send(ErrorResponse(absl::UnavailableError("too many ask at once; ask again")));

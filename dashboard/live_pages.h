@@ -1,4 +1,4 @@
-// The pages of a running server: the dashboard, its stream of records, its control row, and
+// The pages of a running server: the dashboard, its stream of records, its control row and
 // /metrics.
 #pragma once
 
@@ -20,22 +20,23 @@ class ServerLoop;
 struct LivePagesOptions {
   HttpServerOptions http;
   std::shared_ptr<const Credentials>
-      credentials;                 // null: everybody who reaches the port may everything
-  std::vector<std::string> names;  // of this server, beside its addresses
-  std::string config;              // the run's, as YAML
+      credentials;                 // null: everyone who reaches the port may do everything
+  std::vector<std::string> names;  // names of this server, in addition to its addresses
+  std::string config;              // the run's config, as YAML
   std::string run_dir;
 };
 
 // Thread-safe.
 class LivePages {
  public:
-  // Takes the port; who connects waits until Serve. Shows what an earlier part of the run recorded.
+  // Opens the port, but clients wait until Serve. Shows the records of earlier parts of the run.
   static absl::StatusOr<std::unique_ptr<LivePages>> Listen(LivePagesOptions options);
   ~LivePages();
 
-  // For RunRecorder.
+  // The observer for RunRecorder.
   void Observe(const Record& record);
-  // REQUIRES: called once; `server` outlives this, or Detach comes before its end.
+  // REQUIRES: called once. `server` outlives this object, or Detach is called before the server
+  // ends.
   void Serve(ServerLoop* server);
   void Detach();
   // HOST:PORT.
@@ -47,18 +48,18 @@ class LivePages {
     HttpReply reply;
   };
   explicit LivePages(LivePagesOptions options);
-  // On the HTTP server's thread.
+  // Runs on the HTTP server's thread.
   void Handle(const HttpRequest& request, const HttpReply& reply);
   absl::Status Check(const HttpRequest& request) const;
   void BeginStream(const HttpRequest& request, const HttpReply& reply);
-  // On a thread of its own, since the server may take its time.
+  // Runs on its own thread, because the server may answer slowly.
   void AnswerCalls();
   HttpResponse Answer(const HttpRequest& request, ServerLoop& server) const;
 
   const LivePagesOptions options_;
-  std::mutex history_mutex_;  // guards history_; what is published keeps its order
+  std::mutex history_mutex_;  // guards history_ and keeps records in order
   RunHistory history_;
-  std::mutex server_mutex_;  // guards server_, also while it is asked
+  std::mutex server_mutex_;  // guards server_, also during calls to the server
   ServerLoop* server_ = nullptr;
   BoundedQueue<Call> calls_;
   std::unique_ptr<HttpServer> http_;

@@ -6,7 +6,7 @@
 
 namespace psgd {
 namespace {
-// Records of several threads may come in another order than they were made in.
+// Threads may deliver records out of order by up to this many seconds.
 constexpr double kOutOfOrder = 1;
 }  // namespace
 
@@ -31,7 +31,7 @@ std::string RunHistory::Add(Record record) {
   std::vector<Kept>& kept = kinds_[name];
   kept.push_back({next_++, JsonText(record)});
   if (kept.size() > MostOf(name)) {
-    // The older, the rarer: every second one of the older half goes.
+    // Drops every second record of the older half.
     size_t to = 0;
     const size_t half = kept.size() / 2;
     for (size_t from = 0; from < kept.size(); ++from) {

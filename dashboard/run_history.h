@@ -1,4 +1,4 @@
-// The records of one run for pages that show it: all of a short run, thinned out of a long one.
+// The records of one run for pages: all records of a short run, a sample of a long run's.
 #pragma once
 
 #include <map>
@@ -10,9 +10,9 @@
 namespace psgd {
 
 struct RunHistoryOptions {
-  size_t progress = 1500;  // records of that kind kept
-  size_t details = 200;    // likewise; they are large
-  size_t others = 500;     // of each further kind
+  size_t progress = 1500;  // progress records kept
+  size_t details = 200;    // detail records kept; they are large
+  size_t others = 500;     // records kept of each other kind
 };
 
 // Not thread-safe.
@@ -20,14 +20,15 @@ class RunHistory {
  public:
   explicit RunHistory(const RunHistoryOptions& options) : options_(options) {}
 
-  // Its text as it is kept. The time of a run that was resumed goes on where the part before ended.
+  // Adds a record and returns the text that is kept. After a resume, the time continues from the
+  // end of the earlier part.
   std::string Add(Record record);
-  // All as one JSON array, oldest first.
+  // All records as one JSON array, oldest first.
   std::string Json() const;
 
  private:
   struct Kept {
-    uint64_t number = 0;  // in the order in which they came
+    uint64_t number = 0;  // in the order of arrival
     std::string text;
   };
   size_t MostOf(const std::string& kind) const;
@@ -39,7 +40,7 @@ class RunHistory {
   double last_ = 0;
 };
 
-// JSON for a page: what is no text in UTF-8 is replaced.
+// JSON for a page; bytes that are not UTF-8 are replaced.
 std::string JsonText(const Record& record);
 
 }  // namespace psgd

@@ -18,9 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kDeepest = 4;  // folders of folders of runs
+constexpr int kDeepest = 4;  // depth of nested folders of runs
 constexpr size_t kMostFile = size_t{1} << 20;
-constexpr auto kSilent = std::chrono::seconds(20);  // a run that goes on writes every second
+constexpr auto kSilent = std::chrono::seconds(20);  // a running run writes every second
 
 std::string StampOf(const fs::path& path) {
   std::string stamp;
@@ -39,7 +39,7 @@ bool WrittenLately(const std::string& file) {
   return !error && fs::file_time_type::clock::now() - time < kSilent;
 }
 
-// What is wrong with the last lines; empty: nothing. All are read when the run is opened.
+// Describes the damage in the last lines; empty: none. Opening the run reads all lines.
 std::string DamageAtTheEnd(const std::string& file) {
   constexpr size_t kTail = 4096;
   if (const absl::Status regular = CheckRegularFile(file); !regular.ok()) {
@@ -52,7 +52,7 @@ std::string DamageAtTheEnd(const std::string& file) {
   const int64_t from = std::max<int64_t>(0, size - static_cast<int64_t>(kTail));
   in.seekg(from);
   std::string line;
-  if (from > 0) std::getline(in, line);  // its beginning is not here
+  if (from > 0) std::getline(in, line);  // skips a partial line
   while (std::getline(in, line) && !in.eof()) {
     if (!Record::parse(line, nullptr, /*allow_exceptions=*/false).is_object()) {
       return "metrics.jsonl holds a line that is no record";
@@ -121,7 +121,7 @@ Record RunRow(const std::string& path, const std::string& id) {
     row["status"] = "damaged";
     row["note"] = "its config.yaml is missing";
   }
-  // The row says which run it is.
+  // The row already names the run.
   row["note"] = absl::StrReplaceAll(row["note"].get<std::string>(), {{path + "/", ""}});
   return row;
 }
@@ -133,7 +133,7 @@ bool RunLibrary::Scan() {
     const std::string id = path == fs::path(root_) ? path.filename().string()
                                                    : path.lexically_relative(root_).string();
     const auto known = runs_.find(id);
-    // A run that goes on falls silent without a change of its files.
+    // A run may fall silent without a change in its files.
     const bool may_die = known != runs_.end() && known->second.row["status"] == "running" &&
                          !WrittenLately(RunDir(path.string()).MetricsFile());
     std::string stamp = StampOf(path);

@@ -1,5 +1,5 @@
-// All runs under a folder, for pages that list and compare them. One whose files are broken or
-// missing is listed as such.
+// All runs in a folder, for pages that list and compare them. Runs with broken or missing files are
+// listed as damaged.
 #pragma once
 
 #include <map>
@@ -15,16 +15,16 @@ class RunLibrary {
  public:
   explicit RunLibrary(std::string root) : root_(std::move(root)) {}
 
-  // Reads what changed since the last time. False: nothing did.
+  // Reads what changed since the last call. Returns false if nothing changed.
   bool Scan();
-  // A JSON array of rows, in the order of their names.
+  // A JSON array of rows, ordered by name.
   const std::string& Rows() const { return rows_; }
-  // Everything recorded of one run. NOT_FOUND: there is none of this name.
+  // All records of one run. NOT_FOUND: no run has this name.
   absl::StatusOr<std::string> Run(const std::string& id) const;
 
  private:
   struct Known {
-    std::string stamp;  // of its files; another one: read them again
+    std::string stamp;  // times and sizes of the run's files; if they change, the run is read again
     Record row;
   };
 
@@ -33,7 +33,7 @@ class RunLibrary {
   std::string rows_ = "[]";
 };
 
-// What the list says of one run directory.
+// The row of one run directory in the list.
 Record RunRow(const std::string& path, const std::string& id);
 
 }  // namespace psgd

@@ -1,4 +1,4 @@
-// The dashboard over recorded runs: a list, and one or several of them side by side.
+// The dashboard of recorded runs: a list, and one or more runs side by side.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace psgd {
 // Thread-safe. Serves until destroyed.
 class RunPages {
  public:
-  // `root`: the folder that the runs lie in, or one run's own.
+  // `root`: a folder of runs, or one run directory.
   static absl::StatusOr<std::unique_ptr<RunPages>> Start(const std::string& root,
                                                          const std::string& host, int port);
   ~RunPages();
@@ -31,13 +31,13 @@ class RunPages {
   void Work();
 
   const std::string host_;
-  RunLibrary library_;  // of the worker, once that runs
+  RunLibrary library_;  // used only by the worker once it runs
   BoundedQueue<Question> questions_;
   std::unique_ptr<HttpServer> http_;
   std::thread worker_;
 };
 
-// "a b/c" of "a%20b%2Fc".
+// Decodes "a%20b%2Fc" to "a b/c".
 std::string PercentDecoded(absl::string_view text);
 
 }  // namespace psgd

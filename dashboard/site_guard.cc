@@ -10,7 +10,7 @@
 namespace psgd {
 namespace {
 
-// "10.0.0.1" of "10.0.0.1:7080", "[::1]" of "[::1]:7080".
+// Returns "10.0.0.1" for "10.0.0.1:7080" and "[::1]" for "[::1]:7080".
 absl::string_view WithoutPort(absl::string_view host) {
   if (absl::StartsWith(host, "["))
     return host.substr(0, std::min(host.find(']'), host.size() - 1) + 1);

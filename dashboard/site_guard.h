@@ -1,4 +1,4 @@
-// Keeps other web sites out of the pages: a browser that is on one sends what that asks for.
+// Protects the pages from other web sites, whose pages can make a browser send requests here.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace psgd {
 
-// A page may be read by the name or address of the server alone, so that no other name can be made
-// to point at it (DNS rebinding). `names`: those that it has beside "localhost" and addresses.
+// Accepts only the server's own names and addresses as Host, so that no other name can point at the
+// server (DNS rebinding). `names`: its names other than "localhost" and addresses.
 absl::Status CheckHost(const HttpRequest& request, const std::vector<std::string>& names);
 
-// A change comes from a page of this very server, or from no browser: a form or script of another
-// site can neither add the header X-Psgd nor send JSON without being asked, nor hide where it is
-// from.
+// Accepts a change only from a page of this server, or from a client that is no browser. Another
+// site's form or script cannot add the header X-Psgd or send JSON without permission, and cannot
+// hide its origin.
 absl::Status CheckSameSite(const HttpRequest& request);
 
-// What each answer says of itself: scripts and styles of this server alone, in nobody's frame.
+// Adds headers that allow only this server's scripts and styles, and forbid frames.
 void AddSafeHeaders(HttpResponse* response);
 
 }  // namespace psgd

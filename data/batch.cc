@@ -14,8 +14,8 @@ namespace {
 
 size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// InvalidArgument and NotFound say that nothing was trained yet (apps/exit_code.h). What is wrong
-// with a sample is found when it is read, in the middle of a run.
+// InvalidArgument and NotFound mean that nothing was trained yet (apps/exit_code.h). A wrong sample
+// is found when it is read, in the middle of a run.
 absl::Status WhileRunning(const absl::Status& status) {
   if (!absl::IsInvalidArgument(status) && !absl::IsNotFound(status)) return status;
   return absl::FailedPreconditionError(status.message());
@@ -31,7 +31,7 @@ BatchMaker::BatchMaker(std::shared_ptr<const SampleSource> source, int batch, in
       values_offset_(RoundUp(batch_ * elements_ * sizeof(float))),
       labels_offset_(values_offset_ * (source_->shape().IsSparse() ? 2 : 1)),
       bytes_(labels_offset_ + batch_ * labels_each_ * sizeof(int32_t)),
-      // The pool rounds sizes up to powers of two, 4 KiB at least.
+      // The pool rounds sizes up to powers of two, at least 4 KiB.
       pool_(static_cast<size_t>(kept) * (2 * bytes_ + 4096)) {}
 
 absl::StatusOr<Batch> BatchMaker::Make(uint32_t epoch, std::span<const uint32_t> indices) {

@@ -1,4 +1,4 @@
-// Samples side by side, as a network takes them.
+// Samples side by side, as a network reads them.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +12,24 @@
 
 namespace psgd {
 
-// Copies share the buffer.
+// One batch. Copies share the buffer.
 struct Batch {
-  // What samples do not have is empty.
+  // A span is empty if samples have no such part.
   std::span<const float> pixels;    // batch x channels x height x width; all aligned to 64 bytes
   std::span<const int32_t> tokens;  // batch x length, or the indices of batch x entries
   std::span<const float> values;    // batch x entries
-  std::span<const int32_t> labels;  // one a sample, token or pixel; -1: padding, not counted
+  std::span<const int32_t> labels;  // one per sample, token or pixel; -1: padding, not counted
   std::shared_ptr<const std::byte[]> owner;
 };
 
 // Reads samples into pooled buffers. Thread-safe. Batches may outlive it.
 class BatchMaker {
  public:
-  // `kept`: how many buffers are worth keeping for reuse.
+  // `kept`: number of buffers to keep for reuse.
   BatchMaker(std::shared_ptr<const SampleSource> source, int batch, int kept);
 
-  // Fewer samples than the batch holds are padded with zeros and label -1. An error of a sample is
-  // DataLoss or FailedPrecondition: whatever is wrong with it, it came up while running.
+  // If there are fewer samples than the batch holds, zeros and label -1 fill it up. An error of a
+  // sample is DataLoss or FailedPrecondition, because it appears in the middle of a run.
   // REQUIRES: indices.size() <= batch, each below the source's size.
   absl::StatusOr<Batch> Make(uint32_t epoch, std::span<const uint32_t> indices);
 
@@ -47,10 +47,10 @@ class BatchMaker {
 
   const std::shared_ptr<const SampleSource> source_;
   const size_t batch_;
-  const size_t elements_;       // of a sample: pixels, tokens or entries, four bytes each
-  const size_t labels_each_;    // of a sample
-  const size_t values_offset_;  // in the buffer: behind the indices; else as labels_offset_
-  const size_t labels_offset_;  // behind all others
+  const size_t elements_;       // in a sample: pixels, tokens or entries, four bytes each
+  const size_t labels_each_;    // in a sample
+  const size_t values_offset_;  // after the indices, if there are values; else labels_offset_
+  const size_t labels_offset_;  // in the buffer: after all other parts
   const size_t bytes_;          // of the buffer
   BufferPool pool_;
 };

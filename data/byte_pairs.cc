@@ -14,10 +14,10 @@ namespace {
 constexpr int kBytes = 256;
 // Bounds the cost of a merge in text without whitespace.
 constexpr size_t kLongestWord = 64;
-// Text whose words do not repeat would otherwise be kept whole.
+// Bounds the memory for text whose words do not repeat.
 constexpr size_t kMostKnownWords = size_t{1} << 18;
 
-using Pair = uint32_t;  // the left token above the right one: ordered as the rule for ties wants
+using Pair = uint32_t;  // the left token above the right one: in the order of the rule for ties
 
 Pair PairOf(Token left, Token right) { return Pair{left} << 16 | right; }
 
@@ -39,7 +39,7 @@ void ForEachWord(absl::string_view text, Visit visit) {
   }
 }
 
-// Calls visit(i, whether tokens i and i + 1 are that pair) for each token, or pair, from the left.
+// Calls visit(i, whether tokens i and i + 1 are that pair) for each token or pair, from the left.
 template <typename Visit>
 void ForEachPart(const std::vector<Token>& tokens, Pair pair, Visit visit) {
   for (size_t i = 0; i < tokens.size();) {
@@ -56,8 +56,8 @@ void Merge(Pair pair, Token merged, std::vector<Token>* tokens) {
   tokens->resize(kept);
 }
 
-// The distinct words of a text as tokens, with counts of the pairs in them that are kept true while
-// pairs are merged: a merge touches only the words that have the pair.
+// The distinct words of a text as tokens, with counts of their pairs. Merges keep the counts exact:
+// a merge touches only the words that have the pair.
 class WordPairs {
  public:
   explicit WordPairs(std::span<const absl::string_view> texts) {
@@ -73,7 +73,7 @@ class WordPairs {
     for (const auto& [pair, known] : pairs_) queue_.push({known.count, ~pair});
   }
 
-  // The most frequent pair, of equals the smallest. False: no pair comes twice.
+  // Sets the most frequent pair, the smallest among equals. False if no pair occurs twice.
   bool Next(Pair* pair) {
     while (!queue_.empty()) {
       const auto [count, inverted] = queue_.top();
@@ -81,7 +81,7 @@ class WordPairs {
       *pair = ~inverted;
       const int64_t now = pairs_[*pair].count;
       if (now == count && count > 1) return true;
-      // Once a merge is done, the counts of the pairs that it made can only fall: noticed here.
+      // After a merge, the counts of the pairs that it made can only fall. This is noticed here.
       if (now < count && now > 1) queue_.push({now, inverted});
     }
     return false;
@@ -104,10 +104,10 @@ class WordPairs {
   };
   struct Known {
     int64_t count = 0;
-    std::vector<uint32_t> words;  // all that have the pair; some may have lost it
+    std::vector<uint32_t> words;  // all words that have the pair; some may have lost it
   };
 
-  // Those that a merge ends: the pair itself, and those of its tokens with their neighbours.
+  // Removes the pairs that a merge ends: the pair, and its tokens' pairs with their neighbors.
   void RemovePairs(const Word& word, Pair pair) {
     bool after = false;
     ForEachPart(word.tokens, pair, [&](size_t i, bool found) {
@@ -119,7 +119,7 @@ class WordPairs {
     });
   }
 
-  // Of the word's pairs those that have that token; -1: all.
+  // Adds those of the word's pairs that have the token `with`; -1: all pairs.
   void AddPairs(uint32_t index, int with) {
     const auto& [tokens, count] = words_[index];
     for (size_t i = 1; i < tokens.size(); ++i) {
@@ -134,8 +134,8 @@ class WordPairs {
 
   std::vector<Word> words_;
   std::unordered_map<Pair, Known> pairs_;
-  std::vector<Pair> made_;  // by the merge under way
-  // The count when it was queued, and the pair inverted: the largest comes first.
+  std::vector<Pair> made_;  // by the current merge
+  // The count at the time of queuing, and the inverted pair: the largest comes first.
   std::priority_queue<std::pair<int64_t, Pair>> queue_;
 };
 
@@ -168,8 +168,8 @@ absl::StatusOr<BytePairs> BytePairs::Learn(std::span<const absl::string_view> te
   return made;
 }
 
-// Merges in the order in which they were learned give what learning made of the same word. A merge
-// makes no pair that was learned before it, so the earliest pair in the word is always next.
+// Merges in the order in which they were learned give the same result as learning. A merge never
+// makes a pair that was learned before it, so the earliest pair in the word is always next.
 std::vector<Token> BytePairs::EncodeWord(absl::string_view word) const {
   std::vector<Token> tokens = BytesIn(word);
   while (true) {

@@ -19,7 +19,7 @@ constexpr size_t kPixels = 3 * 32 * 32;
 constexpr uint64_t kMostBytes = uint64_t{4} << 30;  // the published files hold 31 to 154 MB
 
 struct Layout {
-  const char* folder;  // as the published archive names it
+  const char* folder;  // name in the published archive
   std::vector<std::string> train;
   std::vector<std::string> test;
   size_t labels;  // bytes before the pixels; the last one counts
@@ -37,7 +37,7 @@ Layout LayoutOf(CifarKind kind) {
   return layout;
 }
 
-// Thread-safe: immutable.
+// Images in memory. Thread-safe: immutable.
 class CifarDataset final : public Dataset {
  public:
   CifarDataset(std::vector<std::vector<uint8_t>> files, const Layout& layout)

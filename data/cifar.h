@@ -1,11 +1,11 @@
-// CIFAR-10 and CIFAR-100 in their binary version (https://www.cs.toronto.edu/~kriz/cifar.html):
-// records of
+// CIFAR-10 and CIFAR-100 in their binary version (https://www.cs.toronto.edu/~kriz/cifar.html). A
+// file is a sequence of records:
 //
 //   u8            the class (CIFAR-100: the coarse class, then the fine one, which is used)
 //   u8 x 3072     a 32x32 image: red, green, blue, each row by row
 //
-// and nothing else. CIFAR-10: data_batch_1.bin to data_batch_5.bin and test_batch.bin;
-// CIFAR-100: train.bin and test.bin.
+// CIFAR-10: data_batch_1.bin to data_batch_5.bin and test_batch.bin. CIFAR-100: train.bin and
+// test.bin.
 #pragma once
 
 #include <memory>
@@ -23,8 +23,8 @@ struct CifarSets {
   std::shared_ptr<const Dataset> test;
 };
 
-// Loads both sets into memory as bytes. Files may hold any number of whole records; every error
-// names the file, the place in it and what to do.
+// Loads both sets into memory as bytes. A file may hold any number of whole records. Every error
+// names the file, the place in the file and what to do.
 absl::StatusOr<CifarSets> LoadCifar(CifarKind kind, const std::string& folder);
 
 }  // namespace psgd

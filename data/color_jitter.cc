@@ -6,8 +6,8 @@
 namespace psgd {
 namespace {
 
-constexpr uint64_t kJitterSalt = 4;  // keeps its draws apart from those of other transforms
-// What red, green and blue give to brightness (ITU-R BT.601).
+constexpr uint64_t kJitterSalt = 4;  // keeps these draws apart from those of other transforms
+// Contributions of red, green and blue to brightness (ITU-R BT.601).
 constexpr float kRed = 0.299f, kGreen = 0.587f, kBlue = 0.114f;
 
 float Cut(float x) { return std::min(std::max(x, 0.0f), 1.0f); }
@@ -16,14 +16,14 @@ float Factor(float strength, uint32_t bits) {
   return 1.0f + strength * (2.0f * UnitFloat(bits) - 1.0f);
 }
 
-// In sixths of a turn: red 0, green 2, blue 4. In [0, 6), and 0 for grey.
+// Returns the hue in sixths of a turn: red 0, green 2, blue 4. In [0, 6), and 0 for gray.
 float Hue(float red, float green, float blue, float most, float range) {
   if (range <= 0) return 0;
   if (most == red) return green >= blue ? (green - blue) / range : 6 + (green - blue) / range;
   return most == green ? 2 + (blue - red) / range : 4 + (red - green) / range;
 }
 
-// `hue` as above, but from 0 up to 12; `place` of red is 5, of green 3, of blue 1.
+// `hue` is as above, but from 0 up to 12; `place` is 5 for red, 3 for green, 1 for blue.
 float Channel(float place, float hue, float most, float range) {
   const float k = std::fmod(place + hue, 6.0f);
   return most - range * Cut(std::min(k, 4 - k));

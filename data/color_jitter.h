@@ -5,18 +5,18 @@
 
 namespace psgd {
 
-// The strengths: a factor is drawn from [1 - strength, 1 + strength] for each but hue.
+// The strengths. Each factor except hue is drawn from [1 - strength, 1 + strength].
 struct ColorJitterOptions {
   float brightness = 0;
   float contrast = 0;
   float saturation = 0;
-  float hue = 0;  // a turn of the colour circle is drawn from [-hue, hue]; at most 0.5
+  float hue = 0;  // a turn of the color circle is drawn from [-hue, hue]; at most 0.5
 };
 
-// In this order, each result cut to [0, 1]: brightness multiplies pixels, contrast moves them from
-// the mean grey of the image, saturation from their own grey. Hue is that of
-// HSV: the largest and the smallest of a pixel's three values stay. Images of one channel have
-// neither saturation nor hue.
+// Applies the changes in this order and cuts each result to [0, 1]. Brightness multiplies pixels,
+// contrast moves them from the image's mean gray, saturation moves them from their own gray. Hue is
+// that of HSV: the largest and the smallest of a pixel's three values stay. Images of one channel
+// have neither saturation nor hue. Thread-safe: immutable.
 class ColorJitter final : public Transform {
  public:
   // REQUIRES: one or three channels.

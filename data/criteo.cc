@@ -9,7 +9,7 @@
 namespace psgd {
 namespace {
 
-// FNV-1a, then a finaliser: the same on every machine, as workers must agree.
+// FNV-1a, then a finalizer. The hash is the same on every machine, because workers must agree.
 uint64_t HashOf(uint64_t column, absl::string_view text) {
   uint64_t hash = 0xCBF29CE484222325ull ^ column;
   for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001B3ull;

@@ -1,5 +1,5 @@
-// Labelled samples by index: what every format becomes. A sample is an image with one label or a
-// label each pixel, a sequence of tokens with a label each, or a sparse vector with one label.
+// Labeled samples by index: the common form of every format. A sample is an image with one label or
+// one label per pixel, a sequence of tokens with a label each, or a sparse vector with one label.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,18 @@
 
 namespace psgd {
 
-// One sample, and how many labels there are.
+// The shape of one sample, and its number of labels.
 struct SampleShape {
   int channels = 0;
   int height = 0;
   int width = 0;
   int classes = 0;
   int length = 0;      // tokens of a sequence
-  int source = 0;      // of which so many are read alone, padded with token 0: they have no labels
+  int source = 0;      // leading tokens, which have no labels; padded with token 0
   int entries = 0;     // of a sparse vector: places for an index and its value
   int vocabulary = 0;  // tokens and indices are below it
-  // Of a test by ranks: so many samples in a row compete, and the first of them ought to win. 0:
-  // none.
+  // For a test by ranks: this many consecutive samples compete, and the first of them should win.
+  // 0: no such test.
   int group = 0;
   bool label_each_pixel = false;
 
@@ -53,14 +53,14 @@ struct SampleShape {
   }
 };
 
-// Which sample, and in which pass over the data. What is random about a sample is drawn from this
-// and the seed alone, so it comes out the same whichever thread or worker reads it.
+// A sample and a pass over the data. All randomness of a sample comes from this key and the seed
+// alone, so every thread and worker reads the same sample.
 struct SampleKey {
   uint32_t epoch = 0;
   uint64_t index = 0;
 };
 
-// Images. Thread-safe: any number of threads may read at once.
+// Images of one size. Thread-safe: any number of threads may read at once.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -71,29 +71,29 @@ class Dataset {
   virtual void Read(size_t index, std::span<float> pixels, int32_t* label) const = 0;
 };
 
-// Sequences. Thread-safe, as Dataset.
+// Sequences of tokens. Thread-safe, as Dataset.
 class TokenDataset {
  public:
   virtual ~TokenDataset() = default;
   virtual size_t size() const = 0;
   virtual SampleShape shape() const = 0;
-  // Tokens below shape().vocabulary, and for each beyond shape().source a label below
-  // shape().classes, or -1: not counted. An error: its file changed since it was opened, or cannot
-  // be read. REQUIRES: index < size(); tokens.size() == shape().elements(); labels.size() ==
-  // shape().labels().
+  // Fills in tokens below shape().vocabulary, and for each token after the first shape().source a
+  // label below shape().classes, or -1: not counted. An error means that the file changed since it
+  // was opened, or cannot be read. REQUIRES: index < size(); tokens.size() == shape().elements();
+  // labels.size() == shape().labels().
   virtual absl::Status Read(size_t index, std::span<int32_t> tokens,
                             std::span<int32_t> labels) const = 0;
 };
 
-// Images in files of their own, of any size: decoded when they are read, which may fail, and cut to
-// one size, at random where the config says so. Thread-safe, as Dataset.
+// Images in separate files, of any size. Read decodes an image, which may fail, and cuts it to one
+// size, at random if the config says so. Thread-safe, as Dataset.
 class PictureDataset {
  public:
   virtual ~PictureDataset() = default;
   virtual size_t size() const = 0;
   virtual SampleShape shape() const = 0;
-  // As Dataset::Read, with labels below shape().classes, or -1: not counted. DataLoss: this sample
-  // is damaged. REQUIRES: key.index < size(); pixels.size() == shape().elements();
+  // As Dataset::Read, with labels below shape().classes, or -1: not counted. DataLoss means that
+  // this sample is damaged. REQUIRES: key.index < size(); pixels.size() == shape().elements();
   // labels.size() == shape().labels().
   virtual absl::Status Read(const SampleKey& key, std::span<float> pixels,
                             std::span<int32_t> labels) const = 0;
@@ -105,7 +105,7 @@ class SparseDataset {
   virtual ~SparseDataset() = default;
   virtual size_t size() const = 0;
   virtual SampleShape shape() const = 0;
-  // Indices below shape().vocabulary with a value each; the places left over get index 0, value 0.
+  // Fills in indices below shape().vocabulary with a value each. Unused places get 0 for both.
   // REQUIRES: key.index < size(); both spans have shape().entries places.
   virtual void Read(const SampleKey& key, std::span<int32_t> indices, std::span<float> values,
                     int32_t* label) const = 0;

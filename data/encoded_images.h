@@ -1,4 +1,4 @@
-// Images as they lie in files, still encoded, with their classes.
+// Encoded images in files, with their classes.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,18 @@
 
 namespace psgd {
 
-// Files beyond this are refused before memory is taken for them.
+// Larger files are refused before memory is allocated for them.
 inline constexpr uint64_t kMostEncodedBytes = uint64_t{256} << 20;
 
-// Holds where the images are, not the images: any number of threads may read, and nothing is read
-// but what is asked for.
+// Holds the places of the images, not the images. Each Read reads one image. Thread-safe.
 class EncodedImages {
  public:
   virtual ~EncodedImages() = default;
   virtual size_t size() const = 0;
-  // REQUIRES, of all three: index < size().
+  // REQUIRES, for all three calls: index < size().
   virtual int32_t label(size_t index) const = 0;
   virtual absl::StatusOr<std::vector<uint8_t>> Read(size_t index) const = 0;
-  // For people: the file, and the member of an archive.
+  // For messages: the file, and the member of an archive.
   virtual std::string Name(size_t index) const = 0;
 };
 

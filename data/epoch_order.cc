@@ -24,7 +24,7 @@ EpochOrder::Permutation EpochOrder::Find(uint32_t epoch) {
   const auto holds = [&](const Cached& cached) { return cached.order && cached.epoch == epoch; };
   if (holds(cache_[0])) return cache_[0].order;
   std::swap(cache_[0], cache_[1]);
-  // Shuffled under the lock: another thread would need the same order.
+  // The order is shuffled under the lock: another thread would need the same order.
   if (!holds(cache_[0])) cache_[0] = {epoch, Shuffle(epoch)};
   return cache_[0].order;
 }
@@ -33,7 +33,7 @@ EpochOrder::Permutation EpochOrder::Shuffle(uint32_t epoch) const {
   auto order = std::make_shared<std::vector<uint32_t>>(samples_);
   std::iota(order->begin(), order->end(), 0u);
   RandomStream random(MakeKey(seed_, RandomPurpose::kShuffle), epoch);
-  for (uint32_t left = samples_; left > 1; --left) {  // Fisher and Yates
+  for (uint32_t left = samples_; left > 1; --left) {  // Fisher-Yates
     std::swap((*order)[left - 1], (*order)[random.NextBelow(left)]);
   }
   return order;

@@ -1,4 +1,4 @@
-// Which samples form which batch: a new random order each epoch, the same for every worker.
+// Which samples form which batch: a new random order in each epoch, the same for every worker.
 #pragma once
 
 #include <array>
@@ -9,17 +9,17 @@
 
 namespace psgd {
 
-// The order of an epoch is a pure function of (samples, seed, epoch), so that workers agree on it
-// without talking, and a restarted one finds it again. Thread-safe.
+// The order of an epoch is a pure function of (samples, seed, epoch). So workers agree on it
+// without communication, and a restarted worker finds it again. Thread-safe.
 class EpochOrder {
  public:
   // REQUIRES: samples < 2^32; batch > 0.
   EpochOrder(uint64_t samples, int batch, uint64_t seed);
 
-  // Whole batches only: the samples left over are others in each epoch.
+  // Counts whole batches only. In each epoch different samples are left over.
   uint32_t batches_per_epoch() const { return batches_; }
 
-  // The samples of one batch. REQUIRES: batch_index < batches_per_epoch().
+  // Returns the samples of one batch. REQUIRES: batch_index < batches_per_epoch().
   std::vector<uint32_t> Batch(uint32_t epoch, uint32_t batch_index);
 
  private:
@@ -37,8 +37,8 @@ class EpochOrder {
   const uint64_t seed_;
   const uint32_t batches_;
   std::mutex mutex_;
-  // The present epoch, and the next (prefetching runs ahead) or the one before; used last comes
-  // first. Guarded by mutex_.
+  // The current epoch, and the next one (prefetching runs ahead) or the previous one. The most
+  // recently used comes first. Guarded by mutex_.
   std::array<Cached, 2> cache_;
 };
 

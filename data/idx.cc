@@ -70,7 +70,7 @@ absl::Status Missing(const std::string& folder, const std::vector<std::string>& 
                    "check data.path"));
 }
 
-// The paths of the four files, in the order of kStems.
+// Returns the paths of the four files, in the order of kStems.
 absl::StatusOr<std::vector<std::string>> FindFiles(const std::string& folder) {
   std::vector<std::string> paths;
   std::vector<std::string> missing;
@@ -126,7 +126,7 @@ absl::StatusOr<IdxArray> ReadArray(const std::string& path, size_t dimensions) {
     return file->Bad(absl::StrCat("announces ", absl::StrJoin(array.sizes, "x"),
                                   " bytes, more than the file can hold; fetch it again"));
   }
-  // Left uninitialised: memory that no data arrives for is never touched.
+  // Left uninitialized: memory for which no data arrives is never touched.
   array.values = std::make_unique_for_overwrite<uint8_t[]>(total);
   PSGD_RETURN_IF_ERROR(file->Read({array.values.get(), total}));
   PSGD_RETURN_IF_ERROR(file->ExpectEnd());

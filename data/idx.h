@@ -20,9 +20,9 @@ struct IdxSets {
   std::shared_ptr<const Dataset> test;
 };
 
-// Loads both sets into memory as bytes. There are as many classes as the training labels have
-// values from 0 to the largest. A damaged or inconsistent file is refused; every error names the
-// file, what is wrong with it and what to do.
+// Loads both sets into memory as bytes. The number of classes is the largest training label plus
+// one. A damaged or inconsistent file is refused. Every error names the file, what is wrong with it
+// and what to do.
 absl::StatusOr<IdxSets> LoadIdx(const std::string& folder);
 
 }  // namespace psgd

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Thread-safe: immutable.
+// Image files in folders. Thread-safe: immutable.
 class FolderImages final : public EncodedImages {
  public:
   FolderImages(std::string folder, std::vector<std::string> classes)
@@ -38,17 +38,17 @@ class FolderImages final : public EncodedImages {
 
  private:
   struct Image {
-    uint64_t name;  // where it begins in names_
+    uint64_t name;  // start of the name in names_
     int32_t label;
   };
 
   const std::string folder_;
   const std::vector<std::string> classes_;
   std::vector<Image> images_;
-  std::string names_;  // one behind the other, each with a zero at its end
+  std::string names_;  // one after another, each with a zero at its end
 };
 
-// Of those that a test accepts, sorted.
+// Returns the names that `accept` accepts, sorted.
 template <typename Accept>
 absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder, Accept accept) {
   std::vector<std::string> names;
@@ -77,7 +77,7 @@ absl::StatusOr<std::vector<std::string>> ClassNames(const std::string& folder) {
   return names;
 }
 
-// All images of the classes in turn. `present`: the classes that have a folder here.
+// Lists the images of all classes in turn. `present`: the classes that have a folder here.
 absl::StatusOr<std::shared_ptr<const EncodedImages>> ListSet(
     const std::string& folder, const std::vector<std::string>& classes,
     const std::vector<std::string>& present) {

@@ -1,9 +1,9 @@
-// Images in folders, one a class:
+// Images in one folder per class:
 //
 //   FOLDER/train/CLASS/*.jpg and FOLDER/test/CLASS/*.jpg   (val instead of test, .jpeg, any case)
 //
-// Classes are numbered by the order of their names. Samples come from the classes in turn, each
-// class's by their names, so that the first so many of them are a fair part.
+// Classes are numbered in the order of their names. Samples come from the classes in turn, and
+// within a class in the order of names, so that any first part of them is a fair one.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@
 
 namespace psgd {
 
-// Lists the folders; opens no image.
+// Lists the folders, without opening an image.
 absl::StatusOr<EncodedSets> ListImageFolders(const std::string& folder);
 
-// The names in `folder` of files that a JPEG's name ends, sorted.
+// Returns the names of the files in `folder` that end like a JPEG's name, sorted.
 absl::StatusOr<std::vector<std::string>> JpegNames(const std::string& folder);
 
-// FOLDER/test, or FOLDER/val if there is none; an error if there is neither.
+// Returns FOLDER/test, or FOLDER/val if there is no test; an error if there is neither.
 absl::StatusOr<std::string> TestFolder(const std::string& folder);
 
 }  // namespace psgd

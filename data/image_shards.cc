@@ -25,13 +25,13 @@ constexpr int32_t kMostClasses = 1 << 20;
 struct ShardImage {
   uint64_t begin = 0;  // of the member
   uint32_t shard = 0;
-  uint32_t header_bytes = 0;  // from there to the data
+  uint32_t header_bytes = 0;  // from `begin` to the data
   uint32_t size = 0;
   int32_t label = -1;
 };
 static_assert(sizeof(ShardImage) == 24);
 
-// Thread-safe: immutable. Archives are opened for each image, so that there may be any number.
+// Images in archives. Thread-safe: immutable. Archives are opened per image: there may be many.
 class ShardImages final : public EncodedImages {
  public:
   ShardImages(std::vector<std::string> shards, std::vector<ShardImage> images)
@@ -49,7 +49,7 @@ class ShardImages final : public EncodedImages {
   std::string Name(size_t index) const override {
     const ShardImage& image = images_[index];
     const std::string& path = shards_[image.shard];
-    // Names are rarely asked for, so they are not kept.
+    // Names are rarely needed, so they are not kept.
     if (const auto file = RangeFile::Open(path); file.ok()) {
       const auto member = TarReader(&*file, image.begin).Next();
       if (member.ok() && *member) return absl::StrCat(path, ", member ", (*member)->name);
@@ -62,7 +62,7 @@ class ShardImages final : public EncodedImages {
   const std::vector<ShardImage> images_;
 };
 
-// The members of one key, as they come.
+// The members of one key, as they are read.
 struct Group {
   std::string key;
   std::optional<ShardImage> image;
@@ -128,7 +128,7 @@ class ShardIndexer {
     return absl::OkStatus();
   }
 
-  // A label alone may belong to an image of another kind.
+  // A label without an image may belong to an image of another kind.
   absl::Status Finish(const std::string& path, Group* group) {
     if (group->image && !group->label) {
       return Bad(path, absl::StrCat(group->key, ".jpg"),

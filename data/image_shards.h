@@ -2,10 +2,10 @@
 //
 //   FOLDER/train-*.tar and FOLDER/test-*.tar   (val instead of test)
 //
-// Each image is a member KEY.jpg (or .jpeg) and its class, a number in text, a member KEY.cls
-// beside it; the key is the path up to the first dot of its last part. Members of other kinds are
-// left out. Samples come in the order of the archives' names and within them. There are as many
-// classes as the largest training label plus one.
+// An image is a member KEY.jpg (or .jpeg). Its class, a number in text, is a member KEY.cls beside
+// it. The key is the path up to the first dot of its last part. Members of other kinds are ignored.
+// Samples come in the order of the archives' names, and in their order within an archive. The
+// number of classes is the largest training label plus one.
 #pragma once
 
 #include <string>
@@ -15,10 +15,10 @@
 
 namespace psgd {
 
-// Whether there is a train-*.tar in the folder.
+// Whether the folder has a train-*.tar.
 bool HasImageShards(const std::string& folder);
 
-// Reads every archive's headers and classes, no image: 24 bytes of memory an image.
+// Reads the headers and classes of every archive, but no image. Takes 24 bytes of memory an image.
 absl::StatusOr<EncodedSets> IndexImageShards(const std::string& folder);
 
 }  // namespace psgd

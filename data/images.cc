@@ -13,7 +13,7 @@
 namespace psgd {
 namespace {
 
-// Thread-safe: immutable.
+// Decodes images on Read. Thread-safe: immutable.
 class ImageDataset final : public PictureDataset {
  public:
   ImageDataset(std::shared_ptr<const EncodedImages> images, int classes, int size,

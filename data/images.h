@@ -1,4 +1,4 @@
-// Samples of JPEG files: decoded, cut and resized when they are read.
+// Samples from JPEG files, which are decoded, cut and resized when they are read.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ struct PictureSets {
   std::shared_ptr<const PictureDataset> test;
 };
 
-// The image of those bytes as far as `view` shows it, as size x size pixels in [0, 1]. Decoded at a
-// fraction of its size where that is enough. DataLoss: damaged.
+// Decodes the part of the JPEG that `viewer` chooses, as size x size pixels in [0, 1]. The image is
+// decoded at a fraction of its size if that is enough. DataLoss: damaged.
 absl::Status DecodeView(std::span<const uint8_t> jpeg, const Viewer& viewer, const SampleKey& key,
                         int size, std::span<float> pixels);
 
-// An image and its class.
+// Samples of an image and its class.
 std::shared_ptr<const PictureDataset> MakeImageDataset(std::shared_ptr<const EncodedImages> images,
                                                        int classes, int size, const Viewer& viewer);
 
-// Format images: tar shards where there are any, else a folder a class.
+// Opens format images: tar shards if there are any, else one folder per class.
 absl::StatusOr<PictureSets> OpenImages(const DataConfig& config, uint64_t seed);
 
 }  // namespace psgd

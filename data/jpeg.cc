@@ -9,10 +9,10 @@
 namespace psgd {
 namespace {
 
-// A progressive file of many scans costs much and shows little; what is irregular is not guessed.
+// Progressive files with many scans are refused because they cost much. Irregular data is an error.
 constexpr int kFlags = TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS;
 
-// Adobe's files, the only ones of this kind that are met, hold the inks inverted.
+// Adobe's files store the inks inverted; no other files of this kind are in use.
 Picture FromInks(const Picture& inks) {
   Picture picture(inks.width, inks.height, 3);
   const size_t pixels = picture.bytes() / 3;

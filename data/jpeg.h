@@ -11,10 +11,10 @@
 
 namespace psgd {
 
-// One file's bytes: the size is read at once, the pixels when asked for. Not thread-safe.
+// Reads one JPEG. Open reads the size, Decode the pixels. Not thread-safe.
 class JpegReader {
  public:
-  // More pixels than this are refused before memory is taken for them.
+  // Images of more pixels are refused before memory is allocated for them.
   static constexpr int64_t kMostPixels = int64_t{1} << 27;
 
   // DataLoss: not a JPEG, or damaged. REQUIRES: the bytes outlive the reader.
@@ -26,8 +26,8 @@ class JpegReader {
   int width() const { return width_; }
   int height() const { return height_; }
 
-  // All of it in red, green and blue, each side divided by `shrink` (1, 2, 4 or 8) and rounded up:
-  // that is decoded at a fraction of the cost. Any irregularity, truncation included, is DataLoss.
+  // Decodes the image in red, green and blue, each side divided by `shrink` (1, 2, 4 or 8) and
+  // rounded up, which costs a fraction. Any irregularity, truncation included, is DataLoss.
   absl::StatusOr<Picture> Decode(int shrink) const;
 
  private:
@@ -43,10 +43,10 @@ class JpegReader {
   std::span<const uint8_t> bytes_;
   int width_ = 0;
   int height_ = 0;
-  bool inks_ = false;  // cyan, magenta, yellow and black
+  bool inks_ = false;  // the file has cyan, magenta, yellow and black
 };
 
-// A colour picture as a JPEG; `quality` is from 1 to 100.
+// Encodes a color picture as a JPEG; `quality` is from 1 to 100.
 absl::StatusOr<std::vector<uint8_t>> EncodeJpeg(const Picture& picture, int quality);
 
 }  // namespace psgd

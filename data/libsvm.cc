@@ -9,7 +9,7 @@
 namespace psgd {
 namespace {
 
-// Takes the next word off the front of the line; empty at its end.
+// Takes the next word off the front of the line; returns an empty word at its end.
 absl::string_view NextWord(absl::string_view* line) {
   *line = absl::StripLeadingAsciiWhitespace(*line);
   const size_t end = line->find_first_of(" \t");

@@ -1,4 +1,4 @@
-// Text files line by line, unpacked on the way if they are gzip.
+// Reads text files line by line, and unpacks them on the way if they are gzip.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 
 namespace psgd {
 
-// Calls visit(line) for each line that is not blank, without its \n or \r\n, until one fails.
-// Blanks and tabs at its ends are left there: they may be fields. Errors name the file and the
-// line. A gzip file that ends early, or is damaged, is an error after the lines that came before.
+// Calls visit(line) for each line that is not blank, without its \n or \r\n, until one call
+// fails. Blanks and tabs at the ends of a line stay: they may be fields. Errors name the file and
+// the line. A damaged or truncated gzip file is an error after the lines before the damage.
 absl::Status ForEachLine(const std::string& path,
                          const std::function<absl::Status(absl::string_view)>& visit);
 

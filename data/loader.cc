@@ -11,7 +11,7 @@ BatchLoader::BatchLoader(std::shared_ptr<const SampleSource> source,
                          const BatchLoaderOptions& options)
     : options_(options),
       order_(source->size(), options.batch, options.seed),
-      // Beside those made ahead: one that the trainer computes on, and one that it just released.
+      // Two buffers more than the batches made ahead: for the batch in use, and one just released.
       maker_(std::move(source), options.batch, options.prefetch + 2),
       made_(static_cast<size_t>(options.prefetch)) {
   for (int i = 0; i < options.threads; ++i) threads_.emplace_back([this] { Work(); });

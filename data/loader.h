@@ -1,4 +1,4 @@
-// Batches prepared ahead of the trainer, by threads of their own.
+// Batches that threads prepare ahead of the trainer.
 #pragma once
 
 #include <condition_variable>
@@ -17,12 +17,12 @@
 
 namespace psgd {
 
-// The counts are those of DataConfig, which OpenData has checked.
+// The counts come from DataConfig; OpenData has checked them.
 struct BatchLoaderOptions {
   int batch = 64;     // samples
   int prefetch = 4;   // batches ready or being made before they are asked for
-  int threads = 1;    // that make them
-  uint64_t seed = 1;  // of the order of samples
+  int threads = 1;    // threads that make batches
+  uint64_t seed = 1;  // for the order of samples
 };
 
 // Hands out batches in the order in which they were requested, whatever the number of threads.
@@ -31,25 +31,25 @@ class BatchLoader {
  public:
   // REQUIRES: the counts are at least 1.
   BatchLoader(std::shared_ptr<const SampleSource> source, const BatchLoaderOptions& options);
-  // Never waits for a batch that nobody took.
+  // Does not wait for batches that nobody took.
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
   uint32_t batches_per_epoch() const { return order_.batches_per_epoch(); }
 
-  // Asks for a batch of the order of that epoch. Never waits: requests cost a few bytes, and only
-  // `prefetch` of them at a time become batches.
+  // Asks for a batch of that epoch's order. Never waits: a request takes a few bytes, and at most
+  // `prefetch` requests at a time become batches.
   void Enqueue(uint32_t epoch, uint32_t batch_index);
 
-  // The batch of the oldest request not yet answered; waits until it is ready. An error when there
-  // is no request to wait for, when the request cannot be met, or after Cancel.
+  // Waits for the batch of the oldest open request and returns it. An error if there is no request,
+  // if the request cannot be met, or after Cancel.
   absl::StatusOr<Batch> Next();
 
-  // As Next, where that would not wait; else nothing.
+  // As Next, but returns nothing instead of waiting.
   std::optional<absl::StatusOr<Batch>> NextIfReady();
 
-  // Makes every present and later Next return an error at once.
+  // Makes all current and later calls of Next return an error at once.
   void Cancel();
 
  private:
@@ -58,7 +58,7 @@ class BatchLoader {
     uint32_t batch_index;
   };
 
-  // The next batch, which is ready.
+  // Returns the next batch. REQUIRES: the batch is ready.
   absl::StatusOr<Batch> TakeMade();
   void Work();
   absl::StatusOr<Batch> Make(const Request& request);
@@ -67,12 +67,12 @@ class BatchLoader {
   EpochOrder order_;
   BatchMaker maker_;
 
-  std::mutex mutex_;  // guards everything below but threads_
+  std::mutex mutex_;  // guards everything below except threads_
   std::condition_variable work_;
   std::condition_variable ready_;
   std::deque<Request> requests_;  // not yet begun
-  // Requests are numbered as they come. Numbers below next_ have been handed out, those below
-  // begun_ are made or being made, and number n waits in made_[n % prefetch].
+  // Requests are numbered in order. Batches below next_ were handed out, batches below begun_ are
+  // made or being made, and batch n waits in made_[n % prefetch].
   uint64_t next_ = 0;
   uint64_t begun_ = 0;
   std::vector<std::optional<absl::StatusOr<Batch>>> made_;

@@ -10,7 +10,7 @@
 namespace psgd {
 namespace {
 
-// Independent sums, so that the loop needs no reassociation to run on vectors.
+// Independent sums, so that the loop runs on vectors without reassociation.
 constexpr size_t kLanes = 8;
 
 struct Sums {
@@ -45,7 +45,7 @@ Normalization MeasureNormalization(const Dataset& dataset) {
   std::vector<Sums> sums(channels);
   int32_t label;
   for (size_t i = 0; i < measured; ++i) {
-    // In double: exact far beyond any number of samples, and without overflow.
+    // In double: exact for far more samples than there can be, and without overflow.
     const double share = static_cast<double>(i) / static_cast<double>(measured);
     const size_t index = measured == dataset.size()
                              ? i
@@ -61,7 +61,7 @@ Normalization MeasureNormalization(const Dataset& dataset) {
     const double mean = Total(sum.value) / count;
     const double variance = Total(sum.square) / count - mean * mean;
     result.mean.push_back(static_cast<float>(mean));
-    // Below this, only rounding varies.
+    // Below this, the variance is only rounding error.
     result.stddev.push_back(variance > 1e-10 ? static_cast<float>(std::sqrt(variance)) : 1.0f);
   }
   return result;

@@ -9,21 +9,21 @@
 
 namespace psgd {
 
-// One entry a channel.
+// One entry per channel.
 struct Normalization {
   std::vector<float> mean;
   std::vector<float> stddev;
 };
 
-// Over the whole dataset, or over kMeasuredSamples spread evenly over a larger one. The same bits
-// each time. A channel that never varies gets a stddev of 1.
+// Measures the whole dataset, or kMeasuredSamples spread evenly over a larger one. The result has
+// the same bits each time. A channel that never varies gets a stddev of 1.
 inline constexpr size_t kMeasuredSamples = 65536;
 Normalization MeasureNormalization(const Dataset& dataset);
 
-// What the config says, for images of so many channels. REQUIRES: it says a mean or a stddev.
+// Returns what the config says, for that many channels. REQUIRES: it says a mean or a stddev.
 absl::StatusOr<Normalization> GivenNormalization(const DataConfig& config, int channels);
 
-// What the config says, or else what is measured on `train`.
+// Returns what the config says, or else what is measured on `train`.
 absl::StatusOr<Normalization> ChooseNormalization(const DataConfig& config, const Dataset& train);
 
 }  // namespace psgd

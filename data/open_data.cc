@@ -83,7 +83,7 @@ absl::StatusOr<RawSets> OpenSynthetic(const SyntheticConfig& config, uint64_t se
   return sets;
 }
 
-// `Prefix`: the first samples of a Set.
+// `Prefix` is the class of the first samples of a Set.
 template <typename Prefix, typename Set>
 absl::Status Limit(absl::string_view key, int64_t limit, std::shared_ptr<const Set>* set) {
   if (limit == 0) return absl::OkStatus();
@@ -96,7 +96,7 @@ absl::Status Limit(absl::string_view key, int64_t limit, std::shared_ptr<const S
   return absl::OkStatus();
 }
 
-// A config may have come from another process, where nobody checked its ranges.
+// The config may come from another process, where nobody checked its ranges.
 absl::Status CheckCounts(const DataConfig& config) {
   const std::pair<const char*, int64_t> counts[] = {
       {"batch", config.batch()},
@@ -162,7 +162,7 @@ absl::Status RefuseImageKeys(const DataConfig& config) {
   return absl::OkStatus();
 }
 
-// `Prefix`: the first samples of a set.
+// `Prefix` is the class of the first samples of a set.
 template <typename Prefix, typename Sets>
 absl::StatusOr<DataSets> Unchanged(const DataConfig& config, Sets raw) {
   PSGD_RETURN_IF_ERROR(Limit<Prefix>("train_samples", config.train_samples(), &raw.train));
@@ -177,7 +177,7 @@ absl::StatusOr<DataSets> Unchanged(const DataConfig& config, Sets raw) {
 
 using Transforms = std::vector<std::unique_ptr<const Transform>>;
 
-// `flip`: whether mirroring is left to a transform.
+// `flip`: whether a transform does the mirroring.
 Transforms Augmentation(const AugmentConfig& augment, const SampleShape& shape, bool flip,
                         uint64_t seed) {
   Transforms transforms;
@@ -264,7 +264,7 @@ absl::StatusOr<DataSets> Open(const DataConfig& config, uint64_t seed) {
   return sets;
 }
 
-// Damaged files, and those that may not be read, are for the user to put right, as a wrong key is.
+// The user must correct damaged and unreadable files, just as wrong keys.
 absl::Status AsWrongData(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kDataLoss:

@@ -1,4 +1,4 @@
-// From the data section of a config to samples ready for the network.
+// Turns the data section of a config into samples for the network.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 namespace psgd {
 
 struct DataSets {
-  std::shared_ptr<const SampleSource> train;  // images: augmented as configured, then normalised
-  std::shared_ptr<const SampleSource> test;   // images: normalised
+  std::shared_ptr<const SampleSource> train;  // images: augmented as configured, then normalized
+  std::shared_ptr<const SampleSource> test;   // images: normalized
   SampleShape shape;
   Normalization normalization;                // of images
   std::shared_ptr<const DamageCount> damage;  // null unless data.images.skip_damaged
 };
 
-// `seed`: the run's; keys synthetic samples and augmentation. Every error says which key or file is
-// at fault and what to do: InvalidArgument or NotFound where the config or the files are.
+// `seed` is the run's; it keys synthetic samples and augmentation. Every error names the wrong key
+// or file and says what to do. It is InvalidArgument or NotFound if the config or a file is wrong.
 absl::StatusOr<DataSets> OpenData(const DataConfig& config, uint64_t seed);
 
 }  // namespace psgd

@@ -20,7 +20,7 @@ DataOpener OpenOnce(DataOpener open) {
              const DataConfig& config, uint64_t seed) -> absl::StatusOr<DataSets> {
     if (config.images().skip_damaged()) return open(config, seed);
     std::pair<std::string, uint64_t> settings = {config.SerializeAsString(), seed};
-    std::lock_guard lock(opened->mutex);  // who asks meanwhile waits instead of reading it again
+    std::lock_guard lock(opened->mutex);  // a concurrent caller waits instead of reading again
     if (const auto found = opened->sets.find(settings); found != opened->sets.end()) {
       return found->second;
     }

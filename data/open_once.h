@@ -1,4 +1,4 @@
-// One data set for all who ask in a process.
+// Opens each data set once per process.
 #pragma once
 
 #include <functional>
@@ -7,14 +7,14 @@
 
 namespace psgd {
 
-// As OpenData.
+// Has the signature of OpenData.
 using DataOpener = std::function<absl::StatusOr<DataSets>(const DataConfig&, uint64_t seed)>;
 
-// Opens with `open` the first time that it is asked with these settings; who asks again, or
-// meanwhile, gets the same samples, which do not change. What could not be opened is tried again.
-// Sets that count damaged samples are opened for each who asks, for the count is its own; they are
-// of pictures, of which only the list is in memory. The function is thread-safe; it and its copies
-// keep what was opened.
+// The first call with given settings opens the sets with `open`. Later and concurrent calls with
+// the same settings get the same samples, which do not change. A failed open is tried again. Sets
+// that count damaged samples are opened for each caller, because each caller has its own count;
+// such sets are pictures, and only their list is in memory. The returned function is thread-safe.
+// It and its copies keep the opened sets.
 DataOpener OpenOnce(DataOpener open);
 
 }  // namespace psgd

@@ -9,7 +9,7 @@ namespace {
 constexpr int kMostSide = 4096;
 constexpr int kMostRatio = 16;
 
-// The config may have come from another process, where nobody checked its ranges.
+// The config may come from another process, where nobody checked its ranges.
 absl::Status CheckImages(const DataConfig& config) {
   const ImagesConfig& images = config.images();
   const AugmentConfig& augment = config.augment();

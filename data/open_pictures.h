@@ -1,4 +1,4 @@
-// From the data section of a config to pictures: formats images and segmentation.
+// Turns the data section of a config into pictures: formats images and segmentation.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace psgd {
 // Checks the keys of data.images and finds the files.
 absl::StatusOr<PictureSets> FindPictures(const DataConfig& config, uint64_t seed);
 
-// What the config says, or else the constants of the literature, measured on ImageNet: pictures are
-// costly to read, so nothing is measured on them.
+// Returns what the config says, or else the constants of the literature, measured on ImageNet.
+// Nothing is measured here, because pictures are costly to read.
 absl::StatusOr<Normalization> PictureNormalization(const DataConfig& config);
 
 }  // namespace psgd

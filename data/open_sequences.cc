@@ -13,7 +13,7 @@ absl::Status CheckFraction(absl::string_view key, double fraction) {
       absl::StrCat("data.", key, " is ", fraction, "; it must be between 0 and 1"));
 }
 
-// 0: bytes.
+// Returns 0 for bytes.
 absl::StatusOr<int> Vocabulary(const DataConfig& config) {
   if (config.tokens() == DataConfig::BYTES) return 0;
   constexpr int kLeast = 260, kMost = 65536;  // a merge beside bytes and special tokens; 16 bits

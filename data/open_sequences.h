@@ -1,4 +1,4 @@
-// The formats of sequences of OpenData.
+// The sequence formats of OpenData.
 #pragma once
 
 #include "common/status.h"

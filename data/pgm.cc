@@ -9,14 +9,14 @@
 namespace psgd {
 namespace {
 
-constexpr int kWidest = 65535;   // that of a JPEG
-constexpr int kMostValue = 255;  // larger ones would take two bytes
+constexpr int kWidest = 65535;   // as in a JPEG
+constexpr int kMostValue = 255;  // larger values would take two bytes
 
 class PgmHeader {
  public:
   explicit PgmHeader(std::span<const uint8_t> bytes) : bytes_(bytes), at_(2) {}
 
-  // The next number, of at most `most`; none: something else is there.
+  // Returns the next number, at most `most`; nothing if there is no such number.
   std::optional<int> Number(int most) {
     SkipSpace();
     if (at_ >= bytes_.size() || !absl::ascii_isdigit(bytes_[at_])) return std::nullopt;
@@ -28,7 +28,7 @@ class PgmHeader {
     return number;
   }
 
-  // What follows the one white space behind the header.
+  // Returns the bytes after the one white space that ends the header.
   std::optional<std::span<const uint8_t>> Rest() const {
     if (at_ >= bytes_.size() || !absl::ascii_isspace(bytes_[at_])) return std::nullopt;
     return bytes_.subspan(at_ + 1);

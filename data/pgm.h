@@ -1,5 +1,5 @@
-// Binary PGM (P5), the plainest format of grey images: "P5", width, height and the largest value as
-// numbers in text, one white space, then a byte a pixel. `#` begins a comment up to the line's end.
+// Binary PGM (P5), the simplest format of gray images: "P5", then width, height and largest value
+// as text, one white space, then a byte per pixel. `#` begins a comment up to the line's end.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace psgd {
 
-// A picture of one channel. DataLoss, with what is wrong, if the bytes are not exactly one such
-// image with values of one byte.
+// Returns a picture of one channel. DataLoss says what is wrong, if the bytes are not exactly one
+// such image with values of one byte.
 absl::StatusOr<Picture> ParsePgm(std::span<const uint8_t> bytes);
 
 }  // namespace psgd

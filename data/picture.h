@@ -7,10 +7,10 @@
 
 namespace psgd {
 
-// Rows of pixels, each `channels` bytes: three of red, green and blue, or one.
+// Rows of pixels. A pixel has `channels` bytes: three for red, green and blue, or one.
 struct Picture {
   Picture() = default;
-  // The pixels are not set yet.
+  // Leaves the pixels uninitialized.
   Picture(int width, int height, int channels)
       : width(width),
         height(height),

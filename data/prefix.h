@@ -1,4 +1,4 @@
-// The first samples of another dataset.
+// The first samples of another dataset. Thread-safe, as every dataset.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,6 @@
 
 namespace psgd {
 
-// Thread-safe, as every Dataset.
 class PrefixDataset final : public Dataset {
  public:
   // REQUIRES: size <= whole->size().

@@ -1,4 +1,4 @@
-// Any part of a file, without holding the rest in memory.
+// Reads any part of a file, without holding the rest in memory.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace psgd {
 
-// Thread-safe: reading moves no cursor. Every error names the file.
+// A file to read from. Thread-safe: reading moves no cursor. Every error names the file.
 class RangeFile {
  public:
   static absl::StatusOr<RangeFile> Open(const std::string& path);
@@ -19,8 +19,8 @@ class RangeFile {
   RangeFile& operator=(RangeFile&&) = delete;
 
   const std::string& path() const { return path_; }
-  uint64_t size() const { return size_; }  // when it was opened
-  // Fills `out` from `offset` on; DataLoss if the file ends before that.
+  uint64_t size() const { return size_; }  // at the time of Open
+  // Fills `out` from `offset` on; DataLoss if the file ends too early.
   absl::Status Read(uint64_t offset, std::span<uint8_t> out) const;
 
  private:
@@ -31,7 +31,7 @@ class RangeFile {
   uint64_t size_ = 0;
 };
 
-// The whole file; one above `limit` bytes is an error.
+// Reads the whole file. A file above `limit` bytes is an error.
 absl::StatusOr<std::vector<uint8_t>> ReadWholeFile(const std::string& path, uint64_t limit);
 
 }  // namespace psgd

@@ -15,7 +15,7 @@ namespace psgd {
 namespace {
 
 constexpr size_t kMostChoices = size_t{1} << 28;
-constexpr int kDraws = 64;  // before those that the user did not choose are counted out
+constexpr int kDraws = 64;  // attempts; then an item is found by counting
 
 struct Choice {
   int32_t user = 0;
@@ -25,10 +25,10 @@ struct Choice {
 struct Choices {
   int32_t users = 0;
   int32_t items = 0;
-  std::vector<std::vector<int32_t>> of_user;  // each once, ascending, of both sets; never all items
+  std::vector<std::vector<int32_t>> of_user;  // distinct, ascending, of both sets; never all items
 };
 
-// Thread-safe: immutable.
+// Choices and drawn negatives. Thread-safe: immutable.
 class RatingsDataset final : public SparseDataset {
  public:
   RatingsDataset(std::shared_ptr<const Choices> choices, std::vector<Choice> chosen, int negatives,
@@ -65,7 +65,7 @@ class RatingsDataset final : public SparseDataset {
           static_cast<int32_t>(random.NextBelow(static_cast<uint32_t>(choices_->items)));
       if (!std::binary_search(own.begin(), own.end(), item)) return item;
     }
-    // Nearly all are the user's own: the one at this place among the others.
+    // The user chose nearly all items: takes the item at this place among the others.
     const auto others = static_cast<uint32_t>(choices_->items) - static_cast<uint32_t>(own.size());
     auto item = static_cast<int32_t>(random.NextBelow(others));
     for (const int32_t chosen : own) item += chosen <= item ? 1 : 0;
@@ -84,14 +84,14 @@ struct Line {
   int64_t time = 0;
 };
 
-// Numbers names in the order in which they come.
+// Numbers names in order of appearance.
 class Names {
  public:
   int32_t IndexOf(absl::string_view name) {
     return index_.emplace(std::string(name), static_cast<int32_t>(index_.size())).first->second;
   }
   int32_t size() const { return static_cast<int32_t>(index_.size()); }
-  // For errors: it looks at all.
+  // For errors: it searches all names.
   std::string NameOf(int32_t index) const {
     const auto found = std::find_if(index_.begin(), index_.end(),
                                     [&](const auto& entry) { return entry.second == index; });
@@ -163,7 +163,7 @@ absl::StatusOr<SparseSets> LoadRatings(const RatingsOptions& options) {
     const bool only = choices->of_user[user].size() == 1;
     if (!only) test.push_back(last);
     for (size_t i = begin; i < end; ++i) {
-      // What the test asks for, it must not have been told.
+      // Training must not contain the item that the test asks for.
       if (only || lines[i].choice.item != last.item) train.push_back(lines[i].choice);
     }
   }

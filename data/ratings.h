@@ -1,4 +1,4 @@
-// Who chose what, as MovieLens lists it, for the prediction of choices.
+// Users' choices of items, as MovieLens lists them, to predict choices.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 namespace psgd {
 
 struct RatingsOptions {
-  // Lines of user, item, rating and time, between `::`, tabs or commas; what follows is left out,
-  // as are a line of names at the top and, without times, the order.
+  // Lines of user, item, rating and time, separated by `::`, tabs or commas. Further fields are
+  // ignored, and so is a line of names at the top. Without times, the order of lines counts.
   std::string path;
   int negatives = 4;
   int test_negatives = 99;
   uint64_t seed = 1;
 };
 
-// A sample is a pair: the index of a user, and that of an item behind all users. Its class is 1 for
-// what the user chose, 0 for one of `negatives` items for each choice that the user never did,
-// drawn by seed, epoch and sample. A user's last choice, by time and then by line, is for the test
-// (if the user chose two items), and what was the same item earlier for nothing; it is followed by
-// `test_negatives` items not chosen, which stay the same: they compete in a group (He et al.,
-// "Neural collaborative filtering", 2017). Errors name the file and the line.
+// A sample is a pair: the index of a user, and the index of an item, counted after all users. Its
+// class is 1 if the user chose the item. For each choice there are `negatives` samples of class 0:
+// items that the user never chose, drawn by seed, epoch and sample. A user's last choice, by time
+// and then by line, is for the test (if the user chose two items); earlier choices of the same item
+// are not used. `test_negatives` items not chosen follow it and stay the same: they compete in a
+// group (He et al., "Neural collaborative filtering", 2017). Errors name the file and the line.
 absl::StatusOr<SparseSets> LoadRatings(const RatingsOptions& options);
 
 }  // namespace psgd

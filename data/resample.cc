@@ -8,14 +8,14 @@
 namespace psgd {
 namespace {
 
-// The two source pixels that a target pixel lies between, and how near it is to the second.
+// The two source pixels around a target pixel, and how near the target is to the second.
 struct Taps {
   int first = 0;
   int second = 0;
   float share = 0;
 };
 
-// One axis: `length` source pixels from `start` on become `size`, of a source of `limit` pixels.
+// One axis: maps `length` source pixels from `start` on to `size`; the source has `limit` pixels.
 std::vector<Taps> AxisTaps(double start, double length, int size, int limit, bool mirrored) {
   std::vector<Taps> taps(static_cast<size_t>(size));
   for (int i = 0; i < size; ++i) {
@@ -49,7 +49,7 @@ void ResampleColours(const Picture& shrunk, int shrink, const View& view, int si
       static_cast<size_t>(std::min(columns.front().first, columns.back().first)) * channels;
   const size_t end =
       (static_cast<size_t>(std::max(columns.front().second, columns.back().second)) + 1) * channels;
-  // Rows are mixed first, which runs on vectors; then pixels of the mixed row.
+  // Rows are mixed first, which runs on vectors, then the pixels of the mixed row.
   std::vector<float> mixed(end);
   for (size_t y = 0; y < side; ++y) {
     const uint8_t* upper = shrunk.row(rows[y].first);

@@ -9,17 +9,17 @@
 
 namespace psgd {
 
-// How far a picture may be shrunk while it is decoded, so that a window of it still has at least
-// `size` pixels a side: 1, 2, 4 or 8.
+// Returns how much a picture may shrink while it is decoded (1, 2, 4 or 8), so that the window
+// still has at least `size` pixels a side.
 int ShrinkFor(const Window& window, int size);
 
-// `view` of a picture, of which `shrunk` has 1/shrink of the pixels a side, as size x size pixels
-// in [0, 1], channel by channel. Bilinear, with pixels at the centres of their squares.
-// REQUIRES: planes.size() == channels x size x size.
+// Resamples `view` of a picture to size x size pixels in [0, 1], channel by channel. `shrunk` is
+// the picture with 1/shrink of its pixels a side. Bilinear, with pixels at the centers of their
+// squares. REQUIRES: planes.size() == channels x size x size.
 void ResampleColours(const Picture& shrunk, int shrink, const View& view, int size,
                      std::span<float> planes);
 
-// `view` of a picture of one channel as size x size values, each that of the nearest pixel.
+// Resamples `view` of a picture of one channel to size x size values, each of the nearest pixel.
 void ResampleNearest(const Picture& picture, const View& view, int size, std::span<int32_t> values);
 
 }  // namespace psgd

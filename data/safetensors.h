@@ -20,20 +20,20 @@ struct NamedTensor {
 
 using Metadata = std::map<std::string, std::string>;
 
-// Writes the tensors in this order. Atomic: a reader or a crash sees the old file or the new one.
-// An error if a shape does not fit its values or a name occurs twice.
+// Writes the tensors in this order. Atomic: a reader or a crash sees the old file or the new one. A
+// shape that does not fit its values, or a repeated name, is an error.
 absl::Status WriteSafetensors(const std::string& path, std::span<const NamedTensor> tensors,
                               const Metadata& metadata);
 
 // A file read into memory. Immutable, hence thread-safe.
 class SafetensorsFile {
  public:
-  // Accepts nothing but a sound file; every error names the file and what is wrong with it.
+  // Accepts only a sound file. Every error names the file and what is wrong with it.
   static absl::StatusOr<SafetensorsFile> Read(const std::string& path);
 
-  // In the order of the data. The values live as long as this object.
+  // In the order of the data. Values live as long as this object.
   const std::vector<NamedTensor>& tensors() const { return tensors_; }
-  // Null when there is none of that name.
+  // Returns null if no tensor has this name.
   const NamedTensor* Find(absl::string_view name) const;
   const Metadata& metadata() const { return metadata_; }
 

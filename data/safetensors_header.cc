@@ -18,12 +18,12 @@ constexpr const char* kMetadata = "__metadata__";
 
 absl::Status Bad(absl::string_view problem) { return absl::DataLossError(problem); }
 
-// Names come from the file: keep what is shown short and printable.
+// Names come from the file, so the shown part is short and printable.
 std::string Shown(const std::string& name) {
   return absl::StrCat("\"", absl::CHexEscape(name.substr(0, 80)), "\"");
 }
 
-// Takes the header apart as it is parsed: no tree is built, and nesting ends where the format says.
+// Handles the header while it is parsed: no tree is built, and the format limits the nesting.
 class HeaderReader final : public nlohmann::json_sax<Json> {
  public:
   SafetensorsHeader header;
@@ -169,7 +169,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     place_ = place;
     return true;
   }
-  // Into the value of one of a tensor's keys; `bit` tells that key.
+  // Enters the value of one of a tensor's keys; `bit` stands for that key.
   bool Enter(Place place, int bit) {
     if (seen_ & bit) return Fail(absl::StrCat("tensor ", Name(), " repeats a key"));
     seen_ |= bit;
@@ -180,11 +180,11 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
   Place place_ = Place::kStart;
   std::set<std::string> names_;
   std::string metadata_key_;
-  int seen_ = 0;     // keys of the present tensor
-  int offsets_ = 0;  // of the present tensor, so far
+  int seen_ = 0;     // keys of the current tensor
+  int offsets_ = 0;  // of the current tensor, so far
 };
 
-// REQUIRES: tensors sorted by offset.
+// REQUIRES: tensors are sorted by offset.
 absl::Status CheckCover(const std::vector<TensorEntry>& tensors, uint64_t data_bytes) {
   uint64_t position = 0;
   for (const TensorEntry& tensor : tensors) {
@@ -216,7 +216,7 @@ absl::StatusOr<uint64_t> ElementsOf(const std::vector<int64_t>& shape) {
   uint64_t elements = 1;
   for (const int64_t size : shape) {
     if (size < 0) return Bad("a tensor has a negative size");
-    // A zero ends it: the tensor is empty, whatever the other sizes.
+    // A zero ends the loop: the tensor is empty, whatever its other sizes are.
     if (size == 0) return 0;
     if (static_cast<uint64_t>(size) > kMost / elements) return Bad("a tensor is impossibly large");
     elements *= static_cast<uint64_t>(size);

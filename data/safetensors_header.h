@@ -1,4 +1,4 @@
-// The header of a .safetensors file: which tensor lies where.
+// The header of a .safetensors file: the place of each tensor.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace psgd {
 //   {"__metadata__": {"key": "value", ...},                    optional
 //    "name": {"dtype": "F32", "shape": [6, 1, 5, 5], "data_offsets": [begin, end]}, ...}
 //
-// Offsets count from the start of the data; the tensors cover it without gap or overlap. Spaces
-// behind the object pad the header to a multiple of 8, so that the data is aligned.
+// Offsets count from the start of the data. The tensors cover the data without gap or overlap.
+// Spaces after the object pad the header to a multiple of 8, so that the data is aligned.
 inline constexpr uint64_t kSafetensorsLengthBytes = 8;
-inline constexpr uint64_t kSafetensorsMostHeader = 100'000'000;  // what PyTorch's reader accepts
+inline constexpr uint64_t kSafetensorsMostHeader = 100'000'000;  // limit of PyTorch's reader
 inline constexpr size_t kSafetensorsMostDimensions = 64;
 
 struct TensorEntry {
@@ -34,14 +34,14 @@ struct SafetensorsHeader {
 };
 
 // Checks everything: the grammar (unknown and repeated keys are errors), types, that each shape
-// fills its bytes, and that the tensors cover exactly `data_bytes`.
+// fills its bytes, and that the tensors cover exactly `data_bytes` bytes.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
                                                          uint64_t data_bytes);
 
-// Padded. An error if a name or a metadata string is not UTF-8, or if a name occurs twice.
+// Returns the padded header. A string that is not UTF-8, or a repeated name, is an error.
 absl::StatusOr<std::string> FormatSafetensorsHeader(const SafetensorsHeader& header);
 
-// Elements of a tensor of that shape; an error if negative or beyond 2^61.
+// Returns the number of elements of that shape; an error if negative or beyond 2^61.
 absl::StatusOr<uint64_t> ElementsOf(const std::vector<int64_t>& shape);
 
 }  // namespace psgd

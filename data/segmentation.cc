@@ -20,7 +20,7 @@ std::string MaskPath(const std::string& folder, const std::string& image) {
   return absl::StrCat(folder, "/masks/", image.substr(0, image.rfind('.')), ".pgm");
 }
 
-// Thread-safe: immutable.
+// Images and their masks. Thread-safe: immutable.
 class SegmentationDataset final : public PictureDataset {
  public:
   SegmentationDataset(std::string folder, std::vector<std::string> images,
@@ -67,7 +67,7 @@ class SegmentationDataset final : public PictureDataset {
       if (label == kIgnoredPixel) {
         label = -1;
       } else if (label >= shape_.classes) {
-        // Rather a wrong key than damage: not to be skipped with it.
+        // The cause is probably a wrong key, not damage, so this sample is not skipped.
         return absl::InvalidArgumentError(absl::StrCat(
             mask_path, ": has a pixel of class ", label, ", but data.images.classes is ",
             shape_.classes, " (", kIgnoredPixel, " means not counted)"));

@@ -1,7 +1,7 @@
-// Images of which every pixel has a class:
+// Images with a class for every pixel:
 //
-//   FOLDER/train/images/*.jpg and FOLDER/train/masks/*.pgm, a mask for each image, of the same name
-//   and size; and the same in FOLDER/test (or val)
+//   FOLDER/train/images/*.jpg and FOLDER/train/masks/*.pgm: each image has a mask of the same name
+//   and size. FOLDER/test (or val) has the same layout.
 //
 // A mask is a binary PGM; its pixels are classes, or 255: not counted.
 #pragma once
@@ -16,8 +16,8 @@ namespace psgd {
 
 inline constexpr int kIgnoredPixel = 255;
 
-// Lists the folders and checks that images and masks are pairs; opens none. An image and its mask
-// are cut and mirrored alike.
+// Lists the folders and checks that images and masks are pairs, without opening a file. An image
+// and its mask are cut and mirrored alike.
 absl::StatusOr<PictureSets> OpenSegmentation(const DataConfig& config, uint64_t seed);
 
 }  // namespace psgd

@@ -1,4 +1,4 @@
-// What the formats of sequences and of sparse vectors load.
+// The two sets that formats of sequences and of sparse vectors load.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Training on what is sound of a dataset that is not.
+// Training on the sound samples of a damaged dataset.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace psgd {
 
-// How many reads met a damaged sample, and what was said of the last. Thread-safe.
+// Counts reads of damaged samples and keeps the last problem. Thread-safe.
 class DamageCount {
  public:
   void Add(absl::string_view problem);
@@ -19,12 +19,12 @@ class DamageCount {
 
  private:
   mutable std::mutex mutex_;
-  uint64_t count_ = 0;  // guarded by mutex_, as what follows
+  uint64_t count_ = 0;  // guarded by mutex_, like last_
   std::string last_;
 };
 
-// Another dataset, whose damaged samples become black pictures that are not counted: label -1.
-// Batches keep their size and samples their numbers, whichever worker meets the damage. Other
+// Wraps another dataset. Damaged samples become black pictures that are not counted (label -1).
+// Batches keep their size and samples their numbers, whichever worker reads the damage. Other
 // errors stay errors. Thread-safe, as every PictureDataset.
 class SkipDamaged final : public PictureDataset {
  public:

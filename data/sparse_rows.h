@@ -1,4 +1,4 @@
-// Sparse vectors in memory, one row after the other.
+// Sparse vectors in memory, row after row.
 #pragma once
 
 #include <cstddef>
@@ -18,18 +18,18 @@ struct SparseEntry {
 
 // One line of a file.
 struct SparseRow {
-  double label = 0;  // as it stands there
+  double label = 0;  // as in the file
   std::vector<SparseEntry> entries;
 };
 
 struct SparseRows {
-  std::vector<uint64_t> starts = {0};  // of each row in `entries`, and the end of the last
+  std::vector<uint64_t> starts = {0};  // start of each row in `entries`, and the end of the last
   std::vector<SparseEntry> entries;
   std::vector<double> labels;
 
   size_t size() const { return labels.size(); }
   void Add(const SparseRow& row);
-  // The largest number of entries of a row, and the largest index plus one; 0 without any.
+  // The largest number of entries in a row, and the largest index plus one; 0 if there are none.
   int64_t widest() const;
   int64_t features() const;
 };
@@ -37,7 +37,7 @@ struct SparseRows {
 // A range of rows as samples. Thread-safe: immutable.
 class SparseRowsDataset final : public SparseDataset {
  public:
-  // REQUIRES: `classes` of every row's label in it, ascending; the shape fits every row.
+  // REQUIRES: `classes` has every row's label, in ascending order; the shape fits every row.
   SparseRowsDataset(std::shared_ptr<const SparseRows> rows, size_t begin, size_t end,
                     const SampleShape& shape, const std::vector<double>& classes);
 

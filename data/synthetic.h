@@ -1,4 +1,4 @@
-// Clusters around one random pattern a class: learnable at once, needs no files, any size.
+// Clusters around one random pattern per class: easy to learn, of any size, without files.
 #pragma once
 
 #include <memory>
@@ -15,17 +15,17 @@ struct SyntheticOptions {
   size_t samples = 0;
   float noise = 1.0f;
   uint64_t seed = 1;
-  bool test = false;  // other samples of the same clusters
+  bool test = false;  // draws other samples of the same clusters
 };
 
-// A class's pattern c is a grid of kGrid x kGrid cells a channel, each uniform in [-1, 1]: coarse,
-// so that convolution and pooling can see it. Sample i belongs to class i mod classes; its pixels
-// are c + noise * g, mapped linearly into [0, 1], with g of mean 0 and variance 1. Two patterns lie
-// about 0.8 * sqrt(elements) apart, so the classes overlap, and no classifier is perfect, once
-// noise comes near 0.2 * sqrt(elements).
+// The pattern c of a class is a grid of kGrid x kGrid cells per channel, each uniform in [-1, 1].
+// It is coarse, so that convolution and pooling can see it. Sample i belongs to class i mod
+// classes. Its pixels are c + noise * g, mapped linearly into [0, 1]; g has mean 0 and variance 1.
+// Two patterns lie about 0.8 * sqrt(elements) apart. So classes overlap, and no classifier is
+// perfect, once noise comes near 0.2 * sqrt(elements).
 //
-// g is the sum of four uniform bytes, scaled: close to a normal variable, within 3.46, and the same
-// bits on every machine. Nothing is stored but the patterns. Thread-safe, as every Dataset.
+// g is the sum of four uniform bytes, scaled. It is close to a normal variable, within 3.46, and
+// has the same bits on every machine. Only the patterns are stored. Thread-safe, as every Dataset.
 class SyntheticDataset final : public Dataset {
  public:
   static constexpr int kGrid = 4;
@@ -42,7 +42,7 @@ class SyntheticDataset final : public Dataset {
   const SyntheticOptions options_;
   const PhiloxKey noise_key_;
   const float scale_;
-  // Mapped into [0, 1]; a row of pixels for each class, channel and row of cells.
+  // Patterns mapped into [0, 1]: a row of pixels for each class, channel and row of cells.
   std::vector<float> patterns_;
 };
 

@@ -14,8 +14,8 @@ namespace psgd {
 namespace {
 
 constexpr size_t kMostRows = size_t{1} << 30;  // sample indices travel as u32
-constexpr size_t kMostTableClasses = 100000;   // a label of real numbers is no class
-// A typing error makes a model of gigabytes: more is asked for.
+constexpr size_t kMostTableClasses = 100000;   // more classes mean that the labels are real numbers
+// A typing error would make a model of gigabytes, so more features need an explicit setting.
 constexpr int64_t kMostFeaturesUnasked = int64_t{1} << 26;
 
 absl::Status CheckLargestIndex(const SparseRow& row) {
@@ -52,7 +52,7 @@ absl::StatusOr<std::shared_ptr<SparseRows>> ReadRows(const std::string& path,
   return rows;
 }
 
-// Of the first `count` rows.
+// Returns the distinct labels of the first `count` rows.
 absl::StatusOr<std::vector<double>> ClassesOf(const std::string& path, const SparseRows& rows,
                                               size_t count) {
   const std::set<double> labels(rows.labels.begin(),

@@ -1,4 +1,4 @@
-// Files of one sparse sample a line: LIBSVM's format, and Criteo's.
+// Files with one sparse sample per line, in LIBSVM's or Criteo's format.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace psgd {
 
-// A line `label index:value index:value ...`, indices from 1, ascending.
+// Parses a line `label index:value index:value ...`, indices from 1, ascending.
 // https://www.csie.ntu.edu.tw/~cjlin/libsvm
 absl::Status ParseLibsvm(absl::string_view line, SparseRow* row);
 
@@ -19,22 +19,22 @@ inline constexpr int32_t kCriteoCounts = 13;
 inline constexpr int32_t kCriteoCategories = 26;
 inline constexpr int64_t kCriteoBuckets = int64_t{1} << 20;
 
-// A line of the Display Advertising Challenge: label, 13 counts and 26 categories between tabs,
-// some of them empty. Count i is feature i, of value log(1 + count), or 1 + count below zero; a
-// category is one of `buckets` features, of value 1, by its hash together with its column.
+// Parses a line of the Display Advertising Challenge: label, 13 counts and 26 categories between
+// tabs; fields may be empty. Count i is feature i, with value log(1 + count), or 1 + count below
+// zero. A category and its column are hashed to one of `buckets` features, with value 1.
 absl::Status ParseCriteo(absl::string_view line, int64_t buckets, SparseRow* row);
 
 struct TableOptions {
   std::string path;
   std::string test = {};       // empty: PATH.t if there is one, else the last lines of the file
-  double test_fraction = 0.1;  // those
+  double test_fraction = 0.1;  // share of lines for the test, if no file has it
   bool criteo = false;         // else libsvm
   int64_t features = 0;        // see TableConfig
 };
 
-// Loads both into memory. What follows a # is left out of a line of libsvm; one that has nothing
-// else is no sample. Classes are the labels of the training lines, ascending. Files may be
-// gzip. Errors name the file, the line and what to do.
+// Loads both sets into memory. In libsvm files, # begins a comment; a line with only a comment is
+// no sample. Classes are the labels of the training lines, in ascending order. Files may be gzip.
+// Errors name the file, the line and what to do.
 absl::StatusOr<SparseSets> LoadTable(const TableOptions& options);
 
 }  // namespace psgd

@@ -12,9 +12,9 @@ namespace psgd {
 namespace {
 
 constexpr uint64_t kBlock = 512;
-constexpr uint64_t kMostText = 64 * 1024;  // of a long name or of pax records
+constexpr uint64_t kMostText = 64 * 1024;  // for a long name or pax records
 
-// Where the fields of a header lie.
+// The place of a header field.
 struct Field {
   size_t offset;
   size_t size;
@@ -27,7 +27,7 @@ absl::string_view TextOf(std::span<const uint8_t, 512> header, Field field) {
   return {text, static_cast<size_t>(std::find(text, text + field.size, '\0') - text)};
 }
 
-// Octal digits, spaces around them; or, with the highest bit set, a big-endian number (GNU).
+// Parses octal digits between spaces, or a big-endian number if the highest bit is set (GNU).
 std::optional<uint64_t> NumberOf(std::span<const uint8_t, 512> header, Field field) {
   const uint8_t* bytes = header.data() + field.offset;
   uint64_t value = 0;
@@ -57,7 +57,7 @@ bool IsEndMark(std::span<const uint8_t, 512> header) {
 
 std::string NameOf(std::span<const uint8_t, 512> header) {
   const absl::string_view name = TextOf(header, kName);
-  const bool posix = TextOf(header, kMagic) == "ustar";  // GNU writes spaces behind the word
+  const bool posix = TextOf(header, kMagic) == "ustar";  // GNU writes spaces after the word
   const absl::string_view prefix = posix ? TextOf(header, kPrefix) : "";
   return prefix.empty() ? std::string(name) : absl::StrCat(prefix, "/", name);
 }
@@ -86,7 +86,7 @@ absl::StatusOr<std::string> TarReader::ReadText(uint64_t offset, uint64_t size) 
   return text;
 }
 
-// Records are "LENGTH KEY=VALUE\n", where the length is of the whole record.
+// Records are "LENGTH KEY=VALUE\n"; LENGTH is the length of the whole record.
 absl::Status TarReader::ReadPax(absl::string_view records, std::optional<std::string>* name,
                                 std::optional<uint64_t>* size) const {
   while (!records.empty()) {
@@ -145,7 +145,7 @@ absl::StatusOr<std::optional<TarMember>> TarReader::Next() {
       PSGD_ASSIGN_OR_RETURN(const std::string records, ReadText(data, *size));
       PSGD_RETURN_IF_ERROR(ReadPax(records, &long_name, &long_size));
     }
-    // Within the file but for the padding, which a damaged archive may lack: no overflow.
+    // Cannot overflow: all but the padding, which a damaged archive may lack, is within the file.
     at_ = data + (*size + kBlock - 1) / kBlock * kBlock;
     if (regular) {
       member.name = long_name ? std::move(*long_name) : NameOf(header);

@@ -1,11 +1,11 @@
-// Reads what is in a tar archive without unpacking it: POSIX ustar and pax, and GNU's long names
-// and sizes. An archive is members one behind the other, each
+// Reads a tar archive without unpacking it: POSIX ustar and pax, and GNU's long names and sizes. An
+// archive is a sequence of members, each
 //
 //   header   512 bytes, with name, size, type and a checksum over itself
 //   data     padded with zeros to a multiple of 512
 //
 // and ends with blocks of zeros. A member of type L or x holds the name, or name and size, of the
-// next one.
+// next member.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +20,20 @@ namespace psgd {
 
 struct TarMember {
   std::string name;
-  uint64_t begin = 0;   // of the headers that describe it: a TarReader may start here
+  uint64_t begin = 0;   // of the member's headers: a TarReader may start here
   uint64_t offset = 0;  // of its data
   uint64_t size = 0;    // of its data, which lies within the file
 };
 
-// Not thread-safe; several may read one file.
+// Reads members in order. Not thread-safe; several readers may share one file.
 class TarReader {
  public:
-  // REQUIRES: the file outlives the reader; `begin` is 0 or that of a member.
+  // REQUIRES: the file outlives the reader; `begin` is 0 or the `begin` of a member.
   explicit TarReader(const RangeFile* file, uint64_t begin = 0) : file_(*file), at_(begin) {}
 
-  // The next regular file; none at the archive's end. Folders, links and the like are passed over.
-  // An error (DataLoss, with the file and the place in it) if the archive is damaged or ends
-  // before its end mark.
+  // Returns the next regular file; nothing at the archive's end. Folders, links and other types are
+  // skipped. DataLoss, with the file and the place in it, if the archive is damaged or ends before
+  // its end mark.
   absl::StatusOr<std::optional<TarMember>> Next();
 
  private:

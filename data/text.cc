@@ -22,7 +22,7 @@ constexpr int kByteTokens = 256;  // tokens and classes
 // Sample indices travel as u32, and an epoch's order holds one for each sample.
 constexpr uint64_t kMostTextBytes = uint64_t{1} << 30;
 
-// Tokens in memory, read as TextFiles are.
+// Tokens in memory, with the interface of TextFiles.
 struct TokenList {
   using Value = Token;
 
@@ -34,11 +34,11 @@ struct TokenList {
   }
 };
 
-// Thread-safe: immutable. `Text`: TextFiles or TokenList.
+// Sequences of a text. `Text`: TextFiles or TokenList. Thread-safe: immutable.
 template <typename Text>
 class TextDataset final : public TokenDataset {
  public:
-  // The part of the text from `begin` to `end`.
+  // Uses the part of the text from `begin` to `end`.
   TextDataset(std::shared_ptr<const Text> text, uint64_t begin, uint64_t end, int length,
               int vocabulary)
       : text_(std::move(text)),

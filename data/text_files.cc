@@ -11,7 +11,7 @@ namespace psgd {
 namespace {
 
 constexpr size_t kTextPiece = size_t{256} << 10;
-constexpr size_t kMostOpenFiles = 64;  // a process may have some hundred
+constexpr size_t kMostOpenFiles = 64;  // a process may have a few hundred
 
 }  // namespace
 

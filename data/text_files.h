@@ -1,4 +1,4 @@
-// The bytes of text files one behind the other.
+// The bytes of text files, one file after another.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@
 
 namespace psgd {
 
-// Thread-safe: immutable.
+// The concatenated bytes of files. Thread-safe: immutable.
 class TextFiles {
  public:
   using Value = uint8_t;
 
-  // Gzip is unpacked into memory, for nobody knows where a byte of it lies; of other files nothing
-  // is kept. An error names the file, as where all together have more than `most` bytes.
+  // Gzip files are unpacked into memory, because their bytes cannot be located. Other files are not
+  // kept in memory. Errors name the file. More than `most` bytes in total is an error.
   static absl::StatusOr<std::shared_ptr<const TextFiles>> Open(
       const std::vector<std::string>& paths, uint64_t most);
   uint64_t size() const { return size_; }
-  // Fills `out` from byte `offset` of all on; DataLoss if a file has become shorter meanwhile.
+  // Fills `out` from byte `offset` of the whole on; DataLoss if a file has become shorter.
   // REQUIRES: offset + out.size() <= size().
   absl::Status Read(uint64_t offset, std::span<uint8_t> out) const;
 
@@ -32,8 +32,8 @@ class TextFiles {
     std::string path;
     uint64_t begin = 0;
     uint64_t size = 0;
-    std::vector<uint8_t> unpacked = {};  // all of it, where it is gzip
-    std::optional<RangeFile> file = {};  // kept open, where there are few
+    std::vector<uint8_t> unpacked = {};  // the whole file, if it is gzip
+    std::optional<RangeFile> file = {};  // kept open, if there are few files
   };
 
   static absl::Status ReadPiece(const Piece& piece, uint64_t offset, std::span<uint8_t> out);

@@ -17,7 +17,7 @@ int Below(uint32_t bits, int n) {
   return static_cast<int>((static_cast<uint64_t>(bits) * static_cast<uint32_t>(n)) >> 32);
 }
 
-// row[x] = row[x + shift], zero where that lies outside.
+// row[x] = row[x + shift], zero if that is outside.
 void ShiftRow(float* row, const float* from, int width, int shift) {
   const auto kept = static_cast<size_t>(width - std::abs(shift));
   const auto gap = static_cast<size_t>(std::abs(shift));
@@ -26,7 +26,7 @@ void ShiftRow(float* row, const float* from, int width, int shift) {
   std::fill_n(shift < 0 ? row : row + kept, gap, 0.0f);
 }
 
-// As ShiftRow, for both directions: rows are taken in the order that reads each before it is
+// As ShiftRow, in both directions. The order of rows makes sure that each row is read before it is
 // overwritten.
 void ShiftPlane(float* plane, int height, int width, int down, int right) {
   for (int i = 0; i < height; ++i) {

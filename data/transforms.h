@@ -1,4 +1,4 @@
-// What happens to a sample between the dataset and the network, in place, one thing a class.
+// Changes of a sample between the dataset and the network, in place; one class for each.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace psgd {
 
-// Thread-safe: immutable.
+// Changes a sample in place. Thread-safe: immutable.
 class Transform {
  public:
   virtual ~Transform() = default;
   virtual void Apply(const SampleKey& key, std::span<float> pixels) const = 0;
 };
 
-// Pads each side with `padding` zeros (black, as it comes before normalisation), then cuts out an
-// image of the old size at a random place.
+// Pads each side with `padding` zeros (black, because it runs before normalization), then cuts out
+// an image of the old size at a random place.
 class RandomCrop final : public Transform {
  public:
-  // REQUIRES: padding < height and padding < width, so that something of the image is left.
+  // REQUIRES: padding < height and padding < width, so that part of the image is left.
   RandomCrop(const SampleShape& shape, int padding, uint64_t seed);
   void Apply(const SampleKey& key, std::span<float> pixels) const override;
 
@@ -34,7 +34,7 @@ class RandomCrop final : public Transform {
   const PhiloxKey random_;
 };
 
-// Mirrors left and right, half of the time.
+// Mirrors left and right in half of the cases.
 class RandomFlip final : public Transform {
  public:
   RandomFlip(const SampleShape& shape, uint64_t seed);
@@ -45,10 +45,10 @@ class RandomFlip final : public Transform {
   const PhiloxKey random_;
 };
 
-// (x - mean) / stddev, channel by channel.
+// Computes (x - mean) / stddev, channel by channel.
 class Normalize final : public Transform {
  public:
-  // REQUIRES: one mean and stddev a channel.
+  // REQUIRES: one mean and stddev per channel.
   Normalize(const SampleShape& shape, const Normalization& normalization);
   void Apply(const SampleKey& key, std::span<float> pixels) const override;
 
@@ -58,8 +58,8 @@ class Normalize final : public Transform {
   std::vector<float> inverse_;
 };
 
-// A dataset and what is done to its samples, in order: images and pictures are transformed,
-// sequences and sparse vectors come as they are. Thread-safe.
+// A dataset and the transforms of its samples, in order. Images and pictures are transformed;
+// sequences and sparse vectors are not. Thread-safe.
 class SampleSource {
  public:
   explicit SampleSource(std::shared_ptr<const TokenDataset> sequences)
@@ -109,7 +109,7 @@ class SampleSource {
     return pictures_ ? visit(*pictures_) : visit(*dataset_);
   }
 
-  // One of them.
+  // Exactly one of the four datasets is set.
   const std::shared_ptr<const TokenDataset> sequences_;
   const std::shared_ptr<const SparseDataset> vectors_;
   const std::shared_ptr<const Dataset> dataset_;

@@ -22,7 +22,7 @@ struct TextPair {
   std::string target;
 };
 
-// Token rows one behind the other.
+// Token rows, one after another.
 struct Rows {
   std::vector<Token> tokens;
   std::vector<size_t> ends;
@@ -34,11 +34,11 @@ struct Rows {
   }
 };
 
-// Thread-safe: immutable.
+// Pairs in memory. Thread-safe: immutable.
 class TranslationDataset final : public TokenDataset {
  public:
-  // REQUIRES: no row of `sources` is longer than source_length, none of `targets` (which have their
-  // end tokens) longer than target_length.
+  // REQUIRES: no row of `sources` is longer than source_length, and no row of `targets` (with its
+  // end token) is longer than target_length.
   TranslationDataset(Rows sources, Rows targets, int vocabulary, const TranslationOptions& options)
       : sources_(std::move(sources)),
         targets_(std::move(targets)),
@@ -93,7 +93,7 @@ absl::StatusOr<std::vector<TextPair>> ReadPairs(const std::string& path) {
   return pairs;
 }
 
-// The first `length` tokens of a text.
+// Appends the first `length` tokens of a text.
 void Append(absl::string_view text, int length, BytePairs* encoder, Rows* rows) {
   const size_t begin = rows->tokens.size();
   encoder->Encode(text, &rows->tokens);

@@ -17,7 +17,7 @@ namespace psgd {
 namespace {
 
 constexpr size_t kUnpackedPiece = 256 * 1024;
-// Deflate spends at least two bits on 258 bytes: it cannot exceed a ratio of 1032.
+// Deflate spends at least two bits on 258 bytes, so its ratio is at most 1032.
 constexpr uint64_t kLargestRatio = 1032;
 constexpr char kEndsEarly[] =
     "the gzip data ends early, as after a broken download; fetch the file again";
@@ -114,7 +114,7 @@ absl::StatusOr<size_t> UnpackedFile::ReadGzip(std::span<uint8_t> out) {
       between_members_ = true;
     } else if (result == Z_MEM_ERROR) {
       throw std::bad_alloc();
-    } else if (result != Z_OK && result != Z_BUF_ERROR) {  // the latter: wants more input
+    } else if (result != Z_OK && result != Z_BUF_ERROR) {  // Z_BUF_ERROR: wants more input
       return Bad(absl::StrCat("the gzip data is damaged (",
                               stream_.msg == nullptr ? "cannot be unpacked" : stream_.msg,
                               "); fetch the file again"));

@@ -15,8 +15,8 @@
 
 namespace psgd {
 
-// Gzip is told by its first bytes, not by the file's name; checksums are checked. Every error names
-// the file. Not thread-safe.
+// Gzip is recognized by the file's first bytes, not by its name; checksums are checked. Every error
+// names the file. Not thread-safe.
 class UnpackedFile {
  public:
   static absl::StatusOr<std::unique_ptr<UnpackedFile>> Open(const std::string& path);
@@ -24,17 +24,17 @@ class UnpackedFile {
   UnpackedFile(const UnpackedFile&) = delete;
   UnpackedFile& operator=(const UnpackedFile&) = delete;
 
-  // Fills `out`; an error if the file ends before that.
+  // Fills `out`; an error if the file ends too early.
   absl::Status Read(std::span<uint8_t> out);
-  // Fills `out`, or as much of it as the file has left: how much. An error if gzip data are damaged
-  // or end before their own end.
+  // Fills `out` as far as the file goes; returns the number of bytes. An error if gzip data are
+  // damaged or end before their own end.
   absl::StatusOr<size_t> ReadSome(std::span<uint8_t> out);
-  // An error if anything follows, or if what was read does not match the gzip checksum.
+  // An error if data follow, or if what was read does not match the gzip checksum.
   absl::Status ExpectEnd();
   bool packed() const { return gzip_; }
-  // The whole file cannot unpack to more than this, so no honest header announces more.
+  // Upper bound of the unpacked size, so no honest header announces more.
   uint64_t most_bytes() const;
-  // "path: problem", as an error.
+  // Returns the error "path: problem".
   absl::Status Bad(absl::string_view problem) const;
 
  private:
@@ -46,14 +46,14 @@ class UnpackedFile {
   absl::Status DetectGzip();
   // Loads the next piece of the file into input_; leaves it empty at the end.
   absl::Status Refill();
-  // Both return how much was written: less than out.size() only at the end of the file.
+  // Both return the number of bytes written: less than out.size() only at the end of the file.
   absl::StatusOr<size_t> ReadPlain(std::span<uint8_t> out);
   absl::StatusOr<size_t> ReadGzip(std::span<uint8_t> out);
 
   const std::string path_;
   const std::unique_ptr<std::FILE, CloseFile> file_;
   const uint64_t size_;
-  std::vector<uint8_t> input_;  // read from the file, used up from stream_.next_in on
+  std::vector<uint8_t> input_;  // data of the file; stream_.next_in points to the unused rest
   z_stream stream_{};
   bool gzip_ = false;
   bool between_members_ = false;  // gzip: the stream may end here

@@ -7,12 +7,12 @@ namespace psgd {
 namespace {
 
 constexpr uint64_t kViewSalt = 3;       // keeps these draws apart from those of data/transforms.cc
-constexpr int kAttempts = 10;           // at a part that fits, as in the literature
+constexpr int kAttempts = 10;           // to find a part that fits, as in the literature
 constexpr double kUsualZoom = 8.0 / 7;  // 256 to 224
 
 double Between(double low, double high, float unit) { return low + (high - low) * unit; }
 
-// The largest of that ratio of sides, in the middle.
+// Returns the largest central window of at most that ratio of sides.
 Window LargestWithin(double most_ratio, double width, double height) {
   const double w = std::min(width, height * most_ratio);
   const double h = std::min(height, width * most_ratio);
@@ -39,7 +39,7 @@ Viewer Viewer::Augmented(const ImagesConfig& images, const AugmentConfig& augmen
 }
 
 View Viewer::Choose(const SampleKey& key, int width, int height) const {
-  // Indices are below 2^32: each epoch's sample has a stream of its own.
+  // Indices are below 2^32, so each epoch's sample has its own stream.
   RandomStream random(random_, uint64_t{key.epoch} << 32 | key.index);
   View view;
   view.mirrored = flip_ && (random.NextBits() >> 31) != 0;
@@ -52,8 +52,8 @@ Window Viewer::Centre(int width, int height) const {
   return {(width - side) / 2, (height - side) / 2, side, side};
 }
 
-// Inception's distorted crops (Szegedy et al., "Going deeper with convolutions", 2014): a share of
-// the area and a ratio of sides, the latter uniform in its logarithm; whole pixels.
+// Inception's distorted crops (Szegedy et al., "Going deeper with convolutions", 2014): a random
+// share of the area and a random ratio of sides, uniform in its logarithm; whole pixels.
 Window Viewer::RandomPart(RandomStream* random, int width, int height) const {
   const double area = static_cast<double>(width) * height;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {

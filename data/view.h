@@ -1,4 +1,4 @@
-// Which part of a picture a sample shows.
+// The part of a picture that a sample shows.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace psgd {
 
-// A rectangle in pixels of the picture, within it.
+// A rectangle within the picture, in pixels.
 struct Window {
   double left = 0;
   double top = 0;
@@ -22,17 +22,17 @@ struct View {
   bool mirrored = false;  // left and right
 };
 
-// Thread-safe: immutable.
+// Chooses the view of each sample. Thread-safe: immutable.
 class Viewer {
  public:
-  // The whole of the shorter side is `resize` pixels of the result, which is the square of `size`
-  // pixels in the middle. What every test sample shows.
+  // Scales the shorter side to `resize` pixels and takes the central square of `size` pixels. Every
+  // test sample shows this view.
   static Viewer Centred(const ImagesConfig& images);
-  // As the config augments: a random part (resized_crop) or else the centre, mirrored (flip) or
-  // not. Depends on the seed, the epoch and the sample alone.
+  // Takes a random part (resized_crop) or else the center, mirrored (flip) or not, as the config
+  // says. The view depends on the seed, the epoch and the sample alone.
   static Viewer Augmented(const ImagesConfig& images, const AugmentConfig& augment, uint64_t seed);
 
-  // Of a picture of that size. REQUIRES: both sides are at least 1.
+  // Returns the view of a picture of that size. REQUIRES: both sides are at least 1.
   View Choose(const SampleKey& key, int width, int height) const;
 
  private:
@@ -40,7 +40,7 @@ class Viewer {
   Window Centre(int width, int height) const;
   Window RandomPart(RandomStream* random, int width, int height) const;
 
-  double zoom_ = 1;  // how many times the side of the result the shorter side is
+  double zoom_ = 1;  // the scaled shorter side, divided by the side of the result
   bool random_part_ = false;
   bool flip_ = false;
   double least_area_ = 1;

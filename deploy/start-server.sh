@@ -1,15 +1,17 @@
 #!/bin/sh
-# Starts the server of a run, or goes on with what an earlier one left, as systemd and Kubernetes start programs:
-# with the same words each time.
+# Starts the server of a run, or continues an earlier server, with the same command each time, as
+# systemd and Kubernetes need it.
 #
 #   deploy/start-server.sh [--crash-only] [--show-finished PORT] RUN_DIR CONFIG.yaml [OPTION of ps-server...]
 #
-# RUN_DIR is empty or missing: a new run. Its server died, with a journal: --recover, where that ends. It drained,
-# or died without a journal: --resume, from the newest checkpoint. There is neither: a new run, and what the other
-# left is put aside as RUN_DIR.before-1 and so on. It has finished: nothing, and exit code 0; with
-# --show-finished its pages are served until this is stopped, to whoever reaches the port.
-# SIGTERM drains the run, which ends it for its workers, too. With --crash-only it kills the server instead: where
-# there is a journal nothing is lost, and workers wait (cluster.deadline) until the server is back.
+# RUN_DIR is empty or missing: starts a new run. The server died and has a journal: --recover from
+# the journal's end. The server drained, or died without a journal: --resume from the newest
+# checkpoint. It left neither: starts a new run, and moves the old files to RUN_DIR.before-1 and so
+# on. The run has finished: exits with 0; with --show-finished, serves its pages until stopped, to
+# everyone who reaches the port.
+# SIGTERM drains the run, which also ends it for its workers. With --crash-only SIGTERM kills the
+# server instead: with a journal nothing is lost, and workers wait (cluster.deadline) for the
+# server.
 set -eu
 
 finished_port=
@@ -37,8 +39,8 @@ serve() {
   exit "$status"
 }
 
-# Whether there is anything to go on from: in its journal, whose shards have no image before the first worker came,
-# and among its checkpoints.
+# These check for a journal and a checkpoint to continue from. Before the first worker comes, the
+# journal's shards have no image.
 has_journal() {
   set -- "$run_dir"/server/journal/shard-*/image-*
   [ -d "$1" ] || return 1
@@ -62,9 +64,9 @@ fi
 
 [ -e "$run_dir/config.yaml" ] || serve --config "$config" --run-dir "$run_dir" "$@"
 
-# A server that ended in order left a summary; one that goes on from there leaves another.
+# A server that ended in order left a summary; a later server that continues writes another.
 if [ ! -e "$summary" ] && has_journal; then
-  # It listens where it did: what says where is in the journal.
+  # The server listens at its old address, which the journal has, so these options are dropped.
   for option; do
     shift
     case $option in
@@ -78,7 +80,7 @@ fi
 if ! has_checkpoint; then
   number=1
   while [ -e "$run_dir.before-$number" ]; do number=$((number + 1)); done
-  # A server that lives holds its directory.
+  # A live server holds the lock of its directory.
   flock --nonblock "$run_dir" mv "$run_dir" "$run_dir.before-$number" || {
     echo "start-server.sh: cannot put $run_dir aside; does its run still go on in another ps-server?" >&2
     exit 1

@@ -12,7 +12,7 @@ struct Address {
   enum class Scheme { kTcp, kIpc };
   Scheme scheme = Scheme::kTcp;
   std::string host;  // tcp: a name, an IPv4 address or an IPv6 address without brackets
-  int port = 0;      // tcp; 0: any free one
+  int port = 0;      // tcp; 0: any free port
   std::string path;  // ipc
 
   bool ipv6() const { return host.find(':') != std::string::npos; }
@@ -20,18 +20,18 @@ struct Address {
   std::string ToString() const;
 };
 
-// INVALID_ARGUMENT, with the form expected, when it is not an address.
+// Returns INVALID_ARGUMENT, with the expected form, when `text` is not an address.
 absl::StatusOr<Address> ParseAddress(absl::string_view text);
 
-// Why listening at `address` failed with `error` (an errno), and what to do about it.
+// Says why listening at `address` failed with `error` (an errno), and what to do about it.
 absl::Status ListenError(const Address& address, int error);
 
-// Binds a TCP address for a moment: 0, or the errno that listening there would meet. For libraries
-// that do not tell.
+// Binds a TCP address for a moment. Returns 0, or the errno that listening would give. For
+// libraries that hide the errno.
 int TryToListen(const Address& address);
 
-// Whether another socket listens at the path of an ipc address; a stale file left by a dead process
-// does not count. An error when the path holds something that is not a socket.
+// Returns whether another socket listens at the path of an ipc address. A stale file of a dead
+// process does not count. A path that holds something other than a socket is an error.
 absl::StatusOr<bool> IpcInUse(const Address& address);
 
 }  // namespace psgd

@@ -7,7 +7,7 @@ void AllowList::Admit(uint32_t worker, uint32_t incarnation, const Passes& passe
   Forget(worker);
   for (const std::string& pass : {passes.curve_key, passes.token}) {
     if (pass.empty()) continue;
-    // A worker whose first join was lost on the way back joins again with the same key.
+    // A worker joins again with the same key if the answer to its first join was lost.
     if (const auto held = holders_.find(pass); held != holders_.end()) Forget(held->second.worker);
     holders_[pass] = {worker, incarnation};
   }

@@ -1,4 +1,4 @@
-// Who may use the data plane of a secured run, and as which worker.
+// Which workers may use the data plane of a secured run.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,18 @@
 
 namespace psgd {
 
-// What a worker proves itself with: the public key of its ZeroMQ connections, and a secret word for
-// what travels over gRPC, where one certificate may serve many workers.
+// The proofs of a worker's identity: the public key of its ZeroMQ connections, and a secret token
+// for gRPC, where many workers may share one certificate.
 struct Passes {
   std::string curve_key;  // Z85
   std::string token;
 };
 
-// Holds the passes of live members only. Thread-safe: coordinator and connections share it.
+// Holds the passes of live members only. Thread-safe: the coordinator and all connections share one
+// list.
 class AllowList {
  public:
-  // The passes are this worker's from now on, and nobody else's.
+  // Gives the passes to this worker alone; an earlier holder loses them.
   void Admit(uint32_t worker, uint32_t incarnation, const Passes& passes);
   void Remove(uint32_t worker, uint32_t incarnation);
 

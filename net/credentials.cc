@@ -48,7 +48,7 @@ struct Chain {
   STACK_OF(X509) * const certificates = sk_X509_new_null();
 };
 
-// A key under a pass phrase is refused instead of asked for on the terminal.
+// Refuses a key with a pass phrase. Otherwise OpenSSL asks for the phrase on the terminal.
 int NoPassPhrase(char*, int, int, void*) { return -1; }
 
 absl::Status Wrong(const std::string& path, absl::string_view what) {
@@ -64,7 +64,7 @@ absl::Status CheckKeyFile(const std::string& path) {
                                   path, "; else ", kAnew));
 }
 
-// The first certificate of the file; the others go to `chain`.
+// Returns the first certificate of the file. The others go to `chain`.
 absl::StatusOr<Certificate> ReadCertificates(const std::string& path, absl::string_view pem,
                                              Chain* chain) {
   const Memory text(pem);

@@ -1,4 +1,4 @@
-// Who a process is on the network: a certificate, its key, and the authority that both sides trust.
+// The identity of a process: a certificate, its key, and the authority that both sides trust.
 #pragma once
 
 #include <memory>
@@ -9,19 +9,19 @@
 
 namespace psgd {
 
-// What a certificate is for: its organisational unit (OU) says so.
+// What a certificate is for. The organizational unit (OU) of its subject says so.
 enum class Role { kServer, kWorker, kObserver, kAdmin };
 absl::string_view RoleName(Role role);
 
 struct CredentialFiles {
   std::string ca;
-  std::string certificate;  // its own first, then those between it and the authority
+  std::string certificate;  // the process's own certificate, then the intermediate ones
   std::string key;
 };
-// ca.crt, NAME.crt and NAME.key of a folder, as scripts/make-certs.sh makes them.
+// Returns ca.crt, NAME.crt and NAME.key of a folder that scripts/make-certs.sh made.
 CredentialFiles CredentialFilesIn(const std::string& dir, absl::string_view name);
 
-// PEM, read and checked. Constant.
+// PEM texts that were read and checked. Never changes.
 struct Credentials {
   std::string ca;
   std::string certificate;
@@ -29,15 +29,15 @@ struct Credentials {
   Role role = Role::kWorker;
 };
 
-// An error names the file and what to do: one that is missing or holds something else, a key that
-// others may read or that is another certificate's, a certificate that is expired, not yet valid,
-// of another authority, or of no role.
+// An error names the file and what to do. Errors are: a missing file, a file of another kind, a key
+// that others may read or that belongs to another certificate, and a certificate that is expired,
+// not yet valid, of another authority, or without a role.
 absl::StatusOr<std::shared_ptr<const Credentials>> LoadCredentials(const CredentialFiles& files);
 
-// Whether whoever connects to `host`, a name or an address, will believe that these are its.
+// Whether the certificate is valid for `host`, a name or an address.
 bool CredentialsAreFor(const Credentials& credentials, const std::string& host);
 
-// Of a certificate that was checked to come from the authority.
+// REQUIRES: the certificate was checked to come from the authority.
 absl::StatusOr<Role> RoleOfCertificate(absl::string_view pem);
 
 }  // namespace psgd

@@ -9,14 +9,14 @@
 
 namespace psgd {
 
-// Made by the sending thread, released by whichever thread of the library is done with the bytes.
+// The sending thread makes it. Any thread of the library may release it, once done with the bytes.
 class Handoff {
  public:
   static void* Take(const Bytes& bytes) { return new Handoff(bytes.owner()); }
   static void Release(void* handoff) {
     auto* self = static_cast<Handoff*>(handoff);
-    // The library orders this after Take. Said again here for race detectors, which cannot see into
-    // it.
+    // The library already orders this after Take. The atomic shows that to race detectors, which
+    // cannot see inside the library.
     self->taken_.load(std::memory_order_acquire);
     delete self;
   }

@@ -1,5 +1,5 @@
-// The record of a run in the memory of its only server: of a run that keeps no journal, and ends
-// with that server.
+// The run's record in the memory of its only server. Used by runs without a journal, which end with
+// that server. Thread-safe.
 #pragma once
 
 #include <mutex>
@@ -43,7 +43,7 @@ class MemoryRunStore final : public RunStore {
   bool shared() const override { return false; }
 
  private:
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   Held held_;
   std::optional<RunPlan> plan_;
 };

@@ -1,4 +1,4 @@
-// What travels on the data plane: a protobuf header and raw payloads that are never copied into it.
+// A message of the data plane: a protobuf header, and raw payloads that are never copied into it.
 #pragma once
 
 #include <vector>

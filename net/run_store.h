@@ -1,4 +1,4 @@
-// Where the servers of a run agree on who leads what: the run's record, and who keeps it.
+// Stores the run's record, where the servers agree on who leads the run and its shards.
 #pragma once
 
 #include <cstdint>
@@ -8,37 +8,37 @@
 
 namespace psgd {
 
-// Thread-safe. Each change names the revision that it changes, so of several changes that are tried
-// at once one comes to pass. Errors of all calls:
-//   ABORTED              the record has another revision by now, or somebody leads the run
-//   UNAVAILABLE          nobody answered: the change may have come to pass, or still may
-//   FAILED_PRECONDITION  the store, or what it holds, is not what it should be
+// Thread-safe. Each change names the revision that it replaces, so only one of several concurrent
+// changes succeeds. Errors of all calls:
+//   ABORTED              the record has another revision, or another server leads the run
+//   UNAVAILABLE          no answer: the change may have taken effect, or may still do so
+//   FAILED_PRECONDITION  the store or its contents are not valid
 class RunStore {
  public:
   virtual ~RunStore() = default;
 
   struct Held {
-    int64_t revision = 0;  // 0: there is no record
+    int64_t revision = 0;  // 0: no record
     RunRecord record;
-    bool led = false;  // its leader was heard of lately
+    bool led = false;  // the leader renewed its lead recently
   };
   virtual absl::StatusOr<Held> Read() = 0;
-  // NOT_FOUND: none was written.
+  // NOT_FOUND: no plan was written.
   virtual absl::StatusOr<RunPlan> ReadPlan() = 0;
 
   enum class As { kLeader, kSuccessor };
-  // Replaces the record that is at `revision` (0: there is none); as a successor only if nobody
-  // leads the run. `plan`: written with it; null: as it is. Returns the new revision. The caller
-  // leads the run from now on, or still.
+  // Replaces the record of `revision` (0: no record). A successor succeeds only if no server leads
+  // the run. `plan` is written too; null keeps the stored plan. Returns the new revision.
+  // Afterwards the caller leads the run.
   virtual absl::StatusOr<int64_t> Write(int64_t revision, const RunRecord& next,
                                         const RunPlan* plan, As as) = 0;
-  // Tells others that the server that leads the run under that epoch is there. To be called all the
-  // time. ABORTED: it leads no more.
+  // Renews the lead of the server that leads the run under `epoch`. The leader must call it again
+  // and again. ABORTED: the caller no longer leads.
   virtual absl::Status Keep(uint64_t epoch) = 0;
-  // The run is over, and its name free.
+  // Ends the run and frees its name.
   virtual absl::Status Remove(int64_t revision) = 0;
 
-  // Other servers reach it too, so one of them can take the leader's place.
+  // Whether other servers reach the store too, so that one of them can replace the leader.
   virtual bool shared() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// OpenSSL's side of a server that asks for certificates; for those that do not go through gRPC.
+// OpenSSL setup of a server that asks for certificates. For servers without gRPC.
 #pragma once
 
 #include "net/credentials.h"
@@ -8,11 +8,11 @@ struct ssl_st;
 
 namespace psgd {
 
-// TLS 1.2 or newer; both sides show a certificate of the authority. False: the credentials do not
-// fit.
+// TLS 1.2 or newer; both sides must show a certificate of the authority. False: OpenSSL rejects the
+// credentials.
 bool ConfigureTlsServer(const Credentials& credentials, ssl_ctx_st* context);
 
-// Of whoever is at the other end; null: an error.
+// Returns the peer's role. A null `connection` is an error.
 absl::StatusOr<Role> TlsPeerRole(const ssl_st* connection);
 
 }  // namespace psgd

@@ -11,7 +11,7 @@ using ListenFunction = absl::StatusOr<std::unique_ptr<Endpoint>> (*)(const std::
 using ConnectFunction = absl::StatusOr<std::unique_ptr<Endpoint>> (*)(
     const std::vector<std::string>&, const TransportOptions&);
 
-// A transport is two functions: endpoints share nothing.
+// A transport is two functions, since endpoints share nothing.
 class SocketTransport : public Transport {
  public:
   SocketTransport(ListenFunction listen, ConnectFunction connect, const TransportOptions& options)

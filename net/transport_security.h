@@ -1,5 +1,5 @@
-// What makes a data plane secure: TLS on both sides for gRPC, CURVE for ZeroMQ, and the list of
-// those who may connect. The control plane hands out what a worker needs of it.
+// Security of the data plane: mutual TLS for gRPC, CURVE for ZeroMQ, and the list of admitted
+// workers. Workers get their part through the control plane.
 #pragma once
 
 #include <memory>
@@ -11,30 +11,30 @@
 
 namespace psgd {
 
-// Of ZeroMQ's CURVE mechanism (Curve25519), in Z85: 40 characters each.
+// Keys of ZeroMQ's CURVE mechanism (Curve25519), in Z85, 40 characters each.
 struct CurveKeys {
   std::string public_key;
   std::string secret_key;
 };
 CurveKeys MakeCurveKeys();
-// Whether the text can be a public key.
+// Whether the text has the form of a public key.
 bool IsCurveKey(absl::string_view text);
-// 256 random bits, for nobody to guess.
+// Makes 256 random bits that nobody can guess.
 std::string MakeToken();
 
-// For people: a message came in the name of a worker whose pass the connection does not have.
+// Error text for a message in the name of a worker whose pass the connection does not have.
 std::string NotItsPass(const DataHeader& header);
 
 struct TransportSecurity {
   std::shared_ptr<const Credentials> credentials;
-  CurveKeys curve;  // of this side
-  // Of a listening side.
+  CurveKeys curve;  // this side's keys
+  // Set on a listening side.
   std::shared_ptr<const AllowList> allowed;
-  // Of a connecting side.
+  // Set on a connecting side.
   std::string server_curve_key;
   std::string token;
-  // The name that the server's certificate has to be for, whatever address it listens at: that by
-  // which the control plane was reached. Empty: the address itself.
+  // The name that the server's certificate must carry: the name by which the control plane was
+  // reached, whatever address the shard listens at. Empty: the address itself.
   std::string server_name;
 };
 

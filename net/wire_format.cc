@@ -14,7 +14,8 @@ namespace {
 using google::protobuf::io::CodedInputStream;
 using google::protobuf::io::CodedOutputStream;
 
-// Headers nest two deep; anything deeper is unknown groups that somebody piled up.
+// Headers nest two levels deep. Deeper nesting comes from unknown groups that a hostile peer piled
+// up.
 constexpr int kMaxNesting = 8;
 constexpr uint32_t kPayloadSizesTag = DataHeader::kPayloadSizesFieldNumber << 3 | 2;
 
@@ -30,7 +31,7 @@ T Load(const std::byte* prelude, size_t at) {
   return value;
 }
 
-// What the encoder needs to know before it writes a byte.
+// The sizes that the encoder needs before it writes a byte.
 struct Layout {
   size_t fields = 0;  // bytes of the header without payload_sizes
   size_t sizes = 0;   // bytes of the packed values of payload_sizes
@@ -74,8 +75,8 @@ absl::StatusOr<Layout> LayOut(const DataHeader& header, const std::vector<Bytes>
   return layout;
 }
 
-// Fields, then payload_sizes as its own packed field: protobuf allows fields in any order, and the
-// caller's header need not be copied to fill one in.
+// Writes the fields, then payload_sizes as a packed field. Protobuf allows fields in any order, so
+// the caller's header is not copied to fill in payload_sizes.
 void WriteHeader(const DataHeader& header, const std::vector<Bytes>& payloads, const Layout& layout,
                  std::byte* to) {
   auto* out = reinterpret_cast<uint8_t*>(to);
@@ -96,7 +97,8 @@ uint64_t MessageChecksum(std::span<const Bytes> frames) {
   return checksum.Value();
 }
 
-// Header fields with payload_sizes left to the encoder; `storage` holds them if a copy is needed.
+// Returns the header without payload_sizes, which the encoder writes. `storage` holds the copy if
+// one is needed.
 const DataHeader& WithoutSizes(const DataHeader& header, DataHeader* storage) {
   if (header.payload_sizes_size() == 0) return header;
   *storage = header;
@@ -118,7 +120,7 @@ class FrameBuilder {
     frames_.push_back(payload);
   }
 
-  // Frames in order, and the first one's bytes, still to be completed.
+  // Returns the frames in order, and the first frame's bytes, which the caller completes.
   std::pair<std::vector<Bytes>, std::byte*> Finish() {
     Close();
     return {std::move(frames_), first_};

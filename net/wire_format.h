@@ -1,5 +1,5 @@
 // The bytes of a data-plane message: a fixed prelude, a protobuf header, raw payloads.
-// docs/wire.md has the layout; the constants here are part of it: do not change one without a new
+// docs/wire.md has the layout. The constants here are part of it: do not change one without a new
 // protocol version.
 #pragma once
 
@@ -29,10 +29,10 @@ constexpr size_t kChecksumAt = 24;    // uint64, XXH3-64 of all other bytes of t
 constexpr size_t kMaxHeaderBytes = 2u << 20;
 constexpr size_t kMaxPayloads = 65536;
 
-// How this side cuts a message into frames: smaller payloads share one, larger ones are sent from
-// where they lie. Receivers do not depend on it.
+// How a sender cuts a message into frames: smaller payloads share a frame, larger payloads are sent
+// from where they lie. Receivers do not depend on this value.
 constexpr size_t kCoalesceBelow = 16u << 10;
-// Payloads are handed out aligned to this, whatever frame they came in.
+// Received payloads are aligned to this, whatever frame they came in.
 constexpr size_t kPayloadAlignment = 8;
 
 // frames[0] begins with prelude and header; no payload crosses from one frame to the next.
@@ -41,14 +41,14 @@ struct EncodedMessage {
   size_t size = 0;  // of all frames
 };
 
-// INVALID_ARGUMENT, naming the limit, when the message is larger than the format or
-// `max_message_bytes` allows. Payloads of kCoalesceBelow and more are shared, not copied.
+// Returns INVALID_ARGUMENT, naming the limit, when the message is larger than the format or
+// `max_message_bytes` allows. Payloads of kCoalesceBelow bytes and more are shared, not copied.
 absl::StatusOr<EncodedMessage> EncodeMessage(const Message& message, size_t max_message_bytes);
 
-// The size that EncodeMessage would give, after the same checks.
+// Returns the size that EncodeMessage would give, after the same checks.
 absl::StatusOr<size_t> EncodedSize(const Message& message, size_t max_message_bytes);
 
-// Reads what EncodeMessage wrote, from its frames or from one contiguous piece. Trusts nothing:
+// Reads the output of EncodeMessage, from its frames or from one contiguous piece. Trusts nothing:
 // an error says which rule the bytes broke. Payloads share the frames' owners unless misaligned.
 absl::StatusOr<Message> DecodeMessage(std::span<const Bytes> frames, size_t max_message_bytes);
 

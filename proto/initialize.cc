@@ -10,7 +10,7 @@ namespace psgd {
 namespace {
 
 // Calls fill(block of four words) -> four floats for each group of four elements that the range
-// touches, and keeps those inside the range.
+// touches, and keeps the floats inside the range.
 template <typename Fill>
 void ForBlocks(PhiloxKey key, uint64_t offset, std::span<float> out, Fill fill) {
   for (size_t done = 0; done < out.size();) {
@@ -33,7 +33,7 @@ void FillUniform(const Initializer::Uniform& uniform, PhiloxKey key, uint64_t of
 }
 
 // Box-Muller: two uniform words give two normal values. Computed in double, so that the last bit of
-// the fp32 result does not hang on the math library's.
+// the fp32 result does not depend on the math library.
 void FillNormal(const Initializer::Normal& normal, PhiloxKey key, uint64_t offset,
                 std::span<float> out) {
   const double mean = normal.mean(), stddev = normal.stddev();

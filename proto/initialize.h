@@ -1,4 +1,4 @@
-// Initial weights, computed by whoever owns them from the run's seed.
+// Initial weights, computed from the run's seed by the shard that owns them.
 #pragma once
 
 #include <cstdint>

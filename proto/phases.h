@@ -1,4 +1,4 @@
-// Where a worker's time goes.
+// The phases of a worker's time.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace psgd {
 
-// Seconds of each, by the name that records and pages have for it.
+// Seconds of each phase, by its name in records and pages.
 inline std::array<std::pair<const char*, double>, 6> PhasesOf(const WorkerReport& report) {
   return {{{"data", report.seconds_data()},
            {"compute", report.seconds_compute()},
@@ -18,7 +18,7 @@ inline std::array<std::pair<const char*, double>, 6> PhasesOf(const WorkerReport
            {"apply", report.seconds_apply()}}};
 }
 
-// The share of that time that goes into waiting for data; 0 where there was none.
+// The share of time spent waiting for data; 0 if there was no time.
 inline double InputStall(const WorkerReport& report) {
   double total = 0;
   for (const auto& [phase, seconds] : PhasesOf(report)) total += seconds;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Configures and builds one preset (release, debug, asan, tsan, fuzz) into build/PRESET: everything, or
-# the targets that are named.
+# Configures and builds one preset (release, debug, asan, tsan, fuzz) into build/PRESET: all
+# targets, or only the named targets.
 # scripts/build.sh [PRESET [TARGET ...]]     scripts/build.sh release programs: no tests
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Packs the built programs with every library they need, except glibc, the driver and the CUDA
-# libraries, for machines where nothing of psgd is installed (glibc 2.36 or newer).
+# Packs the built programs for machines without psgd (glibc 2.36 or newer), with every library
+# except glibc, the driver and the CUDA libraries.
 # scripts/bundle.sh [--with-onednn] [--build FOLDER] [--no-build] [--out FOLDER]
-# --no-build: psgd-programs and psgd-gpu-tests are built.
-# --with-onednn: the CPU engine adds 40 MiB, for which there is no room in the 64 that a bundle may have;
-# a bundle is for machines with GPUs, and on their processors it still serves, sends and evaluates.
+# --no-build: psgd-programs and psgd-gpu-tests are already built.
+# --with-onednn: the CPU engine adds 40 MiB, which exceeds the limit of 64 MiB for a bundle. A
+# bundle is for machines with GPUs; without the CPU engine their CPUs can still serve, send and
+# evaluate.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -49,7 +50,7 @@ install bench/vs_torch.py "$out/bench/"
 install -m 644 scripts/activate "$out/"
 install scripts/test-gpu.sh scripts/make-certs.sh "$out/"
 
-# What the machine itself has to bring.
+# The machine must provide these libraries.
 from_the_system='^(libc|libm|libdl|librt|libpthread|libresolv|ld-linux.*|libcuda|libcublas.*|libcudnn.*)\.so'
 for file in "$out"/bin/*; do ldd "$file"; done | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' |
   sort -u | while read -r name path; do
@@ -58,7 +59,7 @@ for file in "$out"/bin/*; do ldd "$file"; done | awk '$2 == "=>" && $3 ~ /^\// {
 find "$out/bin" -type f -exec patchelf --set-rpath '$ORIGIN/../lib' {} +
 patchelf --set-rpath '$ORIGIN' "$out"/lib/*
 
-# Part of what a bundle promises: small enough to be copied to every node of a job as it starts.
+# A bundle must be small enough to be copied to every node of a job at its start.
 size=$(du -sk --apparent-size "$out" | cut -f1)
 [[ $with_onednn == yes ]] || ((size <= 64 * 1024)) || {
   echo "scripts/bundle.sh: $out takes $size KiB, more than 64 MiB" >&2

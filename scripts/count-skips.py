@@ -14,9 +14,10 @@ import re
 import sys
 import xml.etree.ElementTree
 
-# GoogleTest: "FILE:LINE: Skipped", the reason in one line or several, and then another of its lines.
+# GoogleTest: "FILE:LINE: Skipped", then the reason in one or more lines, then another GoogleTest
+# line.
 SKIPPED = re.compile(r"^\S+:\d+: Skipped\n(.*?)^(?=\[)", re.MULTILINE | re.DOTALL)
-# unittest: a line each where it is verbose, and always how many.
+# unittest: one line per skip in verbose mode, and always the number of skips.
 NAMED = re.compile(r"^.* \.\.\. skipped ['\"](.+)['\"]$", re.MULTILINE)
 COUNTED = re.compile(r"^(?:OK|FAILED) \(.*?skipped=(\d+)\)$", re.MULTILINE)
 

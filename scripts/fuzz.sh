@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs every fuzz target under Clang's libFuzzer with AddressSanitizer, each for so many seconds:
+# Runs every fuzz target under Clang's libFuzzer with AddressSanitizer, each for some seconds:
 #
 #   scripts/fuzz.sh            # 60 seconds each
 #   scripts/fuzz.sh 600        # ten minutes each
 #
-# A target TARGET begins with the files of tests/fuzz/corpus/TARGET/VARIANT, and runs once for each variant.
-# Ends with 1 at the first input that goes wrong; the input lies in build/fuzz/found. What libFuzzer finds new on
-# its way is kept in build/fuzz/corpus, so that the next run goes on from there.
+# A target TARGET starts with the files of tests/fuzz/corpus/TARGET/VARIANT and runs once per
+# variant. Exits with 1 at the first failing input, which is saved in build/fuzz/found. New inputs
+# of libFuzzer are kept in build/fuzz/corpus for the next run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:-60}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that psgd builds with: those of scripts/packages.txt that are missing.
-# Needs root or sudo, and the network only if something is missing.
-# scripts/install-packages.sh [PACKAGE...]: and these.
+# Installs the missing Debian packages of scripts/packages.txt, which psgd needs to build. Needs
+# root or sudo, and the network only if a package is missing.
+# scripts/install-packages.sh [PACKAGE...]: installs these packages too.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

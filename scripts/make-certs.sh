@@ -35,7 +35,7 @@ mkdir -p "$dir"
 work=$(mktemp -d "$dir/.new-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-# An empty configuration: nothing of this machine's gets into the certificates.
+# An empty configuration, so that no settings of this machine get into the certificates.
 printf '[req]\ndistinguished_name = dn\n[dn]\n' > "$work/openssl.cnf"
 
 key() { openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out "$1" 2> /dev/null; }
@@ -56,8 +56,8 @@ authority() {
   echo "made $dir/ca.crt and ca.key, which can make more certificates: keep it away from the cluster"
 }
 
-# The names that a server answers to: this machine's, and those given; without any, those of the certificate that is
-# renewed.
+# The names for a server's certificate: this machine's names and the given names. Without given
+# names, a renewal keeps the names of the old certificate.
 names() {
   if (($# == 0)) && [[ -e $dir/server.crt ]]; then
     local old
@@ -74,7 +74,7 @@ names() {
 
 is_address() { [[ $1 =~ ^[0-9.]+$ || $1 == *:* ]]; }
 
-# Which of the names the server's certificate that is there is not for.
+# The names that the present server certificate lacks.
 names_lacking() {
   local host check lacking=()
   for host in "$@"; do
@@ -98,7 +98,7 @@ certificate() {
   local names=
   [[ $role != server ]] || names=$(names "$@") ||
     fail "cannot read the names in $dir/server.crt; give them: $0 --renew server $dir NAME..."
-  # A server that follows another is its client.
+  # A server that follows connects to the leading server as a client.
   [[ $role == server ]] && usage=serverAuth,clientAuth
   key "$work/$role.key"
   {

@@ -25,7 +25,7 @@ down() {
   done
 }
 
-# Limits what leaves `device` in `space` to $rate. The bucket holds what a timer tick lets through.
+# Limits packets that leave `device` in `space` to $rate. The bucket holds a timer tick's worth.
 limit() {
   local space=$1 device=$2 parent=root
   if [[ -n $delay ]]; then
@@ -37,20 +37,21 @@ limit() {
   ip netns exec "$space" tc qdisc add dev "$device" $parent tbf rate "$rate" burst 256kb latency 200ms
 }
 
-# Of what leaves `device` in `space`, loses `loss` percent and delays `late` percent, so that others overtake.
+# Loses `loss` percent of the packets that leave `device` in `space`, and delays `late` percent, so
+# that later packets overtake them.
 disturb() {
   local space=$1 device=$2 loss=$3 late=$4 all=4294967296
   local tc=(ip netns exec "$space" tc)
   if "${tc[@]}" qdisc replace dev "$device" root netem loss "$loss%" delay 5ms reorder "$((100 - late))%" 2> /dev/null; then
     return
   fi
-  # A kernel without netem: a filter throws dice, and sends a packet to nowhere, to a slow class, or on.
+  # For a kernel without netem: a filter draws a random number and drops, delays or passes a packet.
   "${tc[@]}" qdisc replace dev "$device" root handle 1: htb default 10 r2q 100000
   "${tc[@]}" class add dev "$device" parent 1: classid 1:10 htb rate 10gbit
   "${tc[@]}" class add dev "$device" parent 1: classid 1:20 htb rate 10gbit
   "${tc[@]}" class add dev "$device" parent 1: classid 1:30 htb rate 20mbit
   "${tc[@]}" qdisc add dev "$device" parent 1:20 handle 20: blackhole
-  # load a random number; below loss: 1:20; below loss + late: 1:30; else the default.
+  # Load a random number; below loss: 1:20; below loss + late: 1:30; otherwise the default.
   "${tc[@]}" filter add dev "$device" parent 1: protocol all prio 1 bpf bytecode \
     "6,32 0 0 4294963256,53 1 0 $((all * loss / 100)),6 0 0 65568,53 1 0 $((all * (loss + late) / 100)),6 0 0 65584,6 0 0 0"
 }

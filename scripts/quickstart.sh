@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From a fresh Debian 12 to a trained model: installs the packages, builds, and trains LeNet-5 on
-# Fashion-MNIST through four shards and two workers.
+# Fashion-MNIST with four shards and two workers.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Draws docs/images/scaling.svg, strong scaling as ps-sim predicts it, and prints its numbers. Takes a minute or two.
+# Draws docs/images/scaling.svg, ps-sim's prediction of strong scaling, and prints its numbers.
+# Takes a minute or two.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

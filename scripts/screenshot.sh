@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Pictures of pages, as docs/images has them, by headless Chromium (Debian's chromium).
+# Takes pictures of pages for docs/images, with headless Chromium (Debian's chromium).
 #   scripts/screenshot.sh docs [PRESET]       all of docs/: the dashboard of a run that goes on, light, dark and
 #                                             narrow, recorded runs side by side, and the report of a sweep in
 #                                             runs/quick, which takes minutes where it is not finished; needs a

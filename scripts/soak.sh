@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Long trials of what tests try for a short time; some two hours on two cores.
+# Longer versions of short tests; about two hours on two cores.
 #
 #   scripts/soak.sh [KILLS [SEEDS [FUZZ_SECONDS]]]    default: 1000 kills, 10000 seeds, 60 s a fuzz target
 #
-# Simulated runs with every fault at once (a failure names its seed); processes of real runs killed at
-# random, and then an audit of their journals; every fuzz target.
+# Simulates runs with every fault at once (a failure names its seed), kills processes of real runs
+# at random and audits their journals, and runs every fuzz target.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# On a machine with a GPU, from the unpacked bundle: every op and network of the CUDA engine against
-# the reference and against PyTorch's numbers, the codecs' twins there against those of the host, how
-# fast a step and a codec are (against PyTorch, where there is one for CUDA), and short trainings through
-# the real programs. Ends with a table and one line of how many passed. What each check printed, and the
-# table as far as it got, lie in gpu-results/, whatever becomes of the others.
+# Runs on a machine with a GPU, from the unpacked bundle. Checks every op and network of the CUDA
+# engine against the reference and PyTorch's numbers, and the codecs' CUDA twins against the host.
+# Measures the speed of steps and codecs (against PyTorch for CUDA if it is there), and runs short
+# trainings with the real programs. Ends with a table and one line with the number of passed checks.
+# The output of each check, and the table so far, are in gpu-results/, even if a check fails.
 # test-gpu.sh [--minutes N] [WORD]     only the checks with WORD in their names, as "step" or "golden"; each may take
 #                                      N minutes (20)
 set -uo pipefail
@@ -33,7 +33,7 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-# check NAME COMMAND...: runs it, and adds its row to the table.
+# check NAME COMMAND...: runs the command and adds its row to the table.
 check() {
   local name=$1 start result speed log
   shift
@@ -46,7 +46,7 @@ check() {
   else
     result=FAILED failed=$((failed + 1))
   fi
-  # Of ps-bench, and of the summary of a run.
+  # Matches the output of ps-bench and the summary of a run.
   speed=$(grep -oE 'samples_per_second"?[=:] *[0-9.e+]+' "$log" | grep -oE '[0-9.e+]+$' | tail -1)
   row "$name" $result "$(printf '%.1f' "$((($(date +%s%N) - start) / 100000000))e-1")" \
     "${speed:+$(printf '%.1f' "$speed")}"
@@ -59,7 +59,8 @@ skip() {
   echo "skipped: $1: $2"
 }
 
-# A program, or a function of this script in a shell of its own: one that hangs must not keep the others.
+# Runs a program, or a function of this script in its own shell, with a time limit: a hanging check
+# must not stop the others.
 limited() {
   if [[ $(type -t "$1") == function ]]; then
     timeout --kill-after=10 "${minutes}m" bash -c "$(declare -f conformance train by_hand); \"\$@\"" - "$@"
@@ -68,8 +69,8 @@ limited() {
   fi
 }
 
-# conformance PATTERN: the tests with such names. One that finds no device or no plugin is skipped, which must
-# not pass for success, and neither may a name that no test has.
+# conformance PATTERN: runs the tests with matching names. A test without a device or plugin is
+# skipped; a skip must not count as success, and neither may a name without tests.
 conformance() {
   set -o pipefail
   local out
@@ -77,7 +78,7 @@ conformance() {
     [[ $out != *SKIPPED* && $out != *" 0 tests"* ]]
 }
 
-# step NAME ARGUMENTS...: in each precision.
+# step NAME ARGUMENTS...: measures the step in each precision.
 step() {
   local name=$1 precision
   shift
@@ -86,7 +87,7 @@ step() {
   done
 }
 
-# train ARGUMENTS...: of ps-run.
+# train ARGUMENTS...: runs ps-run with these arguments.
 train() {
   rm -rf gpu-run
   ps-run configs/mlp_synthetic.yaml --run-dir gpu-run --json --quiet "$@"

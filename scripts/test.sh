@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs every test that needs no GPU. Ends with the reasons for which
-# tests were skipped and one line, "N passed, N failed", and fails if any test did, or was skipped for a
+# Installs missing packages, builds, and runs every test that needs no GPU. Ends with the reasons
+# for skipped tests and one line, "N passed, N failed". Fails if a test failed, or was skipped for a
 # reason that scripts/allowed-skips.txt does not name.
 # scripts/test.sh [--preset release|debug|asan|tsan]
 set -euo pipefail
@@ -12,12 +12,13 @@ case ${1:-} in
   '') ;;
   *) echo "usage: scripts/test.sh [--preset release|debug|asan|tsan]" >&2; exit 2 ;;
 esac
-# For the tests of the dashboard, of who leads a run, of hosts and clusters of a sweep, and of manifests.
+# These are for tests of the dashboard, of leader changes, of a sweep's hosts and clusters, and of
+# manifests.
 scripts/install-packages.sh chromium clang-format-14 etcd-server openssh-server munge slurmctld slurmd slurm-client python3-yaml \
   python3-jsonschema
 scripts/build.sh "$preset"
 
-# What can be built is built: CUDA's parts compile without a GPU.
+# CUDA's parts compile without a GPU, so they are built if possible.
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
 if [[ -n $nvcc ]] && ! grep -q '^PSGD_CUDA:[A-Z]*=OFF' "build/$preset/CMakeCache.txt"; then
   exported=$(nm -D "build/$preset/bin/libpsgd_cudnn.so" 2>&1 || true)
@@ -35,7 +36,8 @@ rm -f "$results"
 ctest --test-dir "build/$preset" -j2 --label-exclude '^gpu$' --output-on-failure --output-junit "$results" \
   --test-output-size-passed 100000000 </dev/null 2>&1 | tee "$log" || true
 
-# "97% tests passed, 1 tests failed out of 34": one that could not run failed, one skipped passed.
+# "97% tests passed, 1 tests failed out of 34": tests that could not run count as failed, skipped
+# tests as passed.
 totals=$(sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests failed out of ([0-9]+)$/\1 \2/p' "$log")
 read -r failed total <<<"${totals:-1 1}"
 skipped=$(grep -cE '^[[:space:]]+[0-9]+ - .* \(Skipped\)$' "$log" || true)

@@ -1,5 +1,5 @@
-// Every program in one file: it is the one by whose name it was called. For bundles, where each
-// program is a link to it.
+// All programs in one binary, which acts as the program of the name it was called by. In bundles
+// each program is a link to this binary.
 #include <cstdio>
 #include <cstring>
 

@@ -19,15 +19,15 @@ std::string CudaVersionText(int version) {
 #ifdef PSGD_HAVE_CUDA
 namespace {
 
-constexpr size_t kBytes = 256 << 20;  // of a copy that is measured
-constexpr int kRuns = 3;              // of which the fastest counts
+constexpr size_t kBytes = 256 << 20;  // size of a measured copy
+constexpr int kRuns = 3;              // the fastest run counts
 
 absl::Status Check(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(call, ": ", cudaGetErrorString(error)));
 }
 
-// Memory of a device, or pinned memory of the host; freed with this object.
+// Device memory, or pinned host memory; freed with this object.
 class Memory {
  public:
   static constexpr int kHost = -1;
@@ -57,7 +57,7 @@ class Memory {
   void* data_ = nullptr;
 };
 
-// Gigabytes a second of copies on a stream of `device`.
+// Speed of copies on a stream of `device`, in GB/s.
 absl::StatusOr<double> Measure(int device, const Memory& from, const Memory& to) {
   cudaSetDevice(device);
   cudaEvent_t begin, end;
@@ -105,7 +105,7 @@ absl::StatusOr<GpuLink> Link(int from, int to, bool measure) {
   if (link.peer) {
     cudaSetDevice(from);
     const cudaError_t enabled = cudaDeviceEnablePeerAccess(to, 0);
-    if (enabled == cudaErrorPeerAccessAlreadyEnabled) cudaGetLastError();  // clears it
+    if (enabled == cudaErrorPeerAccessAlreadyEnabled) cudaGetLastError();  // clears the error
   }
   Memory source(from), target(to);
   PSGD_RETURN_IF_ERROR(source.Allocate());

@@ -1,4 +1,4 @@
-// What the CUDA driver says of the GPUs of this host, and how fast they reach each other.
+// What the CUDA driver reports about the host's GPUs, and the speed between them.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,24 @@ namespace psgd {
 
 struct Gpu {
   std::string name;
-  std::string pci;           // as 0000:1b:00.0
+  std::string pci;           // such as 0000:1b:00.0
   int major = 0, minor = 0;  // compute capability
   int64_t memory_bytes = 0, free_bytes = 0;
   int multiprocessors = 0;
   int numa_node = -1;  // -1: unknown
 };
 
-// From one GPU to another.
+// The link from one GPU to another.
 struct GpuLink {
-  bool peer = false;  // reads and writes the other's memory itself
-  double gbps = 0;    // copying, measured; 0 without
+  bool peer = false;  // a GPU can access the other's memory directly
+  double gbps = 0;    // measured speed of a copy; 0: not measured
 };
 
 struct Gpus {
-  int runtime_version = 0;  // as 13000
-  int driver_version = 0;   // the newest CUDA that the driver knows; 0 without one
+  int runtime_version = 0;  // such as 13000
+  int driver_version = 0;   // the newest CUDA version that the driver supports; 0: no driver
   std::vector<Gpu> devices;
-  // By GPU: from and to pinned memory of the host, and to each GPU; empty if not measured.
+  // By GPU: speed from and to pinned host memory, and links to each GPU. Empty: not measured.
   std::vector<double> from_host, to_host;
   std::vector<std::vector<GpuLink>> links;
 };
@@ -36,10 +36,10 @@ struct Gpus {
 // Whether this program was built with CUDA.
 bool BuiltWithCuda();
 
-// An error says why no GPU can be used; the versions are those of `found` also then.
+// Describes the GPUs. The error says why no GPU can be used; `found` has the versions even then.
 absl::Status DescribeGpus(bool measure, Gpus* found);
 
-// "13.0" of 13000.
+// Writes 13000 as "13.0".
 std::string CudaVersionText(int version);
 
 }  // namespace psgd

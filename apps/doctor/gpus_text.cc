@@ -39,7 +39,7 @@ std::string LinkText(const GpuLink& link, bool measured) {
   return absl::StrFormat("%.1f%s", link.gbps, link.peer ? "" : "*");
 }
 
-// A row a GPU: what the host gives and takes, then what goes to each GPU.
+// One row per GPU: speed from and to the host, then speed to each GPU.
 std::string LinksText(const Gpus& gpus) {
   const size_t count = gpus.devices.size();
   const bool measured = gpus.from_host.size() == count;

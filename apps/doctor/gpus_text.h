@@ -1,4 +1,4 @@
-// How ps-doctor tells of GPUs.
+// How ps-doctor shows GPUs.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace psgd {
 
-// "what         value\n", as all that ps-doctor prints.
+// "what value\n", the form of all lines of ps-doctor.
 std::string Line(const std::string& what, const std::string& value);
 std::string GibibytesText(int64_t bytes);
 
-// `found`: what came of describing them; an error after some of them stopped there.
+// `found` is the result of DescribeGpus. After an error, `gpus` may have only some of the GPUs.
 std::string GpusText(const Gpus& gpus, const absl::Status& found,
                      const absl::StatusOr<Topology>& topology);
 

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What follows "key:" in the first line of the file that begins so.
+// The text after "key:" in the first line that begins with the key.
 std::string ValueOf(const std::string& path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -28,7 +28,7 @@ std::string ValueOf(const std::string& path, const std::string& key) {
   return "";
 }
 
-// Of "24657296 kB".
+// Parses "24657296 kB".
 int64_t KiloBytes(const std::string& text) {
   std::istringstream in(text);
   int64_t count = 0;

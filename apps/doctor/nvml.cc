@@ -7,7 +7,7 @@
 namespace psgd {
 namespace {
 
-// The few functions that are called, as nvml.h declares them; 0 is success.
+// The functions in use, as nvml.h declares them; 0 is success.
 using NvmlDevice = struct nvmlDevice_st*;
 using Init = int (*)();
 using SystemText = int (*)(char* text, unsigned length);
@@ -18,7 +18,7 @@ using GetAncestor = int (*)(NvmlDevice a, NvmlDevice b, int* level);
 
 constexpr unsigned kMostLinks = 18;
 
-// Closed with this object.
+// The loaded library, closed with this object.
 class Nvml {
  public:
   ~Nvml() {
@@ -35,7 +35,7 @@ class Nvml {
     return absl::OkStatus();
   }
 
-  // Null if this version lacks it.
+  // Null: this version lacks the function.
   template <typename Function>
   Function Find(const char* name) const {
     return reinterpret_cast<Function>(dlsym(library_, name));
@@ -62,7 +62,7 @@ GpuBus BusOf(const Nvml& nvml, NvmlDevice device) {
   return bus;
 }
 
-// Levels of nvmlGpuTopologyLevel_t.
+// Names the levels of nvmlGpuTopologyLevel_t.
 std::string PathText(int level) {
   switch (level) {
     case 0:

@@ -1,5 +1,5 @@
-// What NVIDIA's management library knows beyond the CUDA runtime. It comes with the driver and is
-// loaded when asked for.
+// Reads data from NVIDIA's management library that the CUDA runtime lacks. The library comes with
+// the driver and is loaded on demand.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 namespace psgd {
 
 struct GpuBus {
-  int pcie_generation = 0, pcie_lanes = 0;  // as they run now; 0: unknown
-  int nvlinks = 0;                          // that are up
+  int pcie_generation = 0, pcie_lanes = 0;  // the current values; 0: unknown
+  int nvlinks = 0;                          // active links
 };
 
 struct Topology {
-  std::string driver;                           // as 580.65.06
+  std::string driver;                           // such as 580.65.06
   std::vector<GpuBus> buses;                    // by GPU
-  std::vector<std::vector<std::string>> paths;  // by pair, the closest thing that they share
+  std::vector<std::vector<std::string>> paths;  // by pair: the closest component that both share
 };
 
-// Of the GPUs at these PCI addresses.
+// Reads the topology of the GPUs at these PCI addresses.
 absl::StatusOr<Topology> ReadTopology(const std::vector<std::string>& pci);
 
 }  // namespace psgd

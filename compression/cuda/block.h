@@ -1,7 +1,7 @@
-// What kernels are made of: a body is a functor for one block of threads, in phases. On a device
-// the threads run a phase together and meet at its end; on a host, where tests run the same bodies,
-// one loop runs it after the other. So a body keeps nothing in a thread from phase to phase but in
-// Shared, and may not tell in which order the threads of a phase come. No Abseil: nvcc reads this.
+// The parts of kernels. A body is a functor that one block of threads runs in phases. On a device
+// the threads run a phase together and meet at its end. On a host, where tests run the same bodies,
+// one loop runs the threads in turn. So a body keeps state from phase to phase only in Shared, and
+// must not depend on the order of the threads in a phase. No Abseil: nvcc reads this.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace psgd::cuda {
 
-inline constexpr uint32_t kThreads = 256;  // of a block
+inline constexpr uint32_t kThreads = 256;  // in a block
 
-// Of a body that shares nothing.
+// The Shared of a body that shares nothing.
 struct Nothing {};
 
 class Block {
@@ -21,14 +21,14 @@ class Block {
 #ifdef __CUDACC__
   __device__ Block() : index_(blockIdx.x), count_(gridDim.x) {}
 #endif
-  // On a host. `backwards`: the last thread of each phase comes first.
+  // A block on a host. `backwards`: the last thread of each phase runs first.
   Block(uint32_t index, uint32_t count, bool backwards)
       : index_(index), count_(count), backwards_(backwards) {}
 
-  // Which of the launch's blocks this is.
+  // The index of this block in the launch.
   PS_HD uint32_t index() const { return index_; }
 
-  // A phase: f(thread) for each of the block's threads. All of them come to every phase.
+  // A phase: f(thread) for each thread of the block. All threads run every phase.
   template <typename F>
   PS_HD void Each(F f) const {
 #ifdef __CUDA_ARCH__
@@ -39,7 +39,7 @@ class Block {
 #endif
   }
 
-  // A phase of one thread.
+  // A phase that one thread runs.
   template <typename F>
   PS_HD void Once(F f) const {
     Each([&](uint32_t thread) {
@@ -70,14 +70,14 @@ class Block {
   const bool backwards_ = false;
 };
 
-// Blocks for ForAll over so many: a thread each, as many as keep any device busy.
+// Blocks for a ForAll of `count` items: a thread each, but no more than keep any device busy.
 inline uint32_t BlocksFor(size_t count) {
   constexpr size_t kMost = 4096;
   const size_t blocks = (count + kThreads - 1) / kThreads;
   return static_cast<uint32_t>(blocks < kMost ? blocks : kMost);
 }
 
-// For whole numbers alone: what they come to does not depend on the order.
+// Atomic operations are for whole numbers only: their result does not depend on the order.
 PS_HD inline void AtomicAdd(uint32_t* at, uint32_t value) {
 #ifdef __CUDA_ARCH__
   atomicAdd(at, value);

@@ -1,5 +1,5 @@
-// blocks on a device: norms of blocks, of which the largest are chosen as topk chooses elements.
-// See compression/sparse/blocks.h.
+// blocks on a device: computes the norms of blocks and chooses the largest, as topk chooses
+// elements. See compression/sparse/blocks.h.
 #pragma once
 
 #include "compression/cuda/make_coder.h"
@@ -10,7 +10,7 @@
 
 namespace psgd::cuda {
 
-// The norms, to be chosen from; a block of zeros never is.
+// The norms to choose from. A block of zeros is never chosen.
 struct NormMaker {
   static constexpr bool kChoosesZeros = false;
   const float* norms;
@@ -19,7 +19,7 @@ struct NormMaker {
   PS_HD float Corrected(size_t i) const { return norms[i]; }
 };
 
-// A team of threads has a block of elements, and leaves it made.
+// A team of threads makes the elements of one block and computes their norm.
 struct NormsBody {
   struct Shared {
     double squares[kTeams][kLanes];
@@ -64,7 +64,7 @@ struct BlocksPlanBody {
   PS_HD void operator()(const Block& block, Shared&) const {
     block.Once([&] {
       const uint32_t count = entries.count();
-      // All blocks are of one length but the slice's last.
+      // All blocks have the same length, except the slice's last.
       uint32_t sent = count * block_elements;
       if (count > 0) {
         const uint64_t end = (entries.indices[count - 1] + uint64_t{1}) * block_elements;
@@ -89,7 +89,7 @@ struct BlockValuesBody {
   EntriesView entries;
   uint32_t elements;
   uint32_t block_elements;
-  size_t room;  // values
+  size_t room;  // number of values
   float* values;
 
   PS_HD void operator()(const Block& block, Shared&) const {
@@ -138,8 +138,8 @@ class BlocksCoder final : public Coder<Queue> {
 
   const uint32_t block_;
   const uint32_t elements_;
-  const uint32_t blocks_;  // of elements
-  const uint32_t keep_;    // of those
+  const uint32_t blocks_;  // blocks of elements in the slice
+  const uint32_t keep_;    // blocks to send
 };
 
 template <typename Queue>

@@ -1,11 +1,11 @@
-// The passes that choose; see chosen.h.
+// The passes that choose entries; see chosen.h.
 #pragma once
 
 #include "compression/cuda/chosen.h"
 
 namespace psgd::cuda {
 
-// As LargestSelector::Select. No more than that many are chosen.
+// The most elements that ChooseLargest may choose; see LargestSelector::Select.
 inline uint32_t MostChosen(uint32_t keep, bool sampled, uint32_t elements) {
   const bool guess = sampled && WorthSampling(keep, elements);
   return guess ? static_cast<uint32_t>(MostOf(keep)) : keep;
@@ -28,7 +28,7 @@ Entries ChooseReaching(Queue& queue, const Maker& maker, uint32_t elements, uint
   return entries;
 }
 
-// The `keep` largest; `sampled` as Selection::kSampled. REQUIRES: 0 < keep <= elements.
+// Chooses the `keep` largest; `sampled`: as Selection::kSampled. REQUIRES: 0 < keep <= elements.
 template <typename Queue, typename Maker>
 Entries ChooseLargest(Queue& queue, const Maker& maker, uint32_t elements, uint32_t keep,
                       bool sampled) {
@@ -49,7 +49,7 @@ Entries ChooseLargest(Queue& queue, const Maker& maker, uint32_t elements, uint3
   queue.Launch(BlocksFor(elements), MakeBody<Maker>{maker, elements, chosen});
   queue.Launch(1, JudgeBody{chosen, keep, sampled, false, 0});
   constexpr struct { uint32_t shift, width; } kDigits[] = {{20, 11}, {10, 10}, {0, 10}};
-  constexpr uint32_t kCountingBlocks = 512;  // each adds its bins to those of all
+  constexpr uint32_t kCountingBlocks = 512;  // each adds its bins to the common bins
   const uint32_t blocks = BlocksFor(elements);
   for (const auto& digit : kDigits) {
     queue.Zero(bins, size_t{1} << digit.width);

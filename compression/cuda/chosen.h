@@ -1,11 +1,11 @@
-// Which elements of a slice are sent, chosen on a device as compression/sparse/select_largest.h
-// does: by their magnitudes' bits, the lower index first among equals. A Maker makes the numbers
-// that are chosen from:
-//   Corrected(i)   number i as it will be made
-//   Make(i)        makes it
-//   Made(i)        it, once made
-//   Leave(i, left) what is not sent of it, if it is chosen
-//   kChoosesZeros  whether zeros are chosen where all are
+// Chooses the elements of a slice to send, on a device, as compression/sparse/select_largest.h
+// does: by their magnitudes' bits, the lower index first among equals. A Maker makes the numbers to
+// choose from:
+//   Corrected(i)   the value that Make(i) gives number i
+//   Make(i)        makes number i and returns it
+//   Made(i)        number i, once made
+//   Leave(i, left) keeps `left`, what is not sent of a chosen number i
+//   kChoosesZeros  whether zeros are chosen if all numbers are
 #pragma once
 
 #include "compression/cuda/coder.h"
@@ -15,15 +15,15 @@ namespace psgd::cuda {
 
 inline constexpr uint32_t kEveryTie = 0xFFFFFFFFu;
 
-// In device memory, where each pass finds what the one before found.
+// Lives in device memory. Each pass reads what the passes before it wrote.
 struct Chosen {
-  uint32_t guess;     // magnitude bits, from a sample
-  uint32_t reached;   // elements that reach it
-  uint32_t settled;   // not 0: least and last_tie are what they will be
-  uint32_t least;     // bits of the least magnitude that is chosen; so far
-  uint32_t ties;      // elements that are chosen among those of the bits so far
-  uint32_t last_tie;  // index of the last of those of just these bits that is chosen
-  uint32_t count;     // chosen
+  uint32_t guess;     // magnitude bits, guessed from a sample
+  uint32_t reached;   // elements that reach the guess
+  uint32_t settled;   // not 0: least and last_tie are final
+  uint32_t least;     // bits of the least chosen magnitude, as far as they are known
+  uint32_t ties;      // elements to choose among those that match the known bits
+  uint32_t last_tie;  // index of the last chosen element whose bits equal least
+  uint32_t count;     // elements chosen
 };
 
 PS_HD inline bool IsChosen(const Chosen& chosen, uint32_t bits, uint32_t index) {
@@ -45,8 +45,8 @@ struct SampleBody {
   }
 };
 
-// Finds the bin in which the count from the top reaches `wanted`, and tells how many of it are:
-// use(bin, wanted). Of one block of threads; `bins` are a multiple of them.
+// Finds the bin in which the count from the top reaches `wanted`, and calls use(bin, elements still
+// wanted of that bin). Runs as one block. REQUIRES: kThreads divides `count`.
 template <typename Use>
 struct FindBinBody {
   struct Shared {
@@ -116,8 +116,8 @@ struct MakeBody {
   }
 };
 
-// Says what the passes that follow are to find: nothing more, where a sample guessed well enough or
-// all that reach `least` are sent, else the `keep` largest.
+// Decides what the later passes must find: nothing, if a sample guessed well enough or if all
+// numbers that reach `least` are sent; otherwise the `keep` largest.
 struct JudgeBody {
   using Shared = Nothing;
   Chosen* chosen;
@@ -138,7 +138,7 @@ struct JudgeBody {
   }
 };
 
-// Counts, by a digit of their bits, the numbers that have the digits above it that were found.
+// Counts numbers by one digit of their bits, if their higher digits are those found so far.
 template <typename Maker>
 struct DigitsBody {
   static constexpr uint32_t kBins = 2048;
@@ -168,7 +168,7 @@ struct DigitsBody {
 
 inline constexpr uint32_t kTieChunk = 4096;  // elements
 
-// ties[c]: the numbers of chunk c that have just the least bits. A block of threads has a chunk.
+// ties[c] is the count of numbers in chunk c whose bits equal least. A block has one chunk.
 template <typename Maker>
 struct CountTiesBody {
   struct Shared {
@@ -191,13 +191,13 @@ struct CountTiesBody {
   }
 };
 
-// Finds the last tie that is chosen. Of one block of threads.
+// Finds the last chosen tie. Runs as one block.
 template <typename Maker>
 struct FindLastTieBody {
   static constexpr uint32_t kEach = kTieChunk / kThreads;
   struct Shared {
-    uint32_t begin;  // of the chunk that it is in
-    uint32_t left;   // ties that are chosen of it
+    uint32_t begin;  // of the chunk that holds the last tie
+    uint32_t left;   // ties to choose in that chunk
     uint32_t ties[kThreads];
   };
   Maker maker;
@@ -237,7 +237,7 @@ template <typename Maker>
 struct ChosenFlag {
   Maker maker;
   const Chosen* chosen;
-  bool zeros;  // are chosen, too
+  bool zeros;  // whether zeros are chosen too
   PS_HD bool operator()(uint32_t i) const {
     const uint32_t bits = MagnitudeBits(maker.Made(i));
     return (zeros || bits != 0) && IsChosen(*chosen, bits, i);
@@ -247,8 +247,8 @@ struct ChosenFlag {
 // Entries of a slice, in device memory.
 struct Entries {
   uint32_t* indices = nullptr;  // ascending
-  Chosen* chosen = nullptr;     // how many
-  uint32_t room = 0;            // for no more
+  Chosen* chosen = nullptr;     // how many there are
+  uint32_t room = 0;            // size of `indices`
   uint32_t elements = 0;
 };
 

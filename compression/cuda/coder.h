@@ -1,13 +1,14 @@
-// A codec's twin as a row of launches on a queue. The queue is a stream of a device, or the host's
+// A codec's twin as a series of launches on a queue. The queue is a stream of a device, or the host
 // loops of the tests (tests/conformance/codec/host_queue.h):
-//   queue.Launch(blocks, body)                 the body for each of so many blocks, if any
-//   (block.h) queue.Select(count, flag, out, found)      the i below count where flag(i),
-//   ascending; how many queue.Scan(count, of, out)                 out[i] = of(0) + ... + of(i -
-//   1), uint32 queue.Zero(pointer, count) queue.template Scratch<T>(count)           not set; good
-//   until the coder's Encode is over
-//   queue.SkipIf(flag)     from now on bodies do nothing where *flag is not 0 when they run, flags
-//   are false and terms 0; null: no more
-// All work that is put on it runs in its order. No Abseil: nvcc reads this.
+//   queue.Launch(blocks, body)       runs the body for each block, if any (block.h)
+//   queue.Select(count, flag, out, found)
+//                                    lists each i below count with flag(i), ascending; their number
+//   queue.Scan(count, of, out)       out[i] = of(0) + ... + of(i - 1), uint32
+//   queue.Zero(pointer, count)
+//   queue.template Scratch<T>(count) not initialized; valid until the coder's Encode ends
+//   queue.SkipIf(flag)               if *flag is not 0 when later work runs, bodies do nothing,
+//                                    flags are false and terms are 0; null ends this
+// The queue runs all work in order. No Abseil: nvcc reads this.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +20,8 @@
 
 namespace psgd::cuda {
 
-// What a slice's payload is made of, in the order of the host's twin: weight decay, then what was
-// left out before. Pointers are device memory.
+// The input of a slice's payload, added up in the order of the host's twin: weight decay, then the
+// residual. Pointers are device memory.
 struct Source {
   const float* gradient = nullptr;
   const float* weights = nullptr;  // null: no weight decay
@@ -35,7 +36,7 @@ struct Source {
   PS_HD float Corrected(size_t i) const {
     return residual == nullptr ? Gradient(i) : Gradient(i) + residual_decay * residual[i];
   }
-  // Leaves it in the residual, if any, where Made finds it.
+  // Stores the sum in the residual, if there is one. Made reads it there.
   PS_HD float Make(size_t i) const {
     const float corrected = Corrected(i);
     if (residual != nullptr) residual[i] = corrected;
@@ -54,19 +55,19 @@ struct CoderInput {
 // Where payloads go. REQUIRES: `payload` is aligned to 8 bytes and has room for whole words.
 struct CoderOutput {
   std::byte* payload = nullptr;
-  uint64_t* bytes = nullptr;  // set only by coders that do not know them before
+  uint64_t* bytes = nullptr;  // set only by coders whose length varies
 };
 
-// Of one slice. Not thread-safe.
+// Encodes one slice. Not thread-safe.
 template <typename Queue>
 class Coder {
  public:
   virtual ~Coder() = default;
-  // Bytes of that step's payload, or what they will not exceed.
+  // Upper bound of the bytes of that step's payload.
   virtual size_t Bound(uint64_t step) const = 0;
-  // Which they exceed so seldom that it does not matter what that takes.
+  // Bytes that payloads exceed so seldom that the extra cost does not matter.
   virtual size_t Likely(uint64_t step) const { return Bound(step); }
-  // Whether it sets `bytes`.
+  // Whether Encode sets `bytes`.
   virtual bool varies() const { return false; }
   virtual void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) = 0;
 };

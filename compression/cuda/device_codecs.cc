@@ -55,7 +55,7 @@ class CudaEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-// See twin_encoder.h. All that it does is on one stream.
+// See twin_encoder.h. All work is on one stream. Not thread-safe.
 class CudaDevice {
  public:
   using Queue = CudaQueue;
@@ -124,7 +124,7 @@ class CudaDevice {
     PSGD_RETURN_IF_ERROR(Check(queue_.TakeError(), "the size of scratch memory"));
     if (queue_.scratch_used() < scratch_bytes_) return absl::OkStatus();
     scratch_bytes_ = queue_.scratch_used() + 1;  // never null, whatever a coder needs
-    // Other coders may be at work in it.
+    // Other coders may still work in the old scratch.
     PSGD_RETURN_IF_ERROR(Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"));
     scratch_ = {};
     PSGD_ASSIGN_OR_RETURN(scratch_, Allocate(scratch_bytes_));
@@ -169,7 +169,7 @@ class CudaDevice {
   const int index_;
   const cudaStream_t stream_;
   CudaQueue queue_;
-  CudaMemory scratch_;  // what all coders use, one after the other
+  CudaMemory scratch_;  // memory that all coders use in turn
   size_t scratch_bytes_ = 0;
 };
 

@@ -8,15 +8,15 @@
 
 namespace psgd::cuda {
 
-// residual + velocity, where velocity = momentum * velocity + scale * gradient; without a residual
-// the velocity itself.
+// residual + velocity, where velocity = momentum * velocity + scale * gradient. Without a residual
+// the number is the velocity alone.
 struct VelocityMaker {
   static constexpr bool kChoosesZeros = true;
   Source source;
   float momentum;
   const float* scale;  // null: 1
   float* velocity;
-  bool masks;  // the velocity of what is sent becomes 0
+  bool masks;  // whether the velocity of sent elements becomes 0
 
   PS_HD float Moved(size_t i) const {
     return momentum * velocity[i] + (scale == nullptr ? 1 : *scale) * source.Gradient(i);

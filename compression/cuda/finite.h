@@ -1,4 +1,4 @@
-// Whether a gradient is one, before anything is made of it.
+// Checks whether a gradient is finite, before it is encoded.
 #pragma once
 
 #include <bit>
@@ -7,7 +7,7 @@
 
 namespace psgd::cuda {
 
-// Sets *bad where any is NaN or infinite. REQUIRES: it was 0.
+// Sets *bad to 1 if an element is NaN or infinite. REQUIRES: *bad is 0.
 struct FiniteBody {
   using Shared = Nothing;
   Source source;
@@ -23,7 +23,7 @@ struct FiniteBody {
   }
 };
 
-// Of a gradient that is not finite nothing of what is put on the queue after this is done, until
+// If the gradient is not finite, the queue skips all work put on it after this call, until
 // SkipIf(nullptr).
 template <typename Queue>
 void SkipUnlessFinite(Queue& queue, const Source& source, uint32_t elements, uint32_t* bad) {

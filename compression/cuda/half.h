@@ -1,4 +1,4 @@
-// fp16 and bf16 on a device: one pass. See compression/dense/half_codec.h.
+// fp16 and bf16 on a device, in one pass. See compression/dense/half_codec.h.
 #pragma once
 
 #include "compression/cuda/make_coder.h"

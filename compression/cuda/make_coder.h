@@ -1,5 +1,5 @@
-// The table of the codecs that have twins on a device. Each is defined in the header of its name,
-// which a .cu file instantiates for streams and a test for the host's loops.
+// The table of codecs that have a twin on a device. Each twin is in the header of its name, which a
+// .cu file instantiates for streams, and a test for the host loops.
 #pragma once
 
 #include <memory>

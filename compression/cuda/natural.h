@@ -1,4 +1,4 @@
-// natural on a device: one pass, in which a thread has the eight elements of a byte of signs. See
+// natural on a device, in one pass. A thread encodes the eight elements of one byte of signs. See
 // compression/dense/natural.h.
 #pragma once
 

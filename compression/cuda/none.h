@@ -1,4 +1,4 @@
-// none on a device, where another codec's residual may be left to send: compression.push: auto. See
+// none on a device. With compression.push: auto, it sends the residual that another codec left. See
 // compression/dense/none.h.
 #pragma once
 

@@ -1,4 +1,4 @@
-// How long a residual is, without bringing it to the host.
+// The squared norm of a residual, computed without copying the residual to the host.
 #pragma once
 
 #include "compression/cuda/sums.h"

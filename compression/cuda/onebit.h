@@ -1,4 +1,4 @@
-// onebit on a device: one pass, in which a team of threads has a block of elements. See
+// onebit on a device, in one pass. A team of threads encodes one block of elements. See
 // compression/dense/onebit.h.
 #pragma once
 
@@ -16,7 +16,7 @@ struct OnebitBody {
   Source source;
   uint32_t elements;
   uint32_t block_elements;
-  uint32_t blocks;  // of elements
+  uint32_t blocks;  // blocks of elements, not of threads
   std::byte* payload;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {

@@ -1,5 +1,5 @@
-// What a codec's twin on a device has to know, in plain numbers. No protobuf and no Abseil: the
-// plugin has no protobuf, and nvcc reads this.
+// What a codec's twin on a device needs to know, in plain numbers. No protobuf, because the plugin
+// has none. No Abseil: nvcc reads this.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace psgd {
 
-// Each as the codec of that name; see its header.
+// Options of the codec of the same name; see its header.
 struct NoneTwin {};
 struct HalfTwin {
   bool brain = false;  // bf16
@@ -44,7 +44,7 @@ struct ThresholdTwin {
 struct DgcTwin {
   double density = 0;
   float momentum = 0;
-  double limit = 0;  // of this slice's norm; 0: none
+  double limit = 0;  // on this slice's norm; 0: none
   uint64_t warmup = 0;
 };
 struct RandomkTwin {
@@ -57,7 +57,7 @@ struct BlocksTwin {
 
 struct PowersgdTwin {
   uint32_t rank = 0;                          // 0: the slice travels as binary16
-  uint64_t rows = 0, columns = 0, first = 0;  // of matrix_view.h
+  uint64_t rows = 0, columns = 0, first = 0;  // as in matrix_view.h
 };
 
 struct TwinOptions {

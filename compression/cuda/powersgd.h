@@ -1,7 +1,7 @@
-// powersgd on a device. See compression/low_rank/powersgd.h. Sums have the order of the host's:
-// along a row in lanes of fp32, down a column of P in lanes of doubles, down a column of the slice
-// from the first row to the last. So a team of threads has a row and a column of P, a block the
-// columns of P, and a thread an element of Q.
+// powersgd on a device. See compression/low_rank/powersgd.h. Sums have the host's order: along a
+// row in lanes of fp32, down a column of P in lanes of doubles, down a column of the slice from the
+// first row to the last. So a team of threads computes an element of P, one block makes P
+// orthonormal, and a thread computes an element of Q.
 #pragma once
 
 #include <cmath>
@@ -13,12 +13,12 @@
 
 namespace psgd::cuda {
 
-// The slice as a matrix: matrix_view.h.
+// The slice as a matrix; see matrix_view.h.
 struct MatrixPlace {
   uint64_t rows, columns, first;
   uint32_t elements;
 
-  // Of a row's elements the first, its column, and how many there are.
+  // The index of a row's first element, that element's column, and the row's number of elements.
   PS_HD size_t Begin(uint64_t row) const { return row == 0 ? 0 : row * columns - first; }
   PS_HD uint64_t Column(uint64_t row) const { return row == 0 ? first : 0; }
   PS_HD size_t Count(uint64_t row) const {
@@ -27,7 +27,7 @@ struct MatrixPlace {
   }
 };
 
-// Where both matrices lie: P row by row, behind it Q column by column.
+// Where both matrices lie: P row by row, then Q column by column.
 struct LowRank {
   float* left;
   float* right;
@@ -46,7 +46,7 @@ struct CorrectedBody {
   }
 };
 
-// Columns of zeros are drawn. A block has a column.
+// Draws columns that are all zeros. A block has one column.
 struct DrawColumnBody {
   struct Shared {
     uint32_t any;
@@ -77,7 +77,7 @@ struct LeftBody {
   };
   Source source;
   MatrixPlace place;
-  const float* start;  // Q of the step before
+  const float* start;  // Q of the last step
   LowRank matrices;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
@@ -100,7 +100,7 @@ struct LeftBody {
   }
 };
 
-// Makes the columns of P orthonormal: orthonormal.h. Of one block.
+// Makes the columns of P orthonormal; see orthonormal.h. Runs as one block.
 struct OrthonormalBody {
   struct Shared {
     double lane[kLanes];
@@ -150,7 +150,7 @@ struct OrthonormalBody {
   }
 };
 
-// Q = transposed M times P, and the largest magnitudes of both.
+// Computes Q = transposed M times P, and the largest magnitudes of both.
 struct RightBody {
   using Shared = Nothing;
   Source source;
@@ -177,7 +177,7 @@ struct RightBody {
   }
 };
 
-// What stays in the residual; Q as the next step's start.
+// Subtracts what is sent from the residual, and keeps Q as the next step's start.
 struct TakeOffBody {
   using Shared = Nothing;
   Source source;
@@ -202,7 +202,7 @@ struct TakeOffBody {
   }
 };
 
-// As DrawColumnBody, where Q was sent.
+// Draws columns as DrawColumnBody does, but only if Q was sent.
 struct DrawSentColumnBody {
   using Shared = DrawColumnBody::Shared;
   DrawColumnBody draw;
@@ -212,12 +212,12 @@ struct DrawSentColumnBody {
   }
 };
 
-// All as binary16, where both matrices cannot be sent.
+// Writes all elements as binary16 if both matrices cannot be sent.
 struct HalvesBody {
   using Shared = Nothing;
   Source source;
   uint32_t elements;
-  LowRank matrices;  // rank 0: there are none
+  LowRank matrices;  // rank 0: no matrices
   std::byte* payload;
   uint64_t* bytes;
   size_t low_rank_bytes;

@@ -1,4 +1,4 @@
-// int8 and qsgd on a device: one pass, in which a block of threads has a block of elements. See
+// int8 and qsgd on a device, in one pass. A block of threads encodes a block of elements. See
 // compression/dense/quantized.h.
 #pragma once
 
@@ -40,7 +40,7 @@ struct QuantizedBody {
         PackGroup(quantizer, begin + g * kCodeGroup, begin + count, codes);
       });
     } else {
-      // Of a group of 32 elements a thread has the eight whose random bits one draw gives.
+      // Each thread has eight elements of a group of 32: those whose random bits one draw gives.
       block.ForEach((count + kRandomGroup - 1) / kRandomGroup * 4, [&](size_t part) {
         const size_t first = begin + part / 4 * kRandomGroup + part % 4 * 4;
         const PhiloxBlock random = quantizer.Draw(first);
@@ -62,12 +62,12 @@ struct QuantizedBody {
     uint64_t step;
     float unit, inverse, top;
 
-    // What holds the random bits of elements i to i + 3, and of those half a group on.
+    // Draws the random bits of elements i to i + 3, and of the four elements half a group later.
     PS_HD PhiloxBlock Draw(size_t i) const {
       if (!stochastic) return {};
       return Philox(key, RandomWordOf(static_cast<uint32_t>(i)) / 4, step);
     }
-    // Of element i, whose rest stays. A unit that is no number stands for levels of 0.
+    // Returns the level of element i and leaves the rest in the residual. A NaN unit gives level 0.
     PS_HD int8_t Level(size_t i, uint32_t word, bool high) const {
       if (!(unit == unit)) return 0;
       const float value = source.Made(i);
@@ -78,7 +78,7 @@ struct QuantizedBody {
     }
   };
 
-  // Leaves the elements made, and their largest magnitude or the sum of their squares.
+  // Makes the elements and measures their largest magnitude or the sum of their squares.
   PS_HD void Measure(const Block& block, size_t begin, size_t count, Shared& shared) const {
     block.Each([&](uint32_t thread) {
       uint32_t largest = 0;
@@ -124,7 +124,7 @@ struct QuantizedBody {
     if (elements > 0) reinterpret_cast<uint16_t*>(words + HeaderWords())[index] = CoarseBits(unit);
   }
 
-  // The planes of bits of the group that begins at element `first`.
+  // Packs the bit planes of the group that begins at element `first`.
   PS_HD void PackGroup(const Quantizer& quantizer, size_t first, size_t end,
                        std::byte* codes) const {
     const bool spoilt = !(quantizer.unit == quantizer.unit);

@@ -1,4 +1,4 @@
-// How CudaQueue launches. For .cu files.
+// How CudaQueue launches kernels. For .cu files.
 #pragma once
 
 #include <thrust/iterator/counting_iterator.h>
@@ -27,7 +27,7 @@ void CudaQueue::Launch(uint32_t blocks, const Body& body) {
   Note(cudaGetLastError());
 }
 
-// As `f`, or 0 where *skip says so.
+// Returns f(i), or 0 if *skip is set.
 template <typename F>
 struct Unless {
   F f;
@@ -37,7 +37,7 @@ struct Unless {
   }
 };
 
-// CUB is called twice: to say what memory it needs, and to work in that.
+// Each function calls CUB twice: to get the size of its memory, then to do the work.
 template <typename Flag>
 void CudaQueue::Select(uint32_t count, const Flag& flag, uint32_t* out, uint32_t* found) {
   if (count == 0) return;

@@ -1,5 +1,5 @@
-// The stream that the codecs of a device work on, as coders see it (coder.h). No Abseil: nvcc reads
-// this; the launches themselves are in queue.cuh.
+// The device stream that coders work on; coder.h says what its functions do. No Abseil: nvcc reads
+// this. The launches are in queue.cuh.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,19 +9,19 @@
 
 namespace psgd::cuda {
 
-// Not thread-safe.
+// A queue on one stream. Not thread-safe.
 class CudaQueue {
  public:
   explicit CudaQueue(cudaStream_t stream) : stream_(stream) {}
 
-  // Where Scratch takes its memory from, for the next coder. Null: nothing is launched until the
-  // next call, and scratch_used() then says how much memory the launches would have needed.
+  // Sets the memory of Scratch for the next coder. With null, nothing is launched until the next
+  // call, and scratch_used() then says how much memory the launches need.
   void SetScratch(void* memory) {
     scratch_ = static_cast<std::byte*>(memory);
     used_ = 0;
   }
   size_t scratch_used() const { return used_; }
-  // The first error of a launch since the last call.
+  // Returns the first error of a launch since the last call.
   cudaError_t TakeError() {
     const cudaError_t error = error_;
     error_ = cudaSuccess;

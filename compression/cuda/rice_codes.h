@@ -1,5 +1,5 @@
-// Rice codes of chosen indices (compression/sparse/rice.h) on a device: where each begins is a
-// running sum, and each entry sets its own bits.
+// Rice codes of chosen indices (compression/sparse/rice.h) on a device. A running sum says where
+// each code begins, and each entry sets its own bits.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,12 @@ namespace psgd::cuda {
 
 inline constexpr uint32_t kRiceTries = 3;
 
-// In device memory.
+// Lives in device memory.
 struct RicePlan {
-  uint32_t zeros[kRiceTries];  // of all codes, with each of the low_bits that are tried
+  uint32_t zeros[kRiceTries];  // in all codes, with each of the low_bits tried
   uint32_t low_bits;
   uint32_t coded;     // 0: no indices are sent
-  uint32_t codes_at;  // byte of the payload
+  uint32_t codes_at;  // byte offset in the payload
 };
 
 struct EntriesView {
@@ -46,7 +46,7 @@ struct GapsBody {
     block.ForAll(room, [&](size_t i) {
       if (i >= count) return;
       for (uint32_t k = 0; k < kRiceTries; ++k) {
-        // What is beyond the candidates is not read.
+        // No code reads the sums beyond the candidates.
         const uint32_t low = candidates.first + k;
         if (low <= candidates.last) AtomicAdd(&shared.zeros[k], entries.Gap(i) >> low);
       }
@@ -57,7 +57,7 @@ struct GapsBody {
   }
 };
 
-// Takes the low_bits that need the least room; how many bits that is.
+// Sets the low_bits that need the least room. Returns the number of bits.
 PS_HD inline uint64_t ChooseLowBits(const EntriesView& entries, RicePlan* plan) {
   const uint32_t count = entries.count();
   plan->low_bits = 0;
@@ -73,7 +73,7 @@ PS_HD inline uint64_t ChooseLowBits(const EntriesView& entries, RicePlan* plan) 
   return bits;
 }
 
-// Zero bits before the one bit of each code.
+// Number of zero bits before the one bit of each code.
 struct ZerosOf {
   EntriesView entries;
   const RicePlan* plan;
@@ -88,7 +88,7 @@ struct CodesBody {
   uint32_t room;
   const RicePlan* plan;
   const uint32_t* zeros_before;
-  std::byte* payload;  // whose codes are 0 so far
+  std::byte* payload;  // its bytes for codes are 0 so far
 
   PS_HD void operator()(const Block& block, Shared&) const {
     const uint32_t count = entries.count(), low = plan->low_bits;
@@ -106,14 +106,14 @@ struct CodesBody {
   }
 };
 
-// The codes of so many of `places` take no more bytes. The best of the low_bits that are tried
-// takes at most 3.9 + log2(0.69 places / count) bits an entry, and less than 2 a place.
+// Upper bound of the bytes of `room` codes below `places`. The best of the low_bits tried takes at
+// most 3.9 + log2(0.69 places / count) bits an entry, and less than 2 a place.
 inline size_t RiceBound(uint32_t room, uint32_t places) {
   const double each = 3.9 + std::max(0.0, std::log2(0.69 * places / std::max(1u, room)));
   return static_cast<size_t>(std::min(each * room, 2.0 * places) / 8) + 1;
 }
 
-// Begins: what `plan` needs to be chosen. The payload's codes are to be zero.
+// First step: measures what is needed to choose `plan`. REQUIRES: the payload's codes are zero.
 template <typename Queue>
 RicePlan* MeasureGaps(Queue& queue, const EntriesView& entries, uint32_t room) {
   RicePlan* plan = queue.template Scratch<RicePlan>(1);
@@ -122,7 +122,7 @@ RicePlan* MeasureGaps(Queue& queue, const EntriesView& entries, uint32_t room) {
   return plan;
 }
 
-// Ends, once the plan says where the codes go.
+// Last step, once the plan says where the codes go.
 template <typename Queue>
 void WriteCodes(Queue& queue, const EntriesView& entries, uint32_t room, const RicePlan* plan,
                 std::byte* payload) {

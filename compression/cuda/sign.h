@@ -6,7 +6,7 @@
 
 namespace psgd::cuda {
 
-// part[s] = the sum of magnitudes of stretch s of kSignStretch elements. A team of threads has one.
+// part[s] is the sum of magnitudes of stretch s of kSignStretch elements. A team has one stretch.
 struct MagnitudesBody {
   using Shared = SplitLanes;
   Source source;

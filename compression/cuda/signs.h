@@ -1,4 +1,4 @@
-// A bit for each element, on a device: what onebit, sign and signum share. See
+// One bit per element, on a device: shared by onebit, sign and signum. See
 // compression/dense/sign_bits.h.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace psgd::cuda {
 
 PS_HD constexpr size_t BitBytes(size_t elements) { return (elements + 7) / 8; }
 
-// Byte `b` of the bits of so many elements.
+// Returns byte `b` of the bits of that many elements.
 template <typename Bit>
 PS_HD std::byte ByteOfBits(size_t b, size_t elements, const Bit& bit) {
   unsigned bits = 0;
@@ -19,7 +19,7 @@ PS_HD std::byte ByteOfBits(size_t b, size_t elements, const Bit& bit) {
   return static_cast<std::byte>(bits);
 }
 
-// The same, of their signs: 1 for what is at least 0. What `high` and `low` leave of them stays.
+// Returns byte `b` of the signs, 1 for at least 0. Takes `high` or `low` off the residual.
 PS_HD inline std::byte SendSigns(const Source& source, size_t begin, size_t b, size_t elements,
                                  float high, float low) {
   return ByteOfBits(b, elements, [&](size_t i) {
@@ -30,8 +30,8 @@ PS_HD inline std::byte SendSigns(const Source& source, size_t begin, size_t b, s
   });
 }
 
-// Sums of one run of elements, split by sign: in lanes of floats, and where those overflow one by
-// one in double. A team of kLanes threads has a run.
+// Sums of one run of elements, split by sign. The sums are in lanes of floats; if these overflow,
+// they are made one by one in double. A team of kLanes threads has one run.
 struct SplitLanes {
   float positive[kTeams][kLanes];
   float negative[kTeams][kLanes];
@@ -44,7 +44,7 @@ struct SplitSums {
   uint32_t positives = 0;
 };
 
-// A lane's part: leaves the elements made.
+// Makes one lane's elements and sums them.
 PS_HD inline void SplitLane(const Source& source, size_t begin, size_t count, uint32_t thread,
                             SplitLanes* lanes) {
   const uint32_t team = thread / kLanes, lane = thread % kLanes;
@@ -65,7 +65,7 @@ PS_HD inline bool IsFinite(double value) {
   return std::fabs(value) <= std::numeric_limits<double>::max();
 }
 
-// Once a run's lanes have their parts.
+// Folds the lanes of a run. REQUIRES: all lanes of the run are summed.
 PS_HD inline SplitSums FoldSplit(const Source& source, size_t begin, size_t count,
                                  const SplitLanes& lanes, uint32_t team) {
   SplitSums sums;

@@ -1,4 +1,4 @@
-// Writes chosen entries as compression/sparse/sparse_payload.h says, on a device.
+// Writes chosen entries on a device, in the format of compression/sparse/sparse_payload.h.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@
 
 namespace psgd::cuda {
 
-// Writes the header.
+// Chooses the low_bits and writes the header.
 struct PlanBody {
   using Shared = Nothing;
   EntriesView entries;
@@ -105,12 +105,12 @@ struct StoreBody {
   }
 };
 
-// No payload of so many entries is longer.
+// Length of the longest payload of `room` entries.
 inline size_t SparseBound(uint32_t room, uint32_t elements, ValueCoding coding) {
   return kSparseHeaderBytes + SparseValueBytes(coding, room) + RiceBound(room, elements);
 }
 
-// As WriteSparse of the host; `magnitude` likewise.
+// Does the same as WriteSparse on the host; `magnitude` is as there.
 template <typename Queue, typename Maker>
 void WriteEntries(Queue& queue, const Maker& maker, const Entries& entries, ValueCoding coding,
                   float magnitude, const CoderOutput& output) {

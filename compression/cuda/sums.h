@@ -1,4 +1,4 @@
-// Sums of floats in the order of compression/lanes.h, which the host's twins keep too.
+// Sums of floats in the order of compression/lanes.h, the same as on the host.
 #pragma once
 
 #include "compression/cuda/coder.h"
@@ -7,7 +7,7 @@
 
 namespace psgd::cuda {
 
-// A block of threads has so many teams, each with a thread for every lane.
+// The teams of a block of threads. Each team has one thread per lane.
 inline constexpr uint32_t kTeams = kThreads / kLanes;
 
 PS_HD inline uint32_t Larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
@@ -22,9 +22,9 @@ inline uint32_t StretchesOf(size_t count) {
   return static_cast<uint32_t>((count + kSumStretch - 1) / kSumStretch);
 }
 
-// part[b] = the sum of term.Of(value) over the values term.Make(i) of stretch b of those below
-// count(), added in lanes of doubles; *largest, if any, is raised to the bits of their largest
-// magnitude. A block of threads has one stretch.
+// part[b] is the sum of term.Of(value) over the values term.Make(i) of stretch b, i < count(),
+// added in lanes of doubles. If `largest` is not null, *largest is raised to the bits of the
+// largest magnitude. A block of threads has one stretch.
 template <typename Count, typename Term>
 struct StretchSumBody {
   struct Shared {
@@ -65,7 +65,7 @@ struct StretchSumBody {
   }
 };
 
-// Adds up numbers in their order and hands the sum on: of one block.
+// Adds up numbers in order and hands the sum to `use`. Runs as one block.
 template <typename Count, typename Use>
 struct FoldBody {
   struct Shared {
@@ -74,7 +74,7 @@ struct FoldBody {
   };
   const double* part;
   Count count;
-  Use use;  // use(sum), by one thread
+  Use use;  // use(sum), called by one thread
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
     const size_t all = count();

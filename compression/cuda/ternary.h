@@ -1,4 +1,4 @@
-// ternary on a device: a pass that measures, one that draws, one for the residual. See
+// ternary on a device: one pass measures, one draws, one updates the residual. See
 // compression/dense/ternary.h.
 #pragma once
 
@@ -9,10 +9,10 @@
 
 namespace psgd::cuda {
 
-// What the passes tell each other.
+// What the passes hand to each other.
 struct TernaryFit {
-  uint32_t largest;  // magnitude's bits
-  uint32_t drawn;    // elements
+  uint32_t largest;  // bits of the largest magnitude
+  uint32_t drawn;    // elements drawn
   float limit;
   float value;  // of a drawn element
 };
@@ -42,7 +42,7 @@ struct UseAsValue {
   }
 };
 
-// A block of threads has a stretch: part[stretch] is the sum of its drawn magnitudes.
+// A block of threads has one stretch: part[stretch] is the sum of its drawn magnitudes.
 struct DrawBody {
   static constexpr uint32_t kGroups = kSumStretch / kTernaryGroup;
   static_assert(kGroups * kTernaryGroup == kSumStretch && kGroups == kTeams);
@@ -105,7 +105,7 @@ struct DrawBody {
     AtomicAdd(&fit->drawn, drawn);
   }
 
-  // Byte `b` of the stretch, if it has so many.
+  // Packs byte `b` of the stretch, if the stretch has that many.
   PS_HD static void Pack(size_t b, size_t own, const uint8_t* digit, std::byte* out) {
     const size_t first = b / kTernaryBytes * kTernaryGroup, at = b % kTernaryBytes;
     if (first >= own) return;

@@ -7,7 +7,7 @@
 
 namespace psgd::cuda {
 
-// Gradient + residual, to be chosen from.
+// Gradient + residual, as numbers to choose from.
 struct CorrectedMaker {
   static constexpr bool kChoosesZeros = true;
   Source source;

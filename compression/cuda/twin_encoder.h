@@ -1,17 +1,17 @@
-// A DeviceEncoder on any device: what lies there between steps, and what a step does. The Device is
-// a stream of CUDA's (device_codecs.cc) or the host's loops of the tests:
+// A DeviceEncoder on any device: its memory between steps, and the work of a step. The Device is a
+// CUDA stream (device_codecs.cc) or the host loops of the tests:
 //   Device::Queue                      see coder.h
-//   Device::Memory                     device or pinned memory, freed with it: data()
+//   Device::Memory                     device or pinned memory, freed with the object: data()
 //   Device::Event                      a point in the device's work
 //   Device::Timer                      two such points, and the time between them
-//   Allocate, AllocatePinned(bytes)    zeroed
-//   Read, Write(to, from, bytes)       behind all work before; done when they return
+//   Allocate, AllocatePinned(bytes)    return zeroed memory
+//   Read, Write(to, from, bytes)       run after all earlier work; complete when they return
 //   Fit(encode)                        makes the queue's scratch fit what encode(queue) launches
-//   Begin(ready)                       the queue's work from now on waits for that event
-//   StartRead(to, from, bytes, event)  as Read, but behind the event when done
+//   Begin(ready)                       makes later work of the queue wait for that event
+//   StartRead(to, from, bytes, event)  as Read, but does not wait: sets the event when complete
 //   Wait(event)
-//   StartTimer, StopTimer(timer)       set its points behind all work before
-//   SecondsOf(timer)                   waits for the second one
+//   StartTimer, StopTimer(timer)       set the timer's points after all earlier work
+//   SecondsOf(timer)                   waits for the second point
 // Calls that can fail return absl::Status or StatusOr.
 #pragma once
 
@@ -32,7 +32,7 @@ namespace psgd::cuda {
 template <typename Device>
 class TwinEncoder final : public DeviceEncoder {
  public:
-  // `device` outlives it.
+  // REQUIRES: `device` outlives the encoder.
   static absl::StatusOr<std::unique_ptr<DeviceEncoder>> Create(const TwinOptions& options,
                                                                Device* device) {
     std::unique_ptr<TwinEncoder> encoder(new TwinEncoder(device));
@@ -48,7 +48,7 @@ class TwinEncoder final : public DeviceEncoder {
     }
     if (input.timed) PSGD_RETURN_IF_ERROR(device_->StartTimer(&*timer_));
     input_ = input;
-    // Some codecs would make numbers of what is none, and the residual would not forget it.
+    // Some codecs would turn such values into finite numbers, and the residual would stay spoiled.
     SkipUnlessFinite(device_->queue(), InputOf(input).source, options_.elements, Bad());
     coder_->Encode(device_->queue(), InputOf(input), Output());
     device_->queue().SkipIf(nullptr);
@@ -131,13 +131,13 @@ class TwinEncoder final : public DeviceEncoder {
   bool takes_residual() const override { return residual() != nullptr; }
 
  private:
-  // Before the payload: its length, where that varies, and whether the gradient is not finite.
+  // Header of the payload: its length, if that varies, and whether the gradient is not finite.
   static constexpr size_t kHeadBytes = 16, kBadAt = 8;
   static constexpr size_t kSlackBytes = 4096;
 
   explicit TwinEncoder(Device* device) : device_(device) {}
 
-  // What the codec needs, and none before it had. What is there stays: a residual is kept for good.
+  // Allocates what no earlier codec needed. Existing memory stays: a residual is kept for good.
   absl::Status TakeMemory() {
     const size_t array = options_.elements * sizeof(float);
     if (options_.keeps_residual && residual() == nullptr) {
@@ -147,7 +147,7 @@ class TwinEncoder final : public DeviceEncoder {
       PSGD_ASSIGN_OR_RETURN(remembered_, device_->Allocate(options_.state_arrays * array));
       most_arrays_ = options_.state_arrays;
     }
-    // What a step takes shrinks, if it changes: it is the most at the beginning or at the end.
+    // If the bound changes over the steps, its maximum is at the first or at the last step.
     constexpr uint64_t kFirst = 0, kLast = std::numeric_limits<uint64_t>::max();
     const size_t bytes =
         kHeadBytes + std::max(coder_->Bound(kFirst), coder_->Bound(kLast)) + sizeof(uint64_t);
@@ -166,8 +166,8 @@ class TwinEncoder final : public DeviceEncoder {
         [&](auto& queue) { SumSquares(queue, residual(), options_.elements, Sum()); });
   }
 
-  // The length of a payload is not known when its copy is launched: one like the last suffices as a
-  // rule.
+  // The payload's length is unknown when its copy is launched. A length like the last one usually
+  // suffices.
   size_t LikelyBytes(uint64_t step) const {
     const size_t likely = coder_->Likely(step);
     if (last_bytes_ == 0) return likely;
@@ -187,12 +187,12 @@ class TwinEncoder final : public DeviceEncoder {
     std::byte* const head = static_cast<std::byte*>(payload_.data());
     return {head + kHeadBytes, reinterpret_cast<uint64_t*>(head)};
   }
-  // Where no payload is made: between Finish and Start.
+  // Uses the memory of the payload. REQUIRES: the call is between Finish and Start.
   double* Sum() const { return static_cast<double*>(payload_.data()); }
   uint32_t* Bad() const {
     return reinterpret_cast<uint32_t*>(static_cast<std::byte*>(payload_.data()) + kBadAt);
   }
-  // That of the last Start, as the host would have encoded it.
+  // Returns the gradient of the last Start, with weight decay, as the host would encode it.
   absl::StatusOr<ByteSpan> ReadGradient() {
     const size_t bytes = options_.elements * sizeof(float);
     gradient_.resize(options_.elements);
@@ -212,15 +212,15 @@ class TwinEncoder final : public DeviceEncoder {
   std::unique_ptr<Coder<typename Device::Queue>> coder_;
   typename Device::Event done_;
   std::optional<typename Device::Timer> timer_;
-  typename Device::Memory residual_;    // none as long as no codec keeps one
-  typename Device::Memory remembered_;  // by the codec beside it
+  typename Device::Memory residual_;    // none until a codec keeps one
+  typename Device::Memory remembered_;  // what codecs remember beside it
   typename Device::Memory payload_, pinned_;
   DeviceEncodeInput input_;      // of the last Start
-  std::vector<float> gradient_;  // its, if it is not finite
+  std::vector<float> gradient_;  // of input_, if it is not finite
   bool raw_ = false;
-  size_t most_arrays_ = 0, payload_bytes_ = 0;  // that there is room for
+  size_t most_arrays_ = 0, payload_bytes_ = 0;  // sizes of the allocated memory
   size_t bound_ = 0, likely_ = 0;               // of the last Start
-  size_t last_bytes_ = 0;  // of the last payload, where that varies; 0: there was none
+  size_t last_bytes_ = 0;  // of the last payload of varying length; 0: none yet
 };
 
 }  // namespace psgd::cuda

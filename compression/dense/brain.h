@@ -11,7 +11,7 @@ namespace psgd {
 inline constexpr uint32_t kLargestBrain = 0x7F7Fu;
 inline constexpr uint32_t kBrainExponent = 0x7F80u;
 
-// Round to nearest, ties to even; beyond the largest saturates, NaN stays NaN.
+// Rounds to nearest, ties to even. Saturates beyond the largest number. NaN stays NaN.
 PS_HD inline uint16_t BrainFromFloat(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000u;
@@ -21,7 +21,7 @@ PS_HD inline uint16_t BrainFromFloat(float value) {
   return static_cast<uint16_t>(sign | (rounded > kLargestBrain ? kLargestBrain : rounded));
 }
 
-// Exact.
+// The conversion is exact.
 PS_HD inline float FloatFromBrain(uint16_t brain) {
   return std::bit_cast<float>(static_cast<uint32_t>(brain) << 16);
 }

@@ -1,8 +1,8 @@
 // fp16: IEEE binary16, round to nearest, ties to even. Values beyond +-65504 are sent as +-65504.
 //
 // Wire, 2 * n bytes:  n x binary16
-// The residual keeps what rounding and saturation took off. No state. Every byte string of the
-// right length whose values are finite is a payload.
+// The residual keeps the error of rounding and saturation. No state. Every byte string of the right
+// length with finite values is a valid payload.
 #pragma once
 
 #include "compression/kernels.h"

@@ -10,7 +10,7 @@ namespace psgd {
 
 inline constexpr float kLargestHalf = 65504.0f;
 
-// Round to nearest, ties to even; beyond the largest half saturates, NaN stays NaN.
+// Rounds to nearest, ties to even. Saturates beyond the largest half. NaN stays NaN.
 PS_HD inline uint16_t HalfFromFloat(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000u;
@@ -18,7 +18,7 @@ PS_HD inline uint16_t HalfFromFloat(float value) {
   if (magnitude > 0x7F800000u) return static_cast<uint16_t>(sign | 0x7E00u);
   if (magnitude >= 0x477FE000u) return static_cast<uint16_t>(sign | 0x7BFFu);
   if (magnitude < 0x38800000u) {
-    // A subnormal half counts units of 2^-24, the last place of 0.5f: the sum rounds to it.
+    // A subnormal half counts units of 2^-24, the last place of 0.5f, so the sum rounds to units.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3F000000u));
   }
@@ -27,7 +27,7 @@ PS_HD inline uint16_t HalfFromFloat(float value) {
   return static_cast<uint16_t>(sign | ((rebiased + 0xFFFu + tie_to_even) >> 13));
 }
 
-// Exact.
+// The conversion is exact.
 PS_HD inline float FloatFromHalf(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
   const uint32_t magnitude = half & 0x7FFFu;

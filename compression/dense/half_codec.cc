@@ -42,7 +42,7 @@ class HalfReader final : public PayloadReader {
     next_ += block.size() * kHalfBytes;
   }
 
-  // Of either kind of half, a larger magnitude has larger bits.
+  // In both formats, a larger magnitude has larger bits.
   float Largest() const override {
     int16_t largest = 0;
     for (size_t i = 0; i < elements(); ++i) {

@@ -1,14 +1,14 @@
-// What codecs that send every element as a number of 16 bits share.
+// Shared by codecs that send every element as a number of 16 bits.
 //
-// Wire, 2 * n bytes: n numbers, little-endian. Every byte string of the right length whose values
-// are finite is a payload.
+// Wire, 2 * n bytes: n numbers, little-endian. Every byte string of the right length with finite
+// values is a valid payload.
 #pragma once
 
 #include "compression/kernels.h"
 
 namespace psgd {
 
-// `name` must be a literal; `kernels` must outlive the codec.
+// REQUIRES: `name` is a literal; `kernels` outlives the codec.
 std::unique_ptr<Codec> MakeHalfCodec(CodecId id, absl::string_view name,
                                      const HalfKernels& kernels);
 

@@ -8,7 +8,7 @@
 //   4        B x u16 units: upper halves of fp32 values, at least 0; 127 units are finite
 //   4 + 2B   n x i8  levels, -127 to 127
 // With the default block of 1024: 8.016 bits an element. No state beside the residual. Unbiased
-// with stochastic rounding; for blocks of at most 127015 elements what is left is shorter than c on
+// with stochastic rounding. For blocks of at most 127015 elements the residual is shorter than c on
 // average, so error feedback converges (see qsgd.h).
 #pragma once
 

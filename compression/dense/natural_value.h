@@ -1,4 +1,4 @@
-// An element as natural rounds it; see natural.h. No Abseil: nvcc reads this.
+// How natural rounds an element; see natural.h. No Abseil: nvcc reads this.
 #pragma once
 
 #include <bit>
@@ -10,7 +10,7 @@ namespace psgd {
 
 inline constexpr uint32_t kNaturalFraction = 0x7FFFFFu;
 inline constexpr uint32_t kLargestNaturalExponent = 254;
-// What an encoder sends for an element that is not finite, so that a shard refuses it.
+// The exponent of an element that is not finite, so that a shard refuses it.
 inline constexpr uint32_t kNaturalNotFinite = 255;
 
 // `word` is the element's random number.

@@ -1,8 +1,8 @@
 // none: values travel as they are.
 //
 // Wire, 4 * n bytes:  n x fp32
-// A residual handed in is sent along and becomes zero. No state. Every byte string of the right
-// length whose values are finite is a payload.
+// A residual is sent along and becomes zero. No state. Every byte string of the right length with
+// finite values is a valid payload.
 #pragma once
 
 #include "compression/kernels.h"

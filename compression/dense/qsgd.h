@@ -11,14 +11,13 @@
 //                    a group is `bits` words of 16 bits, bit i of word p is bit p of the code of
 //                    the group's element i; bits beyond the last element are 0
 // At 4 bits and the default block of 128: 4.125 bits an element. No state beside the residual.
-// Unbiased with stochastic rounding, which errs by |c[i]| (unit - |c[i]|) in squared length where
-// |c[i]| is below the unit, and by less than c[i]^2 / 4 elsewhere. A block of B elements, one of
-// which is the largest, M, and the others t, so leaves more of c than it sends for some t when
-// B > 8 s^2 (with unit = M / s: where 2 B t^2 - B t M / s + M^2 < 0). Residuals could then pile up
-// without end: a config with error feedback must have blocks of at most 63/8 s^2 elements (385 at 4
-// bits, 70 at 3, none at 2), or round to nearest, which never leaves more than c. With the L2 norm
-// the error is larger, and rounding to nearest may send nothing for ever: it comes without error
-// feedback.
+// Unbiased with stochastic rounding. The squared error is |c[i]| (unit - |c[i]|) if |c[i]| is below
+// the unit, else less than c[i]^2 / 4. Take a block of B elements: the largest is M, the others are
+// t. If B > 8 s^2, some t makes the error longer than c (with unit = M / s, if 2 B t^2 - B t M / s
+// + M^2 < 0). Residuals could then grow without end. So a config with error feedback must have
+// blocks of at most 63/8 s^2 elements (385 at 4 bits, 70 at 3, none at 2), or round to nearest,
+// whose error is never longer than c. With the L2 norm the error is larger, and rounding to nearest
+// may never send anything. So the L2 norm needs error feedback off.
 #pragma once
 
 #include "compression/kernels.h"

@@ -1,5 +1,5 @@
-// Which random bits round which element: 16 bits each, so that a Philox word serves two elements.
-// Elements go in groups of 32; the first 16 take the low halves of the group's 16 words, the others
+// Which random bits round which element. An element takes 16 bits, so a Philox word serves two.
+// Elements go in groups of 32. The first 16 take the low halves of the group's 16 words, the others
 // the high halves. Word w is word w % 4 of Philox(key, w / 4, step).
 #pragma once
 
@@ -20,8 +20,8 @@ PS_HD inline uint32_t RandomWordOf(uint32_t element) {
   return element / kRandomGroup * kHalf + element % kHalf;
 }
 
-// Uniform in [0, 1), on a grid of 2^-16: added to a number of at most 127, the sum reaches no whole
-// number that it should not.
+// Uniform in [0, 1), on a grid of 2^-16. So adding it to a number of at most 127 never rounds up to
+// a wrong whole number.
 PS_HD inline float RandomPartOf(uint32_t word, bool high) {
   return static_cast<float>(high ? word >> 16 : word & 0xFFFFu) * kRandomUnit;
 }

@@ -125,7 +125,7 @@ class QuantizedReader final : public PayloadReader {
   }
 
  private:
-  // The chunk that holds position_, which is at its beginning.
+  // Unpacks the chunk at position_. REQUIRES: the chunk begins there.
   void Unpack() {
     const size_t count = std::min<size_t>(kCodeChunk, elements() - position_);
     const size_t groups = (count + kCodeGroup - 1) / kCodeGroup;

@@ -1,11 +1,10 @@
-// What int8 and qsgd share: elements as whole multiples, levels, of a unit that their block has.
+// Shared by int8 and qsgd: elements are whole multiples (levels) of a unit, one for each block.
 //
 // Steps, for each block of c = gradient (+ residual), levels -s to s:
 //   1. unit = max |c| / s, or |c|_2 / s for the L2 norm, rounded up to 8 significant bits
-//      (coarse.h); 0 where that is below 2^-100
-//   2. level[i] = floor(|c[i]| / unit + u), at most s, with the sign of c[i]; u is uniform in [0,
-//   1)
-//      (quantize_random.h), or 1/2 to round to nearest
+//      (coarse.h); 0 if that is below 2^-100
+//   2. level[i] = floor(|c[i]| / unit + u), at most s, with the sign of c[i]; u is uniform in
+//      [0, 1) (quantize_random.h), or 1/2 to round to nearest
 //   3. decoded[i] = level[i] * unit;  residual[i] = c[i] - decoded[i]
 // With random u the decoded block is an unbiased estimate of c.
 #pragma once
@@ -24,12 +23,12 @@ struct QuantizedOptions {
   absl::string_view name;  // a literal
   uint32_t block = 0;
   uint32_t bits = 8;    // s = 2^(bits - 1) - 1
-  bool packed = false;  // codes of so many bits (qsgd.h); else bytes (int8.h)
+  bool packed = false;  // codes of `bits` bits (qsgd.h); else bytes (int8.h)
   bool l2 = false;
   bool stochastic = true;
 };
 
-// An error says what is wrong with the block.
+// Returns an error if the block is not valid.
 absl::StatusOr<std::unique_ptr<Codec>> MakeQuantized(const QuantizedOptions& options,
                                                      const CodecKernels& kernels);
 

@@ -1,5 +1,4 @@
-// Levels and the groups that their codes lie in; see quantized_layout.h. No Abseil: nvcc reads
-// this.
+// Levels, and the groups of their codes; see quantized_layout.h. No Abseil: nvcc reads this.
 #pragma once
 
 #include <cstddef>

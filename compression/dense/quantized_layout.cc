@@ -27,8 +27,8 @@ absl::Status CheckUnits(const QuantizedLayout& layout, const std::byte* units, s
   return absl::OkStatus();
 }
 
-// No element may have the code of all ones, which stands for nothing, and bits beyond the last
-// element are 0.
+// Checks that no element has the code of all ones, which has no meaning, and that bits beyond the
+// last element are 0.
 bool SoundCodes(const QuantizedLayout& layout, const std::byte* codes, size_t elements) {
   const size_t groups = (elements + kCodeGroup - 1) / kCodeGroup;
   unsigned beyond = 0;

@@ -1,4 +1,4 @@
-// Where the parts of an int8 or qsgd payload lie, and whether a payload is one. See int8.h, qsgd.h.
+// The layout of an int8 or qsgd payload, and its check. See int8.h, qsgd.h.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct QuantizedLayout {
   int largest_level() const { return LargestLevel(bits); }
   size_t header_bytes() const { return packed ? 8 : 4; }
   size_t UnitBytes(size_t elements) const { return (elements + block - 1) / block * 2; }
-  // Of the codes of the elements before `element`. REQUIRES: a whole number of groups.
+  // Bytes of the codes before `element`. A group that is not full takes its whole room.
   size_t CodeOffset(size_t element) const {
     return packed ? (element + kCodeGroup - 1) / kCodeGroup * 2 * bits : element;
   }
@@ -34,7 +34,7 @@ struct QuantizedLayout {
 
 bool ValidQuantizedBlock(uint32_t block);
 
-// The layout of a payload, every byte of which is checked.
+// Returns the layout of a payload, after a check of every byte.
 absl::StatusOr<QuantizedLayout> OpenQuantized(ByteSpan payload, uint32_t elements, bool packed,
                                               absl::string_view name);
 

@@ -22,7 +22,7 @@ class SignEncoder final : public Encoder {
     std::byte* payload = Grow(kHeaderBytes + SignBytes(elements), out);
     std::byte* bits = payload + kHeaderBytes;
     const double sum = SplitAllSigns(input.gradient, input.residual, bits, kernels_);
-    // Not finite where the values are not, so that a shard refuses what the caller should have.
+    // Not finite if the values are not, so that a shard refuses what the caller let through.
     const float value = CoarseMean(sum, elements);
     StoreField(value, payload);
     kernels_.onebit.add(bits, 0, -value, value, input.residual);

@@ -10,8 +10,8 @@
 // Wire, 4 + ceil(n / 8) bytes:
 //   0   fp32   value, at least 0
 //   4   bits   as sign_bits.h says
-// 1 bit an element. No state beside the residual. Biased: it needs the residual to converge. Where
-// magnitudes differ much within a slice, onebit's two values a block leave less behind.
+// 1 bit an element. No state beside the residual. Biased: it needs the residual to converge. If
+// magnitudes differ much within a slice, onebit's two values a block leave a shorter residual.
 #pragma once
 
 #include "compression/kernels.h"

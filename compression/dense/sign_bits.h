@@ -1,4 +1,4 @@
-// A bit of sign for each element: what sign and signum share. Element i is bit i % 8 of byte i / 8;
+// A sign bit for each element, shared by sign and signum. Element i is bit i % 8 of byte i / 8;
 // bits beyond the last element are 0.
 #pragma once
 
@@ -8,12 +8,12 @@ namespace psgd {
 
 constexpr size_t SignBytes(size_t elements) { return (elements + 7) / 8; }
 
-// REQUIRES: SignBytes(elements) bytes.
+// REQUIRES: `bits` has SignBytes(elements) bytes.
 inline bool NoSignsBeyond(ByteSpan bits, size_t elements) {
   return elements % 8 == 0 || std::to_integer<unsigned>(bits.back()) >> (elements % 8) == 0;
 }
 
-// Reads `value` for each set bit, -value for the others. The bits must outlive it.
+// Reads `value` for each set bit, -value for the others. The bits must outlive the reader.
 class SignReader final : public PayloadReader {
  public:
   SignReader(uint32_t elements, float value, const std::byte* bits, const CodecKernels& kernels)
@@ -32,11 +32,11 @@ class SignReader final : public PayloadReader {
   size_t position_ = 0;
 };
 
-// For where fp32 lanes overflow: values near the end of the fp32 range that come in numbers.
+// For blocks whose fp32 lanes overflow, because many values are near the end of the fp32 range.
 SignSums SumSignsOneByOne(std::span<const float> values);
 
-// Bits of c = gradient (+ residual, which becomes c), 1 for c >= 0; returns the sum of |c|, in
-// double precision but for short stretches. Not finite only where c is not.
+// Writes the bits of c = gradient (+ residual, which becomes c), 1 for c >= 0. Returns the sum of
+// |c|, in double precision except for short stretches. The sum is finite if c is.
 double SplitAllSigns(std::span<const float> gradient, std::span<float> residual, std::byte* bits,
                      const CodecKernels& kernels);
 

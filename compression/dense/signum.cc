@@ -7,8 +7,8 @@
 namespace psgd {
 namespace {
 
-// Clears the bits, which are set, of zeros at even places; `first` is the place of the first
-// element.
+// Clears the bits of zeros at even places. `first` is the place of the first element. REQUIRES: the
+// bits of zeros are set.
 void TurnZeros(std::span<const float> mean, uint64_t first, std::byte* bits) {
   size_t zeros = 0;
   for (float m : mean) zeros += m == 0;

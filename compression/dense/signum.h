@@ -4,18 +4,17 @@
 //
 // Steps:
 //   1. m[i] = momentum * m[i] + (1 - momentum) * gradient[i]
-//   2. bit i = (m[i] > 0), of a zero (i + step) odd;  decoded[i] = bit i ? 1 : -1
-// The paper's sign of 0 is 0, which a bit cannot say: + and - in turn move such a weight nowhere.
+//   2. bit i = (m[i] > 0); for a zero, bit i = (i + step is odd);  decoded[i] = bit i ? 1 : -1
+// The paper's sign of 0 is 0, which a bit cannot say. With + and - in turn such a weight stays.
 //
 // Wire, ceil(n / 8) bytes: bits, as sign_bits.h says. 1 bit an element. State: m, kept in
-// checkpoints. Biased; no error feedback: there is nothing to add up, magnitudes are dropped on
-// purpose.
+// checkpoints. Biased. No error feedback: magnitudes are dropped on purpose.
 //
-// The server adds up the votes of -1 and +1 as it does gradients. With sgd, the learning rate is
-// the largest step of a weight (about 1e-4 where Adam's is 1e-3); consistency.reduction: mean makes
-// it the mean of the workers' votes, where the paper takes the majority's sign: the same direction,
-// but shorter where workers disagree. The momentum is here, so the server's must be 0. Small
-// tensors are sent as signs, too (policy.h), since they have the same learning rate.
+// The server adds up the votes of -1 and +1 as it adds gradients. With sgd, the learning rate is
+// the largest step of a weight (about 1e-4 where Adam's is 1e-3). consistency.reduction: mean makes
+// the step the mean of the workers' votes. The paper takes the majority's sign: the direction is
+// the same, but the mean is shorter where workers disagree. The worker applies the momentum, so the
+// server's must be 0. Small tensors are sent as signs too (policy.h), at the same rate.
 #pragma once
 
 #include "compression/kernels.h"

@@ -73,7 +73,7 @@ class TernaryEncoder final : public Encoder {
   }
 
  private:
-  // By stretches, see lanes.h.
+  // Measures the slice by stretches; see lanes.h.
   Moments Measure(const EncodeInput& input) const {
     const bool keep = !input.residual.empty();
     Moments all;
@@ -124,7 +124,7 @@ class TernaryReader final : public PayloadReader {
   TritCursor cursor_;
 };
 
-// The digits beyond the elements of the last group must say 0.
+// Checks that the digits beyond the last group's elements stand for 0.
 bool PaddingIsZero(ByteSpan last_group, size_t elements) {
   for (size_t e = elements; e < last_group.size() * kTernaryDigits; ++e) {
     unsigned rest = std::to_integer<unsigned>(last_group[e % last_group.size()]);

@@ -1,4 +1,4 @@
-// What ternary measures of a slice and how it draws; see ternary.h. No Abseil: nvcc reads this.
+// What ternary measures in a slice, and how it draws; see ternary.h. No Abseil: nvcc reads this.
 #pragma once
 
 #include <algorithm>
@@ -18,11 +18,11 @@ struct Moments {
 
 // The elements that were drawn.
 struct Drawn {
-  double sum = 0;  // of their magnitudes; infinite where a short sum of huge ones overflows fp32
+  double sum = 0;  // of their magnitudes; infinite if a short sum overflows fp32
   uint64_t count = 0;
 };
 
-// NaN when the values are not finite, so that a shard refuses what the caller should have.
+// Returns NaN if the values are not finite, so that a shard refuses what the caller let through.
 PS_HD inline float TernaryLimit(const Moments& moments, double clip, uint64_t elements) {
   if (elements == 0) return 0;
   if (!(moments.sum_squares <= std::numeric_limits<double>::max())) {

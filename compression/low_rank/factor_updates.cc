@@ -12,8 +12,8 @@ namespace psgd {
 namespace {
 
 constexpr size_t kCountBytes = 4, kUpdateBytes = 12, kPartBytes = 8;
-// Of one update's factors, unpacked, of which hostile bytes may name more than there is memory.
-// Those that pay are far shorter than the weights: hundreds of workers' fit.
+// Limits of one update's unpacked factors: hostile bytes may name more than there is memory.
+// Factors that pay are far shorter than the weights, so those of hundreds of workers fit.
 constexpr uint64_t kMostTimesTheWeights = 64;
 constexpr uint64_t kMostFloats = uint64_t{256} << 20;  // 1 GiB
 constexpr size_t kBlock = 2048;  // floats; with the weights in the first-level cache
@@ -96,7 +96,7 @@ absl::StatusOr<Opened> OpenUpdate(const Codec& factors, const OwnFactors& own,
   return update;
 }
 
-// The arithmetic of server/shard/slice_state.cc and server/shard/optimizers/kernels.cc.
+// Repeats the arithmetic of server/shard/slice_state.cc and server/shard/optimizers/kernels.cc.
 void Apply(const Opened& update, size_t slice, std::span<float> weights) {
   float block[kBlock];
   for (size_t begin = 0; begin < weights.size(); begin += kBlock) {
@@ -154,7 +154,7 @@ std::vector<std::byte> WriteFactorUpdates(std::span<const FactorUpdate> updates,
 absl::Status ApplyFactorUpdates(const Codec& factors, ByteSpan payload, const OwnFactors& own,
                                 std::span<const SliceShape> shapes,
                                 std::span<const std::span<float>> weights) {
-  // Twice: all are checked before the first is made, and yet one at a time is in memory.
+  // Two passes: all updates are checked before the first is applied, but only one is in memory.
   for (const bool apply : {false, true}) {
     Fields fields(payload);
     PSGD_ASSIGN_OR_RETURN(const uint32_t count, fields.Next<uint32_t>());

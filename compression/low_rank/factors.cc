@@ -11,7 +11,7 @@ namespace psgd {
 namespace {
 
 constexpr size_t kBatchBytes = 4;
-// Beside what the elements would take as fp32: the headers of a payload and of its two matrices.
+// Bytes beside the elements as fp32: the headers of a payload and of its two matrices.
 constexpr size_t kMostHeaderBytes = 28;
 
 class DenseEncoder final : public Encoder {

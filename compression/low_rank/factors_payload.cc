@@ -19,9 +19,9 @@ namespace psgd {
 namespace {
 
 constexpr size_t kHeaderBytes = 12;
-constexpr size_t kValueCodingAt = 6;  // of a matrix: sparse_payload.h
+constexpr size_t kValueCodingAt = 6;  // in a matrix; see sparse_payload.h
 constexpr float kMostLevel = 127;
-constexpr int kMostShift = 126;  // 2 to it, and its inverse, are floats
+constexpr int kMostShift = 126;  // 2 to this power, and its inverse, are floats
 
 // Both matrices of one payload.
 struct Factors {
@@ -32,7 +32,7 @@ struct Factors {
   float largest = 0;         // of the product
 };
 
-// Rows of D that are sent for these slices: those that each touches.
+// Number of rows of D that are sent for these slices: the rows that each slice touches.
 uint64_t RowsOf(std::span<const SliceShape> shapes) {
   uint64_t rows = 0;
   for (const SliceShape& shape : shapes) rows += MatrixView(shape).rows;
@@ -48,7 +48,7 @@ bool Pays(uint64_t batch, std::span<const SliceShape> shapes) {
   return columns > 0 && most > 0 && batch <= (most - 1) / each;
 }
 
-// One slice's part of the product. Rows are computed some at a time, as they are asked for.
+// One slice's part of the product. Rows are computed a few at a time, on demand.
 class ProductReader final : public PayloadReader {
  public:
   ProductReader(std::shared_ptr<const Factors> factors, const float* left, const SliceShape& shape,
@@ -77,7 +77,7 @@ class ProductReader final : public PayloadReader {
           }
         });
     position_ += block.size();
-    // Others of the tensor may be open long after it was read.
+    // Other slices of the tensor may stay open long after this one was read.
     if (position_ == elements()) {
       std::vector<float>().swap(tile_);
       rows_ = 0;
@@ -89,7 +89,7 @@ class ProductReader final : public PayloadReader {
   static constexpr uint64_t kTileRows = 4;
   static constexpr uint64_t kTileColumns = kMostTileFloats / kTileRows;
 
-  // Of that row, from that column on, as much as the tile has.
+  // Returns that row, from that column on, as far as the tile goes.
   std::span<const float> Product(uint64_t row, uint64_t column) {
     const bool there = row - first_row_ < rows_ && column - first_column_ < columns_;
     if (!there) Compute(row, column);
@@ -119,7 +119,7 @@ class ProductReader final : public PayloadReader {
   uint64_t first_row_ = 0, rows_ = 0, first_column_ = 0, columns_ = 0;
 };
 
-// Of each sample, behind the entries of a matrix whose values are bytes.
+// Reads the units of the samples, which follow the entries of a matrix of bytes.
 absl::StatusOr<std::vector<float>> ReadUnits(ByteSpan bytes) {
   std::vector<float> units;
   for (size_t at = 0; at < bytes.size(); at += sizeof(uint16_t)) {
@@ -132,7 +132,7 @@ absl::StatusOr<std::vector<float>> ReadUnits(ByteSpan bytes) {
   return units;
 }
 
-// Value i is of sample i / each % batch.
+// Value i belongs to sample i / each % batch.
 absl::StatusOr<std::vector<float>> ReadMatrix(ByteSpan bytes, uint64_t count, int shift,
                                               uint64_t batch, uint64_t each,
                                               const CodecKernels& kernels) {
@@ -156,8 +156,8 @@ absl::StatusOr<std::vector<float>> ReadMatrix(ByteSpan bytes, uint64_t count, in
   return matrix;
 }
 
-// Leaves out the samples whose inputs, or gradients of all outputs, are zeros: a payload of some
-// tens of bytes may stand for a thousand of them, each of which costs a multiplication for every
+// Leaves out the samples whose inputs, or gradients of all outputs, are zeros. A payload of some
+// tens of bytes may stand for a thousand of them, and each costs a multiplication for every
 // element. A sum that begins as +0 never becomes -0, so without their +0 and -0 it has the same
 // bits.
 void LeaveOutZeros(Factors* factors) {
@@ -196,8 +196,8 @@ float Largest(std::span<const float> values) {
   return largest;
 }
 
-// So that the largest of the matrix is about the middle of binary16's range, and what is a hundred
-// million times smaller still a number.
+// Puts the matrix's largest value in about the middle of binary16's range, so that values down to a
+// 2^25th of it do not become 0.
 int ShiftFor(float largest) {
   if (largest == 0) return 0;
   return std::clamp(-std::ilogb(largest), -kMostShift, kMostShift);
@@ -262,7 +262,7 @@ void FactorsEncoder::Begin(std::span<const float> factors, uint64_t batch, uint6
       right = std::max(right, Largest(row.first(columns)));
       left = std::max(left, Largest(row.subspan(columns)));
     }
-    // Either would make a number of what is infinite, and a shard should refuse it.
+    // Both would turn infinite values into finite numbers, but a shard should refuse them.
     if (kernels_.dense.all_finite(AsBytes(factors).data(), factors.size())) step_coding_ = coding_;
     if (step_coding_ == ValueCoding::kHalf) {
       left_shift_ = ShiftFor(left);

@@ -11,40 +11,40 @@
 
 namespace psgd {
 
-// Rounding to bytes draws as quantize_random.h says: element j of sample n, the inputs before the
-// gradients of the outputs, is number n W + j, W their number rounded up to whole groups. So both
-// factors of a product are rounded independently, and its mean is exact.
+// Rounding to bytes draws as quantize_random.h says. Sample n has the numbers from n W on: its
+// inputs, then at the next whole group the gradients of its outputs. W counts both in whole groups.
+// So both factors of a product are rounded independently, and the product's mean is exact.
 struct FactorsDraw {
   PhiloxKey key;
   uint64_t step = 0;
 };
 
-// Encodes the factors of one tensor after the other. Not thread-safe.
+// Encodes the factors of one tensor after another. Not thread-safe.
 class FactorsEncoder {
  public:
-  // `coding` of the values: as they are, binary16, or bytes.
+  // `coding` says how values travel: as fp32, binary16 or bytes.
   explicit FactorsEncoder(const CodecKernels& kernels, ValueCoding coding = ValueCoding::kFloat)
       : kernels_(kernels), coding_(coding) {}
 
-  // The factors of a step: `batch` rows, each one of X and behind it one of D transposed. They must
-  // outlive the calls of Encode that follow. REQUIRES: batch > 0.
+  // Begins a step. Each of the `batch` rows of `factors` is a row of X, then a row of transposed D.
+  // `factors` must outlive the calls of Encode that follow. REQUIRES: batch > 0.
   void Begin(std::span<const float> factors, uint64_t batch, uint64_t columns,
              const FactorsDraw& draw = {});
-  // Appends the payload for these slices of the tensor; false, and nothing, where it would be none
-  // that pays.
+  // Appends the payload for these slices of the tensor. If the payload would not pay, appends
+  // nothing and returns false.
   bool Encode(std::span<const SliceShape> shapes, std::vector<std::byte>* out);
 
  private:
-  // factors_ as multiples of a unit for each sample and matrix.
+  // Rounds factors_ to multiples of a unit for each sample and matrix.
   void RoundToBytes(const FactorsDraw& draw);
   // Rounds `count` values from `begin` of a sample to levels_; returns their unit.
   float RoundRow(size_t begin, size_t count, uint32_t first, const FactorsDraw& draw);
-  // What is sent for a value of factors_, but for the shift of its matrix.
+  // Returns what is sent for a value of factors_, without the shift of its matrix.
   float Sent(size_t index) const {
     return step_coding_ == ValueCoding::kByte ? static_cast<float>(levels_[index])
                                               : factors_[index];
   }
-  // Appends matrix_, and the units of its samples if it has any.
+  // Appends matrix_, then the units of its samples if there are any.
   void AppendMatrix(std::span<const uint16_t> units, std::vector<std::byte>* out);
 
   const CodecKernels& kernels_;
@@ -63,9 +63,9 @@ class FactorsEncoder {
   std::vector<uint32_t> all_;
 };
 
-// That a reader of the payload holds, if it is one of matrices for these slices.
+// Number of floats in the matrices that a reader of the payload holds for these slices.
 uint64_t FactorFloats(ByteSpan payload, std::span<const SliceShape> shapes);
-// And beside them, for the slice that it is read for.
+// Number of floats that the reader of one slice holds beside them.
 inline constexpr uint64_t kMostTileFloats = uint64_t{4} * 16384;
 
 // Checks every byte of a payload and opens it for each of the slices.

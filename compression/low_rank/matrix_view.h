@@ -1,5 +1,5 @@
-// A slice as a matrix: whole rows of its tensor, of which the first and the last may be cut short.
-// What is cut off counts as zeros.
+// A slice as a matrix of whole tensor rows. The first and the last row may be cut short; the
+// missing elements count as zeros.
 #pragma once
 
 #include <algorithm>

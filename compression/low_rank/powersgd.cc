@@ -34,7 +34,7 @@ class PowersgdEncoder final : public Encoder {
     EncodeHalves(corrected, input.residual, out);
   }
 
-  // Both matrices together are shorter than the slice, or there is nothing to save.
+  // right_ fits: it is filled only if both matrices together are shorter than the slice.
   void SaveState(std::span<float> arrays) const override {
     std::ranges::copy(right_, arrays.begin());
   }
@@ -55,7 +55,7 @@ class PowersgdEncoder final : public Encoder {
     return std::span(right_).subspan(k * view_.columns, view_.columns);
   }
 
-  // P to left_, row by row; Q to right_, column by column.
+  // Computes P in left_, row by row, and Q in right_, column by column.
   void Factor(std::span<const float> matrix, const EncodeInput& input) {
     if (right_.empty()) right_.assign(rank_ * view_.columns, 0.0f);
     Reseed(input);
@@ -84,7 +84,7 @@ class PowersgdEncoder final : public Encoder {
     std::memcpy(payload + kPowersgdHeaderBytes + left, right_.data(), right);
   }
 
-  // The residual, which is c, less what was sent.
+  // Subtracts what was sent from the residual, which is c.
   void TakeOff(std::span<float> residual) const {
     view_.ForRows(0, residual.size(),
                   [&](uint64_t row, uint64_t column, size_t begin, size_t count) {
@@ -94,7 +94,7 @@ class PowersgdEncoder final : public Encoder {
                   });
   }
 
-  // Draws columns of Q that are zero, of which no power iteration would make anything.
+  // Draws columns of Q that are zero, because power iteration would leave them zero.
   void Reseed(const EncodeInput& input) {
     for (uint32_t k = 0; k < rank_; ++k) {
       const std::span<float> column = Right(k);
@@ -117,7 +117,7 @@ class PowersgdEncoder final : public Encoder {
   const bool pays_;
   const CodecKernels& kernels_;
   std::vector<float> left_;
-  std::vector<float> right_;  // empty: to be drawn
+  std::vector<float> right_;  // empty: not drawn yet
 };
 
 class Powersgd final : public Codec {
@@ -128,7 +128,7 @@ class Powersgd final : public Codec {
   absl::string_view name() const override { return "powersgd"; }
   bool lossless() const override { return false; }
   size_t state_arrays() const override { return 1; }
-  // Of another rank Q is another matrix.
+  // With another rank, Q is another matrix.
   uint32_t memory() const override { return CODEC_POWERSGD | rank_ << 8; }
   std::unique_ptr<Encoder> NewEncoder(const SliceShape& shape) const override {
     return std::make_unique<PowersgdEncoder>(rank_, shape, kernels_);

@@ -55,7 +55,7 @@ bool LowRankPays(const MatrixView& view, uint64_t rank) {
 
 float LargestProduct(const std::byte* left, size_t left_count, const std::byte* right,
                      size_t right_count, uint32_t rank) {
-  // More than what sums are rounded by, relatively, and by where numbers are as small as can be.
+  // Bounds of the rounding error of sums: relative, and for the smallest numbers.
   constexpr double kRounding = 1.01, kLeast = std::numeric_limits<float>::denorm_min();
   const double product =
       double{LargestMagnitude(left, left_count)} * double{LargestMagnitude(right, right_count)};

@@ -1,4 +1,4 @@
-// Where the parts of a payload of powersgd.h lie, and its reading side.
+// The layout of a payload of powersgd.h, and its reading side.
 #pragma once
 
 #include "compression/kernels.h"
@@ -8,18 +8,18 @@ namespace psgd {
 
 inline constexpr size_t kPowersgdHeaderBytes = 4;
 
-// Floats of both matrices.
+// Number of floats in both matrices.
 inline uint64_t LowRankFloats(const MatrixView& view, uint64_t rank) {
   return rank * (view.rows + view.columns);
 }
 
-// The two matrices take less than the elements do as binary16.
+// Whether the two matrices take less room than the elements as binary16.
 bool LowRankPays(const MatrixView& view, uint64_t rank);
 
-// No sum of `rank` products of their elements is larger. Bytes of fp32.
+// Upper bound of a sum of `rank` products of the matrices' elements. Both matrices are fp32 bytes.
 float LargestProduct(const std::byte* left, size_t left_count, const std::byte* right,
                      size_t right_count, uint32_t rank);
-// Nor can one overflow.
+// Whether no such sum overflows.
 bool ProductIsFinite(const std::byte* left, size_t left_count, const std::byte* right,
                      size_t right_count, uint32_t rank);
 

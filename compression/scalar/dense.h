@@ -1,5 +1,4 @@
-// Whole fp32 values: what travels as it is, and the sums around it. Plain loops: the oracle. See
-// kernels.h.
+// fp32 values that travel as they are, and sums of them. Plain loops: the oracle. See kernels.h.
 #pragma once
 
 #include <cstddef>

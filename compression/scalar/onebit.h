@@ -7,7 +7,7 @@
 namespace psgd::scalar {
 
 SignSums SplitSigns(std::span<const float> gradient, float* residual, std::byte* bits);
-// The same, continuing given sums. For the rest that a vector loop leaves.
+// Continues given sums, with the elements that a vector loop leaves over.
 void SplitSignsInto(std::span<const float> gradient, float* residual, std::byte* bits,
                     Lanes<float>* positive, Lanes<float>* negative, uint32_t* positive_count);
 void AddSigns(const std::byte* bits, size_t first, float high, float low, std::span<float> y);

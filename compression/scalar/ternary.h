@@ -7,11 +7,11 @@
 namespace psgd::scalar {
 
 Moments Measure(std::span<const float> gradient, float* residual);
-// The same, continuing given lanes. For the rest that a vector loop leaves.
+// Continues given lanes, with the elements that a vector loop leaves over.
 void MeasureInto(std::span<const float> gradient, float* residual, Lanes<float>* largest,
                  Lanes<double>* squares);
 Drawn DrawTrits(std::span<const float> corrected, const TernaryDraw& draw, std::byte* out);
-// bytes * kTernaryDigits digits to bytes.
+// Packs bytes * kTernaryDigits digits.
 void PackDigits(const uint8_t* digits, size_t bytes, std::byte* out);
 void UnpackTrits(const std::byte* in, size_t bytes, int8_t* trits);
 void AddTrits(const int8_t* trits, float scale, std::span<float> y);

@@ -10,7 +10,7 @@ size_t Gather(std::span<const float> gradient, float* residual, uint32_t least, 
   for (size_t i = 0; i < gradient.size(); ++i) {
     const float corrected = residual != nullptr ? gradient[i] + residual[i] : gradient[i];
     if (residual != nullptr) residual[i] = corrected;
-    // Written always, kept when large enough: no branch to mispredict.
+    // Every entry is written, but only a large one is kept: no branch to mispredict.
     indices[found] = first + static_cast<uint32_t>(i);
     values[found] = corrected;
     found += (std::bit_cast<uint32_t>(corrected) & 0x7FFFFFFFu) >= least;

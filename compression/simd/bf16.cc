@@ -16,7 +16,7 @@ namespace psgd::simd::HWY_NAMESPACE {
 using Brain = hn::Rebind<uint16_t, Float>;
 constexpr size_t kBrainBytes = sizeof(uint16_t);
 
-// The bits that are sent, in the upper halves of lanes.
+// Returns the bits to send, in the upper halves of lanes.
 HWY_INLINE hn::Vec<Unsigned> RoundBrain(FloatVector value) {
   const Unsigned d;
   const auto bits = hn::BitCast(d, value);

@@ -1,5 +1,5 @@
-// Whole fp32 values: what travels as it is, and the sums around it. Highway loops, chosen by CPU at
-// run time. See kernels.h.
+// fp32 values that travel as they are, and sums of them. Highway loops, chosen by CPU at run time.
+// See kernels.h.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace psgd::simd::HWY_NAMESPACE {
-// Only where the CPU converts: Highway's replacement elsewhere does not round to nearest even.
+// Only for CPUs that convert: Highway's replacement elsewhere does not round to nearest even.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
 
 using Half = hn::Rebind<hwy::float16_t, Float>;

@@ -44,7 +44,7 @@ void Expand(const std::byte* left, const std::byte* right, size_t stride, uint32
   scalar::Expand(left, right + i * sizeof(float), stride, rank, scale, y.subspan(i));
 }
 
-// Some rows and columns at once, so that each number that is loaded is used more often than once.
+// A tile has several rows and columns, so that each loaded number is used more than once.
 constexpr size_t kTileRows = 4, kTileVectors = 2;
 constexpr size_t kTileColumns = kTileVectors * kWidth;
 

@@ -19,9 +19,9 @@ namespace psgd::simd::HWY_NAMESPACE {
 
 using Exponent = hn::Rebind<uint8_t, Float>;
 
-constexpr size_t kChunk = 64;  // whatever the width, so that sign bits fill whole words
+constexpr size_t kChunk = 64;  // the same at any width, so that sign bits fill whole words
 
-// One vector: exponents to `exponents`; returns the sign bits. `corrected` becomes what is left.
+// Rounds one vector: writes exponents, returns the sign bits, leaves the rest in `corrected`.
 HWY_INLINE uint64_t RoundVector(FloatVector* corrected, hn::Vec<Unsigned> word,
                                 uint8_t* exponents) {
   const Unsigned d;
@@ -48,7 +48,7 @@ class NaturalRounder {
  public:
   explicit NaturalRounder(const NaturalDraw& draw) : philox_(draw.key, draw.step) {}
 
-  // kChunk elements from index `first` of the slice on.
+  // Encodes kChunk elements from index `first` of the slice on.
   template <bool kKeep>
   HWY_INLINE void Chunk(const float* gradient, float* residual, size_t first, std::byte* exponents,
                         std::byte* signs) const {

@@ -26,7 +26,7 @@ struct SignLanes {
   }
 };
 
-// Sixteen elements from `at` on; returns their sign bits.
+// Splits sixteen elements from `at` on. Returns their sign bits.
 template <bool kKeep>
 HWY_INLINE uint16_t SplitStep(const float* gradient, float* residual, size_t at, SignLanes* sums) {
   uint32_t bits = 0;
@@ -54,7 +54,7 @@ SignSums Split(std::span<const float> gradient, float* residual, std::byte* bits
     std::memcpy(bits + i / 8, &word, sizeof(word));
     sums.positive_count += static_cast<uint32_t>(std::popcount(word));
   }
-  // The scalar twin's sums of the rest, at most one element a lane, start from these lanes.
+  // The scalar twin sums the rest, at most one element a lane, starting from these lanes.
   Lanes<float> positive, negative;
   for (size_t v = 0; v < kVectors; ++v) {
     hn::StoreU(lanes.positive[v], Float(), positive.value + v * kWidth);

@@ -1,8 +1,8 @@
-// Philox4x32-10 (common/philox.h) for vectors: included anew for each instruction set.
+// Philox4x32-10 (common/philox.h) for vectors. Included again for each instruction set.
 //
-// A counter lives in a 64-bit lane, each of its four words in the low half of a lane of its own
-// vector: the multiplications read only low halves, so what they leave above needs no cleaning.
-// Counters are dealt to lanes so that two interleavings at the end put the words in element order.
+// A counter lives in a 64-bit lane. Each of its four words is in the low half of a lane of its own
+// vector. Multiplications read only low halves, so the upper halves need no cleaning. Counters are
+// dealt to lanes so that two interleavings at the end put the words in element order.
 #if defined(PSGD_COMPRESSION_SIMD_PHILOX_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PSGD_COMPRESSION_SIMD_PHILOX_H_
 #undef PSGD_COMPRESSION_SIMD_PHILOX_H_
@@ -23,7 +23,7 @@ class PhiloxVectors {
   static constexpr int kRounds = 10;
   static constexpr size_t kCounters = kWidth / 2;  // in one vector
 
-  // Words of 2 * kWidth elements in order: kWidth in each.
+  // Words of 2 * kWidth elements in order: kWidth in each vector.
   struct Pair {
     Vector low;
     Vector high;
@@ -37,7 +37,7 @@ class PhiloxVectors {
       key_low_[r] = key.low + static_cast<uint32_t>(r) * 0x9E3779B9u;
       key_high_[r] = key.high + static_cast<uint32_t>(r) * 0xBB67AE85u;
     }
-    // Of what enters rounds 0 and 1 only the counter differs from lane to lane.
+    // In rounds 0 and 1 only the counter differs from lane to lane. The rest is computed here.
     key_high_[0] ^= static_cast<uint32_t>(step >> 32);
     key_low_[1] ^= static_cast<uint32_t>(first_);
     key_high_[1] ^= static_cast<uint32_t>(second_ >> 32);
@@ -47,8 +47,8 @@ class PhiloxVectors {
     }
   }
 
-  // The words of counters `counter` to counter + 2 * kCounters - 1, below 2^32. Two chains at once
-  // hide the latency of the multiplications.
+  // Draws the words of counters `counter` to counter + 2 * kCounters - 1, which are below 2^32. Two
+  // chains at once hide the latency of the multiplications.
   HWY_INLINE void Draw(uint32_t counter, Pair (&out)[2]) const {
     const Unsigned d;
     const auto first = hn::Set(d, kFirst), second = hn::Set(d, kSecond);
@@ -91,7 +91,7 @@ class PhiloxVectors {
   static HWY_INLINE Vector High(hn::Vec<Wide> product) {
     return hn::BitCast(Unsigned(), hn::ShiftRight<32>(product));
   }
-  // 64-bit lanes of a word of `low` under a word of `high`.
+  // 64-bit lanes, each with a word of `high` above a word of `low`.
   static HWY_INLINE hn::Vec<Wide> Join(Vector low, Vector high) {
     const auto above = hn::ShiftLeft<32>(hn::BitCast(Wide(), high));
     return hn::BitCast(Wide(), hn::OddEven(hn::BitCast(Unsigned(), above), low));
@@ -99,8 +99,8 @@ class PhiloxVectors {
 
   HWY_ALIGN uint32_t offset_[kWidth];
   const uint64_t first_;     // the product of round 0 that is the same in all lanes,
-  const uint32_t first_c0_;  // what it makes of word 0,
-  const uint64_t second_;    // and the product of that in round 1
+  const uint32_t first_c0_;  // word 0 after that product,
+  const uint64_t second_;    // and the product of that word in round 1
   uint32_t key_low_[kRounds];
   uint32_t key_high_[kRounds];
 };

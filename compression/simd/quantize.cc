@@ -49,7 +49,7 @@ class Quantizer {
         unit_(hn::Set(Float(), draw.unit)),
         top_(hn::Set(Float(), draw.largest_level)) {}
 
-  // kDrawn elements, the first of them `first` in the slice.
+  // Quantizes kDrawn elements; `first` is the index of the first one in the slice.
   template <bool kStochastic, bool kKeep>
   HWY_INLINE void Chunk(const float* from, uint32_t first, int8_t* levels, float* residual) const {
     if constexpr (kStochastic) {

@@ -50,13 +50,13 @@ Moments Measure(std::span<const float> gradient, float* residual) {
                              : MeasureAs<false>(gradient, residual);
 }
 
-// 4 * kWidth trits, in four vectors, to as many digits in bytes.
+// Converts 4 * kWidth trits, in four vectors, to digits in bytes.
 HWY_INLINE hn::Vec<Byte> DigitsOf(const hn::Vec<Signed> (&trit)[4]) {
-  // Adding 1 to each byte ends what the shifts of a -1 borrowed: byte v of a lane is trit v + 1.
+  // Adding 1 to each byte cancels what the shifts of a -1 borrow: byte v of a lane is trit v + 1.
   const auto low = hn::Add(trit[0], hn::ShiftLeft<8>(trit[1]));
   const auto high = hn::Add(hn::ShiftLeft<16>(trit[2]), hn::ShiftLeft<24>(trit[3]));
   const auto digits = hn::Add(hn::Add(low, high), hn::Set(Signed(), 0x01010101));
-  // Lane by lane to vector by vector: within blocks of 128 bits, then whole words across blocks.
+  // Turns the order by lanes into order by vectors: within blocks of 128 bits, then across blocks.
   HWY_ALIGN static constexpr uint8_t kTransposed[16] = {0, 4, 8,  12, 1, 5, 9,  13,
                                                         2, 6, 10, 14, 3, 7, 11, 15};
   constexpr size_t kBlocks = kWidth / 4;
@@ -76,7 +76,7 @@ class GroupDrawer {
   explicit GroupDrawer(const TernaryDraw& draw)
       : philox_(draw.key, draw.step), unit_(hn::Set(Float(), draw.limit * kDrawUnit)) {}
 
-  // Elements from index `first` on, to digits.
+  // Draws the elements from index `first` on, and writes their digits.
   HWY_INLINE void Draw(const float* corrected, size_t first, uint8_t* digits) {
     FloatVector magnitudes[kVectors];
     for (size_t v = 0; v < kVectors; ++v) magnitudes[v] = hn::Zero(Float());
@@ -117,7 +117,7 @@ class GroupDrawer {
   uint64_t count_ = 0;
 };
 
-// kTernaryGroup digits to kTernaryBytes bytes.
+// Packs kTernaryGroup digits into kTernaryBytes bytes.
 HWY_INLINE void PackGroup(const uint8_t* digits, std::byte* out) {
   const Byte d;
   for (size_t j = 0; j < kTernaryBytes; j += hn::Lanes(d)) {
@@ -148,7 +148,7 @@ Drawn DrawTrits(std::span<const float> corrected, const TernaryDraw& draw, std::
   return drawer.Total();
 }
 
-// Bytes below 256 divided by 3.
+// Divides each byte by 3.
 HWY_INLINE hn::Vec<Byte> ThirdOf(hn::Vec<Byte> x) {
   const Word d;
   const auto third = hn::Set(d, uint16_t{21846});  // 65536 / 3, rounded up

@@ -1,7 +1,7 @@
-// What the Highway loops share: included anew for each instruction set, after hwy/highway.h.
+// Shared by the Highway loops. Included again for each instruction set, after hwy/highway.h.
 //
-// Loops go in steps of 16 elements, kVectors vectors of at most 16 lanes each, so that element i
-// meets lane i % 16 whatever the vector width; the scalar twin takes what is left over.
+// Loops go in steps of 16 elements: kVectors vectors of at most 16 lanes each. So element i meets
+// lane i % 16 at any vector width. The scalar twin handles the remaining elements.
 #if defined(PSGD_COMPRESSION_SIMD_VECTORS_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PSGD_COMPRESSION_SIMD_VECTORS_H_
 #undef PSGD_COMPRESSION_SIMD_VECTORS_H_
@@ -34,8 +34,8 @@ HWY_INLINE FloatVector LoadFloats(const std::byte* from) {
   return hn::LoadU(Float(), reinterpret_cast<const float*>(from));
 }
 
-// gradient + residual of the elements from `at` on, left in the residual; just the gradient where
-// there is no residual.
+// Returns gradient + residual of the elements from `at` on, and stores the sums in the residual.
+// Without a residual, returns the gradient.
 template <bool kKeep>
 HWY_INLINE FloatVector Correct(const float* gradient, float* residual, size_t at) {
   FloatVector corrected = LoadFloats(gradient + at);

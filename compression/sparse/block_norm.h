@@ -1,4 +1,4 @@
-// How long a block of the blocks codec is; see blocks.h. No Abseil: nvcc reads this.
+// The norm of a block of the blocks codec; see blocks.h. No Abseil: nvcc reads this.
 #pragma once
 
 #include <cmath>

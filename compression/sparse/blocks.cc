@@ -50,12 +50,12 @@ class BlocksEncoder final : public Encoder {
   }
 
  private:
-  // Elements of a block.
+  // Number of elements in block `index`.
   size_t BlockAt(size_t index, size_t elements) const {
     return std::min<size_t>(options_.block, elements - index * options_.block);
   }
 
-  // Leaves gradient + residual in the residual, if any, and the norms of its blocks in norms_.
+  // Leaves gradient + residual in the residual, if there is one, and the blocks' norms in norms_.
   void Measure(const EncodeInput& input) {
     const size_t elements = input.gradient.size();
     norms_.clear();
@@ -85,7 +85,7 @@ class BlocksEncoder final : public Encoder {
   const BlocksOptions options_;
   const CodecKernels& kernels_;
   std::vector<float> norms_;
-  // Kept from step to step only to spare allocations.
+  // Buffers, kept from step to step only to spare allocations.
   std::vector<uint32_t> chosen_;
   std::vector<uint32_t> scratch_;
 };
@@ -105,7 +105,7 @@ class Blocks final : public Codec {
                                                       const SliceShape& shape) const override {
     return OpenBlocks(payload, shape.elements, kernels_);
   }
-  // Rice codes of all blocks take less than 2 bits each; and there are at most n of them.
+  // Rice codes take less than 2 bits for each block, and there are at most n blocks.
   size_t MaxPayload(uint32_t elements) const override {
     return kBlocksHeaderBytes + size_t{elements} * sizeof(float) + (size_t{elements} + 3) / 4;
   }

@@ -1,11 +1,11 @@
-// blocks: whole blocks of neighbours, those of largest L2 norm.
+// blocks: sends whole blocks of neighboring elements, the blocks of largest L2 norm.
 // Fei, Ho, Sahu, Canini, Sapio: "Efficient sparse collective communication and its application to
 // accelerate distributed deep learning" (OmniReduce), SIGCOMM 2021 (block top-k, non-zero blocks).
 //
 // Steps, c = gradient + residual, in B = ceil(n / block) blocks:
 //   1. the norm of each block
-//   2. the max(1, round(density * B)) blocks of largest norm are sent, the first of equal ones, but
-//      none that is zero; their residual becomes 0, that of the others is c
+//   2. the max(1, round(density * B)) blocks of largest norm are sent, the first among equals, but
+//      no block of zeros. Their residual becomes 0; the residual of the others is c
 //
 // Wire, 16 + 4 * m + ceil(bits / 8) bytes:
 //   0    u32    k, at most B
@@ -14,9 +14,9 @@
 //   12   u32    m: elements of the blocks sent
 //   16   fp32   their values, one block after the other
 //   ...  bits   the numbers of the blocks, strictly ascending, as rice.h says; bits beyond are 0
-// At density 0.01: 0.32 bits an element, the indices are next to nothing. No state beside the
-// residual. Biased: it needs a residual to converge. It leaves more behind than topk at the same
-// bytes, unless large elements have large neighbours, as the rows of an embedding do.
+// At density 0.01: 0.32 bits an element; the indices cost almost nothing. No state beside the
+// residual. Biased: it needs a residual to converge. The residual is longer than topk's at the same
+// bytes, unless large elements have large neighbors, as in the rows of an embedding.
 #pragma once
 
 #include "compression/kernels.h"

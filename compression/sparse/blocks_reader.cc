@@ -63,7 +63,7 @@ class BlocksReader final : public PayloadReader {
  private:
   static constexpr uint64_t kNone = ~uint64_t{0};
 
-  // Moves on by so many elements of the block under way.
+  // Moves on by that many elements of the current block.
   void Take(size_t count) {
     value_ += count * sizeof(float);
     begin_ += count;
@@ -85,12 +85,12 @@ class BlocksReader final : public PayloadReader {
   const std::byte* const values_;
   const std::byte* value_;
   RiceReader numbers_;
-  uint64_t begin_ = kNone;  // what is left of the block under way
+  uint64_t begin_ = kNone;  // start of the rest of the current block
   uint64_t end_ = kNone;
   uint64_t position_ = 0;
 };
 
-// Where the parts lie. The values and numbers themselves are not yet looked at.
+// Finds the parts of the payload. Values and block numbers are not checked yet.
 absl::StatusOr<Parts> Split(ByteSpan payload, uint32_t elements) {
   if (payload.size() < kBlocksHeaderBytes) {
     return absl::InvalidArgumentError("blocks payload ends within its header");

@@ -1,12 +1,12 @@
-// Gradient + residual, made block by block: what sparse codecs pick from.
+// Gradient + residual, made block by block: the numbers that sparse codecs choose from.
 #pragma once
 
 #include "compression/sparse/select_largest.h"
 
 namespace psgd {
 
-// What it makes is left in the residual; without one it is the gradient itself. Both must outlive
-// it.
+// Leaves the sums in the residual. Without a residual, the numbers are the gradient itself. Both
+// must outlive the source.
 class CorrectedSource final : public SelectSource {
  public:
   CorrectedSource(std::span<const float> gradient, std::span<float> residual,

@@ -7,7 +7,7 @@
 
 namespace psgd {
 
-// An error that names the codec, unless it is above 0 and at most 1.
+// Returns an error that names the codec, unless `density` is above 0 and at most 1.
 absl::Status CheckDensity(absl::string_view codec, double density);
 
 }  // namespace psgd

@@ -1,4 +1,4 @@
-// How many elements a density is. No Abseil: nvcc reads this.
+// The number of elements that a density stands for. No Abseil: nvcc reads this.
 #pragma once
 
 #include <algorithm>

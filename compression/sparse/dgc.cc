@@ -20,10 +20,10 @@ struct DgcOptions {
   uint64_t warmup = 0;
 };
 
-// v + (momentum * u + scale * gradient), and u likewise.
+// The numbers v + (momentum * u + scale * gradient). Make and Gather also update u.
 class VelocitySource final : public SelectSource {
  public:
-  // v may be empty: then u is what is picked from.
+  // If v is empty, numbers are picked from u.
   VelocitySource(std::span<const float> gradient, float scale, float momentum, std::span<float> u,
                  std::span<float> v, const CodecKernels& kernels)
       : gradient_(gradient), scale_(scale), momentum_(momentum), u_(u), v_(v), kernels_(kernels) {}
@@ -133,7 +133,7 @@ class Dgc final : public SparseCodec {
 double DgcLimitOfSlice(double limit, const SliceShape& shape) {
   const double tensor =
       static_cast<double>(shape.tensor_rows) * static_cast<double>(shape.tensor_columns);
-  // A slice whose tensor nobody knows is one of its own.
+  // A slice of an unknown tensor counts as a whole tensor.
   return tensor == 0 ? limit : limit * std::sqrt(shape.elements / tensor);
 }
 

@@ -1,4 +1,4 @@
-// What dgc makes of its options from step to step; see dgc.h. No Abseil: nvcc reads this.
+// The options of dgc as they change from step to step; see dgc.h. No Abseil: nvcc reads this.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ inline double WarmUpDensity(double density, uint64_t step, uint64_t warmup) {
   return std::pow(std::max(kFirst, density), 1 - part) * std::pow(density, part);
 }
 
-// What brings a gradient of that squared length to the limit, if it is longer.
+// Returns the factor that scales a gradient of that squared norm down to the limit; 1 if shorter.
 PS_HD inline float ClippingScale(double squares, double limit) {
   const double norm = std::sqrt(squares);
   return norm > limit ? static_cast<float>(limit / norm) : 1.0f;

@@ -12,8 +12,8 @@ namespace psgd {
 
 inline constexpr uint64_t kNoEntry = ~uint64_t{0};
 
-// `Entries` has NextIndex(), kNoEntry at the end, NextValue(), of the last index, and Largest(), of
-// all.
+// `Entries` has NextIndex(), which is kNoEntry at the end; NextValue(), the last index's value; and
+// Largest(), of all values.
 template <typename Entries>
 class EntryReader final : public PayloadReader {
  public:

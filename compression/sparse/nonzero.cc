@@ -4,7 +4,7 @@
 
 namespace psgd {
 namespace {
-// An index takes less than two bits for each element of the slice beside its value's.
+// Indices take less than two bits for each element of the slice, so entries are shorter up to here.
 double MostDensity(ValueCoding coding) {
   return coding == ValueCoding::kByte ? 0.75 : coding == ValueCoding::kHalf ? 0.85 : 0.9;
 }

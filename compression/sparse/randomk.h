@@ -3,20 +3,20 @@
 // Liu, Zhang: "Gradient sparsification for communication-efficient distributed optimization", 2018.
 //
 // Steps, c = gradient (+ residual):
-//   1. the slice is cut into k stretches as equal as can be, and one element drawn from each
-//      (strata.h). Every element is as likely as in a draw of k of n, on which alone the papers'
-//      bounds depend; and the draw is sorted, distinct and fast.
-//   2. with a residual, values are sent as they are, and their residual becomes 0, that of the
-//      others c. Without one, values are multiplied by the length of their stretch (about n / k),
-//      so that the decoded slice is an unbiased estimate of c.
+//   1. the slice is cut into k stretches of almost equal length, and one element is drawn from
+//      each (strata.h). Each element is as likely as in a draw of k of n, and the papers' bounds
+//      depend on that alone. The draw is also sorted, distinct and fast
+//   2. with a residual, values are sent as they are and their residual becomes 0; the residual of
+//      the others is c. Without one, values are multiplied by the length of their stretch (about
+//      n / k), so that the decoded slice is an unbiased estimate of c
 //
 // Wire, 20 + 4 * k bytes; the indices do not travel:
 //   0    u32      k, at most n, at least 1 unless n is 0
 //   4    u32 u32  key of the draw, low and high
 //   12   u64      step of the draw
 //   20   k x fp32 values, in the order of their indices
-// At density 0.01: 0.32 bits an element. No state beside the residual. With a residual, what is
-// left is (1 - k / n) of the squared length of c on average: far more than topk leaves.
+// At density 0.01: 0.32 bits an element. No state beside the residual. The residual's squared
+// length is on average (1 - k / n) of c's, far more than topk leaves.
 #pragma once
 
 #include "compression/kernels.h"

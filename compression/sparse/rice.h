@@ -18,27 +18,27 @@ struct RiceShape {
   uint64_t total_bits = 0;
 };
 
-// The low_bits that take the least room.
+// Returns the low_bits that take the least room.
 RiceShape ChooseRice(std::span<const uint32_t> indices);
 
 // REQUIRES: indices ascend strictly; `out` has (shape.total_bits + 7) / 8 bytes.
 void WriteRice(std::span<const uint32_t> indices, const RiceShape& shape, std::byte* out);
 
-// Reads indices one by one and never beyond its bytes. Not thread-safe.
+// Reads indices one by one, never beyond the end of its bytes. Not thread-safe.
 class RiceReader {
  public:
   RiceReader() = default;
   // REQUIRES: low_bits <= kMostRiceLowBits.
   RiceReader(ByteSpan bytes, uint32_t low_bits) : bytes_(bytes), low_bits_(low_bits) {}
 
-  // The next index. Nonsense at and beyond the end: a checker asks Overrun() or the index's range.
+  // Returns the next index. At and beyond the end it has no meaning: check Overrun() or its range.
   uint64_t Next();
   bool Overrun() const { return position_ > bytes_.size() * 8; }
-  // What is read so far ends in the last byte, and nothing but zero bits follows.
+  // Whether reading so far ended in the last byte, with only zero bits after it.
   bool AtCleanEnd() const;
 
  private:
-  // At least 57 bits from the position on, zeros beyond the end.
+  // Returns at least 57 bits from the position on, with zeros beyond the end.
   uint64_t Peek() const;
 
   ByteSpan bytes_;

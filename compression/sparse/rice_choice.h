@@ -10,13 +10,13 @@ namespace psgd {
 
 inline constexpr uint32_t kMostRiceLowBits = 31;
 
-// For geometric gaps the best is near log2(ln 2 * mean); its neighbours decide exactly.
+// For geometric gaps the best is near log2(ln 2 * mean), so only that and its neighbors are tried.
 struct RiceCandidates {
   uint32_t first = 0;
   uint32_t last = 0;
 };
 
-// Of so many ascending indices, the last of them given. REQUIRES: count > 0.
+// The candidates for `count` ascending indices of which the last is given. REQUIRES: count > 0.
 PS_HD inline RiceCandidates CandidatesFor(uint32_t last_index, uint64_t count) {
   const uint64_t gaps = last_index + 1ull - count;
   const uint64_t scaled = gaps * 69 / (count * 100);

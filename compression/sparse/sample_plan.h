@@ -1,5 +1,5 @@
-// Which elements are looked at to guess a magnitude that about so many reach, and what is made of
-// them; see select.h. No Abseil: nvcc reads this.
+// Which elements to sample, to guess a magnitude that about a wanted number of elements reach; see
+// select.h. No Abseil: nvcc reads this.
 #pragma once
 
 #include <algorithm>
@@ -16,27 +16,27 @@ PS_HD inline uint32_t MagnitudeBits(float value) {
   return std::bit_cast<uint32_t>(value) & 0x7FFFFFFFu;
 }
 
-// Of the least magnitude that is not zero.
+// Bits of the least magnitude that is not zero.
 inline constexpr uint32_t kLeastNotZero = 1;
 
-inline constexpr size_t kSampleRun = 16;      // neighbours sampled together: one cache line
+inline constexpr size_t kSampleRun = 16;      // neighbors sampled together: one cache line
 inline constexpr int kSampleShift = 31 - 13;  // magnitude bits that a bin ignores: bins 3 % wide
 inline constexpr size_t kSampleBins = 1 << 13;
 
-// Fewer elements are searched as a whole, and so are those of which more than 1/16 is kept.
+// Whether sampling pays. Small slices, and those that keep more than 1/16, are searched whole.
 constexpr bool WorthSampling(size_t keep, size_t elements) {
   return elements >= 16384 && keep <= elements / 16;
 }
-// Sampled selection is content with this much more or less than asked for.
+// Sampled selection accepts between LeastOf and MostOf elements.
 PS_HD constexpr size_t MostOf(size_t keep) { return keep + keep / 3; }
 PS_HD constexpr size_t LeastOf(size_t keep) { return keep - keep / 2; }
 
 struct SamplePlan {
-  size_t period = 0;  // one run is taken of so many elements
+  size_t period = 0;  // elements; one run is sampled from each period
   size_t runs = 0;
-  size_t wanted = 0;  // of the sample, as many as reach the magnitude
+  size_t wanted = 0;  // elements of the sample that reach the magnitude
 
-  // Runs jump about within their period, lest they all fall into the same columns of a matrix.
+  // Runs vary their place within the period, so that not all of them hit the same matrix columns.
   PS_HD size_t Begin(size_t run) const {
     const auto places = static_cast<uint32_t>(period / kSampleRun);
     const uint32_t place = (static_cast<uint32_t>(run) * 0x9E3779B9u >> 16) % places;

@@ -5,14 +5,14 @@
 namespace psgd {
 namespace {
 
-// The bin in which the count from the top reaches `*keep`; takes what lies above it off `*keep`.
+// Returns the bin in which the count from the top reaches `*keep`; subtracts the bins above it.
 size_t FindBin(std::span<const uint32_t> bins, size_t* keep) {
   size_t bin = bins.size() - 1;
   while (bin > 0 && bins[bin] < *keep) *keep -= bins[bin--];
   return bin;
 }
 
-// Finds the keep-th largest of numbers below 2^bits, digit by digit; reorders and shortens them.
+// Finds the keep-th largest of numbers below 2^bits, digit by digit. Reorders and shortens them.
 uint32_t SelectAmong(std::vector<uint32_t>* numbers, int bits, size_t* keep) {
   constexpr int kDigit = 10;
   uint32_t selected = 0;
@@ -32,7 +32,7 @@ uint32_t SelectAmong(std::vector<uint32_t>* numbers, int bits, size_t* keep) {
 Cut FindCut(std::span<const float> values, size_t keep, std::vector<uint32_t>* scratch) {
   constexpr int kLowBits = 20;
   constexpr size_t kBins = 1 << (31 - kLowBits);
-  // Two tables, so that equal neighbours do not wait for each other's count.
+  // There are two tables, so that equal neighbors do not wait for each other's count.
   uint32_t bins[2][kBins] = {};
   size_t i = 0;
   for (; i + 2 <= values.size(); i += 2) {

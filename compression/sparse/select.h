@@ -12,18 +12,18 @@
 
 namespace psgd {
 
-// Keeps every magnitude above `least` and the first `ties` of those equal to it.
+// Keeps every magnitude above `least`, and the first `ties` that equal it.
 struct Cut {
   uint32_t least = 0;
   size_t ties = 0;
 };
 
-// The cut that keeps exactly `keep` of the values. REQUIRES: 0 < keep <= values.size().
+// Returns the cut that keeps exactly `keep` values. REQUIRES: 0 < keep <= values.size().
 Cut FindCut(std::span<const float> values, size_t keep, std::vector<uint32_t>* scratch);
 
-// Magnitude bits that about `keep` of so many elements reach, from a sample; with `enough`, a
-// little more than `keep` nearly always. Only a guess: the caller counts. At least kLeastNotZero.
-// `sample` writes kSampleRun elements from an index on.
+// Guesses from a sample the magnitude bits that about `keep` of the elements reach; with `enough`,
+// nearly always a little more than `keep`. The caller must count. The guess is at least
+// kLeastNotZero. `sample` writes kSampleRun elements from an index on.
 uint32_t GuessLeast(size_t elements, absl::FunctionRef<void(size_t begin, float* run)> sample,
                     size_t keep, bool enough, std::vector<uint32_t>* scratch);
 

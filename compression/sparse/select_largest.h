@@ -1,5 +1,5 @@
-// Selection of the largest of many numbers in one pass over them, most of the time: a sample
-// guesses a magnitude that about as many as wanted reach, and only those are looked at again.
+// Selects the largest of many numbers, mostly in one pass: a sample guesses a magnitude that about
+// the wanted number reach, and only those are examined again.
 #pragma once
 
 #include <cstddef>
@@ -12,43 +12,42 @@
 
 namespace psgd {
 
-// Numbers that are made block by block, of which the largest are wanted.
+// Numbers that are made block by block, to select the largest of.
 class SelectSource {
  public:
   virtual ~SelectSource() = default;
   virtual size_t size() const = 0;
-  // kSampleRun of them from `begin` on, as they will be when they are made.
+  // Writes kSampleRun numbers from `begin` on, with the values that Make gives them.
   virtual void Sample(size_t begin, float* run) const = 0;
-  // Makes `count` of them.
+  // Makes `count` numbers from `begin` on.
   virtual void Make(size_t begin, size_t count) = 0;
-  // The same, and appends index and value of those whose magnitude bits are at least `least`; how
-  // many. REQUIRES: room for count + kGatherSlack.
+  // Does the same, and appends index and value of numbers whose magnitude bits are at least
+  // `least`. Returns how many. REQUIRES: room for count + kGatherSlack.
   virtual size_t Gather(size_t begin, size_t count, uint32_t least, uint32_t* indices,
                         float* values) = 0;
-  // All of them, once each is made.
+  // All numbers. REQUIRES: all are made.
   virtual std::span<const float> Made() const = 0;
 };
 
 enum class Selection {
   kExact,    // the `keep` largest, the lower index first among equals
-  kSampled,  // what reaches the magnitude that a sample says; the `keep` largest of those where
-             // they are many more (Lin et al.'s hierarchical selection), and of all where they are
-             // few
+  kSampled,  // numbers that reach the sample's guess; the `keep` largest of them if they are many
+             // more (Lin et al.'s hierarchical selection), or of all numbers if they are few
 };
 
-// Not thread-safe. Keeps its buffers from step to step, to spare allocations.
+// Selects from one source after another. Keeps buffers to spare allocations. Not thread-safe.
 class LargestSelector {
  public:
   explicit LargestSelector(const CodecKernels& kernels) : kernels_(kernels) {}
 
-  // Makes all numbers of the source and picks among them; about `keep` or, when exact, just `keep`.
-  // Fewer where fewer are not zero: zeros are picked only with all others.
+  // Makes all numbers of the source and picks about `keep`; exactly `keep` for kExact. Picks fewer
+  // if fewer are not zero: zeros are picked only if all numbers are.
   // REQUIRES: keep <= source->size().
   void Select(SelectSource* source, size_t keep, Selection selection);
   // Makes all numbers of the source and picks those that reach `least`.
   void SelectReaching(SelectSource* source, uint32_t least);
 
-  // What was picked, by index.
+  // The picked numbers, by index.
   std::span<const uint32_t> indices() const { return std::span(indices_).first(count_); }
   std::span<float> values() { return std::span(values_).first(count_); }
 

@@ -1,4 +1,4 @@
-// What the codecs whose payload is that of sparse_payload.h share: the shard's side.
+// The shard's side of the codecs whose payload is that of sparse_payload.h.
 #pragma once
 
 #include "compression/sparse/sparse_payload.h"
@@ -17,7 +17,7 @@ class SparseCodec : public Codec {
   size_t MaxPayload(uint32_t elements) const final { return MaxSparse(elements); }
 
  protected:
-  // `name` must be a literal.
+  // REQUIRES: `name` is a literal.
   SparseCodec(CodecId id, absl::string_view name, const CodecKernels& kernels)
       : id_(id), name_(name), kernels_(kernels) {}
   const CodecKernels& kernels() const { return kernels_; }

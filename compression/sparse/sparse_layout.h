@@ -1,4 +1,4 @@
-// How entries of single elements are coded; see sparse_payload.h. No Abseil: nvcc reads this.
+// How single elements are coded as entries; see sparse_payload.h. No Abseil: nvcc reads this.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ PS_HD constexpr size_t SparseValueBytes(ValueCoding coding, size_t count) {
   return 0;
 }
 
-// As many of `keep` of the elements, or all where those take no more room. (Not for signs: which
-// elements are zero is then what the indices say.)
+// Returns `keep`, or all elements if they take no more room. (Signs always keep `keep`: without
+// indices, no sign would mean zero.)
 constexpr size_t WorthSending(size_t keep, size_t elements, ValueCoding coding) {
   if (coding == ValueCoding::kSign) return keep;
   const size_t bitmap = (elements + 7) / 8;

@@ -19,7 +19,7 @@
 namespace psgd {
 namespace {
 
-// Not finite where the values are not, so that a shard refuses what the caller should have.
+// Not finite if the values are not, so that a shard refuses what the caller let through.
 float MeanMagnitude(std::span<const float> values) {
   double sum = 0;
   for (size_t begin = 0; begin < values.size(); begin += kSumStretch) {
@@ -97,7 +97,7 @@ struct SparseParts {
   RiceReader indices;
 };
 
-// The values of a payload, by the number of their entry.
+// The values of a payload, by entry number.
 class Values {
  public:
   explicit Values(const SparseParts& parts)
@@ -120,7 +120,7 @@ class Values {
     return ((bits >> (entry % 8)) & std::byte{1}) != std::byte{0} ? magnitude_ : -magnitude_;
   }
 
-  // Of the first `count`.
+  // Returns an upper bound of the magnitudes of the first `count` values.
   float Largest(size_t count) const {
     if (coding_ == ValueCoding::kFloat) return LargestMagnitude(bytes_, count);
     if (coding_ == ValueCoding::kByte) return kLargestByte;
@@ -167,7 +167,7 @@ class CodedEntries {
   uint32_t read_ = 0;  // entries
 };
 
-// All elements were sent: a dense payload.
+// Reads a payload that has all elements.
 class AllReader final : public PayloadReader {
  public:
   AllReader(const SparseParts& parts, const CodecKernels& kernels)
@@ -185,7 +185,7 @@ class AllReader final : public PayloadReader {
   size_t position_ = 0;
 };
 
-// Where the parts lie. The values and indices themselves are not yet looked at.
+// Finds the parts of the payload. Values and indices are not checked yet.
 absl::StatusOr<SparseParts> SplitSparse(ByteSpan payload, uint32_t elements,
                                         const std::string& name, ValueCoding last) {
   if (payload.size() < kSparseHeaderBytes) {

@@ -1,4 +1,4 @@
-// What codecs send that pick single elements: which ones, and their values.
+// The payload of codecs that send single elements: which elements, and their values.
 //
 // Wire, for k entries of n elements:
 //   0        u32   k, at most n
@@ -6,15 +6,14 @@
 //   5        u8    indices: 0 Rice codes; 1 none, all n elements are sent in their order
 //   6        u8    values: 0 fp32; 1 binary16; 2 signs; of factors alone 3, whole numbers of a byte
 //   7        u8    0
-//   8        the values, in the order of their indices: k fp32, or k binary16, or k i8, -127 to
-//   127, or an fp32 magnitude,
-//            at least 0, and ceil(k / 8) bytes, bit i % 8 of byte i / 8 set where entry i is
-//            +magnitude
+//   8        the values, in the order of their indices: k fp32, or k binary16, or k i8 from -127 to
+//            127, or an fp32 magnitude, at least 0, and ceil(k / 8) bytes, bit i % 8 of byte i / 8
+//            set where entry i is +magnitude
 //   ...      the indices, strictly ascending, as rice.h says; bits beyond the last are 0
 //
 // The encoder takes the low_bits that need the least room. With low_bits 0 the codes are a bitmap
-// that ends with its last set bit, so a dense choice needs no form of its own; where even that
-// makes the payload longer than all values, all are sent (SparCML: Renggli et al., SC 2019).
+// that ends with its last set bit, so dense choices need no form of their own. If the payload would
+// still be longer than all values, all are sent (SparCML: Renggli et al., SC 2019).
 #pragma once
 
 #include "compression/kernels.h"
@@ -22,25 +21,26 @@
 
 namespace psgd {
 
-// Of one payload.
+// The entries of one payload.
 struct SparseEntries {
   std::span<const uint32_t> indices;  // strictly ascending, below `elements`
-  std::span<float> values;            // as many; becomes what the payload leaves out of them
+  std::span<float> values;            // one per index; becomes what the payload leaves out
   size_t elements = 0;
 };
 
-// Appends the payload. For signs `magnitude` is what stands for all of them; below 0: the mean,
-// rounded to 8 significant bits. For bytes the values are whole numbers from -127 to 127.
+// Appends the payload. For signs, `magnitude` stands for all values; below 0 it is their mean,
+// rounded to 8 significant bits. For bytes, values are whole numbers from -127 to 127.
 void WriteSparse(const SparseEntries& entries, ValueCoding coding, float magnitude,
                  const CodecKernels& kernels, std::vector<std::byte>* out);
 
-// Checks every byte and opens it. `name` is for messages; codings behind `last` there are not.
+// Checks every byte of a payload and opens it. Codings after `last` are refused. `name` is for
+// messages.
 absl::StatusOr<std::unique_ptr<PayloadReader>> OpenSparse(ByteSpan payload, uint32_t elements,
                                                           absl::string_view name,
                                                           const CodecKernels& kernels,
                                                           ValueCoding last = ValueCoding::kSign);
 
-// No payload for that many elements is longer.
+// Length of the longest payload for that many elements.
 size_t MaxSparse(uint32_t elements);
 
 }  // namespace psgd

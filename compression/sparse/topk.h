@@ -6,16 +6,16 @@
 //
 // Steps, c = gradient + residual:
 //   1. a sample of c guesses a magnitude that a little more than k elements reach
-//   2. one pass gathers the elements that reach it; where the guess was off, all are searched
+//   2. one pass gathers the elements that reach it; if the guess was off, all are searched
 //   3. select exact: the k largest of them, the lower index first among equals, are sent.
-//      select sampled: the guess aims at k itself and all that reach it are sent, k / 2 to 4 k / 3;
-//      where more do, the k largest of those are (a selection among few), where fewer do, the k
-//      largest of all
+//      select sampled: the guess aims at k itself. If k / 2 to 4 k / 3 elements reach it, all of
+//      them are sent. If more do, the k largest of them are sent (a selection among few). If fewer
+//      do, the k largest of all elements are sent
 //   4. values: fp32 as they are, fp16 rounded, or ternary: a sign, and for all entries their mean
 //      magnitude rounded to 8 significant bits (coarse.h)
 //   5. residual[i] = c[i] - decoded[i], which is c[i] where nothing was sent
-// Zeros are not sent, unless all elements are; so of a gradient that is mostly zeros fewer than k
-// are. A density at which even a bitmap costs more than the elements left out sends all elements.
+// Zeros are not sent unless all elements are, so a gradient of mostly zeros sends fewer than k. If
+// a bitmap would cost more than the elements left out, all elements are sent.
 //
 // Wire: as sparse_payload.h says. At density 0.01 with fp32: 0.4 bits an element, 8.1 of a sent
 // element's 40 for its index; with fp16 0.24; with ternary 0.09. No state beside the residual.

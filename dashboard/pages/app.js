@@ -1,5 +1,5 @@
-// What the server sends decides what this page is: the dashboard of a run that goes on, or a list of
-// recorded ones.
+// The server's data decides what this page shows: the dashboard of a running run, or a list of
+// recorded runs.
 import {Board} from "./board.js";
 import {Control} from "./control.js";
 import {showFigures} from "./figures.js";
@@ -19,7 +19,7 @@ let heard = 0;
 
 at("axis").addEventListener("change", (event) => board.across(event.target.value));
 
-// Said once: a screen reader reads it out.
+// Changes the text only when it differs, because a screen reader reads it out.
 function say(id, text, kind) {
   const badge = at(id);
   if (badge.textContent === text) return;
@@ -44,7 +44,7 @@ function showSoon() {
   requestAnimationFrame(() => { drawing = false; showLive(); });
 }
 
-// Runs of a list, kept while their files stay as they are.
+// Runs of the list, cached until their files change.
 const read = new Map();
 let asked = 0;
 async function showChosen(rows) {
@@ -72,7 +72,7 @@ const listen = (name, then) => source.addEventListener(name, (event) => {
   heard = Date.now();
   then(JSON.parse(event.data));
 });
-// All of it, also after the server was away: what is shown is what it knows.
+// The server sends all records, also after a reconnect, and they replace the page's.
 listen("start", ({run, records}) => {
   over = false;
   live = new Run(run, records);
@@ -98,7 +98,7 @@ listen("runs", ({rows}) => {
 });
 source.addEventListener("error", () => {
   say("link", over ? "over: the server has ended" : "reconnecting", over ? "quiet" : "warn");
-  // After a refusal a browser does not try again by itself.
+  // A browser does not reconnect by itself after a refusal.
   if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
 });
 setInterval(() => {

@@ -1,10 +1,10 @@
-// What panels show that are no curves.
+// Contents of panels that are not curves.
 import {bytes, count, duration, ms, percent, plain} from "./format.js";
 import {element, table} from "./dom.js";
 
 const kMostColumns = 24;
 
-// A table whose cells are the darker the more pulls they stand for.
+// A table whose cells are darker the more pulls they count.
 export function heatMap(run) {
   const workers = run.detail.workers.filter((worker) => worker.staleness.length > 0);
   if (workers.length === 0) return element("p", {class: "empty"}, "No pulls yet.");
@@ -20,7 +20,7 @@ export function heatMap(run) {
       const strong = share > 0.55;
       const cell = element("td", {title: `${n} pulls, ${percent(share)}`, class: strong ? "strong" : ""},
                            n === 0 ? "" : `${Math.round(100 * share)}%`);
-      // Between the two there is a gap, in which neither ink could be read.
+      // The depths have a gap, because in between no text color is readable.
       const depth = strong ? "0.95" : `calc(0.08 + var(--heat-scale) * ${Math.sqrt(share).toFixed(3)})`;
       if (n > 0) cell.style.background = `rgb(var(--heat) / ${depth})`;
       return cell;

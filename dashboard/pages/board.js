@@ -1,4 +1,4 @@
-// The panels on the page, drawn again when what they show has changed and they can be seen.
+// The panels of the page. A panel is redrawn if its data changed and it is visible.
 import {LineChart} from "./charts.js";
 import {plain} from "./format.js";
 import {element, fill, table} from "./dom.js";
@@ -47,7 +47,7 @@ export class Board {
     if (document.hidden) return;
     for (const made of this.panels) {
       if (!made.stale || !made.root.psgdSeen) continue;
-      try { this.draw(made); } catch (error) { console.error(made.panel.id, error); }  // the others go on
+      try { this.draw(made); } catch (error) { console.error(made.panel.id, error); }  // the others still draw
     }
   }
 

@@ -1,4 +1,4 @@
-// Line charts over Chart.js: in the colours of the theme, readable by keyboard and by ear.
+// Line charts on Chart.js, in the theme's colors, usable with keyboard and screen reader.
 import {duration, plain, round} from "./format.js";
 
 const kColours = 8;
@@ -7,7 +7,7 @@ export const colour = (index) => style(`--c${index % kColours}`);
 
 const kDashes = [[], [6, 4], [2, 3], [10, 3, 2, 3]];
 
-// Chart.js counts its steps from the first value and adds the last, whose label may lie upon another.
+// Chart.js steps from the first value and adds the last one, whose label may overlap another.
 function roundTicks(scale) {
   if (scale.ticks.length < 3) return;
   const step = Number((scale.ticks[1].value - scale.ticks[0].value).toPrecision(6));
@@ -16,7 +16,7 @@ function roundTicks(scale) {
 }
 
 export class LineChart {
-  // `format` of a value; `logarithmic`: what spans decades.
+  // `format` formats a value. `logarithmic`: the values span decades.
   constructor(holder, title, {format = plain, logarithmic = false, least, most}) {
     this.title = title;
     this.format = format;
@@ -39,7 +39,8 @@ export class LineChart {
               ticks: {maxTicksLimit: 6, callback: (v) => this.tick(v, logarithmic)}},
         },
         plugins: {
-          // Of several runs one line each: the others of its colour are told apart by their dashes.
+          // One legend entry per run: its other lines have the same color and differ by their
+          // dashes.
           legend: {labels: {boxWidth: 22, boxHeight: 1,
                             filter: (item, {datasets}) => datasets[item.datasetIndex].psgdLegend !== "",
                             generateLabels: (chart) => Chart.defaults.plugins.legend.labels.generateLabels(chart)
@@ -60,7 +61,7 @@ export class LineChart {
   place(x) { return this.axis === "epoch" ? `epoch ${plain(x, 3)}` : duration(x); }
 
   tick(value, logarithmic) {
-    // Of a decade, as many as can be read.
+    // Labels only the 1 and 3 of each decade.
     const mantissa = value / 10 ** Math.floor(Math.log10(value) + 1e-9);
     const crowded = logarithmic && Math.abs(mantissa - Math.round(mantissa)) < 1e-6 && ![1, 3].includes(Math.round(mantissa));
     return crowded ? "" : round(this.format(value));
@@ -77,7 +78,7 @@ export class LineChart {
     this.chart.update("none");
   }
 
-  // `lines`: {label, points, colour, dash}.
+  // Each of `lines` is {label, points, colour, dash}.
   show(lines, axis) {
     this.axis = axis;
     const sets = this.chart.data.datasets;
@@ -93,15 +94,15 @@ export class LineChart {
     });
     const named = lines.filter((line) => line.legend !== "").length;
     this.chart.options.plugins.legend.display = named > 1 && named <= 12;
-    // New values must not talk over the one that the keyboard stands on.
+    // A screen reader must not lose the value that the keyboard has selected.
     if (this.index === undefined) this.name(`${this.title}: ${this.words()}`);
     this.chart.update("none");
   }
 
-  // For who does not see the chart.
+  // For readers who cannot see the chart.
   name(text) { this.canvas.setAttribute("aria-label", text); }
 
-  // What the lines end at, for who does not see them.
+  // The last values of the lines, for readers who cannot see them.
   words() {
     const said = this.chart.data.datasets.filter((set) => set.data.length > 0).slice(0, 8)
       .map((set) => `${set.label} ${this.format(set.data.at(-1).y)}`);

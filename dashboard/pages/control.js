@@ -1,7 +1,7 @@
-// The control row: what an admin may ask of the server.
+// The control row: an admin's requests to the server.
 import {element, fill} from "./dom.js";
 
-const kSure = 4000;  // milliseconds in which a second press counts as "yes"
+const kSure = 4000;  // a second press within these milliseconds confirms
 
 export class Control {
   constructor(root) {
@@ -22,7 +22,7 @@ export class Control {
     });
   }
 
-  // A worker that leaves does not come back by itself: the first press asks.
+  // A drained worker does not come back by itself, so the first press only asks.
   twice(button, act) {
     if (button.classList.contains("sure")) {
       this.calm(button);

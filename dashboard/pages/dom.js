@@ -1,4 +1,4 @@
-// Elements, made of words that are never read as HTML.
+// Creates elements; their text is never parsed as HTML.
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {

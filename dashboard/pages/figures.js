@@ -1,10 +1,10 @@
-// The key figures on top: of one run as tiles, of several as a table.
+// The key figures at the top: tiles for one run, a table for several.
 import {bytes, count, duration, percent, plain, ratio} from "./format.js";
 import {element, fill, table} from "./dom.js";
 
 function figuresOf(run) {
   const {now, detail, test, about} = run;
-  const over = about.wall_seconds !== undefined;  // of a recorded run: what its summary says
+  const over = about.wall_seconds !== undefined;  // a recorded run: figures of its summary
   const epochs = /^\s*epochs:\s*(\d+)/m.exec(run.about.config ?? "");
   return [
     ["epoch", `${plain(now.epoch ?? 0, 3)}${epochs ? ` / ${epochs[1]}` : ""}`],

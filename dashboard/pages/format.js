@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formats numbers for people.
 const kSteps = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
 
 export function count(value) {
@@ -13,7 +13,7 @@ export const bytes = (value) => {
   return text === "–" ? text : `${text}${/[a-zA-Z]$/.test(text) ? "" : " "}B`;
 };
 export const percent = (value) => (Number.isFinite(value) ? `${(100 * value).toFixed(2)} %` : "–");
-// "20 %" of "20.00 %".
+// Shortens "20.00 %" to "20 %".
 export const round = (text) => text.replace(/(\d\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
 export const plain = (value, digits = 4) => (Number.isFinite(value) ? Number(value.toPrecision(digits)).toString() : "–");
 export const ms = (value) => (Number.isFinite(value) ? `${value < 100 ? value.toPrecision(3) : Math.round(value)} ms` : "–");

@@ -1,4 +1,4 @@
-// The list of recorded runs: sorted, searched, and chosen from.
+// The list of recorded runs, with sorting, search and selection.
 import {bytes, count, duration, percent, plain, ratio} from "./format.js";
 import {element, fill} from "./dom.js";
 
@@ -24,7 +24,7 @@ const kColumns = [
 ];
 
 export class Library {
-  // `onChoice(rows)`: another choice, or files of chosen runs that changed.
+  // Calls `onChoice(rows)` when the selection or the files of selected runs change.
   constructor(root, onChoice) {
     this.root = root;
     this.onChoice = onChoice;
@@ -64,7 +64,7 @@ export class Library {
       .sort((a, b) => {
         const [x, y] = [of(a), of(b)];
         const missing = (v) => v === null || v === undefined || Number.isNaN(v);
-        if (missing(x) || missing(y)) return missing(x) - missing(y);  // always last
+        if (missing(x) || missing(y)) return missing(x) - missing(y);  // missing values come last
         return turn * (typeof x === "string" ? x.localeCompare(y) : x - y);
       });
     this.head.forEach((th, i) => th.setAttribute("aria-sort",

@@ -1,4 +1,4 @@
-// The panels: what each shows of one run, or of several.
+// The panels: what each shows for one run or for several.
 import {bytes, count, duration, ms, percent, plain} from "./format.js";
 import {element} from "./dom.js";
 import {bars, events, heatMap, liveness, shards} from "./blocks.js";
@@ -6,10 +6,10 @@ import {bars, events, heatMap, liveness, shards} from "./blocks.js";
 const line = (name, kind, of) => ({name, kind, of});
 const alone = (kind, of) => [line("", kind, of)];
 
-// While nobody trains there is no loss, which is told as 0.
+// Before training a record has loss 0, which is no value.
 const trained = (field) => (record) => (record.samples === 0 || (record.loss === 0 && record.accuracy === 0) ? undefined : record[field]);
 
-// A line for each worker that the details tell of.
+// A line for each worker in the details.
 function workerLines(run, field) {
   const ids = new Set(run.details.flatMap((detail) => detail.workers.map((worker) => worker.id)));
   return [...ids].sort((a, b) => a - b).map((id) =>
@@ -20,14 +20,14 @@ function shardLines(run, field) {
     line(`shard ${shard.id}`, "details", (detail) => detail.shards[shard.id]?.[field]));
 }
 
-// Of the time that a record tells of.
+// A phase's share of the time in a record.
 const shareOf = (phase) => ({time}) => {
   const total = Object.values(time ?? {}).reduce((sum, seconds) => sum + seconds, 0);
   return total > 0 ? time[phase] / total : undefined;
 };
 
-// `lines(run, several)`: curves; `blocks(run)`: an element for each run. `empty`: what there is to say
-// where there is nothing to show.
+// `lines(run, several)` returns curves; `blocks(run)` returns an element per run. `empty` is the
+// text when there is nothing to show.
 export const kPanels = [
   {id: "loss", title: "Loss", lines: () => [line("training", "progress", trained("loss")), line("test", "evaluations", "loss")]},
   {id: "accuracy", title: "Accuracy", format: percent, least: 0, most: 1,

@@ -1,14 +1,14 @@
-// What is known of one run: its records, as they come.
+// One run's records, as they arrive.
 
 export class Run {
   constructor(about, records) {
-    this.about = about;  // of the server: dir, config, control; of a list also its row
+    this.about = about;  // from the server: dir, config, control; from a list: also its row
     this.progress = [];
     this.details = [];
-    this.evaluations = new Map();  // by epoch: a run that went on from a checkpoint makes some again
+    this.evaluations = new Map();  // by epoch, because a resumed run evaluates some epochs again
     this.events = [];
     this.checkpoints = [];
-    this.moves = new Map();  // of shards, by server: {came, went}
+    this.moves = new Map();  // moves of shards, by server: {came, went}
     for (const record of records) this.add(record);
   }
 
@@ -33,7 +33,7 @@ export class Run {
     const last = this.details.at(-1);
     this.details.push(record);
     if (!last || !record.servers) return;
-    // Before others joined, the one that coordinates held all.
+    // Before other servers joined, the coordinator's server held all shards.
     const before = last.servers ?? [{id: record.servers[0].id, shards: last.shards.map(({id}) => id)}];
     for (const {id, shards} of record.servers) {
       const had = before.find((server) => server.id === id)?.shards ?? [];
@@ -43,7 +43,7 @@ export class Run {
     }
   }
 
-  // The older, the rarer, so that a page that stays open for days keeps its speed.
+  // Thins out old records, so that a page that stays open for days stays fast.
   thin(records, most) {
     if (records.length <= most) return;
     const half = records.length >> 1;
@@ -60,7 +60,7 @@ export class Run {
     return said ? said[1] : (this.about.name ?? this.about.dir ?? "");
   }
 
-  // Where a record lies on the axis that is chosen.
+  // The position of a record on the chosen axis.
   at(record, axis) {
     if (axis !== "epoch") return record.seconds;
     if (record.epoch !== undefined) return record.epoch;
@@ -76,7 +76,7 @@ export class Run {
     return records[low]?.epoch ?? 0;
   }
 
-  // Points {x, y} of a field, or of a function, of all records of a kind.
+  // The points {x, y} of all records of a kind; `of` is a field or a function.
   points(records, of, axis) {
     const points = [];
     for (const record of records) {

@@ -1,4 +1,4 @@
-// Light or dark: as the system says, until the reader says otherwise. Runs before anything is drawn.
+// Light or dark: the system's setting, unless the reader chose one. Runs before the page is drawn.
 (() => {
   const kKey = "psgd-theme";
   const system = matchMedia("(prefers-color-scheme: dark)");

@@ -4,7 +4,7 @@
 namespace psgd::cudnn {
 namespace {
 
-// Images as a matrix with a column a channel, as they lie channels-last.
+// Channels-last images as a matrix with a column a channel.
 struct Columns {
   int64_t rows, columns;
 };

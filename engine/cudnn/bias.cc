@@ -18,7 +18,7 @@ absl::Status Lower(const Bias&, const Context& c) {
   return absl::OkStatus();
 }
 
-// Sums of columns, once every channel is one.
+// The result is sums of columns, in a layout in which each channel is a column.
 absl::Status Lower(const BiasBackward&, const Context& c) {
   Lowering& l = c.lowering;
   const Shape& shape = l.shape(c.in(0));

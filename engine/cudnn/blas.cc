@@ -15,7 +15,7 @@ cudaDataType_t DataType(Type type) {
   return CUDA_R_32F;
 }
 
-// A matrix as cuBLAS takes it.
+// A matrix as an argument of cuBLAS.
 struct Argument {
   explicit Argument(const Matrix& m)
       : buffer(m.view.buffer),
@@ -37,8 +37,8 @@ struct Argument {
 
 }  // namespace
 
-// cuBLAS counts columns first: it sees every matrix transposed, and so computes the transposed
-// product of the swapped factors.
+// cuBLAS is column-major, so it sees every matrix transposed. The code swaps the factors, and
+// cuBLAS computes the transposed product.
 void Multiply(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
               const ProductOptions& options) {
   const int64_t inner = a.transposed ? a.rows : a.columns;

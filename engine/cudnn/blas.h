@@ -1,25 +1,25 @@
-// Products of matrices, by cuBLAS.
+// Products of matrices with cuBLAS.
 #pragma once
 
 #include "engine/cudnn/lower.h"
 
 namespace psgd::cudnn {
 
-// Row-major, as it lies in memory.
+// A row-major matrix in memory.
 struct Matrix {
   View view;
   int64_t rows, columns;
-  bool transposed = false;  // enters the product so
-  int64_t begin = 0;        // elements before it in the buffer
-  int64_t stride = 0;       // elements from row to row; 0: as many as there are columns
+  bool transposed = false;  // the product uses the transpose
+  int64_t begin = 0;        // elements before the matrix in the buffer
+  int64_t stride = 0;       // elements from row to row; 0: the number of columns
 };
 
 struct ProductOptions {
-  int64_t count = 1;  // of products, whose matrices lie one behind the other
-  float keep = 0;     // of what `out` held before
+  int64_t count = 1;  // products; their matrices lie one behind the other
+  float keep = 0;     // factor of the old values of `out`
 };
 
-// out = a b + keep out; out is fp32, or of the type of a and b. Sums are fp32.
+// out = a b + keep out; `out` is fp32 or of the type of a and b. Sums are fp32.
 void Multiply(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
               const ProductOptions& options = {});
 

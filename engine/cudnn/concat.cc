@@ -2,7 +2,7 @@
 
 namespace psgd::cudnn {
 
-// In the layout of the first part: branches of an image network are all channels-last.
+// Uses the layout of the first part, because branches of an image network are all channels-last.
 absl::Status Lower(const Concat& op, const Context& c) {
   Lowering& l = c.lowering;
   const Format format = l.GetAsWritten(c.in(0)).format;

@@ -7,7 +7,7 @@ namespace {
 
 using Pass = ConvolutionProblem::Pass;
 
-// Plans the pass and puts it. x, w and y are the tensors themselves or their gradients.
+// Plans the pass and adds its launch. x, w and y are tensors or their gradients.
 absl::Status Convolve(const Conv2d& op, Pass pass, const Context& c, const Shape& x_shape,
                       const Shape& w_shape, const Shape& y_shape, const View& x, const View& w,
                       const View& y) {

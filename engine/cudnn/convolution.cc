@@ -15,8 +15,8 @@ namespace {
 
 using Pass = ConvolutionProblem::Pass;
 
-constexpr int64_t kX = 1, kW = 2, kY = 3;  // names of the tensors in a variant pack
-constexpr int64_t kMostEngines = 8;        // that are measured
+constexpr int64_t kX = 1, kW = 2, kY = 3;  // ids of the tensors in a variant pack
+constexpr int64_t kMostEngines = 8;        // engines to measure
 constexpr size_t kMostWorkspace = 1ull << 30;
 constexpr int kTimedRuns = 3;
 
@@ -93,7 +93,7 @@ OperationNames NamesOf(Pass pass) {
           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
 }
 
-// A graph of the one operation, with everything it refers to.
+// A graph of one operation, with its descriptors.
 struct OperationGraph {
   GraphDescriptor x, w, y, window, operation, graph;
 };
@@ -142,8 +142,8 @@ absl::Status AppendEngines(const OperationGraph& graph, cudnnBackendHeurMode_t m
   return absl::OkStatus();
 }
 
-// Engines for the graph, the one that cuDNN thinks fastest first; those that it falls back on last:
-// groups, dilations and transposed convolutions may have no others.
+// Engines for the graph, first the engine that cuDNN expects to be fastest, last its fallback
+// engines. Groups, dilations and transposed convolutions may have only fallback engines.
 absl::StatusOr<std::vector<GraphDescriptor>> Engines(const OperationGraph& graph) {
   std::vector<GraphDescriptor> engines;
   const absl::Status best = AppendEngines(graph, CUDNN_HEUR_MODE_A, &engines);
@@ -155,14 +155,13 @@ absl::StatusOr<std::vector<GraphDescriptor>> Engines(const OperationGraph& graph
   return engines;
 }
 
-// What is no full fp32: inputs that are rounded, and transforms whose intermediate values lose
-// bits.
+// Notes of engines below full fp32: they round inputs, or their transforms lose bits.
 constexpr cudnnBackendNumericalNote_t kCoarse[] = {
     CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
     CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
     CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13};
 
-// UNIMPLEMENTED where results do not repeat to the bit or keep the precision that was asked for.
+// UNIMPLEMENTED if the engine's results do not repeat to the bit or lack the requested precision.
 absl::Status CheckNotes(const GraphDescriptor& config, const ConvolutionProblem& problem) {
   GraphDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t raw = engine.get();
@@ -190,7 +189,7 @@ struct EnginePlan {
   size_t workspace_bytes = 0;
 };
 
-// An error says why this engine is not to be used.
+// An error says why the engine cannot be used.
 absl::StatusOr<EnginePlan> MakePlan(const Device& device, const ConvolutionProblem& problem,
                                     const GraphDescriptor& config) {
   PSGD_RETURN_IF_ERROR(CheckNotes(config, problem));
@@ -220,7 +219,7 @@ absl::Status Execute(const Device& device, const GraphDescriptor& plan, void* x,
                    "cudnnBackendExecute");
 }
 
-// Milliseconds of one run, the best of a few.
+// Milliseconds of the fastest of a few runs.
 absl::StatusOr<float> Measure(const Device& device, const EnginePlan& engine, void* x, void* w,
                               void* y) {
   PSGD_ASSIGN_OR_RETURN(const auto memory, device.Allocate(engine.workspace_bytes));
@@ -243,7 +242,7 @@ absl::StatusOr<float> Measure(const Device& device, const EnginePlan& engine, vo
   cudaEventDestroy(begin);
   cudaEventDestroy(end);
   if (!status.ok()) {
-    cudaGetLastError();  // of the events of a run that was not made
+    cudaGetLastError();  // clears the error of events that were never recorded
     return status;
   }
   return best;
@@ -279,8 +278,8 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& dev
     made->workspace_bytes_ = plan.workspace_bytes;
     return made;
   };
-  // Another driver may have other engines, and another process the memory: then they are measured
-  // again.
+  // Fails if this driver lacks the engine or another process has the memory. Then engines are
+  // measured again.
   const auto remembered = [&]() -> std::shared_ptr<Convolution> {
     const auto known = chosen.Find(key);
     if (!known || static_cast<size_t>(*known) >= engines.size()) return nullptr;
@@ -302,7 +301,7 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& dev
   int64_t measured = 0;
   bool lacked_memory = false;
   absl::Status why = absl::UnimplementedError("cuDNN has no engine");
-  // One that cannot be used leaves the others. Where none is left, memory is what to tell of first.
+  // Skips an engine that cannot be used. If no engine is left, the error prefers a lack of memory.
   const auto pass_over = [&](const absl::Status& reason) {
     if (!absl::IsResourceExhausted(why)) why = reason;
   };
@@ -331,7 +330,7 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& dev
     best = *std::move(plan);
   }
   if (best_engine < 0) return Annotate(why, absl::StrCat("no usable engine for ", key));
-  // With more memory another may be the fastest.
+  // With more memory another engine may be faster, so this choice is not kept.
   if (!lacked_memory) chosen.Remember(key, best_engine);
   return convolution(std::move(best));
 }

@@ -1,6 +1,6 @@
-// One convolution on one device, forward or backward: the fastest of cuDNN's engines that repeat
-// their results to the bit, measured when it is first asked for and remembered by its shape, in a
-// file, too.
+// One convolution on one device, forward or backward. It uses the fastest of the cuDNN engines that
+// repeat their results to the bit. The first use of a shape measures them; memory and a file keep
+// the choice.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@
 
 namespace psgd::cudnn {
 
-// Images and filters are channels-last (filters: O KH KW C/G) and of one type; shapes are named in
-// the order N C H W, as everywhere.
+// Images and filters are channels-last (filters: O KH KW C/G) and of one type. Shapes are in the
+// usual order N C H W.
 struct ConvolutionProblem {
   enum class Pass { kForward, kBackwardData, kBackwardWeights };
   Pass pass = Pass::kForward;
@@ -27,15 +27,15 @@ struct ConvolutionProblem {
 // Not thread-safe.
 class Convolution {
  public:
-  // `choices`: the file that remembers; empty: none. With `plan_only` nothing runs: where nothing
-  // was measured before, it is the engine that cuDNN thinks fastest, and that is not remembered.
+  // `choices`: the file with the choices; empty: none. `plan_only`: measures nothing; without an
+  // earlier choice it takes the engine that cuDNN expects to be fastest, and does not remember it.
   static absl::StatusOr<std::shared_ptr<Convolution>> Plan(const Device& device,
                                                            const ConvolutionProblem& problem,
                                                            const std::string& choices,
                                                            bool plan_only);
 
   size_t workspace_bytes() const { return workspace_bytes_; }
-  // Two of x, w and y are read and the third written, as the pass says.
+  // Reads two of x, w and y and writes the third, depending on the pass.
   absl::Status Run(const Device& device, void* x, void* w, void* y, void* workspace);
 
  private:

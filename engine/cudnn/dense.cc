@@ -32,7 +32,7 @@ absl::Status Lower(const DenseBackwardWeights&, const Context& c) {
   const int64_t batch = l.shape(c.in(0))[0], inputs = l.shape(c.in(0))[1];
   const int64_t outputs = l.shape(c.in(1))[1];
   const View x = l.GetUsual(c.in(0)), dy = l.GetUsual(c.in(1));
-  // Straight to fp32: the sums are held in it anyway.
+  // Writes fp32 directly, because the sums are in fp32 anyway.
   Multiply(c, {dy, batch, outputs, true}, {x, batch, inputs},
            {l.Put(c.out(0), kPlainFloat), outputs, inputs});
   if (!c.has_out(1)) return absl::OkStatus();

@@ -35,7 +35,7 @@ class PinnedMemory : public DeviceMemory {
 
 bool Passed(cudaEvent_t event) {
   if (cudaEventQuery(event) != cudaErrorNotReady) return true;
-  cudaGetLastError();  // that it is not ready is kept as an error, too
+  cudaGetLastError();  // clears cudaErrorNotReady, which CUDA keeps as an error
   return false;
 }
 
@@ -83,8 +83,8 @@ class GraphRecording : public Recording {
   const cudaStream_t stream_;
 };
 
-// Of cuBLAS: what its fastest kernels on recent devices ask for. Its own would be allocated anew
-// for recorded products.
+// Enough for cuBLAS's fastest kernels on recent devices. cuBLAS would allocate its own workspace
+// anew for recorded products.
 constexpr size_t kBlasWorkspace = 32 << 20;
 
 }  // namespace
@@ -183,7 +183,7 @@ absl::StatusOr<std::unique_ptr<Mark>> Device::SetMark() const {
   return mark;
 }
 
-// In a recording only an external record is one that each launch of the graph makes.
+// In a recording, launches of the graph repeat only external records of an event.
 absl::Status Device::RecordEvent(cudaEvent_t event, cudaStream_t stream) const {
   return CheckCall(
       cudaEventRecordWithFlags(event, stream,
@@ -199,10 +199,10 @@ absl::Status Device::Order(cudaStream_t first, cudaStream_t after) const {
 
 absl::StatusOr<std::unique_ptr<Recording>> Device::Record(
     const std::function<absl::Status()>& work) {
-  // Other replicas of the process may do what they like meanwhile.
+  // Thread-local: calls of other replicas in this process do not end the capture.
   PSGD_CUDA(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
   recording_ = true;
-  // Both streams begin and end together: a recording must hold the one that it was not begun on.
+  // The copy stream joins the capture at the start and must rejoin the first stream at its end.
   absl::Status status = Order(stream_, copies_);
   if (status.ok()) status = work();
   if (status.ok()) status = Order(copies_, stream_);
@@ -214,7 +214,7 @@ absl::StatusOr<std::unique_ptr<Recording>> Device::Record(
   if (status.ok())
     status = CheckCall(cudaGraphInstantiate(&made, graph, 0), "cudaGraphInstantiate");
   if (graph != nullptr) cudaGraphDestroy(graph);
-  cudaGetLastError();  // what kept it from being recorded is told; kernels do not meet it again
+  cudaGetLastError();  // clears the error, so that later kernel launches do not report it
   PSGD_RETURN_IF_ERROR(status);
   return std::make_unique<GraphRecording>(index_, made, stream_);
 }

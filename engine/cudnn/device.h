@@ -1,5 +1,5 @@
-// One CUDA device as a backend sees it: a stream for kernels, one for copies to the host, and the
-// handles of the libraries, bound to the stream for kernels.
+// One CUDA device of a backend: a stream for kernels, a stream for copies to the host, and handles
+// of the libraries, bound to the stream for kernels.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace psgd::cudnn {
 
-// Not thread-safe: one replica's.
+// Not thread-safe. Each replica has its own.
 class Device {
  public:
   static absl::StatusOr<std::unique_ptr<Device>> Open(int index);
@@ -19,13 +19,13 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // Makes it the device of the calling thread.
+  // Makes this the device of the calling thread.
   void Enter() const { cudaSetDevice(index_); }
 
   int index() const { return index_; }
-  // As "NVIDIA H200": what is measured on one holds for all of its kind.
+  // As "NVIDIA H200". Measurements hold for all devices of one model.
   const std::string& model() const { return model_; }
-  // The version of CUDA that its driver knows, as 13000.
+  // The driver's version of CUDA, as 13000.
   int driver() const { return driver_; }
   cudaStream_t stream() const { return stream_; }
   cudaStream_t copies() const { return copies_; }
@@ -33,24 +33,24 @@ class Device {
   cublasHandle_t blas() const { return blas_; }
   StepValues* step() const { return step_; }
 
-  // Bytes; 0 where the device does not tell.
+  // Free bytes; 0: unknown.
   size_t AvailableMemory() const;
-  // Zeroed. The host's is pinned, so that copies run beside kernels.
+  // Zeroed memory. Host memory is pinned, so that copies run beside kernels.
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) const;
   absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(size_t bytes) const;
-  // Copies, on the stream for copies, what the kernels launched so far will have written.
+  // Copies on the stream for copies, after all kernels launched before.
   absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
                                                       size_t bytes) const;
   absl::StatusOr<std::unique_ptr<Mark>> SetMark() const;
-  // Records what `work` puts on both streams; see Backend.
+  // Records the launches of `work` on both streams; see Backend.
   absl::StatusOr<std::unique_ptr<Recording>> Record(const std::function<absl::Status()>& work);
 
  private:
   explicit Device(int index) : index_(index) {}
-  // What is put on `after` from now on waits for what is on `first`.
+  // Later work on `after` waits for the present work on `first`.
   absl::Status Order(cudaStream_t first, cudaStream_t after) const;
 
-  // What others may wait for, also outside of a recording that it is made in.
+  // Records an event that work outside of a recording can wait for, too.
   absl::Status RecordEvent(cudaEvent_t event, cudaStream_t stream) const;
 
   const int index_;

@@ -3,7 +3,7 @@
 
 namespace psgd::cudnn {
 
-// The mask counts elements in row-major order, so both passes work on plain tensors.
+// The mask numbers elements in row-major order, so both passes work on plain tensors.
 absl::Status Lower(const Dropout& op, const Context& c) {
   Lowering& l = c.lowering;
   const Format plain = {Layout::kPlain, l.type()};

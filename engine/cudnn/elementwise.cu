@@ -13,11 +13,11 @@ __global__ void CastKernel(int64_t count, const From* from, To* to) {
 constexpr int kTile = 32;
 constexpr int kTileRows = 8;
 
-// Transposes rows x columns matrices, one a z: tiles through shared memory, so that both sides are
-// read and written in whole lines.
+// Transposes rows x columns matrices, one a grid z. Tiles in shared memory let it read and write
+// whole lines.
 template <typename From, typename To>
 __global__ void TransposeKernel(int64_t rows, int64_t columns, const From* from, To* to) {
-  __shared__ float tile[kTile][kTile + 1];  // one more column: no bank conflicts
+  __shared__ float tile[kTile][kTile + 1];  // one more column avoids bank conflicts
   const int64_t matrix = blockIdx.z * rows * columns;
   const int64_t column = int64_t{blockIdx.x} * kTile;
   for (int64_t row = int64_t{blockIdx.y} * kTile; row < rows; row += int64_t{gridDim.y} * kTile) {
@@ -46,7 +46,7 @@ cudaError_t ConvertAs(cudaStream_t stream, const ImageShape& shape, bool transpo
   }
   const int64_t rows = to_last ? shape.channels : shape.area;
   const int64_t columns = to_last ? shape.area : shape.channels;
-  constexpr int64_t kMost = 65535;  // of a grid's second and third axis
+  constexpr int64_t kMost = 65535;  // limit of a grid's second and third axis
   for (int64_t first = 0; first < shape.images; first += kMost) {
     const dim3 grid(static_cast<unsigned>((columns + kTile - 1) / kTile),
                     static_cast<unsigned>(std::min(kMost, (rows + kTile - 1) / kTile)),
@@ -133,7 +133,7 @@ __global__ void DropoutGradientKernel(int64_t count, float rate, const T* dy, co
 
 __global__ void SetStepValuesKernel(StepValues values, StepValues* step) { *step = values; }
 
-// All threads that find something write the same.
+// There is no race: all threads that find an overflow write the same value.
 __global__ void UnscaleKernel(int64_t count, float* gradient, StepValues* step) {
   const float factor = 1 / step->loss_scale;
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
@@ -165,7 +165,7 @@ cudaError_t Convert(cudaStream_t stream, const ImageShape& shape, const void* fr
     using From = ElementOf<decltype(of_from)>;
     return ForType(to_format.type, [&](auto* of_to) {
       using To = ElementOf<decltype(of_to)>;
-      // A device computes in one type beside fp32.
+      // A device computes in only one type besides fp32.
       if constexpr (std::is_same_v<From, To> || std::is_same_v<From, float> ||
                     std::is_same_v<To, float>) {
         return ConvertAs(stream, shape, transpose, to_last, static_cast<const From*>(from),

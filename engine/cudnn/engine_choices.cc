@@ -15,13 +15,12 @@
 namespace psgd::cudnn {
 namespace {
 
-// Of one convolution; who takes longer hangs.
+// A limit for one convolution. A longer measurement hangs.
 constexpr auto kLongestMeasuring = std::chrono::seconds(10);
 constexpr auto kPoll = std::chrono::milliseconds(5);
-constexpr int kMostIndex =
-    1000;  // of the engines that cuDNN may have for a problem; more is damage
+constexpr int kMostIndex = 1000;  // an engine's index; a larger one means a damaged file
 
-// Not so after a disk was full.
+// False after a write to a full disk.
 bool EndsInALine(int file) {
   const off_t end = lseek(file, 0, SEEK_END);
   char last = '\n';
@@ -75,7 +74,7 @@ void EngineChoices::Remember(const std::string& problem, int engine) {
   engines_[problem] = engine;
   const int file = Open();
   if (file == -1) return;
-  // In one write, between those of others. What is lost is measured again.
+  // One write keeps lines of several processes apart. A lost line only costs another measurement.
   const std::string line = absl::StrCat(EndsInALine(file) ? "" : "\n", engine, "\t", problem, "\n");
   [[maybe_unused]] const ssize_t written = write(file, line.data(), line.size());
   close(file);
@@ -88,12 +87,12 @@ void EngineChoices::ReadFile() {
   for (std::string line; std::getline(file, line);) {
     const size_t tab = line.find('\t');
     int engine = 0;
-    if (tab == std::string::npos || file.eof()) continue;  // one that was cut off
+    if (tab == std::string::npos || file.eof()) continue;  // a line that was cut off
     if (!absl::SimpleAtoi(line.substr(0, tab), &engine) || engine < 0 || engine > kMostIndex)
       continue;
     read[line.substr(tab + 1)] = engine;
   }
-  // What this process has chosen stands: its networks are alike.
+  // Choices of this process stay, so that all its networks use the same engines.
   engines_.merge(read);
 }
 

@@ -1,5 +1,5 @@
-// Which of cuDNN's engines was fastest for each problem: known to the process, and by a file to
-// later ones, so that they start at once and compute with the same engines, to the bit.
+// The fastest cuDNN engine of each problem, kept in the process and in a file. So later processes
+// start at once and use the same engines, which gives the same bits.
 #pragma once
 
 #include <map>
@@ -9,18 +9,18 @@
 
 namespace psgd::cudnn {
 
-// Thread-safe. Processes may share a file: each adds lines of "ENGINE<tab>PROBLEM" to its end, and
-// the last one of a problem counts. One that cannot be read or written is as none.
+// Thread-safe. Processes may share a file: each appends lines "ENGINE<tab>PROBLEM", and the last
+// line of a problem counts. A file that cannot be read or written is ignored.
 class EngineChoices {
  public:
-  // The process's for that file; empty: for none. Lives as long as the process.
+  // The process's choices for that file; empty: without a file. They live as long as the process.
   static EngineChoices& Of(const std::string& file);
 
   explicit EngineChoices(std::string file) : file_(std::move(file)) {}
 
-  // While it lives, no other thread or process that shares the file measures: their times would not
-  // be true, and each would choose for itself. One that waits finds, once it may go on, what was
-  // chosen meanwhile.
+  // A lock: while it lives, no other thread or process that shares the file measures. Otherwise
+  // times would be wrong and choices would differ. A thread that waited for the lock finds the
+  // choices made meanwhile.
   class Measuring {
    public:
     explicit Measuring(EngineChoices* choices);
@@ -30,7 +30,7 @@ class EngineChoices {
 
    private:
     std::lock_guard<std::mutex> lock_;
-    int file_;  // locked; -1: there is none, or who holds it hangs
+    int file_;  // locked, unless another holder hangs; -1: no file
   };
 
   // An index into the engines in cuDNN's order. REQUIRES: `problem` is one line.
@@ -38,7 +38,7 @@ class EngineChoices {
   void Remember(const std::string& problem, int engine);
 
  private:
-  // For reading and appending; -1: it cannot be.
+  // Opens the file for reading and appending; -1: failed.
   int Open() const;
   // REQUIRES: mutex_ held.
   void ReadFile();
@@ -46,7 +46,7 @@ class EngineChoices {
   const std::string file_;
   std::mutex measuring_;
   std::mutex mutex_;
-  std::map<std::string, int> engines_;  // guarded by it
+  std::map<std::string, int> engines_;  // guarded by mutex_
 };
 
 }  // namespace psgd::cudnn

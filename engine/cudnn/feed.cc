@@ -19,7 +19,7 @@ class DeviceFeed : public Feed {
     PSGD_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     PSGD_CUDA(cudaEventCreateWithFlags(&arrived_, cudaEventDisableTiming | cudaEventBlockingSync));
     PSGD_CUDA(cudaEventCreateWithFlags(&taken_, cudaEventDisableTiming));
-    // The memory is zeroed on the stream of the kernels.
+    // The first copy must wait until the stream of kernels has zeroed the memory.
     return CheckCall(cudaEventRecord(taken_, device_.stream()), "cudaEventRecord");
   }
 
@@ -28,7 +28,7 @@ class DeviceFeed : public Feed {
   }
 
   absl::Status Start(const void* host) override {
-    device_.Enter();  // for a thread that never did
+    device_.Enter();  // this may be another thread
     PSGD_CUDA(cudaStreamWaitEvent(stream_, taken_));
     PSGD_CUDA(cudaMemcpyAsync(waiting_->data(), host, bytes_, cudaMemcpyHostToDevice, stream_));
     return CheckCall(cudaEventRecord(arrived_, stream_), "cudaEventRecord");

@@ -1,5 +1,5 @@
-// Batches and weights on their way to a device: a stream of its own for the copy, and room on the
-// device in which they wait until the kernels of the step before are done with theirs.
+// Brings batches and weights to a device: its own stream copies them to device memory where they
+// wait until the kernels of the previous step are done.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace psgd::cudnn {
 
-// The device outlives it.
+// REQUIRES: the device outlives the feed.
 absl::StatusOr<std::unique_ptr<Feed>> MakeFeed(const Device& device, size_t bytes);
 
 }  // namespace psgd::cudnn

@@ -1,4 +1,4 @@
-// How a tensor lies in device memory.
+// Formats of tensors in device memory.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ inline constexpr size_t TypeBytes(Type type) { return type == Type::kFloat ? 4 :
 
 enum class Layout {
   kPlain,         // row-major
-  kChannelsLast,  // of four axes, the second one innermost
+  kChannelsLast,  // four axes, the second one innermost
 };
 
 struct Format {

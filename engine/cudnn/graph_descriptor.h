@@ -1,4 +1,4 @@
-// cuDNN's graph interface: descriptors that are made, filled, finalised and read.
+// cuDNN's graph interface: descriptors are made, filled, finalized and read.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace psgd::cudnn {
 
-// Owns one descriptor. Calls after an error do nothing; Finalize gives the first one.
+// Owns one descriptor. Calls after an error do nothing; Finalize returns the first error. Not
+// thread-safe.
 class GraphDescriptor {
  public:
   GraphDescriptor() = default;

@@ -12,7 +12,7 @@
 namespace psgd::cudnn {
 namespace {
 
-// The functions of a libnccl that was found when it was needed.
+// The functions of libnccl, which is loaded when it is needed.
 struct Nccl {
   static absl::StatusOr<const Nccl*> Load();
 
@@ -83,7 +83,7 @@ class NcclPart : public GroupPart {
   }
 
   absl::Status Begin(float share) override {
-    // From memory that is not pinned, so that it is read before the call returns.
+    // `share` is not pinned, so the call reads it before it returns.
     return CheckCall(cudaMemcpyAsync(share_, &share, sizeof share, cudaMemcpyHostToDevice, stream_),
                      "cudaMemcpyAsync");
   }
@@ -96,7 +96,7 @@ class NcclPart : public GroupPart {
                        "ncclReduce");
   }
 
-  // Sums under way end at once; what is left of NCCL waits until no recording holds it any more.
+  // Running sums end at once. A thread finishes the abort when no recording uses NCCL any more.
   void Abort() override {
     const ncclComm_t comm = comm_.exchange(nullptr);
     if (comm != nullptr) aborting_ = std::thread([this, comm] { nccl_.comm_abort(comm); });
@@ -107,7 +107,7 @@ class NcclPart : public GroupPart {
   const int device_;
   const cudaStream_t stream_;
   std::atomic<ncclComm_t> comm_;
-  float* share_ = nullptr;  // in device memory: recorded sums read it there
+  float* share_ = nullptr;  // in device memory, where recorded sums read it
   ncclRedOp_t sum_{}, mean_{};
   std::thread aborting_;
 };

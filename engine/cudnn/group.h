@@ -1,4 +1,4 @@
-// Gradients of the GPUs of a node, added up by NCCL on the streams that make them.
+// NCCL adds up gradients of a node's GPUs, on the streams that make them.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace psgd::cudnn {
 
-// A part for each device, in their order. NCCL is looked for only here: GPUs that are not reduced
-// need none. An error where it is not to be found, or where a device is named twice.
+// Makes a part for each device, in their order. NCCL is loaded only here, so other runs do not need
+// it. An error if NCCL is missing or a device is named twice.
 absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> MakeGroup(
     std::span<const Device* const> devices);
 

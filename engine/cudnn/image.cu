@@ -1,5 +1,4 @@
-// Images from images, channels-last: adaptive pooling, upsampling, and normalisation across
-// channels.
+// Kernels on channels-last images: adaptive pooling, upsampling, and normalization across channels.
 #include "engine/cudnn/kernel_tools.cuh"
 #include "engine/cudnn/kernels.h"
 #include "engine/ops/adaptive_average_pool.h"
@@ -37,7 +36,8 @@ __global__ void AdaptivePoolKernel(ResizeShape s, int64_t count, const T* x, T* 
   }
 }
 
-// Gathers, so that no two threads write one place and the order of the sum is fixed.
+// Each thread gathers one element of dx, so no two threads write one place and the order of the sum
+// is fixed.
 template <typename T>
 __global__ void AdaptivePoolGradientKernel(ResizeShape s, int64_t count, const T* dy, T* dx) {
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {

@@ -1,7 +1,6 @@
-// The largest of each row. A block has a row, and finds the least magnitude that is kept digit by
-// digit: how many elements have which digit tells the digit of that magnitude, and of those that
-// have it the next digit is looked at. Only whole numbers are added up, so the order does not
-// matter.
+// The largest elements of each row. A block finds the smallest kept magnitude of its row digit by
+// digit: it counts the elements of each digit, picks the digit of that magnitude, and goes on with
+// the elements that have this digit. Sums are of whole numbers, so their order does not matter.
 #include <bit>
 
 #include "engine/cudnn/kernel_tools.cuh"
@@ -13,13 +12,14 @@ namespace {
 constexpr int kDigitBits = 8;
 static_assert(kThreads == 1 << kDigitBits, "a thread has a digit");
 
-// Ordered as magnitudes are, NaN as infinity. The sign is gone, so the first digit is the exponent.
+// A key in the order of magnitudes, NaN as infinity. Without the sign the first digit is the
+// exponent.
 __device__ uint32_t KeyOf(float value) {
   constexpr uint32_t kInfinity = 0xFF000000u;
   return min(std::bit_cast<uint32_t>(value) << 1, kInfinity);
 }
 
-// Of a key's 32 bits the last ones, which are 0 in every value of the type.
+// The number of last bits of a key that are 0 in every value of the type.
 template <typename T>
 constexpr int kEmptyBits = 1;
 template <>
@@ -27,7 +27,7 @@ constexpr int kEmptyBits<__nv_bfloat16> = 17;
 template <>
 constexpr int kEmptyBits<__half> = 14;
 
-// The sum of the values of this thread and of those before it. REQUIRES: kThreads threads.
+// The sum of the values of this thread and all threads before it. REQUIRES: kThreads threads.
 __device__ uint32_t SumUpToThread(uint32_t value) {
   __shared__ uint32_t sums[kThreads];
   sums[threadIdx.x] = value;
@@ -41,17 +41,18 @@ __device__ uint32_t SumUpToThread(uint32_t value) {
   return sums[threadIdx.x];
 }
 
-// The least key that is kept. `all` elements have it, of which the first `kept` are.
+// The smallest key that is kept. `all` elements have this key, and the first `kept` of them are
+// kept.
 struct LeastKey {
   uint32_t key, kept, all;
 };
 
 template <typename T>
 __device__ LeastKey FindLeastKey(const T* x, int64_t columns, uint32_t count) {
-  __shared__ uint32_t having[kThreads];  // each digit
+  __shared__ uint32_t having[kThreads];  // elements by digit
   __shared__ LeastKey found;
   LeastKey least = {0, count, 0};
-  uint32_t known = 0;  // the bits of the digits that were found
+  uint32_t known = 0;  // mask of the digits found so far
   for (int shift = 32 - kDigitBits; shift + kDigitBits > kEmptyBits<T>; shift -= kDigitBits) {
     having[threadIdx.x] = 0;
     __syncthreads();
@@ -62,7 +63,7 @@ __device__ LeastKey FindLeastKey(const T* x, int64_t columns, uint32_t count) {
     __syncthreads();
     const uint32_t digit = kThreads - 1 - threadIdx.x, own = having[digit];
     const uint32_t at_least = SumUpToThread(own), above = at_least - own;
-    // Of one thread.
+    // True in exactly one thread.
     if (above < least.kept && least.kept <= at_least) {
       found = {least.key | digit << shift, least.kept - above, own};
     }
@@ -73,8 +74,8 @@ __device__ LeastKey FindLeastKey(const T* x, int64_t columns, uint32_t count) {
   return least;
 }
 
-// Behind the last element with the least key that is kept. A thread counts those of its part of the
-// row, one after the other.
+// The end of the kept elements with the smallest key. Each thread counts this key in its part of
+// the row.
 template <typename T>
 __device__ int64_t EndOfKept(const T* x, int64_t columns, const LeastKey& least) {
   __shared__ int64_t end;
@@ -99,7 +100,7 @@ __global__ void KeepLargestKernel(int64_t rows, int64_t columns, uint32_t count,
     const T* x = all_x + row * columns;
     T* y = all_y + row * columns;
     const LeastKey least = FindLeastKey(x, columns, count);
-    // Mostly all of them are.
+    // Mostly all elements with this key are kept.
     const int64_t end = least.kept < least.all ? EndOfKept(x, columns, least) : columns;
     for (int64_t i = threadIdx.x; i < columns; i += kThreads) {
       const float value = Load(x, i);

@@ -1,4 +1,4 @@
-// What all kernel files share.
+// Helpers that all kernel files share.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -22,11 +22,11 @@ __device__ inline void Store(float value, __nv_bfloat16* p, int64_t i) {
   p[i] = __float2bfloat16(value);
 }
 __device__ inline float Load(const __half* p, int64_t i) { return __half2float(p[i]); }
-// What is too large becomes infinite, which is how an overflow is found.
+// Values that are too large become infinite; the overflow check relies on that.
 __device__ inline void Store(float value, __half* p, int64_t i) { p[i] = __float2half(value); }
 
 #ifdef __CUDACC__
-// A test that runs kernels on a host has one of its own (tests/fakes/emulated_cuda/device.h).
+// Tests that run kernels on the host replace Start (tests/fakes/emulated_cuda/device.h).
 template <typename... Parameters, typename... Arguments>
 void Start(cudaStream_t stream, dim3 blocks, dim3 threads, void (*kernel)(Parameters...),
            Arguments... arguments) {
@@ -34,11 +34,11 @@ void Start(cudaStream_t stream, dim3 blocks, dim3 threads, void (*kernel)(Parame
 }
 #endif
 
-// Of a loop `for (i = first; i < count; i += step)` over all threads of a launch.
+// For a loop `for (i = FirstIndex(); i < count; i += IndexStep())` over all threads of a launch.
 __device__ inline int64_t FirstIndex() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t IndexStep() { return int64_t{gridDim.x} * blockDim.x; }
 
-// Blocks for one thread an element, as many as keep any device busy.
+// Blocks for one thread an element, limited to a number that keeps any device busy.
 inline int Blocks(int64_t count) {
   constexpr int64_t kMost = 8192;
   return static_cast<int>(std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, kMost));
@@ -58,7 +58,7 @@ cudaError_t ForType(Type type, F f) {
   return cudaErrorInvalidValue;
 }
 
-// launch(blocks, null pointer to the element type) for one thread an element.
+// Calls launch(blocks, null pointer to the element type), for one thread an element.
 template <typename Launch>
 cudaError_t ForElements(Type type, int64_t count, Launch launch) {
   return ForType(type, [&](auto* of) {
@@ -70,7 +70,7 @@ cudaError_t ForElements(Type type, int64_t count, Launch launch) {
 template <typename T>
 using ElementOf = std::remove_pointer_t<T>;
 
-// Sum over a block, in one fixed order; the result is thread 0's. REQUIRES: kThreads threads.
+// Sum over a block, in a fixed order; every thread gets it. REQUIRES: kThreads threads.
 template <typename T>
 __device__ T SumOfBlock(T value) {
   __shared__ T parts[kThreads];
@@ -85,7 +85,7 @@ __device__ T SumOfBlock(T value) {
   return sum;
 }
 
-// Sum over a warp, in one fixed order; every lane gets it. REQUIRES: all lanes call it.
+// Sum over a warp, in a fixed order; every lane gets it. REQUIRES: all lanes call it.
 template <typename T>
 __device__ T SumOfWarp(T value) {
   for (int reach = kWarp / 2; reach > 0; reach /= 2) {
@@ -94,7 +94,7 @@ __device__ T SumOfWarp(T value) {
   return value;
 }
 
-// Channels-last index -> image, row, column and channel of an image of that size.
+// Converts a channels-last index to image, row, column and channel.
 struct Place {
   int64_t image, row, column, channel;
 };

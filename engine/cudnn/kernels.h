@@ -1,6 +1,6 @@
-// The backend's own CUDA kernels. Each puts its work on `stream` and returns; an error is that of
-// the launch. Pointers are device memory, `type` is that of the elements behind a void*. Sums have
-// one fixed order, so that a step can be repeated to the bit. No Abseil here: nvcc reads this.
+// The backend's own CUDA kernels. Each function puts its work on `stream` and returns the error of
+// the launch. Pointers are device memory; `type` is the type of the elements behind a void*. Sums
+// have a fixed order, so that a step repeats to the bit. No Abseil here, because nvcc reads this.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,18 +17,19 @@
 
 namespace psgd::cudnn {
 
-// What changes from step to step, in device memory: launches that are recorded read it there.
+// Values that change from step to step. They lie in device memory, where recorded launches read
+// them.
 struct StepValues {
   uint64_t number = 0;
   float loss_scale = 1;
   int32_t overflowed = 0;  // 1: a gradient was not finite
 };
 cudaError_t SetStepValues(cudaStream_t stream, const StepValues& values, StepValues* step);
-// Divides by the loss scale, and notes what is not finite.
+// Divides by the loss scale, and sets `overflowed` if a value is not finite.
 cudaError_t Unscale(cudaStream_t stream, int64_t count, float* gradient, StepValues* step);
 
-// The same values in another layout or type. Tensors that are no images have no channels-last
-// layout: `area` is then 1 and `channels` all elements.
+// Converts values to another layout or type. Only images have a channels-last layout. For other
+// tensors `area` is 1 and `channels` is the number of elements.
 struct ImageShape {
   int64_t images = 1, channels = 1, area = 1;
 };
@@ -45,7 +46,7 @@ cudaError_t AddPair(cudaStream_t stream, Type type, int64_t count, const void* a
 // y = a b
 cudaError_t MultiplyPair(cudaStream_t stream, Type type, int64_t count, const void* a,
                          const void* b, void* y);
-// As engine/ops/activation.h; `of` is y, of gelu x.
+// See engine/ops/activation.h. `of`: y; for gelu x.
 cudaError_t ActivationForward(cudaStream_t stream, Type type, const Activation& op, int64_t count,
                               const void* x, void* y);
 cudaError_t ActivationGradient(cudaStream_t stream, Type type, const Activation& op, int64_t count,
@@ -59,7 +60,7 @@ int64_t ColumnPartials(int64_t rows, int64_t columns);
 cudaError_t SumColumns(cudaStream_t stream, Type type, int64_t rows, int64_t columns, const void* x,
                        float* partial, float* sums);
 
-// As engine/ops/dropout.h; `count` elements in row-major order, a byte of the mask each.
+// See engine/ops/dropout.h. `count` elements in row-major order, each with a byte of the mask.
 cudaError_t DropoutForward(cudaStream_t stream, Type type, int64_t count, float rate, PhiloxKey key,
                            const StepValues* step, const void* x, void* y, uint8_t* mask);
 cudaError_t DropoutGradient(cudaStream_t stream, Type type, int64_t count, float rate,
@@ -81,8 +82,8 @@ cudaError_t AveragePoolForward(cudaStream_t stream, Type type, const PoolShape& 
 cudaError_t AveragePoolGradient(cudaStream_t stream, Type type, const PoolShape& shape,
                                 const void* dy, void* dx);
 
-// Channels-last batch normalisation as engine/ops/batchnorm.h, of rows x columns with a channel a
-// column. `partial` has ColumnPartials floats.
+// Channels-last batch normalization, see engine/ops/batchnorm.h. The matrix is rows x columns, a
+// column is a channel. `partial` has ColumnPartials floats.
 struct BatchNormRunning {
   const float *mean, *var;  // running statistics
   float *mean_delta, *var_delta;
@@ -101,8 +102,8 @@ cudaError_t BatchNormGradient(cudaStream_t stream, Type type, int64_t rows, int6
                               const float* var, const float* dgamma, const float* dbeta,
                               float epsilon, void* dx);
 
-// As engine/ops/softmax_cross_entropy.h, with the classes of a place side by side. `losses` has a
-// double a row, `correct` an int32.
+// See engine/ops/softmax_cross_entropy.h. The classes of a place lie side by side. Each row has a
+// double in `losses` and an int32 in `correct`.
 cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
                                int64_t rows, int64_t classes, const void* x, const int32_t* labels,
                                float* p, double* losses, int32_t* correct, double* result);
@@ -110,7 +111,7 @@ cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, const SoftmaxCro
                                 int64_t rows, int64_t classes, const float* p,
                                 const int32_t* labels, const double* result, const StepValues* step,
                                 void* dx);
-// As engine/ops/element_loss.h, likewise.
+// See engine/ops/element_loss.h. Layouts are as above.
 cudaError_t ElementLossForward(cudaStream_t stream, Type type, const ElementLoss& op, int64_t rows,
                                int64_t classes, const void* x, const int32_t* labels,
                                double* losses, int32_t* correct, double* result);
@@ -118,22 +119,23 @@ cudaError_t ElementLossGradient(cudaStream_t stream, Type type, const ElementLos
                                 int64_t classes, const void* x, const int32_t* labels,
                                 const double* result, const StepValues* step, void* dx);
 
-// Channels-last images of one size made from those of another.
+// Channels-last images of one size, made from images of another size.
 struct ResizeShape {
   int64_t images, channels, height, width;  // of x
   int64_t out_height, out_width;            // of y
 };
-// As engine/ops/adaptive_average_pool.h.
+// See engine/ops/adaptive_average_pool.h.
 cudaError_t AdaptivePoolForward(cudaStream_t stream, Type type, const ResizeShape& shape,
                                 const void* x, void* y);
 cudaError_t AdaptivePoolGradient(cudaStream_t stream, Type type, const ResizeShape& shape,
                                  const void* dy, void* dx);
-// As engine/ops/upsample.h.
+// See engine/ops/upsample.h.
 cudaError_t UpsampleForward(cudaStream_t stream, Type type, const ResizeShape& shape, const void* x,
                             void* y);
 cudaError_t UpsampleGradient(cudaStream_t stream, Type type, const ResizeShape& shape,
                              const void* dy, void* dx);
-// As engine/ops/local_response_norm.h, of pixels x channels; `scale` has a float an element.
+// See engine/ops/local_response_norm.h. The matrix is pixels x channels; `scale` has a float an
+// element.
 cudaError_t ResponseNormForward(cudaStream_t stream, Type type, const LocalResponseNorm& op,
                                 int64_t pixels, int64_t channels, const void* x, void* y,
                                 float* scale);
@@ -141,7 +143,7 @@ cudaError_t ResponseNormGradient(cudaStream_t stream, Type type, const LocalResp
                                  int64_t pixels, int64_t channels, const void* x,
                                  const float* scale, const void* dy, void* dx);
 
-// As engine/ops/layernorm.h, of rows x width. `partial` has ColumnPartials floats.
+// See engine/ops/layernorm.h. The matrix is rows x width. `partial` has ColumnPartials floats.
 cudaError_t LayerNormForward(cudaStream_t stream, Type type, int64_t rows, int64_t width,
                              const void* x, const float* gamma, const float* beta, float epsilon,
                              void* y, float* mean, float* var);
@@ -152,19 +154,19 @@ cudaError_t LayerNormGradient(cudaStream_t stream, Type type, int64_t rows, int6
                               const void* x, const float* gamma, const float* mean,
                               const float* var, const void* dy, float epsilon, void* dx);
 
-// As engine/ops/keep_largest.h.
+// See engine/ops/keep_largest.h.
 cudaError_t KeepLargestOfRows(cudaStream_t stream, Type type, const KeepLargest& op, int64_t rows,
                               int64_t columns, const void* x, void* y);
 
-// As engine/ops/lengths.h, of rows of `tokens` tokens.
+// See engine/ops/lengths.h. Each row has `tokens` tokens.
 cudaError_t LengthsOfRows(cudaStream_t stream, const Lengths& op, int64_t rows, int64_t tokens,
                           const int32_t* x, int32_t* y);
 
-// As engine/ops/softmax.h, of rows x keys.
+// See engine/ops/softmax.h. The matrix is rows x keys.
 struct SoftmaxShape {
   int64_t rows, keys;
-  int64_t queries;    // of the causal mask; 0 without one
-  int64_t rows_each;  // of a length
+  int64_t queries;    // of the causal mask; 0: no mask
+  int64_t rows_each;  // rows that share a length
   float scale;
 };
 // `lengths` may be null.
@@ -173,7 +175,7 @@ cudaError_t SoftmaxForward(cudaStream_t stream, Type type, const SoftmaxShape& s
 cudaError_t SoftmaxGradient(cudaStream_t stream, Type type, const SoftmaxShape& shape,
                             const void* y, const void* dy, void* dx);
 
-// Moves each element of a block of that many axes from and to its place; places count elements.
+// Moves a block of elements between two tensors. Strides and begins count elements.
 struct Move {
   static constexpr int kMostAxes = 8;
   int axes = 0;
@@ -184,21 +186,23 @@ cudaError_t MoveElements(cudaStream_t stream, Type type, const Move& move, const
                          void* to);
 cudaError_t Fill(cudaStream_t stream, Type type, int64_t count, float value, void* y);
 
-// As engine/ops/embedding.h and embedding_bag.h: `places` indices, `entries` of them a sum.
+// See engine/ops/embedding.h and embedding_bag.h. There are `places` indices; a sum has `entries`
+// of them.
 struct TableShape {
   int64_t places, entries, rows, width;
 };
-// `value` is null where there are none, and entries then 1.
+// `value` may be null; then entries is 1.
 cudaError_t TableForward(cudaStream_t stream, Type type, const TableShape& shape,
                          const int32_t* index, const float* value, const float* w, void* y);
-// Sets the bytes of memory that the gradient works in.
+// Sets the bytes of scratch memory of TableGradient.
 cudaError_t TableGradientBytes(const TableShape& shape, size_t* bytes);
 cudaError_t TableGradient(cudaStream_t stream, Type type, const TableShape& shape,
                           const int32_t* index, const float* value, const void* dy, void* memory,
                           size_t bytes, float* dw);
 
-// One step of engine/ops/recurrent.h. Of a place n T + t: a, da, db have gates x width values,
-// saved as many as the op says, y, dy, last width. Of a sample n: b gates x width, dh, carry width.
+// One step of engine/ops/recurrent.h. For each place n T + t: a, da and db have gates x width
+// values, saved op.saved() x width, y, dy and last width. For each sample n: b has gates x width
+// values, dh and carry width.
 struct CellShape {
   int64_t batch, steps, width;
 };
@@ -214,9 +218,9 @@ struct CellBackwardMemory {
   const float* saved;
   const void *y, *dy;
   float *dh, *carry;     // not read at the last step, which runs first
-  void *da, *db, *last;  // last: h of the step before
+  void *da, *db, *last;  // last: h of the previous step
 };
-// Leaves in dh what of the last h's gradient does not pass through b (GRU).
+// GRU: leaves in dh the part of the gradient of the previous h that does not pass through b.
 cudaError_t CellBackward(cudaStream_t stream, Type type, const Recurrent& op,
                          const CellShape& shape, int64_t step, const CellBackwardMemory& memory);
 

@@ -10,7 +10,7 @@ const float* In(const Buffers& b, const View& view) {
 }
 float* Out(const Buffers& b, const View& view) { return static_cast<float*>(b[view.buffer]); }
 
-// Rows and their width, whatever the rank.
+// A tensor of any rank as rows of its last axis.
 struct Rows {
   explicit Rows(const Shape& x) : count(ElementCount(x) / x.back()), width(x.back()) {}
 

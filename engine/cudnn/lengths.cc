@@ -3,7 +3,7 @@
 
 namespace psgd::cudnn {
 
-// Integers lie in the memory of as many floats, which nothing converts.
+// Integers use the memory of a plain float tensor, which is never converted.
 absl::Status Lower(const Lengths& op, const Context& c) {
   Lowering& l = c.lowering;
   const Shape shape = l.shape(c.in(0));

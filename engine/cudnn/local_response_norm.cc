@@ -5,7 +5,7 @@ namespace psgd::cudnn {
 
 namespace {
 
-// Channels-last images are a row a pixel.
+// Channels-last images as a matrix with a row a pixel.
 struct Pixels {
   explicit Pixels(const Shape& x) : count(ElementCount(x) / x[1]), channels(x[1]) {}
 

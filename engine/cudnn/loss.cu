@@ -10,7 +10,7 @@ struct Best {
   int64_t at;
 };
 
-// The largest value of a block's, of equals the first.
+// The largest value of a block; of equals the first.
 __device__ Best BestOfBlock(Best mine) {
   __shared__ float values[kThreads];
   __shared__ int64_t places[kThreads];
@@ -72,7 +72,7 @@ __global__ void SoftmaxLossKernel(SoftmaxCrossEntropy op, int64_t classes, const
   correct[row] = counted && best.at == label;
 }
 
-// One block.
+// REQUIRES: one block.
 __global__ void LossResultKernel(int32_t ignored, int64_t rows, const int32_t* labels,
                                  const double* losses, const int32_t* correct, double* result) {
   double loss = 0, right = 0, counted = 0;
@@ -90,7 +90,7 @@ __global__ void LossResultKernel(int32_t ignored, int64_t rows, const int32_t* l
   result[2] = counted;
 }
 
-// Of what is counted, in the gradient.
+// The weight of a counted place in the gradient.
 __device__ double WeightOf(const double* result, const StepValues* step) {
   return result[2] > 0 ? step->loss_scale / result[2] : 0;
 }

@@ -1,5 +1,5 @@
-// One function an op: puts the launches that compute a node. An error says what this backend, the
-// device or a library cannot do.
+// One function an op: it adds the launches that compute a node. An error says what this backend,
+// the device or a library cannot do.
 #pragma once
 
 #include "engine/cudnn/lowering.h"

@@ -25,7 +25,7 @@ class LaunchKernel : public Kernel {
     if (!ran_) PSGD_RETURN_IF_ERROR(RunAll(once_, step));
     if (step.recorded || step.parameter_version != parameter_version_) {
       PSGD_RETURN_IF_ERROR(RunAll(renewals_, step));
-      // What is recorded has not run, and may never.
+      // Recorded launches have not run and may never run.
       if (!step.recorded) parameter_version_ = step.parameter_version;
     }
     ran_ = true;
@@ -93,7 +93,7 @@ BufferId Lowering::NewBuffer(TensorId tensor, size_t bytes) {
 
 View Lowering::Native(TensorId tensor) {
   std::vector<View>& views = views_[tensor];
-  if (views.empty()) {  // comes from outside; doubles are the widest there
+  if (views.empty()) {  // an external input; its widest type is double
     views.push_back({kPlainFloat, NewBuffer(tensor, elements(tensor) * sizeof(double))});
   }
   plan_->Use(views.front().buffer);
@@ -119,7 +119,7 @@ View Lowering::Get(TensorId tensor, Format format) {
 View Lowering::Put(TensorId tensor, Format format) {
   std::vector<View>& views = views_[tensor];
   const size_t bytes = elements(tensor) * TypeBytes(format.type);
-  // Nodes that read a gradient want it with the loss scale, so that it is not divided in place.
+  // Nodes that read a gradient need it with the loss scale, so the division is not in place.
   const bool apart = scaled_[tensor] && read_[tensor];
   if (!external(tensor) || (format == kPlainFloat && !apart)) {
     views.push_back({format, NewBuffer(tensor, bytes)});

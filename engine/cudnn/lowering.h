@@ -1,7 +1,7 @@
-// Turns nodes into launches on a device. Activations of four axes lie channels-last, all others
-// row-major, all in the type that the device computes in; what comes from or goes to the outside is
-// row-major fp32. This keeps in which formats every tensor exists, and converts where another one
-// is needed: once for all later readers, and parameters only when they were written.
+// Turns nodes into launches on a device. Activations with four axes are channels-last, others
+// row-major, all in the device's type. External tensors are row-major fp32. Lowering remembers the
+// formats of each tensor and adds a conversion if another format is needed. Later readers share
+// the converted tensor. Parameters are converted only after they were written.
 #pragma once
 
 #include <functional>
@@ -22,10 +22,10 @@ struct View {
   BufferId buffer = kNoBuffer;
 };
 
-// Work that is put on the device's stream.
+// A function that puts work on the device's stream.
 using Launch = std::function<absl::Status(const Buffers& buffers, const Step& step)>;
 
-// Not thread-safe. The graph, plan and device outlive it and its kernels.
+// Not thread-safe. REQUIRES: the graph, plan and device outlive it and its kernels.
 class Lowering {
  public:
   Lowering(const Graph& graph, MemoryPlan* plan, Device* device, Type type);
@@ -37,40 +37,41 @@ class Lowering {
   int64_t elements(TensorId tensor) const { return ElementCount(shape(tensor)); }
   Type type() const { return type_; }
   bool external(TensorId tensor) const { return graph_.tensors[tensor].external; }
-  // Of an activation.
+  // The format of an activation.
   Format Usual(TensorId tensor) const;
-  // Row-major, as everything but images lies.
+  // Row-major, the layout of all tensors but images.
   Format PlainFormat() const { return {Layout::kPlain, type_}; }
 
-  // REQUIRED before lowering a node, and afterwards: the node's kernel, null if it launches
-  // nothing.
+  // REQUIRES: called before and after lowering a node. EndNode returns the node's kernel; null: the
+  // node launches nothing.
   void BeginNode(int index) {
     node_ = index;
     plan_->BeginNode(index);
   }
   std::unique_ptr<Kernel> EndNode();
 
-  // The format that the tensor was written in.
+  // The tensor in the format in which it was written.
   View Native(TensorId tensor);
   View Get(TensorId tensor, Format format);
   View GetUsual(TensorId tensor) { return Get(tensor, Usual(tensor)); }
-  // In the layout that it was written in, for work that fits any.
+  // The tensor in the layout in which it was written, for work in any layout.
   View GetAsWritten(TensorId tensor) { return Get(tensor, {Native(tensor).format.layout, type_}); }
-  // Where the present node writes the tensor. External ones are brought outside after the node.
+  // The memory where the present node writes the tensor. External tensors are converted to their
+  // external memory after the node.
   View Put(TensorId tensor, Format format);
   View PutUsual(TensorId tensor) { return Put(tensor, Usual(tensor)); }
-  // Content and size are the backend's.
+  // For Element::kOpaque, whose content and size the backend chooses.
   BufferId PutOpaque(TensorId tensor, size_t bytes);
   BufferId Opaque(TensorId tensor);
-  // Plain fp32 memory that is written in the first run alone and keeps its content.
+  // Plain fp32 memory that only the first run writes and that keeps its content.
   View PutOnce(TensorId tensor);
-  // The tensor is in the memory of `view`, unchanged. REQUIRES: it is not external.
+  // The tensor has the unchanged memory of `view`. REQUIRES: the tensor is not external.
   void PutShared(TensorId tensor, const View& view);
   // Memory that only the present node uses.
   BufferId Temporary(size_t bytes) { return plan_->Add(bytes); }
 
   void Call(Launch launch) { during_.push_back(std::move(launch)); }
-  // As Call, in the first run alone.
+  // As Call, but only in the first run.
   void CallOnce(Launch launch) { once_.push_back(std::move(launch)); }
   // As Call, for work whose only error is a cudaError_t.
   template <typename Kernel>
@@ -82,7 +83,7 @@ class Lowering {
 
  private:
   BufferId NewBuffer(TensorId tensor, size_t bytes);
-  // Divides what is outside by the loss scale, where it comes with that.
+  // Divides an external gradient by the loss scale if its values carry the scale.
   void Unscale(TensorId tensor, BufferId buffer);
   Launch Conversion(TensorId tensor, const View& from, const View& to) const;
 
@@ -90,13 +91,13 @@ class Lowering {
   MemoryPlan* const plan_;
   Device* const device_;
   const Type type_;
-  std::vector<std::vector<View>> views_;  // by tensor; the first is the native one
+  std::vector<std::vector<View>> views_;  // by tensor; the first is native
   std::vector<bool> kept_;                // by tensor: parameters and constants
-  // By tensor: gradients of parameters that come with the loss scale, and what nodes read.
+  // By tensor: scaled_ are gradients of parameters with the loss scale, read_ are inputs of nodes.
   std::vector<bool> scaled_, read_;
 
-  int node_ = 0;  // the present one
-  // Of the present node: what runs once, when parameters are new, first, in the middle and last.
+  int node_ = 0;  // the present node
+  // Launches of the present node: once, on new parameters, and in each run first, then, last.
   std::vector<Launch> once_, renewals_, before_, during_, after_;
 };
 

@@ -6,8 +6,8 @@
 namespace psgd::cudnn {
 namespace {
 
-// Axes in the order in which the target lies in memory, so that neighbouring threads write
-// neighbouring places; those that are one in both tensors merged.
+// Orders axes by their strides in the target, so that neighboring threads write neighboring places.
+// Merges axes that are contiguous in both tensors.
 absl::StatusOr<Move> Merged(const BlockMove& block) {
   std::vector<size_t> order(block.size.size());
   std::iota(order.begin(), order.end(), 0);
@@ -38,7 +38,7 @@ absl::StatusOr<Move> Merged(const BlockMove& block) {
   return move;
 }
 
-// Whether the move transposes whole matrices, which lie one behind the other.
+// Whether the move transposes whole matrices that lie one behind the other.
 bool Transposes(const Move& m) {
   if (m.axes < 2 || m.axes > 3 || m.from_begin != 0 || m.to_begin != 0) return false;
   const int row = m.axes - 2, column = m.axes - 1;  // of the target
@@ -68,7 +68,7 @@ absl::Status PutMove(const Context& c, const View& from, const View& to, const B
     });
     return absl::OkStatus();
   }
-  // The change of layouts goes through tiles, and reads and writes whole lines.
+  // The layout conversion works in tiles, so it reads and writes whole lines.
   const ImageShape image = {.images = move.axes == 3 ? move.size[0] : 1,
                             .channels = move.size[move.axes - 1],
                             .area = move.size[move.axes - 2]};

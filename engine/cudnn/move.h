@@ -1,4 +1,4 @@
-// Ops that only move elements, as moves of blocks.
+// Moves of blocks, for ops that only move elements.
 #pragma once
 
 #include "engine/cudnn/kernels.h"
@@ -6,16 +6,16 @@
 
 namespace psgd::cudnn {
 
-// Elements from one index of each axis to the next.
+// The strides of the axes, in elements.
 Shape StridesOf(const Shape& shape, Layout layout);
 
-// A block of that size, from a tensor with some strides to one with others.
+// A block of `size`, from one tensor to another.
 struct BlockMove {
   Shape size;
   Shape from_strides, to_strides;
   int64_t from_begin = 0, to_begin = 0;
 };
-// Puts the move. `from` and `to` are of one type.
+// Adds the launch of the move. REQUIRES: `from` and `to` have one type.
 absl::Status PutMove(const Context& c, const View& from, const View& to, const BlockMove& block);
 
 }  // namespace psgd::cudnn

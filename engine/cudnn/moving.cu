@@ -1,4 +1,4 @@
-// Elements that only change their place, and rows of tables.
+// Kernels that only move elements, and kernels for rows of tables.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "engine/cudnn/kernel_tools.cuh"
@@ -7,7 +7,7 @@
 namespace psgd::cudnn {
 namespace {
 
-// Index: as narrow as the count allows, for dividing 64-bit numbers takes longer than the copy.
+// Index: 32 bits if the count fits, because 64-bit divisions take longer than the copy.
 template <typename T, typename Index>
 __global__ void MoveKernel(Move move, int64_t count, const T* from, T* to) {
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
@@ -48,7 +48,7 @@ __global__ void CountKernel(int64_t count, int32_t* y) {
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) y[i] = static_cast<int32_t>(i);
 }
 
-// The first place behind `begin` whose index is larger. `index` is sorted.
+// The first place behind `begin` with a larger index. REQUIRES: `index` is sorted.
 __device__ int64_t EndOfRun(const int32_t* index, int64_t begin, int64_t count) {
   const int32_t row = index[begin];
   int64_t low = begin + 1, high = count;
@@ -63,8 +63,8 @@ __device__ int64_t EndOfRun(const int32_t* index, int64_t begin, int64_t count) 
   return low;
 }
 
-// For a column of each run of equal indices a thread, which adds the run's places in their order.
-// Rows that no index names are not written.
+// A thread adds one column of a run of equal indices, in the order of the places. Unused rows are
+// not written.
 template <typename T>
 __global__ void TableGradientKernel(TableShape s, const int32_t* index, const int32_t* place,
                                     const float* value, const T* dy, float* dw) {
@@ -72,7 +72,7 @@ __global__ void TableGradientKernel(TableShape s, const int32_t* index, const in
     const int64_t begin = i / s.width, column = i % s.width;
     if (begin > 0 && index[begin - 1] == index[begin]) continue;
     const int64_t end = EndOfRun(index, begin, s.places);
-    double sum = 0;  // a common token has thousands of places
+    double sum = 0;  // double, because a common token has thousands of places
 #pragma unroll 4
     for (int64_t k = begin; k < end; ++k) {
       const float factor = value == nullptr ? 1.0f : value[place[k]];
@@ -83,15 +83,15 @@ __global__ void TableGradientKernel(TableShape s, const int32_t* index, const in
   }
 }
 
-// How many bits an index below `rows` has.
+// The number of bits of an index below `rows`.
 int IndexBits(int64_t rows) {
   int bits = 1;
   while (bits < 31 && (int64_t{1} << bits) < rows) ++bits;
   return bits;
 }
 
-// The memory of a gradient: places in their order, the sorted indices, their places, and the
-// sort's.
+// The scratch memory of a gradient: places in their order, the sorted indices, their places, and
+// the sort's own memory.
 struct SortMemory {
   SortMemory(void* memory, int64_t places)
       : counted(static_cast<int32_t*>(memory)),
@@ -157,7 +157,7 @@ cudaError_t TableGradient(cudaStream_t stream, Type type, const TableShape& shap
   const SortMemory sorted(memory, shape.places);
   size_t rest = bytes - 3 * SortMemory::Padded(shape.places) * sizeof(int32_t);
   Start(stream, Blocks(shape.places), kThreads, CountKernel, shape.places, sorted.counted);
-  // A radix sort is stable: places of one index stay in their order.
+  // A radix sort is stable, so places of one index stay in their order.
   cudaError_t error = Sort(stream, shape, index, sorted, sorted.rest, &rest);
   if (error != cudaSuccess) return error;
   error = cudaMemsetAsync(dw, 0, shape.rows * shape.width * sizeof(float), stream);

@@ -31,7 +31,7 @@ absl::Status Lower(const Pool& op, const Context& c) {
     });
     return absl::OkStatus();
   }
-  constexpr int64_t kMostPlaces = 65536;  // of a uint16
+  constexpr int64_t kMostPlaces = 65536;  // a place is a uint16
   if (shape.kernel_height * shape.kernel_width > kMostPlaces) {
     return absl::UnimplementedError("a max pool's window has more than 65536 places");
   }

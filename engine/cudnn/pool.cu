@@ -4,7 +4,7 @@
 namespace psgd::cudnn {
 namespace {
 
-// The windows whose elements reach `at`: [first, last].
+// The windows over element `at`: [first, last].
 struct Span {
   int64_t first, last;
 };
@@ -15,8 +15,8 @@ __device__ Span WindowsOver(int64_t at, int64_t kernel, int64_t stride, int64_t 
   return {first, last < out ? last : out - 1};
 }
 
-// Calls visit(index of x, place in the window) for what lies over the image of the window that
-// makes `at`, in row-major order.
+// Calls visit(index of x, place in the window) for the elements of the window of output `at` that
+// lie inside the image, in row-major order.
 template <typename Visit>
 __device__ void ForEachInWindow(const PoolShape& s, const Place& at, Visit visit) {
   for (int64_t u = 0; u < s.kernel_height; ++u) {
@@ -48,8 +48,8 @@ __global__ void MaxPoolKernel(PoolShape s, int64_t count, const T* x, T* y, uint
   }
 }
 
-// Gathers, so that no two threads write one place and the order of the sum is fixed. flow(index of
-// y, place in its window) gives what flows back from there.
+// Each thread gathers one element of dx, so no two threads write one place and the order of the sum
+// is fixed. flow(index of y, place in its window) returns the contribution of that y.
 template <typename T, typename Flow>
 __device__ void GatherGradient(const PoolShape& s, int64_t count, T* dx, Flow flow) {
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {

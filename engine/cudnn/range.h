@@ -1,5 +1,5 @@
-// Names for NVIDIA's profilers: what the host launches within a scope is shown under it. Costs next
-// to nothing where none listens.
+// Names for NVIDIA's profilers, which show launches of a scope under its name. A range costs almost
+// nothing without a profiler.
 #pragma once
 
 #include <nvtx3/nvToolsExt.h>
@@ -8,7 +8,7 @@ namespace psgd::cudnn {
 
 class Range {
  public:
-  // REQUIRES: scopes of one thread lie within each other.
+  // REQUIRES: scopes of one thread are nested.
   explicit Range(const char* name) { nvtxRangePushA(name); }
   ~Range() { nvtxRangePop(); }
   Range(const Range&) = delete;

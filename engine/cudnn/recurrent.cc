@@ -1,9 +1,9 @@
 #include "engine/cudnn/blas.h"
 #include "engine/cudnn/kernels.h"
 
-// Products of whole sequences at once wherever no step waits for another; only h w_hh^T, and its
-// way back, run step by step. cuDNN's own cells want all weights of a layer in one piece of memory
-// and in an order of its own, and save what another precision rounds differently.
+// Products run over whole sequences at once, except h w_hh^T and its backward pass, which run step
+// by step. cuDNN's own cells need all weights of a layer in one piece of memory in cuDNN's order,
+// and their saved values are rounded differently in another precision.
 namespace psgd::cudnn {
 namespace {
 
@@ -32,7 +32,7 @@ const float* In(const Buffers& b, const View& view) {
 }
 float* Out(const Buffers& b, const View& view) { return static_cast<float*>(b[view.buffer]); }
 
-// What one step has of a tensor with a row a place: a row a sample.
+// The rows of one step, one a sample, in a tensor with a row a place.
 Matrix OfStep(const Sizes& s, const View& view, int64_t columns, int64_t step) {
   return {.view = view,
           .rows = s.batch,
@@ -109,7 +109,7 @@ absl::Status Lower(const RecurrentBackward& op, const Context& c) {
     Multiply(c, OfStep(s, db, s.rows, step), {w_hh, s.rows, s.width}, {dh, s.batch, s.width},
              {.keep = keep});
   }
-  // Straight to fp32: the sums are held in it anyway.
+  // Writes fp32 directly, because the sums are in fp32 anyway.
   Multiply(c, {da, s.places, s.rows, true}, {x, s.places, s.inputs},
            {l.Put(c.out(0), kPlainFloat), s.rows, s.inputs});
   Multiply(c, {db, s.places, s.rows, true}, {last, s.places, s.width},

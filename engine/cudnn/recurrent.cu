@@ -1,4 +1,5 @@
-// The cells of LSTM and GRU: a thread an element of a sample's state. The formulas are the host's.
+// The cells of LSTM and GRU: one thread an element of a sample's state. Host and device share the
+// formulas.
 #include "engine/cudnn/kernel_tools.cuh"
 #include "engine/cudnn/kernels.h"
 #include "engine/ops/recurrent_cell.h"
@@ -6,7 +7,7 @@
 namespace psgd::cudnn {
 namespace {
 
-// What differs between the two, by value: methods of the op are the host's.
+// The sizes of LSTM or GRU by value, because the op's methods exist only on the host.
 struct Cell {
   explicit Cell(const Recurrent& op) : op(op), gates(op.gates()), saved(op.saved()) {}
 
@@ -14,7 +15,7 @@ struct Cell {
   int64_t gates, saved;
 };
 
-// Element j of what the step before `place` left; zeros at the first step.
+// Element j of the state before `place`; zeros at the first step.
 template <typename T>
 __device__ CellState<float> StateBefore(const Cell& cell, const CellShape& s, int64_t step,
                                         int64_t place, int64_t j, const float* saved, const T* y) {
@@ -59,7 +60,7 @@ __global__ void CellGradientKernel(Cell cell, CellShape s, int64_t step, CellBac
     }
     Store(before.h, last, place * s.width + j);
     m.carry[i] = carry;
-    m.dh[i] = carry;  // LSTM: the product that follows replaces it; GRU: is added to it
+    m.dh[i] = carry;  // LSTM: the next product replaces it; GRU: the next product adds to it
   }
 }
 

@@ -1,15 +1,15 @@
-// Sums down the columns of a matrix, and the batch normalisation that is made of them. A block sums
-// a band of rows for 32 columns; a second kernel adds the bands in their order.
+// Sums of the columns of a matrix, and batch normalization, which uses them. A block sums a band of
+// rows for 32 columns. A second kernel adds the bands in their order.
 #include "engine/cudnn/kernel_tools.cuh"
 #include "engine/cudnn/kernels.h"
 
 namespace psgd::cudnn {
 namespace {
 
-constexpr int kColumns = 32;  // of a block: a warp reads a line
+constexpr int kColumns = 32;  // of a block, so that a warp reads a line
 constexpr int kRowThreads = kThreads / kColumns;
 constexpr int64_t kMostBands = 256;
-constexpr int64_t kRowsOfABand = 256;  // at least, if there are so many
+constexpr int64_t kRowsOfABand = 256;  // at least, unless there are fewer rows
 
 int64_t Bands(int64_t rows) { return std::clamp<int64_t>(rows / kRowsOfABand, 1, kMostBands); }
 
@@ -150,7 +150,7 @@ cudaError_t BatchNormStatistics(cudaStream_t stream, Type type, int64_t rows, in
           partial);
     Start(stream, Blocks(columns), kThreads, AddBandsKernel, Bands(rows), columns, partial,
           1.0f / static_cast<float>(rows), mean);
-    // A pass of its own: the squares of what lies far from zero would drown the variance.
+    // A second pass, because squares of values far from zero would drown the variance.
     Start(stream, BandGrid(rows, columns), kThreads, BandSquareKernel<T>, rows, columns, values,
           mean, partial);
     Start(stream, Blocks(columns), kThreads, VarianceKernel, Bands(rows), rows, columns, partial,

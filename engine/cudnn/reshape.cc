@@ -2,7 +2,7 @@
 
 namespace psgd::cudnn {
 
-// Both shapes count elements in row-major order: channels-last images are brought to it first.
+// Both shapes number elements in row-major order, so channels-last images are converted first.
 absl::Status Lower(const Reshape&, const Context& c) {
   Lowering& l = c.lowering;
   const View x = l.Get(c.in(0), {Layout::kPlain, l.type()});

@@ -1,12 +1,12 @@
-// Normalisation of rows: layer normalisation and softmax, and what their masks need. A warp a row:
-// its lanes stride along the row, and their sums are added in one fixed order.
+// Normalization of rows: layer normalization, softmax, and lengths for masks. A warp computes a
+// row: its lanes stride along the row, and their sums are added in a fixed order.
 #include "engine/cudnn/kernel_tools.cuh"
 #include "engine/cudnn/kernels.h"
 
 namespace psgd::cudnn {
 namespace {
 
-// Of a loop `for (row = FirstRow(); row < rows; row += RowStep())`, the same for all lanes of a
+// For a loop `for (row = FirstRow(); row < rows; row += RowStep())`, the same for all lanes of a
 // warp.
 __device__ int64_t FirstRow() { return FirstIndex() / kWarp; }
 __device__ int64_t RowStep() { return IndexStep() / kWarp; }
@@ -31,7 +31,7 @@ __global__ void LayerNormKernel(int64_t rows, int64_t width, const T* all_x, con
     const T* x = all_x + row * width;
     T* y = all_y + row * width;
     const float mean = SumOfRow(width, [&](int64_t i) { return Load(x, i); }) / count;
-    // A pass of its own: the squares of what lies far from zero would drown the variance.
+    // A second pass, because squares of values far from zero would drown the variance.
     const float var = SumOfRow(width,
                                [&](int64_t i) {
                                  const float d = Load(x, i) - mean;
@@ -68,7 +68,7 @@ __global__ void LayerNormGradientKernel(int64_t rows, int64_t width, const T* al
   }
 }
 
-// How many of the row's places are open; they are the first ones.
+// The number of open places, which are the first places of the row.
 __device__ int64_t OpenPlaces(const SoftmaxShape& s, int64_t row, const int32_t* lengths) {
   int64_t open = s.keys;
   if (s.queries > 0) open = min(open, row % s.queries + 1 + s.keys - s.queries);
@@ -82,7 +82,7 @@ __global__ void SoftmaxKernel(SoftmaxShape s, const T* all_x, const int32_t* len
     const T* x = all_x + row * s.keys;
     T* y = all_y + row * s.keys;
     const int64_t open = OpenPlaces(s, row, lengths);
-    float largest = -INFINITY;  // fmaxf drops NaN, but the powers of NaN keep it
+    float largest = -INFINITY;  // fmaxf drops NaN, but the exponentials of NaN stay NaN
     for (int64_t k = Lane(); k < open; k += kWarp) largest = fmaxf(largest, Load(x, k));
     for (int reach = kWarp / 2; reach > 0; reach /= 2) {
       largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFF, largest, reach));

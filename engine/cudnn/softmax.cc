@@ -25,7 +25,7 @@ absl::Status Lower(const Softmax& op, const Context& c) {
   return absl::OkStatus();
 }
 
-// Masked places have y = 0, and so dx = 0: the masks need not be known here.
+// Masked places have y = 0, so dx = 0. Backward needs no masks.
 absl::Status Lower(const SoftmaxBackward& op, const Context& c) {
   Lowering& l = c.lowering;
   const Shape& shape = l.shape(c.in(0));

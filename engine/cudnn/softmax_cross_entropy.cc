@@ -5,8 +5,8 @@
 namespace psgd::cudnn {
 namespace {
 
-// The usual layout has the classes of a place side by side: channels-last of images, else the last
-// axis.
+// In the usual layout the classes of a place lie side by side: channels-last for images, else the
+// last axis.
 Format Probabilities(const Lowering& l, TensorId logits) {
   return {l.Usual(logits).layout, Type::kFloat};
 }

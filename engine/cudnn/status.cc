@@ -7,7 +7,7 @@
 namespace psgd::cudnn {
 namespace {
 
-// "cudnnSetTensor4dDescriptor" of a whole call.
+// The function's name in the text of a call, as "cudnnSetTensor4dDescriptor".
 std::string Name(const char* call) {
   const std::string text = call;
   return text.substr(0, text.find('('));
@@ -15,8 +15,8 @@ std::string Name(const char* call) {
 
 }  // namespace
 
-// CUDA keeps the error of a call until somebody asks; who launches a kernel does, and would take it
-// for the kernel's own.
+// CUDA keeps the error of a call until cudaGetLastError. A later kernel launch would report it as
+// its own error, so CheckCall clears it.
 absl::Status CheckCall(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();
   cudaGetLastError();
@@ -30,12 +30,12 @@ absl::Status CheckCall(cudaError_t error, const char* call) {
 
 absl::Status CheckCall(cudnnStatus_t error, const char* call) {
   if (error == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
-  cudaGetLastError();  // of a call that the library made
+  cudaGetLastError();  // clears the error of a CUDA call inside the library
   char detail[512] = "";
   cudnnGetLastErrorString(detail, sizeof detail);
   const std::string message =
       absl::StrCat(Name(call), ": ", cudnnGetErrorString(error), " ", detail);
-  // A category of its own for what this version or device cannot compute.
+  // UNIMPLEMENTED: this version or device cannot compute it.
   if (CUDNN_STATUS_CATEGORY(error) == CUDNN_STATUS_NOT_SUPPORTED) {
     return absl::UnimplementedError(message);
   }

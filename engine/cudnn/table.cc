@@ -19,8 +19,7 @@ const float* In(const Buffers& b, BufferId buffer) {
 
 }  // namespace
 
-// The table is read as it came, in fp32: a batch needs a few of its rows, converting takes them
-// all.
+// The table stays in fp32: a batch needs few rows, and a conversion would touch all rows.
 absl::Status LowerTable(const Context& c, TensorId index, TensorId value, TensorId w, TensorId y) {
   Lowering& l = c.lowering;
   const TableShape shape = ShapeOf(l, index, value, w);

@@ -1,4 +1,4 @@
-// What the two embeddings share: rows of a table, weighted or not.
+// Code that Embedding and EmbeddingBag share: rows of a table, with or without weights.
 #pragma once
 
 #include "engine/cudnn/kernels.h"
@@ -6,7 +6,7 @@
 
 namespace psgd::cudnn {
 
-// `value` is kNoTensor where rows have no weights.
+// `value`: the weights of the rows; kNoTensor: none.
 absl::Status LowerTable(const Context& c, TensorId index, TensorId value, TensorId w, TensorId y);
 absl::Status LowerTableGradient(const Context& c, TensorId index, TensorId value, TensorId dy,
                                 TensorId dw);

@@ -90,8 +90,8 @@ TensorId NetworkBuilder::NewWeight(const std::string& name, Shape shape, int64_t
                       {.decay = decay, .initial = {Initial::Kind::kUniform, 0, bound}});
 }
 
-// Fans are counted as PyTorch counts them: in the second and the first size of the weights, also
-// those of a transposed convolution, and without regard to groups.
+// Fans are counted as in PyTorch: fan_in by the second size of the weights, fan_out by the first,
+// also in a transposed convolution. Groups do not matter.
 TensorId NetworkBuilder::NewConvWeight(const std::string& name, const Shape& shape) {
   const int64_t area = shape[2] * shape[3];
   if (!he_initial_) return NewWeight(name + ".weight", shape, shape[1] * area, true);
@@ -294,8 +294,8 @@ TensorId NetworkBuilder::Flatten(TensorId x) {
 
 absl::StatusOr<ModelGraph> NetworkBuilder::Finish(TensorId logits, const ModelConfig& config) {
   if (status_.ok()) {
-    // A label for each sample, token or pixel: channels are the second axis of images, else the
-    // last.
+    // Each sample, token or pixel has a label. Channels are the second axis of images, else the
+    // last axis.
     Shape places = model_.graph.shape(logits);
     places.erase(places.size() == 4 ? places.begin() + 1 : places.end() - 1);
     model_.labels = model_.graph.AddTensor({.name = "labels",

@@ -1,8 +1,7 @@
-// Builds a network so that it reads like its paper: one line a layer. Parameters get the names that
-// the same layers have in PyTorch ("conv1.weight"), in the order of the lines, and PyTorch's
-// default initial values.
+// Builds a network so that its code reads like its paper: one line a layer. Parameters get
+// PyTorch's names ("conv1.weight") and default initial values, in the order of the lines.
 //
-// The first layer that does not fit ends it: later calls do nothing, and Finish gives the error.
+// After the first layer that does not fit, later calls do nothing, and Finish returns the error.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +20,15 @@ namespace psgd {
 
 enum class Mode { kTrain, kEvaluate };
 
-// A network with its loss; forward only until it is differentiated.
+// A network with its loss. It has only a forward pass until Differentiate adds the reverse pass.
 struct ModelGraph {
   Graph graph;
   TensorId input = kNoTensor;   // N C H W; tokens: N T; indices: N F
-  TensorId values = kNoTensor;  // of the indices: N F
-  TensorId logits = kNoTensor;  // of the indices; external in evaluation, where samples are ranked
+  TensorId values = kNoTensor;  // the values at the indices: N F
+  TensorId logits = kNoTensor;  // of sparse samples; external in evaluation, which ranks samples
   TensorId labels = kNoTensor;  // N, or N T, or N H W
   TensorId result = kNoTensor;  // see softmax_cross_entropy.h
-  // Of the reverse pass: the tensors from one id up to the other.
+  // Tensors of the reverse pass: ids in [begin, end).
   TensorId gradients_begin = 0, gradients_end = 0;
 };
 
@@ -57,28 +56,28 @@ struct PoolLayer {
   Extent kernel = 1;
   Extent stride = 1;
   Extent pad = 0;
-  bool ceil = false;  // of max pooling; see ops/pool.h
+  bool ceil = false;  // max pooling only; see ops/pool.h
 };
 
 struct LinearLayer {
   int64_t outputs = 0;
   bool bias = true;
-  // Of first weights around 0; biases then start at 0. 0: PyTorch's default.
+  // Initial weights are N(0, stddev^2) and biases 0. stddev 0: PyTorch's defaults.
   double stddev = 0;
 };
 
 struct AttentionLayer {
   int heads = 1;
   bool causal = false;
-  TensorId lengths = kNoTensor;  // how many keys of each sample are not padding; all
-  double stddev = 0;             // as LinearLayer's, of queries, keys and values
-  double out_stddev = 0;         // and of the output
+  TensorId lengths = kNoTensor;  // keys before the padding, by sample; kNoTensor: all keys
+  double stddev = 0;             // LinearLayer::stddev of queries, keys and values
+  double out_stddev = 0;         // LinearLayer::stddev of the output
 };
 
 struct RecurrentLayer {
   psgd::Recurrent::Kind kind = psgd::Recurrent::Kind::kLstm;
   int64_t width = 0;
-  int index = 0;  // of the layer in its stack, as in PyTorch's names: "rnn.weight_ih_l0"
+  int index = 0;  // the layer's place in its stack, used in names: "rnn.weight_ih_l0"
 };
 
 // Not thread-safe.
@@ -86,22 +85,21 @@ class NetworkBuilder {
  public:
   NetworkBuilder(Mode mode, int batch, const InputShape& shape);
 
-  // The input, by what the network takes; when samples are of the other kind, that is the error.
+  // The input that the network takes. Samples of another kind are an error.
   TensorId image();
   TensorId tokens();
-  TensorId pair();     // of sequences, the source and the other one behind it
+  TensorId pair();     // two sequences in one row: the source, then the decoder's input
   TensorId indices();  // of sparse vectors
   int classes() const { return shape_.classes; }
   int length() const { return shape_.length; }
   int source() const { return shape_.source; }
   int vocabulary() const { return shape_.vocabulary; }
   int entries() const { return shape_.entries; }
-  // For a network that no layer's shape can refuse.
+  // Ends the network with this error, for limits that no layer checks.
   void Refuse(const std::string& why);
 
-  // From here on the weights of convolutions start from N(0, 2 / fan_out), their biases from zero
-  // (He et al., 2015): with PyTorch's default the signal fades in deep networks that normalise
-  // nothing.
+  // Later convolutions start with weights from N(0, 2 / fan_out) and zero biases (He et al., 2015).
+  // With PyTorch's default the signal fades in deep networks without normalization.
   void UseHeInitial() { he_initial_ = true; }
 
   TensorId Conv2d(const std::string& name, TensorId x, const ConvLayer& layer);
@@ -120,55 +118,55 @@ class NetworkBuilder {
   TensorId Sigmoid(TensorId x);
   TensorId Tanh(TensorId x);
   TensorId Gelu(TensorId x);
-  // Does nothing in evaluation or at rate 0.
+  // Returns x in evaluation or at rate 0.
   TensorId Dropout(TensorId x, float rate);
   TensorId Add(const std::string& name, TensorId a, TensorId b);
   TensorId Mul(const std::string& name, TensorId a, TensorId b);
   TensorId Scale(const std::string& name, TensorId x, float factor);
-  // What `values` makes, which nothing trains.
+  // An untrained constant with the values that `values` returns.
   TensorId Constant(const std::string& name, const Shape& shape,
                     const std::function<std::vector<float>()>& values);
-  // Along the channels.
+  // Joins the parts along the channels.
   TensorId Concat(const std::string& name, const std::vector<TensorId>& parts);
   TensorId Slice(const std::string& name, TensorId x, const psgd::Slice& op, int64_t length);
-  // `after`: how much follows x, one number an axis, as op.before.
+  // `after`: elements to add behind x, one number an axis. op.before says how many come before x.
   TensorId Pad(const std::string& name, TensorId x, const psgd::Pad& op, const Shape& after);
   TensorId Upsample(const std::string& name, TensorId x, int factor);
   TensorId Flatten(TensorId x);
 
-  // Layers of sequences, which are N T C; those of one axis work on the last one.
-  // A table of `rows` x `width` weights NAME.weight, from N(0, stddev^2). `sparse`: nothing but
-  // Embed reads it.
+  // Layers of sequences, which are N T C. Layers over one axis work on the last axis.
+  // A table of `rows` x `width` weights NAME.weight, from N(0, stddev^2). `sparse`: only Embed
+  // reads the table.
   TensorId Table(const std::string& name, int64_t rows, int64_t width, double stddev, bool sparse);
   TensorId Embed(const std::string& name, TensorId index, TensorId table);
-  // Adds `rows`, of the last axes of x, to x.
+  // Adds `rows` to x. The shape of `rows` is that of x's last axes.
   TensorId AddRows(const std::string& name, TensorId x, TensorId rows);
   TensorId Linear(const std::string& name, TensorId x, const LinearLayer& layer);
-  // With the table's rows as weights, and no bias.
+  // A dense layer without bias whose weights are the table's rows.
   TensorId LinearByTable(const std::string& name, TensorId x, TensorId table);
   TensorId LayerNorm(const std::string& name, TensorId x);
-  // Attention of a sequence to another one, or to itself, with weights q_proj, k_proj, v_proj and
-  // out_proj.
+  // Attention of sequence x to sequence `other`, which may be x, with weights q_proj, k_proj,
+  // v_proj and out_proj.
   TensorId Attention(const std::string& name, TensorId x, TensorId other,
                      const AttentionLayer& layer);
-  // How many tokens of each sample's source are not padding.
+  // The number of source tokens before the padding, by sample.
   TensorId SourceLengths(const std::string& name);
   TensorId Recurrent(const std::string& name, TensorId x, const RecurrentLayer& layer);
 
-  // Of sparse vectors: a weight for each feature and output, NAME.weight of features x outputs, and
-  // a bias that decays as the weights do. All start at zero.
+  // A linear layer over sparse vectors: NAME.weight, features x outputs, and a bias that decays as
+  // the weights do. All values start at zero.
   TensorId SparseLinear(const std::string& name, int64_t outputs);
-  // Two logits from one a sample, that of class 1 against class 0: 0 and x. Softmax of them is the
-  // logistic function of x.
+  // Makes two logits, 0 and x, from each sample's logit x of class 1 against class 0. Their softmax
+  // is the logistic function of x.
   TensorId AgainstZero(const std::string& name, TensorId x);
 
-  // Ends the network with the config's loss over the logits: of samples, tokens or pixels, with a
-  // label each.
+  // Ends the network with the config's loss. Each sample, token or pixel has its logits and a
+  // label.
   absl::StatusOr<ModelGraph> Finish(TensorId logits, const ModelConfig& config = {});
 
  private:
   TensorId NewParameter(const std::string& name, Shape shape, Parameter parameter);
-  // Weights are drawn from U(-1/sqrt(fan_in), 1/sqrt(fan_in)); so are biases.
+  // Weights and biases are drawn from U(-1/sqrt(fan_in), 1/sqrt(fan_in)).
   TensorId NewWeight(const std::string& name, Shape shape, int64_t fan_in, bool decay);
   TensorId NewConvWeight(const std::string& name, const Shape& shape);
   TensorId NewConvBias(const std::string& name, int channels, const Shape& weight);
@@ -177,7 +175,7 @@ class NetworkBuilder {
   TensorId Pool(Pool::Kind kind, const std::string& name, TensorId x, const PoolLayer& layer);
   TensorId Input(bool right, const char* wanted);
   TensorId Reshape(const std::string& name, TensorId x, Shape shape);
-  // Runs `make` unless an error came before; keeps its error.
+  // Runs `make` unless an earlier layer failed; keeps its error.
   TensorId Layer(const std::function<absl::StatusOr<TensorId>()>& make);
   std::string NextName(const std::string& kind);
 

@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<TensorId>> Differentiate(Graph* graph,
       return absl::InvalidArgumentError(
           absl::StrCat("the loss does not depend on ", graph->tensors[parameter.value].name));
     }
-    if (!taken.insert(gradient).second) {  // of two parameters at once, or a seed: needs a copy
+    if (!taken.insert(gradient).second) {  // also another parameter's or a seed's: copy it
       const TensorId copy = tape.NewGradient(parameter.value);
       graph->AddNode(graph->tensors[copy].name, Sum{}, {gradient}, {copy});
       gradient = copy;

@@ -1,6 +1,6 @@
-// Reverse-mode automatic differentiation on the graph itself: for every node, from the last to the
-// first, its gradient rule appends the nodes that carry the gradient on. A tensor used in several
-// places gets the sum of what each of them contributes.
+// Reverse-mode automatic differentiation on the graph: for every node, from the last to the first,
+// a gradient rule appends the nodes that compute the gradients of its inputs. The gradient of a
+// tensor with several readers is the sum of their contributions.
 #pragma once
 
 #include <span>
@@ -12,24 +12,24 @@
 
 namespace psgd {
 
-// Where the reverse pass starts: the gradient of `tensor` is already there, in `gradient`.
+// A start of the reverse pass: `gradient` already holds the gradient of `tensor`.
 struct GradientSeed {
   TensorId tensor = kNoTensor;
   TensorId gradient = kNoTensor;
 };
 
-// What a gradient rule works with. Lives only while Differentiate runs.
+// The arguments of a gradient rule. Lives only while Differentiate runs. Not thread-safe.
 class GradientTape {
  public:
   explicit GradientTape(Graph* graph);
 
   Graph& graph() { return *graph_; }
-  // The value depends on something whose gradient is wanted.
+  // The tensor depends on something whose gradient is wanted.
   bool Wanted(TensorId tensor) const { return wanted_[tensor]; }
-  // All that was contributed, summed; kNoTensor if nothing was.
+  // The sum of all contributions; kNoTensor without any.
   TensorId Gradient(TensorId tensor);
   void Contribute(TensorId tensor, TensorId gradient);
-  // A new tensor of the same shape, named for the gradient of `tensor`.
+  // A new tensor of `tensor`'s shape, named as its gradient.
   TensorId NewGradient(TensorId tensor);
 
  private:
@@ -39,8 +39,8 @@ class GradientTape {
 };
 
 // Appends the reverse pass to the graph. Loss nodes need no seed. Afterwards each trained
-// parameter's `gradient` is an external tensor of its own; gradients of other wanting tensors are
-// returned, by tensor, kNoTensor where there is none. An error when the loss does not depend on a
+// parameter's `gradient` is an external tensor of its own. Returns the gradients of other tensors
+// that want one, by tensor; kNoTensor: none. It is an error if the loss does not depend on a
 // parameter.
 absl::StatusOr<std::vector<TensorId>> Differentiate(Graph* graph,
                                                     std::span<const GradientSeed> seeds = {});

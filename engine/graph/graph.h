@@ -1,6 +1,6 @@
-// A network as plain data: tensors, and nodes in the order they run. Every tensor is written by at
-// most one node, so gradients that meet are summed by a node of their own and backends may keep a
-// tensor in any layout they like. No proto and no backend types: plugins include this.
+// A network as plain data: tensors, and nodes in the order they run. At most one node writes a
+// tensor, so a node of its own sums gradients, and a backend may keep a tensor in any layout. This
+// header has no proto or backend types, because plugins include it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ enum class Element {
   kReal,  // fp32; the reference backend also runs in double
   kInt32,
   kDouble,
-  kOpaque,  // handed from a forward node to its backward node; size and content are the backend's
+  kOpaque,  // passed from a forward to its backward node; the backend sets size and content
 };
 
 struct Tensor {
@@ -38,7 +38,7 @@ struct Node {
   std::vector<TensorId> outputs;
 };
 
-// How a parameter starts: uniform or normal around `center`, or with values of the model's file.
+// A parameter's initial values: uniform or normal around `center`, or given by the model's file.
 struct Initial {
   enum class Kind { kConstant, kUniform, kNormal, kGiven };
   Kind kind = Kind::kConstant;
@@ -49,11 +49,11 @@ struct Initial {
 
 struct Parameter {
   TensorId value = kNoTensor;
-  // Filled by Differentiate; for a statistic by the node that updates it.
+  // Differentiate makes it; for a statistic the node that updates the statistic does.
   TensorId gradient = kNoTensor;
   bool statistic = false;
   bool decay = false;
-  // A step's gradient is zero in most rows: a table of which a batch reads a few.
+  // A step's gradient is zero in most rows, because a batch reads few rows of the table.
   bool sparse = false;
   Initial initial = {};
 };
@@ -64,7 +64,7 @@ struct Graph {
   std::vector<Parameter> parameters;  // from the front of the network to its end
 
   TensorId AddTensor(Tensor tensor);
-  // Adds an activation.
+  // Adds a tensor that is not external.
   TensorId AddTensor(std::string name, Shape shape, Element element = Element::kReal);
   void AddNode(std::string name, Op op, std::vector<TensorId> inputs,
                std::vector<TensorId> outputs);

@@ -1,17 +1,17 @@
-// What a network is built for.
+// The samples that a network is built for.
 #pragma once
 
 namespace psgd {
 
-// One sample and what it may be: an image with one label, a sequence of tokens with a label each,
-// or a sparse vector with one label.
+// The shape of a sample: an image with one label, a sequence of tokens with a label each, or a
+// sparse vector with one label.
 struct InputShape {
   int channels = 0;
   int height = 0;
   int width = 0;
   int classes = 0;
   int length = 0;      // tokens of a sequence
-  int source = 0;      // of which so many are read alone, padded with token 0: they have no labels
+  int source = 0;      // leading tokens of the source, padded with token 0, without labels
   int entries = 0;     // of a sparse vector: places for an index and its value
   int vocabulary = 0;  // tokens and indices are below it
 

@@ -9,7 +9,7 @@ namespace psgd {
 // The result of the loss at the end of the network. Labels are smoothed in training only.
 absl::StatusOr<TensorId> AddLoss(Graph* graph, const ModelConfig& config, Mode mode,
                                  TensorId logits, TensorId labels);
-// Whether it is one of those that AddLoss makes.
+// Whether AddLoss can make this op.
 bool IsLoss(const Op& op);
 
 }  // namespace psgd

@@ -11,14 +11,14 @@ size_t RoundUp(size_t bytes) {
   return (bytes + MemoryPlan::kAlignment - 1) / MemoryPlan::kAlignment * MemoryPlan::kAlignment;
 }
 
-// A buffer that has its place.
+// A buffer with its place.
 struct Placed {
   size_t offset, end;
   int first, last;
 };
 
-// The lowest gap of `size` bytes between those that are alive with `buffer`.
-// REQUIRES: they are sorted by offset.
+// The lowest gap of `size` bytes between buffers that are alive with `buffer`.
+// REQUIRES: `placed` is sorted by offset.
 size_t LowestGap(const std::vector<Placed>& placed, const Buffer& buffer, size_t size) {
   size_t offset = 0;
   for (const Placed& other : placed) {
@@ -53,7 +53,7 @@ void MemoryPlan::Use(BufferId buffer) {
 }
 
 int MemoryPlan::CrowdedNode() const {
-  std::vector<int64_t> change(1);  // of the bytes that are alive, by node
+  std::vector<int64_t> change(1);  // in bytes alive, by node
   for (const Buffer& buffer : buffers_) {
     if (buffer.kind != Buffer::Kind::kTemporary) continue;
     change.resize(std::max<size_t>(change.size(), buffer.last + 2));
@@ -64,9 +64,9 @@ int MemoryPlan::CrowdedNode() const {
   return static_cast<int>(std::max_element(change.begin(), change.end()) - change.begin());
 }
 
-// Greedy by size: the largest buffers choose first, each the lowest place that no buffer alive at
-// the same time has taken (Pisarchyk and Lee, "Efficient memory management for deep neural net
-// inference", 2020).
+// Greedy by size: the largest buffer is placed first. Each gets the lowest place that is free while
+// it is alive (Pisarchyk and Lee, "Efficient memory management for deep neural net inference",
+// 2020).
 void MemoryPlan::Arrange() {
   std::vector<Buffer*> largest_first;
   for (Buffer& buffer : buffers_) {
@@ -78,7 +78,7 @@ void MemoryPlan::Arrange() {
   }
   std::stable_sort(largest_first.begin(), largest_first.end(),
                    [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
-  // Plain values side by side: networks have thousands, and each is compared with all before it.
+  // A plain array, for speed: networks have thousands of buffers, all compared with each other.
   std::vector<Placed> placed;
   placed.reserve(largest_first.size());
   for (Buffer* buffer : largest_first) {

@@ -1,6 +1,6 @@
 // Where every buffer of a step lies. Backends ask for buffers while they make kernels, node by
-// node; Arrange then packs all that are never alive together into the same memory. Nothing is
-// allocated in a step.
+// node. Arrange then gives the same memory to buffers that are not alive together. A step allocates
+// nothing.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ struct Buffer {
   enum class Kind {
     kTemporary,   // alive from its first use to its last
     kPersistent,  // keeps its content from step to step
-    kExternal,    // memory of an external tensor: bound by the caller
+    kExternal,    // memory of an external tensor, which the caller binds
   };
   Kind kind = Kind::kTemporary;
   size_t bytes = 0;
   int first = 0;  // node that uses it first
   int last = 0;   // node that uses it last
   size_t offset = 0;
-  TensorId tensor = kNoTensor;  // that it holds; kNoTensor: scratch memory
+  TensorId tensor = kNoTensor;  // the content; kNoTensor: scratch memory
 };
 
 // Not thread-safe.
@@ -35,15 +35,15 @@ class MemoryPlan {
  public:
   static constexpr size_t kAlignment = 64;  // a cache line, an AVX-512 register
 
-  // What follows is used by this node.
+  // The calls that follow are for this node.
   void BeginNode(int node) { node_ = node; }
   int node() const { return node_; }
 
-  // A new temporary buffer, used by the present node.
+  // Adds a temporary buffer that the present node uses.
   BufferId Add(size_t bytes, TensorId tensor = kNoTensor);
   BufferId AddPersistent(size_t bytes, TensorId tensor = kNoTensor);
   BufferId AddExternal(TensorId tensor, size_t bytes);
-  // The present node reads or writes the buffer, so it lives until then.
+  // The present node uses the buffer, so the buffer lives at least until then.
   void Use(BufferId buffer);
 
   // Gives each temporary and persistent buffer its offset.
@@ -52,7 +52,7 @@ class MemoryPlan {
   const std::vector<Buffer>& buffers() const { return buffers_; }
   // The node at which the most bytes of temporary buffers are alive.
   int CrowdedNode() const;
-  // After Arrange.
+  // REQUIRES: Arrange was called.
   size_t temporary_bytes() const { return temporary_bytes_; }
   size_t persistent_bytes() const { return persistent_bytes_; }
 

@@ -1,4 +1,4 @@
-// What the rest of the system knows of a network: its parameters.
+// The parameters of a network, as the rest of the system knows them.
 #pragma once
 
 #include <string>

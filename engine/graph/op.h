@@ -1,5 +1,5 @@
-// Every op there is, forward and backward. An op is plain data; engine/ops/ has its shape and
-// gradient rules, reference/ and onednn/ its kernels, under the same file names.
+// All ops, forward and backward. An op is plain data. engine/ops/ has its shape and gradient rules;
+// reference/, onednn/ and cudnn/ have its kernels, under the same file names.
 #pragma once
 
 #include <variant>
@@ -45,15 +45,15 @@ using Op = std::variant<
     // Windows over images.
     AdaptiveAveragePool, AdaptiveAveragePoolBackward, Pool, PoolBackward, Upsample,
     UpsampleBackward,
-    // Normalisation.
+    // Normalization.
     BatchNorm, BatchNormInference, BatchNormBackward, LayerNorm, LayerNormBackward,
     LocalResponseNorm, LocalResponseNormBackward, Softmax, SoftmaxBackward,
     // Element by element.
     Activation, ActivationBackward, Dropout, DropoutBackward, KeepLargest, Mul, Relu, ReluBackward,
     Sum,
-    // Moving elements, and making them.
+    // Move or make elements.
     Concat, Constant, Pad, Reshape, Slice, Transpose,
-    // Of tokens.
+    // Tokens.
     Lengths,
     // Losses.
     ElementLoss, ElementLossBackward, SoftmaxCrossEntropy, SoftmaxCrossEntropyBackward>;

@@ -1,4 +1,4 @@
-// What a device computes in. Parameters, their gradients and sums are fp32 in any case.
+// The precision that a device computes in. Parameters, their gradients and sums are always fp32.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@ namespace psgd {
 
 enum class Precision {
   kFp32,
-  kTf32,  // factors of products are rounded to 11 significant bits
-  kBf16,  // so are activations, and to 8
-  kFp16,  // to 11, but nothing above 65504 or below 6e-8: with a loss scale
+  kTf32,  // factors of products have 11 significant bits
+  kBf16,  // factors and activations have 8 significant bits
+  kFp16,  // as kBf16 with 11 bits, but only 6e-8 to 65504, so training uses a loss scale
 };
 
 inline absl::StatusOr<Precision> PrecisionNamed(const std::string& name) {

@@ -10,7 +10,7 @@
 namespace psgd {
 namespace {
 
-// Puts copies of forward nodes into the reverse pass.
+// Inserts copies of forward nodes into the reverse pass.
 class Rewriting {
  public:
   Rewriting(const std::vector<int>& cuts, size_t forward_nodes, Graph* graph)
@@ -42,12 +42,12 @@ class Rewriting {
   size_t SegmentOf(int node) const {
     return std::lower_bound(cuts_.begin(), cuts_.end(), node) - cuts_.begin();
   }
-  // Tensors made by the rewriting itself are never dropped.
+  // Tensors that the rewriting itself adds are never dropped.
   bool Dropped(TensorId tensor) const {
     return static_cast<size_t>(tensor) < dropped_.size() && dropped_[tensor];
   }
 
-  // Values of all segments but the last that no later segment reads.
+  // Finds the values that no later segment reads, in all segments but the last.
   void FindDropped() {
     for (size_t node = 0; node < forward_nodes_; ++node) {
       const size_t segment = SegmentOf(static_cast<int>(node));
@@ -61,7 +61,7 @@ class Rewriting {
     }
   }
 
-  // The forward nodes whose results the reverse pass misses, and those that they depend on.
+  // Finds the forward nodes whose dropped results the reverse pass reads, and their dependencies.
   void FindNeeded() {
     needed_.resize(forward_nodes_);
     for (size_t node = graph_->nodes.size(); node-- > 0;) {

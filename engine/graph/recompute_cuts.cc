@@ -11,7 +11,7 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 double BytesOf(const Tensor& tensor) {
-  // What a backend hands to its reverse pass is mostly a byte an element, as dropout's masks.
+  // Opaque tensors mostly take a byte an element, as dropout masks do.
   const double width = tensor.element == Element::kOpaque ? 1 : sizeof(float);
   return width * static_cast<double>(ElementCount(tensor.shape));
 }
@@ -27,7 +27,7 @@ CutPlaces::CutPlaces(const Graph& graph, size_t forward_nodes) {
     }
     for (TensorId output : at.outputs) {
       if (graph.tensors[output].external) continue;
-      // Under another shape the memory is the same.
+      // A reshaped value shares the memory.
       if (std::holds_alternative<Reshape>(at.op) && value_of[at.inputs[0]] >= 0) {
         value_of[output] = value_of[at.inputs[0]];
         continue;
@@ -46,7 +46,7 @@ CutPlaces::CutPlaces(const Graph& graph, size_t forward_nodes) {
   MeasureSegments();
 }
 
-// Where no fewer bytes cross just before or after.
+// A place is a local minimum of the bytes that cross it.
 void CutPlaces::FindPlaces(size_t forward_nodes) {
   std::vector<double> crossing(forward_nodes + 1);
   for (const Value& value : values_) {
@@ -67,8 +67,8 @@ void CutPlaces::FindPlaces(size_t forward_nodes) {
 void CutPlaces::MeasureSegments() {
   costs_.resize(places_.size());
   for (size_t end = 0; end < places_.size(); ++end) {
-    // Sums over the values made after a place are those of all values less those made before it.
-    std::vector<Cost> made(end + 1);  // by the first place that is not before the value
+    // The loop below sums the costs of values over all places from `begin` on.
+    std::vector<Cost> made(end + 1);  // by the first place at or after the value's node
     for (const Value& value : values_) {
       if (value.made > places_[end]) break;
       const auto place = std::lower_bound(places_.begin(), places_.end(), value.made);
@@ -87,14 +87,14 @@ void CutPlaces::MeasureSegments() {
   }
 }
 
-// While the reverse pass is in a segment, it needs what the cuts before it and at its end keep, and
-// the inside of the segment. The less is kept up to a place the better, whatever follows; so the
-// cheapest ways to all places are found from the front.
+// In a segment the reverse pass needs the values that the cuts up to its end keep, and the inside
+// of the segment. Fewer kept bytes up to a place are better for all that follows, so dynamic
+// programming from the front finds the cheapest way to each place.
 bool CutPlaces::Within(double bound, int segments, std::vector<int>* cuts) const {
   const size_t ends = places_.size();
   const size_t rounds = segments > 0 ? segments : 1;
-  // kept[r][p]: least bytes kept by a way that ends at place p - 1, with r segments where they
-  // count.
+  // kept[r][p]: the fewest bytes kept by r segments (any number if `segments` is 0) that end at
+  // place p - 1.
   std::vector<std::vector<double>> kept(rounds + 1, std::vector<double>(ends + 1, kNever));
   std::vector<std::vector<size_t>> from(rounds + 1, std::vector<size_t>(ends + 1));
   kept[0][0] = 0;
@@ -127,7 +127,7 @@ std::vector<int> CutPlaces::Choose(int segments) const {
   for (const Value& value : values_) high += value.bytes;
   std::vector<int> cuts;
   Within(high, segments, &cuts);
-  // Closer than a hundredth is below what the sums leave out.
+  // A closer search is useless: the sums leave out more than a hundredth.
   while (high - low > 0.01 * high) {
     const double middle = (low + high) / 2;
     (Within(middle, segments, &cuts) ? high : low) = middle;

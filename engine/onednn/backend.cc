@@ -37,7 +37,7 @@ class OnednnBackend : public HostBackend {
     return kernels;
   }
 
-  // The number of threads is a setting of the calling thread.
+  // OpenMP keeps the number of threads by calling thread.
   void EnterThread() override { omp_set_num_threads(options_.threads); }
 
  private:
@@ -54,7 +54,7 @@ absl::Status CheckInstructions(Precision precision) {
     return absl::InvalidArgumentError(
         "processors do not compute in tf32 or fp16: use --precision fp32 or bf16");
   }
-  // Without the instructions oneDNN converts to fp32 and back, which is slower than fp32 itself.
+  // Without these instructions oneDNN converts to fp32 and back, which is slower than fp32.
   const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
   const auto there = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   if ((there & needed) == needed) return absl::OkStatus();

@@ -15,7 +15,7 @@ dnnl::batch_normalization_forward::primitive_desc Forward(const Lowering& l, pro
   return {{kind, x, epsilon, flags}, PlannedScratchpad(), l.engine()};
 }
 
-// What to add to the running statistics (see ops/batchnorm.h).
+// Computes the changes of the running statistics (see ops/batchnorm.h).
 HostCall StatisticDeltas(float momentum, int64_t channels, double count, BufferId mean,
                          BufferId var, BufferId running_mean, BufferId running_var,
                          BufferId mean_delta, BufferId var_delta) {
@@ -73,11 +73,12 @@ void Lower(const BatchNormBackward& op, const Context& c) {
       {prop_kind::backward, x.desc, x.desc, epsilon, kScaleAndShift}, PlannedScratchpad(),
       l.engine(), hint);
   const View dy = l.Get(c.in(4), pd.diff_dst_desc());
-  // oneDNN always writes dx; when nobody wants it, dy's memory cannot take it: others may read dy.
+  // oneDNN always writes dx. An unwanted dx gets memory of its own, because other nodes may read
+  // dy.
   const Desc dx_desc = pd.diff_src_desc();
   const View dx = c.has_out(2) ? l.Put(c.out(2), dx_desc) : l.Temporary(dx_desc);
   const View gamma = l.GetPlain(c.in(1));
-  // oneDNN asks for the shift, too, but the gradient does not depend on it: any channel values do.
+  // oneDNN also takes a shift, but no gradient depends on it, so any channel values will do.
   l.Call(dnnl::batch_normalization_backward(pd), {{DNNL_ARG_SRC, x},
                                                   {DNNL_ARG_SCALE, gamma},
                                                   {DNNL_ARG_SHIFT, gamma},

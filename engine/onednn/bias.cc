@@ -8,7 +8,7 @@ void Lower(const Bias&, const Context& c) {
   Dims dims(l.dims(c.in(0)).size(), 1);
   dims[1] = l.dims(c.in(1))[0];
   const Desc plain = l.Plain(c.in(1)).reshape(dims);
-  // oneDNN's fast kernels want the bias in blocks, too.
+  // oneDNN's fast kernels need a blocked bias, too.
   const View bias = l.Get(
       c.in(1), dims.size() == 4 ? InLayout(dims, LayoutOf(x.desc), Type::f32) : plain, &plain);
   const dnnl::binary::primitive_desc pd({dnnl::algorithm::binary_add, x.desc, bias.desc, x.desc},
@@ -19,7 +19,7 @@ void Lower(const Bias&, const Context& c) {
                             {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
 }
 
-// In double: a channel of a large batch has millions of elements, whose sum in fp32 would drift.
+// Sums are in double, because a channel of a large batch has millions of elements.
 void Lower(const BiasBackward&, const Context& c) {
   Lowering& l = c.lowering;
   const Dims dims = l.dims(c.in(0));

@@ -2,7 +2,7 @@
 
 namespace psgd::onednn {
 
-// oneDNN picks a layout that fits all parts: a blocked one where they fill their blocks.
+// oneDNN picks a layout that fits all parts: a blocked one if all parts fill their blocks.
 void Lower(const Concat& op, const Context& c) {
   Lowering& l = c.lowering;
   std::vector<Desc> layouts;

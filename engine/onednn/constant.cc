@@ -4,7 +4,7 @@
 
 namespace psgd::onednn {
 
-// Copied each time, for other tensors take the memory in between.
+// Each step copies the values again, because other tensors reuse the memory.
 void Lower(const Constant& op, const Context& c) {
   const BufferId y = c.lowering.PutPlain(c.out(0)).buffer;
   c.lowering.Call([=](const Buffers& buffers, const Step&) {

@@ -5,16 +5,16 @@ namespace {
 
 using dnnl::prop_kind;
 
-// The kernels for bf16 work on rows of pixels: on images of 2x2 or 1x1 pixels they are several
-// times slower than those for fp32.
+// bf16 kernels work on rows of pixels. On images of 2x2 or 1x1 pixels they are several times slower
+// than fp32 kernels.
 constexpr int64_t kFewPixels = 8;
 
 Type TypeFor(const Lowering& l, const Dims& y) {
   return y[2] * y[3] < kFewPixels ? Type::f32 : l.real();
 }
 
-// The sizes of one convolution as oneDNN wants them: weights of several groups get a dimension
-// more, and a dilation of 1 is written 0.
+// The sizes of one convolution as oneDNN takes them: weights of several groups have one dimension
+// more, and a dilation of 1 is written as 0.
 struct Conv {
   Conv(const Conv2d& op, const Lowering& l, TensorId x, TensorId w, TensorId y)
       : type(TypeFor(l, l.dims(y))),

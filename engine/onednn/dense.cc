@@ -1,8 +1,8 @@
 #include "engine/onednn/lower.h"
 
-// In fp32 everything stays in the plain layout: the weights change every step, and reordering them
-// would cost more than the blocked kernels gain. In bf16 they are converted every step anyhow, and
-// go into the blocks that the instructions want on the way.
+// In fp32 all tensors stay in the plain layout: weights change every step, and reordering them
+// costs more than blocked kernels gain. In bf16 each step converts the weights anyway, so the
+// conversion also puts them into blocks.
 namespace psgd::onednn {
 namespace {
 

@@ -11,7 +11,7 @@ void ApplyMask(const uint8_t* mask, const float* in, float rate, int64_t count, 
 
 }  // namespace
 
-// The mask counts elements in row-major order, so both passes work on plain tensors.
+// The mask numbers elements in row-major order, so both passes work on plain tensors.
 void Lower(const Dropout& op, const Context& c) {
   Lowering& l = c.lowering;
   const int64_t count = ElementCount(l.graph().shape(c.in(0)));

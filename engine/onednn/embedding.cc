@@ -18,7 +18,7 @@ void Lower(const Embedding&, const Context& c) {
   });
 }
 
-// On one thread, place after place: the order of the sums is part of the formula.
+// One thread adds place after place, because the formula fixes the order of the sums.
 void Lower(const EmbeddingBackward&, const Context& c) {
   Lowering& l = c.lowering;
   const Shape table = l.graph().shape(c.out(0));

@@ -26,7 +26,7 @@ void Lower(const EmbeddingBag&, const Context& c) {
   });
 }
 
-// On one thread, entry after entry: the order of the sums is part of the formula.
+// One thread adds entry after entry, because the formula fixes the order of the sums.
 void Lower(const EmbeddingBagBackward&, const Context& c) {
   Lowering& l = c.lowering;
   const Shape shape = l.graph().shape(c.in(0));

@@ -8,7 +8,7 @@ void Lower(const KeepLargest& op, const Context& c) {
   const Desc layout = l.Plain(c.in(0));
   const int64_t rows = l.dims(c.in(0))[0], columns = l.dims(c.in(0))[1], count = op.count;
   const BufferId x_buffer = l.GetPlain(c.in(0)).buffer, y_buffer = l.PutPlain(c.out(0)).buffer;
-  // Of its own for each row, as any thread may take it.
+  // Each row has its own scratch memory, because rows run on several threads.
   const BufferId scratch_buffer = l.Temporary(layout).buffer;
   l.Call([=](const Buffers& buffers, const Step&) {
     const float* x = static_cast<const float*>(buffers[x_buffer]);

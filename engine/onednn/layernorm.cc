@@ -9,7 +9,7 @@ using dnnl::prop_kind;
 const normalization_flags kLayerScaleAndShift =
     normalization_flags::use_scale | normalization_flags::use_shift;
 
-// Rows and their width, whatever the rank.
+// Views x as a matrix of rows of the last axis.
 Desc Matrix(const Lowering& l, TensorId x) {
   const Shape& shape = l.graph().shape(x);
   return Desc({ElementCount(shape) / shape.back(), shape.back()}, l.real(), Tag::ab);
@@ -47,7 +47,7 @@ void Lower(const LayerNormBackward& op, const Context& c) {
   const dnnl::layer_normalization_backward::primitive_desc pd(
       {prop_kind::backward, matrix, matrix, rows, epsilon, kLayerScaleAndShift},
       PlannedScratchpad(), l.engine(), Forward(l, matrix, rows, epsilon));
-  // oneDNN always writes dx, and asks for the shift, on which no gradient depends.
+  // oneDNN always writes dx. It also takes a shift, but no gradient depends on it.
   const View dx =
       c.has_out(2) ? View{matrix, l.PutPlain(c.out(2), l.real()).buffer} : l.Temporary(matrix);
   const View gamma = l.GetPlain(c.in(1));

@@ -14,8 +14,8 @@ dnnl::lrn_forward::primitive_desc Forward(const LocalResponseNorm& op, const Low
 
 }  // namespace
 
-// In fp32, whatever the others compute in: bf16 kernels are few. Some kernels of oneDNN leave a
-// workspace to their backward pass, others nothing.
+// Always in fp32, because oneDNN has few bf16 kernels. Some of its kernels pass a workspace to
+// their backward pass, others do not.
 void Lower(const LocalResponseNorm& op, const Context& c) {
   Lowering& l = c.lowering;
   const View x = l.NativeAs(c.in(0), Type::f32);

@@ -1,5 +1,5 @@
-// One function an op: adds the calls that compute a node. May throw dnnl::error, which the backend
-// turns into a status.
+// One function an op: it adds the calls that compute a node. It may throw dnnl::error, which the
+// backend turns into a status.
 #pragma once
 
 #include "engine/onednn/lowering.h"
@@ -71,8 +71,8 @@ void Lower(const Lengths& op, const Context& c);
 void Lower(const Recurrent& op, const Context& c);
 void Lower(const RecurrentBackward& op, const Context& c);
 
-// Where the layer that makes `y` is to write when its only reader is a relu, which then costs
-// nothing: `y` is replaced by the relu's output, and `attributes` get the relu.
+// Fuses a relu that is the only reader of `y` into the layer that makes `y`: adds the relu to
+// `attributes` and returns its output, which the layer writes instead of `y`. Else returns `y`.
 TensorId FuseRelu(const Context& c, TensorId y, dnnl::primitive_attr* attributes);
 
 }  // namespace psgd::onednn

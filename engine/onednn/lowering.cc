@@ -44,7 +44,7 @@ class CallsKernel : public Kernel {
   const dnnl::engine engine_;
   const dnnl::stream stream_;
   const Buffers* buffers_ = nullptr;
-  std::vector<std::unordered_map<int, dnnl::memory>> memories_;  // one a call
+  std::vector<std::unordered_map<int, dnnl::memory>> memories_;  // by call
   uint64_t parameter_version_ = ~uint64_t{0};                    // of the last run
 };
 
@@ -131,7 +131,7 @@ BufferId Lowering::NewBuffer(TensorId tensor, size_t bytes) {
 
 View Lowering::Native(TensorId tensor) {
   std::vector<View>& views = views_[tensor];
-  if (views.empty()) {  // comes from outside; types other than fp32 are read by host calls alone
+  if (views.empty()) {  // an input of the graph; only host calls read types other than fp32
     const Desc desc = Plain(tensor);
     const bool wide = graph_.tensors[tensor].element == Element::kDouble;
     views.push_back({desc, NewBuffer(tensor, desc.get_size() * (wide ? 2 : 1))});

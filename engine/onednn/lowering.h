@@ -1,8 +1,8 @@
-// Turns nodes into oneDNN calls. oneDNN chooses the layouts; this keeps, for every tensor, in which
-// layouts it exists and where, and adds a reorder only when a call needs another one. A reorder is
-// shared by all later users; those of parameters run only when the parameters were written. The
-// type of the elements is part of a layout: where the backend computes in bf16, primitives read and
-// write that, host calls fp32, and a reorder converts wherever the two meet.
+// Turns nodes into oneDNN calls. oneDNN chooses the layouts. Lowering remembers the layouts and
+// memory of each tensor, and adds a reorder only if a call needs another layout. Later users share
+// the reordered tensor. Reorders of parameters run only after parameters were written. The element
+// type is part of a layout: if the backend computes in bf16, primitives read and write bf16, host
+// calls fp32, and reorders convert between the two.
 #pragma once
 
 #include <functional>
@@ -39,70 +39,72 @@ struct Argument {
 struct PrimitiveCall {
   dnnl::primitive primitive;
   std::vector<Argument> arguments;
-  bool on_new_parameters = false;  // only when the parameters changed since the last time
+  bool on_new_parameters = false;  // the call runs only if parameters changed since its last run
 };
-// Work on plain tensors that no primitive does.
+// Work on plain tensors without a primitive.
 using HostCall = std::function<void(const Buffers& buffers, const Step& step)>;
 
-// Not thread-safe. The graph, plan and engine outlive it.
+// Not thread-safe. REQUIRES: the graph, plan and engine outlive it.
 class Lowering {
  public:
-  // `real`: what primitives compute activations in, fp32 or bf16.
+  // `real`: the type of activations in primitives, fp32 or bf16.
   Lowering(const Graph& graph, MemoryPlan* plan, const dnnl::engine& engine, Type real);
 
   const Graph& graph() const { return graph_; }
   const dnnl::engine& engine() const { return engine_; }
   Type real() const { return real_; }
 
-  // REQUIRED before lowering a node, and afterwards: the node's kernel, null if it made no calls.
+  // REQUIRES: called before and after lowering a node. EndNode returns the node's kernel; null: the
+  // node made no calls.
   void BeginNode(int index);
   std::unique_ptr<Kernel> EndNode(const dnnl::stream& stream);
 
   Dims dims(TensorId tensor) const;
   Desc Plain(TensorId tensor, Type type = Type::f32) const;
-  // What a primitive is to write the tensor in: `real`, but fp32 where a loss or a softmax reads
-  // it, which compute in fp32.
+  // The type in which a primitive writes the tensor: fp32 if a loss or a softmax reads it, because
+  // these compute in fp32; else `real`.
   Type TypeOfOutput(TensorId tensor) const;
-  // The layout the tensor was written in.
+  // The tensor in the layout in which it was written.
   View Native(TensorId tensor);
-  // That layout, its elements of this type.
+  // The tensor in that layout with elements of this type.
   View NativeAs(TensorId tensor, Type type);
   View NativeReal(TensorId tensor) { return NativeAs(tensor, real_); }
-  // The tensor in the wanted layout. `as`: plain dims of the same elements, as for groups.
+  // The tensor in the wanted layout. `as`: other plain dims of its elements, as for groups.
   View Get(TensorId tensor, const Desc& wanted, const Desc* as = nullptr);
   View GetPlain(TensorId tensor, Type type = Type::f32) { return Get(tensor, Plain(tensor, type)); }
-  // Where the present node writes the tensor in that layout. External tensors also get their plain
-  // layout, once the node's calls are done.
+  // The memory where the present node writes the tensor in that layout. External tensors are then
+  // reordered to their plain layout.
   View Put(TensorId tensor, const Desc& desc, const Desc* as = nullptr);
   View PutPlain(TensorId tensor, Type type = Type::f32) { return Put(tensor, Plain(tensor, type)); }
-  // Where the present node writes the tensor in the layout of `view`, in which it read `input`:
-  // over its values when nobody else reads them.
+  // The memory where the present node writes the tensor in the layout of `view`, in which it read
+  // `input`. It overwrites `input` if no other node reads `input`.
   View PutOver(TensorId tensor, TensorId input, const View& view);
-  // The tensor is in the memory of `view`, unchanged. REQUIRES: the tensor is not external.
+  // The tensor has the unchanged memory of `view`. REQUIRES: the tensor is not external.
   View PutShared(TensorId tensor, const View& view);
 
   // Memory that only the present node uses.
   View Temporary(const Desc& desc) { return {desc, plan_->Add(desc.get_size())}; }
-  // What the primitive asks for to work in.
+  // The scratch memory of the primitive.
   View Scratch(const dnnl::primitive_desc_base& pd) { return Temporary(pd.scratchpad_desc()); }
 
   void Call(const dnnl::primitive& primitive, std::vector<Argument> arguments);
   void Call(HostCall call);
 
-  // The only node that reads the tensor, or -1. External tensors are read by the caller too.
+  // The only node that reads the tensor, or -1. -1 for external tensors, which the caller reads
+  // too.
   int SoleUser(TensorId tensor) const;
-  // The node is computed by the present one.
+  // Marks `node` as computed by the present node.
   void Fuse(int node) { fused_[node] = true; }
   bool fused(int node) const { return fused_[node]; }
   int node() const { return plan_->node(); }
 
-  // Layouts that a forward node leaves for its backward node.
+  // Layouts that forward nodes pass to their backward nodes.
   std::map<TensorId, Desc> hints;
 
  private:
-  // The tensor is in the memory of `view`.
+  // Makes the memory of `view` the tensor's.
   View PutInPlace(TensorId tensor, const View& view);
-  // The present node alone reads `input`, and nothing shares the memory of its `view`.
+  // Only the present node reads `input`, and no other tensor shares the memory of `view`.
   bool Overwritable(TensorId input, const View& view) const;
   BufferId NewBuffer(TensorId tensor, size_t bytes);
   bool IsParameter(TensorId tensor) const { return parameter_[tensor]; }
@@ -113,29 +115,29 @@ class Lowering {
   MemoryPlan* const plan_;
   const dnnl::engine engine_;
   const Type real_;
-  std::vector<std::vector<View>> views_;  // by tensor; the first is the native one
+  std::vector<std::vector<View>> views_;  // by tensor; the first is native
   std::vector<std::vector<int>> users_;   // nodes, by tensor
   std::vector<bool> parameter_;           // by tensor
   std::vector<bool> fused_;               // by node
   std::set<BufferId> shared_;
 
-  // Of the present node.
+  // The calls of the present node.
   std::vector<PrimitiveCall> before_, during_, after_;
   std::vector<HostCall> host_;
 };
 
-// Scratchpads come from the memory plan.
+// Attributes of a primitive whose scratchpad comes from the memory plan.
 dnnl::primitive_attr PlannedScratchpad();
 
-// The layouts of images that most primitives are fast in and that do not depend on the height and
-// width; nchw where `desc` is in none of them.
+// The image layout of `desc`, if most primitives are fast in it and it does not depend on height
+// and width; else nchw.
 Tag LayoutOf(const Desc& desc);
 Desc InLayout(const Dims& dims, Tag layout, Type type);
 Type TypeOf(const Desc& desc);
 // The same layout of elements of another type.
 Desc WithType(Desc desc, Type type);
 
-// Two numbers of a window as oneDNN wants them.
+// Two numbers of a window as oneDNN takes them.
 inline Dims Pair(const Extent& extent) { return {extent.height, extent.width}; }
 
 }  // namespace psgd::onednn

@@ -3,7 +3,7 @@
 namespace psgd::onednn {
 namespace {
 
-// The matrices of a plain tensor, as they are multiplied: a transposed one is read by columns.
+// The matrices of a plain tensor as they are multiplied. A transposed matrix is read by columns.
 Desc Matrices(const Lowering& l, TensorId tensor, bool transposed, Type type) {
   const Shape& shape = l.graph().shape(tensor);
   const int64_t rows = shape[shape.size() - 2], columns = shape.back(), area = rows * columns;

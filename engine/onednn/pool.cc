@@ -5,8 +5,8 @@
 namespace psgd::onednn {
 namespace {
 
-// What lies below and right of the image: up to the end of the last window, which goes beyond the
-// padding where the size was rounded up.
+// Padding below and right of the image, up to the end of the last window. If the size was rounded
+// up, the last window ends behind the padding.
 Dims EndPad(const Window& window, const Dims& x, const Dims& y) {
   const Dims kernel = Pair(window.kernel), stride = Pair(window.stride);
   Dims pad = Pair(window.pad);
@@ -43,8 +43,8 @@ void Lower(const Pool& op, const Context& c) {
   l.Call(dnnl::pooling_forward(pd), std::move(arguments));
 }
 
-// Works in the layout of the forward pass, which the workspace is tied to; an average has none, and
-// takes the layout that the gradient comes in.
+// Max pooling uses the layout of the forward pass, because the workspace depends on it. Average
+// pooling has no workspace and uses the layout of the gradient.
 void Lower(const PoolBackward& op, const Context& c) {
   Lowering& l = c.lowering;
   const Pool& pool = op.forward;

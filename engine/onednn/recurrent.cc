@@ -3,21 +3,20 @@
 #include "engine/onednn/lower.h"
 #include "engine/ops/recurrent_cell.h"
 
-// Products of whole sequences at once wherever no step waits for another; only h w_hh^T, and its
-// way back, run step by step. oneDNN's own cells would need their weights in another order every
-// step.
+// Products run over whole sequences at once, except h w_hh^T and its backward pass, which run step
+// by step. oneDNN's own cells would need reordered weights every step.
 namespace psgd::onednn {
 namespace {
 
 constexpr auto kFloat = dnnl::memory::data_type::f32;
 
-// A row-major matrix in memory that may have more columns.
+// A row-major matrix; `stride` elements lie between its rows.
 struct Matrix {
   float* data;
   int64_t stride;
 };
 
-// c = a b + keep c, for a (m x k) and b (k x n), either of them stored transposed.
+// c = a b + keep c; a is m x k and b is k x n. Each may be stored transposed.
 void Multiply(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const Matrix& a,
               const Matrix& b, float keep, const Matrix& c) {
   dnnl::sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', m, n, k, 1.0f, a.data, a.stride,
@@ -49,7 +48,7 @@ struct RecurrentSizes {
   int64_t kept;  // values saved at a step
 };
 
-// What the step before left for sample n; `saved` and `y` hold all samples and steps.
+// The previous step's results for sample n. `saved` and `y` hold all samples and steps.
 CellBefore<float> Before(const RecurrentSizes& s, int64_t n, int64_t step, const float* saved,
                          const float* y) {
   if (step == 0) return {};
@@ -59,7 +58,7 @@ CellBefore<float> Before(const RecurrentSizes& s, int64_t n, int64_t step, const
 
 struct ForwardMemory {
   float *x, *w_ih, *w_hh, *b_ih, *b_hh, *y, *saved;
-  float *a, *b;  // scratch: inputs of the gates, of all steps and of one
+  float *a, *b;  // scratch: inputs of the gates; a of all steps, b of one
 };
 
 void RunForward(const Recurrent& op, const RecurrentSizes& s, const ForwardMemory& m) {
@@ -85,8 +84,8 @@ void RunForward(const Recurrent& op, const RecurrentSizes& s, const ForwardMemor
 struct BackwardMemory {
   float *x, *w_ih, *w_hh, *y, *saved, *dy;
   float *dw_ih, *dw_hh, *db_ih, *db_hh, *dx;  // dx may be null
-  // Scratch: gradients of the gates' inputs of all steps, h of the step before, and two of one
-  // step.
+  // Scratch, of all steps: da and db, the gradients of the gates' inputs, and last, the previous h.
+  // Of one step: dh and carry.
   float *da, *db, *last, *dh, *carry;
 };
 

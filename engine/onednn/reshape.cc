@@ -4,7 +4,7 @@
 
 namespace psgd::onednn {
 
-// Plain memory under another shape is the same memory; only external tensors need a copy.
+// Plain memory stays the same under another shape. Only external tensors need a copy.
 void Lower(const Reshape&, const Context& c) {
   Lowering& l = c.lowering;
   if (!l.graph().tensors[c.out(0)].external) {

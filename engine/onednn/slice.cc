@@ -2,7 +2,7 @@
 
 namespace psgd::onednn {
 
-// A reorder out of the middle of x, which stays in its layout unless the slice cuts a block.
+// Reorders from the middle of x. x keeps its layout unless the slice cuts a block.
 void Lower(const Slice& op, const Context& c) {
   Lowering& l = c.lowering;
   const Dims dims = l.dims(c.out(0));

@@ -3,8 +3,8 @@
 
 #include "engine/onednn/lower.h"
 
-// Host loops: the primitive knows neither the scale nor the masks, and half of a causal matrix need
-// not be computed at all. Every row is one thread's, so the result is that of one thread.
+// Host loops, because the primitive has no scale and no masks, and half of a causal matrix needs no
+// work. One thread computes a row, so the result does not depend on the number of threads.
 namespace psgd::onednn {
 namespace {
 

@@ -4,7 +4,7 @@ namespace psgd::onednn {
 
 void Lower(const Sum&, const Context& c) {
   Lowering& l = c.lowering;
-  // In fp32 where a term is: the gradients of shared weights, and what embeddings begin.
+  // In fp32 if a term is: gradients of shared weights, and sums with the output of an embedding.
   Type type = l.real();
   for (TensorId term : c.node.inputs) {
     if (TypeOf(l.Native(term).desc) == Type::f32) type = Type::f32;

@@ -2,7 +2,7 @@
 
 namespace psgd::onednn {
 
-// A reorder from plain memory whose axes are named in another order.
+// Reorders from plain memory whose descriptor has permuted axes.
 void Lower(const Transpose& op, const Context& c) {
   Lowering& l = c.lowering;
   const Type type = TypeOf(l.Native(c.in(0)).desc);

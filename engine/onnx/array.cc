@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kMostElements = int64_t{1} << 31;
 constexpr int kMostAxes = 16;
 
-// IEEE half to single, also subnormal and infinite ones.
+// IEEE half to single, also for subnormal and infinite values.
 float FromHalf(uint16_t half) {
   const uint32_t sign = uint32_t{half} >> 15 << 31;
   const uint32_t exponent = half >> 10 & 31, fraction = half & 1023;
@@ -32,7 +32,7 @@ absl::Status WrongCount(int64_t found, int64_t wanted) {
   return absl::DataLossError(absl::StrCat("has ", found, " values where its shape has ", wanted));
 }
 
-// `raw` where it is given, else the values of the typed field, each turned into a To.
+// Reads raw_data if it is there, else the typed field. Converts each value to To.
 template <typename Stored, typename To, typename Field, typename Convert>
 absl::Status ReadValues(const TensorProto& tensor, const Field& field, int64_t count,
                         Convert convert, std::vector<To>* values) {

@@ -1,4 +1,4 @@
-// Values that an ONNX file holds or that follow from it: weights, shapes, masks.
+// Values of an ONNX file, or computed from it: weights, shapes, masks.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace psgd::onnx {
 
-// Row-major. A shape may hold zeros: an empty array.
+// Row-major. A shape with a zero is an empty array.
 struct Array {
   enum class Kind { kReal, kInt, kBool };
   Kind kind = Kind::kReal;
   Shape shape;
-  std::vector<float> reals;   // of kReal
-  std::vector<int64_t> ints;  // of kInt and kBool
+  std::vector<float> reals;   // for kReal
+  std::vector<int64_t> ints;  // for kInt and kBool
 
   bool real() const { return kind == Kind::kReal; }
   int64_t count() const { return static_cast<int64_t>(real() ? reals.size() : ints.size()); }
@@ -27,12 +27,11 @@ using ArrayPtr = std::shared_ptr<const Array>;
 ArrayPtr MakeInts(Shape shape, std::vector<int64_t> values, Array::Kind kind = Array::Kind::kInt);
 ArrayPtr MakeReals(Shape shape, std::vector<float> values);
 
-// The tensor's values, of any type that psgd reads. An error says what is wrong with it; no size in
-// it is believed before the bytes are counted.
+// Reads the tensor's values, of any type that psgd knows. An error says what is wrong with the
+// tensor. Sizes are checked against the number of bytes before use.
 absl::StatusOr<ArrayPtr> ReadArray(const TensorProto& tensor);
 
-// The element count of a shape that may come from anywhere; an error when it is negative or beyond
-// `limit`.
+// The element count of an untrusted shape. An error if it is negative or above `limit`.
 absl::StatusOr<int64_t> CheckedCount(const Shape& shape, int64_t limit);
 
 }  // namespace psgd::onnx

@@ -1,4 +1,4 @@
-// Attributes of a node: read with the defaults of the standard, and added.
+// Reads a node's attributes, with the defaults of the standard, and adds attributes.
 #pragma once
 
 #include <string>

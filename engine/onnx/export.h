@@ -1,5 +1,5 @@
-// Writes networks as ONNX files, for other frameworks and for ImportOnnx: opset 17, the graph of
-// evaluation, a batch of any size.
+// Writes networks as ONNX files, for other frameworks and for ImportOnnx: opset 17, the evaluation
+// graph, a batch of any size.
 #pragma once
 
 #include <functional>
@@ -13,10 +13,11 @@
 
 namespace psgd {
 
-// The values of parameter `index` of `model`.
+// Returns the values of parameter `index`.
 using ParameterValues = std::function<std::span<const float>(int index)>;
 
-// The file's bytes. `model`: whose values they are; an error unless the config still builds it.
+// Returns the file's bytes. `model` describes `values`. It is an error if `config` builds another
+// model.
 absl::StatusOr<std::string> ExportOnnx(const ModelConfig& config, const InputShape& shape,
                                        const ModelSpec& model, const ParameterValues& values);
 

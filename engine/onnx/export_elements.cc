@@ -1,4 +1,4 @@
-// What works element by element, and what only moves elements.
+// Ops element by element, and ops that only move elements.
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -26,7 +26,7 @@ absl::Status Exporter::Emit(const Sum&, const Node& node) {
   return absl::OkStatus();
 }
 
-// ONNX has Gelu from opset 20 on only.
+// ONNX has Gelu only from opset 20 on.
 absl::Status Exporter::Emit(const Activation& op, const Node& node) {
   using Kind = Activation::Kind;
   switch (op.kind) {
@@ -57,7 +57,7 @@ absl::Status Exporter::Emit(const Concat& op, const Node& node) {
   return absl::OkStatus();
 }
 
-// One that is as long as the batch is written for one sample, and spreads.
+// A constant with an axis of the batch is written for one sample and broadcasts.
 absl::Status Exporter::Emit(const Constant& op, const Node& node) {
   Shape shape = model_.graph.shape(node.outputs[0]);
   std::vector<float> values = *op.values;

@@ -1,4 +1,4 @@
-// Layers with weights, and normalisation.
+// Layers with weights, and normalization.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -70,7 +70,8 @@ absl::Status Exporter::Emit(const EmbeddingBag&, const Node& node) {
   return absl::OkStatus();
 }
 
-// Not a length but, for each place, whether no padding has come up to it: what softmax asks.
+// Writes no length but, for each place, whether it lies before the padding, which the softmax
+// needs.
 absl::Status Exporter::Emit(const Lengths& op, const Node& node) {
   std::string tokens = In(node, 0);
   if (op.places < model_.graph.shape(node.inputs[0])[1]) {
@@ -109,7 +110,7 @@ absl::Status Exporter::Emit(const MatMul& op, const Node& node) {
 
 std::string Exporter::AddGates(const Recurrent& op, const Node& node,
                                const std::vector<TensorId>& weights, const std::string& name) {
-  // From i f g o to i o f c, from r z n to z r n.
+  // Changes the order from i f g o to i o f c, or from r z n to z r n.
   const std::vector<int> order =
       op.kind == Recurrent::Kind::kLstm ? std::vector<int>{0, 3, 1, 2} : std::vector<int>{1, 0, 2};
   Shape shape = model_.graph.shape(weights[0]);
@@ -128,7 +129,7 @@ std::string Exporter::AddGates(const Recurrent& op, const Node& node,
     AddWeight(name, shape, values);
     return name;
   }
-  // Weights of an imported file, which the graph has moved into its own order.
+  // Weights of an imported file, which the graph itself reorders.
   std::vector<std::string> gates;
   for (TensorId weight : weights) {
     for (int at : order) {
@@ -146,7 +147,7 @@ std::string Exporter::AddGates(const Recurrent& op, const Node& node,
   return whole;
 }
 
-// Time comes first in ONNX, and each direction has an axis of its own.
+// ONNX puts time first and has an axis of directions.
 absl::Status Exporter::Emit(const Recurrent& op, const Node& node) {
   const bool lstm = op.kind == Recurrent::Kind::kLstm;
   const std::string steps = Between(node, "steps"), all = Between(node, "all"),
@@ -216,8 +217,8 @@ absl::Status Exporter::Emit(const Softmax& op, const Node& node) {
     SetInt(Add("Softmax", node, {x}), "axis", -1);
     return absl::OkStatus();
   }
-  // Of `places` keys. The lowest number, and zeros afterwards: a sample without an open place has
-  // zeros, where infinities would give NaN.
+  // Padding gets the lowest number, and zeros afterwards. So a sample without open places has
+  // zeros; infinities would give NaN.
   const Shape& shape = model_.graph.shape(node.inputs[0]);
   Shape spread(shape.size(), 1);
   spread.front() = -1;

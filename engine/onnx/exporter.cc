@@ -18,7 +18,7 @@ void SetRaw(std::span<const T> values, TensorProto* tensor) {
 
 }  // namespace
 
-// In words of a model's description, not of a node: "the model NAME KIND".
+// The error continues "the model NAME", as it is about the model and not a node.
 absl::Status Exporter::Emit(const AdaptiveAveragePool&, const Node& node) {
   const Shape &in = model_.graph.shape(node.inputs[0]), &out = model_.graph.shape(node.outputs[0]);
   return absl::UnimplementedError(
@@ -97,8 +97,8 @@ int Exporter::ParameterOf(TensorId tensor) const {
   return found == parameters.end() ? -1 : static_cast<int>(found - parameters.begin());
 }
 
-// As the graph has them, but for those that only recurrent layers read: they are written in ONNX's
-// order, where they are used.
+// Writes parameters as the graph has them, except those that only recurrent layers read. These are
+// written in ONNX's order at their use.
 void Exporter::AddParameters() {
   std::set<TensorId> plain;
   for (const Node& node : model_.graph.nodes) {
@@ -141,7 +141,7 @@ absl::StatusOr<std::string> Exporter::Run() {
   file_.add_opset_import()->set_version(17);
   graph_->set_name("psgd");
   const Graph& graph = model_.graph;
-  for (const Parameter& parameter : graph.parameters) NameOf(parameter.value);  // theirs come first
+  for (const Parameter& parameter : graph.parameters) NameOf(parameter.value);  // reserves names
   AddParameters();
   const bool tokens = graph.tensors[model_.input].element == Element::kInt32;
   Describe(model_.input, tokens ? TensorProto::INT64 : TensorProto::FLOAT, graph_->add_input());

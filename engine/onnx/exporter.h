@@ -1,4 +1,4 @@
-// Turns the nodes of a Graph into those of an ONNX file.
+// Turns the nodes of a Graph into nodes of an ONNX file. Not thread-safe.
 #pragma once
 
 #include <map>
@@ -17,7 +17,8 @@ namespace psgd::onnx {
 
 class Exporter {
  public:
-  // The same network built for two batches: the axes that differ depend on the batch.
+  // `model` and `other` are one network built for two batches. Axes that differ depend on the
+  // batch.
   Exporter(const ModelGraph& model, const ModelGraph& other, const ParameterValues& values);
   absl::StatusOr<std::string> Run();
 
@@ -48,9 +49,9 @@ class Exporter {
   absl::Status Emit(const Transpose& op, const Node& node);
   absl::Status Emit(const EmbeddingBag& op, const Node& node);
   absl::Status Emit(const Lengths& op, const Node& node);
-  // What ONNX has no op for.
+  // Returns an error, because ONNX has no such op.
   absl::Status Emit(const AdaptiveAveragePool&, const Node& node);
-  // Of training.
+  // For ops of training.
   template <typename Other>
   absl::Status Emit(const Other&, const Node& node) {
     return absl::InternalError(node.name + " is no part of a network that is only evaluated");
@@ -70,7 +71,8 @@ class Exporter {
   const std::string& NameOf(TensorId tensor);
   std::string Unique(const std::string& wanted);
 
-  // Numbers that nothing trains: nodes, for initializers with axes are taken for weights.
+  // Untrained numbers. They are Constant nodes, because ImportOnnx takes initializers with axes for
+  // weights.
   std::string Ints(const Node& node, const char* what, const Shape& values);
   std::string Numbers(const Node& node, const char* what, const Shape& shape,
                       const std::vector<float>& values);
@@ -79,11 +81,11 @@ class Exporter {
   }
   void AddWeight(const std::string& name, const Shape& shape, std::span<const float> values);
   void AddParameters();
-  // A recurrent weight or two biases, their gates in ONNX's order, with an axis for the direction.
-  // Parameters are written so, under `name`.
+  // Adds a recurrent weight, or two biases, with gates in ONNX's order and an axis for the
+  // direction. Parameters become initializers called `name`.
   std::string AddGates(const Recurrent& op, const Node& node, const std::vector<TensorId>& weights,
                        const std::string& name);
-  // The axis of the batch, -1 if there is none.
+  // The axis of the batch; -1: none.
   int BatchAxisOf(TensorId tensor) const;
   void Describe(TensorId tensor, int type, ValueInfoProto* info);
   int ParameterOf(TensorId tensor) const;

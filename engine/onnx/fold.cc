@@ -13,7 +13,7 @@ namespace {
 
 absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
 
-// Whole numbers of an attribute (older opsets) or of input `i`.
+// Whole numbers from an attribute (older opsets) or from input `i`.
 absl::StatusOr<std::vector<int64_t>> Ints(const FoldContext& c, const char* attribute, size_t i,
                                           std::vector<int64_t> otherwise = {}) {
   if (!c.has(i)) return IntsAttribute(c.node, attribute, std::move(otherwise));
@@ -109,7 +109,7 @@ Folded FoldFlatten(const FoldContext& c) {
       c.in(0), {product(in.begin(), in.begin() + axis), product(in.begin() + axis, in.end())})};
 }
 
-// The places of a box: `first` and `step` an axis of `from`, for the sizes of `to`.
+// The places of a box in `from`: `box` has begin and step of each axis, `to` the sizes.
 std::vector<int64_t> Places(const Shape& from, const std::vector<Range>& box, const Shape& to) {
   std::vector<int64_t> places;
   const int64_t count = ElementCount(to);

@@ -1,4 +1,4 @@
-// Element by element, and ranges of numbers.
+// Ops element by element, and ranges of numbers.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -14,13 +14,13 @@ namespace {
 using OfReals = float (*)(float, float);
 using OfInts = int64_t (*)(int64_t, int64_t);
 
-// Wraps around where a hostile file overflows: sizes are checked where they are used.
+// Overflow by a hostile file wraps around. Sizes are checked at their use.
 int64_t Wrapped(uint64_t value) { return static_cast<int64_t>(value); }
 
 struct Binary {
   OfReals reals;
   OfInts ints;
-  bool truth = false;  // compares
+  bool truth = false;  // a comparison
 };
 
 int64_t Quotient(int64_t a, int64_t b) { return b == 0 || b == -1 ? Wrapped(-uint64_t(a)) : a / b; }

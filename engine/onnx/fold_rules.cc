@@ -1,4 +1,4 @@
-// What ops on known values and ops of the graph share: axes, ranges, broadcasting.
+// Rules for known values and for ops of the graph: axes, ranges, broadcasting.
 #include <algorithm>
 #include <set>
 
@@ -51,7 +51,7 @@ absl::StatusOr<Range> SliceRange(int64_t size, int64_t start, int64_t end, int64
   if (step == 0 || step < -size - 1 || size < 0) {
     return absl::InvalidArgumentError(absl::StrCat("slices in steps of ", step));
   }
-  // Clamped before anything is added: files say "to the end" with the largest number.
+  // Clamps before it adds, because files write "to the end" as the largest number.
   const auto place = [size](int64_t at, int64_t low, int64_t high) {
     if (at < -size) return low;
     return std::clamp(at < 0 ? at + size : at, low, high);

@@ -47,7 +47,7 @@ class Fuser {
       constant = &graph_->node(maker->second);
       const AttributeProto* value = FindAttribute(*constant, "value");
       if (constant->op_type() != "Constant" || value == nullptr) return std::nullopt;
-      // Asked of one node many times: what is no single number is not read.
+      // Called many times for one node, so a larger array is not read.
       const auto& dims = value->t().dims();
       if (std::any_of(dims.begin(), dims.end(), [](int64_t size) { return size != 1; })) {
         return std::nullopt;
@@ -63,7 +63,7 @@ class Fuser {
     return number && std::fabs(*number - wanted) <= 1e-3 * std::fabs(wanted);
   }
 
-  // The other input of a node of two, where one is that number.
+  // The other input of a node with two inputs, if one of them is `number`.
   const std::string* Beside(const NodeProto& node, double number) const {
     if (node.input_size() != 2) return nullptr;
     if (IsNumber(node.input(1), number)) return &node.input(0);
@@ -78,7 +78,7 @@ class Fuser {
     for (const std::string& input : inputs) node->add_input(input);
   }
 
-  // 1 + erf(x / sqrt 2), of which it gives x.
+  // If `name` is 1 + erf(x / sqrt 2), returns x.
   const std::string* ErfOf(const std::string& name) const {
     const NodeProto* sum = Maker(name, "Add");
     const std::string* erf_name = sum == nullptr ? nullptr : Beside(*sum, 1);
@@ -92,7 +92,7 @@ class Fuser {
     return scaled == nullptr ? nullptr : Beside(*scaled, std::sqrt(0.5));
   }
 
-  // x (1 + erf(x / sqrt 2)) 0.5, its factors in any order.
+  // Fuses x (1 + erf(x / sqrt 2)) 0.5, with factors in any order.
   bool FuseGelu(NodeProto* node) {
     if (node->input_size() != 2) return false;
     for (int outer : {0, 1}) {
@@ -112,14 +112,14 @@ class Fuser {
     return false;
   }
 
-  // The mean over one axis, which is kept; gives the axis.
+  // The axis of a mean over one axis that keeps the axis.
   std::optional<int64_t> MeanAxis(const NodeProto& mean) const {
     const std::vector<int64_t> axes = IntsAttribute(mean, "axes");
     if (axes.size() != 1 || IntAttribute(mean, "keepdims", 1) == 0) return std::nullopt;
     return axes[0];
   }
 
-  // x minus its mean; gives x.
+  // If `name` is x minus its mean, returns x.
   const std::string* CentredOf(const std::string& name, int64_t* axis) const {
     const NodeProto* difference = Maker(name, "Sub");
     if (difference == nullptr || difference->input_size() != 2) return nullptr;
@@ -131,7 +131,7 @@ class Fuser {
     return &difference->input(0);
   }
 
-  // (x - mean) / sqrt(mean of (x - mean)^2 + epsilon)
+  // Fuses (x - mean) / sqrt(mean of (x - mean)^2 + epsilon).
   bool FuseNorm(NodeProto* node) {
     if (node->input_size() != 2) return false;
     int64_t axis = 0, square_axis = 0;
@@ -161,7 +161,7 @@ class Fuser {
     return false;
   }
 
-  // The input of a node of two beside a number, which it gives.
+  // The other input of a node with two inputs, if one is a number. Sets `number`.
   const std::string* BesideNumber(const NodeProto* node, float* number) const {
     if (node == nullptr || node->input_size() != 2) return nullptr;
     for (int i : {1, 0}) {
@@ -177,9 +177,9 @@ class Fuser {
     return node == nullptr ? nullptr : Maker(node->input(0), op);
   }
 
-  // x / (k + alpha m)^beta, where m are the means of x^2 over `size` channels. PyTorch makes them
-  // with a pool of five axes: the channels are the third, the second is 1. What pads them, and how
-  // they come to have five axes, may be computed, and is left to who imports this.
+  // Fuses x / (k + alpha m)^beta, where m are the means of x^2 over `size` channels. PyTorch makes
+  // them with a pool of five axes: the second is 1, the third has the channels. Padding and the
+  // shape of five axes may be computed values, so the importer checks them.
   bool FuseResponseNorm(NodeProto* node) {
     if (node->input_size() != 2) return false;
     const std::string x = node->input(0);
@@ -226,7 +226,7 @@ class Fuser {
            found->second->shape.size() == 1;
   }
 
-  // A norm as above, times a row, plus a row: with weights.
+  // Fuses a norm of FuseNorm with its weights: norm times a row plus a row.
   void FuseAffine(NodeProto* node) {
     if (node->input_size() != 2) return;
     for (int i : {0, 1}) {
@@ -253,7 +253,7 @@ class Fuser {
     return static_cast<int64_t>(*number);
   }
 
-  // Two inputs of which the second is a number.
+  // The node `op` that makes `name`, if it has two inputs and the second is `number`.
   const NodeProto* WithNumber(const std::string& name, const char* op, double number) const {
     const NodeProto* node = Maker(name, op);
     const bool fits =
@@ -261,8 +261,9 @@ class Fuser {
     return fits ? node : nullptr;
   }
 
-  // Where no padding has come yet: the sums of (tokens == padding) up to each place are 0. Gives
-  // the tokens; if only some places of each row count, `places` gets their number.
+  // If `name` marks the places before any padding, returns the tokens: there the sum of (tokens ==
+  // padding) up to the place is 0. If only the first places of a row count, sets `places` to their
+  // number.
   const std::string* OpenPlaces(const std::string& name, int64_t* padding, int64_t* places) const {
     const NodeProto* sums = Behind(WithNumber(name, "Equal", 0), "CumSum");
     if (sums == nullptr || sums->input_size() != 2 || !IsNumber(sums->input(1), 1) ||
@@ -283,8 +284,8 @@ class Fuser {
     return &slice->input(0);
   }
 
-  // Softmax of scores where padding is the lowest number, then zero: of the scores, the tokens, and
-  // the shape in which the open places are spread over the scores.
+  // Fuses a softmax of scores whose padding is the lowest number before and zero afterwards. The
+  // fused inputs are scores, tokens, and the shape that spreads open places over the scores.
   bool FusePaddedSoftmax(NodeProto* node) {
     if (node->input_size() != 3 || !IsNumber(node->input(2), 0)) return false;
     const NodeProto* softmax = Maker(node->input(1), "Softmax");
@@ -304,7 +305,7 @@ class Fuser {
     return true;
   }
 
-  // The sum over entries of rows of a table, each times its value.
+  // Fuses a sum over entries of a table's rows, each times its value.
   bool FuseEmbeddingBag(NodeProto* node) {
     if (node->input_size() != 2 || !IsNumber(node->input(1), 1) ||
         IntAttribute(*node, "keepdims", 1) != 0) {

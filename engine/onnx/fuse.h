@@ -1,5 +1,5 @@
-// Finds what exporters wrote as several small nodes and the engine has as one op: gelu by its Erf,
-// layer normalisation by its means, local response normalisation by its pool of five axes.
+// Finds groups of small nodes that exporters write for one op of the engine, for example gelu by
+// its Erf, layer normalization by its means, local response normalization by its pool of five axes.
 #pragma once
 
 #include <map>
@@ -10,11 +10,11 @@
 
 namespace psgd::onnx {
 
-// Of nodes that this makes.
+// The domain of fused nodes.
 inline constexpr char kOwnDomain[] = "psgd";
 
-// Replaces the last node of each such group; the others stay, and are dropped where nothing uses
-// them any more. REQUIRES: nodes are in order, and each name is made once.
+// Replaces the last node of each group. The others stay; the importer skips them if nothing uses
+// them. REQUIRES: nodes are in order, and no two nodes make one name.
 void FuseNodes(GraphProto* graph, const std::map<std::string, ArrayPtr>& initializers);
 
 }  // namespace psgd::onnx

@@ -19,7 +19,7 @@ absl::StatusOr<std::string> HeldFixedText(const ModelConfig& config) {
   PSGD_ASSIGN_OR_RETURN(std::vector<std::string> held,
                         onnx::Importer(file, {.config = config}).HeldFixed());
   if (held.empty()) return std::string();
-  constexpr size_t kMost = 20;  // named
+  constexpr size_t kMost = 20;  // values to name
   if (held.size() > kMost) {
     const size_t more = held.size() - kMost;
     held.resize(kMost);

@@ -1,5 +1,5 @@
-// Average pools. Ours divide by the window's size; where a file counts otherwise, every place is
-// multiplied by what that comes to.
+// Average pools. The engine divides by the window's size. If a file divides by another count, each
+// place is multiplied by a correction.
 #include <algorithm>
 
 #include "engine/onnx/attributes.h"
@@ -17,8 +17,8 @@ struct Axis {
   int64_t padded() const { return before + size + after; }
 };
 
-// How many windows there are. With `ceil`, a last one that only partly lies over the image counts,
-// unless it would begin behind it.
+// The number of windows. With `ceil` a last window that lies partly over the image counts, unless
+// it begins behind the image.
 int64_t Windows(const Axis& axis, bool ceil) {
   const int64_t way = axis.padded() - axis.reach();
   if (!ceil) return way / axis.stride + 1;
@@ -26,14 +26,14 @@ int64_t Windows(const Axis& axis, bool ceil) {
   return (windows - 1) * axis.stride >= axis.before + axis.size ? windows - 1 : windows;
 }
 
-// For each window, its size as a multiple of the elements that count: those of the image, and with
-// `padding` what the file pads, but not what a last window reaches beyond that.
+// For each window, its size divided by the number of elements that count. These are elements of the
+// image and, with `padding`, of the file's padding, but not elements behind it.
 std::vector<float> Shares(const Axis& axis, int64_t windows, bool padding) {
   const int64_t first = padding ? 0 : axis.before;
   const int64_t last = padding ? axis.padded() : axis.before + axis.size;
   std::vector<float> shares;
   for (int64_t w = 0; w < windows; ++w) {
-    // How many of the window's elements lie before a place.
+    // The number of the window's elements before a place.
     const auto before = [&](int64_t place) {
       const int64_t way = std::max<int64_t>(0, place - w * axis.stride);
       return std::min(axis.kernel, (way + axis.dilation - 1) / axis.dilation);

@@ -1,5 +1,4 @@
-// Activations, softmax, and arithmetic with broadcasting, of which the engine has the cases that
-// networks are made of.
+// Activations, softmax, and arithmetic with broadcasting, in the cases that networks use.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +11,7 @@
 namespace psgd::onnx {
 namespace {
 
-constexpr float kMasked = -9999;  // exp of it and below is zero, next to any score
+constexpr float kMasked = -9999;  // exp of this or less is zero beside any score
 
 Shape WithoutLeadingOnes(Shape shape) {
   while (shape.size() > 1 && shape[0] == 1) shape.erase(shape.begin());
@@ -27,7 +26,8 @@ bool IsNumber(const Value& value) {
   return value.known() && value.array->real() && value.array->count() == 1;
 }
 
-// The value spread out to `shape`, a copy: shapes in the graph move when it grows.
+// Broadcasts the value to `shape`. `shape` is a copy, because shapes in the graph move when it
+// grows.
 absl::StatusOr<TensorId> Spread(const OpContext& c, const Value& value, Shape shape) {
   Graph* g = c.graph();
   if (value.known()) {
@@ -51,7 +51,7 @@ absl::StatusOr<TensorId> Spread(const OpContext& c, const Value& value, Shape sh
                           c.importer.MakeConstant(c.name + ".zero", shape, std::move(zeros)));
     return AddRowBias(g, c.name + ".rows", zero, tensor);
   }
-  // One value each for the first axes: a product with a row of ones.
+  // If values vary only along the first axes, a product with a row of ones broadcasts them.
   size_t equal = 0;
   while (equal < in.size() && in.size() == shape.size() && in[equal] == shape[equal]) ++equal;
   const int64_t first =
@@ -71,7 +71,7 @@ absl::StatusOr<TensorId> Spread(const OpContext& c, const Value& value, Shape sh
 }
 
 struct Pair {
-  Value large, small;  // the one whose shape the result has, and the other
+  Value large, small;  // `large` has the shape of the result
 };
 absl::StatusOr<Pair> InOrder(const OpContext& c, const Value& a, const Value& b) {
   const Shape left = c.importer.ShapeOf(a), right = c.importer.ShapeOf(b);
@@ -114,7 +114,7 @@ Imported AddTwo(const OpContext& c, const Value& a, const Value& b) {
   };
   if (!pair.small.known() || pair.small.array->count() > 1) {
     if (c.importer.ShapeOf(pair.small) == shape || !EndsWith(shape, small)) {
-      // A value a channel of images, or anything that spreads.
+      // One value a channel of images, or another value that broadcasts.
       if (small.size() == 3 && shape.size() == 4 && small == Shape{shape[1], 1, 1}) {
         PSGD_ASSIGN_OR_RETURN(const TensorId b_small, c.importer.Tensor(pair.small));
         PSGD_ASSIGN_OR_RETURN(const TensorId flat,
@@ -222,7 +222,7 @@ Imported ImportPow(const OpContext& c) {
   return std::vector<Value>{c.Like(y)};
 }
 
-// Values replaced by a large negative number where a known condition says so: a mask.
+// A mask: a known condition replaces values by a large negative number.
 Imported ImportWhere(const OpContext& c) {
   if (!c.has(2) || !c.in(0).known() || c.in(0).array->real()) {
     return c.Unsupported("its condition depends on the input");
@@ -285,7 +285,7 @@ Imported SoftmaxOf(const OpContext& c, TensorId lengths) {
 
 Imported ImportSoftmax(const OpContext& c) { return SoftmaxOf(c, kNoTensor); }
 
-// Where keys are padding: see fuse.cc.
+// A softmax with padding masks; see fuse.cc.
 Imported ImportPaddedSoftmax(const OpContext& c) {
   if (!c.has(2)) return absl::InvalidArgumentError("lacks an input");
   const Shape scores = c.shape(0), tokens = c.shape(1);
@@ -338,7 +338,7 @@ Imported ImportExpand(const OpContext& c) {
 
 Imported ImportSame(const OpContext& c) { return std::vector<Value>{c.in(0)}; }
 
-// Weights are single precision, whatever a file keeps them in.
+// Weights are single precision, whatever type a file has.
 Imported ImportCast(const OpContext& c) {
   const int64_t to = IntAttribute(c.node, "to", 0);
   const bool tokens = c.importer.IsTokens(c.in(0));

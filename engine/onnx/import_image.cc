@@ -1,4 +1,4 @@
-// Convolutions, pools and what else works on images.
+// Convolutions, pools and other ops on images.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -84,7 +84,7 @@ Imported ImportMaxPool(const OpContext& c) {
   return std::vector<Value>{c.Like(y)};
 }
 
-// Also of a ReduceMean over both axes of images, as exporters write it.
+// Also for a ReduceMean over both axes of images, which exporters write instead.
 Imported ImportGlobalPool(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   const Shape in = c.graph()->shape(x);
@@ -108,7 +108,7 @@ Imported ImportGlobalPool(const OpContext& c) {
   return std::vector<Value>{c.Like(y)};
 }
 
-// Also of rows N C, and of sequences N C L: images of one pixel, or of one column.
+// Also for rows N C and sequences N C L, as images of one pixel or one column.
 Imported ImportBatchNorm(const OpContext& c) {
   if (!c.has(4)) return absl::InvalidArgumentError("lacks weights or statistics");
   PSGD_ASSIGN_OR_RETURN(TensorId x, c.Tensor(0));
@@ -129,7 +129,7 @@ Imported ImportBatchNorm(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(p.running_mean, c.importer.Statistic(c.in(3)));
   PSGD_ASSIGN_OR_RETURN(p.running_var, c.importer.Statistic(c.in(4)));
   const float epsilon = FloatAttribute(c.node, "epsilon", 1e-5f);
-  const float momentum = 1 - FloatAttribute(c.node, "momentum", 0.9f);  // ONNX says what stays
+  const float momentum = 1 - FloatAttribute(c.node, "momentum", 0.9f);  // ONNX weighs the old value
   if (!(epsilon >= 0) || !(momentum >= 0 && momentum <= 1)) {
     return absl::InvalidArgumentError("epsilon or momentum is out of range");
   }
@@ -148,7 +148,7 @@ Imported ImportBatchNorm(const OpContext& c) {
   return finish(made.y);
 }
 
-// Of one that FuseNodes found: the means are over the channels, as many before as behind.
+// For a norm from FuseNodes: checks that its means are over channels, equally many on both sides.
 absl::Status CheckMeansOverChannels(const OpContext& c, int64_t size) {
   PSGD_ASSIGN_OR_RETURN(const auto opened, c.Ints("", 1));
   PSGD_ASSIGN_OR_RETURN(const auto pads, c.Ints("pads", 2));
@@ -176,14 +176,14 @@ Imported ImportLocalResponseNorm(const OpContext& c) {
   return std::vector<Value>{c.Like(y)};
 }
 
-// Upsample and Resize: by one whole factor, the nearest pixel.
+// Upsample and Resize by one whole factor, with the nearest pixel.
 Imported ImportResize(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   const Shape in = c.graph()->shape(x);
   if (TextAttribute(c.node, "mode", "nearest") != "nearest")
     return c.Unsupported("only the nearest pixel is taken (mode nearest)");
   const bool resize = c.node.op_type() == "Resize";
-  // At whole factors the rounding of these three is the same; "half up" of others is not.
+  // At whole factors these modes round alike; other modes do not.
   const std::string place = TextAttribute(c.node, "coordinate_transformation_mode", "half_pixel");
   const std::string round = TextAttribute(c.node, "nearest_mode", "round_prefer_floor");
   const bool plain = (place == "asymmetric" && round == "floor") ||

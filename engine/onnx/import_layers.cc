@@ -1,4 +1,4 @@
-// Layers with weights that are not images': products, normalised rows, tables; dropout.
+// Layers with weights that do not work on images: products, normalized rows, tables. Also dropout.
 #include <algorithm>
 #include <numeric>
 
@@ -11,7 +11,7 @@
 namespace psgd::onnx {
 namespace {
 
-// A value as it stands, with what can be done by the product itself left out.
+// The value without the transpose and scale that the product itself can apply.
 absl::StatusOr<TensorId> Bare(const OpContext& c, const Value& value) {
   Value bare = value;
   bare.flipped = false;
@@ -19,8 +19,7 @@ absl::StatusOr<TensorId> Bare(const OpContext& c, const Value& value) {
   return c.importer.Tensor(bare);
 }
 
-// x: ... K, rows of it times the matrix. The gradient of a matrix that is stored as out x in is the
-// one that dense layers have.
+// The rows of x (... K) times the matrix. A matrix stored as out x in becomes a dense layer.
 absl::StatusOr<TensorId> RowsTimes(const OpContext& c, TensorId x, TensorId matrix,
                                    bool out_by_in) {
   Graph* g = c.graph();
@@ -61,8 +60,7 @@ Imported ImportMatMul(const OpContext& c) {
   return std::vector<Value>{made};
 }
 
-// Where the batch lies in a product of matrices: in its rows, as in those of `a`, or in its
-// columns.
+// Value::outer of a product of matrices. The batch is in the rows of `a` or the columns of `b`.
 absl::StatusOr<int64_t> OuterOfProduct(const OpContext& c, bool flip_a, bool flip_b) {
   const Shape a = c.shape(0), b = c.shape(1);
   const int64_t batch = c.importer.batch();
@@ -157,7 +155,7 @@ Imported ImportDropout(const OpContext& c) {
   return std::vector<Value>{c.Like(y)};
 }
 
-// Tokens are held below the vocabulary of the data, not to each table.
+// Tokens are checked only against the data's vocabulary, so each table must be that large.
 absl::Status CheckTable(const OpContext& c, const Shape& table) {
   if (table[0] >= c.importer.vocabulary()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("its table has ", table[0],
@@ -182,7 +180,7 @@ Imported ImportEmbeddingBag(const OpContext& c) {
   return std::vector<Value>{{.tensor = y, .outer = c.in(1).outer}};
 }
 
-// A table by the tokens of the input; or a range of rows that is known.
+// Rows of a table by the input's tokens, or a known range of an axis.
 Imported ImportGather(const OpContext& c) {
   if (!c.has(1)) return absl::InvalidArgumentError("lacks indices");
   const Shape in = c.shape(0);

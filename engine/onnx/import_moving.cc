@@ -1,5 +1,5 @@
-// Ops that only move elements. Where the file was exported with one batch size, their numbers hold
-// it, and the axis that it is in becomes the batch of this run.
+// Ops that only move elements. If the file was exported with a fixed batch, their shapes contain
+// it. The axis of the batch then gets this run's batch.
 #include <algorithm>
 #include <numeric>
 
@@ -12,7 +12,7 @@
 namespace psgd::onnx {
 namespace {
 
-// To `shape` as the file has it. Scales and masks stay for later where they still can.
+// Reshapes to `shape`, in the file's sizes. A scale stays for a later op if there is no mask.
 Imported Reshaped(const OpContext& c, Shape shape) {
   Value value = c.in(0);
   const int64_t outer = value.outer;
@@ -43,7 +43,7 @@ Imported ImportReshape(const OpContext& c) {
   return Reshaped(c, std::move(shape));
 }
 
-// The shape that a node makes of known values is the one that it makes of others.
+// Reshapes by the output shape of the node: Flatten, Squeeze or Unsqueeze.
 Imported ImportByShape(const OpContext& c) {
   const Shape in = c.importer.FileShapeOf(c.in(0));
   if (c.node.op_type() == "Flatten") {

@@ -1,6 +1,5 @@
-// LSTM and GRU, one layer in one direction. ONNX puts time first and orders the gates otherwise
-// (i o f c, and z r h); the graph moves the weights into the engine's order, so that parameters
-// stay as the file has them.
+// LSTM and GRU, one layer in one direction. ONNX puts time first and has another order of gates
+// (i o f c, and z r h). The graph reorders the weights, so that parameters stay as in the file.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +10,7 @@
 namespace psgd::onnx {
 namespace {
 
-// `rows` gates of H rows each, in the engine's order, from `begin` on.
+// Gates of `hidden` rows each, in the engine's order, from row `begin` on.
 absl::StatusOr<TensorId> Gates(const OpContext& c, const Recurrent& op, TensorId from,
                                int64_t begin, int64_t hidden) {
   const std::vector<int> order =
@@ -25,7 +24,7 @@ absl::StatusOr<TensorId> Gates(const OpContext& c, const Recurrent& op, TensorId
   return AddConcat(c.graph(), c.name + ".gates", {0}, parts);
 }
 
-// The weights of the only direction, without its axis.
+// The weights of the only direction, without the axis of directions.
 absl::StatusOr<TensorId> OneDirection(const OpContext& c, size_t i, size_t axes) {
   PSGD_ASSIGN_OR_RETURN(const TensorId weight, c.Tensor(i));
   Shape shape = c.graph()->shape(weight);

@@ -15,7 +15,7 @@
 namespace psgd::onnx {
 namespace {
 
-constexpr size_t kMostProblems = 50;  // told at once
+constexpr size_t kMostProblems = 50;  // in one error
 
 OpTable MakeTable() {
   OpTable table;
@@ -33,13 +33,13 @@ const OpTable& Table() {
   return *kTable;
 }
 
-// Something of the kind is supported, whatever its inputs are.
+// Whether the op is supported at all, for some inputs.
 bool IsKnown(const NodeProto& node) {
   return Table().count(node.op_type()) > 0 || Folds(node) || node.op_type() == "Shape" ||
          node.op_type() == "Size";
 }
 
-// Ops that leave tokens as they are (a Reshape to the same shape), or look them up.
+// Whether the op keeps tokens unchanged (as a Reshape to the same shape) or looks them up.
 bool TakesTokens(const NodeProto& node, size_t input) {
   const std::string& op = node.op_type();
   return op == "Identity" || op == "Cast" || op == "Reshape" || (op == "Gather" && input == 1) ||
@@ -50,7 +50,7 @@ bool TakesTokens(const NodeProto& node, size_t input) {
 
 int BatchAxis(const Shape& shape, int64_t outer, int64_t batch) {
   if (outer == kNoBatch) return -1;
-  int first = -1, exact = -1;  // the first axis that may hold it; one that begins with it
+  int first = -1, exact = -1;  // the first axis that may hold the batch; one that begins with it
   int64_t before = 1;
   for (int axis = 0; axis < static_cast<int>(shape.size()) && before <= outer; ++axis) {
     if (outer % before == 0 && shape[axis] % (outer / before * batch) == 0) {
@@ -60,8 +60,9 @@ int BatchAxis(const Shape& shape, int64_t outer, int64_t batch) {
     }
     before *= shape[axis];
   }
-  // A batch of one leaves no trace in the sizes. Time first and two axes: time and batch are one
-  // (T*1 C); more axes: the batch is with what follows it, as heads (T 1*H D).
+  // A batch of one leaves no trace in the sizes. If time comes first and there are two axes, time
+  // and batch share an axis (T*1 C). With more axes the batch shares the next axis, as heads
+  // (T 1*H D).
   const bool joined = batch > 1 || outer == 1 || shape.size() == 2;
   return joined || exact < 0 ? first : exact;
 }
@@ -140,7 +141,7 @@ absl::StatusOr<TensorId> Importer::MakeConstant(const std::string& name, Shape s
   return AddConstant(&model_.graph, name, op, std::move(shape));
 }
 
-// One tensor, however many nodes read the array.
+// All nodes that read the array share one tensor.
 absl::StatusOr<TensorId> Importer::ConstantOf(const ArrayPtr& array) {
   if (const auto found = constants_.find(array); found != constants_.end()) {
     return found->second;
@@ -273,7 +274,7 @@ void Importer::ImportAll() {
     if (!made.ok())
       problems_.push_back(
           absl::StrCat(NodeLabel(node), ": ", std::string(made.status().message())));
-    if (absl::IsResourceExhausted(made.status())) return;  // each further node would take its time
+    if (absl::IsResourceExhausted(made.status())) return;  // further nodes would waste time
     for (int i = 0; i < node.output_size(); ++i) {
       const bool there = !missing && made.ok() && i < static_cast<int>(made->size());
       if (!there && !missing && made.ok() && Needs(node, i)) {

@@ -1,5 +1,5 @@
-// Turns the nodes of an ONNX file into those of a Graph, one after the other. What is known without
-// the input (shapes, masks) is computed while importing; what the file trains becomes parameters.
+// Turns the nodes of an ONNX file into nodes of a Graph, one after the other. The importer computes
+// values that do not depend on the input (shapes, masks). Trained values become parameters.
 #pragma once
 
 #include <functional>
@@ -20,21 +20,20 @@ struct ImportOptions {
   Mode mode = Mode::kTrain;
   int batch = 1;
   InputShape shape = {};
-  ModelConfig config = {};  // which weights are frozen, the loss
+  ModelConfig config = {};  // frozen weights and the loss
 };
 
 inline constexpr int64_t kNoBatch = -1;
 
-// What a name stands for while importing.
+// The meaning of a name while importing.
 struct Value {
-  ArrayPtr array = {};         // known, in the sizes of the file
-  std::string parameter = {};  // the array is where this parameter starts; empty: nothing trains it
+  ArrayPtr array = {};         // a known value, in the file's sizes
+  std::string parameter = {};  // the array is its initial value; empty: the array is not trained
   TensorId tensor = kNoTensor;
-  // Elements before the batch in row-major order: of N T C 1, of T N C T. The file may have been
-  // exported with one batch size baked in; this finds its axis again. kNoBatch: no axis depends on
-  // it.
+  // The product of the sizes before the batch axis: 1 for N T C, T for T N C. It finds the batch
+  // axis in a file with a fixed batch. kNoBatch: no axis depends on the batch.
   int64_t outer = kNoBatch;
-  // What is still to do with the tensor, where the next op may have it done at no cost:
+  // Work that is still to do on the tensor, because the next op may do it at no cost:
   bool flipped = false;  // transpose it (two axes),
   float scale = 1;       // then multiply it,
   ArrayPtr mask = {};    // then add this to its last axes.
@@ -43,12 +42,13 @@ struct Value {
   bool known() const { return array != nullptr && parameter.empty(); }
 };
 
+// Not thread-safe. REQUIRES: the file outlives it.
 class Importer {
  public:
   Importer(const OnnxFile& file, ImportOptions options)
       : file_(file), options_(std::move(options)) {}
   absl::StatusOr<ModelGraph> Run();
-  // Instead of Run: each with its shape, as HeldFixedText says.
+  // Called instead of Run. Returns the values of HeldFixedText, each with its shape.
   absl::StatusOr<std::vector<std::string>> HeldFixed();
 
   // For the ops.
@@ -63,32 +63,32 @@ class Importer {
   int64_t batch() const { return options_.batch; }
   int64_t file_batch() const { return file_batch_; }
   uint32_t NextDropout() { return dropouts_++; }
-  // The value as a tensor of the graph, with all done that is still to do.
+  // The value as a tensor of the graph, with transpose, scale and mask applied.
   absl::StatusOr<TensorId> Tensor(const Value& value);
-  // A constant in sizes of this run.
+  // A constant in this run's sizes.
   absl::StatusOr<TensorId> MakeConstant(const std::string& name, Shape shape,
                                         std::vector<float> values);
-  // For so many known values more: all together they stay within bounds, beyond which nothing more
-  // is imported.
+  // Counts further known values. An error if all together are above the limit; the import then
+  // ends.
   absl::Status Spend(int64_t elements);
-  // A statistic of batch normalisation: averaged over workers, not trained.
+  // A statistic of batch normalization: workers average it and do not train it.
   absl::StatusOr<TensorId> Statistic(const Value& value);
-  // Some node that the output depends on uses output `i` of this one.
+  // Whether a node that the model's output depends on uses output `i` of this node.
   bool Needs(const NodeProto& node, int i) const {
     return i < node.output_size() && needed_.count(node.output(i)) > 0;
   }
-  // Of this run, and as the file has it: they differ in the axis of the batch.
+  // The shape in this run and in the file. They differ in the axis of the batch.
   Shape ShapeOf(const Value& value) const;
   Shape FileShapeOf(const Value& value) const;
 
  private:
   absl::Status Start();
-  // Finds the output and what it depends on, and of that, what is trained.
+  // Finds the output, the values that it depends on, and which of them are trained.
   absl::Status ChooseTrained();
   absl::Status FindOutput();
   absl::Status CheckFrozen() const;
   absl::Status CheckNumbers() const;
-  // A last softmax that was left out, since the loss has one, is over the classes.
+  // Checks that a dropped last softmax is over the classes. (The loss includes a softmax.)
   absl::Status CheckProbabilities(const Shape& logits, int64_t classes_axis) const;
   absl::Status CheckInput(const ValueInfoProto& input, const psgd::Tensor& sample, Shape* shape);
   void FindNeeded();
@@ -103,25 +103,26 @@ class Importer {
   const OnnxFile& file_;
   const ImportOptions options_;
   ModelGraph model_;
-  std::string output_;                        // that gives the logits
-  const NodeProto* probabilities_ = nullptr;  // the softmax behind them; null: none
+  std::string output_;                        // the name of the logits
+  const NodeProto* probabilities_ = nullptr;  // the softmax of the logits; null: none
   int64_t file_batch_ = 1;
   std::set<std::string> needed_;   // names that the output depends on
   std::set<std::string> trained_;  // initializers
   std::map<std::string, Value> values_;
   std::map<std::string, TensorId> parameters_;
-  std::map<ArrayPtr, TensorId> constants_;  // keeps the arrays, so that no other has their address
+  std::map<ArrayPtr, TensorId> constants_;  // owns the arrays, so addresses are not reused
   std::vector<std::string> problems_;
   uint32_t dropouts_ = 0;
   int64_t spent_ = 0;
 };
 
-// The axis that holds the batch and, for a shape with `batch` in it; -1 if there is none.
+// The axis of the batch in a shape that contains `batch`; -1: none.
 int BatchAxis(const Shape& shape, int64_t outer, int64_t batch);
-// `outer` of `to`, made of `from` by an op that keeps the axes but may change other sizes.
+// `outer` of shape `to`, which an op made from `from`. The op keeps axes, but may change other
+// sizes.
 int64_t OuterAfter(const Shape& from, int64_t outer, const Shape& to, int64_t batch);
 
-// What an op of the file is imported with.
+// The arguments for the import of one node.
 struct OpContext {
   Importer& importer;
   const NodeProto& node;
@@ -133,22 +134,22 @@ struct OpContext {
   const Value& in(size_t i) const { return *inputs[i]; }
   absl::StatusOr<TensorId> Tensor(size_t i) const { return importer.Tensor(in(i)); }
   Shape shape(size_t i) const { return importer.ShapeOf(in(i)); }
-  // Whole numbers that newer opsets take as an input and older ones as an attribute.
+  // Whole numbers from input `i` (newer opsets) or from an attribute (older opsets).
   absl::StatusOr<std::optional<std::vector<int64_t>>> Ints(const char* attribute, size_t i) const;
   absl::Status Unsupported(const std::string& what) const;
-  // A tensor whose batch lies where that of input 0 lies.
+  // The tensor as a value whose batch is in the same axis as in input `i`.
   Value Like(TensorId tensor, size_t i = 0) const;
 };
 using Imported = absl::StatusOr<std::vector<Value>>;
 using OpImport = Imported (*)(const OpContext& context);
 
-// Running statistics, by name: they follow the data.
+// The names of running statistics, which follow the data.
 std::set<std::string> Statistics(const GraphProto& graph);
 
-// Their sum, with broadcasting.
+// The sum of a and b, with broadcasting.
 Imported AddTwo(const OpContext& c, const Value& a, const Value& b);
 
-// One file each: the ops of a kind, by their names in ONNX.
+// Ops by their ONNX names. Each Add... function has a file of its own.
 using OpTable = std::map<std::string, OpImport>;
 void AddAveragePools(OpTable* table);
 void AddImageOps(OpTable* table);

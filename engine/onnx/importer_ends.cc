@@ -1,4 +1,4 @@
-// Where an import begins and ends: the input, the logits, the loss.
+// The beginning and end of an import: input, logits, loss.
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace psgd::onnx {
 namespace {
 
-// The loss of the file, where it is not the one that would be trained on.
+// An error if the file's loss differs from the loss that training uses.
 absl::Status CheckOwnLoss(const OnnxFile& file, const NodeProto& node, const ModelConfig& config,
                           int classes) {
   const std::string& op = node.op_type();
@@ -29,8 +29,8 @@ absl::Status CheckOwnLoss(const OnnxFile& file, const NodeProto& node, const Mod
         "the model ", file.path(), " ends in its loss, a ", op,
         ", and model.loss names another; leave model.loss out, or export it without its loss"));
   }
-  // No label of the data is at or above the classes, as the 255 of masks, or below zero, as
-  // PyTorch's -100, but those that are left out anyway.
+  // Only an ignored label within the classes matters. Labels outside, as 255 of masks or PyTorch's
+  // -100, are never counted.
   const int64_t ignored = IntAttribute(node, "ignore_index", -1);
   if (ignored >= 0 && ignored < classes && ignored != config.ignored_label()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -40,7 +40,7 @@ absl::Status CheckOwnLoss(const OnnxFile& file, const NodeProto& node, const Mod
   return absl::OkStatus();
 }
 
-// A likelihood is of logarithms of probabilities, as LogSoftmax or the Log of a Softmax makes them.
+// A likelihood needs logarithms of probabilities, from a LogSoftmax or the Log of a Softmax.
 absl::Status NotALikelihood(const OnnxFile& file, const NodeProto& loss) {
   return absl::InvalidArgumentError(absl::StrCat(
       "the model ", file.path(), " ends in its loss, ", NodeLabel(loss),
@@ -49,16 +49,15 @@ absl::Status NotALikelihood(const OnnxFile& file, const NodeProto& loss) {
       "export the network without its loss"));
 }
 
-// What the loss is computed from: where the file ends in its loss, or in a layer that turns logits
-// into the probabilities that the loss is of, what goes into these. `probabilities`: that layer, if
-// it is a softmax.
+// The name of the logits. If the file ends in a loss, or in a layer that turns logits into
+// probabilities, the logits are its input. `probabilities`: that layer, if it is a softmax.
 absl::StatusOr<std::string> Logits(const OnnxFile& file, const ModelConfig& config, int classes,
                                    const NodeProto** probabilities) {
   const GraphProto& graph = file.graph();
   const bool softmax = config.loss() == ModelConfig::CROSS_ENTROPY;
   std::string output = graph.output(graph.output_size() - 1).name();
-  const NodeProto* likelihood = nullptr;  // the loss of the file, if it still has to find a softmax
-  bool logarithm = false;                 // stands between them
+  const NodeProto* likelihood = nullptr;  // the file's loss, which needs a softmax before it
+  bool logarithm = false;                 // a Log lies between the two
   for (int i = graph.node_size() - 1; i >= 0; --i) {
     const NodeProto& node = graph.node(i);
     const std::string& op = node.op_type();
@@ -94,7 +93,7 @@ const char* Kind(const InputShape& sample) {
                              : "images";
 }
 
-// What the graph gets samples in: a tensor, and for sparse vectors that of their values.
+// The graph's input tensors: one, and for sparse vectors another for their values.
 std::vector<Tensor> Samples(const InputShape& sample, int64_t batch) {
   const auto indices = [](const char* name, Shape shape) {
     return Tensor{
@@ -188,7 +187,7 @@ absl::Status Importer::Start() {
   for (const auto& [name, array] : file_.initializers()) {
     const auto alias = file_.aliases().find(name);
     const std::string& first = alias == file_.aliases().end() ? name : alias->second;
-    // Statistics are taken as such by the op that has them.
+    // Statistics are handled below.
     const bool trained = trained_.count(name) > 0 || trained_.count(first) > 0;
     values_[name] = {.array = array, .parameter = trained ? first : ""};
   }
@@ -211,7 +210,7 @@ absl::Status Importer::Start() {
     if (needed_.count(candidate.name()) == 0 || file_.initializers().count(candidate.name()) > 0) {
       continue;
     }
-    // Values are the one input that is not whole numbers.
+    // Only the input of values is real; other inputs are whole numbers or the one image.
     const bool real = candidate.type().tensor_type().elem_type() == TensorProto::FLOAT;
     const ValueInfoProto*& input = real ? inputs.back() : inputs.front();
     if (input != nullptr) {
@@ -245,7 +244,7 @@ absl::Status Importer::Start() {
 absl::Status Importer::CheckProbabilities(const Shape& logits, int64_t classes_axis) const {
   if (probabilities_ == nullptr) return absl::OkStatus();
   const auto rank = static_cast<int64_t>(logits.size());
-  // Before opset 13 it was over this axis and all behind it.
+  // Before opset 13 a softmax is over this axis and all axes behind it.
   const bool rest = opset() < 13;
   int64_t axis = IntAttribute(*probabilities_, "axis", rest ? 1 : -1);
   if (axis < 0) axis += rank;

@@ -1,4 +1,4 @@
-// Which values of a file are trained, and which stay as they are.
+// Chooses which values of a file are trained.
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ bool IsFrozen(const ModelConfig& config, const std::string& name) {
   });
 }
 
-// Inputs whose values an op trains when they come from the file.
+// Inputs that are trained if they come from the file.
 std::vector<int> WeightInputs(const NodeProto& node) {
   const std::string& op = node.op_type();
   if (op == "Conv" || op == "ConvTranspose" || op == "LayerNormalization") return {1, 2};
@@ -36,7 +36,7 @@ std::vector<int> WeightInputs(const NodeProto& node) {
   return all;
 }
 
-// Inputs from which weights may pass through an op on their way.
+// Inputs whose weights the op passes on to its output.
 std::vector<std::string> PassedOn(const NodeProto& node) {
   static const std::set<std::string>* const kMoving = new std::set<std::string>{
       "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten",
@@ -49,7 +49,7 @@ std::vector<std::string> PassedOn(const NodeProto& node) {
   return {node.input(0)};
 }
 
-// What other nodes read than those that read sizes of images there.
+// The inputs of all nodes, except resizing nodes, which read sizes of images.
 std::set<std::string> Operands(const GraphProto& graph) {
   std::set<std::string> names;
   for (const NodeProto& node : graph.node()) {
@@ -77,7 +77,7 @@ void Importer::FindNeeded() {
     const bool needed = std::any_of(node.output().begin(), node.output().end(),
                                     [&](const auto& name) { return needed_.count(name) > 0; });
     if (needed) needed_.insert(node.input().begin(), node.input().end());
-    needed_.erase("");  // an input or output that is left out
+    needed_.erase("");  // the name of an omitted input or output
   }
 }
 
@@ -96,8 +96,8 @@ absl::Status Importer::CheckNumbers() const {
   return absl::OkStatus();
 }
 
-// An initializer is trained when it gets to where an op has weights, as it is or moved about.
-// Numbers without an axis, masks with infinities and what the config freezes are not.
+// An initializer is trained if it reaches an op's weights, unchanged or moved. Numbers without an
+// axis, masks with infinities and frozen values are not trained.
 void Importer::FindTrained() {
   std::set<std::string> wanted;
   for (int i = file_.graph().node_size() - 1; i >= 0; --i) {

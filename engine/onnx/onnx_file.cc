@@ -13,9 +13,9 @@ namespace psgd::onnx {
 namespace {
 
 constexpr int64_t kOldestOpset = 9, kNewestOpset = 17;
-// Memory of a step is arranged in a time that grows with their square.
+// The time to plan a step's memory grows with the square of the nodes.
 constexpr int kMostNodes = 20000;
-constexpr uintmax_t kLargestFile = (uintmax_t{1} << 31) - 1;  // what protobuf can read
+constexpr uintmax_t kLargestFile = (uintmax_t{1} << 31) - 1;  // protobuf reads no larger file
 
 absl::Status NotAModel(const std::string& what) { return absl::InvalidArgumentError(what); }
 
@@ -105,13 +105,13 @@ absl::Status OnnxFile::ReadInitializers() {
     if (!initializers_.emplace(tensor.name(), *std::move(array)).second) {
       return NotAModel(where + " is there twice; the file is damaged or was made by hand");
     }
-    tensor.clear_raw_data();  // held once
+    tensor.clear_raw_data();  // the array holds the values now
     tensor.clear_float_data();
   }
   return absl::OkStatus();
 }
 
-// Each name is made once, and before it is used: so there is no cycle.
+// Checks that each name is made once, before its use. So there is no cycle.
 absl::Status OnnxFile::CheckNodes() const {
   std::set<std::string> known, makers;
   for (const auto& [name, array] : initializers_) known.insert(name);

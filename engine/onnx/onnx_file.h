@@ -1,5 +1,5 @@
-// A model file, read and checked: what it says of itself is consistent, and nothing in it is used
-// before it is checked. What it computes is the importer's.
+// A model file, read and checked for consistency. Nothing in the file is used before it is checked.
+// The importer checks the ops.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace psgd::onnx {
 
-// Immutable.
+// Immutable, so thread-safe.
 class OnnxFile {
  public:
   // `path` also names the file in errors.
@@ -22,11 +22,11 @@ class OnnxFile {
   const GraphProto& graph() const { return graph_; }
   const std::string& path() const { return path_; }
   int64_t opset() const { return opset_; }
-  // By name. A node that only gives an initializer a second name (Identity) makes another entry
-  // when it has one axis: exporters merge equal biases and norms, which the network trains apart.
-  // Of more axes, it is the same weights used twice.
+  // By name. An Identity node that gives an initializer a second name makes another entry. With one
+  // axis the two train apart, because exporters merge equal biases and norms. With more axes they
+  // are the same weights, see aliases().
   const std::map<std::string, ArrayPtr>& initializers() const { return initializers_; }
-  // Names of initializers that are the same weights.
+  // By second name: the initializer with the same weights.
   const std::map<std::string, std::string>& aliases() const { return aliases_; }
 
  private:
@@ -42,7 +42,7 @@ class OnnxFile {
   std::map<std::string, std::string> aliases_;
 };
 
-// As "Conv node /conv1/Conv", with control characters replaced: names come from a file.
+// As "Conv node /conv1/Conv". Control characters are replaced, because names come from a file.
 std::string NodeLabel(const NodeProto& node);
 std::string SafeName(const std::string& name);
 

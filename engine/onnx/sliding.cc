@@ -9,7 +9,7 @@
 namespace psgd::onnx {
 namespace {
 
-// What "as much padding as keeps the size" is, on both sides together.
+// Padding of both sides together for auto_pad SAME, which makes size / stride outputs.
 int64_t SameAxis(int64_t size, int kernel, int stride, int dilation) {
   const int64_t out = (size + stride - 1) / stride;
   return std::max<int64_t>(0, (out - 1) * stride + int64_t{dilation} * (kernel - 1) + 1 - size);

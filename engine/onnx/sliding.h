@@ -1,4 +1,4 @@
-// Windows that slide over images, as convolutions and pools of ONNX files have them.
+// Windows of ONNX convolutions and pools, which slide over images.
 #pragma once
 
 #include <vector>
@@ -7,20 +7,20 @@
 
 namespace psgd::onnx {
 
-// The largest side of a window, step or padding that is believed.
+// The largest side of a window, step or padding that is accepted.
 inline constexpr int64_t kLargestWindow = 1 << 16;
 
 struct Sliding {
   Window window;
-  TensorId x = kNoTensor;  // padded first where the sides differ; the window has no padding then
-  Extent before = 0, after = 0;  // the padding that the node asks for
+  TensorId x = kNoTensor;  // padded already if the sides differ; then the window has no padding
+  Extent before = 0, after = 0;  // the node's padding
 };
 
-// The window of the node's attributes over x; `outside` is what padding holds.
+// The window of the node's attributes over x. `outside`: the value of padding.
 absl::StatusOr<Sliding> Slide(const OpContext& c, TensorId x, const std::vector<int64_t>& kernel,
                               float outside);
 
-// A height and a width, from `given[at]` on; an error that names them where they are out of range.
+// A height and a width from `given[at]` on. If they are out of range, the error contains `name`.
 absl::StatusOr<Extent> SlidingPair(const OpContext& c, const char* name,
                                    const std::vector<int64_t>& given, size_t at, int64_t least);
 

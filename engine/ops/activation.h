@@ -4,8 +4,8 @@
 //   tanh:       y = tanh(x)                             dx = dy (1 - y^2)
 //   gelu:       y = x P(x), P(x) = (1 + erf(x/sqrt 2))/2
 //               dx = dy (P(x) + x exp(-x^2/2) / sqrt(2 pi))
-//   x, y: any one shape, in the layout that x lies in
-// The slope is not negative: y tells the sign of x. Relu, which is fused into layers, is in relu.h.
+//   x, y: any one shape, in x's layout
+// The slope is not negative, so y has the sign of x. relu.h has Relu, which is fused into layers.
 #pragma once
 
 namespace psgd {
@@ -14,10 +14,10 @@ namespace psgd {
 struct Activation {
   enum class Kind { kLeakyRelu, kSigmoid, kTanh, kGelu };
   Kind kind = Kind::kLeakyRelu;
-  float slope = 0.01f;  // of leaky relu alone
+  float slope = 0.01f;  // leaky relu only
 };
 
-// y, dy -> dx; of gelu: x, dy -> dx
+// y, dy -> dx; gelu: x, dy -> dx
 struct ActivationBackward {
   Activation forward;
 };

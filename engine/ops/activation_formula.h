@@ -1,4 +1,4 @@
-// The formulas of activation.h for one element, for loops and kernels of our own.
+// The formulas of activation.h for one element, used by our own loops and kernels.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace psgd {
 
-// The normal distribution's share below x. By erfc, which keeps its digits far below zero.
+// The normal distribution's share below x. erfc stays precise far below zero.
 template <typename T>
 PS_HD T NormalBelow(T x) {
   return T(0.5) * std::erfc(-x * T(M_SQRT1_2));
@@ -29,7 +29,7 @@ PS_HD T ActivationOf(const Activation& op, T x) {
   return 0;
 }
 
-// `of` is y, of gelu x.
+// `of`: y; for gelu x.
 template <typename T>
 PS_HD T ActivationSlope(const Activation& op, T of) {
   switch (op.kind) {

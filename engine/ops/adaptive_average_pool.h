@@ -1,8 +1,7 @@
-// Average pooling to a given size, whatever the image's (PyTorch's AdaptiveAvgPool2d):
+// Average pooling of an image of any size to a given size (PyTorch's AdaptiveAvgPool2d):
 //   y[n,c,i,j] = mean of x[n,c,u,v] over floor(i H / H') <= u < ceil((i+1) H / H'), and so for v
-// Windows overlap by at most one row or column where H' does not divide H; where it does, the op is
-// an ordinary average Pool, and the graph has that instead. Backward: dy in equal parts to the
-// window.
+// If H' does not divide H, windows overlap by at most one row or column. If it does, the graph has
+// an ordinary average Pool instead. Backward spreads dy equally over the window.
 //   x: N C H W    y: N C H' W'
 #pragma once
 
@@ -16,15 +15,14 @@ struct AdaptiveAveragePool {};
 // dy -> dx
 struct AdaptiveAveragePoolBackward {};
 
-// Where window `i` of `windows` over `size` elements begins, and the end of it.
+// Begin and end of window `i` of `windows` over `size` elements.
 constexpr int64_t AdaptiveBegin(int64_t i, int64_t size, int64_t windows) {
   return i * size / windows;
 }
 constexpr int64_t AdaptiveEnd(int64_t i, int64_t size, int64_t windows) {
   return ((i + 1) * size + windows - 1) / windows;
 }
-// The first and the last window that reach element `at`: those that end behind it, and those that
-// do not begin behind it.
+// The first and the last window that contain element `at`.
 constexpr int64_t AdaptiveFirst(int64_t at, int64_t size, int64_t windows) {
   return at * windows / size;
 }

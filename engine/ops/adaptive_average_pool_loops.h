@@ -1,5 +1,5 @@
-// Adaptive average pooling on the host, for every backend whose images are in host memory: no
-// library has it, and networks use it once, on small images.
+// Adaptive average pooling on the host, for all backends in host memory. No library has this op,
+// and networks use it once, on small images.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// Batch normalisation of each channel (Ioffe and Szegedy, 2015):
+// Batch normalization of each channel (Ioffe and Szegedy, 2015):
 //   y = gamma (x - mean) / sqrt(var + epsilon) + beta
 // In training mean and var (biased) are the batch's; in evaluation they are the running statistics.
-// Training also gives what to add to the running statistics, with the unbiased variance:
+// Training also outputs the changes of the running statistics, with the unbiased variance:
 //   dmean = momentum (mean - running_mean)    dvar = momentum (var M/(M-1) - running_var)
 // Backward, over the M = N H W elements of a channel, with xhat = (x - mean) / sqrt(var + epsilon):
 //   dbeta = sum dy    dgamma = sum dy xhat

@@ -1,6 +1,5 @@
-// A value a channel, added: y[n,c,...] = x[n,c,...] + b[c]; dx = dy, db[c] = sum of dy[:,c,...].
-// Convolutions and dense layers have a bias of their own; this is for layers whose kernels have
-// none.
+// Adds a value to each channel: y[n,c,...] = x[n,c,...] + b[c]; dx = dy, db[c] = sum of
+// dy[:,c,...]. For layers whose kernels have no bias. Convolutions and dense layers have their own.
 //   x, y: N C ...    b: C
 #pragma once
 

@@ -1,5 +1,5 @@
-// Values that are part of the network and that nothing trains: masks, tables of positions, factors.
-//   y = values    y: any shape, the values in row-major order
+// Untrained values of the network: masks, tables of positions, factors.
+//   y = values    y: any shape, in row-major order
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@ namespace psgd {
 
 // -> y
 struct Constant {
-  std::shared_ptr<const std::vector<float>> values;  // as many as y has elements
+  std::shared_ptr<const std::vector<float>> values;  // one for each element of y
 };
 
 }  // namespace psgd

@@ -60,7 +60,7 @@ absl::StatusOr<TensorId> AddConvTranspose2d(Graph* graph, const std::string& nam
   return bias == kNoTensor ? y : AddBias(graph, name + ".biased", y, bias);
 }
 
-// Of a transposed convolution, whose own backward pass is an ordinary one.
+// The gradient of a transposed convolution. Its backward pass is an ordinary convolution.
 absl::Status AddGradient(const Conv2dBackwardData& op, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
   if (dy == kNoTensor) return absl::OkStatus();

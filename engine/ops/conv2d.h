@@ -1,10 +1,9 @@
-// Convolution over images (cross-correlation, as everywhere in this field), with groups:
+// Convolution over images (cross-correlation, as usual in deep learning), with groups:
 //   y[n,o,i,j] = b[o] + sum of w[o,c,u,v] * x[n, g C/G + c, i s + u d - p, j s + v d - p]
 // over c < C/G, u < KH, v < KW, with g = o / (O/G); outside the image x is zero.
 //   x: N C H W    w: O C/G KH KW    b: O    y: N O H' W'
-// Transposed convolution is its backward pass run forward, as in PyTorch (ConvTranspose2d): x takes
-// the place of dy, and y that of dx. Where the stride leaves several sizes of y, `output_pad`
-// chooses:
+// A transposed convolution runs the backward pass forward, as in PyTorch (ConvTranspose2d): x takes
+// the place of dy, and y that of dx. If the stride allows several sizes of y, `output_pad` chooses:
 //   H' = (H - 1) stride - 2 pad + dilation (KH - 1) + 1 + output_pad
 //   x: N C H W    w: C O/G KH KW    b: O (a Bias)    y: N O H' W'
 #pragma once

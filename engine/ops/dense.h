@@ -8,8 +8,8 @@ namespace psgd {
 
 // x, w[, b] -> y
 struct Dense {
-  // Of each row of dy, so many of the largest magnitude go on (KeepLargest), fewer than there are;
-  // 0: all.
+  // Backward keeps this many elements of largest magnitude in each row of dy (KeepLargest). Less
+  // than O; 0: all.
   int64_t keep = 0;
 };
 

@@ -1,7 +1,7 @@
 // Dropout: y = x / (1 - rate) where the mask is 1, else 0. The mask is counter-based: element i of
 // step s is kept when word i % 4 of Philox(key(seed, worker, layer), i / 4, s), as a number in
 // [0, 1), is at least `rate`; i counts in row-major order. dx = dy / (1 - rate) where kept, else 0.
-// In evaluation the op is left out.    x, y: any one shape; how the mask lies is the backend's.
+// Evaluation omits the op.    x, y: any one shape; the backend chooses the mask's layout.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace psgd {
 // x -> y, mask (opaque)
 struct Dropout {
   float rate = 0.5f;
-  uint32_t layer = 0;  // which dropout of the network this is
+  uint32_t layer = 0;  // number of this dropout in the network
 };
 
 // dy, mask -> dx
@@ -22,7 +22,7 @@ struct DropoutBackward {
   float rate = 0.5f;
 };
 
-// Who draws: the same seed, worker and step give the same masks on every backend.
+// The key of the masks. The same seed, worker and step give the same masks on every backend.
 struct DropoutSource {
   uint64_t seed = 1;
   uint32_t worker = 0;

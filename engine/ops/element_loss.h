@@ -1,6 +1,6 @@
 // Losses of single elements x against t, which is 1 for the label's class and 0 for the others.
-// With d = x - t, a place n loses the mean over its C classes:
-//   sigmoid cross-entropy: max(x, 0) - x t + log(1 + exp(-|x|)), of logits; slope s(x) - t, with s
+// The loss of a place n is the mean over its C classes. With d = x - t:
+//   sigmoid cross-entropy: max(x, 0) - x t + log(1 + exp(-|x|)), x a logit; slope s(x) - t, s is
 //                          the logistic function
 //   squared error:         d^2; slope 2 d
 //   smooth L1:             d^2 / 2 where |d| < 1, else |d| - 1/2; slope d and the sign of d

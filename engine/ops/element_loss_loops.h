@@ -1,5 +1,5 @@
-// Losses of single elements. The loops are on the host, for every backend in host memory, for the
-// same reasons as softmax_loops.h; kernels share what they do with an element.
+// Losses of single elements. The loops serve all backends in host memory, for the reasons of
+// softmax_loops.h. CUDA kernels share the functions of one element.
 #pragma once
 
 #include <cmath>

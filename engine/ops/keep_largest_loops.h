@@ -1,4 +1,4 @@
-// KeepLargest of one row, for all backends of the host: the same elements everywhere.
+// KeepLargest of one row, shared by all backends in host memory.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Layer normalisation over the last axis (Ba et al., 2016), each row of C values alone:
+// Layer normalization over the last axis (Ba et al., 2016), each row of C values alone:
 //   y = gamma (x - mean) / sqrt(var + epsilon) + beta, with the row's mean and biased variance.
 // Backward, with xhat = (x - mean) / sqrt(var + epsilon) and g = gamma dy:
 //   dbeta = sum over rows of dy    dgamma = sum over rows of dy xhat

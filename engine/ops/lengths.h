@@ -1,5 +1,5 @@
-// How many tokens of each row come before its first padding token, of those from 0 to places - 1:
-// what the masks of softmax.h are told of sequences of tokens.
+// Counts the tokens of each row before its first padding token, among tokens 0 to places - 1. The
+// masks of softmax.h use these lengths.
 //   x: N L, int32    y: N, int32, from 0 to places
 #pragma once
 

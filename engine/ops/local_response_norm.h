@@ -1,8 +1,8 @@
-// Local response normalisation across channels (Krizhevsky et al., 2012), as PyTorch scales it:
+// Local response normalization across channels (Krizhevsky et al., 2012), scaled as in PyTorch:
 //   s[n,c,i,j] = k + alpha / size * sum of x[n,c',i,j]^2 over |c' - c| <= (size - 1) / 2
 //   y = x s^-beta
 //   dx[c] = dy[c] s[c]^-beta - 2 alpha beta / size x[c] * sum over the same c' of (dy y / s)[c']
-// The size is odd: frameworks disagree on where an even window lies.
+// The size is odd, because frameworks disagree on where an even window lies.
 //   x, y: N C H W
 #pragma once
 

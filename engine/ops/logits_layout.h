@@ -1,4 +1,4 @@
-// Where the classes of a place (a sample, a token or a pixel) lie in plain logits.
+// The layout of plain logits, where a place (a sample, a token or a pixel) has a logit a class.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace psgd {
 
-// Logit c of place n: n / inner rows of classes x inner come before it.
+// Logit c of place n is at First(n) + c * inner.
 struct LogitsLayout {
   explicit LogitsLayout(const Shape& x)
       : classes(x.size() == 4 ? x[1] : x.back()),

@@ -8,7 +8,7 @@
 namespace psgd {
 namespace {
 
-// Of the matrices as they are multiplied.
+// The size of a matrix as it is multiplied.
 struct MatrixSize {
   int64_t rows, columns;
 };
@@ -37,7 +37,7 @@ absl::StatusOr<TensorId> AddMatMul(Graph* graph, const std::string& name, const 
   return y;
 }
 
-// y = A B: dA = dy B^T and dB = A^T dy; where a is A^T, its gradient is that of A transposed.
+// y = A B gives dA = dy B^T and dB = A^T dy. If a is A^T, its gradient is dA transposed.
 absl::Status AddGradient(const MatMul& op, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
   if (dy == kNoTensor) return absl::OkStatus();

@@ -1,5 +1,5 @@
-// Products of matrices, one for each index of the leading axes: y = A B, where A is a or its
-// transpose, and B likewise. The gradients are such products, too.
+// Products of matrices, one for each index of the leading axes: y = A B. A is a or its transpose, B
+// is b or its transpose. The gradients are MatMul, too.
 //   a: ... M K, transposed ... K M    b: ... K N, transposed ... N K    y: ... M N
 #pragma once
 

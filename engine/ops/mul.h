@@ -1,4 +1,4 @@
-// y = a b; da = dy b, db = dy a, which are Mul too    a, b, y: any one shape, as a lies in memory
+// y = a b; da = dy b, db = dy a, which are Mul too    a, b, y: any one shape, in a's layout
 #pragma once
 
 namespace psgd {

@@ -1,4 +1,4 @@
-// The gradient rule that normalisations share: x, gamma, beta -> y, mean, var[, more] forward, and
+// The gradient rule that normalizations share: x, gamma, beta -> y, mean, var[, more] forward, and
 // x, gamma, mean, var, dy -> dgamma, dbeta[, dx] backward.
 #pragma once
 

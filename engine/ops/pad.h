@@ -1,6 +1,6 @@
-// A constant around a tensor, on any of its axes:
-//   y[i1, i2, ...] = x[i1 - before1, i2 - before2, ...], and `value` where that is outside x
-// How much follows x is in the shape of y. The gradient is what lies over x: a Slice an axis.
+// Puts a constant around a tensor, on any of its axes:
+//   y[i1, i2, ...] = x[i1 - before1, i2 - before2, ...], and `value` outside x
+// The shape of y determines how many elements follow x. The gradient is a Slice of dy an axis.
 #pragma once
 
 #include "engine/graph/shape.h"

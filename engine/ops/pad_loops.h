@@ -1,4 +1,4 @@
-// Padding on the host, for every backend whose tensors are in host memory: rows are copied whole.
+// Padding on the host, for all backends in host memory. It copies whole rows.
 #pragma once
 
 #include <algorithm>

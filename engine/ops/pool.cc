@@ -20,7 +20,7 @@ absl::StatusOr<TensorId> AddPool(Graph* graph, const std::string& name, const Po
   if (op.ceil && op.kind != Pool::Kind::kMax) {
     return absl::InvalidArgumentError(name + ": only max pooling rounds its size up");
   }
-  // Rounding up is rounding down over an image that is larger by less than a stride.
+  // Rounding up equals rounding down over an image that is a stride less one pixel larger.
   const Extent more = op.ceil ? Extent(window.stride.height - 1, window.stride.width - 1) : 0;
   const auto image = SlideOver(window, in[2] + more.height, in[3] + more.width);
   if (!image.ok()) return Annotate(SlideOver(window, in[2], in[3]).status(), name);

@@ -1,6 +1,6 @@
-// One step of an LSTM or GRU, element by element: the twins differ in how they multiply matrices,
-// and this is short next to that. Formulas and saved values are those of recurrent.h; `width` is H.
-// The loops are for backends in host memory; kernels share what they do with an element.
+// One step of an LSTM or GRU, element by element. The backends share it, as they differ only in how
+// they multiply matrices. Formulas and saved values are those of recurrent.h; `width` is H. The
+// loops are for backends in host memory. CUDA kernels share the functions of one element.
 #pragma once
 
 #include <cmath>
@@ -16,14 +16,14 @@ PS_HD T Logistic(T x) {
   return 1 / (1 + std::exp(-x));
 }
 
-// One element of what the step before left; zeros at the first step.
+// One element of the previous step's state; zeros at the first step.
 template <typename T>
 struct CellState {
   T c = 0, h = 0;
 };
 
-// a(gate), b(gate): the element's inputs of each gate, biases included. Writes the saved values,
-// which are `width` apart, and returns h.
+// a(gate), b(gate): the element's inputs of each gate, with biases. Writes the saved values,
+// `width` apart, and returns h.
 template <typename T, typename A, typename B>
 PS_HD T RunCellElement(const Recurrent& op, int64_t width, const A& a, const B& b,
                        const CellState<T>& before, T* saved) {
@@ -53,9 +53,9 @@ struct CellGradient {
   T a[4], b[4];
 };
 
-// dh: the whole gradient of this step's h. `carry`: of this step's c (LSTM), replaced by that of
-// the last step's; for a GRU only written, with the part of the last h's gradient that does not
-// pass through b.
+// dh: the complete gradient of this step's h. `carry`, LSTM: in the gradient of this step's c, out
+// that of the previous step's c. `carry`, GRU: only out, the part of the gradient of the previous h
+// that does not pass through b.
 template <typename T>
 PS_HD CellGradient<T> RunCellElementBackward(const Recurrent& op, int64_t width, const T* saved,
                                              const CellState<T>& before, T dh, T* carry) {
@@ -82,7 +82,7 @@ PS_HD CellGradient<T> RunCellElementBackward(const Recurrent& op, int64_t width,
   return d;
 }
 
-// What the step before saved, and its h; null at the first step.
+// The previous step's saved values and h; null at the first step.
 template <typename T>
 struct CellBefore {
   const T* saved = nullptr;
@@ -94,7 +94,7 @@ struct CellBefore {
   }
 };
 
-// a, b: the gates' inputs of this step, biases included. Writes `saved` and `h`.
+// a, b: the gates' inputs of this step, with biases. Writes `saved` and `h`.
 template <typename T>
 void RunCell(const Recurrent& op, int64_t width, const T* a, const T* b,
              const CellBefore<T>& before, T* saved, T* h) {
@@ -105,7 +105,7 @@ void RunCell(const Recurrent& op, int64_t width, const T* a, const T* b,
   }
 }
 
-// Writes the gradients of a and b; dh and `carry` as for an element.
+// Writes the gradients of a and b. RunCellElementBackward explains dh and `carry`.
 template <typename T>
 void RunCellBackward(const Recurrent& op, int64_t width, const T* saved,
                      const CellBefore<T>& before, const T* dh, T* carry, T* da, T* db) {

@@ -1,4 +1,4 @@
-// y = max(x, 0); dx = dy where y > 0, else 0    x, y: any one shape, in the layout that x lies in
+// y = max(x, 0); dx = dy where y > 0, else 0    x, y: any one shape, in x's layout
 #pragma once
 
 namespace psgd {

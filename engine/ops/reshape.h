@@ -1,4 +1,4 @@
-// The same elements in row-major order under another shape; its gradient is a Reshape back.
+// The same elements in row-major order with another shape. The gradient is a Reshape back.
 #pragma once
 
 namespace psgd {

@@ -1,5 +1,5 @@
-// Adds the same values to every row: y[n, s] = x[n, s] + b[s], where s runs over the last axes of x
-// (those of b) and n over all before them. dx = dy; db[s] = sum over n of dy[n, s].
+// Adds the same values to every row: y[n, s] = x[n, s] + b[s]. s runs over the last axes of x,
+// which are the axes of b; n runs over the others. dx = dy; db[s] = sum over n of dy[n, s].
 //   x, y: ... S    b: S, of any rank up to that of x
 #pragma once
 

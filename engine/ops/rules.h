@@ -1,5 +1,5 @@
-// The rules of every op that a network is built from. Add...: checks shapes, makes the output and
-// appends the node. AddGradient: appends the nodes of the reverse pass.
+// The rules of all ops that a network is built from. Add... checks shapes, makes the output and
+// appends the node. AddGradient appends the nodes of the reverse pass.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace psgd {
 
 absl::StatusOr<TensorId> AddActivation(Graph* graph, const std::string& name, const Activation& op,
                                        TensorId x);
-// Appends a Pool where all windows are equal.
+// Appends a Pool if all windows are equal.
 absl::StatusOr<TensorId> AddAdaptiveAveragePool(Graph* graph, const std::string& name,
                                                 const Extent& size, TensorId x);
 absl::StatusOr<TensorId> AddBias(Graph* graph, const std::string& name, TensorId x, TensorId bias);
@@ -34,7 +34,7 @@ absl::StatusOr<TensorId> AddUpsample(Graph* graph, const std::string& name, cons
 // `bias` may be kNoTensor, here and below.
 absl::StatusOr<TensorId> AddConv2d(Graph* graph, const std::string& name, const Conv2d& op,
                                    TensorId x, TensorId weight, TensorId bias);
-// `op` is the convolution that it transposes.
+// `op`: the convolution to transpose.
 absl::StatusOr<TensorId> AddConvTranspose2d(Graph* graph, const std::string& name, const Conv2d& op,
                                             const Extent& output_pad, TensorId x, TensorId weight,
                                             TensorId bias);
@@ -43,7 +43,7 @@ absl::StatusOr<TensorId> AddDense(Graph* graph, const std::string& name, TensorI
                                   TensorId weight, TensorId bias);
 absl::StatusOr<TensorId> AddRelu(Graph* graph, const std::string& name, TensorId x);
 
-// Four tensors of one value a channel.
+// Tensors with one value a channel.
 struct BatchNormParameters {
   TensorId gamma, beta, running_mean, running_var;
 };
@@ -88,8 +88,8 @@ struct RecurrentParameters {
 absl::StatusOr<TensorId> AddRecurrent(Graph* graph, const std::string& name, const Recurrent& op,
                                       TensorId x, const RecurrentParameters& parameters);
 
-// Losses return the external tensor of three doubles: loss sum, correct, counted. The shapes that
-// they take:
+// Losses return an external tensor of three doubles: loss sum, correct, counted. CheckLabels checks
+// the shapes that they take.
 absl::Status CheckLabels(const Graph& graph, const std::string& name, TensorId x, TensorId labels);
 absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string& name,
                                                 const SoftmaxCrossEntropy& op, TensorId x,
@@ -97,8 +97,8 @@ absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string&
 absl::StatusOr<TensorId> AddElementLoss(Graph* graph, const std::string& name,
                                         const ElementLoss& op, TensorId x, TensorId labels);
 
-// Of a bias that another op has within, for where its weights' gradient is not wanted: summed over
-// all but the channels, or but the last axes.
+// Add the gradient of a bias inside another op whose weights want no gradient. Sums over all axes
+// but the channels (AddBiasGradient), or but the last axes (AddRowBiasGradient).
 void AddBiasGradient(const Node& node, TensorId dy, TensorId bias, GradientTape* tape);
 void AddRowBiasGradient(const Node& node, TensorId dy, TensorId bias, GradientTape* tape);
 
@@ -132,11 +132,11 @@ absl::Status AddGradient(const Embedding& op, const Node& node, GradientTape* ta
 absl::Status AddGradient(const EmbeddingBag& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const Recurrent& op, const Node& node, GradientTape* tape);
 
-// Makes dense layers that have more outputs pass on `count` elements of each row of their gradient.
-// Returns how many do. REQUIRES: before Differentiate; count > 0.
+// Sets Dense::keep to `count` in dense layers with more outputs than that. Returns their number.
+// REQUIRES: Differentiate has not run; count > 0.
 int KeepLargestGradients(int64_t count, Graph* graph);
 
-// Of ops that the reverse pass itself is made of, and of those for evaluation alone.
+// For ops of the reverse pass and ops of evaluation only.
 template <typename AnyOp>
 absl::Status AddGradient(const AnyOp&, const Node& node, GradientTape*) {
   return absl::UnimplementedError(node.name + " has no gradient rule");

@@ -1,5 +1,5 @@
-// A contiguous range of one axis: y[..., i, ...] = x[..., begin + i, ...]; how far it goes is in
-// the shape of y. The gradient is dy padded with zeros (Pad).    x: ... A ...    y: ... B ...
+// A contiguous range of one axis: y[..., i, ...] = x[..., begin + i, ...]. The shape of y
+// determines its end. The gradient is dy padded with zeros (Pad).    x: ... A ...    y: ... B ...
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Softmax cross-entropy on the host, for every backend whose logits are in host memory: the loss
-// must be summed in one fixed order, and the work is small next to the layers'.
+// Softmax cross-entropy on the host, for all backends in host memory. The loss must be summed in a
+// fixed order, and the work is small compared with the layers.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ inline bool Counts(const SoftmaxCrossEntropy& op, int32_t label) {
 }
 
 // The formulas of softmax_cross_entropy.h. `result` has three places.
-// REQUIRES: labels in [-1, classes), or the ignored one.
+// REQUIRES: labels are in [-1, classes), or the ignored label.
 template <typename T>
 void SoftmaxCrossEntropyForward(const SoftmaxCrossEntropy& op, const LogitsLayout& layout,
                                 const T* logits, const int32_t* label, T* powers, double* result) {

@@ -1,5 +1,5 @@
 // y = x1 + x2 + ..., element by element, from the left. Each input's gradient is dy.
-//   x1, x2, ..., y: any one shape, in the layout that x1 lies in
+//   x1, x2, ..., y: any one shape, in x1's layout
 #pragma once
 
 namespace psgd {

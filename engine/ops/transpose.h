@@ -1,6 +1,6 @@
-// Axes in another order: axis i of y is axis permutation[i] of x, so with (0, 2, 1, 3)
+// Reorders axes: axis i of y is axis permutation[i] of x, so with (0, 2, 1, 3)
 //   y[b, h, t, d] = x[b, t, h, d].
-// Its gradient is the inverse Transpose.
+// The gradient is the inverse Transpose.
 #pragma once
 
 #include <vector>

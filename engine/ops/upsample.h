@@ -1,6 +1,6 @@
-// Nearest-neighbour upsampling by a whole factor f:
-//   y[n,c,i,j] = x[n,c,floor(i/f),floor(j/f)]    dx[n,c,i,j] = sum of the f x f values of dy it
-//   made x: N C H W    y: N C fH fW
+// Nearest-neighbor upsampling by a whole factor f:
+//   y[n,c,i,j] = x[n,c,floor(i/f),floor(j/f)]    dx[n,c,i,j] = sum of dy over the f x f copies
+//   x: N C H W    y: N C fH fW
 #pragma once
 
 namespace psgd {

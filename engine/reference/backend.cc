@@ -14,7 +14,7 @@ size_t Bytes(const Tensor& tensor) {
   size_t width = sizeof(T);
   if (tensor.element == Element::kInt32) width = sizeof(int32_t);
   if (tensor.element == Element::kDouble) width = sizeof(double);
-  if (tensor.element == Element::kOpaque) width = sizeof(int64_t);  // the widest: max pool's places
+  if (tensor.element == Element::kOpaque) width = sizeof(int64_t);  // for max pool's places
   return width * static_cast<size_t>(ElementCount(tensor.shape));
 }
 

@@ -1,5 +1,5 @@
-// The oracle: every op in plain loops, in fp32 or double. Slow, short, and what the other backends
-// are compared with.
+// The reference backend: every op in plain loops, in fp32 or double. It is slow and short. Tests
+// compare the other backends with it.
 #pragma once
 
 #include <memory>

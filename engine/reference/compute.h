@@ -1,5 +1,5 @@
-// One function an op: plain loops that follow the formula in the op's header. Sums are held in
-// double whatever T is, so that the fp32 twin is as exact as fp32 storage allows.
+// One function an op: plain loops that follow the formula in the op's header. Sums are always in
+// double, so that the fp32 variant is as exact as fp32 storage allows.
 #pragma once
 
 #include "engine/reference/operands.h"
@@ -114,7 +114,7 @@ void Compute(const RecurrentBackward& op, const Operands<T>& t);
 
 }  // namespace psgd::reference
 
-// Ends the file of an op: its function for both types.
+// At the end of an op's file: instantiates its function for both types.
 #define PSGD_REFERENCE_OP(Op)                                      \
   template void Compute<float>(const Op&, const Operands<float>&); \
   template void Compute<double>(const Op&, const Operands<double>&)

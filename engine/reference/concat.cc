@@ -4,7 +4,7 @@
 
 namespace psgd::reference {
 
-// Seen from the axis, a tensor is rows: all indices before it count them, all others lie in one.
+// Treats a tensor as rows: the axes before `op.axis` number the rows, the others lie in a row.
 template <typename T>
 void Compute(const Concat& op, const Operands<T>& t) {
   const Shape& whole = t.out_shape(0);

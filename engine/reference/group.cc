@@ -14,7 +14,7 @@ struct Group {
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<float*> gradients;  // by part, of the sum under way
+  std::vector<float*> gradients;  // by part: its gradient in the present sum
   std::vector<float> shares;
   size_t arrived = 0;
   uint64_t sums = 0;

@@ -1,5 +1,4 @@
-// What meets on devices, in plain loops: the parts of a group wait for each other at every
-// gradient.
+// A group that adds up gradients in plain loops. Its parts wait for each other at every gradient.
 #pragma once
 
 #include <memory>

@@ -33,7 +33,7 @@ void Compute(const LayerNormBackward& op, const Operands<T>& t) {
   for (int64_t row = 0; row < rows; ++row, x += width, dy += width) {
     const double mean = t.in(2)[row];
     const double inverse = 1 / std::sqrt(double{t.in(3)[row]} + op.forward.epsilon);
-    double sum = 0, projected = 0;  // of gamma dy, and of it times xhat
+    double sum = 0, projected = 0;  // sums of gamma dy and of gamma dy xhat
     for (int64_t i = 0; i < width; ++i) {
       const double normal = (x[i] - mean) * inverse;
       dgamma[i] += dy[i] * normal;

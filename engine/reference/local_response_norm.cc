@@ -6,7 +6,7 @@
 namespace psgd::reference {
 namespace {
 
-// Calls visit(index, index of the same pixel in a channel of its window) for every such pair.
+// Calls visit(index, index of the same pixel in another channel) for every channel of the window.
 template <typename Visit>
 void ForEachPair(int size, const Shape& x, Visit visit) {
   const int64_t area = x[2] * x[3], reach = size / 2;

@@ -1,4 +1,4 @@
-// What a reference kernel computes with: the tensors of one node as plain row-major arrays.
+// The operands of a reference kernel: the tensors of one node as plain row-major arrays.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Operands {
 
   const T* in(int i) const { return static_cast<const T*>(inputs_[i]); }
   T* out(int i) const { return static_cast<T*>(outputs_[i]); }
-  // Of another type than T.
+  // For elements of another type than T.
   template <typename U>
   const U* in_as(int i) const {
     return static_cast<const U*>(inputs_[i]);

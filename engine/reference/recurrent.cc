@@ -3,13 +3,13 @@
 #include "engine/ops/recurrent_cell.h"
 #include "engine/reference/compute.h"
 
-// Within a sample everything is held in double, whatever T is.
+// Values within a sample are in double for every T.
 namespace psgd::reference {
 namespace {
 
 using Values = std::vector<double>;
 
-// bias + w x, for w of rows x columns.
+// bias + w x; w is rows x columns.
 template <typename T>
 Values Affine(int64_t rows, int64_t columns, const T* w, const T* bias, const double* x) {
   Values y(bias, bias + rows);
@@ -19,7 +19,7 @@ Values Affine(int64_t rows, int64_t columns, const T* w, const T* bias, const do
   return y;
 }
 
-// dx += dy w and dw += dy x, the way back through Affine.
+// The backward pass of Affine: dx += dy w and dw += dy x.
 template <typename T>
 void AffineBackward(int64_t rows, int64_t columns, const T* w, const double* x, const Values& dy,
                     double* dx, Values* dw) {

@@ -1,5 +1,5 @@
-// What computes a graph: one interface, several twins (reference/, onednn/), each of which makes a
-// kernel for every node. All but `reference` are plugins (engine/runtime/plugin.h).
+// A backend computes a graph: it makes a kernel for every node. There are several twins
+// (reference/, onednn/, cudnn/). All but `reference` are plugins (engine/runtime/plugin.h).
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@
 
 namespace psgd {
 
-// What changes from one run of the kernels to the next.
+// The values that change from one run of the kernels to the next.
 struct Step {
   uint64_t number = 0;             // keys the dropout masks
   uint64_t parameter_version = 0;  // grows whenever parameters were written
-  float loss_scale = 1;            // the gradient of the loss is multiplied by it; of kFp16 alone
-  // Is kept and run again: what only new parameters need runs in any case.
+  float loss_scale = 1;            // kFp16 only: multiplies the gradient of the loss
+  // The run is recorded for replays, so kernels always renew what depends on parameters alone.
   bool recorded = false;
 };
 
@@ -29,12 +29,13 @@ struct Step {
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  // Tells where the buffers are: once, before the first Run. `buffers` outlives the kernel.
+  // Sets the addresses of the buffers. Called once, before the first Run. `buffers` outlives the
+  // kernel.
   virtual void Bind(const Buffers& buffers) = 0;
   virtual absl::Status Run(const Step& step) = 0;
 };
 
-// Memory on the device of a backend, aligned for it and freed with this object.
+// Memory of a backend's device, aligned for the device. The destructor frees it.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
@@ -50,50 +51,48 @@ class Copy {
   virtual absl::Status Wait() = 0;
 };
 
-// A way for a device's memory to get new contents while kernels use the old ones. A thread that is
-// not its backend's may call Start, between a Take and the next.
+// Copies new contents to a device while kernels use the old ones. Not thread-safe, but any one
+// thread may call Start between two Takes.
 class Feed {
  public:
   virtual ~Feed() = default;
-  // Waits until what was started last has left the host's memory.
+  // Waits until the last Start has read the host's memory.
   virtual absl::Status AwaitLeft() = 0;
-  // Starts the copy of what lies there, in memory of some backend's AllocateHost, beside the
-  // kernels.
+  // Starts a copy from `host`, beside the kernels. REQUIRES: AllocateHost of a backend made `host`.
   virtual absl::Status Start(const void* host) = 0;
-  // Kernels that are launched from now on see in `device` what was started last.
+  // Kernels launched later see the contents of the last Start in `device`.
   virtual absl::Status Take(void* device) = 0;
 };
 
-// A point in the order of launches, for what waits for it on the device.
+// A point in the order of launches that other work on the device can wait for.
 class Mark {
  public:
   virtual ~Mark() = default;
-  // Whether the device came by since it was set last. False may be late.
+  // Whether the device has passed the mark since the mark was last set. False may be late.
   virtual bool Passed() const = 0;
-  // That of the device's library: of CUDA a cudaEvent_t.
+  // The event of the device's library. CUDA: a cudaEvent_t.
   virtual void* event() const = 0;
 };
 
-// One backend's part in a group whose gradients meet on their devices. Its backend's thread calls
-// it, but for Abort.
+// One backend's part in a group of backends whose devices add up gradients. Only the backend's
+// thread may call it, except for Abort.
 class GroupPart {
  public:
   virtual ~GroupPart() = default;
-  // Called before each run of the kernels: what this part's gradients count for in the sums.
+  // Sets the weight of this part's gradients in the sums. Called before each run of the kernels.
   virtual absl::Status Begin(float share) = 0;
-  // Launches: of the group's first part, gradient[0, count) becomes the sum over the parts, each
-  // times its share, or their mean. Every part calls it, in the same order; it may be recorded.
+  // Launches a sum over the parts, each times its share, or their mean. The result is in
+  // gradient[0, count) of the first part. All parts call it, in the same order. It may be recorded.
   virtual absl::Status Reduce(float* gradient, size_t count, bool mean) = 0;
-  // From any thread: what waits for parts that will not come ends. The group is of no use
-  // afterwards.
+  // Ends the waits for parts that failed. Afterwards the group is useless. Thread-safe.
   virtual void Abort() = 0;
 };
 
-// Launches that were recorded, to be launched again by one call.
+// Recorded launches that one call launches again.
 class Recording {
  public:
   virtual ~Recording() = default;
-  // Between what was launched before and what is launched after.
+  // Runs after earlier launches and before later ones.
   virtual absl::Status Replay() = 0;
 };
 
@@ -102,59 +101,59 @@ struct BackendOptions {
   DropoutSource dropout;
   int device = 0;
   Precision precision = Precision::kFp32;
-  // Nothing will run: what is chosen by measuring is taken as it is thought best, and what it takes
-  // of the device's memory is not asked for.
+  // No kernel will run. The backend guesses choices that it would measure, and takes no device
+  // memory for them.
   bool plan_only = false;
-  // A file of what was chosen by measuring, for later processes; empty: none.
+  // A file that keeps measured choices for later processes; empty: none.
   std::string choices = {};
 };
 
-// Not thread-safe; outlives its kernels and memory.
+// Not thread-safe. REQUIRES: it outlives its kernels and memory.
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  // Bytes that Allocate may find now; 0 where nothing tells.
+  // Bytes that are free for Allocate; 0: unknown.
   virtual size_t AvailableMemory() const = 0;
   // Zeroed memory.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) = 0;
-  // Whether its memory is the host's, and a kernel is done when Run returns. If not, kernels run in
-  // the order of their launches, and the host goes on meanwhile.
+  // True: device memory is the host's, and a kernel is done when Run returns. False: kernels run in
+  // the order of their launches, and the host does not wait for them.
   virtual bool computes_on_host() const = 0;
-  // Zeroed memory of the host that is good to copy from and to.
+  // Zeroed host memory that the device can copy from and to, as pinned memory.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(size_t bytes) = 0;
-  // Between host memory and the device's, after all that was launched before. What is uploaded may
-  // be written again once the kernels that were launched next are done.
+  // Copy between host and device, after all earlier launches. `host` of Upload may be written again
+  // once the kernels launched next are done.
   virtual absl::Status Upload(const void* host, void* device, size_t bytes) = 0;
   virtual absl::Status Download(const void* device, void* host, size_t bytes) = 0;
-  // As Download, but returns at once.
+  // A Download that returns at once.
   virtual absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
                                                               size_t bytes) = 0;
-  // Lies behind all that was launched before; set in a recording, behind that of each replay. An
-  // error where kernels are done when Run returns.
+  // Sets a mark behind all earlier launches. In a recording each replay sets the mark again. An
+  // error if computes_on_host().
   virtual absl::StatusOr<std::unique_ptr<Mark>> SetMark() = 0;
 
-  // Of so many bytes. An error where memory is the host's.
+  // Makes a feed of `bytes` bytes. An error if computes_on_host().
   virtual absl::StatusOr<std::unique_ptr<Feed>> MakeFeed(size_t bytes) = 0;
 
-  // A kernel for every node, in order; null where a node needs none (an alias, or fused into its
-  // neighbour). Asks `plan` for every buffer; external tensors are plain row-major memory.
+  // Makes a kernel for every node, in order; null: the node needs none (an alias, or fused into its
+  // neighbor). Asks `plan` for every buffer. External tensors are plain row-major memory.
   virtual absl::StatusOr<std::vector<std::unique_ptr<Kernel>>> MakeKernels(const Graph& graph,
                                                                            MemoryPlan* plan) = 0;
   // Called before each run of the kernels, from the thread that runs them.
   virtual void EnterThread() = 0;
-  // Tells what changes from step to step to kernels, also recorded ones. Called before each run.
+  // Passes the step's values to kernels, also recorded ones. Called before each run.
   virtual absl::Status BeginRun(const Step& step) = 0;
-  // Runs `work`, which launches nothing but records what it would launch: of the step only what
-  // BeginRun was told may change later. A download that `work` starts is started by each Replay,
-  // after which its Copy waits for the new one. An error says why this cannot be recorded.
+  // Records the launches of `work` instead of launching them. Later only values of BeginRun may
+  // change. Each Replay starts the downloads that `work` starts; their Copy objects then wait for
+  // the new downloads. An error says why this cannot be recorded.
   virtual absl::StatusOr<std::unique_ptr<Recording>> Record(
       const std::function<absl::Status()>& work) = 0;
-  // A part for each of `members`, backends of this kind; the first is this one. Parts outlive what
-  // the members recorded.
+  // Makes a part for each of `members`. REQUIRES: members are backends of this kind, the first is
+  // this one, and the parts outlive the members' recordings.
   virtual absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> MakeGroup(
       std::span<Backend* const> members) = 0;
-  // Of kFp16: whether gradients of parameters since the last BeginRun were not finite.
+  // kFp16: whether a parameter's gradient has not been finite since the last BeginRun.
   virtual absl::StatusOr<bool> Overflowed() = 0;
 };
 

@@ -1,5 +1,5 @@
-// Where a batch lies on the device of a backend, and how it gets there: at once, or beside the
-// kernels of the batch before.
+// A batch's memory on the device of a backend. Batches get there at once, or while the kernels of
+// the previous batch run.
 #pragma once
 
 #include <memory>
@@ -14,25 +14,26 @@ namespace psgd {
 // Not thread-safe. The backend outlives it.
 class BatchMemory {
  public:
-  // Elements of four bytes each; `values`: of sparse samples.
+  // In elements of four bytes. Only sparse samples have `values`.
   struct Sizes {
     size_t input = 0, values = 0, labels = 0;
   };
   static absl::StatusOr<std::unique_ptr<BatchMemory>> Create(const Sizes& sizes, Backend* backend);
 
-  // What kernels see.
+  // Addresses for kernels.
   void* input() const { return At(0); }
   void* values() const { return At(values_offset_); }
   void* labels() const { return At(labels_offset_); }
 
-  // Kernels that are launched from now on see this batch. REQUIRES: it has the sizes.
+  // Kernels launched later see this batch. REQUIRES: the batch has the sizes of Create.
   absl::Status Upload(const NetworkInput& input, std::span<const int32_t> labels);
 
-  // Whether batches can come while kernels run, which are then those of the batch before.
+  // Whether the next batch can be copied while kernels run.
   bool stages() const { return feed_ != nullptr; }
-  // Begins to bring a batch, which may be written again once this has returned. REQUIRES: stages().
+  // Starts the copy of a batch. The caller may change the batch once Stage returns.
+  // REQUIRES: stages().
   absl::Status Stage(const NetworkInput& input, std::span<const int32_t> labels);
-  // Kernels that are launched from now on see what was staged last.
+  // Kernels launched later see the batch that was staged last.
   absl::Status TakeStaged() { return feed_->Take(memory_->data()); }
 
  private:
@@ -42,7 +43,7 @@ class BatchMemory {
   Backend* const backend_;
   size_t values_offset_, labels_offset_, end_;  // in bytes
   std::unique_ptr<DeviceMemory> memory_;
-  std::unique_ptr<DeviceMemory> host_;  // that a batch is copied from
+  std::unique_ptr<DeviceMemory> host_;  // source of staged copies
   std::unique_ptr<Feed> feed_;          // null: kernels see the host's memory
 };
 

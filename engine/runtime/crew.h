@@ -1,4 +1,4 @@
-// Threads that do one thing together, again and again.
+// Threads that do the same work together, again and again.
 #pragma once
 
 #include <condition_variable>
@@ -11,13 +11,13 @@
 
 namespace psgd {
 
-// The caller is its first member: a crew of one has no thread of its own. Not thread-safe.
+// The caller's thread is the first member, so a crew of one starts no thread. Not thread-safe.
 class Crew {
  public:
   explicit Crew(size_t members);
   ~Crew();
 
-  // Calls work(member) on every member's thread, always the same one for each, and waits for all.
+  // Calls work(member) on each member's own thread and waits for all.
   void Run(const std::function<void(size_t)>& work);
 
  private:

@@ -41,7 +41,7 @@ absl::Status Executor::Bind(void* temporary, const std::vector<ExternalMemory>& 
 absl::Status Executor::Run(const Step& step, const After& after) {
   backend_->EnterThread();
   PSGD_RETURN_IF_ERROR(backend_->BeginRun(step));
-  // Not the first run: it makes what libraries make when they are first called.
+  // The first run is not recorded, because libraries set themselves up in their first calls.
   if (ran_ && recording_ == nullptr && recorded_.ok()) {
     Step recorded = step;
     recorded.recorded = true;

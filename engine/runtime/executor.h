@@ -1,4 +1,4 @@
-// Runs a graph on a backend: kernels made and memory planned by Create, addresses bound by Bind.
+// Runs a graph on a backend. Create makes kernels and plans memory; Bind sets addresses.
 #pragma once
 
 #include <functional>
@@ -25,23 +25,24 @@ class Executor {
   // Takes no memory for tensors yet.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Graph& graph, Backend* backend);
 
-  // Its temporary bytes are needed while it runs; executors that do not run together may share
-  // them. Its persistent bytes it keeps to itself, from Bind on.
+  // Temporary bytes are needed only during Run, so executors that do not run together may share
+  // them. Bind allocates persistent bytes for this executor alone.
   const MemoryPlan& plan() const { return plan_; }
 
-  // Says where the temporary memory and every external tensor lie. REQUIRED once, before Run.
+  // Sets the addresses of the temporary memory and of all external tensors. REQUIRES: called once,
+  // before Run.
   absl::Status Bind(void* temporary, const std::vector<ExternalMemory>& externals);
 
-  // Runs every node in order, and after each calls after(index of the node), which may be null and
-  // whose error ends the run, or the recording: then nodes are run one by one, and it is called
-  // again. On a device the second run is recorded, and from then on replayed: `after` is called no
-  // more, and the downloads that it started are part of each run.
+  // Runs every node in order and calls after(index of the node) behind each. `after` may be null;
+  // its error ends the run. On a device the second run is recorded and later runs replay it:
+  // replays do not call `after`, but they repeat the downloads that it started. If recording fails,
+  // nodes run one by one, and `after` is called again.
   absl::Status Run(const Step& step, const After& after);
-  // OK before the second run and while runs are replayed; else why they are not.
+  // OK before the second run and while runs are replayed. Otherwise the error of the recording.
   const absl::Status& recorded() const { return recorded_; }
 
-  // Fills what each node is about to write for the first time with NaN, so that a kernel that
-  // leaves something out cannot pass. Replays write over what is there. For tests.
+  // Fills each buffer with NaN before its first write, so a kernel that leaves elements out is
+  // found. Not in replays. For tests.
   void set_poison(bool poison) { poison_ = poison; }
 
  private:
@@ -54,7 +55,7 @@ class Executor {
   MemoryPlan plan_;
   std::unique_ptr<DeviceMemory> persistent_;
   Buffers addresses_;
-  std::vector<std::unique_ptr<Kernel>> kernels_;  // one a node, null where none is needed
+  std::vector<std::unique_ptr<Kernel>> kernels_;  // by node; null: none is needed
   bool poison_ = false;
   bool ran_ = false;
   std::unique_ptr<Recording> recording_;

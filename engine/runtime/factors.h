@@ -1,8 +1,7 @@
-// The gradient of a dense layer's weights is a product, dw[o,i] = sum over n of dy[n,o] * x[n,i],
-// and its two factors are shorter where the batch is smaller than the layer is wide. Xie, Kim,
-// Zhou, Ho, Kumar, Yu, Xing: "Lighter-communication distributed machine learning via sufficient
-// factor broadcasting", UAI 2016; Chilimbi, Suzue, Apacible, Kalyanaraman: "Project Adam", OSDI
-// 2014.
+// The gradient of a dense layer's weights is a product, dw[o,i] = sum over n of dy[n,o] * x[n,i].
+// Its two factors are smaller than dw if the batch is small and the layer is wide. Xie, Kim, Zhou,
+// Ho, Kumar, Yu, Xing: "Lighter-communication distributed machine learning via sufficient factor
+// broadcasting", UAI 2016; Chilimbi, Suzue, Apacible, Kalyanaraman: "Project Adam", OSDI 2014.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +12,16 @@
 
 namespace psgd {
 
-// Whether the gradient of these weights is to be handed out as its factors, of so many rows.
+// Whether the gradient of these weights leaves the network as factors of `rows` rows.
 using ChooseFactors =
     std::function<bool(const std::string& name, const Shape& weights, int64_t rows)>;
 
-// The gradients of the parameters that are chosen become rows x (inputs + outputs), each row one of
-// x and behind it one of dy; their product is not computed. Asks for weights whose gradient one
-// dense layer alone makes. REQUIRES: after Differentiate.
+// Replaces the gradients of chosen parameters by factors of rows x (inputs + outputs): each row is
+// a row of x followed by a row of dy. Their product is not computed. `choose` is asked only for
+// weights of a single dense layer. REQUIRES: Differentiate has run.
 void HandOutFactors(const ChooseFactors& choose, Graph* graph);
 
-// Rows of the factors that a parameter's gradient is made of; 0: it is the gradient.
+// The number of rows if the parameter's gradient is factors; else 0.
 int64_t FactorRows(const Graph& graph, const Parameter& parameter);
 
 }  // namespace psgd

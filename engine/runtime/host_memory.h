@@ -23,7 +23,7 @@ class HostBackend : public Backend {
   absl::StatusOr<std::unique_ptr<Feed>> MakeFeed(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<Mark>> SetMark() override;
   absl::Status BeginRun(const Step&) override { return absl::OkStatus(); }
-  // A kernel is done when Run returns: there are no launches to save.
+  // Always an error: a kernel is done when Run returns, so there are no launches to record.
   absl::StatusOr<std::unique_ptr<Recording>> Record(const std::function<absl::Status()>&) override;
   absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> MakeGroup(
       std::span<Backend* const> members) override;

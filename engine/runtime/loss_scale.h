@@ -1,6 +1,6 @@
-// The loss scale of training in fp16: the gradient of the loss is multiplied by it, so that small
-// gradients do not vanish in fp16, and the gradients of parameters are divided by it. Powers of
-// two, so that neither rounds (Micikevicius et al., "Mixed precision training", 2018).
+// The loss scale of training in fp16. It multiplies the gradient of the loss, so that small
+// gradients do not vanish in fp16, and divides the gradients of parameters. It is a power of two,
+// so that neither rounds (Micikevicius et al., "Mixed precision training", 2018).
 #pragma once
 
 namespace psgd {
@@ -13,13 +13,14 @@ class LossScale {
 
   float value() const { return value_; }
 
-  // A step's gradients were all finite. Doubles the scale after so many of them in a row.
+  // Called after a step with finite gradients. kStepsToGrow of them in a row double the scale.
   void Finite() {
     if (++finite_ < kStepsToGrow) return;
     finite_ = 0;
     if (value_ < kLargest) value_ *= 2;
   }
-  // They were not. Halves the scale; false if it is 1 already, and not what is to blame.
+  // Called after a step with a gradient that is not finite. Halves the scale. False: the scale is 1
+  // already, so it is not the cause.
   bool Overflowed() {
     finite_ = 0;
     if (value_ <= 1) return false;

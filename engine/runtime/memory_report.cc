@@ -28,7 +28,7 @@ void Add(const MemoryPlan& plan, MemoryReport* report) {
   report->kept += plan.persistent_bytes();
 }
 
-// What is alive where the most is.
+// Adds the bytes that are alive at the fullest node.
 void AddFullest(const ModelGraph& model, const MemoryPlan& plan, MemoryReport* report) {
   const int node = plan.CrowdedNode();
   for (const Buffer& buffer : plan.buffers()) {
@@ -56,7 +56,7 @@ MemoryReport ReportMemory(const PlannedNetwork& network) {
     if (tensor != kNoTensor) report.batch += BytesOf(train.graph, tensor);
   }
   if (!network.backend->computes_on_host()) {
-    report.batch *= 2;  // one is computed on, one on its way
+    report.batch *= 2;  // the present batch and the next
     report.ahead = report.weights;
   }
   Add(network.train_executor->plan(), &report);
@@ -97,17 +97,17 @@ absl::StatusOr<int> LargestBatch(const ModelConfig& model, const InputShape& sha
     PSGD_ASSIGN_OR_RETURN(const MemoryReport report, PlanMemory(model, shape, batch, options));
     return report.total();
   };
-  // Batch normalisation of a single pixel does not take a single sample.
+  // Batch normalization refuses a batch of one sample with one pixel.
   const int fewest = bytes(1).ok() ? 1 : 2;
   PSGD_ASSIGN_OR_RETURN(const size_t least, bytes(fewest));
   if (least > available) return 0;
-  // What fits, and what is known not to.
+  // The largest batch known to fit, and the smallest known not to fit.
   int fits = fewest, too_large = kMostBatch;
-  // Nearly a straight line in the batch, so a few guesses along it end the search.
+  // Bytes are nearly linear in the batch, so a few guesses along the line end the search.
   int other = 8;
   for (int guess = 0; guess < 12 && too_large - fits > std::max(1, fits / 50); ++guess) {
     const auto taken = bytes(other);
-    // Layers refuse sizes beyond what an index can count.
+    // An error also means too large: layers refuse sizes that overflow an index.
     const bool enough = taken.ok() && *taken <= available;
     (enough ? fits : too_large) = other;
     const double slope =

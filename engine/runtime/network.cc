@@ -21,8 +21,8 @@
 namespace psgd {
 namespace {
 
-// For each node, the parameters whose gradients are final once it has run, so that all are named
-// from the last to the first.
+// For each node, the parameters to announce once the node has run. Their gradients are final then,
+// and the order is from the last parameter to the first.
 std::vector<std::vector<int>> FinishedAfter(const Graph& graph) {
   std::vector<int> writer(graph.tensors.size(), 0);
   for (size_t node = 0; node < graph.nodes.size(); ++node) {
@@ -53,14 +53,14 @@ struct Network::Impl {
   std::unique_ptr<ParameterMemory> parameters;
   std::vector<std::vector<int>> finished_after;  // by node of the training graph
   uint64_t parameter_version = 1;
-  std::optional<LossScale> loss_scale;  // of fp16
-  GroupPart* group = nullptr;           // that its gradients meet in, if any
+  std::optional<LossScale> loss_scale;  // fp16 only
+  GroupPart* group = nullptr;           // null: the network is in no group
   bool first_in_group = false;
-  float share = 1;  // in the group's sums
+  float share = 1;  // weight in the group's sums
 
   absl::Status Prepare();
   absl::Status CheckBatch(const NetworkInput& batch_input, std::span<const int32_t> given) const;
-  // Kernels that are launched from now on see the batch.
+  // Kernels launched later see the batch.
   absl::Status Bring(const StepBatch& given, bool training);
   absl::Status Stage(const StepBatch& next);
   absl::StatusOr<Result> Run(Executor* executor, const StepBatch& given, uint64_t step,
@@ -69,15 +69,15 @@ struct Network::Impl {
   using ResultValues = std::array<double, 3>;
   absl::StatusOr<ResultValues> ReadResult();
   absl::StatusOr<bool> Overflowed();
-  // The kernels that make gradient i have been launched.
+  // Called once the kernels that make gradient i are launched.
   absl::Status Launched(int i, const std::function<void(int)>& on_gradient);
-  // Runs the kernels once. False: gradients overflowed, and it is to be done again.
+  // Runs the kernels once. False: gradients overflowed, so the kernels must run again.
   absl::StatusOr<bool> RunKernels(Executor* executor, uint64_t step,
                                   const std::function<void(int)>& on_gradient,
                                   const StepBatch* next, std::function<bool()>* meanwhile);
 };
 
-// Takes one region for all that both graphs touch.
+// Allocates the memory of both graphs.
 absl::Status Network::Impl::Prepare() {
   const ModelGraph &train = planned->train, &evaluate = planned->evaluate;
   finished_after = FinishedAfter(train.graph);
@@ -159,7 +159,7 @@ absl::Status Network::Impl::Bring(const StepBatch& given, bool training) {
     if (!given.staged) PSGD_RETURN_IF_ERROR(Stage(given));
     return batch_memory->TakeStaged();
   }
-  // Also of an evaluation, which may come while a batch of training is staged.
+  // An evaluation also uploads, as it may run while a training batch is staged.
   PSGD_RETURN_IF_ERROR(CheckBatch(given.input, given.labels));
   return batch_memory->Upload(given.input, given.labels);
 }
@@ -170,7 +170,7 @@ absl::StatusOr<Network::Result> Network::Impl::Run(Executor* executor, const Ste
                                                    const StepBatch* next,
                                                    std::function<bool()> meanwhile) {
   backend->EnterThread();
-  // First, whatever the batch is: who stages parameters waits for it.
+  // This comes first, even for a bad batch, because the thread that stages parameters waits for it.
   PSGD_RETURN_IF_ERROR(parameters->Upload(parameter_version));
   PSGD_RETURN_IF_ERROR(Bring(given, executor == planned->train_executor.get()));
   int repeated = 0;
@@ -221,7 +221,7 @@ absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step
     return absl::OkStatus();
   };
   status.Update(executor->Run({step, parameter_version, scale}, after));
-  // What was launched runs meanwhile.
+  // The launched kernels run meanwhile.
   if (status.ok() && next != nullptr && batch_memory->stages()) status.Update(Stage(*next));
   if (status.ok() && loss_scale) {
     parameters->WorkMeanwhile(meanwhile);
@@ -232,15 +232,14 @@ absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step
       return false;
     }
   }
-  // Also after a failure: copies are under way.
+  // Finish also runs after a failure, because copies are under way.
   status.Update(status.ok() ? parameters->Finish(on_gradient, meanwhile)
                             : parameters->Finish(nullptr));
   PSGD_RETURN_IF_ERROR(status);
   return true;
 }
 
-// Whether the step is to be repeated. A loss that is not finite is the network's own, whatever the
-// scale.
+// Whether to repeat the step. If the loss is not finite, the scale is not the cause.
 absl::StatusOr<bool> Network::Impl::Overflowed() {
   PSGD_ASSIGN_OR_RETURN(const ResultValues values, ReadResult());
   if (!std::isfinite(values[0])) return false;
@@ -276,12 +275,12 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const ModelConfig& mode
   impl->shape = shape;
   const size_t available = options.memory > 0 ? options.memory : impl->backend->AvailableMemory();
   const size_t wanted = ReportMemory(*impl->planned).total();
-  // A host gives out memory that it does not have, and ends the program that then uses it.
+  // Checked first, because a host allocates more memory than it has and kills the program later.
   const bool enough = available == 0 || wanted <= available;
   const absl::Status prepared =
       enough ? impl->Prepare() : absl::ResourceExhaustedError("not enough memory");
   if (absl::IsResourceExhausted(prepared)) {
-    // What could be taken of it is free again, for the plans of what would fit.
+    // Frees the memory, because the plans of a batch that fits measure what is free.
     const std::unique_ptr<PlannedNetwork> planned = std::move(impl->planned);
     impl->memory = {};
     impl->parameters.reset();

@@ -19,7 +19,7 @@ std::string Mebibytes(size_t bytes) {
   return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
-// "data.batch about 12", or that not even one sample fits; nothing where that cannot be planned.
+// "data.batch about 12", or that not even one sample fits. Empty if planning fails.
 std::string WhatFits(const ModelConfig& model, const InputShape& shape,
                      const NetworkOptions& options, size_t available) {
   const absl::StatusOr<int> largest = LargestBatch(model, shape, options, available);

@@ -1,4 +1,4 @@
-// What to tell when the memory of a network does not fit.
+// The error of a network whose memory does not fit.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace psgd {
 
-// Tensors by name with their bytes, the largest first: parameters with their gradients and copies
-// in other layouts, and what is alive at the moment of a step at which the most is.
+// Names and bytes of at most `most` tensors, the largest first: parameters with their gradients and
+// copies in other layouts, and the buffers alive at the fullest node of a step.
 std::vector<std::pair<std::string, size_t>> LargestTensors(const PlannedNetwork& network,
                                                            size_t most);
 
-// RESOURCE_EXHAUSTED: what the network wants, its largest tensors, and which batch would fit, with
-// and without recomputation. `available` bytes were there; 0: nobody knows, an allocation failed.
+// RESOURCE_EXHAUSTED with the bytes that the network needs, its largest tensors, and the batch that
+// fits with and without recomputation. `available`: free bytes; 0: unknown, an allocation failed.
 absl::Status OutOfMemory(const ModelConfig& model, const InputShape& shape, int batch,
                          const NetworkOptions& options, const PlannedNetwork& network,
                          size_t available);

@@ -47,7 +47,7 @@ absl::Status ParameterMemory::Upload(uint64_t version) {
   if (staged_) {
     staged_ = false;
     const absl::Status taken = feed_->Take(values_);
-    may_stage_.release();  // also after a failure, so that nobody waits for a step that ended
+    may_stage_.release();  // also after a failure, so that no thread waits for a failed step
     PSGD_RETURN_IF_ERROR(taken);
   }
   if (host_memory_ == nullptr || version == uploaded_) return absl::OkStatus();

@@ -1,6 +1,6 @@
-// Where the values and gradients of a network's parameters lie: once on a device that is the host,
-// else there and in pinned memory of the host, with the copies between the two. A second copy of
-// the values, where there is one, takes the next step's while a step computes.
+// The memory of a network's parameters and gradients: on the device and, if the device is not the
+// host, also in pinned host memory, with the copies between the two. An optional second copy
+// receives the next step's values while a step computes.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace psgd {
 
-// Not thread-safe, but for Stage. The backend outlives it.
+// Not thread-safe, except for Stage. REQUIRES: the backend outlives it.
 class ParameterMemory {
  public:
   using OnGradient = std::function<void(int)>;
@@ -28,46 +28,45 @@ class ParameterMemory {
   // Host memory.
   std::span<float> value(int i) { return of_values_.Of(host_values_, i); }
   std::span<const float> gradient(int i) const { return of_gradients_.Of(host_gradients_, i); }
-  // What kernels see.
+  // Device memory, which kernels see.
   void* device_value(int i) const { return values_ + of_values_.begins[i]; }
   void* device_gradient(int i) const { return gradients_ + of_gradients_.begins[i]; }
 
   // See Network::KeepOnDevice.
   void KeepOnDevice(std::vector<bool> kept, OnLaunched launched);
 
-  // Kernels that are launched from now on see the values that were staged, if any, and then those
-  // that were written since the last call.
+  // Kernels launched later see the staged values, if any, or the values written since the last
+  // call.
   absl::Status Upload(uint64_t version);
 
-  // Takes the memory for the next values: on the device, and where `on_host` is set next_value's.
+  // Allocates the second copy: on the device and, if `on_host`, in next_value.
   // REQUIRES: kernels do not run on the host.
   absl::Status MakeRoomAhead(bool on_host);
   void GiveUpRoomAhead();
   bool has_room_ahead() const { return feed_ != nullptr; }
-  // For the next values, while the host and kernels go on with these.
+  // Where to write the next values, while host and kernels use the present ones.
   std::span<float> next_value(int i) { return of_values_.Of(next_values_, i); }
   const float* next_values() const { return next_values_; }
-  // Brings next values, laid out as these are, to the device beside the kernels. From any thread,
-  // while a step is under way: waits until that has begun.
+  // Copies next values, laid out as the present ones, to the device beside the kernels. Waits until
+  // Upload has taken the values staged before. Any thread may call it during a step.
   absl::Status Stage(const float* host);
-  // Between steps, once staged: the next Upload makes them those that kernels see. Where
-  // next_value's memory is, it and value's change places.
+  // Called between steps, after Stage: the next Upload shows the staged values to kernels. Swaps
+  // value's and next_value's host memory.
   void TakeStaged(uint64_t version);
 
-  // The kernels that make gradient i have been launched. `done` may be null; it is called with i
-  // once the host can read the gradient: at once, or by Finish.
+  // Called once the kernels that make gradient i are launched. `done` may be null. done(i) is
+  // called when the host can read the gradient: here if kernels run on the host, else in Finish.
   absl::Status Launched(int i, const OnGradient& done);
-  // Calls `meanwhile` while every gradient is not made yet, until it returns false.
+  // Calls `meanwhile` until all gradients are made or it returns false.
   void WorkMeanwhile(std::function<bool()>* meanwhile);
-  // Hands over the gradients that stay, then waits for every other one that was launched, or that a
-  // replay launched again, from the last parameter to the first. REQUIRES: that is the order of the
-  // launches. Without `done` nothing is handed over. Before each wait it calls `meanwhile`, as
-  // above.
+  // Hands over the gradients that stay on the device, then waits for all other launched or replayed
+  // gradients, from the last parameter to the first. Null `done`: hands over nothing. Before each
+  // wait it calls `meanwhile`, as above. REQUIRES: launches were in that order.
   absl::Status Finish(const OnGradient& done, std::function<bool()>* meanwhile = nullptr);
 
  private:
-  // Where those of each parameter lie, in elements. (Gradients may be handed out as factors, so
-  // they need not be as long as the values.)
+  // Where the values or gradients of each parameter lie, in elements. (Gradients as factors differ
+  // in length from the values.)
   struct Pieces {
     void Add(size_t count);
     std::span<float> Of(float* base, int i) const { return {base + begins[i], counts[i]}; }
@@ -77,7 +76,7 @@ class ParameterMemory {
   };
 
   explicit ParameterMemory(Backend* backend) : backend_(backend) {}
-  // Until the kernels that make gradient i, and its copy, are done.
+  // Calls `meanwhile` until gradient i is made and copied, or `meanwhile` returns false.
   void WorkUntilMade(size_t i, std::function<bool()>* meanwhile);
 
   Backend* const backend_;
@@ -86,14 +85,14 @@ class ParameterMemory {
   float *values_ = nullptr, *gradients_ = nullptr;
   float *host_values_ = nullptr, *host_gradients_ = nullptr;
   uint64_t uploaded_ = 0;
-  // Of what comes ahead.
+  // The second copy.
   std::unique_ptr<DeviceMemory> next_memory_;
   float* next_values_ = nullptr;
   std::unique_ptr<Feed> feed_;
-  bool staged_ = false;                        // and to be taken by the next Upload
-  std::binary_semaphore may_stage_{1};         // what was staged before has been taken
-  std::vector<std::unique_ptr<Copy>> copies_;  // by parameter, the latest
-  std::vector<std::unique_ptr<Mark>> marks_;   // of those that stay, likewise
+  bool staged_ = false;                        // the next Upload takes the staged values
+  std::binary_semaphore may_stage_{1};         // the last staged values were taken
+  std::vector<std::unique_ptr<Copy>> copies_;  // by parameter: its last copy
+  std::vector<std::unique_ptr<Mark>> marks_;   // by parameter: the mark if it stays on the device
   std::vector<bool> kept_;
   OnLaunched launched_;
 };

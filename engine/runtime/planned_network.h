@@ -1,5 +1,5 @@
-// A network but for its memory: the graphs, the backend that computes them, and the plan of where
-// everything will lie. What trains (Network) and what only tells (PlanMemory) both begin here.
+// A network without memory: the graphs, their backend, and the memory plan. Training (Network) and
+// memory reports (PlanMemory) both start here.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,12 @@
 
 namespace psgd {
 
-// The network that `config` asks for as it is trained: with its reverse pass, and with what
-// model.recompute computes again. Errors are of the layer, the name or the key that does not fit.
+// Builds the training graph of `config`, with reverse pass and recomputation. An error names the
+// layer, the model or the key that does not fit.
 absl::StatusOr<ModelGraph> BuildTrainingGraph(const ModelConfig& config, const InputShape& shape,
                                               int batch);
 
-// Its parts refer to each other, so it stays where it is.
+// Not movable, because its parts refer to each other. Not thread-safe.
 struct PlannedNetwork {
   // `plan_only`: see BackendOptions.
   static absl::StatusOr<std::unique_ptr<PlannedNetwork>> Create(const ModelConfig& model,
@@ -27,7 +27,7 @@ struct PlannedNetwork {
   PlannedNetwork(const PlannedNetwork&) = delete;
   PlannedNetwork& operator=(const PlannedNetwork&) = delete;
 
-  // Training and evaluation never run together, so they share it.
+  // Training and evaluation share this memory, because they never run together.
   size_t temporary_bytes() const;
 
   std::unique_ptr<Backend> backend;

@@ -47,7 +47,7 @@ absl::StatusOr<void*> FindInPlugin(const std::string& name, const std::string& p
       absl::StrAppend(&tried, tried.empty() ? "" : ", ", path);
       continue;
     }
-    // Never unloaded: its OpenMP threads live as long as the process.
+    // Never unloaded, because its OpenMP threads live as long as the process.
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library == nullptr) {
       return absl::FailedPreconditionError(absl::StrCat(

@@ -1,5 +1,5 @@
-// Backends live in shared libraries, loaded when used, so that a program starts on a machine
-// without the libraries that they need. Only `reference` is built in.
+// Loads backends from shared libraries when they are used, so that a program also starts on a
+// machine that lacks the libraries they need. Only `reference` is built in.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,26 @@
 
 namespace psgd {
 
-// What a plugin exports, as `psgd_make_backend`. `interface` is a fingerprint that the build makes
-// of the headers that programs and plugins share (PSGD_BACKEND_INTERFACE); false: the plugin has
-// another one, and left `made` alone.
+// The type of `psgd_make_backend`, which a plugin exports. `interface` is the build's fingerprint
+// of the headers that programs and plugins share (PSGD_BACKEND_INTERFACE). False: the plugin has
+// another fingerprint and did not set `made`.
 using MakeBackendFunction = bool (*)(uint32_t interface, const BackendOptions& options,
                                      absl::StatusOr<std::unique_ptr<Backend>>* made);
 
-// Makes the backend of that name: "reference", or one whose plugin libpsgd_<name>.so lies in
-// `plugin_dir`; if that is empty, beside the program or in ../lib/psgd from there.
+// Makes the backend `name`: "reference", or the plugin libpsgd_<name>.so in `plugin_dir`. Empty
+// `plugin_dir`: the program's folder, then ../lib/psgd from there.
 absl::StatusOr<std::unique_ptr<Backend>> LoadBackend(const std::string& name,
                                                      const std::string& plugin_dir,
                                                      const BackendOptions& options);
 
-// A function that the plugin of a backend exports beside the one that makes it; its caller gives it
-// PluginInterface() to compare with its own. Lives as long as the process.
+// Finds another function that a backend's plugin exports. The caller passes PluginInterface() to
+// it, and the plugin compares that with its own. The function stays loaded until the process ends.
 absl::StatusOr<void*> FindInPlugin(const std::string& name, const std::string& plugin_dir,
                                    const char* function);
 uint32_t PluginInterface();
 
-// Whether the backend is there, and computes in that precision on this machine. For those of the
-// host.
+// An error if the backend is missing or cannot compute in `precision` on this machine. For backends
+// of the host.
 absl::Status CheckPrecision(const std::string& name, const std::string& plugin_dir,
                             Precision precision);
 

@@ -1,4 +1,4 @@
-// Memory of a device that is taken once, for several things.
+// One allocation of device memory for several uses.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace psgd {
 
-// Carved into aligned pieces: first sized, then allocated. Not thread-safe.
+// Aligned pieces of one allocation: first Add all pieces, then Allocate. Not thread-safe.
 class Region {
  public:
   // Returns the offset of a new piece.

@@ -15,9 +15,9 @@
 namespace psgd {
 namespace {
 
-// Dropout is keyed by worker: replicas of one worker have masks of their own.
+// The worker keys dropout. Shifted replica numbers give each replica its own masks.
 constexpr int kReplicaShift = 20;
-// Of a replica that failed: nobody waits for it.
+// The count of a replica that failed, so that the first replica does not wait for it.
 constexpr int kAllGradients = std::numeric_limits<int>::max();
 
 template <typename T>
@@ -31,20 +31,20 @@ std::span<const T> PartOf(std::span<const T> whole, size_t part, size_t parts) {
 struct Replicas::Impl {
   std::vector<std::unique_ptr<GroupPart>> group;  // empty: gradients meet on the host
   std::vector<std::unique_ptr<Network>> networks;
-  // Of all together, by parameter; empty where the first network's are that.
+  // Sums over the replicas, by parameter. Empty: the first network has the sums.
   std::vector<std::vector<float>> gradients;
   std::vector<bool> statistic;  // by parameter
-  std::vector<uint64_t> seen;   // version of the parameters that each replica has
+  std::vector<uint64_t> seen;   // by replica: the version of its parameters
   uint64_t version = 1;
-  std::vector<std::atomic<int>> finished;  // gradients of the step under way, by replica
-  std::vector<float> weights;              // of each replica's gradient in that of all
+  std::vector<std::atomic<int>> finished;  // by replica: final gradients of the present step
+  std::vector<float> weights;              // by replica: its weight in the sum of gradients
   std::vector<absl::StatusOr<Network::Result>> results;
   std::vector<float> logits;   // of the last evaluation
-  std::unique_ptr<Crew> crew;  // last: its threads end before what they use
+  std::unique_ptr<Crew> crew;  // last, so that its threads end before the members they use
 
   size_t size() const { return networks.size(); }
   StepBatch Part(const StepBatch& batch, size_t replica) const;
-  // The step of one replica, on its own thread.
+  // Runs the step of one replica, on the replica's thread.
   absl::StatusOr<Network::Result> StepOf(size_t replica, const StepBatch& batch, uint64_t step,
                                          const std::function<void(int)>& on_gradient,
                                          const StepBatch* next,
@@ -53,7 +53,7 @@ struct Replicas::Impl {
   void WeighReplicas(std::span<const int32_t> labels);
   void AddUp(int parameter);
   void Stack(int parameter);
-  // Every replica's step on its part of the batch; results tell how it went.
+  // Run every replica's step on its part of the batch and fill `results`.
   void MeetOnHost(const StepBatch& batch, uint64_t step,
                   const std::function<void(int)>& on_gradient, const StepBatch* next,
                   const std::function<bool()>& meanwhile);
@@ -76,7 +76,7 @@ absl::StatusOr<Network::Result> Replicas::Impl::StepOf(size_t replica, const Ste
                                                        const StepBatch* next,
                                                        const std::function<bool()>& meanwhile) {
   RenewParameters(replica);
-  // On the thread of the caller.
+  // Replica 0 runs on the caller's thread.
   const std::function<bool()> own = replica == 0 ? meanwhile : nullptr;
   const StepBatch part = Part(batch, replica);
   if (next == nullptr) return networks[replica]->TrainStep(part, step, on_gradient, nullptr, own);
@@ -84,7 +84,7 @@ absl::StatusOr<Network::Result> Replicas::Impl::StepOf(size_t replica, const Ste
   return networks[replica]->TrainStep(part, step, on_gradient, &part_of_next, own);
 }
 
-// On the replica's own thread: each copies for itself, at the same time.
+// Called on the replica's thread, so that replicas copy at the same time.
 void Replicas::Impl::RenewParameters(size_t replica) {
   if (seen[replica] == version) return;
   seen[replica] = version;
@@ -97,7 +97,8 @@ void Replicas::Impl::RenewParameters(size_t replica) {
   networks[replica]->InvalidateParameters();
 }
 
-// Each gradient is that of the mean over the labels counted there.
+// Each replica's gradient is of the mean over its own counted labels, so the weights are its share
+// of the counted labels.
 void Replicas::Impl::WeighReplicas(std::span<const int32_t> labels) {
   const auto counted = [](std::span<const int32_t> part) {
     return std::count_if(part.begin(), part.end(), [](int32_t label) { return label >= 0; });
@@ -108,7 +109,7 @@ void Replicas::Impl::WeighReplicas(std::span<const int32_t> labels) {
   }
 }
 
-// Factors have no sum: the rows of one replica's stand below those of another.
+// Factors cannot be added, so the rows of all replicas are stacked.
 void Replicas::Impl::Stack(int parameter) {
   const auto inputs = static_cast<size_t>(networks[0]->spec().parameters(parameter).shape(1));
   float* out = gradients[parameter].data();
@@ -140,8 +141,8 @@ void Replicas::Impl::MeetOnHost(const StepBatch& batch, uint64_t step,
                                 const std::function<bool()>& meanwhile) {
   for (auto& count : finished) count = 0;
   std::atomic<bool> failed{false};
-  // Gradients come in the same order everywhere, so that the first replica, once it has one, waits
-  // for the others' and hands it on while they compute the next.
+  // Gradients come in the same order in all replicas. Once the first replica has one, it waits for
+  // the others, adds up and hands on the sum, while the others compute the next.
   const auto first = [&](int parameter) {
     const int mine = ++finished[0];
     for (size_t r = 1; r < size(); ++r) {
@@ -178,7 +179,7 @@ void Replicas::Impl::MeetOnDevices(const StepBatch& batch, uint64_t step,
         StepOf(r, batch, step, r == 0 ? std::function<void(int)>(first) : nullptr, next, meanwhile);
     if (results[r].ok()) return;
     failed = true;
-    // The others wait for this one's gradients, on their devices.
+    // Without Abort the other devices would wait for this replica's gradients.
     for (const auto& part : group) part->Abort();
   });
 }
@@ -187,7 +188,7 @@ absl::StatusOr<Network::Result> Replicas::Impl::Total() const {
   Network::Result total;
   absl::Status failed;
   for (const auto& result : results) {
-    // ABORTED: because another replica failed. That one knows the reason.
+    // ABORTED means that another replica failed, whose error has the reason.
     if (!result.ok() && (failed.ok() || absl::IsAborted(failed))) failed = result.status();
   }
   PSGD_RETURN_IF_ERROR(failed);
@@ -295,7 +296,7 @@ absl::Status Replicas::MakeRoomAhead() {
 std::span<float> Replicas::next_parameter(int index) {
   return impl_->networks[0]->next_parameter(index);
 }
-// All from the host's memory of the first, where they were decoded.
+// All replicas copy from the first network's host memory, where the parameters were decoded.
 absl::Status Replicas::StageParameters() {
   for (const auto& network : impl_->networks) {
     PSGD_RETURN_IF_ERROR(network->StageParameters(*impl_->networks[0]));

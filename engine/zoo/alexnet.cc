@@ -2,9 +2,9 @@
 
 namespace psgd::zoo {
 
-// AlexNet in the shape of "One weird trick for parallelizing convolutional neural networks"
-// (Krizhevsky, 2014), torchvision's: one tower and no response normalisation. 61,100,840 weights
-// for 224x224 images in 1000 classes; images of at least 63x63.
+// AlexNet as in "One weird trick for parallelizing convolutional neural networks" (Krizhevsky,
+// 2014) and torchvision: one tower and no response normalization. 61,100,840 weights for 224x224
+// images in 1000 classes. Images are at least 63x63.
 TensorId Alexnet(NetworkBuilder& net, const ModelConfig& config) {
   const PoolLayer halve = {.kernel = 3, .stride = 2};
   const auto conv = [&](const char* name, TensorId x, const ConvLayer& layer) {

@@ -2,9 +2,9 @@
 
 namespace psgd::zoo {
 
-// Four 3x3 convolutions with batch normalisation, 98,666 weights for 28x28 images in ten classes.
-// The full image sees only the first, cheap one; 64 channels wait until it is pooled. Dropout 0.3
-// suits Fashion-MNIST.
+// Four 3x3 convolutions with batch normalization, 98,666 weights for 28x28 images in ten classes.
+// Only the first, cheap convolution works on the full image; 64 channels come after pooling.
+// Dropout 0.3 suits Fashion-MNIST.
 TensorId Cnn(NetworkBuilder& net, const ModelConfig& config) {
   const auto block = [&](const char* conv, const char* bn, TensorId x, int channels) {
     x = net.Conv2d(conv, x, {.channels = channels, .kernel = 3, .pad = 1, .bias = false});

@@ -4,12 +4,12 @@
 namespace psgd::zoo {
 namespace {
 
-// Channels of an inception block: of the four branches, and of the 1x1 convolutions before them.
+// Channels of an inception block: its four branches, and the 1x1 convolutions before them.
 struct Inception {
   int one, three_before, three, five_before, five, pool;
 };
 
-// The third branch, 5x5 in the paper, is 3x3, as in torchvision.
+// The third branch is 3x3, as in torchvision; in the paper it is 5x5.
 TensorId Block(NetworkBuilder& net, const std::string& name, TensorId x, const Inception& c) {
   const auto conv = [&](const char* branch, TensorId in, int channels, Extent kernel, Extent pad) {
     return BasicConv(net, name + branch, in, {.channels = channels, .kernel = kernel, .pad = pad});
@@ -26,7 +26,7 @@ TensorId Block(NetworkBuilder& net, const std::string& name, TensorId x, const I
 
 }  // namespace
 
-// GoogLeNet (Szegedy et al., 2014) with batch normalisation and without the auxiliary classifiers:
+// GoogLeNet (Szegedy et al., 2014) with batch normalization and without the auxiliary classifiers:
 // 6,624,904 weights for 1000 classes.
 TensorId Googlenet(NetworkBuilder& net, const ModelConfig& config) {
   const PoolLayer halve = {.kernel = 3, .stride = 2, .ceil = true};

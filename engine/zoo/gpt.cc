@@ -6,9 +6,9 @@
 namespace psgd::zoo {
 
 // A decoder-only transformer (Radford et al., 2019): `layers` blocks of causal attention with
-// `heads` heads and of two dense layers, each after a layer normalisation and added to its input.
-// Positions are learnt; the table of tokens also gives the logits. First weights as GPT-2's, those
-// that end a block smaller by the root of the number of additions.
+// `heads` heads and of two dense layers. Each part follows a layer normalization and is added to
+// its input. Positions are learned, and the token table also makes the logits. Initial weights are
+// GPT-2's: the last weights of a part are divided by the root of the number of additions.
 TensorId Gpt(NetworkBuilder& net, const ModelConfig& config) {
   const int64_t width = config.width();
   const double stddev = 0.02, last_stddev = stddev / std::sqrt(2.0 * config.layers());

@@ -4,13 +4,13 @@
 namespace psgd::zoo {
 namespace {
 
-// One of the "Mixed" blocks: branches that are concatenated, named as in torchvision.
+// A "Mixed" block of concatenated branches, with torchvision's names.
 class Mixed {
  public:
   Mixed(NetworkBuilder& net, std::string name, TensorId x)
       : net_(net), name_(std::move(name)), x_(x) {}
 
-  // Half-padded, so that the image keeps its size.
+  // Padded by half the kernel, so that the image keeps its size.
   TensorId Conv(const char* branch, TensorId x, int channels, Extent kernel = 1) {
     const Extent pad(kernel.height / 2, kernel.width / 2);
     return BasicConv(net_, name_ + branch, x, {.channels = channels, .kernel = kernel, .pad = pad});
@@ -91,7 +91,7 @@ TensorId BlockE(NetworkBuilder& net, const char* name, TensorId x) {
 }  // namespace
 
 // Inception v3 (Szegedy et al., 2015) without the auxiliary classifier: 23,834,568 weights for 1000
-// classes; made for 299x299 images, takes 75x75 and larger ones.
+// classes. It is made for 299x299 images and takes images from 75x75 on.
 TensorId InceptionV3(NetworkBuilder& net, const ModelConfig& config) {
   const PoolLayer halve = {.kernel = 3, .stride = 2};
   TensorId x = net.image();

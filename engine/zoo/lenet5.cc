@@ -2,8 +2,8 @@
 
 namespace psgd::zoo {
 
-// LeNet-5 (LeCun et al., 1998) in the shape that Caffe made common: 431,080 weights for 28x28
-// images in ten classes. Relu after the pool equals relu before it, for a quarter of the work.
+// LeNet-5 (LeCun et al., 1998) in Caffe's common form: 431,080 weights for 28x28 images in ten
+// classes. Relu after the pool gives the same values as before it, for a quarter of the work.
 TensorId Lenet5(NetworkBuilder& net, const ModelConfig&) {
   TensorId x = net.image();
   x = net.Conv2d("conv1", x, {.channels = 20, .kernel = 5});

@@ -2,8 +2,8 @@
 
 namespace psgd::zoo {
 
-// A language model of `layers` LSTM layers of `width` (Zaremba et al., 2014), dropout between
-// them. Every sequence starts from a state of zeros.
+// A language model of `layers` LSTM layers of `width` with dropout between them (Zaremba et al.,
+// 2014). Every sequence starts from a state of zeros.
 TensorId LstmLm(NetworkBuilder& net, const ModelConfig& config) {
   const int64_t width = config.width();
   const TensorId tokens = net.tokens();

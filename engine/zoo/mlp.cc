@@ -3,7 +3,7 @@
 
 namespace psgd::zoo {
 
-// Dense layers of the widths in `hidden` (default: one of 128), each with relu and dropout.
+// Dense layers of the widths in `hidden` (default: one layer of 128), each with relu and dropout.
 TensorId Mlp(NetworkBuilder& net, const ModelConfig& config) {
   std::vector<int64_t> widths(config.hidden().begin(), config.hidden().end());
   if (widths.empty()) widths = {128};

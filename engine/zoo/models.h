@@ -1,4 +1,4 @@
-// Every network of the zoo: appends its layers to `net` and returns the logits.
+// All networks of the zoo. Each function appends its layers to `net` and returns the logits.
 #pragma once
 
 #include "engine/graph/builder.h"

@@ -3,9 +3,9 @@
 
 namespace psgd::zoo {
 
-// Neural matrix factorisation (He et al., 2017): the product of a user's and an item's factors of
-// `width`, and dense layers of the widths in `hidden` over other factors of them, meet in one
-// logit. Users and items share each table, users first: rows are the indices of the samples.
+// Neural matrix factorization (He et al., 2017). One logit combines the product of a user's and an
+// item's factors of `width` with dense layers, of the widths in `hidden`, over other factors of
+// both. Users and items share each table, users first; samples contain the row indices.
 TensorId Ncf(NetworkBuilder& net, const ModelConfig& config) {
   std::vector<int64_t> widths(config.hidden().begin(), config.hidden().end());
   if (widths.empty()) widths = {64, 32, 16};

@@ -7,7 +7,7 @@
 namespace psgd::zoo {
 namespace {
 
-// Returns what the block adds to its input.
+// Returns the branch that the block adds to its input.
 using Residual = TensorId (*)(NetworkBuilder& net, const std::string& name, TensorId x,
                               int channels, int stride);
 
@@ -20,7 +20,7 @@ TensorId Basic(NetworkBuilder& net, const std::string& name, TensorId x, int cha
 
 constexpr int kExpansion = 4;
 
-// The stride is in the 3x3 convolution, as in torchvision; the paper has it in the 1x1 before.
+// The 3x3 convolution has the stride, as in torchvision; in the paper the 1x1 before it has it.
 TensorId Bottleneck(NetworkBuilder& net, const std::string& name, TensorId x, int channels,
                     int stride) {
   x = net.Relu(ConvNorm(net, name + ".conv1", name + ".bn1", x, {.channels = channels}));
@@ -29,7 +29,7 @@ TensorId Bottleneck(NetworkBuilder& net, const std::string& name, TensorId x, in
   return ConvNorm(net, name + ".conv3", name + ".bn3", x, {.channels = channels * kExpansion});
 }
 
-// ResNet (He et al., 2015) for ImageNet: shortcuts are identities, projections where shapes change.
+// ResNet (He et al., 2015) for ImageNet. Shortcuts are identities, or projections if shapes change.
 TensorId Resnet(NetworkBuilder& net, Residual residual, const std::array<int, 4>& depths) {
   const int expansion = residual == Bottleneck ? kExpansion : 1;
   net.UseHeInitial();

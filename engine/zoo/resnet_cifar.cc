@@ -5,9 +5,9 @@
 namespace psgd::zoo {
 namespace {
 
-// The ResNet of He et al. (2015), section 4.2, for 32x32 images: 6n + 2 layers with weights. Where
-// shapes change, the shortcut takes every second pixel and adds channels of zeros (option A), so
-// all shortcuts are free of weights.
+// The ResNet of He et al. (2015), section 4.2, for 32x32 images: 6n + 2 layers with weights. If
+// shapes change, the shortcut takes every second pixel and adds channels of zeros (option A), so no
+// shortcut has weights.
 TensorId ResnetCifar(NetworkBuilder& net, int blocks) {
   net.UseHeInitial();
   const auto conv = [&](const std::string& name, const char* number, TensorId x, int channels,

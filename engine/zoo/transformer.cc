@@ -6,7 +6,7 @@
 namespace psgd::zoo {
 namespace {
 
-// Sines of the even values of a place and cosines of the odd ones, in wavelengths from 2 pi to
+// Sinusoidal positions: even values are sines, odd values cosines, with wavelengths from 2 pi to
 // 10000 times that. Both sequences begin at place 0.
 std::vector<float> Places(int source, int target, int64_t width) {
   std::vector<float> values;
@@ -22,13 +22,14 @@ std::vector<float> Places(int source, int target, int64_t width) {
   return values;
 }
 
-// The layers of both halves. First weights as Glorot and Bengio's (2010), of normal distributions.
+// The layers of encoder and decoder. Initial weights are those of Glorot and Bengio (2010), from
+// normal distributions.
 class Layers {
  public:
   Layers(NetworkBuilder& net, const ModelConfig& config, TensorId source_lengths)
       : net_(net), config_(config), source_lengths_(source_lengths) {}
 
-  // Attention of x to the source, padding left out, or to itself up to each place.
+  // Attention of x to `source` without padding; without a source, to itself up to each place.
   TensorId Attend(const std::string& layer, const char* name, int norm, TensorId x,
                   TensorId source) {
     const double stddev = 1 / std::sqrt(static_cast<double>(config_.width()));
@@ -62,9 +63,9 @@ class Layers {
 
 }  // namespace
 
-// The encoder-decoder transformer (Vaswani et al., 2017): `layers` of each half, `heads` heads,
-// dense layers four times as wide as the rest, a layer normalisation after each addition. One table
-// of tokens serves both halves and gives the logits.
+// The encoder-decoder transformer (Vaswani et al., 2017): encoder and decoder have `layers` layers
+// each, with `heads` heads, dense layers four times as wide as the rest, and a layer normalization
+// after each addition. Both and the logits use one token table.
 TensorId Transformer(NetworkBuilder& net, const ModelConfig& config) {
   const int64_t width = config.width();
   const int source_length = net.source(), target_length = net.length() - source_length;

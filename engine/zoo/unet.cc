@@ -6,9 +6,9 @@
 namespace psgd::zoo {
 
 // U-Net (Ronneberger et al., 2015): logits for every pixel. Convolutions are padded, so that
-// nothing is cropped and the logits have the size of the image, a multiple of 16. The paper
-// gives no rate for its dropout before the way up.
-// 31,030,658 weights for grey images in two classes.
+// nothing is cropped and the logits have the size of the image, a multiple of 16. The paper gives
+// no rate for the dropout before its upward path. 31,030,658 weights for gray images in two
+// classes.
 TensorId Unet(NetworkBuilder& net, const ModelConfig& config) {
   net.UseHeInitial();
   const auto twice = [&](const std::string& name, TensorId x, int channels) {

@@ -6,8 +6,8 @@
 namespace psgd::zoo {
 namespace {
 
-// VGG (Simonyan and Zisserman, 2014): blocks of 3x3 convolutions, each block ended by a pool.
-// Layers are numbered as in torchvision, where relus and pools have numbers of their own.
+// VGG (Simonyan and Zisserman, 2014): blocks of 3x3 convolutions, and a pool after each block.
+// Layers have torchvision's numbers, which count relus and pools, too.
 TensorId Vgg(NetworkBuilder& net, const ModelConfig& config, const std::vector<int>& depths) {
   net.UseHeInitial();
   TensorId x = net.image();
@@ -28,7 +28,7 @@ TensorId Vgg(NetworkBuilder& net, const ModelConfig& config, const std::vector<i
 
 }  // namespace
 
-// 138,357,544 weights for 1000 classes; images of at least 32x32.
+// 138,357,544 weights for 1000 classes. Images are at least 32x32.
 TensorId Vgg16(NetworkBuilder& net, const ModelConfig& config) {
   return Vgg(net, config, {2, 2, 3, 3, 3});
 }

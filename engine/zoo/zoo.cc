@@ -16,7 +16,7 @@ namespace {
 struct ZooEntry {
   const char* name;
   TensorId (*build)(NetworkBuilder& net, const ModelConfig& config);
-  std::set<std::string> keys = {};  // of the model section that it heeds, beside those of all
+  std::set<std::string> keys = {};  // its own keys of the model section
 };
 
 const ZooEntry kZoo[] = {
@@ -54,7 +54,7 @@ std::string SampleText(const InputShape& shape) {
                       " (channels, height, width)");
 }
 
-// A key that was given and would do nothing is a mistake. (A resolved config spells defaults out.)
+// Refuses a key that has a value and no effect. (A resolved config contains defaults, which pass.)
 absl::Status CheckKeys(const std::string& name, const std::set<std::string>& heeded,
                        const ModelConfig& config) {
   const ModelConfig plain;

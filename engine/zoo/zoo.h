@@ -1,5 +1,4 @@
-// Networks that a config names: `model: {zoo: lenet5}`, or takes from a file: `model: {onnx:
-// FILE}`.
+// Networks by name, `model: {zoo: lenet5}`, or from a file, `model: {onnx: FILE}`.
 #pragma once
 
 #include <string>
@@ -14,11 +13,11 @@ namespace psgd {
 
 std::vector<std::string> ZooNames();
 
-// What a network is called: the name in the zoo, or that of its file.
+// The network's name in the zoo, or of its file.
 std::string ModelName(const ModelConfig& config);
 
-// The network that `config` asks for, forward only. Errors name the layer that does not fit the
-// data, or the name that was probably meant.
+// The network of `config`, forward only. An error names the layer that does not fit the data, or
+// suggests the name that was probably meant.
 absl::StatusOr<ModelGraph> BuildModel(const ModelConfig& config, const InputShape& shape, int batch,
                                       Mode mode);
 

@@ -33,14 +33,14 @@ void SetToDefault(Message* message, const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_ENUM:
       return reflection->SetEnum(message, &field, field.default_value_enum());
     case FieldDescriptor::CPPTYPE_MESSAGE:
-      // Most lengths that are not given have no default: it means "never".
+      // Most lengths have no default: unset means "never".
       if (const auto usual = UsualLength(field))
         reflection->MutableMessage(message, &field)->CopyFrom(*usual);
       return;
   }
 }
 
-// A choice that was not made falls on its first member, where that is a section.
+// An unset choice gets its first member, if that member is a section.
 void Choose(Message* message, const OneofDescriptor& choice) {
   const Reflection* reflection = message->GetReflection();
   if (!reflection->HasOneof(*message, &choice) && IsSection(*choice.field(0))) {

@@ -13,7 +13,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// A word that YAML cannot take for anything but a string needs no quotes.
+// A word needs no quotes if YAML can only read it as a string.
 std::string YamlString(absl::string_view text) {
   bool plain =
       !text.empty() && (absl::ascii_isalpha(static_cast<unsigned char>(text[0])) || text[0] == '/');
@@ -44,7 +44,7 @@ std::string Indent(int depth) { return std::string(2 * static_cast<size_t>(depth
 
 void AppendSection(const Message& message, int depth, std::string* out);
 
-// " {}" or an indented block.
+// Writes " {}" or an indented block.
 void AppendBody(const Message& message, int depth, std::string* out) {
   std::string body;
   AppendSection(message, depth, &body);
@@ -67,7 +67,7 @@ void AppendList(const Message& message, const FieldDescriptor& field, int depth,
     AppendSection(message.GetReflection()->GetRepeatedMessage(message, &field, i), depth + 1,
                   &body);
     if (body.empty()) body = Indent(depth + 1) + "{}\n";
-    // The dash stands in the indentation of the element's first line.
+    // The dash replaces part of the first line's indentation.
     absl::StrAppend(out, Indent(depth), "- ",
                     absl::string_view(body).substr(Indent(depth + 1).size()));
   }
@@ -79,7 +79,8 @@ void AppendSection(const Message& message, int depth, std::string* out) {
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
     const bool present = field.is_repeated() || reflection->HasField(message, &field);
-    // Members of a choice that were not chosen, and sections that an element of a list leaves out.
+    // Skips members that a choice does not select, and sections that an element of a list leaves
+    // out.
     if (!present && !IsProgress(field)) continue;
     absl::StrAppend(out, Indent(depth), field.name(), ":");
     if (field.is_repeated()) {

@@ -1,4 +1,4 @@
-// A dotted path such as compression.push.topk.density to the field that it names.
+// Finds the field that a dotted path, such as compression.push.topk.density, names.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -9,14 +9,14 @@
 
 namespace psgd {
 
-// The message that holds the key, and its field there.
+// The message that holds the key, and the key's field in that message.
 struct ConfigKey {
   google::protobuf::Message* message = nullptr;
   const google::protobuf::FieldDescriptor* field = nullptr;
 };
 
-// Makes the sections on the way, in `root`. An unknown key is an error with what was probably
-// meant.
+// Creates the sections along the path in `root`. An unknown key is an error that suggests a similar
+// key.
 absl::StatusOr<ConfigKey> FindConfigKey(const std::string& path, google::protobuf::Message* root);
 
 }  // namespace psgd

@@ -27,12 +27,12 @@ std::string Join(const std::string& path, absl::string_view key) {
   return path.empty() ? std::string(key) : absl::StrCat(path, ".", key);
 }
 
-// The whole is known by its type: "config".
+// The whole config is named by its type: "config".
 std::string SectionName(const std::string& path, const Descriptor& type) {
   return path.empty() ? absl::AsciiStrToLower(type.name()) : path;
 }
 
-// What a section looks like, for one who wrote something else there.
+// Describes a section, for an error about something else in its place.
 std::string SectionForm(const Descriptor& type) {
   return absl::StrCat("a mapping with keys of ", absl::StrJoin(KeysOf(type), ", "));
 }
@@ -95,7 +95,7 @@ absl::Status ConfigReader::ReadKeys(const YamlNode& map, const std::string& path
     if (key.kind != YamlNode::kScalar) {
       return Error(key, path, absl::StrCat("a key must be a word, got ", What(key)));
     }
-    // Configs of earlier versions hold it, with what it was by default.
+    // Configs of earlier versions contain this key with its default.
     if (path == "durability" && key.text == "followers") {
       const YamlNode& value = tree_.nodes[map.children[i + 1]];
       if (value.text == "1") continue;
@@ -124,7 +124,7 @@ absl::Status ConfigReader::ReadKeys(const YamlNode& map, const std::string& path
   return absl::OkStatus();
 }
 
-// `push: topk`, short for `push: {topk: {}}`; `compression: topk` for that as its push.
+// Reads `push: topk` as `push: {topk: {}}`, and `compression: topk` as `compression: {push: topk}`.
 absl::Status ConfigReader::ReadWord(uint32_t index, const std::string& path, Message* message) {
   const YamlNode& word = tree_.nodes[index];
   const Descriptor& type = *message->GetDescriptor();

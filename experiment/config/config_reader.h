@@ -1,4 +1,4 @@
-// A YAML tree onto a message of the schema.
+// Reads a YAML tree into a message of the schema.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -13,11 +13,11 @@
 
 namespace psgd {
 
-// Reads one tree. Not thread-safe. The source and the tree must outlive it.
+// Reads one tree. Not thread-safe. The source and the tree must outlive the reader.
 class ConfigReader {
  public:
-  // What reads fields that are written in a way of their own: asked first, for the node of the
-  // field, its path, and the message it is in. Nothing: it is none of those.
+  // Reads fields that have a syntax of their own. ReadField calls this first, with the field's
+  // node, its path and its message. Returns nothing if the field has no such syntax.
   using OwnWay = std::function<std::optional<absl::Status>(
       uint32_t node, const std::string& path, const google::protobuf::FieldDescriptor& field,
       google::protobuf::Message* message)>;
@@ -25,13 +25,13 @@ class ConfigReader {
   ConfigReader(const YamlSource& source, const YamlTree& tree, OwnWay own_way = nullptr)
       : source_(source), tree_(tree), own_way_(std::move(own_way)) {}
 
-  // The node's keys into `message`, which is known as `path` ("compression.push"; "" for the
-  // whole).
+  // Reads the node's keys into `message`. `path` names the message in errors ("compression.push";
+  // "" for the whole config).
   absl::Status ReadSection(uint32_t node, const std::string& path,
                            google::protobuf::Message* message);
 
-  // The node into one field, known as `path`. Nothing given leaves a value unset, a section with
-  // its defaults.
+  // Reads the node into one field; `path` names the field in errors. A null node leaves a value
+  // unset and gives a section its defaults.
   absl::Status ReadField(uint32_t node, const std::string& path,
                          const google::protobuf::FieldDescriptor& field,
                          google::protobuf::Message* message);
@@ -52,10 +52,10 @@ class ConfigReader {
   const YamlSource& source_;
   const YamlTree& tree_;
   const OwnWay own_way_;
-  size_t visited_ = 0;  // nodes, aliases counted each time: bounds what they can multiply to
+  size_t visited_ = 0;  // nodes read; aliases count each time, so their expansion is bounded
 };
 
-// `unknown key "x" in a.b; did you mean "y"?`, or with all the keys that there are.
+// Returns `unknown key "x" in a.b; did you mean "y"?`, or lists all keys of the section.
 std::string UnknownKey(absl::string_view key, const std::string& path,
                        const google::protobuf::Descriptor& type);
 

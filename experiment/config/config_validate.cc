@@ -22,7 +22,7 @@ using google::protobuf::Message;
 using google::protobuf::Reflection;
 using Problems = std::vector<std::string>;
 
-// Holds one value to what a file could have said: its text must read back.
+// Checks one value by writing it as text and parsing that text.
 void CheckValue(const Message& message, const FieldDescriptor& field, int index,
                 const std::string& path, Problems* problems) {
   const std::unique_ptr<Message> scratch(message.New());
@@ -31,7 +31,7 @@ void CheckValue(const Message& message, const FieldDescriptor& field, int index,
   if (!status.ok()) problems->push_back(absl::StrCat(path, ": ", status.message()));
 }
 
-// A config need not come from a file: hold every value that is set to the schema again.
+// Checks every set value against the schema again, because a config need not come from a file.
 void CheckValues(const Message& message, const std::string& prefix, Problems* problems) {
   const Reflection* reflection = message.GetReflection();
   std::vector<const FieldDescriptor*> fields;

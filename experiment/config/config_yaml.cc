@@ -32,7 +32,7 @@ absl::Status SetValue(const YamlSource& source, const std::string& path, const C
 absl::StatusOr<Config> LoadConfig(const std::string& path) {
   absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxYamlBytes);
   if (absl::IsNotFound(text.status())) return Annotate(text.status(), "config");
-  // Whatever else keeps the file from being read, the name that was given is what to look at.
+  // Any other read error is the user's fault too: the user gave this name.
   if (!text.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("config: ", text.status().message()));
   }

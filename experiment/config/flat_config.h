@@ -1,4 +1,4 @@
-// A config as a list of keys with their values, for comparing and naming.
+// A config as a list of keys and values, to compare and to name configs.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ namespace psgd {
 
 using FlatConfig = std::vector<std::pair<std::string, std::string>>;
 
-// "data.batch" -> "64", "compression.push" -> "topk", "compression.push.topk.density" -> "0.01", in
-// the order of the schema. Without defaults, values that are what the schema gives anyway are left
-// out, so that a key which later versions add changes nothing.
+// Lists "data.batch" -> "64", "compression.push" -> "topk", "compression.push.topk.density" ->
+// "0.01", in the order of the schema. Without defaults, values that equal the schema's default are
+// left out, so a key that a later version adds changes nothing.
 FlatConfig Flatten(const google::protobuf::Message& config, bool with_defaults);
 
 }  // namespace psgd

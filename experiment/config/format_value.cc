@@ -28,7 +28,7 @@ T Get(const Message& message, const FieldDescriptor& field, int index, Getter<T>
                    : (reflection->*get_item)(message, &field, index);
 }
 
-// The shortest digits that give this very number when read back.
+// Writes the fewest digits that read back as exactly this number.
 template <typename T>
 std::string FormatReal(T value) {
   char text[32];

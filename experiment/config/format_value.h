@@ -1,4 +1,4 @@
-// Single values of the schema as the text that ParseValue reads back exactly.
+// Writes single values of the schema as text that ParseValue reads back exactly.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -7,8 +7,8 @@
 
 namespace psgd {
 
-// `index` within a list, -1 for a single value; a value that is not set gives its default.
-// REQUIRES: the field is no section.
+// `index` is a place in a list, or -1 for a single value. An unset value gives its default.
+// REQUIRES: the field is not a section.
 std::string FormatValue(const google::protobuf::Message& message,
                         const google::protobuf::FieldDescriptor& field, int index);
 

@@ -45,7 +45,7 @@ absl::Status Put(std::type_identity_t<T> value, const FieldDescriptor& field, Me
   return absl::OkStatus();
 }
 
-// The number does not fit the type: the schema's range says why, or else the type's limit does.
+// The number does not fit the type. The error names the schema's range, or else the type's limit.
 template <typename T>
 absl::Status DoesNotFit(const FieldDescriptor& field, absl::string_view text) {
   const auto& options = field.options();
@@ -59,7 +59,7 @@ absl::Status DoesNotFit(const FieldDescriptor& field, absl::string_view text) {
       absl::StrCat(text, " is out of range: must be at most ", std::numeric_limits<T>::max()));
 }
 
-// `4MiB`, `100ms`: for a field that has a unit.
+// Parses `4MiB` or `100ms`, for a field with a unit.
 absl::StatusOr<int64_t> ParseMeasure(Unit unit, absl::string_view text) {
   if (FindNonText(text) != text.npos) return Expected("a number with a unit", text);
   return unit == BYTES ? ParseBytes(text) : ParseMilliseconds(text);
@@ -85,8 +85,7 @@ absl::Status ParseInteger(const FieldDescriptor& field, absl::string_view text, 
   } else if (!absl::SimpleAtoi(text, value)) {
     return DoesNotFit<T>(field, text);
   } else if (named.has_value() && static_cast<int64_t>(*value) == named->number) {
-    return OutOfRange(field,
-                      text);  // the word's number is how it is kept, not another way to say it
+    return OutOfRange(field, text);  // only the word may give this number
   }
   if (!InRange(field, static_cast<double>(*value))) return OutOfRange(field, text);
   return absl::OkStatus();
@@ -96,7 +95,7 @@ template <typename T>
 absl::Status ParseReal(const FieldDescriptor& field, absl::string_view text, bool quoted,
                        T* value) {
   bool parsed = false;
-  // Digits, sign, point and exponent alone: no "nan", no "infinity", no hexadecimal.
+  // Only digits, sign, point and exponent: no "nan", no "infinity", no hexadecimal.
   if (!quoted && !text.empty() && text.find_first_not_of("0123456789+-.eE") == text.npos) {
     if constexpr (std::is_same_v<T, float>) {
       parsed = absl::SimpleAtof(text, value);
@@ -140,7 +139,7 @@ absl::Status CheckString(const FieldDescriptor& field, absl::string_view text) {
   return Expected("1 to 64 letters, digits, '.', '_' or '-'", text);
 }
 
-// `2 epochs`, `0.5 epochs`, `500 steps`.
+// Parses `2 epochs`, `0.5 epochs` or `500 steps`.
 absl::Status ParseProgress(absl::string_view text, bool quoted, Progress* progress) {
   size_t end = text.size();
   while (end > 0 && absl::ascii_isalpha(static_cast<unsigned char>(text[end - 1]))) --end;

@@ -1,4 +1,4 @@
-// Single values from YAML text into a field of the schema: numbers, words, lengths, choices.
+// Parses single YAML values into a field of the schema: numbers, words, lengths, choices.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -8,9 +8,9 @@
 
 namespace psgd {
 
-// Sets the field, or adds to a list, the value written as `text`, which must be right to its last
-// letter. The error says what was expected; the caller says where. REQUIRES: the field is no
-// section.
+// Sets the field to the value in `text`, or appends that value to a list. The whole of `text` must
+// be valid. The error says what was expected; the caller adds the position.
+// REQUIRES: the field is not a section.
 absl::Status ParseValue(const google::protobuf::FieldDescriptor& field, absl::string_view text,
                         bool quoted, google::protobuf::Message* message);
 

@@ -78,7 +78,7 @@ std::string NumberInUnit(const FieldDescriptor& field, double number) {
     default:
       break;
   }
-  // All digits of a whole number: 1000000, not 1e+06.
+  // Whole numbers keep all their digits: 1000000, not 1e+06.
   constexpr double kExactBelow = 1e15;
   if (number == std::trunc(number) && std::abs(number) < kExactBelow) {
     return absl::StrCat(static_cast<int64_t>(number));
@@ -103,7 +103,7 @@ std::string RangeOf(const FieldDescriptor& field) {
   } else {
     if (options.HasExtension(min)) {
       const double lowest = options.GetExtension(min);
-      // Where the word stands for the lowest number, numbers proper begin above it.
+      // If the word stands for the lowest number, plain numbers begin above that number.
       const bool is_word = named.has_value() && lowest == static_cast<double>(named->number);
       range = absl::StrCat("at least ", NumberInUnit(field, is_word ? lowest + 1 : lowest));
     } else if (options.HasExtension(above)) {

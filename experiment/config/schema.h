@@ -1,4 +1,4 @@
-// What proto/config.proto says about a key: its kind, its choices, its range, in words for people.
+// What proto/config.proto says about a key (its kind, choices and range), in words for people.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -13,39 +13,39 @@
 
 namespace psgd {
 
-// A Progress: a message in the schema, one word such as `2 epochs` in YAML.
+// True for a Progress: a message in the schema, but one word such as `2 epochs` in YAML.
 bool IsProgress(const google::protobuf::FieldDescriptor& field);
 
-// What such a length is where it is not given; none: it then means "never". See usual_epochs of the
-// schema.
+// The default of such a length (usual_epochs of the schema). Nothing: an unset length means
+// "never".
 std::optional<Progress> UsualLength(const google::protobuf::FieldDescriptor& field);
 
-// A section of keys, as against a value.
+// True for a section of keys, false for a value.
 bool IsSection(const google::protobuf::FieldDescriptor& field);
 
 std::vector<std::string> KeysOf(const google::protobuf::Descriptor& type);
 
-// Values of an enum as YAML has them: zmq, ipc, grpc.
+// The values of an enum as YAML writes them: zmq, ipc, grpc.
 std::vector<std::string> ChoicesOf(const google::protobuf::EnumDescriptor& type);
 
-// The sections of which one may be given, as none, fp16, topk; empty where there is no such choice.
+// The sections of a choice, such as none, fp16, topk. Empty if the message has no choice.
 std::vector<std::string> MembersOf(const google::protobuf::Descriptor& type);
 
-// The key that a bare word in place of the section is a value for; null: there is none.
+// The key that takes a bare word written in place of the section. Null: no key does.
 const google::protobuf::FieldDescriptor* KeyOfWord(const google::protobuf::Descriptor& type);
 
-// A word that may stand for a number, as "unbounded" for -1.
+// A word that stands for a number, such as "unbounded" for -1.
 struct NumberWord {
   std::string word;
   int64_t number = 0;
 };
 std::optional<NumberWord> WordOf(const google::protobuf::FieldDescriptor& field);
 
-// A number in the unit of the field: 4096 as "4KiB".
+// A number in the unit of the field: 4096 is "4KiB".
 std::string NumberInUnit(const google::protobuf::FieldDescriptor& field, double number);
 
-// The numbers allowed: `at least 1`, `between 1 and 64`, `above 0 and at most 1`, `at least 0, or
-// "unbounded"`; empty where the schema sets no bound.
+// The allowed numbers: `at least 1`, `between 1 and 64`, `above 0 and at most 1`, `at least 0, or
+// "unbounded"`. Empty if the schema sets no bound.
 std::string RangeOf(const google::protobuf::FieldDescriptor& field);
 
 bool InRange(const google::protobuf::FieldDescriptor& field, double number);

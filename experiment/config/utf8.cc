@@ -8,9 +8,9 @@
 namespace psgd {
 namespace {
 
-// Length of the character whose first byte is `lead`, and the range its second byte must be in
-// (which excludes overlong forms, surrogates and what lies above U+10FFFF). The Unicode Standard,
-// table 3-7.
+// The length of a character whose first byte is `lead`, and the range of its second byte. The range
+// excludes overlong forms, surrogates and values above U+10FFFF. See the Unicode Standard, table
+// 3-7.
 struct Shape {
   size_t length;
   uint8_t low;

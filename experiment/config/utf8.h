@@ -1,4 +1,4 @@
-// What counts as text in a config, and how to show what was read in an error.
+// What counts as text in a config, and how errors show it.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,12 @@
 
 namespace psgd {
 
-// Where the first byte is that is no part of UTF-8 text: malformed sequences, and control
-// characters other than tab and line ends. npos when all is text.
+// Finds the first byte that is not UTF-8 text: a malformed sequence, or a control character other
+// than tab and line ends. Returns npos if all is text.
 size_t FindNonText(absl::string_view text);
 
-// `text` in quotes, cut when long, with control characters escaped: fit for one line on a terminal.
+// Puts `text` in quotes, cuts it if long and escapes control characters, so that it fits one line
+// on a terminal.
 std::string Quote(absl::string_view text);
 
 }  // namespace psgd

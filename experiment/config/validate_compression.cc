@@ -12,7 +12,7 @@ namespace {
 
 using Problems = std::vector<std::string>;
 
-// Each choice of a codec, with where.
+// Calls `body` with each choice of a codec and its path.
 template <typename Body>
 void ForEachPush(const CompressionConfig& compression, Body body) {
   body(compression.push(), std::string("compression.push"));
@@ -21,7 +21,7 @@ void ForEachPush(const CompressionConfig& compression, Body body) {
   }
 }
 
-// Each codec that is named, with where: of auto each that it chooses among.
+// Calls `body` with each named codec and its path. For auto, calls it with each candidate.
 template <typename Body>
 void ForEachCodec(const CompressionConfig& compression, Body body) {
   ForEachPush(compression, [&](const CodecConfig& codec, const std::string& path) {
@@ -32,7 +32,7 @@ void ForEachCodec(const CompressionConfig& compression, Body body) {
   });
 }
 
-// What can be chosen among: different codecs whose residuals another can take over.
+// The candidates must differ, and each must be able to take over the residuals of the others.
 void CheckAuto(const AutoCodec& config, const std::string& path, Problems* problems) {
   std::map<std::string, int> seen;
   for (int i = 0; i < config.codecs_size(); ++i) {
@@ -64,13 +64,13 @@ void CheckAuto(const AutoCodec& config, const std::string& path, Problems* probl
   }
 }
 
-// What a codec asks of its options beyond their ranges.
+// Checks what a codec demands of its options beyond their ranges.
 void CheckOptions(const CodecConfig& codec, const std::string& path, Problems* problems) {
   const absl::Status status = MakeCodec(codec).status();
   if (!status.ok()) problems->push_back(absl::StrCat(path, ": ", status.message()));
 }
 
-// The codec's own momentum, and the server's on top, would speed every step up twice.
+// Momentum in the codec and in the server's optimizer would speed up every step twice.
 void CheckMomentum(const CodecConfig& codec, const std::string& path,
                    const OptimizerConfig& optimizer, Problems* problems) {
   const char* name = codec.has_dgc() ? "dgc" : codec.has_signum() ? "signum" : nullptr;
@@ -85,10 +85,10 @@ void CheckMomentum(const CodecConfig& codec, const std::string& path,
                    path, ".", name, ".momentum to what it was"));
 }
 
-constexpr int64_t kBlockStep = 64;  // blocks are multiples of it
+constexpr int64_t kBlockStep = 64;  // blocks are multiples of this
 
-// Stochastic rounding leaves less than it was given only in blocks that are not too long: qsgd.h.
-// `or_set`: what else would do, beside the codec's own options, with ", " behind it.
+// Stochastic rounding shrinks the residual only if blocks are short enough: qsgd.h. `or_set` names
+// other remedies beside the codec's own options, with ", " at its end.
 void CheckContraction(int64_t bits, int64_t block, const std::string& what,
                       const std::string& or_set, Problems* problems) {
   const int64_t levels = (int64_t{1} << (bits - 1)) - 1;
@@ -101,7 +101,7 @@ void CheckContraction(int64_t bits, int64_t block, const std::string& what,
                : absl::StrCat(or_set.empty() ? "" : " or ", absl::StripSuffix(or_set, ", "))));
 }
 
-// What is left out must be less than what came in, or what is kept of it grows without end.
+// The residual must be smaller than the input, or it grows without end.
 void CheckContracts(const CodecConfig& codec, const std::string& path, const std::string& or_set,
                     Problems* problems) {
   if (codec.qsgd().norm() == QsgdCodec::L2) {
@@ -136,7 +136,7 @@ void CheckFactors(const CodecConfig& codec, const std::string& path, const NodeC
                                    "host or none"));
 }
 
-// Whether there is anything that a pull can leave out, and a codec that can stand for a difference.
+// A pull must be able to leave something out, and the codec must be able to encode a difference.
 void CheckDelta(const DeltaPull& delta, const OptimizerConfig& optimizer, Problems* problems) {
   const std::string path = "compression.pull.delta.codec";
   if (delta.codec().has_none()) {
@@ -202,7 +202,7 @@ void CheckCodecs(const Config& config, Problems* problems) {
   }
   if (!compression.pull().has_delta()) return;
   CheckDelta(compression.pull().delta(), config.optimizer(), problems);
-  if (compression.pull().delta().codec().has_auto_()) return;  // which was told
+  if (compression.pull().delta().codec().has_auto_()) return;  // already reported
   CheckOptions(compression.pull().delta().codec(), "compression.pull.delta.codec", problems);
 }
 

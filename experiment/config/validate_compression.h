@@ -1,4 +1,4 @@
-// What the keys of compression must agree on.
+// Checks that the keys of compression agree.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace psgd {
 // Appends a sentence for each problem.
 void CheckCompressionKeys(const CompressionConfig& compression, std::vector<std::string>* problems);
 
-// The same, of every codec that is named: its options, and what it asks of the optimizer and of
-// error feedback. REQUIRES: the other keys are sound.
+// Does the same for every codec that is named: its options, and its demands on the optimizer and on
+// error feedback. REQUIRES: the other keys are valid.
 void CheckCodecs(const Config& config, std::vector<std::string>* problems);
 
 }  // namespace psgd

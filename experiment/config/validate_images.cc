@@ -8,7 +8,7 @@ namespace {
 
 using Problems = std::vector<std::string>;
 
-// What a format reads from data.path; null where that is checked elsewhere.
+// What a format reads from data.path. Null: another function checks the format.
 const char* FolderOf(DataConfig::Format format) {
   switch (format) {
     case DataConfig::CIFAR10:

@@ -1,4 +1,4 @@
-// What the keys of image formats must agree on.
+// Checks that the keys of image formats agree.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace psgd {
 
-// Appends what is wrong, and what to do about it.
+// Appends a sentence for each problem, with its remedy.
 void CheckImageKeys(const DataConfig& data, std::vector<std::string>* problems);
 
 }  // namespace psgd

@@ -1,4 +1,4 @@
-// The rules of a config's data section that concern sequences of tokens.
+// Checks the data section's rules about sequences of tokens.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace psgd {
 
-// Appends a sentence for each rule that is broken, as ValidateConfig does.
+// Appends a sentence for each broken rule, as ValidateConfig does.
 void CheckSequenceKeys(const DataConfig& data, std::vector<std::string>* problems);
 
 }  // namespace psgd

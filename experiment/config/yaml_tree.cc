@@ -19,14 +19,14 @@ YamlMark FromLibrary(const YAML::Mark& mark) {
   return {std::max(mark.line, 0), std::max(mark.column, 0)};
 }
 
-// Builds the tree from the library's events. The library is not to be stopped half-way: after the
-// first error, events are ignored; their number is bounded by the size of the text.
+// Builds the tree from the library's events. The library cannot be stopped midway, so events after
+// the first error are ignored. The size of the text bounds their number.
 class TreeBuilder : public YAML::EventHandler {
  public:
   explicit TreeBuilder(const YamlSource& source) : source_(source) {}
 
   const absl::Status& status() const { return status_; }
-  // The list or map that was being filled last.
+  // The innermost list or map that is not complete.
   const YamlNode* innermost() const { return open_.empty() ? nullptr : &tree_.nodes[open_.back()]; }
   YamlTree Take() {
     if (tree_.nodes.empty()) tree_.nodes.emplace_back();
@@ -77,7 +77,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (status_.ok()) status_ = source_.ErrorAt(FromLibrary(mark), message);
   }
 
-  // The library writes "?" for a plain node, "!" for a quoted one.
+  // The library passes "?" for a plain node and "!" for a quoted node.
   bool CheckTag(const YAML::Mark& mark, const std::string& tag) {
     if (tag.empty() || tag == "?" || tag == "!") return true;
     Fail(mark, absl::StrCat("YAML tags are not used here; leave out ", tag));
@@ -118,13 +118,13 @@ class TreeBuilder : public YAML::EventHandler {
   const YamlSource& source_;
   absl::Status status_;
   YamlTree tree_;
-  std::vector<uint32_t> open_;  // lists and maps that are being filled, outermost first
+  std::vector<uint32_t> open_;  // incomplete lists and maps, outermost first
   std::map<YAML::anchor_t, uint32_t> anchors_;
   int documents_ = 0;
 };
 
-// The library takes byte 4 for the end of the file and guesses encodings from zeros: hand it text
-// only.
+// The library takes byte 4 for the end of the file and guesses encodings from zeros, so it gets
+// only text.
 absl::Status CheckText(const YamlSource& source) {
   if (source.text.size() > kMaxYamlBytes) {
     return source.ErrorAt(
@@ -150,8 +150,7 @@ absl::string_view LineOf(absl::string_view text, int line) {
   return text.substr(0, text.find('\n'));
 }
 
-// The library's complaint, where it misses the point in other words: what makes a reader find the
-// spot.
+// Turns a misleading message of the library into one that helps the reader find the place.
 absl::Status Explain(const YamlSource& source, const YAML::Exception& error,
                      const YamlNode* innermost) {
   YamlMark mark = FromLibrary(error.mark);

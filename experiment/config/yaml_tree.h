@@ -1,5 +1,5 @@
-// YAML text as a tree with positions, within fixed limits: a file of any content is read or refused
-// quickly, with one error, and no exception leaves. The only file that knows the YAML library.
+// YAML text as a tree with positions, within fixed limits. Any file is read or refused quickly,
+// with one error and no exception. Only yaml_tree.cc uses the YAML library.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ inline constexpr size_t kMaxYamlBytes = size_t{1} << 20;
 inline constexpr size_t kMaxYamlNodes = size_t{1} << 16;
 inline constexpr size_t kMaxYamlDepth = 32;
 
-// A place in the text: line and byte in it, both from 0.
+// A place in the text: line, and byte in the line, both from 0.
 struct YamlMark {
   int line = 0;
   int byte = 0;
 };
 
-// Where a text came from, to say so in errors.
+// The origin of a text, for errors.
 struct YamlSource {
-  std::string name;  // file, or "--set key=value"
+  std::string name;  // a file, or "--set key=value"
   std::string text;
   bool with_position = true;  // a command line needs no line and column
 
@@ -40,14 +40,14 @@ struct YamlNode {
   std::vector<uint32_t> children;  // kList: items; kMap: key, value, key, value...
 };
 
-// Nodes name each other by index, so that aliases share a node and freeing a tree needs no
+// Nodes refer to each other by index, so aliases share a node and freeing a tree needs no
 // recursion.
 struct YamlTree {
   std::vector<YamlNode> nodes;
   uint32_t root = 0;
 };
 
-// One document; an empty text gives a single kNull node.
+// Parses one document. Empty text gives a single kNull node.
 absl::StatusOr<YamlTree> ParseYaml(const YamlSource& source);
 
 }  // namespace psgd

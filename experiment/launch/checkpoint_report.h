@@ -1,4 +1,4 @@
-// What there is to say of a run's checkpoints, for people and for machines.
+// What psgd says about a run's checkpoints, to people and to programs.
 #pragma once
 
 #include <string>
@@ -11,22 +11,22 @@
 
 namespace psgd {
 
-// Where the checkpoints of a run are. NOT_FOUND: that is no run directory.
+// Opens the checkpoint store of a run. NOT_FOUND: `run_dir` is not a run directory.
 absl::StatusOr<CheckpointStore> CheckpointsOf(const std::string& run_dir);
 
 uint64_t BytesOf(const CheckpointManifest& manifest);
-// As a server tells of it, but for its age, which is since it was taken.
+// The info that a server gives, but the age counts from when the checkpoint was taken.
 CheckpointInfo InfoOf(const CheckpointManifest& manifest);
 Record CheckpointRecord(const CheckpointInfo& info);
 
-// Those of a run, newest first; what cannot be read is told in `notes`.
+// Lists a run's checkpoints, newest first. `notes` names the unreadable ones.
 absl::StatusOr<std::vector<CheckpointInfo>> CheckpointsIn(const std::string& run_dir,
                                                           std::vector<std::string>* notes);
-// As CheckpointStore::Prune; says what was removed. An error while a server writes there: it prunes
-// by itself.
+// As CheckpointStore::Prune; returns a text that says what was removed. Fails while a server writes
+// there, because the server prunes on its own.
 absl::StatusOr<std::string> PruneCheckpoints(const std::string& run_dir, int keep, bool json);
 
-// A table, or JSON.
+// Formats a table, or JSON.
 std::string CheckpointList(const std::vector<CheckpointInfo>& checkpoints, bool json);
 
 }  // namespace psgd

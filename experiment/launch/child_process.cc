@@ -62,9 +62,9 @@ absl::Status MakePipe(Descriptor* read_end, Descriptor* write_end) {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);   // before exec: no moment is left in which nobody watches
-  if (getppid() != parent) _exit(1);  // the parent died before it was watched
-  // Cores that the machine does not have, or another has taken away, are no reason not to run.
+  prctl(PR_SET_PDEATHSIG, SIGTERM);   // before exec, so that the child is never unwatched
+  if (getppid() != parent) _exit(1);  // the parent died before the call above
+  // A core may be missing or taken by another program. The child runs all the same.
   if (CPU_COUNT(cores) > 0) sched_setaffinity(0, sizeof *cores, cores);
   if (keep_open >= 0) fcntl(keep_open, F_SETFD, 0);
   dup2(in, STDIN_FILENO);
@@ -84,7 +84,7 @@ std::string Tail(int fd, int lines) {
   text.resize(n > 0 ? static_cast<size_t>(n) : 0);
   while (!text.empty() && text.back() == '\n') text.pop_back();
   std::vector<absl::string_view> all = absl::StrSplit(text, '\n');
-  if (start > 0 && all.size() > 1) all.erase(all.begin());  // the rest of a line
+  if (start > 0 && all.size() > 1) all.erase(all.begin());  // the rest of a cut line
   const auto kept = std::min<size_t>(all.size(), static_cast<size_t>(lines));
   return absl::StrJoin(all.end() - static_cast<ptrdiff_t>(kept), all.end(), "\n");
 }
@@ -160,7 +160,7 @@ bool ChildProcess::WaitEnded(Duration timeout) {
 }
 
 void ChildProcess::Signal(int signal) {
-  // Until it was waited for, its pid is nobody else's.
+  // The pid stays reserved until waitpid returns the child.
   if (Running()) kill(pid_, signal);
 }
 

@@ -1,4 +1,4 @@
-// Another program, started, watched and ended.
+// Starts, watches and ends another program.
 #pragma once
 
 #include <sys/types.h>
@@ -16,15 +16,15 @@ namespace psgd {
 struct ChildOptions {
   std::string name;               // for people: "worker-1"
   std::vector<std::string> argv;  // the first is the program's path
-  std::string stderr_file;        // appended to; empty: kept in memory, for StderrTail
-  std::vector<int> cores{};       // that it may run on; empty: all that its parent may
-  int keep_open = -1;             // a descriptor that it and its children have, too
-  bool listens = false;           // its standard input is what Say says, not nothing
+  std::string stderr_file;        // the file to append to; empty: kept in memory, for StderrTail
+  std::vector<int> cores{};       // cores that the child may use; empty: all cores of its parent
+  int keep_open = -1;             // a descriptor that the child and its children inherit
+  bool listens = false;           // Say feeds the child's standard input; if false, it is empty
 };
 
-// A child reads nothing unless it listens, ends (SIGTERM) when the thread that started it ends, and
-// is in a process group of its own, so that Ctrl-C on the terminal reaches only the parent, who
-// decides. Still running when this object goes, it is killed. Not thread-safe.
+// The child gets SIGTERM when the thread that started it ends. The child has a process group of its
+// own, so Ctrl-C on the terminal reaches only the parent. The destructor kills a running child. Not
+// thread-safe.
 class ChildProcess {
  public:
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(ChildOptions options);
@@ -33,19 +33,19 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   bool Running();
-  // False: it still runs after so long.
+  // Returns false if the child still runs after `timeout`.
   bool WaitEnded(Duration timeout);
   void Signal(int signal);
-  // SIGKILL, and waits until it is gone.
+  // Sends SIGKILL and waits until the child is gone.
   void Kill();
-  // A line for a child that listens; lost where it does not read, or is gone. REQUIRES: SIGPIPE is
-  // ignored.
+  // Sends a line to a child that listens. The line is lost if the child does not read or is gone.
+  // REQUIRES: SIGPIPE is ignored.
   void Say(const std::string& line);
 
-  // The next line of its standard output, without its end. Nothing: none came within `timeout`, or
-  // the output ended.
+  // Returns the next line of the child's standard output, without its line end. Returns nothing if
+  // no line comes within `timeout` or the output has ended.
   std::optional<std::string> ReadLine(Duration timeout);
-  // The last lines of what it wrote to standard error.
+  // Returns the last lines of the child's standard error.
   std::string StderrTail() const;
 
   const std::string& name() const { return options_.name; }
@@ -64,14 +64,14 @@ class ChildProcess {
 
   const ChildOptions options_;
   const pid_t pid_;
-  const int stdin_fd_;  // -1: it does not listen
+  const int stdin_fd_;  // -1: the child does not listen
   const int stdout_fd_;
   const int stderr_fd_;
   std::string unread_;              // standard output after the last line
-  std::optional<int> wait_status_;  // once it ended
+  std::optional<int> wait_status_;  // set once the child has ended
 };
 
-// The last whole lines of a file, at most so many; empty when it cannot be read.
+// Returns at most `lines` last whole lines of a file; empty if the file cannot be read.
 std::string TailOfFile(const std::string& path, int lines);
 
 }  // namespace psgd

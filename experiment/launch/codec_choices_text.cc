@@ -22,7 +22,7 @@ uint64_t LongestPush(const CodecChoices::Tensor& tensor) {
   return bytes;
 }
 
-// Of all tensors, in the order in which they come first.
+// The names over all tensors, in the order of their first appearance.
 std::vector<std::string> CandidateNames(const CodecChoices& choices) {
   std::vector<std::string> names;
   for (const CodecChoices::Tensor& tensor : choices.tensors()) {

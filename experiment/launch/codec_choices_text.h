@@ -1,4 +1,4 @@
-// What compression.push: auto measured and chose, for people.
+// Describes for people what compression.push: auto measured and chose.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace psgd {
 
-// A table of the tensors that push the most, with what each candidate was predicted to take; the
-// others are counted. Empty where nothing was chosen.
+// A table of the tensors that push the most bytes, with the predicted time of each candidate. The
+// other tensors are only counted. Empty if nothing was chosen.
 std::string CodecChoicesText(const CodecChoices& choices);
 
 }  // namespace psgd

@@ -1,4 +1,4 @@
-// What people change of a run that goes on.
+// Changes that people make to a running run.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace psgd {
 
-// From "learning_rate=0.01" and the like.
+// Parses assignments such as "learning_rate=0.01".
 absl::StatusOr<SetHyperRequest> ParseAssignments(const std::vector<std::string>& assignments);
 
 }  // namespace psgd

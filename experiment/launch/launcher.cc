@@ -26,7 +26,7 @@ std::string Indented(const std::string& text) {
   return absl::StrCat("  | ", absl::StrReplaceAll(text, {{"\n", "\n  | "}}));
 }
 
-// What a server that could not start says of itself has the code of its cause: 2 is the user's.
+// The error of a server that did not start. Exit code 2 is the user's fault.
 absl::Status StartFailure(const ChildProcess& server) {
   const std::string words = server.StderrTail();
   const std::string message = absl::StrCat("ps-server did not start: it ", server.HowItEnded(),
@@ -60,7 +60,7 @@ absl::Status LocalCluster::RecoverServer() {
   if (server.run_dir != addresses_.run_dir) {
     arguments.insert(arguments.end(), {"--results", addresses_.run_dir});
   }
-  // Where those who watch it look for it.
+  // The dashboard's viewers look for it at the old address.
   if (!addresses_.http.empty()) arguments.push_back("--http=" + addresses_.http);
   PSGD_ASSIGN_OR_RETURN(server.process, RunServer("ps-server", arguments));
   return WaitReady();
@@ -72,7 +72,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> LocalCluster::RunServer(
   ChildOptions child;
   child.name = name;
   child.argv = {program, "--json", "--quiet", "--die-with-parent"};
-  // One that is recovered listens where it did.
+  // A recovered server listens at its old address.
   if (arguments.front() != "--recover") {
     child.argv.insert(child.argv.end(), options_.listen.begin(), options_.listen.end());
   }
@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> LocalCluster::RunServer(
 
 void LocalCluster::Leads(size_t server, const std::string& ready) {
   const auto said = nlohmann::json::parse(ready);
-  const std::string run_dir = addresses_.run_dir;  // stays what people were told
+  const std::string run_dir = addresses_.run_dir;  // people were told this path, so it stays
   addresses_ = {said.value("control", ""), said.value("http", ""), said.value("run_dir", "")};
   if (!run_dir.empty()) addresses_.run_dir = run_dir;
   servers_[server].control = addresses_.control;
@@ -119,7 +119,7 @@ absl::Status LocalCluster::Join(const std::string& name, const std::string& run_
   std::vector<std::string> arguments = {"--join", whom, "--run-dir", run_dir};
   if (!etcd_members_.empty()) {
     arguments.insert(arguments.end(), {"--results", addresses_.run_dir});
-    // Once it leads, where those who watch the run look for it.
+    // Once this server leads, viewers of the run look for it at this address.
     if (!addresses_.http.empty()) arguments.push_back("--http=" + addresses_.http);
   }
   PSGD_ASSIGN_OR_RETURN(server->process, RunServer(name, arguments));
@@ -131,7 +131,7 @@ absl::Status LocalCluster::Join(const std::string& name, const std::string& run_
       return absl::CancelledError(absl::StrCat("stopped before ", name, " had joined"));
     }
     if (number != leads_ && !leader().Running() && etcd_members_.empty())
-      return absl::OkStatus();  // that is looked after elsewhere
+      return absl::OkStatus();  // Supervise handles the dead leader
     const auto line = server->process->ReadLine(kLook);
     if (!line) continue;
     const std::string event = EventOf(*line);
@@ -155,7 +155,7 @@ absl::Status LocalCluster::StartServer() {
 
 void LocalCluster::ForgetEarlierServer(const std::string& run_dir) const {
   const auto earlier = RunDir::Take(run_dir);
-  if (!earlier.ok()) return;  // there is none; or it is in use, which the new one would say
+  if (!earlier.ok()) return;  // no earlier server, or a running one: Join reports it
   std::error_code ignored;    // likewise
   std::filesystem::remove_all(earlier->ServerDir(), ignored);
 }
@@ -193,7 +193,7 @@ std::vector<size_t> LocalCluster::TakeDeadServers() {
   std::vector<size_t> dead;
   for (size_t i = 0; i < servers_.size(); ++i) {
     ChildProcess& process = *servers_[i].process;
-    // One that ended well says that the run is over.
+    // A server that exits with 0 saw the end of the run.
     if (i == leads_ || process.Running() || process.exit_code() == 0) continue;
     if (!std::exchange(servers_[i].told_dead, true)) dead.push_back(i);
   }
@@ -205,7 +205,7 @@ absl::Status LocalCluster::RestartServer(size_t number) {
   server.told_dead = false;
   std::string run_dir = server.run_dir;
   std::string name = server.process->name();
-  // Another server has that directory by now.
+  // Another server writes to that directory now.
   if (run_dir == addresses_.run_dir) {
     name = absl::StrCat("server-", ++started_);
     run_dir = absl::StrCat(addresses_.run_dir, "/", name);
@@ -232,7 +232,7 @@ absl::Status LocalCluster::StartWorker() {
   if (error) return FileError("make the folder", dir.WorkerDir(index), error.value());
   ChildOptions child;
   child.name = absl::StrCat("worker-", index);
-  // Its log and its last words go to one file, in the order in which they were said.
+  // The worker's log and stderr go to one file, in order.
   child.stderr_file = dir.WorkerDir(index) + "/worker.log";
   child.argv = {program,
                 "--name",

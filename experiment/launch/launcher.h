@@ -1,4 +1,4 @@
-// The processes of a run on this machine: its ps-servers and ps-workers.
+// Starts the processes of a run on this machine: its ps-servers and ps-workers.
 #pragma once
 
 #include <atomic>
@@ -15,79 +15,80 @@
 namespace psgd {
 
 struct LaunchOptions {
-  std::vector<std::string> run;     // arguments of ps-server that say which run: --config FILE, ...
+  std::vector<std::string> run;     // arguments of ps-server that name the run: --config FILE, ...
   std::vector<std::string> listen;  // arguments of ps-server that say where it listens
-  int threads = 1;                  // of a worker's step
-  // Lists of GPUs: worker i trains on the i-th, from the front again where they are fewer; none: on
-  // the processor.
+  int threads = 1;                  // threads of a worker's step
+  // Lists of GPUs. Worker i gets the i-th list; the lists repeat if there are fewer than workers.
+  // Empty: workers use the CPU.
   std::vector<std::string> gpus;
   std::string precision = "fp32";
-  // Words before the command of worker i, the i-th of these, from the front again where they are
-  // fewer: what starts it elsewhere, as "ip netns exec host-2" or "srun --het-group=1".
+  // Words before a worker's command that start it elsewhere, such as "ip netns exec host-2" or
+  // "srun --het-group=1". Worker i gets the i-th prefix; prefixes repeat if there are fewer than
+  // workers.
   std::vector<std::string> worker_prefixes;
-  // With the certificates of a server, workers and an admin; empty: nobody is asked for any.
+  // A folder with the certificates of a server, workers and an admin. Empty: no TLS.
   std::string tls_dir;
-  // Members of etcd, where the servers settle who leads; empty: the first leads, always.
+  // The members of etcd, through which the servers choose who leads. Empty: the first server always
+  // leads.
   std::string etcd;
-  bool own_etcd = false;  // one is started for this run
-  std::string run_name;   // by which etcd knows the run
+  bool own_etcd = false;  // the launcher starts an etcd for this run
+  std::string run_name;   // the run's name in etcd
   Duration ready_deadline = std::chrono::seconds(60);
-  const std::atomic<int>* stops = nullptr;  // more than zero ends the wait for the server
+  const std::atomic<int>* stops = nullptr;  // a value above zero ends the wait for the server
 };
 
-// What the server said when it was ready.
+// What the server reported when it was ready.
 struct ServerAddresses {
   std::string control;  // HOST:PORT
-  std::string http;     // empty: it has no dashboard
+  std::string http;     // empty: no dashboard
   std::string run_dir;
 };
 
-// Kills what is left of the processes when it goes. Belongs to the thread that started it: the
-// processes end when that thread does.
+// Not thread-safe. The destructor kills the remaining processes. They also end when the thread that
+// called Start ends.
 class LocalCluster {
  public:
-  // Starts the server and waits until it is ready. One that ends before is an error with its last
-  // words.
+  // Starts the server and waits until it is ready. If the server ends first, the error holds its
+  // last words.
   static absl::StatusOr<std::unique_ptr<LocalCluster>> Start(const LaunchOptions& options);
 
-  // The next one, called worker-0 and so on.
+  // Starts the next worker: worker-0, worker-1 and so on.
   absl::Status StartWorker();
-  // The next server, called server-2 and so on; waits until it has joined the run.
+  // Starts the next server: server-2 and so on. Waits until the server has joined the run.
   absl::Status StartServer();
-  // Hears what servers said. True: another one leads the run since; the one that led before is
-  // killed, for it must not write to the run directory any more.
+  // Reads what the servers report. Returns true if another server now leads the run. The old leader
+  // is killed, because it must no longer write to the run directory.
   bool HearServers();
-  // The server that led died: waits until another one leads. UNAVAILABLE: none does.
+  // Waits until another server leads, after the leader died. UNAVAILABLE: no server leads.
   absl::Status WaitTakenOver();
-  // Those that died and do not lead, and that were not said before.
+  // Returns the dead servers that do not lead, each of them once.
   std::vector<size_t> TakeDeadServers();
-  // Starts one of them again, with what is on its disk, or in an empty directory where another
-  // server writes the run's results to its own.
+  // Restarts a dead server with the data on its disk. If another server now writes to that
+  // directory, the restarted server gets an empty one.
   absl::Status RestartServer(size_t server);
   const ChildProcess& server(size_t number) const { return *servers_[number].process; }
   bool IsAnotherAlive() const;
-  // Starts the server again that leads the run and died, where its journal ends, and waits until it
-  // is ready.
+  // Restarts the dead leader from the end of its journal and waits until it is ready.
   absl::Status RecoverServer();
-  // Of all that live, the one that leads first.
+  // The addresses of all live servers, the leader's first.
   std::vector<std::string> ControlAddresses() const;
-  // As --etcd takes it; empty: there is none.
+  // In the form of --etcd; empty: the run has no etcd.
   const std::string& etcd() const { return etcd_members_; }
   void KillAll();
 
   const ServerAddresses& addresses() const { return addresses_; }
-  // The one that leads the run.
+  // The server that leads the run.
   ChildProcess& leader() { return *servers_[leads_].process; }
   std::vector<std::unique_ptr<ChildProcess>>& workers() { return workers_; }
 
-  // For people: how it ended, where its log is, and the end of that log.
+  // Says for people how the child ended and where its log is, and shows the end of the log.
   std::string Obituary(const ChildProcess& child) const;
 
  private:
   struct Server {
     std::unique_ptr<ChildProcess> process;
     std::string run_dir;
-    std::string control;  // HOST:PORT; empty: it did not say
+    std::string control;  // HOST:PORT; empty: the server has not reported it
     bool told_dead = false;
   };
 
@@ -96,7 +97,7 @@ class LocalCluster {
   absl::StatusOr<std::unique_ptr<ChildProcess>> RunServer(
       const std::string& name, const std::vector<std::string>& arguments) const;
   absl::Status WaitReady();
-  // Starts a server in that directory, which joins the run, and waits until it has.
+  // Starts a server in `run_dir` and waits until it has joined the run.
   absl::Status Join(const std::string& name, const std::string& run_dir, Server* server);
   void Leads(size_t server, const std::string& ready);
   void ForgetEarlierServer(const std::string& run_dir) const;
@@ -108,7 +109,7 @@ class LocalCluster {
   std::unique_ptr<LocalEtcd> own_etcd_;
   std::string etcd_members_;
   ServerAddresses addresses_;
-  std::vector<Server> servers_;  // in the order in which they were started
+  std::vector<Server> servers_;  // in the order of their start
   size_t leads_ = 0;
   int started_ = 0;
   std::vector<std::unique_ptr<ChildProcess>> workers_;

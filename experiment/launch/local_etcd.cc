@@ -29,7 +29,7 @@ constexpr Duration kReadyLook = std::chrono::milliseconds(20);
 constexpr int kAttempts = 5;
 constexpr int kReadyLines = 200;
 
-// Of this machine, that nobody listens on just now; 0: there is none.
+// A free port of this machine; 0: none.
 int FreePort() {
   const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -42,8 +42,8 @@ int FreePort() {
   return bound ? ntohs(address.sin_port) : 0;
 }
 
-// The folder's lock, which goes with this process at the latest; -1: another process has it, or the
-// folder is gone.
+// Locks the folder until this process ends at the latest. Returns -1 if another process holds the
+// lock or the folder is gone.
 int Lock(const std::string& folder) {
   const int lock = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   struct stat found {};
@@ -55,7 +55,7 @@ int Lock(const std::string& folder) {
   return -1;
 }
 
-// What a ps-run that was killed left.
+// Removes folders of killed ps-runs.
 void RemoveAbandoned(const fs::path& folder) {
   std::error_code ignored;
   for (fs::directory_iterator it(folder, ignored), end; it != end; it.increment(ignored)) {
@@ -80,14 +80,14 @@ absl::StatusOr<std::unique_ptr<LocalEtcd>> LocalEtcd::Start(const std::string& t
   RemoveAbandoned(temporary);
   std::string folder;
   int lock = -1;
-  while (lock < 0) {  // another ps-run may remove it until it is locked
+  while (lock < 0) {  // another ps-run may remove the folder before it is locked
     folder = temporary / absl::StrCat(kFolder, "XXXXXX");
     if (mkdtemp(folder.data()) == nullptr) return FileError("make the folder", folder, errno);
     lock = Lock(folder);
   }
   std::unique_ptr<LocalEtcd> etcd(new LocalEtcd(folder, lock));
   absl::Status launched;
-  // It cannot choose its ports itself, so another program may be faster.
+  // etcd cannot choose its own ports, so another program may take the port first.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     launched = etcd->Launch(*program, tls_dir);
     if (launched.ok()) return etcd;
@@ -105,7 +105,7 @@ absl::Status LocalEtcd::Launch(const std::string& program, const std::string& tl
   child.argv = {program, "--data-dir", folder_ + "/data", "--listen-client-urls", clients,
                 "--advertise-client-urls", clients, "--listen-peer-urls", peers,
                 "--initial-advertise-peer-urls", peers, "--initial-cluster", "default=" + peers,
-                // It ends with the run, so a machine that loses power takes both.
+                // etcd ends with the run, so a power loss ends both.
                 "--unsafe-no-fsync"};
   if (!tls_dir.empty()) {
     const CredentialFiles files = CredentialFilesIn(tls_dir, "server");

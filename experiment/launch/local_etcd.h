@@ -1,4 +1,4 @@
-// An etcd for one run on this machine: it lives as long as the run.
+// An etcd for one run on this machine. It lives as long as the run.
 #pragma once
 
 #include <memory>
@@ -9,16 +9,16 @@
 
 namespace psgd {
 
-// Not thread-safe. Ends, and its data with it, when the object goes; what a killed process left,
-// the next one removes.
+// The destructor ends etcd and removes its data. After a kill, the next LocalEtcd removes what is
+// left. Not thread-safe.
 class LocalEtcd {
  public:
-  // `tls_dir`: certificates as scripts/make-certs.sh makes them, which it shows and asks for;
-  // empty: whoever is on this machine may ask it. NOT_FOUND: it is not installed.
+  // `tls_dir` holds certificates made by scripts/make-certs.sh: etcd presents one and asks clients
+  // for theirs. Empty: every user of this machine may connect. NOT_FOUND: etcd is not installed.
   static absl::StatusOr<std::unique_ptr<LocalEtcd>> Start(const std::string& tls_dir);
   ~LocalEtcd();
 
-  // As --etcd takes it.
+  // In the form of --etcd.
   const std::string& members() const { return members_; }
 
  private:
@@ -27,7 +27,7 @@ class LocalEtcd {
   bool WaitReady(const std::string& log_file);
 
   const std::string folder_;
-  const int lock_;  // of the folder: says that it is in use
+  const int lock_;  // lock on the folder; marks the folder as in use
   std::string members_;
   std::unique_ptr<ChildProcess> process_;
 };

@@ -67,7 +67,7 @@ absl::Status LocalRun::Run() {
 absl::Status LocalRun::StartWorkers() {
   for (int w = 0; w < options_.config.cluster().workers(); ++w) {
     PSGD_RETURN_IF_ERROR(cluster_->StartWorker());
-    // One after the other, so that worker 1 of the run is worker-1 of the run directory.
+    // Workers start one by one, so that worker 1 of the run is worker-1 of the run directory.
     const std::string& name = cluster_->workers().back()->name();
     const Time start = SteadyNow();
     while (SteadyNow() - start < kJoin && known_.count(name) == 0) {
@@ -113,7 +113,7 @@ absl::Status LocalRun::RecoverServer() {
                 /*important=*/true);
   const Time start = SteadyNow();
   const absl::Status recovered = cluster_->RecoverServer();
-  // Killed once more before it was there, it is started once more.
+  // The server was killed again before it was ready. The caller starts it again.
   if (!recovered.ok() && !cluster_->leader().Running() && MayRecover()) return absl::OkStatus();
   if (!recovered.ok()) return Failed(std::string(recovered.message()));
   last_heard_ = last_going_on_ = SteadyNow();
@@ -177,7 +177,7 @@ void LocalRun::Poll() {
   display_.Update(status_);
   const bool ours_ended =
       !cluster_->workers().empty() && buried_.size() == cluster_->workers().size();
-  // Workers that were started by hand count as well.
+  // Workers that people started by hand count as well.
   if (ours_ended && !AnyoneLives() && drain_reason_.empty() &&
       status_.state() == StatusReply::TRAINING) {
     drain_reason_ = "no worker is left";
@@ -213,7 +213,7 @@ void LocalRun::BuryWorkers() {
 void LocalRun::BuryWorker(const ChildProcess& worker) {
   for (const WorkerStatus& member : status_.workers()) {
     if (member.name() != worker.name() || !member.live()) continue;
-    // The server need not wait until its lease runs out.
+    // The server then need not wait until the worker's lease expires.
     LeaveRequest leave;
     *leave.mutable_key() = member.key();
     leave.set_reason(absl::StrCat("its process ", worker.HowItEnded()));
@@ -224,7 +224,7 @@ void LocalRun::BuryWorker(const ChildProcess& worker) {
     display_.Note(absl::StrCat(worker.name(), " left as it was asked to; the others go on"));
     return;
   }
-  if (drain_failed_) return;  // what went wrong was said
+  if (drain_failed_) return;  // the failure was already shown
   ++workers_lost_;
   display_.Note(cluster_->Obituary(worker), /*important=*/true);
   if (status_.state() == StatusReply::WAITING) {
@@ -270,7 +270,7 @@ absl::Status LocalRun::CheckpointsWritten() const {
 }
 
 void LocalRun::ShowTheLast() {
-  // The server may have ended before it could be asked once more.
+  // The server may have ended before the last poll.
   const auto left = ReadRunDirStatus(run_dir_);
   if (!left.ok()) return;
   display_.ShowChoices(left->choices);
@@ -278,7 +278,7 @@ void LocalRun::ShowTheLast() {
 }
 
 absl::Status LocalRun::Failed(std::string what) {
-  // The server could not leave a summary itself.
+  // The server cannot write a summary itself.
   cluster_->KillAll();
   const bool asked = stops() > 0;
   const Summary summary =
@@ -292,7 +292,7 @@ absl::Status LocalRun::Failed(std::string what) {
 }
 
 std::string LocalRun::KeysLeft() const {
-  if (options_.launch.etcd.empty()) return "";  // or it ended with this program
+  if (options_.launch.etcd.empty()) return "";  // or etcd ended with this program
   return absl::StrCat(
       "\netcd holds the run until it is told that it is over: without --etcd, or after  "
       "etcdctl del --prefix /psgd/",
@@ -333,7 +333,9 @@ absl::Status LocalRun::RestartServers() {
                        status_.state() == StatusReply::DRAINING;
   for (const size_t number : cluster_->TakeDeadServers()) {
     const ChildProcess& died = cluster_->server(number);
-    if (died.exit_code() == kExitStopped || !goes_on) continue;  // its shards went to the others
+    if (died.exit_code() == kExitStopped || !goes_on)
+      continue;  // its shards moved to other
+                 // servers
     const std::string how = absl::StrCat(died.name(), " ", died.HowItEnded());
     const bool memory = options_.config.durability().acknowledge() == DurabilityConfig::MEMORY;
     if (memory && options_.config.cluster().copies() < 2) {

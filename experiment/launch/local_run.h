@@ -1,4 +1,5 @@
-// One run on this machine, from the start of its processes to their end: ps-run is little more.
+// One run on this machine, from the start of its processes to their end. ps-run is a thin shell
+// around this class.
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,7 @@
 
 namespace psgd {
 
-// Of all programs of psgd: docs/programs.md.
+// Exit codes of all psgd programs: docs/programs.md.
 inline constexpr int kExitUsersFault = 2;
 inline constexpr int kExitStopped = 3;
 
@@ -24,58 +25,58 @@ struct LocalRunOptions {
   LaunchOptions launch;
   Config config;  // resolved and valid
   ProgressOptions progress;
-  std::shared_ptr<const Credentials> credentials;  // of an admin, with launch.tls_dir
-  const std::atomic<int>* stops = nullptr;         // once drains, twice kills
+  std::shared_ptr<const Credentials> credentials;  // an admin's, if launch.tls_dir is set
+  const std::atomic<int>* stops = nullptr;         // 1 drains the run, 2 kills it
 };
 
-// Not thread-safe; leaves no process behind.
+// Not thread-safe. Leaves no process behind.
 class LocalRun {
  public:
   explicit LocalRun(LocalRunOptions options);
 
-  // OK: every epoch is done. CANCELLED: stopped as asked, and it can be resumed. INVALID_ARGUMENT:
-  // the config or the data are at fault. Else the run failed; the message says how, by whom and
-  // what to do.
+  // OK: every epoch is done. CANCELLED: the run was stopped on request and can be resumed.
+  // INVALID_ARGUMENT: the config or the data are wrong. Otherwise the run failed; the message says
+  // what failed and what to do.
   absl::Status Run();
 
-  // Empty: there was no server to make one.
+  // Empty: no server made a run directory.
   const std::string& run_dir() const { return run_dir_; }
   int workers_lost() const { return workers_lost_; }
 
  private:
-  static constexpr int kMostRecoveries = 3;  // of no avail, one after the other
+  static constexpr int kMostRecoveries = 3;  // fruitless recoveries in a row
 
   absl::Status StartWorkers();
   absl::Status Supervise();
-  // Looks once at everything; a failure ends the run at once.
+  // Checks everything once. An error ends the run at once.
   absl::Status Look();
   void Poll();
-  // Failures of those who still run but do not do what they should.
+  // Fails if a running process misses its deadline.
   absl::Status CheckDeadlines();
   void BuryWorkers();
   void BuryWorker(const ChildProcess& worker);
   void ShowNewcomers();
-  // Servers that are away while it is to stop.
+  // Shows which absent servers delay the stop.
   void ShowStopWaits();
   void Drain(const std::string& reason, bool failed);
   absl::Status ServerEnded();
   absl::Status CheckpointsWritten() const;
-  // It died, and its journal says how to go on.
+  // True if the leader died and its journal allows a recovery.
   bool MayRecover() const;
   absl::Status RecoverServer();
   absl::Status StartServers();
-  // Servers can take each other's place.
+  // True if the servers can replace each other.
   bool HasCopies() const { return !cluster_->etcd().empty(); }
-  // Another server leads.
+  // Another server leads the run now.
   void TakenOver(Time since);
-  // Those that died go on with what is on their disks, or the run fails.
+  // Restarts dead servers from the data on their disks, or fails the run.
   absl::Status RestartServers();
   void ShowTroubles();
   absl::Status Failed(std::string what);
-  // What etcd holds of a run whose servers were killed, for people; empty: nothing.
+  // Tells people which keys etcd still holds for a run whose servers were killed. Empty: none.
   std::string KeysLeft() const;
   void WaitForWorkers();
-  // Evaluations and choices of codecs that were not seen while the run went.
+  // Shows evaluations and codec choices that were made after the last poll.
   void ShowTheLast();
   bool AnyoneLives() const;
   int stops() const { return options_.stops == nullptr ? 0 : options_.stops->load(); }
@@ -87,24 +88,24 @@ class LocalRun {
   std::unique_ptr<ControlClient> client_;
   std::string run_dir_;
 
-  StatusReply status_;                      // as last heard
-  std::optional<uint64_t> samples_before_;  // as first heard: of what was trained before a resume
+  StatusReply status_;                      // the last answer
+  std::optional<uint64_t> samples_before_;  // trained before a resume: in the first answer
   Time last_heard_{};
   Time last_going_on_{};          // when the run was last not over
   std::set<std::string> buried_;  // names of workers that ended
-  std::set<std::string> known_;   // workers that people were told of
+  std::set<std::string> known_;   // workers already shown to people
   int workers_lost_ = 0;
   int fruitless_recoveries_ = 0;  // since the clock last moved
-  int fruitless_restarts_ = 0;    // of the other servers, since one last came back
-  Time next_restart_{};           // not before that
-  std::vector<size_t> dead_;      // servers that are to be started again
+  int fruitless_restarts_ = 0;    // of other servers, since one last came back
+  Time next_restart_{};           // the earliest time
+  std::vector<size_t> dead_;      // servers to restart
   uint64_t recovered_at_clock_ = 0;
   bool config_at_fault_ = false;
-  std::string drain_reason_;  // not empty: the server is to drain
+  std::string drain_reason_;  // not empty: the server must drain
   bool drain_failed_ = false;
   bool drain_sent_ = false;
-  std::string stop_waits_for_;  // that people were told of
-  std::string waits_for_;       // likewise
+  std::string stop_waits_for_;  // last shown to people
+  std::string waits_for_;       // last shown to people
   std::string failed_checkpoint_;
 };
 

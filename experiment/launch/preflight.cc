@@ -25,8 +25,8 @@ absl::Status CheckLabels(const DataConfig& config, const SampleShape& shape,
                                  : ": labels of pixels need a model of pixels, as unet"));
 }
 
-// Weights on the server, weights and gradients in each worker: the least that the run takes here.
-// Each worker alone would find enough, as long as the others have not taken theirs.
+// The run needs at least the weights on the server, and weights and gradients in each worker. A
+// check in each worker would pass while the other workers have not allocated theirs.
 absl::Status CheckWeightsFit(const Config& config, const ModelSpec& model) {
   double weights = 0;
   for (const ParameterSpec& parameter : model.parameters()) {

@@ -1,4 +1,4 @@
-// What can be found wrong with a run before any process of it starts.
+// Finds problems of a run before any of its processes starts.
 #pragma once
 
 #include "common/status.h"
@@ -6,8 +6,8 @@
 
 namespace psgd {
 
-// Opens the data and builds the network, as every worker on this machine will. An error says what
-// does not fit, or which key would do nothing.
+// Opens the data and builds the network, as every worker on this machine will. The error says what
+// does not fit, or which key would have no effect.
 absl::Status CheckTrainable(const Config& config);
 
 }  // namespace psgd

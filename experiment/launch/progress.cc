@@ -19,8 +19,8 @@ namespace psgd {
 namespace {
 
 constexpr Duration kWindow = std::chrono::seconds(10);
-constexpr double kLeastDone = 0.005;    // before that, an estimate of the time left says nothing
-constexpr double kNotableStall = 0.05;  // less is not worth a place on the line
+constexpr double kLeastDone = 0.005;    // below this, the time left cannot be estimated
+constexpr double kNotableStall = 0.05;  // a smaller stall is not shown
 constexpr int kWidestBar = 30;
 constexpr int kNarrowestBar = 8;
 constexpr char kGreen[] = "\033[32m";
@@ -65,7 +65,7 @@ std::string Bar(double share, int width, bool color) {
   return absl::StrCat("[", kGreen, done, kPlain, kDim, rest, kPlain, "]");
 }
 
-// A part of the line and how much it matters: what has the highest rank goes first.
+// A part of the line. If space is short, the part with the highest rank is dropped first.
 struct Part {
   std::string text;
   int rank = 0;
@@ -73,7 +73,8 @@ struct Part {
 
 std::vector<Part> Parts(const StatusReply& status, const ProgressRate& rate) {
   std::vector<Part> parts{{Epoch(status), 0}};
-  if (status.train_loss() != 0 || status.train_accuracy() != 0) {  // else nobody reported yet
+  if (status.train_loss() != 0 || status.train_accuracy() != 0) {  // otherwise no worker has
+                                                                   // reported
     parts.push_back({absl::StrFormat("loss %.3f", status.train_loss()), 1});
     parts.push_back({absl::StrFormat("train %.1f %%", status.train_accuracy() * 100), 4});
   }
@@ -130,7 +131,7 @@ double ShareDone(const StatusReply& status) {
 std::string ProgressBar(const StatusReply& status, const ProgressRate& rate, int width,
                         bool color) {
   std::vector<Part> parts = Parts(status, rate);
-  // The cursor stands in the last column.
+  // The last column is for the cursor.
   const int room = width - 1;
   while (parts.size() > 1 && WidthOf(parts) + kNarrowestBar + 2 > room) {
     parts.erase(std::max_element(parts.begin(), parts.end(),
@@ -161,7 +162,7 @@ std::string EvaluationText(const EvalResult& result, uint32_t epochs) {
 void ProgressDisplay::Update(const StatusReply& status) {
   const Time now = SteadyNow();
   if (!started_) {
-    // A resumed run's earlier evaluations are no news.
+    // Evaluations before a resume are not new.
     started_ = true;
     if (!status.evaluations().empty()) evaluated_ = MadeAt(*status.evaluations().rbegin());
     last_plain_ = now;
@@ -193,7 +194,7 @@ void ProgressDisplay::ShowChoices(const CodecChoices& choices) {
   const std::pair<uint32_t, uint64_t> made{choices.worker(), choices.clock()};
   if (choices.tensors().empty() || made == chosen_) return;
   chosen_ = made;
-  // It begins and ends lines of its own; Note adds one end.
+  // The text begins and ends with line ends; Note adds one.
   Note(std::string(absl::StripAsciiWhitespace(CodecChoicesText(choices))));
 }
 
@@ -221,7 +222,7 @@ void ProgressDisplay::Clear() {
 }
 
 void ProgressDisplay::Write(const std::string& text) {
-  // Nothing can be done for somebody who closed standard error.
+  // An error is ignored: standard error may be closed.
   (void)!write(options_.fd, text.data(), text.size());
 }
 

@@ -13,13 +13,13 @@
 
 namespace psgd {
 
-// The rate over the last seconds, and the time that is left as the whole run so far foretells it.
+// The rate over the last seconds, and the time left, estimated from the whole run so far.
 // Not thread-safe.
 class ProgressRate {
  public:
   void Add(const StatusReply& status, Time now);
   double samples_per_second() const;
-  // Negative: there is no telling yet.
+  // Negative: unknown yet.
   double seconds_left() const;
 
  private:
@@ -32,10 +32,11 @@ class ProgressRate {
   std::optional<Sample> first_;
 };
 
-// The share of the run that is done, 0 to 1; train.max_steps may end it before its epochs.
+// The share of the run that is done, 0 to 1. train.max_steps may end the run before its epochs.
 double ShareDone(const StatusReply& status);
 
-// The line, no wider than `width`: what matters least goes first where the space is short.
+// The progress line, at most `width` wide. If space is short, the least important parts are left
+// out.
 std::string ProgressBar(const StatusReply& status, const ProgressRate& rate, int width, bool color);
 std::string ProgressText(const StatusReply& status, const ProgressRate& rate);
 std::string EvaluationText(const EvalResult& result, uint32_t epochs);
@@ -43,7 +44,7 @@ std::string EvaluationText(const EvalResult& result, uint32_t epochs);
 struct ProgressOptions {
   int fd = 2;
   Terminal terminal;
-  bool quiet = false;                                // notes only
+  bool quiet = false;                                // only notes
   Duration plain_period = std::chrono::seconds(10);  // between plain lines
 };
 
@@ -54,13 +55,13 @@ class ProgressDisplay {
   ~ProgressDisplay() { Clear(); }
 
   void Update(const StatusReply& status);
-  // A line for each that has not had one yet, in the order they were made.
+  // Writes a line for each evaluation that is not shown yet, in order.
   void ShowEvaluations(const std::vector<EvalResult>& evaluations, uint32_t epochs);
-  // Once each; none where there are none.
+  // Shows each set of choices once. Shows nothing if there are none.
   void ShowChoices(const CodecChoices& choices);
-  // A line that stays; shown even when quiet if it is `important`.
+  // Writes a line that stays. Quiet mode shows only `important` lines.
   void Note(const std::string& text, bool important = false);
-  // Takes the redrawn line away.
+  // Removes the redrawn line.
   void Clear();
 
  private:
@@ -70,8 +71,8 @@ class ProgressDisplay {
   const ProgressOptions options_;
   ProgressRate rate_;
   bool started_ = false;
-  std::pair<uint64_t, double> evaluated_;  // clock and epoch of the last that was shown
-  std::pair<uint32_t, uint64_t> chosen_;   // worker and clock of the choices shown last
+  std::pair<uint64_t, double> evaluated_;  // clock and epoch of the last evaluation shown
+  std::pair<uint32_t, uint64_t> chosen_;   // worker and clock of the last choices shown
   Time last_plain_{};
   bool drawn_ = false;
 };

@@ -1,4 +1,4 @@
-// What a run directory tells of its run, whether it goes on, is over, or was cut short.
+// What a run directory says about its run, whether running, over or cut short.
 #pragma once
 
 #include <optional>
@@ -15,14 +15,16 @@ namespace psgd {
 struct RunDirStatus {
   std::string run_dir;
   std::optional<Summary> summary;               // none: the run goes on, or its server was killed
-  Record progress;                              // the last in metrics.jsonl; null: there is none
+  Record progress;                              // the last progress record in metrics.jsonl; null:
+                                                // none
   std::vector<EvalResult> evaluations;          // the last of each epoch
-  CodecChoices choices;                         // the latest of the lowest worker that made any
+  CodecChoices choices;                         // the latest choices of the lowest worker that made
+                                                // any
   std::vector<CheckpointManifest> checkpoints;  // newest first
   std::vector<std::string> notes;               // what could not be read
 };
 
-// NOT_FOUND: that is no run directory.
+// NOT_FOUND: `run_dir` is not a run directory.
 absl::StatusOr<RunDirStatus> ReadRunDirStatus(const std::string& run_dir);
 
 std::string RunDirStatusText(const RunDirStatus& status);

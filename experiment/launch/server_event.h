@@ -1,4 +1,4 @@
-// What ps-server --json tells on its standard output: a line of JSON an event.
+// The events of ps-server --json on its standard output, one JSON line each.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -6,7 +6,8 @@
 
 namespace psgd {
 
-// "ready" (it leads the run), "joined" or "taking_over"; empty: the line tells of none.
+// Returns "ready" (the server leads the run), "joined" or "taking_over". Empty: the line is no
+// event.
 inline std::string EventOf(const std::string& line) {
   const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   return json.is_object() ? json.value("event", "") : "";

@@ -22,7 +22,7 @@
 namespace psgd {
 namespace {
 
-// Of what was not measured yet 0 would be wrong.
+// Without a report the figures are unknown, and 0 would be wrong.
 bool HasReported(const WorkerStatus& worker) { return worker.samples_per_second() > 0; }
 bool AnyoneReports(const StatusReply& status) {
   return std::any_of(

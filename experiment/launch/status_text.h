@@ -1,4 +1,4 @@
-// The state of a run for people.
+// Shows the state of a run to people.
 #pragma once
 
 #include <string>
@@ -9,15 +9,16 @@
 
 namespace psgd {
 
-// Of a running server: progress, then tables of shards, workers, evaluations and checkpoints.
+// Describes a running server: progress, then tables of shards, workers, evaluations and
+// checkpoints.
 std::string StatusText(const StatusReply& status);
 
-// Every field of it, by its name in proto/; null: it was not measured yet.
+// Returns every field under its name in proto/. Null: not measured yet.
 std::string StatusJson(const StatusReply& status);
-// Every field of any message.
+// Returns every field of any message.
 std::string MessageJson(const google::protobuf::Message& message);
 
-// The tables that a run directory can fill as well; empty when there are none.
+// Tables that a run directory can fill as well; empty if there is nothing to show.
 std::string EvaluationsText(const std::vector<EvalResult>& evaluations);
 std::string CheckpointsText(const std::vector<CheckpointManifest>& manifests);
 

@@ -34,15 +34,15 @@ std::string Traffic(uint64_t sent, uint64_t dense) {
                       ratio, ")");
 }
 
-// How many parameters each codec carries, as "topk 2, fp16 1".
+// Counts the parameters of each codec, such as "topk 2, fp16 1".
 std::string Counted(const std::map<std::string, std::string>& codecs) {
   std::map<std::string, int> counts;
   for (const auto& [parameter, codec] : codecs) ++counts[codec];
   return absl::StrCat(absl::StrJoin(counts, ", ", absl::PairFormatter(" ")), " (tensors)");
 }
 
-// "compute 61 %, wire 20 %, apply 12 %", the largest first; less than half a percent goes without
-// saying.
+// Lists "compute 61 %, wire 20 %, apply 12 %", the largest first. Shares below half a percent are
+// left out.
 std::string Shares(const std::map<std::string, double>& seconds) {
   std::vector<std::pair<double, std::string>> shares;
   double total = 0;
@@ -56,7 +56,8 @@ std::string Shares(const std::map<std::string, double>& seconds) {
   });
 }
 
-// A long story was told in full before: without what leads over to its lines.
+// The full text was shown before. Keeps the first line, without the words that introduce the
+// others.
 std::string InOneLine(const std::string& story) {
   std::string line = story.substr(0, story.find('\n'));
   if (line.ends_with(':')) line.resize(std::min(line.rfind("; "), line.size() - 1));

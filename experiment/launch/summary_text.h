@@ -1,4 +1,4 @@
-// A run's summary for people.
+// Shows a run's summary to people.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace psgd {
 
-// A table, one figure a line.
+// A table with one figure per line.
 std::string SummaryText(const Summary& summary, const std::string& run_dir);
 
-// Commands that are worth trying after that run.
+// Commands that are useful after that run.
 std::string NextCommands(const Summary& summary, const std::string& run_dir);
 
 }  // namespace psgd

@@ -1,4 +1,4 @@
-// What standard error can show.
+// What a terminal can show.
 #pragma once
 
 namespace psgd {
@@ -10,9 +10,9 @@ struct Terminal {
 
 Terminal DescribeTerminal(int fd);
 
-// Columns, as of now: the window may change its size. 80 when there is no telling.
+// Columns at this moment, because the window may be resized. 80 if unknown.
 int TerminalWidth(int fd);
-// Lines, likewise; else 24.
+// Lines at this moment; 24 if unknown.
 int TerminalHeight(int fd);
 
 }  // namespace psgd

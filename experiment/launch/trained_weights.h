@@ -1,4 +1,4 @@
-// The weights of a run, from wherever they are, and what they are worth.
+// Reads the weights of a run from a server or from a directory, and evaluates or exports them.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,11 @@
 
 namespace psgd {
 
-// As they are now; training goes on meanwhile.
+// Returns the present weights. Training goes on meanwhile.
 absl::StatusOr<WeightsCollector> WeightsOfServer(ControlClient& client);
 
-// Of the newest sound checkpoint, or of that one. What was passed over is told in `notes`.
+// Returns the weights of `checkpoint`, or of the newest sound checkpoint. `notes` names the
+// checkpoints that were skipped.
 absl::StatusOr<WeightsCollector> WeightsOfRun(const std::string& run_dir,
                                               std::optional<uint64_t> checkpoint,
                                               std::vector<std::string>* notes);
@@ -26,11 +27,11 @@ struct EvaluateOptions {
   int threads = 1;
 };
 
-// Builds the network that the weights' config describes and runs its test set through it.
+// Builds the network that the weights' config describes and evaluates it on its test set.
 absl::StatusOr<EvalResult> EvaluateWeights(const WeightsCollector& weights,
                                            const EvaluateOptions& options);
 
-// The network with these weights, as ONNX. Opens the data for the size of their samples.
+// Writes the network with these weights as ONNX. Opens the data to learn the size of a sample.
 absl::Status WriteOnnx(const WeightsCollector& weights, const std::string& path);
 
 }  // namespace psgd

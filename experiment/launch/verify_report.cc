@@ -63,15 +63,15 @@ std::string StateOf(const CheckedJournal& journal) {
 
 std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
 
-// OK: all files below can be opened, or there is nothing. Else PERMISSION_DENIED, whatever the
-// cause: nothing is known of their contents.
+// OK: all files below the folder can be opened, or there are none. Otherwise PERMISSION_DENIED,
+// whatever the cause, because the contents are unknown.
 absl::Status CheckReadable(const std::string& folder) {
   const auto unread = [](const std::string& path, int error) {
     return absl::PermissionDeniedError(FileError("read", path, error).message());
   };
   std::error_code error;
   if (!fs::exists(folder, error)) return error ? unread(folder, error.value()) : absl::OkStatus();
-  // Not by a recursive iterator, which does not say what it could not enter.
+  // A recursive iterator would not say which folder it could not enter.
   fs::directory_iterator at(folder, error);
   if (error) return unread(folder, error.value());
   for (; at != fs::directory_iterator(); at.increment(error)) {
@@ -99,7 +99,7 @@ CheckedJournal CheckShard(const std::string& folder, uint32_t shard) {
   return checked;
 }
 
-// What the folder has, where nothing says what it should have.
+// Checks the shards in the folder, if no record says which shards should be there.
 void CheckShardsThere(const std::string& folder, VerifiedRun* run) {
   for (uint32_t s = 0; FileExists(absl::StrCat(folder, "/shard-", s)); ++s) {
     run->journal.push_back(CheckShard(folder, s));
@@ -116,10 +116,10 @@ absl::StatusOr<RunRecord> CheckRunRecord(const std::string& server_dir,
   return held.record;
 }
 
-// Whether its journal has all that the run's record knows of.
+// Checks that the journal has everything that the run's record knows of.
 void CheckEnd(const ShardCopies& copies, uint32_t shard, CheckedJournal* checked) {
   JournalReport& report = checked->report;
-  if (!report.recovers) return;  // where it ends says nothing then
+  if (!report.recovers) return;  // its end says nothing then
   uint64_t last = report.last;
   for (const uint64_t image : report.images) last = std::max(last, image);
   const absl::Status whole = CheckJournalEnd(copies, shard, last);
@@ -128,7 +128,7 @@ void CheckEnd(const ShardCopies& copies, uint32_t shard, CheckedJournal* checked
   report.recovers = false;
 }
 
-// Says nothing where it is sound.
+// Adds an entry only if the server's record is damaged or unreadable.
 void CheckServerRecord(const std::string& server_dir, VerifiedRun* run) {
   const auto record = LoadServerRecord(server_dir);
   if (record.ok()) return;
@@ -170,7 +170,7 @@ void VerifyLeadersJournal(const std::string& server_dir, VerifiedRun* run) {
   }
 }
 
-// Of a server that does not keep the run's record, and may have been given any shards.
+// Checks a server that does not keep the run's record and may hold any shards.
 absl::Status VerifyJoinedJournal(const std::string& run_dir, const std::string& folder,
                                  VerifiedRun* run) {
   PSGD_ASSIGN_OR_RETURN(const Config config, LoadConfig(RunDir(run_dir).ConfigFile()));
@@ -304,7 +304,7 @@ absl::Status VerifiedStatus(const std::string& run_dir, const VerifiedRun& run) 
         std::all_of(run.journal.begin(), run.journal.end(), [](const CheckedJournal& part) {
           return part.server != 0 || IsUnread(part) || part.report.recovers;
         });
-    // The first thing to do, whatever is damaged beside.
+    // Renaming comes first, whatever else is damaged.
     if (std::any_of(run.journal.begin(), run.journal.end(),
                     [](const CheckedJournal& part) { return part.report.misplaced; })) {
       return absl::DataLossError(

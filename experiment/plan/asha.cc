@@ -31,7 +31,7 @@ bool Asha::GoesOn(const std::string& run, const AtRung& at) {
   const size_t kept = scores.size() / static_cast<size_t>(asha_.reduction());
   const auto better = std::count_if(scores.begin(), scores.end(),
                                     [&](const auto& other) { return other.second > mine; });
-  // Until there are so many that one of them is the best part, nobody can be told to be worse.
+  // Below `reduction` scores the best part holds no whole run, so no run can be judged.
   return kept == 0 || static_cast<size_t>(better) < kept;
 }
 

@@ -1,4 +1,5 @@
-// Which runs go on at a rung: asynchronous successive halving (Li et al. 2020), as it stops runs.
+// Decides which runs go on at a rung: asynchronous successive halving (Li et al. 2020), in its
+// variant that stops runs.
 #pragma once
 
 #include <map>
@@ -10,31 +11,32 @@ namespace psgd {
 
 inline constexpr double kEpochTolerance = 1e-6;
 
-// A run's evaluation after so many epochs.
+// A run's evaluation after `epoch` epochs.
 struct AtRung {
   double epoch = 0;
   double accuracy = 0;
   double loss = 0;
 };
 
-// Remembers what runs reached at each rung. A run that reaches one goes on while it is among the
-// best 1/reduction of those that reached it so far, itself included; the first ones go on in any
-// case. Nobody waits for others, so with several runs at a time it depends on who comes first. Not
-// thread-safe.
+// Remembers each run's score at each rung. A run goes on if it is among the best 1/reduction of the
+// runs that have reached the rung so far, itself included. The first runs always go on. No run
+// waits for another, so with parallel runs the result depends on their order.
+// Not thread-safe.
 class Asha {
  public:
   // REQUIRES: asha has rungs, in rising order.
   explicit Asha(const SweepAsha& asha) : asha_(asha) {}
 
-  // It is a rung, and the run was not told of there yet.
+  // True if `at` is a rung and this run has no score there yet.
   bool Decides(const std::string& run, const AtRung& at) const;
-  // False: it is to stop. Where nothing is to be decided nothing changes, and nobody stops.
+  // Returns false if the run must stop. Without a decision to make, nothing changes and the run
+  // goes on.
   bool GoesOn(const std::string& run, const AtRung& at);
 
  private:
-  // Of the metric; higher is better.
+  // Higher is better, also for the loss.
   double Score(const AtRung& at) const;
-  // 0: none.
+  // Returns 0 if there is no rung at this epoch.
   int RungAt(double epoch) const;
 
   const SweepAsha asha_;

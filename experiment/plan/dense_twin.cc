@@ -29,7 +29,7 @@ bool IsDenseSynchronous(const Config& config) {
 }
 
 bool IsAboutUpdates(absl::string_view key) {
-  // How much an update counts is as the learning rate: of the task.
+  // The weight of an update belongs to the task, as the learning rate does.
   if (key == "consistency.reduction") return false;
   return absl::StartsWith(key, "compression") || absl::StartsWith(key, "consistency");
 }

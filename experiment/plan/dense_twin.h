@@ -1,4 +1,4 @@
-// What compression and staleness are compared with.
+// A twin: the run that compressed or asynchronous runs are compared with.
 #pragma once
 
 #include "absl/strings/string_view.h"
@@ -6,11 +6,11 @@
 
 namespace psgd {
 
-// The same run with whole updates, one after the other.
+// The same run with uncompressed updates at staleness 0.
 Config DenseTwin(Config config);
 bool IsDenseSynchronous(const Config& config);
 
-// A key that says how updates travel or when they count; a run's twin does without it.
+// True if the key says how updates travel or when they are applied; a twin has the default.
 bool IsAboutUpdates(absl::string_view key);
 
 }  // namespace psgd

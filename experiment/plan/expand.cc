@@ -27,11 +27,11 @@ constexpr size_t kMostRuns = 100000;
 constexpr size_t kMostErrors = 5;
 constexpr char kTwinLabel[] = "dense, synchronous";
 
-// Settings that come together: a point of the grid, an entry of the list, a draw.
+// Settings that are applied together: a point of the grid, an entry of the list, or a draw.
 struct Choice {
   AxisValues axes;
   std::vector<std::pair<std::string, std::string>> settings;
-  bool in_twin = true;  // a twin has those of its settings that are not about updates
+  bool in_twin = true;  // a twin keeps these settings, except those about updates
 };
 
 using Choices = std::vector<Choice>;
@@ -54,15 +54,15 @@ Choices OfAxis(const SweepAxis& axis) {
   for (const std::string& value : axis.values()) {
     Choice choice;
     choice.settings = {{axis.key(), value}};
-    // What is the same in all tells nothing apart.
+    // An axis with one value distinguishes no runs.
     if (axis.values_size() > 1) choice.axes = {{axis.key(), ReadableSetting(value)}};
     choices.push_back(std::move(choice));
   }
   return choices;
 }
 
-// An entry is one way to send updates, where it is about updates at all; what else it sets, as
-// another momentum, belongs to that way and is no part of the twin.
+// True if the entry is a way to send updates. Its other settings, such as another momentum, belong
+// to that way and are not in the twin.
 bool BelongsToUpdates(const SweepVariant& variant) {
   return std::any_of(variant.settings().begin(), variant.settings().end(),
                      [](const SweepSetting& setting) { return IsAboutUpdates(setting.key()); });
@@ -96,20 +96,20 @@ Choices OfRandom(const SweepRandom& random) {
   return choices;
 }
 
-// "optimizer" of optimizer.sgd.momentum and optimizer.adam.
+// The common prefix of two keys: "optimizer" for optimizer.sgd.momentum and optimizer.adam.
 std::string CommonKey(const std::string& a, const std::string& b) {
   const std::vector<std::string> first = absl::StrSplit(a, '.'), second = absl::StrSplit(b, '.');
   const auto end = std::mismatch(first.begin(), first.end(), second.begin(), second.end()).first;
   return absl::StrJoin(first.begin(), end, ".");
 }
 
-// What one key set, and another one after it left.
+// Checks whether a later key undoes what one key set.
 class Overlay {
  public:
   absl::Status Set(const std::pair<std::string, std::string>& setting) {
     return ApplySetting(setting.first, setting.second, &config_, &launch_);
   }
-  // Whether all that this one sets is set there, too, and the same.
+  // True if everything that this overlay sets has the same value there.
   bool StandsIn(const Config& config, const SweepLaunch& launch) const {
     google::protobuf::util::MessageDifferencer differences;
     differences.set_scope(google::protobuf::util::MessageDifferencer::PARTIAL);
@@ -122,8 +122,8 @@ class Overlay {
   SweepLaunch launch_;
 };
 
-// Of keys that contain each other, or that exclude each other, as optimizer.sgd.momentum and
-// optimizer.adam, one may undo the other, and the run would be called what it is not.
+// A key can undo another key that contains or excludes it, as optimizer.sgd.momentum and
+// optimizer.adam. The run's name would then be wrong.
 absl::Status CheckNothingIsUndone(const Choice& choice, const Config& config,
                                   const SweepLaunch& launch) {
   for (auto setting = choice.settings.begin(); setting != choice.settings.end(); ++setting) {
@@ -188,14 +188,14 @@ absl::StatusOr<PlannedRun> PlanTwin(const Sweep& sweep, const Config& base, cons
   return twin;
 }
 
-// Gives runs their names and ids, leaves out what is there already, and collects what cannot be.
+// Gives runs their names and ids, drops duplicates, and collects invalid runs.
 class Collector {
  public:
   explicit Collector(const Sweep& sweep) : sweep_(sweep) {}
 
-  // The id that the run has. `asked`: by the sweep, and not for being a twin.
+  // Returns the run's id. `asked`: the sweep asks for the run; otherwise it is only a twin.
   std::string Add(PlannedRun run, bool asked) {
-    // The name of a run is nothing that it computes.
+    // The name does not change what the run computes.
     run.config.set_name(sweep_.name());
     run.id = RunId(run.config, run.launch);
     const std::string id = run.id;
@@ -208,7 +208,7 @@ class Collector {
         example_ = absl::StrCat(", as \"", run.label, "\" and \"", first.label, "\"");
       }
       if (!asked || !first.twin) return id;
-      // What the sweep asks for has the name that it asks by, and is the twin as well.
+      // A run that the sweep asks for keeps its own name and is also the twin.
       first.label = run.label;
       first.axes = run.axes;
       return id;
@@ -245,9 +245,9 @@ class Collector {
   std::map<std::string, size_t> index_;
   size_t asked_ = 0;
   std::set<std::string> ids_asked_;
-  std::string example_;                  // of runs that are the same under two names
-  std::map<std::string, size_t> times_;  // that each error came up
-  std::vector<std::string> errors_;      // the first of each
+  std::string example_;                  // a run with two names
+  std::map<std::string, size_t> times_;  // how often each error occurred
+  std::vector<std::string> errors_;      // the first of each error
 };
 
 size_t CountOf(const Sweep& sweep) {

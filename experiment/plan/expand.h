@@ -1,4 +1,4 @@
-// A sweep's file to the runs that it asks for.
+// Expands a sweep's file into runs.
 #pragma once
 
 #include <cstdint>
@@ -11,46 +11,45 @@
 
 namespace psgd {
 
-// What sets a run apart from the others of a sweep: the axis and where on it. Ordered as in the
-// file.
+// What distinguishes a run in its sweep: pairs of an axis and a value. In the order of the file.
 using AxisValues = std::vector<std::pair<std::string, std::string>>;
 
 struct PlannedRun {
-  std::string id;     // of what it computes: the same settings have the same id in every sweep
-  std::string label;  // for people; runs that differ in their seeds alone share it
+  std::string id;     // hash of what the run computes, so equal settings have one id in all sweeps
+  std::string label;  // for people; shared by runs that differ only in their seeds
   AxisValues axes;
   Config config;  // resolved and valid
   SweepLaunch launch;
-  bool twin = false;    // dense and synchronous, what others are compared with
-  std::string twin_id;  // of the twin with the same seed; empty: there is none
+  bool twin = false;    // dense and synchronous: other runs are compared with this one
+  std::string twin_id;  // the twin with the same seed; empty: none
 
   std::string LabelWithSeed() const;
 };
 
 struct RunPlan {
-  std::vector<PlannedRun> runs;    // in the order in which they are to start
+  std::vector<PlannedRun> runs;    // in their order of start
   std::vector<std::string> notes;  // for people: what was left out, and why
 };
 
-// The config that the sweep begins with. A path is looked for beside `sweep_file`.
+// The config that the sweep starts from. A relative path is relative to `sweep_file`.
 absl::StatusOr<Config> BaseConfig(const Sweep& sweep, const std::string& sweep_file);
 
-// Every entry of the list with every point of the grid and every random draw, for every seed, after
-// their twins. Draws depend on random.seed alone. The error names the runs that cannot be.
+// Combines every list entry, grid point and random draw with every seed; twins come first. Draws
+// depend only on random.seed. The error names the invalid runs.
 absl::StatusOr<RunPlan> ExpandSweep(const Sweep& sweep, const Config& base);
 
 std::string RunId(const Config& config, const SweepLaunch& launch);
 
-// "{topk: {density: 0.01}}" as "topk density 0.01".
+// Writes "{topk: {density: 0.01}}" as "topk density 0.01".
 std::string ReadableSetting(const std::string& value);
 
-// "consistency.staleness" as "staleness".
+// Writes "consistency.staleness" as "staleness".
 std::string ShortKey(const std::string& key);
 
-// "push topk, staleness 4".
+// For example "push topk, staleness 4".
 std::string AxesLabel(const AxisValues& axes);
 
-// What an entry of the list is called, where it does not say so itself: by what it sets.
+// Names a list entry by its settings, if the file gives no name.
 std::string NameOf(const SweepVariant& variant);
 
 }  // namespace psgd

@@ -7,7 +7,7 @@
 namespace psgd {
 namespace {
 
-// Within brackets, what YAML could take for something else needs quotes.
+// Inside brackets, text that YAML could misread needs quotes.
 std::string Scalar(const YamlNode& node) {
   const bool plain = !node.quoted && !node.text.empty() &&
                      node.text.find_first_of(",[]{}:#\"'\n&*!|>%@`") == std::string::npos;
@@ -48,7 +48,7 @@ void Append(const YamlTree& tree, uint32_t index, std::string* text) {
 }  // namespace
 
 std::string FlowYaml(const YamlTree& tree, uint32_t node) {
-  // --set takes a string as it is.
+  // --set takes a string literally.
   if (tree.nodes[node].kind == YamlNode::kScalar) return tree.nodes[node].text;
   std::string text;
   Append(tree, node, &text);

@@ -1,4 +1,4 @@
-// A part of a YAML tree as text on one line, as `--set key=VALUE` takes it.
+// Writes part of a YAML tree as one line, in the form of `--set key=VALUE`.
 #pragma once
 
 #include <string>

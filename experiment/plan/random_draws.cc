@@ -12,7 +12,7 @@
 namespace psgd {
 namespace {
 
-// In [0, 1).
+// A number in [0, 1).
 double Uniform(const std::string& key, uint64_t seed, int index) {
   const uint64_t salt = XXH3_64bits(key.data(), key.size());
   const PhiloxBlock block = Philox({static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)},
@@ -46,7 +46,7 @@ std::string DrawValue(const SweepDraw& draw, uint64_t seed, int index) {
     value = std::exp(low + share * (std::log(draw.log_uniform(1)) - low));
   }
   if (TakesWholeNumbers(draw.key())) return absl::StrCat(std::llround(value));
-  // Four digits: as fine as anybody searches, and short to read.
+  // Four digits are fine enough for a search and short to read.
   return absl::StrFormat("%.4g", value);
 }
 

@@ -1,4 +1,4 @@
-// Values of random search.
+// Values for random search.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,8 @@
 
 namespace psgd {
 
-// The value of draw number `index`: a function of the seed, the key and the number, so that more
-// draws, or another key beside it, change none of those before. A whole number for a key that takes
-// only those.
+// The value of draw number `index`. It depends only on the seed, the key and the index, so more
+// draws or more keys do not change earlier draws. Keys of whole numbers get a whole number.
 std::string DrawValue(const SweepDraw& draw, uint64_t seed, int index);
 
 }  // namespace psgd

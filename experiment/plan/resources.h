@@ -1,4 +1,4 @@
-// What runs that go on at the same time have each to themselves.
+// Divides cores and GPUs among the runs that go on at the same time.
 #pragma once
 
 #include <string>
@@ -14,22 +14,22 @@ struct Share {
 };
 
 struct ShareOptions {
-  std::vector<int> cores;  // that there are
+  std::vector<int> cores;  // cores of the machine
   std::vector<int> gpus;
   int parallel = 1;       // runs at a time
-  int cores_per_run = 0;  // 0: as many as there are for each
+  int cores_per_run = 0;  // 0: an equal share of the cores
   int gpus_per_run = 0;
 };
 
-// One for each run that goes on at a time: cores and GPUs one after the other, from the front again
-// where they are too few for all.
+// Returns a share for each parallel run. Cores and GPUs are given out in order, and again from the
+// first if there are too few.
 std::vector<Share> Shares(const ShareOptions& options);
 
-// An error where there is not enough for a single run. `machine` for people: "this machine".
+// Fails if there are too few for a single run. `machine` is for people: "this machine".
 absl::Status CheckShares(const ShareOptions& options, const std::string& machine);
 
-// What runs at a time have not to themselves, a sentence each, since their times are then not those
-// of runs alone. Empty: nothing.
+// A sentence for each resource that parallel runs share, because sharing makes their times longer.
+// Empty if nothing is shared.
 std::vector<std::string> SharedNotes(const ShareOptions& options, const std::string& machine);
 
 // The cores that this process may run on.

@@ -32,7 +32,7 @@ constexpr std::pair<Outcome::Kind, const char*> kKinds[] = {{Outcome::Kind::kFai
                                                             {Outcome::Kind::kStopped, "stopped"},
                                                             {Outcome::Kind::kFinished, "finished"}};
 
-// Throws what the library throws where the file says something else.
+// Throws the library's exception if the file has another form.
 PlanEntry EntryOf(const Json& json) {
   PlanEntry entry;
   entry.id = json.at("id").get<std::string>();
@@ -126,7 +126,7 @@ std::vector<AtRung> SweepDir::ReadRungs(const std::string& id) const {
   std::vector<AtRung> reached;
   try {
     for (const Json& at : Json::parse(*text)) {
-      // What is not finite is written as null.
+      // Numbers that are not finite are written as null.
       const auto number = [&](const char* key) {
         return at.at(key).is_null() ? std::numeric_limits<double>::quiet_NaN()
                                     : at.at(key).get<double>();

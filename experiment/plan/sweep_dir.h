@@ -1,16 +1,14 @@
-// The directory of a sweep: where everything that it leaves behind has its place, and what is known
-// of its runs. All that is known is in files, so that a sweep which was killed goes on where it
-// was.
+// The directory of a sweep. It holds all files of the sweep and all that is known of its runs, so a
+// sweep that was killed continues where it was.
 //
-//   DIR/sweep.yaml             as it was given
+//   DIR/sweep.yaml             a copy of the sweep's file
 //   DIR/plan.json              the runs, in order
-//   DIR/configs/ID.yaml        of each run, resolved
-//   DIR/runs/ID/               its run directory
-//   DIR/logs/ID.log            what ps-run said
-//   DIR/outcomes/ID.json       what its run directory cannot tell: that it failed, or what asha
-//                              decided
-//   DIR/rungs/ID.json          the rungs of asha that it passed, and with what
-//   DIR/failed/ID-N/           run directories of attempts that failed and were repeated
+//   DIR/configs/ID.yaml        a run's resolved config
+//   DIR/runs/ID/               the run directory
+//   DIR/logs/ID.log            the output of ps-run
+//   DIR/outcomes/ID.json       what the run directory cannot tell: a failure, or asha's decision
+//   DIR/rungs/ID.json          the rungs of asha that the run passed, and its results there
+//   DIR/failed/ID-N/           run directories of failed attempts that were repeated
 //   DIR/locks/ID               held as long as any process of the run lives
 #pragma once
 
@@ -25,7 +23,7 @@
 
 namespace psgd {
 
-// What plan.json has of a run.
+// The entry of a run in plan.json.
 struct PlanEntry {
   std::string id;
   std::string label;
@@ -40,22 +38,22 @@ struct SweepPlan {
   std::string question;
   std::vector<PlanEntry> runs;
   std::vector<std::string> shared =
-      {};  // what runs at a time had not to themselves, in any sitting
+      {};  // resources that parallel runs shared, in any ps-sweep of this directory
 };
 
-// What was decided of a run.
+// The decision about a run.
 struct Outcome {
   enum class Kind { kFailed, kStopped, kFinished };
   Kind kind = Kind::kFailed;
   std::string detail;     // for people
-  double epoch = 0;       // after which it was stopped
-  std::string rule = {};  // of asha, that stopped it; empty also where an older ps-sweep did
+  double epoch = 0;       // the epoch after which the run was stopped
+  std::string rule = {};  // asha's rule that stopped it; empty also if an older ps-sweep stopped it
 };
 
-// A file that is locked until this object and all processes that inherited its descriptor are gone.
+// A file that stays locked until this object and all processes with its descriptor are gone.
 class HeldLock {
  public:
-  // Nothing: somebody else holds it.
+  // Returns null if another holder has the lock.
   static absl::StatusOr<std::unique_ptr<HeldLock>> Try(const std::string& path);
   ~HeldLock();
   HeldLock(const HeldLock&) = delete;
@@ -67,28 +65,28 @@ class HeldLock {
   const int descriptor_;
 };
 
-// Names of files and folders. Immutable.
+// Names the files and folders of a sweep. Immutable.
 class SweepDir {
  public:
   explicit SweepDir(std::string path) : path_(std::move(path)) {}
 
-  // Makes the folders that are missing.
+  // Creates missing folders.
   absl::Status Make() const;
-  // NOT_FOUND: that is no sweep's directory.
+  // NOT_FOUND: the directory is not a sweep's.
   absl::StatusOr<SweepPlan> ReadPlan() const;
   absl::Status WritePlan(const SweepPlan& plan) const;
 
-  // Nothing where there is none, or what a crash left of one.
+  // Returns nothing if there is no outcome, or only part of one after a crash.
   std::optional<Outcome> ReadOutcome(const std::string& id) const;
   absl::Status WriteOutcome(const std::string& id, const Outcome& outcome) const;
   void ForgetOutcome(const std::string& id) const;
 
-  // As outcomes; empty: it passed none.
+  // As ReadOutcome; empty: the run passed no rung.
   std::vector<AtRung> ReadRungs(const std::string& id) const;
   absl::Status WriteRungs(const std::string& id, const std::vector<AtRung>& reached) const;
   void ForgetRungs(const std::string& id) const;
 
-  // Puts the run's directory away under failed/, for another attempt.
+  // Moves the run's directory to failed/, before another attempt.
   absl::Status PutAway(const std::string& id) const;
 
   const std::string& path() const { return path_; }

@@ -24,7 +24,7 @@ using google::protobuf::Message;
 
 constexpr char kLaunch[] = "launch.";
 
-// Reads the parts of a sweep that are keyed by a config's keys.
+// Reads the parts of a sweep whose keys are a config's keys.
 class SweepReader {
  public:
   explicit SweepReader(YamlSource source) : source_(std::move(source)) {}
@@ -193,8 +193,7 @@ class SweepReader {
     return absl::OkStatus();
   }
 
-  // Of two parts that set a key, one would overwrite the other, and runs be called what they are
-  // not.
+  // If two parts set one key, one would overwrite the other and the runs' names would be wrong.
   absl::Status Claim(uint32_t node, const std::string& key, const std::string& part) {
     const auto [place, is_new] =
         parts_.emplace(key, std::pair(part, tree_.nodes[node].mark.line + 1));
@@ -244,8 +243,8 @@ class SweepReader {
   const YamlSource source_;
   YamlTree tree_;
   std::map<std::string, std::pair<std::string, int>>
-      parts_;                         // by key: where it is first, and the line
-  std::map<std::string, int> names_;  // of the list's entries: their lines
+      parts_;                         // by key: the part where it is set first, and the line
+  std::map<std::string, int> names_;  // by name of a list entry: its line
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// A sweep as people write it: YAML onto proto/sweep.proto. Keys of grid, list and random are those
-// of a run's config, or launch.KEY, and are checked with their values as they are read: an error
-// begins with "path:line:column: ".
+// Reads a sweep's YAML file into proto/sweep.proto. Keys of grid, list and random are keys of a
+// run's config, or launch.KEY. Their values are checked while reading. Errors begin with
+// "path:line:column: ".
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@ namespace psgd {
 
 absl::StatusOr<Sweep> LoadSweep(const std::string& path);
 
-// As LoadSweep, from text; `name_for_errors` stands where the path would.
+// As LoadSweep, from text. `name_for_errors` replaces the path.
 absl::StatusOr<Sweep> ParseSweep(std::string text, std::string name_for_errors);
 
-// Where a key of grid, list or random has its value: in the config or, if it begins with "launch.",
-// in the other.
+// Finds the field of a key of grid, list or random: in `launch` if the key begins with "launch.",
+// otherwise in `config`.
 absl::StatusOr<ConfigKey> FindSetting(const std::string& key, Config* config, SweepLaunch* launch);
 
-// Sets one key of grid, list or random. The error begins with the key and the value.
+// Sets one key of grid, list or random. The error begins with the key and value.
 absl::Status ApplySetting(const std::string& key, const std::string& value, Config* config,
                           SweepLaunch* launch);
 

@@ -1,14 +1,14 @@
-// Where programs keep what they can find out again.
+// Where programs keep data that they can find out again.
 #pragma once
 
 #include <string>
 
 namespace psgd {
 
-// In the user's cache folder (XDG_CACHE_HOME, else ~/.cache), in a folder of this product's. Empty:
-// the user has none.
+// A path in psgd's folder in the user's cache folder (XDG_CACHE_HOME, else ~/.cache). Empty: the
+// user has no cache folder.
 std::string CacheFile(const std::string& name);
-// Whether one may write to its end; makes its folders.
+// Returns whether the file can be appended to. Creates its folders.
 bool CanAppend(const std::string& file);
 
 }  // namespace psgd

@@ -8,7 +8,7 @@ std::string TextIn(const Record& record, const char* key) {
   return found != record.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-// The objects of a list; none where there is no list.
+// Visits the objects of a list; visits nothing if there is no list.
 template <typename Body>
 void ForEachIn(const Record& record, const char* key, Body body) {
   const auto list = record.find(key);

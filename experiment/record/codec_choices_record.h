@@ -1,4 +1,4 @@
-// What compression.push: auto measured and chose, as files have it.
+// What compression.push: auto measured and chose, in the form of files.
 #pragma once
 
 #include <map>
@@ -9,14 +9,14 @@
 
 namespace psgd {
 
-// What metrics.jsonl has of it, and back; what is missing is zero.
+// Converts to the record in metrics.jsonl, and back. Missing numbers become zero.
 Record CodecChoicesRecord(const CodecChoices& choices);
 CodecChoices CodecChoicesOf(const Record& record);
 
-// The codec that each parameter's pushes have, by name.
+// The push codec of each parameter, by parameter name.
 std::map<std::string, std::string> ChosenCodecs(const CodecChoices& choices);
 
-// The name of what was chosen; empty where that is none of the candidates.
+// The name of the chosen codec; empty if no candidate matches.
 std::string ChosenCodec(const CodecChoices::Tensor& tensor);
 
 }  // namespace psgd

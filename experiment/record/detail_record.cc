@@ -17,8 +17,7 @@ using Counts = google::protobuf::RepeatedField<uint64_t>;
 constexpr double kOften = 1;     // seconds
 constexpr double kShare = 0.01;  // of the time so far
 
-// Of a server that was started again, or a worker that joined anew, the earlier counts are not
-// part.
+// Counts since `before`. If a count fell, the server or worker restarted, and all of `now` is new.
 CountHistogram Since(const Counts& before, const Counts& now) {
   CountHistogram histogram;
   bool grown = before.size() <= now.size();
@@ -39,7 +38,7 @@ void AddLatency(const std::string& name, const CountHistogram& latency, Record* 
   (*record)[name + "_p99"] = Milliseconds(latency, 0.99);
 }
 
-// Without the empty end.
+// Cuts off trailing zeros.
 Record Trimmed(const Counts& counts) {
   int size = counts.size();
   while (size > 0 && counts[size - 1] == 0) --size;
@@ -112,7 +111,7 @@ Record DetailRecord(const StatusReply& status, const StatusReply& before) {
   const auto phases = PhasesOf(status.total());
   for (size_t i = 0; i < phases.size(); ++i) {
     const double since = phases[i].second - earlier[i].second;
-    record["time"][phases[i].first] = since >= 0 ? since : phases[i].second;  // it began anew
+    record["time"][phases[i].first] = since >= 0 ? since : phases[i].second;  // counts restarted
   }
   CountHistogram journal;
   std::map<std::string, uint64_t> refused(status.refused().begin(), status.refused().end());

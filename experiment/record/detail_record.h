@@ -1,5 +1,5 @@
-// A record of metrics.jsonl with what each worker and shard is at: what the dashboard shows beside
-// the curves.
+// A record of metrics.jsonl with the state of each worker and shard, which the dashboard shows
+// beside the curves.
 #pragma once
 
 #include "experiment/record/records.h"
@@ -7,15 +7,15 @@
 
 namespace psgd {
 
-// Counts are since the run began, latencies (in milliseconds; null: nothing was measured) of what
-// came since `before`, which may be empty.
+// Counts are totals since the run began. Latencies are in milliseconds and cover the time since
+// `before`, which may be empty. Null: nothing was measured.
 Record DetailRecord(const StatusReply& status, const StatusReply& before);
 
-// Says when the next one is due: every second at first, and later so rarely that a run of any
-// length leaves a few hundred.
+// Schedules the records: every second at first, later so rarely that a run of any length writes a
+// few hundred.
 class DetailSchedule {
  public:
-  // Whether one is due `seconds` after the run began; then the next is set.
+  // Returns whether a record is due `seconds` after the run began. If so, sets the next time.
   bool Due(double seconds);
 
  private:

@@ -1,4 +1,4 @@
-// An evaluation as files and people have it.
+// An evaluation in the form of files and of people.
 #pragma once
 
 #include <map>
@@ -9,13 +9,14 @@
 
 namespace psgd {
 
-// What metrics.jsonl and the JSON of ps-ctl have of it, and back; what is missing is zero.
+// Converts to the record in metrics.jsonl and in ps-ctl's JSON, and back. Missing numbers become
+// zero.
 Record EvaluationRecord(const EvalResult& result);
 EvalResult EvaluationOf(const Record& record);
 
-// The measures beside accuracy and loss, by name.
+// The measures other than accuracy and loss, by name.
 std::map<std::string, double> MeasuresOf(const EvalResult& result);
-// ", hit_ratio_10 0.6123, ndcg_10 0.3541"; empty where there are none.
+// For example ", hit_ratio_10 0.6123, ndcg_10 0.3541"; empty if there are none.
 std::string MeasuresText(const EvalResult& result);
 
 }  // namespace psgd

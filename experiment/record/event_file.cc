@@ -58,7 +58,8 @@ absl::StatusOr<std::unique_ptr<EventFile>> EventFile::Create(const std::string& 
   const auto now = static_cast<int64_t>(Now());
   std::string path;
   int fd = -1;
-  // TensorBoard reads them in the order of their names; two of one second are told apart behind it.
+  // TensorBoard reads the files in the order of their names. `part` distinguishes files of one
+  // second.
   for (int part = 0; fd < 0 && part < 1000; ++part) {
     path = absl::StrCat(folder, "/events.out.tfevents.", now, ".", host, ".", part);
     fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);

@@ -1,6 +1,6 @@
-// events.out.tfevents.*: a run's curves for TensorBoard. Each record is its length, a checksum of
-// that, an Event (proto/tensorboard.proto) and a checksum of that; lengths and checksums are
-// little-endian, checksums CRC32C, turned by 15 bits and moved by a constant ("masked").
+// Writes events.out.tfevents.*, a run's curves for TensorBoard. A record is its length, a checksum
+// of the length, an Event (proto/tensorboard.proto) and a checksum of the Event. Numbers are
+// little-endian. Checksums are CRC32C, rotated by 15 bits and offset by a constant ("masked").
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@ namespace psgd {
 // Not thread-safe.
 class EventFile {
  public:
-  // A new file in `folder`, named for the time and this host: those of earlier parts of the run
-  // stay, and TensorBoard reads all of them.
+  // Creates a file in `folder`, named after the time and this host. Files of earlier parts of the
+  // run stay, and TensorBoard reads all of them.
   static absl::StatusOr<std::unique_ptr<EventFile>> Create(const std::string& folder);
   ~EventFile();
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
-  // Values that are no numbers are left out.
+  // Values that are not finite are left out.
   absl::Status Scalars(uint64_t step, const std::vector<std::pair<std::string, double>>& values);
   absl::Status Histogram(uint64_t step, const std::string& tag, const CountHistogram& counts);
-  // Markdown.
+  // `text` is Markdown.
   absl::Status Text(uint64_t step, const std::string& tag, const std::string& text);
 
  private:
@@ -40,7 +40,7 @@ class EventFile {
   const int fd_;
 };
 
-// CRC-32C (Castagnoli) of the bytes, and as event files write it.
+// CRC-32C (Castagnoli) of the bytes, plain and in the masked form of event files.
 uint32_t Crc32c(absl::string_view bytes);
 uint32_t MaskedCrc32c(absl::string_view bytes);
 

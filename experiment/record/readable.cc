@@ -11,7 +11,6 @@
 namespace psgd {
 namespace {
 
-// Three digits.
 std::string ThreeDigits(double value) {
   const int decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
   return absl::StrFormat("%.*f", decimals, value);

@@ -15,7 +15,7 @@
 namespace psgd {
 namespace {
 
-// Where the last whole line ends; -1 with errno set when the file cannot be read.
+// The end of the last whole line; -1 with errno set if the file cannot be read.
 int64_t EndOfLines(int fd) {
   struct stat info {};
   if (fstat(fd, &info) != 0) return -1;
@@ -67,7 +67,7 @@ absl::Status MetricsWriter::Write(absl::string_view kind, double seconds, const 
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       const int error = errno;
-      // Takes the part back, so that the next record does not begin in the middle of a line.
+      // Removes the partial line, so that the next record starts on a new line.
       if (done > 0 && ftruncate(fd_, size_) == 0) lseek(fd_, size_, SEEK_SET);
       return lost_++ == 0 ? FileError("write", path_, error) : absl::OkStatus();
     }
@@ -89,7 +89,7 @@ absl::StatusOr<std::vector<Record>> ReadMetrics(const std::string& path) {
   std::vector<Record> records;
   std::string line;
   for (size_t number = 1; std::getline(file, line); ++number) {
-    if (file.eof()) break;  // no line end: still being written, or torn
+    if (file.eof()) break;  // no line end: a partial or torn line
     Record record = Record::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!record.is_object()) {
       return absl::DataLossError(absl::StrCat(path, ":", number, ": not a JSON object"));

@@ -1,4 +1,4 @@
-// metrics.jsonl: one JSON object a line, written while the run goes.
+// metrics.jsonl: one JSON object per line, written during the run.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace psgd {
 
-// An object whose keys keep the order in which they were added.
+// An object that keeps its keys in insertion order.
 using Record = nlohmann::ordered_json;
 
-// Appends records. A line has reached the operating system whole when Write returns, or is taken
-// back. Thread-safe.
+// Appends records. When Write returns, the operating system has the whole line or none of it.
+// Thread-safe.
 class MetricsWriter {
  public:
-  // Makes the file, or goes on after its last whole line: what a crash left of one is cut off.
+  // Creates the file, or continues after its last whole line and cuts off a torn line.
   static absl::StatusOr<std::unique_ptr<MetricsWriter>> Open(const std::string& path);
   ~MetricsWriter();
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;
 
   // Writes {"kind": kind, "seconds": seconds, ...fields}. A record that cannot be written is lost,
-  // and the run should go on: the first such failure is returned, the later ones are only counted.
+  // but the run should go on: only the first such error is returned, later ones are counted.
   // REQUIRES: `fields` is an object, or null for none.
   absl::Status Write(absl::string_view kind, double seconds, const Record& fields);
 
@@ -40,17 +40,17 @@ class MetricsWriter {
   const std::string path_;
   const int fd_;
   mutable std::mutex mutex_;  // guards everything below
-  int64_t size_;              // of the file: whole lines only
+  int64_t size_;              // of the file; whole lines only
   uint64_t lost_ = 0;
 };
 
-// All records of a file, which may still be growing: a torn last line is left out.
+// Reads all records of a file. A torn last line is left out, because the file may still grow.
 absl::StatusOr<std::vector<Record>> ReadMetrics(const std::string& path);
 
-// The time of the last whole record of a file; 0: there is none, or it cannot be read.
+// The time of a file's last whole record; 0: the file has none or cannot be read.
 double LastSeconds(const std::string& path);
 
-// Zero where there is no such number.
+// Returns zero if the record has no such number.
 double NumberIn(const Record& record, const char* key);
 
 }  // namespace psgd

@@ -1,4 +1,4 @@
-// Whether a run directory holds a run that can go on.
+// Checks whether a run directory holds a run that can go on.
 #pragma once
 
 #include <string>
@@ -8,8 +8,7 @@
 
 namespace psgd {
 
-// A finished run has nothing left to do, which is not what resuming is asked for: an error, which
-// says what to raise.
+// A finished run cannot be resumed: the error says which key to raise.
 absl::Status CheckUnfinished(const std::string& run_dir, const Config& config);
 
 }  // namespace psgd

@@ -10,8 +10,8 @@
 namespace psgd {
 namespace {
 
-// Paths are meant from where the program was started. What a run leaves is read from anywhere.
-// REQUIRES: a resolved config.
+// Relative paths are relative to the program's current folder, but a run's files are read from
+// anywhere. REQUIRES: a resolved config.
 absl::Status MakePathsAbsolute(Config* config) {
   const auto make = [](const char* key, std::string* path) -> absl::Status {
     if (path->empty()) return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Which run a command line means, and its config.
+// The run that a command line names, and its config.
 #pragma once
 
 #include <string>
@@ -12,18 +12,18 @@ namespace psgd {
 struct RunChoice {
   std::string config;            // a YAML file, or
   std::string resume;            // the directory of a run to go on with
-  std::string checkpoint;        // its id or name, to go on from there; empty: the newest sound one
+  std::string checkpoint;        // id or name to resume from; empty: the newest sound checkpoint
   std::vector<std::string> set;  // "train.epochs=2"
-  int shards = 0;                // 0: as the config says
+  int shards = 0;                // 0: from the config
   int workers = 0;
-  std::string run_dir;  // empty: a fresh one under runs/
+  std::string run_dir;  // empty: a new directory under runs/
 };
 
-// Read, changed as chosen, resolved and valid. Relative paths in it are meant from the current
-// folder, and absolute here.
+// Reads the config, applies the options, resolves and validates it. Makes paths absolute; relative
+// ones are relative to the current folder.
 absl::StatusOr<Config> ReadRunConfig(const RunChoice& choice);
 
-// The arguments with which ps-server means the same.
+// The arguments that give ps-server the same choice.
 std::vector<std::string> ArgumentsOfServer(const RunChoice& choice);
 
 }  // namespace psgd

@@ -30,7 +30,7 @@ absl::Status MakeFolders(const std::string& path) {
   return absl::OkStatus();
 }
 
-// A fresh folder: two runs of the same second get -2, -3 and so on.
+// Creates a new folder. Later runs of the same second get -2, -3 and so on.
 absl::StatusOr<std::string> MakeDefault(const RunDirOptions& options) {
   PSGD_RETURN_IF_ERROR(MakeFolders(options.root));
   const std::string base = absl::StrCat(options.root, "/", options.name, "-", Stamp(options.now));
@@ -74,7 +74,7 @@ absl::Status CheckResumed(const std::string& path) {
       absl::StrCat("no run to resume: ", path, " has no config.yaml; is it a run directory?"));
 }
 
-// Until the result and all its copies are gone, or this process is.
+// Holds the directory until the result and all its copies are gone, or this process ends.
 absl::StatusOr<std::shared_ptr<const void>> Hold(const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return FileError("open the run directory", path, errno);

@@ -1,4 +1,4 @@
-// The directory of one run: where everything that a run leaves behind has its place.
+// The directory of one run, which holds all files that the run leaves.
 #pragma once
 
 #include <ctime>
@@ -11,31 +11,30 @@
 namespace psgd {
 
 struct RunDirOptions {
-  std::string path;  // as given by --run-dir; empty: root/NAME-YYYYmmdd-HHMMSS
+  std::string path;  // value of --run-dir; empty: root/NAME-YYYYmmdd-HHMMSS
   std::string root = "runs";
   std::string name;     // of the run
   std::time_t now = 0;  // stamps the default path, in local time
-  bool resume = false;  // path is a run's directory, to be continued
+  bool resume = false;  // `path` is the directory of a run to continue
 };
 
-// Names of files and folders in a run directory. Immutable.
+// Names the files and folders of a run directory. Immutable.
 class RunDir {
  public:
   explicit RunDir(std::string path) : path_(std::move(path)) {}
 
-  // Makes the directory, or takes up an empty one. One that holds files is refused unless resuming,
-  // when it must hold a config.yaml and stays as it is. The directory is this process's while a
-  // copy of the result lives: another that asks for it meanwhile is refused.
+  // Creates the directory, or takes an empty one. A directory with files is refused, unless
+  // `resume` is set; then it must hold a config.yaml and stays as it is. This process holds the
+  // directory as long as a copy of the result lives; other processes are refused.
   static absl::StatusOr<RunDir> Create(const RunDirOptions& options);
 
-  // An existing run's directory, this process's while a copy of the result lives; nothing is
-  // written.
+  // Holds an existing run's directory as long as a copy of the result lives. Writes nothing.
   static absl::StatusOr<RunDir> Take(const std::string& path);
 
-  // Writes the resolved config: from now on it can be resumed.
+  // Writes the resolved config. After that the run can be resumed.
   absl::Status SaveConfig(const std::string& yaml) const;
 
-  // Removes what Create made, for a run that never began; not what was resumed.
+  // Removes the directory of a run that never began, but not the directory of a resumed run.
   void Abandon();
 
   const std::string& path() const { return path_; }

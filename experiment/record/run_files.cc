@@ -24,7 +24,7 @@ class Finder {
  public:
   void Find(const fs::path& folder, int depth) {
     std::error_code error;
-    // By two names it is one run, and a circle of links has an end.
+    // A run with two names is found once, and a cycle of links ends.
     if (!seen_.insert(fs::canonical(folder, error)).second) return;
     if (HoldsAny(folder, {"metrics.jsonl", "summary.json", "server/server.log"})) {
       found_.push_back(folder.string());
@@ -40,7 +40,7 @@ class Finder {
       if (entry.is_directory(error))
         (entry.is_symlink(error) ? links : folders).push_back(entry.path());
     }
-    // Beside runs lies many a config, or what was exported of one.
+    // Folders that hold runs often hold a config or exported files too.
     const size_t before = found_.size();
     if (depth > 0) {
       for (const auto* kind : {&folders, &links}) {

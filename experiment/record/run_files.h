@@ -1,4 +1,4 @@
-// Run directories as they are found: whole, damaged, or with strangers in them.
+// Finds run directories, whole or damaged, among other files.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace psgd {
 
-// The run directories at `root` and at most so many folders below it, each once, in order. One that
-// lost some of its files is known by the others. What lies in a run's directory is no run of its
-// own.
+// Lists the run directories at `root` and up to `depth` folders below, each once, in order. A
+// directory with missing files is recognized by the others. Folders inside a run directory are not
+// runs.
 std::vector<std::string> FindRunDirs(const std::string& root, int depth);
 
-// Not OK: opening it may fail, or wait for good, as a pipe does.
+// Not OK: opening the file may fail, or may block forever as a pipe does.
 absl::Status CheckRegularFile(const std::string& path);
 
 }  // namespace psgd

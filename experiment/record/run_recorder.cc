@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kMostConfigBytes = size_t{1} << 20;
 
-// How often each staleness was seen: the summary has what is to be said of it in numbers.
+// The full histograms of staleness; the summary has only their statistics.
 Record StalenessCounts(const StatusReply& status) {
   CountHistogram versions;
   for (const ShardStatus& shard : status.shards()) {
@@ -99,8 +99,8 @@ void RunRecorder::ToEvents(const std::function<absl::Status(EventFile&)>& write)
   events_.reset();
 }
 
-// What the workers say of themselves; at the end, when they are gone, what was trained since the
-// record before.
+// The speed that the workers report. At the end no worker reports, so the speed is computed from
+// the samples since the last record.
 double RunRecorder::SpeedOf(const StatusReply& status, bool last) {
   const uint64_t samples = status.total().samples();
   const double seconds = status.seconds() - recorded_seconds_;

@@ -22,7 +22,7 @@ constexpr std::array<std::pair<Summary::Status, const char*>, 3> kStatusNames{
      {Summary::Status::kFailed, "failed"},
      {Summary::Status::kInterrupted, "interrupted"}}};
 
-// Each struct names its fields once, for both directions: `visit(key, field)`.
+// Each struct lists its fields once, for reading and writing: `visit(key, field)`.
 template <typename Staleness, typename Visit>
 void VisitStaleness(Staleness& staleness, Visit visit) {
   visit("mean", staleness.mean);
@@ -92,7 +92,7 @@ Json ToJson(const std::map<std::string, Value>& values) {
   return json;
 }
 
-// False when the value is missing (null) or of another type.
+// Returns false if the value is missing (null) or has another type.
 template <typename T>
 bool FromJson(const Json& json, T* value) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -161,7 +161,7 @@ absl::StatusOr<Summary> ReadSummary(const std::string& path) {
   Summary summary;
   std::string bad;
   VisitSummary(summary, [&](const char* key, auto& field) {
-    // Earlier versions wrote fewer.
+    // Earlier versions wrote fewer keys.
     const bool needed = std::string_view(key) == "name" || std::string_view(key) == "status";
     const bool good = json.contains(key) ? FromJson(json[key], &field) : !needed;
     if (bad.empty() && !good) bad = key;

@@ -14,11 +14,11 @@ namespace {
 
 constexpr size_t kMostSpans = 400000;
 // Process numbers in the trace.
-constexpr int kServer = 1;  // that coordinates
+constexpr int kServer = 1;  // the server that coordinates
 constexpr int kFirstWorker = 2;
-constexpr int kOtherServers = 1'000'000;  // and the server's number
+constexpr int kOtherServers = 1'000'000;  // plus the server's number
 constexpr int kSteps = 0;                 // row of a worker
-constexpr int kFirstShard = 1;            // rows of pushes, and of shards
+constexpr int kFirstShard = 1;            // the first row of pushes and of shards
 
 bool OfShard(const TraceSpan& span) {
   return span.kind() == TraceSpan::APPLY || span.kind() == TraceSpan::COMMIT;
@@ -83,12 +83,12 @@ class Writer {
       if (span.kind() == TraceSpan::APPLY) AddFlow("t", process, Row(span), span, start);
       return;
     }
-    // Pushes to one shard overlap: what begins and ends apart may.
+    // Pushes to one shard overlap, so a push is a pair of begin and end events.
     const double end = Microseconds(span.start_ns() + span.duration_ns());
     event["ph"] = "b";
     event["id"] = Flow(span);
     Add(event);
-    // Arrows begin and end at what the worker was at: only that is a bar.
+    // Arrows need a bar at each end, so they start and end in the row of steps.
     AddFlow("s", process, kSteps, span, start);
     AddFlow("f", process, kSteps, span, end);
     event["ph"] = "e";

@@ -1,4 +1,4 @@
-// trace.json: what workers and shards did in a run's first steps, for chrome://tracing and
+// Writes trace.json: what workers and shards did in a run's first steps, for chrome://tracing and
 // Perfetto.
 #pragma once
 
@@ -12,16 +12,16 @@
 namespace psgd {
 
 struct PlacedSpan {
-  uint32_t server = 1;  // that has the shard, where it is a shard's
+  uint32_t server = 1;  // the server that holds the shard, for a shard's span
   TraceSpan span;
 };
 
 // Thread-safe.
 class TraceFile {
  public:
-  // Any thread; never waits. What is beyond some hundred thousand spans is left out.
+  // Can be called on any thread and never blocks. Drops spans beyond a few hundred thousand.
   void Add(uint32_t server, std::vector<TraceSpan> spans);
-  // Replaces the file with what there is so far, if that is more than it has.
+  // Rewrites the file if there are new spans.
   absl::Status Write(const std::string& path);
 
  private:
@@ -30,9 +30,9 @@ class TraceFile {
   size_t written_ = 0;
 };
 
-// The spans in Chrome's trace format: a process for each server and worker; a row for each worker's
-// steps and one for its pushes to each shard, a row a shard, and arrows from a push that leaves
-// over the shard that takes it in to its acknowledgement. Times begin with the first span.
+// The spans in Chrome's trace format. Each server and worker is a process. A worker has a row for
+// its steps and a row for its pushes to each shard; a shard has one row. Arrows lead from a sent
+// push through the shard that applies it to its acknowledgement. The first span starts at time 0.
 std::string TraceJson(const std::vector<PlacedSpan>& spans);
 
 }  // namespace psgd

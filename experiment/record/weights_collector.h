@@ -1,4 +1,4 @@
-// Puts the weights of a run together from the chunks that a server sends, or from a checkpoint.
+// Assembles a run's weights from the chunks that a server sends, or from a checkpoint.
 #pragma once
 
 #include <string>
@@ -15,16 +15,16 @@ class WeightsCollector {
  public:
   static WeightsCollector FromCheckpoint(const LoadedCheckpoint& checkpoint);
 
-  // Chunks come from a peer: one that does not fit the model is an error.
+  // Chunks come from a peer, so a chunk that does not fit the model is an error.
   absl::Status Add(const WeightsChunk& chunk);
-  // Every element of every parameter has come.
+  // OK if every element of every parameter has arrived.
   absl::Status Complete() const;
 
   const Config& config() const { return config_; }
   const ModelSpec& model() const { return model_; }
   const std::vector<float>& values(int parameter) const { return values_[parameter]; }
 
-  // As .safetensors, names and shapes as in the model.
+  // Writes .safetensors, with the names and shapes of the model.
   absl::Status Write(const std::string& path) const;
 
  private:

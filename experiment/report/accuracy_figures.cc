@@ -1,4 +1,4 @@
-// Accuracy against what it cost in bytes and in time.
+// Figures of accuracy against bytes and time.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -13,9 +13,9 @@ namespace {
 
 constexpr size_t kMostCurves = 400;
 constexpr size_t kMostBars = 40;
-constexpr double kBelowTwin = 0.005;  // of accuracy, that a target lies below the twin's
+constexpr double kBelowTwin = 0.005;  // a target lies this much accuracy below the twin's
 
-// "50 MB" where the table has "50.0 MB".
+// Writes "50 MB" for HumanBytes' "50.0 MB".
 std::string RoundBytes(double bytes) {
   const std::string text = HumanBytes(bytes);
   const size_t space = text.find(' ');
@@ -27,7 +27,7 @@ std::string RoundBytes(double bytes) {
   return digits + text.substr(space);
 }
 
-// One point a group: bytes of `cost`, accuracy, and the front of those that nobody beats.
+// One point per group: its `cost` in bytes and its accuracy, with the Pareto front.
 std::optional<Figure> AgainstBytes(const std::vector<ReportGroup>& groups, const SeriesStyle& style,
                                    const std::string& id, const std::string& title,
                                    const std::string& what, double (*cost)(const ReportGroup&)) {
@@ -98,7 +98,7 @@ std::optional<Figure> AgainstTime(const ReportRuns& report, const std::vector<Re
   std::vector<std::vector<std::string>> data{{"configuration", "seed", "seconds", "epoch",
                                               "accuracy", "loss", "bytes_pushed", "bytes_pulled"}};
   size_t curves = 0, left_out = 0;
-  for (const bool twins : {false, true}) {  // those of twins lie on top
+  for (const bool twins : {false, true}) {  // curves of twins lie on top
     for (const ReportGroup& group : groups) {
       if (group.twin != twins) continue;
       for (const size_t index : group.runs) {
@@ -109,7 +109,7 @@ std::optional<Figure> AgainstTime(const ReportRuns& report, const std::vector<Re
                           CsvNumber(point.epoch), CsvNumber(point.accuracy), CsvNumber(point.loss),
                           CsvNumber(point.bytes_pushed), CsvNumber(point.bytes_pulled)});
         }
-        // What others are compared with is always there.
+        // Twins are always shown, because others are compared with them.
         if (!twins && curves >= kMostCurves) {
           ++left_out;
           continue;
@@ -140,7 +140,7 @@ std::optional<Figure> AgainstTime(const ReportRuns& report, const std::vector<Re
   return Figure{plot.id, plot.title, caption, Draw(plot), std::move(data)};
 }
 
-// Where the line between two evaluations reaches it; negative: it never does.
+// The time when the curve, interpolated between evaluations, reaches the target; negative: never.
 double SecondsTo(double target, const std::vector<CurvePoint>& curve) {
   double before_seconds = 0, before = 0;
   for (const CurvePoint& point : curve) {
@@ -155,8 +155,8 @@ double SecondsTo(double target, const std::vector<CurvePoint>& curve) {
   return -1;
 }
 
-// Half a point below the twin, which is what most should reach; without one, what half of the
-// groups reach.
+// Half a percentage point below the twin, a target that most groups should reach. Without a twin,
+// the accuracy that half of the groups reach.
 double TargetOf(const std::vector<ReportGroup>& groups) {
   std::vector<double> reached;
   for (const ReportGroup& group : groups) {
@@ -207,7 +207,7 @@ std::optional<Figure> TimeToAccuracy(const ReportRuns& report,
                     one.seconds.count > 0 ? CsvNumber(one.seconds.mean) : "",
                     CsvNumber(one.seconds.spread), absl::StrCat(one.seconds.count),
                     absl::StrCat(one.tried)});
-    // Of many, the fastest; the twin always.
+    // If there are too many groups, shows the fastest and always the twin.
     if (plot.bars.size() >= kMostBars && !one.group->twin) continue;
     Bar bar;
     bar.label = one.group->twin ? one.group->label + " *" : one.group->label;

@@ -1,4 +1,4 @@
-// What a key with numbers for values does to accuracy and throughput.
+// Figures of how a numeric key affects accuracy and throughput.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostAxes = 4;
 
-// A value that is a number, or that holds just one: "topk density 0.01", "100mbit".
+// A value that is a number or contains exactly one: "topk density 0.01", "100mbit".
 struct NumberAndRest {
   double number = 0;
   std::string rest;  // the words around it
@@ -55,7 +55,7 @@ struct AxisPoint {
   double at;
   const ReportGroup* group;
 };
-// By what else sets them apart.
+// Points by the values of the other axes.
 using Curves = std::map<std::string, std::vector<AxisPoint>>;
 
 Curves CurvesAlong(const std::vector<ReportGroup>& groups, const std::string& axis,
@@ -78,7 +78,7 @@ Curves CurvesAlong(const std::vector<ReportGroup>& groups, const std::string& ax
     const std::string name = group.twin ? "dense, synchronous" : AxesLabel(others);
     curves[name].push_back({found->number, &group});
   }
-  // Two points are no curve, and where no curve has three there is nothing to see.
+  // Two points make no curve. Without a curve of three points there is no figure.
   if (std::none_of(curves.begin(), curves.end(),
                    [](const auto& curve) { return curve.second.size() > 2; })) {
     numbers->clear();
@@ -146,7 +146,7 @@ MadeFigures AxisFigures(const ReportRuns&, const std::vector<ReportGroup>& group
   std::vector<std::string> axes;
   for (const ReportGroup& group : groups) {
     for (const auto& [axis, value] : group.axes) {
-      // Workers and shards have figures of their own.
+      // Workers and shards have their own figures.
       if (axis == "cluster.workers" || axis == "cluster.shards") continue;
       if (std::count(axes.begin(), axes.end(), axis) == 0) axes.push_back(axis);
     }

@@ -12,7 +12,7 @@ namespace psgd {
 
 namespace {
 
-constexpr double kSameCost = 0.005;  // relative: headers that were sent twice are no difference
+constexpr double kSameCost = 0.005;  // relative; headers that were sent twice cost less
 
 }  // namespace
 
@@ -51,7 +51,7 @@ SeriesStyle::SeriesStyle(const std::vector<ReportGroup>& groups) {
         named->values.push_back(value);
     }
   }
-  // What is the same in all tells nothing apart.
+  // An axis with one value distinguishes no runs.
   std::erase_if(axes, [](const Named& named) { return named.values.size() < 2; });
   const auto take = [&](size_t most) {
     const auto fits = std::find_if(axes.begin(), axes.end(),

@@ -1,4 +1,4 @@
-// The figures of a report, each with the data that it shows.
+// The figures of a report, each with its data.
 #pragma once
 
 #include <functional>
@@ -12,9 +12,9 @@
 namespace psgd {
 
 struct Figure {
-  std::string id;  // a file's name, too
+  std::string id;  // also the name of its file
   std::string title;
-  std::string caption;  // how to read it
+  std::string caption;  // how to read the figure
   Svg svg;
   std::vector<std::vector<std::string>> data;  // the first row names the columns
 };
@@ -22,20 +22,20 @@ struct Figure {
 std::string FigureCsv(const Figure& figure);
 
 struct FigureOptions {
-  std::optional<double> target;  // accuracy to take the time to; nothing: from the runs
+  std::optional<double> target;  // the accuracy of time-to-accuracy; nothing: derived from the runs
 };
 
-// Those that the runs have data for.
+// Makes every figure that the runs have data for.
 std::vector<Figure> MakeFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
                                 const FigureOptions& options);
 
-// Colours by the first axis and shapes by the second, the same in every figure.
+// The first axis sets colors and the second sets shapes, the same in every figure. Immutable.
 class SeriesStyle {
  public:
   explicit SeriesStyle(const std::vector<ReportGroup>& groups);
   std::string ColorOf(const ReportGroup& group) const;
   int ShapeOf(const ReportGroup& group) const;
-  // What the legend of points has: a series a colour, then one a shape, both without points.
+  // The legend of points: a series per color, then a series per shape, without points.
   std::vector<PlotSeries> Legend(bool line) const;
   bool colored() const { return !colors_.empty(); }
 
@@ -51,10 +51,10 @@ class SeriesStyle {
   bool twins_ = false;
 };
 
-// Numbers of a CSV file.
+// Formats a number for a CSV file.
 std::string CsvNumber(double value);
 
-// ---- each kind, in a file of its own; nothing: there is no data for it
+// ---- one file per kind; empty: no data for it
 using MadeFigures = std::vector<Figure>;
 MadeFigures AccuracyFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
                             const SeriesStyle& style, const FigureOptions& options);
@@ -67,8 +67,8 @@ MadeFigures AxisFigures(const ReportRuns& report, const std::vector<ReportGroup>
 MadeFigures StalenessFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
                              const SeriesStyle& style, const FigureOptions& options);
 
-// Which of these points nobody beats in both: less cost, and more gain. Costs within half a
-// per cent are the same. Indices by rising cost.
+// The points that no other point beats in both cost and gain, by rising cost. Costs within half a
+// percent count as equal.
 std::vector<size_t> ParetoFront(const std::vector<std::pair<double, double>>& cost_and_gain);
 
 }  // namespace psgd

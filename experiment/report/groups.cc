@@ -14,7 +14,7 @@ double Ratio(uint64_t dense, uint64_t sent) {
   return sent == 0 ? 0 : static_cast<double>(dense) / static_cast<double>(sent);
 }
 
-// Collects one number of each run.
+// Collects one number per run.
 template <typename Number>
 Statistic Over(const ReportRuns& report, const std::vector<size_t>& runs, Number number) {
   std::vector<std::pair<uint64_t, double>> values;

@@ -1,4 +1,4 @@
-// Runs that differ in their seeds alone, taken together. Repeats of a seed are one: their mean.
+// Groups of runs that differ only in their seeds. Repeats of a seed count once, with their mean.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace psgd {
 
-// Of numbers that may be none.
+// A statistic of numbers, of which there may be none.
 struct Statistic {
   size_t count = 0;
   double mean = 0;
-  double spread = 0;  // standard deviation of a sample; 0 for one number
+  double spread = 0;  // sample standard deviation; 0 for one number
   double low = 0;
   double high = 0;
 
@@ -24,30 +24,30 @@ struct ReportGroup {
   std::string label;
   AxisValues axes;
   bool twin = false;
-  std::vector<size_t> runs;  // indices, in order of seeds
-  size_t done = 0;           // of those, finished or stopped early
-  size_t seeds = 0;          // of the done ones; fewer than they: some are repeats
-  Statistic accuracy;        // over these seeds, as all that follows
+  std::vector<size_t> runs;  // indices, ordered by seed
+  size_t done = 0;           // number of these runs that finished or were stopped early
+  size_t seeds = 0;          // distinct seeds of the done runs; less than `done` after repeats
+  Statistic accuracy;        // over seeds, as all statistics below
   Statistic loss;
-  Statistic against_twin;  // accuracy less that of the twin with the same seed
+  Statistic against_twin;  // accuracy minus the accuracy of the twin with the same seed
   Statistic epochs;
   Statistic seconds;
   Statistic samples_per_second;
   Statistic bytes_pushed;
   Statistic bytes_pulled;
-  Statistic push_ratio;  // fp32 would have cost so many times more
+  Statistic push_ratio;  // how many times more fp32 would have cost
   Statistic pull_ratio;
-  Statistic staleness;  // mean of a run's pulls
+  Statistic staleness;  // mean over a run's pulls
   double staleness_max = 0;
 };
 
-// Those of one label and the same axes, in the order in which they first come.
+// Groups runs with one label and the same axes, in the order of their first run.
 std::vector<ReportGroup> GroupRuns(const ReportRuns& report);
 
-// A run whose results count.
+// True if the run's results count.
 bool IsDone(const ReportRun& run);
 
-// Whose mean stands in for each of its seeds.
+// Averages the values of each seed, then computes the statistic over the seeds.
 Statistic OverSeeds(const std::vector<std::pair<uint64_t, double>>& values);
 
 // "9 finished", or "1 failed, 4 finished (repeats of 2 seeds)".

@@ -11,7 +11,7 @@
 namespace psgd {
 namespace {
 
-constexpr size_t kMostDataRows = 200;  // shown in the page; files have all
+constexpr size_t kMostDataRows = 200;  // shown in the page; files have all rows
 
 std::string DownloadLink(const std::string& name, const std::string& csv) {
   return absl::StrCat("<a download=\"", name, ".csv\" href=\"data:text/csv;charset=utf-8;base64,",
@@ -27,7 +27,7 @@ std::string Cell(const TableCell& cell) {
   if (spread == std::string::npos) {
     return absl::StrCat("<td data-n=\"", cell.number, "\">", Escaped(cell.text), "</td>");
   }
-  // Where there is no room for both, one stands below the other.
+  // In a narrow column the spread stands below the mean.
   return absl::StrCat("<td class=\"two\" data-n=\"", cell.number, "\"><span>",
                       Escaped(cell.text.substr(0, spread)), "</span> <span>",
                       Escaped(cell.text.substr(spread + 1)), "</span></td>");
@@ -50,7 +50,7 @@ std::string MainTable(const ReportTable& table) {
   return html + "</tbody></table></div>\n";
 }
 
-// For those who cannot see the figure, and those who want its numbers.
+// A table for readers who cannot see the figure or want its numbers.
 std::string DataTable(const Figure& figure) {
   const size_t rows = std::min(figure.data.size(), kMostDataRows + 1);
   std::string html =
@@ -83,7 +83,7 @@ std::string FigureHtml(const Figure& figure) {
                       Escaped(figure.caption), "</figcaption>\n", DataTable(figure), "</figure>\n");
 }
 
-// Runs that did not end well, each with what is known.
+// The runs that failed or have problems, each with the known reasons.
 std::string Troubles(const ReportRuns& report) {
   std::string rows;
   for (const ReportRun& run : report.runs) {

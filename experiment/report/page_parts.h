@@ -1,4 +1,4 @@
-// What every page has: its style, and the script that sorts tables and shows what is pointed at.
+// Parts of every page: its style, and the script that sorts tables and shows tooltips.
 #pragma once
 
 namespace psgd {

@@ -12,7 +12,7 @@ namespace {
 constexpr double kWidth = 780;
 constexpr double kTop = 16;
 constexpr double kLegendWidth = 200;
-constexpr double kLetter = 6.4;  // wide, at 12 px
+constexpr double kLetter = 6.4;  // width of a letter at 12 px
 constexpr size_t kLegendLetters = 27;
 
 // ------------------------------------------------------------------ points and lines
@@ -55,7 +55,7 @@ void DrawAxes(const XyPlot& plot, const Frame& frame, const Scale& x, const Scal
     const std::string text = plot.x.format(tick);
     const double half = static_cast<double>(text.size()) * kLetter / 2;
     svg->Line(x.At(tick), frame.bottom, x.At(tick), frame.bottom + 4, "axis");
-    if (x.At(tick) - half < free_from) continue;  // it would run into the one before
+    if (x.At(tick) - half < free_from) continue;  // the text would overlap the previous one
     free_from = x.At(tick) + half + kLetter;
     svg->Text(x.At(tick), frame.bottom + 18, Anchor::kMiddle, text, "soft");
   }
@@ -65,7 +65,7 @@ void DrawAxes(const XyPlot& plot, const Frame& frame, const Scale& x, const Scal
   svg->TextUp(14, (frame.top + frame.bottom) / 2, plot.y.label);
 }
 
-// Labels that would lie upon others are left out: their points still tell when pointed at.
+// Draws labels. Skips a label that would overlap another; the point's tooltip still shows it.
 class Labels {
  public:
   Labels(const Frame& frame, Svg* svg) : frame_(frame), svg_(svg) {}

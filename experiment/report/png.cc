@@ -33,7 +33,7 @@ absl::StatusOr<std::string> FindBrowser() {
 absl::Status Draw(const std::string& browser, const std::string& profile,
                   const WrittenFigure& figure, const std::string& png) {
   std::error_code error;
-  fs::remove(png, error);  // or an old one would pass for this
+  fs::remove(png, error);  // otherwise an old file would pass for the new one
   ChildOptions child;
   child.name = fs::path(browser).filename();
   child.argv = {
@@ -49,7 +49,7 @@ absl::Status Draw(const std::string& browser, const std::string& profile,
       absl::StrCat("--window-size=", std::ceil(figure.width), ",", std::ceil(figure.height)),
       "--screenshot=" + fs::absolute(png).string(),
       "file://" + fs::absolute(figure.svg).string()};
-  // It refuses to be root otherwise; what it reads is ours.
+  // Chromium refuses to run as root without this flag. It only reads our files.
   if (geteuid() == 0) child.argv.insert(child.argv.begin() + 1, "--no-sandbox");
   PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<ChildProcess> process,
                         ChildProcess::Start(std::move(child)));

@@ -1,5 +1,5 @@
-// Pictures of figures, by a browser without a window: they are drawn with what only browsers know
-// of SVG.
+// Makes pictures of figures with a headless browser, because the figures need SVG features that
+// only browsers support.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace psgd {
 
-// FIGURE.png in `dir` for each FIGURE.svg, two pixels a unit; the paths. FAILED_PRECONDITION: there
-// is no Chromium.
+// Writes FIGURE.png to `dir` for each FIGURE.svg, two pixels per unit, and returns the paths.
+// FAILED_PRECONDITION: Chromium is missing.
 absl::StatusOr<std::vector<std::string>> WritePngs(const std::vector<WrittenFigure>& figures,
                                                    const std::string& dir);
 

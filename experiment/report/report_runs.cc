@@ -17,10 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kDeepest = 3;           // folders below the one that was asked for
-constexpr size_t kLongestLabel = 80;  // of settings: in a table it is to leave room for figures
+constexpr int kDeepest = 3;           // folders below the report's folder
+constexpr size_t kLongestLabel = 80;  // of settings; longer ones leave figures no room in a table
 
-// From the files of the run, and what the sweep knows beside them.
+// Sets the run's status and results from its files and the sweep's outcome.
 void Conclude(const std::optional<Outcome>& outcome, ReportRun* run) {
   const RunData& data = run->data;
   const std::vector<CurvePoint>* curve = &data.curve;
@@ -29,7 +29,7 @@ void Conclude(const std::optional<Outcome>& outcome, ReportRun* run) {
   if (outcome && outcome->kind == Outcome::Kind::kStopped) {
     run->status = ReportStatus::kStopped;
     run->detail = outcome->detail;
-    // What it did between the decision and its end depends on the moment.
+    // Evaluations after the decision depend on timing, so they do not count.
     for (const CurvePoint& point : data.curve) {
       if (point.epoch <= outcome->epoch + 1e-6) counted.push_back(point);
     }
@@ -63,8 +63,8 @@ void Conclude(const std::optional<Outcome>& outcome, ReportRun* run) {
   }
 }
 
-// Runs that share a label and a seed are no seeds of one configuration: entries of the sweep's list
-// had the same name. Each seed has them in the order of the list.
+// Different runs with the same label and seed come from list entries of the same name. Numbers them
+// in the order of the list.
 void TellApart(ReportRuns* report) {
   std::map<std::pair<std::string, uint64_t>, int> times;
   std::set<std::string> shared;
@@ -115,7 +115,7 @@ absl::StatusOr<ReportRuns> OfSweep(const SweepDir& dir) {
   return report;
 }
 
-// Keys that are not the same in all runs, without those that name a run.
+// The keys that differ between runs, except keys that name a run.
 std::vector<std::string> VaryingKeys(
     const std::vector<std::map<std::string, std::string>>& configs) {
   std::map<std::string, std::set<std::string>> values;
@@ -134,7 +134,7 @@ std::vector<std::string> VaryingKeys(
   return varying;
 }
 
-// What a run computes but for how updates travel, and when they count.
+// What a run computes, without how updates travel and when they are applied.
 std::string TaskOf(const FlatConfig& config) {
   std::string task;
   for (const auto& [key, value] : config) {
@@ -143,7 +143,7 @@ std::string TaskOf(const FlatConfig& config) {
   return task;
 }
 
-// Axes, labels and twins, from what the configs say.
+// Derives axes, labels and twins from the configs.
 void Compare(std::vector<ReportRun>* runs) {
   std::vector<std::map<std::string, std::string>> configs;
   std::map<std::string, size_t> twins;
@@ -160,7 +160,7 @@ void Compare(std::vector<ReportRun>* runs) {
   size_t next = 0;
   for (ReportRun& run : *runs) {
     if (!run.data.config) {
-      // What it computed is not known, so that it is like no other.
+      // Without its config the run is comparable to no other.
       run.label = absl::StrCat(run.id, ", config unknown");
       if (run.data.summary) run.seed = run.data.summary->seed;
       continue;
@@ -177,8 +177,8 @@ void Compare(std::vector<ReportRun>* runs) {
   }
 }
 
-// Where runs differ in so much that no table has room for it, they go by their directories' names;
-// those that differ in their seeds alone by the first one's.
+// If labels are too long for a table, runs are named after their directories. Runs that differ only
+// in their seeds take the first run's name.
 void ShortenLabels(ReportRuns* report) {
   const auto is_long = [](const ReportRun& run) { return run.label.size() > kLongestLabel; };
   if (std::none_of(report->runs.begin(), report->runs.end(), is_long)) return;
@@ -242,7 +242,7 @@ absl::StatusOr<ReportRuns> ReadReportRuns(const std::string& dir) {
   if (!fs::exists(sweep.PlanFile(), error)) return OfFolder(dir);
   auto report = OfSweep(sweep);
   if (report.ok()) return report;
-  // The runs are there all the same.
+  // The runs can still be reported without the plan.
   const std::string note(report.status().message());
   report = OfFolder(dir);
   if (report.ok()) report->notes.push_back(note);

@@ -1,4 +1,4 @@
-// The runs of a report: those of a sweep, or any that a folder holds.
+// The runs of a report: the runs of a sweep, or all runs in a folder.
 #pragma once
 
 #include <optional>
@@ -24,17 +24,17 @@ enum class ReportStatus {
 const char* NameOf(ReportStatus status);
 
 struct ReportRun {
-  std::string id;     // of the sweep, or the directory's path below the folder
-  std::string label;  // those that differ in their seeds alone share it
+  std::string id;     // the id in the sweep, or the directory's path below the folder
+  std::string label;  // shared by runs that differ only in their seeds
   AxisValues axes;
   uint64_t seed = 0;
   bool twin = false;
-  std::optional<size_t> twin_of;  // index of the dense synchronous run that it is compared with
+  std::optional<size_t> twin_of;  // index of the dense synchronous run to compare with
   ReportStatus status = ReportStatus::kWaiting;
-  std::string detail;  // how it failed, why it was stopped
+  std::string detail;  // why the run failed or was stopped
   RunData data;
 
-  // After the last evaluation that counts; nothing: there was none.
+  // Results of the last evaluation that counts; nothing: none.
   std::optional<double> accuracy;
   std::optional<double> loss;
   double epochs = 0;
@@ -46,7 +46,7 @@ struct ReportRuns {
   std::string question;
   std::vector<ReportRun> runs;
   std::vector<std::string> notes;
-  // What labels stand for, where they are the names of runs; empty: they speak for themselves.
+  // What the labels mean, if they are names of runs. Empty: labels need no explanation.
   std::vector<std::pair<std::string, std::string>> legend;
 };
 

@@ -18,7 +18,7 @@ namespace {
 constexpr char kProgress[] = "{\"kind\":\"progress\"";
 constexpr char kSeconds[] = "\"seconds\":";
 
-// Of a record that is not worth parsing for it; negative: it says nothing.
+// Reads the seconds without parsing the record; negative: none.
 double SecondsIn(const std::string& line) {
   const size_t at = line.find(kSeconds);
   return at == std::string::npos ? -1
@@ -44,7 +44,7 @@ void MetricsFollower::Look() {
   file.seekg(offset_);
   std::string line;
   while (std::getline(file, line)) {
-    if (file.eof()) break;  // still being written
+    if (file.eof()) break;  // a line that is still being written
     offset_ += static_cast<int64_t>(line.size()) + 1;
     ++number_;
     Line(line);
@@ -95,7 +95,7 @@ void MetricsFollower::AddEvaluation(const Record& record) {
     point.bytes_pushed = NumberIn(progress_, "bytes_pushed");
     point.bytes_pulled = NumberIn(progress_, "bytes_pulled");
   }
-  // A run that went on from a checkpoint evaluates some epochs again.
+  // A run that resumed from a checkpoint evaluates some epochs again.
   while (!curve_.empty() && curve_.back().epoch >= point.epoch - 1e-9) curve_.pop_back();
   curve_.push_back(point);
 }
@@ -121,7 +121,7 @@ RunData ReadRunData(const std::string& dir) {
       run.problems.emplace_back(config.status().message());
     }
   }
-  // A run that goes on has no summary yet: that is no damage.
+  // A running run has no summary yet, which is not damage.
   if (std::filesystem::exists(files.SummaryFile(), error)) {
     auto summary = ReadSummary(files.SummaryFile());
     if (summary.ok()) {
@@ -148,7 +148,7 @@ PhaseSeconds PhasesOf(const RunData& run) {
   double sum = 0;
   for (const char* name : {"data", "compute", "encode", "wait", "wire", "apply"}) {
     const std::string key = absl::StrCat("seconds_", name);
-    if (!run.progress.contains(key)) continue;  // earlier versions did not tell them apart
+    if (!run.progress.contains(key)) continue;  // earlier versions did not record phases
     const double seconds = NumberIn(run.progress, key.c_str());
     phases.emplace_back(name, seconds);
     sum += seconds;

@@ -1,5 +1,5 @@
-// What a run directory tells for a report. Files that are missing or damaged are said to be, and
-// what the others hold is used.
+// What a report reads from a run directory. Missing or damaged files are reported, and the other
+// files are used.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ namespace psgd {
 
 // An evaluation on the test set.
 struct CurvePoint {
-  double seconds = 0;  // since the run began, without the time in which it was stopped
+  double seconds = 0;  // since the run began, without the time when it was stopped
   double epoch = 0;
   double accuracy = 0;
   double loss = 0;
-  double bytes_pushed = 0;  // until then
+  double bytes_pushed = 0;  // up to this evaluation
   double bytes_pulled = 0;
 };
 
-// Where the time of its workers went, in seconds summed over them.
+// The time of the workers by phase, in seconds summed over workers.
 using PhaseSeconds = std::vector<std::pair<std::string, double>>;
 
 struct RunData {
@@ -32,27 +32,27 @@ struct RunData {
   std::vector<std::string> problems;  // what could not be read, for people
   std::optional<Config> config;
   std::optional<Summary> summary;
-  std::vector<CurvePoint> curve;         // by epoch
-  Record progress;                       // the last; null: there is none
-  double seconds = 0;                    // as CurvePoint has them, at the last record
-  std::vector<uint64_t> pull_staleness;  // how often each was seen
+  std::vector<CurvePoint> curve;         // sorted by epoch
+  Record progress;                       // the last one; null: none
+  double seconds = 0;                    // at the last record, counted as in CurvePoint
+  std::vector<uint64_t> pull_staleness;  // how often each staleness occurred
 };
 
 RunData ReadRunData(const std::string& dir);
 
-// In the order of a step: data, encode, ... Empty: the run recorded none.
+// In the order of a step: data, compute, encode, ... Empty: the run recorded no phases.
 PhaseSeconds PhasesOf(const RunData& run);
 
-// Reads metrics.jsonl as it grows, each line once. Not thread-safe.
+// Reads metrics.jsonl while it grows, each line once. Not thread-safe.
 class MetricsFollower {
  public:
   explicit MetricsFollower(std::string path) : path_(std::move(path)) {}
 
-  // What came since the last call.
+  // Reads what was added since the last call.
   void Look();
 
   const std::vector<CurvePoint>& curve() const { return curve_; }
-  // The last that was parsed; null: none.
+  // The last progress record that was parsed; null: none.
   const Record& progress() const { return progress_; }
   const std::vector<uint64_t>& pull_staleness() const { return pull_staleness_; }
   double seconds() const { return before_ + seconds_; }
@@ -65,10 +65,10 @@ class MetricsFollower {
 
   const std::string path_;
   int64_t offset_ = 0;
-  size_t number_ = 0;          // of the line
-  double before_ = 0;          // seconds of the parts before this one: a resumed run counts from 0
-  double seconds_ = 0;         // of this part, at the last record
-  std::string progress_line_;  // not parsed yet: most are never looked at
+  size_t number_ = 0;          // of the current line
+  double before_ = 0;          // seconds of earlier parts: a resumed run counts from 0 again
+  double seconds_ = 0;         // of the current part, at the last record
+  std::string progress_line_;  // parsed only if needed, because most lines are not
   Record progress_;
   std::vector<CurvePoint> curve_;
   std::vector<uint64_t> pull_staleness_;

@@ -6,7 +6,7 @@
 namespace psgd {
 namespace {
 
-constexpr double kRoom = 0.05;  // of the range, at each end
+constexpr double kRoom = 0.05;  // share of the range, at each end
 
 std::vector<double> RoundNumbers(double low, double high, int most) {
   std::vector<double> ticks;
@@ -64,7 +64,7 @@ std::vector<double> Scale::Ticks(int most) const {
         if (std::log10(tick) >= low_ && std::log10(tick) <= high_) ticks.push_back(tick);
       }
     }
-    // So near to each other that no digit changes.
+    // The range is too narrow for ticks with one digit.
     return ticks.size() < 2 ? RoundNumbers(std::pow(10.0, low_), std::pow(10.0, high_), most)
                             : ticks;
   }

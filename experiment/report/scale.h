@@ -1,4 +1,4 @@
-// Numbers to places on a drawing.
+// Maps numbers to positions in a drawing.
 #pragma once
 
 #include <functional>
@@ -12,13 +12,13 @@ using NumberFormat = std::function<std::string(double)>;
 // Immutable.
 class Scale {
  public:
-  // From the numbers that are to be seen to the range from `from` to `to`, with a little room. A
-  // logarithmic one leaves out what is not above 0. `zero`: begins there.
+  // Maps the range of `numbers` to `from` ... `to`, with a small margin. A logarithmic scale
+  // ignores numbers that are not above 0. `zero`: the scale begins at 0.
   Scale(const std::vector<double>& numbers, bool logarithmic, bool zero, double from, double to);
 
   double At(double number) const;
   bool Shows(double number) const { return !logarithmic_ || number > 0; }
-  // Round numbers, at most about so many.
+  // Round numbers, about `most` of them at most.
   std::vector<double> Ticks(int most) const;
 
  private:

@@ -1,4 +1,4 @@
-// How throughput follows the number of workers or shards.
+// Figures of throughput against the number of workers or shards.
 #include <algorithm>
 #include <map>
 
@@ -36,8 +36,8 @@ double Shards(const ReportGroup& group, const ReportRuns& report) {
   return config == nullptr ? 0 : config->cluster().shards();
 }
 
-// What a curve is called: all that sets its groups apart but the number along the axis, and the
-// batch that follows it.
+// The name of a group's curve: its axes, except the count along the x axis and the batch that
+// follows it.
 std::string CurveName(const ReportGroup& group, const std::string& key, const std::string& word) {
   AxisValues others;
   for (const auto& [axis, value] : group.axes) {
@@ -135,7 +135,7 @@ class ScalingFigure {
   }
 
  private:
-  // One for each curve; `point_of` says where a number of it lies.
+  // One series per curve; `point_of` computes a point from a measurement.
   template <typename PointOf>
   std::vector<PlotSeries> SeriesOf(PointOf point_of) const {
     std::vector<PlotSeries> all;

@@ -1,4 +1,4 @@
-// How stale the weights were that workers computed with.
+// Figures of how stale the weights were that workers used.
 #include <algorithm>
 #include <numeric>
 
@@ -10,7 +10,7 @@ namespace psgd {
 namespace {
 
 constexpr size_t kMostPanels = 24;
-constexpr size_t kLargest = 40;  // what is staler is counted there
+constexpr size_t kLargest = 40;  // larger values are counted here
 
 }  // namespace
 
@@ -47,7 +47,7 @@ MadeFigures StalenessFigures(const ReportRuns& report, const std::vector<ReportG
       panel.shares.back() += counts[n] / total;
     }
     panel.text = absl::StrFormat("mean %.2f, largest %d", mean, largest);
-    // Synchronous runs are all alike.
+    // Synchronous runs have no staleness to show.
     if (largest == 0) continue;
     if (plot.panels.size() < kMostPanels) {
       plot.panels.push_back(std::move(panel));

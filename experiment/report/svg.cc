@@ -18,7 +18,7 @@ std::string N(double value) {
   return text;
 }
 
-// Corners of a regular figure; every second of a star is nearer.
+// The corners of a regular polygon. For a star, every second corner is nearer to the center.
 std::string Corners(double x, double y, double radius, int corners, double turn, double inner) {
   std::string path;
   for (int i = 0; i < corners; ++i) {
@@ -32,8 +32,8 @@ std::string Corners(double x, double y, double radius, int corners, double turn,
 
 }  // namespace
 
-// Colours that people with any kind of colour vision tell apart (after Okabe and Ito), darker on
-// white and lighter on black so that thin lines stay legible.
+// Colors that stay distinct with any color vision (after Okabe and Ito). They are darker on white
+// and lighter on black, so that thin lines stay legible.
 const char kDrawingStyle[] = R"css(
 .plot{--c0:#0064a8;--c1:#c44e00;--c2:#00805c;--c3:#a8437f;--c4:#8a6a00;--c5:#2b7fb8;--c6:#6a4fb0;--c7:#666;
 --ink:#1c1c1c;--soft:#666;--rule:#ddd;--paper:#fff;font:12px system-ui,sans-serif}

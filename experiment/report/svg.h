@@ -1,5 +1,5 @@
-// Drawings as SVG text. Colours are classes, so that a page, or the drawing by itself, decides
-// about light and dark.
+// Drawings as SVG text. Colors are CSS classes, so the page or the drawing's own style handles
+// light and dark mode.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace psgd {
 
-// Text for use in HTML and SVG, also within quotes.
+// Escapes text for HTML and SVG, also inside quotes.
 std::string Escaped(absl::string_view text);
 
-// The styles of all classes that drawings use: c0 to c7 are the colours of series.
+// The styles of all classes in drawings. c0 to c7 are the colors of series.
 extern const char kDrawingStyle[];
 inline constexpr int kSeriesColors = 8;
 
@@ -22,7 +22,7 @@ enum class Anchor { kStart, kMiddle, kEnd };
 // Not thread-safe.
 class Svg {
  public:
-  // `title` and `description` are what a screen reader says of it.
+  // Screen readers read out `title` and `description`.
   Svg(double width, double height, std::string id, std::string title, std::string description);
 
   void Line(double x1, double y1, double x2, double y2, absl::string_view css_class);
@@ -30,17 +30,17 @@ class Svg {
             absl::string_view tip = "");
   void Polyline(const std::vector<std::pair<double, double>>& points, absl::string_view css_class,
                 absl::string_view tip = "");
-  // Circle, square, triangle, diamond, cross or, for what others are compared with, a star.
+  // Draws a circle, square, triangle, diamond or cross. A star marks what others are compared with.
   void Marker(int shape, double x, double y, double size, absl::string_view css_class,
               absl::string_view tip = "");
   void Text(double x, double y, Anchor anchor, absl::string_view text,
             absl::string_view css_class = "");
-  // Upwards, for the label of an axis.
+  // Draws text upwards, for the label of an axis.
   void TextUp(double x, double y, absl::string_view text);
 
-  // For a page that has the styles.
+  // SVG for a page that includes the styles.
   std::string Inline() const;
-  // A file by itself.
+  // SVG for a file of its own.
   std::string Document() const;
 
   double width() const { return width_; }

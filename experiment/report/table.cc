@@ -15,7 +15,7 @@ namespace psgd {
 namespace {
 
 constexpr size_t kAlwaysSpread = 4;  // columns: the name, the status, and both accuracies
-// Of the mean: of bytes, less is what was sent twice.
+// Relative to the mean: smaller spreads of bytes come from repeated messages.
 constexpr double kLeastSpread = 0.002;
 
 const TableCell kNothing{"-", "", "", "-"};
@@ -24,7 +24,7 @@ std::string Number(double value) { return absl::StrFormat("%.8g", value); }
 
 TableCell Word(const std::string& text) { return {text, "", "", text}; }
 
-// "MEAN ±SPREAD", then what else there is to say.
+// "MEAN ±SPREAD", then `more`.
 TableCell Cell(const Statistic& statistic, const std::string& mean, const std::string& spread,
                const std::string& more) {
   if (statistic.count == 0) return kNothing;
@@ -39,7 +39,7 @@ TableCell PointsCell(const Statistic& statistic, std::string (*format)(double)) 
               statistic.count > 1 ? absl::StrFormat("%.2f", statistic.spread * 100) : "", "");
 }
 
-// The spread where it shows.
+// Shows the spread only if it is visible in that format.
 TableCell MeanCell(const Statistic& statistic, std::string (*format)(double),
                    const std::string& more = "") {
   const std::string spread = format(statistic.spread);
@@ -47,7 +47,7 @@ TableCell MeanCell(const Statistic& statistic, std::string (*format)(double),
   return Cell(statistic, format(statistic.mean), shows ? spread : "", more);
 }
 
-// Bytes, and how many times less that is than fp32.
+// Bytes, and the ratio of fp32's bytes to them.
 TableCell BytesCell(const Statistic& bytes, const Statistic& ratio) {
   return MeanCell(bytes, HumanBytes,
                   absl::StrFormat(ratio.mean < 9.95 ? " (%.1fx)" : " (%.0fx)", ratio.mean));
@@ -123,7 +123,7 @@ std::string TableText(const ReportTable& table, size_t width) {
     TextTable text(table.columns);
     for (const auto& row : table.rows) {
       std::vector<std::string> cells;
-      // A sign of two bytes would shift the columns.
+      // "±" has two bytes, which would shift the columns.
       for (const TableCell& cell : row)
         cells.push_back(
             absl::StrReplaceAll(cells.size() < columns ? cell.text : cell.brief, {{"±", "+-"}}));

@@ -1,4 +1,4 @@
-// The table of a report: a row for each group of runs, in every form that it is shown in.
+// The table of a report, with a row per group of runs, in all its formats.
 #pragma once
 
 #include <string>
@@ -10,31 +10,31 @@ namespace psgd {
 
 struct TableCell {
   std::string text;    // for people
-  std::string number;  // to sort by, and for machines; empty: it is a word, or there is none
-  std::string spread;  // over seeds, for machines; empty: there are no two
+  std::string number;  // for sorting and for machines; empty: a word, or no value
+  std::string spread;  // over seeds, for machines; empty: fewer than two seeds
   std::string brief;   // the text without the spread
 };
 
 struct ReportTable {
   std::vector<std::string> columns;
   std::vector<std::vector<TableCell>> rows;
-  std::vector<bool> twin;  // rows that others are compared with
+  std::vector<bool> twin;  // the rows that others are compared with
 };
 
 ReportTable TableOf(const ReportRuns& report, const std::vector<ReportGroup>& groups);
 
 std::string TableMarkdown(const ReportTable& table);
-// Below it, what labels stand for; empty: they speak for themselves.
+// The meaning of the labels, shown below the table. Empty: labels need no explanation.
 std::string LegendMarkdown(const ReportRuns& report);
-// Lines wider than that do without the spreads of all but accuracies.
+// If a line is wider than `width`, only accuracies keep their spreads.
 std::string TableText(const ReportTable& table, size_t width);
-// A column more for the spread of each that has one.
+// Each value with a spread has an extra column for it.
 std::string TableCsv(const ReportTable& table);
 
-// A row for each run, all that is known of it: for spreadsheets.
+// One row per run with all its data, for spreadsheets.
 std::string RunsCsv(const ReportRuns& report);
 
-// Cells in quotes where they need them.
+// Quotes cells where necessary.
 std::string Csv(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace psgd

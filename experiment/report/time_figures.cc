@@ -1,4 +1,4 @@
-// Where the workers' time went.
+// Figures of where the workers' time went.
 #include <algorithm>
 #include <map>
 

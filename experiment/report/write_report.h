@@ -1,4 +1,4 @@
-// A report's files.
+// Writes a report's files.
 #pragma once
 
 #include <optional>
@@ -11,23 +11,23 @@ namespace psgd {
 
 struct ReportOptions {
   std::string dir;                 // of a sweep, or any folder of run directories
-  std::string out{};               // the page; empty: report.html in that folder
+  std::string out{};               // path of the page; empty: report.html in `dir`
   bool markdown = false;           // the table instead of the page
-  bool csv = false;                // a row for each run instead of the page
-  std::string svg_dir{};           // each figure as a file by itself, too; empty: no
-  std::optional<double> target{};  // accuracy that times are taken to
+  bool csv = false;                // one row per run instead of the page
+  std::string svg_dir{};           // also writes each figure to a file here; empty: no
+  std::optional<double> target{};  // the accuracy of time-to-accuracy
 };
 
 struct WrittenFigure {
-  std::string svg;  // its file
+  std::string svg;  // path of the file
   double width = 0;
   double height = 0;
 };
 
 struct WrittenReport {
-  std::string text;                    // of markdown or csv
-  std::vector<std::string> files;      // that were written
-  std::vector<WrittenFigure> figures;  // those of svg_dir
+  std::string text;                    // the markdown or csv
+  std::vector<std::string> files;      // written files
+  std::vector<WrittenFigure> figures;  // the figures in svg_dir
   size_t runs = 0;
 };
 

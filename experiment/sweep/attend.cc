@@ -28,12 +28,12 @@ absl::Status Enter(const std::string& folder, const std::string& lock) {
                                           "share, at the same path"));
 }
 
-// What is said on standard input.
+// Reads commands on standard input.
 class Ear {
  public:
   Ear() : heard_at_(SteadyNow()) { fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK); }
 
-  // Waits a little; how often it was asked to stop meanwhile.
+  // Waits briefly. Returns how often ps-sweep asked to stop meanwhile.
   int Listen() {
     pollfd ready{closed_ ? -1 : STDIN_FILENO, POLLIN, 0};
     if (poll(&ready, 1, kTickMilliseconds) <= 0) return 0;
@@ -62,7 +62,7 @@ class Ear {
   std::string line_;
 };
 
-// Ends what nobody wants any more: with a checkpoint, then without, then whatever it does.
+// Ends an abandoned run: first with a checkpoint, then without, then by SIGKILL.
 class Ending {
  public:
   explicit Ending(Duration grace) : grace_(grace) {}

@@ -1,5 +1,5 @@
-// The other end of --launcher ssh: starts a run's ps-run on this machine for a ps-sweep elsewhere,
-// and sees that it does not outlive the wish for it.
+// The remote end of --launcher ssh: starts ps-run on this machine for a ps-sweep elsewhere, and
+// ends it when that ps-sweep is gone.
 #pragma once
 
 #include <atomic>
@@ -11,29 +11,29 @@
 
 namespace psgd {
 
-// What ps-sweep says, a line each, on the standard input of who attends.
-inline constexpr char kAttendBeat[] = "beat";  // it is there, and so is the connection
-inline constexpr char kAttendStop[] = "stop";  // as Ctrl-C of ps-run
+// The lines that ps-sweep sends to the standard input of `ps-sweep attend`.
+inline constexpr char kAttendBeat[] = "beat";  // ps-sweep and the connection are alive
+inline constexpr char kAttendStop[] = "stop";  // the same as Ctrl-C in ps-run
 
-// The exit code where this machine cannot run it, which says nothing about the run.
+// Exit code if this machine cannot run it, which says nothing about the run.
 inline constexpr int kExitUnfit = 75;
 
 struct AttendOptions {
-  std::string folder;  // to work in, for paths in configs
-  std::string lock;    // of the run, in the folder that all machines share
-  std::string log;     // what ps-run says
+  std::string folder;  // the working directory, for paths in configs
+  std::string lock;    // the run's lock, in the folder that all machines share
+  std::string log;     // the output of ps-run
   std::vector<int> cores;
-  Duration silence = std::chrono::seconds(30);  // so long without a word: nobody is there
-  Duration grace = std::chrono::seconds(30);    // for a checkpoint, when nobody is there
+  Duration silence = std::chrono::seconds(30);  // with no line for so long, ps-sweep counts as gone
+  Duration grace = std::chrono::seconds(30);    // for a checkpoint, after ps-sweep is gone
   std::vector<std::string> command;
   const std::atomic<int>* stops = nullptr;
 };
 
-// The exit code of the command. An error: it could not be started here.
+// Returns the exit code of the command. Fails if the command could not be started here.
 absl::StatusOr<int> Attend(const AttendOptions& options);
 
-// The cores of this machine as 0,1,2, if it is fit: it has the folder, and finds the lock held, as
-// the ps-sweep that asks does hold it.
+// Returns the cores of this machine as 0,1,2 if it is fit: it sees the folder, and sees that the
+// asking ps-sweep holds the lock.
 absl::StatusOr<std::string> ProbeHost(const std::string& folder, const std::string& lock);
 
 }  // namespace psgd

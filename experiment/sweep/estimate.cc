@@ -20,7 +20,7 @@ namespace psgd {
 namespace {
 
 struct Task {
-  double samples = 0;  // of an epoch
+  double samples = 0;  // samples of an epoch
   double weights = 0;
 };
 
@@ -81,7 +81,7 @@ absl::StatusOr<SweepEstimate> EstimateSweep(const std::vector<PlannedRun>& runs,
     }
     if (const auto found = done.find(run.id); found != done.end()) {
       ++estimate.done;
-      // What was stopped early did no more than its epochs.
+      // A run that was stopped early trained on fewer samples.
       done_samples += std::min(samples, task.samples * found->second.epochs);
       done_seconds += found->second.seconds;
       estimate.left.push_back(0);

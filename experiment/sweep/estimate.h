@@ -1,4 +1,4 @@
-// What a sweep will cost, before it is started.
+// Estimates the cost of a sweep before it starts.
 #pragma once
 
 #include <string>
@@ -12,30 +12,29 @@ namespace psgd {
 
 struct SweepEstimate {
   size_t runs = 0;
-  size_t done = 0;         // in its directory already
-  double samples = 0;      // that the others train on, all together
-  double steps = 0;        // of all their workers
-  double dense_bytes = 0;  // that they would push and pull in fp32
-  double seconds = -1;     // of all others one after the other; negative: there is no telling
-  // Where others take so much of this machine that those are more than it would be: no less than
-  // this.
+  size_t done = 0;         // already in the sweep's directory
+  double samples = 0;      // samples of the remaining runs, all together
+  double steps = 0;        // steps of all their workers
+  double dense_bytes = 0;  // bytes that they would push and pull in fp32
+  double seconds = -1;     // of the remaining runs in sequence; negative: unknown
+  // A lower bound on `seconds`, set if other programs slow this machine down.
   double seconds_at_best = -1;
-  bool stops_early = false;  // asha may leave out some of it
-  // Whence the seconds are, where none has finished: of so many kinds of runs so many were tried.
+  bool stops_early = false;  // asha may leave out part of the work
+  // If no run has finished, the seconds come from trials: `tried` of `kinds` kinds of runs.
   size_t kinds = 0, tried = 0;
-  std::string trouble;       // with one of those
-  std::vector<double> left;  // samples of each run, in order; 0: it is done
+  std::string trouble;       // an error of a trial
+  std::vector<double> left;  // samples left of each run, in order; 0: done
 };
 
-// What decides about a run's data and network.
+// The settings that decide a run's data and network.
 std::string TaskKey(const Config& config);
 
-// Opens the data and builds the network of each, as ps-run will: what is wrong with one is found
-// here. The time is told from what finished in the sweep's directory, if there is one.
+// Opens the data and builds the network of each run, as ps-run will, to find errors early.
+// Estimates the time from the finished runs in the sweep's directory, if any.
 absl::StatusOr<SweepEstimate> EstimateSweep(const std::vector<PlannedRun>& runs,
                                             const std::string& dir);
 
-// "12 runs, 3 of them done. The others: 1.08 M samples, ..."
+// For example "12 runs, 3 of them done. To do: 1.08 M samples in ..."
 std::string EstimateText(const SweepEstimate& estimate, int parallel);
 
 }  // namespace psgd

@@ -1,5 +1,4 @@
-// Hosts on this machine whose links are as slow as asked for: network namespaces by
-// scripts/netns.sh.
+// Hosts on this machine with links of a chosen speed: network namespaces made by scripts/netns.sh.
 #pragma once
 
 #include <memory>
@@ -10,18 +9,18 @@
 
 namespace psgd {
 
-// Takes the hosts away when it goes. Not thread-safe.
+// The destructor removes the hosts. Not thread-safe.
 class LinkedHosts {
  public:
-  // `network` names them; others of that name, as a crash leaves them, go first. `rate` as tc has
-  // it.
+  // `network` names the hosts; first removes hosts of that name, which a crash may leave. `rate` is
+  // in the form of tc.
   static absl::StatusOr<std::unique_ptr<LinkedHosts>> Up(const std::string& network, int hosts,
                                                          const std::string& rate);
   ~LinkedHosts();
   LinkedHosts(const LinkedHosts&) = delete;
   LinkedHosts& operator=(const LinkedHosts&) = delete;
 
-  // Words that start a program on a host, from 1.
+  // The words that start a program on a host; hosts count from 1.
   std::string Prefix(int host) const;
   static std::string Address(int host);
 
@@ -32,7 +31,7 @@ class LinkedHosts {
   const std::string network_;
 };
 
-// "unlimited", or such as 100mbit and 1gbit.
+// Accepts "unlimited", or a rate such as 100mbit and 1gbit.
 absl::Status CheckLink(const std::string& link);
 
 }  // namespace psgd

@@ -16,7 +16,7 @@ absl::StatusOr<RunCommand> LocalPlaces::Command(const PlannedRun& run, size_t sl
   PSGD_ASSIGN_OR_RETURN(command.argv, PsRunCommand(dir_, run, shares_[slot], resume));
   if (run.launch.link() == "unlimited") return command;
 
-  // Short, since interfaces have it in their names, and this sweep's own.
+  // The name is short, because interface names contain it, and unique to this sweep.
   const int workers = run.config.cluster().workers();
   const std::string network = absl::StrFormat(
       "ps%04x%d", XXH3_64bits(dir_.path().data(), dir_.path().size()) & 0xFFFF, slot);
@@ -32,7 +32,7 @@ absl::StatusOr<RunCommand> LocalPlaces::Command(const PlannedRun& run, size_t sl
 }
 
 void LocalPlaces::Stop(const PlannedRun&, ChildProcess& child, bool) {
-  child.Signal(SIGINT);  // the second time ps-run ends at once
+  child.Signal(SIGINT);  // ps-run ends at once on the second SIGINT
 }
 
 }  // namespace psgd

@@ -1,4 +1,4 @@
-// Runs on this machine, each with its share of it.
+// Runs on this machine, each with its share of cores and GPUs.
 #pragma once
 
 #include <vector>

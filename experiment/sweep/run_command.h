@@ -1,4 +1,4 @@
-// The command of one run of a sweep: ps-run, the same wherever it is computed.
+// The ps-run command of one run of a sweep, the same for every launcher.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@
 
 namespace psgd {
 
-// Writes the config that it reads. `gpus`: a list, as 0,1; empty: it computes on processors.
+// Writes the config file for ps-run. `gpus` is a list such as 0,1; empty: the run uses CPUs.
 absl::StatusOr<std::vector<std::string>> PsRunCommand(const SweepDir& dir, const PlannedRun& run,
                                                       int threads, const std::string& gpus,
                                                       bool resume);
 
-// With the cores and GPUs of a share.
+// Takes the cores and GPUs from `share`.
 absl::StatusOr<std::vector<std::string>> PsRunCommand(const SweepDir& dir, const PlannedRun& run,
                                                       const Share& share, bool resume);
 
-// Of each worker, where its run has so many cores.
+// Threads of each worker, if the run has `cores` cores.
 int ThreadsOf(const PlannedRun& run, int cores);
 
 }  // namespace psgd

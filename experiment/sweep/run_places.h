@@ -1,5 +1,5 @@
-// Where the runs of a sweep are computed: on this machine, as jobs of a Slurm cluster, or on
-// machines that ssh reaches.
+// Where the runs of a sweep execute: on this machine, as jobs of a Slurm cluster, or on machines
+// reached by ssh.
 #pragma once
 
 #include <memory>
@@ -14,41 +14,41 @@
 
 namespace psgd {
 
-// What to start here for a run; it ends as the run does.
+// The local command of a run; it ends when the run ends.
 struct RunCommand {
   std::vector<std::string> argv;
-  std::vector<int> cores;              // that it may run on; empty: all
-  bool is_ps_run = true;               // what it says belongs into the run's log
-  bool listens = false;                // to what it is told on its standard input
-  bool takes_lock = false;             // of the run, by itself, where the run is
-  std::unique_ptr<LinkedHosts> hosts;  // live as long as the run does
+  std::vector<int> cores;              // cores that it may use; empty: all
+  bool is_ps_run = true;               // its output belongs in the run's log
+  bool listens = false;                // it reads commands from its standard input
+  bool takes_lock = false;             // it takes the run's lock itself, where the run executes
+  std::unique_ptr<LinkedHosts> hosts;  // live as long as the run
 };
 
-// Each slot has one run at a time. Not thread-safe.
+// Each slot takes one run at a time. Not thread-safe.
 class RunPlaces {
  public:
   virtual ~RunPlaces() = default;
 
   virtual size_t slots() const = 0;
-  // Called again and again. An error where nothing can be computed anywhere, and will not be.
+  // Called repeatedly. Fails if no place can be used, now or later.
   virtual absl::Status Look() { return absl::OkStatus(); }
-  // What there is to tell of the places since this was last asked.
+  // Takes the news about the places since the last call.
   virtual std::vector<std::string> TakeNews() { return {}; }
-  // Whether a run can be started there now.
+  // Whether a run can start there now.
   virtual bool Usable(size_t) const { return true; }
-  // " on host", for people; empty: it goes without saying.
+  // " on host", for people; empty: obvious.
   virtual std::string Where(size_t) const { return ""; }
 
-  // Whether an earlier sitting left it going on, which its lock does not tell.
+  // Whether a run of an earlier ps-sweep still executes, if its lock cannot tell.
   virtual absl::StatusOr<bool> StillRuns(const PlannedRun&) { return false; }
-  // `resume`: it goes on with what its run directory holds. An error is the run's own.
+  // `resume`: the run continues from its run directory. An error concerns only this run.
   virtual absl::StatusOr<RunCommand> Command(const PlannedRun& run, size_t slot, bool resume) = 0;
-  // Called again and again while it runs.
+  // Called repeatedly while the run executes.
   virtual void Attend(ChildProcess&) {}
-  // As Ctrl-C does: with a checkpoint, or at once.
+  // Stops the run like Ctrl-C: with a checkpoint, or at once.
   virtual void Stop(const PlannedRun& run, ChildProcess& child, bool at_once) = 0;
-  // Why it was the place that ended and not the run, which can go on elsewhere. REQUIRES:
-  // !child.Running().
+  // Returns why the place failed, if the run can go on elsewhere. Nothing: the run itself failed.
+  // REQUIRES: !child.Running().
   virtual std::optional<std::string> Lost(size_t, const ChildProcess&) { return std::nullopt; }
 };
 

@@ -14,7 +14,7 @@
 namespace psgd {
 namespace {
 
-// Those that others are compared with.
+// The ids of runs that others are compared with.
 std::set<std::string> TwinsAmong(const std::vector<PlannedRun>& runs) {
   std::set<std::string> twins;
   for (const PlannedRun& run : runs) {
@@ -60,7 +60,7 @@ size_t ForgetStopped(const SweepAsha* asha, const SweepDir& dir,
     if (!outcome || outcome->kind != Outcome::Kind::kStopped) continue;
     std::error_code error;
     const bool is_there = std::filesystem::exists(dir.RunPath(run.id), error);
-    // Older programs did not say by what rule.
+    // Older programs did not store the rule.
     const bool same = asha != nullptr && (outcome->rule.empty() || outcome->rule == RuleOf(*asha));
     if (is_there && same && twins.count(run.id) == 0) continue;
     dir.ForgetOutcome(run.id);
@@ -84,12 +84,11 @@ void Rungs::Recall() {
     for (const AtRung& at : reached) (void)asha_.GoesOn(run.id, at);
     const std::optional<Outcome> outcome = dir_.ReadOutcome(run.id);
     if (!outcome || outcome->kind == Outcome::Kind::kFailed) continue;
-    // Nothing more is decided of it, and others are compared with it at every rung that there is
-    // now.
+    // This run is decided, but others are compared with it at every current rung.
     MetricsFollower metrics(RunDir(dir_.RunPath(run.id)).MetricsFile());
     metrics.Look();
     for (const CurvePoint& point : metrics.curve()) {
-      // What it did after it was told to stop depends on the moment.
+      // Evaluations after the decision depend on timing, so they do not count.
       if (outcome->kind == Outcome::Kind::kStopped &&
           point.epoch > outcome->epoch + kEpochTolerance)
         break;
@@ -107,7 +106,7 @@ bool Rungs::GoesOn(const PlannedRun& run, const std::vector<CurvePoint>& curve) 
     if (asha_.GoesOn(run.id, at) || at_its_end) {
       std::vector<AtRung>& reached = reached_[run.id];
       reached.push_back(at);
-      (void)dir_.WriteRungs(run.id, reached);  // where it cannot be, another sitting decides again
+      (void)dir_.WriteRungs(run.id, reached);  // if lost, the next ps-sweep decides again
       continue;
     }
     const Outcome outcome{

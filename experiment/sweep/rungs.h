@@ -1,5 +1,5 @@
-// What asha decides of a sweep's runs. Every decision is in the sweep's directory before it counts,
-// so that it stands whoever is killed afterwards.
+// Asha's decisions about a sweep's runs. Each decision is on disk before it counts, so it survives
+// a kill.
 #pragma once
 
 #include <map>
@@ -14,31 +14,32 @@
 
 namespace psgd {
 
-// Whether its rungs rise, and at each of them a run can be stopped.
+// Checks that the rungs rise and that each rung can stop a run.
 absl::Status CheckAsha(const SweepAsha& asha, const std::vector<PlannedRun>& runs);
 
-// What it stops runs by, to be kept with those that it stopped.
+// The rule as text, stored with the runs that it stopped.
 std::string RuleOf(const SweepAsha& asha);
 
-// Forgets earlier sittings' word that runs are to stop, where the sweep's file stops none any more
-// or by another rule, where they became twins, or where nothing is left of them; how many. They
-// then go on from their checkpoints. To be called before Rungs::Recall.
+// Forgets earlier decisions to stop a run if the sweep's file now has no asha or another rule, if
+// the run became a twin, or if its directory is gone. Such runs resume from their checkpoints.
+// Returns their number.
+// Call this before Rungs::Recall.
 size_t ForgetStopped(const SweepAsha* asha, const SweepDir& dir,
                      const std::vector<PlannedRun>& runs);
 
 // Not thread-safe.
 class Rungs {
  public:
-  // `runs` outlive it.
+  // `runs` must outlive this object.
   Rungs(const SweepAsha& asha, SweepDir dir, const std::vector<PlannedRun>& runs);
 
-  // What earlier sittings decided. To be called before anything else is decided.
+  // Reads earlier decisions. Call this before any new decision.
   void Recall();
 
-  // False: the run is to stop, and has an outcome that says so.
+  // Returns false if the run must stop; its outcome is then on disk.
   bool GoesOn(const PlannedRun& run, const std::vector<CurvePoint>& curve);
 
-  // What others are compared with is seen to its end, and no rung counts it.
+  // Runs that others are compared with always finish, and no rung counts them.
   bool IsTwin(const std::string& id) const { return twins_.count(id) > 0; }
 
  private:
@@ -47,7 +48,7 @@ class Rungs {
   Asha asha_;
   const std::string rule_;
   std::set<std::string> twins_;
-  std::map<std::string, std::vector<AtRung>> reached_;  // by run, as its file has it
+  std::map<std::string, std::vector<AtRung>> reached_;  // by run, as in its file
 };
 
 }  // namespace psgd

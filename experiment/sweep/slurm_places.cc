@@ -9,7 +9,7 @@ namespace {
 
 constexpr Duration kPatience = std::chrono::seconds(30);
 
-// What a command of Slurm has to say.
+// Runs a Slurm command and returns its output.
 absl::StatusOr<std::string> Ask(std::vector<std::string> argv) {
   PSGD_ASSIGN_OR_RETURN(argv.front(), FoundProgram(argv.front()));
   ChildOptions child;
@@ -40,7 +40,7 @@ absl::StatusOr<bool> SlurmPlaces::StillRuns(const PlannedRun& run) {
 
 void SlurmPlaces::Stop(const PlannedRun& run, ChildProcess&, bool at_once) {
   const std::string name = JobName(run);
-  // Whatever Slurm says to it, the job is looked at again.
+  // Errors are ignored, because the job is checked again.
   if (at_once) {
     (void)Ask({"scancel", "--me", "--name", name});
     return;
@@ -55,7 +55,7 @@ absl::StatusOr<RunCommand> SlurmPlaces::Command(const PlannedRun& run, size_t, b
   PSGD_ASSIGN_OR_RETURN(const std::string script, ShippedFile("deploy/slurm/run.sbatch"));
   const int workers = run.config.cluster().workers();
   const int threads = ThreadsOf(run, options_.cores);
-  // `sbatch --wait` ends as the job does.
+  // `sbatch --wait` ends when the job ends.
   command.argv = {sbatch,       "--wait",
                   "--quiet",    "--job-name",
                   JobName(run), "--open-mode=append",

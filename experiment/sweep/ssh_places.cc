@@ -23,7 +23,7 @@ constexpr Duration kProbeDeadline = std::chrono::seconds(40);
 constexpr Duration kFirstProbeAgain = std::chrono::seconds(5);
 constexpr Duration kLongestProbeAgain = std::chrono::seconds(300);
 constexpr int kSshFailed = 255;
-constexpr int kNoSuchProgram = 127;  // as shells say it
+constexpr int kNoSuchProgram = 127;  // in a shell
 constexpr size_t kMostHostsBytes = size_t{1} << 20;
 
 bool IsWordChar(char c) {
@@ -92,8 +92,8 @@ SshPlaces::SshPlaces(SweepDir dir, SshOptions options)
 
 std::vector<std::string> SshPlaces::SshTo(const Host& host,
                                           const std::vector<std::string>& words) const {
-  // What the user says comes first, for then it counts. Nobody is asked for passwords or about keys
-  // of hosts, and a machine that is gone is noticed.
+  // The user's options come first, because ssh uses the first value. ssh never asks for passwords
+  // or host keys, and notices a dead machine.
   std::vector<std::string> argv = options_.command;
   for (const char* option :
        {"BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=4"}) {
@@ -116,7 +116,7 @@ absl::Status SshPlaces::Look() {
   if (any_ever_up_) return absl::OkStatus();
   std::string troubles;
   for (const Host& host : hosts_) {
-    if (host.trouble.empty()) return absl::OkStatus();  // yet to answer
+    if (host.trouble.empty()) return absl::OkStatus();  // a host has not answered yet
     absl::StrAppend(&troubles, "\n  ", host.name, ": ", host.trouble);
   }
   return absl::UnavailableError(absl::StrCat("none of the hosts can be used:", troubles));

@@ -1,6 +1,6 @@
-// Runs on machines that ssh reaches, which share a folder with this one. On each, `ps-sweep attend`
-// starts ps-run, and ends it when the connection does: so nobody is left behind by a ps-sweep that
-// was killed, or on a machine that was cut off.
+// Runs on machines reached by ssh that share a folder with this machine. On each, `ps-sweep attend`
+// starts ps-run and ends it when the connection ends. So a killed ps-sweep or a cut-off machine
+// leaves no run behind.
 #pragma once
 
 #include <memory>
@@ -15,21 +15,21 @@
 namespace psgd {
 
 struct SshOptions {
-  std::vector<std::string> command;  // ssh, with options of the user's
-  std::vector<std::string> hosts;    // as ssh takes them; each once
-  ShareOptions of_host;              // but for its cores, which it tells
+  std::vector<std::string> command;  // ssh, with the user's options
+  std::vector<std::string> hosts;    // in ssh's form; each once
+  ShareOptions of_host;              // the same for each host; each host reports its cores
 };
 
-// "a,user@b", or the lines of a file, where # begins a comment.
+// Parses "a,user@b", or the lines of a file, where # begins a comment.
 absl::StatusOr<std::vector<std::string>> ParseHosts(const std::string& list,
                                                     const std::string& file);
 
-// A line that the shell of another machine takes apart again into these words.
+// Quotes the words into one line that a remote shell splits into the same words.
 std::string ShellLine(const std::vector<std::string>& words);
 
 class SshPlaces : public RunPlaces {
  public:
-  // `dir` is absolute, and locked by this process.
+  // `dir` must be absolute and locked by this process.
   SshPlaces(SweepDir dir, SshOptions options);
 
   size_t slots() const override { return hosts_.size() * parallel(); }
@@ -47,11 +47,11 @@ class SshPlaces : public RunPlaces {
     std::string name;
     bool up = false;
     std::vector<Share> shares;
-    std::unique_ptr<ChildProcess> probe;  // under way
+    std::unique_ptr<ChildProcess> probe;  // in progress
     Time probed{};
     Duration probe_again{};
     bool told_shares = false;
-    std::string trouble;  // what was last wrong; empty: nothing
+    std::string trouble;  // the last problem; empty: none
   };
 
   size_t parallel() const { return static_cast<size_t>(options_.of_host.parallel); }
@@ -66,7 +66,7 @@ class SshPlaces : public RunPlaces {
   std::vector<Host> hosts_;
   std::vector<std::string> news_;
   Time beat_{};
-  bool beats_ = false;  // now
+  bool beats_ = false;  // in this round
   bool any_ever_up_ = false;
 };
 

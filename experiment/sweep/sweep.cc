@@ -40,8 +40,8 @@ struct Prepared {
   Sweep sweep;
   RunPlan plan;
   std::string dir;
-  ShareOptions shares;              // here, or on each host but for its cores
-  std::vector<std::string> shared;  // what runs at a time have not to themselves
+  ShareOptions shares;              // of this machine; for ssh, of each host, without its cores
+  std::vector<std::string> shared;  // resources that parallel runs share
 };
 
 absl::StatusOr<ShareOptions> Resources(const SweepOptions& options, const Sweep& sweep) {
@@ -61,7 +61,7 @@ absl::StatusOr<ShareOptions> Resources(const SweepOptions& options, const Sweep&
   return shares;
 }
 
-// Slurm deals by itself; hosts tell what cores they have when they are asked.
+// Slurm assigns resources itself. ssh hosts report their cores later.
 absl::Status LookAtResources(const SweepOptions& options, Prepared* prepared) {
   if (options.launcher == "slurm") return absl::OkStatus();
   PSGD_ASSIGN_OR_RETURN(prepared->shares, Resources(options, prepared->sweep));
@@ -73,7 +73,7 @@ absl::Status LookAtResources(const SweepOptions& options, Prepared* prepared) {
   return absl::OkStatus();
 }
 
-// A directory's plan may be that of another sweep, which only has the same name.
+// The directory's plan may belong to another sweep with the same name.
 bool IsOfAnother(const SweepPlan& before, const RunPlan& plan) {
   return !before.runs.empty() &&
          std::none_of(before.runs.begin(), before.runs.end(), [&](const PlanEntry& entry) {
@@ -119,7 +119,7 @@ absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
       before.ok() && IsOfAnother(*before, prepared.plan)) {
     prepared.plan.notes.push_back(NoteOfAnother(*before, prepared.dir));
   }
-  // Others begin in another folder.
+  // Remote hosts start in another folder.
   if (options.launcher == "ssh") prepared.dir = std::filesystem::absolute(prepared.dir);
   return prepared;
 }
@@ -127,7 +127,7 @@ absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
 absl::StatusOr<std::string> DryRun(const SweepOptions& options, const Prepared& prepared) {
   PSGD_ASSIGN_OR_RETURN(SweepEstimate estimate, EstimateSweep(prepared.plan.runs, prepared.dir));
   estimate.stops_early = prepared.sweep.has_asha();
-  // Of other machines this one cannot tell.
+  // This machine cannot predict the speed of others.
   if (estimate.seconds < 0 && options.launcher == "local") {
     EstimateByTrial(prepared.plan.runs, Shares(prepared.shares).front(), options.stops, &estimate);
   }
@@ -170,7 +170,7 @@ absl::Status CheckUnlimitedLinks(const SweepOptions& options, const Prepared& pr
   return absl::OkStatus();
 }
 
-// Cores and GPUs are dealt here, or by Slurm, or host by host.
+// Cores and GPUs are assigned here, by Slurm, or per ssh host.
 absl::StatusOr<std::unique_ptr<RunPlaces>> Places(const SweepOptions& options,
                                                   const Prepared& prepared) {
   const SweepDir dir(prepared.dir);
@@ -209,7 +209,7 @@ absl::StatusOr<std::string> Results(const SweepOptions& options, const std::stri
   const std::vector<ReportGroup> groups = GroupRuns(report);
   PSGD_ASSIGN_OR_RETURN(const WrittenReport written, WriteReport({.dir = dir}));
   if (options.json) return SweepJson(report, groups, dir).dump(2) + "\n";
-  // What is kept of it has all.
+  // Output to a file has no limit of width.
   const size_t width =
       isatty(STDOUT_FILENO) == 1 ? static_cast<size_t>(TerminalWidth(STDOUT_FILENO)) : SIZE_MAX;
   return absl::StrCat("\n", TableText(TableOf(report, groups), width),
@@ -229,7 +229,7 @@ SweepResult RunSweep(const SweepOptions& options) {
   }
   const auto places = Places(options, *prepared);
   if (!places.ok()) return Failed(places.status());
-  // What is wrong with data or networks is said before hours have gone by.
+  // Errors in data or networks are reported now, not after hours.
   const auto estimate = EstimateSweep(prepared->plan.runs, prepared->dir);
   if (!estimate.ok()) return Failed(estimate.status());
   const SweepDir dir(prepared->dir);

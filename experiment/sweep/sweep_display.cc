@@ -15,7 +15,7 @@ namespace {
 
 constexpr Duration kRedrawPeriod = std::chrono::milliseconds(250);
 constexpr int kNarrowestLabel = 16;
-constexpr int kLinesWithHeader = 8;  // of a terminal whose table can spare one for it
+constexpr int kLinesWithHeader = 8;  // a terminal of fewer lines gets no header
 
 using Row = std::vector<std::string>;
 
@@ -51,7 +51,7 @@ Row RowOf(const EndedRun& run) {
           ReadableTime(run.seconds)};
 }
 
-// Its first bytes, and no half a character.
+// Cuts `text` to at most `size` bytes, at the start of a UTF-8 character.
 std::string Cut(const std::string& text, size_t size) {
   if (text.size() <= size) return text;
   while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
@@ -72,7 +72,7 @@ std::vector<Row> LastRows(const std::vector<EndedRun>& runs, size_t count) {
 }
 
 std::vector<Row> RowsFor(const SweepView& view, size_t room) {
-  // Of those that do not go on a few are enough, and where there is little room those go first.
+  // A few ended and waiting runs are enough. If space is short, they are left out first.
   const size_t few = room >= 20 ? kMostOfAKind : room >= 12 ? 3 : room >= 5 ? 1 : 0;
   std::vector<Row> rows = LastRows(view.ended, few);
   for (Row& row : LastRows(view.failed, few)) rows.push_back(std::move(row));
@@ -113,7 +113,7 @@ std::vector<std::string> SweepLines(const std::string& name, const SweepView& vi
   const bool header = height >= kLinesWithHeader;
   std::vector<Row> rows =
       RowsFor(view, static_cast<size_t>(std::max(height - 1 - (header ? 1 : 0), 0)));
-  // Labels have the room that figures leave; those without any have all that there is.
+  // Labels get the width that the figures leave. Rows without figures use the full width.
   size_t states = 0, taken = 0;
   std::vector<Row> figures = rows;
   for (Row& row : figures) {
@@ -139,11 +139,11 @@ std::vector<std::string> SweepLines(const std::string& name, const SweepView& vi
 
 void SweepDisplay::Update(const SweepView& view) {
   if (!table()) return;
-  // Often enough to see it move, and no faster than anybody reads.
+  // Redraws often enough to show movement, but not faster than people read.
   if (drawn_ > 0 && SteadyNow() - drawn_at_ < kRedrawPeriod) return;
   drawn_at_ = SteadyNow();
   Clear();
-  // The line below is the cursor's.
+  // The cursor needs the last line.
   const std::vector<std::string> lines =
       SweepLines(options_.name, view, TerminalWidth(options_.fd), TerminalHeight(options_.fd) - 1);
   drawn_ = lines.size();
@@ -166,7 +166,7 @@ void SweepDisplay::Clear() {
 }
 
 void SweepDisplay::Write(const std::string& text) {
-  // Nothing can be done for somebody who closed standard error.
+  // An error is ignored: standard error may be closed.
   (void)!write(options_.fd, text.data(), text.size());
 }
 

@@ -1,4 +1,4 @@
-// How a sweep is going, for people: a table that is redrawn on a terminal, plain lines elsewhere.
+// Shows people how a sweep goes: a redrawn table on a terminal, plain lines elsewhere.
 #pragma once
 
 #include <optional>
@@ -13,14 +13,14 @@ namespace psgd {
 
 struct SweepCounts {
   size_t runs = 0;
-  size_t finished = 0;  // in this sitting or before
+  size_t finished = 0;  // also before this ps-sweep started
   size_t stopped = 0;   // early, by asha
   size_t failed = 0;
-  size_t interrupted = 0;  // begun, and to go on another time
+  size_t interrupted = 0;  // begun, and to be continued later
   size_t waiting = 0;
 };
 
-// A run that goes on.
+// A run in progress.
 struct ActiveRun {
   std::string label;
   double seconds = 0;  // since it was started
@@ -28,28 +28,28 @@ struct ActiveRun {
   const MetricsFollower* metrics = nullptr;
 };
 
-// A run that does not any more.
+// A run that has ended.
 struct EndedRun {
   std::string state;   // "finished", "stopped" or "failed"
-  std::string label;   // with the reason, if it failed
-  double seconds = 0;  // that it took
+  std::string label;   // includes the reason of a failure
+  double seconds = 0;  // its duration
   std::optional<CurvePoint> last;
 };
 
-// What the table shows, as far as there is room for it.
+// The content of the table, which shows as much as fits.
 struct SweepView {
   SweepCounts counts;
-  double seconds_left = -1;  // negative while there is no telling
+  double seconds_left = -1;  // negative: unknown
   std::vector<ActiveRun> active;
-  std::vector<EndedRun> ended;    // well or stopped early; the latest comes last
-  std::vector<EndedRun> failed;   // likewise
-  std::vector<std::string> next;  // labels of the first of those that wait
+  std::vector<EndedRun> ended;    // finished or stopped early; the latest is last
+  std::vector<EndedRun> failed;   // the latest is last
+  std::vector<std::string> next;  // labels of the first waiting runs
 };
 
-// As many of those that ended, and of those that wait, as a view needs to have.
+// The most ended runs, and the most waiting runs, that a view needs.
 inline constexpr size_t kMostOfAKind = 5;
 
-// Lines of the table, no more than `height`, none of `width` or wider.
+// Returns at most `height` lines, each shorter than `width`.
 std::vector<std::string> SweepLines(const std::string& name, const SweepView& view, int width,
                                     int height);
 std::string CountsLine(const std::string& name, const SweepCounts& counts, size_t active,
@@ -58,7 +58,7 @@ std::string CountsLine(const std::string& name, const SweepCounts& counts, size_
 struct SweepDisplayOptions {
   int fd = 2;
   Terminal terminal;
-  bool quiet = false;  // notes of what went wrong only
+  bool quiet = false;  // only notes about problems
   std::string name;
 };
 
@@ -69,9 +69,9 @@ class SweepDisplay {
   ~SweepDisplay() { Clear(); }
 
   void Update(const SweepView& view);
-  // A line that stays.
+  // Writes a line that stays.
   void Note(const std::string& text, bool important = false);
-  // What the table tells, where there is one; elsewhere a line.
+  // Writes a line, unless a table shows the event.
   void Event(const std::string& text);
   void Clear();
 
@@ -80,7 +80,7 @@ class SweepDisplay {
   void Write(const std::string& text);
 
   const SweepDisplayOptions options_;
-  size_t drawn_ = 0;  // lines that are to be redrawn
+  size_t drawn_ = 0;  // lines to redraw
   Time drawn_at_{};
 };
 

@@ -1,4 +1,4 @@
-// A sweep's results for machines.
+// A sweep's results as JSON, for machines.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace psgd {
 Record SweepJson(const ReportRuns& report, const std::vector<ReportGroup>& groups,
                  const std::string& dir);
 
-// What --dry-run tells.
+// The output of --dry-run.
 Record PlanJson(const std::string& name, const RunPlan& plan, const Record& estimate);
 
 }  // namespace psgd

@@ -15,10 +15,10 @@ namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(50);
 constexpr Duration kLookPeriod = std::chrono::milliseconds(500);
-constexpr int kExitStopped = 3;  // as all programs of psgd: docs/programs.md
+constexpr int kExitStopped = 3;  // as in all psgd programs: docs/programs.md
 constexpr int kLogLines = 12;
 constexpr int kMostPlaces = 5;
-// What another machine wrote to a shared folder may be seen late.
+// A file that another machine writes to a shared folder may appear late.
 constexpr Duration kSettles = std::chrono::seconds(60);
 
 bool HasFinished(const SweepDir& dir, const std::string& id) {
@@ -26,7 +26,7 @@ bool HasFinished(const SweepDir& dir, const std::string& id) {
   return summary.ok() && summary->status == Summary::Status::kFinished;
 }
 
-// Something that its run can go on from.
+// True if the run has a checkpoint to go on from.
 bool HasCheckpoint(const SweepDir& dir, const std::string& id) {
   const RunDir run(dir.RunPath(id));
   std::error_code error;
@@ -36,7 +36,7 @@ bool HasCheckpoint(const SweepDir& dir, const std::string& id) {
   return checkpoints.ok() && !checkpoints->empty();
 }
 
-// The last that ps-run had to say of itself.
+// The last message of ps-run about itself.
 std::string LastWords(const std::string& log) {
   const std::string tail = TailOfFile(log, kLogLines);
   const size_t own = tail.rfind("ps-run: ");
@@ -151,7 +151,8 @@ absl::Status SweepRunner::StartRuns() {
     for (size_t i = 0; i < waiting_.size(); ++i) {
       const PlannedRun* run = waiting_[i];
       PSGD_ASSIGN_OR_RETURN(const bool started, Start(*run, slot));
-      // Whoever comes to a rung first is compared with fewer: one at a time nobody overtakes.
+      // The run that reaches a rung first is compared with fewer runs. With one slot, runs keep
+      // their order.
       if (!started && rungs_ && places_.slots() == 1) break;
       if (!started) continue;
       waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
@@ -178,7 +179,7 @@ absl::StatusOr<bool> SweepRunner::Start(const PlannedRun& run, size_t slot) {
     return false;
   }
   active->metrics = std::make_unique<MetricsFollower>(RunDir(dir_.RunPath(run.id)).MetricsFile());
-  // What an earlier sitting left may have ended well since stock was taken.
+  // A run of an earlier ps-sweep may have finished since TakeStock.
   if (HasFinished(dir_, run.id)) {
     active->metrics->Look();
     CountDone(run, *active->metrics);
@@ -282,7 +283,7 @@ absl::Status SweepRunner::Ended(Active& active) {
     return absl::OkStatus();
   }
   if (stops() > 0 || code == kExitStopped) {
-    // It goes on in the next sitting.
+    // The next ps-sweep continues this run.
     ++counts_.interrupted;
     if (stops() == 0)
       display_.Note(absl::StrCat("somebody stopped: ", run.LabelWithSeed()), /*important=*/true);
@@ -293,7 +294,7 @@ absl::Status SweepRunner::Ended(Active& active) {
     return absl::OkStatus();
   }
   if (active.resumed) {
-    // What it was to go on from may be at fault: once more, from the beginning.
+    // The checkpoint may be the cause, so the run starts again from the beginning.
     display_.Note(absl::StrCat("could not go on: ", run.LabelWithSeed(), ": ",
                                LastWords(dir_.LogFile(run.id)), "; it begins again"),
                   /*important=*/true);
@@ -336,10 +337,10 @@ void SweepRunner::FollowMetrics() {
 }
 
 void SweepRunner::CountDone(const PlannedRun& run, const MetricsFollower& metrics) {
-  // It may have been faster than anybody looked.
+  // The run may have ended before its last evaluations were read.
   const bool finished = GoesOn(run, metrics);
   (finished ? counts_.finished : counts_.stopped) += 1;
-  // Once decided it stays so, in whatever order runs come another time.
+  // A decision stays, whatever the order of runs in a later ps-sweep.
   if (finished && rungs_) (void)dir_.WriteOutcome(run.id, {Outcome::Kind::kFinished, "", 0});
   if (finished && !rungs_) dir_.ForgetOutcome(run.id);
 }

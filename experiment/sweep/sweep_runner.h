@@ -1,6 +1,6 @@
-// Runs what a sweep asks for, some at a time, each a ps-run. What is known of runs is in files
-// (sweep_dir.h), so that it may die at any moment: another one finds what is finished, goes on with
-// what was begun, and starts the rest.
+// Executes the runs of a sweep, some at a time, each as a ps-run. All state is in files
+// (sweep_dir.h), so ps-sweep may die at any moment: the next one skips finished runs, continues
+// begun runs and starts the rest.
 #pragma once
 
 #include <atomic>
@@ -26,18 +26,19 @@ struct SweepRunnerOptions {
   std::string dir;
   bool retry_failed = false;
   std::optional<SweepAsha> asha;
-  std::vector<std::string> notes;           // to tell before it begins
-  const std::atomic<int>* stops = nullptr;  // once: runs drain; twice: they end at once
+  std::vector<std::string> notes;           // shown before the sweep begins
+  const std::atomic<int>* stops = nullptr;  // 1: runs drain; 2: runs end at once
   SweepDisplayOptions display;
 };
 
-// Not thread-safe: runs end when the thread that called Run does.
+// Not thread-safe. The runs end when the thread that called Run ends.
 class SweepRunner {
  public:
-  // `places` outlive it.
+  // `places` must outlive this object.
   SweepRunner(SweepRunnerOptions options, std::vector<PlannedRun> runs, RunPlaces* places);
 
-  // OK: every run is finished or was stopped early. CANCELLED: stopped as asked. Else some failed.
+  // OK: every run finished or was stopped early. CANCELLED: stopped on request. Otherwise runs
+  // failed.
   absl::Status Run();
 
  private:
@@ -50,30 +51,30 @@ class SweepRunner {
     std::unique_ptr<HeldLock> lock;
     RunCommand command;
     std::unique_ptr<ChildProcess> child;
-    std::optional<Time> ended;  // well, as it says
+    std::optional<Time> ended;  // when the child exited with 0
     std::unique_ptr<MetricsFollower> metrics;
   };
 
-  // Of earlier sittings, where their word does not count any more.
+  // Forgets outcomes of earlier ps-sweeps that no longer count.
   absl::Status ForgetWhatIsRepeated();
-  // What is already known of each run, in the order of the plan.
+  // Reads what is known of each run, in the order of the plan.
   absl::Status TakeStock();
   absl::Status StartRuns();
-  // False: its lock is still held by processes of an earlier sitting.
+  // Returns false if processes of an earlier ps-sweep still hold the run's lock.
   absl::StatusOr<bool> Start(const PlannedRun& run, size_t slot);
   absl::Status StartChild(Active* active);
   absl::Status ReapEnded();
-  // Its end is not to be seen here yet.
+  // True while the summary of a run that ended well may still arrive.
   bool IsSettling(Active* active) const;
   absl::Status Ended(Active& active);
-  // Its place is gone: it waits for another one.
+  // Puts a run whose place was lost back into the queue.
   void PutElsewhere(const Active& active, const std::string& why);
   void Wait(const PlannedRun& run);
   void Fail(const PlannedRun& run, const std::string& detail);
   void FollowMetrics();
-  // A run that ended well: finished, or as asha decides of what it did at its rungs.
+  // Counts a run that ended well: finished, or stopped if asha decides so at its rungs.
   void CountDone(const PlannedRun& run, const MetricsFollower& metrics);
-  // False: asha says that the run is to stop, which is written down.
+  // Returns false if asha stops the run. The decision is then on disk.
   bool GoesOn(const PlannedRun& run, const MetricsFollower& metrics);
   void PassOnStops();
   void Show();
@@ -88,13 +89,13 @@ class SweepRunner {
   std::optional<Rungs> rungs_;
   std::deque<const PlannedRun*> waiting_;
   std::vector<std::unique_ptr<Active>> active_;
-  std::map<std::string, int> lost_places_;  // of runs by their ids
+  std::map<std::string, int> lost_places_;  // by the run's id
   SweepCounts counts_;
   int passed_stops_ = 0;
-  double seconds_ended_ = 0;  // of the runs that ended in this sitting
+  double seconds_ended_ = 0;  // of the runs that ended in this ps-sweep
   size_t ended_ = 0;
-  std::vector<EndedRun> last_ended_;   // well or stopped early, for the table
-  std::vector<EndedRun> last_failed_;  // in this sitting or before
+  std::vector<EndedRun> last_ended_;   // finished or stopped early, for the table
+  std::vector<EndedRun> last_failed_;  // also before this ps-sweep
   bool told_of_locks_ = false;
   Time looked_{};
 };

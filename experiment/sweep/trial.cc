@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr size_t kMostKinds = 6;
 constexpr Duration kLook = std::chrono::milliseconds(50);
 constexpr Duration kDeadline = std::chrono::seconds(20);
-constexpr double kSpan = 2;  // seconds of training, of each worker, that tell the speed
+constexpr double kSpan = 2;  // seconds of training per worker that are enough to tell the speed
 constexpr Duration kPause = std::chrono::milliseconds(200);
 constexpr Duration kGoodbye = std::chrono::seconds(10);
 
@@ -40,7 +40,7 @@ std::optional<TrialMark> Last(const MetricsFollower& metrics) {
   return mark;
 }
 
-// Until it has told enough, has ended, or takes too long.
+// Follows the run until its speed is known, it ends, or the deadline passes.
 std::optional<TrialSpeed> Follow(ChildProcess& child, MetricsFollower& metrics,
                                  const TrialPlace& place, const std::atomic<int>* stops) {
   std::optional<TrialMark> first, last;
@@ -56,14 +56,14 @@ std::optional<TrialSpeed> Follow(ChildProcess& child, MetricsFollower& metrics,
     }
   }
   if (!first) return std::nullopt;
-  // Of steps that take so long the first ones are not left out.
+  // If steps are this slow, the first steps count too.
   if (last->steps - first->steps >= kLeastTrialSteps) return SpeedBetween(*first, *last, place);
   TrialMark begun;
   begun.seconds = std::max(0.0, first->seconds - first->training / place.workers);
   return SpeedBetween(begun, *last, place);
 }
 
-// Of one that did all of it while it was looked at.
+// The speed of a run that finished during the trial.
 TrialSpeed SpeedOfAll(double samples, double took, const MetricsFollower& metrics,
                       const TrialPlace& place) {
   const std::optional<TrialMark> last = Last(metrics);
@@ -105,16 +105,16 @@ absl::StatusOr<TrialSpeed> TryRun(const PlannedRun& run, double samples, const S
     const std::string words = TailOfFile(dir.LogFile(run.id), 1);
     return failed(words.empty() ? absl::StrCat("ps-run ", child->HowItEnded()) : words);
   }
-  // The second time it ends at once; two without a pause may arrive as one.
+  // A second SIGINT ends ps-run at once. The pause keeps both signals separate.
   child->Signal(SIGINT);
   if (!child->WaitEnded(kPause)) child->Signal(SIGINT);
   if (!child->WaitEnded(kGoodbye)) child->Kill();
   if (speed) return *speed;
-  // What its log says is no fault of its own: it was stopped here.
+  // The log does not help here: ps-run was only stopped.
   return failed(absl::StrCat("no step was done within ", Seconds(kDeadline), " s"));
 }
 
-// Runs of a kind take about the same for a sample, but for how their updates travel.
+// Runs of one kind take about the same time per sample, except for how their updates travel.
 std::string KindOf(const PlannedRun& run) {
   std::string kind = absl::StrCat(TaskKey(run.config), run.config.cluster().workers());
   for (const auto& [key, value] : Flatten(run.launch, /*with_defaults=*/true)) {
@@ -127,7 +127,7 @@ std::string KindOf(const PlannedRun& run) {
 
 void EstimateByTrial(const std::vector<PlannedRun>& runs, const Share& share,
                      const std::atomic<int>* stops, SweepEstimate* estimate) {
-  // What the sweep is about rather than a twin, which sends the most bytes.
+  // Prefers the sweep's own runs to twins, which send the most bytes.
   std::map<std::string, size_t> kinds;
   for (const bool twins : {false, true}) {
     for (size_t i = 0; i < runs.size(); ++i) {
@@ -135,7 +135,7 @@ void EstimateByTrial(const std::vector<PlannedRun>& runs, const Share& share,
     }
   }
   std::map<std::string, TrialSpeed> speeds;
-  double seconds = 0, at_best = 0, samples = 0;  // of those that were tried
+  double seconds = 0, at_best = 0, samples = 0;  // of the runs that were tried
   bool busy = false;
   for (const auto& [kind, i] : kinds) {
     if (speeds.size() == kMostKinds) break;

@@ -1,5 +1,4 @@
-// How long runs take, from trying some of them for a moment: before any has finished nothing else
-// can tell.
+// Estimates how long runs take by trying some of them briefly, before any run has finished.
 #pragma once
 
 #include <atomic>
@@ -11,9 +10,9 @@
 
 namespace psgd {
 
-// Starts the first of each kind of run that is left (network, data, batch, workers and launch), at
-// most six kinds, for about three seconds each, in a temporary folder; sets the estimate's seconds,
-// or its trouble. `stops` above 0 ends it.
+// Starts one run of each remaining kind (network, data, batch, workers and launch), at most six
+// kinds, about three seconds each, in a temporary folder. Sets the estimate's seconds, or its
+// trouble. `stops` above 0 ends the trial.
 void EstimateByTrial(const std::vector<PlannedRun>& runs, const Share& share,
                      const std::atomic<int>* stops, SweepEstimate* estimate);
 

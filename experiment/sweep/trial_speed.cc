@@ -5,7 +5,7 @@
 namespace psgd {
 namespace {
 
-// Of the processor time that was asked for; with less, others took it.
+// Share of the requested CPU time. Below this, other programs took CPU time.
 constexpr double kCalm = 0.8;
 
 }  // namespace
@@ -31,7 +31,7 @@ TrialSpeed SpeedBetween(const TrialMark& first, const TrialMark& last, const Tri
   speed.samples_per_second = samples / ((last.training - first.training) / workers);
   speed.before = std::max(0.0, first.seconds - first.training / workers);
   const double cores = place.cores;
-  // One core for each worker that computes is the least, where there are so many.
+  // A computing worker needs at least one core, or its share if there are fewer cores.
   const double asked = (last.computing - first.computing) * std::min(1.0, cores / workers);
   const double had = last.cpu - first.cpu;
   if (place.gpus || had <= 0 || had >= kCalm * asked) return speed;

@@ -66,7 +66,7 @@ struct EtcdClient::Impl {
     std::unique_ptr<pb::Lease::Stub> leases;
   };
   std::vector<Member> members;
-  std::atomic<size_t> current{0};  // that answered last
+  std::atomic<size_t> current{0};  // the member that answered last
 };
 
 EtcdClient::EtcdClient(EtcdOptions options)

@@ -1,4 +1,4 @@
-// Calls to an etcd cluster, v3. Hides gRPC: only the .cc includes it.
+// Calls to an etcd v3 cluster. Only the .cc includes gRPC.
 #pragma once
 
 #include <atomic>
@@ -14,40 +14,40 @@
 namespace psgd {
 
 struct EtcdOptions {
-  std::vector<std::string> members;  // HOST:PORT, of one cluster
-  // Null: they are talked to in plain text.
+  std::vector<std::string> members;  // HOST:PORT of each member of one cluster
+  // Null: the connections are plain text.
   std::shared_ptr<const Credentials> credentials;
-  Duration patience = std::chrono::milliseconds(800);  // for one member's answer
+  Duration patience = std::chrono::milliseconds(800);  // how long one member may take to answer
 };
 
-// HOST:PORT, http://HOST:PORT or https://HOST:PORT, several with commas. `credentials` are shown to
-// members that are https; others have to be of this machine if there are any.
+// `text`: HOST:PORT, http://HOST:PORT or https://HOST:PORT, several with commas. Members with https
+// get `credentials`. In a run with credentials, members without https must be on this machine.
 absl::StatusOr<EtcdOptions> ParseEtcd(const std::string& text,
                                       std::shared_ptr<const Credentials> credentials);
 
-// Thread-safe. A member that does not answer is left for the next one. UNAVAILABLE: none answers;
-// what was asked for may have come to pass. FAILED_PRECONDITION: what answers is not etcd v3, or
-// does not let us in.
+// Thread-safe. If a member does not answer, the next member is asked. UNAVAILABLE: no member
+// answers; the request may still have taken effect. FAILED_PRECONDITION: the peer is not etcd v3,
+// or refuses access.
 class EtcdClient {
  public:
   explicit EtcdClient(EtcdOptions options);
   ~EtcdClient();
 
   absl::StatusOr<etcdserverpb::RangeResponse> Range(const etcdserverpb::RangeRequest& request);
-  // NOT_FOUND: a lease that it names is not there.
+  // NOT_FOUND: a lease in the request does not exist.
   absl::StatusOr<etcdserverpb::TxnResponse> Txn(const etcdserverpb::TxnRequest& request);
-  // Its number.
+  // Returns the number of the new lease.
   absl::StatusOr<int64_t> GrantLease(int64_t seconds);
   // NOT_FOUND: it ran out.
   absl::Status KeepLease(int64_t lease);
-  // Rounded down; below 0: it ran out.
+  // Rounded down. Below 0: the lease ran out.
   absl::StatusOr<int64_t> SecondsLeft(int64_t lease);
   // NOT_FOUND: it ran out.
   absl::Status RevokeLease(int64_t lease);
 
  private:
   struct Impl;
-  // Asks the members in turn.
+  // Asks the members in turn, beginning with the member that answered last.
   template <typename Call>
   absl::Status Ask(Call call);
 

@@ -12,11 +12,11 @@ namespace {
 
 namespace pb = etcdserverpb;
 
-// etcd ends leases late, and grants two seconds at least as a rule; but it tells what is left of
-// one, rounded down: 0 s are the last second.
+// etcd ends leases late, and usually grants at least two seconds. But it tells the time left,
+// rounded down: 0 s means the last second.
 constexpr int64_t kLastSecond = 1;
 constexpr int kKeepsPerSilence = 3;
-constexpr uint64_t kHighestEpoch = uint64_t{1} << 62;  // which leaves room for many that are higher
+constexpr uint64_t kHighestEpoch = uint64_t{1} << 62;  // leaves room for many higher epochs
 
 pb::RequestOp Get(const std::string& key) {
   pb::RequestOp op;
@@ -98,7 +98,7 @@ absl::Status EtcdRunStore::EndUnkeptLease() {
 }
 
 absl::StatusOr<RunStore::Held> EtcdRunStore::Read() {
-  // Both as of one moment.
+  // One transaction reads both keys at the same moment.
   pb::TxnRequest request;
   *request.add_success() = Get(record_key_);
   *request.add_success() = Get(leader_key_);
@@ -157,8 +157,8 @@ absl::StatusOr<pb::TxnResponse> EtcdRunStore::TxnWithLease(pb::TxnRequest reques
 absl::StatusOr<int64_t> EtcdRunStore::Write(int64_t revision, const RunRecord& next,
                                             const RunPlan* plan, As as) {
   std::lock_guard lock(mutex_);
-  // A leader that renews its lease after all loses it here, takes another, and leads still if it
-  // comes before this server's change.
+  // A late leader loses its lease here. It takes a new one, and still leads if its write comes
+  // before this server's change.
   if (as == As::kSuccessor) PSGD_RETURN_IF_ERROR(EndUnkeptLease());
   address_ = LeaderOf(next);
   const std::string text = next.SerializeAsString();
@@ -170,7 +170,8 @@ absl::StatusOr<int64_t> EtcdRunStore::Write(int64_t revision, const RunRecord& n
   *request.add_failure() = Get(record_key_);
   PSGD_ASSIGN_OR_RETURN(const pb::TxnResponse reply, TxnWithLease(std::move(request)));
   if (reply.succeeded()) return reply.header().revision();
-  // The same change, tried before, whose answer was lost: only the leader that it names writes it.
+  // The record may hold this change already, if an earlier answer was lost. Only the leader that
+  // the record names writes it.
   for (const pb::ResponseOp& response : reply.responses()) {
     for (const pb::KeyValue& pair : response.response_range().kvs()) {
       if (pair.value() == text) return pair.mod_revision();
@@ -208,7 +209,8 @@ absl::Status EtcdRunStore::Remove(int64_t revision) {
   *request.add_success() = Delete(leader_key_);
   PSGD_ASSIGN_OR_RETURN(const pb::TxnResponse reply, etcd_.Txn(request));
   if (!reply.succeeded()) return SomebodyElse();
-  if (lease_ != 0) (void)etcd_.RevokeLease(std::exchange(lease_, 0));  // it would run out by itself
+  if (lease_ != 0)
+    (void)etcd_.RevokeLease(std::exchange(lease_, 0));  // otherwise it expires by itself
   return absl::OkStatus();
 }
 

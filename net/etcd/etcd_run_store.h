@@ -1,7 +1,7 @@
-// The record of a run in etcd, under three keys:
+// The record of a run in etcd, under three keys. Thread-safe.
 //   /psgd/RUN/record   RunRecord
 //   /psgd/RUN/plan     RunPlan, once training has begun
-//   /psgd/RUN/leader   the address of the server that leads, with a lease that it keeps alive
+//   /psgd/RUN/leader   the address of the leading server, with a lease that this server keeps alive
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ namespace psgd {
 
 class EtcdRunStore final : public RunStore {
  public:
-  // `run`: by name. `silence`: of a leader, after which another server may lead; in whole seconds,
-  // rounded up, since etcd counts those.
+  // `run`: the run's name. `silence`: how long a leader may be silent before another server may
+  // lead. Rounded up to whole seconds, since etcd counts in seconds.
   EtcdRunStore(EtcdOptions etcd, std::string run, Duration silence);
 
   absl::StatusOr<Held> Read() override;
@@ -31,14 +31,15 @@ class EtcdRunStore final : public RunStore {
   const std::string& run() const { return run_; }
 
  private:
-  // Puts the leader's key under this server's lease, too; once more if the lease ran out meanwhile.
+  // Also puts the leader's key under this server's lease. Tries again if the lease ran out
+  // meanwhile.
   absl::StatusOr<etcdserverpb::TxnResponse> TxnWithLease(etcdserverpb::TxnRequest request);
   absl::StatusOr<int64_t> Lease();
-  // Whether there is a leader that keeps its lease alive. A lease has one second more than the
-  // silence that is borne; a leader that renews it in time never gets there.
+  // Whether a leader keeps its lease alive. A lease is one second longer than the allowed silence;
+  // a leader that renews the lease in time never reaches that last second.
   absl::StatusOr<bool> IsKept(const etcdserverpb::RangeResponse& leader);
-  // Revokes the lease of a leader that keeps it alive no more: it would be in the way until its
-  // last second is over.
+  // Revokes the lease of a leader that stopped renewing it. That lease would block a successor
+  // until its last second is over.
   absl::Status EndUnkeptLease();
   etcdserverpb::Compare RecordIsAt(int64_t revision) const;
   absl::Status SomebodyElse() const;
@@ -46,20 +47,19 @@ class EtcdRunStore final : public RunStore {
   EtcdClient etcd_;
   const std::string run_, record_key_, plan_key_, leader_key_;
   const int64_t silence_seconds_;
-  std::mutex mutex_;     // one change at a time; guards what follows
-  int64_t lease_ = 0;    // 0: it has none
-  std::string address_;  // of the leader, as last written
+  std::mutex mutex_;     // one change at a time; guards the members below
+  int64_t lease_ = 0;    // 0: no lease
+  std::string address_;  // the leader's address in the last write
   Time next_keep_{};
 };
 
-// Letters, digits, '.', '_' and '-', at most 64.
+// A name is at most 64 letters, digits, '.', '_' and '-'.
 absl::Status CheckRunName(const std::string& run);
 
-// FAILED_PRECONDITION: what lies under `key` is no record of a run.
+// FAILED_PRECONDITION: the text under `key` is not a run's record.
 absl::StatusOr<RunRecord> ParseRunRecord(const std::string& text, const std::string& key);
 
-// Addresses of the servers of the run, the one that leads it first. NOT_FOUND: etcd knows no such
-// run.
+// Returns the addresses of the run's servers, the leader first. NOT_FOUND: etcd has no such run.
 absl::StatusOr<std::vector<std::string>> ServersOf(RunStore& store, const std::string& run);
 
 }  // namespace psgd

@@ -23,7 +23,7 @@ Bytes Own(grpc::Slice slice) {
   return Bytes(std::move(owner), span);
 }
 
-// How far to shift the message so that its body begins aligned. Believes the unchecked header
+// Returns how far to shift the message so that its body begins aligned. Uses the unchecked header
 // length only modulo the alignment.
 size_t Shift(const std::vector<grpc::Slice>& slices) {
   const grpc::Slice& first = slices.front();

@@ -1,4 +1,4 @@
-// Bytes as gRPC carries them, and back.
+// Converts Bytes to gRPC buffers and back.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -9,11 +9,11 @@
 
 namespace psgd {
 
-// A buffer that refers to the frames and keeps their owners alive.
+// Returns a buffer that refers to the frames and keeps their owners alive.
 grpc::ByteBuffer ShareFrames(std::span<const Bytes> frames);
 
-// The message as one contiguous piece: shared if gRPC has it so, else copied once, into a pooled
-// buffer and such that the first payload is aligned.
+// Returns the message as one contiguous piece. If gRPC has several pieces, they are copied once,
+// into a pooled buffer with the first payload aligned; otherwise the piece is shared.
 Bytes Contiguous(const grpc::ByteBuffer& buffer, BufferPool* pool);
 
 }  // namespace psgd

@@ -1,4 +1,4 @@
-// A stream to another server that both sides write to. Only included where gRPC is.
+// A stream to another server; both sides write. Include it only from files that use gRPC.
 #pragma once
 
 #include <grpcpp/create_channel.h>
@@ -19,8 +19,8 @@ inline std::shared_ptr<grpc::Channel> GrpcChannelTo(const std::string& server,
                                                     const Credentials* credentials) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // a proxy must not see the run
-  arguments.SetMaxReceiveMessageSize(-1);           // an update is as large as it is
-  // A connection of its own for each: they must not wait for each other.
+  arguments.SetMaxReceiveMessageSize(-1);           // an update may have any size
+  // Each channel has its own connection, so that streams do not wait for each other.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(server, GrpcChannelCredentials(credentials), arguments);
 }
@@ -32,7 +32,7 @@ class GrpcClientStream {
   using Stream = grpc::ClientReaderWriter<Says, Told>;
   using Stub = typename Service::Stub;
 
-  // Waits for the server so long.
+  // Waits for the server for at most `patience`.
   GrpcClientStream(const std::string& server, const Credentials* credentials, Duration patience,
                    std::unique_ptr<Stream> (Stub::*open)(grpc::ClientContext*))
       : channel_(GrpcChannelTo(server, credentials)),
@@ -48,14 +48,14 @@ class GrpcClientStream {
     std::lock_guard lock(writing_);
     return stream_->Write(says);
   }
-  // Makes calls that wait return false. Thread-safe.
+  // Makes waiting calls return false. Thread-safe.
   void Cancel() { context_.TryCancel(); }
-  // Why it ended. REQUIRES: Read returned false.
+  // Returns why the stream ended. REQUIRES: Read returned false.
   absl::Status Finish() { return ToAbsl(stream_->Finish()); }
 
  private:
   std::unique_ptr<Stream> Open(std::unique_ptr<Stream> (Stub::*open)(grpc::ClientContext*)) {
-    // One that hangs would be waited for by gRPC, and for far longer.
+    // Without this, gRPC itself waits for a server that hangs, for far longer than `patience`.
     if (!connected_) Cancel();
     return (stub_.get()->*open)(&context_);
   }

@@ -1,6 +1,6 @@
-// The connecting side: a channel and a stream for each address. A stream that broke is opened again
-// after a pause; what was queued meanwhile is kept, so a Send to a peer that is gone succeeds until
-// the queue is full.
+// The connecting side: a channel and a stream for each address. A broken stream is opened again
+// after a pause. Queued messages are kept, so a Send to a lost peer succeeds until the queue is
+// full.
 #include <grpcpp/channel.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -23,12 +23,12 @@ namespace {
 
 constexpr Duration kFirstPause = std::chrono::milliseconds(50);
 constexpr Duration kLongestPause = std::chrono::milliseconds(2'000);
-// A stream that lived so long was a good one: the next pause is short again.
+// After a stream that lived this long, the next pause is short again.
 constexpr Duration kGoodLife = std::chrono::milliseconds(5'000);
-// Cancelled calls end at once; more than this is a fault of gRPC's, which must not hang us.
+// Cancelled calls end at once. A longer wait is a fault in gRPC, which must not hang us.
 constexpr Duration kCancelWait = std::chrono::milliseconds(5'000);
 
-// An opened stream. Kept alive by GrpcShared::live until gRPC is done with it.
+// An opened stream. GrpcShared::live keeps it alive until gRPC is done with it.
 class ClientStream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                      public GrpcStream {
  public:
@@ -38,7 +38,7 @@ class ClientStream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
     context_.set_wait_for_ready(true);
     AddGrpcToken(token, &context_);
     stub->PrepareBidiStreamingCall(&context_, kGrpcMethod, {}, this);
-    AddHold();  // released by Release: operations are started from outside of reactions
+    AddHold();  // until Release: operations also start outside of gRPC's callbacks
     StartCall();
     Continue();
   }
@@ -149,10 +149,10 @@ class GrpcConnector : public GrpcEndpointBase {
     std::shared_ptr<grpc::Channel> channel;
     std::unique_ptr<grpc::GenericStub> stub;
     std::shared_ptr<GrpcOutbox> outbox;    // guarded by shared_->mutex
-    std::shared_ptr<ClientStream> stream;  // the present one, or the last
+    std::shared_ptr<ClientStream> stream;  // the present stream, or the last one
     Time opened_at{};
     bool broken = false;
-    Time open_at{};  // when broken
+    Time open_at{};  // when to open a broken link again
     Duration pause = kFirstPause / 2;
   };
 

@@ -1,4 +1,4 @@
-// The gRPC transport: one bidirectional stream of wire-format messages a connection.
+// The gRPC transport: each connection is one bidirectional stream of wire-format messages.
 #pragma once
 
 #include <memory>

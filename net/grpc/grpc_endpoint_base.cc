@@ -18,7 +18,7 @@ GrpcEndpointBase::GrpcEndpointBase(const TransportOptions& options)
     : shared_(std::make_shared<GrpcShared>(options)), pool_(kPoolBytes) {}
 
 std::optional<Received> GrpcEndpointBase::Receive(Duration timeout) {
-  // Bounded so that a deadline beyond the clock's range means "for ever".
+  // A bounded wait keeps the deadline within the clock's range.
   const Time deadline = SteadyNow() + std::min<Duration>(timeout, std::chrono::hours(24));
   while (true) {
     DestroyEnded();

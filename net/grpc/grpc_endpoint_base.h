@@ -1,4 +1,4 @@
-// What the two kinds of gRPC endpoints share: taking messages out of the inbox.
+// The shared part of both gRPC endpoints: taking messages out of the inbox.
 #pragma once
 
 #include <grpcpp/support/channel_arguments.h>
@@ -23,7 +23,7 @@ class GrpcEndpointBase : public Endpoint {
   EndpointStats stats() const final;
 
  protected:
-  // Repairs what broke; returns when it wants to be called again. Owner thread only.
+  // Repairs broken streams. Returns the time of the next call it needs. Owner thread only.
   virtual Time Maintain() { return Time::max(); }
 
   struct Encoded {
@@ -40,7 +40,7 @@ class GrpcEndpointBase : public Endpoint {
   std::string address_;
 
  private:
-  // Takes the first parcel and lets paused streams go on. REQUIRES: the inbox is not empty.
+  // Takes the first parcel and resumes paused streams. REQUIRES: the inbox is not empty.
   GrpcShared::Parcel Take(std::unique_lock<std::mutex> lock);
   std::optional<Message> Decode(const GrpcShared::Parcel& parcel);
 

@@ -1,4 +1,4 @@
-// The listening side: a gRPC server with one method, each call of which is a peer.
+// The listening side: a gRPC server with one method. Each call of the method is a peer.
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -17,7 +17,7 @@
 namespace psgd {
 namespace {
 
-// An accepted stream. Kept alive by GrpcShared::live until gRPC is done with it.
+// An accepted stream. GrpcShared::live keeps it alive until gRPC is done with it.
 class ServerStream : public grpc::ServerGenericBidiReactor, public GrpcStream {
  public:
   using GrpcStream::GrpcStream;
@@ -34,7 +34,7 @@ class ServerStream : public grpc::ServerGenericBidiReactor, public GrpcStream {
   void Release() override { Finish(grpc::Status::OK); }
 };
 
-// The answer to calls that are not ours.
+// Refuses a call.
 class RefusedCall : public grpc::ServerGenericBidiReactor {
  public:
   explicit RefusedCall(grpc::Status why) { Finish(std::move(why)); }
@@ -76,7 +76,7 @@ class StreamService : public grpc::CallbackGenericService {
         std::make_shared<ServerStream>(shared_, peer, std::make_shared<GrpcOutbox>(), token);
     shared_->live[peer] = stream;
     lock.unlock();
-    // The client's call is established by this, not by a first message of ours.
+    // This establishes the client's call before we send a first message.
     stream->StartSendInitialMetadata();
     stream->Continue();
     return stream.get();
@@ -102,7 +102,7 @@ class GrpcListener : public GrpcEndpointBase {
   }
 
   absl::Status Listen(Address address) {
-    // gRPC does not say why it cannot listen, and prints to stderr.
+    // gRPC hides why it cannot listen, and prints to stderr.
     if (const int error = TryToListen(address); error != 0) return ListenError(address, error);
     grpc::ServerBuilder builder;
     ConfigureGrpcServer(shared_->options, &builder);

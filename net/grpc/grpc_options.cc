@@ -12,11 +12,11 @@ namespace {
 // Large enough that a 4 MiB payload is not cut into hundreds of HTTP/2 frames and window updates.
 constexpr int kFrameBytes = 1 << 20;
 constexpr int kWindowBytes = 8 << 20;
-// A host that vanished is noticed after half a minute. Servers must allow what clients send.
+// A vanished host is noticed after half a minute. Servers must allow the pings that clients send.
 constexpr int kKeepaliveMs = 20'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
 constexpr int kPingsAllowedEveryMs = 10'000;
-// One stream is all that a connection of ours carries.
+// Our connections carry only one stream.
 constexpr int kMaxStreams = 4;
 
 int MaxMessage(const TransportOptions& options) {
@@ -30,8 +30,8 @@ void SetCommon(const SetInt& set) {
   set(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // Payloads are compressed by their codec or not at all, and a few bytes of a hostile peer must
-  // not unpack into gigabytes.
+  // Only codecs compress payloads, and a few bytes of a hostile peer must not unpack into
+  // gigabytes.
   set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
 }
 
@@ -46,7 +46,7 @@ void ConfigureGrpcServer(const TransportOptions& options, grpc::ServerBuilder* b
   builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kGrpcIdleMs);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                               kPingsAllowedEveryMs);
-  // Else two servers may listen at one port, each getting some of the connections.
+  // With reuse, two servers may listen at one port, and each gets some of the connections.
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
 }
 
@@ -59,9 +59,9 @@ grpc::ChannelArguments GrpcChannelArguments(const TransportOptions& options) {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
-  // A connection of its own for each endpoint: they share neither windows nor fate.
+  // Each endpoint has its own connection, so endpoints share neither windows nor failures.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // Whatever proxy the environment names is not for us.
+  // Ignore a proxy that the environment names.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (options.security && !options.security->server_name.empty()) {
     arguments.SetSslTargetNameOverride(options.security->server_name);

@@ -1,4 +1,4 @@
-// Our credentials in gRPC's terms. Without credentials: nothing is checked, anybody may listen in.
+// Our credentials in gRPC's types. Without credentials nothing is checked or encrypted.
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -14,20 +14,20 @@
 
 namespace psgd {
 
-// Both sides have to show a certificate of the authority.
+// Both sides must show a certificate of the authority.
 std::shared_ptr<grpc::ServerCredentials> GrpcServerCredentials(const Credentials* credentials);
 std::shared_ptr<grpc::ChannelCredentials> GrpcChannelCredentials(const Credentials* credentials);
 
-// The certificate of whoever calls; an error without one.
+// Returns the role in the caller's certificate; an error without a certificate.
 absl::StatusOr<Role> GrpcCallerRole(const grpc::AuthContext& context);
 
-// The secret word that a member of a secured run says with its calls; empty: none.
+// The secret token that a member of a secured run sends with its calls. Empty: no token.
 void AddGrpcToken(const std::string& token, grpc::ClientContext* context);
 std::string GrpcToken(const grpc::ServerContextBase& context);
 
-// A peer that does not finish its handshake is let go.
+// A peer that does not finish its handshake in this time is disconnected.
 inline constexpr int kGrpcHandshakeMs = 10'000;
-// So is a connection that carries no call: ours do all the time.
+// A connection without any call for this time is closed. Our connections always carry a call.
 inline constexpr int kGrpcIdleMs = 60'000;
 
 }  // namespace psgd

@@ -1,4 +1,4 @@
-// absl::Status and gRPC's, whose codes are the same.
+// Converts between absl::Status and grpc::Status. Both have the same codes.
 #pragma once
 
 #include <grpcpp/support/status.h>

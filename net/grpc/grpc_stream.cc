@@ -12,7 +12,7 @@ GrpcStream::Due GrpcStream::Next() {
       turn_ = 0;
       due.read = reading_ = true;
     } else if (!reading_) {
-      // Also one that was told of room which others took first.
+      // A resumed stream comes here again if other streams took the room first.
       if (turn_ == 0) turn_ = ++shared_->last_turn;
       shared_->paused.emplace(turn_, shared_from_this());
     }
@@ -83,7 +83,7 @@ void GrpcStream::ReadDone(bool ok) {
 
 void GrpcStream::WriteDone(bool ok) {
   std::unique_lock lock(shared_->mutex);
-  grpc::ByteBuffer sent;  // released after the mutex: owners may do work of their own
+  grpc::ByteBuffer sent;  // released after the mutex: destructors of owners may do work
   sent.Swap(&write_);
   writing_ = false;
   ended_ = ended_ || !ok;
@@ -101,7 +101,8 @@ void GrpcStream::Cancelled() {
 }
 
 void GrpcStream::Done() {
-  std::shared_ptr<GrpcShared> shared;  // outlives the lock: once unlocked the owner may destroy us
+  std::shared_ptr<GrpcShared>
+      shared;  // outlives the lock: after the unlock the owner may destroy this stream
   std::lock_guard lock(shared_->mutex);
   shared = shared_;
   ended_ = true;

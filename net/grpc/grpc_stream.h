@@ -1,9 +1,10 @@
 // One stream of messages over gRPC, whichever side opened it.
 //
-// gRPC calls back on its own threads; the endpoint's owner sends and takes. Both change the state
-// under the endpoint's mutex, where Next decides which operations are due; these are started after
-// the mutex is released, since gRPC may call back from within. At most one read and one write are
-// under way, and a stream ends only when none is: so no operation is started on a dead stream.
+// gRPC calls back on its own threads; the endpoint's owner sends and takes messages. Both change
+// the state under the endpoint's mutex, and Next decides there which operations are due. Operations
+// start after the mutex is released, since gRPC may call back from within them. At most one read
+// and one write are under way. A stream ends only when none is, so no operation starts on a dead
+// stream.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -22,7 +23,7 @@ namespace psgd {
 
 class GrpcStream;
 
-// What the streams of an endpoint share with it.
+// The state that an endpoint shares with its streams.
 struct GrpcShared {
   explicit GrpcShared(const TransportOptions& o) : options(o) {}
 
@@ -37,26 +38,26 @@ struct GrpcShared {
   std::condition_variable changed;
   std::deque<Parcel> inbox;
   size_t inbox_bytes = 0;
-  // Not reading until the inbox has room, by the turn that each has kept since it last read: the
-  // fast ones must not always be first.
+  // Streams that wait for room in the inbox, in order of their turns. A stream keeps its turn until
+  // it reads, so that fast streams are not always first.
   std::map<uint64_t, std::shared_ptr<GrpcStream>> paused;
   uint64_t last_turn = 0;
   std::map<PeerId, std::shared_ptr<GrpcStream>> live;
-  // For the owner to destroy: a stream holds its channel, and gRPC's threads, on which streams end,
-  // cannot destroy a channel, since that may wait for them.
+  // Streams that the owner destroys. Streams end on gRPC's threads, and these must not destroy the
+  // channel that a stream holds: destroying a channel may wait for these threads.
   std::vector<std::shared_ptr<GrpcStream>> ended;
-  uint64_t strangers = 0;    // calls of those who may not
-  uint64_t crowded_out = 0;  // and of those who would have been one too many
+  uint64_t strangers = 0;    // refused calls of callers without a valid pass
+  uint64_t crowded_out = 0;  // refused calls beyond the limit of peers
   bool woken = false;
-  bool closing = false;  // what comes in is discarded; what is queued is still sent
+  bool closing = false;  // incoming messages are discarded; queued messages are still sent
 };
 
-// Messages for one peer; those of a connecting endpoint outlive a broken stream.
+// Messages for one peer. A connecting endpoint keeps its outbox when the stream breaks.
 using GrpcOutbox = std::deque<grpc::ByteBuffer>;
 
 class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
  public:
-  // `pass`: what the other side of a secured listener's stream proved to have.
+  // `pass`: the pass that the peer of a secured listener proved to have.
   GrpcStream(std::shared_ptr<GrpcShared> shared, PeerId peer, std::shared_ptr<GrpcOutbox> outbox,
              std::string pass = "")
       : shared_(std::move(shared)),
@@ -65,15 +66,15 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
         pass_(std::make_shared<const std::string>(std::move(pass))) {}
   virtual ~GrpcStream() = default;
 
-  // Starts whatever is due: after the outbox or the inbox changed. Thread-safe.
+  // Starts the operations that are due. Called after the outbox or the inbox changed. Thread-safe.
   void Continue();
-  // Queues a message; false when `send_queue_messages` are. Thread-safe.
+  // Queues a message. Returns false when the queue is full. Thread-safe.
   bool Send(grpc::ByteBuffer message);
-  // The transport below is gone, or gave up. REQUIRES: shared->mutex is held.
+  // Whether the call below has ended or failed. REQUIRES: shared->mutex is held.
   bool ended() const { return ended_; }
 
  protected:
-  // For the reactors: what gRPC reported.
+  // The reactors call these when gRPC reports.
   void ReadDone(bool ok);
   void WriteDone(bool ok);
   void Cancelled();
@@ -81,11 +82,11 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
 
   virtual void StartReading(grpc::ByteBuffer* into) = 0;
   virtual void StartWriting(const grpc::ByteBuffer* message) = 0;
-  // Whether having written everything is enough to end the stream; else StartWritesDone tells the
-  // other side, which then ends it. Completed by WriteDone.
+  // True: the stream ends once all messages are written. False: StartWritesDone tells the other
+  // side, which then ends the stream; WriteDone reports its completion.
   virtual bool EndsWhenFlushed() const = 0;
   virtual void StartWritesDone() {}
-  // No operation of ours is under way and none will be.
+  // Called when no operation is under way and none will start.
   virtual void Release() = 0;
 
  private:
@@ -102,10 +103,10 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   const PeerId peer_;
   const std::shared_ptr<GrpcOutbox> outbox_;
   const std::shared_ptr<const std::string> pass_;
-  // Guarded by shared_->mutex, but for the buffers while an operation on them is under way.
+  // Guarded by shared_->mutex, except a buffer while an operation uses it.
   bool reading_ = false;
   bool writing_ = false;
-  uint64_t turn_ = 0;  // of one that waits for room; 0: it does not
+  uint64_t turn_ = 0;  // its turn while it waits for room; 0: not waiting
   bool flushed_ = false;
   bool ended_ = false;
   bool released_ = false;

@@ -12,7 +12,7 @@ namespace psgd {
 namespace {
 
 constexpr size_t kMostIn = kMostHttpHeader + kMostHttpBody;
-constexpr size_t kForget = size_t{1} << 20;  // sent bytes that are kept in front of others
+constexpr size_t kForget = size_t{1} << 20;  // most sent bytes kept at the front of out_
 
 int CodeOf(const absl::Status& why) {
   if (absl::IsResourceExhausted(why)) return 413;
@@ -44,7 +44,7 @@ bool HttpConnection::Move(Time now) {
   if (had < kMostIn) no_more_ = !socket_->Read(kMostIn - had, &in_);
   if (in_.size() > had) moved_ = now;
   if (state_ == State::kReading) return true;
-  in_.clear();  // nothing is expected from who reads a stream
+  in_.clear();  // input from a stream's reader is ignored
   return !no_more_;
 }
 

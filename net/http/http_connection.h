@@ -1,4 +1,4 @@
-// One connection of an HTTP server: requests that came, answers that leave.
+// One connection of an HTTP server: incoming requests and outgoing answers.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,24 @@
 
 namespace psgd {
 
-// Not thread-safe: belongs to the server's thread.
+// Not thread-safe; belongs to the server's thread.
 class HttpConnection {
  public:
   HttpConnection(std::unique_ptr<HttpSocket> socket, const HttpServerOptions& options, Time now);
 
-  // Sends and receives what can be. False: it is over.
+  // Sends and receives without waiting. False: the connection is over.
   bool Move(Time now);
-  // The next request that is whole, once the one before is answered; one that is none is answered
-  // here, and ends the connection.
+  // Returns the next complete request, once the previous one is answered. A malformed request is
+  // answered here and ends the connection.
   std::optional<HttpRequest> NextRequest();
   void Answer(std::string bytes);
   void BeginStream(std::string bytes);
-  // More of a stream. False: its reader takes too little, and is to be let go.
+  // Appends to the stream. False: the reader is too slow and must be disconnected.
   bool AddToStream(const std::string& bytes);
 
   bool stream() const { return state_ == State::kStream; }
   bool Overdue(Time now) const;
-  // What epoll is to say of it.
+  // The epoll events that the connection waits for.
   uint32_t Interest() const;
   int fd() const { return socket_->fd(); }
 
@@ -44,10 +44,10 @@ class HttpConnection {
   State state_ = State::kReading;
   std::string in_;
   std::string out_;
-  size_t sent_ = 0;       // of out_
-  bool no_more_ = false;  // will come from the other side
+  size_t sent_ = 0;       // bytes of out_ that are sent
+  bool no_more_ = false;  // the other side sends no more
   bool last_answer_ = false;
-  Time moved_{};  // when it last sent or received
+  Time moved_{};  // time of the last byte sent or received
 };
 
 }  // namespace psgd

@@ -1,4 +1,4 @@
-// What other threads have for the thread of an HTTP server.
+// Messages from other threads to the thread of an HTTP server.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace psgd {
 struct HttpReply::Mailbox {
   struct Letter {
     enum Kind { kAnswer, kStream, kPublish } kind = kAnswer;
-    uint64_t connection = 0;  // of kPublish: all streams
+    uint64_t connection = 0;  // kPublish goes to all streams instead
     std::string bytes;
   };
 

@@ -1,4 +1,4 @@
-// What travels over HTTP, as its users see it.
+// HTTP requests and responses as handlers see them.
 #pragma once
 
 #include <map>
@@ -14,14 +14,14 @@ namespace psgd {
 
 struct HttpRequest {
   std::string method;
-  std::string path;                            // as it came: percent escapes stay
-  std::string query;                           // behind the "?"
-  std::map<std::string, std::string> headers;  // by name in small letters
+  std::string path;                            // as received: percent escapes stay
+  std::string query;                           // the part after "?"
+  std::map<std::string, std::string> headers;  // by lower-case name
   std::string body;
-  // Of the caller's certificate; without TLS, an admin's.
+  // The role in the caller's certificate. Without TLS every caller is an admin.
   absl::StatusOr<Role> role = Role::kAdmin;
 
-  // Empty: it was not said.
+  // Empty: the request has no such header.
   absl::string_view Header(const std::string& name) const {
     const auto found = headers.find(name);
     return found == headers.end() ? absl::string_view() : absl::string_view(found->second);
@@ -35,7 +35,7 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers;
 };
 
-// "Not Found" of 404.
+// Returns "Not Found" for 404, for example.
 absl::string_view HttpReason(int status);
 
 }  // namespace psgd

@@ -55,7 +55,7 @@ absl::Status ParseHeader(absl::string_view line, HttpRequest* request) {
                   [](char c) { return absl::ascii_iscntrl(c) && c != '\t'; })) {
     return absl::InvalidArgumentError(absl::StrCat("the header ", name, " holds what it may not"));
   }
-  // Two lengths, or two hosts, would be read by others in another way.
+  // Other programs may read the second length or host instead, so duplicates are refused.
   const bool alone = name == "content-length" || name == "host" || name == "transfer-encoding";
   if (!request->headers.try_emplace(name, std::string(value)).second && alone) {
     return absl::InvalidArgumentError(absl::StrCat("the header ", name, " is there twice"));

@@ -1,4 +1,4 @@
-// Bytes to HTTP/1.1 requests.
+// Parses HTTP/1.1 requests.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@ namespace psgd {
 constexpr size_t kMostHttpHeader = size_t{16} << 10;
 constexpr size_t kMostHttpBody = size_t{64} << 10;
 
-// The request that `bytes` begin with: how many of them it takes, 0 while it is not there as a
-// whole. INVALID_ARGUMENT: it is none; RESOURCE_EXHAUSTED: it is too large; UNIMPLEMENTED: its body
-// comes in a way that is not understood.
+// Parses the request at the start of `bytes`. Returns its length, or 0 while the request is
+// incomplete. INVALID_ARGUMENT: malformed. RESOURCE_EXHAUSTED: too large. UNIMPLEMENTED: an
+// unsupported transfer encoding of the body.
 absl::StatusOr<size_t> ParseHttpRequest(absl::string_view bytes, HttpRequest* request);
 
 }  // namespace psgd

@@ -21,7 +21,7 @@
 namespace psgd {
 namespace {
 
-constexpr int kLookMilliseconds = 500;  // for connections that are overdue
+constexpr int kLookMilliseconds = 500;  // between looks for overdue connections
 constexpr int kEventsAtOnce = 64;
 constexpr uint64_t kListener = 0;
 constexpr uint64_t kMail = 1;
@@ -39,7 +39,7 @@ absl::StatusOr<int> ListeningSocket(const std::string& host, int port) {
   for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
     const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const int on = 1;
-    // A port that was used lately; never one that another program listens on.
+    // Allows a recently used port, but never a port on which another program listens.
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
       return fd;
@@ -80,7 +80,7 @@ class HttpServer::Loop {
   }
   ~Loop() {
     stop_ = true;
-    mailbox_->Put({});  // wakes it
+    mailbox_->Put({});  // wakes the thread
     if (thread_.joinable()) thread_.join();
     connections_.clear();
     close(listener_);
@@ -201,7 +201,7 @@ class HttpServer::Loop {
       if (const auto request = connection.NextRequest()) {
         handler_(*request, HttpReply(mailbox_, id, request->method == "HEAD"));
       } else {
-        lives = connection.Move(SteadyNow());  // an answer that needed nobody
+        lives = connection.Move(SteadyNow());  // sends an answer that the connection made itself
       }
     }
     if (!lives) {
@@ -220,7 +220,7 @@ class HttpServer::Loop {
   const std::shared_ptr<HttpReply::Mailbox> mailbox_ = std::make_shared<HttpReply::Mailbox>();
   Handler handler_;
   std::atomic<bool> stop_{false};
-  // Of the server's thread.
+  // The members below belong to the server's thread.
   std::unordered_map<uint64_t, Watched> connections_;
   uint64_t next_id_ = kMail + 1;
   std::thread thread_;

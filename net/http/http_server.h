@@ -1,6 +1,6 @@
-// A small HTTP/1.1 server: one thread serves all connections and waits for none of them, so that
-// whoever sends or reads slowly is in nobody's way. Answers may come later and from any thread; one
-// to an EventSource stays open, and gets what is published from then on.
+// A small HTTP/1.1 server. One thread serves all connections and never blocks on one, so a slow
+// client does not delay others. Answers may come later and from any thread. The answer to an
+// EventSource stays open and gets everything published after that.
 #pragma once
 
 #include <functional>
@@ -15,17 +15,17 @@ namespace psgd {
 
 struct HttpServerOptions {
   std::string host = "127.0.0.1";
-  int port = 0;  // 0: any free one
-  const Credentials* credentials =
-      nullptr;               // with them: https, and only for who shows a certificate
-  size_t connections = 256;  // more are hung up on
-  size_t stream_bytes = size_t{64}
-                        << 20;  // that wait for one reader of a stream: more, and it is let go
-  Duration patience = Milliseconds(20000);  // for the rest of a request, and for who takes nothing
-  Duration idle = Milliseconds(60000);      // between requests
+  int port = 0;                              // 0: any free port
+  const Credentials* credentials = nullptr;  // if set: https, and clients must show a certificate
+  size_t connections = 256;                  // further connections are closed
+  size_t stream_bytes =
+      size_t{64} << 20;  // waiting for one reader of a stream; a reader with more is disconnected
+  Duration patience =
+      Milliseconds(20000);  // for the rest of a request, and for a client that reads nothing
+  Duration idle = Milliseconds(60000);  // how long a connection may stay open between requests
 };
 
-// Answers one request, once. Thread-safe; may outlive the server, and then does nothing.
+// Answers one request, once. Thread-safe. It may outlive the server; then calls do nothing.
 class HttpReply {
  public:
   void Send(const HttpResponse& response) const;
@@ -40,23 +40,23 @@ class HttpReply {
 
   std::shared_ptr<Mailbox> mailbox_;
   uint64_t connection_;
-  bool head_;  // the answer goes without its body
+  bool head_;  // a HEAD request: the answer has no body
 };
 
 // Thread-safe. Serves until destroyed.
 class HttpServer {
  public:
-  // Called on the server's thread: must not wait.
+  // Called on the server's thread; must not block.
   using Handler = std::function<void(const HttpRequest& request, HttpReply reply)>;
 
-  // From now on connections are taken, and answered once Serve is called.
+  // Accepts connections from now on. Requests are answered once Serve is called.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Listen(const HttpServerOptions& options);
   ~HttpServer();
 
   // REQUIRES: called once.
   void Serve(Handler handler);
   int port() const;
-  // To every stream that is open.
+  // Sends `events` to every open stream.
   void Publish(const std::string& events);
 
  private:
@@ -65,7 +65,7 @@ class HttpServer {
   std::unique_ptr<Loop> loop_;
 };
 
-// One server-sent event of one line of data.
+// Formats one server-sent event with one line of data.
 std::string ServerSentEvent(absl::string_view name, absl::string_view data);
 
 }  // namespace psgd

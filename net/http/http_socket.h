@@ -1,4 +1,4 @@
-// One connection that never waits, in clear or under TLS. Only its .cc knows OpenSSL.
+// One non-blocking connection, with or without TLS. Only the .cc includes OpenSSL.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ struct ssl_ctx_st;
 
 namespace psgd {
 
-// What a server needs for all of its connections.
+// The TLS state that all connections of a server share.
 class TlsServerContext {
  public:
   static absl::StatusOr<std::unique_ptr<TlsServerContext>> Create(const Credentials& credentials);
@@ -27,17 +27,18 @@ class TlsServerContext {
 // Not thread-safe.
 class HttpSocket {
  public:
-  // Takes over `fd`, which does not block. `tls`: null for a connection in clear.
+  // Takes over `fd`. REQUIRES: `fd` is non-blocking. `tls`: null for a plain connection.
   HttpSocket(int fd, const TlsServerContext* tls);
   ~HttpSocket();
   HttpSocket(const HttpSocket&) = delete;
   HttpSocket& operator=(const HttpSocket&) = delete;
 
-  // Appends what is there, up to `most` bytes. False: the connection is over.
+  // Appends the available bytes, at most `most`. False: the connection is over.
   bool Read(size_t most, std::string* bytes);
-  // Takes what there is room for from the front of `bytes`, from `*done` on. False: it is over.
+  // Writes bytes from `*done` on, as many as fit, and advances `*done`. False: the connection is
+  // over.
   bool Write(const std::string& bytes, size_t* done);
-  // What it waits for before it can go on with what was asked last.
+  // Whether the last call must wait until the socket is writable.
   bool wants_write() const { return wants_write_; }
 
   int fd() const { return fd_; }

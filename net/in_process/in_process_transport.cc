@@ -1,5 +1,5 @@
-// Endpoints of one process. One mutex guards all queues of a transport: simple, and contended only
-// by endpoints that talk to each other anyway.
+// Endpoints of one process. One mutex guards all queues of a transport. That is simple, and only
+// endpoints that talk to each other contend for it.
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -23,30 +23,30 @@ struct Parcel {
   size_t size = 0;
 };
 
-// What an endpoint has received and not yet taken.
+// Messages that an endpoint has received and not yet taken.
 struct Inbox {
   std::condition_variable arrived;
   std::deque<Parcel> parcels;
   size_t bytes = 0;
   bool woken = false;
-  // Of a listening endpoint.
+  // Used by a listening endpoint.
   std::map<PeerId, std::shared_ptr<Connection>> peers;
   PeerId next_peer = 0;
 };
 
-// One address of a connecting endpoint. Lives until both sides have let go.
+// One address of a connecting endpoint. Lives until both sides release it.
 struct Connection {
   std::string name;
   PeerId index = 0;            // at the connecting side
   PeerId peer = 0;             // at the listening side
   Inbox* connector = nullptr;  // null once that endpoint is gone
-  Inbox* listener = nullptr;   // null while nobody listens
+  Inbox* listener = nullptr;   // null without a listener
   int to_listener = 0;         // parcels under way
   int to_connector = 0;
-  std::deque<Parcel> waiting;  // sent while nobody listened
+  std::deque<Parcel> waiting;  // sent while there was no listener
 };
 
-// What the endpoints of one transport share.
+// The state that the endpoints of one transport share.
 struct Hub {
   std::mutex mutex;  // guards everything below and all inboxes and connections
   std::map<std::string, Inbox*> listeners;
@@ -77,7 +77,7 @@ class InProcessEndpoint : public Endpoint {
   std::optional<Received> Receive(Duration timeout) override {
     std::unique_lock lock(hub_->mutex);
     const auto ready = [&] { return inbox_.woken || !inbox_.parcels.empty(); };
-    // Bounded so that a deadline beyond the clock's range means "for ever".
+    // A bounded wait keeps the deadline within the clock's range.
     inbox_.arrived.wait_for(lock, std::min<Duration>(timeout, std::chrono::hours(24)), ready);
     if (std::exchange(inbox_.woken, false) || inbox_.parcels.empty()) return std::nullopt;
     Parcel parcel = std::move(inbox_.parcels.front());
@@ -102,7 +102,7 @@ class InProcessEndpoint : public Endpoint {
   EndpointStats stats() const override { return stats_; }
 
  protected:
-  // A message as it would arrive, or why it cannot be sent.
+  // Returns the message as it will arrive, or why it cannot be sent.
   absl::StatusOr<Parcel> Pack(const Message& message) const {
     PSGD_ASSIGN_OR_RETURN(const size_t size, EncodedSize(message, options_.max_message_bytes));
     Parcel parcel{.connection = nullptr, .message = message, .size = size};

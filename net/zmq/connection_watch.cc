@@ -24,7 +24,7 @@ sockaddr_storage PeerOf(int fd) {
   return peer;
 }
 
-// Nothing: not a TCP connection, or gone.
+// Returns nothing if `fd` is not a TCP connection, or is closed.
 std::optional<uint64_t> BytesReceived(int fd) {
   tcp_info info{};
   socklen_t size = sizeof info;
@@ -43,7 +43,7 @@ ConnectionWatch::ConnectionWatch(zmq::context_t& context, zmq::socket_t& socket,
   static_assert(sizeof(void*) <= sizeof(uintptr_t));
   const std::string address =
       absl::StrCat("inproc://watch-", reinterpret_cast<uintptr_t>(socket.handle()));
-  // Unbounded: a bound would make ZeroMQ's IO thread wait for us.
+  // No bound: with a bound, ZeroMQ's IO thread would wait for us.
   events_.set(zmq::sockopt::rcvhwm, 0);
   events_.set(zmq::sockopt::linger, 0);
   if (zmq_socket_monitor(socket.handle(), address.c_str(), kEvents) != 0) throw zmq::error_t();
@@ -83,7 +83,7 @@ void ConnectionWatch::TakeEvents() {
 void ConnectionWatch::Accepted(int fd) {
   Connection connection;
   connection.peer = PeerOf(fd);
-  // It may have sent whole messages before this event was taken.
+  // The peer may have sent whole messages before this event was read.
   connection.delivered = true;
   connections_[fd] = connection;
   if (connections_.size() <= limits_.connections) return;
@@ -94,8 +94,8 @@ void ConnectionWatch::Accepted(int fd) {
 void ConnectionWatch::End(int fd, const Connection& connection, std::string why) {
   const sockaddr_storage peer = PeerOf(fd);
   if (std::memcmp(&peer, &connection.peer, sizeof peer) != 0) return;
-  // Dissolves the connection, at both ends, whatever is still under way; ZeroMQ sees that and lets
-  // go of what it holds of it. A shutdown would be seen only once nothing comes in any more.
+  // AF_UNSPEC dissolves the connection at both ends at once, and ZeroMQ then frees its data. ZeroMQ
+  // would notice a shutdown only after the peer stops sending.
   sockaddr nobody{};
   nobody.sa_family = AF_UNSPEC;
   (void)::connect(fd, &nobody, sizeof nobody);

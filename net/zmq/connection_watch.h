@@ -1,5 +1,5 @@
-// Bounds what the peers of a listening ZeroMQ socket may take: ZeroMQ itself keeps the parts of an
-// unfinished message without end, and accepts connections without end.
+// Limits the memory and connections that peers of a listening ZeroMQ socket may use. ZeroMQ itself
+// bounds neither the parts of an unfinished message nor the number of connections.
 #pragma once
 
 #include <sys/socket.h>
@@ -15,48 +15,48 @@ namespace psgd {
 
 struct ConnectionLimits {
   size_t connections = 0;
-  // Received on a connection since it last gave a message: while all whole messages are taken this
-  // is an unfinished one; otherwise whole ones may wait in ZeroMQ's queue.
+  // Limits of the bytes that a connection received since its last message. The first holds while
+  // the socket's queue is empty, so all bytes belong to an unfinished message. The second holds
+  // while whole messages may wait in the queue.
   size_t unfinished_bytes = 0;
   size_t waiting_bytes = 0;
 };
 
-// Counts with the kernel's eyes: bytes that came in on a TCP connection, whatever they are. Unix
-// sockets have no such count; they lie in a folder of the run's own user. Belongs to the socket's
-// thread.
+// Reads the kernel's count of bytes received on a TCP connection. Unix sockets have no such count;
+// their folder belongs to the run's user. Belongs to the socket's thread.
 class ConnectionWatch {
  public:
-  // Before the socket listens.
+  // REQUIRES: the socket does not listen yet.
   ConnectionWatch(zmq::context_t& context, zmq::socket_t& socket, const ConnectionLimits& limits);
-  // Before the socket is closed.
+  // REQUIRES: the socket is still open.
   ~ConnectionWatch();
 
-  // Readable when there is something to look at.
+  // Readable when a connection event waits.
   zmq::socket_t& events() { return events_; }
-  // A message was taken that came in on this connection.
+  // Called when a message of this connection was taken.
   void Delivered(int fd);
-  // `empty`: no whole message waits in the socket.
+  // Checks all connections. `empty`: no whole message waits in the socket.
   void Look(bool empty, Time now);
 
   uint64_t failed_handshakes() const { return failed_handshakes_; }
   uint64_t ended() const { return ended_; }          // connections that broke a limit
-  const std::string& last() const { return last_; }  // of either, for people
+  const std::string& last() const { return last_; }  // why the last of either failed, for people
 
  private:
   struct Connection {
     sockaddr_storage peer{};
-    bool delivered = false;  // since the last look
-    uint64_t counted = 0;    // bytes, when it had last delivered
+    bool delivered = false;  // a message since the last Look
+    uint64_t counted = 0;    // bytes received up to its last message
   };
   void TakeEvents();
   void Accepted(int fd);
-  // Only if it still is the connection that was accepted: descriptors are used again.
+  // Ends the connection only if `fd` still belongs to it: the kernel reuses descriptors.
   void End(int fd, const Connection& connection, std::string why);
 
   const ConnectionLimits limits_;
   zmq::socket_t& socket_;
   zmq::socket_t events_;
-  std::map<int, Connection> connections_;  // by descriptor
+  std::map<int, Connection> connections_;  // by file descriptor
   Time next_look_{};
   uint64_t failed_handshakes_ = 0;
   uint64_t ended_ = 0;

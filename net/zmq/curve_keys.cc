@@ -16,7 +16,7 @@ using KeyText = std::array<char, kKeyCharacters + 1>;
 CurveKeys MakeCurveKeys() {
   KeyText public_key{};
   KeyText secret_key{};
-  // Fails only where ZeroMQ was built without CURVE; empty keys then never authenticate.
+  // This fails only if ZeroMQ was built without CURVE. Empty keys never authenticate.
   if (zmq_curve_keypair(public_key.data(), secret_key.data()) != 0) return {};
   return {public_key.data(), secret_key.data()};
 }
@@ -28,7 +28,7 @@ bool IsCurveKey(absl::string_view text) {
          std::any_of(key.begin(), key.end(), [](uint8_t byte) { return byte != 0; });
 }
 
-// A fresh secret key is as good a random number as there is.
+// A fresh secret key is a good random number.
 std::string MakeToken() { return MakeCurveKeys().secret_key; }
 
 }  // namespace psgd

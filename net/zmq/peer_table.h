@@ -1,4 +1,4 @@
-// Which PeerId stands for which routing id of a ROUTER socket.
+// Maps a PeerId to the routing id of a ROUTER socket.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,15 @@
 
 namespace psgd {
 
-// Bounded: who reconnects without end pushes out the peers that were silent longest. Not
-// thread-safe.
+// Bounded: a new peer replaces the peer that was silent longest. Not thread-safe.
 class PeerTable {
  public:
   explicit PeerTable(size_t capacity) : capacity_(capacity) {}
 
-  // The peer with this routing id, new if it was not known; marks it as heard of.
+  // Returns the peer with this routing id, new if it was unknown. Marks the peer as the latest
+  // heard.
   PeerId Heard(const std::string& routing_id);
-  // Null when the peer is not known (any more). Valid until the next call of Heard or Forget.
+  // Null when the peer is unknown or forgotten. Valid until the next call of Heard or Forget.
   const std::string* RoutingId(PeerId peer) const;
   void Forget(PeerId peer);
   size_t size() const { return by_id_.size(); }
@@ -33,7 +33,7 @@ class PeerTable {
 
   const size_t capacity_;
   PeerId next_ = 0;
-  Entries entries_;  // heard of most recently first
+  Entries entries_;  // the latest heard first
   std::unordered_map<PeerId, Entries::iterator> by_id_;
   std::unordered_map<std::string, Entries::iterator> by_routing_id_;
 };

@@ -1,5 +1,5 @@
-// How many bytes are on their way to each peer: ZeroMQ bounds its queues by messages alone, and a
-// peer that reads nothing would be given a thousand of them, of many MiB each.
+// Counts the bytes on their way to each peer. ZeroMQ bounds its queues by messages alone, so a peer
+// that reads nothing could hold a thousand messages of many MiB each.
 #pragma once
 
 #include <atomic>
@@ -12,19 +12,19 @@
 
 namespace psgd {
 
-// One thread's; what has left is told from any thread.
+// Belongs to one thread. Frames may be released on any thread.
 class SendBudget {
  public:
   explicit SendBudget(size_t bytes) : bytes_(bytes) {}
 
-  // Whether so many more may be queued; a message larger than all of it goes alone.
+  // Whether `size` more bytes may be queued. A message larger than the whole budget goes alone.
   bool Fits(PeerId peer, size_t size) const {
     const auto found = queued_.find(peer);
     const size_t queued = found == queued_.end() ? 0 : found->second->load();
     return queued == 0 || queued + size <= bytes_;
   }
 
-  // The same frames, which count until nobody holds them any more.
+  // Returns the same frames; their bytes count until the last reference is released.
   std::vector<Bytes> Take(PeerId peer, const std::vector<Bytes>& frames) {
     if (queued_.size() >= kMostRemembered) {
       std::erase_if(queued_, [](const auto& entry) { return entry.second->load() == 0; });
@@ -42,7 +42,7 @@ class SendBudget {
   void Forget(PeerId peer) { queued_.erase(peer); }
 
  private:
-  static constexpr size_t kMostRemembered = 4096;  // peers to whom nothing is on its way
+  static constexpr size_t kMostRemembered = 4096;  // beyond it, idle peers are forgotten
 
   struct Ticket {
     Ticket(const Bytes& frame, std::shared_ptr<std::atomic<size_t>> counter)

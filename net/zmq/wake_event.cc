@@ -17,7 +17,7 @@ WakeEvent::~WakeEvent() { ::close(fd_); }
 void WakeEvent::Set() {
   if (set_.exchange(true, std::memory_order_acq_rel)) return;
   const uint64_t one = 1;
-  // Cannot fail: the counter is 0 or 1.
+  // The write cannot fail: the counter is 0 or 1.
   (void)!::write(fd_, &one, sizeof(one));
 }
 
@@ -25,7 +25,8 @@ bool WakeEvent::Take() {
   if (!set_.load(std::memory_order_relaxed)) return false;
   uint64_t count;
   (void)!::read(fd_, &count, sizeof(count));
-  // Last, so that whoever finds it still set wrote before this point and is seen by the caller.
+  // This comes last: a thread that still finds the flag set made its change before this point, and
+  // the caller sees that change.
   set_.exchange(false, std::memory_order_acq_rel);
   return true;
 }

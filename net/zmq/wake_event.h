@@ -21,7 +21,7 @@ class WakeEvent {
 
  private:
   const int fd_;
-  std::atomic<bool> set_{false};  // spares the system calls of a Set after a Set
+  std::atomic<bool> set_{false};  // saves the system call of a repeated Set
 };
 
 }  // namespace psgd

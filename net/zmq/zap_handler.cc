@@ -12,10 +12,10 @@ constexpr char kAddress[] = "inproc://zeromq.zap.01";
 constexpr char kVersion[] = "1.0";
 constexpr size_t kKeyBytes = 32;
 
-// Where the frames of a request stand; a reply repeats the first two.
+// The positions of a request's frames. A reply repeats the first two.
 enum Frame { kVersionFrame, kRequestFrame, kDomain, kPeerAddress, kRoutingId, kMechanism, kKey };
 
-// Z85 of a binary key; empty for what is none.
+// Returns the Z85 text of a binary key, or "" if `binary` is not a key.
 std::string KeyText(const std::string& binary) {
   if (binary.size() != kKeyBytes) return "";
   std::array<char, kKeyBytes * 5 / 4 + 1> text{};

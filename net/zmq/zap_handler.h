@@ -1,5 +1,5 @@
-// Decides for ZeroMQ who may connect: its authentication protocol (ZAP, RFC 27), answered from a
-// list.
+// Decides for ZeroMQ which peers may connect. Answers its authentication protocol (ZAP, RFC 27)
+// from an AllowList.
 #pragma once
 
 #include <memory>
@@ -11,10 +11,10 @@
 
 namespace psgd {
 
-// Answers on a thread of its own, so that handshakes do not wait for a busy shard. There is one at
-// most in a context, from before its first socket listens until after the last one is closed:
-// without a handler ZeroMQ lets in whoever encrypts. Peers that it lets in carry their public key
-// as the "User-Id" of their messages.
+// Answers on its own thread, so that handshakes do not wait for a busy shard. A context has at most
+// one handler. It must exist before the first socket listens and until the last socket is closed:
+// without a handler ZeroMQ admits every peer that encrypts. Messages of an admitted peer carry its
+// public key as "User-Id".
 class ZapHandler {
  public:
   ZapHandler(zmq::context_t& context, std::shared_ptr<const AllowList> allowed);
@@ -25,7 +25,7 @@ class ZapHandler {
   void Answer();
 
   const std::shared_ptr<const AllowList> allowed_;
-  zmq::socket_t socket_;  // the thread's, once it runs
+  zmq::socket_t socket_;  // belongs to the thread, once the thread runs
   WakeEvent stop_;
   std::thread thread_;
 };

@@ -1,5 +1,5 @@
-// The connecting side: one DEALER socket an address. ZeroMQ reconnects by itself and keeps what was
-// queued meanwhile, so a Send to a peer that is gone succeeds until the queue is full.
+// The connecting side: one DEALER socket for each address. ZeroMQ reconnects by itself and keeps
+// queued messages, so a Send to a lost peer succeeds until the queue is full.
 #include <cerrno>
 #include <utility>
 
@@ -26,7 +26,7 @@ class ZmqConnector : public ZmqEndpoint {
       }
       zmq::socket_t socket = MakeZmqSocket(context_, zmq::socket_type::dealer, options_);
       if (options_.security) SecureConnecting(socket, *options_.security);
-      socket.set(zmq::sockopt::ipv6, true);  // also: a name may have IPv6 addresses only
+      socket.set(zmq::sockopt::ipv6, true);  // always: a name may have only IPv6 addresses
       if (zmq_connect(socket.handle(), address.ToString().c_str()) != 0) {
         return absl::InvalidArgumentError(
             absl::StrCat("cannot connect to ", text, ": ", zmq_strerror(zmq_errno())));
@@ -56,7 +56,7 @@ class ZmqConnector : public ZmqEndpoint {
 
  protected:
   Attempt TryReceive() override {
-    // Begins after the socket served last: a busy one does not starve the others.
+    // Begins after the socket served last, so that a busy socket does not starve the others.
     for (size_t tried = 0; tried < sockets_.size(); ++tried) {
       const size_t i = next_;
       next_ = (next_ + 1) % sockets_.size();

@@ -19,7 +19,7 @@ void ZmqEndpoint::PollOn(zmq::socket_t& socket) {
 }
 
 std::optional<Received> ZmqEndpoint::Receive(Duration timeout) {
-  // Bounded so that a deadline beyond the clock's range means "for ever".
+  // A bounded wait keeps the deadline within the clock's range.
   const Time deadline = SteadyNow() + std::min<Duration>(timeout, std::chrono::hours(24));
   while (true) {
     if (wake_.Take()) return std::nullopt;
@@ -30,7 +30,7 @@ std::optional<Received> ZmqEndpoint::Receive(Duration timeout) {
     if (left <= Duration::zero()) return std::nullopt;
     // Rounded up: a poll of 0 ms would spin until the deadline.
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(left).count();
-    // An interrupted poll is as good as one that ended early.
+    // An interrupted poll counts as one that ended early.
     zmq_poll(poll_items_.data(), static_cast<int>(poll_items_.size()), wait);
   }
 }

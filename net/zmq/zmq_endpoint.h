@@ -1,4 +1,4 @@
-// What the two kinds of ZeroMQ endpoints share: waiting, counting, and the wire format.
+// The shared part of both ZeroMQ endpoints: waiting, counting, and the wire format.
 #pragma once
 
 #include <exception>
@@ -22,23 +22,23 @@ class ZmqEndpoint : public Endpoint {
 
  protected:
   struct Attempt {
-    bool refused = false;              // something was there, and malformed
-    std::optional<Received> received;  // or else it was a message, or nothing
+    bool refused = false;              // the input was malformed
+    std::optional<Received> received;  // otherwise a message, or nothing
   };
   // Takes one message from a socket, without waiting.
   virtual Attempt TryReceive() = 0;
 
-  // Nothing waits: called before Receive does.
+  // Called when no message is there, before Receive waits.
   virtual void Idle() {}
 
-  // The message of these frames; counts it, or why it is none.
+  // Decodes a message and counts it; counts malformed frames with the reason.
   std::optional<Message> Decode(std::span<const Bytes> frames);
   absl::StatusOr<EncodedMessage> Encode(const Message& message) const;
   void CountSent(const EncodedMessage& message);
   void CountMalformed(std::string why);
   void CountImpostor(std::string why);
 
-  // Adds a socket to those that Receive waits for.
+  // Makes Receive wait for this socket, too.
   void PollOn(zmq::socket_t& socket);
 
   const TransportOptions options_;
@@ -50,7 +50,7 @@ class ZmqEndpoint : public Endpoint {
   EndpointStats stats_;
 };
 
-// What an exception of ZeroMQ's means: no context, socket or eventfd could be made.
+// The status for a ZeroMQ exception: no context, socket or eventfd could be made.
 absl::Status ZmqUnavailable(absl::string_view address, const std::exception& error);
 
 absl::StatusOr<std::unique_ptr<Endpoint>> ListenZmq(const std::string& address,

@@ -16,10 +16,10 @@
 namespace psgd {
 namespace {
 
-// Far more than a run has workers; what a flood of reconnects can make us remember.
+// Far more than a run's workers. Bounds what a flood of reconnects makes the listener remember.
 constexpr size_t kMaxPeers = 65536;
 
-// What ZeroMQ's and the kernel's own buffers may hold on top of a message.
+// The bytes that buffers of ZeroMQ and the kernel may hold beyond a message.
 constexpr size_t kBufferedBytes = 16u << 20;
 
 ConnectionLimits LimitsFor(const TransportOptions& options) {
@@ -46,7 +46,7 @@ class ZmqListener : public ZmqEndpoint {
         watch_(context_, socket_, LimitsFor(options)),
         peers_(kMaxPeers),
         budget_(options.send_queue_bytes) {
-    // Else messages to peers that are gone, or full, vanish without a word.
+    // Otherwise ZeroMQ silently drops messages to lost peers and to peers with a full queue.
     socket_.set(zmq::sockopt::router_mandatory, true);
     if (options.security) SecureListening(socket_, *options.security);
     PollOn(socket_);
@@ -55,7 +55,7 @@ class ZmqListener : public ZmqEndpoint {
 
   absl::Status Bind(const Address& address) {
     if (address.scheme == Address::Scheme::kIpc) {
-      // ZeroMQ would take the path away from a living process.
+      // ZeroMQ would take over the path of a live process.
       PSGD_ASSIGN_OR_RETURN(const bool in_use, IpcInUse(address));
       if (in_use) return ListenError(address, EADDRINUSE);
     }
@@ -70,7 +70,8 @@ class ZmqListener : public ZmqEndpoint {
   absl::Status Send(PeerId to, const Message& message) override {
     const std::string* routing_id = peers_.RoutingId(to);
     if (routing_id == nullptr) return Gone(to);
-    // Before its checksum is computed, which is what a message costs that has to be tried again.
+    // This check precedes the checksum, which is the cost of a message that must be sent again
+    // later.
     if (!budget_.Fits(to, message.PayloadBytes())) return Full(to);
     PSGD_ASSIGN_OR_RETURN(const EncodedMessage encoded, Encode(message));
     zmq::message_t address(*routing_id);
@@ -90,7 +91,7 @@ class ZmqListener : public ZmqEndpoint {
   EndpointStats stats() const override {
     EndpointStats stats = ZmqEndpoint::stats();
     stats.over_budget = watch_.ended();
-    // Without security a handshake that fails is somebody who hung up.
+    // Without security, a failed handshake only means that the peer hung up.
     if (options_.security) stats.strangers = watch_.failed_handshakes();
     if (stats.strangers + stats.over_budget > 0 && !watch_.last().empty()) {
       stats.last_turned_away = watch_.last();
@@ -120,14 +121,14 @@ class ZmqListener : public ZmqEndpoint {
     if (!message || !SpeaksForItself(origin, message->header)) {
       return {.refused = true, .received = {}};
     }
-    // Only who sends proper messages gets a place in the table.
+    // Only peers that send valid messages get a place in the table.
     const PeerId from = peers_.Heard(routing_id.to_string());
     return {.refused = false, .received = Received{from, *std::move(message)}};
   }
 
  private:
-  // Whether the key of the connection is that of the worker named. Also of one that was let in and
-  // is no member any more.
+  // Whether the connection's key belongs to the worker in the header. False also for an admitted
+  // peer that is no longer a member.
   bool SpeaksForItself(const Origin& origin, const DataHeader& header) {
     if (!options_.security) return true;
     const bool own = options_.security->allowed->Belongs(origin.curve_key, header.worker(),

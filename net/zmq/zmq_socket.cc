@@ -11,8 +11,8 @@
 namespace psgd {
 namespace {
 
-// ZeroMQ bounds its queues by messages, not bytes. Deep enough that the IO thread and the reader do
-// not wait for each other's wake-up at every message, shallow enough that large ones stay bounded.
+// ZeroMQ bounds its queues by messages, not bytes. The queue is deep enough that the IO thread and
+// the reader do not wake each other at every message, and shallow enough to bound large messages.
 constexpr size_t kMinReceiveQueue = 16;
 constexpr size_t kMaxReceiveQueue = 1024;
 
@@ -58,8 +58,8 @@ zmq::socket_t MakeZmqSocket(zmq::context_t& context, zmq::socket_type type,
   socket.set(opt::connect_timeout, 5'000);
   socket.set(opt::reconnect_ivl, 50);
   socket.set(opt::reconnect_ivl_max, 2'000);
-  // A host that vanished is noticed by TCP. ZMTP heartbeats would also end connections whose reader
-  // is merely busy: no pong is read while the receive queue is full.
+  // TCP notices a vanished host. ZMTP heartbeats would also end the connection of a busy reader: no
+  // pong is read while the receive queue is full.
   socket.set(opt::tcp_keepalive, 1);
   socket.set(opt::tcp_keepalive_idle, 10);
   socket.set(opt::tcp_keepalive_intvl, 5);
@@ -93,8 +93,9 @@ int SendFrames(zmq::socket_t& socket, std::span<const Bytes> frames) {
     const int flags = ZMQ_DONTWAIT | (last ? 0 : ZMQ_SNDMORE);
     if (zmq_msg_send(frame.handle(), socket.handle(), flags) >= 0) continue;
     error = zmq_errno();
-    // The first frame is refused for all. When a connection ends between two frames, ZeroMQ drops
-    // what it has of the message and swallows the rest of it, which must therefore be sent.
+    // A refused first frame refuses the whole message. When a connection ends between two frames,
+    // ZeroMQ drops the message so far and swallows its remaining frames, so these must still be
+    // sent.
     if (i == 0) break;
   }
   return error;

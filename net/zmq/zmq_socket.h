@@ -1,4 +1,4 @@
-// Sockets with our options, and multipart messages in and out of them without copies.
+// Sockets with our options; sends and receives multipart messages without copies.
 #pragma once
 
 #include <span>
@@ -12,35 +12,36 @@
 
 namespace psgd {
 
-// Each endpoint has a context, hence an IO thread, of its own: shards do not share one, and
-// destroying an endpoint waits for its own messages only.
+// Each endpoint has its own context and so its own IO thread. Shards share no IO thread, and
+// destroying an endpoint waits only for that endpoint's messages.
 zmq::context_t MakeZmqContext();
 
 zmq::socket_t MakeZmqSocket(zmq::context_t& context, zmq::socket_type type,
                             const TransportOptions& options);
 
-// CURVE: before the socket binds or connects. A listening one needs a ZapHandler beside it.
+// Set up CURVE. REQUIRES: the socket has not yet bound or connected; a listening socket needs a
+// ZapHandler in its context.
 void SecureListening(zmq::socket_t& socket, const TransportSecurity& security);
 void SecureConnecting(zmq::socket_t& socket, const TransportSecurity& security);
 
-// Whole messages that a socket keeps for its reader, for each peer.
+// The number of whole messages that a socket queues for each peer.
 int ReceiveQueue(const TransportOptions& options);
 
-// Sends the frames as the rest of a message. Never blocks. 0 or an errno; the message is then sent
-// not at all.
+// Sends the frames as the rest of a message. Never blocks. Returns 0, or an errno when nothing of
+// the message is sent.
 int SendFrames(zmq::socket_t& socket, std::span<const Bytes> frames);
 
 enum class ReceiveResult { kNothing, kMessage, kRefused };
 
-// What ZeroMQ says of the connection that brought a message: with its frames, not always with the
+// The connection that brought a message. ZeroMQ attaches it to the frames, not always to the
 // routing id before them.
 struct Origin {
   int fd = -1;
-  std::string curve_key;  // that the peer proved to have; empty without CURVE
+  std::string curve_key;  // the peer's proven key; empty without CURVE
 };
 
-// Takes a message if one is there. kRefused: more than `max_bytes` or more frames than any sender
-// of ours makes; it was thrown away. Frames own their zmq messages.
+// Takes a message if one waits. kRefused: the message had more than `max_bytes`, or more frames
+// than our senders make, and was discarded. Frames own their zmq messages.
 ReceiveResult ReceiveFrames(zmq::socket_t& socket, size_t max_bytes, std::vector<Bytes>* frames,
                             Origin* origin = nullptr);
 

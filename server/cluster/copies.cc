@@ -38,8 +38,8 @@ uint32_t BestForAnother(const RunRecord& record, const ShardCopies& shard,
   return best;
 }
 
-// A copy that is one too many; 0: there is none. Absent servers go first, then copies that are not
-// in sync, then those of the server with most.
+// The surplus copy to drop first; 0: there is none. Absent servers go first, then copies that are
+// not in sync, then copies on the server that holds most.
 uint32_t OneTooMany(const RunRecord& record, const ShardCopies& shard, const CopyTargets& targets) {
   const auto worth = [&](uint32_t server) {
     return std::tuple(targets.present.contains(server), IsInSync(shard, server),
@@ -82,7 +82,7 @@ std::optional<CopyChange> NextChange(const RunRecord& record, uint32_t shard,
   const bool moves = wanted != copies.leader() && targets.present.contains(wanted);
   if (moves && !HoldsCopy(copies, wanted)) return CopyChange{CopyChange::kAdd, shard, wanted};
   if (moves && IsInSync(copies, wanted)) return CopyChange{CopyChange::kPromote, shard, wanted};
-  if (moves) return std::nullopt;  // it catches up
+  if (moves) return std::nullopt;  // the new copy still catches up
   const size_t most = std::min(targets.copies, targets.present.size());
   if (CountPresent(copies.copies(), targets.present) < most) {
     const uint32_t server = BestForAnother(record, copies, targets.present);
@@ -93,7 +93,7 @@ std::optional<CopyChange> NextChange(const RunRecord& record, uint32_t shard,
   }
   const uint32_t worst = OneTooMany(record, copies, targets);
   const size_t in_sync = CountPresent(copies.in_sync(), targets.present);
-  // The one that leaves is in sync: those that stay have to be enough.
+  // If the worst copy is in sync, the other copies in sync must be enough.
   if (IsInSync(copies, worst) && in_sync - targets.present.count(worst) < most) {
     return std::nullopt;
   }

@@ -1,8 +1,8 @@
 // Which servers hold the copies of each shard, and which change is due next. Pure functions of the
 // run's record.
 //
-// A shard moves in changes of its copies: a copy is added, catches up and becomes in sync, is
-// promoted, and the old one is dropped. A server that dies is left out by the same changes.
+// A shard moves in small changes: a copy is added, catches up and becomes in sync, is promoted, and
+// the old copy is dropped. The same changes replace a server that dies.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ struct CopyChange {
   bool operator==(const CopyChange&) const = default;
 };
 
-// What the changes lead to.
+// The placement that the changes lead to.
 struct CopyTargets {
   std::set<uint32_t> present;     // servers that may hold copies: connected, and not about to leave
-  std::vector<uint32_t> leaders;  // by shard: the server that is to lead it
-  size_t copies = 1;              // of each shard, as far as there are servers
+  std::vector<uint32_t> leaders;  // by shard: the server that must lead it
+  size_t copies = 1;              // of each shard; fewer if there are fewer servers
 };
 
 bool IsInSync(const ShardCopies& shard, uint32_t server);
@@ -39,31 +39,30 @@ std::vector<uint32_t> LeadersOf(const RunRecord& record);
 // The leaders spread evenly over `present`, with as few moves as that takes.
 std::vector<uint32_t> SpreadLeaders(const RunRecord& record, const std::set<uint32_t>& present);
 
-// The next change of this shard; nullopt: it is as it is to be. No change leaves a shard with fewer
-// in-sync copies than it has, but for a drop of one more than there are to be.
+// The next change of this shard; nullopt: the shard matches the targets. No change reduces the
+// number of in-sync copies, except the drop of a surplus copy.
 std::optional<CopyChange> NextChange(const RunRecord& record, uint32_t shard,
                                      const CopyTargets& targets);
 
-// REQUIRES: the change is one that NextChange may return. A promotion begins a new epoch; the
-// copies that were in sync stay so: whoever leads from now on waits for them until they have what
-// it has.
+// REQUIRES: NextChange may return this change. A promotion begins a new epoch. The copies that were
+// in sync stay in sync: the new leader waits for them until they have what the leader has.
 void Apply(const CopyChange& change, RunRecord* record);
 
-// The server's copy of the shard has everything that was acknowledged. False: it was so already, or
-// holds no copy.
+// Marks the server's copy as in sync: it has everything that was acknowledged. Returns false if the
+// copy was in sync already, or the server holds none.
 bool AddInSync(uint32_t server, ShardCopies* shard);
-// Nobody waits for the server's copy any more. REQUIRES: it does not lead the shard. False: nobody
-// did.
+// Marks the server's copy as not in sync: nobody waits for it any more. Returns false if the copy
+// was not in sync, or leads the shard.
 bool RemoveInSync(uint32_t server, ShardCopies* shard);
 
-// How evenly copies lie: by server, how many it holds.
+// How many copies the server holds.
 size_t CopiesOn(const RunRecord& record, uint32_t server);
 
-// DATA_LOSS: the journal of the shard's leading copy has only so many entries, and had more.
+// DATA_LOSS: the journal of the shard's leading copy has only `entries` entries, but had more.
 absl::Status CheckJournalEnd(const ShardCopies& shard, uint32_t number, uint64_t entries);
 
-// What the record says about itself: every leader is in sync, all that are in sync hold copies,
-// epochs are at least 1. INTERNAL or DATA_LOSS names what does not hold.
+// Checks the record: every leader is in sync, every server in sync holds a copy, epochs are at
+// least 1. DATA_LOSS names what does not hold.
 absl::Status CheckCopies(const RunRecord& record);
 
 }  // namespace psgd

@@ -9,7 +9,7 @@
 namespace psgd {
 namespace {
 
-// A copy that lacks no more than this is waited for from then on.
+// The leading copy begins to wait for a copy that lacks no more than this.
 constexpr size_t kFewBytes = 1u << 20;
 constexpr int kSignsPerSilence = 5;
 
@@ -53,11 +53,12 @@ void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t 
     others_.try_emplace(server).first->second.heard = now;  // patience begins now
   }
   for (const uint32_t server : in_sync_) {
-    if (!in_sync.contains(server)) others_[server].waited_from.reset();  // it catches up anew
+    if (!in_sync.contains(server))
+      others_[server].waited_from.reset();  // the copy must catch up again
   }
   in_sync_ = in_sync;
-  // Who is in sync is caught up by definition; who is neither, and by a report that was heard, is
-  // waited for no more.
+  // A server in sync is caught up by definition. A server that fell back is waited for until the
+  // run's leader has heard the report about it.
   for (const uint32_t server : in_sync_) {
     caught_up_.erase(server);
     waited_.erase(server);
@@ -74,7 +75,8 @@ void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t 
 
 void CopyCore::Follow(uint64_t epoch, uint32_t leader, Time now) {
   if (epoch < epoch_ || (epoch == epoch_ && (role_ == Role::kLeads || leader == leader_))) return;
-  // What it did that nobody else has must not stay.
+  // The unwritten steps, which no other copy has, must not stay: this copy starts anew from an
+  // image.
   if (role_ == Role::kLeads && shard_->has_unwritten()) log_epoch_ = 0;
   epoch_ = epoch;
   role_ = Role::kFollows;
@@ -101,7 +103,7 @@ void CopyCore::Execute(const ShardCommand& command, uint64_t number) {
 
 void CopyCore::OnCopy(uint32_t from, CopyMessage message, Time now) {
   if (message.epoch != epoch_)
-    return;  // of an earlier leadership, or one that this server will be told of
+    return;  // from another epoch: an earlier one, or one that this server will hear of
   std::visit(
       Overloaded{
           [&](const CopyMessage::Has& has) { OnHas(from, has, now); },
@@ -130,7 +132,7 @@ void CopyCore::OnHas(uint32_t from, const CopyMessage::Has& has, Time now) {
 }
 
 void CopyCore::Begin(uint32_t server, Other* other, Effects* effects) {
-  // An image has every step so far, and those that are not written down may be lost yet.
+  // An image has every step so far, but unwritten steps may still be lost.
   if (!shard_->core().has_model() || shard_->has_unwritten()) return;
   shard_->KeepSteps();
   const CopyMessage::Has has = *other->asked;
@@ -138,7 +140,7 @@ void CopyCore::Begin(uint32_t server, Other* other, Effects* effects) {
     other->sent = other->written = has.entries;
   } else {
     auto start = shard_->StartForCopy();
-    if (!start.ok()) return;  // not while a checkpoint is taken
+    if (!start.ok()) return;  // a checkpoint is being taken
     other->written = 0;
     other->sent = start->image.record.entry();
     effects->copies.push_back(
@@ -157,7 +159,7 @@ void CopyCore::Begin(uint32_t server, Other* other, Effects* effects) {
 
 void CopyCore::OnImage(const ShardImage& image, Time now) {
   heard_ = now;
-  shard_.reset();  // it keeps its journal open, in the very place
+  shard_.reset();  // its journal is still open in the place that is emptied
   log_epoch_ = 0;
   absl::StatusOr<DurableShardOptions> place = options_.empty_place();
   if (!place.ok()) return SetTrouble(place.status());
@@ -172,7 +174,8 @@ void CopyCore::OnImage(const ShardImage& image, Time now) {
 
 void CopyCore::OnSteps(CopyMessage::Steps steps, Time now) {
   heard_ = now;
-  // A gap: what was here is gone, or a disk was full. It asks again, and tells where to begin.
+  // A gap: this copy's data is gone, or its disk was full. The copy asks again, and says what it
+  // has.
   if (shard_ == nullptr || steps.steps.first > shard_->entries() + 1) {
     heard_ = now - options_.silence;
     return;
@@ -182,8 +185,8 @@ void CopyCore::OnSteps(CopyMessage::Steps steps, Time now) {
   const absl::Status followed = shard_->Follow(steps.steps.first, std::move(steps.steps.entries));
   SetTrouble(followed);
   if (!followed.ok()) {
-    // A disk that is full may have room later; anything else is no beginning of the leader's
-    // journal.
+    // A full disk may have room later. After any other error, this journal is no prefix of the
+    // leader's.
     if (!absl::IsResourceExhausted(followed)) log_epoch_ = 0;
     heard_ = now - options_.silence;
     return;
@@ -202,7 +205,7 @@ void CopyCore::OnWritten(uint32_t from, uint64_t entries, Time now) {
   if (role_ != Role::kLeads || at == others_.end() || !at->second.streams) return;
   Other& other = at->second;
   entries = std::min(entries, other.sent);
-  // One whose disk is full says that it is there, and writes nothing.
+  // A copy with a full disk answers but writes nothing. It counts as silent.
   if (entries <= other.written && entries < other.sent) return;
   other.written = std::max(other.written, entries);
   other.heard = now;
@@ -224,7 +227,7 @@ void CopyCore::CatchUp(uint32_t server, Other* other) {
   ++report_;
 }
 
-// It has to catch up again. It stays waited for until the run's leader knows.
+// The copy must catch up again. It is waited for until the run's leader knows.
 void CopyCore::FallBack(uint32_t server) {
   Other& other = others_[server];
   other.streams = false;
@@ -251,12 +254,12 @@ void CopyCore::ForgetKept() {
   for (const auto& [server, other] : others_) {
     if (other.streams) needed = std::min(needed, other.written + 1);
   }
-  // The latest stay, for copies that were away for a moment.
+  // The latest steps stay, for copies that were away for a moment.
   while (kept_.bytes() > options_.kept && kept_.first() < needed) kept_.DropFirst();
 }
 
-// A copy that nobody waits for begins anew if it lags too far, rather than the memory of this
-// server ends.
+// A copy that nobody waits for starts anew if it lags too far. Otherwise this server would run out
+// of memory.
 void CopyCore::LeaveLaggardsBehind() {
   if (kept_.bytes() <= 2 * options_.kept) return;
   for (auto& [server, other] : others_) {

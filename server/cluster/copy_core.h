@@ -1,21 +1,21 @@
-// One server's copy of a shard. One copy leads: it serves workers, and acknowledges a step once
-// every copy in sync has written it down. The others follow its journal. A state machine without
-// IO, threads or clock, but for the journal that its shard writes to; the shard's thread drives it
-// in production, the simulator with a seeded scheduler.
+// One server's copy of a shard. The leading copy serves workers, and acknowledges a step once every
+// copy in sync has written it. The other copies follow its journal. This is a state machine without
+// threads or clock; its only IO is the journal of its shard. The shard's thread drives it in
+// production, a seeded scheduler in the simulator.
 //
-// A copy that begins to follow says what it has. If that is a beginning of what the leading copy
-// has, it gets the steps that it lacks; else it begins anew with an image. It is a beginning if the
-// copy followed the leader under this epoch, or if it was at the same leader's journal before and
+// A copy that begins to follow says which steps it has. If they are a prefix of the leading copy's
+// steps, it gets the missing steps; otherwise it starts anew from an image. They are a prefix if
+// the copy followed the leader under this epoch, or if both had the same leader before and the copy
 // has no more steps than the leader had when its epoch began.
 //
-// A copy becomes in sync in this order, which holds whatever dies in between:
-//   1. The leading copy waits for it before it acknowledges.
-//   2. It has all steps from before that. The leading copy reports it as caught up.
-//   3. The server that leads the run writes down that it is in sync.
-// It ceases to be in sync in this order:
-//   1. The leading copy reports it as silent, or as caught up no more.
-//   2. The server that leads the run writes down that it is not in sync.
-//   3. The leading copy hears that, and waits for it no more.
+// A copy becomes in sync in this order, which stays correct whatever dies in between:
+//   1. The leading copy waits for the copy before it acknowledges.
+//   2. The copy has all earlier steps. The leading copy reports it as caught up.
+//   3. The server that leads the run stores that the copy is in sync.
+// A copy ceases to be in sync in this order:
+//   1. The leading copy reports the copy as silent, or as no longer caught up.
+//   2. The server that leads the run stores that the copy is not in sync.
+//   3. The leading copy hears that, and no longer waits for the copy.
 #pragma once
 
 #include <cstdint>
@@ -36,23 +36,23 @@
 
 namespace psgd {
 
-// What copies of a shard tell each other. `epoch`: under which the sender leads or follows.
+// A message between copies of a shard. `epoch`: the epoch under which the sender leads or follows.
 struct CopyMessage {
-  // To the leading copy: this one has these steps.
+  // To the leading copy: the sender has these steps.
   struct Has {
-    uint64_t log_epoch = 0;  // the leadership that its journal is of; 0: nobody knows
+    uint64_t log_epoch = 0;  // epoch of its journal; 0: unknown
     uint64_t entries = 0;
   };
-  // The receiver begins anew.
+  // The receiver starts anew from this image.
   struct Image {
     std::shared_ptr<const ShardImage> image;
   };
-  // The next steps; none: a sign of life.
+  // The next steps. An empty list is a sign of life.
   struct Steps {
     JournalEntries steps;
-    uint64_t checkpoint_done = 0;  // by then
+    uint64_t checkpoint_done = 0;  // the newest at that time
   };
-  // To the leading copy: steps up to this one are written down here.
+  // To the leading copy: the sender has written the steps up to this one.
   struct Written {
     uint64_t entries = 0;
   };
@@ -64,26 +64,24 @@ struct CopyMessage {
 
 struct CopyOptions {
   uint32_t shard = 0;
-  Duration silence{};  // after which a copy in sync is reported as silent
-  size_t window =
-      16u << 20;  // bytes that another copy is sent before it says that it has written them
-  size_t kept = 64u << 20;  // bytes of steps that are kept for copies that lack them
-  // An empty place for a shard that is made from another's image; what was there goes.
+  Duration silence{};         // time after which a copy in sync is reported as silent
+  size_t window = 16u << 20;  // bytes that may be on their way to another copy
+  size_t kept = 64u << 20;    // bytes of steps kept for copies that lack them
+  // Makes an empty place for a shard that is made from an image. What was there is deleted.
   std::function<absl::StatusOr<DurableShardOptions>()> empty_place;
 };
 
-// What the server is told of its copy; `report` grows with each change of who is caught up or
-// silent.
+// What a copy tells its server. `report` grows with each change of `caught_up` or `silent`.
 struct CopyReport {
-  uint64_t epoch = 0;  // 0: it was read from the disk, and neither leads nor follows yet
+  uint64_t epoch = 0;  // 0: the copy was read from disk, and neither leads nor follows yet
   bool leads = false;
-  bool empty = false;  // nothing has come from the leading copy yet, or not all of it
+  bool empty = false;  // the leading copy's image has not come yet, or not all of it
   uint64_t entries = 0;
   uint64_t written_order = 0;
   std::set<uint32_t> caught_up;
   std::set<uint32_t> silent;
   uint64_t report = 0;
-  std::set<uint32_t> waits_for;  // servers that lack what is to be acknowledged next
+  std::set<uint32_t> waits_for;  // servers that lack the steps to be acknowledged next
   std::string trouble;
 };
 
@@ -94,66 +92,66 @@ class CopyCore {
     uint32_t server = 0;
     CopyMessage message;
   };
-  // What became of an order: it is with every copy in sync, or failed.
+  // The outcome of an order: every copy in sync has it, or it failed.
   struct OrderDone {
     uint64_t number = 0;
     absl::Status status;
   };
   struct Effects {
-    Outbox workers;  // may leave now
+    Outbox workers;  // messages that may leave now
     std::vector<Send> copies;
     std::vector<OrderDone> orders;
   };
 
-  // `shard`: as its disk has it, or fresh; null: there is nothing yet.
+  // `shard`: read from disk, or fresh; null: this server has no data of the shard yet.
   CopyCore(CopyOptions options, std::unique_ptr<DurableShard> shard);
 
-  // Leads from now on, or goes on to: under this epoch, with these other servers in sync. `heard`:
-  // the CopyReport.report that this takes into account. REQUIRES: there is a shard.
+  // Begins or continues to lead under this epoch, with these other servers in sync. `heard`: the
+  // CopyReport.report that `in_sync` takes into account. REQUIRES: shard() is not null.
   void Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t heard, Time now);
-  // Follows that server's copy from now on.
+  // Begins to follow the copy on the server `leader`.
   void Follow(uint64_t epoch, uint32_t leader, Time now);
 
-  // From workers; nothing happens where this copy does not lead.
+  // A worker's message. A copy that does not lead ignores it.
   void OnMessage(PeerId from, Message message);
-  // The coordinator's; Effects.orders tells what became of it. UNAVAILABLE: this copy does not
-  // lead.
+  // Executes an order of the coordinator. Effects.orders tells the outcome. UNAVAILABLE: this copy
+  // does not lead.
   void Execute(const ShardCommand& command, uint64_t number);
   void OnCopy(uint32_t from, CopyMessage message, Time now);
-  // A part of a message from the leading copy has come: more of it is on its way.
+  // A part of a message from the leading copy has come. The rest is on its way.
   void OnPart(Time now) { heard_ = now; }
-  // The leading copy is reached anew: messages of either side may be lost.
+  // The leading copy is reached over a new link: messages of both sides may be lost.
   void OnReached(Time now) { heard_ = asked_ = now - options_.silence; }
-  // Writes down the steps since the last call, sends them to other copies, and lets go what
-  // everybody has who is waited for.
+  // Writes the steps since the last call, sends them to other copies, and releases the answers
+  // whose steps every awaited copy has.
   void Commit(Time now, Effects* effects);
-  // To be called at least ten times in `silence`; Commit after it.
+  // Call this at least ten times per `silence`, and call Commit after it.
   void Tick(Time now);
 
-  // Of copies that follow, too: whose images need to know.
+  // A checkpoint is finished. Following copies need to know it too, for their images.
   void CheckpointDone(uint64_t checkpoint);
 
   CopyReport Report() const;
   bool leads() const { return role_ == Role::kLeads; }
   uint64_t epoch() const { return epoch_; }
-  // Null: it has none yet.
+  // Null: this server has no data of the shard yet.
   DurableShard* shard() { return shard_.get(); }
   const DurableShard* shard() const { return shard_.get(); }
 
  private:
   enum class Role { kNone, kLeads, kFollows };
-  // Another server's copy, as the leading one sees it.
+  // Another server's copy, as the leading copy sees it.
   struct Other {
-    bool streams = false;  // it was told where to begin, and gets every step
+    bool streams = false;  // the copy was told where to begin, and gets every step
     uint64_t sent = 0;     // steps up to this one
     uint64_t written = 0;
-    std::optional<CopyMessage::Has> asked;  // it waits to be told where to begin
+    std::optional<CopyMessage::Has> asked;  // the copy waits to be told where to begin
     std::optional<uint64_t>
-        waited_from;  // steps up to this one it may have to fetch before it is caught up
-    Time heard{};     // that it wrote something, or had everything
+        waited_from;  // the copy is caught up once it has the steps up to this one
+    Time heard{};     // when the copy last wrote something, or had everything
     Time told{};
   };
-  // Answers, and how many steps have to be with everybody before they may leave.
+  // Answers that may leave once every awaited copy has `entries` steps.
   struct Held {
     uint64_t entries = 0;
     Outbox out;
@@ -172,7 +170,7 @@ class CopyCore {
   bool WaitsFor(uint32_t server) const {
     return in_sync_.contains(server) || waited_.contains(server);
   }
-  // Steps that are with everybody who is waited for.
+  // How many steps every awaited copy has.
   uint64_t Committed() const;
   void CatchUp(uint32_t server, Other* other);
   void FallBack(uint32_t server);
@@ -186,30 +184,29 @@ class CopyCore {
   std::unique_ptr<DurableShard> shard_;
   Role role_ = Role::kNone;
   uint64_t epoch_ = 0;
-  uint64_t log_epoch_ = 0;  // the leadership that the journal is of; 0: of an earlier life
+  uint64_t log_epoch_ = 0;  // epoch of the journal; 0: the journal is from an earlier process
   uint64_t checkpoint_done_ = 0;
   std::string trouble_;
   KeptSteps kept_;
 
-  // Of a copy that follows.
+  // State of a copy that follows.
   uint32_t leader_ = 0;
-  Time heard_{};  // of the leading copy
+  Time heard_{};  // when the leading copy was last heard
   Time asked_{};
-  std::vector<Send> replies_;  // until Commit
+  std::vector<Send> replies_;  // sent by Commit
 
-  // Of one that leads.
-  uint64_t earlier_epoch_ = 0;  // the leadership that its journal was of before
-  uint64_t began_at_ = 0;       // the steps that it had when its epoch began
+  // State of a copy that leads.
+  uint64_t earlier_epoch_ = 0;  // epoch of its journal before this epoch
+  uint64_t began_at_ = 0;       // how many steps it had when its epoch began
   std::set<uint32_t> in_sync_;  // other servers
-  std::set<uint32_t> waited_;   // that are not, or not known to be, in sync
+  std::set<uint32_t> waited_;   // servers that are waited for, but not stored as in sync
   std::set<uint32_t> caught_up_;
   std::set<uint32_t> silent_;
   uint64_t report_ = 0;
-  std::map<uint32_t, uint64_t>
-      let_go_at_;  // by server: the report by which it was caught up no more
+  std::map<uint32_t, uint64_t> let_go_at_;  // by server: the report that it is no longer caught up
   std::map<uint32_t, Other> others_;
-  uint64_t written_order_ = 0;     // orders up to this one are with every copy in sync
-  std::vector<OrderDone> orders_;  // until Commit
+  uint64_t written_order_ = 0;     // every copy in sync has the orders up to this one
+  std::vector<OrderDone> orders_;  // reported by Commit
   std::deque<Held> held_;
 };
 

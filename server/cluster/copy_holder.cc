@@ -28,8 +28,7 @@ void CopyHolder::OnAssignment(const Assignment& assignment, ServerEffects* effec
   const auto version = [](const auto& message) {
     return std::pair(message.run_epoch(), message.revision());
   };
-  if (version(assignment) < std::pair(run_epoch_, revision_))
-    return;  // of one that leads the run no more
+  if (version(assignment) < std::pair(run_epoch_, revision_)) return;  // an outdated assignment
   run_epoch_ = assignment.run_epoch();
   revision_ = assignment.revision();
   run_id_ = assignment.run_id();

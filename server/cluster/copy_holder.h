@@ -1,5 +1,5 @@
-// What a server does for the run that another one, or this one, leads: it has the copies that it is
-// assigned, and says how they are. A state machine without IO.
+// A server's part in the run, whoever leads it: it holds its assigned copies, and reports their
+// state. A state machine without IO.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@ namespace psgd {
 // Not thread-safe.
 class CopyHolder {
  public:
-  // `on_disk`: the shards of which its run directory has copies, of the run `run_id`; empty: of
-  // none. `patience`: of others, for a sign of life of this server.
+  // `on_disk`: the shards with copies in its run directory, which belongs to the run `run_id`
+  // (empty: to no run). `patience`: how long others wait for a sign of life of this server.
   CopyHolder(RunServer self, std::string run_id, const std::set<uint32_t>& on_disk,
              Duration patience);
 
-  // A link to the run's leader is there: it hears everything anew.
+  // A new link to the run's leader is there: the leader hears the whole state again.
   void OnConnected(ServerEffects* effects, Time now);
   void OnAssignment(const Assignment& assignment, ServerEffects* effects);
-  // A copy is as it says, or is no more.
+  // A copy reports its state, or was dropped.
   void OnCopy(const CopyState& copy);
   void OnDropped(uint32_t shard);
   void Leave() { leaving_ = true; }
   // The run knows this server by that number.
   void SetNumber(uint32_t server) { self_.set_server(server); }
-  // To be called at least ten times in `patience`.
+  // Call this at least ten times per `patience`.
   void Tick(Time now, ServerEffects* effects);
 
   const RunServer& self() const { return self_; }
@@ -51,8 +51,8 @@ class CopyHolder {
   bool changed_ = false;  // since State was sent last
   Time sent_{};
   uint64_t checkpoint_done_ = 0;
-  std::map<uint32_t, CopyState> copies_;       // by shard, as they are
-  std::map<uint32_t, AssignedCopy> assigned_;  // that are to be
+  std::map<uint32_t, CopyState> copies_;       // by shard: the actual copies
+  std::map<uint32_t, AssignedCopy> assigned_;  // by shard: the assigned copies
 };
 
 }  // namespace psgd

@@ -17,16 +17,16 @@ class KeptSteps {
   explicit KeptSteps(uint64_t next = 1) : first_(next) {}
 
   void Add(std::vector<JournalEntry> entries);
-  // The oldest goes. REQUIRES: !empty().
+  // REQUIRES: !empty().
   void DropFirst();
 
   bool empty() const { return steps_.empty(); }
   uint64_t first() const { return first_; }
   uint64_t last() const { return first_ + steps_.size() - 1; }
   size_t bytes() const { return BytesAfter(first_ - 1, last()); }
-  // Of the steps after `step` up to `last`, as far as they are kept.
+  // Bytes of the kept steps after `step` up to `last`.
   size_t BytesAfter(uint64_t step, uint64_t last) const;
-  // REQUIRES: it is kept.
+  // REQUIRES: the step is kept.
   const JournalEntry& at(uint64_t step) const { return steps_[step - first_].entry; }
 
  private:
@@ -37,7 +37,7 @@ class KeptSteps {
   size_t End(uint64_t step) const { return step < first_ ? begin_ : steps_[step - first_].end; }
 
   uint64_t first_;
-  size_t begin_ = 0;  // bytes of all steps that are gone
+  size_t begin_ = 0;  // bytes of all dropped steps
   std::deque<Step> steps_;
 };
 

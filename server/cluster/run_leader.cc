@@ -17,10 +17,10 @@ namespace {
 constexpr Duration kRetry = std::chrono::milliseconds(50);
 constexpr Duration kAnswerWithin = std::chrono::seconds(2);
 constexpr uint32_t kWaitMs = 100;
-constexpr size_t kCatchingUp = 4;         // copies at once
+constexpr size_t kCatchingUp = 4;         // copies that catch up at once
 constexpr uint64_t kJoinsAnEpoch = 1000;  // of one worker, before training begins
 constexpr Duration kStoreCounts = std::chrono::seconds(1);
-// A wait that is longer than this is told.
+// A longer wait is reported.
 constexpr Duration kMoment = std::chrono::seconds(2);
 
 template <typename Reply>
@@ -29,7 +29,7 @@ absl::StatusOr<ControlReply> AsControlReply(absl::StatusOr<Reply> reply) {
   return ControlReply(*std::move(reply));
 }
 
-// `reply` if that worked.
+// `reply` if `status` is OK.
 template <typename Reply>
 absl::StatusOr<Reply> IfOk(const absl::Status& status, Reply reply = Reply()) {
   if (!status.ok()) return status;
@@ -100,8 +100,8 @@ absl::StatusOr<std::unique_ptr<RunLeader>> RunLeader::Make(RunLeaderOptions opti
   if (record.has_plan() != (plan != nullptr)) {
     return absl::DataLossError("the run's record and its plan do not belong together");
   }
-  // Joins from before training began are not stored: who joined under an earlier epoch must not be
-  // taken for another.
+  // Joins before training are not stored. So each epoch of the run begins with new incarnations: no
+  // two joins get the same one.
   options.coordinator.first_incarnation +=
       static_cast<uint32_t>(kJoinsAnEpoch * (record.epoch() - 1));
   std::unique_ptr<RunLeader> leader(new RunLeader(std::move(options), revision, std::move(record)));
@@ -153,8 +153,8 @@ void RunLeader::Welcome(uint64_t link, const ServerState& state, Time now, Serve
   }
   self.set_server(known->server());
   *known = self;
-  // It is told what to do once that is stored: who was replaced in the lead and does not know it
-  // yet must not have others drop their copies.
+  // The server gets its assignment once this change is stored: a replaced leader that does not know
+  // it yet must not make other servers drop their copies.
   ++changes_;
   Peer& peer = peers_[known->server()];
   peer = {};
@@ -195,7 +195,7 @@ bool RunLeader::IsHere(uint32_t server) const {
   return peer != peers_.end() && peer->second.link != 0;
 }
 
-// It had time enough to come, or to say that it lives.
+// The server had time enough to connect, or to show that it lives.
 bool RunLeader::IsGone(uint32_t server, Time now) const {
   const auto peer = peers_.find(server);
   return peer != peers_.end() && now >= peer->second.heard + options_.patience;
@@ -216,7 +216,8 @@ const CopyState* RunLeader::Find(uint32_t server, uint32_t shard) const {
   return nullptr;
 }
 
-// Its copy has been led or followed since this process of it began: nothing that it wrote was lost.
+// The copy leads or follows since the server's process began: nothing that the process wrote is
+// lost.
 bool RunLeader::GoesOn(uint32_t server, uint32_t shard) const {
   const CopyState* const copy = Find(server, shard);
   return copy != nullptr && (copy->epoch() > 0 || peers_.at(server).restarted.contains(shard));
@@ -242,8 +243,8 @@ void RunLeader::SettleLeader(uint32_t s, Time now) {
   ShardCopies* const shard = record_.mutable_shards(static_cast<int>(s));
   const uint32_t leader = shard->leader();
   if (GoesOn(leader, s)) return;
-  uint32_t goes_on = 0;    // another one in sync
-  uint32_t from_disk = 0;  // one in sync that has more than others
+  uint32_t goes_on = 0;    // another server in sync, with a copy that goes on
+  uint32_t from_disk = 0;  // the server in sync whose disk has most entries
   bool may_come = false;
   for (const uint32_t server : shard->in_sync()) {
     const CopyState* const copy = Find(server, s);
@@ -259,8 +260,8 @@ void RunLeader::SettleLeader(uint32_t s, Time now) {
   }
   if (!IsHere(leader) && !IsGone(leader, now)) return;
   if (goes_on != 0) return Promote(s, goes_on);
-  // Somebody may come whose copy went on all the time: it has what a machine that lost power may
-  // have lost.
+  // A server whose copy went on all the time may still come. It has what a machine that lost power
+  // may have lost.
   if (may_come) return;
   if (from_disk == leader) {
     const absl::Status whole = CheckJournalEnd(*shard, s, Find(leader, s)->entries());
@@ -288,7 +289,7 @@ void RunLeader::Promote(uint32_t s, uint32_t server) {
   const uint32_t before = shard->leader();
   Apply({CopyChange::kPromote, s, server}, &record_);
   RemoveInSync(before, shard);
-  shard->set_entries(0);  // the copy before it may have written what nobody heard of
+  shard->set_entries(0);  // the old leader may have written entries that no other copy got
   ++changes_;
   news_.push_back(
       absl::StrCat("server ", server, " leads shard ", s, " in place of server ", before));
@@ -296,7 +297,7 @@ void RunLeader::Promote(uint32_t s, uint32_t server) {
 
 void RunLeader::SettleFollowers(uint32_t s, Time now) {
   ShardCopies* const shard = record_.mutable_shards(static_cast<int>(s));
-  if (!GoesOn(shard->leader(), s)) return;  // they may be needed
+  if (!GoesOn(shard->leader(), s)) return;  // the followers may be needed
   const std::vector<uint32_t> copies(shard->copies().begin(), shard->copies().end());
   for (const uint32_t server : copies) {
     if (server == shard->leader()) continue;
@@ -304,7 +305,7 @@ void RunLeader::SettleFollowers(uint32_t s, Time now) {
       Apply({CopyChange::kDrop, s, server}, &record_);
       ++changes_;
     } else if (IsHere(server) && !GoesOn(server, s) && RemoveInSync(server, shard)) {
-      ++changes_;  // it was started again: what it wrote last may be lost, and it catches up
+      ++changes_;  // the server was restarted: its last writes may be lost, so it must catch up
     }
   }
 }
@@ -348,7 +349,7 @@ void RunLeader::Balance() {
   for (int s = 0; s < record_.shards_size(); ++s) {
     const ShardCopies& shard = record_.shards(s);
     catching_up += static_cast<size_t>(shard.copies_size() - shard.in_sync_size());
-    // A shard whose leader is away stays where it is until that is settled.
+    // A shard whose leader is away stays where it is until SettleLeader decides.
     if (!present.contains(shard.leader()) && !IsHere(shard.leader()))
       targets.leaders[s] = shard.leader();
   }
@@ -356,7 +357,7 @@ void RunLeader::Balance() {
     if (!GoesOn(record_.shards(static_cast<int>(s)).leader(), s)) continue;
     const auto change = NextChange(record_, s, targets);
     if (!change || (change->what == CopyChange::kAdd && catching_up >= kCatchingUp)) continue;
-    // Copies are dropped once the one that leads says that it does.
+    // Copies are dropped once the leading copy reports that it leads.
     if (change->what == CopyChange::kDrop && !Leads(s)) continue;
     catching_up += change->what == CopyChange::kAdd ? 1 : 0;
     const uint32_t before = record_.shards(static_cast<int>(s)).leader();
@@ -473,11 +474,11 @@ void RunLeader::Heartbeat(uint64_t request, const HeartbeatRequest& asked, Time 
   MakeReadable(readable.mutable_report());
   const bool again = coordinator_.HasCounted(readable);
   auto reply = coordinator_.Heartbeat(readable, now);
-  // A worker ends by an error, so whoever says one leads the run still.
+  // An error ends the worker. So it is sent only after a write proves that this server still leads.
   if (!reply.ok()) return AnswerOnceStored(request, std::move(reply), Effects(), now);
   counts_changed_ = true;
   *reply->mutable_leaders() = LeadersNow();
-  // Workers stay where they are until it is known where all shards are.
+  // Workers keep their endpoints until those of all shards are known.
   if (EndpointsKnown()) {
     for (std::string& endpoint : Endpoints()) reply->add_endpoints(std::move(endpoint));
   }
@@ -497,8 +498,7 @@ void RunLeader::Heartbeat(uint64_t request, const HeartbeatRequest& asked, Time 
   }
 }
 
-// Makes the weights of the checkpoint that the run goes on from available, before a worker is
-// there.
+// Installs the weights of the checkpoint that the run goes on from, before any worker is there.
 void RunLeader::Resume() {
   if (training() || !options_.coordinator.resume || coordinator_.model() != nullptr ||
       !EndpointsKnown()) {
@@ -684,7 +684,7 @@ std::string RunLeader::WaitsFor() const {
   return waits.empty() ? "" : absl::StrCat("waiting for ", absl::StrJoin(waits, "; "));
 }
 
-// --- What became of effects
+// --- Outcomes of effects
 // -----------------------------------------------------------------------------------------
 
 void RunLeader::OnStoreWritten(const absl::StatusOr<int64_t>& revision, Time now,
@@ -715,12 +715,12 @@ void RunLeader::OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number,
   Progress& progress = progress_[shard];
   if (epoch != progress.epoch || number <= progress.done) return;
   if (absl::IsUnavailable(status)) {
-    progress.sent = progress.done;  // it is given again
+    progress.sent = progress.done;  // the order is sent again
     progress.retry = now + kRetry;
     return;
   }
   if (!status.ok()) {
-    // Shards without a model train nobody.
+    // A shard without a model cannot train.
     if (orders_.installs() || absl::IsDataLoss(status)) Lose(std::string(status.message()));
     news_.push_back(absl::StrCat("shard ", shard, ": ", std::string(status.message())));
   }
@@ -776,7 +776,7 @@ void RunLeader::OnSealed(uint64_t checkpoint, const absl::StatusOr<CheckpointInf
                                                 std::string(info.status().message()));
   if (info.ok()) {
     checkpoints_.emplace_back(*info, now);
-    // As the store does.
+    // The store deletes the same checkpoints.
     const auto unnamed = [](const auto& entry) { return entry.first.name().empty(); };
     if (std::ranges::count_if(checkpoints_, unnamed) > coordinator_.config().durability().keep())
       checkpoints_.erase(std::ranges::find_if(checkpoints_, unnamed));
@@ -805,7 +805,7 @@ void RunLeader::OnQuarantined(const WorkerKey& worker, const std::string& why, T
 }
 
 void RunLeader::Tick(Time now, ServerEffects* effects) {
-  // A server whose link is there and that says nothing is frozen, or cut off in one direction.
+  // A silent server with an open link is frozen, or cut off in one direction.
   for (auto& [server, peer] : peers_) {
     if (peer.link != 0 && IsGone(server, now)) Away(&peer);
   }
@@ -845,7 +845,7 @@ void RunLeader::Close(Time now, ServerEffects* effects) {
   GoOn(now, effects);
 }
 
-// --- What is to be told
+// --- Storing and announcing
 // ------------------------------------------------------------------------------------------
 
 void RunLeader::GoOn(Time now, ServerEffects* effects) {
@@ -892,8 +892,8 @@ void RunLeader::Store(Time now, ServerEffects* effects) {
   if (write_under_way_ || stored_changes_ == changes_ || now < write_again_ || orders_.installs())
     return;
   write_under_way_ = true;
-  // One that nobody answered may have come to pass: it is written again as it was, or the store
-  // takes this server for another one.
+  // A write without an answer may have succeeded. The same record is written again: the store would
+  // take a different record for another server's.
   if (!store_trouble_.empty()) {
     effects->push_back(effect::WriteStore{0, revision_, writing_.record, writing_.plan});
     return;
@@ -923,7 +923,7 @@ void RunLeader::GiveOrders(Time now, ServerEffects* effects) {
     const uint64_t link = peers_.at(shard.leader()).link;
     if (progress.epoch != shard.epoch())
       progress = {shard.epoch(), link, 0, copy->written_order(), {}};
-    if (progress.link != link || progress.sent == 0) {  // what was on its way is lost with its link
+    if (progress.link != link || progress.sent == 0) {  // orders on their way are lost
       progress.link = link;
       progress.sent = progress.done;
     }
@@ -937,7 +937,7 @@ void RunLeader::GiveOrders(Time now, ServerEffects* effects) {
       effects->push_back(effect::SendOrder{{shard.leader(), peers_.at(shard.leader()).link, s,
                                             shard.epoch(), order.number, order.command}});
       progress.sent = order.number;
-      if (Installs(order.command)) break;  // nothing comes before a disk has the weights
+      if (Installs(order.command)) break;  // first a disk must have the weights
     }
   }
   const uint64_t done = CarriedOut();
@@ -949,7 +949,7 @@ void RunLeader::GiveOrders(Time now, ServerEffects* effects) {
     *plan->mutable_placement() = *coordinator_.placement();
     plan->mutable_placement()->clear_endpoints();
     plan_ = std::move(plan);
-    stored_order_ = done;  // the shards' first images have them
+    stored_order_ = done;  // the shards' first images have these orders
     ++changes_;
     return;
   }
@@ -958,7 +958,7 @@ void RunLeader::GiveOrders(Time now, ServerEffects* effects) {
     Lose(std::string(fits.message()));
 }
 
-// What was just read from a disk leads only once that is settled, and under an epoch of its own.
+// A copy just read from disk leads only after SettleLeader chose it, and under a new epoch.
 bool RunLeader::MayLead(uint32_t server, uint32_t s) const {
   const CopyState* const copy = Find(server, s);
   if (copy == nullptr) return false;
@@ -1006,7 +1006,7 @@ void RunLeader::Assign(ServerEffects* effects) {
     if (peer.link == 0 || !known || peer.came > stored_changes_) continue;
     Assignment assignment = AssignmentFor(server);
     Assignment same = assignment;
-    same.clear_revision();  // what it is to do did not change
+    same.clear_revision();  // a new revision alone changes nothing for the server
     std::string text = same.SerializeAsString();
     if (text == peer.assigned) continue;
     peer.assigned = std::move(text);

@@ -54,7 +54,8 @@ void ServerCore::OnStoreRead(const absl::StatusOr<RunStore::Held>& held, const R
   read_again_ = now + kReadRetry;
   if (leader_ != nullptr || ended_ || !held.ok()) return;
   if (held->revision == 0 || held->record.over()) {
-    // A server of the run learns so that it is over; another one waits for the run to begin.
+    // A server of the run learns here that the run is over. Any other server waits for the run to
+    // begin.
     if (was_part_) Step(absl::OkStatus(), effects);
     return;
   }
@@ -63,8 +64,8 @@ void ServerCore::OnStoreRead(const absl::StatusOr<RunStore::Held>& held, const R
   const uint32_t number = NumberOf(held->record, holder_.self().identity());
   if (number == 0 || (held->led && held->record.leader() != number)) return;
   holder_.SetNumber(number);
-  // Others that hear of the leader do not bring it down with this server; the store decides between
-  // those that do not.
+  // A leader with a live lease is not replaced just because this server cannot hear it. If several
+  // servers try to take over, the store lets one win.
   taking_over_ = TakenOver(held->record, holder_.self());
   plan_ = plan == nullptr ? nullptr : std::make_shared<RunPlan>(*plan);
   store_busy_ = true;
@@ -74,7 +75,7 @@ void ServerCore::OnStoreRead(const absl::StatusOr<RunStore::Held>& held, const R
 
 void ServerCore::OnStoreWritten(uint64_t number, const absl::StatusOr<int64_t>& revision, Time now,
                                 ServerEffects* effects) {
-  if (number != writes_) return;  // of a time when this server led the run
+  if (number != writes_) return;  // the write is from an earlier leadership
   if (leader_ != nullptr) {
     leader_->OnStoreWritten(revision, now, effects);
     return Settle(now, effects);
@@ -117,14 +118,14 @@ void ServerCore::OnLeaseKept(uint64_t epoch, const absl::Status& kept, Time now,
     Step(kept, effects);
 }
 
-// It leads the run no more, or is not part of it.
+// Stops leading the run, or ends this server's part in it.
 void ServerCore::Step(absl::Status why, ServerEffects* effects) {
   ended_ = !absl::IsAborted(why);
   if (leader_ != nullptr && ended_ && !why.ok()) {
     for (const uint64_t link : leader_->links()) effects->push_back(effect::Refuse{link, why});
   }
   leader_.reset();
-  ++writes_;  // of what it still writes, it does not want to hear
+  ++writes_;  // answers to earlier writes are ignored
   if (ended_) {
     effects->push_back(effect::End{why});
   } else {
@@ -235,7 +236,7 @@ void ServerCore::Tick(Time now, ServerEffects* effects) {
 }
 
 void ServerCore::Settle(Time now, ServerEffects* effects) {
-  // What this server says to itself causes more, which is appended.
+  // A delivered message causes more effects, which are appended.
   for (size_t i = 0; i < effects->size() && leader_ != nullptr; ++i) {
     if (const auto* says = std::get_if<effect::SendState>(&(*effects)[i])) {
       const ServerState state = says->state;

@@ -1,7 +1,7 @@
-// A server: it holds the copies that it is assigned, and leads the run if the run store says so. A
-// state machine without IO, threads or clock. Requests, messages of other servers, what a disk or
-// the store did and the time go in; effects come out, which a shell carries out in order
-// (server/control). The simulator is another shell.
+// A server: it holds its assigned copies, and leads the run if the run store says so. This is a
+// state machine without IO, threads or clock. Its inputs are requests, messages of other servers,
+// results of the disk and the store, and the time. Its outputs are effects, which a shell carries
+// out in order (server/control). The simulator is another shell.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 namespace psgd {
 
 struct ServerCoreOptions {
-  RunServer self;              // `server` 0: it has no number yet
-  std::string run_id;          // that its run directory belongs to; empty: it is empty
-  std::set<uint32_t> on_disk;  // shards of which its run directory has copies
-  bool begins = false;         // a new run, on this server
-  bool was_part = false;       // of the run, before it was started again
-  // It reaches the run store, so that it may lead the run. Else it knows only the address of the
-  // server that does.
+  RunServer self;              // `server` 0: this server has no number yet
+  std::string run_id;          // the run of its run directory; empty: the directory is empty
+  std::set<uint32_t> on_disk;  // shards with copies in its run directory
+  bool begins = false;         // this server begins a new run
+  bool was_part = false;       // it was part of the run before its restart
+  // This server reaches the run store, so it may lead the run. Otherwise it knows only the address
+  // of the run's leader.
   bool may_lead = false;
-  RunLeaderOptions leader;  // as it would lead
+  RunLeaderOptions leader;  // for the case that it leads
 };
 
 // Not thread-safe.
@@ -33,23 +33,23 @@ class ServerCore {
 
   void Start(Time now, ServerEffects* effects);
 
-  // The run store. `plan`: of the record; null: it has none.
+  // Answers of the run store. `plan`: the plan of the record; null: it has none.
   void OnStoreRead(const absl::StatusOr<RunStore::Held>& held, const RunPlan* plan, Time now,
                    ServerEffects* effects);
   void OnStoreWritten(uint64_t number, const absl::StatusOr<int64_t>& revision, Time now,
                       ServerEffects* effects);
   void OnLeaseKept(uint64_t epoch, const absl::Status& kept, Time now, ServerEffects* effects);
 
-  // The server that leads the run: its link is there, what it says, and why it refuses this server.
+  // From the run's leader: its link is there, its assignment, and why it refuses this server.
   void OnConnected(Time now, ServerEffects* effects);
   void OnAssignment(const Assignment& assignment, Time now, ServerEffects* effects);
   void OnRefused(const absl::Status& why, ServerEffects* effects);
 
-  // Copies on this server.
+  // Reports of copies on this server.
   void OnCopy(const CopyState& copy, Time now, ServerEffects* effects);
   void OnDropped(uint32_t shard, Time now, ServerEffects* effects);
 
-  // Where this server leads the run; RunLeader says what they mean.
+  // Inputs for a server that leads the run; RunLeader explains them.
   void OnState(uint64_t link, const ServerState& state, Time now, ServerEffects* effects);
   void OnLinkGone(uint64_t link, Time now, ServerEffects* effects);
   void OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number, const absl::Status& status,
@@ -62,21 +62,21 @@ class ServerCore {
                      ServerEffects* effects);
   void OnRequest(uint64_t request, const ControlRequest& asked, Time now, ServerEffects* effects);
 
-  // To be called at least ten times in RunLeaderOptions.patience.
+  // Call this at least ten times per RunLeaderOptions.patience.
   void Tick(Time now, ServerEffects* effects);
-  // Its copies are to go elsewhere; then it ends.
+  // This server's copies move to other servers; then it ends.
   void Leave() { holder_.Leave(); }
-  // REQUIRES: it leads the run, which is trained.
+  // REQUIRES: this server leads the run, and the run is trained.
   void Close(Time now, ServerEffects* effects);
 
-  // Null: another server leads the run, or nobody.
+  // Null: another server, or nobody, leads the run.
   const RunLeader* leader() const { return leader_.get(); }
   const CopyHolder& holder() const { return holder_; }
-  // Of the control plane of the server that leads the run, as far as this one knows.
+  // Control-plane address of the run's leader, as far as this server knows.
   const std::string& leader_address() const { return leader_address_; }
 
  private:
-  // Has what this server says to itself delivered, and ends what is over.
+  // Delivers this server's messages to itself, and stops leading if the leader is deposed.
   void Settle(Time now, ServerEffects* effects);
   void Lead(int64_t revision, RunRecord record, const RunPlan* plan, Time now,
             ServerEffects* effects);
@@ -84,13 +84,13 @@ class ServerCore {
 
   const ServerCoreOptions options_;
   CopyHolder holder_;
-  bool begins_;    // the run, which is not stored yet
-  bool was_part_;  // of the run, at any time
+  bool begins_;    // this server begins the run, which is not stored yet
+  bool was_part_;  // this server was ever part of the run
   std::unique_ptr<RunLeader> leader_;
   std::string leader_address_;
-  Time heard_{};             // of the server that leads the run
-  bool store_busy_ = false;  // reading, or writing the record with which it would lead
-  uint64_t writes_ = 0;      // their numbers; answers to those before the latest are too late
+  Time heard_{};             // when the run's leader was last heard
+  bool store_busy_ = false;  // a read, or a write of `taking_over_`, is under way
+  uint64_t writes_ = 0;      // number of the last write; answers to earlier writes are ignored
   Time read_again_{};
   Time keep_again_{};
   bool ended_ = false;

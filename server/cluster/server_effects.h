@@ -1,4 +1,4 @@
-// What a ServerCore has its shell do, in order.
+// Effects: what a ServerCore tells its shell to do, in order.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace psgd {
 
-// What the server that leads the run has a shard do, on the server whose copy leads.
+// An order of the run's leader for a shard. It goes to the server with the leading copy.
 struct ShardOrderTo {
   uint32_t server = 0;
   uint64_t link = 0;
@@ -39,7 +39,7 @@ inline constexpr uint64_t kOwnLink = UINT64_MAX;
 
 namespace effect {
 
-// This server's copy of a shard is to lead or follow as it says.
+// This server's copy of a shard must lead or follow, as `copy` says.
 struct HaveCopy {
   AssignedCopy copy;
 };
@@ -49,11 +49,11 @@ struct DropCopy {
 struct CheckpointDone {
   uint64_t checkpoint = 0;
 };
-// To the server that leads the run; it may be this one.
+// Goes to the server that leads the run, which may be this server.
 struct SendState {
   ServerState state;
 };
-// To the server on that link; it may be this one.
+// Goes to the server on that link, which may be this server.
 struct SendAssignment {
   uint64_t link = 0;
   Assignment assignment;
@@ -61,7 +61,7 @@ struct SendAssignment {
 struct SendOrder {
   ShardOrderTo order;
 };
-// That server is refused, and told why.
+// The server on that link is refused, and told why.
 struct Refuse {
   uint64_t link = 0;
   absl::Status why;
@@ -73,7 +73,7 @@ struct WriteStore {
   uint64_t number = 0;
   int64_t revision = 0;
   RunRecord record;
-  std::shared_ptr<const RunPlan> plan;  // null: it is not written anew
+  std::shared_ptr<const RunPlan> plan;  // null: the stored plan stays
   RunStore::As as = RunStore::As::kLeader;
 };
 // OnLeaseKept follows, with the epoch.
@@ -88,14 +88,14 @@ struct Answer {
 struct SealCheckpoint {
   CheckpointManifest manifest;
 };
-// A worker is in the run, with what it says so by; or is out of it. Of secured runs.
+// Secured runs only: a worker may speak, and proves itself with this pass; or it may speak no more.
 struct Admit {
   CoordinatorRecord::Pass pass;
 };
 struct Expel {
   WorkerKey worker;
 };
-// What a worker told, for the run's records.
+// A worker's report, for the run's records.
 struct Observed {
   std::variant<EvalResult, CodecChoices, std::vector<TraceSpan>> what;
 };

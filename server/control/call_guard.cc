@@ -7,7 +7,8 @@ namespace psgd {
 absl::Status CallGuard::Count(const std::string& reason, absl::Status status) {
   std::lock_guard lock(mutex_);
   const uint64_t count = ++refused_[reason];
-  // Every one is counted; a peer that asks again and again does not fill the disk.
+  // Every refusal is counted, but few are logged: a peer that asks again and again must not fill
+  // the disk.
   if ((count & (count - 1)) == 0) {
     log_->warn("refused ({}, {} so far): {}", reason, count, std::string(status.message()));
   }

@@ -1,4 +1,5 @@
-// Stands before the control plane of a secured run: roles, and members that speak for themselves.
+// Guards the control plane of a secured run: it checks roles, and that members speak only for
+// themselves.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +18,13 @@ namespace psgd {
 // Thread-safe.
 class CallGuard {
  public:
-  // A null list: not secured, everybody may everything.
+  // Null `members`: the run is not secured, and everybody may make every call.
   CallGuard(std::shared_ptr<const AllowList> members, Log log)
       : members_(std::move(members)), log_(std::move(log)) {}
 
   bool secured() const { return members_ != nullptr; }
   absl::Status CheckRole(const absl::StatusOr<Role>& role, absl::string_view call);
-  // A call in the name of a member: by whoever was given its token, or by an admin.
+  // A call in the name of a member must come with the member's token, or from an admin.
   absl::Status CheckMember(Role role, const WorkerKey& key, absl::string_view token,
                            absl::string_view call);
   std::map<std::string, uint64_t> refused() const;

@@ -109,7 +109,7 @@ class Adapter final : public Control::Service {
                       const Request& request, ReplyTo<Request>* reply) {
     ServerLoop* const server = server_.load();
     if (server == nullptr) return NotYet();
-    // Passes are known where the run is led.
+    // Only the run's leader knows the passes.
     if (!server->standing().leads && server->guard().secured()) {
       return {grpc::StatusCode::UNAVAILABLE, "this server does not lead the run (yet)"};
     }

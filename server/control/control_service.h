@@ -1,5 +1,5 @@
-// What a server answers over gRPC: the control plane, and other servers. Thin adapters. Only the
-// .cc includes gRPC.
+// Answers gRPC calls of the control plane and of other servers, by thin adapters. Only the .cc
+// includes gRPC.
 #pragma once
 
 #include <memory>
@@ -15,13 +15,13 @@ class ServerLoop;
 // Thread-safe.
 class ControlService {
  public:
-  // Listens at host:port (port 0: any free one) until destroyed, to those whose certificates come
-  // from the authority of `credentials`; null: to all. Who calls is told to come again, or to ask
-  // another server, until there is one to serve.
+  // Listens at host:port (port 0: any free port) until destroyed. It serves callers whose
+  // certificates come from the authority of `credentials`; null: all callers. Until Serve, callers
+  // are told to try again or to ask another server.
   static absl::StatusOr<std::unique_ptr<ControlService>> Start(const std::string& host, int port,
                                                                const Credentials* credentials);
   ~ControlService();
-  // `server` must outlive this. Null: nobody is served any more.
+  // `server` must outlive this object. Null: nobody is served any more.
   void Serve(ServerLoop* server);
   int port() const;
 

@@ -227,7 +227,7 @@ absl::Status CopySet::Follow(const FollowingSays::Hello& hello, FollowingStream*
   {
     std::lock_guard lock(mutex_);
     Follower& follower = followers_[key];
-    if (follower.stream != nullptr) follower.stream->End();  // the other side began a new one
+    if (follower.stream != nullptr) follower.stream->End();  // the other side began a new stream
     follower = {stream, &queue};
   }
   absl::Status ended;

@@ -1,5 +1,5 @@
-// The copies that a process holds: how they are made, what they are reached by, and their links to
-// the copies on other servers.
+// The copies that a process holds: it makes them, and owns their ports and their links to copies on
+// other servers.
 #pragma once
 
 #include <map>
@@ -28,9 +28,9 @@ using FollowingStream = PeerStream<LeadingSays, FollowingSays>;
 struct CopySetOptions {
   Config config;
   std::string run_id;
-  std::string host;         // that data ports bind to
-  std::string advertise;    // that workers are told; empty: host
-  std::string journal_dir;  // where there is one
+  std::string host;         // address that data ports bind to
+  std::string advertise;    // address that workers are told; empty: `host`
+  std::string journal_dir;  // used if there is a journal
   Duration silence{};       // CopyOptions.silence
   std::shared_ptr<const Credentials> credentials;
   std::shared_ptr<const TransportSecurity> security;
@@ -39,34 +39,34 @@ struct CopySetOptions {
   Log log = NullLog();
 };
 
-// Thread-safe but for Open.
+// Thread-safe, except Open.
 class CopySet {
  public:
-  // With the copies that its journals hold.
+  // Opens the set, with the copies that the journals hold.
   static absl::StatusOr<std::unique_ptr<CopySet>> Open(CopySetOptions options);
   ~CopySet();
 
   std::set<uint32_t> shards() const;
-  // Whatever is asked of a copy that is not here is UNAVAILABLE, or has no effect.
-  // `server`: this one's number. REQUIRES: an epoch that is not 0.
+  // Calls for a copy that is not here return UNAVAILABLE, or have no effect. `server`: this
+  // server's number. REQUIRES: assigned.epoch() > 0.
   absl::Status Have(const AssignedCopy& assigned, uint32_t server);
-  // The copy and its journal are no more.
+  // Removes the copy and its journal.
   void Drop(uint32_t shard);
   absl::Status Execute(const ShardOrderTo& order);
   void CheckpointDone(uint64_t checkpoint);
   absl::Status SaveImage(uint32_t shard, const ShardImage& image);
   absl::Status Weights(
       uint32_t shard, const std::function<absl::Status(uint32_t slice, const Bytes& values)>& take);
-  // Serves a copy on another server that follows one here, until the stream ends.
+  // Serves a follower on another server, until the stream ends.
   absl::Status Follow(const FollowingSays::Hello& hello, FollowingStream* stream);
   void Stop();
 
  private:
   struct Held {
     std::shared_ptr<CopyThread> copy;
-    std::unique_ptr<FollowLink> link;  // null: it never followed
-    uint32_t leader = 0;               // whom it follows
-    uint64_t fresh = 0;                // the epoch for which it was made without weights
+    std::unique_ptr<FollowLink> link;  // null: the copy never followed
+    uint32_t leader = 0;               // the server that it follows
+    uint64_t fresh = 0;                // epoch for which it was made without weights
   };
   struct Follower {
     FollowingStream* stream = nullptr;
@@ -81,7 +81,7 @@ class CopySet {
   std::string Advertised(const std::string& address) const;
   bool HasJournal() const;
   std::string FolderOf(uint32_t shard) const;
-  // `is_there`: a journal; else an empty one is made in its place.
+  // `is_there`: the journal exists. Otherwise an empty journal is made in its place.
   absl::StatusOr<DurableShardOptions> PlaceOf(uint32_t shard, bool is_there) const;
   std::shared_ptr<CopyThread> Make(uint32_t shard, std::unique_ptr<DurableShard> durable);
   std::unique_ptr<FollowLink> MakeLink(uint32_t shard, uint32_t server,

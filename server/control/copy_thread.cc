@@ -10,14 +10,14 @@ namespace {
 constexpr Duration kFullQueuePause = std::chrono::milliseconds(1);
 constexpr Duration kStatePeriod = std::chrono::milliseconds(500);
 constexpr int kTicksPerSilence = 10;
-// Answers that wait for one slow peer; a worker asks again for those that are dropped.
+// Answers that wait for one slow peer. A worker asks again for dropped answers.
 constexpr size_t kMostWaiting = 256;
-// Steps of a shard with a journal that are written down together.
+// Steps of a shard with a journal that are written together.
 constexpr size_t kStepBytesTogether = 8u << 20;
 constexpr int kMessagesTogether = 256;
 
-// Nobody waits for the answers to a pull that came before this one's: a peer that does not read
-// keeps no more weights from being freed than one pull has.
+// Drops answers to older pulls, for which nobody waits. So a peer that does not read keeps no more
+// memory in use than the weights of one pull.
 void DropOlderPulls(const DataHeader& newer, std::deque<Message>* waiting) {
   if (!newer.has_pull_reply()) return;
   std::erase_if(*waiting, [&](const Message& message) {
@@ -90,7 +90,7 @@ void CopyThread::Have(const AssignedCopy& assigned, uint32_t server) {
     in_sync.erase(server);
     core_.Lead(assigned.epoch(), in_sync, assigned.heard(), now);
     OpenOrClosePort();
-    // A cut that the journal made again: whoever leads the run knows if it is missing.
+    // A cut that the journal made again: the run's leader knows if it is missing.
     if (auto cut = core_.shard()->TakeReplayedCut()) {
       options_.callbacks.on_cut(options_.core.shard, *std::move(cut));
     }
@@ -122,7 +122,7 @@ void CopyThread::Execute(ShardCommand command, uint64_t number, uint64_t epoch) 
 
 void CopyThread::OnCopy(uint32_t from, CopyMessage message) {
   Post([this, from, message = std::move(message)]() mutable {
-    // An image replaces the journal, to which SaveImage may be writing.
+    // An image replaces the journal, and SaveImage may be writing to that journal.
     if (std::holds_alternative<CopyMessage::Image>(message.what)) WaitWhileSaving();
     core_.OnCopy(from, std::move(message), SteadyNow());
   });
@@ -209,7 +209,7 @@ void CopyThread::Receive() {
     core_.OnMessage(received->from, std::move(received->message));
     if (trace_) trace_->End();
     pull_times_.End(SteadyNow());
-    // Without a journal nothing is gained by waiting for more.
+    // Without a journal a larger batch gains nothing.
     if (core_.shard()->journal() == nullptr) return;
     timeout = Duration(0);
   }
@@ -242,7 +242,7 @@ void CopyThread::Commit() {
       options_.callbacks.on_image(options_.core.shard, std::move(*image));
     }
   }
-  // Before its orders: who hears that one is carried out finds it in the state.
+  // The state comes before the orders: whoever hears that an order is done finds it in the state.
   TellState();
   for (CopyCore::OrderDone& done : effects.orders) {
     options_.callbacks.on_order(options_.core.shard, epoch, std::move(done));
@@ -257,7 +257,7 @@ void CopyThread::SendAll(Outbox* out) {
     if (waiting == waiting_.end()) {
       const absl::Status status = endpoint_->Send(outgoing.to, outgoing.message);
       if (!absl::IsResourceExhausted(status)) {
-        // A peer that is gone asks again when it is back.
+        // A peer that is gone asks again when it returns.
         if (!status.ok()) {
           options_.log->debug("to peer {}: {}", outgoing.to, status.ToString());
         }
@@ -289,7 +289,7 @@ CopyState CopyThread::State() const {
   CopyState state;
   state.set_shard(options_.core.shard);
   state.set_epoch(report.epoch);
-  // Without a port nobody can be served.
+  // Without a port the copy serves nobody.
   state.set_leads(report.leads && endpoint_ != nullptr);
   state.set_empty(report.empty);
   state.set_entries(report.entries);
@@ -341,7 +341,7 @@ ShardStatus CopyThread::Status() const {
 void CopyThread::TellState() {
   CopyState state = State();
   CopyState deciding = state;
-  deciding.clear_entries();  // which grows all the time, and decides nothing
+  deciding.clear_entries();  // `entries` grows all the time, and decides nothing
   std::string text = deciding.SerializeAsString();
   const Time now = SteadyNow();
   if (text == told_ && now < told_at_ + kStatePeriod) return;
@@ -376,7 +376,7 @@ void CopyThread::ReportStrangers() {
                        options_.core.shard, traffic.last_malformed, traffic.malformed);
   }
   const uint64_t turned_away = traffic.strangers + traffic.impostors + traffic.over_budget;
-  // Who tries again and again does not fill the disk.
+  // A peer that tries again and again must not fill the disk.
   if (turned_away >= 2 * logged_turned_away_ && turned_away > 0) {
     logged_turned_away_ = turned_away;
     options_.log->warn("shard {}: turned a peer away: {} ({} so far)", options_.core.shard,
@@ -393,7 +393,7 @@ void CopyThread::Run() {
     Receive();
     if (endpoint_ != nullptr) ReportStrangers();
   }
-  RunTasks();  // somebody may wait for one
+  RunTasks();  // somebody may wait for a task
   Commit();
   std::unique_ptr<Endpoint> port;
   std::lock_guard lock(tasks_mutex_);

@@ -1,5 +1,5 @@
 // One copy of a shard in production: its core, its port for workers while it leads, and the thread
-// that both belong to.
+// that owns both.
 #pragma once
 
 #include <atomic>
@@ -27,29 +27,29 @@
 
 namespace psgd {
 
-// All are called on the copy's thread and must not wait.
+// All callbacks run on the copy's thread and must not wait.
 struct CopyCallbacks {
-  // How the copy is: at each change, and twice a second.
+  // The copy's state: at each change, and twice a second.
   std::function<void(CopyState)> on_state;
   std::function<void(uint32_t shard, uint64_t epoch, CopyCore::OrderDone)> on_order;
-  std::function<void(CopyCore::Send)> on_send;  // to another server's copy
-  // The cut of each checkpoint, of a copy that leads.
+  std::function<void(CopyCore::Send)> on_send;  // to a copy on another server
+  // The cut of each checkpoint; only a copy that leads makes one.
   std::function<void(uint32_t shard, ShardCut)> on_cut;
   std::function<void(QuarantinedWorker)> on_quarantine;
   // An image for the journal; SaveImage must follow.
   std::function<void(uint32_t shard, ShardImage)> on_image;
-  // Answers are with the transport; may be null.
+  // The transport has the answers. May be null.
   std::function<void()> on_sent;
-  // What became of each push of the first steps; may be null.
+  // When the shard took in each push of the first steps. May be null.
   std::function<void(std::vector<TraceSpan>)> on_spans;
   uint64_t trace_steps = 0;
 };
 
 struct CopyThreadOptions {
   CopyOptions core;
-  // Opens the port that workers reach the copy by while it leads.
+  // Opens the port for workers, while the copy leads.
   std::function<absl::StatusOr<std::unique_ptr<Endpoint>>()> listen;
-  // What workers are told of a port's address.
+  // Turns a port's address into the address that workers are told.
   std::function<std::string(const std::string&)> advertised;
   CopyCallbacks callbacks;
   Log log = NullLog();
@@ -58,25 +58,26 @@ struct CopyThreadOptions {
 // Thread-safe.
 class CopyThread {
  public:
-  // `shard`: as its disk has it, or fresh; null: there is nothing yet.
+  // `shard`: read from disk, or fresh; null: this server has no data of the shard yet.
   CopyThread(CopyThreadOptions options, std::unique_ptr<DurableShard> shard);
   ~CopyThread();
 
-  // It leads or follows as this says. `server`: this one's number. REQUIRES: an epoch that is not
-  // 0.
+  // Makes the copy lead or follow, as `assigned` says. `server`: this server's number. REQUIRES:
+  // assigned.epoch() > 0.
   void Have(const AssignedCopy& assigned, uint32_t server);
   void Execute(ShardCommand command, uint64_t number, uint64_t epoch);
   void OnCopy(uint32_t from, CopyMessage message);
-  // A part of a message from the leading copy has come; it was reached anew.
+  // A part of a message from the leading copy has come; or the leading copy is reached over a new
+  // link.
   void OnPart();
   void OnReached();
   void CheckpointDone(uint64_t checkpoint);
   // Writes the image that on_image gave, on the caller's thread.
   absl::Status SaveImage(const ShardImage& image);
-  // UNAVAILABLE: it does not lead.
+  // UNAVAILABLE: the copy does not lead.
   absl::Status Weights(
       const std::function<absl::Status(uint32_t slice, const Bytes& values)>& take);
-  // Ends the thread, and closes the port and the journal; nothing can be asked of it afterwards.
+  // Ends the thread, and closes the port and the journal. Later calls do nothing.
   void Stop();
 
  private:
@@ -89,10 +90,9 @@ class CopyThread {
   void RunTasks();
   void OpenOrClosePort();
   void WaitWhileSaving();
-  // Waits for messages of workers and tasks, and takes in as many as are good to write down
-  // together.
+  // Waits for messages of workers and for tasks, and takes in a batch that is written together.
   void Receive();
-  // Writes down, and lets go.
+  // Writes the steps, and releases the answers.
   void Commit();
   void SendAll(Outbox* out);
   void SendWaiting();
@@ -106,7 +106,7 @@ class CopyThread {
 
   // Owned by the copy's thread.
   CopyCore core_;
-  std::unique_ptr<Endpoint> endpoint_;  // set under tasks_mutex_; null: it does not lead
+  std::unique_ptr<Endpoint> endpoint_;  // set under tasks_mutex_; null: the copy does not lead
   std::string port_trouble_;
   std::map<PeerId, std::deque<Message>> waiting_;  // answers whose peer's queue is full
   uint64_t logged_malformed_ = 0, logged_turned_away_ = 0;
@@ -114,7 +114,7 @@ class CopyThread {
   CountHistogram journal_latency_;  // common/latency.h
   PullTimes pull_times_;
   std::optional<ShardTrace> trace_;
-  std::string told_;  // of its state, without its status
+  std::string told_;  // last state told, without its entries
   Time told_at_{};
 
   std::atomic<bool> stop_{false};

@@ -10,19 +10,21 @@
 
 namespace psgd {
 
-// REQUIRES: it is a Has or a Written.
+// REQUIRES: `message` is a Has or a Written.
 FollowingSays EncodeFollowing(const CopyMessage& message);
-// INVALID_ARGUMENT: it is neither.
+// INVALID_ARGUMENT: `says` is neither.
 absl::StatusOr<CopyMessage> DecodeFollowing(uint32_t shard, const FollowingSays& says);
 
-// In as many pieces as it takes. False: `send` returned false. REQUIRES: it is an Image or Steps.
+// Sends the message in as many pieces as needed. False: `send` returned false. REQUIRES: `message`
+// is an Image or Steps.
 bool SendLeading(const CopyMessage& message, const std::function<bool(const LeadingSays&)>& send);
 
-// Puts the pieces of one stream together again. Not thread-safe.
+// Joins the pieces of one stream. Not thread-safe.
 class LeadingReader {
  public:
   explicit LeadingReader(uint32_t shard) : shard_(shard) {}
-  // A message with its last piece. DATA_LOSS or INVALID_ARGUMENT: the pieces make none.
+  // Returns a message once its last piece has come. DATA_LOSS or INVALID_ARGUMENT: the pieces make
+  // no message.
   absl::StatusOr<std::optional<CopyMessage>> Add(const LeadingSays& says);
 
  private:

@@ -14,7 +14,7 @@ namespace psgd {
 struct FollowLink::Connection {
   Connection(const std::string& leader, const FollowLinkOptions& options)
       : stream(leader, options.credentials.get(), options.patience, &Peers::Stub::Follow) {}
-  // The queue may be writing.
+  // The queue's thread may be writing.
   ~Connection() { stream.Cancel(); }
 
   GrpcClientStream<Peers, FollowingSays, LeadingSays> stream;

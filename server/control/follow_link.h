@@ -1,5 +1,4 @@
-// The link of a copy that follows, to the one that leads the shard. Hides gRPC: only the .cc
-// includes it.
+// The link from a following copy to the leading copy. Only the .cc includes gRPC.
 #pragma once
 
 #include <condition_variable>
@@ -19,13 +18,13 @@ namespace psgd {
 
 struct FollowLinkOptions {
   uint32_t shard = 0;
-  uint32_t server = 0;  // this one
+  uint32_t server = 0;  // this server
   std::string run_id;
   std::shared_ptr<const Credentials> credentials;
-  Duration patience{};  // with a server that does not answer
+  Duration patience{};  // how long a server may take to answer
   Duration retry{};
-  // Called on the link's thread: the leading copy is reached, a message of it has come, or a piece
-  // of one.
+  // Called on the link's thread: the leading copy is reached; a message has come; a piece of a
+  // message has come.
   std::function<void()> on_connected;
   std::function<void(CopyMessage)> on_copy;
   std::function<void()> on_part;
@@ -38,9 +37,9 @@ class FollowLink {
   explicit FollowLink(FollowLinkOptions options);
   ~FollowLink();
 
-  // The leading copy is on that server from now on; empty: on none.
+  // The leading copy is on the server at `address` from now on; empty: on no server.
   void SetLeader(const std::string& address);
-  // Nothing is sent where the connection is not there. REQUIRES: it is a Has or a Written.
+  // Does nothing without a connection. REQUIRES: `message` is a Has or a Written.
   void Send(const CopyMessage& message);
 
  private:

@@ -13,7 +13,8 @@
 namespace psgd {
 namespace {
 
-// Those that were not seen yet are there as 0, or the first of each would be no increase.
+// Unseen reasons are present as 0. Otherwise the first refusal of a reason would not show as an
+// increase.
 std::map<std::string, uint64_t> WithAllReasons(
     const google::protobuf::Map<std::string, uint64_t>& refused) {
   std::map<std::string, uint64_t> all(refused.begin(), refused.end());

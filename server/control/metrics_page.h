@@ -7,7 +7,6 @@
 
 namespace psgd {
 
-// The page for one state.
 std::string RenderPrometheus(const StatusReply& status);
 
 }  // namespace psgd

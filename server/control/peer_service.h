@@ -1,5 +1,5 @@
-// The calls that other servers keep open to this one: an adapter to gRPC. Only included where gRPC
-// is.
+// The calls that other servers keep open to this server: an adapter to gRPC. Only files that use
+// gRPC include it.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace psgd {
 
 using ServingStream = PeerStream<LeaderSays, ServerSays>;
 
-// What answers the calls. Each returns when the stream has ended, or has to.
+// Answers the calls. Each call returns when its stream has ended, or must end.
 class PeerHandler {
  public:
   virtual ~PeerHandler() = default;
@@ -28,7 +28,7 @@ class PeerHandler {
 // Thread-safe.
 class PeerService final : public Peers::Service {
  public:
-  // Answers with UNAVAILABLE before this, and after it was called with null.
+  // Without a handler, calls are answered with UNAVAILABLE. Null removes the handler.
   void SetHandler(PeerHandler* handler) { handler_ = handler; }
 
   grpc::Status Serve(grpc::ServerContext* context,
@@ -39,7 +39,7 @@ class PeerService final : public Peers::Service {
                             grpc::ServerWriter<ShardWeightsChunk>* writer) override;
 
  private:
-  // What answers that call; or why nothing does.
+  // The handler of the call; or why there is none.
   absl::StatusOr<PeerHandler*> HandlerOf(const grpc::ServerContext& context,
                                          absl::string_view call);
   template <typename Sent, typename Received, typename Hello>

@@ -1,11 +1,11 @@
-// A stream from another server, as the server that is called sees it.
+// A stream from another server, on the side of the called server.
 #pragma once
 
 #include "common/clock.h"
 
 namespace psgd {
 
-// Of a server with another one that does not answer, and before it tries again.
+// How long a server waits for another server's answer, and then before its next try.
 inline constexpr Duration kPeerPatience = std::chrono::milliseconds(500);
 inline constexpr Duration kPeerRetry = std::chrono::milliseconds(50);
 
@@ -14,10 +14,10 @@ template <typename Sent, typename Received>
 class PeerStream {
  public:
   virtual ~PeerStream() = default;
-  // False: it has ended.
+  // False: the stream has ended.
   virtual bool Send(const Sent& message) = 0;
   virtual bool Receive(Received* message) = 0;
-  // Ends it: calls that wait return false. Thread-safe.
+  // Ends the stream: waiting calls return false. Thread-safe.
   virtual void End() = 0;
 };
 

@@ -14,7 +14,7 @@ namespace psgd {
 struct RunLink::Connection {
   Connection(const std::string& leader, const RunLinkOptions& options)
       : stream(leader, options.credentials.get(), options.patience, &Peers::Stub::Serve) {}
-  // The queue may be writing.
+  // The queue's thread may be writing.
   ~Connection() { stream.Cancel(); }
 
   GrpcClientStream<Peers, ServerSays, LeaderSays> stream;

@@ -1,4 +1,4 @@
-// This server's link to the one that leads the run. Hides gRPC: only the .cc includes it.
+// This server's link to the run's leader. Only the .cc includes gRPC.
 #pragma once
 
 #include <condition_variable>
@@ -17,23 +17,23 @@
 
 namespace psgd {
 
-// All are called on the link's thread, with the number of the connection.
+// All events are called on the link's thread, with the number of the connection.
 struct RunLinkEvents {
   std::function<void(uint64_t connection, const LeaderSays::Begin&)> on_begin;
   std::function<void(uint64_t connection, LeaderSays)> on_message;
-  // It ended, or there was none: why.
+  // The connection ended or could not be made, with the reason.
   std::function<void(uint64_t connection, const absl::Status&)> on_gone;
 };
 
 struct RunLinkOptions {
-  std::string name;  // of this server, for people
+  std::string name;  // this server's name, for people
   std::shared_ptr<const Credentials> credentials;
-  Duration patience{};  // with a server that does not answer
+  Duration patience{};  // how long a server may take to answer
   Duration retry{};
   RunLinkEvents events;
 };
 
-// What a server is told first by one of the run: its config and, of a secured one, its keys.
+// Asks a server of the run for the run's config and, in a secured run, its keys.
 absl::StatusOr<LeaderSays::Begin> AskForRun(const std::string& server,
                                             const Credentials* credentials, const std::string& name,
                                             Duration patience);
@@ -44,9 +44,9 @@ class RunLink {
   explicit RunLink(RunLinkOptions options);
   ~RunLink();
 
-  // Connects to that server from now on; empty: to none.
+  // Connects to the server at `address` from now on; empty: to no server.
   void SetLeader(const std::string& address);
-  // Nothing is sent where the connection is not there.
+  // Without a connection, nothing is sent.
   void Send(ServerSays says);
   void SendCut(uint32_t shard, std::shared_ptr<const ShardCut> cut);
 

@@ -16,12 +16,13 @@ namespace {
 
 constexpr int kTicksPerPatience = 20;
 constexpr Duration kLoopTick = std::chrono::milliseconds(100);
-constexpr Duration kGoodbye = std::chrono::seconds(2);  // to other servers, when the run is over
+constexpr Duration kGoodbye =
+    std::chrono::seconds(2);  // time to tell other servers that the run is over
 
-// Whether a copy is written off before the run's leader would write off its server.
+// A silent copy is left out before the run's leader would give up its server.
 Duration SilenceOfCopies(Duration patience) { return patience / 2; }
 
-// An answer from the loop's thread. Who waits for one that is never given is told so.
+// An answer from the loop's thread. A caller hears it if the answer is never given.
 template <typename T>
 class Answer {
  public:
@@ -394,7 +395,7 @@ void ServerLoop::SaveImage(uint32_t shard, std::shared_ptr<const ShardImage> ima
 }
 
 void ServerLoop::Do(const effect::HaveCopy& have) {
-  if (have.copy.epoch() == 0) return;  // it is settled later what becomes of it
+  if (have.copy.epoch() == 0) return;  // the run's leader decides later about this copy
   const absl::Status had = copies_->Have(have.copy, core_->holder().self().server());
   if (!had.ok()) options_.log->error("shard {}: {}", have.copy.shard(), had.ToString());
 }
@@ -448,7 +449,7 @@ RunLinkEvents ServerLoop::LinkEvents() {
       connection_ = connection;
       clock_ahead_ = ahead;
       core_->OnConnected(now, effects);
-      // The leader may be another one, or have been started again.
+      // The leader may be a new one, or may have been restarted.
       for (const auto& [shard, cut] : cuts_) GiveCut(shard);
     });
   };
@@ -653,7 +654,7 @@ void ServerLoop::GiveCut(uint32_t shard) {
 void ServerLoop::WritePart(uint32_t shard, std::shared_ptr<const ShardCut> cut) {
   disk_.Post([this, shard, cut = std::move(cut)] {
     const uint64_t id = cut->checkpoint;
-    if (id < writing_) return true;  // of one that was given up
+    if (id < writing_) return true;  // the cut's checkpoint was given up
     absl::Status begun;
     if (writing_ != id) {
       begun = checkpoints_.Begin(id);

@@ -1,5 +1,6 @@
-// A whole server in production: its ServerCore, the thread that drives it, and what carries out the
-// core's effects: copies, links to other servers, the run store and the writer of checkpoints.
+// A whole server in production: its ServerCore, the thread that drives the core, and the parts that
+// carry out the core's effects: copies, links to other servers, the run store and the writer of
+// checkpoints.
 #pragma once
 
 #include <atomic>
@@ -32,41 +33,42 @@
 namespace psgd {
 
 struct ServerLoopOptions {
-  // `self`, but for its address, `run_id`, `on_disk`, `may_lead` and what a secured run adds are
-  // filled in.
+  // ServerLoop fills in `run_id`, `on_disk`, `may_lead`, `self` (but not its address) and the
+  // members for a secured run.
   ServerCoreOptions core;
-  CopySetOptions copies;  // `callbacks`, `silence`, `run_id` and `security` are filled in
-  ServerRecord record;    // which server of which run this is
-  std::string name;       // of this server, for people
-  std::string run_dir;    // likewise
+  CopySetOptions copies;  // ServerLoop fills in `callbacks`, `silence`, `run_id` and `security`
+  ServerRecord record;    // identity of this server and its run
+  std::string name;       // this server's name, for people
+  std::string run_dir;
   std::string checkpoint_dir;
-  // Null: this server does not reach it, and cannot lead the run.
+  // Null: this server does not reach the run store, and cannot lead the run.
   std::shared_ptr<RunStore> store;
-  std::string leader;  // where there is no store: the control plane of the server that leads
+  std::string leader;  // without a store: the control-plane address of the run's leader
   std::shared_ptr<FailpointPlan> failpoint;  // for tests; null: there is none
   Log log = NullLog();
-  // Called for everything that happened while this server leads the run, on the loop's thread; they
-  // must not call back. Null: nobody asks.
+  // Called on the loop's thread for what happens while this server leads the run. They must not
+  // call ServerLoop. May be null.
   std::function<void(const std::string&)> on_news;
   std::function<void(const EvalResult&)> on_evaluation;
   std::function<void(const CodecChoices&)> on_choices;
   std::function<void(const CheckpointInfo&)> on_checkpoint;
-  // Of workers and shards, in the first trace_steps steps. `server`: that has the shards.
+  // Spans of workers and shards, in the first trace_steps steps. `server`: the server that has the
+  // shards.
   std::function<void(uint32_t server, std::vector<TraceSpan>)> on_spans;
   uint64_t trace_steps = 0;
 };
 
-// How a server stands to its run.
+// A server's part in its run.
 struct ServerStanding {
-  uint32_t server = 0;   // its number; 0: it has none yet
-  bool leads = false;    // the run
-  bool trained = false;  // it leads a run whose training is over: what it leaves is to be saved
-  bool closed = false;   // and was: the server is not needed any more
-  std::optional<absl::Status> ended;  // it is not part of the run any more, and why
+  uint32_t server = 0;   // its number; 0: no number yet
+  bool leads = false;    // it leads the run
+  bool trained = false;  // it leads the run, whose training is over: the results must be saved
+  bool closed = false;   // the results are saved: the server is not needed any more
+  std::optional<absl::Status> ended;  // why it is not part of the run any more
   bool operator==(const ServerStanding&) const = default;
 };
 
-// The place of the reply to a request.
+// The index of a request's type in ControlRequest, and of its reply in ControlReply.
 template <typename Request, size_t at = 0>
 constexpr size_t PlaceOfRequest() {
   if constexpr (std::is_same_v<std::variant_alternative_t<at, ControlRequest>, Request>) {
@@ -84,30 +86,31 @@ class ServerLoop final : public PeerHandler {
   static absl::StatusOr<std::unique_ptr<ServerLoop>> Start(ServerLoopOptions options);
   ~ServerLoop() override;
 
-  // Waits for the answer. UNAVAILABLE: another server leads the run, or this one ends.
+  // Waits for the answer. UNAVAILABLE: another server leads the run, or this server ends.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Call(const Request& request) {
     PSGD_ASSIGN_OR_RETURN(ControlReply reply, Ask(request));
     return std::get<ReplyTo<Request>>(std::move(reply));
   }
-  // The model and its weights, wherever the shards are.
+  // Sends the model and its weights, from all servers that lead shards.
   absl::Status Weights(const std::function<absl::Status(const WeightsChunk&)>& send);
-  // Ends its threads and streams; nothing is answered any more.
+  // Ends the threads and streams. Later requests get no answer.
   void Stop();
-  // Its copies go elsewhere; then it ends. A server that leads the run stays.
+  // Moves this server's copies to other servers; then the server ends. A server that leads the run
+  // stays.
   void Leave();
-  // What the run leaves behind is saved. REQUIRES: this server leads it, and it is trained.
+  // The run's results are saved. REQUIRES: this server leads the run, and the run is trained.
   void Close();
   // Waits until the other servers know how the run ended, for two seconds at most.
   void WaitUntilTold();
-  // The run is closed: the other servers are told, and its name in the store is free again.
+  // Tells the other servers that the run is closed, and frees its name in the store.
   absl::Status FreeRun();
 
   ServerStanding standing() const;
-  // Waits until it is another one than `known`, at most so long.
+  // Waits until the standing differs from `known`, at most `timeout`.
   ServerStanding WaitChanged(const ServerStanding& known, Duration timeout);
   bool HasJournal() const;
-  // Of the run's samples: it was resumed after them.
+  // How many samples the run had when it was resumed.
   uint64_t samples_before() const { return samples_before_; }
   const std::string& address() const { return options_.core.self.address(); }
 
@@ -120,7 +123,7 @@ class ServerLoop final : public PeerHandler {
 
  private:
   using Event = std::function<void(Time now, ServerEffects* effects)>;
-  struct Link {  // from another server
+  struct Link {  // a link from another server
     ServingStream* stream = nullptr;
     TaskQueue* queue = nullptr;
   };
@@ -128,11 +131,11 @@ class ServerLoop final : public PeerHandler {
   explicit ServerLoop(ServerLoopOptions options);
   absl::Status Open();
   absl::StatusOr<ControlReply> Ask(ControlRequest request);
-  // Where the weights of the run are.
+  // Where the run's weights are.
   struct Model {
     WeightsChunk first;
     Placement placement;
-    std::vector<std::string> servers;  // by shard; empty: this one
+    std::vector<std::string> servers;  // by shard; empty: this server
   };
   absl::StatusOr<Model> ModelNow();
   std::shared_ptr<const TransportSecurity> DataSecurity() const;
@@ -144,7 +147,7 @@ class ServerLoop final : public PeerHandler {
   void Heard(const LeaderSays& says);
   void HeardOf(uint64_t link, ServerSays says, ShardPartReader* parts);
   void Tell(uint64_t link, LeaderSays says);
-  // To the server that leads the run, which may be this one.
+  // Goes to the run's leader, which may be this server.
   void TellOrder(uint32_t shard, uint64_t epoch, const CopyCore::OrderDone& done);
   void GiveCut(uint32_t shard);
   void SaveImage(uint32_t shard, std::shared_ptr<const ShardImage> image);
@@ -157,7 +160,7 @@ class ServerLoop final : public PeerHandler {
   void TellAll(const LeaderSays& says);
   void TellSpans(std::vector<TraceSpan> spans);
 
-  // One for each effect.
+  // One function for each effect.
   void Do(const effect::HaveCopy& have);
   void Do(const effect::DropCopy& drop);
   void Do(const effect::CheckpointDone& done);
@@ -183,18 +186,18 @@ class ServerLoop final : public PeerHandler {
   std::unique_ptr<CopySet> copies_;
   std::unique_ptr<RunLink> run_link_;
 
-  // The loop's thread's.
+  // Owned by the loop's thread.
   std::unique_ptr<ServerCore> core_;
-  uint64_t connection_ = 0;  // of run_link_, the latest
-  std::string told_leader_;  // by another server, or in the beginning
-  std::string run_id_;       // as the disk has it
-  bool led_ = false;         // it led the run when it was looked at last
+  uint64_t connection_ = 0;  // number of run_link_'s latest connection
+  std::string told_leader_;  // leader's address, as another server or the options told it
+  std::string run_id_;       // the run id on disk
+  bool led_ = false;         // whether it led the run at the last look
   bool leaving_ = false;
-  Duration clock_ahead_{};  // of the server that leads the run: its clock's difference
+  Duration clock_ahead_{};  // the leader's clock minus this server's clock
   bool keeping_ = false;    // a KeepLease is under way
-  std::map<uint32_t, std::shared_ptr<const ShardCut>> cuts_;  // until their checkpoint is done
+  std::map<uint32_t, std::shared_ptr<const ShardCut>> cuts_;  // kept until their checkpoint is done
 
-  // The disk's thread's: of the checkpoint that is being written.
+  // Owned by the disk's thread: the checkpoint that is being written, and its parts.
   uint64_t writing_ = 0;
   std::map<uint32_t, ShardReceipt> written_;
 
@@ -210,7 +213,7 @@ class ServerLoop final : public PeerHandler {
   ServerStanding standing_;
   bool stopping_ = false;
 
-  // What may wait: the run store, the lease of this server in it, and the disk.
+  // Threads for calls that may wait: to the run store, for the lease in the store, and to the disk.
   TaskQueue store_, lease_, disk_;
   std::thread thread_;
 };

@@ -9,11 +9,11 @@
 namespace psgd {
 namespace {
 
-// One that went in order holds nothing; for one that is away the run waits.
 bool Has(const google::protobuf::RepeatedField<uint32_t>& servers, uint32_t server) {
   return std::find(servers.begin(), servers.end(), server) != servers.end();
 }
 
+// A server that left in order leads nothing. The run waits for a server that is away.
 const char* StateOf(const ServerShare& share) {
   if (share.server.connected()) return share.server.leaving() ? "leaves" : "live";
   return share.server.leaving() && share.shards.empty() ? "left" : "away";
@@ -58,7 +58,7 @@ std::string StopWaitsFor(const StatusReply& status) {
                     share.shards.size() == 1 ? " shard)" : " shards)");
   }
   if (away.empty()) return "";
-  // First its workers give up, then the server that coordinates.
+  // First the workers give up, then the run's leader.
   const int64_t most = 2 * status.config().cluster().deadline();
   const bool restarts = status.config().durability().acknowledge() != DurabilityConfig::MEMORY;
   return absl::StrCat("stopping waits until ", away, " is back",

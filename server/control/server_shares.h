@@ -1,4 +1,4 @@
-// Who holds the shards of a run on several servers, as its status tells.
+// Which servers hold the shards of a run, as its status tells.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@ namespace psgd {
 struct ServerShare {
   ServerStatus server;
   const char* state;             // live, leaves, left or away
-  std::vector<uint32_t> shards;  // whose copies here serve workers
+  std::vector<uint32_t> shards;  // shards that it leads
   uint64_t bytes = 0;            // of their weights
-  int copies = 0;                // of other shards, that are in sync
-  int catching_up = 0;           // that are not yet
+  int copies = 0;                // of other shards, in sync
+  int catching_up = 0;           // of other shards, not in sync yet
 };
 
 // Empty: the run has only one server.
 std::vector<ServerShare> SharesOf(const StatusReply& status);
-// How many servers hold shards, 1 at least.
+// How many servers lead shards, at least 1.
 int ServersThatHold(const StatusReply& status);
-// For whom a run that was asked to stop waits, how long at most and what helps, for people; empty:
-// all that hold shards are there.
+// For people: which servers a stopping run waits for, how long at most, and what helps. Empty: all
+// servers that lead shards are there.
 std::string StopWaitsFor(const StatusReply& status);
 
 }  // namespace psgd

@@ -1,4 +1,4 @@
-// When a shard took in the pushes of the first steps, for the run's trace.
+// Records when a shard took in the pushes of the first steps, for the run's trace.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace psgd {
 // Not thread-safe: belongs to the shard's thread.
 class ShardTrace {
  public:
-  // Of so many steps from the first one that it sees.
+  // Traces `steps` steps, from the first step that it sees.
   ShardTrace(uint32_t shard, uint64_t steps) : shard_(shard), steps_(steps) {}
 
-  // Around taking in a message; what is no push is let pass.
+  // Called before and after the shard takes in a message. Messages that are no push are ignored.
   void Begin(const DataHeader& header);
   void End();
   bool any() const { return !applied_.empty(); }
-  // The answers to what was taken in have left: what there is to tell of it.
+  // Called when the answers have left. Returns the spans of the pushes that were taken in.
   std::vector<TraceSpan> Committed();
 
  private:

@@ -1,5 +1,4 @@
-// Reads the weights of a shard from the server whose copy leads. Hides gRPC: only the .cc includes
-// it.
+// Reads the weights of a shard from the server that leads the shard. Only the .cc includes gRPC.
 #pragma once
 
 #include <functional>
@@ -12,7 +11,7 @@
 
 namespace psgd {
 
-// `server`: of its control plane. `credentials`: null where the run is not secured.
+// `server`: its control-plane address. `credentials`: null if the run is not secured.
 absl::Status ReadShardWeights(
     const std::string& server, const Credentials* credentials, const ShardWeightsRequest& request,
     const std::function<absl::Status(uint32_t slice, const Bytes& values)>& take);

@@ -18,10 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kPrefix[] = "psgd-";
-// With a folder and a socket of ours below it, a path is as long as one of a socket may be (108
-// bytes).
+// With our folder and socket below it, a path reaches the limit of a socket's path (108 bytes).
 constexpr size_t kLongestBelow = 72;
-// A socket that is made just now refuses, too.
+// A socket that was just made also refuses connections.
 constexpr std::time_t kSecondsToListen = 60;
 
 std::string Below() {
@@ -30,7 +29,7 @@ std::string Below() {
   return error || below.size() > kLongestBelow ? "/tmp" : below;
 }
 
-// A socket that was there for a while, and that nobody listens on.
+// A socket that is not new, and that nobody listens on.
 bool IsAbandonedSocket(const std::string& path) {
   struct stat found;
   if (lstat(path.c_str(), &found) != 0 || !S_ISSOCK(found.st_mode) || found.st_uid != geteuid() ||
@@ -43,7 +42,7 @@ bool IsAbandonedSocket(const std::string& path) {
   return in_use.ok() && !*in_use;
 }
 
-// Of a server that was killed, and did not come back: it would make the folder again.
+// Removes the folder of a server that was killed. A server that returns makes the folder again.
 void RemoveIfAbandoned(const fs::path& folder) {
   std::error_code error;
   std::vector<std::string> sockets;
@@ -53,7 +52,7 @@ void RemoveIfAbandoned(const fs::path& folder) {
   }
   if (error || sockets.empty()) return;
   for (const std::string& path : sockets) unlink(path.c_str());
-  rmdir(folder.c_str());  // not if something else is there by now
+  rmdir(folder.c_str());  // fails if the folder holds anything else
 }
 
 void RemoveAbandonedFolders() {
@@ -82,7 +81,7 @@ absl::StatusOr<SocketFolder> SocketFolder::Reopen(std::string path) {
   if (mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
     return FileError("make a folder for Unix sockets", path, errno);
   }
-  // Not through a link, and nobody else's.
+  // The path must be no link, and the folder must belong to this user.
   if (lstat(path.c_str(), &found) != 0) return FileError("look at", path, errno);
   if (!S_ISDIR(found.st_mode) || found.st_uid != geteuid()) {
     return absl::FailedPreconditionError(path + " is not a folder of this user's: remove it");

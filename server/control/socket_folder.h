@@ -1,5 +1,5 @@
-// A folder of its own for Unix sockets, that nobody else may enter and that goes with this object.
-// Not the run directory: a socket's path has at most 107 characters.
+// A private folder for Unix sockets, which no other user may enter. This object removes it at its
+// end. The run directory does not serve: a socket's path has at most 107 characters.
 #pragma once
 
 #include <string>
@@ -11,9 +11,10 @@ namespace psgd {
 
 class SocketFolder {
  public:
-  // Below /tmp. Those of this user's servers that were killed, and did not come back, go.
+  // Makes a folder below /tmp, and removes those of this user's servers that were killed and did
+  // not return.
   static absl::StatusOr<SocketFolder> Create();
-  // The one that an earlier process left behind, or made anew.
+  // Uses the folder that an earlier process left behind, or makes it again.
   static absl::StatusOr<SocketFolder> Reopen(std::string path);
   ~SocketFolder();
   SocketFolder(SocketFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}

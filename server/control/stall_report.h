@@ -1,4 +1,4 @@
-// When to say that a shard waits for its journal, and when that it goes on.
+// Decides when to report that a shard waits for its journal, and when that it goes on.
 #pragma once
 
 #include <optional>
@@ -7,16 +7,16 @@
 
 namespace psgd {
 
-// A stall is told when it begins, and its end with the first write that succeeds. On a disk that is
-// almost full some writes fail and others do not, many times a second: the end of a stall that
-// follows another at once is told when it has been over for a while.
+// A stall is reported when it begins, and its end with the first write that succeeds. On an almost
+// full disk some writes fail and others succeed, many times a second. So if a stall follows another
+// at once, its end is reported only after kCalm without a stall.
 class StallReport {
  public:
   static constexpr Duration kCalm = std::chrono::seconds(2);
 
   enum class News { kNone, kWaits, kGoesOn };
 
-  // After each attempt to write.
+  // Called after each attempt to write.
   News See(bool stalled, Time now) {
     const bool begins = stalled && !stalled_;
     stalled_ = stalled;
@@ -34,14 +34,14 @@ class StallReport {
     return News::kGoesOn;
   }
 
-  // How often it waited since the last kWaits.
+  // How many stalls began since the last kWaits.
   int times() const { return times_; }
 
  private:
   bool stalled_ = false;
   bool told_ = false;
-  bool alone_ = false;           // the last that was told did not follow another at once
-  std::optional<Time> went_on_;  // when that was last told
+  bool alone_ = false;           // the last reported stall did not follow another at once
+  std::optional<Time> went_on_;  // when an end was last reported
   Time last_{};
   int times_ = 0;
 };

@@ -1,4 +1,4 @@
-// Tasks that a thread of its own carries out, one after the other: whoever posts one never waits.
+// Tasks that a separate thread carries out, one after the other. Posting a task never waits.
 #pragma once
 
 #include <condition_variable>
@@ -13,11 +13,11 @@ namespace psgd {
 // Thread-safe.
 class TaskQueue {
  public:
-  // False: none follows it, as when it writes to a stream that has ended.
+  // A task returns false to end the queue, for example when its stream has ended.
   using Task = std::function<bool()>;
 
   TaskQueue() : thread_([this] { Run(); }) {}
-  // Carries out what was posted before. REQUIRES: no task waits for ever.
+  // Carries out the tasks posted before. REQUIRES: no task waits for ever.
   ~TaskQueue() {
     {
       std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// Which role may ask what of the control plane, and what peers may call themselves.
+// Which role may make which call of the control plane.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@ struct AccessRule {
 };
 std::span<const AccessRule> AccessRules();
 
-// PERMISSION_DENIED says who asked for what, and which roles may.
+// PERMISSION_DENIED names the role, the call and the roles that may make it.
 absl::Status CheckAccess(Role role, absl::string_view call);
 
-// A report whose words are fit to be shown, and whose reasons are those that there are: they are
-// kept for the whole run.
+// Makes the report's words fit to be shown, and drops unknown reasons of refusals: the run keeps
+// them to its end.
 void MakeReadable(WorkerReport* report);
 
 }  // namespace psgd

@@ -71,7 +71,7 @@ void AddTo(const WorkerReport& report, WorkerReport* total) {
   }
 }
 
-// A worker may name any shapes: what shards cannot hold must not be tried.
+// A worker may name any shapes. A model that shards cannot hold must be refused before it is made.
 absl::Status CheckFits(const ModelSpec& model, const Config& config, uint64_t memory) {
   double elements = 0;
   for (const ParameterSpec& parameter : model.parameters()) elements += ElementsOf(parameter);
@@ -109,7 +109,7 @@ CoordinatorCore::CoordinatorCore(CoordinatorOptions options)
     loads_state_ = true;
     next_checkpoint_ = std::max(resume.checkpoint, options_.last_checkpoint) + 1;
     last_checkpoint_ = resume.position;
-    // Changes made while the run went hold on, unless the config was changed since.
+    // Changes made during the run stay in force, unless the config was changed since.
     const bool same_optimizer =
         !options_.checkpoint ||
         options_.checkpoint->manifest().config().optimizer().SerializeAsString() ==
@@ -117,7 +117,7 @@ CoordinatorCore::CoordinatorCore(CoordinatorOptions options)
     if (same_optimizer && resume.hyper.version() > hyper_.version()) hyper_ = resume.hyper;
     total_ = resume.total;
     samples_before_ = total_.samples();
-    total_.clear_residual_norm();  // of workers that are gone: those that come say theirs
+    total_.clear_residual_norm();  // of workers that are gone; new workers report their own
     evaluations_ = resume.evaluations;
   }
 }
@@ -219,7 +219,7 @@ absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& r
 absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest& request,
                                                           Time now) {
   PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
-  // It is in a segment that this record does not know of.
+  // The worker is in a segment that this record does not know.
   if (const uint64_t dealt = ledger_ ? ledger_->position().clock : 0;
       request.report().clock() > dealt) {
     return absl::DataLossError(absl::StrCat("worker ", member->key.worker(), " has done clock ",
@@ -276,7 +276,7 @@ void CoordinatorCore::SetResidual(MemberState& member, double norm) {
 }
 
 void CoordinatorCore::CountLostResidual(MemberState& member, Effects* effects) {
-  // The last checkpoint of a run that is over holds it.
+  // If the run is over, its last checkpoint holds the residual.
   if (over() || member.residual_norm == 0) return;
   effects->news.push_back(absl::StrCat("a residual of norm ", member.residual_norm,
                                        " is lost with worker ", member.key.worker()));
@@ -324,8 +324,8 @@ void CoordinatorCore::Tick(Time now, Effects* effects) {
                         "others go on, and a new ps-worker may take its place"),
            effects);
   }
-  // Nobody is left to finish a drain, and nobody needs to be: the shards make the last checkpoint
-  // by themselves.
+  // No worker is left to finish a drain, and none is needed: the shards make the last checkpoint by
+  // themselves.
   if (draining_ && !over() && members_.Ready().empty() && LastCheckpointTaken(effects)) {
     EndRun(now);
     effects->news.push_back("drained: no worker is left");
@@ -404,15 +404,15 @@ absl::StatusOr<HyperParameters> CoordinatorCore::SetHyper(const SetHyperRequest&
 
 namespace {
 
-constexpr int64_t kPollMs = 100;  // how soon a worker that waits asks again
+constexpr int64_t kPollMs = 100;  // after this time a waiting worker asks again
 
-// One that joined later counts as past what it was not there for: it may stand in for those who
-// finished it, who may be gone.
+// A worker that joined later counts as past earlier segments: it may stand in for the workers that
+// finished them, who may be gone.
 uint64_t PastSegment(const MemberState& member) {
   return std::max(member.finished_segment, member.joined_after);
 }
 
-// They become names of metrics and keys of files.
+// Measures become names of metrics and keys in files.
 absl::Status CheckMeasures(const EvalResult& result) {
   constexpr int kMostMeasures = 16;
   if (result.measures_size() > kMostMeasures) {
@@ -439,12 +439,12 @@ bool CoordinatorCore::RunsIn(uint32_t worker, uint64_t segment) const {
   if (member == nullptr || found == nullptr || segment <= member->joined_after) return false;
   const auto& workers = found->workers();
   return std::binary_search(workers.begin(), workers.end(),
-                            worker);  // the ledger deals to ascending ones
+                            worker);  // the ledger's workers are ascending
 }
 
 void CoordinatorCore::GiveBack(uint32_t worker, uint64_t clock) {
   for (const ReturnedBatch& batch : ledger_->Return(worker, clock)) {
-    // A checkpoint under way promises what is not done up to its boundary.
+    // A checkpoint under way must list all batches that are not done up to its boundary.
     if (under_way_ && batch.segment <= under_way_after_ &&
         batch.epoch == under_way_->position.epoch) {
       under_way_->position.remaining.Add(batch.batch);
@@ -512,7 +512,7 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
   const bool over = draining_ || ledger_->Finished();
   if (ending != 0 && (over || ledger_->EndsEpoch(ending))) {
     const double epoch = ledger_->Find(ending)->epoch() + 1;
-    // Batches that came back make an epoch end again: its later end counts.
+    // Returned batches make an epoch end a second time: the later end counts.
     std::erase_if(pending_evaluations_, [&](const PendingEvaluation& pending) {
       return std::ceil(pending.epoch) == epoch && !pending.evaluator;
     });
@@ -540,7 +540,7 @@ bool CoordinatorCore::NobodyIsAhead(const MemberState& member) const {
 void CoordinatorCore::AssignEvaluation(const MemberState& member, NextSegmentReply* reply) {
   const bool may_evaluate = NobodyIsAhead(member);
   for (PendingEvaluation& pending : pending_evaluations_) {
-    // Where all who finished it are gone, one who was not there stands in.
+    // If all workers that finished the segment are gone, a worker that was not there stands in.
     const bool past =
         PastSegment(member) >= pending.after || !RunsIn(member.key.worker(), pending.after);
     if (!pending.evaluator && may_evaluate && past && AllFinished(pending.after)) {
@@ -656,7 +656,7 @@ absl::Status CoordinatorCore::Evaluated(const EvaluatedRequest& request, Time no
                                       return p.epoch == request.result().epoch() && p.evaluator &&
                                              p.evaluator->worker() == member->key.worker();
                                     });
-  // Told twice: the first answer stands.
+  // The result came twice: the first one stands.
   if (pending == pending_evaluations_.end()) return absl::OkStatus();
   pending_evaluations_.erase(pending);
   evaluations_.push_back(request.result());
@@ -669,7 +669,7 @@ absl::Status CoordinatorCore::Evaluated(const EvaluatedRequest& request, Time no
 namespace {
 
 LedgerPositionRecord ToRecord(const LedgerPosition& position) {
-  const auto& [epoch, clock, remaining] = position;  // so that none is forgotten
+  const auto& [epoch, clock, remaining] = position;  // so that no field is forgotten
   LedgerPositionRecord record;
   record.set_epoch(epoch);
   record.set_clock(clock);
@@ -722,7 +722,7 @@ MemberState FromRecord(const CoordinatorMemberRecord& record, Time now) {
 
 CheckpointUnderWayRecord ToRecord(const CoordinatorSnapshot& snapshot, uint64_t after) {
   const auto& [checkpoint, name, position, hyper, total, evaluations] =
-      snapshot;  // so that none is forgotten
+      snapshot;  // so that no field is forgotten
   CheckpointUnderWayRecord record;
   record.set_id(checkpoint);
   record.set_name(name);
@@ -876,7 +876,7 @@ void AddCounts(const Counts& counts, size_t most_bins, CountHistogram* total) {
 }  // namespace
 
 void CoordinatorCore::CountSpeed(uint64_t samples, Time now, MemberState* member) {
-  // Reports that follow each other at once, as at the end of a segment, tell nothing of the speed.
+  // Reports in quick succession, as at the end of a segment, say nothing about the speed.
   constexpr Duration kShortest = std::chrono::milliseconds(100);
   member->samples_since += samples;
   if (now - member->last_report < kShortest) return;
@@ -927,7 +927,7 @@ StatusReply CoordinatorCore::Status(Time now) const {
     Copy(member.pull_staleness, out->mutable_pull_staleness());
     Copy(member.push_latency, out->mutable_push_latency());
     Copy(member.pull_latency, out->mutable_pull_latency());
-    // One worker's, and always the same one's: not those of whoever was faster.
+    // Shows the choices of one worker, always the same one: not of whichever worker was faster.
     const bool chose = member.choices.tensors_size() > 0;
     if (!first_found && (member.live || chose)) {
       first_found = true;

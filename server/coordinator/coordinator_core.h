@@ -1,6 +1,6 @@
-// The coordinator's decisions: who is in, who trains on what, when a checkpoint is taken, when the
-// run is over. A state machine without IO, threads or wall clock: requests and time in, replies and
-// shard commands out. control_service drives it in production, tests/sim with simulated time.
+// The coordinator decides who is in, who trains on what, when a checkpoint is taken, and when the
+// run is over. A state machine without IO, threads or wall clock: requests and time go in, replies
+// and shard commands come out. RunLeader drives it.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@
 
 namespace psgd {
 
-// What a checkpoint keeps of the coordinator, and what a resumed run starts from.
+// The coordinator's state in a checkpoint. A resumed run starts from it.
 struct CoordinatorSnapshot {
   uint64_t checkpoint = 0;
-  std::string name = {};  // of the checkpoint; empty: none
+  std::string name = {};  // name of the checkpoint; empty: none
   LedgerPosition position;
   HyperParameters hyper;
   WorkerReport total;
@@ -36,13 +36,13 @@ struct CoordinatorOptions {
   Config config;  // resolved
   std::optional<CoordinatorSnapshot> resume;
   std::shared_ptr<const LoadedCheckpoint> checkpoint;   // with `resume`
-  std::shared_ptr<const GivenWeights> given = nullptr;  // of a model that comes from a file
-  uint32_t first_incarnation = 1;                       // of workers
+  std::shared_ptr<const GivenWeights> given = nullptr;  // weights of a model that comes from a file
+  uint32_t first_incarnation = 1;                       // lowest incarnation of a worker that joins
   uint64_t last_checkpoint = 0;                         // ids up to this one are taken
-  uint64_t memory = 0;  // bytes that shards may take; 0: nobody knows
+  uint64_t memory = 0;                                  // bytes that shards may take; 0: unknown
 };
 
-// What has to happen outside before the reply that caused it is sent.
+// What must happen outside before the reply to the request is sent.
 struct Effects {
   std::vector<ShardCommand> commands;
   std::vector<std::string> news;  // for the log and for people
@@ -56,10 +56,11 @@ class CoordinatorCore {
   explicit CoordinatorCore(CoordinatorOptions options);
 
   absl::StatusOr<JoinReply> Join(const JoinRequest& request, Time now, Effects* effects);
-  // The first registration fixes the model. `place` gives the slices; the endpoints are the
-  // caller's. Takes up the model of the checkpoint that the run goes on from, so that its weights
-  // can be read before a worker is there. REQUIRES: options.checkpoint, and nobody has registered.
+  // Takes the model of the checkpoint that the run goes on from, so that its weights can be read
+  // before a worker is there. The caller supplies the endpoints. REQUIRES: options.checkpoint is
+  // set, and no worker has registered.
   absl::Status Resume(const std::vector<std::string>& endpoints, Effects* effects);
+  // The first registration fixes the model.
   absl::StatusOr<RegisterReply> Register(const RegisterRequest& request,
                                          const std::vector<std::string>& endpoints, Time now,
                                          Effects* effects);
@@ -67,37 +68,39 @@ class CoordinatorCore {
                                                Effects* effects);
   absl::Status Evaluated(const EvaluatedRequest& request, Time now, Effects* effects);
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request, Time now);
-  // It came before, and the answer was lost.
+  // The request came before, and its answer was lost.
   bool HasCounted(const HeartbeatRequest& request) const;
   absl::Status Leave(const LeaveRequest& request, Time now, Effects* effects);
 
-  // A shard hears the worker no more: it is out. The run fails if nobody else is in.
+  // A shard refuses to hear the worker any more, so the worker is out. The run fails if no other
+  // worker is in.
   void Quarantine(const WorkerKey& key, const std::string& why, Effects* effects);
 
-  // A checkpoint at the next boundary; returns the id it will have. `name`: empty, or a free one.
+  // Requests a checkpoint at the next boundary and returns its id. `name`: empty or unused.
   absl::StatusOr<uint64_t> RequestCheckpoint(const std::string& name = "");
-  // The checkpoint is durable on every shard, or could not be written.
+  // The checkpoint is durable, or could not be written.
   void CheckpointDone(uint64_t id, const absl::Status& status, Effects* effects);
-  // What the checkpoint under way keeps of the coordinator.
+  // The coordinator's state for the checkpoint under way.
   const std::optional<CoordinatorSnapshot>& checkpoint_under_way() const { return under_way_; }
 
-  // Finish what is dealt, take a checkpoint, let the workers go.
+  // Finishes what is dealt, takes a checkpoint, and lets the workers go.
   void Drain(const DrainRequest& request, Effects* effects);
-  // Asks one worker to push what it holds back and to leave; the run goes on. NOT_FOUND: it is not
-  // in.
+  // Asks one worker to push its residual and to leave; the run goes on. NOT_FOUND: the worker is
+  // not in.
   absl::Status DrainWorker(uint32_t worker, Effects* effects);
   absl::StatusOr<HyperParameters> SetHyper(const SetHyperRequest& request, Effects* effects);
-  // Leases.
+  // Ends leases that have run out.
   void Tick(Time now, Effects* effects);
 
-  // Everything that the answer to the next request depends on (coordinator_record.cc).
+  // Everything that the answer to the next request depends on.
   CoordinatorRecord Save(Time now) const;
-  // Goes on where that was saved. REQUIRES: a model is in it; nothing was asked of this one yet.
+  // Goes on from a saved record. REQUIRES: `record` has a model, and this object has had no
+  // request.
   void Restore(const CoordinatorRecord& record, Time now);
-  // The shards are somewhere else than they were.
+  // The shards have new endpoints.
   void MoveShards(const std::vector<std::string>& endpoints);
-  // From now on workers can reach it: leases start anew. Making the shards again may have taken
-  // longer.
+  // Leases start anew, because workers can reach this server only from now on. Making the shards
+  // again may have taken longer than a lease.
   void RenewLeases(Time now) { members_.RenewAll(now); }
 
   StatusReply::State state() const { return state_; }
@@ -110,23 +113,23 @@ class CoordinatorCore {
   const HyperParameters& hyper() const { return hyper_; }
   const CountHistogram& staleness() const { return staleness_; }
   const WorkerReport& total() const { return total_; }
-  // Everything but shards and checkpoints, which the caller adds (coordinator_status.cc).
+  // Everything but servers, shards and checkpoints, which the caller adds.
   StatusReply Status(Time now) const;
   double SecondsTrained(Time now) const;
-  // Of those in total: the run was resumed after them, and SecondsTrained began then.
+  // The samples in total() from before the run was resumed. SecondsTrained began after them.
   uint64_t samples_before() const { return samples_before_; }
   uint64_t batches_per_epoch() const { return batches_per_epoch_; }
 
  private:
   void Remove(uint32_t worker, const std::string& note, Effects* effects);
-  // What it has not done goes back to the ledger.
+  // Returns the worker's undone batches to the ledger.
   void GiveBack(uint32_t worker, uint64_t clock);
-  // Of what the worker's codecs left behind.
+  // `norm`: of what the worker's codecs left behind.
   void SetResidual(MemberState& member, double norm);
   void CountSpeed(uint64_t samples, Time now, MemberState* member);
-  // Its histograms.
+  // Adds the report's histograms.
   void CountReport(const WorkerReport& report, MemberState* member);
-  // Nobody else has what a worker did not push before it left.
+  // Counts the residual of a worker that left as lost: nobody else has it.
   void CountLostResidual(MemberState& member, Effects* effects);
   absl::Status FixModel(const ModelSpec& model, uint64_t batches_per_epoch,
                         const std::vector<std::string>& endpoints, Effects* effects);
@@ -141,7 +144,7 @@ class CoordinatorCore {
   NextSegmentReply Wait(std::string reason) const;
   void EndRun(Time now);
   NextSegmentReply Finish(Time now, Effects* effects, NextSegmentReply reply);
-  // False: it is under way, or begins.
+  // False: the last checkpoint is under way, or begins now.
   bool LastCheckpointTaken(Effects* effects);
 
   const CoordinatorOptions options_;
@@ -154,7 +157,6 @@ class CoordinatorCore {
   StatusReply::State state_ = StatusReply::WAITING;
   bool loads_state_ = false;  // the run went on from a checkpoint
 
-  // The boundary after the last segment that was dealt when training ended or drained.
   bool draining_ = false;
   bool drain_failed_ = false;
   std::string drain_reason_;
@@ -163,19 +165,19 @@ class CoordinatorCore {
   // Checkpoints: at most one is under way.
   uint64_t next_checkpoint_ = 1;
   bool checkpoint_requested_ = false;
-  std::string checkpoint_name_;  // of the one that is asked for
+  std::string checkpoint_name_;  // name of the requested checkpoint
   bool final_checkpoint_taken_ = false;
   LedgerPosition last_checkpoint_;
   std::optional<CoordinatorSnapshot> under_way_;
-  uint64_t under_way_after_ = 0;  // the segment whose end is its boundary
+  uint64_t under_way_after_ = 0;  // the checkpoint's boundary is the end of this segment
 
-  // Evaluations to be made, oldest first, each once all have finished the segment, by the worker
-  // that is furthest: the time that it takes must not set a slow one further back. Workers that
-  // keep together leave it to the last, at once. With unbounded staleness a fast worker opens
-  // further epochs before a slow one has finished.
+  // Evaluations to be made, oldest first. Each begins once all workers have finished the segment.
+  // The worker that is furthest makes it, so that a slow worker does not fall further behind.
+  // Workers at the same clock leave it to the last worker to ask. With unbounded staleness a fast
+  // worker opens further epochs before a slow one has finished.
   struct PendingEvaluation {
-    uint64_t after = 0;  // the segment whose end is to be evaluated
-    double epoch = 0;    // epochs done there; a drain may come within one
+    uint64_t after = 0;  // the end of this segment is evaluated
+    double epoch = 0;    // epochs done there; a drain may come within an epoch
     std::optional<WorkerKey> evaluator;
   };
   std::deque<PendingEvaluation> pending_evaluations_;
@@ -183,7 +185,7 @@ class CoordinatorCore {
   WorkerReport total_;
   uint64_t samples_before_ = 0;
   CountHistogram staleness_;
-  CountHistogram push_latency_, pull_latency_;  // common/latency.h; of this server's life
+  CountHistogram push_latency_, pull_latency_;  // common/latency.h; since this server began
   std::vector<EvalResult> evaluations_;
   std::optional<Time> started_;
   std::optional<Time> ended_;

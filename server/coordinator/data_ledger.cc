@@ -19,7 +19,7 @@ uint64_t BatchesOf(const Segment& segment, int rank) {
 
 double ProgressAt(const LedgerPosition& position, uint32_t batches_per_epoch) {
   const double left = static_cast<double>(position.remaining.size()) / batches_per_epoch;
-  // Batches that went back may make more of them than an epoch has.
+  // With returned batches, more batches may remain than an epoch has.
   return std::max<double>(position.epoch, position.epoch + 1.0 - left);
 }
 
@@ -99,7 +99,7 @@ std::vector<ReturnedBatch> DataLedger::Return(uint32_t worker, uint64_t clock) {
         position_.remaining.Add(batch);
         ++repeated_;
       } else {
-        ++lost_;  // the next epoch has begun with an order of its own
+        ++lost_;  // the next epoch has begun, with another order of batches
       }
     }
   }
@@ -120,7 +120,7 @@ double DataLedger::Done(const std::function<uint64_t(uint32_t worker)>& clock) c
 }
 
 void DataLedger::Forget(uint64_t id) {
-  // The latest one stays: its id numbers the next.
+  // The latest segment stays: latest() returns its id.
   while (segments_.size() > 1 && segments_.begin()->first <= id) segments_.erase(segments_.begin());
 }
 

@@ -1,9 +1,9 @@
 // Which batches of the epoch are still to be dealt, and to whom. No IO.
 //
 // An epoch's batches are dealt in segments: a segment is a stretch of clocks with a fixed set of
-// workers, the worker of rank r taking every n-th batch. Membership changes between segments only.
-// What a worker that died had not reported as done goes back and is dealt again in the same epoch:
-// every sample is seen at least once.
+// workers, where the worker of rank r of n takes every n-th batch. Membership changes between
+// segments only. Batches that a dead worker had not reported as done are dealt again in the same
+// epoch, so every sample is seen at least once.
 #pragma once
 
 #include <cstdint>
@@ -26,24 +26,25 @@ struct LedgerOptions {
   uint64_t max_clock = 0;  // 0: no limit
 };
 
-// Where training stands between two segments; what a checkpoint keeps of the ledger.
+// The position of training between two segments. A checkpoint keeps it.
 struct LedgerPosition {
-  uint32_t epoch = 0;    // the one being dealt
-  uint64_t clock = 0;    // of every member when the next segment starts
+  uint32_t epoch = 0;    // the epoch being dealt
+  uint64_t clock = 0;    // clock of every member when the next segment starts
   BatchQueue remaining;  // batches of this epoch still to be dealt
 };
 
-// A batch that its worker did not do.
+// A batch that its worker did not finish.
 struct ReturnedBatch {
   uint64_t segment = 0;
   uint32_t epoch = 0;
   uint32_t batch = 0;
 };
 
-// What a member of a segment is told of it: of thousands of workers all batches are a megabyte.
+// The part of a segment that its member `worker` is told: all batches of thousands of workers are a
+// megabyte.
 Segment ShareOf(const Segment& segment, uint32_t worker);
 
-// Training dealt at that position, in epochs.
+// Training dealt up to `position`, in epochs.
 double ProgressAt(const LedgerPosition& position, uint32_t batches_per_epoch);
 
 // Not thread-safe.
@@ -52,19 +53,19 @@ class DataLedger {
   explicit DataLedger(const LedgerOptions& options);
   DataLedger(const LedgerOptions& options, const LedgerPosition& resume);
   DataLedger(const LedgerOptions& options, const LedgerRecord& record);
-  // In coordinator_record.cc, with its counterpart.
   LedgerRecord Save() const;
 
-  // Deals the next segment to `workers` (not empty, ascending); nothing when training is over.
+  // Deals the next segment to `workers`; nullopt when training is over. REQUIRES: `workers` is
+  // ascending and not empty.
   std::optional<Segment> Deal(const std::vector<uint32_t>& workers);
-  // Worker `worker` is gone after finishing `clock`; its undone batches are dealt again.
+  // The worker is gone after it finished `clock`. Its undone batches are dealt again.
   std::vector<ReturnedBatch> Return(uint32_t worker, uint64_t clock);
 
-  // Nobody is in segments up to `id` any more.
+  // No worker is in segments up to `id` any more.
   void Forget(uint64_t id);
 
   const Segment* Find(uint64_t id) const;
-  // 0 before the first.
+  // 0 before the first segment.
   uint64_t latest() const { return segments_.empty() ? 0 : segments_.rbegin()->first; }
   // True when the segment was the last one of its epoch when it was dealt.
   bool EndsEpoch(uint64_t id) const;
@@ -72,10 +73,10 @@ class DataLedger {
   const LedgerPosition& position() const { return position_; }
   // Training dealt so far, in epochs.
   double EpochProgress() const { return ProgressAt(position_, options_.batches_per_epoch); }
-  // What of that the workers did: `clock` says how far each is. Thousands of them are few enough to
-  // ask.
+  // The part of EpochProgress that the workers have done. `clock` says how far each worker is.
   double Done(const std::function<uint64_t(uint32_t worker)>& clock) const;
-  // Batches that went back to be dealt again, and batches of a past epoch that could not.
+  // Returned batches that were dealt again, and returned batches that came too late: their epoch
+  // was over.
   uint64_t repeated_batches() const { return repeated_; }
   uint64_t lost_batches() const { return lost_; }
 

@@ -6,7 +6,7 @@
 
 namespace psgd {
 namespace {
-// Somebody asks for the time at least so often, if this process runs.
+// While this process runs, the time is handed in at least this often.
 constexpr Duration kLongestTick = std::chrono::milliseconds(300);
 }  // namespace
 

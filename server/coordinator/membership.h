@@ -1,4 +1,4 @@
-// Who is in: identities, incarnations and leases. No IO: time is handed in.
+// Which workers are in: identities, incarnations and leases. No IO: the caller hands in the time.
 #pragma once
 
 #include <cstdint>
@@ -19,30 +19,31 @@ struct MemberState {
   WorkerKey key;
   std::string name;
   std::string device;
-  uint64_t attempt = 0;  // JoinRequest
+  uint64_t attempt = 0;  // JoinRequest.attempt
   bool live = false;
   bool registered = false;  // its model matches the run's
-  std::string note;         // why it is no longer live
+  std::string note;         // why the worker is no longer live
   Time last_heard{};
-  uint64_t clock = 0;         // as it last reported: never more than it has done
-  uint64_t joined_after = 0;  // the latest segment when it joined: it takes part in later ones
+  uint64_t clock = 0;  // as last reported; the worker may be further
+  uint64_t joined_after =
+      0;  // the latest segment at its join; the worker takes part in later segments
   uint64_t finished_segment = 0;
-  uint64_t reports = 0;        // that were counted, by their numbers
-  uint64_t samples_since = 0;  // last_report
+  uint64_t reports = 0;        // number of the last counted report
+  uint64_t samples_since = 0;  // since last_report
   double samples_per_second = 0;
-  double recent_loss = 0;  // over its last report
+  double recent_loss = 0;  // over the last report
   double recent_accuracy = 0;
-  double residual_norm = 0;                   // of what its codecs left behind, as it last reported
-  double input_stall = 0;                     // share of that report's time spent waiting for data
-  CodecChoices choices;                       // the latest it reported
-  bool leaving = false;                       // it was asked to leave
-  CountHistogram pull_staleness;              // of its pulls
+  double residual_norm = 0;       // of what its codecs left behind, as last reported
+  double input_stall = 0;         // share of the last report's time spent waiting for data
+  CodecChoices choices;           // as last reported
+  bool leaving = false;           // the worker was asked to leave
+  CountHistogram pull_staleness;  // of its pulls
   CountHistogram push_latency, pull_latency;  // common/latency.h
-  Time last_report{};                         // that the speed was told by
+  Time last_report{};                         // from which the speed was computed
 };
 
-// Leases count the time in which workers could have been heard: not the time in which this process
-// stood still, and not the steps of its clock. Not thread-safe.
+// Leases count only the time in which workers could be heard. The time in which this process stood
+// still, and jumps of its clock, do not count. Not thread-safe.
 class Membership {
  public:
   explicit Membership(Duration lease, uint32_t first_incarnation = 1)
@@ -50,14 +51,14 @@ class Membership {
 
   // Takes the lowest identity that no live worker holds.
   MemberState& Join(const std::string& name, const std::string& device, Time now);
-  // The live member that joined with it; null: none did.
+  // The live member that joined with this attempt; null: there is none.
   MemberState* JoinedBy(uint64_t attempt);
-  // The live member with exactly this key, its lease renewed; otherwise an error that says whether
-  // it was never here, has left, or was replaced.
+  // Renews the lease of the live member with exactly this key. Otherwise the error says whether the
+  // worker was never here, has left, or was replaced.
   absl::StatusOr<MemberState*> Touch(const WorkerKey& key, Time now);
-  // As it was before the server was started again.
+  // Adds a member as it was before the server's restart.
   void Restore(MemberState member) { members_[member.key.worker()] = std::move(member); }
-  // Nobody could be heard until now.
+  // No worker could be heard until now: all leases start anew.
   void RenewAll(Time now) {
     now_ = now;
     for (auto& [worker, member] : members_) member.last_heard = now;
@@ -80,7 +81,7 @@ class Membership {
   const Duration lease_;
   const uint32_t first_incarnation_;
   std::map<uint32_t, MemberState> members_;
-  std::optional<Time> now_;  // as it was told last
+  std::optional<Time> now_;  // the last time handed in
 };
 
 }  // namespace psgd

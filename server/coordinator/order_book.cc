@@ -58,7 +58,7 @@ absl::Status OrderBook::Restore(const CoordinatorRecord& record) {
     PSGD_ASSIGN_OR_RETURN(ShardCommand command, FromOrder(order));
     orders_.push_back({order.number(), std::move(command)});
   }
-  // An order is in the record until all have written it down.
+  // An order is in the record until all shards have written it.
   written_ = orders_.empty() ? last_ : orders_.front().number - 1;
   return absl::OkStatus();
 }

@@ -1,5 +1,5 @@
-// The coordinator's orders to the shards, numbered, until every shard has written them down: should
-// the server be started again before, they are given again, and who has carried one out leaves it.
+// The coordinator's numbered orders to the shards, kept until every shard has written them. After a
+// restart of the server they are sent again, and a shard skips an order that it has carried out.
 #pragma once
 
 #include <cstdint>
@@ -19,36 +19,35 @@ class OrderBook {
     uint64_t number = 0;
     ShardCommand command;
     bool begun = false;
-    bool carried_out = false;  // by every shard
+    bool carried_out = false;  // by all shards
   };
 
   void Add(std::vector<ShardCommand> commands);
-  // By shard: it has written down the orders up to this one; 0: it has not said. DATA_LOSS: as
-  // Check.
+  // `numbers`: by shard, the last order that it has written; 0: unknown. DATA_LOSS: as in Check.
   absl::Status Written(const std::vector<uint64_t>& numbers);
-  // Whether a shard that has carried out the orders up to this one can go on with these. DATA_LOSS:
-  // it was given more, or lacks some that it had written down: a machine lost power before they
-  // were on its disk.
+  // Checks that a shard that has carried out the orders up to `number` can go on with this book.
+  // DATA_LOSS: the shard has more orders than the book, or lacks orders that it had written: a
+  // machine lost power before they were on its disk.
   absl::Status Check(size_t shard, uint64_t number) const;
 
   bool empty() const { return orders_.empty(); }
   uint64_t last() const { return last_; }
   // Oldest first.
   std::deque<Order>& orders() { return orders_; }
-  // An InstallModel is to be carried out: it is written down by the shards' first images, and the
-  // coordinator's record after it. Everything else is in the record before it is carried out.
+  // An InstallModel is still to be carried out. The shards' first images store it, and the
+  // coordinator's record follows. Any other order is in the record before it is carried out.
   bool installs() const;
-  // Something is still to be carried out.
+  // An order is still to be carried out.
   bool pending() const;
 
   void Save(CoordinatorRecord* record) const;
-  // REQUIRES: it is empty.
+  // REQUIRES: empty().
   absl::Status Restore(const CoordinatorRecord& record);
 
  private:
   std::deque<Order> orders_;
   uint64_t last_ = 0;
-  uint64_t written_ = 0;  // by all, up to this one
+  uint64_t written_ = 0;  // all shards have written the orders up to this one
 };
 
 }  // namespace psgd

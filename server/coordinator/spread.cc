@@ -22,7 +22,7 @@ std::vector<uint32_t> SpreadShards(std::vector<uint32_t> owners,
   for (uint32_t& owner : owners) {
     if (!held.contains(owner)) move(&owner);
   }
-  // The last of the fullest goes first.
+  // The last shard of the fullest server moves first.
   while (true) {
     const auto [least, most] = std::minmax_element(held.begin(), held.end(), fewer);
     if (most->second - least->second <= 1) return owners;

@@ -7,11 +7,11 @@
 
 namespace psgd {
 
-// As even as can be over `servers`, with as few moves from `owners` (by shard: a server) as that
-// takes. What a server that is not among them holds goes to the others. Stable: of what is even
-// nothing moves.
+// Spreads shards as evenly as possible over `servers`, with as few moves from `owners` (by shard: a
+// server) as that takes. Shards of a server outside `servers` move to the others. An even spread
+// stays as it is.
 //
-// REQUIRES: servers are distinct and at least one.
+// REQUIRES: `servers` are distinct and not empty.
 std::vector<uint32_t> SpreadShards(std::vector<uint32_t> owners, std::span<const uint32_t> servers);
 
 }  // namespace psgd

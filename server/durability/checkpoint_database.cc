@@ -16,11 +16,11 @@ namespace {
 
 rocksdb::Options DatabaseOptions() {
   rocksdb::Options options = PlainDatabase();
-  options.write_buffer_size = 64 << 10;  // nothing goes through it
+  options.write_buffer_size = 64 << 10;  // unused: tables are written directly
   return options;
 }
 
-// All pairs in the order of the database; records are serialised, arrays referenced.
+// All pairs in the order of the database. Records are serialized, arrays referenced.
 std::map<ValueKey, Bytes> PairsOf(const ShardSnapshot& snapshot) {
   std::map<ValueKey, Bytes> pairs;
   for (const SliceSnapshot& slice : snapshot.slices) {

@@ -9,13 +9,13 @@
 
 namespace psgd {
 
-// Hands out the pairs of a shard's database in the order of their keys, until that fails; the
-// receipt then says how many they are and what they are together.
+// Hands out the pairs of a shard's database in the order of their keys, until `take` fails. The
+// receipt gets their number and their checksum.
 absl::Status ForEachPair(
     const ShardSnapshot& snapshot, ShardReceipt* receipt,
     const std::function<absl::Status(absl::string_view key, const std::string& value)>& take);
 
-// Makes the database in `folder`, which must not exist, and syncs all of it.
+// Makes the database in `folder` and syncs all of it. REQUIRES: `folder` does not exist.
 absl::StatusOr<ShardReceipt> WriteShardDatabase(const std::string& folder, uint32_t shard,
                                                 const ShardSnapshot& snapshot);
 

@@ -115,7 +115,7 @@ absl::Status RenameFolder(const std::string& from, const std::string& to) {
 absl::Status SyncFolder(const std::string& path) {
   const OpenFile folder(path, O_RDONLY | O_DIRECTORY);
   if (folder.fd() < 0) return FileError("open", path, errno);
-  // Some file systems cannot sync a folder; they need not.
+  // Some file systems cannot sync a folder, and need not.
   if (fsync(folder.fd()) != 0 && errno != EINVAL) return FileError("sync", path, errno);
   return absl::OkStatus();
 }

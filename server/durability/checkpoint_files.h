@@ -16,25 +16,26 @@ std::string CheckpointFolder(const std::string& root, uint64_t id);
 std::string ShardFolder(const std::string& root, uint64_t id, uint32_t shard);
 std::string ManifestPath(const std::string& root, uint64_t id);
 
-// Ids of the folders in `root` named PREFIX-<12 or more digits>, newest first; none when there is
-// no such root.
+// Ids of the folders in `root` named PREFIX-<12 or more digits>, newest first; none if there is no
+// such root.
 absl::StatusOr<std::vector<uint64_t>> FolderIds(const std::string& root, absl::string_view prefix);
 std::string NumberedFolder(const std::string& root, absl::string_view prefix, uint64_t id);
 
 absl::Status MakeFolders(const std::string& path);
-// With everything in it; fine when it is not there.
+// Removes the folder with all contents. A missing folder is OK.
 absl::Status RemoveFolder(const std::string& path);
 // Replaces an empty or absent `to`.
 absl::Status RenameFolder(const std::string& from, const std::string& to);
 absl::Status SyncFolder(const std::string& path);
-// And every file in it.
+// Syncs every file in the folder and the folder itself.
 absl::Status SyncFiles(const std::string& folder);
 bool FileExists(const std::string& path);
 
-// Syncs every file of `folder` and the folder itself, and says what is in them.
+// Syncs every file of `folder` and the folder itself, and returns the files with sizes and
+// checksums.
 absl::StatusOr<std::vector<CheckpointFile>> SyncAndList(const std::string& folder);
-// DATA_LOSS naming the file, when one is missing, short, long or changed. Files that are not listed
-// are ignored.
+// DATA_LOSS names a file that is missing, short, long or changed. Files that are not listed are
+// ignored.
 absl::Status VerifyFiles(const std::string& folder,
                          const google::protobuf::RepeatedPtrField<CheckpointFile>& files);
 

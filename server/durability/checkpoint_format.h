@@ -1,5 +1,5 @@
-// How a shard's part of a checkpoint is laid out in its database. Stored: do not change; a new
-// layout takes a new kCheckpointFormatVersion.
+// The layout of a shard's part of a checkpoint in its database. Stored: do not change; a new layout
+// takes a new kCheckpointFormatVersion.
 //
 // key, 9 bytes:  kind (1 byte), first (4 bytes, big-endian), second (4 bytes, big-endian)
 //
@@ -29,8 +29,7 @@ namespace psgd {
 
 inline constexpr uint32_t kCheckpointFormatVersion = 2;
 
-// Stored: do not change. kSlice is the smallest: who reads in order knows a slice before its
-// arrays.
+// Stored: do not change. kSlice is the smallest: a reader meets a slice's record before its arrays.
 enum class ValueKind : uint8_t {
   kSlice = 1,
   kWeights = 2,
@@ -40,7 +39,7 @@ enum class ValueKind : uint8_t {
   kShown = 6,
 };
 
-// Keys order as the database orders their encoded bytes, which are unsigned.
+// Keys have the order of their encoded bytes in the database, which are unsigned.
 struct ValueKey {
   ValueKind kind;
   uint32_t first = 0;
@@ -57,7 +56,7 @@ absl::StatusOr<ValueKey> DecodeKey(absl::string_view encoded);
 // Replaces `value` with the stored form of `contents`; returns their checksum.
 uint64_t EncodeValue(absl::string_view encoded_key, ByteSpan contents, std::string* value);
 
-// DATA_LOSS when it is not what was written under this key.
+// DATA_LOSS: `value` is not what was written under this key.
 absl::StatusOr<StoredValue> DecodeValue(absl::string_view encoded_key, absl::string_view value);
 
 // For error messages: "weights of slice 3".

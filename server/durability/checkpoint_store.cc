@@ -69,11 +69,12 @@ absl::StatusOr<std::vector<uint64_t>> CheckpointStore::Prune(int keep) const {
     const auto manifest = ReadManifest(ManifestPath(root_, id));
     if (manifest.ok() && !manifest->name().empty()) continue;
     if (kept < std::max(keep, 1)) {
-      // One that cannot be read does not count, so that damage never costs a sound checkpoint.
+      // An unreadable checkpoint does not count, so damage never costs a sound checkpoint.
       if (manifest.ok()) ++kept;
       continue;
     }
-    // Unsealed first: a crash half-way must not leave a sealed checkpoint that lacks files.
+    // The manifest goes first: a crash half-way must not leave a sealed checkpoint that lacks
+    // files.
     PSGD_RETURN_IF_ERROR(RemoveFolder(ManifestPath(root_, id)));
     PSGD_RETURN_IF_ERROR(SyncFolder(CheckpointFolder(root_, id)));
     PSGD_RETURN_IF_ERROR(RemoveFolder(CheckpointFolder(root_, id)));

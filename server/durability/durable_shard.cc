@@ -75,7 +75,7 @@ absl::Status DurableShard::Follow(uint64_t first, std::vector<JournalEntry> entr
   entries.erase(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(known));
   if (entries.empty()) return absl::OkStatus();
   if (journal_ != nullptr) PSGD_RETURN_IF_ERROR(journal_->Append(entries_ + 1, entries));
-  core_.KeepJournal(true);  // going a step again is checked by what it would write down
+  core_.KeepJournal(true);  // a replayed step is checked by the entry that it makes
   for (const JournalEntry& entry : entries) PSGD_RETURN_IF_ERROR(ReplayEntry(entry));
   core_.KeepJournal(journal_ != nullptr || keeps_steps_);
   return absl::OkStatus();
@@ -98,13 +98,13 @@ absl::Status DurableShard::Execute(const ShardCommand& command, uint64_t number)
   if (journal_ == nullptr || !std::holds_alternative<InstallModel>(command))
     return absl::OkStatus();
   const absl::Status written = FirstImage();
-  // A disk that is full may have room later.
+  // A full disk may have room later.
   return absl::IsResourceExhausted(written) ? absl::UnavailableError(written.message()) : written;
 }
 
 absl::Status DurableShard::FirstImage() {
   PSGD_RETURN_IF_ERROR(journal_->BeginLog(entries_ + unwritten_.size() + 1));
-  // Orders that came before the model are in it.
+  // The first image includes the orders that came before the model.
   entries_ += unwritten_.size();
   unwritten_.clear();
   uncommitted_bytes_ = 0;
@@ -122,8 +122,8 @@ absl::StatusOr<CopyStart> DurableShard::StartForCopy() {
   if (cut_ <= cut_done_ && core_.MayMakeImage()) return CopyStart{ImageNow(), {}};
   if (stalled_.ok() && !keeps_steps_) return absl::UnavailableError("a checkpoint is being taken");
   if (journal_ == nullptr) return absl::UnavailableError("a checkpoint is being taken");
-  // The cut may never end while the shard waits for this very copy. The journal leads to the
-  // same state.
+  // The cut may never end while the shard waits for this same copy. The journal leads to the same
+  // state.
   std::vector<std::string> notes;
   PSGD_ASSIGN_OR_RETURN(ShardImage image, journal_->LoadImage(&notes));
   CopyStart start{std::move(image), {}};
@@ -149,7 +149,7 @@ void DurableShard::Commit(Outbox* out) {
 void DurableShard::Commit(Outbox* out, Outbox* refusals, std::vector<JournalEntry>* written) {
   std::move(turned_away_.begin(), turned_away_.end(), std::back_inserter(*refusals));
   turned_away_.clear();
-  // Without a model there is nothing to write to: what came so far will be in the first image.
+  // Without a model there is nothing to write to: the first image will include the steps so far.
   if (core_.has_model() && !unwritten_.empty()) {
     if (journal_ != nullptr) stalled_ = journal_->Append(entries_ + 1, unwritten_);
     if (!stalled_.ok()) return;
@@ -191,7 +191,7 @@ std::optional<ShardImage> DurableShard::TakeDueImage() {
       cut_ > cut_done_ || !unwritten_.empty() || !core_.has_model() || !core_.MayMakeImage()) {
     return std::nullopt;
   }
-  if (!journal_->BeginLog(entries_ + 1).ok()) return std::nullopt;  // Append will say why
+  if (!journal_->BeginLog(entries_ + 1).ok()) return std::nullopt;  // the next Append reports why
   image_under_way_ = true;
   bytes_since_image_ = 0;
   return ImageNow();
@@ -199,7 +199,7 @@ std::optional<ShardImage> DurableShard::TakeDueImage() {
 
 void DurableShard::ImageSaved(const absl::Status& status) {
   image_under_way_ = false;
-  // One that failed is tried again after half of the usual bytes.
+  // A failed image is tried again after half of the usual bytes.
   if (!status.ok()) bytes_since_image_ = std::max(bytes_since_image_, image_after_ / 2);
 }
 

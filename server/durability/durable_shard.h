@@ -1,10 +1,10 @@
-// A shard whose steps are written down before anybody hears of them. What a message or an order
-// caused to be said waits for Commit, which writes down all steps since the last one together
-// (group commit) and then lets it go: no worker ever knows of a state that a crash could take back.
-// That holds for acknowledgements and for weights alike.
+// A shard whose steps are written before anybody hears of them. Answers to messages and orders wait
+// for Commit. Commit writes all steps since the last Commit together (group commit), and then
+// releases the answers. So no worker ever knows of a state that a crash could take back. That holds
+// for acknowledgements and for weights.
 //
-// While the journal cannot be written (the disk is full) nothing is lost and nothing said: the
-// shard answers OVERLOADED, workers wait, and all goes on where it was once there is room.
+// While the journal cannot be written (the disk is full), nothing is lost and nothing is answered:
+// the shard replies OVERLOADED, and workers wait. All goes on as soon as there is room.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,15 @@ namespace psgd {
 
 struct DurableShardOptions {
   ShardOptions shard;
-  std::unique_ptr<Journal> journal;   // null: steps live in memory alone
-  uint64_t image_after = 256u << 20;  // bytes of journal
+  std::unique_ptr<Journal> journal;   // null: steps live in memory only
+  uint64_t image_after = 256u << 20;  // bytes of journal until the next image
 };
 
-// All but the journal, of a run's shard. `starts`: of the server, this one included.
+// The options of a run's shard, except the journal. `starts`: starts of the server, including this
+// start.
 DurableShardOptions DurableShardOptionsOf(const Config& config, uint32_t shard, uint32_t starts);
 
-// A shard as an image and the steps after it.
+// A shard: an image and the steps after it.
 struct CopyStart {
   ShardImage image;
   std::vector<JournalEntry> entries;
@@ -37,66 +38,66 @@ struct CopyStart {
 class DurableShard {
  public:
   explicit DurableShard(DurableShardOptions options);
-  // Makes the shard again from its journal. `notes`: what of it is damaged and was not needed.
+  // Makes the shard again from its journal. `notes` names damaged parts that were not needed.
   static absl::StatusOr<std::unique_ptr<DurableShard>> Recover(DurableShardOptions options,
                                                                std::vector<std::string>* notes);
 
-  // Makes it from what another server sent; the journal, an empty one if any, begins with that.
+  // Makes the shard from another server's image. The journal, if any, must be empty and begins with
+  // the image.
   static absl::StatusOr<std::unique_ptr<DurableShard>> FromImage(DurableShardOptions options,
                                                                  const ShardImage& image);
-  // Goes the next steps of the shard that it was made from, too, and writes them down; those that
-  // it has gone are passed over.
+  // Carries out and writes the next steps of the leading copy. Steps that this copy already has are
+  // skipped.
   absl::Status Follow(uint64_t first, std::vector<JournalEntry> entries);
-  // What a copy that follows begins with. UNAVAILABLE: not now, there is no model or a cut is under
-  // way.
+  // The start for a following copy. UNAVAILABLE: there is no model yet, or a cut is under way.
   absl::StatusOr<CopyStart> StartForCopy();
 
   void OnMessage(PeerId from, Message message);
   absl::Status Execute(const ShardCommand& command, uint64_t number);
-  // What may leave goes to `out`.
+  // Writes the steps. Answers that may leave go to `out`.
   void Commit(Outbox* out);
-  // Likewise; refusals, which wait for nothing, go to `refusals`, and `written` gets the steps that
-  // were written down.
+  // Likewise. Refusals, which wait for nothing, go to `refusals`. `written` gets the written steps.
   void Commit(Outbox* out, Outbox* refusals, std::vector<JournalEntry>* written);
-  // Some steps, or answers, wait for Commit. Without a model there is nothing to write to.
+  // Whether steps or answers wait for Commit. False without a model: there is nothing to write to.
   bool has_unwritten() const {
     return core_.has_model() && (!unwritten_.empty() || !held_.empty());
   }
-  // Commit gives steps from now on, also where there is no journal.
+  // Makes Commit return steps from now on, even without a journal.
   void KeepSteps();
-  // Workers' messages are refused as long as that is not OK.
+  // Refuses workers' messages as long as `why` is not OK.
   void TurnAwayWhile(absl::Status why) { turns_away_ = std::move(why); }
-  // This copy of the shard leads from now on, under that epoch.
+  // This copy of the shard leads from now on, under `epoch`.
   void BeginLeading(uint64_t epoch) { core_.BeginLife(static_cast<uint32_t>(epoch)); }
-  // Steps that wait for Commit are that large: time to call it, even if more messages are there.
+  // Bytes of the steps that wait for Commit. If they are many, Commit is due even if more messages
+  // wait.
   size_t uncommitted_bytes() const { return uncommitted_bytes_; }
 
-  // A checkpoint's cut once it is made; at most once each in a life. Until CheckpointDone says that
-  // it is written (or given up), the journal can make it again, and there is no image.
+  // A checkpoint's cut, once it is made. Each cut is returned at most once by this object. Until
+  // CheckpointDone, the journal can make the cut again, so no image is made.
   std::optional<ShardCut> TakeFinishedCut();
   void CheckpointDone(uint64_t checkpoint);
 
-  // An image that is due, to be saved on any thread; ImageSaved must follow.
+  // An image that is due. Any thread may save it; ImageSaved must follow.
   std::optional<ShardImage> TakeDueImage();
   void ImageSaved(const absl::Status& status);
-  // The last cut that was made while the shard was made again; whoever writes checkpoints knows
-  // whether it is still missing.
+  // The last cut that recovery made again. The writer of checkpoints knows whether it is still
+  // missing.
   std::optional<ShardCut> TakeReplayedCut() { return std::exchange(replayed_cut_, std::nullopt); }
 
   ShardCore& core() { return core_; }
   const ShardCore& core() const { return core_; }
   Journal* journal() const { return journal_.get(); }
-  // Why the journal cannot be written; OK: it can.
+  // Why the journal cannot be written; OK: it can be written.
   const absl::Status& stalled() const { return stalled_; }
   uint64_t entries() const { return entries_; }
-  // Steps so far, written down or not.
+  // All steps so far, written or not.
   uint64_t steps() const { return entries_ + unwritten_.size(); }
   uint64_t journal_bytes() const { return bytes_since_image_; }
 
  private:
   absl::Status Replay(std::vector<std::string>* notes);
   absl::Status FirstImage();
-  // All steps so far, written down or not.
+  // The image after all steps so far, written or not.
   ShardImage ImageNow() const;
   absl::Status ReplayEntry(const JournalEntry& entry);
   void Gather();
@@ -106,17 +107,17 @@ class DurableShard {
   const uint64_t image_after_;
   const uint32_t shard_;
   ShardCore core_;
-  uint64_t entries_ = 0;  // written down
+  uint64_t entries_ = 0;  // written entries
   std::vector<JournalEntry> unwritten_;
   size_t uncommitted_bytes_ = 0;
-  Outbox held_;         // waits for them
-  Outbox turned_away_;  // waits for nothing
+  Outbox held_;         // answers that wait for unwritten_
+  Outbox turned_away_;  // refusals, which wait for nothing
   absl::Status stalled_, turns_away_;
-  bool keeps_steps_ = false;  // although there is no journal
+  bool keeps_steps_ = false;  // even without a journal
   uint64_t bytes_since_image_ = 0;
   bool image_under_way_ = false;
-  uint64_t cut_ = 0;       // the latest checkpoint that a cut was taken for
-  uint64_t cut_done_ = 0;  // the latest that is written or given up
+  uint64_t cut_ = 0;       // the latest checkpoint with a cut
+  uint64_t cut_done_ = 0;  // the latest checkpoint that is written or given up
   std::optional<ShardCut> replayed_cut_;
 };
 

@@ -15,7 +15,7 @@ namespace psgd {
 void FailpointPlan::Reach(Failpoint point) {
   if (point != point_ || left_.fetch_sub(1) != 1) return;
   kill(getpid(), SIGKILL);
-  while (true) pause();  // until it arrives
+  while (true) pause();  // until the signal arrives
 }
 
 absl::StatusOr<std::pair<Failpoint, uint64_t>> ParseFailpoint(absl::string_view text) {

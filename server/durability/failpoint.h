@@ -1,6 +1,5 @@
-// Moments at which a crash matters, by name, so that tests can have a server die at exactly one:
-// ps-server --failpoint journal-written=20. Without that option there are none, and a moment costs
-// a comparison with null.
+// Named moments at which a crash matters. Tests make a server die at exactly one moment: ps-server
+// --failpoint journal-written=20. Without the option a moment costs a comparison with null.
 #pragma once
 
 #include <array>
@@ -14,19 +13,19 @@
 namespace psgd {
 
 enum class Failpoint {
-  kJournalWriting,  // steps are about to be written down
-  kJournalWritten,  // they are, and nobody has heard of it
-  kAnswersSent,     // what they caused to be said was handed to the transport
+  kJournalWriting,  // steps are about to be written
+  kJournalWritten,  // steps are written, and nobody has heard of them
+  kAnswersSent,     // the transport has the answers
   kImageBegun,
-  kImageArrays,        // an image's arrays are on disk, its record is not
-  kImageRecorded,      // it counts, and what it replaces is still there
+  kImageArrays,        // an image's arrays are on disk, but not its record
+  kImageRecorded,      // the image counts, and what it replaces is still there
   kCheckpointPart,     // a shard's part of a checkpoint is on disk
-  kCheckpointSealing,  // all parts are, and it does not count yet
-  kCheckpointSealed,   // it counts, and nobody was told
-  kRecordWriting,      // the coordinator decided, and is about to write that down
-  kRecordWritten,      // it has, and nobody was told
+  kCheckpointSealing,  // all parts are on disk, and the checkpoint does not count yet
+  kCheckpointSealed,   // the checkpoint counts, and nobody was told
+  kRecordWriting,      // a decision is about to be stored
+  kRecordWritten,      // the decision is stored, and nobody was told
   kReplaying,          // a shard is being made again from its journal
-  kShardRecovered,     // one shard is there again
+  kShardRecovered,     // a shard is recovered
 };
 
 inline constexpr std::array<std::pair<Failpoint, const char*>, 13> kFailpointNames{{
@@ -48,7 +47,7 @@ inline constexpr std::array<std::pair<Failpoint, const char*>, 13> kFailpointNam
 // One moment at which the process dies. Thread-safe.
 class FailpointPlan {
  public:
-  // It is killed (SIGKILL) the `count`th time that it comes to `point`.
+  // Kills the process (SIGKILL) when it reaches `point` for the `count`th time.
   FailpointPlan(Failpoint point, uint64_t count) : point_(point), left_(count) {}
 
   void Reach(Failpoint point);
@@ -58,7 +57,7 @@ class FailpointPlan {
   std::atomic<uint64_t> left_;
 };
 
-// NAME or NAME=COUNT, COUNT from 1.
+// Parses NAME or NAME=COUNT, with COUNT at least 1.
 absl::StatusOr<std::pair<Failpoint, uint64_t>> ParseFailpoint(absl::string_view text);
 
 inline void Reach(FailpointPlan* plan, Failpoint point) {

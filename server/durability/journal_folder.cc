@@ -72,7 +72,7 @@ std::vector<std::string> StrayFolders(const std::string& shard_folder) {
 
 absl::Status CheckShardThere(const std::string& shard_folder) {
   const std::string log = shard_folder + "/log";
-  std::error_code failed;  // then nothing is known, and whoever opens it says why
+  std::error_code failed;  // an error here says nothing; opening the database reports why
   if (std::filesystem::exists(log, failed) || failed) return absl::OkStatus();
   if (FileExists(shard_folder)) {
     return absl::DataLossError(
@@ -93,7 +93,7 @@ absl::Status CheckShardThere(const std::string& shard_folder) {
 }
 
 bool CoordinatorIsMissing(const std::string& server_dir) {
-  std::error_code failed;  // then nothing is known, and whoever opens it says why
+  std::error_code failed;  // an error here says nothing; opening the database reports why
   return !std::filesystem::exists(JournalFolder(server_dir, "coordinator") + "/CURRENT", failed) &&
          !failed;
 }

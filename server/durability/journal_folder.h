@@ -1,4 +1,4 @@
-// Where a server's journals lie in its folder.
+// The places of a server's journals in its folder.
 #pragma once
 
 #include <string>
@@ -11,21 +11,20 @@ namespace psgd {
 
 // `part`: "coordinator" or "shard-N".
 std::string JournalFolder(const std::string& server_dir, const std::string& part);
-// Makes the folder of all of them, closed to everybody else: updates of a run are its owner's
-// alone, and so are the passes of a secured one.
+// Makes the folder for all journals, closed to other users: the updates of a run, and the passes of
+// a secured run, are for its owner only.
 absl::Status MakeJournalFolder(const std::string& server_dir, const Log& log);
-// Closes one that is there, if need be; warns if others could read it so far.
+// Closes an existing folder to other users. Warns if they could read it before.
 absl::Status CloseJournalFolder(const std::string& server_dir, const Log& log);
 
-// Folders beside that of a shard, of which no server makes use: it may be one of them, under
-// another name.
+// Unknown folders beside a shard's folder. A missing shard may be one of them, under another name.
 std::vector<std::string> StrayFolders(const std::string& shard_folder);
-// DATA_LOSS: the folder of a shard, or of its log, is not there.
+// DATA_LOSS: the folder of the shard, or of its log, is missing.
 absl::Status CheckShardThere(const std::string& shard_folder);
-// The folder of the coordinator, or the database in it, is not there.
+// Whether the coordinator's folder, or the database in it, is missing.
 bool CoordinatorIsMissing(const std::string& server_dir);
-// Why there is no record of the coordinator. NOT_FOUND: training had not begun. DATA_LOSS: it had,
-// and the record is gone. `checkpoint_dir`: where the run's checkpoints lie.
+// Why there is no record of the coordinator. NOT_FOUND: training had not begun. DATA_LOSS: training
+// had begun, and the record is gone. `checkpoint_dir`: the folder of the run's checkpoints.
 absl::Status NoCoordinator(const std::string& server_dir, const std::string& checkpoint_dir);
 
 }  // namespace psgd

@@ -7,7 +7,7 @@
 namespace psgd {
 namespace {
 
-// RocksDB would keep a log file of its own beside the data, even when it only reads.
+// Without this, RocksDB keeps a log file beside the data, even if it only reads.
 class SilentLogger : public rocksdb::Logger {
  public:
   using rocksdb::Logger::Logv;

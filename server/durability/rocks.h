@@ -1,4 +1,4 @@
-// What every RocksDB database of ours has in common.
+// What all our RocksDB databases have in common.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -14,7 +14,7 @@ namespace psgd {
 // trained weights and coded updates are noise to a compressor.
 rocksdb::Options PlainDatabase();
 
-// Says which database, and what to do about it.
+// Adds to the error which database failed, and what to do.
 absl::Status FromRocks(const rocksdb::Status& status, const std::string& folder);
 
 }  // namespace psgd

@@ -32,10 +32,10 @@ absl::string_view ViewOf(const rocksdb::Slice& slice) { return {slice.data(), sl
 rocksdb::Options JournalOptions() {
   rocksdb::Options options = PlainDatabase();
   options.write_buffer_size = 64 << 20;
-  options.max_write_buffer_number = 6;  // a burst need not wait for the one before to be in tables
-  // Whole logs are dropped instead; until then the number of files says nothing.
+  options.max_write_buffer_number = 6;  // a burst does not wait until the last burst is in tables
+  // Whole logs are dropped instead of compacted, so the number of files does not matter.
   options.level0_slowdown_writes_trigger = options.level0_stop_writes_trigger = 1 << 30;
-  // A last write that a crash cut off was never acknowledged; damage before it is an error.
+  // A last write that a crash cut off was never acknowledged. Damage before it is an error.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   options.avoid_flush_during_recovery = true;
   return options;
@@ -47,7 +47,7 @@ RocksJournal::RocksJournal(RocksJournalOptions options) : options_(std::move(opt
 
 RocksJournal::~RocksJournal() {
   logs_.clear();
-  if (db_ != nullptr) (void)db_->Close();  // what was acknowledged is written
+  if (db_ != nullptr) (void)db_->Close();  // acknowledged steps are written already
 }
 
 std::string RocksJournal::LogFolder() const { return absl::StrCat(options_.folder, "/log"); }
@@ -69,8 +69,8 @@ absl::StatusOr<std::unique_ptr<RocksJournal>> RocksJournal::Open(RocksJournalOpt
   std::unique_ptr<RocksJournal> journal(new RocksJournal(std::move(options)));
   PSGD_RETURN_IF_ERROR(CheckShardThere(journal->options_.folder));
   PSGD_RETURN_IF_ERROR(CheckLogEnds(journal->LogFolder()));
-  // RocksDB syncs the log that it writes, not those that it finds: what the last life wrote and did
-  // not sync, and this one is about to acknowledge, is only with the operating system.
+  // RocksDB syncs the log that it writes, not the logs that it finds. Only the operating system may
+  // have entries that the last process wrote without sync, and this process will acknowledge them.
   if (journal->options_.sync) PSGD_RETURN_IF_ERROR(SyncFiles(journal->LogFolder()));
   PSGD_RETURN_IF_ERROR(journal->OpenDatabase(Opening::kGoOn));
   PSGD_RETURN_IF_ERROR(journal->CheckShard());
@@ -81,12 +81,12 @@ absl::StatusOr<std::unique_ptr<RocksJournal>> RocksJournal::Open(RocksJournalOpt
 void RocksJournal::NoteMachineStart() {
   std::string now = options_.machine_start;
   if (now.empty()) now = ReadSmallFile(kSystemsMachineStart, 256).value_or("");
-  if (now.empty()) return;  // a system that does not say
+  if (now.empty()) return;  // the system does not tell
   const std::string file = options_.folder + kMachineStartFile;
   const auto last = ReadSmallFile(file, 256);
   if (last.ok() && *last == now) return;
   machine_started_anew_ = last.ok();
-  (void)WriteFileAtomically(file, now);  // without it, the next to open says so once more
+  (void)WriteFileAtomically(file, now);  // if this fails, the next Open notes a restart again
 }
 
 absl::Status RocksJournal::OpenDatabase(Opening opening) {
@@ -115,7 +115,8 @@ absl::Status RocksJournal::OpenDatabase(Opening opening) {
     if (absl::ConsumePrefix(&name, kLogPrefix) && absl::SimpleAtoi(name, &first)) {
       logs_[first] = std::move(owned);
     } else {
-      (void)db_->DestroyColumnFamilyHandle(owned.release());  // the default one: the database's own
+      (void)db_->DestroyColumnFamilyHandle(
+          owned.release());  // the default column family belongs to the database
     }
   }
   return absl::OkStatus();
@@ -180,7 +181,7 @@ absl::Status RocksJournal::RemoveUnfinishedTables() const {
 }
 
 absl::Status RocksJournal::SaveImage(const ShardImage& image) {
-  // One image is written at a time: a table that lies here is of a server that died meanwhile.
+  // Only one image is written at a time: a table here is left from a server that died.
   PSGD_RETURN_IF_ERROR(RemoveUnfinishedTables());
   const uint64_t entry = image.record.entry();
   Reach(options_.failpoint.get(), Failpoint::kImageBegun);
@@ -226,7 +227,7 @@ absl::Status RocksJournal::Trim(uint64_t entry) {
     PSGD_RETURN_IF_ERROR(
         FromRocks(db_->Delete(rocksdb::WriteOptions(), SliceOf(key)), LogFolder()));
   }
-  // Folders that no image names are of one that was never finished.
+  // Folders that no image names belong to images that were never finished.
   PSGD_ASSIGN_OR_RETURN(const auto folders, FolderIds(options_.folder, kImagePrefix));
   for (const uint64_t folder : folders) {
     if (folder < entry) PSGD_RETURN_IF_ERROR(RemoveFolder(ImageFolder(folder)));
@@ -236,8 +237,8 @@ absl::Status RocksJournal::Trim(uint64_t entry) {
         FromRocks(db_->DropColumnFamily(logs_.begin()->second.get()), LogFolder()));
     logs_.erase(logs_.begin());
   }
-  // RocksDB keeps its own log for as long as anything in it is in no table yet, as the images'
-  // records would be for ever.
+  // RocksDB keeps its own log while anything in it is in no table. Without this the images' records
+  // would keep it for ever.
   return FromRocks(db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr),
                    LogFolder());
 }
@@ -259,7 +260,7 @@ absl::Status RocksJournal::CheckShard() const {
   PSGD_ASSIGN_OR_RETURN(const std::vector<uint64_t> images, Images());
   for (const uint64_t entry : images) {
     const auto record = ReadRecord(entry);
-    // One that is damaged says nothing, and is passed over later.
+    // A damaged record says nothing, and is skipped later.
     if (!record.ok() || record->receipt().shard() == options_.shard) continue;
     return absl::DataLossError(absl::StrCat(options_.folder, " holds the journal of shard ",
                                             record->receipt().shard(), ", not of shard ",
@@ -292,7 +293,7 @@ absl::StatusOr<ShardImage> RocksJournal::LoadImage(std::vector<std::string>* not
   PSGD_ASSIGN_OR_RETURN(const std::vector<uint64_t> images, Images());
   absl::Status last = absl::NotFoundError(
       absl::StrCat(options_.folder, " has no image: the shard never had a model"));
-  // Each image has its log, so that without one what came after the image is lost.
+  // Each image has its log. Without the log, the entries after the image are lost.
   if (!images.empty() && logs_.count(images[0] + 1) == 0) {
     return absl::DataLossError(
         absl::StrCat(LogFolder(), " lacks the entries that follow image ", images[0]));
@@ -339,7 +340,7 @@ absl::Status RocksJournal::Replay(uint64_t entry,
 }
 
 namespace {
-constexpr size_t kMostEntriesNamed = 20;  // of the damaged ones
+constexpr size_t kMostEntriesNamed = 20;  // of the damaged entries
 }  // namespace
 
 JournalReport RocksJournal::Check(RocksJournalOptions options) {
@@ -358,14 +359,14 @@ JournalReport RocksJournal::Check(RocksJournalOptions options) {
   }
   if (const absl::Status shard = journal.CheckShard(); !shard.ok()) {
     report.damage.emplace_back(shard.message());
-    report.misplaced = journal.Images().ok();  // or nothing could be read of which shard it is
+    report.misplaced = journal.Images().ok();  // false: the journal's shard could not be read
     return report;
   }
   const absl::Status tables = FromRocks(journal.db_->VerifyChecksum(), journal.LogFolder());
   if (!tables.ok()) report.damage.emplace_back(tables.message());
   journal.CheckImages(&report);
   journal.CheckEntries(&report);
-  // As a server would, but for the steps themselves.
+  // Recovers like a server, but carries out no steps.
   std::vector<std::string> notes;
   const auto image = journal.LoadImage(&notes);
   report.recovers =

@@ -1,15 +1,13 @@
 // A shard's journal on disk:
 //
 //   FOLDER/log/              a RocksDB database: the images' records, and the entries in column
-//                            families log-<first entry>, a new one with each image, so that what is
-//                            no longer needed goes as a whole (layout:
-//                            server/durability/journal_format.h)
-//   FOLDER/image-<entry>/    the arrays of an image, as a checkpoint's
-//   (server/durability/checkpoint_database.h) FOLDER/machine-start     which start of which machine
-//   the journal was last opened in
+//                            families log-<first entry>. Each image begins a new family, so that
+//                            old entries are dropped as a whole (layout: journal_format.h).
+//   FOLDER/image-<entry>/    the arrays of an image, as a database (checkpoint_database.h)
+//   FOLDER/machine-start     the start of the machine in which the journal was last opened
 //
-// The two newest images stay, and the entries since the older one: should the newest be damaged,
-// the one before it leads to the same state.
+// The two newest images stay, and the entries since the older image. If the newest image is
+// damaged, the older image leads to the same state.
 #pragma once
 
 #include <map>
@@ -32,29 +30,28 @@ namespace psgd {
 struct RocksJournalOptions {
   std::string folder;
   uint32_t shard = 0;
-  bool sync = false;  // Append waits for the disk, and not only for the operating system
+  bool sync = false;  // Append waits for the disk, not only for the operating system
   std::shared_ptr<FailpointPlan> failpoint = nullptr;  // null: there is none
-  std::string machine_start{};  // tells this start of the machine from all others; empty: the
-                                // system is asked
+  std::string machine_start{};  // identifies this start of the machine; empty: the system is asked
 };
 
-// What can be said of a journal without changing it.
+// What a check of a journal finds without changing the journal.
 struct JournalReport {
-  std::vector<uint64_t> images;     // entries, newest first; the sound ones
-  uint64_t first = 0, last = 0;     // entries that are there; 0: none
-  std::vector<std::string> damage;  // each with file, image or entry
+  std::vector<uint64_t> images;     // entries of sound images, newest first
+  uint64_t first = 0, last = 0;     // present entries; 0: none
+  std::vector<std::string> damage;  // each names a file, image or entry
   bool recovers = false;            // a server can go on from it
-  bool misplaced = false;  // folders are mixed up or renamed: nothing is known to be damaged
+  bool misplaced = false;           // folders are mixed up or renamed; there may be no damage
 };
 
-// Thread-safe as Journal says.
+// Thread-safe only as Journal says.
 class RocksJournal final : public Journal {
  public:
-  // A new one; what is in the folder goes.
+  // Makes a new journal, and deletes what is in the folder.
   static absl::StatusOr<std::unique_ptr<RocksJournal>> Create(RocksJournalOptions options);
-  // The one that is there. DATA_LOSS: it is of another shard.
+  // Opens an existing journal. DATA_LOSS: among others, the journal is of another shard.
   static absl::StatusOr<std::unique_ptr<RocksJournal>> Open(RocksJournalOptions options);
-  // Reads all that is there and writes nothing. REQUIRES: no server writes it.
+  // Reads the whole journal and writes nothing. REQUIRES: no server has it open.
   static JournalReport Check(RocksJournalOptions options);
   ~RocksJournal() override;
 
@@ -69,11 +66,12 @@ class RocksJournal final : public Journal {
   using Logs = std::map<uint64_t, std::unique_ptr<rocksdb::ColumnFamilyHandle>>;  // by first entry
 
   explicit RocksJournal(RocksJournalOptions options);
-  // Notes which start of the machine this is, and whether the journal was last open in another.
+  // Stores which start of the machine this is, and notes whether the journal was last open in
+  // another start.
   void NoteMachineStart();
   enum class Opening { kCreate, kGoOn, kReadOnly };
   absl::Status OpenDatabase(Opening opening);
-  // Folders may be mixed up where they are restored from a copy.
+  // Folders may be mixed up when they are restored from a copy.
   absl::Status CheckShard() const;
   std::string LogFolder() const;
   std::string ImageFolder(uint64_t entry) const;
@@ -81,28 +79,27 @@ class RocksJournal final : public Journal {
   absl::StatusOr<std::vector<uint64_t>> Images() const;
   absl::StatusOr<ShardRecord> ReadRecord(uint64_t entry) const;
   absl::StatusOr<ShardImage> ReadImage(uint64_t entry) const;
-  // After a failed write RocksDB takes no more for as long as it sees fit. What was acknowledged is
-  // in its log; opened anew, it goes on behind that.
+  // Opens the database again after a failed write, because RocksDB then takes no more writes for
+  // some time. Its log has what was acknowledged.
   absl::Status Reopen();
-  // Of images that were never finished.
+  // Removes tables of images that were never finished.
   absl::Status RemoveUnfinishedTables() const;
-  // It is not while opening it again after a failed write fails, too.
+  // An error: the database is closed, because Reopen failed.
   absl::Status CheckOpen() const;
-  // Forgets what only images before `entry`'s need. REQUIRES: mutex_ held.
+  // Deletes what only images before `entry`'s image need. REQUIRES: mutex_ held.
   absl::Status Trim(uint64_t entry);
-  // Of Check: each image, and each entry.
+  // Parts of Check: each image, and each entry.
   void CheckImages(JournalReport* report) const;
   void CheckEntries(JournalReport* report) const;
 
   const RocksJournalOptions options_;
   std::unique_ptr<rocksdb::DB> db_;
-  bool failed_ = false;                // the last write
-  bool machine_started_anew_ = false;  // since the journal was last open
-  mutable std::mutex mutex_;           // guards db_ against being opened anew, logs_ and damaged_
+  bool failed_ = false;                // the last write failed
+  bool machine_started_anew_ = false;  // the machine restarted since the journal was last open
+  mutable std::mutex mutex_;           // guards db_ while it is reopened, logs_ and damaged_
   Logs logs_;
-  std::set<uint64_t>
-      damaged_;        // images that were passed over: they count for none of the two that are kept
-  std::string value_;  // scratch of Append
+  std::set<uint64_t> damaged_;  // skipped images, which do not count as one of the two kept images
+  std::string value_;           // scratch of Append
 };
 
 }  // namespace psgd

@@ -15,9 +15,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As RocksDB writes them: blocks of records, each a masked CRC-32C of type and payload (4 bytes),
-// the payload's length (2), a type (1) and the payload. A block's last bytes are 0 where no header
-// fits.
+// RocksDB's format: blocks of records. A record is a masked CRC-32C of type and payload (4 bytes),
+// the payload's length (2), a type (1) and the payload. The last bytes of a block are 0 if no
+// header fits.
 constexpr size_t kBlock = 32768;
 constexpr size_t kHeader = 7;
 constexpr size_t kTypeAt = 6;
@@ -45,10 +45,10 @@ class Block {
  public:
   Block(const uint8_t* data, size_t size) : data_(data), size_(size) {}
 
-  // Where the first damaged record is; -1: there is none.
+  // The offset of the first damaged record; -1: there is none.
   int64_t FindDamage() const {
     for (size_t at = 0; at + kHeader <= size_;) {
-      // What was to be written after a power failure may be zeros.
+      // After a power failure, unwritten bytes may be zeros.
       if (std::all_of(data_ + at, data_ + size_, [](uint8_t byte) { return byte == 0; })) return -1;
       const size_t end = EndOf(at);
       if (end <= size_) {
@@ -56,7 +56,7 @@ class Block {
         at = end;
         continue;
       }
-      // A whole block's records end within it.
+      // The records of a whole block end within the block.
       const bool cut_off = size_ < kBlock && !IsSound(at, size_) && !SoundRecordAfter(at);
       return cut_off ? -1 : static_cast<int64_t>(at);
     }
@@ -65,7 +65,7 @@ class Block {
 
  private:
   size_t EndOf(size_t at) const { return at + kHeader + (data_[at + 4] | data_[at + 5] << 8); }
-  // Whether the bytes from `at` to `end` are a record, whatever length it states.
+  // Whether the bytes from `at` to `end` are a record, whatever its length field says.
   bool IsSound(size_t at, size_t end) const {
     uint32_t stored;
     std::memcpy(&stored, data_ + at, sizeof stored);
@@ -84,7 +84,7 @@ class Block {
   const size_t size_;
 };
 
-// The files that RocksDB reads as logs: the manifest that counts, and the log of writes.
+// The files that RocksDB reads as logs: the current manifest and the log of writes.
 std::vector<std::string> LogFiles(const std::string& folder) {
   std::vector<std::string> files;
   std::string manifest;

@@ -1,6 +1,7 @@
-// What RocksDB would pass over in silence: it takes whatever is wrong in the last 32 KiB of a log
-// or a manifest for a write that a crash cut off, and goes on without it. A crash leaves nothing
-// behind the cut; so what is followed by a sound record, or is sound but for its length, is damage.
+// Finds damage that RocksDB ignores. RocksDB takes any error in the last 32 KiB of a log or a
+// manifest for a write that a crash cut off, and goes on without it. But a crash leaves nothing
+// after the cut. So a bad record is damage if a sound record follows it, or if only its length is
+// wrong.
 #pragma once
 
 #include <string>
@@ -11,15 +12,15 @@
 namespace psgd {
 
 enum class LogExtent {
-  kEnds,  // what RocksDB would not notice
+  kEnds,  // only the ends, where RocksDB notices nothing
   kWhole,
 };
 
-// What is damaged in the logs and the manifest of the database in `folder`, each with file and
-// offset; nothing is written. Files that cannot be read are left for RocksDB to complain of.
+// The damage in the logs and the manifest of the database in `folder`, with file and offset. Writes
+// nothing. Skips files that cannot be read: RocksDB reports them.
 std::vector<std::string> FindLogDamage(const std::string& folder, LogExtent extent);
 
-// DATA_LOSS: their ends are damaged.
+// DATA_LOSS: the end of a log or of the manifest is damaged.
 absl::Status CheckLogEnds(const std::string& folder);
 
 }  // namespace psgd

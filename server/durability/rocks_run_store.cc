@@ -14,10 +14,10 @@ namespace {
 
 constexpr char kRecordKey[] = "record";
 constexpr char kPlanKey[] = "plan";
-constexpr char kEarlierKey[] = "coordinator";  // of versions before there were copies of shards
+constexpr char kEarlierKey[] = "coordinator";  // of versions without copies of shards
 constexpr size_t kRevisionBytes = sizeof(int64_t);
 
-// The record, its revision before it.
+// The revision, followed by the record.
 std::string WithRevision(int64_t revision, const RunRecord& record) {
   std::string text(kRevisionBytes, '\0');
   std::memcpy(text.data(), &revision, kRevisionBytes);
@@ -68,7 +68,7 @@ absl::StatusOr<RunStore::Held> RocksRunStore::Check(const std::string& folder,
 absl::Status RocksRunStore::OpenDatabase(bool create) {
   rocksdb::Options options = PlainDatabase();
   options.create_if_missing = create;
-  options.disable_auto_compactions = false;  // the same keys again and again
+  options.disable_auto_compactions = false;  // the same keys are written again and again
   options.write_buffer_size = 4 << 20;
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   rocksdb::DB* db = nullptr;
@@ -128,11 +128,11 @@ absl::StatusOr<RunPlan> RocksRunStore::ReadPlan() {
 absl::StatusOr<int64_t> RocksRunStore::Write(int64_t revision, const RunRecord& next,
                                              const RunPlan* plan, As) {
   std::lock_guard lock(mutex_);
-  // After a failed write RocksDB takes no more for as long as it sees fit: it is opened anew.
+  // After a failed write RocksDB takes no more writes for some time, so it is opened again.
   if (db_ == nullptr) PSGD_RETURN_IF_ERROR(OpenDatabase(false));
   PSGD_ASSIGN_OR_RETURN(const Held held, ReadNow());
   if (held.revision != revision) {
-    // The same change, tried before, of which nobody knew that it came to pass.
+    // An earlier try of the same change succeeded, but its answer was lost.
     if (held.record.SerializeAsString() == next.SerializeAsString()) return held.revision;
     return absl::AbortedError(absl::StrCat(folder_, ": another server leads the run by now"));
   }
@@ -149,7 +149,7 @@ absl::StatusOr<int64_t> RocksRunStore::Write(int64_t revision, const RunRecord& 
   const absl::Status written = FromRocks(db_->Write(options, &batch), folder_);
   if (written.ok()) return revision + 1;
   db_.reset();
-  // It may be on the disk all the same.
+  // The write may be on disk nevertheless.
   return absl::UnavailableError(written.message());
 }
 

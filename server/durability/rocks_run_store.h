@@ -1,5 +1,5 @@
-// The record of a run in its directory: a RocksDB database of two values. One process has it open
-// at a time, so nobody else leads the run.
+// The record of a run in its directory: a RocksDB database of two values. Only one process at a
+// time can open it, so no other server leads the run.
 #pragma once
 
 #include <memory>
@@ -17,13 +17,12 @@ namespace psgd {
 
 class RocksRunStore final : public RunStore {
  public:
-  // `sync`: a change waits for the disk.
-  // An empty one; what is in the folder goes.
+  // Makes an empty store, and deletes what is in the folder. `sync`: a change waits for the disk.
   static absl::StatusOr<std::unique_ptr<RocksRunStore>> Create(const std::string& folder,
                                                                bool sync);
   static absl::StatusOr<std::unique_ptr<RocksRunStore>> Open(const std::string& folder, bool sync);
-  // What it holds, read without changing anything; what is damaged in the files, even if it can be
-  // read. REQUIRES: no server writes there.
+  // Reads the record without changing anything. `damage` names damage in the files, even if the
+  // record can be read. REQUIRES: no server has the store open.
   static absl::StatusOr<Held> Check(const std::string& folder, std::vector<std::string>* damage);
   ~RocksRunStore() override;
 
@@ -38,7 +37,7 @@ class RocksRunStore final : public RunStore {
  private:
   RocksRunStore(std::string folder, bool sync);
   absl::Status OpenDatabase(bool create);
-  // NOT_FOUND: nothing is kept under that key.
+  // NOT_FOUND: there is no value under that key.
   absl::StatusOr<std::string> Load(const char* key) const;
   absl::StatusOr<Held> ReadNow() const;
 

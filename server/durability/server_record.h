@@ -1,5 +1,5 @@
-// Which server of which run lies in a run directory: beside its journals, in the folder that is
-// closed to others.
+// The record of which server of which run owns a run directory. It lies beside the journals, in the
+// folder that is closed to other users.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace psgd {
 
-// NOT_FOUND: there is none. `server_dir`: of the run directory.
+// NOT_FOUND: there is no record. `server_dir`: the server's folder in the run directory.
 absl::StatusOr<ServerRecord> LoadServerRecord(const std::string& server_dir);
-// REQUIRES: MakeJournalFolder.
+// REQUIRES: MakeJournalFolder was called.
 absl::Status SaveServerRecord(const std::string& server_dir, const ServerRecord& record);
 
 }  // namespace psgd

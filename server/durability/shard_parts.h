@@ -1,5 +1,5 @@
-// A shard on its way from one server to another, piece by piece: an image of one that moves or is
-// followed, steps since then, or a checkpoint's cut.
+// A shard on its way from one server to another, in pieces: an image for a copy, the steps since
+// the image, or a checkpoint's cut.
 #pragma once
 
 #include <functional>
@@ -20,18 +20,18 @@ bool SendImage(uint32_t shard, const ShardImage& image,
                const std::function<bool(const ShardPart&)>& send);
 bool SendCut(uint32_t shard, const ShardCut& cut,
              const std::function<bool(const ShardPart&)>& send);
-// Some entries together.
+// Several entries share a piece.
 bool SendEntries(uint32_t shard, const JournalEntries& entries,
                  const std::function<bool(const ShardPart&)>& send);
 void EncodeEntries(uint64_t first, std::span<const JournalEntry> entries,
                    ShardPart::Entries* encoded);
 absl::StatusOr<JournalEntries> DecodeEntries(const ShardPart::Entries& encoded);
 
-// Puts one after the other together again. Not thread-safe.
+// Joins the pieces of one message after the other. Not thread-safe.
 class ShardPartReader {
  public:
   using Whole = std::variant<ShardImage, ShardCut, JournalEntries>;
-  // The whole with its last piece. DATA_LOSS: they do not fit.
+  // Returns the whole once its last piece has come. DATA_LOSS: the pieces do not fit.
   absl::StatusOr<std::optional<Whole>> Add(const ShardPart& part);
 
  private:
@@ -39,14 +39,14 @@ class ShardPartReader {
   std::optional<SnapshotReader> pairs_;
 };
 
-// What has come of a shard that moves here. Not thread-safe.
+// The pieces of a shard that moves here. Not thread-safe.
 class ArrivingShard {
  public:
-  // A checkpoint's cut, with its last piece. DATA_LOSS: as above.
+  // Returns a checkpoint's cut once its last piece has come. DATA_LOSS: the pieces do not fit.
   absl::StatusOr<std::optional<ShardCut>> Add(const ShardPart& part);
-  // DATA_LOSS: none came.
+  // DATA_LOSS: no image came.
   absl::StatusOr<ShardImage> TakeImage();
-  // Those that came last, in one piece.
+  // The latest consecutive entries.
   JournalEntries TakeEntries() { return std::exchange(entries_, {}); }
 
  private:

@@ -5,7 +5,7 @@
 
 namespace psgd {
 
-// More entries than half of the slice, with their indices, are no shorter than the whole.
+// Entries carry indices: entries for more than half of the slice are no shorter than the slice.
 ChangeLog::ChangeLog(uint32_t elements, uint64_t version)
     : elements_(elements), changes_(elements / 2, version) {}
 

@@ -1,5 +1,5 @@
-// Which elements of a slice its latest versions changed: what a worker that holds an older version
-// has to be told. Bounded; of what is forgotten a worker gets the whole slice.
+// The elements that the latest versions of a slice changed: a worker that holds an older version
+// needs only these. The log is bounded. A worker with a forgotten version gets the whole slice.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ namespace psgd {
 // Not thread-safe.
 class ChangeLog {
  public:
-  // Begins at this version.
+  // Begins at `version`.
   ChangeLog(uint32_t elements, uint64_t version);
 
-  // `version` differs from the one before in these elements alone, which ascend.
+  // `version` differs from the version before in these elements only. REQUIRES: `indices` ascend.
   void Add(uint64_t version, std::vector<uint32_t> indices);
-  // It may differ in all.
+  // `version` may differ in all elements.
   void AddAll(uint64_t version) { changes_.Forget(version); }
 
-  // The elements, ascending, in which the latest version may differ from this one; nothing where
-  // that is not known.
+  // The elements, ascending, in which the latest version may differ from `version`; nullopt:
+  // unknown.
   std::optional<std::vector<uint32_t>> Since(uint64_t version) const;
 
  private:

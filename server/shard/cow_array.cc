@@ -5,11 +5,12 @@
 
 namespace psgd {
 
-// One buffer and how many references Share has handed out that are not yet dropped.
+// One buffer, and the number of references from Share that still live.
 //
 // shared_ptr::use_count is a relaxed load: seeing 1 does not order the last reader's reads before
-// our writes. Hence a count of our own: a dropped reference decrements it with release, the owner
-// reads it with acquire, and a read of 0 therefore happens after everything that every reader did.
+// our writes. So the buffer has its own count: a dropped reference decrements it with release, and
+// the owner reads it with acquire. A read of 0 therefore happens after everything that every reader
+// did.
 struct CowBuffer {
   std::shared_ptr<std::byte[]> memory;
   std::atomic<size_t> readers{0};

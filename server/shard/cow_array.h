@@ -1,5 +1,5 @@
-// Floats that are updated in place while nobody else reads them and out of place otherwise, so that
-// pull replies, checkpoints and replicas reference them without a copy and never see a change.
+// Floats that are updated in place while nobody else reads them, and out of place otherwise. So
+// pull replies, checkpoints and images reference them without a copy and never see a change.
 #pragma once
 
 #include <atomic>
@@ -35,20 +35,20 @@ class CowArray {
   };
 
   CowArray() = default;
-  // `size` zeros, aligned to 64 bytes. `pool` must outlive the array (not the Bytes it shares).
+  // `size` zeros, aligned to 64 bytes. `pool` must outlive the array, but not the Bytes from Share.
   CowArray(BufferPool* pool, size_t size);
   CowArray(CowArray&&) = default;
   CowArray& operator=(CowArray&&) = default;
 
   size_t size() const { return size_; }
   std::span<const float> read() const { return {values_, size_}; }
-  // A reference to the present values; they stay as they are for as long as any copy of it lives.
+  // A reference to the present values. They do not change while any copy of the reference lives.
   Bytes Share() const;
   // Some Bytes from Share may still be read.
   bool shared() const;
 
   Update BeginUpdate();
-  // All values, to be changed in place; copied first if they are shared.
+  // All values, to be changed in place. Shared values are copied first.
   std::span<float> Writable();
 
  private:

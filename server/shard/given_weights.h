@@ -1,5 +1,5 @@
-// Initial weights that come from the file of the model instead of from the seed: read by whoever
-// starts the server, checked against what the workers built from their copies of the file.
+// Initial weights from the model's file, not from the seed. The starter of the server reads them.
+// They are checked against the models that workers built from their copies of the file.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ namespace psgd {
 
 using GivenWeights = std::map<std::string, std::vector<float>>;  // by parameter
 
-// Every parameter that starts from given values finds them in `given`, of its size and checksum.
+// Checks that `given` has values of the right size and checksum for each parameter that needs them.
 absl::Status CheckGiven(const ModelSpec& model, const GivenWeights& given);
 
 }  // namespace psgd

@@ -1,5 +1,5 @@
-// What a shard writes down so that it can be made again: the steps that change it, one after the
-// other, and now and then an image of the whole. docs/durability.md has the promises;
+// A shard's journal, from which the shard can be made again: the steps that change it, in order,
+// and now and then an image of the whole shard. docs/durability.md has the promises.
 // server/durability/rocks_journal.h keeps it on disk, tests/sim in simulated storage.
 #pragma once
 
@@ -29,7 +29,7 @@ struct JournalEntry {
   }
 };
 
-// Some of a journal, one after the other.
+// Consecutive entries of a journal.
 struct JournalEntries {
   uint64_t first = 1;
   std::vector<JournalEntry> entries;
@@ -43,25 +43,26 @@ struct ShardImage {
   ShardSnapshot arrays;  // `workers` is not used
 };
 
-// Entries are numbered from 1 without gaps. Not thread-safe but for SaveImage, which may run on
+// Entries are numbered from 1 without gaps. Not thread-safe, except that SaveImage may run on
 // another thread.
 class Journal {
  public:
   virtual ~Journal() = default;
 
-  // Appends entries `first` and following, all or none, and returns once they survive what the
-  // level promises. After an error the same entries may be appended again. RESOURCE_EXHAUSTED: the
-  // disk is full.
+  // Appends the entries from number `first` on, all or none. Returns once they are as durable as
+  // the level promises. After an error the same entries may be appended again. RESOURCE_EXHAUSTED:
+  // the disk is full.
   virtual absl::Status Append(uint64_t first, std::span<const JournalEntry> entries) = 0;
 
-  // Entries from `first` on are kept apart from those before. REQUIRES: it is the next one.
+  // Keeps the entries from `first` on apart from earlier entries. REQUIRES: `first` is the next
+  // entry.
   virtual absl::Status BeginLog(uint64_t first) = 0;
-  // Keeps the image, and forgets what only images before the previous one needed. REQUIRES: a log
-  // was begun with the entry after it.
+  // Keeps the image, and deletes what only images before the previous image needed. REQUIRES: a log
+  // begins with the entry after the image.
   virtual absl::Status SaveImage(const ShardImage& image) = 0;
 
-  // The newest sound image. NOT_FOUND: there is none, the shard never had a model. What was passed
-  // over because it is damaged is told in `notes`.
+  // The newest sound image. NOT_FOUND: there is no image, because the shard never had a model.
+  // `notes` names damaged images that were skipped.
   virtual absl::StatusOr<ShardImage> LoadImage(std::vector<std::string>* notes) = 0;
   // Hands out the entries after `entry`, in order. DATA_LOSS: one is missing or damaged.
   virtual absl::Status Replay(uint64_t entry,

@@ -1,4 +1,4 @@
-// Residuals of a checkpoint whose workers the run that goes on from it will not have.
+// Residuals in a checkpoint of workers that the resumed run does not have.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,10 @@
 
 namespace psgd {
 
-// Of one slice, by worker, as compression/saved_state.h: worker w's from `workers` on is added to
-// that of w % workers, who pushes both. What its encoder remembers is given up, as when a worker
-// leaves: it says what later steps would have added, not what is owed. REQUIRES: workers > 0.
+// `states`: residuals of one slice by worker, as in compression/saved_state.h. The residual of a
+// worker w >= `workers` is added to that of w % workers, which pushes both. The memory of w's
+// encoder is given up, as when a worker leaves: it affects later steps, but is not owed. REQUIRES:
+// workers > 0.
 void HandOnResiduals(uint32_t workers, uint64_t elements, std::map<uint32_t, Bytes>* states);
 
 }  // namespace psgd

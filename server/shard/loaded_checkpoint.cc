@@ -15,7 +15,7 @@ absl::Status NotSound(const std::string& what) {
   return absl::DataLossError(absl::StrCat("the checkpoint contradicts itself: ", what));
 }
 
-// The slices of the whole checkpoint, by id; every one there is, and no other.
+// The slices of the whole checkpoint, by id: exactly the placement's slices.
 absl::StatusOr<std::vector<const SliceSnapshot*>> SlicesById(
     const CheckpointManifest& manifest, const std::vector<ShardSnapshot>& shards) {
   const Placement& placement = manifest.placement();
@@ -46,7 +46,7 @@ absl::StatusOr<std::vector<const SliceSnapshot*>> SlicesById(
   return slices;
 }
 
-// One array out of its parts, which are given in order. A single part is used as it is.
+// Joins the parts of an array, in order. A single part is not copied.
 Bytes Join(const std::vector<Bytes>& parts) {
   if (parts.size() == 1) return parts[0];
   std::vector<std::byte> joined;
@@ -165,7 +165,7 @@ Bytes LoadedCheckpoint::CutResidual(const std::vector<Residual>& residuals, uint
     if (!Overlaps(stored.offset, stored.count, offset, count)) continue;
     if (stored.offset == offset && stored.count == count) return stored.values;
     const SavedState state = *ReadSavedState(stored.values.span(), stored.count);
-    // What several codecs remember makes no whole.
+    // The memories of different codecs cannot be joined.
     if (residual.empty()) {
       memory = state.memory;
     } else if (memory != state.memory) {

@@ -1,4 +1,4 @@
-// A checkpoint in memory, by parameter: fit for any number of shards.
+// A checkpoint in memory, by parameter, so that it fits any number of shards.
 #pragma once
 
 #include <cstdint>
@@ -17,32 +17,32 @@ namespace psgd {
 
 // A range of one parameter, cut out of a checkpoint. The bytes share the checkpoint's memory.
 struct SliceContents {
-  uint64_t version = 0;  // the largest of the stored slices it overlaps
+  uint64_t version = 0;  // the largest of the stored slices that it overlaps
   uint64_t steps = 0;    // likewise
   Bytes weights;
   std::vector<std::pair<std::string, Bytes>> states;  // by name
-  // By worker, as compression/saved_state.h; those that have none are left out.
+  // By worker, as in compression/saved_state.h. Workers without a residual are left out.
   std::map<uint32_t, Bytes> residuals;
 };
 
-// Immutable once loaded; thread-safe then.
+// Immutable and thread-safe once loaded.
 class LoadedCheckpoint {
  public:
-  // Checks that `shards` hold exactly what the manifest says and puts the slices together.
+  // Checks that `shards` hold exactly what the manifest says, and joins the slices.
   static absl::StatusOr<LoadedCheckpoint> Assemble(CheckpointManifest manifest,
                                                    const std::vector<ShardSnapshot>& shards);
 
   const CheckpointManifest& manifest() const { return manifest_; }
-  // Checkpoints that were passed over because they are damaged, and how; for people.
+  // For people: damaged checkpoints that were skipped, and their damage.
   const std::vector<std::string>& notes() const { return notes_; }
   void AddNote(std::string note) { notes_.push_back(std::move(note)); }
 
-  // All weights of a parameter; empty when there is none of that name.
+  // All weights of a parameter; empty: there is no such parameter.
   Bytes Weights(absl::string_view parameter) const;
-  // An error when the checkpoint has no such parameter or it is shorter.
+  // An error: the checkpoint has no such parameter, or the parameter is shorter.
   absl::StatusOr<SliceContents> Extract(absl::string_view parameter, uint64_t offset,
                                         uint64_t count) const;
-  // What each shard knew of each worker.
+  // By shard: its marks of the workers.
   const std::vector<std::map<uint32_t, WorkerMark>>& worker_marks() const { return marks_; }
 
  private:

@@ -12,7 +12,7 @@
 namespace psgd {
 namespace {
 
-// All of a tensor that the shard has, in order.
+// Whether `group` is all slices that the shard has of a tensor, in order.
 bool AreWholeTensor(std::span<const SliceState> slices, std::span<const size_t> group) {
   const size_t first = group.front();
   if (first > 0 && slices[first - 1].spec.parameter() == slices[first].spec.parameter()) {
@@ -115,7 +115,7 @@ absl::StatusOr<std::vector<OpenedPart>> OpenPayload(const CodecTable& codecs,
   auto readers = codec.OpenShared(bytes.span(), shared.shapes);
   if (!readers.ok()) return Annotate(readers.status(), WhatIs(part, codec));
   for (const auto& reader : *readers) {
-    // Not greater: of products that might be NaN, nothing is believed.
+    // Written as !(a <= b), so that NaN is refused too.
     if (const float largest = reader->Largest(); !(largest <= kLargestUpdate)) {
       return absl::OutOfRangeError(absl::StrCat(WhatIs(part, codec), ": values up to ", largest,
                                                 ", beyond ", kLargestUpdate));

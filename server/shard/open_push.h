@@ -1,4 +1,4 @@
-// From the payloads of a push to readers of the updates in it.
+// Turns the payloads of a push into readers of its updates.
 #pragma once
 
 #include <cstdint>
@@ -16,58 +16,59 @@ namespace psgd {
 
 struct OpenedPart {
   std::unique_ptr<PayloadReader> reader;
-  // With the payload where it holds the factors of all that this shard has of their tensor.
+  // Has the payload if it holds the factors of all slices that this shard has of the tensor.
   FactorUpdate::Part factors;
 };
 
-// Parts of a push that share a payload: as many, one after the other, as there are slices.
+// Parts of a push that share a payload: consecutive parts, one for each slice.
 struct SharedPayload {
-  int first = 0;               // part
-  size_t payload = 0;          // of the message's
-  std::vector<size_t> slices;  // of the shard's
+  int first = 0;               // index of the first part
+  size_t payload = 0;          // index in the message's payloads
+  std::vector<size_t> slices;  // indices in the shard's slices
   std::vector<SliceShape> shapes;
 };
 
-// How many payloads the parts are for.
+// The number of payloads that the parts need.
 size_t PayloadsOf(const Push& push);
 
-// The first of the slices from `local` on that is of another tensor, or their number.
+// The first slice after `local` of another tensor, or slices.size().
 size_t EndOfTensor(std::span<const SliceState> slices, size_t local);
 
-// Of a message's payloads together, when they are unpacked: as much as a message may have
-// otherwise.
+// Bytes that a message's payloads may have when unpacked: the limit of a message that is not
+// packed.
 inline constexpr size_t kMostUnpacked = 64u << 20;
 
-// In order. REQUIRES: every part names a slice of the shard. `local`: indices in `slices`, by slice
-// id.
+// The shared payloads, in order. `local`: indices in `slices`, by slice id. REQUIRES: every part
+// names a slice of the shard.
 absl::StatusOr<std::vector<SharedPayload>> SharedPayloads(const std::vector<SliceState>& slices,
                                                           const std::vector<int64_t>& local,
                                                           const Push& push);
 
-// Checks every byte of a message with a push; one for each part. Payloads that came packed are
-// replaced by what they are, for good. REQUIRES: PayloadsOf says how many payloads there are, and
-// as SharedPayloads.
+// Checks every byte of a message with a push, and opens each part. Replaces packed payloads in the
+// message by their unpacked bytes. REQUIRES: the message has PayloadsOf payloads, and
+// SharedPayloads' requirement holds.
 absl::StatusOr<std::vector<OpenedPart>> OpenPush(const CodecTable& codecs,
                                                  const std::vector<SliceState>& slices,
                                                  const std::vector<int64_t>& local,
                                                  Message* message);
 
-// One payload of a push that OpenPush has seen; one for each of its parts.
+// Opens each part of one payload. REQUIRES: OpenPush has checked the push.
 absl::StatusOr<std::vector<OpenedPart>> OpenPayload(const CodecTable& codecs,
                                                     const std::vector<SliceState>& slices,
                                                     const Message& message,
                                                     const SharedPayload& shared);
 
-// Of a push that OpenPush has seen; the message must outlive it.
+// A payload of a push that OpenPush has checked. `message` must outlive it.
 struct WaitingPayload {
   const Message* message = nullptr;
   SharedPayload shared;
 
-  // What its readers hold beside the message, at most.
+  // The most bytes that its readers hold besides the message.
   uint64_t UnpackedBytes() const;
 };
 
-// How many, from the first on, hold no more than that together; at least one, where there is any.
+// How many of the first payloads together hold at most `most_bytes`; at least 1 unless there are
+// none.
 size_t HowManyFit(std::span<const WaitingPayload> payloads, uint64_t most_bytes);
 
 }  // namespace psgd

@@ -9,9 +9,8 @@
 //   adamw     w *= 1 - lr*decay; then as adam
 //
 // t counts the updates of the slice from 1. Coupled weight decay (sgd, adagrad, adam) is added to
-// the gradient by the worker, so that codecs and residuals see it; only adamw's decoupled decay is
-// here. All loops round after every operation, the same on every CPU: the same inputs give the same
-// bits.
+// the gradient by the worker, so that codecs and residuals see it. Only adamw's decoupled decay is
+// here. All loops round after every operation: the same inputs give the same bits on every CPU.
 #pragma once
 
 #include <array>
@@ -29,12 +28,12 @@ inline constexpr int kMaxStateArrays = 2;
 // One update of one slice; the same for all its blocks.
 struct OptimizerStep {
   double learning_rate = 0;  // after schedule
-  double weight_decay = 0;   // adamw: of this parameter (0 where none applies); others ignore it
+  double weight_decay = 0;   // adamw: of this parameter (0: no decay); other optimizers ignore it
   uint64_t step = 1;         // t: updates of this slice, this one included
 };
 
 // A stretch of a slice: weights, then the optimizer's state arrays, all `size` long. Each output is
-// its own input or does not overlap any array.
+// its own input, or overlaps no array.
 struct OptimizerBlock {
   size_t size = 0;
   const float* gradient = nullptr;
@@ -47,20 +46,20 @@ struct OptimizerBlock {
 // Entries of a sparse gradient, and the whole slice, updated in place.
 struct SparseUpdate {
   std::span<const uint32_t> indices;  // distinct, each below the slice's size
-  std::span<const float> values;      // as many
+  std::span<const float> values;      // one for each index
   float scale = 1;                    // of the values
   float* weights = nullptr;
   std::array<float*, kMaxStateArrays> states{};
 };
 
-// Stateless: the arrays are the caller's, zero before the first update. Thread-safe.
+// Stateless: the caller owns the arrays, which are zero before the first update. Thread-safe.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   virtual absl::string_view name() const = 0;
   virtual int state_arrays() const = 0;
-  // Of state array i, as PyTorch calls it: "momentum_buffer", "exp_avg", "sum". Persisted in
-  // checkpoints: do not change.
+  // PyTorch's name of state array i: "momentum_buffer", "exp_avg", "sum". Persisted in checkpoints:
+  // do not change.
   virtual absl::string_view state_name(int i) const = 0;
   virtual void ApplyBlock(const OptimizerStep& step, const OptimizerBlock& block) const = 0;
   // An element whose gradient is 0 keeps its weight and state, so that ApplySparse, which costs
@@ -74,12 +73,12 @@ class Optimizer {
 std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerConfig& config);
 
 // DC-ASGD (Zheng et al., "Asynchronous stochastic gradient descent with delay compensation", ICML
-// 2017): g += lambda * g*g * (now - then), a first-order estimate of what the gradient would be at
-// `now` when it was computed at `then`. All spans are as long.
+// 2017): g += lambda * g*g * (now - then), a first-order estimate of the gradient at `now`, from
+// the gradient computed at `then`. REQUIRES: all spans have the same length.
 void CompensateDelay(float lambda, std::span<const float> weights_now,
                      std::span<const float> weights_then, std::span<float> gradient);
 
-// Slices that no optimizer moves (running statistics): out = in + delta. in == out is allowed.
+// For slices that no optimizer moves (running statistics): out = in + delta. in == out is allowed.
 void AddDelta(std::span<const float> delta, const float* in, float* out);
 
 }  // namespace psgd

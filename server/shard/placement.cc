@@ -20,7 +20,7 @@ constexpr int kMaxDimensions = 16;
 constexpr size_t kMaxNameLength = 256;
 constexpr uint64_t kMaxModelElements = uint64_t{1} << 35;
 constexpr uint64_t kSmallestAutomaticSlice = 16 * 1024;
-constexpr uint64_t kMostSlices = 1 << 18;  // beyond one a parameter
+constexpr uint64_t kMostSlices = 1 << 18;  // plus up to one for each parameter
 
 absl::Status Wrong(const std::string& where, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(where, " ", what));

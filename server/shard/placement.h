@@ -14,21 +14,22 @@ inline constexpr uint32_t kMaxSliceElements = 1u << 20;
 // Elements of a parameter. REQUIRES: the model is valid.
 uint64_t ElementsOf(const ParameterSpec& parameter);
 
-// A ModelSpec comes from outside: checks that its names are distinct and printable, its shapes
-// positive and free of overflow, its initial values finite, and the whole within bounds that a
-// server can hold. An error names the parameter.
+// Checks a ModelSpec, which comes from outside: names are distinct and printable, shapes positive
+// and free of overflow, initial values finite, and a server can hold the whole. An error names the
+// parameter.
 absl::Status ValidateModel(const ModelSpec& model);
 
-// Where two models part, for people: "fc1.weight is 64x32, not 256x32". Empty: they are the same.
+// For people: the first difference of two models, as "fc1.weight is 64x32, not 256x32". Empty: the
+// models are equal.
 std::string FirstDifference(const ModelSpec& model, const ModelSpec& other);
 
-// Slices in the order of the model, so that ids ascend from the front of the network to its end. A
-// slice never spans two parameters; a parameter is cut into slices as equal as can be.
-// `slice_bytes` is an upper bound (unless it would make more than some 262,000 slices); 0 chooses
-// one small enough to spread the model evenly: total / (4 * shards), but 16 Ki to 1 Mi elements.
-// The largest slices are dealt first, each to the shard with the fewest bytes, which keeps shards
-// within one slice of each other. With fewer slices than shards some shards have none. Endpoints
-// are left to the caller.
+// Cuts slices in the order of the model, so that ids ascend from the front of the network to its
+// end. A slice never spans two parameters; the slices of a parameter are as equal as possible.
+// `slice_bytes` is an upper bound (unless it would make more than some 262,000 slices); 0 chooses a
+// size that spreads the model evenly: total / (4 * shards), but 16 Ki to 1 Mi elements. The largest
+// slices are dealt first, each to the shard with the fewest bytes, which keeps shards within one
+// slice of each other. With fewer slices than shards some shards have none. The caller sets the
+// endpoints.
 //
 // REQUIRES: ValidateModel(model).ok(), shards >= 1, slice_bytes >= 0.
 Placement PlaceSlices(const ModelSpec& model, int shards, int64_t slice_bytes);

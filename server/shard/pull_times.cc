@@ -7,7 +7,7 @@
 namespace psgd {
 namespace {
 
-// Anybody may say any number where nothing is checked.
+// In an unsecured run a peer may claim any worker number.
 constexpr size_t kMostWorkers = 8192;
 
 uint32_t Microseconds(Duration duration) {
@@ -29,7 +29,7 @@ void PullTimes::Begin(const DataHeader& header, Time now) {
   if (!header.has_push() && !header.has_pull()) return;
   Worker* const worker = Find(header.worker());
   if (worker == nullptr) return;
-  // What comes while its pull waits is part of the work of that time.
+  // A push that comes while its pull waits counts as work during the wait.
   if (header.has_push() && !worker->pulled) pushes_ = worker;
   if (header.has_pull() && !worker->pulled) {
     worker->pulled = now;

@@ -8,10 +8,10 @@
 namespace psgd {
 namespace {
 
-// Progress is a sum of many fractions: a boundary counts as reached from this close.
+// Progress is a sum of many fractions: a boundary this close counts as reached.
 constexpr double kEpochTolerance = 1e-9;
 
-// cos(pi * t) for t in [0, 1] by its power series: the C library's may differ between CPUs.
+// cos(pi * t) for t in [0, 1] by its power series: the C library's result may differ between CPUs.
 double CosPi(double t) {
   if (t > 0.5) return -CosPi(1 - t);
   const double x = t * 3.14159265358979323846;
@@ -35,14 +35,15 @@ double WarmupFactor(const Progress& warmup, const ScheduleTime& time) {
   return std::clamp(done / length, 0.0, 1.0);
 }
 
-// How many whole lengths have passed.
+// How many whole `length`s have passed.
 uint64_t Passed(const Progress& length, const ScheduleTime& time) {
   if (length.has_steps()) {
     return length.steps() > 0 ? time.step / static_cast<uint64_t>(length.steps()) : 0;
   }
   if (!(length.epochs() > 0)) return 0;
   const double times = std::floor((time.epoch + kEpochTolerance) / length.epochs());
-  // More halvings than a double has exponents change nothing, and the conversion must be defined.
+  // Beyond a double's exponents, more halvings change nothing. The clamp keeps the conversion
+  // defined.
   return static_cast<uint64_t>(std::clamp(times, 0.0, 1e6));
 }
 

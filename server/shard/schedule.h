@@ -1,5 +1,5 @@
-// The learning rate's course: a factor as a pure function of progress, so that nothing has to be
-// saved and a resumed run goes on with the same bits.
+// The learning rate's schedule: a factor as a pure function of progress. Nothing has to be saved,
+// and a resumed run goes on with the same bits.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace psgd {
 
-// Where a step stands.
+// The progress at a step.
 struct ScheduleTime {
   double epoch = 0;            // progress before the step, in epochs
-  uint64_t step = 0;           // steps (clocks) before it
+  uint64_t step = 0;           // steps (clocks) before this step
   double epochs_per_step = 0;  // what this step adds to `epoch`
   double total_epochs = 1;     // length of the run
 };
 
-// What the learning rate is multiplied with:
+// The factor of the learning rate:
 //   warmup     from 0 in a straight line: step i of n has (i + 1) / n; times what follows
 //   constant   1
 //   step       factor ^ (how many whole `every` have passed)
@@ -24,7 +24,7 @@ struct ScheduleTime {
 //   cosine     floor + (1 - floor) * (1 + cos(pi * t)) / 2
 //   linear     1 + (floor - 1) * t
 // where t runs from 0 at the end of the warm-up to 1 at the end of the run. step and multistep
-// count from the start of the run. A length in epochs that is no whole number of steps ends with
+// count from the start of the run. If a length in epochs is no whole number of steps, it ends with
 // the step that crosses it.
 double ScheduleFactor(const ScheduleConfig& schedule, const ScheduleTime& time);
 

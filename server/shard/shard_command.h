@@ -1,5 +1,5 @@
-// What the coordinator tells the shards. Every shard carries out a command before the coordinator
-// answers the worker that caused it, so that no worker can be ahead of what the shards know.
+// The coordinator's commands to the shards. Every shard carries out a command before the
+// coordinator answers the worker that caused it, so no worker is ahead of what the shards know.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ struct InstallModel {
   std::shared_ptr<const Placement> placement;
   std::shared_ptr<const LoadedCheckpoint> checkpoint;  // null: initial weights
   HyperParameters hyper;
-  std::shared_ptr<const GivenWeights> given = nullptr;  // of parameters that start from a file
+  std::shared_ptr<const GivenWeights> given =
+      nullptr;  // values of parameters that start from a file
 };
 
 // A worker may speak from now on; older incarnations of it may not.
@@ -42,7 +43,7 @@ struct BeginSegment {
 struct TakeCheckpoint {
   uint64_t id = 0;
   uint64_t clock = 0;
-  std::vector<WorkerKey> savers;  // workers whose own state belongs to it
+  std::vector<WorkerKey> savers;  // workers whose state belongs to the checkpoint
 };
 
 struct ChangeHyper {

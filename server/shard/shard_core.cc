@@ -24,8 +24,8 @@ ShardCore::ShardCore(ShardOptions options)
 
 absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out, uint64_t number) {
   if (number != 0 && number <= last_order_) return absl::OkStatus();
-  // Orders are given again until they are written down, unless a machine lost power before they
-  // were on the disk.
+  // Orders are sent again until they are written. A gap means that a machine lost power before
+  // orders were on its disk.
   if (number > last_order_ + 1) {
     return absl::DataLossError(
         absl::StrCat("shard ", options_.shard, " has carried out the coordinator's orders up to ",
@@ -33,7 +33,7 @@ absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out, uint64
                      " is the next that it is given: did its machine lose power? Go on from the "
                      "last checkpoint with ps-run --resume"));
   }
-  // Before what follows from it, such as pulls that need no longer wait.
+  // The order's entry precedes its consequences, such as pulls that no longer wait.
   if (keeps_journal_ && !std::holds_alternative<InstallModel>(command)) {
     JournalEntry entry;
     *entry.head.mutable_order() = ToOrderForShard(number, command);
@@ -140,7 +140,7 @@ void ShardCore::Begin(const BeginSegment& command) {
     member.running = true;
     member.first_clock = member.clock = member.arrived_clock = segment.first_clock();
   }
-  // Segments that every running worker has left behind.
+  // Drops segments that every running worker has left.
   const uint64_t slowest = SlowestClock();
   while (segments_.size() > 1 && std::next(segments_.begin())->first <= slowest) {
     segments_.erase(segments_.begin());
@@ -313,7 +313,8 @@ absl::Status ShardCore::CheckPush(const Member& member, const Push& push, size_t
 }
 
 void ShardCore::CountSound(const Push& push, Member& member) const {
-  // One sound message among a clock's does not make up for the others, nor does an empty one.
+  // A sound message does not make up for a bad one of the same clock, and an empty clock counts for
+  // nothing.
   if (!push.end_of_clock() || member.bad_clock == push.clock()) return;
   const bool pushed =
       std::ranges::find(member.slice_clock, push.clock()) != member.slice_clock.end();
@@ -351,8 +352,8 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
            out);
     return;
   }
-  // Only what would have to wait can be sent away: refusing what the clock or the cut that all wait
-  // for still needs would make everybody wait for ever.
+  // Only a push that must wait may be refused. To refuse a push that the next clock or the cut
+  // needs would make all workers wait for ever.
   const size_t waiting = held_bytes_ + gathered_bytes_;
   const bool waits = HoldsBack(push.clock()) || (synchronous_ && push.clock() > completed_ + 1);
   if (waits && waiting > 0 && waiting + message.PayloadBytes() > options_.held_bytes) {
@@ -365,7 +366,8 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
   if (keeps_journal_) WriteDown(message);
   ++member.next_seq;
   if (!member.pushed) {
-    // Its first push carries what it loaded of them; another incarnation must not send it again.
+    // A worker's first push carries the residuals that it loaded. A later incarnation must not push
+    // them again.
     member.pushed = true;
     for (SliceState& slice : slices_) slice.resumed_residuals.erase(header.worker());
   }
@@ -448,7 +450,7 @@ void ShardCore::ApplyNow(Member& member, const Push& push, const std::vector<Ope
     contribution.factors = parts[i].factors;
     contribution.scale = ContributionScale(running);
     contribution.staleness = slice.version - push.parts(static_cast<int>(i)).base_version();
-    // A pull that was answered twice leaves the later weights here; they are not what it used.
+    // A pull that was answered twice leaves later weights here, which the worker did not use.
     if (local < member.pulled.size() &&
         member.pulled[local].version == push.parts(static_cast<int>(i)).base_version()) {
       contribution.pulled = member.pulled[local].weights;
@@ -462,7 +464,7 @@ void ShardCore::ApplyClocks() {
   while (true) {
     const uint64_t clock = completed_ + 1;
     if (HoldsBack(clock)) return;
-    // Most pushes are of others, of whom there may be thousands.
+    // A quick exit: of thousands of workers, most pushes are not from the awaited worker.
     const auto lacks = [clock](const Member& member) {
       return member.running && member.first_clock < clock && member.arrived_clock < clock;
     };
@@ -482,8 +484,8 @@ void ShardCore::ApplyClocks() {
     }
     auto gathered = gathered_.find(clock);
     if (gathered == gathered_.end()) {
-      // Nobody will fill this clock: go on where the workers that are here began. When there are
-      // none, the cut that is asked for must not wait either.
+      // No worker will fill this clock: go on where the present workers began. Without workers, go
+      // on to the cut, so that it does not wait.
       if (next_start == UINT64_MAX && cut_) next_start = cut_->clock;
       if (!expected && next_start != UINT64_MAX && next_start > completed_) {
         const auto later = gathered_.upper_bound(clock);
@@ -504,7 +506,7 @@ void ShardCore::ApplyClocks() {
 
 void ShardCore::ApplyGathered(uint64_t clock,
                               const std::map<uint32_t, std::vector<Message>>& by_worker) {
-  // Opened once already when they came in, so opening them again cannot fail.
+  // OpenPush has checked the pushes on arrival, so opening them again cannot fail.
   std::map<uint32_t, std::vector<WaitingPayload>> by_tensor;
   for (const auto& [worker, messages] : by_worker) {
     for (const Message& message : messages) {
@@ -521,8 +523,8 @@ void ShardCore::ApplyGathered(uint64_t clock,
   for (const auto& [tensor, payloads] : by_tensor) ApplyTensor(payloads, rates);
 }
 
-// A few bytes may be factors of many megabytes, so only so many are open together. What they add up
-// to is kept where there are more: the same sum, in the same order.
+// A few bytes may unpack to factors of many megabytes, so only some payloads are open at once. If
+// there are more, the sum so far is kept: the same sum, in the same order.
 void ShardCore::ApplyTensor(std::span<const WaitingPayload> payloads, const UpdateRates& rates) {
   struct Gathered {
     size_t contributors = 0;
@@ -577,7 +579,7 @@ void ShardCore::ReleaseHeld() {
     if (member->second.incarnation == entry.incarnation) {
       ApplyNow(member->second, entry.message.header.push(), *opened);
     } else {
-      // Acknowledged before its worker was replaced: it counts, but moves nobody's clock.
+      // The push was acknowledged before its worker was replaced: it counts, but moves no clock.
       Member gone;
       ApplyNow(gone, entry.message.header.push(), *opened);
     }
@@ -590,7 +592,7 @@ void ShardCore::Settle(Outbox* out) {
     ReleaseHeld();
     if (synchronous_) ApplyClocks();
   }
-  // Once for all of them: each may have to wait for any of thousands of workers.
+  // Computed once for all pulls: it looks at thousands of workers.
   const uint64_t slowest = waiting_.empty() ? 0 : SlowestClock();
   for (size_t i = 0; i < waiting_.size();) {
     if (!Allowed(waiting_[i], slowest)) {
@@ -604,7 +606,7 @@ void ShardCore::Settle(Outbox* out) {
 
 namespace {
 
-// Parts of slices that share the payload of updates.
+// Adds the parts of slices that share one payload of updates.
 void AddUpdateParts(std::span<const SliceState> tensor, uint32_t planes, PullReply* reply) {
   for (const SliceState& slice : tensor) {
     PullPart* part = reply->add_parts();
@@ -623,8 +625,9 @@ void AddUpdateParts(std::span<const SliceState> tensor, uint32_t planes, PullRep
 bool ShardCore::Allowed(const WaitingPull& pull, uint64_t slowest) const {
   const auto bound = static_cast<uint64_t>(options_.config.consistency().staleness());
   if (!unbounded_ && pull.clock > slowest + bound) return false;
-  // A worker sees its own updates, whatever was lost on the way or is held back for a cut: its next
-  // steps would all start from the same weights, and their gradients would then be added up.
+  // A worker must see its own updates, even if messages were lost or a cut holds its pushes back.
+  // Otherwise its next steps would start from the same weights, and their gradients would be added
+  // up.
   return members_.at(pull.key.worker()).clock >= pull.own_clock;
 }
 
@@ -667,21 +670,21 @@ void ShardCore::OnPull(PeerId from, Member& member, const Message& message, Outb
     }
   }
   for (const WaitingPull& other : waiting_) {
-    // Overtaken on its way by a newer one: nobody waits for it any more.
+    // A newer pull overtook this one: nobody waits for it any more.
     if (other.key.worker() == pull.key.worker() && other.request > pull.request) return;
   }
   if (Allowed(pull, SlowestClock())) {
     Reply(pull, out);
     return;
   }
-  // A repeated request replaces the one that waits.
+  // A newer request replaces the waiting request.
   std::erase_if(waiting_,
                 [&](const WaitingPull& other) { return other.key.worker() == pull.key.worker(); });
   waiting_.push_back(std::move(pull));
 }
 
-// How many slices from the i-th on that are asked for are all that the shard has of a tensor, where
-// the worker holds the same version of them; 0: they are not.
+// If the requested slices from the i-th on include all slices that the shard has of a tensor, and
+// the worker holds the same version of them: their number. Otherwise 0.
 size_t ShardCore::WholeTensor(const WaitingPull& pull, size_t i) const {
   const auto [local, mark] = pull.slices[i];
   const uint32_t tensor = slices_[local].spec.parameter();
@@ -772,8 +775,8 @@ bool IsWorkerState(ByteSpan saved, size_t elements) {
 }  // namespace
 
 void ShardCore::StartCut(const TakeCheckpoint& command) {
-  // A cut that is still open here failed on another shard and is given up: what it held back and
-  // the new one does not must go on, or the new one would wait for it for ever.
+  // A cut that is still open here failed on another shard and is given up. Pushes that only the old
+  // cut held back must go on, or the new cut would wait for them for ever.
   Cut cut;
   cut.id = command.id;
   cut.clock = command.clock;
@@ -782,7 +785,8 @@ void ShardCore::StartCut(const TakeCheckpoint& command) {
     cut.saved[key.worker()] = false;
     savers.insert(key.worker());
   }
-  // Now: one that joins behind the cut may push what it was handed before the cut is complete.
+  // Done now, because a worker that joins behind the cut may push its loaded residual before the
+  // cut is complete.
   AddUnclaimed(savers, &cut.snapshot);
   cut_ =
       std::move(cut);  // not emplace(): Clang 14 cannot default-construct a nested class from there
@@ -835,7 +839,7 @@ bool ShardCore::ProgressCut() {
   }
   for (const SliceState& slice : slices_)
     cut_->snapshot.slices.push_back(updater_->Snapshot(slice));
-  // Of savers that ended before they pushed.
+  // Residuals of savers that ended before they pushed.
   std::set<uint32_t> saved;
   for (const auto& [worker, states] : cut_->snapshot.residuals) saved.insert(worker);
   AddUnclaimed(saved, &cut_->snapshot);
@@ -887,7 +891,7 @@ void ShardCore::OnLoadState(PeerId from, const Message& message, Outbox* out) {
 }
 
 namespace {
-// Of our own making, so only the format's own limits count.
+// This server made the bytes, so only the format's own limits count.
 constexpr size_t kAnySize = size_t{1} << 40;
 }  // namespace
 
@@ -921,7 +925,7 @@ absl::Status ShardCore::Replay(const JournalEntry& entry) {
     case JournalHead::STEP_NOT_SET:
       break;
   }
-  // The same step must count again, or this is not the state that it was made in.
+  // The step must count again. If not, this is not the state in which it was made.
   if (journal_.empty()) {
     std::string why;
     for (const Outgoing& answer : nobody) {
@@ -952,7 +956,7 @@ ShardImage ShardCore::MakeImage() const {
         waiting->set_clock(clock);
         waiting->set_worker(worker);
         const auto encoded = EncodeMessage(message, kAnySize);
-        if (!encoded.ok()) continue;  // it came in this format
+        if (!encoded.ok()) continue;  // cannot fail: the message came in this format
         for (const Bytes& frame : encoded->frames) {
           waiting->mutable_message()->append(reinterpret_cast<const char*>(frame.data()),
                                              frame.size());

@@ -1,15 +1,15 @@
 // One shard: owns some slices, absorbs pushes exactly once, answers pulls within the staleness
-// bound. A state machine without IO, threads or wall clock: messages and coordinator commands in,
-// messages out. shard_server drives it in production, tests/sim with a seeded scheduler.
+// bound. A state machine without IO, threads or wall clock: messages and coordinator commands go
+// in, messages come out. DurableShard drives it.
 //
-// Pushes of a worker are absorbed in the order of their sequence numbers; a repeated one is
-// acknowledged again and changes nothing; one that comes too early is refused with the number
-// expected. A push that cannot be believed (lengths, codes, non-finite values) uses up its number
-// and its clock but changes no weight, so that one bad update never stops the run.
+// Pushes of a worker are absorbed in the order of their sequence numbers. A repeated push is
+// acknowledged again and changes nothing. A push that comes too early is refused with the expected
+// number. A bad push (lengths, codes, non-finite values) uses up its number and its clock but
+// changes no weight, so one bad update never stops the run.
 //
 // staleness 0: the pushes of a clock wait for each other and are applied as one update, summed in
-// the order of worker numbers, so that the result does not depend on who was first.
-// Otherwise: each push is applied as it comes, and pulls wait while their worker is too far ahead.
+// the order of worker numbers, so the result does not depend on which worker was first. Otherwise:
+// each push is applied as it comes, and pulls wait while their worker is too far ahead.
 #pragma once
 
 #include <cstdint>
@@ -43,9 +43,9 @@ struct ShardOptions {
   Config config;                      // resolved
   size_t reply_bytes = 4u << 20;      // slices of a pull reply share a message up to this
   size_t held_bytes = 1u << 30;       // pushes held back for a checkpoint or a clock
-  size_t open_bytes = kMostUnpacked;  // factors of a clock's pushes that are unpacked together
-  bool journal = false;               // TakeJournal says what has to be written down
-  uint32_t starts = 1;                // of the server, this one included
+  size_t open_bytes = kMostUnpacked;  // factors of a clock's pushes that may be unpacked at once
+  bool journal = false;               // TakeJournal returns the steps to write
+  uint32_t starts = 1;                // starts of the server, including this start
 };
 
 struct Outgoing {
@@ -63,8 +63,7 @@ struct ShardStats {
   CountHistogram pull_staleness;            // clocks the pulling worker led the slowest by
 };
 
-// A worker that sent nothing but bad pushes for too long (cluster.quarantine): the shard hears it
-// no more.
+// A worker that sent only bad pushes for too long (cluster.quarantine). The shard ignores it.
 struct QuarantinedWorker {
   WorkerKey key;
   std::string why;
@@ -81,31 +80,34 @@ class ShardCore {
  public:
   explicit ShardCore(ShardOptions options);
 
-  // `number`: of the coordinator's orders; one that was carried out before is not again. 0: it has
-  // none.
+  // `number`: of the coordinator's order; 0: no number. An order that was carried out before is
+  // skipped.
   absl::Status Execute(const ShardCommand& command, Outbox* out, uint64_t number = 0);
   void OnMessage(PeerId from, Message message, Outbox* out);
 
-  // The steps since this was last asked, in order. What they gave to the outbox may leave once they
-  // are written down: it tells of them. But for Install: an image has to follow it.
+  // The steps since the last call, in order. Their messages in the outbox may leave only after the
+  // steps are written, because the messages tell of them. InstallModel makes no step: an image must
+  // follow it.
   std::vector<JournalEntry> TakeJournal() { return std::exchange(journal_, {}); }
-  // From now on, whatever the options say.
+  // Overrides ShardOptions.journal from now on.
   void KeepJournal(bool keep) { keeps_journal_ = keep; }
-  // As with a new ShardOptions.starts: this copy of the shard answers pulls from now on.
+  // Like a new ShardOptions.starts: this copy of the shard answers pulls from now on.
   void BeginLife(uint32_t starts) { weights_encoder_.BeginLife(starts); }
-  // Goes a step again that was written down.
+  // Carries out a written step again.
   absl::Status Replay(const JournalEntry& entry);
-  // A checkpoint's cut is made again from the journal: there is no image while one is under way.
+  // False while a cut is under way: a cut is made again from the journal, so no image may replace
+  // its steps.
   bool MayMakeImage() const { return !cut_ && finished_.empty(); }
-  // REQUIRES: it has a model, MayMakeImage().
+  // REQUIRES: has_model() and MayMakeImage().
   ShardImage MakeImage() const;
-  // REQUIRES: it has no model yet.
+  // REQUIRES: !has_model().
   absl::Status Restore(const ShardImage& image);
 
-  // A checkpoint's cut once every worker's part of it has come; at most once each.
+  // A checkpoint's cut, once every worker's part of it has come. Returns each cut once.
   std::optional<ShardCut> TakeFinishedCut();
 
-  // Those since this was last asked; the coordinator has to be told, or clocks would wait for them.
+  // The workers quarantined since the last call. The coordinator must hear of them, or clocks would
+  // wait for them.
   std::vector<QuarantinedWorker> TakeQuarantined() { return std::exchange(quarantined_, {}); }
 
   // The present weights of the shard's slices, shared, not copied: slice id -> bytes.
@@ -117,7 +119,7 @@ class ShardCore {
   size_t slices() const { return slices_.size(); }
   uint64_t weight_bytes() const;
   size_t waiting_pulls() const { return waiting_.size(); }
-  // Of pushes that wait for slower workers or for a checkpoint.
+  // Bytes of pushes that wait for slower workers or for a checkpoint.
   size_t held_bytes() const { return held_bytes_ + gathered_bytes_; }
   uint64_t SlowestClock() const;
   uint64_t FastestClock() const;
@@ -134,12 +136,12 @@ class ShardCore {
     uint64_t next_seq = 1;
     uint64_t clock = 0;                 // steps whose pushes are absorbed (staleness 0: applied)
     uint64_t arrived_clock = 0;         // steps whose pushes have come in whole
-    uint64_t first_clock = 0;           // it takes part in later clocks
+    uint64_t first_clock = 0;           // the worker takes part in later clocks
     std::vector<uint64_t> slice_clock;  // by local slice: the last clock that pushed it
     bool pushed = false;                // this incarnation has pushed
-    int32_t bad_in_row = 0;             // pushes refused since a clock of which all were sound
-    uint64_t bad_clock = 0;             // the latest with one that was refused
-    std::string quarantined;            // why it is heard no more; empty: it is
+    int32_t bad_in_row = 0;             // pushes refused since its last sound clock
+    uint64_t bad_clock = 0;             // the latest clock with a refused push
+    std::string quarantined;            // why the worker is ignored; empty: it is heard
     std::vector<PulledWeights> pulled;  // by local slice, for delay compensation
     std::vector<SentWeights> sent;      // by local slice, for lossy differences
   };
@@ -160,11 +162,11 @@ class ShardCore {
   struct Cut {
     uint64_t id = 0;
     uint64_t clock = 0;
-    std::map<uint32_t, bool> saved;  // worker -> its state has come
+    std::map<uint32_t, bool> saved;  // worker -> whether its state has come
     ShardSnapshot snapshot;
   };
 
-  // Commands (shard_core.cc).
+  // Commands.
   absl::Status Carry(const ShardCommand& command, Outbox* out);
   absl::Status Install(const InstallModel& command);
   absl::Status MakeSlices(const InstallModel& command);
@@ -173,44 +175,44 @@ class ShardCore {
   void Begin(const BeginSegment& command);
   void StartCut(const TakeCheckpoint& command);
 
-  // Pushes (shard_core_push.cc).
+  // Pushes.
   void OnPush(PeerId from, Member& member, Message message, Outbox* out);
-  // What is wrong with a push that is next in order, apart from its payloads.
+  // Checks a push that is next in order, except its payloads.
   absl::Status CheckPush(const Member& member, const Push& push, size_t payloads) const;
-  // A push that is next in order was bad, or good (null).
+  // Count a push that was next in order as sound or bad, for the quarantine.
   void CountSound(const Push& push, Member& member) const;
   void CountBad(const DataHeader& header, uint64_t clock, const absl::Status& bad, Member& member);
   void ApplyNow(Member& member, const Push& push, const std::vector<OpenedPart>& parts);
   void ApplyClocks();
   void ApplyGathered(uint64_t clock, const std::map<uint32_t, std::vector<Message>>& by_worker);
-  // What a clock's pushes have for one tensor.
+  // Applies the parts of a clock's pushes for one tensor.
   void ApplyTensor(std::span<const WaitingPayload> payloads, const UpdateRates& rates);
-  // Applies the held pushes that no cut holds back any more.
+  // Applies the held pushes that no cut holds back now.
   void ReleaseHeld();
-  // After clocks moved: completes clocks, the cut, held pushes and waiting pulls.
+  // Called after clocks moved: completes clocks, the cut, held pushes and waiting pulls.
   void Settle(Outbox* out);
   UpdateRates RatesAt(uint64_t clock) const;
   float ContributionScale(size_t contributors) const;
 
-  // Pulls (shard_core_pull.cc).
+  // Pulls.
   void OnPull(PeerId from, Member& member, const Message& message, Outbox* out);
   bool Allowed(const WaitingPull& pull, uint64_t slowest) const;
   size_t WholeTensor(const WaitingPull& pull, size_t i) const;
   void Reply(const WaitingPull& pull, Outbox* out);
-  // The slices, by local index, that were sent to a worker, where compensation asks for them.
+  // Remembers the slices (local indices) that a worker was sent, if delay compensation needs them.
   void Show(uint32_t worker, const std::vector<uint32_t>& slices);
 
-  // Checkpoints and worker state (shard_core_cut.cc).
+  // Checkpoints and worker state.
   void OnSaveState(PeerId from, Member& member, const Message& message, Outbox* out);
-  // What the checkpoint that the run went on from holds for workers that have not pushed it yet,
-  // but those.
+  // Adds the residuals of the resumed checkpoint that their workers have not pushed yet, except
+  // those of the workers `but`.
   void AddUnclaimed(const std::set<uint32_t>& but, ShardSnapshot* snapshot) const;
   void OnLoadState(PeerId from, const Message& message, Outbox* out);
-  // True when the cut was completed and later pushes may go on.
+  // True: the cut is complete, and later pushes may go on.
   bool ProgressCut();
   bool HoldsBack(uint64_t clock) const { return cut_ && clock > cut_->clock; }
 
-  // Images (shard_core_image.cc).
+  // Images.
   void WriteDown(const Message& message);
   void SaveMembers(ShardImage* image) const;
   absl::Status RestoreMember(const MemberRecord& record, const ShardImage& image);
@@ -241,11 +243,11 @@ class ShardCore {
   std::map<uint32_t, Member> members_;
   std::map<uint64_t, Segment> segments_;  // by first clock
   uint64_t completed_ = 0;                // staleness 0: clocks applied
-  uint32_t awaited_ = 0;  // staleness 0: a worker that the next clock lacked, when last looked for
-  // staleness 0: absorbed and not yet applied, by clock and worker.
+  uint32_t awaited_ = 0;  // staleness 0: a worker that the next clock lacked at the last look
+  // staleness 0: absorbed pushes that are not applied yet, by clock and worker.
   std::map<uint64_t, std::map<uint32_t, std::vector<Message>>> gathered_;
   size_t gathered_bytes_ = 0;
-  std::deque<HeldPush> held_;  // back until the cut is complete
+  std::deque<HeldPush> held_;  // pushes that wait for the cut
   size_t held_bytes_ = 0;
   std::deque<WaitingPull> waiting_;
   std::optional<Cut> cut_;

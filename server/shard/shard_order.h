@@ -1,4 +1,4 @@
-// Commands as they are written down.
+// Commands in their stored form.
 #pragma once
 
 #include "proto/journal.pb.h"
@@ -6,11 +6,11 @@
 
 namespace psgd {
 
-// REQUIRES: it is no InstallModel, which is never written down: the image that follows it is.
+// REQUIRES: `command` is no InstallModel. It is never stored; the image that follows it is.
 ShardOrder ToOrder(uint64_t number, const ShardCommand& command);
-// Without what no shard looks at, which of thousands of workers is a megabyte.
+// The order without the fields that no shard reads: with thousands of workers they are a megabyte.
 ShardOrder ToOrderForShard(uint64_t number, const ShardCommand& command);
-// INVALID_ARGUMENT: it is none.
+// INVALID_ARGUMENT: `order` holds no command.
 absl::StatusOr<ShardCommand> FromOrder(const ShardOrder& order);
 
 }  // namespace psgd

@@ -12,9 +12,9 @@
 namespace psgd {
 namespace {
 
-// Enough for the copies that one pull or checkpoint makes necessary.
+// Enough for the copies on write that one pull or checkpoint causes.
 constexpr size_t kPoolBytes = 256u << 20;
-// Of updates, in one message.
+// Updates in one message.
 constexpr uint64_t kMostUpdateBytes = 32u << 20;
 
 bool IsPlainSgd(const OptimizerConfig& optimizer) {
@@ -111,7 +111,7 @@ absl::StatusOr<SliceState> SliceUpdater::Restore(uint32_t id, const SliceSpec& s
 
 void SliceUpdater::StartLogs(SliceState& slice, const ParameterSpec& parameter) const {
   if (logs_changes_) slice.changes.emplace(slice.spec.count(), slice.version);
-  // More than the tensor itself nobody would be sent.
+  // A worker is never sent more bytes of updates than the tensor has.
   if (logs_updates_) {
     const uint64_t most = ElementsOf(parameter) * sizeof(float);
     slice.updates.emplace(std::min(most, kMostUpdateBytes), slice.version);
@@ -149,7 +149,7 @@ void SliceUpdater::Compensate(const Contribution& contribution, std::span<const 
                               const float* then, std::span<float> gradient) const {
   CompensateDelay(static_cast<float>(consistency_.delay_lambda()), now, {then, now.size()},
                   gradient);
-  // The correction is quadratic in the worker's own gradient: scale afterwards.
+  // The correction is quadratic in the worker's own gradient, so the scale comes afterwards.
   const float scale = ScaleOf(contribution);
   for (float& value : gradient) {
     value = std::clamp(value * scale, -kLargestUpdate, kLargestUpdate);

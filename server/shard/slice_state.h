@@ -25,8 +25,8 @@
 
 namespace psgd {
 
-// A value of an update beyond this is no gradient, and refused as one that is not finite: weights
-// could not take many of them, and squares of them, without leaving fp32.
+// An update with a value beyond this is refused like a non-finite value: weights and squares would
+// leave fp32 after a few of them.
 inline constexpr float kLargestUpdate = 1e15f;
 
 struct SliceState {
@@ -36,70 +36,70 @@ struct SliceState {
   std::string parameter;
   ParameterSpec::Role role = ParameterSpec::TRAINED;
   bool decays = false;
-  bool coupled_decay = false;  // it is added to the gradient: by the worker where it can
-  bool decays_here = false;    // sparse: it cannot
+  bool coupled_decay = false;  // decay is added to the gradient, by the worker if it can
+  bool decays_here = false;    // sparse parameter: the worker cannot add decay
   CowArray weights;
-  std::vector<CowArray> states;  // the optimizer's
+  std::vector<CowArray> states;  // the optimizer's arrays
   uint64_t version = 0;          // pushes absorbed
   uint64_t steps = 0;            // updates applied; fewer than pushes when they are summed
-  // What changed lately, where workers pull that alone.
+  // The latest changed elements, if workers pull only changes.
   std::optional<ChangeLog> changes;
-  // And the updates behind it, where a worker could make them, too.
+  // The latest updates, if a worker can make them itself.
   std::optional<UpdateLog> updates;
-  // The last payload that weights_encoder made for more than one worker: of this version, and of
-  // changes since that mark.
+  // The last payload that WeightsEncoder made for several workers: for this version, with the
+  // changes since this mark.
   Bytes encoded;
   uint64_t encoded_version = UINT64_MAX;
   uint64_t encoded_since = 0;
-  // The last that the lossless stage made of such a payload, of this version and of changes since
-  // that mark; 0: of all weights.
+  // The last such payload after the lossless stage: for this version, with the changes since this
+  // mark; 0: all weights.
   PackedPayload packed;
   uint64_t packed_version = UINT64_MAX;
   uint64_t packed_since = 0;
   PackingHabit packing;
-  // What the checkpoint that the run resumed from holds for its workers.
+  // By worker: residuals of the resumed checkpoint.
   std::map<uint32_t, Bytes> resumed_residuals;
 };
 
 // One worker's payload for a slice.
 struct Contribution {
-  PayloadReader* reader = nullptr;  // null: SliceUpdater::AddUp has read it
+  PayloadReader* reader = nullptr;  // null: SliceUpdater::AddUp has read the payload
   float scale = 1;
   uint64_t staleness = 0;  // versions the slice gained since the worker pulled it
-  Bytes pulled;            // the weights it computed with; for delay compensation
-  // With the payload, if that can be passed on: see open_push.h.
+  Bytes pulled;            // the worker's weights; for delay compensation
+  // Has the payload, if it can be passed on: see open_push.h.
   FactorUpdate::Part factors = {};
-  bool without_decay = false;  // the reader's, once that was read
+  bool without_decay = false;  // the reader's flag, once AddUp has read the payload
 };
 
-// Of one update: the hyper-parameters that hold, with the schedule's part in them.
+// The rates of one update, with the schedule's factor.
 struct UpdateRates {
   double learning_rate = 0;
-  double weight_decay = 0;  // adamw's, and of sparse parameters; else it is in the gradient
+  double weight_decay = 0;  // for adamw and sparse parameters; otherwise the gradient has it
 };
 
-// Makes and updates slices. Not thread-safe: one a shard.
+// Makes and updates slices. Not thread-safe: each shard has its own.
 class SliceUpdater {
  public:
   explicit SliceUpdater(const Config& config);
 
-  // A slice with its initial weights, or with those of the checkpoint. REQUIRES: without one,
-  // CheckGiven(model, *given), if any parameter starts from given values.
+  // A slice with its initial weights, or with those of the checkpoint. REQUIRES: without a
+  // checkpoint, CheckGiven(model, *given) is OK if any parameter starts from given values.
   absl::StatusOr<SliceState> Make(uint32_t id, const SliceSpec& spec, const ModelSpec& model,
                                   uint64_t seed, const LoadedCheckpoint* checkpoint,
                                   const GivenWeights* given = nullptr);
-  // One with those contents. An error: they are not a slice's of this run.
+  // A slice with these contents. An error: they do not fit a slice of this run.
   absl::StatusOr<SliceState> Restore(uint32_t id, const SliceSpec& spec, const ModelSpec& model,
                                      SliceContents contents);
 
-  // One update from the sum of the contributions, in their order. The payloads go through a block
-  // that stays in the first-level cache into the optimizer; no dense gradient is ever made, but for
-  // `sum`: of the first of them, by AddUp.
+  // Makes one update from the sum of the contributions, in their order. The payloads go block by
+  // block, in the first-level cache, into the optimizer. No dense gradient is made, except `sum`:
+  // the sum of the first contributions, from AddUp.
   void Apply(SliceState& slice, std::span<const Contribution> contributions,
              const UpdateRates& rates, std::span<const float> sum = {});
-  // Where they cannot all be open together: adds to the sum those that have a reader, which then
-  // may go. In whatever portions, Apply makes the same update to the bit. An empty sum is one of
-  // none. REQUIRES: no compensation for delay.
+  // For contributions that cannot all be open at once: adds those with a reader to `sum` and
+  // releases their readers. For any split, Apply makes the same update to the bit. An empty `sum`
+  // is zero. REQUIRES: no delay compensation.
   void AddUp(std::span<Contribution> contributions, size_t elements, std::vector<float>* sum) const;
 
   SliceSnapshot Snapshot(const SliceState& slice) const;
@@ -107,42 +107,41 @@ class SliceUpdater {
  private:
   // A slice of zeros.
   SliceState Prepare(uint32_t id, const SliceSpec& spec, const ParameterSpec& parameter);
-  // False, and nothing, where the update is not one of a few entries.
+  // Does nothing and returns false if the update is not sparse.
   bool ApplySparse(SliceState& slice, std::span<const Contribution> contributions,
                    const OptimizerStep& step);
-  // Notes how the latest version came about.
+  // Logs how the latest version was made.
   void Log(SliceState& slice, std::span<const Contribution> contributions,
            const OptimizerStep& step, float decay);
   // Starts the logs that the config asks for.
   void StartLogs(SliceState& slice, const ParameterSpec& parameter) const;
-  // The sum of sparse contributions, entry by entry, in their order: as the sum of dense ones.
+  // Adds up sparse contributions entry by entry, in the same order as dense contributions.
   void GatherEntries(std::span<const Contribution> contributions, std::span<const float> weights);
-  // Whether the worker's gradient is to be corrected for what the weights have moved since it
-  // pulled them.
+  // Whether the gradient must be corrected for the weights' movement since the worker's pull.
   bool Compensates(const Contribution& contribution, std::span<const float> weights) const;
-  // Corrects and scales it, where the weights are `now` and were `then`.
+  // Corrects and scales `gradient`, for weights that moved from `then` to `now`.
   void Compensate(const Contribution& contribution, std::span<const float> now, const float* then,
                   std::span<float> gradient) const;
-  // The same of the block's first values, which are those of these elements.
+  // The same for the block's first values, which belong to the elements `indices`.
   void CompensateEntries(const Contribution& contribution, std::span<const float> weights,
                          std::span<const uint32_t> indices);
-  // The gradient of the block at `begin`, with `decay` times the weights: the payload itself where
-  // that is possible.
+  // The gradient of the block at `begin`, plus `decay` times the weights. Returns the payload
+  // itself if possible.
   const float* Gather(std::span<const Contribution> contributions, std::span<const float> sum,
                       std::span<const float> weights, float decay, size_t begin, size_t size);
   float ScaleOf(const Contribution& contribution) const;
 
-  static constexpr size_t kBlock = 2048;  // with weights and two states, well inside 48 KiB
+  static constexpr size_t kBlock = 2048;  // with weights and two states well inside 48 KiB
 
   const ConsistencyConfig consistency_;
   const uint32_t workers_;
   const bool decoupled_decay_;
   const bool logs_changes_;
-  const bool logs_updates_;  // of factors: those of plain sgd can be made anywhere
+  const bool logs_updates_;  // of factors: with plain sgd a worker can make the updates too
   const std::unique_ptr<Optimizer> optimizer_;
   BufferPool pool_;
   alignas(64) float block_[kBlock];
-  // Entries of an update, and of one that is being added to it.
+  // Entries of an update, and of the update that is being added.
   std::vector<uint32_t> indices_, more_indices_;
   std::vector<float> values_, more_values_;
 };

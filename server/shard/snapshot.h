@@ -1,4 +1,4 @@
-// What a shard holds, as checkpoints and images keep it.
+// A shard's contents, as checkpoints and images keep them.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ struct SliceSnapshot {
   std::vector<std::pair<std::string, Bytes>> states;  // by name, each as long as the weights
 };
 
-// What one shard gives to a checkpoint.
+// One shard's part of a checkpoint.
 struct ShardSnapshot {
   std::vector<SliceSnapshot> slices;
-  // What codecs left behind: worker -> (slice id, fp32 values), for the slices that have any. As
-  // long as the weights, or a multiple of that where encoders remember more.
+  // Residuals: worker -> (slice id, fp32 values), for the slices that have one. As long as the
+  // weights, or a multiple if encoders remember more.
   std::map<uint32_t, std::vector<std::pair<uint32_t, Bytes>>> residuals;
   std::map<uint32_t, WorkerMark> workers;
-  // Likewise the weights that a worker was sent; in a journal's images, where compensation needs
-  // them.
+  // Likewise the weights that a worker was sent. Only in a journal's images, for delay
+  // compensation.
   std::map<uint32_t, std::vector<std::pair<uint32_t, Bytes>>> shown;
 };
 

@@ -1,5 +1,5 @@
-// The latest updates of a slice that were made from factors: what a worker that holds an older
-// version has to make. Bounded; of what is forgotten a worker gets the weights.
+// The latest updates of a slice that were made from factors. A worker that holds an older version
+// makes the same updates. The log is bounded. A worker with a forgotten version gets the weights.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,21 @@ namespace psgd {
 // Not thread-safe.
 class UpdateLog {
  public:
-  // Begins at this version, and remembers no more bytes than `most`.
+  // Begins at `version`, and remembers at most `most` bytes.
   UpdateLog(size_t most, uint64_t version) : updates_(most, version) {}
 
   void Add(FactorUpdate update);
-  // This version came about in another way.
+  // `version` was made in another way.
   void Forget(uint64_t version) { updates_.Forget(version); }
 
-  // Those that lead from this version to the latest, the oldest first; nothing where they are not
-  // known.
+  // The updates from `version` to the latest version, oldest first; nullopt: unknown.
   std::optional<std::vector<FactorUpdate>> Since(uint64_t version) const;
 
  private:
   VersionLog<FactorUpdate> updates_;
 };
 
-// The same updates, of the same payloads: those of two slices that share them.
+// Whether two slices have the same updates, from the same shared payloads.
 bool AreSame(std::span<const FactorUpdate> updates, std::span<const FactorUpdate> others);
 
 }  // namespace psgd

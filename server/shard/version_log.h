@@ -1,4 +1,5 @@
-// What made the latest versions of a slice. Bounded: the oldest are forgotten first.
+// The steps that made the latest versions of a slice. The log is bounded, and forgets the oldest
+// steps first.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +11,11 @@
 
 namespace psgd {
 
-// Step has the version that it led to: Step::version. Not thread-safe.
+// Step::version is the version that the step made. Not thread-safe.
 template <typename Step>
 class VersionLog {
  public:
-  // Begins at this version, and remembers steps of no more than `most` together, in whatever Add
-  // counts.
+  // Begins at `version`, and remembers steps with a total `size` of at most `most`.
   VersionLog(size_t most, uint64_t version) : most_(most), known_from_(version), latest_(version) {}
 
   void Add(Step step, size_t size) {
@@ -28,15 +28,14 @@ class VersionLog {
       steps_.pop_front();
     }
   }
-  // Nobody knows how this version came about.
+  // It is unknown how `version` was made.
   void Forget(uint64_t version) {
     steps_.clear();
     remembered_ = 0;
     known_from_ = latest_ = version;
   }
 
-  // Those that lead from this version to the latest, the oldest first; nothing where they are not
-  // known.
+  // The steps from `version` to the latest version, oldest first; nullopt: unknown.
   std::optional<std::vector<const Step*>> Since(uint64_t version) const {
     if (version < known_from_ || version > latest_) return std::nullopt;
     std::vector<const Step*> steps;
@@ -57,7 +56,7 @@ class VersionLog {
   uint64_t known_from_;
   uint64_t latest_;
   std::deque<Sized> steps_;
-  size_t remembered_ = 0;  // of all steps together
+  size_t remembered_ = 0;  // total size of all steps
 };
 
 }  // namespace psgd

@@ -7,7 +7,7 @@
 namespace psgd {
 namespace {
 
-// Of weights that travel whole; none: as they are.
+// The codec of whole weights; not set: fp32.
 CodecConfig WholeCodec(const PullCodecConfig& pull) {
   CodecConfig codec;
   if (pull.has_fp16()) codec.mutable_fp16();
@@ -49,7 +49,7 @@ Bytes WeightsEncoder::Encode(SliceState& slice, uint64_t clock, uint64_t mark, S
 
 PackedPayload WeightsEncoder::Pack(SliceState& slice, const Bytes& payload, PullPart::Form form) {
   if (packer_ == nullptr) return {};
-  // What one worker alone gets is not kept.
+  // A payload for only one worker is not kept.
   if (form != PullPart::WHOLE && form != PullPart::CHANGED) {
     return packer_->Pack(payload.span(), &slice.packing);
   }
@@ -62,7 +62,7 @@ PackedPayload WeightsEncoder::Pack(SliceState& slice, const Bytes& payload, Pull
   return slice.packed;
 }
 
-// Biases and the like are few, and would share a unit with what is much larger, or be left out.
+// Small tensors, such as biases, would share a scale with much larger values, or be left out.
 bool WeightsEncoder::IsSmall(const SliceState& slice) const {
   const uint64_t elements = slice.shape.tensor_rows * slice.shape.tensor_columns;
   return elements * sizeof(float) < dense_below_;
@@ -76,7 +76,7 @@ Bytes WeightsEncoder::Whole(SliceState& slice, PullPart* part) {
     std::vector<std::byte> bytes;
     EncodeInput input;
     input.gradient = slice.weights.read();
-    // The same for all workers.
+    // The key is the same for all workers.
     input.key = MakeKey(seed_, RandomPurpose::kWeights, slice.id);
     input.step = slice.version;
     whole_->Encode(input, &bytes);
@@ -86,7 +86,7 @@ Bytes WeightsEncoder::Whole(SliceState& slice, PullPart* part) {
   return slice.encoded;
 }
 
-// The mark is the version held, plus one.
+// The mark is the worker's version plus one.
 Bytes WeightsEncoder::Changes(SliceState& slice, uint64_t mark, PullPart* part) {
   part->set_mark(slice.version + 1);
   if (mark == 0) return slice.weights.Share();
@@ -151,22 +151,22 @@ Bytes WeightsEncoder::Difference(SliceState& slice, uint64_t clock, uint64_t mar
   std::vector<std::byte> bytes;
   EncodeInput input;
   input.gradient = values_;
-  // Codecs that can, fit what they send to what they leave out, as they do for a worker's residual.
-  // What that would be is in the next difference.
+  // Some codecs adapt what they send to what they leave out, as for a worker's residual. The values
+  // left out are in the next difference.
   left_out_.assign(weights.size(), 0.0f);
   input.residual = left_out_;
-  // The same for all workers, and not by the mark: who is answered first must not change what is
-  // drawn.
+  // The key is the same for all workers and does not use the mark: the order of answers must not
+  // change the random numbers.
   input.key = MakeKey(seed_, RandomPurpose::kWeights, slice.id);
   input.step = clock;
   sent->encoder->Encode(input, &bytes);
   const auto reader = difference_->Open(bytes, slice.shape);
   if (!reader.ok()) {
-    // Weights that are not finite: the worker is to see them.
+    // The weights are not finite. The worker must see that.
     sent->values.assign(weights.begin(), weights.end());
     return slice.weights.Share();
   }
-  // As the worker will.
+  // The worker adds the same difference.
   (*reader)->AddBlock(1.0f, sent->values);
   part->set_codec(difference_->id());
   part->set_form(PullPart::DIFFERENCE);

@@ -1,21 +1,21 @@
-// How weights leave a shard (compression.pull): whole, or as what a worker does not have yet.
+// How weights leave a shard (compression.pull): whole, or only what a worker lacks.
 //
-//   none, fp16,     the slice, as it is or in a codec; made once a version for all workers. With
-//   int8 bf16, int8      small tensors (compression.dense_below) travel as they are delta the
-//   present values of the elements that changed since the worker's last pull, or,
-//                   where they came as factors, the updates since then, for the worker to make
-//                   them, too, but for the factors that it pushed itself. Exact. What changed is
-//                   made once for all workers that hold the same version.
-//   delta {codec}   the difference to what the worker was sent, through a lossy codec. What the
-//   codec
-//                   leaves out stays in the difference: error feedback on the server. Takes a copy
-//                   of the weights for each worker. Workers that ask alike get alike; who asks
-//                   again before its next step, as the one that evaluates does, gets nothing more,
-//                   so that with synchronous steps it does not matter which one that is.
+//   none, fp16, bf16, int8   The whole slice, plain or through a codec. Made once per version for
+//                   all workers. With int8, small tensors (compression.dense_below) stay plain.
+//   delta           The present values of the elements that changed since the worker's last pull.
+//                   If they changed by factors: the updates since then, without the factors that
+//                   the worker pushed; it makes the updates itself. Exact. Made once for all
+//                   workers that hold the same version.
+//   delta {codec}   The difference to the weights that the worker was sent, through a lossy codec.
+//                   What the codec leaves out stays in the next difference: error feedback on the
+//                   server. Needs a copy of the weights for each worker. Workers with equal
+//                   requests get equal answers. A worker that asks again before its next step, as
+//                   for an evaluation, gets nothing new. So with synchronous steps it does not
+//                   matter which worker evaluates.
 //
-// A mark says what a worker holds: the one that came with what it installed last, or 0. A
-// difference applies to that state alone, so a worker whose mark is not the expected one, since a
-// reply was lost, gets the slice whole.
+// A mark says which weights a worker holds: the mark that came with the weights that it installed
+// last, or 0. A difference applies to these weights only. So a worker with an unexpected mark,
+// because a reply was lost, gets the whole slice.
 #pragma once
 
 #include <cstdint>
@@ -35,30 +35,30 @@
 
 namespace psgd {
 
-// What a worker was sent of one slice; used by delta {codec} alone.
+// The weights of one slice that a worker was sent. Only delta {codec} uses them.
 struct SentWeights {
-  uint64_t mark = 0;                // 0: nothing that a difference could apply to
-  uint64_t version = 0, clock = 0;  // of the slice, and of the worker that asked
+  uint64_t mark = 0;                // 0: there are no weights that a difference could apply to
+  uint64_t version = 0, clock = 0;  // the slice's version and the worker's clock
   std::vector<float> values;
   std::unique_ptr<Encoder> encoder;
 };
 
-// Not thread-safe: one a shard.
+// Not thread-safe: each shard has its own.
 class WeightsEncoder {
  public:
-  // `starts`: of the server, this one included. Marks of earlier ones are given out no more.
+  // `starts`: starts of the server, including this start. Marks of earlier starts are never reused.
   explicit WeightsEncoder(const Config& config, uint32_t starts = 1);
   void BeginLife(uint32_t starts) { marks_ = uint64_t{starts} << 40; }
 
-  // The payload, and everything but the slice in `part`, for a worker at `clock`. `mark`: what it
-  // says it holds.
+  // Returns the payload for a worker at `clock`, and fills in `part` except its slice. `mark`: the
+  // worker's mark.
   Bytes Encode(SliceState& slice, uint64_t clock, uint64_t mark, SentWeights* sent, PullPart* part);
-  // Behind that: what travels in place of such a payload, where the lossless stage makes it
-  // shorter; 0 planes: nothing.
+  // The packed form of a payload from Encode, if the lossless stage makes it shorter. 0 planes: it
+  // does not.
   PackedPayload Pack(SliceState& slice, const Bytes& payload, PullPart::Form form);
-  // In place of Encode, for all that the shard has of a tensor: the updates that were made since
-  // the worker got what it holds. Nothing where they are not known, or are no shorter. REQUIRES:
-  // the slices have the same mark.
+  // Replaces Encode for all slices that the shard has of a tensor: the updates since the weights
+  // that the worker holds. Nullopt: the updates are unknown, or no shorter. REQUIRES: the worker
+  // holds the same mark of all slices.
   std::optional<Bytes> EncodeUpdates(std::span<const SliceState> tensor, uint64_t mark,
                                      const UpdateReader& reader) const;
 
@@ -75,9 +75,9 @@ class WeightsEncoder {
   bool changes_ = false;
   std::unique_ptr<Codec> difference_;  // of delta {codec}
   std::unique_ptr<Codec> whole_codec_;
-  std::unique_ptr<Encoder> whole_;        // null: weights travel as they are
+  std::unique_ptr<Encoder> whole_;        // null: weights travel without a codec
   std::unique_ptr<Packer> packer_;        // null: nothing is packed
-  uint64_t marks_;                        // given out with differences
+  uint64_t marks_;                        // the last mark given out with a difference
   std::vector<float> values_, left_out_;  // scratch
 };
 

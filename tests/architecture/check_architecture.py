@@ -13,7 +13,7 @@ import pathlib
 import re
 import sys
 
-# Room -> the rooms it may include, itself aside. What is not listed here may include every room.
+# Room -> the other rooms that it may include. A room that is not listed may include every room.
 ROOMS = {
     "common": set(),
     "proto": {"common"},
@@ -25,8 +25,8 @@ ROOMS = {
     "worker": {"common", "proto", "compression", "net"},
     "train": {"common", "proto", "compression", "net", "worker", "data", "engine"},
 }
-# The rooms inside a room, each of which may include those before it. The room's own files may include all of
-# them, and be included by all.
+# The rooms inside a room. Each may include the rooms before it. The outer room's own files may
+# include all of them, and all may include these files.
 SUB_ROOMS = {
     "server": ["shard", "durability", "coordinator", "cluster", "control"],
     "compression": ["dense", "sparse", "low_rank"],
@@ -46,10 +46,10 @@ GRPC_HEADER = re.compile(r"^grpc(pp)?/|\.grpc\.pb\.h$")
 GRPC_USERS = re.compile(r"^(net/grpc[/_].*|net/grpc\.(h|cc)|net/etcd/etcd_client\.cc|server/control/control_service\.cc|worker/control_client\.cc|"
                         r"server/control/((run|follow)_link\.cc|peer_service\.(h|cc)|shard_weights\.cc))$")
 ENVIRONMENT = re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b")
-# Waiting for a whole device, also as copies do that are not put on a stream: never.
+# Forbidden: waiting for a whole device. Copies outside of a stream do that, too.
 WAITS_FOR_DEVICE = re.compile(
     r"\b(cudaDeviceSynchronize|cudaThreadSynchronize|cuCtxSynchronize|cudaMem(cpy|set)(2D|3D)?)\s*\(")
-# Waiting for a stream or an event: in these files, each for its reason.
+# Only these files may wait for a stream or an event, each for its reason.
 WAITS = re.compile(r"\b(cuda(Stream|Event)Synchronize|cu(Stream|Event)Synchronize)\s*\(")
 WAITERS = {
     "engine/cudnn/backend.cc": "reads the loss of a step, at its end",
@@ -59,9 +59,9 @@ WAITERS = {
     "compression/cuda/device_codecs.cc": "until a payload has come to the host; state for checkpoints",
     "apps/doctor/gpus.cc": "measures GPUs",
 }
-# In an anonymous namespace: a constant, or a type.
+# A constant or a type in an anonymous namespace.
 OWN_NAME = re.compile(r"(?:inline |static )*(?:constexpr|const) [^;=({]*?\b(k[A-Z]\w*)\b|(?:struct|class|enum class|enum) (\w+)[^;]*$")
-# Sources that are compiled by themselves, and rooms of which all are.
+# Sources that are compiled by themselves, and rooms whose sources all are.
 ALONE = re.compile(r"ALONE ([^)]*)\)")
 APART = {"net", "apps", "bench"}
 OPENSSL_HEADER = re.compile(r"^openssl/")
@@ -197,7 +197,7 @@ def main(arguments):
     for finding in findings:
         print(finding)
     print(f"{files} files, {len(findings)} findings")
-    # A tree without sources is a wrong path, not a clean one.
+    # A tree without sources is a wrong path, not a clean tree.
     return 1 if findings or files == 0 else 0
 
 

@@ -20,7 +20,7 @@ except ImportError as missing:
 
 MANIFEST = DEPLOY / "kubernetes" / "run.yaml"
 SCHEMA = yaml.safe_load((pathlib.Path(__file__).parent / "kubernetes_schema.yaml").read_text())
-# Below these, names are the user's.
+# The user chooses the names below these keys.
 FREE = {"labels", "annotations", "matchLabels", "data", "requests", "limits", "selector"}
 
 
@@ -40,7 +40,7 @@ def keys_of(node, path=()):
     elif isinstance(node, dict):
         for key, value in node.items():
             yield path + (key,)
-            # The selector of a service has labels, that of a set a field.
+            # A service's selector has labels; a set's selector has a field.
             if key not in FREE or (key == "selector" and "matchLabels" in value):
                 yield from keys_of(value, path + (key,))
 
@@ -143,7 +143,7 @@ class MeaningTest(unittest.TestCase):
     def test_there_is_time_to_drain(self):
         drain = seconds(value_of(self.container("Job")["command"], "--drain-deadline"))
         self.assertGreater(self.pods["Job"]["spec"]["terminationGracePeriodSeconds"], drain)
-        # The server is not drained: its journal has to be as good as its volume.
+        # The server is not drained, so its journal must be as durable as its volume.
         self.assertIn("--crash-only", self.container("StatefulSet")["command"])
         self.assertEqual(self.config["durability"]["acknowledge"], "fsync")
 
@@ -151,7 +151,7 @@ class MeaningTest(unittest.TestCase):
         spec = self.workers["spec"]
         self.assertEqual(spec["completions"], self.config["cluster"]["workers"])
         self.assertEqual(spec["parallelism"], spec["completions"])
-        # Kubernetes takes failure policies only with this.
+        # Kubernetes allows failure policies only with "Never".
         self.assertEqual(self.pods["Job"]["spec"]["restartPolicy"], "Never")
 
 

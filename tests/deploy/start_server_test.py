@@ -43,7 +43,7 @@ class StartServerTest(unittest.TestCase):
         process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
-        # A shell that waits for a server has to end it.
+        # A shell that waits for a server must get SIGTERM, so that it ends the server.
         self.addCleanup(process.terminate if "--crash-only" in words else process.kill)
         return process
 
@@ -127,7 +127,7 @@ class StartServerTest(unittest.TestCase):
         config = self.config(epochs=100000, acknowledge="memory")
         server, at = self.start(config)
         self.worker(at)
-        # It is written while training goes on.
+        # The checkpoint is written while training continues.
         self.await_status(at, lambda status: status["checkpoints"])
         self.kill(server)
         server, at = self.start(config)
@@ -139,7 +139,7 @@ class StartServerTest(unittest.TestCase):
             config = self.config(epochs=100000, acknowledge=acknowledge)
             server, at = self.start(config)
             if acknowledge == "memory":
-                # While it lives nobody takes its directory away.
+                # While the server lives, no other server takes its directory.
                 other, nothing = self.start(config)
                 self.assertEqual((other.wait(60), nothing), (1, None))
                 self.assertIn("does its run still go on", self.log())
@@ -166,7 +166,7 @@ class StartServerTest(unittest.TestCase):
         self.assertEqual((server.wait(60), at), (0, None))
         self.assertIn("has finished", (self.folder / "log").read_text())
         self.assertEqual(self.summary(), before)
-        # Its pages go on.
+        # The pages of a finished run are still served.
         pages = self.spawn(DEPLOY / "start-server.sh", "--show-finished", 0, self.run_dir, config)
         address = pages.stdout.readline().split("http://")[1].split("/")[0].replace("0.0.0.0", "127.0.0.1")
         with urllib.request.urlopen(f"http://{address}/", timeout=30) as page:

@@ -1,8 +1,7 @@
-// Any manifest (--checkpoint=manifest), or any values under a manifest whose receipts are made to
-// fit them
-// (--checkpoint=values): refused, or a checkpoint of which every range can be cut out. An input of
-// the latter is
-//   u16 bytes of the manifest's message, the message, and a row of
+// Any manifest (--checkpoint=manifest), or any values under a manifest with matching receipts
+// (--checkpoint=values). The input is refused, or gives a checkpoint of which every range can be
+// cut out. An input of `values` is
+//   u16 bytes of the manifest's message, the message, then records of
 //   u8 shard, u8 kind, u8 first, u8 second, u16 length, contents
 #include <cstring>
 
@@ -19,7 +18,7 @@ namespace {
 bool values = false;
 constexpr size_t kMostShards = 4;
 
-// As server/durability/checkpoint_manifest.cc lays it out.
+// The layout of server/durability/checkpoint_manifest.cc.
 std::vector<uint8_t> ManifestFile(std::span<const uint8_t> message) {
   std::vector<uint8_t> file(32 + message.size());
   std::memcpy(file.data(), "PSGDCKPT", 8);
@@ -55,7 +54,7 @@ void Use(const LoadedCheckpoint& loaded) {
 void ReadManifestAlone(std::span<const uint8_t> data) {
   const auto manifest = Read(ManifestFile(data));
   Require(manifest.ok() || !manifest.status().message().empty(), "refused without a reason");
-  // As it is, its checksum is wrong but for an input that knows it.
+  // The unsealed input usually has a wrong checksum.
   (void)Read(data);
   if (!manifest.ok()) return;
   const std::vector<ShardSnapshot> none(static_cast<size_t>(manifest->shards_size()));

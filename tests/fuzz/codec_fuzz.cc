@@ -1,5 +1,5 @@
-// Any bytes as a payload: the decoder refuses them, or hands out finite values in range.
-// --codec=NAME says which decoder.
+// Any bytes as a payload: the decoder refuses them, or returns finite values in range. --codec=NAME
+// chooses the decoder.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>

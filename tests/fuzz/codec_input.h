@@ -1,7 +1,6 @@
-// How codec_fuzz reads an input: a stretch of a tensor, cut into slices, then a payload that they
-// share.
-//   u16 elements, u8 columns of the tensor, u8 where in the tensor they begin, u8 slices - 1 (mod
-//   4), the payload
+// How codec_fuzz reads an input: a stretch of a tensor, cut into slices, and their shared payload.
+//   u16 elements, u8 columns of the tensor, u8 offset in the tensor, u8 slices - 1 (mod 4),
+//   the payload
 #pragma once
 
 #include <cstring>
@@ -13,8 +12,7 @@ namespace psgd::fuzz {
 
 inline constexpr size_t kCodecHeader = 5;
 
-// Slices about as long as each other: most begin and end within a row. REQUIRES: size >=
-// kCodecHeader.
+// Slices of similar length: most begin and end within a row. REQUIRES: size >= kCodecHeader.
 inline std::vector<SliceShape> ShapesOfInput(const uint8_t* data) {
   uint16_t elements;
   std::memcpy(&elements, data, sizeof elements);

@@ -1,6 +1,6 @@
-// Any text as a configuration (--config=yaml), or any assignments to one (--config=set, a line
-// each): refused with an error that says where, or read; what was read and written out again is the
-// same.
+// Any text as a configuration (--config=yaml), or any assignments to one (--config=set, one per
+// line). It is refused with an error that says where, or read. A config that is read, written and
+// read again stays the same.
 #include <google/protobuf/util/message_differencer.h>
 
 #include <string>

@@ -1,6 +1,6 @@
-// Any calls to a coordinator: those that are refused are refused with a reason, models that do not
-// fit are never made, shards carry out what it orders, and what is written down of it is read back
-// as it was. An input is a row of
+// Any calls to a coordinator. Refusals have a reason, models that do not fit are never made, shards
+// carry out the coordinator's orders, and its saved record is read back unchanged. An input is a
+// row of
 //   u8 kind, u16 bytes of the request, request
 #include <google/protobuf/util/field_comparator.h>
 #include <google/protobuf/util/message_differencer.h>
@@ -127,7 +127,7 @@ class SmallRun {
     auto again = std::make_unique<CoordinatorCore>(Options());
     again->Restore(before, now_);
     CoordinatorRecord after = again->Save(now_);
-    before.clear_seconds_trained();  // told to the nanosecond, and written as a number of seconds
+    before.clear_seconds_trained();  // counted in nanoseconds, but written as a number of seconds
     after.clear_seconds_trained();
     google::protobuf::util::DefaultFieldComparator values;
     values.set_treat_nan_as_equal(true);  // workers may report any loss

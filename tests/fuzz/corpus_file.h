@@ -1,4 +1,4 @@
-// Writes the files that fuzzing begins with, and the pieces that inputs are made of.
+// Writes corpus files and the pieces of their inputs.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ std::string NumberBytes(Number number) {
   return std::string(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-// Its length, then itself. REQUIRES: it is not longer than the number can say.
+// Returns the length, then the bytes. REQUIRES: the length fits into Length.
 template <typename Length>
 std::string WithLength(const std::string& bytes) {
   return NumberBytes(static_cast<Length>(bytes.size())) + bytes;

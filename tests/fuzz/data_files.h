@@ -1,5 +1,5 @@
-// Which files an input of data_fuzz becomes, by format.
-//   for each file but the last: u16 its length, its bytes; the rest is the last one's
+// The files that data_fuzz makes of an input, by format.
+//   for each file except the last: u16 length, bytes; the rest is the last file
 #pragma once
 
 #include <string>
@@ -12,8 +12,7 @@ namespace psgd::fuzz {
 struct DataFormat {
   std::string name;
   DataConfig::Format format;
-  // By file of the input: the names under which it is in the folder. None: the file itself is
-  // data.path.
+  // For each file of the input, its names in the folder. No names: the file itself is data.path.
   std::vector<std::vector<std::string>> files;
   bool byte_pairs = false;
 };

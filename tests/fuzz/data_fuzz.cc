@@ -1,6 +1,6 @@
-// Any bytes as the files of a dataset: refused with an error that names one, or samples within what
-// the dataset says of itself. --data=idx, tar, libsvm, ...: data_files.h has the formats, and how
-// an input is cut into files.
+// Any bytes as the files of a dataset. They are refused with an error that names a file, or give
+// samples within the dataset's own limits. --data=idx, tar, libsvm, ...: data_files.h has the
+// formats, and cuts an input into files.
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostSamples = 4;  // that are read of a set
+constexpr size_t kMostSamples = 4;  // samples read from a dataset
 const DataFormat* chosen = nullptr;
 std::vector<std::unique_ptr<MemoryFile>>* files = nullptr;
 DataConfig* config = nullptr;

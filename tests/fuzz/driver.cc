@@ -1,5 +1,5 @@
-// Runs a fuzz target without libFuzzer: on every file that it is given, then on mutations of them,
-// which follow from the seed. Takes libFuzzer's flags of the same names.
+// Runs a fuzz target without libFuzzer: on every given file, then on mutations of the files. The
+// seed determines the mutations. The flags have the names of libFuzzer's flags.
 //
 //   codec_fuzz --codec=topk -runs=20000 -seed=1 tests/fuzz/corpus/codec/topk
 #include <sys/resource.h>
@@ -22,7 +22,7 @@ namespace {
 using Input = std::vector<uint8_t>;
 
 constexpr size_t kLongest = 1 << 16;
-// No input takes nearly as long, or as much memory, whatever it says of itself.
+// No input may take this long, or this much memory, whatever sizes it claims.
 constexpr unsigned kMostSeconds = 60;
 constexpr long kMostKilobytes = 2l << 20;
 
@@ -42,7 +42,7 @@ Input ReadFile(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// Those of folders in the order of their names, so that a seed means the same everywhere.
+// Files of a folder are sorted by name, so that a seed means the same everywhere.
 std::vector<Input> ReadCorpus(const std::string& where) {
   if (!std::filesystem::is_directory(where)) return {ReadFile(where)};
   std::vector<std::filesystem::path> paths;
@@ -54,7 +54,7 @@ std::vector<Input> ReadCorpus(const std::string& where) {
   return inputs;
 }
 
-// Numbers at which lengths, indices and floats go wrong.
+// Numbers that break lengths, indices and floats.
 constexpr uint32_t kOdd[] = {0,          1,          0x7F,       0x80,       0xFF,
                              0xFFFF,     0x10000,    0x7FFFFFFF, 0x80000000, 0xFFFFFFFF,
                              0x3F800000, 0x7F800000, 0x7FC00000, 0x00000001, 0xFF7FFFFF};
@@ -122,12 +122,12 @@ int Main(int argc, char** argv) {
   for (uint64_t run = 0; run < runs; ++run) {
     RandomStream random(MakeKey(seed, RandomPurpose::kSynthetic), run);
     Input input = corpus[random.NextBelow(static_cast<uint32_t>(corpus.size()))];
-    // Most formats refuse another length before they look at anything else.
+    // Most formats refuse a changed length before they check anything else.
     const bool keep_length = random.NextBelow(4) != 0;
     for (uint32_t left = 1 + random.NextBelow(6); left > 0; --left) {
       MutateOnce(corpus, keep_length, &random, &input);
     }
-    // Of exact size, so that a sanitizer sees a read beyond it.
+    // A buffer of exact size, so that a sanitizer finds a read beyond its end.
     const Input exact(input.begin(), input.end());
     Run(exact);
   }

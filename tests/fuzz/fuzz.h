@@ -1,5 +1,5 @@
-// What every fuzz target has: one function that takes any bytes. Clang's libFuzzer calls it where
-// that is there (preset `fuzz`), else driver.cc, so that no target falls out of use.
+// The interface of every fuzz target: one function that takes any bytes. Clang's libFuzzer calls it
+// (preset `fuzz`); with other compilers driver.cc does, so that every target stays in use.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 #include <span>
 #include <string>
 
-// Before the first input; may take arguments that it knows.
+// Called before the first input. A target may take arguments that it knows.
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv);
-// Returns 0, or does not return.
+// Returns 0, or ends the program.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace psgd::fuzz {
@@ -23,8 +23,8 @@ inline void Require(bool holds, const char* what) {
   std::abort();
 }
 
-// Of --NAME=VALUE; empty where it is not given. A target with several ways to read an input is told
-// by it which, and corpus/NAME/VALUE is what it begins with.
+// Returns the value of --NAME=VALUE, or "". The value chooses between several ways to read an
+// input. The corpus is corpus/NAME/VALUE.
 inline std::string Variant(const std::string& name, int argc, char** argv) {
   const std::string flag = "--" + name + "=";
   for (int i = 1; i < argc; ++i) {

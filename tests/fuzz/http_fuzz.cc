@@ -1,4 +1,5 @@
-// Any bytes to the port of a server's pages: it answers or hangs up, and still serves the next.
+// Any bytes to the port of a server's pages: the server answers or hangs up, and still serves the
+// next client.
 #include <arpa/inet.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -20,13 +21,13 @@ constexpr int kMostSeconds = 20;
 constexpr int kPauseMilliseconds = 5;
 HttpServer* page = nullptr;
 
-// What the page says to these bytes. After a while, or after an answer, nothing more will come, and
-// the page is told so: whoever says it at once gets no answer.
+// Returns the page's answer to these bytes. Closes its sending side only after a while or after an
+// answer: a client that closes it at once gets no answer.
 std::string Ask(std::span<const uint8_t> bytes, int milliseconds) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const timeval patience{.tv_sec = kMostSeconds, .tv_usec = 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  // A reset instead of a farewell leaves no port waiting behind thousands of connections.
+  // Closes with a reset, so that thousands of connections leave no port in TIME_WAIT.
   const linger at_once{.l_onoff = 1, .l_linger = 0};
   setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   sockaddr_in to{};

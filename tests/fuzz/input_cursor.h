@@ -1,4 +1,4 @@
-// Reads numbers and stretches of bytes off the front of an input; zeros and nothing at its end.
+// Reads numbers and bytes from the front of an input. At its end numbers are 0 and bytes are empty.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class InputCursor {
     std::memcpy(&number, bytes.data(), bytes.size());
     return number;
   }
-  // As many as there are, where there are fewer.
+  // Returns fewer bytes if fewer are left.
   std::span<const uint8_t> TakeBytes(size_t count) {
     const auto taken = rest_.first(std::min(count, rest_.size()));
     rest_ = rest_.subspan(taken.size());

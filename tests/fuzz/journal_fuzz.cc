@@ -1,7 +1,7 @@
-// Anything under a sound checksum as what a journal holds, or what a leader sends its followers.
-// --journal=steps: each is refused as an entry or read back, and a shard goes that step or says
-// that it does not fit. --journal=image: it is refused as an image's record, or a shard is made
-// from it that can be written down again. An input is a row of
+// Any contents under a valid checksum, as a journal's entry or as a leader's message to followers.
+// --journal=steps: each entry is refused or read back, and a shard replays it or says that it does
+// not fit. --journal=image: the record is refused, or gives a shard that can be written again. An
+// input is a row of
 //   u16 length, contents
 #include "server/durability/journal_format.h"
 #include "server/durability/stored_value.h"
@@ -14,7 +14,7 @@ namespace {
 bool image = false;
 constexpr uint64_t kMostSteps = 64;
 
-// As it would lie there.
+// Returns `contents` as a journal stores it.
 std::string Sealed(const JournalKey& key, const std::string& contents) {
   std::string value;
   BeginStored(kJournalFormatVersion, contents.size(), &value);

@@ -1,6 +1,6 @@
-// Any bytes as a packed payload: they are refused with a reason, or are at most as long as they may
-// be; and any bytes as a payload: once packed, they come back. An input is u8 planes, u16 most
-// bytes, then what came.
+// Any bytes as a packed payload: they are refused with a reason, or unpack to at most the allowed
+// length. Any bytes as a payload: packing and unpacking returns them. An input is u8 planes, u16
+// most bytes, then the bytes.
 #include <algorithm>
 
 #include "compression/lossless.h"

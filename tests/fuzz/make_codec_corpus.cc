@@ -1,4 +1,4 @@
-// Writes what fuzzing begins with: payloads of every codec.
+// Writes the corpus of codec_fuzz: payloads of every codec.
 //   make_codec_corpus tests/fuzz/corpus/codec
 #include <cstdio>
 #include <filesystem>
@@ -12,8 +12,8 @@
 namespace psgd::fuzz {
 namespace {
 
-// Two steps of a gradient with large elements and small ones, so that sparse codecs have both to
-// choose from.
+// Encodes two steps of a gradient with large and small elements, so that sparse codecs choose
+// between both.
 std::vector<std::byte> SecondPayload(const Codec& codec, const SliceShape& shape) {
   RandomStream random(MakeKey(shape.elements, RandomPurpose::kSynthetic), 1);
   const auto encoder = codec.NewEncoder(shape);
@@ -39,7 +39,7 @@ void Write(const std::filesystem::path& path, const uint8_t (&header)[kCodecHead
              static_cast<std::streamsize>(payload.size()));
 }
 
-// Of a gradient alone, factors are never made.
+// Factors need more than a gradient, so they get their own function.
 void WriteFactors(const std::filesystem::path& path, ValueCoding coding, uint8_t slices = 1) {
   const uint8_t header[kCodecHeader] = {65, 1, 12, 17, static_cast<uint8_t>(slices - 1)};
   const std::vector<SliceShape> shapes = ShapesOfInput(header);

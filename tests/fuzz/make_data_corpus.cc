@@ -1,4 +1,4 @@
-// Writes what fuzzing of files and texts begins with.
+// Writes the corpora of targets that read files and texts.
 //   make_data_corpus tests/fuzz/corpus
 #include "absl/strings/str_cat.h"
 #include "data/safetensors.h"
@@ -122,7 +122,7 @@ void WriteRequests(const path& folder) {
                   "filename=\"b\"\r\n\r\nc\r\n--X--\r\n");
 }
 
-// The larger ones are those of tests/golden/onnx.
+// Larger models are in tests/golden/onnx.
 void WriteModels(const path& folder) {
   namespace maker = psgd::testing;
   WriteCorpusFile(folder / "small" / "small.onnx", maker::SmallModel().SerializeAsString());

@@ -1,4 +1,4 @@
-// Writes what fuzzing of messages and checkpoints begins with.
+// Writes the corpora of targets that read messages and checkpoints.
 //   make_message_corpus tests/fuzz/corpus
 #include <vector>
 
@@ -30,7 +30,7 @@ Parts PartsOf(const Message& message) {
   return parts;
 }
 
-// As shard_fuzz and session_fuzz read them.
+// Returns a record of shard_fuzz and session_fuzz.
 std::string Record(uint8_t kind, const Message& message) {
   const Parts parts = PartsOf(message);
   return NumberBytes(kind) + NumberBytes(static_cast<uint8_t>(parts.header.size())) +
@@ -83,7 +83,7 @@ Message PushOf(const Codec& codec, uint32_t worker, uint64_t seq, uint64_t clock
   return message;
 }
 
-// With every payload packed that is shorter so.
+// Packs every payload that gets shorter.
 Message Packed(Message push) {
   LosslessConfig config;
   config.mutable_zstd();
@@ -139,7 +139,7 @@ void WriteShard(const path& folder, const Codec& none) {
   }
   cut += Command(201, 16 + 1) + Record(0, SaveOf(0, 2, 2)) + Record(0, PushOf(none, 0, 3, 2, {2}));
   cut += Record(0, SaveOf(1, 2, 2)) + Record(0, SaveOf(2, 2, 2));
-  // A worker is replaced and another leaves.
+  // One worker is replaced and another leaves.
   const std::string change = Record(0, PushOf(none, 1, 1, 1, {2})) + Command(203, 64 + 1) +
                              Command(200, 1) + Command(202, 2) + Record(0, PullOf(0, 1, 0, false));
   for (const char* kind : {"sync", "async", "unbounded"}) {
@@ -156,7 +156,7 @@ void WriteShard(const path& folder, const Codec& none) {
   }
 }
 
-// As lossless_fuzz reads them: planes, most bytes, and what came.
+// Inputs of lossless_fuzz: planes, most bytes, and the bytes.
 void WriteLossless(const path& folder) {
   LosslessConfig config;
   config.mutable_zstd();
@@ -186,7 +186,7 @@ void WriteWire(const path& folder, const Codec& none) {
   }
 }
 
-// What a shard with slices 0 and 1, or 2 and 3, answers worker 1.
+// The answer of a shard with slices 0 and 1, or 2 and 3, to worker 1.
 Message PullReplyOf(uint32_t shard, uint64_t request, const Codec& codec, PullPart::Form form) {
   Message message = From(1);
   message.header.set_shard(shard);
@@ -225,7 +225,7 @@ void WriteSession(const path& folder, const CodecTable& codecs) {
   state.payloads.push_back(Bytes::CopyOf(AsBytes(std::vector<float>(kSliceElements[2]))));
   welcome.header.mutable_welcome()->set_next_seq(2);
   welcome.header.mutable_welcome()->set_probe(1);
-  // Kind % 6 says what the worker does: 204 pulls, 205 pushes, 206 saves, 207 loads, 208 probes.
+  // kind % 6 is the worker's action: 204 pulls, 205 pushes, 206 saves, 207 loads, 208 probes.
   const std::string pull = Command(204, 0).substr(0, 1), push = Command(205, 0).substr(0, 1);
   WriteCorpusFile(folder / "whole.bin", pull + Record(0, PullReplyOf(0, 1, none, PullPart::WHOLE)) +
                                             Record(1, PullReplyOf(1, 1, none, PullPart::WHOLE)));
@@ -274,7 +274,7 @@ void WriteCheckpoint(const path& folder) {
       add(kind, slice, 0, std::string(kSliceElements[slice] * sizeof(float), '\1'));
     }
   }
-  // With what an encoder remembers, and of which codec: compression/saved_state.h.
+  // A residual with its codec's state: compression/saved_state.h.
   add(ValueKind::kResidual, 1, 2, std::string((2 * kSliceElements[2] + 1) * sizeof(float), '\2'));
   WorkerMark mark;
   mark.set_next_seq(9);
@@ -282,7 +282,7 @@ void WriteCheckpoint(const path& folder) {
   WriteCorpusFile(folder / "values" / "small.bin", rows);
 }
 
-// What journal_fuzz reads of a journal.
+// Inputs of journal_fuzz.
 void WriteJournal(const path& folder, const Codec& none) {
   SmallShard shard(SmallConfig("async"), /*journal=*/true);
   shard.Send(PushOf(none, 0, 1, 1, {0, 2}));
@@ -303,7 +303,7 @@ void WriteJournal(const path& folder, const Codec& none) {
   for (const JournalEntry& entry : shard.core().TakeJournal()) {
     std::string value;
     EncodeEntry(EncodeJournalKey(JournalKind::kEntry, ++number), entry, &value);
-    // It begins with a shard that has gone the first of them: three workers came, and a segment
+    // journal_fuzz starts with a shard after the first steps: three workers joined and a segment
     // began.
     if (number > kShardWorkers + 1) steps += WithLength<uint16_t>(value.substr(kStoredPrefixSize));
   }
@@ -312,7 +312,7 @@ void WriteJournal(const path& folder, const Codec& none) {
                   WithLength<uint16_t>(shard.core().MakeImage().record.SerializeAsString()));
 }
 
-// What control_fuzz reads: two workers train, one leaves, the run is drained.
+// Inputs of control_fuzz: two workers train, one leaves, the run is drained.
 void WriteControl(const path& folder) {
   std::string rows;
   const auto call = [&](uint8_t kind, const google::protobuf::Message& request) {

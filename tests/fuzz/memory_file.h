@@ -1,4 +1,4 @@
-// A file that is in memory only, for readers that want a path. Nothing is left of it on disk.
+// A file in memory for readers that need a path. It leaves nothing on disk.
 #pragma once
 
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ class MemoryFile {
 
   const std::string& path() const { return path_; }
 
-  // In place of what is in it.
+  // Replaces the contents.
   void Set(std::span<const uint8_t> contents) {
     Require(ftruncate(descriptor_, 0) == 0, "the file cannot be emptied");
     const ssize_t written = pwrite(descriptor_, contents.data(), contents.size(), 0);

@@ -1,5 +1,5 @@
-// Ten thousand damaged files of checkpoints: each is refused, or what is loaded is what was
-// written.
+// Damages files of checkpoints ten thousand times. Each load is refused, or returns the data that
+// was written.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -24,7 +24,7 @@ std::string Read(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// A new file each time: some file systems flush one that is rewritten.
+// Makes a new file each time: some file systems flush a rewritten file.
 void Replace(const std::string& path, const std::string& contents) {
   fs::remove(path);
   std::ofstream(path, std::ios::binary) << contents;
@@ -39,7 +39,7 @@ class MutatedCheckpoints : public CheckpointTest {
     for (const std::string& path : FilesIn(root_)) sound_[path] = Read(path);
   }
 
-  // The file of the same name in the other checkpoint; itself when there is none.
+  // Returns the file of the same name in the other checkpoint, or the same file if there is none.
   const std::string& Twin(const std::string& path) const {
     std::string other = path;
     const std::string from = CheckpointFolder(root_, 2);
@@ -81,7 +81,7 @@ class MutatedCheckpoints : public CheckpointTest {
     }
   }
 
-  // What is wrong with loading it; empty: it was refused with its name, or is what was written.
+  // Expects that loading is refused with the file's name, or returns the data that was written.
   void ExpectRefusedOrSound(const std::string& path, const std::string& contents, int* refused) {
     const bool same = contents == sound_.at(path);
     Replace(path, contents);
@@ -93,7 +93,7 @@ class MutatedCheckpoints : public CheckpointTest {
       EXPECT_FALSE(same) << loaded.status();
       EXPECT_FALSE(loaded.status().message().empty());
     }
-    // A file that counts is never taken for another.
+    // A changed file is never accepted if the manifest lists it.
     EXPECT_TRUE(same || listed_.count(path) == 0 || !loaded.ok()) << path;
     Replace(path, sound_.at(path));
   }
@@ -119,7 +119,7 @@ TEST_F(MutatedCheckpoints, AreRefusedOrWhatWasWritten) {
   RandomStream random(MakeKey(1, RandomPurpose::kSynthetic), 1);
   int refused = 0;
   for (int i = 0; i < kMutations && !HasFailure(); ++i) {
-    // Every fourth is the manifest, which says what the rest ought to be.
+    // Every fourth mutation hits the manifest, which describes the other files.
     const std::string path = i % 4 == 0
                                  ? ManifestPath(root_, 2)
                                  : paths_[random.NextBelow(static_cast<uint32_t>(paths_.size()))];
@@ -132,7 +132,7 @@ TEST_F(MutatedCheckpoints, AreRefusedOrWhatWasWritten) {
   ExpectIsCheckpoint(*loaded, 2, kShards);
 }
 
-// Damage that whoever made it covered up in the manifest: values have checksums of their own.
+// The manifest is forged to cover the damage, but values have their own checksums.
 TEST_F(MutatedCheckpoints, AManifestThatVouchesForDamageDoesNotHelpIt) {
   RandomStream random(MakeKey(2, RandomPurpose::kSynthetic), 1);
   const auto manifest = ReadManifest(ManifestPath(root_, 2));

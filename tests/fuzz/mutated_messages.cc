@@ -1,6 +1,6 @@
-// A million data-plane messages, most of them changed on their way, to shards that train on
-// meanwhile: none is taken for what it was not, what is refused changes nothing, and who goes on
-// properly is served.
+// Sends a million data-plane messages, most of them changed, to shards that keep training. No
+// changed message passes as a valid one, a refused message changes nothing, and correct workers are
+// still served.
 //   mutated_messages 1000000
 #include <array>
 #include <cstring>
@@ -17,7 +17,7 @@ constexpr size_t kMostBytes = 1u << 20;
 
 struct Counts {
   uint64_t damaged = 0;   // refused by the wire format
-  uint64_t accepted = 0;  // changed, and a push all the same
+  uint64_t accepted = 0;  // changed pushes that were accepted
   uint64_t proper = 0;    // unchanged pushes that were accepted
   std::map<std::string, uint64_t> refused;
 };
@@ -26,7 +26,7 @@ class Mutator {
  public:
   explicit Mutator(RandomStream* random) : random_(*random) {}
 
-  // Leaves the first `keep` bytes as they are.
+  // Keeps the first `keep` bytes unchanged.
   std::vector<std::byte> Mutate(const std::vector<std::byte>& bytes, size_t keep) {
     const auto from = bytes.begin() + static_cast<std::ptrdiff_t>(std::min(keep, bytes.size()));
     std::vector<std::byte> changed(bytes.begin(), from), rest(from, bytes.end());
@@ -79,7 +79,7 @@ std::vector<std::byte> Flat(const Message& message) {
   return bytes;
 }
 
-// Makes lengths and checksum fit again, so that what reads the rest gets its share.
+// Corrects lengths and checksum, so that the code behind these checks is tested, too.
 void Reseal(std::vector<std::byte>* bytes) {
   if (bytes->size() < kPreludeBytes) return;
   const uint64_t rest = bytes->size() - kPreludeBytes;
@@ -96,13 +96,13 @@ void Reseal(std::vector<std::byte>* bytes) {
   std::memcpy(bytes->data() + kChecksumAt, &value, sizeof value);
 }
 
-// What travels of an update: the payload, or it packed.
+// An update on the wire: the payload, plain or packed.
 struct Travelling {
   CodecId codec = CODEC_NONE;
   PackedPayload payload;
 };
 
-// Payloads of every codec for every slice, as they are and packed.
+// Payloads of every codec for every slice, plain and packed.
 class Payloads {
  public:
   Payloads() {
@@ -138,8 +138,8 @@ class Payloads {
   std::array<std::vector<Travelling>, std::size(kSliceElements)> by_slice_;
 };
 
-// Three workers of one shard, who are told apart from what a change made of their messages by what
-// it answers.
+// Three workers of one shard. They follow the shard's answers, since a change may alter what a
+// message does.
 class Traffic {
  public:
   Traffic(const std::string& kind, bool cuts, const Payloads& payloads)
@@ -154,7 +154,7 @@ class Traffic {
     const std::vector<std::byte> sound = bytes;
     const bool change = random->NextBelow(16) != 0;
     const bool resealed = change && random->NextBelow(5) != 0;
-    // Anything; what is behind the prelude; the payloads.
+    // Mutate any byte, bytes after the prelude, or only payloads.
     uint32_t header;
     std::memcpy(&header, bytes.data() + kHeaderBytesAt, sizeof header);
     const size_t keep[] = {0, kPreludeBytes, kPreludeBytes + header, kPreludeBytes + header};
@@ -175,8 +175,8 @@ class Traffic {
  private:
   struct Worker {
     uint32_t incarnation = 1;
-    uint64_t seq = 1;    // of what it sends next
-    uint64_t clock = 0;  // that it pushed last
+    uint64_t seq = 1;    // of its next push
+    uint64_t clock = 0;  // of its last push
   };
 
   Message Make(uint32_t w, RandomStream* random) {
@@ -251,8 +251,7 @@ class Traffic {
     }
     const std::vector<float> after = shard_.Weights();
     Require(AllFinite(after), "a weight is not finite");
-    // Where clocks or a checkpoint hold pushes back, a message may let go of those that came
-    // before.
+    // A message may release earlier pushes that clocks or a checkpoint held back.
     if (!cuts_ && (!push || (refused && !synchronous_))) {
       Require(before == after, "the weights changed without a push that was accepted");
     }
@@ -261,7 +260,7 @@ class Traffic {
     }
   }
 
-  // As a worker would that goes by what it is told.
+  // Updates a worker's state from the shard's answer.
   void Learn(const DataHeader& header) {
     if (header.worker() >= kShardWorkers) return;
     Worker& worker = workers_[header.worker()];
@@ -276,7 +275,7 @@ class Traffic {
     if (header.has_welcome() && !synchronous_ && !cuts_) worker.clock = header.welcome().clock();
   }
 
-  // All join anew, and each of them gets its push in, whatever came before.
+  // All workers join again. The push of each must be accepted, whatever came before.
   void Renew(Counts* counts) {
     const uint64_t start = shard_.core().FastestClock() + 1;
     for (uint32_t w = 0; w < kShardWorkers; ++w) {
@@ -284,7 +283,7 @@ class Traffic {
       workers_[w] = {workers_[w].incarnation + 1, 1, start};
       shard_.Execute(AdmitWorker{SmallShard::Key(w, workers_[w].incarnation)});
     }
-    TakeCheckpoint none;  // lets go of what an earlier one held back
+    TakeCheckpoint none;  // releases pushes that an earlier checkpoint held back
     none.id = ++cut_;
     if (cuts_) shard_.Execute(none);
     shard_.BeginSegmentAt(start);
@@ -335,7 +334,7 @@ void Run(uint64_t messages) {
     std::printf(" %s %llu", reason.c_str(), static_cast<unsigned long long>(count));
   }
   std::printf("\n");
-  // Else this shows little.
+  // With fewer messages of each kind the test would show little.
   Require(counts.damaged > messages / 10 && counts.accepted > messages / 1000 &&
               counts.proper > messages / 1000 && counts.refused["MALFORMED"] > messages / 1000 &&
               counts.refused["OUT_OF_ORDER"] > 0 && counts.refused["NON_FINITE"] > 0,

@@ -1,5 +1,5 @@
 // Any bytes as an ONNX model: refused, or a graph of a few nodes with its values. --onnx=small,
-// images or tokens says for which samples.
+// images or tokens chooses the samples.
 #include "engine/graph/graph.h"
 #include "engine/onnx/import.h"
 #include "tests/fuzz/memory_file.h"
@@ -7,7 +7,7 @@
 namespace psgd::fuzz {
 namespace {
 
-// What the models of the corpus, and those of tests/golden/onnx, take.
+// The inputs of the models in the corpus and in tests/golden/onnx.
 InputShape ShapeFor(const std::string& kind) {
   InputShape shape;
   if (kind == "small") shape = {.channels = 2, .height = 4, .width = 4, .classes = 3};

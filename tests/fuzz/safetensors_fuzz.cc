@@ -1,5 +1,5 @@
-// Any bytes as a .safetensors file: refused, or tensors that lie within it and are written again as
-// they were.
+// Any bytes as a .safetensors file: refused, or tensors that lie within the file and are the same
+// after writing.
 #include <cstring>
 
 #include "data/safetensors.h"

@@ -1,5 +1,5 @@
-// The bytes of a data-plane message whose lengths and checksum fit, whatever is in it: mutations of
-// an input then get as far as what reads the header and the payloads.
+// Makes data-plane messages with valid lengths and checksum around any contents. So mutations of an
+// input reach the code that reads the header and the payloads.
 #pragma once
 
 #include <cstring>

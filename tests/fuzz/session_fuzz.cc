@@ -1,8 +1,7 @@
-// Any answers to a worker's session: no crash, what it sends and remembers stays in bounds, and
-// weights are installed as they were checked or not at all. An input is a row of
-//   u8 kind, u8 bytes of the header, u8 bytes of the payloads, header, payloads   kind < 200: an
-//   answer u8 kind                                                                       what the
-//   worker does
+// Any answers to a worker's session. The session must not crash. Its messages and memory stay in
+// bounds, and weights are installed as they were checked or not at all. An input is a row of
+//   kind < 200, an answer: u8 kind, u8 header bytes, u8 payload bytes, header, payloads
+//   otherwise, a worker's action: u8 kind
 #include <cmath>
 #include <vector>
 
@@ -17,9 +16,9 @@ namespace {
 
 constexpr uint8_t kFirstAction = 200;
 constexpr size_t kMostRecords = 64;
-constexpr size_t kMostSent = 1000;  // between two records; each owes a few pushes at most
+constexpr size_t kMostSent = 1000;  // between two records; a record causes only a few pushes
 
-// Slices 0 and 1 are on one shard, the others on another.
+// Slices 0 and 1 are on one shard, the other slices on another.
 Placement TwoShards() {
   Placement placement = SmallPlacement();
   for (int i = 2; i < placement.slices_size(); ++i) placement.mutable_slices(i)->set_shard(1);

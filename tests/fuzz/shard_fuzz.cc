@@ -1,8 +1,8 @@
-// Any messages to a shard, and what its coordinator may say in between: what is refused is refused
-// with a reason and changes no weight, and weights are finite whatever is accepted. --shard=sync,
-// async or unbounded says which shard. An input is a row of
-//   u8 kind, u8 bytes of the header, u8 bytes of the payloads, header, payloads   kind < 200: a
-//   message u8 kind, u8 argument                                                          a command
+// Any messages to a shard, with commands of its coordinator in between. A refused message has a
+// reason and changes no weight, and accepted messages leave all weights finite. --shard=sync, async
+// or unbounded chooses the shard. An input is a row of
+//   kind < 200, a message: u8 kind, u8 header bytes, u8 payload bytes, header, payloads
+//   otherwise, a command: u8 kind, u8 argument
 #include "tests/fuzz/small_shard.h"
 
 #include "tests/fuzz/input_cursor.h"
@@ -34,7 +34,7 @@ void Command(SmallShard& shard, uint8_t kind, uint8_t argument) {
   }
 }
 
-// `alone`: no push that was accepted before waits for anything.
+// `alone`: no accepted push waits.
 void Send(SmallShard& shard, Message message, bool alone) {
   const std::vector<float> before = shard.Weights();
   const bool push = message.header.has_push();
@@ -72,7 +72,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (size_t i = 0; i < kMostRecords && !input.AtEnd(); ++i) {
     const uint8_t kind = input.Take<uint8_t>();
     if (kind >= kFirstCommand) {
-      // A checkpoint that is complete lets go of pushes that were accepted before.
+      // A complete checkpoint releases pushes that were accepted before.
       cut = cut || kind % 4 == 1;
       Command(shard, kind, input.Take<uint8_t>());
       Require(AllFinite(shard.Weights()), "a weight is not finite");

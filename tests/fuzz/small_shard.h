@@ -1,5 +1,4 @@
-// A shard with a few small slices and three workers in a segment, as fuzzing and its tests drive
-// it.
+// A shard with a few small slices and three workers in a segment, for fuzz targets and their tests.
 #pragma once
 
 #include <cmath>
@@ -15,7 +14,7 @@
 namespace psgd::fuzz {
 
 inline constexpr uint32_t kShardWorkers = 3;
-// By slice: a matrix in two, a vector, and statistics.
+// Elements of each slice: a matrix in two slices, a vector, and statistics.
 inline constexpr uint32_t kSliceElements[] = {40, 20, 5, 3};
 inline constexpr uint32_t kMatrixRows = 6, kMatrixColumns = 10;
 
@@ -97,7 +96,7 @@ class SmallShard {
     Execute(begin);
   }
 
-  // What the shard says because of it.
+  // Returns the shard's answers.
   Outbox Send(Message message) {
     const PeerId from = message.header.worker();
     core_.OnMessage(from, std::move(message), &out_);
@@ -107,7 +106,7 @@ class SmallShard {
 
   ShardCore& core() { return core_; }
 
-  // All of them, one slice behind the other.
+  // Returns all weights, slice after slice.
   std::vector<float> Weights() const {
     std::vector<float> all;
     for (const auto& [slice, bytes] : core_.ShareWeights()) {
@@ -130,7 +129,7 @@ inline bool AllFinite(std::span<const float> values) {
   return true;
 }
 
-// Whether it refuses what was sent.
+// Whether the shard refused a message.
 inline bool IsRefusal(const Outbox& out) {
   for (const Outgoing& outgoing : out) {
     if (outgoing.message.header.has_refusal()) return true;

@@ -1,5 +1,6 @@
-// Any bytes as a data-plane message: refused with a reason, or a message that says the same again.
-//   u16 where the first frame ends, the message; its checksum is made to fit
+// Any bytes as a data-plane message: refused with a reason, or a message that encodes and decodes
+// again.
+//   u16 end of the first frame, then the message; the target corrects its checksum
 #include <cstring>
 
 #include "tests/fuzz/fuzz.h"
@@ -28,7 +29,7 @@ void Decode(std::span<const Bytes> frames, size_t size) {
   Require(decoded->payloads.size() == static_cast<size_t>(decoded->header.payload_sizes_size()),
           "payloads are missing");
   const auto encoded = EncodeMessage(*decoded, kMostMessageBytes);
-  if (!encoded.ok()) return;  // sizes in the shortest form may be longer than those that came
+  if (!encoded.ok()) return;  // the encoder's form of the sizes may be longer than the input
   const auto again = DecodeMessage(encoded->frames, kMostMessageBytes);
   Require(again.ok(), "what was encoded cannot be decoded");
   Require(again->payloads.size() == decoded->payloads.size(), "payloads were lost");

@@ -1,4 +1,4 @@
-// Where tests find tests/golden: in the sources, or beside the bin/ of a bundle.
+// The folder tests/golden: in the sources, or beside the bin/ of a bundle.
 #pragma once
 
 #include <filesystem>

@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from torch_networks import (Cnn, Gpt, Lenet5, LogisticRegression, LstmLm, Mlp, Ncf, Resnet20, Transformer,
                             Unet)
 
-# Streams beyond those of parameters.
+# Streams in addition to those of parameters.
 INPUT, LABELS, PROBE, VALUES, LOGITS = 1 << 20, 1 << 21, 1 << 22, 3 << 21, 1 << 23
 RATE = 0.001
 
@@ -143,7 +143,7 @@ def main():
         "resnet18": golden(torchvision_model(tv.resnet18), 8, (3, 64, 64)),
         "resnet50": golden(torchvision_model(tv.resnet50), 8, (3, 64, 64)),
         "googlenet": golden(torchvision_model(tv.googlenet, **inception), 8, (3, 64, 64)),
-        # Not square, so that what swaps height and width shows.
+        # Images are not square, so that swapped height and width give other numbers.
         "inception_v3": golden(torchvision_model(tv.inception_v3, **inception), 4, (3, 75, 107)),
         "alexnet": golden(torchvision_model(tv.alexnet), 2, (3, 63, 95)),
         "vgg16": golden(torchvision_model(tv.vgg16), 2, (3, 32, 64)),

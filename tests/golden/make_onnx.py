@@ -194,7 +194,7 @@ def one_hot(y):
     return F.one_hot(y, 10).float()
 
 
-# By the names of model.loss.
+# Keys are the values of model.loss.
 LOSSES = {
     "cross_entropy": F.cross_entropy,
     "sigmoid": lambda x, y: F.binary_cross_entropy(x, one_hot(y)),  # of a network that ends in it

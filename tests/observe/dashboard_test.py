@@ -34,7 +34,7 @@ class DashboardTest(PagesTest):
             self.page.dark(dark)
             self.page.wait(f"document.documentElement.dataset.theme === '{theme}'")
             self.assert_legible(self.page, dark)
-        # The reader's word counts for more than the system's.
+        # The reader's choice overrides the system's setting.
         self.page.run("document.getElementById('theme').click()")
         self.assertEqual(self.page.run("document.documentElement.dataset.theme"), "light")
         self.page.run("localStorage.clear()")
@@ -70,7 +70,7 @@ class DashboardTest(PagesTest):
         self.page.run("document.getElementById('checkpoint').click()")
         self.page.wait("/^checkpoint [0-9]+ is taken/.test(document.getElementById('answer').textContent)")
         self.page.wait("document.querySelector('[data-figure=\"checkpoint age\"] b').textContent !== '–'")
-        # A worker is let go at the second press only.
+        # Only the second press drains a worker.
         self.page.run("document.getElementById('drain').value = '2'; document.querySelector('#drain-form button').click()")
         self.assertEqual(self.page.run("document.querySelector('#drain-form button').textContent"), "Really drain worker 2?")
         self.page.run("document.querySelector('#drain-form button').click()")
@@ -92,8 +92,8 @@ class DashboardTest(PagesTest):
         self.assertEqual(refused.exception.code, 405)
 
 
-# How late the page comes to what is to be done now, for ten seconds: [median, largest] in milliseconds, and
-# how many records came meanwhile.
+# Measures for ten seconds how late the page runs its timers: [median, largest] in milliseconds, and
+# the number of records that arrived meanwhile.
 LATENESS = """new Promise((done) => {
   const late = [], begun = performance.now(), before = window.records ?? 0;
   const tick = (due) => setTimeout(() => {
@@ -121,12 +121,12 @@ class FiftyWorkersTest(PagesTest):
         page.wait("document.querySelectorAll('#panel-live table:first-of-type tbody tr').length === 50")
         page.run("new EventSource('events').addEventListener('record', () => { window.records = (window.records ?? 0) + 1; })")
         page.wait("window.records > 0")
-        # With the panel in sight that has most to draw.
+        # Measures with each of the panels that draw the most in view.
         for panel in ("speed", "live"):
             page.run(f"document.getElementById('panel-{panel}').scrollIntoView()")
             median, largest, records = page.run(LATENESS)
             print(f"50 live workers, {panel} in sight: {median:.1f} ms late, at most {largest:.0f} ms; {records} records in 10 s")
-            # Far more than a page takes that keeps up, also on a machine with much else to do.
+            # Far above the lateness of a page that keeps up, even on a busy machine.
             self.assertLess(median, 100)
             self.assertLess(largest, 5000)
             self.assertGreater(records, 5)
@@ -151,7 +151,8 @@ class ServersTest(PagesTest):
               return rows.length === wanted.length && wanted.every((one, i) => new RegExp(one).test(rows[i]));
             }})()""")
 
-        # Name, state, shards, how many, how many came and went, their bytes, copies, when heard.
+        # Columns: name, state, shards, number of shards, shards that came, shards that went, bytes,
+        # copies, last heard.
         wait_rows(r"^server 1 \S+ \(leads\)\|✓ live\|[0-2] [0-2]\|2\|0\|1\|[0-9.]+ k?B\|0\|[0-9.]+ s ago$",
                   r"^server 2 \S+\|✓ live\|[0-2]\|1\|1\|0\|[0-9.]+ k?B\|0\|[0-9.]+ s ago$")
         metrics = urllib.request.urlopen(url + "metrics").read().decode()
@@ -185,7 +186,7 @@ class RestartTest(PagesTest):
                      if "ps-server" in pathlib.Path(f"/proc/{child}/cmdline").read_text()), signal.SIGKILL)
         page.wait("(window.seen ?? '').includes('reconnecting') && window.seen.trim().endsWith('live')", 60)
         self.assertTrue(page.run("window.sameDocument"))
-        # What the server showed before it was killed is there again.
+        # The page again shows what the server showed before it was killed.
         page.wait(f"Number(document.getElementById('panel-loss').dataset.points) > {shown}")
         self.assertEqual([e for e in page.errors() if "ERR_" not in e], [])
         run.process.send_signal(signal.SIGINT)

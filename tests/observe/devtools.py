@@ -27,8 +27,8 @@ class Browser:
         self.read_end, from_browser = os.pipe()
 
         def give_pipes():
-            # Chromium reads commands from 3 and writes answers to 4. Copies above both first: the
-            # numbers may be taken by each other.
+            # Chromium reads commands from 3 and writes answers to 4. The ends are copied to high
+            # numbers first, because each may occupy the other's number.
             commands, answers = os.dup2(to_browser, 103), os.dup2(from_browser, 104)
             os.dup2(commands, 3)
             os.dup2(answers, 4)
@@ -133,7 +133,7 @@ class Page:
     def wait(self, condition, seconds=30):
         end = time.monotonic() + seconds
         while True:
-            # What is not there yet, as while a page loads, is no error.
+            # A missing element is no error, for example while a page loads.
             if value := self.run(f"(() => {{ try {{ return Boolean({condition}); }} catch {{ return false; }} }})()"):
                 return value
             if time.monotonic() > end:

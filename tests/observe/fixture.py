@@ -30,7 +30,8 @@ durability: {acknowledge: journal, checkpoint: 5 epochs}
 PANELS = ["loss", "accuracy", "speed", "time", "staleness", "latency", "bytes", "residual", "rejected", "shards", "queue",
           "journal", "checkpoint", "live", "events"]
 
-# The contrast of each visible text with what is behind it, by WCAG 2; the worst with its text, and how light the page is.
+# The worst contrast between visible text and its background, by WCAG 2, with its text, and the
+# page's lightness.
 CONTRAST = """(() => {
   const rgba = (text) => { const n = text.match(/[0-9.]+/g).map(Number); return n.length < 4 ? [...n.slice(0, 3), 1] : n; };
   const over = (top, under) => under.map((c, i) => i < 3 ? top[i] * top[3] + c * (1 - top[3]) : 1);
@@ -91,7 +92,7 @@ class Program:
         wait_for(is_ready)
 
     def end(self):
-        # Twice: at once, with what it started.
+        # The second SIGINT ends the program and its children at once.
         for number in (signal.SIGINT, signal.SIGINT, signal.SIGKILL):
             if self.process.poll() is not None:
                 break
@@ -226,7 +227,8 @@ def write_fifty_workers(run):
                 "copies": 2, "catching_up": 2 - number,
                 "bytes": 1000000 * len(shards), "heard": 0.2}
 
-    # It began as one; another joined and took four shards, gave one back, and was lost.
+    # The run began with one server. Another server joined, took four shards, gave one back and was
+    # lost.
     servers = {1: [server(1, [0, 1, 2, 3]), server(2, [4, 5, 6, 7])],
                2: [server(1, [0, 1, 2, 3, 4]), server(2, [5, 6, 7], "away")]}
     for t in range(60):

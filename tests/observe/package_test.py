@@ -15,7 +15,7 @@ from fixture import BIN, folder_of, run
 
 BUILD = pathlib.Path(os.environ.get("PSGD_BUILD", "build/release"))
 PROGRAMS = ["ps-bench", "ps-ctl", "ps-doctor", "ps-run", "ps-server", "ps-sim", "ps-sweep", "ps-worker"]
-# Programs of ours, without a copyright file and a changelog of Debian's own.
+# psgd has no copyright file or changelog in Debian's form.
 KNOWN_TAGS = {"no-copyright-file", "no-changelog", "extended-description-is-empty"}
 
 
@@ -48,7 +48,7 @@ class SpokenTest(unittest.TestCase):
         self.assertEqual(self.complete("ps-ctl", "drain", "--wor"), {"--worker"})
         self.assertEqual(self.complete("ps-worker", "--engine", ""), {"onednn", "reference"})
         self.assertIn("doc", self.complete("ps-run", "--run-dir", "do"))
-        # A command, or a file; what is not for people is not offered to them.
+        # Completes a command or a file, but not commands that are not for people.
         self.assertEqual(self.complete("ps-sweep", "rep"), {"report"})
         self.assertIn("doc", self.complete("ps-sweep", "do"))
         self.assertNotIn("attend", self.complete("ps-sweep", ""))
@@ -92,7 +92,7 @@ class PackageTest(unittest.TestCase):
         for file in ("share/psgd/deploy/grafana/psgd.json", "share/psgd/deploy/kubernetes/run.yaml",
                      "lib/systemd/system/ps-server@.service", "lib/systemd/system/ps-worker@.service", "lib/sysusers.d/psgd.conf"):
             self.assertIn(f"./usr/{file}", listed)
-        # What the units start.
+        # The program that the units start.
         self.assertRegex(listed, r"-rwxr-xr-x root/root .* ./usr/share/psgd/deploy/start-server.sh\n")
         self.assertIn("systemd-sysusers psgd.conf", run("dpkg-deb", "-I", package, "postinst"))
 

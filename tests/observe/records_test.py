@@ -152,7 +152,7 @@ class RecordsTest(unittest.TestCase):
             text = urllib.request.urlopen(live.found.group(1) + "metrics").read().decode()
             return asked - set(re.findall(r"^(psgd_[a-z0-9_]+)[ {]", text, re.MULTILINE))
 
-        # Some come with the first evaluation, or the first checkpoint.
+        # Some metrics appear with the first evaluation or the first checkpoint.
         wait_for(lambda: not missing())
         self.assertEqual(missing(), set())
 

@@ -9,7 +9,7 @@ from devtools import find_chromium
 from fixture import PANELS, PagesTest, write_fifty_workers, write_runs
 
 RUNS = 500
-# What a run leaves that was recorded by hand: curves, but nothing of its workers and shards.
+# The panels of a run with only curves: it has no records of workers and shards.
 CURVES = ["loss", "accuracy", "speed", "bytes", "residual"]
 
 
@@ -19,7 +19,7 @@ class RunsTest(PagesTest):
         super().setUpClass()
         write_runs(cls.folder / "runs", RUNS)
         write_fifty_workers(cls.folder / "runs" / "fifty")
-        # One as the programs leave it, long enough on any machine for seconds after its first checkpoint.
+        # A run by the real programs, long enough to go on for seconds after its first checkpoint.
         cls.start("ps-run", cls.config("real"), "--run-dir", str(cls.folder / "runs" / "real"), "--set", "train.epochs=30",
                   ready="next commands")
         cls.ui = cls.start("ps-ctl", "ui", str(cls.folder / "runs"), "--port", "0", ready=r"(http://[0-9.:]+/)")
@@ -38,7 +38,7 @@ class RunsTest(PagesTest):
     def choose(self, *runs):
         for run in runs:
             self.page.run(f"document.querySelector('input[aria-label=\\'show {run}\\']').click()")
-        # Until they are there the page is too short to be scrolled.
+        # Until the panels are there, the page is too short to scroll.
         self.page.wait("!document.getElementById('panels').hidden")
 
     def rows(self):
@@ -74,12 +74,13 @@ class RunsTest(PagesTest):
         legend = "Chart.getChart(document.querySelector('#panel-loss canvas')).legend.legendItems.map((i) => i.text)"
         self.page.wait(f"{legend}.length === 6")
         self.assertEqual(self.page.run(legend), chosen)
-        # A line for each of its phases, but one name a run.
+        # One line per phase, but one legend entry per run.
         self.page.run("document.getElementById('panel-time').scrollIntoView()")
         time_chart = "Chart.getChart(document.querySelector('#panel-time canvas'))"
         self.page.wait(f"{time_chart}.data.datasets.length === 24")
         self.assertTrue(self.page.run(f"{time_chart}.options.plugins.legend.display"))
-        # The times below a curve are round, and none is the last value's, which may lie upon another.
+        # The times on the axis are round, and the last value has no tick, which could overlap
+        # another.
         ticks = self.page.run("Chart.getChart(document.querySelector('#panel-loss canvas')).scales.x.ticks.map((tick) => tick.value)")
         self.assertGreater(len(ticks), 2)
         for tick in ticks:
@@ -92,7 +93,7 @@ class RunsTest(PagesTest):
     def test_fifty_workers(self):
         self.choose("fifty")
         self.assert_panels_have_data(self.page, ["speed", "staleness", "residual", "live"])
-        # What is out of sight is not drawn.
+        # Panels out of view are not drawn.
         self.page.run("document.getElementById('panel-staleness').scrollIntoView()")
         self.page.wait("document.querySelectorAll('#panel-staleness tbody tr').length === 50")
         self.page.run("document.getElementById('panel-speed').scrollIntoView()")

@@ -65,7 +65,7 @@ class Screenshots(PagesTest):
 
     def test_the_report_of_a_sweep(self):
         sweep = pathlib.Path("runs/quick").absolute()
-        # Minutes, where it is not finished.
+        # Takes minutes if the sweep is not finished.
         run(BIN / "ps-sweep", "configs/sweeps/quick.yaml", "--dir", sweep, "--quiet")
         page = self.browser.page((sweep / "report.html").as_uri())
         page.wait("document.querySelectorAll('figure svg').length >= 6")

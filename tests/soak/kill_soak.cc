@@ -1,18 +1,16 @@
-// Kills processes of a run at random, again and again, and then audits what is left.
+// Kills processes of a run at random, again and again, and then audits the journals.
 //
 //   kill_soak --kills=1000 --seed=7 [--copies=2] [--acknowledge=fsync] [--folder=DIR]
 //
-// A ps-server with a journal and three ps-workers train. One of them is killed (SIGKILL), the
-// server as often as a worker, and started again; the next falls once training has gone on. With
-// --copies=2: three servers and an etcd of three members; of ten servers that are killed, one loses
-// its disk. A copy that begins anew begins with an image, so the journals of servers that died are
-// kept aside, and so are those of copies that are dropped, and what the last copies do not reach
-// back to is read from those that go over into them. At the end, from the journals that are left,
-// nothing of which was trimmed:
-//   - every push that a worker saw acknowledged is there, with the bytes that the worker sent;
-//   - none is there twice, and each worker's are without a gap;
-//   - replaying them makes the weights that the server saved, bit for bit; so do all copies in
-//   sync.
+// A ps-server with a journal and three ps-workers train. One process is killed (SIGKILL), the
+// server as often as a worker, and started again. The next kill comes once training has gone on.
+// With --copies=2: three servers and an etcd of three members; one of ten killed servers loses its
+// disk. A copy that starts anew begins with an image. So the journals of dead servers and of
+// dropped copies are kept. If the last copies do not reach back to the first step, the audit takes
+// the earlier steps from kept journals that overlap. No journal is trimmed. The audit checks:
+//   - every acknowledged push is there, with the bytes that the worker sent;
+//   - no push is there twice, and each worker's pushes have no gap;
+//   - a replay makes the weights that the server saved, bit for bit, for all copies in sync.
 #include <signal.h>
 
 #include <cstdlib>
@@ -57,7 +55,8 @@ constexpr size_t kServersWithCopies = 3;
 constexpr int kEtcdMembers = 3;
 constexpr uint32_t kKillsPerLostDisk = 10;
 constexpr int kShards = 2;
-constexpr uint64_t kSaved = UINT64_MAX;  // in place of a shard: no push, but it has a number
+constexpr uint64_t kSaved =
+    UINT64_MAX;  // in place of a shard: a saved state, which has a number but is no push
 
 // Worker, incarnation, shard, seq.
 using PushName = std::array<uint64_t, 4>;
@@ -68,7 +67,7 @@ class Soak {
       : options_(std::move(options)),
         chance_(PhiloxKey{static_cast<uint32_t>(options_.seed), 0}, 0) {}
 
-  // Empty: all is as it should be.
+  // Returns what went wrong; empty: nothing.
   std::string Run();
   Json Report() const;
 
@@ -78,17 +77,17 @@ class Soak {
     std::unique_ptr<Process> process;
   };
   struct Entry {
-    std::string checksum;  // of all of it
-    PushName push{};       // seq 0: it is none
+    std::string checksum;  // of the whole entry
+    PushName push{};       // seq 0: no push
     std::string pushed;    // checksum of the push
   };
-  // What the journal of one copy of a shard holds, after an image.
+  // The journal of one copy of a shard, after an image.
   struct Copy {
-    uint64_t image = 0;  // has the steps up to this one
-    bool whole = true;   // no push is among those
+    uint64_t image = 0;  // last step in the image
+    bool whole = true;   // the image includes no push
     std::vector<Entry> entries;
     ShardSnapshot begins;  // the image
-    ShardSnapshot ends;    // after the last of them
+    ShardSnapshot ends;    // state after the last entry
 
     uint64_t last() const { return image + entries.size(); }
     const Entry& at(uint64_t step) const { return entries[step - image - 1]; }
@@ -98,7 +97,8 @@ class Soak {
     return absl::StrCat(options_.folder, "/", name);
   }
   bool HasCopies() const { return options_.copies > 1; }
-  // Of the server that leads the run in the end: the first one knows of no other place.
+  // The results of the server that leads the run in the end. Without etcd the first server has
+  // them.
   std::string Results() const {
     const std::string shared = Path("results");
     return fs::exists(shared + "/weights.safetensors") ? shared : servers_[0].run_dir;
@@ -108,10 +108,10 @@ class Soak {
   std::string StartServers();
   void StartServer(Server* server, std::vector<std::string> how);
   void StartWorker();
-  // Of those who were killed, and of those whom a busy machine kept from being heard in time.
+  // Replaces workers that were killed, or whose lease ended on a busy machine.
   void ReplaceWorkers();
   Json Status() const;
-  // The clock that the run has reached; -1: nobody answers.
+  // The run's clock; -1: nobody answers.
   int64_t Clock() const;
   bool GoesOn();
   bool WaitInSync() const;
@@ -122,9 +122,9 @@ class Soak {
   std::string AuditShard(uint32_t shard, const Config& config);
   void KeepJournals(const Server& server) const;
   absl::StatusOr<Copy> ReadCopy(const std::string& folder, uint32_t shard, const Config& config);
-  // Whether what comes before a copy's image is in another one's journal.
+  // Whether the steps before the copy's image are in the other's journal.
   static bool GoesOver(const Copy& other, const Copy& copy);
-  // Makes it reach back to the first step, by journals of servers that died.
+  // Extends the copy back to the first step, from journals of dead servers.
   std::string ReachBack(uint32_t shard, const Config& config, Copy* copy);
   void AuditPushes(uint32_t shard, const Copy& copy);
   std::string ReadAcknowledged();
@@ -134,11 +134,11 @@ class Soak {
   std::vector<std::unique_ptr<Process>> etcd_;
   std::vector<Server> servers_;
   std::vector<std::unique_ptr<Process>> workers_;
-  std::vector<std::string> where_;  // the run is, as programs take it
+  std::vector<std::string> where_;  // program arguments that name the run
   int started_workers_ = 0, started_servers_ = 0;
   int64_t clock_ = 0;
   uint64_t servers_killed_ = 0, workers_killed_ = 0, disks_lost_ = 0;
-  std::vector<double> seconds_to_go_on_;  // after a server was killed
+  std::vector<double> seconds_to_go_on_;  // from a server's kill until training went on
 
   std::map<PushName, std::string> acknowledged_;  // checksums
   uint64_t journalled_ = 0, lost_ = 0, twice_ = 0, changed_ = 0, gaps_ = 0, other_weights_ = 0;
@@ -245,7 +245,7 @@ int64_t Soak::Clock() const {
   return clock;
 }
 
-// Every shard has all its copies in sync, on servers that are there.
+// Waits until every shard has all its copies in sync, on connected servers.
 bool Soak::WaitInSync() const {
   return Eventually(
       [&] {
@@ -277,12 +277,12 @@ bool Soak::GoesOn() {
       40s);
 }
 
-// Hard links, which cost nothing; of a journal that only grew, the latest. A server that lives may
-// remove files meanwhile: then the links of before stay.
+// Makes hard links, which cost nothing. If a journal only grew, the newest links replace older
+// ones. A live server may remove files meanwhile; then the older links stay.
 void Soak::KeepJournals(const Server& server) const {
   for (int shard = 0; shard < kShards; ++shard) {
     const std::string folder = absl::StrCat(server.run_dir, "/server/journal/shard-", shard);
-    std::string database;  // a copy that begins anew makes another
+    std::string database;  // a copy that starts anew makes another database
     if (!(std::ifstream(folder + "/log/IDENTITY") >> database)) continue;
     const std::string kept = Path(absl::StrCat("kept/shard-", shard, "/", database));
     const std::string fresh = Path("linking");
@@ -332,7 +332,7 @@ std::string Soak::KillOne() {
     const auto start = std::chrono::steady_clock::now();
     const std::string failed = KillServer();
     if (!failed.empty()) return failed;
-    // What was on its way may still count.
+    // Pushes on their way may still count.
     Eventually([&] { return (clock_ = Clock()) >= 0; }, 40s);
     if (!GoesOn()) return "training stands still after a server was killed";
     seconds_to_go_on_.push_back(
@@ -420,11 +420,11 @@ absl::StatusOr<Soak::Copy> Soak::ReadCopy(const std::string& folder, uint32_t sh
 bool Soak::GoesOver(const Copy& other, const Copy& copy) {
   const uint64_t image = copy.image;
   if (other.image >= image || other.last() < image) return false;
-  // The same step in the same place: what came before was the same, too.
+  // The same step at the same position means that the earlier steps are the same too.
   if (other.last() > image && copy.last() > image)
     return other.at(image + 1).checksum == copy.at(image + 1).checksum;
   if (other.last() > image) return false;
-  // It ends where the image was made: it makes the image.
+  // The other journal ends at the image's step, so its end state must equal the image.
   for (size_t i = 0; i < copy.begins.slices.size(); ++i) {
     const auto& made = other.ends.slices[i].weights;
     const auto& held = copy.begins.slices[i].weights;
@@ -439,7 +439,7 @@ std::string Soak::ReachBack(uint32_t shard, const Config& config, Copy* copy) {
   const std::string kept = Path(absl::StrCat("kept/shard-", shard));
   for (fs::directory_iterator it(kept), end; !copy->whole && it != end; ++it) {
     auto one = ReadCopy(it->path(), shard, config);
-    if (!one.ok()) continue;  // the links were made while its server changed files
+    if (!one.ok()) continue;  // its server changed files while the links were made
     dead.push_back(*std::move(one));
   }
   while (!copy->whole) {
@@ -496,7 +496,7 @@ std::string Soak::AuditShard(uint32_t shard, const Config& config) {
   }
   uint64_t last = 0;
   for (const Copy& copy : copies) last = std::max(last, copy.last());
-  // Others were left behind by servers that followed no more.
+  // Shorter copies were left by servers that no longer followed.
   std::erase_if(copies, [&](const Copy& copy) { return copy.last() < last; });
   copies_missing_ += options_.copies - std::min<uint64_t>(options_.copies, copies.size());
   if (copies.empty()) return "";

@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 class Auto : public RunTest {
  protected:
-  // That what was chosen is what the record's own figures say is fastest.
+  // Checks that the chosen codec is the fastest by the record's figures.
   static void CheckTheFastestIsTaken(const Json& record) {
     EXPECT_GT(record["bytes_per_second"].get<double>(), 1e5);
     for (const Json& tensor : record["tensors"]) {
@@ -45,7 +45,7 @@ TEST_F(Auto, TrainsToTheEndAndShowsItsTable) {
   EXPECT_EQ(summary["rejected"], Json::object());
   EXPECT_EQ(summary["codec"], "auto");
   ASSERT_TRUE(summary["codecs"].contains("fc1.weight")) << summary["codecs"];
-  // Half of it and headers: what the link was measured with is far more, and no push.
+  // Half of the dense bytes, and headers. The far larger measurements of the link are no pushes.
   EXPECT_LT(summary["bytes_pushed"], summary["bytes_pushed_dense"]);
   EXPECT_LT(summary["bytes_pulled"].get<double>(),
             1.25 * summary["bytes_pulled_dense"].get<double>());
@@ -90,7 +90,7 @@ TEST_F(Auto, IsMeasuredAgainAfterAWhile) {
   EXPECT_EQ(run.Wait().code, 3) << run.Err();
 }
 
-// A resumed worker has its residuals, and tries again.
+// A resumed worker has its residuals, and measures again.
 TEST_F(Auto, GoesOnFromACheckpoint) {
   const std::vector<std::string> choice =
       Sets({"compression.push.auto.codecs=[{topk: {density: 0.05}}, powersgd]"});

@@ -1,5 +1,4 @@
-// Files that are damaged before a run, and files that turn out to be damaged in the middle of one,
-// with the exit codes that docs/programs.md gives them.
+// Data files with damage found before a run or during it, with the exit codes of docs/programs.md.
 #include <filesystem>
 
 #include "tests/system/run_test.h"
@@ -23,7 +22,7 @@ class BadData : public RunTest {
                                              "}\ntrain: {epochs: 1}\n"),
                        "--run-dir", Path("run"), "--quiet"});
   }
-  // Nothing was started.
+  // Expects that nothing was started.
   void ExpectRefused(const std::string& model, const std::string& data,
                      const std::vector<std::string>& words) const {
     const Ended ended = Run(model, data);
@@ -77,7 +76,7 @@ TEST_F(BadData, AGzipFileThatEndsEarly) {
                 {"clicks.gz", "ends early", "fetch the file again"});
 }
 
-// Reading them begins with the run, so that it is the run that fails, whatever is wrong.
+// Masks are read during the run, so any damage makes the run fail.
 TEST_F(BadData, MasksThatTurnOutToBeWrong) {
   const std::string image = JpegOf(Gradient(32, 32)), pixels(32 * 32, '\1');
   for (const char* set : {"train", "test"}) {

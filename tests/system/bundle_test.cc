@@ -1,5 +1,5 @@
-// The scripts of a bundle, with programs of the test in place of those that need a GPU; and a
-// bundle as it is made, unpacked elsewhere.
+// The scripts of a bundle, with the test's programs in place of programs that need a GPU. And a
+// real bundle, unpacked elsewhere.
 #include <filesystem>
 #include <sstream>
 
@@ -22,12 +22,12 @@ class Bundle : public RunTest {
       fs::copy_file(fs::path(PSGD_SOURCE_DIR "/scripts") / script, Path("bundle/") + script);
     }
   }
-  // A program of the bundle that does this.
+  // Makes a program of the bundle that does `does`.
   void Program(const std::string& name, const std::string& does) const {
     const std::string path = Write("bundle/bin/" + name, "#!/bin/sh\n" + does + "\n");
     fs::permissions(path, fs::perms::owner_all);
   }
-  // LD_LIBRARY_PATH after `activate`, with these settings before.
+  // LD_LIBRARY_PATH after `settings` and `activate`.
   std::string LibraryPath(const std::string& settings) const {
     const Ended ended = RunProgram(
         {"/bin/bash", "-uc",
@@ -37,7 +37,7 @@ class Bundle : public RunTest {
   }
 };
 
-// An empty part is the current folder: libraries of strangers.
+// An empty part means the current folder, which may have foreign libraries.
 TEST_F(Bundle, ActivateAddsNoEmptyPart) {
   fs::create_directories(Path("cuda/lib"));
   fs::create_directories(Path("cuda/lib64"));
@@ -65,7 +65,7 @@ TEST_F(Bundle, TheGpuScriptEndsWithATable) {
   Program("ps-worker", "exit 0");
   Program("ps-run",
           "case \"$*\" in *onebit*) sleep 600;; esac\necho '{\"samples_per_second\": 42.0}'");
-  Program("python3", "exit 1");  // without PyTorch
+  Program("python3", "exit 1");  // as without PyTorch
   const Ended ended = RunProgram({"/bin/bash", Path("bundle/test-gpu.sh"), "--minutes", "0.05"});
   EXPECT_EQ(ended.code, 1);
   const size_t results = ended.out.find("== results");
@@ -82,7 +82,7 @@ TEST_F(Bundle, TheGpuScriptEndsWithATable) {
   EXPECT_THAT(table, ContainsRegex("training: node.reduce nccl, two GPUs +skipped"));
   EXPECT_THAT(table, ContainsRegex("against PyTorch: resnet50 +skipped"));
   EXPECT_THAT(table, ContainsRegex("== [0-9]+ passed, 3 failed, 7 skipped; .*gpu-results\n$"));
-  // Also for who comes later, with what each printed.
+  // The files keep the table and each program's output for later.
   EXPECT_THAT(File("bundle/gpu-results/table.txt"),
               HasSubstr("large networks against the reference"));
   EXPECT_THAT(File("bundle/gpu-results/large_networks_against_the_reference.log"),
@@ -118,7 +118,7 @@ TEST_F(Bundle, TheGpuScriptNeedsAGpu) {
 #ifdef PSGD_BUILD_IS_RELEASE
 constexpr uintmax_t kMostBytes = 64 << 20;
 
-// A bundle of this build, unpacked in a folder that has nothing to do with it.
+// A bundle of this build, unpacked in an unrelated folder.
 class MadeBundle : public RunTest {
  protected:
   static void SetUpTestSuite() {
@@ -130,13 +130,13 @@ class MadeBundle : public RunTest {
     const Ended unpacked = RunProgram({"/bin/tar", "-C", bundle, "-xzf", bundle + "/psgd.tar.gz",
                                        "--transform", "s,^psgd/,elsewhere/,"});
     ASSERT_EQ(unpacked.code, 0) << unpacked.err;
-    // What looks for the place where it was made must not find it.
+    // The place where the bundle was made must not exist any more.
     fs::remove_all(bundle + "/psgd");
   }
   static void TearDownTestSuite() { fs::remove_all(PSGD_BUILD_DIR "/tests/bundle"); }
 
   static fs::path Folder() { return PSGD_BUILD_DIR "/tests/bundle/elsewhere"; }
-  // With next to no environment.
+  // Runs the command with almost no environment.
   std::vector<std::string> Command(const std::string& command) const {
     return {"/usr/bin/env",
             "-i",
@@ -189,7 +189,7 @@ TEST_F(MadeBundle, AsksForNoNewerGlibcThanDebian12) {
   for (const fs::path& binary : Binaries()) {
     const Ended ended = InBundle("readelf --version-info --wide " + binary.string() +
                                  " | grep -oE 'GLIBC_2\\.[0-9]+' | sort -uV | tail -1");
-    if (ended.out.empty()) continue;  // it asks for nothing of it
+    if (ended.out.empty()) continue;  // it needs no glibc version
     ++asking;
     ASSERT_EQ(ended.out.rfind("GLIBC_2.", 0), 0u) << binary << ended.err;
     EXPECT_LE(std::stoi(ended.out.substr(8)), 36) << binary;
@@ -212,7 +212,7 @@ TEST_F(MadeBundle, TrainsElsewhere) {
   EXPECT_THAT(golden.out, HasSubstr("[  PASSED  ] 2 tests."));
 }
 
-// Without oneDNN, for which there is no room: who asks for it is told what to do.
+// The bundle has no room for oneDNN. A user who asks for it is told what to do.
 TEST_F(MadeBundle, SaysWhatItLacks) {
   const Ended ended = InBundle("ps-bench step --engine onednn --model lenet5 --batch 2");
   EXPECT_NE(ended.code, 0);

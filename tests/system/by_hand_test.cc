@@ -27,7 +27,7 @@ class ByHand : public RunTest {
     return std::vector<std::string>{"ps-worker", "--cpu", "--server", server} + more;
   }
 
-  // Two workers, one of which takes 20 ms more a step; the largest staleness of a pull.
+  // Runs two workers, one slower by 20 ms per step. Returns the largest staleness of a pull.
   uint64_t LargestStaleness(const std::string& bound) {
     Process server(
         Server({"train.epochs=1", "cluster.segment=64", "consistency.staleness=" + bound}));
@@ -63,7 +63,7 @@ TEST_F(ByHand, AWorkerJoinsLate) {
   ASSERT_TRUE(server.WaitFor("epoch 1: test accuracy")) << server.Err();
   Process late(Worker(address, {"--name", "late"}));
   EXPECT_TRUE(server.WaitFor("worker 1 joined: late"));
-  // It takes part: its clock moves.
+  // The late worker takes part: its clock moves.
   EXPECT_TRUE(Eventually([&] {
     const Json status = StatusOf(address);
     return status.is_object() && status["workers"].size() == 2 &&
@@ -99,7 +99,7 @@ TEST_F(ByHand, AWorkerSaysWhatItWouldTake) {
                             "  activations +[0-9.]+ MiB\n +gradients +[0-9.]+ MiB  of act"));
   EXPECT_THAT(told.out,
               testing::ContainsRegex("largest batch in the [0-9]+ MiB that are free: about"));
-  // Of itself it takes a GPU, where there is one, and says so.
+  // Without --cpu it takes a GPU if there is one, and says so.
   const Ended chosen = RunProgram({"ps-worker", "--dry-run", SmallConfig()});
   EXPECT_EQ(chosen.code, 0) << chosen.err;
   EXPECT_THAT(chosen.out, testing::ContainsRegex("mlp on (onednn|cudnn), batches of 32"));
@@ -125,7 +125,8 @@ TEST_F(ByHand, RecomputingTakesLessMemory) {
   EXPECT_GT(NumberAfter(again.out, "free: about"), 1.2 * NumberAfter(keeps.out, "free: about"));
 }
 
-// One waits for the other at each of 20 clocks, which is neither the wire's nor the shards' time.
+// One worker waits for the other at each of 20 clocks. That is neither the wire's nor the shards'
+// time.
 TEST_F(ByHand, AWaitForASlowWorkerIsToldFromTheRest) {
   Process server(Server({"consistency.staleness=0", "train.max_steps=20"}));
   const std::string address = ServerOf(server);

@@ -1,5 +1,5 @@
-// Listens in on the data ports of a run whose weights are known: they are to be seen without CURVE
-// or TLS, or this test would see nothing, and not to be seen with it.
+// Captures the traffic of a run's data ports. The weights are known: the capture must show them
+// without CURVE or TLS (which proves that the test works), and must not show them with it.
 #include <signal.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace psgd {
 namespace {
 
 constexpr char kTcpdump[] = "/usr/bin/tcpdump";
-// Of the weights, sought in what was captured: longer than any chance.
+// Bytes of weights to search for in a capture: too many to match by chance.
 constexpr size_t kWindow = 32;
 
 class Capture : public RunTest, public testing::WithParamInterface<std::string> {
@@ -24,7 +24,7 @@ class Capture : public RunTest, public testing::WithParamInterface<std::string> 
     if (!std::filesystem::exists(kTcpdump)) {
       GTEST_SKIP() << "no " << kTcpdump << "; scripts/install-packages.sh installs it";
     }
-    // tcpdump says that it listens, or why it may not.
+    // tcpdump prints that it listens, or why it may not.
     Process probe(Tcpdump("probe.pcap", "port 1"));
     if (!probe.WaitFor("listening on", std::chrono::seconds(10))) {
       GTEST_SKIP() << "capturing is not permitted here: " << probe.Err();
@@ -36,7 +36,7 @@ class Capture : public RunTest, public testing::WithParamInterface<std::string> 
             "65536",  "-Z", "root", "-w", Path(file), filter};
   }
 
-  // What passes the data ports during a run whose weights never change.
+  // The traffic of the data ports during a run whose weights never change.
   std::string Traffic(const std::string& run, const std::vector<std::string>& security) {
     Process server(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
                                             "--run-dir", Path(run)} +
@@ -60,7 +60,7 @@ class Capture : public RunTest, public testing::WithParamInterface<std::string> 
             .code,
         0);
     EXPECT_EQ(server.Wait().code, 0) << server.Err();
-    tcpdump.Signal(SIGINT);  // writes what it has
+    tcpdump.Signal(SIGINT);  // tcpdump writes its capture
     const Ended captured = tcpdump.Wait();
     EXPECT_THAT(captured.err, testing::HasSubstr("0 packets dropped by kernel"));
     return File(run + ".pcap");

@@ -1,5 +1,5 @@
-// Runs of ps-run whose shards have copies: servers are killed and stopped (SIGSTOP), and so is
-// ps-run itself.
+// Runs of ps-run whose shards have copies. Servers are killed and stopped (SIGSTOP), and ps-run
+// too.
 #include <signal.h>
 
 #include "tests/system/etcd_run_test.h"
@@ -13,7 +13,7 @@ using testing::IsEmpty;
 
 class Copies : public EtcdTest {
  protected:
-  // A ps-run with an etcd of its own.
+  // Starts a ps-run with its own etcd.
   void Start(const std::vector<std::string>& settings, int servers = 3,
              const std::vector<std::string>& more = {}) {
     run_ = std::make_unique<Process>(PsRun("run", Copied(servers) + Sets(settings) + more));
@@ -24,7 +24,7 @@ class Copies : public EtcdTest {
     EtcdTest::TearDown();
   }
   std::vector<pid_t> Servers() const { return run_->Children("ps-server"); }
-  // As it tells people.
+  // The address of etcd that ps-run prints.
   std::string Etcd() const {
     const std::string text = run_->Err();
     const std::string told = "watch it with: ps-ctl status --etcd ";
@@ -51,7 +51,7 @@ TEST_F(Copies, AnyServerMayDieAndTheWeightsAreThoseOfAnUndisturbedRun) {
   Start(settings);
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(WaitAllInSync()) << run_->Err();
-    // The first leads the run, in the beginning.
+    // At the beginning the first server leads the run.
     ASSERT_FALSE(Servers().empty()) << run_->Err();
     ASSERT_EQ(kill(Servers()[0], SIGKILL), 0);
     ASSERT_TRUE(Eventually([&] { return Servers().size() == 3; })) << run_->Err();
@@ -85,7 +85,7 @@ TEST_F(Copies, NothingIsLeftOfAPsRunThatIsKilled) {
   run_->Wait();
   EXPECT_TRUE(Eventually([&] { return ProcessesThatMention(Path("run")).empty(); }))
       << testing::PrintToString(ProcessesThatMention(Path("run")));
-  // The files of its etcd go with the next one.
+  // The next run removes the files of its etcd.
   EXPECT_EQ(RunSmall("next", Copied(2)).code, 0);
 }
 

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 class Damage : public RunTest {
  protected:
-  // A run with several checkpoints, stopped; their folders, oldest first.
+  // Makes a stopped run with several checkpoints. Returns their folders, oldest first.
   std::vector<fs::path> StoppedRun() {
     Process run(PsRun("run", Sets({"train.epochs=100000", "durability.checkpoint=1 epoch"})));
     EXPECT_TRUE(run.WaitFor("epoch 4/")) << run.Err();
@@ -102,7 +102,7 @@ TEST_F(Damage, PrunedAndResumedFromAnOlderOne) {
   const auto checkpoints = StoppedRun();
   const std::string oldest =
       std::to_string(std::stoul(checkpoints[0].filename().string().substr(11)));
-  // From an older one, while the later ones stay.
+  // The run resumes from an older checkpoint, while the later checkpoints stay.
   const Ended resumed = RunProgram({"ps-run", "--resume", Path("run"), "--checkpoint", oldest,
                                     "--set", "train.epochs=6", "--set", "durability.keep=100"});
   EXPECT_EQ(resumed.code, 0) << resumed.err;
@@ -114,7 +114,7 @@ TEST_F(Damage, PrunedAndResumedFromAnOlderOne) {
 
   const Ended pruned = RunProgram({"ps-ctl", "prune", Path("run"), "--keep", "1", "--json"});
   EXPECT_EQ(pruned.code, 0) << pruned.err;
-  // The resumed run may have been past its epochs, and have made none of its own.
+  // The resumed run may have been past its epochs, and may have made no checkpoint.
   EXPECT_GE(Json::parse(pruned.out, nullptr, false)["removed"].size(), checkpoints.size() - 1);
   const Ended left = RunProgram({"ps-ctl", "checkpoints", Path("run"), "--json"});
   EXPECT_EQ(Json::parse(left.out, nullptr, false)["checkpoints"].size(), 1u);
@@ -163,7 +163,7 @@ TEST_P(Strangers, GarbageOnEveryPortDoesNotStopTheRun) {
     addresses.push_back(endpoint.substr(endpoint.find("//") + 2));
   }
   ASSERT_EQ(addresses.size(), 3u);
-  // Nothing, the greetings of HTTP/2 and of ZeroMQ, then noise.
+  // Nothing, or the greeting of HTTP/2 or of ZeroMQ, then noise.
   const std::vector<std::string> greetings{
       "", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
       std::string("\xff\0\0\0\0\0\0\0\x01\x7f\x03\x00NULL", 16) + std::string(48, '\0')};

@@ -1,5 +1,5 @@
-// A secured server's data ports against whoever has no pass, or another's: weights stay as they
-// are.
+// A secured server's data ports against clients with no pass, or with another worker's pass: the
+// weights do not change.
 #include <cstring>
 #include <memory>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kElements = 100;
 
-// A worker that does by hand what a ps-worker does.
+// A worker that makes the calls of a ps-worker by hand.
 class Member {
  public:
   Member(const std::string& server, std::shared_ptr<const Credentials> credentials,
@@ -40,7 +40,7 @@ class Member {
     security_.server_curve_key = joined->curve_key();
   }
 
-  // Takes part: the shards have their weights afterwards, and expect its pushes.
+  // Registers. Afterwards the shards have their weights and expect the worker's pushes.
   void Begin() {
     RegisterRequest request;
     *request.mutable_key() = key_;
@@ -151,11 +151,11 @@ class DataPlaneSecurity : public RunTest, public testing::WithParamInterface<std
     const auto& refused = status->shards(0).refused();
     return refused.contains(reason) ? refused.at(reason) : 0;
   }
-  // Neither is a push absorbed nor a pull answered.
+  // Expects that no push is absorbed and no pull is answered.
   void ExpectNothingComes(Endpoint& endpoint) const {
     const std::string before = Weights();
     for (int i = 0; i < 5; ++i) {
-      // Without a connection they may not even leave.
+      // Without a connection the messages may not even leave.
       endpoint.Send(0, Member::Push(member_->key())).IgnoreError();
       endpoint.Send(0, Member::Pull(member_->key())).IgnoreError();
       EXPECT_FALSE(endpoint.Receive(Milliseconds(100)));
@@ -190,7 +190,7 @@ TEST_P(DataPlaneSecurity, TheMemberItselfPushesAndPulls) {
 TEST_P(DataPlaneSecurity, WithoutSecurity) {
   const auto endpoint = Connect(nullptr);
   ExpectNothingComes(*endpoint);
-  // gRPC says nothing of handshakes that fail.
+  // gRPC does not report failed handshakes.
   EXPECT_TRUE(GetParam() == "grpc" || Eventually([&] { return Refused("stranger") > 0; }));
 }
 
@@ -209,7 +209,7 @@ TEST_P(DataPlaneSecurity, InTheNameOfAnotherWorker) {
   const auto endpoint = Connect(&other->security());
   ExpectNothingComes(*endpoint);
   EXPECT_TRUE(Eventually([&] { return Refused("impostor") > 0; }));
-  // Nor does it leave, or report, for it.
+  // The other worker can neither leave nor report in this worker's name.
   LeaveRequest leave;
   *leave.mutable_key() = member_->key();
   EXPECT_TRUE(absl::IsPermissionDenied(other->client().Leave(leave).status()));

@@ -1,4 +1,4 @@
-// Processes that die, and that nothing outlives its run.
+// Processes that die. No process may outlive its run.
 #include <signal.h>
 
 #include "tests/system/run_test.h"
@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 class Death : public RunTest {
  protected:
-  // Takes long enough to be hit while it trains.
+  // Settings of a run that is long enough to be hit while it trains.
   std::vector<std::string> Long() const {
     return Sets({"train.epochs=100000", "consistency.staleness=2", "cluster.lease=3s",
                  "durability.checkpoint=200 steps"});
@@ -29,7 +29,7 @@ TEST_F(Death, TheOthersFinishWithoutAKilledWorker) {
   const std::vector<pid_t> workers = run.Children("ps-worker");
   ASSERT_EQ(workers.size(), 3u);
   kill(workers[1], SIGKILL);
-  // It is waited for until its lease is out; then the others get what it had not reported as done.
+  // The run waits for the worker until its lease ends. Then the others get its undone batches.
   const std::string server = ServerOf(run);
   EXPECT_TRUE(Eventually([&] {
     const Json status = StatusOf(server);
@@ -116,7 +116,7 @@ TEST_F(Death, AFrozenServerIsGivenUpAtTheDeadline) {
   Process second({"ps-worker", "--cpu", "--server", address});
   ASSERT_TRUE(server.WaitFor("epoch 1: test accuracy")) << server.Err();
   server.Signal(SIGSTOP);
-  // Far below the 20 s that a worker would take for a first contact.
+  // Far below the 20 s that a worker waits for its first contact.
   for (Process* worker : {&first, &second}) {
     const Ended ended = worker->Wait(15s);
     EXPECT_EQ(ended.code, 1) << ended.err;

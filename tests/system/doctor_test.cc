@@ -1,4 +1,4 @@
-// ps-doctor says what a machine has, also one without a GPU.
+// ps-doctor reports a machine's equipment, also without a GPU.
 #include "tests/system/run_test.h"
 
 namespace psgd {

@@ -1,5 +1,5 @@
-// A worker that is asked to stop while its run goes on: what its codecs left behind is pushed, or
-// said to be lost.
+// A worker that is asked to stop while its run goes on: its residual is pushed, or reported as
+// lost.
 #include <signal.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ class Drain : public RunTest {
                                          const std::vector<std::string>& more = {}) {
     return std::vector<std::string>{"ps-worker", "--cpu", "--server", server} + more;
   }
-  // What events say.
+  // The texts of all events.
   std::string News() const {
     std::string all;
     for (const Json& event : Metrics("run", "event"))
@@ -43,7 +43,7 @@ TEST_P(DrainAt, AWorkerThatIsAskedToStopPushesItsResidualAndTheOtherFinishes) {
   ASSERT_TRUE(server.WaitFor("worker 0 joined"));
   Process second(Worker(address, {"--name", "second"}));
   ASSERT_TRUE(server.WaitFor("epoch 1: test accuracy")) << server.Err();
-  // Both have said what their codecs left behind, and it is that of both together.
+  // Both workers have reported their residuals, and the total is the norm of both together.
   EXPECT_TRUE(Eventually([&] {
     const Json status = StatusOf(address);
     if (!status.is_object() || status["workers"].size() != 2) return false;
@@ -89,7 +89,7 @@ TEST_F(Drain, WhatIsNotPushedWithinTheDeadlineIsSaidToBeLost) {
   EXPECT_GT(Summary("run")["residual_norm_lost"].get<double>(), 0);
 }
 
-// A server that hangs keeps nobody longer than that.
+// A server that hangs does not keep a worker longer than the deadline.
 TEST_F(Drain, TheDeadlineHoldsWhenTheServerDoesNotAnswer) {
   Process server(Server({"train.epochs=100000", "consistency.staleness=2"}));
   const std::string address = ServerOf(server);
@@ -98,7 +98,7 @@ TEST_F(Drain, TheDeadlineHoldsWhenTheServerDoesNotAnswer) {
   ASSERT_TRUE(server.WaitFor("epoch 1: test accuracy")) << server.Err();
   server.Signal(SIGSTOP);
   second.Signal(SIGTERM);
-  // Far below cluster.deadline, and below what one call may take.
+  // Far below cluster.deadline, and below the limit of one call.
   const Ended left = second.Wait(15s);
   EXPECT_EQ(left.code, 3) << left.err;
   EXPECT_THAT(left.err, HasSubstr("residual, of norm "));
@@ -124,8 +124,7 @@ TEST_F(Drain, AKilledWorkersResidualIsLost) {
   EXPECT_GT(Summary("run")["residual_norm_lost"].get<double>(), 0);
 }
 
-// Nobody is left who could push, or finish a segment: the shards make the last checkpoint by
-// themselves.
+// No worker is left to push or finish a segment: the shards make the last checkpoint by themselves.
 TEST_P(DrainAt, WhatKilledWorkersPushedIsInTheLastCheckpoint) {
   Process server(Server({"train.epochs=100000", "cluster.lease=1s",
                          "durability.checkpoint=100000 epochs", "durability.acknowledge=journal",
@@ -152,7 +151,7 @@ TEST_P(DrainAt, WhatKilledWorkersPushedIsInTheLastCheckpoint) {
   EXPECT_EQ(resumed.code, 0) << resumed.err;
 }
 
-// Its last checkpoint holds the residuals.
+// The run's last checkpoint has the residuals.
 TEST_F(Drain, AWholeRunThatDrainsPushesNoResidual) {
   Process server(Server({"train.epochs=100000"}));
   const std::string address = ServerOf(server);
@@ -161,7 +160,7 @@ TEST_F(Drain, AWholeRunThatDrainsPushesNoResidual) {
   ASSERT_TRUE(server.WaitFor("epoch 1: test accuracy")) << server.Err();
   EXPECT_EQ(RunProgram({"ps-ctl", "drain", "--server", address}).code, 0);
   for (Process* worker : {&first, &second}) {
-    // Those that are asked, too, while the run ends, stay for its checkpoint.
+    // A worker that is asked to stop while the run ends stays for the checkpoint.
     worker->Signal(SIGTERM);
     EXPECT_THAT(worker->Wait().err, Not(HasSubstr("pushed its residual")));
   }

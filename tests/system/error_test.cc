@@ -1,4 +1,4 @@
-// What goes wrong before training, with the words that a user sees.
+// Errors before training, with the words that a user sees.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -114,7 +114,7 @@ TEST_F(Error, RunDirectoryNotWritable) {
   const Ended ended = RunProgram({"ps-run", SmallConfig(), "--run-dir", Path("file/run")});
   EXPECT_NE(ended.code, 0);
   EXPECT_THAT(ended.err, HasSubstr(Path("file/run")));
-  // /proc cannot be written, not even by root.
+  // Nobody can write to /proc, not even root.
   const Ended proc = RunProgram({"ps-run", SmallConfig(), "--run-dir", "/proc/psgd-run"});
   EXPECT_NE(proc.code, 0);
   EXPECT_THAT(proc.err, HasSubstr("/proc/psgd-run"));
@@ -155,7 +155,7 @@ TEST_F(Error, PortInUse) {
   EXPECT_NE(http.code, 0);
   EXPECT_THAT(http.err,
               AllOf(HasSubstr("port " + port + " of 127.0.0.1 is taken"), HasSubstr("--http")));
-  // Nothing is left in the way of the next attempt.
+  // Nothing stands in the way of the next try.
   EXPECT_FALSE(std::filesystem::exists(Path("control")));
   EXPECT_FALSE(std::filesystem::exists(Path("http")));
   close(fd);
@@ -235,7 +235,7 @@ TEST_F(Error, GpuWhereThereIsNone) {
   EXPECT_FALSE(RunDirWasMade());
 }
 
-// oneDNN can be told to leave out what a processor has.
+// oneDNN can be told to ignore features of the processor.
 TEST_F(Error, Bf16WhereTheProcessorLacksIt) {
   const Ended ended =
       RunProgram({"/usr/bin/env", "DNNL_MAX_CPU_ISA=AVX512_CORE", ProgramPath("ps-worker"), "--cpu",
@@ -258,7 +258,7 @@ TEST_F(Error, AModelThatTheMachineCannotHold) {
   EXPECT_FALSE(RunDirWasMade());
 }
 
-// What a benchmark cannot do is refused, not measured as something else.
+// A benchmark refuses what it cannot do. It does not measure something else.
 TEST_F(Error, BenchmarksOfWhatThereIsNot) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"--recompute", "-7"},

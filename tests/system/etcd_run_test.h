@@ -1,4 +1,4 @@
-// Debian's etcd, servers and workers that know of it, and what it knows of them.
+// Runs with Debian's etcd: servers and workers that use it, and what it stores of them.
 #pragma once
 
 #include <arpa/inet.h>
@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 inline constexpr char kEtcd[] = "/usr/bin/etcd";
 
-// Of this machine, that nobody listens on just now.
+// A port of this machine on which nobody listens now.
 inline int FreePort() {
   const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -43,7 +43,7 @@ class EtcdTest : public RunTest {
     }
   }
   void TearDown() override {
-    // What a test that failed has not ended.
+    // Ends the processes that a failed test left.
     for (auto& worker : workers_) worker.reset();
     servers_.clear();
     etcd_.reset();
@@ -51,7 +51,7 @@ class EtcdTest : public RunTest {
   }
   void StartEtcd(const Certificates* certificates = nullptr) {
     const std::string scheme = certificates == nullptr ? "http" : "https";
-    // It cannot choose its ports itself, so somebody else may be faster.
+    // etcd cannot choose free ports itself, so another process may take a port first.
     for (int attempt = 0; attempt < 5; ++attempt) {
       const int port = FreePort();
       etcd_address_ = absl::StrCat("127.0.0.1:", port);
@@ -87,7 +87,7 @@ class EtcdTest : public RunTest {
     FAIL() << etcd_->Err();
   }
 
-  // The first server of a run of so many, in which each shard has two copies.
+  // Command of the first of `servers` servers of a run in which each shard has two copies.
   std::vector<std::string> Leading(const std::string& run_dir, std::vector<std::string> settings,
                                    int servers = 2) const {
     return std::vector<std::string>{"ps-server", "--config",    SmallConfig(), "--port",     "0",
@@ -105,14 +105,15 @@ class EtcdTest : public RunTest {
   std::vector<std::string> Worker() const {
     return {"ps-worker", "--cpu", "--etcd", etcd_options_, "--run", "small"};
   }
-  // So many servers, and two workers that know of etcd alone; in training, with all copies in sync.
+  // Starts the servers, and two workers that know only etcd. Returns when the run trains and all
+  // copies are in sync.
   void StartRun(const std::vector<std::string>& settings, int servers = 2,
                 const std::vector<std::string>& more = {}) {
     servers_.push_back(std::make_unique<Process>(Leading("server-1", settings, servers) + more));
     ASSERT_NE(ServerOf(*servers_[0]), "") << servers_[0]->Err();
     for (int i = 2; i <= servers; ++i) {
       servers_.push_back(std::make_unique<Process>(Joining(absl::StrCat("server-", i)) + more));
-      // One after the other, so that they are numbered as they are here.
+      // Servers start one after the other, so that their numbers match this loop.
       ASSERT_TRUE(servers_.back()->WaitFor("joined:")) << servers_.back()->Err();
     }
     for (auto& worker : workers_) worker = std::make_unique<Process>(Worker() + more);
@@ -128,7 +129,7 @@ class EtcdTest : public RunTest {
   void ExpectWorkersFinish() {
     for (auto& worker : workers_) EXPECT_EQ(worker->Wait().code, 0) << worker->Err();
   }
-  // Every shard has two copies in sync, on servers that are there.
+  // Whether every shard has two copies in sync, on connected servers.
   static bool IsInSync(const Json& status) {
     if (!status.is_object()) return false;
     for (const Json& shard : status["shards"]) {

@@ -1,4 +1,4 @@
-// Runs whose servers settle in etcd who leads: Debian's etcd, real servers and workers.
+// Runs whose servers use etcd to agree on the leader: Debian's etcd, real servers and workers.
 #include "tests/system/etcd_run_test.h"
 
 namespace psgd {
@@ -12,8 +12,7 @@ class Etcd : public EtcdTest {
   const std::vector<std::string> kExact = {"optimizer.sgd.momentum=0.9", "compression.push=topk"};
 };
 
-// Servers die one after the other, and new ones come: what is left in the end is an undisturbed
-// run.
+// Servers die one after the other, and new servers join. The result equals an undisturbed run.
 TEST_F(Etcd, ServersDieAndComeAndTheWeightsAreThoseOfAnUndisturbedRun) {
   const std::vector<std::string> settings = kExact + std::vector<std::string>{"train.epochs=150"};
   ASSERT_EQ(RunSmall("calm", Sets(settings)).code, 0);
@@ -21,7 +20,7 @@ TEST_F(Etcd, ServersDieAndComeAndTheWeightsAreThoseOfAnUndisturbedRun) {
   StartRun(settings, 3);
   Kill(*servers_[2]);
   ASSERT_TRUE(WaitInSync()) << servers_[0]->Err();
-  // The one that leads.
+  // Kills the run's leader.
   Kill(*servers_[0]);
   ASSERT_TRUE(servers_[1]->WaitFor("ready: workers connect")) << servers_[1]->Err();
   servers_.push_back(std::make_unique<Process>(Joining("server-4")));
@@ -33,7 +32,7 @@ TEST_F(Etcd, ServersDieAndComeAndTheWeightsAreThoseOfAnUndisturbedRun) {
   EXPECT_EQ(servers_[3]->Wait().code, 0) << servers_[3]->Err();
   EXPECT_EQ(Summary("server-4")["epochs"], 150.0);
   EXPECT_TRUE(Weights("server-4") == Weights("calm"));
-  // Its name is free again.
+  // The run's name is free again.
   const Ended gone = RunProgram({"ps-ctl", "status", "--etcd", etcd_options_, "--run", "small"});
   EXPECT_NE(gone.code, 0);
   EXPECT_THAT(gone.err, HasSubstr("etcd knows no run called small"));
@@ -59,7 +58,7 @@ TEST_F(Etcd, TrainingWaitsForItAndSaysSo) {
   EXPECT_EQ(Summary(leader)["epochs"], 200.0);
 }
 
-// Nobody leads without etcd's word, and nothing is lost by waiting for it.
+// No server leads without etcd's consent, and waiting for it loses nothing.
 TEST_F(Etcd, AServerWaitsForItBeforeItLeads) {
   StartEtcd();
   StartRun({"train.epochs=120"});
@@ -68,7 +67,7 @@ TEST_F(Etcd, AServerWaitsForItBeforeItLeads) {
   Kill(*servers_[0]);
   Pause(3s);
   EXPECT_THAT(servers_[1]->Out(), Not(HasSubstr("ready:")));
-  etcd_ = std::make_unique<Process>(etcd_command_);  // and it has its data
+  etcd_ = std::make_unique<Process>(etcd_command_);  // etcd still has its data
   ASSERT_TRUE(servers_[1]->WaitFor("ready: workers connect")) << servers_[1]->Err() << etcd_->Err();
   ExpectWorkersFinish();
   EXPECT_EQ(servers_[1]->Wait().code, 0) << servers_[1]->Err();
@@ -77,7 +76,7 @@ TEST_F(Etcd, AServerWaitsForItBeforeItLeads) {
 
 class EtcdOver : public Etcd, public testing::WithParamInterface<std::string> {};
 
-// A server that hangs for a while finds that another leads: it goes on with its copies.
+// A server that hangs for a while finds that another server leads, and goes on with its copies.
 TEST_P(EtcdOver, AServerThatHangsIsReplacedAndFollows) {
   StartEtcd();
   StartRun({"train.epochs=150", "cluster.transport=" + GetParam()});
@@ -104,7 +103,7 @@ TEST_F(Etcd, AServerThatHangsBeyondTheEndOfItsRunEnds) {
   EXPECT_THAT(servers_[0]->Err(), HasSubstr("the run is over"));
 }
 
-// One that does not lead: the run goes on without it, and it comes back.
+// A server that does not lead hangs: the run goes on without its copies, and the server comes back.
 TEST_F(Etcd, ACopyThatHangsIsNotWaitedFor) {
   StartEtcd();
   StartRun({"train.epochs=150"});
@@ -142,7 +141,7 @@ TEST_F(Etcd, OfASecuredRunIsShownCertificates) {
   EXPECT_EQ(Summary("server-2")["epochs"], 80.0);
 }
 
-// All servers die; they go on at other addresses, where workers find them by the run's name.
+// All servers die and restart at other addresses. Workers find them by the run's name.
 TEST_F(Etcd, ServersThatAllDiedGoOnElsewhere) {
   StartEtcd();
   StartRun({"train.epochs=120"});

@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Both layers but the last are wide against the batch.
+// All layers but the last are wide compared to the batch.
 class Factors : public RunTest {
  protected:
   Ended Train(const std::string& run, const std::vector<std::string>& sets) const {
@@ -18,7 +18,7 @@ class Factors : public RunTest {
                                "consistency.staleness=0"}) +
                              Sets(sets));
   }
-  // The numbers of weights.safetensors; its header names them.
+  // The values in weights.safetensors, without its header.
   std::vector<float> Numbers(const std::string& run) const {
     const std::string file = Weights(run);
     uint64_t header = 0;
@@ -55,7 +55,7 @@ TEST_F(Factors, TrainAsTheGradientsDoForFewerBytes) {
 
 TEST_F(Factors, RoundedToTwoBytesTheyTrainAsWellForHalfTheBytes) {
   const std::string half = "compression.push.factors.values=fp16";
-  // All layers' biases and the last layer's weights travel as they are.
+  // All biases and the last layer's weights travel without factors.
   ASSERT_EQ(Train("whole", {"compression.push=factors", "compression.pull=delta"}).code, 0);
   ASSERT_EQ(Train("half", {half, "compression.pull=delta"}).code, 0);
   ASSERT_EQ(Train("half_whole_weights", {half}).code, 0);
@@ -68,7 +68,7 @@ TEST_F(Factors, RoundedToTwoBytesTheyTrainAsWellForHalfTheBytes) {
 
 TEST_F(Factors, PassedOnTheyGiveTheSameBitsAsWeights) {
   for (const char* staleness : {"0", "3"}) {
-    // One worker under staleness, as then nothing repeats itself.
+    // Only one worker with staleness: with two, results would not repeat.
     const std::vector<std::string> sets = {
         "compression.push=factors", std::string("consistency.staleness=") + staleness,
         std::string("cluster.workers=") + (std::string(staleness) == "0" ? "2" : "1")};

@@ -1,5 +1,5 @@
-// A server that dies at each moment that matters: what goes on from there has the weights of a run
-// whose server never died.
+// A server dies at each failpoint. The run that goes on has the weights of a run whose server never
+// died.
 #include "server/durability/failpoint.h"
 
 #include <signal.h>
@@ -21,7 +21,7 @@ class Failpoints : public RunTest {
                  "durability.checkpoint=4 epochs", "cluster.resend=200ms", "cluster.lease=20s",
                  "optimizer.sgd.momentum=0.9", "compression.push=topk"});
   }
-  // A run by hand whose server dies at those moments, one life after the other, and then lives.
+  // Runs by hand. The server dies at the failpoints, one in each life, and then lives.
   void Run(const std::string& name, const std::vector<std::string>& failpoints) {
     SCOPED_TRACE(name);
     std::unique_ptr<Process> server = std::make_unique<Process>(
@@ -48,7 +48,7 @@ class Failpoints : public RunTest {
 
 TEST_F(Failpoints, TheWeightsAreThoseOfARunWithoutACrash) {
   ASSERT_EQ(RunSmall("calm", Settings()).code, 0);
-  // A life each.
+  // One life for each failpoint.
   const std::vector<std::vector<std::string>> runs = {
       {"journal-writing=100", "answers-sent=100", "image-arrays=2", "record-written=3",
        "checkpoint-sealing", "journal-written=60", "image-recorded=2"},

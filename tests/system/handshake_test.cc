@@ -19,7 +19,7 @@ class Handshake : public RunTest {
     for (const auto& [fd, what] : sockets_) close(fd);
   }
 
-  // A connection to HOST:PORT that says this and no more.
+  // Opens a connection to HOST:PORT that sends `says` and nothing else.
   void Connect(const std::string& address, const std::string& says, const std::string& what) {
     const size_t colon = address.rfind(':');
     sockaddr_in to{};
@@ -32,7 +32,7 @@ class Handshake : public RunTest {
     sockets_.emplace_back(fd, absl::StrCat(what, " after ", says.size(), " bytes"));
   }
 
-  // Forgets those that were ended, whatever they were told before.
+  // Removes the connections that the server ended, and ignores what it sent.
   void ReadAll() {
     std::erase_if(sockets_, [](const auto& connection) {
       char bytes[4096];
@@ -77,9 +77,10 @@ TEST_F(Handshake, OneThatStopsIsEndedOnEveryPort) {
         const std::string what =
             absl::StrCat(name, port == control ? " control port" : " data port");
         Connect(port, "", what);
-        Connect(port, std::string("\x16\x03\x01\x02\x00\x01", 6), what);         // of TLS
-        Connect(port, "PRI * HTTP/2.0\r\n", what);                               // of HTTP/2
-        Connect(port, std::string("\xff\0\0\0\0\0\0\0\x01\x7f\x03", 11), what);  // of ZeroMQ
+        Connect(port, std::string("\x16\x03\x01\x02\x00\x01", 6), what);  // beginning of TLS
+        Connect(port, "PRI * HTTP/2.0\r\n", what);                        // beginning of HTTP/2
+        Connect(port, std::string("\xff\0\0\0\0\0\0\0\x01\x7f\x03", 11),
+                what);  // beginning of ZeroMQ
       }
     }
   }

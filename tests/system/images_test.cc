@@ -1,4 +1,4 @@
-// ps-run on image files, made by the test: what users train on, at a size that takes seconds.
+// ps-run on image files that the test makes: users' kinds of data, small enough for seconds.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -20,7 +20,7 @@ class ImagesRun : public RunTest {
     Write(name, contents);
   }
 
-  // Stripes of a direction and a colour that tell the class.
+  // Stripes whose direction and color show the class.
   static std::string CifarRecords(int count, int first) {
     std::string records;
     for (int i = first; i < first + count; ++i) {
@@ -58,7 +58,7 @@ class ImagesRun : public RunTest {
     return {bytes->begin(), bytes->end()};
   }
 
-  // A bright disc, which is the class, on a dark ground.
+  // Images with a bright disk, which is the class, on a dark background.
   void WritePairs(const std::string& set, int count) const {
     for (int i = 0; i < count; ++i) {
       const auto inside = [&](int x, int y) {
@@ -117,7 +117,7 @@ TEST_F(ImagesRun, ResNetLearnsFromCifarFiles) {
   EXPECT_TRUE(Metrics("run", "progress").back().contains("input_stall"));
 }
 
-// Two workers each, since batch normalisation is of a worker's batch.
+// Both runs have two workers, since batch normalization depends on a worker's batch.
 TEST_F(ImagesRun, ResNetFollowsTheReference) {
   WriteCifar();
   const std::vector<std::string> settings = {"train.epochs=2", "data.train_samples=96",
@@ -150,8 +150,8 @@ TEST_F(ImagesRun, UnetTrainsOnSegmentationPairs) {
   EXPECT_TRUE(std::isfinite(summary["test_loss"].get<double>()));
 }
 
-// So few steps do not yet bring the running statistics of its many normalisations near the data's:
-// what falls is the loss of training.
+// After so few steps the running statistics of its many normalizations are not near the data's yet.
+// So the test looks at the training loss.
 TEST_F(ImagesRun, GooglenetLearns) {
   const Ended ended =
       Run("run",
@@ -162,9 +162,9 @@ TEST_F(ImagesRun, GooglenetLearns) {
           "cluster: {shards: 2, workers: 2, segment: 12}\n");
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(Summary("run")["steps"], 2 * 192 / 8);
-  double least = std::log(4);  // of a guess
+  double least = std::log(4);  // loss of a guess
   for (const Json& progress : Metrics("run", "progress")) {
-    // The last one is written when the workers have left.
+    // The last record is written after the workers have left.
     if (progress["workers"] > 0 && progress["steps"] > 0) {
       least = std::min(least, progress["loss"].get<double>());
     }
@@ -196,8 +196,8 @@ TEST_F(ImagesRun, FoldersOfJpegTrainAndADamagedOneIsNamed) {
       AllOf(HasSubstr("damaged samples were read and left out"), HasSubstr("train/red/5.jpg")));
 }
 
-// A step that leaves ten times as long as it takes finds its batch made; one that does not waits
-// for it.
+// If a step leaves ten times the time that a batch takes, the next batch is ready. Otherwise the
+// step waits for it.
 TEST_F(ImagesRun, BatchesAreMadeWhileAStepRuns) {
   const std::string image =
       Jpeg(640, 480, [](int x, int y, int c) { return 40 * c + (x * y / 64) % 90; });
@@ -223,7 +223,7 @@ TEST_F(ImagesRun, BatchesAreMadeWhileAStepRuns) {
   const double step_ms = 8 * 1000 / fast["samples_per_second"].get<double>();
   const Json slow = train("slow", static_cast<int>(2 + 10 * step_ms));
   EXPECT_EQ(slow["steps"], 64);
-  // Without overlap they are equal: a delay counts as no part of a step.
+  // Without overlap both would be equal: a delay is not part of a step.
   EXPECT_LT(slow["input_stall"].get<double>(), fast["input_stall"].get<double>())
       << "steps took " << step_ms << " ms";
 }

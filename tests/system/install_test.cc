@@ -1,4 +1,4 @@
-// cmake --install, and a run with what it installed.
+// cmake --install, and a run with the installed programs.
 #include <filesystem>
 
 #include "tests/system/run_test.h"

@@ -1,5 +1,4 @@
-// A bit flipped in any file of a journal that a real run left: ps-ctl verify says so, or it is
-// harmless.
+// Flips a bit in any file of a real run's journal: ps-ctl verify reports it, or it is harmless.
 #include <signal.h>
 
 #include <filesystem>
@@ -22,7 +21,7 @@ using testing::HasSubstr;
 
 class JournalDamage : public RunTest {
  protected:
-  // A run with two images a shard whose processes were killed.
+  // Makes a run with two images for each shard, and kills its processes.
   void KilledRun() {
     Process server({"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir", Path("run"),
                     "--set", "durability.acknowledge=journal", "--set", "durability.journal=64KiB",
@@ -31,7 +30,7 @@ class JournalDamage : public RunTest {
     Process one({"ps-worker", "--cpu", "--server", address});
     Process other({"ps-worker", "--cpu", "--server", address});
     ASSERT_TRUE(server.WaitFor("epoch 20: test accuracy")) << server.Err();
-    // While a server writes it, it is left alone.
+    // verify does not read a journal while a server writes it.
     const Ended busy = RunProgram({"ps-ctl", "verify", Path("run")});
     EXPECT_THAT(busy.out, HasSubstr("the journal was not looked at"));
     server.Signal(SIGKILL);
@@ -39,7 +38,7 @@ class JournalDamage : public RunTest {
   }
   std::string Journal() const { return Path("run/server/journal"); }
 
-  // The newest file of RocksDB's log of that shard that has anything in it.
+  // The newest RocksDB log of that part that is not empty.
   fs::path NewestLog(const std::string& part) const {
     fs::path newest;
     for (const auto& found : fs::directory_iterator(Journal() + "/" + part)) {
@@ -73,8 +72,8 @@ class JournalDamage : public RunTest {
     bytes.put(static_cast<char>(byte ^ 0x10));
   }
 
-  // What a server that goes on from it would be: the coordinator's record, and each shard's weights
-  // and place. Empty: it would not start.
+  // The state of a server that goes on from the journal: the coordinator's record, and each shard's
+  // weights and position. Empty: the server would not start.
   std::map<std::string, std::string> Recovered() {
     fs::remove_all(Path("copy"));
     fs::copy(Journal(), Path("copy"), fs::copy_options::recursive);
@@ -139,7 +138,7 @@ TEST_F(JournalDamage, AFlippedBitOfAnyFileIsFoundOrHarmless) {
       FlipBit(file, at);
       const Ended verified = RunProgram({"ps-ctl", "verify", Path("run"), "--json"});
       const auto recovered = Recovered();
-      // Never other weights, whatever verify thinks.
+      // The weights are never wrong, whatever verify says.
       if (!recovered.empty()) {
         EXPECT_EQ(recovered, whole) << file << " byte " << at;
       }
@@ -151,7 +150,7 @@ TEST_F(JournalDamage, AFlippedBitOfAnyFileIsFoundOrHarmless) {
         ++found;
         EXPECT_EQ(verified.code, 1);
         EXPECT_THAT(verified.err, HasSubstr("the journal of " + Path("run") + " is damaged"));
-        // It names the part that the file belongs to.
+        // verify names the part that the file belongs to.
         const std::string part = fs::relative(file, Journal()).begin()->string();
         for (const Json& one : Json::parse(verified.out)["journal"]) {
           const std::string name = one["part"];
@@ -168,7 +167,7 @@ TEST_F(JournalDamage, AFlippedBitOfAnyFileIsFoundOrHarmless) {
   EXPECT_EQ(RunProgram({"ps-ctl", "verify", Path("run")}).code, 0) << "verify changed something";
 }
 
-// RocksDB takes a log that is not there, or is shorter, for one that a crash cut off.
+// RocksDB takes a missing or short log for a log that a crash cut off.
 TEST_F(JournalDamage, ALostEndOfOneShardsJournalIsFound) {
   KilledRun();
   ASSERT_FALSE(HasFailure());
@@ -179,7 +178,7 @@ TEST_F(JournalDamage, ALostEndOfOneShardsJournalIsFound) {
   const uint64_t known = held->record.shards(1).entries();
   ASSERT_GT(known, 0u);
   ASSERT_GE(LastEntry(1), known);
-  // The newest may have begun after the record was written.
+  // The newest log may have begun after the record was written.
   for (int i = 0; i < 4 && LastEntry(1) >= known; ++i) {
     const fs::path newest = NewestLog("shard-1/log");
     ASSERT_FALSE(newest.empty());

@@ -1,4 +1,4 @@
-// The lossless stage, through the real programs: the same training to the bit, in fewer bytes each
+// The lossless stage with the real programs: the same training to the bit, with fewer bytes each
 // way.
 #include "tests/system/run_test.h"
 
@@ -28,7 +28,7 @@ class Lossless : public RunTest {
 struct Setting {
   const char* name;
   const char* sets;
-  double pushed, pulled;  // at most so much of what it is without
+  double pushed, pulled;  // largest share of the bytes without the stage
 };
 
 class SameTraining : public Lossless, public testing::WithParamInterface<Setting> {};
@@ -49,8 +49,8 @@ INSTANTIATE_TEST_SUITE_P(
     Codecs, SameTraining,
     testing::Values(
         Setting{"None", "", 0.97, 0.97}, Setting{"Topk", "compression.push=topk", 0.99, 0.97},
-        // Weights at a byte each are noise, of which nothing can be taken and which must cost
-        // nothing.
+        // int8 weights are noise. The stage cannot make them shorter, and must not make them
+        // longer.
         Setting{"Int8", "compression.push=int8;compression.pull=int8", 0.97, 1.001},
         Setting{"Fp16", "compression.push=fp16;compression.pull=fp16;cluster.transport=grpc", 0.97,
                 0.97},
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(
                 0.999, 0.97}),
     [](const auto& info) { return info.param.name; });
 
-// The bytes that count are those that travel.
+// auto counts the bytes that travel.
 TEST_F(Lossless, IsPartOfWhatAutoMeasures) {
   Train("run",
         "compression={push: {auto: {codecs: [none], steps: 2}}, lossless: {zstd: {level: 3}}}");

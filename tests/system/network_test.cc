@@ -1,5 +1,4 @@
-// Server and worker on two hosts of a network of the test's own, with links that are slow and
-// break.
+// Server and worker on two hosts of the test's own network, with links that are slow and break.
 #include <signal.h>
 #include <unistd.h>
 
@@ -31,7 +30,7 @@ class Network : public RunTest {
     RunTest::TearDown();
   }
 
-  // A network of its own: tests run beside each other.
+  // Each test has its own network, because tests run at the same time.
   static std::vector<std::string> Script(const std::vector<std::string>& arguments) {
     return std::vector<std::string>{"/usr/bin/env", "PSGD_NETNS=psgd" + std::to_string(getpid()),
                                     kScript} +
@@ -96,8 +95,7 @@ TEST_F(Network, LostAndReorderedPacketsChangeNoBit) {
   }
 }
 
-// A worker that nobody could hear for longer than its lease finds itself out when the network
-// heals.
+// A worker that is cut off for longer than its lease is out when the network heals.
 TEST_F(Network, APartitionLongerThanALeaseThatHeals) {
   for (const char* transport : {"zmq", "grpc"}) {
     const std::string run = std::string("far-") + transport;
@@ -141,7 +139,7 @@ TEST_F(Network, APartitionLongerThanALeaseThatHeals) {
   }
 }
 
-// Half a million bytes a push in fp16.
+// Each push has half a million bytes in fp16.
 class AutoOverALink : public Network {
  protected:
   std::vector<std::string> Wide(const std::vector<std::string>& more) const {
@@ -149,7 +147,7 @@ class AutoOverALink : public Network {
                  "train.epochs=10", "train.max_steps=60", "cluster.lease=3s"}) +
            Sets(more);
   }
-  // Starts both sides; the worker begins to train.
+  // Starts both sides, and waits until the worker trains.
   void Start(const std::vector<std::string>& more) {
     server_ = std::make_unique<Process>(
         On(1, "ps-server",
@@ -166,7 +164,7 @@ class AutoOverALink : public Network {
     EXPECT_EQ(server_->Wait().code, 0) << server_->Err();
     EXPECT_EQ(Summary("far")["status"], "finished");
   }
-  // What carries the largest tensor, choice after choice, and how fast the link was.
+  // The codecs of the largest tensor, choice after choice, with the link's speed.
   std::vector<std::string> Choices() const {
     std::vector<std::string> choices;
     for (const Json& record : Metrics("far", "codecs")) {
@@ -176,7 +174,7 @@ class AutoOverALink : public Network {
     }
     return choices;
   }
-  // As the worker measured it, time after time.
+  // The link's speed in each of the worker's measurements.
   std::vector<double> MegabitsASecond() const {
     const std::regex said("the link carries ([0-9.]+) ([kMG]?)B/s");
     const std::string log = worker_->Err();
@@ -191,7 +189,7 @@ class AutoOverALink : public Network {
     }
     return speeds;
   }
-  // The way from the worker to the server from now on.
+  // Sets the rate from the worker to the server.
   static void SetRate(const std::string& rate) {
     for (const auto& [space, device] : {std::pair("2", "eth0"), std::pair("switch", "port1")}) {
       const Ended set =
@@ -213,13 +211,13 @@ TEST_F(AutoOverALink, ASlowLinkAsksForFewBytes) {
   EXPECT_LT(MegabitsASecond().front(), 24);
 }
 
-// With candidates that both push so much that the link's speed shows.
+// Both candidates push enough bytes to show the link's speed.
 TEST_F(AutoOverALink, AnotherLinkIsNoticedAndMeasured) {
   Start({"compression.push.auto.codecs=[{powersgd: {rank: 64}}]",
          "compression.push.auto.remeasure=0ms", "train.max_steps=300"});
   ASSERT_TRUE(Eventually([&] { return !Choices().empty(); }, 120s)) << worker_->Err();
   const double chosen = Metrics("far", "codecs").front()["clock"].get<double>();
-  // What is usual has been learned.
+  // Waits until the worker has learned the usual times.
   ASSERT_TRUE(Eventually(
       [&] {
         const std::vector<Json> progress = Metrics("far", "progress");

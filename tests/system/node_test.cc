@@ -1,4 +1,4 @@
-// Several replicas in one ps-worker: workers of their own, or one that shares its batches.
+// Several replicas in one ps-worker: each is a worker, or all are one worker and share its batches.
 #include "tests/system/run_test.h"
 
 namespace psgd {
@@ -9,7 +9,7 @@ using testing::HasSubstr;
 
 class NodeTest : public RunTest {
  protected:
-  // A run of one ps-worker with so many replicas; its summary.
+  // Runs one ps-worker with `replicas` replicas. Returns the run's summary.
   Json Train(const std::string& run, const std::string& reduce, int workers, int replicas) {
     Process server(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
                                             "--run-dir", Path(run)} +
@@ -23,7 +23,7 @@ class NodeTest : public RunTest {
     return Summary(run);
   }
 
-  // What a ps-worker says whose replicas cannot do that. The run goes on without it.
+  // The error of a ps-worker whose replicas cannot reduce in this way. The run goes on without it.
   std::string Refused(const std::string& reduce, int replicas) {
     Process server(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
                                             "--run-dir", Path("refused")} +
@@ -44,7 +44,7 @@ TEST_F(NodeTest, ReplicasThatShareBatchesTrainAsOneWorker) {
   EXPECT_EQ(together["workers"], 1);
   EXPECT_EQ(together["steps"], alone["steps"]);
   EXPECT_EQ(together["bytes_pushed_dense"], alone["bytes_pushed_dense"]);
-  // The same gradients, but for the order in which they were added up.
+  // The gradients are the same, except for the order of addition.
   EXPECT_NEAR(together["test_loss"].get<double>(), alone["test_loss"].get<double>(), 1e-3);
   EXPECT_GE(together["test_accuracy"].get<double>(), 0.85);
 }

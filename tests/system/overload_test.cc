@@ -1,4 +1,4 @@
-// Workers that send more than a server applies, that do not read what it says, or that send poison.
+// Workers that send more than a server applies, that read no answers, or that send bad values.
 #include <atomic>
 #include <fstream>
 #include <thread>
@@ -27,7 +27,7 @@ size_t PeakMemory(pid_t pid) {
 
 class Overload : public RunTest {
  protected:
-  // A server of a run that never ends, for so many workers.
+  // A server of a run that never ends, for `workers` workers.
   std::unique_ptr<Process> Server(int workers, const std::vector<std::string>& settings) {
     auto server = std::make_unique<Process>(
         std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0", "--shards",
@@ -39,7 +39,7 @@ class Overload : public RunTest {
     return server;
   }
 
-  // One matrix of so many bytes.
+  // A model of one matrix of `bytes` bytes.
   static ModelSpec ModelOf(size_t bytes) {
     ModelSpec model;
     ParameterSpec* parameter = model.add_parameters();
@@ -62,7 +62,7 @@ class OverloadOver : public Overload, public testing::WithParamInterface<std::st
 TEST_P(OverloadOver, MemoryIsBoundedAndNobodyStarves) {
   constexpr size_t kWeights = 2 * kMiB;
   constexpr int kFlooders = 3;
-  constexpr uint64_t kEnough = 150;  // pushes of each
+  constexpr uint64_t kEnough = 150;  // pushes of each worker
   const auto server = Server(kFlooders + 1, {"cluster.queue=1MiB", "cluster.slice=1MiB",
                                              "cluster.transport=" + GetParam()});
   const std::string address = ServerOf(*server);
@@ -87,7 +87,7 @@ TEST_P(OverloadOver, MemoryIsBoundedAndNobodyStarves) {
       RawWorker& worker = *workers[static_cast<size_t>(i)];
       bool counted = false;
       while (done < kFlooders) {
-        // A fast transport takes as fast as it is given: now and then one has to listen.
+        // A fast transport never blocks, so the worker must listen now and then.
         for (int pushes = 0; pushes < 32 && worker.Push(0, 1e-6f); ++pushes) {
         }
         worker.Listen();
@@ -101,7 +101,7 @@ TEST_P(OverloadOver, MemoryIsBoundedAndNobodyStarves) {
       }
     });
   }
-  // Asks for the weights all the time, and reads none of them.
+  // This worker asks for weights all the time, and reads none.
   std::thread silent([&] {
     while (done < kFlooders) {
       if (!workers.back()->Pull(0)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -110,8 +110,8 @@ TEST_P(OverloadOver, MemoryIsBoundedAndNobodyStarves) {
   for (std::thread& thread : threads) thread.join();
   silent.join();
 
-  // See "Memory under load" in docs/architecture.md: of each worker what it sent and what it does
-  // not read. What they offer meanwhile is a multiple of it.
+  // See "Memory under load" in docs/architecture.md: for each worker, its received messages and
+  // unread replies. The workers offer a multiple of this.
   const size_t received = GetParam() == "grpc" ? kWeights : 16 * kWeights;
   const size_t of_each = received + 64 * kMiB + kWeights;
   const size_t bound = 4 * kWeights + (kFlooders + 1) * of_each;
@@ -136,7 +136,7 @@ TEST_F(Overload, APoisonedWorkerIsPutOutAndTheOthersGoOn) {
   ASSERT_FALSE(HasFailure());
   for (int i = 0; i < 25; ++i) {
     for (int shard = 0; shard < poison.shards(); ++shard) {
-      // A full queue is tried again.
+      // Tries again while the queue is full.
       ASSERT_TRUE(Eventually([&] {
         poison.Listen();
         return poison.Push(static_cast<uint32_t>(shard), i % 2 == 0 ? 1e30f : NAN);
@@ -169,7 +169,7 @@ TEST_F(Overload, ARunOfNobodyElseEndsAndSaysWhy) {
   poison.Register(ModelOf(kMiB), 1000);
   poison.AwaitSegment();
   ASSERT_FALSE(HasFailure());
-  // A full queue is tried again.
+  // Tries again while the queue is full.
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(Eventually([&] { return poison.Push(0, INFINITY); }));
   const Ended ended = server->Wait();
   EXPECT_EQ(ended.code, 1) << ended.err;

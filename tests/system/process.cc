@@ -61,7 +61,7 @@ std::vector<ProcessInfo> AllProcesses() {
 }
 
 void KillTree(pid_t pid) {
-  kill(pid, SIGSTOP);  // it shall not start more
+  kill(pid, SIGSTOP);  // it must start no more children
   for (const ProcessInfo& info : AllProcesses()) {
     if (info.parent == pid) KillTree(info.pid);
   }

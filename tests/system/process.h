@@ -10,14 +10,14 @@
 
 namespace psgd {
 
-// What came of a program.
+// The result of a program.
 struct Ended {
   int code = 0;  // -N: signal N ended it
   std::string out;
   std::string err;
 };
 
-// Killed, with all its children, when it goes out of scope. Not thread-safe.
+// The destructor kills the program with all its children. Not thread-safe.
 class Process {
  public:
   // argv[0] is a program of the build ("ps-run") or a path.
@@ -27,40 +27,40 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   bool Running();
-  // A program that outlives the deadline is a test failure, and killed.
+  // A program that outlives the deadline is killed, and the test fails.
   Ended Wait(std::chrono::milliseconds deadline = std::chrono::seconds(200));
   void Signal(int signal);
 
-  // What it wrote so far.
+  // The output so far.
   std::string Out() const;
   std::string Err() const;
-  // Until its output (of either kind) holds `text`; false: it ended, or the deadline came, without.
+  // Waits until stdout or stderr has `text`. False: the program ended, or the deadline came first.
   bool WaitFor(const std::string& text,
                std::chrono::milliseconds deadline = std::chrono::seconds(120));
 
   pid_t pid() const { return pid_; }
-  // Its children that run `program`, oldest first.
+  // The program's children that run `program`, oldest first.
   std::vector<pid_t> Children(const std::string& program) const;
 
  private:
   pid_t pid_ = -1;
-  int out_ = -1;  // memory files, so that nobody has to drain them
+  int out_ = -1;  // memory files, which need no reader
   int err_ = -1;
   std::optional<int> status_;
 };
 
-// Runs it to its end.
+// Runs the program to its end.
 Ended RunProgram(std::vector<std::string> argv,
                  std::chrono::milliseconds deadline = std::chrono::seconds(200));
 
 std::string ProgramPath(const std::string& name);
 
-// Command lines of processes that mention `text`: what a run left behind.
+// Command lines of processes that mention `text`, to find what a run left behind.
 std::vector<std::string> ProcessesThatMention(const std::string& text);
-// Those that were started with it in their environment, as NAME=VALUE.
+// Command lines of processes with `variable` (NAME=VALUE) in their environment.
 std::vector<std::string> ProcessesWith(const std::string& variable);
 
-// Until `done` says so; false: it never did.
+// Waits until `done` returns true. False: the deadline came first.
 template <typename Done>
 bool Eventually(Done done, std::chrono::milliseconds deadline = std::chrono::seconds(120));
 

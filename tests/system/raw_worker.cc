@@ -48,7 +48,7 @@ void RawWorker::Register(const ModelSpec& model, uint64_t batches_per_epoch) {
   placement_ = reply->placement();
   shards_.resize(static_cast<size_t>(placement_.endpoints_size()));
   TransportOptions options;
-  options.send_queue_messages = 4;  // what waits is to wait at the server
+  options.send_queue_messages = 4;  // messages must wait at the server
   auto transport = MakeTransport(config_.cluster().transport(), options);
   ASSERT_TRUE(transport.ok()) << transport.status();
   transport_ = *std::move(transport);

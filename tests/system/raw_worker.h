@@ -1,5 +1,4 @@
-// A worker that says what a test wants it to say: it joins a run by the book, and then has its own
-// mind.
+// A worker under a test's control: it joins a run correctly, and then sends what the test wants.
 #pragma once
 
 #include <memory>
@@ -10,30 +9,30 @@
 
 namespace psgd {
 
-// Whatever goes wrong by the book is a test failure. Not thread-safe.
+// The test fails if a correct step goes wrong. Not thread-safe.
 class RawWorker {
  public:
   explicit RawWorker(const std::string& server);
 
-  // Of a run that has a model already.
+  // The model of a run that has one.
   static ModelSpec ModelOf(const std::string& server);
   void Register(const ModelSpec& model, uint64_t batches_per_epoch);
-  // Until it has a segment to run.
+  // Waits until the worker has a segment to run.
   void AwaitSegment();
 
-  // Of all slices of a shard, each element this value, without waiting for anything. False: the
-  // queue is full.
+  // Pushes all slices of a shard, with each element `value`, without waiting. False: the queue is
+  // full.
   bool Push(uint32_t shard, float value);
-  // Asks for all slices of the shard, again and again under new numbers.
+  // Asks for all slices of the shard, under a new number with each call.
   bool Pull(uint32_t shard);
-  // To what the shards said since; waits a little for the first of it.
+  // Reads the shards' answers since the last call. Waits a little for the first answer.
   void Listen();
 
   const WorkerKey& key() const { return key_; }
   int shards() const { return placement_.endpoints_size(); }
   uint64_t absorbed(uint32_t shard) const { return shards_[shard].absorbed; }
   uint64_t refused() const { return refused_; }
-  // What servers refused it for, one after the other.
+  // The reasons of all refusals, in order.
   const std::string& refusals() const { return refusals_; }
   ControlClient& control() { return control_; }
 
@@ -41,7 +40,7 @@ class RawWorker {
   struct Shard {
     uint64_t seq = 1;
     uint64_t clock = 0;
-    uint64_t absorbed = 0;  // pushes
+    uint64_t absorbed = 0;  // number of pushes
   };
   Message Header(uint32_t shard) const;
 

@@ -25,7 +25,8 @@ class Recovery : public RunTest {
     return Sets({"durability.acknowledge=journal", "cluster.resend=200ms", "cluster.lease=20s"}) +
            Sets(std::move(more));
   }
-  // Kills the server of a ps-run so often, each time after training went on. How often it was hit.
+  // Kills the server of a ps-run `times` times, each time after training went on. Returns the
+  // number of kills.
   static int KillServers(Process& run, int times, std::chrono::milliseconds between) {
     int killed = 0;
     for (int i = 0; i < times && run.Running(); ++i) {
@@ -83,7 +84,7 @@ TEST_F(Recovery, AServerThatIsKilledAgainAsItStartsIsStartedOnceMore) {
   EXPECT_EQ(Summary("run")["epochs"], 60.0);
 }
 
-// With staleness 0 a run's bits depend on nothing but its seed: not on how often its server died.
+// With staleness 0 a run's bits depend only on its seed, not on its server's deaths.
 TEST_F(Recovery, TheWeightsAreThoseOfAnUndisturbedRun) {
   const std::vector<std::string> settings = {"train.epochs=150", "optimizer.sgd.momentum=0.9",
                                              "compression.push=topk"};
@@ -106,7 +107,7 @@ TEST_F(Recovery, ImagesReplaceTheJournalAndLeadToTheSameWeights) {
   EXPECT_GE(KillServers(run, 2, 300ms), 1);
   ASSERT_EQ(run.Wait().code, 0) << run.Err();
   EXPECT_EQ(Weights("run"), Weights("calm"));
-  // Older ones are gone.
+  // Older images are gone.
   int images = 0;
   for (const auto& found :
        std::filesystem::directory_iterator(Path("run/server/journal/shard-0"))) {
@@ -116,8 +117,7 @@ TEST_F(Recovery, ImagesReplaceTheJournalAndLeadToTheSameWeights) {
   EXPECT_FALSE(std::filesystem::exists(Path("run/server/journal/shard-0/image-000000000001")));
 }
 
-// Workers know the server by keys of its own, and it them: a server that is started again has the
-// same.
+// Workers and server know each other by keys. A restarted server has the same keys.
 TEST_F(Recovery, ASecuredRunGoesOnUnderTheSamePasses) {
   const Certificates certificates;
   for (const char* transport : {"zmq", "grpc"}) {
@@ -138,7 +138,7 @@ TEST_F(Recovery, ASecuredRunGoesOnUnderTheSamePasses) {
 
 class RecoveryByHand : public Recovery, public testing::WithParamInterface<std::string> {};
 
-// As on a cluster: the server is started again by hand, at the addresses that the workers know.
+// The server is restarted by hand, as on a cluster, at the addresses that the workers know.
 TEST_P(RecoveryByHand, WorkersFindTheServerAgain) {
   kills_ipc_servers_ = GetParam() == "ipc";
   const std::vector<std::string> settings =
@@ -199,7 +199,7 @@ TEST_F(Recovery, ADamagedJournalIsNeverTrainedOnSilently) {
   EXPECT_THAT(ended.err, HasSubstr("shard 0 cannot go on from its journal"));
 }
 
-// A disk that fills up stops nobody for good: the shards wait, and go on where they were.
+// A full disk does not stop a run for good: the shards wait, and go on when there is room.
 TEST_F(Recovery, AFullDiskIsWaitedOut) {
   const std::string disk = Path("disk");
   std::filesystem::create_directory(disk);
@@ -212,7 +212,7 @@ TEST_F(Recovery, AFullDiskIsWaitedOut) {
                  "durability.acknowledge=journal", "--set", "cluster.resend=200ms", "--set",
                  "train.epochs=80", "--set", "durability.journal=1MiB"});
     EXPECT_TRUE(run.WaitFor("epoch 2/80")) << run.Err();
-    // All that is left, and then nothing is.
+    // Fills the rest of the disk.
     std::ofstream filler(disk + "/filler", std::ios::binary);
     const std::string block(1 << 16, 'x');
     while (filler.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
@@ -237,8 +237,7 @@ TEST_F(Recovery, AFullDiskIsWaitedOut) {
   EXPECT_EQ(umount2(disk.c_str(), MNT_DETACH), 0);
 }
 
-// As a full disk, where no other may be mounted to fill it: writes fail from some size of a file
-// on.
+// Like a full disk, for machines where the test may not mount one: writes beyond a file size fail.
 TEST_F(Recovery, WaitsWhileItsFilesMayNotGrow) {
   ASSERT_EQ(RunSmall("calm", Sets({"train.epochs=80"})).code, 0);
   Process run(PsRun("run", Journalled({"train.epochs=80", "durability.journal=1MiB"})));

@@ -1,4 +1,5 @@
-// The same seed at staleness 0 gives the same weights, bit for bit: again, and over a stop.
+// The same seed at staleness 0 gives the same weights, bit for bit: in a second run, and over a
+// stop.
 #include <signal.h>
 
 #include "tests/system/run_test.h"
@@ -11,13 +12,13 @@ using namespace std::chrono_literals;
 
 class Repeat : public RunTest {
  protected:
-  // Dropout and a lossy codec, so that seeds and residuals count.
+  // Dropout and a lossy codec, so that seeds and residuals matter.
   std::vector<std::string> Lossy(const std::string& epochs) const {
     return Sets({"consistency.staleness=0", "compression.push={topk: {density: 0.05}}",
                  "model.dropout=0.1", "train.epochs=" + epochs});
   }
 
-  // A run with these arguments that is stopped and resumed ends as one that is not.
+  // Expects that a stopped and resumed run ends like an undisturbed run.
   void ExpectResumesAlike(const std::vector<std::string>& more) {
     Process run(PsRun("stopped", Lossy("60") + more));
     ASSERT_TRUE(run.WaitFor("epoch 2/60")) << run.Err();
@@ -29,7 +30,7 @@ class Repeat : public RunTest {
     const double epochs = Summary("stopped")["epochs"];
     EXPECT_LT(epochs, 60) << "it was not stopped";
 
-    // Up to some epochs after the stop is enough; the schedule is constant.
+    // A few epochs after the stop are enough: the schedule is constant.
     const std::string last = std::to_string(static_cast<int>(epochs) + 2);
     const Ended resumed =
         RunProgram({"ps-run", "--resume", Path("stopped"), "--set", "train.epochs=" + last});
@@ -51,7 +52,7 @@ TEST_F(Repeat, SameSeedSameWeights) {
   EXPECT_FALSE(Weights("a") == Weights("c")) << "the seed has no effect";
 }
 
-// Which worker a shard answers first is chance; what it rounds at random must not depend on it.
+// The order of a shard's answers is chance. Its random rounding must not depend on it.
 TEST_F(Repeat, RoundedDifferencesAreTheSameInAnyOrder) {
   for (const char* codec : {"int8", "powersgd"}) {
     const auto sets =
@@ -68,7 +69,7 @@ TEST_F(Repeat, RoundedDifferencesAreTheSameInAnyOrder) {
 
 TEST_F(Repeat, StoppedAndResumedAsIfNothingHappened) { ExpectResumesAlike({}); }
 
-// Their encoders remember more than a residual.
+// The encoders of this codec remember more than a residual.
 TEST_F(Repeat, MomentumOfTheWorkerIsResumed) {
   ExpectResumesAlike(
       Sets({"compression.push={dgc: {density: 0.02, warmup: 200}}", "optimizer.sgd.momentum=0"}));
@@ -78,7 +79,7 @@ TEST_F(Repeat, WarmStartsAreResumed) {
   ExpectResumesAlike(Sets({"compression.push={powersgd: {rank: 2}}"}));
 }
 
-// Weights are rounded at random, and by the same draws.
+// Weights are rounded with the same random numbers.
 TEST_F(Repeat, RoundedWeightsAreResumed) { ExpectResumesAlike(Sets({"compression.pull=int8"})); }
 
 TEST_F(Repeat, PullingWhatChangedGivesTheSameWeightsForFewerBytes) {

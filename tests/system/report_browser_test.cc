@@ -1,5 +1,5 @@
-// The report in a real browser: what it draws, says and sorts, light and dark, wide and narrow.
-// Needs Debian's chromium; without, it is skipped.
+// The report in a real browser: figures, texts and sorting, light and dark, wide and narrow. Needs
+// Debian's chromium; otherwise it is skipped.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ using testing::Not;
 
 constexpr char kChromium[] = "/usr/bin/chromium";
 
-// Runs in the page once it is there: what it finds wrong becomes the page's title.
+// Runs in the loaded page. Its findings become the page's title.
 constexpr char kProbe[] = R"js(<script>
 'use strict';
 const wrong = [];
@@ -102,7 +102,7 @@ class ReportBrowserTest : public RunTest {
     Probe("runs");
   }
 
-  // The report of that folder, to be browsed.
+  // Makes the folder's report with the probe in it.
   void Probe(const std::string& folder) const {
     const Ended ended = RunProgram({"ps-sweep", "report", Path(folder)});
     ASSERT_EQ(ended.code, 0) << ended.err;
@@ -134,7 +134,7 @@ TEST_F(ReportBrowserTest, LightDarkAndNarrow) {
   }
 }
 
-// A row for each of 250 configurations, with as many columns to sort by as ever.
+// A row for each of 250 configurations, with the usual columns to sort by.
 TEST_F(ReportBrowserTest, FiveHundredRuns) {
   const char* const codecs[] = {"none", "fp16", "int8", "onebit", "topk"};
   const auto made = [&](int i) {
@@ -153,7 +153,7 @@ TEST_F(ReportBrowserTest, FiveHundredRuns) {
       WriteRun(Path(folder), made(i));
       continue;
     }
-    // Copied, since writing a summary waits for the disk; the seed is the config's.
+    // The runs are copied, since writing a summary waits for the disk. The config has the seed.
     std::filesystem::copy(Path("many/run-" + std::to_string(i % 25)), Path(folder));
     WriteRunConfig(Path(folder), made(i));
   }
@@ -165,7 +165,7 @@ TEST_F(ReportBrowserTest, FiveHundredRuns) {
   EXPECT_THAT(page.err, Not(HasSubstr("CONSOLE"))) << "the page complains";
 }
 
-// What a PNG says of itself at its beginning.
+// A number in a PNG's header.
 uint32_t BigEndian(const std::string& bytes, size_t at) {
   uint32_t number = 0;
   for (size_t i = 0; i < 4; ++i) number = number << 8 | static_cast<unsigned char>(bytes[at + i]);
@@ -179,7 +179,7 @@ TEST_F(ReportBrowserTest, FiguresAsPictures) {
   int pictures = 0;
   for (const auto& file : std::filesystem::directory_iterator(Path("pictures"))) {
     const std::string name = file.path().filename();
-    EXPECT_THAT(name, testing::EndsWith(".png"));  // and no drawings beside them
+    EXPECT_THAT(name, testing::EndsWith(".png"));  // no other drawings are there
     EXPECT_THAT(ended.out, HasSubstr(name));
     const std::string picture = File("pictures/" + name);
     ASSERT_GT(picture.size(), 5000u) << name << " is blank";

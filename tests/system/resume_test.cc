@@ -1,4 +1,4 @@
-// Runs that stop, and what may and may not go on from them.
+// Runs that stop, and which runs may go on from them.
 #include <signal.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 class Resume : public RunTest {
  protected:
-  // Leaves Path("run") with a checkpoint, interrupted.
+  // Makes an interrupted run in Path("run") with a checkpoint.
   void StopARun(const std::vector<std::string>& arguments = {}) {
     Process run(PsRun("run", Sets({"train.epochs=100000"}) + arguments));
     ASSERT_TRUE(run.WaitFor("epoch 1/")) << run.Err();
@@ -26,7 +26,7 @@ class Resume : public RunTest {
   }
 };
 
-// Numbers of slices take more than seven bits of a byte: their keys have an order of their own.
+// Slice ids need more than seven bits, so the byte order of their keys matters.
 TEST_F(Resume, AModelOfHundredsOfTensorsGoesOn) {
   std::string layers = "model.hidden=[8";
   for (int i = 0; i < 150; ++i) layers += ",8";
@@ -71,7 +71,7 @@ TEST_F(Resume, WhatIsStoppedBeforeItBeginsPromisesNoCheckpoint) {
   EXPECT_THAT(ended.err, HasSubstr("It has no checkpoint to go on from"));
 }
 
-// Counts are of the whole run, but the rate is of the part that the times are of.
+// Counts include the whole run. Times and the rate are for the part since the resume.
 TEST_F(Resume, TheRateCountsWhatWasTrainedSince) {
   StopARun(Sets({"train.epochs=40"}));
   const double before = Summary("run")["steps"].get<double>();
@@ -117,7 +117,7 @@ TEST_F(Resume, AServerRefusesAFinishedRun) {
   EXPECT_THAT(ended.err, AllOf(HasSubstr("has finished"), HasSubstr("--set train.epochs=")));
 }
 
-// What three workers had not sent yet is pushed by the one that goes on, or it is said that it is
+// The one worker of the resumed run pushes the residuals of all three workers, or reports them as
 // lost.
 TEST_F(Resume, FewerWorkersGoOnWithTheResidualsOfAll) {
   StopARun(Sets({"compression.push={topk: {density: 0.01}}", "cluster.workers=3"}));

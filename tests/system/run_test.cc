@@ -31,8 +31,7 @@ cluster: {shards: 2, workers: 2, segment: 16}
 RunTest::RunTest() {
   std::string pattern = "/tmp/psgd-XXXXXX";
   folder_ = mkdtemp(pattern.data());
-  // All that is started from here on can be told by it, and has a place of its own for temporary
-  // files.
+  // TMPDIR marks all processes started from here on, and gives them their own temporary folder.
   std::filesystem::create_directory(TemporaryFolder());
   setenv("TMPDIR", TemporaryFolder().c_str(), 1);
 }
@@ -44,7 +43,7 @@ RunTest::~RunTest() {
 }
 
 void RunTest::TearDown() {
-  // A process that was told to end may need a moment.
+  // A process that was asked to end may need a moment.
   const auto left = [&] { return ProcessesWith("TMPDIR=" + TemporaryFolder()); };
   Eventually([&] { return left().empty(); }, std::chrono::seconds(10));
   EXPECT_THAT(left(), testing::IsEmpty())

@@ -1,4 +1,4 @@
-// A folder, a small config and the real programs: what every test of this kind starts from.
+// The base of all system tests: a folder, a small config and the real programs.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -24,16 +24,16 @@ class RunTest : public testing::Test {
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }
   std::string Write(const std::string& name, const std::string& contents) const;
 
-  // A network of a few thousand weights on generated clusters that it can tell apart: an epoch is
-  // 32 steps of two workers.
+  // A network of a few thousand weights, on generated clusters that it can learn. An epoch is 32
+  // steps of two workers.
   std::string SmallConfig() const;
 
-  // ps-run on the small config, in Path(run), with further arguments.
+  // The command of ps-run on the small config, in Path(run), with more arguments.
   std::vector<std::string> PsRun(const std::string& run,
                                  const std::vector<std::string>& arguments) const;
   Ended RunSmall(const std::string& run, const std::vector<std::string>& arguments) const;
 
-  // A run by workers on the plain loops of the reference engine.
+  // Runs workers on the plain loops of the reference engine.
   void RunOnReference(const std::string& run, const std::string& config,
                       const std::vector<std::string>& settings, int workers = 1) const;
 
@@ -43,19 +43,19 @@ class RunTest : public testing::Test {
   // Records of metrics.jsonl.
   std::vector<Json> Metrics(const std::string& run, const std::string& kind) const;
 
-  // Of the test set, after each epoch.
+  // Losses on the test set, after each epoch.
   std::vector<double> Losses(const std::string& run) const;
 
   // "a=1", "b=2" as --set a=1 --set b=2.
   static std::vector<std::string> Sets(const std::vector<std::string>& assignments);
-  // HOST:PORT of the control plane that ps-run or ps-server told; empty: it did not.
+  // HOST:PORT of the control plane, as ps-run or ps-server printed it; empty: not printed.
   static std::string ServerOf(Process& program);
   static Json StatusOf(const std::string& server);
-  // Whether somebody listens there.
+  // Whether a process listens there.
   static bool Listens(const std::string& address);
 
  protected:
-  // Sockets of servers that are killed stay, until the next server looks.
+  // Sockets of killed servers stay until the next server removes them.
   bool kills_ipc_servers_ = false;
 
  private:

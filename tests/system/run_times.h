@@ -1,4 +1,4 @@
-// What a run says of its times.
+// Checks of the times that a run reports.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 namespace psgd {
 
-// Of a run that was led by several servers, one after the other.
+// For a run that several servers led, one after the other.
 inline void ExpectTimesGoOn(const std::vector<Json>& progress, const Json& summary) {
   double last = 0;
   for (const Json& record : progress) {

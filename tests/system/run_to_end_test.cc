@@ -8,7 +8,7 @@ using testing::HasSubstr;
 
 class RunToEnd : public RunTest {
  protected:
-  // Trains the small config as changed and looks at all that it leaves.
+  // Trains the small config with changes, and checks all results.
   Json Train(const std::string& run, const std::vector<std::string>& arguments) {
     const Ended ended = RunSmall(run, arguments + std::vector<std::string>{"--json", "--quiet"});
     EXPECT_EQ(ended.code, 0) << ended.err;
@@ -93,7 +93,7 @@ TEST_F(RunToEnd, PullCodecs) {
   }
 }
 
-// Momentum at the worker, and signs that need a rate of their own.
+// Codecs with momentum at the worker, and signs that need their own rate.
 TEST_F(RunToEnd, CodecsThatBringTheirMomentum) {
   const Json dgc = Train("dgc", Sets({"compression.push={dgc: {density: 0.02, warmup: 100}}",
                                       "optimizer.sgd.momentum=0", "train.epochs=5"}));
@@ -103,8 +103,7 @@ TEST_F(RunToEnd, CodecsThatBringTheirMomentum) {
                         "train.epochs=5"}));
 }
 
-// With momentum and three clocks of staleness the small run's rate is beyond what LeNet bears every
-// time.
+// With momentum and a staleness of three clocks, LeNet needs a lower rate than the small run.
 TEST_F(RunToEnd, LeNetUnderStaleness) {
   const Json summary =
       Train("run", Sets({"model={zoo: lenet5}", "data.synthetic.shape=[1, 28, 28]",
@@ -115,7 +114,7 @@ TEST_F(RunToEnd, LeNetUnderStaleness) {
 
 TEST_F(RunToEnd, StalenessUnbounded) { Train("run", Sets({"consistency.staleness=unbounded"})); }
 
-// Slopes of one class of ten each: rates ten times those of cross-entropy.
+// Each class gives a tenth of the gradient, so rates are ten times those of cross-entropy.
 TEST_F(RunToEnd, OtherLossesTrain) {
   for (const char* loss : {"sigmoid", "squared", "smooth_l1"}) {
     const std::string run = loss;

@@ -1,4 +1,4 @@
-// A run with certificates: who takes part, and who cannot.
+// A run with certificates: which clients it accepts, and which it refuses.
 #define CPPHTTPLIB_OPENSSL_SUPPORT
 #include <httplib.h>
 #include <signal.h>
@@ -39,7 +39,7 @@ class Security : public RunTest {
             const std::vector<std::string>& more) const {
     return RunProgram(std::vector<std::string>{"ps-ctl", command, "--server", server} + more);
   }
-  // What a program would refuse to load: the certificate and key of `from`, whatever they are.
+  // Credentials with the certificate and key of `from`, which a program might refuse to load.
   static std::shared_ptr<const Credentials> Raw(const Certificates& ca, const Certificates& from,
                                                 const std::string& name) {
     Credentials credentials;
@@ -92,9 +92,9 @@ TEST_F(Security, WhoHasNoWorkersCertificateCannotJoin) {
   const Ended observer = RunProgram(Worker(address, As("observer")));
   EXPECT_EQ(observer.code, 1);
   EXPECT_THAT(observer.err, HasSubstr("role observer may not ask for Join"));
-  // A server's certificate is no client's, whatever its role.
+  // A server's certificate is not valid for a client, whatever its role.
   EXPECT_FALSE(Join(address, Raw(certificates_, certificates_, "server")).ok());
-  // Of an authority that the server does not know, though this side believes the server.
+  // The client's authority is unknown to the server, although the client trusts the server.
   EXPECT_FALSE(Join(address, Raw(certificates_, other, "worker")).ok());
 
   // The same worker before and after its certificate expires.
@@ -104,7 +104,7 @@ TEST_F(Security, WhoHasNoWorkersCertificateCannotJoin) {
   EXPECT_EQ(before["workers"].size(), 0u) << status.out;
   EXPECT_GE(std::stoi(before["refused"]["role"].get<std::string>()), 1);
   EXPECT_EQ(Join(address, Raw(certificates_, certificates_, "worker")).code(),
-            absl::StatusCode::kInvalidArgument);  // let in so far as to be told of a missing key
+            absl::StatusCode::kInvalidArgument);  // the caller passed TLS: only a key is missing
   certificates_.LetExpire("worker");
   EXPECT_FALSE(absl::IsInvalidArgument(Join(address, Raw(certificates_, certificates_, "worker"))));
   const Ended expired = RunProgram(Worker(address, {"--tls-dir", certificates_.dir()}));
@@ -137,7 +137,7 @@ TEST_F(Security, TheMetricsPageAsksForACertificate) {
   const std::string text = server.Out();
   std::smatch found;
   ASSERT_TRUE(std::regex_search(text, found, std::regex("https://([0-9.]+):([0-9]+)/metrics")));
-  signal(SIGPIPE, SIG_IGN);  // of connections that the page ends
+  signal(SIGPIPE, SIG_IGN);  // from connections that the page closes
   const std::string host = found[1];
   const int port = std::stoi(found[2]);
 
@@ -162,7 +162,7 @@ TEST_F(Security, TheMetricsPageAsksForACertificate) {
   EXPECT_EQ(page->status, 200);
   EXPECT_THAT(page->body, HasSubstr("psgd_epoch"));
 
-  // The dashboard goes by the same roles: an observer sees it, an admin may also change something.
+  // The dashboard uses the same roles: an observer sees it, an admin may also change the run.
   const auto dashboard = observer.Get("/");
   ASSERT_TRUE(dashboard);
   EXPECT_EQ(dashboard->status, 200);

@@ -18,20 +18,20 @@ class Sequences : public RunTest {
                       std::chrono::seconds(180));
   }
 
-  // The same training by one worker, which takes the batches of both as one, so that in a
-  // synchronous run without compression each step is the same but for roundings.
+  // The same training by one worker, whose batches join those of both workers. In a synchronous run
+  // without compression each step is the same except for rounding.
   void RunReference(const std::string& run, const std::string& config, int batch) const {
     RunOnReference(run, config, {"cluster.workers=1", "data.batch=" + std::to_string(batch)});
   }
 
-  // Of the Bible the first 40 chapters.
+  // The first 40 chapters of the Bible.
   std::string Bible() const {
     const Ended text = RunProgram({"/usr/bin/bible", "-f", "Gen1:1-Gen40:23"});
     EXPECT_EQ(text.code, 0) << text.err << "bible-kjv is one of scripts/packages.txt";
     return text.out;
   }
 
-  // Digits and the same backwards, `shortest` to `longest` of them.
+  // Lines with `shortest` to `longest` digits, and the same digits backwards.
   static std::string Reversed(int lines, uint32_t shortest, uint32_t longest) {
     RandomStream random({21, 0}, 1);
     std::string text;
@@ -96,7 +96,7 @@ cluster: {shards: 2, workers: 2}
 )");
   const Ended ended = Run("run", config);
   ASSERT_EQ(ended.code, 0) << ended.err;
-  // All tokens but the ends would be guessed right one time in ten.
+  // A guess is right one time in ten for all tokens but the ends.
   EXPECT_GT(Summary("run")["test_accuracy"].get<double>(), 0.97);
   const std::vector<Json> evaluations = Metrics("run", "evaluation");
   EXPECT_LT(evaluations.back()["loss"], evaluations.front()["loss"]);
@@ -105,7 +105,7 @@ cluster: {shards: 2, workers: 2}
   EXPECT_LT(evaluations.back()["samples"], 400 * 6);
 }
 
-// Targets of one length, so that the mean over both workers' batches is that over all their labels.
+// All targets have one length, so the mean of both workers' batches is the mean over all labels.
 TEST_F(Sequences, ATransformerFollowsTheReference) {
   const std::string config = Write("reverse.yaml", R"(name: reverse
 model: {zoo: transformer, layers: 1, width: 16, heads: 2, label_smoothing: 0.1}

@@ -1,4 +1,4 @@
-// Runs whose shards several servers hold.
+// Runs with shards on several servers.
 #include <signal.h>
 
 #include "absl/strings/str_cat.h"
@@ -13,14 +13,14 @@ using namespace std::chrono_literals;
 
 class Servers : public RunTest {
  protected:
-  // Weights that say when one update is lost or counted twice.
+  // Settings with which a lost or repeated update changes the weights.
   static std::vector<std::string> Exact(std::vector<std::string> more) {
     return Sets({"cluster.shards=5", "compression.push=topk", "cluster.slice=1KiB",
                  "cluster.resend=200ms", "cluster.lease=20s"}) +
            Sets(std::move(more));
   }
   void TearDown() override {
-    // A worker looks for a run that failed until its deadline.
+    // A worker of a failed run looks for the run until its deadline.
     for (auto& worker : workers_) worker.reset();
     coordinator_.reset();
     RunTest::TearDown();
@@ -28,7 +28,7 @@ class Servers : public RunTest {
   void RunCalm(const std::vector<std::string>& settings) const {
     ASSERT_EQ(RunSmall("calm", Exact(settings)).code, 0);
   }
-  // By hand, as on a cluster: a coordinator and two workers.
+  // Starts a coordinator and two workers by hand, as on a cluster.
   void Start(const std::vector<std::string>& settings) {
     coordinator_ = std::make_unique<Process>(std::vector<std::string>{"ps-server", "--config",
                                                                       SmallConfig(), "--port", "0",
@@ -44,7 +44,7 @@ class Servers : public RunTest {
     return std::make_unique<Process>(
         std::vector<std::string>{"ps-server", "--join", address_, "--run-dir", Path(run_dir)});
   }
-  // How many shards a server holds; -1: it is not there.
+  // How many shards a server holds; -1: the server is not there.
   static int Held(const std::string& address, uint32_t server) {
     const Json status = StatusOf(address);
     if (!status.is_object()) return -1;
@@ -89,7 +89,7 @@ TEST_P(ServersOver, ComputeWhatOneDoes) {
 }
 INSTANTIATE_TEST_SUITE_P(Transports, ServersOver, testing::Values("zmq", "ipc", "grpc"));
 
-// One after the other, all of them but the workers, at any moment.
+// All servers die, one after the other, at any moment. The workers live.
 TEST_F(Servers, ThatDieGoOnWithTheirJournals) {
   const std::vector<std::string> settings = {"train.epochs=100", "durability.acknowledge=journal",
                                              "durability.checkpoint=5 epochs",
@@ -122,7 +122,7 @@ TEST_F(Servers, ComeAndGoWhileTrainingGoesOn) {
   EXPECT_EQ(moved.code, 0) << moved.err;
   EXPECT_THAT(moved.out, HasSubstr("server 3: 0 1"));
   ASSERT_TRUE(Eventually([&] { return Held(address_, 3) >= 2; }));
-  // What it holds goes to the others before it ends.
+  // Its shards move to the others before it ends.
   third->Signal(SIGTERM);
   const Ended left = third->Wait();
   EXPECT_EQ(left.code, 3) << left.err;
@@ -157,7 +157,7 @@ TEST_F(Servers, ThatAreAwayWhenTheRunIsToStopAreNamed) {
   second->Wait();
   coordinator_->Signal(SIGTERM);
   EXPECT_TRUE(coordinator_->WaitFor("stopping waits until server 2 (", 5s)) << coordinator_->Err();
-  // It does not wait for longer than it says.
+  // The coordinator does not wait longer than it says.
   EXPECT_THAT(coordinator_->Wait(20s).err, HasSubstr("with 2 shards) is back, at most 6s"));
 }
 
@@ -183,7 +183,7 @@ TEST_F(Servers, AreWaitedForAtTheStart) {
   EXPECT_EQ(second->Wait().code, 0) << second->Err();
 }
 
-// Each server answers for what is its own.
+// ps-ctl verify checks each server's own part.
 TEST_F(Servers, AreVerifiedOneByOne) {
   const std::vector<std::string> settings = {"train.epochs=100000",
                                              "durability.acknowledge=journal"};
@@ -262,7 +262,7 @@ TEST_F(Servers, WhatCannotBeIsSaid) {
   EXPECT_THAT(ended.err, HasSubstr("there is no shard 9"));
   ended = Rebalance({"--move", "one"});
   EXPECT_THAT(ended.err, HasSubstr("is not SHARD=SERVER"));
-  // A directory of another run.
+  // The directory belongs to another run.
   const auto second = Joined("second");
   ASSERT_TRUE(WaitHeld(2, 2)) << second->Err();
   Process other(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",

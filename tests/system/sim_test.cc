@@ -29,13 +29,13 @@ TEST_F(SimTest, PredictsWhatARunDid) {
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[2]["workers"], 4);
   for (const Json& row : rows) EXPECT_GT(row["samples_per_second"], 0);
-  // Bytes follow from the config alone; the run has a few messages more, at its start and its end.
+  // Bytes follow from the config alone. The real run has a few more messages at its start and end.
   const double pushed = summary["bytes_pushed"], pulled = summary["bytes_pulled"];
   EXPECT_NEAR(rows[0]["bytes_pushed"].get<double>(), pushed, 0.05 * pushed);
   EXPECT_NEAR(rows[0]["bytes_pulled"].get<double>(), pulled, 0.05 * pulled);
   EXPECT_EQ(rows[0]["staleness_max"], 0);
 
-  // What was measured can be kept, and gives the same answer.
+  // A saved calibration gives the same answer.
   ASSERT_EQ(RunProgram({"ps-sim", Path("small.yaml"), "--calibrate", Path("run"), "--save",
                         Path("m.yaml")})
                 .code,
@@ -79,7 +79,7 @@ TEST_F(SimTest, WritesCurves) {
   EXPECT_THAT(File("curves.svg"), AllOf(HasSubstr("<svg"), HasSubstr("compression.push=fp16")));
 }
 
-// Each of a run's servers has a link of its own, unless the model counts them.
+// Each of a run's servers has its own link, unless the model sets the number of hosts.
 TEST_F(SimTest, ServersHaveLinksOfTheirOwn) {
   SmallConfig();
   const auto speed = [&](const std::string& servers, const std::string& server) {

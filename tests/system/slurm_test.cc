@@ -1,5 +1,5 @@
-// Runs as heterogeneous jobs of a Slurm cluster that is started here: Debian's munge, slurmctld and
-// slurmd, two nodes of one machine. Skipped where they are not installed, or do not start.
+// Runs as heterogeneous jobs of a Slurm cluster that the test starts: Debian's munge, slurmctld and
+// slurmd, two nodes on one machine. Skipped if they are not installed or do not start.
 #include <signal.h>
 #include <unistd.h>
 
@@ -61,7 +61,7 @@ class SlurmTest : public RunTest {
     std::filesystem::create_directories(Path("slurm/state"));
     Write("slurm/munge.key", std::string(1024, 'k'));
     chmod(Path("slurm/munge.key").c_str(), 0600);
-    // Others read the socket's folder.
+    // Other users read the socket's folder.
     for (const std::string& folder : {Path("slurm"), Path("")}) {
       std::filesystem::permissions(folder, static_cast<std::filesystem::perms>(0755));
     }
@@ -116,7 +116,7 @@ TEST_F(SlurmTest, ASweepsRunsAreJobs) {
     EXPECT_EQ(run["epochs"], 2.0);
     EXPECT_GT(run["accuracy"], 0.5);
   }
-  // The template by itself, with its own numbers of tasks.
+  // Runs the template alone, with its own numbers of tasks.
   const Ended by_hand =
       RunProgram({"/usr/bin/sbatch", "--wait", "--output=" + Path("by-hand.log"),
                   PSGD_SOURCE_DIR "/deploy/slurm/run.sbatch", ProgramPath("ps-run"), SmallConfig(),

@@ -1,5 +1,4 @@
-// Sparse models through the real programs: logistic regression against liblinear, and a
-// recommender.
+// Sparse models with the real programs: logistic regression against liblinear, and a recommender.
 #include <cmath>
 #include <sstream>
 
@@ -51,7 +50,7 @@ std::vector<SparseRow> Rows(const std::string& text) {
   return rows;
 }
 
-// liblinear's, of -s 0 -B 1 -c 1.
+// liblinear's objective for -s 0 -B 1 -c 1.
 double Objective(const Linear& model, const std::vector<SparseRow>& rows) {
   double sum = 0;
   for (double w : model.weights) sum += w * w / 2;
@@ -117,7 +116,8 @@ cluster: {shards: 2, workers: 2}
   EXPECT_NEAR(Summary("run")["test_accuracy"].get<double>(), Accuracy(found, Rows(test)), 1e-9);
 }
 
-// People of two tastes choose among as many kinds of things: a table of which a batch reads little.
+// People of two tastes choose from two kinds of things. A batch reads only a small part of the
+// table.
 class Tastes : public Sparse {
  protected:
   std::string Config() const {
@@ -145,7 +145,7 @@ TEST_F(Tastes, ARecommenderLearnsThemAndPushesOnlyTheRowsItTouched) {
   ASSERT_EQ(ended.code, 0) << ended.err;
   const std::vector<double> losses = Losses("run");
   ASSERT_EQ(losses.size(), 3u);
-  // Who knows nothing but that one of five is chosen has 0.50; who knows the tastes, 0.38.
+  // A model that only knows that one of five is chosen has loss 0.50. With the tastes it has 0.38.
   EXPECT_LT(losses.back(), 0.44);
   const Json summary = Summary("run");
   EXPECT_LT(2 * summary["bytes_pushed"].get<double>(), summary["bytes_pushed_dense"].get<double>());
@@ -166,8 +166,8 @@ TEST_F(Tastes, ARecommenderFollowsTheReference) {
   EXPECT_LT(losses[1], losses[0]);
 }
 
-// Ten kinds of people choose all of their kind of things, in orders of their own: what is left out
-// for the test is the only thing of a hundred that fits the user.
+// Ten kinds of people choose all things of their kind, in random orders. The thing left out for the
+// test is the only one of a hundred that fits the user.
 TEST_F(Sparse, ARecommenderIsEvaluatedByItsRanks) {
   constexpr int kKinds = 10, kThings = 12;
   std::ostringstream ratings;

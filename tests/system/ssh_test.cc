@@ -1,5 +1,5 @@
-// Sweeps over machines that ssh reaches: Debian's sshd, started here twice on loopback ports with
-// keys of its own, stands for hosts a and b. Skipped where it is not installed, or does not start.
+// Sweeps over machines that ssh reaches. The test starts Debian's sshd twice, on loopback ports and
+// with the test's keys, as hosts a and b. Skipped if sshd is not installed or does not start.
 #include <signal.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr char kSshd[] = "/usr/sbin/sshd";
-constexpr char kPrivileges[] = "/run/sshd";  // sshd of root wants it
+constexpr char kPrivileges[] = "/run/sshd";  // root's sshd needs this folder
 
 constexpr char kServerConf[] = R"(ListenAddress 127.0.0.1
 Port PORT
@@ -89,7 +89,7 @@ class SshTest : public RunTest {
   }
 
   void TearDown() override {
-    hosts_.clear();  // with all that was started through them
+    hosts_.clear();  // ends all that was started through them
     std::error_code ignored;
     if (made_privileges_) std::filesystem::remove(kPrivileges, ignored);
     RunTest::TearDown();
@@ -109,11 +109,11 @@ class SshTest : public RunTest {
                                     "--launcher", "ssh", "--ssh", "ssh -F " + Path("ssh/client")} +
            more;
   }
-  // Processes of runs, wherever they were started.
+  // Processes of runs, from all hosts.
   std::vector<std::string> Runs(const std::string& dir) const {
     return ProcessesThatMention(Path(dir) + "/runs");
   }
-  // A run has trained for a while.
+  // Whether a run has trained for a while.
   bool Trains(const std::string& dir) const {
     std::error_code ignored;
     for (const auto& run : std::filesystem::directory_iterator(Path(dir + "/runs"), ignored)) {
@@ -153,7 +153,7 @@ TEST_F(SshTest, AHostThatGoesAwayLosesItsRunsToOthers) {
   const std::string sweep = Sweep(25);
   Process process(Command(sweep, "out", {"--hosts", "a,b", "--json"}));
   ASSERT_TRUE(Eventually([&] { return Trains("out"); })) << process.Err();
-  hosts_[0].reset();  // with ps-run, as if its power were cut
+  hosts_[0].reset();  // ends ps-run too, like a power cut
   const Ended ended = process.Wait(std::chrono::seconds(180));
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.err,
@@ -202,12 +202,12 @@ TEST_F(SshTest, ErrorsSayWhatIsWrong) {
   fails({"--hosts", "a,-oProxyCommand=x"}, 2, "is no host");
   fails({"--hosts", "a,a"}, 2, "host a is named twice");
   fails({"--hosts", "nobody"}, 1, "none of the hosts can be used:\n  nobody: ssh: connect to host");
-  // A host whose key is not known is not asked about, and not trusted either.
+  // ssh refuses a host with an unknown key, without a question.
   Write("ssh/known_hosts", "");
   fails({"--hosts", "a"}, 1, "Host key verification failed");
 }
 
-// The other end, where nobody speaks, though the connection stands.
+// The other end of a connection that stands but is silent.
 TEST_F(SshTest, ARunOfWhichNobodyHearsIsStopped) {
   Write("lock", "");
   const std::string command =

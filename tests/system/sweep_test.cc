@@ -1,4 +1,4 @@
-// Sweeps through the real program: to their end, killed, stopped, with runs that fail.
+// Sweeps with the real program: undisturbed, killed, stopped, and with runs that fail.
 #include <signal.h>
 
 #include <filesystem>
@@ -26,7 +26,7 @@ grid:
 
 class SweepTest : public RunTest {
  protected:
-  // The sweep's file, with synchronous runs: their results are the same every time.
+  // The sweep's file. Its runs are synchronous, so their results are always the same.
   std::string SmallSweep(int epochs, const std::string& more = "") const {
     SmallConfig();
     std::string text = kSweep;
@@ -39,7 +39,7 @@ class SweepTest : public RunTest {
   }
   static Json JsonOf(const Ended& ended) { return Json::parse(ended.out, nullptr, false); }
 
-  // What is the same however often a sweep was stopped: of every run its id, and what it learned.
+  // The part of a sweep that does not depend on stops: each run's id and results.
   static Json Deterministic(const Json& sweep) {
     Json rows = Json::array();
     for (const Json& run : sweep["runs"]) {
@@ -69,7 +69,7 @@ TEST_F(SweepTest, RunsEverythingOnceAndReports) {
   EXPECT_THAT(File("out/report.html"),
               AllOf(HasSubstr("Does it work?"), HasSubstr("figure-accuracy-bytes")));
 
-  // Again: nothing is run a second time.
+  // The same sweep again runs nothing a second time.
   const std::string summary =
       "out/runs/" + result["runs"][1]["id"].get<std::string>() + "/summary.json";
   const std::string before = File(summary);
@@ -81,7 +81,7 @@ TEST_F(SweepTest, RunsEverythingOnceAndReports) {
   EXPECT_EQ(File(summary), before);
   EXPECT_THAT(second.err, Not(HasSubstr("another sweep")));
 
-  // One that has nothing in common with it.
+  // A sweep that has nothing in common with the first.
   const std::string other = Write(
       "other.yaml", "base: small.yaml\ntwin: none\ngrid: {train.epochs: [1], data.batch: [16]}\n");
   for (const bool dry : {true, false}) {
@@ -92,7 +92,7 @@ TEST_F(SweepTest, RunsEverythingOnceAndReports) {
         AllOf(HasSubstr("of another sweep, \"small\" (Does it work?), none of whose 3 runs"),
               HasSubstr("--dir")));
   }
-  EXPECT_EQ(RunProgram(Command(sweep, "out")).code, 0);  // has its report again
+  EXPECT_EQ(RunProgram(Command(sweep, "out")).code, 0);  // makes its report again
   EXPECT_EQ(File(summary), before);
   const Ended estimate = RunProgram(Command(sweep, "out", {"--dry-run"}));
   EXPECT_THAT(estimate.out, HasSubstr("3 of them done"));
@@ -102,7 +102,7 @@ TEST_F(SweepTest, RunsEverythingOnceAndReports) {
   EXPECT_THAT(markdown.out, HasSubstr("| push none (twin) | finished | "));
 }
 
-// Runs that end while they are tried, runs that go on for long, and runs that cannot be tried.
+// Runs that end during the try, long runs, and runs that cannot be tried.
 TEST_F(SweepTest, BeforeAnyHasFinishedTheTimeIsTried) {
   const auto seconds = [&](const std::string& sweep) {
     const Ended planned = RunProgram(Command(sweep, "out", {"--dry-run", "--json"}));
@@ -111,7 +111,7 @@ TEST_F(SweepTest, BeforeAnyHasFinishedTheTimeIsTried) {
   };
   const double brief = seconds(SmallSweep(1)).get<double>();
   EXPECT_GT(brief, 0);
-  // A hundred thousand epochs of 2,048 samples: neither a second nor a century.
+  // A hundred thousand epochs of 2,048 samples take neither a second nor a century.
   const double lengthy = seconds(SmallSweep(100000)).get<double>();
   EXPECT_GT(lengthy, 100 * brief);
   EXPECT_LT(lengthy, 1e7);
@@ -126,7 +126,7 @@ TEST_F(SweepTest, BeforeAnyHasFinishedTheTimeIsTried) {
                     HasSubstr("can be told once a run has finished")));
 }
 
-// It is stopped by ps-sweep itself, of which its log would tell as of a fault.
+// ps-sweep itself stops the run, and the run's log would show that as a fault.
 TEST_F(SweepTest, ATryWithoutAStepSaysSo) {
   Process process(Command(SmallSweep(100000), "out", {"--dry-run"}));
   ASSERT_TRUE(Eventually([&] {
@@ -183,7 +183,7 @@ TEST_F(SweepTest, CtrlCStopsItsRunsWithCheckpoints) {
   EXPECT_THAT(ended.out, HasSubstr("interrupted"));
 }
 
-// Each run at a time has cores of its own, with all that it starts.
+// Each concurrent run, with all its processes, has its own cores.
 TEST_F(SweepTest, RunsArePinnedToTheirCores) {
   const auto cores_of = [](pid_t pid) {
     std::ifstream status("/proc/" + std::to_string(pid) + "/status");
@@ -207,7 +207,7 @@ TEST_F(SweepTest, RunsArePinnedToTheirCores) {
   EXPECT_EQ(process.Wait().code, 3);
 }
 
-// Told before, at the start and in the report.
+// The note is shown before the sweep, at its start and in the report.
 TEST_F(SweepTest, SharedCoresAreSaidAndTooManyRefused) {
   const std::string many = std::to_string(std::thread::hardware_concurrency() + 1);
   const Ended refused = RunProgram(Command(SmallSweep(1, "resources: {cores: 4096}\n"), "out"));
@@ -222,13 +222,13 @@ TEST_F(SweepTest, SharedCoresAreSaidAndTooManyRefused) {
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("note: " + note));
   EXPECT_THAT(File("out/report.html"), HasSubstr(note));
-  // What was timed so stays so.
+  // The note stays for runs that were timed with shared cores.
   EXPECT_EQ(RunProgram(Command(sweep, "out")).code, 0);
   EXPECT_THAT(File("out/report.html"), HasSubstr(note));
 }
 
 TEST_F(SweepTest, FailedRunsAreKeptAndRepeatedWhenAsked) {
-  // A diverging run fails; it is no fault of its config that could be told before.
+  // A diverging run fails. Its config has no error that could be found before.
   SmallConfig();
   const std::string sweep =
       Write("sweep.yaml",
@@ -271,7 +271,7 @@ asha: {rungs: [1, 2], reduction: 2}
   EXPECT_EQ(Deterministic(JsonOf(again)), Deterministic(JsonOf(first)));
   EXPECT_THAT(again.err, Not(HasSubstr("starts:")));
 
-  // Without asha, what it stopped goes on.
+  // Without asha, the runs that it stopped go on.
   std::string text = File("sweep.yaml");
   text.erase(text.find("asha: {"));
   const Ended without = RunProgram(Command(Write("sweep.yaml", text), "out", {"--json"}));
@@ -283,9 +283,8 @@ asha: {rungs: [1, 2], reduction: 2}
   }
 }
 
-// The twin, far better than the others, is none of those that they are compared with: neither in
-// the sitting that saw it nor in the next ones. Killed right after the twin, and then at other
-// moments.
+// The twin is far better than the other runs, but asha never compares them with it, in the first
+// sitting or in later ones. ps-sweep is killed right after the twin, and then at other moments.
 TEST_F(SweepTest, AshaDecidesTheSameOverKills) {
   SmallConfig();
   const std::string sweep = Write("sweep.yaml", R"(name: asha
@@ -322,7 +321,7 @@ launch: {threads: 1}
   }
   const Ended ended = RunProgram(Command(sweep, "killed", {"--json"}));
   ASSERT_EQ(ended.code, 0) << ended.err;
-  // How many steps a stopped one did until its end depends on the moment.
+  // The number of steps of a stopped run depends on the moment of its stop.
   const auto learned = [](const Json& result) {
     Json rows = Deterministic(result);
     for (Json& row : rows) row.erase(row.size() - 1);
@@ -331,7 +330,7 @@ launch: {threads: 1}
   EXPECT_EQ(learned(JsonOf(ended)), learned(calm));
 }
 
-// The server and its workers are hosts of their own, on links that can be told from none at all.
+// The server and its workers are separate hosts, on links slow enough to notice.
 TEST_F(SweepTest, RunsOverSlowLinks) {
   const Ended probe = RunProgram({"/bin/sh", "-c", "ip netns add psprobe && ip netns del psprobe"});
   if (probe.code != 0) GTEST_SKIP() << "no network namespaces: " << probe.err;
@@ -347,12 +346,12 @@ grid: {launch.link: [10mbit, unlimited], train.epochs: [3]}
   EXPECT_EQ(runs[0]["label"], "link 10mbit");
   for (const Json& run : runs) EXPECT_EQ(run["status"], "finished") << run;
   EXPECT_EQ(runs[0]["loss"], runs[1]["loss"]);
-  // All weights leave by the server's one link, but for what its bucket lets through at once.
+  // All weights leave by the server's one link, except what its bucket lets through at once.
   const double bytes = runs[0]["bytes_pulled"].get<double>() - 256e3;
   EXPECT_GT(bytes, 0);
   EXPECT_GT(runs[0]["seconds"], bytes * 8 / 10e6);
-  // Where the workers waited: for all the weights, two at a time on one link, and what they waited
-  // for.
+  // The workers waited for all the weights, two at a time on one link. Checks the phases of this
+  // wait.
   const auto seconds = [&](const Json& run, const char* phase) {
     const std::string name = "out/runs/" + run["id"].get<std::string>();
     return Summary(name)["phase_seconds"][phase].get<double>();

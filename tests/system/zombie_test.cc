@@ -1,4 +1,4 @@
-// Processes that are stopped for longer than a lease, and then go on as if no time had passed.
+// Processes that are stopped for longer than a lease, and then go on.
 #include <signal.h>
 
 #include "absl/strings/str_cat.h"
@@ -31,7 +31,7 @@ class Zombie : public RunTest {
   }
 };
 
-// A server that was stopped heard nobody meanwhile: that is no silence of its workers.
+// A stopped server hears nobody. That is no silence of its workers.
 TEST_F(Zombie, AServerThatWasStoppedGoesOnWithItsWorkers) {
   const std::vector<std::string> settings = {"train.epochs=60", "optimizer.sgd.momentum=0.9"};
   ASSERT_EQ(RunSmall("calm", Settings(settings)).code, 0);
@@ -55,8 +55,7 @@ TEST_F(Zombie, AServerThatWasStoppedGoesOnWithItsWorkers) {
   }
 }
 
-// A worker that was stopped is replaced meanwhile. What it says then is refused, and changes
-// nothing.
+// A stopped worker is replaced. Its later messages are refused and change nothing.
 TEST_F(Zombie, AWorkerThatWasStoppedIsOutAndChangesNothing) {
   for (const char* transport : {"zmq", "grpc"}) {
     const std::string name = absl::StrCat("run-", transport);

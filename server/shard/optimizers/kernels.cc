@@ -10,8 +10,8 @@ namespace psgd {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// body(tag, i) for whole vectors, then the same operations one element at a time for the rest. Each
-// body loads everything before it stores, so outputs may be their own inputs.
+// Calls body(tag, i) for whole vectors, then for single elements of the rest. Each body loads
+// everything before it stores, so outputs may be their own inputs.
 template <typename Body>
 HWY_INLINE void ForEach(size_t size, const Body& body) {
   const hn::ScalableTag<float> wide;

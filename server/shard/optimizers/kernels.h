@@ -1,5 +1,5 @@
-// The optimizers' inner loops, vectorised for the CPU they run on. optimizer.h has the formulas;
-// the instruction sets differ in width only, never in the order or the rounding of operations.
+// The optimizers' inner loops, vectorized for the CPU. optimizer.h has the formulas. Instruction
+// sets differ only in width, never in the order or the rounding of operations.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct AdamConstants {
   float epsilon;
   float step_size;                // lr / (1 - beta1^t)
   float inverse_root_correction;  // 1 / sqrt(1 - beta2^t)
-  float keep;                     // what decoupled decay leaves of a weight
+  float keep;                     // factor on a weight by decoupled decay
 };
 
 void SgdLoop(float rate, const OptimizerBlock& block);

@@ -1,4 +1,4 @@
-// The optimizers there are; optimizer.h describes them.
+// All optimizers; optimizer.h describes them.
 #pragma once
 
 #include <memory>

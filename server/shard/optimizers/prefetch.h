@@ -1,4 +1,4 @@
-// Entries of a sparse update lie too far apart for the CPU to foresee: without a hint each one
+// Entries of a sparse update lie too far apart for the CPU's prefetcher. Without a hint each entry
 // waits for memory.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace psgd {
 
-// Asks for what the entry some way after the i-th will need.
+// Prefetches the memory that an entry after the i-th will need.
 inline void PrefetchEntry(const SparseUpdate& update, size_t i, int states) {
   constexpr size_t kAhead = 16;
   if (i + kAhead >= update.indices.size()) return;

@@ -26,7 +26,7 @@ class Sgd : public Optimizer {
   }
 };
 
-// Every element moves at every update, by its velocity: there is no sparse form.
+// Velocity moves every element at every update, so there is no sparse form.
 class Momentum : public Optimizer {
  public:
   Momentum(float momentum, bool nesterov) : momentum_(momentum), nesterov_(nesterov) {}

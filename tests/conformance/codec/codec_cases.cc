@@ -10,7 +10,7 @@
 namespace psgd::codec_test {
 namespace {
 
-// Roughly Gaussian.
+// Returns a roughly Gaussian number.
 float Bell(RandomStream* stream) {
   float sum = -6;
   for (int i = 0; i < 12; ++i) sum += stream->NextUnit();
@@ -86,7 +86,7 @@ std::vector<CodecCase> AllCases() {
   add("blocks_all").mutable_blocks()->set_density(1);
   add("dgc_without_momentum").mutable_dgc()->set_momentum(0);
   add("dgc").mutable_dgc()->set_density(0.02);
-  cases.back().conserves = false;  // momentum adds to what it was given
+  cases.back().conserves = false;  // momentum adds to the input
   add("dgc_clipped").mutable_dgc()->set_density(0.02);
   cases.back().config.mutable_dgc()->set_clip(0.5);
   cases.back().conserves = false;
@@ -194,7 +194,7 @@ size_t RandomLength(RandomStream* stream) {
   static constexpr size_t kLengths[] = {0,   1,    2,    3,    5,    7,    13,  31,
                                         63,  64,   65,   97,   127,  319,  320, 321,
                                         641, 1009, 1600, 1999, 4095, 4096, 4097};
-  // More than one stretch of a sum, and enough to take samples of.
+  // Longer than one stretch of a sum, and long enough for sampling.
   static constexpr size_t kLong[] = {5119, 5121, 16384, 20011, 65537};
   if (stream->NextBelow(64) == 0) return kLong[stream->NextBelow(std::size(kLong))];
   return kLengths[stream->NextBelow(std::size(kLengths))];

@@ -11,27 +11,27 @@
 
 namespace psgd::codec_test {
 
-// A codec with the options that reach its corners.
+// A codec with options that reach its corner cases.
 struct CodecCase {
   std::string name;
   CodecConfig config;
-  // What it sent and what it keeps add up, to the bit, to what it was given, for integers.
+  // For integers, what is sent and the residual add up to the input, to the bit.
   bool conserves = true;
 };
 std::vector<CodecCase> AllCases();
-// For messages of gtest.
+// For gtest messages.
 void PrintTo(const CodecCase& codec, std::ostream* out);
 
 // One way to run the inner loops: the scalar twin, or the SIMD twin on one instruction set.
 struct Twin {
   std::string name;
   CodecBackend backend = CodecBackend::kScalar;
-  int64_t target = 0;  // of Highway; 0: the best there is
+  int64_t target = 0;  // of Highway; 0: the best of this machine
 };
 // The scalar twin first, then every instruction set of this machine.
 std::vector<Twin> AllTwins();
 
-// Makes SIMD loops run on a twin's instruction set while it lives. Not thread-safe.
+// Makes SIMD loops use a twin's instruction set during its lifetime. Not thread-safe.
 class UseTwin {
  public:
   explicit UseTwin(const Twin& twin);
@@ -44,7 +44,7 @@ std::unique_ptr<Codec> Make(const CodecCase& codec, CodecBackend backend);
 // A slice that begins and ends within rows of its tensor.
 SliceShape ShapeOf(size_t elements);
 
-// What one encoder made of a few steps.
+// The results of one encoder over a few steps.
 struct Encoded {
   std::vector<std::vector<std::byte>> payloads;
   std::vector<float> residual;  // after the last step; empty if none was kept
@@ -52,14 +52,14 @@ struct Encoded {
 Encoded EncodeSteps(const Codec& codec, const std::vector<std::vector<float>>& gradients,
                     bool keep_residual, uint64_t seed);
 
-// A payload's values, through AddBlock in blocks of `block` elements.
+// Decodes a payload's values through AddBlock, in blocks of `block` elements.
 std::vector<float> Decode(const Codec& codec, ByteSpan payload, size_t elements,
                           size_t block = 4096);
 
-// A tensor of a kind chosen by the stream: Gaussian of some scale, small integers, mostly zeros,
-// subnormals, all equal, one huge value among small ones, anything finite.
+// Returns a tensor of a kind that the stream chooses: Gaussian of some scale, small integers,
+// mostly zeros, subnormals, all equal, one huge value among small ones, or any finite values.
 std::vector<float> RandomTensor(size_t elements, RandomStream* stream);
-// A length worth trying: 0, 1, primes, the neighbours of block and group sizes.
+// Returns an interesting length: 0, 1, primes, and the neighbors of block and group sizes.
 size_t RandomLength(RandomStream* stream);
 
 }  // namespace psgd::codec_test

@@ -1,4 +1,4 @@
-// No bytes crash a decoder: they are refused with a reason, or decode to finite values in range.
+// No bytes crash a decoder: it refuses them with a reason, or decodes finite values in range.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,9 +20,9 @@ class CodecHostile : public testing::TestWithParam<CodecCase> {
     return payload;
   }
 
-  // True when it was refused.
+  // True if the payload was refused.
   bool RefusedOrSound(ByteSpan payload, size_t elements) const {
-    // A copy of exact size, so that a sanitizer sees a read beyond it.
+    // A copy of exact size, so that a sanitizer detects a read beyond the end.
     const std::vector<std::byte> exact(payload.begin(), payload.end());
     const auto reader = codec_->Open(exact, ShapeOf(elements));
     if (!reader.ok()) {
@@ -75,7 +75,7 @@ TEST_P(CodecHostile, FlippedBitsAreRefusedOrDecodeInRange) {
       std::vector<std::byte> damaged(payload);
       const uint32_t flips = 1 + stream.NextBelow(4);
       for (uint32_t f = 0; f < flips; ++f) {
-        // Half of the damage in the first bytes, where the lengths are.
+        // Half of the damage is in the first bytes, where the lengths are.
         const size_t reach =
             stream.NextBelow(2) == 0 ? std::min<size_t>(payload.size(), 16) : payload.size();
         const size_t at = stream.NextBelow(static_cast<uint32_t>(reach));
@@ -98,7 +98,7 @@ TEST_P(CodecHostile, RandomBytesAreRefusedOrDecodeInRange) {
 TEST_P(CodecHostile, APayloadOfAnotherSliceIsRefused) {
   RandomStream stream(MakeKey(4, RandomPurpose::kSynthetic), 9);
   const std::vector<std::byte> payload = Payload(4097, &stream);
-  // Ternary and one-bit codes may fit a slice of nearly the same length, entries a longer one.
+  // Ternary and one-bit codes may fit a slice of similar length; entries may fit a longer one.
   EXPECT_TRUE(RefusedOrSound(payload, 0));
   if (!codec_->Open(payload, ShapeOf(4097)).value()->sparse()) {
     EXPECT_TRUE(RefusedOrSound(payload, 4000));
@@ -106,7 +106,7 @@ TEST_P(CodecHostile, APayloadOfAnotherSliceIsRefused) {
   }
 }
 
-// tests/fuzz makes a target of each folder.
+// tests/fuzz makes a target for each folder.
 TEST(CodecFuzz, EveryDecoderHasACorpus) {
   for (const CodecConfig& config : DefaultCodecs()) {
     const std::string name(MakeCodec(config).value()->name());

@@ -1,4 +1,4 @@
-// What every codec owes its callers, whatever it is.
+// Guarantees of every codec to its callers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -93,7 +93,7 @@ TEST_P(CodecRoundTrip, SparseAndDirectReadingSayTheSameAsAddBlock) {
   }
 }
 
-// Behind it, the lossless stage: other bytes, the same payload.
+// The lossless stage changes the bytes, but gives back the same payload.
 TEST_P(CodecRoundTrip, PayloadsArePackedWithoutLoss) {
   LosslessConfig config;
   config.mutable_zstd();
@@ -117,7 +117,7 @@ TEST_P(CodecRoundTrip, PayloadsArePackedWithoutLoss) {
       ASSERT_TRUE(std::ranges::equal(unpacked->span(), payload)) << "seed " << seed;
     }
   }
-  // Of few elements nothing is long enough to be worth it.
+  // With few elements, no payload is long enough to be worth packing.
   if (longest >= 1024) {
     EXPECT_GT(packed_payloads, 0);
   }
@@ -143,7 +143,7 @@ TEST_P(CodecRoundTrip, TheTableDecodesItByItsId) {
   EXPECT_EQ(Decode(*found, payload, 4), Decode(*codec_, payload, 4));
 }
 
-// UpdateEncoder passes none on; a codec handed others must neither crash nor send NaN as a number.
+// UpdateEncoder passes on no such values. With them a codec must not crash or send NaN as a number.
 TEST_P(CodecRoundTrip, SurvivesGradientsThatAreNotFinite) {
   for (float bad : {INFINITY, -INFINITY, NAN}) {
     for (size_t elements : {1, 5000, 20000}) {

@@ -11,7 +11,7 @@
 namespace psgd::codec_test {
 namespace {
 
-// Equal bits: tells -0 from 0.
+// Compares bits, so -0 differs from 0.
 bool SameFloats(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
@@ -19,7 +19,7 @@ bool SameFloats(const std::vector<float>& a, const std::vector<float>& b) {
 
 class CodecTwins : public testing::TestWithParam<CodecCase> {
  protected:
-  // Two steps from these gradients, on all twins.
+  // Runs two steps with these gradients on all twins.
   void ExpectAgreement(const std::vector<std::vector<float>>& gradients, bool keep_residual,
                        uint64_t seed) {
     const size_t elements = gradients[0].size();
@@ -65,10 +65,10 @@ TEST_P(CodecTwins, AgreeOnRandomTensors) {
     std::vector<std::vector<float>> gradients;
     gradients.push_back(RandomTensor(elements, &stream));
     gradients.push_back(RandomTensor(elements, &stream));
-    // Sums of two huge numbers, one of them a residual, are no finite gradient.
+    // A sum of two huge numbers, one of them a residual, may not be finite.
     constexpr float kHuge = 1e37f;
     for (size_t i = 0; i < elements; ++i) {
-      // Momentum makes more of what was not sent.
+      // Momentum enlarges what was not sent.
       if (GetParam().config.has_dgc()) gradients[0][i] = std::clamp(gradients[0][i], -kHuge, kHuge);
       if (std::fabs(gradients[0][i]) > kHuge) gradients[1][i] = 0;
       gradients[1][i] = std::clamp(gradients[1][i], -kHuge, kHuge);

@@ -1,5 +1,5 @@
-// Sums on a device are those of the host's twins to the last bit, where what is sent of them is
-// rounded so much that other tests would not tell.
+// Sums on a device equal those of the host's twins to the last bit. Payloads round these sums so
+// much that other tests would not notice a difference.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -21,7 +21,7 @@ struct Keep {
   PS_HD void operator()(double value) const { *sum = value; }
 };
 
-// Numbers of all sizes, so that any other order of a sum is another sum.
+// Returns numbers of many sizes, so that any other order gives another sum.
 std::vector<float> Numbers(size_t count) {
   RandomStream stream(MakeKey(1, RandomPurpose::kSynthetic), count);
   std::vector<float> numbers(count);
@@ -101,7 +101,7 @@ TEST_P(DeviceSums, OfMagnitudesGoByLanesOfFloats) {
   EXPECT_EQ(Fold(part), expected);
 }
 
-// Large products cancel, and what is left of the small ones tells the order.
+// Large products cancel, and the rest of the small ones reveals the order.
 TEST_P(DeviceSums, OfColumnsGoByLanesOfRows) {
   const size_t rows = numbers_.size(), half = rows / 2 + 1;
   RandomStream stream(MakeKey(1, RandomPurpose::kSynthetic), rows + 1);

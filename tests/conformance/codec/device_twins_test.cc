@@ -1,5 +1,5 @@
-// The twins of codecs on a device write the same bytes as the scalar twins on the host and leave
-// the same residual: their kernels run by loops of this host, and where there is a GPU, on that.
+// The device twins of codecs write the same bytes as the scalar twins on the host and leave the
+// same residual. Their kernels run as loops on this host, and on a GPU if there is one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ std::vector<CodecCase> CasesWithTwins() {
   return cases;
 }
 
-// How a slice is encoded, step after step.
+// The input of a slice, step after step.
 struct Steps {
   std::vector<std::vector<float>> gradients;  // of each step
   std::vector<float> weights;                 // for weight decay; may be empty
@@ -115,7 +115,7 @@ class DeviceTwins : public ::testing::TestWithParam<std::tuple<Where, CodecCase>
   std::unique_ptr<DeviceCodecs> device_;
 };
 
-// Of random tensors in all. PSGD_TENSORS names more than a host's loops do in a test's time.
+// Number of random tensors. PSGD_TENSORS sets more than host loops can do in a test's time.
 uint64_t TensorsToTry() {
   const char* const named = std::getenv("PSGD_TENSORS");
   return named == nullptr ? 180 : std::strtoull(named, nullptr, 10);
@@ -133,7 +133,7 @@ TEST_P(DeviceTwins, AgreeOnRandomTensors) {
     for (int step = 0; step < kSteps; ++step) {
       run.gradients.push_back(RandomTensor(elements, &stream));
     }
-    // Sums of two huge numbers are no finite gradient.
+    // A sum of two huge numbers may not be finite.
     constexpr float kHuge = 1e37f;
     for (size_t i = 0; i < elements; ++i) {
       const bool huge = std::fabs(run.gradients[0][i]) > kHuge;
@@ -163,7 +163,7 @@ TEST_P(DeviceTwins, AgreeWithWeightDecay) {
   }
 }
 
-// Where samples guess, and where they cannot: all equal, few that differ, one huge value.
+// Samples that guess well or badly: all values equal, few that differ, one huge value.
 TEST_P(DeviceTwins, AgreeOnLongTensors) {
   constexpr size_t kElements = 50021;
   RandomStream stream(MakeKey(1, RandomPurpose::kSynthetic), 3);
@@ -195,7 +195,7 @@ TEST_P(DeviceTwins, AgreeOnTheLargestSlice) {
   ExpectAgreement(run);
 }
 
-// What a checkpoint keeps of one encoder, another goes on from; also one that kept less.
+// An encoder goes on from another's saved state, even if the other kept less.
 TEST_P(DeviceTwins, GoOnFromSavedState) {
   constexpr size_t kElements = 3001;
   const SliceShape shape = ShapeOf(kElements);
@@ -225,8 +225,7 @@ TEST_P(DeviceTwins, GoOnFromSavedState) {
   }
 }
 
-// What is left goes on with another codec and comes back; what the codec remembered beside it does
-// not.
+// Another codec takes over the residual and gives it back. Other state of the encoder is lost.
 TEST_P(DeviceTwins, LeaveWhatIsLeftToAnotherCodec) {
   if (!codec_->keeps_residual() && !codec_->lossless()) {
     GTEST_SKIP() << "no other codec goes on from it: compression.push: auto refuses it";
@@ -268,7 +267,7 @@ TEST_P(DeviceTwins, LeaveWhatIsLeftToAnotherCodec) {
   }
 }
 
-// A gradient that is none comes to the host as it is, and leaves no trace.
+// A gradient that is not finite comes to the host unchanged and leaves no trace.
 TEST_P(DeviceTwins, SendWhatIsNotFiniteAsItIs) {
   constexpr float kWeightDecay = 0.0625f;
   const ErrorFeedbackOptions feedback = {.backend = CodecBackend::kScalar};
@@ -335,7 +334,7 @@ TEST(DeviceCodecsPlugin, SaysThatThereIsNoDevice) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
 }
 
-// As docs/compression.md says.
+// docs/compression.md says the same.
 TEST(DeviceTwinsTable, HasAllCodecsButFactors) {
   std::vector<std::string> without;
   for (const CodecConfig& config : DefaultCodecs()) {

@@ -32,7 +32,7 @@ class HostMemory {
   std::unique_ptr<std::byte[]> data_;
 };
 
-// See twin_encoder.h. What is launched is done.
+// See twin_encoder.h. Work is done at launch.
 class HostDevice {
  public:
   using Queue = HostQueue;

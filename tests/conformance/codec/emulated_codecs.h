@@ -1,4 +1,4 @@
-// DeviceCodecs whose device is this host: the kernels' own sources, run by HostQueue.
+// DeviceCodecs whose device is this host: HostQueue runs the kernels' own sources.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The products of factors have the same bits on every instruction set.
+// Products of factors have the same bits on every instruction set.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ TEST(FactorsTwins, MultiplyAlike) {
       KernelsFor(twin.backend)
           .low_rank.multiply(left.data(), rows, rank, right.data(), stride, columns, out.data());
       if (expected.empty()) expected = out;
-      // Bits of NaN may differ, which huge values make and a payload may not have.
+      // Huge values make NaN, whose bits may differ. No payload may have such values.
       for (size_t i = 0; i < out.size(); ++i) {
         if (std::isnan(expected[i]) && std::isnan(out[i])) out[i] = expected[i];
       }
@@ -36,9 +36,8 @@ TEST(FactorsTwins, MultiplyAlike) {
   }
 }
 
-// Payloads and products of whole encoders: the same bytes and bits for every coding of the values,
-// also of rows longer than a tile of the reader (16384 columns), and in slices that begin within a
-// row.
+// Whole encoders give the same payloads and products for every coding of the values, also with rows
+// longer than a reader's tile (16384 columns), and in slices that begin within a row.
 TEST(FactorsTwins, WriteAndReadAlike) {
   constexpr uint64_t kSeeds = 10000, kLongEvery = 100;
   std::vector<std::byte> first_payload, payload;
@@ -52,7 +51,7 @@ TEST(FactorsTwins, WriteAndReadAlike) {
     const uint64_t batch = 1 + stream.NextBelow(is_long ? 1 : 4);
     const size_t width = whole.tensor_rows + whole.tensor_columns;
     std::vector<float> factors = RandomTensor(batch * width, &stream);
-    // Their product is to be finite, and some inputs are what relu made zero.
+    // The product must be finite, and some inputs are zeros of a relu.
     constexpr float kMost = 1e15f;
     const uint32_t zeros = stream.NextBelow(4);
     for (float& value : factors) {
@@ -72,7 +71,7 @@ TEST(FactorsTwins, WriteAndReadAlike) {
         FactorsEncoder encoder(KernelsFor(twin.backend), coding);
         encoder.Begin(factors, batch, whole.tensor_columns, draw);
         payload.clear();
-        if (!encoder.Encode(shapes, &payload)) break;  // it would not pay
+        if (!encoder.Encode(shapes, &payload)) break;  // the payload would not pay
         const auto readers = OpenFactors(payload, shapes, KernelsFor(twin.backend));
         ASSERT_TRUE(readers.ok()) << readers.status() << ", seed " << seed;
         std::vector<float> product(all);

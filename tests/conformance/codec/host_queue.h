@@ -1,6 +1,5 @@
-// The codecs' kernels on a host: each launch is a loop over its blocks, each phase one over its
-// threads, from the first to the last or, to show what depends on their order, from the last to the
-// first.
+// Runs the codecs' kernels on a host. Each launch is a loop over its blocks, each phase a loop over
+// its threads, from the first to the last. Backward loops reveal code that depends on the order.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@ class HostQueue {
  public:
   explicit HostQueue(bool backwards) : backwards_(backwards) {}
 
-  // Scratch memory is no one's any more.
+  // Frees all scratch memory.
   void Begin() { scratch_.clear(); }
 
   void SkipIf(const uint32_t* flag) { skip_ = flag; }
@@ -26,7 +25,7 @@ class HostQueue {
     if (Skips()) return;
     auto shared = std::make_unique<typename Body::Shared>();
     for (uint32_t b = 0; b < blocks; ++b) {
-      // A block finds in its shared memory what another left there.
+      // Shared memory holds garbage at first, as on a device.
       std::memset(static_cast<void*>(shared.get()), kGarbage, sizeof(*shared));
       body(cuda::Block(backwards_ ? blocks - 1 - b : b, blocks, backwards_), *shared);
     }
@@ -55,7 +54,7 @@ class HostQueue {
     std::memset(at, 0, count * sizeof(T));
   }
 
-  // Of just that size, so that a sanitizer sees a step beyond it.
+  // Has exactly that size, so that a sanitizer detects an access beyond the end.
   template <typename T>
   T* Scratch(size_t count) {
     const size_t bytes = count * sizeof(T);

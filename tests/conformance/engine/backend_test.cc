@@ -1,6 +1,5 @@
-// Every backend, in each precision that it has bounds for, against the reference in double, op by
-// op, within the bound that the case states.
-// What a run is to write is filled with NaN first.
+// Compares every backend, in each precision with a bound, with the reference in double, op by op,
+// within the bound of the case. Outputs are filled with NaN before each run.
 #include <algorithm>
 #include <cmath>
 #include <tuple>
@@ -36,7 +35,7 @@ class BackendTest : public ::testing::TestWithParam<Param> {
   bool coarse() const { return twin().precision != Precision::kFp32; }
   double bound() const {
     if (!coarse()) return op_case().bound;
-    // tf32 and fp16 have two bits more than bf16.
+    // tf32 and fp16 have at least two bits more than bf16.
     return twin().precision == Precision::kBf16 ? op_case().bf16_bound : op_case().bf16_bound / 4;
   }
 
@@ -83,7 +82,7 @@ TEST_P(BackendTest, AgreesWithTheOracle) {
     double largest = 1e-3;
     for (double value : expected[r]) largest = std::max(largest, std::abs(value));
     for (size_t i = 0; i < expected[r].size(); ++i) {
-      // Written so that NaN fails.
+      // NaN fails this comparison.
       ASSERT_LE(std::abs(actual[r][i] - expected[r][i]), bound() * largest)
           << (r == 0 ? "output" : "gradient of an input") << " " << r << ", element " << i << ": "
           << actual[r][i] << " against " << expected[r][i];

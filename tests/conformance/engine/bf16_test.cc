@@ -1,4 +1,4 @@
-// Networks that onednn computes in bf16: they learn as those in fp32 do.
+// Networks that onednn computes in bf16 learn as in fp32.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,8 +28,8 @@ class Bf16Test : public ::testing::Test {
     ASSERT_TRUE(status.ok()) << status;
   }
 
-  // The first losses in fp32 and in bf16 are as close as `bound`; later both have learnt, each in
-  // its own way.
+  // The first losses in fp32 and bf16 differ by at most `bound`. Later both networks learn, but
+  // their losses drift apart.
   void Compare(const ModelConfig& model, const Problem& problem, float rate, double bound) {
     const auto fp32 = MakeNetwork(model, problem, fp32_);
     const auto bf16 = MakeNetwork(model, problem, bf16_);
@@ -45,7 +45,7 @@ class Bf16Test : public ::testing::Test {
     }
     EXPECT_LT(loss, 0.75 * first) << model.zoo();
     EXPECT_NE(loss, expected) << "bf16 has the very losses of fp32";
-    // Of the same weights.
+    // Evaluates the same weights.
     for (int i = 0; i < fp32->spec().parameters_size(); ++i) {
       std::copy(fp32->parameter(i).begin(), fp32->parameter(i).end(), bf16->parameter(i).begin());
     }

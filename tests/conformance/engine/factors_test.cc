@@ -1,4 +1,4 @@
-// Factors and meprop on every backend, as the reference has them.
+// Compares factors and meprop on every backend with the reference.
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -39,7 +39,7 @@ class FactorsConformance : public ::testing::TestWithParam<std::string> {
     if (factors) options.factors = [](const std::string&, const Shape&, int64_t) { return true; };
     return options;
   }
-  // Three steps of a network with factors beside one without.
+  // Compares three steps of a network with factors and one without.
   void Compare(const ModelConfig& model, const Problem& problem, int expected) {
     const auto factored = MakeNetwork(model, problem, Options(true));
     const auto plain = MakeNetwork(model, problem, Options(false));
@@ -59,7 +59,7 @@ TEST_P(FactorsConformance, TheirProductIsTheGradient) {
 
 class MepropConformance : public FactorsConformance {
  protected:
-  // Bits of what a backend keeps of rows.
+  // The bits of the rows that a backend's KeepLargest returns.
   static std::vector<uint64_t> Kept(const std::vector<double>& rows, int64_t columns, int64_t count,
                                     std::unique_ptr<Backend> backend) {
     Graph graph;
@@ -76,16 +76,16 @@ class MepropConformance : public FactorsConformance {
   }
 };
 
-// The same to the bit: among equal ones, among zeros of both signs, and of what is no number.
+// Results are equal to the bit, also for equal elements, zeros of both signs, and NaN.
 TEST_P(MepropConformance, KeepsTheSameOfRows) {
   RandomStream random(MakeKey(1, RandomPurpose::kSynthetic), 3);
   const std::function<double()> kinds[] = {
       [&] { return 2.0f * random.NextUnit() - 1; }, [&] { return random.NextBelow(9) - 4.0; },
-      // Less than is kept is not zero.
+      // Fewer elements differ from zero than KeepLargest keeps.
       [&] { return random.NextBelow(100) == 0 ? 1.5
                    : random.NextBelow(2) == 0 ? 0.0
                                               : -0.0; },
-      // Subnormals, and neighbours that differ in the last bit.
+      // Subnormals, and neighbors that differ in the last bits.
       [&] { return std::ldexp(random.NextBelow(50) - 25.0, -149); },
       [&] { return 1 + std::ldexp(random.NextBelow(4), -23); },
       [&] {
@@ -112,7 +112,7 @@ TEST_P(MepropConformance, NetworksKeepTheSameElements) {
   const auto network = MakeNetwork(model, problem, Options(false));
   const auto expected = MakeNetwork(model, problem, {.backend = "reference"});
   const auto factored = MakeNetwork(model, problem, Options(true));
-  // On a device the second step is recorded, and the third a replay.
+  // On a device the second step is recorded, and the third is a replay.
   for (uint64_t step = 0; step < 3; ++step) {
     for (Network* each : {network.get(), expected.get(), factored.get()}) {
       ASSERT_TRUE(each->TrainStep(problem.input(), problem.labels, step, nullptr).ok());

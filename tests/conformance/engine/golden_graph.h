@@ -1,5 +1,5 @@
-// The graph of a golden network on a backend, T the type of its reals: logits and gradients can be
-// read.
+// The graph of a golden network on a backend, with access to logits and gradients. T is the type of
+// the backend's reals.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace psgd::testing {
 template <typename T>
 class GoldenGraph {
  public:
-  // The problem must outlive it.
+  // REQUIRES: the problem outlives it.
   GoldenGraph(const GoldenProblem& problem, ModelGraph model, std::unique_ptr<Backend> backend)
       : problem_(problem),
         logits_(ShowLogits(&model.graph)),
@@ -59,7 +59,7 @@ class GoldenGraph {
   static std::vector<double> InDouble(const std::vector<U>& values) {
     return {values.begin(), values.end()};
   }
-  // What the loss is computed from.
+  // Makes the input of the loss external.
   static TensorId ShowLogits(Graph* graph) {
     const auto loss =
         std::ranges::find_if(graph->nodes, [](const Node& node) { return IsLoss(node.op); });

@@ -1,5 +1,4 @@
-// The networks, batches and first weights of tests/golden/make_networks.py, and the numbers that it
-// kept.
+// The networks, batches, initial weights and stored numbers of tests/golden/make_networks.py.
 #pragma once
 
 #include <cmath>
@@ -33,9 +32,9 @@ inline double Unit(uint64_t stream, uint64_t index) {
 struct GoldenProblem {
   static constexpr uint64_t kInput = 1 << 20, kLabels = 1 << 21, kProbe = 1 << 22,
                             kValues = 3 << 21, kLogits = 1 << 23;
-  static constexpr float kRate = 0.001f;  // of the step before the evaluation
+  static constexpr float kRate = 0.001f;  // learning rate of the step before the evaluation
 
-  // `small`: on images that plain loops take.
+  // `small`: images are small enough for plain loops.
   explicit GoldenProblem(const std::string& model, bool small = false)
       : golden(small ? All().at("small").at(model) : All().at(model)) {
     config.set_zoo(model);
@@ -59,8 +58,8 @@ struct GoldenProblem {
     FillBatch(model == "unet");
   }
 
-  // Of statistics, and in float those of weights: matrices around zero, vectors around what they
-  // start with.
+  // Initial values. Weights are pseudo-random, matrices around zero, vectors around their constant
+  // initializer, and rounded to float. Statistics have their constant initializer.
   std::vector<double> FirstValues(const ParameterSpec& spec) const {
     size_t size = 1;
     for (int64_t extent : spec.shape()) size *= static_cast<size_t>(extent);
@@ -84,7 +83,7 @@ struct GoldenProblem {
   ModelConfig config;
   InputShape shape;
   int batch = 0;
-  std::map<std::string, uint64_t> streams;  // of the weights
+  std::map<std::string, uint64_t> streams;  // by parameter: the stream of its initial values
   std::vector<float> image, values;
   std::vector<int32_t> tokens, labels;
 
@@ -120,7 +119,7 @@ struct GoldenProblem {
 
 struct Kept {
   double length = 0;
-  double product = 0;  // with the vector of a stream
+  double product = 0;  // dot product with a stream's vector
 };
 
 template <typename Values>
@@ -134,7 +133,7 @@ Kept KeptOf(const Values& values, uint64_t stream) {
   return kept;
 }
 
-// `bound` is relative to the length, which may be that of rounding.
+// `bound` is relative to the length. `rounding` is added, for lengths that are only rounding.
 inline void ExpectKept(const Json& golden, const Kept& kept, double bound, double rounding,
                        const std::string& name) {
   const double length = golden[0], product = golden[1];

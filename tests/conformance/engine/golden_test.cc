@@ -1,5 +1,5 @@
-// A step of whole networks, and an evaluation after it, against PyTorch's, computed in double; the
-// numbers are in tests/golden/networks.json, and the script that made them beside it.
+// Compares a step of whole networks, and the evaluation after it, with PyTorch's in double. The
+// numbers are in tests/golden/networks.json, beside the script that made them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,12 +18,12 @@ using testing::KeptOf;
 struct GoldenCase {
   const char* model;
   const char* backend;
-  // Of a gradient, relative to its length. Wide where few values are normalised, which multiplies
-  // roundings, or where a rounding turns a relu in a small image; the loss is close in all of them.
+  // Bound of a gradient, relative to its length. It is wide if few values are normalized, which
+  // multiplies roundings, or if a rounding turns a relu in a small image. The loss is always close.
   double bound = 1e-4;
   double loss_bound = 1e-5;
-  // Of the half of all gradients that are closest: what one rounding turned is in few of them, and
-  // a fault in a formula in most.
+  // Bound of the closer half of all gradients. A turned relu changes few gradients, a wrong formula
+  // changes most.
   double bound_of_half = 1e-4;
   double logits_bound = 1e-5;      // relative to their length
   double evaluation_bound = 1e-5;  // of the loss after a step
@@ -38,7 +38,7 @@ bool IsAbsent(const absl::Status& status) {
 
 class GoldenTest : public ::testing::TestWithParam<GoldenCase> {
  protected:
-  static constexpr double kRounding = 1e-7;  // of a gradient that is zero
+  static constexpr double kRounding = 1e-7;  // allowed in a gradient that is zero
 };
 
 TEST_P(GoldenTest, IsPyTorchs) {
@@ -116,8 +116,8 @@ struct DoubleCase {
 
 void PrintTo(const DoubleCase& test, std::ostream* out) { *out << test.model; }
 
-// The reference in double: what is not PyTorch's is then a fault and no rounding, however deep the
-// network. The bound is for the epsilons of normalisations, which the engine keeps in float.
+// The reference in double: a difference to PyTorch is an error and no rounding, even in a deep
+// network. The bound allows for epsilons of normalizations, which the engine keeps in float.
 class GoldenInDouble : public ::testing::TestWithParam<DoubleCase> {
  protected:
   static constexpr double kBound = 1e-5, kRounding = 1e-12;
@@ -167,7 +167,8 @@ TEST_P(GoldenInDouble, IsPyTorchs) {
   EXPECT_NEAR(evaluated.Loss(), evaluation, kBound * evaluation);
 }
 
-// Without alexnet and vgg16: hundreds of megabytes of weights, and no op that the others lack.
+// alexnet and vgg16 are left out: they have hundreds of megabytes of weights and no op of their
+// own.
 INSTANTIATE_TEST_SUITE_P(Engine, GoldenInDouble,
                          ::testing::Values(DoubleCase{"mlp"}, DoubleCase{"lenet5"},
                                            DoubleCase{"cnn"}, DoubleCase{"resnet20"},
@@ -184,7 +185,7 @@ std::string NameOf(const ::testing::TestParamInfo<GoldenCase>& info) {
   return std::string(info.param.model) + "_" + info.param.backend;
 }
 
-// On every backend; and on those that are not plain loops.
+// Cases for every backend, and for all backends but the plain loops.
 std::vector<GoldenCase> Cases() {
   std::vector<GoldenCase> cases;
   for (const char* backend : {"reference", "onednn", "cudnn"}) {

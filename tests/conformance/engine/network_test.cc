@@ -1,4 +1,4 @@
-// Whole networks: the plugins train as the reference does.
+// Whole networks train on the plugins as on the reference.
 #include <algorithm>
 #include <cmath>
 #include <future>
@@ -43,15 +43,15 @@ class NetworkConformanceTest : public ::testing::TestWithParam<std::string> {
     ASSERT_TRUE(status.ok()) << status;
   }
 
-  // A step that was recorded waits for nothing on its way: CUDA records no synchronisation.
+  // A recorded step has no waits inside, because CUDA cannot record a synchronization.
   void ExpectRecorded(const Network& network, const char* model) {
     if (options_.backend == "cudnn") {
       EXPECT_TRUE(network.recorded().ok()) << model << ": " << network.recorded();
     }
   }
 
-  // Weights that are written while a step computes, where that is on a device, are those that are
-  // written after it, bit for bit.
+  // On a device, weights written while a step computes give the same bits as weights written after
+  // the step.
   void CompareAhead(const ModelConfig& model, const Problem& problem) {
     const auto between = MakeNetwork(model, problem, options_);
     const auto ahead = MakeNetwork(model, problem, options_);
@@ -83,7 +83,7 @@ class NetworkConformanceTest : public ::testing::TestWithParam<std::string> {
         next(between->parameter(i), between->parameter(i));
       }
       between->InvalidateParameters();
-      if (!staged.valid()) stage();  // the device was quick
+      if (!staged.valid()) stage();  // the device was too quick for a call of `stage`
       ASSERT_TRUE(staged.get().ok());
       ahead->TakeStagedParameters();
     }
@@ -152,7 +152,7 @@ TEST_P(NetworkConformanceTest, TheSameRunGivesTheSameWeights) {
   }
 }
 
-// Evaluation shares its memory with training, and may come between any two steps.
+// Evaluation shares memory with training and may run between any two steps.
 TEST_P(NetworkConformanceTest, EvaluationLeavesTrainingAlone) {
   const Problem problem = MakeProblem({1, 16, 16, 4}, 4);
   const auto plain = MakeNetwork(ZooModel("cnn", 0.5), problem, options_);
@@ -190,8 +190,7 @@ TEST(Replicas, OnlyGpusMeetOnDevices) {
   EXPECT_THAT(std::string(replicas.status().message()), HasSubstr("node.reduce: host"));
 }
 
-// What a device rounds more coarsely: it learns as the reference does, and repeats itself to the
-// bit.
+// Coarser precisions of a device learn as the reference does and repeat to the bit.
 class PrecisionTest : public NetworkConformanceTest {
  protected:
   void SetUp() override {
@@ -226,12 +225,12 @@ TEST_P(PrecisionTest, TenStepsFollowTheReference) {
   }
 }
 
-// A loss of any size gives gradients within the range, after some steps that are run again.
 TEST_P(PrecisionTest, WeightsMayComeWhileAStepComputes) {
   const Problem problem = MakeProblem({1, 16, 16, 4}, 4);
   for (const char* model : {"lenet5", "cnn"}) CompareAhead(ZooModel(model, 0.25), problem);
 }
 
+// A loss of any size gives finite gradients, after some repeated steps.
 TEST_P(PrecisionTest, GradientsThatOverflowAreComputedAgain) {
   const Problem problem = MakeProblem({1, 16, 16, 4}, 4);
   auto network = MakeNetwork(ZooModel("mlp"), problem, options_);

@@ -1,6 +1,6 @@
-// Networks of the zoo and of PyTorch, written as ONNX and read again: the same answers, the same
-// weights, and they train on. The largest of the zoo (unet, inception_v3, resnet18) take the same
-// path and a minute more.
+// Networks of the zoo and of PyTorch, written as ONNX and read again, have the same results and
+// weights, and train on. The largest zoo networks (unet, inception_v3, resnet18) are left out: they
+// use the same code and take a minute more.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ using testing::MakeTokenProblem;
 using testing::Problem;
 
 struct RoundTrip {
-  const char* model;  // of the zoo, or a file of tests/golden/onnx
+  const char* model;  // a name of the zoo, or a file of tests/golden/onnx
   InputShape shape;
   bool file() const { return std::string(model).ends_with(".onnx"); }
 };

@@ -1,4 +1,4 @@
-// Networks that PyTorch exported: their first ten training losses are PyTorch's, on every backend.
+// Networks that PyTorch exported have PyTorch's first ten training losses, on every backend.
 // tests/golden/make_onnx.py made the files and the losses.
 #include <gtest/gtest.h>
 
@@ -22,11 +22,11 @@ namespace {
 using testing::Descend;
 using testing::Problem;
 
-// Of every loss, and of how far the losses fall.
+// Bounds of every loss, and of the fall of the losses.
 constexpr double kBound = 1e-3, kBoundOfFall = 0.05;
 constexpr float kRate = 0.05f;
 
-// As fill() of make_onnx.py.
+// The numbers of fill() in make_onnx.py.
 std::vector<float> Numbers(size_t count, uint32_t state) {
   std::vector<float> numbers;
   for (size_t i = 0; i < count; ++i) {
@@ -76,7 +76,7 @@ absl::StatusOr<std::unique_ptr<Network>> FromFile(const ModelConfig& config, con
   return network;
 }
 
-// Of a backend that was not built, or has no device here.
+// Whether the backend was not built or has no device here.
 bool Missing(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsUnavailable(status);
 }

@@ -41,7 +41,7 @@ TEST(PluginTest, SaysWhyALibraryDoesNotLoad) {
   fs::remove_all(folder);
 }
 
-// Programs of a bundle find CUDA's libraries once its `activate` was sourced.
+// Programs of a bundle find CUDA's libraries after `activate` is sourced.
 TEST(PluginTest, SaysHowCudasLibrariesAreFound) {
   const fs::path folder = fs::path(::testing::TempDir()) / "psgd_plugin_test_cuda";
   fs::create_directories(folder);
@@ -59,7 +59,7 @@ TEST(PluginTest, SaysHowToGetWhatIsMissing) {
   EXPECT_THAT(status.ToString(), HasSubstr("scripts/bundle.sh --with-onednn"));
 }
 
-// The other tests pass over a backend that does not load. One that was built does.
+// Other tests skip a backend that does not load. This test checks that every built backend loads.
 TEST(PluginTest, WhatWasBuiltLoads) {
   for (const char* built : {PSGD_TEST_PLUGINS}) {
     const std::string file = testing::PluginDir() + "/lib" + built + ".so";

@@ -1,5 +1,5 @@
-// Networks that compute activations again: loss and gradients have the bits of those that keep
-// them.
+// Networks that compute activations again have the same bits in loss and gradients as networks that
+// keep them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ TEST_P(RecomputeConformanceTest, GivesTheSameBits) {
   model.set_recompute(segments);
   const auto again = MakeNetwork(model, problem, options);
   ASSERT_TRUE(keeps != nullptr && again != nullptr);
-  // Descend puts every gradient, and what is added to running statistics, into the parameters.
+  // Descend adds every gradient and every change of running statistics to the parameters.
   for (uint64_t step = 0; step < 2; ++step) {
     EXPECT_EQ(Descend(keeps.get(), problem, step, 0.02f),
               Descend(again.get(), problem, step, 0.02f));
@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(All, RecomputeConformanceTest,
                                   (test.segments < 0 ? "auto" : std::to_string(test.segments));
                          });
 
-// What onednn adds of its own, copies in other layouts and scratch memory, leaves the savings.
+// onednn's own memory, copies in other layouts and scratch, does not undo the savings.
 TEST(RecomputeTest, DeepNetworksOnOnednnTakeAFractionOfTheMemory) {
   const NetworkOptions options = {.backend = "onednn", .plugin_dir = testing::PluginDir()};
   const InputShape image = {3, 32, 32, 10};

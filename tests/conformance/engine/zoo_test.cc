@@ -1,4 +1,4 @@
-// Networks of the zoo train on the plugins. What one step computes is golden_test.cc's.
+// Networks of the zoo train on the plugins. golden_test.cc checks the numbers of a step.
 #include <cmath>
 #include <tuple>
 
@@ -24,13 +24,13 @@ struct ZooCase {
   const char* model;
   InputShape shape;
   int batch;
-  bool pixels = false;  // labels them
+  bool pixels = false;  // pixels have labels
 };
 
-// Its address, which the default would print, says nothing.
+// The default would print the address of `model`.
 void PrintTo(const ZooCase& test, std::ostream* out) { *out << test.model; }
 
-// Why the backend cannot be used here; ok where it can.
+// Why the backend cannot be used here; OK: it can.
 absl::Status Absent(const NetworkOptions& options) {
   const absl::Status status = Network::Create(ZooModel("mlp"), {1, 1, 1, 2}, 1, options).status();
   const bool absent =
@@ -50,7 +50,7 @@ class ZooTrainingTest : public ::testing::TestWithParam<std::tuple<std::string, 
   NetworkOptions options_;
 };
 
-// Some pixels are not counted.
+// The problem of a case. Some pixels are not counted.
 Problem ProblemFor(const ZooCase& test) {
   if (test.shape.source > 0) {
     return MakePairProblem(test.shape.source, test.shape.vocabulary, test.batch);
@@ -74,7 +74,7 @@ TEST_P(ZooTrainingTest, LossFallsInTwelveSteps) {
   EXPECT_LT(last, 0.8 * first);
 }
 
-// As small as the network takes, and two of them.
+// Two of the smallest samples that the network takes.
 Problem SmallestProblem(const std::string& model) {
   if (model == "transformer") return MakePairProblem(5, 11, 2);
   if (model == "gpt" || model == "lstm_lm") return MakeTokenProblem(7, 11, 2);
@@ -96,7 +96,7 @@ TEST_P(WholeZooTest, AStepChangesTheLoss) {
   const Problem problem = SmallestProblem(model);
   const auto network = MakeNetwork(ZooModel(model), problem, options);
   ASSERT_NE(network, nullptr);
-  // Not always downhill: where images shrink to a pixel, two values of a channel are normalised.
+  // The loss may rise: where images shrink to a pixel, a channel normalizes only two values.
   const double first = Descend(network.get(), problem, 0, 1e-4f);
   const double second = Descend(network.get(), problem, 1, 1e-4f);
   ASSERT_TRUE(std::isfinite(first) && std::isfinite(second)) << first << " " << second;

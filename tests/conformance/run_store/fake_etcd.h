@@ -1,4 +1,5 @@
-// As much of etcd as a run store needs, in this process. What happens to a call is told beforehand.
+// The part of etcd that a run store needs, in this process. A test sets in advance which calls
+// fail.
 #pragma once
 
 #include <grpcpp/server_builder.h>
@@ -19,16 +20,16 @@ class FakeEtcd final : public etcdserverpb::KV::Service, public etcdserverpb::Le
   ~FakeEtcd() override;
 
   const std::string& address() const { return address_; }
-  // Does what it is asked, and says that it could not be reached: so many transactions.
+  // Carries out the next `count` transactions, but answers that etcd was unreachable.
   void LoseAnswers(int count);
-  // Does nothing it is asked.
+  // While away, carries out no call.
   void SetAway(bool away);
-  // Without a renewal; no lease is ended by it, since etcd takes its time with that.
+  // Lets time pass without a renewal. Ends no lease, since etcd ends leases late.
   void PassSeconds(int64_t seconds);
-  // As when their time has passed.
+  // Ends all leases, as if their time had passed.
   void EndLeases();
   void Write(const std::string& key, const std::string& value);
-  // Keys and values.
+  // Returns all keys and values.
   std::map<std::string, std::string> Contents() const;
   size_t leases() const;
 
@@ -49,18 +50,18 @@ class FakeEtcd final : public etcdserverpb::KV::Service, public etcdserverpb::Le
                                etcdserverpb::LeaseTimeToLiveResponse* reply) override;
 
  private:
-  // REQUIRES of the following: mutex_ held.
+  // REQUIRES for the functions below: mutex_ is held.
   bool Holds(const etcdserverpb::Compare& compare) const;
   void Do(const etcdserverpb::RequestOp& op, etcdserverpb::ResponseOp* reply);
   void Get(const std::string& key, etcdserverpb::RangeResponse* reply) const;
   void EndLease(int64_t lease);
 
-  mutable std::mutex mutex_;  // guards what follows, but for the server
+  mutable std::mutex mutex_;  // guards the members below, except the server
   std::map<std::string, etcdserverpb::KeyValue> keys_;
   struct Lease {
     int64_t granted = 0, left = 0;  // seconds
   };
-  std::map<int64_t, Lease> leases_;  // by number
+  std::map<int64_t, Lease> leases_;  // by lease number
   int64_t revision_ = 1;
   int64_t next_lease_ = 7000;
   int lose_ = 0;

@@ -1,4 +1,4 @@
-// One suite over all stores of a run's record; then what only etcd can do to one.
+// One suite over all stores of a run's record, and tests of failures that only etcd has.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using As = RunStore::As;
 
 constexpr Duration kSilence = std::chrono::seconds(1);
 
-// A run of one shard that `server` leads.
+// The record of a run with one shard; `server` leads.
 RunRecord RecordOf(uint64_t epoch, uint32_t server) {
   RunRecord record;
   record.set_run_id("of a test");
@@ -50,7 +50,7 @@ RunPlan PlanOf(const std::string& model) {
 
 class RunStores : public testing::TestWithParam<std::string> {
  protected:
-  // Of one run, as several servers have it.
+  // Opens a store of the same run, as several servers do.
   std::shared_ptr<RunStore> Open() {
     if (GetParam() == "etcd") {
       return std::make_shared<EtcdRunStore>(
@@ -59,7 +59,7 @@ class RunStores : public testing::TestWithParam<std::string> {
     if (rocks_ == nullptr) rocks_ = *RocksRunStore::Create(scratch_.path() + "/store", true);
     return rocks_;
   }
-  // As after a crash of the process.
+  // Opens the store again, as after a crash of the process.
   void Reopen() {
     if (GetParam() == "etcd") return;
     rocks_.reset();
@@ -151,7 +151,7 @@ TEST_P(RunStores, OfSeveralChangesOneComesToPass) {
         EXPECT_TRUE(absl::IsAborted(outcomes[i].status())) << outcomes[i].status();
         continue;
       }
-      if (*outcomes[i] == before) continue;  // the round before wrote the same
+      if (*outcomes[i] == before) continue;  // the previous round wrote the same
       ++came;
       record = changes[i];
       revision = *outcomes[i];
@@ -236,7 +236,7 @@ TEST_F(EtcdRuns, ALeaderWhoseLeaseRanOutTakesAnotherIfNobodyElseLeads) {
   EXPECT_TRUE(store_->Read()->led);
 }
 
-// Its own last change may be one whose answer it never had.
+// The answer to the leader's own last change may be lost.
 TEST_F(EtcdRuns, ALeaderIsKnownByItsEpochAndNotByWhatItLastHeard) {
   const int64_t revision = Begin();
   etcd_.LoseAnswers(1);

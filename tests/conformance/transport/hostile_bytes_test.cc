@@ -1,5 +1,5 @@
-// Bytes that are not of the transport's own protocol, on its port: a listener takes no harm and
-// goes on serving others.
+// Sends bytes of other protocols to a listener's port. The listener is unharmed and still serves
+// other peers.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -34,7 +34,7 @@ class RawSocket {
   }
   ~RawSocket() { ::close(fd_); }
 
-  // The other side may well hang up in between.
+  // Ignores errors, since the other side may hang up meanwhile.
   void Write(const std::string& bytes) {
     (void)!::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
@@ -70,7 +70,7 @@ std::vector<std::string> Garbage() {
       zmtp + std::string("\x02\x7f\xff\xff\xff\xff\xff\xff\xff", 9),  // a frame of 2^63 - 1 bytes
       std::string("\x01\x00", 2) +
           std::string("\xff\x7f\xff\xff\xff\xff\xff\xff\xff", 9),  // ZMTP 1
-      std::string("\x01\x00\x05\x00PSGD", 8),                      // ZMTP 1: a message that is none
+      std::string("\x01\x00\x05\x00PSGD", 8),                      // ZMTP 1: not a psgd message
       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\xff\xff\xff\x01\x04\0\0\0\x01", 9),
       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + RandomBytes(1000, 1),
@@ -92,7 +92,7 @@ TEST_P(TransportTest, SurvivesGarbageOnItsPort) {
   for (const std::string& bytes : Garbage()) {
     half_open.push_back(std::make_unique<RawSocket>(listener->address()));
     half_open.back()->Write(bytes);
-    RawSocket(listener->address()).Write(bytes);  // and one that hangs up
+    RawSocket(listener->address()).Write(bytes);  // the same bytes, then a hang-up
     ASSERT_TRUE(connector->Send(0, MakePush(seq, {100, 20'000})).ok());
     auto received = ReceiveSoon(*listener);
     ASSERT_TRUE(received) << seq;

@@ -1,4 +1,4 @@
-// Proper gRPC calls that are not a psgd stream, or carry what is not a psgd message.
+// Valid gRPC calls that are not a psgd stream, or that carry bytes that are not a psgd message.
 #include <grpcpp/channel.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -61,12 +61,12 @@ TEST_F(HostileGrpc, OneTooManyIsTurnedAwayAndTheOthersStay) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(heard());
   EXPECT_FALSE(heard());
   EXPECT_GE(listener->stats().over_budget, 1u);
-  // Where one goes there is room again.
+  // When one peer leaves, there is room again.
   peers.erase(peers.begin());
   const Time end = SteadyNow() + kSoon;
   bool came_in = false;
   while (!came_in && SteadyNow() < end) {
-    // Which tries again; what it had sent was lost with the call that was refused.
+    // The peer tries again. Its earlier message was lost with the refused call.
     (void)peers.back()->Receive(Milliseconds(10));
     (void)peers.back()->Send(0, hello);
     came_in = listener->Receive(Milliseconds(10)).has_value();

@@ -1,4 +1,4 @@
-// Proper ZeroMQ connections that send what is not a psgd message.
+// Valid ZeroMQ connections that send bytes that are not a psgd message.
 #include <zmq.hpp>
 
 #include "net/transport.h"
@@ -30,7 +30,8 @@ class HostileZmq : public testing::Test {
     }
     return frames;
   }
-  // Sends and expects a refusal that speaks of `why`, after which the connection still works.
+  // Sends `frames` and expects a refusal that mentions `why`. The connection must still work after
+  // it.
   void ExpectRefused(const std::vector<std::string>& frames, const std::string& why) {
     SCOPED_TRACE(why);
     const uint64_t before = listener_->stats().malformed;

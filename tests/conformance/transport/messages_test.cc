@@ -1,4 +1,4 @@
-// What goes in comes out: sizes, boundaries, order, counts.
+// Messages arrive unchanged: sizes, boundaries, order, counts.
 #include <algorithm>
 
 #include "tests/conformance/transport/transport_case.h"
@@ -112,7 +112,7 @@ TEST_P(TransportTest, PayloadsAreReleasedOnceSent) {
       ASSERT_TRUE(connector->Send(0, message).ok());
       ASSERT_TRUE(ReceiveSoon(*listener));
     }
-    // One here, and nothing in the transport any more.
+    // Only the test holds the payload; the transport has released it.
     EXPECT_TRUE(Eventually([&] { return message.payloads[0].owner().use_count() == 1; }));
     for (int i = 0; i < 20; ++i) ASSERT_TRUE(connector->Send(0, message).ok());
   }
@@ -139,7 +139,7 @@ TEST_P(TransportTest, OversizeIsRefusedByReceiver) {
   auto listener = *NewTransport(options)->Listen(AnyAddress());
   auto bad = *NewTransport()->Connect({listener->address()});
   auto good = *NewTransport()->Connect({listener->address()});
-  // One frame beyond the limit, and several that are within it one by one.
+  // One frame above the limit, and several frames that exceed the limit only together.
   ASSERT_TRUE(bad->Send(0, MakePush(1, {2u << 20})).ok());
   EXPECT_FALSE(listener->Receive(Milliseconds(100)));
   ASSERT_TRUE(bad->Send(0, MakePush(2, {600'000, 600'000})).ok());

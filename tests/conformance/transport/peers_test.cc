@@ -1,4 +1,4 @@
-// Many peers, peers that come and go, addresses that are taken.
+// Many peers, peers that come and go, and addresses in use.
 #include <set>
 
 #include "tests/conformance/transport/transport_case.h"
@@ -84,7 +84,7 @@ TEST_P(TransportTest, PeerDiesAndComesBack) {
     auto again = transport->Listen(address);
     ASSERT_TRUE(again.ok()) << again.status();
     listener = *std::move(again);
-    // What was under way when the peer died may be lost; what is sent again gets through, and the
+    // A message on its way when the peer died may be lost. A message sent again arrives, and its
     // answer comes back.
     std::optional<Received> reply;
     ASSERT_TRUE(Eventually([&] {
@@ -133,7 +133,7 @@ TEST_P(TransportTest, AddressInUseIsExplained) {
       << second.status();
   EXPECT_NE(second.status().message().find("choose another"), absl::string_view::npos)
       << second.status();
-  // The first one is not disturbed.
+  // The first listener is not disturbed.
   auto connector = *transport->Connect({first->address()});
   ASSERT_TRUE(connector->Send(0, MakePush(1, {})).ok());
   EXPECT_TRUE(ReceiveSoon(*first));

@@ -1,4 +1,4 @@
-// Waiting, waking, full queues, and ends that do not hang.
+// Waiting, waking, full queues, and destructors that do not hang.
 #include <atomic>
 #include <thread>
 
@@ -40,7 +40,7 @@ TEST_P(TransportTest, WakeEndsAReceive) {
     EXPECT_FALSE(endpoint->Receive(Duration::max()));
     EXPECT_LT(SteadyNow() - start, kSoon);
     waker.join();
-    // A wake that nobody waited for ends the next Receive, once.
+    // A wake without a waiting Receive ends the next Receive, once.
     endpoint->Wake();
     endpoint->Wake();
     EXPECT_FALSE(endpoint->Receive(Duration::max()));
@@ -75,7 +75,7 @@ TEST_P(TransportTest, FullQueueToListenerPushesBackAndRecovers) {
   auto [listener, connector] = Connected(*transport, AnyAddress());
   uint64_t sent = 0;
   absl::Status status;
-  // What the kernel buffers comes on top of the queues.
+  // The kernel's buffers take messages in addition to the queues.
   while (sent < 5000 && (status = connector->Send(0, MakePush(sent, {100'000}))).ok()) ++sent;
   ASSERT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << sent << " " << status;
   for (uint64_t i = 0; i < sent; ++i) {
@@ -117,7 +117,7 @@ TEST_P(TransportTest, DestructionWithMessagesInFlightEnds) {
       connector->Send(0, MakePush(i, {100'000})).IgnoreError();
       listener->Send(hello->from, MakePush(i, {100'000})).IgnoreError();
     }
-    // Either side first.
+    // Either side ends first.
     if (round % 2 == 0) connector.reset();
   }
   EXPECT_LT(SteadyNow() - start, kSoon);

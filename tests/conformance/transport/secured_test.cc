@@ -1,4 +1,4 @@
-// Who is turned away by a secured listener, and what it can still do: nothing.
+// A secured listener refuses strangers, and they can do nothing.
 #include "tests/conformance/transport/transport_case.h"
 
 namespace psgd {
@@ -21,7 +21,8 @@ class Secured : public testing::TestWithParam<ClusterConfig::Transport> {
   std::unique_ptr<Endpoint> Connect(TransportSecurity security) {
     return *Make(std::move(security))->Connect({listener_->address()});
   }
-  // A message of its own does not get through, and a member's does. Returns once `counted` holds.
+  // Checks that the stranger's messages do not arrive, and a member's do. Returns once `counted`
+  // holds.
   void ExpectTurnedAway(Endpoint& stranger, const std::function<bool()>& counted) {
     for (int i = 0; i < 3; ++i) ASSERT_TRUE(stranger.Send(0, MakePush(66, {100})).ok());
     ASSERT_TRUE(Eventually([&] {
@@ -58,7 +59,7 @@ TEST_P(Secured, NoSecurityAtAll) {
   TransportOptions plain;
   plain.linger = Milliseconds(100);
   const auto stranger = *(*MakeTransport(GetParam(), plain))->Connect({listener_->address()});
-  // gRPC says nothing of handshakes that fail.
+  // gRPC does not report failed handshakes.
   ExpectTurnedAway(*stranger, [&] { return GetParam() == ClusterConfig::GRPC || strangers() > 0; });
 }
 
@@ -86,7 +87,7 @@ TEST_P(Secured, OneThatLeftIsNotHeardAnyMore) {
   ASSERT_TRUE(member->Send(0, MakePush(1, {100})).ok());
   ASSERT_TRUE(ReceiveSoon(*listener_));
   allowed_->Remove(7, 0);
-  // On the connection that it has, and on a new one.
+  // Tested on the member's old connection and on a new one.
   ASSERT_TRUE(member->Send(0, MakePush(2, {100})).ok());
   ASSERT_TRUE(Eventually([&] {
     EXPECT_FALSE(listener_->Receive(Milliseconds(20)));

@@ -79,9 +79,9 @@ std::string TransportTest::FreeAddress() {
 
 namespace {
 
-constexpr uint32_t kWorker = 7;  // of MakePush
+constexpr uint32_t kWorker = 7;  // the worker in MakePush
 
-// Of the process: making certificates takes a while.
+// Shared by all tests of the process, since making certificates is slow.
 struct Identities {
   const Certificates certificates;
   const std::shared_ptr<const Credentials> server = Load("server");

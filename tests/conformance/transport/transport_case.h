@@ -1,4 +1,4 @@
-// What the conformance suite runs over, and its tools.
+// The transports that the conformance suite runs over, and its tools.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,28 +16,28 @@ namespace psgd {
 enum class Kind { kZmqTcp, kZmqIpc, kGrpc, kInProcess, kCurveTcp, kCurveIpc, kTls };
 std::string KindName(const testing::TestParamInfo<Kind>& info);
 
-constexpr Duration kSoon = std::chrono::seconds(20);  // longer than any of this takes
+constexpr Duration kSoon = std::chrono::seconds(20);  // longer than any step of a test takes
 
 class TransportTest : public testing::TestWithParam<Kind> {
  protected:
-  // A transport of the kind under test. In-process endpoints find each other only through one and
-  // the same transport; other kinds may mix options.
+  // Makes a transport of the kind under test. In-process endpoints find each other only through the
+  // same transport. Other kinds may mix options.
   std::unique_ptr<Transport> NewTransport(const TransportOptions& options = {}) const;
-  // For a listener that may choose: any free port, a fresh path, a fresh name.
+  // For a listener without a fixed address: any free port, a new path, a new name.
   std::string AnyAddress();
-  // One that nobody listens at, for connecting first and listening later.
+  // An address without a listener, for tests that connect first and listen later.
   std::string FreeAddress();
   bool sockets() const { return GetParam() != Kind::kInProcess; }
 
  private:
-  // Sockets of listeners that were killed stay behind.
+  // Removes the socket files that killed listeners leave behind.
   void TearDown() override;
 
   int next_name_ = 0;
   std::vector<std::string> socket_files_;
 };
 
-// What both sides of a secured kind have: one certificate each, and the pass of worker 7.
+// Both sides of a secured kind: one certificate each, and the pass of worker 7.
 class SecuredTransport : public Transport {
  public:
   SecuredTransport(ClusterConfig::Transport kind, const TransportOptions& options);
@@ -50,7 +50,7 @@ class SecuredTransport : public Transport {
     return connecting_->Connect(addresses);
   }
 
-  // The options of either side, for a test to spoil.
+  // The security of each side, which a test may change.
   static TransportSecurity ListeningSecurity();
   static TransportSecurity ConnectingSecurity();
 
@@ -65,9 +65,10 @@ struct Pair {
 };
 Pair Connected(Transport& transport, const std::string& address);
 
-// A push with this sequence number and payloads of these sizes, their bytes made from it.
+// Makes a push with this sequence number and payloads of these sizes. The bytes follow from the
+// number.
 Message MakePush(uint64_t seq, const std::vector<size_t>& payload_sizes);
-// Whether the message is what MakePush gives for its own sequence number and these sizes.
+// Whether the message equals MakePush of `seq` and these sizes.
 testing::AssertionResult IsPush(const Message& message, uint64_t seq,
                                 const std::vector<size_t>& payload_sizes);
 

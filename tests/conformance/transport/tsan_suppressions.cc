@@ -1,8 +1,7 @@
-// For a gRPC library that is not built with the thread sanitizer: what happens in its locks is not
-// seen, so that everything handed through it looks like a race. Suppressed are accesses by gRPC's
-// own headers, and a stream's first and last: its constructor comes before the call that makes gRPC
-// call back, its destructor after gRPC's last word. What lies between is under our mutex and
-// checked.
+// For a gRPC library built without the thread sanitizer. The sanitizer does not see gRPC's locks,
+// so data passed through gRPC looks like a race. Suppressed are accesses by gRPC's own headers, and
+// a stream's constructor and destructor: the constructor runs before gRPC can call back, the
+// destructor after gRPC's last callback. All other accesses are under our mutex and checked.
 #if defined(__SANITIZE_THREAD__)
 extern "C" const char* __tsan_default_suppressions();
 extern "C" const char* __tsan_default_suppressions() {

@@ -1,4 +1,4 @@
-// Messages that never end, and connections without number: a ZeroMQ listener lets go of them.
+// A ZeroMQ listener closes connections with endless messages, and connections beyond its limit.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t kMessage = 1u << 20;
 
-// A connection that shook hands by ZMTP 3.0 as ZeroMQ would, and says then what nobody of ours
-// says.
+// A connection that completes a ZMTP 3.0 handshake like ZeroMQ, and then sends bytes that no psgd
+// program sends.
 class Zmtp {
  public:
   explicit Zmtp(const std::string& address) {
@@ -34,7 +34,7 @@ class Zmtp {
   }
   ~Zmtp() { ::close(fd_); }
 
-  // Of `size` bytes, with more to follow; false: the other side hung up.
+  // Sends a part of `size` bytes, with more parts to follow. False: the other side hung up.
   bool WritePart(size_t size) {
     std::string part("\x03\0\0\0\0\0\0\0\0", 9);
     for (size_t i = 0; i < 8; ++i) part[8 - i] = static_cast<char>(size >> (8 * i));
@@ -65,7 +65,8 @@ TEST(Unfinished, AMessageWithoutEndEndsItsConnectionAlone) {
   std::atomic<bool> enough{false};
   std::thread endless([&] {
     Zmtp peer(listener->address());
-    // Far more than a listener may keep; it takes a while, for it does not look all the time.
+    // Far more than a listener may keep. The end takes a while, since the listener looks only now
+    // and then.
     for (int i = 0; i < 20'000 && !hung_up && !enough; ++i) hung_up = !peer.WritePart(kMessage / 2);
   });
   uint64_t seq = 0;
@@ -92,7 +93,7 @@ TEST(Unfinished, ManyWholeMessagesThatWaitAreNobodysFault) {
   const auto transport = *MakeTransport(ClusterConfig::ZMQ, options);
   const auto listener = *transport->Listen("tcp://127.0.0.1:0");
   const auto connector = *transport->Connect({listener->address()});
-  // More than an unfinished message may have, and not taken for several looks.
+  // More bytes than an unfinished message may have, left in the queue for several looks.
   constexpr uint64_t kCount = 100;
   for (int round = 0; round < 3; ++round) {
     for (uint64_t i = 0; i < kCount; ++i) {

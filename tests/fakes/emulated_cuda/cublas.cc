@@ -1,4 +1,4 @@
-// cuBLAS in loops: the few functions that the engine calls.
+// The cuBLAS functions that the engine calls, as loops.
 #include <cublas_v2.h>
 
 #include <vector>
@@ -15,7 +15,7 @@ namespace {
 using psgd::emulated::Load;
 using psgd::emulated::Store;
 
-// Column by column, as cuBLAS counts.
+// A column-major matrix, as in cuBLAS.
 struct Operand {
   const void* data;
   cudaDataType_t type;
@@ -44,7 +44,7 @@ void Multiply(int64_t m, int64_t n, int64_t k, float alpha, const std::vector<fl
         sum += double{a[static_cast<size_t>(row * k + i)]} * b[static_cast<size_t>(i * n + column)];
       }
       const int64_t at = first + row + column * leading;
-      // What is to be forgotten may be NaN.
+      // With beta 0 the old value may be NaN.
       const double before = beta == 0 ? 0.0 : double{beta} * Load(c, at, type);
       Store(static_cast<float>(alpha * sum + before), c, at, type);
     }

@@ -1,5 +1,5 @@
-// cuDNN in loops: as much of the graph interface as one convolution needs. It offers several
-// engines for each, of which some may not be chosen: see settings.h.
+// cuDNN as loops: the part of the graph interface that one convolution needs. It offers several
+// engines for a convolution, and some of them must not be chosen; see settings.h.
 #include <cudnn.h>
 
 #include <atomic>
@@ -22,12 +22,12 @@ namespace {
 struct Descriptor;
 using Known = std::shared_ptr<const Descriptor>;
 
-// As it is shared with what refers to it: that outlives the caller's.
+// Descriptors that refer to this one share it, so it may outlive the caller's handle.
 struct Descriptor {
   cudnnBackendDescriptorType_t type;
   std::map<cudnnBackendAttributeName_t, std::vector<char>> values;
   std::map<cudnnBackendAttributeName_t, Known> others;
-  size_t engine = 0;  // of those in the settings
+  size_t engine = 0;  // index in Settings::engines
   bool final = false;
 
   template <typename T>
@@ -43,7 +43,7 @@ struct Descriptor {
   }
 };
 
-// What a caller's pointer points to.
+// The object behind a caller's pointer.
 struct Handle {
   std::shared_ptr<Descriptor> descriptor;
 };
@@ -83,7 +83,7 @@ struct Tensor {
     return a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3];
   }
   size_t Count() const { return static_cast<size_t>(sizes[0] * sizes[1] * sizes[2] * sizes[3]); }
-  // The strides of what the engine makes leave no gaps.
+  // The strides of psgd's tensors leave no gaps.
   std::vector<float> Read(const void* data) const {
     std::vector<float> read(Count());
     for (size_t i = 0; i < read.size(); ++i) read[i] = Load(data, static_cast<int64_t>(i), type);
@@ -103,7 +103,7 @@ struct Problem {
   Tensor x, w, y;
   std::vector<int64_t> stride, pad, dilation;
 
-  // visit(element of x, of w, of y) for each product of the convolution.
+  // Calls visit(element of x, of w, of y) for each product of the convolution.
   template <typename Visit>
   void ForEachProduct(Visit visit) const {
     const int64_t channels = w.sizes[1], outputs = w.sizes[0];
@@ -158,14 +158,14 @@ void Convolve(const Problem& problem, cudnnBackendDescriptorType_t pass, double 
   }
 }
 
-// The three tensors and the window of an operation, whatever the pass calls them.
+// The three tensors and the window of an operation, in any pass.
 Problem ProblemOf(const Descriptor& operation) {
   const Descriptor *tensors[3] = {}, *window = nullptr;
   for (const auto& [name, other] : operation.others) {
     if (other->type == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR) {
       window = other.get();
     } else {
-      // 1, 2 and 3 are x, w and y; engine/cudnn/convolution.cc numbers them so.
+      // The ids 1, 2 and 3 are x, w and y, as in engine/cudnn/convolution.cc.
       tensors[other->One<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID) - 1] = other.get();
     }
   }
@@ -177,7 +177,7 @@ Problem ProblemOf(const Descriptor& operation) {
           window->Many<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS)};
 }
 
-// Fills one of the caller's descriptors with what cuDNN found.
+// Fills one of the caller's descriptors with a result.
 void Fill(cudnnBackendDescriptor_t handle, cudnnBackendAttributeName_t name, const Known& of,
           size_t engine) {
   Descriptor* const descriptor = Of(handle);
@@ -258,7 +258,7 @@ cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t handle,
   auto* const handles = static_cast<cudnnBackendDescriptor_t*>(values);
   switch (name) {
     case CUDNN_ATTR_ENGINEHEUR_RESULTS: {
-      // Those that it falls back on are the second half.
+      // The second half of the engines are fallback engines.
       const bool rest = descriptor->One<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) ==
                         CUDNN_HEUR_MODE_FALLBACK;
       const auto all = static_cast<int64_t>(GetSettings().engines.size());
@@ -301,7 +301,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   ++std::atomic_ref(GetSettings().convolutions);  // replicas have threads
   psgd::emulated::Put(
       handle->stream, [=, problem = psgd::emulated::ProblemOf(*operation), error = engine.error] {
-        if (bytes > 0) std::memset(workspace, 0xFF, bytes);  // what lies there is lost
+        if (bytes > 0) std::memset(workspace, 0xFF, bytes);  // destroys the old contents
         psgd::emulated::Convolve(problem, operation->type, error, data[0], data[1], data[2]);
       });
   return CUDNN_STATUS_SUCCESS;

@@ -1,4 +1,4 @@
-// What nvcc gives kernels, for a compiler of the host: included before each of their sources.
+// Host versions of nvcc's built-ins. The build includes this before each source with kernels.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,7 +10,7 @@
 #include "tests/fakes/emulated_cuda/runtime.h"
 #include "tests/fakes/emulated_cuda/threads.h"
 
-// Blocks come one after the other, so one copy of what a block shares is enough.
+// Blocks run one after the other, so one copy of a block's shared memory is enough.
 #undef __shared__
 #define __shared__ static
 
@@ -24,7 +24,7 @@ using std::max;
 using std::min;
 
 inline float rsqrtf(float x) { return static_cast<float>(1 / std::sqrt(double{x})); }
-// Threads take turns.
+// No lock is needed, because threads take turns.
 template <typename T>
 T atomicAdd(T* at, T value) {
   const T before = *at;

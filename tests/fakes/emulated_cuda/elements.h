@@ -1,4 +1,4 @@
-// Elements of the types that the libraries take, as floats.
+// Loads and stores elements of the libraries' types as floats.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -1,4 +1,4 @@
-// What the engine for GPUs does on a device that is not as it should be.
+// The GPU engine on a device with limits and faults.
 #include "engine/runtime/network.h"
 
 #include <unistd.h>
@@ -46,7 +46,7 @@ class EmulatedDeviceTest : public ::testing::Test {
   }
   void TearDown() override { *settings_ = before_; }
 
-  // Batches tell the tests' convolutions apart: what was measured once is remembered.
+  // Each test uses its own batch, because the process remembers measured convolutions.
   absl::Status TrainOn(int batch) {
     const Problem problem = MakeProblem({1, 16, 16, 4}, batch);
     auto network = Network::Create(ZooModel("cnn"), problem.shape, batch, options_);
@@ -101,7 +101,7 @@ TEST_F(EmulatedDeviceTest, ReplicasShareWhatIsFreeOnTheirDevices) {
     return AvailableToEach(replicas).value();
   };
   const size_t alone = available({0});
-  EXPECT_LT(alone, settings_->memory);  // the device's libraries take some
+  EXPECT_LT(alone, settings_->memory);  // the device's libraries take some memory
   EXPECT_EQ(available({0, 0, 0}), alone / 3);
   EXPECT_EQ(available({0, 1, 1}), alone / 2);
   EXPECT_EQ(available({0, 1}), alone);
@@ -131,7 +131,7 @@ TEST_F(EmulatedDeviceTest, EnginesThatRoundMoreThanIsPromisedAreRefused) {
   }
 }
 
-// A step that diverged must not look sound: as the reference, which op_values_test.cc checks.
+// A diverged step must not look sound. op_values_test.cc checks the same for the reference.
 TEST_F(EmulatedDeviceTest, NanGoesThroughReluAndMaxPool) {
   const double nan = std::nan("");
   for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
@@ -174,7 +174,7 @@ class EngineChoicesTest : public EmulatedDeviceTest {
     std::ifstream file(In(name));
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  // Convolutions that a step takes beside those that measure.
+  // Trains a step and returns the number of convolutions that ran, measurements included.
   uint64_t RunTo(int batch, const std::string& choices) {
     options_.choices = choices;
     settings_->convolutions = 0;
@@ -187,7 +187,7 @@ class EngineChoicesTest : public EmulatedDeviceTest {
       std::filesystem::temp_directory_path() / absl::StrCat("psgd-choices-", getpid());
 };
 
-// A file stands for a process that comes later: what one knows of a file is the file's alone.
+// A copy of the file stands for a later process, because a process remembers choices by file.
 TEST_F(EngineChoicesTest, ALaterProcessMeasuresNothing) {
   const uint64_t measuring = RunTo(6, In("of a user/new folder/first"));
   const std::string kept = Read("of a user/new folder/first");
@@ -197,7 +197,7 @@ TEST_F(EngineChoicesTest, ALaterProcessMeasuresNothing) {
   EXPECT_GT(measuring, alone);
   EXPECT_EQ(Read("second"), kept) << "nothing is measured, so nothing is added";
   EXPECT_EQ(RunTo(6, In("of a user/new folder/first")), alone);
-  // Others are measured, and added.
+  // Other convolutions are measured and added.
   EXPECT_GT(RunTo(7, In("second")), alone);
   EXPECT_GT(Read("second").size(), kept.size());
 }
@@ -213,9 +213,9 @@ TEST_F(EngineChoicesTest, WhatIsDamagedOrNoLongerThereIsMeasuredAgain) {
     return other;
   };
   const std::string damaged[] = {
-      with_engine("6"),    // finds that it cannot
-      with_engine("0"),    // may not
-      with_engine("900"),  // is not there
+      with_engine("6"),    // cannot make a plan
+      with_engine("0"),    // is not deterministic
+      with_engine("900"),  // does not exist
       with_engine("-1"),  with_engine("x"),       with_engine("99999999999999999999"),
       "\n\n\t\n8\n\t8\n", std::string(100, '\0'), "8" + kept.substr(kept.find('\t'), 20)};
   for (size_t i = 0; i < std::size(damaged); ++i) {
@@ -226,7 +226,7 @@ TEST_F(EngineChoicesTest, WhatIsDamagedOrNoLongerThereIsMeasuredAgain) {
   }
 }
 
-// On a device that is fuller than when it was measured, or less full.
+// The free memory of the device differs from that of the measurement.
 TEST_F(EngineChoicesTest, WhatFitsDependsOnTheMemoryThatIsLeft) {
   settings_->engines = {Engine{.workspace = 100 * kMebibyte}};
   const uint64_t alone = [&] {
@@ -241,7 +241,7 @@ TEST_F(EngineChoicesTest, WhatFitsDependsOnTheMemoryThatIsLeft) {
   EXPECT_EQ(Read("empty"), kept) << "with more memory the first may be the better one";
 }
 
-// Else their times would be those of each other, and each might choose another engine.
+// Otherwise measurements would slow each other down, and replicas might choose different engines.
 TEST_F(EngineChoicesTest, ReplicasOfAProcessMeasureOnce) {
   const uint64_t measuring = RunTo(11, In("one"));
   const uint64_t alone = RunTo(11, In("one"));
@@ -259,7 +259,7 @@ TEST_F(EngineChoicesTest, AFileThatCannotBeWrittenIsAsNone) {
   EXPECT_LT(RunTo(9, "/dev/null/choices"), measuring) << "this process remembers";
 }
 
-// Also of a batch that does not fit. A step then measures as it would have without the plan.
+// This holds also for a batch that does not fit. A later step still measures.
 TEST_F(EmulatedDeviceTest, APlanTakesNoMemoryAndRunsNothing) {
   settings_->memory = 64 * kMebibyte;
   settings_->convolutions = 0;

@@ -31,15 +31,15 @@ constexpr size_t kAlignment = 256;
 constexpr int kGarbage = 0xFF;  // NaN in every type
 constexpr size_t kMostGarbage = 1 << 20;
 
-// What the threads of a process share; devices differ in nothing.
+// The state that all threads of the process share. All devices are alike.
 struct Shared {
   std::mutex mutex;
-  std::vector<queued::Asked> asked;  // that no test reads
+  std::vector<queued::Asked> asked;  // no test reads it
   queued::Queues queues{0, /*seed=*/1, &asked};
   std::vector<int> free_streams;
   std::map<void*, size_t> on_device, pinned;
   size_t used = 0;
-  bool backwards = false;  // the next launch
+  bool backwards = false;  // the order of the next launch
   uint64_t launches = 0;
 };
 
@@ -48,7 +48,7 @@ Shared& All() {
   return *shared;
 }
 
-// Of the calling thread.
+// State of the calling thread.
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int recordings = 0;
 
@@ -64,7 +64,7 @@ bool Within(const std::map<void*, size_t>& memory, const void* at) {
   return static_cast<const char*>(at) < static_cast<char*>(after->first) + after->second;
 }
 
-// What takes or frees memory, or waits, ends a recording of the same thread.
+// The error of calls that allocate or free memory or wait, if the thread is recording.
 cudaError_t Forbidden() {
   return recordings > 0 ? Note(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
 }
@@ -114,7 +114,7 @@ void Put(cudaStream_t stream, std::function<void()> work) {
 
 void Launch(cudaStream_t stream, const Three& blocks, const Three& threads,
             std::function<void()> kernel) {
-  constexpr unsigned kMostOther = 65535;  // of the second and third axis
+  constexpr unsigned kMostOther = 65535;  // limit of a grid's second and third axis
   if (blocks.Count() == 0 || threads.Count() == 0 || threads.Count() > 1024 ||
       blocks.y > kMostOther || blocks.z > kMostOther) {
     Note(cudaErrorInvalidConfiguration);
@@ -183,7 +183,7 @@ cudaError_t cudaMemsetAsync(void* at, int value, size_t bytes, cudaStream_t stre
   return cudaSuccess;
 }
 
-// Memory of the host that is not pinned is read before the call returns, and written before it too.
+// Unpinned host memory is read, or written, before the call returns.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   bool staged = false;
@@ -290,7 +290,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
   delete graph;
   return cudaSuccess;
 }
-// Its streams' work comes after that of `stream`, with which a recording begins.
+// The recorded work follows the work on the stream on which the recording began.
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
   std::lock_guard lock(All().mutex);
   for (const psgd::queued::Work& work : graph->tape) work();

@@ -1,5 +1,4 @@
-// The CUDA runtime of a device that a host plays: its streams are those of
-// tests/fakes/queued_device.
+// The CUDA runtime of an emulated device. Its streams are those of tests/fakes/queued_device.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,9 +9,10 @@
 
 namespace psgd::emulated {
 
-// Puts the work on the stream.
+// Puts work on the stream.
 void Put(cudaStream_t stream, std::function<void()> work);
-// The same for all threads of a launch; one that a device would refuse is told by cudaGetLastError.
+// Puts the threads of a launch on the stream. cudaGetLastError reports a launch that a device would
+// refuse.
 void Launch(cudaStream_t stream, const Three& blocks, const Three& threads,
             std::function<void()> kernel);
 

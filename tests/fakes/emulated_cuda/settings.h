@@ -1,4 +1,4 @@
-// What a test may have the emulated device be, and what was asked of it.
+// Settings of the emulated device for tests, and a count of its work.
 #pragma once
 
 #include <cudnn_graph.h>
@@ -10,13 +10,12 @@
 
 namespace psgd::emulated {
 
-// One of those that the emulated cuDNN offers for each convolution, in the order that it thinks
-// best.
+// An engine of the emulated cuDNN.
 struct Engine {
   std::optional<cudnnBackendNumericalNote_t> note = {};
-  bool plans = true;  // or finds, when it is asked for a plan, that it cannot
+  bool plans = true;  // false: it fails to make a plan
   int64_t workspace = 0;
-  double error = 0;  // of its results, relative
+  double error = 0;  // relative error of its results
 };
 
 struct Settings {
@@ -32,14 +31,14 @@ struct Settings {
       {.workspace = int64_t{1} << 40},
       {.workspace = 1000},
   };
-  uint64_t convolutions = 0;  // that were run so far
+  uint64_t convolutions = 0;  // run so far
 };
 
-// What the plugin exports as `psgd_emulated_settings`. REQUIRES, to change them: no device is in
-// use.
+// The type of `psgd_emulated_settings`, which the plugin exports.
+// REQUIRES: settings change only while no device is in use.
 using SettingsFunction = Settings* (*)();
 
-// Those of the process, for the emulation's own sources.
+// The process's settings, for the emulation's own sources.
 Settings& GetSettings();
 
 }  // namespace psgd::emulated

@@ -20,8 +20,8 @@ constexpr size_t kStack = 256 << 10;
 
 enum class State { kReady, kAtWarp, kAtBlock };
 
-// What threads run on: one after the other, as long as none of them waits. Made by makecontext, and
-// from then on entered by longjmp, which asks nothing of the kernel.
+// Runs threads of a block one after the other, until one waits. makecontext makes a fiber. Later
+// entries use longjmp, which needs no system call.
 struct Fiber {
   ucontext_t context;
   jmp_buf place;
@@ -32,7 +32,7 @@ struct Fiber {
 };
 
 struct Warp {
-  std::array<std::array<uint64_t, kWarp>, 2> given;  // of this exchange and the one before
+  std::array<std::array<uint64_t, kWarp>, 2> given;  // values of this and the previous exchange
 };
 
 Three PlaceOf(unsigned index, const Three& of) {
@@ -95,7 +95,7 @@ class BlockRun {
     return fiber;
   }
 
-  // On a fiber, for ever: threads that have not begun, and again when it is taken for others.
+  // The endless loop of a fiber: runs threads that have not begun, then leaves until its next use.
   void RunThreads() {
     for (;; Leave()) {
       Fiber* const fiber = running_;
@@ -109,7 +109,7 @@ class BlockRun {
     }
   }
 
-  // From a fiber, until it is resumed.
+  // Leaves the running fiber until Resume.
   void Leave() {
     if (_setjmp(running_->place) == 0) _longjmp(scheduler_, 1);
   }
@@ -125,7 +125,7 @@ class BlockRun {
     (running_->state == State::kReady ? idle_ : waiting_).push_back(running_);
   }
 
-  // Those who need not wait any more.
+  // Removes and returns the fibers that need not wait any more.
   std::vector<Fiber*> Release() {
     bool all_at_block = true;
     std::vector<bool> warp_waits(warps_.size(), true);
@@ -157,7 +157,7 @@ class BlockRun {
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> idle_, waiting_;
   std::vector<Warp> warps_;
-  std::vector<unsigned> exchanges_;  // that each thread made
+  std::vector<unsigned> exchanges_;  // by thread: the exchanges made
 };
 
 BlockRun& Instance() { return BlockRun::Instance(); }

@@ -1,5 +1,5 @@
-// The threads of a block on one thread of a host: each runs until it waits for others, or ends, and
-// then another does. Forwards, or backwards, so that what depends on their order shows.
+// Runs the threads of a block on one host thread: each runs until it waits or ends, then the next.
+// The order is forwards or backwards, so that tests find code that depends on the order.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@ struct Three {
   unsigned Count() const { return x * y * z; }
 };
 
-// Where the running thread is, as kernels read it.
+// The place of the running thread, which kernels read.
 struct Here {
   Three thread, block, threads_of_block, blocks;
 };
 extern Here here;
 
-// Runs all blocks of a launch, one after the other. Not thread-safe. Ends the program where threads
-// of a block wait for each other for ever.
+// Runs all blocks of a launch, one after the other. Aborts the program if threads of a block wait
+// for each other forever. Not thread-safe.
 void RunBlocks(const Three& blocks, const Three& threads, bool backwards,
                const std::function<void()>& kernel);
 
-// Of the running thread: until all threads of its block, or of its warp, are here or have ended.
+// Wait until all threads of the running thread's block, or warp, wait here or have ended.
 void AwaitBlock();
 void AwaitWarp();
-// What the thread gives, as that of another lane of the warp; all threads that have not ended come
-// to it.
+// Gives `mine` and returns the value that `lane` of the warp gives. REQUIRES: all threads of the
+// warp that have not ended call it.
 uint64_t FromLane(uint64_t mine, unsigned lane);
 unsigned Lane();
 

@@ -1,4 +1,4 @@
-// What a host asked of a queued device, in that order: for tests of what it waits for, and when.
+// The calls of a host to a queued device, in their order. Tests check the host's waits.
 #pragma once
 
 #include <cstdint>
@@ -12,31 +12,31 @@ inline constexpr int kKernels = 0, kDownloads = 1, kUploads = 2, kCodecs = 3, kW
 
 struct Asked {
   enum Kind {
-    kRun,      // the step or evaluation whose kernels follow
+    kRun,      // begins a step or evaluation; its kernels follow
     kLaunch,   // work on the stream
     kCopyIn,   // from the host, on the stream
-    kCopyOut,  // to the host
+    kCopyOut,  // to the host, on the stream
     kSetEvent,
-    kAwaitEvent,     // the stream waits for an event of another
+    kAwaitEvent,     // the stream waits for an event of another stream
     kWaitForEvent,   // the host waits for an event of the stream
-    kWaitForStream,  // the host waits for all that was put on the stream
-    kWaitForAll,     // the host waits for the whole device, as it does where memory is freed
+    kWaitForStream,  // the host waits for all work on the stream
+    kWaitForAll,     // the host waits for the whole device, as for freeing memory
   };
   Kind kind = kRun;
   int stream = 0;
-  uint64_t event = 0;  // its number, of what concerns one
+  uint64_t event = 0;  // number of the event, if the call has one
 };
 
-// What a test may have the devices of a process do wrong.
+// Faults that tests inject into all devices of the process.
 struct Faults {
-  bool recorded_downloads = false;  // one that is recorded is an error
+  bool recorded_downloads = false;  // recording a download is an error
 };
 
-// What the plugin exports as `psgd_queued_device_faults`.
+// The type of `psgd_queued_device_faults`, which the plugin exports.
 using FaultsFunction = Faults* (*)();
 
-// What the plugin exports as `psgd_queued_device_asked`: everything that was asked of the device,
-// so far, since it was last made.
+// The type of `psgd_queued_device_asked`, which the plugin exports. It returns all calls since the
+// device was last made.
 using AskedFunction = void (*)(int device, std::vector<Asked>* asked);
 
 }  // namespace psgd::queued

@@ -1,7 +1,6 @@
-// A device without one: the reference's kernels behind streams (queues.h), as a plugin in the place
-// of `cudnn`. What a network does around kernels on a GPU (uploads, batches that come ahead,
-// gradients that leave early, recorded steps) can so be tested anywhere. BackendOptions::device is
-// the seed.
+// An imitated device: the reference's kernels behind streams (queues.h), as a plugin that replaces
+// `cudnn`. It tests on any machine what a network does around GPU kernels: uploads, batches ahead,
+// early gradients, recorded steps. BackendOptions::device is the seed.
 #include <cstring>
 
 #include "engine/reference/backend.h"
@@ -12,7 +11,7 @@
 namespace psgd::queued {
 namespace {
 
-// Freed once nothing that waits can touch it.
+// Memory that is freed when no waiting work can use it.
 class Memory : public DeviceMemory {
  public:
   Memory(QueuesPtr queues, std::unique_ptr<DeviceMemory> memory)
@@ -80,7 +79,7 @@ class QueuedRecording : public Recording {
   const Tape work_;
 };
 
-// As that of engine/cudnn/feed.cc.
+// The feed of engine/cudnn/feed.cc, on queues.
 class QueuedFeed : public Feed {
  public:
   QueuedFeed(QueuesPtr queues, int stream, size_t bytes)
@@ -149,7 +148,7 @@ class QueuedBackend : public HostBackend {
     return mark;
   }
   absl::StatusOr<std::unique_ptr<Feed>> MakeFeed(size_t bytes) override {
-    // A network takes one for batches when it is made, and one for weights later.
+    // A network makes a feed for batches first, and a feed for weights later.
     return std::make_unique<QueuedFeed>(queues_, feeds_++ == 0 ? kUploads : kWeights, bytes);
   }
   absl::StatusOr<std::vector<std::unique_ptr<Kernel>>> MakeKernels(const Graph& graph,

@@ -1,5 +1,4 @@
-// The codecs of a queued device: the kernels' own sources on a stream of their own, run by loops
-// when their turn comes.
+// The codecs of a queued device: the kernels' own sources, run as loops on a stream of their own.
 #include <cstring>
 
 #include "common/clock.h"
@@ -61,7 +60,7 @@ class CodecQueue {
   std::shared_ptr<codec_test::HostQueue> loops_;
 };
 
-// Freed once nothing that waits can touch it.
+// Memory that is freed when no waiting work can use it.
 class CodecMemory {
  public:
   CodecMemory() = default;
@@ -79,7 +78,7 @@ class CodecMemory {
   std::unique_ptr<std::byte[]> data_;
 };
 
-// See twin_encoder.h; as that of compression/cuda/device_codecs.cc.
+// See twin_encoder.h. It corresponds to the class in compression/cuda/device_codecs.cc.
 class CodecDevice {
  public:
   using Queue = CodecQueue;

@@ -11,7 +11,7 @@ struct Device {
   std::unique_ptr<Queues> queues;
 };
 
-// The plugin's only state: its two functions, of kernels and of codecs, must find the same device.
+// The plugin's only state. Its functions for kernels and for codecs must find the same device.
 struct Devices {
   std::mutex mutex;
   std::map<int, std::shared_ptr<Device>> made;

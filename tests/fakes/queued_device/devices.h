@@ -1,4 +1,4 @@
-// The devices of a process, each with its streams and the trace of what was asked of it.
+// The devices of a process, each with its streams and a trace of the calls to it.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@ namespace psgd::queued {
 using QueuesPtr = std::shared_ptr<Queues>;
 using EventPtr = std::shared_ptr<Event>;
 
-// Anew; what was asked of it before is forgotten.
+// Makes the device anew, with an empty trace.
 QueuesPtr MakeDevice(int index);
-// The one that was made last.
+// The device that MakeDevice made last for `index`.
 QueuesPtr FindDevice(int index);
 
-// Those that are asked for now.
+// The faults that are set now.
 Faults& GetFaults();
 
 }  // namespace psgd::queued

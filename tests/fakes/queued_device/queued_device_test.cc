@@ -1,4 +1,4 @@
-// What a network does around the kernels of a device: its numbers are those of the same kernels on
+// The work of a network around a device's kernels: its numbers equal those of the same kernels on
 // the host.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ NetworkOptions Device(int seed) {
 }
 const NetworkOptions kHost = {.backend = "reference"};
 
-// Batches of their own for every step, so that a step on another's batch shows.
+// Every step has its own batch, so that a step on a wrong batch gives other numbers.
 std::vector<Problem> Problems() {
   std::vector<Problem> problems;
   for (int step = 0; step < kSteps; ++step) {
@@ -41,8 +41,8 @@ std::vector<Problem> Problems() {
   return problems;
 }
 
-// The weights after some steps of plain descent, every gradient applied when it is named. With
-// `ahead` each step is told of the next one's batch, which is then spoilt where it was.
+// The losses and weights of some steps of plain descent. With `ahead` each step gets the next batch
+// in advance, and the original is overwritten afterwards.
 template <typename Net>
 std::vector<float> Train(Net* network, bool ahead, bool evaluate) {
   std::vector<Problem> problems = Problems();
@@ -72,7 +72,7 @@ std::vector<float> Train(Net* network, bool ahead, bool evaluate) {
     }
     network->InvalidateParameters();
     if (more) problems[step + 1].images.assign(problems[step + 1].images.size(), 1e9f);
-    if (more) problems[0] = Problems()[0];  // evaluated on
+    if (more) problems[0] = Problems()[0];  // for evaluations
   }
   for (int i = 0; i < network->spec().parameters_size(); ++i) {
     made.insert(made.end(), network->parameter(i).begin(), network->parameter(i).end());
@@ -137,10 +137,10 @@ TEST(QueuedDevice, ReplicasTrainAsThoseOfTheHostDo) {
 absl::Status Stage(Network* network) { return network->StageParameters(*network); }
 absl::Status Stage(Replicas* replicas) { return replicas->StageParameters(); }
 
-// Steps from weights that lack the gradient of the step before, as a worker has them that pulls
-// ahead: a thread writes them while a step computes, but for those of `late`, which come after it.
-// What codecs see while the step computes are the weights that it computes with. `came`: counts the
-// steps in which they came; null: they come between all steps.
+// Trains on weights that lack the gradient of the previous step, as a worker that pulls ahead. A
+// thread writes them while a step computes, but in the steps of `late` after the step. During a
+// step codecs see the weights of this step. `came` counts steps during which weights came; null:
+// weights always come between steps.
 template <typename Net>
 std::vector<float> TrainOnWeightsAhead(Net* network, int late, int* came) {
   std::vector<Problem> problems = Problems();
@@ -174,7 +174,7 @@ std::vector<float> TrainOnWeightsAhead(Net* network, int late, int* came) {
     int calls = 0;
     const auto meanwhile = [&] {
       if (++calls == 1 + step % 3 && ahead) bring();
-      // The copy is there early or late, and the device goes on while it is asked.
+      // The copy ends early or late, and the device goes on while the host polls.
       if (brought.valid() && step % 2 == 0) brought.wait();
       return calls < kCalls;
     };
@@ -217,7 +217,7 @@ TEST(QueuedDevice, WeightsThatComeWhileAStepComputesAreThoseThatComeBetweenSteps
           << model << ", seed " << seed;
       EXPECT_TRUE(network->recorded().ok()) << network->recorded();
     }
-    // A device that is quick leaves no time for it now and then.
+    // Now and then a quick device leaves no time for the copy.
     EXPECT_GT(came, kSeeds * kSteps);
   }
 }

@@ -1,6 +1,5 @@
-// Streams and events as a device has them, in host memory: what is put on a stream runs when
-// somebody waits for it and not before, or, as the seed has it, much earlier. Who forgets to wait
-// gets other numbers.
+// A device's streams and events in host memory. Work on a stream runs as late as possible, when a
+// wait needs it, or, by the seed, much earlier. So a missing wait changes numbers.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +16,10 @@
 namespace psgd::queued {
 
 using Work = std::function<void()>;
-// What is put on the streams of a recording, to be put there again.
+// The recorded work, which a replay puts on the streams again.
 using Tape = std::vector<Work>;
 
-// Set each time that a stream comes by; waiting for it means the latest of those.
+// A stream may set an event many times. A wait is for the latest time.
 struct Event : std::enable_shared_from_this<Event> {
   struct Pass {
     int stream;
@@ -28,12 +27,12 @@ struct Event : std::enable_shared_from_this<Event> {
   };
   std::shared_ptr<Pass> latest;  // null: not set yet
   uint64_t number = 0;           // in the trace; 0: not set yet
-  std::weak_ptr<Tape> tape;      // that it was set in, and orders streams of
+  std::weak_ptr<Tape> tape;      // the recording that set it and whose streams it orders
 };
 
 class Queues {
  public:
-  // `asked`: what hosts ask for goes there.
+  // `asked`: the trace to append the host's calls to.
   Queues(int streams, uint32_t seed, std::vector<Asked>* asked)
       : slow_(seed % 4 == 3 ? kUploads : 0),
         streams_(streams),
@@ -46,8 +45,8 @@ class Queues {
     return static_cast<int>(streams_.size()) - 1;
   }
 
-  // While a recording is made, what is put on its streams is kept instead. It begins with one
-  // stream; those join that come to wait for an event that was set in it.
+  // A recording keeps the work on its streams instead of running it. It begins with one stream. A
+  // stream that waits for an event of the recording joins it.
   void BeginRecording(int stream) {
     std::lock_guard lock(mutex_);
     recordings_[stream] = std::make_shared<Tape>();
@@ -69,7 +68,7 @@ class Queues {
     asked_->push_back({kind, stream, 0});
     Add(stream, std::move(work));
   }
-  // `external`: in a recording, for others than its streams.
+  // `external`: in a recording, the event is for waits outside of the recording.
   void Set(int stream, const std::shared_ptr<Event>& event, bool external = false) {
     std::lock_guard lock(mutex_);
     const bool kept = Keep(stream, [=, this] { Set(stream, event); });
@@ -80,7 +79,7 @@ class Queues {
     event->latest = std::make_shared<Event::Pass>(stream);
     Add(stream, [pass = event->latest] { pass->done = true; });
   }
-  // What is put on `stream` from now on comes after the event.
+  // Later work on `stream` runs after the event.
   void Await(int stream, const std::shared_ptr<Event>& event) {
     std::lock_guard lock(mutex_);
     if (auto tape = event->tape.lock()) recordings_[stream] = std::move(tape);
@@ -88,7 +87,7 @@ class Queues {
     asked_->push_back({Asked::kAwaitEvent, stream, event->number});
     Add(stream, [pass = event->latest, this] { RunUntil(pass.get()); });
   }
-  // The host asks, and the device goes on.
+  // The host polls, and the device goes on.
   bool Passed(const Event& event) {
     std::lock_guard lock(mutex_);
     const std::shared_ptr<Event::Pass> pass = event.latest;
@@ -97,7 +96,7 @@ class Queues {
     if (!pass->done && chance_.NextBelow(16) == 0) Run(pass->stream);
     return pass->done;
   }
-  // The host waits.
+  // The host waits for the event.
   void Wait(const Event& event) {
     std::lock_guard lock(mutex_);
     const std::shared_ptr<Event::Pass> pass = event.latest;
@@ -120,7 +119,7 @@ class Queues {
     streams_[stream].push_back(std::move(work));
     BeQuick(4);
   }
-  // Once in so many times a device is quick.
+  // Once in `times` calls the device runs some work early.
   void BeQuick(uint32_t times) {
     if (Count() <= slow_ || chance_.NextBelow(times) > 0) return;
     Run(static_cast<int>(slow_ + chance_.NextBelow(Count() - slow_)));
@@ -143,17 +142,17 @@ class Queues {
   void RunUntil(const Event::Pass* pass) {
     while (pass != nullptr && !pass->done) RunOne(pass->stream);
   }
-  // A few of what waits there.
+  // Runs a few pieces of the stream's work.
   void Run(int stream) {
     for (uint32_t left = chance_.NextBelow(8); left > 0 && !streams_[stream].empty(); --left) {
       RunOne(stream);
     }
   }
 
-  // The first so many streams are never quick, so that copies to the device come before what its
-  // kernels had to do first.
+  // The first `slow_` streams never run early, so that copies to the device overtake kernels that
+  // are launched before them.
   const uint32_t slow_;
-  std::recursive_mutex mutex_;  // work puts work and waits, too
+  std::recursive_mutex mutex_;  // recursive, because work also puts work and waits
   std::vector<std::deque<Work>> streams_;
   std::vector<Asked>* const asked_;
   uint64_t events_ = 0;

@@ -1,6 +1,5 @@
-// What a trainer asks of a device in each step once it is under way: everything is put on streams,
-// and the host waits for what it needs alone. A real trainer and a real server; a device that keeps
-// a trace.
+// The calls of a trainer to a device in a steady step: all work is on streams, and the host waits
+// only for what it needs. Trainer and server are real; the device keeps a trace.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -22,7 +21,7 @@ using queued::kUploads;
 using queued::kWeights;
 
 constexpr int kDevice = 7;
-// The first steps make what later ones use, and are recorded.
+// The first steps set up memory and are recorded.
 constexpr size_t kFirstSteady = 4;
 constexpr size_t kLeastSteady = 40;
 
@@ -38,8 +37,8 @@ std::vector<Asked> AskedOf(int device) {
   return all;
 }
 
-// From the first kernel of a step to that of the next: behind the wait for a step's loss comes what
-// brings the next one's weights and batch.
+// Splits the calls by steps, from a step's first kernel to the next step's. So the calls that bring
+// the next weights and batch follow the wait for a step's loss.
 std::vector<std::vector<Asked>> Steps(const std::vector<Asked>& all) {
   std::vector<std::vector<Asked>> steps(1);
   for (const Asked& asked : all) {
@@ -66,7 +65,7 @@ bool HostWaits(const Asked& asked) {
          asked.kind == Asked::kWaitForAll;
 }
 
-// The batch of the next step is on its way before this one is waited for.
+// Whether the copy of the next batch starts before the host waits for this step.
 bool BringsTheNextBatch(const std::vector<Asked>& step, int back) {
   return Find(step, Asked::kCopyIn, kUploads) < Find(step, Asked::kWaitForEvent, back);
 }
@@ -76,7 +75,7 @@ class SteadyState : public RunTest {
   static std::vector<std::string> Common() {
     return {"cluster.workers=1", "cluster.segment=1000", "train.epochs=1", "data.prefetch=64"};
   }
-  // The steps of an epoch, but for the first.
+  // The steady steps of an epoch.
   std::vector<std::vector<Asked>> Train(const std::vector<std::string>& settings) {
     Process server(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
                                             "--run-dir", Path("run")} +
@@ -86,13 +85,13 @@ class SteadyState : public RunTest {
     options.name = "queued";
     options.gpus = {{.index = kDevice, .name = "streams in host memory"}};
     options.plugin_dir = PSGD_QUEUED_DEVICE_DIR;
-    // So that batches are ready.
+    // Gives the loader time to have batches ready.
     options.step_delay = Milliseconds(2);
     const absl::Status trained = Trainer(options).Run();
     EXPECT_TRUE(trained.ok()) << trained;
     EXPECT_EQ(server.Wait().code, 0) << server.Err();
     std::vector<std::vector<Asked>> steps = Steps(AskedOf(kDevice));
-    // Evaluations bring nothing back but their result.
+    // Removes evaluations, which bring back only their result.
     std::erase_if(steps, [](const auto& step) {
       return Count(step, Asked::kWaitForEvent, kDownloads) +
                  Count(step, Asked::kWaitForEvent, kCodecs) ==
@@ -100,25 +99,25 @@ class SteadyState : public RunTest {
     });
     EXPECT_GE(steps.size(), kFirstSteady + kLeastSteady);
     steps.erase(steps.begin(), steps.begin() + std::min(steps.size(), kFirstSteady));
-    // The last one of the epoch is followed by reports and a checkpoint.
+    // Reports and a checkpoint follow the last step of the epoch.
     if (!steps.empty()) steps.pop_back();
     return steps;
   }
 
-  // A wait that is missing between streams would give other numbers.
+  // Without a needed wait between streams the weights would differ.
   void CheckWeights(const std::vector<std::string>& settings) {
     RunOnReference("reference", SmallConfig(), Common() + settings);
     EXPECT_FALSE(Weights("run").empty());
     EXPECT_TRUE(Weights("run") == Weights("reference"));
   }
 
-  // `back`: where gradients or payloads come to the host; so many a step.
+  // `back`: the stream that brings `arrivals` gradients or payloads of a step to the host.
   void Check(const std::vector<std::vector<Asked>>& steps, int back, size_t arrivals) {
     size_t ahead = 0;
     for (size_t i = 0; i < steps.size(); ++i) {
       SCOPED_TRACE(i);
       const std::vector<Asked>& step = steps[i];
-      // Nobody waits for the whole device, nor frees memory, which would.
+      // The host never waits for the whole device, and frees no memory, which would wait.
       EXPECT_EQ(Count(step, Asked::kWaitForAll, 0), 0u);
       // The host waits for a whole stream once: at the end, for the loss.
       for (int stream : {kDownloads, kUploads, kCodecs, kWeights}) {
@@ -128,18 +127,16 @@ class SteadyState : public RunTest {
       EXPECT_EQ(Count(step, Asked::kCopyOut, kKernels), 1u);
       const size_t end = Find(step, Asked::kWaitForStream, kKernels);
       size_t before = end - 1;
-      while (before > 0 && step[before].stream == kWeights)
-        --before;  // another thread asked for that
+      while (before > 0 && step[before].stream == kWeights) --before;  // a call of another thread
       EXPECT_EQ(Find(step, Asked::kCopyOut, kKernels), before);
-      // It waits for each gradient or payload that it sends: these have come, not all of the
-      // stream.
+      // The host waits for the event of each gradient or payload that it sends, not for the stream.
       for (int stream : {kDownloads, kCodecs}) {
         const size_t expected = stream == back ? arrivals : 0;
         EXPECT_EQ(Count(step, Asked::kCopyOut, stream), expected) << stream;
         EXPECT_EQ(Count(step, Asked::kWaitForEvent, stream), expected) << stream;
       }
-      // And, before it writes a batch to the memory that it is copied from, for the copy of the one
-      // before. That was put there before this step's kernels and waits for none of them.
+      // Before it writes a batch to pinned memory, the host also waits for the copy of the previous
+      // batch. That copy started before this step's kernels and waits for none of them.
       EXPECT_EQ(Count(step, Asked::kWaitForEvent, kUploads), Count(step, Asked::kCopyIn, kUploads));
       EXPECT_EQ(Count(step, Asked::kWaitForEvent, kKernels), 0u);
       EXPECT_EQ(Count(step, Asked::kWaitForEvent, kWeights), 0u);
@@ -153,8 +150,7 @@ class SteadyState : public RunTest {
           EXPECT_FALSE(set_here.contains(asked.event));
           continue;
         }
-        // From the first wait to the last there is nothing left to launch, nor to bring but
-        // weights.
+        // From the first wait to the last the host launches nothing and brings only weights.
         EXPECT_FALSE(k > end && HostWaits(asked));
         if (waited && k < end && asked.stream != kWeights) {
           EXPECT_FALSE(asked.kind == Asked::kLaunch || asked.kind == Asked::kCopyIn)
@@ -164,12 +160,12 @@ class SteadyState : public RunTest {
       }
       ahead += BringsTheNextBatch(step, back);
     }
-    // A batch that is not ready yet is not waited for; most are.
+    // The host does not wait for a batch that is not ready. Most are ready.
     EXPECT_GT(ahead, steps.size() / 2);
   }
 
   void CheckAhead(const std::string& pull) {
-    // Weight decay is that of the weights that the gradient was made from.
+    // Weight decay uses the weights from which the gradient was made.
     const std::vector<std::string> settings = {
         "compression.push=none",           pull,
         "consistency.staleness=1",         "consistency.pull_ahead=true",
@@ -178,8 +174,8 @@ class SteadyState : public RunTest {
     Check(steps, kDownloads, 4);
     size_t ahead = 0;
     for (const std::vector<Asked>& step : steps) {
-      // Begun from within the step, on a thread that no wait of the step's is for: when it gets to
-      // the copy is its own affair.
+      // Another thread starts the copy during the step, and the step does not wait for this thread,
+      // so the copy may come at any time.
       const size_t come = Count(step, Asked::kCopyIn, kWeights);
       EXPECT_EQ(come + Count(step, Asked::kCopyIn, kKernels), 1u);
       ahead += come;
@@ -203,15 +199,15 @@ TEST_F(SteadyState, TheHostWaitsForPayloadsAndTheLoss) {
   CheckWeights(settings);
 }
 
-// Asked for ahead, they come while a step computes and wait there for the next, whose kernels wait
-// for their copy and not the host. Now and then a pull is late, or the device quick, and they come
-// between the steps.
+// With pull_ahead weights come while a step computes. The next step's kernels wait for their copy,
+// and the host does not. Now and then a pull is late or the device is quick; then weights come
+// between steps.
 TEST_F(SteadyState, WeightsComeWhileAStepComputes) { CheckAhead("compression.pull=none"); }
 TEST_F(SteadyState, ChangesOfWeightsComeWhileAStepComputes) {
   CheckAhead("compression.pull.delta={}");
 }
 
-// A second copy of the weights is counted where there is room for it and for codecs.
+// The second copy of the weights is counted if there is room for it and for codecs.
 TEST(DryRun, CountsTheWeightsThatComeAhead) {
   Config config;
   config.mutable_model()->set_zoo("mlp");
@@ -232,7 +228,7 @@ TEST(DryRun, CountsTheWeightsThatComeAhead) {
   using testing::ContainsRegex;
   EXPECT_THAT(text(0), testing::Not(testing::HasSubstr("weights ahead")));
   config.mutable_consistency()->set_pull_ahead(true);
-  // 4.04 MiB of weights, and as much of their gradients.
+  // Weights take 4.04 MiB, and so do their gradients.
   EXPECT_THAT(text(0), ContainsRegex("weights ahead +4.04 MiB  those of the next step"));
   EXPECT_THAT(text(0), ContainsRegex("together +12"));
   EXPECT_THAT(text(17), ContainsRegex("weights ahead +4.04 MiB"));
@@ -240,8 +236,8 @@ TEST(DryRun, CountsTheWeightsThatComeAhead) {
   EXPECT_THAT(text(15), ContainsRegex("together +8"));
 }
 
-// Once the candidates have been tried, in the first steps, a choice costs nothing: no gradient
-// comes to the host, nothing is timed, and memory for each codec is there.
+// After the first steps have tried the candidates, a choice costs nothing: no gradient comes to the
+// host, nothing is timed, and each codec has its memory.
 TEST_F(SteadyState, ACodecThatIsChosenWorksOnTheDevice) {
   Check(Train({"compression.push.auto={steps: 1, codecs: [int8]}", "compression.dense_below=0B"}),
         kCodecs, 4);

@@ -1,4 +1,4 @@
-// What is measured works: each level acknowledges pushes, and what it wrote down makes the same
+// The measured work is right: each level acknowledges pushes, and what it wrote makes the same
 // weights.
 #include "bench/journal_bench.h"
 

@@ -30,7 +30,7 @@ class SimAccuracyTest(unittest.TestCase):
                                "push_staleness_mean": 1, "bytes_pushed": 5, "bytes_pulled": 5} for n, rate in zip((1, 2), rates)])
 
     def run_script(self, *more):
-        # However busy the machine is: nothing is measured here.
+        # The machine may be busy, because nothing is measured here.
         return subprocess.run([sys.executable, SCRIPT, "--workers", "1,2", "--rounds", "1", "--calm", "9", "--bin", self.bin,
                                *more], capture_output=True, text=True, check=False)
 

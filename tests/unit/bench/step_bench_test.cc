@@ -26,8 +26,8 @@ TEST(StepBench, EveryKindOfSampleIsTaken) {
   const std::pair<const char*, InputShape> cases[] = {
       {"mlp", {1, 4, 4, 10}},
       {"gpt", {.classes = 7, .length = 5, .vocabulary = 7}},
-      // Labels of the target alone: as of unet, whose labels are of pixels, the network says how
-      // many.
+      // Only the target has labels. As for unet, whose labels are per pixel, the network says how
+      // many there are.
       {"transformer", {.classes = 7, .length = 8, .source = 4, .vocabulary = 7}},
       {"ncf", {.classes = 2, .entries = 2, .vocabulary = 20}},
       {"logistic_regression", {.classes = 2, .entries = 3, .vocabulary = 20}},

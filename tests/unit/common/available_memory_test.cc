@@ -45,7 +45,7 @@ TEST_F(AvailableMemoryTest, AGroupOfVersionTwoLimitsIt) {
   EXPECT_EQ(AvailableMemory(root_), 0u);
 }
 
-// As in a container: the folder that the group is named by is not there, its limit is at the top.
+// Like in a container: the group's own folder is missing, and its limit is at the top.
 TEST_F(AvailableMemoryTest, AGroupOfVersionOneLimitsIt) {
   Write("/proc/self/cgroup", "3:cpu,cpuacct:/a\n4:memory:/docker/abc\n0::/\n");
   Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2000000\n");

@@ -56,7 +56,7 @@ TEST(BufferPool, GivesAlignedMemoryAndTakesItBack) {
     EXPECT_EQ(pool.free_bytes(), 0u);
   }
   EXPECT_EQ(pool.free_bytes(), 8192u);
-  // Anything that rounds to the same capacity gets the same memory.
+  // A size that rounds to the same capacity gets the same memory.
   EXPECT_EQ(pool.Take(8192).get(), first);
 }
 
@@ -108,7 +108,7 @@ TEST(Checksum, PiecesAreAsTheWhole) {
 }
 
 TEST(Checksum, KnownAnswerAndEveryBitCounts) {
-  EXPECT_EQ(ChecksumOf({}), 0x2d06800538d394c2u);  // XXH3-64 of nothing, as its specification says
+  EXPECT_EQ(ChecksumOf({}), 0x2d06800538d394c2u);  // XXH3-64 of no bytes, from its specification
   auto bytes = Pattern(64);
   const uint64_t before = ChecksumOf(bytes);
   for (size_t bit = 0; bit < 512; bit += 37) {

@@ -16,7 +16,7 @@ TEST(Names, AreShortAndPlain) {
         std::string("\x1b[31m"), std::string("a\0b", 3), std::string("\xc3\xa4")}) {
     const absl::Status status = CheckPeerName("the worker's name", bad);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad;
-    // What was sent is not said again: it would end up in logs and on terminals.
+    // The error does not repeat a bad name, since errors end up in logs and on terminals.
     EXPECT_TRUE(bad.size() < 2 || status.message().find(bad) == absl::string_view::npos);
   }
 }
@@ -25,7 +25,7 @@ TEST(Names, TextOfPeersIsReadable) {
   EXPECT_EQ(Readable("two\nlines"), "two\nlines");
   EXPECT_EQ(Readable("\x1b[31mred\x7f\r"), "?[31mred??");
   EXPECT_EQ(Readable(std::string(5000, 'x')).size(), 2000u);
-  // An umlaut that the cut would go through is left out whole.
+  // The cut drops a whole umlaut rather than half of it.
   EXPECT_EQ(Readable(std::string(1999, 'x') + "\xc3\xa4"), std::string(1999, 'x'));
 }
 

@@ -14,7 +14,7 @@ absl::StatusOr<std::unique_ptr<int>> Make(int value) {
 
 absl::Status Check(int value) {
   PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<int> made, Make(value));
-  // Two on one scope need distinct temporaries.
+  // Two uses in one scope need distinct temporaries.
   PSGD_ASSIGN_OR_RETURN(auto again, Make(*made));
   PSGD_RETURN_IF_ERROR(*again == 3 ? absl::DataLossError("three") : absl::OkStatus());
   return absl::OkStatus();

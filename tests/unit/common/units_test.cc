@@ -26,7 +26,7 @@ TEST(Units, RefusesWhatIsNoNumberOrHasNoUnit) {
   for (const char* text : {"", "fast", "MiB", "4 miles", "4mib", "1e99GB", "--4", "4MiB2", "nan"}) {
     EXPECT_FALSE(ParseBytes(text).ok()) << text;
   }
-  // A duration says its unit: nobody should have to guess milliseconds or seconds.
+  // A duration needs a unit: nobody should guess milliseconds or seconds.
   const auto bare = ParseMilliseconds("100");
   ASSERT_FALSE(bare.ok());
   EXPECT_NE(bare.status().message().find("no unit"), absl::string_view::npos);

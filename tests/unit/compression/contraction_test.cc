@@ -1,4 +1,4 @@
-// What a codec leaves behind under error feedback is shorter than what it was given.
+// The residual of a codec under error feedback is shorter than the codec's input.
 #include <gtest/gtest.h>
 
 #include "tests/unit/compression/tensors.h"
@@ -6,7 +6,7 @@
 namespace psgd {
 namespace {
 
-// Squared length of what one step leaves, as a share.
+// Returns the squared length of one step's residual, as a share of the input's.
 double ShareLeft(const CodecConfig& config, const std::vector<float>& gradient,
                  const SliceShape& shape) {
   const auto codec = MakeCodec(config).value();
@@ -20,7 +20,7 @@ double ShareLeft(const CodecConfig& config, const std::vector<float>& gradient,
 struct Case {
   const char* name;
   CodecConfig config;
-  double gaussian_share;  // what theory says is left of Gaussian elements
+  double gaussian_share;  // share that is left of Gaussian elements, by theory
   double tolerance;
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -30,19 +30,19 @@ std::vector<Case> Cases() {
   const auto add = [&](const char* name, double share, double tolerance) -> CodecConfig& {
     return cases.emplace_back(Case{name, {}, share, tolerance}).config;
   };
-  // The energy of the means is 2 / pi.
+  // The means have 2 / pi of the energy.
   add("onebit", 1 - 2 / M_PI, 0.02).mutable_onebit();
   add("sign", 1 - 2 / M_PI, 0.02).mutable_sign();
   add("ternary", 0.5, 0.02).mutable_ternary();
-  // Rounding to nearest leaves a uniform part of a step, whose size is that of the maximum of a
-  // block (2.7 of 128 elements) divided by the levels: step^2 / 12; at random, twice that.
+  // Rounding to nearest leaves a uniform part of a step, so step^2 / 12; random rounding leaves
+  // twice that. A step is the maximum of a block (2.7 for 128 elements) divided by the levels.
   add("qsgd_4_nearest", std::pow(2.7 / 7, 2) / 12, 0.003)
       .mutable_qsgd()
       ->set_rounding(Rounding::NEAREST);
   add("qsgd_4", std::pow(2.7 / 7, 2) / 6, 0.006).mutable_qsgd();
   add("bf16", 0, 1e-5).mutable_bf16();
   add("int8", 0, 2e-4).mutable_int8();
-  // 1 - k / n, whatever the elements.
+  // 1 - k / n for any elements.
   add("randomk", 0.95, 0.01).mutable_randomk()->set_density(0.05);
   // The largest 5 % of Gaussian elements have 2 (z phi(z) + 0.025) of the energy, z = 1.96.
   add("topk", 1 - 2 * (1.96 * 0.05845 + 0.025), 0.02).mutable_topk()->set_density(0.05);
@@ -50,7 +50,7 @@ std::vector<Case> Cases() {
   cases.back().config.mutable_topk()->set_select(TopkCodec::SAMPLED);
   add("topk_half", 1 - 2 * (1.96 * 0.05845 + 0.025), 0.02).mutable_topk()->set_density(0.05);
   cases.back().config.mutable_topk()->set_values(TopkCodec::FP16);
-  // Of those largest 5 % one magnitude, their mean of 2 phi(z) / 0.05.
+  // These largest 5 % have one magnitude, their mean 2 phi(z) / 0.05.
   add("topk_ternary", 1 - 0.05 * std::pow(2 * 0.05845 / 0.05, 2), 0.02)
       .mutable_topk()
       ->set_density(0.05);
@@ -59,7 +59,7 @@ std::vector<Case> Cases() {
   add("blocks", 1 - 0.05 * (1 + 2.06 * std::sqrt(2 / 256.0)), 0.01)
       .mutable_blocks()
       ->set_density(0.05);
-  // What is below 1 in magnitude, and what of the others is beyond it.
+  // The energy of elements below 1 in magnitude, and of the part beyond 1 of the others.
   add("threshold", 0.1987 + 0.1507, 0.02).mutable_threshold()->set_tau(1);
   // The mean of (a - 1) (2 - a) 4^e over Gaussian numbers a 2^e, a in [1, 2).
   add("natural", 0.0817, 0.003).mutable_natural();
@@ -93,8 +93,8 @@ TEST(Blocks, SendTheBlocksOfLargestNorm) {
   EXPECT_NEAR(ShareLeft(config, gradient, ShapeOf(1000)), 9 / 109.0, 1e-4);
 }
 
-// One element of a block, and the others of a size of which rounding to its unit leaves the most:
-// more than it sends in blocks of more than 8 s^2.
+// One element of a block is 1. The others have the size that rounding hurts most: in blocks of more
+// than 8 s^2 elements the error is longer than the input.
 TEST(Qsgd, RoundsToNearestWhereRandomRoundingPilesUp) {
   constexpr double kLevels = 7;
   for (int block : {384, 448, 1024}) {
@@ -109,7 +109,7 @@ TEST(Qsgd, RoundsToNearestWhereRandomRoundingPilesUp) {
     config.mutable_qsgd()->set_rounding(Rounding::NEAREST);
     EXPECT_LT(ShareLeft(config, gradient, ShapeOf(gradient.size())), 1);
   }
-  // The worst size for a block of 1024 leaves more than there was, for one of 384 none does.
+  // At the worst size, the error exceeds the input for a block of 1024, but not for one of 384.
   const auto worst = [](int block) {
     double most = 0;
     for (float size = 0.01f; size < 0.14f; size += 0.01f) {
@@ -125,7 +125,7 @@ TEST(Qsgd, RoundsToNearestWhereRandomRoundingPilesUp) {
   EXPECT_GT(worst(1024), 1);
 }
 
-// Singular values 1, 1/2, 1/3, ...: the best matrix of rank r leaves the squares of the others.
+// Singular values are 1, 1/2, 1/3, ...: the best matrix of rank r leaves the squares of the others.
 TEST(Powersgd, FindsTheBestLowRankMatrixWithWarmStarts) {
   constexpr size_t kRows = 40, kColumns = 50;
   std::vector<float> matrix(kRows * kColumns);
@@ -166,7 +166,7 @@ TEST(Powersgd, SendsAMatrixOfItsRankWhole) {
   CodecConfig config;
   config.mutable_powersgd();
   EXPECT_LT(ShareLeft(config, matrix, MatrixShape(kRows, kColumns)), 1e-10);
-  // Of rank 1 the larger part at least.
+  // Rank 1 keeps at least the larger part.
   config.mutable_powersgd()->set_rank(1);
   EXPECT_GT(ShareLeft(config, matrix, MatrixShape(kRows, kColumns)), 0.01);
   EXPECT_LT(ShareLeft(config, matrix, MatrixShape(kRows, kColumns)), 1);

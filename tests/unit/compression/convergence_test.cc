@@ -1,4 +1,4 @@
-// Gradient descent on a strongly convex quadratic, each step's gradient coded.
+// Gradient descent on a strongly convex quadratic with each step's gradient encoded.
 #include <gtest/gtest.h>
 
 #include "compression/error_feedback.h"
@@ -7,8 +7,8 @@
 namespace psgd {
 namespace {
 
-// On sum of h[i] / 2 * (x[i] - x*[i])^2 with h of 0.1 or 1. Returns the distance to the optimum,
-// relative to that of the start.
+// Minimizes the sum of h[i] / 2 * (x[i] - x*[i])^2 with h of 0.1 or 1. Returns the distance to the
+// optimum, relative to the start's distance.
 double DistanceAfter(const CodecConfig& config, bool accumulate, float rate = 0.05f) {
   constexpr size_t kElements = 256;
   constexpr int kSteps = 4000;
@@ -87,8 +87,8 @@ TEST(Convergence, WithoutErrorFeedbackSignsDoNot) {
   EXPECT_GT(DistanceAfter(sign, false), 1e-2);
 }
 
-// A step carries no more than tau of an element, so a small one must be given time: of 4000 steps
-// of 0.05 tau each, those at 0.1 lead everywhere and those at 0.01 not.
+// A step carries at most one tau of an element, so a small tau needs time. In 4000 steps of 0.05
+// tau each, a tau of 0.1 reaches the optimum everywhere, and a tau of 0.01 does not.
 TEST(Convergence, OfThresholdNeedsATauThatKeepsUp) {
   CodecConfig config;
   config.mutable_threshold()->set_tau(0.1);
@@ -97,7 +97,7 @@ TEST(Convergence, OfThresholdNeedsATauThatKeepsUp) {
   EXPECT_GT(DistanceAfter(config, true), 0.1);
 }
 
-// A weight moves by the rate each step, and so ends within a few of it.
+// A weight moves by the rate in each step, so it ends within a few steps of the optimum.
 TEST(Convergence, OfSignumEndsWithinAFewSteps) {
   CodecConfig config;
   config.mutable_signum();

@@ -99,8 +99,8 @@ TEST(Dgc, WarmsUpThroughThePapersDensities) {
   EXPECT_EQ(sent(9999), 10u);
 }
 
-// The worker's share of the limit falls with the root of the workers, a slice's with the root of
-// its part of the tensor.
+// The worker's share of the limit falls with the root of the number of workers, a slice's share
+// with the root of its part of the tensor.
 TEST(Dgc, ClipsTheGradientsNorm) {
   CodecConfig config = Config(0.01, 0);
   config.mutable_dgc()->set_clip(8);
@@ -120,7 +120,7 @@ TEST(Dgc, ClipsTheGradientsNorm) {
   }
 }
 
-// 0.1 % with indices is at least 270 times smaller, every byte of the payload counted.
+// 0.1 % with indices is at least 270 times smaller, with every byte of the payload counted.
 TEST(Dgc, IsSmallOnALargestSlice) {
   const auto codec = MakeCodec(Config(0.001, 0.9)).value();
   const std::vector<float> gradient = Gaussian(1 << 20, 2);

@@ -69,7 +69,7 @@ TEST(ErrorFeedback, ARestoredResidualContinuesAlike) {
   EXPECT_EQ(a, b);
 }
 
-// Momentum and warm starts are part of what a checkpoint has.
+// A checkpoint includes momentum and warm starts.
 TEST(ErrorFeedback, RestoredStateContinuesAlike) {
   for (const CodecConfig& config : DefaultCodecs()) {
     const auto codec = MakeCodec(config).value();

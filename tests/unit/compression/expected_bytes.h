@@ -1,4 +1,4 @@
-// Payloads byte by byte, for the tests that hold codecs to what their headers document.
+// Payloads byte by byte, for tests that compare codecs with the documentation in their headers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace psgd {
 
-// What a fresh encoder makes of a gradient; the residual may be null.
+// Encodes a gradient with a fresh encoder. The residual may be null.
 inline std::vector<uint8_t> Encode(const CodecConfig& config, const std::vector<float>& gradient,
                                    std::vector<float>* residual = nullptr) {
   std::vector<std::byte> payload;

@@ -12,7 +12,7 @@ namespace {
 
 class FactorUpdates : public testing::Test {
  protected:
-  // Two updates, of two contributions and of one, the second with weight decay.
+  // Two updates: the first has two contributions, the second has one and weight decay.
   std::vector<FactorUpdate> Updates() const {
     std::vector<FactorUpdate> updates(2);
     updates[0].rate = 0.25f;
@@ -24,7 +24,7 @@ class FactorUpdates : public testing::Test {
     for (FactorUpdate& update : updates) {
       for (FactorUpdate::Part& part : update.parts) part.worker = 1;
     }
-    // The same push twice, as far as its reader can tell.
+    // Both parts look like the same push to their reader.
     for (FactorUpdate::Part* part : {&updates[0].parts[1], &updates[1].parts[0]}) {
       part->worker = 3;
       part->incarnation = 2;
@@ -86,7 +86,7 @@ TEST_F(FactorUpdates, LeaveOutWhatTheirReaderPushed) {
   EXPECT_EQ(weights, Weights());
 }
 
-// Each names a matrix of zeros in a few bytes, and a worker has to hold all of an update at once.
+// Each contribution is a matrix of zeros in a few bytes; a worker must hold all those of an update.
 TEST_F(FactorUpdates, OfMoreMatricesThanAWorkerHoldsAreRefused) {
   FactorsOf zeros(11, 20, 30, 1);  // 550 numbers, of 600 weights
   for (float& value : zeros.values) value = 0;

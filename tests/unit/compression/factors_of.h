@@ -8,8 +8,8 @@
 
 namespace psgd {
 
-// Of a tensor of `rows` x `columns`: `batch` rows of x and behind each one of delta. Relu made
-// about half of each zero.
+// Factors of a tensor of `rows` x `columns`: `batch` rows of x, each followed by a row of delta.
+// About half of each are zeros of a relu.
 struct FactorsOf {
   FactorsOf(size_t batch, size_t rows, size_t columns, uint64_t stream)
       : batch(batch),
@@ -26,7 +26,7 @@ struct FactorsOf {
     for (size_t n = 0; n < batch; ++n) sum += delta(n, row) * x(n, column);
     return sum;
   }
-  // Of a slice.
+  // Returns the product for a slice.
   std::vector<float> Product(const SliceShape& shape) const {
     std::vector<float> product;
     for (uint64_t i = shape.offset; i < shape.offset + shape.elements; ++i) {
@@ -34,7 +34,7 @@ struct FactorsOf {
     }
     return product;
   }
-  // The tensor, cut after these elements.
+  // Returns the slices of the tensor, cut at these elements.
   std::vector<SliceShape> Cut(std::vector<size_t> ends) const {
     ends.push_back(rows * columns);
     std::vector<SliceShape> shapes;
@@ -47,7 +47,7 @@ struct FactorsOf {
     }
     return shapes;
   }
-  // Empty where it would not pay.
+  // Returns an empty payload if it would not pay.
   std::vector<std::byte> Payload(const std::vector<SliceShape>& shapes,
                                  ValueCoding coding = ValueCoding::kFloat,
                                  const FactorsDraw& draw = {}) const {

@@ -41,7 +41,7 @@ TEST(Factors, GradientsWithoutFactorsTravelAsTheyAre) {
   EXPECT_EQ(Encode(config, {1.5f, -2}), Expected().Word(0).Float(1.5f).Float(-2).bytes());
 }
 
-// However the tensor is cut, and however it is read: the bits of plain loops.
+// Any cut and any way of reading give the bits of plain loops.
 TEST(Factors, SlicesThatShareAPayloadGetTheirPartOfTheProduct) {
   const auto codec = FactorsCodecOf();
   for (const auto& ends : std::vector<std::vector<size_t>>{{}, {600}, {7, 330, 331, 1500}}) {
@@ -61,7 +61,7 @@ TEST(Factors, SlicesThatShareAPayloadGetTheirPartOfTheProduct) {
   }
 }
 
-// However small the gradients of a layer's outputs are: binary16 alone knows nothing below 6e-8.
+// The gradients of outputs may be tiny: binary16 alone has no numbers below 6e-8.
 TEST(Factors, RoundedToTwoBytesTheProductKeepsElevenBits) {
   for (float size : {1.0f, 1e-9f, 1e-18f, 1e-37f, 1e6f, 1e30f}) {
     FactorsOf factors(6, 40, 50, 2);
@@ -77,7 +77,7 @@ TEST(Factors, RoundedToTwoBytesTheProductKeepsElevenBits) {
     for (size_t i = 0; i < shapes.size(); ++i) {
       const std::vector<float> expected = factors.Product(shapes[i]);
       const std::vector<float> actual = Read(*(*readers)[i], 64);
-      // No summand is negative, and both its factors are rounded by at most 2^-11 of themselves.
+      // No summand is negative, and both of its factors are rounded by a relative 2^-11 at most.
       for (size_t e = 0; e < expected.size(); ++e) {
         ASSERT_NEAR(actual[e], expected[e], expected[e] * 1e-3 + size * 1e-7) << size;
       }
@@ -97,14 +97,14 @@ TEST(Factors, OfZerosAloneAreSentInFewerBytes) {
   }
 }
 
-// The mean over many steps of what is drawn is the product, though both factors are rounded: they
-// are so independently. And each product errs by no more than the units of its factors allow.
+// The mean over many draws is the product, although both factors are rounded, because they are
+// rounded independently. The error of each product stays within the units of its factors.
 TEST(Factors, RoundedToBytesTheProductIsExactInTheMean) {
   constexpr size_t kBatch = 6, kTensorRows = 40, kTensorColumns = 50;
   constexpr uint64_t kSteps = 4000;
   for (float size : {1.0f, 1e-18f, 1e15f}) {
     FactorsOf factors(kBatch, kTensorRows, kTensorColumns, 2);
-    // Samples of very different sizes: each has a unit of its own.
+    // Samples have very different sizes: each has its own unit.
     for (size_t n = 0; n < kBatch; ++n) {
       for (size_t i = 0; i < kTensorRows; ++i) {
         factors.values[n * 90 + 50 + i] *= size * std::ldexp(1.0f, static_cast<int>(n));
@@ -133,15 +133,14 @@ TEST(Factors, RoundedToBytesTheProductIsExactInTheMean) {
     for (size_t e = 0; e < mean.size(); ++e) {
       const double expected = factors.Product(e / kTensorColumns, e % kTensorColumns);
       const double deviation = std::sqrt(std::max(0.0, squares[e] - mean[e] * mean[e]));
-      // Of 2000 means the furthest is some 3.5 of their deviations off.
+      // Of 2000 means the furthest is about 3.5 of their deviations off.
       ASSERT_NEAR(mean[e], expected, 5.5 * deviation / std::sqrt(kSteps) + 1e-6 * expected) << e;
       ASSERT_LE(deviation, 6 * 32 * size * 2 * 4.0 / 127 * 4) << e;
     }
   }
 }
 
-// So that a payload of some bytes does not cost a shard a thousand multiplications for every
-// element.
+// Otherwise a payload of a few bytes could cost a shard a thousand multiplications per element.
 TEST(Factors, SamplesThatAddNothingAreLeftOut) {
   constexpr size_t kBatch = 9, kTensorRows = 40, kTensorColumns = 50;
   FactorsOf factors(kBatch, kTensorRows, kTensorColumns, 11);
@@ -176,7 +175,7 @@ TEST(Factors, SamplesThatAddNothingAreLeftOut) {
   }
 }
 
-// As an attack would have it: two numbers that never meet stand for a thousand samples.
+// As in an attack: two numbers that never meet stand for a thousand samples.
 TEST(Factors, OfSamplesThatAllAddNothingThereIsNoProduct) {
   FactorsOf factors(100, 300, 400, 1);
   std::ranges::fill(factors.values, 0.0f);
@@ -211,7 +210,7 @@ TEST(Factors, PayOnlyWhereTheyAreShorterThanTheProduct) {
   EXPECT_TRUE(many.Payload(many.Cut({})).empty());  // 1600 of 1600
   const FactorsOf fewer(19, 40, 40, 4);
   EXPECT_FALSE(fewer.Payload(fewer.Cut({})).empty());
-  // Not for a part with few rows, which needs all of x.
+  // A part with few rows does not pay, because it needs all of x.
   EXPECT_TRUE(fewer.Payload({fewer.Cut({400})[0]}).empty());
 }
 
@@ -225,7 +224,7 @@ TEST(Factors, OtherCodecsHavePayloadsOfOneSlice) {
   EXPECT_TRUE(codec->OpenShared(payload, {shapes.data(), 1}).ok());
 }
 
-// X has the columns of one of them: a wider one would read past it.
+// X has the columns of one tensor: a slice of a wider tensor would read past its end.
 TEST(Factors, APayloadIsOfOneTensor) {
   const FactorsOf factors(2, 40, 30, 5);
   std::vector<SliceShape> shapes = factors.Cut({600});
@@ -347,7 +346,7 @@ TEST_F(HostileFactors, UnitsAndLevelsThatCannotBeAreRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(Open(damaged)));
   EXPECT_FALSE(Open({sound.begin(), sound.end() - 1}).ok());
   EXPECT_FALSE(Open({sound.begin(), sound.begin() + 30}).ok());
-  // No other codec has such values.
+  // No other codec has values of one byte.
   CodecConfig topk;
   topk.mutable_topk();
   std::vector<std::byte> entries(8 + 4);
@@ -357,7 +356,7 @@ TEST_F(HostileFactors, UnitsAndLevelsThatCannotBeAreRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(MakeCodec(topk).value()->Open(entries, ShapeOf(4)).status()));
 }
 
-// Least squares, from a batch of four samples a step.
+// Least squares with a batch of four samples per step.
 TEST(Factors, DescentOnTheirProductsReachesTheOptimum) {
   constexpr size_t kWidth = 16;
   const auto codec = FactorsCodecOf();

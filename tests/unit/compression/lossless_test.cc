@@ -22,7 +22,7 @@ std::unique_ptr<Packer> MakePacker(int level = 1) {
   return Packer::Make(config);
 }
 
-// As of a gradient: few exponents, any mantissas.
+// Similar to a gradient: few exponents, random mantissas.
 PlainBytes GradientBytes(size_t size) {
   RandomStream random(MakeKey(1, RandomPurpose::kSynthetic), size);
   std::vector<float> values(size / sizeof(float) + 1);
@@ -62,7 +62,7 @@ TEST(Lossless, WhatWasPackedComesBackInAnyNumberOfPlanes) {
       ASSERT_EQ(packed.planes, planes) << size;
       EXPECT_LT(packed.frame.size(), size);
       ExpectSame(Unpack(packed.frame, planes, size), payload);
-      // In other planes it would be another payload.
+      // With another number of planes the frame holds another payload.
       const auto other = Unpack(packed.frame, planes == 4 ? 1 : 4, size);
       ASSERT_TRUE(other.ok());
       EXPECT_FALSE(std::ranges::equal(other->span(), payload));
@@ -94,10 +94,10 @@ TEST(Lossless, WhatDoesNotPayIsTriedOnceInARound) {
   PackingHabit habit;
   const PlainBytes noise = NoiseBytes(5000), payload(5000);
   EXPECT_EQ(packer->Pack(noise, &habit).planes, 0u);
-  // Payloads that would pay are not looked at until the next round.
+  // Payloads that would pay are not tried until the next round.
   for (int i = 1; i < 64; ++i) ASSERT_EQ(packer->Pack(payload, &habit).planes, 0u) << i;
   EXPECT_NE(packer->Pack(payload, &habit).planes, 0u);
-  // One that does not ends that.
+  // One payload that does not pay ends the packing.
   EXPECT_EQ(packer->Pack(noise, &habit).planes, 0u);
   EXPECT_EQ(packer->Pack(payload, &habit).planes, 0u);
 }
@@ -128,7 +128,7 @@ TEST(Lossless, AHigherLevelIsNoLonger) {
   ExpectSame(Unpack(packed.frame, 1, payload.size()), payload);
 }
 
-// Frames as others could send them.
+// Frames that an attacker could send.
 class HostileFrame : public testing::Test {
  protected:
   HostileFrame() : context_(ZSTD_createCCtx()) {}
@@ -165,7 +165,7 @@ TEST_F(HostileFrame, IsSoundAsItIs) {
 
 TEST_F(HostileFrame, MayNotHoldMoreThanThePayloadHas) {
   ExpectRefused(Frame(content_), "10000 long, where 9999 is the most", 1, kMost - 1);
-  // A bomb, which nothing is allocated for: 1 TiB is what it says.
+  // A bomb: the frame claims 1 TiB, but nothing is allocated for it.
   ExpectRefused(BytesOfFrame({0x28, 0xB5, 0x2F, 0xFD, 0xE0, 0, 0, 0, 0, 0, 1, 0, 0}),
                 "was 1099511627776 long");
 }
@@ -177,7 +177,7 @@ TEST_F(HostileFrame, MustSayItsLength) {
 
 TEST_F(HostileFrame, MayNotSayAnotherLength) {
   PlainBytes frame = Frame(content_);
-  // The field of two bytes, less 256, behind magic and descriptor.
+  // The two-byte size field (size - 256) follows magic and descriptor.
   ASSERT_EQ(frame[5], std::byte{(kMost - 256) & 0xFF});
   for (const int change : {-1, 1}) {
     PlainBytes changed = frame;
@@ -193,7 +193,7 @@ TEST_F(HostileFrame, HasNothingBehindIt) {
   ExpectRefused(frame, "not one whole zstd frame");
   frame.resize(size - 1);
   ExpectRefused(frame, "not one whole zstd frame");
-  // A second frame, or one that is to be skipped, before it or behind.
+  // A second frame or a skippable frame, before or after the first.
   frame = Frame(content_);
   const PlainBytes empty = Frame({});
   frame.insert(frame.end(), empty.begin(), empty.end());
@@ -216,7 +216,7 @@ TEST_F(HostileFrame, IsOfTheFormatThatIsMeant) {
   ExpectRefused({}, "no zstd frame");
   ExpectRefused(PlainBytes(3), "no zstd frame");
   ExpectRefused(content_, "no zstd frame");
-  // Of zstd 0.7, which the library might still read.
+  // A zstd 0.7 frame, which the library might still read.
   PlainBytes old = Frame(content_);
   old[0] = std::byte{0x27};
   ExpectRefused(old, "no zstd frame");

@@ -1,4 +1,4 @@
-// Payloads of the codecs that send every element, as their headers document them.
+// Payloads of the codecs that send every element, compared with their headers' documentation.
 #include <gtest/gtest.h>
 
 #include "tests/unit/compression/expected_bytes.h"
@@ -10,7 +10,7 @@ TEST(PayloadDense, Bf16RoundsTiesToEvenAndSaturates) {
   CodecConfig config;
   config.mutable_bf16();
   std::vector<float> residual(5);
-  const float tie_down = std::bit_cast<float>(0x3F808000u);  // halfway, the lower one even
+  const float tie_down = std::bit_cast<float>(0x3F808000u);  // halfway; the lower number is even
   const float tie_up = std::bit_cast<float>(0x3F818000u);
   EXPECT_EQ(Encode(config, {1, -2, tie_down, tie_up, 3.4e38f}, &residual),
             Expected().Half(0x3F80).Half(0xC000).Half(0x3F80).Half(0x3F82).Half(0x7F7F).bytes());
@@ -89,7 +89,7 @@ TEST(PayloadDense, SignumFollowsTheMomentum) {
   EXPECT_EQ(Decoded(*codec, {std::byte{0b100}}, ShapeOf(3)), (std::vector<float>{-1, -1, 1}));
 }
 
-// A bit has no 0: both signs in turn, so that a weight without a gradient stays where it is.
+// A bit has no 0. Both signs in turn keep a weight without a gradient where it is.
 TEST(PayloadDense, SignumMovesNothingWithoutAGradient) {
   constexpr size_t kElements = 9001;  // beyond a block, and odd
   CodecConfig config;

@@ -1,4 +1,4 @@
-// Payloads of the codecs that send a part of the elements, as their headers document them.
+// Payloads of the codecs that send some elements, compared with their headers' documentation.
 #include <gtest/gtest.h>
 
 #include "tests/unit/compression/expected_bytes.h"
@@ -20,7 +20,7 @@ constexpr uint8_t kThreeAndSeven = 0b110110;
 
 TEST(PayloadSparse, TopkWithHalves) {
   std::vector<float> gradient = kGradient, residual(10);
-  gradient[7] = 4.001f;  // binary16 has 4
+  gradient[7] = 4.001f;  // binary16 rounds it to 4
   EXPECT_EQ(Encode(Topk(0.2, TopkCodec::FP16), gradient, &residual), Expected()
                                                                          .Word(2)
                                                                          .Byte(1)
@@ -64,7 +64,7 @@ TEST(PayloadSparse, ThresholdSendsTauOnce) {
   CodecConfig config;
   config.mutable_threshold()->set_tau(1);
   std::vector<float> residual(10);
-  // Entries 1, 3, 7, 8: without low bits the codes are a bitmap.
+  // Entries 1, 3, 7, 8: without low bits, the codes are a bitmap.
   EXPECT_EQ(Encode(config, kGradient, &residual), Expected()
                                                       .Word(4)
                                                       .Byte(0)
@@ -92,7 +92,7 @@ TEST(PayloadSparse, RandomkSendsItsKeyAndNoIndices) {
   for (size_t i = 0; i < 20; ++i) {
     EXPECT_EQ(std::to_integer<uint8_t>(payload[i]), header.bytes()[i]) << i;
   }
-  // One of the first five, one of the others; with what stays they are the gradient.
+  // One of the first five elements and one of the others; with the residual they make the gradient.
   uint32_t indices[3];
   float values[3];
   ASSERT_EQ(codec->Open(payload, ShapeOf(10)).value()->NextEntries(indices, values), 2u);
@@ -111,7 +111,7 @@ TEST(PayloadSparse, Blocks) {
   config.mutable_blocks()->set_block(4);
   config.mutable_blocks()->set_density(0.67);
   std::vector<float> residual(10);
-  // Blocks 0 and 1 of 3, by norm; the last, of two elements, stays.
+  // Blocks 0 and 1 of 3 have the largest norms. The last block, of two elements, is not sent.
   EXPECT_EQ(Encode(config, kGradient, &residual), Expected()
                                                       .Word(2)
                                                       .Word(0)

@@ -1,4 +1,4 @@
-// Payloads byte by byte, as the headers of the codecs document them.
+// Payloads byte by byte, compared with the documentation in the codecs' headers.
 #include <gtest/gtest.h>
 
 #include <bit>

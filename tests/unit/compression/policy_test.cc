@@ -23,7 +23,7 @@ TEST(GlobMatches, WholeNames) {
   EXPECT_TRUE(GlobMatches("*a*b*", "xxaxbxaxxb"));
   EXPECT_FALSE(GlobMatches("", "a"));
   EXPECT_TRUE(GlobMatches("", ""));
-  // Linear in practice: no exponential search.
+  // The time is linear in practice, without an exponential search.
   EXPECT_FALSE(GlobMatches("*a*a*a*a*a*a*a*a*a*b", std::string(2000, 'a')));
 }
 
@@ -45,7 +45,7 @@ TEST(ChooseCodec, SmallTensorsAndStatisticsTravelDense) {
   EXPECT_TRUE(ChooseCodec(config, mean).has_none());
 }
 
-// The server's optimizer has no momentum then, and small tensors need theirs, too.
+// The server's optimizer then has no momentum, and small tensors need theirs too.
 TEST(ChooseCodec, SmallTensorsKeepTheMomentumOfTheirCodec) {
   CompressionConfig config;
   config.mutable_push()->mutable_dgc()->set_momentum(0.8);
@@ -77,7 +77,7 @@ TEST(InSteps, CountsLengthsOfWholeEpochs) {
   EXPECT_GT(InSteps(config, 33).push().dgc().warmup().steps(), 1000000);
 }
 
-// A choice for tensors that are worth one; of a sparse one, what is not zero is sent anyway.
+// auto is for tensors worth a choice. A sparse one sends only its nonzero values anyway.
 TEST(ChooseCodec, AutoIsForLargeDenseTensors) {
   CompressionConfig config;
   config.mutable_push()->mutable_auto_();
@@ -90,8 +90,8 @@ TEST(ChooseCodec, AutoIsForLargeDenseTensors) {
   EXPECT_TRUE(ChooseCodec(config, table).has_topk());
 }
 
-// Of a table of a million rows a push touches few: a byte for each element would be more than four
-// for those.
+// A push touches few rows of a table of a million. One byte per element would be more than four
+// bytes per touched element.
 TEST(ChooseCodec, WhatSendsZerosIsForDenseTensorsUnlessARuleSaysSo) {
   ParameterSpec table = Parameter("table", {1 << 20});
   table.set_sparse(true);

@@ -56,8 +56,8 @@ TEST(GuessLeast, NearlyAlwaysLeavesEnoughAndNotTooMuch) {
   EXPECT_LE(misses, 1);
 }
 
-// What the encoder keeps against a full sort, on gradients whose samples tell the truth and on
-// those whose samples lie.
+// Compares the encoder's choice with a full sort, for gradients whose samples are representative
+// and for others.
 void ExpectTopk(const std::vector<float>& gradient, double density) {
   CodecConfig config;
   config.mutable_topk()->set_density(density);
@@ -74,7 +74,7 @@ void ExpectTopk(const std::vector<float>& gradient, double density) {
   });
   order.resize(std::max<size_t>(
       1, static_cast<size_t>(std::lround(density * static_cast<double>(gradient.size())))));
-  // Zeros are sent with all others only.
+  // Zeros are sent only if all elements are.
   if (order.size() < gradient.size())
     std::erase_if(order, [&](uint32_t i) { return gradient[i] == 0; });
   std::ranges::sort(order);
@@ -105,7 +105,7 @@ TEST(Topk, KeepsTheLargestLowerIndexFirst) {
   ExpectTopk(std::vector<float>(30000, -2.0f), 0.01);
 }
 
-// As of embeddings and wide regressions, of which a batch touches little.
+// As in embeddings and wide regressions, where a batch touches few elements.
 TEST(Topk, ZerosAreNotSent) {
   for (size_t few : {0, 1, 40, 290, 310}) {
     std::vector<float> gradient(30000);
@@ -134,7 +134,7 @@ TEST(Topk, ZerosAreNotSent) {
 }
 
 TEST(Topk, SamplesThatMisleadDoNotMatter) {
-  // Everything large in one place that a sample hardly sees, or everywhere else.
+  // The large elements are all in one place that a sample hardly sees, or everywhere else.
   for (float rest : {0.0f, 1.0f}) {
     std::vector<float> gradient = Draw(40000, 3, false);
     for (size_t i = 0; i < gradient.size(); ++i) {

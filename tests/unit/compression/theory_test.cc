@@ -1,4 +1,4 @@
-// What the papers promise of their codecs.
+// Properties of codecs that their papers promise.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// The mean of many draws of a stochastic codec is what was drawn from.
+// The mean of many draws of a stochastic codec is the codec's input.
 #include <gtest/gtest.h>
 
 #include "tests/unit/compression/tensors.h"
@@ -47,7 +47,7 @@ TEST_P(Unbiased, MeanOfManyDrawsIsTheGradient) {
     }
   }
   // Of 300 means one beyond 4.5 standard errors has probability 0.002; their chi-square is 300 +-
-  // 24 where all of them vary.
+  // 24 if all of them vary.
   double chi_square = 0;
   int varying = 0;
   for (size_t i = 0; i < kElements; ++i) {
@@ -69,7 +69,7 @@ TEST_P(Unbiased, MeanOfManyDrawsIsTheGradient) {
 INSTANTIATE_TEST_SUITE_P(Codecs, Unbiased, testing::ValuesIn(StochasticCodecs()),
                          [](const auto& info) { return info.param.name; });
 
-// Horvath et al., Theorem 5: at most 1/8 of the squared length.
+// Horvath et al., Theorem 5: the variance is at most 1/8 of the squared length.
 TEST(Natural, VarianceIsAtMostAnEighth) {
   const auto codec = MakeCodec([] {
                        CodecConfig config;

@@ -16,7 +16,7 @@ TEST(Assets, ThePagesAreThere) {
   EXPECT_EQ(AssetResponse("/nothing.js").status, 404);
 }
 
-// The policy that the pages are served with lets nothing else run.
+// The pages' content security policy allows no inline scripts or styles.
 TEST(Assets, NoScriptOrStyleIsInline) {
   const std::string page = AssetResponse("/").body;
   for (const char* inline_thing :

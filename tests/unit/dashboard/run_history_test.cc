@@ -38,7 +38,7 @@ TEST(RunHistory, TimeGoesOnOverARestart) {
   history.Add(Progress(100));
   const std::string told = history.Add(Progress(3));
   EXPECT_EQ(Record::parse(told)["seconds"], 103);
-  history.Add(Progress(2.9));  // of another thread, a little earlier
+  history.Add(Progress(2.9));  // from another thread, slightly earlier
   EXPECT_EQ(SecondsOf(history), (std::vector<double>{100, 103, 102.9}));
 }
 

@@ -1,4 +1,4 @@
-// What is random about pictures: parts, mirroring, colours.
+// The random changes of pictures: parts, mirroring, colors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -70,7 +70,7 @@ TEST(ViewTest, RandomPartsAreThoseOfTheLiterature) {
   EXPECT_NEAR(static_cast<double>(mirrored) / samples, 0.5, 0.03);
 }
 
-// Where every part fits, none is drawn again.
+// Every part fits here, so no part is drawn again.
 TEST(ViewTest, AreasAreSpreadEvenly) {
   AugmentConfig augment = ResizedCrop();
   augment.set_crop_ratio(1);
@@ -159,14 +159,14 @@ TEST(ColorJitterTest, ContrastKeepsTheMeanSaturationEachGrey) {
   }
 }
 
-// One pixel, turned by what sample `index` draws.
+// Returns one pixel, turned by the draw of sample `index`.
 std::array<float, 3> Turned(std::array<float, 3> pixel, float hue, uint64_t index) {
   ColorJitter({3, 1, 1, 2}, {.hue = hue}, 5).Apply({1, index}, pixel);
   return pixel;
 }
 
-// Pure red goes around the circle: from a half turn before it to a half turn after it, evenly.
-// Where it comes to tells the turn: up to a sixth green rises, up to two sixths red falls, ...
+// Returns the turn that pure red makes, from half a turn back to half a turn forward, evenly drawn.
+// The color gives the turn: up to a sixth green rises, up to two sixths red falls, ...
 float TurnOf(uint64_t index) {
   const auto [red, green, blue] = Turned({1, 0, 0}, 0.5f, index);
   const float sixths = blue == 0  ? green + (1 - red)

@@ -30,7 +30,7 @@ std::string Decoded(const BytePairs& pairs, const std::vector<Token>& tokens) {
   return text;
 }
 
-// Any bytes, of few kinds so that pairs repeat; some are whitespace.
+// Returns any bytes, of few kinds so that pairs repeat; some are whitespace.
 std::string RandomText(uint64_t seed, size_t size, uint32_t kinds) {
   RandomStream random({1, 2}, seed);
   std::string text;
@@ -41,11 +41,11 @@ std::string RandomText(uint64_t seed, size_t size, uint32_t kinds) {
   return text;
 }
 
-// Words, with how often they come:   low 5   lower 2   newest 6   widest 3, each after a space but
-// the first. By hand: `e s` and `s t` come 9 times, of which `e s` is smaller; then `es t` 9 times,
-// `l o` 7 (smaller than `o w`), `lo w` 7, ` low`: the space comes before six of the seven, ` n`
-// also before six newest, `n e`, `e w`, `w est` too: ` low`'s left token 32 with 258 (low is 259)
-// against 32 with n (110): the smaller right one is n.
+// Words and their counts: low 5, lower 2, newest 6, widest 3, each but the first after a space. By
+// hand: `e s` and `s t` occur 9 times, and `e s` is smaller; then `es t` 9 times, `l o` 7 (smaller
+// than `o w`), `lo w` 7. Then several pairs occur 6 times: ` low` (the space precedes six of
+// seven), ` n`, `n e`, `e w`, `w est`. The left token is 32 in ` low` (right 259) and in ` n`
+// (right 110), and the smaller right token wins: n.
 TEST(BytePairsTest, MergesWhatIsMostFrequentAsByHand) {
   const std::string text =
       "low low low low low lower lower newest newest newest newest newest newest widest widest "
@@ -64,7 +64,7 @@ TEST(BytePairsTest, MergesWhatIsMostFrequentAsByHand) {
 TEST(BytePairsTest, NeverReachesOverTheBeginningOfAWord) {
   auto pairs = Learn({"a b a b a b a b a b"}, 257);
   ASSERT_TRUE(pairs.ok()) << pairs.status();
-  // ` a` comes four times, ` b` five; `a ` and `b ` are no pairs within words.
+  // ` a` occurs four times, ` b` five; `a ` and `b ` are not pairs within words.
   EXPECT_EQ(pairs->BytesOf(256), " b");
   EXPECT_THAT(Learn({"a\nb a\tb a b"}, 260).status().message(), HasSubstr("gives 257 tokens"));
 }
@@ -73,7 +73,7 @@ TEST(BytePairsTest, TiesGoToTheSmallerLeftAndThenToTheSmallerRightToken) {
   auto pairs = Learn({"zb zb xb xb xa xa"}, 258);
   ASSERT_TRUE(pairs.ok()) << pairs.status();
   EXPECT_EQ(pairs->BytesOf(256), " x");  // 4 times
-  // Now `zb`, ` z` (once), ` x b` and ` x a` come twice.
+  // Now `zb`, ` z` (once), ` x b` and ` x a` occur twice.
   EXPECT_EQ(pairs->BytesOf(257), "zb");
   auto third = Learn({"zb zb xb xb xa xa"}, 259);
   ASSERT_TRUE(third.ok()) << third.status();
@@ -95,7 +95,7 @@ TEST(BytePairsTest, AnyBytesComeBack) {
   }
 }
 
-// The slow way: after each merge all pairs are counted anew, in the whole text.
+// The slow way: all pairs of the whole text are counted again after each merge.
 std::vector<std::string> LearnSlowly(const std::vector<std::string>& words, int merges) {
   std::vector<std::vector<int>> text;
   for (const std::string& word : words) text.emplace_back(word.begin(), word.end());
@@ -157,7 +157,7 @@ TEST(BytePairsTest, TextThatGivesTooFewTokensIsAnError) {
   EXPECT_THAT(Learn({""}, 300).status().message(),
               AllOf(HasSubstr("gives 256 tokens"), HasSubstr("asks for 44 more"),
                     HasSubstr("data.vocabulary"), HasSubstr("more text")));
-  // Words are cut after 64 bytes: 2, 4, ... 64 of them become one.
+  // Words are cut after 64 bytes: 2, 4, ... 64 bytes become one token.
   const std::string same(6400, 'a');
   EXPECT_THAT(Learn({same}, 300).status().message(), HasSubstr("gives 262 tokens"));
   auto pairs = Learn({same}, 262);

@@ -1,4 +1,4 @@
-// A dataset whose samples say which they are.
+// A dataset whose samples identify themselves.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace psgd {
 
-// Every pixel of sample i is i + 1, its label i. Thread-safe.
+// Every pixel of sample i is i + 1, and its label is i. Thread-safe.
 class CountingDataset final : public Dataset {
  public:
   explicit CountingDataset(size_t size, std::chrono::microseconds delay = {})

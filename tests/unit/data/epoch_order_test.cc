@@ -39,7 +39,7 @@ TEST(EpochOrderTest, AnyEpochInAnyOrder) {
 }
 
 TEST(EpochOrderTest, PositionsAreUniform) {
-  // Where sample 0 lands, over many epochs.
+  // Counts the places of sample 0 over many epochs.
   std::vector<int> counts(10);
   EpochOrder order(10, 1, 3);
   for (uint32_t epoch = 0; epoch < 2000; ++epoch) {
@@ -55,7 +55,7 @@ TEST(EpochOrderTest, SmallSets) {
   EXPECT_EQ(one.Batch(0, 0), std::vector<uint32_t>{0});
 }
 
-// Batches dealt i * n + r to ranks r of n: uneven shares, yet every batch exactly once.
+// Batches i * n + r go to rank r of n: the shares are uneven, yet every batch comes exactly once.
 TEST(EpochOrderTest, SharesOfUnevenSizeCoverTheEpoch) {
   for (const uint32_t ranks : {1u, 2u, 3u, 7u, 16u}) {
     std::multiset<uint32_t> seen;

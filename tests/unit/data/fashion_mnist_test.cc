@@ -1,4 +1,4 @@
-// The real dataset, where it is installed.
+// Tests the real dataset, if it is installed.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// Gzip files that were cut or changed on their way are refused by every format that unpacks them,
-// wherever the damage is: what is left of them still looks like samples.
+// Every format that unpacks gzip refuses files that were cut or changed, wherever the damage is,
+// although the rest still looks like samples.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ std::vector<Format> Formats() {
   };
 }
 
-// Opened as `format` says; the error, which names the file and is the user's to put right.
+// Opens the file as `format` says. Returns the error, which names the file; the user can fix it.
 std::string OpenError(const Format& format, const std::string& path) {
   const auto sets = OpenFormat(format.name, path, std::string("batch: 1 ") + format.more);
   if (sets.ok()) return "";
@@ -72,7 +72,7 @@ TEST(GzipDamage, AFileThatEndsEarlyIsRefusedWhereverItEnds) {
     WriteFile(path, whole);
     EXPECT_EQ(OpenError(format, path), "") << format.name;
     const size_t size = whole.size();
-    // In the header, the data, and the checksum and length at the end.
+    // Cuts in the header, in the data, and in the checksum and length at the end.
     for (const size_t kept :
          {size_t{0}, size_t{1}, size_t{2}, size_t{5}, size_t{9}, size_t{10}, size_t{12}, size / 3,
           size / 2, size - 100, size - 9, size - 8, size - 5, size - 4, size - 1}) {
@@ -98,7 +98,7 @@ TEST(GzipDamage, AChangedByteIsFound) {
   }
 }
 
-// As `cat a.gz b.gz` makes them: the second is part of the file, so its loss is as well.
+// `cat a.gz b.gz` makes such a file. The second member is part of the file, so its loss is damage.
 TEST(GzipDamage, MembersOneBehindTheOther) {
   const ScratchFolder folder;
   const Format format = Formats()[0];

@@ -21,7 +21,7 @@ class IdxTest : public testing::Test {
   void Put(const std::string& name, const std::string& contents) {
     WriteFile(folder_.File(name), contents);
   }
-  // Replaces a plain file by its gzip.
+  // Replaces a plain file with its gzip.
   void PutGzip(const std::string& name, const std::string& packed) {
     std::filesystem::remove(folder_.File(name));
     WriteFile(folder_.File(name + ".gz"), packed);
@@ -154,7 +154,7 @@ TEST_F(IdxTest, FilesMustBelongTogether) {
   EXPECT_THAT(Error(), AllOf(HasSubstr("5x3"), HasSubstr("3x5")));
 }
 
-// Whatever bytes come: a dataset within its bounds or an error, never a crash.
+// Any bytes give a dataset within its bounds or an error, never a crash.
 TEST_F(IdxTest, RandomDamage) {
   std::mt19937 random(1);
   const std::string plain = Plain(kTrainImages), packed = Gzip(plain);

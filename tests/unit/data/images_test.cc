@@ -14,7 +14,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// The blue of a picture says its class.
+// The blue of a picture gives its class.
 std::string ClassJpeg(int label, int width = 40, int height = 30) {
   return JpegOf(Gradient(width, height, 40 + 60 * label));
 }
@@ -62,7 +62,7 @@ std::string Error(const std::string& path, const std::string& more = "") {
 
 constexpr char kNoNormalisation[] = "mean: [0, 0, 0] stddev: [1, 1, 1] ";
 
-// Checks of each sample that its blue fits its label.
+// Returns all labels, after a check that each sample's blue fits its label.
 std::vector<int> Labels(const SampleSource& source) {
   std::vector<int> labels;
   std::vector<float> pixels(source.shape().elements());
@@ -119,7 +119,7 @@ TEST(ImagesTest, TheMiddleIsWhatATestSees) {
   ASSERT_TRUE(sets->test->Read({0, 0}, pixels, {&label, 1}).ok());
   ASSERT_TRUE(sets->test->Read({7, 0}, again, {&label, 1}).ok());
   EXPECT_EQ(pixels, again);
-  // The shorter side is 30, of which 26.25 are seen: red goes from 6.9 to 33.1 of 39.
+  // The shorter side is 30, of which 26.25 are visible: red goes from 6.9 to 33.1 of 39.
   EXPECT_NEAR(pixels[0], (6.875 + 0.32) / 39, 0.05);
   EXPECT_NEAR(pixels[15], (33.125 - 1.32) / 39, 0.05);
 }
@@ -158,7 +158,7 @@ TEST(ImagesTest, AWorkerOpensOnlyItsShare) {
   const auto sets = OpenData(Config(folder.path()), 3);
   ASSERT_TRUE(sets.ok());
   BatchLoader loader(sets->train, {.batch = 2, .prefetch = 3, .threads = 1, .seed = 3});
-  // What is not of this worker's batches may as well not be there.
+  // Images that are not in this worker's batches may be missing.
   EpochOrder order(sets->train->size(), 2, 3);
   std::vector<bool> own(9);
   for (const uint32_t b : {0u, 2u}) {

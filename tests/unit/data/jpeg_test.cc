@@ -47,7 +47,7 @@ TEST(JpegTest, DamageIsAnError) {
   for (size_t size = 0; size < jpeg.size(); size += 13) {
     EXPECT_TRUE(absl::IsDataLoss(Decode(jpeg.substr(0, size)).status())) << size;
   }
-  // Any other change gives a picture or an error, and nothing worse.
+  // Any other change gives a picture or an error, but no crash.
   for (size_t i = 0; i < jpeg.size(); i += 3) {
     std::string damaged = jpeg;
     damaged[i] = static_cast<char>(~damaged[i]);
@@ -86,7 +86,7 @@ TEST(ResampleTest, SameSizeIsACopy) {
   }
 }
 
-// What is linear stays so, at any size: away from the edges bilinear is exact.
+// A linear picture stays linear at any size: away from the edges, bilinear is exact.
 TEST(ResampleTest, LinearStaysLinear) {
   const Picture picture = PictureOf(50, 40, 3, [](int x, int y, int) { return 4 * x + y; });
   const Window window{10, 5, 24, 30};

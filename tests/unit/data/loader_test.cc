@@ -128,7 +128,7 @@ TEST(BatchLoaderTest, BatchesOutliveTheLoader) {
   EXPECT_EQ(batch.pixels[0], static_cast<float>(batch.labels[0] + 1));
 }
 
-// The same batch has the same bytes whichever worker reads it, with however many threads.
+// A batch has the same bytes with any worker and any number of threads.
 TEST(BatchLoaderTest, AugmentedBatchesAreTheSameEverywhere) {
   DataConfig config;
   config.set_format(DataConfig::SYNTHETIC);

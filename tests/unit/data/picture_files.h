@@ -12,7 +12,7 @@
 
 namespace psgd {
 
-// `value(x, y, channel)` says each byte.
+// `value(x, y, channel)` gives each byte.
 inline Picture PictureOf(int width, int height, int channels,
                          const std::function<int(int, int, int)>& value) {
   Picture picture(width, height, channels);
@@ -27,7 +27,7 @@ inline Picture PictureOf(int width, int height, int channels,
   return picture;
 }
 
-// Red grows to the right, green downwards; blue is `blue`. Both reach 255 at the last pixel.
+// Red grows to the right, green downward; both reach 255 at the last pixel. Blue is `blue`.
 inline Picture Gradient(int width, int height, int blue = 128) {
   return PictureOf(width, height, 3, [=](int x, int y, int c) {
     return c == 0 ? 255 * x / (width - 1) : c == 1 ? 255 * y / (height - 1) : blue;
@@ -54,7 +54,7 @@ inline std::string PgmOf(const Picture& mask) {
          "\n255\n" + std::string(mask.pixels.get(), mask.pixels.get() + mask.bytes());
 }
 
-// The checksum last, over what was changed before.
+// Sets the checksum last, because it covers the earlier changes.
 inline void SealTarHeader(std::string* header) {
   header->replace(148, 8, 8, ' ');
   unsigned sum = 0;

@@ -35,7 +35,7 @@ SparseSets Load(const std::string& text, int negatives = 3) {
   return *std::move(sets);
 }
 
-// Three users, items a to h; the last by time is for the test.
+// Three users, items a to h. A user's last choice by time is for the test.
 constexpr char kRatings[] =
     "u1::a::5::30\nu1::b::3::10\nu1::c::4::20\nu2::c::1::5\nu2::d::1::6\nu3::e::1::1\n"
     "u2::f::1::3\nu2::g::1::2\nu2::h::1::1\n";
@@ -43,7 +43,7 @@ constexpr char kRatings[] =
 TEST(Ratings, TheLastChoiceOfEachUserIsForTheTest) {
   const SparseSets sets = Load(kRatings);
   EXPECT_EQ(sets.train->shape().vocabulary, 3 + 8);
-  EXPECT_EQ(sets.train->size(), 7u * 4);  // u3 has one only: it stays
+  EXPECT_EQ(sets.train->size(), 7u * 4);  // u3 has one choice only, which stays in training
   ASSERT_EQ(sets.test->size(), 2u * 4);
   const Pair first = ReadPair(*sets.test, 0, 0), second = ReadPair(*sets.test, 0, 4);
   EXPECT_EQ(first.user, 0);
@@ -53,7 +53,7 @@ TEST(Ratings, TheLastChoiceOfEachUserIsForTheTest) {
 }
 
 TEST(Ratings, WhatTheTestAsksForIsNotTrainedOn) {
-  // Of u1 the last is a, once more; u2 chose one item alone, twice: it stays for training.
+  // u1's last choice is a, again. u2 chose only one item, twice: it stays in training.
   const SparseSets sets =
       Load("u1::a::5::1\nu1::b::3::2\nu1::a::4::3\nu2::c::1::1\nu2::c::1::2\nu3::d::1::1\n", 1);
   ASSERT_EQ(sets.test->size(), 1u * 2);
@@ -85,7 +85,7 @@ TEST(Ratings, NegativesAreNeverChosenAndNewEachEpoch) {
   }
 }
 
-// Of a user who chose nearly everything, hardly a draw finds the rest.
+// If a user chose nearly everything, a draw hardly ever finds the rest.
 TEST(Ratings, NegativesOfWhoChoseAllButOne) {
   constexpr int kItems = 3000;
   std::string text;

@@ -1,4 +1,4 @@
-// Files that are not what they claim: refused with a reason, whatever the bytes.
+// Files that are not what they claim are refused with a reason, whatever their bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -99,7 +99,7 @@ class SafetensorsFileDamageTest : public testing::Test {
     sound_ = ReadFile(path());
   }
   std::string path() const { return folder_.File("w.safetensors"); }
-  // Reads every value if it is accepted.
+  // Reads every value if the file is accepted.
   absl::Status Try(const std::string& bytes) {
     WriteFile(path(), bytes);
     const absl::StatusOr<SafetensorsFile> file = SafetensorsFile::Read(path());
@@ -132,7 +132,7 @@ TEST_F(SafetensorsFileDamageTest, HeaderLengthSizesNothing) {
   }
 }
 
-// Thousands of damaged files; a flipped bit in the values or in a name may well be accepted.
+// Thousands of damaged files. A flipped bit in the values or in a name may be accepted.
 TEST_F(SafetensorsFileDamageTest, RandomDamageNeverCrashes) {
   std::mt19937 random(7);
   const std::string spice = "{}[]\",:0123456789eE.-F \xff\0\x01";
@@ -161,7 +161,7 @@ TEST_F(SafetensorsFileDamageTest, RandomDamageNeverCrashes) {
   EXPECT_GT(refused, 3000);
 }
 
-// Damage in the header alone, without the file around it: many more, and deeper.
+// Damage in the header alone, without the file around it: many more cases, and deeper damage.
 TEST_F(SafetensorsFileDamageTest, RandomHeadersNeverCrash) {
   uint64_t length;
   std::memcpy(&length, sound_.data(), 8);

@@ -112,7 +112,7 @@ TEST_F(SafetensorsTest, PathsThatCannotBe) {
               HasSubstr("not a regular file"));
 }
 
-// Python's standard library alone, so that nothing of ours checks itself.
+// Uses only Python's standard library, so that psgd does not check itself.
 TEST_F(SafetensorsTest, PythonReadsIt) {
   if (std::system("python3 -c 'import json, struct' >/dev/null 2>&1") != 0) {
     GTEST_SKIP() << "python3 is not there to read the file";

@@ -1,4 +1,4 @@
-// A folder for one test's files, and helpers to fill it.
+// A folder for the files of one test, and helpers to fill it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace psgd {
 
-// Removed with all its files at the end.
+// The folder and its files are removed at the end.
 class ScratchFolder {
  public:
   ScratchFolder() : path_(testing::TempDir() + "/psgd-data-XXXXXX") {
@@ -36,7 +36,7 @@ class ScratchFolder {
 };
 
 inline void WriteFile(const std::string& path, const std::string& contents) {
-  // A new file each time: some file systems flush a file to disk when it is truncated and
+  // Writes a new file each time: some file systems flush a file to disk if it is truncated and
   // rewritten.
   std::error_code error;
   std::filesystem::remove(path, error);

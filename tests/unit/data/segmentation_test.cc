@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 constexpr int kSide = 48;
 
-// Bright where the class is 1; a column of pixels in the middle does not count.
+// Pixels are bright where the class is 1. A column of pixels in the middle does not count.
 int ClassAt(int x, int y, int i) { return (x + 3 * i) / 16 % 2 == y / 16 % 2 ? 1 : 0; }
 
 void WritePairs(const ScratchFolder& folder, const std::string& set, int count) {
@@ -59,7 +59,7 @@ class SegmentationTest : public testing::Test {
   ScratchFolder folder_;
 };
 
-// Labels follow their pixels through every part, mirror and size.
+// Labels follow their pixels through every cut, mirroring and size.
 TEST_F(SegmentationTest, ImageAndMaskAreCutAlike) {
   const auto sets =
       OpenData(Config(folder_.path(), "augment { resized_crop: true flip: true }"), 1);

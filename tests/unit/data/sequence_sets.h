@@ -1,4 +1,4 @@
-// Sets of sequences, opened as a config asks for them and read.
+// Sets of sequences, opened by a config and read.
 #pragma once
 
 #include <google/protobuf/text_format.h>
@@ -23,7 +23,7 @@ inline Sequence ReadSequence(const TokenDataset& set, size_t index) {
   return read;
 }
 
-// `more`: further keys of the data section, as protobuf writes them.
+// `more`: further keys of the data section, as protobuf text.
 inline absl::StatusOr<DataSets> OpenFormat(const std::string& format, const std::string& path,
                                            const std::string& more) {
   DataConfig config;

@@ -24,7 +24,7 @@ std::vector<float> ReadOne(const Dataset& set, size_t index, int32_t* label) {
   return pixels;
 }
 
-// Share of test samples whose nearest class mean (of the training samples) is their own.
+// Returns the share of test samples for which the nearest mean of a training class is their own.
 double NearestMeanAccuracy(float noise) {
   const auto train = Make(noise, false), test = Make(noise, true);
   const size_t elements = train->shape().elements();
@@ -76,7 +76,7 @@ TEST(SyntheticTest, ValuesAreInRangeAndLabelsBalanced) {
 
 TEST(SyntheticTest, NoiseIsNearNormal) {
   const auto noisy = Make(1.0f, false), bare = Make(0.0f, false);
-  // The patterns of both are the same up to a linear map, so the difference in scale drops out.
+  // Both have the same patterns up to a linear map, so the difference in scale cancels.
   const double pattern_scale = 1.0 + 510.0 / 147.8016;
   double sum = 0, squares = 0;
   int count = 0;

@@ -128,7 +128,7 @@ TEST_F(TableTest, CriteoLines) {
   EXPECT_EQ(sets.train->shape().vocabulary, 1013);
   EXPECT_EQ(sets.train->shape().entries, 3);
   const Sample zero = ReadSample(*sets.train, 0), second = ReadSample(*sets.train, 1);
-  EXPECT_THAT(zero.values, ElementsAre(1, 1, 0));  // the count of 0 says nothing
+  EXPECT_THAT(zero.values, ElementsAre(1, 1, 0));  // a count of 0 adds nothing
   EXPECT_NE(zero.indices[0], zero.indices[1]);     // one word in two columns
   EXPECT_GE(zero.indices[0], 13);
   EXPECT_EQ(second.indices[0], 1);
@@ -147,7 +147,7 @@ TEST_F(TableTest, CriteoLines) {
               HasSubstr("count 2 is \"x\""));
 }
 
-// Empty fields count, those at the end as well.
+// Empty fields count, even at the end.
 TEST_F(TableTest, CriteoLinesHaveAllTheirFields) {
   const std::string bare = CriteoLine("0", "", ""), whole = CriteoLine("1", "20", "80e26c9b");
   const SparseSets sets =

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 class TarTest : public testing::Test {
  protected:
-  // "NAME=DATA" of each member, then the error if there is one.
+  // Returns "NAME=DATA" for each member, then the error if there is one.
   std::vector<std::string> Members(const std::string& archive) {
     WriteFile(folder_.File("a.tar"), archive);
     const auto file = RangeFile::Open(folder_.File("a.tar"));
@@ -32,7 +32,7 @@ class TarTest : public testing::Test {
       std::vector<uint8_t> data((*member)->size);
       EXPECT_TRUE(file->Read((*member)->offset, data).ok());
       members.push_back((*member)->name + "=" + std::string(data.begin(), data.end()));
-      // A reader may start at any member and sees the same.
+      // A reader may start at any member, and then reads the same members.
       const auto again = TarReader(&*file, (*member)->begin).Next();
       EXPECT_TRUE(again.ok() && *again);
       EXPECT_EQ((*again)->name, (*member)->name);
@@ -79,7 +79,7 @@ TEST_F(TarTest, SizesOfPaxAndGnu) {
 
 TEST_F(TarTest, TruncatedAnywhereIsAnError) {
   const std::string whole = TarFile("a", "data") + TarFile("b", std::string(700, 'b')) + TarEnd();
-  const size_t needed = whole.size() - 512;  // one block of zeros is an end
+  const size_t needed = whole.size() - 512;  // one block of zeros ends an archive
   for (size_t block = 0; block < needed; block += 512) {
     for (const size_t size : {block, block + 1, block + 511}) {
       EXPECT_THAT(Error(whole.substr(0, size)), HasSubstr("a.tar")) << size;
@@ -121,7 +121,7 @@ TEST_F(TarTest, DamageIsAnError) {
   EXPECT_THAT(Error(TarFile("s", "", 'S') + TarEnd()), HasSubstr("sparse"));
 }
 
-// Whatever the bytes are, reading ends, and members lie within the file.
+// With any bytes, reading ends, and members lie within the file.
 TEST_F(TarTest, EveryByteChanged) {
   const std::string whole = TarFile("././@LongLink", std::string(120, 'n'), 'L') +
                             TarFile("a", "data") + TarFile("pax", "9 size=3\n", 'x') +

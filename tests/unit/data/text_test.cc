@@ -48,7 +48,7 @@ TEST(TextTest, CutsIntoSequencesAndPredictsTheNextByte) {
   EXPECT_EQ(ReadSequence(*sets->test, 3).labels.back(), (270 + 28) % 256);
 }
 
-// Of what was opened a sample shows what its file holds when it is read, and no other byte matters.
+// A sample shows what its file holds when it is read, and no other byte matters.
 TEST(TextTest, BytesAreReadWhenTheyAreAskedFor) {
   ScratchFolder folder;
   WriteFile(folder.File("a"), std::string(100, 'a'));
@@ -67,14 +67,14 @@ TEST(TextTest, BytesAreReadWhenTheyAreAskedFor) {
     EXPECT_EQ(std::string(tokens.begin(), tokens.end()),
               std::string(13, 'A') + std::string(16, 'b'));
     BatchMaker maker(sets->train, 1, 1);
-    const uint32_t beyond = 5;  // it ends at byte 174: 74 of b
+    const uint32_t beyond = 5;  // it ends at byte 174, which is byte 74 of b
     const auto batch = maker.Make(0, {&beyond, 1});
     EXPECT_TRUE(absl::IsDataLoss(batch.status())) << batch.status();
     EXPECT_THAT(std::string(batch.status().message()),
                 AllOf(HasSubstr(folder.File("b")), HasSubstr("ends at byte 60")));
     ASSERT_TRUE(sets->test->ReadTokens({0, 1}, tokens, labels).ok());
     EXPECT_THAT(tokens, Each('c'));
-    // Once more with so many files that none is kept open.
+    // Again with so many files that no file stays open.
     for (int k = 0; k < 70; ++k) WriteFile(folder.File("empty-" + std::to_string(k)), "");
     WriteFile(folder.File("b"), std::string(100, 'b'));
     WriteFile(folder.File("c"), Gzip(std::string(100, 'c')));

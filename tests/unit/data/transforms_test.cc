@@ -19,7 +19,7 @@ std::vector<float> Image() {
   return pixels;
 }
 
-// The plain way: a padded copy, then a window of it.
+// The simple way: a padded copy, then a window of the copy.
 std::vector<float> CropByCopy(const std::vector<float>& image, int padding, int top, int left) {
   std::vector<float> out;
   for (int c = 0; c < kShape.channels; ++c) {

@@ -58,7 +58,7 @@ TEST(TranslationTest, BytePairsAreLearnedFromBothSidesOfTheTrainingLines) {
   EXPECT_EQ(sets->shape.vocabulary, 262);
   std::vector<int32_t> tokens(6), labels(3);
   ASSERT_TRUE(sets->train->ReadTokens({0, 0}, tokens, labels).ok());
-  // ab, then cc and abab, as frequent; c is the smaller left token.
+  // First ab, then cc and abab, equally frequent; c is the smaller left token.
   EXPECT_THAT(tokens, ElementsAre(261, 0, 0, kBeginToken, 260, 0));
   EXPECT_THAT(labels, ElementsAre(260, kEndToken, -1));
   ASSERT_TRUE(sets->test->ReadTokens({0, 0}, tokens, labels).ok());

@@ -1,4 +1,4 @@
-// Makes one case of the op suite: inputs, ops, then the reverse pass.
+// Builds one case of the op suite: inputs, ops, then the reverse pass.
 #pragma once
 
 #include <functional>
@@ -14,14 +14,14 @@ class CaseBuilder {
   CaseBuilder(std::string name, double bound);
 
   TensorId Input(Shape shape, bool wants_gradient = true);
-  // A statistic whose values must be positive, as a variance's.
+  // A statistic with positive values, as a variance.
   TensorId Positive(Shape shape);
   // Whole numbers from 0 to kIndexLimit - 1.
   TensorId Indices(Shape shape);
   TensorId Labels(Shape shape, int classes);
   Graph* graph() { return &case_.graph; }
 
-  // What an op made; a failure fails the test.
+  // The tensor that an op made. A failure fails the test.
   TensorId Check(const absl::StatusOr<TensorId>& made);
 
   OpCase Finish(const absl::StatusOr<TensorId>& output);
@@ -30,12 +30,12 @@ class CaseBuilder {
   OpCase case_;
 };
 
-// Of an op with one input, exact in fp32 but for roundings of its own.
+// A case of an op with one input. In fp32 only the op's own roundings differ.
 OpCase UnaryCase(const char* name, Shape x,
                  const std::function<absl::StatusOr<TensorId>(Graph*, TensorId)>& op,
                  double bound = 1e-6);
 
-// The cases of one theme, appended.
+// Append the cases of one theme.
 void AddElementwiseCases(std::vector<OpCase>* cases);
 void AddImageCases(std::vector<OpCase>* cases);
 void AddLayerCases(std::vector<OpCase>* cases);

@@ -1,4 +1,4 @@
-// Element by element.
+// Ops element by element.
 #include "engine/ops/rules.h"
 #include "tests/unit/engine/case_builder.h"
 
@@ -33,7 +33,7 @@ OpCase ActivationCase(const char* name, Shape x, Activation::Kind kind) {
       2e-6);
 }
 
-// An activation that writes over its input, in the layout of a convolution.
+// An activation that overwrites its input, in the layout of a convolution.
 OpCase ConvActivationCase(const char* name, Activation::Kind kind) {
   CaseBuilder b(name, 5e-6);
   const TensorId y = b.Check(AddConv2d(b.graph(), "conv", {{3, 1, 1}}, b.Input({2, 3, 5, 7}),
@@ -41,7 +41,7 @@ OpCase ConvActivationCase(const char* name, Activation::Kind kind) {
   return b.Finish(AddActivation(b.graph(), "act", {.kind = kind}, y));
 }
 
-// Nothing is computed: the very elements.
+// The bound is 0, because the op computes nothing.
 OpCase KeepLargestCase(const char* name, const Shape& x, int64_t count) {
   CaseBuilder b(name, 0);
   const TensorId in = b.Input(x, false), y = b.graph()->AddTensor("kept", x);

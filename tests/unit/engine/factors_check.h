@@ -1,4 +1,4 @@
-// Gradients that were handed out as factors against those that were not.
+// Compares gradients as factors with ordinary gradients.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace psgd::testing {
 
-// The product of the factors that Net::gradient(index) is.
+// The product of the factors in Net::gradient(index).
 template <typename Net>
 std::vector<float> ProductOfFactors(const Net& network, int index) {
   const auto& shape = network.spec().parameters(index).shape();
@@ -27,7 +27,7 @@ std::vector<float> ProductOfFactors(const Net& network, int index) {
   return product;
 }
 
-// Both have just made the same step; returns how many gradients came as factors.
+// Returns the number of gradients as factors. REQUIRES: both networks have just made the same step.
 template <typename Net>
 int ExpectSameGradients(const Net& factored, const Net& plain, float bound) {
   int found = 0;

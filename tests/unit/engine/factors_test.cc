@@ -71,8 +71,8 @@ TEST(Factors, OnlyWhatIsChosenIsHandedOut) {
   EXPECT_EQ(ExpectSameGradients(*network, *plain, kBound), 1);
 }
 
-// The rows of a layer of tokens are tokens; a table that is also the last layer's weights has a
-// gradient of two parts.
+// In a text model the rows of factors are tokens. A table that is also the weights of the last
+// layer does not qualify, because its gradient has two parts.
 TEST(Factors, OfSequencesAndNotOfWeightsThatAreUsedTwice) {
   const Problem problem = MakeTokenProblem();
   for (int recompute : {0, 2}) {

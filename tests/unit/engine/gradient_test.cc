@@ -1,4 +1,4 @@
-// Every gradient rule against central finite differences, in double.
+// Compares every gradient rule with central finite differences, in double.
 #include <algorithm>
 #include <cmath>
 
@@ -17,11 +17,11 @@ using testing::RandomValues;
 
 constexpr double kStep = 1e-5;
 constexpr double kTolerance = 1e-6;  // relative to 1 + |gradient|
-constexpr size_t kProbes = 24;       // elements of each input that are tried
+constexpr size_t kProbes = 24;       // elements to test in each input
 
 class GradientTest : public ::testing::TestWithParam<OpCase> {};
 
-// The scalar that is differentiated: <output, seed>, or the mean loss.
+// The scalar to differentiate: <output, seed>, or the mean loss.
 double Objective(const OpCase& test, const GraphRunner<double>& runner,
                  const std::vector<double>& seed) {
   const std::vector<double> output = runner.Get(test.output);

@@ -1,5 +1,5 @@
-// Runs a graph on a backend for tests: holds the memory of its external tensors, filled with NaN
-// before every run wherever the run is to write. T is the type of the backend's reals.
+// Runs a graph on a backend for tests. It holds the memory of external tensors, and fills outputs
+// with NaN before every run. T is the type of the backend's reals.
 #pragma once
 
 #include <cstring>
@@ -18,7 +18,7 @@ namespace psgd::testing {
 template <typename T>
 class GraphRunner {
  public:
-  // An absent backend or graph that it cannot run fails the test.
+  // A null backend, or a graph that the backend cannot run, fails the test.
   GraphRunner(Graph graph, std::unique_ptr<Backend> backend)
       : graph_(std::move(graph)), backend_(std::move(backend)) {
     auto executor = Executor::Create(graph_, backend_.get());

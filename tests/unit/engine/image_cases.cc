@@ -1,4 +1,4 @@
-// Windows over images, and normalisation without weights.
+// Windows over images, and normalization without weights.
 #include "engine/ops/rules.h"
 #include "tests/unit/engine/case_builder.h"
 

@@ -36,7 +36,7 @@ TEST(KeepLargest, KeepsTheLargestMagnitudesAndTheFirstOfEqualOnes) {
   EXPECT_TRUE(std::isnan(Kept({1, 5, NAN}, 1)[2])) << "what went wrong must be seen";
 }
 
-// y = W x in a dense layer that keeps one element of dy: both gradients are made of that one.
+// A dense layer keeps one element of dy, and computes both gradients from this element.
 TEST(KeepLargest, ADenseLayerPassesOnWhatItKeeps) {
   Graph graph;
   const auto external = [&](Shape shape) {
@@ -56,7 +56,7 @@ TEST(KeepLargest, ADenseLayerPassesOnWhatItKeeps) {
   runner.Set(x, {1, 2, 3, 4});
   runner.Set(w, {1, 10, 100, 1000, 5, 7});
   runner.Set(b, {0, 0, 0});
-  runner.Set(dy, {0.5, -2, 1, 3, 1, -1});  // kept: -2 of the first row, 3 of the second
+  runner.Set(dy, {0.5, -2, 1, 3, 1, -1});  // keeps -2 of the first row, 3 of the second
   runner.Run();
   EXPECT_EQ(runner.Get((*gradients)[x]), (std::vector<double>{-200, -2000, 3, 30}));
   EXPECT_EQ(runner.Get((*gradients)[w]), (std::vector<double>{9, 12, -2, -4, 0, 0}));

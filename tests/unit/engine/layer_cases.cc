@@ -1,4 +1,4 @@
-// Layers with weights, losses, and what several ops are together.
+// Layers with weights, losses, and combinations of several ops.
 #include <gtest/gtest.h>
 
 #include "engine/ops/rules.h"
@@ -19,7 +19,7 @@ OpCase ConvCase(const char* name, Shape x, int channels, Window window, int grou
   return b.Finish(relu ? AddRelu(b.graph(), "relu", b.Check(y)) : y);
 }
 
-// `op` is the convolution that it transposes.
+// `op`: the convolution to transpose.
 OpCase ConvTransposeCase(const char* name, Shape x, int channels, Conv2d op, Extent output_pad = 0,
                          bool bias = true) {
   CaseBuilder b(name, 2e-6);
@@ -62,7 +62,7 @@ OpCase LossCase(const char* name, const Shape& labels, int classes) {
   return b.Finish(AddSoftmaxCrossEntropy(b.graph(), "loss", {}, x, b.Labels(labels, classes)));
 }
 
-// relu(conv(x)) pooled: equal values (zeros) meet in a window, and layouts change hands.
+// Pools relu(conv(x)): windows contain equal values (zeros), and ops pass on each other's layouts.
 OpCase ChainCase() {
   CaseBuilder b("ChainConvReluMaxPoolFlattenDense", 5e-6);
   Graph* g = b.graph();
@@ -75,7 +75,7 @@ OpCase ChainCase() {
   return b.Finish(AddDense(g, "dense", x, b.Input({5, 17 * 4 * 3}), b.Input({5})));
 }
 
-// y = relu(bn(conv(x)) + x) + x: one tensor read in three places.
+// y = relu(bn(conv(x)) + x) + x reads one tensor in three places.
 OpCase ResidualCase() {
   CaseBuilder b("ResidualBlock", 2e-5);
   Graph* g = b.graph();
@@ -88,7 +88,7 @@ OpCase ResidualCase() {
   return b.Finish(AddSum(g, "sum2", {y, x}));
 }
 
-// Weights that two layers share: their gradients add up.
+// Two layers share weights, so their gradients add up.
 OpCase SharedWeightsCase() {
   CaseBuilder b("SharedWeights", 5e-6);
   const TensorId weight = b.Input({7, 7}), x = b.Input({3, 7});
@@ -96,7 +96,7 @@ OpCase SharedWeightsCase() {
   return b.Finish(AddDense(b.graph(), "second", hidden, weight, kNoTensor));
 }
 
-// The way up and the skip connection of U-Net.
+// The upward path and the skip connection of U-Net.
 OpCase UpAndConcatCase() {
   CaseBuilder b("ChainConvTransposeConcatConv", 5e-6);
   Graph* g = b.graph();

@@ -26,7 +26,7 @@ TEST(LossScaleTest, DoublesAfterManySoundStepsInARow) {
   for (int i = 1; i < LossScale::kStepsToGrow; ++i) scale.Finite();
   EXPECT_TRUE(scale.Overflowed());
   EXPECT_EQ(scale.value(), first);
-  scale.Finite();  // counted anew
+  scale.Finite();  // starts a new count
   EXPECT_EQ(scale.value(), first);
 }
 

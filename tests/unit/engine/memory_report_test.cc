@@ -24,7 +24,7 @@ TEST(MemoryReport, CountsEachKind) {
   // conv1's output lives until the backward pass.
   EXPECT_GT(report->step, 32u * 20 * 24 * 24 * 4);
   EXPECT_LT(report->step, report->step_without_reuse);
-  // conv1's output is among them; the reference needs no scratch memory.
+  // Activations include conv1's output. The reference needs no scratch memory.
   EXPECT_GE(report->fullest_activations, 32u * 20 * 24 * 24 * 4);
   EXPECT_EQ(report->fullest_scratch, 0u);
   EXPECT_LE(report->fullest_activations + report->fullest_gradients, report->step);
@@ -49,7 +49,7 @@ TEST(MemoryReport, TheLargestBatchIsTheLastThatFits) {
   EXPECT_EQ(*LargestBatch(Lenet(), kShape, testing::kReference, 1 << 20), 0);
 }
 
-// Its last images have one pixel, of which batch normalisation wants two.
+// Its last images have one pixel, and batch normalization needs two values a channel.
 TEST(MemoryReport, TheLargestBatchOfANetworkThatTakesNoSingleSample) {
   ModelConfig resnet;
   resnet.set_zoo("resnet18");

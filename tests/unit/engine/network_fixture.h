@@ -1,4 +1,4 @@
-// A network on a small problem that can be learnt: each class lights up its own pixels.
+// A network on a small problem that it can learn: each class lights up its own pixels.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ struct Problem {
   int batch = 12;
   std::vector<float> images = {};
   std::vector<int32_t> labels = {};
-  std::vector<int32_t> tokens = {};  // of sequences, then without images; indices of sparse vectors
-  std::vector<float> values = {};    // of the indices
+  std::vector<int32_t> tokens = {};  // tokens of sequences, or indices of sparse vectors
+  std::vector<float> values = {};    // values at the indices
 
   NetworkInput input() const { return {images, tokens, values}; }
 };
@@ -70,7 +70,7 @@ inline Problem MakePairProblem(int source = 5, int vocabulary = 11, int batch = 
   return problem;
 }
 
-// Sparse vectors: the first index tells the class, the last places of some have the value 0.
+// Sparse vectors: the first index determines the class; some have values 0 in their last places.
 inline Problem MakeSparseProblem(int entries = 4, int vocabulary = 12, int classes = 2,
                                  int batch = 6) {
   Problem problem = {.shape = {.classes = classes, .entries = entries, .vocabulary = vocabulary},
@@ -114,7 +114,7 @@ inline std::unique_ptr<Network> MakeNetwork(const ModelConfig& model, const Prob
   return *std::move(network);
 }
 
-// One step of plain gradient descent; statistics get their delta. Returns the mean loss.
+// Makes one step of plain gradient descent and adds deltas to statistics. Returns the mean loss.
 inline double Descend(Network* network, const Problem& problem, uint64_t step,
                       float learning_rate) {
   const auto result = network->TrainStep(problem.input(), problem.labels, step, nullptr);

@@ -102,7 +102,7 @@ TEST(NetworkTest, StatisticsMoveAsPytorchsDo) {
   // bn1.running_var starts at 1, and its delta is 0.1 (batch variance - 1).
   ASSERT_EQ(network->spec().parameters(4).name(), "bn1.running_var");
   for (float delta : network->gradient(4)) EXPECT_GT(delta, -0.1f);
-  // With the statistics moved all the way to the batch's, evaluation sees what training saw.
+  // Once the running statistics equal the batch's, evaluation gives the same loss as training.
   double trained = 0;
   for (int round = 0; round < 60; ++round) trained = Descend(network.get(), problem, 0, 0.0f);
   const auto evaluated = network->Evaluate(problem.images, problem.labels);

@@ -1,5 +1,5 @@
-// Networks that ONNX cannot hold, in words of the model, not of the graph; and what is held to
-// account when the nodes that some ops become are read back.
+// Errors for networks that ONNX cannot express, which name the model and not a node. Also checks of
+// the importer on fused groups of nodes that an export wrote.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ std::vector<std::string> InputsOf(const char* zoo, const InputShape& shape) {
   return names;
 }
 
-// The file, changed, read back for such samples: its error.
+// Changes the file's nodes, reads it for samples of `shape`, and returns the error.
 std::string ErrorOf(const std::string& bytes, const InputShape& shape,
                     const std::function<void(onnx::NodeProto*)>& change) {
   onnx::ModelProto file;
@@ -63,7 +63,7 @@ std::string ErrorOf(const std::string& bytes, const InputShape& shape,
   return std::string(onnx::Importer(*read, {.batch = 2, .shape = shape}).Run().status().message());
 }
 
-// A mask that is spread over other axes than samples and keys would leave out other places.
+// A mask that broadcasts over other axes than samples and keys would mask other places.
 TEST(OnnxExport, OnlyPaddingOfKeysIsLeftOut) {
   constexpr InputShape kTranslation = {.classes = 11, .length = 9, .source = 4, .vocabulary = 11};
   const auto bytes = Exported("transformer", kTranslation);

@@ -1,5 +1,4 @@
-// Files that are damaged, cut short or made to harm: each is refused with its reason, whatever it
-// says of itself.
+// Files that are damaged, cut short or malicious. Each is refused with a reason.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,8 +36,8 @@ TEST(OnnxHostile, TheValidOneImports) {
 struct Spoilt {
   const char* name;
   std::function<void(ModelProto*)> spoil;
-  const char* what;   // the error says so
-  const char* where;  // and where
+  const char* what;   // the reason in the error
+  const char* where;  // the place in the error
 };
 
 TensorProto* TensorOf(ModelProto* model, int i) {
@@ -185,7 +184,7 @@ TEST(OnnxHostile, FilesCutShort) {
               AllOf(HasSubstr("not an ONNX model"), HasSubstr("copy it whole")));
 }
 
-// Nothing that a changed byte does crashes, hangs or takes all memory; many still import.
+// A changed byte never causes a crash, a hang or a lack of memory. Many changed files still import.
 TEST(OnnxHostile, FilesWithChangedBytes) {
   const std::string bytes = SmallModel(1).SerializeAsString();
   RandomStream random(MakeKey(3, RandomPurpose::kSynthetic), 9);
@@ -202,7 +201,7 @@ TEST(OnnxHostile, FilesWithChangedBytes) {
   EXPECT_GT(refused, 300);
 }
 
-// The same of what PyTorch exported, one change of meaning at a time: an op, an input, a number.
+// Makes one change of meaning to a file that PyTorch exported: an op, an input, or a number.
 class Spoiler {
  public:
   explicit Spoiler(ModelProto* model) : graph_(model->mutable_graph()) {}

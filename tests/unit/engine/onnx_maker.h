@@ -1,4 +1,4 @@
-// Small ONNX files, made and spoilt in memory.
+// Makes and damages small ONNX files in memory.
 #pragma once
 
 #include <functional>
@@ -59,7 +59,7 @@ inline void SetOutput(onnx::GraphProto* graph, const std::string& name) {
   graph->add_output()->set_name(name);
 }
 
-// An input "x" of these sizes; 0 is a size that the file leaves open.
+// A model with an input "x" of these sizes; 0: the file leaves the size open.
 inline onnx::ModelProto EmptyModel(const Shape& input, int64_t opset = 13) {
   onnx::ModelProto model;
   model.set_ir_version(7);
@@ -76,7 +76,7 @@ inline onnx::ModelProto EmptyModel(const Shape& input, int64_t opset = 13) {
   return model;
 }
 
-// For images of 2 x 4 x 4 in 3 classes: a convolution, relu, and a dense layer.
+// A model for images of 2 x 4 x 4 in 3 classes: a convolution, relu, and a dense layer.
 inline onnx::ModelProto SmallModel(int64_t batch = 0) {
   onnx::ModelProto model = EmptyModel({batch, 2, 4, 4});
   onnx::GraphProto* graph = model.mutable_graph();
@@ -107,7 +107,7 @@ inline absl::StatusOr<ModelGraph> Import(const onnx::ModelProto& model, int batc
   return ImportBytes(model.SerializeAsString(), batch, mode, shape);
 }
 
-// From images of 2 x 4 x 4 by one node to whatever, then to 3 logits.
+// Imports a model that applies one node to images of 2 x 4 x 4 and then makes 3 logits.
 inline absl::StatusOr<ModelGraph> AroundNode(const std::function<void(onnx::GraphProto*)>& add,
                                              int64_t features, int64_t opset = 13) {
   onnx::ModelProto model = EmptyModel({0, 2, 4, 4}, opset);

@@ -1,4 +1,4 @@
-// The same network in every opset that is read, though they write its nodes differently, and groups
+// The same network in every supported opset, although opsets write nodes differently. Also groups
 // of nodes that exporters write for one op.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ void SetText(NodeProto* node, const std::string& name, const std::string& value)
   attribute->set_s(value);
 }
 
-// Whole numbers, as an attribute before opset `since` and as an input from then on.
+// Gives the node whole numbers, as an attribute (older opsets) or as an input (`as_input`).
 void GiveInts(GraphProto* graph, NodeProto* node, const std::string& name,
               const std::vector<int64_t>& values, bool as_input) {
   if (!as_input) {
@@ -54,8 +54,8 @@ void AddDense(GraphProto* graph, const std::string& from, int64_t features) {
   SetOutput(graph, "y");
 }
 
-// What opsets changed on the way to 17: where numbers are attributes or inputs, and what ops are
-// called.
+// A model of ops that changed up to opset 17: numbers are attributes or inputs, and some names
+// differ.
 ModelProto EveryForm(int64_t opset) {
   ModelProto model = EmptyModel({0, 2, 4, 4}, opset);
   GraphProto* graph = model.mutable_graph();
@@ -93,13 +93,13 @@ ModelProto EveryForm(int64_t opset) {
   NodeProto* mean = AddNode(graph, "ReduceMean", {"c"}, "m");
   SetInts(mean, "axes", {2, 3});
   AddDense(graph, "m", 2);
-  // In opsets before 13 its axis is the second, and later the last.
+  // The default axis is the second before opset 13, and later the last.
   AddNode(graph, "Softmax", {"y"}, "z");
   SetOutput(graph, "z");
   return model;
 }
 
-// Each node's op and the shapes of what it gives.
+// Each node's op and the shapes of its outputs.
 std::vector<std::string> Nodes(const ModelGraph& model) {
   std::vector<std::string> nodes;
   for (const Node& node : model.graph.nodes) {
@@ -120,14 +120,14 @@ TEST_P(OnnxOpset, GivesTheSameNetwork) {
   EXPECT_EQ(Nodes(*model), Nodes(*expected));
 }
 
-// Numbers in the other place, as a newer or older opset has them.
+// The file's opset number is wrong, so its numbers are in the wrong place.
 TEST_P(OnnxOpset, HoldsTheFileToItsNumber) {
   ModelProto model = EveryForm(GetParam());
   model.mutable_opset_import(0)->set_version(GetParam() < 10 ? 8 : 18);
   EXPECT_FALSE(Import(model).ok());
 }
 
-// x / (1 + 2e-2 means of x^2 over 3 channels)^0.75, as torch.nn.LocalResponseNorm writes it.
+// x / (1 + 2e-2 means of x^2 over 3 channels)^0.75, as exported from torch.nn.LocalResponseNorm.
 ModelProto DecomposedNorm(int64_t opset, const std::vector<int64_t>& pads,
                           const std::vector<int64_t>& opened = {-1, 1, 2, 4, 4}) {
   ModelProto model = EmptyModel({0, 2, 4, 4}, opset);
@@ -137,7 +137,7 @@ ModelProto DecomposedNorm(int64_t opset, const std::vector<int64_t>& pads,
   AddNode(graph, "Reshape", {"square", "opened"}, "five");
   if (opset < 11) {
     SetInts(AddNode(graph, "Pad", {"five"}, "padded"), "pads", pads);
-  } else {  // computed in the file, as exporters do
+  } else {  // the file computes the padding, as exported files do
     AddInts(graph, "before", {pads.begin(), pads.begin() + 5});
     AddInts(graph, "after", {pads.begin() + 5, pads.end()});
     SetInt(AddNode(graph, "Concat", {"before", "after"}, "pads"), "axis", 0);

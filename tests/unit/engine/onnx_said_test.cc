@@ -1,5 +1,5 @@
-// Files that say one thing and hold another, or ask for what psgd would do otherwise, are refused;
-// and products of matrices in every way that they may be written.
+// Refused files: they contradict themselves, or ask for something that psgd does differently. Also
+// all forms of products of matrices.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ std::string ErrorAround(const std::function<void(GraphProto*)>& add, int64_t fea
   return std::string(AroundNode(add, features, 17).status().message());
 }
 
-// "m" is made of the second output of a node.
+// "m" uses the second output of a node.
 TEST(OnnxSaid, OutputsThatAreNotMadeAreNamed) {
   const auto second = [](const char* op, const std::vector<std::string>& inputs) {
     return ErrorAround([=](GraphProto* graph) {
@@ -116,7 +116,7 @@ TEST(OnnxSaid, ASplitIsOfTheWholeAxis) {
               AllOf(HasSubstr("Split node m_node"), HasSubstr("splits 32 into lengths of 20")));
 }
 
-// Images of 32 numbers times weights, written with either matrix transposed, and the product too.
+// Images of 32 numbers times weights. Each matrix, and the product, may be transposed.
 ModelProto Product(bool transposed_images, bool weights_first, bool transposed_weights,
                    const Shape& bias) {
   ModelProto model = EmptyModel({0, 2, 4, 4});
@@ -146,7 +146,7 @@ TEST(OnnxSaid, ProductsOfAnyTransposesAndBiases) {
             ASSERT_TRUE(imported.ok()) << images << first << weights << " " << ShapeText(bias)
                                        << " " << batch << ": " << imported.status();
             EXPECT_EQ(imported->graph.shape(imported->labels), Shape{batch});
-            if (bias.empty()) continue;  // a number, which is not trained
+            if (bias.empty()) continue;  // a single number is not trained
             EXPECT_THAT(ParameterNames(*imported), Contains("b"));
           }
         }

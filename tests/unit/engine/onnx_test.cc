@@ -1,4 +1,4 @@
-// What an import makes of single ops and of what files say of themselves.
+// Imports of single ops, and of the metadata of files.
 #include "engine/onnx/import.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,7 @@ TEST(Onnx, AllThatIsNotSupportedIsToldAtOnce) {
   GraphProto* graph = model.mutable_graph();
   graph->mutable_node(1)->set_op_type("Einsum");
   AddWeights(graph, "w", {5, 5, 1, 1});
-  AddNode(graph, "Conv", {"x", "w"}, "unused");  // does not fit, but nothing needs it
+  AddNode(graph, "Conv", {"x", "w"}, "unused");  // the shapes do not fit, but no node needs it
   AddNode(graph, "Mish", {"x"}, "second");
   SetInts(AddNode(graph, "ReduceMean", {"second"}, "third"), "axes", {2, 3});
   AddNode(graph, "Relu", {"x"}, "n");
@@ -84,7 +84,7 @@ TEST(Onnx, TheLastSoftmaxIsTheLosss) {
   }
 }
 
-// As exported for training, with the labels as an input.
+// The file is exported for training, with the labels as an input.
 TEST(Onnx, TheLossOfTheFileIsTheLosss) {
   for (const bool of_probabilities : {false, true}) {
     ModelProto model = SmallModel();
@@ -125,7 +125,7 @@ TEST(Onnx, ALossOfAnotherKindIsRefused) {
   }
 }
 
-// It would be trained to another thing than the file says.
+// Otherwise training would use another loss than the file's.
 TEST(Onnx, ASoftmaxOverAnotherAxisThanTheClassesIsRefused) {
   for (const auto& [opset, axis, ok] : {std::tuple{13, 1, true},
                                         {13, -1, true},
@@ -260,7 +260,7 @@ TEST(Onnx, ShapesAreComputedWhileImporting) {
   ASSERT_TRUE(model.ok()) << model.status();
 }
 
-// For sequences of 5 of 11 tokens.
+// A model for sequences of 5 tokens below 11.
 absl::StatusOr<ModelGraph> OfTokens(const std::function<void(GraphProto*)>& add) {
   ModelProto model = EmptyModel({0, 5});
   model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(
@@ -303,7 +303,7 @@ TEST(Onnx, WhatEngineLacksSaysWhy) {
   EXPECT_EQ(spoilt("AveragePool", "group", 1), "");
 }
 
-// Going through their elements would take minutes.
+// A loop over the elements of these windows would take minutes.
 TEST(Onnx, WideWindowsAreCountedWithoutGoingThroughThem) {
   const auto model = AroundNode(
       [](GraphProto* graph) {

@@ -1,4 +1,4 @@
-// Which values of a file are trained, through which nodes, and which are told to stay as they are.
+// Which values of a file are trained, through which nodes, and which untrained values are listed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ using testing::SetInts;
 using testing::SetOutput;
 using testing::SmallModel;
 
-// Images of 2 x 4 x 4 times the matrix "m" of 3 x 32, which `add` makes of the weights "w".
+// Images of 2 x 4 x 4 times the matrix "m" of 3 x 32, which `add` makes from the weights "w".
 ModelProto TimesMade(const Shape& weights, const std::function<void(GraphProto*)>& add) {
   ModelProto model = EmptyModel({0, 2, 4, 4});
   GraphProto* graph = model.mutable_graph();
@@ -147,7 +147,7 @@ TEST(OnnxWeights, WhatIsHeldFixedIsNamed) {
   for (const int64_t size : {3, 20}) value->mutable_t()->add_dims(size);
   for (int i = 0; i < 60; ++i) value->mutable_t()->add_float_data(1);
   for (int i = graph->node_size() - 1; i > 0; --i) graph->mutable_node()->SwapElements(i, i - 1);
-  graph->mutable_node(4)->set_input(1, "k");  // in place of fc.weight
+  graph->mutable_node(4)->set_input(1, "k");  // replaces fc.weight
   const auto imported = Import(model);
   ASSERT_TRUE(imported.ok()) << imported.status();
   EXPECT_THAT(ParameterNames(*imported), ElementsAre("conv.weight", "conv.bias"));

@@ -1,4 +1,4 @@
-// Small files that ask for much work: how long an import takes is bounded by the size of its file.
+// Small files that ask for much work. The size of the file limits the time of the import.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using testing::SetInt;
 using testing::SetOutput;
 using testing::SmallModel;
 
-// SmallModel with so many more Relus before its dense layer.
+// SmallModel with `length` more Relus before its dense layer.
 ModelProto Relus(int length) {
   ModelProto model = SmallModel();
   GraphProto* graph = model.mutable_graph();
@@ -52,7 +52,7 @@ TEST(OnnxWork, NodesAreCounted) {
               AllOf(HasSubstr("small.onnx: has 25004 nodes"), HasSubstr("at most 20000")));
 }
 
-// Each asks for 64 MiB in a line of the file.
+// Each node is one line of the file and asks for 64 MiB.
 TEST(OnnxWork, WhatIsComputedWhileImportingHasALimitThatEndsTheImport) {
   ModelProto model = SmallModel();
   GraphProto* graph = model.mutable_graph();
@@ -90,7 +90,7 @@ TEST(OnnxWork, AConstantIsHeldOnceHoweverManyNodesReadIt) {
       1);
 }
 
-// Looking for the numbers of a gelu does not read what cannot be one, again and again.
+// The search for the numbers of a gelu does not read large constants again and again.
 TEST(OnnxWork, LargeConstantsAreNotReadForEachNodeThatNamesThem) {
   const auto seconds = [](int products) {
     ModelProto model = SmallModel();
@@ -111,9 +111,9 @@ TEST(OnnxWork, LargeConstantsAreNotReadForEachNodeThatNamesThem) {
     EXPECT_TRUE(onnx::OnnxFile::Parse(bytes, "small.onnx").ok());
     return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   };
-  seconds(1);  // the first one takes memory
-  // Of the processor, and far below what 2,000 readings take: other work on the machine does not
-  // matter.
+  seconds(1);  // warms up: the first run allocates memory
+  // CPU time, so that other work on the machine does not matter. The bound is far below the time of
+  // 2,000 reads.
   EXPECT_LT(seconds(2000), 500 * std::max(seconds(1), 0.001));
 }
 

@@ -97,7 +97,7 @@ std::vector<double> RandomValues(const Graph& graph, TensorId tensor, uint32_t s
     }
     value = 2.0f * random.NextUnit() - 1.0f;
     if (positive) value = 1.5 + value;
-    if (bf16) {  // which is the upper half of fp32
+    if (bf16) {  // bf16 is the upper half of fp32
       value =
           std::bit_cast<float>(std::bit_cast<uint32_t>(static_cast<float>(value)) & 0xFFFF0000u);
     }

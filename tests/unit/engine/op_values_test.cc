@@ -1,4 +1,4 @@
-// Results worked out by hand, where a formula could be read in several ways: what PyTorch gives.
+// PyTorch's results, computed by hand, where a formula could be read in several ways.
 #include <cmath>
 #include <functional>
 #include <vector>
@@ -83,7 +83,7 @@ TEST(OpValuesTest, AverageCountsThePadding) {
   EXPECT_THAT(y.values, ElementsAre(DoubleEq(5), DoubleEq(5)));
 }
 
-// Those that gather by them, and those that scatter, see the same pairs.
+// Kernels that gather and kernels that scatter see the same pairs.
 TEST(OpValuesTest, AdaptiveWindowsOverAnElementAreThoseThatHoldIt) {
   for (int64_t size = 1; size <= 24; ++size) {
     for (int64_t windows = 1; windows <= 24; ++windows) {
@@ -135,14 +135,14 @@ TEST(OpValuesTest, ActivationsAtKnownPoints) {
   EXPECT_EQ(at(Activation::Kind::kLeakyRelu, 2), 2);
   EXPECT_EQ(at(Activation::Kind::kSigmoid, 0), 0.5);
   EXPECT_THAT(at(Activation::Kind::kTanh, 1), DoubleNear(0.76159415595, 1e-10));
-  // The erf form; the tanh approximation gives 0.8411919906.
+  // gelu by erf; the tanh approximation gives 0.8411919906.
   EXPECT_THAT(at(Activation::Kind::kGelu, 1), DoubleNear(0.8413447461, 1e-10));
 }
 
 TEST(OpValuesTest, TransposedConvolutionSpreadsEachPixel) {
   const auto up = [](int output_pad) {
     return [=](Graph* g, TensorId x) {
-      const TensorId w = *AddConcat(g, "w", {0}, {x, x, x});  // 3 1 1 2 seen as 1 3 1 2
+      const TensorId w = *AddConcat(g, "w", {0}, {x, x, x});  // 3 1 1 2, used as 1 3 1 2
       const auto weight = AddReshape(g, "weight", w, {1, 3, 1, 2});
       return AddConvTranspose2d(g, "up", {{{1, 2}, {1, 3}}}, {0, output_pad}, x, *weight,
                                 kNoTensor);

@@ -27,7 +27,7 @@ TEST(OutOfMemoryTest, NamesTheLargestTensorsAndWhatFits) {
   EXPECT_THAT(message, ContainsRegex("; a data.batch of about [1-9][0-9]* fits"));
   EXPECT_THAT(message, ContainsRegex("with model.recompute: auto, a data.batch of about [1-9]"));
 
-  // The batch that it names does fit, and the error is gone.
+  // The batch in the error message fits.
   const size_t at = message.find("about ") + 6;
   const int batch = std::stoi(message.substr(at));
   EXPECT_LT(batch, 512);
@@ -42,7 +42,7 @@ TEST(OutOfMemoryTest, SaysThatNothingFits) {
   EXPECT_THAT(message, HasSubstr("not even one sample fits"));
 }
 
-// What the system refuses although it seemed to be there is told in the same words.
+// A failed allocation gives the same error, even if the memory seemed to be free.
 TEST(OutOfMemoryTest, AnAllocationThatFailsIsToldAlike) {
   const auto planned = PlannedNetwork::Create(testing::ZooModel("lenet5"), kLargeShape, 64,
                                               {.backend = "reference"});
@@ -66,7 +66,7 @@ TEST(OutOfMemoryTest, LargestComeFirst) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// `ulimit -v`: what is left of the addresses counts as what is free.
+// With `ulimit -v` the addresses that are left count as free memory.
 TEST(OutOfMemoryTest, HeedsALimitOnTheProcess) {
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);

@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// The host, pretending that gradients are made elsewhere.
+// A host backend that pretends to be a device.
 class FakeDevice final : public HostBackend {
  public:
   bool computes_on_host() const override { return false; }
@@ -70,7 +70,7 @@ TEST_F(ParameterMemoryTest, BringsGradientsToTheHost) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(memory_->gradient(i)[0], 10.0f + i);
 }
 
-// All that stay are handed over before anything is waited for, so that their work runs meanwhile.
+// Gradients that stay are all handed over before any wait, so that their work runs meanwhile.
 TEST_F(ParameterMemoryTest, HandsOverGradientsThatStay) {
   memory_->KeepOnDevice({true, false, true}, [this](int i, const DeviceGradient& gradient) {
     log_.push_back("launched " + std::to_string(i));
@@ -83,7 +83,7 @@ TEST_F(ParameterMemoryTest, HandsOverGradientsThatStay) {
   EXPECT_THAT(log_, ElementsAre("launched 2", "launched 0", "done 2", "done 1", "done 0"));
   EXPECT_EQ(memory_->gradient(1)[0], 11.0f);
   EXPECT_EQ(memory_->gradient(2)[0], 0.0f);
-  // A step that is to be done again leaves what has residuals alone.
+  // A step that will be repeated hands over nothing, so residuals stay as they were.
   log_.clear();
   ASSERT_TRUE(Step(false).ok());
   EXPECT_THAT(log_, IsEmpty());

@@ -1,5 +1,5 @@
-// Where tests find the plugins: in the build, or beside the test where there is no build, or where
-// PSGD_TEST_EMULATED says that there are others in their place (tests/fakes/emulated_cuda).
+// The plugins' folder in tests: the folder in PSGD_TEST_EMULATED, which has replacements
+// (tests/fakes/emulated_cuda), or the build's; without a build, the test's own folder.
 #pragma once
 
 #include <cstdlib>

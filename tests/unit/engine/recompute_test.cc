@@ -25,8 +25,7 @@ struct Chain {
   size_t forward_nodes = 0;
 };
 
-// Squares of a parameter, `lengths.size()` of them one after the other, of so many elements each:
-// a slice makes them shorter.
+// A chain of squares of a parameter, with lengths[i] elements each. A slice makes them shorter.
 Chain MakeChain(const std::vector<int64_t>& lengths) {
   Chain chain;
   Graph& graph = chain.graph;
@@ -51,7 +50,7 @@ TEST(CutPlacesTest, AChainIsCutIntoItsRoot) {
   EXPECT_EQ(places.most_segments(), 17);  // each square, and the loss
   const size_t segments = places.Choose(0).size() + 1;
   EXPECT_GE(segments, 4u);
-  EXPECT_LE(segments, 7u);  // the root of 2 x 16, for segments get shorter to the end
+  EXPECT_LE(segments, 7u);  // about the root of 2 x 16, as segments get shorter to the end
   EXPECT_EQ(places.Choose(3).size(), 2u);
 }
 
@@ -62,7 +61,7 @@ TEST(CutPlacesTest, CutsWhereFewBytesCross) {
   EXPECT_THAT(places.Choose(2), ElementsAre(2));
 }
 
-// The forward pass is as it was; what is computed again is written once, before it is read.
+// The forward pass stays. Recomputed values are written once, before their use.
 TEST(RecomputeTest, ComputesDroppedValuesAgainInOrder) {
   Chain chain = MakeChain(std::vector<int64_t>(16, 8));
   const std::vector<Node> before = chain.graph.nodes;
@@ -121,7 +120,7 @@ TEST(RecomputeTest, DeepNetworksTakeAFractionOfTheMemory) {
   EXPECT_LT(6 * step(ZooModel("resnet110"), image, kRecomputeAuto),
             step(ZooModel("resnet110"), image, 0));
   EXPECT_LT(4 * step(gpt, text, kRecomputeAuto), step(gpt, text, 0));
-  // Few segments save less, but some.
+  // Few segments also save some memory.
   EXPECT_LT(step(gpt, text, 2), step(gpt, text, 0));
   EXPECT_LT(step(gpt, text, kRecomputeAuto), step(gpt, text, 2));
 }

@@ -45,7 +45,7 @@ std::vector<std::vector<float>> Gradients(Replicas& replicas, const Problem& pro
   return gradients;
 }
 
-// What a network gives that has the whole batch to itself.
+// Expects the results of one network with the whole batch.
 void ExpectAsOne(const ModelConfig& model, const Problem& problem, int count, ReduceOn reduce) {
   const auto one = MakeNetwork(model, problem, testing::kReference);
   const auto many = MakeReplicas(model, problem, count, problem.batch, reduce);
@@ -90,7 +90,7 @@ TEST_P(ReplicasTest, ComputeWhatOneNetworkWould) {
 
 TEST_P(ReplicasTest, AMeanIsOverTheLabelsThatCountWhereverTheyAre) {
   Problem problem = MakeProblem();
-  for (int n = 0; n < 5; ++n) problem.labels[n] = -1;  // more than a third of three has none
+  for (int n = 0; n < 5; ++n) problem.labels[n] = -1;  // the first of three replicas has no label
   ExpectAsOne(ZooModel("mlp"), problem, 3, GetParam());
   Problem tokens = MakeTokenProblem(7, 11, 4);
   for (int i = 3; i < 16; ++i) tokens.labels[i] = -1;
@@ -106,7 +106,7 @@ TEST_P(ReplicasTest, TheSameStepGivesTheSameBits) {
   EXPECT_NE(Gradients(*replicas, problem, 2), first);  // other dropout masks
 }
 
-// Batch normalisation is part of it: its statistics are means, whatever the labels count for.
+// The network has batch normalization, whose statistics are plain means over the replicas.
 TEST(Replicas, GradientsAreTheSameWhereverTheyMeet) {
   Problem problem = MakeProblem();
   problem.labels[1] = -1;
@@ -143,7 +143,7 @@ TEST_P(ReplicasTest, NewParametersReachAll) {
   replicas->InvalidateParameters();
   const auto result = replicas->Evaluate(problem.input(), problem.labels);
   ASSERT_TRUE(result.ok());
-  // All classes are alike to weights of zero, on every replica.
+  // With zero weights all classes have the same probability, on every replica.
   EXPECT_NEAR(result->loss_sum, 12 * std::log(4.0), 1e-5);
   EXPECT_NE(Gradients(*replicas, problem, 1), before);
 }

@@ -20,7 +20,7 @@ OpCase SoftmaxCase(const char* name, const Shape& x, const Softmax& op, bool len
       AddSoftmax(b.graph(), "softmax", op, in, lengths ? b.Indices({x[0]}) : kNoTensor));
 }
 
-// Masked by the lengths of rows of tokens, of which every kIndexLimit-th or so is padding.
+// A softmax masked by the lengths of rows of tokens. About every kIndexLimit-th token is padding.
 OpCase LengthsCase(const char* name, const Shape& x, int64_t tokens) {
   CaseBuilder b(name, 2e-6);
   const TensorId in = b.Input(x), rows = b.Indices({x[0], tokens});
@@ -28,7 +28,7 @@ OpCase LengthsCase(const char* name, const Shape& x, int64_t tokens) {
   return b.Finish(AddSoftmax(b.graph(), "softmax", {}, in, lengths));
 }
 
-// Products of rows x inner and inner x columns.
+// A product of rows x inner and inner x columns.
 OpCase MatMulCase(const std::string& name, const Shape& leading, int64_t rows, int64_t inner,
                   int64_t columns, const MatMul& op) {
   CaseBuilder b(name, 2e-6);

@@ -1,4 +1,4 @@
-// Values worked out by hand, of the ops of sequence models.
+// Values of the ops of sequence models, computed by hand.
 #include <cmath>
 #include <limits>
 
@@ -27,7 +27,7 @@ TensorId Given(Graph* graph, Shape shape, Element element = Element::kReal) {
       {.name = "input", .shape = std::move(shape), .element = element, .external = true});
 }
 
-// Two steps of one cell with one input; every gate has weights of its own.
+// Runs two steps of one cell with one input. Every gate has its own weights.
 std::vector<double> RunOneCell(Recurrent::Kind kind) {
   Graph graph;
   const Recurrent op = {kind};
@@ -102,7 +102,7 @@ TEST(LossTest, SmoothingSpreadsTheTargetAndIgnoredRowsDoNotCount) {
   EXPECT_THAT(runner.Get(loss), ElementsAre(DoubleNear(expected, 1e-12), 1, 1));
 }
 
-// Of three places of two classes, the last of which is not counted.
+// The loss of three places and two classes. The last place is not counted.
 std::vector<double> ElementLossOf(ElementLoss::Kind kind) {
   Graph graph;
   const TensorId x = Given(&graph, {3, 2});
@@ -163,7 +163,7 @@ TEST(SequenceNetworkTest, LossFallsAndCountsTokens) {
   }
 }
 
-// A change of the last token must leave what comes before as it was.
+// A change of the last token must not change earlier results.
 TEST(SequenceNetworkTest, NoModelSeesTheFuture) {
   const testing::Problem problem = testing::MakeTokenProblem(5, 9, 1);
   for (const char* model : {"gpt", "lstm_lm"}) {
@@ -193,7 +193,7 @@ TEST(TransformerTest, LossFallsAndPaddingIsNotCounted) {
   EXPECT_LT(result->loss_sum / static_cast<double>(result->counted), 0.5 * first);
 }
 
-// A label depends on the whole source, and on what of the target comes before it; on nothing else.
+// A label depends only on the whole source and on the target before it.
 TEST(TransformerTest, SeesTheSourceButNotThePaddingOrTheFuture) {
   const testing::Problem problem = testing::MakePairProblem(5, 11, 4);
   const auto network =
@@ -201,7 +201,7 @@ TEST(TransformerTest, SeesTheSourceButNotThePaddingOrTheFuture) {
   const auto loss = [&](const std::vector<int32_t>& tokens, const std::vector<int32_t>& labels) {
     return network->Evaluate(tokens, labels)->loss_sum;
   };
-  // The last sample has three tokens of the source, two of padding, and then six of the target.
+  // The last sample has three source tokens, two of padding, and six target tokens.
   const size_t row = 3 * 11;
   const double before = loss(problem.tokens, problem.labels);
   const auto changed = [&](size_t place, const std::vector<int32_t>& labels) {

@@ -19,7 +19,8 @@ constexpr InputShape kFashion = {1, 28, 28, 10};
 constexpr InputShape kCifar = {3, 32, 32, 10};
 constexpr InputShape kImageNet = {3, 224, 224, 1000};
 
-// Weights of the published networks: torchvision's without auxiliary classifiers, and the papers'.
+// Numbers of weights of published networks, from papers or torchvision (without auxiliary
+// classifiers).
 struct Published {
   const char* name;
   InputShape shape;
@@ -42,7 +43,7 @@ constexpr Published kPublished[] = {
     {"unet", {1, 512, 512, 2}, 31030658},
 };
 
-// Samples that the model takes.
+// The shape of samples that the model takes.
 InputShape ShapeFor(const std::string& name) {
   for (const Published& published : kPublished) {
     if (name == published.name) return published.shape;
@@ -60,7 +61,7 @@ ModelConfig Zoo(const std::string& name) {
   return config;
 }
 
-// Of trained parameters.
+// The number of trained weights.
 int64_t Count(const ModelSpec& spec) {
   int64_t count = 0;
   for (const ParameterSpec& parameter : spec.parameters()) {
@@ -227,7 +228,8 @@ TEST(ZooTest, LogisticRegressionHasAWeightAFeature) {
   EXPECT_THAT(ErrorOf(Zoo("lenet5"), Sparse(14, 123, 2)), HasSubstr("samples are sparse vectors"));
 }
 
-// NeuMF of the paper: factors of `width`, and layers of 64, 32, 16 whose first is both factors.
+// NeuMF of the paper: factors of `width`, and layers of 64, 32, 16. The first layer's input is the
+// factors of user and item.
 TEST(ZooTest, NcfHasFactorsOfEachUserAndItemTwice) {
   ModelConfig config = Zoo("ncf");
   config.set_width(8);
@@ -269,10 +271,10 @@ InputShape Pair(int source, int target, int vocabulary) {
       .classes = vocabulary, .length = source + target, .source = source, .vocabulary = vocabulary};
 }
 
-// The base model of the paper, which gives 65 million for "about 37000" tokens. With w = 512, inner
-// layers of 4 w and biases as PyTorch's: a table of 37000 w; an encoder's layer is attention of
-// 4 (w^2 + w), dense layers of 8 w^2 + 5 w and two norms of 2 w; a decoder's has one more attention
-// and norm. There is no weight of a position, and none beside the table for the logits.
+// The base model of the paper, which says 65 million weights for "about 37000" tokens. With w =
+// 512, inner layers of 4 w and PyTorch's biases, there is a table of 37000 w. An encoder layer has
+// attention of 4 (w^2 + w), dense layers of 8 w^2 + 5 w and two norms of 2 w. A decoder layer has
+// one more attention and norm. Positions have no weights, and the logits use the table.
 TEST(ZooTest, TransformerHasTheWeightsOfThePapersBaseModel) {
   ModelConfig config = Zoo("transformer");
   config.set_layers(6);
@@ -299,7 +301,7 @@ TEST(ZooTest, TransformerHasTheWeightsOfThePapersBaseModel) {
   EXPECT_EQ(names.size(), 1u + 6 * 16 + 6 * 26);
 }
 
-// PyTorch's word_language_model at the sizes of Zaremba et al.'s medium model.
+// PyTorch's word_language_model with the sizes of Zaremba et al.'s medium model.
 TEST(ZooTest, LstmLmHasTheWeightsOfPytorchs) {
   ModelConfig config = Zoo("lstm_lm");
   config.set_width(650);
@@ -331,7 +333,7 @@ TEST(ZooTest, EvaluationHasTheSameParametersAsTraining) {
     const InputShape shape =
         BuildModel(config, ShapeFor(name), 2, Mode::kTrain).ok() ? ShapeFor(name) : Text(16, 32);
     config.set_dropout(0.5);
-    if (!BuildModel(config, shape, 2, Mode::kTrain).ok()) config.clear_dropout();  // it has none
+    if (!BuildModel(config, shape, 2, Mode::kTrain).ok()) config.clear_dropout();  // no such key
     const auto train = BuildModel(config, shape, 2, Mode::kTrain);
     const auto evaluate = BuildModel(config, shape, 2, Mode::kEvaluate);
     ASSERT_TRUE(train.ok() && evaluate.ok()) << name << ": " << train.status();

@@ -44,7 +44,7 @@ TEST(ChildProcess, HearsWhatIsSaidIfItListens) {
   (*child)->Say("two");
   EXPECT_EQ((*child)->ReadLine(10s), "two one");
   (*child)->Kill();
-  (*child)->Say("nobody is there");  // is lost
+  (*child)->Say("nobody is there");  // the line is lost
   EXPECT_EQ(Shell("read -r a || echo nothing")->ReadLine(10s), "nothing");
 }
 

@@ -71,7 +71,7 @@ TEST(CodecChoicesRecord, ReadsBack) {
             (std::map<std::string, std::string>{{"conv.weight", "fp16"}, {"fc.weight", "topk"}}));
 }
 
-// A file may hold anything, and a worker say anything.
+// Files and workers may send anything.
 TEST(CodecChoicesRecord, NonsenseIsNothing) {
   for (const char* text : {"{}", "{\"tensors\": 7}", "{\"tensors\": [7, {\"candidates\": \"x\"}]}",
                            "{\"worker\": \"x\", \"tensors\": [{\"candidates\": [1, {}]}]}"}) {

@@ -1,5 +1,5 @@
-// Any bytes are read or refused, quickly, with an error that names the source: never an exception,
-// a crash, or memory without bound.
+// Any bytes are read or refused quickly, with an error that names the source. They never cause an
+// exception, a crash or unbounded memory use.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ std::string Repeat(const std::string& piece, size_t bytes) {
 }
 
 std::string Refusal(const std::string& text) {
-  const std::clock_t start = std::clock();  // of this process: a busy machine does not count
+  const std::clock_t start = std::clock();  // CPU time, so a busy machine does not matter
   const absl::StatusOr<Config> config = ParseConfig(text, "bad");
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   EXPECT_LT(seconds, 5) << text.substr(0, 40);  // 0.3 s at worst; room for sanitizers
@@ -100,7 +100,7 @@ TEST(ConfigHostile, BinaryGarbage) {
     for (char& c : text) c = static_cast<char>(random());
     if (text.size() > 64) Refusal(text);
   }
-  // What the YAML library would take for the end of the file.
+  // The YAML library would take byte 4 for the end of the file.
   EXPECT_EQ(Refusal(std::string("seed: 1\n\x04seed: nonsense")),
             "bad:2:1: byte 0x04 does not belong in UTF-8 text; is this a YAML file?");
   EXPECT_THAT(Refusal(std::string("seed: 1\0", 8)), HasSubstr("byte 0x00"));
@@ -153,7 +153,7 @@ TEST(ConfigHostile, MutationsOfShippedConfigs) {
     ValidateConfig(ResolveDefaults(*config)).IgnoreError();
     EXPECT_TRUE(ParseConfig(FormatConfig(*config), "again").ok()) << FormatConfig(*config);
   }
-  EXPECT_GT(accepted, 100);  // else the mutations are too coarse to reach far
+  EXPECT_GT(accepted, 100);  // otherwise the mutations are too coarse
 }
 
 TEST(ConfigHostile, SetOfAnyText) {

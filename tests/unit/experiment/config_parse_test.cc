@@ -241,7 +241,7 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
        "c.yaml:1:26: durability.checkpoint: -1 is out of range: must be at least 0"},
       {"durability: {checkpoint: {epochs: 1}}",
        "c.yaml:1:26: durability.checkpoint: expected a single value, got a mapping"},
-      // YAML itself.
+      // YAML syntax.
       {"train: {epochs: 1", "c.yaml:1:8: not valid YAML: this { is never closed"},
       {"train:\n\tepochs: 1\n", "c.yaml:2:1: not valid YAML: a tab in the indentation; use spaces"},
       {"model: {hidden: [1, 2}\n", "c.yaml:1:22: not valid YAML: illegal flow end"},

@@ -53,7 +53,7 @@ TEST(ConfigRoundTrip, WhatAListElementLeavesOutStaysOut) {
   EXPECT_TRUE(resolved.compression().rules(1).push().topk().has_density());
 }
 
-// dgc's warm-up: a length that has a default, and where a bare number is steps.
+// dgc's warm-up is a length with a default, and a bare number means steps.
 TEST(ConfigRoundTrip, ALengthMayHaveADefault) {
   const auto warmup = [](const std::string& text) {
     const auto config = ParseConfig("compression: {push: {dgc: {" + text + "}}}", "test.yaml");

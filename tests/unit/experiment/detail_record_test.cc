@@ -22,7 +22,7 @@ TEST(DetailRecord, LatenciesAreOfWhatCameSince) {
   EXPECT_DOUBLE_EQ(record["push_p99"].get<double>(), LatencyBound(4) * 1e3);
   EXPECT_TRUE(record["pull_p99"].is_null());
   EXPECT_TRUE(record["journal_p50"].is_null());  // nothing was written since
-  // A server that was started again begins to count anew.
+  // A restarted server counts from 0.
   StatusReply restarted;
   Count(restarted.mutable_total()->mutable_push_latency(), 6, 3);
   EXPECT_DOUBLE_EQ(DetailRecord(restarted, before)["push_p50"].get<double>(),
@@ -34,7 +34,7 @@ TEST(DetailRecord, TellsWhereTheTimeSinceWent) {
   before.mutable_total()->set_seconds_compute(10);
   before.mutable_total()->set_seconds_wire(1);
   now.mutable_total()->set_seconds_compute(13);
-  now.mutable_total()->set_seconds_wire(0.5);  // of a server that was started again
+  now.mutable_total()->set_seconds_wire(0.5);  // the server was restarted
   now.mutable_total()->set_seconds_apply(2);
   const Record time = DetailRecord(now, before)["time"];
   EXPECT_EQ(time.size(), 6u);
@@ -90,7 +90,7 @@ TEST(DetailRecord, TellsOfServersWhereSeveralHoldTheShards) {
        {std::pair(0, "live"), {1, "leaves"}, {2, "away"}, {3, "left"}}) {
     EXPECT_EQ(servers[index]["state"], state);
   }
-  // One that holds a shard has not left, whatever it said: the run waits for it.
+  // The run waits for a server that holds a shard, so its state is not "left".
   status.mutable_servers(1)->set_connected(false);
   EXPECT_EQ(DetailRecord(status, StatusReply())["servers"][1]["state"], "away");
 }

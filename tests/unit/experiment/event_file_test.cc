@@ -5,8 +5,7 @@
 namespace psgd {
 namespace {
 
-// The files as a whole are read back by tests/observe/records_test.py, which shares no code with
-// this.
+// tests/observe/records_test.py reads whole files, with no code of psgd.
 TEST(EventFile, ChecksumsAreThoseOfTheStandard) {
   EXPECT_EQ(Crc32c("123456789"), 0xE3069283u);
   EXPECT_EQ(Crc32c(std::string(32, '\0')), 0x8A9136AAu);  // RFC 3720, B.4

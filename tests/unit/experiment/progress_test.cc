@@ -30,7 +30,7 @@ StatusReply Halfway() {
   return status;
 }
 
-// Half of the run in 50 s.
+// A rate that finishes half of the run in 50 s.
 ProgressRate Steady() {
   ProgressRate rate;
   StatusReply status = Halfway();
@@ -73,7 +73,7 @@ TEST(Progress, BarFitsEveryWidth) {
     const std::string bar = ProgressBar(Halfway(), Steady(), width, false);
     EXPECT_LT(bar.size(), static_cast<size_t>(width)) << bar;
   }
-  // What matters most stays the longest.
+  // The most important parts are dropped last.
   EXPECT_THAT(ProgressBar(Halfway(), Steady(), 60, false),
               AllOf(HasSubstr("epoch 2.50/5"), HasSubstr("loss"), HasSubstr("ETA")));
 }
@@ -91,7 +91,8 @@ TEST(Progress, StepsMayEndTheRunBeforeItsEpochs) {
   EXPECT_DOUBLE_EQ(ShareDone(StatusReply()), 0);
 }
 
-// The server may be gone before it was asked for the last one: its record then fills the gap.
+// The server may end before the last evaluation is shown. Then the evaluation comes from its
+// record.
 TEST(Progress, EveryEvaluationHasOneLine) {
   std::FILE* file = std::tmpfile();
   ASSERT_NE(file, nullptr);
@@ -106,7 +107,7 @@ TEST(Progress, EveryEvaluationHasOneLine) {
     ProgressDisplay display(options);
     StatusReply status;
     status.set_epochs(3);
-    status.add_evaluations()->set_clock(100);  // of before the run was resumed
+    status.add_evaluations()->set_clock(100);  // from before the resume
     display.Update(status);
     *status.add_evaluations() = second;
     display.Update(status);

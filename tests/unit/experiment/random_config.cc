@@ -22,7 +22,7 @@ class Generator {
 
   void Fill(Message* message) {
     const auto& type = *message->GetDescriptor();
-    // A codec may hold codecs: without an end they would be deeper than a file may be.
+    // A codec may contain codecs, so this bounds the depth.
     if (std::ranges::count(open_, &type) >= 2) return;
     open_.push_back(&type);
     for (int i = 0; i < type.field_count(); ++i) {
@@ -106,7 +106,7 @@ class Generator {
       case FieldDescriptor::CPPTYPE_MESSAGE: {
         Message* sub = list ? set.AddMessage(message, &field) : set.MutableMessage(message, &field);
         if (!IsProgress(field)) return Fill(sub);
-        const char* unit = Below(2) == 0 ? "epochs" : "steps";  // always one of them
+        const char* unit = Below(2) == 0 ? "epochs" : "steps";  // exactly one of them
         return Put(sub, *sub->GetDescriptor()->FindFieldByName(unit));
       }
       case FieldDescriptor::CPPTYPE_UINT32:

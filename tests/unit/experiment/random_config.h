@@ -1,5 +1,4 @@
-// Random configs that the schema allows, drawn by reflection: a new key is covered without a word
-// here.
+// Draws random valid configs by reflection, so that new keys are covered automatically.
 #pragma once
 
 #include <random>

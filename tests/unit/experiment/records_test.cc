@@ -87,7 +87,7 @@ TEST_F(RecordsTest, GoingOnCutsATornLine) {
   SetText("{\"kind\":\"a\"}\n{\"kind\":\"tor");
   ASSERT_TRUE(Open()->Write("b", 1, nullptr).ok());
   EXPECT_EQ(Text(), "{\"kind\":\"a\"}\n{\"kind\":\"b\",\"seconds\":1.0}\n");
-  SetText(std::string(10000, 'x'));  // torn over several blocks, and nothing before
+  SetText(std::string(10000, 'x'));  // a torn line of several blocks, with no line before it
   ASSERT_TRUE(Open()->Write("c", 1, nullptr).ok());
   EXPECT_EQ(Text(), "{\"kind\":\"c\",\"seconds\":1.0}\n");
 }
@@ -119,7 +119,7 @@ TEST_F(RecordsTest, AHalfWrittenLineIsTakenBack) {
   ASSERT_TRUE(writer->Write("a", 1, nullptr).ok());
   const std::string before = Text();
   rlimit small = old;
-  small.rlim_cur = before.size() + 10;  // the next line begins to fit
+  small.rlim_cur = before.size() + 10;  // only the start of the next line fits
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   const absl::Status status = writer->Write("b", 2, nullptr);
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Starts in a folder of its own, and goes back at the end.
+// Changes to a folder of its own, and back at the end.
 class RunConfigTest : public testing::Test {
  protected:
   RunConfigTest() : before_(fs::current_path()), folder_(testing::TempDir() + "run_config_test") {

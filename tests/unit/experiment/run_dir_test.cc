@@ -35,7 +35,7 @@ class RunDirTest : public testing::Test {
     options.path = path;
     return options;
   }
-  // In use while the result lives.
+  // The directory is in use while the result lives.
   RunDir RunThatBegan(const std::string& path) {
     const absl::StatusOr<RunDir> run = RunDir::Create(At(path));
     EXPECT_TRUE(run.ok() && run->SaveConfig("name: mnist\n").ok());
@@ -129,7 +129,7 @@ TEST_F(RunDirTest, HasOneOwnerAtATime) {
   EXPECT_TRUE(RunDir::Create(options).ok());
 }
 
-// Root may write nearly everywhere: these places refuse it too.
+// Root may write nearly everywhere, but these places refuse root too.
 TEST_F(RunDirTest, PlacesThatCannotBeWritten) {
   std::ofstream(root_ + "/file") << "x";
   EXPECT_EQ(ErrorOf(At(root_ + "/file/run")), "cannot make the folder " + root_ +

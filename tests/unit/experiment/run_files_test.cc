@@ -26,7 +26,7 @@ class RunFilesTest : public testing::Test {
     fs::create_directories(fs::path(root_ + "/" + file).parent_path());
     std::ofstream(root_ + "/" + file) << "x";
   }
-  // Without the root.
+  // The paths below the root.
   std::vector<std::string> Found(int depth = 3) const {
     std::vector<std::string> found;
     for (const std::string& path : FindRunDirs(root_, depth))
@@ -74,7 +74,7 @@ TEST_F(RunFilesTest, NothingIsReadFromWhatIsNoFile) {
   EXPECT_EQ(CheckRegularFile(root_ + "/none").code(), absl::StatusCode::kNotFound);
   const std::string pipe = root_ + "/pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  // Each would wait for a writer.
+  // Without the check each call would block on the pipe.
   for (const absl::Status& status :
        {CheckRegularFile(pipe), ReadMetrics(pipe).status(), ReadSummary(pipe).status()}) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("/pipe is a pipe"));

@@ -1,4 +1,4 @@
-// What ships beside the programs: every config loads, and the documentation knows every key.
+// Every shipped config loads, and the documentation has every key.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ TEST(ShippedConfigs, LoadAndValidate) {
   EXPECT_GE(found, 3);
 }
 
-// What a key may be, in the words of the documentation.
+// The kind of a key, in the documentation's words.
 std::string Kind(const FieldDescriptor& field) {
   std::string kind;
   if (IsProgress(field)) {
@@ -81,7 +81,7 @@ std::string Default(const FieldDescriptor& field, const Message& defaults) {
   return none ? "none" : absl::StrCat("`", FormatValue(defaults, field, -1), "`");
 }
 
-// The rows that the documentation must have, without their last cell: what the key means.
+// The rows that the documentation must have, without the last cell, which explains the key.
 void CollectRows(const Descriptor& type, const std::string& prefix, std::set<std::string>* rows) {
   const std::unique_ptr<Message> defaults(
       google::protobuf::MessageFactory::generated_factory()->GetPrototype(&type)->New());
@@ -119,7 +119,7 @@ TEST(Documentation, HasEveryKeyWithItsDefaultAndRange) {
   }
   EXPECT_TRUE(missing.empty()) << "docs/configuration.md lacks rows that begin:\n"
                                << absl::StrJoin(missing, "\n");
-  // And no others: a key that is gone must go from the page.
+  // There are no other rows: a removed key must leave the page.
   for (const std::string& line : lines) {
     if (!absl::StartsWith(line, "| `")) continue;
     const bool known = std::any_of(rows.begin(), rows.end(), [&](const std::string& row) {

@@ -1,4 +1,4 @@
-// What ps-ctl status and the metrics page say of a shard that waits for its disk.
+// What ps-ctl status and the metrics page show for a shard that waits for its disk.
 #include "experiment/launch/status_text.h"
 
 #include "absl/strings/str_cat.h"

@@ -69,7 +69,7 @@ TEST_F(SummaryTest, RoundTrip) {
   const absl::StatusOr<Summary> back = ReadSummary(path_);
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, Example());
-  ASSERT_TRUE(WriteSummary(Summary(), path_).ok());  // replaces it
+  ASSERT_TRUE(WriteSummary(Summary(), path_).ok());  // replaces the file
   EXPECT_EQ(*ReadSummary(path_), Summary());
   for (const auto& entry : std::filesystem::directory_iterator(testing::TempDir())) {
     EXPECT_THAT(entry.path().string(), Not(HasSubstr("summary_test.json.tmp")));

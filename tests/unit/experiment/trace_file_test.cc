@@ -31,7 +31,7 @@ TEST(TraceFile, APushFlowsFromItsWorkerOverTheShardAndBack) {
       flow.emplace_back(phase, event["ts"]);
     }
     if (event["name"] == "compute") {
-      EXPECT_EQ(event["ts"], 0);  // the first
+      EXPECT_EQ(event["ts"], 0);  // the first span
       EXPECT_EQ(event["dur"], 4);
       EXPECT_EQ(event["pid"], 3);
     }

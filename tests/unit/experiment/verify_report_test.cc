@@ -56,9 +56,9 @@ class VerifyReportTest : public testing::Test {
     ASSERT_TRUE(store.ok()) << store.status();
     ASSERT_TRUE((*store)->Write(0, record, nullptr, RunStore::As::kSuccessor).ok());
   }
-  // By shard: the server that leads it.
+  // `leaders`: for each shard, the server that leads it.
   void MakeCoordinator(const std::vector<uint32_t>& leaders) const { Save(RecordOf(leaders)); }
-  // Each with an image and no entries.
+  // Each shard has an image and no entries.
   void MakeShardsThatHad(const std::vector<uint64_t>& entries) const {
     RunRecord record = RecordOf(std::vector<uint32_t>(entries.size(), 1));
     for (uint32_t s = 0; s < entries.size(); ++s) {
@@ -99,7 +99,7 @@ class VerifyReportTest : public testing::Test {
 TEST_F(VerifyReportTest, OnlyShardsThatAreHereAreLookedAt) {
   MakeCoordinator({1, 2, 3});
   MakeShard(0);
-  MakeShard(1);  // was here once
+  MakeShard(1);  // left over: the shard has moved away
   fs::remove(Journal("shard-1/log/CURRENT"));
   Verify();
   EXPECT_TRUE(status_.ok()) << status_ << text_;
@@ -119,7 +119,7 @@ TEST_F(VerifyReportTest, OnlyShardsThatAreHereAreLookedAt) {
 TEST_F(VerifyReportTest, ACopyThatFollowsIsLookedAt) {
   RunRecord record = RecordOf({2});
   record.mutable_shards(0)->add_copies(1);
-  record.mutable_shards(0)->set_entries(100);  // of the copy that leads
+  record.mutable_shards(0)->set_entries(100);  // entries of the leading copy
   Save(record);
   MakeShard(0);
   Verify();
@@ -191,7 +191,7 @@ TEST_F(VerifyReportTest, ACoordinatorThatIsGoneIsDamage) {
   EXPECT_FALSE(fs::exists(Journal("coordinator"))) << "verify wrote something";
   fs::create_directories(Journal("coordinator"));
   expect_gone();
-  ASSERT_TRUE(RocksRunStore::Create(Journal("coordinator"), false).ok());  // its log was deleted
+  ASSERT_TRUE(RocksRunStore::Create(Journal("coordinator"), false).ok());  // its log is gone
   expect_gone();
   fs::create_directories(run_.ServerDir() + "/checkpoint-000000000001");
   Verify();
@@ -264,7 +264,7 @@ TEST_F(VerifyReportTest, PermissionsThatAreMissingAreNotDamage) {
     fs::permissions(folder, fs::perms::none);
     const pid_t child = fork();
     if (child == 0) {
-      // Modes do not bind root.
+      // File modes do not restrict root.
       if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) _exit(2);
       const auto run = VerifyRun(run_.path());
       if (!run.ok()) _exit(3);

@@ -25,7 +25,7 @@ TEST(AllowList, APassIsOneMembersAlone) {
 TEST(AllowList, WhoeverLeavesIsForgotten) {
   AllowList list;
   list.Admit(0, 5, {.curve_key = "a", .token = "A"});
-  list.Remove(0, 4);  // another one, gone long ago
+  list.Remove(0, 4);  // an earlier incarnation
   EXPECT_TRUE(list.Knows("a"));
   list.Remove(0, 5);
   EXPECT_FALSE(list.Knows("a"));
@@ -39,7 +39,7 @@ TEST(AllowList, ANewIncarnationTakesThePlaceOfTheOld) {
   list.Admit(0, 6, {.curve_key = "b", .token = "B"});
   EXPECT_FALSE(list.Knows("a"));
   EXPECT_TRUE(list.Belongs("b", 0, 6));
-  // Joined twice with one key: the later one counts.
+  // Two workers joined with one key: the later join counts.
   list.Admit(1, 7, {.curve_key = "b", .token = "C"});
   EXPECT_TRUE(list.Belongs("b", 1, 7));
   EXPECT_FALSE(list.Knows("B"));

@@ -63,7 +63,7 @@ TEST_F(CredentialsTest, AKeyThatOthersMayRead) {
   chmod(certificates_.Path("worker.key").c_str(), 0644);
   ExpectRefused(CredentialFilesIn(certificates_.dir(), "worker"), "chmod 600");
   chmod(certificates_.Path("worker.key").c_str(),
-        0640);  // a group of its own is the owner's choice
+        0640);  // the owner may let a group read the key
   EXPECT_TRUE(Load("worker").ok()) << Load("worker");
 }
 

@@ -1,4 +1,4 @@
-// The server against clients that behave, are slow, or are silent.
+// Tests the server with correct, slow and silent clients.
 #include "net/http/http_server.h"
 
 #include <arpa/inet.h>
@@ -36,7 +36,7 @@ class Client {
   void Send(const std::string& bytes) const {
     (void)!send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  // Until it ends with `end`, or the server hangs up.
+  // Reads until the text ends with `end`, or the server hangs up.
   std::string Read(const std::string& end) const {
     std::string text;
     char block[65536];
@@ -88,7 +88,7 @@ TEST_F(HttpServerTest, AnswersInOrderOnOneConnection) {
   client.Send("HEAD /c HTTP/1.1\r\n\r\n");
   EXPECT_THAT(client.Read("\r\n\r\n"), HasSubstr("Content-Length: 13"));
   client.Send("GET /d HTTP/1.1\r\nConnection: close\r\n\r\n");
-  EXPECT_THAT(client.Read(""), EndsWith("you asked /d."));  // and it hung up
+  EXPECT_THAT(client.Read(""), EndsWith("you asked /d."));  // and the server hung up
 }
 
 TEST_F(HttpServerTest, WhatIsNoRequestIsRefusedAndEndsTheConnection) {
@@ -108,7 +108,7 @@ TEST_F(HttpServerTest, SlowReadersAndSilentCallersAreInNobodysWay) {
   const Client good(server_->port());
   good.Send(Get("/events"));
   EXPECT_THAT(good.Read("data: 0\n\n"), HasSubstr("text/event-stream"));
-  // The others' streams stand still, until more waits for them than may.
+  // The other clients read nothing, until more than stream_bytes waits for each.
   const std::string event = ServerSentEvent("record", std::string(64 << 10, 'y'));
   for (int i = 0; i < 100; ++i) {
     server_->Publish(event);
@@ -118,7 +118,7 @@ TEST_F(HttpServerTest, SlowReadersAndSilentCallersAreInNobodysWay) {
   asks.Send(Get("/z"));
   EXPECT_THAT(asks.Read("/z."), StartsWith("HTTP/1.1 200"));
   const std::string rest = bad[1]->Read("");
-  EXPECT_LT(rest.size(), 100 * event.size());  // it was let go
+  EXPECT_LT(rest.size(), 100 * event.size());  // the server disconnected it
 }
 
 TEST_F(HttpServerTest, AnswersMayComeLateFromAnyThreadOrNever) {

@@ -131,7 +131,8 @@ TEST(WireFormatTest, SendersLimitsAreNamed) {
   EXPECT_EQ(EncodeMessage(header, kLimit).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// Encoded bytes, changed, and sealed again with a proper checksum: what only the later checks see.
+// Changes encoded bytes and seals them with a valid checksum, so that only the later checks see the
+// change.
 class SealedTest : public testing::Test {
  protected:
   SealedTest() : bytes_(Joined(*EncodeMessage(MakeMessage({10, 20'000, 5}), kLimit))) {}
@@ -155,7 +156,7 @@ class SealedTest : public testing::Test {
     EXPECT_EQ(decoded.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_NE(decoded.status().message().find(why), absl::string_view::npos) << decoded.status();
   }
-  // Replaces the header by these bytes.
+  // Replaces the encoded header with these bytes.
   void SetHeader(const std::string& header) {
     uint32_t old;
     std::memcpy(&old, bytes_.data() + kHeaderBytesAt, sizeof(old));
@@ -239,7 +240,7 @@ TEST(WireFormatTest, APayloadMayNotCrossFrames) {
   const std::vector<Bytes> halves = {whole.Sub(0, 1000), whole.Sub(1000, whole.size() - 1000)};
   EXPECT_NE(DecodeMessage(halves, kLimit).status().message().find("crosses"),
             absl::string_view::npos);
-  // Empty frames in between are no payload's business.
+  // Empty frames between payloads are allowed.
   const size_t body_at = whole.size() - 20'000;
   const std::vector<Bytes> odd = {whole.Sub(0, body_at), Bytes(), whole.Sub(body_at, 20'000),
                                   Bytes()};

@@ -1,5 +1,5 @@
-// Random damage to encoded messages, with and without a fitting checksum: the decoder refuses or
-// gives a message that keeps its own rules, and never more.
+// Damages encoded messages at random, with and without a matching checksum. The decoder either
+// refuses them or returns a message that keeps the format's rules.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -58,7 +58,7 @@ void Mutate(std::vector<std::byte>* bytes, std::mt19937* random) {
 
 void Seal(std::vector<std::byte>* bytes) {
   if (bytes->size() < kPreludeBytes) return;
-  // The lengths as well, so that the protobuf parser gets its share.
+  // Fixes the lengths as well, so that the protobuf parser is tested, too.
   uint32_t header_bytes;
   std::memcpy(&header_bytes, bytes->data() + kHeaderBytesAt, sizeof(header_bytes));
   const uint64_t rest = bytes->size() - kPreludeBytes;
@@ -82,7 +82,7 @@ TEST(WireMutationTest, NeverMoreThanARefusal) {
     Mutate(&bytes, &random);
     if (round % 2 == 0) Seal(&bytes);
     const Bytes whole = Bytes::Adopt(std::move(bytes));
-    // In one piece, or cut anywhere.
+    // The message comes in one piece, or is cut anywhere.
     const size_t cut = random() % (whole.size() + 1);
     const std::vector<Bytes> frames =
         round % 3 == 0 ? std::vector<Bytes>{whole.Sub(0, cut), whole.Sub(cut, whole.size() - cut)}
@@ -95,10 +95,10 @@ TEST(WireMutationTest, NeverMoreThanARefusal) {
     ++accepted;
     ASSERT_EQ(decoded->payloads.size(), decoded->header.payload_sizes_size());
     ASSERT_LE(decoded->PayloadBytes(), whole.size());
-    // A sanitizer sees when these are not our bytes.
+    // Under a sanitizer this read finds payloads outside of our bytes.
     for (const Bytes& payload : decoded->payloads) seen ^= ChecksumOf(payload.span());
   }
-  EXPECT_GT(accepted, 1000u);  // sealed changes of payload bytes are proper messages
+  EXPECT_GT(accepted, 1000u);  // changed payload bytes with a new seal are valid messages
   EXPECT_NE(seen, 0u);
 }
 

@@ -1,4 +1,4 @@
-// What holds of every simulated run.
+// Properties of every simulated run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,7 +63,7 @@ TEST(SimulatedRun, TheServersLinkIsALimit) {
   Case slow = Small(32);
   slow.options.model.mutable_network()->set_server_link(32e6);
   const Prediction prediction = slow.Run();
-  // Each step pushes 256 KiB through it: 122 a second, each of ten samples.
+  // Each step pushes 256 KiB through the link: 122 steps a second, of ten samples each.
   EXPECT_LT(prediction.samples_per_second, 1221);
   EXPECT_GT(prediction.samples_per_second,
             500);  // pushes and pulls of synchronous workers take turns
@@ -118,8 +118,8 @@ TEST(SimulatedRun, ALooserBoundWaitsLess) {
   EXPECT_GT(loose.Run().samples_per_second, 1.1 * strict.Run().samples_per_second);
 }
 
-// Whoever is late now and then is waited for by nobody at a loose bound; whoever always is leaves
-// all others at it.
+// At a loose bound nobody waits for a worker that is late now and then. A worker that is always
+// slow keeps all others at the bound.
 TEST(SimulatedRun, AWorkerThatKeepsItsPaceLeavesTheOthersAtTheBound) {
   Case now_and_then = Small(8, 8), always = Small(8, 8);
   now_and_then.options.clocks = always.options.clocks = 120;

@@ -1,4 +1,4 @@
-// Calibration from run directories: sound, incomplete and damaged ones.
+// Calibration from sound, incomplete and damaged run directories.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,8 +21,8 @@ data: {format: synthetic, synthetic: {train_samples: 4096, test_samples: 16, sha
 cluster: {shards: 2, workers: 1}
 )";
 
-// 128 steps of one worker: 10 ms to compute, 1 ms to encode, 2 ms to wait, each; the server takes 1
-// ms.
+// 128 steps of one worker. Each step computes for 10 ms, encodes for 1 ms and waits for 2 ms; the
+// server takes 1 ms.
 constexpr char kProgress[] =
     R"({"kind":"progress","seconds":2,"steps":128,"samples":4096,"bytes_pushed":640000,"bytes_pulled":640000,)"
     R"("bytes_pushed_dense":622592,"seconds_data":0,"seconds_compute":1.28,"seconds_encode":0.128,)"

@@ -9,7 +9,7 @@ namespace {
 
 class ResourceTest : public testing::Test {
  protected:
-  // When it is done, in seconds since the start.
+  // Returns an action that notes when a job is done, in milliseconds since the start.
   EventQueue::Action Note(std::string name) {
     return [this, name] { order_ += name + "@" + std::to_string(Now()) + " "; };
   }
@@ -37,7 +37,7 @@ TEST_F(ResourceTest, JobsShareAndTheRestGoesFaster) {
   link.Run(50, 1, Note("a"));
   link.Run(100, 1, Note("b"));
   RunAll();
-  // Half each until a has its 50, then b alone with the 50 that it still needs.
+  // Both get half until a has its 50. Then b alone runs its last 50.
   EXPECT_EQ(order_, "a@1000 b@1500 ");
 }
 

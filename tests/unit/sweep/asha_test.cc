@@ -21,7 +21,7 @@ SweepAsha Rules(int reduction, SweepAsha::Metric metric = SweepAsha::ACCURACY) {
 
 TEST(Asha, OfThreeTheBestGoesOn) {
   Asha asha(Rules(3));
-  EXPECT_TRUE(asha.GoesOn("a", {1, 0.5, 1}));  // nobody to compare with
+  EXPECT_TRUE(asha.GoesOn("a", {1, 0.5, 1}));  // the first run always goes on
   EXPECT_TRUE(asha.GoesOn("b", {1, 0.4, 1}));
   EXPECT_FALSE(asha.GoesOn("c", {1, 0.3, 1}));  // the best of three is a
   EXPECT_TRUE(asha.GoesOn("d", {1, 0.6, 1}));

@@ -1,4 +1,4 @@
-// Walks the schema of what a twin does without, so that no key of it escapes.
+// Checks every key of the schema sections that a twin resets, so that no key is missed.
 #include "experiment/plan/dense_twin.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@
 namespace psgd {
 namespace {
 
-// Of `section`, each key with a setting that is not the default.
+// For each key of `section`, a setting that is not the default.
 std::vector<std::string> OtherSettings(const std::string& section,
                                        const google::protobuf::Descriptor& type) {
   std::vector<std::string> settings;
@@ -37,7 +37,7 @@ std::vector<std::string> OtherSettings(const std::string& section,
   return settings;
 }
 
-// Where nothing is compressed and nobody is ahead these do nothing, or are none of its business.
+// These keys have no effect without compression and at staleness 0, or belong to the task.
 constexpr const char* kWithoutEffect[] = {
     "compression.dense_below=7",      "compression.error_feedback=false",
     "compression.residual_decay=0.5", "consistency.compensation=scale",

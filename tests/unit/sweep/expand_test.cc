@@ -43,7 +43,7 @@ std::vector<std::string> Labels(const std::vector<PlannedRun>& runs) {
 TEST(Expand, GridIsEveryCombinationAndItsTwin) {
   const auto runs = Runs(
       "grid: {compression.push: [none, {topk: {density: 0.1}}], consistency.staleness: [0, 4]}");
-  // The dense synchronous one is asked for, and is the twin of all.
+  // The sweep asks for the dense synchronous run, which is also the twin of all.
   EXPECT_THAT(Labels(runs), ElementsAre("push none, staleness 0", "push none, staleness 4",
                                         "push topk density 0.1, staleness 0",
                                         "push topk density 0.1, staleness 4"));
@@ -82,7 +82,7 @@ TEST(Expand, PackedIsNotDenseAndEachReductionHasATwin) {
   EXPECT_EQ(counted[3].twin_id, counted[1].id);
 }
 
-// What an entry sets beside its codec, as the momentum that dgc has on the worker, belongs to it.
+// Other settings of an entry, such as the momentum for dgc, belong to its way of sending updates.
 TEST(Expand, AListOfWaysHasOneTwin) {
   const auto runs = Runs(R"(
 list:
@@ -94,7 +94,7 @@ list:
   EXPECT_EQ(runs[1].config.optimizer().sgd().momentum(), 0);
 }
 
-// Of entries that are not about updates, each has its own.
+// Entries that are not about updates have a twin each.
 TEST(Expand, AListOfScalesHasATwinEach) {
   const auto runs = Runs(R"(
 list: [{cluster.workers: 1, data.batch: 64}, {cluster.workers: 2, data.batch: 32}]
@@ -122,7 +122,7 @@ TEST(Expand, RandomDrawsStayWithinTheirRangesAndAreTheSameAgain) {
     rates.insert(rate);
   }
   EXPECT_GT(rates.size(), 15u);
-  EXPECT_LT(*rates.begin(), 0.01);  // a half of them are, by their logarithms
+  EXPECT_LT(*rates.begin(), 0.01);  // half of the draws are, because they are log-uniform
   EXPECT_EQ(Labels(Runs(text)), Labels(runs));
 }
 
@@ -138,7 +138,7 @@ TEST(Expand, MoreDrawsChangeNoneOfThoseBefore) {
   EXPECT_EQ(DrawValue(draw, 7, 4), DrawValue(draw, 7, 4));
 }
 
-// Whatever the sweep is called, in whatever order, and with defaults spelled out or not.
+// Ids do not depend on the sweep's name, the order, or defaults that are written out.
 TEST(Expand, IdsAreOfWhatIsComputed) {
   const auto one = Runs("name: a\ngrid: {data.batch: [16, 32]}\ntwin: none");
   const auto other = Runs("name: b\ngrid: {data.batch: [32, 16], data.prefetch: [4]}\ntwin: none");
@@ -147,7 +147,7 @@ TEST(Expand, IdsAreOfWhatIsComputed) {
   EXPECT_NE(one[0].id, one[1].id);
   const auto launched = Runs("grid: {data.batch: [16]}\nlaunch: {precision: bf16}\ntwin: none");
   EXPECT_NE(one[0].id, launched[0].id);
-  // Kept in directories of sweeps: do not change.
+  // Directories of sweeps contain ids: do not change.
   EXPECT_EQ(RunId(Config(), SweepLaunch()).size(), 12u);
 }
 
@@ -173,10 +173,10 @@ TEST(Expand, WhatUndoesAnotherKeyIsAnError) {
   EXPECT_THAT(
       error("list: [{consistency.staleness: 4}]\ngrid: {consistency: [{compensation: scale}]}"),
       HasSubstr("undoes consistency.staleness=4"));
-  // Also what is a default.
+  // The same holds for a value that is a default.
   EXPECT_THAT(error("list: [{consistency: {staleness: 0}}]\ngrid: {consistency.staleness: [4]}"),
               HasSubstr("consistency.staleness=4 undoes consistency="));
-  // What one leaves open the other may say.
+  // A second setting may fill in what the first leaves open.
   EXPECT_EQ(error("list: [{name: a, compression.push: topk}]\ngrid: "
                   "{compression.push.topk.density: [0.1, 0.2]}"),
             "");
@@ -198,7 +198,7 @@ TEST(Expand, SaysHowManyOfTheRunsDiffer) {
       named->notes,
       ElementsAre("2 runs are asked for, 1 differs: the others would compute the same again, "
                   "as \"b\" and \"a\""));
-  // A twin is not asked for.
+  // A twin does not count as asked for.
   EXPECT_THAT(Expanded("grid: {data.batch: [16, 32], compression.push: [none, onebit]}")->notes,
               testing::IsEmpty());
 }

@@ -30,7 +30,7 @@ TEST(Scale, HasRoundTicksWithin) {
   EXPECT_FALSE(decades.Shows(0));
   EXPECT_THAT(Scale({2.0001e6, 2.0011e6}, true, false, 0, 100).Ticks(3),
               testing::SizeIs(testing::Ge(2u)));
-  // One number, or none, is no reason to divide by zero.
+  // One number or none must not divide by zero.
   EXPECT_EQ(Scale({5}, false, false, 0, 100).At(5), 50);
   EXPECT_FALSE(Scale({}, true, false, 0, 100).Ticks(5).empty());
 }
@@ -50,13 +50,13 @@ TEST(FigureCsv, QuotesWhatNeedsIt) {
   EXPECT_EQ(FigureCsv(figure), "a,b\n\"x, \"\"y\"\"\",1\n");
 }
 
-// Beyond what a figure can show: twins are there all the same, the data has all, and the caption
-// says what is not drawn.
+// With more runs than a figure shows, twins are still drawn, the data has all runs, and the caption
+// names what is left out.
 TEST(Figures, WhatIsLeftOutIsSaid) {
   ReportRuns report;
   for (int i = 0; i <= 410; ++i) {
     ReportRun run;
-    run.twin = i == 410;  // the last, behind more runs than are drawn
+    run.twin = i == 410;  // the last run, after more runs than are drawn
     run.label = run.twin ? "dense" : absl::StrCat("run ", i);
     run.status = ReportStatus::kFinished;
     run.accuracy = 0.5;

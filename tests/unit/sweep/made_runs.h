@@ -1,4 +1,4 @@
-// Run directories as runs leave them, without running anything.
+// Writes run directories like those of real runs, without a run.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 namespace psgd {
 
 struct MadeRun {
-  std::string push = "none";  // as in YAML
+  std::string push = "none";  // in YAML
   std::string staleness = "0";
   int workers = 2;
   int batch = 64;
   int seed = 1;
-  std::vector<double> accuracies = {0.5, 0.8};  // an epoch each
-  double seconds = 10;                          // of all
+  std::vector<double> accuracies = {0.5, 0.8};  // one per epoch
+  double seconds = 10;                          // of the whole run
   double samples_per_second = 1000;
   uint64_t bytes_pushed = 1'000'000;
   std::vector<uint64_t> staleness_counts = {10};
@@ -21,9 +21,9 @@ struct MadeRun {
   std::string status = "finished";
 };
 
-// Its config.yaml alone, in a folder that there is.
+// Writes only config.yaml, into an existing folder.
 void WriteRunConfig(const std::string& folder, const MadeRun& run);
-// REQUIRES: a folder that can be made.
+// REQUIRES: the folder can be created.
 void WriteRun(const std::string& folder, const MadeRun& run);
 void WriteText(const std::string& path, const std::string& text);
 std::string ReadText(const std::string& path);

@@ -1,4 +1,4 @@
-// Reports over folders of runs, sound and not.
+// Reports over folders of sound and damaged runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TEST_F(ReportTest, SeedsAreTakenTogetherAndComparedWithTheirTwins) {
   EXPECT_THAT(FigureCsv(figures[0]), AllOf(HasSubstr("10000,0.895,"), HasSubstr(",yes\n")));
 }
 
-// Three runs of one seed have no deviation over seeds, and are not called seeds.
+// Three runs with one seed have no deviation over seeds and do not count as three seeds.
 TEST_F(ReportTest, RepeatsOfASeedCountOnce) {
   for (int i = 0; i < 3; ++i) {
     Make(absl::StrCat("dense-", i), {.accuracies = {0.5, 0.9 + 0.01 * i}});
@@ -169,20 +169,20 @@ TEST_F(ReportTest, ASweepWithRunsMissingIsWhole) {
   const ReportRuns runs = Runs();
   ASSERT_THAT(runs.runs, SizeIs(4));
   EXPECT_EQ(runs.runs[1].status, ReportStatus::kStopped);
-  EXPECT_EQ(*runs.runs[1].accuracy, 0.85);  // at the rung, not what came until it had ended
+  EXPECT_EQ(*runs.runs[1].accuracy, 0.85);  // at the rung; later evaluations do not count
   EXPECT_EQ(runs.runs[2].status, ReportStatus::kFailed);
   EXPECT_EQ(runs.runs[2].detail, "no such file");
   EXPECT_EQ(runs.runs[3].status, ReportStatus::kWaiting);
   const auto markdown = WriteReport({.dir = dir_, .markdown = true});
   ASSERT_TRUE(markdown.ok());
   EXPECT_THAT(markdown->text, HasSubstr("| push topk | stopped early | 85.00 % | -5.00 |"));
-  // A plan that cannot be read hides no runs.
+  // An unreadable plan does not hide the runs.
   WriteText(sweep.PlanFile(), "{");
   EXPECT_THAT(Runs().runs, SizeIs(2));
   EXPECT_THAT(Runs().notes, Contains(HasSubstr("not a sweep's plan")));
 }
 
-// As of a sweep.yaml with two entries called "fast".
+// A sweep.yaml with two entries called "fast".
 TEST_F(ReportTest, EntriesOfOneNameAreNotTakenForSeeds) {
   const SweepDir sweep(dir_);
   ASSERT_TRUE(sweep.Make().ok());
@@ -198,7 +198,7 @@ TEST_F(ReportTest, EntriesOfOneNameAreNotTakenForSeeds) {
   WriteRun(sweep.RunPath("a1"), {.push = "topk", .seed = 1, .accuracies = {0.9}});
   WriteRun(sweep.RunPath("a2"), {.push = "topk", .seed = 2, .accuracies = {0.9}});
   WriteRun(sweep.RunPath("b1"), {.push = "sign", .seed = 1, .accuracies = {0.1}});
-  const ReportRuns runs = Runs();  // one of the second entry is still to come
+  const ReportRuns runs = Runs();  // one run of the second entry is still missing
   const auto groups = GroupRuns(runs);
   ASSERT_THAT(groups, SizeIs(2));
   EXPECT_EQ(groups[0].label, "fast");
@@ -209,7 +209,7 @@ TEST_F(ReportTest, EntriesOfOneNameAreNotTakenForSeeds) {
   EXPECT_THAT(runs.notes, ElementsAre(HasSubstr("are all called \"fast\"; here the second is")));
 }
 
-// Of settings as many as these no table has room for.
+// A table has no room for labels with so many settings.
 TEST_F(ReportTest, UnlikeRunsGoByTheirDirectories) {
   for (int seed = 1; seed <= 2; ++seed) {
     Make(absl::StrCat("dense-", seed), {.workers = 2, .batch = 64, .seed = seed});
@@ -264,8 +264,8 @@ TEST_F(ReportTest, FilesOfFigures) {
   EXPECT_THAT(ReadText(dir_ + "/svg/phases.csv"), HasSubstr("compute,5,0.5"));
 }
 
-// Five hundred runs of ten epochs and a thousand records each: ten seconds at most, and the page
-// stays small enough to open.
+// Five hundred runs of ten epochs and a thousand records each take ten seconds at most, and the
+// page stays small enough to open.
 TEST_F(ReportTest, FiveHundredRuns) {
   const char* const codecs[] = {"none",    "fp16", "int8",    "onebit",  "topk",
                                 "ternary", "sign", "natural", "randomk", "qsgd"};
@@ -283,7 +283,7 @@ TEST_F(ReportTest, FiveHundredRuns) {
       WriteRun(folder, run);
       continue;
     }
-    // Copied, since writing a summary waits for the disk.
+    // Copies are faster, because writing a summary waits for the disk.
     std::filesystem::copy(absl::StrCat(dir_, "/run-", i % 20), folder);
     WriteRunConfig(folder, run);
   }
@@ -291,7 +291,7 @@ TEST_F(ReportTest, FiveHundredRuns) {
   const std::clock_t begun = std::clock();
   const std::string page = Page();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  // What a machine takes that has nothing else to do.
+  // CPU time, which does not depend on other programs.
   const double processor = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
   std::printf("500 runs: %.2f s, %.2f s of the processor, %.1f MB\n", took.count(), processor,
               static_cast<double>(page.size()) / 1e6);

@@ -47,7 +47,7 @@ TEST_F(RunDataTest, RecordsOfEarlierVersionsTellLessOfTheTime) {
               ElementsAre(Pair("data", 1), Pair("compute", 2), Pair("encode", 1), Pair("wait", 3)));
 }
 
-// It counts its seconds from 0 again, and evaluates again what came after its checkpoint.
+// A resumed run counts its seconds from 0, and repeats evaluations after its checkpoint.
 TEST_F(RunDataTest, ARunThatWentOnHasOneCurve) {
   std::filesystem::create_directories(dir_);
   WriteText(dir_ + "/metrics.jsonl",
@@ -90,7 +90,7 @@ TEST_F(RunDataTest, FollowsAFileThatGrows) {
   std::filesystem::create_directories(dir_);
   const std::string path = dir_ + "/metrics.jsonl";
   MetricsFollower follower(path);
-  follower.Look();  // it is not there yet
+  follower.Look();  // the file does not exist yet
   const std::string line = "{\"kind\":\"evaluation\",\"seconds\":4,\"epoch\":1,\"accuracy\":0.5}\n";
   WriteText(path, line.substr(0, 20));
   follower.Look();

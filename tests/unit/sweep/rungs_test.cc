@@ -1,4 +1,4 @@
-// What asha decided, over sittings that were killed.
+// Asha's decisions across ps-sweeps that were killed.
 #include "experiment/sweep/rungs.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ class RungsTest : public testing::Test {
   }
   ~RungsTest() override { std::filesystem::remove_all(dir_.path()); }
 
-  // What the next sitting knows.
+  // What the next ps-sweep knows.
   Rungs Sitting() const {
     Rungs rungs(asha_, dir_, runs_);
     rungs.Recall();
@@ -37,7 +37,7 @@ class RungsTest : public testing::Test {
   static std::vector<CurvePoint> Reached(double accuracy, double epoch = 1) {
     return {{.epoch = epoch, .accuracy = accuracy, .loss = 1}};
   }
-  // As a run directory that ended well, or was stopped, has it.
+  // Writes the run directory of a run that ended well or was stopped.
   void Recorded(const std::string& id, double accuracy, Outcome::Kind kind) const {
     const RunDir run(dir_.RunPath(id));
     std::filesystem::create_directories(run.path());
@@ -60,7 +60,7 @@ TEST_F(RungsTest, NoSittingComparesWithTwins) {
   EXPECT_FALSE(dir_.ReadOutcome("a"));
 }
 
-// Who came first went on; the next sitting neither takes that back nor forgets what it reached.
+// Early runs went on. The next ps-sweep keeps these decisions and the scores.
 TEST_F(RungsTest, WhoWentOnWhenASittingWasKilledGoesOn) {
   {
     Rungs rungs = Sitting();
@@ -73,7 +73,7 @@ TEST_F(RungsTest, WhoWentOnWhenASittingWasKilledGoesOn) {
   EXPECT_EQ(dir_.ReadOutcome("c")->kind, Outcome::Kind::kStopped);
 }
 
-// A run that failed further on is compared with in any sitting.
+// A run that failed later still counts in comparisons, in any ps-sweep.
 TEST_F(RungsTest, WhatFailedLaterStillCounts) {
   {
     Rungs rungs = Sitting();
@@ -81,7 +81,7 @@ TEST_F(RungsTest, WhatFailedLaterStillCounts) {
   }
   ASSERT_TRUE(dir_.WriteOutcome("a", {Outcome::Kind::kFailed, "diverged", 0}).ok());
   EXPECT_FALSE(Sitting().GoesOn(runs_[2], Reached(0.4)));
-  // Repeated, it begins anew.
+  // A repeated run starts again without scores.
   dir_.ForgetOutcome("a");
   dir_.ForgetRungs("a");
   EXPECT_TRUE(Sitting().GoesOn(runs_[3], Reached(0.3)));
@@ -110,7 +110,7 @@ TEST_F(RungsTest, WhatAnotherRuleStoppedIsForgotten) {
   std::filesystem::create_directories(dir_.RunPath("a"));
   EXPECT_FALSE(rungs.GoesOn(runs_[1], Reached(0.5)));
   EXPECT_FALSE(forgets(&asha_));
-  EXPECT_TRUE(forgets(nullptr));  // asha was taken out
+  EXPECT_TRUE(forgets(nullptr));  // the sweep no longer uses asha
   stopped(RuleOf(asha_));
   SweepAsha other = asha_;
   other.set_metric(SweepAsha::LOSS);
@@ -123,21 +123,21 @@ TEST_F(RungsTest, WhatAnotherRuleStoppedIsForgotten) {
   other = asha_;
   other.add_rungs(2);
   EXPECT_TRUE(forgets(&other));
-  // By which rule an older program did not say.
+  // An older program stored no rule.
   stopped("");
   EXPECT_FALSE(forgets(&asha_));
   EXPECT_TRUE(forgets(nullptr));
-  // Nothing is left of it, so that it begins again.
+  // The run's directory is gone, so the run starts again.
   stopped(RuleOf(asha_));
   ASSERT_TRUE(dir_.WriteRungs("a", {{1, 0.5, 1}}).ok());
   std::filesystem::remove_all(dir_.RunPath("a"));
   EXPECT_TRUE(forgets(&asha_));
   EXPECT_TRUE(dir_.ReadRungs("a").empty());
-  // It became what others are compared with.
+  // The run became a twin.
   stopped(RuleOf(asha_));
   runs_[2].twin_id = "a";
   EXPECT_TRUE(forgets(&asha_));
-  // What finished or failed stays.
+  // The outcome of a finished or failed run stays.
   ASSERT_TRUE(dir_.WriteOutcome("a", {Outcome::Kind::kFinished, "", 0}).ok());
   EXPECT_EQ(ForgetStopped(nullptr, dir_, runs_), 0u);
   EXPECT_TRUE(dir_.ReadOutcome("a"));
@@ -163,7 +163,7 @@ TEST_F(RungsTest, RungsThatNobodyPassesAreErrors) {
   EXPECT_THAT(error({1, 9}), testing::HasSubstr("train.epochs above 9"));
   EXPECT_THAT(error({3, 1}), testing::HasSubstr("higher than the one before"));
   EXPECT_THAT(error({}), testing::HasSubstr("after which epochs"));
-  // One that goes further is enough; a twin is not stopped however far it goes.
+  // One run that goes further is enough. A twin is never stopped, however far it goes.
   runs_[3].config.mutable_train()->set_epochs(10);
   EXPECT_EQ(error({1, 9}), "");
   runs_[0].config.mutable_train()->set_epochs(100);

@@ -1,4 +1,4 @@
-// Every ready sweep expands to runs that can be, and says what it asks and what it costs.
+// Every shipped sweep expands to valid runs, and states its question and its cost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ TEST(ShippedSweeps, Expand) {
     EXPECT_TRUE(absl::StartsWith(text.str(), "# ")) << path;
     EXPECT_THAT(text.str(), testing::AllOf(HasSubstr(" runs"), HasSubstr(" minutes")))
         << path << ": say what it costs";
-    // "18 runs and 6 twins", or all of them together.
+    // The comment says "18 runs and 6 twins", or the total number of runs.
     std::smatch said;
     const std::string header = text.str();
     ASSERT_TRUE(
@@ -55,7 +55,7 @@ TEST(ShippedSweeps, Expand) {
   EXPECT_GE(found, 10);
 }
 
-// Whatever is in a file, it is read or refused.
+// Any file is read or refused.
 TEST(ShippedSweeps, MutationsAreReadOrRefused) {
   const std::string pieces[] = {":",  "- ", "[",  "]",    "{",  "}",  "\n", "  ",
                                 "*a", "\"", "# ", "null", "-1", "1e", ", "};

@@ -22,7 +22,7 @@ TEST(SshPlaces, ReadsHosts) {
               HasSubstr("/nowhere/hosts"));
 }
 
-// What a shell makes of a line are the words again, whatever is in them.
+// A shell splits the line into the same words, whatever they contain.
 TEST(SshPlaces, WordsSurviveAShell) {
   const std::vector<std::string> words = {
       "/usr/bin/printf", "%s|",    "plain", "two words",  "it's",       "",

@@ -65,10 +65,10 @@ TEST_F(SweepDirTest, FailedAttemptsAreKept) {
   }
   EXPECT_TRUE(std::filesystem::exists(dir_.path() + "/failed/id-1/mark"));
   EXPECT_TRUE(std::filesystem::exists(dir_.path() + "/failed/id-2/mark"));
-  EXPECT_TRUE(dir_.PutAway("id").ok());  // nothing there is nothing to do
+  EXPECT_TRUE(dir_.PutAway("id").ok());  // a missing directory is no error
 }
 
-// Whoever inherited it holds it, after the process that took it has gone.
+// A process that inherited the lock holds it after the first holder has ended.
 TEST_F(SweepDirTest, ALockLivesAsLongAsAnyoneWhoHasIt) {
   auto lock = HeldLock::Try(dir_.RunLock("id"));
   ASSERT_TRUE(lock.ok() && *lock != nullptr);
@@ -98,7 +98,7 @@ TEST(Resources, AreSharedInTurn) {
   EXPECT_THAT(shares[1].cores, ElementsAre(2, 3));
   EXPECT_THAT(shares[0].gpus, ElementsAre(0, 1));
   EXPECT_THAT(shares[1].gpus, ElementsAre(0, 2));
-  // More than there are: they share.
+  // More than the machine has: the runs share.
   const auto tight = Shares({.cores = {4, 6}, .gpus = {}, .parallel = 3, .cores_per_run = 2});
   EXPECT_THAT(tight[2].cores, ElementsAre(4, 6));
   EXPECT_THAT(Shares({.cores = {5}, .gpus = {}, .parallel = 2})[1].cores, ElementsAre(5));

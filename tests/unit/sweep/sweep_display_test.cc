@@ -1,4 +1,4 @@
-// The live table of a sweep, as a terminal gets it.
+// The live table of a sweep, as written to a terminal.
 #include "experiment/sweep/sweep_display.h"
 
 #include <fcntl.h>
@@ -58,7 +58,7 @@ class SweepDisplayTest : public testing::Test {
             .failed = {{"failed", "push onebit: the loss is not finite", 0, {}}},
             .next = {"push dgc", "push int8"}};
   }
-  // What was written since the last look.
+  // The text written since the last call.
   std::string Seen() const {
     char text[8192];
     const ssize_t size = read(pipe_[0], text, sizeof text);
@@ -100,7 +100,7 @@ TEST_F(SweepDisplayTest, ATableOfWhatGoesOnIsRedrawn) {
   EXPECT_EQ(Seen(), "\033[3F\033[J");
 }
 
-// Whatever there is to show and wherever: no line too wide, none too many, and no half a character.
+// For any content and size: no line is too wide, lines are not too many, and no character is cut.
 TEST_F(SweepDisplayTest, FitsIntoAnyTerminal) {
   SweepView view = View();
   view.active.assign(40, Run(std::string(100, 'x') + "\u00e9\u00e9\u00e9\u00e9"));
@@ -119,7 +119,7 @@ TEST_F(SweepDisplayTest, FitsIntoAnyTerminal) {
       EXPECT_THAT(lines.back(), testing::AnyOf(HasSubstr("next "), HasSubstr("more"))) << height;
     }
   }
-  // What goes on comes first where there is little room.
+  // If space is short, running runs come first.
   const auto few = SweepLines("quick", view, 80, 4);
   ASSERT_EQ(few.size(), 4u);
   EXPECT_THAT(few[1], AllOf(HasSubstr("  running  xxx"), HasSubstr("...  1.28/2  0.371")));

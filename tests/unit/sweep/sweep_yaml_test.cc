@@ -63,7 +63,7 @@ TEST(SweepYaml, ErrorsSayWhereAndWhatWasMeant) {
   EXPECT_THAT(
       ErrorOf("grid:\n  compression.push: [none, topkk]"),
       AllOf(StartsWith("s.yaml:2:28: compression.push: "), HasSubstr("did you mean \"topk\"?")));
-  // Within a value, too.
+  // Also inside a value.
   EXPECT_THAT(
       ErrorOf("grid:\n  compression.push: [{topk: {density: 2}}]"),
       AllOf(StartsWith("s.yaml:2:39: compression.push.topk.density: "), HasSubstr("out of range")));
@@ -73,7 +73,7 @@ TEST(SweepYaml, ErrorsSayWhereAndWhatWasMeant) {
   EXPECT_THAT(ErrorOf("grid: {launch.threds: [1]}"), HasSubstr("did you mean \"threads\"?"));
 }
 
-// Otherwise one would silently overwrite the other, or be averaged with it.
+// Otherwise one setting would silently overwrite the other, or be averaged with it.
 TEST(SweepYaml, RefusesWhatIsThereTwice) {
   EXPECT_EQ(ErrorOf("list:\n  - {name: a, data.batch: 16}\ngrid:\n  data.batch: [32]"),
             "s.yaml:4:3: data.batch is set in list, too, in line 2: one would overwrite the other; "
@@ -93,7 +93,7 @@ TEST(SweepYaml, RefusesWhatIsThereTwice) {
             "s.yaml:3:5: two entries of list are called \"a\", the other one in line 2: reports "
             "could not tell them "
             "apart; give each a name of its own");
-  // Nor by what they set.
+  // Names derived from settings must differ too.
   EXPECT_THAT(
       ErrorOf("list: [{optimizer.sgd.learning_rate: 0.1}, {optimizer.adam.learning_rate: 0.1}]"),
       HasSubstr("are called \"learning_rate 0.1\""));

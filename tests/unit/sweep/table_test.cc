@@ -10,7 +10,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// Two configurations of three seeds, the first with the same bytes and staleness each time.
+// Two configurations with three seeds. The first has the same bytes and staleness each time.
 ReportTable TwoRows() {
   ReportRuns report;
   report.runs.resize(6);
@@ -26,7 +26,7 @@ ReportTable TwoRows() {
     if (!group.twin) group.against_twin = Statistic::Of({-0.01, 0, 0.01});
     group.loss = Statistic::Of({0.3, 0.31, 0.32});
     group.bytes_pushed = Statistic::Of({1e9, 1e9 + 2e7 * varies, 1e9 + 4e7 * varies});
-    group.bytes_pulled = Statistic::Of({1e9, 1e9 + 100, 1e9 + 200});  // none of the digits shown
+    group.bytes_pulled = Statistic::Of({1e9, 1e9 + 100, 1e9 + 200});  // looks the same
     group.push_ratio = group.pull_ratio = Statistic::Of({1, 1, 1});
     group.staleness = Statistic::Of({varies, 1.1 * varies, 1.2 * varies});
     group.staleness_max = 4 * varies;

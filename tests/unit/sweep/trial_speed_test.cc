@@ -12,14 +12,14 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// Two workers whose steps are of 32 samples.
+// Two workers with 32 samples per step.
 TrialMark After(double seconds, double steps, double training, double computing, double cpu) {
   return {seconds, steps, 32 * steps, training, computing, cpu};
 }
 
 TEST(TrialSpeed, TheStartAndWhatPassesBetweenStepsAreNoPartOfTheRate) {
   // It trained 1 s until the first record, which came 9 s after the start, and 2 s in the 5 s after
-  // it.
+  // that record.
   const TrialSpeed speed = SpeedBetween(After(9, 10, 2, 2, 2), After(14, 50, 6, 6, 6),
                                         {.workers = 2, .threads = 1, .cores = 2});
   EXPECT_DOUBLE_EQ(speed.samples_per_second, 32 * 40 / 2.0);
@@ -29,22 +29,21 @@ TEST(TrialSpeed, TheStartAndWhatPassesBetweenStepsAreNoPartOfTheRate) {
   EXPECT_DOUBLE_EQ(speed.SecondsAtBest(6400), 18);
 }
 
-// A processor that others have most of the time makes steps slow; what it would be alone is told
-// beside.
+// Other programs slow the steps down; the speed without them is reported separately.
 TEST(TrialSpeed, AMachineThatOthersKeepBusyIsTold) {
   const TrialPlace place{.workers = 1, .threads = 2, .cores = 2};
   const TrialSpeed speed = SpeedBetween({}, After(20, 20, 20, 20, 4), place);
   EXPECT_DOUBLE_EQ(speed.samples_per_second, 32);
   EXPECT_DOUBLE_EQ(speed.at_best, 32 * 20 / 4.0 * 2);
   EXPECT_DOUBLE_EQ(speed.SecondsAtBest(3200), 10);
-  // Waiting for a link asks for no processor, and neither does a GPU.
+  // Waiting for a link needs no CPU, and neither does a GPU.
   EXPECT_EQ(SpeedBetween({}, After(20, 20, 20, 4, 4), place).at_best, 0);
   EXPECT_EQ(
       SpeedBetween({}, After(20, 20, 20, 20, 4), {.threads = 2, .cores = 2, .gpus = true}).at_best,
       0);
 }
 
-// More workers than cores have to share them, which is nobody else's doing.
+// Workers that outnumber the cores share them; that is not the fault of other programs.
 TEST(TrialSpeed, OwnWorkersMayShareACore) {
   const TrialPlace place{.workers = 4, .threads = 1, .cores = 1};
   EXPECT_EQ(SpeedBetween({}, After(10, 100, 40, 40, 10), place).at_best, 0);

@@ -15,7 +15,7 @@ using testing::IsEmpty;
 using testing::Pair;
 using testing::UnorderedElementsAre;
 
-// A group in which `better` of the others beat the first.
+// A group in which `better` items score above the first.
 std::vector<float> Group(int size, int better) {
   std::vector<float> scores = {0.5f};
   for (int i = 1; i < size; ++i) scores.push_back(i <= better ? 0.75f : 0.25f);
@@ -57,7 +57,7 @@ TEST(Ranking, GroupsMayComeInPartsAndUnfinishedOnesDoNotCount) {
   EXPECT_THAT(Ranked(0, {{1, 2}}).measures(), IsEmpty());
 }
 
-// Users' choices, each followed by items that were not chosen: features 0 to 4.
+// Users' choices, each followed by items that the user did not choose: features 0 to 4.
 class Choices final : public SparseDataset {
  public:
   explicit Choices(std::vector<int32_t> items, int group)
@@ -78,8 +78,8 @@ class Choices final : public SparseDataset {
   const int group_;
 };
 
-// A logistic regression that scores feature i with i. Groups of 12: the first has the best feature,
-// the second the one that eleven others beat, the third the one that nine others beat.
+// A logistic regression scores feature i with i. Groups of 12: the choice has the best feature in
+// the first group, is beaten by eleven others in the second, and by nine in the third.
 TEST(Evaluate, RanksByTheModelsScoresOverTheBordersOfBatches) {
   std::vector<int32_t> items = {29};
   for (int i = 0; i < 11; ++i) items.push_back(i);

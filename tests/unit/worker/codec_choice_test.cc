@@ -5,10 +5,10 @@
 namespace psgd {
 namespace {
 
-// A dense codec that costs little to compute, and a sparse one that costs more.
+// A dense codec that is cheap to compute, and a sparse codec that costs more.
 CodecChoice DenseAndSparse() {
   CodecChoice choice(2, 3);
-  for (double slow : {9.0, 1.1, 1.2}) {  // the first time it makes its buffers
+  for (double slow : {9.0, 1.1, 1.2}) {  // the first try allocates buffers
     EXPECT_EQ(choice.current(), 0u);
     EXPECT_FALSE(choice.tried());
     choice.Tried({.bytes = 1e6, .encode_seconds = slow * 1e-3, .decode_seconds = slow * 2e-3});
@@ -45,7 +45,7 @@ TEST(CodecChoice, TheLinkDecides) {
   }
 }
 
-// The dense one takes 3.3 ms + 1 MB, the sparse one 8 ms + 20 kB: equal at 208.5 MB/s.
+// The dense codec takes 3.3 ms + 1 MB, the sparse codec 8 ms + 20 kB: equal at 208.5 MB/s.
 TEST(CodecChoice, ASmallGainIsNotWorthAChange) {
   CodecChoice choice = DenseAndSparse();
   EXPECT_TRUE(choice.Choose(215e6));

@@ -1,5 +1,5 @@
-// An encoder whose codec is tried, chosen and changed between steps (compression.push: auto), on
-// the host and where gradients lie on a device.
+// An encoder that tries, chooses and changes its codec between steps (compression.push: auto), with
+// gradients on the host and on a device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr int kSteps = 2;
 
 LinkSpeed Link(double bytes_per_second) { return {.bytes_per_second = bytes_per_second}; }
 
-// The parameter: on a device.
+// The test parameter: whether gradients lie on a device.
 class CodecSwitch : public testing::TestWithParam<bool> {
  protected:
   CodecSwitch() {
@@ -65,7 +65,7 @@ class CodecSwitch : public testing::TestWithParam<bool> {
     return slices;
   }
 
-  // Whole numbers, other ones each step; returns what was sent.
+  // Encodes whole numbers that differ at each step. Returns the slices sent.
   std::vector<EncodedSlice> Step(UpdateEncoder* encoder) {
     ++step_;
     std::vector<float> gradient(kElements);
@@ -103,7 +103,7 @@ class CodecSwitch : public testing::TestWithParam<bool> {
     const auto residuals = encoder.CopyResiduals().value();
     return {residuals.begin(), residuals.end()};
   }
-  // What was sent and what is left is what was given, to the bit.
+  // Checks that the sent values plus the residual equal the gradients, to the bit.
   void CheckNothingIsLost(const UpdateEncoder& encoder) {
     const std::vector<float> residual = Residual(encoder);
     for (size_t i = 0; i < kElements; ++i) {
@@ -141,7 +141,7 @@ TEST_P(CodecSwitch, WhatOneCodecLeftOutTheNextSends) {
     Step(encoder.get());
     CheckNothingIsLost(*encoder);
   }
-  // To and fro between a sparse codec and a lossless one, over links on which time is bytes alone.
+  // Switches between a sparse and a lossless codec, on links where only bytes take time.
   for (double speed : {1e-3, 1e12, 1e-3, 1e12}) {
     encoder->Choose(Link(speed));
     for (int i = 0; i < 3; ++i) {
@@ -157,7 +157,7 @@ TEST_P(CodecSwitch, ALosslessCodecSendsAllThatWasLeft) {
   const auto encoder = Make();
   Try(encoder.get());
   EXPECT_GT(*encoder->ResidualNorm(), 0);
-  // No link is slow enough to make none the choice: its turn among the tries shows it.
+  // No link makes `none` the choice, so the test uses the turn of `none` among the tries.
   const auto again = Make();
   const std::map<uint32_t, Bytes> saved = Saved(*encoder);
   ASSERT_TRUE(again->RestoreResiduals(saved).ok());
@@ -187,7 +187,7 @@ TEST_P(CodecSwitch, TheLinkDecides) {
   }
 }
 
-// The choice is found anew, by trying anew; what was left out is not lost.
+// A resumed encoder tries all codecs again. Its residual is not lost.
 TEST_P(CodecSwitch, AResumedEncoderGoesOnWithWhatWasLeft) {
   Auto()->add_codecs()->mutable_topk();
   Auto()->add_codecs()->mutable_powersgd();
@@ -223,8 +223,8 @@ TEST_P(CodecSwitch, AFixedCodecIsNoChoice) {
   EXPECT_EQ(encoder->Choices(Link(1)).tensors_size(), 0);
 }
 
-// Whatever is tried and chosen, and with codecs that remember more than a residual, which then is
-// theirs alone.
+// Holds for every codec tried and chosen, and for codecs that keep more state than a residual; no
+// other codec uses that state.
 TEST_P(CodecSwitch, BytesAndResidualsAreThoseOfTheHost) {
   config_.mutable_compression()->set_residual_decay(0.5);
   Auto()->add_codecs()->mutable_powersgd();
@@ -251,7 +251,7 @@ TEST_P(CodecSwitch, BytesAndResidualsAreThoseOfTheHost) {
     }
   };
   for (int i = 0; i < 4 * kSteps + 1; ++i) compare();
-  // So slow that bytes alone decide, which are the same.
+  // The link is so slow that only bytes decide, and both have the same bytes.
   encoder->Choose(Link(1e-3));
   host->Choose(Link(1e-3));
   for (int i = 0; i < 3; ++i) compare();

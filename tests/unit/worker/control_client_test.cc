@@ -1,4 +1,4 @@
-// Calls to a server that hangs.
+// Tests calls to a server that hangs.
 #include "worker/control_client.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Hears calls and answers none until it is told to.
+// Receives calls and answers none until Answer is called.
 class HangingServer : public Control::Service {
  public:
   HangingServer() {
@@ -40,7 +40,7 @@ class HangingServer : public Control::Service {
     answers_ = true;
     changed_.notify_all();
   }
-  // The attempts so far, and how long each might have taken.
+  // Returns the time that each attempt so far had until its deadline.
   std::vector<Duration> attempts() const {
     std::lock_guard lock(mutex_);
     return attempts_;
@@ -63,9 +63,9 @@ class HangingServer : public Control::Service {
                            NextSegmentReply*) override {
     return Hang(context);
   }
-  // Attempts whose caller gave up before its deadline.
+  // Counts attempts whose caller gave up before its deadline.
   int given_up() const { return given_up_; }
-  JoinReply joined;  // what it says to whoever joins
+  JoinReply joined;  // the reply to a join
 
  private:
   grpc::Status Hang(grpc::ServerContext* context) {
@@ -81,7 +81,7 @@ class HangingServer : public Control::Service {
 
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::vector<Duration> attempts_;
   bool answers_ = false;
@@ -107,7 +107,7 @@ TEST(ControlClient, AHeartbeatThatHangsIsTriedAgainWithinTheLease) {
   for (const Duration attempt : attempts) EXPECT_LE(attempt, kLease / 2);
 }
 
-// The first to register has the model installed, which may take long; to ask again would not help.
+// The first registration installs the model, which may take long. A second request would not help.
 TEST(ControlClient, ARegistrationIsGivenTimeAlsoWhereAnotherServerMayLead) {
   HangingServer server;
   ControlClient client(
@@ -122,7 +122,7 @@ TEST(ControlClient, ARegistrationIsGivenTimeAlsoWhereAnotherServerMayLead) {
   EXPECT_GT(server.attempts()[0], std::chrono::seconds(10));
 }
 
-// A segment's answer and a heartbeat's overtake one another.
+// The answers to NextSegment and to a heartbeat may overtake each other.
 TEST(ControlClient, AServerIsNotForgottenForAnAnswerThatMayBeOlder) {
   HangingServer other;
   other.Answer();
@@ -191,7 +191,7 @@ TEST(ControlClient, ACallThatHangsIsGivenUpWhenItsCallerIsInterrupted) {
   EXPECT_THAT(std::string(reply.status().message()), HasSubstr("no time left"));
   EXPECT_EQ(server.attempts().size(), 1u);
   while (server.given_up() == 0)
-    std::this_thread::yield();  // the server is told, long before its deadline
+    std::this_thread::yield();  // the server learns of it long before the deadline
 }
 
 }  // namespace

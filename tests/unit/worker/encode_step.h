@@ -1,4 +1,4 @@
-// One step of an UpdateEncoder for a model of a single slice, wherever it encodes.
+// One step of an UpdateEncoder for a model of a single slice, on the host or a device.
 #pragma once
 
 #include <gtest/gtest.h>

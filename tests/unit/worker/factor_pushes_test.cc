@@ -21,7 +21,7 @@ ParameterSpec Weights(const std::string& name = "fc.weight") {
   return parameter;
 }
 
-// Cut after 900 and 1700 elements: the ends on shard 0, the middle on shard 1; a bias between.
+// Slices cut after 900 and 1700 elements: both ends on shard 0, the middle on shard 1, and a bias.
 Placement Cut(uint32_t first_end = 900, uint32_t second_end = 1700) {
   Placement placement;
   const auto add = [&](uint32_t parameter, uint64_t offset, uint32_t count, uint32_t shard) {
@@ -75,7 +75,7 @@ TEST(FactorPushes, AreOneForEachShard) {
   }
 }
 
-// Shard 1 has two rows, for which all inputs would be too many.
+// Shard 1 has only two rows, so sending all inputs would cost more than the gradient.
 TEST(FactorPushes, AShardForWhichTheyDoNotPayGetsTheGradient) {
   const FactorsOf factors(4, kRows, kColumns, 2);
   const Placement placement = Cut(900, 1000);

@@ -1,5 +1,5 @@
-// A link on a clock of its own: it carries so many bytes a second, the first of them after a pause
-// at once, as a token bucket does.
+// A link with its own clock and a rate in bytes per second. Like a token bucket, it carries the
+// first bytes after a pause at once.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class FakeLink {
   Time Now() const { return std::chrono::duration_cast<Time>(std::chrono::duration<double>(now_)); }
   void Wait(double seconds) { now_ += seconds; }
 
-  // Hands it over at once; it is carried after what was handed over before.
+  // Returns at once. The link carries the bytes after all earlier bytes.
   void Send(size_t bytes) {
     const double begin = std::max(free_, now_);
     tokens_ = std::min(bucket_, tokens_ + (begin - free_) * rate_);
@@ -30,7 +30,7 @@ class FakeLink {
     tokens_ -= at_once;
     free_ = begin + (static_cast<double>(bytes) - at_once) / rate_;
   }
-  // Until everything was carried and answered.
+  // Waits until all bytes are carried and answered.
   void WaitAnswered() { now_ = std::max(now_, free_) + round_trip_; }
 
  private:
@@ -39,7 +39,7 @@ class FakeLink {
   const double bucket_;
   double tokens_;
   double now_ = 0;
-  double free_ = 0;  // when all that was handed over is through
+  double free_ = 0;  // when all bytes so far are carried
 };
 
 }  // namespace psgd

@@ -1,4 +1,4 @@
-// Measuring a link, and noticing that it is another, on a fake one.
+// Tests measuring a link and noticing its change, on a fake link.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -40,7 +40,7 @@ TEST(LinkSpeed, IsWhatItCarriesOnAndOn) {
   EXPECT_NEAR(Measure(&link, &sent).value().bytes_per_second, 2.5e6, 0.05 * 2.5e6);
 }
 
-// A process that has to wait for its processor is no slow link.
+// A process that waits for its processor does not mean a slow link.
 TEST(LinkSpeed, AStallNowAndThenIsNotTheLink) {
   for (int phase = 0; phase < 3; ++phase) {
     FakeLink link(1e8, 1e-4);
@@ -63,7 +63,7 @@ TEST(LinkSpeed, AFailureEndsIt) {
   EXPECT_TRUE(absl::IsCancelled(speed.status()));
 }
 
-// A worker's steps over a link: backward takes 20 ms, in which it pushes four times.
+// A worker's steps over a link. Backward takes 20 ms and pushes four times.
 class LinkWatchTest : public testing::Test {
  protected:
   LinkWatchTest() { watch_.Measured({.bytes_per_second = 1e6, .round_trip_seconds = 1e-3}); }
@@ -82,7 +82,7 @@ class LinkWatchTest : public testing::Test {
   void Steps(int count, size_t bytes) {
     for (int i = 0; i < count; ++i) Step(bytes);
   }
-  // After how many steps it is noticed; a hundred: it is not.
+  // Returns after how many steps the change is noticed. 100: it is not noticed.
   int Noticed(size_t bytes) {
     for (int i = 0; i < 100; ++i) {
       if (watch_.changed()) return i;
@@ -97,7 +97,7 @@ class LinkWatchTest : public testing::Test {
 
 TEST_F(LinkWatchTest, ALinkThatStaysIsLeftAlone) {
   EXPECT_EQ(Noticed(400000), 100);
-  // Nor does it matter how much is pushed: more or less takes as much more or less time.
+  // The amount of pushed bytes does not matter: the time grows in proportion.
   EXPECT_EQ(Noticed(4000000), 100);
   EXPECT_EQ(Noticed(4000), 100);
 }
@@ -141,7 +141,7 @@ TEST_F(LinkWatchTest, ASlowStepNowAndThenIsNoChange) {
   EXPECT_TRUE(watch_.changed());
 }
 
-// Others on the link, or a busy shard, make every push take longer than the measurement says.
+// Other traffic on the link, or a busy shard, makes every push slower than the measurement.
 TEST_F(LinkWatchTest, WhatIsUsualIsLearned) {
   link_.SetRate(0.25e6);
   EXPECT_EQ(Noticed(400000), 100);

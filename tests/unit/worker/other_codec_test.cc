@@ -1,4 +1,4 @@
-// What a checkpoint holds of one codec, taken up by another.
+// A codec resumes from the checkpoint of another codec.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kRowsOfW = 60, kColumnsOfW = 50, kCount = kRowsOfW * kColumnsOfW;
 
-// On the host, and on a device.
+// The test parameter: whether the encoder runs on a device.
 class OtherCodec : public testing::TestWithParam<bool> {
  protected:
   OtherCodec() {
@@ -35,7 +35,7 @@ class OtherCodec : public testing::TestWithParam<bool> {
     const std::vector<int64_t> rows = {factor_rows};
     return UpdateEncoder::Create(config, model_, placement_, 0, rows, device_.get()).value();
   }
-  // After some steps.
+  // Returns the saved state after some steps.
   std::map<uint32_t, Bytes> SavedBy(const CodecConfig& codec) {
     const auto encoder = Make(codec);
     for (uint64_t clock = 1; clock < 4; ++clock) EncodeStep(*encoder, gradient_, clock);
@@ -67,10 +67,10 @@ CodecConfig Of(const std::string& name) {
   return config;
 }
 
-// Q is no velocity, no mean of gradients, and no Q of another rank.
+// Q must not be taken for a velocity, a mean of gradients, or a Q of another rank.
 TEST_P(OtherCodec, TakesNoMemoryThatIsNotItsOwn) {
   const std::vector<std::string> names = {"powersgd 4", "powersgd 2", "dgc", "signum"};
-  // Against which what was remembered counts.
+  // The opposite gradient makes the remembered state visible.
   std::vector<float> next(gradient_);
   for (float& value : next) value = -value;
   for (const std::string& from : names) {
@@ -97,7 +97,7 @@ TEST_P(OtherCodec, ThatLosesNothingSendsWhatIsOwedOnce) {
   EXPECT_EQ(encoder->RestoreResiduals(saved).value(), 0);
   const double norm = *encoder->ResidualNorm();
   EXPECT_GT(norm, 0);
-  // Not with a gradient that the shard will refuse.
+  // The residual is not sent with a gradient that the shard will refuse.
   std::vector<float> bad = gradient_;
   bad[7] = NAN;
   EXPECT_TRUE(std::ranges::equal(EncodeStep(*encoder, bad, 4).payload.span(), AsBytes(bad)));

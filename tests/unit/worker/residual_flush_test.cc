@@ -1,4 +1,4 @@
-// What a worker that leaves pushes last: everything that its codecs left behind.
+// A leaving worker pushes the residuals of its codecs last.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ struct Case {
   CodecConfig codec;
 };
 
-// Of those that keep a residual, and whose residuals of whole numbers are exact.
+// Returns the codecs that keep a residual, and whose residuals of whole numbers are exact.
 std::vector<Case> ExactCodecs() {
   std::vector<Case> cases;
   for (CodecConfig& codec : DefaultCodecs()) {
@@ -88,8 +88,8 @@ class Flush : public testing::TestWithParam<bool> {
   const CodecTable table_;
   std::unique_ptr<DeviceCodecs> device_;
   std::unique_ptr<UpdateEncoder> encoder_;
-  std::vector<float> sum_;      // of all gradients
-  std::vector<float> decoded_;  // of all payloads
+  std::vector<float> sum_;      // sum of all gradients
+  std::vector<float> decoded_;  // sum of all decoded payloads
 };
 
 TEST_P(Flush, WhatWasPushedIsTheSumOfAllGradients) {
@@ -111,17 +111,17 @@ TEST_P(Flush, WhatWasPushedIsTheSumOfAllGradients) {
   }
 }
 
-// What the velocity has not yet added to the sum is no debt; what it has is pushed.
+// Only the part of the velocity that is in the sum is owed and pushed.
 TEST_P(Flush, OfDgcItIsTheSumAndNotTheVelocity) {
   CodecConfig dgc;
   dgc.mutable_dgc()->set_density(0.02);
   dgc.mutable_dgc()->set_momentum(0.5);
   Use(dgc);
   Step(1);
-  // After one step v is the gradient, less what was sent.
+  // After one step v is the gradient without the sent part.
   DecodeFlushed();
   EXPECT_EQ(decoded_, sum_);
-  // And no velocity goes on.
+  // No velocity remains after the flush.
   decoded_.assign(kElements, 0);
   sum_.assign(kElements, 0);
   Step(2);

@@ -1,4 +1,4 @@
-// A worker's protocol core against shards that answer by hand.
+// Tests a worker's protocol core. The test itself answers for the shards.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ class SessionTest : public testing::Test {
     core_ = std::make_unique<SessionCore>(options, placement, now_);
   }
 
-  // Everything that may be sent now, by shard.
+  // Returns all messages that may be sent now, with their shards.
   std::vector<std::pair<PeerId, Message>> Drain() {
     std::vector<std::pair<PeerId, Message>> sent;
     while (auto next = core_->Next()) {

@@ -14,7 +14,7 @@ TEST_F(SessionTest, CountsHowLongAPushTakesFromWhenItFirstLeft) {
   Ack(0, 2);
   EXPECT_EQ(core_->stats().push_latency.count(), 1u);
   EXPECT_NEAR(LatencyQuantile(core_->stats().push_latency, 1), 0.010, 0.004);
-  // Shard 1 wants it again; its push took all the time, not that since.
+  // Shard 1 wants the push again. Its latency counts from the first send, not from the second.
   now_ += milliseconds(70);
   Refuse(1, Refusal::OVERLOADED, 1);
   now_ += milliseconds(20);
@@ -29,7 +29,7 @@ TEST_F(SessionTest, CountsHowLongAPullTakesAtEachShard) {
   Drain();
   now_ += milliseconds(5);
   Weights(0, 1, {0, 2});
-  EXPECT_EQ(core_->stats().pull_latency.count(), 0u);  // slice 4 is to come
+  EXPECT_EQ(core_->stats().pull_latency.count(), 0u);  // slice 4 is still missing
   now_ += milliseconds(5);
   Weights(0, 1, {4});
   EXPECT_NEAR(LatencyQuantile(core_->stats().pull_latency, 1), 0.010, 0.004);
@@ -44,7 +44,7 @@ TEST(StepTrace, KeepsTheSpansOfTheFirstSteps) {
   WorkerReport report;
   trace.Add(TraceSpan::PULL, 1, Time(1), Time(2));
   trace.MoveTo(&report);
-  EXPECT_EQ(report.spans_size(), 0);  // nobody asked
+  EXPECT_EQ(report.spans_size(), 0);  // no trace was requested
   trace.Begin(2, 7);
   for (uint64_t clock = 41; clock < 45; ++clock)
     trace.Add(TraceSpan::COMPUTE, clock, Time(100), Time(150));
@@ -61,7 +61,7 @@ TEST(StepTrace, KeepsTheSpansOfTheFirstSteps) {
   EXPECT_EQ(report.spans(2).duration_ns(), 80);
   EXPECT_EQ(report.spans(2).seq(), 9u);
   trace.MoveTo(&report);
-  EXPECT_EQ(report.spans_size(), 3);  // each once
+  EXPECT_EQ(report.spans_size(), 3);  // each span once
 }
 
 }  // namespace

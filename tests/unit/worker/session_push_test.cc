@@ -1,4 +1,4 @@
-// Order, window, acknowledgement and refusals.
+// Tests order, window, acknowledgement and refusals.
 #include "tests/unit/worker/session_fixture.h"
 
 namespace psgd {
@@ -28,7 +28,7 @@ TEST_F(SessionTest, LargePartsTravelAlone) {
   Make(1 << 20, 100);
   PushAll(1, 80);
   const auto sent = DrainTo(0);
-  // Two of 80 reach the fuse and are cut into one message each; the third ends the clock.
+  // Two slices of 80 bytes reach the fuse, so each gets its own message. The third ends the clock.
   ASSERT_EQ(sent.size(), 3u);
   for (size_t i = 0; i < sent.size(); ++i) {
     EXPECT_EQ(sent[i].header.push().seq(), i + 1);
@@ -71,7 +71,7 @@ TEST_F(SessionTest, SlicesMayShareAPayload) {
   EXPECT_EQ(parts[2].base_version(), 7u);
 }
 
-// A shard holds them unpacked, so as such they are counted where small ones share a message.
+// Small payloads share a message by their unpacked sizes, since a shard holds them unpacked.
 TEST_F(SessionTest, WhatIsPackedTravelsAndIsCountedAsItIs) {
   Make(1u << 20, 100);
   core_->Push(1, {0, CODEC_NONE, Payload(80), {}, {4, Payload(10)}}, now_);
@@ -108,7 +108,7 @@ TEST_F(SessionTest, PulledSlicesMayShareAPayload) {
   EXPECT_EQ(pulled[4].payload.data(), pulled[2].payload.data());
 }
 
-// A reply with a part that has no payload is not one: it is asked for again.
+// A reply with a part without a payload does not count; the worker asks again.
 TEST_F(SessionTest, PartsWithoutAPayloadDoNotCount) {
   core_->Pull(0, now_);
   Drain();
@@ -128,7 +128,7 @@ TEST_F(SessionTest, TheWindowHoldsBackAndWhatWaitsIsSorted) {
   Make(150, 1);
   core_->Push(1, {4, CODEC_NONE, Payload(100)}, now_);
   EXPECT_EQ(DrainTo(0).size(), 1u);
-  // One message may always fly; the next does not fit until the first is acknowledged.
+  // One message may always be on its way. The next does not fit until the first is acknowledged.
   core_->Push(1, {2, CODEC_NONE, Payload(100)}, now_);
   EXPECT_EQ(DrainTo(0).size(), 0u);
   core_->Push(1, {0, CODEC_NONE, Payload(100)}, now_);
@@ -184,9 +184,9 @@ TEST_F(SessionTest, APullIsCompleteWhenEverySliceHasCome) {
   EXPECT_EQ(asked[0].header.pull().own_clock(), 0u);
   EXPECT_TRUE(core_->pulling());
   Weights(0, 1, {0, 2}, 3, 7);
-  Weights(0, 1, {0, 2}, 3, 8);  // repeated: the first stands
+  Weights(0, 1, {0, 2}, 3, 8);  // repeated: the first reply counts
   Weights(1, 1, {3}, 3);
-  Weights(1, 1, {1, 0, 99}, 3);  // not shard 1's, no slice at all
+  Weights(1, 1, {1, 0, 99}, 3);  // 0: not on shard 1; 99: no such slice
   EXPECT_TRUE(core_->pulling());
   Weights(0, 99, {4}, 3);  // of another request
   Message stranger = From(0);
@@ -204,7 +204,7 @@ TEST_F(SessionTest, APullIsCompleteWhenEverySliceHasCome) {
   EXPECT_EQ(pulled[3].payload.size(), 16u);
   EXPECT_EQ(core_->stats().pull_staleness.max(), 1u);
   EXPECT_EQ(core_->stats().reordered_replies, 1u);
-  // Pushes say what they were computed from, though newer weights have come meanwhile.
+  // Pushes name the weights they were computed from, although newer weights have come.
   core_->Pull(5, now_);
   Weights(0, 2, {0, 2, 4}, 3, 8);
   Weights(1, 2, {1, 3}, 3, 8);
@@ -238,7 +238,7 @@ TEST_F(SessionTest, KeepsTheVeryBytesUntilTheyAreAcknowledged) {
 TEST_F(SessionTest, AGapIsFilledAtOnceAndOnlyOnce) {
   for (uint64_t clock = 1; clock <= 5; ++clock) PushAll(clock);
   EXPECT_THAT(SentSeqs(0), ElementsAre(1, 2, 3, 4, 5));
-  // Number 2 was lost: 3, 4 and 5 are refused one after the other, in no time.
+  // Push 2 was lost: pushes 3, 4 and 5 are refused at once, one after the other.
   Refuse(0, Refusal::OUT_OF_ORDER, 2);
   EXPECT_THAT(SentSeqs(0), ElementsAre(2, 3, 4, 5));
   Refuse(0, Refusal::OUT_OF_ORDER, 2);
@@ -247,7 +247,8 @@ TEST_F(SessionTest, AGapIsFilledAtOnceAndOnlyOnce) {
   // Another loss is another gap.
   Refuse(0, Refusal::OUT_OF_ORDER, 4);
   EXPECT_THAT(SentSeqs(0), ElementsAre(4, 5));
-  // News of a gap that is long filled sends nothing again; whether they are old is asked.
+  // A refusal for a gap filled long ago resends nothing. The worker asks whether the refusal is
+  // old.
   Refuse(0, Refusal::OUT_OF_ORDER, 3);
   const std::vector<Message> asked = DrainTo(0);
   ASSERT_EQ(asked.size(), 1u);
@@ -258,8 +259,8 @@ TEST_F(SessionTest, AGapIsFilledAtOnceAndOnlyOnce) {
   EXPECT_THAT(SentSeqs(0), ElementsAre(4, 5));
 }
 
-// Who waits for weights pushes nothing, and the shard may wait for just that worker: greetings show
-// it.
+// A worker that waits for weights pushes nothing, and the shard may wait for this worker. Greetings
+// reveal the loss.
 TEST_F(SessionTest, AShardThatLostPushesIsFoundOutByWhoOnlyWaits) {
   PushAll(1);
   Drain();
@@ -278,8 +279,8 @@ TEST_F(SessionTest, AShardThatLostPushesIsFoundOutByWhoOnlyWaits) {
   EXPECT_TRUE(absl::IsDataLoss(core_->Tick(now_)));
 }
 
-// Its own pushes are there, and others', which it has seen, are not: what it computed from them
-// would be refused.
+// The shard has this worker's pushes, but lost pushes of others whose weights the worker has seen.
+// It would refuse updates computed from these weights.
 TEST_F(SessionTest, AShardWhoseWeightsWentBackIsFoundOut) {
   core_->Pull(0, now_);
   Drain();
@@ -297,7 +298,7 @@ TEST_F(SessionTest, AShardWhoseWeightsWentBackIsFoundOut) {
               testing::HasSubstr("slice 3 is at version 6, and was at 7"));
 }
 
-// A shard that was started again from a journal that had lost its end.
+// A shard restarted from a journal that had lost its end.
 TEST_F(SessionTest, AShardThatLostWhatItAcknowledgedIsFoundOut) {
   for (uint64_t clock = 1; clock <= 5; ++clock) PushAll(clock);
   Drain();
@@ -308,7 +309,7 @@ TEST_F(SessionTest, AShardThatLostWhatItAcknowledgedIsFoundOut) {
     message.header.mutable_welcome()->set_next_seq(next_seq);
     core_->OnMessage(0, message, now_);
   };
-  // What it says may be old: the answer to a question asked now is not.
+  // A refusal may be old. The answer to a question asked now is not.
   Refuse(0, Refusal::OUT_OF_ORDER, 3);
   std::vector<Message> asked = DrainTo(0);
   ASSERT_EQ(asked.size(), 1u);
@@ -330,7 +331,7 @@ TEST_F(SessionTest, AWorkerThatKeepsSendingStillFillsAGap) {
   PushAll(1);
   Drain();
   for (uint64_t clock = 2; clock <= 4; ++clock) {
-    now_ += kResend / 50;  // much less than what a timer would wait for
+    now_ += kResend / 50;  // much less than a resend timer
     PushAll(clock);
     Drain();
   }

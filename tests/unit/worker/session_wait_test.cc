@@ -1,4 +1,4 @@
-// Deadlines, repeats, and the worker's saved state.
+// Tests deadlines, repeats, and the worker's saved state.
 #include "tests/unit/worker/session_fixture.h"
 
 namespace psgd {
@@ -35,7 +35,7 @@ TEST_F(SessionTest, AShardThatOwesNothingMayBeSilent) {
   Ack(1, 2);
   now_ += 10 * kDeadline;
   EXPECT_TRUE(core_->Tick(now_).ok());
-  // The clock starts with the next question, not with the last answer.
+  // The deadline starts with the next request, not with the last answer.
   core_->Pull(1, now_);
   Drain();
   EXPECT_TRUE(core_->Tick(now_).ok());
@@ -44,7 +44,7 @@ TEST_F(SessionTest, AShardThatOwesNothingMayBeSilent) {
 TEST_F(SessionTest, APullMayWaitForLongAsLongAsTheShardLives) {
   core_->Pull(0, now_);
   Drain();
-  // Shard 0 holds the pull back, without a word, for a slow worker; it answers greetings.
+  // Shard 0 silently holds the pull back for a slow worker, but answers greetings.
   Weights(1, 1, {1, 3});
   int greetings = 0;
   const Time end = now_ + 4 * kDeadline;
@@ -96,12 +96,12 @@ TEST_F(SessionTest, AProbeIsAnsweredByTheWelcomeOfEveryShard) {
   EXPECT_EQ(sent[0].second.PayloadBytes() + sent[1].second.PayloadBytes(), 1001u);
   const uint64_t probe = sent[0].second.header.hello().probe();
   EXPECT_NE(probe, 0u);
-  welcome(0, 0);  // of another greeting
+  welcome(0, 0);  // the answer to another greeting
   welcome(0, probe + 1);
   welcome(1, probe);
-  welcome(1, probe);  // once more
+  welcome(1, probe);  // a repeat
   EXPECT_TRUE(core_->probing());
-  // It is asked again, but what was lost is not carried again.
+  // The shard is asked again, but without the payload.
   now_ += 2 * kResend;
   ASSERT_TRUE(core_->Tick(now_).ok());
   const auto again = DrainTo(0);
@@ -117,7 +117,7 @@ TEST_F(SessionTest, AProbeIsAnsweredByTheWelcomeOfEveryShard) {
   EXPECT_TRUE(core_->probing());
   for (const auto& [to, message] : Drain()) welcome(to, message.header.hello().probe(), 2);
   EXPECT_FALSE(core_->probing());
-  // Pushes go on from the number that they had.
+  // Push numbers continue after the probe.
   PushAll(2);
   EXPECT_THAT(SentSeqs(0), ElementsAre(2u));
 }
@@ -145,7 +145,7 @@ TEST_F(SessionTest, KnowsWhenTheLastPushWasAcknowledged) {
   const Time then = now_;
   EXPECT_EQ(core_->acknowledged_at(), then);
   now_ += kResend / 4;
-  Ack(1, 2);  // which says nothing new
+  Ack(1, 2);  // an acknowledgement without news
   EXPECT_EQ(core_->acknowledged_at(), then);
 }
 
@@ -217,7 +217,7 @@ TEST_F(SessionLoadTest, AReplyThatWasLostIsNotTakenForNothing) {
   core_->LoadState(now_);
   Drain();
   State(1, {}, 0, true);
-  State(0, {4}, 2, true);  // the one before it was lost
+  State(0, {4}, 2, true);  // the message before it was lost
   EXPECT_TRUE(core_->loading());
   now_ += 2 * kResend;
   ASSERT_TRUE(core_->Tick(now_).ok());
@@ -226,7 +226,7 @@ TEST_F(SessionLoadTest, AReplyThatWasLostIsNotTakenForNothing) {
   EXPECT_TRUE(again[1].header.has_load_state());
   State(0, {0}, 2, false);
   EXPECT_FALSE(core_->loading());
-  State(0, {4}, 2, true);  // comes late: nobody waits for it
+  State(0, {4}, 2, true);  // comes late, and is ignored
   EXPECT_EQ(core_->TakeLoadedState().size(), 2u);
 }
 

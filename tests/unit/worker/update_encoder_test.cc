@@ -17,8 +17,7 @@ std::map<uint32_t, Bytes> Saved(const UpdateEncoder& encoder) {
   return {residuals.begin(), residuals.end()};
 }
 
-// One parameter of four elements under the optimizer, encoded with a decay of 0.5 at gradient 1 and
-// weights 2.
+// Encodes one parameter of four elements, with a decay of 0.5, gradient 1 and weights 2.
 std::vector<float> Encoded(const OptimizerConfig& optimizer, bool decays) {
   Config config;
   *config.mutable_optimizer() = optimizer;
@@ -48,14 +47,14 @@ TEST(UpdateEncoder, AddsCoupledWeightDecayToTheGradient) {
   EXPECT_EQ(Encoded(sgd, false), std::vector<float>(4, 1.0f));
 }
 
-// The server applies it: once is enough.
+// The server applies it, so the worker must not.
 TEST(UpdateEncoder, LeavesDecoupledWeightDecayToTheServer) {
   OptimizerConfig adamw;
   adamw.mutable_adamw();
   EXPECT_EQ(Encoded(adamw, true), std::vector<float>(4, 1.0f));
 }
 
-// Of a table most rows are zero: they do not travel, and no decay fills them.
+// Most rows of a table's gradient are zero. They are not sent, and decay does not fill them.
 TEST(UpdateEncoder, SendsOnlyWhatASparseParameterHas) {
   Config config;
   config.mutable_optimizer()->mutable_sgd();
@@ -86,7 +85,7 @@ TEST(UpdateEncoder, SendsOnlyWhatASparseParameterHas) {
   EXPECT_EQ(slices[0].payload.size(), 16000u);
 }
 
-// Momentum that dgc keeps, and what it has not yet sent, go through a checkpoint.
+// A checkpoint keeps the momentum and the residual of dgc.
 TEST(UpdateEncoder, RestoresWhatCodecsRemember) {
   Config config;
   config.mutable_compression()->set_dense_below(0);
@@ -122,11 +121,11 @@ TEST(UpdateEncoder, RestoresWhatCodecsRemember) {
     EXPECT_TRUE(std::ranges::equal(a[s].payload.span(), b[s].payload.span()));
     EXPECT_FALSE(std::ranges::equal(a[s].payload.span(), fresh[s].payload.span()));
   }
-  saved[0] = Bytes::CopyOf(AsBytes(gradient));  // 200 values are no whole arrays of 120
+  saved[0] = Bytes::CopyOf(AsBytes(gradient));  // 200 values are not whole arrays of 120
   EXPECT_TRUE(absl::IsDataLoss(second->RestoreResiduals(saved).status()));
 }
 
-// What travels is packed where that makes it shorter; what codecs leave behind is as without.
+// Payloads are packed where that makes them shorter. Residuals are the same as without packing.
 TEST(UpdateEncoder, PacksWhatCodecsMade) {
   Config config;
   config.mutable_optimizer()->mutable_sgd();
@@ -168,7 +167,8 @@ TEST(UpdateEncoder, PacksWhatCodecsMade) {
   EXPECT_NE(flushed[0].encoded.packed.planes, 0u);
 }
 
-// Some codecs would send a number for it, 65504 or a sign, and keep the rest of it for good.
+// For a value that is not finite some codecs would send 65504 or a sign, and keep the rest in the
+// residual forever.
 TEST(UpdateEncoder, SendsWhatIsNotFiniteAsItIsAndRemembersNothingOfIt) {
   const std::vector<float> good = {3, -1, 2, 0.5f, 8, -4, 1, 0.25f};
   const auto device = codec_test::MakeEmulatedCodecs(/*backwards=*/false);
@@ -204,8 +204,8 @@ TEST(UpdateEncoder, SendsWhatIsNotFiniteAsItIsAndRemembersNothingOfIt) {
   }
 }
 
-// A device's payloads and residuals are the host's, slice by slice; what has no twin there, and
-// what travels whole, stays the host's work.
+// A device's payloads and residuals equal the host's, slice by slice. Codecs without a device twin,
+// and slices sent whole, stay on the host.
 TEST(UpdateEncoder, EncodesOnADeviceWhatHasATwinThere) {
   Config config;
   config.mutable_optimizer()->mutable_sgd();

@@ -13,21 +13,21 @@ TEST(PartsOfWait, AddUpToTheWait) {
   EXPECT_DOUBLE_EQ(whole.apply, 0.02);
   EXPECT_DOUBLE_EQ(whole.wait, 0.05);
   EXPECT_NEAR(whole.wire, 0.03, 1e-12);
-  // It was asked for ahead, and waited for at its end only.
+  // The pull was sent ahead, so the worker waited only at its end.
   const Waited part = PartsOfWait(0.01, answer);
   EXPECT_DOUBLE_EQ(part.apply, 0.002);
   EXPECT_DOUBLE_EQ(part.wait, 0.005);
   EXPECT_NEAR(part.wire, 0.003, 1e-12);
 }
 
-// A shard that says more than can be is believed as far as it can.
+// Times of a shard beyond the round trip are cut to what is possible.
 TEST(PartsOfWait, NothingIsNegative) {
   const Waited all = PartsOfWait(0.01, {milliseconds(10), milliseconds(900), milliseconds(4)});
   EXPECT_DOUBLE_EQ(all.wait, 0.004);
   EXPECT_DOUBLE_EQ(all.apply, 0.006);
   EXPECT_NEAR(all.wire, 0, 1e-12);
   EXPECT_DOUBLE_EQ(PartsOfWait(0.01, {milliseconds(5), {}, {}}).wire,
-                   0.01);  // a shard that says nothing
+                   0.01);  // a shard that reports no times
   EXPECT_DOUBLE_EQ(PartsOfWait(0.01, {}).wire, 0.01);
 }
 

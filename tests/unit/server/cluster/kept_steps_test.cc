@@ -35,7 +35,7 @@ TEST(KeptSteps, GoFromTheOldestOn) {
   kept.DropFirst();
   EXPECT_EQ(kept.first(), 2u);
   EXPECT_EQ(kept.bytes(), 23u);
-  // Of steps that are not kept, those that are count.
+  // Only kept steps count.
   EXPECT_EQ(kept.BytesAfter(0, 2), 20u);
   EXPECT_EQ(kept.BytesAfter(0, 99), 23u);
   kept.Add(Entries({7}));

@@ -66,10 +66,10 @@ class Node final : public PeerHandler {
   }
   ~Node() override { Die(); }
 
-  // As a server whose process ends.
+  // Ends the server like the end of its process.
   void Die() {
     service_.SetHandler(nullptr);
-    copy_.Stop();  // it sends over the link
+    copy_.Stop();  // the copy sends over the link
     link_.reset();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
     server_.reset();
@@ -225,7 +225,7 @@ class CopyThreads : public ::testing::Test {
     ASSERT_TRUE(Eventually([&] { return !to.state().endpoint().empty(); }));
     worker_ = *transport_->Connect({to.state().endpoint()});
   }
-  // Until it is known that nobody answers, or the next sequence number that is.
+  // Pushes and returns the next sequence number; 0: no answer within `patience`.
   uint64_t Push(uint64_t seq, float value, Duration patience = kPatience) {
     Message message = ShardFixture::PushOf(0, seq, seq, {{0, Values(kElements, value)}});
     EXPECT_TRUE(worker_->Send(0, message).ok());
@@ -286,7 +286,7 @@ TEST_F(CopyThreads, NothingIsAcknowledgedThatACopyInSyncLacks) {
   second->Die();
   EXPECT_EQ(Push(2, 10, 2 * kSilence), 0u);
   ASSERT_TRUE(Eventually([&] { return first_.IsSilent(2); }));
-  // The server that leads the run writes down that it is in sync no more.
+  // The run's leader stores that the second copy is no longer in sync.
   first_.Lead(1, {1}, first_.state().report());
   EXPECT_EQ(Acknowledged(kPatience), 3u);
   EXPECT_EQ(FirstWeight(first_), -11);
@@ -298,7 +298,7 @@ TEST_F(CopyThreads, AnOrderOfAnotherEpochIsNotCarriedOut) {
   EXPECT_TRUE(first_.Execute(AdmitWorker{ShardFixture::Key(1)}, 4, 1).ok());
 }
 
-// A leader that was replaced follows its successor, and what it alone had is gone.
+// A replaced leader follows its successor, and loses the steps that only it had.
 TEST_F(CopyThreads, ALeaderThatWasReplacedFollows) {
   Start();
   Node second(2, transport_.get(), false);

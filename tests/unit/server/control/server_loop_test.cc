@@ -1,5 +1,5 @@
-// Whole servers in this process, with real streams, journals and run stores, and a worker that
-// speaks by hand.
+// Whole servers in this process, with real streams, journals and run stores, and a worker whose
+// messages the test writes.
 #include "server/control/server_loop.h"
 
 #include <gmock/gmock.h>
@@ -109,7 +109,7 @@ class ServerLoops : public ::testing::Test {
     machine->service->SetHandler(machine->loop.get());
   }
 
-  // Asks every server, as a worker does that knows them all, until one answers.
+  // Asks the servers in turn until one answers, like a worker that knows them all.
   template <typename Request>
   ReplyTo<Request> Ask(const std::vector<Machine*>& machines, const Request& request) {
     absl::Status last;
@@ -148,7 +148,7 @@ class ServerLoops : public ::testing::Test {
     next.set_first(true);
     ASSERT_TRUE(Eventually([&] { return Ask(machines, next).kind() == NextSegmentReply::RUN; }));
   }
-  // Connects to the shards where they are now.
+  // Connects to the shards' present endpoints.
   void Connect(const std::vector<Machine*>& machines) {
     HeartbeatRequest beat;
     *beat.mutable_key() = key_;
@@ -259,7 +259,7 @@ TEST_F(ServerLoops, TheWeightsOfAllServersAreReadFromTheOneThatLeads) {
   }
   Train(all);
   ASSERT_TRUE(Push(all, 1, 1));
-  // Each has a shard, sooner or later.
+  // In the end each server has a shard.
   ASSERT_TRUE(Eventually([&] {
     const auto status = Ask(all, StatusRequest());
     return status.shards(0).server() != status.shards(1).server();

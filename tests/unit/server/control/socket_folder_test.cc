@@ -34,7 +34,7 @@ class Served {
     if (socket_ >= 0) close(socket_);
     socket_ = -1;
   }
-  // As if it had been made hours ago.
+  // Makes the socket look hours old.
   void GrowOld() const {
     const timespec then{1'000'000'000, 0};
     const timespec both[2] = {then, then};
@@ -54,7 +54,7 @@ TEST(SocketFolder, WhatAKilledServerLeftGoesWithTheNext) {
   lives.GrowOld();
   dead.Die();
   dead.GrowOld();
-  fresh.Die();  // or about to listen
+  fresh.Die();  // or it is about to listen
   kept.Die();
   kept.GrowOld();
   const std::string other = kept.folder() + "/notes";

@@ -40,7 +40,7 @@ TEST(Access, RolesMayWhatTheTableSays) {
   for (const char* call : {"Drain", "Weights", "SetHyper", "Checkpoint", "New"}) {
     EXPECT_FALSE(CheckAccess(Role::kWorker, call).ok()) << call;
   }
-  // A server is sent the passes of all workers.
+  // These calls are for servers only: a server gets the passes of all workers.
   for (const char* call : {"Follow", "Serve", "ShardWeights"}) {
     EXPECT_FALSE(CheckAccess(Role::kWorker, call).ok()) << call;
     EXPECT_TRUE(CheckAccess(Role::kServer, call).ok()) << call;

@@ -1,4 +1,5 @@
-// A coordinator and workers that ask by hand. Everything that fails on the way is a test failure.
+// A coordinator, and workers whose requests the test writes. Every error on the way is a test
+// failure.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -34,7 +35,7 @@ class CoordinatorFixture {
 
   CoordinatorCore& core() { return core_; }
   Time now() const { return now_; }
-  // As it passes for a coordinator that runs, which looks at leases all the time.
+  // Lets time pass in small steps, as for a coordinator that checks leases all the time.
   void Pass(Duration time) {
     constexpr Duration kTick = std::chrono::milliseconds(100);
     for (const Time end = now_ + time; now_ < end;) {
@@ -65,7 +66,7 @@ class CoordinatorFixture {
     EXPECT_TRUE(reply.ok()) << reply.status();
     return key;
   }
-  // Asks what follows segment `finished`; 0: its first.
+  // Asks for the segment after `finished`; 0: for the worker's first segment.
   NextSegmentReply Next(const WorkerKey& key, uint64_t finished = 0) {
     NextSegmentRequest request;
     *request.mutable_key() = key;
@@ -114,7 +115,7 @@ class CoordinatorFixture {
     request.mutable_report()->set_clock(clock);
     EXPECT_TRUE(core_.Heartbeat(request, now_).ok());
   }
-  // Commands of that kind since the last call for it.
+  // Commands of this type since the last call for the type.
   template <typename Command>
   std::vector<Command> Commands() {
     std::vector<Command> found;

@@ -1,4 +1,4 @@
-// Who is in: joining, registering, leases, leaving.
+// Members: joining, registering, leases, leaving.
 #include "tests/unit/server/coordinator/coordinator_fixture.h"
 
 namespace psgd {
@@ -23,7 +23,7 @@ TEST(CoordinatorJoin, TellsTheWorkerWhatItNeeds) {
   EXPECT_TRUE(std::holds_alternative<AdmitWorker>(effects.commands[0]));
 }
 
-// As when the first answer was lost.
+// A worker repeats a request if the first answer was lost.
 TEST(CoordinatorJoin, ARequestThatIsAskedAgainIsTheSameMember) {
   CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
   JoinRequest request;
@@ -43,7 +43,7 @@ TEST(CoordinatorJoin, ARequestThatIsAskedAgainIsTheSameMember) {
   EXPECT_EQ(effects.commands.size(), 2u);
 }
 
-// Nothing is begun that the servers' memory cannot hold, and the run takes another model after it.
+// A model that exceeds the servers' memory is refused, and the run then takes another model.
 TEST(CoordinatorJoin, AModelThatDoesNotFitIsRefused) {
   CoordinatorOptions options;
   options.config = CoordinatorConfig(1, 1, 4);
@@ -77,7 +77,7 @@ TEST(CoordinatorJoin, TheFirstRegistrationFixesTheModel) {
   other.set_batches_per_epoch(7);
   EXPECT_THAT(Text(run.core().Register(other, {}, run.now(), &effects).status()),
               HasSubstr("sees 7 batches an epoch where the run has 8"));
-  // Again, as after a lost answer: the same answer, nothing new to do.
+  // Repeated, as after a lost answer: the same answer, without new commands.
   EXPECT_TRUE(run.core().Register(run.Registration(first), {}, run.now(), &effects).ok());
   EXPECT_TRUE(effects.commands.empty());
 }
@@ -115,7 +115,7 @@ TEST(CoordinatorJoin, WaitsForTheWorkersThatAreWanted) {
   ASSERT_TRUE(run.core().Register(run.Registration(b), {}, run.now(), &effects).ok());
   const NextSegmentReply both = run.Next(a);
   ASSERT_EQ(both.kind(), NextSegmentReply::RUN);
-  EXPECT_THAT(both.segment().workers(), ElementsAre(0));  // of others it need not know
+  EXPECT_THAT(both.segment().workers(), ElementsAre(0));  // the worker is told only about itself
   EXPECT_THAT(both.segment().batches(), ElementsAre(0, 2, 4, 6));
   EXPECT_EQ(run.core().state(), StatusReply::TRAINING);
   const auto begun = run.Commands<BeginSegment>();
@@ -158,7 +158,7 @@ TEST(CoordinatorJoin, ALeaseThatRunsOutPutsTheWorkerOut) {
   ASSERT_EQ(removed.size(), 1u);
   EXPECT_EQ(removed[0].key.worker(), 1u);
   EXPECT_THAT(run.News(), HasSubstr("worker 1 (host) is out: not heard of for 10 s"));
-  // The paused process comes back: it is told, and may join anew.
+  // The paused process comes back. It is refused, and may join anew.
   HeartbeatRequest beat;
   *beat.mutable_key() = b;
   EXPECT_TRUE(absl::IsPermissionDenied(run.core().Heartbeat(beat, run.now()).status()));
@@ -167,7 +167,7 @@ TEST(CoordinatorJoin, ALeaseThatRunsOutPutsTheWorkerOut) {
   EXPECT_EQ(again.worker(), 1u);
   EXPECT_EQ(again.incarnation(), 2u);
   EXPECT_EQ(run.Next(again).kind(), NextSegmentReply::WAIT);
-  // What it had not done is dealt to the next segment: 8 batches, 4 dealt, 2 came back.
+  // Its undone batches are dealt in the next segment: of 8 batches 4 were dealt, 2 came back.
   run.Next(a, 1);
   run.Next(a, 2);
   const auto begun = run.Commands<BeginSegment>();

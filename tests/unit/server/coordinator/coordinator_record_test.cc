@@ -1,4 +1,4 @@
-// A coordinator that is made again from its record goes on as the one before.
+// A coordinator that is restored from its record goes on like the first coordinator.
 #include <google/protobuf/util/message_differencer.h>
 
 #include <set>
@@ -19,14 +19,14 @@ std::unique_ptr<CoordinatorCore> Again(const CoordinatorRecord& record, const Co
   return core;
 }
 
-// Fields of the record that others than CoordinatorCore save and restore.
+// Fields of the record that CoordinatorCore does not save and restore.
 const std::set<std::string> kOthers = {"orders", "last_order",  // OrderBook
                                        "curve_public", "curve_secret",
-                                       "passes"};  // RunLeader: of a secured run
+                                       "passes"};  // RunLeader, in a secured run
 
 void Fill(protobuf::Message* message, int depth);
 
-// Sets it, or adds to it, a value that is not the one that it has by itself.
+// Sets the field, or adds to it, a value that is not the default.
 void FillField(protobuf::Message* message, const protobuf::FieldDescriptor& field, int depth) {
   const protobuf::Reflection& to = *message->GetReflection();
   const bool many = field.is_repeated();
@@ -63,7 +63,7 @@ void FillField(protobuf::Message* message, const protobuf::FieldDescriptor& fiel
 }
 
 void Fill(protobuf::Message* message, int depth) {
-  if (depth > 12) return;  // of messages that hold themselves
+  if (depth > 12) return;  // for recursive messages
   for (int i = 0; i < message->GetDescriptor()->field_count(); ++i) {
     const protobuf::FieldDescriptor& field = *message->GetDescriptor()->field(i);
     if (depth == 0 && kOthers.contains(std::string(field.name()))) continue;
@@ -88,7 +88,7 @@ TEST_F(CoordinatorRecordTest, SavesWhatItRestores) {
   EXPECT_EQ(again->Save(first_.now()).SerializeAsString(), record.SerializeAsString());
 }
 
-// A field that one of them forgets is missing, or is what it is by itself.
+// A field that Save or Restore forgets is missing, or has its default.
 TEST_F(CoordinatorRecordTest, EveryFieldIsRestoredAndSavedAgain) {
   CoordinatorRecord record;
   Fill(&record, 0);
@@ -106,7 +106,7 @@ TEST_F(CoordinatorRecordTest, EveryFieldIsRestoredAndSavedAgain) {
   EXPECT_TRUE(compared.Compare(record, again)) << difference;
 }
 
-// What is in no field of the record at all is not seen by that.
+// The test above does not notice state that has no field in the record.
 TEST_F(CoordinatorRecordTest, ACheckpointKeepsTheNameThatWasAskedFor) {
   const WorkerKey a = first_.JoinAndRegister(), b = first_.JoinAndRegister();
   const uint64_t segment = first_.Next(a).segment().id();

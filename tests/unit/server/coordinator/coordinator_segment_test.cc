@@ -16,10 +16,10 @@ TEST(CoordinatorSegment, OneWorkerFromBeginningToEnd) {
   EXPECT_FALSE(run.Next(a, 1).evaluate());
   const NextSegmentReply third = run.Next(a, 2);
   EXPECT_EQ(third.kind(), NextSegmentReply::RUN);
-  EXPECT_TRUE(third.evaluate());  // first the epoch that ended
+  EXPECT_TRUE(third.evaluate());  // the epoch that ended comes first
   EXPECT_EQ(third.evaluate_epoch(), 1u);
   run.Evaluate(a, 1);
-  run.Evaluate(a, 1);  // told twice, counted once
+  run.Evaluate(a, 1);  // reported twice, counted once
   EXPECT_FALSE(run.Next(a, 3).evaluate());
   const NextSegmentReply end = run.Next(a, 4);
   EXPECT_EQ(end.kind(), NextSegmentReply::WAIT);
@@ -69,17 +69,17 @@ TEST(CoordinatorSegment, TheLastToFinishAnEpochEvaluatesIt) {
   const WorkerKey a = run.JoinAndRegister(), b = run.JoinAndRegister();
   run.Next(a);
   run.Next(b);
-  EXPECT_FALSE(run.Next(a, 1).evaluate());  // the other is still at it
+  EXPECT_FALSE(run.Next(a, 1).evaluate());  // the other worker has not finished
   const NextSegmentReply last = run.Next(b, 1);
   EXPECT_TRUE(last.evaluate());
   EXPECT_EQ(last.segment().id(), 2u);
-  EXPECT_FALSE(run.Next(a, 1).evaluate());  // it is given to one only
-  // It dies before it told: another takes over at its next question.
+  EXPECT_FALSE(run.Next(a, 1).evaluate());  // only one worker evaluates
+  // The evaluator dies before its report: the other worker takes over at its next request.
   run.Leave(b);
   EXPECT_TRUE(run.Next(a, 2).evaluate());
 }
 
-// The slow one would fall back further with each evaluation that it makes.
+// The slow worker would fall further behind with each evaluation.
 TEST(CoordinatorSegment, TheFastestEvaluatesWhatAllHaveFinished) {
   CoordinatorFixture run(CoordinatorConfig(2, 3, 4));
   const WorkerKey fast = run.JoinAndRegister(), slow = run.JoinAndRegister();
@@ -90,7 +90,7 @@ TEST(CoordinatorSegment, TheFastestEvaluatesWhatAllHaveFinished) {
   }
   std::vector<double> evaluated;
   for (uint64_t segment = 1; segment <= 3; ++segment) {
-    // At the end they are level, and the one who asks has it.
+    // At the end both are at the same clock, and the worker that asks evaluates.
     if (segment < 3) {
       EXPECT_FALSE(run.Next(slow, segment).evaluate());
     }
@@ -110,7 +110,7 @@ TEST(CoordinatorSegment, ANewcomerMakesTheLastEvaluationWhenTheOthersAreGone) {
   run.Next(a);
   EXPECT_TRUE(run.Next(a, 1).evaluate());
   run.Pass(std::chrono::seconds(20));
-  run.Tick();  // killed while it evaluated; all it did was reported
+  run.Tick();  // killed during the evaluation; all its work was reported
   const WorkerKey b = run.JoinAndRegister();
   const NextSegmentReply reply = run.Next(b);
   EXPECT_EQ(reply.kind(), NextSegmentReply::WAIT);
@@ -150,13 +150,13 @@ TEST(CoordinatorSegment, CheckpointsComeAtBoundariesWhenDue) {
   EXPECT_EQ(run.Next(a, 1).save_state_for(), 0u);
   EXPECT_EQ(run.Next(b, 1).save_state_for(), 0u);
   EXPECT_TRUE(run.Commands<TakeCheckpoint>().empty());
-  // The epoch is dealt: the first who is through opens the boundary, both save.
+  // The epoch is dealt: the first worker to finish opens the boundary, and both save.
   EXPECT_EQ(run.Next(a, 2).save_state_for(), 1u);
   const auto cuts = run.Commands<TakeCheckpoint>();
   ASSERT_EQ(cuts.size(), 1u);
   EXPECT_EQ(cuts[0].clock, 4u);
   EXPECT_EQ(cuts[0].savers.size(), 2u);
-  EXPECT_EQ(run.Next(a, 2).save_state_for(), 1u);  // an answer was lost: the same again
+  EXPECT_EQ(run.Next(a, 2).save_state_for(), 1u);  // an answer was lost: the same answer again
   EXPECT_EQ(run.Next(a, 3).save_state_for(), 0u);
   EXPECT_EQ(run.Next(b, 2).save_state_for(), 1u);
   const auto& kept = run.core().checkpoint_under_way();
@@ -172,23 +172,23 @@ TEST(CoordinatorSegment, CheckpointsByStepsAndOnRequest) {
   Config config = CoordinatorConfig(1, 10, 2);
   config.mutable_durability()->mutable_checkpoint()->set_steps(6);
   CoordinatorFixture run(config);
-  EXPECT_FALSE(run.core().RequestCheckpoint().ok());  // nothing to save yet
+  EXPECT_FALSE(run.core().RequestCheckpoint().ok());  // there is nothing to save yet
   const WorkerKey a = run.JoinAndRegister();
   run.Next(a);
   run.Next(a, 1);
   EXPECT_EQ(*run.core().RequestCheckpoint("mine"), 1u);
   EXPECT_EQ(*run.core().RequestCheckpoint(), 1u);
-  EXPECT_FALSE(run.core().RequestCheckpoint("yours").ok());  // it has one name
+  EXPECT_FALSE(run.core().RequestCheckpoint("yours").ok());  // a checkpoint has one name
   EXPECT_EQ(run.Next(a, 2).save_state_for(), 1u);
   run.CheckpointDone(1, absl::ResourceExhaustedError("disk full"));
   EXPECT_THAT(run.News(), HasSubstr("checkpoint 1 failed: disk full"));
   EXPECT_EQ(run.Next(a, 3).save_state_for(), 0u);
   EXPECT_EQ(run.Next(a, 4).save_state_for(), 0u);
   EXPECT_EQ(run.Next(a, 5).save_state_for(), 2u);
-  // While one is under way no other begins.
+  // While a checkpoint is under way, no other begins.
   EXPECT_EQ(*run.core().RequestCheckpoint(), 3u);
   EXPECT_EQ(run.Next(a, 6).save_state_for(), 0u);
-  run.CheckpointDone(1);  // late news of an old one
+  run.CheckpointDone(1);  // late news of an old checkpoint
   EXPECT_TRUE(run.core().checkpoint_under_way().has_value());
   run.CheckpointDone(2);
   EXPECT_EQ(run.Next(a, 7).save_state_for(), 3u);
@@ -223,7 +223,7 @@ TEST(CoordinatorSegment, DrainingEndsAtTheBoundaryWithACheckpoint) {
   EXPECT_EQ(last.kind(), NextSegmentReply::WAIT);
   EXPECT_TRUE(last.evaluate());
   EXPECT_GT(last.evaluate_epoch(), 0.0);
-  EXPECT_LT(last.evaluate_epoch(), 1.0);  // it was not finished
+  EXPECT_LT(last.evaluate_epoch(), 1.0);  // the epoch was not finished
   run.Evaluate(b, last.evaluate_epoch());
   EXPECT_EQ(run.Next(a, 1).save_state_for(), 1u);
   EXPECT_EQ(run.Next(b, 1).save_state_for(), 1u);
@@ -235,7 +235,7 @@ TEST(CoordinatorSegment, DrainingEndsAtTheBoundaryWithACheckpoint) {
   EXPECT_EQ(run.Next(b, 1).kind(), NextSegmentReply::DONE);
 }
 
-// What was acknowledged must not be lost because nobody is left who asks for the next segment.
+// Acknowledged updates must not be lost because no worker is left to ask for the next segment.
 TEST(CoordinatorSegment, DrainingWithNobodyLeftEndsTheRunWithACheckpoint) {
   for (const bool failed : {false, true}) {
     for (const absl::Status& written :

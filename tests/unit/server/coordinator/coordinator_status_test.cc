@@ -1,4 +1,4 @@
-// What the coordinator counts for people, and one worker that is asked to leave.
+// The coordinator's counts for people, and a worker that is asked to leave.
 #include "tests/unit/server/coordinator/coordinator_fixture.h"
 
 namespace psgd {
@@ -17,7 +17,7 @@ HeartbeatReply Beat(CoordinatorFixture& run, const WorkerKey& key,
   return reply.ok() ? *reply : HeartbeatReply();
 }
 
-// Its answer was lost, and it came again; perhaps to a server that was started again meanwhile.
+// A report comes again because its answer was lost, perhaps to a server that restarted meanwhile.
 TEST(CoordinatorStatus, CountsAReportOnce) {
   CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
   HeartbeatRequest request;
@@ -76,13 +76,13 @@ TEST(CoordinatorStatus, WhatIsDealtAgainIsNotDone) {
   run.Leave(leaves);
   EXPECT_EQ(run.core().Status(run.now()).epoch(), 5.0 / 8);
   EXPECT_EQ(run.core().Status(run.now()).total().epoch(), 5.0 / 8);
-  run.Next(stays, 1);  // gets the two that were left
+  run.Next(stays, 1);  // gets the two returned batches
   EXPECT_EQ(run.core().Status(run.now()).epoch(), 6.0 / 8);
   run.Next(stays, 2);
   EXPECT_EQ(run.core().Status(run.now()).epoch(), 1);
 }
 
-// As where the machine of the server lost power, and its record is an old one.
+// The server's machine lost power, and its record is old.
 TEST(CoordinatorStatus, AWorkerThatIsAheadOfWhatWasDealtIsToldSo) {
   CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
   const WorkerKey key = run.JoinAndRegister();
@@ -111,14 +111,14 @@ TEST(CoordinatorStatus, OneWorkerIsAskedToLeave) {
   EXPECT_FALSE(Beat(run, stays).leave());
   EXPECT_TRUE(run.core().Status(run.now()).workers(1).leaving());
 
-  // A server that is made again from its journal still asks.
+  // A server that is restored from its record still asks the worker to leave.
   CoordinatorFixture again(CoordinatorConfig(2, 1, 4));
   again.core().Restore(run.core().Save(run.now()), again.now());
   EXPECT_TRUE(Beat(again, leaves).leave());
 
   run.Leave(leaves);
   EXPECT_EQ(run.core().DrainWorker(leaves.worker(), &effects).code(), absl::StatusCode::kNotFound);
-  EXPECT_FALSE(Beat(run, run.JoinAndRegister()).leave());  // who takes its place is another
+  EXPECT_FALSE(Beat(run, run.JoinAndRegister()).leave());  // the worker that takes its place stays
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 
 using Seen = std::map<std::pair<uint32_t, uint32_t>, int>;  // (epoch, batch) -> times
 
-// What the worker of rank `rank` trains on in its first `clocks` clocks.
+// Records what the worker of rank `rank` trains on in its first `clocks` clocks.
 void Train(const Segment& segment, int rank, uint32_t clocks, Seen* seen) {
   const Segment share = ShareOf(segment, segment.workers(rank));
   EXPECT_EQ(share.clocks(), segment.clocks());
@@ -32,7 +32,8 @@ TEST(DataLedger, DealsEveryBatchOfEveryEpochOnce) {
         EXPECT_EQ(segment->first_clock(), clock);
         EXPECT_GE(segment->clocks(), 1u);
         EXPECT_LE(segment->clocks(), 3u);
-        // Uneven shares: nobody has more than one batch more than another, nobody too few clocks.
+        // Shares differ by at most one batch, and the segment has enough clocks for the largest
+        // share.
         EXPECT_LE(segment->batches_size(), static_cast<int>(segment->clocks() * workers));
         EXPECT_GT(segment->batches_size(), static_cast<int>((segment->clocks() - 1) * workers));
         for (uint32_t rank = 0; rank < workers; ++rank) {
@@ -99,7 +100,7 @@ TEST(DataLedger, WhatADeadWorkerDidNotDoIsDealtAgain) {
     const auto undone = ledger.Return(1, done);
     EXPECT_EQ(undone.size(), 4 - done);
     for (const ReturnedBatch& batch : undone) EXPECT_EQ(batch.segment, first->id());
-    EXPECT_TRUE(ledger.Return(1, done).empty());  // told twice
+    EXPECT_TRUE(ledger.Return(1, done).empty());  // reported twice
     EXPECT_EQ(ledger.repeated_batches(), 4 - done);
     while (const auto segment = ledger.Deal({0})) Train(*segment, 0, segment->clocks(), &seen);
     EXPECT_EQ(seen.size(), 20u);
@@ -163,20 +164,19 @@ TEST(DataLedger, ResumesWhereAPositionStands) {
   EXPECT_EQ(resumed.position().clock, whole.position().clock);
 }
 
-// A worker may say that its data have as many: that costs nobody memory, here or in the record.
+// A worker may claim any number of batches. It must not cost memory, here or in the record.
 TEST(DataLedger, AnEpochMayHaveBillionsOfBatches) {
   DataLedger ledger({.epochs = 1, .batches_per_epoch = UINT32_MAX, .segment_clocks = 3});
   ledger.Deal({0, 1});
   const auto segment = ledger.Deal({0, 1});
   EXPECT_THAT(segment->batches(), ::testing::ElementsAre(6, 7, 8, 9, 10, 11));
   EXPECT_EQ(ledger.Return(1, 4).size(),
-            2u);  // it had done all of the first segment and a clock of the second
+            2u);  // it had finished the first segment and a clock of the second
   EXPECT_EQ(ledger.position().remaining.size(), UINT32_MAX - 12 + 2u);
   EXPECT_LT(ledger.Save().ByteSizeLong(), 200u);
 }
 
-// Those that went back come last, in the order in which they did, also after a record of them was
-// read.
+// Returned batches come last, in the order of their return, also after a record was read.
 TEST(BatchQueue, KeepsItsOrder) {
   BatchQueue queue = BatchQueue::UpTo(4);
   for (const uint32_t batch : {4, 1, 2, 0, 0}) queue.Add(batch);

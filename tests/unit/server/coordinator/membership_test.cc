@@ -14,7 +14,7 @@ constexpr Time kStart = std::chrono::hours(1);
 
 std::string MessageOf(const absl::Status& status) { return std::string(status.message()); }
 
-// Who is silent for too long by `end`, for one who looks all the time.
+// The members that are silent for too long by `end`, if the time passes in small steps.
 std::vector<uint32_t> ExpiredBy(Membership& members, Time now, Time end) {
   while (now < end) {
     now = std::min<Time>(now + Milliseconds(100), end);
@@ -77,14 +77,15 @@ TEST(Membership, ALeaseRunsFromTheLastWord) {
   EXPECT_THAT(ExpiredBy(members, kStart + kLease, kStart + 2 * kLease), ElementsAre(0));
 }
 
-// A process that was stopped, or whose clock was set, could hear nobody: that is not their silence.
+// A process that was stopped, or whose clock was set, could hear nobody. That is no silence of the
+// workers.
 TEST(Membership, TimeInWhichNobodyCouldBeHeardIsNoSilence) {
   for (const Duration step : {std::chrono::seconds(100), std::chrono::seconds(-100)}) {
     Membership members(kLease);
     const WorkerKey a = members.Join("a", "cpu", kStart).key;
     members.Join("b", "cpu", kStart);
     EXPECT_THAT(ExpiredBy(members, kStart, kStart + kLease / 2), ElementsAre());
-    // One is heard at once, before anybody looks at the leases.
+    // One worker is heard at once, before leases are checked.
     const Time woken = kStart + kLease / 2 + step;
     EXPECT_TRUE(members.Touch(a, woken).ok());
     EXPECT_THAT(members.Expired(woken), ElementsAre());

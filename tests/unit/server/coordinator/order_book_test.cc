@@ -1,5 +1,5 @@
-// What is found out when a server's record and its shards do not fit, since a machine lost power
-// before what they wrote was on the disk.
+// A server's record and its shards do not fit, because a machine lost power before their writes
+// were on disk. The order book must notice.
 #include "server/coordinator/order_book.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// A checkpoint whose checksums hold but whose parts do not fit each other.
+// A checkpoint with right checksums whose parts do not fit each other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

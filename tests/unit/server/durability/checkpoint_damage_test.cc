@@ -1,5 +1,5 @@
-// Whatever happens to the files of the newest checkpoint, what is loaded is exactly that checkpoint
-// or exactly the one before it.
+// The files of the newest checkpoint are damaged in any way. The load returns exactly that
+// checkpoint, or exactly the checkpoint before it.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -47,7 +47,7 @@ class CheckpointDamageTest : public CheckpointTest {
     return id;
   }
 
-  // Tries `damage` on each file in turn; returns how often the newest checkpoint was passed over.
+  // Tries `damage` on each file in turn. Returns how often the newest checkpoint was skipped.
   int DamageEach(const std::function<bool(std::string*)>& damage, const std::string& how) {
     int passed_over = 0;
     for (const std::string& path : FilesIn(CheckpointFolder(root_, 2))) {

@@ -13,8 +13,7 @@ namespace {
 
 using CheckpointDatabaseTest = CheckpointTest;
 
-// Numbers of which some byte has its highest bit set: the order of signed bytes is another than
-// that of unsigned ones.
+// Numbers with the highest bit of some byte set: signed and unsigned bytes have different orders.
 const std::vector<uint32_t> kNumbers = {0,     1,     127,   128,      129,      255,        256,
                                         32767, 32768, 65535, 1u << 23, 1u << 31, 0xffffffffu};
 

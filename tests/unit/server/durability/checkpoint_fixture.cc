@@ -28,7 +28,7 @@ Bytes ArrayOf(uint64_t checkpoint, int array, const SliceSpec& spec) {
   return Bytes::CopyOf(AsBytes(values));
 }
 
-// Residuals exist for the first parameter only, as for tensors that do not travel dense.
+// Only the first parameter has residuals, like a tensor with a lossy codec.
 bool HasResidual(uint32_t parameter) { return parameter == 0; }
 
 }  // namespace
@@ -143,7 +143,7 @@ CheckpointManifest CheckpointTest::WriteUnsealed(uint64_t id, int shards) {
   CheckpointManifest manifest = TestManifest(id, placement);
   EXPECT_TRUE(store_.Begin(id).ok());
   const auto snapshots = TestSnapshots(id, placement, shards);
-  // Receipts come in whatever order shards finish in.
+  // Receipts come in the order in which shards finish.
   for (int shard = shards - 1; shard >= 0; --shard) {
     auto receipt = store_.WriteShard(id, static_cast<uint32_t>(shard), snapshots[shard]);
     EXPECT_TRUE(receipt.ok()) << receipt.status();

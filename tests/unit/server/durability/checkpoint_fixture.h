@@ -1,4 +1,4 @@
-// Checkpoints whose every value says which checkpoint, array and element it belongs to.
+// Checkpoints in which every value encodes its checkpoint, array and element.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace psgd {
 // Three trained parameters, one statistic, some 12,000 elements.
 ModelSpec TestModel();
 
-// What an element of an array holds. `array`: 0 weights, 1 momentum, 10 + worker: its residual.
+// The value of an element of an array. `array`: 0 weights, 1 momentum, 10 + worker: its residual.
 float TestValue(uint64_t checkpoint, int array, uint32_t parameter, uint64_t element);
 
 // A finished cut of checkpoint `id` on `shards` shards.
@@ -25,7 +25,7 @@ Placement TestPlacement(int shards);
 // Checks every value of the loaded checkpoint against TestValue(id, ...), cut for `shards` shards.
 void ExpectIsCheckpoint(const LoadedCheckpoint& loaded, uint64_t id, int shards);
 
-// Has a folder of its own, removed afterwards.
+// Has a private folder, which is removed at the end.
 class CheckpointTest : public ::testing::Test {
  protected:
   CheckpointTest();

@@ -46,7 +46,7 @@ TEST_F(CheckpointTest, CutsAtArbitraryPlaces) {
   }
 }
 
-// What encoders remember beside residuals is cut along with them, array by array.
+// Encoders' memories are cut together with residuals, array by array.
 TEST_F(CheckpointTest, CutsEveryArrayOfAWorkersState) {
   constexpr uint32_t kWorker = 5;
   const Placement placement = TestPlacement(3);

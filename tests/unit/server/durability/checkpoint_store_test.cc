@@ -200,7 +200,7 @@ TEST_F(CheckpointTest, AFolderWithoutWritePermissionIsAnError) {
   EXPECT_TRUE(absl::IsPermissionDenied(begun)) << begun;
 }
 
-// As when the disk is full: every write beyond 4 KiB of a file fails.
+// Every write beyond 4 KiB of a file fails, as on a full disk.
 TEST_F(CheckpointTest, AWriteThatFailsIsAnErrorAndLeavesTheOthers) {
   Write(1, 1);
   ASSERT_TRUE(store_.Begin(2).ok());
@@ -219,7 +219,7 @@ TEST_F(CheckpointTest, AWriteThatFailsIsAnErrorAndLeavesTheOthers) {
   auto loaded = store_.LoadNewest();
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   ExpectIsCheckpoint(*loaded, 1, 1);
-  Write(2, 1);  // the next attempt starts afresh
+  Write(2, 1);  // the next try starts from the beginning
   EXPECT_EQ(Ids(store_), (std::vector<uint64_t>{2, 1}));
 }
 

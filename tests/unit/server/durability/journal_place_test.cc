@@ -1,4 +1,4 @@
-// Journals that lie where they do not belong, or open to others.
+// Journals in wrong folders, or in folders that are open to other users.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>

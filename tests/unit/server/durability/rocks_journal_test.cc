@@ -1,4 +1,4 @@
-// The journal on a real disk: what is written is there again, or its absence is told.
+// The journal on a real disk: written entries are there again, or their loss is reported.
 #include "server/durability/rocks_journal.h"
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 namespace psgd {
 namespace {
 
-// By their paths, of this process.
+// The paths of the files that this process synced.
 struct SyncedFiles {
   std::mutex mutex;
   std::vector<std::string> paths;
@@ -29,7 +29,7 @@ SyncedFiles& synced_files() {
 }  // namespace
 }  // namespace psgd
 
-// In place of the C library's, for all of this process.
+// Replaces the C library's fsync in this process.
 extern "C" int fsync(int fd) {
   std::error_code error;
   const auto path = std::filesystem::read_symlink(absl::StrCat("/proc/self/fd/", fd), error);
@@ -90,7 +90,7 @@ class RocksJournalTest : public testing::Test {
       if (found.path().extension() == ".sst") fs::resize_file(found, fs::file_size(found) / 2);
     }
   }
-  // The numbers of the entries after `entry`, each checked; or why not.
+  // The numbers of the entries after `entry`, each checked; or the error.
   static absl::StatusOr<std::vector<uint64_t>> Read(RocksJournal& journal, uint64_t entry) {
     std::vector<uint64_t> seqs;
     const absl::Status status = journal.Replay(entry, [&](const JournalEntry& read) {
@@ -145,8 +145,8 @@ TEST_F(RocksJournalTest, AProcessThatIsKilledHasWrittenWhatItAppended) {
   EXPECT_EQ(Read(**journal, 0)->size(), 50u);
 }
 
-// A server that is killed between writing and syncing has acknowledged nothing of it; started again
-// it finds it, and acknowledges it.
+// A server that is killed between write and sync has not acknowledged the entries. After its
+// restart it finds them and acknowledges them.
 TEST_F(RocksJournalTest, WhatTheLifeBeforeDidNotSyncIsSyncedBeforeItCounts) {
   { Append(*Create(), 1, 5); }
   const auto synced_logs = [this](bool sync) {
@@ -173,11 +173,11 @@ TEST_F(RocksJournalTest, ThatTheMachineStartedAnewIsToldOnceWhereItMayCostPushes
     return notes;
   };
   Create();
-  EXPECT_THAT(notes_of("", false), testing::IsEmpty());  // this machine, which did not start anew
+  EXPECT_THAT(notes_of("", false), testing::IsEmpty());  // this machine, which did not restart
   EXPECT_THAT(notes_of("another", false),
               testing::ElementsAre(testing::HasSubstr("machine was started anew")));
   EXPECT_THAT(notes_of("another", false), testing::IsEmpty());
-  EXPECT_THAT(notes_of("a third", true), testing::IsEmpty());  // everything is on the disk
+  EXPECT_THAT(notes_of("a third", true), testing::IsEmpty());  // everything is on disk
 }
 
 TEST_F(RocksJournalTest, OldImagesAndTheirEntriesGo) {
@@ -235,7 +235,7 @@ TEST_F(RocksJournalTest, ADamagedImageIsPassedOverForTheOneBefore) {
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_THAT(notes[0], testing::HasSubstr("passed over"));
   EXPECT_EQ(Read(**journal, 0)->size(), 13u);
-  // The damaged one is none of the two that the next one leaves: that may be damaged as well.
+  // The damaged image is not one of the two kept images, because the next image may be damaged too.
   ASSERT_TRUE((*journal)->BeginLog(14).ok());
   ASSERT_TRUE((*journal)->SaveImage(ImageAt(13)).ok());
   CutOffImage("13");
@@ -248,7 +248,7 @@ TEST_F(RocksJournalTest, ADamagedImageIsPassedOverForTheOneBefore) {
   EXPECT_EQ(Read(**journal, 0)->size(), 13u);
 }
 
-// A bit of any file: what is read then is what was written, or an error.
+// Flips a bit of any file: a read returns what was written, or an error.
 TEST_F(RocksJournalTest, AFlippedBitNeverMakesOtherEntries) {
   {
     auto journal = Create();
@@ -291,7 +291,7 @@ TEST_F(RocksJournalTest, AFlippedBitNeverMakesOtherEntries) {
   std::cout << errors << " errors, " << unharmed << " unharmed\n";
 }
 
-// RocksDB takes a length at the end of its log that cannot be right for a write that was cut off.
+// RocksDB takes an impossible length at the end of its log for a write that was cut off.
 TEST_F(RocksJournalTest, ALengthThatIsWrongAtTheEndOfALogIsNoCutOffWrite) {
   {
     auto journal = Create();
@@ -328,7 +328,7 @@ TEST_F(RocksJournalTest, ALengthThatIsWrongAtTheEndOfALogIsNoCutOffWrite) {
                 testing::HasSubstr(absl::StrCat(log.string(), ": the record at byte ", record)));
     flip_length(record);
   }
-  // A write that was cut off is none of it.
+  // A write that was cut off is no damage.
   EXPECT_TRUE(RocksJournal::Check(Options()).damage.empty());
   fs::resize_file(log, size - 5);
   EXPECT_TRUE(RocksJournal::Check(Options()).damage.empty());

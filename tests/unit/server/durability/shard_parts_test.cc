@@ -57,7 +57,7 @@ TEST(ArrivingShard, TakesNothingThatIsDamagedOrLacksItsBeginning) {
   ShardPart steps = PartsOf(Steps(1, 1, 10))[0];
   steps.mutable_entries()->mutable_values(0)->back() ^= 1;
   EXPECT_TRUE(absl::IsDataLoss(arriving.Add(steps).status()));
-  // One that is numbered otherwise.
+  // A piece with another number.
   steps = PartsOf(Steps(1, 1, 10))[0];
   steps.mutable_entries()->set_first(2);
   EXPECT_TRUE(absl::IsDataLoss(arriving.Add(steps).status()));

@@ -47,7 +47,7 @@ class FactorsShard : public testing::Test {
     AddFactors(factors, &message);
     return message;
   }
-  // In place of the message's parts.
+  // Replaces the message's parts.
   void AddFactors(const FactorsOf& factors, Message* message) const {
     Push* push = message->header.mutable_push();
     push->clear_parts();
@@ -60,12 +60,13 @@ class FactorsShard : public testing::Test {
     message->payloads = {Bytes::Adopt(factors.Payload(shapes_))};
   }
 
-  // The payload of its first part, as the matrix's. The message must outlive it.
+  // The payload of the message's first part, as a payload of the matrix. The message must outlive
+  // the result.
   WaitingPayload WaitingOf(const Message& message) const {
     return {&message, {0, 0, {0, 1}, shapes_}};
   }
 
-  // Of the matrix.
+  // The matrix's weights.
   std::vector<float> Weights() const {
     std::vector<float> weights = shard_->Weights(0);
     const std::vector<float> second = shard_->Weights(1);

@@ -1,4 +1,4 @@
-// Pulls of updates that came as factors: the worker makes them, too, and has the shard's bits.
+// Pulls of updates that came as factors: the worker makes the same updates, with the shard's bits.
 #include "tests/unit/server/shard/factors_fixture.h"
 #include "worker/install_slice.h"
 
@@ -16,7 +16,7 @@ class FactorsPull : public FactorsShard {
     marks_.assign(3, 0);
   }
 
-  // A pull of worker 0, installed; its parts.
+  // Pulls as worker 0 and installs the weights. Returns the parts.
   PullReply Pull(const std::vector<uint32_t>& slices = {}, bool lose_the_reply = false) {
     Message pull = ShardFixture::PullOf(0, ++request_, 0);
     for (uint32_t slice : slices) pull.header.mutable_pull()->add_slices(slice);
@@ -37,7 +37,7 @@ class FactorsPull : public FactorsShard {
       marks_[part.slice()] = part.mark();
     }
     EXPECT_EQ(payloads, message.payloads.size());
-    // As a GPU's worker has it, which computes with the weights that it has meanwhile.
+    // A worker with a GPU computes with its own weights meanwhile.
     std::vector<std::vector<float>> ahead = {std::vector<float>(kRows * kColumns, 7.0f),
                                              std::vector<float>(4, 7.0f)};
     const auto of = [](auto& weights) {
@@ -77,12 +77,12 @@ TEST_F(FactorsPull, TheFirstIsWholeAndLaterOnesAreUpdates) {
   EXPECT_EQ(reply.parts(0).form(), PullPart::UPDATES);
   EXPECT_EQ(reply.parts(1).form(), PullPart::UPDATES);
   EXPECT_TRUE(reply.parts(1).with_previous());
-  EXPECT_EQ(reply.parts(2).form(), PullPart::CHANGED);  // nothing did
+  EXPECT_EQ(reply.parts(2).form(), PullPart::CHANGED);  // nothing changed
   EXPECT_LT(payload_bytes_, kRows * kColumns * sizeof(float) / 3);
   shard_->Acknowledged(PushOf(1, 2, Factors(2)));
   shard_->Acknowledged(PushOf(1, 3, Factors(3)));
   EXPECT_EQ(Pull().parts(0).form(), PullPart::UPDATES);
-  EXPECT_EQ(Pull().parts(0).form(), PullPart::CHANGED);  // nothing did
+  EXPECT_EQ(Pull().parts(0).form(), PullPart::CHANGED);  // nothing changed
 }
 
 TEST_F(FactorsPull, UpdatesMayComePacked) {
@@ -109,7 +109,7 @@ TEST_F(FactorsPull, WithWeightDecayAndSumsOfWorkers) {
   }
 }
 
-// The mark of a reply that was lost never comes.
+// The mark of a lost reply never comes back.
 TEST_F(FactorsPull, ALostReplyIsMadeUpFor) {
   StartDelta(4);
   Pull();
@@ -141,7 +141,7 @@ TEST_F(FactorsPull, UpdatesOfAnotherKindBetweenThemMakeItWhole) {
   EXPECT_EQ(reply.parts(1).form(), PullPart::WHOLE);
 }
 
-// A push of one slice alone has rows of its own, which its neighbour's worker could not use.
+// A push of one slice has only that slice's rows, which do not serve the neighboring slice.
 TEST_F(FactorsPull, FactorsOfOneSliceAreNotPassedOn) {
   StartDelta(4);
   Pull();
@@ -159,7 +159,7 @@ TEST_F(FactorsPull, AskedForInPartTheyComeWhole) {
   EXPECT_EQ(Pull({0}).parts(0).form(), PullPart::WHOLE);
 }
 
-// A server that gives one payload to slices that have nothing in common is not believed.
+// A worker refuses one payload for slices that have nothing in common.
 TEST_F(FactorsPull, OnePayloadIsOfOneTensorCodecAndPacking) {
   StartDelta(4);
   const auto zeros = [](size_t count) { return Bytes::CopyOf(AsBytes(std::vector<float>(count))); };
@@ -180,7 +180,7 @@ TEST_F(FactorsPull, OnePayloadIsOfOneTensorCodecAndPacking) {
   }
 }
 
-// Another incarnation of the worker does not have what the first one pushed.
+// A later incarnation of the worker does not have the pushes of the first incarnation.
 TEST_F(FactorsPull, AWorkerThatCameBackGetsWhatItPushedBefore) {
   StartDelta(4);
   shard_->Acknowledged(PushOf(0, 1, Factors(1)));

@@ -30,7 +30,7 @@ TEST_F(FactorsShard, AtStalenessZeroPushesOfAClockAreOneUpdate) {
   EXPECT_EQ(Weights(), expected);
 }
 
-// However few may be unpacked at a time, of pushes with factors and without.
+// The result is the same however few payloads may be unpacked at a time, with and without factors.
 TEST_F(FactorsShard, PushesThatAreOpenedInTurnAreTheSameUpdate) {
   constexpr uint32_t kWorkers = 5;
   const uint64_t one = WaitingOf(PushOf(0, 1, Factors(1))).UnpackedBytes();
@@ -56,7 +56,7 @@ TEST_F(FactorsShard, PushesThatAreOpenedInTurnAreTheSameUpdate) {
   EXPECT_EQ(weights[2], weights[0]);
 }
 
-// What they will be unpacked to counts, not what came.
+// The unpacked size counts, not the received size.
 TEST_F(FactorsShard, OnlySoManyPushesAreUnpackedTogether) {
   FactorsOf factors = Factors(1);
   const uint64_t full = factors.Payload(shapes_).size();
@@ -77,7 +77,7 @@ TEST_F(FactorsShard, OnlySoManyPushesAreUnpackedTogether) {
   EXPECT_EQ(WaitingOf(plain).UnpackedBytes(), 0u);
 }
 
-// The worker had no gradient to add it to.
+// The worker had no gradient to add the decay to.
 TEST_F(FactorsShard, TheShardAddsTheWeightDecay) {
   Start(4, {}, 0.25);
   const FactorsOf factors = Factors(1);
@@ -92,8 +92,7 @@ TEST_F(FactorsShard, TheShardAddsTheWeightDecay) {
   EXPECT_EQ(Weights(), expected);
 }
 
-// adamw's is in the optimizer: then factors and the gradient that they make lead to the same
-// weights.
+// adamw has its decay in the optimizer. So factors and their gradient lead to the same weights.
 TEST_F(FactorsShard, DecoupledDecayIsNotAddedToThem) {
   Start(4);  // for the model
   Config config;

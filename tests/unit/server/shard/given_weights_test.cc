@@ -1,4 +1,4 @@
-// Parameters that start from the file of the model: checked by size and checksum, cut into slices.
+// Parameters that start from the model's file: size and checksum are checked, slices are cut.
 #include "server/shard/given_weights.h"
 
 #include <gmock/gmock.h>

@@ -47,7 +47,7 @@ struct Arrays {
   std::vector<std::vector<float>> states;
 };
 
-// `steps` updates; out of place every other step when asked.
+// Makes `steps` updates; with `out_of_place` every other step is out of place.
 Arrays Train(const Optimizer& optimizer, size_t size, int steps, bool out_of_place) {
   Arrays arrays{Random(1, size, -1, 1), {}};
   arrays.states.assign(optimizer.state_arrays(), std::vector<float>(size));

@@ -20,7 +20,7 @@ Config WithZstd() {
 
 std::unique_ptr<Packer> NewPacker() { return Packer::Make(WithZstd().compression().lossless()); }
 
-// Most of them small, as of a gradient.
+// Mostly small values, like a gradient.
 std::vector<float> Sines(float scale) {
   std::vector<float> values(kPackedElements);
   for (uint32_t i = 0; i < kPackedElements; ++i) {
@@ -29,7 +29,7 @@ std::vector<float> Sines(float scale) {
   return values;
 }
 
-// The same push, its payloads packed.
+// The same push with packed payloads.
 Message InZstd(Message push) {
   const auto packer = NewPacker();
   for (size_t i = 0; i < push.payloads.size(); ++i) {
@@ -55,7 +55,7 @@ class PackedPush : public testing::TestWithParam<int64_t> {
   }
 };
 
-// Nor does the shard need to be told that anything is packed.
+// The shard needs no config to accept packed payloads.
 TEST_P(PackedPush, IsThePushThatItHolds) {
   const auto plain = NewShard(), packed = NewShard();
   for (uint64_t clock = 1; clock < 4; ++clock) {
@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "slice 1, codec none: packed payload is no zstd frame"},
         BadPacked{"Cut", [](PushPart*, Bytes* payload) { *payload = payload->Sub(0, 90); },
                   "not one whole zstd frame"},
-        // It could never be the payload of the slice, so it is not even unpacked.
+        // The unpacked size fits no payload of the slice, so it is not unpacked.
         BadPacked{"Bomb",
                   [](PushPart*, Bytes* payload) {
                     *payload = NewPacker()->PackIn(4, std::vector<std::byte>(1u << 24)).frame;
@@ -137,7 +137,7 @@ TEST(PackedPushes, OfASharedPayloadArePackedAlike) {
   EXPECT_THAT(shard.Refused(push).detail(), testing::HasSubstr("tensor, codec and packing"));
 }
 
-// All payloads of a message together are bounded, too, not only each of them.
+// The payloads of a message are bounded together too.
 TEST(PackedPushes, HoldNoMoreThanAMessageMay) {
   constexpr uint32_t kSlices = 17, kLargest = 1u << 20;
   ShardFixture shard({.staleness = -1, .elements = std::vector<uint32_t>(kSlices, kLargest)});
@@ -157,7 +157,7 @@ TEST(PackedPushes, HoldNoMoreThanAMessageMay) {
   EXPECT_THAT(shard.Refused(push).detail(), testing::HasSubstr("slice 16, codec none: packed"));
 }
 
-// What is written down is what came, and read again it does the same.
+// The journal has the packed message, and its replay does the same.
 TEST(PackedPushes, AreJournaledAsTheyCame) {
   const FixtureOptions options = {
       .staleness = -1, .elements = {kPackedElements, kPackedElements}, .journal = true};
@@ -227,7 +227,7 @@ TEST_P(PackedPulls, BringTheSameWeightsInFewerBytes) {
     Installed first, second;
     for (uint64_t clock = 1; clock < 5; ++clock) {
       std::vector<float> gradient = Sines(static_cast<float>(clock));
-      // Whole numbers, so that also what changes of them is short.
+      // Whole numbers, so that changes are short too.
       for (float& value : gradient) value = std::round(10 * value);
       shard.Acknowledged(ShardFixture::PushOf(2, clock, clock, {{0, gradient}}));
       first.Pull(&shard, 0, clock);
@@ -240,7 +240,7 @@ TEST_P(PackedPulls, BringTheSameWeightsInFewerBytes) {
     }
     const PullPart& part = first.last.header.pull_reply().parts(0);
     EXPECT_EQ(part.zstd() != 0, pack);
-    // It was packed once for both of them.
+    // The payload was packed once for both workers.
     if (part.form() != PullPart::DIFFERENCE) {
       EXPECT_EQ(first.last.payloads[0].data(), second.last.payloads[0].data());
     }

@@ -33,7 +33,7 @@ std::vector<uint64_t> Loads(const Placement& placement, int shards) {
   return loads;
 }
 
-// What every placement must be: slices in model order that cover each parameter exactly once.
+// Checks a rule for every placement: slices in model order cover each parameter exactly once.
 void ExpectSound(const ModelSpec& model, const Placement& placement, int shards, uint64_t limit) {
   uint32_t parameter = 0;
   uint64_t offset = 0;

@@ -9,7 +9,7 @@ using std::chrono::microseconds;
 
 class PullTimesTest : public testing::Test {
  protected:
-  // A message of a worker that takes so long.
+  // A worker's message that takes `took` microseconds.
   void Push(uint32_t worker, int took) {
     DataHeader header;
     header.set_worker(worker);
@@ -44,13 +44,13 @@ class PullTimesTest : public testing::Test {
 
 TEST_F(PullTimesTest, TellsWorkFromHoldingBack) {
   Push(1, 300);
-  Push(2, 70);  // another's, before: on worker 1's way
+  Push(2, 70);  // another worker's push before the pull: not counted for worker 1
   Push(1, 200);
   Pause(5000);
   Pull(1, 10);
   Pause(1000);
-  Push(2, 40);  // what it waited for
-  Pause(60);    // and writing that down
+  Push(2, 40);  // the push that it waited for
+  Pause(60);    // time to write that push
   const PullReply answer = Answer(1);
   EXPECT_EQ(answer.apply_us(), 300u + 200 + 10 + 40);
   EXPECT_EQ(answer.wait_us(), 1000u + 60);
@@ -59,18 +59,18 @@ TEST_F(PullTimesTest, TellsWorkFromHoldingBack) {
 TEST_F(PullTimesTest, EachAnswerTellsOfWhatCameSinceTheOneBefore) {
   Push(1, 300);
   Pull(1, 10);
-  EXPECT_EQ(Answer(1, /*last=*/false).apply_us(), 0u);  // more follow
+  EXPECT_EQ(Answer(1, /*last=*/false).apply_us(), 0u);  // more answers follow
   EXPECT_EQ(Answer(1).apply_us(), 310u);
   Pull(1, 20);
   EXPECT_EQ(Answer(1).apply_us(), 20u);
-  EXPECT_EQ(Answer(1).apply_us(), 0u);  // nobody asked
+  EXPECT_EQ(Answer(1).apply_us(), 0u);  // no pull waits
 }
 
 TEST_F(PullTimesTest, ARepeatedPullWaitsSinceTheFirst) {
   Pull(1, 10);
   Pause(500);
   Pull(1, 10);
-  Push(1, 30);  // of the next step, while the pull waits
+  Push(1, 30);  // a push of the next step, while the pull waits
   Pause(500);
   const PullReply answer = Answer(1);
   EXPECT_EQ(answer.apply_us(), 50u);

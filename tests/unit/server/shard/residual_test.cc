@@ -41,7 +41,7 @@ TEST(Residual, TheNormIsThatOfAllWorkersTogether) {
   EXPECT_THAT(page, HasSubstr("\npsgd_residual_norm 5\n"));
   EXPECT_THAT(page, HasSubstr("\npsgd_worker_residual_norm{worker=\"1\",name=\"host\"} 4\n"));
   EXPECT_THAT(page, HasSubstr("\npsgd_residual_norm_lost 0\n"));
-  // A level, not a count; and never what is no number.
+  // The norm is a level, not a count, and never NaN.
   Report(run, a, 1);
   Report(run, b, std::numeric_limits<double>::quiet_NaN());
   status = run.core().Status(run.now());
@@ -120,7 +120,7 @@ class Pusher {
     session_ = std::make_unique<SessionCore>(options, placement, now_);
   }
 
-  // Whole numbers, so that sums are exact; adds them to `sum`.
+  // Pushes whole numbers, so that sums are exact, and adds them to `sum`.
   void Step(std::vector<std::vector<float>>& sum) {
     ++clock_;
     for (size_t p = 0; p < sum.size(); ++p) {
@@ -146,7 +146,7 @@ class Pusher {
     EXPECT_EQ(*encoder_->ResidualNorm(), 0);
   }
 
-  // What a checkpoint takes of it; and from one.
+  // The state for a checkpoint, and the state from a checkpoint.
   std::vector<std::pair<uint32_t, Bytes>> State() const {
     return encoder_->CopyResiduals().value();
   }
@@ -184,8 +184,8 @@ class Pusher {
 
 class LastPush : public testing::TestWithParam<int64_t> {};
 
-// Applied is what all gradients together are, to the bit, once what was left behind is pushed; the
-// other worker goes on as before, also where the clocks wait for each other.
+// Once the residual is pushed, the applied updates are the sum of all gradients, to the bit. The
+// other worker goes on as before, even if clocks wait for each other.
 TEST_P(LastPush, MakesWhatIsAppliedTheSumOfAllGradients) {
   ShardFixture shard({.staleness = GetParam(), .elements = {200, 40}});
   shard.Start(2);
@@ -208,8 +208,7 @@ TEST_P(LastPush, MakesWhatIsAppliedTheSumOfAllGradients) {
 
 INSTANTIATE_TEST_SUITE_P(AtEveryStaleness, LastPush, testing::Values(0, 2, -1));
 
-// A run goes on with fewer workers, and with another codec: nothing of what the three left behind
-// is lost.
+// A run goes on with fewer workers and another codec: nothing of the three residuals is lost.
 class ResumedRun : public testing::Test {
  protected:
   // Stops a run of three workers after some steps.

@@ -57,7 +57,7 @@ TEST(ScheduleTest, StepFallsAtEachWholeLength) {
 }
 
 TEST(ScheduleTest, StepBoundariesSurviveRounding) {
-  // 469 steps an epoch: the sum of the fractions misses whole numbers by some ulps.
+  // 469 steps per epoch: the sum of the fractions misses whole numbers by some ulps.
   const ScheduleConfig config = Parse("step { every { epochs: 1 } factor: 0.5 }");
   double epoch = 0;
   for (uint64_t step = 0; step < 469 * 5; ++step) {

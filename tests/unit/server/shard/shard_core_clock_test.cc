@@ -1,4 +1,4 @@
-// Clocks: sums at staleness 0, late joiners, workers that die, and the limits of what is held.
+// Clocks: sums at staleness 0, late joiners, workers that die, and the limit of held pushes.
 #include <algorithm>
 
 #include "tests/unit/server/shard/shard_fixture.h"
@@ -30,7 +30,7 @@ TEST(ShardClock, StalenessZeroAppliesNothingBeforeAllHaveCome) {
   EXPECT_EQ(shard.Weights(0), (Values{0, 0, 0, 0}));
   EXPECT_TRUE(shard.Send(ShardFixture::PullOf(0, 1, 1)).empty());
   EXPECT_EQ(shard.core().waiting_pulls(), 1u);
-  // The last push of the clock applies it and answers who waits: in one go.
+  // The last push of the clock applies it and answers waiting pulls at once.
   const auto out = shard.Send(ShardFixture::PushOf(1, 1, 1, {{0, {2, 2, 2, 2}}}));
   ASSERT_EQ(out.size(), 2u);
   EXPECT_EQ(out[1].to, 0u);
@@ -44,7 +44,7 @@ TEST(ShardClock, MeanDividesByThoseWhoContributed) {
   ShardFixture shard({.staleness = 0}, config);
   shard.Start(3);
   shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {2, 2, 2, 2}}}));
-  shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {}));  // no batch left for this one
+  shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {}));  // no batch is left for worker 1
   shard.Acknowledged(ShardFixture::PushOf(2, 1, 1, {{0, {4, 4, 4, 4}}}));
   EXPECT_EQ(shard.Weights(0), (Values{-3, -3, -3, -3}));
 }
@@ -57,14 +57,14 @@ TEST(ShardClock, ALateJoinerTakesPartFromItsSegmentOn) {
     shard.Begin(0, 2, {0});
     shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}}));
     shard.Admit(1);
-    EXPECT_EQ(shard.core().SlowestClock(), 1u);  // it holds nobody back yet
+    EXPECT_EQ(shard.core().SlowestClock(), 1u);  // worker 1 holds nobody back yet
     shard.Begin(2, 2, {0, 1});
-    // It may not start before the others reached its first clock (less the bound).
+    // Worker 1 may not start before the others reached its first clock (less the bound).
     EXPECT_EQ(shard.Send(ShardFixture::PullOf(1, 1, 2)).size(), staleness == 0 ? 0u : 1u);
     shard.Send(ShardFixture::PushOf(0, 2, 2, {{0, {1, 1, 1, 1}}}));
     EXPECT_EQ(shard.core().SlowestClock(), 2u);
     EXPECT_EQ(shard.core().waiting_pulls(), 0u);
-    // From now on both count.
+    // From now on both workers count.
     shard.Acknowledged(ShardFixture::PushOf(0, 3, 3, {{0, {1, 1, 1, 1}}}));
     EXPECT_EQ(shard.core().SlowestClock(), 2u);
     shard.Acknowledged(ShardFixture::PushOf(1, 1, 3, {{0, {1, 1, 1, 1}}}));
@@ -80,7 +80,7 @@ TEST(ShardClock, ADeadWorkerReleasesTheOthers) {
     for (uint64_t clock = 1; clock <= 3; ++clock) {
       shard.Acknowledged(ShardFixture::PushOf(0, clock, clock, {{0, {1, 1, 1, 1}}}));
     }
-    // Half a clock of the other: acknowledged, so it counts.
+    // Half a clock of the other worker: it is acknowledged, so it counts.
     shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {{0, {10, 10, 10, 10}}}, false));
     EXPECT_TRUE(shard.Send(ShardFixture::PullOf(0, 1, 3)).empty());
     shard.Remove(1);
@@ -110,7 +110,7 @@ TEST(ShardClock, WhenAllAreDeadANewOneGoesOnFromItsSegment) {
 }
 
 TEST(ShardClock, WhatTheDueClockNeedsIsNeverSentAway) {
-  // Room for less than one push: the clock that all wait for must come in all the same.
+  // There is room for less than one push, but the clock that all wait for must come in.
   ShardFixture shard({.staleness = 0, .held_bytes = 10});
   shard.Start(3);
   EXPECT_EQ(shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}})), 2u);
@@ -119,13 +119,14 @@ TEST(ShardClock, WhatTheDueClockNeedsIsNeverSentAway) {
   EXPECT_EQ(shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {{0, {1, 1, 1, 1}}})), 2u);
   EXPECT_EQ(shard.Acknowledged(ShardFixture::PushOf(2, 1, 1, {{0, {1, 1, 1, 1}}})), 2u);
   EXPECT_EQ(shard.Weights(0), (Values{-3, -3, -3, -3}));
-  // The one that was sent away used no number and is welcome now.
+  // The refused push used no number, and is accepted now.
   EXPECT_EQ(shard.Acknowledged(ShardFixture::PushOf(0, 2, 2, {{0, {1, 1, 1, 1}}})), 3u);
 }
 
 TEST(ShardClock, TheRateFollowsTheClockThroughSegments) {
   Config config;
-  // A tenth after the second epoch; an epoch is two clocks in the first segment, four later.
+  // The rate halves after the second epoch. An epoch is two clocks in the first segment, four
+  // later.
   config.mutable_schedule()->mutable_multistep()->add_at()->set_epochs(2);
   config.mutable_schedule()->mutable_multistep()->set_factor(0.5);
   config.mutable_train()->set_epochs(10);

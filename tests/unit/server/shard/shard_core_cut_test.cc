@@ -1,4 +1,4 @@
-// Checkpoints: cuts that hold exactly what they should, and the workers' own state in them.
+// Checkpoints: cuts have exactly the right contents, with the workers' state.
 #include "compression/saved_state.h"
 #include "server/shard/left_residuals.h"
 #include "tests/unit/server/shard/shard_fixture.h"
@@ -26,12 +26,12 @@ TEST_P(ShardCutTest, HoldsLaterPushesBackUntilItIsComplete) {
   ASSERT_TRUE(shard.Execute(Take(7, 1, {0, 1})).ok());
   shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}}));
   shard.Acknowledged(ShardFixture::SaveOf(0, 2, 7, {{0, {9, 9, 9, 9}}}));
-  // The fast one goes on: acknowledged, but not in the weights.
+  // The fast worker goes on: its push is acknowledged, but not in the weights.
   EXPECT_EQ(shard.Acknowledged(ShardFixture::PushOf(0, 3, 2, {{0, {4, 4, 4, 4}}})), 4u);
   EXPECT_EQ(shard.Weights(0)[0], GetParam() == 0 ? 0 : -1);
   shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {{0, {2, 2, 2, 2}}}));
   EXPECT_EQ(shard.Weights(0)[0], -3);
-  EXPECT_FALSE(shard.core().TakeFinishedCut().has_value());  // the state is still to come
+  EXPECT_FALSE(shard.core().TakeFinishedCut().has_value());  // worker 1's state is missing
   shard.Acknowledged(ShardFixture::SaveOf(1, 2, 7, {}));
   const auto cut = shard.core().TakeFinishedCut();
   ASSERT_TRUE(cut.has_value());
@@ -43,15 +43,14 @@ TEST_P(ShardCutTest, HoldsLaterPushesBackUntilItIsComplete) {
   ASSERT_EQ(cut->snapshot.residuals.at(0).size(), 1u);
   EXPECT_EQ(Floats(cut->snapshot.residuals.at(0)[0].second)[0], 9);
   EXPECT_EQ(cut->snapshot.workers.at(1).clock(), 1u);
-  // Now it is in (at staleness 0 with the other's, which is still to come).
+  // Now the push is in the weights (at staleness 0 together with the other worker's push).
   if (GetParam() == 0) shard.Acknowledged(ShardFixture::PushOf(1, 3, 2, {}));
   EXPECT_EQ(shard.Weights(0)[0], -7);
-  // What the cut holds stayed as it was.
+  // The cut's contents did not change.
   EXPECT_EQ(Saved(*cut, 0), (Values{-3, -3, -3, -3}));
 }
 
-// A worker that went on meanwhile would compute step after step from weights without its own
-// updates.
+// Otherwise a worker would compute step after step from weights without its own updates.
 TEST_P(ShardCutTest, NoWeightsAreGivenForWhatItHoldsBack) {
   ShardFixture shard({.staleness = GetParam()});
   shard.Start(2);
@@ -113,7 +112,7 @@ TEST_P(ShardCutTest, HeldPushesOfADeadWorkerStillCount) {
   shard.Acknowledged(ShardFixture::SaveOf(0, 2, 1, {}));
   shard.Acknowledged(ShardFixture::PushOf(0, 3, 2, {{0, {5, 5, 5, 5}}}));
   shard.Remove(0);
-  shard.Admit(0, 2);  // another holds the identity before the cut is complete
+  shard.Admit(0, 2);  // another worker takes the identity before the cut is complete
   shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {}));
   shard.Acknowledged(ShardFixture::SaveOf(1, 2, 1, {}));
   const auto cut = shard.core().TakeFinishedCut();
@@ -126,7 +125,7 @@ TEST_P(ShardCutTest, HeldPushesOfADeadWorkerStillCount) {
 TEST_P(ShardCutTest, ANewOneReleasesWhatAnAbandonedOneHeld) {
   ShardFixture shard({.staleness = GetParam()});
   shard.Start(2);
-  // The first cut fails on another shard while this one still waits for worker 1.
+  // The first cut fails on another shard while this shard still waits for worker 1.
   ASSERT_TRUE(shard.Execute(Take(1, 1, {0, 1})).ok());
   shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}}));
   shard.Acknowledged(ShardFixture::SaveOf(0, 2, 1, {}));
@@ -180,7 +179,7 @@ TEST_P(ShardCutTest, WhatItWaitsForIsNeverSentAway) {
   shard.Acknowledged(ShardFixture::SaveOf(0, 2, 1, {}));
   Message later = ShardFixture::PushOf(0, 3, 2, {{0, {1, 1, 1, 1}}});
   if (GetParam() != 0) {
-    EXPECT_EQ(shard.Acknowledged(later), 4u);  // the first is always held
+    EXPECT_EQ(shard.Acknowledged(later), 4u);  // the first push is always held
     later = ShardFixture::PushOf(0, 4, 3, {{0, {1, 1, 1, 1}}});
   }
   EXPECT_EQ(shard.Refused(later).reason(), Refusal::OVERLOADED);
@@ -190,7 +189,7 @@ TEST_P(ShardCutTest, WhatItWaitsForIsNeverSentAway) {
   shard.Acknowledged(later);
 }
 
-// A checkpoint with residuals of workers 0 and 1 in both slices, or of others.
+// A checkpoint with residuals of workers 0 and 1 in both slices, or of other workers.
 std::shared_ptr<const LoadedCheckpoint> CheckpointOf(ShardFixture& shard,
                                                      const std::vector<uint32_t>& workers = {0,
                                                                                              1}) {
@@ -238,13 +237,13 @@ TEST(ShardResume, HandsSavedStateToTheSameWorkerUntilItPushes) {
   ASSERT_EQ(empty.size(), 1u);
   EXPECT_EQ(empty[0].message.header.state_reply().total(), 0u);
   EXPECT_TRUE(empty[0].message.header.state_reply().last());
-  // The first push carries it: whoever takes the identity later must not send it again.
+  // The first push carries the residual. A later owner of the identity must not send it again.
   shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {}));
   shard.Remove(1);
   shard.Admit(1, 2);
   load.header.set_incarnation(2);
   ASSERT_EQ(shard.Send(load).size(), 1u);
-  // Others keep theirs.
+  // Other workers keep their residuals.
   Message other = ShardFixture::Header(0);
   other.header.mutable_load_state()->set_request(1);
   EXPECT_EQ(shard.Send(other).size(), 2u);
@@ -256,7 +255,7 @@ Config ClusterOf(int workers) {
   return config;
 }
 
-// The first value of each slice's residual that the worker is handed.
+// The first value of each residual that the worker gets.
 Values Loaded(ShardFixture& shard, uint32_t worker) {
   Message load = ShardFixture::Header(worker);
   load.header.mutable_load_state()->set_request(1);
@@ -276,8 +275,8 @@ std::map<uint32_t, float> InCut(const ShardCut& cut) {
   return first;
 }
 
-// Those of workers that the run will not have go to those that it will: fewer, or others after some
-// left.
+// Residuals of workers that the run will not have go to workers that it will have: the run has
+// fewer workers, or different ones after some left.
 TEST(ShardResume, HandsOnTheResidualsOfWorkersThatWillNotCome) {
   for (const auto& [workers, saved, handed] :
        {std::tuple<int, std::vector<uint32_t>, Values>{1, {0, 1, 2}, {0.5f + 1.5f + 2.5f}},
@@ -294,7 +293,7 @@ TEST(ShardResume, HandsOnTheResidualsOfWorkersThatWillNotCome) {
   }
 }
 
-// What nobody came for is in the next checkpoints, until its worker pushed it.
+// An unclaimed residual is in the next checkpoints until its worker has pushed it.
 TEST(ShardResume, KeepsWhatNobodyCameForInLaterCheckpoints) {
   ShardFixture shard({.staleness = 4}, ClusterOf(3));
   shard.install().checkpoint = CheckpointOf(shard, {0, 1, 2});
@@ -302,7 +301,7 @@ TEST(ShardResume, KeepsWhatNobodyCameForInLaterCheckpoints) {
   shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {}));
   TakeCheckpoint take{1, 1, {ShardFixture::Key(0)}};
   ASSERT_TRUE(shard.Execute(take).ok());
-  // One that joins behind the cut pushes what it was handed before the cut is complete.
+  // A worker that joins behind the cut pushes its loaded residual before the cut is complete.
   shard.Admit(1);
   shard.Begin(1, 1000, {0, 1});
   shard.Acknowledged(ShardFixture::PushOf(1, 1, 2, {}));
@@ -310,7 +309,7 @@ TEST(ShardResume, KeepsWhatNobodyCameForInLaterCheckpoints) {
   auto cut = shard.core().TakeFinishedCut();
   ASSERT_TRUE(cut.has_value());
   EXPECT_EQ(InCut(*cut), (std::map<uint32_t, float>{{0, 7}, {1, 1.5f}, {2, 2.5f}}));
-  // The next has that of the second worker from the worker itself.
+  // The next checkpoint gets the second worker's residual from the worker itself.
   take = {2, 2, {ShardFixture::Key(0), ShardFixture::Key(1)}};
   ASSERT_TRUE(shard.Execute(take).ok());
   shard.Acknowledged(ShardFixture::PushOf(0, 3, 2, {}));
@@ -321,7 +320,7 @@ TEST(ShardResume, KeepsWhatNobodyCameForInLaterCheckpoints) {
   EXPECT_EQ(InCut(*cut), (std::map<uint32_t, float>{{1, 8}, {2, 2.5f}}));
 }
 
-// The heir's own memory stays, that of the others is given up.
+// The heir keeps its own memory. The memories of the others are given up.
 TEST(ShardResume, HandsOnNoMemories) {
   std::map<uint32_t, Bytes> states;
   states[0] = MakeSavedState(Values{1, 2, 5, 6}, CODEC_DGC);

@@ -133,7 +133,7 @@ TEST(ShardPull, WeightsTravelInThePullCodec) {
   Values decoded(4);
   (*reader)->AddBlock(1, decoded);
   EXPECT_EQ(decoded, (Values{-1, 0.5f, -1024, -3}));
-  // Encoded once a version, again after it changed.
+  // Weights are encoded once for each version.
   EXPECT_EQ(shard.Send(ShardFixture::PullOf(0, 2, 1))[0].message.payloads[0].data(),
             out[0].message.payloads[0].data());
   shard.Acknowledged(ShardFixture::PushOf(0, 2, 2, {{0, {1, 1, 1, 1}}}));

@@ -1,4 +1,4 @@
-// What a shard absorbs, what it refuses, and that each acknowledged push counts once.
+// A shard absorbs sound pushes, refuses others, and counts each acknowledged push once.
 #include <cmath>
 #include <limits>
 
@@ -32,7 +32,7 @@ TEST(ShardPush, AGapIsRefusedWithTheNumberExpected) {
   EXPECT_EQ(refusal.reason(), Refusal::OUT_OF_ORDER);
   EXPECT_EQ(refusal.next_seq(), 1u);
   EXPECT_EQ(shard.Weights(0), (Values{0, 0, 0, 0}));
-  // Nothing was used up.
+  // The refusal used up no number.
   EXPECT_EQ(shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}})), 2u);
 }
 
@@ -45,8 +45,8 @@ struct BadPush {
 
 class BadPushes : public testing::TestWithParam<BadPush> {};
 
-// For every kind of damage: refused, counted, no weight changes, its number and clock are used, and
-// the next push goes on.
+// Every damaged push is refused and counted. It uses up its number and clock but changes no weight,
+// and the next push counts.
 TEST_P(BadPushes, ChangeNothingAndStopNobody) {
   for (const int64_t staleness : {int64_t{0}, int64_t{4}}) {
     ShardFixture shard({.staleness = staleness});
@@ -64,7 +64,7 @@ TEST_P(BadPushes, ChangeNothingAndStopNobody) {
     EXPECT_EQ(shard.core().stats().refused.size(), 1u);
     EXPECT_EQ(shard.Acknowledged(ShardFixture::PushOf(0, 2, 2, {{0, {1, 1, 1, 1}}})), 3u);
     EXPECT_EQ(shard.Weights(0), (Values{-1, -1, -1, -1}));
-    // And it is a repetition when it comes again.
+    // The same push again is a repetition.
     EXPECT_EQ(shard.Acknowledged(push), 3u);
   }
 }
@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
                 Refusal::NON_FINITE, "values up to 2e+15, beyond 1e+15"}),
     [](const auto& info) { return info.param.name; });
 
-// The clock of a push, which is the number of it.
+// A bad push. Its clock is also its number.
 Message Poison(uint64_t clock) {
   return ShardFixture::PushOf(0, clock, clock, {{0, {kNaN, 1, 1, 1}}});
 }
@@ -141,7 +141,7 @@ TEST(ShardPush, AWorkerThatSendsOnlyPoisonIsHeardNoMore) {
   ShardFixture shard({.staleness = -1}, config);
   shard.Start(2);
   for (uint64_t clock : {1, 2}) shard.Refused(Poison(clock));
-  shard.Acknowledged(Sound(3));  // one that is sound begins the count anew
+  shard.Acknowledged(Sound(3));  // a sound push restarts the count
   for (uint64_t clock : {4, 5}) shard.Refused(Poison(clock));
   EXPECT_TRUE(shard.core().TakeQuarantined().empty());
   EXPECT_EQ(shard.Refused(Poison(6)).reason(), Refusal::NON_FINITE);
@@ -156,15 +156,14 @@ TEST(ShardPush, AWorkerThatSendsOnlyPoisonIsHeardNoMore) {
   EXPECT_EQ(fenced.reason(), Refusal::FENCED);
   EXPECT_THAT(fenced.detail(), testing::HasSubstr("worker 0 is in quarantine: 3 of its pushes"));
   EXPECT_EQ(shard.Weights(0), (Values{-1, -1, -1, -1}));
-  // The others are heard, and so is one that joins anew in its place.
+  // The others are heard, and so is a worker that joins anew in its place.
   shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {{0, {1, 1, 1, 1}}}));
   shard.Admit(0, 2);
   shard.Begin(10, 10, {0, 1});
   shard.Acknowledged(ShardFixture::PushOf(0, 1, 11, {{0, {1, 1, 1, 1}}}, true, 2));
 }
 
-// As of a worker whose machine spoils one tensor of several, and of one that pushes nothing in
-// between.
+// For example, a machine spoils one tensor of several, or a worker pushes nothing in between.
 TEST(ShardPush, OneSoundMessageOfAClockDoesNotMakeUpForABadOne) {
   Config config;
   config.mutable_cluster()->set_quarantine(3);
@@ -177,7 +176,7 @@ TEST(ShardPush, OneSoundMessageOfAClockDoesNotMakeUpForABadOne) {
   };
   clock_with_one_bad(1);
   shard.Acknowledged(
-      ShardFixture::PushOf(0, ++seq, 2, {{0, {1, 1, 1, 1}}}, true));  // the count begins anew
+      ShardFixture::PushOf(0, ++seq, 2, {{0, {1, 1, 1, 1}}}, true));  // restarts the count
   clock_with_one_bad(3);
   shard.Acknowledged(ShardFixture::PushOf(0, ++seq, 4, {}, true));
   clock_with_one_bad(5);
@@ -232,14 +231,15 @@ TEST(ShardPush, OnlyTheIncarnationThatIsInMaySpeak) {
   ShardFixture shard({.staleness = 4});
   shard.Start(2);
   const Message push = ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}});
-  // Never heard of: a worker, an incarnation.
+  // An unknown worker, and an unknown incarnation.
   EXPECT_EQ(shard.Refused(ShardFixture::PushOf(7, 1, 1, {})).reason(), Refusal::UNKNOWN_WORKER);
   EXPECT_EQ(shard.Refused(ShardFixture::PushOf(0, 1, 1, {}, true, 2)).reason(),
             Refusal::UNKNOWN_WORKER);
-  // Out.
+  // The worker is out.
   shard.Remove(0);
   EXPECT_EQ(shard.Refused(push).reason(), Refusal::FENCED);
-  // Replaced: the old one stays out, the new one starts its own numbers.
+  // The worker is replaced: the old incarnation stays out, the new incarnation starts its own
+  // numbers.
   shard.Admit(0, 2);
   shard.Begin(1000, 1000, {0, 1});
   EXPECT_EQ(shard.Refused(push).reason(), Refusal::FENCED);
@@ -247,7 +247,7 @@ TEST(ShardPush, OnlyTheIncarnationThatIsInMaySpeak) {
   EXPECT_EQ(shard.Weights(0), (Values{0, 0, 0, 0}));
   EXPECT_EQ(shard.Acknowledged(ShardFixture::PushOf(0, 1, 1001, {{0, {2, 2, 2, 2}}}, true, 2)), 2u);
   EXPECT_EQ(shard.Weights(0), (Values{-2, -2, -2, -2}));
-  // Telling an old incarnation's death late does not hurt the new one.
+  // Late news of the old incarnation's death does not hurt the new incarnation.
   shard.Remove(0, 1);
   EXPECT_EQ(shard.Acknowledged(ShardFixture::PushOf(0, 2, 1002, {}, true, 2)), 3u);
 }

@@ -1,4 +1,4 @@
-// A shard with a small model and workers that speak by hand.
+// A shard with a small model, and workers whose messages the test writes.
 #pragma once
 
 #include <absl/strings/str_cat.h>
@@ -23,15 +23,15 @@ inline Bytes BytesOf(const std::vector<float>& values) { return Bytes::CopyOf(As
 
 struct FixtureOptions {
   int64_t staleness = 0;
-  std::vector<uint32_t> elements = {4, 4};  // one slice a parameter, all on this shard
+  std::vector<uint32_t> elements = {4, 4};  // one slice for each parameter, all on this shard
   size_t reply_bytes = 4u << 20;
   size_t held_bytes = 1u << 30;
   size_t open_bytes = kMostUnpacked;
   bool journal = false;
 };
 
-// Weights begin as 0, the optimizer is sgd with learning rate 1, pushes are summed: a weight is
-// minus the sum of what was applied.
+// Weights begin as 0, the optimizer is sgd with learning rate 1, pushes are summed. So a weight is
+// minus the sum of the applied values.
 class ShardFixture {
  public:
   explicit ShardFixture(const FixtureOptions& options = {}, const Config& config = {}) {
@@ -144,16 +144,16 @@ class ShardFixture {
     return message;
   }
 
-  // What the shard sends because of it. A worker is the peer of its number.
+  // Returns what the shard sends in reaction. A worker's peer id is its number.
   std::vector<Outgoing> Send(Message message) {
     const PeerId from = message.header.worker();
     core_->OnMessage(from, std::move(message), &out_);
     return TakeOut();
   }
-  // What commands made it send.
+  // Returns what the shard sent because of commands.
   std::vector<Outgoing> TakeOut() { return std::exchange(out_, {}); }
 
-  // The next_seq of the one acknowledgement that answers.
+  // Expects one acknowledgement and returns its next_seq.
   uint64_t Acknowledged(Message message) {
     const auto out = Send(std::move(message));
     if (out.empty() || !out[0].message.header.has_push_ack()) {

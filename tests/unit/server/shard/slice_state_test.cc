@@ -11,7 +11,7 @@
 namespace psgd {
 namespace {
 
-constexpr uint32_t kOdd = 5003;  // no multiple of the block or of a vector
+constexpr uint32_t kOdd = 5003;  // neither a multiple of the block nor of a vector
 
 Config SgdConfig(double momentum = 0) {
   Config config;
@@ -82,7 +82,8 @@ TEST_F(SliceUpdaterTest, OnePushIsOneStepOverEveryElement) {
   EXPECT_EQ(slice.steps, 1u);
 }
 
-// Its decay would fill a sparse parameter's pushes, so it is added here: of the mean of two, once.
+// Decay would fill a sparse parameter's pushes, so the shard adds it: once, to the mean of two
+// pushes.
 TEST_F(SliceUpdaterTest, DecaysSparseParametersItself) {
   Config config = SgdConfig();
   ModelSpec model;
@@ -144,8 +145,8 @@ TEST_F(SliceUpdaterTest, SparseUpdatesGiveTheBitsOfDenseOnes) {
   }
 }
 
-// What is not in the gradient needs no correction: sparse updates stay sparse, and can be pulled as
-// such.
+// Elements that are not in the gradient need no correction: sparse updates stay sparse, and can be
+// pulled as sparse.
 TEST_F(SliceUpdaterTest, SparseUpdatesAreCorrectedForDelayAsDenseOnes) {
   Config config = SgdConfig();
   config.mutable_consistency()->set_staleness(4);

@@ -24,7 +24,7 @@ TEST(UpdateLog, GivesWhatCameSince) {
   UpdateLog log(10000, 5);
   EXPECT_TRUE(log.Since(5)->empty());
   log.Add(UpdateTo(6));
-  log.Add(UpdateTo(8));  // of two pushes
+  log.Add(UpdateTo(8));  // from two pushes
   EXPECT_EQ(Versions(log.Since(5)), (std::vector<uint64_t>{6, 8}));
   EXPECT_EQ(Versions(log.Since(6)), (std::vector<uint64_t>{8}));
   EXPECT_TRUE(log.Since(8)->empty());

@@ -1,4 +1,4 @@
-// Pulls of what changed, from the shard's answers to the weights that a worker has.
+// Pulls of changes, from the shard's answers to the worker's weights.
 #include "server/shard/weights_encoder.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ Config DeltaConfig(const std::string& codec = "") {
   return config;
 }
 
-// The payload of the elements that are not zero; so many.
+// The payload of the `count` elements that are not zero.
 Bytes TopkOf(const std::vector<float>& gradient, size_t count) {
   CodecConfig topk;
   topk.mutable_topk()->set_density(static_cast<double>(count) / kElements);
@@ -106,7 +106,7 @@ class Delta : public ::testing::Test {
   uint64_t seq_ = 0;
 };
 
-// Of a bias 1 % would be one element a pull.
+// 1 % of a bias would be one element per pull.
 TEST_F(Delta, SmallTensorsTravelWholeWhateverTheCodec) {
   Config config = DeltaConfig("topk");
   config.mutable_compression()->set_dense_below(kElements * sizeof(float) + 1);
@@ -130,7 +130,7 @@ TEST_F(Delta, TheFirstPullIsWholeAndLaterOnesAreWhatChanged) {
   PushSome({4});
   const PullReply reply = puller.Pull();
   EXPECT_EQ(reply.parts(0).form(), PullPart::CHANGED);
-  EXPECT_EQ(reply.parts(1).form(), PullPart::CHANGED);  // nothing did
+  EXPECT_EQ(reply.parts(1).form(), PullPart::CHANGED);  // nothing changed
   EXPECT_LT(puller.payload_bytes, 60u);
   EXPECT_EQ(puller.weights[0], Weights());
   EXPECT_EQ(puller.weights[0][190], -191);
@@ -205,7 +205,7 @@ TEST_F(Delta, ALossyOneCatchesUpWhenNothingChangesAnyMore) {
   }
 }
 
-// A worker that also evaluates asks once more than others do, and computes with what they do.
+// A worker that also evaluates asks once more than others, and computes with the same weights.
 TEST_F(Delta, AskingAgainBeforeTheNextStepChangesNothing) {
   for (const char* codec : {"topk", "onebit", "ternary"}) {
     Start(codec);
@@ -231,7 +231,7 @@ TEST_F(Delta, AskingAgainBeforeTheNextStepChangesNothing) {
   }
 }
 
-// What the server takes for the worker's weights would else differ from them for ever.
+// Otherwise the server's idea of the worker's weights would be wrong for ever.
 TEST_F(Delta, ALostDifferenceMakesTheNextOneWhole) {
   Start("topk");
   Puller puller(shard_.get());
@@ -270,8 +270,8 @@ TEST_F(Delta, AsManyMarksAsSlicesOrNone) {
 struct WholePull {
   const char* name;
   CodecId id;
-  size_t bytes;  // of kElements
-  double error;  // of the largest weight
+  size_t bytes;  // payload of kElements
+  double error;  // share of the largest weight
 };
 
 Config WholeConfig(const std::string& name) {
@@ -286,7 +286,7 @@ Config WholeConfig(const std::string& name) {
 
 class Whole : public testing::TestWithParam<WholePull> {};
 
-// The bytes are those that the scalar loops make: a shard with other vectors sends the same.
+// The bytes equal those of the scalar loops: a shard with other vector widths sends the same.
 TEST_P(Whole, TravelsInItsCodecAndIsTheSameForAllWorkers) {
   const Config config = WholeConfig(GetParam().name);
   ShardFixture shard({.staleness = 4, .elements = {kElements, kElements}}, config);
@@ -331,7 +331,7 @@ INSTANTIATE_TEST_SUITE_P(Codecs, Whole,
                                          WholePull{"int8", CODEC_INT8, 4 + 4 * 2 + 200, 0.0081}),
                          [](const auto& whole) { return std::string(whole.param.name); });
 
-// A bias shares its scale with nothing else, and costs little as it is.
+// A bias would share no scale with other tensors, and costs little without a codec.
 TEST(WholeInt8, SmallTensorsTravelAsTheyAre) {
   ShardFixture shard({.staleness = 4, .elements = {24, 25}}, WholeConfig("int8"));
   shard.Start(1);

@@ -1,4 +1,4 @@
-// In the place of CUB's, on a host.
+// Replaces CUB's header on a host.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace cub {
 
 struct DeviceRadixSort {
-  // Stable, by the bits of a key from `begin_bit` to before `end_bit`.
+  // A stable sort by the bits [begin_bit, end_bit) of a key.
   template <typename Key, typename Value, typename Count>
   static cudaError_t SortPairs(void* memory, size_t& bytes, const Key* keys_in, Key* keys_out,
                                const Value* values_in, Value* values_out, Count count,
