@@ -118,9 +118,13 @@ class Program {
       known = server_->WaitChanged(known, next_look_ - SteadyNow());
       if (known.ended) return Ended(*known.ended);
       if (known.leads) {
-        if (!leads_) PSGD_RETURN_IF_ERROR(BeginToLead());
-        Look();
-        if (known.trained) return SaveResults();
+        const auto code = Lead(known);
+        if (code.ok() && code->has_value()) return **code;
+        if (code.ok()) {
+          trouble_since_.reset();
+        } else if (!MayPass(code.status())) {
+          return code.status();
+        }
       } else if (leads_) {
         CeaseToLead();
       } else if (known.server > 0 && !std::exchange(told_joined_, true)) {
@@ -136,16 +140,35 @@ class Program {
   OpenedRun& opened() { return start_.opened; }
   const Log& log() { return start_.opened.log; }
 
+  // Does what the server that leads the run does now. Returns how the program ends, if it does.
+  absl::StatusOr<std::optional<ExitCode>> Lead(const ServerStanding& known) {
+    if (!leads_) PSGD_RETURN_IF_ERROR(BeginToLead());
+    Look();
+    if (!known.trained) return std::nullopt;
+    PSGD_ASSIGN_OR_RETURN(const ExitCode code, SaveResults());
+    return code;
+  }
+
+  // Whether another server is away, or leads by now: that passes within cluster.deadline.
+  bool MayPass(const absl::Status& trouble) {
+    if (!absl::IsUnavailable(trouble) && !absl::IsDeadlineExceeded(trouble)) return false;
+    if (!trouble_since_) {
+      trouble_since_ = SteadyNow();
+      log()->warn("{}; tries again", std::string(trouble.message()));
+    }
+    return SteadyNow() - *trouble_since_ < Milliseconds(start_.config.cluster().deadline());
+  }
+
   absl::Status BeginToLead() {
     if (opened().recorder == nullptr) {
       if (arguments_.json) std::cout << nlohmann::json{{"event", "taking_over"}} << std::endl;
       PSGD_RETURN_IF_ERROR(OpenResults(arguments_, start_.config, start_.credentials, &opened()));
       records_.Set(opened().recorder.get(), opened().trace.get());
     }
+    PSGD_ASSIGN_OR_RETURN(status_, server_->Call(StatusRequest()));
     leads_ = true;
     LivePages* const pages = opened().pages.get();
     if (pages != nullptr) pages->Serve(server_.get());
-    PSGD_ASSIGN_OR_RETURN(status_, server_->Call(StatusRequest()));
     opened().recorder->BeginsAt(status_, server_->samples_before());
     AnnounceReady(arguments_, *server_, status_.name(), pages == nullptr ? "" : pages->address(),
                   opened().results);
@@ -285,6 +308,7 @@ class Program {
   StatusReply status_;  // the last one while this server led the run
   bool leads_ = false;
   bool told_joined_ = false;
+  std::optional<Time> trouble_since_;  // as the server that leads the run
   bool draining_ = false;
   bool leaving_ = false;
   std::string told_;  // the last shown reason for a delayed stop

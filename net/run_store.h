@@ -2,11 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "common/status.h"
 #include "proto/run.pb.h"
 
 namespace psgd {
+
+// The bytes of a record: equal records have equal bytes, whatever the order of their maps. Stores
+// compare them to recognize a change whose answer was lost.
+std::string BytesOf(const RunRecord& record);
 
 // Thread-safe. Each change names the revision that it replaces, so only one of several concurrent
 // changes succeeds. Errors of all calls:
@@ -21,6 +26,7 @@ class RunStore {
     int64_t revision = 0;  // 0: no record
     RunRecord record;
     bool led = false;  // the leader renewed its lead recently
+    std::string ended;  // without a record: run_id of the run that was removed last
   };
   virtual absl::StatusOr<Held> Read() = 0;
   // NOT_FOUND: no plan was written.

@@ -1,9 +1,10 @@
 // A worker's lease: what its heartbeats say, and what their answers mean. A state machine without
-// IO, threads or a clock. heartbeat.h drives it with a thread, the simulators with simulated time.
+// IO, threads or a clock. heartbeat.h drives it with a thread, tests/sim with simulated time.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -15,7 +16,7 @@ namespace psgd {
 // Not thread-safe.
 class LeaseCore {
  public:
-  // What an answer says of the servers that may answer.
+  // Which servers the client should ask from now on, by an answer.
   struct Servers {
     enum What {
       kAsBefore,
@@ -55,13 +56,13 @@ class LeaseCore {
   bool drain() const { return drain_; }
   // When the coordinator first asked this worker to leave the run.
   std::optional<Time> leave_asked() const { return leave_asked_; }
-  // Why the run goes on without this worker, if it does.
+  // OK while the lease holds; otherwise why the run goes on without this worker.
   const absl::Status& status() const { return status_; }
 
  private:
   void CompareClocks(int64_t server_ns, Time asked, Time answered);
   void CompareEndpoints(std::vector<std::string> endpoints);
-  // The spans of a report by the server's clock; they stay here until that is known.
+  // Converts the spans of a report to the server's clock. Keeps them until that clock is known.
   void MoveSpans(WorkerReport* report);
 
   const WorkerKey key_;

@@ -26,11 +26,11 @@ void WorkerCore::Ask() {
 void WorkerCore::OnSegment(const NextSegmentReply& reply, Time now) {
   answer_ = reply;
   ask_at_once_ = false;
-  confirmed_ = false;
-  Follow(now);
+  drain_is_fresh_ = false;
+  CarryOutAnswer(now);
 }
 
-void WorkerCore::Follow(Time now) {
+void WorkerCore::CarryOutAnswer(Time now) {
   const bool runs = answer_.kind() == NextSegmentReply::RUN;
   if (answer_.load_state() && !loaded_ && runs) {
     session_.LoadState(now);
@@ -42,8 +42,8 @@ void WorkerCore::Follow(Time now) {
     return;
   }
   // The run may have been asked to end as well: then this worker stays to the end of its segment.
-  if (leaves() && !std::exchange(confirmed_, true)) {
-    return Report(session_.AcknowledgedClock(), Then::kFollow);
+  if (leaves() && !std::exchange(drain_is_fresh_, true)) {
+    return Report(session_.AcknowledgedClock(), Then::kAnswer);
   }
   // A worker that leaves in the next segment has no time to evaluate; another is asked then.
   if (answer_.evaluate() && !(leaves() && runs)) {
@@ -60,7 +60,10 @@ void WorkerCore::Follow(Time now) {
     default:
       break;
   }
-  if (leaves() && segment_ == 0) return LeaveNow();
+  if (leaves() && segment_ == 0) {
+    task_ = task::Leave{task::Leave::kAskedWhileWaiting, {}};
+    return;
+  }
   // With a residual it stays: the next segment, or the run's last checkpoint, takes that.
   if (ask_at_once_) return Ask();
   task_ = task::Pause{Milliseconds(answer_.wait_ms()), answer_.reason(), leaves()};
@@ -87,7 +90,8 @@ void WorkerCore::GoOn(Time now) {
   while (clock_ < end && !HasBatch(clock_ + 1)) session_.EndClock(++clock_, now);
   if (clock_ == end) return Await(task::Await::kAcknowledgements, Then::kReportSegment);
   if (!leaves()) return AwaitWeights(Then::kInstall, now);
-  if (!std::exchange(confirmed_, true)) return Report(session_.AcknowledgedClock(), Then::kGoOn);
+  if (!std::exchange(drain_is_fresh_, true))
+    return Report(session_.AcknowledgedClock(), Then::kGoOn);
   if (trained_ || session_.AcknowledgedClock() > 0) {
     task_ = task::GiveResidual{clock_ + 1};
   } else {
@@ -118,15 +122,15 @@ bool WorkerCore::Advance(Time now) {
                                                           : !session_.AllAcknowledged();
   if (waits) return false;
   GoOnAfter(then_, now);
-  return !std::holds_alternative<task::Await>(task_);
+  return true;
 }
 
 void WorkerCore::GoOnAfter(Then then, Time now) {
   switch (then) {
     case Then::kAsk:
       return Ask();
-    case Then::kFollow:
-      return Follow(now);
+    case Then::kAnswer:
+      return CarryOutAnswer(now);
     case Then::kGoOn:
       return GoOn(now);
     case Then::kInstall:
@@ -151,11 +155,11 @@ void WorkerCore::Done(Time now) {
   if (std::holds_alternative<task::BeginSegment>(task_)) return GoOn(now);
   if (std::holds_alternative<task::RestoreState>(task_)) {
     loaded_ = true;
-    return Follow(now);
+    return CarryOutAnswer(now);
   }
   if (const auto* save = std::get_if<task::SaveState>(&task_)) {
     saved_checkpoint_ = save->checkpoint;
-    return Await(task::Await::kAcknowledgements, Then::kFollow);
+    return Await(task::Await::kAcknowledgements, Then::kAnswer);
   }
   if (std::holds_alternative<task::Install>(task_)) {
     if (std::exchange(evaluates_, false)) {
@@ -170,11 +174,11 @@ void WorkerCore::Done(Time now) {
   }
   if (std::holds_alternative<task::Evaluate>(task_)) {
     answer_.set_evaluate(false);
-    return Follow(now);
+    return CarryOutAnswer(now);
   }
   // Train
   trained_ = true;
-  confirmed_ = false;
+  drain_is_fresh_ = false;
   session_.EndClock(++clock_, now);
   GoOn(now);
 }

@@ -27,7 +27,8 @@ struct AskSegment {
 struct Pause {
   Duration duration{};
   std::string reason;
-  bool leaves = false;  // the worker was asked to leave; without a residual it may call LeaveNow
+  bool leaves =
+      false;  // the worker was asked to leave; without a residual the shell may call LeaveNow
 };
 // Carry messages of the session until Advance returns true.
 struct Await {
@@ -87,7 +88,8 @@ class WorkerCore {
   WorkerCore(const SessionOptions& options, bool pull_ahead, const Placement& placement, Time now);
 
   const WorkerTask& task() const { return task_; }
-  // Ends an Await when its answer is here. Returns whether the task is another than Await.
+  // Ends an Await whose answer is here. Returns whether there is a new task, which may be another
+  // Await.
   bool Advance(Time now);
   // REQUIRES: the task is neither Await, AskSegment, GiveResidual nor Leave.
   void Done(Time now);
@@ -97,7 +99,7 @@ class WorkerCore {
   // `leave`: this worker is to leave. `drain`: the whole run ends, so the worker stays to the end
   // of its segment.
   void SetAsked(bool leave, bool drain);
-  // REQUIRES: the task is a Pause that `leaves`.
+  // REQUIRES: the task is a Pause that `leaves`, and nothing was left behind.
   void LeaveNow();
   // `any`: something was pushed. REQUIRES: the task is GiveResidual.
   void GaveResidual(bool any, Time now);
@@ -116,7 +118,7 @@ class WorkerCore {
   // What follows the Await or the Report that is the task.
   enum class Then {
     kAsk,
-    kFollow,          // what is left of the coordinator's answer
+    kAnswer,          // what is left of the coordinator's answer
     kGoOn,            // in the segment
     kInstall,         // what was pulled
     kRestore,         // what the shards kept for this worker
@@ -132,8 +134,10 @@ class WorkerCore {
   void AwaitWeights(Then then, Time now);
   void Report(uint64_t clock, Then then);
   void Ask();
-  // Does what is left of the coordinator's answer.
-  void Follow(Time now);
+  // Carries out what is left of the coordinator's answer, in this order: load state, save state,
+  // ask whether the run drains if the worker is to leave, evaluate; then the segment, a pause, or
+  // the end.
+  void CarryOutAnswer(Time now);
   void Begin(const Segment& segment);
   // Goes on in the segment, after `clock_`.
   void GoOn(Time now);
@@ -145,10 +149,10 @@ class WorkerCore {
   WorkerTask task_;
   Then then_ = Then::kAsk;
 
-  NextSegmentReply answer_;   // of the coordinator, less what is done of it
+  NextSegmentReply answer_;   // of the coordinator; `evaluate` is cleared once that is done
   bool ask_at_once_ = false;  // the worker did something for the answer, so it does not pause
-  // A heartbeat has told whether the run drains, since a batch or an answer came up.
-  bool confirmed_ = false;
+  // A heartbeat was answered since the last step or answer, so drain_ is what the run does now.
+  bool drain_is_fresh_ = false;
 
   uint64_t segment_ = 0;                                 // its id; 0 before the first
   uint64_t first_clock_ = 0, clocks_ = 0, batches_ = 0;  // of the segment

@@ -72,6 +72,10 @@ class LocalCluster {
   absl::Status RecoverServer();
   // The addresses of all live servers, the leader's first.
   std::vector<std::string> ControlAddresses() const;
+  // UNAVAILABLE: the etcd that this launcher started has ended.
+  absl::Status CheckEtcd() const {
+    return own_etcd_ == nullptr ? absl::OkStatus() : own_etcd_->Check();
+  }
   // In the form of --etcd; empty: the run has no etcd.
   const std::string& etcd() const { return etcd_members_; }
   void KillAll();

@@ -105,6 +105,9 @@ absl::Status LocalEtcd::Launch(const std::string& program, const std::string& tl
   child.argv = {program, "--data-dir", folder_ + "/data", "--listen-client-urls", clients,
                 "--advertise-client-urls", clients, "--listen-peer-urls", peers,
                 "--initial-advertise-peer-urls", peers, "--initial-cluster", "default=" + peers,
+                // Each change of the run's record is a revision, of which only the latest counts.
+                "--auto-compaction-mode=revision", "--auto-compaction-retention=1000",
+                "--max-request-bytes=33554432",
                 // etcd ends with the run, so a power loss ends both.
                 "--unsafe-no-fsync"};
   if (!tls_dir.empty()) {
@@ -128,6 +131,12 @@ bool LocalEtcd::WaitReady(const std::string& log_file) {
   }
   process_->Kill();
   return false;
+}
+
+absl::Status LocalEtcd::Check() const {
+  if (process_->Running()) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("the run's etcd ", process_->HowItEnded(), "\n",
+                                             TailOfFile(folder_ + "/log", 3)));
 }
 
 LocalEtcd::~LocalEtcd() {

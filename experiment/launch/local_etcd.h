@@ -20,6 +20,8 @@ class LocalEtcd {
 
   // In the form of --etcd.
   const std::string& members() const { return members_; }
+  // UNAVAILABLE: it ended, and how.
+  absl::Status Check() const;
 
  private:
   LocalEtcd(std::string folder, int lock) : folder_(std::move(folder)), lock_(lock) {}

@@ -133,6 +133,9 @@ absl::Status LocalRun::Look() {
                         "stops at once)",
                   /*important=*/true);
   }
+  if (const absl::Status etcd = cluster_->CheckEtcd(); !etcd.ok()) {
+    return Failed(std::string(etcd.message()));
+  }
   BuryWorkers();
   if (cluster_->HearServers()) TakenOver(SteadyNow());
   PSGD_RETURN_IF_ERROR(RestartServers());
@@ -263,7 +266,8 @@ absl::Status LocalRun::ServerEnded() {
 
 absl::Status LocalRun::CheckpointsWritten() const {
   const auto summary = ReadSummary(RunDir(run_dir_).SummaryFile());
-  if (!summary.ok() || !summary->failed_checkpoint) return absl::OkStatus();
+  PSGD_RETURN_IF_ERROR(Annotate(summary.status(), "the servers ended, and the run has no summary"));
+  if (!summary->failed_checkpoint) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(
       "training is finished, but its last checkpoint could not be written: ",
       *summary->failed_checkpoint, ". The weights are in ", RunDir(run_dir_).WeightsFile()));

@@ -74,6 +74,7 @@ EtcdRunStore::EtcdRunStore(EtcdOptions etcd, std::string run, Duration silence)
       record_key_(absl::StrCat("/psgd/", run_, "/record")),
       plan_key_(absl::StrCat("/psgd/", run_, "/plan")),
       leader_key_(absl::StrCat("/psgd/", run_, "/leader")),
+      ended_key_(absl::StrCat("/psgd/", run_, "/ended")),
       silence_seconds_(
           std::max<int64_t>(1, std::chrono::ceil<std::chrono::seconds>(silence).count())) {}
 
@@ -102,14 +103,19 @@ absl::StatusOr<RunStore::Held> EtcdRunStore::Read() {
   pb::TxnRequest request;
   *request.add_success() = Get(record_key_);
   *request.add_success() = Get(leader_key_);
+  *request.add_success() = Get(ended_key_);
   PSGD_ASSIGN_OR_RETURN(const pb::TxnResponse reply, etcd_.Txn(request));
-  if (reply.responses_size() != 2) {
+  if (reply.responses_size() != 3) {
     return absl::FailedPreconditionError("etcd answered something else than it was asked");
   }
   Held held;
   PSGD_ASSIGN_OR_RETURN(held.led, IsKept(reply.responses(1).response_range()));
   const pb::RangeResponse& record = reply.responses(0).response_range();
-  if (record.kvs_size() == 0) return held;
+  if (record.kvs_size() == 0) {
+    for (const pb::KeyValue& pair : reply.responses(2).response_range().kvs())
+      held.ended = pair.value();
+    return held;
+  }
   PSGD_ASSIGN_OR_RETURN(held.record, ParseRunRecord(record.kvs(0).value(), record_key_));
   held.revision = record.kvs(0).mod_revision();
   return held;
@@ -161,7 +167,8 @@ absl::StatusOr<int64_t> EtcdRunStore::Write(int64_t revision, const RunRecord& n
   // before this server's change.
   if (as == As::kSuccessor) PSGD_RETURN_IF_ERROR(EndUnkeptLease());
   address_ = LeaderOf(next);
-  const std::string text = next.SerializeAsString();
+  run_id_ = next.run_id();
+  const std::string text = BytesOf(next);
   pb::TxnRequest request;
   *request.add_compare() = RecordIsAt(revision);
   if (as == As::kSuccessor) *request.add_compare() = IsAbsent(leader_key_);
@@ -188,7 +195,9 @@ absl::Status EtcdRunStore::Keep(uint64_t epoch) {
   if (absl::IsNotFound(kept)) {
     lease_ = 0;
     PSGD_ASSIGN_OR_RETURN(const Held held, Read());
-    if (held.revision == 0 || held.record.epoch() != epoch) return SomebodyElse();
+    // A later run of the same name has epochs of its own.
+    const bool same_run = run_id_.empty() || held.record.run_id() == run_id_;
+    if (held.revision == 0 || !same_run || held.record.epoch() != epoch) return SomebodyElse();
     pb::TxnRequest request;
     *request.add_compare() = RecordIsAt(held.revision);
     PSGD_ASSIGN_OR_RETURN(const pb::TxnResponse reply, TxnWithLease(std::move(request)));
@@ -207,6 +216,7 @@ absl::Status EtcdRunStore::Remove(int64_t revision) {
   *request.add_success() = Delete(record_key_);
   *request.add_success() = Delete(plan_key_);
   *request.add_success() = Delete(leader_key_);
+  *request.add_success() = Put(ended_key_, run_id_);
   PSGD_ASSIGN_OR_RETURN(const pb::TxnResponse reply, etcd_.Txn(request));
   if (!reply.succeeded()) return SomebodyElse();
   if (lease_ != 0)

@@ -45,11 +45,12 @@ class EtcdRunStore final : public RunStore {
   absl::Status SomebodyElse() const;
 
   EtcdClient etcd_;
-  const std::string run_, record_key_, plan_key_, leader_key_;
+  const std::string run_, record_key_, plan_key_, leader_key_, ended_key_;
   const int64_t silence_seconds_;
   std::mutex mutex_;     // one change at a time; guards the members below
   int64_t lease_ = 0;    // 0: no lease
   std::string address_;  // the leader's address in the last write
+  std::string run_id_;   // in the last write; empty: there was none
   Time next_keep_{};
 };
 

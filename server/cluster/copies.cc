@@ -53,6 +53,11 @@ uint32_t OneTooMany(const RunRecord& record, const ShardCopies& shard, const Cop
   return worst;
 }
 
+// An earlier version wrote no ids.
+void PadIds(ShardCopies* shard) {
+  while (shard->ids_size() < shard->copies_size()) shard->add_ids(0);
+}
+
 }  // namespace
 
 bool IsInSync(const ShardCopies& shard, uint32_t server) {
@@ -100,19 +105,35 @@ std::optional<CopyChange> NextChange(const RunRecord& record, uint32_t shard,
   return CopyChange{CopyChange::kDrop, shard, worst};
 }
 
+uint64_t IdOf(const ShardCopies& shard, uint32_t server) {
+  for (int i = 0; i < std::min(shard.copies_size(), shard.ids_size()); ++i) {
+    if (shard.copies(i) == server) return shard.ids(i);
+  }
+  return 0;
+}
+
 void Apply(const CopyChange& change, RunRecord* record) {
   ShardCopies* const shard = record->mutable_shards(static_cast<int>(change.shard));
   switch (change.what) {
     case CopyChange::kAdd:
+      PadIds(shard);
       shard->add_copies(change.server);
+      record->set_next_copy(std::max<uint64_t>(record->next_copy(), 1) + 1);
+      shard->add_ids(record->next_copy() - 1);
       break;
     case CopyChange::kPromote:
       shard->set_epoch(shard->epoch() + 1);
       shard->set_leader(change.server);
       shard->clear_endpoint();
+      shard->set_entries(0);  // the old leader may have written entries that no other copy got
       break;
     case CopyChange::kDrop:
       Remove(change.server, shard->mutable_in_sync());
+      PadIds(shard);
+      for (int i = shard->copies_size() - 1; i >= 0; --i) {
+        if (shard->copies(i) == change.server)
+          shard->mutable_ids()->erase(shard->ids().begin() + i);
+      }
       Remove(change.server, shard->mutable_copies());
       break;
   }

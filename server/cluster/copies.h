@@ -33,6 +33,8 @@ struct CopyTargets {
 
 bool IsInSync(const ShardCopies& shard, uint32_t server);
 bool HoldsCopy(const ShardCopies& shard, uint32_t server);
+// ShardCopies.ids of the server's copy; 0: it has none.
+uint64_t IdOf(const ShardCopies& shard, uint32_t server);
 
 // By shard: the server that leads it.
 std::vector<uint32_t> LeadersOf(const RunRecord& record);

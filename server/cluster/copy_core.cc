@@ -12,6 +12,9 @@ namespace {
 // The leading copy begins to wait for a copy that lacks no more than this.
 constexpr size_t kFewBytes = 1u << 20;
 constexpr int kSignsPerSilence = 5;
+// A copy that writes an image gives no sign of life meanwhile.
+constexpr Duration kImagePatience = std::chrono::seconds(30);
+constexpr int kStallsPerSilence = 4;  // a longer time between two ticks is a standstill
 
 template <class... Ts>
 struct Overloaded : Ts... {
@@ -38,7 +41,7 @@ void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t 
     waited_.clear();
     caught_up_.clear();
     silent_.clear();
-    let_go_at_.clear();
+    unwaited_after_.clear();
     others_.clear();
     held_.clear();
     replies_.clear();
@@ -64,7 +67,7 @@ void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t 
     waited_.erase(server);
   }
   std::erase_if(silent_, [&](uint32_t server) { return !in_sync_.contains(server); });
-  std::erase_if(let_go_at_, [&](const auto& entry) {
+  std::erase_if(unwaited_after_, [&](const auto& entry) {
     const auto& [server, report] = entry;
     if (in_sync_.contains(server)) return true;
     if (heard < report) return false;
@@ -73,8 +76,10 @@ void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t 
   });
 }
 
-void CopyCore::Follow(uint64_t epoch, uint32_t leader, Time now) {
-  if (epoch < epoch_ || (epoch == epoch_ && (role_ == Role::kLeads || leader == leader_))) return;
+void CopyCore::Follow(uint64_t epoch, uint32_t leader, uint64_t copy, Time now) {
+  if (epoch < epoch_ || (epoch == epoch_ && role_ == Role::kLeads)) return;
+  if (std::exchange(copy_, copy) != copy) OnReached(now);  // tells the leading copy
+  if (epoch == epoch_ && leader == leader_) return;
   // The unwritten steps, which no other copy has, must not stay: this copy starts anew from an
   // image.
   if (role_ == Role::kLeads && shard_->has_unwritten()) log_epoch_ = 0;
@@ -108,6 +113,10 @@ void CopyCore::OnCopy(uint32_t from, CopyMessage message, Time now) {
       Overloaded{
           [&](const CopyMessage::Has& has) { OnHas(from, has, now); },
           [&](const CopyMessage::Written& written) { OnWritten(from, written.entries, now); },
+          [&](const CopyMessage::TakesImage&) {
+            const auto other = others_.find(from);
+            if (other != others_.end() && other->second.takes_image) other->second.heard = now;
+          },
           [&](const CopyMessage::Image& image) {
             if (role_ == Role::kFollows && from == leader_) OnImage(*image.image, now);
           },
@@ -128,6 +137,7 @@ void CopyCore::OnHas(uint32_t from, const CopyMessage::Has& has, Time now) {
   if (role_ != Role::kLeads) return;
   FallBack(from);
   others_[from].asked = has;
+  others_[from].copy = has.copy;
   others_[from].heard = now;
 }
 
@@ -147,6 +157,7 @@ void CopyCore::Begin(uint32_t server, Other* other, Effects* effects) {
         {server,
          {options_.shard, epoch_,
           CopyMessage::Image{std::make_shared<ShardImage>(std::move(start->image))}}});
+    other->takes_image = other->began_anew = true;
     if (!start->entries.empty()) {
       CopyMessage::Steps steps{{other->sent + 1, std::move(start->entries)}, checkpoint_done_};
       other->sent = steps.steps.last();
@@ -157,26 +168,41 @@ void CopyCore::Begin(uint32_t server, Other* other, Effects* effects) {
   other->streams = true;
 }
 
+void CopyCore::OnPart(Time now) {
+  heard_ = now;
+  if (role_ != Role::kFollows || now < told_of_image_ + options_.silence / kSignsPerSilence) return;
+  told_of_image_ = now;
+  Reply(CopyMessage::TakesImage{});
+}
+
 void CopyCore::OnImage(const ShardImage& image, Time now) {
   heard_ = now;
   shard_.reset();  // its journal is still open in the place that is emptied
   log_epoch_ = 0;
   absl::StatusOr<DurableShardOptions> place = options_.empty_place();
-  if (!place.ok()) return SetTrouble(place.status());
-  auto made = DurableShard::FromImage(*std::move(place), image);
-  if (!made.ok()) return SetTrouble(made.status());
+  absl::StatusOr<std::unique_ptr<DurableShard>> made =
+      place.ok() ? DurableShard::FromImage(*std::move(place), image) : place.status();
+  SetTrouble(made.status());
+  if (!made.ok()) {
+    // What it had before still holds all that was acknowledged.
+    if (options_.restored) made = options_.restored();
+    if (made.ok()) shard_ = *std::move(made);
+    if (shard_ != nullptr) kept_ = KeptSteps(shard_->entries() + 1);
+    heard_ = now - options_.silence;  // asks again
+    return;
+  }
   shard_ = *std::move(made);
-  trouble_.clear();
+  if (options_.settled) options_.settled();
   kept_ = KeptSteps(shard_->entries() + 1);
   log_epoch_ = epoch_;
-  Reply({shard_->entries()});
+  Reply(CopyMessage::Written{shard_->entries()});
 }
 
 void CopyCore::OnSteps(CopyMessage::Steps steps, Time now) {
   heard_ = now;
   // A gap: this copy's data is gone, or its disk was full. The copy asks again, and says what it
-  // has.
-  if (shard_ == nullptr || steps.steps.first > shard_->entries() + 1) {
+  // has. So it does if nobody knows whether its journal is a prefix of the leader's.
+  if (shard_ == nullptr || log_epoch_ == 0 || steps.steps.first > shard_->entries() + 1) {
     heard_ = now - options_.silence;
     return;
   }
@@ -185,9 +211,9 @@ void CopyCore::OnSteps(CopyMessage::Steps steps, Time now) {
   const absl::Status followed = shard_->Follow(steps.steps.first, std::move(steps.steps.entries));
   SetTrouble(followed);
   if (!followed.ok()) {
-    // A full disk may have room later. After any other error, this journal is no prefix of the
-    // leader's.
-    if (!absl::IsResourceExhausted(followed)) log_epoch_ = 0;
+    // Some of the steps may be on the disk all the same, where another leader's would not replace
+    // all of them.
+    log_epoch_ = 0;
     heard_ = now - options_.silence;
     return;
   }
@@ -197,7 +223,7 @@ void CopyCore::OnSteps(CopyMessage::Steps steps, Time now) {
   ForgetKept();
   log_epoch_ = epoch_;
   CheckpointDone(steps.checkpoint_done);
-  Reply({shard_->entries()});
+  Reply(CopyMessage::Written{shard_->entries()});
 }
 
 void CopyCore::OnWritten(uint32_t from, uint64_t entries, Time now) {
@@ -208,6 +234,7 @@ void CopyCore::OnWritten(uint32_t from, uint64_t entries, Time now) {
   // A copy with a full disk answers but writes nothing. It counts as silent.
   if (entries <= other.written && entries < other.sent) return;
   other.written = std::max(other.written, entries);
+  other.takes_image = false;
   other.heard = now;
   if (silent_.erase(from) > 0) ++report_;
   CatchUp(from, &other);
@@ -219,11 +246,12 @@ void CopyCore::CatchUp(uint32_t server, Other* other) {
     if (other->written + 1 < kept_.first()) return;
     if (kept_.BytesAfter(other->written, kept_.last()) > kFewBytes) return;
     other->waited_from = shard_->entries();
+    other->began_anew = false;
     waited_.insert(server);
-    let_go_at_.erase(server);
+    unwaited_after_.erase(server);
   }
   if (other->written < *other->waited_from) return;
-  caught_up_.insert(server);
+  caught_up_[server] = other->copy;
   ++report_;
 }
 
@@ -231,10 +259,20 @@ void CopyCore::CatchUp(uint32_t server, Other* other) {
 void CopyCore::FallBack(uint32_t server) {
   Other& other = others_[server];
   other.streams = false;
+  other.takes_image = other.began_anew = false;
   other.asked.reset();
   other.waited_from.reset();
   caught_up_.erase(server);
-  if (waited_.contains(server)) let_go_at_[server] = ++report_;
+  if (waited_.contains(server)) unwaited_after_[server] = ++report_;
+}
+
+size_t CopyCore::kept_bytes() const {
+  return std::max<size_t>(options_.kept, 2 * shard_->core().weight_bytes());
+}
+
+bool CopyCore::AnyBeganAnew() const {
+  return std::any_of(others_.begin(), others_.end(),
+                     [](const auto& other) { return other.second.began_anew; });
 }
 
 uint64_t CopyCore::Committed() const {
@@ -255,15 +293,16 @@ void CopyCore::ForgetKept() {
     if (other.streams) needed = std::min(needed, other.written + 1);
   }
   // The latest steps stay, for copies that were away for a moment.
-  while (kept_.bytes() > options_.kept && kept_.first() < needed) kept_.DropFirst();
+  while (kept_.bytes() > kept_bytes() && kept_.first() < needed) kept_.DropFirst();
 }
 
 // A copy that nobody waits for starts anew if it lags too far. Otherwise this server would run out
 // of memory.
 void CopyCore::LeaveLaggardsBehind() {
-  if (kept_.bytes() <= 2 * options_.kept) return;
+  if (kept_.bytes() <= 2 * kept_bytes()) return;
   for (auto& [server, other] : others_) {
-    if (other.streams && !WaitsFor(server)) FallBack(server);
+    // One that began with an image would need another one at once: workers wait for it instead.
+    if (other.streams && !other.began_anew && !WaitsFor(server)) FallBack(server);
   }
   ForgetKept();
 }
@@ -324,7 +363,7 @@ void CopyCore::Commit(Time now, Effects* effects) {
   SendSteps(now, effects);
   LetGo(effects);
   LeaveLaggardsBehind();
-  const bool behind = kept_.bytes() > 2 * options_.kept && !held_.empty();
+  const bool behind = kept_.bytes() > 2 * kept_bytes() && (!held_.empty() || AnyBeganAnew());
   shard_->TurnAwayWhile(
       behind ? absl::UnavailableError("another server's copy of the shard does not keep up")
              : absl::OkStatus());
@@ -335,15 +374,23 @@ void CopyCore::Tick(Time now) {
       now >= asked_ + options_.silence) {
     asked_ = now;
     CopyMessage::Has has;
-    if (shard_ != nullptr) has = {log_epoch_, shard_->entries()};
+    has.copy = copy_;
+    if (shard_ != nullptr) has = {log_epoch_, shard_->entries(), copy_};
     replies_.push_back({leader_, {options_.shard, epoch_, has}});
   }
+  // While this thread stood still, it could hear no copy.
+  if (last_tick_ != Time{} && now - last_tick_ > options_.silence / kStallsPerSilence) {
+    for (auto& [server, other] : others_) other.heard += now - last_tick_;
+  }
+  last_tick_ = now;
   if (role_ != Role::kLeads) return;
   for (auto& [server, other] : others_) {
     if (now < other.heard + options_.silence) continue;
     if (in_sync_.contains(server)) {
       if (silent_.insert(server).second) ++report_;
-    } else if (other.streams || (waited_.contains(server) && !let_go_at_.contains(server))) {
+    } else if (other.takes_image && now < other.heard + kImagePatience) {
+      continue;  // it writes the image
+    } else if (other.streams || (waited_.contains(server) && !unwaited_after_.contains(server))) {
       FallBack(server);  // no steps are kept for it until it asks again
     }
   }

@@ -42,6 +42,7 @@ struct CopyMessage {
   struct Has {
     uint64_t log_epoch = 0;  // epoch of its journal; 0: unknown
     uint64_t entries = 0;
+    uint64_t copy = 0;  // AssignedCopy.copy
   };
   // The receiver starts anew from this image.
   struct Image {
@@ -57,28 +58,40 @@ struct CopyMessage {
     uint64_t entries = 0;
   };
 
+  // To the leading copy: an image is on its way here, and takes its time.
+  struct TakesImage {};
+
   uint32_t shard = 0;
   uint64_t epoch = 0;
-  std::variant<Has, Image, Steps, Written> what;
+  std::variant<Has, Image, Steps, Written, TakesImage> what;
 };
 
 struct CopyOptions {
   uint32_t shard = 0;
   Duration silence{};         // time after which a copy in sync is reported as silent
   size_t window = 16u << 20;  // bytes that may be on their way to another copy
-  size_t kept = 64u << 20;    // bytes of steps kept for copies that lack them
-  // Makes an empty place for a shard that is made from an image. What was there is deleted.
+  // Bytes of steps kept for copies that lack them; at least twice the weights, which a single step
+  // may change all of.
+  size_t kept = 64u << 20;
+  // Moves what the place holds aside, and returns the empty place for a shard that is made from an
+  // image. So a copy in sync never lacks what was acknowledged, whatever dies meanwhile.
   std::function<absl::StatusOr<DurableShardOptions>()> empty_place;
+  // Deletes what is aside: the new shard is whole. May be null.
+  std::function<void()> settled;
+  // Brings back what is aside: the new shard cannot be made, say because the disk is full. May be
+  // null.
+  std::function<absl::StatusOr<std::unique_ptr<DurableShard>>()> restored;
 };
 
-// What a copy tells its server. `report` grows with each change of `caught_up` or `silent`.
+// What a copy tells its server. `report` grows whenever a copy is caught up, is silent, or is so no
+// more.
 struct CopyReport {
   uint64_t epoch = 0;  // 0: the copy was read from disk, and neither leads nor follows yet
   bool leads = false;
   bool empty = false;  // the leading copy's image has not come yet, or not all of it
   uint64_t entries = 0;
   uint64_t written_order = 0;
-  std::set<uint32_t> caught_up;
+  std::map<uint32_t, uint64_t> caught_up;  // by server: AssignedCopy.copy
   std::set<uint32_t> silent;
   uint64_t report = 0;
   std::set<uint32_t> waits_for;  // servers that lack the steps to be acknowledged next
@@ -109,8 +122,8 @@ class CopyCore {
   // Begins or continues to lead under this epoch, with these other servers in sync. `heard`: the
   // CopyReport.report that `in_sync` takes into account. REQUIRES: shard() is not null.
   void Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t heard, Time now);
-  // Begins to follow the copy on the server `leader`.
-  void Follow(uint64_t epoch, uint32_t leader, Time now);
+  // Begins to follow the copy on the server `leader`. `copy`: AssignedCopy.copy.
+  void Follow(uint64_t epoch, uint32_t leader, uint64_t copy, Time now);
 
   // A worker's message. A copy that does not lead ignores it.
   void OnMessage(PeerId from, Message message);
@@ -119,7 +132,7 @@ class CopyCore {
   void Execute(const ShardCommand& command, uint64_t number);
   void OnCopy(uint32_t from, CopyMessage message, Time now);
   // A part of a message from the leading copy has come. The rest is on its way.
-  void OnPart(Time now) { heard_ = now; }
+  void OnPart(Time now);
   // The leading copy is reached over a new link: messages of both sides may be lost.
   void OnReached(Time now) { heard_ = asked_ = now - options_.silence; }
   // Writes the steps since the last call, sends them to other copies, and releases the answers
@@ -143,6 +156,7 @@ class CopyCore {
   // Another server's copy, as the leading copy sees it.
   struct Other {
     bool streams = false;  // the copy was told where to begin, and gets every step
+    uint64_t copy = 0;     // AssignedCopy.copy
     uint64_t sent = 0;     // steps up to this one
     uint64_t written = 0;
     std::optional<CopyMessage::Has> asked;  // the copy waits to be told where to begin
@@ -150,6 +164,8 @@ class CopyCore {
         waited_from;  // the copy is caught up once it has the steps up to this one
     Time heard{};     // when the copy last wrote something, or had everything
     Time told{};
+    bool takes_image = false;  // an image is on its way, or is being written
+    bool began_anew = false;   // with an image, and was not caught up since
   };
   // Answers that may leave once every awaited copy has `entries` steps.
   struct Held {
@@ -164,8 +180,9 @@ class CopyCore {
   void OnWritten(uint32_t from, uint64_t entries, Time now);
   bool IsBeginning(const CopyMessage::Has& has) const;
   void Begin(uint32_t server, Other* other, Effects* effects);
-  void Reply(const CopyMessage::Written& written) {
-    replies_.push_back({leader_, {options_.shard, epoch_, written}});
+  template <typename What>
+  void Reply(const What& what) {
+    replies_.push_back({leader_, {options_.shard, epoch_, what}});
   }
   bool WaitsFor(uint32_t server) const {
     return in_sync_.contains(server) || waited_.contains(server);
@@ -175,6 +192,8 @@ class CopyCore {
   void CatchUp(uint32_t server, Other* other);
   void FallBack(uint32_t server);
   void ForgetKept();
+  size_t kept_bytes() const;
+  bool AnyBeganAnew() const;
   void LeaveLaggardsBehind();
   void SendSteps(Time now, Effects* effects);
   void LetGo(Effects* effects);
@@ -191,8 +210,10 @@ class CopyCore {
 
   // State of a copy that follows.
   uint32_t leader_ = 0;
-  Time heard_{};  // when the leading copy was last heard
+  uint64_t copy_ = 0;  // AssignedCopy.copy
+  Time heard_{};       // when the leading copy was last heard
   Time asked_{};
+  Time told_of_image_{};       // when it last said that an image is on its way
   std::vector<Send> replies_;  // sent by Commit
 
   // State of a copy that leads.
@@ -200,14 +221,16 @@ class CopyCore {
   uint64_t began_at_ = 0;       // how many steps it had when its epoch began
   std::set<uint32_t> in_sync_;  // other servers
   std::set<uint32_t> waited_;   // servers that are waited for, but not stored as in sync
-  std::set<uint32_t> caught_up_;
+  std::map<uint32_t, uint64_t> caught_up_;  // by server: AssignedCopy.copy
   std::set<uint32_t> silent_;
   uint64_t report_ = 0;
-  std::map<uint32_t, uint64_t> let_go_at_;  // by server: the report that it is no longer caught up
+  std::map<uint32_t, uint64_t>
+      unwaited_after_;  // by server: the report that it is no longer caught up
   std::map<uint32_t, Other> others_;
   uint64_t written_order_ = 0;     // every copy in sync has the orders up to this one
   std::vector<OrderDone> orders_;  // reported by Commit
   std::deque<Held> held_;
+  Time last_tick_{};
 };
 
 }  // namespace psgd

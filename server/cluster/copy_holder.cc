@@ -33,15 +33,14 @@ void CopyHolder::OnAssignment(const Assignment& assignment, ServerEffects* effec
   revision_ = assignment.revision();
   run_id_ = assignment.run_id();
   self_.set_server(assignment.server());
-  std::map<uint32_t, AssignedCopy> wanted;
+  std::set<uint32_t> wanted;
   for (const AssignedCopy& copy : assignment.copies()) {
-    wanted[copy.shard()] = copy;
+    wanted.insert(copy.shard());
     effects->push_back(effect::HaveCopy{copy});
   }
   for (const auto& [shard, copy] : copies_) {
     if (!wanted.contains(shard)) effects->push_back(effect::DropCopy{shard});
   }
-  assigned_ = std::move(wanted);
   if (assignment.checkpoint_done() > checkpoint_done_) {
     checkpoint_done_ = assignment.checkpoint_done();
     effects->push_back(effect::CheckpointDone{checkpoint_done_});

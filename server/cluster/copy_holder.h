@@ -34,8 +34,6 @@ class CopyHolder {
 
   const RunServer& self() const { return self_; }
   const std::string& run_id() const { return run_id_; }
-  uint64_t run_epoch() const { return run_epoch_; }
-  bool holds(uint32_t shard) const { return copies_.contains(shard); }
   size_t copies() const { return copies_.size(); }
 
  private:
@@ -51,8 +49,7 @@ class CopyHolder {
   bool changed_ = false;  // since State was sent last
   Time sent_{};
   uint64_t checkpoint_done_ = 0;
-  std::map<uint32_t, CopyState> copies_;       // by shard: the actual copies
-  std::map<uint32_t, AssignedCopy> assigned_;  // by shard: the assigned copies
+  std::map<uint32_t, CopyState> copies_;  // by shard: the actual copies
 };
 
 }  // namespace psgd

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,9 +16,9 @@ namespace psgd {
 namespace {
 
 constexpr Duration kRetry = std::chrono::milliseconds(50);
-constexpr Duration kAnswerWithin = std::chrono::seconds(2);
+// Before a caller gives up (kAttemptOfSeveral in worker/control_client.cc), so that it hears why.
+constexpr Duration kAnswerWithin = std::chrono::milliseconds(1500);
 constexpr uint32_t kWaitMs = 100;
-constexpr size_t kCatchingUp = 4;         // copies that catch up at once
 constexpr uint64_t kJoinsAnEpoch = 1000;  // of one worker, before training begins
 constexpr Duration kStoreCounts = std::chrono::seconds(1);
 // A longer wait is reported.
@@ -40,6 +41,14 @@ bool Installs(const ShardCommand& command) { return std::holds_alternative<Insta
 
 void SetEndpoints(const std::vector<std::string>& endpoints, Placement* placement) {
   placement->mutable_endpoints()->Assign(endpoints.begin(), endpoints.end());
+}
+
+CopyAssignerOptions ForCopies(const RunLeaderOptions& options) {
+  const Config& config = options.coordinator.config;
+  CopyAssignerOptions copies{options.copies, options.patience, std::nullopt};
+  if (config.durability().acknowledge() == DurabilityConfig::MEMORY)
+    copies.lost_after = Milliseconds(config.cluster().deadline());
+  return copies;
 }
 
 }  // namespace
@@ -75,6 +84,7 @@ RunRecord TakenOver(RunRecord record, const RunServer& self) {
     shard.set_leader(self.server());
     shard.mutable_in_sync()->Clear();
     shard.mutable_copies()->Clear();
+    shard.mutable_ids()->Clear();
     shard.add_in_sync(self.server());
     shard.add_copies(self.server());
     shard.clear_endpoint();
@@ -82,16 +92,14 @@ RunRecord TakenOver(RunRecord record, const RunServer& self) {
   return record;
 }
 
-RunLeader::RunLeader(RunLeaderOptions options, int64_t revision, RunRecord record)
+RunLeader::RunLeader(RunLeaderOptions options, int64_t revision, RunRecord record, Time now)
     : options_(std::move(options)),
       coordinator_(options_.coordinator),
-      stored_(record),
-      record_(std::move(record)),
+      copies_(ForCopies(options_), record, now),
+      stored_(std::move(record)),
       revision_(revision),
-      heard_(static_cast<size_t>(record_.shards_size())),
-      stored_heard_(heard_),
-      progress_(static_cast<size_t>(record_.shards_size())),
-      targets_(LeadersOf(record_)) {}
+      stored_copies_(copies_.MarkNow()),
+      progress_(static_cast<size_t>(stored_.shards_size())) {}
 
 absl::StatusOr<std::unique_ptr<RunLeader>> RunLeader::Make(RunLeaderOptions options,
                                                            int64_t revision, RunRecord record,
@@ -104,9 +112,8 @@ absl::StatusOr<std::unique_ptr<RunLeader>> RunLeader::Make(RunLeaderOptions opti
   // two joins get the same one.
   options.coordinator.first_incarnation +=
       static_cast<uint32_t>(kJoinsAnEpoch * (record.epoch() - 1));
-  std::unique_ptr<RunLeader> leader(new RunLeader(std::move(options), revision, std::move(record)));
-  for (const RunServer& server : leader->record_.servers())
-    leader->peers_[server.server()].heard = now;
+  std::unique_ptr<RunLeader> leader(
+      new RunLeader(std::move(options), revision, std::move(record), now));
   if (plan != nullptr) PSGD_RETURN_IF_ERROR(leader->Restore(*plan, now));
   return leader;
 }
@@ -114,7 +121,7 @@ absl::StatusOr<std::unique_ptr<RunLeader>> RunLeader::Make(RunLeaderOptions opti
 absl::Status RunLeader::Restore(const RunPlan& plan, Time now) {
   plan_ = std::make_shared<RunPlan>(plan);
   plan_stored_ = true;
-  CoordinatorRecord coordinator = record_.coordinator();
+  CoordinatorRecord coordinator = stored_.coordinator();
   *coordinator.mutable_model() = plan.model();
   *coordinator.mutable_placement() = plan.placement();
   SetEndpoints(Endpoints(), coordinator.mutable_placement());
@@ -122,252 +129,20 @@ absl::Status RunLeader::Restore(const RunPlan& plan, Time now) {
   PSGD_RETURN_IF_ERROR(orders_.Restore(coordinator));
   for (const CoordinatorRecord::Pass& pass : coordinator.passes())
     passes_[pass.key().worker()] = pass;
+  const uint64_t next_checkpoint =
+      coordinator.has_under_way() ? coordinator.under_way().id() : coordinator.next_checkpoint();
+  if (next_checkpoint > 0) checkpoint_done_ = stored_checkpoint_done_ = next_checkpoint - 1;
   stored_order_ = orders_.last();
   gathered_ = coordinator.ledger().next_id() > 1;
   return absl::OkStatus();
 }
 
-// --- Servers and copies
-// ------------------------------------------------------------------------------------------
-
-void RunLeader::Welcome(uint64_t link, const ServerState& state, Time now, ServerEffects* effects) {
-  const auto refuse = [&](std::string why) {
-    effects->push_back(effect::Refuse{link, absl::FailedPreconditionError(std::move(why))});
-  };
-  RunServer self = state.self();
-  if (!state.run_id().empty() && state.run_id() != record_.run_id()) {
-    return refuse(absl::StrCat("the run directory of that server is of another run (",
-                               state.run_id(), "; this is ", record_.run_id(),
-                               "): give it another --run-dir"));
-  }
-  RunServer* known = nullptr;
-  for (RunServer& server : *record_.mutable_servers()) {
-    if (server.identity() == self.identity()) known = &server;
-  }
-  if (known == nullptr) {
-    if (record_.over()) return refuse("the run is over");
-    known = record_.add_servers();
-    known->set_server(record_.next_server());
-    record_.set_next_server(known->server() + 1);
-    news_.push_back(absl::StrCat("server ", known->server(), " (", self.name(), ") joined"));
-  }
-  self.set_server(known->server());
-  *known = self;
-  // The server gets its assignment once this change is stored: a replaced leader that does not know
-  // it yet must not make other servers drop their copies.
-  ++changes_;
-  Peer& peer = peers_[known->server()];
-  peer = {};
-  peer.link = link;
-  peer.heard = now;
-  peer.came = changes_;
-}
-
 void RunLeader::OnState(uint64_t link, const ServerState& state, Time now, ServerEffects* effects) {
-  auto at = std::find_if(peers_.begin(), peers_.end(),
-                         [&](const auto& peer) { return peer.second.link == link; });
-  if (at == peers_.end()) {
-    Welcome(link, state, now, effects);
-    at = std::find_if(peers_.begin(), peers_.end(),
-                      [&](const auto& peer) { return peer.second.link == link; });
-    if (at == peers_.end()) return;
+  if (absl::Status joined = copies_.OnState(link, state, now, &news_); !joined.ok()) {
+    effects->push_back(effect::Refuse{link, std::move(joined)});
+    return;
   }
-  Peer& peer = at->second;
-  peer.heard = now;
-  peer.state = state;
   GoOn(now, effects);
-}
-
-void RunLeader::OnLinkGone(uint64_t link) {
-  for (auto& [server, peer] : peers_) {
-    if (peer.link == link) Away(&peer);
-  }
-}
-
-void RunLeader::Away(Peer* peer) {
-  peer->link = 0;
-  peer->restarted.clear();
-  peer->assigned.clear();
-}
-
-bool RunLeader::IsHere(uint32_t server) const {
-  const auto peer = peers_.find(server);
-  return peer != peers_.end() && peer->second.link != 0;
-}
-
-// The server had time enough to connect, or to show that it lives.
-bool RunLeader::IsGone(uint32_t server, Time now) const {
-  const auto peer = peers_.find(server);
-  return peer != peers_.end() && now >= peer->second.heard + options_.patience;
-}
-
-bool RunLeader::IsLost(uint32_t server, Time now) const {
-  const Config& config = options_.coordinator.config;
-  return config.durability().acknowledge() == DurabilityConfig::MEMORY && IsGone(server, now) &&
-         now >= peers_.at(server).heard + Milliseconds(config.cluster().deadline());
-}
-
-const CopyState* RunLeader::Find(uint32_t server, uint32_t shard) const {
-  const auto peer = peers_.find(server);
-  if (peer == peers_.end() || peer->second.link == 0) return nullptr;
-  for (const CopyState& copy : peer->second.state.copies()) {
-    if (copy.shard() == shard) return copy.empty() ? nullptr : &copy;
-  }
-  return nullptr;
-}
-
-// The copy leads or follows since the server's process began: nothing that the process wrote is
-// lost.
-bool RunLeader::GoesOn(uint32_t server, uint32_t shard) const {
-  const CopyState* const copy = Find(server, shard);
-  return copy != nullptr && (copy->epoch() > 0 || peers_.at(server).restarted.contains(shard));
-}
-
-std::vector<uint64_t> RunLeader::links() const {
-  std::vector<uint64_t> links;
-  for (const auto& [server, peer] : peers_) {
-    if (peer.link != 0 && peer.link != kOwnLink) links.push_back(peer.link);
-  }
-  return links;
-}
-
-std::set<uint32_t> RunLeader::Present() const {
-  std::set<uint32_t> present;
-  for (const auto& [server, peer] : peers_) {
-    if (peer.link != 0 && !peer.state.leaving()) present.insert(server);
-  }
-  return present;
-}
-
-void RunLeader::SettleLeader(uint32_t s, Time now) {
-  ShardCopies* const shard = record_.mutable_shards(static_cast<int>(s));
-  const uint32_t leader = shard->leader();
-  if (GoesOn(leader, s)) return;
-  uint32_t goes_on = 0;    // another server in sync, with a copy that goes on
-  uint32_t from_disk = 0;  // the server in sync whose disk has most entries
-  bool may_come = false;
-  for (const uint32_t server : shard->in_sync()) {
-    const CopyState* const copy = Find(server, s);
-    may_come = may_come || (copy != nullptr && copy->unread());
-    if (copy != nullptr && !copy->unread() &&
-        (from_disk == 0 || copy->entries() > Find(from_disk, s)->entries() ||
-         (copy->entries() == Find(from_disk, s)->entries() && server == leader))) {
-      from_disk = server;
-    }
-    if (server == leader) continue;
-    if (GoesOn(server, s)) goes_on = server;
-    may_come = may_come || (!IsHere(server) && !IsGone(server, now));
-  }
-  if (!IsHere(leader) && !IsGone(leader, now)) return;
-  if (goes_on != 0) return Promote(s, goes_on);
-  // A server whose copy went on all the time may still come. It has what a machine that lost power
-  // may have lost.
-  if (may_come) return;
-  if (from_disk == leader) {
-    const absl::Status whole = CheckJournalEnd(*shard, s, Find(leader, s)->entries());
-    if (!whole.ok()) return Lose(std::string(whole.message()));
-    shard->set_epoch(shard->epoch() + 1);
-    peers_.at(leader).restarted[s] = shard->epoch();
-    ++changes_;
-  } else if (from_disk != 0) {
-    Promote(s, from_disk);
-    peers_.at(from_disk).restarted[s] = shard->epoch();
-  } else if (shard->in_sync_size() == 1) {
-    if (IsHere(leader)) {
-      Lose(absl::StrCat("server ", leader, " came back without shard ", s,
-                        ", of which nobody else has a copy"));
-    } else if (IsLost(leader, now)) {
-      Lose(absl::StrCat("server ", leader, " has not answered for longer than cluster.deadline, ",
-                        "and shard ", s,
-                        " was in its memory alone (durability.acknowledge: memory)"));
-    }
-  }
-}
-
-void RunLeader::Promote(uint32_t s, uint32_t server) {
-  ShardCopies* const shard = record_.mutable_shards(static_cast<int>(s));
-  const uint32_t before = shard->leader();
-  Apply({CopyChange::kPromote, s, server}, &record_);
-  RemoveInSync(before, shard);
-  shard->set_entries(0);  // the old leader may have written entries that no other copy got
-  ++changes_;
-  news_.push_back(
-      absl::StrCat("server ", server, " leads shard ", s, " in place of server ", before));
-}
-
-void RunLeader::SettleFollowers(uint32_t s, Time now) {
-  ShardCopies* const shard = record_.mutable_shards(static_cast<int>(s));
-  if (!GoesOn(shard->leader(), s)) return;  // the followers may be needed
-  const std::vector<uint32_t> copies(shard->copies().begin(), shard->copies().end());
-  for (const uint32_t server : copies) {
-    if (server == shard->leader()) continue;
-    if (IsGone(server, now)) {
-      Apply({CopyChange::kDrop, s, server}, &record_);
-      ++changes_;
-    } else if (IsHere(server) && !GoesOn(server, s) && RemoveInSync(server, shard)) {
-      ++changes_;  // the server was restarted: its last writes may be lost, so it must catch up
-    }
-  }
-}
-
-bool RunLeader::Leads(uint32_t s) const {
-  const ShardCopies& shard = record_.shards(static_cast<int>(s));
-  const CopyState* const copy = Find(shard.leader(), s);
-  return copy != nullptr && copy->epoch() == shard.epoch() && copy->leads();
-}
-
-void RunLeader::HearReports(uint32_t s) {
-  if (!Leads(s)) return;
-  ShardCopies* const shard = record_.mutable_shards(static_cast<int>(s));
-  const CopyState* const copy = Find(shard->leader(), s);
-  if (!copy->endpoint().empty() && copy->endpoint() != shard->endpoint()) {
-    shard->set_endpoint(copy->endpoint());
-    ++changes_;
-  }
-  shard->set_entries(std::max(shard->entries(), copy->entries()));
-  heard_[s] = copy->report();
-  for (const uint32_t server : copy->silent()) {
-    if (!RemoveInSync(server, shard)) continue;
-    ++changes_;
-    news_.push_back(absl::StrCat("shard ", s, " goes on without its copy on server ", server,
-                                 ", which does not answer"));
-  }
-  for (const uint32_t server : copy->caught_up()) {
-    if (AddInSync(server, shard)) ++changes_;
-  }
-}
-
-void RunLeader::Balance() {
-  if (!training() || record_.over() || coordinator_.over()) return;
-  const std::set<uint32_t> present = Present();
-  if (present != spread_over_) {
-    targets_ = SpreadLeaders(record_, present);
-    spread_over_ = present;
-  }
-  CopyTargets targets{present, targets_, options_.copies};
-  size_t catching_up = 0;
-  for (int s = 0; s < record_.shards_size(); ++s) {
-    const ShardCopies& shard = record_.shards(s);
-    catching_up += static_cast<size_t>(shard.copies_size() - shard.in_sync_size());
-    // A shard whose leader is away stays where it is until SettleLeader decides.
-    if (!present.contains(shard.leader()) && !IsHere(shard.leader()))
-      targets.leaders[s] = shard.leader();
-  }
-  for (uint32_t s = 0; s < static_cast<uint32_t>(record_.shards_size()); ++s) {
-    if (!GoesOn(record_.shards(static_cast<int>(s)).leader(), s)) continue;
-    const auto change = NextChange(record_, s, targets);
-    if (!change || (change->what == CopyChange::kAdd && catching_up >= kCatchingUp)) continue;
-    // Copies are dropped once the leading copy reports that it leads.
-    if (change->what == CopyChange::kDrop && !Leads(s)) continue;
-    catching_up += change->what == CopyChange::kAdd ? 1 : 0;
-    const uint32_t before = record_.shards(static_cast<int>(s)).leader();
-    Apply(*change, &record_);
-    ++changes_;
-    if (change->what == CopyChange::kPromote) {
-      news_.push_back(
-          absl::StrCat("shard ", s, " moved from server ", before, " to server ", change->server));
-    }
-  }
 }
 
 std::vector<std::string> RunLeader::Endpoints() const {
@@ -389,7 +164,8 @@ void RunLeader::Lose(const std::string& why) {
   Effects decided;
   coordinator_.Drain(failed, &decided);
   Decide(std::move(decided));
-  deposed_ = absl::DataLossError(why);
+  lost_ = absl::DataLossError(why);
+  lost_change_ = Changes();
 }
 
 // --- Requests
@@ -402,12 +178,20 @@ void RunLeader::Decide(Effects decided) {
   for (std::string& news : decided.news) news_.push_back(std::move(news));
 }
 
+namespace {
+// Whether a worker only waits: it asks again, and says again what it did. Nothing was decided.
+bool Waits(const absl::StatusOr<NextSegmentReply>& reply, const Effects& decided) {
+  return reply.ok() && reply->kind() == NextSegmentReply::WAIT && !reply->evaluate() &&
+         reply->save_state_for() == 0 && decided.commands.empty() && decided.news.empty();
+}
+}  // namespace
+
 template <typename Reply>
 void RunLeader::AnswerOnceStored(uint64_t request, absl::StatusOr<Reply> reply, Effects decided,
                                  Time now) {
   Decide(std::move(decided));
   pending_.push_back(
-      {request, AsControlReply(std::move(reply)), changes_, orders_.last(), now + kAnswerWithin});
+      {request, AsControlReply(std::move(reply)), Changes(), orders_.last(), now + kAnswerWithin});
 }
 
 void RunLeader::AnswerNow(uint64_t request, absl::StatusOr<ControlReply> reply,
@@ -433,7 +217,7 @@ Leaders RunLeader::LeadersNow() const {
     if (server.server() == stored_.leader()) leaders.add_addresses(server.address());
   }
   for (const RunServer& server : stored_.servers()) {
-    if (server.server() != stored_.leader() && server.may_lead() && IsHere(server.server()))
+    if (server.server() != stored_.leader() && server.may_lead() && copies_.IsHere(server.server()))
       leaders.add_addresses(server.address());
   }
   return leaders;
@@ -532,28 +316,6 @@ absl::StatusOr<NextSegmentReply> RunLeader::NextSegment(const NextSegmentRequest
   return wait;
 }
 
-absl::StatusOr<RebalanceReply> RunLeader::Rebalance(const RebalanceRequest& request) {
-  std::vector<uint32_t> targets = SpreadLeaders(record_, Present());
-  if (request.moves_size() > 0) targets = targets_;
-  for (const RebalanceRequest::Move& move : request.moves()) {
-    if (move.shard() >= targets.size()) {
-      return absl::NotFoundError(
-          absl::StrCat("there is no shard ", move.shard(), "; ps-ctl status lists the shards"));
-    }
-    if (!Present().contains(move.server())) {
-      return absl::NotFoundError(absl::StrCat("server ", move.server(),
-                                              " is not there, or leaves; ps-ctl status lists "
-                                              "the servers"));
-    }
-    targets[move.shard()] = move.server();
-  }
-  targets_ = targets;
-  spread_over_ = Present();
-  RebalanceReply reply;
-  reply.mutable_owners()->Assign(targets.begin(), targets.end());
-  return reply;
-}
-
 void RunLeader::OnRequest(uint64_t request, const ControlRequest& asked, Time now,
                           ServerEffects* effects) {
   Effects decided;
@@ -565,7 +327,12 @@ void RunLeader::OnRequest(uint64_t request, const ControlRequest& asked, Time no
     AnswerOnceStored(request, std::move(reply), std::move(decided), now);
   } else if (const auto* next = std::get_if<NextSegmentRequest>(&asked)) {
     auto reply = NextSegment(*next, now, &decided);
-    AnswerOnceStored(request, std::move(reply), std::move(decided), now);
+    if (Waits(reply, decided) && IsConfirmed(now)) {
+      counts_changed_ = true;
+      AnswerNow(request, AsControlReply(std::move(reply)), effects);
+    } else {
+      AnswerOnceStored(request, std::move(reply), std::move(decided), now);
+    }
   } else if (const auto* evaluated = std::get_if<EvaluatedRequest>(&asked)) {
     const absl::Status status = coordinator_.Evaluated(*evaluated, now, &decided);
     if (status.ok()) effects->push_back(effect::Observed{evaluated->result()});
@@ -595,7 +362,7 @@ void RunLeader::OnRequest(uint64_t request, const ControlRequest& asked, Time no
     if (changed.ok()) *reply.mutable_hyper() = *changed;
     AnswerOnceStored(request, IfOk(changed.status(), reply), std::move(decided), now);
   } else if (const auto* rebalance = std::get_if<RebalanceRequest>(&asked)) {
-    AnswerNow(request, AsControlReply(Rebalance(*rebalance)), effects);
+    AnswerNow(request, AsControlReply(copies_.Rebalance(*rebalance)), effects);
   } else {
     AnswerNow(request, ControlReply(Status(now)), effects);
   }
@@ -636,35 +403,14 @@ StatusReply RunLeader::Status(Time now) const {
   }
   status.set_failed_checkpoint(failed_checkpoint_);
   if (told_waits_) status.set_waits_for(waits_);
-  for (const RunServer& server : stored_.servers()) {
-    ServerStatus* const told = status.add_servers();
-    told->set_server(server.server());
-    told->set_name(server.name());
-    told->set_connected(IsHere(server.server()));
-    told->set_leads(server.server() == stored_.leader());
-    const auto peer = peers_.find(server.server());
-    if (peer == peers_.end()) continue;
-    told->set_leaving(peer->second.state.leaving());
-    told->set_seconds_since_heard(Seconds(now - peer->second.heard));
-  }
-  for (int s = 0; s < stored_.shards_size(); ++s) {
-    const ShardCopies& shard = stored_.shards(s);
-    ShardStatus* const told = status.add_shards();
-    if (const CopyState* const copy = Find(shard.leader(), static_cast<uint32_t>(s)))
-      *told = copy->status();
-    told->set_shard(static_cast<uint32_t>(s));
-    told->set_server(shard.leader());
-    told->set_endpoint(shard.endpoint());
-    *told->mutable_in_sync() = shard.in_sync();
-    *told->mutable_copies() = shard.copies();
-  }
+  copies_.AddStatus(stored_, now, &status);
   return status;
 }
 
 std::string RunLeader::WaitsFor() const {
   std::vector<std::string> waits;
   if (!store_trouble_.empty()) waits.push_back(absl::StrCat("the run store: ", store_trouble_));
-  const size_t here = Present().size();
+  const size_t here = copies_.Present().size();
   if (!gathered_ && here < options_.servers) {
     waits.push_back(absl::StrCat("servers: ", here, " of ", options_.servers, " are here"));
   }
@@ -672,12 +418,12 @@ std::string RunLeader::WaitsFor() const {
   for (int s = 0; s < stored_.shards_size(); ++s) {
     const ShardCopies& shard = stored_.shards(s);
     const auto number = static_cast<uint32_t>(s);
-    if (!GoesOn(shard.leader(), number)) {
+    if (!copies_.GoesOn(shard.leader(), number)) {
       waits.push_back(absl::StrCat("server ", shard.leader(), ", which has shard ", s));
     } else if (!gathered_ && static_cast<size_t>(shard.in_sync_size()) < copies) {
       waits.push_back(absl::StrCat("a copy of shard ", s));
     }
-    const CopyState* const copy = Find(shard.leader(), number);
+    const CopyState* const copy = copies_.Find(shard.leader(), number);
     if (copy != nullptr && !copy->trouble().empty())
       waits.push_back(absl::StrCat("shard ", s, ": ", copy->trouble()));
   }
@@ -700,10 +446,11 @@ void RunLeader::OnStoreWritten(const absl::StatusOr<int64_t>& revision, Time now
     return;
   }
   revision_ = *revision;
+  OnConfirmed(now);
   stored_changes_ = writing_.changes;
   stored_order_ = writing_.last_order;
   stored_checkpoint_done_ = writing_.checkpoint_done;
-  stored_heard_ = writing_.heard;
+  stored_copies_ = std::move(writing_.copies);
   stored_ = std::move(writing_.record);
   plan_stored_ = plan_stored_ || writing_.plan != nullptr;
   if (training() && EndpointsKnown()) coordinator_.MoveShards(Endpoints());
@@ -712,6 +459,7 @@ void RunLeader::OnStoreWritten(const absl::StatusOr<int64_t>& revision, Time now
 
 void RunLeader::OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number,
                             const absl::Status& status, Time now, ServerEffects* effects) {
+  if (shard >= progress_.size() || number > orders_.last()) return;  // no server of ours says this
   Progress& progress = progress_[shard];
   if (epoch != progress.epoch || number <= progress.done) return;
   if (absl::IsUnavailable(status)) {
@@ -732,14 +480,16 @@ void RunLeader::OnPart(uint64_t checkpoint, uint32_t shard,
                        const absl::StatusOr<ShardReceipt>& receipt, Time now,
                        ServerEffects* effects) {
   const auto& under_way = coordinator_.checkpoint_under_way();
-  if (!under_way || under_way->checkpoint != checkpoint || sealing_) return;
+  if (!under_way || under_way->checkpoint != checkpoint || sealing_ || shard >= progress_.size()) {
+    return;
+  }
   if (!receipt.ok()) {
     OnSealed(checkpoint, receipt.status(), now, effects);
     return;
   }
   if (std::exchange(receipts_of_, checkpoint) != checkpoint) receipts_.clear();
   receipts_[shard] = *receipt;
-  if (receipts_.size() < static_cast<size_t>(record_.shards_size())) return;
+  if (receipts_.size() < progress_.size()) return;
   sealing_ = true;
   CheckpointManifest manifest;
   manifest.set_id(checkpoint);
@@ -805,10 +555,7 @@ void RunLeader::OnQuarantined(const WorkerKey& worker, const std::string& why, T
 }
 
 void RunLeader::Tick(Time now, ServerEffects* effects) {
-  // A silent server with an open link is frozen, or cut off in one direction.
-  for (auto& [server, peer] : peers_) {
-    if (peer.link != 0 && IsGone(server, now)) Away(&peer);
-  }
+  copies_.Tick(now);
   Effects decided;
   coordinator_.Tick(now, &decided);
   if (!decided.commands.empty() || !decided.news.empty()) Decide(std::move(decided));
@@ -852,31 +599,27 @@ void RunLeader::GoOn(Time now, ServerEffects* effects) {
   if (!deposed_.ok()) return;
   for (const WorkerKey& worker : std::exchange(expelled_, {}))
     effects->push_back(effect::Expel{worker});
-  if (closing_ && !record_.over() && trained()) {
-    record_.set_over(true);
-    ++changes_;
-  }
+  if (closing_ && !copies_.record().over() && trained()) copies_.EndRun();
   for (uint32_t s = 0; s < progress_.size(); ++s) {
-    HearReports(s);
-    if (!training()) continue;
-    SettleLeader(s, now);
-    SettleFollowers(s, now);
+    const absl::Status settled = copies_.Settle(s, now, &news_);
+    if (!settled.ok()) Lose(std::string(settled.message()));
   }
   Resume();
-  Balance();
+  if (!coordinator_.over()) copies_.Balance(&news_);
   GiveOrders(now, effects);
   Store(now, effects);
+  // A server that was replaced and does not know it must not end the run of the others.
+  if (!lost_.ok() && (stored_changes_ >= lost_change_ || !training())) deposed_ = lost_;
   Assign(effects);
   AnswerPending(now, effects);
-  if (stored_changes_ == changes_ || !training()) {
+  if (stored_changes_ == Changes() || !training()) {
     for (std::string& text : std::exchange(news_, {}))
       effects->push_back(effect::News{std::move(text)});
   }
 }
 
 RunRecord RunLeader::RecordNow(Time now) const {
-  RunRecord record = record_;
-  record.clear_coordinator();
+  RunRecord record = copies_.record();
   if (!record.has_plan()) return record;
   CoordinatorRecord* const coordinator = record.mutable_coordinator();
   *coordinator = coordinator_.Save(now);
@@ -888,8 +631,8 @@ RunRecord RunLeader::RecordNow(Time now) const {
 }
 
 void RunLeader::Store(Time now, ServerEffects* effects) {
-  if (stored_changes_ == changes_) stored_heard_ = heard_;
-  if (write_under_way_ || stored_changes_ == changes_ || now < write_again_ || orders_.installs())
+  if (stored_changes_ == Changes()) stored_copies_ = copies_.MarkNow();
+  if (write_under_way_ || stored_changes_ == Changes() || now < write_again_ || orders_.installs())
     return;
   write_under_way_ = true;
   // A write without an answer may have succeeded. The same record is written again: the store would
@@ -899,8 +642,8 @@ void RunLeader::Store(Time now, ServerEffects* effects) {
     return;
   }
   writing_ = {RecordNow(now),   plan_stored_ ? nullptr : plan_,
-              changes_,         orders_.last(),
-              checkpoint_done_, heard_};
+              Changes(),        orders_.last(),
+              checkpoint_done_, copies_.MarkNow()};
   effects->push_back(effect::WriteStore{0, revision_, writing_.record, writing_.plan});
 }
 
@@ -914,13 +657,13 @@ void RunLeader::GiveOrders(Time now, ServerEffects* effects) {
   std::vector<uint64_t> written(progress_.size());
   for (uint32_t s = 0; s < progress_.size(); ++s) {
     const ShardCopies& shard = stored_.shards(static_cast<int>(s));
-    const CopyState* const copy = Find(shard.leader(), s);
-    if (copy == nullptr || copy->epoch() != shard.epoch() || !copy->leads()) {
+    const CopyState* const copy = copies_.FindLeading(shard, s);
+    if (copy == nullptr) {
       progress_[s].retry = now;
       continue;
     }
     Progress& progress = progress_[s];
-    const uint64_t link = peers_.at(shard.leader()).link;
+    const uint64_t link = copies_.LinkTo(shard.leader());
     if (progress.epoch != shard.epoch())
       progress = {shard.epoch(), link, 0, copy->written_order(), {}};
     if (progress.link != link || progress.sent == 0) {  // orders on their way are lost
@@ -934,8 +677,8 @@ void RunLeader::GiveOrders(Time now, ServerEffects* effects) {
       if (order.number <= progress.sent && Installs(order.command)) break;
       if (order.number <= progress.sent) continue;
       if (training() && !Installs(order.command) && order.number > stored_order_) break;
-      effects->push_back(effect::SendOrder{{shard.leader(), peers_.at(shard.leader()).link, s,
-                                            shard.epoch(), order.number, order.command}});
+      effects->push_back(
+          effect::SendOrder{{shard.leader(), link, s, shard.epoch(), order.number, order.command}});
       progress.sent = order.number;
       if (Installs(order.command)) break;  // first a disk must have the weights
     }
@@ -943,14 +686,13 @@ void RunLeader::GiveOrders(Time now, ServerEffects* effects) {
   const uint64_t done = CarriedOut();
   for (OrderBook::Order& order : orders_.orders()) order.carried_out = order.number <= done;
   if (!training() && coordinator_.model() != nullptr && !orders_.installs()) {
-    record_.set_has_plan(true);
+    copies_.BeginTraining();
     auto plan = std::make_shared<RunPlan>();
     *plan->mutable_model() = *coordinator_.model();
     *plan->mutable_placement() = *coordinator_.placement();
     plan->mutable_placement()->clear_endpoints();
     plan_ = std::move(plan);
     stored_order_ = done;  // the shards' first images have these orders
-    ++changes_;
     return;
   }
   if (!training()) return;
@@ -958,60 +700,14 @@ void RunLeader::GiveOrders(Time now, ServerEffects* effects) {
     Lose(std::string(fits.message()));
 }
 
-// A copy just read from disk leads only after SettleLeader chose it, and under a new epoch.
-bool RunLeader::MayLead(uint32_t server, uint32_t s) const {
-  const CopyState* const copy = Find(server, s);
-  if (copy == nullptr) return false;
-  if (copy->epoch() > 0) return true;
-  const auto& restarted = peers_.at(server).restarted;
-  const auto from = restarted.find(s);
-  return from != restarted.end() && stored_.shards(static_cast<int>(s)).epoch() >= from->second;
-}
-
-Assignment RunLeader::AssignmentFor(uint32_t server) const {
-  Assignment assignment;
-  assignment.set_run_epoch(stored_.epoch());
-  assignment.set_revision(static_cast<uint64_t>(revision_));
-  assignment.set_run_id(stored_.run_id());
-  assignment.set_server(server);
-  assignment.set_checkpoint_done(stored_checkpoint_done_);
-  assignment.set_over(stored_.over());
-  for (int s = 0; s < stored_.shards_size(); ++s) {
-    const ShardCopies& shard = stored_.shards(s);
-    const auto number = static_cast<uint32_t>(s);
-    if (!HoldsCopy(shard, server)) continue;
-    AssignedCopy assigned;
-    assigned.set_shard(number);
-    assigned.set_epoch(shard.epoch());
-    assigned.set_leader(shard.leader());
-    *assigned.mutable_in_sync() = shard.in_sync();
-    for (const RunServer& other : stored_.servers()) {
-      if (other.server() == shard.leader()) assigned.set_leader_address(other.address());
-    }
-    if (shard.leader() == server) {
-      assigned.set_fresh(!stored_.has_plan());
-      if (!assigned.fresh() && !MayLead(server, number)) assigned.set_epoch(0);
-      assigned.set_heard(stored_heard_[number]);
-    }
-    *assignment.add_copies() = std::move(assigned);
-  }
-  return assignment;
-}
-
 void RunLeader::Assign(ServerEffects* effects) {
-  for (auto& [server, peer] : peers_) {
-    const bool known = std::any_of(
-        stored_.servers().begin(), stored_.servers().end(),
-        [&, number = server](const RunServer& other) { return other.server() == number; });
-    if (peer.link == 0 || !known || peer.came > stored_changes_) continue;
-    Assignment assignment = AssignmentFor(server);
-    Assignment same = assignment;
-    same.clear_revision();  // a new revision alone changes nothing for the server
-    std::string text = same.SerializeAsString();
-    if (text == peer.assigned) continue;
-    peer.assigned = std::move(text);
-    effects->push_back(effect::SendAssignment{peer.link, std::move(assignment)});
-  }
+  Assignment common;
+  common.set_run_epoch(stored_.epoch());
+  common.set_revision(static_cast<uint64_t>(revision_));
+  common.set_run_id(stored_.run_id());
+  common.set_checkpoint_done(stored_checkpoint_done_);
+  common.set_over(stored_.over());
+  copies_.Assign(stored_, stored_copies_, common, effects);
 }
 
 void RunLeader::AnswerPending(Time now, ServerEffects* effects) {

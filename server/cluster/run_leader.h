@@ -1,6 +1,6 @@
 // What the run's leader does besides holding copies: it answers workers and people, gives orders to
-// the shards, and decides which server holds which copy and leads which shard. A state machine
-// without IO, threads or clock.
+// the shards, and stores and announces what is decided: by the coordinator about training, by the
+// CopyAssigner about servers and copies. A state machine without IO, threads or clock.
 //
 // A decision is announced only after the run store has it. A server that takes over continues from
 // the store, so an announced decision is never lost. Decisions made during a write are stored
@@ -14,12 +14,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "server/cluster/copies.h"
+#include "server/cluster/copy_assigner.h"
 #include "server/cluster/server_effects.h"
 #include "server/coordinator/coordinator_core.h"
 #include "server/coordinator/order_book.h"
@@ -53,9 +51,11 @@ class RunLeader {
 
   // A server reports its state on that link; or the link is broken.
   void OnState(uint64_t link, const ServerState& state, Time now, ServerEffects* effects);
-  void OnLinkGone(uint64_t link);
+  void OnLinkGone(uint64_t link) { copies_.OnLinkGone(link); }
   // Outcomes of effects.
   void OnStoreWritten(const absl::StatusOr<int64_t>& revision, Time now, ServerEffects* effects);
+  // The run store says that this server leads the run.
+  void OnConfirmed(Time now) { confirmed_ = now; }
   void OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number, const absl::Status& status,
                    Time now, ServerEffects* effects);
   void OnPart(uint64_t checkpoint, uint32_t shard, const absl::StatusOr<ShardReceipt>& receipt,
@@ -78,7 +78,7 @@ class RunLeader {
   const std::map<uint32_t, CoordinatorRecord::Pass>& passes() const { return passes_; }
   int64_t revision() const { return revision_; }
   // Links to the other connected servers.
-  std::vector<uint64_t> links() const;
+  std::vector<uint64_t> links() const { return copies_.links(); }
   // What the run waits for, in words; empty: it waits for nothing.
   std::string WaitsFor() const;
   // Training is over, every shard knows, and no worker is left.
@@ -87,15 +87,6 @@ class RunLeader {
   bool closed() const { return stored_.over(); }
 
  private:
-  struct Peer {
-    uint64_t link = 0;  // 0: the server is away
-    Time heard{};
-    uint64_t came = 0;  // number of the change that recorded its arrival
-    ServerState state;
-    // By shard: the epoch from which a copy that this server read from its disk may lead.
-    std::map<uint32_t, uint64_t> restarted;
-    std::string assigned;  // the last Assignment sent on this link
-  };
   struct Progress {      // how far a shard is with the orders
     uint64_t epoch = 0;  // epoch under which the orders are sent
     uint64_t link = 0;   // link on which the orders are sent
@@ -111,7 +102,7 @@ class RunLeader {
     Time deadline{};
   };
 
-  RunLeader(RunLeaderOptions options, int64_t revision, RunRecord record);
+  RunLeader(RunLeaderOptions options, int64_t revision, RunRecord record, Time now);
   absl::Status Restore(const RunPlan& plan, Time now);
 
   template <typename Reply>
@@ -129,33 +120,12 @@ class RunLeader {
   Leaders LeadersNow() const;
   absl::StatusOr<RegisterReply> Register(const RegisterRequest& request, Time now,
                                          Effects* decided);
-  absl::StatusOr<RebalanceReply> Rebalance(const RebalanceRequest& request);
   StatusReply Status(Time now) const;
   void LookWhatWaits(Time now, ServerEffects* effects);
   void EndCheckpointWaits(Time now, ServerEffects* effects);
   void Decide(Effects decided);
   void AnswerNow(uint64_t request, absl::StatusOr<ControlReply> reply, ServerEffects* effects);
 
-  // Servers and copies.
-  void Welcome(uint64_t link, const ServerState& state, Time now, ServerEffects* effects);
-  // The server's copy; null: the server is away, or has no data of the shard.
-  const CopyState* Find(uint32_t server, uint32_t shard) const;
-  bool IsHere(uint32_t server) const;
-  bool IsGone(uint32_t server, Time now) const;
-  // The server's copies are lost: it keeps no journal, and is gone for longer than
-  // cluster.deadline.
-  bool IsLost(uint32_t server, Time now) const;
-  bool GoesOn(uint32_t server, uint32_t shard) const;
-  bool MayLead(uint32_t server, uint32_t shard) const;
-  static void Away(Peer* peer);
-  void SettleLeader(uint32_t shard, Time now);
-  void Promote(uint32_t shard, uint32_t server);
-  void SettleFollowers(uint32_t shard, Time now);
-  // The copy that must lead the shard reports that it does.
-  bool Leads(uint32_t shard) const;
-  void HearReports(uint32_t shard);
-  void Balance();
-  std::set<uint32_t> Present() const;
   std::vector<std::string> Endpoints() const;
   bool EndpointsKnown() const;
 
@@ -165,21 +135,26 @@ class RunLeader {
   void GiveOrders(Time now, ServerEffects* effects);
   void Assign(ServerEffects* effects);
   void AnswerPending(Time now, ServerEffects* effects);
-  Assignment AssignmentFor(uint32_t server) const;
   uint64_t CarriedOut() const;
   bool NobodyIsLeft() const;
   RunRecord RecordNow(Time now) const;
-  bool training() const { return record_.has_plan(); }
+  // Number of the last decided change.
+  uint64_t Changes() const { return changes_ + copies_.changes(); }
+  bool training() const { return copies_.record().has_plan(); }
   void Lose(const std::string& why);
+  // Whether the run store said so lately. Otherwise another server may lead the run.
+  bool IsConfirmed(Time now) const { return now < confirmed_ + options_.patience; }
 
   const RunLeaderOptions options_;
   CoordinatorCore coordinator_;
   OrderBook orders_;
+  // It has the record as decided. The coordinator's part is filled in when the record is stored.
+  CopyAssigner copies_;
   absl::Status deposed_;
+  absl::Status lost_;  // why the run cannot go on; told once the store has `lost_change_`
+  uint64_t lost_change_ = 0;
 
-  // Servers and copies change in `record_`. Its coordinator part is filled in when it is stored.
   RunRecord stored_;
-  RunRecord record_;
   int64_t revision_ = 0;
   std::shared_ptr<const RunPlan> plan_;
   bool plan_stored_ = false;
@@ -189,24 +164,19 @@ class RunLeader {
     uint64_t changes = 0;  // number of the last change in it
     uint64_t last_order = 0;
     uint64_t checkpoint_done = 0;
-    std::vector<uint64_t> heard;
+    CopyAssigner::Mark copies;
   };
+  Time confirmed_{};
   bool write_under_way_ = false;
   Write writing_;
   Time write_again_{};
   std::string store_trouble_;
-  uint64_t changes_ = 0;  // number of the last decided change
+  uint64_t changes_ = 0;  // decided changes, besides those of `copies_`
   uint64_t stored_changes_ = 0;
-  uint64_t stored_order_ = 0;  // orders up to this one are stored
-  // By shard: the CopyState.report that the record takes into account. A leading copy that hears of
-  // a report waits for fewer copies. So it hears of the report only after the resulting record is
-  // stored.
-  std::vector<uint64_t> heard_, stored_heard_;
+  uint64_t stored_order_ = 0;         // orders up to this one are stored
+  CopyAssigner::Mark stored_copies_;  // what `stored_` takes into account
 
-  std::map<uint32_t, Peer> peers_;  // by server
   std::vector<Progress> progress_;  // by shard
-  std::vector<uint32_t> targets_;   // by shard: the server that must lead it
-  std::set<uint32_t> spread_over_;  // the servers that `targets_` is made for
   bool gathered_ = false;           // all servers that training waits for have connected
 
   std::deque<Pending> pending_;

@@ -52,12 +52,20 @@ void ServerCore::OnStoreRead(const absl::StatusOr<RunStore::Held>& held, const R
                              Time now, ServerEffects* effects) {
   store_busy_ = false;
   read_again_ = now + kReadRetry;
-  if (leader_ != nullptr || ended_ || !held.ok()) return;
+  if (leader_ != nullptr || ended_) return;
+  TellTrouble(held.status(), effects);
+  if (!held.ok()) return;
   if (held->revision == 0 || held->record.over()) {
     // A server of the run learns here that the run is over. Any other server waits for the run to
     // begin.
-    if (was_part_) Step(absl::OkStatus(), effects);
-    return;
+    if (!was_part_) return;
+    const bool over = held->revision != 0 || held->ended == holder_.run_id();
+    return Step(over ? absl::OkStatus()
+                     : absl::DataLossError(
+                           "the run's record is gone from the run store: were its keys deleted, or "
+                           "does etcd hold other data than before? Go on from the last checkpoint "
+                           "with ps-run --resume"),
+                effects);
   }
   was_part_ = was_part_ || NumberOf(held->record, holder_.self().identity()) != 0;
   leader_address_ = AddressOf(held->record, held->record.leader());
@@ -85,12 +93,20 @@ void ServerCore::OnStoreWritten(uint64_t number, const absl::StatusOr<int64_t>& 
   if (!revision.ok()) {
     if (begins_ && absl::IsAborted(revision.status())) {
       Step(absl::AlreadyExistsError("the run store has a run of that name"), effects);
-    } else if (begins_) {
-      Start(now, effects);
     }
-    return;
+    return TellTrouble(revision.status(), effects);
   }
   Lead(*revision, std::move(taking_over_), plan_.get(), now, effects);
+}
+
+void ServerCore::TellTrouble(const absl::Status& status, ServerEffects* effects) {
+  // Losing a race for the lead is no trouble.
+  const std::string trouble =
+      status.ok() || absl::IsAborted(status) ? "" : std::string(status.message());
+  if (!trouble.empty() && trouble != store_trouble_) {
+    effects->push_back(effect::News{absl::StrCat("the run store: ", trouble)});
+  }
+  store_trouble_ = trouble;
 }
 
 void ServerCore::Lead(int64_t revision, RunRecord record, const RunPlan* plan, Time now,
@@ -114,8 +130,9 @@ void ServerCore::Lead(int64_t revision, RunRecord record, const RunPlan* plan, T
 
 void ServerCore::OnLeaseKept(uint64_t epoch, const absl::Status& kept, Time now,
                              ServerEffects* effects) {
-  if (leader_ != nullptr && epoch == leader_->stored().epoch() && absl::IsAborted(kept))
-    Step(kept, effects);
+  if (leader_ == nullptr || epoch != leader_->stored().epoch()) return;
+  if (kept.ok()) leader_->OnConfirmed(now);
+  if (absl::IsAborted(kept)) Step(kept, effects);
 }
 
 // Stops leading the run, or ends this server's part in it.
@@ -227,6 +244,8 @@ void ServerCore::Tick(Time now, ServerEffects* effects) {
       keep_again_ = now + options_.leader.patience / kKeepsPerPatience;
       effects->push_back(effect::KeepLease{leader_->stored().epoch()});
     }
+  } else if (begins_ && options_.may_lead && !store_busy_ && now >= read_again_) {
+    Start(now, effects);
   } else if (options_.may_lead && !store_busy_ && now >= read_again_ &&
              now >= heard_ + options_.leader.patience) {
     store_busy_ = true;

@@ -81,11 +81,13 @@ class ServerCore {
   void Lead(int64_t revision, RunRecord record, const RunPlan* plan, Time now,
             ServerEffects* effects);
   void Step(absl::Status why, ServerEffects* effects);
+  // Tells people once what is wrong with the run store.
+  void TellTrouble(const absl::Status& status, ServerEffects* effects);
 
   const ServerCoreOptions options_;
   CopyHolder holder_;
-  bool begins_;    // this server begins the run, which is not stored yet
-  bool was_part_;  // this server was ever part of the run
+  bool begins_;       // this server begins the run, which is not stored yet
+  bool was_part_;     // this server was ever part of the run
   std::unique_ptr<RunLeader> leader_;
   std::string leader_address_;
   Time heard_{};             // when the run's leader was last heard
@@ -94,6 +96,7 @@ class ServerCore {
   Time read_again_{};
   Time keep_again_{};
   bool ended_ = false;
+  std::string store_trouble_;
   RunRecord taking_over_;  // the record with which it would lead
   std::shared_ptr<const RunPlan> plan_;
 };

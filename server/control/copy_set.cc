@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "server/control/copy_wire.h"
+#include "server/durability/checkpoint_files.h"
 #include "server/durability/journal_folder.h"
 #include "server/durability/rocks_journal.h"
 
@@ -47,8 +48,15 @@ absl::Status CopySet::StartTransport() {
 absl::Status CopySet::Recover() {
   if (!HasJournal()) return absl::OkStatus();
   for (uint32_t s = 0; s < static_cast<uint32_t>(options_.config.cluster().shards()); ++s) {
-    if (!std::filesystem::exists(FolderOf(s))) continue;
-    const absl::Status recovered = RecoverShard(s);
+    const bool replaced = std::filesystem::exists(AsideOf(s));
+    if (!replaced && !std::filesystem::exists(FolderOf(s))) continue;
+    absl::Status recovered = RecoverShard(s);
+    if (replaced && recovered.ok()) PSGD_RETURN_IF_ERROR(RemoveFolder(AsideOf(s)));
+    if (replaced && !recovered.ok()) {
+      // It was being made again from another copy's image: what was there before counts.
+      PSGD_RETURN_IF_ERROR(PutBack(s));
+      recovered = RecoverShard(s);
+    }
     // Nothing was acknowledged before the first image was finished.
     if (absl::IsNotFound(recovered)) continue;
     PSGD_RETURN_IF_ERROR(
@@ -57,13 +65,22 @@ absl::Status CopySet::Recover() {
   return absl::OkStatus();
 }
 
-absl::Status CopySet::RecoverShard(uint32_t s) {
+absl::Status CopySet::PutBack(uint32_t shard) const {
+  PSGD_RETURN_IF_ERROR(RemoveFolder(FolderOf(shard)));
+  return RenameFolder(AsideOf(shard), FolderOf(shard));
+}
+
+absl::StatusOr<std::unique_ptr<DurableShard>> CopySet::ReadShard(uint32_t s) const {
   PSGD_ASSIGN_OR_RETURN(DurableShardOptions place, PlaceOf(s, true));
   std::vector<std::string> notes;
   auto shard = DurableShard::Recover(std::move(place), &notes);
   for (const std::string& note : notes) options_.log->warn("shard {}: {}", s, note);
-  PSGD_RETURN_IF_ERROR(shard.status());
-  copies_[s].copy = Make(s, *std::move(shard));
+  return shard;
+}
+
+absl::Status CopySet::RecoverShard(uint32_t s) {
+  PSGD_ASSIGN_OR_RETURN(auto shard, ReadShard(s));
+  copies_[s].copy = Make(s, std::move(shard));
   options_.log->info("shard {} went on from the journal", s);
   Reach(options_.failpoint.get(), Failpoint::kShardRecovered);
   return absl::OkStatus();
@@ -81,6 +98,10 @@ std::string CopySet::Advertised(const std::string& address) const {
 
 std::string CopySet::FolderOf(uint32_t shard) const {
   return JournalFolder(options_.journal_dir, absl::StrCat("shard-", shard));
+}
+
+std::string CopySet::AsideOf(uint32_t shard) const {
+  return absl::StrCat(FolderOf(shard), kAsideSuffix);
 }
 
 absl::StatusOr<DurableShardOptions> CopySet::PlaceOf(uint32_t shard, bool is_there) const {
@@ -102,7 +123,25 @@ std::shared_ptr<CopyThread> CopySet::Make(uint32_t shard, std::unique_ptr<Durabl
   CopyThreadOptions options;
   options.core.shard = shard;
   options.core.silence = options_.silence;
-  options.core.empty_place = [this, shard] { return PlaceOf(shard, false); };
+  options.core.empty_place = [this, shard]() -> absl::StatusOr<DurableShardOptions> {
+    // If an earlier image was not finished, what was there before it is aside already.
+    if (HasJournal() && std::filesystem::exists(FolderOf(shard)) &&
+        !std::filesystem::exists(AsideOf(shard))) {
+      PSGD_RETURN_IF_ERROR(RenameFolder(FolderOf(shard), AsideOf(shard)));
+    }
+    return PlaceOf(shard, false);
+  };
+  options.core.restored = [this, shard]() -> absl::StatusOr<std::unique_ptr<DurableShard>> {
+    if (!HasJournal() || !std::filesystem::exists(AsideOf(shard))) {
+      return absl::NotFoundError("there was nothing before");
+    }
+    PSGD_RETURN_IF_ERROR(PutBack(shard));
+    return ReadShard(shard);
+  };
+  options.core.settled = [this, shard] {
+    const absl::Status removed = RemoveFolder(AsideOf(shard));
+    if (!removed.ok()) options_.log->warn("shard {}: {}", shard, removed.ToString());
+  };
   options.listen = [this, shard] { return transport_->Listen(ListenAddress(shard)); };
   options.advertised = [this](const std::string& address) { return Advertised(address); };
   options.callbacks = options_.callbacks;
@@ -183,11 +222,12 @@ void CopySet::Drop(uint32_t shard) {
     copies_.erase(held);
   }
   gone.link.reset();
-  gone.copy->Stop();
+  if (gone.copy != nullptr) gone.copy->Stop();
   gone.copy.reset();
   if (!HasJournal()) return;
   std::error_code ignored;  // a copy that comes back begins with an empty journal
   std::filesystem::remove_all(FolderOf(shard), ignored);
+  std::filesystem::remove_all(AsideOf(shard), ignored);
 }
 
 absl::Status CopySet::Execute(const ShardOrderTo& order) {
@@ -247,8 +287,9 @@ absl::Status CopySet::Follow(const FollowingSays::Hello& hello, FollowingStream*
 void CopySet::Send(CopyCore::Send send) {
   std::lock_guard lock(mutex_);
   const uint32_t shard = send.message.shard;
-  if (std::holds_alternative<CopyMessage::Has>(send.message.what) ||
-      std::holds_alternative<CopyMessage::Written>(send.message.what)) {
+  const bool leading = std::holds_alternative<CopyMessage::Image>(send.message.what) ||
+                       std::holds_alternative<CopyMessage::Steps>(send.message.what);
+  if (!leading) {
     const auto held = copies_.find(shard);
     if (held != copies_.end() && held->second.link != nullptr) {
       held->second.link->Send(send.message);

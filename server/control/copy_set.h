@@ -81,6 +81,11 @@ class CopySet {
   std::string Advertised(const std::string& address) const;
   bool HasJournal() const;
   std::string FolderOf(uint32_t shard) const;
+  // Where the folder lies while an image of another copy takes its place.
+  std::string AsideOf(uint32_t shard) const;
+  // Puts that folder in its place again.
+  absl::Status PutBack(uint32_t shard) const;
+  absl::StatusOr<std::unique_ptr<DurableShard>> ReadShard(uint32_t shard) const;
   // `is_there`: the journal exists. Otherwise an empty journal is made in its place.
   absl::StatusOr<DurableShardOptions> PlaceOf(uint32_t shard, bool is_there) const;
   std::shared_ptr<CopyThread> Make(uint32_t shard, std::unique_ptr<DurableShard> durable);

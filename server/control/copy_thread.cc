@@ -78,7 +78,7 @@ void CopyThread::Have(const AssignedCopy& assigned, uint32_t server) {
   Post([this, assigned, server] {
     const Time now = SteadyNow();
     if (assigned.leader() != server) {
-      core_.Follow(assigned.epoch(), assigned.leader(), now);
+      core_.Follow(assigned.epoch(), assigned.leader(), assigned.copy(), now);
       OpenOrClosePort();
       return;
     }
@@ -123,7 +123,10 @@ void CopyThread::Execute(ShardCommand command, uint64_t number, uint64_t epoch) 
 void CopyThread::OnCopy(uint32_t from, CopyMessage message) {
   Post([this, from, message = std::move(message)]() mutable {
     // An image replaces the journal, and SaveImage may be writing to that journal.
-    if (std::holds_alternative<CopyMessage::Image>(message.what)) WaitWhileSaving();
+    if (std::holds_alternative<CopyMessage::Image>(message.what)) {
+      WaitWhileSaving();
+      image_due_ = false;
+    }
     core_.OnCopy(from, std::move(message), SteadyNow());
   });
 }
@@ -149,8 +152,10 @@ absl::Status CopyThread::SaveImage(const ShardImage& image) {
   Journal* journal = nullptr;
   const DurableShard* of = nullptr;
   Do([&] {
+    // The shard that the image is of may be gone.
+    if (!std::exchange(image_due_, false)) return;
     of = core_.shard();
-    journal = of == nullptr ? nullptr : of->journal();
+    journal = of->journal();
     std::lock_guard lock(tasks_mutex_);
     saving_ = journal != nullptr;
   });
@@ -239,6 +244,7 @@ void CopyThread::Commit() {
       if (core_.leads()) options_.callbacks.on_quarantine(std::move(worker));
     }
     if (auto image = shard->TakeDueImage()) {
+      image_due_ = true;
       options_.callbacks.on_image(options_.core.shard, std::move(*image));
     }
   }
@@ -294,7 +300,11 @@ CopyState CopyThread::State() const {
   state.set_empty(report.empty);
   state.set_entries(report.entries);
   state.set_written_order(report.written_order);
-  state.mutable_caught_up()->Assign(report.caught_up.begin(), report.caught_up.end());
+  for (const auto& [server, copy] : report.caught_up) {
+    CopyState::CaughtUp* const caught_up = state.add_caught_up();
+    caught_up->set_server(server);
+    caught_up->set_copy(copy);
+  }
   state.mutable_silent()->Assign(report.silent.begin(), report.silent.end());
   state.set_report(report.report);
   state.set_trouble(port_trouble_.empty() ? report.trouble : port_trouble_);

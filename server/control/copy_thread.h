@@ -108,6 +108,7 @@ class CopyThread {
   CopyCore core_;
   std::unique_ptr<Endpoint> endpoint_;  // set under tasks_mutex_; null: the copy does not lead
   std::string port_trouble_;
+  bool image_due_ = false;  // on_image gave an image of the shard that is here
   std::map<PeerId, std::deque<Message>> waiting_;  // answers whose peer's queue is full
   uint64_t logged_malformed_ = 0, logged_turned_away_ = 0;
   StallReport stalls_;

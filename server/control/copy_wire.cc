@@ -11,6 +11,9 @@ FollowingSays EncodeFollowing(const CopyMessage& message) {
   if (const auto* has = std::get_if<CopyMessage::Has>(&message.what)) {
     says.mutable_has()->set_log_epoch(has->log_epoch);
     says.mutable_has()->set_entries(has->entries);
+    says.mutable_has()->set_copy(has->copy);
+  } else if (std::holds_alternative<CopyMessage::TakesImage>(message.what)) {
+    says.set_takes_image(true);
   } else {
     says.set_written(std::get<CopyMessage::Written>(message.what).entries);
   }
@@ -21,10 +24,14 @@ absl::StatusOr<CopyMessage> DecodeFollowing(uint32_t shard, const FollowingSays&
   CopyMessage message{shard, says.epoch(), CopyMessage::Written{}};
   switch (says.says_case()) {
     case FollowingSays::kHas:
-      message.what = CopyMessage::Has{says.has().log_epoch(), says.has().entries()};
+      message.what =
+          CopyMessage::Has{says.has().log_epoch(), says.has().entries(), says.has().copy()};
       return message;
     case FollowingSays::kWritten:
       message.what = CopyMessage::Written{says.written()};
+      return message;
+    case FollowingSays::kTakesImage:
+      message.what = CopyMessage::TakesImage{};
       return message;
     case FollowingSays::kHello:
     case FollowingSays::SAYS_NOT_SET:

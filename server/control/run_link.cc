@@ -98,16 +98,17 @@ void RunLink::Talk(const std::string& leader, uint64_t number) {
     return options_.events.on_gone(number,
                                    absl::UnavailableError(absl::StrCat("no answer from ", leader)));
   }
+  ServerSays hello;
+  hello.mutable_hello()->set_protocol(kProtocolVersion);
+  hello.mutable_hello()->set_name(options_.name);
+  const bool greeted = stream.Write(hello);  // before all that Send sends
   {
     std::lock_guard lock(mutex_);
     if (ended_ || leader_ != leader) return;
     connection_ = connection;
   }
-  ServerSays hello;
-  hello.mutable_hello()->set_protocol(kProtocolVersion);
-  hello.mutable_hello()->set_name(options_.name);
   LeaderSays says;
-  if (stream.Write(hello) && stream.Read(&says)) {
+  if (greeted && stream.Read(&says)) {
     if (says.has_begin()) {
       options_.events.on_begin(number, says.begin());
     } else {

@@ -113,19 +113,22 @@ void ServerLoop::Stop() {
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(stopping_, true)) return;
-    for (auto& [request, promise] : asked_) {
-      promise.set_value(absl::UnavailableError("the server ends"));
-    }
-    asked_.clear();
     for (auto& [link, to] : links_) to.stream->End();
     changed_.notify_all();
   }
+  FailAsked(absl::UnavailableError("the server ends"));
   if (thread_.joinable()) thread_.join();
   run_link_.reset();
   if (copies_ != nullptr) copies_->Stop();
   std::deque<Event> unheard;
   std::lock_guard lock(mutex_);
   unheard.swap(events_);
+}
+
+void ServerLoop::FailAsked(const absl::Status& why) {
+  std::lock_guard lock(mutex_);
+  for (auto& [request, promise] : asked_) promise.set_value(why);
+  asked_.clear();
 }
 
 void ServerLoop::Post(Event event) {
@@ -172,6 +175,11 @@ void ServerLoop::CarryOut(ServerEffects effects) {
   run_link_->SetLeader(leads || standing().ended ? "" : known.empty() ? told_leader_ : known);
   if (leads && !led_) {
     for (const auto& [shard, cut] : cuts_) GiveCut(shard);
+  }
+  if (led_ && !leads) {
+    FailAsked(absl::UnavailableError(
+        absl::StrCat("this server does not lead the run any more",
+                     known.empty() ? "" : absl::StrCat("; ", known, " does"))));
   }
   led_ = leads;
 }
@@ -287,7 +295,8 @@ absl::Status ServerLoop::Weights(const std::function<absl::Status(const WeightsC
     request.set_run_id(options_.record.run_id());
     request.set_shard(s);
     PSGD_RETURN_IF_ERROR(
-        ReadShardWeights(model.servers[s], options_.copies.credentials.get(), request, take));
+        ReadShardWeights(model.servers[s], options_.copies.credentials.get(), request,
+                         Milliseconds(options_.copies.config.cluster().deadline()), take));
   }
   return absl::OkStatus();
 }
@@ -328,8 +337,11 @@ absl::Status ServerLoop::FreeRun() {
   WaitUntilTold();
   if (options_.store == nullptr || !options_.store->shared()) return absl::OkStatus();
   PSGD_ASSIGN_OR_RETURN(const RunStore::Held held, options_.store->Read());
-  if (held.revision == 0) return absl::OkStatus();
-  return options_.store->Remove(held.revision);
+  // Another server may have closed the run, and the name may be that of a new run.
+  const bool closed_here = held.revision != 0 && held.record.over() &&
+                           held.record.run_id() == options_.record.run_id() &&
+                           held.record.leader() == standing().server;
+  return closed_here ? options_.store->Remove(held.revision) : absl::OkStatus();
 }
 
 // --- Copies on this server
@@ -484,14 +496,6 @@ void ServerLoop::Heard(const LeaderSays& says) {
 }
 
 absl::Status ServerLoop::Serve(const ServerSays::Hello&, ServingStream* stream) {
-  TaskQueue queue;
-  uint64_t link = 0;
-  {
-    std::lock_guard lock(mutex_);
-    if (stopping_) return absl::UnavailableError("the server ends");
-    link = next_link_++;
-    links_[link] = {stream, &queue};
-  }
   LeaderSays begins;
   LeaderSays::Begin& begin = *begins.mutable_begin();
   *begin.mutable_config() = options_.copies.config;
@@ -500,11 +504,17 @@ absl::Status ServerLoop::Serve(const ServerSays::Hello&, ServingStream* stream) 
   begin.set_clock_ns(SteadyNow().count());
   begin.set_curve_public(options_.record.curve_public());
   begin.set_curve_secret(options_.record.curve_secret());
+  TaskQueue queue;
+  uint64_t link = 0;
   {
     std::lock_guard lock(mutex_);
+    if (stopping_) return absl::UnavailableError("the server ends");
     for (const auto& [worker, pass] : passes_) *begin.add_passes() = pass;
+    link = next_link_++;
+    // Begin comes before all that the loop tells this link.
+    queue.Post([stream, begins = std::move(begins)] { return stream->Send(begins); });
+    links_[link] = {stream, &queue};
   }
-  Tell(link, std::move(begins));
   ShardPartReader parts;
   ServerSays says;
   while (stream->Receive(&says)) HeardOf(link, std::move(says), &parts);
@@ -524,7 +534,10 @@ void ServerLoop::HeardOf(uint64_t link, ServerSays says, ShardPartReader* parts)
     if (!whole.ok()) options_.log->warn("a part of a checkpoint: {}", whole.status().ToString());
     if (!whole.ok() || !whole->has_value()) return;
     if (auto* cut = std::get_if<ShardCut>(&**whole)) {
-      WritePart(says.part().shard(), std::make_shared<const ShardCut>(std::move(*cut)));
+      Post([this, shard = says.part().shard(),
+            cut = std::make_shared<const ShardCut>(std::move(*cut))](Time, ServerEffects*) {
+        if (core_->leader() != nullptr) WritePart(shard, cut);
+      });
     }
     return;
   }
@@ -652,6 +665,9 @@ void ServerLoop::GiveCut(uint32_t shard) {
 }
 
 void ServerLoop::WritePart(uint32_t shard, std::shared_ptr<const ShardCut> cut) {
+  // A journal that is replayed makes cuts of checkpoints again that are complete by now.
+  const auto& under_way = core_->leader()->coordinator().checkpoint_under_way();
+  if (!under_way || under_way->checkpoint != cut->checkpoint) return;
   disk_.Post([this, shard, cut = std::move(cut)] {
     const uint64_t id = cut->checkpoint;
     if (id < writing_) return true;  // the cut's checkpoint was given up
@@ -778,13 +794,12 @@ void ServerLoop::Do(const effect::News& news) {
 }
 
 void ServerLoop::Do(const effect::End& end) {
-  std::lock_guard lock(mutex_);
-  standing_.ended = end.why;
-  for (auto& [request, promise] : asked_) {
-    promise.set_value(end.why.ok() ? absl::UnavailableError("the run is over") : end.why);
+  {
+    std::lock_guard lock(mutex_);
+    standing_.ended = end.why;
+    changed_.notify_all();
   }
-  asked_.clear();
-  changed_.notify_all();
+  FailAsked(end.why.ok() ? absl::UnavailableError("the run is over") : end.why);
 }
 
 }  // namespace psgd

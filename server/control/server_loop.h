@@ -140,6 +140,8 @@ class ServerLoop final : public PeerHandler {
   absl::StatusOr<Model> ModelNow();
   std::shared_ptr<const TransportSecurity> DataSecurity() const;
   void Post(Event event);
+  // Answers all calls that wait with this error.
+  void FailAsked(const absl::Status& why);
   void Run();
   void CarryOut(ServerEffects effects);
   CopyCallbacks Callbacks();
@@ -151,6 +153,7 @@ class ServerLoop final : public PeerHandler {
   void TellOrder(uint32_t shard, uint64_t epoch, const CopyCore::OrderDone& done);
   void GiveCut(uint32_t shard);
   void SaveImage(uint32_t shard, std::shared_ptr<const ShardImage> image);
+  // REQUIRES: this server leads the run.
   void WritePart(uint32_t shard, std::shared_ptr<const ShardCut> cut);
   void Seal(const CheckpointManifest& manifest);
   void SaveRunId(const std::string& run_id);

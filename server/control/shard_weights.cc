@@ -8,9 +8,12 @@ namespace psgd {
 
 absl::Status ReadShardWeights(
     const std::string& server, const Credentials* credentials, const ShardWeightsRequest& request,
+    Duration deadline,
     const std::function<absl::Status(uint32_t slice, const Bytes& values)>& take) {
   const auto stub = Peers::NewStub(GrpcChannelTo(server, credentials));
   grpc::ClientContext context;
+  // A server that is frozen, or whose machine is gone, must not be waited for without end.
+  context.set_deadline(std::chrono::system_clock::now() + deadline);
   const auto reader = stub->ShardWeights(&context, request);
   ShardWeightsChunk chunk;
   absl::Status failed;

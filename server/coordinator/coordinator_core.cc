@@ -7,13 +7,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "common/latency.h"
 #include "common/names.h"
 #include "common/units.h"
 #include "compression/policy.h"
-#include "proto/phases.h"
-#include "server/coordinator/access.h"
 #include "server/shard/optimizer.h"
 #include "server/shard/placement.h"
 
@@ -46,31 +42,6 @@ double WeightDecay(const OptimizerConfig& optimizer) {
   }
 }
 
-void AddTo(const WorkerReport& report, WorkerReport* total) {
-  total->set_clock(std::max(total->clock(), report.clock()));
-  total->set_steps(total->steps() + report.steps());
-  total->set_samples(total->samples() + report.samples());
-  total->set_loss_sum(total->loss_sum() + report.loss_sum());
-  total->set_correct(total->correct() + report.correct());
-  total->set_bytes_pushed(total->bytes_pushed() + report.bytes_pushed());
-  total->set_bytes_pulled(total->bytes_pulled() + report.bytes_pulled());
-  total->set_bytes_pushed_dense(total->bytes_pushed_dense() + report.bytes_pushed_dense());
-  total->set_bytes_pulled_dense(total->bytes_pulled_dense() + report.bytes_pulled_dense());
-  total->set_seconds_data(total->seconds_data() + report.seconds_data());
-  total->set_seconds_compute(total->seconds_compute() + report.seconds_compute());
-  total->set_seconds_encode(total->seconds_encode() + report.seconds_encode());
-  total->set_seconds_wait(total->seconds_wait() + report.seconds_wait());
-  total->set_seconds_wire(total->seconds_wire() + report.seconds_wire());
-  total->set_seconds_apply(total->seconds_apply() + report.seconds_apply());
-  total->set_seconds_cpu(total->seconds_cpu() + report.seconds_cpu());
-  total->set_resent(total->resent() + report.resent());
-  for (const auto& [reason, count] : report.refused()) (*total->mutable_refused())[reason] += count;
-  const double lost = report.residual_norm_lost();
-  if (lost > 0 && std::isfinite(lost)) {
-    total->set_residual_norm_lost(std::hypot(total->residual_norm_lost(), lost));
-  }
-}
-
 // A worker may name any shapes. A model that shards cannot hold must be refused before it is made.
 absl::Status CheckFits(const ModelSpec& model, const Config& config, uint64_t memory) {
   double elements = 0;
@@ -100,25 +71,22 @@ LedgerOptions LedgerOptionsFor(const Config& config, uint64_t batches_per_epoch)
 
 CoordinatorCore::CoordinatorCore(CoordinatorOptions options)
     : options_(std::move(options)),
-      members_(Milliseconds(options_.config.cluster().lease()), options_.first_incarnation) {
+      members_(Milliseconds(options_.config.cluster().lease()), options_.first_incarnation),
+      checkpoints_(options_.config.durability().checkpoint()) {
   hyper_.set_version(1);
   hyper_.set_learning_rate(BaseLearningRate(options_.config.optimizer()));
   hyper_.set_weight_decay(WeightDecay(options_.config.optimizer()));
   if (options_.resume) {
     const CoordinatorSnapshot& resume = *options_.resume;
     loads_state_ = true;
-    next_checkpoint_ = std::max(resume.checkpoint, options_.last_checkpoint) + 1;
-    last_checkpoint_ = resume.position;
+    checkpoints_.GoOnFrom(std::max(resume.checkpoint, options_.last_checkpoint), resume.position);
     // Changes made during the run stay in force, unless the config was changed since.
     const bool same_optimizer =
         !options_.checkpoint ||
         options_.checkpoint->manifest().config().optimizer().SerializeAsString() ==
             options_.config.optimizer().SerializeAsString();
     if (same_optimizer && resume.hyper.version() > hyper_.version()) hyper_ = resume.hyper;
-    total_ = resume.total;
-    samples_before_ = total_.samples();
-    total_.clear_residual_norm();  // of workers that are gone; new workers report their own
-    evaluations_ = resume.evaluations;
+    totals_.GoOnFrom(resume.total, resume.evaluations);
   }
 }
 
@@ -136,7 +104,7 @@ absl::StatusOr<JoinReply> CoordinatorCore::Join(const JoinRequest& request, Time
     MemberState& member = members_.Join(request.name(), request.device(), now);
     member.attempt = request.attempt();
     member.joined_after = ledger_ ? ledger_->latest() : 0;
-    if (!started_) started_ = now;
+    totals_.Start(now);
     effects->commands.push_back(AdmitWorker{member.key});
     effects->news.push_back(absl::StrCat("worker ", member.key.worker(), " joined: ", member.name,
                                          ", ", member.device));
@@ -235,17 +203,8 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   if (HasCounted(request)) return reply;
   member->reports = request.number();
   const WorkerReport& report = request.report();
-  AddTo(report, &total_);
-  CountReport(report, member);
-  member->clock = std::max(member->clock, report.clock());
-  CountSpeed(report.samples(), now, member);
-  if (report.samples() > 0) {
-    member->recent_loss = report.loss_sum() / static_cast<double>(report.samples());
-    member->recent_accuracy =
-        static_cast<double>(report.correct()) / static_cast<double>(report.samples());
-    member->input_stall = InputStall(report);
-  }
-  if (report.has_choices()) member->choices = report.choices();
+  totals_.Count(report);
+  member->Count(report, now);
   SetResidual(*member, report.residual_norm());
   return reply;
 }
@@ -272,7 +231,7 @@ void CoordinatorCore::SetResidual(MemberState& member, double norm) {
   for (const auto& [worker, other] : members_.all()) {
     squares += other.residual_norm * other.residual_norm;
   }
-  total_.set_residual_norm(std::sqrt(squares));
+  totals_.SetResidual(std::sqrt(squares));
 }
 
 void CoordinatorCore::CountLostResidual(MemberState& member, Effects* effects) {
@@ -280,7 +239,7 @@ void CoordinatorCore::CountLostResidual(MemberState& member, Effects* effects) {
   if (over() || member.residual_norm == 0) return;
   effects->news.push_back(absl::StrCat("a residual of norm ", member.residual_norm,
                                        " is lost with worker ", member.key.worker()));
-  total_.set_residual_norm_lost(std::hypot(total_.residual_norm_lost(), member.residual_norm));
+  totals_.CountLostResidual(member.residual_norm);
   SetResidual(member, 0);
 }
 
@@ -339,19 +298,12 @@ absl::StatusOr<uint64_t> CoordinatorCore::RequestCheckpoint(const std::string& n
                                                        ? "still waiting for its first workers"
                                                        : "at its end, which takes one by itself"));
   }
-  if (!name.empty() && !checkpoint_name_.empty() && name != checkpoint_name_) {
-    return absl::FailedPreconditionError(absl::StrCat("the next checkpoint will be ",
-                                                      checkpoint_name_,
-                                                      "; ask for another name once it is taken"));
-  }
-  checkpoint_requested_ = true;
-  if (!name.empty()) checkpoint_name_ = name;
-  return next_checkpoint_;
+  return checkpoints_.Request(name);
 }
 
 void CoordinatorCore::EndRun(Time now) {
   state_ = drain_failed_ ? StatusReply::FAILED : StatusReply::FINISHED;
-  ended_ = now;
+  totals_.End(now);
 }
 
 void CoordinatorCore::Drain(const DrainRequest& request, Effects* effects) {
@@ -443,13 +395,7 @@ bool CoordinatorCore::RunsIn(uint32_t worker, uint64_t segment) const {
 }
 
 void CoordinatorCore::GiveBack(uint32_t worker, uint64_t clock) {
-  for (const ReturnedBatch& batch : ledger_->Return(worker, clock)) {
-    // A checkpoint under way must list all batches that are not done up to its boundary.
-    if (under_way_ && batch.segment <= under_way_after_ &&
-        batch.epoch == under_way_->position.epoch) {
-      under_way_->position.remaining.Add(batch.batch);
-    }
-  }
+  for (const ReturnedBatch& batch : ledger_->Return(worker, clock)) checkpoints_.GiveBack(batch);
 }
 
 bool CoordinatorCore::AllFinished(uint64_t segment) const {
@@ -459,46 +405,23 @@ bool CoordinatorCore::AllFinished(uint64_t segment) const {
   return true;
 }
 
-bool CoordinatorCore::CheckpointDue() const {
-  if (under_way_) return false;
-  if (checkpoint_requested_) return true;
-  const Progress& every = options_.config.durability().checkpoint();
-  if (every.has_epochs() && every.epochs() > 0) {
-    const double last =
-        last_checkpoint_.clock == 0
-            ? 0
-            : ProgressAt(last_checkpoint_, static_cast<uint32_t>(batches_per_epoch_));
-    return ledger_->EpochProgress() - last >= every.epochs() - 1e-9;
-  }
-  if (every.has_steps() && every.steps() > 0) {
-    return ledger_->position().clock >=
-           last_checkpoint_.clock + static_cast<uint64_t>(every.steps());
-  }
-  return false;
-}
-
-void CoordinatorCore::StartCheckpoint(uint64_t clock, Effects* effects) {
-  CoordinatorSnapshot snapshot;
-  snapshot.checkpoint = next_checkpoint_++;
-  snapshot.position = ledger_->position();
-  snapshot.hyper = hyper_;
-  snapshot.total = total_;
-  snapshot.evaluations = evaluations_;
-  checkpoint_requested_ = false;
-  snapshot.name = std::exchange(checkpoint_name_, "");
-  last_checkpoint_ = snapshot.position;
-  TakeCheckpoint command{snapshot.checkpoint, clock, {}};
-  under_way_after_ = ledger_->latest();
+void CoordinatorCore::StartCheckpoint(bool last, Effects* effects) {
+  CoordinatorSnapshot state;
+  state.position = ledger_->position();
+  state.hyper = hyper_;
+  state.total = totals_.sum();
+  state.evaluations = totals_.evaluations();
+  const uint64_t after = ledger_->latest();
+  const uint64_t id = checkpoints_.Begin(std::move(state), after, last);
+  TakeCheckpoint command{id, ledger_->position().clock, {}};
   for (uint32_t worker : members_.Ready()) {
-    if (RunsIn(worker, under_way_after_)) command.savers.push_back(members_.Find(worker)->key);
+    if (RunsIn(worker, after)) command.savers.push_back(members_.Find(worker)->key);
   }
-  under_way_ = std::move(snapshot);
   effects->commands.push_back(std::move(command));
 }
 
 void CoordinatorCore::CheckpointDone(uint64_t id, const absl::Status& status, Effects* effects) {
-  if (!under_way_ || under_way_->checkpoint != id) return;
-  under_way_.reset();
+  if (!checkpoints_.End(id)) return;
   if (status.ok()) {
     effects->news.push_back(absl::StrCat("checkpoint ", id, " is complete"));
   } else {
@@ -523,7 +446,9 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
     all_dealt_ = true;
     return;
   }
-  if (ending != 0 && CheckpointDue()) StartCheckpoint(ledger_->position().clock, effects);
+  if (ending != 0 && checkpoints_.Due(ledger_->position(), batches_per_epoch_)) {
+    StartCheckpoint(/*last=*/false, effects);
+  }
   if (auto segment = ledger_->Deal(members_.Ready())) {
     state_ = StatusReply::TRAINING;
     effects->commands.push_back(BeginSegment{*segment});
@@ -613,8 +538,8 @@ absl::StatusOr<NextSegmentReply> CoordinatorCore::NextSegment(const NextSegmentR
   AssignEvaluation(*member, &reply);
   if (reply.kind() == NextSegmentReply::WAIT && all_dealt_)
     reply = Finish(now, effects, std::move(reply));
-  if (under_way_ && !request.first() && after == under_way_after_) {
-    reply.set_save_state_for(under_way_->checkpoint);
+  if (!request.first() && checkpoints_.EndsAfter(after)) {
+    reply.set_save_state_for(checkpoints_.under_way()->checkpoint);
   }
   reply.set_load_state(request.first() && loads_state_);
   return reply;
@@ -640,11 +565,10 @@ NextSegmentReply CoordinatorCore::Finish(Time now, Effects* effects, NextSegment
 }
 
 bool CoordinatorCore::LastCheckpointTaken(Effects* effects) {
-  if (!under_way_ && !final_checkpoint_taken_ && ledger_ && ledger_->latest() != 0) {
-    StartCheckpoint(ledger_->position().clock, effects);
-    final_checkpoint_taken_ = true;
+  if (checkpoints_.LacksLast() && ledger_ && ledger_->latest() != 0) {
+    StartCheckpoint(/*last=*/true, effects);
   }
-  return !under_way_;
+  return !checkpoints_.under_way();
 }
 
 absl::Status CoordinatorCore::Evaluated(const EvaluatedRequest& request, Time now,
@@ -659,119 +583,11 @@ absl::Status CoordinatorCore::Evaluated(const EvaluatedRequest& request, Time no
   // The result came twice: the first one stands.
   if (pending == pending_evaluations_.end()) return absl::OkStatus();
   pending_evaluations_.erase(pending);
-  evaluations_.push_back(request.result());
+  totals_.CountEvaluation(request.result());
   const EvalResult& result = request.result();
   effects->news.push_back(absl::StrFormat("epoch %g: test accuracy %.2f %%, loss %.4f",
                                           result.epoch(), 100 * result.accuracy(), result.loss()));
   return absl::OkStatus();
-}
-
-namespace {
-
-LedgerPositionRecord ToRecord(const LedgerPosition& position) {
-  const auto& [epoch, clock, remaining] = position;  // so that no field is forgotten
-  LedgerPositionRecord record;
-  record.set_epoch(epoch);
-  record.set_clock(clock);
-  *record.mutable_remaining() = remaining.Save();
-  return record;
-}
-
-LedgerPosition FromRecord(const LedgerPositionRecord& record) {
-  return {record.epoch(), record.clock(), BatchQueue(record.remaining())};
-}
-
-CoordinatorMemberRecord ToRecord(const MemberState& member) {
-  CoordinatorMemberRecord record;
-  *record.mutable_key() = member.key;
-  record.set_name(member.name);
-  record.set_device(member.device);
-  record.set_attempt(member.attempt);
-  record.set_live(member.live);
-  record.set_registered(member.registered);
-  record.set_note(member.note);
-  record.set_clock(member.clock);
-  record.set_joined_after(member.joined_after);
-  record.set_finished_segment(member.finished_segment);
-  *record.mutable_choices() = member.choices;
-  record.set_residual_norm(member.residual_norm);
-  record.set_leaving(member.leaving);
-  record.set_reports(member.reports);
-  return record;
-}
-
-MemberState FromRecord(const CoordinatorMemberRecord& record, Time now) {
-  MemberState member;
-  member.key = record.key();
-  member.name = record.name();
-  member.device = record.device();
-  member.attempt = record.attempt();
-  member.live = record.live();
-  member.registered = record.registered();
-  member.note = record.note();
-  member.clock = record.clock();
-  member.joined_after = record.joined_after();
-  member.finished_segment = record.finished_segment();
-  member.choices = record.choices();
-  member.residual_norm = record.residual_norm();
-  member.leaving = record.leaving();
-  member.reports = record.reports();
-  member.last_heard = member.last_report = now;
-  return member;
-}
-
-CheckpointUnderWayRecord ToRecord(const CoordinatorSnapshot& snapshot, uint64_t after) {
-  const auto& [checkpoint, name, position, hyper, total, evaluations] =
-      snapshot;  // so that no field is forgotten
-  CheckpointUnderWayRecord record;
-  record.set_id(checkpoint);
-  record.set_name(name);
-  *record.mutable_position() = ToRecord(position);
-  *record.mutable_hyper() = hyper;
-  *record.mutable_total() = total;
-  record.mutable_evaluations()->Add(evaluations.begin(), evaluations.end());
-  record.set_after(after);
-  return record;
-}
-
-CoordinatorSnapshot FromRecord(const CheckpointUnderWayRecord& record) {
-  CoordinatorSnapshot snapshot;
-  snapshot.checkpoint = record.id();
-  snapshot.name = record.name();
-  snapshot.position = FromRecord(record.position());
-  snapshot.hyper = record.hyper();
-  snapshot.total = record.total();
-  snapshot.evaluations.assign(record.evaluations().begin(), record.evaluations().end());
-  return snapshot;
-}
-
-}  // namespace
-
-LedgerRecord DataLedger::Save() const {
-  LedgerRecord record;
-  *record.mutable_position() = ToRecord(position_);
-  for (const auto& [id, dealt] : segments_) {
-    LedgerRecord::Dealt* saved = record.add_dealt();
-    *saved->mutable_segment() = dealt.segment;
-    saved->set_ends_epoch(dealt.ends_epoch);
-    saved->mutable_returned()->Add(dealt.returned.begin(), dealt.returned.end());
-  }
-  record.set_next_id(next_id_);
-  record.set_repeated_batches(repeated_);
-  record.set_lost_batches(lost_);
-  return record;
-}
-
-DataLedger::DataLedger(const LedgerOptions& options, const LedgerRecord& record)
-    : options_(options),
-      position_(FromRecord(record.position())),
-      next_id_(record.next_id()),
-      repeated_(record.repeated_batches()),
-      lost_(record.lost_batches()) {
-  for (const LedgerRecord::Dealt& saved : record.dealt()) {
-    segments_[saved.segment().id()] = {
-        saved.segment(), saved.ends_epoch(), {saved.returned().begin(), saved.returned().end()}};
-  }
 }
 
 CoordinatorRecord CoordinatorCore::Save(Time now) const {
@@ -783,32 +599,21 @@ CoordinatorRecord CoordinatorCore::Save(Time now) const {
     *record.mutable_ledger() = ledger_->Save();
   }
   *record.mutable_hyper() = hyper_;
-  for (const auto& [worker, member] : members_.all()) *record.add_members() = ToRecord(member);
+  members_.Save(&record);
   record.set_state(state_);
   record.set_draining(draining_);
   record.set_drain_failed(drain_failed_);
   record.set_drain_reason(drain_reason_);
   record.set_all_dealt(all_dealt_);
-  record.set_next_checkpoint(next_checkpoint_);
-  record.set_checkpoint_requested(checkpoint_requested_);
-  record.set_checkpoint_name(checkpoint_name_);
-  record.set_final_checkpoint_taken(final_checkpoint_taken_);
-  *record.mutable_last_checkpoint() = ToRecord(last_checkpoint_);
-  if (under_way_) *record.mutable_under_way() = ToRecord(*under_way_, under_way_after_);
+  checkpoints_.Save(&record);
   for (const PendingEvaluation& pending : pending_evaluations_) {
     PendingEvaluationRecord* saved = record.add_pending_evaluations();
     saved->set_after(pending.after);
     saved->set_epoch(pending.epoch);
     if (pending.evaluator) *saved->mutable_evaluator() = *pending.evaluator;
   }
-  *record.mutable_total() = total_;
-  record.mutable_staleness()->Add(staleness_.counts().begin(), staleness_.counts().end());
-  record.mutable_evaluations()->Add(evaluations_.begin(), evaluations_.end());
+  totals_.Save(now, &record);
   record.set_loads_state(loads_state_);
-  record.set_samples_before(samples_before_);
-  record.set_seconds_trained(SecondsTrained(now));
-  record.set_started(started_.has_value());
-  record.set_ended(ended_.has_value());
   return record;
 }
 
@@ -818,89 +623,27 @@ void CoordinatorCore::Restore(const CoordinatorRecord& record, Time now) {
   batches_per_epoch_ = record.batches_per_epoch();
   ledger_.emplace(LedgerOptionsFor(options_.config, batches_per_epoch_), record.ledger());
   hyper_ = record.hyper();
-  for (const CoordinatorMemberRecord& member : record.members()) {
-    members_.Restore(FromRecord(member, now));
-  }
-  members_.RenewAll(now);
+  members_.Restore(record, now);
   state_ = record.state();
   draining_ = record.draining();
   drain_failed_ = record.drain_failed();
   drain_reason_ = record.drain_reason();
   all_dealt_ = record.all_dealt();
-  next_checkpoint_ = record.next_checkpoint();
-  checkpoint_requested_ = record.checkpoint_requested();
-  checkpoint_name_ = record.checkpoint_name();
-  final_checkpoint_taken_ = record.final_checkpoint_taken();
-  last_checkpoint_ = FromRecord(record.last_checkpoint());
-  if (record.has_under_way()) {
-    under_way_ = FromRecord(record.under_way());
-    under_way_after_ = record.under_way().after();
-  }
+  checkpoints_.Restore(record);
   for (const PendingEvaluationRecord& saved : record.pending_evaluations()) {
     PendingEvaluation& pending = pending_evaluations_.emplace_back();
     pending.after = saved.after();
     pending.epoch = saved.epoch();
     if (saved.has_evaluator()) pending.evaluator = saved.evaluator();
   }
-  total_ = record.total();
-  staleness_ = CountHistogram::FromCounts(record.staleness());
-  evaluations_.assign(record.evaluations().begin(), record.evaluations().end());
+  totals_.Restore(record, now);
   loads_state_ = record.loads_state();
-  samples_before_ = record.samples_before();
-  const Time start = now - std::chrono::duration_cast<Duration>(
-                               std::chrono::duration<double>(record.seconds_trained()));
-  if (record.started()) started_ = start;
-  if (record.ended()) ended_ = now;
 }
 
 void CoordinatorCore::MoveShards(const std::vector<std::string>& endpoints) {
   auto moved = std::make_shared<Placement>(*placement_);
   moved->mutable_endpoints()->Assign(endpoints.begin(), endpoints.end());
   placement_ = std::move(moved);
-}
-
-namespace {
-
-using Counts = google::protobuf::RepeatedField<uint64_t>;
-
-void Copy(const CountHistogram& histogram, Counts* counts) {
-  counts->Assign(histogram.counts().begin(), histogram.counts().end());
-}
-
-// A hostile histogram must not size an allocation.
-void AddCounts(const Counts& counts, size_t most_bins, CountHistogram* total) {
-  const int bins = std::min(counts.size(), static_cast<int>(most_bins));
-  for (int bin = 0; bin < bins; ++bin) total->Add(bin, counts[bin]);
-}
-
-}  // namespace
-
-void CoordinatorCore::CountSpeed(uint64_t samples, Time now, MemberState* member) {
-  // Reports in quick succession, as at the end of a segment, say nothing about the speed.
-  constexpr Duration kShortest = std::chrono::milliseconds(100);
-  member->samples_since += samples;
-  if (now - member->last_report < kShortest) return;
-  if (member->samples_since > 0) {
-    member->samples_per_second =
-        static_cast<double>(member->samples_since) / Seconds(now - member->last_report);
-  }
-  member->samples_since = 0;
-  member->last_report = now;
-}
-
-void CoordinatorCore::CountReport(const WorkerReport& report, MemberState* member) {
-  constexpr size_t kStalenessBins = CountHistogram::kLargest + 1;
-  AddCounts(report.pull_staleness(), kStalenessBins, &staleness_);
-  AddCounts(report.push_latency(), kLatencyBins, &push_latency_);
-  AddCounts(report.pull_latency(), kLatencyBins, &pull_latency_);
-  AddCounts(report.pull_staleness(), kStalenessBins, &member->pull_staleness);
-  AddCounts(report.push_latency(), kLatencyBins, &member->push_latency);
-  AddCounts(report.pull_latency(), kLatencyBins, &member->pull_latency);
-}
-
-double CoordinatorCore::SecondsTrained(Time now) const {
-  if (!started_) return 0;
-  return Seconds((ended_ ? *ended_ : now) - *started_);
 }
 
 StatusReply CoordinatorCore::Status(Time now) const {
@@ -924,9 +667,7 @@ StatusReply CoordinatorCore::Status(Time now) const {
     out->set_input_stall(member.input_stall);
     out->set_residual_norm(member.residual_norm);
     out->set_leaving(member.leaving);
-    Copy(member.pull_staleness, out->mutable_pull_staleness());
-    Copy(member.push_latency, out->mutable_push_latency());
-    Copy(member.pull_latency, out->mutable_pull_latency());
+    member.histograms.CopyTo(out);
     // Shows the choices of one worker, always the same one: not of whichever worker was faster.
     const bool chose = member.choices.tensors_size() > 0;
     if (!first_found && (member.live || chose)) {
@@ -949,14 +690,13 @@ StatusReply CoordinatorCore::Status(Time now) const {
   } else if (live == 0 && state_ == StatusReply::TRAINING) {
     status.set_detail("no worker is left");
   }
-  status.set_clock(total_.clock());
   status.set_train_loss(reporting == 0 ? 0 : loss / reporting);
   status.set_train_accuracy(reporting == 0 ? 0 : accuracy / reporting);
   if (ledger_) {
     status.set_batches_repeated(ledger_->repeated_batches());
     status.set_batches_lost(ledger_->lost_batches());
   }
-  *status.mutable_total() = total_;
+  totals_.Show(now, &status);
   if (ledger_) {
     status.set_epoch(ledger_->Done([&](uint32_t worker) {
       const MemberState* const member = members_.Find(worker);
@@ -964,12 +704,7 @@ StatusReply CoordinatorCore::Status(Time now) const {
     }));
     status.mutable_total()->set_epoch(status.epoch());
   }
-  Copy(staleness_, status.mutable_total()->mutable_pull_staleness());
-  Copy(push_latency_, status.mutable_total()->mutable_push_latency());
-  Copy(pull_latency_, status.mutable_total()->mutable_pull_latency());
-  status.mutable_evaluations()->Add(evaluations_.begin(), evaluations_.end());
   *status.mutable_hyper() = hyper_;
-  status.set_seconds(SecondsTrained(now));
   *status.mutable_config() = options_.config;
   return status;
 }

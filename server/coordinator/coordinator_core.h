@@ -5,32 +5,22 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/clock.h"
-#include "common/metrics.h"
 #include "common/status.h"
 #include "proto/control.pb.h"
 #include "proto/journal.pb.h"
+#include "server/coordinator/checkpoint_schedule.h"
 #include "server/coordinator/data_ledger.h"
 #include "server/coordinator/membership.h"
+#include "server/coordinator/run_totals.h"
 #include "server/shard/shard_command.h"
 
 namespace psgd {
-
-// The coordinator's state in a checkpoint. A resumed run starts from it.
-struct CoordinatorSnapshot {
-  uint64_t checkpoint = 0;
-  std::string name = {};  // name of the checkpoint; empty: none
-  LedgerPosition position;
-  HyperParameters hyper;
-  WorkerReport total;
-  std::vector<EvalResult> evaluations;
-};
 
 struct CoordinatorOptions {
   Config config;  // resolved
@@ -81,7 +71,9 @@ class CoordinatorCore {
   // The checkpoint is durable, or could not be written.
   void CheckpointDone(uint64_t id, const absl::Status& status, Effects* effects);
   // The coordinator's state for the checkpoint under way.
-  const std::optional<CoordinatorSnapshot>& checkpoint_under_way() const { return under_way_; }
+  const std::optional<CoordinatorSnapshot>& checkpoint_under_way() const {
+    return checkpoints_.under_way();
+  }
 
   // Finishes what is dealt, takes a checkpoint, and lets the workers go.
   void Drain(const DrainRequest& request, Effects* effects);
@@ -99,9 +91,6 @@ class CoordinatorCore {
   void Restore(const CoordinatorRecord& record, Time now);
   // The shards have new endpoints.
   void MoveShards(const std::vector<std::string>& endpoints);
-  // Leases start anew, because workers can reach this server only from now on. Making the shards
-  // again may have taken longer than a lease.
-  void RenewLeases(Time now) { members_.RenewAll(now); }
 
   StatusReply::State state() const { return state_; }
   // FINISHED or FAILED.
@@ -110,14 +99,11 @@ class CoordinatorCore {
   const Config& config() const { return options_.config; }
   const ModelSpec* model() const { return model_.get(); }
   const std::shared_ptr<const Placement>& placement() const { return placement_; }
-  const HyperParameters& hyper() const { return hyper_; }
-  const CountHistogram& staleness() const { return staleness_; }
-  const WorkerReport& total() const { return total_; }
   // Everything but servers, shards and checkpoints, which the caller adds.
   StatusReply Status(Time now) const;
-  double SecondsTrained(Time now) const;
-  // The samples in total() from before the run was resumed. SecondsTrained began after them.
-  uint64_t samples_before() const { return samples_before_; }
+  double SecondsTrained(Time now) const { return totals_.SecondsTrained(now); }
+  // The samples in the total from before the run was resumed. SecondsTrained began after them.
+  uint64_t samples_before() const { return totals_.samples_before(); }
   uint64_t batches_per_epoch() const { return batches_per_epoch_; }
 
  private:
@@ -126,17 +112,14 @@ class CoordinatorCore {
   void GiveBack(uint32_t worker, uint64_t clock);
   // `norm`: of what the worker's codecs left behind.
   void SetResidual(MemberState& member, double norm);
-  void CountSpeed(uint64_t samples, Time now, MemberState* member);
-  // Adds the report's histograms.
-  void CountReport(const WorkerReport& report, MemberState* member);
   // Counts the residual of a worker that left as lost: nobody else has it.
   void CountLostResidual(MemberState& member, Effects* effects);
   absl::Status FixModel(const ModelSpec& model, uint64_t batches_per_epoch,
                         const std::vector<std::string>& endpoints, Effects* effects);
   // Opens the boundary after the latest segment: deals the next one and starts a due checkpoint.
   void OpenBoundary(Effects* effects);
-  void StartCheckpoint(uint64_t clock, Effects* effects);
-  bool CheckpointDue() const;
+  // `last`: the run ends with it.
+  void StartCheckpoint(bool last, Effects* effects);
   bool AllFinished(uint64_t segment) const;
   bool RunsIn(uint32_t worker, uint64_t segment) const;
   bool NobodyIsAhead(const MemberState& member) const;
@@ -149,6 +132,8 @@ class CoordinatorCore {
 
   const CoordinatorOptions options_;
   Membership members_;
+  CheckpointSchedule checkpoints_;
+  RunTotals totals_;
   std::shared_ptr<const ModelSpec> model_;
   std::shared_ptr<const Placement> placement_;
   uint64_t batches_per_epoch_ = 0;
@@ -162,15 +147,6 @@ class CoordinatorCore {
   std::string drain_reason_;
   bool all_dealt_ = false;  // no further segment will be dealt
 
-  // Checkpoints: at most one is under way.
-  uint64_t next_checkpoint_ = 1;
-  bool checkpoint_requested_ = false;
-  std::string checkpoint_name_;  // name of the requested checkpoint
-  bool final_checkpoint_taken_ = false;
-  LedgerPosition last_checkpoint_;
-  std::optional<CoordinatorSnapshot> under_way_;
-  uint64_t under_way_after_ = 0;  // the checkpoint's boundary is the end of this segment
-
   // Evaluations to be made, oldest first. Each begins once all workers have finished the segment.
   // The worker that is furthest makes it, so that a slow worker does not fall further behind.
   // Workers at the same clock leave it to the last worker to ask. With unbounded staleness a fast
@@ -181,14 +157,6 @@ class CoordinatorCore {
     std::optional<WorkerKey> evaluator;
   };
   std::deque<PendingEvaluation> pending_evaluations_;
-
-  WorkerReport total_;
-  uint64_t samples_before_ = 0;
-  CountHistogram staleness_;
-  CountHistogram push_latency_, pull_latency_;  // common/latency.h; since this server began
-  std::vector<EvalResult> evaluations_;
-  std::optional<Time> started_;
-  std::optional<Time> ended_;
 };
 
 }  // namespace psgd

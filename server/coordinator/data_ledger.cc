@@ -17,6 +17,19 @@ uint64_t BatchesOf(const Segment& segment, int rank) {
 
 }  // namespace
 
+LedgerPositionRecord ToRecord(const LedgerPosition& position) {
+  const auto& [epoch, clock, remaining] = position;  // so that no field is forgotten
+  LedgerPositionRecord record;
+  record.set_epoch(epoch);
+  record.set_clock(clock);
+  *record.mutable_remaining() = remaining.Save();
+  return record;
+}
+
+LedgerPosition FromRecord(const LedgerPositionRecord& record) {
+  return {record.epoch(), record.clock(), BatchQueue(record.remaining())};
+}
+
 double ProgressAt(const LedgerPosition& position, uint32_t batches_per_epoch) {
   const double left = static_cast<double>(position.remaining.size()) / batches_per_epoch;
   // With returned batches, more batches may remain than an epoch has.
@@ -44,6 +57,33 @@ DataLedger::DataLedger(const LedgerOptions& options) : options_(options) { Start
 
 DataLedger::DataLedger(const LedgerOptions& options, const LedgerPosition& resume)
     : options_(options), position_(resume) {}
+
+DataLedger::DataLedger(const LedgerOptions& options, const LedgerRecord& record)
+    : options_(options),
+      position_(FromRecord(record.position())),
+      next_id_(record.next_id()),
+      repeated_(record.repeated_batches()),
+      lost_(record.lost_batches()) {
+  for (const LedgerRecord::Dealt& saved : record.dealt()) {
+    segments_[saved.segment().id()] = {
+        saved.segment(), saved.ends_epoch(), {saved.returned().begin(), saved.returned().end()}};
+  }
+}
+
+LedgerRecord DataLedger::Save() const {
+  LedgerRecord record;
+  *record.mutable_position() = ToRecord(position_);
+  for (const auto& [id, dealt] : segments_) {
+    LedgerRecord::Dealt* saved = record.add_dealt();
+    *saved->mutable_segment() = dealt.segment;
+    saved->set_ends_epoch(dealt.ends_epoch);
+    saved->mutable_returned()->Add(dealt.returned.begin(), dealt.returned.end());
+  }
+  record.set_next_id(next_id_);
+  record.set_repeated_batches(repeated_);
+  record.set_lost_batches(lost_);
+  return record;
+}
 
 void DataLedger::StartEpoch(uint32_t epoch) {
   position_.epoch = epoch;

@@ -33,6 +33,9 @@ struct LedgerPosition {
   BatchQueue remaining;  // batches of this epoch still to be dealt
 };
 
+LedgerPositionRecord ToRecord(const LedgerPosition& position);
+LedgerPosition FromRecord(const LedgerPositionRecord& record);
+
 // A batch that its worker did not finish.
 struct ReturnedBatch {
   uint64_t segment = 0;

@@ -3,12 +3,78 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "proto/phases.h"
 
 namespace psgd {
 namespace {
 // While this process runs, the time is handed in at least this often.
 constexpr Duration kLongestTick = std::chrono::milliseconds(300);
+
+CoordinatorMemberRecord ToRecord(const MemberState& member) {
+  CoordinatorMemberRecord record;
+  *record.mutable_key() = member.key;
+  record.set_name(member.name);
+  record.set_device(member.device);
+  record.set_attempt(member.attempt);
+  record.set_live(member.live);
+  record.set_registered(member.registered);
+  record.set_note(member.note);
+  record.set_clock(member.clock);
+  record.set_joined_after(member.joined_after);
+  record.set_finished_segment(member.finished_segment);
+  *record.mutable_choices() = member.choices;
+  record.set_residual_norm(member.residual_norm);
+  record.set_leaving(member.leaving);
+  record.set_reports(member.reports);
+  return record;
+}
+
+MemberState FromRecord(const CoordinatorMemberRecord& record, Time now) {
+  MemberState member;
+  member.key = record.key();
+  member.name = record.name();
+  member.device = record.device();
+  member.attempt = record.attempt();
+  member.live = record.live();
+  member.registered = record.registered();
+  member.note = record.note();
+  member.clock = record.clock();
+  member.joined_after = record.joined_after();
+  member.finished_segment = record.finished_segment();
+  member.choices = record.choices();
+  member.residual_norm = record.residual_norm();
+  member.leaving = record.leaving();
+  member.reports = record.reports();
+  member.last_heard = member.last_report = now;
+  return member;
+}
+
+void CountSpeed(uint64_t samples, Time now, MemberState* member) {
+  // Reports in quick succession, as at the end of a segment, say nothing about the speed.
+  constexpr Duration kShortest = std::chrono::milliseconds(100);
+  member->samples_since += samples;
+  if (now - member->last_report < kShortest) return;
+  if (member->samples_since > 0) {
+    member->samples_per_second =
+        static_cast<double>(member->samples_since) / Seconds(now - member->last_report);
+  }
+  member->samples_since = 0;
+  member->last_report = now;
+}
+
 }  // namespace
+
+void MemberState::Count(const WorkerReport& report, Time now) {
+  histograms.Add(report);
+  clock = std::max(clock, report.clock());
+  CountSpeed(report.samples(), now, this);
+  if (report.samples() > 0) {
+    recent_loss = report.loss_sum() / static_cast<double>(report.samples());
+    recent_accuracy = static_cast<double>(report.correct()) / static_cast<double>(report.samples());
+    input_stall = InputStall(report);
+  }
+  if (report.has_choices()) choices = report.choices();
+}
 
 void Membership::PassTime(Time now) {
   const Duration passed = now_ ? now - *now_ : Duration(0);
@@ -92,9 +158,15 @@ std::vector<uint32_t> Membership::Ready() const {
   return ready;
 }
 
-bool Membership::IsLive(uint32_t worker) const {
-  const MemberState* member = Find(worker);
-  return member != nullptr && member->live;
+void Membership::Save(CoordinatorRecord* record) const {
+  for (const auto& [worker, member] : members_) *record->add_members() = ToRecord(member);
+}
+
+void Membership::Restore(const CoordinatorRecord& record, Time now) {
+  now_ = now;
+  for (const CoordinatorMemberRecord& member : record.members()) {
+    members_[member.key().worker()] = FromRecord(member, now);
+  }
 }
 
 const MemberState* Membership::Find(uint32_t worker) const {

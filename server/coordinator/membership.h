@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "common/clock.h"
-#include "common/metrics.h"
 #include "common/status.h"
 #include "proto/control.pb.h"
+#include "proto/journal.pb.h"
+#include "server/coordinator/report_histograms.h"
 
 namespace psgd {
 
@@ -33,13 +34,15 @@ struct MemberState {
   double samples_per_second = 0;
   double recent_loss = 0;  // over the last report
   double recent_accuracy = 0;
-  double residual_norm = 0;       // of what its codecs left behind, as last reported
-  double input_stall = 0;         // share of the last report's time spent waiting for data
-  CodecChoices choices;           // as last reported
-  bool leaving = false;           // the worker was asked to leave
-  CountHistogram pull_staleness;  // of its pulls
-  CountHistogram push_latency, pull_latency;  // common/latency.h
-  Time last_report{};                         // from which the speed was computed
+  double residual_norm = 0;     // of what its codecs left behind, as last reported
+  double input_stall = 0;       // share of the last report's time spent waiting for data
+  CodecChoices choices;         // as last reported
+  bool leaving = false;         // the worker was asked to leave
+  ReportHistograms histograms;  // since its join, or since this server began
+  Time last_report{};           // from which the speed was computed
+
+  // Takes over what the report says, but for its number and its residual's norm.
+  void Count(const WorkerReport& report, Time now);
 };
 
 // Leases count only the time in which workers could be heard. The time in which this process stood
@@ -56,24 +59,19 @@ class Membership {
   // Renews the lease of the live member with exactly this key. Otherwise the error says whether the
   // worker was never here, has left, or was replaced.
   absl::StatusOr<MemberState*> Touch(const WorkerKey& key, Time now);
-  // Adds a member as it was before the server's restart.
-  void Restore(MemberState member) { members_[member.key.worker()] = std::move(member); }
-  // No worker could be heard until now: all leases start anew.
-  void RenewAll(Time now) {
-    now_ = now;
-    for (auto& [worker, member] : members_) member.last_heard = now;
-  }
   void Leave(uint32_t worker, std::string note);
   // Live members that have been silent for longer than the lease.
   std::vector<uint32_t> Expired(Time now);
 
   // Live, registered members by ascending identity.
   std::vector<uint32_t> Ready() const;
-  bool IsLive(uint32_t worker) const;
   const MemberState* Find(uint32_t worker) const;
   MemberState* Find(uint32_t worker);
   const std::map<uint32_t, MemberState>& all() const { return members_; }
-  Duration lease() const { return lease_; }
+
+  void Save(CoordinatorRecord* record) const;
+  // Workers can be heard only from now on: all leases start anew. REQUIRES: nobody has joined.
+  void Restore(const CoordinatorRecord& record, Time now);
 
  private:
   void PassTime(Time now);

@@ -18,7 +18,6 @@ class OrderBook {
   struct Order {
     uint64_t number = 0;
     ShardCommand command;
-    bool begun = false;
     bool carried_out = false;  // by all shards
   };
 
@@ -30,7 +29,6 @@ class OrderBook {
   // machine lost power before they were on its disk.
   absl::Status Check(size_t shard, uint64_t number) const;
 
-  bool empty() const { return orders_.empty(); }
   uint64_t last() const { return last_; }
   // Oldest first.
   std::deque<Order>& orders() { return orders_; }
@@ -41,7 +39,7 @@ class OrderBook {
   bool pending() const;
 
   void Save(CoordinatorRecord* record) const;
-  // REQUIRES: empty().
+  // REQUIRES: the book has no order.
   absl::Status Restore(const CoordinatorRecord& record);
 
  private:

@@ -9,6 +9,9 @@
 
 namespace psgd {
 
+// Ends the name of a shard's folder while an image of another copy takes its place.
+inline constexpr char kAsideSuffix[] = ".before";
+
 // `part`: "coordinator" or "shard-N".
 std::string JournalFolder(const std::string& server_dir, const std::string& part);
 // Makes the folder for all journals, closed to other users: the updates of a run, and the passes of

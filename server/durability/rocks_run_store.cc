@@ -133,7 +133,7 @@ absl::StatusOr<int64_t> RocksRunStore::Write(int64_t revision, const RunRecord& 
   PSGD_ASSIGN_OR_RETURN(const Held held, ReadNow());
   if (held.revision != revision) {
     // An earlier try of the same change succeeded, but its answer was lost.
-    if (held.record.SerializeAsString() == next.SerializeAsString()) return held.revision;
+    if (BytesOf(held.record) == BytesOf(next)) return held.revision;
     return absl::AbortedError(absl::StrCat(folder_, ": another server leads the run by now"));
   }
   rocksdb::WriteBatch batch;

@@ -8,8 +8,6 @@
 namespace psgd {
 namespace {
 
-constexpr size_t kEntriesTogether = 4u << 20;
-
 bool SendArrays(const ShardSnapshot& arrays, ShardPart first,
                 const std::function<bool(const ShardPart&)>& send) {
   if (!send(first)) return false;
@@ -64,23 +62,6 @@ absl::StatusOr<JournalEntries> DecodeEntries(const ShardPart::Entries& encoded) 
   return entries;
 }
 
-bool SendEntries(uint32_t shard, const JournalEntries& entries,
-                 const std::function<bool(const ShardPart&)>& send) {
-  const std::span<const JournalEntry> all = entries.entries;
-  size_t begin = 0, bytes = 0;
-  for (size_t i = 0; i < all.size(); ++i) {
-    bytes += all[i].bytes();
-    if (bytes < kEntriesTogether && i + 1 < all.size()) continue;
-    ShardPart part;
-    part.set_shard(shard);
-    EncodeEntries(entries.first + begin, all.subspan(begin, i + 1 - begin), part.mutable_entries());
-    if (!send(part)) return false;
-    begin = i + 1;
-    bytes = 0;
-  }
-  return true;
-}
-
 absl::StatusOr<std::optional<ShardPartReader::Whole>> ShardPartReader::Add(const ShardPart& part) {
   switch (part.part_case()) {
     case ShardPart::kImage:
@@ -106,34 +87,10 @@ absl::StatusOr<std::optional<ShardPartReader::Whole>> ShardPartReader::Add(const
       }
       return std::exchange(whole_, Whole());
     }
-    case ShardPart::kEntries: {
-      PSGD_ASSIGN_OR_RETURN(JournalEntries entries, DecodeEntries(part.entries()));
-      return Whole(std::move(entries));
-    }
     case ShardPart::PART_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError("a piece of a shard that this server does not know");
-}
-
-absl::StatusOr<std::optional<ShardCut>> ArrivingShard::Add(const ShardPart& part) {
-  PSGD_ASSIGN_OR_RETURN(auto whole, parts_.Add(part));
-  if (!whole) return std::nullopt;
-  if (auto* cut = std::get_if<ShardCut>(&*whole)) return std::move(*cut);
-  if (auto* image = std::get_if<ShardImage>(&*whole)) {
-    image_ = std::move(*image);
-    return std::nullopt;
-  }
-  auto& entries = std::get<JournalEntries>(*whole);
-  if (entries.first != entries_.last() + 1 || entries_.entries.empty())
-    entries_ = {entries.first, {}};
-  for (JournalEntry& entry : entries.entries) entries_.entries.push_back(std::move(entry));
-  return std::nullopt;
-}
-
-absl::StatusOr<ShardImage> ArrivingShard::TakeImage() {
-  if (!image_) return absl::DataLossError("the shard was said to come, but its image did not");
-  return *std::exchange(image_, std::nullopt);
 }
 
 }  // namespace psgd

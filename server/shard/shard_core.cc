@@ -1,7 +1,6 @@
 #include "server/shard/shard_core.h"
 
 #include <algorithm>
-#include <cmath>
 #include <new>
 #include <set>
 #include <type_traits>
@@ -19,8 +18,11 @@ namespace psgd {
 ShardCore::ShardCore(ShardOptions options)
     : options_(std::move(options)),
       synchronous_(options_.config.consistency().staleness() == 0),
-      unbounded_(options_.config.consistency().staleness() < 0),
-      weights_encoder_(options_.config, options_.starts) {}
+      slices_(options_.shard, options_.config, options_.open_bytes),
+      pulls_(options_.config, {options_.shard, options_.reply_bytes, options_.starts}, &slices_,
+             {.slowest = [this] { return SlowestClock(); },
+              .fastest = [this] { return FastestClock(); },
+              .of = [this](uint32_t worker) { return members_.at(worker).clock; }}) {}
 
 absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out, uint64_t number) {
   if (number != 0 && number <= last_order_) return absl::OkStatus();
@@ -53,7 +55,7 @@ absl::Status ShardCore::Carry(const ShardCommand& command, Outbox* out) {
         } else if constexpr (std::is_same_v<C, AdmitWorker>) {
           Admit(c);
         } else if constexpr (std::is_same_v<C, RemoveWorker>) {
-          Remove(c, out);
+          Remove(c);
         } else if constexpr (std::is_same_v<C, BeginSegment>) {
           Begin(c);
         } else if constexpr (std::is_same_v<C, TakeCheckpoint>) {
@@ -70,7 +72,13 @@ absl::Status ShardCore::Carry(const ShardCommand& command, Outbox* out) {
 
 absl::Status ShardCore::Install(const InstallModel& command) {
   try {
-    return MakeSlices(command);
+    PSGD_RETURN_IF_ERROR(slices_.Install(command));
+    hyper_ = command.hyper;
+    for (auto& [worker, member] : members_) {
+      member.slice_clock.assign(slices_.size(), 0);
+      pulls_.Meet(worker);
+    }
+    return absl::OkStatus();
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
         absl::StrCat("shard ", options_.shard,
@@ -79,54 +87,22 @@ absl::Status ShardCore::Install(const InstallModel& command) {
   }
 }
 
-absl::Status ShardCore::MakeSlices(const InstallModel& command) {
-  // All or nothing: after a failure the shard still has no model.
-  auto updater = std::make_unique<SliceUpdater>(options_.config);
-  std::vector<SliceState> slices;
-  std::vector<int64_t> local(command.placement->slices_size(), -1);
-  for (int id = 0; id < command.placement->slices_size(); ++id) {
-    const SliceSpec& spec = command.placement->slices(id);
-    if (spec.shard() != options_.shard) continue;
-    PSGD_ASSIGN_OR_RETURN(SliceState slice,
-                          updater->Make(id, spec, *command.model, options_.config.seed(),
-                                        command.checkpoint.get(), command.given.get()));
-    local[id] = static_cast<int64_t>(slices.size());
-    slices.push_back(std::move(slice));
-  }
-  hyper_ = command.hyper;
-  model_ = command.model;
-  placement_ = command.placement;
-  slices_ = std::move(slices);
-  local_ = std::move(local);
-  updater_ = std::move(updater);
-  for (auto& [worker, member] : members_) {
-    member.slice_clock.assign(slices_.size(), 0);
-    member.pulled.assign(slices_.size(), {});
-    member.sent = std::vector<SentWeights>(slices_.size());
-  }
-  return absl::OkStatus();
-}
-
 void ShardCore::Admit(const AdmitWorker& command) {
   Member member;
   member.incarnation = command.key.incarnation();
   member.live = true;
   member.slice_clock.assign(slices_.size(), 0);
-  member.pulled.assign(slices_.size(), {});
-  member.sent = std::vector<SentWeights>(slices_.size());
   members_[command.key.worker()] = std::move(member);
+  pulls_.Meet(command.key.worker());
 }
 
-void ShardCore::Remove(const RemoveWorker& command, Outbox* out) {
+void ShardCore::Remove(const RemoveWorker& command) {
   auto it = members_.find(command.key.worker());
   if (it == members_.end() || it->second.incarnation != command.key.incarnation()) return;
   it->second.live = false;
   it->second.running = false;
-  it->second.pulled.clear();
-  it->second.sent.clear();
+  pulls_.Forget(command.key.worker());
   if (cut_) cut_->saved.erase(command.key.worker());
-  std::erase_if(waiting_,
-                [&](const WaitingPull& pull) { return pull.key.worker() == command.key.worker(); });
 }
 
 void ShardCore::Begin(const BeginSegment& command) {
@@ -162,19 +138,6 @@ uint64_t ShardCore::FastestClock() const {
   return fastest;
 }
 
-uint64_t ShardCore::weight_bytes() const {
-  uint64_t bytes = 0;
-  for (const SliceState& slice : slices_) bytes += slice.weights.read().size_bytes();
-  return bytes;
-}
-
-std::vector<std::pair<uint32_t, Bytes>> ShardCore::ShareWeights() const {
-  std::vector<std::pair<uint32_t, Bytes>> shared;
-  shared.reserve(slices_.size());
-  for (const SliceState& slice : slices_) shared.emplace_back(slice.id, slice.weights.Share());
-  return shared;
-}
-
 void ShardCore::OnMessage(PeerId from, Message message, Outbox* out) {
   Member* member = Find(message.header, from, out);
   if (member == nullptr) return;
@@ -191,7 +154,7 @@ void ShardCore::OnMessage(PeerId from, Message message, Outbox* out) {
       OnPush(from, *member, std::move(message), out);
       break;
     case DataHeader::kPull:
-      OnPull(from, *member, message, out);
+      OnPull(from, message, out);
       return;
     case DataHeader::kSaveState:
       OnSaveState(from, *member, message, out);
@@ -234,7 +197,7 @@ ShardCore::Member* ShardCore::Find(const DataHeader& header, PeerId from, Outbox
            0, out);
     return nullptr;
   }
-  if (slices_.empty() && local_.empty()) {
+  if (!has_model()) {
     Refuse(from, header, Refusal::NOT_READY, "the shard has no model yet", 0, out);
     return nullptr;
   }
@@ -268,11 +231,6 @@ void ShardCore::Acknowledge(PeerId to, const DataHeader& about, uint64_t next_se
   out->push_back({to, std::move(ack)});
 }
 
-std::optional<uint32_t> ShardCore::Local(uint32_t slice) const {
-  if (slice >= local_.size() || local_[slice] < 0) return std::nullopt;
-  return static_cast<uint32_t>(local_[slice]);
-}
-
 std::optional<ShardCut> ShardCore::TakeFinishedCut() {
   if (finished_.empty()) return std::nullopt;
   ShardCut cut = std::move(finished_.front());
@@ -294,7 +252,7 @@ absl::Status ShardCore::CheckPush(const Member& member, const Push& push, size_t
   }
   std::vector<bool> seen(slices_.size());
   for (const PushPart& part : push.parts()) {
-    const auto local = Local(part.slice());
+    const auto local = slices_.Local(part.slice());
     if (!local) {
       return absl::InvalidArgumentError(
           absl::StrCat("slice ", part.slice(), " is not on shard ", options_.shard));
@@ -369,12 +327,12 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
     // A worker's first push carries the residuals that it loaded. A later incarnation must not push
     // them again.
     member.pushed = true;
-    for (SliceState& slice : slices_) slice.resumed_residuals.erase(header.worker());
+    slices_.DropResiduals(header.worker());
   }
   absl::Status bad = CheckPush(member, push, message.payloads.size());
   std::vector<OpenedPart> parts;
   if (bad.ok()) {
-    auto opened = OpenPush(codecs_, slices_, local_, &message);
+    auto opened = slices_.Open(&message);
     if (opened.ok()) {
       parts = *std::move(opened);
     } else {
@@ -396,8 +354,9 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
   } else {
     ++stats_.pushes;
     for (const PushPart& part : push.parts()) {
-      member.slice_clock[*Local(part.slice())] = push.clock();
-      stats_.push_staleness.Add(slices_[*Local(part.slice())].version - part.base_version());
+      const uint32_t local = *slices_.Local(part.slice());
+      member.slice_clock[local] = push.clock();
+      stats_.push_staleness.Add(slices_[local].version - part.base_version());
     }
     CountSound(push, member);
     Acknowledge(from, header, member.next_seq, out);
@@ -410,13 +369,8 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
     held_bytes_ += message.PayloadBytes();
     held_.push_back({header.worker(), header.incarnation(), clock, std::move(message)});
   } else {
-    ApplyNow(member, message.header.push(), parts);
+    ApplyNow(member, pulls_.ShownTo(header.worker()), push, parts);
   }
-}
-
-float ShardCore::ContributionScale(size_t contributors) const {
-  if (options_.config.consistency().reduction() == ConsistencyConfig::SUM) return 1.0f;
-  return 1.0f / static_cast<float>(std::max<size_t>(contributors, 1));
 }
 
 UpdateRates ShardCore::RatesAt(uint64_t clock) const {
@@ -438,25 +392,12 @@ UpdateRates ShardCore::RatesAt(uint64_t clock) const {
   return {hyper_.learning_rate() * factor, hyper_.weight_decay()};
 }
 
-void ShardCore::ApplyNow(Member& member, const Push& push, const std::vector<OpenedPart>& parts) {
+void ShardCore::ApplyNow(Member& member, std::span<const ShownWeights> shown, const Push& push,
+                         std::span<const OpenedPart> parts) {
   const UpdateRates rates = parts.empty() ? UpdateRates{} : RatesAt(push.clock());
   const auto running = static_cast<size_t>(std::count_if(
       members_.begin(), members_.end(), [](const auto& m) { return m.second.running; }));
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const uint32_t local = *Local(push.parts(static_cast<int>(i)).slice());
-    SliceState& slice = slices_[local];
-    Contribution contribution;
-    contribution.reader = parts[i].reader.get();
-    contribution.factors = parts[i].factors;
-    contribution.scale = ContributionScale(running);
-    contribution.staleness = slice.version - push.parts(static_cast<int>(i)).base_version();
-    // A pull that was answered twice leaves later weights here, which the worker did not use.
-    if (local < member.pulled.size() &&
-        member.pulled[local].version == push.parts(static_cast<int>(i)).base_version()) {
-      contribution.pulled = member.pulled[local].weights;
-    }
-    updater_->Apply(slice, {&contribution, 1}, rates);
-  }
+  slices_.Apply(push, parts, running, shown, rates);
   if (push.end_of_clock() && push.clock() == member.clock + 1) member.clock = push.clock();
 }
 
@@ -506,62 +447,14 @@ void ShardCore::ApplyClocks() {
 
 void ShardCore::ApplyGathered(uint64_t clock,
                               const std::map<uint32_t, std::vector<Message>>& by_worker) {
-  // OpenPush has checked the pushes on arrival, so opening them again cannot fail.
-  std::map<uint32_t, std::vector<WaitingPayload>> by_tensor;
+  std::vector<const Message*> pushes;
   for (const auto& [worker, messages] : by_worker) {
     for (const Message& message : messages) {
       gathered_bytes_ -= message.PayloadBytes();
-      auto payloads = SharedPayloads(slices_, local_, message.header.push());
-      if (!payloads.ok()) continue;
-      for (SharedPayload& shared : *payloads) {
-        const uint32_t tensor = slices_[shared.slices.front()].spec.parameter();
-        by_tensor[tensor].push_back({&message, std::move(shared)});
-      }
+      pushes.push_back(&message);
     }
   }
-  const UpdateRates rates = RatesAt(clock);
-  for (const auto& [tensor, payloads] : by_tensor) ApplyTensor(payloads, rates);
-}
-
-// A few bytes may unpack to factors of many megabytes, so only some payloads are open at once. If
-// there are more, the sum so far is kept: the same sum, in the same order.
-void ShardCore::ApplyTensor(std::span<const WaitingPayload> payloads, const UpdateRates& rates) {
-  struct Gathered {
-    size_t contributors = 0;
-    std::vector<Contribution> contributions;
-    std::vector<float> sum;
-  };
-  std::map<size_t, Gathered> by_slice;
-  for (const WaitingPayload& payload : payloads) {
-    for (const size_t local : payload.shared.slices) ++by_slice[local].contributors;
-  }
-  std::vector<std::unique_ptr<PayloadReader>> readers;
-  while (!payloads.empty()) {
-    const auto open = payloads.first(HowManyFit(payloads, options_.open_bytes));
-    payloads = payloads.subspan(open.size());
-    for (const auto& [message, shared] : open) {
-      auto opened = OpenPayload(codecs_, slices_, *message, shared);
-      if (!opened.ok()) continue;
-      for (size_t i = 0; i < shared.slices.size(); ++i) {
-        OpenedPart& part = (*opened)[i];
-        Gathered& gathered = by_slice[shared.slices[i]];
-        Contribution& contribution = gathered.contributions.emplace_back();
-        contribution.reader = part.reader.get();
-        contribution.scale = ContributionScale(gathered.contributors);
-        contribution.factors = std::move(part.factors);
-        readers.push_back(std::move(part.reader));
-      }
-    }
-    if (payloads.empty()) break;
-    for (auto& [local, gathered] : by_slice) {
-      updater_->AddUp(gathered.contributions, slices_[local].weights.size(), &gathered.sum);
-    }
-    readers.clear();
-  }
-  for (const auto& [local, gathered] : by_slice) {
-    if (gathered.contributions.empty()) continue;
-    updater_->Apply(slices_[local], gathered.contributions, rates, gathered.sum);
-  }
+  slices_.ApplyTogether(pushes, RatesAt(clock));
 }
 
 void ShardCore::ReleaseHeld() {
@@ -573,15 +466,15 @@ void ShardCore::ReleaseHeld() {
       continue;
     }
     held_bytes_ -= entry.message.PayloadBytes();
-    auto opened = OpenPush(codecs_, slices_, local_, &entry.message);
+    auto opened = slices_.Open(&entry.message);
     auto member = members_.find(entry.worker);
     if (!opened.ok() || member == members_.end()) continue;
     if (member->second.incarnation == entry.incarnation) {
-      ApplyNow(member->second, entry.message.header.push(), *opened);
+      ApplyNow(member->second, pulls_.ShownTo(entry.worker), entry.message.header.push(), *opened);
     } else {
       // The push was acknowledged before its worker was replaced: it counts, but moves no clock.
       Member gone;
-      ApplyNow(gone, entry.message.header.push(), *opened);
+      ApplyNow(gone, {}, entry.message.header.push(), *opened);
     }
   }
 }
@@ -592,178 +485,23 @@ void ShardCore::Settle(Outbox* out) {
     ReleaseHeld();
     if (synchronous_) ApplyClocks();
   }
-  // Computed once for all pulls: it looks at thousands of workers.
-  const uint64_t slowest = waiting_.empty() ? 0 : SlowestClock();
-  for (size_t i = 0; i < waiting_.size();) {
-    if (!Allowed(waiting_[i], slowest)) {
-      ++i;
-      continue;
-    }
-    Reply(waiting_[i], out);
-    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+  for (const AnsweredPull& pull : pulls_.AnswerWaiting(out)) NoteAnswered(pull);
+}
+
+void ShardCore::OnPull(PeerId from, const Message& message, Outbox* out) {
+  const auto answered = pulls_.Take(from, message.header, out);
+  if (!answered.ok()) {
+    Refuse(from, message.header, Refusal::MALFORMED, std::string(answered.status().message()), 0,
+           out);
+  } else if (*answered) {
+    NoteAnswered(**answered);
   }
 }
 
-namespace {
-
-// Adds the parts of slices that share one payload of updates.
-void AddUpdateParts(std::span<const SliceState> tensor, uint32_t planes, PullReply* reply) {
-  for (const SliceState& slice : tensor) {
-    PullPart* part = reply->add_parts();
-    part->set_slice(slice.id);
-    part->set_codec(CODEC_FACTORS);
-    part->set_version(slice.version);
-    part->set_form(PullPart::UPDATES);
-    part->set_mark(slice.version + 1);
-    part->set_with_previous(&slice != &tensor.front());
-    part->set_zstd(planes);
-  }
-}
-
-}  // namespace
-
-bool ShardCore::Allowed(const WaitingPull& pull, uint64_t slowest) const {
-  const auto bound = static_cast<uint64_t>(options_.config.consistency().staleness());
-  if (!unbounded_ && pull.clock > slowest + bound) return false;
-  // A worker must see its own updates, even if messages were lost or a cut holds its pushes back.
-  // Otherwise its next steps would start from the same weights, and their gradients would be added
-  // up.
-  return members_.at(pull.key.worker()).clock >= pull.own_clock;
-}
-
-void ShardCore::OnPull(PeerId from, Member& member, const Message& message, Outbox* out) {
-  const Pull& request = message.header.pull();
-  WaitingPull pull;
-  pull.from = from;
-  pull.key.set_worker(message.header.worker());
-  pull.key.set_incarnation(message.header.incarnation());
-  pull.request = request.request();
-  pull.clock = request.clock();
-  pull.own_clock = request.own_clock();
-  if (request.slices_size() > static_cast<int>(slices_.size())) {
-    Refuse(from, message.header, Refusal::MALFORMED, "more slices than the shard has", 0, out);
-    return;
-  }
-  for (uint32_t slice : request.slices()) {
-    const auto local = Local(slice);
-    if (!local) {
-      Refuse(from, message.header, Refusal::MALFORMED,
-             absl::StrCat("slice ", slice, " is not on shard ", options_.shard), 0, out);
-      return;
-    }
-    pull.slices.emplace_back(*local, 0);
-  }
-  if (request.slices_size() == 0) {
-    for (uint32_t local = 0; local < slices_.size(); ++local) pull.slices.emplace_back(local, 0);
-  }
-  // Front layers first: slice ids ascend from the front of the network.
-  std::sort(pull.slices.begin(), pull.slices.end());
-  if (request.marks_size() > 0) {
-    if (request.marks_size() != static_cast<int>(pull.slices.size())) {
-      Refuse(from, message.header, Refusal::MALFORMED,
-             absl::StrCat(request.marks_size(), " marks for ", pull.slices.size(), " slices"), 0,
-             out);
-      return;
-    }
-    for (size_t i = 0; i < pull.slices.size(); ++i) {
-      pull.slices[i].second = request.marks(static_cast<int>(i));
-    }
-  }
-  for (const WaitingPull& other : waiting_) {
-    // A newer pull overtook this one: nobody waits for it any more.
-    if (other.key.worker() == pull.key.worker() && other.request > pull.request) return;
-  }
-  if (Allowed(pull, SlowestClock())) {
-    Reply(pull, out);
-    return;
-  }
-  // A newer request replaces the waiting request.
-  std::erase_if(waiting_,
-                [&](const WaitingPull& other) { return other.key.worker() == pull.key.worker(); });
-  waiting_.push_back(std::move(pull));
-}
-
-// If the requested slices from the i-th on include all slices that the shard has of a tensor, and
-// the worker holds the same version of them: their number. Otherwise 0.
-size_t ShardCore::WholeTensor(const WaitingPull& pull, size_t i) const {
-  const auto [local, mark] = pull.slices[i];
-  const uint32_t tensor = slices_[local].spec.parameter();
-  const bool first = local == 0 || slices_[local - 1].spec.parameter() != tensor;
-  if (mark == 0 || !first) return 0;
-  const size_t count = EndOfTensor(slices_, local) - local;
-  if (count > pull.slices.size() - i) return 0;
-  for (size_t k = 0; k < count; ++k) {
-    if (pull.slices[i + k] != std::pair<uint32_t, uint64_t>(local + k, mark)) return 0;
-  }
-  return count;
-}
-
-void ShardCore::Show(uint32_t worker, const std::vector<uint32_t>& slices) {
-  Member& member = members_.at(worker);
-  for (uint32_t local : slices) {
-    member.pulled[local] = {slices_[local].version, slices_[local].weights.Share()};
-  }
-  if (!keeps_journal_) return;
-  JournalEntry entry;
-  entry.head.mutable_shown()->set_worker(worker);
-  entry.head.mutable_shown()->mutable_slices()->Add(slices.begin(), slices.end());
-  journal_.push_back(std::move(entry));
-}
-
-void ShardCore::Reply(const WaitingPull& pull, Outbox* out) {
+void ShardCore::NoteAnswered(const AnsweredPull& pull) {
   ++stats_.pulls;
-  const uint64_t slowest = SlowestClock();
-  stats_.pull_staleness.Add(pull.clock > slowest ? pull.clock - slowest : 0);
-  Member& member = members_.at(pull.key.worker());
-  if (options_.config.consistency().compensation() == ConsistencyConfig::DELAY) {
-    std::vector<uint32_t> shown;
-    for (const auto& [local, mark] : pull.slices) shown.push_back(local);
-    Show(pull.key.worker(), shown);
-  }
-
-  Message message;
-  size_t bytes = 0;
-  const auto send = [&](size_t answered) {
-    message.header.set_worker(pull.key.worker());
-    message.header.set_incarnation(pull.key.incarnation());
-    message.header.set_shard(options_.shard);
-    PullReply* reply = message.header.mutable_pull_reply();
-    reply->set_request(pull.request);
-    reply->set_slowest_clock(slowest);
-    reply->set_fastest_clock(FastestClock());
-    reply->set_remaining(static_cast<uint32_t>(pull.slices.size() - answered));
-    reply->set_last(answered == pull.slices.size());
-    out->push_back({pull.from, std::exchange(message, {})});
-    bytes = 0;
-  };
-  for (size_t i = 0; i < pull.slices.size(); ++i) {
-    const auto [local, mark] = pull.slices[i];
-    if (const size_t count = WholeTensor(pull, i); count > 0) {
-      const auto tensor = std::span<const SliceState>(slices_).subspan(local, count);
-      const UpdateReader reader = {pull.key.worker(), pull.key.incarnation()};
-      if (std::optional<Bytes> updates = weights_encoder_.EncodeUpdates(tensor, mark, reader)) {
-        if (bytes > 0 && bytes + updates->size() > options_.reply_bytes) send(i);
-        bytes += updates->size();
-        const PackedPayload packed =
-            weights_encoder_.Pack(slices_[local], *updates, PullPart::UPDATES);
-        AddUpdateParts(tensor, packed.planes, message.header.mutable_pull_reply());
-        message.payloads.push_back(packed.planes == 0 ? *std::move(updates) : packed.frame);
-        i += count - 1;
-        continue;
-      }
-    }
-    SliceState& slice = slices_[local];
-    PullPart part;
-    part.set_slice(slice.id);
-    Bytes payload = weights_encoder_.Encode(slice, pull.clock, mark, &member.sent[local], &part);
-    if (bytes > 0 && bytes + payload.size() > options_.reply_bytes) send(i);
-    bytes += payload.size();
-    const PackedPayload packed = weights_encoder_.Pack(slice, payload, part.form());
-    part.set_zstd(packed.planes);
-    *message.header.mutable_pull_reply()->add_parts() = std::move(part);
-    message.payloads.push_back(packed.planes == 0 ? std::move(payload) : packed.frame);
-  }
-  send(pull.slices.size());
+  stats_.pull_staleness.Add(pull.staleness);
+  if (pull.shown && keeps_journal_) WriteDown(*pull.shown);
 }
 
 namespace {
@@ -787,7 +525,7 @@ void ShardCore::StartCut(const TakeCheckpoint& command) {
   }
   // Done now, because a worker that joins behind the cut may push its loaded residual before the
   // cut is complete.
-  AddUnclaimed(savers, &cut.snapshot);
+  slices_.AddResiduals(savers, &cut.snapshot);
   cut_ =
       std::move(cut);  // not emplace(): Clang 14 cannot default-construct a nested class from there
   ReleaseHeld();
@@ -811,7 +549,7 @@ void ShardCore::OnSaveState(PeerId from, Member& member, const Message& message,
   ++member.next_seq;
   bool sound = static_cast<size_t>(save.slices_size()) == message.payloads.size();
   for (int i = 0; sound && i < save.slices_size(); ++i) {
-    const auto local = Local(save.slices(i));
+    const auto local = slices_.Local(save.slices(i));
     sound =
         local && IsWorkerState(message.payloads[i].span(), slices_[*local].weights.read().size());
   }
@@ -837,12 +575,11 @@ bool ShardCore::ProgressCut() {
   for (const auto& [worker, member] : members_) {
     if (member.running && member.clock < cut_->clock) return false;
   }
-  for (const SliceState& slice : slices_)
-    cut_->snapshot.slices.push_back(updater_->Snapshot(slice));
+  cut_->snapshot.slices = slices_.Snapshot();
   // Residuals of savers that ended before they pushed.
   std::set<uint32_t> saved;
   for (const auto& [worker, states] : cut_->snapshot.residuals) saved.insert(worker);
-  AddUnclaimed(saved, &cut_->snapshot);
+  slices_.AddResiduals(saved, &cut_->snapshot);
   for (const auto& [worker, member] : members_) {
     WorkerMark& mark = cut_->snapshot.workers[worker];
     mark.set_incarnation(member.incarnation);
@@ -854,28 +591,15 @@ bool ShardCore::ProgressCut() {
   return true;
 }
 
-void ShardCore::AddUnclaimed(const std::set<uint32_t>& but, ShardSnapshot* snapshot) const {
-  for (const SliceState& slice : slices_) {
-    for (const auto& [worker, state] : slice.resumed_residuals) {
-      if (!but.contains(worker)) snapshot->residuals[worker].emplace_back(slice.id, state);
-    }
-  }
-}
-
 void ShardCore::OnLoadState(PeerId from, const Message& message, Outbox* out) {
   const DataHeader& header = message.header;
   Message reply{ReplyHeader(header), {}};
   StateReply* body = reply.header.mutable_state_reply();
   body->set_request(header.load_state().request());
-  body->set_total(static_cast<uint32_t>(
-      std::count_if(slices_.begin(), slices_.end(), [&](const SliceState& slice) {
-        return slice.resumed_residuals.count(header.worker()) > 0;
-      })));
+  const auto residuals = slices_.ResidualsOf(header.worker());
+  body->set_total(static_cast<uint32_t>(residuals.size()));
   size_t bytes = 0;
-  for (const SliceState& slice : slices_) {
-    auto found = slice.resumed_residuals.find(header.worker());
-    if (found == slice.resumed_residuals.end()) continue;
-    const Bytes& residual = found->second;
+  for (const auto& [slice, residual] : residuals) {
     if (bytes > 0 && bytes + residual.size() > options_.reply_bytes) {
       out->push_back({from, reply});
       body->clear_slices();
@@ -883,7 +607,7 @@ void ShardCore::OnLoadState(PeerId from, const Message& message, Outbox* out) {
       bytes = 0;
     }
     bytes += residual.size();
-    body->add_slices(slice.id);
+    body->add_slices(slice);
     reply.payloads.push_back(residual);
   }
   body->set_last(true);
@@ -902,6 +626,12 @@ void ShardCore::WriteDown(const Message& message) {
   journal_.push_back(std::move(entry));
 }
 
+void ShardCore::WriteDown(const WeightsShown& shown) {
+  JournalEntry entry;
+  *entry.head.mutable_shown() = shown;
+  journal_.push_back(std::move(entry));
+}
+
 absl::Status ShardCore::Replay(const JournalEntry& entry) {
   Outbox nobody;
   journal_.clear();
@@ -914,14 +644,9 @@ absl::Status ShardCore::Replay(const JournalEntry& entry) {
     case JournalHead::kMessage:
       OnMessage(0, {entry.head.message(), entry.payloads}, &nobody);
       break;
-    case JournalHead::kShown: {
-      const WeightsShown& shown = entry.head.shown();
-      const bool known = members_.count(shown.worker()) > 0 &&
-                         std::all_of(shown.slices().begin(), shown.slices().end(),
-                                     [&](uint32_t local) { return local < slices_.size(); });
-      if (known) Show(shown.worker(), {shown.slices().begin(), shown.slices().end()});
+    case JournalHead::kShown:
+      if (pulls_.Show(entry.head.shown()) && keeps_journal_) WriteDown(entry.head.shown());
       break;
-    }
     case JournalHead::STEP_NOT_SET:
       break;
   }
@@ -932,8 +657,8 @@ absl::Status ShardCore::Replay(const JournalEntry& entry) {
       if (answer.message.header.has_refusal())
         absl::StrAppend(&why, ", refused: ", answer.message.header.refusal().ShortDebugString());
     }
-    return absl::DataLossError(absl::StrCat("an entry does not fit those before it: ",
-                                            entry.head.ShortDebugString(), why));
+    return absl::DataLossError(absl::StrCat(
+        "an entry does not fit those before it: ", entry.head.ShortDebugString(), why));
   }
   journal_.clear();
   return absl::OkStatus();
@@ -943,8 +668,7 @@ ShardImage ShardCore::MakeImage() const {
   ShardImage image;
   ShardRecord& record = image.record;
   record.set_last_order(last_order_);
-  *record.mutable_model() = *model_;
-  *record.mutable_placement() = *placement_;
+  slices_.Save(&image);
   *record.mutable_hyper() = hyper_;
   record.set_completed(completed_);
   SaveMembers(&image);
@@ -967,12 +691,6 @@ ShardImage ShardCore::MakeImage() const {
   record.set_pushes(stats_.pushes);
   record.set_pulls(stats_.pulls);
   for (const auto& [reason, count] : stats_.refused) (*record.mutable_refused())[reason] = count;
-  for (const SliceState& slice : slices_) {
-    image.arrays.slices.push_back(updater_->Snapshot(slice));
-    for (const auto& [worker, residual] : slice.resumed_residuals) {
-      image.arrays.residuals[worker].emplace_back(slice.id, residual);
-    }
-  }
   return image;
 }
 
@@ -992,37 +710,13 @@ void ShardCore::SaveMembers(ShardImage* image) const {
     record->set_bad_clock(member.bad_clock);
     record->set_quarantined(member.quarantined);
     record->mutable_slice_clocks()->Add(member.slice_clock.begin(), member.slice_clock.end());
-    for (size_t local = 0; local < member.pulled.size(); ++local) {
-      const PulledWeights& pulled = member.pulled[local];
-      record->add_shown_versions(pulled.version);
-      if (pulled.weights.empty()) continue;
-      image->arrays.shown[worker].emplace_back(slices_[local].id, pulled.weights);
-    }
+    pulls_.SaveShown(worker, record, &image->arrays);
   }
 }
 
 absl::Status ShardCore::Restore(const ShardImage& image) {
   const ShardRecord& record = image.record;
-  model_ = std::make_shared<ModelSpec>(record.model());
-  placement_ = std::make_shared<Placement>(record.placement());
-  updater_ = std::make_unique<SliceUpdater>(options_.config);
-  local_.assign(placement_->slices_size(), -1);
-  std::map<uint32_t, decltype(SliceContents::residuals)> by_slice;
-  for (const auto& [worker, residuals] : image.arrays.residuals) {
-    for (const auto& [slice, residual] : residuals) by_slice[slice][worker] = residual;
-  }
-  for (const SliceSnapshot& saved : image.arrays.slices) {
-    if (saved.id >= local_.size() ||
-        saved.spec.parameter() >= static_cast<uint32_t>(model_->parameters_size())) {
-      return absl::DataLossError(absl::StrCat("slice ", saved.id, " is not in the placement"));
-    }
-    SliceContents contents{saved.version, saved.steps, saved.weights, saved.states,
-                           std::move(by_slice[saved.id])};
-    PSGD_ASSIGN_OR_RETURN(SliceState slice,
-                          updater_->Restore(saved.id, saved.spec, *model_, std::move(contents)));
-    local_[saved.id] = static_cast<int64_t>(slices_.size());
-    slices_.push_back(std::move(slice));
-  }
+  PSGD_RETURN_IF_ERROR(slices_.Restore(image));
   hyper_ = record.hyper();
   last_order_ = record.last_order();
   completed_ = record.completed();
@@ -1060,16 +754,8 @@ absl::Status ShardCore::RestoreMember(const MemberRecord& record, const ShardIma
   member.quarantined = record.quarantined();
   member.slice_clock.assign(record.slice_clocks().begin(), record.slice_clocks().end());
   if (!member.live) return absl::OkStatus();
-  member.pulled.resize(slices_.size());
-  member.sent = std::vector<SentWeights>(slices_.size());
-  for (int i = 0; i < record.shown_versions_size(); ++i) {
-    member.pulled[i].version = record.shown_versions(i);
-  }
-  const auto shown = image.arrays.shown.find(record.worker());
-  if (shown == image.arrays.shown.end()) return absl::OkStatus();
-  for (const auto& [slice, weights] : shown->second) {
-    if (const auto local = Local(slice)) member.pulled[*local].weights = weights;
-  }
+  pulls_.Meet(record.worker());
+  pulls_.RestoreShown(record, image.arrays);
   return absl::OkStatus();
 }
 

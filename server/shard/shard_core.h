@@ -10,14 +10,16 @@
 // staleness 0: the pushes of a clock wait for each other and are applied as one update, summed in
 // the order of worker numbers, so the result does not depend on which worker was first. Otherwise:
 // each push is applied as it comes, and pulls wait while their worker is too far ahead.
+//
+// This class decides which pushes count, and when. SliceSet applies them, and PullAnswerer answers
+// pulls.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <memory>
 #include <optional>
-#include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,16 +27,17 @@
 #include "common/bytes.h"
 #include "common/metrics.h"
 #include "common/status.h"
-#include "compression/codec.h"
 #include "net/message.h"
 #include "net/transport.h"
 #include "proto/config.pb.h"
 #include "server/shard/journal.h"
 #include "server/shard/open_push.h"
+#include "server/shard/outbox.h"
+#include "server/shard/pull_answerer.h"
 #include "server/shard/shard_command.h"
+#include "server/shard/slice_set.h"
 #include "server/shard/slice_state.h"
 #include "server/shard/snapshot.h"
-#include "server/shard/weights_encoder.h"
 
 namespace psgd {
 
@@ -47,12 +50,6 @@ struct ShardOptions {
   bool journal = false;               // TakeJournal returns the steps to write
   uint32_t starts = 1;                // starts of the server, including this start
 };
-
-struct Outgoing {
-  PeerId to = 0;
-  Message message;
-};
-using Outbox = std::vector<Outgoing>;
 
 struct ShardStats {
   uint64_t pushes = 0;
@@ -79,6 +76,8 @@ struct ShardCut {
 class ShardCore {
  public:
   explicit ShardCore(ShardOptions options);
+  ShardCore(const ShardCore&) = delete;
+  ShardCore& operator=(const ShardCore&) = delete;
 
   // `number`: of the coordinator's order; 0: no number. An order that was carried out before is
   // skipped.
@@ -92,7 +91,7 @@ class ShardCore {
   // Overrides ShardOptions.journal from now on.
   void KeepJournal(bool keep) { keeps_journal_ = keep; }
   // Like a new ShardOptions.starts: this copy of the shard answers pulls from now on.
-  void BeginLife(uint32_t starts) { weights_encoder_.BeginLife(starts); }
+  void BeginLife(uint32_t starts) { pulls_.BeginLife(starts); }
   // Carries out a written step again.
   absl::Status Replay(const JournalEntry& entry);
   // False while a cut is under way: a cut is made again from the journal, so no image may replace
@@ -111,24 +110,20 @@ class ShardCore {
   std::vector<QuarantinedWorker> TakeQuarantined() { return std::exchange(quarantined_, {}); }
 
   // The present weights of the shard's slices, shared, not copied: slice id -> bytes.
-  std::vector<std::pair<uint32_t, Bytes>> ShareWeights() const;
+  std::vector<std::pair<uint32_t, Bytes>> ShareWeights() const { return slices_.ShareWeights(); }
 
   const ShardStats& stats() const { return stats_; }
   uint64_t last_order() const { return last_order_; }
-  bool has_model() const { return model_ != nullptr; }
+  bool has_model() const { return slices_.has_model(); }
   size_t slices() const { return slices_.size(); }
-  uint64_t weight_bytes() const;
-  size_t waiting_pulls() const { return waiting_.size(); }
+  uint64_t weight_bytes() const { return slices_.weight_bytes(); }
+  size_t waiting_pulls() const { return pulls_.waiting(); }
   // Bytes of pushes that wait for slower workers or for a checkpoint.
   size_t held_bytes() const { return held_bytes_ + gathered_bytes_; }
   uint64_t SlowestClock() const;
   uint64_t FastestClock() const;
 
  private:
-  struct PulledWeights {
-    uint64_t version = 0;
-    Bytes weights;
-  };
   struct Member {
     uint32_t incarnation = 0;
     bool live = false;     // admitted and not removed
@@ -142,22 +137,12 @@ class ShardCore {
     int32_t bad_in_row = 0;             // pushes refused since its last sound clock
     uint64_t bad_clock = 0;             // the latest clock with a refused push
     std::string quarantined;            // why the worker is ignored; empty: it is heard
-    std::vector<PulledWeights> pulled;  // by local slice, for delay compensation
-    std::vector<SentWeights> sent;      // by local slice, for lossy differences
   };
   struct HeldPush {
     uint32_t worker;
     uint32_t incarnation;
     uint64_t clock;
     Message message;
-  };
-  struct WaitingPull {
-    PeerId from;
-    WorkerKey key;
-    uint64_t request;
-    uint64_t clock;
-    uint64_t own_clock;
-    std::vector<std::pair<uint32_t, uint64_t>> slices;  // local indices and the worker's marks
   };
   struct Cut {
     uint64_t id = 0;
@@ -169,9 +154,8 @@ class ShardCore {
   // Commands.
   absl::Status Carry(const ShardCommand& command, Outbox* out);
   absl::Status Install(const InstallModel& command);
-  absl::Status MakeSlices(const InstallModel& command);
   void Admit(const AdmitWorker& command);
-  void Remove(const RemoveWorker& command, Outbox* out);
+  void Remove(const RemoveWorker& command);
   void Begin(const BeginSegment& command);
   void StartCut(const TakeCheckpoint& command);
 
@@ -182,31 +166,23 @@ class ShardCore {
   // Count a push that was next in order as sound or bad, for the quarantine.
   void CountSound(const Push& push, Member& member) const;
   void CountBad(const DataHeader& header, uint64_t clock, const absl::Status& bad, Member& member);
-  void ApplyNow(Member& member, const Push& push, const std::vector<OpenedPart>& parts);
+  // `shown`: the weights that the worker was sent, if they are known.
+  void ApplyNow(Member& member, std::span<const ShownWeights> shown, const Push& push,
+                std::span<const OpenedPart> parts);
   void ApplyClocks();
   void ApplyGathered(uint64_t clock, const std::map<uint32_t, std::vector<Message>>& by_worker);
-  // Applies the parts of a clock's pushes for one tensor.
-  void ApplyTensor(std::span<const WaitingPayload> payloads, const UpdateRates& rates);
   // Applies the held pushes that no cut holds back now.
   void ReleaseHeld();
   // Called after clocks moved: completes clocks, the cut, held pushes and waiting pulls.
   void Settle(Outbox* out);
   UpdateRates RatesAt(uint64_t clock) const;
-  float ContributionScale(size_t contributors) const;
 
   // Pulls.
-  void OnPull(PeerId from, Member& member, const Message& message, Outbox* out);
-  bool Allowed(const WaitingPull& pull, uint64_t slowest) const;
-  size_t WholeTensor(const WaitingPull& pull, size_t i) const;
-  void Reply(const WaitingPull& pull, Outbox* out);
-  // Remembers the slices (local indices) that a worker was sent, if delay compensation needs them.
-  void Show(uint32_t worker, const std::vector<uint32_t>& slices);
+  void OnPull(PeerId from, const Message& message, Outbox* out);
+  void NoteAnswered(const AnsweredPull& pull);
 
   // Checkpoints and worker state.
   void OnSaveState(PeerId from, Member& member, const Message& message, Outbox* out);
-  // Adds the residuals of the resumed checkpoint that their workers have not pushed yet, except
-  // those of the workers `but`.
-  void AddUnclaimed(const std::set<uint32_t>& but, ShardSnapshot* snapshot) const;
   void OnLoadState(PeerId from, const Message& message, Outbox* out);
   // True: the cut is complete, and later pushes may go on.
   bool ProgressCut();
@@ -214,6 +190,7 @@ class ShardCore {
 
   // Images.
   void WriteDown(const Message& message);
+  void WriteDown(const WeightsShown& shown);
   void SaveMembers(ShardImage* image) const;
   absl::Status RestoreMember(const MemberRecord& record, const ShardImage& image);
   absl::Status RestoreWaiting(const WaitingPush& waiting);
@@ -223,22 +200,13 @@ class ShardCore {
               uint64_t next_seq, Outbox* out);
   void Acknowledge(PeerId to, const DataHeader& about, uint64_t next_seq, Outbox* out) const;
   DataHeader ReplyHeader(const DataHeader& about) const;
-  std::optional<uint32_t> Local(uint32_t slice) const;
 
   // Constant after construction.
   const ShardOptions options_;
   const bool synchronous_;
-  const bool unbounded_;
-  const CodecTable codecs_;
-  WeightsEncoder weights_encoder_;
 
-  // Constant after Install.
-  std::shared_ptr<const ModelSpec> model_;
-  std::shared_ptr<const Placement> placement_;
-  std::unique_ptr<SliceUpdater> updater_;  // outlives the slices, whose memory it pools
-  std::vector<SliceState> slices_;
-  std::vector<int64_t> local_;  // slice id -> index in slices_, or -1
-
+  SliceSet slices_;
+  PullAnswerer pulls_;
   HyperParameters hyper_;
   std::map<uint32_t, Member> members_;
   std::map<uint64_t, Segment> segments_;  // by first clock
@@ -249,7 +217,6 @@ class ShardCore {
   size_t gathered_bytes_ = 0;
   std::deque<HeldPush> held_;  // pushes that wait for the cut
   size_t held_bytes_ = 0;
-  std::deque<WaitingPull> waiting_;
   std::optional<Cut> cut_;
   std::deque<ShardCut> finished_;
   uint64_t last_order_ = 0;

@@ -56,6 +56,11 @@ void MakeRoomFor(DiskFault fault, Scenario* scenario, RunFaults* faults) {
   faults->power_losses = 10;
   scenario->longest_step = std::chrono::milliseconds(150);  // so that most of them come in time
   scenario->image_after = 10u << 10;
+  if (fault == DiskFault::kForgetsToSyncWhatItFinds) {
+    scenario->image_after = 1u << 30;  // an image hides what was not synced before it
+    // Few deaths come while something is written, and the power is to be lost soon after.
+    faults->kills = faults->power_losses = 60;
+  }
   scenario->torn_images = 0.7;
 }
 

@@ -84,7 +84,9 @@ void RunWorld::Attempt(Worker* worker, const ControlRequest& request,
   });
   queue_.After(kAskNext, [=, this] {
     if (*answered || worker->dead()) return;
-    if (store_.record().over() && Leading() == nullptr) {  // as its patience ends
+    const SimServer* const leader = Leading();
+    // As its patience ends.
+    if (store_.record().over() && (leader == nullptr || leader->over())) {
       *answered = true;
       return worker->Post([=] { answer(absl::FailedPreconditionError("the run is over")); });
     }
@@ -180,6 +182,13 @@ bool RunWorld::AreCut(uint32_t from, uint32_t to) const {
   return cut != cuts_.end() && queue_.now() < cut->second;
 }
 
+bool RunWorld::IsCutOff(uint32_t machine) const {
+  for (uint32_t other = 0; other < machines(); ++other) {
+    if (AreCut(machine, other) || AreCut(other, machine)) return true;
+  }
+  return false;
+}
+
 void RunWorld::Carry(uint32_t from, uint32_t to, std::function<void()> deliver,
                      std::function<void()> lost) {
   if (AreCut(from, to)) return lost();
@@ -208,7 +217,8 @@ bool RunWorld::CanLoseDisk(const SimServer& server) const {
         std::any_of(shard.in_sync().begin(), shard.in_sync().end(), [&](uint32_t other) {
           return other != server.server() &&
                  std::any_of(machines_.begin(), machines_.end(), [&](const auto& machine) {
-                   return machine->up() && machine->server() == other;
+                   return machine->steady() && machine->server() == other &&
+                          !IsCutOff(machine->machine());
                  });
         });
     if (!elsewhere) return false;
@@ -265,6 +275,9 @@ void RunWorld::PlanMisfortunes() {
   });
   plan(scenario_.restarts, [this] {
     if (workers_.size() < kWorkersBeforeCalm) StartProcess();
+  });
+  plan(scenario_.slow_step.count() > 0 ? 1 : 0, [=, this] {
+    if (Worker* const worker = any_worker()) worker->SlowDown(scenario_.slow_step);
   });
   plan(scenario_.leavers, [=, this] {
     Worker* const worker = any_worker();
@@ -443,8 +456,8 @@ RunOutcome RunWorld::Run() {
             "machine ", machine->machine(), " (server ", machine->server(), ") shard ", s,
             report.leads ? " leads" : " follows", " epoch ", report.epoch, " entries ",
             report.entries, " waits for ", absl::StrJoin(report.waits_for, ","), " caught up ",
-            absl::StrJoin(report.caught_up, ","), " silent ", absl::StrJoin(report.silent, ","),
-            " ", report.trouble,
+            absl::StrJoin(report.caught_up, ",", absl::PairFormatter("/")), " silent ",
+            absl::StrJoin(report.silent, ","), " ", report.trouble,
             copy->shard() != nullptr && copy->shard()->has_unwritten() ? " unwritten" : ""));
       }
     }

@@ -73,6 +73,7 @@ class RunWorld final : public World {
   // What a machine that died has sent last may be lost.
   void Died(uint32_t machine);
   bool AreCut(uint32_t from, uint32_t to) const;
+  bool IsCutOff(uint32_t machine) const;  // from any other
   SimServer* MachineOf(uint32_t server);
   SimServer& machine(uint32_t index) { return *machines_[index]; }
   uint32_t machines() const { return static_cast<uint32_t>(machines_.size()); }

@@ -51,7 +51,19 @@ CopyOptions SimServer::OptionsOf(uint32_t shard) {
   options.window = world_->scenario().window_bytes;
   options.kept = std::max<size_t>(world_->scenario().given_bytes, 20u << 10);
   options.empty_place = [this, shard]() -> absl::StatusOr<DurableShardOptions> {
+    if (!asides_.contains(shard) && disks_.contains(shard)) {
+      asides_[shard] = std::move(disks_[shard]);
+    }
     return PlaceOf(shard, true);
+  };
+  options.settled = [this, shard] { asides_.erase(shard); };
+  options.restored = [this, shard]() -> absl::StatusOr<std::unique_ptr<DurableShard>> {
+    const auto aside = asides_.find(shard);
+    if (aside == asides_.end()) return absl::NotFoundError("there was nothing before");
+    disks_[shard] = std::move(aside->second);
+    asides_.erase(aside);
+    std::vector<std::string> notes;
+    return DurableShard::Recover(PlaceOf(shard, false), &notes);
   };
   return options;
 }
@@ -80,6 +92,13 @@ void SimServer::Boot(bool begins) {
   for (auto at = disks_.begin(); journals && at != disks_.end();) {
     std::vector<std::string> notes;
     auto shard = DurableShard::Recover(PlaceOf(at->first, false), &notes);
+    if (const auto aside = asides_.find(at->first); aside != asides_.end()) {
+      if (!shard.ok()) {
+        at->second = std::move(aside->second);
+        shard = DurableShard::Recover(PlaceOf(at->first, false), &notes);
+      }
+      asides_.erase(aside);
+    }
     if (shard.ok()) {
       options.on_disk.insert(at->first);
       recovered[at->first] = *std::move(shard);
@@ -117,8 +136,10 @@ void SimServer::Die(bool power, bool lose_disk) {
     if (disk == disks_.end()) continue;
     // Written, if perhaps not synced, and nobody heard of it any more.
     CopyCore::Effects unheard;
-    disk->second->dies_writing = chance_.Happens(0.5);
-    if (chance_.Happens(0.5)) copy->Commit(world_->queue().now(), &unheard);
+    // The fault shows only after such a write.
+    const bool writes = world_->scenario().disk_fault == DiskFault::kForgetsToSyncWhatItFinds;
+    disk->second->dies_writing = chance_.Happens(0.5) || writes;
+    if (chance_.Happens(0.5) || writes) copy->Commit(world_->queue().now(), &unheard);
     disk->second->dies_writing = false;
   }
   copies_.clear();
@@ -138,8 +159,12 @@ void SimServer::Die(bool power, bool lose_disk) {
     if (power) LosePower(&chance_, disk.get());
     if (power && chance_.Happens(world_->scenario().torn_images)) TearImage(disk.get());
   }
+  for (auto& [shard, disk] : asides_) {
+    if (power) LosePower(&chance_, disk.get());
+  }
   if (lose_disk) {
     disks_.clear();
+    asides_.clear();
     identity_ = 0;
     run_id_.clear();
   }
@@ -148,6 +173,10 @@ void SimServer::Die(bool power, bool lose_disk) {
   world_->queue().After(down, [this, life] {
     if (life == life_ && core_ == nullptr) Boot(machine_ == 0 && world_->store().revision() == 0);
   });
+}
+
+bool SimServer::steady() const {
+  return up() && world_->queue().now() >= awake_at_ + kServerSilence;
 }
 
 void SimServer::Leave() {
@@ -191,7 +220,7 @@ void SimServer::CarryOut(ServerEffects effects) {
     for (ServerEffect& effect : next) {
       if (dies_in_ >= 0 && dies_in_-- == 0) {
         Die(false, false);
-        break;
+        if (life != life_) break;
       }
       Carry(std::move(effect));
       if (life != life_) break;
@@ -212,6 +241,7 @@ void SimServer::Carry(ServerEffect effect) {
     const uint32_t shard = drop->shard;
     copies_.erase(shard);
     disks_.erase(shard);
+    asides_.erase(shard);
     cuts_.erase(shard);
     Feed(
         [this, shard](Time now, ServerEffects* effects) { core_->OnDropped(shard, now, effects); });
@@ -362,7 +392,7 @@ void SimServer::Have(const AssignedCopy& assigned) {
     }
   } else {
     if (copy == nullptr) copy = std::make_unique<CopyCore>(OptionsOf(shard), nullptr);
-    copy->Follow(assigned.epoch(), assigned.leader(), now);
+    copy->Follow(assigned.epoch(), assigned.leader(), assigned.copy(), now);
     copy->Tick(now);
     cuts_.erase(shard);
   }
@@ -526,9 +556,15 @@ void SimServer::Flush(uint32_t shard) {
       }
     }
     const uint32_t from = server();
+    const bool asks = std::holds_alternative<CopyMessage::Has>(send.message.what);
     world_->Carry(
         machine_, to->machine_,
-        [=, message = std::move(send.message)] { to->OnCopyMessage(from, message); }, [] {});
+        [=, message = std::move(send.message)] { to->OnCopyMessage(from, message); },
+        [=, this, life = life_] {
+          // A stream that loses a message breaks, and the copy asks again over the next one.
+          if (asks && life == life_ && copies_.contains(shard))
+            copies_[shard]->OnReached(world_->queue().now());
+        });
   }
   bool cut_taken = false;
   if (copy.shard() != nullptr) {
@@ -593,7 +629,11 @@ CopyState SimServer::StateOf(uint32_t shard) const {
   state.set_empty(report.empty);
   state.set_entries(report.entries);
   state.set_written_order(report.written_order);
-  state.mutable_caught_up()->Assign(report.caught_up.begin(), report.caught_up.end());
+  for (const auto& [server, copy] : report.caught_up) {
+    CopyState::CaughtUp* const caught_up = state.add_caught_up();
+    caught_up->set_server(server);
+    caught_up->set_copy(copy);
+  }
   state.mutable_silent()->Assign(report.silent.begin(), report.silent.end());
   state.set_report(report.report);
   state.set_trouble(report.trouble);
@@ -601,8 +641,11 @@ CopyState SimServer::StateOf(uint32_t shard) const {
   const RunRecord& record = world_->store().record();
   if (world_->faults().bug == CopyBug::kPromoteLagging && report.leads) {
     state.set_report(report.report + 1);
-    for (const uint32_t server : record.shards(static_cast<int>(shard)).copies())
-      state.add_caught_up(server);
+    for (const uint32_t server : record.shards(static_cast<int>(shard)).copies()) {
+      CopyState::CaughtUp* const caught_up = state.add_caught_up();
+      caught_up->set_server(server);
+      caught_up->set_copy(IdOf(record.shards(static_cast<int>(shard)), server));
+    }
   }
   if (world_->faults().bug == CopyBug::kBelieveRestarted && report.epoch == 0) {
     state.set_epoch(record.shards(static_cast<int>(shard)).epoch());

@@ -54,6 +54,9 @@ class SimServer {
   void FillDisk(bool full);
 
   bool up() const { return core_ != nullptr; }
+  // It is up, and did not stand still lately: a server that stood still may have been reported as
+  // silent meanwhile, which is a fault of its own.
+  bool steady() const;
   bool over() const { return over_; }
   uint32_t machine() const { return machine_; }
   uint32_t server() const { return core_ == nullptr ? 0 : core_->holder().self().server(); }
@@ -109,6 +112,8 @@ class SimServer {
   uint64_t identity_ = 0;
   std::string run_id_;
   std::map<uint32_t, std::unique_ptr<ShardDisk>> disks_;
+  // Disks whose place another copy's image takes, until that is whole.
+  std::map<uint32_t, std::unique_ptr<ShardDisk>> asides_;
   bool full_ = false;
 
   // The process.

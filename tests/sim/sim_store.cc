@@ -21,7 +21,7 @@ absl::StatusOr<int64_t> SimStore::WriteNow(int64_t revision, const RunRecord& ne
                                            RunStore::As as) {
   if (revision != revision_) {
     // An earlier try whose answer was lost.
-    if (next.SerializeAsString() == record_.SerializeAsString()) return revision_;
+    if (BytesOf(next) == BytesOf(record_)) return revision_;
     return absl::AbortedError("somebody else changed the run's record");
   }
   if (as == RunStore::As::kSuccessor && led()) return absl::AbortedError("the run is led");

@@ -43,7 +43,7 @@ void Worker::GiveUp(const absl::Status& status) {
   Crash(std::string(status.message()));
 }
 
-Time Worker::Now() const { return world_->queue().now() + clock_offset_; }
+Time Worker::Now() const { return world_->queue().now(); }
 
 void Worker::Pause(Duration duration) {
   paused_until_ = std::max(paused_until_, world_->queue().now() + duration);
@@ -127,6 +127,7 @@ void Worker::Join() {
   JoinRequest request;
   request.set_name(absl::StrCat("p", process_));
   request.set_protocol(kProtocolVersion);
+  request.set_attempt(process_ + 1);
   Call<JoinReply>(request, [this](absl::StatusOr<JoinReply> reply) {
     if (!reply.ok()) return GiveUp(reply.status());
     key_ = reply->key();

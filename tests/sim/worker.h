@@ -19,8 +19,6 @@
 
 namespace psgd::sim {
 
-class World;
-
 // Not thread-safe. One a process; a process that ends never comes back, another takes its place.
 class Worker {
  public:
@@ -29,11 +27,9 @@ class Worker {
   void Start();
   void Crash(const std::string& why);
   void Pause(Duration duration);
-  // Sets this process's clock ahead, or back.
-  void StepClock(Duration step) { clock_offset_ += step; }
   // The next step computes for so long.
   void SlowDown(Duration duration) { slow_step_ = duration; }
-  // It is to leave the run, as a notice to its process says.
+  // Asks it to leave the run, as SIGTERM does.
   void AskToLeave() { leave_asked_ = true; }
 
   uint32_t process() const { return process_; }
@@ -50,7 +46,6 @@ class Worker {
 
   template <typename Reply>
   void Call(ControlRequest request, std::function<void(absl::StatusOr<Reply>)> answer);
-  // By this process's clock.
   Time Now() const;
   void Join();
   void Register();
@@ -93,7 +88,6 @@ class Worker {
   bool pumping_ = false;
   bool leave_asked_ = false;
   Time paused_until_{};
-  Duration clock_offset_{};
   Duration slow_step_{};
   std::deque<Then> inbox_;
 

@@ -117,6 +117,49 @@ TEST_F(Recovery, ImagesReplaceTheJournalAndLeadToTheSameWeights) {
   EXPECT_FALSE(std::filesystem::exists(Path("run/server/journal/shard-0/image-000000000001")));
 }
 
+// A journal that is replayed makes the cuts of complete checkpoints again.
+TEST_F(Recovery, CheckpointsStayCompleteAndTheJournalStaysShort) {
+  const std::vector<std::string> settings =
+      Journalled({"train.epochs=100000", "durability.journal=64KiB", "durability.keep=3"});
+  Process server(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
+                                          "--run-dir", Path("run")} +
+                 settings);
+  const std::string address = ServerOf(server);
+  ASSERT_NE(address, "") << server.Err();
+  Process first({"ps-worker", "--cpu", "--server", address});
+  Process second({"ps-worker", "--cpu", "--server", address});
+  ASSERT_TRUE(server.WaitFor("epoch 2: test accuracy")) << server.Err();
+  Ended taken = RunProgram({"ps-ctl", "checkpoint", "--server", address, "--name", "keep-me"});
+  ASSERT_EQ(taken.code, 0) << taken.err;
+  const auto listed = [&] {
+    return RunProgram({"ps-ctl", "checkpoints", Path("run"), "--json"}).out;
+  };
+  ASSERT_THAT(listed(), HasSubstr("keep-me"));
+  server.Signal(SIGKILL);
+  server.Wait();
+  Process again({"ps-server", "--recover", Path("run")});
+  ASSERT_NE(ServerOf(again), "") << again.Err();
+  const auto said = [&] { return again.Err().find("test accuracy") != std::string::npos; };
+  ASSERT_TRUE(Eventually(said)) << again.Err();
+  EXPECT_THAT(listed(), HasSubstr("keep-me"));
+  const auto journal = [&] {
+    const Json status = StatusOf(address);
+    return status.is_object() ? std::stoull(status["shards"][0]["journal_bytes"].get<std::string>())
+                              : 0;
+  };
+  // Images are taken, which they were not while a complete checkpoint counted as under way.
+  uint64_t largest = 0;
+  EXPECT_TRUE(Eventually([&] {
+    const uint64_t now = journal();
+    largest = std::max(largest, now);
+    return now > 0 && now < largest;
+  })) << largest;
+  again.Signal(SIGTERM);
+  EXPECT_EQ(again.Wait().code, 3) << again.Err();
+  first.Wait();
+  second.Wait();
+}
+
 // Workers and server know each other by keys. A restarted server has the same keys.
 TEST_F(Recovery, ASecuredRunGoesOnUnderTheSamePasses) {
   const Certificates certificates;

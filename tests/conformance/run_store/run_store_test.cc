@@ -16,7 +16,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using As = RunStore::As;
 
 constexpr Duration kSilence = std::chrono::seconds(1);
@@ -121,6 +120,25 @@ TEST_P(RunStores, FindAChangeThatCameToPassBefore) {
   EXPECT_EQ(*again, second);
 }
 
+// Maps have no order, and equal records none of their own.
+TEST_P(RunStores, FindAChangeWhateverTheOrderOfItsMaps) {
+  const auto counted = [](bool upwards) {
+    RunRecord record = RecordOf(1, 1);
+    auto* const refused = record.mutable_coordinator()->mutable_total()->mutable_refused();
+    for (int i = 0; i < 100; ++i) (*refused)[absl::StrCat("reason ", upwards ? i : 99 - i)] = 1;
+    return record;
+  };
+  const auto store = Open();
+  for (int round = 0; round < 10; ++round) {
+    int64_t revision = store->Read()->revision;
+    revision = *store->Write(revision, RecordOf(1, 1), nullptr, As::kLeader);
+    const int64_t changed = *store->Write(revision, counted(true), nullptr, As::kLeader);
+    const auto again = store->Write(revision, counted(false), nullptr, As::kLeader);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(*again, changed);
+  }
+}
+
 TEST_P(RunStores, SayWhoLeadsNoMore) {
   const auto store = Open();
   const int64_t first = *store->Write(0, RecordOf(1, 1), nullptr, As::kSuccessor);
@@ -199,6 +217,18 @@ TEST_F(EtcdRuns, NobodySucceedsALeaderWhoseLeaseRuns) {
   EXPECT_EQ(etcd_.Contents()["/psgd/run/leader"], "host-2:7070");
 }
 
+// Names of runs repeat, and each run counts its epochs from 1.
+TEST_F(EtcdRuns, ALeaderDoesNotKeepTheLeadOfALaterRunOfTheSameName) {
+  const int64_t revision = Begin();
+  ASSERT_TRUE(store_->Remove(revision).ok());
+  RunRecord later = RecordOf(1, 2);
+  later.set_run_id("of the next test");
+  ASSERT_TRUE(Open({etcd_.address()})->Write(0, later, nullptr, As::kSuccessor).ok());
+  etcd_.EndLeases();
+  EXPECT_TRUE(absl::IsAborted(store_->Keep(1)));
+  EXPECT_NE(etcd_.Contents()["/psgd/run/leader"], "host-1:7070");
+}
+
 TEST_F(EtcdRuns, ALeaseThatIsNotRenewedInTimeIsNotWaitedFor) {
   const int64_t revision = Begin();
   etcd_.PassSeconds(1);
@@ -258,13 +288,14 @@ TEST_F(EtcdRuns, AChangeWhoseAnswerWasLostIsFoundToHaveComeToPass) {
   EXPECT_EQ(store_->Read()->record.next_server(), 9u);
 }
 
-TEST_F(EtcdRuns, ARunThatIsOverLeavesNothingBehind) {
+TEST_F(EtcdRuns, OfARunThatIsOverItsIdIsLeft) {
   const RunPlan plan = PlanOf("mlp");
   const int64_t revision = *store_->Write(0, RecordOf(1, 1), &plan, As::kSuccessor);
   EXPECT_TRUE(absl::IsAborted(store_->Remove(revision + 7)));
   EXPECT_TRUE(store_->Remove(revision).ok());
   EXPECT_EQ(store_->Read()->revision, 0);
-  EXPECT_THAT(etcd_.Contents(), IsEmpty());
+  EXPECT_EQ(store_->Read()->ended, "of a test");
+  EXPECT_THAT(etcd_.Contents(), ElementsAre(testing::Pair("/psgd/run/ended", "of a test")));
   EXPECT_EQ(etcd_.leases(), 0u);
   EXPECT_TRUE(store_->Write(0, RecordOf(1, 1), nullptr, As::kSuccessor).ok()) << "its name is free";
 }

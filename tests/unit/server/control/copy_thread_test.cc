@@ -112,7 +112,8 @@ class Node final : public PeerHandler {
   }
   bool IsCaughtUp(uint32_t server) const {
     const CopyState now = state();
-    return std::ranges::count(now.caught_up(), server) > 0;
+    return std::ranges::any_of(now.caught_up(),
+                               [&](const auto& copy) { return copy.server() == server; });
   }
   bool IsSilent(uint32_t server) const {
     const CopyState now = state();
@@ -178,9 +179,9 @@ class Node final : public PeerHandler {
     return options;
   }
   void SendCopy(CopyCore::Send send) {
-    const bool follows = std::holds_alternative<CopyMessage::Has>(send.message.what) ||
-                         std::holds_alternative<CopyMessage::Written>(send.message.what);
-    if (follows) return link_->Send(send.message);
+    const bool leading = std::holds_alternative<CopyMessage::Image>(send.message.what) ||
+                         std::holds_alternative<CopyMessage::Steps>(send.message.what);
+    if (!leading) return link_->Send(send.message);
     std::lock_guard lock(mutex_);
     const auto follower = followers_.find(send.server);
     if (follower == followers_.end()) return;

@@ -233,7 +233,8 @@ TEST(CoordinatorJoin, AHostileHistogramTakesNoMemory) {
   *beat.mutable_key() = run.JoinAndRegister();
   for (int i = 0; i < 100000; ++i) beat.mutable_report()->add_pull_staleness(1);
   ASSERT_TRUE(run.core().Heartbeat(beat, run.now()).ok());
-  EXPECT_LE(run.core().staleness().counts().size(), CountHistogram::kLargest + 1);
+  EXPECT_LE(run.core().Status(run.now()).total().pull_staleness_size(),
+            static_cast<int>(CountHistogram::kLargest + 1));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "server/coordinator/data_ledger.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>

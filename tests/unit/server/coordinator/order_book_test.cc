@@ -24,7 +24,7 @@ TEST(OrderBookTest, OrdersAreKeptUntilAllShardsHaveWrittenThemDown) {
   EXPECT_EQ(book.orders().front().number, 4u);
   EXPECT_TRUE(book.Written({0, 5}).ok()) << "one that has not said anything";
   EXPECT_TRUE(book.Written({5, 5}).ok());
-  EXPECT_TRUE(book.empty());
+  EXPECT_TRUE(book.orders().empty());
 }
 
 TEST(OrderBookTest, AShardThatWasGivenMoreThanTheRecordKnowsIsFoundOut) {

@@ -1,0 +1,413 @@
+#include "server/cluster/copy_assigner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+constexpr size_t kCatchingUp = 4;      // copies that catch up at once
+constexpr int kStallsPerPatience = 4;  // a longer time between two ticks is a standstill
+
+}  // namespace
+
+CopyAssigner::CopyAssigner(CopyAssignerOptions options, RunRecord record, Time now)
+    : options_(options),
+      record_(std::move(record)),
+      heard_(static_cast<size_t>(record_.shards_size())),
+      targets_(LeadersOf(record_)) {
+  record_.clear_coordinator();
+  for (const RunServer& server : record_.servers()) peers_[server.server()].heard = now;
+}
+
+// --- Servers
+// ------------------------------------------------------------------------------------------
+
+absl::StatusOr<CopyAssigner::Peer*> CopyAssigner::Welcome(uint64_t link, const ServerState& state,
+                                                          News* news) {
+  RunServer self = state.self();
+  if (!state.run_id().empty() && state.run_id() != record_.run_id()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the run directory of that server is of another run (", state.run_id(),
+                     "; this is ", record_.run_id(), "): give it another --run-dir"));
+  }
+  RunServer* known = nullptr;
+  for (RunServer& server : *record_.mutable_servers()) {
+    if (server.identity() == self.identity()) known = &server;
+  }
+  if (known == nullptr) {
+    if (record_.over()) return absl::FailedPreconditionError("the run is over");
+    known = record_.add_servers();
+    known->set_server(record_.next_server());
+    record_.set_next_server(known->server() + 1);
+    news->push_back(absl::StrCat("server ", known->server(), " (", self.name(), ") joined"));
+  }
+  self.set_server(known->server());
+  *known = self;
+  // The server gets its assignment once this change is stored: a replaced leader that does not know
+  // it yet must not make other servers drop their copies.
+  ++changes_;
+  Peer& peer = peers_[known->server()];
+  peer = {};
+  peer.link = link;
+  peer.came = changes_;
+  return &peer;
+}
+
+absl::Status CopyAssigner::OnState(uint64_t link, const ServerState& state, Time now, News* news) {
+  const auto at = std::find_if(peers_.begin(), peers_.end(),
+                               [&](const auto& peer) { return peer.second.link == link; });
+  Peer* peer = at == peers_.end() ? nullptr : &at->second;
+  if (peer == nullptr) {
+    PSGD_ASSIGN_OR_RETURN(peer, Welcome(link, state, news));
+  }
+  peer->heard = now;
+  peer->state = state;
+  return absl::OkStatus();
+}
+
+void CopyAssigner::OnLinkGone(uint64_t link) {
+  for (auto& [server, peer] : peers_) {
+    if (peer.link == link) Away(&peer);
+  }
+}
+
+void CopyAssigner::Away(Peer* peer) {
+  peer->link = 0;
+  peer->may_lead_from.clear();
+  peer->assigned.clear();
+}
+
+void CopyAssigner::Tick(Time now) {
+  // While this server stood still, it could hear nobody.
+  if (last_tick_ != Time{} && now - last_tick_ > options_.patience / kStallsPerPatience) {
+    for (auto& [server, peer] : peers_) peer.heard += now - last_tick_;
+  }
+  last_tick_ = now;
+  // A silent server with an open link is frozen, or cut off in one direction.
+  for (auto& [server, peer] : peers_) {
+    if (peer.link != 0 && IsGone(server, now)) Away(&peer);
+  }
+}
+
+uint64_t CopyAssigner::LinkTo(uint32_t server) const {
+  const auto peer = peers_.find(server);
+  return peer == peers_.end() ? 0 : peer->second.link;
+}
+
+// The server had time enough to connect, or to show that it lives.
+bool CopyAssigner::IsGone(uint32_t server, Time now) const {
+  const auto peer = peers_.find(server);
+  return peer != peers_.end() && now >= peer->second.heard + options_.patience;
+}
+
+bool CopyAssigner::IsLost(uint32_t server, Time now) const {
+  return options_.lost_after && IsGone(server, now) &&
+         now >= peers_.at(server).heard + *options_.lost_after;
+}
+
+const CopyState* CopyAssigner::Find(uint32_t server, uint32_t shard) const {
+  if (!IsHere(server)) return nullptr;
+  for (const CopyState& copy : peers_.at(server).state.copies()) {
+    if (copy.shard() == shard) return copy.empty() ? nullptr : &copy;
+  }
+  return nullptr;
+}
+
+// The copy leads or follows since the server's process began: nothing that the process wrote is
+// lost.
+bool CopyAssigner::HasBegun(uint32_t server, uint32_t shard) const {
+  const CopyState* const copy = Find(server, shard);
+  return copy != nullptr && copy->epoch() > 0;
+}
+
+bool CopyAssigner::GoesOn(uint32_t server, uint32_t shard) const {
+  const CopyState* const copy = Find(server, shard);
+  return copy != nullptr && (copy->epoch() > 0 || peers_.at(server).may_lead_from.contains(shard));
+}
+
+const CopyState* CopyAssigner::FindLeading(const ShardCopies& copies, uint32_t shard) const {
+  const CopyState* const copy = Find(copies.leader(), shard);
+  const bool leads = copy != nullptr && copy->epoch() == copies.epoch() && copy->leads();
+  return leads ? copy : nullptr;
+}
+
+std::vector<uint64_t> CopyAssigner::links() const {
+  std::vector<uint64_t> links;
+  for (const auto& [server, peer] : peers_) {
+    if (peer.link != 0 && peer.link != kOwnLink) links.push_back(peer.link);
+  }
+  return links;
+}
+
+std::set<uint32_t> CopyAssigner::Present() const {
+  std::set<uint32_t> present;
+  for (const auto& [server, peer] : peers_) {
+    if (peer.link != 0 && !peer.state.leaving()) present.insert(server);
+  }
+  return present;
+}
+
+void CopyAssigner::AddStatus(const RunRecord& stored, Time now, StatusReply* status) const {
+  for (const RunServer& server : stored.servers()) {
+    ServerStatus* const told = status->add_servers();
+    told->set_server(server.server());
+    told->set_name(server.name());
+    told->set_connected(IsHere(server.server()));
+    told->set_leads(server.server() == stored.leader());
+    const auto peer = peers_.find(server.server());
+    if (peer == peers_.end()) continue;
+    told->set_leaving(peer->second.state.leaving());
+    told->set_seconds_since_heard(Seconds(now - peer->second.heard));
+  }
+  for (int s = 0; s < stored.shards_size(); ++s) {
+    const ShardCopies& shard = stored.shards(s);
+    ShardStatus* const told = status->add_shards();
+    if (const CopyState* const copy = Find(shard.leader(), static_cast<uint32_t>(s)))
+      *told = copy->status();
+    told->set_shard(static_cast<uint32_t>(s));
+    told->set_server(shard.leader());
+    told->set_endpoint(shard.endpoint());
+    *told->mutable_in_sync() = shard.in_sync();
+    *told->mutable_copies() = shard.copies();
+  }
+}
+
+// --- Copies
+// ------------------------------------------------------------------------------------------
+
+void CopyAssigner::BeginTraining() {
+  record_.set_has_plan(true);
+  ++changes_;
+}
+
+void CopyAssigner::EndRun() {
+  record_.set_over(true);
+  ++changes_;
+}
+
+absl::Status CopyAssigner::Settle(uint32_t s, Time now, News* news) {
+  HearReports(s, news);
+  if (!record_.has_plan()) return absl::OkStatus();
+  const absl::Status settled = SettleLeader(s, now, news);
+  SettleFollowers(s, now);
+  return settled;
+}
+
+void CopyAssigner::HearReports(uint32_t s, News* news) {
+  ShardCopies* const shard = record_.mutable_shards(static_cast<int>(s));
+  const CopyState* const copy = FindLeading(*shard, s);
+  if (copy == nullptr) return;
+  if (!copy->endpoint().empty() && copy->endpoint() != shard->endpoint()) {
+    shard->set_endpoint(copy->endpoint());
+    ++changes_;
+  }
+  shard->set_entries(std::max(shard->entries(), copy->entries()));
+  heard_[s] = copy->report();
+  for (const uint32_t server : copy->silent()) {
+    if (!RemoveInSync(server, shard)) continue;
+    ++changes_;
+    news->push_back(absl::StrCat("shard ", s, " goes on without its copy on server ", server,
+                                 ", which does not answer"));
+  }
+  for (const CopyState::CaughtUp& caught_up : copy->caught_up()) {
+    // The copy before it may have been meant.
+    if (caught_up.copy() != IdOf(*shard, caught_up.server())) continue;
+    if (AddInSync(caught_up.server(), shard)) ++changes_;
+  }
+}
+
+absl::Status CopyAssigner::SettleLeader(uint32_t s, Time now, News* news) {
+  ShardCopies* const shard = record_.mutable_shards(static_cast<int>(s));
+  const uint32_t leader = shard->leader();
+  if (GoesOn(leader, s)) return absl::OkStatus();
+  uint32_t goes_on = 0;    // another server in sync, with a copy that goes on
+  uint32_t from_disk = 0;  // the server in sync whose disk has most entries
+  bool may_come = false;
+  for (const uint32_t server : shard->in_sync()) {
+    const CopyState* const copy = Find(server, s);
+    may_come = may_come || (copy != nullptr && copy->unread());
+    if (copy != nullptr && !copy->unread() &&
+        (from_disk == 0 || copy->entries() > Find(from_disk, s)->entries() ||
+         (copy->entries() == Find(from_disk, s)->entries() && server == leader))) {
+      from_disk = server;
+    }
+    if (server == leader) continue;
+    if (GoesOn(server, s)) goes_on = server;
+    may_come = may_come || (!IsHere(server) && !IsGone(server, now));
+  }
+  if (!IsHere(leader) && !IsGone(leader, now)) return absl::OkStatus();
+  if (goes_on != 0) {
+    Promote(s, goes_on, news);
+    return absl::OkStatus();
+  }
+  // A server whose copy went on all the time may still come. It has what a machine that lost power
+  // may have lost.
+  if (may_come) return absl::OkStatus();
+  if (from_disk == leader) {
+    PSGD_RETURN_IF_ERROR(CheckJournalEnd(*shard, s, Find(leader, s)->entries()));
+    shard->set_epoch(shard->epoch() + 1);
+    heard_[s] = 0;
+    peers_.at(leader).may_lead_from[s] = shard->epoch();
+    ++changes_;
+  } else if (from_disk != 0) {
+    Promote(s, from_disk, news);
+    peers_.at(from_disk).may_lead_from[s] = shard->epoch();
+  } else if (std::all_of(shard->in_sync().begin(), shard->in_sync().end(),
+                         [&](uint32_t server) { return IsHere(server) || IsLost(server, now); })) {
+    return absl::DataLossError(
+        IsHere(leader) ? absl::StrCat("server ", leader, " came back without shard ", s,
+                                      ", of which nobody else has a copy")
+                       : absl::StrCat("server ", leader, " has not answered for longer than ",
+                                      "cluster.deadline, and shard ", s,
+                                      " was in memory alone (durability.acknowledge: memory)"));
+  }
+  return absl::OkStatus();
+}
+
+void CopyAssigner::Promote(uint32_t s, uint32_t server, News* news) {
+  ShardCopies* const shard = record_.mutable_shards(static_cast<int>(s));
+  const uint32_t before = shard->leader();
+  Apply({CopyChange::kPromote, s, server}, &record_);
+  RemoveInSync(before, shard);
+  heard_[s] = 0;
+  ++changes_;
+  news->push_back(
+      absl::StrCat("server ", server, " leads shard ", s, " in place of server ", before));
+}
+
+void CopyAssigner::SettleFollowers(uint32_t s, Time now) {
+  ShardCopies* const shard = record_.mutable_shards(static_cast<int>(s));
+  if (!GoesOn(shard->leader(), s)) return;  // the followers may be needed
+  const std::vector<uint32_t> copies(shard->copies().begin(), shard->copies().end());
+  for (const uint32_t server : copies) {
+    if (server == shard->leader()) continue;
+    if (IsGone(server, now)) {
+      Apply({CopyChange::kDrop, s, server}, &record_);
+      ++changes_;
+    } else if (IsHere(server) && !GoesOn(server, s) && RemoveInSync(server, shard)) {
+      ++changes_;  // the server was restarted: its last writes may be lost, so it must catch up
+    }
+  }
+}
+
+void CopyAssigner::Balance(News* news) {
+  if (!record_.has_plan() || record_.over()) return;
+  const std::set<uint32_t> present = Present();
+  if (present != spread_over_) {
+    targets_ = SpreadLeaders(record_, present);
+    spread_over_ = present;
+  }
+  CopyTargets targets{present, targets_, options_.copies};
+  size_t catching_up = 0;
+  for (int s = 0; s < record_.shards_size(); ++s) {
+    const ShardCopies& shard = record_.shards(s);
+    catching_up += static_cast<size_t>(shard.copies_size() - shard.in_sync_size());
+    // A shard whose leader is away stays where it is until SettleLeader decides.
+    if (!present.contains(shard.leader()) && !IsHere(shard.leader()))
+      targets.leaders[s] = shard.leader();
+  }
+  for (uint32_t s = 0; s < static_cast<uint32_t>(record_.shards_size()); ++s) {
+    const ShardCopies& shard = record_.shards(static_cast<int>(s));
+    const uint32_t before = shard.leader();
+    if (!GoesOn(before, s)) continue;
+    const auto change = NextChange(record_, s, targets);
+    if (!change || (change->what == CopyChange::kAdd && catching_up >= kCatchingUp)) continue;
+    // Copies are dropped once the leading copy reports that it leads.
+    if (change->what == CopyChange::kDrop && FindLeading(shard, s) == nullptr) continue;
+    catching_up += change->what == CopyChange::kAdd ? 1 : 0;
+    Apply(*change, &record_);
+    ++changes_;
+    if (change->what == CopyChange::kPromote) {
+      heard_[s] = 0;
+      news->push_back(
+          absl::StrCat("shard ", s, " moved from server ", before, " to server ", change->server));
+    }
+  }
+}
+
+absl::StatusOr<RebalanceReply> CopyAssigner::Rebalance(const RebalanceRequest& request) {
+  std::vector<uint32_t> targets = SpreadLeaders(record_, Present());
+  if (request.moves_size() > 0) targets = targets_;
+  for (const RebalanceRequest::Move& move : request.moves()) {
+    if (move.shard() >= targets.size()) {
+      return absl::NotFoundError(
+          absl::StrCat("there is no shard ", move.shard(), "; ps-ctl status lists the shards"));
+    }
+    if (!Present().contains(move.server())) {
+      return absl::NotFoundError(absl::StrCat("server ", move.server(),
+                                              " is not there, or leaves; ps-ctl status lists "
+                                              "the servers"));
+    }
+    targets[move.shard()] = move.server();
+  }
+  targets_ = targets;
+  spread_over_ = Present();
+  RebalanceReply reply;
+  reply.mutable_owners()->Assign(targets.begin(), targets.end());
+  return reply;
+}
+
+// --- Assignments
+// ------------------------------------------------------------------------------------------
+
+// A copy just read from disk leads only after SettleLeader chose it, and under a new epoch.
+bool CopyAssigner::MayLead(uint32_t server, uint32_t s, uint64_t epoch) const {
+  const CopyState* const copy = Find(server, s);
+  if (copy == nullptr) return false;
+  if (copy->epoch() > 0) return true;
+  const auto& may_lead_from = peers_.at(server).may_lead_from;
+  const auto from = may_lead_from.find(s);
+  return from != may_lead_from.end() && epoch >= from->second;
+}
+
+void CopyAssigner::AddCopies(uint32_t server, const RunRecord& stored, const Mark& mark,
+                             Assignment* assignment) const {
+  for (int s = 0; s < stored.shards_size(); ++s) {
+    const ShardCopies& shard = stored.shards(s);
+    const auto number = static_cast<uint32_t>(s);
+    if (!HoldsCopy(shard, server)) continue;
+    AssignedCopy assigned;
+    assigned.set_shard(number);
+    assigned.set_epoch(shard.epoch());
+    assigned.set_leader(shard.leader());
+    assigned.set_copy(IdOf(shard, server));
+    *assigned.mutable_in_sync() = shard.in_sync();
+    for (const RunServer& other : stored.servers()) {
+      if (other.server() == shard.leader()) assigned.set_leader_address(other.address());
+    }
+    if (shard.leader() == server) {
+      assigned.set_fresh(!stored.has_plan());
+      if (!assigned.fresh() && !MayLead(server, number, shard.epoch())) assigned.set_epoch(0);
+      assigned.set_heard(mark.heard[number]);
+    } else if (IsInSync(shard, server) && !HasBegun(server, number) &&
+               (record_.shards(s).leader() == server || !GoesOn(shard.leader(), number))) {
+      // It was read from a disk, and may have to lead: it follows nobody until that is settled.
+      assigned.set_epoch(0);
+    }
+    *assignment->add_copies() = std::move(assigned);
+  }
+}
+
+void CopyAssigner::Assign(const RunRecord& stored, const Mark& mark, const Assignment& common,
+                          ServerEffects* effects) {
+  for (auto& [server, peer] : peers_) {
+    const bool known = std::any_of(
+        stored.servers().begin(), stored.servers().end(),
+        [&, number = server](const RunServer& other) { return other.server() == number; });
+    if (peer.link == 0 || !known || peer.came > mark.changes) continue;
+    Assignment assignment = common;
+    assignment.set_server(server);
+    AddCopies(server, stored, mark, &assignment);
+    Assignment same = assignment;
+    same.clear_revision();  // a new revision alone changes nothing for the server
+    std::string text = same.SerializeAsString();
+    if (text == peer.assigned) continue;
+    peer.assigned = std::move(text);
+    effects->push_back(effect::SendAssignment{peer.link, std::move(assignment)});
+  }
+}
+
+}  // namespace psgd

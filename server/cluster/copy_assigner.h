@@ -1,0 +1,131 @@
+// Decides which servers hold the copies of each shard, and which copy leads. It knows the servers
+// by what they report: who is here, who is silent, and which copies they have. It replaces copies
+// after a loss, moves shards, and tells each server its part. A state machine without IO, threads
+// or clock.
+//
+// Its decisions change the run's record at once. It announces no record but the one that its owner
+// gives to Assign: decisions must be stored before a server hears of them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/status.h"
+#include "server/cluster/copies.h"
+#include "server/cluster/server_effects.h"
+
+namespace psgd {
+
+struct CopyAssignerOptions {
+  size_t copies = 1;    // of each shard
+  Duration patience{};  // how long a server may be silent before others lead its shards
+  // Copies that are in memory alone are lost once their server is silent for so long. nullopt:
+  // servers keep journals.
+  std::optional<Duration> lost_after;
+};
+
+// Not thread-safe.
+class CopyAssigner {
+ public:
+  // What people are told.
+  using News = std::vector<std::string>;
+  // What a record takes into account.
+  struct Mark {
+    uint64_t changes = 0;  // changes() at that time
+    // By shard: the CopyState.report of the leading copy. A leading copy that hears of a report
+    // waits for fewer copies. So it hears of the report only after the resulting record is stored.
+    std::vector<uint64_t> heard;
+  };
+
+  // Continues from this record. REQUIRES: CheckCopies accepts it.
+  CopyAssigner(CopyAssignerOptions options, RunRecord record, Time now);
+
+  // A server reports its state on that link. FAILED_PRECONDITION: it cannot join the run.
+  absl::Status OnState(uint64_t link, const ServerState& state, Time now, News* news);
+  void OnLinkGone(uint64_t link);
+  // Finds silent servers. Call this at least ten times per `patience`.
+  void Tick(Time now);
+
+  // The shards have weights: from now on, their copies are replaced and moved.
+  void BeginTraining();
+  // No server joins any more, and no copy moves.
+  void EndRun();
+  // Hears what the shard's leading copy reports, promotes another copy if the leading one is gone,
+  // and drops copies on servers that are gone. DATA_LOSS: the weights of the shard are lost.
+  absl::Status Settle(uint32_t shard, Time now, News* news);
+  // Makes the changes that are due next, so that there are enough copies and the right ones lead.
+  void Balance(News* news);
+  // Shards move to these servers, or are spread evenly.
+  absl::StatusOr<RebalanceReply> Rebalance(const RebalanceRequest& request);
+
+  // The run's record as it is decided, without the coordinator's part.
+  const RunRecord& record() const { return record_; }
+  uint64_t changes() const { return changes_; }  // number of the last change of the record
+  Mark MarkNow() const { return {changes_, heard_}; }
+
+  // Tells the servers what this record asks of them, unless they know. `mark`: what the record
+  // takes into account. `common`: the fields that are the same for all servers.
+  void Assign(const RunRecord& stored, const Mark& mark, const Assignment& common,
+              ServerEffects* effects);
+
+  bool IsHere(uint32_t server) const { return LinkTo(server) != 0; }
+  uint64_t LinkTo(uint32_t server) const;  // 0: the server is away
+  // Links to the other servers that are here.
+  std::vector<uint64_t> links() const;
+  // The servers that may hold copies: they are here and do not leave.
+  std::set<uint32_t> Present() const;
+  // The server's copy; null: the server is away, or has no data of the shard.
+  const CopyState* Find(uint32_t server, uint32_t shard) const;
+  // Whether the copy goes on from what it had: it leads or follows in this process of its server,
+  // or was read from a disk and chosen to lead. Otherwise it must be settled first what it becomes.
+  bool GoesOn(uint32_t server, uint32_t shard) const;
+  // The copy that must lead the shard, if it reports that it does; null: it does not.
+  const CopyState* FindLeading(const ShardCopies& copies, uint32_t shard) const;
+  // Adds the servers and shards of this record, as they were heard of.
+  void AddStatus(const RunRecord& stored, Time now, StatusReply* status) const;
+
+ private:
+  struct Peer {
+    uint64_t link = 0;  // 0: the server is away
+    Time heard{};
+    uint64_t came = 0;  // number of the change that recorded its arrival
+    ServerState state;
+    // By shard: the epoch from which a copy that this server read from its disk may lead.
+    std::map<uint32_t, uint64_t> may_lead_from;
+    std::string assigned;  // the last Assignment sent on this link
+  };
+
+  absl::StatusOr<Peer*> Welcome(uint64_t link, const ServerState& state, News* news);
+  static void Away(Peer* peer);
+  bool IsGone(uint32_t server, Time now) const;
+  // Whether the server's copies are lost.
+  bool IsLost(uint32_t server, Time now) const;
+  // Whether the copy leads or follows already. Otherwise it was just read from a disk.
+  bool HasBegun(uint32_t server, uint32_t shard) const;
+  bool MayLead(uint32_t server, uint32_t shard, uint64_t epoch) const;
+
+  void HearReports(uint32_t shard, News* news);
+  absl::Status SettleLeader(uint32_t shard, Time now, News* news);
+  void Promote(uint32_t shard, uint32_t server, News* news);
+  void SettleFollowers(uint32_t shard, Time now);
+  void AddCopies(uint32_t server, const RunRecord& stored, const Mark& mark,
+                 Assignment* assignment) const;
+
+  const CopyAssignerOptions options_;
+  RunRecord record_;
+  uint64_t changes_ = 0;
+  std::vector<uint64_t> heard_;  // by shard: see Mark
+
+  std::map<uint32_t, Peer> peers_;  // by server
+  Time last_tick_{};
+
+  std::vector<uint32_t> targets_;   // by shard: the server that must lead it
+  std::set<uint32_t> spread_over_;  // the servers that `targets_` is made for
+};
+
+}  // namespace psgd

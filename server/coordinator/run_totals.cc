@@ -1,0 +1,84 @@
+#include "server/coordinator/run_totals.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace psgd {
+
+void RunTotals::GoOnFrom(const WorkerReport& total, const std::vector<EvalResult>& evaluations) {
+  sum_ = total;
+  samples_before_ = sum_.samples();
+  sum_.clear_residual_norm();  // of workers that are gone; new workers report their own
+  evaluations_ = evaluations;
+}
+
+void RunTotals::Start(Time now) {
+  if (!started_) started_ = now;
+}
+
+void RunTotals::Count(const WorkerReport& report) {
+  sum_.set_clock(std::max(sum_.clock(), report.clock()));
+  sum_.set_steps(sum_.steps() + report.steps());
+  sum_.set_samples(sum_.samples() + report.samples());
+  sum_.set_loss_sum(sum_.loss_sum() + report.loss_sum());
+  sum_.set_correct(sum_.correct() + report.correct());
+  sum_.set_bytes_pushed(sum_.bytes_pushed() + report.bytes_pushed());
+  sum_.set_bytes_pulled(sum_.bytes_pulled() + report.bytes_pulled());
+  sum_.set_bytes_pushed_dense(sum_.bytes_pushed_dense() + report.bytes_pushed_dense());
+  sum_.set_bytes_pulled_dense(sum_.bytes_pulled_dense() + report.bytes_pulled_dense());
+  sum_.set_seconds_data(sum_.seconds_data() + report.seconds_data());
+  sum_.set_seconds_compute(sum_.seconds_compute() + report.seconds_compute());
+  sum_.set_seconds_encode(sum_.seconds_encode() + report.seconds_encode());
+  sum_.set_seconds_wait(sum_.seconds_wait() + report.seconds_wait());
+  sum_.set_seconds_wire(sum_.seconds_wire() + report.seconds_wire());
+  sum_.set_seconds_apply(sum_.seconds_apply() + report.seconds_apply());
+  sum_.set_seconds_cpu(sum_.seconds_cpu() + report.seconds_cpu());
+  sum_.set_resent(sum_.resent() + report.resent());
+  for (const auto& [reason, count] : report.refused()) (*sum_.mutable_refused())[reason] += count;
+  if (const double lost = report.residual_norm_lost(); lost > 0 && std::isfinite(lost)) {
+    CountLostResidual(lost);
+  }
+  histograms_.Add(report);
+}
+
+void RunTotals::CountLostResidual(double norm) {
+  sum_.set_residual_norm_lost(std::hypot(sum_.residual_norm_lost(), norm));
+}
+
+double RunTotals::SecondsTrained(Time now) const {
+  if (!started_) return 0;
+  return Seconds((ended_ ? *ended_ : now) - *started_);
+}
+
+void RunTotals::Show(Time now, StatusReply* status) const {
+  *status->mutable_total() = sum_;
+  histograms_.CopyTo(status->mutable_total());
+  status->set_clock(sum_.clock());
+  status->mutable_evaluations()->Assign(evaluations_.begin(), evaluations_.end());
+  status->set_seconds(SecondsTrained(now));
+}
+
+void RunTotals::Save(Time now, CoordinatorRecord* record) const {
+  const std::vector<uint64_t>& staleness = histograms_.pull_staleness.counts();
+  *record->mutable_total() = sum_;
+  record->mutable_staleness()->Assign(staleness.begin(), staleness.end());
+  record->mutable_evaluations()->Assign(evaluations_.begin(), evaluations_.end());
+  record->set_samples_before(samples_before_);
+  record->set_seconds_trained(SecondsTrained(now));
+  record->set_started(started_.has_value());
+  record->set_ended(ended_.has_value());
+}
+
+void RunTotals::Restore(const CoordinatorRecord& record, Time now) {
+  sum_ = record.total();
+  histograms_.pull_staleness = CountHistogram::FromCounts(record.staleness());
+  evaluations_.assign(record.evaluations().begin(), record.evaluations().end());
+  samples_before_ = record.samples_before();
+  const Time start = now - std::chrono::duration_cast<Duration>(
+                               std::chrono::duration<double>(record.seconds_trained()));
+  if (record.started()) started_ = start;
+  if (record.ended()) ended_ = now;
+}
+
+}  // namespace psgd

@@ -1,0 +1,54 @@
+// What all workers of a run have done together, since its first server began. No IO: the caller
+// hands in the time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/clock.h"
+#include "proto/control.pb.h"
+#include "proto/journal.pb.h"
+#include "server/coordinator/report_histograms.h"
+
+namespace psgd {
+
+// Only grows, but for the residuals' norm, which workers hold now. Not thread-safe.
+class RunTotals {
+ public:
+  // The run goes on from a checkpoint with this total. Its time counts from Start.
+  void GoOnFrom(const WorkerReport& total, const std::vector<EvalResult>& evaluations);
+  // The first call counts.
+  void Start(Time now);
+  void End(Time now) { ended_ = now; }
+
+  // REQUIRES: the report has not been counted.
+  void Count(const WorkerReport& report);
+  void CountEvaluation(const EvalResult& result) { evaluations_.push_back(result); }
+  // `norm`: of what the codecs of all workers left behind.
+  void SetResidual(double norm) { sum_.set_residual_norm(norm); }
+  // A residual of this norm is lost with its worker.
+  void CountLostResidual(double norm);
+
+  // Without histograms.
+  const WorkerReport& sum() const { return sum_; }
+  const std::vector<EvalResult>& evaluations() const { return evaluations_; }
+  // The samples in sum() from before the run was resumed. SecondsTrained began after them.
+  uint64_t samples_before() const { return samples_before_; }
+  double SecondsTrained(Time now) const;
+  // Sets total, clock, evaluations and seconds.
+  void Show(Time now, StatusReply* status) const;
+
+  void Save(Time now, CoordinatorRecord* record) const;
+  void Restore(const CoordinatorRecord& record, Time now);
+
+ private:
+  WorkerReport sum_;
+  uint64_t samples_before_ = 0;
+  ReportHistograms histograms_;  // latencies: since this server began
+  std::vector<EvalResult> evaluations_;
+  std::optional<Time> started_;
+  std::optional<Time> ended_;
+};
+
+}  // namespace psgd

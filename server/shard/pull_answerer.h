@@ -1,0 +1,111 @@
+// Answers workers' pulls: keeps those that must wait for slower workers, and remembers what each
+// worker was sent.
+//
+// A pull waits while its worker is too far ahead of the slowest worker (consistency.staleness), or
+// while the weights lack its own updates. A worker has at most one pull waiting: its newest. An
+// answer that is too large for one message comes in several, front layers first.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "common/status.h"
+#include "net/message.h"
+#include "net/transport.h"
+#include "proto/config.pb.h"
+#include "proto/journal.pb.h"
+#include "server/shard/outbox.h"
+#include "server/shard/slice_set.h"
+#include "server/shard/snapshot.h"
+#include "server/shard/weights_encoder.h"
+
+namespace psgd {
+
+// The clocks of the workers. Functions, because thousands of workers have to be looked at.
+struct PullClocks {
+  std::function<uint64_t()> slowest, fastest;
+  std::function<uint64_t(uint32_t worker)> of;
+};
+
+struct PullOptions {
+  uint32_t shard = 0;
+  size_t reply_bytes = 4u << 20;  // slices of a reply share a message up to this
+  uint32_t starts = 1;            // see WeightsEncoder
+};
+
+struct AnsweredPull {
+  uint64_t staleness = 0;  // clocks that the worker led the slowest by
+  // What Show must be told when the answer's step is replayed; nullopt: nothing is remembered.
+  std::optional<WeightsShown> shown;
+};
+
+// Not thread-safe: belongs to the shard's thread.
+class PullAnswerer {
+ public:
+  // `slices` must outlive it.
+  PullAnswerer(const Config& config, const PullOptions& options, SliceSet* slices,
+               PullClocks clocks);
+
+  void BeginLife(uint32_t starts) { encoder_.BeginLife(starts); }
+
+  // A worker that has no weights yet may pull from now on. A new model makes workers new, too.
+  void Meet(uint32_t worker);
+  // Drops the worker's waiting pull, and what it was sent.
+  void Forget(uint32_t worker);
+
+  // Answers a pull now, or keeps it. An error: the message is malformed. REQUIRES: the worker was
+  // met.
+  absl::StatusOr<std::optional<AnsweredPull>> Take(PeerId from, const DataHeader& header,
+                                                   Outbox* out);
+  // Called after clocks moved: answers the waiting pulls that need not wait any more.
+  std::vector<AnsweredPull> AnswerWaiting(Outbox* out);
+  size_t waiting() const { return waiting_.size(); }
+
+  // Remembers that a worker was sent these slices (local indices) as they are now. False: it
+  // cannot be true, as the worker or a slice is unknown.
+  bool Show(const WeightsShown& shown);
+  // By local index; empty: the worker is unknown.
+  std::span<const ShownWeights> ShownTo(uint32_t worker) const;
+  void SaveShown(uint32_t worker, MemberRecord* record, ShardSnapshot* arrays) const;
+  // REQUIRES: the worker was met, and the record has as many versions as there are slices, or none.
+  void RestoreShown(const MemberRecord& record, const ShardSnapshot& arrays);
+
+ private:
+  struct Worker {
+    std::vector<ShownWeights> shown;  // by local index, for delay compensation
+    std::vector<SentWeights> sent;    // by local index, for lossy differences
+  };
+  struct WaitingPull {
+    PeerId from;
+    WorkerKey key;
+    uint64_t request;
+    uint64_t clock;
+    uint64_t own_clock;
+    std::vector<std::pair<uint32_t, uint64_t>> slices;  // local indices and the worker's marks
+  };
+
+  absl::StatusOr<WaitingPull> Read(PeerId from, const DataHeader& header) const;
+  bool Allowed(const WaitingPull& pull, uint64_t slowest) const;
+  AnsweredPull Answer(const WaitingPull& pull, uint64_t slowest, Outbox* out);
+  void Send(const WaitingPull& pull, uint64_t slowest, Outbox* out);
+  size_t WholeTensor(const WaitingPull& pull, size_t i) const;
+
+  const PullOptions options_;
+  const bool unbounded_;
+  const uint64_t bound_;  // clocks that a worker may be ahead, unless unbounded_
+  const bool remembers_shown_;
+  const PullClocks clocks_;
+  SliceSet& slices_;
+  WeightsEncoder encoder_;
+
+  std::map<uint32_t, Worker> workers_;
+  std::deque<WaitingPull> waiting_;
+};
+
+}  // namespace psgd

@@ -1,0 +1,190 @@
+#include "server/shard/slice_set.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+
+absl::Status SliceSet::Install(const InstallModel& command) {
+  auto updater = std::make_unique<SliceUpdater>(config_);
+  std::vector<SliceState> slices;
+  std::vector<int64_t> local(command.placement->slices_size(), -1);
+  for (int id = 0; id < command.placement->slices_size(); ++id) {
+    const SliceSpec& spec = command.placement->slices(id);
+    if (spec.shard() != shard_) continue;
+    PSGD_ASSIGN_OR_RETURN(SliceState slice,
+                          updater->Make(id, spec, *command.model, config_.seed(),
+                                        command.checkpoint.get(), command.given.get()));
+    local[id] = static_cast<int64_t>(slices.size());
+    slices.push_back(std::move(slice));
+  }
+  model_ = command.model;
+  placement_ = command.placement;
+  slices_ = std::move(slices);
+  local_ = std::move(local);
+  updater_ = std::move(updater);
+  return absl::OkStatus();
+}
+
+absl::Status SliceSet::Restore(const ShardImage& image) {
+  model_ = std::make_shared<ModelSpec>(image.record.model());
+  placement_ = std::make_shared<Placement>(image.record.placement());
+  updater_ = std::make_unique<SliceUpdater>(config_);
+  local_.assign(placement_->slices_size(), -1);
+  std::map<uint32_t, decltype(SliceContents::residuals)> by_slice;
+  for (const auto& [worker, residuals] : image.arrays.residuals) {
+    for (const auto& [slice, residual] : residuals) by_slice[slice][worker] = residual;
+  }
+  for (const SliceSnapshot& saved : image.arrays.slices) {
+    if (saved.id >= local_.size() ||
+        saved.spec.parameter() >= static_cast<uint32_t>(model_->parameters_size())) {
+      return absl::DataLossError(absl::StrCat("slice ", saved.id, " is not in the placement"));
+    }
+    SliceContents contents{saved.version, saved.steps, saved.weights, saved.states,
+                           std::move(by_slice[saved.id])};
+    PSGD_ASSIGN_OR_RETURN(SliceState slice,
+                          updater_->Restore(saved.id, saved.spec, *model_, std::move(contents)));
+    local_[saved.id] = static_cast<int64_t>(slices_.size());
+    slices_.push_back(std::move(slice));
+  }
+  return absl::OkStatus();
+}
+
+void SliceSet::Save(ShardImage* image) const {
+  *image->record.mutable_model() = *model_;
+  *image->record.mutable_placement() = *placement_;
+  image->arrays.slices = Snapshot();
+  AddResiduals({}, &image->arrays);
+}
+
+std::vector<SliceSnapshot> SliceSet::Snapshot() const {
+  std::vector<SliceSnapshot> snapshots;
+  snapshots.reserve(slices_.size());
+  for (const SliceState& slice : slices_) snapshots.push_back(updater_->Snapshot(slice));
+  return snapshots;
+}
+
+std::optional<uint32_t> SliceSet::Local(uint32_t slice) const {
+  if (slice >= local_.size() || local_[slice] < 0) return std::nullopt;
+  return static_cast<uint32_t>(local_[slice]);
+}
+
+absl::StatusOr<std::vector<OpenedPart>> SliceSet::Open(Message* message) const {
+  return OpenPush(codecs_, slices_, local_, message);
+}
+
+float SliceSet::ContributionScale(size_t contributors) const {
+  if (config_.consistency().reduction() == ConsistencyConfig::SUM) return 1.0f;
+  return 1.0f / static_cast<float>(std::max<size_t>(contributors, 1));
+}
+
+void SliceSet::Apply(const Push& push, std::span<const OpenedPart> parts, size_t contributors,
+                     std::span<const ShownWeights> shown, const UpdateRates& rates) {
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const PushPart& part = push.parts(static_cast<int>(i));
+    const uint32_t local = *Local(part.slice());
+    SliceState& slice = slices_[local];
+    Contribution contribution;
+    contribution.reader = parts[i].reader.get();
+    contribution.factors = parts[i].factors;
+    contribution.scale = ContributionScale(contributors);
+    contribution.staleness = slice.version - part.base_version();
+    // A pull that was answered twice leaves later weights here, which the worker did not use.
+    if (local < shown.size() && shown[local].version == part.base_version()) {
+      contribution.pulled = shown[local].weights;
+    }
+    updater_->Apply(slice, {&contribution, 1}, rates);
+  }
+}
+
+void SliceSet::ApplyTogether(std::span<const Message* const> pushes, const UpdateRates& rates) {
+  std::map<uint32_t, std::vector<WaitingPayload>> by_tensor;
+  for (const Message* message : pushes) {
+    auto payloads = SharedPayloads(slices_, local_, message->header.push());
+    if (!payloads.ok()) continue;  // cannot fail: Open has checked the push
+    for (SharedPayload& shared : *payloads) {
+      const uint32_t tensor = slices_[shared.slices.front()].spec.parameter();
+      by_tensor[tensor].push_back({message, std::move(shared)});
+    }
+  }
+  for (const auto& [tensor, payloads] : by_tensor) ApplyTensor(payloads, rates);
+}
+
+// A few bytes may unpack to factors of many megabytes, so only some payloads are open at once. If
+// there are more, the sum so far is kept: the same sum, in the same order.
+void SliceSet::ApplyTensor(std::span<const WaitingPayload> payloads, const UpdateRates& rates) {
+  struct Gathered {
+    size_t contributors = 0;
+    std::vector<Contribution> contributions;
+    std::vector<float> sum;
+  };
+  std::map<size_t, Gathered> by_slice;
+  for (const WaitingPayload& payload : payloads) {
+    for (const size_t local : payload.shared.slices) ++by_slice[local].contributors;
+  }
+  std::vector<std::unique_ptr<PayloadReader>> readers;
+  while (!payloads.empty()) {
+    const auto open = payloads.first(HowManyFit(payloads, open_bytes_));
+    payloads = payloads.subspan(open.size());
+    for (const auto& [message, shared] : open) {
+      auto opened = OpenPayload(codecs_, slices_, *message, shared);
+      if (!opened.ok()) continue;
+      for (size_t i = 0; i < shared.slices.size(); ++i) {
+        OpenedPart& part = (*opened)[i];
+        Gathered& gathered = by_slice[shared.slices[i]];
+        Contribution& contribution = gathered.contributions.emplace_back();
+        contribution.reader = part.reader.get();
+        contribution.scale = ContributionScale(gathered.contributors);
+        contribution.factors = std::move(part.factors);
+        readers.push_back(std::move(part.reader));
+      }
+    }
+    if (payloads.empty()) break;
+    for (auto& [local, gathered] : by_slice) {
+      updater_->AddUp(gathered.contributions, slices_[local].weights.size(), &gathered.sum);
+    }
+    readers.clear();
+  }
+  for (const auto& [local, gathered] : by_slice) {
+    if (gathered.contributions.empty()) continue;
+    updater_->Apply(slices_[local], gathered.contributions, rates, gathered.sum);
+  }
+}
+
+std::vector<std::pair<uint32_t, Bytes>> SliceSet::ResidualsOf(uint32_t worker) const {
+  std::vector<std::pair<uint32_t, Bytes>> residuals;
+  for (const SliceState& slice : slices_) {
+    const auto found = slice.resumed_residuals.find(worker);
+    if (found != slice.resumed_residuals.end()) residuals.emplace_back(slice.id, found->second);
+  }
+  return residuals;
+}
+
+void SliceSet::DropResiduals(uint32_t worker) {
+  for (SliceState& slice : slices_) slice.resumed_residuals.erase(worker);
+}
+
+void SliceSet::AddResiduals(const std::set<uint32_t>& but, ShardSnapshot* snapshot) const {
+  for (const SliceState& slice : slices_) {
+    for (const auto& [worker, state] : slice.resumed_residuals) {
+      if (!but.contains(worker)) snapshot->residuals[worker].emplace_back(slice.id, state);
+    }
+  }
+}
+
+std::vector<std::pair<uint32_t, Bytes>> SliceSet::ShareWeights() const {
+  std::vector<std::pair<uint32_t, Bytes>> shared;
+  shared.reserve(slices_.size());
+  for (const SliceState& slice : slices_) shared.emplace_back(slice.id, slice.weights.Share());
+  return shared;
+}
+
+uint64_t SliceSet::weight_bytes() const {
+  uint64_t bytes = 0;
+  for (const SliceState& slice : slices_) bytes += slice.weights.read().size_bytes();
+  return bytes;
+}
+
+}  // namespace psgd

@@ -1,0 +1,101 @@
+// The slices that a shard owns, and how pushes change them. It knows no workers and no clocks:
+// whether a push counts, and when, is decided in shard_core.h.
+//
+// A slice that came from a checkpoint keeps the residuals of that checkpoint until their workers
+// have pushed them. Nobody else has them, so the next checkpoint must contain them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/status.h"
+#include "compression/codec.h"
+#include "net/message.h"
+#include "proto/config.pb.h"
+#include "proto/model.pb.h"
+#include "server/shard/journal.h"
+#include "server/shard/open_push.h"
+#include "server/shard/shard_command.h"
+#include "server/shard/slice_state.h"
+#include "server/shard/snapshot.h"
+
+namespace psgd {
+
+// The weights of one slice that a worker was sent last, for delay compensation.
+struct ShownWeights {
+  uint64_t version = 0;
+  Bytes weights;
+};
+
+// Not thread-safe: belongs to the shard's thread.
+class SliceSet {
+ public:
+  // `config` must outlive the set. `open_bytes`: factors that ApplyTogether may unpack at once.
+  SliceSet(uint32_t shard, const Config& config, size_t open_bytes)
+      : shard_(shard), config_(config), open_bytes_(open_bytes) {}
+  SliceSet(const SliceSet&) = delete;
+  SliceSet& operator=(const SliceSet&) = delete;
+
+  // Makes the shard's slices of the model. After an error the set is as before.
+  absl::Status Install(const InstallModel& command);
+  // REQUIRES: !has_model().
+  absl::Status Restore(const ShardImage& image);
+  // Adds the model and the slices to the image. REQUIRES: has_model().
+  void Save(ShardImage* image) const;
+  std::vector<SliceSnapshot> Snapshot() const;
+
+  bool has_model() const { return model_ != nullptr; }
+  size_t size() const { return slices_.size(); }
+  const std::vector<SliceState>& all() const { return slices_; }
+  // By local index: 0 to size() - 1, in the order of slice ids.
+  SliceState& operator[](size_t local) { return slices_[local]; }
+  const SliceState& operator[](size_t local) const { return slices_[local]; }
+  // The local index of a slice id; nullopt: the slice is on another shard.
+  std::optional<uint32_t> Local(uint32_t slice) const;
+
+  // Checks every byte of a message with a push, and opens its parts: see open_push.h.
+  absl::StatusOr<std::vector<OpenedPart>> Open(Message* message) const;
+  // Applies one worker's push: each part is an update of its own. `contributors`: the workers that
+  // push now. `shown`: by local index; empty: unknown. REQUIRES: `parts` is from Open.
+  void Apply(const Push& push, std::span<const OpenedPart> parts, size_t contributors,
+             std::span<const ShownWeights> shown, const UpdateRates& rates);
+  // Applies the pushes of several workers as one update, summed in their order. REQUIRES: Open has
+  // checked each.
+  void ApplyTogether(std::span<const Message* const> pushes, const UpdateRates& rates);
+
+  // Residuals of the resumed checkpoint that a worker has not pushed yet, by slice id.
+  std::vector<std::pair<uint32_t, Bytes>> ResidualsOf(uint32_t worker) const;
+  // Forgets them, because the worker pushes them now.
+  void DropResiduals(uint32_t worker);
+  // Adds those of all workers except the workers `but`.
+  void AddResiduals(const std::set<uint32_t>& but, ShardSnapshot* snapshot) const;
+
+  // The present weights, shared, not copied: slice id -> bytes.
+  std::vector<std::pair<uint32_t, Bytes>> ShareWeights() const;
+  uint64_t weight_bytes() const;
+
+ private:
+  // Applies the payloads of ApplyTogether for one tensor.
+  void ApplyTensor(std::span<const WaitingPayload> payloads, const UpdateRates& rates);
+  float ContributionScale(size_t contributors) const;
+
+  const uint32_t shard_;
+  const Config& config_;
+  const size_t open_bytes_;
+  const CodecTable codecs_;
+
+  // Constant after Install, except the slices' contents.
+  std::shared_ptr<const ModelSpec> model_;
+  std::shared_ptr<const Placement> placement_;
+  std::unique_ptr<SliceUpdater> updater_;  // outlives the slices, whose memory it pools
+  std::vector<SliceState> slices_;
+  std::vector<int64_t> local_;  // slice id -> index in slices_, or -1
+};
+
+}  // namespace psgd

@@ -1,0 +1,263 @@
+// Three servers that report by hand, without a run store: what is decided may be announced at once,
+// or as late as a test wants.
+#include "server/cluster/copy_assigner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+constexpr Duration kSilence = std::chrono::seconds(1);
+constexpr Duration kLost = std::chrono::seconds(10);
+
+RunServer Numbered(uint32_t number) {
+  RunServer server;
+  server.set_server(number);
+  server.set_name(absl::StrCat("m", number));
+  server.set_address(absl::StrCat("host-", number, ":7070"));
+  server.set_identity(100 + number);
+  return server;
+}
+
+// One shard; server 1 leads it, and servers 1 to `servers` have copies in sync.
+RunRecord RecordOn(uint32_t servers) {
+  RunRecord record;
+  record.set_run_id("run-id");
+  record.set_epoch(1);
+  record.set_leader(1);
+  record.set_next_server(servers + 1);
+  record.set_has_plan(true);
+  ShardCopies* const shard = record.add_shards();
+  shard->set_epoch(1);
+  shard->set_leader(1);
+  for (uint32_t server = 1; server <= servers; ++server) {
+    *record.add_servers() = Numbered(server);
+    shard->add_in_sync(server);
+    shard->add_copies(server);
+  }
+  return record;
+}
+
+CopyState Leading(uint64_t epoch) {
+  CopyState copy;
+  copy.set_epoch(epoch);
+  copy.set_leads(true);
+  copy.set_endpoint("tcp://somewhere:1");
+  return copy;
+}
+
+CopyState Following(uint64_t epoch) {
+  CopyState copy;
+  copy.set_epoch(epoch);
+  return copy;
+}
+
+CopyState FromDisk(uint64_t entries) {
+  CopyState copy;
+  copy.set_entries(entries);
+  return copy;
+}
+
+class CopyAssignerTest : public testing::Test {
+ protected:
+  void Make(const RunRecord& record, std::optional<Duration> lost_after = std::nullopt) {
+    ASSERT_TRUE(CheckCopies(record).ok());
+    assigner_.emplace(CopyAssignerOptions{2, kSilence, lost_after}, record, now_);
+  }
+
+  // The server reports that copy; none: it has nothing.
+  absl::Status Hear(uint32_t server, std::optional<CopyState> copy,
+                    const std::string& run_id = "run-id") {
+    ServerState state;
+    state.set_run_id(run_id);
+    *state.mutable_self() = Numbered(server);
+    if (copy) *state.add_copies() = *copy;
+    return assigner_->OnState(server, state, now_, &news_);
+  }
+  absl::Status Settle() {
+    assigner_->Tick(now_);
+    absl::Status settled = assigner_->Settle(0, now_, &news_);
+    assigner_->Balance(&news_);
+    return settled;
+  }
+  // By server: what it is told, if the record may be announced as it is now.
+  std::map<uint32_t, Assignment> Announce() {
+    return Announce(assigner_->record(), assigner_->MarkNow());
+  }
+  std::map<uint32_t, Assignment> Announce(const RunRecord& record, const CopyAssigner::Mark& mark) {
+    ServerEffects effects;
+    assigner_->Assign(record, mark, Assignment(), &effects);
+    std::map<uint32_t, Assignment> told;
+    for (const ServerEffect& effect : effects) {
+      const auto& sent = std::get<effect::SendAssignment>(effect);
+      EXPECT_EQ(sent.link, sent.assignment.server());
+      told[sent.assignment.server()] = sent.assignment;
+    }
+    return told;
+  }
+  const ShardCopies& shard() const { return assigner_->record().shards(0); }
+  std::vector<uint32_t> copies() const {
+    return {shard().copies().begin(), shard().copies().end()};
+  }
+  std::vector<uint32_t> in_sync() const {
+    return {shard().in_sync().begin(), shard().in_sync().end()};
+  }
+
+  Time now_ = std::chrono::hours(1);
+  std::optional<CopyAssigner> assigner_;
+  CopyAssigner::News news_;
+};
+
+TEST_F(CopyAssignerTest, AServerThatJoinsTakesTheCopyOfOneThatIsGone) {
+  Make(RecordOn(2));
+  ASSERT_TRUE(Hear(1, Leading(1)).ok());
+  ASSERT_TRUE(Hear(2, Following(1)).ok());
+  ASSERT_TRUE(Settle().ok());
+  for (int i = 0; i < 10; ++i, now_ += kSilence / 8) {
+    ASSERT_TRUE(Hear(1, Leading(1)).ok());
+    ASSERT_TRUE(Hear(3, std::nullopt).ok());
+    ASSERT_TRUE(Settle().ok());
+  }
+  EXPECT_FALSE(assigner_->IsHere(2));
+  EXPECT_THAT(assigner_->links(), ElementsAre(1, 3));
+  EXPECT_THAT(copies(), UnorderedElementsAre(1, 3));
+  EXPECT_THAT(in_sync(), ElementsAre(1));
+  ASSERT_TRUE(Hear(3, Following(1)).ok());
+  CopyState leading = Leading(1);
+  CopyState::CaughtUp* const caught_up = leading.add_caught_up();
+  caught_up->set_server(3);
+  caught_up->set_copy(IdOf(shard(), 3) + 1);  // another copy than the one that server 3 has now
+  ASSERT_TRUE(Hear(1, leading).ok());
+  ASSERT_TRUE(Settle().ok());
+  EXPECT_THAT(in_sync(), ElementsAre(1));
+  caught_up->set_copy(IdOf(shard(), 3));
+  ASSERT_TRUE(Hear(1, leading).ok());
+  ASSERT_TRUE(Settle().ok());
+  EXPECT_THAT(in_sync(), UnorderedElementsAre(1, 3));
+  EXPECT_THAT(news_, ElementsAre("server 3 (m3) joined"));
+}
+
+TEST_F(CopyAssignerTest, AServerIsRefusedThatIsOfAnotherRunOrComesAfterTheEnd) {
+  Make(RecordOn(2));
+  EXPECT_TRUE(absl::IsFailedPrecondition(Hear(3, std::nullopt, "other-id")));
+  EXPECT_EQ(assigner_->changes(), 0u);
+  assigner_->EndRun();
+  EXPECT_TRUE(absl::IsFailedPrecondition(Hear(3, std::nullopt)));
+  EXPECT_TRUE(Hear(2, Following(1)).ok());
+  EXPECT_EQ(assigner_->record().servers_size(), 2);
+}
+
+TEST_F(CopyAssignerTest, AServerIsToldOnceAndOnlyAfterItsArrivalIsStored) {
+  Make(RecordOn(2));
+  const RunRecord before = assigner_->record();
+  const CopyAssigner::Mark mark = assigner_->MarkNow();
+  ASSERT_TRUE(Hear(1, Leading(1)).ok());
+  EXPECT_THAT(Announce(before, mark), IsEmpty());
+  EXPECT_TRUE(Announce().contains(1));
+  EXPECT_THAT(Announce(), IsEmpty());
+  // A new link hears it again.
+  assigner_->OnLinkGone(1);
+  EXPECT_FALSE(assigner_->IsHere(1));
+  ASSERT_TRUE(Hear(1, Leading(1)).ok());
+  EXPECT_TRUE(Announce().contains(1));
+}
+
+// All machines lost power. The copy with most entries has everything that was acknowledged.
+TEST_F(CopyAssignerTest, OfCopiesReadFromDisksTheLongestLeadsUnderANewEpoch) {
+  Make(RecordOn(2));
+  ASSERT_TRUE(Hear(1, FromDisk(7)).ok());
+  ASSERT_TRUE(Settle().ok());
+  EXPECT_EQ(shard().epoch(), 1u);  // server 2 may still come
+  ASSERT_TRUE(Hear(2, FromDisk(9)).ok());
+  const RunRecord before = assigner_->record();
+  const CopyAssigner::Mark mark = assigner_->MarkNow();
+  ASSERT_TRUE(Settle().ok());
+  EXPECT_EQ(shard().leader(), 2u);
+  EXPECT_EQ(shard().epoch(), 2u);
+  EXPECT_THAT(in_sync(), ElementsAre(2));
+  EXPECT_TRUE(assigner_->GoesOn(2, 0));
+  EXPECT_EQ(assigner_->FindLeading(shard(), 0), nullptr);  // it does not say so yet
+  // Neither leads nor follows before the decision is stored.
+  for (const auto& [server, told] : Announce(before, mark)) {
+    EXPECT_EQ(told.copies(0).epoch(), 0u) << server;
+  }
+  EXPECT_EQ(Announce()[2].copies(0).epoch(), 2u);
+}
+
+TEST_F(CopyAssignerTest, AShortJournalLosesTheShard) {
+  RunRecord record = RecordOn(1);
+  record.mutable_shards(0)->set_entries(8);
+  Make(record);
+  ASSERT_TRUE(Hear(1, FromDisk(7)).ok());
+  EXPECT_TRUE(absl::IsDataLoss(Settle()));
+  EXPECT_EQ(shard().epoch(), 1u);
+}
+
+TEST_F(CopyAssignerTest, OnlyCopiesInMemoryAreLostWithTime) {
+  for (const bool in_memory : {false, true}) {
+    Make(RecordOn(2), in_memory ? std::optional(kLost) : std::nullopt);
+    absl::Status settled;
+    for (const Time end = now_ + kLost - kSilence; now_ < end; now_ += kSilence / 8) {
+      ASSERT_TRUE(Settle().ok());
+    }
+    for (const Time end = now_ + 2 * kSilence; now_ < end; now_ += kSilence / 8) settled = Settle();
+    EXPECT_EQ(absl::IsDataLoss(settled), in_memory) << settled;
+    if (in_memory) {
+      EXPECT_THAT(std::string(settled.message()), HasSubstr("cluster.deadline"));
+    }
+  }
+}
+
+TEST_F(CopyAssignerTest, AShardMovesWhereItIsAskedTo) {
+  Make(RecordOn(2));
+  ASSERT_TRUE(Hear(1, Leading(1)).ok());
+  ASSERT_TRUE(Hear(2, Following(1)).ok());
+  ASSERT_TRUE(Settle().ok());
+  RebalanceRequest request;
+  RebalanceRequest::Move* const move = request.add_moves();
+  move->set_server(3);
+  EXPECT_TRUE(absl::IsNotFound(assigner_->Rebalance(request).status()));
+  move->set_shard(1);
+  move->set_server(2);
+  EXPECT_TRUE(absl::IsNotFound(assigner_->Rebalance(request).status()));
+  move->set_shard(0);
+  const auto reply = assigner_->Rebalance(request);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_THAT(reply->owners(), ElementsAre(2));
+  ASSERT_TRUE(Settle().ok());
+  EXPECT_EQ(shard().leader(), 2u);
+  EXPECT_EQ(shard().epoch(), 2u);
+  EXPECT_THAT(in_sync(), UnorderedElementsAre(1, 2));
+  EXPECT_THAT(news_, ElementsAre("shard 0 moved from server 1 to server 2"));
+}
+
+// Before that, there are no weights that a copy could have.
+TEST_F(CopyAssignerTest, CopiesAreMadeOnceTrainingBegins) {
+  RunRecord record = RecordOn(1);
+  record.set_has_plan(false);
+  Make(record);
+  ASSERT_TRUE(Hear(1, Leading(1)).ok());
+  ASSERT_TRUE(Hear(2, std::nullopt).ok());
+  ASSERT_TRUE(Settle().ok());
+  EXPECT_EQ(shard().endpoint(), "tcp://somewhere:1");
+  EXPECT_THAT(copies(), ElementsAre(1));
+  EXPECT_TRUE(Announce()[1].copies(0).fresh());
+  assigner_->BeginTraining();
+  ASSERT_TRUE(Settle().ok());
+  EXPECT_THAT(copies(), ElementsAre(1, 2));
+  EXPECT_FALSE(Announce()[1].copies(0).fresh());
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,187 @@
+// Two copies of a shard as cores, whose messages the test carries.
+#include "server/cluster/copy_core.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/server/shard/shard_fixture.h"
+
+namespace psgd {
+namespace {
+
+using testing::Contains;
+using testing::IsEmpty;
+
+constexpr Duration kSilence = std::chrono::milliseconds(500);
+constexpr Duration kTick = kSilence / 20;
+constexpr uint32_t kElements = 1000;
+
+Config ConfigOfRun() {
+  Config config;
+  config.mutable_consistency()->set_reduction(ConsistencyConfig::SUM);
+  config.mutable_optimizer()->mutable_sgd()->set_learning_rate(1);
+  return config;
+}
+
+std::unique_ptr<DurableShard> FreshShard() {
+  return std::make_unique<DurableShard>(DurableShardOptionsOf(ConfigOfRun(), 0, 1));
+}
+
+class CopyCoreTest : public testing::Test {
+ protected:
+  CopyCoreTest() { copies_[1] = std::make_unique<CopyCore>(Options(), FreshShard()); }
+
+  CopyOptions Options() {
+    CopyOptions options;
+    options.silence = kSilence;
+    options.kept = 4096;
+    options.empty_place = [this]() -> absl::StatusOr<DurableShardOptions> {
+      if (disk_is_full_) return absl::ResourceExhaustedError("no space left");
+      return DurableShardOptionsOf(ConfigOfRun(), 0, 1);
+    };
+    options.restored = [this]() -> absl::StatusOr<std::unique_ptr<DurableShard>> {
+      ++restored_;
+      return FreshShard();
+    };
+    return options;
+  }
+
+  // Server 1 leads; worker 0 may push to it.
+  void Start() {
+    copies_[1]->Lead(1, {}, 0, now_);
+    ShardFixture model({.elements = {kElements}}, ConfigOfRun());
+    copies_[1]->Execute(model.install(), 1);
+    copies_[1]->Execute(AdmitWorker{ShardFixture::Key(0)}, 2);
+    BeginSegment begin;
+    begin.segment.set_id(1);
+    begin.segment.set_clocks(1000);
+    begin.segment.add_workers(0);
+    copies_[1]->Execute(begin, 3);
+    Exchange();
+  }
+  void Follow(std::unique_ptr<DurableShard> shard = nullptr) {
+    copies_[2] = std::make_unique<CopyCore>(Options(), std::move(shard));
+    copies_[2]->Follow(1, 1, 9, now_);
+  }
+  // The sequence number that the shard expects next; 0: no acknowledgement left.
+  uint64_t Push(uint64_t seq) {
+    acknowledged_ = 0;
+    const std::vector<float> ones(kElements, 1.0f);
+    copies_[1]->OnMessage(7, ShardFixture::PushOf(0, seq, seq, {{0, ones}}));
+    Exchange();
+    return acknowledged_;
+  }
+  // Carries what copies send until nothing is left; `carries_` decides about each message.
+  void Exchange() {
+    for (bool again = true; again;) {
+      again = false;
+      for (auto& [server, copy] : copies_) {
+        CopyCore::Effects effects;
+        copy->Commit(now_, &effects);
+        for (const Outgoing& out : effects.workers) {
+          if (out.message.header.has_push_ack())
+            acknowledged_ = out.message.header.push_ack().next_seq();
+        }
+        for (CopyCore::Send& send : effects.copies) {
+          if (std::holds_alternative<CopyMessage::Image>(send.message.what)) ++images_;
+          if (!copies_.contains(send.server) || !carries_(send.message)) continue;
+          copies_[send.server]->OnCopy(server, std::move(send.message), now_);
+          again = true;
+        }
+      }
+    }
+  }
+  void Live(Duration time) {
+    for (const Time end = now_ + time; now_ < end; now_ += kTick) {
+      for (auto& [server, copy] : copies_) copy->Tick(now_);
+      Exchange();
+    }
+  }
+  CopyReport report() const { return copies_.at(1)->Report(); }
+
+  Time now_ = std::chrono::hours(1);
+  std::map<uint32_t, std::unique_ptr<CopyCore>> copies_;
+  std::function<bool(const CopyMessage&)> carries_ = [](const CopyMessage&) { return true; };
+  int restored_ = 0;
+  bool disk_is_full_ = false;
+  uint64_t acknowledged_ = 0;
+  int images_ = 0;
+};
+
+TEST_F(CopyCoreTest, ACopyCatchesUpAndIsWaitedFor) {
+  Start();
+  Follow();
+  Live(2 * kSilence);
+  EXPECT_THAT(report().caught_up, Contains(testing::Pair(2u, 9u)));
+  EXPECT_EQ(Push(1), 2u);
+  carries_ = [](const CopyMessage&) { return false; };
+  EXPECT_EQ(Push(2), 0u) << "acknowledged before the other copy has it";
+}
+
+TEST_F(CopyCoreTest, ItsOwnStandstillIsNobodysSilence) {
+  Start();
+  Follow();
+  Live(2 * kSilence);
+  copies_[1]->Lead(1, {2}, report().report, now_);
+  Live(kSilence);
+  now_ += 5 * kSilence;
+  Live(kSilence);
+  EXPECT_THAT(report().silent, IsEmpty());
+  // One that is silent while the leading copy listens is reported.
+  carries_ = [](const CopyMessage&) { return false; };
+  Live(2 * kSilence);
+  EXPECT_THAT(report().silent, Contains(2u));
+}
+
+// A large image takes longer to come and to be written than a copy may be silent.
+TEST_F(CopyCoreTest, AnImageIsGivenTheTimeThatItTakes) {
+  Start();
+  Push(1);
+  Follow();
+  std::vector<CopyMessage> late;  // the image, and the steps behind it
+  carries_ = [&](const CopyMessage& message) {
+    const bool image = std::holds_alternative<CopyMessage::Image>(message.what);
+    if (!image && !std::holds_alternative<CopyMessage::Steps>(message.what)) return true;
+    late.push_back(message);
+    return false;
+  };
+  uint64_t seq = 2;
+  for (const Time end = now_ + 6 * kSilence; now_ < end; now_ += kTick) {
+    for (auto& [server, copy] : copies_) copy->Tick(now_);
+    if (!late.empty()) copies_[2]->OnPart(now_);
+    // Meanwhile workers push on, until more is kept than for copies that only lag.
+    if (Push(seq) == seq + 1) ++seq;
+  }
+  EXPECT_EQ(images_, 1) << "it was sent again while it was on its way";
+  EXPECT_GT(seq, 3u);
+  EXPECT_LT(seq, 20u) << "workers wait for the copy";
+  carries_ = [](const CopyMessage&) { return true; };
+  for (CopyMessage& message : std::exchange(late, {}))
+    copies_[2]->OnCopy(1, std::move(message), now_);
+  Live(2 * kSilence);
+  EXPECT_EQ(images_, 1);
+  EXPECT_THAT(report().caught_up, Contains(testing::Pair(2u, 9u)));
+  EXPECT_EQ(copies_[2]->Report().entries, report().entries);
+}
+
+TEST_F(CopyCoreTest, WhatACopyHadStaysIfAnImageCannotBeWritten) {
+  Start();
+  // The copy was read from a disk; its journal may be any.
+  disk_is_full_ = true;
+  Follow(FreshShard());
+  Live(2 * kSilence);
+  EXPECT_FALSE(copies_[2]->Report().empty);
+  EXPECT_GT(restored_, 0);
+  EXPECT_EQ(copies_[2]->Report().trouble, "no space left");
+  // Steps that follow the image must not be added to what it had before.
+  Push(1);
+  Live(kSilence);
+  EXPECT_EQ(copies_[2]->Report().entries, 0u);
+  EXPECT_THAT(report().caught_up, IsEmpty());
+  disk_is_full_ = false;
+  Live(2 * kSilence);
+  EXPECT_THAT(report().caught_up, Contains(testing::Pair(2u, 9u)));
+}
+
+}  // namespace
+}  // namespace psgd

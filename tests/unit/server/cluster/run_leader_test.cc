@@ -1,0 +1,287 @@
+// The server that leads the run, against two servers and a run store that answer by hand.
+#include "server/cluster/run_leader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "net/wire_format.h"
+
+namespace psgd {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr Duration kPatience = std::chrono::seconds(1);
+constexpr Duration kTick = kPatience / 20;
+
+RunServer ServerNumbered(uint32_t number) {
+  RunServer server;
+  server.set_server(number);
+  server.set_name(absl::StrCat("m", number));
+  server.set_address(absl::StrCat("host-", number, ":7070"));
+  server.set_identity(100 + number);
+  server.set_may_lead(true);
+  return server;
+}
+
+// One shard on servers 1 and 2, both in sync; server 1 leads the run, `leader` the shard.
+RunRecord TrainingRecord(uint32_t leader) {
+  RunRecord record = FirstRecord("run-id", ServerNumbered(1), 1);
+  *record.add_servers() = ServerNumbered(2);
+  record.set_next_server(3);
+  record.set_has_plan(true);
+  ShardCopies* const shard = record.mutable_shards(0);
+  shard->set_leader(leader);
+  shard->set_endpoint("tcp://somewhere:1");
+  shard->clear_in_sync();
+  shard->clear_copies();
+  for (const uint32_t server : {1, 2}) {
+    shard->add_in_sync(server);
+    shard->add_copies(server);
+  }
+  CoordinatorRecord* const coordinator = record.mutable_coordinator();
+  coordinator->set_batches_per_epoch(10);
+  coordinator->set_next_checkpoint(4);
+  coordinator->set_state(StatusReply::TRAINING);
+  coordinator->mutable_ledger()->set_next_id(1);
+  return record;
+}
+
+RunPlan SmallPlan() {
+  RunPlan plan;
+  ParameterSpec* const parameter = plan.mutable_model()->add_parameters();
+  parameter->set_name("w");
+  parameter->add_shape(4);
+  plan.mutable_placement()->add_slices()->set_count(4);
+  return plan;
+}
+
+CopyState CopyUnder(uint64_t epoch, bool leads, uint64_t report = 0) {
+  CopyState copy;
+  copy.set_epoch(epoch);
+  copy.set_leads(leads);
+  copy.set_report(report);
+  if (leads) copy.set_endpoint("tcp://somewhere:1");
+  return copy;
+}
+
+class RunLeaderTest : public testing::Test {
+ protected:
+  void Make(const RunRecord& record) {
+    RunLeaderOptions options;
+    options.server = 1;
+    options.copies = 2;
+    options.servers = 2;
+    options.patience = kPatience;
+    Config& config = options.coordinator.config;
+    config.mutable_cluster()->set_shards(1);
+    config.mutable_cluster()->set_workers(1);
+    config.mutable_cluster()->set_segment(4);
+    config.mutable_cluster()->set_lease(20000);
+    config.mutable_cluster()->set_deadline(60000);
+    config.mutable_train()->set_epochs(2);
+    config.mutable_durability()->set_acknowledge(DurabilityConfig::JOURNAL);
+    const RunPlan plan = SmallPlan();
+    auto leader = RunLeader::Make(options, 1, record, &plan, now_);
+    ASSERT_TRUE(leader.ok()) << leader.status();
+    leader_ = *std::move(leader);
+    leader_->OnConfirmed(now_);
+  }
+
+  // Server `number` says, on its link, that it has that copy; none: it has nothing.
+  void Hear(uint32_t number, std::optional<CopyState> copy) {
+    ServerState state;
+    state.set_run_id("run-id");
+    *state.mutable_self() = ServerNumbered(number);
+    if (copy) *state.add_copies() = *copy;
+    leader_->OnState(LinkOf(number), state, now_, &effects_);
+    Settle();
+  }
+  static uint64_t LinkOf(uint32_t server) { return server == 1 ? kOwnLink : server; }
+  void Tick() {
+    leader_->Tick(now_, &effects_);
+    Settle();
+  }
+  // Both are heard, and time goes on.
+  void Live(Duration time, std::optional<CopyState> first, std::optional<CopyState> second) {
+    for (const Time end = now_ + time; now_ < end; now_ += kTick) {
+      Hear(1, first);
+      Hear(2, second);
+      Tick();
+    }
+  }
+  // The store takes what is written, and shards carry out their orders.
+  void Settle() {
+    for (size_t i = 0; i < effects_.size(); ++i) {
+      const ServerEffect effect = effects_[i];
+      if (const auto* write = std::get_if<effect::WriteStore>(&effect)) {
+        ++writes_;
+        if (store_answers_) leader_->OnStoreWritten(write->revision + 1, now_, &effects_);
+      } else if (const auto* order = std::get_if<effect::SendOrder>(&effect)) {
+        leader_->OnOrderDone(0, order->order.epoch, order->order.number, absl::OkStatus(), now_,
+                             &effects_);
+      } else if (const auto* told = std::get_if<effect::SendAssignment>(&effect)) {
+        assignments_[told->link] = told->assignment;
+      } else if (const auto* answer = std::get_if<effect::Answer>(&effect)) {
+        answers_.insert_or_assign(answer->request, answer->reply);
+      }
+    }
+    effects_.clear();
+  }
+  const ShardCopies& shard() const { return leader_->stored().shards(0); }
+  std::vector<uint32_t> in_sync() const {
+    return {shard().in_sync().begin(), shard().in_sync().end()};
+  }
+
+  Time now_ = std::chrono::hours(1);
+  std::unique_ptr<RunLeader> leader_;
+  ServerEffects effects_;
+  std::map<uint64_t, Assignment> assignments_;
+  std::map<uint64_t, absl::StatusOr<ControlReply>> answers_;
+  int writes_ = 0;
+  bool store_answers_ = true;
+};
+
+// Servers keep cuts and hold back images until they hear that a checkpoint is done.
+TEST_F(RunLeaderTest, CheckpointsFromBeforeItLedAreDone) {
+  Make(TrainingRecord(1));
+  Hear(1, CopyUnder(1, true));
+  Hear(2, CopyUnder(1, false));
+  EXPECT_EQ(assignments_[LinkOf(2)].checkpoint_done(), 3u);
+
+  RunRecord under_way = TrainingRecord(1);
+  under_way.mutable_coordinator()->mutable_under_way()->set_id(3);
+  Make(under_way);
+  Hear(1, CopyUnder(1, true));
+  Hear(2, CopyUnder(1, false));
+  EXPECT_EQ(assignments_[LinkOf(2)].checkpoint_done(), 2u);
+}
+
+TEST_F(RunLeaderTest, AServerThatIsSilentIsReplaced) {
+  Make(TrainingRecord(2));
+  Live(kPatience, CopyUnder(1, false), CopyUnder(1, true));
+  for (const Time end = now_ + 2 * kPatience; now_ < end; now_ += kTick) {
+    Hear(1, CopyUnder(1, false));
+    Tick();
+  }
+  EXPECT_EQ(shard().leader(), 1u);
+  EXPECT_EQ(shard().epoch(), 2u);
+  EXPECT_THAT(in_sync(), ElementsAre(1));
+}
+
+// Stopped and continued by a debugger, say, or swapped out.
+TEST_F(RunLeaderTest, ItsOwnStandstillIsNobodysSilence) {
+  Make(TrainingRecord(2));
+  Live(kPatience, CopyUnder(1, false), CopyUnder(1, true));
+  now_ += 5 * kPatience;
+  Tick();
+  Live(kPatience, CopyUnder(1, false), CopyUnder(1, true));
+  EXPECT_EQ(shard().leader(), 2u);
+  EXPECT_THAT(in_sync(), ElementsAre(1, 2));
+}
+
+// A leading copy that hears of its report waits for fewer copies; each copy counts its own reports.
+TEST_F(RunLeaderTest, AReportOfAnEarlierLeadershipIsNotHeardUnderTheNext) {
+  Make(TrainingRecord(2));
+  Live(kPatience, CopyUnder(1, false), CopyUnder(1, true, 100));
+  EXPECT_EQ(assignments_[LinkOf(2)].copies(0).heard(), 100u);
+  for (const Time end = now_ + 2 * kPatience; now_ < end; now_ += kTick) {
+    Hear(1, CopyUnder(shard().leader() == 1 ? shard().epoch() : 1, shard().leader() == 1));
+    Tick();
+  }
+  ASSERT_EQ(shard().leader(), 1u);
+  const Assignment& told = assignments_[LinkOf(1)];
+  EXPECT_EQ(told.copies(0).epoch(), 2u);
+  EXPECT_EQ(told.copies(0).heard(), 0u);
+}
+
+TEST_F(RunLeaderTest, AShardThatAllServersLostEndsTheRun) {
+  Make(TrainingRecord(2));
+  Live(kPatience, std::nullopt, std::nullopt);
+  EXPECT_TRUE(absl::IsDataLoss(leader_->deposed())) << leader_->deposed();
+  EXPECT_THAT(std::string(leader_->deposed().message()),
+              HasSubstr("server 2 came back without shard 0"));
+}
+
+// Which of two copies has more is settled before either follows: to follow may cost a copy what it
+// has.
+TEST_F(RunLeaderTest, ACopyReadFromADiskFollowsNobodyUntilItIsSettledWhoLeads) {
+  Make(TrainingRecord(2));
+  CopyState read;
+  read.set_entries(7);
+  Hear(1, read);
+  ASSERT_TRUE(assignments_.contains(LinkOf(1)));
+  EXPECT_EQ(assignments_[LinkOf(1)].copies(0).epoch(), 0u);
+  store_answers_ = false;
+  now_ += 2 * kPatience;
+  assignments_.clear();
+  for (int i = 0; i < 40; ++i, now_ += kTick) {  // server 2 does not come; server 1 is to lead
+    Hear(1, read);
+    Tick();
+  }
+  for (const auto& [link, told] : assignments_) EXPECT_EQ(told.copies(0).epoch(), 0u);
+}
+
+TEST_F(RunLeaderTest, NumbersThatNoServerOfTheRunSaysAreIgnored) {
+  Make(TrainingRecord(1));
+  Live(kPatience, CopyUnder(1, true), CopyUnder(1, false));
+  leader_->OnOrderDone(4711, 1, 1, absl::OkStatus(), now_, &effects_);
+  leader_->OnOrderDone(0, 1, UINT64_MAX, absl::OkStatus(), now_, &effects_);
+  leader_->OnPart(4, 4711, ShardReceipt(), now_, &effects_);
+  Settle();
+  EXPECT_TRUE(leader_->deposed().ok());
+}
+
+// Thousands of workers that wait must not fill the run store with revisions.
+TEST_F(RunLeaderTest, AWorkerThatWaitsIsAnsweredWithoutAWrite) {
+  Make(TrainingRecord(1));
+  Live(kPatience, CopyUnder(1, true), CopyUnder(1, false));
+  JoinRequest join;
+  join.set_name("w");
+  join.set_protocol(kProtocolVersion);
+  leader_->OnRequest(1, join, now_, &effects_);
+  Settle();
+  ASSERT_TRUE(answers_.contains(1) && answers_.at(1).ok()) << answers_.at(1).status();
+  const WorkerKey key = std::get<JoinReply>(*answers_.at(1)).key();
+  RegisterRequest registers;
+  *registers.mutable_key() = key;
+  *registers.mutable_model() = SmallPlan().model();
+  registers.set_batches_per_epoch(10);
+  leader_->OnRequest(2, registers, now_, &effects_);
+  Settle();
+  ASSERT_TRUE(answers_.contains(2) && answers_.at(2).ok()) << answers_.at(2).status();
+
+  NextSegmentRequest next;
+  *next.mutable_key() = key;
+  next.set_first(true);
+  leader_->OnRequest(3, next, now_, &effects_);
+  Settle();
+  ASSERT_TRUE(answers_.contains(3) && answers_.at(3).ok());
+  ASSERT_EQ(std::get<NextSegmentReply>(*answers_.at(3)).kind(), NextSegmentReply::RUN);
+  // It runs a segment; a second worker has to wait for the next one.
+  join.set_name("other");
+  leader_->OnRequest(4, join, now_, &effects_);
+  Settle();
+  *registers.mutable_key() = std::get<JoinReply>(*answers_.at(4)).key();
+  leader_->OnRequest(5, registers, now_, &effects_);
+  Settle();
+  *next.mutable_key() = registers.key();
+  const int before = writes_;
+  for (uint64_t request = 10; request < 30; ++request) {
+    leader_->OnRequest(request, next, now_, &effects_);
+    Settle();
+    ASSERT_TRUE(answers_.contains(request) && answers_.at(request).ok());
+    EXPECT_EQ(std::get<NextSegmentReply>(*answers_.at(request)).kind(), NextSegmentReply::WAIT);
+  }
+  EXPECT_EQ(writes_, before);
+  // Where the store has not answered lately, another server may lead: the worker asks on.
+  now_ += kPatience;
+  store_answers_ = false;
+  leader_->OnRequest(30, next, now_, &effects_);
+  Settle();
+  EXPECT_FALSE(answers_.contains(30));
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,94 @@
+// What a server makes of the run store.
+#include "server/cluster/server_core.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace psgd {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr Time kNow = std::chrono::hours(1);
+
+ServerCoreOptions Options(bool begins) {
+  ServerCoreOptions options;
+  options.self.set_identity(101);
+  options.self.set_name("m1");
+  options.self.set_address("host-1:7070");
+  options.run_id = "run-id";
+  options.begins = begins;
+  options.may_lead = true;
+  options.leader.patience = std::chrono::seconds(1);
+  options.leader.coordinator.config.mutable_cluster()->set_shards(1);
+  return options;
+}
+
+template <typename Effect>
+std::vector<Effect> All(const ServerEffects& effects) {
+  std::vector<Effect> found;
+  for (const ServerEffect& effect : effects) {
+    if (const auto* of_kind = std::get_if<Effect>(&effect)) found.push_back(*of_kind);
+  }
+  return found;
+}
+
+// Whoever deletes the keys of a run in etcd ends it, and the server that led it says so.
+TEST(ServerCore, ARecordThatIsGoneIsNoEndOfARun) {
+  ServerCore core(Options(true));
+  ServerEffects effects;
+  core.Start(kNow, &effects);
+  const auto writes = All<effect::WriteStore>(effects);
+  ASSERT_EQ(writes.size(), 1u);
+  effects.clear();
+  core.OnStoreWritten(writes[0].number, 1, kNow, &effects);
+  ASSERT_NE(core.leader(), nullptr);
+  core.OnLeaseKept(1, absl::AbortedError("somebody else changed the record"), kNow, &effects);
+  ASSERT_EQ(core.leader(), nullptr);
+  effects.clear();
+  core.OnStoreRead(RunStore::Held{}, nullptr, kNow, &effects);
+  const auto ends = All<effect::End>(effects);
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_TRUE(absl::IsDataLoss(ends[0].why)) << ends[0].why;
+  EXPECT_THAT(std::string(ends[0].why.message()), HasSubstr("the run's record is gone"));
+}
+
+// It was frozen for longer than the run lasted, say.
+TEST(ServerCore, ARunThatWasEndedIsOver) {
+  ServerCoreOptions options = Options(false);
+  options.was_part = true;
+  ServerCore core(std::move(options));
+  ServerEffects effects;
+  core.Start(kNow, &effects);
+  RunStore::Held held;
+  held.ended = "run-id";
+  core.OnStoreRead(held, nullptr, kNow, &effects);
+  const auto ends = All<effect::End>(effects);
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_TRUE(ends[0].why.ok());
+}
+
+TEST(ServerCore, TroubleWithTheStoreIsToldOnceAndTriedAgain) {
+  ServerCore core(Options(true));
+  ServerEffects effects;
+  core.Start(kNow, &effects);
+  int told = 0, tried = 0;
+  for (Time now = kNow; now < kNow + std::chrono::seconds(2); now += Milliseconds(20)) {
+    const ServerEffects before = std::exchange(effects, {});
+    for (const auto& write : All<effect::WriteStore>(before)) {
+      ++tried;
+      core.OnStoreWritten(write.number, absl::UnavailableError("no etcd at host-9"), now, &effects);
+    }
+    for (const auto& news : All<effect::News>(effects)) {
+      ++told;
+      EXPECT_EQ(news.text, "the run store: no etcd at host-9");
+    }
+    core.Tick(now, &effects);
+  }
+  EXPECT_EQ(told, 1);
+  EXPECT_GT(tried, 5);
+  EXPECT_LT(tried, 40) << "it pauses between two tries";
+}
+
+}  // namespace
+}  // namespace psgd

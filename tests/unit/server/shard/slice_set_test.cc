@@ -1,0 +1,123 @@
+// The shard's slices: which they are, updates of one or several workers, residuals of a checkpoint.
+#include "server/shard/slice_set.h"
+
+#include "tests/unit/server/shard/shard_fixture.h"
+
+namespace psgd {
+namespace {
+
+constexpr uint32_t kShard = 1;
+constexpr UpdateRates kRates = {.learning_rate = 1};
+
+Config SgdConfig(ConsistencyConfig::Reduction reduction) {
+  Config config;
+  config.mutable_consistency()->set_reduction(reduction);
+  config.mutable_optimizer()->mutable_sgd()->set_learning_rate(1);
+  return config;
+}
+
+// Three slices of two zeros. The middle slice is on another shard.
+InstallModel ThreeSlices() {
+  auto model = std::make_shared<ModelSpec>();
+  auto placement = std::make_shared<Placement>();
+  for (uint32_t i = 0; i < 3; ++i) {
+    ParameterSpec* parameter = model->add_parameters();
+    parameter->set_name(absl::StrCat("p", i));
+    parameter->add_shape(2);
+    SliceSpec* slice = placement->add_slices();
+    slice->set_parameter(i);
+    slice->set_count(2);
+    slice->set_shard(i == 1 ? 0 : kShard);
+  }
+  return {model, placement, nullptr, {}};
+}
+
+Values WeightsOf(const SliceSet& slices, size_t local) {
+  const auto weights = slices[local].weights.read();
+  return {weights.begin(), weights.end()};
+}
+
+TEST(SliceSet, HasTheSlicesOfItsShard) {
+  const Config config = SgdConfig(ConsistencyConfig::SUM);
+  SliceSet slices(kShard, config, kMostUnpacked);
+  EXPECT_FALSE(slices.has_model());
+  EXPECT_EQ(slices.Local(0), std::nullopt);
+  ASSERT_TRUE(slices.Install(ThreeSlices()).ok());
+  EXPECT_TRUE(slices.has_model());
+  EXPECT_EQ(slices.size(), 2u);
+  EXPECT_EQ(slices.Local(0), 0u);
+  EXPECT_EQ(slices.Local(1), std::nullopt);
+  EXPECT_EQ(slices.Local(2), 1u);
+  EXPECT_EQ(slices.Local(3), std::nullopt);
+  EXPECT_EQ(slices.weight_bytes(), 4 * sizeof(float));
+}
+
+TEST(SliceSet, OnePushIsAnUpdateOfItsOwn) {
+  const Config config = SgdConfig(ConsistencyConfig::MEAN);
+  SliceSet slices(kShard, config, kMostUnpacked);
+  ASSERT_TRUE(slices.Install(ThreeSlices()).ok());
+  Message push = ShardFixture::PushOf(0, 1, 1, {{2, {4, 8}}});
+  const auto parts = slices.Open(&push);
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  slices.Apply(push.header.push(), *parts, 4, {}, kRates);
+  EXPECT_EQ(WeightsOf(slices, 0), (Values{0, 0}));
+  EXPECT_EQ(WeightsOf(slices, 1), (Values{-1, -2}));
+  EXPECT_EQ(slices[1].version, 1u);
+}
+
+TEST(SliceSet, PushesTogetherAreOneUpdateByThoseThatPushedTheSlice) {
+  const Config config = SgdConfig(ConsistencyConfig::MEAN);
+  SliceSet slices(kShard, config, kMostUnpacked);
+  ASSERT_TRUE(slices.Install(ThreeSlices()).ok());
+  Message first = ShardFixture::PushOf(0, 1, 1, {{0, {2, 4}}, {2, {8, 8}}});
+  Message second = ShardFixture::PushOf(1, 1, 1, {{0, {4, 4}}});
+  ASSERT_TRUE(slices.Open(&first).ok());
+  ASSERT_TRUE(slices.Open(&second).ok());
+  slices.ApplyTogether(std::vector<const Message*>{&first, &second}, kRates);
+  EXPECT_EQ(WeightsOf(slices, 0), (Values{-3, -4}));
+  EXPECT_EQ(WeightsOf(slices, 1), (Values{-8, -8}));
+  EXPECT_EQ(slices[0].steps, 1u);
+}
+
+TEST(SliceSet, KeepsResidualsUntilTheirWorkersPushThem) {
+  const Config config = SgdConfig(ConsistencyConfig::SUM);
+  SliceSet fresh(kShard, config, kMostUnpacked);
+  ASSERT_TRUE(fresh.Install(ThreeSlices()).ok());
+  ShardImage image;
+  fresh.Save(&image);
+  image.arrays.residuals[3] = {{0, BytesOf({1, 2})}, {2, BytesOf({3, 4})}};
+  image.arrays.residuals[5] = {{2, BytesOf({5, 6})}};
+
+  SliceSet slices(kShard, config, kMostUnpacked);
+  ASSERT_TRUE(slices.Restore(image).ok());
+  const auto residuals = slices.ResidualsOf(3);
+  ASSERT_EQ(residuals.size(), 2u);
+  EXPECT_EQ(residuals[1].first, 2u);
+  EXPECT_EQ(Floats(residuals[1].second)[0], 3);
+
+  ShardSnapshot without;
+  slices.AddResiduals({3}, &without);
+  EXPECT_FALSE(without.residuals.contains(3));
+  EXPECT_EQ(without.residuals[5].size(), 1u);
+
+  slices.DropResiduals(3);
+  EXPECT_TRUE(slices.ResidualsOf(3).empty());
+  ShardImage again;
+  slices.Save(&again);
+  EXPECT_FALSE(again.arrays.residuals.contains(3));
+  EXPECT_EQ(again.arrays.slices.size(), 2u);
+}
+
+TEST(SliceSet, RefusesAnImageWithASliceThatIsNotPlaced) {
+  const Config config = SgdConfig(ConsistencyConfig::SUM);
+  SliceSet fresh(kShard, config, kMostUnpacked);
+  ASSERT_TRUE(fresh.Install(ThreeSlices()).ok());
+  ShardImage image;
+  fresh.Save(&image);
+  image.arrays.slices[1].id = 3;
+  SliceSet slices(kShard, config, kMostUnpacked);
+  EXPECT_TRUE(absl::IsDataLoss(slices.Restore(image)));
+}
+
+}  // namespace
+}  // namespace psgd
