@@ -25,7 +25,7 @@ class RunStore {
   struct Held {
     int64_t revision = 0;  // 0: no record
     RunRecord record;
-    bool led = false;  // the leader renewed its lead recently
+    bool led = false;   // the leader renewed its lead recently
     std::string ended;  // without a record: run_id of the run that was removed last
   };
   virtual absl::StatusOr<Held> Read() = 0;

@@ -86,8 +86,8 @@ class ServerCore {
 
   const ServerCoreOptions options_;
   CopyHolder holder_;
-  bool begins_;       // this server begins the run, which is not stored yet
-  bool was_part_;     // this server was ever part of the run
+  bool begins_;    // this server begins the run, which is not stored yet
+  bool was_part_;  // this server was ever part of the run
   std::unique_ptr<RunLeader> leader_;
   std::string leader_address_;
   Time heard_{};             // when the run's leader was last heard

@@ -21,7 +21,7 @@ std::unique_ptr<CoordinatorCore> Again(const CoordinatorRecord& record, const Co
 
 // Fields of the record that CoordinatorCore does not save and restore.
 const std::set<std::string> kOthers = {"orders", "last_order",  // OrderBook
-                                       "passes"};  // RunLeader, in a secured run
+                                       "passes"};               // RunLeader, in a secured run
 
 void Fill(protobuf::Message* message, int depth);
 
