@@ -48,11 +48,13 @@ class Capture : public RunTest, public testing::WithParamInterface<std::string> 
     const Ended status = RunProgram(
         std::vector<std::string>{"ps-ctl", "status", "--server", address, "--json"} + security);
     std::string filter;
-    for (const Json& shard : Json::parse(status.out, nullptr, false)["shards"]) {
+    const Json told = Json::parse(status.out, nullptr, false);
+    for (const Json& shard : told["shards"]) {
       const std::string endpoint = shard["endpoint"];
       filter += (filter.empty() ? "tcp port " : " or tcp port ") +
                 endpoint.substr(endpoint.rfind(':') + 1);
     }
+    EXPECT_NE(filter, "") << status.out << status.err;
     Process tcpdump(Tcpdump(run + ".pcap", filter));
     EXPECT_TRUE(tcpdump.WaitFor("listening on")) << tcpdump.Err();
     EXPECT_EQ(

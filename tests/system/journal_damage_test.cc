@@ -152,9 +152,11 @@ TEST_F(JournalDamage, AFlippedBitOfAnyFileIsFoundOrHarmless) {
         EXPECT_THAT(verified.err, HasSubstr("the journal of " + Path("run") + " is damaged"));
         // verify names the part that the file belongs to.
         const std::string part = fs::relative(file, Journal()).begin()->string();
-        for (const Json& one : Json::parse(verified.out)["journal"]) {
+        const Json told = Json::parse(verified.out);
+        EXPECT_FALSE(told["journal"].empty());
+        for (const Json& one : told["journal"]) {
           const std::string name = one["part"];
-          const bool mine = part == (name[0] == 's' ? "shard-" + name.substr(6) : name);
+          const bool mine = part == (name.starts_with("shard ") ? "shard-" + name.substr(6) : name);
           EXPECT_EQ(one["state"], mine ? "damaged" : "sound") << name << " " << file;
         }
       }

@@ -129,7 +129,8 @@ class SshTest : public RunTest {
 
 Json Learned(const Ended& sweep) {
   Json rows = Json::array();
-  for (const Json& run : Json::parse(sweep.out, nullptr, false)["runs"]) {
+  const Json result = Json::parse(sweep.out, nullptr, false);
+  for (const Json& run : result["runs"]) {
     rows.push_back(
         {run["id"], run["status"], run["accuracy"], run["loss"], run["epochs"], run["steps"]});
   }

@@ -277,7 +277,9 @@ asha: {rungs: [1, 2], reduction: 2}
   const Ended without = RunProgram(Command(Write("sweep.yaml", text), "out", {"--json"}));
   ASSERT_EQ(without.code, 0) << without.err;
   EXPECT_THAT(without.err, HasSubstr("2 runs that were stopped early may go on"));
-  for (const Json& run : JsonOf(without)["runs"]) {
+  const Json result = JsonOf(without);
+  ASSERT_FALSE(result["runs"].empty());
+  for (const Json& run : result["runs"]) {
     EXPECT_EQ(run["status"], "finished") << run;
     EXPECT_EQ(run["epochs"], 4.0);
   }
