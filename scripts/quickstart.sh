@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # From a fresh Debian 12 to a trained model: installs the packages, builds, and trains LeNet-5 on
-# Fashion-MNIST with four shards and two workers.
+# Fashion-MNIST with four shards and two workers. Where there is no GPU, the backend for GPUs is not
+# built.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scripts/install-packages.sh
-scripts/build.sh release programs
+programs=programs
+[[ -e /dev/nvidiactl ]] || programs=programs-cpu
+scripts/build.sh release "$programs"
 build/release/bin/ps-run configs/fashion_mnist.yaml
 
 cat <<'NEXT'

@@ -18,7 +18,7 @@ build/release/tests/bin/sim_test --gtest_filter='*RandomRuns*' --seeds="$seeds" 
 echo "$kills kills"
 build/release/tests/bin/kill_soak --kills="$kills" --seed="$(date +%s)"
 echo "$kills kills of workers and of three servers with two copies of each shard, some with their disks"
-build/release/tests/bin/kill_soak --copies=2 --kills="$kills" --seed="$(date +%s)"
+build/release/tests/bin/kill_soak --copies=2 --undisturbed=30 --kills="$kills" --seed="$(date +%s)"
 echo "10000 random tensors a codec, its kernels for a device run by this machine's loops"
 PSGD_TENSORS=10000 build/release/tests/bin/codec_device_test --gtest_brief=1 \
   --gtest_filter='*RandomTensors*:-*cudnn*'

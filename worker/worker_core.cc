@@ -60,10 +60,7 @@ void WorkerCore::CarryOutAnswer(Time now) {
     default:
       break;
   }
-  if (leaves() && segment_ == 0) {
-    task_ = task::Leave{task::Leave::kAskedWhileWaiting, {}};
-    return;
-  }
+  if (leaves() && segment_ == 0) return LeaveNow();
   // With a residual it stays: the next segment, or the run's last checkpoint, takes that.
   if (ask_at_once_) return Ask();
   task_ = task::Pause{Milliseconds(answer_.wait_ms()), answer_.reason(), leaves()};

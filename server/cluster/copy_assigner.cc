@@ -8,8 +8,8 @@
 namespace psgd {
 namespace {
 
-constexpr size_t kCatchingUp = 4;      // copies that catch up at once
-constexpr int kStallsPerPatience = 4;  // a longer time between two ticks is a standstill
+constexpr size_t kCatchingUp = 4;     // copies that catch up at once
+constexpr int kTicksPerPatience = 4;  // a longer time between two ticks is a standstill
 
 }  // namespace
 
@@ -17,9 +17,14 @@ CopyAssigner::CopyAssigner(CopyAssignerOptions options, RunRecord record, Time n
     : options_(options),
       record_(std::move(record)),
       heard_(static_cast<size_t>(record_.shards_size())),
+      standstill_(options_.patience / kTicksPerPatience),
       targets_(LeadersOf(record_)) {
   record_.clear_coordinator();
-  for (const RunServer& server : record_.servers()) peers_[server.server()].heard = now;
+  for (const RunServer& server : record_.servers()) {
+    // This server waited for the one that it replaced already.
+    const bool silent = server.server() == options_.replaced;
+    peers_[server.server()].heard = silent ? now - options_.patience : now;
+  }
 }
 
 // --- Servers
@@ -81,11 +86,8 @@ void CopyAssigner::Away(Peer* peer) {
 }
 
 void CopyAssigner::Tick(Time now) {
-  // While this server stood still, it could hear nobody.
-  if (last_tick_ != Time{} && now - last_tick_ > options_.patience / kStallsPerPatience) {
-    for (auto& [server, peer] : peers_) peer.heard += now - last_tick_;
-  }
-  last_tick_ = now;
+  const Duration lost = standstill_.Lost(now);
+  for (auto& [server, peer] : peers_) peer.heard += lost;
   // A silent server with an open link is frozen, or cut off in one direction.
   for (auto& [server, peer] : peers_) {
     if (peer.link != 0 && IsGone(server, now)) Away(&peer);
@@ -124,8 +126,8 @@ bool CopyAssigner::HasBegun(uint32_t server, uint32_t shard) const {
 }
 
 bool CopyAssigner::GoesOn(uint32_t server, uint32_t shard) const {
-  const CopyState* const copy = Find(server, shard);
-  return copy != nullptr && (copy->epoch() > 0 || peers_.at(server).may_lead_from.contains(shard));
+  return HasBegun(server, shard) ||
+         (Find(server, shard) != nullptr && peers_.at(server).may_lead_from.contains(shard));
 }
 
 const CopyState* CopyAssigner::FindLeading(const ShardCopies& copies, uint32_t shard) const {
@@ -249,9 +251,8 @@ absl::Status CopyAssigner::SettleLeader(uint32_t s, Time now, News* news) {
   if (from_disk == leader) {
     PSGD_RETURN_IF_ERROR(CheckJournalEnd(*shard, s, Find(leader, s)->entries()));
     shard->set_epoch(shard->epoch() + 1);
-    heard_[s] = 0;
+    BeginEpoch(s);
     peers_.at(leader).may_lead_from[s] = shard->epoch();
-    ++changes_;
   } else if (from_disk != 0) {
     Promote(s, from_disk, news);
     peers_.at(from_disk).may_lead_from[s] = shard->epoch();
@@ -272,10 +273,14 @@ void CopyAssigner::Promote(uint32_t s, uint32_t server, News* news) {
   const uint32_t before = shard->leader();
   Apply({CopyChange::kPromote, s, server}, &record_);
   RemoveInSync(before, shard);
-  heard_[s] = 0;
-  ++changes_;
+  BeginEpoch(s);
   news->push_back(
       absl::StrCat("server ", server, " leads shard ", s, " in place of server ", before));
+}
+
+void CopyAssigner::BeginEpoch(uint32_t s) {
+  heard_[s] = 0;
+  ++changes_;
 }
 
 void CopyAssigner::SettleFollowers(uint32_t s, Time now) {
@@ -321,7 +326,7 @@ void CopyAssigner::Balance(News* news) {
     Apply(*change, &record_);
     ++changes_;
     if (change->what == CopyChange::kPromote) {
-      heard_[s] = 0;
+      BeginEpoch(s);
       news->push_back(
           absl::StrCat("shard ", s, " moved from server ", before, " to server ", change->server));
     }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/standstill.h"
 #include "common/status.h"
 #include "server/cluster/copies.h"
 #include "server/cluster/server_effects.h"
@@ -27,6 +28,9 @@ struct CopyAssignerOptions {
   // Copies that are in memory alone are lost once their server is silent for so long. nullopt:
   // servers keep journals.
   std::optional<Duration> lost_after;
+  // The server that this one replaced as the run's leader, after it had been silent for
+  // `patience`; 0: nobody, or it may only not have connected yet.
+  uint32_t replaced = 0;
 };
 
 // Not thread-safe.
@@ -112,6 +116,8 @@ class CopyAssigner {
   void HearReports(uint32_t shard, News* news);
   absl::Status SettleLeader(uint32_t shard, Time now, News* news);
   void Promote(uint32_t shard, uint32_t server, News* news);
+  // The shard has a new epoch, of which no report was heard yet.
+  void BeginEpoch(uint32_t shard);
   void SettleFollowers(uint32_t shard, Time now);
   void AddCopies(uint32_t server, const RunRecord& stored, const Mark& mark,
                  Assignment* assignment) const;
@@ -122,7 +128,7 @@ class CopyAssigner {
   std::vector<uint64_t> heard_;  // by shard: see Mark
 
   std::map<uint32_t, Peer> peers_;  // by server
-  Time last_tick_{};
+  Standstill standstill_;
 
   std::vector<uint32_t> targets_;   // by shard: the server that must lead it
   std::set<uint32_t> spread_over_;  // the servers that `targets_` is made for

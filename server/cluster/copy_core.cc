@@ -14,7 +14,7 @@ constexpr size_t kFewBytes = 1u << 20;
 constexpr int kSignsPerSilence = 5;
 // A copy that writes an image gives no sign of life meanwhile.
 constexpr Duration kImagePatience = std::chrono::seconds(30);
-constexpr int kStallsPerSilence = 4;  // a longer time between two ticks is a standstill
+constexpr int kTicksPerSilence = 4;  // a longer time between two ticks is a standstill
 
 template <class... Ts>
 struct Overloaded : Ts... {
@@ -26,7 +26,9 @@ Overloaded(Ts...) -> Overloaded<Ts...>;
 }  // namespace
 
 CopyCore::CopyCore(CopyOptions options, std::unique_ptr<DurableShard> shard)
-    : options_(std::move(options)), shard_(std::move(shard)) {
+    : options_(std::move(options)),
+      shard_(std::move(shard)),
+      standstill_(options_.silence / kTicksPerSilence) {
   if (shard_ != nullptr) kept_ = KeptSteps(shard_->entries() + 1);
 }
 
@@ -373,16 +375,12 @@ void CopyCore::Tick(Time now) {
   if (role_ == Role::kFollows && now >= heard_ + options_.silence &&
       now >= asked_ + options_.silence) {
     asked_ = now;
-    CopyMessage::Has has;
-    has.copy = copy_;
+    CopyMessage::Has has{0, 0, copy_};
     if (shard_ != nullptr) has = {log_epoch_, shard_->entries(), copy_};
     replies_.push_back({leader_, {options_.shard, epoch_, has}});
   }
-  // While this thread stood still, it could hear no copy.
-  if (last_tick_ != Time{} && now - last_tick_ > options_.silence / kStallsPerSilence) {
-    for (auto& [server, other] : others_) other.heard += now - last_tick_;
-  }
-  last_tick_ = now;
+  const Duration lost = standstill_.Lost(now);
+  for (auto& [server, other] : others_) other.heard += lost;
   if (role_ != Role::kLeads) return;
   for (auto& [server, other] : others_) {
     if (now < other.heard + options_.silence) continue;
@@ -401,27 +399,24 @@ void CopyCore::CheckpointDone(uint64_t checkpoint) {
   if (shard_ != nullptr) shard_->CheckpointDone(checkpoint_done_);
 }
 
-CopyReport CopyCore::Report() const {
-  CopyReport report;
-  report.epoch = epoch_;
-  report.leads = role_ == Role::kLeads;
-  report.empty = shard_ == nullptr;
-  report.entries = shard_ == nullptr ? 0 : shard_->entries();
-  report.trouble = trouble_;
-  report.report = report_;
-  if (!report.leads) return report;
-  for (const auto* servers : {&in_sync_, &waited_}) {
-    for (const uint32_t server : *servers) {
-      const auto other = others_.find(server);
-      const bool has = other != others_.end() && other->second.streams &&
-                       (held_.empty() || other->second.written >= held_.front().entries);
-      if (!held_.empty() && !has) report.waits_for.insert(server);
-    }
+CopyState CopyCore::State() const {
+  CopyState state;
+  state.set_shard(options_.shard);
+  state.set_epoch(epoch_);
+  state.set_leads(role_ == Role::kLeads);
+  state.set_empty(shard_ == nullptr);
+  state.set_entries(shard_ == nullptr ? 0 : shard_->entries());
+  state.set_trouble(trouble_);
+  state.set_report(report_);
+  if (!state.leads()) return state;
+  for (const auto& [server, copy] : caught_up_) {
+    CopyState::CaughtUp* const caught_up = state.add_caught_up();
+    caught_up->set_server(server);
+    caught_up->set_copy(copy);
   }
-  report.caught_up = caught_up_;
-  report.silent = silent_;
-  report.written_order = written_order_;
-  return report;
+  state.mutable_silent()->Assign(silent_.begin(), silent_.end());
+  state.set_written_order(written_order_);
+  return state;
 }
 
 }  // namespace psgd

@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/standstill.h"
 #include "common/status.h"
 #include "server/cluster/kept_steps.h"
 #include "server/durability/durable_shard.h"
@@ -83,21 +84,6 @@ struct CopyOptions {
   std::function<absl::StatusOr<std::unique_ptr<DurableShard>>()> restored;
 };
 
-// What a copy tells its server. `report` grows whenever a copy is caught up, is silent, or is so no
-// more.
-struct CopyReport {
-  uint64_t epoch = 0;  // 0: the copy was read from disk, and neither leads nor follows yet
-  bool leads = false;
-  bool empty = false;  // the leading copy's image has not come yet, or not all of it
-  uint64_t entries = 0;
-  uint64_t written_order = 0;
-  std::map<uint32_t, uint64_t> caught_up;  // by server: AssignedCopy.copy
-  std::set<uint32_t> silent;
-  uint64_t report = 0;
-  std::set<uint32_t> waits_for;  // servers that lack the steps to be acknowledged next
-  std::string trouble;
-};
-
 // Not thread-safe: belongs to the shard's thread.
 class CopyCore {
  public:
@@ -120,7 +106,7 @@ class CopyCore {
   CopyCore(CopyOptions options, std::unique_ptr<DurableShard> shard);
 
   // Begins or continues to lead under this epoch, with these other servers in sync. `heard`: the
-  // CopyReport.report that `in_sync` takes into account. REQUIRES: shard() is not null.
+  // CopyState.report that `in_sync` takes into account. REQUIRES: shard() is not null.
   void Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t heard, Time now);
   // Begins to follow the copy on the server `leader`. `copy`: AssignedCopy.copy.
   void Follow(uint64_t epoch, uint32_t leader, uint64_t copy, Time now);
@@ -144,7 +130,7 @@ class CopyCore {
   // A checkpoint is finished. Following copies need to know it too, for their images.
   void CheckpointDone(uint64_t checkpoint);
 
-  CopyReport Report() const;
+  CopyState State() const;
   bool leads() const { return role_ == Role::kLeads; }
   uint64_t epoch() const { return epoch_; }
   // Null: this server has no data of the shard yet.
@@ -230,7 +216,7 @@ class CopyCore {
   uint64_t written_order_ = 0;     // every copy in sync has the orders up to this one
   std::vector<OrderDone> orders_;  // reported by Commit
   std::deque<Held> held_;
-  Time last_tick_{};
+  Standstill standstill_;
 };
 
 }  // namespace psgd

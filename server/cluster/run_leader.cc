@@ -45,7 +45,7 @@ void SetEndpoints(const std::vector<std::string>& endpoints, Placement* placemen
 
 CopyAssignerOptions ForCopies(const RunLeaderOptions& options) {
   const Config& config = options.coordinator.config;
-  CopyAssignerOptions copies{options.copies, options.patience, std::nullopt};
+  CopyAssignerOptions copies{options.copies, options.patience, std::nullopt, options.replaced};
   if (config.durability().acknowledge() == DurabilityConfig::MEMORY)
     copies.lost_after = Milliseconds(config.cluster().deadline());
   return copies;

@@ -26,10 +26,11 @@ namespace psgd {
 
 struct RunLeaderOptions {
   CoordinatorOptions coordinator;
-  uint32_t server = 0;  // this server
-  size_t copies = 1;    // of each shard
-  size_t servers = 1;   // servers that must connect before training begins
-  Duration patience{};  // how long a server may be silent before others lead its shards
+  uint32_t server = 0;    // this server
+  size_t copies = 1;      // of each shard
+  size_t servers = 1;     // servers that must connect before training begins
+  Duration patience{};    // how long a server may be silent before others lead its shards
+  uint32_t replaced = 0;  // see CopyAssignerOptions
   // For a secured run: the public key of its data ports, and the source of workers' tokens.
   std::string curve_key;
   std::function<std::string()> draw_token;  // null: the run is not secured

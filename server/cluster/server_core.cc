@@ -74,6 +74,7 @@ void ServerCore::OnStoreRead(const absl::StatusOr<RunStore::Held>& held, const R
   holder_.SetNumber(number);
   // A leader with a live lease is not replaced just because this server cannot hear it. If several
   // servers try to take over, the store lets one win.
+  replaced_ = held->record.epoch() == heard_epoch_ ? held->record.leader() : 0;
   taking_over_ = TakenOver(held->record, holder_.self());
   plan_ = plan == nullptr ? nullptr : std::make_shared<RunPlan>(*plan);
   store_busy_ = true;
@@ -113,6 +114,7 @@ void ServerCore::Lead(int64_t revision, RunRecord record, const RunPlan* plan, T
                       ServerEffects* effects) {
   RunLeaderOptions options = options_.leader;
   options.server = record.leader();
+  options.replaced = replaced_;
   const uint64_t epoch = record.epoch();
   auto leader = RunLeader::Make(std::move(options), revision, std::move(record), plan, now);
   if (!leader.ok()) return Step(leader.status(), effects);
@@ -158,6 +160,7 @@ void ServerCore::OnConnected(Time now, ServerEffects* effects) {
 
 void ServerCore::OnAssignment(const Assignment& assignment, Time now, ServerEffects* effects) {
   heard_ = now;
+  heard_epoch_ = assignment.run_epoch();
   holder_.OnAssignment(assignment, effects);
   was_part_ = true;
   if (assignment.over()) Step(absl::OkStatus(), effects);
@@ -269,6 +272,7 @@ void ServerCore::Settle(Time now, ServerEffects* effects) {
       const Assignment assignment = told->assignment;
       effects->erase(effects->begin() + static_cast<std::ptrdiff_t>(i--));
       heard_ = now;
+      heard_epoch_ = assignment.run_epoch();
       holder_.OnAssignment(assignment, effects);
     }
   }

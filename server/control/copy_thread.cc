@@ -291,23 +291,10 @@ void CopyThread::SendWaiting() {
 }
 
 CopyState CopyThread::State() const {
-  const CopyReport report = core_.Report();
-  CopyState state;
-  state.set_shard(options_.core.shard);
-  state.set_epoch(report.epoch);
+  CopyState state = core_.State();
   // Without a port the copy serves nobody.
-  state.set_leads(report.leads && endpoint_ != nullptr);
-  state.set_empty(report.empty);
-  state.set_entries(report.entries);
-  state.set_written_order(report.written_order);
-  for (const auto& [server, copy] : report.caught_up) {
-    CopyState::CaughtUp* const caught_up = state.add_caught_up();
-    caught_up->set_server(server);
-    caught_up->set_copy(copy);
-  }
-  state.mutable_silent()->Assign(report.silent.begin(), report.silent.end());
-  state.set_report(report.report);
-  state.set_trouble(port_trouble_.empty() ? report.trouble : port_trouble_);
+  state.set_leads(state.leads() && endpoint_ != nullptr);
+  if (!port_trouble_.empty()) state.set_trouble(port_trouble_);
   if (state.leads()) state.set_endpoint(options_.advertised(endpoint_->address()));
   return state;
 }

@@ -7,9 +7,6 @@
 
 namespace psgd {
 namespace {
-// While this process runs, the time is handed in at least this often.
-constexpr Duration kLongestTick = std::chrono::milliseconds(300);
-
 CoordinatorMemberRecord ToRecord(const MemberState& member) {
   CoordinatorMemberRecord record;
   *record.mutable_key() = member.key;
@@ -77,12 +74,8 @@ void MemberState::Count(const WorkerReport& report, Time now) {
 }
 
 void Membership::PassTime(Time now) {
-  const Duration passed = now_ ? now - *now_ : Duration(0);
-  now_ = now;
-  const Duration counted =
-      std::clamp<Duration>(passed, Duration(0), std::max<Duration>(lease_ / 4, kLongestTick));
-  if (counted == passed) return;
-  for (auto& [worker, member] : members_) member.last_heard += passed - counted;
+  const Duration lost = standstill_.Lost(now);
+  for (auto& [worker, member] : members_) member.last_heard += lost;
 }
 
 MemberState* Membership::JoinedBy(uint64_t attempt) {
@@ -163,7 +156,7 @@ void Membership::Save(CoordinatorRecord* record) const {
 }
 
 void Membership::Restore(const CoordinatorRecord& record, Time now) {
-  now_ = now;
+  standstill_.Lost(now);
   for (const CoordinatorMemberRecord& member : record.members()) {
     members_[member.key().worker()] = FromRecord(member, now);
   }

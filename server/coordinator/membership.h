@@ -1,14 +1,16 @@
 // Which workers are in: identities, incarnations and leases. No IO: the caller hands in the time.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/clock.h"
+#include "common/standstill.h"
 #include "common/status.h"
 #include "proto/control.pb.h"
 #include "proto/journal.pb.h"
@@ -50,7 +52,9 @@ struct MemberState {
 class Membership {
  public:
   explicit Membership(Duration lease, uint32_t first_incarnation = 1)
-      : lease_(lease), first_incarnation_(first_incarnation) {}
+      : lease_(lease),
+        first_incarnation_(first_incarnation),
+        standstill_(std::max<Duration>(lease / 4, kLongestTick)) {}
 
   // Takes the lowest identity that no live worker holds.
   MemberState& Join(const std::string& name, const std::string& device, Time now);
@@ -74,12 +78,15 @@ class Membership {
   void Restore(const CoordinatorRecord& record, Time now);
 
  private:
+  // While the process runs, the time is handed in at least this often.
+  static constexpr Duration kLongestTick = std::chrono::milliseconds(300);
+
   void PassTime(Time now);
 
   const Duration lease_;
   const uint32_t first_incarnation_;
   std::map<uint32_t, MemberState> members_;
-  std::optional<Time> now_;  // the last time handed in
+  Standstill standstill_;
 };
 
 }  // namespace psgd

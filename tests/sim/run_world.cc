@@ -451,13 +451,9 @@ RunOutcome RunWorld::Run() {
   if (!oracle_.breaches().empty() && tracing()) {
     for (const auto& machine : machines_) {
       for (const auto& [s, copy] : machine->copies()) {
-        const CopyReport report = copy->Report();
         Note(absl::StrCat(
-            "machine ", machine->machine(), " (server ", machine->server(), ") shard ", s,
-            report.leads ? " leads" : " follows", " epoch ", report.epoch, " entries ",
-            report.entries, " waits for ", absl::StrJoin(report.waits_for, ","), " caught up ",
-            absl::StrJoin(report.caught_up, ",", absl::PairFormatter("/")), " silent ",
-            absl::StrJoin(report.silent, ","), " ", report.trouble,
+            "machine ", machine->machine(), " (server ", machine->server(), ") shard ", s, " {",
+            copy->State().ShortDebugString(), "}",
             copy->shard() != nullptr && copy->shard()->has_unwritten() ? " unwritten" : ""));
       }
     }

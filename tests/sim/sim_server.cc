@@ -621,33 +621,18 @@ void SimServer::SaveImageLater(uint32_t shard, ShardImage image) {
 }
 
 CopyState SimServer::StateOf(uint32_t shard) const {
-  const CopyReport report = copies_.at(shard)->Report();
-  CopyState state;
-  state.set_shard(shard);
-  state.set_epoch(report.epoch);
-  state.set_leads(report.leads);
-  state.set_empty(report.empty);
-  state.set_entries(report.entries);
-  state.set_written_order(report.written_order);
-  for (const auto& [server, copy] : report.caught_up) {
-    CopyState::CaughtUp* const caught_up = state.add_caught_up();
-    caught_up->set_server(server);
-    caught_up->set_copy(copy);
-  }
-  state.mutable_silent()->Assign(report.silent.begin(), report.silent.end());
-  state.set_report(report.report);
-  state.set_trouble(report.trouble);
-  if (report.leads) state.set_endpoint(absl::StrCat(machine_));
+  CopyState state = copies_.at(shard)->State();
+  if (state.leads()) state.set_endpoint(absl::StrCat(machine_));
   const RunRecord& record = world_->store().record();
-  if (world_->faults().bug == CopyBug::kPromoteLagging && report.leads) {
-    state.set_report(report.report + 1);
+  if (world_->faults().bug == CopyBug::kPromoteLagging && state.leads()) {
+    state.set_report(state.report() + 1);
     for (const uint32_t server : record.shards(static_cast<int>(shard)).copies()) {
       CopyState::CaughtUp* const caught_up = state.add_caught_up();
       caught_up->set_server(server);
       caught_up->set_copy(IdOf(record.shards(static_cast<int>(shard)), server));
     }
   }
-  if (world_->faults().bug == CopyBug::kBelieveRestarted && report.epoch == 0) {
+  if (world_->faults().bug == CopyBug::kBelieveRestarted && state.epoch() == 0) {
     state.set_epoch(record.shards(static_cast<int>(shard)).epoch());
   }
   return state;

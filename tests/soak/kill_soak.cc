@@ -1,6 +1,7 @@
 // Kills processes of a run at random, again and again, and then audits the journals.
 //
 //   kill_soak --kills=1000 --seed=7 [--copies=2] [--acknowledge=fsync] [--folder=DIR]
+//             [--undisturbed=SECONDS]
 //
 // A ps-server with a journal and three ps-workers train. One process is killed (SIGKILL), the
 // server as often as a worker, and started again. The next kill comes once training has gone on.
@@ -39,6 +40,7 @@ namespace psgd {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
@@ -48,6 +50,7 @@ struct SoakOptions {
   std::string acknowledge = "journal";
   uint64_t copies = 1;
   std::string folder;
+  int64_t undisturbed = 0;  // seconds of training before the first kill, to compare speeds
 };
 
 constexpr int kWorkers = 3;
@@ -112,7 +115,16 @@ class Soak {
   void ReplaceWorkers();
   Json Status() const;
   // The run's clock; -1: nobody answers.
-  int64_t Clock() const;
+  int64_t Step() const;
+  struct Pace {
+    int64_t step;
+    Clock::time_point when;
+  };
+  double StepsPerSecond(const Pace& since) {
+    clock_ = Step();
+    const std::chrono::duration<double> passed = Clock::now() - since.when;
+    return static_cast<double>(clock_ - since.step) / passed.count();
+  }
   bool GoesOn();
   bool WaitInSync() const;
   std::string KillServer();
@@ -138,7 +150,9 @@ class Soak {
   int started_workers_ = 0, started_servers_ = 0;
   int64_t clock_ = 0;
   uint64_t servers_killed_ = 0, workers_killed_ = 0, disks_lost_ = 0;
-  std::vector<double> seconds_to_go_on_;  // from a server's kill until training went on
+  Clock::time_point killed_;                  // when the last server was killed
+  double undisturbed_ = 0, under_kills_ = 0;  // steps a second
+  std::vector<double> seconds_to_go_on_;      // from a server's kill until training went on
 
   std::map<PushName, std::string> acknowledged_;  // checksums
   uint64_t journalled_ = 0, lost_ = 0, twice_ = 0, changed_ = 0, gaps_ = 0, other_weights_ = 0;
@@ -234,7 +248,7 @@ Json Soak::Status() const {
   return status.code == 0 ? Json::parse(status.out, nullptr, false) : Json();
 }
 
-int64_t Soak::Clock() const {
+int64_t Soak::Step() const {
   const Json status = Status();
   if (!status.is_object()) return -1;
   int64_t clock = -1;
@@ -269,7 +283,7 @@ bool Soak::GoesOn() {
   return Eventually(
       [&] {
         ReplaceWorkers();
-        const int64_t clock = Clock();
+        const int64_t clock = Step();
         if (clock <= clock_) return false;
         clock_ = clock;
         return true;
@@ -303,6 +317,7 @@ std::string Soak::KillServer() {
   if (loses_disk && !WaitInSync()) return "copies do not get in sync";
   Server& victim = servers_[chance_.NextBelow(static_cast<uint32_t>(servers_.size()))];
   if (!victim.process->Running()) return "a server ended: " + victim.process->Err();
+  killed_ = Clock::now();
   victim.process->Signal(SIGKILL);
   victim.process->Wait();
   ++servers_killed_;
@@ -329,14 +344,12 @@ std::string Soak::KillOne() {
   }
   Pause(std::chrono::milliseconds(chance_.NextBelow(150)));
   if (chance_.NextBelow(2) == 0) {
-    const auto start = std::chrono::steady_clock::now();
     const std::string failed = KillServer();
     if (!failed.empty()) return failed;
     // Pushes on their way may still count.
-    Eventually([&] { return (clock_ = Clock()) >= 0; }, 40s);
+    Eventually([&] { return (clock_ = Step()) >= 0; }, 40s);
     if (!GoesOn()) return "training stands still after a server was killed";
-    seconds_to_go_on_.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    seconds_to_go_on_.push_back(std::chrono::duration<double>(Clock::now() - killed_).count());
   } else {
     auto& victim = workers_[chance_.NextBelow(static_cast<uint32_t>(workers_.size()))];
     victim->Signal(SIGKILL);
@@ -352,6 +365,13 @@ std::string Soak::Train() {
   if (failed.empty()) failed = StartServers();
   if (!failed.empty()) return failed;
   for (int i = 0; i < kWorkers; ++i) StartWorker();
+  if (options_.undisturbed > 0) {
+    if (!GoesOn()) return "training does not begin";
+    const Pace pace{clock_, Clock::now()};
+    Pause(std::chrono::seconds(options_.undisturbed));
+    undisturbed_ = StepsPerSecond(pace);
+  }
+  const Pace pace{clock_, Clock::now()};
   for (uint64_t kill = 0; kill < options_.kills; ++kill) {
     failed = GoesOn() ? KillOne() : "training stands still";
     if (!failed.empty()) {
@@ -362,6 +382,7 @@ std::string Soak::Train() {
     if (kill % 50 == 49) std::cerr << kill + 1 << " kills, clock " << clock_ << "\n";
   }
   if (!GoesOn()) return "training does not go on after the last kill";
+  under_kills_ = StepsPerSecond(pace);
   if (HasCopies() && !WaitInSync()) return "copies do not get in sync after the last kill";
   const Ended drained = RunProgram(std::vector<std::string>{"ps-ctl", "drain"} + where_);
   if (drained.code != 0) return "drain: " + drained.err;
@@ -548,6 +569,7 @@ Json Soak::Report() const {
           {"copies", options_.copies},
           {"acknowledge", options_.acknowledge},
           {"seconds_to_go_on", {{"median", at(0.5)}, {"p99", at(0.99)}, {"max", at(1)}}},
+          {"steps_per_second", {{"undisturbed", undisturbed_}, {"under_kills", under_kills_}}},
           {"clock", clock_},
           {"pushes_acknowledged", acknowledged_.size()},
           {"pushes_journalled", journalled_},
@@ -572,10 +594,13 @@ int Main(int argc, char** argv) {
         (absl::ConsumePrefix(&argument, "--acknowledge=") &&
          !(options.acknowledge = std::string(argument)).empty()) ||
         (absl::ConsumePrefix(&argument, "--folder=") &&
-         !(options.folder = std::string(argument)).empty());
+         !(options.folder = std::string(argument)).empty()) ||
+        (absl::ConsumePrefix(&argument, "--undisturbed=") &&
+         absl::SimpleAtoi(argument, &options.undisturbed));
     if (!known) {
       std::cerr << argv[i]
-                << ": use --kills=N, --seed=N, --copies=N, --acknowledge=LEVEL, --folder=DIR\n";
+                << ": use --kills=N, --seed=N, --copies=N, --acknowledge=LEVEL, --folder=DIR, "
+                   "--undisturbed=SECONDS\n";
       return 2;
     }
   }

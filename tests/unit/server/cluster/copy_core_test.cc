@@ -97,7 +97,12 @@ class CopyCoreTest : public testing::Test {
       Exchange();
     }
   }
-  CopyReport report() const { return copies_.at(1)->Report(); }
+  CopyState state() const { return copies_.at(1)->State(); }
+  std::map<uint32_t, uint64_t> CaughtUp() const {
+    std::map<uint32_t, uint64_t> copies;
+    for (const CopyState::CaughtUp& one : state().caught_up()) copies[one.server()] = one.copy();
+    return copies;
+  }
 
   Time now_ = std::chrono::hours(1);
   std::map<uint32_t, std::unique_ptr<CopyCore>> copies_;
@@ -112,7 +117,7 @@ TEST_F(CopyCoreTest, ACopyCatchesUpAndIsWaitedFor) {
   Start();
   Follow();
   Live(2 * kSilence);
-  EXPECT_THAT(report().caught_up, Contains(testing::Pair(2u, 9u)));
+  EXPECT_THAT(CaughtUp(), Contains(testing::Pair(2u, 9u)));
   EXPECT_EQ(Push(1), 2u);
   carries_ = [](const CopyMessage&) { return false; };
   EXPECT_EQ(Push(2), 0u) << "acknowledged before the other copy has it";
@@ -122,15 +127,15 @@ TEST_F(CopyCoreTest, ItsOwnStandstillIsNobodysSilence) {
   Start();
   Follow();
   Live(2 * kSilence);
-  copies_[1]->Lead(1, {2}, report().report, now_);
+  copies_[1]->Lead(1, {2}, state().report(), now_);
   Live(kSilence);
   now_ += 5 * kSilence;
   Live(kSilence);
-  EXPECT_THAT(report().silent, IsEmpty());
+  EXPECT_THAT(state().silent(), IsEmpty());
   // One that is silent while the leading copy listens is reported.
   carries_ = [](const CopyMessage&) { return false; };
   Live(2 * kSilence);
-  EXPECT_THAT(report().silent, Contains(2u));
+  EXPECT_THAT(state().silent(), Contains(2u));
 }
 
 // A large image takes longer to come and to be written than a copy may be silent.
@@ -160,8 +165,8 @@ TEST_F(CopyCoreTest, AnImageIsGivenTheTimeThatItTakes) {
     copies_[2]->OnCopy(1, std::move(message), now_);
   Live(2 * kSilence);
   EXPECT_EQ(images_, 1);
-  EXPECT_THAT(report().caught_up, Contains(testing::Pair(2u, 9u)));
-  EXPECT_EQ(copies_[2]->Report().entries, report().entries);
+  EXPECT_THAT(CaughtUp(), Contains(testing::Pair(2u, 9u)));
+  EXPECT_EQ(copies_[2]->State().entries(), state().entries());
 }
 
 TEST_F(CopyCoreTest, WhatACopyHadStaysIfAnImageCannotBeWritten) {
@@ -170,17 +175,17 @@ TEST_F(CopyCoreTest, WhatACopyHadStaysIfAnImageCannotBeWritten) {
   disk_is_full_ = true;
   Follow(FreshShard());
   Live(2 * kSilence);
-  EXPECT_FALSE(copies_[2]->Report().empty);
+  EXPECT_FALSE(copies_[2]->State().empty());
   EXPECT_GT(restored_, 0);
-  EXPECT_EQ(copies_[2]->Report().trouble, "no space left");
+  EXPECT_EQ(copies_[2]->State().trouble(), "no space left");
   // Steps that follow the image must not be added to what it had before.
   Push(1);
   Live(kSilence);
-  EXPECT_EQ(copies_[2]->Report().entries, 0u);
-  EXPECT_THAT(report().caught_up, IsEmpty());
+  EXPECT_EQ(copies_[2]->State().entries(), 0u);
+  EXPECT_THAT(CaughtUp(), IsEmpty());
   disk_is_full_ = false;
   Live(2 * kSilence);
-  EXPECT_THAT(report().caught_up, Contains(testing::Pair(2u, 9u)));
+  EXPECT_THAT(CaughtUp(), Contains(testing::Pair(2u, 9u)));
 }
 
 }  // namespace
