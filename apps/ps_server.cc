@@ -183,6 +183,7 @@ class Program {
     if (opened().pages != nullptr) opened().pages->Detach();
     opened().pages.reset();
     opened().recorder.reset();
+    opened().results = opened().dir;  // the server that leads takes the shared directory
   }
 
   // Acts once per second.

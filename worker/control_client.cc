@@ -159,8 +159,11 @@ void ControlClient::AddServers(const std::vector<std::string>& servers) {
   for (const std::string& server : servers) impl_->Add(server);
 }
 
-void ControlClient::TryAnother() {
+std::string ControlClient::server() const { return impl_->Current().address; }
+
+void ControlClient::TryAnotherThan(const std::string& server) {
   std::lock_guard lock(impl_->mutex);
+  if (impl_->servers[impl_->current].address != server) return;  // another call found out as well
   impl_->current = (impl_->current + 1) % impl_->servers.size();
 }
 
@@ -249,7 +252,7 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request,
     const Duration tried = SteadyNow() - start;
     if (tried >= deadline_.load()) return NoAnswer(status.error_message(), tried);
     FindServers();
-    TryAnother();
+    TryAnotherThan(server.address);
     Impl::Pause(impl_->Current(), std::min<Duration>(pause, deadline_.load() - tried));
     pause = std::min<Duration>(pause * 2, several ? kPauseOfSeveral : kLongestPause);
   }

@@ -47,8 +47,10 @@ class ControlClient {
   void SetServers(const std::vector<std::string>& servers);
   // They may answer, too.
   void AddServers(const std::vector<std::string>& servers);
-  // The next call asks another server, if there is one.
-  void TryAnother();
+  // The server that the next call asks first.
+  std::string server() const;
+  // The next call asks another server than `server`, if there is one.
+  void TryAnotherThan(const std::string& server);
   // Ends calls that are under way, and refuses new ones.
   void Cancel();
 

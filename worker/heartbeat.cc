@@ -37,12 +37,15 @@ absl::Status Heartbeat::Flush() {
     request = lease_.Beat();
   }
   const Time asked = SteadyNow();
+  const std::string server = client_->server();
   const auto reply = client_->Heartbeat(request, lease_.attempt());
   std::lock_guard lock(mutex_);
   if (!reply.ok() && lease_.status().ok()) {
     log_->warn("heartbeat: {}", std::string(reply.status().message()));
   }
-  Tell(lease_.OnAnswer(reply, asked, SteadyNow()));
+  const LeaseCore::Servers servers = lease_.OnAnswer(reply, asked, SteadyNow());
+  if (servers.what == LeaseCore::Servers::kOutdated) client_->TryAnotherThan(server);
+  Tell(servers);
   return reply.status();
 }
 
@@ -53,8 +56,7 @@ void Heartbeat::Tell(const LeaseCore::Servers& servers) {
       return client_->SetServers(servers.addresses);
     case LeaseCore::Servers::kAdded:
       return client_->AddServers(servers.addresses);
-    case LeaseCore::Servers::kOutdated:
-      return client_->TryAnother();
+    case LeaseCore::Servers::kOutdated:  // SetLeaders hears this from the server that answers
     case LeaseCore::Servers::kAsBefore:
       return;
   }
@@ -62,8 +64,7 @@ void Heartbeat::Tell(const LeaseCore::Servers& servers) {
 
 void Heartbeat::SetLeaders(const Leaders& leaders) {
   std::lock_guard lock(mutex_);
-  const LeaseCore::Servers servers = lease_.OnLeaders(leaders);
-  if (servers.what != LeaseCore::Servers::kOutdated) Tell(servers);
+  Tell(lease_.OnLeaders(leaders));
 }
 
 void Heartbeat::SetHyper(const HyperParameters& hyper) {

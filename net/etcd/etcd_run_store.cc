@@ -145,7 +145,7 @@ absl::StatusOr<int64_t> EtcdRunStore::Lease() {
   if (lease_ == 0) {
     PSGD_ASSIGN_OR_RETURN(lease_, etcd_.GrantLease(silence_seconds_ + kLastSecond));
   }
-  return lease_;
+  return lease_.load();
 }
 
 absl::StatusOr<pb::TxnResponse> EtcdRunStore::TxnWithLease(pb::TxnRequest request) {
@@ -162,7 +162,7 @@ absl::StatusOr<pb::TxnResponse> EtcdRunStore::TxnWithLease(pb::TxnRequest reques
 
 absl::StatusOr<int64_t> EtcdRunStore::Write(int64_t revision, const RunRecord& next,
                                             const RunPlan* plan, As as) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(changing_);
   // A late leader loses its lease here. It takes a new one, and still leads if its write comes
   // before this server's change.
   if (as == As::kSuccessor) PSGD_RETURN_IF_ERROR(EndUnkeptLease());
@@ -188,11 +188,13 @@ absl::StatusOr<int64_t> EtcdRunStore::Write(int64_t revision, const RunRecord& n
 }
 
 absl::Status EtcdRunStore::Keep(uint64_t epoch) {
-  std::lock_guard lock(mutex_);
   if (SteadyNow() < next_keep_) return absl::OkStatus();
   absl::Status kept = absl::NotFoundError("");
-  if (lease_ != 0) kept = etcd_.KeepLease(lease_);
+  const int64_t lease = lease_;
+  if (lease != 0) kept = etcd_.KeepLease(lease);
   if (absl::IsNotFound(kept)) {
+    std::lock_guard lock(changing_);
+    if (lease_ != lease) return absl::OkStatus();  // a change took a new lease meanwhile
     lease_ = 0;
     PSGD_ASSIGN_OR_RETURN(const Held held, Read());
     // A later run of the same name has epochs of its own.
@@ -210,7 +212,7 @@ absl::Status EtcdRunStore::Keep(uint64_t epoch) {
 }
 
 absl::Status EtcdRunStore::Remove(int64_t revision) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(changing_);
   pb::TxnRequest request;
   *request.add_compare() = RecordIsAt(revision);
   *request.add_success() = Delete(record_key_);
@@ -219,8 +221,8 @@ absl::Status EtcdRunStore::Remove(int64_t revision) {
   *request.add_success() = Put(ended_key_, run_id_);
   PSGD_ASSIGN_OR_RETURN(const pb::TxnResponse reply, etcd_.Txn(request));
   if (!reply.succeeded()) return SomebodyElse();
-  if (lease_ != 0)
-    (void)etcd_.RevokeLease(std::exchange(lease_, 0));  // otherwise it expires by itself
+  const int64_t lease = lease_.exchange(0);
+  if (lease != 0) (void)etcd_.RevokeLease(lease);  // otherwise it expires by itself
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 //   /psgd/RUN/leader   the address of the leading server, with a lease that this server keeps alive
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -47,11 +48,12 @@ class EtcdRunStore final : public RunStore {
   EtcdClient etcd_;
   const std::string run_, record_key_, plan_key_, leader_key_, ended_key_;
   const int64_t silence_seconds_;
-  std::mutex mutex_;     // one change at a time; guards the members below
-  int64_t lease_ = 0;    // 0: no lease
+  std::mutex changing_;  // one change at a time; guards the next two
   std::string address_;  // the leader's address in the last write
   std::string run_id_;   // in the last write; empty: there was none
-  Time next_keep_{};
+  // A renewal of the lease waits for no change, which a member that does not answer may delay.
+  std::atomic<int64_t> lease_{0};  // 0: no lease
+  Time next_keep_{};               // for Keep, which has one caller at a time
 };
 
 // A name is at most 64 letters, digits, '.', '_' and '-'.

@@ -29,5 +29,8 @@ std::string GrpcToken(const grpc::ServerContextBase& context);
 inline constexpr int kGrpcHandshakeMs = 10'000;
 // A connection without any call for this time is closed. Our connections always carry a call.
 inline constexpr int kGrpcIdleMs = 60'000;
+// A vanished host is noticed after half a minute.
+inline constexpr int kGrpcKeepaliveMs = 20'000;
+inline constexpr int kGrpcKeepaliveTimeoutMs = 10'000;
 
 }  // namespace psgd

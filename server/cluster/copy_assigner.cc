@@ -17,6 +17,7 @@ CopyAssigner::CopyAssigner(CopyAssignerOptions options, RunRecord record, Time n
     : options_(options),
       record_(std::move(record)),
       heard_(static_cast<size_t>(record_.shards_size())),
+      troubled_since_(static_cast<size_t>(record_.shards_size())),
       standstill_(options_.patience / kTicksPerPatience),
       targets_(LeadersOf(record_)) {
   record_.clear_coordinator();
@@ -224,7 +225,11 @@ void CopyAssigner::HearReports(uint32_t s, News* news) {
 absl::Status CopyAssigner::SettleLeader(uint32_t s, Time now, News* news) {
   ShardCopies* const shard = record_.mutable_shards(static_cast<int>(s));
   const uint32_t leader = shard->leader();
-  if (GoesOn(leader, s)) return absl::OkStatus();
+  if (GoesOn(leader, s)) {
+    const uint32_t other = InsteadOfTroubled(*shard, s, now);
+    if (other != 0) Promote(s, other, news);
+    return absl::OkStatus();
+  }
   uint32_t goes_on = 0;    // another server in sync, with a copy that goes on
   uint32_t from_disk = 0;  // the server in sync whose disk has most entries
   bool may_come = false;
@@ -268,6 +273,21 @@ absl::Status CopyAssigner::SettleLeader(uint32_t s, Time now, News* news) {
   return absl::OkStatus();
 }
 
+uint32_t CopyAssigner::InsteadOfTroubled(const ShardCopies& shard, uint32_t s, Time now) {
+  std::optional<Time>& since = troubled_since_[s];
+  if (Find(shard.leader(), s)->trouble().empty()) {
+    since.reset();
+    return 0;
+  }
+  if (!since) since = now;
+  if (now < *since + options_.patience) return 0;
+  for (const uint32_t server : shard.in_sync()) {
+    if (server != shard.leader() && GoesOn(server, s) && Find(server, s)->trouble().empty())
+      return server;
+  }
+  return 0;
+}
+
 void CopyAssigner::Promote(uint32_t s, uint32_t server, News* news) {
   ShardCopies* const shard = record_.mutable_shards(static_cast<int>(s));
   const uint32_t before = shard->leader();
@@ -280,6 +300,7 @@ void CopyAssigner::Promote(uint32_t s, uint32_t server, News* news) {
 
 void CopyAssigner::BeginEpoch(uint32_t s) {
   heard_[s] = 0;
+  troubled_since_[s].reset();
   ++changes_;
 }
 
@@ -309,7 +330,9 @@ void CopyAssigner::Balance(News* news) {
   size_t catching_up = 0;
   for (int s = 0; s < record_.shards_size(); ++s) {
     const ShardCopies& shard = record_.shards(s);
-    catching_up += static_cast<size_t>(shard.copies_size() - shard.in_sync_size());
+    // Copies of a shard that nobody leads cannot catch up, and must not keep others from it.
+    if (GoesOn(shard.leader(), static_cast<uint32_t>(s)))
+      catching_up += static_cast<size_t>(shard.copies_size() - shard.in_sync_size());
     // A shard whose leader is away stays where it is until SettleLeader decides.
     if (!present.contains(shard.leader()) && !IsHere(shard.leader()))
       targets.leaders[s] = shard.leader();

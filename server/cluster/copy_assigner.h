@@ -115,6 +115,9 @@ class CopyAssigner {
 
   void HearReports(uint32_t shard, News* news);
   absl::Status SettleLeader(uint32_t shard, Time now, News* news);
+  // A server in sync that can lead the shard although its leader has been in trouble for
+  // `patience`, with a full disk for example; 0: there is none, or no such trouble.
+  uint32_t InsteadOfTroubled(const ShardCopies& copies, uint32_t shard, Time now);
   void Promote(uint32_t shard, uint32_t server, News* news);
   // The shard has a new epoch, of which no report was heard yet.
   void BeginEpoch(uint32_t shard);
@@ -125,7 +128,8 @@ class CopyAssigner {
   const CopyAssignerOptions options_;
   RunRecord record_;
   uint64_t changes_ = 0;
-  std::vector<uint64_t> heard_;  // by shard: see Mark
+  std::vector<uint64_t> heard_;                      // by shard: see Mark
+  std::vector<std::optional<Time>> troubled_since_;  // by shard: its leading copy
 
   std::map<uint32_t, Peer> peers_;  // by server
   Standstill standstill_;

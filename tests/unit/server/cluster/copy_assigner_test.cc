@@ -71,9 +71,10 @@ CopyState FromDisk(uint64_t entries) {
 
 class CopyAssignerTest : public testing::Test {
  protected:
-  void Make(const RunRecord& record, std::optional<Duration> lost_after = std::nullopt) {
+  void Make(const RunRecord& record, std::optional<Duration> lost_after = std::nullopt,
+            uint32_t replaced = 0) {
     ASSERT_TRUE(CheckCopies(record).ok());
-    assigner_.emplace(CopyAssignerOptions{2, kSilence, lost_after}, record, now_);
+    assigner_.emplace(CopyAssignerOptions{2, kSilence, lost_after, replaced}, record, now_);
   }
 
   // The server reports that copy; none: it has nothing.
@@ -240,6 +241,43 @@ TEST_F(CopyAssignerTest, AShardMovesWhereItIsAskedTo) {
   EXPECT_EQ(shard().epoch(), 2u);
   EXPECT_THAT(in_sync(), UnorderedElementsAre(1, 2));
   EXPECT_THAT(news_, ElementsAre("shard 0 moved from server 1 to server 2"));
+}
+
+TEST_F(CopyAssignerTest, AReplacedLeaderIsNotWaitedForAgain) {
+  for (const bool replaced : {false, true}) {
+    Make(RecordOn(2), std::nullopt, replaced ? 1 : 0);
+    ASSERT_TRUE(Hear(2, Following(1)).ok());
+    ASSERT_TRUE(Settle().ok());
+    EXPECT_EQ(shard().leader(), replaced ? 2u : 1u);
+  }
+}
+
+// Its disk is full, for example.
+TEST_F(CopyAssignerTest, ACopyInTroubleGivesTheLeadToOneInSync) {
+  Make(RecordOn(2));
+  CopyState troubled = Leading(1);
+  troubled.set_trouble("no space left");
+  for (int i = 0; i < 10; ++i, now_ += kSilence / 8) {
+    const bool for_long = i > 8;
+    ASSERT_TRUE(Hear(1, i == 0 ? Leading(1) : troubled).ok());
+    ASSERT_TRUE(Hear(2, Following(1)).ok());
+    ASSERT_TRUE(Settle().ok());
+    EXPECT_EQ(shard().leader(), for_long ? 2u : 1u) << i;
+  }
+  EXPECT_THAT(in_sync(), ElementsAre(2));
+}
+
+TEST_F(CopyAssignerTest, ACopyInTroubleLeadsOnIfNoOtherCan) {
+  Make(RecordOn(2));
+  CopyState troubled = Leading(1), other = Following(1);
+  troubled.set_trouble("no space left");
+  other.set_trouble("no space left");
+  for (int i = 0; i < 20; ++i, now_ += kSilence / 8) {
+    ASSERT_TRUE(Hear(1, troubled).ok());
+    ASSERT_TRUE(Hear(2, other).ok());
+    ASSERT_TRUE(Settle().ok());
+    EXPECT_EQ(shard().leader(), 1u);
+  }
 }
 
 // Before that, there are no weights that a copy could have.
