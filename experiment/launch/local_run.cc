@@ -320,7 +320,7 @@ absl::Status LocalRun::StartServers() {
 
 void LocalRun::TakenOver(Time since) {
   client_->SetServers(cluster_->ControlAddresses());
-  client_->TryAnother();
+  client_->TryAnotherThan(client_->server());
   last_heard_ = last_going_on_ = SteadyNow();
   display_.Note(
       absl::StrCat("the server at ", cluster_->addresses().control, " leads the run",
