@@ -32,6 +32,7 @@
 #include "common/clock.h"
 #include "common/standstill.h"
 #include "common/status.h"
+#include "proto/run.pb.h"
 #include "server/cluster/kept_steps.h"
 #include "server/durability/durable_shard.h"
 

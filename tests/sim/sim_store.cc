@@ -12,7 +12,7 @@ absl::Status Away() { return absl::UnavailableError("the run store does not answ
 void SimStore::Read(ReadDone done) {
   queue_->After(Delay(), [this, done = std::move(done)] {
     if (away() || chance_.Happens(lost_answers_)) return done(Away(), nullptr);
-    done(RunStore::Held{revision_, record_, led()}, plan_);
+    done(RunStore::Held{revision_, record_, led(), {}}, plan_);
   });
 }
 
