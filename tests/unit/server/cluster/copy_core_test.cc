@@ -100,7 +100,8 @@ class CopyCoreTest : public testing::Test {
   CopyState state() const { return copies_.at(1)->State(); }
   std::map<uint32_t, uint64_t> CaughtUp() const {
     std::map<uint32_t, uint64_t> copies;
-    for (const CopyState::CaughtUp& one : state().caught_up()) copies[one.server()] = one.copy();
+    const CopyState leading = state();
+    for (const CopyState::CaughtUp& one : leading.caught_up()) copies[one.server()] = one.copy();
     return copies;
   }
 
