@@ -58,6 +58,8 @@ constexpr size_t kServersWithCopies = 3;
 constexpr int kEtcdMembers = 3;
 constexpr uint32_t kKillsPerLostDisk = 10;
 constexpr int kShards = 2;
+// More steps than workers go on without one that is dead (consistency.staleness).
+constexpr int64_t kStepsBehind = 10;
 constexpr uint64_t kSaved =
     UINT64_MAX;  // in place of a shard: a saved state, which has a number but is no push
 
@@ -152,7 +154,10 @@ class Soak {
   uint64_t servers_killed_ = 0, workers_killed_ = 0, disks_lost_ = 0;
   Clock::time_point killed_;                  // when the last server was killed
   double undisturbed_ = 0, under_kills_ = 0;  // steps a second
-  std::vector<double> seconds_to_go_on_;      // from a server's kill until training went on
+  int64_t worker_killed_at_ = 0;              // step at which the last worker was killed
+  // From a server's kill until training went on. If a worker was killed right before, the others
+  // also wait until its lease ends.
+  std::vector<double> seconds_to_go_on_, seconds_without_a_worker_;
 
   std::map<PushName, std::string> acknowledged_;  // checksums
   uint64_t journalled_ = 0, lost_ = 0, twice_ = 0, changed_ = 0, gaps_ = 0, other_weights_ = 0;
@@ -344,17 +349,21 @@ std::string Soak::KillOne() {
   }
   Pause(std::chrono::milliseconds(chance_.NextBelow(150)));
   if (chance_.NextBelow(2) == 0) {
+    const int64_t killed_at = clock_;
     const std::string failed = KillServer();
     if (!failed.empty()) return failed;
     // Pushes on their way may still count.
     Eventually([&] { return (clock_ = Step()) >= 0; }, 40s);
     if (!GoesOn()) return "training stands still after a server was killed";
-    seconds_to_go_on_.push_back(std::chrono::duration<double>(Clock::now() - killed_).count());
+    const bool all_workers = killed_at > worker_killed_at_ + kStepsBehind;
+    (all_workers ? seconds_to_go_on_ : seconds_without_a_worker_)
+        .push_back(std::chrono::duration<double>(Clock::now() - killed_).count());
   } else {
     auto& victim = workers_[chance_.NextBelow(static_cast<uint32_t>(workers_.size()))];
     victim->Signal(SIGKILL);
     victim->Wait();
     ++workers_killed_;
+    worker_killed_at_ = Step();
     ReplaceWorkers();
   }
   return "";
@@ -557,10 +566,12 @@ std::string Soak::Run() {
 }
 
 Json Soak::Report() const {
-  std::vector<double> seconds = seconds_to_go_on_;
-  std::sort(seconds.begin(), seconds.end());
-  const auto at = [&](double part) {
-    return seconds.empty() ? 0.0 : seconds[static_cast<size_t>(part * (seconds.size() - 1))];
+  const auto spread = [](std::vector<double> seconds) -> Json {
+    std::sort(seconds.begin(), seconds.end());
+    const auto at = [&](double part) {
+      return seconds.empty() ? 0.0 : seconds[static_cast<size_t>(part * (seconds.size() - 1))];
+    };
+    return {{"times", seconds.size()}, {"median", at(0.5)}, {"p99", at(0.99)}, {"max", at(1)}};
   };
   return {{"kills", servers_killed_ + workers_killed_},
           {"servers_killed", servers_killed_},
@@ -568,7 +579,8 @@ Json Soak::Report() const {
           {"disks_lost", disks_lost_},
           {"copies", options_.copies},
           {"acknowledge", options_.acknowledge},
-          {"seconds_to_go_on", {{"median", at(0.5)}, {"p99", at(0.99)}, {"max", at(1)}}},
+          {"seconds_to_go_on", spread(seconds_to_go_on_)},
+          {"seconds_without_a_worker", spread(seconds_without_a_worker_)},
           {"steps_per_second", {{"undisturbed", undisturbed_}, {"under_kills", under_kills_}}},
           {"clock", clock_},
           {"pushes_acknowledged", acknowledged_.size()},
