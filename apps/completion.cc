@@ -68,8 +68,7 @@ std::string Bash(const CLI::App& app) {
   }
   absl::StrAppend(&script, "  case $prev in\n");
   AppendChoices(app, &script);
-  std::vector<const CLI::App*> all(commands.begin(), commands.end());
-  for (const CLI::App* command : all) AppendChoices(*command, &script);
+  for (const CLI::App* command : commands) AppendChoices(*command, &script);
   absl::StrAppend(
       &script,
       "  esac\n  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"

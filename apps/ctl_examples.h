@@ -32,7 +32,7 @@ inline constexpr char kDrainExamples[] =
   ps-ctl drain --server 127.0.0.1:7070 --worker 3    # that one leaves, the run goes on
 )";
 inline constexpr char kRebalanceExamples[] =
-    R"(  ps-ctl rebalance --server 127.0.0.1:7070                        # shards as even as can be over its servers
+    R"(  ps-ctl rebalance --server 127.0.0.1:7070                        # shards as even as can be
   ps-ctl rebalance --server 127.0.0.1:7070 --move 0=2 --move 1=2  # those to server 2
 )";
 inline constexpr char kUiExamples[] =

@@ -1,15 +1,14 @@
 #include "apps/ctl_server.h"
 
+#include <filesystem>
 #include <map>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-
-#include <filesystem>
-
-#include "absl/strings/str_join.h"
+#include "common/suggest.h"
 
 namespace psgd {
 namespace {
@@ -48,6 +47,32 @@ absl::StatusOr<std::unique_ptr<ControlClient>> ConnectServer(const std::string& 
   PSGD_ASSIGN_OR_RETURN(const auto credentials, Tls(tls));
   return std::make_unique<ControlClient>(ControlClientOptions{
       .server = server, .deadline = kLongAnswer, .interrupted = {}, .credentials = credentials});
+}
+
+absl::StatusOr<SetHyperRequest> ParseAssignments(const std::vector<std::string>& assignments) {
+  SetHyperRequest request;
+  for (const std::string& assignment : assignments) {
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(assignment, absl::MaxSplits('=', 1));
+    double value = 0;
+    if (!absl::SimpleAtod(parts.second, &value)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", assignment, "\" is not KEY=NUMBER, as learning_rate=0.01"));
+    }
+    if (parts.first == "learning_rate") {
+      request.set_set_learning_rate(true);
+      request.mutable_hyper()->set_learning_rate(value);
+    } else if (parts.first == "weight_decay") {
+      request.set_set_weight_decay(true);
+      request.mutable_hyper()->set_weight_decay(value);
+    } else {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", parts.first, "\" cannot be changed while a run goes on",
+                       Suggest(parts.first, {"learning_rate", "weight_decay"}),
+                       " (learning_rate and weight_decay can)"));
+    }
+  }
+  return request;
 }
 
 absl::StatusOr<RebalanceRequest> ParseMoves(const std::vector<std::string>& moves) {

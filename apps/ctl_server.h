@@ -1,4 +1,4 @@
-// Finds and reaches the server of a run.
+// Finds and reaches the server of a run, and makes its requests.
 #pragma once
 
 #include <memory>
@@ -19,6 +19,9 @@ absl::StatusOr<StatusReply> ReachServer(const std::string& server, const TlsArgu
 // Returns a client with a long deadline.
 absl::StatusOr<std::unique_ptr<ControlClient>> ConnectServer(const std::string& server,
                                                              const TlsArguments& tls);
+
+// Parses "learning_rate=0.01".
+absl::StatusOr<SetHyperRequest> ParseAssignments(const std::vector<std::string>& assignments);
 
 // Parses "0=2": shard 0 moves to server 2.
 absl::StatusOr<RebalanceRequest> ParseMoves(const std::vector<std::string>& moves);

@@ -40,8 +40,7 @@ inline absl::Status CheckSettles(const Config& config) {
   return absl::InvalidArgumentError(
       "--etcd settles which server leads, and says where it is by now, but this run ends with its "
       "first server, which alone has its shards in memory: add --set "
-      "durability.acknowledge=journal, "
-      "or --set cluster.copies=2 --set cluster.servers=2");
+      "durability.acknowledge=journal, or --set cluster.copies=2 --set cluster.servers=2");
 }
 
 inline absl::StatusOr<std::shared_ptr<EtcdRunStore>> OpenEtcd(

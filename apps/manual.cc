@@ -65,8 +65,7 @@ std::string ManualOf(const CLI::App& app) {
   return absl::StrCat(
       page,
       ".SH EXIT STATUS\n.TP\n0\ndone\n.TP\n1\nthe run or the request failed\n.TP\n2\nthe command "
-      "line, the "
-      "config or the data are wrong\n.TP\n3\nstopped as asked; what was done is saved\n");
+      "line, the config or the data are wrong\n.TP\n3\nstopped as asked; what was done is saved\n");
 }
 
 }  // namespace psgd

@@ -39,29 +39,21 @@ struct Arguments {
   bool json = false;
   std::string transport = "ipc";
   std::string size = "4MiB";
-  int count = 8;
-  int workers = 1;
-  int rounds = 20;
   std::string codec = "none";
-  std::vector<std::string> codecs;
-  std::vector<std::string> optimizers;
-  std::string folder = ".";
-  int group = 8;
-  size_t elements = 25'000'000;
   std::optional<int> gpu;
   std::string model = "lenet5";
   int tokens = 0;
   int layers = 2;
   int width = 128;
-  std::string recompute = "0";
-  int batch = 64;
-  int threads = 1;
-  std::string engine = "onednn";
-  std::string precision = "fp32";
   int image = 28;
-  int sample = 224;
-  int picture_width = 500;
-  int picture_height = 375;
+  std::string recompute = "0";
+  std::string precision = "fp32";
+  ShardBenchOptions push_pull;
+  ApplyBenchOptions apply;
+  JournalBenchOptions journal = {.folder = "."};
+  CodecBenchOptions codecs;
+  DataBenchOptions data;
+  StepBenchOptions step;
 };
 
 absl::StatusOr<ClusterConfig::Transport> TransportNamed(const std::string& name) {
@@ -88,7 +80,7 @@ absl::StatusOr<CodecConfig> CodecNamed(const std::string& name) {
 }
 
 absl::StatusOr<std::vector<BenchRow>> PushPull(const Arguments& arguments) {
-  ShardBenchOptions options;
+  ShardBenchOptions options = arguments.push_pull;
   PSGD_ASSIGN_OR_RETURN(options.transport, TransportNamed(arguments.transport));
   PSGD_ASSIGN_OR_RETURN(options.codec, CodecNamed(arguments.codec));
   PSGD_ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes(arguments.size));
@@ -96,9 +88,6 @@ absl::StatusOr<std::vector<BenchRow>> PushPull(const Arguments& arguments) {
     return absl::InvalidArgumentError("--slice must be 4 to 4MiB: a slice has at most 1 Mi values");
   }
   options.slice_bytes = static_cast<uint32_t>(bytes / 4 * 4);
-  options.slices = arguments.count;
-  options.workers = arguments.workers;
-  options.rounds = arguments.rounds;
   return RunShardBench(options);
 }
 
@@ -122,7 +111,7 @@ absl::StatusOr<int> RecomputeNamed(const std::string& text) {
 }
 
 absl::StatusOr<std::vector<BenchRow>> TrainingStep(const Arguments& arguments) {
-  StepBenchOptions options;
+  StepBenchOptions options = arguments.step;
   options.model.set_zoo(arguments.model);
   if (arguments.model == "mlp") options.model.add_hidden(512);
   if (arguments.model == "ncf") {
@@ -139,9 +128,6 @@ absl::StatusOr<std::vector<BenchRow>> TrainingStep(const Arguments& arguments) {
   }
   PSGD_ASSIGN_OR_RETURN(const int recompute, RecomputeNamed(arguments.recompute));
   options.model.set_recompute(recompute);
-  options.batch = arguments.batch;
-  options.threads = arguments.threads;
-  options.backend = arguments.engine;
   PSGD_ASSIGN_OR_RETURN(options.precision, PrecisionNamed(arguments.precision));
   PSGD_RETURN_IF_ERROR(CheckPrecision(options.backend, options.plugin_dir, options.precision));
   if (arguments.image != 28) {
@@ -153,9 +139,7 @@ absl::StatusOr<std::vector<BenchRow>> TrainingStep(const Arguments& arguments) {
 }
 
 absl::StatusOr<std::vector<BenchRow>> Codecs(const Arguments& arguments) {
-  CodecBenchOptions options;
-  options.codecs = arguments.codecs;
-  options.elements = arguments.elements;
+  CodecBenchOptions options = arguments.codecs;
   std::unique_ptr<DeviceCodecs> device;
   if (arguments.gpu) {
     NetworkOptions network;
@@ -165,6 +149,16 @@ absl::StatusOr<std::vector<BenchRow>> Codecs(const Arguments& arguments) {
     options.device = device.get();
   }
   return RunCodecBench(options);
+}
+
+void AddText(CLI::App* app, const char* option, std::string& value, const char* help) {
+  app->add_option(option, value, help)->capture_default_str();
+}
+
+template <typename Number>
+void AddNumber(CLI::App* app, const char* option, Number& value, const char* help, int low,
+               int high) {
+  app->add_option(option, value, help)->capture_default_str()->check(CLI::Range(low, high));
 }
 
 void Print(const std::vector<BenchRow>& rows, bool json) {
@@ -198,98 +192,60 @@ int main(int argc, char** argv) {
     sub->add_flag("--json", arguments.json, "One JSON object a row");
     return sub;
   };
-  const auto add_transport = [&](CLI::App* sub) {
-    sub->add_option("--transport", arguments.transport, "zmq, ipc or grpc")->capture_default_str();
-  };
-
   CLI::App* push_pull = add("push-pull", "Session, transport, shard and optimizer, two processes");
-  add_transport(push_pull);
-  push_pull->add_option("--slice", arguments.size, "Bytes of a slice's weights")
-      ->capture_default_str();
-  push_pull->add_option("--count", arguments.count, "Slices")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 10000));
-  push_pull->add_option("--workers", arguments.workers, "Sessions")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 64));
-  push_pull->add_option("--rounds", arguments.rounds, "Rounds counted")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100000));
-  push_pull->add_option("--codec", arguments.codec, "Of the pushes")->capture_default_str();
+  AddText(push_pull, "--transport", arguments.transport, "zmq, ipc or grpc");
+  AddText(push_pull, "--slice", arguments.size, "Bytes of a slice's weights");
+  AddNumber(push_pull, "--count", arguments.push_pull.slices, "Slices", 1, 10000);
+  AddNumber(push_pull, "--workers", arguments.push_pull.workers, "Sessions", 1, 64);
+  AddNumber(push_pull, "--rounds", arguments.push_pull.rounds, "Rounds counted", 1, 100000);
+  AddText(push_pull, "--codec", arguments.codec, "Of the pushes");
 
   CLI::App* transport = add("transport", "Messages alone, two processes");
-  add_transport(transport);
-  transport->add_option("--size", arguments.size, "Bytes of a message")->capture_default_str();
+  AddText(transport, "--transport", arguments.transport, "zmq, ipc or grpc");
+  AddText(transport, "--size", arguments.size, "Bytes of a message");
 
   CLI::App* apply = add("apply", "Payload to weights on a shard, one core");
-  apply->add_option("--optimizer", arguments.optimizers, "sgd, momentum, ... (repeatable; all)");
+  apply->add_option("--optimizer", arguments.apply.optimizers,
+                    "sgd, momentum, ... (repeatable; all)");
 
   CLI::App* journal =
       add("journal", "What it costs a shard to write pushes down, by durability.acknowledge");
-  journal->add_option("--folder", arguments.folder, "On the disk in question")
-      ->capture_default_str();
-  journal->add_option("--group", arguments.group, "Pushes written down together")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
+  AddText(journal, "--folder", arguments.journal.folder, "On the disk in question");
+  AddNumber(journal, "--group", arguments.journal.group, "Pushes written down together", 1, 1024);
 
   CLI::App* codec = add("codec", "Encode and decode, every implementation, one core");
-  codec->add_option("--codec", arguments.codecs, "none, fp16, topk, ... (repeatable; all)");
-  codec->add_option("--elements", arguments.elements, "Values of the gradient")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 30));
+  codec->add_option("--codec", arguments.codecs.codecs, "none, fp16, topk, ... (repeatable; all)");
+  AddNumber(codec, "--elements", arguments.codecs.elements, "Values of the gradient", 1, 1 << 30);
   codec->add_option("--gpu", arguments.gpu, "Also the twins on this GPU, against its own copies")
       ->check(CLI::Range(0, 1023));
 
   CLI::App* data = add("data", "JPEG images to batches, by the loader's threads");
-  data->add_option("--threads", arguments.threads, "That prepare batches")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
-  data->add_option("--image", arguments.sample, "Pixels a side of a sample")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 4096));
-  data->add_option("--width", arguments.picture_width, "Of the JPEG images")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 8192));
-  data->add_option("--height", arguments.picture_height, "Of the JPEG images")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 8192));
+  AddNumber(data, "--threads", arguments.data.threads, "That prepare batches", 1, 1024);
+  AddNumber(data, "--image", arguments.data.size, "Pixels a side of a sample", 1, 4096);
+  AddNumber(data, "--width", arguments.data.width, "Of the JPEG images", 1, 8192);
+  AddNumber(data, "--height", arguments.data.height, "Of the JPEG images", 1, 8192);
 
   CLI::App* step = add("step", "Forward and backward of a network");
-  step->add_option("--model", arguments.model,
-                   "A network of the zoo, as lenet5; with --tokens gpt, lstm_lm and transformer; "
-                   "ncf on pairs of "
-                   "10000 users and items, logistic_regression on 64 of 50000 features")
-      ->capture_default_str();
-  step->add_option("--tokens", arguments.tokens,
-                   "Bytes of a sample of text, of transformer in the source and in the target; 0: "
-                   "28x28 images")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 65536));
-  step->add_option("--layers", arguments.layers, "Of gpt, lstm_lm or transformer")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  step->add_option("--width", arguments.width, "Of gpt, lstm_lm or transformer")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 65536));
-  step->add_option("--recompute", arguments.recompute, "model.recompute: segments, or auto")
-      ->capture_default_str();
-  step->add_option("--batch", arguments.batch, "Samples")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 65536));
-  step->add_option("--threads", arguments.threads, "Processor threads")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
-  step->add_option(
-          "--image", arguments.image,
-          "Pixels a side: 28, grey, in 10 classes; others in colour, from 200 in 1000 classes")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 4096));
-  step->add_option("--engine", arguments.engine, "onednn, cudnn or reference")
-      ->capture_default_str();
+  AddText(
+      step, "--model", arguments.model,
+      "A network of the zoo, as lenet5; with --tokens gpt, lstm_lm and transformer; ncf on pairs "
+      "of 10000 users and items, logistic_regression on 64 of 50000 features");
+  AddNumber(step, "--tokens", arguments.tokens,
+            "Bytes of a sample of text, of transformer in the source and in the target; 0: 28x28 "
+            "images",
+            0, 65536);
+  AddNumber(step, "--layers", arguments.layers, "Of gpt, lstm_lm or transformer", 1, 1000);
+  AddNumber(step, "--width", arguments.width, "Of gpt, lstm_lm or transformer", 1, 65536);
+  AddText(step, "--recompute", arguments.recompute, "model.recompute: segments, or auto");
+  AddNumber(step, "--batch", arguments.step.batch, "Samples", 1, 65536);
+  AddNumber(step, "--threads", arguments.step.threads, "Processor threads", 1, 1024);
+  AddNumber(step, "--image", arguments.image,
+            "Pixels a side: 28, grey, in 10 classes; others in colour, from 200 in 1000 classes", 1,
+            4096);
+  AddText(step, "--engine", arguments.step.backend, "onednn, cudnn or reference");
   step->add_option("--precision", arguments.precision, "fp32, bf16 or, of cudnn, tf32 or fp16")
       ->capture_default_str()
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
-
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
   absl::StatusOr<std::vector<BenchRow>> rows;
   if (push_pull->parsed()) {
@@ -297,18 +253,13 @@ int main(int argc, char** argv) {
   } else if (transport->parsed()) {
     rows = Transport(arguments);
   } else if (apply->parsed()) {
-    ApplyBenchOptions options;
-    options.optimizers = arguments.optimizers;
-    rows = RunApplyBench(options);
+    rows = RunApplyBench(arguments.apply);
   } else if (journal->parsed()) {
-    rows = RunJournalBench({.folder = arguments.folder, .group = arguments.group});
+    rows = RunJournalBench(arguments.journal);
   } else if (codec->parsed()) {
     rows = Codecs(arguments);
   } else if (data->parsed()) {
-    rows = RunDataBench({.threads = arguments.threads,
-                         .size = arguments.sample,
-                         .width = arguments.picture_width,
-                         .height = arguments.picture_height});
+    rows = RunDataBench(arguments.data);
   } else {
     rows = TrainingStep(arguments);
   }

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "apps/command_line.h"
-#include "apps/ctl_command.h"
 #include "apps/ctl_examples.h"
 #include "apps/ctl_server.h"
 #include "apps/ctl_ui.h"
@@ -17,8 +17,8 @@
 #include "apps/exit_code.h"
 #include "apps/tls_arguments.h"
 #include "apps/wait_note.h"
+#include "common/suggest.h"
 #include "experiment/launch/checkpoint_report.h"
-#include "experiment/launch/hyper_assignments.h"
 #include "experiment/launch/run_dir_status.h"
 #include "experiment/launch/status_text.h"
 #include "experiment/launch/trained_weights.h"
@@ -92,11 +92,8 @@ absl::Status Status(const Arguments& arguments) {
   }
   PSGD_ASSIGN_OR_RETURN(const RunDirStatus status, ReadRunDirStatus(arguments.run_dir));
   PrintNotes(status.notes);
-  if (arguments.json) {
-    std::cout << RunDirStatusJson(status).dump(2) << "\n";
-  } else {
-    std::cout << RunDirStatusText(status);
-  }
+  std::cout << (arguments.json ? RunDirStatusJson(status).dump(2) + "\n"
+                               : RunDirStatusText(status));
   return absl::OkStatus();
 }
 
@@ -112,13 +109,11 @@ absl::Status Checkpoint(const Arguments& arguments) {
         "checkpoint is written; Ctrl-C ends the waiting, not the checkpoint");
     return client->Checkpoint(request);
   }());
-  if (arguments.json) {
-    std::cout << MessageJson(reply);
-  } else {
-    std::cout << absl::StrFormat("checkpoint %d%s at epoch %.2f, clock %d\n", reply.id(),
-                                 reply.name().empty() ? "" : " (" + reply.name() + ")",
-                                 reply.epoch(), reply.clock());
-  }
+  std::cout << (arguments.json
+                    ? MessageJson(reply)
+                    : absl::StrFormat("checkpoint %d%s at epoch %.2f, clock %d\n", reply.id(),
+                                      reply.name().empty() ? "" : " (" + reply.name() + ")",
+                                      reply.epoch(), reply.clock()));
   return absl::OkStatus();
 }
 
@@ -228,13 +223,12 @@ absl::Status Set(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(const SetHyperRequest request, ParseAssignments(arguments.assignments));
   PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   PSGD_ASSIGN_OR_RETURN(const SetHyperReply reply, client->SetHyper(request));
-  if (arguments.json) {
-    std::cout << MessageJson(reply);
-  } else {
-    std::cout << absl::StrFormat("learning rate %g before schedule, weight decay %g (version %d)\n",
-                                 reply.hyper().learning_rate(), reply.hyper().weight_decay(),
-                                 reply.hyper().version());
-  }
+  std::cout << (arguments.json
+                    ? MessageJson(reply)
+                    : absl::StrFormat("learning rate %g before schedule, weight decay %g "
+                                      "(version %d)\n",
+                                      reply.hyper().learning_rate(), reply.hyper().weight_decay(),
+                                      reply.hyper().version()));
   return absl::OkStatus();
 }
 
@@ -242,11 +236,7 @@ absl::Status Rebalance(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(const RebalanceRequest request, ParseMoves(arguments.assignments));
   PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   PSGD_ASSIGN_OR_RETURN(const RebalanceReply reply, client->Rebalance(request));
-  if (arguments.json) {
-    std::cout << MessageJson(reply);
-  } else {
-    std::cout << OwnersText(reply);
-  }
+  std::cout << (arguments.json ? MessageJson(reply) : OwnersText(reply));
   return absl::OkStatus();
 }
 
@@ -269,11 +259,12 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
     return std::pair(named, AddEtcdOptions(*command, arguments.etcd, named));
   };
   using Where = std::pair<CLI::Option*, CLI::Option*>;
+  const auto only_run_dir = [&](CLI::App* command) {
+    return command->add_option("--run-dir,run_dir", arguments.run_dir, "Of a run, over or not")
+        ->type_name("RUN_DIR");
+  };
   const auto run_dir = [&](CLI::App* command, Where excluded) {
-    command->add_option("--run-dir,run_dir", arguments.run_dir, "Of a run, over or not")
-        ->type_name("RUN_DIR")
-        ->excludes(excluded.first)
-        ->excludes(excluded.second);
+    only_run_dir(command)->excludes(excluded.first)->excludes(excluded.second);
   };
   const auto run_dir_or_checkpoint = [&](CLI::App* command, Where excluded) {
     run_dir(command, excluded);
@@ -292,10 +283,6 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
                          "What it is called; a named one is never pruned");
   CLI::App* checkpoints =
       add("checkpoints", "Those that there are, newest first", kCheckpointsExamples, Checkpoints);
-  const auto only_run_dir = [&](CLI::App* command) {
-    return command->add_option("--run-dir,run_dir", arguments.run_dir, "Of a run, over or not")
-        ->type_name("RUN_DIR");
-  };
   run_dir(checkpoints, server(checkpoints));
   only_run_dir(add("verify", "Whether checkpoints and journal are sound; exit code 1 if one is not",
                    kVerifyExamples, Verify))
@@ -351,6 +338,17 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
       ->required();
 }
 
+// Suggests a command; CLI11 would only say that a subcommand is required.
+absl::Status CheckCommand(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return absl::OkStatus();
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("no command \"", argv[1], "\"",
+                                                 Suggest(argv[1], names),
+                                                 " (there are: ", absl::StrJoin(names, ", "), ")"));
+}
+
 }  // namespace
 }  // namespace psgd
 
@@ -358,8 +356,7 @@ int main(int argc, char** argv) {
   using namespace psgd;
   Arguments arguments;
   CLI::App app(
-      "Looks at a run and steers it: a running ps-server's, or one that left a run "
-      "directory.",
+      "Looks at a run and steers it: a running ps-server's, or one that left a run directory.",
       "ps-ctl");
   app.formatter(std::make_shared<ExamplesFirst>());
   app.footer(absl::StrCat("Examples:\n", kStatusExamples, kCheckpointExamples, kCheckpointsExamples,

@@ -85,10 +85,9 @@ int main(int argc, char** argv) {
   bool quick = false;
   CLI::App app(std::string(kExamples) +
                    "\nSays what this machine has to train with: processors and their NUMA nodes, "
-                   "memory, which "
-                   "engines load, GPUs with their driver, CUDA and cuDNN, and how fast memory is "
-                   "copied between "
-                   "them. A GPU that is used by others is measured with them.",
+                   "memory, which engines load, GPUs with their driver, CUDA and cuDNN, and how "
+                   "fast memory is copied between them. A GPU that is used by others is measured "
+                   "with them.",
                "ps-doctor");
   app.add_flag("--quick", quick, "Does not measure how fast memory is copied");
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;

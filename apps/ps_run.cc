@@ -18,7 +18,6 @@
 #include "experiment/launch/preflight.h"
 #include "experiment/launch/summary_text.h"
 #include "experiment/launch/terminal.h"
-#include "experiment/record/resume_check.h"
 #include "experiment/record/run_config.h"
 #include "experiment/record/run_dir.h"
 #include "train/gpu_devices.h"
@@ -32,7 +31,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-run configs/fashion_mnist.yaml --set compression.push=onebit --set train.epochs=2
   ps-run configs/cifar10_resnet20.yaml --gpu 0-7 --precision bf16   # a worker on each GPU
   ps-run configs/fashion_mnist.yaml --http 7080       # a dashboard at http://127.0.0.1:7080
-  ps-run my.yaml --set cluster.servers=3 --set cluster.copies=2   # any server may die, with its disk
+  ps-run my.yaml --set cluster.servers=3 --set cluster.copies=2 # any server may die, with its disk
   ps-run --resume runs/wide                # go on from its newest checkpoint
   ps-run --resume runs/wide --checkpoint before-decay --set optimizer.sgd.learning_rate=0.01
   ps-run configs/mlp_synthetic.yaml --json --quiet > summary.json
@@ -115,13 +114,12 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
   if (arguments.gpu.empty() && options.config.node().reduce() == NodeConfig::NCCL) {
     return absl::InvalidArgumentError(
         "node.reduce: nccl is for GPUs, and without --gpu workers train on the processor; say "
-        "--gpu 0-7, or set "
-        "node.reduce to none");
+        "--gpu 0-7, or set node.reduce to none");
   }
   if (!arguments.run.resume.empty() && arguments.run.checkpoint.empty()) {
     PSGD_RETURN_IF_ERROR(CheckUnfinished(arguments.run.resume, options.config));
   }
-  PSGD_RETURN_IF_ERROR(CheckTrainable(options.config));
+  PSGD_RETURN_IF_ERROR(CheckTrainable(options.config).status());
   options.launch.run = ArgumentsOfServer(arguments.run);
   if (!arguments.http.empty()) options.launch.run.push_back("--http=" + arguments.http);
   if (arguments.trace > 0) options.launch.run.push_back(absl::StrCat("--trace=", arguments.trace));
@@ -191,8 +189,7 @@ int main(int argc, char** argv) {
                  "Train on these GPUs, as 0-7 or 0,2: a worker on each, or --workers in turn");
   app.add_option(
          "--precision", arguments.precision,
-         "What to compute in: fp32, bf16 or, on a GPU, tf32 or fp16; weights and updates stay "
-         "fp32")
+         "What to compute in: fp32, bf16 or, on a GPU, tf32 or fp16; weights and updates stay fp32")
       ->capture_default_str()
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
   app.add_option("--run-dir", arguments.run.run_dir,

@@ -23,7 +23,7 @@ namespace {
 constexpr char kExamples[] = R"(Examples:
   ps-run configs/mlp_synthetic.yaml --workers 1 --threads 1 --run-dir runs/small
   ps-sim configs/mlp_synthetic.yaml --calibrate runs/small --workers 1,2,4   # as on this machine
-  ps-sim configs/mlp_synthetic.yaml --calibrate runs/small --save small.yaml # keeps what was measured
+  ps-sim configs/mlp_synthetic.yaml --calibrate runs/small --save small.yaml # keeps the model
   ps-sim configs/mlp_synthetic.yaml --model small.yaml --workers 1-8 --json
   ps-sim configs/sim/alexnet.yaml --model configs/sim/titan_x.yaml --workers 4096 --shards 256
   ps-sim configs/sim/alexnet.yaml --model configs/sim/titan_x.yaml --workers 1,16,256 --global-batch 1024
@@ -117,8 +117,7 @@ absl::StatusOr<SimModel> ModelFor(const Arguments& given) {
               << ReadableCount(calibration.again) << "\n";
     if (run.workers * run.threads > CoresHere()) {
       std::cerr << "ps-sim: its workers had more threads than there are cores, which hides what "
-                   "they take; "
-                   "calibrate from fewer\n";
+                   "they take; calibrate from fewer\n";
     }
   }
   return calibration.model;
@@ -190,8 +189,7 @@ int main(int argc, char** argv) {
   Arguments given;
   CLI::App app(std::string(kExamples) +
                    "\nRuns the production protocol with modelled machines and links, up to 4,096 "
-                   "workers and 1,024 "
-                   "shards, and predicts samples/s, staleness and bytes.",
+                   "workers and 1,024 shards, and predicts samples/s, staleness and bytes.",
                "ps-sim");
   AddOptions(app, &given);
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;

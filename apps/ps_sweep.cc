@@ -20,7 +20,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-sweep configs/sweeps/quick.yaml                      # codec x staleness, a few minutes
   ps-sweep configs/sweeps/quick.yaml --dry-run            # the runs, and what they will cost
   ps-sweep configs/sweeps/quick.yaml --parallel 2 --set train.epochs=1
-  ps-sweep configs/sweeps/quick.yaml                      # again: goes on where it was stopped or killed
+  ps-sweep configs/sweeps/quick.yaml                      # again: goes on where it was stopped
   ps-sweep configs/sweeps/quick.yaml --retry-failed
   ps-sweep configs/sweeps/batch_size.yaml --gpu 0-7 --parallel 8 --dir /scratch/batch
   ps-sweep configs/sweeps/shards.yaml --launcher slurm --parallel 20 --slurm-server=--partition=cpu
@@ -193,8 +193,7 @@ int main(int argc, char** argv) {
   double target = -1;
   CLI::App app(std::string(kExamples) +
                    "\nRuns what a sweep's file asks for, some at a time, and writes a report. "
-                   "Ctrl-C once stops with "
-                   "checkpoints, twice at once; the same command goes on.",
+                   "Ctrl-C once stops with checkpoints, twice at once; the same command goes on.",
                "ps-sweep");
   AddSweepOptions(app, &sweep);
   CLI::App* of_report = app.add_subcommand(

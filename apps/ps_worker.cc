@@ -35,7 +35,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-worker --gpu 0 --precision bf16 --server head-node:7070
   ps-worker --cpu --server head-node:7070 --tls-dir certs     # of a secured server
   ps-worker --cpu --threads 8 --precision bf16 --server head-node:7070   # with avx512_bf16
-  ps-worker --cpu --drain-deadline 2m --server head-node:7070   # of a machine whose notice is so long
+  ps-worker --cpu --drain-deadline 2m --server head-node:7070   # of one whose notice is so long
   ps-worker --cpu --dry-run configs/fashion_mnist.yaml        # memory it takes, largest batch
 )";
 
@@ -148,27 +148,24 @@ absl::Status FindServers(const Arguments& arguments, const StopSignals& stops,
   return CheckServerAddress(options->server);
 }
 
+absl::StatusOr<Duration> DurationOf(const char* option, const std::string& text) {
+  PSGD_ASSIGN_OR_RETURN(const int64_t milliseconds, ParseMilliseconds(text));
+  if (milliseconds >= 0) return Milliseconds(milliseconds);
+  return absl::InvalidArgumentError(absl::StrCat(option, " ", text, " is negative"));
+}
+
 absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   PSGD_ASSIGN_OR_RETURN(TrainerOptions options, ReplicasGiven(arguments));
   options.name = arguments.name.empty() ? DefaultName() : arguments.name;
   PSGD_ASSIGN_OR_RETURN(options.credentials, LoadTls(arguments.tls, "worker"));
   options.stops = &stops.count();
   options.stop_asked = &stops.first();
-  PSGD_ASSIGN_OR_RETURN(const int64_t delay, ParseMilliseconds(arguments.step_delay));
-  if (delay < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--step-delay ", arguments.step_delay, " is negative"));
-  }
-  options.step_delay = Milliseconds(delay);
+  PSGD_ASSIGN_OR_RETURN(options.step_delay, DurationOf("--step-delay", arguments.step_delay));
   options.push_log = arguments.push_log;
   PSGD_ASSIGN_OR_RETURN(const int64_t deadline, ParseMilliseconds(arguments.connect_deadline));
   options.connect_deadline = Milliseconds(deadline);
-  PSGD_ASSIGN_OR_RETURN(const int64_t drain, ParseMilliseconds(arguments.drain_deadline));
-  if (drain < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--drain-deadline ", arguments.drain_deadline, " is negative"));
-  }
-  options.drain_deadline = Milliseconds(drain);
+  PSGD_ASSIGN_OR_RETURN(options.drain_deadline,
+                        DurationOf("--drain-deadline", arguments.drain_deadline));
   PSGD_RETURN_IF_ERROR(FindServers(arguments, stops, &options));
   LogOptions log;
   log.name = "worker";
@@ -179,8 +176,7 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   if (!options.choices.empty() && !CanAppend(options.choices)) {
     options.log->warn(
         "{} cannot be written, so cuDNN's engines are measured at each start; --engine-choices "
-        "names "
-        "another file, or none",
+        "names another file, or none",
         options.choices);
   }
   return TrainNode(options);
@@ -228,15 +224,13 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"onednn", "reference"}));
   app.add_option(
          "--precision", arguments.precision,
-         "What to compute in: fp32, bf16 or, on a GPU, tf32 or fp16; weights and updates stay "
-         "fp32")
+         "What to compute in: fp32, bf16 or, on a GPU, tf32 or fp16; weights and updates stay fp32")
       ->capture_default_str()
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
   app.add_option("--engine-choices", arguments.engine_choices,
                  "On GPUs, the file that remembers which of cuDNN's engines is the fastest for "
-                 "each convolution, "
-                 "so that it is measured once; none: each start measures. Default: "
-                 "~/.cache/psgd/cudnn-engines");
+                 "each convolution, so that it is measured once; none: each start measures. "
+                 "Default: ~/.cache/psgd/cudnn-engines");
   app.add_option("--name", arguments.name, "Name shown for this worker; default: HOST-PID");
   AddTlsOptions(app, arguments.tls, "worker");
   app.add_option("--step-delay", arguments.step_delay,

@@ -13,10 +13,10 @@ constexpr char kExamples[] = R"(Examples:
   ps-server --config my.yaml --http 7080                     # a dashboard at http://127.0.0.1:7080
   ps-server --config my.yaml --bind 10.0.0.1 --tls-dir certs # workers on other machines
   ps-server --resume runs/fashion-mnist-20260101-120000      # go on from its last checkpoint
-  ps-server --recover runs/fashion-mnist-20260101-120000     # or where its journal ends, workers and all
-  ps-server --join 10.0.0.1:7070 --bind 10.0.0.2 --tls-dir certs     # holds shards, and copies of them, too
+  ps-server --recover runs/fashion-mnist-20260101-120000     # or where its journal ends
+  ps-server --join 10.0.0.1:7070 --bind 10.0.0.2 --tls-dir certs # holds shards, and copies
   ps-server --config my.yaml --etcd 127.0.0.1:2379           # etcd settles which server leads
-  ps-server --join my-run --etcd 127.0.0.1:2379              # may lead that run, if the server that leads it dies
+  ps-server --join my-run --etcd 127.0.0.1:2379              # may lead that run if its leader dies
 )";
 
 }  // namespace

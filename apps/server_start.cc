@@ -15,12 +15,11 @@
 #include "common/units.h"
 #include "engine/onnx/import.h"
 #include "experiment/config/config_yaml.h"
-#include "experiment/record/resume_check.h"
 #include "experiment/record/run_config.h"
 #include "experiment/record/run_dir.h"
 #include "net/address.h"
 #include "net/memory_run_store.h"
-#include "server/control/run_link.h"
+#include "server/control/peer_client.h"
 #include "server/durability/checkpoint_files.h"
 #include "server/durability/journal_folder.h"
 #include "server/durability/rocks_run_store.h"
@@ -135,7 +134,6 @@ absl::Status FillLoop(const Arguments& arguments, ServerRecord record, ServerSta
   loop.copies.journal_dir = start->opened.dir.ServerDir();
   loop.copies.credentials = start->credentials;
   loop.copies.log = start->opened.log;
-  PSGD_ASSIGN_OR_RETURN(loop.failpoint, PlanFailpoint(arguments.failpoint));
   loop.copies.failpoint = loop.failpoint;
   loop.record = std::move(record);
   loop.name = NameOfThisServer();
@@ -206,12 +204,8 @@ absl::Status BeginRun(const Arguments& arguments, ServerStart* start) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ServerStart> NewRun(const Arguments& arguments) {
-  ServerStart start;
+absl::StatusOr<ServerStart> NewRun(const Arguments& arguments, ServerStart start) {
   PSGD_ASSIGN_OR_RETURN(start.config, ReadConfig(arguments));
-  PSGD_ASSIGN_OR_RETURN(start.credentials, ServerCredentials(arguments.tls));
-  PSGD_RETURN_IF_ERROR(PagesAddress(arguments).status());
-  PSGD_RETURN_IF_ERROR(PlanFailpoint(arguments.failpoint).status());
   if (arguments.etcd.given()) {
     PSGD_RETURN_IF_ERROR(
         EtcdStore(arguments, start.config.name(), start.config, start.credentials).status());
@@ -258,11 +252,8 @@ absl::Status CheckSecured(const ServerRecord& record, const Credentials* credent
           : "this run is secured: recover it with the same certificates (--tls-dir)");
 }
 
-absl::StatusOr<ServerStart> RecoveredRun(const Arguments& arguments) {
-  ServerStart start;
+absl::StatusOr<ServerStart> RecoveredRun(const Arguments& arguments, ServerStart start) {
   PSGD_ASSIGN_OR_RETURN(start.config, ReadConfig(arguments));
-  PSGD_ASSIGN_OR_RETURN(start.credentials, ServerCredentials(arguments.tls));
-  PSGD_RETURN_IF_ERROR(PagesAddress(arguments).status());
   if (!HasJournal(start.config)) {
     return absl::FailedPreconditionError(
         "this run kept no journal (durability.acknowledge: memory); go on from its last checkpoint "
@@ -355,11 +346,8 @@ absl::StatusOr<std::optional<ServerRecord>> EarlierServer(const Arguments& argum
                    "one that this server had"));
 }
 
-absl::StatusOr<ServerStart> JoinedRun(const Arguments& arguments, const StopSignals& stops) {
-  ServerStart start;
-  PSGD_ASSIGN_OR_RETURN(start.credentials, ServerCredentials(arguments.tls));
-  PSGD_RETURN_IF_ERROR(PagesAddress(arguments).status());
-  PSGD_RETURN_IF_ERROR(PlanFailpoint(arguments.failpoint).status());
+absl::StatusOr<ServerStart> JoinedRun(const Arguments& arguments, const StopSignals& stops,
+                                      ServerStart start) {
   std::shared_ptr<RunStore> asked;
   if (arguments.etcd.given()) {
     PSGD_RETURN_IF_ERROR(Annotate(CheckRunName(arguments.join), "--join with --etcd"));
@@ -421,9 +409,14 @@ absl::StatusOr<ServerStart> StartServer(const ServerArguments& arguments,
         Annotate(ParseAddress(absl::StrCat("tcp://", arguments.advertise, ":1")).status(),
                  "--advertise takes a host without a port"));
   }
-  if (!arguments.join.empty()) return JoinedRun(arguments, stops);
-  if (!arguments.recover.empty()) return RecoveredRun(arguments);
-  return NewRun(arguments);
+  // Checked here, because no way of starting should leave files behind if these are wrong.
+  ServerStart start;
+  PSGD_ASSIGN_OR_RETURN(start.credentials, ServerCredentials(arguments.tls));
+  PSGD_RETURN_IF_ERROR(PagesAddress(arguments).status());
+  PSGD_ASSIGN_OR_RETURN(start.loop.failpoint, PlanFailpoint(arguments.failpoint));
+  if (!arguments.join.empty()) return JoinedRun(arguments, stops, std::move(start));
+  if (!arguments.recover.empty()) return RecoveredRun(arguments, std::move(start));
+  return NewRun(arguments, std::move(start));
 }
 
 }  // namespace psgd

@@ -10,8 +10,8 @@
 #include "common/philox.h"
 #include "common/suggest.h"
 #include "compression/codec.h"
-#include "server/shard/optimizers/reference.h"
 #include "server/shard/slice_state.h"
+#include "tests/unit/server/shard/reference_optimizers.h"
 
 namespace psgd {
 namespace {

@@ -131,20 +131,10 @@ std::vector<BenchRow> MeasureCodec(const Codec& codec, const LosslessConfig& los
   const double bytes = static_cast<double>(gradient.size() * sizeof(float));
   std::vector<BenchRow> rows;
   const auto add = [&](const char* direction, auto work) {
-    BenchRow row;
-    row.bench = "codec";
-    row.name = absl::StrCat(name, "/", direction, "/", backend);
-    row.limit_gbps = limit;
-    row.verified = verified;
-    if (verified) {
-      const Timing timing = MeasureSeconds(options.repeats, work);
-      row.gbps = bytes / timing.best / 1e9;
-      row.extra["gbps_median"] = bytes / timing.median / 1e9;
-    }
-    row.ratio = row.gbps / limit;
-    row.extra["wire_ratio"] = bytes / static_cast<double>(subject.payload_bytes());
-    row.extra["slices"] = static_cast<double>(subject.slices());
-    rows.push_back(std::move(row));
+    rows.push_back(MeasureCodecCase({absl::StrCat(name, "/", direction, "/", backend), bytes,
+                                     subject.slices(), limit, verified},
+                                    options.repeats, work,
+                                    [&] { return subject.payload_bytes(); }));
   };
   add("encode", [&] { subject.Encode(); });
   std::vector<float> weights(gradient);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/bench_row.h"
 #include "common/clock.h"
 #include "common/philox.h"
 #include "common/status.h"
@@ -42,6 +43,34 @@ Timing MeasureSeconds(int repeats, Work work) {
   }
   std::sort(seconds.begin(), seconds.end());
   return {seconds.front(), seconds[seconds.size() / 2]};
+}
+
+// One measured way of a codec: a gradient of `bytes` in fp32, in `slices`.
+struct CodecCase {
+  std::string name;
+  double bytes = 0;
+  size_t slices = 0;
+  double limit_gbps = 0;
+  bool verified = false;  // otherwise nothing is timed
+};
+// Measures `work`. `payload_bytes()` tells afterwards how many bytes were sent.
+template <typename Work, typename PayloadBytes>
+BenchRow MeasureCodecCase(const CodecCase& measured, int repeats, Work work,
+                          PayloadBytes payload_bytes) {
+  BenchRow row;
+  row.bench = "codec";
+  row.name = measured.name;
+  row.limit_gbps = measured.limit_gbps;
+  row.verified = measured.verified;
+  if (row.verified) {
+    const Timing timing = MeasureSeconds(repeats, work);
+    row.gbps = measured.bytes / timing.best / 1e9;
+    row.extra["gbps_median"] = measured.bytes / timing.median / 1e9;
+  }
+  row.ratio = row.gbps / row.limit_gbps;
+  row.extra["wire_ratio"] = measured.bytes / static_cast<double>(payload_bytes());
+  row.extra["slices"] = static_cast<double>(measured.slices);
+  return row;
 }
 
 }  // namespace psgd

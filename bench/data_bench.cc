@@ -74,7 +74,7 @@ std::shared_ptr<const SampleSource> MakeSource(const DataBenchOptions& options,
   auto pictures =
       MakeImageDataset(std::move(images), kClasses, options.size,
                        train ? Viewer::Augmented(config, augment, kSeed) : Viewer::Centred(config));
-  std::vector<std::unique_ptr<const Transform>> transforms;
+  Transforms transforms;
   transforms.push_back(std::make_unique<Normalize>(
       pictures->shape(), Normalization{{0.5f, 0.5f, 0.5f}, {0.25f, 0.25f, 0.25f}}));
   return std::make_shared<SampleSource>(std::move(pictures), std::move(transforms));

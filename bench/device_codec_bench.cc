@@ -14,8 +14,7 @@ namespace {
 // A codec that encodes all slices on a device and, for comparison, on the host.
 class DeviceSubject {
  public:
-  static absl::StatusOr<std::unique_ptr<DeviceSubject>> Create(const CodecConfig& config,
-                                                               const Codec& codec,
+  static absl::StatusOr<std::unique_ptr<DeviceSubject>> Create(const Codec& codec,
                                                                const std::vector<float>& gradient,
                                                                const CodecBenchOptions& options) {
     auto subject = std::make_unique<DeviceSubject>();
@@ -26,7 +25,7 @@ class DeviceSubject {
       slice.gradient = std::span(gradient).subspan(begin, shape.elements);
       slice.begin = begin;
       PSGD_ASSIGN_OR_RETURN(slice.twin,
-                            options.device->NewEncoder(*MakeTwinOptions(config, codec, shape, {})));
+                            options.device->NewEncoder(*MakeTwinOptions(codec, shape, {})));
       slice.host = std::make_unique<ErrorFeedback>(codec, shape);
       subject->slices_.push_back(std::move(slice));
     }
@@ -87,31 +86,24 @@ absl::StatusOr<std::optional<BenchRow>> MeasureOnDevice(const CodecConfig& confi
                                                         const Codec& codec,
                                                         const std::vector<float>& gradient,
                                                         const CodecBenchOptions& options) {
-  if (!MakeTwinOptions(config, codec, BenchedSlice(gradient.size(), 0, options.slice), {})) {
+  if (!MakeTwinOptions(codec, BenchedSlice(gradient.size(), 0, options.slice), {})) {
     return std::nullopt;
   }
-  PSGD_ASSIGN_OR_RETURN(const auto subject,
-                        DeviceSubject::Create(config, codec, gradient, options));
+  PSGD_ASSIGN_OR_RETURN(const auto subject, DeviceSubject::Create(codec, gradient, options));
   const double bytes = static_cast<double>(gradient.size() * sizeof(float));
-  BenchRow row;
-  row.bench = "codec";
-  row.name = absl::StrCat(CaseName(codec, config), "/encode/gpu");
-  PSGD_ASSIGN_OR_RETURN(row.verified, subject->Verify());
+  CodecCase measured{.name = absl::StrCat(CaseName(codec, config), "/encode/gpu"),
+                     .bytes = bytes,
+                     .slices = subject->slices()};
+  PSGD_ASSIGN_OR_RETURN(measured.verified, subject->Verify());
   absl::Status status;
   const Timing copies = MeasureSeconds(options.repeats, [&] {
     status.Update(options.device->CopyWithin(gradient.size() * sizeof(float)));
   });
-  row.limit_gbps = bytes / copies.best / 1e9;
-  if (row.verified) {
-    const Timing timing =
-        MeasureSeconds(options.repeats, [&] { status.Update(subject->Encode()); });
-    row.gbps = bytes / timing.best / 1e9;
-    row.extra["gbps_median"] = bytes / timing.median / 1e9;
-  }
+  measured.limit_gbps = bytes / copies.best / 1e9;
+  BenchRow row = MeasureCodecCase(
+      measured, options.repeats, [&] { status.Update(subject->Encode()); },
+      [&] { return subject->payload_bytes(); });
   PSGD_RETURN_IF_ERROR(status);
-  row.ratio = row.gbps / row.limit_gbps;
-  row.extra["wire_ratio"] = bytes / static_cast<double>(subject->payload_bytes());
-  row.extra["slices"] = static_cast<double>(subject->slices());
   return row;
 }
 

@@ -78,6 +78,7 @@ bool IsProduct(std::span<const float> factors, std::span<const float> product, d
 
 std::vector<BenchRow> RunFactorsBench(CodecBackend backend, int repeats) {
   const CodecKernels& kernels = KernelsFor(backend);
+  const char* twin = backend == CodecBackend::kSimd ? "/simd" : "/scalar";
   const std::vector<float> factors = BatchOfFactors();
   const std::vector<SliceShape> shapes = SlicesOfLayer();
   const double bytes = static_cast<double>(kSide * kSide * sizeof(float));
@@ -95,21 +96,9 @@ std::vector<BenchRow> RunFactorsBench(CodecBackend backend, int repeats) {
                           IsProduct(factors, weights, tried.error);
     const double limit = MeasureMemcpy();
     const auto add = [&](const char* direction, auto work) {
-      BenchRow row;
-      row.bench = "codec";
-      row.name = absl::StrCat(tried.name, "/", direction,
-                              backend == CodecBackend::kSimd ? "/simd" : "/scalar");
-      row.limit_gbps = limit;
-      row.verified = verified;
-      if (verified) {
-        const Timing timing = MeasureSeconds(repeats, work);
-        row.gbps = bytes / timing.best / 1e9;
-        row.extra["gbps_median"] = bytes / timing.median / 1e9;
-      }
-      row.ratio = row.gbps / limit;
-      row.extra["wire_ratio"] = bytes / static_cast<double>(payload.size());
-      row.extra["slices"] = static_cast<double>(shapes.size());
-      rows.push_back(std::move(row));
+      rows.push_back(MeasureCodecCase(
+          {absl::StrCat(tried.name, "/", direction, twin), bytes, shapes.size(), limit, verified},
+          repeats, work, [&] { return payload.size(); }));
     };
     add("encode", [&] { encode(); });
     add("decode", [&] { (void)AddProduct(payload, shapes, kernels, -0.01f, weights); });

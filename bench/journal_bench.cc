@@ -46,7 +46,7 @@ class Bench {
 
   absl::StatusOr<BenchRow> Run() {
     PSGD_RETURN_IF_ERROR(MakePayload());
-    PSGD_ASSIGN_OR_RETURN(DurableShardOptions shard, ShardOptionsFor(Folder(), /*again=*/false));
+    PSGD_ASSIGN_OR_RETURN(DurableShardOptions shard, ShardOptionsFor(/*again=*/false));
     shard_ = std::make_unique<DurableShard>(std::move(shard));
     PSGD_RETURN_IF_ERROR(Begin());
     const Time start = SteadyNow();
@@ -86,12 +86,12 @@ class Bench {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<DurableShardOptions> ShardOptionsFor(const std::string& folder, bool again) const {
+  absl::StatusOr<DurableShardOptions> ShardOptionsFor(bool again) const {
     DurableShardOptions options;
     options.shard.config = MakeConfig();
     options.image_after = uint64_t{1} << 40;
     if (!level_.journal) return options;
-    const RocksJournalOptions journal = {folder, 0, level_.sync};
+    const RocksJournalOptions journal = {Folder(), 0, level_.sync};
     PSGD_ASSIGN_OR_RETURN(options.journal,
                           again ? RocksJournal::Open(journal) : RocksJournal::Create(journal));
     return options;
@@ -132,7 +132,8 @@ class Bench {
       shard_->OnMessage(0, std::move(message));
     }
     Outbox out;
-    shard_->Commit(&out);
+    std::vector<JournalEntry> written;
+    shard_->Commit(&out, &out, &written);
     if (!shard_->stalled().ok()) return shard_->stalled();
     for (const Outgoing& outgoing : out) {
       if (!outgoing.message.header.has_push_ack()) {
@@ -171,11 +172,7 @@ class Bench {
     const auto live = shard_->core().ShareWeights();
     const Bytes weights = Bytes::CopyOf(live[0].second.span());
     shard_.reset();
-    return JournalHolds(Folder(), weights);
-  }
-
-  absl::StatusOr<bool> JournalHolds(const std::string& folder, const Bytes& weights) const {
-    PSGD_ASSIGN_OR_RETURN(DurableShardOptions options, ShardOptionsFor(folder, /*again=*/true));
+    PSGD_ASSIGN_OR_RETURN(DurableShardOptions options, ShardOptionsFor(/*again=*/true));
     std::vector<std::string> notes;
     PSGD_ASSIGN_OR_RETURN(const auto again, DurableShard::Recover(std::move(options), &notes));
     const auto recovered = again->core().ShareWeights();

@@ -163,13 +163,16 @@ absl::StatusOr<Rates> Drive(const ShardBenchOptions& options, Placement placemen
   uint64_t clock = 0;
   const auto push_round = [&]() -> absl::Status {
     ++clock;
-    for (auto& session : sessions) {
+    for (size_t w = 0; w < sessions.size(); ++w) {
       for (int i = 0; i < options.slices; ++i) {
-        session->Push(clock, {static_cast<uint32_t>(i), codec->id(), payload});
+        sessions[w]->Push(clock, {static_cast<uint32_t>(i), codec->id(), payload});
       }
-      session->EndClock(clock);
+      cores[w]->EndClock(clock, SteadyNow());
+      sessions[w]->Send();
     }
-    for (auto& session : sessions) PSGD_RETURN_IF_ERROR(session->WaitAcknowledged());
+    for (size_t w = 0; w < sessions.size(); ++w) {
+      PSGD_RETURN_IF_ERROR(sessions[w]->WaitUntil([&] { return cores[w]->AllAcknowledged(); }));
+    }
     return absl::OkStatus();
   };
   const auto pull_round = [&]() -> absl::Status {

@@ -1,12 +1,12 @@
 #include "bench/step_bench.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/clock.h"
 #include "common/philox.h"
 #include "engine/runtime/memory_report.h"
 #include "engine/runtime/network.h"
@@ -107,14 +107,12 @@ absl::StatusOr<bool> Verify(const StepBenchOptions& options) {
 
 // Runs steps for that many seconds, at least three. Returns the milliseconds of each.
 absl::StatusOr<std::vector<double>> TimeSteps(Replica* replica, double seconds) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point start = Clock::now();
+  const Time start = SteadyNow();
   std::vector<double> times;
-  for (Clock::time_point before = start;
-       times.size() < 3 || before - start < std::chrono::duration<double>(seconds);) {
+  for (Time before = start; times.size() < 3 || Seconds(before - start) < seconds;) {
     PSGD_RETURN_IF_ERROR(RunStep(replica, times.size()).status());
-    const Clock::time_point after = Clock::now();
-    times.push_back(std::chrono::duration<double, std::milli>(after - before).count());
+    const Time after = SteadyNow();
+    times.push_back(1e3 * Seconds(after - before));
     before = after;
   }
   return times;

@@ -4,7 +4,6 @@
 
 #include <bit>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <new>
 

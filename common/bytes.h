@@ -1,11 +1,10 @@
 // Reference-counted bytes. Payloads, slices and frames consist of them.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -18,6 +17,19 @@ using ByteSpan = std::span<const std::byte>;
 inline ByteSpan AsBytes(std::span<const float> values) { return std::as_bytes(values); }
 inline ByteSpan AsBytes(absl::string_view text) {
   return std::as_bytes(std::span<const char>(text.data(), text.size()));
+}
+
+// Numbers in wire and file formats: little-endian, at any address.
+template <typename T>
+T LoadField(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof(T));
+  return value;
+}
+
+template <typename T>
+void StoreField(const T& value, std::byte* at) {
+  std::memcpy(at, &value, sizeof(T));
 }
 
 // Immutable bytes with a shared owner. A copy shares the owner, which is freed with the last copy.

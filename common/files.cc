@@ -7,26 +7,12 @@
 #include <cstring>
 #include <span>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/atomic_file.h"
 
 namespace psgd {
 namespace {
-
-// Closes the descriptor when destroyed.
-class File {
- public:
-  explicit File(int fd) : fd_(fd) {}
-  ~File() {
-    if (fd_ >= 0) close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 absl::string_view NextStep(int error) {
   switch (error) {
@@ -56,19 +42,19 @@ absl::Status FileError(absl::string_view action, const std::string& path, int er
 }
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t limit) {
-  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.fd() < 0) return FileError("open", path, errno);
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return FileError("open", path, errno);
+  const auto close_file = absl::MakeCleanup([fd] { close(fd); });
   std::string contents;
   char block[16384];
   for (;;) {
-    const ssize_t n = read(file.fd(), block, sizeof block);
+    const ssize_t n = read(fd, block, sizeof block);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return FileError("read", path, errno);
     if (n == 0) return contents;
     contents.append(block, static_cast<size_t>(n));
     if (contents.size() > limit) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, " is larger than ", limit, " bytes; is it the right file?"));
+      return InvalidArgumentError(path, " is larger than ", limit, " bytes; is it the right file?");
     }
   }
 }

@@ -7,8 +7,6 @@
 
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-
 namespace psgd {
 
 absl::StatusOr<Log> MakeLog(const LogOptions& options) {
@@ -20,16 +18,15 @@ absl::StatusOr<Log> MakeLog(const LogOptions& options) {
     try {
       sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file));
     } catch (const spdlog::spdlog_ex& error) {
-      return absl::UnavailableError(absl::StrCat("cannot write the log file ", options.file, ": ",
-                                                 error.what(),
-                                                 "; check that its folder exists and is writable"));
+      return UnavailableError("cannot write the log file ", options.file, ": ", error.what(),
+                              "; check that its folder exists and is writable");
     }
   }
   auto log = std::make_shared<spdlog::logger>(options.name, sinks.begin(), sinks.end());
   const auto level = spdlog::level::from_str(options.level);
   if (level == spdlog::level::off && options.level != "off") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "unknown log level \"", options.level, "\"; use trace, debug, info, warn, error or off"));
+    return InvalidArgumentError("unknown log level \"", options.level,
+                                "\"; use trace, debug, info, warn, error or off");
   }
   log->set_level(level);
   log->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ [%n] %v");

@@ -9,6 +9,29 @@
 #include "common/latency.h"
 
 namespace psgd {
+namespace {
+
+void AddSample(absl::string_view name, absl::string_view labels, double value, std::string* text) {
+  absl::StrAppend(text, name);
+  if (!labels.empty()) absl::StrAppend(text, "{", labels, "}");
+  absl::StrAppend(text, " ", absl::StrFormat("%.17g", value), "\n");
+}
+
+void AddBucket(absl::string_view name, absl::string_view labels, absl::string_view bound,
+               uint64_t below, std::string* text) {
+  AddSample(absl::StrCat(name, "_bucket"),
+            absl::StrCat(labels, labels.empty() ? "" : ",", "le=\"", bound, "\""),
+            static_cast<double>(below), text);
+}
+
+void EndHistogram(absl::string_view name, absl::string_view labels, double sum, uint64_t count,
+                  std::string* text) {
+  AddBucket(name, labels, "+Inf", count, text);
+  AddSample(absl::StrCat(name, "_sum"), labels, sum, text);
+  AddSample(absl::StrCat(name, "_count"), labels, static_cast<double>(count), text);
+}
+
+}  // namespace
 
 void CountHistogram::Add(uint64_t value, uint64_t times) {
   if (times == 0) return;
@@ -40,56 +63,51 @@ uint64_t CountHistogram::Quantile(double share) const {
   return 0;
 }
 
-void PrometheusText::Header(absl::string_view name, absl::string_view help,
-                            absl::string_view type) {
-  if (last_ == name) return;
-  last_ = std::string(name);
-  absl::StrAppend(&text_, "# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n");
+std::string* PrometheusText::TextOf(absl::string_view name, absl::string_view help,
+                                    absl::string_view type) {
+  for (Metric& metric : metrics_) {
+    if (metric.name == name) return &metric.text;
+  }
+  Metric& metric = metrics_.emplace_back();
+  metric.name = std::string(name);
+  absl::StrAppend(&metric.text, "# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n");
+  return &metric.text;
 }
 
-void PrometheusText::Sample(absl::string_view name, absl::string_view labels, double value) {
-  absl::StrAppend(&text_, name);
-  if (!labels.empty()) absl::StrAppend(&text_, "{", labels, "}");
-  absl::StrAppend(&text_, " ", absl::StrFormat("%.17g", value), "\n");
+std::string PrometheusText::Text() const {
+  std::string text;
+  for (const Metric& metric : metrics_) text += metric.text;
+  return text;
 }
 
 void PrometheusText::Counter(absl::string_view name, absl::string_view help,
                              absl::string_view labels, double value) {
-  Header(name, help, "counter");
-  Sample(name, labels, value);
+  AddSample(name, labels, value, TextOf(name, help, "counter"));
 }
 
 void PrometheusText::Gauge(absl::string_view name, absl::string_view help, absl::string_view labels,
                            double value) {
-  Header(name, help, "gauge");
-  Sample(name, labels, value);
+  AddSample(name, labels, value, TextOf(name, help, "gauge"));
 }
 
 void PrometheusText::Histogram(absl::string_view name, absl::string_view help,
                                absl::string_view labels, const CountHistogram& histogram,
                                const std::vector<uint64_t>& bounds) {
-  Header(name, help, "histogram");
-  const std::string bucket = absl::StrCat(name, "_bucket");
-  const std::string separator = labels.empty() ? "" : ",";
+  std::string* const text = TextOf(name, help, "histogram");
   uint64_t below = 0;
   size_t value = 0;
   const auto& counts = histogram.counts();
   for (uint64_t bound : bounds) {
     for (; value < counts.size() && value <= bound; ++value) below += counts[value];
-    Sample(bucket, absl::StrCat(labels, separator, "le=\"", bound, "\""),
-           static_cast<double>(below));
+    AddBucket(name, labels, absl::StrCat(bound), below, text);
   }
-  const auto count = static_cast<double>(histogram.count());
-  Sample(bucket, absl::StrCat(labels, separator, "le=\"+Inf\""), count);
-  Sample(absl::StrCat(name, "_sum"), labels, histogram.Mean() * count);
-  Sample(absl::StrCat(name, "_count"), labels, count);
+  EndHistogram(name, labels, histogram.Mean() * static_cast<double>(histogram.count()),
+               histogram.count(), text);
 }
 
 void PrometheusText::LatencyHistogram(absl::string_view name, absl::string_view help,
                                       absl::string_view labels, const CountHistogram& bins) {
-  Header(name, help, "histogram");
-  const std::string bucket = absl::StrCat(name, "_bucket");
-  const std::string separator = labels.empty() ? "" : ",";
+  std::string* const text = TextOf(name, help, "histogram");
   const auto& counts = bins.counts();
   uint64_t below = 0;
   double sum = 0;
@@ -100,15 +118,9 @@ void PrometheusText::LatencyHistogram(absl::string_view name, absl::string_view 
     }
     // One bucket for each octave is enough for a scrape.
     if (bin % 2 != 0) continue;
-    Sample(
-        bucket,
-        absl::StrCat(labels, separator, "le=\"", absl::StrFormat("%.6g", LatencyBound(bin)), "\""),
-        static_cast<double>(below));
+    AddBucket(name, labels, absl::StrFormat("%.6g", LatencyBound(bin)), below, text);
   }
-  const auto count = static_cast<double>(bins.count());
-  Sample(bucket, absl::StrCat(labels, separator, "le=\"+Inf\""), count);
-  Sample(absl::StrCat(name, "_sum"), labels, sum);
-  Sample(absl::StrCat(name, "_count"), labels, count);
+  EndHistogram(name, labels, sum, bins.count(), text);
 }
 
 std::string PrometheusLabel(absl::string_view value) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 #include "absl/strings/string_view.h"
@@ -42,8 +41,8 @@ class CountHistogram {
 // One page in the Prometheus text exposition format, built for each scrape. Not thread-safe.
 class PrometheusText {
  public:
-  // `labels`: for example `shard="0",reason="malformed"`, without braces; may be empty. REQUIRES:
-  // calls for one metric follow each other.
+  // `labels`: for example `shard="0",reason="malformed"`, without braces; may be empty. The samples
+  // of a metric follow each other on the page, in the order of the calls.
   void Counter(absl::string_view name, absl::string_view help, absl::string_view labels,
                double value);
   void Gauge(absl::string_view name, absl::string_view help, absl::string_view labels,
@@ -54,13 +53,17 @@ class PrometheusText {
   // bin.
   void LatencyHistogram(absl::string_view name, absl::string_view help, absl::string_view labels,
                         const CountHistogram& bins);
-  std::string Text() const { return text_; }
+  std::string Text() const;
 
  private:
-  void Header(absl::string_view name, absl::string_view help, absl::string_view type);
-  void Sample(absl::string_view name, absl::string_view labels, double value);
-  std::string text_;
-  std::string last_;
+  struct Metric {
+    std::string name;
+    std::string text;
+  };
+  // The text of the metric, with its header.
+  std::string* TextOf(absl::string_view name, absl::string_view help, absl::string_view type);
+
+  std::vector<Metric> metrics_;  // in the order of their first samples
 };
 
 // Returns a label value with quotes, backslashes and line ends escaped.

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 
 namespace psgd {
 namespace {
@@ -21,9 +20,9 @@ bool IsName(absl::string_view name) {
 
 absl::Status CheckPeerName(absl::string_view what, absl::string_view name) {
   if (IsName(name)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
+  return InvalidArgumentError(
       what, " is not a name: 1 to 64 letters, digits, dots, dashes and underscores (it has ",
-      name.size(), " characters); choose another with --name"));
+      name.size(), " characters); choose another with --name");
 }
 
 std::string Readable(absl::string_view text) {

@@ -3,7 +3,6 @@
 // a CUDA kernel see the same numbers in any order, and no generator state has to be saved.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "common/host_device.h"

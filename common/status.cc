@@ -1,7 +1,5 @@
 #include "common/status.h"
 
-#include "absl/strings/str_cat.h"
-
 namespace psgd {
 
 absl::Status Annotate(const absl::Status& status, absl::string_view context) {

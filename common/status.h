@@ -1,15 +1,49 @@
 // absl::Status, two macros that shorten its use, and Annotate.
 #pragma once
 
-#include "absl/strings/string_view.h"
-
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace psgd {
 
 // Puts `context` before the message of a failed status: "context: message".
 absl::Status Annotate(const absl::Status& status, absl::string_view context);
+
+// As absl's functions, but of any number of parts, which absl::StrCat joins.
+template <typename... Parts>
+absl::Status InvalidArgumentError(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+template <typename... Parts>
+absl::Status DataLossError(const Parts&... parts) {
+  return absl::DataLossError(absl::StrCat(parts...));
+}
+template <typename... Parts>
+absl::Status NotFoundError(const Parts&... parts) {
+  return absl::NotFoundError(absl::StrCat(parts...));
+}
+template <typename... Parts>
+absl::Status FailedPreconditionError(const Parts&... parts) {
+  return absl::FailedPreconditionError(absl::StrCat(parts...));
+}
+template <typename... Parts>
+absl::Status ResourceExhaustedError(const Parts&... parts) {
+  return absl::ResourceExhaustedError(absl::StrCat(parts...));
+}
+template <typename... Parts>
+absl::Status UnavailableError(const Parts&... parts) {
+  return absl::UnavailableError(absl::StrCat(parts...));
+}
+template <typename... Parts>
+absl::Status OutOfRangeError(const Parts&... parts) {
+  return absl::OutOfRangeError(absl::StrCat(parts...));
+}
+template <typename... Parts>
+absl::Status AlreadyExistsError(const Parts&... parts) {
+  return absl::AlreadyExistsError(absl::StrCat(parts...));
+}
 
 }  // namespace psgd
 

@@ -40,8 +40,8 @@ absl::StatusOr<int64_t> Parse(absl::string_view text, const std::array<NamedUnit
       end == absl::string_view::npos ? "" : absl::StripAsciiWhitespace(text.substr(end));
   double value = 0;
   if (!absl::SimpleAtod(number, &value) || !std::isfinite(value)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", text, "\" does not start with a number; write it as ", examples));
+    return InvalidArgumentError("\"", text, "\" does not start with a number; write it as ",
+                                examples);
   }
   // Whole numbers are scaled as integers: a double would round numbers above 2^53.
   int64_t whole = 0;
@@ -52,13 +52,12 @@ absl::StatusOr<int64_t> Parse(absl::string_view text, const std::array<NamedUnit
     if (is_whole && !__builtin_mul_overflow(whole, known.factor, &exact)) return exact;
     const double scaled = std::round(value * static_cast<double>(known.factor));
     if (std::abs(scaled) >= static_cast<double>(std::numeric_limits<int64_t>::max())) {
-      return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is too large"));
+      return InvalidArgumentError("\"", text, "\" is too large");
     }
     return static_cast<int64_t>(scaled);
   }
-  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" has ",
-                                                 unit.empty() ? "no unit" : "an unknown unit",
-                                                 "; write it as ", examples));
+  return InvalidArgumentError("\"", text, "\" has ", unit.empty() ? "no unit" : "an unknown unit",
+                              "; write it as ", examples);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "compression/dense/bf16.h"
 #include "compression/dense/fp16.h"
 #include "compression/dense/int8.h"
@@ -24,8 +23,7 @@
 
 namespace psgd {
 
-absl::StatusOr<std::unique_ptr<Codec>> MakeCodec(const CodecConfig& config,
-                                                 const CodecOptions& options) {
+StatusOrCodec MakeCodec(const CodecConfig& config, const CodecOptions& options) {
   const CodecKernels& kernels = KernelsFor(options.backend);
   switch (config.kind_case()) {
     case CodecConfig::kNone:
@@ -69,11 +67,9 @@ absl::StatusOr<std::unique_ptr<Codec>> MakeCodec(const CodecConfig& config,
   return absl::InvalidArgumentError("compression names a codec that this program does not have");
 }
 
-absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> Codec::OpenShared(
-    ByteSpan payload, std::span<const SliceShape> shapes) const {
+StatusOrReaders Codec::OpenShared(ByteSpan payload, std::span<const SliceShape> shapes) const {
   if (shapes.size() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name(), " payload for ", shapes.size(), " slices together"));
+    return InvalidArgumentError(name(), " payload for ", shapes.size(), " slices together");
   }
   PSGD_ASSIGN_OR_RETURN(auto reader, Open(payload, shapes[0]));
   std::vector<std::unique_ptr<PayloadReader>> readers;

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "common/bytes.h"
 #include "common/philox.h"
 #include "common/status.h"
+#include "compression/cuda/options.h"
 #include "proto/config.pb.h"
 #include "proto/data.pb.h"
 
@@ -88,6 +90,11 @@ class PayloadReader {
   const uint32_t elements_;
 };
 
+using StatusOrReader = absl::StatusOr<std::unique_ptr<PayloadReader>>;
+using StatusOrReaders = absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>>;
+
+struct CodecKernels;  // kernels.h
+
 // A checkpoint holds a slice's worker state as the residual and at most this many more arrays.
 inline constexpr size_t kMostStateArrays = 1;
 
@@ -95,10 +102,10 @@ inline constexpr size_t kMostStateArrays = 1;
 class Codec {
  public:
   virtual ~Codec() = default;
-  virtual CodecId id() const = 0;
-  virtual absl::string_view name() const = 0;
+  CodecId id() const { return id_; }
+  absl::string_view name() const { return name_; }
   // Whether payloads lose nothing, so that no residual is needed.
-  virtual bool lossless() const = 0;
+  virtual bool lossless() const { return false; }
   // Whether the next gradient should include what a payload left out.
   virtual bool keeps_residual() const { return !lossless(); }
   // Number of arrays that the encoders remember (Encoder::SaveState); at most kMostStateArrays.
@@ -110,17 +117,31 @@ class Codec {
   // Checks the whole payload. An error says what is wrong: OutOfRange for a value that is not
   // finite, InvalidArgument for impossible lengths, indices and codes. The bytes and the slice
   // suffice: Open needs none of the encoder's options. The codec must outlive the reader.
-  virtual absl::StatusOr<std::unique_ptr<PayloadReader>> Open(ByteSpan payload,
-                                                              const SliceShape& shape) const = 0;
+  virtual StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const = 0;
   // Opens a payload that several slices of one tensor share. Returns a reader for each slice, in
   // the order of the shapes. Only factors has payloads of more than one slice.
-  virtual absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenShared(
-      ByteSpan payload, std::span<const SliceShape> shapes) const;
+  virtual StatusOrReaders OpenShared(ByteSpan payload, std::span<const SliceShape> shapes) const;
+  // Returns the options of its twin on a device, for that slice; nothing if it has no twin.
+  virtual std::optional<TwinCodec> Twin(const SliceShape& shape) const { return std::nullopt; }
   // Length of the longest payload for that many elements.
   virtual size_t MaxPayload(uint32_t elements) const = 0;
   // Length of the longest payload that these slices can share.
   size_t MaxSharedPayload(std::span<const SliceShape> shapes) const;
+
+ protected:
+  // REQUIRES: `name` is a literal; the kernels outlive the codec.
+  Codec(CodecId id, absl::string_view name, const CodecKernels& kernels)
+      : id_(id), name_(name), kernels_(kernels) {}
+
+  const CodecKernels& kernels() const { return kernels_; }
+
+ private:
+  const CodecId id_;
+  const absl::string_view name_;
+  const CodecKernels& kernels_;
 };
+
+using StatusOrCodec = absl::StatusOr<std::unique_ptr<Codec>>;
 
 // The implementation of the codecs' inner loops. All implementations write the same bytes.
 enum class CodecBackend { kScalar, kSimd };
@@ -132,8 +153,7 @@ struct CodecOptions {
 };
 
 // Makes the codec that a config asks for.
-absl::StatusOr<std::unique_ptr<Codec>> MakeCodec(const CodecConfig& config,
-                                                 const CodecOptions& options = {});
+StatusOrCodec MakeCodec(const CodecConfig& config, const CodecOptions& options = {});
 
 // Returns the config of every codec, with default options, in the schema's order.
 std::vector<CodecConfig> DefaultCodecs();

@@ -1,5 +1,5 @@
-// The inner loops of the codecs and the table of their twins. scalar/ and simd/ have the same files
-// with the same functions. Given the same input they write the same bytes and floats: sums follow
+// The inner loops of the codecs and the table of their twins. scalar/ and simd/ have the same
+// functions. Given the same input they write the same bytes and floats: sums follow
 // lanes.h, a product and a sum are never contracted, random numbers are Philox.
 #pragma once
 
@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <span>
 
-#include "absl/strings/string_view.h"
 #include "common/philox.h"
 #include "compression/codec.h"
 #include "compression/dense/ternary_value.h"
@@ -134,7 +133,6 @@ struct LowRankKernels {
 };
 
 struct CodecKernels {
-  absl::string_view name;
   DenseKernels dense;
   HalfKernels fp16;
   HalfKernels bf16;

@@ -3,10 +3,8 @@
 #include <zstd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "compression/payload_bytes.h"
 
 namespace psgd {
@@ -58,9 +56,8 @@ absl::StatusOr<size_t> ContentOf(ByteSpan frame, size_t most) {
     return absl::InvalidArgumentError("packed payload does not say how long it was");
   }
   if (content > most || content <= frame.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("packed payload of ", frame.size(),
-                                                   " bytes was ", content, " long, where ", most,
-                                                   " is the most, and packing makes shorter"));
+    return InvalidArgumentError("packed payload of ", frame.size(), " bytes was ", content,
+                                " long, where ", most, " is the most, and packing makes shorter");
   }
   if (ZSTD_findFrameCompressedSize(frame.data(), frame.size()) != frame.size()) {
     return absl::InvalidArgumentError("packed payload is not one whole zstd frame");
@@ -123,15 +120,14 @@ PackedPayload Packer::PackIn(uint32_t planes, ByteSpan payload) {
 absl::StatusOr<Bytes> Unpack(const Bytes& came, uint32_t planes, size_t most) {
   if (planes == 0) return came;
   if (!std::ranges::count(kPlaneCounts, planes)) {
-    return absl::InvalidArgumentError(absl::StrCat("packed payload in ", planes, " planes"));
+    return InvalidArgumentError("packed payload in ", planes, " planes");
   }
   PSGD_ASSIGN_OR_RETURN(const size_t size, ContentOf(came.span(), most));
   auto content = std::make_unique_for_overwrite<std::byte[]>(size);
   const size_t unpacked = ZSTD_decompress(content.get(), size, came.data(), came.size());
   if (unpacked != size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("packed payload is damaged", ZSTD_isError(unpacked) ? ": " : "",
-                     ZSTD_isError(unpacked) ? ZSTD_getErrorName(unpacked) : ""));
+    return InvalidArgumentError("packed payload is damaged", ZSTD_isError(unpacked) ? ": " : "",
+                                ZSTD_isError(unpacked) ? ZSTD_getErrorName(unpacked) : "");
   }
   if (planes > 1) {
     auto payload = std::make_unique_for_overwrite<std::byte[]>(size);

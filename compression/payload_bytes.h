@@ -1,28 +1,13 @@
-// Reading and appending the fixed-width fields of payloads. All are little-endian.
+// Appending to payloads. Their fields are those of common/bytes.h.
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
-#include <cstring>
 #include <vector>
 
+#include "common/bytes.h"
+
 namespace psgd {
-
-static_assert(std::endian::native == std::endian::little,
-              "payloads are little-endian and are not swapped");
-
-template <typename T>
-T LoadField(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof(T));
-  return value;
-}
-
-template <typename T>
-void StoreField(const T& value, std::byte* at) {
-  std::memcpy(at, &value, sizeof(T));
-}
 
 // Makes `bytes` longer. Returns the start of the new part, valid until the vector grows again.
 // Encoders grow a block at a time, because growing writes zeros: in cache that is almost free.

@@ -26,7 +26,7 @@ bool IsSmall(const CompressionConfig& config, const ParameterSpec& parameter) {
   return bytes < config.dense_below();
 }
 
-CodecConfig None() {
+CodecConfig NoCodec() {
   CodecConfig none;
   none.mutable_none();
   return none;
@@ -63,7 +63,7 @@ bool SendsZeros(const CodecConfig& codec) {
 // does so for small tensors too.
 CodecConfig Whole(CodecConfig codec) {
   if (codec.has_signum()) return codec;
-  if (!codec.has_dgc()) return None();
+  if (!codec.has_dgc()) return NoCodec();
   codec.mutable_dgc()->set_density(1);
   codec.mutable_dgc()->clear_warmup();
   return codec;
@@ -72,13 +72,13 @@ CodecConfig Whole(CodecConfig codec) {
 }  // namespace
 
 CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& parameter) {
-  if (parameter.role() == ParameterSpec::STATISTIC) return None();
+  if (parameter.role() == ParameterSpec::STATISTIC) return NoCodec();
   const CompressionRule* const rule = RuleOf(config, parameter);
   CodecConfig chosen = rule != nullptr ? rule->push() : config.push();
-  if (chosen.kind_case() == CodecConfig::KIND_NOT_SET) chosen = None();
+  if (chosen.kind_case() == CodecConfig::KIND_NOT_SET) chosen = NoCodec();
   if (IsSmall(config, parameter)) return Whole(std::move(chosen));
   if (parameter.sparse() && (chosen.has_auto_() || (rule == nullptr && SendsZeros(chosen))))
-    return None();
+    return NoCodec();
   return chosen;
 }
 
@@ -167,9 +167,9 @@ absl::Status CheckRules(const CompressionConfig& config, const ModelSpec& model)
         [&](const ParameterSpec& parameter) { return GlobMatches(glob, parameter.name()); });
     if (fits) continue;
     const std::string first = model.parameters_size() > 0 ? model.parameters(0).name() : "";
-    return absl::InvalidArgumentError(absl::StrCat("compression.rules[", i, "].match \"", glob,
-                                                   "\" fits no parameter of ", model.name(),
-                                                   ", whose first is ", first));
+    return InvalidArgumentError("compression.rules[", i, "].match \"", glob,
+                                "\" fits no parameter of ", model.name(), ", whose first is ",
+                                first);
   }
   return absl::OkStatus();
 }

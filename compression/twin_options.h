@@ -1,19 +1,16 @@
-// Which codecs have a twin on a device, and what the twin needs to know.
+// What a codec's twin on a device needs to know.
 #pragma once
 
 #include <optional>
 
 #include "compression/codec.h"
-#include "compression/cuda/options.h"
 #include "compression/error_feedback.h"
 
 namespace psgd {
 
-// Returns the options for a slice that MakeCodec's codec of that config would encode; nothing if
-// the codec has no twin on a device. REQUIRES: MakeCodec accepts the config.
-std::optional<TwinOptions> MakeTwinOptions(const CodecConfig& config, const Codec& codec,
-                                           const SliceShape& shape,
-                                           const ErrorFeedbackOptions& feedback,
-                                           const CodecOptions& options = {});
+// Returns the options for a slice that the codec would encode; nothing if the codec has no twin on
+// a device.
+std::optional<TwinOptions> MakeTwinOptions(const Codec& codec, const SliceShape& shape,
+                                           const ErrorFeedbackOptions& feedback);
 
 }  // namespace psgd

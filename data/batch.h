@@ -35,21 +35,12 @@ class BatchMaker {
 
  private:
   absl::StatusOr<Batch> Fill(uint32_t epoch, std::span<const uint32_t> indices);
-  absl::StatusOr<std::span<const float>> FillPixels(uint32_t epoch,
-                                                    std::span<const uint32_t> indices,
-                                                    float* memory, std::span<int32_t> labels) const;
-  absl::StatusOr<std::span<const int32_t>> FillTokens(uint32_t epoch,
-                                                      std::span<const uint32_t> indices,
-                                                      int32_t* memory,
-                                                      std::span<int32_t> labels) const;
-  void FillSparse(uint32_t epoch, std::span<const uint32_t> indices, std::byte* memory,
-                  std::span<int32_t> labels, Batch* out) const;
 
   const std::shared_ptr<const SampleSource> source_;
   const size_t batch_;
   const size_t elements_;       // in a sample: pixels, tokens or entries, four bytes each
   const size_t labels_each_;    // in a sample
-  const size_t values_offset_;  // after the indices, if there are values; else labels_offset_
+  const size_t values_offset_;  // after the indices, if there are any; else 0
   const size_t labels_offset_;  // in the buffer: after all other parts
   const size_t bytes_;          // of the buffer
   BufferPool pool_;

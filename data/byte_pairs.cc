@@ -1,12 +1,10 @@
 #include "data/byte_pairs.h"
 
-#include <algorithm>
 #include <queue>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 
 namespace psgd {
 namespace {
@@ -156,11 +154,11 @@ absl::StatusOr<BytePairs> BytePairs::Learn(std::span<const absl::string_view> te
   while (made.size() < tokens) {
     Pair pair = 0;
     if (!words.Next(&pair)) {
-      return absl::InvalidArgumentError(absl::StrCat(
+      return InvalidArgumentError(
           "the training text gives ", made.size(),
-          " tokens and no more, for then no pair of them "
-          "comes twice within words; use more text, or lower data.vocabulary, which asks for ",
-          tokens - made.size(), " more"));
+          " tokens and no more, for then no pair of them comes twice within words; use more text, "
+          "or lower data.vocabulary, which asks for ",
+          tokens - made.size(), " more");
     }
     words.Take(pair, static_cast<Token>(made.size()));
     made.Add(static_cast<Token>(pair >> 16), static_cast<Token>(pair));

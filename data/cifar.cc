@@ -51,10 +51,11 @@ class CifarDataset final : public Dataset {
 
   size_t size() const override { return records_.size(); }
   SampleShape shape() const override { return {3, 32, 32, classes_}; }
-  void Read(size_t index, std::span<float> pixels, int32_t* label) const override {
-    const uint8_t* bytes = records_[index] + labels_;
-    for (size_t i = 0; i < kPixels; ++i) pixels[i] = static_cast<float>(bytes[i]) / 255.0f;
-    *label = bytes[-1];
+  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
+    const uint8_t* bytes = records_[key.index] + labels_;
+    for (size_t i = 0; i < kPixels; ++i) sample.values[i] = static_cast<float>(bytes[i]) / 255.0f;
+    sample.labels[0] = bytes[-1];
+    return absl::OkStatus();
   }
 
  private:
@@ -74,29 +75,29 @@ absl::Status CheckFilesAreThere(const Layout& layout, const std::string& folder)
   }
   if (missing.empty()) return absl::OkStatus();
   const bool inside = fs::is_directory(fs::path(folder) / layout.folder, error);
-  return absl::NotFoundError(absl::StrCat(
+  return NotFoundError(
       folder, fs::is_directory(folder, error) ? " lacks " : " is no folder: looked in it for ",
       absl::StrJoin(missing, ", "), "; set data.path to ",
       inside ? (fs::path(folder) / layout.folder).string()
-             : absl::StrCat("the unpacked folder ", layout.folder, " of the binary version")));
+             : absl::StrCat("the unpacked folder ", layout.folder, " of the binary version"));
 }
 
 absl::StatusOr<std::vector<uint8_t>> ReadRecords(const Layout& layout, const std::string& path) {
   PSGD_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes, ReadWholeFile(path, kMostBytes));
   const size_t record = layout.record();
-  if (bytes.empty()) return absl::DataLossError(absl::StrCat(path, ": is empty; fetch it again"));
+  if (bytes.empty()) return DataLossError(path, ": is empty; fetch it again");
   if (const size_t rest = bytes.size() % record; rest != 0) {
-    return absl::DataLossError(absl::StrCat(
-        path, ": ends within record ", bytes.size() / record, ", which begins at byte ",
-        bytes.size() - rest, " and has only ", rest, " of ", record,
-        " bytes; it is truncated, or not of the binary version: fetch it again"));
+    return DataLossError(path, ": ends within record ", bytes.size() / record,
+                         ", which begins at byte ", bytes.size() - rest, " and has only ", rest,
+                         " of ", record,
+                         " bytes; it is truncated, or not of the binary version: fetch it again");
   }
   for (size_t at = 0; at < bytes.size(); at += record) {
     const int label = bytes[at + layout.labels - 1];
     if (label < layout.classes) continue;
-    return absl::DataLossError(absl::StrCat(
-        path, ": the class at byte ", at + layout.labels - 1, " is ", label, ", and there are ",
-        layout.classes, "; the file is damaged, or data.format is not what it holds"));
+    return DataLossError(path, ": the class at byte ", at + layout.labels - 1, " is ", label,
+                         ", and there are ", layout.classes,
+                         "; the file is damaged, or data.format is not what it holds");
   }
   return bytes;
 }
@@ -114,10 +115,10 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Load(const Layout& layout,
 
 }  // namespace
 
-absl::StatusOr<CifarSets> LoadCifar(CifarKind kind, const std::string& folder) {
+absl::StatusOr<TrainAndTest> LoadCifar(CifarKind kind, const std::string& folder) {
   const Layout layout = LayoutOf(kind);
   PSGD_RETURN_IF_ERROR(CheckFilesAreThere(layout, folder));
-  CifarSets sets;
+  TrainAndTest sets;
   PSGD_ASSIGN_OR_RETURN(sets.train, Load(layout, layout.train, folder));
   PSGD_ASSIGN_OR_RETURN(sets.test, Load(layout, layout.test, folder));
   return sets;

@@ -8,7 +8,6 @@
 // test.bin.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "common/status.h"
@@ -18,13 +17,8 @@ namespace psgd {
 
 enum class CifarKind { kCifar10, kCifar100 };
 
-struct CifarSets {
-  std::shared_ptr<const Dataset> train;
-  std::shared_ptr<const Dataset> test;
-};
-
 // Loads both sets into memory as bytes. A file may hold any number of whole records. Every error
 // names the file, the place in the file and what to do.
-absl::StatusOr<CifarSets> LoadCifar(CifarKind kind, const std::string& folder);
+absl::StatusOr<TrainAndTest> LoadCifar(CifarKind kind, const std::string& folder);
 
 }  // namespace psgd

@@ -2,7 +2,6 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "data/table.h"
 
@@ -23,22 +22,20 @@ absl::Status ParseCriteo(absl::string_view line, int64_t buckets, SparseRow* row
   constexpr size_t kFields = 1 + kCriteoCounts + kCriteoCategories;
   const std::vector<absl::string_view> fields = absl::StrSplit(line, '\t');
   if (fields.size() != kFields) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(fields.size(),
-                     " fields between tabs, where a line has a label, 13 counts and 26 categories, "
-                     "the empty ones too; ",
-                     fields.size() < kFields
-                         ? "the line is cut short, or its tabs were changed: fetch the file again"
-                         : "data.format is not what the file holds, or it is damaged"));
+    return InvalidArgumentError(
+        fields.size(),
+        " fields between tabs, where a line has a label, 13 counts and 26 categories, the empty "
+        "ones too; ",
+        fields.size() < kFields
+            ? "the line is cut short, or its tabs were changed: fetch the file again"
+            : "data.format is not what the file holds, or it is damaged");
   }
   if (!absl::SimpleAtod(fields[0], &row->label)) {
-    return absl::InvalidArgumentError(absl::StrCat("its label is \"",
-                                                   std::string(fields[0].substr(0, 40)),
-                                                   "\"; it must be 0 or 1 (clicked)"));
+    return InvalidArgumentError("its label is \"", std::string(fields[0].substr(0, 40)),
+                                "\"; it must be 0 or 1 (clicked)");
   }
   if (row->label != 0 && row->label != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("its label is ", row->label, "; it must be 0 or 1 (clicked)"));
+    return InvalidArgumentError("its label is ", row->label, "; it must be 0 or 1 (clicked)");
   }
   row->entries.clear();
   for (int32_t i = 0; i < kCriteoCounts; ++i) {
@@ -46,8 +43,8 @@ absl::Status ParseCriteo(absl::string_view line, int64_t buckets, SparseRow* row
     if (field.empty()) continue;
     double count = 0;
     if (!absl::SimpleAtod(field, &count) || !std::isfinite(count)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "count ", i + 1, " is \"", std::string(field.substr(0, 40)), "\", which is no number"));
+      return InvalidArgumentError("count ", i + 1, " is \"", std::string(field.substr(0, 40)),
+                                  "\", which is no number");
     }
     const auto value = static_cast<float>(count < 0 ? 1 + count : std::log1p(count));
     if (value != 0) row->entries.push_back({i, value});

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -26,6 +27,7 @@ struct SampleShape {
   int group = 0;
   bool label_each_pixel = false;
 
+  bool IsImage() const { return !IsSequence() && !IsSparse(); }
   bool IsSequence() const { return length > 0; }
   bool IsSparse() const { return entries > 0; }
   size_t labels() const {
@@ -60,55 +62,35 @@ struct SampleKey {
   uint64_t index = 0;
 };
 
-// Images of one size. Thread-safe: any number of threads may read at once.
+// Where the parts of a sample go. A span is empty if samples have no such part.
+struct Sample {
+  std::span<float> values = {};    // pixels, or the values of a sparse vector
+  std::span<int32_t> tokens = {};  // tokens, or the indices of a sparse vector
+  std::span<int32_t> labels = {};
+};
+
+// Samples of one shape. Thread-safe: any number of threads may read at once.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual size_t size() const = 0;
   virtual SampleShape shape() const = 0;
-  // Pixels in [0, 1], channel by channel, row by row; a label below shape().classes.
-  // REQUIRES: index < size(); pixels.size() == shape().elements().
-  virtual void Read(size_t index, std::span<float> pixels, int32_t* label) const = 0;
+  // Fills in a sample:
+  // - an image: pixels in [0, 1], channel by channel, row by row;
+  // - a sequence: tokens below shape().vocabulary, with a label for each after the first
+  //   shape().source;
+  // - a sparse vector: indices below shape().vocabulary, and values; unused places get 0 for both.
+  // Labels are below shape().classes, or -1: not counted. DataLoss means that this sample is
+  // damaged; another error, that the file changed since it was opened, or cannot be read.
+  // REQUIRES: key.index < size(); values and tokens that samples have are shape().elements() long,
+  // labels shape().labels().
+  virtual absl::Status Read(const SampleKey& key, const Sample& sample) const = 0;
 };
 
-// Sequences of tokens. Thread-safe, as Dataset.
-class TokenDataset {
- public:
-  virtual ~TokenDataset() = default;
-  virtual size_t size() const = 0;
-  virtual SampleShape shape() const = 0;
-  // Fills in tokens below shape().vocabulary, and for each token after the first shape().source a
-  // label below shape().classes, or -1: not counted. An error means that the file changed since it
-  // was opened, or cannot be read. REQUIRES: index < size(); tokens.size() == shape().elements();
-  // labels.size() == shape().labels().
-  virtual absl::Status Read(size_t index, std::span<int32_t> tokens,
-                            std::span<int32_t> labels) const = 0;
-};
-
-// Images in separate files, of any size. Read decodes an image, which may fail, and cuts it to one
-// size, at random if the config says so. Thread-safe, as Dataset.
-class PictureDataset {
- public:
-  virtual ~PictureDataset() = default;
-  virtual size_t size() const = 0;
-  virtual SampleShape shape() const = 0;
-  // As Dataset::Read, with labels below shape().classes, or -1: not counted. DataLoss means that
-  // this sample is damaged. REQUIRES: key.index < size(); pixels.size() == shape().elements();
-  // labels.size() == shape().labels().
-  virtual absl::Status Read(const SampleKey& key, std::span<float> pixels,
-                            std::span<int32_t> labels) const = 0;
-};
-
-// Sparse vectors. Thread-safe, as Dataset.
-class SparseDataset {
- public:
-  virtual ~SparseDataset() = default;
-  virtual size_t size() const = 0;
-  virtual SampleShape shape() const = 0;
-  // Fills in indices below shape().vocabulary with a value each. Unused places get 0 for both.
-  // REQUIRES: key.index < size(); both spans have shape().entries places.
-  virtual void Read(const SampleKey& key, std::span<int32_t> indices, std::span<float> values,
-                    int32_t* label) const = 0;
+// The two sets that a format loads.
+struct TrainAndTest {
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> test;
 };
 
 }  // namespace psgd

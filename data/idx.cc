@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -40,11 +39,12 @@ class IdxDataset final : public Dataset {
 
   size_t size() const override { return images_.sizes[0]; }
   SampleShape shape() const override { return shape_; }
-  void Read(size_t index, std::span<float> pixels, int32_t* label) const override {
-    const uint8_t* bytes = images_.values.get() + index * elements_;
-    float* out = pixels.data();
+  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
+    const uint8_t* bytes = images_.values.get() + key.index * elements_;
+    float* out = sample.values.data();
     for (size_t i = 0; i < elements_; ++i) out[i] = static_cast<float>(bytes[i]) / 255.0f;
-    *label = labels_.values[index];
+    sample.labels[0] = labels_.values[key.index];
+    return absl::OkStatus();
   }
 
  private:
@@ -60,14 +60,13 @@ absl::Status Missing(const std::string& folder, const std::vector<std::string>& 
   absl::string_view trimmed = folder;
   while (absl::ConsumeSuffix(&trimmed, "/")) {
   }
-  return absl::NotFoundError(
-      absl::StrCat("no dataset in ", folder, there ? "" : " (no such folder)", ": looked for ",
-                   absl::StrJoin(stems, ", "), ", each plain or .gz; ",
-                   absl::EndsWith(trimmed, "/fashion-mnist")
-                       ? "install it with `apt-get install dataset-fashion-mnist`, into "
-                         "/usr/share/datasets/fashion-mnist, or "
-                       : "",
-                   "check data.path"));
+  return NotFoundError("no dataset in ", folder, there ? "" : " (no such folder)", ": looked for ",
+                       absl::StrJoin(stems, ", "), ", each plain or .gz; ",
+                       absl::EndsWith(trimmed, "/fashion-mnist")
+                           ? "install it with `apt-get install dataset-fashion-mnist`, into "
+                             "/usr/share/datasets/fashion-mnist, or "
+                           : "",
+                       "check data.path");
 }
 
 // Returns the paths of the four files, in the order of kStems.
@@ -135,31 +134,30 @@ absl::StatusOr<IdxArray> ReadArray(const std::string& path, size_t dimensions) {
 
 absl::Status CheckPair(const IdxArray& images, const IdxArray& labels) {
   if (images.sizes[0] == labels.sizes[0]) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat(images.path, " holds ", images.sizes[0], " images, but ", labels.path, " holds ",
-                   labels.sizes[0], " labels; the files do not belong together: fetch both again"));
+  return DataLossError(images.path, " holds ", images.sizes[0], " images, but ", labels.path,
+                       " holds ", labels.sizes[0],
+                       " labels; the files do not belong together: fetch both again");
 }
 
 absl::Status CheckSets(const IdxArray& train, const IdxArray& test, const IdxArray& test_labels,
                        int classes) {
   if (train.sizes[1] != test.sizes[1] || train.sizes[2] != test.sizes[2]) {
-    return absl::DataLossError(absl::StrCat(
-        test.path, " holds images of ", test.sizes[1], "x", test.sizes[2], ", but ", train.path,
-        " of ", train.sizes[1], "x", train.sizes[2], "; the files do not belong together"));
+    return DataLossError(test.path, " holds images of ", test.sizes[1], "x", test.sizes[2],
+                         ", but ", train.path, " of ", train.sizes[1], "x", train.sizes[2],
+                         "; the files do not belong together");
   }
   for (uint32_t i = 0; i < test_labels.sizes[0]; ++i) {
     if (test_labels.values[i] < classes) continue;
-    return absl::DataLossError(
-        absl::StrCat(test_labels.path, ": label ", i, " is ", test_labels.values[i],
-                     ", but the training labels end at ", classes - 1,
-                     "; the files do not belong together, or one is damaged"));
+    return DataLossError(test_labels.path, ": label ", i, " is ", test_labels.values[i],
+                         ", but the training labels end at ", classes - 1,
+                         "; the files do not belong together, or one is damaged");
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<IdxSets> LoadIdx(const std::string& folder) {
+absl::StatusOr<TrainAndTest> LoadIdx(const std::string& folder) {
   PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> paths, FindFiles(folder));
   PSGD_ASSIGN_OR_RETURN(IdxArray train_images, ReadArray(paths[0], 3));
   PSGD_ASSIGN_OR_RETURN(IdxArray train_labels, ReadArray(paths[1], 1));
@@ -170,7 +168,7 @@ absl::StatusOr<IdxSets> LoadIdx(const std::string& folder) {
   const uint8_t* labels = train_labels.values.get();
   const int classes = 1 + *std::max_element(labels, labels + train_labels.sizes[0]);
   PSGD_RETURN_IF_ERROR(CheckSets(train_images, test_images, test_labels, classes));
-  return IdxSets{
+  return TrainAndTest{
       std::make_shared<IdxDataset>(std::move(train_images), std::move(train_labels), classes),
       std::make_shared<IdxDataset>(std::move(test_images), std::move(test_labels), classes)};
 }

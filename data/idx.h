@@ -7,7 +7,6 @@
 // {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "common/status.h"
@@ -15,14 +14,9 @@
 
 namespace psgd {
 
-struct IdxSets {
-  std::shared_ptr<const Dataset> train;
-  std::shared_ptr<const Dataset> test;
-};
-
 // Loads both sets into memory as bytes. The number of classes is the largest training label plus
 // one. A damaged or inconsistent file is refused. Every error names the file, what is wrong with it
 // and what to do.
-absl::StatusOr<IdxSets> LoadIdx(const std::string& folder);
+absl::StatusOr<TrainAndTest> LoadIdx(const std::string& folder);
 
 }  // namespace psgd

@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder, Acce
     if (!absl::StartsWith(name, ".") && accept(*it, name)) names.push_back(std::move(name));
   }
   if (error) {
-    return absl::NotFoundError(absl::StrCat(folder, ": ", error.message(), "; check data.path"));
+    return NotFoundError(folder, ": ", error.message(), "; check data.path");
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -71,8 +71,8 @@ absl::StatusOr<std::vector<std::string>> ClassNames(const std::string& folder) {
                           return entry.is_directory(ignored);
                         }));
   if (names.empty()) {
-    return absl::NotFoundError(absl::StrCat(
-        folder, ": has no folders, and there should be one for each class; check data.path"));
+    return NotFoundError(
+        folder, ": has no folders, and there should be one for each class; check data.path");
   }
   return names;
 }
@@ -87,13 +87,13 @@ absl::StatusOr<std::shared_ptr<const EncodedImages>> ListSet(
     const auto known = std::lower_bound(classes.begin(), classes.end(), name);
     const std::string path = absl::StrCat(folder, "/", name);
     if (known == classes.end() || *known != name) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path, ": there is no training image of this class; add some, or remove the folder"));
+      return InvalidArgumentError(
+          path, ": there is no training image of this class; add some, or remove the folder");
     }
     PSGD_ASSIGN_OR_RETURN(std::vector<std::string> names, JpegNames(path));
     if (names.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": holds no .jpg or .jpeg file; add some, or remove the folder"));
+      return InvalidArgumentError(path,
+                                  ": holds no .jpg or .jpeg file; add some, or remove the folder");
     }
     most = std::max(most, names.size());
     files.emplace_back(static_cast<int32_t>(known - classes.begin()), std::move(names));
@@ -121,8 +121,8 @@ absl::StatusOr<std::string> TestFolder(const std::string& folder) {
     const std::string path = absl::StrCat(folder, "/", name);
     if (fs::is_directory(path, error)) return path;
   }
-  return absl::NotFoundError(absl::StrCat(
-      folder, ": has a folder train, but neither test nor val; runs are evaluated on one of them"));
+  return NotFoundError(
+      folder, ": has a folder train, but neither test nor val; runs are evaluated on one of them");
 }
 
 absl::StatusOr<EncodedSets> ListImageFolders(const std::string& folder) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -96,8 +95,7 @@ class ShardIndexer {
  private:
   static absl::Status Bad(const std::string& path, const std::string& name,
                           absl::string_view problem) {
-    return absl::DataLossError(
-        absl::StrCat(path, ": member ", name, " ", problem, "; make the archive again"));
+    return DataLossError(path, ": member ", name, " ", problem, "; make the archive again");
   }
 
   static absl::Status Take(const RangeFile& file, uint32_t shard, const TarMember& member,
@@ -165,9 +163,9 @@ absl::StatusOr<std::shared_ptr<const EncodedImages>> IndexSet(std::vector<std::s
   }
   std::vector<ShardImage> images = indexer.TakeImages();
   if (images.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(shards.front(), shards.size() > 1 ? " and those beside it hold" : ": holds",
-                     " no pair of KEY.jpg and KEY.cls; see docs/data.md for the layout"));
+    return InvalidArgumentError(shards.front(),
+                                shards.size() > 1 ? " and those beside it hold" : ": holds",
+                                " no pair of KEY.jpg and KEY.cls; see docs/data.md for the layout");
   }
   return std::make_shared<ShardImages>(std::move(shards), std::move(images));
 }
@@ -186,9 +184,9 @@ absl::StatusOr<EncodedSets> IndexImageShards(const std::string& folder) {
   std::vector<std::string> test = ShardsOf(folder, "test");
   if (test.empty()) test = ShardsOf(folder, "val");
   if (test.empty()) {
-    return absl::NotFoundError(absl::StrCat(folder,
-                                            ": has train-*.tar, but neither test-*.tar nor "
-                                            "val-*.tar; runs are evaluated on one of them"));
+    return NotFoundError(folder,
+                         ": has train-*.tar, but neither test-*.tar nor val-*.tar; runs are "
+                         "evaluated on one of them");
   }
   EncodedSets sets;
   PSGD_ASSIGN_OR_RETURN(sets.train, IndexSet(ShardsOf(folder, "train")));
@@ -196,10 +194,9 @@ absl::StatusOr<EncodedSets> IndexImageShards(const std::string& folder) {
   sets.classes = LargestLabel(*sets.train) + 1;
   for (size_t i = 0; i < sets.test->size(); ++i) {
     if (sets.test->label(i) < sets.classes) continue;
-    return absl::DataLossError(absl::StrCat(sets.test->Name(i), ": is of class ",
-                                            sets.test->label(i),
-                                            ", but the training labels end at ", sets.classes - 1,
-                                            "; the archives do not belong together"));
+    return DataLossError(sets.test->Name(i), ": is of class ", sets.test->label(i),
+                         ", but the training labels end at ", sets.classes - 1,
+                         "; the archives do not belong together");
   }
   return sets;
 }

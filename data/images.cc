@@ -14,7 +14,7 @@ namespace psgd {
 namespace {
 
 // Decodes images on Read. Thread-safe: immutable.
-class ImageDataset final : public PictureDataset {
+class ImageDataset final : public Dataset {
  public:
   ImageDataset(std::shared_ptr<const EncodedImages> images, int classes, int size,
                const Viewer& viewer)
@@ -22,12 +22,11 @@ class ImageDataset final : public PictureDataset {
 
   size_t size() const override { return images_->size(); }
   SampleShape shape() const override { return {3, size_, size_, classes_}; }
-  absl::Status Read(const SampleKey& key, std::span<float> pixels,
-                    std::span<int32_t> labels) const override {
+  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
     PSGD_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, images_->Read(key.index));
-    const absl::Status decoded = DecodeView(bytes, viewer_, key, size_, pixels);
+    const absl::Status decoded = DecodeView(bytes, viewer_, key, size_, sample.values);
     if (!decoded.ok()) return Annotate(decoded, images_->Name(key.index));
-    labels[0] = images_->label(key.index);
+    sample.labels[0] = images_->label(key.index);
     return absl::OkStatus();
   }
 
@@ -43,16 +42,15 @@ absl::StatusOr<EncodedSets> FindImages(const std::string& folder) {
   const bool folders = std::filesystem::is_directory(absl::StrCat(folder, "/train"), error);
   const bool shards = HasImageShards(folder);
   if (folders && shards) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        folder, ": has both a folder train and train-*.tar; move one of them elsewhere"));
+    return InvalidArgumentError(
+        folder, ": has both a folder train and train-*.tar; move one of them elsewhere");
   }
   if (folders) return ListImageFolders(folder);
   if (shards) return IndexImageShards(folder);
-  return absl::NotFoundError(
-      absl::StrCat(folder, std::filesystem::is_directory(folder, error) ? "" : " (no such folder)",
-                   ": looked for a folder train, in it a folder of JPEG files for each class, or "
-                   "for train-*.tar; "
-                   "check data.path"));
+  return NotFoundError(folder,
+                       std::filesystem::is_directory(folder, error) ? "" : " (no such folder)",
+                       ": looked for a folder train, in it a folder of JPEG files for each class, "
+                       "or for train-*.tar; check data.path");
 }
 
 }  // namespace
@@ -67,16 +65,15 @@ absl::Status DecodeView(std::span<const uint8_t> jpeg, const Viewer& viewer, con
   return absl::OkStatus();
 }
 
-std::shared_ptr<const PictureDataset> MakeImageDataset(std::shared_ptr<const EncodedImages> images,
-                                                       int classes, int size,
-                                                       const Viewer& viewer) {
+std::shared_ptr<const Dataset> MakeImageDataset(std::shared_ptr<const EncodedImages> images,
+                                                int classes, int size, const Viewer& viewer) {
   return std::make_shared<ImageDataset>(std::move(images), classes, size, viewer);
 }
 
-absl::StatusOr<PictureSets> OpenImages(const DataConfig& config, uint64_t seed) {
+absl::StatusOr<TrainAndTest> OpenImages(const DataConfig& config, uint64_t seed) {
   PSGD_ASSIGN_OR_RETURN(EncodedSets found, FindImages(config.path()));
   const int size = config.images().size();
-  PictureSets sets;
+  TrainAndTest sets;
   sets.train = MakeImageDataset(std::move(found.train), found.classes, size,
                                 Viewer::Augmented(config.images(), config.augment(), seed));
   sets.test = MakeImageDataset(std::move(found.test), found.classes, size,

@@ -12,21 +12,17 @@
 
 namespace psgd {
 
-struct PictureSets {
-  std::shared_ptr<const PictureDataset> train;  // augmented as configured
-  std::shared_ptr<const PictureDataset> test;
-};
-
 // Decodes the part of the JPEG that `viewer` chooses, as size x size pixels in [0, 1]. The image is
 // decoded at a fraction of its size if that is enough. DataLoss: damaged.
 absl::Status DecodeView(std::span<const uint8_t> jpeg, const Viewer& viewer, const SampleKey& key,
                         int size, std::span<float> pixels);
 
 // Samples of an image and its class.
-std::shared_ptr<const PictureDataset> MakeImageDataset(std::shared_ptr<const EncodedImages> images,
-                                                       int classes, int size, const Viewer& viewer);
+std::shared_ptr<const Dataset> MakeImageDataset(std::shared_ptr<const EncodedImages> images,
+                                                int classes, int size, const Viewer& viewer);
 
-// Opens format images: tar shards if there are any, else one folder per class.
-absl::StatusOr<PictureSets> OpenImages(const DataConfig& config, uint64_t seed);
+// Opens format images, with the training set augmented as configured: tar shards if there are any,
+// else one folder per class.
+absl::StatusOr<TrainAndTest> OpenImages(const DataConfig& config, uint64_t seed);
 
 }  // namespace psgd

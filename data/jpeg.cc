@@ -32,7 +32,7 @@ JpegReader::~JpegReader() = default;
 JpegReader::JpegReader(JpegReader&&) noexcept = default;
 
 absl::Status JpegReader::Bad() const {
-  return absl::DataLossError(absl::StrCat("cannot be decoded: ", tjGetErrorStr2(handle_.get())));
+  return DataLossError("cannot be decoded: ", tjGetErrorStr2(handle_.get()));
 }
 
 absl::StatusOr<JpegReader> JpegReader::Open(std::span<const uint8_t> bytes) {
@@ -46,8 +46,8 @@ absl::StatusOr<JpegReader> JpegReader::Open(std::span<const uint8_t> bytes) {
   }
   if (reader.width_ < 1 || reader.height_ < 1 ||
       int64_t{reader.width_} * reader.height_ > kMostPixels) {
-    return absl::DataLossError(absl::StrCat("announces ", reader.width_, "x", reader.height_,
-                                            " pixels; from 1 to ", kMostPixels, " can be read"));
+    return DataLossError("announces ", reader.width_, "x", reader.height_, " pixels; from 1 to ",
+                         kMostPixels, " can be read");
   }
   reader.inks_ = colours == TJCS_CMYK || colours == TJCS_YCCK;
   return reader;

@@ -3,7 +3,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "data/table.h"
 
 namespace psgd {
@@ -19,9 +18,8 @@ absl::string_view NextWord(absl::string_view* line) {
 }
 
 absl::Status BadLine(absl::string_view word, absl::string_view problem) {
-  return absl::InvalidArgumentError(absl::StrCat("\"", std::string(word.substr(0, 40)), "\" ",
-                                                 std::string(problem),
-                                                 "; a line is `label index:value ...`"));
+  return InvalidArgumentError("\"", std::string(word.substr(0, 40)), "\" ", std::string(problem),
+                              "; a line is `label index:value ...`");
 }
 
 }  // namespace

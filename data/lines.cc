@@ -41,8 +41,8 @@ absl::Status ForEachLine(const std::string& path,
     text.erase(0, begin);
     if (got == 0) return text.empty() ? absl::OkStatus() : take(text);
     if (text.size() > kLongestLine) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path, ":", number + 1, ": a line of more than 64 MiB; this is not a text file"));
+      return InvalidArgumentError(path, ":", number + 1,
+                                  ": a line of more than 64 MiB; this is not a text file");
     }
   }
 }

@@ -1,7 +1,6 @@
 // Reads text files line by line, and unpacks them on the way if they are gzip.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <string>
 

@@ -3,8 +3,6 @@
 #include <new>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 namespace psgd {
 
 BatchLoader::BatchLoader(std::shared_ptr<const SampleSource> source,
@@ -80,10 +78,9 @@ void BatchLoader::Work() {
 
 absl::StatusOr<Batch> BatchLoader::Make(const Request& request) {
   if (request.batch_index >= order_.batches_per_epoch()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("batch ", request.batch_index, " was requested, but an epoch has ",
-                     order_.batches_per_epoch(), " batches of ", options_.batch,
-                     " samples; do all processes use the same dataset and data.batch?"));
+    return InvalidArgumentError("batch ", request.batch_index, " was requested, but an epoch has ",
+                                order_.batches_per_epoch(), " batches of ", options_.batch,
+                                " samples; do all processes use the same dataset and data.batch?");
   }
   try {
     return maker_.Make(request.epoch, order_.Batch(request.epoch, request.batch_index));

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "absl/strings/str_cat.h"
-
 namespace psgd {
 namespace {
 
@@ -36,7 +34,7 @@ double Total(const std::array<double, kLanes>& lanes) {
 
 }  // namespace
 
-Normalization MeasureNormalization(const Dataset& dataset) {
+absl::StatusOr<Normalization> MeasureNormalization(const Dataset& dataset) {
   const SampleShape shape = dataset.shape();
   const auto channels = static_cast<size_t>(shape.channels);
   const size_t plane = shape.elements() / channels;
@@ -50,7 +48,7 @@ Normalization MeasureNormalization(const Dataset& dataset) {
     const size_t index = measured == dataset.size()
                              ? i
                              : static_cast<size_t>(share * static_cast<double>(dataset.size()));
-    dataset.Read(index, pixels, &label);
+    PSGD_RETURN_IF_ERROR(dataset.Read({0, index}, {.values = pixels, .labels = {&label, 1}}));
     for (size_t channel = 0; channel < channels; ++channel) {
       sums[channel].Add(std::span(pixels).subspan(channel * plane, plane));
     }
@@ -74,19 +72,19 @@ absl::StatusOr<Normalization> ChooseNormalization(const DataConfig& config, cons
 
 absl::StatusOr<Normalization> GivenNormalization(const DataConfig& config, int channels) {
   if (config.mean_size() != channels || config.stddev_size() != channels) {
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidArgumentError(
         "data.mean has ", config.mean_size(), " values and data.stddev has ", config.stddev_size(),
         ", but samples have ", channels, channels == 1 ? " channel" : " channels",
-        "; give one of each a channel, or neither: they are then measured"));
+        "; give one of each a channel, or neither: they are then measured");
   }
   Normalization result{{config.mean().begin(), config.mean().end()},
                        {config.stddev().begin(), config.stddev().end()}};
   for (int i = 0; i < channels; ++i) {
     if (!std::isfinite(config.mean(i)) || !std::isnormal(config.stddev(i)) ||
         config.stddev(i) < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("data.mean ", config.mean(i), " and data.stddev ", config.stddev(i),
-                       " of channel ", i, " must be finite, the latter above 0"));
+      return InvalidArgumentError("data.mean ", config.mean(i), " and data.stddev ",
+                                  config.stddev(i), " of channel ", i,
+                                  " must be finite, the latter above 0");
     }
   }
   return result;

@@ -18,7 +18,7 @@ struct Normalization {
 // Measures the whole dataset, or kMeasuredSamples spread evenly over a larger one. The result has
 // the same bits each time. A channel that never varies gets a stddev of 1.
 inline constexpr size_t kMeasuredSamples = 65536;
-Normalization MeasureNormalization(const Dataset& dataset);
+absl::StatusOr<Normalization> MeasureNormalization(const Dataset& dataset);
 
 // Returns what the config says, for that many channels. REQUIRES: it says a mean or a stddev.
 absl::StatusOr<Normalization> GivenNormalization(const DataConfig& config, int channels);

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 
 namespace psgd {
 namespace {
@@ -62,14 +61,13 @@ absl::StatusOr<Picture> ParsePgm(std::span<const uint8_t> bytes) {
   const std::optional<int> largest = header.Number(kMostValue);
   const std::optional<std::span<const uint8_t>> pixels = header.Rest();
   if (!width || !height || !largest || !pixels || *width == 0 || *height == 0) {
-    return absl::DataLossError(
-        absl::StrCat("has a damaged PGM header: after P5 come width and height from 1 to ", kWidest,
-                     ", the largest value up to ", kMostValue, ", and one white space"));
+    return DataLossError("has a damaged PGM header: after P5 come width and height from 1 to ",
+                         kWidest, ", the largest value up to ", kMostValue,
+                         ", and one white space");
   }
   const uint64_t expected = static_cast<uint64_t>(*width) * static_cast<uint64_t>(*height);
   if (pixels->size() != expected) {
-    return absl::DataLossError(
-        absl::StrCat("holds ", pixels->size(), " pixels, but announces ", *width, "x", *height));
+    return DataLossError("holds ", pixels->size(), " pixels, but announces ", *width, "x", *height);
   }
   Picture picture(*width, *height, 1);
   std::copy(pixels->begin(), pixels->end(), picture.pixels.get());

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "common/units.h"
 
@@ -20,7 +19,7 @@ absl::StatusOr<RangeFile> RangeFile::Open(const std::string& path) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) return FileError("read", path, errno);
   if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": is not a regular file"));
+    return InvalidArgumentError(path, ": is not a regular file");
   }
   file.size_ = static_cast<uint64_t>(info.st_size);
   return file;
@@ -41,9 +40,8 @@ absl::Status RangeFile::Read(uint64_t offset, std::span<uint8_t> out) const {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return FileError("read", path_, errno);
     if (got == 0) {
-      return absl::DataLossError(
-          absl::StrCat(path_, ": ends at byte ", offset + done, ", ", out.size() - done,
-                       " bytes too early, as after a broken download; fetch the file again"));
+      return DataLossError(path_, ": ends at byte ", offset + done, ", ", out.size() - done,
+                           " bytes too early, as after a broken download; fetch the file again");
     }
     done += static_cast<size_t>(got);
   }
@@ -53,10 +51,9 @@ absl::Status RangeFile::Read(uint64_t offset, std::span<uint8_t> out) const {
 absl::StatusOr<std::vector<uint8_t>> ReadWholeFile(const std::string& path, uint64_t limit) {
   PSGD_ASSIGN_OR_RETURN(const RangeFile file, RangeFile::Open(path));
   if (file.size() > limit) {
-    return absl::DataLossError(
-        absl::StrCat(path, ": holds ", HumanBytes(static_cast<double>(file.size())),
-                     ", more than the ", HumanBytes(static_cast<double>(limit)),
-                     " that such a file may have; is it what its name says?"));
+    return DataLossError(path, ": holds ", HumanBytes(static_cast<double>(file.size())),
+                         ", more than the ", HumanBytes(static_cast<double>(limit)),
+                         " that such a file may have; is it what its name says?");
   }
   std::vector<uint8_t> bytes(file.size());
   PSGD_RETURN_IF_ERROR(file.Read(0, bytes));

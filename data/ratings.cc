@@ -29,7 +29,7 @@ struct Choices {
 };
 
 // Choices and drawn negatives. Thread-safe: immutable.
-class RatingsDataset final : public SparseDataset {
+class RatingsDataset final : public Dataset {
  public:
   RatingsDataset(std::shared_ptr<const Choices> choices, std::vector<Choice> chosen, int negatives,
                  PhiloxKey key, bool test)
@@ -46,14 +46,14 @@ class RatingsDataset final : public SparseDataset {
             .vocabulary = choices_->users + choices_->items,
             .group = test_ ? static_cast<int>(group_) : 0};
   }
-  void Read(const SampleKey& key, std::span<int32_t> indices, std::span<float> values,
-            int32_t* label) const override {
+  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
     const Choice& choice = chosen_[key.index / group_];
     const bool chosen = key.index % group_ == 0;
-    indices[0] = choice.user;
-    indices[1] = choices_->users + (chosen ? choice.item : Draw(key, choice.user));
-    values[0] = values[1] = 1;
-    *label = chosen ? 1 : 0;
+    sample.tokens[0] = choice.user;
+    sample.tokens[1] = choices_->users + (chosen ? choice.item : Draw(key, choice.user));
+    sample.values[0] = sample.values[1] = 1;
+    sample.labels[0] = chosen ? 1 : 0;
+    return absl::OkStatus();
   }
 
  private:
@@ -109,7 +109,7 @@ std::vector<absl::string_view> Fields(absl::string_view line) {
 
 }  // namespace
 
-absl::StatusOr<SparseSets> LoadRatings(const RatingsOptions& options) {
+absl::StatusOr<TrainAndTest> LoadRatings(const RatingsOptions& options) {
   Names users, items;
   std::vector<Line> lines;
   bool first = true;
@@ -122,9 +122,9 @@ absl::StatusOr<SparseSets> LoadRatings(const RatingsOptions& options) {
     const bool numbers =
         all && absl::SimpleAtod(fields[2], &rating) && absl::SimpleAtoi(fields[3], &time);
     if (!all || (!numbers && !top)) {
-      return absl::InvalidArgumentError(absl::StrCat(
+      return InvalidArgumentError(
           "not a user, an item, a rating and a time between `::`, tabs or commas: ",
-          all ? "the rating or the time is no number" : absl::StrCat(fields.size(), " of these")));
+          all ? "the rating or the time is no number" : absl::StrCat(fields.size(), " of these"));
     }
     if (!numbers) return absl::OkStatus();  // names of columns
     if (lines.size() == kMostChoices) {
@@ -137,8 +137,8 @@ absl::StatusOr<SparseSets> LoadRatings(const RatingsOptions& options) {
   choices->users = users.size();
   choices->items = items.size();
   if (choices->items < 2) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        options.path, " has ", choices->items, " items: too few to tell chosen from not chosen"));
+    return InvalidArgumentError(options.path, " has ", choices->items,
+                                " items: too few to tell chosen from not chosen");
   }
   choices->of_user.resize(choices->users);
   for (const Line& line : lines) choices->of_user[line.choice.user].push_back(line.choice.item);
@@ -147,9 +147,9 @@ absl::StatusOr<SparseSets> LoadRatings(const RatingsOptions& options) {
     std::sort(own.begin(), own.end());
     own.erase(std::unique(own.begin(), own.end()), own.end());
     if (static_cast<int32_t>(own.size()) < choices->items) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.path, ": user ", users.NameOf(user), " chose all ", choices->items,
-                     " items, so that none is left that was not chosen; leave that user out"));
+    return InvalidArgumentError(
+        options.path, ": user ", users.NameOf(user), " chose all ", choices->items,
+        " items, so that none is left that was not chosen; leave that user out");
   }
 
   std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
@@ -168,12 +168,12 @@ absl::StatusOr<SparseSets> LoadRatings(const RatingsOptions& options) {
     }
   }
   if (test.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        options.path, " has no user who chose two items: nothing is left for the test"));
+    return InvalidArgumentError(options.path,
+                                " has no user who chose two items: nothing is left for the test");
   }
   const PhiloxKey key = MakeKey(options.seed, RandomPurpose::kNegatives);
   const PhiloxKey test_key = MakeKey(options.seed, RandomPurpose::kNegatives, 1);
-  SparseSets sets;
+  TrainAndTest sets;
   sets.train = std::make_shared<RatingsDataset>(choices, std::move(train), options.negatives, key,
                                                 /*test=*/false);
   sets.test = std::make_shared<RatingsDataset>(choices, std::move(test), options.test_negatives,

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/status.h"
-#include "data/sets.h"
+#include "data/dataset.h"
 
 namespace psgd {
 
@@ -24,6 +24,6 @@ struct RatingsOptions {
 // and then by line, is for the test (if the user chose two items); earlier choices of the same item
 // are not used. `test_negatives` items not chosen follow it and stay the same: they compete in a
 // group (He et al., "Neural collaborative filtering", 2017). Errors name the file and the line.
-absl::StatusOr<SparseSets> LoadRatings(const RatingsOptions& options);
+absl::StatusOr<TrainAndTest> LoadRatings(const RatingsOptions& options);
 
 }  // namespace psgd

@@ -16,8 +16,6 @@ using Json = nlohmann::json;
 
 constexpr const char* kMetadata = "__metadata__";
 
-absl::Status Bad(absl::string_view problem) { return absl::DataLossError(problem); }
-
 // Names come from the file, so the shown part is short and printable.
 std::string Shown(const std::string& name) {
   return absl::StrCat("\"", absl::CHexEscape(name.substr(0, 80)), "\"");
@@ -48,7 +46,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
   bool key(string_t& key) override {
     switch (place_) {
       case Place::kTop:
-        if (!names_.insert(key).second) return Fail(absl::StrCat(Shown(key), " occurs twice"));
+        if (!names_.insert(key).second) return Fail(Shown(key), " occurs twice");
         if (key == kMetadata) {
           place_ = Place::kMetadataObject;
         } else {
@@ -60,7 +58,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
         return true;
       case Place::kMetadata:
         if (!header.metadata.emplace(key, "").second) {
-          return Fail(absl::StrCat("metadata ", Shown(key), " occurs twice"));
+          return Fail("metadata ", Shown(key), " occurs twice");
         }
         metadata_key_ = key;
         place_ = Place::kMetadataValue;
@@ -69,7 +67,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
         if (key == "dtype") return Enter(Place::kDtype, 1);
         if (key == "shape") return Enter(Place::kShape, 2);
         if (key == "data_offsets") return Enter(Place::kOffsets, 4);
-        return Fail(absl::StrCat("tensor ", Name(), " has an unknown key ", Shown(key)));
+        return Fail("tensor ", Name(), " has an unknown key ", Shown(key));
       default:
         return Fail("a key where none belongs");
     }
@@ -83,8 +81,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     }
     if (place_ != Place::kDtype) return Fail("a string where none belongs");
     if (value != "F32") {
-      return Fail(
-          absl::StrCat("tensor ", Name(), " has dtype ", Shown(value), "; only F32 can be read"));
+      return Fail("tensor ", Name(), " has dtype ", Shown(value), "; only F32 can be read");
     }
     place_ = Place::kTensor;
     return true;
@@ -100,20 +97,20 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     TensorEntry* tensor = header.tensors.empty() ? nullptr : &header.tensors.back();
     if (place_ == Place::kShapeItems) {
       if (tensor->shape.size() == kSafetensorsMostDimensions || value > kLargest) {
-        return Fail(absl::StrCat("tensor ", Name(), " has an impossible shape"));
+        return Fail("tensor ", Name(), " has an impossible shape");
       }
       tensor->shape.push_back(static_cast<int64_t>(value));
       return true;
     }
     if (place_ != Place::kOffsetItems) return Fail("a number where none belongs");
-    if (offsets_ == 2) return Fail(absl::StrCat("tensor ", Name(), " has more than two offsets"));
+    if (offsets_ == 2) return Fail("tensor ", Name(), " has more than two offsets");
     (offsets_++ == 0 ? tensor->begin : tensor->end) = value;
     return true;
   }
 
   bool end_array() override {
     if (place_ == Place::kOffsetItems && offsets_ != 2) {
-      return Fail(absl::StrCat("tensor ", Name(), " lacks an offset"));
+      return Fail("tensor ", Name(), " lacks an offset");
     }
     return Move(Place::kTensor);
   }
@@ -126,7 +123,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
         return Move(Place::kTop);
       default:
         if (seen_ != 7) {
-          return Fail(absl::StrCat("tensor ", Name(), " lacks dtype, shape or data_offsets"));
+          return Fail("tensor ", Name(), " lacks dtype, shape or data_offsets");
         }
         return Move(Place::kTop);
     }
@@ -140,7 +137,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
   }
   bool binary(binary_t&) override { return Fail("binary data"); }
   bool parse_error(size_t position, const std::string&, const Json::exception&) override {
-    return Fail(absl::StrCat("no valid JSON at byte ", position));
+    return Fail("no valid JSON at byte ", position);
   }
 
  private:
@@ -161,8 +158,9 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
   };
   static constexpr uint64_t kLargest = std::numeric_limits<int64_t>::max();
 
-  bool Fail(absl::string_view what) {
-    problem = std::string(what);
+  template <typename... Parts>
+  bool Fail(const Parts&... parts) {
+    problem = absl::StrCat(parts...);
     return false;
   }
   bool Move(Place place) {
@@ -171,7 +169,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
   }
   // Enters the value of one of a tensor's keys; `bit` stands for that key.
   bool Enter(Place place, int bit) {
-    if (seen_ & bit) return Fail(absl::StrCat("tensor ", Name(), " repeats a key"));
+    if (seen_ & bit) return Fail("tensor ", Name(), " repeats a key");
     seen_ |= bit;
     return Move(place);
   }
@@ -190,23 +188,23 @@ absl::Status CheckCover(const std::vector<TensorEntry>& tensors, uint64_t data_b
   for (const TensorEntry& tensor : tensors) {
     const std::string name = Shown(tensor.name);
     if (tensor.end < tensor.begin || tensor.end > data_bytes) {
-      return Bad(absl::StrCat("tensor ", name, " lies at bytes ", tensor.begin, " to ", tensor.end,
-                              ", but there are only ", data_bytes, " bytes of data"));
+      return DataLossError("tensor ", name, " lies at bytes ", tensor.begin, " to ", tensor.end,
+                           ", but there are only ", data_bytes, " bytes of data");
     }
     if (tensor.begin != position) {
-      return Bad(absl::StrCat("tensor ", name, " begins at byte ", tensor.begin,
-                              ", but the tensor before it ends at ", position));
+      return DataLossError("tensor ", name, " begins at byte ", tensor.begin,
+                           ", but the tensor before it ends at ", position);
     }
     PSGD_ASSIGN_OR_RETURN(const uint64_t elements, ElementsOf(tensor.shape));
     if (elements != (tensor.end - tensor.begin) / sizeof(float) ||
         (tensor.end - tensor.begin) % sizeof(float) != 0) {
-      return Bad(absl::StrCat("tensor ", name, " has ", elements, " elements, but ",
-                              tensor.end - tensor.begin, " bytes"));
+      return DataLossError("tensor ", name, " has ", elements, " elements, but ",
+                           tensor.end - tensor.begin, " bytes");
     }
     position = tensor.end;
   }
   if (position == data_bytes) return absl::OkStatus();
-  return Bad(absl::StrCat("the tensors end at byte ", position, " of ", data_bytes, " of data"));
+  return DataLossError("the tensors end at byte ", position, " of ", data_bytes, " of data");
 }
 
 }  // namespace
@@ -215,10 +213,11 @@ absl::StatusOr<uint64_t> ElementsOf(const std::vector<int64_t>& shape) {
   constexpr uint64_t kMost = uint64_t{1} << 61;
   uint64_t elements = 1;
   for (const int64_t size : shape) {
-    if (size < 0) return Bad("a tensor has a negative size");
+    if (size < 0) return absl::DataLossError("a tensor has a negative size");
     // A zero ends the loop: the tensor is empty, whatever its other sizes are.
     if (size == 0) return 0;
-    if (static_cast<uint64_t>(size) > kMost / elements) return Bad("a tensor is impossibly large");
+    if (static_cast<uint64_t>(size) > kMost / elements)
+      return absl::DataLossError("a tensor is impossibly large");
     elements *= static_cast<uint64_t>(size);
   }
   return elements;
@@ -228,7 +227,7 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
                                                          uint64_t data_bytes) {
   HeaderReader reader;
   if (!Json::sax_parse(json.data(), json.data() + json.size(), &reader)) {
-    return Bad(absl::StrCat("the header holds ", reader.problem));
+    return DataLossError("the header holds ", reader.problem);
   }
   std::vector<TensorEntry>& tensors = reader.header.tensors;
   std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
@@ -243,10 +242,8 @@ absl::StatusOr<std::string> FormatSafetensorsHeader(const SafetensorsHeader& hea
   if (!header.metadata.empty()) json[kMetadata] = header.metadata;
   for (const TensorEntry& tensor : header.tensors) {
     if (tensor.name == kMetadata || json.contains(tensor.name)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("two tensors, or a tensor and the metadata, "
-                       "are named ",
-                       Shown(tensor.name)));
+      return InvalidArgumentError("two tensors, or a tensor and the metadata, are named ",
+                                  Shown(tensor.name));
     }
     json[tensor.name] = {
         {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {tensor.begin, tensor.end}}};

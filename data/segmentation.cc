@@ -21,7 +21,7 @@ std::string MaskPath(const std::string& folder, const std::string& image) {
 }
 
 // Images and their masks. Thread-safe: immutable.
-class SegmentationDataset final : public PictureDataset {
+class SegmentationDataset final : public Dataset {
  public:
   SegmentationDataset(std::string folder, std::vector<std::string> images,
                       const ImagesConfig& config, const Viewer& viewer)
@@ -36,8 +36,7 @@ class SegmentationDataset final : public PictureDataset {
 
   size_t size() const override { return images_.size(); }
   SampleShape shape() const override { return shape_; }
-  absl::Status Read(const SampleKey& key, std::span<float> pixels,
-                    std::span<int32_t> labels) const override {
+  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
     const std::string path = absl::StrCat(folder_, "/images/", images_[key.index]);
     const std::string mask_path = MaskPath(folder_, images_[key.index]);
     PSGD_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, ReadWholeFile(path, kMostEncodedBytes));
@@ -48,17 +47,17 @@ class SegmentationDataset final : public PictureDataset {
     const auto reader = JpegReader::Open(bytes);
     if (!reader.ok()) return Annotate(reader.status(), path);
     if (reader->width() != mask->width || reader->height() != mask->height) {
-      return absl::DataLossError(absl::StrCat(mask_path, ": is ", mask->width, "x", mask->height,
-                                              " pixels, but its image ", path, " is ",
-                                              reader->width(), "x", reader->height()));
+      return DataLossError(mask_path, ": is ", mask->width, "x", mask->height,
+                           " pixels, but its image ", path, " is ", reader->width(), "x",
+                           reader->height());
     }
     const View view = viewer_.Choose(key, mask->width, mask->height);
     const int shrink = ShrinkFor(view.window, shape_.width);
     const auto picture = reader->Decode(shrink);
     if (!picture.ok()) return Annotate(picture.status(), path);
-    ResampleColours(*picture, shrink, view, shape_.width, pixels);
-    ResampleNearest(*mask, view, shape_.width, labels);
-    return TakeLabels(mask_path, labels);
+    ResampleColours(*picture, shrink, view, shape_.width, sample.values);
+    ResampleNearest(*mask, view, shape_.width, sample.labels);
+    return TakeLabels(mask_path, sample.labels);
   }
 
  private:
@@ -68,9 +67,9 @@ class SegmentationDataset final : public PictureDataset {
         label = -1;
       } else if (label >= shape_.classes) {
         // The cause is probably a wrong key, not damage, so this sample is not skipped.
-        return absl::InvalidArgumentError(absl::StrCat(
-            mask_path, ": has a pixel of class ", label, ", but data.images.classes is ",
-            shape_.classes, " (", kIgnoredPixel, " means not counted)"));
+        return InvalidArgumentError(mask_path, ": has a pixel of class ", label,
+                                    ", but data.images.classes is ", shape_.classes, " (",
+                                    kIgnoredPixel, " means not counted)");
       }
     }
     return absl::OkStatus();
@@ -82,37 +81,35 @@ class SegmentationDataset final : public PictureDataset {
   const Viewer viewer_;
 };
 
-absl::StatusOr<std::shared_ptr<const PictureDataset>> OpenSet(const std::string& folder,
-                                                              const ImagesConfig& config,
-                                                              const Viewer& viewer) {
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenSet(const std::string& folder,
+                                                       const ImagesConfig& config,
+                                                       const Viewer& viewer) {
   PSGD_ASSIGN_OR_RETURN(std::vector<std::string> images,
                         JpegNames(absl::StrCat(folder, "/images")));
   if (images.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(folder, "/images: holds no .jpg or .jpeg file; check data.path"));
+    return InvalidArgumentError(folder, "/images: holds no .jpg or .jpeg file; check data.path");
   }
   for (const std::string& image : images) {
     std::error_code error;
     const std::string mask = MaskPath(folder, image);
     if (std::filesystem::is_regular_file(mask, error)) continue;
-    return absl::NotFoundError(absl::StrCat(mask, ": there is no such file, but an image ", folder,
-                                            "/images/", image,
-                                            "; each image needs a mask of its name"));
+    return NotFoundError(mask, ": there is no such file, but an image ", folder, "/images/", image,
+                         "; each image needs a mask of its name");
   }
   return std::make_shared<SegmentationDataset>(folder, std::move(images), config, viewer);
 }
 
 }  // namespace
 
-absl::StatusOr<PictureSets> OpenSegmentation(const DataConfig& config, uint64_t seed) {
+absl::StatusOr<TrainAndTest> OpenSegmentation(const DataConfig& config, uint64_t seed) {
   std::error_code error;
   const std::string train = absl::StrCat(config.path(), "/train");
   if (!std::filesystem::is_directory(train, error)) {
-    return absl::NotFoundError(
-        absl::StrCat(train, ": no such folder; it should hold images and masks: check data.path"));
+    return NotFoundError(train,
+                         ": no such folder; it should hold images and masks: check data.path");
   }
   PSGD_ASSIGN_OR_RETURN(const std::string test, TestFolder(config.path()));
-  PictureSets sets;
+  TrainAndTest sets;
   PSGD_ASSIGN_OR_RETURN(
       sets.train,
       OpenSet(train, config.images(), Viewer::Augmented(config.images(), config.augment(), seed)));

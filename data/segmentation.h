@@ -18,6 +18,6 @@ inline constexpr int kIgnoredPixel = 255;
 
 // Lists the folders and checks that images and masks are pairs, without opening a file. An image
 // and its mask are cut and mirrored alike.
-absl::StatusOr<PictureSets> OpenSegmentation(const DataConfig& config, uint64_t seed);
+absl::StatusOr<TrainAndTest> OpenSegmentation(const DataConfig& config, uint64_t seed);
 
 }  // namespace psgd

@@ -21,17 +21,15 @@ std::string DamageCount::last() const {
   return last_;
 }
 
-SkipDamaged::SkipDamaged(std::shared_ptr<const PictureDataset> whole,
-                         std::shared_ptr<DamageCount> damage)
+SkipDamaged::SkipDamaged(std::shared_ptr<const Dataset> whole, std::shared_ptr<DamageCount> damage)
     : whole_(std::move(whole)), damage_(std::move(damage)) {}
 
-absl::Status SkipDamaged::Read(const SampleKey& key, std::span<float> pixels,
-                               std::span<int32_t> labels) const {
-  const absl::Status read = whole_->Read(key, pixels, labels);
+absl::Status SkipDamaged::Read(const SampleKey& key, const Sample& sample) const {
+  const absl::Status read = whole_->Read(key, sample);
   if (!absl::IsDataLoss(read)) return read;
   damage_->Add(read.message());
-  std::fill(pixels.begin(), pixels.end(), 0.0f);
-  std::fill(labels.begin(), labels.end(), -1);
+  std::ranges::fill(sample.values, 0.0f);
+  std::ranges::fill(sample.labels, -1);
   return absl::OkStatus();
 }
 

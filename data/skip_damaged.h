@@ -25,18 +25,17 @@ class DamageCount {
 
 // Wraps another dataset. Damaged samples become black pictures that are not counted (label -1).
 // Batches keep their size and samples their numbers, whichever worker reads the damage. Other
-// errors stay errors. Thread-safe, as every PictureDataset.
-class SkipDamaged final : public PictureDataset {
+// errors stay errors. Thread-safe, as every Dataset.
+class SkipDamaged final : public Dataset {
  public:
-  SkipDamaged(std::shared_ptr<const PictureDataset> whole, std::shared_ptr<DamageCount> damage);
+  SkipDamaged(std::shared_ptr<const Dataset> whole, std::shared_ptr<DamageCount> damage);
 
   size_t size() const override { return whole_->size(); }
   SampleShape shape() const override { return whole_->shape(); }
-  absl::Status Read(const SampleKey& key, std::span<float> pixels,
-                    std::span<int32_t> labels) const override;
+  absl::Status Read(const SampleKey& key, const Sample& sample) const override;
 
  private:
-  const std::shared_ptr<const PictureDataset> whole_;
+  const std::shared_ptr<const Dataset> whole_;
   const std::shared_ptr<DamageCount> damage_;
 };
 

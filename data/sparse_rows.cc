@@ -34,17 +34,17 @@ SparseRowsDataset::SparseRowsDataset(std::shared_ptr<const SparseRows> rows, siz
   }
 }
 
-void SparseRowsDataset::Read(const SampleKey& key, std::span<int32_t> indices,
-                             std::span<float> values, int32_t* label) const {
+absl::Status SparseRowsDataset::Read(const SampleKey& key, const Sample& sample) const {
   const size_t row = begin_ + key.index;
   const size_t start = rows_->starts[row], count = rows_->starts[row + 1] - start;
   for (size_t i = 0; i < count; ++i) {
-    indices[i] = rows_->entries[start + i].index;
-    values[i] = rows_->entries[start + i].value;
+    sample.tokens[i] = rows_->entries[start + i].index;
+    sample.values[i] = rows_->entries[start + i].value;
   }
-  std::fill(indices.begin() + static_cast<ptrdiff_t>(count), indices.end(), 0);
-  std::fill(values.begin() + static_cast<ptrdiff_t>(count), values.end(), 0.0f);
-  *label = labels_[key.index];
+  std::ranges::fill(sample.tokens.subspan(count), 0);
+  std::ranges::fill(sample.values.subspan(count), 0.0f);
+  sample.labels[0] = labels_[key.index];
+  return absl::OkStatus();
 }
 
 }  // namespace psgd

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "data/dataset.h"
@@ -35,7 +34,7 @@ struct SparseRows {
 };
 
 // A range of rows as samples. Thread-safe: immutable.
-class SparseRowsDataset final : public SparseDataset {
+class SparseRowsDataset final : public Dataset {
  public:
   // REQUIRES: `classes` has every row's label, in ascending order; the shape fits every row.
   SparseRowsDataset(std::shared_ptr<const SparseRows> rows, size_t begin, size_t end,
@@ -43,8 +42,7 @@ class SparseRowsDataset final : public SparseDataset {
 
   size_t size() const override { return labels_.size(); }
   SampleShape shape() const override { return shape_; }
-  void Read(const SampleKey& key, std::span<int32_t> indices, std::span<float> values,
-            int32_t* label) const override;
+  absl::Status Read(const SampleKey& key, const Sample& sample) const override;
 
  private:
   const std::shared_ptr<const SparseRows> rows_;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
-
 namespace psgd {
 namespace {
 
@@ -29,19 +27,18 @@ absl::StatusOr<std::shared_ptr<const Dataset>> SyntheticDataset::Create(
     const SyntheticOptions& options) {
   const SampleShape& shape = options.shape;
   if (shape.elements() > kMostElements) {
-    return absl::InvalidArgumentError(absl::StrCat("data.synthetic.shape ", shape.ImageText(),
-                                                   " has more than ", kMostElements,
-                                                   " values a sample; make it smaller"));
+    return InvalidArgumentError("data.synthetic.shape ", shape.ImageText(), " has more than ",
+                                kMostElements, " values a sample; make it smaller");
   }
   if (!(options.noise >= 0 && options.noise <= kMostNoise)) {
-    return absl::InvalidArgumentError(absl::StrCat("data.synthetic.noise is ", options.noise,
-                                                   "; it must be from 0 to ", kMostNoise));
+    return InvalidArgumentError("data.synthetic.noise is ", options.noise,
+                                "; it must be from 0 to ", kMostNoise);
   }
   const size_t row = static_cast<size_t>(shape.channels) * kGrid * static_cast<size_t>(shape.width);
   if (static_cast<size_t>(shape.classes) > kMostPatternValues / row) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data.synthetic: ", shape.classes, " classes of ", shape.ImageText(),
-                     " are too many to hold; use fewer classes or smaller samples"));
+    return InvalidArgumentError("data.synthetic: ", shape.classes, " classes of ",
+                                shape.ImageText(),
+                                " are too many to hold; use fewer classes or smaller samples");
   }
   return std::shared_ptr<const Dataset>(new SyntheticDataset(options));
 }
@@ -67,15 +64,15 @@ SyntheticDataset::SyntheticDataset(const SyntheticOptions& options)
   }
 }
 
-void SyntheticDataset::Read(size_t index, std::span<float> pixels, int32_t* label) const {
+absl::Status SyntheticDataset::Read(const SampleKey& key, const Sample& sample) const {
   const SampleShape& shape = options_.shape;
-  const size_t group = index % static_cast<size_t>(shape.classes);
-  *label = static_cast<int32_t>(group);
+  const size_t group = key.index % static_cast<size_t>(shape.classes);
+  sample.labels[0] = static_cast<int32_t>(group);
   const float scale = scale_ * options_.noise;
-  float* out = pixels.data();
-  const size_t elements = pixels.size();
+  float* out = sample.values.data();
+  const size_t elements = sample.values.size();
   for (size_t i = 0; i < elements; i += 4) {
-    const PhiloxBlock block = Philox(noise_key_, i / 4, index);
+    const PhiloxBlock block = Philox(noise_key_, i / 4, key.index);
     const size_t end = std::min<size_t>(4, elements - i);
     for (size_t j = 0; j < end; ++j) out[i + j] = scale * NearNormal(block.word[j]);
   }
@@ -87,6 +84,7 @@ void SyntheticDataset::Read(size_t index, std::span<float> pixels, int32_t* labe
       for (size_t x = 0; x < width; ++x) out[x] += pattern[x];
     }
   }
+  return absl::OkStatus();
 }
 
 }  // namespace psgd

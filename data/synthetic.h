@@ -34,7 +34,7 @@ class SyntheticDataset final : public Dataset {
 
   size_t size() const override { return options_.samples; }
   SampleShape shape() const override { return options_.shape; }
-  void Read(size_t index, std::span<float> pixels, int32_t* label) const override;
+  absl::Status Read(const SampleKey& key, const Sample& sample) const override;
 
  private:
   explicit SyntheticDataset(const SyntheticOptions& options);

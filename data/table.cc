@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
-#include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 #include "common/units.h"
 #include "data/lines.h"
 
@@ -22,11 +20,11 @@ absl::Status CheckLargestIndex(const SparseRow& row) {
   const int64_t largest = row.entries.empty() ? 0 : row.entries.back().index + int64_t{1};
   if (largest <= kMostFeaturesUnasked) return absl::OkStatus();
   const double bytes = static_cast<double>(largest) * sizeof(float);
-  return absl::InvalidArgumentError(absl::StrCat(
-      "index ", largest, " means a model of as many features: ", HumanBytes(bytes),
-      " for each class (one for two) on the server, and twice that in each worker; if it is no "
-      "mistake, set data.table.features to ",
-      largest, " or more"));
+  return InvalidArgumentError("index ", largest,
+                              " means a model of as many features: ", HumanBytes(bytes),
+                              " for each class (one for two) on the server, and twice that in each "
+                              "worker; if it is no mistake, set data.table.features to ",
+                              largest, " or more");
 }
 
 absl::StatusOr<std::shared_ptr<SparseRows>> ReadRows(const std::string& path,
@@ -48,7 +46,7 @@ absl::StatusOr<std::shared_ptr<SparseRows>> ReadRows(const std::string& path,
     rows->Add(row);
     return absl::OkStatus();
   }));
-  if (rows->size() == 0) return absl::InvalidArgumentError(absl::StrCat(path, " has no samples"));
+  if (rows->size() == 0) return InvalidArgumentError(path, " has no samples");
   return rows;
 }
 
@@ -58,11 +56,10 @@ absl::StatusOr<std::vector<double>> ClassesOf(const std::string& path, const Spa
   const std::set<double> labels(rows.labels.begin(),
                                 rows.labels.begin() + static_cast<ptrdiff_t>(count));
   if (labels.size() < 2 || labels.size() > kMostTableClasses) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " has ", labels.size(),
-                     " different labels on its training lines; classes "
-                     "are at least 2, and at most ",
-                     kMostTableClasses));
+    return InvalidArgumentError(
+        path, " has ", labels.size(),
+        " different labels on its training lines; classes are at least 2, and at most ",
+        kMostTableClasses);
   }
   return std::vector<double>(labels.begin(), labels.end());
 }
@@ -71,16 +68,16 @@ absl::Status CheckTest(const std::string& path, const SparseRows& test, size_t b
                        const std::vector<double>& classes) {
   for (size_t i = begin; i < test.size(); ++i) {
     if (std::binary_search(classes.begin(), classes.end(), test.labels[i])) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": test sample ", i - begin, " has label ", test.labels[i],
-                     ", which no training sample has; use another split, or data.table.test"));
+    return InvalidArgumentError(
+        path, ": test sample ", i - begin, " has label ", test.labels[i],
+        ", which no training sample has; use another split, or data.table.test");
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<SparseSets> LoadTable(const TableOptions& options) {
+absl::StatusOr<TrainAndTest> LoadTable(const TableOptions& options) {
   PSGD_ASSIGN_OR_RETURN(const std::shared_ptr<SparseRows> rows, ReadRows(options.path, options));
   std::string test_path = options.test;
   std::error_code error;
@@ -95,9 +92,9 @@ absl::StatusOr<SparseSets> LoadTable(const TableOptions& options) {
         static_cast<size_t>(static_cast<double>(rows->size()) * (1 - options.test_fraction));
     test_begin = train_size;
     if (train_size == 0 || train_size == rows->size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          options.path, ": ", rows->size(), " samples are too few to keep ", options.test_fraction,
-          " of them for the test; name a test file in data.table.test"));
+      return InvalidArgumentError(options.path, ": ", rows->size(), " samples are too few to keep ",
+                                  options.test_fraction,
+                                  " of them for the test; name a test file in data.table.test");
     }
   } else {
     PSGD_ASSIGN_OR_RETURN(test_rows, ReadRows(test_path, options));
@@ -108,9 +105,8 @@ absl::StatusOr<SparseSets> LoadTable(const TableOptions& options) {
 
   const int64_t found = std::max(rows->features(), test_rows->features());
   if (!options.criteo && options.features > 0 && found > options.features) {
-    return absl::InvalidArgumentError(absl::StrCat(options.path, " has index ", found,
-                                                   ", but data.table.features is ",
-                                                   options.features, "; raise it, or set it to 0"));
+    return InvalidArgumentError(options.path, " has index ", found, ", but data.table.features is ",
+                                options.features, "; raise it, or set it to 0");
   }
   SampleShape shape;
   shape.classes = static_cast<int>(classes.size());
@@ -121,7 +117,7 @@ absl::StatusOr<SparseSets> LoadTable(const TableOptions& options) {
                                               : found;
   shape.vocabulary =
       static_cast<int>(std::max<int64_t>(1, wanted + (options.criteo ? kCriteoCounts : 0)));
-  SparseSets sets;
+  TrainAndTest sets;
   sets.train = std::make_shared<SparseRowsDataset>(rows, 0, train_size, shape, classes);
   sets.test =
       std::make_shared<SparseRowsDataset>(test_rows, test_begin, test_rows->size(), shape, classes);

@@ -6,7 +6,7 @@
 
 #include "absl/strings/string_view.h"
 #include "common/status.h"
-#include "data/sets.h"
+#include "data/dataset.h"
 #include "data/sparse_rows.h"
 
 namespace psgd {
@@ -35,6 +35,6 @@ struct TableOptions {
 // Loads both sets into memory. In libsvm files, # begins a comment; a line with only a comment is
 // no sample. Classes are the labels of the training lines, in ascending order. Files may be gzip.
 // Errors name the file, the line and what to do.
-absl::StatusOr<SparseSets> LoadTable(const TableOptions& options);
+absl::StatusOr<TrainAndTest> LoadTable(const TableOptions& options);
 
 }  // namespace psgd

@@ -1,7 +1,6 @@
 #include "data/tar.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -65,8 +64,7 @@ std::string NameOf(std::span<const uint8_t, 512> header) {
 }  // namespace
 
 absl::Status TarReader::Bad(absl::string_view problem) const {
-  return absl::DataLossError(
-      absl::StrCat(file_.path(), ": the member whose header is at byte ", at_, " ", problem));
+  return DataLossError(file_.path(), ": the member whose header is at byte ", at_, " ", problem);
 }
 
 absl::Status TarReader::CheckHeader(Header header) const {

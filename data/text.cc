@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "data/byte_pairs.h"
 #include "data/text_files.h"
 
@@ -36,7 +35,7 @@ struct TokenList {
 
 // Sequences of a text. `Text`: TextFiles or TokenList. Thread-safe: immutable.
 template <typename Text>
-class TextDataset final : public TokenDataset {
+class TextDataset final : public Dataset {
  public:
   // Uses the part of the text from `begin` to `end`.
   TextDataset(std::shared_ptr<const Text> text, uint64_t begin, uint64_t end, int length,
@@ -51,12 +50,11 @@ class TextDataset final : public TokenDataset {
   SampleShape shape() const override {
     return {.classes = vocabulary_, .length = static_cast<int>(length_), .vocabulary = vocabulary_};
   }
-  absl::Status Read(size_t index, std::span<int32_t> tokens,
-                    std::span<int32_t> labels) const override {
+  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
     std::vector<typename Text::Value> values(length_ + 1);
-    PSGD_RETURN_IF_ERROR(text_->Read(begin_ + index * length_, values));
-    std::copy(values.begin(), values.end() - 1, tokens.begin());
-    std::copy(values.begin() + 1, values.end(), labels.begin());
+    PSGD_RETURN_IF_ERROR(text_->Read(begin_ + key.index * length_, values));
+    std::copy(values.begin(), values.end() - 1, sample.tokens.begin());
+    std::copy(values.begin() + 1, values.end(), sample.labels.begin());
     return absl::OkStatus();
   }
 
@@ -69,7 +67,7 @@ class TextDataset final : public TokenDataset {
 };
 
 absl::Status Bad(const std::string& path, absl::string_view problem) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", problem, "; check data.path"));
+  return InvalidArgumentError(path, ": ", problem, "; check data.path");
 }
 
 absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path) {
@@ -86,15 +84,15 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path) {
   return files;
 }
 
-std::shared_ptr<const TokenDataset> Whole(std::vector<Token> tokens, const TextOptions& options) {
+std::shared_ptr<const Dataset> Whole(std::vector<Token> tokens, const TextOptions& options) {
   const size_t size = tokens.size();
   return std::make_shared<TextDataset<TokenList>>(
       std::make_shared<const TokenList>(TokenList{std::move(tokens)}), 0, size, options.length,
       options.vocabulary);
 }
 
-absl::StatusOr<TokenSets> CutBytePairs(absl::string_view train, absl::string_view test,
-                                       const TextOptions& options) {
+absl::StatusOr<TrainAndTest> CutBytePairs(absl::string_view train, absl::string_view test,
+                                          const TextOptions& options) {
   PSGD_ASSIGN_OR_RETURN(BytePairs pairs,
                         BytePairs::Learn(std::span(&train, 1), options.vocabulary));
   const auto encode = [&](absl::string_view text) {
@@ -102,18 +100,18 @@ absl::StatusOr<TokenSets> CutBytePairs(absl::string_view train, absl::string_vie
     pairs.Encode(text, &tokens);
     return Whole(std::move(tokens), options);
   };
-  return TokenSets{encode(train), encode(test)};
+  return TrainAndTest{encode(train), encode(test)};
 }
 
 }  // namespace
 
-absl::StatusOr<TokenSets> LoadText(const TextOptions& options) {
+absl::StatusOr<TrainAndTest> LoadText(const TextOptions& options) {
   PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(options.path));
   PSGD_ASSIGN_OR_RETURN(const std::shared_ptr<const TextFiles> text,
                         TextFiles::Open(files, kMostTextBytes));
   const uint64_t size = text->size();
   const auto split = static_cast<uint64_t>(static_cast<double>(size) * (1 - options.test_fraction));
-  TokenSets sets;
+  TrainAndTest sets;
   if (options.vocabulary == 0) {
     using Set = TextDataset<TextFiles>;
     sets.train = std::make_shared<Set>(text, 0, split, options.length, kByteTokens);
@@ -127,11 +125,11 @@ absl::StatusOr<TokenSets> LoadText(const TextOptions& options) {
     sets = *std::move(cut);
   }
   if (sets.train->size() == 0 || sets.test->size() == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidArgumentError(
         options.path, ": ", size, " bytes are too few: training and test take at least ",
         options.length + 1, options.vocabulary == 0 ? "" : " tokens", " each, and the test is ",
         options.test_fraction,
-        " of them; use more text, a smaller data.text.length or another data.text.test_fraction"));
+        " of them; use more text, a smaller data.text.length or another data.text.test_fraction");
   }
   return sets;
 }

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/status.h"
-#include "data/sets.h"
+#include "data/dataset.h"
 
 namespace psgd {
 
@@ -22,6 +22,6 @@ struct TextOptions {
 // the first part, and all tokens are in memory. Sequence i of a part has the tokens from i x length
 // on. The label of a token is the next token. The end of a part that is too short for a sequence is
 // not used. Errors name the file and what to do.
-absl::StatusOr<TokenSets> LoadText(const TextOptions& options);
+absl::StatusOr<TrainAndTest> LoadText(const TextOptions& options);
 
 }  // namespace psgd

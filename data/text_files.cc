@@ -4,7 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "data/unpacked_file.h"
 
 namespace psgd {
@@ -27,8 +26,8 @@ absl::StatusOr<std::shared_ptr<const TextFiles>> TextFiles::Open(
 absl::Status TextFiles::Add(const std::string& path, bool keep_open, uint64_t most) {
   const uint64_t room = most - size_;
   const auto too_much = [&] {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": more than ", most, " bytes of text; use a part of it; check data.path"));
+    return InvalidArgumentError(path, ": more than ", most,
+                                " bytes of text; use a part of it; check data.path");
   };
   Piece piece{.path = path, .begin = size_};
   PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<UnpackedFile> file, UnpackedFile::Open(path));

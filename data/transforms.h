@@ -58,63 +58,26 @@ class Normalize final : public Transform {
   std::vector<float> inverse_;
 };
 
-// A dataset and the transforms of its samples, in order. Images and pictures are transformed;
-// sequences and sparse vectors are not. Thread-safe.
+using Transforms = std::vector<std::unique_ptr<const Transform>>;
+
+// A dataset and the transforms of its samples, in order. Only images have transforms. Thread-safe.
 class SampleSource {
  public:
-  explicit SampleSource(std::shared_ptr<const TokenDataset> sequences)
-      : sequences_(std::move(sequences)) {}
-  explicit SampleSource(std::shared_ptr<const SparseDataset> vectors)
-      : vectors_(std::move(vectors)) {}
-  SampleSource(std::shared_ptr<const Dataset> dataset,
-               std::vector<std::unique_ptr<const Transform>> transforms)
+  explicit SampleSource(std::shared_ptr<const Dataset> dataset, Transforms transforms = {})
       : dataset_(std::move(dataset)), transforms_(std::move(transforms)) {}
-  SampleSource(std::shared_ptr<const PictureDataset> pictures,
-               std::vector<std::unique_ptr<const Transform>> transforms)
-      : pictures_(std::move(pictures)), transforms_(std::move(transforms)) {}
 
-  size_t size() const {
-    return Of<size_t>([](const auto& set) { return set.size(); });
-  }
-  SampleShape shape() const {
-    return Of<SampleShape>([](const auto& set) { return set.shape(); });
-  }
-  // REQUIRES: samples are sequences; as TokenDataset::Read.
-  absl::Status ReadTokens(const SampleKey& key, std::span<int32_t> tokens,
-                          std::span<int32_t> labels) const {
-    return sequences_->Read(key.index, tokens, labels);
-  }
-  // REQUIRES: samples are sparse vectors; as SparseDataset::Read.
-  void ReadSparse(const SampleKey& key, std::span<int32_t> indices, std::span<float> values,
-                  int32_t* label) const {
-    vectors_->Read(key, indices, values, label);
-  }
-  // REQUIRES: samples are images or pictures; as Dataset::Read, with shape().labels() labels.
-  absl::Status Read(const SampleKey& key, std::span<float> pixels,
-                    std::span<int32_t> labels) const {
-    if (pictures_) {
-      PSGD_RETURN_IF_ERROR(pictures_->Read(key, pixels, labels));
-    } else {
-      dataset_->Read(key.index, pixels, labels.data());
-    }
-    for (const auto& transform : transforms_) transform->Apply(key, pixels);
+  size_t size() const { return dataset_->size(); }
+  SampleShape shape() const { return dataset_->shape(); }
+  // As Dataset::Read.
+  absl::Status Read(const SampleKey& key, const Sample& sample) const {
+    PSGD_RETURN_IF_ERROR(dataset_->Read(key, sample));
+    for (const auto& transform : transforms_) transform->Apply(key, sample.values);
     return absl::OkStatus();
   }
 
  private:
-  template <typename Result, typename Visit>
-  Result Of(Visit visit) const {
-    if (sequences_) return visit(*sequences_);
-    if (vectors_) return visit(*vectors_);
-    return pictures_ ? visit(*pictures_) : visit(*dataset_);
-  }
-
-  // Exactly one of the four datasets is set.
-  const std::shared_ptr<const TokenDataset> sequences_;
-  const std::shared_ptr<const SparseDataset> vectors_;
   const std::shared_ptr<const Dataset> dataset_;
-  const std::shared_ptr<const PictureDataset> pictures_;
-  const std::vector<std::unique_ptr<const Transform>> transforms_;
+  const Transforms transforms_;
 };
 
 }  // namespace psgd

@@ -1,13 +1,11 @@
 #include "data/translation.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "data/byte_pairs.h"
 #include "data/lines.h"
@@ -35,7 +33,7 @@ struct Rows {
 };
 
 // Pairs in memory. Thread-safe: immutable.
-class TranslationDataset final : public TokenDataset {
+class TranslationDataset final : public Dataset {
  public:
   // REQUIRES: no row of `sources` is longer than source_length, and no row of `targets` (with its
   // end token) is longer than target_length.
@@ -53,15 +51,14 @@ class TranslationDataset final : public TokenDataset {
             .source = source_length_,
             .vocabulary = vocabulary_};
   }
-  absl::Status Read(size_t index, std::span<int32_t> tokens,
-                    std::span<int32_t> labels) const override {
-    const std::span source = sources_.Row(index), target = targets_.Row(index);
-    std::fill(tokens.begin(), tokens.end(), kPaddingToken);
-    std::fill(labels.begin(), labels.end(), -1);
-    std::copy(source.begin(), source.end(), tokens.begin());
-    std::copy(target.begin(), target.end(), labels.begin());
-    tokens[source_length_] = kBeginToken;
-    std::copy(target.begin(), target.end() - 1, tokens.begin() + source_length_ + 1);
+  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
+    const std::span source = sources_.Row(key.index), target = targets_.Row(key.index);
+    std::ranges::fill(sample.tokens, kPaddingToken);
+    std::ranges::fill(sample.labels, -1);
+    std::copy(source.begin(), source.end(), sample.tokens.begin());
+    std::copy(target.begin(), target.end(), sample.labels.begin());
+    sample.tokens[source_length_] = kBeginToken;
+    std::copy(target.begin(), target.end() - 1, sample.tokens.begin() + source_length_ + 1);
     return absl::OkStatus();
   }
 
@@ -103,8 +100,8 @@ void Append(absl::string_view text, int length, BytePairs* encoder, Rows* rows) 
   }
 }
 
-std::shared_ptr<const TokenDataset> Encoded(std::span<const TextPair> pairs, BytePairs* encoder,
-                                            const TranslationOptions& options) {
+std::shared_ptr<const Dataset> Encoded(std::span<const TextPair> pairs, BytePairs* encoder,
+                                       const TranslationOptions& options) {
   Rows sources, targets;
   for (const TextPair& pair : pairs) {
     Append(pair.source, options.source_length, encoder, &sources);
@@ -132,21 +129,21 @@ absl::StatusOr<BytePairs> MakeEncoder(std::span<const TextPair> train, int vocab
 
 }  // namespace
 
-absl::StatusOr<TokenSets> LoadTranslation(const TranslationOptions& options) {
+absl::StatusOr<TrainAndTest> LoadTranslation(const TranslationOptions& options) {
   PSGD_ASSIGN_OR_RETURN(const std::vector<TextPair> pairs, ReadPairs(options.path));
   const auto split =
       static_cast<size_t>(static_cast<double>(pairs.size()) * (1 - options.test_fraction));
   const std::span<const TextPair> train = std::span(pairs).first(split);
   const std::span<const TextPair> test = std::span(pairs).subspan(split);
   if (train.empty() || test.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.path, ": ", pairs.size(),
-                     " pairs are too few for training and a test of ", options.test_fraction,
-                     " of them; use more lines or another data.translation.test_fraction"));
+    return InvalidArgumentError(
+        options.path, ": ", pairs.size(), " pairs are too few for training and a test of ",
+        options.test_fraction,
+        " of them; use more lines or another data.translation.test_fraction");
   }
   absl::StatusOr<BytePairs> encoder = MakeEncoder(train, options.vocabulary);
   if (!encoder.ok()) return Annotate(encoder.status(), options.path);
-  return TokenSets{Encoded(train, &*encoder, options), Encoded(test, &*encoder, options)};
+  return TrainAndTest{Encoded(train, &*encoder, options), Encoded(test, &*encoder, options)};
 }
 
 }  // namespace psgd

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/status.h"
-#include "data/sets.h"
+#include "data/dataset.h"
 
 namespace psgd {
 
@@ -28,6 +28,6 @@ struct TranslationOptions {
 // belong to this second part: the target and the end token, so that each label follows the target
 // tokens read so far. Labels of padding are -1. A target that is too long is cut, and has no end
 // token. Errors name the file, the line and what to do.
-absl::StatusOr<TokenSets> LoadTranslation(const TranslationOptions& options);
+absl::StatusOr<TrainAndTest> LoadTranslation(const TranslationOptions& options);
 
 }  // namespace psgd

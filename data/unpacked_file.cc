@@ -1,17 +1,12 @@
 #include "data/unpacked_file.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <limits>
 #include <new>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/files.h"
 
 namespace psgd {
 namespace {
@@ -26,20 +21,10 @@ constexpr int kGzipOnly = 15 + 16;  // zlib's windowBits for a gzip wrapper
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<UnpackedFile>> UnpackedFile::Open(const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "rbe");
-  if (file == nullptr) return FileError("open", path, errno);
-  struct stat info {};
-  const bool regular = ::fstat(::fileno(file), &info) == 0 && S_ISREG(info.st_mode);
-  std::unique_ptr<UnpackedFile> opened(
-      new UnpackedFile(path, file, regular ? static_cast<uint64_t>(info.st_size) : 0));
-  if (!regular) return opened->Bad("is not a regular file");
+  PSGD_ASSIGN_OR_RETURN(RangeFile file, RangeFile::Open(path));
+  std::unique_ptr<UnpackedFile> opened(new UnpackedFile(std::move(file)));
   PSGD_RETURN_IF_ERROR(opened->DetectGzip());
   return opened;
-}
-
-UnpackedFile::UnpackedFile(std::string path, std::FILE* file, uint64_t size)
-    : path_(std::move(path)), file_(file), size_(size) {
-  std::setvbuf(file, nullptr, _IONBF, 0);  // input_ is the buffer
 }
 
 UnpackedFile::~UnpackedFile() {
@@ -47,18 +32,18 @@ UnpackedFile::~UnpackedFile() {
 }
 
 absl::Status UnpackedFile::Bad(absl::string_view problem) const {
-  return absl::DataLossError(absl::StrCat(path_, ": ", problem));
+  return DataLossError(file_.path(), ": ", problem);
 }
 
 uint64_t UnpackedFile::most_bytes() const {
-  if (!gzip_) return size_;
+  if (!gzip_) return file_.size();
   const uint64_t limit = std::numeric_limits<uint64_t>::max() / kLargestRatio;
-  return std::min(size_, limit) * kLargestRatio;
+  return std::min(file_.size(), limit) * kLargestRatio;
 }
 
 absl::Status UnpackedFile::DetectGzip() {
   PSGD_RETURN_IF_ERROR(Refill());
-  if (stream_.avail_in == 0 && absl::EndsWith(path_, ".gz")) {
+  if (stream_.avail_in == 0 && absl::EndsWith(file_.path(), ".gz")) {
     return Bad("is empty, as after a broken download; fetch the file again");
   }
   if (stream_.avail_in == 1 && input_[0] == 0x1f) return Bad(kEndsEarly);
@@ -69,13 +54,11 @@ absl::Status UnpackedFile::DetectGzip() {
 }
 
 absl::Status UnpackedFile::Refill() {
-  input_.resize(kUnpackedPiece);
-  const size_t got = std::fread(input_.data(), 1, input_.size(), file_.get());
-  if (got == 0 && std::ferror(file_.get())) {
-    return FileError("read", path_, errno);
-  }
+  input_.resize(std::min<uint64_t>(kUnpackedPiece, file_.size() - taken_));
+  PSGD_RETURN_IF_ERROR(file_.Read(taken_, input_));
+  taken_ += input_.size();
   stream_.next_in = input_.data();
-  stream_.avail_in = static_cast<uInt>(got);
+  stream_.avail_in = static_cast<uInt>(input_.size());
   return absl::OkStatus();
 }
 

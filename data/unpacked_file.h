@@ -5,13 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/status.h"
+#include "data/range_file.h"
 
 namespace psgd {
 
@@ -38,11 +39,7 @@ class UnpackedFile {
   absl::Status Bad(absl::string_view problem) const;
 
  private:
-  struct CloseFile {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-
-  UnpackedFile(std::string path, std::FILE* file, uint64_t size);
+  explicit UnpackedFile(RangeFile file) : file_(std::move(file)) {}
   absl::Status DetectGzip();
   // Loads the next piece of the file into input_; leaves it empty at the end.
   absl::Status Refill();
@@ -50,9 +47,8 @@ class UnpackedFile {
   absl::StatusOr<size_t> ReadPlain(std::span<uint8_t> out);
   absl::StatusOr<size_t> ReadGzip(std::span<uint8_t> out);
 
-  const std::string path_;
-  const std::unique_ptr<std::FILE, CloseFile> file_;
-  const uint64_t size_;
+  const RangeFile file_;
+  uint64_t taken_ = 0;          // bytes of the file that were loaded
   std::vector<uint8_t> input_;  // data of the file; stream_.next_in points to the unused rest
   z_stream stream_{};
   bool gzip_ = false;

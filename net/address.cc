@@ -20,8 +20,8 @@ namespace {
 constexpr size_t kMaxIpcPath = sizeof(sockaddr_un::sun_path) - 1;
 
 absl::Status Bad(absl::string_view text, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is not an address: ", why,
-                                                 "; write tcp://HOST:PORT or ipc:///PATH"));
+  return InvalidArgumentError("\"", text, "\" is not an address: ", why,
+                              "; write tcp://HOST:PORT or ipc:///PATH");
 }
 
 }  // namespace
@@ -66,15 +66,14 @@ absl::Status ListenError(const Address& address, int error) {
   const std::string what = absl::StrCat("cannot listen at ", address.ToString(), ": ");
   switch (error) {
     case EADDRINUSE:
-      return absl::AlreadyExistsError(absl::StrCat(
+      return AlreadyExistsError(
           what, "another process uses it; stop that one or choose another ",
-          address.scheme == Address::Scheme::kTcp ? "port (0: any free one)" : "path"));
+          address.scheme == Address::Scheme::kTcp ? "port (0: any free one)" : "path");
     case EADDRNOTAVAIL:
     case ENODEV:
-      return absl::InvalidArgumentError(
-          absl::StrCat(what,
-                       "the host is not an address of this machine; use 127.0.0.1, 0.0.0.0 "
-                       "or an address that `ip address` shows"));
+      return InvalidArgumentError(what,
+                                  "the host is not an address of this machine; use 127.0.0.1, "
+                                  "0.0.0.0 or an address that `ip address` shows");
     case EACCES:
     case EPERM:
       return absl::PermissionDeniedError(
@@ -82,9 +81,9 @@ absl::Status ListenError(const Address& address, int error) {
                                  ? "not permitted; ports below 1024 need privileges"
                                  : "not permitted; is the folder writable?"));
     case ENOENT:
-      return absl::NotFoundError(absl::StrCat(what, "the folder of the socket does not exist"));
+      return NotFoundError(what, "the folder of the socket does not exist");
     default:
-      return absl::UnavailableError(absl::StrCat(what, std::strerror(error)));
+      return UnavailableError(what, std::strerror(error));
   }
 }
 
@@ -111,12 +110,12 @@ absl::StatusOr<bool> IpcInUse(const Address& address) {
   struct stat info;
   if (::stat(address.path.c_str(), &info) != 0) return false;
   if (!S_ISSOCK(info.st_mode)) {
-    return absl::AlreadyExistsError(absl::StrCat("cannot listen at ", address.ToString(),
-                                                 ": a file that is not a socket is there; remove "
-                                                 "it or choose another path"));
+    return AlreadyExistsError(
+        "cannot listen at ", address.ToString(),
+        ": a file that is not a socket is there; remove it or choose another path");
   }
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return absl::UnavailableError(absl::StrCat("no socket: ", std::strerror(errno)));
+  if (fd < 0) return UnavailableError("no socket: ", std::strerror(errno));
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   std::memcpy(name.sun_path, address.path.data(), address.path.size());

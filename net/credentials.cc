@@ -52,7 +52,7 @@ struct Chain {
 int NoPassPhrase(char*, int, int, void*) { return -1; }
 
 absl::Status Wrong(const std::string& path, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(path, " ", what));
+  return InvalidArgumentError(path, " ", what);
 }
 
 absl::Status CheckKeyFile(const std::string& path) {

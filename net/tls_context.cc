@@ -3,23 +3,19 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
-#include <memory>
-
 namespace psgd {
 namespace {
 
-struct FreeBio {
-  void operator()(BIO* bio) const { BIO_free(bio); }
+template <auto kFree>
+struct Free {
+  template <typename T>
+  void operator()(T* object) const {
+    kFree(object);
+  }
 };
-struct FreeCertificate {
-  void operator()(X509* certificate) const { X509_free(certificate); }
-};
-struct FreeKey {
-  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
-};
-using Text = std::unique_ptr<BIO, FreeBio>;
-using Certificate = std::unique_ptr<X509, FreeCertificate>;
-using PrivateKey = std::unique_ptr<EVP_PKEY, FreeKey>;
+using Text = std::unique_ptr<BIO, Free<BIO_free>>;
+using Certificate = std::unique_ptr<X509, Free<X509_free>>;
+using PrivateKey = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
 
 Text Reading(const std::string& text) {
   return Text(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
@@ -28,9 +24,8 @@ Certificate Next(const Text& text) {
   return Certificate(PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr));
 }
 
-}  // namespace
-
-bool ConfigureTlsServer(const Credentials& credentials, SSL_CTX* context) {
+// False: OpenSSL rejects the credentials.
+bool Configure(const Credentials& credentials, SSL_CTX* context) {
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   const Text chain = Reading(credentials.certificate);
   const Certificate own = Next(chain);
@@ -49,6 +44,22 @@ bool ConfigureTlsServer(const Credentials& credentials, SSL_CTX* context) {
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   return true;
 }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TlsServerContext>> TlsServerContext::Create(
+    const Credentials& credentials) {
+  SSL_CTX* context = SSL_CTX_new(TLS_server_method());
+  if (context == nullptr) return absl::ResourceExhaustedError("OpenSSL has no memory left");
+  std::unique_ptr<TlsServerContext> made(new TlsServerContext(context));
+  if (!Configure(credentials, context)) {
+    return absl::InvalidArgumentError("the certificate of the server's pages could not be used");
+  }
+  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  return made;
+}
+
+TlsServerContext::~TlsServerContext() { SSL_CTX_free(context_); }
 
 absl::StatusOr<Role> TlsPeerRole(const SSL* connection) {
   const Certificate peer(connection == nullptr ? nullptr : SSL_get1_peer_certificate(connection));

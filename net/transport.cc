@@ -6,10 +6,9 @@
 namespace psgd {
 namespace {
 
-using ListenFunction = absl::StatusOr<std::unique_ptr<Endpoint>> (*)(const std::string&,
-                                                                     const TransportOptions&);
-using ConnectFunction = absl::StatusOr<std::unique_ptr<Endpoint>> (*)(
-    const std::vector<std::string>&, const TransportOptions&);
+using ListenFunction = StatusOrEndpoint (*)(const std::string&, const TransportOptions&);
+using ConnectFunction = StatusOrEndpoint (*)(const std::vector<std::string>&,
+                                             const TransportOptions&);
 
 // A transport is two functions, since endpoints share nothing.
 class SocketTransport : public Transport {
@@ -17,11 +16,10 @@ class SocketTransport : public Transport {
   SocketTransport(ListenFunction listen, ConnectFunction connect, const TransportOptions& options)
       : listen_(listen), connect_(connect), options_(options) {}
 
-  absl::StatusOr<std::unique_ptr<Endpoint>> Listen(const std::string& address) override {
+  StatusOrEndpoint Listen(const std::string& address) override {
     return listen_(address, options_);
   }
-  absl::StatusOr<std::unique_ptr<Endpoint>> Connect(
-      const std::vector<std::string>& addresses) override {
+  StatusOrEndpoint Connect(const std::vector<std::string>& addresses) override {
     return connect_(addresses, options_);
   }
 

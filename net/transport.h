@@ -69,6 +69,8 @@ class Endpoint {
   virtual EndpointStats stats() const = 0;
 };
 
+using StatusOrEndpoint = absl::StatusOr<std::unique_ptr<Endpoint>>;
+
 struct TransportSecurity;  // net/transport_security.h
 
 struct TransportOptions {
@@ -90,10 +92,9 @@ class Transport {
   virtual ~Transport() = default;
   // `address`: "tcp://127.0.0.1:0" (0: any free port), "ipc:///path" or a name in-process.
   // An error names the address and the reason (in use, not of this machine).
-  virtual absl::StatusOr<std::unique_ptr<Endpoint>> Listen(const std::string& address) = 0;
+  virtual StatusOrEndpoint Listen(const std::string& address) = 0;
   // Does not wait for the other side.
-  virtual absl::StatusOr<std::unique_ptr<Endpoint>> Connect(
-      const std::vector<std::string>& addresses) = 0;
+  virtual StatusOrEndpoint Connect(const std::vector<std::string>& addresses) = 0;
 };
 
 absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(ClusterConfig::Transport kind,

@@ -22,9 +22,6 @@ bool IsCurveKey(absl::string_view text);
 // Makes 256 random bits that nobody can guess.
 std::string MakeToken();
 
-// Error text for a message in the name of a worker whose pass the connection does not have.
-std::string NotItsPass(const DataHeader& header);
-
 struct TransportSecurity {
   std::shared_ptr<const Credentials> credentials;
   CurveKeys curve;  // this side's keys

@@ -3,10 +3,7 @@
 #include <google/protobuf/io/coded_stream.h>
 
 #include <cstring>
-#include <memory>
 #include <utility>
-
-#include "absl/strings/str_cat.h"
 
 namespace psgd {
 namespace {
@@ -18,18 +15,6 @@ using google::protobuf::io::CodedOutputStream;
 // up.
 constexpr int kMaxNesting = 8;
 constexpr uint32_t kPayloadSizesTag = DataHeader::kPayloadSizesFieldNumber << 3 | 2;
-
-template <typename T>
-void Store(std::byte* prelude, size_t at, T value) {
-  std::memcpy(prelude + at, &value, sizeof(value));
-}
-
-template <typename T>
-T Load(const std::byte* prelude, size_t at) {
-  T value;
-  std::memcpy(&value, prelude + at, sizeof(value));
-  return value;
-}
 
 // The sizes that the encoder needs before it writes a byte.
 struct Layout {
@@ -44,15 +29,15 @@ struct Layout {
 absl::StatusOr<Layout> LayOut(const DataHeader& header, const std::vector<Bytes>& payloads,
                               size_t max_message_bytes) {
   if (payloads.size() > kMaxPayloads) {
-    return absl::InvalidArgumentError(absl::StrCat("a message of ", payloads.size(),
-                                                   " payloads; the format allows ", kMaxPayloads));
+    return InvalidArgumentError("a message of ", payloads.size(), " payloads; the format allows ",
+                                kMaxPayloads);
   }
   Layout layout;
   layout.fields = header.ByteSizeLong();
   for (const Bytes& payload : payloads) {
     if (payload.size() > UINT32_MAX) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a payload of ", payload.size(), " bytes; the format allows ", UINT32_MAX));
+      return InvalidArgumentError("a payload of ", payload.size(), " bytes; the format allows ",
+                                  UINT32_MAX);
     }
     layout.sizes += CodedOutputStream::VarintSize32(static_cast<uint32_t>(payload.size()));
     layout.body += payload.size();
@@ -64,13 +49,13 @@ absl::StatusOr<Layout> LayOut(const DataHeader& header, const std::vector<Bytes>
                      layout.sizes;
   }
   if (layout.header > kMaxHeaderBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a header of ", layout.header, " bytes; the format allows ", kMaxHeaderBytes));
+    return InvalidArgumentError("a header of ", layout.header, " bytes; the format allows ",
+                                kMaxHeaderBytes);
   }
   if (layout.total() > max_message_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a message of ", layout.total(), " bytes; this endpoint allows ",
-                     max_message_bytes, ": use smaller slices or raise max_message_bytes"));
+    return InvalidArgumentError("a message of ", layout.total(), " bytes; this endpoint allows ",
+                                max_message_bytes,
+                                ": use smaller slices or raise max_message_bytes");
   }
   return layout;
 }
@@ -148,34 +133,33 @@ struct Prelude {
 absl::StatusOr<Prelude> ReadPrelude(const Bytes& first, size_t total) {
   const std::byte* at = first.data();
   if (first.size() < kPreludeBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("the first frame has ", first.size(),
-                                                   " bytes, the prelude alone ", kPreludeBytes));
+    return InvalidArgumentError("the first frame has ", first.size(), " bytes, the prelude alone ",
+                                kPreludeBytes);
   }
-  if (Load<uint32_t>(at, kMagicAt) != kWireMagic) {
+  if (LoadField<uint32_t>(at + kMagicAt) != kWireMagic) {
     return absl::InvalidArgumentError(
         "wrong magic: not a psgd message; does something else connect to this port?");
   }
-  if (const auto version = Load<uint16_t>(at, kVersionAt); version != kProtocolVersion) {
-    return absl::InvalidArgumentError(absl::StrCat("the peer speaks protocol version ", version,
-                                                   ", this side version ", kProtocolVersion,
-                                                   ": run the same release on both"));
+  if (const auto version = LoadField<uint16_t>(at + kVersionAt); version != kProtocolVersion) {
+    return InvalidArgumentError("the peer speaks protocol version ", version,
+                                ", this side version ", kProtocolVersion,
+                                ": run the same release on both");
   }
-  if (Load<uint16_t>(at, kReservedAt) != 0 || Load<uint32_t>(at, kReserved2At) != 0) {
+  if (LoadField<uint16_t>(at + kReservedAt) != 0 || LoadField<uint32_t>(at + kReserved2At) != 0) {
     return absl::InvalidArgumentError("reserved bytes of the prelude are not zero");
   }
-  const Prelude prelude{.header_bytes = Load<uint32_t>(at, kHeaderBytesAt),
-                        .body_bytes = Load<uint64_t>(at, kBodyBytesAt),
-                        .checksum = Load<uint64_t>(at, kChecksumAt)};
+  const Prelude prelude{.header_bytes = LoadField<uint32_t>(at + kHeaderBytesAt),
+                        .body_bytes = LoadField<uint64_t>(at + kBodyBytesAt),
+                        .checksum = LoadField<uint64_t>(at + kChecksumAt)};
   if (prelude.header_bytes > kMaxHeaderBytes ||
       prelude.header_bytes > first.size() - kPreludeBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a header of ", prelude.header_bytes, " bytes is announced; the frame has ",
-                     first.size() - kPreludeBytes, " and the format allows ", kMaxHeaderBytes));
+    return InvalidArgumentError("a header of ", prelude.header_bytes,
+                                " bytes is announced; the frame has ", first.size() - kPreludeBytes,
+                                " and the format allows ", kMaxHeaderBytes);
   }
   if (prelude.body_bytes != total - kPreludeBytes - prelude.header_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a body of ", prelude.body_bytes, " bytes is announced; ",
-                     total - kPreludeBytes - prelude.header_bytes, " came"));
+    return InvalidArgumentError("a body of ", prelude.body_bytes, " bytes is announced; ",
+                                total - kPreludeBytes - prelude.header_bytes, " came");
   }
   return prelude;
 }
@@ -192,14 +176,14 @@ absl::Status ParseHeader(ByteSpan bytes, DataHeader* header) {
 
 absl::Status CheckSizes(const DataHeader& header, uint64_t body_bytes) {
   if (header.payload_sizes_size() > static_cast<int>(kMaxPayloads)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(header.payload_sizes_size(), " payloads; the format allows ", kMaxPayloads));
+    return InvalidArgumentError(header.payload_sizes_size(), " payloads; the format allows ",
+                                kMaxPayloads);
   }
   uint64_t sum = 0;
   for (const uint32_t size : header.payload_sizes()) sum += size;
   if (sum != body_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("payload_sizes add up to ", sum, ", the body has ", body_bytes, " bytes"));
+    return InvalidArgumentError("payload_sizes add up to ", sum, ", the body has ", body_bytes,
+                                " bytes");
   }
   return absl::OkStatus();
 }
@@ -223,8 +207,8 @@ absl::Status SlicePayloads(std::span<const Bytes> frames, size_t offset, Message
       offset = 0;
     }
     if (frames[frame].size() - offset < size) {
-      return absl::InvalidArgumentError(absl::StrCat("payload ", message->payloads.size(),
-                                                     " crosses the boundary of frame ", frame));
+      return InvalidArgumentError("payload ", message->payloads.size(),
+                                  " crosses the boundary of frame ", frame);
     }
     message->payloads.push_back(Aligned(frames[frame].Sub(offset, size)));
     offset += size;
@@ -247,16 +231,16 @@ absl::StatusOr<EncodedMessage> EncodeMessage(const Message& message, size_t max_
   PSGD_ASSIGN_OR_RETURN(const Layout layout, LayOut(header, message.payloads, max_message_bytes));
 
   std::vector<std::byte> first(kPreludeBytes + layout.header);
-  Store(first.data(), kMagicAt, kWireMagic);
-  Store(first.data(), kVersionAt, kProtocolVersion);
-  Store(first.data(), kHeaderBytesAt, static_cast<uint32_t>(layout.header));
-  Store(first.data(), kBodyBytesAt, static_cast<uint64_t>(layout.body));
+  StoreField(kWireMagic, first.data() + kMagicAt);
+  StoreField(kProtocolVersion, first.data() + kVersionAt);
+  StoreField(static_cast<uint32_t>(layout.header), first.data() + kHeaderBytesAt);
+  StoreField(static_cast<uint64_t>(layout.body), first.data() + kBodyBytesAt);
   WriteHeader(header, message.payloads, layout, first.data() + kPreludeBytes);
 
   FrameBuilder builder(std::move(first));
   for (const Bytes& payload : message.payloads) builder.Add(payload);
   auto [frames, prelude] = builder.Finish();
-  Store(prelude, kChecksumAt, MessageChecksum(frames));
+  StoreField(MessageChecksum(frames), prelude + kChecksumAt);
   return EncodedMessage{.frames = std::move(frames), .size = layout.total()};
 }
 
@@ -265,8 +249,8 @@ absl::StatusOr<Message> DecodeMessage(std::span<const Bytes> frames, size_t max_
   size_t total = 0;
   for (const Bytes& frame : frames) total += frame.size();
   if (total > max_message_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a message of ", total, " bytes; this endpoint allows ", max_message_bytes));
+    return InvalidArgumentError("a message of ", total, " bytes; this endpoint allows ",
+                                max_message_bytes);
   }
   PSGD_ASSIGN_OR_RETURN(const Prelude prelude, ReadPrelude(frames[0], total));
   if (MessageChecksum(frames) != prelude.checksum) {

@@ -1,9 +1,7 @@
 #include "simulate/calibrate.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "experiment/config/config_yaml.h"
 #include "simulate/modelled_cluster.h"
 

@@ -35,8 +35,8 @@ absl::StatusOr<double> Parse(absl::string_view text, std::span<const UnitName> u
       if (unit == known.name) return value * known.size;
     }
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("expected ", std::string(example), ", got \"", std::string(text), "\""));
+  return InvalidArgumentError("expected ", std::string(example), ", got \"", std::string(text),
+                              "\"");
 }
 
 // In the largest unit that leaves at least 1.
@@ -62,9 +62,8 @@ absl::StatusOr<double> ParseRate(absl::string_view text) {
   constexpr char kExample[] = "the speed of a link, such as 100mbit or 10gbit, or unlimited";
   auto rate = Parse(text, kRates, kExample);
   if (rate.ok() && !(*rate > 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("expected ", kExample, ", got \"",
-                                                   std::string(text),
-                                                   "\", over which nothing would ever come"));
+    return InvalidArgumentError("expected ", kExample, ", got \"", std::string(text),
+                                "\", over which nothing would ever come");
   }
   return rate;
 }

@@ -5,7 +5,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "experiment/config/config_yaml.h"
 #include "experiment/record/records.h"
@@ -84,20 +83,18 @@ absl::Status AddMetrics(const std::string& path, MeasuredRun* run) {
     }
   }
   if (!progress) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": no progress was recorded; let the run end, and calibrate from that"));
+    return InvalidArgumentError(
+        path, ": no progress was recorded; let the run end, and calibrate from that");
   }
   if (run->steps < kFewestSteps) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": only ", run->steps, " steps were recorded; ",
-                     "calibrate from a run of ", kFewestSteps, " or more"));
+    return InvalidArgumentError(path, ": only ", run->steps, " steps were recorded; ",
+                                "calibrate from a run of ", kFewestSteps, " or more");
   }
   if (run->compute <= 0 || run->cpu_workers <= 0 || run->cpu_server <= 0 || run->messages <= 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path,
-                     ": it lacks seconds_compute, seconds_cpu, seconds_cpu_server or the messages "
-                     "of shards: the run is "
-                     "of an older version, or its server was started again; run ps-run once more"));
+    return InvalidArgumentError(
+        path,
+        ": it lacks seconds_compute, seconds_cpu, seconds_cpu_server or the messages of shards: "
+        "the run is of an older version, or its server was started again; run ps-run once more");
   }
   return absl::OkStatus();
 }
@@ -107,9 +104,9 @@ absl::Status AddMetrics(const std::string& path, MeasuredRun* run) {
 absl::StatusOr<MeasuredRun> ReadMeasuredRun(const std::string& dir) {
   const RunDir files(dir);
   const auto refuse = [&](const absl::Status& why) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot calibrate from ", dir, ": ", std::string(why.message()),
-                     ". Make a run with ps-run CONFIG --workers 1 ", "--threads 1 --run-dir DIR"));
+    return InvalidArgumentError("cannot calibrate from ", dir, ": ", why.message(),
+                                ". Make a run with ps-run CONFIG --workers 1 ",
+                                "--threads 1 --run-dir DIR");
   };
   MeasuredRun run;
   run.dir = dir;
@@ -119,14 +116,12 @@ absl::StatusOr<MeasuredRun> ReadMeasuredRun(const std::string& dir) {
   const auto summary = ReadSummary(files.SummaryFile());
   if (!summary.ok()) return refuse(summary.status());
   if (summary->status != Summary::Status::kFinished) {
-    return refuse(absl::InvalidArgumentError(
-        absl::StrCat(files.SummaryFile(), " says that the run did not finish")));
+    return refuse(InvalidArgumentError(files.SummaryFile(), " says that the run did not finish"));
   }
   if (summary->servers > 1) {
-    return refuse(
-        absl::InvalidArgumentError(absl::StrCat("its shards were on ", summary->servers,
-                                                " servers, and what the processors did is "
-                                                "recorded of one of them alone")));
+    return refuse(InvalidArgumentError(
+        "its shards were on ", summary->servers,
+        " servers, and what the processors did is recorded of one of them alone"));
   }
   run.workers = summary->workers;
   run.train_seconds = summary->train_seconds;

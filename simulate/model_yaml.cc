@@ -41,8 +41,7 @@ class ModelReader {
     if (kind == NUMBER || value.kind == YamlNode::kNull) return std::nullopt;
     const auto number = kind == SECONDS ? ParseSeconds(value.text) : ParseRate(value.text);
     if (!number.ok()) {
-      return source_.ErrorAt(value.mark,
-                             absl::StrCat(path, ": ", std::string(number.status().message())));
+      return source_.ErrorAt(value.mark, absl::StrCat(path, ": ", number.status().message()));
     }
     if (!InRange(field, *number)) {
       return source_.ErrorAt(value.mark,
@@ -76,9 +75,8 @@ std::string ValueOf(const google::protobuf::Message& message, const FieldDescrip
 absl::StatusOr<SimModel> LoadModel(const std::string& path) {
   absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxYamlBytes);
   if (!text.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model: ", std::string(text.status().message()),
-                     "; ps-sim CONFIG --calibrate RUN_DIR makes one from a run"));
+    return InvalidArgumentError("model: ", text.status().message(),
+                                "; ps-sim CONFIG --calibrate RUN_DIR makes one from a run");
   }
   return ParseModel(*std::move(text), path);
 }

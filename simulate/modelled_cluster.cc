@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
-
-#include "absl/strings/str_cat.h"
 
 namespace psgd::sim {
 namespace {
@@ -260,8 +259,8 @@ void ModelledCluster::FromShard(uint32_t shard, PeerId to, std::shared_ptr<const
 
 bool ModelledCluster::Over() const {
   if (!Dealt()) return false;
-  return std::all_of(workers_.begin(), workers_.end(),
-                     [](const auto& worker) { return worker->dead() || worker->idle(); });
+  return std::ranges::all_of(workers_,
+                             [](const auto& worker) { return worker->dead() || worker->idle(); });
 }
 
 absl::StatusOr<Prediction> ModelledCluster::Run() {

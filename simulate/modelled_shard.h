@@ -4,7 +4,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "server/shard/shard_core.h"
 #include "simulate/shared_resource.h"

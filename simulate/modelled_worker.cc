@@ -1,6 +1,5 @@
 #include "simulate/modelled_worker.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <utility>

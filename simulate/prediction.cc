@@ -63,8 +63,8 @@ std::string BoundBy(const Prediction& p) {
       {p.server_link_in, "server link in"}, {p.server_link_out, "server link out"},
       {p.worker_link_in, "worker link in"}, {p.worker_link_out, "worker link out"},
       {p.shard_busy, "a shard's thread"},   {p.processors, "processors"}};
-  const auto busiest = std::max_element(
-      parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  const auto busiest = std::ranges::max_element(
+      parts, [](const auto& a, const auto& b) { return a.first < b.first; });
   if (busiest->first >= kBusy) return busiest->second;
   if (p.compute + p.encode >= p.wait) return "computing";
   // Synchronous workers push together and pull together: each way of a link is idle half of the
@@ -86,9 +86,8 @@ std::string PredictionTable(const std::vector<Prediction>& predictions) {
   for (const Prediction& p : predictions) {
     if (first == nullptr || first->name != p.name) first = &p;
     // One alone has nothing to be faster than.
-    const auto of_curve =
-        std::count_if(predictions.begin(), predictions.end(),
-                      [&](const Prediction& other) { return other.name == p.name; });
+    const auto of_curve = std::ranges::count_if(
+        predictions, [&](const Prediction& other) { return other.name == p.name; });
     const bool has_base = of_curve > 1 && first->samples_per_second > 0;
     table.Add(
         {p.name, absl::StrCat(p.workers), absl::StrCat(p.batch),

@@ -42,16 +42,15 @@ absl::Status CheckWorker(const SimWorker& worker) {
   if (worker.sample() > 0 || worker.step() > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "the model does not say how long computing takes: worker.sample and worker.step are 0; write "
-      "worker: {sample: "
-      "1ms}, or let ps-sim measure it with --calibrate RUN_DIR");
+      "worker: {sample: 1ms}, or let ps-sim measure it with --calibrate RUN_DIR");
 }
 
 absl::StatusOr<int> ShareOf(const ScalingRequest& request, int workers) {
   const int share = request.global_batch / workers;
   if (share == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--global-batch ", request.global_batch, " is less than a sample for each of ",
-                     workers, " workers; give at least ", workers, ", or fewer workers"));
+    return InvalidArgumentError("--global-batch ", request.global_batch,
+                                " is less than a sample for each of ", workers,
+                                " workers; give at least ", workers, ", or fewer workers");
   }
   if (share * workers != request.global_batch && request.on_note) {
     request.on_note(absl::StrCat("--global-batch ", request.global_batch, " does not divide by ",
@@ -74,13 +73,13 @@ absl::StatusOr<std::vector<int>> ParseWorkers(const std::string& text) {
     const bool numbers = ends.size() <= 2 && absl::SimpleAtoi(ends.front(), &first) &&
                          absl::SimpleAtoi(ends.back(), &last);
     if (!numbers || first < 1 || last < first || last > kMostWorkers) {
-      return absl::InvalidArgumentError(absl::StrCat("--workers: \"", std::string(part),
-                                                     "\" is no number of workers from 1 to ",
-                                                     kMostWorkers, ", as in 1,2,4 or 1-4"));
+      return InvalidArgumentError("--workers: \"", std::string(part),
+                                  "\" is no number of workers from 1 to ", kMostWorkers,
+                                  ", as in 1,2,4 or 1-4");
     }
     for (int n = first; n <= last; ++n) workers.push_back(n);
   }
-  std::sort(workers.begin(), workers.end());
+  std::ranges::sort(workers);
   workers.erase(std::unique(workers.begin(), workers.end()), workers.end());
   return workers;
 }
@@ -138,7 +137,7 @@ std::string ScalingPlot(const std::string& title, const std::vector<Prediction>&
     counts.push_back(p.workers);
     best_of_one = std::max(best_of_one, p.samples_per_second / p.workers);
   }
-  std::sort(counts.begin(), counts.end());
+  std::ranges::sort(counts);
   counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
   plot.x.ticks = counts;
   PlotSeries ideal;

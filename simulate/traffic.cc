@@ -1,8 +1,6 @@
 #include "simulate/traffic.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "common/philox.h"
@@ -162,7 +160,7 @@ std::vector<ShardGroup> GroupShards(const Traffic& traffic, int shards, int most
     shard.push += static_cast<double>(traffic.bytes[id].push);
     shard.pull += static_cast<double>(traffic.bytes[id].pull);
   }
-  std::stable_sort(all.begin(), all.end(), [](const ShardBytes& a, const ShardBytes& b) {
+  std::ranges::stable_sort(all, [](const ShardBytes& a, const ShardBytes& b) {
     return a.push + a.pull > b.push + b.pull;
   });
   std::vector<ShardGroup> groups(std::clamp(most, 1, shards));
@@ -185,8 +183,8 @@ Traffic Reduce(const Traffic& traffic, const std::vector<ShardGroup>& groups) {
     reduced.placement.add_endpoints(absl::StrCat("sim://", g));
   for (int id = 0; id < traffic.placement.slices_size(); ++id) {
     const SliceSpec& slice = traffic.placement.slices(id);
-    const auto group = std::find_if(groups.begin(), groups.end(),
-                                    [&](const ShardGroup& g) { return g.shard == slice.shard(); });
+    const auto group =
+        std::ranges::find_if(groups, [&](const ShardGroup& g) { return g.shard == slice.shard(); });
     if (group == groups.end()) continue;
     SliceSpec* kept = reduced.placement.add_slices();
     *kept = slice;

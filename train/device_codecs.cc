@@ -1,6 +1,5 @@
 #include "train/device_codecs.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/runtime/plugin.h"
 
 namespace psgd {
@@ -11,8 +10,8 @@ absl::StatusOr<std::unique_ptr<DeviceCodecs>> LoadDeviceCodecs(const NetworkOpti
   const auto make = reinterpret_cast<MakeDeviceCodecsFunction>(found);
   absl::StatusOr<std::unique_ptr<DeviceCodecs>> made;
   if (!make(PluginInterface(), network.device, &made)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the codecs of the ", network.backend, " backend are of another build than this program"));
+    return FailedPreconditionError("the codecs of the ", network.backend,
+                                   " backend are of another build than this program");
   }
   return made;
 }

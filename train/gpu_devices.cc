@@ -1,7 +1,6 @@
 #include "train/gpu_devices.h"
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
 #ifdef PSGD_HAVE_CUDA
@@ -22,8 +21,8 @@ absl::StatusOr<std::vector<int>> ParseDeviceList(absl::string_view text) {
                       absl::SimpleAtoi(ends.back(), &last) && first >= 0 && first <= last &&
                       last < kMostDevices;
     if (!good) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", text, "\" is not a list of devices; write 0, 0-7 or 0,2,4-6"));
+      return InvalidArgumentError("\"", text,
+                                  "\" is not a list of devices; write 0, 0-7 or 0,2,4-6");
     }
     for (int device = first; device <= last; ++device) devices.push_back(device);
   }
@@ -34,17 +33,16 @@ absl::StatusOr<std::vector<int>> ParseDeviceList(absl::string_view text) {
 absl::StatusOr<std::vector<GpuDevice>> ListGpus() {
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess || count == 0) {
-    return absl::UnavailableError(absl::StrCat(
+    return UnavailableError(
         "no CUDA device can be used on this host (",
         error == cudaSuccess ? "none found" : cudaGetErrorString(error),
-        "); check nvidia-smi and the driver, or train on the processor (ps-worker --cpu)"));
+        "); check nvidia-smi and the driver, or train on the processor (ps-worker --cpu)");
   }
   std::vector<GpuDevice> devices;
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties;
     if (const cudaError_t error = cudaGetDeviceProperties(&properties, i); error != cudaSuccess) {
-      return absl::UnavailableError(
-          absl::StrCat("CUDA device ", i, " does not answer: ", cudaGetErrorString(error)));
+      return UnavailableError("CUDA device ", i, " does not answer: ", cudaGetErrorString(error));
     }
     devices.push_back({i, properties.name});
   }
@@ -54,8 +52,7 @@ absl::StatusOr<std::vector<GpuDevice>> ListGpus() {
 absl::StatusOr<std::vector<GpuDevice>> ListGpus() {
   return absl::UnavailableError(
       "no CUDA device can be used: this psgd was built without CUDA (PSGD_CUDA); build it where "
-      "the "
-      "CUDA toolkit is installed, or train on the processor (ps-worker --cpu)");
+      "the CUDA toolkit is installed, or train on the processor (ps-worker --cpu)");
 }
 #endif
 
@@ -65,9 +62,8 @@ absl::StatusOr<std::vector<GpuDevice>> ChooseGpus(absl::string_view list) {
   std::vector<GpuDevice> chosen;
   for (int device : wanted) {
     if (device >= static_cast<int>(found.size())) {
-      return absl::NotFoundError(absl::StrCat("--gpu ", list, " asks for device ", device,
-                                              ", but this host has ", found.size(),
-                                              "; nvidia-smi lists them"));
+      return NotFoundError("--gpu ", list, " asks for device ", device, ", but this host has ",
+                           found.size(), "; nvidia-smi lists them");
     }
     chosen.push_back(found[device]);
   }

@@ -1,7 +1,6 @@
 #include "train/node.h"
 
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

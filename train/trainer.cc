@@ -175,7 +175,7 @@ absl::Status Trainer::PrepareEncoder(const NetworkOptions& first) {
                         UpdateEncoder::Create(config_, network_->spec(), placement_, key_.worker(),
                                               factor_rows, device_codecs_.get()));
   const auto& on_device = encoder_->on_device();
-  const auto moved = std::count(on_device.begin(), on_device.end(), true);
+  const auto moved = std::ranges::count(on_device, true);
   if (moved == 0) return absl::OkStatus();
   options_.log->info("the gradients of {} of {} parameters are encoded on the GPU", moved,
                      on_device.size());
@@ -302,8 +302,8 @@ absl::Status Trainer::InstallWeights() {
             : InstallPulled(codecs_, network_->spec(), placement_, core_->session().pulled(),
                             pushed_factors_, weights, weights);
   if (absl::IsOutOfRange(installed)) {
-    return absl::OutOfRangeError(absl::StrCat("the server's weights are not finite numbers (",
-                                              installed.message(), "); ", kDiverged));
+    return OutOfRangeError("the server's weights are not finite numbers (", installed.message(),
+                           "); ", kDiverged);
   }
   PSGD_RETURN_IF_ERROR(installed);
   core_->session().TakePulled();
@@ -343,8 +343,7 @@ absl::Status Trainer::Do(const task::Train& train) {
   seconds_encode_ += encoding;
   trace_.Add(TraceSpan::COMPUTE, clock, start, SteadyNow());
   if (!std::isfinite(result.loss_sum)) {
-    return absl::OutOfRangeError(
-        absl::StrCat("the loss is not a finite number at step ", clock, "; ", kDiverged));
+    return OutOfRangeError("the loss is not a finite number at step ", clock, "; ", kDiverged);
   }
   ReportLaunches(clock, result);
   ReportStep(result);
@@ -413,8 +412,8 @@ absl::Status Trainer::PrepareAhead() {
   const absl::Status room = network_->MakeRoomAhead();
   if (absl::IsResourceExhausted(room)) {
     options_.log->info(
-        "weights pulled ahead reach the GPU between the steps: a second copy of them there "
-        "takes {}",
+        "weights pulled ahead reach the GPU between the steps: a second copy of them there takes "
+        "{}",
         std::string(room.message()));
     return absl::OkStatus();
   }
@@ -464,7 +463,7 @@ absl::Status Trainer::Do(const task::GiveResidual& give) {
   if (!pushed.ok()) {
     const std::string what =
         absl::StrCat("asked to stop, but of its residual, of norm ", std::sqrt(squares), ", norm ",
-                     *residual_norm_left_, " was not pushed: ", std::string(pushed.message()));
+                     *residual_norm_left_, " was not pushed: ", pushed.message());
     options_.log->warn("{}", what);
     return absl::Status(pushed.code(), what);
   }

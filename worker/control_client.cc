@@ -67,8 +67,7 @@ absl::Status CheckServerAddress(const std::string& server) {
   for (const absl::string_view one : absl::StrSplit(server, ',')) {
     const auto address = ParseAddress(absl::StrCat("tcp://", one));
     if (address.ok() && address->port > 0) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--server ", server, " is not HOST:PORT, as 127.0.0.1:7070"));
+    return InvalidArgumentError("--server ", server, " is not HOST:PORT, as 127.0.0.1:7070");
   }
   return absl::OkStatus();
 }
@@ -145,8 +144,7 @@ void ControlClient::SetServers(const std::vector<std::string>& servers) {
   const std::string now = impl_->servers[impl_->current].address;
   // Those that are no longer of the run are asked no more, but for the one that said so.
   std::erase_if(impl_->servers, [&](const Impl::Server& server) {
-    return server.address != now &&
-           std::find(servers.begin(), servers.end(), server.address) == servers.end();
+    return server.address != now && std::ranges::find(servers, server.address) == servers.end();
   });
   for (const std::string& server : servers) impl_->Add(server);
   for (size_t i = 0; i < impl_->servers.size(); ++i) {
@@ -179,12 +177,12 @@ void ControlClient::SetToken(const std::string& token) {
 }
 
 absl::Status ControlClient::NoAnswer(const std::string& why, Duration tried) const {
-  return absl::UnavailableError(absl::StrCat(
+  return UnavailableError(
       "no psgd server answers at ", impl_->Addresses(), " (tried for ", std::lround(Seconds(tried)),
       " s: ", why,
       "); is ps-server running there, is the port right, and does a firewall let it through? ",
       options_.credentials ? "Does it know these certificates (is its ca.crt the same)?"
-                           : "Does it ask for certificates (--tls-dir)?"));
+                           : "Does it ask for certificates (--tls-dir)?");
 }
 
 void ControlClient::FindServers() {
@@ -242,11 +240,10 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request,
         ((several || options_.find) && status.error_code() == grpc::StatusCode::CANCELLED);
     if (!again) return ToAbsl(status);
     if (options_.credentials && HandshakeFailed(status)) {
-      return absl::UnauthenticatedError(
-          absl::StrCat("no secure connection to ", server.address, ": ", status.error_message(),
-                       "; is it a secured ps-server, are both sides' certificates of one authority "
-                       "(ca.crt), and "
-                       "is the server's for this name (scripts/make-certs.sh DIR HOST ...)?"));
+      return absl::UnauthenticatedError(absl::StrCat(
+          "no secure connection to ", server.address, ": ", status.error_message(),
+          "; is it a secured ps-server, are both sides' certificates of one authority (ca.crt), "
+          "and is the server's for this name (scripts/make-certs.sh DIR HOST ...)?"));
     }
     if (options_.interrupted) PSGD_RETURN_IF_ERROR(options_.interrupted());
     const Duration tried = SteadyNow() - start;

@@ -1,10 +1,7 @@
 #include "worker/factor_pushes.h"
 
-#include <string>
 #include <utility>
 
-#include "compression/low_rank/factors.h"
-#include "compression/policy.h"
 #include "compression/slice_shape.h"
 
 namespace psgd {

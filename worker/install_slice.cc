@@ -17,7 +17,7 @@ void Replace(PayloadReader& reader, std::span<float> weights) {
   if (const auto direct = reader.Direct(); !direct.empty()) {
     std::memcpy(weights.data(), direct.data(), direct.size_bytes());
   } else {
-    std::fill(weights.begin(), weights.end(), 0.0f);
+    std::ranges::fill(weights, 0.0f);
     reader.AddBlock(1.0f, weights);
   }
 }
@@ -49,7 +49,7 @@ absl::Status InstallSlice(const CodecTable& codecs, const SliceShape& shape,
                           const PulledSlice& pulled, std::span<float> weights) {
   const Codec* codec = codecs.Find(pulled.codec);
   if (codec == nullptr) {
-    return absl::DataLossError(absl::StrCat("weights came in an unknown codec, ", pulled.codec));
+    return DataLossError("weights came in an unknown codec, ", pulled.codec);
   }
   PSGD_ASSIGN_OR_RETURN(const Bytes payload,
                         Unpack(pulled.payload, pulled.planes, codec->MaxPayload(shape.elements)));
@@ -91,9 +91,9 @@ absl::Status InstallPulled(const CodecTable& codecs, const ModelSpec& model,
         updates.first = static_cast<uint32_t>(id);
       } else if (updates.parameter != &parameter || updates.pulled->codec != pulled[id].codec ||
                  updates.pulled->planes != pulled[id].planes) {
-        return absl::DataLossError(
-            absl::StrCat("slices ", updates.first, " and ", id,
-                         " came with one payload, but are not of one tensor, codec and packing"));
+        return DataLossError(
+            "slices ", updates.first, " and ", id,
+            " came with one payload, but are not of one tensor, codec and packing");
       }
       updates.pulled = &pulled[id];
       updates.parameter = &parameter;

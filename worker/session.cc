@@ -22,11 +22,6 @@ void Session::Push(uint64_t clock, EncodedSlice update) {
   Send();
 }
 
-void Session::EndClock(uint64_t clock) {
-  core_->EndClock(clock, SteadyNow());
-  Send();
-}
-
 void Session::Send() {
   while (auto next = core_->Next()) {
     const Time start = SteadyNow();  // the other side may have it before Send is back
@@ -86,12 +81,8 @@ bool Session::PullCame() {
   return !core_->pulling();
 }
 
-absl::Status Session::WaitAcknowledged() {
-  return WaitUntil([this] { return core_->AllAcknowledged(); });
-}
-
 absl::StatusOr<LinkSpeed> Session::MeasureLink() {
-  PSGD_RETURN_IF_ERROR(WaitAcknowledged());
+  PSGD_RETURN_IF_ERROR(WaitUntil([this] { return core_->AllAcknowledged(); }));
   const EndpointStats before = endpoint_->stats();
   const absl::StatusOr<LinkSpeed> speed =
       psgd::MeasureLink([this](const Bytes& probe) -> absl::StatusOr<double> {

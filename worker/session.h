@@ -1,7 +1,6 @@
 // Drives a SessionCore over a transport from the thread that trains: no message changes threads.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <future>
 #include <memory>
@@ -9,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "common/log.h"
 #include "net/transport.h"
 #include "worker/link_speed.h"
 #include "worker/session_core.h"
@@ -39,9 +37,6 @@ class Session {
   bool PullCame();
 
   void Push(uint64_t clock, EncodedSlice update);
-  void EndClock(uint64_t clock);
-  // Waits until every shard has acknowledged everything.
-  absl::Status WaitAcknowledged();
 
   // Waits until all pushes are acknowledged, then measures what the way to the shards carries.
   // REQUIRES: no pull is under way.

@@ -43,7 +43,7 @@ Message SessionCore::MakeMessage(uint32_t shard) const {
 void SessionCore::Pull(uint64_t clock, Time now) {
   SetTime(now);
   pull_clock_ = clock;
-  std::fill(parts_left_.begin(), parts_left_.end(), 0);
+  std::ranges::fill(parts_left_, 0);
   std::fill(slice_seen_.begin(), slice_seen_.end(), false);
   for (const SliceSpec& slice : placement_.slices()) ++parts_left_[slice.shard()];
   const uint64_t request = next_request_++;
@@ -58,9 +58,13 @@ void SessionCore::Pull(uint64_t clock, Time now) {
     AddMarks(s, message.header.mutable_pull());
     shards_[s].pull = message;
     shards_[s].pull_sent = Time{};
-    shards_[s].requests.push_back(std::move(message));
-    shards_[s].owed_since = now;
+    Ask(shards_[s], std::move(message));
   }
+}
+
+void SessionCore::Ask(Shard& shard, Message request) {
+  shard.requests.push_back(std::move(request));
+  shard.owed_since = now_;
 }
 
 void SessionCore::AddMarks(uint32_t shard, psgd::Pull* pull) const {
@@ -148,8 +152,8 @@ void SessionCore::Enqueue(uint32_t s, Message message, uint64_t seq) {
 }
 
 bool SessionCore::AllAcknowledged() const {
-  return std::all_of(shards_.begin(), shards_.end(),
-                     [](const Shard& s) { return s.pushes.empty() && s.parts.empty(); });
+  return std::ranges::all_of(shards_,
+                             [](const Shard& s) { return s.pushes.empty() && s.parts.empty(); });
 }
 
 std::vector<uint32_t> SessionCore::SlicesInDoubt(uint64_t clock) const {
@@ -286,9 +290,8 @@ void SessionCore::OnRefusal(PeerId from, Shard& shard, const Refusal& refusal, T
       return;
     case Refusal::UNKNOWN_WORKER:
     case Refusal::FENCED:
-      fatal_ = absl::FailedPreconditionError(
-          absl::StrCat("shard ", from, " refuses this worker: ", refusal.detail(),
-                       "; start the worker again to join anew"));
+      fatal_ = FailedPreconditionError("shard ", from, " refuses this worker: ", refusal.detail(),
+                                       "; start the worker again to join anew");
       return;
     default:
       ++stats_.refused[absl::AsciiStrToLower(Refusal::Reason_Name(refusal.reason()))];
@@ -324,10 +327,8 @@ absl::Status SessionCore::Tick(Time now) {
           absl::StrCat("shard ", s, " at ", placement_.endpoints(static_cast<int>(s)),
                        " has not answered for ", static_cast<int64_t>(Seconds(now - silent_since)),
                        " s (cluster.deadline); is ps-server still running there and the network "
-                       "up? Where it kept a journal "
-                       "(durability.acknowledge) ps-server --recover RUN_DIR goes on from that, "
-                       "else ps-run --resume from the last "
-                       "checkpoint"));
+                       "up? Where it kept a journal (durability.acknowledge) ps-server --recover "
+                       "RUN_DIR goes on from that, else ps-run --resume from the last checkpoint"));
     }
     if (now - std::max(shard.last_sent, since) <= options_.resend) continue;
     ResendAll(shard);
@@ -361,8 +362,7 @@ std::optional<SessionCore::Outgoing> SessionCore::Next() {
     Shard& shard = shards_[s];
     if (shard.paused_until > now_) continue;
     // Pushes before the pull that follows them, so that a worker sees its own updates.
-    auto push = std::find_if(shard.pushes.begin(), shard.pushes.end(),
-                             [](const Unacknowledged& p) { return !p.sent; });
+    auto push = std::ranges::find_if(shard.pushes, [](const Unacknowledged& p) { return !p.sent; });
     if (push != shard.pushes.end() &&
         (shard.flying_bytes == 0 || shard.flying_bytes + push->bytes <= options_.window_bytes)) {
       offered_ = s;
@@ -387,8 +387,7 @@ void SessionCore::Sent(Time now) {
       shard.pull_sent = now;
     shard.requests.pop_front();
   } else {
-    auto push = std::find_if(shard.pushes.begin(), shard.pushes.end(),
-                             [](const Unacknowledged& p) { return !p.sent; });
+    auto push = std::ranges::find_if(shard.pushes, [](const Unacknowledged& p) { return !p.sent; });
     push->sent = true;
     if (push->first_sent == Time{}) push->first_sent = now;
     shard.flying_bytes += push->bytes;
@@ -455,8 +454,7 @@ void SessionCore::LoadState(Time now) {
     message.header.mutable_load_state()->set_request(request);
     shards_[s].load = message;
     shards_[s].loaded = 0;
-    shards_[s].requests.push_back(std::move(message));
-    shards_[s].owed_since = now;
+    Ask(shards_[s], std::move(message));
   }
 }
 
@@ -482,12 +480,10 @@ void SessionCore::WentBack(PeerId from, const PullPart& part) {
 }
 
 absl::Status SessionCore::Lost(PeerId from, const std::string& how) const {
-  return absl::DataLossError(
-      absl::StrCat("shard ", from, " at ", placement_.endpoints(static_cast<int>(from)),
-                   " has lost pushes that it acknowledged: ", how,
-                   "; was its journal damaged, or put back to an older copy, or did its machine "
-                   "lose power? Go on from the last "
-                   "checkpoint with ps-run --resume"));
+  return DataLossError("shard ", from, " at ", placement_.endpoints(static_cast<int>(from)),
+                       " has lost pushes that it acknowledged: ", how,
+                       "; was its journal damaged, or put back to an older copy, or did its "
+                       "machine lose power? Go on from the last checkpoint with ps-run --resume");
 }
 
 void SessionCore::Doubt(PeerId from, Shard& shard, uint64_t next_seq, Time now) {
@@ -514,8 +510,7 @@ void SessionCore::Probe(const Bytes& payload, Time now) {
     const size_t begin = payload.size() * s / shards_.size();
     const size_t end = payload.size() * (s + 1) / shards_.size();
     if (end > begin) message.payloads.push_back(payload.Sub(begin, end - begin));
-    shards_[s].requests.push_back(std::move(message));
-    shards_[s].owed_since = now;
+    Ask(shards_[s], std::move(message));
   }
 }
 

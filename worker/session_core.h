@@ -182,6 +182,8 @@ class SessionCore {
   void OnWelcome(PeerId from, Shard& shard, const Welcome& welcome);
   bool Owes(const Shard& shard) const;
   Message MakeMessage(uint32_t shard) const;
+  // Sends the request, whose answer the shard owes from now on.
+  void Ask(Shard& shard, Message request);
 
   const SessionOptions options_;
   Placement placement_;
@@ -195,7 +197,6 @@ class SessionCore {
   uint64_t ended_clock_ = 0;
   size_t pulls_left_ = 0;
   std::vector<size_t> parts_left_;  // of the pull under way, by shard
-  std::vector<bool> pull_done_;
   std::vector<bool> slice_seen_;
   size_t loads_left_ = 0;
   size_t probes_left_ = 0;

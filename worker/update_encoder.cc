@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "common/clock.h"
 #include "compression/policy.h"
 #include "compression/saved_state.h"
@@ -116,8 +115,7 @@ absl::Status UpdateEncoder::MoveToDevice(int parameter, const Config& config,
   std::vector<std::unique_ptr<DeviceEncoder>> made;
   for (Slice& slice : tensor.slices) {
     for (size_t i = 0; i < tensor.codecs.size(); ++i) {
-      const auto twin = MakeTwinOptions(tensor.configs[i], *tensor.codecs[i], slice.shape,
-                                        FeedbackOf(config), CodecOptionsOf(config));
+      const auto twin = MakeTwinOptions(*tensor.codecs[i], slice.shape, FeedbackOf(config));
       if (!twin) return absl::OkStatus();
       slice.twins.push_back(*twin);
     }
@@ -353,9 +351,8 @@ absl::StatusOr<double> UpdateEncoder::RestoreResiduals(const std::map<uint32_t, 
       if (found == residuals.end()) continue;
       const auto saved = ReadSavedState(found->second.span(), slice.spec.count());
       if (!saved) {
-        return absl::DataLossError(absl::StrCat("the saved state of slice ", slice.id, " has ",
-                                                found->second.size(), " bytes, which is none of ",
-                                                slice.spec.count(), " elements"));
+        return DataLossError("the saved state of slice ", slice.id, " has ", found->second.size(),
+                             " bytes, which is none of ", slice.spec.count(), " elements");
       }
       std::vector<float> arrays;
       Append(saved->residual, &arrays);

@@ -62,24 +62,12 @@ GpuBus BusOf(const Nvml& nvml, NvmlDevice device) {
   return bus;
 }
 
-// Names the levels of nvmlGpuTopologyLevel_t.
+// Names the levels of nvmlGpuTopologyLevel_t, which are multiples of 10.
 std::string PathText(int level) {
-  switch (level) {
-    case 0:
-      return "one board";
-    case 10:
-      return "one PCIe switch";
-    case 20:
-      return "several PCIe switches";
-    case 30:
-      return "one PCIe host bridge";
-    case 40:
-      return "one NUMA node";
-    case 50:
-      return "across NUMA nodes";
-    default:
-      return "";
-  }
+  constexpr const char* kNames[] = {
+      "one board",     "one PCIe switch",  "several PCIe switches", "one PCIe host bridge",
+      "one NUMA node", "across NUMA nodes"};
+  return level >= 0 && level <= 50 && level % 10 == 0 ? kNames[level / 10] : "";
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // elements. See compression/sparse/blocks.h.
 #pragma once
 
-#include "compression/cuda/make_coder.h"
+#include "compression/cuda/coder.h"
 #include "compression/cuda/rice_codes.h"
 #include "compression/cuda/sums.h"
 #include "compression/sparse/block_norm.h"
@@ -106,9 +106,9 @@ struct BlockValuesBody {
 };
 
 template <typename Queue>
-class BlocksCoder final : public Coder<Queue> {
+class CoderOf<BlocksTwin, Queue> final : public Coder<Queue> {
  public:
-  BlocksCoder(const BlocksTwin& options, uint32_t elements)
+  CoderOf(const BlocksTwin& options, uint32_t elements)
       : block_(options.block),
         elements_(elements),
         blocks_((elements + options.block - 1) / options.block),
@@ -141,10 +141,5 @@ class BlocksCoder final : public Coder<Queue> {
   const uint32_t blocks_;  // blocks of elements in the slice
   const uint32_t keep_;    // blocks to send
 };
-
-template <typename Queue>
-std::unique_ptr<Coder<Queue>> MakeCoder(const BlocksTwin& twin, uint32_t elements) {
-  return std::make_unique<BlocksCoder<Queue>>(twin, elements);
-}
 
 }  // namespace psgd::cuda

@@ -13,10 +13,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "common/host_device.h"
 #include "common/philox.h"
 #include "compression/cuda/block.h"
+#include "compression/cuda/options.h"
 
 namespace psgd::cuda {
 
@@ -45,6 +47,26 @@ struct Source {
   PS_HD float Made(size_t i) const { return residual == nullptr ? Gradient(i) : residual[i]; }
 };
 
+// A body for f(i), for each i below `count`.
+template <typename F>
+struct ForAllBody {
+  using Shared = Nothing;
+  size_t count;
+  F f;
+
+  PS_HD void operator()(const Block& block, Shared&) const { block.ForAll(count, f); }
+};
+
+template <typename Queue, typename F>
+void ForAll(Queue& queue, size_t count, const F& f) {
+  queue.Launch(BlocksFor(count), ForAllBody<F>{count, f});
+}
+
+struct MakeElement {
+  Source source;
+  PS_HD void operator()(size_t i) const { source.Make(i); }
+};
+
 struct CoderInput {
   Source source;
   float* state = nullptr;  // what the codec remembers beside the residual
@@ -71,5 +93,13 @@ class Coder {
   virtual bool varies() const { return false; }
   virtual void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) = 0;
 };
+
+// The coder of the codec with those options. Specialized in the header of the codec's name.
+template <typename Twin, typename Queue>
+class CoderOf;
+
+// In coders.h, which device_codecs.cc cannot include: it has kernels.
+template <typename Queue>
+std::unique_ptr<Coder<Queue>> MakeCoder(const TwinOptions& options);
 
 }  // namespace psgd::cuda

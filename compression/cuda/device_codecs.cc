@@ -20,40 +20,17 @@ absl::Status Check(cudaError_t error, const char* call) {
 class CudaMemory {
  public:
   CudaMemory() = default;
-  CudaMemory(void* data, cudaError_t (*release)(void*)) : data_(data), release_(release) {}
-  CudaMemory(CudaMemory&& other) noexcept { *this = std::move(other); }
-  CudaMemory& operator=(CudaMemory&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(release_, other.release_);
-    return *this;
-  }
-  ~CudaMemory() {
-    if (data_ != nullptr) release_(data_);
-  }
-  void* data() const { return data_; }
+  CudaMemory(void* data, cudaError_t (*release)(void*)) : data_(data, release) {}
+  void* data() const { return data_.get(); }
 
  private:
-  void* data_ = nullptr;
-  cudaError_t (*release_)(void*) = nullptr;
+  std::unique_ptr<void, cudaError_t (*)(void*)> data_{nullptr, nullptr};
 };
 
-class CudaEvent {
- public:
-  CudaEvent() = default;
-  explicit CudaEvent(cudaEvent_t event) : event_(event) {}
-  CudaEvent(CudaEvent&& other) noexcept { *this = std::move(other); }
-  CudaEvent& operator=(CudaEvent&& other) noexcept {
-    std::swap(event_, other.event_);
-    return *this;
-  }
-  ~CudaEvent() {
-    if (event_ != nullptr) cudaEventDestroy(event_);
-  }
-  cudaEvent_t get() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
+struct DestroyEvent {
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
 };
+using CudaEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
 
 // See twin_encoder.h. All work is on one stream. Not thread-safe.
 class CudaDevice {
@@ -142,18 +119,14 @@ class CudaDevice {
     PSGD_RETURN_IF_ERROR(Check(queue_.TakeError(), "a launch"));
     PSGD_RETURN_IF_ERROR(Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_),
                                "cudaMemcpyAsync"));
-    return Check(cudaEventRecord(event->get(), stream_), "cudaEventRecord");
+    return Record(*event);
   }
   absl::Status Wait(CudaEvent* event) const {
     return Check(cudaEventSynchronize(event->get()), "cudaEventSynchronize");
   }
 
-  absl::Status StartTimer(Timer* timer) const {
-    return Check(cudaEventRecord(timer->started.get(), stream_), "cudaEventRecord");
-  }
-  absl::Status StopTimer(Timer* timer) const {
-    return Check(cudaEventRecord(timer->stopped.get(), stream_), "cudaEventRecord");
-  }
+  absl::Status StartTimer(Timer* timer) const { return Record(timer->started); }
+  absl::Status StopTimer(Timer* timer) const { return Record(timer->stopped); }
   absl::StatusOr<double> SecondsOf(Timer* timer) const {
     PSGD_RETURN_IF_ERROR(Wait(&timer->stopped));
     float milliseconds = 0;
@@ -166,6 +139,10 @@ class CudaDevice {
   CudaQueue& queue() { return queue_; }
 
  private:
+  absl::Status Record(const CudaEvent& event) const {
+    return Check(cudaEventRecord(event.get(), stream_), "cudaEventRecord");
+  }
+
   const int index_;
   const cudaStream_t stream_;
   CudaQueue queue_;
@@ -215,8 +192,7 @@ absl::StatusOr<std::unique_ptr<DeviceCodecs>> Make(int index) {
     return absl::UnavailableError("no CUDA device can be used on this host");
   }
   if (index < 0 || index >= count) {
-    return absl::NotFoundError(
-        absl::StrCat("there is no CUDA device ", index, ": this host has ", count));
+    return NotFoundError("there is no CUDA device ", index, ": this host has ", count);
   }
   PSGD_RETURN_IF_ERROR(Check(cudaSetDevice(index), "cudaSetDevice"));
   cudaStream_t stream = nullptr;

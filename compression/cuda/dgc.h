@@ -1,7 +1,7 @@
 // dgc on a device. See compression/sparse/dgc.h.
 #pragma once
 
-#include "compression/cuda/make_coder.h"
+#include "compression/cuda/coder.h"
 #include "compression/cuda/sparse.h"
 #include "compression/sparse/density_count.h"
 #include "compression/sparse/dgc_schedule.h"
@@ -55,9 +55,9 @@ struct UseAsScale {
 };
 
 template <typename Queue>
-class DgcCoder final : public Coder<Queue> {
+class CoderOf<DgcTwin, Queue> final : public Coder<Queue> {
  public:
-  DgcCoder(const DgcTwin& options, uint32_t elements) : options_(options), elements_(elements) {}
+  CoderOf(const DgcTwin& options, uint32_t elements) : options_(options), elements_(elements) {}
 
   size_t Bound(uint64_t step) const override {
     return SparseBound(MostChosen(KeepAt(step), true, elements_), elements_, ValueCoding::kFloat);
@@ -92,10 +92,5 @@ class DgcCoder final : public Coder<Queue> {
   const DgcTwin options_;
   const uint32_t elements_;
 };
-
-template <typename Queue>
-std::unique_ptr<Coder<Queue>> MakeCoder(const DgcTwin& twin, uint32_t elements) {
-  return std::make_unique<DgcCoder<Queue>>(twin, elements);
-}
 
 }  // namespace psgd::cuda

@@ -8,18 +8,14 @@
 namespace psgd::cuda {
 
 // Sets *bad to 1 if an element is NaN or infinite. REQUIRES: *bad is 0.
-struct FiniteBody {
-  using Shared = Nothing;
+struct MarkNotFinite {
   Source source;
-  uint32_t elements;
   uint32_t* bad;
 
-  PS_HD void operator()(const Block& block, Shared&) const {
+  PS_HD void operator()(size_t i) const {
     constexpr uint32_t kExponent = 0x7F800000u;
-    block.ForAll(elements, [&](size_t i) {
-      const auto bits = std::bit_cast<uint32_t>(source.Gradient(i));
-      if ((bits & kExponent) == kExponent) AtomicOr(bad, 1);
-    });
+    const auto bits = std::bit_cast<uint32_t>(source.Gradient(i));
+    if ((bits & kExponent) == kExponent) AtomicOr(bad, 1);
   }
 };
 
@@ -28,7 +24,7 @@ struct FiniteBody {
 template <typename Queue>
 void SkipUnlessFinite(Queue& queue, const Source& source, uint32_t elements, uint32_t* bad) {
   queue.Zero(bad, 1);
-  queue.Launch(BlocksFor(elements), FiniteBody{source, elements, bad});
+  ForAll(queue, elements, MarkNotFinite{source, bad});
   queue.SkipIf(bad);
 }
 

@@ -2,56 +2,48 @@
 // compression/dense/natural.h.
 #pragma once
 
-#include "compression/cuda/make_coder.h"
+#include "compression/cuda/coder.h"
 #include "compression/cuda/signs.h"
 #include "compression/dense/natural_value.h"
 
 namespace psgd::cuda {
 
-struct NaturalBody {
-  using Shared = Nothing;
+struct SendNatural {
   Source source;
   uint32_t elements;
   PhiloxKey key;
   uint64_t step;
   std::byte* exponents;
 
-  PS_HD void operator()(const Block& block, Shared&) const {
+  PS_HD void operator()(size_t b) const {
     std::byte* signs = exponents + elements;
-    block.ForAll(BitBytes(elements), [&](size_t b) {
-      const PhiloxBlock random[2] = {Philox(key, 2 * b, step), Philox(key, 2 * b + 1, step)};
-      signs[b] = ByteOfBits(b, elements, [&](size_t i) {
-        const float corrected = source.Corrected(i);
-        const uint8_t exponent = NaturalExponent(corrected, random[i / 4 % 2].word[i % 4]);
-        const bool negative = std::signbit(corrected);
-        exponents[i] = static_cast<std::byte>(exponent);
-        if (source.residual != nullptr) {
-          source.residual[i] = corrected - NaturalValue(exponent, negative);
-        }
-        return negative;
-      });
+    const PhiloxBlock random[2] = {Philox(key, 2 * b, step), Philox(key, 2 * b + 1, step)};
+    signs[b] = ByteOfBits(b, elements, [&](size_t i) {
+      const float corrected = source.Corrected(i);
+      const uint8_t exponent = NaturalExponent(corrected, random[i / 4 % 2].word[i % 4]);
+      const bool negative = std::signbit(corrected);
+      exponents[i] = static_cast<std::byte>(exponent);
+      if (source.residual != nullptr) {
+        source.residual[i] = corrected - NaturalValue(exponent, negative);
+      }
+      return negative;
     });
   }
 };
 
 template <typename Queue>
-class NaturalCoder final : public Coder<Queue> {
+class CoderOf<NaturalTwin, Queue> final : public Coder<Queue> {
  public:
-  explicit NaturalCoder(uint32_t elements) : elements_(elements) {}
+  CoderOf(const NaturalTwin&, uint32_t elements) : elements_(elements) {}
 
   size_t Bound(uint64_t) const override { return elements_ + BitBytes(elements_); }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
-    queue.Launch(BlocksFor(BitBytes(elements_)),
-                 NaturalBody{input.source, elements_, input.key, input.step, output.payload});
+    ForAll(queue, BitBytes(elements_),
+           SendNatural{input.source, elements_, input.key, input.step, output.payload});
   }
 
  private:
   const uint32_t elements_;
 };
-
-template <typename Queue>
-std::unique_ptr<Coder<Queue>> MakeCoder(const NaturalTwin&, uint32_t elements) {
-  return std::make_unique<NaturalCoder<Queue>>(elements);
-}
 
 }  // namespace psgd::cuda

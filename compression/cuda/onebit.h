@@ -2,7 +2,8 @@
 // compression/dense/onebit.h.
 #pragma once
 
-#include "compression/cuda/make_coder.h"
+#include "compression/coarse.h"
+#include "compression/cuda/coder.h"
 #include "compression/cuda/signs.h"
 
 namespace psgd::cuda {
@@ -54,10 +55,12 @@ struct OnebitBody {
 };
 
 template <typename Queue>
-class OnebitCoder final : public Coder<Queue> {
+class CoderOf<OnebitTwin, Queue> final : public Coder<Queue> {
  public:
-  OnebitCoder(uint32_t block, uint32_t elements)
-      : block_(block), elements_(elements), blocks_((elements + block - 1) / block) {}
+  CoderOf(const OnebitTwin& twin, uint32_t elements)
+      : block_(twin.block),
+        elements_(elements),
+        blocks_((elements + twin.block - 1) / twin.block) {}
 
   size_t Bound(uint64_t) const override {
     return sizeof(uint32_t) * (1 + size_t{blocks_}) + BitBytes(elements_);
@@ -72,10 +75,5 @@ class OnebitCoder final : public Coder<Queue> {
   const uint32_t elements_;
   const uint32_t blocks_;
 };
-
-template <typename Queue>
-std::unique_ptr<Coder<Queue>> MakeCoder(const OnebitTwin& twin, uint32_t elements) {
-  return std::make_unique<OnebitCoder<Queue>>(twin.block, elements);
-}
 
 }  // namespace psgd::cuda

@@ -1,5 +1,5 @@
-// What a codec's twin on a device needs to know, in plain numbers. No protobuf, because the plugin
-// has none. No Abseil: nvcc reads this.
+// The codecs' options in plain numbers, for the codecs and for their twins on a device. No
+// protobuf, because the plugin has none. No Abseil: nvcc reads this.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ struct TernaryTwin {
 };
 struct QuantizedTwin {
   uint32_t block = 0;
-  uint32_t bits = 8;
-  bool packed = false;
+  uint32_t bits = 8;    // levels are below 2^(bits - 1)
+  bool packed = false;  // codes of `bits` bits (qsgd.h); else bytes (int8.h)
   bool l2 = false;
   bool stochastic = true;
 };
@@ -60,11 +60,12 @@ struct PowersgdTwin {
   uint64_t rows = 0, columns = 0, first = 0;  // as in matrix_view.h
 };
 
+using TwinCodec = std::variant<NoneTwin, HalfTwin, OnebitTwin, SignTwin, SignumTwin, NaturalTwin,
+                               TernaryTwin, QuantizedTwin, TopkTwin, ThresholdTwin, DgcTwin,
+                               RandomkTwin, BlocksTwin, PowersgdTwin>;
+
 struct TwinOptions {
-  std::variant<NoneTwin, HalfTwin, OnebitTwin, SignTwin, SignumTwin, NaturalTwin, TernaryTwin,
-               QuantizedTwin, TopkTwin, ThresholdTwin, DgcTwin, RandomkTwin, BlocksTwin,
-               PowersgdTwin>
-      codec;
+  TwinCodec codec;
   uint32_t elements = 0;
   size_t state_arrays = 0;      // see Codec::state_arrays
   bool keeps_residual = false;  // what is left out is added to the next gradient

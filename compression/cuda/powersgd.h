@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "compression/cuda/make_coder.h"
+#include "compression/cuda/coder.h"
 #include "compression/cuda/sums.h"
 #include "compression/dense/half.h"
 #include "compression/low_rank/low_rank.h"
@@ -35,15 +35,6 @@ struct LowRank {
   uint32_t* largest;  // bits of the largest magnitudes of P and Q
 
   PS_HD bool Finite() const { return SumsAreFinite(largest[0], largest[1], rank); }
-};
-
-struct CorrectedBody {
-  using Shared = Nothing;
-  Source source;
-  uint32_t elements;
-  PS_HD void operator()(const Block& block, Shared&) const {
-    block.ForAll(elements, [&](size_t i) { source.Make(i); });
-  }
 };
 
 // Draws columns that are all zeros. A block has one column.
@@ -240,9 +231,9 @@ struct HalvesBody {
 };
 
 template <typename Queue>
-class PowersgdCoder final : public Coder<Queue> {
+class CoderOf<PowersgdTwin, Queue> final : public Coder<Queue> {
  public:
-  PowersgdCoder(const PowersgdTwin& twin, uint32_t elements)
+  CoderOf(const PowersgdTwin& twin, uint32_t elements)
       : rank_(twin.rank), place_{twin.rows, twin.columns, twin.first, elements} {}
 
   size_t Bound(uint64_t) const override {
@@ -253,7 +244,7 @@ class PowersgdCoder final : public Coder<Queue> {
 
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
     if (input.source.residual != nullptr) {
-      queue.Launch(BlocksFor(place_.elements), CorrectedBody{input.source, place_.elements});
+      ForAll(queue, place_.elements, MakeElement{input.source});
     }
     float* const left = reinterpret_cast<float*>(output.payload + sizeof(uint32_t));
     LowRank matrices = {left, left + place_.rows * rank_, rank_, nullptr};
@@ -288,10 +279,5 @@ class PowersgdCoder final : public Coder<Queue> {
   const uint32_t rank_;
   const MatrixPlace place_;
 };
-
-template <typename Queue>
-std::unique_ptr<Coder<Queue>> MakeCoder(const PowersgdTwin& twin, uint32_t elements) {
-  return std::make_unique<PowersgdCoder<Queue>>(twin, elements);
-}
 
 }  // namespace psgd::cuda

@@ -2,11 +2,9 @@
 // compression/dense/quantized.h.
 #pragma once
 
-#include "compression/cuda/make_coder.h"
+#include "compression/cuda/coder.h"
 #include "compression/cuda/sums.h"
-#include "compression/dense/quantize_random.h"
-#include "compression/dense/quantized_codes.h"
-#include "compression/dense/quantized_unit.h"
+#include "compression/dense/quantized.h"
 
 namespace psgd::cuda {
 
@@ -147,9 +145,9 @@ struct QuantizedBody {
 };
 
 template <typename Queue>
-class QuantizedCoder final : public Coder<Queue> {
+class CoderOf<QuantizedTwin, Queue> final : public Coder<Queue> {
  public:
-  QuantizedCoder(const QuantizedTwin& options, uint32_t elements)
+  CoderOf(const QuantizedTwin& options, uint32_t elements)
       : options_(options),
         elements_(elements),
         blocks_((elements + options.block - 1) / options.block) {}
@@ -169,10 +167,5 @@ class QuantizedCoder final : public Coder<Queue> {
   const uint32_t elements_;
   const uint32_t blocks_;
 };
-
-template <typename Queue>
-std::unique_ptr<Coder<Queue>> MakeCoder(const QuantizedTwin& twin, uint32_t elements) {
-  return std::make_unique<QuantizedCoder<Queue>>(twin, elements);
-}
 
 }  // namespace psgd::cuda

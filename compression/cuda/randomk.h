@@ -1,20 +1,11 @@
 // randomk on a device. See compression/sparse/randomk.h.
 #pragma once
 
-#include "compression/cuda/make_coder.h"
+#include "compression/cuda/coder.h"
 #include "compression/sparse/density_count.h"
 #include "compression/sparse/strata.h"
 
 namespace psgd::cuda {
-
-struct MakeAllBody {
-  using Shared = Nothing;
-  Source source;
-  uint32_t elements;
-  PS_HD void operator()(const Block& block, Shared&) const {
-    block.ForAll(elements, [&](size_t i) { source.Make(i); });
-  }
-};
 
 struct StrataBody {
   using Shared = Nothing;
@@ -50,16 +41,16 @@ struct StrataBody {
 };
 
 template <typename Queue>
-class RandomkCoder final : public Coder<Queue> {
+class CoderOf<RandomkTwin, Queue> final : public Coder<Queue> {
  public:
-  RandomkCoder(double density, uint32_t elements)
-      : elements_(elements), count_(static_cast<uint32_t>(CountAt(density, elements))) {}
+  CoderOf(const RandomkTwin& twin, uint32_t elements)
+      : elements_(elements), count_(static_cast<uint32_t>(CountAt(twin.density, elements))) {}
 
   size_t Bound(uint64_t) const override { return 20 + count_ * sizeof(float); }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
     const Source& source = input.source;
     if (source.residual != nullptr) {
-      queue.Launch(BlocksFor(elements_), MakeAllBody{source, elements_});
+      ForAll(queue, elements_, MakeElement{source});
     }
     queue.Launch(count_ == 0 ? 1 : BlocksFor(count_),
                  StrataBody{source, elements_, count_, input.key, input.step,
@@ -70,10 +61,5 @@ class RandomkCoder final : public Coder<Queue> {
   const uint32_t elements_;
   const uint32_t count_;
 };
-
-template <typename Queue>
-std::unique_ptr<Coder<Queue>> MakeCoder(const RandomkTwin& twin, uint32_t elements) {
-  return std::make_unique<RandomkCoder<Queue>>(twin.density, elements);
-}
 
 }  // namespace psgd::cuda

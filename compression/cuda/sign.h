@@ -1,7 +1,8 @@
 // sign and signum on a device. See compression/dense/sign.h and signum.h.
 #pragma once
 
-#include "compression/cuda/make_coder.h"
+#include "compression/coarse.h"
+#include "compression/cuda/coder.h"
 #include "compression/cuda/signs.h"
 
 namespace psgd::cuda {
@@ -39,24 +40,21 @@ struct UseAsMagnitude {
   PS_HD void operator()(double sum) const { *payload = CoarseMean(sum, elements); }
 };
 
-struct SignBitsBody {
-  using Shared = Nothing;
+struct SendSignBits {
   Source source;
   uint32_t elements;
   float* payload;
 
-  PS_HD void operator()(const Block& block, Shared&) const {
-    const float value = *payload;
+  PS_HD void operator()(size_t b) const {
     std::byte* bits = reinterpret_cast<std::byte*>(payload + 1);
-    block.ForAll(BitBytes(elements),
-                 [&](size_t b) { bits[b] = SendSigns(source, 0, b, elements, value, -value); });
+    bits[b] = SendSigns(source, 0, b, elements, *payload, -*payload);
   }
 };
 
 template <typename Queue>
-class SignCoder final : public Coder<Queue> {
+class CoderOf<SignTwin, Queue> final : public Coder<Queue> {
  public:
-  explicit SignCoder(uint32_t elements) : elements_(elements) {}
+  CoderOf(const SignTwin&, uint32_t elements) : elements_(elements) {}
 
   size_t Bound(uint64_t) const override { return sizeof(float) + BitBytes(elements_); }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
@@ -65,15 +63,14 @@ class SignCoder final : public Coder<Queue> {
     float* payload = reinterpret_cast<float*>(output.payload);
     queue.Launch((stretches + kTeams - 1) / kTeams, MagnitudesBody{input.source, elements_, part});
     queue.Launch(1, FoldBody<KnownCount, UseAsMagnitude>{part, {stretches}, {payload, elements_}});
-    queue.Launch(BlocksFor(BitBytes(elements_)), SignBitsBody{input.source, elements_, payload});
+    ForAll(queue, BitBytes(elements_), SendSignBits{input.source, elements_, payload});
   }
 
  private:
   const uint32_t elements_;
 };
 
-struct MomentumSignsBody {
-  using Shared = Nothing;
+struct SendMomentumSigns {
   Source source;
   uint32_t elements;
   float momentum;
@@ -81,42 +78,31 @@ struct MomentumSignsBody {
   uint64_t step;
   std::byte* bits;
 
-  PS_HD void operator()(const Block& block, Shared&) const {
+  PS_HD void operator()(size_t b) const {
     const float share = 1 - momentum;
-    block.ForAll(BitBytes(elements), [&](size_t b) {
-      bits[b] = ByteOfBits(b, elements, [&](size_t i) {
-        mean[i] = momentum * mean[i] + share * source.Gradient(i);
-        return mean[i] == 0 ? (i + step) % 2 == 1 : mean[i] > 0;
-      });
+    bits[b] = ByteOfBits(b, elements, [&](size_t i) {
+      mean[i] = momentum * mean[i] + share * source.Gradient(i);
+      return mean[i] == 0 ? (i + step) % 2 == 1 : mean[i] > 0;
     });
   }
 };
 
 template <typename Queue>
-class SignumCoder final : public Coder<Queue> {
+class CoderOf<SignumTwin, Queue> final : public Coder<Queue> {
  public:
-  SignumCoder(float momentum, uint32_t elements) : momentum_(momentum), elements_(elements) {}
+  CoderOf(const SignumTwin& twin, uint32_t elements)
+      : momentum_(twin.momentum), elements_(elements) {}
 
   size_t Bound(uint64_t) const override { return BitBytes(elements_); }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
-    queue.Launch(BlocksFor(BitBytes(elements_)),
-                 MomentumSignsBody{input.source, elements_, momentum_, input.state, input.step,
-                                   output.payload});
+    ForAll(queue, BitBytes(elements_),
+           SendMomentumSigns{input.source, elements_, momentum_, input.state, input.step,
+                             output.payload});
   }
 
  private:
   const float momentum_;
   const uint32_t elements_;
 };
-
-template <typename Queue>
-std::unique_ptr<Coder<Queue>> MakeCoder(const SignTwin&, uint32_t elements) {
-  return std::make_unique<SignCoder<Queue>>(elements);
-}
-
-template <typename Queue>
-std::unique_ptr<Coder<Queue>> MakeCoder(const SignumTwin& twin, uint32_t elements) {
-  return std::make_unique<SignumCoder<Queue>>(twin.momentum, elements);
-}
 
 }  // namespace psgd::cuda

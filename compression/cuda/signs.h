@@ -2,7 +2,6 @@
 // compression/dense/sign_bits.h.
 #pragma once
 
-#include "compression/coarse.h"
 #include "compression/cuda/sums.h"
 
 namespace psgd::cuda {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "compression/coarse.h"
 #include "compression/cuda/rice_codes.h"
 #include "compression/cuda/signs.h"
 #include "compression/cuda/sums.h"

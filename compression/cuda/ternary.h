@@ -2,9 +2,8 @@
 // compression/dense/ternary.h.
 #pragma once
 
-#include "compression/cuda/make_coder.h"
+#include "compression/cuda/coder.h"
 #include "compression/cuda/sums.h"
-#include "compression/dense/ternary_group.h"
 #include "compression/dense/ternary_value.h"
 
 namespace psgd::cuda {
@@ -118,30 +117,27 @@ struct DrawBody {
   }
 };
 
-struct KeepUndrawnBody {
-  using Shared = Nothing;
+struct KeepUndrawn {
   uint32_t elements;
   const TernaryFit* fit;
   const std::byte* digits;
   float* residual;
 
-  PS_HD void operator()(const Block& block, Shared&) const {
+  PS_HD void operator()(size_t i) const {
     const float value = fit->value;
-    block.ForAll(elements, [&](size_t i) {
-      const size_t group = i / kTernaryGroup, first = group * kTernaryGroup, e = i - first;
-      const size_t count = elements - first < kTernaryGroup ? elements - first : kTernaryGroup;
-      const size_t bytes = TernaryBytes(count);
-      unsigned rest = static_cast<unsigned>(digits[group * kTernaryBytes + e % bytes]);
-      for (size_t t = 0; t < e / bytes; ++t) rest /= 3;
-      residual[i] += -value * static_cast<float>(static_cast<int>(rest % 3) - 1);
-    });
+    const size_t group = i / kTernaryGroup, first = group * kTernaryGroup, e = i - first;
+    const size_t count = elements - first < kTernaryGroup ? elements - first : kTernaryGroup;
+    const size_t bytes = TernaryBytes(count);
+    unsigned rest = static_cast<unsigned>(digits[group * kTernaryBytes + e % bytes]);
+    for (size_t t = 0; t < e / bytes; ++t) rest /= 3;
+    residual[i] += -value * static_cast<float>(static_cast<int>(rest % 3) - 1);
   }
 };
 
 template <typename Queue>
-class TernaryCoder final : public Coder<Queue> {
+class CoderOf<TernaryTwin, Queue> final : public Coder<Queue> {
  public:
-  TernaryCoder(double clip, uint32_t elements) : clip_(clip), elements_(elements) {}
+  CoderOf(const TernaryTwin& twin, uint32_t elements) : clip_(twin.clip), elements_(elements) {}
 
   size_t Bound(uint64_t) const override { return sizeof(float) + TernaryDigitBytes(elements_); }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
@@ -159,17 +155,12 @@ class TernaryCoder final : public Coder<Queue> {
     queue.Launch(
         1, FoldBody<KnownCount, UseAsValue>{part, {stretches}, {fit, fitted, output.payload}});
     if (!fitted) return;
-    queue.Launch(BlocksFor(elements_), KeepUndrawnBody{elements_, fit, digits, source.residual});
+    ForAll(queue, elements_, KeepUndrawn{elements_, fit, digits, source.residual});
   }
 
  private:
   const double clip_;
   const uint32_t elements_;
 };
-
-template <typename Queue>
-std::unique_ptr<Coder<Queue>> MakeCoder(const TernaryTwin& twin, uint32_t elements) {
-  return std::make_unique<TernaryCoder<Queue>>(twin.clip, elements);
-}
 
 }  // namespace psgd::cuda

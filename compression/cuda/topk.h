@@ -1,7 +1,7 @@
 // topk and threshold on a device. See compression/sparse/topk.h and threshold.h.
 #pragma once
 
-#include "compression/cuda/make_coder.h"
+#include "compression/cuda/coder.h"
 #include "compression/cuda/sparse.h"
 #include "compression/sparse/density_count.h"
 
@@ -20,9 +20,9 @@ struct CorrectedMaker {
 };
 
 template <typename Queue>
-class TopkCoder final : public Coder<Queue> {
+class CoderOf<TopkTwin, Queue> final : public Coder<Queue> {
  public:
-  TopkCoder(const TopkTwin& options, uint32_t elements)
+  CoderOf(const TopkTwin& options, uint32_t elements)
       : options_(options),
         elements_(elements),
         keep_(static_cast<uint32_t>(
@@ -45,9 +45,9 @@ class TopkCoder final : public Coder<Queue> {
 };
 
 template <typename Queue>
-class ThresholdCoder final : public Coder<Queue> {
+class CoderOf<ThresholdTwin, Queue> final : public Coder<Queue> {
  public:
-  ThresholdCoder(float tau, uint32_t elements) : tau_(tau), elements_(elements) {}
+  CoderOf(const ThresholdTwin& twin, uint32_t elements) : tau_(twin.tau), elements_(elements) {}
 
   size_t Bound(uint64_t) const override {
     return SparseBound(elements_, elements_, ValueCoding::kSign);
@@ -63,15 +63,5 @@ class ThresholdCoder final : public Coder<Queue> {
   const float tau_;
   const uint32_t elements_;
 };
-
-template <typename Queue>
-std::unique_ptr<Coder<Queue>> MakeCoder(const TopkTwin& twin, uint32_t elements) {
-  return std::make_unique<TopkCoder<Queue>>(twin, elements);
-}
-
-template <typename Queue>
-std::unique_ptr<Coder<Queue>> MakeCoder(const ThresholdTwin& twin, uint32_t elements) {
-  return std::make_unique<ThresholdCoder<Queue>>(twin.tau, elements);
-}
 
 }  // namespace psgd::cuda

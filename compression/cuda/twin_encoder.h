@@ -22,8 +22,8 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "compression/cuda/coder.h"
 #include "compression/cuda/finite.h"
-#include "compression/cuda/make_coder.h"
 #include "compression/cuda/norm.h"
 #include "compression/device_codec.h"
 
@@ -87,7 +87,7 @@ class TwinEncoder final : public DeviceEncoder {
 
   absl::Status Use(const TwinOptions& options) override {
     options_ = options;
-    coder_ = MakeCoderFor<typename Device::Queue>(options);
+    coder_ = MakeCoder<typename Device::Queue>(options);
     last_bytes_ = 0;
     PSGD_RETURN_IF_ERROR(TakeMemory());
     if (options.state_arrays == 0) return absl::OkStatus();

@@ -9,7 +9,6 @@
 namespace psgd {
 
 inline constexpr uint32_t kLargestBrain = 0x7F7Fu;
-inline constexpr uint32_t kBrainExponent = 0x7F80u;
 
 // Rounds to nearest, ties to even. Saturates beyond the largest number. NaN stays NaN.
 PS_HD inline uint16_t BrainFromFloat(float value) {
@@ -25,5 +24,11 @@ PS_HD inline uint16_t BrainFromFloat(float value) {
 PS_HD inline float FloatFromBrain(uint16_t brain) {
   return std::bit_cast<float>(static_cast<uint32_t>(brain) << 16);
 }
+
+struct BrainFormat {
+  static constexpr uint16_t kExponent = 0x7F80;
+  PS_HD static uint16_t From(float value) { return BrainFromFloat(value); }
+  PS_HD static float To(uint16_t brain) { return FloatFromBrain(brain); }
+};
 
 }  // namespace psgd

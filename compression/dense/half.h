@@ -2,12 +2,14 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
 #include "common/philox.h"
 
 namespace psgd {
 
+inline constexpr size_t kHalfBytes = 2;
 inline constexpr float kLargestHalf = 65504.0f;
 
 // Rounds to nearest, ties to even. Saturates beyond the largest half. NaN stays NaN.
@@ -41,5 +43,11 @@ PS_HD inline float FloatFromHalf(uint16_t half) {
   }
   return std::bit_cast<float>(sign | bits);
 }
+
+struct HalfFormat {
+  static constexpr uint16_t kExponent = 0x7C00;
+  PS_HD static uint16_t From(float value) { return HalfFromFloat(value); }
+  PS_HD static float To(uint16_t half) { return FloatFromHalf(half); }
+};
 
 }  // namespace psgd

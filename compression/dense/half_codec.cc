@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
+#include "compression/codec_checks.h"
+#include "compression/dense/bf16.h"
+#include "compression/dense/fp16.h"
+#include "compression/dense/half.h"
 #include "compression/payload_bytes.h"
 
 namespace psgd {
 namespace {
-
-constexpr size_t kHalfBytes = 2;
 
 class HalfEncoder final : public Encoder {
  public:
@@ -62,46 +63,40 @@ class HalfReader final : public PayloadReader {
 
 class HalfCodec final : public Codec {
  public:
-  HalfCodec(CodecId id, absl::string_view name, const HalfKernels& kernels)
-      : id_(id), name_(name), kernels_(kernels) {}
+  HalfCodec(CodecId id, absl::string_view name, const HalfKernels& halves,
+            const CodecKernels& kernels)
+      : Codec(id, name, kernels), halves_(halves) {}
 
-  CodecId id() const override { return id_; }
-  absl::string_view name() const override { return name_; }
-  bool lossless() const override { return false; }
-  std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<HalfEncoder>(kernels_);
+  std::optional<TwinCodec> Twin(const SliceShape&) const override {
+    return HalfTwin{.brain = id() == CODEC_BF16};
   }
-  absl::StatusOr<std::unique_ptr<PayloadReader>> Open(ByteSpan payload,
-                                                      const SliceShape& shape) const override {
-    return OpenHalves(payload, shape.elements, name_, kernels_);
+  std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
+    return std::make_unique<HalfEncoder>(halves_);
+  }
+  StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
+    return OpenHalves(payload, shape.elements, name(), halves_);
   }
   size_t MaxPayload(uint32_t elements) const override { return elements * kHalfBytes; }
 
  private:
-  const CodecId id_;
-  const absl::string_view name_;
-  const HalfKernels& kernels_;
+  const HalfKernels& halves_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PayloadReader>> OpenHalves(ByteSpan halves, uint32_t elements,
-                                                          absl::string_view name,
-                                                          const HalfKernels& kernels) {
-  if (halves.size() != size_t{elements} * kHalfBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(std::string(name), " payload of ", halves.size(),
-                                                   " bytes for ", elements,
-                                                   " elements: 2 bytes each expected"));
-  }
-  if (!kernels.all_finite(halves.data(), elements)) {
-    return absl::OutOfRangeError(absl::StrCat(std::string(name), " payload holds NaN or infinity"));
-  }
+StatusOrReader OpenHalves(ByteSpan halves, uint32_t elements, absl::string_view name,
+                          const HalfKernels& kernels) {
+  PSGD_RETURN_IF_ERROR(CheckLength(name, halves, elements, size_t{elements} * kHalfBytes));
+  if (!kernels.all_finite(halves.data(), elements)) return NotFinite(name);
   return std::make_unique<HalfReader>(halves, kernels);
 }
 
-std::unique_ptr<Codec> MakeHalfCodec(CodecId id, absl::string_view name,
-                                     const HalfKernels& kernels) {
-  return std::make_unique<HalfCodec>(id, name, kernels);
+std::unique_ptr<Codec> MakeFp16(const CodecKernels& kernels) {
+  return std::make_unique<HalfCodec>(CODEC_FP16, "fp16", kernels.fp16, kernels);
+}
+
+std::unique_ptr<Codec> MakeBf16(const CodecKernels& kernels) {
+  return std::make_unique<HalfCodec>(CODEC_BF16, "bf16", kernels.bf16, kernels);
 }
 
 }  // namespace psgd

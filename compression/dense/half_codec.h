@@ -8,13 +8,8 @@
 
 namespace psgd {
 
-// REQUIRES: `name` is a literal; `kernels` outlives the codec.
-std::unique_ptr<Codec> MakeHalfCodec(CodecId id, absl::string_view name,
-                                     const HalfKernels& kernels);
-
 // Checks n such numbers and opens them. `name` is for messages.
-absl::StatusOr<std::unique_ptr<PayloadReader>> OpenHalves(ByteSpan halves, uint32_t elements,
-                                                          absl::string_view name,
-                                                          const HalfKernels& kernels);
+StatusOrReader OpenHalves(ByteSpan halves, uint32_t elements, absl::string_view name,
+                          const HalfKernels& kernels);
 
 }  // namespace psgd

@@ -16,7 +16,6 @@
 
 namespace psgd {
 
-absl::StatusOr<std::unique_ptr<Codec>> MakeInt8(const Int8Codec& config,
-                                                const CodecKernels& kernels);
+StatusOrCodec MakeInt8(const Int8Codec& config, const CodecKernels& kernels);
 
 }  // namespace psgd

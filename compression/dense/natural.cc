@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
+#include "compression/codec_checks.h"
 #include "compression/dense/sign_bits.h"
 #include "compression/payload_bytes.h"
 
@@ -50,36 +50,24 @@ class NaturalReader final : public PayloadReader {
 
 class Natural final : public Codec {
  public:
-  explicit Natural(const CodecKernels& kernels) : kernels_(kernels) {}
+  explicit Natural(const CodecKernels& kernels) : Codec(CODEC_NATURAL, "natural", kernels) {}
 
-  CodecId id() const override { return CODEC_NATURAL; }
-  absl::string_view name() const override { return "natural"; }
-  bool lossless() const override { return false; }
+  std::optional<TwinCodec> Twin(const SliceShape&) const override { return NaturalTwin{}; }
   std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<NaturalEncoder>(kernels_);
+    return std::make_unique<NaturalEncoder>(kernels());
   }
 
-  absl::StatusOr<std::unique_ptr<PayloadReader>> Open(ByteSpan payload,
-                                                      const SliceShape& shape) const override {
+  StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
     const size_t elements = shape.elements;
-    if (payload.size() != MaxPayload(shape.elements)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("natural payload of ", payload.size(), " bytes for ", elements,
-                       " elements: ", MaxPayload(shape.elements), " expected"));
-    }
+    PSGD_RETURN_IF_ERROR(CheckLength(name(), payload, elements, MaxPayload(shape.elements)));
     if (elements > 0 && std::memchr(payload.data(), kNaturalNotFinite, elements) != nullptr) {
-      return absl::OutOfRangeError("natural payload holds NaN or infinity");
+      return NotFinite(name());
     }
-    if (!NoSignsBeyond(payload.subspan(elements), elements)) {
-      return absl::InvalidArgumentError("natural payload has bits beyond its last element");
-    }
-    return std::make_unique<NaturalReader>(shape.elements, payload, kernels_);
+    PSGD_RETURN_IF_ERROR(CheckSigns(name(), payload.subspan(elements), elements));
+    return std::make_unique<NaturalReader>(shape.elements, payload, kernels());
   }
 
   size_t MaxPayload(uint32_t elements) const override { return elements + SignBytes(elements); }
-
- private:
-  const CodecKernels& kernels_;
 };
 
 }  // namespace

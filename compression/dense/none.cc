@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
+#include "compression/codec_checks.h"
 #include "compression/magnitude.h"
 #include "compression/payload_bytes.h"
 
@@ -66,30 +66,19 @@ class NoneReader final : public PayloadReader {
 
 class None final : public Codec {
  public:
-  explicit None(const CodecKernels& kernels) : kernels_(kernels) {}
+  explicit None(const CodecKernels& kernels) : Codec(CODEC_NONE, "none", kernels) {}
 
-  CodecId id() const override { return CODEC_NONE; }
-  absl::string_view name() const override { return "none"; }
   bool lossless() const override { return true; }
+  std::optional<TwinCodec> Twin(const SliceShape&) const override { return NoneTwin{}; }
   std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<NoneEncoder>(kernels_);
+    return std::make_unique<NoneEncoder>(kernels());
   }
-  absl::StatusOr<std::unique_ptr<PayloadReader>> Open(ByteSpan payload,
-                                                      const SliceShape& shape) const override {
-    if (payload.size() != MaxPayload(shape.elements)) {
-      return absl::InvalidArgumentError(absl::StrCat("none payload of ", payload.size(),
-                                                     " bytes for ", shape.elements,
-                                                     " elements: 4 bytes each expected"));
-    }
-    if (!kernels_.dense.all_finite(payload.data(), shape.elements)) {
-      return absl::OutOfRangeError("none payload holds NaN or infinity");
-    }
-    return std::make_unique<NoneReader>(payload, kernels_);
+  StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
+    PSGD_RETURN_IF_ERROR(CheckLength(name(), payload, shape.elements, MaxPayload(shape.elements)));
+    if (!kernels().dense.all_finite(payload.data(), shape.elements)) return NotFinite(name());
+    return std::make_unique<NoneReader>(payload, kernels());
   }
   size_t MaxPayload(uint32_t elements) const override { return elements * sizeof(float); }
-
- private:
-  const CodecKernels& kernels_;
 };
 
 }  // namespace

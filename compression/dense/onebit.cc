@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/coarse.h"
+#include "compression/codec_checks.h"
 #include "compression/dense/sign_bits.h"
 #include "compression/payload_bytes.h"
 
@@ -32,7 +33,7 @@ Pair LoadPair(const std::byte* at) {
 size_t BlockCount(size_t elements, size_t block) { return (elements + block - 1) / block; }
 
 size_t PayloadBytes(size_t elements, size_t block) {
-  return kHeaderBytes + BlockCount(elements, block) * kPairBytes + (elements + 7) / 8;
+  return kHeaderBytes + BlockCount(elements, block) * kPairBytes + SignBytes(elements);
 }
 
 bool ValidBlock(int64_t block) {
@@ -121,12 +122,10 @@ absl::Status CheckPairs(const std::byte* pairs, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const Pair pair = LoadPair(pairs + i * kPairBytes);
     if (!std::isfinite(pair.high) || !std::isfinite(pair.low)) {
-      return absl::OutOfRangeError(
-          absl::StrCat("onebit block ", i, " has a value that is not finite"));
+      return OutOfRangeError("onebit block ", i, " has a value that is not finite");
     }
     if (pair.high < 0 || pair.low > 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("onebit block ", i, " has values on the wrong side of zero"));
+      return InvalidArgumentError("onebit block ", i, " has values on the wrong side of zero");
     }
   }
   return absl::OkStatus();
@@ -134,36 +133,28 @@ absl::Status CheckPairs(const std::byte* pairs, size_t count) {
 
 class Onebit final : public Codec {
  public:
-  Onebit(uint32_t block, const CodecKernels& kernels) : block_(block), kernels_(kernels) {}
+  Onebit(uint32_t block, const CodecKernels& kernels)
+      : Codec(CODEC_ONEBIT, "onebit", kernels), block_(block) {}
 
-  CodecId id() const override { return CODEC_ONEBIT; }
-  absl::string_view name() const override { return "onebit"; }
-  bool lossless() const override { return false; }
+  std::optional<TwinCodec> Twin(const SliceShape&) const override { return OnebitTwin{block_}; }
   std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<OnebitEncoder>(block_, kernels_);
+    return std::make_unique<OnebitEncoder>(block_, kernels());
   }
 
-  absl::StatusOr<std::unique_ptr<PayloadReader>> Open(ByteSpan payload,
-                                                      const SliceShape& shape) const override {
+  StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
     const size_t elements = shape.elements;
     if (payload.size() < kHeaderBytes) {
       return absl::InvalidArgumentError("onebit payload ends before its block size");
     }
     const uint32_t block = LoadField<uint32_t>(payload.data());
     if (!ValidBlock(block)) {
-      return absl::InvalidArgumentError(absl::StrCat("onebit payload with blocks of ", block));
+      return InvalidArgumentError("onebit payload with blocks of ", block);
     }
-    const size_t expected = PayloadBytes(elements, block);
-    if (payload.size() != expected) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("onebit payload of ", payload.size(), " bytes for ", elements,
-                       " elements in blocks of ", block, ": ", expected, " expected"));
-    }
+    PSGD_RETURN_IF_ERROR(CheckLength(absl::StrCat("onebit (blocks of ", block, ")"), payload,
+                                     elements, PayloadBytes(elements, block)));
     PSGD_RETURN_IF_ERROR(CheckPairs(payload.data() + kHeaderBytes, BlockCount(elements, block)));
-    if (elements % 8 != 0 && std::to_integer<unsigned>(payload.back()) >> (elements % 8) != 0) {
-      return absl::InvalidArgumentError("onebit payload has bits beyond its last element");
-    }
-    return std::make_unique<OnebitReader>(shape.elements, payload, kernels_);
+    PSGD_RETURN_IF_ERROR(CheckSigns(name(), payload, elements));
+    return std::make_unique<OnebitReader>(shape.elements, payload, kernels());
   }
 
   size_t MaxPayload(uint32_t elements) const override {
@@ -172,17 +163,15 @@ class Onebit final : public Codec {
 
  private:
   const uint32_t block_;
-  const CodecKernels& kernels_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Codec>> MakeOnebit(const OnebitCodec& config,
-                                                  const CodecKernels& kernels) {
+StatusOrCodec MakeOnebit(const OnebitCodec& config, const CodecKernels& kernels) {
   if (!ValidBlock(config.block())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("onebit.block is ", config.block(),
-                     "; it must be a multiple of 64 between 64 and 1048576, such as 128"));
+    return InvalidArgumentError(
+        "onebit.block is ", config.block(),
+        "; it must be a multiple of 64 between 64 and 1048576, such as 128");
   }
   return std::make_unique<Onebit>(static_cast<uint32_t>(config.block()), kernels);
 }

@@ -24,7 +24,6 @@ namespace psgd {
 inline constexpr uint32_t kOnebitBlockUnit = 64;
 inline constexpr uint32_t kLargestOnebitBlock = 1u << 20;
 
-absl::StatusOr<std::unique_ptr<Codec>> MakeOnebit(const OnebitCodec& config,
-                                                  const CodecKernels& kernels);
+StatusOrCodec MakeOnebit(const OnebitCodec& config, const CodecKernels& kernels);
 
 }  // namespace psgd

@@ -24,7 +24,6 @@
 
 namespace psgd {
 
-absl::StatusOr<std::unique_ptr<Codec>> MakeQsgd(const QsgdCodec& config,
-                                                const CodecKernels& kernels);
+StatusOrCodec MakeQsgd(const QsgdCodec& config, const CodecKernels& kernels);
 
 }  // namespace psgd

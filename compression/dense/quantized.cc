@@ -1,22 +1,116 @@
 #include "compression/dense/quantized.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
-#include "compression/coarse.h"
-#include "compression/dense/quantized_layout.h"
-#include "compression/dense/quantized_unit.h"
+#include "compression/codec_checks.h"
+#include "compression/dense/int8.h"
+#include "compression/dense/qsgd.h"
+#include "compression/kernels.h"
 #include "compression/payload_bytes.h"
 
 namespace psgd {
 namespace {
 
+inline constexpr size_t kCodeChunk = 2048;  // elements handled at a time
+
+// The layout of a payload. See int8.h, qsgd.h.
+struct QuantizedLayout {
+  uint32_t block = 0;
+  uint32_t bits = 8;
+  bool packed = false;
+
+  int largest_level() const { return LargestLevel(bits); }
+  size_t header_bytes() const { return packed ? 8 : 4; }
+  size_t UnitBytes(size_t elements) const { return (elements + block - 1) / block * 2; }
+  // Bytes of the codes before `element`. A group that is not full takes its whole room.
+  size_t CodeOffset(size_t element) const {
+    return packed ? (element + kCodeGroup - 1) / kCodeGroup * 2 * bits : element;
+  }
+  size_t PayloadBytes(size_t elements) const {
+    return header_bytes() + UnitBytes(elements) + CodeOffset(elements);
+  }
+  void StoreHeader(std::byte* payload) const {
+    StoreField(block, payload);
+    if (packed) StoreField(bits, payload + sizeof(block));
+  }
+  float LoadUnit(const std::byte* units, size_t index) const {
+    return FromCoarseBits(LoadField<uint16_t>(units + index * sizeof(uint16_t)));
+  }
+};
+
+bool ValidQuantizedBlock(uint32_t block) {
+  return block >= kQuantizedBlockUnit && block <= kLargestQuantizedBlock &&
+         block % kQuantizedBlockUnit == 0;
+}
+
+absl::Status CheckUnits(const QuantizedLayout& layout, const std::byte* units, size_t count,
+                        const std::string& name) {
+  const auto top = static_cast<float>(layout.largest_level());
+  for (size_t i = 0; i < count; ++i) {
+    const float unit = layout.LoadUnit(units, i);
+    if (!std::isfinite(unit * top)) {
+      return OutOfRangeError(name, " block ", i, " has values that are not finite");
+    }
+    if (std::signbit(unit)) {
+      return InvalidArgumentError(name, " block ", i, " has a negative unit");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Checks that no element has the code of all ones, which has no meaning, and that bits beyond the
+// last element are 0.
+bool SoundCodes(const QuantizedLayout& layout, const std::byte* codes, size_t elements) {
+  const size_t groups = (elements + kCodeGroup - 1) / kCodeGroup;
+  unsigned beyond = 0;
+  for (size_t g = 0; g < groups; ++g) {
+    unsigned all = 0xFFFF, any = 0;
+    for (uint32_t plane = 0; plane < layout.bits; ++plane, codes += 2) {
+      const auto word = LoadField<uint16_t>(codes);
+      all &= word;
+      any |= word;
+    }
+    if (all != 0) return false;
+    beyond = any;
+  }
+  return elements % kCodeGroup == 0 || beyond >> (elements % kCodeGroup) == 0;
+}
+
+bool HasLeastByte(const std::byte* codes, size_t elements) {
+  return elements > 0 && std::memchr(codes, 0x80, elements) != nullptr;
+}
+
+// Returns the layout of a payload, after a check of every byte.
+absl::StatusOr<QuantizedLayout> OpenQuantized(ByteSpan payload, uint32_t elements, bool packed,
+                                              absl::string_view literal) {
+  const std::string name(literal);
+  QuantizedLayout layout{.packed = packed};
+  if (payload.size() < layout.header_bytes()) {
+    return absl::InvalidArgumentError(name + " payload ends within its header");
+  }
+  layout.block = LoadField<uint32_t>(payload.data());
+  if (packed) layout.bits = LoadField<uint32_t>(payload.data() + sizeof(uint32_t));
+  if (!ValidQuantizedBlock(layout.block) || layout.bits < kLeastQuantizedBits ||
+      layout.bits > kMostQuantizedBits) {
+    return InvalidArgumentError(name, " payload of ", layout.bits, " bits in blocks of ",
+                                layout.block);
+  }
+  PSGD_RETURN_IF_ERROR(CheckLength(name, payload, elements, layout.PayloadBytes(elements)));
+  const std::byte* units = payload.data() + layout.header_bytes();
+  const std::byte* codes = units + layout.UnitBytes(elements);
+  PSGD_RETURN_IF_ERROR(CheckUnits(layout, units, layout.UnitBytes(elements) / 2, name));
+  const bool sound = packed ? SoundCodes(layout, codes, elements) : !HasLeastByte(codes, elements);
+  if (!sound) {
+    return absl::InvalidArgumentError(
+        name + " payload has a code that means nothing, or bits beyond its last element");
+  }
+  return layout;
+}
+
 class QuantizedEncoder final : public Encoder {
  public:
-  QuantizedEncoder(const QuantizedOptions& options, const CodecKernels& kernels)
+  QuantizedEncoder(const QuantizedTwin& options, const CodecKernels& kernels)
       : options_(options),
         layout_({options.block, options.bits, options.packed}),
         kernels_(kernels) {}
@@ -81,7 +175,7 @@ class QuantizedEncoder final : public Encoder {
     kernels_.quantize.pack(codes_.data(), groups, options_.bits, out);
   }
 
-  const QuantizedOptions options_;
+  const QuantizedTwin options_;
   const QuantizedLayout layout_;
   const CodecKernels& kernels_;
   std::array<int8_t, kCodeChunk> levels_;
@@ -147,21 +241,19 @@ class QuantizedReader final : public PayloadReader {
 
 class Quantized final : public Codec {
  public:
-  Quantized(const QuantizedOptions& options, const CodecKernels& kernels)
-      : options_(options), kernels_(kernels) {}
+  Quantized(CodecId id, absl::string_view name, const QuantizedTwin& options,
+            const CodecKernels& kernels)
+      : Codec(id, name, kernels), options_(options) {}
 
-  CodecId id() const override { return options_.id; }
-  absl::string_view name() const override { return options_.name; }
-  bool lossless() const override { return false; }
+  std::optional<TwinCodec> Twin(const SliceShape&) const override { return options_; }
   std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<QuantizedEncoder>(options_, kernels_);
+    return std::make_unique<QuantizedEncoder>(options_, kernels());
   }
 
-  absl::StatusOr<std::unique_ptr<PayloadReader>> Open(ByteSpan payload,
-                                                      const SliceShape& shape) const override {
+  StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
     PSGD_ASSIGN_OR_RETURN(const QuantizedLayout layout,
-                          OpenQuantized(payload, shape.elements, options_.packed, options_.name));
-    return std::make_unique<QuantizedReader>(shape.elements, layout, payload.data(), kernels_);
+                          OpenQuantized(payload, shape.elements, options_.packed, name()));
+    return std::make_unique<QuantizedReader>(shape.elements, layout, payload.data(), kernels());
   }
 
   size_t MaxPayload(uint32_t elements) const override {
@@ -170,20 +262,38 @@ class Quantized final : public Codec {
   }
 
  private:
-  const QuantizedOptions options_;
-  const CodecKernels& kernels_;
+  const QuantizedTwin options_;
 };
+
+StatusOrCodec MakeQuantized(CodecId id, absl::string_view name, const QuantizedTwin& options,
+                            const CodecKernels& kernels) {
+  if (!ValidQuantizedBlock(options.block)) {
+    return InvalidArgumentError(
+        name, ".block is ", options.block,
+        "; it must be a multiple of 64 between 64 and 1048576, such as 1024");
+  }
+  return std::make_unique<Quantized>(id, name, options, kernels);
+}
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Codec>> MakeQuantized(const QuantizedOptions& options,
-                                                     const CodecKernels& kernels) {
-  if (!ValidQuantizedBlock(options.block)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(std::string(options.name), ".block is ", options.block,
-                     "; it must be a multiple of 64 between 64 and 1048576, such as 1024"));
+StatusOrCodec MakeInt8(const Int8Codec& config, const CodecKernels& kernels) {
+  const QuantizedTwin options = {.block = static_cast<uint32_t>(config.block()),
+                                 .stochastic = config.rounding() == Rounding::STOCHASTIC};
+  return MakeQuantized(CODEC_INT8, "int8", options, kernels);
+}
+
+StatusOrCodec MakeQsgd(const QsgdCodec& config, const CodecKernels& kernels) {
+  const int64_t bits = config.bits();
+  if (bits < kLeastQuantizedBits || bits > kMostQuantizedBits) {
+    return InvalidArgumentError("qsgd.bits is ", bits, "; an element takes 2 to 8, such as 4");
   }
-  return std::make_unique<Quantized>(options, kernels);
+  const QuantizedTwin options = {.block = static_cast<uint32_t>(config.block()),
+                                 .bits = static_cast<uint32_t>(bits),
+                                 .packed = true,
+                                 .l2 = config.norm() == QsgdCodec::L2,
+                                 .stochastic = config.rounding() == Rounding::STOCHASTIC};
+  return MakeQuantized(CODEC_QSGD, "qsgd", options, kernels);
 }
 
 }  // namespace psgd

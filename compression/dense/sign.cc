@@ -1,10 +1,7 @@
 #include "compression/dense/sign.h"
 
-#include <cmath>
-#include <limits>
-
-#include "absl/strings/str_cat.h"
 #include "compression/coarse.h"
+#include "compression/codec_checks.h"
 #include "compression/dense/sign_bits.h"
 #include "compression/payload_bytes.h"
 
@@ -34,36 +31,23 @@ class SignEncoder final : public Encoder {
 
 class Sign final : public Codec {
  public:
-  explicit Sign(const CodecKernels& kernels) : kernels_(kernels) {}
+  explicit Sign(const CodecKernels& kernels) : Codec(CODEC_SIGN, "sign", kernels) {}
 
-  CodecId id() const override { return CODEC_SIGN; }
-  absl::string_view name() const override { return "sign"; }
-  bool lossless() const override { return false; }
+  std::optional<TwinCodec> Twin(const SliceShape&) const override { return SignTwin{}; }
   std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<SignEncoder>(kernels_);
+    return std::make_unique<SignEncoder>(kernels());
   }
 
-  absl::StatusOr<std::unique_ptr<PayloadReader>> Open(ByteSpan payload,
-                                                      const SliceShape& shape) const override {
-    if (payload.size() != MaxPayload(shape.elements)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("sign payload of ", payload.size(), " bytes for ", shape.elements,
-                       " elements: ", MaxPayload(shape.elements), " expected"));
-    }
+  StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
+    PSGD_RETURN_IF_ERROR(CheckLength(name(), payload, shape.elements, MaxPayload(shape.elements)));
     const float value = LoadField<float>(payload.data());
-    if (!std::isfinite(value)) return absl::OutOfRangeError("sign value is not finite");
-    if (std::signbit(value)) return absl::InvalidArgumentError("sign value is negative");
-    if (!NoSignsBeyond(payload.subspan(kHeaderBytes), shape.elements)) {
-      return absl::InvalidArgumentError("sign payload has bits beyond its last element");
-    }
+    PSGD_RETURN_IF_ERROR(CheckMagnitude(name(), value));
+    PSGD_RETURN_IF_ERROR(CheckSigns(name(), payload.subspan(kHeaderBytes), shape.elements));
     return std::make_unique<SignReader>(shape.elements, value, payload.data() + kHeaderBytes,
-                                        kernels_);
+                                        kernels());
   }
 
   size_t MaxPayload(uint32_t elements) const override { return kHeaderBytes + SignBytes(elements); }
-
- private:
-  const CodecKernels& kernels_;
 };
 
 }  // namespace

@@ -8,11 +8,6 @@ namespace psgd {
 
 constexpr size_t SignBytes(size_t elements) { return (elements + 7) / 8; }
 
-// REQUIRES: `bits` has SignBytes(elements) bytes.
-inline bool NoSignsBeyond(ByteSpan bits, size_t elements) {
-  return elements % 8 == 0 || std::to_integer<unsigned>(bits.back()) >> (elements % 8) == 0;
-}
-
 // Reads `value` for each set bit, -value for the others. The bits must outlive the reader.
 class SignReader final : public PayloadReader {
  public:

@@ -1,6 +1,6 @@
 #include "compression/dense/signum.h"
 
-#include "absl/strings/str_cat.h"
+#include "compression/codec_checks.h"
 #include "compression/dense/sign_bits.h"
 #include "compression/payload_bytes.h"
 
@@ -50,46 +50,36 @@ class SignumEncoder final : public Encoder {
 
 class Signum final : public Codec {
  public:
-  Signum(float momentum, const CodecKernels& kernels) : momentum_(momentum), kernels_(kernels) {}
+  Signum(float momentum, const CodecKernels& kernels)
+      : Codec(CODEC_SIGNUM, "signum", kernels), momentum_(momentum) {}
 
-  CodecId id() const override { return CODEC_SIGNUM; }
-  absl::string_view name() const override { return "signum"; }
-  bool lossless() const override { return false; }
   bool keeps_residual() const override { return false; }
   size_t state_arrays() const override { return 1; }
   uint32_t memory() const override { return CODEC_SIGNUM; }
+  std::optional<TwinCodec> Twin(const SliceShape&) const override { return SignumTwin{momentum_}; }
   std::unique_ptr<Encoder> NewEncoder(const SliceShape& shape) const override {
-    return std::make_unique<SignumEncoder>(momentum_, shape.elements, kernels_);
+    return std::make_unique<SignumEncoder>(momentum_, shape.elements, kernels());
   }
 
-  absl::StatusOr<std::unique_ptr<PayloadReader>> Open(ByteSpan payload,
-                                                      const SliceShape& shape) const override {
-    if (payload.size() != MaxPayload(shape.elements)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("signum payload of ", payload.size(), " bytes for ", shape.elements,
-                       " elements: ", MaxPayload(shape.elements), " expected"));
-    }
-    if (!NoSignsBeyond(payload, shape.elements)) {
-      return absl::InvalidArgumentError("signum payload has bits beyond its last element");
-    }
-    return std::make_unique<SignReader>(shape.elements, 1.0f, payload.data(), kernels_);
+  StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
+    PSGD_RETURN_IF_ERROR(CheckLength(name(), payload, shape.elements, MaxPayload(shape.elements)));
+    PSGD_RETURN_IF_ERROR(CheckSigns(name(), payload, shape.elements));
+    return std::make_unique<SignReader>(shape.elements, 1.0f, payload.data(), kernels());
   }
 
   size_t MaxPayload(uint32_t elements) const override { return SignBytes(elements); }
 
  private:
   const float momentum_;
-  const CodecKernels& kernels_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Codec>> MakeSignum(const SignumCodec& config,
-                                                  const CodecKernels& kernels) {
+StatusOrCodec MakeSignum(const SignumCodec& config, const CodecKernels& kernels) {
   const double momentum = config.momentum();
   if (!(momentum >= 0 && momentum < 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("signum.momentum is ", momentum,
-                                                   "; it is at least 0 and below 1, such as 0.9"));
+    return InvalidArgumentError("signum.momentum is ", momentum,
+                                "; it is at least 0 and below 1, such as 0.9");
   }
   return std::make_unique<Signum>(static_cast<float>(momentum), kernels);
 }

@@ -21,7 +21,6 @@
 
 namespace psgd {
 
-absl::StatusOr<std::unique_ptr<Codec>> MakeSignum(const SignumCodec& config,
-                                                  const CodecKernels& kernels);
+StatusOrCodec MakeSignum(const SignumCodec& config, const CodecKernels& kernels);
 
 }  // namespace psgd

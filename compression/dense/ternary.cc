@@ -4,8 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
-#include "compression/dense/ternary_group.h"
+#include "compression/codec_checks.h"
 #include "compression/dense/ternary_value.h"
 #include "compression/lanes.h"
 #include "compression/payload_bytes.h"
@@ -136,56 +135,47 @@ bool PaddingIsZero(ByteSpan last_group, size_t elements) {
 
 class Ternary final : public Codec {
  public:
-  Ternary(double clip, const CodecKernels& kernels) : clip_(clip), kernels_(kernels) {}
+  Ternary(double clip, const CodecKernels& kernels)
+      : Codec(CODEC_TERNARY, "ternary", kernels), clip_(clip) {}
 
-  CodecId id() const override { return CODEC_TERNARY; }
-  absl::string_view name() const override { return "ternary"; }
-  bool lossless() const override { return false; }
+  std::optional<TwinCodec> Twin(const SliceShape&) const override { return TernaryTwin{clip_}; }
   std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<TernaryEncoder>(clip_, kernels_);
+    return std::make_unique<TernaryEncoder>(clip_, kernels());
   }
 
-  absl::StatusOr<std::unique_ptr<PayloadReader>> Open(ByteSpan payload,
-                                                      const SliceShape& shape) const override {
-    if (payload.size() != PayloadBytes(shape.elements)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("ternary payload of ", payload.size(), " bytes for ", shape.elements,
-                       " elements: ", PayloadBytes(shape.elements), " expected"));
-    }
-    const float value = LoadField<float>(payload.data());
-    if (!std::isfinite(value)) return absl::OutOfRangeError("ternary value is not finite");
-    if (std::signbit(value)) return absl::InvalidArgumentError("ternary value is negative");
+  StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
+    PSGD_RETURN_IF_ERROR(
+        CheckLength(name(), payload, shape.elements, PayloadBytes(shape.elements)));
+    PSGD_RETURN_IF_ERROR(CheckMagnitude(name(), LoadField<float>(payload.data())));
     unsigned largest = 0;
     for (std::byte b : payload.subspan(kHeaderBytes)) {
       largest = std::max(largest, std::to_integer<unsigned>(b));
     }
     if (largest > kLargestTernaryByte) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("ternary payload has a byte of ", largest, ": five digits reach 242"));
+      return InvalidArgumentError("ternary payload has a byte of ", largest,
+                                  ": five digits reach 242");
     }
     const size_t rest = shape.elements % kTernaryGroup;
     if (!PaddingIsZero(payload.last(TernaryBytes(rest)), rest)) {
       return absl::InvalidArgumentError("ternary payload has digits beyond its last element");
     }
-    return std::make_unique<TernaryReader>(shape.elements, payload, kernels_);
+    return std::make_unique<TernaryReader>(shape.elements, payload, kernels());
   }
 
   size_t MaxPayload(uint32_t elements) const override { return PayloadBytes(elements); }
 
  private:
   const double clip_;
-  const CodecKernels& kernels_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Codec>> MakeTernary(const TernaryCodec& config,
-                                                   const CodecKernels& kernels) {
+StatusOrCodec MakeTernary(const TernaryCodec& config, const CodecKernels& kernels) {
   const double clip = config.clip();
   if (!std::isfinite(clip) || clip < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("compression ternary.clip is ", clip,
-                     "; it counts standard deviations: 2.5 is usual, 0 switches clipping off"));
+    return InvalidArgumentError(
+        "compression ternary.clip is ", clip,
+        "; it counts standard deviations: 2.5 is usual, 0 switches clipping off");
   }
   return std::make_unique<Ternary>(clip, kernels);
 }

@@ -19,7 +19,7 @@
 //
 // Wire, 4 + 64 * floor(n / 320) + ceil((n mod 320) / 5) bytes:
 //   0   fp32    value >= 0
-//   4   digits  five elements a byte, laid out as ternary_group.h says; each byte at most 242
+//   4   digits  five elements a byte, laid out as ternary_value.h says; each byte at most 242
 // 1.6 bits an element. No state beside the residual.
 #pragma once
 
@@ -27,7 +27,6 @@
 
 namespace psgd {
 
-absl::StatusOr<std::unique_ptr<Codec>> MakeTernary(const TernaryCodec& config,
-                                                   const CodecKernels& kernels);
+StatusOrCodec MakeTernary(const TernaryCodec& config, const CodecKernels& kernels);
 
 }  // namespace psgd

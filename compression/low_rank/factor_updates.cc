@@ -4,7 +4,6 @@
 #include <cmath>
 #include <memory>
 
-#include "absl/strings/str_cat.h"
 #include "compression/low_rank/factors_payload.h"
 #include "compression/payload_bytes.h"
 
@@ -83,8 +82,8 @@ absl::StatusOr<Opened> OpenUpdate(const Codec& factors, const OwnFactors& own,
       part.own = own(clock);
       payload = part.own.span();
       if (payload.empty()) {
-        return absl::InvalidArgumentError(absl::StrCat("updates with a push of clock ", clock,
-                                                       " that this worker does not have"));
+        return InvalidArgumentError("updates with a push of clock ", clock,
+                                    " that this worker does not have");
       }
     }
     floats += FactorFloats(payload, shapes);

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "compression/dense/none.h"
 #include "compression/low_rank/factors_payload.h"
 #include "compression/payload_bytes.h"
@@ -29,34 +28,30 @@ class DenseEncoder final : public Encoder {
 
 class Factors final : public Codec {
  public:
-  explicit Factors(const CodecKernels& kernels) : kernels_(kernels), none_(MakeNone(kernels)) {}
+  explicit Factors(const CodecKernels& kernels)
+      : Codec(CODEC_FACTORS, "factors", kernels), none_(MakeNone(kernels)) {}
 
-  CodecId id() const override { return CODEC_FACTORS; }
-  absl::string_view name() const override { return "factors"; }
   bool lossless() const override { return true; }
   std::unique_ptr<Encoder> NewEncoder(const SliceShape& shape) const override {
     return std::make_unique<DenseEncoder>(none_->NewEncoder(shape));
   }
-  absl::StatusOr<std::unique_ptr<PayloadReader>> Open(ByteSpan payload,
-                                                      const SliceShape& shape) const override {
+  StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
     PSGD_ASSIGN_OR_RETURN(auto readers, OpenShared(payload, {&shape, 1}));
     return std::move(readers[0]);
   }
-  absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenShared(
-      ByteSpan payload, std::span<const SliceShape> shapes) const override {
+  StatusOrReaders OpenShared(ByteSpan payload, std::span<const SliceShape> shapes) const override {
     if (payload.size() < kBatchBytes) {
       return absl::InvalidArgumentError("factors payload ends before its batch");
     }
     const bool dense = LoadField<uint32_t>(payload.data()) == 0;
     if (dense) return none_->OpenShared(payload.subspan(kBatchBytes), shapes);
-    return OpenFactors(payload, shapes, kernels_);
+    return OpenFactors(payload, shapes, kernels());
   }
   size_t MaxPayload(uint32_t elements) const override {
     return kMostHeaderBytes + elements * sizeof(float);
   }
 
  private:
-  const CodecKernels& kernels_;
   const std::unique_ptr<Codec> none_;
 };
 

@@ -28,7 +28,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 
 #include "compression/kernels.h"
 

@@ -5,10 +5,8 @@
 #include <numeric>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "compression/coarse.h"
-#include "compression/dense/quantize_random.h"
-#include "compression/dense/quantized_unit.h"
+#include "compression/dense/quantized.h"
 #include "compression/low_rank/factors.h"
 #include "compression/low_rank/matrix_view.h"
 #include "compression/low_rank/powersgd_payload.h"
@@ -137,8 +135,7 @@ absl::StatusOr<std::vector<float>> ReadMatrix(ByteSpan bytes, uint64_t count, in
                                               uint64_t batch, uint64_t each,
                                               const CodecKernels& kernels) {
   if (std::abs(shift) > kMostShift) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("factors payload with a matrix that was multiplied by 2^", shift));
+    return InvalidArgumentError("factors payload with a matrix that was multiplied by 2^", shift);
   }
   const bool in_units = bytes.size() >= kSparseHeaderBytes &&
                         LoadField<ValueCoding>(bytes.data() + kValueCodingAt) == ValueCoding::kByte;
@@ -312,8 +309,8 @@ void FactorsEncoder::AppendMatrix(std::span<const uint16_t> units, std::vector<s
   out->insert(out->end(), bytes.begin(), bytes.end());
 }
 
-absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenFactors(
-    ByteSpan payload, std::span<const SliceShape> shapes, const CodecKernels& kernels) {
+StatusOrReaders OpenFactors(ByteSpan payload, std::span<const SliceShape> shapes,
+                            const CodecKernels& kernels) {
   if (payload.size() < kHeaderBytes) {
     return absl::InvalidArgumentError("factors payload ends within its header");
   }
@@ -328,9 +325,8 @@ absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenFactors(
   const int left_shift = LoadField<int16_t>(payload.data() + 10);
   const ByteSpan rest = payload.subspan(kHeaderBytes);
   if (batch == 0 || !Pays(batch, shapes)) {
-    return absl::InvalidArgumentError(absl::StrCat("factors payload of ", batch, " samples for ",
-                                                   shapes.size(),
-                                                   " slices, which are no longer than that"));
+    return InvalidArgumentError("factors payload of ", batch, " samples for ", shapes.size(),
+                                " slices, which are no longer than that");
   }
   if (right_bytes > rest.size()) {
     return absl::InvalidArgumentError("factors payload ends within its first matrix");

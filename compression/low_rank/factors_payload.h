@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,7 +10,7 @@
 
 namespace psgd {
 
-// Rounding to bytes draws as quantize_random.h says. Sample n has the numbers from n W on: its
+// Rounding to bytes draws as quantized.h says. Sample n has the numbers from n W on: its
 // inputs, then at the next whole group the gradients of its outputs. W counts both in whole groups.
 // So both factors of a product are rounded independently, and the product's mean is exact.
 struct FactorsDraw {
@@ -69,7 +68,7 @@ uint64_t FactorFloats(ByteSpan payload, std::span<const SliceShape> shapes);
 inline constexpr uint64_t kMostTileFloats = uint64_t{4} * 16384;
 
 // Checks every byte of a payload and opens it for each of the slices.
-absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenFactors(
-    ByteSpan payload, std::span<const SliceShape> shapes, const CodecKernels& kernels);
+StatusOrReaders OpenFactors(ByteSpan payload, std::span<const SliceShape> shapes,
+                            const CodecKernels& kernels);
 
 }  // namespace psgd

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "compression/low_rank/low_rank.h"
 #include "compression/low_rank/orthonormal.h"
 #include "compression/low_rank/powersgd_payload.h"
@@ -122,20 +121,21 @@ class PowersgdEncoder final : public Encoder {
 
 class Powersgd final : public Codec {
  public:
-  Powersgd(uint32_t rank, const CodecKernels& kernels) : rank_(rank), kernels_(kernels) {}
+  Powersgd(uint32_t rank, const CodecKernels& kernels)
+      : Codec(CODEC_POWERSGD, "powersgd", kernels), rank_(rank) {}
 
-  CodecId id() const override { return CODEC_POWERSGD; }
-  absl::string_view name() const override { return "powersgd"; }
-  bool lossless() const override { return false; }
   size_t state_arrays() const override { return 1; }
   // With another rank, Q is another matrix.
   uint32_t memory() const override { return CODEC_POWERSGD | rank_ << 8; }
-  std::unique_ptr<Encoder> NewEncoder(const SliceShape& shape) const override {
-    return std::make_unique<PowersgdEncoder>(rank_, shape, kernels_);
+  std::optional<TwinCodec> Twin(const SliceShape& shape) const override {
+    const MatrixView view(shape);
+    return PowersgdTwin{LowRankPays(view, rank_) ? rank_ : 0, view.rows, view.columns, view.first};
   }
-  absl::StatusOr<std::unique_ptr<PayloadReader>> Open(ByteSpan payload,
-                                                      const SliceShape& shape) const override {
-    return OpenPowersgd(payload, shape, kernels_);
+  std::unique_ptr<Encoder> NewEncoder(const SliceShape& shape) const override {
+    return std::make_unique<PowersgdEncoder>(rank_, shape, kernels());
+  }
+  StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
+    return OpenPowersgd(payload, shape, kernels());
   }
   // Matrices are sent only where they are shorter than this.
   size_t MaxPayload(uint32_t elements) const override {
@@ -144,17 +144,14 @@ class Powersgd final : public Codec {
 
  private:
   const uint32_t rank_;
-  const CodecKernels& kernels_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Codec>> MakePowersgd(const PowersgdCodec& config,
-                                                    const CodecKernels& kernels) {
+StatusOrCodec MakePowersgd(const PowersgdCodec& config, const CodecKernels& kernels) {
   const int64_t rank = config.rank();
   if (rank < 1 || rank > kMostRank) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("powersgd.rank is ", rank, "; it is 1 to 64, such as 4"));
+    return InvalidArgumentError("powersgd.rank is ", rank, "; it is 1 to 64, such as 4");
   }
   return std::make_unique<Powersgd>(static_cast<uint32_t>(rank), kernels);
 }

@@ -29,7 +29,6 @@ namespace psgd {
 
 inline constexpr uint32_t kMostRank = 64;
 
-absl::StatusOr<std::unique_ptr<Codec>> MakePowersgd(const PowersgdCodec& config,
-                                                    const CodecKernels& kernels);
+StatusOrCodec MakePowersgd(const PowersgdCodec& config, const CodecKernels& kernels);
 
 }  // namespace psgd

@@ -1,8 +1,5 @@
 #include "compression/low_rank/powersgd_payload.h"
 
-#include <algorithm>
-
-#include "absl/strings/str_cat.h"
 #include "compression/dense/half_codec.h"
 #include "compression/low_rank/low_rank.h"
 #include "compression/low_rank/powersgd.h"
@@ -68,9 +65,8 @@ bool ProductIsFinite(const std::byte* left, size_t left_count, const std::byte* 
                        std::bit_cast<uint32_t>(LargestMagnitude(right, right_count)), rank);
 }
 
-absl::StatusOr<std::unique_ptr<PayloadReader>> OpenPowersgd(ByteSpan payload,
-                                                            const SliceShape& shape,
-                                                            const CodecKernels& kernels) {
+StatusOrReader OpenPowersgd(ByteSpan payload, const SliceShape& shape,
+                            const CodecKernels& kernels) {
   if (payload.size() < kPowersgdHeaderBytes) {
     return absl::InvalidArgumentError("powersgd payload ends before its rank");
   }
@@ -79,15 +75,14 @@ absl::StatusOr<std::unique_ptr<PayloadReader>> OpenPowersgd(ByteSpan payload,
   if (rank == 0) return OpenHalves(rest, shape.elements, "powersgd", kernels.fp16);
   const MatrixView view(shape);
   if (rank > kMostRank || !LowRankPays(view, rank)) {
-    return absl::InvalidArgumentError(absl::StrCat("powersgd payload of rank ", rank, " for ",
-                                                   shape.elements, " elements in rows of ",
-                                                   shape.tensor_columns));
+    return InvalidArgumentError("powersgd payload of rank ", rank, " for ", shape.elements,
+                                " elements in rows of ", shape.tensor_columns);
   }
   const size_t expected = LowRankFloats(view, rank) * sizeof(float);
   if (rest.size() != expected) {
-    return absl::InvalidArgumentError(absl::StrCat("powersgd payload of ", payload.size(),
-                                                   " bytes: ", expected + kPowersgdHeaderBytes,
-                                                   " expected at rank ", rank));
+    return InvalidArgumentError("powersgd payload of ", payload.size(),
+                                " bytes: ", expected + kPowersgdHeaderBytes, " expected at rank ",
+                                rank);
   }
   const size_t left = view.rows * rank, right = view.columns * rank;
   if (!ProductIsFinite(rest.data(), left, rest.data() + left * sizeof(float), right, rank)) {

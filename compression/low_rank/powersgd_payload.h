@@ -24,8 +24,6 @@ bool ProductIsFinite(const std::byte* left, size_t left_count, const std::byte* 
                      size_t right_count, uint32_t rank);
 
 // Checks every byte of a payload and opens it.
-absl::StatusOr<std::unique_ptr<PayloadReader>> OpenPowersgd(ByteSpan payload,
-                                                            const SliceShape& shape,
-                                                            const CodecKernels& kernels);
+StatusOrReader OpenPowersgd(ByteSpan payload, const SliceShape& shape, const CodecKernels& kernels);
 
 }  // namespace psgd

@@ -1,19 +1,10 @@
-// Philox4x32-10 (common/philox.h) for vectors. Included again for each instruction set.
+// Philox4x32-10 (common/philox.h) for vectors. Part of kernels.cc.
 //
 // A counter lives in a 64-bit lane. Each of its four words is in the low half of a lane of its own
 // vector. Multiplications read only low halves, so the upper halves need no cleaning. Counters are
 // dealt to lanes so that two interleavings at the end put the words in element order.
-#if defined(PSGD_COMPRESSION_SIMD_PHILOX_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef PSGD_COMPRESSION_SIMD_PHILOX_H_
-#undef PSGD_COMPRESSION_SIMD_PHILOX_H_
-#else
-#define PSGD_COMPRESSION_SIMD_PHILOX_H_
-#endif
-
 #include "common/philox.h"
-#include "compression/simd/vectors.h"
 
-#if PSGD_HAS_VECTORS
 HWY_BEFORE_NAMESPACE();
 namespace psgd::simd::HWY_NAMESPACE {
 
@@ -107,6 +98,3 @@ class PhiloxVectors {
 
 }  // namespace psgd::simd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-#endif  // PSGD_HAS_VECTORS
-
-#endif  // include guard

@@ -1,21 +1,9 @@
-// Shared by the Highway loops. Included again for each instruction set, after hwy/highway.h.
+// Shared by the Highway loops. Part of kernels.cc.
 //
 // Loops go in steps of 16 elements: kVectors vectors of at most 16 lanes each. So element i meets
 // lane i % 16 at any vector width. The scalar twin handles the remaining elements.
-#if defined(PSGD_COMPRESSION_SIMD_VECTORS_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef PSGD_COMPRESSION_SIMD_VECTORS_H_
-#undef PSGD_COMPRESSION_SIMD_VECTORS_H_
-#else
-#define PSGD_COMPRESSION_SIMD_VECTORS_H_
-#endif
-
 #include "compression/lanes.h"
-#include "hwy/highway.h"
 
-// An x86-64 build always contains a target without vectors; there the scalar twin does the work.
-#define PSGD_HAS_VECTORS (HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
-
-#if PSGD_HAS_VECTORS
 HWY_BEFORE_NAMESPACE();
 namespace psgd::simd::HWY_NAMESPACE {
 
@@ -25,6 +13,7 @@ using Float = hn::CappedTag<float, kLanes>;
 using Signed = hn::RebindToSigned<Float>;
 using Unsigned = hn::RebindToUnsigned<Float>;
 using FloatVector = hn::Vec<Float>;
+using SmallSigned = hn::Rebind<int8_t, Float>;
 
 constexpr size_t kWidth = hn::MaxLanes(Float());
 constexpr size_t kVectors = kLanes / kWidth;
@@ -83,6 +72,3 @@ struct DoubleLanes {
 
 }  // namespace psgd::simd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-#endif  // PSGD_HAS_VECTORS
-
-#endif  // include guard

@@ -23,7 +23,6 @@
 
 namespace psgd {
 
-absl::StatusOr<std::unique_ptr<Codec>> MakeBlocks(const BlocksCodec& config,
-                                                  const CodecKernels& kernels);
+StatusOrCodec MakeBlocks(const BlocksCodec& config, const CodecKernels& kernels);
 
 }  // namespace psgd

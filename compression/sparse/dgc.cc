@@ -3,22 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
+#include "compression/codec_checks.h"
 #include "compression/lanes.h"
-#include "compression/sparse/density.h"
+#include "compression/sparse/density_count.h"
 #include "compression/sparse/dgc_schedule.h"
 #include "compression/sparse/select_largest.h"
 #include "compression/sparse/sparse_codec.h"
 
 namespace psgd {
 namespace {
-
-struct DgcOptions {
-  double density = 0;
-  float momentum = 0;
-  double limit = 0;  // on the norm of a whole tensor's gradient; 0: none
-  uint64_t warmup = 0;
-};
 
 // The numbers v + (momentum * u + scale * gradient). Make and Gather also update u.
 class VelocitySource final : public SelectSource {
@@ -62,12 +55,8 @@ class VelocitySource final : public SelectSource {
 
 class DgcEncoder final : public Encoder {
  public:
-  DgcEncoder(const DgcOptions& options, const SliceShape& shape, const CodecKernels& kernels)
-      : options_(options),
-        limit_(DgcLimitOfSlice(options.limit, shape)),
-        kernels_(kernels),
-        selector_(kernels),
-        velocity_(shape.elements) {}
+  DgcEncoder(const DgcTwin& options, uint32_t elements, const CodecKernels& kernels)
+      : options_(options), kernels_(kernels), selector_(kernels), velocity_(elements) {}
 
   void Encode(const EncodeInput& input, std::vector<std::byte>* out) override {
     const size_t elements = input.gradient.size();
@@ -98,17 +87,16 @@ class DgcEncoder final : public Encoder {
   }
 
   float ScaleOf(std::span<const float> gradient) const {
-    if (limit_ == 0) return 1;
+    if (options_.limit == 0) return 1;
     double squares = 0;
     for (size_t begin = 0; begin < gradient.size(); begin += kSumStretch) {  // see lanes.h
       squares += kernels_.dense.sum_squares(
           gradient.subspan(begin, std::min(kSumStretch, gradient.size() - begin)));
     }
-    return ClippingScale(squares, limit_);
+    return ClippingScale(squares, options_.limit);
   }
 
-  const DgcOptions options_;
-  const double limit_;
+  const DgcTwin options_;
   const CodecKernels& kernels_;
   LargestSelector selector_;
   std::vector<float> velocity_;
@@ -116,46 +104,46 @@ class DgcEncoder final : public Encoder {
 
 class Dgc final : public SparseCodec {
  public:
-  Dgc(const DgcOptions& options, const CodecKernels& kernels)
+  // `options`: those of a slice that is a whole tensor.
+  Dgc(const DgcTwin& options, const CodecKernels& kernels)
       : SparseCodec(CODEC_DGC, "dgc", kernels), options_(options) {}
+
   size_t state_arrays() const override { return 1; }
   uint32_t memory() const override { return CODEC_DGC; }
+  std::optional<TwinCodec> Twin(const SliceShape& shape) const override {
+    return OptionsFor(shape);
+  }
   std::unique_ptr<Encoder> NewEncoder(const SliceShape& shape) const override {
-    return std::make_unique<DgcEncoder>(options_, shape, kernels());
+    return std::make_unique<DgcEncoder>(OptionsFor(shape), shape.elements, kernels());
   }
 
  private:
-  const DgcOptions options_;
+  DgcTwin OptionsFor(const SliceShape& shape) const {
+    DgcTwin options = options_;
+    const double tensor =
+        static_cast<double>(shape.tensor_rows) * static_cast<double>(shape.tensor_columns);
+    // A slice of an unknown tensor counts as a whole tensor.
+    if (tensor != 0) options.limit *= std::sqrt(shape.elements / tensor);
+    return options;
+  }
+
+  const DgcTwin options_;
 };
 
 }  // namespace
 
-double DgcLimitOfSlice(double limit, const SliceShape& shape) {
-  const double tensor =
-      static_cast<double>(shape.tensor_rows) * static_cast<double>(shape.tensor_columns);
-  // A slice of an unknown tensor counts as a whole tensor.
-  return tensor == 0 ? limit : limit * std::sqrt(shape.elements / tensor);
-}
-
-double DgcLimit(const DgcCodec& config, uint32_t workers) {
-  return config.clip() / std::sqrt(static_cast<double>(std::max(1u, workers)));
-}
-
-absl::StatusOr<std::unique_ptr<Codec>> MakeDgc(const DgcCodec& config, uint32_t workers,
-                                               const CodecKernels& kernels) {
+StatusOrCodec MakeDgc(const DgcCodec& config, uint32_t workers, const CodecKernels& kernels) {
   PSGD_RETURN_IF_ERROR(CheckDensity("dgc", config.density()));
   if (!(config.momentum() >= 0 && config.momentum() < 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("dgc.momentum is ", config.momentum(),
-                                                   "; it is at least 0 and below 1, such as 0.9"));
+    return InvalidArgumentError("dgc.momentum is ", config.momentum(),
+                                "; it is at least 0 and below 1, such as 0.9");
   }
   if (!(config.clip() >= 0) || !std::isfinite(config.clip()) || config.warmup().steps() < 0) {
     return absl::InvalidArgumentError("dgc.clip and dgc.warmup are at least 0");
   }
-  DgcOptions options;
-  options.density = config.density();
-  options.momentum = static_cast<float>(config.momentum());
-  options.limit = DgcLimit(config, workers);
-  options.warmup = static_cast<uint64_t>(config.warmup().steps());
+  const double limit = config.clip() / std::sqrt(static_cast<double>(std::max(1u, workers)));
+  const DgcTwin options = {config.density(), static_cast<float>(config.momentum()), limit,
+                           static_cast<uint64_t>(config.warmup().steps())};
   return std::make_unique<Dgc>(options, kernels);
 }
 

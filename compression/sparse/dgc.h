@@ -26,11 +26,6 @@
 
 namespace psgd {
 
-// Limits of the norm of a worker's gradient, for a whole tensor and for a slice of it; 0: none.
-double DgcLimit(const DgcCodec& config, uint32_t workers);
-double DgcLimitOfSlice(double limit, const SliceShape& shape);
-
-absl::StatusOr<std::unique_ptr<Codec>> MakeDgc(const DgcCodec& config, uint32_t workers,
-                                               const CodecKernels& kernels);
+StatusOrCodec MakeDgc(const DgcCodec& config, uint32_t workers, const CodecKernels& kernels);
 
 }  // namespace psgd

@@ -1,12 +1,11 @@
 #include "compression/sparse/randomk.h"
 
 #include <algorithm>
-#include <limits>
 
-#include "absl/strings/str_cat.h"
+#include "compression/codec_checks.h"
 #include "compression/magnitude.h"
 #include "compression/payload_bytes.h"
-#include "compression/sparse/density.h"
+#include "compression/sparse/density_count.h"
 #include "compression/sparse/entry_reader.h"
 #include "compression/sparse/strata.h"
 
@@ -70,33 +69,29 @@ class DrawnEntries {
 
 class Randomk final : public Codec {
  public:
-  Randomk(double density, const CodecKernels& kernels) : density_(density), kernels_(kernels) {}
+  Randomk(double density, const CodecKernels& kernels)
+      : Codec(CODEC_RANDOMK, "randomk", kernels), density_(density) {}
 
-  CodecId id() const override { return CODEC_RANDOMK; }
-  absl::string_view name() const override { return "randomk"; }
-  bool lossless() const override { return false; }
+  std::optional<TwinCodec> Twin(const SliceShape&) const override { return RandomkTwin{density_}; }
   std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
-    return std::make_unique<RandomkEncoder>(density_, kernels_);
+    return std::make_unique<RandomkEncoder>(density_, kernels());
   }
 
-  absl::StatusOr<std::unique_ptr<PayloadReader>> Open(ByteSpan payload,
-                                                      const SliceShape& shape) const override {
+  StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
     if (payload.size() < kHeaderBytes) {
       return absl::InvalidArgumentError("randomk payload ends within its header");
     }
     const uint32_t count = LoadField<uint32_t>(payload.data());
     if (count > shape.elements || (count == 0 && shape.elements > 0)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("randomk payload of ", count, " entries for ", shape.elements, " elements"));
+      return InvalidArgumentError("randomk payload of ", count, " entries for ", shape.elements,
+                                  " elements");
     }
     if (payload.size() != kHeaderBytes + size_t{count} * sizeof(float)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("randomk payload of ", payload.size(), " bytes for ", count, " entries"));
+      return InvalidArgumentError("randomk payload of ", payload.size(), " bytes for ", count,
+                                  " entries");
     }
     const std::byte* values = payload.data() + kHeaderBytes;
-    if (!kernels_.dense.all_finite(values, count)) {
-      return absl::OutOfRangeError("randomk payload holds NaN or infinity");
-    }
+    if (!kernels().dense.all_finite(values, count)) return NotFinite(name());
     const PhiloxKey key = {LoadField<uint32_t>(payload.data() + 4),
                            LoadField<uint32_t>(payload.data() + 8)};
     const Strata strata(shape.elements, count, key, LoadField<uint64_t>(payload.data() + 12));
@@ -110,13 +105,11 @@ class Randomk final : public Codec {
 
  private:
   const double density_;
-  const CodecKernels& kernels_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Codec>> MakeRandomk(const RandomkCodec& config,
-                                                   const CodecKernels& kernels) {
+StatusOrCodec MakeRandomk(const RandomkCodec& config, const CodecKernels& kernels) {
   PSGD_RETURN_IF_ERROR(CheckDensity("randomk", config.density()));
   return std::make_unique<Randomk>(config.density(), kernels);
 }

@@ -23,7 +23,6 @@
 
 namespace psgd {
 
-absl::StatusOr<std::unique_ptr<Codec>> MakeRandomk(const RandomkCodec& config,
-                                                   const CodecKernels& kernels);
+StatusOrCodec MakeRandomk(const RandomkCodec& config, const CodecKernels& kernels);
 
 }  // namespace psgd

@@ -1,7 +1,6 @@
 // Which low_bits are worth trying for Rice codes; see rice.h. No Abseil: nvcc reads this.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
 #include "common/host_device.h"

@@ -1,13 +1,12 @@
 #include "compression/sparse/sparse_payload.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "compression/coarse.h"
+#include "compression/codec_checks.h"
 #include "compression/dense/half.h"
 #include "compression/dense/sign_bits.h"
 #include "compression/lanes.h"
@@ -197,8 +196,8 @@ absl::StatusOr<SparseParts> SplitSparse(ByteSpan payload, uint32_t elements,
   parts.index_coding = LoadField<IndexCoding>(payload.data() + 5);
   parts.value_coding = LoadField<ValueCoding>(payload.data() + 6);
   if (parts.count > elements) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " payload of ", parts.count, " entries for ", elements, " elements"));
+    return InvalidArgumentError(name, " payload of ", parts.count, " entries for ", elements,
+                                " elements");
   }
   const bool all = parts.index_coding == IndexCoding::kAll;
   if (parts.index_coding > IndexCoding::kAll || parts.value_coding > last ||
@@ -206,14 +205,13 @@ absl::StatusOr<SparseParts> SplitSparse(ByteSpan payload, uint32_t elements,
     return absl::InvalidArgumentError(name + " payload in a form that there is not");
   }
   if (parts.low_bits > (parts.count == 0 || all ? 0 : kMostRiceLowBits)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " payload with low_bits ", parts.low_bits));
+    return InvalidArgumentError(name, " payload with low_bits ", parts.low_bits);
   }
   const size_t value_bytes = SparseValueBytes(parts.value_coding, parts.count);
   const ByteSpan rest = payload.subspan(kSparseHeaderBytes);
   if (rest.size() < value_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " payload of ", payload.size(),
-                                                   " bytes ends within ", parts.count, " values"));
+    return InvalidArgumentError(name, " payload of ", payload.size(), " bytes ends within ",
+                                parts.count, " values");
   }
   parts.values = rest.data();
   parts.indices = RiceReader(rest.subspan(value_bytes), parts.low_bits);
@@ -236,17 +234,11 @@ absl::Status CheckValues(const SparseParts& parts, const CodecKernels& kernels,
       return absl::InvalidArgumentError(name + " payload holds -128, which no value is");
     }
   } else {
-    const float magnitude = LoadField<float>(parts.values);
-    finite = std::isfinite(magnitude);
-    if (finite && std::signbit(magnitude)) {
-      return absl::InvalidArgumentError(name + " magnitude is negative");
-    }
+    PSGD_RETURN_IF_ERROR(CheckMagnitude(name, LoadField<float>(parts.values)));
     const ByteSpan bits(parts.values + sizeof(float), SignBytes(parts.count));
-    if (!NoSignsBeyond(bits, parts.count)) {
-      return absl::InvalidArgumentError(name + " payload has signs beyond its last entry");
-    }
+    PSGD_RETURN_IF_ERROR(CheckSigns(name, bits, parts.count));
   }
-  return finite ? absl::OkStatus() : absl::OutOfRangeError(name + " payload holds NaN or infinity");
+  return finite ? absl::OkStatus() : NotFinite(name);
 }
 
 absl::Status CheckIndices(RiceReader reader, uint32_t count, uint32_t elements,
@@ -254,12 +246,11 @@ absl::Status CheckIndices(RiceReader reader, uint32_t count, uint32_t elements,
   for (uint32_t i = 0; i < count; ++i) {
     const uint64_t index = reader.Next();
     if (reader.Overrun()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, " payload ends within index ", i, " of ", count));
+      return InvalidArgumentError(name, " payload ends within index ", i, " of ", count);
     }
     if (index >= elements) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, " entry ", i, " has index ", index, " in a slice of ", elements));
+      return InvalidArgumentError(name, " entry ", i, " has index ", index, " in a slice of ",
+                                  elements);
     }
   }
   if (!reader.AtCleanEnd()) {
@@ -270,10 +261,8 @@ absl::Status CheckIndices(RiceReader reader, uint32_t count, uint32_t elements,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PayloadReader>> OpenSparse(ByteSpan payload, uint32_t elements,
-                                                          absl::string_view literal,
-                                                          const CodecKernels& kernels,
-                                                          ValueCoding last) {
+StatusOrReader OpenSparse(ByteSpan payload, uint32_t elements, absl::string_view literal,
+                          const CodecKernels& kernels, ValueCoding last) {
   const std::string name(literal);
   PSGD_ASSIGN_OR_RETURN(const SparseParts parts, SplitSparse(payload, elements, name, last));
   PSGD_RETURN_IF_ERROR(CheckValues(parts, kernels, name));

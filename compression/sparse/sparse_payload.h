@@ -35,10 +35,8 @@ void WriteSparse(const SparseEntries& entries, ValueCoding coding, float magnitu
 
 // Checks every byte of a payload and opens it. Codings after `last` are refused. `name` is for
 // messages.
-absl::StatusOr<std::unique_ptr<PayloadReader>> OpenSparse(ByteSpan payload, uint32_t elements,
-                                                          absl::string_view name,
-                                                          const CodecKernels& kernels,
-                                                          ValueCoding last = ValueCoding::kSign);
+StatusOrReader OpenSparse(ByteSpan payload, uint32_t elements, absl::string_view name,
+                          const CodecKernels& kernels, ValueCoding last = ValueCoding::kSign);
 
 // Length of the longest payload for that many elements.
 size_t MaxSparse(uint32_t elements);

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "compression/coarse.h"
 #include "compression/sparse/corrected_source.h"
 #include "compression/sparse/sparse_codec.h"
@@ -35,6 +34,7 @@ class Threshold final : public SparseCodec {
  public:
   Threshold(float tau, const CodecKernels& kernels)
       : SparseCodec(CODEC_THRESHOLD, "threshold", kernels), tau_(tau) {}
+  std::optional<TwinCodec> Twin(const SliceShape&) const override { return ThresholdTwin{tau_}; }
   std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
     return std::make_unique<ThresholdEncoder>(tau_, kernels());
   }
@@ -45,14 +45,12 @@ class Threshold final : public SparseCodec {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Codec>> MakeThreshold(const ThresholdCodec& config,
-                                                     const CodecKernels& kernels) {
+StatusOrCodec MakeThreshold(const ThresholdCodec& config, const CodecKernels& kernels) {
   const float tau = RoundCoarse(static_cast<float>(config.tau()));
   if (!(tau > 0) || !std::isfinite(config.tau()) || config.tau() > 1e30) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("threshold.tau is ", config.tau(),
-                     "; it is the magnitude that is sent: above 0 and of the size of large "
-                     "gradients, such as 0.001"));
+    return InvalidArgumentError("threshold.tau is ", config.tau(),
+                                "; it is the magnitude that is sent: above 0 and of the size of "
+                                "large gradients, such as 0.001");
   }
   return std::make_unique<Threshold>(tau, kernels);
 }

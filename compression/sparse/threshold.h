@@ -17,7 +17,6 @@
 
 namespace psgd {
 
-absl::StatusOr<std::unique_ptr<Codec>> MakeThreshold(const ThresholdCodec& config,
-                                                     const CodecKernels& kernels);
+StatusOrCodec MakeThreshold(const ThresholdCodec& config, const CodecKernels& kernels);
 
 }  // namespace psgd

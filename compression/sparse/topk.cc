@@ -1,21 +1,16 @@
 #include "compression/sparse/topk.h"
 
+#include "compression/codec_checks.h"
 #include "compression/sparse/corrected_source.h"
-#include "compression/sparse/density.h"
+#include "compression/sparse/density_count.h"
 #include "compression/sparse/sparse_codec.h"
 
 namespace psgd {
 namespace {
 
-struct TopkOptions {
-  double density = 0;
-  Selection selection = Selection::kExact;
-  ValueCoding values = ValueCoding::kFloat;
-};
-
 class TopkEncoder final : public Encoder {
  public:
-  TopkEncoder(const TopkOptions& options, const CodecKernels& kernels)
+  TopkEncoder(const TopkTwin& options, const CodecKernels& kernels)
       : options_(options), kernels_(kernels), selector_(kernels) {}
 
   void Encode(const EncodeInput& input, std::vector<std::byte>* out) override {
@@ -23,7 +18,7 @@ class TopkEncoder final : public Encoder {
     const size_t keep =
         WorthSending(CountAt(options_.density, elements), elements, options_.values);
     CorrectedSource source(input.gradient, input.residual, kernels_);
-    selector_.Select(&source, keep, options_.selection);
+    selector_.Select(&source, keep, options_.sampled ? Selection::kSampled : Selection::kExact);
     const auto indices = selector_.indices();
     const auto values = selector_.values();
     WriteSparse({indices, values, elements}, options_.values, -1, kernels_, out);
@@ -32,26 +27,25 @@ class TopkEncoder final : public Encoder {
   }
 
  private:
-  const TopkOptions options_;
+  const TopkTwin options_;
   const CodecKernels& kernels_;
   LargestSelector selector_;
 };
 
 class Topk final : public SparseCodec {
  public:
-  Topk(const TopkOptions& options, const CodecKernels& kernels)
+  Topk(const TopkTwin& options, const CodecKernels& kernels)
       : SparseCodec(CODEC_TOPK, "topk", kernels), options_(options) {}
+  std::optional<TwinCodec> Twin(const SliceShape&) const override { return options_; }
   std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
     return std::make_unique<TopkEncoder>(options_, kernels());
   }
 
  private:
-  const TopkOptions options_;
+  const TopkTwin options_;
 };
 
-}  // namespace
-
-ValueCoding TopkValues(const TopkCodec& config) {
+ValueCoding ValuesOf(const TopkCodec& config) {
   switch (config.values()) {
     case TopkCodec::FP32:
       break;
@@ -63,13 +57,12 @@ ValueCoding TopkValues(const TopkCodec& config) {
   return ValueCoding::kFloat;
 }
 
-absl::StatusOr<std::unique_ptr<Codec>> MakeTopk(const TopkCodec& config,
-                                                const CodecKernels& kernels) {
+}  // namespace
+
+StatusOrCodec MakeTopk(const TopkCodec& config, const CodecKernels& kernels) {
   PSGD_RETURN_IF_ERROR(CheckDensity("topk", config.density()));
-  TopkOptions options;
-  options.density = config.density();
-  options.values = TopkValues(config);
-  if (config.select() == TopkCodec::SAMPLED) options.selection = Selection::kSampled;
+  const TopkTwin options = {config.density(), config.select() == TopkCodec::SAMPLED,
+                            ValuesOf(config)};
   return std::make_unique<Topk>(options, kernels);
 }
 

@@ -27,9 +27,6 @@
 
 namespace psgd {
 
-ValueCoding TopkValues(const TopkCodec& config);
-
-absl::StatusOr<std::unique_ptr<Codec>> MakeTopk(const TopkCodec& config,
-                                                const CodecKernels& kernels);
+StatusOrCodec MakeTopk(const TopkCodec& config, const CodecKernels& kernels);
 
 }  // namespace psgd

@@ -3,17 +3,16 @@
 
 namespace psgd::cudnn {
 
-absl::Status Lower(const Activation& op, const Context& c) {
+void Lower(const Activation& op, const Context& c) {
   Lowering& l = c.lowering;
   const View x = l.GetAsWritten(c.in(0)), y = l.Put(c.out(0), x.format);
   l.CallKernel([=, stream = l.stream(), type = l.type(), count = l.elements(c.in(0))](
                    const Buffers& b, const Step&) {
     return ActivationForward(stream, type, op, count, b[x.buffer], b[y.buffer]);
   });
-  return absl::OkStatus();
 }
 
-absl::Status Lower(const ActivationBackward& op, const Context& c) {
+void Lower(const ActivationBackward& op, const Context& c) {
   Lowering& l = c.lowering;
   const View of = l.GetAsWritten(c.in(0)), dy = l.Get(c.in(1), of.format);
   const View dx = l.Put(c.out(0), of.format);
@@ -22,7 +21,6 @@ absl::Status Lower(const ActivationBackward& op, const Context& c) {
     return ActivationGradient(stream, type, forward, count, b[of.buffer], b[dy.buffer],
                               b[dx.buffer]);
   });
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

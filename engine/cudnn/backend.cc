@@ -1,3 +1,4 @@
+#include <type_traits>
 #include <variant>
 
 #include "engine/cudnn/feed.h"
@@ -65,8 +66,16 @@ class CudnnBackend : public Backend {
       const Node& node = graph.nodes[i];
       lowering.BeginNode(static_cast<int>(i));
       const cudnn::Context context = {node, lowering, options_};
-      const absl::Status lowered =
-          std::visit([&](const auto& op) { return cudnn::Lower(op, context); }, node.op);
+      const absl::Status lowered = std::visit(
+          [&](const auto& op) -> absl::Status {
+            if constexpr (std::is_void_v<decltype(cudnn::Lower(op, context))>) {
+              cudnn::Lower(op, context);
+              return absl::OkStatus();
+            } else {
+              return cudnn::Lower(op, context);
+            }
+          },
+          node.op);
       if (!lowered.ok()) return Annotate(lowered, node.name);
       kernels.push_back(lowering.EndNode());
     }

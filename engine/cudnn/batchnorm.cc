@@ -10,14 +10,9 @@ struct Columns {
 };
 Columns ColumnsOf(const Shape& x) { return {ElementCount(x) / x[1], x[1]}; }
 
-const float* In(const Buffers& b, const View& view) {
-  return static_cast<const float*>(b[view.buffer]);
-}
-float* Out(const Buffers& b, const View& view) { return static_cast<float*>(b[view.buffer]); }
-
 }  // namespace
 
-absl::Status Lower(const BatchNorm& op, const Context& c) {
+void Lower(const BatchNorm& op, const Context& c) {
   Lowering& l = c.lowering;
   const auto [rows, columns] = ColumnsOf(l.shape(c.in(0)));
   const View x = l.GetUsual(c.in(0));
@@ -39,10 +34,9 @@ absl::Status Lower(const BatchNorm& op, const Context& c) {
     return BatchNormApply(stream, type, rows, columns, b[x.buffer], In(b, gamma), In(b, beta),
                           In(b, mean), In(b, var), op.epsilon, b[y.buffer]);
   });
-  return absl::OkStatus();
 }
 
-absl::Status Lower(const BatchNormInference& op, const Context& c) {
+void Lower(const BatchNormInference& op, const Context& c) {
   Lowering& l = c.lowering;
   const auto [rows, columns] = ColumnsOf(l.shape(c.in(0)));
   const View x = l.GetUsual(c.in(0));
@@ -54,10 +48,9 @@ absl::Status Lower(const BatchNormInference& op, const Context& c) {
     return BatchNormApply(stream, type, rows, columns, b[x.buffer], In(b, gamma), In(b, beta),
                           In(b, mean), In(b, var), op.epsilon, b[y.buffer]);
   });
-  return absl::OkStatus();
 }
 
-absl::Status Lower(const BatchNormBackward& op, const Context& c) {
+void Lower(const BatchNormBackward& op, const Context& c) {
   Lowering& l = c.lowering;
   const auto [rows, columns] = ColumnsOf(l.shape(c.in(0)));
   const float epsilon = op.forward.epsilon;
@@ -72,7 +65,7 @@ absl::Status Lower(const BatchNormBackward& op, const Context& c) {
                          In(b, var), epsilon, static_cast<float*>(b[partial]), Out(b, dgamma),
                          Out(b, dbeta));
   });
-  if (!c.has_out(2)) return absl::OkStatus();
+  if (!c.has_out(2)) return;
   const View dx = l.PutUsual(c.out(2));
   l.CallKernel([=, stream = l.stream(), type = l.type(), rows = rows, columns = columns](
                    const Buffers& b, const Step&) {
@@ -80,7 +73,6 @@ absl::Status Lower(const BatchNormBackward& op, const Context& c) {
                              In(b, mean), In(b, var), In(b, dgamma), In(b, dbeta), epsilon,
                              b[dx.buffer]);
   });
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

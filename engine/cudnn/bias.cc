@@ -3,7 +3,7 @@
 
 namespace psgd::cudnn {
 
-absl::Status Lower(const Bias&, const Context& c) {
+void Lower(const Bias&, const Context& c) {
   Lowering& l = c.lowering;
   const Shape& shape = l.shape(c.in(0));
   const View x = l.GetAsWritten(c.in(0)), bias = l.Get(c.in(1), kPlainFloat);
@@ -15,15 +15,14 @@ absl::Status Lower(const Bias&, const Context& c) {
     return AddBias(stream, type, count, channels, inner, b[x.buffer],
                    static_cast<const float*>(b[bias.buffer]), b[y.buffer]);
   });
-  return absl::OkStatus();
 }
 
 // The result is sums of columns, in a layout in which each channel is a column.
-absl::Status Lower(const BiasBackward&, const Context& c) {
+void Lower(const BiasBackward&, const Context& c) {
   Lowering& l = c.lowering;
   const Shape& shape = l.shape(c.in(0));
   const int64_t count = ElementCount(shape), channels = shape[1], rows = count / channels;
-  const View dy = l.GetUsual(c.in(0)), db = l.Put(c.out(0), kPlainFloat);
+  const View dy = l.GetUsual(c.in(0));
   const ImageShape image = {shape[0], channels, rows / shape[0]};
   BufferId columns = dy.buffer;
   if (dy.format.layout == Layout::kPlain && image.area > 1) {
@@ -33,12 +32,7 @@ absl::Status Lower(const BiasBackward&, const Context& c) {
                      {Layout::kChannelsLast, type});
     });
   }
-  const BufferId partial = l.Temporary(ColumnPartials(rows, channels) * sizeof(float));
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return SumColumns(stream, type, rows, channels, b[columns], static_cast<float*>(b[partial]),
-                      static_cast<float*>(b[db.buffer]));
-  });
-  return absl::OkStatus();
+  PutColumnSums(c, rows, channels, columns, c.out(0));
 }
 
 }  // namespace psgd::cudnn

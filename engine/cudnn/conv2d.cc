@@ -1,5 +1,4 @@
 #include "engine/cudnn/convolution.h"
-#include "engine/cudnn/kernels.h"
 #include "engine/cudnn/lower.h"
 
 namespace psgd::cudnn {
@@ -38,13 +37,9 @@ absl::Status Lower(const Conv2d& op, const Context& c) {
   const Shape& shape = l.shape(c.out(0));
   PSGD_RETURN_IF_ERROR(
       Convolve(op, Pass::kForward, c, l.shape(c.in(0)), l.shape(c.in(1)), shape, x, w, y));
-  if (!c.has_in(2)) return absl::OkStatus();
-  const View bias = l.Get(c.in(2), kPlainFloat);
-  const int64_t rows = shape[0] * shape[2] * shape[3], columns = shape[1];
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return AddBias(stream, type, rows * columns, columns, 1, b[y.buffer],
-                   static_cast<const float*>(b[bias.buffer]), b[y.buffer]);
-  });
+  if (c.has_in(2)) {
+    AddBiasToRows(c, shape[0] * shape[2] * shape[3], shape[1], c.in(2), y);
+  }
   return absl::OkStatus();
 }
 
@@ -63,14 +58,9 @@ absl::Status Lower(const Conv2dBackwardWeights& op, const Context& c) {
   const Shape& shape = l.shape(c.in(1));
   PSGD_RETURN_IF_ERROR(Convolve(op.forward, Pass::kBackwardWeights, c, l.shape(c.in(0)),
                                 l.shape(c.out(0)), shape, x, dw, dy));
-  if (!c.has_out(1)) return absl::OkStatus();
-  const int64_t rows = shape[0] * shape[2] * shape[3], columns = shape[1];
-  const BufferId partial = l.Temporary(ColumnPartials(rows, columns) * sizeof(float));
-  const View db = l.Put(c.out(1), kPlainFloat);
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return SumColumns(stream, type, rows, columns, b[dy.buffer], static_cast<float*>(b[partial]),
-                      static_cast<float*>(b[db.buffer]));
-  });
+  if (c.has_out(1)) {
+    PutColumnSums(c, shape[0] * shape[2] * shape[3], shape[1], dy.buffer, c.out(1));
+  }
   return absl::OkStatus();
 }
 

@@ -4,7 +4,7 @@
 namespace psgd::cudnn {
 
 // The mask numbers elements in row-major order, so both passes work on plain tensors.
-absl::Status Lower(const Dropout& op, const Context& c) {
+void Lower(const Dropout& op, const Context& c) {
   Lowering& l = c.lowering;
   const Format plain = {Layout::kPlain, l.type()};
   const int64_t count = l.elements(c.in(0));
@@ -16,10 +16,9 @@ absl::Status Lower(const Dropout& op, const Context& c) {
         return DropoutForward(stream, type, count, op.rate, key, step, b[x.buffer], b[y.buffer],
                               static_cast<uint8_t*>(b[mask]));
       });
-  return absl::OkStatus();
 }
 
-absl::Status Lower(const DropoutBackward& op, const Context& c) {
+void Lower(const DropoutBackward& op, const Context& c) {
   Lowering& l = c.lowering;
   const Format plain = {Layout::kPlain, l.type()};
   const int64_t count = l.elements(c.in(0));
@@ -29,7 +28,6 @@ absl::Status Lower(const DropoutBackward& op, const Context& c) {
     return DropoutGradient(stream, type, count, op.rate, b[dy.buffer],
                            static_cast<const uint8_t*>(b[mask]), b[dx.buffer]);
   });
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

@@ -4,7 +4,7 @@
 
 namespace psgd::cudnn {
 
-absl::Status Lower(const ElementLoss& op, const Context& c) {
+void Lower(const ElementLoss& op, const Context& c) {
   Lowering& l = c.lowering;
   const LogitsLayout layout(l.shape(c.in(0)));
   const View x = l.GetUsual(c.in(0)), labels = l.Native(c.in(1)), result = l.Native(c.out(0));
@@ -16,10 +16,9 @@ absl::Status Lower(const ElementLoss& op, const Context& c) {
                               static_cast<double*>(b[losses]), static_cast<int32_t*>(b[correct]),
                               static_cast<double*>(b[result.buffer]));
   });
-  return absl::OkStatus();
 }
 
-absl::Status Lower(const ElementLossBackward& op, const Context& c) {
+void Lower(const ElementLossBackward& op, const Context& c) {
   Lowering& l = c.lowering;
   const LogitsLayout layout(l.shape(c.in(0)));
   const View x = l.GetUsual(c.in(0)), labels = l.Native(c.in(1));
@@ -30,7 +29,6 @@ absl::Status Lower(const ElementLossBackward& op, const Context& c) {
                                static_cast<const int32_t*>(b[labels.buffer]),
                                static_cast<const double*>(b[result.buffer]), values, b[dx.buffer]);
   });
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

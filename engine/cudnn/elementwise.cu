@@ -161,55 +161,46 @@ cudaError_t Convert(cudaStream_t stream, const ImageShape& shape, const void* fr
   const bool transpose =
       from_format.layout != to_format.layout && shape.channels > 1 && shape.area > 1;
   const bool to_last = to_format.layout == Layout::kChannelsLast;
-  return ForType(from_format.type, [&](auto* of_from) {
-    using From = ElementOf<decltype(of_from)>;
-    return ForType(to_format.type, [&](auto* of_to) {
-      using To = ElementOf<decltype(of_to)>;
+  cudaError_t error = cudaErrorInvalidValue;
+  ForType(from_format.type, [&]<typename From>(From*) {
+    ForType(to_format.type, [&]<typename To>(To*) {
       // A device computes in only one type besides fp32.
       if constexpr (std::is_same_v<From, To> || std::is_same_v<From, float> ||
                     std::is_same_v<To, float>) {
-        return ConvertAs(stream, shape, transpose, to_last, static_cast<const From*>(from),
-                         static_cast<To*>(to));
-      } else {
-        return cudaErrorInvalidValue;
+        error = ConvertAs(stream, shape, transpose, to_last, static_cast<const From*>(from),
+                          static_cast<To*>(to));
       }
     });
   });
+  return error;
 }
 
 cudaError_t ReluForward(cudaStream_t stream, Type type, int64_t count, const void* x, void* y) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
-    Start(stream, Blocks(count), kThreads, ReluKernel<T>, count, static_cast<const T*>(x),
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
+    Start(stream, blocks, kThreads, ReluKernel<T>, count, static_cast<const T*>(x),
           static_cast<T*>(y));
-    return cudaGetLastError();
   });
 }
 
 cudaError_t ReluGradient(cudaStream_t stream, Type type, int64_t count, const void* y,
                          const void* dy, void* dx) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
-    Start(stream, Blocks(count), kThreads, ReluGradientKernel<T>, count, static_cast<const T*>(y),
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
+    Start(stream, blocks, kThreads, ReluGradientKernel<T>, count, static_cast<const T*>(y),
           static_cast<const T*>(dy), static_cast<T*>(dx));
-    return cudaGetLastError();
   });
 }
 
 cudaError_t AddPair(cudaStream_t stream, Type type, int64_t count, const void* a, const void* b,
                     void* y) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
-    Start(stream, Blocks(count), kThreads, AddPairKernel<T>, count, static_cast<const T*>(a),
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
+    Start(stream, blocks, kThreads, AddPairKernel<T>, count, static_cast<const T*>(a),
           static_cast<const T*>(b), static_cast<T*>(y));
-    return cudaGetLastError();
   });
 }
 
 cudaError_t MultiplyPair(cudaStream_t stream, Type type, int64_t count, const void* a,
                          const void* b, void* y) {
-  return ForElements(type, count, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, MultiplyPairKernel<T>, count, static_cast<const T*>(a),
           static_cast<const T*>(b), static_cast<T*>(y));
   });
@@ -217,8 +208,7 @@ cudaError_t MultiplyPair(cudaStream_t stream, Type type, int64_t count, const vo
 
 cudaError_t ActivationForward(cudaStream_t stream, Type type, const Activation& op, int64_t count,
                               const void* x, void* y) {
-  return ForElements(type, count, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, ActivationKernel<T>, op, count, static_cast<const T*>(x),
           static_cast<T*>(y));
   });
@@ -226,8 +216,7 @@ cudaError_t ActivationForward(cudaStream_t stream, Type type, const Activation& 
 
 cudaError_t ActivationGradient(cudaStream_t stream, Type type, const Activation& op, int64_t count,
                                const void* of, const void* dy, void* dx) {
-  return ForElements(type, count, [&](int blocks, auto* element) {
-    using T = ElementOf<decltype(element)>;
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, ActivationGradientKernel<T>, op, count,
           static_cast<const T*>(of), static_cast<const T*>(dy), static_cast<T*>(dx));
   });
@@ -235,8 +224,7 @@ cudaError_t ActivationGradient(cudaStream_t stream, Type type, const Activation&
 
 cudaError_t AddBias(cudaStream_t stream, Type type, int64_t count, int64_t channels, int64_t inner,
                     const void* x, const float* bias, void* y) {
-  return ForElements(type, count, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, AddBiasKernel<T>, count, channels, inner,
           static_cast<const T*>(x), bias, static_cast<T*>(y));
   });
@@ -244,21 +232,17 @@ cudaError_t AddBias(cudaStream_t stream, Type type, int64_t count, int64_t chann
 
 cudaError_t DropoutForward(cudaStream_t stream, Type type, int64_t count, float rate, PhiloxKey key,
                            const StepValues* step, const void* x, void* y, uint8_t* mask) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForType(type, [&]<typename T>(T*) {
     Start(stream, Blocks((count + 3) / 4), kThreads, DropoutKernel<T>, count, rate, key, step,
           static_cast<const T*>(x), static_cast<T*>(y), mask);
-    return cudaGetLastError();
   });
 }
 
 cudaError_t DropoutGradient(cudaStream_t stream, Type type, int64_t count, float rate,
                             const void* dy, const uint8_t* mask, void* dx) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
-    Start(stream, Blocks(count), kThreads, DropoutGradientKernel<T>, count, rate,
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
+    Start(stream, blocks, kThreads, DropoutGradientKernel<T>, count, rate,
           static_cast<const T*>(dy), mask, static_cast<T*>(dx));
-    return cudaGetLastError();
   });
 }
 

@@ -125,8 +125,7 @@ __global__ void ResponseNormGradientKernel(LocalResponseNorm op, int64_t count, 
 cudaError_t AdaptivePoolForward(cudaStream_t stream, Type type, const ResizeShape& shape,
                                 const void* x, void* y) {
   const int64_t count = OutputCount(shape);
-  return ForElements(type, count, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, AdaptivePoolKernel<T>, shape, count, static_cast<const T*>(x),
           static_cast<T*>(y));
   });
@@ -135,8 +134,7 @@ cudaError_t AdaptivePoolForward(cudaStream_t stream, Type type, const ResizeShap
 cudaError_t AdaptivePoolGradient(cudaStream_t stream, Type type, const ResizeShape& shape,
                                  const void* dy, void* dx) {
   const int64_t count = InputCount(shape);
-  return ForElements(type, count, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, AdaptivePoolGradientKernel<T>, shape, count,
           static_cast<const T*>(dy), static_cast<T*>(dx));
   });
@@ -145,8 +143,7 @@ cudaError_t AdaptivePoolGradient(cudaStream_t stream, Type type, const ResizeSha
 cudaError_t UpsampleForward(cudaStream_t stream, Type type, const ResizeShape& shape, const void* x,
                             void* y) {
   const int64_t count = OutputCount(shape);
-  return ForElements(type, count, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, UpsampleKernel<T>, shape, count, static_cast<const T*>(x),
           static_cast<T*>(y));
   });
@@ -155,8 +152,7 @@ cudaError_t UpsampleForward(cudaStream_t stream, Type type, const ResizeShape& s
 cudaError_t UpsampleGradient(cudaStream_t stream, Type type, const ResizeShape& shape,
                              const void* dy, void* dx) {
   const int64_t count = InputCount(shape);
-  return ForElements(type, count, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, UpsampleGradientKernel<T>, shape, count,
           static_cast<const T*>(dy), static_cast<T*>(dx));
   });
@@ -166,8 +162,7 @@ cudaError_t ResponseNormForward(cudaStream_t stream, Type type, const LocalRespo
                                 int64_t pixels, int64_t channels, const void* x, void* y,
                                 float* scale) {
   const int64_t count = pixels * channels;
-  return ForElements(type, count, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, ResponseNormKernel<T>, op, count, channels,
           static_cast<const T*>(x), static_cast<T*>(y), scale);
   });
@@ -177,8 +172,7 @@ cudaError_t ResponseNormGradient(cudaStream_t stream, Type type, const LocalResp
                                  int64_t pixels, int64_t channels, const void* x,
                                  const float* scale, const void* dy, void* dx) {
   const int64_t count = pixels * channels;
-  return ForElements(type, count, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, ResponseNormGradientKernel<T>, op, count, channels,
           static_cast<const T*>(x), scale, static_cast<const T*>(dy), static_cast<T*>(dx));
   });

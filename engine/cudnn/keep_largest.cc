@@ -3,7 +3,7 @@
 
 namespace psgd::cudnn {
 
-absl::Status Lower(const KeepLargest& op, const Context& c) {
+void Lower(const KeepLargest& op, const Context& c) {
   Lowering& l = c.lowering;
   const Shape& shape = l.shape(c.in(0));
   const int64_t rows = shape[0], columns = shape[1];
@@ -11,7 +11,6 @@ absl::Status Lower(const KeepLargest& op, const Context& c) {
   l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
     return KeepLargestOfRows(stream, type, op, rows, columns, b[x.buffer], b[y.buffer]);
   });
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

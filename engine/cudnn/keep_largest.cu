@@ -115,11 +115,9 @@ __global__ void KeepLargestKernel(int64_t rows, int64_t columns, uint32_t count,
 
 cudaError_t KeepLargestOfRows(cudaStream_t stream, Type type, const KeepLargest& op, int64_t rows,
                               int64_t columns, const void* x, void* y) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
-    Start(stream, Blocks(rows * kThreads), kThreads, KeepLargestKernel<T>, rows, columns,
+  return ForElements(type, rows * kThreads, [&]<typename T>(int blocks, T*) {
+    Start(stream, blocks, kThreads, KeepLargestKernel<T>, rows, columns,
           static_cast<uint32_t>(op.count), static_cast<const T*>(x), static_cast<T*>(y));
-    return cudaGetLastError();
   });
 }
 

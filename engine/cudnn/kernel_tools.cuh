@@ -44,16 +44,19 @@ inline int Blocks(int64_t count) {
   return static_cast<int>(std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, kMost));
 }
 
-// Calls f with a null pointer to the element type.
-template <typename F>
-cudaError_t ForType(Type type, F f) {
+// Calls launch with a null pointer to the element type. Returns the error of its launches.
+template <typename Launch>
+cudaError_t ForType(Type type, Launch launch) {
   switch (type) {
     case Type::kFloat:
-      return f(static_cast<float*>(nullptr));
+      launch(static_cast<float*>(nullptr));
+      return cudaGetLastError();
     case Type::kBfloat16:
-      return f(static_cast<__nv_bfloat16*>(nullptr));
+      launch(static_cast<__nv_bfloat16*>(nullptr));
+      return cudaGetLastError();
     case Type::kHalf:
-      return f(static_cast<__half*>(nullptr));
+      launch(static_cast<__half*>(nullptr));
+      return cudaGetLastError();
   }
   return cudaErrorInvalidValue;
 }
@@ -61,14 +64,8 @@ cudaError_t ForType(Type type, F f) {
 // Calls launch(blocks, null pointer to the element type), for one thread an element.
 template <typename Launch>
 cudaError_t ForElements(Type type, int64_t count, Launch launch) {
-  return ForType(type, [&](auto* of) {
-    launch(Blocks(count), of);
-    return cudaGetLastError();
-  });
+  return ForType(type, [&](auto* of) { launch(Blocks(count), of); });
 }
-
-template <typename T>
-using ElementOf = std::remove_pointer_t<T>;
 
 // Sum over a block, in a fixed order; every thread gets it. REQUIRES: kThreads threads.
 template <typename T>

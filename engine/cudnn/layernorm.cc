@@ -5,11 +5,6 @@ namespace psgd::cudnn {
 
 namespace {
 
-const float* In(const Buffers& b, const View& view) {
-  return static_cast<const float*>(b[view.buffer]);
-}
-float* Out(const Buffers& b, const View& view) { return static_cast<float*>(b[view.buffer]); }
-
 // A tensor of any rank as rows of its last axis.
 struct Rows {
   explicit Rows(const Shape& x) : count(ElementCount(x) / x.back()), width(x.back()) {}
@@ -19,7 +14,7 @@ struct Rows {
 
 }  // namespace
 
-absl::Status Lower(const LayerNorm& op, const Context& c) {
+void Lower(const LayerNorm& op, const Context& c) {
   Lowering& l = c.lowering;
   const Rows rows(l.shape(c.in(0)));
   const View x = l.Get(c.in(0), l.PlainFormat()), y = l.Put(c.out(0), l.PlainFormat());
@@ -29,10 +24,9 @@ absl::Status Lower(const LayerNorm& op, const Context& c) {
     return LayerNormForward(stream, type, rows.count, rows.width, b[x.buffer], In(b, gamma),
                             In(b, beta), op.epsilon, b[y.buffer], Out(b, mean), Out(b, var));
   });
-  return absl::OkStatus();
 }
 
-absl::Status Lower(const LayerNormBackward& op, const Context& c) {
+void Lower(const LayerNormBackward& op, const Context& c) {
   Lowering& l = c.lowering;
   const Rows rows(l.shape(c.in(0)));
   const float epsilon = op.forward.epsilon;
@@ -46,13 +40,12 @@ absl::Status Lower(const LayerNormBackward& op, const Context& c) {
                          In(b, mean), In(b, var), epsilon, static_cast<float*>(b[partial]),
                          Out(b, dgamma), Out(b, dbeta));
   });
-  if (!c.has_out(2)) return absl::OkStatus();
+  if (!c.has_out(2)) return;
   const View dx = l.Put(c.out(2), l.PlainFormat());
   l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
     return LayerNormGradient(stream, type, rows.count, rows.width, b[x.buffer], In(b, gamma),
                              In(b, mean), In(b, var), b[dy.buffer], epsilon, b[dx.buffer]);
   });
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

@@ -14,7 +14,7 @@ struct Pixels {
 
 }  // namespace
 
-absl::Status Lower(const LocalResponseNorm& op, const Context& c) {
+void Lower(const LocalResponseNorm& op, const Context& c) {
   Lowering& l = c.lowering;
   const Pixels pixels(l.shape(c.in(0)));
   const View x = l.GetUsual(c.in(0)), y = l.PutUsual(c.out(0));
@@ -23,10 +23,9 @@ absl::Status Lower(const LocalResponseNorm& op, const Context& c) {
     return ResponseNormForward(stream, type, op, pixels.count, pixels.channels, b[x.buffer],
                                b[y.buffer], static_cast<float*>(b[scale]));
   });
-  return absl::OkStatus();
 }
 
-absl::Status Lower(const LocalResponseNormBackward& op, const Context& c) {
+void Lower(const LocalResponseNormBackward& op, const Context& c) {
   Lowering& l = c.lowering;
   const Pixels pixels(l.shape(c.in(0)));
   const View x = l.GetUsual(c.in(0)), dy = l.GetUsual(c.in(2)), dx = l.PutUsual(c.out(0));
@@ -36,7 +35,6 @@ absl::Status Lower(const LocalResponseNormBackward& op, const Context& c) {
     return ResponseNormGradient(stream, type, forward, pixels.count, pixels.channels, b[x.buffer],
                                 static_cast<const float*>(b[scale]), b[dy.buffer], b[dx.buffer]);
   });
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

@@ -148,12 +148,10 @@ __global__ void ElementLossGradientKernel(ElementLoss op, int64_t count, int64_t
 cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
                                int64_t rows, int64_t classes, const void* x, const int32_t* labels,
                                float* p, double* losses, int32_t* correct, double* result) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForType(type, [&]<typename T>(T*) {
     Start(stream, static_cast<unsigned>(rows), kThreads, SoftmaxLossKernel<T>, op, classes,
           static_cast<const T*>(x), labels, p, losses, correct);
     Start(stream, 1, kThreads, LossResultKernel, op.ignored, rows, labels, losses, correct, result);
-    return cudaGetLastError();
   });
 }
 
@@ -161,31 +159,26 @@ cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, const SoftmaxCro
                                 int64_t rows, int64_t classes, const float* p,
                                 const int32_t* labels, const double* result, const StepValues* step,
                                 void* dx) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
-    Start(stream, Blocks(rows * classes), kThreads, SoftmaxGradientKernel<T>, op, rows * classes,
-          classes, p, labels, result, step, static_cast<T*>(dx));
-    return cudaGetLastError();
+  return ForElements(type, rows * classes, [&]<typename T>(int blocks, T*) {
+    Start(stream, blocks, kThreads, SoftmaxGradientKernel<T>, op, rows * classes, classes, p,
+          labels, result, step, static_cast<T*>(dx));
   });
 }
 
 cudaError_t ElementLossForward(cudaStream_t stream, Type type, const ElementLoss& op, int64_t rows,
                                int64_t classes, const void* x, const int32_t* labels,
                                double* losses, int32_t* correct, double* result) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForType(type, [&]<typename T>(T*) {
     Start(stream, static_cast<unsigned>(rows), kThreads, ElementLossKernel<T>, op, classes,
           static_cast<const T*>(x), labels, losses, correct);
     Start(stream, 1, kThreads, LossResultKernel, -1, rows, labels, losses, correct, result);
-    return cudaGetLastError();
   });
 }
 
 cudaError_t ElementLossGradient(cudaStream_t stream, Type type, const ElementLoss& op, int64_t rows,
                                 int64_t classes, const void* x, const int32_t* labels,
                                 const double* result, const StepValues* step, void* dx) {
-  return ForElements(type, rows * classes, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, rows * classes, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, ElementLossGradientKernel<T>, op, rows * classes, classes,
           static_cast<const T*>(x), labels, result, step, static_cast<T*>(dx));
   });

@@ -22,6 +22,14 @@ struct View {
   BufferId buffer = kNoBuffer;
 };
 
+// The memory of a tensor in fp32.
+inline const float* In(const Buffers& b, const View& view) {
+  return static_cast<const float*>(b[view.buffer]);
+}
+inline float* Out(const Buffers& b, const View& view) {
+  return static_cast<float*>(b[view.buffer]);
+}
+
 // A function that puts work on the device's stream.
 using Launch = std::function<absl::Status(const Buffers& buffers, const Step& step)>;
 

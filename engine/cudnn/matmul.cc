@@ -2,7 +2,7 @@
 
 namespace psgd::cudnn {
 
-absl::Status Lower(const MatMul& op, const Context& c) {
+void Lower(const MatMul& op, const Context& c) {
   Lowering& l = c.lowering;
   const auto matrix = [&](TensorId tensor, const View& view, bool transposed) {
     const Shape& shape = l.shape(tensor);
@@ -12,7 +12,6 @@ absl::Status Lower(const MatMul& op, const Context& c) {
   const Matrix b = matrix(c.in(1), l.Get(c.in(1), l.PlainFormat()), op.transpose_b);
   const Matrix y = matrix(c.out(0), l.Put(c.out(0), l.PlainFormat()), false);
   Multiply(c, a, b, y, {.count = l.elements(c.out(0)) / (y.rows * y.columns)});
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

@@ -117,8 +117,7 @@ cudaError_t MoveElements(cudaStream_t stream, Type type, const Move& move, const
                          void* to) {
   int64_t count = 1;
   for (int axis = 0; axis < move.axes; ++axis) count *= move.size[axis];
-  return ForElements(type, count, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
     if (count <= UINT32_MAX) {
       Start(stream, blocks, kThreads, MoveKernel<T, uint32_t>, move, count,
             static_cast<const T*>(from), static_cast<T*>(to));
@@ -130,18 +129,17 @@ cudaError_t MoveElements(cudaStream_t stream, Type type, const Move& move, const
 }
 
 cudaError_t Fill(cudaStream_t stream, Type type, int64_t count, float value, void* y) {
-  return ForElements(type, count, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, FillKernel<T>, count, value, static_cast<T*>(y));
   });
 }
 
 cudaError_t TableForward(cudaStream_t stream, Type type, const TableShape& shape,
                          const int32_t* index, const float* value, const float* w, void* y) {
-  return ForElements(type, shape.places / shape.entries * shape.width, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
-    Start(stream, blocks, kThreads, TableKernel<T>, shape, index, value, w, static_cast<T*>(y));
-  });
+  return ForElements(
+      type, shape.places / shape.entries * shape.width, [&]<typename T>(int blocks, T*) {
+        Start(stream, blocks, kThreads, TableKernel<T>, shape, index, value, w, static_cast<T*>(y));
+      });
 }
 
 cudaError_t TableGradientBytes(const TableShape& shape, size_t* bytes) {
@@ -162,8 +160,7 @@ cudaError_t TableGradient(cudaStream_t stream, Type type, const TableShape& shap
   if (error != cudaSuccess) return error;
   error = cudaMemsetAsync(dw, 0, shape.rows * shape.width * sizeof(float), stream);
   if (error != cudaSuccess) return error;
-  return ForElements(type, shape.places * shape.width, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, shape.places * shape.width, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, TableGradientKernel<T>, shape, sorted.index, sorted.place,
           value, static_cast<const T*>(dy), dw);
   });

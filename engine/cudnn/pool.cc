@@ -43,7 +43,7 @@ absl::Status Lower(const Pool& op, const Context& c) {
   return absl::OkStatus();
 }
 
-absl::Status Lower(const PoolBackward& op, const Context& c) {
+void Lower(const PoolBackward& op, const Context& c) {
   Lowering& l = c.lowering;
   const PoolShape shape = ShapeOf(op.forward.window, l.shape(c.out(0)), l.shape(c.in(0)));
   const View dy = l.GetUsual(c.in(0)), dx = l.PutUsual(c.out(0));
@@ -51,14 +51,13 @@ absl::Status Lower(const PoolBackward& op, const Context& c) {
     l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
       return AveragePoolGradient(stream, type, shape, b[dy.buffer], b[dx.buffer]);
     });
-    return absl::OkStatus();
+    return;
   }
   const BufferId where = l.Opaque(c.in(1));
   l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
     return MaxPoolGradient(stream, type, shape, b[dy.buffer],
                            static_cast<const uint16_t*>(b[where]), b[dx.buffer]);
   });
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

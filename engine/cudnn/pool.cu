@@ -105,8 +105,7 @@ int64_t OutputCount(const PoolShape& s) {
 cudaError_t MaxPoolForward(cudaStream_t stream, Type type, const PoolShape& shape, const void* x,
                            void* y, uint16_t* where) {
   const int64_t count = OutputCount(shape);
-  return ForElements(type, count, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, MaxPoolKernel<T>, shape, count, static_cast<const T*>(x),
           static_cast<T*>(y), where);
   });
@@ -115,8 +114,7 @@ cudaError_t MaxPoolForward(cudaStream_t stream, Type type, const PoolShape& shap
 cudaError_t MaxPoolGradient(cudaStream_t stream, Type type, const PoolShape& shape, const void* dy,
                             const uint16_t* where, void* dx) {
   const int64_t count = InputCount(shape);
-  return ForElements(type, count, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, MaxPoolGradientKernel<T>, shape, count,
           static_cast<const T*>(dy), where, static_cast<T*>(dx));
   });
@@ -125,8 +123,7 @@ cudaError_t MaxPoolGradient(cudaStream_t stream, Type type, const PoolShape& sha
 cudaError_t AveragePoolForward(cudaStream_t stream, Type type, const PoolShape& shape,
                                const void* x, void* y) {
   const int64_t count = OutputCount(shape);
-  return ForElements(type, count, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, AveragePoolKernel<T>, shape, count, static_cast<const T*>(x),
           static_cast<T*>(y));
   });
@@ -135,8 +132,7 @@ cudaError_t AveragePoolForward(cudaStream_t stream, Type type, const PoolShape& 
 cudaError_t AveragePoolGradient(cudaStream_t stream, Type type, const PoolShape& shape,
                                 const void* dy, void* dx) {
   const int64_t count = InputCount(shape);
-  return ForElements(type, count, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, AveragePoolGradientKernel<T>, shape, count,
           static_cast<const T*>(dy), static_cast<T*>(dx));
   });

@@ -27,11 +27,6 @@ View Scratch(Lowering& l, int64_t count, Type type) {
   return {{Layout::kPlain, type}, l.Temporary(static_cast<size_t>(count) * TypeBytes(type))};
 }
 
-const float* In(const Buffers& b, const View& view) {
-  return static_cast<const float*>(b[view.buffer]);
-}
-float* Out(const Buffers& b, const View& view) { return static_cast<float*>(b[view.buffer]); }
-
 // The rows of one step, one a sample, in a tensor with a row a place.
 Matrix OfStep(const Sizes& s, const View& view, int64_t columns, int64_t step) {
   return {.view = view,
@@ -41,17 +36,9 @@ Matrix OfStep(const Sizes& s, const View& view, int64_t columns, int64_t step) {
           .stride = s.steps * columns};
 }
 
-void SumRows(Lowering& l, const Sizes& s, const View& from, const View& sums) {
-  const BufferId partial = l.Temporary(ColumnPartials(s.places, s.rows) * sizeof(float));
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return SumColumns(stream, type, s.places, s.rows, b[from.buffer],
-                      static_cast<float*>(b[partial]), Out(b, sums));
-  });
-}
-
 }  // namespace
 
-absl::Status Lower(const Recurrent& op, const Context& c) {
+void Lower(const Recurrent& op, const Context& c) {
   Lowering& l = c.lowering;
   const Sizes s(op, l.shape(c.in(0)), l.shape(c.out(0))[2]);
   const View x = l.Get(c.in(0), l.PlainFormat());
@@ -76,10 +63,9 @@ absl::Status Lower(const Recurrent& op, const Context& c) {
                           .y = b[y.buffer]});
     });
   }
-  return absl::OkStatus();
 }
 
-absl::Status Lower(const RecurrentBackward& op, const Context& c) {
+void Lower(const RecurrentBackward& op, const Context& c) {
   Lowering& l = c.lowering;
   const Sizes s(op.forward, l.shape(c.in(0)), l.shape(c.in(3))[2]);
   const Format plain = l.PlainFormat();
@@ -114,12 +100,11 @@ absl::Status Lower(const RecurrentBackward& op, const Context& c) {
            {l.Put(c.out(0), kPlainFloat), s.rows, s.inputs});
   Multiply(c, {db, s.places, s.rows, true}, {last, s.places, s.width},
            {l.Put(c.out(1), kPlainFloat), s.rows, s.width});
-  SumRows(l, s, da, l.Put(c.out(2), kPlainFloat));
-  SumRows(l, s, db, l.Put(c.out(3), kPlainFloat));
-  if (!c.has_out(4)) return absl::OkStatus();
+  PutColumnSums(c, s.places, s.rows, da.buffer, c.out(2));
+  PutColumnSums(c, s.places, s.rows, db.buffer, c.out(3));
+  if (!c.has_out(4)) return;
   Multiply(c, {da, s.places, s.rows}, {w_ih, s.rows, s.inputs},
            {l.Put(c.out(4), plain), s.places, s.inputs});
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

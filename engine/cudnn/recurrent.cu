@@ -68,8 +68,7 @@ __global__ void CellGradientKernel(Cell cell, CellShape s, int64_t step, CellBac
 
 cudaError_t CellForward(cudaStream_t stream, Type type, const Recurrent& op, const CellShape& shape,
                         int64_t step, const CellForwardMemory& memory) {
-  return ForElements(type, shape.batch * shape.width, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, shape.batch * shape.width, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, CellKernel<T>, Cell(op), shape, step, memory,
           static_cast<T*>(memory.y));
   });
@@ -77,8 +76,7 @@ cudaError_t CellForward(cudaStream_t stream, Type type, const Recurrent& op, con
 
 cudaError_t CellBackward(cudaStream_t stream, Type type, const Recurrent& op,
                          const CellShape& shape, int64_t step, const CellBackwardMemory& memory) {
-  return ForElements(type, shape.batch * shape.width, [&](int blocks, auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForElements(type, shape.batch * shape.width, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, CellGradientKernel<T>, Cell(op), shape, step, memory,
           static_cast<const T*>(memory.y), static_cast<const T*>(memory.dy),
           static_cast<T*>(memory.da), static_cast<T*>(memory.db), static_cast<T*>(memory.last));

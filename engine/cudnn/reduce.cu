@@ -130,21 +130,18 @@ int64_t ColumnPartials(int64_t rows, int64_t columns) { return Bands(rows) * col
 
 cudaError_t SumColumns(cudaStream_t stream, Type type, int64_t rows, int64_t columns, const void* x,
                        float* partial, float* sums) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForType(type, [&]<typename T>(T*) {
     Start(stream, BandGrid(rows, columns), kThreads, BandSumKernel<T>, rows, columns,
           static_cast<const T*>(x), partial);
     Start(stream, Blocks(columns), kThreads, AddBandsKernel, Bands(rows), columns, partial, 1.0f,
           sums);
-    return cudaGetLastError();
   });
 }
 
 cudaError_t BatchNormStatistics(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
                                 const void* x, float momentum, const BatchNormRunning& running,
                                 float* partial, float* mean, float* var) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForType(type, [&]<typename T>(T*) {
     const T* values = static_cast<const T*>(x);
     Start(stream, BandGrid(rows, columns), kThreads, BandSumKernel<T>, rows, columns, values,
           partial);
@@ -155,26 +152,22 @@ cudaError_t BatchNormStatistics(cudaStream_t stream, Type type, int64_t rows, in
           mean, partial);
     Start(stream, Blocks(columns), kThreads, VarianceKernel, Bands(rows), rows, columns, partial,
           mean, momentum, running, var);
-    return cudaGetLastError();
   });
 }
 
 cudaError_t BatchNormApply(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
                            const void* x, const float* gamma, const float* beta, const float* mean,
                            const float* var, float epsilon, void* y) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
-    Start(stream, Blocks(rows * columns), kThreads, NormaliseKernel<T>, rows * columns, columns,
+  return ForElements(type, rows * columns, [&]<typename T>(int blocks, T*) {
+    Start(stream, blocks, kThreads, NormaliseKernel<T>, rows * columns, columns,
           static_cast<const T*>(x), gamma, beta, mean, var, epsilon, static_cast<T*>(y));
-    return cudaGetLastError();
   });
 }
 
 cudaError_t BatchNormSums(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
                           const void* x, const void* dy, const float* mean, const float* var,
                           float epsilon, float* partial, float* dgamma, float* dbeta) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForType(type, [&]<typename T>(T*) {
     Start(stream, BandGrid(rows, columns), kThreads, BandProjectKernel<T>, rows, columns,
           static_cast<const T*>(x), static_cast<const T*>(dy), mean, var, epsilon, partial);
     Start(stream, Blocks(columns), kThreads, AddBandsKernel, Bands(rows), columns, partial, 1.0f,
@@ -183,7 +176,6 @@ cudaError_t BatchNormSums(cudaStream_t stream, Type type, int64_t rows, int64_t 
           static_cast<const T*>(dy), partial);
     Start(stream, Blocks(columns), kThreads, AddBandsKernel, Bands(rows), columns, partial, 1.0f,
           dbeta);
-    return cudaGetLastError();
   });
 }
 
@@ -191,20 +183,17 @@ cudaError_t BatchNormGradient(cudaStream_t stream, Type type, int64_t rows, int6
                               const void* x, const void* dy, const float* gamma, const float* mean,
                               const float* var, const float* dgamma, const float* dbeta,
                               float epsilon, void* dx) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
-    Start(stream, Blocks(rows * columns), kThreads, NormaliseGradientKernel<T>, rows, columns,
+  return ForElements(type, rows * columns, [&]<typename T>(int blocks, T*) {
+    Start(stream, blocks, kThreads, NormaliseGradientKernel<T>, rows, columns,
           static_cast<const T*>(x), static_cast<const T*>(dy), gamma, mean, var, dgamma, dbeta,
           epsilon, static_cast<T*>(dx));
-    return cudaGetLastError();
   });
 }
 
 cudaError_t LayerNormSums(cudaStream_t stream, Type type, int64_t rows, int64_t width,
                           const void* x, const void* dy, const float* mean, const float* var,
                           float epsilon, float* partial, float* dgamma, float* dbeta) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForType(type, [&]<typename T>(T*) {
     Start(stream, BandGrid(rows, width), kThreads, BandRowProjectKernel<T>, rows, width,
           static_cast<const T*>(x), static_cast<const T*>(dy), mean, var, epsilon, partial);
     Start(stream, Blocks(width), kThreads, AddBandsKernel, Bands(rows), width, partial, 1.0f,
@@ -213,7 +202,6 @@ cudaError_t LayerNormSums(cudaStream_t stream, Type type, int64_t rows, int64_t 
           static_cast<const T*>(dy), partial);
     Start(stream, Blocks(width), kThreads, AddBandsKernel, Bands(rows), width, partial, 1.0f,
           dbeta);
-    return cudaGetLastError();
   });
 }
 

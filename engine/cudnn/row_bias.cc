@@ -3,7 +3,7 @@
 
 namespace psgd::cudnn {
 
-absl::Status Lower(const RowBias&, const Context& c) {
+void Lower(const RowBias&, const Context& c) {
   Lowering& l = c.lowering;
   const int64_t width = l.elements(c.in(1));
   const View x = l.Get(c.in(0), l.PlainFormat()), bias = l.Get(c.in(1), kPlainFloat);
@@ -13,19 +13,32 @@ absl::Status Lower(const RowBias&, const Context& c) {
     return AddBias(stream, type, count, width, 1, b[x.buffer],
                    static_cast<const float*>(b[bias.buffer]), b[y.buffer]);
   });
-  return absl::OkStatus();
 }
 
-absl::Status Lower(const RowBiasBackward&, const Context& c) {
+void Lower(const RowBiasBackward&, const Context& c) {
   Lowering& l = c.lowering;
   const int64_t width = l.elements(c.out(0)), rows = l.elements(c.in(0)) / width;
-  const View dy = l.Get(c.in(0), l.PlainFormat()), db = l.Put(c.out(0), kPlainFloat);
-  const BufferId partial = l.Temporary(ColumnPartials(rows, width) * sizeof(float));
+  PutColumnSums(c, rows, width, l.Get(c.in(0), l.PlainFormat()).buffer, c.out(0));
+}
+
+void AddBiasToRows(const Context& c, int64_t rows, int64_t columns, TensorId bias, const View& y) {
+  Lowering& l = c.lowering;
+  const BufferId values = l.Get(bias, kPlainFloat).buffer;
   l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return SumColumns(stream, type, rows, width, b[dy.buffer], static_cast<float*>(b[partial]),
-                      static_cast<float*>(b[db.buffer]));
+    return AddBias(stream, type, rows * columns, columns, 1, b[y.buffer],
+                   static_cast<const float*>(b[values]), b[y.buffer]);
   });
-  return absl::OkStatus();
+}
+
+void PutColumnSums(const Context& c, int64_t rows, int64_t columns, BufferId matrix,
+                   TensorId sums) {
+  Lowering& l = c.lowering;
+  const BufferId partial = l.Temporary(ColumnPartials(rows, columns) * sizeof(float));
+  const BufferId to = l.Put(sums, kPlainFloat).buffer;
+  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
+    return SumColumns(stream, type, rows, columns, b[matrix], static_cast<float*>(b[partial]),
+                      static_cast<float*>(b[to]));
+  });
 }
 
 }  // namespace psgd::cudnn

@@ -123,43 +123,35 @@ cudaError_t LengthsOfRows(cudaStream_t stream, const Lengths& op, int64_t rows, 
 cudaError_t LayerNormForward(cudaStream_t stream, Type type, int64_t rows, int64_t width,
                              const void* x, const float* gamma, const float* beta, float epsilon,
                              void* y, float* mean, float* var) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForType(type, [&]<typename T>(T*) {
     Start(stream, RowBlocks(rows), kThreads, LayerNormKernel<T>, rows, width,
           static_cast<const T*>(x), gamma, beta, epsilon, static_cast<T*>(y), mean, var);
-    return cudaGetLastError();
   });
 }
 
 cudaError_t LayerNormGradient(cudaStream_t stream, Type type, int64_t rows, int64_t width,
                               const void* x, const float* gamma, const float* mean,
                               const float* var, const void* dy, float epsilon, void* dx) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForType(type, [&]<typename T>(T*) {
     Start(stream, RowBlocks(rows), kThreads, LayerNormGradientKernel<T>, rows, width,
           static_cast<const T*>(x), gamma, mean, var, static_cast<const T*>(dy), epsilon,
           static_cast<T*>(dx));
-    return cudaGetLastError();
   });
 }
 
 cudaError_t SoftmaxForward(cudaStream_t stream, Type type, const SoftmaxShape& shape, const void* x,
                            const int32_t* lengths, void* y) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForType(type, [&]<typename T>(T*) {
     Start(stream, RowBlocks(shape.rows), kThreads, SoftmaxKernel<T>, shape,
           static_cast<const T*>(x), lengths, static_cast<T*>(y));
-    return cudaGetLastError();
   });
 }
 
 cudaError_t SoftmaxGradient(cudaStream_t stream, Type type, const SoftmaxShape& shape,
                             const void* y, const void* dy, void* dx) {
-  return ForType(type, [&](auto* of) {
-    using T = ElementOf<decltype(of)>;
+  return ForType(type, [&]<typename T>(T*) {
     Start(stream, RowBlocks(shape.rows), kThreads, SoftmaxGradientKernel<T>, shape,
           static_cast<const T*>(y), static_cast<const T*>(dy), static_cast<T*>(dx));
-    return cudaGetLastError();
   });
 }
 

@@ -13,7 +13,7 @@ Format Probabilities(const Lowering& l, TensorId logits) {
 
 }  // namespace
 
-absl::Status Lower(const SoftmaxCrossEntropy& op, const Context& c) {
+void Lower(const SoftmaxCrossEntropy& op, const Context& c) {
   Lowering& l = c.lowering;
   const LogitsLayout layout(l.shape(c.in(0)));
   const View x = l.GetUsual(c.in(0)), labels = l.Native(c.in(1));
@@ -27,10 +27,9 @@ absl::Status Lower(const SoftmaxCrossEntropy& op, const Context& c) {
                               static_cast<int32_t*>(b[correct]),
                               static_cast<double*>(b[result.buffer]));
   });
-  return absl::OkStatus();
 }
 
-absl::Status Lower(const SoftmaxCrossEntropyBackward& op, const Context& c) {
+void Lower(const SoftmaxCrossEntropyBackward& op, const Context& c) {
   Lowering& l = c.lowering;
   const LogitsLayout layout(l.shape(c.in(0)));
   const View p = l.Get(c.in(0), Probabilities(l, c.in(0))), labels = l.Native(c.in(1));
@@ -42,7 +41,6 @@ absl::Status Lower(const SoftmaxCrossEntropyBackward& op, const Context& c) {
                                static_cast<const int32_t*>(b[labels.buffer]),
                                static_cast<const double*>(b[result.buffer]), values, b[dx.buffer]);
   });
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

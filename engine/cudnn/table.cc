@@ -1,7 +1,9 @@
-#include "engine/cudnn/table.h"
-
+// Embedding and EmbeddingBag: rows of a table, with or without weights.
 #include <cstdint>
 #include <limits>
+
+#include "engine/cudnn/kernels.h"
+#include "engine/cudnn/lower.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -17,8 +19,7 @@ const float* In(const Buffers& b, BufferId buffer) {
   return buffer == kNoBuffer ? nullptr : static_cast<const float*>(b[buffer]);
 }
 
-}  // namespace
-
+// `value`: the weights of the rows; kNoTensor: none.
 // The table stays in fp32: a batch needs few rows, and a conversion would touch all rows.
 absl::Status LowerTable(const Context& c, TensorId index, TensorId value, TensorId w, TensorId y) {
   Lowering& l = c.lowering;
@@ -50,6 +51,24 @@ absl::Status LowerTableGradient(const Context& c, TensorId index, TensorId value
                          b[rows], b[memory], bytes, static_cast<float*>(b[table]));
   });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Lower(const Embedding&, const Context& c) {
+  return LowerTable(c, c.in(0), kNoTensor, c.in(1), c.out(0));
+}
+
+absl::Status Lower(const EmbeddingBackward&, const Context& c) {
+  return LowerTableGradient(c, c.in(0), kNoTensor, c.in(1), c.out(0));
+}
+
+absl::Status Lower(const EmbeddingBag&, const Context& c) {
+  return LowerTable(c, c.in(0), c.in(1), c.in(2), c.out(0));
+}
+
+absl::Status Lower(const EmbeddingBagBackward&, const Context& c) {
+  return LowerTableGradient(c, c.in(0), c.in(1), c.in(2), c.out(0));
 }
 
 }  // namespace psgd::cudnn

@@ -9,24 +9,22 @@ ResizeShape ShapeOf(const Shape& x, const Shape& y) { return {x[0], x[1], x[2], 
 
 }  // namespace
 
-absl::Status Lower(const Upsample&, const Context& c) {
+void Lower(const Upsample&, const Context& c) {
   Lowering& l = c.lowering;
   const ResizeShape shape = ShapeOf(l.shape(c.in(0)), l.shape(c.out(0)));
   const View x = l.GetUsual(c.in(0)), y = l.PutUsual(c.out(0));
   l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
     return UpsampleForward(stream, type, shape, b[x.buffer], b[y.buffer]);
   });
-  return absl::OkStatus();
 }
 
-absl::Status Lower(const UpsampleBackward&, const Context& c) {
+void Lower(const UpsampleBackward&, const Context& c) {
   Lowering& l = c.lowering;
   const ResizeShape shape = ShapeOf(l.shape(c.out(0)), l.shape(c.in(0)));
   const View dy = l.GetUsual(c.in(0)), dx = l.PutUsual(c.out(0));
   l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
     return UpsampleGradient(stream, type, shape, b[dy.buffer], b[dx.buffer]);
   });
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

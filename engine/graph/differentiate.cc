@@ -40,6 +40,23 @@ TensorId GradientTape::NewGradient(TensorId tensor) {
                            graph_->shape(tensor));
 }
 
+void GradientTape::AddBackward(const Node& node, Op op, std::vector<TensorId> inputs, TensorId of,
+                               const char* suffix) {
+  const TensorId gradient = NewGradient(of);
+  graph_->AddNode(node.name + suffix, std::move(op), std::move(inputs), {gradient});
+  Contribute(of, gradient);
+}
+
+void GradientTape::AddWeightsBackward(const Node& node, Op op, TensorId dy) {
+  std::vector<TensorId> outputs;
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    outputs.push_back(NewGradient(node.inputs[i]));
+    Contribute(node.inputs[i], outputs.back());
+  }
+  graph_->AddNode(node.name + ".backward_weights", std::move(op), {node.inputs[0], dy},
+                  std::move(outputs));
+}
+
 absl::StatusOr<std::vector<TensorId>> Differentiate(Graph* graph,
                                                     std::span<const GradientSeed> seeds) {
   GradientTape tape(graph);
@@ -49,9 +66,11 @@ absl::StatusOr<std::vector<TensorId>> Differentiate(Graph* graph,
     const Node node = graph->nodes[i];  // a copy: rules append nodes
     bool wanted = false;
     for (TensorId input : node.inputs) wanted = wanted || tape.Wanted(input);
-    if (!wanted) continue;
-    PSGD_RETURN_IF_ERROR(
-        std::visit([&](const auto& op) { return AddGradient(op, node, &tape); }, node.op));
+    const bool loss = std::holds_alternative<SoftmaxCrossEntropy>(node.op) ||
+                      std::holds_alternative<ElementLoss>(node.op);
+    if (!wanted || (!loss && tape.Gradient(node.outputs[0]) == kNoTensor)) continue;
+    std::visit([&](const auto& op) { AddGradient(op, node, &tape); }, node.op);
+    PSGD_RETURN_IF_ERROR(tape.status());
   }
 
   std::vector<TensorId> gradients(forward_tensors, kNoTensor);

@@ -31,11 +31,21 @@ class GradientTape {
   void Contribute(TensorId tensor, TensorId gradient);
   // A new tensor of `tensor`'s shape, named as its gradient.
   TensorId NewGradient(TensorId tensor);
+  // Adds the node `op` that computes the gradient of `of`, an input of `node`, and contributes it.
+  void AddBackward(const Node& node, Op op, std::vector<TensorId> inputs, TensorId of,
+                   const char* suffix = ".backward");
+  // Adds the node `op` that computes, from x and dy, the gradients of all inputs of `node` but the
+  // first, x.
+  void AddWeightsBackward(const Node& node, Op op, TensorId dy);
+  // Makes Differentiate return this error.
+  void Refuse(absl::Status why) { status_.Update(std::move(why)); }
+  const absl::Status& status() const { return status_; }
 
  private:
   Graph* const graph_;
   std::vector<bool> wanted_;
   std::vector<std::vector<TensorId>> contributions_;
+  absl::Status status_;
 };
 
 // Appends the reverse pass to the graph. Loss nodes need no seed. Afterwards each trained

@@ -36,9 +36,8 @@ void Lower(const Activation& op, const Context& c) {
   const Eltwise eltwise = EltwiseOf(op);
   const View x = l.NativeReal(c.in(0));
   const auto pd = Forward(l, eltwise.forward, x.desc, eltwise.alpha);
-  l.Call(dnnl::eltwise_forward(pd), {{DNNL_ARG_SRC, x},
-                                     {DNNL_ARG_DST, l.PutOver(c.out(0), c.in(0), x)},
-                                     {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+  l.Run<dnnl::eltwise_forward>(
+      pd, {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, l.PutOver(c.out(0), c.in(0), x)}});
 }
 
 void Lower(const ActivationBackward& op, const Context& c) {
@@ -50,10 +49,9 @@ void Lower(const ActivationBackward& op, const Context& c) {
       {eltwise.backward, of.desc, of.desc, eltwise.alpha}, PlannedScratchpad(), l.engine(),
       Forward(l, eltwise.backward, of.desc, eltwise.alpha));
   const bool of_input = op.forward.kind == Activation::Kind::kGelu;
-  l.Call(dnnl::eltwise_backward(pd), {{of_input ? DNNL_ARG_SRC : DNNL_ARG_DST, of},
-                                      {DNNL_ARG_DIFF_DST, dy},
-                                      {DNNL_ARG_DIFF_SRC, l.PutOver(c.out(0), c.in(1), dy)},
-                                      {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+  l.Run<dnnl::eltwise_backward>(pd, {{of_input ? DNNL_ARG_SRC : DNNL_ARG_DST, of},
+                                     {DNNL_ARG_DIFF_DST, dy},
+                                     {DNNL_ARG_DIFF_SRC, l.PutOver(c.out(0), c.in(1), dy)}});
 }
 
 }  // namespace psgd::onednn

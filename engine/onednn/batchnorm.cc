@@ -36,13 +36,12 @@ void Lower(const BatchNorm& op, const Context& c) {
   const View x = l.NativeReal(c.in(0));
   const auto pd = Forward(l, prop_kind::forward_training, x.desc, op.epsilon, kScaleAndShift);
   const View mean = l.PutPlain(c.out(1)), var = l.PutPlain(c.out(2));
-  l.Call(dnnl::batch_normalization_forward(pd), {{DNNL_ARG_SRC, x},
-                                                 {DNNL_ARG_SCALE, l.GetPlain(c.in(1))},
-                                                 {DNNL_ARG_SHIFT, l.GetPlain(c.in(2))},
-                                                 {DNNL_ARG_DST, l.Put(c.out(0), pd.dst_desc())},
-                                                 {DNNL_ARG_MEAN, mean},
-                                                 {DNNL_ARG_VARIANCE, var},
-                                                 {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+  l.Run<dnnl::batch_normalization_forward>(pd, {{DNNL_ARG_SRC, x},
+                                                {DNNL_ARG_SCALE, l.GetPlain(c.in(1))},
+                                                {DNNL_ARG_SHIFT, l.GetPlain(c.in(2))},
+                                                {DNNL_ARG_DST, l.Put(c.out(0), pd.dst_desc())},
+                                                {DNNL_ARG_MEAN, mean},
+                                                {DNNL_ARG_VARIANCE, var}});
   const Dims dims = l.dims(c.in(0));
   l.Call(StatisticDeltas(op.momentum, dims[1], static_cast<double>(dims[0] * dims[2] * dims[3]),
                          mean.buffer, var.buffer, l.GetPlain(c.in(3)).buffer,
@@ -55,13 +54,12 @@ void Lower(const BatchNormInference& op, const Context& c) {
   const View x = l.NativeReal(c.in(0));
   const auto pd = Forward(l, prop_kind::forward_inference, x.desc, op.epsilon,
                           kScaleAndShift | normalization_flags::use_global_stats);
-  l.Call(dnnl::batch_normalization_forward(pd), {{DNNL_ARG_SRC, x},
-                                                 {DNNL_ARG_SCALE, l.GetPlain(c.in(1))},
-                                                 {DNNL_ARG_SHIFT, l.GetPlain(c.in(2))},
-                                                 {DNNL_ARG_MEAN, l.GetPlain(c.in(3))},
-                                                 {DNNL_ARG_VARIANCE, l.GetPlain(c.in(4))},
-                                                 {DNNL_ARG_DST, l.Put(c.out(0), pd.dst_desc())},
-                                                 {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+  l.Run<dnnl::batch_normalization_forward>(pd, {{DNNL_ARG_SRC, x},
+                                                {DNNL_ARG_SCALE, l.GetPlain(c.in(1))},
+                                                {DNNL_ARG_SHIFT, l.GetPlain(c.in(2))},
+                                                {DNNL_ARG_MEAN, l.GetPlain(c.in(3))},
+                                                {DNNL_ARG_VARIANCE, l.GetPlain(c.in(4))},
+                                                {DNNL_ARG_DST, l.Put(c.out(0), pd.dst_desc())}});
 }
 
 void Lower(const BatchNormBackward& op, const Context& c) {
@@ -79,16 +77,15 @@ void Lower(const BatchNormBackward& op, const Context& c) {
   const View dx = c.has_out(2) ? l.Put(c.out(2), dx_desc) : l.Temporary(dx_desc);
   const View gamma = l.GetPlain(c.in(1));
   // oneDNN also takes a shift, but no gradient depends on it, so any channel values will do.
-  l.Call(dnnl::batch_normalization_backward(pd), {{DNNL_ARG_SRC, x},
-                                                  {DNNL_ARG_SCALE, gamma},
-                                                  {DNNL_ARG_SHIFT, gamma},
-                                                  {DNNL_ARG_MEAN, l.GetPlain(c.in(2))},
-                                                  {DNNL_ARG_VARIANCE, l.GetPlain(c.in(3))},
-                                                  {DNNL_ARG_DIFF_DST, dy},
-                                                  {DNNL_ARG_DIFF_SCALE, l.PutPlain(c.out(0))},
-                                                  {DNNL_ARG_DIFF_SHIFT, l.PutPlain(c.out(1))},
-                                                  {DNNL_ARG_DIFF_SRC, dx},
-                                                  {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+  l.Run<dnnl::batch_normalization_backward>(pd, {{DNNL_ARG_SRC, x},
+                                                 {DNNL_ARG_SCALE, gamma},
+                                                 {DNNL_ARG_SHIFT, gamma},
+                                                 {DNNL_ARG_MEAN, l.GetPlain(c.in(2))},
+                                                 {DNNL_ARG_VARIANCE, l.GetPlain(c.in(3))},
+                                                 {DNNL_ARG_DIFF_DST, dy},
+                                                 {DNNL_ARG_DIFF_SCALE, l.PutPlain(c.out(0))},
+                                                 {DNNL_ARG_DIFF_SHIFT, l.PutPlain(c.out(1))},
+                                                 {DNNL_ARG_DIFF_SRC, dx}});
 }
 
 }  // namespace psgd::onednn

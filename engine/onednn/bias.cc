@@ -13,10 +13,9 @@ void Lower(const Bias&, const Context& c) {
       c.in(1), dims.size() == 4 ? InLayout(dims, LayoutOf(x.desc), Type::f32) : plain, &plain);
   const dnnl::binary::primitive_desc pd({dnnl::algorithm::binary_add, x.desc, bias.desc, x.desc},
                                         PlannedScratchpad(), l.engine());
-  l.Call(dnnl::binary(pd), {{DNNL_ARG_SRC_0, x},
-                            {DNNL_ARG_SRC_1, bias},
-                            {DNNL_ARG_DST, l.PutOver(c.out(0), c.in(0), x)},
-                            {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+  l.Run<dnnl::binary>(pd, {{DNNL_ARG_SRC_0, x},
+                           {DNNL_ARG_SRC_1, bias},
+                           {DNNL_ARG_DST, l.PutOver(c.out(0), c.in(0), x)}});
 }
 
 // Sums are in double, because a channel of a large batch has millions of elements.

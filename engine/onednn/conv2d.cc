@@ -64,10 +64,9 @@ void Lower(const Conv2d& op, const Context& c) {
   std::vector<Argument> arguments = {
       {DNNL_ARG_SRC, l.Get(c.in(0), pd.src_desc())},
       {DNNL_ARG_WEIGHTS, l.Get(c.in(1), pd.weights_desc(), &conv.plain_weights)},
-      {DNNL_ARG_DST, l.Put(y, pd.dst_desc())},
-      {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}};
+      {DNNL_ARG_DST, l.Put(y, pd.dst_desc())}};
   if (c.has_in(2)) arguments.push_back({DNNL_ARG_BIAS, l.GetPlain(c.in(2))});
-  l.Call(dnnl::convolution_forward(pd), std::move(arguments));
+  l.Run<dnnl::convolution_forward>(pd, std::move(arguments));
 }
 
 void Lower(const Conv2dBackwardData& op, const Context& c) {
@@ -77,11 +76,10 @@ void Lower(const Conv2dBackwardData& op, const Context& c) {
       {dnnl::algorithm::convolution_direct, conv.x, conv.weights, conv.y, conv.stride,
        conv.dilation, conv.pad, conv.pad},
       PlannedScratchpad(), l.engine(), conv.Forward(l, false, PlannedScratchpad()));
-  l.Call(dnnl::convolution_backward_data(pd),
-         {{DNNL_ARG_DIFF_DST, l.Get(c.in(1), pd.diff_dst_desc())},
-          {DNNL_ARG_WEIGHTS, l.Get(c.in(0), pd.weights_desc(), &conv.plain_weights)},
-          {DNNL_ARG_DIFF_SRC, l.Put(c.out(0), pd.diff_src_desc())},
-          {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+  l.Run<dnnl::convolution_backward_data>(
+      pd, {{DNNL_ARG_DIFF_DST, l.Get(c.in(1), pd.diff_dst_desc())},
+           {DNNL_ARG_WEIGHTS, l.Get(c.in(0), pd.weights_desc(), &conv.plain_weights)},
+           {DNNL_ARG_DIFF_SRC, l.Put(c.out(0), pd.diff_src_desc())}});
 }
 
 void Lower(const Conv2dBackwardWeights& op, const Context& c) {
@@ -96,10 +94,9 @@ void Lower(const Conv2dBackwardWeights& op, const Context& c) {
   std::vector<Argument> arguments = {
       {DNNL_ARG_SRC, l.Get(c.in(0), pd.src_desc())},
       {DNNL_ARG_DIFF_DST, l.Get(c.in(1), pd.diff_dst_desc())},
-      {DNNL_ARG_DIFF_WEIGHTS, l.Put(c.out(0), pd.diff_weights_desc(), &conv.plain_weights)},
-      {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}};
+      {DNNL_ARG_DIFF_WEIGHTS, l.Put(c.out(0), pd.diff_weights_desc(), &conv.plain_weights)}};
   if (with_bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, l.PutPlain(c.out(1))});
-  l.Call(dnnl::convolution_backward_weights(pd), std::move(arguments));
+  l.Run<dnnl::convolution_backward_weights>(pd, std::move(arguments));
 }
 
 }  // namespace psgd::onednn

@@ -33,10 +33,9 @@ void Lower(const Dense&, const Context& c) {
   const auto pd = layer.Forward(l, bias, attributes);
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, l.Get(c.in(0), layer.x)},
                                      {DNNL_ARG_WEIGHTS, l.Get(c.in(1), pd.weights_desc())},
-                                     {DNNL_ARG_DST, l.Put(y, layer.y)},
-                                     {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}};
+                                     {DNNL_ARG_DST, l.Put(y, layer.y)}};
   if (c.has_in(2)) arguments.push_back({DNNL_ARG_BIAS, l.GetPlain(c.in(2))});
-  l.Call(dnnl::inner_product_forward(pd), std::move(arguments));
+  l.Run<dnnl::inner_product_forward>(pd, std::move(arguments));
 }
 
 void Lower(const DenseBackwardData&, const Context& c) {
@@ -45,11 +44,10 @@ void Lower(const DenseBackwardData&, const Context& c) {
   const dnnl::inner_product_backward_data::primitive_desc pd(
       {layer.x, layer.weights, layer.y}, PlannedScratchpad(), l.engine(),
       layer.Forward(l, Desc(), PlannedScratchpad()));
-  l.Call(dnnl::inner_product_backward_data(pd),
-         {{DNNL_ARG_DIFF_DST, l.Get(c.in(1), layer.y)},
-          {DNNL_ARG_WEIGHTS, l.Get(c.in(0), pd.weights_desc())},
-          {DNNL_ARG_DIFF_SRC, l.Put(c.out(0), layer.x)},
-          {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+  l.Run<dnnl::inner_product_backward_data>(pd,
+                                           {{DNNL_ARG_DIFF_DST, l.Get(c.in(1), layer.y)},
+                                            {DNNL_ARG_WEIGHTS, l.Get(c.in(0), pd.weights_desc())},
+                                            {DNNL_ARG_DIFF_SRC, l.Put(c.out(0), layer.x)}});
 }
 
 void Lower(const DenseBackwardWeights&, const Context& c) {
@@ -62,10 +60,9 @@ void Lower(const DenseBackwardWeights&, const Context& c) {
   std::vector<Argument> arguments = {
       {DNNL_ARG_SRC, l.Get(c.in(0), layer.x)},
       {DNNL_ARG_DIFF_DST, l.Get(c.in(1), layer.y)},
-      {DNNL_ARG_DIFF_WEIGHTS, l.Put(c.out(0), pd.diff_weights_desc())},
-      {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}};
+      {DNNL_ARG_DIFF_WEIGHTS, l.Put(c.out(0), pd.diff_weights_desc())}};
   if (c.has_out(1)) arguments.push_back({DNNL_ARG_DIFF_BIAS, l.PutPlain(c.out(1))});
-  l.Call(dnnl::inner_product_backward_weights(pd), std::move(arguments));
+  l.Run<dnnl::inner_product_backward_weights>(pd, std::move(arguments));
 }
 
 }  // namespace psgd::onednn

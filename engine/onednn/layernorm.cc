@@ -29,14 +29,13 @@ void Lower(const LayerNorm& op, const Context& c) {
   const Desc matrix = Matrix(l, c.in(0));
   const Desc rows({matrix.dims()[0]}, Type::f32, Tag::a);
   const auto pd = Forward(l, matrix, rows, op.epsilon);
-  l.Call(dnnl::layer_normalization_forward(pd),
-         {{DNNL_ARG_SRC, {matrix, l.GetPlain(c.in(0), l.real()).buffer}},
-          {DNNL_ARG_SCALE, l.GetPlain(c.in(1))},
-          {DNNL_ARG_SHIFT, l.GetPlain(c.in(2))},
-          {DNNL_ARG_DST, {matrix, l.PutPlain(c.out(0), l.real()).buffer}},
-          {DNNL_ARG_MEAN, {rows, l.PutPlain(c.out(1)).buffer}},
-          {DNNL_ARG_VARIANCE, {rows, l.PutPlain(c.out(2)).buffer}},
-          {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+  l.Run<dnnl::layer_normalization_forward>(
+      pd, {{DNNL_ARG_SRC, {matrix, l.GetPlain(c.in(0), l.real()).buffer}},
+           {DNNL_ARG_SCALE, l.GetPlain(c.in(1))},
+           {DNNL_ARG_SHIFT, l.GetPlain(c.in(2))},
+           {DNNL_ARG_DST, {matrix, l.PutPlain(c.out(0), l.real()).buffer}},
+           {DNNL_ARG_MEAN, {rows, l.PutPlain(c.out(1)).buffer}},
+           {DNNL_ARG_VARIANCE, {rows, l.PutPlain(c.out(2)).buffer}}});
 }
 
 void Lower(const LayerNormBackward& op, const Context& c) {
@@ -51,17 +50,16 @@ void Lower(const LayerNormBackward& op, const Context& c) {
   const View dx =
       c.has_out(2) ? View{matrix, l.PutPlain(c.out(2), l.real()).buffer} : l.Temporary(matrix);
   const View gamma = l.GetPlain(c.in(1));
-  l.Call(dnnl::layer_normalization_backward(pd),
-         {{DNNL_ARG_SRC, {matrix, l.GetPlain(c.in(0), l.real()).buffer}},
-          {DNNL_ARG_SCALE, gamma},
-          {DNNL_ARG_SHIFT, gamma},
-          {DNNL_ARG_MEAN, {rows, l.GetPlain(c.in(2)).buffer}},
-          {DNNL_ARG_VARIANCE, {rows, l.GetPlain(c.in(3)).buffer}},
-          {DNNL_ARG_DIFF_DST, {matrix, l.GetPlain(c.in(4), l.real()).buffer}},
-          {DNNL_ARG_DIFF_SCALE, l.PutPlain(c.out(0))},
-          {DNNL_ARG_DIFF_SHIFT, l.PutPlain(c.out(1))},
-          {DNNL_ARG_DIFF_SRC, dx},
-          {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+  l.Run<dnnl::layer_normalization_backward>(
+      pd, {{DNNL_ARG_SRC, {matrix, l.GetPlain(c.in(0), l.real()).buffer}},
+           {DNNL_ARG_SCALE, gamma},
+           {DNNL_ARG_SHIFT, gamma},
+           {DNNL_ARG_MEAN, {rows, l.GetPlain(c.in(2)).buffer}},
+           {DNNL_ARG_VARIANCE, {rows, l.GetPlain(c.in(3)).buffer}},
+           {DNNL_ARG_DIFF_DST, {matrix, l.GetPlain(c.in(4), l.real()).buffer}},
+           {DNNL_ARG_DIFF_SCALE, l.PutPlain(c.out(0))},
+           {DNNL_ARG_DIFF_SHIFT, l.PutPlain(c.out(1))},
+           {DNNL_ARG_DIFF_SRC, dx}});
 }
 
 }  // namespace psgd::onednn

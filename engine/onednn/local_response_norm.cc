@@ -21,13 +21,12 @@ void Lower(const LocalResponseNorm& op, const Context& c) {
   const View x = l.NativeAs(c.in(0), Type::f32);
   const auto pd = Forward(op, l, x.desc);
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, x},
-                                     {DNNL_ARG_DST, l.Put(c.out(0), pd.dst_desc())},
-                                     {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}};
+                                     {DNNL_ARG_DST, l.Put(c.out(0), pd.dst_desc())}};
   if (pd.workspace_desc()) {
     arguments.push_back({DNNL_ARG_WORKSPACE, l.Put(c.out(1), pd.workspace_desc())});
   }
   l.hints[c.out(1)] = x.desc;
-  l.Call(dnnl::lrn_forward(pd), std::move(arguments));
+  l.Run<dnnl::lrn_forward>(pd, std::move(arguments));
 }
 
 void Lower(const LocalResponseNormBackward& op, const Context& c) {
@@ -40,10 +39,9 @@ void Lower(const LocalResponseNormBackward& op, const Context& c) {
       PlannedScratchpad(), l.engine(), hint);
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, l.Get(c.in(0), layout)},
                                      {DNNL_ARG_DIFF_DST, l.Get(c.in(2), pd.diff_dst_desc())},
-                                     {DNNL_ARG_DIFF_SRC, l.Put(c.out(0), pd.diff_src_desc())},
-                                     {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}};
+                                     {DNNL_ARG_DIFF_SRC, l.Put(c.out(0), pd.diff_src_desc())}};
   if (hint.workspace_desc()) arguments.push_back({DNNL_ARG_WORKSPACE, l.Native(c.in(1))});
-  l.Call(dnnl::lrn_backward(pd), std::move(arguments));
+  l.Run<dnnl::lrn_backward>(pd, std::move(arguments));
 }
 
 }  // namespace psgd::onednn

@@ -205,10 +205,6 @@ void Lowering::Reorder(const View& from, const View& to, bool on_new_parameters,
                     on_new_parameters});
 }
 
-void Lowering::Call(const dnnl::primitive& primitive, std::vector<Argument> arguments) {
-  during_.push_back({primitive, std::move(arguments)});
-}
-
 void Lowering::Call(HostCall call) { host_.push_back(std::move(call)); }
 
 int Lowering::SoleUser(TensorId tensor) const {

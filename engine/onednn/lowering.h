@@ -87,7 +87,12 @@ class Lowering {
   // The scratch memory of the primitive.
   View Scratch(const dnnl::primitive_desc_base& pd) { return Temporary(pd.scratchpad_desc()); }
 
-  void Call(const dnnl::primitive& primitive, std::vector<Argument> arguments);
+  // Adds a call of the primitive, with its scratch memory.
+  template <typename Primitive>
+  void Run(const typename Primitive::primitive_desc& pd, std::vector<Argument> arguments) {
+    arguments.push_back({DNNL_ARG_SCRATCHPAD, Scratch(pd)});
+    during_.push_back({Primitive(pd), std::move(arguments)});
+  }
   void Call(HostCall call);
 
   // The only node that reads the tensor, or -1. -1 for external tensors, which the caller reads

@@ -21,10 +21,9 @@ void Lower(const MatMul& op, const Context& c) {
   const Desc b = Matrices(l, c.in(1), op.transpose_b, real);
   const Desc y = Matrices(l, c.out(0), false, made);
   const dnnl::matmul::primitive_desc pd({a, b, y}, PlannedScratchpad(), l.engine());
-  l.Call(dnnl::matmul(pd), {{DNNL_ARG_SRC, {a, l.GetPlain(c.in(0), real).buffer}},
-                            {DNNL_ARG_WEIGHTS, {b, l.GetPlain(c.in(1), real).buffer}},
-                            {DNNL_ARG_DST, {y, l.PutPlain(c.out(0), made).buffer}},
-                            {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+  l.Run<dnnl::matmul>(pd, {{DNNL_ARG_SRC, {a, l.GetPlain(c.in(0), real).buffer}},
+                           {DNNL_ARG_WEIGHTS, {b, l.GetPlain(c.in(1), real).buffer}},
+                           {DNNL_ARG_DST, {y, l.PutPlain(c.out(0), made).buffer}}});
 }
 
 }  // namespace psgd::onednn

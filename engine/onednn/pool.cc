@@ -34,13 +34,12 @@ void Lower(const Pool& op, const Context& c) {
   const Desc x = InLayout(l.dims(c.in(0)), LayoutOf(l.Native(c.in(0)).desc), l.real());
   const auto pd = Forward(op, l, x, l.dims(c.out(0)));
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, l.Get(c.in(0), x)},
-                                     {DNNL_ARG_DST, l.Put(c.out(0), pd.dst_desc())},
-                                     {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}};
+                                     {DNNL_ARG_DST, l.Put(c.out(0), pd.dst_desc())}};
   if (c.has_out(1)) {
     arguments.push_back({DNNL_ARG_WORKSPACE, l.Put(c.out(1), pd.workspace_desc())});
     l.hints[c.out(1)] = x;
   }
-  l.Call(dnnl::pooling_forward(pd), std::move(arguments));
+  l.Run<dnnl::pooling_forward>(pd, std::move(arguments));
 }
 
 // Max pooling uses the layout of the forward pass, because the workspace depends on it. Average
@@ -60,10 +59,9 @@ void Lower(const PoolBackward& op, const Context& c) {
        EndPad(window, x.dims(), l.dims(c.in(0)))},
       PlannedScratchpad(), l.engine(), hint);
   std::vector<Argument> arguments = {{DNNL_ARG_DIFF_DST, l.Get(c.in(0), pd.diff_dst_desc())},
-                                     {DNNL_ARG_DIFF_SRC, l.Put(c.out(0), pd.diff_src_desc())},
-                                     {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}};
+                                     {DNNL_ARG_DIFF_SRC, l.Put(c.out(0), pd.diff_src_desc())}};
   if (max) arguments.push_back({DNNL_ARG_WORKSPACE, l.Native(c.in(1))});
-  l.Call(dnnl::pooling_backward(pd), std::move(arguments));
+  l.Run<dnnl::pooling_backward>(pd, std::move(arguments));
 }
 
 }  // namespace psgd::onednn

@@ -23,9 +23,8 @@ void Lower(const Relu&, const Context& c) {
   const View x = l.NativeReal(c.in(0));
   const dnnl::eltwise_forward::primitive_desc pd(
       {dnnl::prop_kind::forward_training, kForward, x.desc, 0.0f}, PlannedScratchpad(), l.engine());
-  l.Call(dnnl::eltwise_forward(pd), {{DNNL_ARG_SRC, x},
-                                     {DNNL_ARG_DST, l.PutOver(c.out(0), c.in(0), x)},
-                                     {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+  l.Run<dnnl::eltwise_forward>(
+      pd, {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, l.PutOver(c.out(0), c.in(0), x)}});
 }
 
 void Lower(const ReluBackward&, const Context& c) {
@@ -36,10 +35,9 @@ void Lower(const ReluBackward&, const Context& c) {
       {dnnl::prop_kind::forward_training, kBackward, y.desc, 0.0f}, l.engine());
   const dnnl::eltwise_backward::primitive_desc pd({kBackward, y.desc, y.desc, 0.0f},
                                                   PlannedScratchpad(), l.engine(), hint);
-  l.Call(dnnl::eltwise_backward(pd), {{DNNL_ARG_DST, y},
-                                      {DNNL_ARG_DIFF_DST, dy},
-                                      {DNNL_ARG_DIFF_SRC, l.PutOver(c.out(0), c.in(1), dy)},
-                                      {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+  l.Run<dnnl::eltwise_backward>(pd, {{DNNL_ARG_DST, y},
+                                     {DNNL_ARG_DIFF_DST, dy},
+                                     {DNNL_ARG_DIFF_SRC, l.PutOver(c.out(0), c.in(1), dy)}});
 }
 
 }  // namespace psgd::onednn

@@ -22,8 +22,7 @@ void Lower(const Slice& op, const Context& c) {
   const View to = l.Put(c.out(0), y);
   const dnnl::reorder::primitive_desc pd(l.engine(), part.desc, l.engine(), to.desc,
                                          PlannedScratchpad());
-  l.Call(dnnl::reorder(pd),
-         {{DNNL_ARG_FROM, part}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+  l.Run<dnnl::reorder>(pd, {{DNNL_ARG_FROM, part}, {DNNL_ARG_TO, to}});
 }
 
 }  // namespace psgd::onednn

@@ -14,12 +14,11 @@ void Lower(const Sum&, const Context& c) {
   const std::vector<Desc> layouts(terms, layout);
   const dnnl::sum::primitive_desc pd(layout, std::vector<float>(terms, 1.0f), layouts, l.engine(),
                                      PlannedScratchpad());
-  std::vector<Argument> arguments = {{DNNL_ARG_DST, l.Put(c.out(0), layout)},
-                                     {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}};
+  std::vector<Argument> arguments = {{DNNL_ARG_DST, l.Put(c.out(0), layout)}};
   for (size_t i = 0; i < terms; ++i) {
     arguments.push_back({DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i), l.Get(c.in(i), layout)});
   }
-  l.Call(dnnl::sum(pd), std::move(arguments));
+  l.Run<dnnl::sum>(pd, std::move(arguments));
 }
 
 }  // namespace psgd::onednn

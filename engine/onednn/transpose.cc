@@ -13,9 +13,7 @@ void Lower(const Transpose& op, const Context& c) {
   for (int axis : op.permutation) permuted.push_back(strides[axis]);
   const Desc from(y.desc.dims(), type, permuted);
   const dnnl::reorder::primitive_desc pd(l.engine(), from, l.engine(), y.desc, PlannedScratchpad());
-  l.Call(
-      dnnl::reorder(pd),
-      {{DNNL_ARG_FROM, {from, x.buffer}}, {DNNL_ARG_TO, y}, {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+  l.Run<dnnl::reorder>(pd, {{DNNL_ARG_FROM, {from, x.buffer}}, {DNNL_ARG_TO, y}});
 }
 
 }  // namespace psgd::onednn

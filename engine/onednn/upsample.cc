@@ -16,9 +16,8 @@ void Lower(const Upsample&, const Context& c) {
   const Tag layout = LayoutOf(l.Native(c.in(0)).desc);
   const View x = l.Get(c.in(0), InLayout(l.dims(c.in(0)), layout, l.real()));
   const auto pd = Forward(l, x.desc, InLayout(l.dims(c.out(0)), layout, l.real()));
-  l.Call(dnnl::resampling_forward(pd), {{DNNL_ARG_SRC, x},
-                                        {DNNL_ARG_DST, l.Put(c.out(0), pd.dst_desc())},
-                                        {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+  l.Run<dnnl::resampling_forward>(
+      pd, {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, l.Put(c.out(0), pd.dst_desc())}});
 }
 
 void Lower(const UpsampleBackward&, const Context& c) {
@@ -28,9 +27,8 @@ void Lower(const UpsampleBackward&, const Context& c) {
   const Desc dx = InLayout(l.dims(c.out(0)), layout, l.real());
   const dnnl::resampling_backward::primitive_desc pd({kNearest, dx, dy.desc}, PlannedScratchpad(),
                                                      l.engine(), Forward(l, dx, dy.desc));
-  l.Call(dnnl::resampling_backward(pd), {{DNNL_ARG_DIFF_DST, dy},
-                                         {DNNL_ARG_DIFF_SRC, l.Put(c.out(0), dx)},
-                                         {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+  l.Run<dnnl::resampling_backward>(
+      pd, {{DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_SRC, l.Put(c.out(0), dx)}});
 }
 
 }  // namespace psgd::onednn

@@ -279,8 +279,7 @@ Imported SoftmaxOf(const OpContext& c, TensorId lengths) {
     x.scale = 1;
   }
   PSGD_ASSIGN_OR_RETURN(const TensorId scores, c.importer.Tensor(x));
-  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddSoftmax(c.graph(), c.name, op, scores, lengths));
-  return std::vector<Value>{c.Like(y)};
+  return c.Made(AddSoftmax(c.graph(), c.name, op, scores, lengths));
 }
 
 Imported ImportSoftmax(const OpContext& c) { return SoftmaxOf(c, kNoTensor); }
@@ -324,8 +323,7 @@ Imported ImportActivation(const OpContext& c) {
                                         : Kind::kGelu;
     y = AddActivation(c.graph(), c.name, {made}, x);
   }
-  PSGD_RETURN_IF_ERROR(y.status());
-  return std::vector<Value>{c.Like(*y)};
+  return c.Made(y);
 }
 
 Imported ImportExpand(const OpContext& c) {

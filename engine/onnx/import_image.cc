@@ -44,9 +44,7 @@ Imported ImportConv(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const auto kernel, KernelOf(c, weight));
   PSGD_ASSIGN_OR_RETURN(const Sliding sliding, Slide(c, x, kernel, 0));
   PSGD_ASSIGN_OR_RETURN(const int groups, Groups(c));
-  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddConv2d(c.graph(), c.name, {sliding.window, groups},
-                                                    sliding.x, weight, bias));
-  return std::vector<Value>{c.Like(y)};
+  return c.Made(AddConv2d(c.graph(), c.name, {sliding.window, groups}, sliding.x, weight, bias));
 }
 
 Imported ImportConvTranspose(const OpContext& c) {
@@ -68,10 +66,8 @@ Imported ImportConvTranspose(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(
       const Extent more,
       SlidingPair(c, "output_padding", IntsAttribute(c.node, "output_padding", {0, 0}), 0, 0));
-  PSGD_ASSIGN_OR_RETURN(
-      const TensorId y,
+  return c.Made(
       AddConvTranspose2d(c.graph(), c.name, {sliding.window, groups}, more, x, weight, bias));
-  return std::vector<Value>{c.Like(y)};
 }
 
 Imported ImportMaxPool(const OpContext& c) {
@@ -80,8 +76,7 @@ Imported ImportMaxPool(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const Sliding sliding, Slide(c, x, IntsAttribute(c.node, "kernel_shape"),
                                                      std::numeric_limits<float>::lowest()));
   const Pool op = {Pool::Kind::kMax, sliding.window, IntAttribute(c.node, "ceil_mode", 0) != 0};
-  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddPool(c.graph(), c.name, op, sliding.x));
-  return std::vector<Value>{c.Like(y)};
+  return c.Made(AddPool(c.graph(), c.name, op, sliding.x));
 }
 
 // Also for a ReduceMean over both axes of images, which exporters write instead.
@@ -172,8 +167,7 @@ Imported ImportLocalResponseNorm(const OpContext& c) {
   const LocalResponseNorm op = {static_cast<int>(size), FloatAttribute(c.node, "alpha", 1e-4f),
                                 FloatAttribute(c.node, "beta", 0.75f),
                                 FloatAttribute(c.node, "bias", 1.0f)};
-  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddLocalResponseNorm(c.graph(), c.name, op, x));
-  return std::vector<Value>{c.Like(y)};
+  return c.Made(AddLocalResponseNorm(c.graph(), c.name, op, x));
 }
 
 // Upsample and Resize by one whole factor, with the nearest pixel.
@@ -212,9 +206,7 @@ Imported ImportResize(const OpContext& c) {
     return c.Unsupported("images grow by one whole factor in height and width, known in the file");
   }
   if (factor == 1) return std::vector<Value>{c.in(0)};
-  PSGD_ASSIGN_OR_RETURN(const TensorId y,
-                        AddUpsample(c.graph(), c.name, {static_cast<int>(factor)}, x));
-  return std::vector<Value>{c.Like(y)};
+  return c.Made(AddUpsample(c.graph(), c.name, {static_cast<int>(factor)}, x));
 }
 
 }  // namespace

@@ -134,9 +134,7 @@ Imported ImportLayerNorm(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const TensorId beta, weight(2, 0));
   const float epsilon = FloatAttribute(c.node, "epsilon", 1e-5f);
   if (!(epsilon >= 0)) return absl::InvalidArgumentError("epsilon is out of range");
-  PSGD_ASSIGN_OR_RETURN(const TensorId y,
-                        AddLayerNorm(c.graph(), c.name, {epsilon}, x, gamma, beta));
-  return std::vector<Value>{c.Like(y)};
+  return c.Made(AddLayerNorm(c.graph(), c.name, {epsilon}, x, gamma, beta));
 }
 
 Imported ImportDropout(const OpContext& c) {
@@ -151,8 +149,7 @@ Imported ImportDropout(const OpContext& c) {
   const uint32_t layer = c.importer.NextDropout();
   if (!c.importer.training() || rate == 0) return std::vector<Value>{c.in(0)};
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
-  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddDropout(c.graph(), c.name, {rate, layer}, x));
-  return std::vector<Value>{c.Like(y)};
+  return c.Made(AddDropout(c.graph(), c.name, {rate, layer}, x));
 }
 
 // Tokens are checked only against the data's vocabulary, so each table must be that large.

@@ -215,8 +215,7 @@ Imported ImportPad(const OpContext& c) {
     return std::vector<Value>{c.in(0)};
   }
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
-  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddPad(c.graph(), c.name, {before, outside}, after, x));
-  return std::vector<Value>{c.Like(y)};
+  return c.Made(AddPad(c.graph(), c.name, {before, outside}, after, x));
 }
 
 }  // namespace

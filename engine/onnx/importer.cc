@@ -197,6 +197,11 @@ absl::Status OpContext::Unsupported(const std::string& what) const {
   return absl::UnimplementedError(what);
 }
 
+Imported OpContext::Made(const absl::StatusOr<TensorId>& tensor) const {
+  PSGD_RETURN_IF_ERROR(tensor.status());
+  return std::vector<Value>{Like(*tensor)};
+}
+
 Value OpContext::Like(TensorId tensor, size_t i) const {
   const int64_t outer = OuterAfter(shape(i), in(i).outer, graph()->shape(tensor), importer.batch());
   return {.tensor = tensor, .outer = outer};

@@ -122,6 +122,8 @@ int BatchAxis(const Shape& shape, int64_t outer, int64_t batch);
 // sizes.
 int64_t OuterAfter(const Shape& from, int64_t outer, const Shape& to, int64_t batch);
 
+using Imported = absl::StatusOr<std::vector<Value>>;
+
 // The arguments for the import of one node.
 struct OpContext {
   Importer& importer;
@@ -139,8 +141,9 @@ struct OpContext {
   absl::Status Unsupported(const std::string& what) const;
   // The tensor as a value whose batch is in the same axis as in input `i`.
   Value Like(TensorId tensor, size_t i = 0) const;
+  // The result of an op that made one tensor, like input 0.
+  Imported Made(const absl::StatusOr<TensorId>& tensor) const;
 };
-using Imported = absl::StatusOr<std::vector<Value>>;
 using OpImport = Imported (*)(const OpContext& context);
 
 // The names of running statistics, which follow the data.

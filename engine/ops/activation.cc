@@ -16,15 +16,11 @@ absl::StatusOr<TensorId> AddActivation(Graph* graph, const std::string& name, co
   return y;
 }
 
-absl::Status AddGradient(const Activation& op, const Node& node, GradientTape* tape) {
+void AddGradient(const Activation& op, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
-  const TensorId dx = tape->NewGradient(node.inputs[0]);
   const bool of_input = op.kind == Activation::Kind::kGelu;
-  tape->graph().AddNode(node.name + ".backward", ActivationBackward{op},
-                        {of_input ? node.inputs[0] : node.outputs[0], dy}, {dx});
-  tape->Contribute(node.inputs[0], dx);
-  return absl::OkStatus();
+  tape->AddBackward(node, ActivationBackward{op}, {of_input ? node.inputs[0] : node.outputs[0], dy},
+                    node.inputs[0]);
 }
 
 }  // namespace psgd

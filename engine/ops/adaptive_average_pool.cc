@@ -21,13 +21,9 @@ absl::StatusOr<TensorId> AddAdaptiveAveragePool(Graph* graph, const std::string&
   return y;
 }
 
-absl::Status AddGradient(const AdaptiveAveragePool&, const Node& node, GradientTape* tape) {
+void AddGradient(const AdaptiveAveragePool&, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
-  const TensorId dx = tape->NewGradient(node.inputs[0]);
-  tape->graph().AddNode(node.name + ".backward", AdaptiveAveragePoolBackward{}, {dy}, {dx});
-  tape->Contribute(node.inputs[0], dx);
-  return absl::OkStatus();
+  tape->AddBackward(node, AdaptiveAveragePoolBackward{}, {dy}, node.inputs[0]);
 }
 
 }  // namespace psgd

@@ -51,8 +51,8 @@ absl::StatusOr<TensorId> AddBatchNormInference(Graph* graph, const std::string& 
   return y;
 }
 
-absl::Status AddGradient(const BatchNorm& op, const Node& node, GradientTape* tape) {
-  return AddNormGradient(BatchNormBackward{op}, node, tape);
+void AddGradient(const BatchNorm& op, const Node& node, GradientTape* tape) {
+  AddNormGradient(BatchNormBackward{op}, node, tape);
 }
 
 }  // namespace psgd

@@ -16,18 +16,14 @@ absl::StatusOr<TensorId> AddBias(Graph* graph, const std::string& name, TensorId
   return y;
 }
 
-absl::Status AddGradient(const Bias&, const Node& node, GradientTape* tape) {
+void AddGradient(const Bias&, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
   tape->Contribute(node.inputs[0], dy);
   if (tape->Wanted(node.inputs[1])) AddBiasGradient(node, dy, node.inputs[1], tape);
-  return absl::OkStatus();
 }
 
 void AddBiasGradient(const Node& node, TensorId dy, TensorId bias, GradientTape* tape) {
-  const TensorId db = tape->NewGradient(bias);
-  tape->graph().AddNode(node.name + ".backward_bias", BiasBackward{}, {dy}, {db});
-  tape->Contribute(bias, db);
+  tape->AddBackward(node, BiasBackward{}, {dy}, bias, ".backward_bias");
 }
 
 }  // namespace psgd

@@ -29,20 +29,16 @@ absl::StatusOr<TensorId> AddConcat(Graph* graph, const std::string& name, const 
   return y;
 }
 
-absl::Status AddGradient(const Concat& op, const Node& node, GradientTape* tape) {
+void AddGradient(const Concat& op, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
   int64_t begin = 0;
   for (TensorId part : node.inputs) {
     const int64_t length = tape->graph().shape(part)[op.axis];
     if (tape->Wanted(part)) {
-      const TensorId dx = tape->NewGradient(part);
-      tape->graph().AddNode(node.name + ".backward", Slice{op.axis, begin}, {dy}, {dx});
-      tape->Contribute(part, dx);
+      tape->AddBackward(node, Slice{op.axis, begin}, {dy}, part);
     }
     begin += length;
   }
-  return absl::OkStatus();
 }
 
 }  // namespace psgd

@@ -61,48 +61,29 @@ absl::StatusOr<TensorId> AddConvTranspose2d(Graph* graph, const std::string& nam
 }
 
 // The gradient of a transposed convolution. Its backward pass is an ordinary convolution.
-absl::Status AddGradient(const Conv2dBackwardData& op, const Node& node, GradientTape* tape) {
+void AddGradient(const Conv2dBackwardData& op, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
   const TensorId weight = node.inputs[0], x = node.inputs[1];
-  Graph& graph = tape->graph();
   if (tape->Wanted(weight)) {
-    const TensorId dw = tape->NewGradient(weight);
-    graph.AddNode(node.name + ".backward_weights", Conv2dBackwardWeights{op.forward}, {dy, x},
-                  {dw});
-    tape->Contribute(weight, dw);
+    tape->AddBackward(node, Conv2dBackwardWeights{op.forward}, {dy, x}, weight,
+                      ".backward_weights");
   }
   if (tape->Wanted(x)) {
-    const TensorId dx = tape->NewGradient(x);
-    graph.AddNode(node.name + ".backward_data", op.forward, {dy, weight}, {dx});
-    tape->Contribute(x, dx);
+    tape->AddBackward(node, op.forward, {dy, weight}, x, ".backward_data");
   }
-  return absl::OkStatus();
 }
 
-absl::Status AddGradient(const Conv2d& op, const Node& node, GradientTape* tape) {
+void AddGradient(const Conv2d& op, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
   const TensorId x = node.inputs[0], weight = node.inputs[1];
-  Graph& graph = tape->graph();
   if (tape->Wanted(weight)) {
-    std::vector<TensorId> outputs = {tape->NewGradient(weight)};
-    tape->Contribute(weight, outputs[0]);
-    if (node.inputs.size() > 2) {
-      outputs.push_back(tape->NewGradient(node.inputs[2]));
-      tape->Contribute(node.inputs[2], outputs[1]);
-    }
-    graph.AddNode(node.name + ".backward_weights", Conv2dBackwardWeights{op}, {x, dy},
-                  std::move(outputs));
+    tape->AddWeightsBackward(node, Conv2dBackwardWeights{op}, dy);
   } else if (node.inputs.size() > 2 && tape->Wanted(node.inputs[2])) {
     AddBiasGradient(node, dy, node.inputs[2], tape);
   }
   if (tape->Wanted(x)) {
-    const TensorId dx = tape->NewGradient(x);
-    graph.AddNode(node.name + ".backward_data", Conv2dBackwardData{op}, {weight, dy}, {dx});
-    tape->Contribute(x, dx);
+    tape->AddBackward(node, Conv2dBackwardData{op}, {weight, dy}, x, ".backward_data");
   }
-  return absl::OkStatus();
 }
 
 }  // namespace psgd

@@ -27,9 +27,8 @@ absl::StatusOr<TensorId> AddDense(Graph* graph, const std::string& name, TensorI
   return y;
 }
 
-absl::Status AddGradient(const Dense& op, const Node& node, GradientTape* tape) {
+void AddGradient(const Dense& op, const Node& node, GradientTape* tape) {
   TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
   const TensorId x = node.inputs[0], weight = node.inputs[1];
   Graph& graph = tape->graph();
   if (op.keep > 0) {
@@ -38,23 +37,13 @@ absl::Status AddGradient(const Dense& op, const Node& node, GradientTape* tape) 
     dy = kept;
   }
   if (tape->Wanted(weight)) {
-    std::vector<TensorId> outputs = {tape->NewGradient(weight)};
-    tape->Contribute(weight, outputs[0]);
-    if (node.inputs.size() > 2) {
-      outputs.push_back(tape->NewGradient(node.inputs[2]));
-      tape->Contribute(node.inputs[2], outputs[1]);
-    }
-    graph.AddNode(node.name + ".backward_weights", DenseBackwardWeights{}, {x, dy},
-                  std::move(outputs));
+    tape->AddWeightsBackward(node, DenseBackwardWeights{}, dy);
   } else if (node.inputs.size() > 2 && tape->Wanted(node.inputs[2])) {
     AddRowBiasGradient(node, dy, node.inputs[2], tape);
   }
   if (tape->Wanted(x)) {
-    const TensorId dx = tape->NewGradient(x);
-    graph.AddNode(node.name + ".backward_data", DenseBackwardData{}, {weight, dy}, {dx});
-    tape->Contribute(x, dx);
+    tape->AddBackward(node, DenseBackwardData{}, {weight, dy}, x, ".backward_data");
   }
-  return absl::OkStatus();
 }
 
 int KeepLargestGradients(int64_t count, Graph* graph) {

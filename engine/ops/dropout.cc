@@ -20,14 +20,9 @@ absl::StatusOr<TensorId> AddDropout(Graph* graph, const std::string& name, const
   return y;
 }
 
-absl::Status AddGradient(const Dropout& op, const Node& node, GradientTape* tape) {
+void AddGradient(const Dropout& op, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
-  const TensorId dx = tape->NewGradient(node.inputs[0]);
-  tape->graph().AddNode(node.name + ".backward", DropoutBackward{op.rate}, {dy, node.outputs[1]},
-                        {dx});
-  tape->Contribute(node.inputs[0], dx);
-  return absl::OkStatus();
+  tape->AddBackward(node, DropoutBackward{op.rate}, {dy, node.outputs[1]}, node.inputs[0]);
 }
 
 PhiloxKey DropoutKey(const Dropout& dropout, const DropoutSource& source) {

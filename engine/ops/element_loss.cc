@@ -13,13 +13,9 @@ absl::StatusOr<TensorId> AddElementLoss(Graph* graph, const std::string& name,
   return result;
 }
 
-absl::Status AddGradient(const ElementLoss& op, const Node& node, GradientTape* tape) {
+void AddGradient(const ElementLoss& op, const Node& node, GradientTape* tape) {
   const TensorId x = node.inputs[0];
-  const TensorId dx = tape->NewGradient(x);
-  tape->graph().AddNode(node.name + ".backward", ElementLossBackward{op},
-                        {x, node.inputs[1], node.outputs[0]}, {dx});
-  tape->Contribute(x, dx);
-  return absl::OkStatus();
+  tape->AddBackward(node, ElementLossBackward{op}, {x, node.inputs[1], node.outputs[0]}, x);
 }
 
 }  // namespace psgd

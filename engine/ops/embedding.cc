@@ -20,14 +20,10 @@ absl::StatusOr<TensorId> AddEmbedding(Graph* graph, const std::string& name, Ten
   return y;
 }
 
-absl::Status AddGradient(const Embedding&, const Node& node, GradientTape* tape) {
+void AddGradient(const Embedding&, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
   const TensorId weight = node.inputs[1];
-  const TensorId dw = tape->NewGradient(weight);
-  tape->graph().AddNode(node.name + ".backward", EmbeddingBackward{}, {node.inputs[0], dy}, {dw});
-  tape->Contribute(weight, dw);
-  return absl::OkStatus();
+  tape->AddBackward(node, EmbeddingBackward{}, {node.inputs[0], dy}, weight);
 }
 
 }  // namespace psgd

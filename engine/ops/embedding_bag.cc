@@ -21,19 +21,14 @@ absl::StatusOr<TensorId> AddEmbeddingBag(Graph* graph, const std::string& name, 
   return y;
 }
 
-absl::Status AddGradient(const EmbeddingBag&, const Node& node, GradientTape* tape) {
+void AddGradient(const EmbeddingBag&, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
   const TensorId value = node.inputs[1], weight = node.inputs[2];
   if (tape->Wanted(value)) {
-    return absl::UnimplementedError(
-        absl::StrCat(node.name, ": the values of an embedding bag are data, not computed"));
+    return tape->Refuse(absl::UnimplementedError(
+        absl::StrCat(node.name, ": the values of an embedding bag are data, not computed")));
   }
-  const TensorId dw = tape->NewGradient(weight);
-  tape->graph().AddNode(node.name + ".backward", EmbeddingBagBackward{},
-                        {node.inputs[0], value, dy}, {dw});
-  tape->Contribute(weight, dw);
-  return absl::OkStatus();
+  tape->AddBackward(node, EmbeddingBagBackward{}, {node.inputs[0], value, dy}, weight);
 }
 
 }  // namespace psgd

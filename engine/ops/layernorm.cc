@@ -23,8 +23,8 @@ absl::StatusOr<TensorId> AddLayerNorm(Graph* graph, const std::string& name, con
   return y;
 }
 
-absl::Status AddGradient(const LayerNorm& op, const Node& node, GradientTape* tape) {
-  return AddNormGradient(LayerNormBackward{op}, node, tape);
+void AddGradient(const LayerNorm& op, const Node& node, GradientTape* tape) {
+  AddNormGradient(LayerNormBackward{op}, node, tape);
 }
 
 }  // namespace psgd

@@ -19,14 +19,10 @@ absl::StatusOr<TensorId> AddLocalResponseNorm(Graph* graph, const std::string& n
   return y;
 }
 
-absl::Status AddGradient(const LocalResponseNorm& op, const Node& node, GradientTape* tape) {
+void AddGradient(const LocalResponseNorm& op, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
-  const TensorId dx = tape->NewGradient(node.inputs[0]);
-  tape->graph().AddNode(node.name + ".backward", LocalResponseNormBackward{op},
-                        {node.inputs[0], node.outputs[1], dy}, {dx});
-  tape->Contribute(node.inputs[0], dx);
-  return absl::OkStatus();
+  tape->AddBackward(node, LocalResponseNormBackward{op}, {node.inputs[0], node.outputs[1], dy},
+                    node.inputs[0]);
 }
 
 }  // namespace psgd

@@ -38,27 +38,21 @@ absl::StatusOr<TensorId> AddMatMul(Graph* graph, const std::string& name, const 
 }
 
 // y = A B gives dA = dy B^T and dB = A^T dy. If a is A^T, its gradient is dA transposed.
-absl::Status AddGradient(const MatMul& op, const Node& node, GradientTape* tape) {
+void AddGradient(const MatMul& op, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
   const TensorId a = node.inputs[0], b = node.inputs[1];
   if (tape->Wanted(a)) {
-    const TensorId da = tape->NewGradient(a);
     const bool flip = op.transpose_a;
-    tape->graph().AddNode(node.name + ".backward_left",
-                          flip ? MatMul{op.transpose_b, true} : MatMul{false, !op.transpose_b},
-                          flip ? std::vector<TensorId>{b, dy} : std::vector<TensorId>{dy, b}, {da});
-    tape->Contribute(a, da);
+    tape->AddBackward(node, flip ? MatMul{op.transpose_b, true} : MatMul{false, !op.transpose_b},
+                      flip ? std::vector<TensorId>{b, dy} : std::vector<TensorId>{dy, b}, a,
+                      ".backward_left");
   }
   if (tape->Wanted(b)) {
-    const TensorId db = tape->NewGradient(b);
     const bool flip = op.transpose_b;
-    tape->graph().AddNode(node.name + ".backward_right",
-                          flip ? MatMul{true, op.transpose_a} : MatMul{!op.transpose_a, false},
-                          flip ? std::vector<TensorId>{dy, a} : std::vector<TensorId>{a, dy}, {db});
-    tape->Contribute(b, db);
+    tape->AddBackward(node, flip ? MatMul{true, op.transpose_a} : MatMul{!op.transpose_a, false},
+                      flip ? std::vector<TensorId>{dy, a} : std::vector<TensorId>{a, dy}, b,
+                      ".backward_right");
   }
-  return absl::OkStatus();
 }
 
 }  // namespace psgd

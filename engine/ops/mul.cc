@@ -16,16 +16,12 @@ absl::StatusOr<TensorId> AddMul(Graph* graph, const std::string& name, TensorId 
   return y;
 }
 
-absl::Status AddGradient(const Mul&, const Node& node, GradientTape* tape) {
+void AddGradient(const Mul&, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
   for (int i = 0; i < 2; ++i) {
     if (!tape->Wanted(node.inputs[i])) continue;
-    const TensorId gradient = tape->NewGradient(node.inputs[i]);
-    tape->graph().AddNode(node.name + ".backward", Mul{}, {dy, node.inputs[1 - i]}, {gradient});
-    tape->Contribute(node.inputs[i], gradient);
+    tape->AddBackward(node, Mul{}, {dy, node.inputs[1 - i]}, node.inputs[i]);
   }
-  return absl::OkStatus();
 }
 
 }  // namespace psgd

@@ -11,9 +11,8 @@
 namespace psgd {
 
 template <typename Backward>
-absl::Status AddNormGradient(const Backward& backward, const Node& node, GradientTape* tape) {
+void AddNormGradient(const Backward& backward, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
   const TensorId x = node.inputs[0], gamma = node.inputs[1], beta = node.inputs[2];
   std::vector<TensorId> outputs = {tape->NewGradient(gamma), tape->NewGradient(beta)};
   tape->Contribute(gamma, outputs[0]);
@@ -24,7 +23,6 @@ absl::Status AddNormGradient(const Backward& backward, const Node& node, Gradien
   }
   tape->graph().AddNode(node.name + ".backward", backward,
                         {x, gamma, node.outputs[1], node.outputs[2], dy}, std::move(outputs));
-  return absl::OkStatus();
 }
 
 }  // namespace psgd

@@ -23,9 +23,8 @@ absl::StatusOr<TensorId> AddPad(Graph* graph, const std::string& name, const Pad
   return y;
 }
 
-absl::Status AddGradient(const Pad& op, const Node& node, GradientTape* tape) {
+void AddGradient(const Pad& op, const Node& node, GradientTape* tape) {
   TensorId gradient = tape->Gradient(node.outputs[0]);
-  if (gradient == kNoTensor) return absl::OkStatus();
   Graph& graph = tape->graph();
   const TensorId x = node.inputs[0];
   for (int axis = 0; axis < static_cast<int>(op.before.size()); ++axis) {
@@ -37,7 +36,6 @@ absl::Status AddGradient(const Pad& op, const Node& node, GradientTape* tape) {
     gradient = part;
   }
   tape->Contribute(x, gradient);
-  return absl::OkStatus();
 }
 
 }  // namespace psgd

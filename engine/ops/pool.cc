@@ -36,15 +36,11 @@ absl::StatusOr<TensorId> AddPool(Graph* graph, const std::string& name, const Po
   return outputs[0];
 }
 
-absl::Status AddGradient(const Pool& op, const Node& node, GradientTape* tape) {
+void AddGradient(const Pool& op, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
-  const TensorId dx = tape->NewGradient(node.inputs[0]);
   std::vector<TensorId> inputs = {dy};
   if (op.kind == Pool::Kind::kMax) inputs.push_back(node.outputs[1]);
-  tape->graph().AddNode(node.name + ".backward", PoolBackward{op}, std::move(inputs), {dx});
-  tape->Contribute(node.inputs[0], dx);
-  return absl::OkStatus();
+  tape->AddBackward(node, PoolBackward{op}, std::move(inputs), node.inputs[0]);
 }
 
 }  // namespace psgd

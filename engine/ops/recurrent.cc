@@ -22,9 +22,8 @@ absl::StatusOr<TensorId> AddRecurrent(Graph* graph, const std::string& name, con
   return y;
 }
 
-absl::Status AddGradient(const Recurrent& op, const Node& node, GradientTape* tape) {
+void AddGradient(const Recurrent& op, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
   const TensorId x = node.inputs[0];
   std::vector<TensorId> outputs;
   for (int i = 1; i < 5; ++i) {
@@ -38,7 +37,6 @@ absl::Status AddGradient(const Recurrent& op, const Node& node, GradientTape* ta
   tape->graph().AddNode(node.name + ".backward", RecurrentBackward{op},
                         {x, node.inputs[1], node.inputs[2], node.outputs[0], node.outputs[1], dy},
                         std::move(outputs));
-  return absl::OkStatus();
 }
 
 }  // namespace psgd

@@ -10,13 +10,9 @@ absl::StatusOr<TensorId> AddRelu(Graph* graph, const std::string& name, TensorId
   return y;
 }
 
-absl::Status AddGradient(const Relu&, const Node& node, GradientTape* tape) {
+void AddGradient(const Relu&, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
-  const TensorId dx = tape->NewGradient(node.inputs[0]);
-  tape->graph().AddNode(node.name + ".backward", ReluBackward{}, {node.outputs[0], dy}, {dx});
-  tape->Contribute(node.inputs[0], dx);
-  return absl::OkStatus();
+  tape->AddBackward(node, ReluBackward{}, {node.outputs[0], dy}, node.inputs[0]);
 }
 
 }  // namespace psgd

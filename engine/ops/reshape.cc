@@ -16,13 +16,9 @@ absl::StatusOr<TensorId> AddReshape(Graph* graph, const std::string& name, Tenso
   return y;
 }
 
-absl::Status AddGradient(const Reshape&, const Node& node, GradientTape* tape) {
+void AddGradient(const Reshape&, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
-  const TensorId dx = tape->NewGradient(node.inputs[0]);
-  tape->graph().AddNode(node.name + ".backward", Reshape{}, {dy}, {dx});
-  tape->Contribute(node.inputs[0], dx);
-  return absl::OkStatus();
+  tape->AddBackward(node, Reshape{}, {dy}, node.inputs[0]);
 }
 
 }  // namespace psgd

@@ -20,18 +20,14 @@ absl::StatusOr<TensorId> AddRowBias(Graph* graph, const std::string& name, Tenso
   return y;
 }
 
-absl::Status AddGradient(const RowBias&, const Node& node, GradientTape* tape) {
+void AddGradient(const RowBias&, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
   tape->Contribute(node.inputs[0], dy);
   if (tape->Wanted(node.inputs[1])) AddRowBiasGradient(node, dy, node.inputs[1], tape);
-  return absl::OkStatus();
 }
 
 void AddRowBiasGradient(const Node& node, TensorId dy, TensorId bias, GradientTape* tape) {
-  const TensorId db = tape->NewGradient(bias);
-  tape->graph().AddNode(node.name + ".backward_bias", RowBiasBackward{}, {dy}, {db});
-  tape->Contribute(bias, db);
+  tape->AddBackward(node, RowBiasBackward{}, {dy}, bias, ".backward_bias");
 }
 
 }  // namespace psgd

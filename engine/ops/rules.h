@@ -102,35 +102,36 @@ absl::StatusOr<TensorId> AddElementLoss(Graph* graph, const std::string& name,
 void AddBiasGradient(const Node& node, TensorId dy, TensorId bias, GradientTape* tape);
 void AddRowBiasGradient(const Node& node, TensorId dy, TensorId bias, GradientTape* tape);
 
-absl::Status AddGradient(const Activation& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const AdaptiveAveragePool& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const Bias& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const Concat& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const LocalResponseNorm& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const Mul& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const Pad& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const Slice& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const Upsample& op, const Node& node, GradientTape* tape);
+// Gradient rules. REQUIRES: the first output has a gradient, unless the op is a loss.
+void AddGradient(const Activation& op, const Node& node, GradientTape* tape);
+void AddGradient(const AdaptiveAveragePool& op, const Node& node, GradientTape* tape);
+void AddGradient(const Bias& op, const Node& node, GradientTape* tape);
+void AddGradient(const Concat& op, const Node& node, GradientTape* tape);
+void AddGradient(const LocalResponseNorm& op, const Node& node, GradientTape* tape);
+void AddGradient(const Mul& op, const Node& node, GradientTape* tape);
+void AddGradient(const Pad& op, const Node& node, GradientTape* tape);
+void AddGradient(const Slice& op, const Node& node, GradientTape* tape);
+void AddGradient(const Upsample& op, const Node& node, GradientTape* tape);
 
-absl::Status AddGradient(const Conv2d& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const Conv2dBackwardData& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const Pool& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const Dense& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const Relu& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const BatchNorm& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const Dropout& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const Reshape& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const Sum& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const SoftmaxCrossEntropy& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const RowBias& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const LayerNorm& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const MatMul& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const Softmax& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const Transpose& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const ElementLoss& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const Embedding& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const EmbeddingBag& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const Recurrent& op, const Node& node, GradientTape* tape);
+void AddGradient(const Conv2d& op, const Node& node, GradientTape* tape);
+void AddGradient(const Conv2dBackwardData& op, const Node& node, GradientTape* tape);
+void AddGradient(const Pool& op, const Node& node, GradientTape* tape);
+void AddGradient(const Dense& op, const Node& node, GradientTape* tape);
+void AddGradient(const Relu& op, const Node& node, GradientTape* tape);
+void AddGradient(const BatchNorm& op, const Node& node, GradientTape* tape);
+void AddGradient(const Dropout& op, const Node& node, GradientTape* tape);
+void AddGradient(const Reshape& op, const Node& node, GradientTape* tape);
+void AddGradient(const Sum& op, const Node& node, GradientTape* tape);
+void AddGradient(const SoftmaxCrossEntropy& op, const Node& node, GradientTape* tape);
+void AddGradient(const RowBias& op, const Node& node, GradientTape* tape);
+void AddGradient(const LayerNorm& op, const Node& node, GradientTape* tape);
+void AddGradient(const MatMul& op, const Node& node, GradientTape* tape);
+void AddGradient(const Softmax& op, const Node& node, GradientTape* tape);
+void AddGradient(const Transpose& op, const Node& node, GradientTape* tape);
+void AddGradient(const ElementLoss& op, const Node& node, GradientTape* tape);
+void AddGradient(const Embedding& op, const Node& node, GradientTape* tape);
+void AddGradient(const EmbeddingBag& op, const Node& node, GradientTape* tape);
+void AddGradient(const Recurrent& op, const Node& node, GradientTape* tape);
 
 // Sets Dense::keep to `count` in dense layers with more outputs than that. Returns their number.
 // REQUIRES: Differentiate has not run; count > 0.
@@ -138,8 +139,8 @@ int KeepLargestGradients(int64_t count, Graph* graph);
 
 // For ops of the reverse pass and ops of evaluation only.
 template <typename AnyOp>
-absl::Status AddGradient(const AnyOp&, const Node& node, GradientTape*) {
-  return absl::UnimplementedError(node.name + " has no gradient rule");
+void AddGradient(const AnyOp&, const Node& node, GradientTape* tape) {
+  tape->Refuse(absl::UnimplementedError(node.name + " has no gradient rule"));
 }
 
 }  // namespace psgd

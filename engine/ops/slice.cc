@@ -20,16 +20,14 @@ absl::StatusOr<TensorId> AddSlice(Graph* graph, const std::string& name, const S
   return y;
 }
 
-absl::Status AddGradient(const Slice& op, const Node& node, GradientTape* tape) {
+void AddGradient(const Slice& op, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
   const TensorId dx = tape->NewGradient(node.inputs[0]);
   Pad zeros;
   zeros.before.resize(tape->graph().shape(dx).size());
   zeros.before[op.axis] = op.begin;
   tape->graph().AddNode(node.name + ".backward", zeros, {dy}, {dx});
   tape->Contribute(node.inputs[0], dx);
-  return absl::OkStatus();
 }
 
 }  // namespace psgd

@@ -27,13 +27,9 @@ absl::StatusOr<TensorId> AddSoftmax(Graph* graph, const std::string& name, const
   return y;
 }
 
-absl::Status AddGradient(const Softmax& op, const Node& node, GradientTape* tape) {
+void AddGradient(const Softmax& op, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
-  const TensorId dx = tape->NewGradient(node.inputs[0]);
-  tape->graph().AddNode(node.name + ".backward", SoftmaxBackward{op}, {node.outputs[0], dy}, {dx});
-  tape->Contribute(node.inputs[0], dx);
-  return absl::OkStatus();
+  tape->AddBackward(node, SoftmaxBackward{op}, {node.outputs[0], dy}, node.inputs[0]);
 }
 
 }  // namespace psgd

@@ -32,12 +32,9 @@ absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string&
   return result;
 }
 
-absl::Status AddGradient(const SoftmaxCrossEntropy& op, const Node& node, GradientTape* tape) {
-  const TensorId dx = tape->NewGradient(node.inputs[0]);
-  tape->graph().AddNode(node.name + ".backward", SoftmaxCrossEntropyBackward{op},
-                        {node.outputs[0], node.inputs[1], node.outputs[1]}, {dx});
-  tape->Contribute(node.inputs[0], dx);
-  return absl::OkStatus();
+void AddGradient(const SoftmaxCrossEntropy& op, const Node& node, GradientTape* tape) {
+  tape->AddBackward(node, SoftmaxCrossEntropyBackward{op},
+                    {node.outputs[0], node.inputs[1], node.outputs[1]}, node.inputs[0]);
 }
 
 }  // namespace psgd

@@ -26,17 +26,13 @@ absl::StatusOr<TensorId> AddTranspose(Graph* graph, const std::string& name, con
   return y;
 }
 
-absl::Status AddGradient(const Transpose& op, const Node& node, GradientTape* tape) {
+void AddGradient(const Transpose& op, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
   Transpose inverse = op;
   for (size_t i = 0; i < op.permutation.size(); ++i) {
     inverse.permutation[op.permutation[i]] = static_cast<int>(i);
   }
-  const TensorId dx = tape->NewGradient(node.inputs[0]);
-  tape->graph().AddNode(node.name + ".backward", std::move(inverse), {dy}, {dx});
-  tape->Contribute(node.inputs[0], dx);
-  return absl::OkStatus();
+  tape->AddBackward(node, std::move(inverse), {dy}, node.inputs[0]);
 }
 
 }  // namespace psgd

@@ -17,13 +17,9 @@ absl::StatusOr<TensorId> AddUpsample(Graph* graph, const std::string& name, cons
   return y;
 }
 
-absl::Status AddGradient(const Upsample& op, const Node& node, GradientTape* tape) {
+void AddGradient(const Upsample& op, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
-  const TensorId dx = tape->NewGradient(node.inputs[0]);
-  tape->graph().AddNode(node.name + ".backward", UpsampleBackward{op}, {dy}, {dx});
-  tape->Contribute(node.inputs[0], dx);
-  return absl::OkStatus();
+  tape->AddBackward(node, UpsampleBackward{op}, {dy}, node.inputs[0]);
 }
 
 }  // namespace psgd

@@ -43,7 +43,6 @@ class ParameterMemory {
   // REQUIRES: kernels do not run on the host.
   absl::Status MakeRoomAhead(bool on_host);
   void GiveUpRoomAhead();
-  bool has_room_ahead() const { return feed_ != nullptr; }
   // Where to write the next values, while host and kernels use the present ones.
   std::span<float> next_value(int i) { return of_values_.Of(next_values_, i); }
   const float* next_values() const { return next_values_; }

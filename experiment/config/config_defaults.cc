@@ -1,3 +1,6 @@
+#include <google/protobuf/text_format.h>
+
+#include <string>
 #include <utility>
 
 #include "experiment/config/config_yaml.h"
@@ -10,33 +13,15 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::OneofDescriptor;
 using google::protobuf::Reflection;
+using google::protobuf::TextFormat;
 
 void SetToDefault(Message* message, const FieldDescriptor& field) {
-  const Reflection* reflection = message->GetReflection();
-  switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32:
-      return reflection->SetInt32(message, &field, field.default_value_int32());
-    case FieldDescriptor::CPPTYPE_INT64:
-      return reflection->SetInt64(message, &field, field.default_value_int64());
-    case FieldDescriptor::CPPTYPE_UINT32:
-      return reflection->SetUInt32(message, &field, field.default_value_uint32());
-    case FieldDescriptor::CPPTYPE_UINT64:
-      return reflection->SetUInt64(message, &field, field.default_value_uint64());
-    case FieldDescriptor::CPPTYPE_FLOAT:
-      return reflection->SetFloat(message, &field, field.default_value_float());
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-      return reflection->SetDouble(message, &field, field.default_value_double());
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return reflection->SetBool(message, &field, field.default_value_bool());
-    case FieldDescriptor::CPPTYPE_STRING:
-      return reflection->SetString(message, &field, field.default_value_string());
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return reflection->SetEnum(message, &field, field.default_value_enum());
-    case FieldDescriptor::CPPTYPE_MESSAGE:
-      // Most lengths have no default: unset means "never".
-      if (const auto usual = UsualLength(field))
-        reflection->MutableMessage(message, &field)->CopyFrom(*usual);
-      return;
+  if (field.message_type() == nullptr) {
+    std::string value;  // an unset field prints as its default
+    TextFormat::PrintFieldValueToString(*message, &field, /*index=*/-1, &value);
+    TextFormat::ParseFieldValueFromString(value, &field, message);
+  } else if (const auto usual = UsualLength(field)) {  // most lengths are unset, which is "never"
+    message->GetReflection()->MutableMessage(message, &field)->CopyFrom(*usual);
   }
 }
 

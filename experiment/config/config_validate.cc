@@ -11,8 +11,7 @@
 #include "experiment/config/parse_value.h"
 #include "experiment/config/schema.h"
 #include "experiment/config/validate_compression.h"
-#include "experiment/config/validate_images.h"
-#include "experiment/config/validate_sequences.h"
+#include "experiment/config/validate_data.h"
 
 namespace psgd {
 namespace {

@@ -38,4 +38,15 @@ std::string FormatConfig(const Config& config);
 // names every problem by its key, one per line.
 absl::Status ValidateConfig(const Config& config);
 
+// The message that holds a key, and the key's field in that message.
+struct ConfigKey {
+  google::protobuf::Message* message = nullptr;
+  const google::protobuf::FieldDescriptor* field = nullptr;
+};
+
+// Finds the field that a dotted path, such as compression.push.topk.density, names.
+// Creates the sections along the path in `root`. An unknown key is an error that suggests a similar
+// key.
+absl::StatusOr<ConfigKey> FindConfigKey(const std::string& path, google::protobuf::Message* root);
+
 }  // namespace psgd

@@ -111,7 +111,7 @@ absl::Status ParseReal(const FieldDescriptor& field, absl::string_view text, boo
   return absl::OkStatus();
 }
 
-absl::Status ParseBool(absl::string_view text, bool quoted, bool* value) {
+absl::Status ParseBool(const FieldDescriptor&, absl::string_view text, bool quoted, bool* value) {
   *value = absl::EqualsIgnoreCase(text, "true");
   if (!quoted && (*value || absl::EqualsIgnoreCase(text, "false"))) return absl::OkStatus();
   return Expected("true or false", text, quoted);
@@ -159,37 +159,26 @@ absl::Status ParseProgress(absl::string_view text, bool quoted, Progress* progre
 
 absl::Status ParseValue(const FieldDescriptor& field, absl::string_view text, bool quoted,
                         Message* message) {
+  const auto read = [&]<typename T>(
+                        absl::Status (*parse)(const FieldDescriptor&, absl::string_view, bool, T*),
+                        Setter<T> set, Setter<T> add) -> absl::Status {
+    T value{};
+    PSGD_RETURN_IF_ERROR(parse(field, text, quoted, &value));
+    return Put(value, field, message, set, add);
+  };
   switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32: {
-      int32_t value = 0;
-      PSGD_RETURN_IF_ERROR(ParseInteger(field, text, quoted, &value));
-      return Put(value, field, message, &Reflection::SetInt32, &Reflection::AddInt32);
-    }
-    case FieldDescriptor::CPPTYPE_INT64: {
-      int64_t value = 0;
-      PSGD_RETURN_IF_ERROR(ParseInteger(field, text, quoted, &value));
-      return Put(value, field, message, &Reflection::SetInt64, &Reflection::AddInt64);
-    }
-    case FieldDescriptor::CPPTYPE_UINT64: {
-      uint64_t value = 0;
-      PSGD_RETURN_IF_ERROR(ParseInteger(field, text, quoted, &value));
-      return Put(value, field, message, &Reflection::SetUInt64, &Reflection::AddUInt64);
-    }
-    case FieldDescriptor::CPPTYPE_FLOAT: {
-      float value = 0;
-      PSGD_RETURN_IF_ERROR(ParseReal(field, text, quoted, &value));
-      return Put(value, field, message, &Reflection::SetFloat, &Reflection::AddFloat);
-    }
-    case FieldDescriptor::CPPTYPE_DOUBLE: {
-      double value = 0;
-      PSGD_RETURN_IF_ERROR(ParseReal(field, text, quoted, &value));
-      return Put(value, field, message, &Reflection::SetDouble, &Reflection::AddDouble);
-    }
-    case FieldDescriptor::CPPTYPE_BOOL: {
-      bool value = false;
-      PSGD_RETURN_IF_ERROR(ParseBool(text, quoted, &value));
-      return Put(value, field, message, &Reflection::SetBool, &Reflection::AddBool);
-    }
+    case FieldDescriptor::CPPTYPE_INT32:
+      return read(&ParseInteger<int32_t>, &Reflection::SetInt32, &Reflection::AddInt32);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return read(&ParseInteger<int64_t>, &Reflection::SetInt64, &Reflection::AddInt64);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return read(&ParseInteger<uint64_t>, &Reflection::SetUInt64, &Reflection::AddUInt64);
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return read(&ParseReal<float>, &Reflection::SetFloat, &Reflection::AddFloat);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return read(&ParseReal<double>, &Reflection::SetDouble, &Reflection::AddDouble);
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return read(&ParseBool, &Reflection::SetBool, &Reflection::AddBool);
     case FieldDescriptor::CPPTYPE_STRING:
       PSGD_RETURN_IF_ERROR(CheckString(field, text));
       return Put(std::string(text), field, message, &Reflection::SetString, &Reflection::AddString);

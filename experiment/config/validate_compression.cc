@@ -132,8 +132,7 @@ void CheckFactors(const CodecConfig& codec, const std::string& path, const NodeC
   if (!codec.has_factors() || node.reduce() != NodeConfig::NCCL) return;
   problems->push_back(absl::StrCat(path,
                                    ": factors have no sum, which is what node.reduce nccl makes of "
-                                   "gradients: set node.reduce to "
-                                   "host or none"));
+                                   "gradients: set node.reduce to host or none"));
 }
 
 // A pull must be able to leave something out, and the codec must be able to encode a difference.
@@ -142,8 +141,7 @@ void CheckDelta(const DeltaPull& delta, const OptimizerConfig& optimizer, Proble
   if (delta.codec().has_none()) {
     problems->push_back(absl::StrCat(
         path,
-        " none leaves nothing out: name a lossy codec, or leave codec away to send what "
-        "changed"));
+        " none leaves nothing out: name a lossy codec, or leave codec away to send what changed"));
   }
   if (delta.codec().has_auto_()) {
     problems->push_back(absl::StrCat(path, " auto: only pushes are measured: name a codec"));

@@ -11,8 +11,6 @@
 #include "experiment/record/run_dir.h"
 
 namespace psgd {
-namespace {}  // namespace
-
 absl::StatusOr<CheckpointStore> CheckpointsOf(const std::string& run_dir) {
   const RunDir dir(run_dir);
   std::error_code error;
@@ -61,18 +59,23 @@ absl::StatusOr<std::string> PruneCheckpoints(const std::string& run_dir, int kee
   return absl::StrCat("removed checkpoints ", absl::StrJoin(removed, ", "), "\n");
 }
 
-std::string CheckpointList(const std::vector<CheckpointInfo>& checkpoints, bool json) {
-  if (json) {
-    Record list = Record::array();
-    for (const CheckpointInfo& info : checkpoints) list.push_back(CheckpointRecord(info));
-    return Record{{"checkpoints", std::move(list)}}.dump(2) + "\n";
-  }
+TextTable CheckpointTable(const std::vector<CheckpointInfo>& checkpoints) {
   TextTable table({"checkpoint", "name", "epoch", "clock", "size", "age"});
   for (const CheckpointInfo& info : checkpoints) {
     table.Add({absl::StrCat(info.id()), NameOrDash(info.name()),
                absl::StrFormat("%.2f", info.epoch()), absl::StrCat(info.clock()),
                HumanBytes(static_cast<double>(info.bytes())), ReadableTime(info.age_seconds())});
   }
+  return table;
+}
+
+std::string CheckpointList(const std::vector<CheckpointInfo>& checkpoints, bool json) {
+  if (json) {
+    Record list = Record::array();
+    for (const CheckpointInfo& info : checkpoints) list.push_back(CheckpointRecord(info));
+    return Record{{"checkpoints", std::move(list)}}.dump(2) + "\n";
+  }
+  const TextTable table = CheckpointTable(checkpoints);
   return table.empty() ? "no checkpoints\n" : table.Text();
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "experiment/record/readable.h"
 #include "experiment/record/records.h"
 #include "proto/control.pb.h"
 #include "server/durability/checkpoint_store.h"
@@ -26,6 +27,7 @@ absl::StatusOr<std::vector<CheckpointInfo>> CheckpointsIn(const std::string& run
 // there, because the server prunes on its own.
 absl::StatusOr<std::string> PruneCheckpoints(const std::string& run_dir, int keep, bool json);
 
+TextTable CheckpointTable(const std::vector<CheckpointInfo>& checkpoints);
 // Formats a table, or JSON.
 std::string CheckpointList(const std::vector<CheckpointInfo>& checkpoints, bool json);
 

@@ -11,7 +11,6 @@
 #include "absl/strings/str_split.h"
 #include "common/files.h"
 #include "experiment/launch/program_dir.h"
-#include "experiment/launch/server_event.h"
 #include "experiment/record/run_dir.h"
 
 namespace psgd {
@@ -24,6 +23,13 @@ constexpr int kLogLines = 8;
 
 std::string Indented(const std::string& text) {
   return absl::StrCat("  | ", absl::StrReplaceAll(text, {{"\n", "\n  | "}}));
+}
+
+// Reads a line of ps-server --json. Returns "ready" (the server leads the run), "joined" or
+// "taking_over". Empty: the line is no event.
+std::string EventOf(const std::string& line) {
+  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json.value("event", "") : "";
 }
 
 // The error of a server that did not start. Exit code 2 is the user's fault.

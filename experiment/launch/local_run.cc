@@ -176,7 +176,6 @@ void LocalRun::Poll() {
   if (!over) last_going_on_ = last_heard_;
   ShowNewcomers();
   ShowTroubles();
-  ShowStopWaits();
   display_.Update(status_);
   const bool ours_ended =
       !cluster_->workers().empty() && buried_.size() == cluster_->workers().size();
@@ -197,13 +196,6 @@ void LocalRun::ShowNewcomers() {
     });
     if (by_hand) display_.Note(absl::StrCat("worker ", worker.name(), " joined"));
   }
-}
-
-void LocalRun::ShowStopWaits() {
-  std::string waits_for = drain_sent_ ? StopWaitsFor(status_) : "";
-  if (!waits_for.empty() && stop_waits_for_ != waits_for)
-    display_.Note(waits_for, /*important=*/true);
-  stop_waits_for_ = std::move(waits_for);
 }
 
 void LocalRun::BuryWorkers() {
@@ -228,7 +220,6 @@ void LocalRun::BuryWorker(const ChildProcess& worker) {
     return;
   }
   if (drain_failed_) return;  // the failure was already shown
-  ++workers_lost_;
   display_.Note(cluster_->Obituary(worker), /*important=*/true);
   if (status_.state() == StatusReply::WAITING) {
     drain_reason_ = absl::StrCat(worker.name(), " ", worker.HowItEnded(), " before training began");
@@ -366,14 +357,15 @@ absl::Status LocalRun::RestartServers() {
 }
 
 void LocalRun::ShowTroubles() {
-  if (status_.waits_for() != waits_for_ && !status_.waits_for().empty())
-    display_.Note(status_.waits_for(), /*important=*/true);
-  waits_for_ = status_.waits_for();
-  if (status_.failed_checkpoint() != failed_checkpoint_ && !status_.failed_checkpoint().empty()) {
-    display_.Note(absl::StrCat("could not be written: ", status_.failed_checkpoint()),
-                  /*important=*/true);
-  }
-  failed_checkpoint_ = status_.failed_checkpoint();
+  const auto show_once = [&](const std::string& trouble, std::string* shown) {
+    if (!trouble.empty() && *shown != trouble) display_.Note(trouble, /*important=*/true);
+    *shown = trouble;
+  };
+  const std::string& checkpoint = status_.failed_checkpoint();
+  show_once(status_.waits_for(), &waits_for_);
+  show_once(checkpoint.empty() ? "" : absl::StrCat("could not be written: ", checkpoint),
+            &failed_checkpoint_);
+  show_once(drain_sent_ ? StopWaitsFor(status_) : "", &stop_waits_for_);
 }
 
 }  // namespace psgd

@@ -41,7 +41,6 @@ class LocalRun {
 
   // Empty: no server made a run directory.
   const std::string& run_dir() const { return run_dir_; }
-  int workers_lost() const { return workers_lost_; }
 
  private:
   static constexpr int kMostRecoveries = 3;  // fruitless recoveries in a row
@@ -56,8 +55,6 @@ class LocalRun {
   void BuryWorkers();
   void BuryWorker(const ChildProcess& worker);
   void ShowNewcomers();
-  // Shows which absent servers delay the stop.
-  void ShowStopWaits();
   void Drain(const std::string& reason, bool failed);
   absl::Status ServerEnded();
   absl::Status CheckpointsWritten() const;
@@ -71,6 +68,7 @@ class LocalRun {
   void TakenOver(Time since);
   // Restarts dead servers from the data on their disks, or fails the run.
   absl::Status RestartServers();
+  // Shows each trouble once, and which absent servers delay the stop.
   void ShowTroubles();
   absl::Status Failed(std::string what);
   // Tells people which keys etcd still holds for a run whose servers were killed. Empty: none.
@@ -94,7 +92,6 @@ class LocalRun {
   Time last_going_on_{};          // when the run was last not over
   std::set<std::string> buried_;  // names of workers that ended
   std::set<std::string> known_;   // workers already shown to people
-  int workers_lost_ = 0;
   int fruitless_recoveries_ = 0;  // since the clock last moved
   int fruitless_restarts_ = 0;    // of other servers, since one last came back
   Time next_restart_{};           // the earliest time

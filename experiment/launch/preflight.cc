@@ -27,18 +27,13 @@ absl::Status CheckLabels(const DataConfig& config, const SampleShape& shape,
 
 // The run needs at least the weights on the server, and weights and gradients in each worker. A
 // check in each worker would pass while the other workers have not allocated theirs.
-absl::Status CheckWeightsFit(const Config& config, const ModelSpec& model) {
-  double weights = 0;
-  for (const ParameterSpec& parameter : model.parameters()) {
-    weights +=
-        static_cast<double>(ElementCount({parameter.shape().begin(), parameter.shape().end()}));
-  }
+absl::Status CheckWeightsFit(const Config& config, const std::string& model, double weights) {
   const double once = weights * sizeof(float);
   const int workers = config.cluster().workers();
   const double available = static_cast<double>(AvailableMemory());
   if (available == 0 || once * (1 + 2 * workers) <= available) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
-      "the model ", model.name(), " has ", absl::StrFormat("%.0f", weights),
+      "the model ", model, " has ", absl::StrFormat("%.0f", weights),
       " weights: ", HumanBytes(once), " on the server and ", HumanBytes(2 * once), " in each of ",
       workers, workers == 1 ? " worker" : " workers", " are more than the ", HumanBytes(available),
       " that this machine has free; use a smaller model, fewer workers",
@@ -47,15 +42,21 @@ absl::Status CheckWeightsFit(const Config& config, const ModelSpec& model) {
 
 }  // namespace
 
-absl::Status CheckTrainable(const Config& config) {
+absl::StatusOr<TrainingSize> CheckTrainable(const Config& config) {
   PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
   PSGD_ASSIGN_OR_RETURN(
       const ModelGraph model,
       BuildTrainingGraph(config.model(), InputShapeOf(data.shape), config.data().batch()));
   PSGD_RETURN_IF_ERROR(CheckLabels(config.data(), data.shape, model));
   const ModelSpec spec = MakeModelSpec(ModelName(config.model()), model.graph);
-  PSGD_RETURN_IF_ERROR(CheckWeightsFit(config, spec));
-  return CheckRules(config.compression(), spec);
+  TrainingSize size{.samples = static_cast<double>(data.train->size())};
+  for (const ParameterSpec& parameter : spec.parameters()) {
+    size.weights +=
+        static_cast<double>(ElementCount({parameter.shape().begin(), parameter.shape().end()}));
+  }
+  PSGD_RETURN_IF_ERROR(CheckWeightsFit(config, spec.name(), size.weights));
+  PSGD_RETURN_IF_ERROR(CheckRules(config.compression(), spec));
+  return size;
 }
 
 }  // namespace psgd

@@ -6,8 +6,12 @@
 
 namespace psgd {
 
+struct TrainingSize {
+  double samples = 0;  // of an epoch
+  double weights = 0;
+};
 // Opens the data and builds the network, as every worker on this machine will. The error says what
 // does not fit, or which key would have no effect.
-absl::Status CheckTrainable(const Config& config);
+absl::StatusOr<TrainingSize> CheckTrainable(const Config& config);
 
 }  // namespace psgd

@@ -26,8 +26,7 @@ absl::StatusOr<std::string> SiblingProgram(const std::string& name) {
   if (access(path.c_str(), X_OK) == 0) return path;
   return absl::FailedPreconditionError(
       absl::StrCat("no program ", path,
-                   "; the programs of psgd belong in one folder: build or "
-                   "install them all"));
+                   "; the programs of psgd belong in one folder: build or install them all"));
 }
 
 absl::StatusOr<std::string> ShippedFile(const std::string& path) {

@@ -27,8 +27,7 @@ std::string ResumeAdvice(const std::string& run_dir) {
   if (!newest) {
     return absl::StrCat(
         "It has no checkpoint to go on from: start anew, with checkpoints earlier than it ended, "
-        "as "
-        "--set durability.checkpoint=\"0.25 epochs\"");
+        "as --set durability.checkpoint=\"0.25 epochs\"");
   }
   return absl::StrFormat("Go on from checkpoint %d (epoch %.2f) with: ps-run --resume %s",
                          newest->id(), newest->epoch_progress(), run_dir);

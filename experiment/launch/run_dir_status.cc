@@ -1,6 +1,5 @@
 #include "experiment/launch/run_dir_status.h"
 
-#include <filesystem>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -14,7 +13,7 @@
 #include "experiment/record/evaluation_record.h"
 #include "experiment/record/readable.h"
 #include "experiment/record/run_dir.h"
-#include "server/durability/checkpoint_store.h"
+#include "server/durability/checkpoint_files.h"
 
 namespace psgd {
 namespace {
@@ -46,16 +45,11 @@ void ReadRecords(const RunDir& dir, RunDirStatus* status) {
 }  // namespace
 
 absl::StatusOr<RunDirStatus> ReadRunDirStatus(const std::string& run_dir) {
+  PSGD_ASSIGN_OR_RETURN(const CheckpointStore store, CheckpointsOf(run_dir));
   const RunDir dir(run_dir);
-  std::error_code error;
-  if (!std::filesystem::exists(dir.ConfigFile(), error)) {
-    return absl::NotFoundError(absl::StrCat(run_dir,
-                                            " is not a run directory: it has no "
-                                            "config.yaml; check its spelling"));
-  }
   RunDirStatus status;
   status.run_dir = run_dir;
-  if (std::filesystem::exists(dir.SummaryFile(), error)) {
+  if (FileExists(dir.SummaryFile())) {
     auto summary = ReadSummary(dir.SummaryFile());
     if (summary.ok()) {
       status.summary = *std::move(summary);
@@ -64,7 +58,7 @@ absl::StatusOr<RunDirStatus> ReadRunDirStatus(const std::string& run_dir) {
     }
   }
   ReadRecords(dir, &status);
-  auto checkpoints = CheckpointStore(dir.ServerDir()).List(&status.notes);
+  auto checkpoints = store.List(&status.notes);
   if (checkpoints.ok()) status.checkpoints = *std::move(checkpoints);
   return status;
 }

@@ -136,12 +136,8 @@ std::string Workers(const StatusReply& status) {
 }
 
 std::string Checkpoints(const StatusReply& status) {
-  TextTable table({"checkpoint", "name", "epoch", "clock", "size", "age"});
-  for (const CheckpointInfo& info : status.checkpoints()) {
-    table.Add({absl::StrCat(info.id()), NameOrDash(info.name()),
-               absl::StrFormat("%.2f", info.epoch()), absl::StrCat(info.clock()),
-               HumanBytes(static_cast<double>(info.bytes())), ReadableTime(info.age_seconds())});
-  }
+  const TextTable table =
+      CheckpointTable({status.checkpoints().begin(), status.checkpoints().end()});
   return table.empty() ? "" : absl::StrCat("\ncheckpoints\n", table.Text());
 }
 

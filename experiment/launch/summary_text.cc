@@ -15,18 +15,6 @@
 namespace psgd {
 namespace {
 
-const char* StatusWord(Summary::Status status) {
-  switch (status) {
-    case Summary::Status::kFinished:
-      return "finished";
-    case Summary::Status::kInterrupted:
-      return "interrupted";
-    case Summary::Status::kFailed:
-      return "failed";
-  }
-  return "";
-}
-
 std::string Traffic(uint64_t sent, uint64_t dense) {
   const std::string ratio = ReadableRatio(static_cast<double>(dense), static_cast<double>(sent));
   return absl::StrCat(HumanBytes(static_cast<double>(sent)),
@@ -68,7 +56,7 @@ std::string InOneLine(const std::string& story) {
 
 std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   std::vector<std::pair<std::string, std::string>> rows;
-  rows.emplace_back("status", StatusWord(summary.status));
+  rows.emplace_back("status", NameOf(summary.status));
   if (!summary.error.empty()) {
     rows.emplace_back("reason", InOneLine(summary.error));
   }

@@ -61,8 +61,6 @@ std::string StateOf(const CheckedJournal& journal) {
   return IsDamaged(journal) ? "damaged" : "sound";
 }
 
-std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
-
 // OK: all files below the folder can be opened, or there are none. Otherwise PERMISSION_DENIED,
 // whatever the cause, because the contents are unknown.
 absl::Status CheckReadable(const std::string& folder) {
@@ -227,7 +225,7 @@ std::string CheckpointsText(const std::vector<CheckedCheckpoint>& checkpoints) {
   for (const CheckedCheckpoint& checkpoint : checkpoints) {
     const bool known = checkpoint.manifest.has_value();
     const CheckpointInfo info = known ? InfoOf(*checkpoint.manifest) : CheckpointInfo();
-    table.Add({absl::StrCat(checkpoint.id), OrDash(info.name()),
+    table.Add({absl::StrCat(checkpoint.id), NameOrDash(info.name()),
                known ? absl::StrFormat("%.2f", info.epoch()) : "-",
                known ? HumanBytes(static_cast<double>(info.bytes())) : "-", StateOf(checkpoint)});
     if (checkpoint.status.ok()) continue;
@@ -243,7 +241,7 @@ std::string JournalText(const std::vector<CheckedJournal>& journal) {
   for (const CheckedJournal& part : journal) {
     const JournalReport& report = part.report;
     table.Add(
-        {part.part, OrDash(absl::StrJoin(report.images, ", ")),
+        {part.part, NameOrDash(absl::StrJoin(report.images, ", ")),
          report.last == 0 ? "-" : absl::StrCat(report.first, " to ", report.last),
          IsDamaged(part) && report.recovers ? "damaged, not where it matters" : StateOf(part)});
     if (IsUnread(part)) absl::StrAppend(&wrong, part.part, ": ", part.unread, "\n");
@@ -317,8 +315,7 @@ absl::Status VerifiedStatus(const std::string& run_dir, const VerifiedRun& run) 
         recovers ? absl::StrCat(run.joined ? "--join" : "--recover",
                                 " still goes on from what is sound, to the same weights")
         : run.joined ? "--join would refuse it: restore it from a copy, or go on from a checkpoint "
-                       "of the run "
-                       "(--resume, with the run directory of its first server)"
+                       "of the run (--resume, with the run directory of its first server)"
         : sound > 0
             ? "--recover would refuse it: go on from a checkpoint with --resume, or restore the "
               "journal from a copy"

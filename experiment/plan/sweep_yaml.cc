@@ -7,14 +7,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "common/files.h"
 #include "experiment/config/config_reader.h"
-#include "experiment/config/config_yaml.h"
 #include "experiment/config/parse_value.h"
 #include "experiment/config/yaml_tree.h"
 #include "experiment/plan/expand.h"
-#include "experiment/plan/flow_yaml.h"
 
 namespace psgd {
 namespace {
@@ -23,6 +22,53 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
 constexpr char kLaunch[] = "launch.";
+
+// Inside brackets, text that YAML could misread needs quotes.
+std::string Scalar(const YamlNode& node) {
+  const bool plain = !node.quoted && !node.text.empty() &&
+                     node.text.find_first_of(",[]{}:#\"'\n&*!|>%@`") == std::string::npos;
+  if (plain) return node.text;
+  return absl::StrCat("\"", absl::StrReplaceAll(node.text, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
+}
+
+void AppendFlow(const YamlTree& tree, uint32_t index, std::string* text) {
+  const YamlNode& node = tree.nodes[index];
+  switch (node.kind) {
+    case YamlNode::kNull:
+      absl::StrAppend(text, "null");
+      return;
+    case YamlNode::kScalar:
+      absl::StrAppend(text, Scalar(node));
+      return;
+    case YamlNode::kList:
+      absl::StrAppend(text, "[");
+      for (size_t i = 0; i < node.children.size(); ++i) {
+        absl::StrAppend(text, i == 0 ? "" : ", ");
+        AppendFlow(tree, node.children[i], text);
+      }
+      absl::StrAppend(text, "]");
+      return;
+    case YamlNode::kMap:
+      absl::StrAppend(text, "{");
+      for (size_t i = 0; i + 1 < node.children.size(); i += 2) {
+        absl::StrAppend(text, i == 0 ? "" : ", ");
+        AppendFlow(tree, node.children[i], text);
+        absl::StrAppend(text, ": ");
+        AppendFlow(tree, node.children[i + 1], text);
+      }
+      absl::StrAppend(text, "}");
+      return;
+  }
+}
+
+// Writes part of a tree as one line, in the form of `--set key=VALUE`.
+std::string FlowYaml(const YamlTree& tree, uint32_t node) {
+  // --set takes a string literally.
+  if (tree.nodes[node].kind == YamlNode::kScalar) return tree.nodes[node].text;
+  std::string text;
+  AppendFlow(tree, node, &text);
+  return text;
+}
 
 // Reads the parts of a sweep whose keys are a config's keys.
 class SweepReader {
@@ -88,23 +134,29 @@ class SweepReader {
                                     "consistency.staleness, to values"));
   }
 
-  absl::Status ReadGrid(uint32_t node, const std::string& path, Sweep* sweep) {
-    PSGD_RETURN_IF_ERROR(ExpectMap(node, path));
-    const YamlNode& map = tree_.nodes[node];
-    for (size_t i = 0; i + 1 < map.children.size(); i += 2) {
-      PSGD_ASSIGN_OR_RETURN(const std::string key, ReadKey(map.children[i]));
-      for (const SweepAxis& axis : sweep->grid()) {
-        if (axis.key() == key) {
-          return Error(map.children[i], absl::StrCat("duplicate key \"", key, "\" in ", path));
-        }
+  // Calls `read` with each key, its node and the node of its value. `part` names the map in errors.
+  template <typename Read>
+  absl::Status ForEachKey(uint32_t node, const std::string& part, Read read) const {
+    const std::vector<uint32_t>& children = tree_.nodes[node].children;
+    std::set<std::string> given;
+    for (size_t i = 0; i + 1 < children.size(); i += 2) {
+      const std::string& key = tree_.nodes[children[i]].text;
+      if (!given.insert(key).second) {
+        return Error(children[i], absl::StrCat("duplicate key \"", key, "\" in ", part));
       }
-      PSGD_RETURN_IF_ERROR(Claim(map.children[i], key, path));
-      SweepAxis* axis = sweep->add_grid();
-      axis->set_key(key);
-      PSGD_RETURN_IF_ERROR(ReadValues(map.children[i + 1], key, absl::StrCat(path, ".", key),
-                                      axis->mutable_values()));
+      PSGD_RETURN_IF_ERROR(read(key, children[i], children[i + 1]));
     }
     return absl::OkStatus();
+  }
+
+  absl::Status ReadGrid(uint32_t node, const std::string& path, Sweep* sweep) {
+    PSGD_RETURN_IF_ERROR(ExpectMap(node, path));
+    return ForEachKey(node, path, [&](const std::string& key, uint32_t at, uint32_t values) {
+      PSGD_RETURN_IF_ERROR(CheckKey(at, key, path));
+      SweepAxis* axis = sweep->add_grid();
+      axis->set_key(key);
+      return ReadValues(values, key, absl::StrCat(path, ".", key), axis->mutable_values());
+    });
   }
 
   absl::Status ReadVariants(uint32_t node, const std::string& path, Sweep* sweep) {
@@ -115,27 +167,21 @@ class SweepReader {
     }
     for (const uint32_t item : tree_.nodes[node].children) {
       PSGD_RETURN_IF_ERROR(ExpectMap(item, path));
-      const YamlNode& map = tree_.nodes[item];
       SweepVariant* variant = sweep->add_list();
-      std::set<std::string> given;
-      for (size_t i = 0; i + 1 < map.children.size(); i += 2) {
-        const std::string& word = tree_.nodes[map.children[i]].text;
-        if (!given.insert(word).second) {
-          return Error(map.children[i],
-                       absl::StrCat("duplicate key \"", word, "\" in an entry of ", path));
-        }
-        if (word == "name") {
-          PSGD_RETURN_IF_ERROR(
-              Reader().ReadField(map.children[i + 1], absl::StrCat(path, ".name"),
-                                 *SweepVariant::descriptor()->FindFieldByName("name"), variant));
-          continue;
-        }
-        PSGD_ASSIGN_OR_RETURN(const std::string key, ReadKey(map.children[i]));
-        PSGD_RETURN_IF_ERROR(Claim(map.children[i], key, path));
-        SweepSetting* setting = variant->add_settings();
-        setting->set_key(key);
-        PSGD_ASSIGN_OR_RETURN(*setting->mutable_value(), ReadValue(map.children[i + 1], key));
-      }
+      PSGD_RETURN_IF_ERROR(ForEachKey(
+          item, absl::StrCat("an entry of ", path),
+          [&](const std::string& key, uint32_t at, uint32_t value) -> absl::Status {
+            if (key == "name") {
+              return Reader().ReadField(value, absl::StrCat(path, ".name"),
+                                        *SweepVariant::descriptor()->FindFieldByName("name"),
+                                        variant);
+            }
+            PSGD_RETURN_IF_ERROR(CheckKey(at, key, path));
+            SweepSetting* setting = variant->add_settings();
+            setting->set_key(key);
+            PSGD_ASSIGN_OR_RETURN(*setting->mutable_value(), ReadValue(value, key));
+            return absl::OkStatus();
+          }));
       const auto [other, is_new] =
           names_.emplace(NameOf(*variant), tree_.nodes[item].mark.line + 1);
       if (!is_new) {
@@ -150,22 +196,14 @@ class SweepReader {
 
   absl::Status ReadDraws(uint32_t node, const std::string& path, SweepRandom* random) {
     PSGD_RETURN_IF_ERROR(ExpectMap(node, path));
-    const YamlNode& map = tree_.nodes[node];
-    for (size_t i = 0; i + 1 < map.children.size(); i += 2) {
-      PSGD_ASSIGN_OR_RETURN(const std::string key, ReadKey(map.children[i]));
-      for (const SweepDraw& draw : random->keys()) {
-        if (draw.key() == key) {
-          return Error(map.children[i], absl::StrCat("duplicate key \"", key, "\" in ", path));
-        }
-      }
-      PSGD_RETURN_IF_ERROR(Claim(map.children[i], key, path));
+    return ForEachKey(node, path, [&](const std::string& key, uint32_t at, uint32_t value) {
+      PSGD_RETURN_IF_ERROR(CheckKey(at, key, path));
       SweepDraw* draw = random->add_keys();
       draw->set_key(key);
-      const std::string here = absl::StrCat(path, ".", draw->key());
-      PSGD_RETURN_IF_ERROR(Reader().ReadSection(map.children[i + 1], here, draw));
-      PSGD_RETURN_IF_ERROR(CheckDraw(map.children[i + 1], here, *draw));
-    }
-    return absl::OkStatus();
+      const std::string here = absl::StrCat(path, ".", key);
+      PSGD_RETURN_IF_ERROR(Reader().ReadSection(value, here, draw));
+      return CheckDraw(value, here, *draw);
+    });
   }
 
   absl::Status CheckDraw(uint32_t node, const std::string& path, const SweepDraw& draw) const {
@@ -193,18 +231,9 @@ class SweepReader {
     return absl::OkStatus();
   }
 
-  // If two parts set one key, one would overwrite the other and the runs' names would be wrong.
-  absl::Status Claim(uint32_t node, const std::string& key, const std::string& part) {
-    const auto [place, is_new] =
-        parts_.emplace(key, std::pair(part, tree_.nodes[node].mark.line + 1));
-    const auto& [other, line] = place->second;
-    if (is_new || other == part) return absl::OkStatus();
-    return Error(node, absl::StrCat(key, " is set in ", other, ", too, in line ", line,
-                                    ": one would overwrite the other; leave it in one of them"));
-  }
-
-  absl::StatusOr<std::string> ReadKey(uint32_t node) const {
-    const std::string& key = tree_.nodes[node].text;
+  // Checks a key of grid, list or random. If two parts set one key, one would overwrite the other
+  // and the runs' names would be wrong.
+  absl::Status CheckKey(uint32_t node, const std::string& key, const std::string& part) {
     Config config;
     SweepLaunch launch;
     const absl::StatusOr<ConfigKey> found = FindSetting(key, &config, &launch);
@@ -216,7 +245,12 @@ class SweepReader {
       return Error(node,
                    "seeds are given by repeat: {seeds: N}, so that reports know what to average");
     }
-    return key;
+    const auto [place, is_new] =
+        parts_.emplace(key, std::pair(part, tree_.nodes[node].mark.line + 1));
+    const auto& [other, line] = place->second;
+    if (is_new || other == part) return absl::OkStatus();
+    return Error(node, absl::StrCat(key, " is set in ", other, ", too, in line ", line,
+                                    ": one would overwrite the other; leave it in one of them"));
   }
 
   absl::StatusOr<std::string> ReadValue(uint32_t node, const std::string& key) const {

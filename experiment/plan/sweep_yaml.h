@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/status.h"
-#include "experiment/config/config_key.h"
+#include "experiment/config/config_yaml.h"
 #include "proto/sweep.pb.h"
 
 namespace psgd {

@@ -26,4 +26,7 @@ absl::StatusOr<Config> ReadRunConfig(const RunChoice& choice);
 // The arguments that give ps-server the same choice.
 std::vector<std::string> ArgumentsOfServer(const RunChoice& choice);
 
+// A finished run cannot be resumed: the error says which key to raise.
+absl::Status CheckUnfinished(const std::string& run_dir, const Config& config);
+
 }  // namespace psgd

@@ -81,11 +81,9 @@ absl::StatusOr<std::shared_ptr<const void>> Hold(const std::string& path) {
   std::shared_ptr<const void> hold(nullptr, [descriptor](const void*) { close(descriptor); });
   if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) return hold;
   if (errno != EWOULDBLOCK) return FileError("lock the run directory", path, errno);
-  return absl::FailedPreconditionError(
-      absl::StrCat("the run in ", path,
-                   " still goes on in another ps-server; look at it with  "
-                   "ps-ctl status ",
-                   path, "  or wait until it has ended"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the run in ", path, " still goes on in another ps-server; look at it with  ps-ctl status ",
+      path, "  or wait until it has ended"));
 }
 
 }  // namespace

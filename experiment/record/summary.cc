@@ -74,12 +74,7 @@ template <typename T>
 Json ToJson(const std::optional<T>& value) {
   return value.has_value() ? Json(*value) : Json(nullptr);
 }
-Json ToJson(Summary::Status status) {
-  for (const auto& [known, name] : kStatusNames) {
-    if (known == status) return name;
-  }
-  return nullptr;
-}
+Json ToJson(Summary::Status status) { return NameOf(status); }
 Json ToJson(const StalenessSummary& staleness) {
   Json json;
   VisitStaleness(staleness, [&](const char* key, const auto& field) { json[key] = field; });
@@ -141,6 +136,10 @@ bool FromJson(const Json& json, std::map<std::string, Value>* values) {
 
 StalenessSummary StalenessSummary::Of(const CountHistogram& histogram) {
   return {histogram.Mean(), histogram.Quantile(0.5), histogram.Quantile(0.99), histogram.max()};
+}
+
+const char* NameOf(Summary::Status status) {
+  return kStatusNames[static_cast<size_t>(status)].second;
 }
 
 absl::Status WriteSummary(const Summary& summary, const std::string& path) {

@@ -61,6 +61,9 @@ struct Summary {
   bool operator==(const Summary&) const = default;
 };
 
+// "finished", "failed" or "interrupted".
+const char* NameOf(Summary::Status status);
+
 // Replaces the whole file. A reader sees the old or the new file, also after a crash.
 absl::Status WriteSummary(const Summary& summary, const std::string& path);
 // A key that the file lacks keeps its value of an empty summary.

@@ -48,22 +48,13 @@ class Writer {
     const TraceSpan& span = placed.span;
     const int process = Process(placed);
     const int row = Row(span);
-    if (named_.insert({process, -1}).second) {
-      Add({{"ph", "M"},
-           {"name", "process_name"},
-           {"pid", process},
-           {"tid", 0},
-           {"args", {{"name", ProcessName(placed)}}}});
-    }
+    if (named_.insert({process, -1}).second)
+      AddName("process_name", process, 0, ProcessName(placed));
     if (!named_.insert({process, row}).second) return;
     const std::string name = row == kSteps   ? "steps"
                              : OfShard(span) ? absl::StrCat("shard ", span.shard())
                                              : absl::StrCat("pushes to shard ", span.shard());
-    Add({{"ph", "M"},
-         {"name", "thread_name"},
-         {"pid", process},
-         {"tid", row},
-         {"args", {{"name", name}}}});
+    AddName("thread_name", process, row, name);
   }
 
   void AddSpan(const PlacedSpan& placed) {
@@ -111,6 +102,10 @@ class Writer {
     if (*phase == 'f') event["bp"] = "e";
     Add(event);
   }
+  void AddName(const char* what, int process, int row, const std::string& name) {
+    Add({{"ph", "M"}, {"name", what}, {"pid", process}, {"tid", row}, {"args", {{"name", name}}}});
+  }
+
   void Add(const Record& event) {
     absl::StrAppend(&text_, text_.empty() ? "" : ",\n", event.dump());
   }

@@ -79,10 +79,8 @@ std::optional<Figure> AgainstBytes(const std::vector<ReportGroup>& groups, const
                    " of them are on the Pareto front. The table below the figure has the numbers.");
   return Figure{id, title,
                 "Each point is a configuration, the mean of its seeds with their standard "
-                "deviation. Up and to the "
-                "left is better. Ringed points are on the Pareto front: none sends less and is "
-                "more accurate. The "
-                "star is the dense synchronous twin.",
+                "deviation. Up and to the left is better. Ringed points are on the Pareto front: "
+                "none sends less and is more accurate. The star is the dense synchronous twin.",
                 Draw(plot), std::move(data)};
 }
 

@@ -77,7 +77,7 @@ int SeriesStyle::PlaceIn(const Named& named, const ReportGroup& group) {
 std::string SeriesStyle::ColorOf(const ReportGroup& group) const {
   if (group.twin) return "ink";
   const int place = PlaceIn(colors_, group);
-  return absl::StrCat("c", colors_.empty() ? 0 : place < 0 ? kSeriesColors - 1 : place);
+  return absl::StrCat("c", colors_.values.empty() ? 0 : place < 0 ? kSeriesColors - 1 : place);
 }
 
 int SeriesStyle::ShapeOf(const ReportGroup& group) const {

@@ -37,13 +37,11 @@ class SeriesStyle {
   int ShapeOf(const ReportGroup& group) const;
   // The legend of points: a series per color, then a series per shape, without points.
   std::vector<PlotSeries> Legend(bool line) const;
-  bool colored() const { return !colors_.empty(); }
 
  private:
   struct Named {
     std::string axis;
     std::vector<std::string> values;
-    bool empty() const { return values.empty(); }
   };
   static int PlaceIn(const Named& named, const ReportGroup& group);
   Named colors_;

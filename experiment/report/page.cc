@@ -101,9 +101,8 @@ std::string Troubles(const ReportRuns& report) {
   return absl::StrCat(
       "<h2 id=\"troubles\">Runs with something missing</h2>\n<div class=\"scroll\" tabindex=\"0\" "
       "role=\"region\" aria-label=\"Runs with something missing\"><table><thead><tr><th "
-      "scope=\"col\">run</th>"
-      "<th scope=\"col\" class=\"word\">status</th><th scope=\"col\" class=\"word\">what</th>"
-      "<th scope=\"col\" class=\"word\">where</th></tr></thead><tbody>\n",
+      "scope=\"col\">run</th><th scope=\"col\" class=\"word\">status</th><th scope=\"col\" "
+      "class=\"word\">what</th><th scope=\"col\" class=\"word\">where</th></tr></thead><tbody>\n",
       rows, "</tbody></table></div>\n");
 }
 
@@ -132,8 +131,7 @@ std::string ReportPage(const ReportRuns& report, const ReportTable& table,
   std::string html = absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<link "
-      "rel=\"icon\" "
-      "href=\"data:,\">\n<title>",
+      "rel=\"icon\" href=\"data:,\">\n<title>",
       Escaped(report.title), "</title>\n<style>", kPageStyle, kDrawingStyle,
       "</style>\n</head>\n<body>\n<main>\n<h1>", Escaped(report.title), "</h1>\n");
   if (!report.question.empty()) {
@@ -144,15 +142,13 @@ std::string ReportPage(const ReportRuns& report, const ReportTable& table,
       ". The dense synchronous twin sends whole updates, and its workers "
       "step together; others are compared with the twin of the same seed, in points of accuracy. ",
       "Means of seeds come with their standard deviation, unless it is next to nothing; repeats of "
-      "a seed are "
-      "averaged and count once. Behind "
-      "bytes: how many times less that is than fp32.</p>\n");
+      "a seed are averaged and count once. Behind bytes: how many times less that is than "
+      "fp32.</p>\n");
   for (const std::string& note : report.notes)
     absl::StrAppend(&html, "<p>", Escaped(note), "</p>\n");
   absl::StrAppend(
       &html,
-      "<h2>Table</h2>\n<p class=\"screen\">A click on a column's name sorts by it. As a "
-      "file: ",
+      "<h2>Table</h2>\n<p class=\"screen\">A click on a column's name sorts by it. As a file: ",
       DownloadLink("configurations", TableCsv(table)),
       "; all runs, one a row: ", DownloadLink("runs", RunsCsv(report)), ".</p>\n", MainTable(table),
       Legend(report));

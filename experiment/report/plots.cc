@@ -95,6 +95,11 @@ class Labels {
   std::vector<Frame> taken_;
 };
 
+std::string LineClass(const PlotSeries& series, const char* more) {
+  const bool plain = series.css_class == "ideal" || series.css_class == "front";
+  return plain ? series.css_class : absl::StrCat("line ", more, series.css_class);
+}
+
 void DrawSeries(const PlotSeries& series, const Scale& x, const Scale& y, Labels* labels,
                 Svg* svg) {
   std::vector<std::pair<double, double>> places;
@@ -102,11 +107,7 @@ void DrawSeries(const PlotSeries& series, const Scale& x, const Scale& y, Labels
     if (x.Shows(point.x) && y.Shows(point.y)) places.emplace_back(x.At(point.x), y.At(point.y));
   }
   if (series.line && places.size() > 1) {
-    const bool plain = series.css_class == "ideal" || series.css_class == "front";
-    svg->Polyline(places,
-                  plain ? series.css_class
-                        : absl::StrCat("line ", series.faint ? "faint " : "", series.css_class),
-                  series.name);
+    svg->Polyline(places, LineClass(series, series.faint ? "faint " : ""), series.name);
   }
   for (const PlotPoint& point : series.points) {
     if (series.shape < 0 || !x.Shows(point.x) || !y.Shows(point.y)) continue;
@@ -132,9 +133,7 @@ void DrawLegend(const XyPlot& plot, double left, Svg* svg) {
       return;
     }
     if (series.line) {
-      const bool plain = series.css_class == "ideal" || series.css_class == "front";
-      svg->Line(left, y - 4, left + 18, y - 4,
-                plain ? series.css_class : absl::StrCat("line ", series.css_class));
+      svg->Line(left, y - 4, left + 18, y - 4, LineClass(series, ""));
     }
     if (series.shape >= 0) svg->Marker(series.shape, left + 9, y - 4, 4, series.css_class);
     svg->Text(left + 24, y, Anchor::kStart, Shortened(series.name, kLegendLetters));

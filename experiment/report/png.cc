@@ -26,8 +26,7 @@ absl::StatusOr<std::string> FindBrowser() {
   }
   return absl::FailedPreconditionError(
       "--png needs a browser, and there is no chromium, chromium-browser or google-chrome in any "
-      "folder "
-      "of PATH; apt-get install chromium, or take --svg, which needs nothing");
+      "folder of PATH; apt-get install chromium, or take --svg, which needs nothing");
 }
 
 absl::Status Draw(const std::string& browser, const std::string& profile,

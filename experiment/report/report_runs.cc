@@ -217,23 +217,9 @@ absl::StatusOr<ReportRuns> OfFolder(const std::string& folder) {
 }  // namespace
 
 const char* NameOf(ReportStatus status) {
-  switch (status) {
-    case ReportStatus::kFinished:
-      return "finished";
-    case ReportStatus::kStopped:
-      return "stopped early";
-    case ReportStatus::kFailed:
-      return "failed";
-    case ReportStatus::kInterrupted:
-      return "interrupted";
-    case ReportStatus::kUnfinished:
-      return "unfinished";
-    case ReportStatus::kWaiting:
-      return "waiting";
-    case ReportStatus::kBroken:
-      return "broken";
-  }
-  return "";
+  constexpr const char* kNames[] = {"finished",   "stopped early", "failed", "interrupted",
+                                    "unfinished", "waiting",       "broken"};  // as in the enum
+  return kNames[static_cast<size_t>(status)];
 }
 
 absl::StatusOr<ReportRuns> ReadReportRuns(const std::string& dir) {

@@ -35,27 +35,30 @@ std::string Corners(double x, double y, double radius, int corners, double turn,
 // Colors that stay distinct with any color vision (after Okabe and Ito). They are darker on white
 // and lighter on black, so that thin lines stay legible.
 const char kDrawingStyle[] = R"css(
-.plot{--c0:#0064a8;--c1:#c44e00;--c2:#00805c;--c3:#a8437f;--c4:#8a6a00;--c5:#2b7fb8;--c6:#6a4fb0;--c7:#666;
---ink:#1c1c1c;--soft:#666;--rule:#ddd;--paper:#fff;font:12px system-ui,sans-serif}
-@media (prefers-color-scheme:dark){.plot{--c0:#6bb6ff;--c1:#ff9a57;--c2:#3fd0a4;--c3:#f09ad0;--c4:#e6c34d;
---c5:#8fd3ff;--c6:#b8a3ff;--c7:#aaa;--ink:#eee;--soft:#aaa;--rule:#3a3a3a;--paper:#161616}}
-@media print{.plot{--c0:#0064a8;--c1:#c44e00;--c2:#00805c;--c3:#a8437f;--c4:#8a6a00;--c5:#2b7fb8;--c6:#6a4fb0;
---c7:#666;--ink:#000;--soft:#444;--rule:#ccc;--paper:#fff}}
+.plot{--c0:#0064a8;--c1:#c44e00;--c2:#00805c;--c3:#a8437f;--c4:#8a6a00;--c5:#2b7fb8;--c6:#6a4fb0;
+--c7:#666;--ink:#1c1c1c;--soft:#666;--rule:#ddd;--paper:#fff;font:12px system-ui,sans-serif}
+@media (prefers-color-scheme:dark){.plot{--c0:#6bb6ff;--c1:#ff9a57;--c2:#3fd0a4;--c3:#f09ad0;
+--c4:#e6c34d;--c5:#8fd3ff;--c6:#b8a3ff;--c7:#aaa;--ink:#eee;--soft:#aaa;--rule:#3a3a3a;
+--paper:#161616}}
+@media print{.plot{--c0:#0064a8;--c1:#c44e00;--c2:#00805c;--c3:#a8437f;--c4:#8a6a00;--c5:#2b7fb8;
+--c6:#6a4fb0;--c7:#666;--ink:#000;--soft:#444;--rule:#ccc;--paper:#fff}}
 .plot .background{fill:var(--paper)}
-.plot text{fill:var(--ink);stroke:var(--paper);stroke-width:3px;paint-order:stroke}.plot text.soft{fill:var(--soft)}.plot text.strong{font-weight:600}
+.plot text{fill:var(--ink);stroke:var(--paper);stroke-width:3px;paint-order:stroke}
+.plot text.soft{fill:var(--soft)}.plot text.strong{font-weight:600}
 .plot .rule{stroke:var(--rule);stroke-width:1}.plot .axis{stroke:var(--soft);stroke-width:1}
 .plot .ideal{stroke:var(--soft);stroke-width:1.5;stroke-dasharray:5 4;fill:none}
 .plot .front{stroke:var(--ink);stroke-width:1.5;stroke-dasharray:2 3;fill:none}
 .plot .ring{stroke:var(--ink);stroke-width:1.5;fill:none}
 .plot .bar-error{stroke:var(--soft);stroke-width:1}
-.plot .line{fill:none;stroke-width:1.8;stroke-linejoin:round}.plot .line.faint{stroke-width:1;opacity:.35}
+.plot .line{fill:none;stroke-width:1.8;stroke-linejoin:round}
+.plot .line.faint{stroke-width:1;opacity:.35}
 .plot .ink{fill:var(--ink);stroke:var(--ink)}.plot .line.ink{fill:none;stroke-width:2.4}
 .plot .c0{fill:var(--c0);stroke:var(--c0)}.plot .c1{fill:var(--c1);stroke:var(--c1)}
 .plot .c2{fill:var(--c2);stroke:var(--c2)}.plot .c3{fill:var(--c3);stroke:var(--c3)}
 .plot .c4{fill:var(--c4);stroke:var(--c4)}.plot .c5{fill:var(--c5);stroke:var(--c5)}
 .plot .c6{fill:var(--c6);stroke:var(--c6)}.plot .c7{fill:var(--c7);stroke:var(--c7)}
-.plot .line.c0,.plot .line.c1,.plot .line.c2,.plot .line.c3,.plot .line.c4,.plot .line.c5,.plot .line.c6,
-.plot .line.c7{fill:none}
+.plot .line.c0,.plot .line.c1,.plot .line.c2,.plot .line.c3,.plot .line.c4,.plot .line.c5,
+.plot .line.c6,.plot .line.c7{fill:none}
 .plot rect.c0,.plot rect.c1,.plot rect.c2,.plot rect.c3,.plot rect.c4,.plot rect.c5,.plot rect.c6,
 .plot rect.c7,.plot rect.ink{stroke:none}
 .plot .none{fill:none;stroke:var(--soft);stroke-dasharray:3 3}
@@ -105,26 +108,23 @@ void Svg::Polyline(const std::vector<std::pair<double, double>>& points,
 
 void Svg::Marker(int shape, double x, double y, double size, absl::string_view css_class,
                  absl::string_view tip) {
-  std::string path;
-  switch (shape) {
-    case 0:
-      return Shape(absl::StrCat("circle cx=\"", N(x), "\" cy=\"", N(y), "\" r=\"", N(size), "\""),
-                   css_class, tip);
-    case 1:
-      path = Corners(x, y, size * 1.25, 4, kPi / 4, 1);
-      break;
-    case 2:
-      path = Corners(x, y, size * 1.35, 3, 0, 1);
-      break;
-    case 3:
-      path = Corners(x, y, size * 1.35, 4, 0, 1);
-      break;
-    case 4:
-      path = Corners(x, y, size * 1.5, 8, kPi / 4, 0.35);
-      break;
-    default:
-      path = Corners(x, y, size * 1.8, 10, 0, 0.45);
+  if (shape == 0) {
+    return Shape(absl::StrCat("circle cx=\"", N(x), "\" cy=\"", N(y), "\" r=\"", N(size), "\""),
+                 css_class, tip);
   }
+  struct Polygon {
+    double size;
+    int corners;
+    double turn, inner;
+  };
+  constexpr Polygon kPolygons[] = {{1.25, 4, kPi / 4, 1},
+                                   {1.35, 3, 0, 1},
+                                   {1.35, 4, 0, 1},
+                                   {1.5, 8, kPi / 4, 0.35},
+                                   {1.8, 10, 0, 0.45}};
+  const Polygon& polygon = kPolygons[shape - 1];
+  const std::string path =
+      Corners(x, y, size * polygon.size, polygon.corners, polygon.turn, polygon.inner);
   Shape(absl::StrCat("path d=\"", path, "\""), css_class, tip);
 }
 

@@ -166,30 +166,11 @@ std::string Csv(const std::vector<std::vector<std::string>>& rows) {
 }
 
 std::string RunsCsv(const ReportRuns& report) {
-  std::vector<std::vector<std::string>> rows{{"id",
-                                              "configuration",
-                                              "seed",
-                                              "status",
-                                              "twin",
-                                              "accuracy",
-                                              "loss",
-                                              "epochs",
-                                              "steps",
-                                              "seconds",
-                                              "samples_per_second",
-                                              "bytes_pushed",
-                                              "bytes_pulled",
-                                              "bytes_pushed_dense",
-                                              "bytes_pulled_dense",
-                                              "staleness_mean",
-                                              "staleness_p99",
-                                              "staleness_max",
-                                              "workers",
-                                              "shards",
-                                              "servers",
-                                              "transport",
-                                              "codec",
-                                              "detail"}};
+  std::vector<std::vector<std::string>> rows{absl::StrSplit(
+      "id,configuration,seed,status,twin,accuracy,loss,epochs,steps,seconds,samples_per_second,"
+      "bytes_pushed,bytes_pulled,bytes_pushed_dense,bytes_pulled_dense,"
+      "staleness_mean,staleness_p99,staleness_max,workers,shards,servers,transport,codec,detail",
+      ',')};
   for (const ReportRun& run : report.runs) {
     const Summary summary = run.data.summary.value_or(Summary());
     const std::string configuration =

@@ -55,11 +55,9 @@ MadeFigures TimeFigures(const ReportRuns& report, const std::vector<ReportGroup>
   plot.description = absl::StrCat(plot.bars.size(), " configurations.");
   std::string caption =
       "data: waiting for samples. compute: forward and backward, and handing updates to the "
-      "network. "
-      "encode: updates to payloads, and payloads of pulls to weights. wait: for weights that a "
-      "shard "
-      "held back, for slower workers or its journal. wire: for weights on their way. apply: for "
-      "weights, while the shard took in updates. * is the twin.";
+      "network. encode: updates to payloads, and payloads of pulls to weights. wait: for weights "
+      "that a shard held back, for slower workers or its journal. wire: for weights on their way. "
+      "apply: for weights, while the shard took in updates. * is the twin.";
   if (left_out > 0)
     absl::StrAppend(&caption, " ", left_out, " more configurations are in the data alone.");
   std::vector<Figure> figures;

@@ -15,7 +15,6 @@ absl::StatusOr<WrittenReport> WriteReport(const ReportOptions& options) {
   const std::vector<ReportGroup> groups = GroupRuns(report);
   const ReportTable table = TableOf(report, groups);
   WrittenReport written;
-  written.runs = report.runs.size();
   if (options.markdown) written.text = TableMarkdown(table) + LegendMarkdown(report);
   if (options.csv) written.text += RunsCsv(report);
   const bool page = !options.markdown && !options.csv;

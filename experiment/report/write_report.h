@@ -28,7 +28,6 @@ struct WrittenReport {
   std::string text;                    // the markdown or csv
   std::vector<std::string> files;      // written files
   std::vector<WrittenFigure> figures;  // the figures in svg_dir
-  size_t runs = 0;
 };
 
 absl::StatusOr<WrittenReport> WriteReport(const ReportOptions& options);

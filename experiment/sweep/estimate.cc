@@ -6,42 +6,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/units.h"
-#include "data/open_data.h"
-#include "engine/graph/model_spec.h"
-#include "engine/runtime/planned_network.h"
-#include "engine/zoo/zoo.h"
 #include "experiment/config/flat_config.h"
 #include "experiment/launch/preflight.h"
 #include "experiment/record/readable.h"
 #include "experiment/report/groups.h"
-#include "train/evaluate.h"
 
 namespace psgd {
-namespace {
-
-struct Task {
-  double samples = 0;  // samples of an epoch
-  double weights = 0;
-};
-
-absl::StatusOr<Task> LookAt(const Config& config) {
-  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
-  PSGD_ASSIGN_OR_RETURN(
-      const ModelGraph model,
-      BuildTrainingGraph(config.model(), InputShapeOf(data.shape), config.data().batch()));
-  Task task;
-  task.samples = static_cast<double>(data.train->size());
-  const ModelSpec spec = MakeModelSpec("", model.graph);
-  for (const ParameterSpec& parameter : spec.parameters()) {
-    double count = 1;
-    for (const int64_t size : parameter.shape()) count *= static_cast<double>(size);
-    task.weights += count;
-  }
-  return task;
-}
-
-}  // namespace
-
 std::string TaskKey(const Config& config) {
   std::string key;
   for (const auto& [name, value] : Flatten(config, /*with_defaults=*/false)) {
@@ -64,15 +34,16 @@ absl::StatusOr<SweepEstimate> EstimateSweep(const std::vector<PlannedRun>& runs,
   }
   SweepEstimate estimate;
   estimate.runs = runs.size();
-  std::map<std::string, Task> tasks;
+  std::map<std::string, TrainingSize> tasks;
   double done_samples = 0, done_seconds = 0;
   for (const PlannedRun& run : runs) {
     const std::string key = TaskKey(run.config);
     if (tasks.count(key) == 0) {
-      PSGD_RETURN_IF_ERROR(Annotate(CheckTrainable(run.config), run.label));
-      PSGD_ASSIGN_OR_RETURN(tasks[key], LookAt(run.config));
+      const auto size = CheckTrainable(run.config);
+      if (!size.ok()) return Annotate(size.status(), run.label);
+      tasks[key] = *size;
     }
-    const Task& task = tasks[key];
+    const TrainingSize& task = tasks[key];
     const double batch = run.config.data().batch();
     double samples = task.samples * run.config.train().epochs();
     if (const auto most = run.config.train().max_steps(); most > 0) {

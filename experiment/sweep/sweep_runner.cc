@@ -5,17 +5,18 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "experiment/launch/local_run.h"
+#include "experiment/launch/resume_advice.h"
 #include "experiment/record/readable.h"
 #include "experiment/record/run_dir.h"
 #include "experiment/record/summary.h"
-#include "server/durability/checkpoint_store.h"
+#include "server/durability/checkpoint_files.h"
 
 namespace psgd {
 namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(50);
 constexpr Duration kLookPeriod = std::chrono::milliseconds(500);
-constexpr int kExitStopped = 3;  // as in all psgd programs: docs/programs.md
 constexpr int kLogLines = 12;
 constexpr int kMostPlaces = 5;
 // A file that another machine writes to a shared folder may appear late.
@@ -27,13 +28,9 @@ bool HasFinished(const SweepDir& dir, const std::string& id) {
 }
 
 // True if the run has a checkpoint to go on from.
-bool HasCheckpoint(const SweepDir& dir, const std::string& id) {
-  const RunDir run(dir.RunPath(id));
-  std::error_code error;
-  if (!std::filesystem::exists(run.ConfigFile(), error)) return false;
-  std::vector<std::string> notes;
-  const auto checkpoints = CheckpointStore(run.ServerDir()).List(&notes);
-  return checkpoints.ok() && !checkpoints->empty();
+bool CanGoOn(const SweepDir& dir, const std::string& id) {
+  const std::string run = dir.RunPath(id);
+  return FileExists(RunDir(run).ConfigFile()) && HasCheckpoint(run);
 }
 
 // The last message of ps-run about itself.
@@ -185,7 +182,7 @@ absl::StatusOr<bool> SweepRunner::Start(const PlannedRun& run, size_t slot) {
     CountDone(run, *active->metrics);
     return true;
   }
-  active->resumed = HasCheckpoint(dir_, run.id);
+  active->resumed = CanGoOn(dir_, run.id);
   if (active->resumed) {
     active->metrics->Look();
     if (!GoesOn(run, *active->metrics)) {

@@ -2,7 +2,6 @@
 
 #include <grpcpp/create_channel.h>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -32,28 +31,27 @@ absl::StatusOr<EtcdOptions> ParseEtcd(const std::string& text,
     if (!https) absl::ConsumePrefix(&member, "http://");
     const auto address = ParseAddress(absl::StrCat("tcp://", member));
     if (!address.ok() || address->port == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--etcd ", text,
-                       " is not HOST:PORT (or https://HOST:PORT), as 127.0.0.1:2379, or several "
-                       "with commas"));
+      return InvalidArgumentError(
+          "--etcd ", text,
+          " is not HOST:PORT (or https://HOST:PORT), as 127.0.0.1:2379, or several "
+          "with commas");
     }
     if (!https && credentials != nullptr && !OfThisMachine(address->host)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--etcd ", member,
-                       ": this run is secured, but whoever reaches that etcd could say who leads "
-                       "it; give etcd certificates and write https://",
-                       member));
+      return InvalidArgumentError(
+          "--etcd ", member,
+          ": this run is secured, but whoever reaches that etcd could say who leads "
+          "it; give etcd certificates and write https://",
+          member);
     }
     secure += https ? 1 : 0;
     options.members.emplace_back(member);
   }
   if (secure > 0 && secure < options.members.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--etcd ", text, ": either all members are https, or none is"));
+    return InvalidArgumentError("--etcd ", text, ": either all members are https, or none is");
   }
   if (secure > 0 && credentials == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--etcd ", text, ": which certificate is to be shown there? say --tls-dir DIR"));
+    return InvalidArgumentError("--etcd ", text,
+                                ": which certificate is to be shown there? say --tls-dir DIR");
   }
   if (secure > 0) options.credentials = std::move(credentials);
   return options;
@@ -102,22 +100,22 @@ absl::Status EtcdClient::Ask(Call call) {
       case grpc::StatusCode::NOT_FOUND:
         return ToAbsl(status);
       case grpc::StatusCode::UNIMPLEMENTED:
-        return absl::FailedPreconditionError(absl::StrCat(
+        return FailedPreconditionError(
             "what answers at ", options_.members[at], " is not etcd with its v3 interface (",
-            status.error_message(), "); is the port that for clients (2379)?"));
+            status.error_message(), "); is the port that for clients (2379)?");
       case grpc::StatusCode::INVALID_ARGUMENT:
       case grpc::StatusCode::UNAUTHENTICATED:
       case grpc::StatusCode::PERMISSION_DENIED:
-        return absl::FailedPreconditionError(
-            absl::StrCat("etcd at ", options_.members[at], " refuses: ", status.error_message()));
+        return FailedPreconditionError("etcd at ", options_.members[at],
+                                       " refuses: ", status.error_message());
       default:
         why = status.error_message();
     }
   }
-  return absl::UnavailableError(absl::StrCat(
+  return UnavailableError(
       "etcd at ", absl::StrJoin(options_.members, " or "), " does not answer (", why,
       "); is it running there, with a majority of its members?",
-      options_.credentials != nullptr ? " Are its certificates of the same ca.crt?" : ""));
+      options_.credentials != nullptr ? " Are its certificates of the same ca.crt?" : "");
 }
 
 absl::StatusOr<pb::RangeResponse> EtcdClient::Range(const pb::RangeRequest& request) {

@@ -1,7 +1,6 @@
 // Calls to an etcd v3 cluster. Only the .cc includes gRPC.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>

@@ -61,11 +61,11 @@ absl::StatusOr<RunRecord> ParseRunRecord(const std::string& text, const std::str
       !LeaderOf(record).empty() && record.shards_size() > 0) {
     return record;
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat("etcd holds no record of a run under ", key,
-                   ", or one that this version of psgd cannot read: install the same version "
-                   "everywhere, or see what somebody else wrote there (etcdctl get ",
-                   key, ")"));
+  return FailedPreconditionError(
+      "etcd holds no record of a run under ", key,
+      ", or one that this version of psgd cannot read: install the same version everywhere, or see "
+      "what somebody else wrote there (etcdctl get ",
+      key, ")");
 }
 
 EtcdRunStore::EtcdRunStore(EtcdOptions etcd, std::string run, Duration silence)
@@ -128,8 +128,7 @@ absl::StatusOr<RunPlan> EtcdRunStore::ReadPlan() {
   if (reply.kvs_size() == 0) return absl::NotFoundError("training has not begun");
   RunPlan plan;
   if (plan.ParseFromString(reply.kvs(0).value()) && plan.has_model()) return plan;
-  return absl::FailedPreconditionError(
-      absl::StrCat("etcd holds no plan of a run under ", plan_key_));
+  return FailedPreconditionError("etcd holds no plan of a run under ", plan_key_);
 }
 
 pb::Compare EtcdRunStore::RecordIsAt(int64_t revision) const {
@@ -228,17 +227,17 @@ absl::Status EtcdRunStore::Remove(int64_t revision) {
 
 absl::Status CheckRunName(const std::string& run) {
   if (IsName(run)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
+  return InvalidArgumentError(
       "\"", run,
-      "\" cannot name a run in etcd: 1 to 64 letters, digits, dots, dashes and underscores"));
+      "\" cannot name a run in etcd: 1 to 64 letters, digits, dots, dashes and underscores");
 }
 
 absl::StatusOr<std::vector<std::string>> ServersOf(RunStore& store, const std::string& run) {
   PSGD_ASSIGN_OR_RETURN(const RunStore::Held held, store.Read());
   if (held.revision == 0) {
-    return absl::NotFoundError(
-        absl::StrCat("etcd knows no run called ", run,
-                     "; is that its name, does its server run with --etcd, and is it not over?"));
+    return NotFoundError(
+        "etcd knows no run called ", run,
+        "; is that its name, does its server run with --etcd, and is it not over?");
   }
   std::vector<std::string> servers = {LeaderOf(held.record)};
   for (const RunServer& server : held.record.servers()) {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "net/address.h"
+#include "net/grpc/grpc_buffer.h"
 #include "net/grpc/grpc_endpoint.h"
 #include "net/grpc/grpc_endpoint_base.h"
 #include "net/grpc/grpc_options.h"
@@ -73,7 +73,7 @@ class GrpcConnector : public GrpcEndpointBase {
     }
     const auto none_live = [&] { return shared_->live.empty(); };
     std::unique_lock lock(shared_->mutex);
-    if (!shared_->changed.wait_for(lock, shared_->options.linger, none_live)) {
+    if (!shared_->changed.wait_for(lock, options_.linger, none_live)) {
       lock.unlock();
       for (Link& link : links_) link.stream->Cancel();
       lock.lock();
@@ -88,8 +88,8 @@ class GrpcConnector : public GrpcEndpointBase {
     for (const std::string& text : addresses) {
       PSGD_ASSIGN_OR_RETURN(parsed.emplace_back(), ParseAddress(text));
       if (parsed.back().scheme != Address::Scheme::kTcp || parsed.back().port == 0) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "the gRPC transport connects to tcp://HOST:PORT, port not 0; not to ", text));
+        return InvalidArgumentError(
+            "the gRPC transport connects to tcp://HOST:PORT, port not 0; not to ", text);
       }
     }
     for (const Address& address : parsed) {
@@ -97,7 +97,7 @@ class GrpcConnector : public GrpcEndpointBase {
       link.channel = grpc::CreateCustomChannel(
           address.HostPort(),
           GrpcChannelCredentials(security() == nullptr ? nullptr : security()->credentials.get()),
-          GrpcChannelArguments(shared_->options));
+          GrpcChannelArguments(options_));
       link.stub = std::make_unique<grpc::GenericStub>(link.channel);
       link.outbox = std::make_shared<GrpcOutbox>();
       links_.push_back(std::move(link));
@@ -107,14 +107,9 @@ class GrpcConnector : public GrpcEndpointBase {
   }
 
   absl::Status Send(PeerId to, const Message& message) override {
-    if (to >= links_.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("no address ", to, " was connected"));
-    }
-    PSGD_ASSIGN_OR_RETURN(Encoded encoded, Encode(message));
-    if (!links_[to].stream->Send(std::move(encoded.buffer))) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("the queue of address ", to, " is full; send again later"));
-    }
+    if (to >= links_.size()) return NotConnected(to);
+    PSGD_ASSIGN_OR_RETURN(const EncodedMessage encoded, Encode(message));
+    if (!links_[to].stream->Send(ShareFrames(encoded.frames))) return Full(to);
     CountSent(encoded.size);
     return absl::OkStatus();
   }
@@ -156,7 +151,7 @@ class GrpcConnector : public GrpcEndpointBase {
     Duration pause = kFirstPause / 2;
   };
 
-  const TransportSecurity* security() const { return shared_->options.security.get(); }
+  const TransportSecurity* security() const { return options_.security.get(); }
 
   void Open(PeerId index) {
     Link& link = links_[index];
@@ -175,8 +170,8 @@ class GrpcConnector : public GrpcEndpointBase {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Endpoint>> ConnectGrpc(const std::vector<std::string>& addresses,
-                                                      const TransportOptions& options) {
+StatusOrEndpoint ConnectGrpc(const std::vector<std::string>& addresses,
+                             const TransportOptions& options) {
   auto endpoint = std::make_unique<GrpcConnector>(options);
   PSGD_RETURN_IF_ERROR(endpoint->Connect(addresses));
   return endpoint;

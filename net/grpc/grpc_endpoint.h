@@ -9,9 +9,8 @@
 
 namespace psgd {
 
-absl::StatusOr<std::unique_ptr<Endpoint>> ListenGrpc(const std::string& address,
-                                                     const TransportOptions& options);
-absl::StatusOr<std::unique_ptr<Endpoint>> ConnectGrpc(const std::vector<std::string>& addresses,
-                                                      const TransportOptions& options);
+StatusOrEndpoint ListenGrpc(const std::string& address, const TransportOptions& options);
+StatusOrEndpoint ConnectGrpc(const std::vector<std::string>& addresses,
+                             const TransportOptions& options);
 
 }  // namespace psgd

@@ -6,7 +6,6 @@
 
 #include "net/grpc/grpc_buffer.h"
 #include "net/transport_security.h"
-#include "net/wire_format.h"
 
 namespace psgd {
 namespace {
@@ -15,7 +14,7 @@ constexpr size_t kPoolBytes = 64u << 20;
 }  // namespace
 
 GrpcEndpointBase::GrpcEndpointBase(const TransportOptions& options)
-    : shared_(std::make_shared<GrpcShared>(options)), pool_(kPoolBytes) {}
+    : EndpointBase(options), shared_(std::make_shared<GrpcShared>(options)), pool_(kPoolBytes) {}
 
 std::optional<Received> GrpcEndpointBase::Receive(Duration timeout) {
   // A bounded wait keeps the deadline within the clock's range.
@@ -30,7 +29,8 @@ std::optional<Received> GrpcEndpointBase::Receive(Duration timeout) {
     if (std::exchange(shared_->woken, false)) return std::nullopt;
     if (!shared_->inbox.empty()) {
       const GrpcShared::Parcel parcel = Take(std::move(lock));
-      std::optional<Message> message = Decode(parcel);
+      const Bytes whole = Contiguous(parcel.bytes, &pool_);
+      std::optional<Message> message = Decode({&whole, 1}, *parcel.pass);
       if (!message) return std::nullopt;
       return Received{.from = parcel.from, .message = *std::move(message)};
     }
@@ -51,7 +51,7 @@ GrpcShared::Parcel GrpcEndpointBase::Take(std::unique_lock<std::mutex> lock) {
 }
 
 EndpointStats GrpcEndpointBase::stats() const {
-  EndpointStats stats = stats_;
+  EndpointStats stats = EndpointBase::stats();
   std::lock_guard lock(shared_->mutex);
   stats.strangers = shared_->strangers;
   stats.over_budget = shared_->crowded_out;
@@ -62,42 +62,10 @@ EndpointStats GrpcEndpointBase::stats() const {
   return stats;
 }
 
-std::optional<Message> GrpcEndpointBase::Decode(const GrpcShared::Parcel& parcel) {
-  const Bytes whole = Contiguous(parcel.bytes, &pool_);
-  absl::StatusOr<Message> message = DecodeMessage({&whole, 1}, shared_->options.max_message_bytes);
-  if (!message.ok()) {
-    ++stats_.malformed;
-    stats_.last_malformed = std::string(message.status().message());
-    return std::nullopt;
-  }
-  const auto& security = shared_->options.security;
-  if (security && security->allowed &&
-      !security->allowed->Belongs(*parcel.pass, message->header.worker(),
-                                  message->header.incarnation())) {
-    ++stats_.impostors;
-    stats_.last_turned_away = NotItsPass(message->header);
-    return std::nullopt;
-  }
-  ++stats_.messages_received;
-  stats_.bytes_received += whole.size();
-  return *std::move(message);
-}
-
 void GrpcEndpointBase::Wake() {
   std::lock_guard lock(shared_->mutex);
   shared_->woken = true;
   shared_->changed.notify_all();
-}
-
-absl::StatusOr<GrpcEndpointBase::Encoded> GrpcEndpointBase::Encode(const Message& message) const {
-  PSGD_ASSIGN_OR_RETURN(const EncodedMessage encoded,
-                        EncodeMessage(message, shared_->options.max_message_bytes));
-  return Encoded{.buffer = ShareFrames(encoded.frames), .size = encoded.size};
-}
-
-void GrpcEndpointBase::CountSent(size_t size) {
-  ++stats_.messages_sent;
-  stats_.bytes_sent += size;
 }
 
 void GrpcEndpointBase::DestroyEnded() {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "net/address.h"
+#include "net/grpc/grpc_buffer.h"
 #include "net/grpc/grpc_endpoint.h"
 #include "net/grpc/grpc_endpoint_base.h"
 #include "net/grpc/grpc_options.h"
@@ -96,7 +97,7 @@ class GrpcListener : public GrpcEndpointBase {
     if (server_ == nullptr) return;
     Close();
     const auto linger =
-        std::chrono::duration_cast<std::chrono::system_clock::duration>(shared_->options.linger);
+        std::chrono::duration_cast<std::chrono::system_clock::duration>(options_.linger);
     server_->Shutdown(std::chrono::system_clock::now() + linger);
     DestroyEnded();
   }
@@ -105,33 +106,30 @@ class GrpcListener : public GrpcEndpointBase {
     // gRPC hides why it cannot listen, and prints to stderr.
     if (const int error = TryToListen(address); error != 0) return ListenError(address, error);
     grpc::ServerBuilder builder;
-    ConfigureGrpcServer(shared_->options, &builder);
+    ConfigureGrpcServer(options_, &builder);
     builder.RegisterCallbackGenericService(&service_);
-    const auto& security = shared_->options.security;
+    const auto& security = options_.security;
     builder.AddListeningPort(
         address.HostPort(), GrpcServerCredentials(security ? security->credentials.get() : nullptr),
         &address.port);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || address.port == 0) {
-      return absl::UnavailableError(absl::StrCat("gRPC cannot listen at ", address.ToString()));
+      return UnavailableError("gRPC cannot listen at ", address.ToString());
     }
     address_ = address.ToString();
     return absl::OkStatus();
   }
 
   absl::Status Send(PeerId to, const Message& message) override {
-    PSGD_ASSIGN_OR_RETURN(Encoded encoded, Encode(message));
+    PSGD_ASSIGN_OR_RETURN(const EncodedMessage encoded, Encode(message));
     std::shared_ptr<GrpcStream> stream;
     {
       std::lock_guard lock(shared_->mutex);
       auto it = shared_->live.find(to);
       if (it != shared_->live.end() && !it->second->ended()) stream = it->second;
     }
-    if (stream == nullptr) return absl::UnavailableError(absl::StrCat("peer ", to, " is gone"));
-    if (!stream->Send(std::move(encoded.buffer))) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("the queue of peer ", to, " is full; send again later"));
-    }
+    if (stream == nullptr) return Gone(to);
+    if (!stream->Send(ShareFrames(encoded.frames))) return Full(to);
     CountSent(encoded.size);
     return absl::OkStatus();
   }
@@ -143,12 +141,10 @@ class GrpcListener : public GrpcEndpointBase {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Endpoint>> ListenGrpc(const std::string& address,
-                                                     const TransportOptions& options) {
+StatusOrEndpoint ListenGrpc(const std::string& address, const TransportOptions& options) {
   PSGD_ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
   if (parsed.scheme != Address::Scheme::kTcp) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the gRPC transport listens at tcp://HOST:PORT, not at ", address));
+    return InvalidArgumentError("the gRPC transport listens at tcp://HOST:PORT, not at ", address);
   }
   auto endpoint = std::make_unique<GrpcListener>(options);
   PSGD_RETURN_IF_ERROR(endpoint->Listen(parsed));

@@ -45,12 +45,13 @@ void GrpcStream::Start(const Due& due) {
   }
 }
 
-void GrpcStream::Continue() {
-  std::unique_lock lock(shared_->mutex);
+void GrpcStream::Proceed(std::unique_lock<std::mutex> lock) {
   const Due due = Next();
   lock.unlock();
   Start(due);
 }
+
+void GrpcStream::Continue() { Proceed(std::unique_lock(shared_->mutex)); }
 
 bool GrpcStream::Send(grpc::ByteBuffer message) {
   std::unique_lock lock(shared_->mutex);
@@ -59,9 +60,7 @@ bool GrpcStream::Send(grpc::ByteBuffer message) {
   for (const grpc::ByteBuffer& waiting : *outbox_) queued += waiting.Length();
   if (queued > 0 && queued + message.Length() > shared_->options.send_queue_bytes) return false;
   outbox_->emplace_back().Swap(&message);
-  const Due due = Next();
-  lock.unlock();
-  Start(due);
+  Proceed(std::move(lock));
   return true;
 }
 
@@ -76,9 +75,7 @@ void GrpcStream::ReadDone(bool ok) {
     shared_->changed.notify_one();
   }
   read_.Clear();
-  const Due due = Next();
-  lock.unlock();
-  Start(due);
+  Proceed(std::move(lock));
 }
 
 void GrpcStream::WriteDone(bool ok) {
@@ -87,17 +84,13 @@ void GrpcStream::WriteDone(bool ok) {
   sent.Swap(&write_);
   writing_ = false;
   ended_ = ended_ || !ok;
-  const Due due = Next();
-  lock.unlock();
-  Start(due);
+  Proceed(std::move(lock));
 }
 
 void GrpcStream::Cancelled() {
   std::unique_lock lock(shared_->mutex);
   ended_ = true;
-  const Due due = Next();
-  lock.unlock();
-  Start(due);
+  Proceed(std::move(lock));
 }
 
 void GrpcStream::Done() {

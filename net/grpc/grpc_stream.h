@@ -98,6 +98,8 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   };
   Due Next();  // REQUIRES: shared_->mutex is held
   void Start(const Due& due);
+  // Releases the mutex and starts the operations that are due.
+  void Proceed(std::unique_lock<std::mutex> lock);
 
   const std::shared_ptr<GrpcShared> shared_;
   const PeerId peer_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "net/http/http_server.h"
+#include "net/wake_event.h"
 
 namespace psgd {
 
@@ -18,12 +19,10 @@ struct HttpReply::Mailbox {
     std::string bytes;
   };
 
-  Mailbox();
-  ~Mailbox();
   void Put(Letter letter);
   std::vector<Letter> Take();
 
-  const int event;  // readable while there are letters
+  WakeEvent event;  // set while there are letters
   std::mutex mutex;
   std::vector<Letter> letters;
 };

@@ -1,11 +1,11 @@
 #include "net/http/http_parser.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 
 namespace psgd {
 namespace {
@@ -53,12 +53,12 @@ absl::Status ParseHeader(absl::string_view line, HttpRequest* request) {
   const absl::string_view value = absl::StripAsciiWhitespace(line.substr(colon + 1));
   if (std::any_of(value.begin(), value.end(),
                   [](char c) { return absl::ascii_iscntrl(c) && c != '\t'; })) {
-    return absl::InvalidArgumentError(absl::StrCat("the header ", name, " holds what it may not"));
+    return InvalidArgumentError("the header ", name, " holds what it may not");
   }
   // Other programs may read the second length or host instead, so duplicates are refused.
   const bool alone = name == "content-length" || name == "host" || name == "transfer-encoding";
   if (!request->headers.try_emplace(name, std::string(value)).second && alone) {
-    return absl::InvalidArgumentError(absl::StrCat("the header ", name, " is there twice"));
+    return InvalidArgumentError("the header ", name, " is there twice");
   }
   return absl::OkStatus();
 }
@@ -98,34 +98,24 @@ absl::StatusOr<size_t> ParseHttpRequest(absl::string_view bytes, HttpRequest* re
 }
 
 absl::string_view HttpReason(int status) {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 202:
-      return "Accepted";
-    case 304:
-      return "Not Modified";
-    case 400:
-      return "Bad Request";
-    case 403:
-      return "Forbidden";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 409:
-      return "Conflict";
-    case 413:
-      return "Content Too Large";
-    case 421:
-      return "Misdirected Request";
-    case 501:
-      return "Not Implemented";
-    case 503:
-      return "Service Unavailable";
-    default:
-      return "Internal Server Error";
+  static constexpr std::pair<int, absl::string_view> kReasons[] = {
+      {200, "OK"},
+      {202, "Accepted"},
+      {304, "Not Modified"},
+      {400, "Bad Request"},
+      {403, "Forbidden"},
+      {404, "Not Found"},
+      {405, "Method Not Allowed"},
+      {409, "Conflict"},
+      {413, "Content Too Large"},
+      {421, "Misdirected Request"},
+      {501, "Not Implemented"},
+      {503, "Service Unavailable"},
+  };
+  for (const auto& [known, reason] : kReasons) {
+    if (known == status) return reason;
   }
+  return "Internal Server Error";
 }
 
 }  // namespace psgd

@@ -1,6 +1,3 @@
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,22 +5,16 @@
 
 namespace psgd {
 
-HttpReply::Mailbox::Mailbox() : event(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
-
-HttpReply::Mailbox::~Mailbox() { close(event); }
-
 void HttpReply::Mailbox::Put(Letter letter) {
   {
     std::lock_guard lock(mutex);
     letters.push_back(std::move(letter));
   }
-  const uint64_t one = 1;
-  (void)!write(event, &one, sizeof one);
+  event.Set();
 }
 
 std::vector<HttpReply::Mailbox::Letter> HttpReply::Mailbox::Take() {
-  uint64_t count = 0;
-  (void)!read(event, &count, sizeof count);
+  event.Take();
   std::lock_guard lock(mutex);
   return std::exchange(letters, {});
 }

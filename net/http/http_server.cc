@@ -32,7 +32,7 @@ absl::StatusOr<int> ListeningSocket(const std::string& host, int port) {
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo* found = nullptr;
   if (getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found) != 0) {
-    return absl::UnavailableError(absl::StrCat(host, " is no address of this machine"));
+    return UnavailableError(host, " is no address of this machine");
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, freeaddrinfo);
   int error = 0;
@@ -47,14 +47,13 @@ absl::StatusOr<int> ListeningSocket(const std::string& host, int port) {
     close(fd);
   }
   if (error == EADDRINUSE) {
-    return absl::UnavailableError(
-        absl::StrCat("port ", port, " of ", host,
-                     " is taken by another program; take "
-                     "another for the pages with --http (0: any free one)"));
+    return UnavailableError(
+        "port ", port, " of ", host,
+        " is taken by another program; take another for the pages with --http (0: any free one)");
   }
-  return absl::UnavailableError(absl::StrCat("cannot listen on ", host, ":", port,
-                                             " for the pages: ", std::strerror(error),
-                                             "; choose another address with --http"));
+  return UnavailableError("cannot listen on ", host, ":", port,
+                          " for the pages: ", std::strerror(error),
+                          "; choose another address with --http");
 }
 
 int PortOf(int fd) {
@@ -76,7 +75,7 @@ class HttpServer::Loop {
         listener_(listener),
         epoll_(epoll_create1(EPOLL_CLOEXEC)) {
     Watch(EPOLL_CTL_ADD, listener_, EPOLLIN, kListener);
-    Watch(EPOLL_CTL_ADD, mailbox_->event, EPOLLIN, kMail);
+    Watch(EPOLL_CTL_ADD, mailbox_->event.fd(), EPOLLIN, kMail);
   }
   ~Loop() {
     stop_ = true;

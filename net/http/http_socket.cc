@@ -8,23 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "net/tls_context.h"
-
 namespace psgd {
-
-absl::StatusOr<std::unique_ptr<TlsServerContext>> TlsServerContext::Create(
-    const Credentials& credentials) {
-  SSL_CTX* context = SSL_CTX_new(TLS_server_method());
-  if (context == nullptr) return absl::ResourceExhaustedError("OpenSSL has no memory left");
-  std::unique_ptr<TlsServerContext> made(new TlsServerContext(context));
-  if (!ConfigureTlsServer(credentials, context)) {
-    return absl::InvalidArgumentError("the certificate of the server's pages could not be used");
-  }
-  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  return made;
-}
-
-TlsServerContext::~TlsServerContext() { SSL_CTX_free(context_); }
 
 struct HttpSocket::Tls {
   Tls(SSL_CTX* context, int fd) : connection(SSL_new(context)) {

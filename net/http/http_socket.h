@@ -6,23 +6,9 @@
 #include <string>
 
 #include "common/status.h"
-#include "net/credentials.h"
-
-struct ssl_ctx_st;
+#include "net/tls_context.h"
 
 namespace psgd {
-
-// The TLS state that all connections of a server share.
-class TlsServerContext {
- public:
-  static absl::StatusOr<std::unique_ptr<TlsServerContext>> Create(const Credentials& credentials);
-  ~TlsServerContext();
-  ssl_ctx_st* get() const { return context_; }
-
- private:
-  explicit TlsServerContext(ssl_ctx_st* context) : context_(context) {}
-  ssl_ctx_st* const context_;
-};
 
 // Not thread-safe.
 class HttpSocket {

@@ -8,8 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "net/transport.h"
+#include "net/endpoint_base.h"
 #include "net/wire_format.h"
 
 namespace psgd {
@@ -69,10 +68,12 @@ struct Hub {
   }
 };
 
-class InProcessEndpoint : public Endpoint {
+class InProcessEndpoint : public EndpointBase {
  public:
   InProcessEndpoint(std::shared_ptr<Hub> hub, const TransportOptions& options, std::string address)
-      : hub_(std::move(hub)), options_(options), address_(std::move(address)) {}
+      : EndpointBase(options), hub_(std::move(hub)) {
+    address_ = std::move(address);
+  }
 
   std::optional<Received> Receive(Duration timeout) override {
     std::unique_lock lock(hub_->mutex);
@@ -86,8 +87,7 @@ class InProcessEndpoint : public Endpoint {
     Connection& connection = *parcel.connection;
     const bool listening = connection.connector != &inbox_;
     --(listening ? connection.to_listener : connection.to_connector);
-    ++stats_.messages_received;
-    stats_.bytes_received += parcel.size;
+    CountReceived(parcel.size);
     return Received{.from = listening ? connection.peer : connection.index,
                     .message = std::move(parcel.message)};
   }
@@ -97,9 +97,6 @@ class InProcessEndpoint : public Endpoint {
     inbox_.woken = true;
     inbox_.arrived.notify_one();
   }
-
-  const std::string& address() const override { return address_; }
-  EndpointStats stats() const override { return stats_; }
 
  protected:
   // Returns the message as it will arrive, or why it cannot be sent.
@@ -113,25 +110,12 @@ class InProcessEndpoint : public Endpoint {
     return parcel;
   }
 
-  bool Full(const Inbox& inbox, int under_way) const {
+  bool IsFull(const Inbox& inbox, int under_way) const {
     return inbox.bytes >= options_.queue_bytes || under_way >= options_.send_queue_messages;
   }
 
-  absl::Status QueueFull(PeerId to) const {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the queue of peer ", to, " is full; send again later"));
-  }
-
-  void CountSent(size_t size) {
-    ++stats_.messages_sent;
-    stats_.bytes_sent += size;
-  }
-
   const std::shared_ptr<Hub> hub_;
-  const TransportOptions options_;
-  const std::string address_;
-  Inbox inbox_;          // guarded by hub_->mutex
-  EndpointStats stats_;  // owner thread only
+  Inbox inbox_;  // guarded by hub_->mutex
 };
 
 class InProcessListener : public InProcessEndpoint {
@@ -159,12 +143,10 @@ class InProcessListener : public InProcessEndpoint {
     PSGD_ASSIGN_OR_RETURN(Parcel parcel, Pack(message));
     std::lock_guard lock(hub_->mutex);
     auto it = inbox_.peers.find(to);
-    if (it == inbox_.peers.end()) {
-      return absl::UnavailableError(absl::StrCat("peer ", to, " is gone"));
-    }
+    if (it == inbox_.peers.end()) return Gone(to);
     parcel.connection = it->second;
     Connection& connection = *parcel.connection;
-    if (Full(*connection.connector, connection.to_connector)) return QueueFull(to);
+    if (IsFull(*connection.connector, connection.to_connector)) return Full(to);
     CountSent(parcel.size);
     ++connection.to_connector;
     Hub::Deliver(std::move(parcel), connection.connector);
@@ -201,26 +183,23 @@ class InProcessConnector : public InProcessEndpoint {
   }
 
   absl::Status Send(PeerId to, const Message& message) override {
-    if (to >= connections_.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("no address ", to, " was connected"));
-    }
+    if (to >= connections_.size()) return NotConnected(to);
     PSGD_ASSIGN_OR_RETURN(Parcel parcel, Pack(message));
     std::lock_guard lock(hub_->mutex);
     parcel.connection = connections_[to];
     Connection& connection = *parcel.connection;
-    if (connection.listener == nullptr) {
-      if (static_cast<int>(connection.waiting.size()) >= options_.send_queue_messages) {
-        return QueueFull(to);
-      }
-      CountSent(parcel.size);
-      ++connection.to_listener;
-      connection.waiting.push_back(std::move(parcel));
-      return absl::OkStatus();
-    }
-    if (Full(*connection.listener, connection.to_listener)) return QueueFull(to);
+    Inbox* const listener = connection.listener;
+    const bool full = listener != nullptr ? IsFull(*listener, connection.to_listener)
+                                          : static_cast<int>(connection.waiting.size()) >=
+                                                options_.send_queue_messages;
+    if (full) return Full(to);
     CountSent(parcel.size);
     ++connection.to_listener;
-    Hub::Deliver(std::move(parcel), connection.listener);
+    if (listener != nullptr) {
+      Hub::Deliver(std::move(parcel), listener);
+    } else {
+      connection.waiting.push_back(std::move(parcel));
+    }
     return absl::OkStatus();
   }
 
@@ -233,20 +212,18 @@ class InProcessTransport : public Transport {
   explicit InProcessTransport(const TransportOptions& options)
       : options_(options), hub_(std::make_shared<Hub>()) {}
 
-  absl::StatusOr<std::unique_ptr<Endpoint>> Listen(const std::string& address) override {
+  StatusOrEndpoint Listen(const std::string& address) override {
     std::lock_guard lock(hub_->mutex);
     if (hub_->listeners.contains(address)) {
-      return absl::AlreadyExistsError(absl::StrCat("cannot listen at \"", address,
-                                                   "\": another endpoint of this process does; "
-                                                   "choose another name"));
+      return AlreadyExistsError("cannot listen at \"", address,
+                                "\": another endpoint of this process does; choose another name");
     }
     auto endpoint = std::make_unique<InProcessListener>(hub_, options_, address);
     endpoint->Open();
     return endpoint;
   }
 
-  absl::StatusOr<std::unique_ptr<Endpoint>> Connect(
-      const std::vector<std::string>& addresses) override {
+  StatusOrEndpoint Connect(const std::vector<std::string>& addresses) override {
     auto endpoint = std::make_unique<InProcessConnector>(hub_, options_, "");
     std::lock_guard lock(hub_->mutex);
     endpoint->Open(addresses);

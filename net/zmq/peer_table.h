@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <list>
-#include <optional>
 #include <string>
 #include <unordered_map>
 

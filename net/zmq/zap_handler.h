@@ -7,7 +7,7 @@
 #include <zmq.hpp>
 
 #include "net/allow_list.h"
-#include "net/zmq/wake_event.h"
+#include "net/wake_event.h"
 
 namespace psgd {
 

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "net/address.h"
 #include "net/zmq/zmq_endpoint.h"
@@ -21,15 +20,13 @@ class ZmqConnector : public ZmqEndpoint {
     for (const std::string& text : addresses) {
       PSGD_ASSIGN_OR_RETURN(const Address address, ParseAddress(text));
       if (address.scheme == Address::Scheme::kTcp && address.port == 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("cannot connect to ", text, ": port 0 is for listening only"));
+        return InvalidArgumentError("cannot connect to ", text, ": port 0 is for listening only");
       }
       zmq::socket_t socket = MakeZmqSocket(context_, zmq::socket_type::dealer, options_);
       if (options_.security) SecureConnecting(socket, *options_.security);
       socket.set(zmq::sockopt::ipv6, true);  // always: a name may have only IPv6 addresses
       if (zmq_connect(socket.handle(), address.ToString().c_str()) != 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("cannot connect to ", text, ": ", zmq_strerror(zmq_errno())));
+        return InvalidArgumentError("cannot connect to ", text, ": ", zmq_strerror(zmq_errno()));
       }
       sockets_.push_back(std::move(socket));
     }
@@ -38,21 +35,14 @@ class ZmqConnector : public ZmqEndpoint {
   }
 
   absl::Status Send(PeerId to, const Message& message) override {
-    if (to >= sockets_.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("no address ", to, " was connected"));
-    }
+    if (to >= sockets_.size()) return NotConnected(to);
     PSGD_ASSIGN_OR_RETURN(const EncodedMessage encoded, Encode(message));
     const int error = SendFrames(sockets_[to], encoded.frames);
-    if (error == EAGAIN) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("the queue of address ", to, " is full; send again later"));
-    }
+    if (error == EAGAIN) return Full(to);
     if (error != 0) return absl::UnavailableError(zmq_strerror(error));
-    CountSent(encoded);
+    CountSent(encoded.size);
     return absl::OkStatus();
   }
-
-  const std::string& address() const override { return no_address_; }
 
  protected:
   Attempt TryReceive() override {
@@ -66,7 +56,7 @@ class ZmqConnector : public ZmqEndpoint {
         CountMalformed("a message of too many bytes or frames");
         return {.refused = true, .received = {}};
       }
-      std::optional<Message> message = Decode(frames_);
+      std::optional<Message> message = Decode(frames_, "");
       frames_.clear();
       if (!message) return {.refused = true, .received = {}};
       return {.refused = false, .received = Received{i, *std::move(message)}};
@@ -77,14 +67,13 @@ class ZmqConnector : public ZmqEndpoint {
  private:
   std::vector<zmq::socket_t> sockets_;
   size_t next_ = 0;
-  const std::string no_address_;
   std::vector<Bytes> frames_;  // of the message being received
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Endpoint>> ConnectZmq(const std::vector<std::string>& addresses,
-                                                     const TransportOptions& options) {
+StatusOrEndpoint ConnectZmq(const std::vector<std::string>& addresses,
+                            const TransportOptions& options) {
   try {
     auto endpoint = std::make_unique<ZmqConnector>(options);
     PSGD_RETURN_IF_ERROR(endpoint->Connect(addresses));

@@ -4,13 +4,11 @@
 #include <chrono>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "net/zmq/zmq_socket.h"
 
 namespace psgd {
 
-ZmqEndpoint::ZmqEndpoint(const TransportOptions& options)
-    : options_(options), context_(MakeZmqContext()) {
+ZmqEndpoint::ZmqEndpoint(const TransportOptions& options) : EndpointBase(options), context_(1) {
   poll_items_.push_back({.socket = nullptr, .fd = wake_.fd(), .events = ZMQ_POLLIN, .revents = 0});
 }
 
@@ -35,39 +33,9 @@ std::optional<Received> ZmqEndpoint::Receive(Duration timeout) {
   }
 }
 
-std::optional<Message> ZmqEndpoint::Decode(std::span<const Bytes> frames) {
-  absl::StatusOr<Message> message = DecodeMessage(frames, options_.max_message_bytes);
-  if (!message.ok()) {
-    CountMalformed(std::string(message.status().message()));
-    return std::nullopt;
-  }
-  ++stats_.messages_received;
-  for (const Bytes& frame : frames) stats_.bytes_received += frame.size();
-  return *std::move(message);
-}
-
-absl::StatusOr<EncodedMessage> ZmqEndpoint::Encode(const Message& message) const {
-  return EncodeMessage(message, options_.max_message_bytes);
-}
-
-void ZmqEndpoint::CountSent(const EncodedMessage& message) {
-  ++stats_.messages_sent;
-  stats_.bytes_sent += message.size;
-}
-
-void ZmqEndpoint::CountMalformed(std::string why) {
-  ++stats_.malformed;
-  stats_.last_malformed = std::move(why);
-}
-
-void ZmqEndpoint::CountImpostor(std::string why) {
-  ++stats_.impostors;
-  stats_.last_turned_away = std::move(why);
-}
-
 absl::Status ZmqUnavailable(absl::string_view address, const std::exception& error) {
-  return absl::UnavailableError(absl::StrCat("no ZeroMQ socket for ", address, ": ", error.what(),
-                                             "; are too many files open (ulimit -n)?"));
+  return UnavailableError("no ZeroMQ socket for ", address, ": ", error.what(),
+                          "; are too many files open (ulimit -n)?");
 }
 
 }  // namespace psgd

@@ -2,23 +2,20 @@
 #pragma once
 
 #include <exception>
-#include <span>
 #include <vector>
 #include <zmq.hpp>
 
-#include "net/transport.h"
-#include "net/wire_format.h"
-#include "net/zmq/wake_event.h"
+#include "net/endpoint_base.h"
+#include "net/wake_event.h"
 
 namespace psgd {
 
-class ZmqEndpoint : public Endpoint {
+class ZmqEndpoint : public EndpointBase {
  public:
   explicit ZmqEndpoint(const TransportOptions& options);
 
   std::optional<Received> Receive(Duration timeout) final;
   void Wake() final { wake_.Set(); }
-  EndpointStats stats() const override { return stats_; }
 
  protected:
   struct Attempt {
@@ -31,31 +28,22 @@ class ZmqEndpoint : public Endpoint {
   // Called when no message is there, before Receive waits.
   virtual void Idle() {}
 
-  // Decodes a message and counts it; counts malformed frames with the reason.
-  std::optional<Message> Decode(std::span<const Bytes> frames);
-  absl::StatusOr<EncodedMessage> Encode(const Message& message) const;
-  void CountSent(const EncodedMessage& message);
-  void CountMalformed(std::string why);
-  void CountImpostor(std::string why);
-
   // Makes Receive wait for this socket, too.
   void PollOn(zmq::socket_t& socket);
 
-  const TransportOptions options_;
+  // One IO thread each: shards share none, and destroying an endpoint waits only for its messages.
   zmq::context_t context_;  // outlives the sockets of derived classes; its end waits for linger
 
  private:
   WakeEvent wake_;
   std::vector<zmq_pollitem_t> poll_items_;  // the wake event, then the sockets
-  EndpointStats stats_;
 };
 
 // The status for a ZeroMQ exception: no context, socket or eventfd could be made.
 absl::Status ZmqUnavailable(absl::string_view address, const std::exception& error);
 
-absl::StatusOr<std::unique_ptr<Endpoint>> ListenZmq(const std::string& address,
-                                                    const TransportOptions& options);
-absl::StatusOr<std::unique_ptr<Endpoint>> ConnectZmq(const std::vector<std::string>& addresses,
-                                                     const TransportOptions& options);
+StatusOrEndpoint ListenZmq(const std::string& address, const TransportOptions& options);
+StatusOrEndpoint ConnectZmq(const std::vector<std::string>& addresses,
+                            const TransportOptions& options);
 
 }  // namespace psgd

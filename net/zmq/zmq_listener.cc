@@ -1,10 +1,8 @@
 // The listening side: one ROUTER socket for all peers.
 #include <cerrno>
-#include <cstdlib>
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "net/address.h"
 #include "net/zmq/connection_watch.h"
 #include "net/zmq/peer_table.h"
@@ -82,11 +80,9 @@ class ZmqListener : public ZmqEndpoint {
       return Gone(to);
     }
     if (SendFrames(socket_, budget_.Take(to, encoded.frames)) != 0) return Gone(to);
-    CountSent(encoded);
+    CountSent(encoded.size);
     return absl::OkStatus();
   }
-
-  const std::string& address() const override { return address_; }
 
   EndpointStats stats() const override {
     EndpointStats stats = ZmqEndpoint::stats();
@@ -116,49 +112,26 @@ class ZmqListener : public ZmqEndpoint {
       CountMalformed("a message of too many bytes or frames");
       return {.refused = true, .received = {}};
     }
-    std::optional<Message> message = Decode(frames_);
+    std::optional<Message> message = Decode(frames_, origin.curve_key);
     frames_.clear();
-    if (!message || !SpeaksForItself(origin, message->header)) {
-      return {.refused = true, .received = {}};
-    }
+    if (!message) return {.refused = true, .received = {}};
     // Only peers that send valid messages get a place in the table.
     const PeerId from = peers_.Heard(routing_id.to_string());
     return {.refused = false, .received = Received{from, *std::move(message)}};
   }
 
  private:
-  // Whether the connection's key belongs to the worker in the header. False also for an admitted
-  // peer that is no longer a member.
-  bool SpeaksForItself(const Origin& origin, const DataHeader& header) {
-    if (!options_.security) return true;
-    const bool own = options_.security->allowed->Belongs(origin.curve_key, header.worker(),
-                                                         header.incarnation());
-    if (!own) CountImpostor(NotItsPass(header));
-    return own;
-  }
-
-  static absl::Status Gone(PeerId peer) {
-    return absl::UnavailableError(absl::StrCat("peer ", peer, " is gone"));
-  }
-
-  static absl::Status Full(PeerId peer) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the queue of peer ", peer, " is full; send again later"));
-  }
-
   const std::unique_ptr<ZapHandler> zap_;  // outlives the socket
   zmq::socket_t socket_;
   ConnectionWatch watch_;
   PeerTable peers_;
   SendBudget budget_;
-  std::string address_;
   std::vector<Bytes> frames_;  // of the message being received
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Endpoint>> ListenZmq(const std::string& address,
-                                                    const TransportOptions& options) {
+StatusOrEndpoint ListenZmq(const std::string& address, const TransportOptions& options) {
   PSGD_ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
   try {
     auto endpoint = std::make_unique<ZmqListener>(options);

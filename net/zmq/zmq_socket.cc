@@ -1,7 +1,6 @@
 #include "net/zmq/zmq_socket.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <memory>
 #include <utility>
 
@@ -42,8 +41,6 @@ Bytes Own(zmq::message_t message) {
 }
 
 }  // namespace
-
-zmq::context_t MakeZmqContext() { return zmq::context_t(1); }
 
 zmq::socket_t MakeZmqSocket(zmq::context_t& context, zmq::socket_type type,
                             const TransportOptions& options) {

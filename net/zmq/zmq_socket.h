@@ -12,10 +12,6 @@
 
 namespace psgd {
 
-// Each endpoint has its own context and so its own IO thread. Shards share no IO thread, and
-// destroying an endpoint waits only for that endpoint's messages.
-zmq::context_t MakeZmqContext();
-
 zmq::socket_t MakeZmqSocket(zmq::context_t& context, zmq::socket_type type,
                             const TransportOptions& options);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "absl/strings/str_cat.h"
 #include "server/coordinator/spread.h"
 
 namespace psgd {
@@ -12,7 +11,7 @@ namespace {
 using Servers = google::protobuf::RepeatedField<uint32_t>;
 
 bool Contains(const Servers& servers, uint32_t server) {
-  return std::find(servers.begin(), servers.end(), server) != servers.end();
+  return std::ranges::find(servers, server) != servers.end();
 }
 
 bool Remove(uint32_t server, Servers* servers) {
@@ -23,8 +22,8 @@ bool Remove(uint32_t server, Servers* servers) {
 }
 
 size_t CountPresent(const Servers& servers, const std::set<uint32_t>& present) {
-  return static_cast<size_t>(std::count_if(
-      servers.begin(), servers.end(), [&](uint32_t server) { return present.contains(server); }));
+  return static_cast<size_t>(
+      std::ranges::count_if(servers, [&](uint32_t server) { return present.contains(server); }));
 }
 
 // The server with the fewest copies that holds none of this shard; 0: there is none.
@@ -150,25 +149,23 @@ bool RemoveInSync(uint32_t server, ShardCopies* shard) {
 }
 
 size_t CopiesOn(const RunRecord& record, uint32_t server) {
-  return static_cast<size_t>(
-      std::count_if(record.shards().begin(), record.shards().end(),
-                    [&](const ShardCopies& shard) { return HoldsCopy(shard, server); }));
+  return static_cast<size_t>(std::ranges::count_if(
+      record.shards(), [&](const ShardCopies& shard) { return HoldsCopy(shard, server); }));
 }
 
 absl::Status CheckJournalEnd(const ShardCopies& shard, uint32_t number, uint64_t entries) {
   if (entries >= shard.entries()) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(
-      "the journal of shard ", number, " ends at entry ", entries,
-      ", and the run's record says that it had entry ", shard.entries(),
-      ": its end is gone. Was a file of it deleted or cut off, or did the machine lose power? Go "
-      "on from the last checkpoint with ps-run --resume"));
+  return DataLossError("the journal of shard ", number, " ends at entry ", entries,
+                       ", and the run's record says that it had entry ", shard.entries(),
+                       ": its end is gone. Was a file of it deleted or cut off, or did the machine "
+                       "lose power? Go on from the last checkpoint with ps-run --resume");
 }
 
 absl::Status CheckCopies(const RunRecord& record) {
   for (int s = 0; s < record.shards_size(); ++s) {
     const ShardCopies& shard = record.shards(s);
     const auto wrong = [&](const char* what) {
-      return absl::DataLossError(absl::StrCat("the run's record is damaged: shard ", s, " ", what));
+      return DataLossError("the run's record is damaged: shard ", s, " ", what);
     };
     if (shard.epoch() == 0) return wrong("has no epoch");
     if (!IsInSync(shard, shard.leader())) return wrong("is led by a copy that is not in sync");

@@ -35,9 +35,9 @@ absl::StatusOr<CopyAssigner::Peer*> CopyAssigner::Welcome(uint64_t link, const S
                                                           News* news) {
   RunServer self = state.self();
   if (!state.run_id().empty() && state.run_id() != record_.run_id()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the run directory of that server is of another run (", state.run_id(),
-                     "; this is ", record_.run_id(), "): give it another --run-dir"));
+    return FailedPreconditionError("the run directory of that server is of another run (",
+                                   state.run_id(), "; this is ", record_.run_id(),
+                                   "): give it another --run-dir");
   }
   RunServer* known = nullptr;
   for (RunServer& server : *record_.mutable_servers()) {
@@ -63,8 +63,8 @@ absl::StatusOr<CopyAssigner::Peer*> CopyAssigner::Welcome(uint64_t link, const S
 }
 
 absl::Status CopyAssigner::OnState(uint64_t link, const ServerState& state, Time now, News* news) {
-  const auto at = std::find_if(peers_.begin(), peers_.end(),
-                               [&](const auto& peer) { return peer.second.link == link; });
+  const auto at =
+      std::ranges::find_if(peers_, [&](const auto& peer) { return peer.second.link == link; });
   Peer* peer = at == peers_.end() ? nullptr : &at->second;
   if (peer == nullptr) {
     PSGD_ASSIGN_OR_RETURN(peer, Welcome(link, state, news));
@@ -261,8 +261,9 @@ absl::Status CopyAssigner::SettleLeader(uint32_t s, Time now, News* news) {
   } else if (from_disk != 0) {
     Promote(s, from_disk, news);
     peers_.at(from_disk).may_lead_from[s] = shard->epoch();
-  } else if (std::all_of(shard->in_sync().begin(), shard->in_sync().end(),
-                         [&](uint32_t server) { return IsHere(server) || IsLost(server, now); })) {
+  } else if (std::ranges::all_of(shard->in_sync(), [&](uint32_t server) {
+               return IsHere(server) || IsLost(server, now);
+             })) {
     return absl::DataLossError(
         IsHere(leader) ? absl::StrCat("server ", leader, " came back without shard ", s,
                                       ", of which nobody else has a copy")
@@ -361,13 +362,11 @@ absl::StatusOr<RebalanceReply> CopyAssigner::Rebalance(const RebalanceRequest& r
   if (request.moves_size() > 0) targets = targets_;
   for (const RebalanceRequest::Move& move : request.moves()) {
     if (move.shard() >= targets.size()) {
-      return absl::NotFoundError(
-          absl::StrCat("there is no shard ", move.shard(), "; ps-ctl status lists the shards"));
+      return NotFoundError("there is no shard ", move.shard(), "; ps-ctl status lists the shards");
     }
     if (!Present().contains(move.server())) {
-      return absl::NotFoundError(absl::StrCat("server ", move.server(),
-                                              " is not there, or leaves; ps-ctl status lists "
-                                              "the servers"));
+      return NotFoundError("server ", move.server(),
+                           " is not there, or leaves; ps-ctl status lists the servers");
     }
     targets[move.shard()] = move.server();
   }
@@ -422,8 +421,8 @@ void CopyAssigner::AddCopies(uint32_t server, const RunRecord& stored, const Mar
 void CopyAssigner::Assign(const RunRecord& stored, const Mark& mark, const Assignment& common,
                           ServerEffects* effects) {
   for (auto& [server, peer] : peers_) {
-    const bool known = std::any_of(
-        stored.servers().begin(), stored.servers().end(),
+    const bool known = std::ranges::any_of(
+        stored.servers(),
         [&, number = server](const RunServer& other) { return other.server() == number; });
     if (peer.link == 0 || !known || peer.came > mark.changes) continue;
     Assignment assignment = common;

@@ -4,8 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 namespace psgd {
 namespace {
 
@@ -102,10 +100,9 @@ void CopyCore::OnMessage(PeerId from, Message message) {
 }
 
 void CopyCore::Execute(const ShardCommand& command, uint64_t number) {
-  orders_.push_back({number, role_ == Role::kLeads
-                                 ? shard_->Execute(command, number)
-                                 : absl::UnavailableError(absl::StrCat(
-                                       "another server leads shard ", options_.shard))});
+  orders_.push_back({number, role_ == Role::kLeads ? shard_->Execute(command, number)
+                                                   : UnavailableError("another server leads shard ",
+                                                                      options_.shard)});
 }
 
 void CopyCore::OnCopy(uint32_t from, CopyMessage message, Time now) {
@@ -273,8 +270,7 @@ size_t CopyCore::kept_bytes() const {
 }
 
 bool CopyCore::AnyBeganAnew() const {
-  return std::any_of(others_.begin(), others_.end(),
-                     [](const auto& other) { return other.second.began_anew; });
+  return std::ranges::any_of(others_, [](const auto& other) { return other.second.began_anew; });
 }
 
 uint64_t CopyCore::Committed() const {

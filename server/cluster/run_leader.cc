@@ -152,8 +152,8 @@ std::vector<std::string> RunLeader::Endpoints() const {
 }
 
 bool RunLeader::EndpointsKnown() const {
-  return std::none_of(stored_.shards().begin(), stored_.shards().end(),
-                      [](const ShardCopies& shard) { return shard.endpoint().empty(); });
+  return std::ranges::none_of(stored_.shards(),
+                              [](const ShardCopies& shard) { return shard.endpoint().empty(); });
 }
 
 void RunLeader::Lose(const std::string& why) {
@@ -226,9 +226,9 @@ Leaders RunLeader::LeadersNow() const {
 absl::StatusOr<JoinReply> RunLeader::Join(const JoinRequest& request, Time now, Effects* decided,
                                           ServerEffects* effects) {
   if (request.protocol() != kProtocolVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the worker speaks protocol ", request.protocol(), ", this server ",
-                     kProtocolVersion, "; install the same version of psgd on both"));
+    return FailedPreconditionError("the worker speaks protocol ", request.protocol(),
+                                   ", this server ", kProtocolVersion,
+                                   "; install the same version of psgd on both");
   }
   PSGD_RETURN_IF_ERROR(CheckPeerName("the worker's name", request.name()));
   if (options_.draw_token && !IsCurveKey(request.curve_key())) {
@@ -319,31 +319,31 @@ absl::StatusOr<NextSegmentReply> RunLeader::NextSegment(const NextSegmentRequest
 void RunLeader::OnRequest(uint64_t request, const ControlRequest& asked, Time now,
                           ServerEffects* effects) {
   Effects decided;
+  const auto answer = [&](auto reply) {
+    AnswerOnceStored(request, std::move(reply), std::move(decided), now);
+  };
   if (const auto* join = std::get_if<JoinRequest>(&asked)) {
-    auto reply = Join(*join, now, &decided, effects);
-    AnswerOnceStored(request, std::move(reply), std::move(decided), now);
+    answer(Join(*join, now, &decided, effects));
   } else if (const auto* registers = std::get_if<RegisterRequest>(&asked)) {
-    auto reply = Register(*registers, now, &decided);
-    AnswerOnceStored(request, std::move(reply), std::move(decided), now);
+    answer(Register(*registers, now, &decided));
   } else if (const auto* next = std::get_if<NextSegmentRequest>(&asked)) {
     auto reply = NextSegment(*next, now, &decided);
     if (Waits(reply, decided) && IsConfirmed(now)) {
       counts_changed_ = true;
       AnswerNow(request, AsControlReply(std::move(reply)), effects);
     } else {
-      AnswerOnceStored(request, std::move(reply), std::move(decided), now);
+      answer(std::move(reply));
     }
   } else if (const auto* evaluated = std::get_if<EvaluatedRequest>(&asked)) {
     const absl::Status status = coordinator_.Evaluated(*evaluated, now, &decided);
     if (status.ok()) effects->push_back(effect::Observed{evaluated->result()});
-    AnswerOnceStored(request, IfOk<EvaluatedReply>(status), std::move(decided), now);
+    answer(IfOk<EvaluatedReply>(status));
   } else if (const auto* beat = std::get_if<HeartbeatRequest>(&asked)) {
     Heartbeat(request, *beat, now, effects);
   } else if (const auto* leave = std::get_if<LeaveRequest>(&asked)) {
     LeaveRequest readable = *leave;
     readable.set_reason(Readable(leave->reason()));
-    const absl::Status status = coordinator_.Leave(readable, now, &decided);
-    AnswerOnceStored(request, IfOk<LeaveReply>(status), std::move(decided), now);
+    answer(IfOk<LeaveReply>(coordinator_.Leave(readable, now, &decided)));
   } else if (const auto* checkpoint = std::get_if<CheckpointRequest>(&asked)) {
     BeginCheckpoint(request, *checkpoint, now, effects);
   } else if (const auto* drain = std::get_if<DrainRequest>(&asked)) {
@@ -355,12 +355,12 @@ void RunLeader::OnRequest(uint64_t request, const ControlRequest& asked, Time no
       readable.set_reason(Readable(drain->reason()));
       coordinator_.Drain(readable, &decided);
     }
-    AnswerOnceStored(request, IfOk<DrainReply>(status), std::move(decided), now);
+    answer(IfOk<DrainReply>(status));
   } else if (const auto* hyper = std::get_if<SetHyperRequest>(&asked)) {
     auto changed = coordinator_.SetHyper(*hyper, &decided);
     SetHyperReply reply;
     if (changed.ok()) *reply.mutable_hyper() = *changed;
-    AnswerOnceStored(request, IfOk(changed.status(), reply), std::move(decided), now);
+    answer(IfOk(changed.status(), reply));
   } else if (const auto* rebalance = std::get_if<RebalanceRequest>(&asked)) {
     AnswerNow(request, AsControlReply(copies_.Rebalance(*rebalance)), effects);
   } else {
@@ -384,13 +384,13 @@ void RunLeader::BeginCheckpoint(uint64_t request, const CheckpointRequest& asked
 void RunLeader::EndCheckpointWaits(Time now, ServerEffects* effects) {
   std::erase_if(awaited_checkpoints_, [&](const Awaiting& awaiting) {
     if (now < awaiting.deadline) return false;
-    AnswerNow(awaiting.request,
-              absl::DeadlineExceededError(absl::StrCat(
-                  "checkpoint ", awaiting.checkpoint,
-                  " was asked for but no worker has reached the end of its segment within "
-                  "cluster.deadline; it will be taken when they do (cluster.segment sets how "
-                  "often)")),
-              effects);
+    AnswerNow(
+        awaiting.request,
+        absl::DeadlineExceededError(absl::StrCat(
+            "checkpoint ", awaiting.checkpoint,
+            " was asked for but no worker has reached the end of its segment within "
+            "cluster.deadline; it will be taken when they do (cluster.segment sets how often)")),
+        effects);
     return true;
   });
 }
@@ -470,7 +470,7 @@ void RunLeader::OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number,
   if (!status.ok()) {
     // A shard without a model cannot train.
     if (orders_.installs() || absl::IsDataLoss(status)) Lose(std::string(status.message()));
-    news_.push_back(absl::StrCat("shard ", shard, ": ", std::string(status.message())));
+    news_.push_back(absl::StrCat("shard ", shard, ": ", status.message()));
   }
   progress.done = number;
   GoOn(now, effects);
@@ -521,9 +521,8 @@ void RunLeader::OnSealed(uint64_t checkpoint, const absl::StatusOr<CheckpointInf
   coordinator_.CheckpointDone(checkpoint, info.status(), &decided);
   Decide(std::move(decided));
   checkpoint_done_ = checkpoint;
-  failed_checkpoint_ = info.ok() ? ""
-                                 : absl::StrCat("checkpoint ", checkpoint, ": ",
-                                                std::string(info.status().message()));
+  failed_checkpoint_ =
+      info.ok() ? "" : absl::StrCat("checkpoint ", checkpoint, ": ", info.status().message());
   if (info.ok()) {
     checkpoints_.emplace_back(*info, now);
     // The store deletes the same checkpoints.
@@ -730,8 +729,8 @@ void RunLeader::AnswerPending(Time now, ServerEffects* effects) {
 
 bool RunLeader::NobodyIsLeft() const {
   const StatusReply status = coordinator_.Status(Time{});
-  return std::none_of(status.workers().begin(), status.workers().end(),
-                      [](const WorkerStatus& worker) { return worker.live(); });
+  return std::ranges::none_of(status.workers(),
+                              [](const WorkerStatus& worker) { return worker.live(); });
 }
 
 }  // namespace psgd

@@ -1,6 +1,5 @@
 #include "server/cluster/server_core.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -60,16 +59,16 @@ void ServerCore::OnStoreRead(const absl::StatusOr<RunStore::Held>& held, const R
     // begin.
     if (!was_part_) return;
     const bool over = held->revision != 0 || held->ended == holder_.run_id();
-    return Step(over ? absl::OkStatus()
-                     : absl::DataLossError(
-                           "the run's record is gone from the run store: were its keys deleted, or "
-                           "does etcd hold other data than before? Go on from the last checkpoint "
-                           "with ps-run --resume"),
+    return Step(over
+                    ? absl::OkStatus()
+                    : absl::DataLossError("the run's record is gone from the run store: were its "
+                                          "keys deleted, or does etcd hold other data than before? "
+                                          "Go on from the last checkpoint with ps-run --resume"),
                 effects);
   }
-  was_part_ = was_part_ || NumberOf(held->record, holder_.self().identity()) != 0;
-  leader_address_ = AddressOf(held->record, held->record.leader());
   const uint32_t number = NumberOf(held->record, holder_.self().identity());
+  was_part_ = was_part_ || number != 0;
+  leader_address_ = AddressOf(held->record, held->record.leader());
   if (number == 0 || (held->led && held->record.leader() != number)) return;
   holder_.SetNumber(number);
   // A leader with a live lease is not replaced just because this server cannot hear it. If several
@@ -224,9 +223,9 @@ void ServerCore::OnRequest(uint64_t request, const ControlRequest& asked, Time n
                            ServerEffects* effects) {
   if (leader_ == nullptr) {
     effects->push_back(effect::Answer{
-        request, absl::UnavailableError(absl::StrCat(
+        request, UnavailableError(
                      "this server does not lead the run; ",
-                     leader_address_.empty() ? "nobody is known to" : leader_address_ + " does"))});
+                     leader_address_.empty() ? "nobody is known to" : leader_address_ + " does")});
     return;
   }
   leader_->OnRequest(request, asked, now, effects);

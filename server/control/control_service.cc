@@ -75,12 +75,7 @@ class Adapter final : public Control::Service {
     if (server == nullptr) return NotYet();
     const absl::Status allowed = server->guard().CheckRole(RoleOf(*server, *context), "Weights");
     if (!allowed.ok()) return ToGrpc(allowed);
-    return ToGrpc(server->Weights([&](const WeightsChunk& chunk) -> absl::Status {
-      if (context->IsCancelled() || !writer->Write(chunk)) {
-        return absl::CancelledError("the reader went away");
-      }
-      return absl::OkStatus();
-    }));
+    return ToGrpc(server->Weights(SenderTo(context, writer)));
   }
 
  private:
@@ -129,10 +124,9 @@ absl::Status CheckMayListen(const Address& address) {
   const int error = address.port == 0 ? 0 : TryToListen(address);
   if (error == 0) return absl::OkStatus();
   if (error != EADDRINUSE) return ListenError(address, error);
-  return absl::UnavailableError(
-      absl::StrCat("port ", address.port, " of ", address.host,
-                   " is taken, perhaps by another ps-server; take another for this one "
-                   "with --port (0: any free one), or stop the other program"));
+  return UnavailableError("port ", address.port, " of ", address.host,
+                          " is taken, perhaps by another ps-server; take another for this one with "
+                          "--port (0: any free one), or stop the other program");
 }
 
 }  // namespace
@@ -163,8 +157,7 @@ absl::StatusOr<std::unique_ptr<ControlService>> ControlService::Start(
   builder.RegisterService(&impl->peers);
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr || impl->port == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("gRPC cannot listen on ", address, " for the control plane"));
+    return UnavailableError("gRPC cannot listen on ", address, " for the control plane");
   }
   return std::unique_ptr<ControlService>(new ControlService(std::move(impl)));
 }

@@ -1,10 +1,9 @@
 #include "server/control/copy_set.h"
 
 #include <filesystem>
+#include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "server/control/copy_wire.h"
 #include "server/durability/checkpoint_files.h"
 #include "server/durability/journal_folder.h"
@@ -14,7 +13,7 @@ namespace psgd {
 namespace {
 
 absl::Status NotHere(uint32_t shard) {
-  return absl::UnavailableError(absl::StrCat("no copy of shard ", shard, " is on this server"));
+  return UnavailableError("no copy of shard ", shard, " is on this server");
 }
 
 }  // namespace
@@ -152,18 +151,22 @@ std::shared_ptr<CopyThread> CopySet::Make(uint32_t shard, std::unique_ptr<Durabl
 
 std::unique_ptr<FollowLink> CopySet::MakeLink(uint32_t shard, uint32_t server,
                                               const std::shared_ptr<CopyThread>& copy) {
-  FollowLinkOptions options;
-  options.shard = shard;
-  options.server = server;
-  options.run_id = options_.run_id;
-  options.credentials = options_.credentials;
-  options.patience = kPeerPatience;
-  options.retry = kPeerRetry;
-  options.on_connected = [copy] { copy->OnReached(); };
-  options.on_copy = [this, shard, copy](CopyMessage message) {
-    copy->OnCopy(LeaderOf(shard), std::move(message));
+  FollowLink::Options options;
+  options.call = [this](const std::string& address) {
+    return CallLeadingCopy(address, options_.credentials.get(), kPeerPatience);
   };
-  options.on_part = [copy] { copy->OnPart(); };
+  options.hello = HelloToLeadingCopy(options_.run_id, server, shard);
+  const auto reader = std::make_shared<std::optional<LeadingReader>>();
+  options.on_connected = [copy, reader, shard] {
+    reader->emplace(shard);  // the last connection may have ended within a message
+    copy->OnReached();
+  };
+  options.on_message = [this, shard, copy, reader](const LeadingSays& says) -> absl::Status {
+    PSGD_ASSIGN_OR_RETURN(std::optional<CopyMessage> message, (*reader)->Add(says));
+    message ? copy->OnCopy(LeaderOf(shard), *std::move(message)) : copy->OnPart();
+    return absl::OkStatus();
+  };
+  options.leader = absl::StrCat("the leading copy of shard ", shard);
   options.log = options_.log;
   return std::make_unique<FollowLink>(std::move(options));
 }
@@ -292,7 +295,7 @@ void CopySet::Send(CopyCore::Send send) {
   if (!leading) {
     const auto held = copies_.find(shard);
     if (held != copies_.end() && held->second.link != nullptr) {
-      held->second.link->Send(send.message);
+      held->second.link->Send(EncodeFollowing(send.message));
     }
     return;
   }

@@ -9,13 +9,12 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "net/credentials.h"
 #include "net/transport_security.h"
 #include "server/cluster/server_effects.h"
 #include "server/control/copy_thread.h"
-#include "server/control/follow_link.h"
+#include "server/control/leader_link.h"
 #include "server/control/peer_stream.h"
 #include "server/control/socket_folder.h"
 #include "server/control/task_queue.h"
@@ -50,7 +49,7 @@ class CopySet {
   // Calls for a copy that is not here return UNAVAILABLE, or have no effect. `server`: this
   // server's number. REQUIRES: assigned.epoch() > 0.
   absl::Status Have(const AssignedCopy& assigned, uint32_t server);
-  // Removes the copy and its journal.
+  // Removes the copy and its journal. Waits for the copy's thread and the disk.
   void Drop(uint32_t shard);
   absl::Status Execute(const ShardOrderTo& order);
   void CheckpointDone(uint64_t checkpoint);

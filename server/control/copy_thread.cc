@@ -1,6 +1,7 @@
 #include "server/control/copy_thread.h"
 
-#include <algorithm>
+#include <future>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -9,7 +10,7 @@ namespace {
 
 constexpr Duration kFullQueuePause = std::chrono::milliseconds(1);
 constexpr Duration kStatePeriod = std::chrono::milliseconds(500);
-constexpr int kTicksPerSilence = 10;
+constexpr int kLooksPerSilence = 10;
 // Answers that wait for one slow peer. A worker asks again for dropped answers.
 constexpr size_t kMostWaiting = 256;
 // Steps of a shard with a journal that are written together.
@@ -50,28 +51,23 @@ void CopyThread::Stop() {
   WaitWhileSaving();
 }
 
-void CopyThread::Post(Task task) {
+bool CopyThread::Post(Task task) {
   std::lock_guard lock(tasks_mutex_);
-  if (stopped_) return;
+  if (stopped_) return false;
   tasks_.push_back(std::move(task));
   if (endpoint_ != nullptr) endpoint_->Wake();
   changed_.notify_all();
+  return true;
 }
 
 bool CopyThread::Do(const Task& task) {
   auto done = std::make_shared<std::promise<bool>>();
   auto finished = done->get_future();
-  {
-    std::lock_guard lock(tasks_mutex_);
-    if (stopped_) return false;
-    tasks_.push_back([&task, done] {
-      task();
-      done->set_value(true);
-    });
-    if (endpoint_ != nullptr) endpoint_->Wake();
-    changed_.notify_all();
-  }
-  return finished.get();
+  const bool posted = Post([&task, done] {
+    task();
+    done->set_value(true);
+  });
+  return posted && finished.get();
 }
 
 void CopyThread::Have(const AssignedCopy& assigned, uint32_t server) {
@@ -181,8 +177,7 @@ absl::Status CopyThread::Weights(
     if (leads) weights = core_.shard()->core().ShareWeights();
   });
   if (!leads) {
-    return absl::UnavailableError(
-        absl::StrCat("shard ", options_.core.shard, " is led by another server by now"));
+    return UnavailableError("shard ", options_.core.shard, " is led by another server by now");
   }
   for (const auto& [slice, values] : weights) PSGD_RETURN_IF_ERROR(take(slice, values));
   return absl::OkStatus();
@@ -198,7 +193,7 @@ void CopyThread::RunTasks() {
 }
 
 void CopyThread::Receive() {
-  const Duration tick = options_.core.silence / kTicksPerSilence;
+  const Duration tick = options_.core.silence / kLooksPerSilence;
   if (endpoint_ == nullptr) {
     std::unique_lock lock(tasks_mutex_);
     changed_.wait_for(lock, tick, [&] { return !tasks_.empty() || stopped_; });

@@ -6,14 +6,12 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "common/latency.h"
@@ -84,8 +82,8 @@ class CopyThread {
   using Task = std::function<void()>;
 
   void Run();
-  void Post(Task task);
-  // False: the thread has ended.
+  // False: the thread has ended. Do waits for the task.
+  bool Post(Task task);
   bool Do(const Task& task);
   void RunTasks();
   void OpenOrClosePort();

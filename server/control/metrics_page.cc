@@ -25,137 +25,72 @@ std::map<std::string, uint64_t> WithAllReasons(
   return all;
 }
 
-void RenderShards(const StatusReply& status, PrometheusText* text) {
-  const auto label = [](const ShardStatus& s) { return absl::StrCat("shard=\"", s.shard(), "\""); };
-  for (const ShardStatus& s : status.shards()) {
-    text->Counter("psgd_pushes_total", "Pushes absorbed.", label(s), s.pushes());
+void RenderShard(const ShardStatus& s, PrometheusText* text) {
+  const std::string label = absl::StrCat("shard=\"", s.shard(), "\"");
+  text->Counter("psgd_pushes_total", "Pushes absorbed.", label, s.pushes());
+  text->Counter("psgd_pulls_total", "Pulls answered.", label, s.pulls());
+  text->Counter("psgd_duplicates_total", "Repeated pushes, acknowledged and not applied again.",
+                label, s.duplicates());
+  for (const auto& [reason, count] : WithAllReasons(s.refused())) {
+    text->Counter("psgd_refused_total", "Messages refused, by reason.",
+                  absl::StrCat(label, ",reason=\"", PrometheusLabel(reason), "\""), count);
   }
-  for (const ShardStatus& s : status.shards()) {
-    text->Counter("psgd_pulls_total", "Pulls answered.", label(s), s.pulls());
-  }
-  for (const ShardStatus& s : status.shards()) {
-    text->Counter("psgd_duplicates_total", "Repeated pushes, acknowledged and not applied again.",
-                  label(s), s.duplicates());
-  }
-  for (const ShardStatus& s : status.shards()) {
-    for (const auto& [reason, count] : WithAllReasons(s.refused())) {
-      text->Counter("psgd_refused_total", "Messages refused, by reason.",
-                    absl::StrCat(label(s), ",reason=\"", PrometheusLabel(reason), "\""), count);
-    }
-  }
-  for (const ShardStatus& s : status.shards()) {
-    text->Gauge("psgd_shard_bytes", "Weights that the shard holds.", label(s), s.bytes());
-  }
-  for (const ShardStatus& s : status.shards()) {
-    text->Gauge("psgd_waiting_pulls", "Pulls held back by the staleness bound.", label(s),
-                s.waiting_pulls());
-  }
-  for (const ShardStatus& s : status.shards()) {
-    text->Gauge("psgd_journal_bytes", "Journal since the shard's last image.", label(s),
-                s.journal_bytes());
-  }
-  for (const ShardStatus& s : status.shards()) {
-    text->Gauge("psgd_journal_stalled", "1: the shard waits, since its journal cannot be written.",
-                label(s), s.stalled().empty() ? 0 : 1);
-  }
-  for (const ShardStatus& s : status.shards()) {
-    text->LatencyHistogram("psgd_journal_seconds",
-                           "Writing steps down, until they survive what was asked.", label(s),
-                           CountHistogram::FromCounts(s.journal_latency()));
-  }
-  for (const ShardStatus& s : status.shards()) {
-    text->Gauge("psgd_queue_bytes",
-                "Messages that the shard holds: pushes that wait, replies to slow readers.",
-                label(s), s.queue_bytes());
-  }
-  for (const ShardStatus& s : status.shards()) {
-    text->Gauge("psgd_slowest_clock", "Steps of the slowest live worker.", label(s),
-                s.slowest_clock());
-  }
+  text->Gauge("psgd_shard_bytes", "Weights that the shard holds.", label, s.bytes());
+  text->Gauge("psgd_waiting_pulls", "Pulls held back by the staleness bound.", label,
+              s.waiting_pulls());
+  text->Gauge("psgd_journal_bytes", "Journal since the shard's last image.", label,
+              s.journal_bytes());
+  text->Gauge("psgd_journal_stalled", "1: the shard waits, since its journal cannot be written.",
+              label, s.stalled().empty() ? 0 : 1);
+  text->LatencyHistogram("psgd_journal_seconds",
+                         "Writing steps down, until they survive what was asked.", label,
+                         CountHistogram::FromCounts(s.journal_latency()));
+  text->Gauge("psgd_queue_bytes",
+              "Messages that the shard holds: pushes that wait, replies to slow readers.", label,
+              s.queue_bytes());
+  text->Gauge("psgd_slowest_clock", "Steps of the slowest live worker.", label, s.slowest_clock());
 }
 
-void RenderWorkers(const StatusReply& status, PrometheusText* text) {
-  const auto label = [](const WorkerStatus& w) {
-    return absl::StrCat("worker=\"", w.key().worker(), "\",name=\"", PrometheusLabel(w.name()),
-                        "\"");
-  };
-  for (const WorkerStatus& w : status.workers()) {
-    text->Gauge("psgd_worker_live", "1 while the worker holds its lease.", label(w), w.live());
-  }
-  for (const WorkerStatus& w : status.workers()) {
-    text->Gauge("psgd_worker_clock", "Steps the worker has finished.", label(w), w.clock());
-  }
-  for (const WorkerStatus& w : status.workers()) {
-    text->Gauge("psgd_worker_samples_per_second", "Training speed.", label(w),
-                w.samples_per_second());
-  }
-  for (const WorkerStatus& w : status.workers()) {
-    text->Gauge("psgd_worker_heard_seconds", "Since the worker was heard of.", label(w),
-                w.seconds_since_heard());
-  }
-  for (const WorkerStatus& w : status.workers()) {
-    text->LatencyHistogram("psgd_push_seconds",
-                           "From a push leaving the worker to its acknowledgement.", label(w),
-                           CountHistogram::FromCounts(w.push_latency()));
-  }
-  for (const WorkerStatus& w : status.workers()) {
-    text->LatencyHistogram("psgd_pull_seconds", "From a pull to the last of a shard's answers.",
-                           label(w), CountHistogram::FromCounts(w.pull_latency()));
-  }
-  for (const WorkerStatus& w : status.workers()) {
-    text->Gauge("psgd_worker_input_stall",
-                "Share of the worker's time spent waiting for data, last report.", label(w),
-                w.input_stall());
-  }
-  for (const WorkerStatus& w : status.workers()) {
-    text->Gauge("psgd_worker_residual_norm",
-                "Of what the worker's codecs left behind, last report.", label(w),
-                w.residual_norm());
-  }
+void RenderWorker(const WorkerStatus& w, PrometheusText* text) {
+  const std::string label =
+      absl::StrCat("worker=\"", w.key().worker(), "\",name=\"", PrometheusLabel(w.name()), "\"");
+  text->Gauge("psgd_worker_live", "1 while the worker holds its lease.", label, w.live());
+  text->Gauge("psgd_worker_clock", "Steps the worker has finished.", label, w.clock());
+  text->Gauge("psgd_worker_samples_per_second", "Training speed.", label, w.samples_per_second());
+  text->Gauge("psgd_worker_heard_seconds", "Since the worker was heard of.", label,
+              w.seconds_since_heard());
+  text->LatencyHistogram("psgd_push_seconds",
+                         "From a push leaving the worker to its acknowledgement.", label,
+                         CountHistogram::FromCounts(w.push_latency()));
+  text->LatencyHistogram("psgd_pull_seconds", "From a pull to the last of a shard's answers.",
+                         label, CountHistogram::FromCounts(w.pull_latency()));
+  text->Gauge("psgd_worker_input_stall",
+              "Share of the worker's time spent waiting for data, last report.", label,
+              w.input_stall());
+  text->Gauge("psgd_worker_residual_norm", "Of what the worker's codecs left behind, last report.",
+              label, w.residual_norm());
 }
 
-void RenderServers(const StatusReply& status, PrometheusText* text) {
-  const std::vector<ServerShare> servers = SharesOf(status);
-  const auto label = [](const ServerShare& s) {
-    return absl::StrCat("server=\"", s.server.server(), "\",name=\"",
-                        PrometheusLabel(s.server.name()), "\"");
-  };
-  for (const ServerShare& s : servers) {
-    text->Gauge("psgd_server_live", "1: the server is connected to the one that leads the run.",
-                label(s), s.server.connected());
-  }
-  for (const ServerShare& s : servers) {
-    text->Gauge("psgd_server_leads", "1: the server leads the run.", label(s), s.server.leads());
-  }
-  for (const ServerShare& s : servers) {
-    text->Gauge("psgd_server_copies", "Copies on the server that are in sync and follow.", label(s),
-                s.copies);
-  }
-  for (const ServerShare& s : servers) {
-    text->Gauge("psgd_server_catching_up", "Copies on the server that are not in sync yet.",
-                label(s), s.catching_up);
-  }
-  for (const ServerShare& s : servers) {
-    text->Gauge("psgd_server_leaving", "1: its shards go to others, and then it ends.", label(s),
-                s.server.leaving());
-  }
-  for (const ServerShare& s : servers) {
-    text->Gauge("psgd_server_shards", "Shards that the server leads.", label(s), s.shards.size());
-  }
-  for (const ServerShare& s : servers) {
-    text->Gauge("psgd_server_bytes", "Weights of the shards that the server leads.", label(s),
-                s.bytes);
-  }
-  for (const ServerShare& s : servers) {
-    text->Gauge("psgd_server_heard_seconds", "Since the server was heard of.", label(s),
-                s.server.seconds_since_heard());
-  }
-  for (const ServerShare& s : servers) {
-    for (const uint32_t shard : s.shards) {
-      text->Gauge("psgd_shard_server",
-                  "Number of the server that leads the shard: changes as it moves.",
-                  absl::StrCat("shard=\"", shard, "\""), s.server.server());
-    }
+void RenderServer(const ServerShare& s, PrometheusText* text) {
+  const std::string label = absl::StrCat("server=\"", s.server.server(), "\",name=\"",
+                                         PrometheusLabel(s.server.name()), "\"");
+  text->Gauge("psgd_server_live", "1: the server is connected to the one that leads the run.",
+              label, s.server.connected());
+  text->Gauge("psgd_server_leads", "1: the server leads the run.", label, s.server.leads());
+  text->Gauge("psgd_server_copies", "Copies on the server that are in sync and follow.", label,
+              s.copies);
+  text->Gauge("psgd_server_catching_up", "Copies on the server that are not in sync yet.", label,
+              s.catching_up);
+  text->Gauge("psgd_server_leaving", "1: its shards go to others, and then it ends.", label,
+              s.server.leaving());
+  text->Gauge("psgd_server_shards", "Shards that the server leads.", label, s.shards.size());
+  text->Gauge("psgd_server_bytes", "Weights of the shards that the server leads.", label, s.bytes);
+  text->Gauge("psgd_server_heard_seconds", "Since the server was heard of.", label,
+              s.server.seconds_since_heard());
+  for (const uint32_t shard : s.shards) {
+    text->Gauge("psgd_shard_server",
+                "Number of the server that leads the shard: changes as it moves.",
+                absl::StrCat("shard=\"", shard, "\""), s.server.server());
   }
 }
 
@@ -227,9 +162,9 @@ std::string RenderPrometheus(const StatusReply& status) {
     text.Counter("psgd_calls_refused_total", "Calls of the control plane refused, by reason.",
                  absl::StrCat("reason=\"", PrometheusLabel(reason), "\""), count);
   }
-  RenderShards(status, &text);
-  RenderWorkers(status, &text);
-  RenderServers(status, &text);
+  for (const ShardStatus& shard : status.shards()) RenderShard(shard, &text);
+  for (const WorkerStatus& worker : status.workers()) RenderWorker(worker, &text);
+  for (const ServerShare& server : SharesOf(status)) RenderServer(server, &text);
   return text.Text();
 }
 

@@ -70,13 +70,7 @@ grpc::Status PeerService::ShardWeights(grpc::ServerContext* context,
                                        grpc::ServerWriter<ShardWeightsChunk>* writer) {
   const auto handler = HandlerOf(*context, "ShardWeights");
   if (!handler.ok()) return ToGrpc(handler.status());
-  return ToGrpc(
-      (*handler)->ShardWeights(*request, [&](const ShardWeightsChunk& chunk) -> absl::Status {
-        if (context->IsCancelled() || !writer->Write(chunk)) {
-          return absl::CancelledError("the reader went away");
-        }
-        return absl::OkStatus();
-      }));
+  return ToGrpc((*handler)->ShardWeights(*request, SenderTo(context, writer)));
 }
 
 }  // namespace psgd

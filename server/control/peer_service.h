@@ -13,6 +13,16 @@ namespace psgd {
 
 using ServingStream = PeerStream<LeaderSays, ServerSays>;
 
+// Sends the pieces of an answer. CANCELLED: the caller went away.
+template <typename Piece>
+std::function<absl::Status(const Piece&)> SenderTo(grpc::ServerContext* context,
+                                                   grpc::ServerWriter<Piece>* writer) {
+  return [context, writer](const Piece& piece) -> absl::Status {
+    if (!context->IsCancelled() && writer->Write(piece)) return absl::OkStatus();
+    return absl::CancelledError("the reader went away");
+  };
+}
+
 // Answers the calls. Each call returns when its stream has ended, or must end.
 class PeerHandler {
  public:

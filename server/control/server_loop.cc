@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/control/shard_weights.h"
-#include "server/durability/journal_folder.h"
 #include "server/durability/server_record.h"
 #include "server/durability/shard_parts.h"
 #include "server/shard/shard_order.h"
@@ -14,13 +12,16 @@
 namespace psgd {
 namespace {
 
-constexpr int kTicksPerPatience = 20;
+constexpr int kLoopTicksPerPatience = 10;
 constexpr Duration kLoopTick = std::chrono::milliseconds(100);
 constexpr Duration kGoodbye =
     std::chrono::seconds(2);  // time to tell other servers that the run is over
 
 // A silent copy is left out before the run's leader would give up its server.
-Duration SilenceOfCopies(Duration patience) { return patience / 2; }
+// Without other copies there are only those of a shard that moves, so the threads look less often.
+Duration SilenceOfCopies(const RunLeaderOptions& run) {
+  return run.copies > 1 ? run.patience / 2 : run.patience;
+}
 
 // An answer from the loop's thread. A caller hears it if the answer is never given.
 template <typename T>
@@ -48,7 +49,9 @@ ServerLoop::ServerLoop(ServerLoopOptions options)
       members_(options_.copies.credentials ? std::make_shared<AllowList>() : nullptr),
       guard_(members_, options_.log),
       told_leader_(options_.leader),
-      run_id_(options_.record.run_id()) {}
+      run_id_(options_.record.run_id()),
+      writer_(&checkpoints_, options_.copies.config.durability().keep(), options_.failpoint.get(),
+              options_.log) {}
 
 absl::StatusOr<std::unique_ptr<ServerLoop>> ServerLoop::Start(ServerLoopOptions options) {
   std::unique_ptr<ServerLoop> loop(new ServerLoop(std::move(options)));
@@ -89,19 +92,13 @@ absl::Status ServerLoop::Open() {
   CopySetOptions copies = options_.copies;
   copies.run_id = core.run_id;
   copies.security = DataSecurity();
-  copies.silence = SilenceOfCopies(core.leader.patience);
+  copies.silence = SilenceOfCopies(core.leader);
   copies.callbacks = Callbacks();
   PSGD_ASSIGN_OR_RETURN(copies_, CopySet::Open(std::move(copies)));
   core.on_disk = copies_->shards();
   core_ = std::make_unique<ServerCore>(std::move(core));
 
-  RunLinkOptions link;
-  link.name = options_.name;
-  link.credentials = options_.copies.credentials;
-  link.patience = kPeerPatience;
-  link.retry = kPeerRetry;
-  link.events = LinkEvents();
-  run_link_ = std::make_unique<RunLink>(std::move(link));
+  run_link_ = std::make_unique<RunLink>(LinkOptions());
   Post([this](Time now, ServerEffects* effects) { core_->Start(now, effects); });
   thread_ = std::thread([this] { Run(); });
   return absl::OkStatus();
@@ -115,6 +112,7 @@ void ServerLoop::Stop() {
     if (std::exchange(stopping_, true)) return;
     for (auto& [link, to] : links_) to.stream->End();
     changed_.notify_all();
+    standing_changed_.notify_all();
   }
   FailAsked(absl::UnavailableError("the server ends"));
   if (thread_.joinable()) thread_.join();
@@ -140,7 +138,7 @@ void ServerLoop::Post(Event event) {
 
 void ServerLoop::Run() {
   const Duration tick =
-      std::min<Duration>(kLoopTick, options_.core.leader.patience / kTicksPerPatience);
+      std::min<Duration>(kLoopTick, options_.core.leader.patience / kLoopTicksPerPatience);
   Time next_tick{};
   while (true) {
     std::deque<Event> events;
@@ -177,9 +175,8 @@ void ServerLoop::CarryOut(ServerEffects effects) {
     for (const auto& [shard, cut] : cuts_) GiveCut(shard);
   }
   if (led_ && !leads) {
-    FailAsked(absl::UnavailableError(
-        absl::StrCat("this server does not lead the run any more",
-                     known.empty() ? "" : absl::StrCat("; ", known, " does"))));
+    FailAsked(UnavailableError("this server does not lead the run any more",
+                               known.empty() ? "" : absl::StrCat("; ", known, " does")));
   }
   led_ = leads;
 }
@@ -208,7 +205,7 @@ void ServerLoop::LookAtStanding() {
   }
   if (now == standing_) return;
   standing_ = now;
-  changed_.notify_all();
+  standing_changed_.notify_all();
 }
 
 ServerStanding ServerLoop::standing() const {
@@ -218,7 +215,7 @@ ServerStanding ServerLoop::standing() const {
 
 ServerStanding ServerLoop::WaitChanged(const ServerStanding& known, Duration timeout) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, timeout, [&] { return standing_ != known; });
+  standing_changed_.wait_for(lock, timeout, [&] { return standing_ != known; });
   return standing_;
 }
 
@@ -408,15 +405,28 @@ void ServerLoop::SaveImage(uint32_t shard, std::shared_ptr<const ShardImage> ima
 
 void ServerLoop::Do(const effect::HaveCopy& have) {
   if (have.copy.epoch() == 0) return;  // the run's leader decides later about this copy
+  // The new copy must find no journal of the old one.
+  if (const auto dropping = dropping_.find(have.copy.shard()); dropping != dropping_.end()) {
+    dropping->second = have;
+    return;
+  }
   const absl::Status had = copies_->Have(have.copy, core_->holder().self().server());
   if (!had.ok()) options_.log->error("shard {}: {}", have.copy.shard(), had.ToString());
 }
 
 void ServerLoop::Do(const effect::DropCopy& drop) {
-  copies_->Drop(drop.shard);
-  cuts_.erase(drop.shard);
-  Post([this, shard = drop.shard](Time now, ServerEffects* effects) {
-    core_->OnDropped(shard, now, effects);
+  const auto [dropping, begins] = dropping_.try_emplace(drop.shard);
+  dropping->second.reset();
+  if (!begins) return;
+  drops_.Post([this, shard = drop.shard] {
+    copies_->Drop(shard);
+    Post([this, shard](Time now, ServerEffects* effects) {
+      cuts_.erase(shard);
+      const std::optional<effect::HaveCopy> next = std::move(dropping_.extract(shard).mapped());
+      if (next) effects->push_back(*next);
+      core_->OnDropped(shard, now, effects);
+    });
+    return true;
   });
 }
 
@@ -452,40 +462,48 @@ void ServerLoop::TellSpans(std::vector<TraceSpan> spans) {
 
 // --- Links to other servers
 
-RunLinkEvents ServerLoop::LinkEvents() {
-  RunLinkEvents events;
-  events.on_begin = [this](uint64_t connection, const LeaderSays::Begin& begin) {
-    for (const CoordinatorRecord::Pass& pass : begin.passes()) Admit(pass);
-    const Duration ahead = Duration(begin.clock_ns()) - SteadyNow();
-    Post([this, connection, ahead](Time now, ServerEffects* effects) {
-      connection_ = connection;
-      clock_ahead_ = ahead;
-      core_->OnConnected(now, effects);
-      // The leader may be a new one, or may have been restarted.
-      for (const auto& [shard, cut] : cuts_) GiveCut(shard);
-    });
+RunLink::Options ServerLoop::LinkOptions() {
+  RunLink::Options link;
+  link.call = [this](const std::string& address) {
+    return CallRunLeader(address, options_.copies.credentials.get(), kPeerPatience);
   };
-  events.on_message = [this](uint64_t connection, LeaderSays says) {
-    if (says.has_admit()) return Admit(says.admit());
-    if (says.has_remove()) return Expel(says.remove());
-    Post([this, connection, says = std::move(says)](Time now, ServerEffects* effects) {
-      if (says.has_leader() && !says.leader().empty()) told_leader_ = says.leader();
-      if (connection != connection_) return;
-      if (says.has_assignment()) core_->OnAssignment(says.assignment(), now, effects);
-      if (says.has_order()) Heard(says);
-      if (says.has_refused()) {
-        core_->OnRefused(absl::FailedPreconditionError(says.refused()), effects);
-      }
-    });
+  link.hello = HelloToRunLeader(options_.name);
+  link.on_message = [this](const LeaderSays& says) {
+    if (says.has_begin()) {
+      OnBegin(says.begin());
+    } else if (says.has_admit()) {
+      Admit(says.admit());
+    } else if (says.has_remove()) {
+      Expel(says.remove());
+    } else {
+      Post([this, says](Time now, ServerEffects* effects) {
+        if (!says.leader().empty()) told_leader_ = says.leader();
+        if (says.has_assignment()) core_->OnAssignment(says.assignment(), now, effects);
+        if (says.has_order()) OnOrder(says.order());
+        if (says.has_refused()) {
+          core_->OnRefused(absl::FailedPreconditionError(says.refused()), effects);
+        }
+      });
+    }
+    return absl::OkStatus();
   };
-  events.on_gone = [this](uint64_t, const absl::Status& why) {
-    options_.log->debug("the link to the server that leads the run: {}", why.ToString());
-  };
-  return events;
+  link.leader = "the server that leads the run";
+  link.log = options_.log;
+  return link;
 }
 
-void ServerLoop::Heard(const LeaderSays& says) {
-  const LeaderSays::Order& order = says.order();
+void ServerLoop::OnBegin(const LeaderSays::Begin& begin) {
+  for (const CoordinatorRecord::Pass& pass : begin.passes()) Admit(pass);
+  const Duration ahead = Duration(begin.clock_ns()) - SteadyNow();
+  Post([this, ahead](Time now, ServerEffects* effects) {
+    clock_ahead_ = ahead;
+    core_->OnConnected(now, effects);
+    // The leader may be a new one, or may have been restarted.
+    for (const auto& [shard, cut] : cuts_) GiveCut(shard);
+  });
+}
+
+void ServerLoop::OnOrder(const LeaderSays::Order& order) {
   absl::StatusOr<ShardCommand> command = FromOrder(order.order());
   absl::Status given = command.status();
   if (given.ok()) {
@@ -661,7 +679,13 @@ void ServerLoop::GiveCut(uint32_t shard) {
   const auto cut = cuts_.find(shard);
   if (cut == cuts_.end()) return;
   if (core_->leader() != nullptr) return WritePart(shard, cut->second);
-  run_link_->SendCut(shard, cut->second);
+  run_link_->SendAll([shard, cut = cut->second](RunStream* stream) {
+    return SendCut(shard, *cut, [&](const ShardPart& part) {
+      ServerSays says;
+      *says.mutable_part() = part;
+      return stream->Send(says);
+    });
+  });
 }
 
 void ServerLoop::WritePart(uint32_t shard, std::shared_ptr<const ShardCut> cut) {
@@ -669,61 +693,23 @@ void ServerLoop::WritePart(uint32_t shard, std::shared_ptr<const ShardCut> cut) 
   const auto& under_way = core_->leader()->coordinator().checkpoint_under_way();
   if (!under_way || under_way->checkpoint != cut->checkpoint) return;
   disk_.Post([this, shard, cut = std::move(cut)] {
-    const uint64_t id = cut->checkpoint;
-    if (id < writing_) return true;  // the cut's checkpoint was given up
-    absl::Status begun;
-    if (writing_ != id) {
-      begun = checkpoints_.Begin(id);
-      writing_ = id;
-      written_.clear();
-    }
-    const auto before = written_.find(shard);
-    absl::StatusOr<ShardReceipt> receipt = ShardReceipt();
-    if (before != written_.end()) {
-      receipt = before->second;
-    } else if (!begun.ok()) {
-      receipt = begun;
-    } else {
-      receipt = checkpoints_.WriteShard(id, shard, cut->snapshot);
-      if (receipt.ok()) written_[shard] = *receipt;
-      Reach(options_.failpoint.get(), Failpoint::kCheckpointPart);
-    }
-    Post([this, id, shard, receipt = std::move(receipt)](Time now, ServerEffects* effects) {
-      core_->OnPart(id, shard, receipt, now, effects);
-    });
+    auto receipt = writer_.Write(shard, *cut);
+    if (!receipt) return true;
+    Post(
+        [this, id = cut->checkpoint, shard, receipt = *std::move(receipt)](
+            Time now, ServerEffects* effects) { core_->OnPart(id, shard, receipt, now, effects); });
     return true;
   });
 }
 
 void ServerLoop::Do(const effect::SealCheckpoint& seal) {
   disk_.Post([this, manifest = seal.manifest] {
-    Seal(manifest);
+    Post([this, id = manifest.id(), sealed = writer_.Seal(manifest)](Time now,
+                                                                     ServerEffects* effects) {
+      if (sealed.ok() && options_.on_checkpoint) options_.on_checkpoint(*sealed);
+      core_->OnSealed(id, sealed, now, effects);
+    });
     return true;
-  });
-}
-
-void ServerLoop::Seal(const CheckpointManifest& manifest) {
-  CheckpointInfo info;
-  info.set_id(manifest.id());
-  info.set_epoch(manifest.epoch_progress());
-  info.set_clock(manifest.clock());
-  info.set_name(manifest.name());
-  for (const ShardReceipt& receipt : manifest.shards())
-    info.set_bytes(info.bytes() + receipt.bytes());
-  Reach(options_.failpoint.get(), Failpoint::kCheckpointSealing);
-  const absl::Status sealed = checkpoints_.Seal(manifest);
-  Reach(options_.failpoint.get(), Failpoint::kCheckpointSealed);
-  if (sealed.ok()) {
-    const absl::Status pruned =
-        checkpoints_.Prune(options_.copies.config.durability().keep()).status();
-    if (!pruned.ok()) options_.log->warn("old checkpoints: {}", pruned.ToString());
-  } else {
-    options_.log->error("checkpoint {}: {}", manifest.id(), sealed.ToString());
-  }
-  Post([this, info, sealed](Time now, ServerEffects* effects) {
-    if (sealed.ok() && options_.on_checkpoint) options_.on_checkpoint(info);
-    core_->OnSealed(info.id(), sealed.ok() ? absl::StatusOr<CheckpointInfo>(info) : sealed, now,
-                    effects);
   });
 }
 
@@ -797,7 +783,7 @@ void ServerLoop::Do(const effect::End& end) {
   {
     std::lock_guard lock(mutex_);
     standing_.ended = end.why;
-    changed_.notify_all();
+    standing_changed_.notify_all();
   }
   FailAsked(end.why.ok() ? absl::UnavailableError("the run is over") : end.why);
 }

@@ -22,9 +22,10 @@
 #include "net/run_store.h"
 #include "net/transport_security.h"
 #include "server/cluster/server_core.h"
+#include "server/control/checkpoint_writer.h"
 #include "server/control/copy_set.h"
+#include "server/control/leader_link.h"
 #include "server/control/peer_service.h"
-#include "server/control/run_link.h"
 #include "server/control/task_queue.h"
 #include "server/durability/checkpoint_store.h"
 #include "server/durability/failpoint.h"
@@ -145,8 +146,9 @@ class ServerLoop final : public PeerHandler {
   void Run();
   void CarryOut(ServerEffects effects);
   CopyCallbacks Callbacks();
-  RunLinkEvents LinkEvents();
-  void Heard(const LeaderSays& says);
+  RunLink::Options LinkOptions();
+  void OnBegin(const LeaderSays::Begin& begin);
+  void OnOrder(const LeaderSays::Order& order);
   void HeardOf(uint64_t link, ServerSays says, ShardPartReader* parts);
   void Tell(uint64_t link, LeaderSays says);
   // Goes to the run's leader, which may be this server.
@@ -155,7 +157,6 @@ class ServerLoop final : public PeerHandler {
   void SaveImage(uint32_t shard, std::shared_ptr<const ShardImage> image);
   // REQUIRES: this server leads the run.
   void WritePart(uint32_t shard, std::shared_ptr<const ShardCut> cut);
-  void Seal(const CheckpointManifest& manifest);
   void SaveRunId(const std::string& run_id);
   void LookAtStanding();
   void Admit(const CoordinatorRecord::Pass& pass);
@@ -191,7 +192,6 @@ class ServerLoop final : public PeerHandler {
 
   // Owned by the loop's thread.
   std::unique_ptr<ServerCore> core_;
-  uint64_t connection_ = 0;  // number of run_link_'s latest connection
   std::string told_leader_;  // leader's address, as another server or the options told it
   std::string run_id_;       // the run id on disk
   bool led_ = false;         // whether it led the run at the last look
@@ -199,14 +199,15 @@ class ServerLoop final : public PeerHandler {
   Duration clock_ahead_{};  // the leader's clock minus this server's clock
   bool keeping_ = false;    // a KeepLease is under way
   std::map<uint32_t, std::shared_ptr<const ShardCut>> cuts_;  // kept until their checkpoint is done
+  // Shards whose copies are being dropped, with the copies that are to be there afterwards.
+  std::map<uint32_t, std::optional<effect::HaveCopy>> dropping_;
 
-  // Owned by the disk's thread: the checkpoint that is being written, and its parts.
-  uint64_t writing_ = 0;
-  std::map<uint32_t, ShardReceipt> written_;
+  CheckpointWriter writer_;  // owned by the disk's thread
 
   std::atomic<uint64_t> samples_before_{0};
-  mutable std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
+  mutable std::mutex mutex_;         // guards what follows
+  std::condition_variable changed_;  // wakes the loop, and who waits for links to end
+  std::condition_variable standing_changed_;
   std::deque<Event> events_;
   std::map<uint64_t, std::promise<absl::StatusOr<ControlReply>>> asked_;
   uint64_t next_request_ = 1;
@@ -216,8 +217,9 @@ class ServerLoop final : public PeerHandler {
   ServerStanding standing_;
   bool stopping_ = false;
 
-  // Threads for calls that may wait: to the run store, for the lease in the store, and to the disk.
-  TaskQueue store_, lease_, disk_;
+  // Threads for calls that may wait: to the run store, for the lease in the store, to the disk, and
+  // for copies that end.
+  TaskQueue store_, lease_, disk_, drops_;
   std::thread thread_;
 };
 

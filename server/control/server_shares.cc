@@ -10,7 +10,7 @@ namespace psgd {
 namespace {
 
 bool Has(const google::protobuf::RepeatedField<uint32_t>& servers, uint32_t server) {
-  return std::find(servers.begin(), servers.end(), server) != servers.end();
+  return std::ranges::find(servers, server) != servers.end();
 }
 
 // A server that left in order leads nothing. The run waits for a server that is away.

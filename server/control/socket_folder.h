@@ -14,8 +14,6 @@ class SocketFolder {
   // Makes a folder below /tmp, and removes those of this user's servers that were killed and did
   // not return.
   static absl::StatusOr<SocketFolder> Create();
-  // Uses the folder that an earlier process left behind, or makes it again.
-  static absl::StatusOr<SocketFolder> Reopen(std::string path);
   ~SocketFolder();
   SocketFolder(SocketFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   SocketFolder& operator=(SocketFolder&&) = delete;

@@ -37,23 +37,18 @@ constexpr std::array<AccessRule, 16> kRules = {{
 std::span<const AccessRule> AccessRules() { return kRules; }
 
 absl::Status CheckAccess(Role role, absl::string_view call) {
-  const auto rule = std::find_if(kRules.begin(), kRules.end(),
-                                 [&](const AccessRule& r) { return r.call == call; });
-  const bool known = rule != kRules.end();
-  const bool worker = known && rule->worker;
-  const bool observer = known && rule->observer;
-  const bool server = known && rule->server;
-  if (role == Role::kAdmin || (role == Role::kWorker && worker) ||
-      (role == Role::kObserver && observer) || (role == Role::kServer && server)) {
-    return absl::OkStatus();
+  std::vector<Role> may = {Role::kAdmin};
+  for (const AccessRule& rule : kRules) {
+    if (rule.call != call) continue;
+    if (rule.worker) may.push_back(Role::kWorker);
+    if (rule.observer) may.push_back(Role::kObserver);
+    if (rule.server) may.push_back(Role::kServer);
   }
-  std::vector<absl::string_view> may = {"admin"};
-  if (worker) may.push_back("worker");
-  if (observer) may.push_back("observer");
-  if (server) may.push_back("server");
+  if (std::ranges::find(may, role) != may.end()) return absl::OkStatus();
+  const auto name = [](std::string* out, Role one) { absl::StrAppend(out, RoleName(one)); };
   return absl::PermissionDeniedError(absl::StrCat(
       "a certificate of role ", RoleName(role), " may not ask for ", call,
-      "; it takes one of role ", absl::StrJoin(may, " or "), " (--tls-cert, --tls-key)"));
+      "; it takes one of role ", absl::StrJoin(may, " or ", name), " (--tls-cert, --tls-key)"));
 }
 
 void MakeReadable(WorkerReport* report) {

@@ -1,7 +1,6 @@
 // Which role may make which call of the control plane.
 #pragma once
 
-#include <cstddef>
 #include <span>
 
 #include "absl/strings/string_view.h"

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 namespace psgd {
 namespace {
 
@@ -41,8 +39,8 @@ void CheckpointSchedule::GoOnFrom(uint64_t id, const LedgerPosition& position) {
 
 absl::StatusOr<uint64_t> CheckpointSchedule::Request(const std::string& name) {
   if (!name.empty() && !next_name_.empty() && name != next_name_) {
-    return absl::FailedPreconditionError(absl::StrCat("the next checkpoint will be ", next_name_,
-                                                      "; ask for another name once it is taken"));
+    return FailedPreconditionError("the next checkpoint will be ", next_name_,
+                                   "; ask for another name once it is taken");
   }
   requested_ = true;
   if (!name.empty()) next_name_ = name;

@@ -16,30 +16,27 @@
 namespace psgd {
 namespace {
 
-double BaseLearningRate(const OptimizerConfig& optimizer) {
+HyperParameters FirstHyper(const OptimizerConfig& optimizer) {
+  HyperParameters hyper;
+  hyper.set_version(1);
+  const auto take = [&](const auto& kind) {
+    hyper.set_learning_rate(kind.learning_rate());
+    hyper.set_weight_decay(kind.weight_decay());
+  };
   switch (optimizer.kind_case()) {
     case OptimizerConfig::kAdagrad:
-      return optimizer.adagrad().learning_rate();
+      take(optimizer.adagrad());
+      break;
     case OptimizerConfig::kAdam:
-      return optimizer.adam().learning_rate();
+      take(optimizer.adam());
+      break;
     case OptimizerConfig::kAdamw:
-      return optimizer.adamw().learning_rate();
+      take(optimizer.adamw());
+      break;
     default:
-      return optimizer.sgd().learning_rate();
+      take(optimizer.sgd());
   }
-}
-
-double WeightDecay(const OptimizerConfig& optimizer) {
-  switch (optimizer.kind_case()) {
-    case OptimizerConfig::kAdagrad:
-      return optimizer.adagrad().weight_decay();
-    case OptimizerConfig::kAdam:
-      return optimizer.adam().weight_decay();
-    case OptimizerConfig::kAdamw:
-      return optimizer.adamw().weight_decay();
-    default:
-      return optimizer.sgd().weight_decay();
-  }
+  return hyper;
 }
 
 // A worker may name any shapes. A model that shards cannot hold must be refused before it is made.
@@ -49,13 +46,12 @@ absl::Status CheckFits(const ModelSpec& model, const Config& config, uint64_t me
   const int arrays = 1 + MakeOptimizer(config.optimizer())->state_arrays();
   const double bytes = elements * arrays * sizeof(float);
   if (memory == 0 || bytes <= memory) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the model that the worker registers has ", static_cast<uint64_t>(elements),
-                   " weights: with the optimizer's state ", HumanBytes(bytes),
-                   ", and this run's servers have ", HumanBytes(memory),
-                   " of memory left; is it the model that you mean? If so, give the run more "
-                   "servers (cluster.servers), or one "
-                   "with more memory"));
+  return ResourceExhaustedError("the model that the worker registers has ",
+                                static_cast<uint64_t>(elements),
+                                " weights: with the optimizer's state ", HumanBytes(bytes),
+                                ", and this run's servers have ", HumanBytes(memory),
+                                " of memory left; is it the model that you mean? If so, give the "
+                                "run more servers (cluster.servers), or one with more memory");
 }
 
 }  // namespace
@@ -72,10 +68,8 @@ LedgerOptions LedgerOptionsFor(const Config& config, uint64_t batches_per_epoch)
 CoordinatorCore::CoordinatorCore(CoordinatorOptions options)
     : options_(std::move(options)),
       members_(Milliseconds(options_.config.cluster().lease()), options_.first_incarnation),
-      checkpoints_(options_.config.durability().checkpoint()) {
-  hyper_.set_version(1);
-  hyper_.set_learning_rate(BaseLearningRate(options_.config.optimizer()));
-  hyper_.set_weight_decay(WeightDecay(options_.config.optimizer()));
+      checkpoints_(options_.config.durability().checkpoint()),
+      hyper_(FirstHyper(options_.config.optimizer())) {
   if (options_.resume) {
     const CoordinatorSnapshot& resume = *options_.resume;
     loads_state_ = true;
@@ -93,22 +87,22 @@ CoordinatorCore::CoordinatorCore(CoordinatorOptions options)
 absl::StatusOr<JoinReply> CoordinatorCore::Join(const JoinRequest& request, Time now,
                                                 Effects* effects) {
   if (over() || draining_) {
-    return absl::FailedPreconditionError(absl::StrCat(
+    return FailedPreconditionError(
         "the run ", options_.config.name(), " is ", over() ? "over" : "draining",
-        " and takes no more workers; start a new run, or resume it with ps-run --resume"));
+        " and takes no more workers; start a new run, or resume it with ps-run --resume");
   }
   JoinReply reply;
   if (const MemberState* already = members_.JoinedBy(request.attempt())) {
-    *reply.mutable_key() = already->key;
+    *reply.mutable_key() = already->record.key();
   } else {
     MemberState& member = members_.Join(request.name(), request.device(), now);
-    member.attempt = request.attempt();
-    member.joined_after = ledger_ ? ledger_->latest() : 0;
+    member.record.set_attempt(request.attempt());
+    member.record.set_joined_after(ledger_ ? ledger_->latest() : 0);
     totals_.Start(now);
-    effects->commands.push_back(AdmitWorker{member.key});
-    effects->news.push_back(absl::StrCat("worker ", member.key.worker(), " joined: ", member.name,
-                                         ", ", member.device));
-    *reply.mutable_key() = member.key;
+    effects->commands.push_back(AdmitWorker{member.record.key()});
+    effects->news.push_back(absl::StrCat("worker ", member.record.key().worker(), " joined: ",
+                                         member.record.name(), ", ", member.record.device()));
+    *reply.mutable_key() = member.record.key();
   }
   *reply.mutable_config() = options_.config;
   reply.set_lease_ms(options_.config.cluster().lease());
@@ -120,9 +114,9 @@ absl::Status CoordinatorCore::FixModel(const ModelSpec& model, uint64_t batches_
                                        const std::vector<std::string>& endpoints,
                                        Effects* effects) {
   if (batches_per_epoch == 0 || batches_per_epoch > UINT32_MAX) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the worker's data give ", batches_per_epoch,
-                     " batches an epoch; check data.batch against the number of training samples"));
+    return InvalidArgumentError(
+        "the worker's data give ", batches_per_epoch,
+        " batches an epoch; check data.batch against the number of training samples");
   }
   PSGD_RETURN_IF_ERROR(ValidateModel(model));
   PSGD_RETURN_IF_ERROR(CheckFits(model, options_.config, options_.memory));
@@ -164,20 +158,20 @@ absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& r
         FixModel(request.model(), request.batches_per_epoch(), endpoints, effects));
   }
   if (request.model().SerializeAsString() != model_->SerializeAsString()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "worker ", member->key.worker(), " (", member->name,
+    return FailedPreconditionError(
+        "worker ", member->record.key().worker(), " (", member->record.name(),
         ") built another model than the run's: ", FirstDifference(request.model(), *model_),
         options_.resume
             ? "; the run goes on from a checkpoint: keep the model and data it was taken with"
-            : "; do all workers run the same version of psgd?"));
+            : "; do all workers run the same version of psgd?");
   }
   if (request.batches_per_epoch() != batches_per_epoch_) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("worker ", member->key.worker(), " (", member->name, ") sees ",
-                     request.batches_per_epoch(), " batches an epoch where the run has ",
-                     batches_per_epoch_, "; is its copy of the data set complete?"));
+    return FailedPreconditionError("worker ", member->record.key().worker(), " (",
+                                   member->record.name(), ") sees ", request.batches_per_epoch(),
+                                   " batches an epoch where the run has ", batches_per_epoch_,
+                                   "; is its copy of the data set complete?");
   }
-  member->registered = true;
+  member->record.set_registered(true);
   RegisterReply reply;
   *reply.mutable_placement() = *placement_;
   *reply.mutable_hyper() = hyper_;
@@ -190,18 +184,18 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   // The worker is in a segment that this record does not know.
   if (const uint64_t dealt = ledger_ ? ledger_->position().clock : 0;
       request.report().clock() > dealt) {
-    return absl::DataLossError(absl::StrCat("worker ", member->key.worker(), " has done clock ",
-                                            request.report().clock(),
-                                            ", and the coordinator has dealt those up to ", dealt,
-                                            ": did the server's machine lose power? Go on from the "
-                                            "last checkpoint with ps-run --resume"));
+    return DataLossError("worker ", member->record.key().worker(), " has done clock ",
+                         request.report().clock(), ", and the coordinator has dealt those up to ",
+                         dealt,
+                         ": did the server's machine lose power? Go on from the last checkpoint "
+                         "with ps-run --resume");
   }
   HeartbeatReply reply;
   *reply.mutable_hyper() = hyper_;
   reply.set_drain(draining_);
-  reply.set_leave(member->leaving);
+  reply.set_leave(member->record.leaving());
   if (HasCounted(request)) return reply;
-  member->reports = request.number();
+  member->record.set_reports(request.number());
   const WorkerReport& report = request.report();
   totals_.Count(report);
   member->Count(report, now);
@@ -211,48 +205,51 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
 
 bool CoordinatorCore::HasCounted(const HeartbeatRequest& request) const {
   const MemberState* const member = members_.Find(request.key().worker());
-  return member != nullptr && member->key.incarnation() == request.key().incarnation() &&
-         request.number() > 0 && request.number() <= member->reports;
+  return member != nullptr && member->record.key().incarnation() == request.key().incarnation() &&
+         request.number() > 0 && request.number() <= member->record.reports();
 }
 
 absl::Status CoordinatorCore::Leave(const LeaveRequest& request, Time now, Effects* effects) {
   PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
   if (request.has_residual_norm()) SetResidual(*member, request.residual_norm());
-  Remove(member->key.worker(),
+  Remove(member->record.key().worker(),
          absl::StrCat(request.failed() ? "failed: " : "left: ", request.reason()), effects);
   return absl::OkStatus();
 }
 
 void CoordinatorCore::SetResidual(MemberState& member, double norm) {
-  const double before =
-      std::exchange(member.residual_norm, std::isfinite(norm) && norm > 0 ? norm : 0);
-  if (member.residual_norm == before) return;
+  const double sound = std::isfinite(norm) && norm > 0 ? norm : 0;
+  if (member.record.residual_norm() == sound) return;
+  member.record.set_residual_norm(sound);
   double squares = 0;
   for (const auto& [worker, other] : members_.all()) {
-    squares += other.residual_norm * other.residual_norm;
+    squares += other.record.residual_norm() * other.record.residual_norm();
   }
   totals_.SetResidual(std::sqrt(squares));
 }
 
 void CoordinatorCore::CountLostResidual(MemberState& member, Effects* effects) {
   // If the run is over, its last checkpoint holds the residual.
-  if (over() || member.residual_norm == 0) return;
-  effects->news.push_back(absl::StrCat("a residual of norm ", member.residual_norm,
-                                       " is lost with worker ", member.key.worker()));
-  totals_.CountLostResidual(member.residual_norm);
+  if (over() || member.record.residual_norm() == 0) return;
+  effects->news.push_back(absl::StrCat("a residual of norm ", member.record.residual_norm(),
+                                       " is lost with worker ", member.record.key().worker()));
+  totals_.CountLostResidual(member.record.residual_norm());
   SetResidual(member, 0);
 }
 
 void CoordinatorCore::Remove(uint32_t worker, const std::string& note, Effects* effects) {
   const MemberState* member = members_.Find(worker);
-  const WorkerKey key = member->key;
-  if (ledger_) GiveBack(worker, member->clock);
+  const WorkerKey key = member->record.key();
+  if (ledger_) GiveBack(worker, member->record.clock());
   members_.Leave(worker, note);
-  for (PendingEvaluation& pending : pending_evaluations_) {
-    if (pending.evaluator && pending.evaluator->worker() == worker) pending.evaluator.reset();
+  for (PendingEvaluationRecord& pending : pending_evaluations_) {
+    if (pending.has_evaluator() && pending.evaluator().worker() == worker) {
+      pending.clear_evaluator();
+    }
   }
   effects->commands.push_back(RemoveWorker{key});
-  effects->news.push_back(absl::StrCat("worker ", worker, " (", member->name, ") is out: ", note));
+  effects->news.push_back(
+      absl::StrCat("worker ", worker, " (", member->record.name(), ") is out: ", note));
   CountLostResidual(*members_.Find(worker), effects);
   if (state_ == StatusReply::TRAINING && members_.Ready().empty() && !draining_) {
     effects->news.push_back(
@@ -262,7 +259,10 @@ void CoordinatorCore::Remove(uint32_t worker, const std::string& note, Effects* 
 
 void CoordinatorCore::Quarantine(const WorkerKey& key, const std::string& why, Effects* effects) {
   const MemberState* member = members_.Find(key.worker());
-  if (member == nullptr || !member->live || member->key.incarnation() != key.incarnation()) return;
+  if (member == nullptr || !member->record.live() ||
+      member->record.key().incarnation() != key.incarnation()) {
+    return;
+  }
   const std::vector<uint32_t> ready = members_.Ready();
   if (ready.size() == 1 && ready[0] == key.worker()) {
     DrainRequest alone;
@@ -293,10 +293,10 @@ void CoordinatorCore::Tick(Time now, Effects* effects) {
 
 absl::StatusOr<uint64_t> CoordinatorCore::RequestCheckpoint(const std::string& name) {
   if (state_ != StatusReply::TRAINING) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "no checkpoint can be taken: the run is ", state_ == StatusReply::WAITING
-                                                       ? "still waiting for its first workers"
-                                                       : "at its end, which takes one by itself"));
+    return FailedPreconditionError("no checkpoint can be taken: the run is ",
+                                   state_ == StatusReply::WAITING
+                                       ? "still waiting for its first workers"
+                                       : "at its end, which takes one by itself");
   }
   return checkpoints_.Request(name);
 }
@@ -317,14 +317,15 @@ void CoordinatorCore::Drain(const DrainRequest& request, Effects* effects) {
 
 absl::Status CoordinatorCore::DrainWorker(uint32_t worker, Effects* effects) {
   MemberState* member = members_.Find(worker);
-  if (member == nullptr || !member->live) {
-    return absl::NotFoundError(absl::StrCat("there is no worker ", worker, " in this run",
-                                            member == nullptr ? "" : " any more",
-                                            "; ps-ctl status lists those that there are"));
+  if (member == nullptr || !member->record.live()) {
+    return NotFoundError("there is no worker ", worker, " in this run",
+                         member == nullptr ? "" : " any more",
+                         "; ps-ctl status lists those that there are");
   }
-  if (over() || draining_ || std::exchange(member->leaving, true)) return absl::OkStatus();
+  if (over() || draining_ || member->record.leaving()) return absl::OkStatus();
+  member->record.set_leaving(true);
   effects->news.push_back(
-      absl::StrCat("worker ", worker, " (", member->name, ") is asked to leave"));
+      absl::StrCat("worker ", worker, " (", member->record.name(), ") is asked to leave"));
   return absl::OkStatus();
 }
 
@@ -333,15 +334,15 @@ absl::StatusOr<HyperParameters> CoordinatorCore::SetHyper(const SetHyperRequest&
   HyperParameters changed = hyper_;
   if (request.set_learning_rate()) {
     if (!(request.hyper().learning_rate() > 0) || request.hyper().learning_rate() > 1e6) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "learning rate ", request.hyper().learning_rate(), " is not above 0 and at most 1e6"));
+      return InvalidArgumentError("learning rate ", request.hyper().learning_rate(),
+                                  " is not above 0 and at most 1e6");
     }
     changed.set_learning_rate(request.hyper().learning_rate());
   }
   if (request.set_weight_decay()) {
     if (!(request.hyper().weight_decay() >= 0) || request.hyper().weight_decay() > 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("weight decay ", request.hyper().weight_decay(), " is not between 0 and 1"));
+      return InvalidArgumentError("weight decay ", request.hyper().weight_decay(),
+                                  " is not between 0 and 1");
     }
     changed.set_weight_decay(request.hyper().weight_decay());
   }
@@ -361,20 +362,18 @@ constexpr int64_t kPollMs = 100;  // after this time a waiting worker asks again
 // A worker that joined later counts as past earlier segments: it may stand in for the workers that
 // finished them, who may be gone.
 uint64_t PastSegment(const MemberState& member) {
-  return std::max(member.finished_segment, member.joined_after);
+  return std::max(member.record.finished_segment(), member.record.joined_after());
 }
 
 // Measures become names of metrics and keys in files.
 absl::Status CheckMeasures(const EvalResult& result) {
   constexpr int kMostMeasures = 16;
   if (result.measures_size() > kMostMeasures) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("more than ", kMostMeasures, " measures in an evaluation"));
+    return InvalidArgumentError("more than ", kMostMeasures, " measures in an evaluation");
   }
   for (const auto& [name, value] : result.measures()) {
-    const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
-      return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_';
-    });
+    const bool plain = std::ranges::all_of(
+        name, [](char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_'; });
     if (!plain || name.empty() || name.size() > kLongestName) {
       return absl::InvalidArgumentError(
           "a measure of an evaluation whose name is not of lower-case letters, digits and _");
@@ -388,10 +387,10 @@ absl::Status CheckMeasures(const EvalResult& result) {
 bool CoordinatorCore::RunsIn(uint32_t worker, uint64_t segment) const {
   const MemberState* member = members_.Find(worker);
   const Segment* found = ledger_->Find(segment);
-  if (member == nullptr || found == nullptr || segment <= member->joined_after) return false;
+  if (member == nullptr || found == nullptr || segment <= member->record.joined_after())
+    return false;
   const auto& workers = found->workers();
-  return std::binary_search(workers.begin(), workers.end(),
-                            worker);  // the ledger's workers are ascending
+  return std::ranges::binary_search(workers, worker);  // the ledger's workers are ascending
 }
 
 void CoordinatorCore::GiveBack(uint32_t worker, uint64_t clock) {
@@ -400,7 +399,8 @@ void CoordinatorCore::GiveBack(uint32_t worker, uint64_t clock) {
 
 bool CoordinatorCore::AllFinished(uint64_t segment) const {
   for (uint32_t worker : members_.Ready()) {
-    if (RunsIn(worker, segment) && members_.Find(worker)->finished_segment < segment) return false;
+    if (RunsIn(worker, segment) && members_.Find(worker)->record.finished_segment() < segment)
+      return false;
   }
   return true;
 }
@@ -415,7 +415,7 @@ void CoordinatorCore::StartCheckpoint(bool last, Effects* effects) {
   const uint64_t id = checkpoints_.Begin(std::move(state), after, last);
   TakeCheckpoint command{id, ledger_->position().clock, {}};
   for (uint32_t worker : members_.Ready()) {
-    if (RunsIn(worker, after)) command.savers.push_back(members_.Find(worker)->key);
+    if (RunsIn(worker, after)) command.savers.push_back(members_.Find(worker)->record.key());
   }
   effects->commands.push_back(std::move(command));
 }
@@ -425,8 +425,7 @@ void CoordinatorCore::CheckpointDone(uint64_t id, const absl::Status& status, Ef
   if (status.ok()) {
     effects->news.push_back(absl::StrCat("checkpoint ", id, " is complete"));
   } else {
-    effects->news.push_back(
-        absl::StrCat("checkpoint ", id, " failed: ", std::string(status.message())));
+    effects->news.push_back(absl::StrCat("checkpoint ", id, " failed: ", status.message()));
   }
 }
 
@@ -436,11 +435,12 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
   if (ending != 0 && (over || ledger_->EndsEpoch(ending))) {
     const double epoch = ledger_->Find(ending)->epoch() + 1;
     // Returned batches make an epoch end a second time: the later end counts.
-    std::erase_if(pending_evaluations_, [&](const PendingEvaluation& pending) {
-      return std::ceil(pending.epoch) == epoch && !pending.evaluator;
+    std::erase_if(pending_evaluations_, [&](const PendingEvaluationRecord& pending) {
+      return std::ceil(pending.epoch()) == epoch && !pending.has_evaluator();
     });
-    const double done = ledger_->EndsEpoch(ending) ? epoch : ledger_->EpochProgress();
-    pending_evaluations_.push_back({ending, done, std::nullopt});
+    PendingEvaluationRecord& pending = pending_evaluations_.emplace_back();
+    pending.set_after(ending);
+    pending.set_epoch(ledger_->EndsEpoch(ending) ? epoch : ledger_->EpochProgress());
   }
   if (over) {
     all_dealt_ = true;
@@ -457,23 +457,24 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
 
 bool CoordinatorCore::NobodyIsAhead(const MemberState& member) const {
   for (uint32_t worker : members_.Ready()) {
-    if (members_.Find(worker)->finished_segment > PastSegment(member)) return false;
+    if (members_.Find(worker)->record.finished_segment() > PastSegment(member)) return false;
   }
   return true;
 }
 
 void CoordinatorCore::AssignEvaluation(const MemberState& member, NextSegmentReply* reply) {
   const bool may_evaluate = NobodyIsAhead(member);
-  for (PendingEvaluation& pending : pending_evaluations_) {
+  for (PendingEvaluationRecord& pending : pending_evaluations_) {
     // If all workers that finished the segment are gone, a worker that was not there stands in.
+    const WorkerKey& key = member.record.key();
     const bool past =
-        PastSegment(member) >= pending.after || !RunsIn(member.key.worker(), pending.after);
-    if (!pending.evaluator && may_evaluate && past && AllFinished(pending.after)) {
-      pending.evaluator = member.key;
+        PastSegment(member) >= pending.after() || !RunsIn(key.worker(), pending.after());
+    if (!pending.has_evaluator() && may_evaluate && past && AllFinished(pending.after())) {
+      *pending.mutable_evaluator() = key;
     }
-    if (pending.evaluator && pending.evaluator->worker() == member.key.worker()) {
+    if (pending.has_evaluator() && pending.evaluator().worker() == key.worker()) {
       reply->set_evaluate(true);
-      reply->set_evaluate_epoch(pending.epoch);
+      reply->set_evaluate_epoch(pending.epoch());
       return;
     }
   }
@@ -490,25 +491,25 @@ NextSegmentReply CoordinatorCore::Wait(std::string reason) const {
 absl::StatusOr<NextSegmentReply> CoordinatorCore::NextSegment(const NextSegmentRequest& request,
                                                               Time now, Effects* effects) {
   PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
-  if (!member->registered) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("worker ", member->key.worker(), " asked for work before it registered"));
+  if (!member->record.registered()) {
+    return FailedPreconditionError("worker ", member->record.key().worker(),
+                                   " asked for work before it registered");
   }
-  const uint32_t worker = member->key.worker();
-  uint64_t after = member->joined_after;
+  const uint32_t worker = member->record.key().worker();
+  uint64_t after = member->record.joined_after();
   if (!request.first()) {
     const Segment* finished = ledger_->Find(request.finished_segment());
     if (finished == nullptr || !RunsIn(worker, finished->id())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("worker ", worker, " says it finished segment ", request.finished_segment(),
-                       ", which was not dealt to it"));
+      return InvalidArgumentError("worker ", worker, " says it finished segment ",
+                                  request.finished_segment(), ", which was not dealt to it");
     }
     after = finished->id();
-    member->finished_segment = std::max(member->finished_segment, after);
-    member->clock = std::max(member->clock, finished->first_clock() + finished->clocks());
+    member->record.set_finished_segment(std::max(member->record.finished_segment(), after));
+    member->record.set_clock(
+        std::max(member->record.clock(), finished->first_clock() + finished->clocks()));
     uint64_t oldest = after;
     for (uint32_t other : members_.Ready()) {
-      oldest = std::min(oldest, members_.Find(other)->finished_segment);
+      oldest = std::min(oldest, members_.Find(other)->record.finished_segment());
     }
     if (oldest > 1) ledger_->Forget(oldest - 1);
   }
@@ -575,11 +576,10 @@ absl::Status CoordinatorCore::Evaluated(const EvaluatedRequest& request, Time no
                                         Effects* effects) {
   PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
   PSGD_RETURN_IF_ERROR(CheckMeasures(request.result()));
-  const auto pending = std::find_if(pending_evaluations_.begin(), pending_evaluations_.end(),
-                                    [&](const PendingEvaluation& p) {
-                                      return p.epoch == request.result().epoch() && p.evaluator &&
-                                             p.evaluator->worker() == member->key.worker();
-                                    });
+  const auto pending = std::ranges::find_if(pending_evaluations_, [&](const auto& p) {
+    return p.epoch() == request.result().epoch() && p.has_evaluator() &&
+           p.evaluator().worker() == member->record.key().worker();
+  });
   // The result came twice: the first one stands.
   if (pending == pending_evaluations_.end()) return absl::OkStatus();
   pending_evaluations_.erase(pending);
@@ -606,12 +606,8 @@ CoordinatorRecord CoordinatorCore::Save(Time now) const {
   record.set_drain_reason(drain_reason_);
   record.set_all_dealt(all_dealt_);
   checkpoints_.Save(&record);
-  for (const PendingEvaluation& pending : pending_evaluations_) {
-    PendingEvaluationRecord* saved = record.add_pending_evaluations();
-    saved->set_after(pending.after);
-    saved->set_epoch(pending.epoch);
-    if (pending.evaluator) *saved->mutable_evaluator() = *pending.evaluator;
-  }
+  record.mutable_pending_evaluations()->Add(pending_evaluations_.begin(),
+                                            pending_evaluations_.end());
   totals_.Save(now, &record);
   record.set_loads_state(loads_state_);
   return record;
@@ -630,12 +626,8 @@ void CoordinatorCore::Restore(const CoordinatorRecord& record, Time now) {
   drain_reason_ = record.drain_reason();
   all_dealt_ = record.all_dealt();
   checkpoints_.Restore(record);
-  for (const PendingEvaluationRecord& saved : record.pending_evaluations()) {
-    PendingEvaluation& pending = pending_evaluations_.emplace_back();
-    pending.after = saved.after();
-    pending.epoch = saved.epoch();
-    if (saved.has_evaluator()) pending.evaluator = saved.evaluator();
-  }
+  pending_evaluations_.assign(record.pending_evaluations().begin(),
+                              record.pending_evaluations().end());
   totals_.Restore(record, now);
   loads_state_ = record.loads_state();
 }
@@ -656,25 +648,25 @@ StatusReply CoordinatorCore::Status(Time now) const {
   bool first_found = false;
   for (const auto& [worker, member] : members_.all()) {
     WorkerStatus* out = status.add_workers();
-    *out->mutable_key() = member.key;
-    out->set_name(member.name);
-    out->set_device(member.device);
-    out->set_live(member.live);
-    out->set_clock(member.clock);
+    *out->mutable_key() = member.record.key();
+    out->set_name(member.record.name());
+    out->set_device(member.record.device());
+    out->set_live(member.record.live());
+    out->set_clock(member.record.clock());
     out->set_samples_per_second(member.samples_per_second);
     out->set_seconds_since_heard(Seconds(now - member.last_heard));
-    out->set_note(member.note);
+    out->set_note(member.record.note());
     out->set_input_stall(member.input_stall);
-    out->set_residual_norm(member.residual_norm);
-    out->set_leaving(member.leaving);
+    out->set_residual_norm(member.record.residual_norm());
+    out->set_leaving(member.record.leaving());
     member.histograms.CopyTo(out);
     // Shows the choices of one worker, always the same one: not of whichever worker was faster.
-    const bool chose = member.choices.tensors_size() > 0;
-    if (!first_found && (member.live || chose)) {
+    const bool chose = member.record.choices().tensors_size() > 0;
+    if (!first_found && (member.record.live() || chose)) {
       first_found = true;
-      if (chose) *status.mutable_choices() = member.choices;
+      if (chose) *status.mutable_choices() = member.record.choices();
     }
-    if (!member.live) continue;
+    if (!member.record.live()) continue;
     ++live;
     status.set_samples_per_second(status.samples_per_second() + member.samples_per_second);
     if (member.samples_per_second == 0) continue;
@@ -700,7 +692,7 @@ StatusReply CoordinatorCore::Status(Time now) const {
   if (ledger_) {
     status.set_epoch(ledger_->Done([&](uint32_t worker) {
       const MemberState* const member = members_.Find(worker);
-      return member == nullptr ? 0 : member->clock;
+      return member == nullptr ? 0 : member->record.clock();
     }));
     status.mutable_total()->set_epoch(status.epoch());
   }

@@ -151,12 +151,7 @@ class CoordinatorCore {
   // The worker that is furthest makes it, so that a slow worker does not fall further behind.
   // Workers at the same clock leave it to the last worker to ask. With unbounded staleness a fast
   // worker opens further epochs before a slow one has finished.
-  struct PendingEvaluation {
-    uint64_t after = 0;  // the end of this segment is evaluated
-    double epoch = 0;    // epochs done there; a drain may come within an epoch
-    std::optional<WorkerKey> evaluator;
-  };
-  std::deque<PendingEvaluation> pending_evaluations_;
+  std::deque<PendingEvaluationRecord> pending_evaluations_;
 };
 
 }  // namespace psgd

@@ -15,6 +15,10 @@ uint64_t BatchesOf(const Segment& segment, int rank) {
   return past > 0 ? static_cast<uint64_t>((past + workers - 1) / workers) : 0;
 }
 
+bool WentBack(const LedgerRecord::Dealt& dealt, int rank) {
+  return std::ranges::find(dealt.returned(), rank) != dealt.returned().end();
+}
+
 }  // namespace
 
 LedgerPositionRecord ToRecord(const LedgerPosition& position) {
@@ -46,7 +50,7 @@ Segment ShareOf(const Segment& segment, uint32_t worker) {
   share.set_epoch_at_start(segment.epoch_at_start());
   share.set_epochs_per_clock(segment.epochs_per_clock());
   const auto& workers = segment.workers();
-  const auto rank = std::lower_bound(workers.begin(), workers.end(), worker) - workers.begin();
+  const auto rank = std::ranges::lower_bound(workers, worker) - workers.begin();
   for (auto i = rank; i < segment.batches_size(); i += workers.size()) {
     share.add_batches(segment.batches(static_cast<int>(i)));
   }
@@ -64,21 +68,13 @@ DataLedger::DataLedger(const LedgerOptions& options, const LedgerRecord& record)
       next_id_(record.next_id()),
       repeated_(record.repeated_batches()),
       lost_(record.lost_batches()) {
-  for (const LedgerRecord::Dealt& saved : record.dealt()) {
-    segments_[saved.segment().id()] = {
-        saved.segment(), saved.ends_epoch(), {saved.returned().begin(), saved.returned().end()}};
-  }
+  for (const LedgerRecord::Dealt& dealt : record.dealt()) segments_[dealt.segment().id()] = dealt;
 }
 
 LedgerRecord DataLedger::Save() const {
   LedgerRecord record;
   *record.mutable_position() = ToRecord(position_);
-  for (const auto& [id, dealt] : segments_) {
-    LedgerRecord::Dealt* saved = record.add_dealt();
-    *saved->mutable_segment() = dealt.segment;
-    saved->set_ends_epoch(dealt.ends_epoch);
-    saved->mutable_returned()->Add(dealt.returned.begin(), dealt.returned.end());
-  }
+  for (const auto& [id, dealt] : segments_) *record.add_dealt() = dealt;
   record.set_next_id(next_id_);
   record.set_repeated_batches(repeated_);
   record.set_lost_batches(lost_);
@@ -120,17 +116,20 @@ std::optional<Segment> DataLedger::Deal(const std::vector<uint32_t>& workers) {
   segment.set_epochs_per_clock(static_cast<double>(n) / options_.batches_per_epoch);
 
   position_.clock += segment.clocks();
-  segments_[segment.id()] = {segment, position_.remaining.empty() || Finished(), {}};
+  LedgerRecord::Dealt& dealt = segments_[segment.id()];
+  *dealt.mutable_segment() = segment;
+  dealt.set_ends_epoch(position_.remaining.empty() || Finished());
   return segment;
 }
 
 std::vector<ReturnedBatch> DataLedger::Return(uint32_t worker, uint64_t clock) {
   std::vector<ReturnedBatch> undone;
   for (auto& [id, dealt] : segments_) {
-    const Segment& segment = dealt.segment;
+    const Segment& segment = dealt.segment();
     const auto& workers = segment.workers();
-    const int rank = std::find(workers.begin(), workers.end(), worker) - workers.begin();
-    if (rank == workers.size() || !dealt.returned.insert(rank).second) continue;
+    const int rank = std::ranges::find(workers, worker) - workers.begin();
+    if (rank == workers.size() || WentBack(dealt, rank)) continue;
+    dealt.add_returned(rank);
     for (uint64_t i = ClocksDone(segment, clock); i < BatchesOf(segment, rank); ++i) {
       const uint64_t index = i * workers.size() + rank;
       const uint32_t batch = segment.batches(static_cast<int>(index));
@@ -149,11 +148,11 @@ std::vector<ReturnedBatch> DataLedger::Return(uint32_t worker, uint64_t clock) {
 double DataLedger::Done(const std::function<uint64_t(uint32_t worker)>& clock) const {
   uint64_t undone = 0;
   for (const auto& [id, dealt] : segments_) {
-    for (int rank = 0; rank < dealt.segment.workers_size(); ++rank) {
-      if (dealt.returned.count(rank) > 0) continue;
-      const uint64_t batches = BatchesOf(dealt.segment, rank);
-      undone += batches -
-                std::min(batches, ClocksDone(dealt.segment, clock(dealt.segment.workers(rank))));
+    const Segment& segment = dealt.segment();
+    for (int rank = 0; rank < segment.workers_size(); ++rank) {
+      if (WentBack(dealt, rank)) continue;
+      const uint64_t batches = BatchesOf(segment, rank);
+      undone += batches - std::min(batches, ClocksDone(segment, clock(segment.workers(rank))));
     }
   }
   return std::max(0.0, EpochProgress() - static_cast<double>(undone) / options_.batches_per_epoch);
@@ -166,12 +165,12 @@ void DataLedger::Forget(uint64_t id) {
 
 const Segment* DataLedger::Find(uint64_t id) const {
   auto it = segments_.find(id);
-  return it == segments_.end() ? nullptr : &it->second.segment;
+  return it == segments_.end() ? nullptr : &it->second.segment();
 }
 
 bool DataLedger::EndsEpoch(uint64_t id) const {
   auto it = segments_.find(id);
-  return it != segments_.end() && it->second.ends_epoch;
+  return it != segments_.end() && it->second.ends_epoch();
 }
 
 }  // namespace psgd

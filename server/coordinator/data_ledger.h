@@ -10,7 +10,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "proto/journal.pb.h"
@@ -84,18 +83,12 @@ class DataLedger {
   uint64_t lost_batches() const { return lost_; }
 
  private:
-  struct Dealt {
-    Segment segment;
-    bool ends_epoch = false;
-    std::set<int> returned;  // ranks whose undone batches went back
-  };
-
   void StartEpoch(uint32_t epoch);
   uint32_t ClockBudget() const;
 
   const LedgerOptions options_;
   LedgerPosition position_;
-  std::map<uint64_t, Dealt> segments_;
+  std::map<uint64_t, LedgerRecord::Dealt> segments_;
   uint64_t next_id_ = 1;
   uint64_t repeated_ = 0;
   uint64_t lost_ = 0;

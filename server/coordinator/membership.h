@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -19,27 +18,13 @@
 namespace psgd {
 
 struct MemberState {
-  WorkerKey key;
-  std::string name;
-  std::string device;
-  uint64_t attempt = 0;  // JoinRequest.attempt
-  bool live = false;
-  bool registered = false;  // its model matches the run's
-  std::string note;         // why the worker is no longer live
+  CoordinatorMemberRecord record;
   Time last_heard{};
-  uint64_t clock = 0;  // as last reported; the worker may be further
-  uint64_t joined_after =
-      0;  // the latest segment at its join; the worker takes part in later segments
-  uint64_t finished_segment = 0;
-  uint64_t reports = 0;        // number of the last counted report
   uint64_t samples_since = 0;  // since last_report
   double samples_per_second = 0;
   double recent_loss = 0;  // over the last report
   double recent_accuracy = 0;
-  double residual_norm = 0;     // of what its codecs left behind, as last reported
   double input_stall = 0;       // share of the last report's time spent waiting for data
-  CodecChoices choices;         // as last reported
-  bool leaving = false;         // the worker was asked to leave
   ReportHistograms histograms;  // since its join, or since this server began
   Time last_report{};           // from which the speed was computed
 

@@ -25,23 +25,22 @@ absl::Status OrderBook::Written(const std::vector<uint64_t>& numbers) {
 
 absl::Status OrderBook::Check(size_t shard, uint64_t number) const {
   if (number >= written_ && number <= last_) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(
+  return DataLossError(
       "shard ", shard, " has carried out the coordinator's orders up to ", number,
       ", and the coordinator's record says ",
       number > last_ ? absl::StrCat("that it gave ", last_)
                      : absl::StrCat("that it had written down ", written_),
-      ": did a machine lose power? Go on from the last checkpoint with ps-run --resume"));
+      ": did a machine lose power? Go on from the last checkpoint with ps-run --resume");
 }
 
 bool OrderBook::installs() const {
-  return std::any_of(orders_.begin(), orders_.end(), [](const Order& order) {
+  return std::ranges::any_of(orders_, [](const Order& order) {
     return !order.carried_out && std::holds_alternative<InstallModel>(order.command);
   });
 }
 
 bool OrderBook::pending() const {
-  return std::any_of(orders_.begin(), orders_.end(),
-                     [](const Order& order) { return !order.carried_out; });
+  return std::ranges::any_of(orders_, [](const Order& order) { return !order.carried_out; });
 }
 
 void OrderBook::Save(CoordinatorRecord* record) const {

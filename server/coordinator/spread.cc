@@ -14,7 +14,7 @@ std::vector<uint32_t> SpreadShards(std::vector<uint32_t> owners,
   }
   const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
   const auto move = [&](uint32_t* owner) {
-    const auto least = std::min_element(held.begin(), held.end(), fewer);
+    const auto least = std::ranges::min_element(held, fewer);
     if (held.contains(*owner)) --held[*owner];
     ++least->second;
     *owner = least->first;

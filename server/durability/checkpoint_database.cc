@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 
-#include "absl/strings/str_cat.h"
 #include "server/durability/checkpoint_files.h"
 #include "server/durability/checkpoint_format.h"
 #include "server/durability/rocks.h"

@@ -146,7 +146,7 @@ absl::StatusOr<std::vector<CheckpointFile>> SyncAndList(const std::string& folde
     if (name != "LOCK" && entry->is_regular_file(error)) names.push_back(name);
   }
   if (error) return FileError("list", folder, error.value());
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   std::vector<CheckpointFile> files;
   for (const std::string& name : names) {
     PSGD_ASSIGN_OR_RETURN(CheckpointFile file, Measure(folder, name, /*sync=*/true));
@@ -160,18 +160,17 @@ absl::Status VerifyFiles(const std::string& folder,
                          const google::protobuf::RepeatedPtrField<CheckpointFile>& files) {
   for (const CheckpointFile& file : files) {
     if (absl::StrContains(file.name(), '/')) {
-      return absl::DataLossError(absl::StrCat("the manifest lists the file ", file.name()));
+      return DataLossError("the manifest lists the file ", file.name());
     }
     const std::string path = absl::StrCat(folder, "/", file.name());
     auto found = Measure(folder, file.name(), /*sync=*/false);
     if (!found.ok()) return absl::DataLossError(std::string(found.status().message()));
     if (found->bytes() != file.bytes()) {
-      return absl::DataLossError(absl::StrCat(path, " has ", found->bytes(), " bytes where ",
-                                              file.bytes(), " were written"));
+      return DataLossError(path, " has ", found->bytes(), " bytes where ", file.bytes(),
+                           " were written");
     }
     if (found->checksum() != file.checksum()) {
-      return absl::DataLossError(
-          absl::StrCat(path, " has changed since it was written (its checksum differs)"));
+      return DataLossError(path, " has changed since it was written (its checksum differs)");
     }
   }
   return absl::OkStatus();
@@ -198,7 +197,7 @@ uint64_t ChecksumOfText(absl::string_view text) { return ChecksumOf(AsBytes(text
 absl::Status WriteManifest(const std::string& path, const CheckpointManifest& manifest) {
   std::string message;
   if (!manifest.SerializeToString(&message) || message.size() > kLargest - sizeof(Head)) {
-    return absl::InvalidArgumentError(absl::StrCat("the manifest for ", path, " is too large"));
+    return InvalidArgumentError("the manifest for ", path, " is too large");
   }
   Head head{{}, kCheckpointFormatVersion, 0, message.size(), ChecksumOfText(message)};
   std::memcpy(head.magic, kMagic, sizeof kMagic);
@@ -210,7 +209,7 @@ absl::Status WriteManifest(const std::string& path, const CheckpointManifest& ma
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& path) {
   PSGD_ASSIGN_OR_RETURN(const std::string contents, ReadSmallFile(path, kLargest));
   const auto damaged = [&](absl::string_view how) {
-    return absl::DataLossError(absl::StrCat(path, " is damaged: ", how));
+    return DataLossError(path, " is damaged: ", how);
   };
   Head head;
   if (contents.size() < sizeof head) return damaged("it is cut off in its head");

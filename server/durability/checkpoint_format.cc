@@ -27,7 +27,7 @@ std::array<char, kValueKeySize> EncodeKey(const ValueKey& key) {
 
 absl::StatusOr<ValueKey> DecodeKey(absl::string_view encoded) {
   if (encoded.size() != kValueKeySize) {
-    return absl::DataLossError(absl::StrCat("a key has ", encoded.size(), " bytes"));
+    return DataLossError("a key has ", encoded.size(), " bytes");
   }
   const auto kind = static_cast<ValueKind>(encoded[0]);
   switch (kind) {
@@ -39,8 +39,7 @@ absl::StatusOr<ValueKey> DecodeKey(absl::string_view encoded) {
     case ValueKind::kShown:
       return ValueKey{kind, GetBigEndian(&encoded[1]), GetBigEndian(&encoded[5])};
   }
-  return absl::DataLossError(
-      absl::StrCat("a key is of unknown kind ", static_cast<uint8_t>(encoded[0])));
+  return DataLossError("a key is of unknown kind ", static_cast<uint8_t>(encoded[0]));
 }
 
 uint64_t EncodeValue(absl::string_view encoded_key, ByteSpan contents, std::string* value) {

@@ -18,7 +18,6 @@
 #include <compare>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "common/bytes.h"

@@ -36,8 +36,8 @@ absl::Status CheckpointStore::Begin(uint64_t id) const {
 absl::StatusOr<ShardReceipt> CheckpointStore::WriteShard(uint64_t id, uint32_t shard,
                                                          const ShardSnapshot& snapshot) const {
   if (!FileExists(CheckpointFolder(root_, id))) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("checkpoint ", id, " in ", root_, " was not begun, or was removed meanwhile"));
+    return FailedPreconditionError("checkpoint ", id, " in ", root_,
+                                   " was not begun, or was removed meanwhile");
   }
   return WriteShardDatabase(ShardFolder(root_, id, shard), shard, snapshot);
 }
@@ -47,13 +47,12 @@ absl::Status CheckpointStore::Seal(CheckpointManifest manifest) const {
   for (const ShardReceipt& receipt : manifest.shards()) present.insert(receipt.shard());
   for (const SliceSpec& slice : manifest.placement().slices()) {
     if (!present.contains(slice.shard())) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("checkpoint ", manifest.id(), " lacks the part of shard ", slice.shard()));
+      return FailedPreconditionError("checkpoint ", manifest.id(), " lacks the part of shard ",
+                                     slice.shard());
     }
   }
   if (present.size() != static_cast<size_t>(manifest.shards_size())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("checkpoint ", manifest.id(), " has two parts of one shard"));
+    return FailedPreconditionError("checkpoint ", manifest.id(), " has two parts of one shard");
   }
   if (manifest.unix_seconds() == 0) manifest.set_unix_seconds(std::time(nullptr));
   std::sort(manifest.mutable_shards()->begin(), manifest.mutable_shards()->end(),
@@ -107,8 +106,7 @@ absl::StatusOr<std::vector<CheckpointManifest>> CheckpointStore::List(
 absl::StatusOr<LoadedCheckpoint> CheckpointStore::Load(uint64_t id) const {
   PSGD_ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadManifest(ManifestPath(root_, id)));
   if (manifest.id() != id) {
-    return absl::DataLossError(
-        absl::StrCat(ManifestPath(root_, id), " belongs to checkpoint ", manifest.id()));
+    return DataLossError(ManifestPath(root_, id), " belongs to checkpoint ", manifest.id());
   }
   std::vector<ShardSnapshot> shards;
   for (const ShardReceipt& receipt : manifest.shards()) {
@@ -137,16 +135,15 @@ absl::StatusOr<LoadedCheckpoint> CheckpointStore::LoadNewest() const {
       for (std::string& note : notes) loaded->AddNote(std::move(note));
       return loaded;
     }
-    notes.push_back(absl::StrCat("checkpoint ", id, " is damaged and passed over: ",
-                                 std::string(loaded.status().message())));
+    notes.push_back(absl::StrCat("checkpoint ", id,
+                                 " is damaged and passed over: ", loaded.status().message()));
   }
   if (!sealed) {
-    return absl::NotFoundError(absl::StrCat("no complete checkpoint in ", root_,
-                                            "; check the path, or start the run anew"));
+    return NotFoundError("no complete checkpoint in ", root_,
+                         "; check the path, or start the run anew");
   }
-  return absl::DataLossError(
-      absl::StrCat("every checkpoint in ", root_, " is damaged: ", absl::StrJoin(notes, "; "),
-                   "; restore the folder from a copy, or start the run anew"));
+  return DataLossError("every checkpoint in ", root_, " is damaged: ", absl::StrJoin(notes, "; "),
+                       "; restore the folder from a copy, or start the run anew");
 }
 
 namespace {
@@ -164,11 +161,11 @@ std::string Shown(const std::string& name) {
 }  // namespace
 
 absl::Status CheckName(const std::string& name) {
-  const bool number = std::all_of(name.begin(), name.end(), absl::ascii_isdigit);
+  const bool number = std::ranges::all_of(name, absl::ascii_isdigit);
   if (IsName(name) && !number) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", Shown(name), "\" cannot be a checkpoint's name: 1 to ", kLongestName,
-                   " letters, digits, '.', '_' or '-', and not a number alone, as before-decay"));
+  return InvalidArgumentError(
+      "\"", Shown(name), "\" cannot be a checkpoint's name: 1 to ", kLongestName,
+      " letters, digits, '.', '_' or '-', and not a number alone, as before-decay");
 }
 
 absl::Status CheckNewName(const CheckpointStore& store, const std::string& name) {
@@ -177,8 +174,7 @@ absl::Status CheckNewName(const CheckpointStore& store, const std::string& name)
   const auto taken = store.Find(name);
   if (absl::IsNotFound(taken.status())) return absl::OkStatus();
   PSGD_RETURN_IF_ERROR(taken.status());
-  return absl::AlreadyExistsError(
-      absl::StrCat("checkpoint ", *taken, " has the name ", name, "; choose another"));
+  return AlreadyExistsError("checkpoint ", *taken, " has the name ", name, "; choose another");
 }
 
 absl::StatusOr<uint64_t> CheckpointStore::Find(const std::string& id_or_name) const {
@@ -192,9 +188,8 @@ absl::StatusOr<uint64_t> CheckpointStore::Find(const std::string& id_or_name) co
       if (manifest.name() == id_or_name) return manifest.id();
     }
   }
-  return absl::NotFoundError(absl::StrCat("there is no checkpoint ", Shown(id_or_name), " in ",
-                                          root_,
-                                          "; ps-ctl checkpoints lists those that there are"));
+  return NotFoundError("there is no checkpoint ", Shown(id_or_name), " in ", root_,
+                       "; ps-ctl checkpoints lists those that there are");
 }
 
 absl::StatusOr<uint64_t> CheckpointStore::LastId() const {

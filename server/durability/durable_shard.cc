@@ -68,8 +68,7 @@ absl::StatusOr<std::unique_ptr<DurableShard>> DurableShard::FromImage(DurableSha
 
 absl::Status DurableShard::Follow(uint64_t first, std::vector<JournalEntry> entries) {
   if (first > entries_ + 1) {
-    return absl::DataLossError(
-        absl::StrCat("entries ", entries_ + 1, " to ", first - 1, " were not sent"));
+    return DataLossError("entries ", entries_ + 1, " to ", first - 1, " were not sent");
   }
   const uint64_t known = std::min<uint64_t>(entries_ + 1 - first, entries.size());
   entries.erase(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(known));
@@ -141,11 +140,6 @@ void DurableShard::Gather() {
   std::move(entries.begin(), entries.end(), std::back_inserter(unwritten_));
 }
 
-void DurableShard::Commit(Outbox* out) {
-  std::vector<JournalEntry> written;
-  Commit(out, out, &written);
-}
-
 void DurableShard::Commit(Outbox* out, Outbox* refusals, std::vector<JournalEntry>* written) {
   std::move(turned_away_.begin(), turned_away_.end(), std::back_inserter(*refusals));
   turned_away_.clear();
@@ -169,9 +163,8 @@ void DurableShard::TurnAway(PeerId from, const Message& message) {
   refusal.header.set_shard(shard_);
   refusal.header.mutable_refusal()->set_reason(Refusal::OVERLOADED);
   refusal.header.mutable_refusal()->set_detail(
-      !stalled_.ok()
-          ? absl::StrCat("the shard's journal cannot be written: ", std::string(stalled_.message()))
-          : std::string(turns_away_.message()));
+      !stalled_.ok() ? absl::StrCat("the shard's journal cannot be written: ", stalled_.message())
+                     : std::string(turns_away_.message()));
   turned_away_.push_back({from, std::move(refusal)});
 }
 

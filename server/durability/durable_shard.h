@@ -54,9 +54,8 @@ class DurableShard {
 
   void OnMessage(PeerId from, Message message);
   absl::Status Execute(const ShardCommand& command, uint64_t number);
-  // Writes the steps. Answers that may leave go to `out`.
-  void Commit(Outbox* out);
-  // Likewise. Refusals, which wait for nothing, go to `refusals`. `written` gets the written steps.
+  // Writes the steps, which `written` gets. Answers that may leave go to `out`, and refusals, which
+  // wait for nothing, to `refusals`.
   void Commit(Outbox* out, Outbox* refusals, std::vector<JournalEntry>* written);
   // Whether steps or answers wait for Commit. False without a model: there is nothing to write to.
   bool has_unwritten() const {

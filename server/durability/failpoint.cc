@@ -3,10 +3,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <string>
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/suggest.h"
 
@@ -24,17 +24,17 @@ absl::StatusOr<std::pair<Failpoint, uint64_t>> ParseFailpoint(absl::string_view 
   uint64_t count = 1;
   if (equals != absl::string_view::npos &&
       (!absl::SimpleAtoi(text.substr(equals + 1), &count) || count == 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--failpoint ", text, ": how often is a number from 1, as in ", name, "=2"));
+    return InvalidArgumentError("--failpoint ", text, ": how often is a number from 1, as in ",
+                                name, "=2");
   }
   std::vector<std::string> names;
   for (const auto& [point, known] : kFailpointNames) {
     if (name == known) return std::pair(point, count);
     names.emplace_back(known);
   }
-  return absl::InvalidArgumentError(absl::StrCat("--failpoint ", text, ": no such point",
-                                                 Suggest(std::string(name), names),
-                                                 " (there are: ", absl::StrJoin(names, ", "), ")"));
+  return InvalidArgumentError("--failpoint ", text, ": no such point",
+                              Suggest(std::string(name), names),
+                              " (there are: ", absl::StrJoin(names, ", "), ")");
 }
 
 }  // namespace psgd

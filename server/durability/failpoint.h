@@ -4,7 +4,6 @@
 
 #include <array>
 #include <atomic>
-#include <string>
 #include <utility>
 
 #include "absl/strings/string_view.h"

@@ -47,8 +47,8 @@ absl::Status CloseJournalFolder(const std::string& server_dir, const Log& log) {
   if ((found & (perms::group_all | perms::others_all)) != perms::none) {
     log->warn(
         "{} was open to others (mode {:o}), and is closed to them now (700): it holds the run's "
-        "updates and, "
-        "of a secured run, its passes; what they did with them meanwhile, nobody knows",
+        "updates and, of a secured run, its passes; what they did with them meanwhile, nobody "
+        "knows",
         folder, static_cast<unsigned>(found & perms::mask));
   }
   return absl::OkStatus();
@@ -67,7 +67,7 @@ std::vector<std::string> StrayFolders(const std::string& shard_folder) {
                           absl::SimpleAtoi(number, &shard) && number == absl::StrCat(shard);
     if (!of_shard && name != "coordinator" && at->is_directory(failed)) strays.push_back(name);
   }
-  std::sort(strays.begin(), strays.end());
+  std::ranges::sort(strays);
   return strays;
 }
 
@@ -76,21 +76,20 @@ absl::Status CheckShardThere(const std::string& shard_folder) {
   std::error_code failed;  // an error here says nothing; opening the database reports why
   if (std::filesystem::exists(log, failed) || failed) return absl::OkStatus();
   if (FileExists(shard_folder)) {
-    return absl::DataLossError(
-        absl::StrCat(log,
-                     " is missing, with all the steps of the shard; was only a part copied? "
-                     "Copy it from where the rest is from"));
+    return DataLossError(log,
+                         " is missing, with all the steps of the shard; was only a part copied? "
+                         "Copy it from where the rest is from");
   }
   const std::vector<std::string> strays = StrayFolders(shard_folder);
   const std::string name = std::filesystem::path(shard_folder).filename();
-  return absl::DataLossError(absl::StrCat(
-      "the folder ", shard_folder, " is missing; ",
-      strays.empty() ? "was it deleted, or left out when the run directory was copied? Copy it "
-                       "from where the rest is from"
-                     : absl::StrCat("beside it lies ", absl::StrJoin(strays, ", "),
-                                    ", which nothing makes use of: was it renamed "
-                                    "when it was copied? Rename what is the shard's to ",
-                                    name)));
+  return DataLossError("the folder ", shard_folder, " is missing; ",
+                       strays.empty()
+                           ? "was it deleted, or left out when the run directory was copied? Copy "
+                             "it from where the rest is from"
+                           : absl::StrCat("beside it lies ", absl::StrJoin(strays, ", "),
+                                          ", which nothing makes use of: was it renamed when it "
+                                          "was copied? Rename what is the shard's to ",
+                                          name));
 }
 
 bool CoordinatorIsMissing(const std::string& server_dir) {
@@ -106,14 +105,13 @@ absl::Status NoCoordinator(const std::string& server_dir, const std::string& che
     return absl::NotFoundError(
         "training had not begun, so there is nothing to go on from: start the run again");
   }
-  return absl::DataLossError(
-      absl::StrCat(JournalFolder(server_dir, "coordinator"),
-                   " holds no record of the coordinator, and training had begun: ",
-                   any ? "the run has checkpoints" : "its shards have images",
-                   ". Was it deleted, or left out when the run directory was copied? Copy it from "
-                   "where the rest is from, or ",
-                   any ? "go on from the last checkpoint with ps-run --resume"
-                       : "start the run again: there is no checkpoint"));
+  return DataLossError(JournalFolder(server_dir, "coordinator"),
+                       " holds no record of the coordinator, and training had begun: ",
+                       any ? "the run has checkpoints" : "its shards have images",
+                       ". Was it deleted, or left out when the run directory was copied? Copy it "
+                       "from where the rest is from, or ",
+                       any ? "go on from the last checkpoint with ps-run --resume"
+                           : "start the run again: there is no checkpoint");
 }
 
 }  // namespace psgd

@@ -1,5 +1,7 @@
 #include "server/durability/rocks.h"
 
+#include <memory>
+
 #include <rocksdb/table.h>
 
 #include "absl/strings/str_cat.h"
@@ -34,11 +36,10 @@ absl::Status FromRocks(const rocksdb::Status& status, const std::string& folder)
   if (status.ok()) return absl::OkStatus();
   const std::string text = absl::StrCat("database ", folder, ": ", status.ToString());
   if (status.IsNoSpace()) {
-    return absl::ResourceExhaustedError(absl::StrCat(text, "; free some space"));
+    return ResourceExhaustedError(text, "; free some space");
   }
   if (status.IsCorruption()) return absl::DataLossError(text);
-  return absl::UnavailableError(
-      absl::StrCat(text, "; check the disk and the folder's permissions"));
+  return UnavailableError(text, "; check the disk and the folder's permissions");
 }
 
 }  // namespace psgd

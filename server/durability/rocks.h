@@ -3,7 +3,6 @@
 
 #include <rocksdb/db.h>
 
-#include <memory>
 #include <string>
 
 #include "common/status.h"

@@ -1,13 +1,11 @@
 #include "server/durability/rocks_journal.h"
 
 #include <rocksdb/write_batch.h>
-#include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "common/files.h"
 #include "server/durability/checkpoint_database.h"
@@ -168,7 +166,7 @@ absl::Status RocksJournal::Reopen() {
 
 absl::Status RocksJournal::CheckOpen() const {
   if (db_ != nullptr) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(LogFolder(), " cannot be opened"));
+  return UnavailableError(LogFolder(), " cannot be opened");
 }
 
 absl::Status RocksJournal::RemoveUnfinishedTables() const {
@@ -262,12 +260,10 @@ absl::Status RocksJournal::CheckShard() const {
     const auto record = ReadRecord(entry);
     // A damaged record says nothing, and is skipped later.
     if (!record.ok() || record->receipt().shard() == options_.shard) continue;
-    return absl::DataLossError(absl::StrCat(options_.folder, " holds the journal of shard ",
-                                            record->receipt().shard(), ", not of shard ",
-                                            options_.shard,
-                                            "; were folders mixed up when they were restored from "
-                                            "a copy? Rename each to shard-N, N being "
-                                            "the shard that it holds"));
+    return DataLossError(options_.folder, " holds the journal of shard ", record->receipt().shard(),
+                         ", not of shard ", options_.shard,
+                         "; were folders mixed up when they were restored from a copy? Rename each "
+                         "to shard-N, N being the shard that it holds");
   }
   return absl::OkStatus();
 }
@@ -285,18 +281,15 @@ absl::StatusOr<ShardImage> RocksJournal::LoadImage(std::vector<std::string>* not
   if (std::exchange(machine_started_anew_, false) && !options_.sync) {
     notes->push_back(
         "the machine was started anew, or is another, since this journal was written: what the "
-        "operating system had not "
-        "written to the disk is lost, which durability.acknowledge: journal allows (fsync would "
-        "not). Workers that still "
-        "run find out what they miss; what only workers pushed that are gone is trained without");
+        "operating system had not written to the disk is lost, which durability.acknowledge: "
+        "journal allows (fsync would not). Workers that still run find out what they miss; what "
+        "only workers pushed that are gone is trained without");
   }
   PSGD_ASSIGN_OR_RETURN(const std::vector<uint64_t> images, Images());
-  absl::Status last = absl::NotFoundError(
-      absl::StrCat(options_.folder, " has no image: the shard never had a model"));
+  absl::Status last = NotFoundError(options_.folder, " has no image: the shard never had a model");
   // Each image has its log. Without the log, the entries after the image are lost.
   if (!images.empty() && logs_.count(images[0] + 1) == 0) {
-    return absl::DataLossError(
-        absl::StrCat(LogFolder(), " lacks the entries that follow image ", images[0]));
+    return DataLossError(LogFolder(), " lacks the entries that follow image ", images[0]);
   }
   for (const uint64_t entry : images) {
     auto image = ReadImage(entry);
@@ -306,7 +299,7 @@ absl::StatusOr<ShardImage> RocksJournal::LoadImage(std::vector<std::string>* not
       std::lock_guard lock(mutex_);
       damaged_.insert(entry);
     }
-    notes->push_back(absl::StrCat("passed over: ", std::string(last.message())));
+    notes->push_back(absl::StrCat("passed over: ", last.message()));
   }
   return last;
 }
@@ -324,7 +317,7 @@ absl::Status RocksJournal::Replay(uint64_t entry,
       PSGD_ASSIGN_OR_RETURN(const uint64_t number,
                             DecodeJournalKey(JournalKind::kEntry, ViewOf(at->key())));
       if (number != next) {
-        return absl::DataLossError(absl::StrCat(where, " is missing; the next is ", number));
+        return DataLossError(where, " is missing; the next is ", number);
       }
       const JournalKey key = EncodeJournalKey(JournalKind::kEntry, number);
       auto decoded = DecodeEntry(key, ViewOf(at->value()));
@@ -387,8 +380,7 @@ void RocksJournal::CheckImages(JournalReport* report) const {
     if (image.ok()) {
       report->images.push_back(entry);
     } else {
-      report->damage.push_back(
-          absl::StrCat("image ", entry, ": ", std::string(image.status().message())));
+      report->damage.push_back(absl::StrCat("image ", entry, ": ", image.status().message()));
     }
     if (logs_.count(entry + 1) == 0) {
       report->damage.push_back(
@@ -412,22 +404,19 @@ void RocksJournal::CheckEntries(JournalReport* report) const {
       const auto number =
           DecodeJournalKey(JournalKind::kEntry, {at->key().data(), at->key().size()});
       if (!number.ok()) {
-        note(absl::StrCat("after entry ", report->last, ": ",
-                          std::string(number.status().message())));
+        note(absl::StrCat("after entry ", report->last, ": ", number.status().message()));
         continue;
       }
       if (*number != next) note(absl::StrCat("entry ", next, " is missing; the next is ", *number));
       const JournalKey key = EncodeJournalKey(JournalKind::kEntry, *number);
       const auto entry = DecodeEntry(key, {at->value().data(), at->value().size()});
-      if (!entry.ok())
-        note(absl::StrCat("entry ", *number, " ", std::string(entry.status().message())));
+      if (!entry.ok()) note(absl::StrCat("entry ", *number, " ", entry.status().message()));
       if (report->first == 0) report->first = *number;
       report->last = *number;
       next = *number + 1;
     }
     const absl::Status status = FromRocks(at->status(), LogFolder());
-    if (!status.ok())
-      note(absl::StrCat("after entry ", report->last, ": ", std::string(status.message())));
+    if (!status.ok()) note(absl::StrCat("after entry ", report->last, ": ", status.message()));
   }
   if (damaged > kMostEntriesNamed) {
     report->damage.push_back(absl::StrCat(LogFolder(), ": ", damaged - kMostEntriesNamed,

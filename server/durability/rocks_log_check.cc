@@ -96,7 +96,7 @@ std::vector<std::string> LogFiles(const std::string& folder) {
   for (const auto& found : fs::directory_iterator(folder, error)) {
     if (found.path().extension() == ".log") files.push_back(found.path().string());
   }
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 }
 

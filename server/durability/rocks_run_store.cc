@@ -80,7 +80,7 @@ absl::Status RocksRunStore::OpenDatabase(bool create) {
 absl::StatusOr<std::string> RocksRunStore::Load(const char* key) const {
   std::string value;
   const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), key, &value);
-  if (status.IsNotFound()) return absl::NotFoundError(absl::StrCat(folder_, " has no ", key));
+  if (status.IsNotFound()) return NotFoundError(folder_, " has no ", key);
   PSGD_RETURN_IF_ERROR(FromRocks(status, folder_));
   auto decoded = DecodeValue(key, value);
   if (!decoded.ok()) return Annotate(decoded.status(), absl::StrCat(folder_, ": the ", key));
@@ -92,17 +92,17 @@ absl::StatusOr<RunStore::Held> RocksRunStore::ReadNow() const {
   if (absl::IsNotFound(text.status())) {
     std::string earlier;
     if (!db_->Get(rocksdb::ReadOptions(), kEarlierKey, &earlier).ok()) return Held{};
-    return absl::FailedPreconditionError(
-        absl::StrCat(folder_,
-                     " was written by an earlier version of psgd, whose journal this one cannot "
-                     "go on from: go on from the run's last checkpoint with ps-run --resume"));
+    return FailedPreconditionError(
+        folder_,
+        " was written by an earlier version of psgd, whose journal this one cannot go on from: go "
+        "on from the run's last checkpoint with ps-run --resume");
   }
   PSGD_RETURN_IF_ERROR(text.status());
   Held held;
   if (text->size() < kRevisionBytes ||
       !held.record.ParseFromArray(text->data() + kRevisionBytes,
                                   static_cast<int>(text->size() - kRevisionBytes))) {
-    return absl::DataLossError(absl::StrCat(folder_, " holds no record of a run"));
+    return DataLossError(folder_, " holds no record of a run");
   }
   std::memcpy(&held.revision, text->data(), kRevisionBytes);
   return held;
@@ -120,7 +120,7 @@ absl::StatusOr<RunPlan> RocksRunStore::ReadPlan() {
   PSGD_ASSIGN_OR_RETURN(const std::string text, Load(kPlanKey));
   RunPlan plan;
   if (!plan.ParseFromString(text)) {
-    return absl::DataLossError(absl::StrCat(folder_, " holds no plan of a run"));
+    return DataLossError(folder_, " holds no plan of a run");
   }
   return plan;
 }

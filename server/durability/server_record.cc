@@ -1,6 +1,5 @@
 #include "server/durability/server_record.h"
 
-#include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "server/durability/checkpoint_files.h"
 #include "server/durability/checkpoint_format.h"
@@ -20,17 +19,17 @@ std::string RecordFile(const std::string& server_dir) {
 
 absl::StatusOr<ServerRecord> LoadServerRecord(const std::string& server_dir) {
   const std::string file = RecordFile(server_dir);
-  if (!FileExists(file)) return absl::NotFoundError(absl::StrCat(file, " is not there"));
+  if (!FileExists(file)) return NotFoundError(file, " is not there");
   PSGD_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(file, kLongestRecord));
   ServerRecord record;
   const auto value = DecodeValue(kKey, text);
   const absl::string_view contents = value.ok() ? value->contents : absl::string_view();
   if (!value.ok() || !record.ParseFromArray(contents.data(), static_cast<int>(contents.size())) ||
       record.identity() == 0) {
-    return absl::DataLossError(absl::StrCat(
+    return DataLossError(
         file,
-        " is damaged: it does not say which server of which run this is. Copy it from where "
-        "the rest is from, or go on from the last checkpoint with ps-run --resume"));
+        " is damaged: it does not say which server of which run this is. Copy it from where the "
+        "rest is from, or go on from the last checkpoint with ps-run --resume");
   }
   return record;
 }

@@ -4,7 +4,6 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <utility>
 #include <variant>
 
 #include "proto/peers.pb.h"

@@ -1,7 +1,5 @@
 #include "server/durability/snapshot_reader.h"
 
-#include "absl/strings/str_cat.h"
-
 namespace psgd {
 
 void AddToContents(absl::string_view key, uint64_t value_checksum, Checksum* contents) {
@@ -61,8 +59,8 @@ absl::Status SnapshotReader::Absorb(const ValueKey& key, absl::string_view conte
 
 absl::StatusOr<ShardSnapshot> SnapshotReader::Finish(const ShardReceipt& receipt) {
   if (values_ != receipt.values() || contents_.Value() != receipt.content_checksum()) {
-    return absl::DataLossError(absl::StrCat("holds ", values_, " values that are not the ",
-                                            receipt.values(), " of the checkpoint"));
+    return DataLossError("holds ", values_, " values that are not the ", receipt.values(),
+                         " of the checkpoint");
   }
   for (auto& [id, slice] : slices_) snapshot_.slices.push_back(std::move(slice));
   return std::move(snapshot_);

@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "common/bytes.h"
 
 namespace psgd {
@@ -37,15 +36,14 @@ uint64_t EndStored(absl::string_view key, std::string* value) {
 absl::StatusOr<StoredValue> OpenStored(uint32_t version, absl::string_view key,
                                        absl::string_view value) {
   if (value.size() < kStoredPrefixSize) {
-    return absl::DataLossError(absl::StrCat("is cut off after ", value.size(), " bytes"));
+    return DataLossError("is cut off after ", value.size(), " bytes");
   }
   uint32_t head[2];
   StoredValue stored;
   std::memcpy(head, value.data(), sizeof head);
   std::memcpy(&stored.checksum, value.data() + kChecksumAt, sizeof stored.checksum);
   if (head[0] != version || head[1] != 0) {
-    return absl::DataLossError(
-        absl::StrCat("has format version ", head[0], "; this program reads ", version));
+    return DataLossError("has format version ", head[0], "; this program reads ", version);
   }
   stored.contents = value.substr(kStoredPrefixSize);
   if (ChecksumOfStored(key, stored.contents) != stored.checksum) {

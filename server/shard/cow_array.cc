@@ -1,6 +1,7 @@
 #include "server/shard/cow_array.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 namespace psgd {

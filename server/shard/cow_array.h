@@ -2,7 +2,6 @@
 // pull replies, checkpoints and images reference them without a copy and never see a change.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <span>

@@ -2,7 +2,6 @@
 
 #include <span>
 
-#include "absl/strings/str_cat.h"
 #include "common/bytes.h"
 #include "server/shard/placement.h"
 
@@ -16,11 +15,11 @@ absl::Status CheckGiven(const ModelSpec& model, const GivenWeights& given) {
                       ChecksumOf(std::as_bytes(std::span(found->second))) ==
                           parameter.initializer().given().checksum();
     if (same) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("the worker starts ", parameter.name(), " from ",
-                     found == given.end() ? "values that the server's file of the model lacks"
-                                          : "other values than the server's file of the model has",
-                     "; give all machines the same file"));
+    return FailedPreconditionError("the worker starts ", parameter.name(), " from ",
+                                   found == given.end()
+                                       ? "values that the server's file of the model lacks"
+                                       : "other values than the server's file of the model has",
+                                   "; give all machines the same file");
   }
   return absl::OkStatus();
 }

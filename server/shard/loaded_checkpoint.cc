@@ -12,7 +12,7 @@ namespace psgd {
 namespace {
 
 absl::Status NotSound(const std::string& what) {
-  return absl::DataLossError(absl::StrCat("the checkpoint contradicts itself: ", what));
+  return DataLossError("the checkpoint contradicts itself: ", what);
 }
 
 // The slices of the whole checkpoint, by id: exactly the placement's slices.
@@ -97,7 +97,7 @@ absl::StatusOr<LoadedCheckpoint> LoadedCheckpoint::Assemble(
 
 absl::Status LoadedCheckpoint::AddTensor(const ParameterSpec& parameter,
                                          std::vector<const SliceSnapshot*> slices) {
-  std::sort(slices.begin(), slices.end(), [](const SliceSnapshot* a, const SliceSnapshot* b) {
+  std::ranges::sort(slices, [](const SliceSnapshot* a, const SliceSnapshot* b) {
     return a->spec.offset() < b->spec.offset();
   });
   Tensor tensor;
@@ -142,9 +142,8 @@ absl::Status LoadedCheckpoint::AddResidual(uint32_t worker, const SliceSnapshot&
                                  " has the wrong length"));
   }
   std::vector<Residual>& residuals = tensors_.at(slice.parameter).residuals[worker];
-  const bool again = std::any_of(residuals.begin(), residuals.end(), [&](const Residual& other) {
-    return other.offset == slice.spec.offset();
-  });
+  const bool again = std::ranges::any_of(
+      residuals, [&](const Residual& other) { return other.offset == slice.spec.offset(); });
   if (again) {
     return NotSound(absl::StrCat("worker ", worker, " has two residuals for slice ", slice.id));
   }
@@ -193,16 +192,14 @@ absl::StatusOr<SliceContents> LoadedCheckpoint::Extract(absl::string_view parame
                                                         uint64_t offset, uint64_t count) const {
   const auto found = tensors_.find(std::string(parameter));
   if (found == tensors_.end()) {
-    return absl::FailedPreconditionError(absl::StrCat("the checkpoint has no parameter ",
-                                                      std::string(parameter),
-                                                      "; was it taken with another model?"));
+    return FailedPreconditionError("the checkpoint has no parameter ", std::string(parameter),
+                                   "; was it taken with another model?");
   }
   const Tensor& tensor = found->second;
   if (offset > tensor.elements || count > tensor.elements - offset) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the checkpoint's ", std::string(parameter), " has ", tensor.elements,
-                     " elements where the model has at least ", offset + count,
-                     "; was it taken with another model?"));
+    return FailedPreconditionError("the checkpoint's ", std::string(parameter), " has ",
+                                   tensor.elements, " elements where the model has at least ",
+                                   offset + count, "; was it taken with another model?");
   }
   const size_t begin = offset * sizeof(float), bytes = count * sizeof(float);
   SliceContents contents;

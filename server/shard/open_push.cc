@@ -31,9 +31,8 @@ std::string WhatIs(const PushPart& part, const Codec& codec) {
 }  // namespace
 
 size_t PayloadsOf(const Push& push) {
-  return static_cast<size_t>(
-      std::count_if(push.parts().begin(), push.parts().end(),
-                    [](const PushPart& part) { return !part.with_previous(); }));
+  return static_cast<size_t>(std::ranges::count_if(
+      push.parts(), [](const PushPart& part) { return !part.with_previous(); }));
 }
 
 size_t EndOfTensor(std::span<const SliceState> slices, size_t local) {
@@ -62,9 +61,8 @@ absl::StatusOr<std::vector<SharedPayload>> SharedPayloads(const std::vector<Slic
       const SliceState& slice = slices[shared.slices.back()];
       if (also.codec() != part.codec() || also.zstd() != part.zstd() ||
           slice.spec.parameter() != slices[shared.slices.front()].spec.parameter()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("slices ", part.slice(), " and ", also.slice(),
-                         " share a payload, but not their tensor, codec and packing"));
+        return InvalidArgumentError("slices ", part.slice(), " and ", also.slice(),
+                                    " share a payload, but not their tensor, codec and packing");
       }
       shared.shapes.push_back(slice.shape);
     } while (++i < push.parts_size() && push.parts(i).with_previous());
@@ -86,7 +84,7 @@ absl::StatusOr<std::vector<OpenedPart>> OpenPush(const CodecTable& codecs,
     const PushPart& part = push.parts(shared.first);
     const Codec* codec = codecs.Find(part.codec());
     if (codec == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("unknown codec ", part.codec()));
+      return InvalidArgumentError("unknown codec ", part.codec());
     }
     if (part.zstd() != 0) {
       const size_t most =
@@ -117,8 +115,8 @@ absl::StatusOr<std::vector<OpenedPart>> OpenPayload(const CodecTable& codecs,
   for (const auto& reader : *readers) {
     // Written as !(a <= b), so that NaN is refused too.
     if (const float largest = reader->Largest(); !(largest <= kLargestUpdate)) {
-      return absl::OutOfRangeError(absl::StrCat(WhatIs(part, codec), ": values up to ", largest,
-                                                ", beyond ", kLargestUpdate));
+      return OutOfRangeError(WhatIs(part, codec), ": values up to ", largest, ", beyond ",
+                             kLargestUpdate);
     }
   }
   const bool repeatable = codec.id() == CODEC_FACTORS && (*readers)[0]->without_decay() &&

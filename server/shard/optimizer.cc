@@ -2,7 +2,6 @@
 
 #include <cassert>
 
-#include "server/shard/optimizers/kernels.h"
 #include "server/shard/optimizers/optimizers.h"
 
 namespace psgd {
@@ -22,16 +21,6 @@ std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerConfig& config) {
     default:
       return MakeSgd(config.sgd());
   }
-}
-
-void CompensateDelay(float lambda, std::span<const float> weights_now,
-                     std::span<const float> weights_then, std::span<float> gradient) {
-  CompensateDelayLoop(lambda, weights_now.data(), weights_then.data(), gradient.data(),
-                      gradient.size());
-}
-
-void AddDelta(std::span<const float> delta, const float* in, float* out) {
-  AddDeltaLoop(delta.data(), in, out, delta.size());
 }
 
 }  // namespace psgd

@@ -23,7 +23,7 @@ constexpr uint64_t kSmallestAutomaticSlice = 16 * 1024;
 constexpr uint64_t kMostSlices = 1 << 18;  // plus up to one for each parameter
 
 absl::Status Wrong(const std::string& where, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(where, " ", what));
+  return InvalidArgumentError(where, " ", what);
 }
 
 absl::Status ValidateName(const std::string& where, const std::string& name) {
@@ -32,7 +32,7 @@ absl::Status ValidateName(const std::string& where, const std::string& name) {
     return Wrong(where, absl::StrCat("has a name of ", name.size(), " bytes; at most ",
                                      kMaxNameLength, " are allowed"));
   }
-  if (!std::all_of(name.begin(), name.end(), [](char c) { return absl::ascii_isgraph(c); })) {
+  if (!std::ranges::all_of(name, [](char c) { return absl::ascii_isgraph(c); })) {
     return Wrong(where, "has a name with characters that are not printable ASCII");
   }
   return absl::OkStatus();
@@ -82,7 +82,7 @@ uint64_t SliceLimit(uint64_t total, int shards, int64_t slice_bytes) {
 void Deal(int shards, Placement* placement) {
   std::vector<int> order(placement->slices_size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+  std::ranges::stable_sort(order, [&](int a, int b) {
     return placement->slices(a).count() > placement->slices(b).count();
   });
   using Load = std::pair<uint64_t, uint32_t>;  // elements, shard

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "server/shard/open_push.h"
 
 namespace psgd {
@@ -94,8 +93,7 @@ absl::StatusOr<PullAnswerer::WaitingPull> PullAnswerer::Read(PeerId from,
   for (uint32_t slice : request.slices()) {
     const auto local = slices_.Local(slice);
     if (!local) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("slice ", slice, " is not on shard ", options_.shard));
+      return InvalidArgumentError("slice ", slice, " is not on shard ", options_.shard);
     }
     pull.slices.emplace_back(*local, 0);
   }
@@ -103,11 +101,10 @@ absl::StatusOr<PullAnswerer::WaitingPull> PullAnswerer::Read(PeerId from,
     for (uint32_t local = 0; local < slices_.size(); ++local) pull.slices.emplace_back(local, 0);
   }
   // Front layers first: slice ids ascend from the front of the network.
-  std::sort(pull.slices.begin(), pull.slices.end());
+  std::ranges::sort(pull.slices);
   if (request.marks_size() == 0) return pull;
   if (request.marks_size() != static_cast<int>(pull.slices.size())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(request.marks_size(), " marks for ", pull.slices.size(), " slices"));
+    return InvalidArgumentError(request.marks_size(), " marks for ", pull.slices.size(), " slices");
   }
   for (size_t i = 0; i < pull.slices.size(); ++i) {
     pull.slices[i].second = request.marks(static_cast<int>(i));

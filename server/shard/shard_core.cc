@@ -22,18 +22,18 @@ ShardCore::ShardCore(ShardOptions options)
       pulls_(options_.config, {options_.shard, options_.reply_bytes, options_.starts}, &slices_,
              {.slowest = [this] { return SlowestClock(); },
               .fastest = [this] { return FastestClock(); },
-              .of = [this](uint32_t worker) { return members_.at(worker).clock; }}) {}
+              .of = [this](uint32_t worker) { return members_.at(worker).clock(); }}) {}
 
 absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out, uint64_t number) {
   if (number != 0 && number <= last_order_) return absl::OkStatus();
   // Orders are sent again until they are written. A gap means that a machine lost power before
   // orders were on its disk.
   if (number > last_order_ + 1) {
-    return absl::DataLossError(
-        absl::StrCat("shard ", options_.shard, " has carried out the coordinator's orders up to ",
-                     last_order_, ", and ", number,
-                     " is the next that it is given: did its machine lose power? Go on from the "
-                     "last checkpoint with ps-run --resume"));
+    return DataLossError("shard ", options_.shard,
+                         " has carried out the coordinator's orders up to ", last_order_, ", and ",
+                         number,
+                         " is the next that it is given: did its machine lose power? Go on from "
+                         "the last checkpoint with ps-run --resume");
   }
   // The order's entry precedes its consequences, such as pulls that no longer wait.
   if (keeps_journal_ && !std::holds_alternative<InstallModel>(command)) {
@@ -75,32 +75,34 @@ absl::Status ShardCore::Install(const InstallModel& command) {
     PSGD_RETURN_IF_ERROR(slices_.Install(command));
     hyper_ = command.hyper;
     for (auto& [worker, member] : members_) {
-      member.slice_clock.assign(slices_.size(), 0);
+      member.clear_slice_clocks();
+      member.mutable_slice_clocks()->Resize(static_cast<int>(slices_.size()), 0);
       pulls_.Meet(worker);
     }
     return absl::OkStatus();
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("shard ", options_.shard,
-                     " has not enough memory for its part of the model; give the run more servers "
-                     "(cluster.servers), or one with more memory"));
+    return ResourceExhaustedError("shard ", options_.shard,
+                                  " has not enough memory for its part of the model; give the run "
+                                  "more servers (cluster.servers), or one with more memory");
   }
 }
 
 void ShardCore::Admit(const AdmitWorker& command) {
   Member member;
-  member.incarnation = command.key.incarnation();
-  member.live = true;
-  member.slice_clock.assign(slices_.size(), 0);
+  member.set_worker(command.key.worker());
+  member.set_incarnation(command.key.incarnation());
+  member.set_live(true);
+  member.set_next_seq(1);
+  member.mutable_slice_clocks()->Resize(static_cast<int>(slices_.size()), 0);
   members_[command.key.worker()] = std::move(member);
   pulls_.Meet(command.key.worker());
 }
 
 void ShardCore::Remove(const RemoveWorker& command) {
   auto it = members_.find(command.key.worker());
-  if (it == members_.end() || it->second.incarnation != command.key.incarnation()) return;
-  it->second.live = false;
-  it->second.running = false;
+  if (it == members_.end() || it->second.incarnation() != command.key.incarnation()) return;
+  it->second.set_live(false);
+  it->second.set_running(false);
   pulls_.Forget(command.key.worker());
   if (cut_) cut_->saved.erase(command.key.worker());
 }
@@ -111,10 +113,12 @@ void ShardCore::Begin(const BeginSegment& command) {
   kept.clear_batches();
   for (uint32_t worker : segment.workers()) {
     auto it = members_.find(worker);
-    if (it == members_.end() || !it->second.live || it->second.running) continue;
+    if (it == members_.end() || !it->second.live() || it->second.running()) continue;
     Member& member = it->second;
-    member.running = true;
-    member.first_clock = member.clock = member.arrived_clock = segment.first_clock();
+    member.set_running(true);
+    member.set_first_clock(segment.first_clock());
+    member.set_clock(segment.first_clock());
+    member.set_arrived_clock(segment.first_clock());
   }
   // Drops segments that every running worker has left.
   const uint64_t slowest = SlowestClock();
@@ -127,14 +131,14 @@ uint64_t ShardCore::SlowestClock() const {
   if (synchronous_) return completed_;
   uint64_t slowest = UINT64_MAX;
   for (const auto& [worker, member] : members_) {
-    if (member.running) slowest = std::min(slowest, member.clock);
+    if (member.running()) slowest = std::min(slowest, member.clock());
   }
   return slowest == UINT64_MAX ? FastestClock() : slowest;
 }
 
 uint64_t ShardCore::FastestClock() const {
   uint64_t fastest = completed_;
-  for (const auto& [worker, member] : members_) fastest = std::max(fastest, member.clock);
+  for (const auto& [worker, member] : members_) fastest = std::max(fastest, member.clock());
   return fastest;
 }
 
@@ -144,8 +148,8 @@ void ShardCore::OnMessage(PeerId from, Message message, Outbox* out) {
   switch (message.header.body_case()) {
     case DataHeader::kHello: {
       Message welcome{ReplyHeader(message.header), {}};
-      welcome.header.mutable_welcome()->set_next_seq(member->next_seq);
-      welcome.header.mutable_welcome()->set_clock(member->clock);
+      welcome.header.mutable_welcome()->set_next_seq(member->next_seq());
+      welcome.header.mutable_welcome()->set_clock(member->clock());
       welcome.header.mutable_welcome()->set_probe(message.header.hello().probe());
       out->push_back({from, std::move(welcome)});
       return;
@@ -177,23 +181,24 @@ ShardCore::Member* ShardCore::Find(const DataHeader& header, PeerId from, Outbox
     return nullptr;
   }
   auto it = members_.find(header.worker());
-  if (it == members_.end() || header.incarnation() > it->second.incarnation) {
+  if (it == members_.end() || header.incarnation() > it->second.incarnation()) {
     Refuse(from, header, Refusal::UNKNOWN_WORKER,
            absl::StrCat("worker ", header.worker(), " incarnation ", header.incarnation(),
                         " has not joined; was the server restarted?"),
            0, out);
     return nullptr;
   }
-  if (header.incarnation() == it->second.incarnation && !it->second.quarantined.empty()) {
-    Refuse(from, header, Refusal::FENCED,
-           absl::StrCat("worker ", header.worker(), " is in quarantine: ", it->second.quarantined),
-           0, out);
+  if (header.incarnation() == it->second.incarnation() && !it->second.quarantined().empty()) {
+    Refuse(
+        from, header, Refusal::FENCED,
+        absl::StrCat("worker ", header.worker(), " is in quarantine: ", it->second.quarantined()),
+        0, out);
     return nullptr;
   }
-  if (header.incarnation() < it->second.incarnation || !it->second.live) {
+  if (header.incarnation() < it->second.incarnation() || !it->second.live()) {
     Refuse(from, header, Refusal::FENCED,
            absl::StrCat("worker ", header.worker(), " incarnation ", header.incarnation(),
-                        it->second.live ? " was replaced" : " is out of the run"),
+                        it->second.live() ? " was replaced" : " is out of the run"),
            0, out);
     return nullptr;
   }
@@ -240,31 +245,29 @@ std::optional<ShardCut> ShardCore::TakeFinishedCut() {
 
 absl::Status ShardCore::CheckPush(const Member& member, const Push& push, size_t payloads) const {
   if (PayloadsOf(push) != payloads) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("parts of ", PayloadsOf(push), " payloads, but ", payloads, " came"));
+    return InvalidArgumentError("parts of ", PayloadsOf(push), " payloads, but ", payloads,
+                                " came");
   }
-  if (!member.running) {
+  if (!member.running()) {
     return absl::InvalidArgumentError("the worker is in no segment yet");
   }
-  if (push.clock() != member.arrived_clock + 1) {
-    return absl::InvalidArgumentError(absl::StrCat("a push for clock ", push.clock(), " where ",
-                                                   member.arrived_clock + 1, " is due"));
+  if (push.clock() != member.arrived_clock() + 1) {
+    return InvalidArgumentError("a push for clock ", push.clock(), " where ",
+                                member.arrived_clock() + 1, " is due");
   }
   std::vector<bool> seen(slices_.size());
   for (const PushPart& part : push.parts()) {
     const auto local = slices_.Local(part.slice());
     if (!local) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("slice ", part.slice(), " is not on shard ", options_.shard));
+      return InvalidArgumentError("slice ", part.slice(), " is not on shard ", options_.shard);
     }
-    if (seen[*local] || member.slice_clock[*local] == push.clock()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("slice ", part.slice(), " twice in clock ", push.clock()));
+    if (seen[*local] || member.slice_clocks(static_cast<int>(*local)) == push.clock()) {
+      return InvalidArgumentError("slice ", part.slice(), " twice in clock ", push.clock());
     }
     seen[*local] = true;
     if (part.base_version() > slices_[*local].version) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("slice ", part.slice(), " has no version ", part.base_version(), " yet"));
+      return InvalidArgumentError("slice ", part.slice(), " has no version ", part.base_version(),
+                                  " yet");
     }
   }
   return absl::OkStatus();
@@ -273,40 +276,40 @@ absl::Status ShardCore::CheckPush(const Member& member, const Push& push, size_t
 void ShardCore::CountSound(const Push& push, Member& member) const {
   // A sound message does not make up for a bad one of the same clock, and an empty clock counts for
   // nothing.
-  if (!push.end_of_clock() || member.bad_clock == push.clock()) return;
+  if (!push.end_of_clock() || member.bad_clock() == push.clock()) return;
   const bool pushed =
-      std::ranges::find(member.slice_clock, push.clock()) != member.slice_clock.end();
-  if (pushed) member.bad_in_row = 0;
+      std::ranges::find(member.slice_clocks(), push.clock()) != member.slice_clocks().end();
+  if (pushed) member.set_bad_in_row(0);
 }
 
 void ShardCore::CountBad(const DataHeader& header, uint64_t clock, const absl::Status& bad,
                          Member& member) {
-  ++member.bad_in_row;
-  member.bad_clock = clock;
+  member.set_bad_in_row(member.bad_in_row() + 1);
+  member.set_bad_clock(clock);
   const int32_t most = options_.config.cluster().quarantine();
-  if (most == 0 || member.bad_in_row < most) return;
-  member.quarantined =
-      absl::StrCat(member.bad_in_row, " of its pushes to shard ", options_.shard,
+  if (most == 0 || member.bad_in_row() < most) return;
+  member.set_quarantined(
+      absl::StrCat(member.bad_in_row(), " of its pushes to shard ", options_.shard,
                    " were refused (cluster.quarantine) and no clock's were all sound between them, "
                    "the last one: ",
-                   std::string(bad.message()), "; look at its machine and at the learning rate");
+                   bad.message(), "; look at its machine and at the learning rate"));
   QuarantinedWorker& worker = quarantined_.emplace_back();
   worker.key.set_worker(header.worker());
   worker.key.set_incarnation(header.incarnation());
-  worker.why = member.quarantined;
+  worker.why = member.quarantined();
 }
 
 void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out) {
   const DataHeader& header = message.header;
   const Push& push = header.push();
-  if (push.seq() < member.next_seq) {
+  if (push.seq() < member.next_seq()) {
     ++stats_.duplicates;
-    Acknowledge(from, header, member.next_seq, out);
+    Acknowledge(from, header, member.next_seq(), out);
     return;
   }
-  if (push.seq() > member.next_seq) {
+  if (push.seq() > member.next_seq()) {
     Refuse(from, header, Refusal::OUT_OF_ORDER,
-           absl::StrCat("push ", push.seq(), " came before ", member.next_seq), member.next_seq,
+           absl::StrCat("push ", push.seq(), " came before ", member.next_seq()), member.next_seq(),
            out);
     return;
   }
@@ -318,15 +321,15 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
     Refuse(
         from, header, Refusal::OVERLOADED,
         absl::StrCat("the shard holds ", waiting, " bytes of pushes that wait for slower workers"),
-        member.next_seq, out);
+        member.next_seq(), out);
     return;
   }
   if (keeps_journal_) WriteDown(message);
-  ++member.next_seq;
-  if (!member.pushed) {
+  member.set_next_seq(member.next_seq() + 1);
+  if (!member.pushed()) {
     // A worker's first push carries the residuals that it loaded. A later incarnation must not push
     // them again.
-    member.pushed = true;
+    member.set_pushed(true);
     slices_.DropResiduals(header.worker());
   }
   absl::Status bad = CheckPush(member, push, message.payloads.size());
@@ -339,13 +342,13 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
       bad = opened.status();
     }
   }
-  const uint64_t clock = member.arrived_clock + 1;
-  const bool due = member.running && push.clock() == clock;
-  if (due && push.end_of_clock()) member.arrived_clock = push.clock();
+  const uint64_t clock = member.arrived_clock() + 1;
+  const bool due = member.running() && push.clock() == clock;
+  if (due && push.end_of_clock()) member.set_arrived_clock(push.clock());
   if (!bad.ok()) {
     const bool non_finite = bad.code() == absl::StatusCode::kOutOfRange;
     Refuse(from, header, non_finite ? Refusal::NON_FINITE : Refusal::MALFORMED,
-           std::string(bad.message()), member.next_seq, out);
+           std::string(bad.message()), member.next_seq(), out);
     CountBad(header, clock, bad, member);
     if (!due) return;
     message.payloads.clear();
@@ -355,11 +358,11 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
     ++stats_.pushes;
     for (const PushPart& part : push.parts()) {
       const uint32_t local = *slices_.Local(part.slice());
-      member.slice_clock[local] = push.clock();
+      member.set_slice_clocks(static_cast<int>(local), push.clock());
       stats_.push_staleness.Add(slices_[local].version - part.base_version());
     }
     CountSound(push, member);
-    Acknowledge(from, header, member.next_seq, out);
+    Acknowledge(from, header, member.next_seq(), out);
   }
 
   if (synchronous_) {
@@ -395,10 +398,10 @@ UpdateRates ShardCore::RatesAt(uint64_t clock) const {
 void ShardCore::ApplyNow(Member& member, std::span<const ShownWeights> shown, const Push& push,
                          std::span<const OpenedPart> parts) {
   const UpdateRates rates = parts.empty() ? UpdateRates{} : RatesAt(push.clock());
-  const auto running = static_cast<size_t>(std::count_if(
-      members_.begin(), members_.end(), [](const auto& m) { return m.second.running; }));
+  const auto running = static_cast<size_t>(
+      std::ranges::count_if(members_, [](const auto& m) { return m.second.running(); }));
   slices_.Apply(push, parts, running, shown, rates);
-  if (push.end_of_clock() && push.clock() == member.clock + 1) member.clock = push.clock();
+  if (push.end_of_clock() && push.clock() == member.clock() + 1) member.set_clock(push.clock());
 }
 
 void ShardCore::ApplyClocks() {
@@ -407,16 +410,16 @@ void ShardCore::ApplyClocks() {
     if (HoldsBack(clock)) return;
     // A quick exit: of thousands of workers, most pushes are not from the awaited worker.
     const auto lacks = [clock](const Member& member) {
-      return member.running && member.first_clock < clock && member.arrived_clock < clock;
+      return member.running() && member.first_clock() < clock && member.arrived_clock() < clock;
     };
     const auto awaited = members_.find(awaited_);
     if (awaited != members_.end() && lacks(awaited->second)) return;
     bool expected = false;
     uint64_t next_start = UINT64_MAX;
     for (const auto& [worker, member] : members_) {
-      if (!member.running) continue;
-      next_start = std::min(next_start, member.first_clock);
-      if (member.first_clock >= clock) continue;
+      if (!member.running()) continue;
+      next_start = std::min(next_start, member.first_clock());
+      if (member.first_clock() >= clock) continue;
       expected = true;
       if (lacks(member)) {
         awaited_ = worker;
@@ -440,7 +443,7 @@ void ShardCore::ApplyClocks() {
     }
     completed_ = clock;
     for (auto& [worker, member] : members_) {
-      if (member.running && member.first_clock < clock) member.clock = clock;
+      if (member.running() && member.first_clock() < clock) member.set_clock(clock);
     }
   }
 }
@@ -469,7 +472,7 @@ void ShardCore::ReleaseHeld() {
     auto opened = slices_.Open(&entry.message);
     auto member = members_.find(entry.worker);
     if (!opened.ok() || member == members_.end()) continue;
-    if (member->second.incarnation == entry.incarnation) {
+    if (member->second.incarnation() == entry.incarnation) {
       ApplyNow(member->second, pulls_.ShownTo(entry.worker), entry.message.header.push(), *opened);
     } else {
       // The push was acknowledged before its worker was replaced: it counts, but moves no clock.
@@ -534,19 +537,19 @@ void ShardCore::StartCut(const TakeCheckpoint& command) {
 void ShardCore::OnSaveState(PeerId from, Member& member, const Message& message, Outbox* out) {
   const DataHeader& header = message.header;
   const SaveState& save = header.save_state();
-  if (save.seq() < member.next_seq) {
+  if (save.seq() < member.next_seq()) {
     ++stats_.duplicates;
-    Acknowledge(from, header, member.next_seq, out);
+    Acknowledge(from, header, member.next_seq(), out);
     return;
   }
-  if (save.seq() > member.next_seq) {
+  if (save.seq() > member.next_seq()) {
     Refuse(from, header, Refusal::OUT_OF_ORDER,
-           absl::StrCat("state ", save.seq(), " came before ", member.next_seq), member.next_seq,
-           out);
+           absl::StrCat("state ", save.seq(), " came before ", member.next_seq()),
+           member.next_seq(), out);
     return;
   }
   if (keeps_journal_) WriteDown(message);
-  ++member.next_seq;
+  member.set_next_seq(member.next_seq() + 1);
   bool sound = static_cast<size_t>(save.slices_size()) == message.payloads.size();
   for (int i = 0; sound && i < save.slices_size(); ++i) {
     const auto local = slices_.Local(save.slices(i));
@@ -554,10 +557,10 @@ void ShardCore::OnSaveState(PeerId from, Member& member, const Message& message,
         local && IsWorkerState(message.payloads[i].span(), slices_[*local].weights.read().size());
   }
   if (!sound) {
-    Refuse(from, header, Refusal::MALFORMED, "saved state does not fit the slices", member.next_seq,
-           out);
+    Refuse(from, header, Refusal::MALFORMED, "saved state does not fit the slices",
+           member.next_seq(), out);
   } else {
-    Acknowledge(from, header, member.next_seq, out);
+    Acknowledge(from, header, member.next_seq(), out);
   }
   if (!cut_ || cut_->id != save.checkpoint() || !cut_->saved.count(header.worker())) return;
   for (int i = 0; sound && i < save.slices_size(); ++i) {
@@ -573,7 +576,7 @@ bool ShardCore::ProgressCut() {
   }
   if (synchronous_ ? completed_ < cut_->clock : false) return false;
   for (const auto& [worker, member] : members_) {
-    if (member.running && member.clock < cut_->clock) return false;
+    if (member.running() && member.clock() < cut_->clock) return false;
   }
   cut_->snapshot.slices = slices_.Snapshot();
   // Residuals of savers that ended before they pushed.
@@ -582,9 +585,9 @@ bool ShardCore::ProgressCut() {
   slices_.AddResiduals(saved, &cut_->snapshot);
   for (const auto& [worker, member] : members_) {
     WorkerMark& mark = cut_->snapshot.workers[worker];
-    mark.set_incarnation(member.incarnation);
-    mark.set_next_seq(member.next_seq);
-    mark.set_clock(member.clock);
+    mark.set_incarnation(member.incarnation());
+    mark.set_next_seq(member.next_seq());
+    mark.set_clock(member.clock());
   }
   finished_.push_back({cut_->id, std::move(cut_->snapshot)});
   cut_.reset();
@@ -657,8 +660,8 @@ absl::Status ShardCore::Replay(const JournalEntry& entry) {
       if (answer.message.header.has_refusal())
         absl::StrAppend(&why, ", refused: ", answer.message.header.refusal().ShortDebugString());
     }
-    return absl::DataLossError(absl::StrCat(
-        "an entry does not fit those before it: ", entry.head.ShortDebugString(), why));
+    return DataLossError("an entry does not fit those before it: ", entry.head.ShortDebugString(),
+                         why);
   }
   journal_.clear();
   return absl::OkStatus();
@@ -671,7 +674,11 @@ ShardImage ShardCore::MakeImage() const {
   slices_.Save(&image);
   *record.mutable_hyper() = hyper_;
   record.set_completed(completed_);
-  SaveMembers(&image);
+  for (const auto& [worker, member] : members_) {
+    MemberRecord* const saved = record.add_members();
+    *saved = member;
+    pulls_.SaveShown(worker, saved, &image.arrays);
+  }
   for (const auto& [clock, segment] : segments_) *record.add_segments() = segment;
   for (const auto& [clock, by_worker] : gathered_) {
     for (const auto& [worker, messages] : by_worker) {
@@ -692,26 +699,6 @@ ShardImage ShardCore::MakeImage() const {
   record.set_pulls(stats_.pulls);
   for (const auto& [reason, count] : stats_.refused) (*record.mutable_refused())[reason] = count;
   return image;
-}
-
-void ShardCore::SaveMembers(ShardImage* image) const {
-  for (const auto& [worker, member] : members_) {
-    MemberRecord* record = image->record.add_members();
-    record->set_worker(worker);
-    record->set_incarnation(member.incarnation);
-    record->set_live(member.live);
-    record->set_running(member.running);
-    record->set_pushed(member.pushed);
-    record->set_next_seq(member.next_seq);
-    record->set_clock(member.clock);
-    record->set_arrived_clock(member.arrived_clock);
-    record->set_first_clock(member.first_clock);
-    record->set_bad_in_row(member.bad_in_row);
-    record->set_bad_clock(member.bad_clock);
-    record->set_quarantined(member.quarantined);
-    record->mutable_slice_clocks()->Add(member.slice_clock.begin(), member.slice_clock.end());
-    pulls_.SaveShown(worker, record, &image->arrays);
-  }
 }
 
 absl::Status ShardCore::Restore(const ShardImage& image) {
@@ -737,23 +724,12 @@ absl::Status ShardCore::RestoreMember(const MemberRecord& record, const ShardIma
   const auto slices = static_cast<int>(slices_.size());
   if (record.slice_clocks_size() != slices ||
       (record.shown_versions_size() != slices && record.shown_versions_size() != 0)) {
-    return absl::DataLossError(absl::StrCat("worker ", record.worker(), " is remembered with ",
-                                            record.slice_clocks_size(), " of ", slices, " slices"));
+    return DataLossError("worker ", record.worker(), " is remembered with ",
+                         record.slice_clocks_size(), " of ", slices, " slices");
   }
-  Member& member = members_[record.worker()];
-  member.incarnation = record.incarnation();
-  member.live = record.live();
-  member.running = record.running();
-  member.pushed = record.pushed();
-  member.next_seq = record.next_seq();
-  member.clock = record.clock();
-  member.arrived_clock = record.arrived_clock();
-  member.first_clock = record.first_clock();
-  member.bad_in_row = record.bad_in_row();
-  member.bad_clock = record.bad_clock();
-  member.quarantined = record.quarantined();
-  member.slice_clock.assign(record.slice_clocks().begin(), record.slice_clocks().end());
-  if (!member.live) return absl::OkStatus();
+  Member& member = members_[record.worker()] = record;
+  member.clear_shown_versions();
+  if (!member.live()) return absl::OkStatus();
   pulls_.Meet(record.worker());
   pulls_.RestoreShown(record, image.arrays);
   return absl::OkStatus();

@@ -30,6 +30,7 @@
 #include "net/message.h"
 #include "net/transport.h"
 #include "proto/config.pb.h"
+#include "proto/journal.pb.h"
 #include "server/shard/journal.h"
 #include "server/shard/open_push.h"
 #include "server/shard/outbox.h"
@@ -124,20 +125,7 @@ class ShardCore {
   uint64_t FastestClock() const;
 
  private:
-  struct Member {
-    uint32_t incarnation = 0;
-    bool live = false;     // admitted and not removed
-    bool running = false;  // takes part in the clocks
-    uint64_t next_seq = 1;
-    uint64_t clock = 0;                 // steps whose pushes are absorbed (staleness 0: applied)
-    uint64_t arrived_clock = 0;         // steps whose pushes have come in whole
-    uint64_t first_clock = 0;           // the worker takes part in later clocks
-    std::vector<uint64_t> slice_clock;  // by local slice: the last clock that pushed it
-    bool pushed = false;                // this incarnation has pushed
-    int32_t bad_in_row = 0;             // pushes refused since its last sound clock
-    uint64_t bad_clock = 0;             // the latest clock with a refused push
-    std::string quarantined;            // why the worker is ignored; empty: it is heard
-  };
+  using Member = MemberRecord;  // without shown_versions, which PullAnswerer has
   struct HeldPush {
     uint32_t worker;
     uint32_t incarnation;
@@ -191,7 +179,6 @@ class ShardCore {
   // Images.
   void WriteDown(const Message& message);
   void WriteDown(const WeightsShown& shown);
-  void SaveMembers(ShardImage* image) const;
   absl::Status RestoreMember(const MemberRecord& record, const ShardImage& image);
   absl::Status RestoreWaiting(const WaitingPush& waiting);
 

@@ -2,8 +2,6 @@
 
 #include <type_traits>
 
-#include "absl/strings/str_cat.h"
-
 namespace psgd {
 
 ShardOrder ToOrder(uint64_t number, const ShardCommand& command) {
@@ -54,7 +52,7 @@ absl::StatusOr<ShardCommand> FromOrder(const ShardOrder& order) {
     case ShardOrder::ORDER_NOT_SET:
       break;
   }
-  return absl::InvalidArgumentError(absl::StrCat("order ", order.number(), " says nothing"));
+  return InvalidArgumentError("order ", order.number(), " says nothing");
 }
 
 }  // namespace psgd

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "absl/strings/str_cat.h"
-
 namespace psgd {
 
 absl::Status SliceSet::Install(const InstallModel& command) {
@@ -40,7 +38,7 @@ absl::Status SliceSet::Restore(const ShardImage& image) {
   for (const SliceSnapshot& saved : image.arrays.slices) {
     if (saved.id >= local_.size() ||
         saved.spec.parameter() >= static_cast<uint32_t>(model_->parameters_size())) {
-      return absl::DataLossError(absl::StrCat("slice ", saved.id, " is not in the placement"));
+      return DataLossError("slice ", saved.id, " is not in the placement");
     }
     SliceContents contents{saved.version, saved.steps, saved.weights, saved.states,
                            std::move(by_slice[saved.id])};

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "compression/slice_shape.h"
 #include "proto/initialize.h"
 #include "server/shard/left_residuals.h"
@@ -83,9 +82,8 @@ absl::StatusOr<SliceState> SliceUpdater::Restore(uint32_t id, const SliceSpec& s
   SliceState slice = Prepare(id, spec, parameter);
   const auto fill = [&](CowArray& array, const Bytes& values) -> absl::Status {
     if (values.size() != array.size() * sizeof(float)) {
-      return absl::DataLossError(absl::StrCat("slice ", id, " of ", parameter.name(), " has ",
-                                              array.size(), " elements, and ", values.size(),
-                                              " bytes are kept of them"));
+      return DataLossError("slice ", id, " of ", parameter.name(), " has ", array.size(),
+                           " elements, and ", values.size(), " bytes are kept of them");
     }
     std::memcpy(array.Writable().data(), values.data(), values.size());
     return absl::OkStatus();
@@ -93,12 +91,12 @@ absl::StatusOr<SliceState> SliceUpdater::Restore(uint32_t id, const SliceSpec& s
   PSGD_RETURN_IF_ERROR(fill(slice.weights, contents.weights));
   for (size_t i = 0; i < slice.states.size(); ++i) {
     const absl::string_view name = optimizer_->state_name(static_cast<int>(i));
-    auto state = std::find_if(contents.states.begin(), contents.states.end(),
-                              [&](const auto& entry) { return entry.first == name; });
+    auto state = std::ranges::find_if(contents.states,
+                                      [&](const auto& entry) { return entry.first == name; });
     if (state == contents.states.end()) {
-      return absl::FailedPreconditionError(absl::StrCat(
+      return FailedPreconditionError(
           "the checkpoint has no ", std::string(name), " for ", parameter.name(),
-          "; it was taken with another optimizer: resume with the optimizer it was taken with"));
+          "; it was taken with another optimizer: resume with the optimizer it was taken with");
     }
     PSGD_RETURN_IF_ERROR(fill(slice.states[i], state->second));
   }
@@ -186,7 +184,7 @@ const float* SliceUpdater::Gather(std::span<const Contribution> contributions,
   }
   const std::span<float> block(block_, size);
   if (sum.empty()) {
-    std::fill(block.begin(), block.end(), 0.0f);
+    std::ranges::fill(block, 0.0f);
   } else {
     std::ranges::copy(sum.subspan(begin, size), block.begin());
   }

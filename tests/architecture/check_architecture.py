@@ -44,7 +44,7 @@ LONG = 800  # lines: two ideas, perhaps
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 GRPC_HEADER = re.compile(r"^grpc(pp)?/|\.grpc\.pb\.h$")
 GRPC_USERS = re.compile(r"^(net/grpc[/_].*|net/grpc\.(h|cc)|net/etcd/etcd_client\.cc|server/control/control_service\.cc|worker/control_client\.cc|"
-                        r"server/control/((run|follow)_link\.cc|peer_service\.(h|cc)|shard_weights\.cc))$")
+                        r"server/control/(peer_client\.cc|peer_service\.(h|cc)))$")
 ENVIRONMENT = re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b")
 # Forbidden: waiting for a whole device. Copies outside of a stream do that, too.
 WAITS_FOR_DEVICE = re.compile(

@@ -74,17 +74,13 @@ void ReadSample(const SampleSource& source, uint64_t index) {
   std::vector<float> values(shape.elements());
   std::vector<int32_t> tokens(shape.elements()), labels(shape.labels());
   const SampleKey key{.epoch = 1, .index = index};
-  if (shape.IsSequence()) {
-    Require(source.ReadTokens(key, tokens, labels).ok(), "a sample that was there is not");
-    CheckBelow(tokens, 0, shape.vocabulary);
-  } else if (shape.IsSparse()) {
-    source.ReadSparse(key, tokens, values, labels.data());
-    CheckBelow(tokens, 0, shape.vocabulary);
-  } else {
-    const absl::Status read = source.Read(key, values, labels);
-    Require(read.ok() || !read.message().empty(), "it was refused without a reason");
-    if (!read.ok()) return;
-  }
+  if (shape.IsImage()) tokens.clear();
+  if (shape.IsSequence()) values.clear();
+  const absl::Status read = source.Read(key, {values, tokens, labels});
+  Require(read.ok() || !read.message().empty(), "it was refused without a reason");
+  Require(read.ok() || shape.IsImage(), "a sample that was there is not");
+  if (!read.ok()) return;
+  CheckBelow(tokens, 0, shape.vocabulary);
   CheckBelow(labels, -1, shape.classes);
   for (const float value : values) Require(std::isfinite(value), "a value is not finite");
 }

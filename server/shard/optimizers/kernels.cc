@@ -90,8 +90,8 @@ void Adam(const AdamConstants& c, const OptimizerBlock& b) {
   });
 }
 
-void CompensateDelay(float lambda, const float* now, const float* then, float* gradient,
-                     size_t size) {
+void CompensateDelayLoop(float lambda, const float* now, const float* then, float* gradient,
+                         size_t size) {
   ForEach(size, [&](auto d, size_t i) HWY_ATTR {
     const auto g = hn::LoadU(d, gradient + i);
     const auto moved = hn::Sub(hn::LoadU(d, now + i), hn::LoadU(d, then + i));
@@ -100,7 +100,7 @@ void CompensateDelay(float lambda, const float* now, const float* then, float* g
   });
 }
 
-void AddDelta(const float* delta, const float* in, float* out, size_t size) {
+void AddDeltaLoop(const float* delta, const float* in, float* out, size_t size) {
   ForEach(size, [&](auto d, size_t i) HWY_ATTR {
     hn::StoreU(hn::Add(hn::LoadU(d, in + i), hn::LoadU(d, delta + i)), d, out + i);
   });
@@ -118,8 +118,8 @@ HWY_EXPORT(Momentum);
 HWY_EXPORT(Nesterov);
 HWY_EXPORT(Adagrad);
 HWY_EXPORT(Adam);
-HWY_EXPORT(CompensateDelay);
-HWY_EXPORT(AddDelta);
+HWY_EXPORT(CompensateDelayLoop);
+HWY_EXPORT(AddDeltaLoop);
 }  // namespace
 
 void SgdLoop(float rate, const OptimizerBlock& block) { HWY_DYNAMIC_DISPATCH(Sgd)(rate, block); }
@@ -135,12 +135,13 @@ void AdagradLoop(float rate, float epsilon, const OptimizerBlock& block) {
 void AdamLoop(const AdamConstants& constants, const OptimizerBlock& block) {
   HWY_DYNAMIC_DISPATCH(Adam)(constants, block);
 }
-void CompensateDelayLoop(float lambda, const float* now, const float* then, float* gradient,
-                         size_t size) {
-  HWY_DYNAMIC_DISPATCH(CompensateDelay)(lambda, now, then, gradient, size);
+void CompensateDelay(float lambda, std::span<const float> now, std::span<const float> then,
+                     std::span<float> gradient) {
+  HWY_DYNAMIC_DISPATCH(CompensateDelayLoop)
+  (lambda, now.data(), then.data(), gradient.data(), gradient.size());
 }
-void AddDeltaLoop(const float* delta, const float* in, float* out, size_t size) {
-  HWY_DYNAMIC_DISPATCH(AddDelta)(delta, in, out, size);
+void AddDelta(std::span<const float> delta, const float* in, float* out) {
+  HWY_DYNAMIC_DISPATCH(AddDeltaLoop)(delta.data(), in, out, delta.size());
 }
 
 }  // namespace psgd

@@ -1,8 +1,7 @@
 // The optimizers' inner loops, vectorized for the CPU. optimizer.h has the formulas. Instruction
-// sets differ only in width, never in the order or the rounding of operations.
+// sets differ only in width, never in the order or the rounding of operations. CompensateDelay and
+// AddDelta of optimizer.h are beside them.
 #pragma once
-
-#include <cstddef>
 
 #include "server/shard/optimizer.h"
 
@@ -22,8 +21,5 @@ void MomentumLoop(float rate, float momentum, const OptimizerBlock& block);
 void NesterovLoop(float rate, float momentum, const OptimizerBlock& block);
 void AdagradLoop(float rate, float epsilon, const OptimizerBlock& block);
 void AdamLoop(const AdamConstants& constants, const OptimizerBlock& block);
-void CompensateDelayLoop(float lambda, const float* now, const float* then, float* gradient,
-                         size_t size);
-void AddDeltaLoop(const float* delta, const float* in, float* out, size_t size);
 
 }  // namespace psgd

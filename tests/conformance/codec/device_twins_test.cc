@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<DeviceCodecs>> MakeCodecs(Where where) {
 
 std::optional<TwinOptions> TwinOf(const CodecCase& codec, const SliceShape& shape,
                                   const ErrorFeedbackOptions& feedback) {
-  return MakeTwinOptions(codec.config, *Make(codec, CodecBackend::kScalar), shape, feedback);
+  return MakeTwinOptions(*Make(codec, CodecBackend::kScalar), shape, feedback);
 }
 
 std::vector<CodecCase> CasesWithTwins() {
@@ -242,7 +242,7 @@ TEST_P(DeviceTwins, LeaveWhatIsLeftToAnotherCodec) {
   for (uint64_t step = 1; step <= 7; ++step) {
     if (step == 3) {
       host.Use(*other);
-      ASSERT_TRUE(twin->Use(*MakeTwinOptions(topk, *other, shape, feedback)).ok());
+      ASSERT_TRUE(twin->Use(*MakeTwinOptions(*other, shape, feedback)).ok());
     }
     if (step == 5) {
       host.Use(*codec_);

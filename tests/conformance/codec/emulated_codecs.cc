@@ -4,18 +4,7 @@
 #include <vector>
 
 #include "common/clock.h"
-#include "compression/cuda/blocks.h"
-#include "compression/cuda/dgc.h"
-#include "compression/cuda/half.h"
-#include "compression/cuda/natural.h"
-#include "compression/cuda/none.h"
-#include "compression/cuda/onebit.h"
-#include "compression/cuda/powersgd.h"
-#include "compression/cuda/quantized.h"
-#include "compression/cuda/randomk.h"
-#include "compression/cuda/sign.h"
-#include "compression/cuda/ternary.h"
-#include "compression/cuda/topk.h"
+#include "compression/cuda/coders.h"
 #include "compression/cuda/twin_encoder.h"
 #include "tests/conformance/codec/host_queue.h"
 

@@ -46,7 +46,7 @@ class HugeDataset final : public Dataset {
  public:
   size_t size() const override { return 1; }
   SampleShape shape() const override { return {1 << 20, 1 << 20, 1, 2}; }
-  void Read(size_t, std::span<float>, int32_t*) const override {}
+  absl::Status Read(const SampleKey&, const Sample&) const override { return absl::OkStatus(); }
 };
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -45,12 +45,12 @@ TEST(CifarTest, TenClassesInFiveFiles) {
   std::vector<float> pixels(3072);
   int32_t label = -1;
   for (size_t i = 0; i < 10; ++i) {
-    sets->train->Read(i, pixels, &label);
+    ASSERT_TRUE(sets->train->Read({0, i}, {.values = pixels, .labels = {&label, 1}}).ok());
     EXPECT_EQ(label, static_cast<int32_t>(i));
     EXPECT_EQ(pixels[0], static_cast<float>(i) / 255);
     EXPECT_EQ(pixels[1030], static_cast<float>(1030 % 251 + i) / 255);
   }
-  sets->test->Read(0, pixels, &label);
+  ASSERT_TRUE(sets->test->Read({0, 0}, {.values = pixels, .labels = {&label, 1}}).ok());
   EXPECT_EQ(label, 3);
 }
 
@@ -63,9 +63,9 @@ TEST(CifarTest, OfAHundredTheFineClassCounts) {
   EXPECT_EQ(sets->train->shape().classes, 100);
   std::vector<float> pixels(3072);
   int32_t label = -1;
-  sets->train->Read(0, pixels, &label);
+  ASSERT_TRUE(sets->train->Read({0, 0}, {.values = pixels, .labels = {&label, 1}}).ok());
   EXPECT_EQ(label, 0);
-  sets->train->Read(1, pixels, &label);
+  ASSERT_TRUE(sets->train->Read({0, 1}, {.values = pixels, .labels = {&label, 1}}).ok());
   EXPECT_EQ(label, 99);
   EXPECT_EQ(pixels[0], 99.0f / 255);
 }

@@ -19,12 +19,13 @@ class CountingDataset final : public Dataset {
       : size_(size), delay_(delay) {}
   size_t size() const override { return size_; }
   SampleShape shape() const override { return {1, 2, 3, static_cast<int>(size_)}; }
-  void Read(size_t index, std::span<float> pixels, int32_t* label) const override {
+  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
     // Uneven, so that threads overtake each other.
-    if (delay_.count() > 0) std::this_thread::sleep_for(delay_ * (index % 5));
-    std::fill(pixels.begin(), pixels.end(), static_cast<float>(index + 1));
-    *label = static_cast<int32_t>(index);
+    if (delay_.count() > 0) std::this_thread::sleep_for(delay_ * (key.index % 5));
+    std::ranges::fill(sample.values, static_cast<float>(key.index + 1));
+    sample.labels[0] = static_cast<int32_t>(key.index);
     reads_.fetch_add(1, std::memory_order_relaxed);
+    return absl::OkStatus();
   }
   size_t reads() const { return reads_; }
 
@@ -35,8 +36,7 @@ class CountingDataset final : public Dataset {
 };
 
 inline std::shared_ptr<const SampleSource> Source(std::shared_ptr<const Dataset> dataset) {
-  return std::make_shared<SampleSource>(std::move(dataset),
-                                        std::vector<std::unique_ptr<const Transform>>{});
+  return std::make_shared<SampleSource>(std::move(dataset));
 }
 
 }  // namespace psgd

@@ -28,7 +28,7 @@ class IdxTest : public testing::Test {
   }
   std::string Plain(const std::string& name) { return ReadFile(folder_.File(name)); }
   std::string Error() {
-    const absl::StatusOr<IdxSets> sets = LoadIdx(folder_.path());
+    const absl::StatusOr<TrainAndTest> sets = LoadIdx(folder_.path());
     return sets.ok() ? "no error" : std::string(sets.status().message());
   }
 
@@ -36,7 +36,7 @@ class IdxTest : public testing::Test {
 };
 
 TEST_F(IdxTest, ReadsPixelsAndLabels) {
-  const absl::StatusOr<IdxSets> sets = LoadIdx(folder_.path());
+  const absl::StatusOr<TrainAndTest> sets = LoadIdx(folder_.path());
   ASSERT_TRUE(sets.ok()) << sets.status();
   EXPECT_EQ(sets->train->size(), 20u);
   EXPECT_EQ(sets->test->size(), 7u);
@@ -44,7 +44,7 @@ TEST_F(IdxTest, ReadsPixelsAndLabels) {
   EXPECT_EQ(sets->train->shape().classes, 4);
   std::vector<float> pixels(15);
   int32_t label = -7;
-  sets->train->Read(17, pixels, &label);
+  ASSERT_TRUE(sets->train->Read({0, 17}, {.values = pixels, .labels = {&label, 1}}).ok());
   EXPECT_EQ(label, 1);
   EXPECT_EQ(pixels[0], 255 / 255.0f);  // byte 17 * 15 = 255
   EXPECT_EQ(pixels[1], 0.0f);
@@ -54,11 +54,11 @@ TEST_F(IdxTest, ReadsPixelsAndLabels) {
 TEST_F(IdxTest, ReadsGzipWhateverTheName) {
   PutGzip(kTrainImages, Gzip(Plain(kTrainImages)));
   Put(kTrainLabels, Gzip(Plain(kTrainLabels)));
-  const absl::StatusOr<IdxSets> sets = LoadIdx(folder_.path());
+  const absl::StatusOr<TrainAndTest> sets = LoadIdx(folder_.path());
   ASSERT_TRUE(sets.ok()) << sets.status();
   std::vector<float> pixels(15);
   int32_t label;
-  sets->train->Read(19, pixels, &label);
+  ASSERT_TRUE(sets->train->Read({0, 19}, {.values = pixels, .labels = {&label, 1}}).ok());
   EXPECT_EQ(label, 3);
   EXPECT_EQ(pixels[0], (19 * 15 % 256) / 255.0f);
 }
@@ -166,11 +166,13 @@ TEST_F(IdxTest, RandomDamage) {
     }
     if (trial % 7 == 0) bytes.resize(random() % bytes.size());
     Put(kTrainImages, bytes);
-    const absl::StatusOr<IdxSets> sets = LoadIdx(folder_.path());
+    const absl::StatusOr<TrainAndTest> sets = LoadIdx(folder_.path());
     if (!sets.ok()) continue;
     std::vector<float> pixels(sets->train->shape().elements());
     int32_t label;
-    for (size_t i = 0; i < sets->train->size(); ++i) sets->train->Read(i, pixels, &label);
+    for (size_t i = 0; i < sets->train->size(); ++i) {
+      ASSERT_TRUE(sets->train->Read({0, i}, {.values = pixels, .labels = {&label, 1}}).ok());
+    }
   }
 }
 

@@ -68,7 +68,7 @@ std::vector<int> Labels(const SampleSource& source) {
   std::vector<float> pixels(source.shape().elements());
   for (size_t i = 0; i < source.size(); ++i) {
     int32_t label = -1;
-    EXPECT_TRUE(source.Read({0, i}, pixels, {&label, 1}).ok());
+    EXPECT_TRUE(source.Read({0, i}, {.values = pixels, .labels = {&label, 1}}).ok());
     EXPECT_NEAR(pixels[2 * 256 + 100] * 255, 40 + 60 * label, 12);
     labels.push_back(label);
   }
@@ -104,7 +104,7 @@ TEST(ImagesTest, NormalisedByTheConstantsOfTheLiterature) {
   EXPECT_THAT(sets->normalization.mean, ElementsAre(0.485f, 0.456f, 0.406f));
   std::vector<float> pixels(768);
   int32_t label;
-  ASSERT_TRUE(sets->train->Read({0, 0}, pixels, {&label, 1}).ok());
+  ASSERT_TRUE(sets->train->Read({0, 0}, {.values = pixels, .labels = {&label, 1}}).ok());
   EXPECT_NEAR(pixels[600], (40.0 / 255 - 0.406) / 0.225, 0.1);
 }
 
@@ -116,8 +116,8 @@ TEST(ImagesTest, TheMiddleIsWhatATestSees) {
   ASSERT_TRUE(sets.ok());
   std::vector<float> pixels(768), again(768);
   int32_t label;
-  ASSERT_TRUE(sets->test->Read({0, 0}, pixels, {&label, 1}).ok());
-  ASSERT_TRUE(sets->test->Read({7, 0}, again, {&label, 1}).ok());
+  ASSERT_TRUE(sets->test->Read({0, 0}, {.values = pixels, .labels = {&label, 1}}).ok());
+  ASSERT_TRUE(sets->test->Read({7, 0}, {.values = again, .labels = {&label, 1}}).ok());
   EXPECT_EQ(pixels, again);
   // The shorter side is 30, of which 26.25 are visible: red goes from 6.9 to 33.1 of 39.
   EXPECT_NEAR(pixels[0], (6.875 + 0.32) / 39, 0.05);
@@ -190,20 +190,22 @@ TEST(ImagesTest, DamageIsNamedOrLeftOut) {
   const auto strict = OpenData(Config(folder.path()), 1);
   ASSERT_TRUE(strict.ok()) << strict.status();
   EXPECT_EQ(strict->damage, nullptr);
-  EXPECT_TRUE(strict->train->Read({0, 0}, pixels, {&label, 1}).ok());
-  EXPECT_THAT(std::string(strict->train->Read({0, 1}, pixels, {&label, 1}).message()),
-              AllOf(HasSubstr("train-0.tar, member d/01.jpg"), HasSubstr("cannot be decoded")));
+  EXPECT_TRUE(strict->train->Read({0, 0}, {.values = pixels, .labels = {&label, 1}}).ok());
+  EXPECT_THAT(
+      std::string(strict->train->Read({0, 1}, {.values = pixels, .labels = {&label, 1}}).message()),
+      AllOf(HasSubstr("train-0.tar, member d/01.jpg"), HasSubstr("cannot be decoded")));
 
   DataConfig config = Config(folder.path());
   config.mutable_images()->set_skip_damaged(true);
   const auto lenient = OpenData(config, 1);
   ASSERT_TRUE(lenient.ok());
-  EXPECT_TRUE(lenient->train->Read({0, 1}, pixels, {&label, 1}).ok());
+  EXPECT_TRUE(lenient->train->Read({0, 1}, {.values = pixels, .labels = {&label, 1}}).ok());
   EXPECT_EQ(label, -1);
   EXPECT_EQ(lenient->damage->count(), 1u);
   EXPECT_THAT(lenient->damage->last(), HasSubstr("member d/01.jpg"));
   std::filesystem::remove(folder.File("train-1.tar"));
-  EXPECT_FALSE(lenient->train->Read({0, 2}, pixels, {&label, 1}).ok()) << "gone is not damaged";
+  EXPECT_FALSE(lenient->train->Read({0, 2}, {.values = pixels, .labels = {&label, 1}}).ok())
+      << "gone is not damaged";
 }
 
 TEST(ImagesTest, FoldersThatDoNotFit) {

@@ -54,11 +54,11 @@ TEST(OpenDataTest, TrainIsAugmentedTestIsNot) {
   ASSERT_TRUE(sets.ok()) << sets.status();
   std::vector<float> first(784), second(784);
   int32_t label;
-  ASSERT_TRUE(sets->test->Read({0, 5}, first, {&label, 1}).ok());
-  ASSERT_TRUE(sets->test->Read({1, 5}, second, {&label, 1}).ok());
+  ASSERT_TRUE(sets->test->Read({0, 5}, {.values = first, .labels = {&label, 1}}).ok());
+  ASSERT_TRUE(sets->test->Read({1, 5}, {.values = second, .labels = {&label, 1}}).ok());
   EXPECT_EQ(first, second);
-  ASSERT_TRUE(sets->train->Read({0, 5}, first, {&label, 1}).ok());
-  ASSERT_TRUE(sets->train->Read({1, 5}, second, {&label, 1}).ok());
+  ASSERT_TRUE(sets->train->Read({0, 5}, {.values = first, .labels = {&label, 1}}).ok());
+  ASSERT_TRUE(sets->train->Read({1, 5}, {.values = second, .labels = {&label, 1}}).ok());
   EXPECT_NE(first, second);
 }
 
@@ -72,7 +72,7 @@ TEST(OpenDataTest, IdxIsNormalisedByTheTrainingSet) {
   std::vector<float> pixels(15);
   int32_t label;
   for (size_t i = 0; i < 20; ++i) {
-    ASSERT_TRUE(sets->train->Read({0, i}, pixels, {&label, 1}).ok());
+    ASSERT_TRUE(sets->train->Read({0, i}, {.values = pixels, .labels = {&label, 1}}).ok());
     for (const float x : pixels) {
       sum += x;
       squares += x * x;

@@ -16,18 +16,18 @@ struct Pair {
   int32_t user = 0, item = 0, label = 0;
 };
 
-Pair ReadPair(const SparseDataset& set, uint32_t epoch, size_t index) {
+Pair ReadPair(const Dataset& set, uint32_t epoch, size_t index) {
   std::vector<int32_t> indices(2);
   std::vector<float> values(2);
   Pair pair;
-  set.Read({epoch, index}, indices, values, &pair.label);
+  EXPECT_TRUE(set.Read({epoch, index}, {values, indices, {&pair.label, 1}}).ok());
   EXPECT_THAT(values, testing::ElementsAre(1, 1));
   pair.user = indices[0];
   pair.item = indices[1];
   return pair;
 }
 
-SparseSets Load(const std::string& text, int negatives = 3) {
+TrainAndTest Load(const std::string& text, int negatives = 3) {
   ScratchFolder folder;
   WriteFile(folder.File("r"), text);
   auto sets = LoadRatings({folder.File("r"), negatives, negatives, 1});
@@ -41,7 +41,7 @@ constexpr char kRatings[] =
     "u2::f::1::3\nu2::g::1::2\nu2::h::1::1\n";
 
 TEST(Ratings, TheLastChoiceOfEachUserIsForTheTest) {
-  const SparseSets sets = Load(kRatings);
+  const TrainAndTest sets = Load(kRatings);
   EXPECT_EQ(sets.train->shape().vocabulary, 3 + 8);
   EXPECT_EQ(sets.train->size(), 7u * 4);  // u3 has one choice only, which stays in training
   ASSERT_EQ(sets.test->size(), 2u * 4);
@@ -54,7 +54,7 @@ TEST(Ratings, TheLastChoiceOfEachUserIsForTheTest) {
 
 TEST(Ratings, WhatTheTestAsksForIsNotTrainedOn) {
   // u1's last choice is a, again. u2 chose only one item, twice: it stays in training.
-  const SparseSets sets =
+  const TrainAndTest sets =
       Load("u1::a::5::1\nu1::b::3::2\nu1::a::4::3\nu2::c::1::1\nu2::c::1::2\nu3::d::1::1\n", 1);
   ASSERT_EQ(sets.test->size(), 1u * 2);
   EXPECT_EQ(ReadPair(*sets.test, 0, 0).item, 3 + 0);
@@ -68,7 +68,7 @@ TEST(Ratings, WhatTheTestAsksForIsNotTrainedOn) {
 }
 
 TEST(Ratings, NegativesAreNeverChosenAndNewEachEpoch) {
-  const SparseSets sets = Load(kRatings, 5);
+  const TrainAndTest sets = Load(kRatings, 5);
   std::set<std::pair<int32_t, int32_t>> chosen = {{0, 3}, {0, 4}, {0, 5}, {1, 5}, {1, 6},
                                                   {2, 7}, {1, 8}, {1, 9}, {1, 10}};
   bool differs = false;
@@ -90,7 +90,7 @@ TEST(Ratings, NegativesOfWhoChoseAllButOne) {
   constexpr int kItems = 3000;
   std::string text;
   for (int item = 0; item < kItems - 1; ++item) text += "all::" + std::to_string(item) + "::1::1\n";
-  const SparseSets sets = Load(text + "other::rare::1::1\nother::0::1::2\n", 4);
+  const TrainAndTest sets = Load(text + "other::rare::1::1\nother::0::1::2\n", 4);
   const SampleShape shape = sets.train->shape();
   ASSERT_EQ(shape.vocabulary, 2 + kItems);
   for (size_t i = 0; i < sets.train->size(); ++i) {

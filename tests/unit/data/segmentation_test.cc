@@ -54,7 +54,7 @@ class SegmentationTest : public testing::Test {
     if (!sets.ok()) return std::string(sets.status().message());
     std::vector<float> pixels(3 * 32 * 32);
     std::vector<int32_t> labels(32 * 32);
-    return std::string(sets->train->Read({0, 0}, pixels, labels).message());
+    return std::string(sets->train->Read({0, 0}, {.values = pixels, .labels = labels}).message());
   }
   ScratchFolder folder_;
 };
@@ -71,7 +71,7 @@ TEST_F(SegmentationTest, ImageAndMaskAreCutAlike) {
   int counted = 0, fitting = 0, ignored = 0;
   for (uint32_t epoch = 0; epoch < 10; ++epoch) {
     for (uint64_t i = 0; i < 4; ++i) {
-      ASSERT_TRUE(sets->train->Read({epoch, i}, pixels, labels).ok());
+      ASSERT_TRUE(sets->train->Read({epoch, i}, {.values = pixels, .labels = labels}).ok());
       for (size_t p = 0; p < labels.size(); ++p) {
         ignored += labels[p] == -1;
         if (labels[p] == -1) continue;

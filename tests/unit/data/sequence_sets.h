@@ -15,10 +15,10 @@ struct Sequence {
   std::vector<int32_t> tokens, labels;
 };
 
-inline Sequence ReadSequence(const TokenDataset& set, size_t index) {
+inline Sequence ReadSequence(const Dataset& set, size_t index) {
   Sequence read = {std::vector<int32_t>(set.shape().elements()),
                    std::vector<int32_t>(set.shape().labels())};
-  const absl::Status status = set.Read(index, read.tokens, read.labels);
+  const absl::Status status = set.Read({0, index}, {.tokens = read.tokens, .labels = read.labels});
   EXPECT_TRUE(status.ok()) << status;
   return read;
 }

@@ -20,7 +20,7 @@ std::shared_ptr<const Dataset> Make(float noise, bool test, uint64_t seed = 1) {
 
 std::vector<float> ReadOne(const Dataset& set, size_t index, int32_t* label) {
   std::vector<float> pixels(set.shape().elements());
-  set.Read(index, pixels, label);
+  EXPECT_TRUE(set.Read({0, index}, {.values = pixels, .labels = {label, 1}}).ok());
   return pixels;
 }
 

@@ -14,16 +14,16 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-struct Sample {
+struct SparseSample {
   std::vector<int32_t> indices;
   std::vector<float> values;
   int32_t label = -7;
 };
 
-Sample ReadSample(const SparseDataset& set, size_t index) {
+SparseSample ReadSample(const Dataset& set, size_t index) {
   const auto places = static_cast<size_t>(set.shape().entries);
-  Sample sample = {std::vector<int32_t>(places, -1), std::vector<float>(places, -1)};
-  set.Read({0, index}, sample.indices, sample.values, &sample.label);
+  SparseSample sample = {std::vector<int32_t>(places, -1), std::vector<float>(places, -1)};
+  EXPECT_TRUE(set.Read({0, index}, {sample.values, sample.indices, {&sample.label, 1}}).ok());
   return sample;
 }
 
@@ -33,7 +33,7 @@ class TableTest : public testing::Test {
     WriteFile(folder_.File(name), text);
     return folder_.File(name);
   }
-  SparseSets Load(const TableOptions& options) {
+  TrainAndTest Load(const TableOptions& options) {
     auto sets = LoadTable(options);
     EXPECT_TRUE(sets.ok()) << sets.status();
     return *std::move(sets);
@@ -50,17 +50,17 @@ class TableTest : public testing::Test {
 constexpr char kLibsvm[] = "+1 1:0.5 7:-2 # a remark\n-1 3:1e-1\n\n+1 2:0 5:4\n-1\n";
 
 TEST_F(TableTest, LibsvmRowsBecomePaddedEntries) {
-  const SparseSets sets = Load({.path = Write("a", kLibsvm), .test = Write("b", "-1 9:3\n")});
+  const TrainAndTest sets = Load({.path = Write("a", kLibsvm), .test = Write("b", "-1 9:3\n")});
   const SampleShape shape = sets.train->shape();
   EXPECT_EQ(shape.entries, 2);
   EXPECT_EQ(shape.vocabulary, 9);  // of both files
   EXPECT_EQ(shape.classes, 2);
   ASSERT_EQ(sets.train->size(), 4u);
-  const Sample first = ReadSample(*sets.train, 0);
+  const SparseSample first = ReadSample(*sets.train, 0);
   EXPECT_THAT(first.indices, ElementsAre(0, 6));
   EXPECT_THAT(first.values, ElementsAre(0.5f, -2));
   EXPECT_EQ(first.label, 1);
-  const Sample third = ReadSample(*sets.train, 2);
+  const SparseSample third = ReadSample(*sets.train, 2);
   EXPECT_THAT(third.indices, ElementsAre(4, 0));
   EXPECT_THAT(third.values, ElementsAre(4, 0));
   EXPECT_THAT(ReadSample(*sets.train, 3).values, ElementsAre(0, 0));
@@ -78,7 +78,7 @@ TEST_F(TableTest, TheTestIsANeighbourOrTheLastLines) {
 TEST_F(TableTest, ALineOfARemarkAloneIsNoSample) {
   const std::string path =
       Write("a", "# made by hand\n+1 1:1\r\n  # 2:1\n#\n \t\n-1 2:1# 3:1\n-1\n");
-  const SparseSets sets = Load({.path = path, .test_fraction = 0.3});
+  const TrainAndTest sets = Load({.path = path, .test_fraction = 0.3});
   EXPECT_EQ(sets.train->size(), 2u);
   EXPECT_EQ(sets.test->size(), 1u);
   EXPECT_EQ(sets.train->shape().vocabulary, 2);
@@ -123,17 +123,17 @@ std::string CriteoLine(const char* label, const char* count, const char* categor
 TEST_F(TableTest, CriteoLines) {
   const std::string text = CriteoLine("0", "0", "68fd1e64") + CriteoLine("1", "20", "80e26c9b") +
                            CriteoLine("1", "-2", "68fd1e64");
-  const SparseSets sets =
+  const TrainAndTest sets =
       Load({.path = Write("c", text), .test_fraction = 0.3, .criteo = true, .features = 1000});
   EXPECT_EQ(sets.train->shape().vocabulary, 1013);
   EXPECT_EQ(sets.train->shape().entries, 3);
-  const Sample zero = ReadSample(*sets.train, 0), second = ReadSample(*sets.train, 1);
+  const SparseSample zero = ReadSample(*sets.train, 0), second = ReadSample(*sets.train, 1);
   EXPECT_THAT(zero.values, ElementsAre(1, 1, 0));  // a count of 0 adds nothing
   EXPECT_NE(zero.indices[0], zero.indices[1]);     // one word in two columns
   EXPECT_GE(zero.indices[0], 13);
   EXPECT_EQ(second.indices[0], 1);
   EXPECT_FLOAT_EQ(second.values[0], std::log1p(20.0f));
-  const Sample third = ReadSample(*sets.test, 0);
+  const SparseSample third = ReadSample(*sets.test, 0);
   EXPECT_EQ(third.values[0], -1);
   EXPECT_EQ(third.indices[1], zero.indices[0]);
   EXPECT_THAT(Error({.path = Write("d", "1\t2\t3\n"), .criteo = true}),
@@ -150,7 +150,7 @@ TEST_F(TableTest, CriteoLines) {
 // Empty fields count, even at the end.
 TEST_F(TableTest, CriteoLinesHaveAllTheirFields) {
   const std::string bare = CriteoLine("0", "", ""), whole = CriteoLine("1", "20", "80e26c9b");
-  const SparseSets sets =
+  const TrainAndTest sets =
       Load({.path = Write("c", whole + bare.substr(0, bare.size() - 1) + "\r\n" + whole),
             .test_fraction = 0.3,
             .criteo = true,

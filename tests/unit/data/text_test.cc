@@ -61,9 +61,9 @@ TEST(TextTest, BytesAreReadWhenTheyAreAskedFor) {
     std::filesystem::resize_file(folder.File("b"), 60);
     std::ofstream(folder.File("c"), std::ios::binary) << "gone";
     std::vector<int32_t> tokens(29), labels(29);
-    ASSERT_TRUE(sets->train->ReadTokens({0, 1}, tokens, labels).ok());
+    ASSERT_TRUE(sets->train->Read({0, 1}, {.tokens = tokens, .labels = labels}).ok());
     EXPECT_THAT(tokens, Each('A'));
-    ASSERT_TRUE(sets->train->ReadTokens({0, 3}, tokens, labels).ok());
+    ASSERT_TRUE(sets->train->Read({0, 3}, {.tokens = tokens, .labels = labels}).ok());
     EXPECT_EQ(std::string(tokens.begin(), tokens.end()),
               std::string(13, 'A') + std::string(16, 'b'));
     BatchMaker maker(sets->train, 1, 1);
@@ -72,7 +72,7 @@ TEST(TextTest, BytesAreReadWhenTheyAreAskedFor) {
     EXPECT_TRUE(absl::IsDataLoss(batch.status())) << batch.status();
     EXPECT_THAT(std::string(batch.status().message()),
                 AllOf(HasSubstr(folder.File("b")), HasSubstr("ends at byte 60")));
-    ASSERT_TRUE(sets->test->ReadTokens({0, 1}, tokens, labels).ok());
+    ASSERT_TRUE(sets->test->Read({0, 1}, {.tokens = tokens, .labels = labels}).ok());
     EXPECT_THAT(tokens, Each('c'));
     // Again with so many files that no file stays open.
     for (int k = 0; k < 70; ++k) WriteFile(folder.File("empty-" + std::to_string(k)), "");
@@ -132,9 +132,9 @@ TEST(TextTest, BytePairsAreLearnedFromTheTrainingPartAlone) {
   EXPECT_EQ(sets->shape.classes, 260);
   EXPECT_EQ(sets->train->size(), 17u);  // (90 - 1) / 5 words
   std::vector<int32_t> tokens(5), labels(5);
-  ASSERT_TRUE(sets->train->ReadTokens({0, 16}, tokens, labels).ok());
+  ASSERT_TRUE(sets->train->Read({0, 16}, {.tokens = tokens, .labels = labels}).ok());
   EXPECT_THAT(tokens, Each(259));
-  ASSERT_TRUE(sets->test->ReadTokens({0, 0}, tokens, labels).ok());
+  ASSERT_TRUE(sets->test->Read({0, 0}, {.tokens = tokens, .labels = labels}).ok());
   EXPECT_THAT(tokens, ElementsAre(' ', 'z', 'z', 'z', 'z'));
   EXPECT_THAT(labels, ElementsAre('z', 'z', 'z', 'z', ' '));
   EXPECT_THAT(Open(folder.File("text"), keys + "vocabulary: 1024").status().message(),

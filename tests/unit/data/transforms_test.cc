@@ -106,14 +106,15 @@ class ConstantDataset final : public Dataset {
  public:
   size_t size() const override { return 3; }
   SampleShape shape() const override { return {1, 2, 2, 2}; }
-  void Read(size_t, std::span<float> pixels, int32_t* label) const override {
-    std::fill(pixels.begin(), pixels.end(), 0.3f);
-    *label = 0;
+  absl::Status Read(const SampleKey&, const Sample& sample) const override {
+    std::ranges::fill(sample.values, 0.3f);
+    sample.labels[0] = 0;
+    return absl::OkStatus();
   }
 };
 
 TEST(NormalizationTest, ConstantChannelHasDeviationOne) {
-  const Normalization measured = MeasureNormalization(ConstantDataset());
+  const Normalization measured = MeasureNormalization(ConstantDataset()).value();
   EXPECT_FLOAT_EQ(measured.mean[0], 0.3f);
   EXPECT_EQ(measured.stddev[0], 1.0f);
 }
@@ -123,12 +124,12 @@ TEST(NormalizationTest, MeasuredValuesNormalise) {
   options.shape = {3, 7, 5, 4};
   options.samples = 400;
   const auto set = *SyntheticDataset::Create(options);
-  const Normalize normalize(options.shape, MeasureNormalization(*set));
+  const Normalize normalize(options.shape, MeasureNormalization(*set).value());
   std::vector<double> sum(3), squares(3);
   std::vector<float> pixels(options.shape.elements());
   int32_t label;
   for (size_t i = 0; i < set->size(); ++i) {
-    set->Read(i, pixels, &label);
+    ASSERT_TRUE(set->Read({0, i}, {.values = pixels, .labels = {&label, 1}}).ok());
     normalize.Apply({}, pixels);
     for (size_t j = 0; j < pixels.size(); ++j) {
       sum[j / 35] += pixels[j];

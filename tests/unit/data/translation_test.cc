@@ -57,11 +57,11 @@ TEST(TranslationTest, BytePairsAreLearnedFromBothSidesOfTheTrainingLines) {
   ASSERT_TRUE(sets.ok()) << sets.status();
   EXPECT_EQ(sets->shape.vocabulary, 262);
   std::vector<int32_t> tokens(6), labels(3);
-  ASSERT_TRUE(sets->train->ReadTokens({0, 0}, tokens, labels).ok());
+  ASSERT_TRUE(sets->train->Read({0, 0}, {.tokens = tokens, .labels = labels}).ok());
   // First ab, then cc and abab, equally frequent; c is the smaller left token.
   EXPECT_THAT(tokens, ElementsAre(261, 0, 0, kBeginToken, 260, 0));
   EXPECT_THAT(labels, ElementsAre(260, kEndToken, -1));
-  ASSERT_TRUE(sets->test->ReadTokens({0, 0}, tokens, labels).ok());
+  ASSERT_TRUE(sets->test->Read({0, 0}, {.tokens = tokens, .labels = labels}).ok());
   EXPECT_THAT(labels, Each('z' + kSpecialTokens));
   EXPECT_THAT(Open(folder.File("pairs"), keys + "vocabulary: 263").status().message(),
               AllOf(HasSubstr(folder.File("pairs")), HasSubstr("asks for 1 more")));

@@ -58,7 +58,7 @@ TEST(Ranking, GroupsMayComeInPartsAndUnfinishedOnesDoNotCount) {
 }
 
 // Users' choices, each followed by items that the user did not choose: features 0 to 4.
-class Choices final : public SparseDataset {
+class Choices final : public Dataset {
  public:
   explicit Choices(std::vector<int32_t> items, int group)
       : items_(std::move(items)), group_(group) {}
@@ -66,11 +66,11 @@ class Choices final : public SparseDataset {
   SampleShape shape() const override {
     return {.classes = 2, .entries = 1, .vocabulary = 30, .group = group_};
   }
-  void Read(const SampleKey& key, std::span<int32_t> indices, std::span<float> values,
-            int32_t* label) const override {
-    indices[0] = items_[key.index];
-    values[0] = 1;
-    *label = group_ > 0 && key.index % static_cast<size_t>(group_) == 0 ? 1 : 0;
+  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
+    sample.tokens[0] = items_[key.index];
+    sample.values[0] = 1;
+    sample.labels[0] = group_ > 0 && key.index % static_cast<size_t>(group_) == 0 ? 1 : 0;
+    return absl::OkStatus();
   }
 
  private:

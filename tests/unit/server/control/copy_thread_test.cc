@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/control/copy_wire.h"
-#include "server/control/follow_link.h"
+#include "server/control/leader_link.h"
 #include "server/control/peer_service.h"
 #include "server/control/task_queue.h"
 #include "tests/unit/server/shard/shard_fixture.h"
@@ -53,14 +53,21 @@ class Node final : public PeerHandler {
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     address_ = absl::StrCat("127.0.0.1:", port);
-    FollowLinkOptions link;
-    link.server = number;
-    link.run_id = kRun;
-    link.patience = std::chrono::seconds(1);
-    link.retry = std::chrono::milliseconds(10);
-    link.on_connected = [this] { copy_.OnReached(); };
-    link.on_copy = [this](CopyMessage message) { copy_.OnCopy(leader_, std::move(message)); };
-    link.on_part = [this] { copy_.OnPart(); };
+    FollowLink::Options link;
+    link.call = [](const std::string& address) {
+      return CallLeadingCopy(address, nullptr, std::chrono::seconds(1));
+    };
+    link.hello = HelloToLeadingCopy(kRun, number, 0);
+    const auto reader = std::make_shared<std::optional<LeadingReader>>();
+    link.on_connected = [this, reader] {
+      reader->emplace(0);
+      copy_.OnReached();
+    };
+    link.on_message = [this, reader](const LeadingSays& says) -> absl::Status {
+      PSGD_ASSIGN_OR_RETURN(std::optional<CopyMessage> message, (*reader)->Add(says));
+      message ? copy_.OnCopy(leader_, *std::move(message)) : copy_.OnPart();
+      return absl::OkStatus();
+    };
     link_ = std::make_unique<FollowLink>(std::move(link));
     service_.SetHandler(this);
   }
@@ -181,7 +188,7 @@ class Node final : public PeerHandler {
   void SendCopy(CopyCore::Send send) {
     const bool leading = std::holds_alternative<CopyMessage::Image>(send.message.what) ||
                          std::holds_alternative<CopyMessage::Steps>(send.message.what);
-    if (!leading) return link_->Send(send.message);
+    if (!leading) return link_->Send(EncodeFollowing(send.message));
     std::lock_guard lock(mutex_);
     const auto follower = followers_.find(send.server);
     if (follower == followers_.end()) return;

@@ -25,28 +25,28 @@ std::vector<uint32_t> ExpiredBy(Membership& members, Time now, Time end) {
 
 TEST(Membership, GivesTheLowestFreeIdentityUnderANewIncarnation) {
   Membership members(kLease);
-  EXPECT_EQ(members.Join("a", "cpu", kStart).key.worker(), 0u);
-  EXPECT_EQ(members.Join("b", "cpu", kStart).key.worker(), 1u);
-  EXPECT_EQ(members.Join("c", "cpu", kStart).key.worker(), 2u);
+  EXPECT_EQ(members.Join("a", "cpu", kStart).record.key().worker(), 0u);
+  EXPECT_EQ(members.Join("b", "cpu", kStart).record.key().worker(), 1u);
+  EXPECT_EQ(members.Join("c", "cpu", kStart).record.key().worker(), 2u);
   members.Leave(1, "left");
   const MemberState& again = members.Join("d", "gpu 0", kStart);
-  EXPECT_EQ(again.key.worker(), 1u);
-  EXPECT_EQ(again.key.incarnation(), 2u);
-  EXPECT_EQ(again.name, "d");
-  EXPECT_FALSE(again.registered);
-  EXPECT_EQ(again.clock, 0u);
+  EXPECT_EQ(again.record.key().worker(), 1u);
+  EXPECT_EQ(again.record.key().incarnation(), 2u);
+  EXPECT_EQ(again.record.name(), "d");
+  EXPECT_FALSE(again.record.registered());
+  EXPECT_EQ(again.record.clock(), 0u);
 }
 
 TEST(Membership, IncarnationsOfAnotherServerAreNotReused) {
   Membership members(kLease, 1000);
-  EXPECT_EQ(members.Join("a", "cpu", kStart).key.incarnation(), 1000u);
+  EXPECT_EQ(members.Join("a", "cpu", kStart).record.key().incarnation(), 1000u);
   members.Leave(0, "left");
-  EXPECT_EQ(members.Join("a", "cpu", kStart).key.incarnation(), 1001u);
+  EXPECT_EQ(members.Join("a", "cpu", kStart).record.key().incarnation(), 1001u);
 }
 
 TEST(Membership, TouchSaysWhoMayStillSpeak) {
   Membership members(kLease);
-  const WorkerKey old = members.Join("a", "cpu", kStart).key;
+  const WorkerKey old = members.Join("a", "cpu", kStart).record.key();
   EXPECT_TRUE(members.Touch(old, kStart).ok());
 
   WorkerKey stranger;
@@ -67,7 +67,7 @@ TEST(Membership, TouchSaysWhoMayStillSpeak) {
 
 TEST(Membership, ALeaseRunsFromTheLastWord) {
   Membership members(kLease);
-  const WorkerKey a = members.Join("a", "cpu", kStart).key;
+  const WorkerKey a = members.Join("a", "cpu", kStart).record.key();
   members.Join("b", "cpu", kStart);
   EXPECT_THAT(ExpiredBy(members, kStart, kStart + kLease / 2), ElementsAre());
   EXPECT_TRUE(members.Touch(a, kStart + kLease / 2).ok());
@@ -82,7 +82,7 @@ TEST(Membership, ALeaseRunsFromTheLastWord) {
 TEST(Membership, TimeInWhichNobodyCouldBeHeardIsNoSilence) {
   for (const Duration step : {std::chrono::seconds(100), std::chrono::seconds(-100)}) {
     Membership members(kLease);
-    const WorkerKey a = members.Join("a", "cpu", kStart).key;
+    const WorkerKey a = members.Join("a", "cpu", kStart).record.key();
     members.Join("b", "cpu", kStart);
     EXPECT_THAT(ExpiredBy(members, kStart, kStart + kLease / 2), ElementsAre());
     // One worker is heard at once, before leases are checked.
@@ -101,7 +101,7 @@ TEST(Membership, ReadyAreLiveAndRegistered) {
   Membership members(kLease);
   for (int i = 0; i < 3; ++i) members.Join("x", "cpu", kStart);
   EXPECT_THAT(members.Ready(), ElementsAre());
-  members.Find(2)->registered = members.Find(0)->registered = true;
+  for (const uint32_t worker : {0, 2}) members.Find(worker)->record.set_registered(true);
   EXPECT_THAT(members.Ready(), ElementsAre(0, 2));
   members.Leave(0, "left");
   EXPECT_THAT(members.Ready(), ElementsAre(2));

@@ -9,7 +9,7 @@
 
 #include "common/bytes.h"
 #include "common/philox.h"
-#include "server/shard/optimizers/reference.h"
+#include "tests/unit/server/shard/reference_optimizers.h"
 
 namespace psgd {
 namespace {

@@ -1,0 +1,135 @@
+#include "experiment/config/validate_data.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+using Problems = std::vector<std::string>;
+
+// What a format reads from data.path. Null: another function checks the format.
+const char* FolderOf(DataConfig::Format format) {
+  switch (format) {
+    case DataConfig::CIFAR10:
+      return "data_batch_1.bin and its siblings";
+    case DataConfig::CIFAR100:
+      return "train.bin and test.bin";
+    case DataConfig::IMAGES:
+      return "train/CLASS/*.jpg and test/CLASS/*.jpg, or train-*.tar and test-*.tar";
+    case DataConfig::SEGMENTATION:
+      return "train/images, train/masks, test/images and test/masks";
+    default:
+      return nullptr;
+  }
+}
+
+bool IsDefault(const ImagesConfig& images) {
+  const ImagesConfig& off = ImagesConfig::default_instance();
+  return images.size() == off.size() && images.resize() == off.resize() &&
+         images.skip_damaged() == off.skip_damaged() && images.classes() == off.classes();
+}
+
+void CheckSizes(const ImagesConfig& images, Problems* problems) {
+  if (images.resize() != 0 && images.resize() < images.size()) {
+    problems->push_back(absl::StrCat("data.images.resize is ", images.resize(),
+                                     ", less than the data.images.size of ", images.size(),
+                                     " that is then cut out: make it larger, or 0 for 8/7 of it"));
+  }
+}
+
+void CheckClasses(const DataConfig& data, Problems* problems) {
+  const bool segmentation = data.format() == DataConfig::SEGMENTATION;
+  if (segmentation && data.images().classes() < 2) {
+    problems->push_back(
+        "data.images.classes is missing: format segmentation needs the number of classes that the "
+        "pixels of masks have, at least 2");
+  }
+  if (!segmentation && data.images().classes() != 0) {
+    problems->push_back(
+        "data.images.classes is for format segmentation; format images finds its classes itself: "
+        "leave it out");
+  }
+}
+
+void CheckAugmentation(const AugmentConfig& augment, DataConfig::Format format,
+                       Problems* problems) {
+  const bool pictures = format == DataConfig::IMAGES || format == DataConfig::SEGMENTATION;
+  if (augment.resized_crop() && !pictures) {
+    problems->push_back(
+        "data.augment.resized_crop is for formats images and segmentation: use "
+        "data.augment.crop_padding, or leave it out");
+  }
+  const AugmentConfig& off = AugmentConfig::default_instance();
+  if (!augment.resized_crop() &&
+      (augment.crop_area() != off.crop_area() || augment.crop_ratio() != off.crop_ratio())) {
+    problems->push_back(
+        "data.augment.crop_area and crop_ratio do nothing without data.augment.resized_crop: set "
+        "it to true, or leave them out");
+  }
+  if (format == DataConfig::SEGMENTATION && augment.crop_padding() != 0) {
+    problems->push_back(
+        "data.augment.crop_padding does not move masks: use data.augment.resized_crop with format "
+        "segmentation");
+  }
+}
+
+std::string FormatName(const DataConfig& data) {
+  return absl::AsciiStrToLower(DataConfig::Format_Name(data.format()));
+}
+
+bool IsDefault(const TranslationConfig& translation) {
+  const TranslationConfig& off = TranslationConfig::default_instance();
+  return translation.source_length() == off.source_length() &&
+         translation.target_length() == off.target_length() &&
+         translation.test_fraction() == off.test_fraction();
+}
+
+}  // namespace
+
+void CheckImageKeys(const DataConfig& data, Problems* problems) {
+  const std::string format = FormatName(data);
+  if (const char* folder = FolderOf(data.format()); folder != nullptr && data.path().empty()) {
+    problems->push_back(absl::StrCat("data.path is missing: format ", format,
+                                     " needs the folder that holds ", folder));
+  }
+  CheckAugmentation(data.augment(), data.format(), problems);
+  if (data.format() == DataConfig::IMAGES || data.format() == DataConfig::SEGMENTATION) {
+    CheckSizes(data.images(), problems);
+    CheckClasses(data, problems);
+  } else if (!IsDefault(data.images())) {
+    problems->push_back(absl::StrCat("data.images does nothing with format ", format,
+                                     ": leave it out, or set data.format to images"));
+  }
+}
+
+void CheckSequenceKeys(const DataConfig& data, Problems* problems) {
+  const bool text = data.format() == DataConfig::TEXT;
+  const bool translation = data.format() == DataConfig::TRANSLATION;
+  const std::string format = FormatName(data);
+  if (text && data.path().empty()) {
+    problems->push_back(
+        "data.path is missing: format text needs a file, or a folder of files, to read");
+  }
+  if (translation && data.path().empty()) {
+    problems->push_back(
+        "data.path is missing: format translation needs a file of lines of a source, a tab and its "
+        "target");
+  }
+  if (!translation && !IsDefault(data.translation())) {
+    problems->push_back(absl::StrCat("data.translation does nothing with format ", format,
+                                     ": leave it out, or set data.format to translation"));
+  }
+  if (data.tokens() != DataConfig::BYTES && !text && !translation) {
+    problems->push_back(absl::StrCat("data.tokens does nothing with format ", format,
+                                     ": leave it out, or set data.format to text or translation"));
+  }
+  if (data.tokens() == DataConfig::BYTES &&
+      data.vocabulary() != DataConfig::default_instance().vocabulary()) {
+    problems->push_back(
+        "data.vocabulary does nothing with bytes, of which there are 256: leave it out, or set "
+        "data.tokens to bpe");
+  }
+}
+
+}  // namespace psgd

@@ -1,0 +1,43 @@
+#include "server/control/checkpoint_writer.h"
+
+namespace psgd {
+
+std::optional<absl::StatusOr<ShardReceipt>> CheckpointWriter::Write(uint32_t shard,
+                                                                    const ShardCut& cut) {
+  if (cut.checkpoint < id_) return std::nullopt;
+  absl::Status begun;
+  if (id_ != cut.checkpoint) {
+    begun = store_->Begin(cut.checkpoint);
+    id_ = cut.checkpoint;
+    written_.clear();
+  }
+  if (const auto before = written_.find(shard); before != written_.end()) return before->second;
+  if (!begun.ok()) return begun;
+  absl::StatusOr<ShardReceipt> receipt = store_->WriteShard(id_, shard, cut.snapshot);
+  if (receipt.ok()) written_[shard] = *receipt;
+  Reach(failpoint_, Failpoint::kCheckpointPart);
+  return receipt;
+}
+
+absl::StatusOr<CheckpointInfo> CheckpointWriter::Seal(const CheckpointManifest& manifest) {
+  Reach(failpoint_, Failpoint::kCheckpointSealing);
+  const absl::Status sealed = store_->Seal(manifest);
+  Reach(failpoint_, Failpoint::kCheckpointSealed);
+  if (!sealed.ok()) {
+    log_->error("checkpoint {}: {}", manifest.id(), sealed.ToString());
+    return sealed;
+  }
+  const absl::Status pruned = store_->Prune(keep_).status();
+  if (!pruned.ok()) log_->warn("old checkpoints: {}", pruned.ToString());
+  CheckpointInfo info;
+  info.set_id(manifest.id());
+  info.set_epoch(manifest.epoch_progress());
+  info.set_clock(manifest.clock());
+  info.set_name(manifest.name());
+  for (const ShardReceipt& receipt : manifest.shards()) {
+    info.set_bytes(info.bytes() + receipt.bytes());
+  }
+  return info;
+}
+
+}  // namespace psgd
