@@ -19,13 +19,10 @@ CopyAssigner::CopyAssigner(CopyAssignerOptions options, RunRecord record, Time n
       heard_(static_cast<size_t>(record_.shards_size())),
       troubled_since_(static_cast<size_t>(record_.shards_size())),
       standstill_(options_.patience / kTicksPerPatience),
+      replaced_(options_.replaced),
       targets_(LeadersOf(record_)) {
   record_.clear_coordinator();
-  for (const RunServer& server : record_.servers()) {
-    // This server waited for the one that it replaced already.
-    const bool silent = server.server() == options_.replaced;
-    peers_[server.server()].heard = silent ? now - options_.patience : now;
-  }
+  for (const RunServer& server : record_.servers()) peers_[server.server()].heard = now;
 }
 
 // --- Servers
@@ -56,6 +53,7 @@ absl::StatusOr<CopyAssigner::Peer*> CopyAssigner::Welcome(uint64_t link, const S
   // it yet must not make other servers drop their copies.
   ++changes_;
   Peer& peer = peers_[known->server()];
+  if (known->server() == replaced_) replaced_ = 0;
   peer = {};
   peer.link = link;
   peer.came = changes_;
@@ -245,7 +243,10 @@ absl::Status CopyAssigner::SettleLeader(uint32_t s, Time now, News* news) {
     if (GoesOn(server, s)) goes_on = server;
     may_come = may_come || (!IsHere(server) && !IsGone(server, now));
   }
-  if (!IsHere(leader) && !IsGone(leader, now)) return absl::OkStatus();
+  const bool leader_may_come = !IsHere(leader) && !IsGone(leader, now);
+  // A copy that goes on need not wait again for the server that was replaced. A copy from a disk
+  // must: the replaced server may live, and have more.
+  if (leader_may_come && (leader != replaced_ || goes_on == 0)) return absl::OkStatus();
   if (goes_on != 0) {
     Promote(s, goes_on, news);
     return absl::OkStatus();

@@ -133,6 +133,7 @@ class CopyAssigner {
 
   std::map<uint32_t, Peer> peers_;  // by server
   Standstill standstill_;
+  uint32_t replaced_;  // CopyAssignerOptions.replaced, until that server comes; 0: nobody
 
   std::vector<uint32_t> targets_;   // by shard: the server that must lead it
   std::set<uint32_t> spread_over_;  // the servers that `targets_` is made for

@@ -252,6 +252,20 @@ TEST_F(CopyAssignerTest, AReplacedLeaderIsNotWaitedForAgain) {
   }
 }
 
+// The replaced server may live, cut off from the run store alone.
+TEST_F(CopyAssignerTest, ACopyFromADiskWaitsForTheReplacedLeader) {
+  Make(RecordOn(2), std::nullopt, 1);
+  ASSERT_TRUE(Hear(2, FromDisk(10)).ok());
+  ASSERT_TRUE(Settle().ok());
+  EXPECT_EQ(shard().leader(), 1u);
+  now_ += kSilence / 8;
+  ASSERT_TRUE(Hear(1, Leading(1)).ok());
+  ASSERT_TRUE(Hear(2, FromDisk(10)).ok());
+  ASSERT_TRUE(Settle().ok());
+  EXPECT_EQ(shard().leader(), 1u);
+  EXPECT_EQ(shard().epoch(), 1u);
+}
+
 // Its disk is full, for example.
 TEST_F(CopyAssignerTest, ACopyInTroubleGivesTheLeadToOneInSync) {
   Make(RecordOn(2));
