@@ -1,4 +1,4 @@
-// absl::Status, two macros that shorten its use, and Annotate.
+// absl::Status, two macros that shorten its use, Annotate, and errors made of several parts.
 #pragma once
 
 #include "absl/status/status.h"

@@ -34,6 +34,8 @@ class CopyHolder {
 
   const RunServer& self() const { return self_; }
   const std::string& run_id() const { return run_id_; }
+  // The run's latest epoch of which this server heard the leader; 0: none in this process.
+  uint64_t run_epoch() const { return run_epoch_; }
   size_t copies() const { return copies_.size(); }
 
  private:

@@ -73,7 +73,7 @@ void ServerCore::OnStoreRead(const absl::StatusOr<RunStore::Held>& held, const R
   holder_.SetNumber(number);
   // A leader with a live lease is not replaced just because this server cannot hear it. If several
   // servers try to take over, the store lets one win.
-  replaced_ = held->record.epoch() == heard_epoch_ ? held->record.leader() : 0;
+  replaced_ = held->record.epoch() == holder_.run_epoch() ? held->record.leader() : 0;
   taking_over_ = TakenOver(held->record, holder_.self());
   plan_ = plan == nullptr ? nullptr : std::make_shared<RunPlan>(*plan);
   store_busy_ = true;
@@ -159,7 +159,6 @@ void ServerCore::OnConnected(Time now, ServerEffects* effects) {
 
 void ServerCore::OnAssignment(const Assignment& assignment, Time now, ServerEffects* effects) {
   heard_ = now;
-  heard_epoch_ = assignment.run_epoch();
   holder_.OnAssignment(assignment, effects);
   was_part_ = true;
   if (assignment.over()) Step(absl::OkStatus(), effects);
@@ -271,7 +270,6 @@ void ServerCore::Settle(Time now, ServerEffects* effects) {
       const Assignment assignment = told->assignment;
       effects->erase(effects->begin() + static_cast<std::ptrdiff_t>(i--));
       heard_ = now;
-      heard_epoch_ = assignment.run_epoch();
       holder_.OnAssignment(assignment, effects);
     }
   }

@@ -97,9 +97,8 @@ class ServerCore {
   Time keep_again_{};
   bool ended_ = false;
   std::string store_trouble_;
-  RunRecord taking_over_;     // the record with which it would lead
-  uint64_t heard_epoch_ = 0;  // the run's latest epoch of which this server heard the leader
-  uint32_t replaced_ = 0;     // see CopyAssignerOptions
+  RunRecord taking_over_;  // the record with which it would lead
+  uint32_t replaced_ = 0;  // see CopyAssignerOptions
   std::shared_ptr<const RunPlan> plan_;
 };
 
