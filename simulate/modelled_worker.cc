@@ -73,7 +73,7 @@ void ModelledWorker::Register() {
     if (!status.ok()) return GiveUp(status);
     const Config& config = cluster_->config();
     core_ = std::make_unique<WorkerCore>(SessionOptionsOf(config, key_),
-                                         config.consistency().pull_ahead(),
+                                         PullsAhead(config.consistency()),
                                          cluster_->traffic().placement, cluster_->queue().now());
     Act();
   });

@@ -140,7 +140,7 @@ absl::Status Trainer::Prepare() {
   if (!options_.push_log.empty()) {
     PSGD_ASSIGN_OR_RETURN(push_log_, PushLog::Open(options_.push_log));
   }
-  core_ = std::make_unique<WorkerCore>(session, config_.consistency().pull_ahead(), placement_,
+  core_ = std::make_unique<WorkerCore>(session, PullsAhead(config_.consistency()), placement_,
                                        SteadyNow());
   session_ = std::make_unique<Session>(
       &core_->session(), std::move(endpoint), [this] { return Interrupted(); },

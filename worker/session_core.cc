@@ -55,7 +55,7 @@ void SessionCore::Pull(uint64_t clock, Time now) {
     message.header.mutable_pull()->set_request(request);
     message.header.mutable_pull()->set_clock(clock);
     message.header.mutable_pull()->set_own_clock(ended_clock_);
-    AddMarks(s, message.header.mutable_pull());
+    AddWanted(s, message.header.mutable_pull());
     shards_[s].pull = message;
     shards_[s].pull_sent = Time{};
     Ask(shards_[s], std::move(message));
@@ -67,14 +67,26 @@ void SessionCore::Ask(Shard& shard, Message request) {
   shard.owed_since = now_;
 }
 
-void SessionCore::AddMarks(uint32_t shard, psgd::Pull* pull) const {
-  bool any = false;
+void SessionCore::AddWanted(uint32_t shard, psgd::Pull* pull) const {
+  pull->clear_slices();
+  pull->clear_marks();
+  bool all = true, any_mark = false;
   for (int id = 0; id < placement_.slices_size(); ++id) {
     if (placement_.slices(id).shard() != shard) continue;
+    all = all && !slice_seen_[id];
+    if (slice_seen_[id]) continue;
+    pull->add_slices(static_cast<uint32_t>(id));
     pull->add_marks(marks_[id]);
-    any = any || marks_[id] != 0;
+    any_mark = any_mark || marks_[id] != 0;
   }
-  if (!any) pull->clear_marks();
+  if (all) pull->clear_slices();
+  if (!any_mark) pull->clear_marks();
+}
+
+Message SessionCore::PullAgain(uint32_t shard) const {
+  Message message = *shards_[shard].pull;
+  AddWanted(shard, message.header.mutable_pull());
+  return message;
 }
 
 std::vector<PulledSlice> SessionCore::TakePulled() {
@@ -339,7 +351,7 @@ absl::Status SessionCore::Tick(Time now) {
       Message hello = MakeMessage(s);
       hello.header.mutable_hello();
       shard.requests.push_back(std::move(hello));
-      if (shard.pull) shard.requests.push_back(*shard.pull);
+      if (shard.pull) shard.requests.push_back(PullAgain(s));
       if (shard.load) shard.requests.push_back(*shard.load);
     }
     ++stats_.resent;
@@ -517,10 +529,12 @@ void SessionCore::Probe(const Bytes& payload, Time now) {
 void SessionCore::ShardsMoved(const std::vector<std::string>& endpoints, Time now) {
   now_ = now;
   placement_.mutable_endpoints()->Assign(endpoints.begin(), endpoints.end());
-  for (Shard& shard : shards_) {
+  for (uint32_t s = 0; s < shards_.size(); ++s) {
+    Shard& shard = shards_[s];
     ResendAll(shard);
     shard.requests.clear();
-    for (const auto& asked : {shard.pull, shard.load, shard.probe}) {
+    if (shard.pull) shard.requests.push_back(PullAgain(s));
+    for (const auto& asked : {shard.load, shard.probe}) {
       if (asked) shard.requests.push_back(*asked);
     }
     shard.paused_until = now;

@@ -165,7 +165,10 @@ class SessionCore {
   };
 
   void SetTime(Time now);
-  void AddMarks(uint32_t shard, psgd::Pull* pull) const;
+  // Names the slices of the pull that have not come, and their marks.
+  void AddWanted(uint32_t shard, psgd::Pull* pull) const;
+  // The pull under way, for what has not come.
+  Message PullAgain(uint32_t shard) const;
   void AddParts(const EncodedSlice& update, psgd::Push* push) const;
   void Flush(uint32_t shard, uint64_t clock, bool end_of_clock);
   void Enqueue(uint32_t shard, Message message, uint64_t seq);

@@ -82,6 +82,12 @@ using WorkerTask = std::variant<task::AskSegment, task::Pause, task::Await, task
                                 task::SaveState, task::BeginSegment, task::Install, task::Train,
                                 task::Evaluate, task::Report, task::GiveResidual, task::Leave>;
 
+// Whether a worker asks for the weights of the next step before a step computes. At staleness 0
+// each slice then comes back as soon as every worker has pushed it, while others still leave.
+inline bool PullsAhead(const ConsistencyConfig& consistency) {
+  return consistency.pull_ahead() || consistency.staleness() == 0;
+}
+
 // Not thread-safe.
 class WorkerCore {
  public:

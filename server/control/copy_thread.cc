@@ -12,7 +12,7 @@ constexpr Duration kFullQueuePause = std::chrono::milliseconds(1);
 constexpr Duration kStatePeriod = std::chrono::milliseconds(500);
 constexpr int kLooksPerSilence = 10;
 // Answers that wait for one slow peer. A worker asks again for dropped answers.
-constexpr size_t kMostWaiting = 256;
+constexpr size_t kMostWaiting = 4096;
 // Steps of a shard with a journal that are written together.
 constexpr size_t kStepBytesTogether = 8u << 20;
 constexpr int kMessagesTogether = 256;

@@ -1,6 +1,7 @@
 #include "server/shard/pull_answerer.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "server/shard/open_push.h"
 
@@ -59,7 +60,32 @@ absl::StatusOr<std::optional<AnsweredPull>> PullAnswerer::Take(PeerId from,
   std::erase_if(waiting_,
                 [&](const WaitingPull& other) { return other.key.worker() == pull.key.worker(); });
   waiting_.push_back(std::move(pull));
+  if (clocks_.ahead && waiting_.back().clock == slowest + 1) {
+    SendReady(clocks_.ahead, slowest, &waiting_.back(), out);
+  }
   return std::nullopt;
+}
+
+void PullAnswerer::SendAhead(std::vector<uint32_t> slices, Outbox* out) {
+  std::ranges::sort(slices);
+  const uint64_t slowest = clocks_.slowest();
+  for (WaitingPull& pull : waiting_) {
+    if (pull.clock != slowest + 1) continue;
+    SendReady([&](uint32_t local) { return std::ranges::binary_search(slices, local); }, slowest,
+              &pull, out);
+  }
+}
+
+void PullAnswerer::SendReady(const std::function<bool(uint32_t)>& ready, uint64_t slowest,
+                             WaitingPull* pull, Outbox* out) {
+  const auto rest = std::ranges::stable_partition(pull->slices, [&](const auto& slice) {
+                      return ready(slice.first);
+                    }).begin();
+  if (rest == pull->slices.begin()) return;
+  WaitingPull now = *pull;
+  now.slices.assign(pull->slices.begin(), rest);
+  pull->slices.erase(pull->slices.begin(), rest);
+  Send(now, pull->slices.size(), slowest, out);
 }
 
 std::vector<AnsweredPull> PullAnswerer::AnswerWaiting(Outbox* out) {
@@ -128,11 +154,11 @@ AnsweredPull PullAnswerer::Answer(const WaitingPull& pull, uint64_t slowest, Out
     for (const auto& [local, mark] : pull.slices) answered.shown->add_slices(local);
     Show(*answered.shown);
   }
-  Send(pull, slowest, out);
+  Send(pull, 0, slowest, out);
   return answered;
 }
 
-void PullAnswerer::Send(const WaitingPull& pull, uint64_t slowest, Outbox* out) {
+void PullAnswerer::Send(const WaitingPull& pull, size_t later, uint64_t slowest, Outbox* out) {
   Worker& worker = workers_.at(pull.key.worker());
   Message message;
   size_t bytes = 0;
@@ -144,8 +170,8 @@ void PullAnswerer::Send(const WaitingPull& pull, uint64_t slowest, Outbox* out) 
     reply->set_request(pull.request);
     reply->set_slowest_clock(slowest);
     reply->set_fastest_clock(clocks_.fastest());
-    reply->set_remaining(static_cast<uint32_t>(pull.slices.size() - answered));
-    reply->set_last(answered == pull.slices.size());
+    reply->set_remaining(static_cast<uint32_t>(pull.slices.size() - answered + later));
+    reply->set_last(reply->remaining() == 0);
     out->push_back({pull.from, std::exchange(message, {})});
     bytes = 0;
   };

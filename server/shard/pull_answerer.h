@@ -3,7 +3,8 @@
 //
 // A pull waits while its worker is too far ahead of the slowest worker (consistency.staleness), or
 // while the weights lack its own updates. A worker has at most one pull waiting: its newest. An
-// answer that is too large for one message comes in several, front layers first.
+// answer that is too large for one message comes in several, front layers first. At staleness 0 the
+// slices that have the awaited clock leave before the others have it.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,8 @@ namespace psgd {
 struct PullClocks {
   std::function<uint64_t()> slowest, fastest;
   std::function<uint64_t(uint32_t worker)> of;
+  // Whether a slice (local index) has the clock after `slowest` already; only at staleness 0.
+  std::function<bool(uint32_t local)> ahead;
 };
 
 struct PullOptions {
@@ -65,6 +68,9 @@ class PullAnswerer {
                                                    Outbox* out);
   // Called after clocks moved: answers the waiting pulls that need not wait any more.
   std::vector<AnsweredPull> AnswerWaiting(Outbox* out);
+  // Called when these slices (local indices) have the clock after the slowest: sends them to the
+  // workers that wait for it.
+  void SendAhead(std::vector<uint32_t> slices, Outbox* out);
   size_t waiting() const { return waiting_.size(); }
 
   // Remembers that a worker was sent these slices (local indices) as they are now. False: it
@@ -87,13 +93,18 @@ class PullAnswerer {
     uint64_t request;
     uint64_t clock;
     uint64_t own_clock;
-    std::vector<std::pair<uint32_t, uint64_t>> slices;  // local indices and the worker's marks
+    // Local indices of the slices that were not sent yet, ascending, and the worker's marks.
+    std::vector<std::pair<uint32_t, uint64_t>> slices;
   };
 
   absl::StatusOr<WaitingPull> Read(PeerId from, const DataHeader& header) const;
   bool Allowed(const WaitingPull& pull, uint64_t slowest) const;
   AnsweredPull Answer(const WaitingPull& pull, uint64_t slowest, Outbox* out);
-  void Send(const WaitingPull& pull, uint64_t slowest, Outbox* out);
+  // Sends the slices of the pull; `later`: how many others will follow.
+  void Send(const WaitingPull& pull, size_t later, uint64_t slowest, Outbox* out);
+  // Sends the slices for which `ready` is true, and takes them off the pull.
+  void SendReady(const std::function<bool(uint32_t local)>& ready, uint64_t slowest,
+                 WaitingPull* pull, Outbox* out);
   size_t WholeTensor(const WaitingPull& pull, size_t i) const;
 
   const PullOptions options_;

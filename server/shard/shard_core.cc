@@ -9,7 +9,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "compression/saved_state.h"
-#include "net/wire_format.h"
 #include "server/shard/schedule.h"
 #include "server/shard/shard_order.h"
 
@@ -22,7 +21,8 @@ ShardCore::ShardCore(ShardOptions options)
       pulls_(options_.config, {options_.shard, options_.reply_bytes, options_.starts}, &slices_,
              {.slowest = [this] { return SlowestClock(); },
               .fastest = [this] { return FastestClock(); },
-              .of = [this](uint32_t worker) { return members_.at(worker).clock(); }}) {}
+              .of = [this](uint32_t worker) { return members_.at(worker).clock(); },
+              .ahead = [this](uint32_t local) { return ahead_[local] == completed_ + 1; }}) {}
 
 absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out, uint64_t number) {
   if (number != 0 && number <= last_order_) return absl::OkStatus();
@@ -47,6 +47,7 @@ absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out, uint64
 }
 
 absl::Status ShardCore::Carry(const ShardCommand& command, Outbox* out) {
+  expected_.reset();
   absl::Status status = std::visit(
       [&](const auto& c) -> absl::Status {
         using C = std::decay_t<decltype(c)>;
@@ -73,6 +74,7 @@ absl::Status ShardCore::Carry(const ShardCommand& command, Outbox* out) {
 absl::Status ShardCore::Install(const InstallModel& command) {
   try {
     PSGD_RETURN_IF_ERROR(slices_.Install(command));
+    ahead_.assign(slices_.size(), 0);
     hyper_ = command.hyper;
     for (auto& [worker, member] : members_) {
       member.clear_slice_clocks();
@@ -315,7 +317,7 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
   }
   // Only a push that must wait may be refused. To refuse a push that the next clock or the cut
   // needs would make all workers wait for ever.
-  const size_t waiting = held_bytes_ + gathered_bytes_;
+  const size_t waiting = held_bytes();
   const bool waits = HoldsBack(push.clock()) || (synchronous_ && push.clock() > completed_ + 1);
   if (waits && waiting > 0 && waiting + message.PayloadBytes() > options_.held_bytes) {
     Refuse(
@@ -366,8 +368,9 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
   }
 
   if (synchronous_) {
-    gathered_bytes_ += message.PayloadBytes();
-    gathered_[push.clock()][header.worker()].push_back(std::move(message));
+    auto payloads = slices_.Payloads(push);
+    const auto kept = gathered_.Add(std::move(message), std::move(payloads));
+    ApplyAhead(kept->header.push());
   } else if (HoldsBack(push.clock())) {
     held_bytes_ += message.PayloadBytes();
     held_.push_back({header.worker(), header.incarnation(), clock, std::move(message)});
@@ -410,7 +413,7 @@ void ShardCore::ApplyClocks() {
     if (HoldsBack(clock)) return;
     // A quick exit: of thousands of workers, most pushes are not from the awaited worker.
     const auto lacks = [clock](const Member& member) {
-      return member.running() && member.first_clock() < clock && member.arrived_clock() < clock;
+      return TakesPart(member, clock) && member.arrived_clock() < clock;
     };
     const auto awaited = members_.find(awaited_);
     if (awaited != members_.end() && lacks(awaited->second)) return;
@@ -426,38 +429,60 @@ void ShardCore::ApplyClocks() {
         return;
       }
     }
-    auto gathered = gathered_.find(clock);
-    if (gathered == gathered_.end()) {
+    expected_.reset();
+    if (gathered_.Has(clock)) {
+      ApplyGathered(clock, gathered_.TakeAll(clock));
+    } else if (!expected) {
       // No worker will fill this clock: go on where the present workers began. Without workers, go
       // on to the cut, so that it does not wait.
       if (next_start == UINT64_MAX && cut_) next_start = cut_->clock;
-      if (!expected && next_start != UINT64_MAX && next_start > completed_) {
-        const auto later = gathered_.upper_bound(clock);
-        completed_ = later == gathered_.end() ? next_start : std::min(next_start, later->first - 1);
-        continue;
-      }
-      if (!expected) return;
-    } else {
-      ApplyGathered(clock, gathered->second);
-      gathered_.erase(gathered);
+      if (next_start == UINT64_MAX || next_start <= completed_) return;
+      const auto later = gathered_.Next(clock);
+      completed_ = later ? std::min(next_start, *later - 1) : next_start;
+      continue;
     }
     completed_ = clock;
+    to_send_.clear();
     for (auto& [worker, member] : members_) {
-      if (member.running() && member.first_clock() < clock) member.set_clock(clock);
+      if (TakesPart(member, clock)) member.set_clock(clock);
     }
   }
 }
 
-void ShardCore::ApplyGathered(uint64_t clock,
-                              const std::map<uint32_t, std::vector<Message>>& by_worker) {
-  std::vector<const Message*> pushes;
-  for (const auto& [worker, messages] : by_worker) {
-    for (const Message& message : messages) {
-      gathered_bytes_ -= message.PayloadBytes();
-      pushes.push_back(&message);
-    }
+void ShardCore::ApplyGathered(uint64_t clock, std::span<const GatheredPayload> gathered) {
+  std::vector<WaitingPayload> payloads;
+  for (const GatheredPayload& payload : gathered) payloads.push_back(payload.waiting());
+  slices_.ApplyTogether(payloads, RatesAt(clock));
+}
+
+bool ShardCore::AllPushed(uint64_t clock, uint32_t local) {
+  const std::span<const GatheredPayload> pushed = gathered_.Of(clock, local);
+  if (!expected_) {
+    expected_ = std::ranges::count_if(
+        members_, [clock](const auto& member) { return TakesPart(member.second, clock); });
   }
-  slices_.ApplyTogether(pushes, RatesAt(clock));
+  if (pushed.size() < *expected_) return false;
+  // A worker that is gone may have pushed, too.
+  size_t expected = 0;
+  for (size_t i = 0; i < pushed.size(); ++i) {
+    if (pushed[i].shared.slices.size() > 1) return false;
+    const auto member = members_.find(pushed[i].worker);
+    const bool again = i > 0 && pushed[i - 1].worker == pushed[i].worker;
+    if (!again && member != members_.end() && TakesPart(member->second, clock)) ++expected;
+  }
+  return expected == *expected_;
+}
+
+void ShardCore::ApplyAhead(const Push& push) {
+  const uint64_t clock = push.clock();
+  if (clock != completed_ + 1 || HoldsBack(clock)) return;
+  for (const PushPart& part : push.parts()) {
+    const uint32_t local = *slices_.Local(part.slice());
+    if (!AllPushed(clock, local)) continue;
+    ApplyGathered(clock, gathered_.Take(clock, local));
+    ahead_[local] = clock;
+    to_send_.push_back(local);
+  }
 }
 
 void ShardCore::ReleaseHeld() {
@@ -489,6 +514,7 @@ void ShardCore::Settle(Outbox* out) {
     if (synchronous_) ApplyClocks();
   }
   for (const AnsweredPull& pull : pulls_.AnswerWaiting(out)) NoteAnswered(pull);
+  if (!to_send_.empty()) pulls_.SendAhead(std::exchange(to_send_, {}), out);
 }
 
 void ShardCore::OnPull(PeerId from, const Message& message, Outbox* out) {
@@ -617,11 +643,6 @@ void ShardCore::OnLoadState(PeerId from, const Message& message, Outbox* out) {
   out->push_back({from, std::move(reply)});
 }
 
-namespace {
-// This server made the bytes, so only the format's own limits count.
-constexpr size_t kAnySize = size_t{1} << 40;
-}  // namespace
-
 void ShardCore::WriteDown(const Message& message) {
   JournalEntry entry;
   *entry.head.mutable_message() = message.header;
@@ -680,21 +701,7 @@ ShardImage ShardCore::MakeImage() const {
     pulls_.SaveShown(worker, saved, &image.arrays);
   }
   for (const auto& [clock, segment] : segments_) *record.add_segments() = segment;
-  for (const auto& [clock, by_worker] : gathered_) {
-    for (const auto& [worker, messages] : by_worker) {
-      for (const Message& message : messages) {
-        WaitingPush* waiting = record.add_waiting();
-        waiting->set_clock(clock);
-        waiting->set_worker(worker);
-        const auto encoded = EncodeMessage(message, kAnySize);
-        if (!encoded.ok()) continue;  // cannot fail: the message came in this format
-        for (const Bytes& frame : encoded->frames) {
-          waiting->mutable_message()->append(reinterpret_cast<const char*>(frame.data()),
-                                             frame.size());
-        }
-      }
-    }
-  }
+  gathered_.Save(&record);
   record.set_pushes(stats_.pushes);
   record.set_pulls(stats_.pulls);
   for (const auto& [reason, count] : stats_.refused) (*record.mutable_refused())[reason] = count;
@@ -704,6 +711,7 @@ ShardImage ShardCore::MakeImage() const {
 absl::Status ShardCore::Restore(const ShardImage& image) {
   const ShardRecord& record = image.record;
   PSGD_RETURN_IF_ERROR(slices_.Restore(image));
+  ahead_.assign(slices_.size(), 0);
   hyper_ = record.hyper();
   last_order_ = record.last_order();
   completed_ = record.completed();
@@ -736,11 +744,9 @@ absl::Status ShardCore::RestoreMember(const MemberRecord& record, const ShardIma
 }
 
 absl::Status ShardCore::RestoreWaiting(const WaitingPush& waiting) {
-  const std::string& text = waiting.message();
-  const Bytes frame = Bytes::CopyOf(std::as_bytes(std::span<const char>(text.data(), text.size())));
-  PSGD_ASSIGN_OR_RETURN(Message message, DecodeMessage({&frame, 1}, kAnySize));
-  gathered_bytes_ += message.PayloadBytes();
-  gathered_[waiting.clock()][waiting.worker()].push_back(std::move(message));
+  PSGD_ASSIGN_OR_RETURN(Message message, MessageOf(waiting));
+  auto payloads = slices_.Payloads(message.header.push());
+  gathered_.Add(std::move(message), std::move(payloads));
   return absl::OkStatus();
 }
 

@@ -8,8 +8,9 @@
 // changes no weight, so one bad update never stops the run.
 //
 // staleness 0: the pushes of a clock wait for each other and are applied as one update, summed in
-// the order of worker numbers, so the result does not depend on which worker was first. Otherwise:
-// each push is applied as it comes, and pulls wait while their worker is too far ahead.
+// the order of worker numbers, so the result does not depend on which worker was first. A slice
+// that every worker has pushed does not wait for the clock's other slices. Otherwise: each push is
+// applied as it comes, and pulls wait while their worker is too far ahead.
 //
 // This class decides which pushes count, and when. SliceSet applies them, and PullAnswerer answers
 // pulls.
@@ -31,6 +32,7 @@
 #include "net/transport.h"
 #include "proto/config.pb.h"
 #include "proto/journal.pb.h"
+#include "server/shard/gathered_pushes.h"
 #include "server/shard/journal.h"
 #include "server/shard/open_push.h"
 #include "server/shard/outbox.h"
@@ -120,7 +122,7 @@ class ShardCore {
   uint64_t weight_bytes() const { return slices_.weight_bytes(); }
   size_t waiting_pulls() const { return pulls_.waiting(); }
   // Bytes of pushes that wait for slower workers or for a checkpoint.
-  size_t held_bytes() const { return held_bytes_ + gathered_bytes_; }
+  size_t held_bytes() const { return held_bytes_ + gathered_.bytes(); }
   uint64_t SlowestClock() const;
   uint64_t FastestClock() const;
 
@@ -158,7 +160,15 @@ class ShardCore {
   void ApplyNow(Member& member, std::span<const ShownWeights> shown, const Push& push,
                 std::span<const OpenedPart> parts);
   void ApplyClocks();
-  void ApplyGathered(uint64_t clock, const std::map<uint32_t, std::vector<Message>>& by_worker);
+  void ApplyGathered(uint64_t clock, std::span<const GatheredPayload> gathered);
+  // Whether the worker takes part in the clock.
+  static bool TakesPart(const Member& member, uint64_t clock) {
+    return member.running() && member.first_clock() < clock;
+  }
+  // Applies the slices of a push that every worker has pushed now, ahead of the rest of the clock.
+  void ApplyAhead(const Push& push);
+  // Whether every worker of the clock has pushed the slice in a payload of its own.
+  bool AllPushed(uint64_t clock, uint32_t local);
   // Applies the held pushes that no cut holds back now.
   void ReleaseHeld();
   // Called after clocks moved: completes clocks, the cut, held pushes and waiting pulls.
@@ -198,11 +208,14 @@ class ShardCore {
   std::map<uint32_t, Member> members_;
   std::map<uint64_t, Segment> segments_;  // by first clock
   uint64_t completed_ = 0;                // staleness 0: clocks applied
-  uint32_t awaited_ = 0;  // staleness 0: a worker that the next clock lacked at the last look
-  // staleness 0: absorbed pushes that are not applied yet, by clock and worker.
-  std::map<uint64_t, std::map<uint32_t, std::vector<Message>>> gathered_;
-  size_t gathered_bytes_ = 0;
-  std::deque<HeldPush> held_;  // pushes that wait for the cut
+  uint32_t awaited_ = 0;     // staleness 0: a worker that the next clock lacked at the last look
+  GatheredPushes gathered_;  // staleness 0: absorbed and not applied
+  // staleness 0: how many workers take part in the next clock; nullopt: to be counted.
+  std::optional<size_t> expected_;
+  // staleness 0, by local index: the last clock that was applied ahead of the others.
+  std::vector<uint64_t> ahead_;
+  std::vector<uint32_t> to_send_;  // slices that the last push made ahead
+  std::deque<HeldPush> held_;      // pushes that wait for the cut
   size_t held_bytes_ = 0;
   std::optional<Cut> cut_;
   std::deque<ShardCut> finished_;

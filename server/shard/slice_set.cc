@@ -97,17 +97,17 @@ void SliceSet::Apply(const Push& push, std::span<const OpenedPart> parts, size_t
   }
 }
 
-void SliceSet::ApplyTogether(std::span<const Message* const> pushes, const UpdateRates& rates) {
+std::vector<SharedPayload> SliceSet::Payloads(const Push& push) const {
+  auto payloads = SharedPayloads(slices_, local_, push);
+  return payloads.ok() ? *std::move(payloads) : std::vector<SharedPayload>();
+}
+
+void SliceSet::ApplyTogether(std::span<const WaitingPayload> payloads, const UpdateRates& rates) {
   std::map<uint32_t, std::vector<WaitingPayload>> by_tensor;
-  for (const Message* message : pushes) {
-    auto payloads = SharedPayloads(slices_, local_, message->header.push());
-    if (!payloads.ok()) continue;  // cannot fail: Open has checked the push
-    for (SharedPayload& shared : *payloads) {
-      const uint32_t tensor = slices_[shared.slices.front()].spec.parameter();
-      by_tensor[tensor].push_back({message, std::move(shared)});
-    }
+  for (const WaitingPayload& payload : payloads) {
+    by_tensor[slices_[payload.shared.slices.front()].spec.parameter()].push_back(payload);
   }
-  for (const auto& [tensor, payloads] : by_tensor) ApplyTensor(payloads, rates);
+  for (const auto& [tensor, of_tensor] : by_tensor) ApplyTensor(of_tensor, rates);
 }
 
 // A few bytes may unpack to factors of many megabytes, so only some payloads are open at once. If

@@ -65,9 +65,11 @@ class SliceSet {
   // push now. `shown`: by local index; empty: unknown. REQUIRES: `parts` is from Open.
   void Apply(const Push& push, std::span<const OpenedPart> parts, size_t contributors,
              std::span<const ShownWeights> shown, const UpdateRates& rates);
-  // Applies the pushes of several workers as one update, summed in their order. REQUIRES: Open has
-  // checked each.
-  void ApplyTogether(std::span<const Message* const> pushes, const UpdateRates& rates);
+  // The payloads of a push. REQUIRES: Open has checked it.
+  std::vector<SharedPayload> Payloads(const Push& push) const;
+  // Applies payloads of several workers as one update, summed in their order. REQUIRES: Open has
+  // checked their pushes.
+  void ApplyTogether(std::span<const WaitingPayload> payloads, const UpdateRates& rates);
 
   // Residuals of the resumed checkpoint that a worker has not pushed yet, by slice id.
   std::vector<std::pair<uint32_t, Bytes>> ResidualsOf(uint32_t worker) const;

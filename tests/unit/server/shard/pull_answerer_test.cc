@@ -23,7 +23,8 @@ class PullAnswererTest : public testing::Test {
         config_, PullOptions{}, &slices_,
         PullClocks{.slowest = [this] { return std::min(clocks_[0], clocks_[1]); },
                    .fastest = [this] { return std::max(clocks_[0], clocks_[1]); },
-                   .of = [this](uint32_t worker) { return clocks_.at(worker); }});
+                   .of = [this](uint32_t worker) { return clocks_.at(worker); },
+                   .ahead = nullptr});
   }
   absl::StatusOr<std::optional<AnsweredPull>> Take(const Message& pull) {
     return pulls_->Take(pull.header.worker(), pull.header, &out_);

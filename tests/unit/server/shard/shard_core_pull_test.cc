@@ -141,5 +141,87 @@ TEST(ShardPull, WeightsTravelInThePullCodec) {
             out[0].message.payloads[0].data());
 }
 
+std::vector<uint32_t> SlicesOf(const Message& message) {
+  std::vector<uint32_t> slices;
+  for (const PullPart& part : message.header.pull_reply().parts()) slices.push_back(part.slice());
+  return slices;
+}
+
+TEST(ShardPull, AtStaleness0ASliceLeavesOnceEveryWorkerHasPushedIt) {
+  ShardFixture shard({.staleness = 0, .elements = {1, 1, 1}});
+  shard.Start(2);
+  EXPECT_TRUE(shard.Send(ShardFixture::PullOf(0, 1, 1)).empty());
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{2, {1}}, {1, {1}}}, false));
+  EXPECT_EQ(shard.Weights(2), Values{0});
+  auto out = shard.Send(ShardFixture::PushOf(1, 1, 1, {{2, {2}}}, false));
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_EQ(SlicesOf(out[1].message), std::vector<uint32_t>{2});
+  EXPECT_EQ(Floats(out[1].message.payloads[0])[0], -3);
+  EXPECT_FALSE(out[1].message.header.pull_reply().last());
+  EXPECT_EQ(out[1].message.header.pull_reply().remaining(), 2u);
+  EXPECT_EQ(shard.core().SlowestClock(), 0u);
+
+  // A pull that comes now gets it at once. A repeated pull names what did not come.
+  out = shard.Send(ShardFixture::PullOf(1, 1, 1));
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(SlicesOf(out[0].message), std::vector<uint32_t>{2});
+  Message again = ShardFixture::PullOf(0, 1, 1);
+  again.header.mutable_pull()->add_slices(0);
+  again.header.mutable_pull()->add_slices(1);
+  EXPECT_TRUE(shard.Send(again).empty());
+
+  shard.Acknowledged(ShardFixture::PushOf(0, 2, 1, {{0, {1}}}));
+  EXPECT_EQ(shard.Weights(0), Values{0});
+  out = shard.Send(ShardFixture::PushOf(1, 2, 1, {{1, {2}}, {0, {2}}}));
+  ASSERT_EQ(out.size(), 3u);
+  for (const Outgoing& reply : {out[1], out[2]}) {
+    EXPECT_EQ(SlicesOf(reply.message), (std::vector<uint32_t>{0, 1}));
+    EXPECT_TRUE(reply.message.header.pull_reply().last());
+  }
+  EXPECT_EQ(shard.core().held_bytes(), 0u);
+}
+
+TEST(ShardPull, ASliceThatAWorkerDoesNotPushWaitsForTheClock) {
+  ShardFixture shard({.staleness = 0, .elements = {1, 1}});
+  shard.Start(2);
+  EXPECT_TRUE(shard.Send(ShardFixture::PullOf(0, 1, 1)).empty());
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1}}, {1, {1}}}));
+  const auto out = shard.Send(ShardFixture::PushOf(1, 1, 1, {{1, {2}}}));
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_EQ(SlicesOf(out[1].message), (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(shard.Weights(0), Values{-1});
+}
+
+TEST(ShardPull, ADeadWorkersPushDoesNotStandInForALivingWorkers) {
+  ShardFixture shard({.staleness = 0, .elements = {1, 1}});
+  shard.Start(3);
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1}}}, false));
+  shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {{0, {2}}}, false));
+  shard.Remove(1);
+  EXPECT_EQ(shard.Weights(0), Values{0});
+  shard.Acknowledged(ShardFixture::PushOf(2, 1, 1, {{0, {4}}}, false));
+  EXPECT_EQ(shard.Weights(0), Values{-7});  // what was acknowledged counts
+}
+
+TEST(ShardPull, AnImageHasWhatWaitsBesideSlicesThatAreAhead) {
+  const FixtureOptions options = {.staleness = 0, .elements = {1, 1, 1}};
+  ShardFixture shard(options);
+  shard.Start(2);
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1}}, {1, {1}}, {2, {1}}}));
+  shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {{1, {2}}}, false));
+  ASSERT_EQ(shard.Weights(1), Values{-3});
+
+  ShardFixture again(options);
+  ASSERT_TRUE(again.core().Restore(shard.core().MakeImage()).ok());
+  EXPECT_EQ(again.core().held_bytes(), shard.core().held_bytes());
+  // This life does not know what is ahead, so it sends nothing before the clock is whole.
+  EXPECT_TRUE(again.Send(ShardFixture::PullOf(0, 1, 1)).empty());
+  for (ShardFixture* one : {&shard, &again}) {
+    one->Send(ShardFixture::PushOf(1, 2, 1, {{0, {2}}, {2, {2}}}));
+    EXPECT_EQ(one->core().SlowestClock(), 1u);
+    for (uint32_t slice = 0; slice < 3; ++slice) EXPECT_EQ(one->Weights(slice), Values{-3});
+  }
+}
+
 }  // namespace
 }  // namespace psgd

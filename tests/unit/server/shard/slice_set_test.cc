@@ -73,7 +73,12 @@ TEST(SliceSet, PushesTogetherAreOneUpdateByThoseThatPushedTheSlice) {
   Message second = ShardFixture::PushOf(1, 1, 1, {{0, {4, 4}}});
   ASSERT_TRUE(slices.Open(&first).ok());
   ASSERT_TRUE(slices.Open(&second).ok());
-  slices.ApplyTogether(std::vector<const Message*>{&first, &second}, kRates);
+  std::vector<WaitingPayload> payloads;
+  for (const Message* message : {&first, &second}) {
+    for (const SharedPayload& shared : slices.Payloads(message->header.push()))
+      payloads.push_back({message, shared});
+  }
+  slices.ApplyTogether(payloads, kRates);
   EXPECT_EQ(WeightsOf(slices, 0), (Values{-3, -4}));
   EXPECT_EQ(WeightsOf(slices, 1), (Values{-8, -8}));
   EXPECT_EQ(slices[0].steps, 1u);

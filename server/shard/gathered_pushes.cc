@@ -1,0 +1,102 @@
+#include "server/shard/gathered_pushes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/bytes.h"
+#include "net/wire_format.h"
+
+namespace psgd {
+namespace {
+
+// This server made the bytes, so only the format's own limits count.
+constexpr size_t kAnySize = size_t{1} << 40;
+
+void SavePush(const GatheredPayload& payload, ShardRecord* record) {
+  Message alone;
+  alone.header = payload.message->header;
+  Push* const push = alone.header.mutable_push();
+  push->clear_parts();
+  const Push& whole = payload.message->header.push();
+  const int first = payload.shared.first;
+  for (int i = first; i < first + static_cast<int>(payload.shared.slices.size()); ++i) {
+    *push->add_parts() = whole.parts(i);
+  }
+  alone.payloads.push_back(payload.message->payloads[payload.shared.payload]);
+  const auto encoded = EncodeMessage(alone, kAnySize);
+  if (!encoded.ok()) return;  // cannot fail: the message came in this format
+  WaitingPush* const waiting = record->add_waiting();
+  waiting->set_clock(push->clock());
+  waiting->set_worker(payload.worker);
+  for (const Bytes& frame : encoded->frames) {
+    waiting->mutable_message()->append(reinterpret_cast<const char*>(frame.data()), frame.size());
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const Message> GatheredPushes::Add(Message message,
+                                                   std::vector<SharedPayload> payloads) {
+  auto kept = std::make_shared<const Message>(std::move(message));
+  const uint32_t worker = kept->header.worker();
+  Clock& clock = by_clock_[kept->header.push().clock()];
+  for (SharedPayload& shared : payloads) {
+    std::vector<GatheredPayload>& slice = clock[shared.slices.front()];
+    const auto after = std::ranges::upper_bound(slice, worker, {}, &GatheredPayload::worker);
+    bytes_ += slice.insert(after, {worker, kept, std::move(shared)})->bytes();
+  }
+  return kept;
+}
+
+std::optional<uint64_t> GatheredPushes::Next(uint64_t clock) const {
+  const auto next = by_clock_.upper_bound(clock);
+  return next == by_clock_.end() ? std::nullopt : std::optional(next->first);
+}
+
+std::span<const GatheredPayload> GatheredPushes::Of(uint64_t clock, size_t local) const {
+  const auto of_clock = by_clock_.find(clock);
+  if (of_clock == by_clock_.end()) return {};
+  const auto slice = of_clock->second.find(local);
+  if (slice == of_clock->second.end()) return {};
+  return slice->second;
+}
+
+std::vector<GatheredPayload> GatheredPushes::Take(uint64_t clock, size_t local) {
+  const auto of_clock = by_clock_.find(clock);
+  if (of_clock == by_clock_.end()) return {};
+  auto slice = of_clock->second.extract(local);
+  if (slice.empty()) return {};
+  for (const GatheredPayload& payload : slice.mapped()) bytes_ -= payload.bytes();
+  return std::move(slice.mapped());
+}
+
+std::vector<GatheredPayload> GatheredPushes::TakeAll(uint64_t clock) {
+  std::vector<GatheredPayload> taken;
+  const auto of_clock = by_clock_.find(clock);
+  if (of_clock == by_clock_.end()) return taken;
+  for (auto& [local, slice] : of_clock->second) {
+    for (GatheredPayload& payload : slice) {
+      bytes_ -= payload.bytes();
+      taken.push_back(std::move(payload));
+    }
+  }
+  by_clock_.erase(of_clock);
+  std::ranges::stable_sort(taken, {}, &GatheredPayload::worker);
+  return taken;
+}
+
+void GatheredPushes::Save(ShardRecord* record) const {
+  for (const auto& [clock, slices] : by_clock_) {
+    for (const auto& [local, slice] : slices) {
+      for (const GatheredPayload& payload : slice) SavePush(payload, record);
+    }
+  }
+}
+
+absl::StatusOr<Message> MessageOf(const WaitingPush& waiting) {
+  const std::string& text = waiting.message();
+  const Bytes frame = Bytes::CopyOf(std::as_bytes(std::span<const char>(text.data(), text.size())));
+  return DecodeMessage({&frame, 1}, kAnySize);
+}
+
+}  // namespace psgd

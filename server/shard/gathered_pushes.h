@@ -1,0 +1,62 @@
+// At staleness 0: the absorbed updates that wait for other workers' updates of their clock, by
+// clock and slice. It knows no weights: ShardCore says when a slice's updates are complete.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/status.h"
+#include "net/message.h"
+#include "proto/journal.pb.h"
+#include "server/shard/open_push.h"
+
+namespace psgd {
+
+// A payload of a worker's push.
+struct GatheredPayload {
+  uint32_t worker = 0;
+  std::shared_ptr<const Message> message;
+  SharedPayload shared;
+
+  WaitingPayload waiting() const { return {message.get(), shared}; }
+  size_t bytes() const { return message->payloads[shared.payload].size(); }
+};
+
+// Not thread-safe.
+class GatheredPushes {
+ public:
+  // `payloads`: of the message, from SharedPayloads. Returns the kept message.
+  std::shared_ptr<const Message> Add(Message message, std::vector<SharedPayload> payloads);
+
+  // Whether a push of the clock was added, be it an empty push.
+  bool Has(uint64_t clock) const { return by_clock_.contains(clock); }
+  // The first clock after `clock` that has a push.
+  std::optional<uint64_t> Next(uint64_t clock) const;
+  // The payloads that begin with a slice (local index), in the order of workers.
+  std::span<const GatheredPayload> Of(uint64_t clock, size_t local) const;
+  // Takes them.
+  std::vector<GatheredPayload> Take(uint64_t clock, size_t local);
+  // Takes what is left of the clock, in the order of workers.
+  std::vector<GatheredPayload> TakeAll(uint64_t clock);
+
+  // Bytes of all payloads.
+  size_t bytes() const { return bytes_; }
+  // Adds every payload to the record, as a push of its own.
+  void Save(ShardRecord* record) const;
+
+ private:
+  // By the first slice of the payload; each in the order of workers.
+  using Clock = std::map<size_t, std::vector<GatheredPayload>>;
+
+  std::map<uint64_t, Clock> by_clock_;
+  size_t bytes_ = 0;
+};
+
+// A push of a record.
+absl::StatusOr<Message> MessageOf(const WaitingPush& waiting);
+
+}  // namespace psgd
