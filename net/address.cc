@@ -62,6 +62,12 @@ absl::StatusOr<Address> ParseAddress(absl::string_view text) {
   return address;
 }
 
+absl::StatusOr<Address> ParseTcpAddress(absl::string_view text) {
+  PSGD_ASSIGN_OR_RETURN(Address address, ParseAddress(text));
+  if (address.scheme != Address::Scheme::kTcp) return Bad(text, "this transport goes over TCP");
+  return address;
+}
+
 absl::Status ListenError(const Address& address, int error) {
   const std::string what = absl::StrCat("cannot listen at ", address.ToString(), ": ");
   switch (error) {

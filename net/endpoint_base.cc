@@ -8,7 +8,7 @@
 namespace psgd {
 
 std::optional<Message> EndpointBase::Decode(std::span<const Bytes> frames, absl::string_view pass) {
-  absl::StatusOr<Message> message = DecodeMessage(frames, options_.max_message_bytes);
+  absl::StatusOr<Message> message = DecodeMessage(frames, options_.max_message_bytes, integrity_);
   if (!message.ok()) {
     CountMalformed(message.status().message());
     return std::nullopt;

@@ -13,14 +13,15 @@ namespace psgd {
 // Belongs to the endpoint's thread.
 class EndpointBase : public Endpoint {
  public:
-  explicit EndpointBase(const TransportOptions& options) : options_(options) {}
+  explicit EndpointBase(const TransportOptions& options, Integrity integrity = Integrity::kChecksum)
+      : options_(options), integrity_(integrity) {}
 
   const std::string& address() const final { return address_; }
   EndpointStats stats() const override { return stats_; }
 
  protected:
   absl::StatusOr<EncodedMessage> Encode(const Message& message) const {
-    return EncodeMessage(message, options_.max_message_bytes);
+    return EncodeMessage(message, options_.max_message_bytes, integrity_);
   }
   // Decodes a message and counts it; counts malformed frames with the reason. `pass`: what the peer
   // of a secured listener proved to have. It must belong to the worker in the header, so a message
@@ -44,6 +45,7 @@ class EndpointBase : public Endpoint {
   static absl::Status NotConnected(PeerId peer);
 
   const TransportOptions options_;
+  const Integrity integrity_;
   std::string address_;  // of a listening endpoint
 
  private:

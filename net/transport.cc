@@ -1,6 +1,7 @@
 #include "net/transport.h"
 
 #include "net/grpc/grpc_endpoint.h"
+#include "net/ipc/ipc_endpoint.h"
 #include "net/zmq/zmq_endpoint.h"
 
 namespace psgd {
@@ -35,8 +36,9 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(ClusterConfig::Transpor
                                                          const TransportOptions& options) {
   switch (kind) {
     case ClusterConfig::ZMQ:
-    case ClusterConfig::IPC:
       return std::make_unique<SocketTransport>(ListenZmq, ConnectZmq, options);
+    case ClusterConfig::IPC:
+      return std::make_unique<SocketTransport>(ListenIpc, ConnectIpc, options);
     case ClusterConfig::GRPC:
       return std::make_unique<SocketTransport>(ListenGrpc, ConnectGrpc, options);
   }

@@ -225,7 +225,8 @@ absl::StatusOr<size_t> EncodedSize(const Message& message, size_t max_message_by
   return layout.total();
 }
 
-absl::StatusOr<EncodedMessage> EncodeMessage(const Message& message, size_t max_message_bytes) {
+absl::StatusOr<EncodedMessage> EncodeMessage(const Message& message, size_t max_message_bytes,
+                                             Integrity integrity) {
   DataHeader copy;
   const DataHeader& header = WithoutSizes(message.header, &copy);
   PSGD_ASSIGN_OR_RETURN(const Layout layout, LayOut(header, message.payloads, max_message_bytes));
@@ -240,11 +241,12 @@ absl::StatusOr<EncodedMessage> EncodeMessage(const Message& message, size_t max_
   FrameBuilder builder(std::move(first));
   for (const Bytes& payload : message.payloads) builder.Add(payload);
   auto [frames, prelude] = builder.Finish();
-  StoreField(MessageChecksum(frames), prelude + kChecksumAt);
+  if (integrity == Integrity::kChecksum) StoreField(MessageChecksum(frames), prelude + kChecksumAt);
   return EncodedMessage{.frames = std::move(frames), .size = layout.total()};
 }
 
-absl::StatusOr<Message> DecodeMessage(std::span<const Bytes> frames, size_t max_message_bytes) {
+absl::StatusOr<Message> DecodeMessage(std::span<const Bytes> frames, size_t max_message_bytes,
+                                      Integrity integrity) {
   if (frames.empty()) return absl::InvalidArgumentError("a message without frames");
   size_t total = 0;
   for (const Bytes& frame : frames) total += frame.size();
@@ -253,7 +255,7 @@ absl::StatusOr<Message> DecodeMessage(std::span<const Bytes> frames, size_t max_
                                 max_message_bytes);
   }
   PSGD_ASSIGN_OR_RETURN(const Prelude prelude, ReadPrelude(frames[0], total));
-  if (MessageChecksum(frames) != prelude.checksum) {
+  if (integrity == Integrity::kChecksum && MessageChecksum(frames) != prelude.checksum) {
     return absl::InvalidArgumentError("wrong checksum: the message was damaged on its way");
   }
   Message message;

@@ -24,7 +24,8 @@ constexpr size_t kReservedAt = 6;     // uint16, zero
 constexpr size_t kHeaderBytesAt = 8;  // uint32
 constexpr size_t kReserved2At = 12;   // uint32, zero
 constexpr size_t kBodyBytesAt = 16;   // uint64
-constexpr size_t kChecksumAt = 24;    // uint64, XXH3-64 of all other bytes of the message
+constexpr size_t kChecksumAt =
+    24;  // uint64, XXH3-64 of all other bytes of the message; in shared memory 0
 
 constexpr size_t kMaxHeaderBytes = 2u << 20;
 constexpr size_t kMaxPayloads = 65536;
@@ -41,15 +42,20 @@ struct EncodedMessage {
   size_t size = 0;  // of all frames
 };
 
+// Whether a message has a checksum. In memory that two processes share nothing damages it.
+enum class Integrity { kChecksum, kMemory };
+
 // Returns INVALID_ARGUMENT, naming the limit, when the message is larger than the format or
 // `max_message_bytes` allows. Payloads of kCoalesceBelow bytes and more are shared, not copied.
-absl::StatusOr<EncodedMessage> EncodeMessage(const Message& message, size_t max_message_bytes);
+absl::StatusOr<EncodedMessage> EncodeMessage(const Message& message, size_t max_message_bytes,
+                                             Integrity integrity = Integrity::kChecksum);
 
 // Returns the size that EncodeMessage would give, after the same checks.
 absl::StatusOr<size_t> EncodedSize(const Message& message, size_t max_message_bytes);
 
 // Reads the output of EncodeMessage, from its frames or from one contiguous piece. Trusts nothing:
 // an error says which rule the bytes broke. Payloads share the frames' owners unless misaligned.
-absl::StatusOr<Message> DecodeMessage(std::span<const Bytes> frames, size_t max_message_bytes);
+absl::StatusOr<Message> DecodeMessage(std::span<const Bytes> frames, size_t max_message_bytes,
+                                      Integrity integrity = Integrity::kChecksum);
 
 }  // namespace psgd

@@ -18,8 +18,8 @@ class ZmqConnector : public ZmqEndpoint {
   absl::Status Connect(const std::vector<std::string>& addresses) {
     sockets_.reserve(addresses.size());
     for (const std::string& text : addresses) {
-      PSGD_ASSIGN_OR_RETURN(const Address address, ParseAddress(text));
-      if (address.scheme == Address::Scheme::kTcp && address.port == 0) {
+      PSGD_ASSIGN_OR_RETURN(const Address address, ParseTcpAddress(text));
+      if (address.port == 0) {
         return InvalidArgumentError("cannot connect to ", text, ": port 0 is for listening only");
       }
       zmq::socket_t socket = MakeZmqSocket(context_, zmq::socket_type::dealer, options_);

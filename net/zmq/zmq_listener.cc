@@ -52,11 +52,6 @@ class ZmqListener : public ZmqEndpoint {
   }
 
   absl::Status Bind(const Address& address) {
-    if (address.scheme == Address::Scheme::kIpc) {
-      // ZeroMQ would take over the path of a live process.
-      PSGD_ASSIGN_OR_RETURN(const bool in_use, IpcInUse(address));
-      if (in_use) return ListenError(address, EADDRINUSE);
-    }
     socket_.set(zmq::sockopt::ipv6, address.ipv6());
     if (zmq_bind(socket_.handle(), address.ToString().c_str()) != 0) {
       return ListenError(address, zmq_errno());
@@ -132,7 +127,7 @@ class ZmqListener : public ZmqEndpoint {
 }  // namespace
 
 StatusOrEndpoint ListenZmq(const std::string& address, const TransportOptions& options) {
-  PSGD_ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
+  PSGD_ASSIGN_OR_RETURN(const Address parsed, ParseTcpAddress(address));
   try {
     auto endpoint = std::make_unique<ZmqListener>(options);
     PSGD_RETURN_IF_ERROR(endpoint->Bind(parsed));

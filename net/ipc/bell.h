@@ -1,0 +1,43 @@
+// Wakes a thread of another process. The thread arms its bell before it sleeps; who has something
+// for it rings, which costs nothing while it is awake.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "common/status.h"
+#include "net/ipc/file_descriptor.h"
+#include "net/ipc/shared_memory.h"
+
+namespace psgd {
+
+class Bell {
+ public:
+  static absl::StatusOr<Bell> Create();
+  // The bell of a peer.
+  static absl::StatusOr<Bell> Map(FileDescriptor memory, FileDescriptor event);
+
+  // By a peer, after it published something.
+  void Ring();
+
+  // By the owner: from now on Ring makes fd() readable. What was published before is not rung for,
+  // so the owner looks once more before it sleeps.
+  void Arm();
+  void Disarm();
+
+  int fd() const { return event_.get(); }
+  int memory_fd() const { return memory_.fd(); }
+
+ private:
+  Bell(SharedMemory memory, FileDescriptor event)
+      : memory_(std::move(memory)), event_(std::move(event)) {}
+  std::atomic<uint32_t>& armed() const {
+    return *reinterpret_cast<std::atomic<uint32_t>*>(memory_.data());
+  }
+
+  SharedMemory memory_;
+  FileDescriptor event_;
+};
+
+}  // namespace psgd

@@ -1,0 +1,137 @@
+#include "net/ipc/ipc_endpoint.h"
+
+#include <sched.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "net/address.h"
+
+namespace psgd {
+namespace {
+
+// Keys of what every endpoint watches.
+constexpr uint64_t kWakeKey = UINT64_MAX;
+constexpr uint64_t kBellKey = UINT64_MAX - 1;
+
+// Where messages follow each other this closely, waiting for the next without sleep saves two
+// switches. It never goes on for longer, so an idle endpoint uses no processor time.
+constexpr Duration kSpin = std::chrono::microseconds(30);
+constexpr Duration kClose = std::chrono::microseconds(150);
+constexpr Duration kLookPeriod = std::chrono::milliseconds(1);
+
+}  // namespace
+
+IpcEndpoint::IpcEndpoint(const TransportOptions& options, Bell bell, FileDescriptor epoll)
+    : EndpointBase(options, Integrity::kMemory), bell_(std::move(bell)), epoll_(std::move(epoll)) {
+  for (const auto& [fd, key] : {std::pair(wake_.fd(), kWakeKey), std::pair(bell_.fd(), kBellKey)}) {
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = key}};
+    (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+  }
+}
+
+uint64_t IpcEndpoint::ArenaBytes() const {
+  return 4 * std::max(options_.max_message_bytes, options_.send_queue_bytes);
+}
+
+void IpcEndpoint::Watch(const FileDescriptor& socket, uint64_t key) {
+  epoll_event event{.events = EPOLLIN | EPOLLRDHUP, .data = {.u64 = key}};
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event);
+}
+
+void IpcEndpoint::HandleSockets(Duration wait) {
+  looked_ = SteadyNow();
+  epoll_event events[64];
+  // Rounded up: a wait of 0 ms would spin until the deadline.
+  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
+  const int count =
+      ::epoll_wait(epoll_.get(), events, std::size(events), static_cast<int>(milliseconds));
+  for (int i = 0; i < count; ++i) {
+    const uint64_t key = events[i].data.u64;
+    if (key == kWakeKey || key == kBellKey) continue;
+    OnSocket(key, (events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
+  }
+}
+
+void IpcEndpoint::LookAtSockets() {
+  if (SteadyNow() - looked_ >= kLookPeriod) HandleSockets(Duration::zero());
+}
+
+bool IpcEndpoint::SpinForMessage() {
+  const Time start = SteadyNow();
+  if (start - received_ > kClose) return false;
+  while (SteadyNow() - start < kSpin) {
+    if (AnyIncoming()) return true;
+    ::sched_yield();
+  }
+  return false;
+}
+
+std::optional<Received> IpcEndpoint::Receive(Duration timeout) {
+  const Time deadline = SteadyNow() + std::min<Duration>(timeout, std::chrono::hours(24));
+  while (true) {
+    if (wake_.Take()) return std::nullopt;
+    LookAtSockets();
+    Attempt attempt = TryReceive();
+    if (attempt.refused) return std::nullopt;
+    Time now = SteadyNow();
+    if (attempt.received) {
+      received_ = now;
+      return std::move(attempt.received);
+    }
+    const Time next = Maintain(now);
+    if (now >= deadline) return std::nullopt;
+    if (SpinForMessage()) continue;
+    bell_.Arm();
+    const Duration wait = std::min(deadline, next) - SteadyNow();
+    HandleSockets(AnyIncoming() ? Duration::zero() : std::max(wait, Duration::zero()));
+    bell_.Disarm();
+  }
+}
+
+IpcEndpoint::Attempt IpcEndpoint::Take(PeerId from, Link& link) {
+  auto frames = link.shared->Receive(options_.max_message_bytes);
+  if (!frames.ok()) {
+    CountMalformed(frames.status().message());
+    link.lost = link.lost || !link.shared->sound();
+    return {.refused = true, .received = {}};
+  }
+  if (!*frames) return {};
+  std::optional<Message> message = Decode(**frames, link.pass);
+  if (!message) return {.refused = true, .received = {}};
+  return {.refused = false, .received = Received{from, *std::move(message)}};
+}
+
+absl::Status IpcEndpoint::SendTo(PeerId to, Link& link, const Message& message) {
+  PSGD_ASSIGN_OR_RETURN(const EncodedMessage encoded, Encode(message));
+  if (!link.shared->MayEverFit(encoded.size)) {
+    return InvalidArgumentError("a message of ", encoded.size,
+                                " bytes is too large for the memory that the peer shares");
+  }
+  if (!link.shared->Send(encoded.frames)) return Full(to);
+  if (link.bell) link.bell->Ring();
+  CountSent(encoded.size);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FileDescriptor> MakeEpoll() {
+  FileDescriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll.open()) {
+    return UnavailableError("no epoll: ", std::strerror(errno),
+                            "; are too many files open (ulimit -n)?");
+  }
+  return epoll;
+}
+
+absl::StatusOr<Address> ParseIpcAddress(const std::string& text) {
+  PSGD_ASSIGN_OR_RETURN(Address address, ParseAddress(text));
+  if (address.scheme != Address::Scheme::kIpc) {
+    return InvalidArgumentError("\"", text, "\": transport ipc needs ipc:///PATH");
+  }
+  return address;
+}
+
+}  // namespace psgd

@@ -1,0 +1,77 @@
+// The shared part of both endpoints of processes on one machine: waiting, and links.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "net/address.h"
+#include "net/endpoint_base.h"
+#include "net/ipc/bell.h"
+#include "net/ipc/file_descriptor.h"
+#include "net/ipc/shared_link.h"
+#include "net/wake_event.h"
+
+namespace psgd {
+
+class IpcEndpoint : public EndpointBase {
+ public:
+  std::optional<Received> Receive(Duration timeout) final;
+  void Wake() final { wake_.Set(); }
+
+ protected:
+  // One connection, or the attempt at one.
+  struct Link {
+    FileDescriptor socket;
+    std::optional<SharedLink> shared;
+    std::optional<Bell> bell;  // the peer's; unset before it was met
+    std::string pass;          // that it proved to have
+    bool lost = false;         // the peer is gone; what it had sent is still read
+  };
+
+  IpcEndpoint(const TransportOptions& options, Bell bell, FileDescriptor epoll);
+
+  // The next message of any peer, without waiting. `refused`: the input was malformed.
+  struct Attempt {
+    bool refused = false;
+    std::optional<Received> received;
+  };
+  virtual Attempt TryReceive() = 0;
+  virtual bool AnyIncoming() const = 0;
+  // The socket with this key is readable, or its peer is gone.
+  virtual void OnSocket(uint64_t key, bool gone) = 0;
+  // Called at times. Returns when to call it again at the latest.
+  virtual Time Maintain(Time now) = 0;
+
+  // The next message of this peer.
+  Attempt Take(PeerId from, Link& link);
+  absl::Status SendTo(PeerId to, Link& link, const Message& message);
+  // The size of both arenas of a link that this side makes.
+  uint64_t ArenaBytes() const;
+  // Reports events of the socket under the key until it is closed.
+  void Watch(const FileDescriptor& socket, uint64_t key);
+  // Looks at the sockets without waiting, at most once in a while.
+  void LookAtSockets();
+
+  Bell bell_;
+
+ private:
+  void HandleSockets(Duration wait);
+  bool SpinForMessage();
+
+  FileDescriptor epoll_;
+  WakeEvent wake_;
+  Time looked_{};
+  Time received_{};  // when the last message came
+};
+
+StatusOrEndpoint ListenIpc(const std::string& address, const TransportOptions& options);
+StatusOrEndpoint ConnectIpc(const std::vector<std::string>& addresses,
+                            const TransportOptions& options);
+
+absl::StatusOr<FileDescriptor> MakeEpoll();
+
+// The address of a Unix socket; an error says what the transport needs.
+absl::StatusOr<Address> ParseIpcAddress(const std::string& text);
+
+}  // namespace psgd

@@ -1,0 +1,170 @@
+// The listening side: one Unix socket, and the memory that each peer shares.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "net/address.h"
+#include "net/ipc/handshake.h"
+#include "net/ipc/ipc_endpoint.h"
+#include "net/transport_security.h"
+
+namespace psgd {
+namespace {
+
+constexpr uint64_t kListenKey = UINT64_MAX - 2;
+constexpr uint64_t kMostArena = uint64_t{1} << 34;  // of a peer that speaks as it must
+
+class IpcListener : public IpcEndpoint {
+ public:
+  IpcListener(const TransportOptions& options, Bell bell, FileDescriptor epoll, Address address,
+              FileDescriptor socket)
+      : IpcEndpoint(options, std::move(bell), std::move(epoll)),
+        path_(address.path),
+        socket_(std::move(socket)) {
+    address_ = address.ToString();
+    Watch(socket_, kListenKey);
+  }
+  ~IpcListener() override { (void)::unlink(path_.c_str()); }
+
+  absl::Status Send(PeerId to, const Message& message) override {
+    LookAtSockets();
+    const auto peer = peers_.find(to);
+    if (peer == peers_.end() || peer->second.lost || !peer->second.shared) return Gone(to);
+    return SendTo(to, peer->second, message);
+  }
+
+  EndpointStats stats() const override {
+    EndpointStats stats = EndpointBase::stats();
+    stats.strangers = strangers_;
+    stats.over_budget = over_budget_;
+    if (!turned_away_.empty()) stats.last_turned_away = turned_away_;
+    return stats;
+  }
+
+ protected:
+  Attempt TryReceive() override {
+    // Begins after the peer served last, so that a busy peer does not starve the others.
+    auto peer = peers_.upper_bound(last_);
+    for (size_t tried = peers_.size(); tried > 0; --tried) {
+      if (peer == peers_.end()) peer = peers_.begin();
+      const auto now = peer++;
+      Link& link = now->second;
+      if (link.shared && link.shared->HasIncoming()) {
+        last_ = now->first;
+        Attempt attempt = Take(now->first, link);
+        if (attempt.refused || attempt.received) return attempt;
+      }
+      if (link.lost) peers_.erase(now);  // all that came was read
+    }
+    return {};
+  }
+
+  bool AnyIncoming() const override {
+    return std::ranges::any_of(peers_, [](const auto& peer) {
+      return peer.second.shared && peer.second.shared->HasIncoming();
+    });
+  }
+
+  void OnSocket(uint64_t key, bool gone) override {
+    if (key == kListenKey) return Accept();
+    const auto peer = peers_.find(key);
+    if (peer == peers_.end()) return;
+    Link& link = peer->second;
+    // A peer that was quick has left its greeting, and messages.
+    if (!link.shared && !Meet(&link)) {
+      if (gone || link.lost) peers_.erase(peer);
+      return;
+    }
+    if (!gone) return Drain(link);
+    link.socket = FileDescriptor();
+    link.lost = true;
+  }
+
+  Time Maintain(Time now) override { return now + std::chrono::hours(1); }
+
+ private:
+  void Accept() {
+    while (true) {
+      FileDescriptor socket(
+          ::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!socket.open()) return;
+      if (peers_.size() >= options_.peers) {
+        ++over_budget_;
+        turned_away_ = absl::StrCat("a connection beyond the limit of ", options_.peers);
+        continue;
+      }
+      if (!IsOwnUser(socket.get())) {
+        ++strangers_;
+        turned_away_ = "a process of another user";
+        continue;
+      }
+      const PeerId id = next_++;
+      Watch(socket, id);
+      peers_[id].socket = std::move(socket);
+    }
+  }
+
+  // Takes the greeting. False: it is not here yet, or the peer is refused, which makes it lost.
+  bool Meet(Link* link) {
+    absl::StatusOr<IpcHello> hello = ReceiveHello(link->socket.get());
+    if (absl::IsNotFound(hello.status())) return false;
+    const absl::Status met = hello.ok() ? Join(*std::move(hello), link) : hello.status();
+    link->lost = !met.ok();
+    if (!met.ok() && !absl::IsUnavailable(met)) CountMalformed(met.message());
+    return met.ok();
+  }
+
+  absl::Status Join(IpcHello hello, Link* link) {
+    const auto& security = options_.security;
+    if (security && security->allowed && !security->allowed->Knows(hello.pass)) {
+      ++strangers_;
+      turned_away_ = "a process that is no member of the run";
+      return absl::UnavailableError(turned_away_);
+    }
+    if (hello.arena_bytes > kMostArena) {
+      return absl::InvalidArgumentError("a greeting with too much memory");
+    }
+    PSGD_ASSIGN_OR_RETURN(
+        SharedMemory memory,
+        SharedMemory::Map(std::move(hello.link), SharedLink::BytesFor(hello.arena_bytes)));
+    PSGD_ASSIGN_OR_RETURN(Bell bell,
+                          Bell::Map(std::move(hello.bell_memory), std::move(hello.bell_event)));
+    PSGD_RETURN_IF_ERROR(SendWelcome(link->socket.get(), bell_));
+    link->shared.emplace(std::move(memory), hello.arena_bytes, SharedLink::Side::kListener);
+    link->bell.emplace(std::move(bell));
+    link->pass = std::move(hello.pass);
+    return absl::OkStatus();
+  }
+
+  // Nothing is said on the socket after the greeting.
+  static void Drain(const Link& link) {
+    char bytes[4096];
+    while (::recv(link.socket.get(), bytes, sizeof(bytes), MSG_DONTWAIT) > 0) {
+    }
+  }
+
+  const std::string path_;
+  const FileDescriptor socket_;
+  std::map<PeerId, Link> peers_;
+  PeerId next_ = 0;
+  PeerId last_ = 0;  // the peer whose message was taken last
+  uint64_t strangers_ = 0, over_budget_ = 0;
+  std::string turned_away_;
+};
+
+}  // namespace
+
+StatusOrEndpoint ListenIpc(const std::string& address, const TransportOptions& options) {
+  PSGD_ASSIGN_OR_RETURN(const Address parsed, ParseIpcAddress(address));
+  PSGD_ASSIGN_OR_RETURN(Bell bell, Bell::Create());
+  PSGD_ASSIGN_OR_RETURN(FileDescriptor epoll, MakeEpoll());
+  PSGD_ASSIGN_OR_RETURN(FileDescriptor socket, ListenUnix(parsed));
+  return std::make_unique<IpcListener>(options, std::move(bell), std::move(epoll), parsed,
+                                       std::move(socket));
+}
+
+}  // namespace psgd
