@@ -189,9 +189,11 @@ class AutoOverALink : public Network {
     }
     return speeds;
   }
-  // Sets the rate from the worker to the server.
+  // Sets the rate between the worker and the server, each way: answers to pushes share the way back
+  // with weights.
   static void SetRate(const std::string& rate) {
-    for (const auto& [space, device] : {std::pair("2", "eth0"), std::pair("switch", "port1")}) {
+    for (const auto& [space, device] : {std::pair("2", "eth0"), std::pair("switch", "port1"),
+                                        std::pair("1", "eth0"), std::pair("switch", "port2")}) {
       const Ended set =
           RunProgram(Script({"run", space, "tc", "qdisc", "change", "dev", device, "root", "tbf",
                              "rate", rate, "burst", "256kb", "latency", "200ms"}));
