@@ -60,7 +60,7 @@ absl::StatusOr<ClusterConfig::Transport> TransportNamed(const std::string& name)
   ClusterConfig::Transport transport;
   if (!ClusterConfig::Transport_Parse(absl::AsciiStrToUpper(name), &transport)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("unknown transport \"", name, "\"; use zmq, ipc or grpc"));
+        absl::StrCat("unknown transport \"", name, "\"; use zmq, ipc, grpc or auto"));
   }
   return transport;
 }
@@ -193,7 +193,7 @@ int main(int argc, char** argv) {
     return sub;
   };
   CLI::App* push_pull = add("push-pull", "Session, transport, shard and optimizer, two processes");
-  AddText(push_pull, "--transport", arguments.transport, "zmq, ipc or grpc");
+  AddText(push_pull, "--transport", arguments.transport, "zmq, ipc, grpc or auto");
   AddText(push_pull, "--slice", arguments.size, "Bytes of a slice's weights");
   AddNumber(push_pull, "--count", arguments.push_pull.slices, "Slices", 1, 10000);
   AddNumber(push_pull, "--workers", arguments.push_pull.workers, "Sessions", 1, 64);
@@ -201,7 +201,7 @@ int main(int argc, char** argv) {
   AddText(push_pull, "--codec", arguments.codec, "Of the pushes");
 
   CLI::App* transport = add("transport", "Messages alone, two processes");
-  AddText(transport, "--transport", arguments.transport, "zmq, ipc or grpc");
+  AddText(transport, "--transport", arguments.transport, "zmq, ipc, grpc or auto");
   AddText(transport, "--size", arguments.size, "Bytes of a message");
 
   CLI::App* apply = add("apply", "Payload to weights on a shard, one core");

@@ -12,6 +12,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "bench/local_address.h"
 #include "bench/machine_limits.h"
 #include "net/transport.h"
 
@@ -91,9 +92,7 @@ void MustSend(Endpoint& endpoint, PeerId to, const Message& message) {
 int Serve(const TransportBenchOptions& bench, Pipe& address_pipe) {
   auto transport = MakeTransport(bench.transport, OptionsFor(bench));
   if (!transport.ok()) return 1;
-  const std::string where = bench.transport == ClusterConfig::IPC
-                                ? absl::StrCat("ipc:///tmp/psgd-bench-", ::getpid())
-                                : "tcp://127.0.0.1:0";
+  const std::string where = LocalAddress(bench.transport);
   auto endpoint = (*transport)->Listen(where);
   if (!endpoint.ok()) return 1;
   AddressText address{};

@@ -10,6 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "bench/local_address.h"
 #include "bench/machine_limits.h"
 #include "net/transport.h"
 #include "server/control/copy_thread.h"
@@ -224,9 +225,7 @@ absl::StatusOr<std::vector<BenchRow>> RunShardBench(const ShardBenchOptions& opt
   const Placement placement = PlaceSlices(MakeModel(options), 1, options.slice_bytes);
   int ready[2], end[2];
   if (pipe(ready) != 0 || pipe(end) != 0) return absl::InternalError("cannot make a pipe");
-  const std::string address = options.transport == ClusterConfig::IPC
-                                  ? absl::StrCat("ipc:///tmp/psgd-bench-", getpid(), ".sock")
-                                  : "tcp://127.0.0.1:0";
+  const std::string address = LocalAddress(options.transport);
   const pid_t child = fork();
   if (child < 0) return absl::InternalError("cannot fork the server side");
   if (child == 0) {

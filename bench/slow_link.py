@@ -6,7 +6,8 @@
     sudo bench/slow_link.py --nets vgg11 --links 100mbit,1gbit,unlimited --json > rows.json
 
 Three hosts of scripts/netns.sh: ps-server on the first, a worker with one thread on each of the other
-two; DDP has a process on each of those two. All train the same network, exported to ONNX, on generated
+two; DDP has a process on each of those two. With --servers workers each of the two has a ps-server too,
+and the first host has nothing. All train the same network, exported to ONNX, on generated
 images in batches of 32 a worker. Printed are milliseconds a step (psgd's mean, DDP's median), images a second of both
 together, and megabytes a step that each worker sends and receives, headers included, from when training has settled.
 Needs root (network namespaces), Debian's python3-torch and python3-onnx.
@@ -138,6 +139,13 @@ def ddp(name, how, seconds):
         steps = min(400, warmup + 1 + int(1.3 * seconds / min(times)))
 
 
+def serve(host, arguments, options):
+    """ps-server on a host."""
+    return subprocess.Popen([NETNS, "run", str(host), f"{options.bin}/ps-server", "--bind", f"10.77.0.{host}",
+                             "--insecure", "--quiet"] + arguments,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
 def last_progress(run):
     try:
         lines = (run / "metrics.jsonl").read_text().splitlines()
@@ -153,7 +161,7 @@ def psgd(name, sets, seconds, options, folder):
     for word, values in (("WIDE_INT8", "int8"), ("WIDE", "fp16")):
         rules = [f"{{match: '{layer}', push: {{factors: {{values: {values}}}}}}}" for layer in WIDE[name]]
         sets = [each.replace(word, f"[{', '.join(rules)}]") for each in sets]
-    subprocess.run(["rm", "-rf", str(run)], check=True)
+    subprocess.run(["rm", "-rf", str(run), str(folder / "run-2")], check=True)
     model, shape = network(name)
     path = folder / f"{name}.onnx"
     if not path.exists():
@@ -168,24 +176,30 @@ data: {{format: synthetic, batch: {BATCH}, eval_batch: 32,
 train: {{epochs: 100}}
 optimizer: {{sgd: {{learning_rate: 0.01}}}}
 consistency: {{staleness: {options.staleness}}}
-cluster: {{shards: 2, workers: 2, deadline: 300s, resend: 120s}}
+cluster: {{shards: 2, workers: 2, servers: {2 if options.servers == "workers" else 1}, deadline: 300s, resend: 120s}}
 """)
-    server = subprocess.Popen(
-        [NETNS, "run", "1", f"{options.bin}/ps-server", "--config", str(config), "--run-dir", str(run),
-         "--bind", "10.77.0.1", "--insecure", "--quiet", "--port", "7070"]
-        + [word for each in sets for word in ("--set", each)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    first = 2 if options.servers == "workers" else 1
+    address = f"10.77.0.{first}:7070"
+    servers = [serve(first, ["--config", str(config), "--run-dir", str(run), "--port", "7070"]
+                     + [word for each in sets for word in ("--set", each)], options)]
+    if options.servers == "workers":
+        status = [NETNS, "run", "2", f"{options.bin}/ps-ctl", "status", "--server", address]
+        while servers[0].poll() is None and subprocess.run(status, capture_output=True).returncode != 0:
+            time.sleep(0.1)
+        servers.append(serve(3, ["--join", address, "--run-dir", str(folder / "run-2")], options))
     workers = [subprocess.Popen(
         [NETNS, "run", str(host), f"{options.bin}/ps-worker", "--cpu", "--threads", "1", "--server",
-         "10.77.0.1:7070", "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+         address, "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         for host in (2, 3)]
     try:
         first = None
         while True:
             time.sleep(0.2)
-            if server.poll() is not None or any(worker.poll() is not None for worker in workers):
+            if any(process.poll() is not None for process in servers + workers):
+                for process in servers + workers:
+                    process.kill()
                 raise RuntimeError("psgd ended early:\n" + "".join(
-                    process.communicate()[1] for process in [server] + workers))
+                    process.communicate()[1] for process in servers + workers))
             records = last_progress(run)
             if not records:
                 continue
@@ -200,11 +214,11 @@ cluster: {{shards: 2, workers: 2, deadline: 300s, resend: 120s}}
                 sent, received = (now - then for now, then in zip(transferred(2), before))
                 return took / clocks, sent / clocks, received / clocks
     finally:
-        for process in workers + [server]:
+        for process in workers + servers:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
-        for process in workers + [server]:
-            process.communicate()
+        for process in workers + servers:
+            process.wait()
 
 
 def main():
@@ -214,6 +228,8 @@ def main():
     parser.add_argument("--only", default="", help="ways whose name has this in it, as 'psgd' or 'fp16'")
     parser.add_argument("--seconds", type=float, default=15, help="to measure each for, at least")
     parser.add_argument("--staleness", default="0", help="of psgd; DDP has none")
+    parser.add_argument("--servers", default="one", choices=["one", "workers"],
+                        help="of psgd: one on a host of its own, or one beside each worker")
     parser.add_argument("--bin", default=str(ROOT / "build" / "release" / "bin"))
     parser.add_argument("--json", action="store_true", help="a JSON object a row")
     options = parser.parse_args()

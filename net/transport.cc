@@ -1,5 +1,6 @@
 #include "net/transport.h"
 
+#include "net/auto/auto_endpoint.h"
 #include "net/grpc/grpc_endpoint.h"
 #include "net/ipc/ipc_endpoint.h"
 #include "net/zmq/zmq_endpoint.h"
@@ -35,6 +36,8 @@ class SocketTransport : public Transport {
 absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(ClusterConfig::Transport kind,
                                                          const TransportOptions& options) {
   switch (kind) {
+    case ClusterConfig::AUTO:
+      return std::make_unique<SocketTransport>(ListenAuto, ConnectAuto, options);
     case ClusterConfig::ZMQ:
       return std::make_unique<SocketTransport>(ListenZmq, ConnectZmq, options);
     case ClusterConfig::IPC:
@@ -42,7 +45,7 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(ClusterConfig::Transpor
     case ClusterConfig::GRPC:
       return std::make_unique<SocketTransport>(ListenGrpc, ConnectGrpc, options);
   }
-  return absl::InvalidArgumentError("no such transport; choose zmq, ipc or grpc");
+  return absl::InvalidArgumentError("no such transport; choose auto, zmq, ipc or grpc");
 }
 
 }  // namespace psgd

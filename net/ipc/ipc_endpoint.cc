@@ -84,12 +84,19 @@ std::optional<Received> IpcEndpoint::Receive(Duration timeout) {
     }
     const Time next = Maintain(now);
     if (now >= deadline) return std::nullopt;
-    if (SpinForMessage()) continue;
-    bell_.Arm();
+    if (!BeginWait()) continue;
     const Duration wait = std::min(deadline, next) - SteadyNow();
-    HandleSockets(AnyIncoming() ? Duration::zero() : std::max(wait, Duration::zero()));
-    bell_.Disarm();
+    HandleSockets(std::max(wait, Duration::zero()));
+    EndWait();
   }
+}
+
+bool IpcEndpoint::BeginWait() {
+  if (SpinForMessage()) return false;
+  bell_.Arm();
+  if (!AnyIncoming()) return true;
+  bell_.Disarm();
+  return false;
 }
 
 IpcEndpoint::Attempt IpcEndpoint::Take(PeerId from, Link& link) {
@@ -111,7 +118,10 @@ absl::Status IpcEndpoint::SendTo(PeerId to, Link& link, const Message& message) 
     return InvalidArgumentError("a message of ", encoded.size,
                                 " bytes is too large for the memory that the peer shares");
   }
-  if (!link.shared->Send(encoded.frames)) return Full(to);
+  if (!link.shared->Send(encoded.frames)) {
+    link.lost = link.lost || !link.shared->sound();
+    return link.lost ? Gone(to) : Full(to);
+  }
   if (link.bell) link.bell->Ring();
   CountSent(encoded.size);
   return absl::OkStatus();

@@ -19,6 +19,12 @@ class IpcEndpoint : public EndpointBase {
   std::optional<Received> Receive(Duration timeout) final;
   void Wake() final { wake_.Set(); }
 
+  // For an owner that waits for more than this endpoint: until EndWait, fd() becomes readable when
+  // Receive has something to do. False: it has now.
+  bool BeginWait();
+  void EndWait() { bell_.Disarm(); }
+  int fd() const { return epoll_.get(); }
+
  protected:
   // One connection, or the attempt at one.
   struct Link {

@@ -16,11 +16,19 @@ void ZmqEndpoint::PollOn(zmq::socket_t& socket) {
   poll_items_.push_back({.socket = socket.handle(), .fd = 0, .events = ZMQ_POLLIN, .revents = 0});
 }
 
+void ZmqEndpoint::AlsoEndOn(int fd) {
+  poll_items_.push_back({.socket = nullptr, .fd = fd, .events = ZMQ_POLLIN, .revents = 0});
+  also_ends_ = true;
+}
+
 std::optional<Received> ZmqEndpoint::Receive(Duration timeout) {
   // A bounded wait keeps the deadline within the clock's range.
   const Time deadline = SteadyNow() + std::min<Duration>(timeout, std::chrono::hours(24));
   while (true) {
-    if (wake_.Take()) return std::nullopt;
+    if (wake_.Take()) {
+      woken_ = true;
+      return std::nullopt;
+    }
     Attempt attempt = TryReceive();
     if (attempt.refused || attempt.received) return std::move(attempt.received);
     Idle();
@@ -30,6 +38,7 @@ std::optional<Received> ZmqEndpoint::Receive(Duration timeout) {
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(left).count();
     // An interrupted poll counts as one that ended early.
     zmq_poll(poll_items_.data(), static_cast<int>(poll_items_.size()), wait);
+    if (also_ends_ && poll_items_.back().revents != 0) return TryReceive().received;
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <utility>
 #include <vector>
 #include <zmq.hpp>
 
@@ -16,6 +17,11 @@ class ZmqEndpoint : public EndpointBase {
 
   std::optional<Received> Receive(Duration timeout) final;
   void Wake() final { wake_.Set(); }
+
+  // For an owner that waits for more than this endpoint: Receive ends when `fd` is readable, too.
+  void AlsoEndOn(int fd);
+  // Whether the last Receive ended because of Wake.
+  bool TakeWoken() { return std::exchange(woken_, false); }
 
  protected:
   struct Attempt {
@@ -36,6 +42,8 @@ class ZmqEndpoint : public EndpointBase {
 
  private:
   WakeEvent wake_;
+  bool woken_ = false;
+  bool also_ends_ = false;                  // the last item is the owner's
   std::vector<zmq_pollitem_t> poll_items_;  // the wake event, then the sockets
 };
 

@@ -38,7 +38,8 @@ absl::Status CopySet::StartTransport() {
   transport.security = options_.security;
   PSGD_ASSIGN_OR_RETURN(transport_,
                         MakeTransport(options_.config.cluster().transport(), transport));
-  if (options_.config.cluster().transport() != ClusterConfig::IPC) return absl::OkStatus();
+  const ClusterConfig::Transport kind = options_.config.cluster().transport();
+  if (kind != ClusterConfig::IPC && kind != ClusterConfig::AUTO) return absl::OkStatus();
   PSGD_ASSIGN_OR_RETURN(SocketFolder folder, SocketFolder::Create());
   sockets_.emplace(std::move(folder));
   return absl::OkStatus();
@@ -86,13 +87,18 @@ absl::Status CopySet::RecoverShard(uint32_t s) {
 }
 
 std::string CopySet::ListenAddress(uint32_t shard) const {
-  if (sockets_) return absl::StrCat("ipc://", sockets_->path(), "/shard-", shard, ".sock");
-  return absl::StrCat("tcp://", options_.host, ":0");
+  const std::string tcp = absl::StrCat("tcp://", options_.host, ":0");
+  if (!sockets_) return tcp;
+  const std::string ipc = absl::StrCat("ipc://", sockets_->path(), "/shard-", shard, ".sock");
+  const bool both = options_.config.cluster().transport() == ClusterConfig::AUTO;
+  return both ? absl::StrCat(tcp, " ", ipc) : ipc;
 }
 
 std::string CopySet::Advertised(const std::string& address) const {
   if (options_.advertise.empty() || address.rfind("tcp://", 0) != 0) return address;
-  return absl::StrCat("tcp://", options_.advertise, address.substr(address.rfind(':')));
+  const size_t end = address.find(' ');
+  const size_t colon = address.rfind(':', end);
+  return absl::StrCat("tcp://", options_.advertise, address.substr(colon));
 }
 
 std::string CopySet::FolderOf(uint32_t shard) const {

@@ -91,7 +91,7 @@ class DurableShard {
   uint64_t entries() const { return entries_; }
   // All steps so far, written or not.
   uint64_t steps() const { return entries_ + unwritten_.size(); }
-  uint64_t journal_bytes() const { return bytes_since_image_; }
+  uint64_t journal_bytes() const { return journal_ == nullptr ? 0 : bytes_since_image_; }
 
  private:
   absl::Status Replay(std::vector<std::string>* notes);

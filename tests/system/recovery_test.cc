@@ -183,7 +183,7 @@ class RecoveryByHand : public Recovery, public testing::WithParamInterface<std::
 
 // The server is restarted by hand, as on a cluster, at the addresses that the workers know.
 TEST_P(RecoveryByHand, WorkersFindTheServerAgain) {
-  kills_ipc_servers_ = GetParam() == "ipc";
+  kills_ipc_servers_ = GetParam() == "auto";
   const std::vector<std::string> settings =
       Sets({"durability.acknowledge=fsync", "cluster.transport=" + GetParam(), "train.epochs=60",
             "cluster.resend=200ms"});
@@ -203,7 +203,7 @@ TEST_P(RecoveryByHand, WorkersFindTheServerAgain) {
   EXPECT_EQ(again.Wait().code, 0) << again.Err();
   EXPECT_EQ(Summary("run")["epochs"], 60.0);
 }
-INSTANTIATE_TEST_SUITE_P(Transports, RecoveryByHand, testing::Values("zmq", "ipc", "grpc"));
+INSTANTIATE_TEST_SUITE_P(Transports, RecoveryByHand, testing::Values("zmq", "auto", "grpc"));
 
 TEST_F(Recovery, WhatCannotBeRecoveredIsSaid) {
   Ended none = RunProgram({"ps-server", "--recover", Path("nothing")});

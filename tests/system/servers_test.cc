@@ -87,7 +87,7 @@ TEST_P(ServersOver, ComputeWhatOneDoes) {
   EXPECT_THAT(File("run/server/server.log"), HasSubstr("moved from server 1 to server 2"));
   EXPECT_THAT(File("run/server/server.log"), HasSubstr("to server 3"));
 }
-INSTANTIATE_TEST_SUITE_P(Transports, ServersOver, testing::Values("zmq", "ipc", "grpc"));
+INSTANTIATE_TEST_SUITE_P(Transports, ServersOver, testing::Values("zmq", "auto", "grpc"));
 
 // All servers die, one after the other, at any moment. The workers live.
 TEST_F(Servers, ThatDieGoOnWithTheirJournals) {

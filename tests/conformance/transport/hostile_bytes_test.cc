@@ -18,7 +18,7 @@ namespace {
 class RawSocket {
  public:
   explicit RawSocket(const std::string& text) {
-    const Address address = *ParseAddress(text);
+    const Address address = *ParseAddress(text.substr(0, text.find(' ')));  // of two, over TCP
     if (address.scheme == Address::Scheme::kIpc) {
       sockaddr_un to{};
       to.sun_family = AF_UNIX;

@@ -15,18 +15,20 @@ std::string KindName(const testing::TestParamInfo<Kind>& info) {
   switch (info.param) {
     case Kind::kZmqTcp:
       return "ZmqTcp";
-    case Kind::kZmqIpc:
-      return "ZmqIpc";
+    case Kind::kIpc:
+      return "Ipc";
     case Kind::kGrpc:
       return "Grpc";
     case Kind::kInProcess:
       return "InProcess";
     case Kind::kCurveTcp:
       return "CurveTcp";
-    case Kind::kCurveIpc:
-      return "CurveIpc";
+    case Kind::kSecuredIpc:
+      return "SecuredIpc";
     case Kind::kTls:
       return "Tls";
+    case Kind::kAuto:
+      return "Auto";
   }
   return "Unknown";
 }
@@ -35,7 +37,7 @@ std::unique_ptr<Transport> TransportTest::NewTransport(const TransportOptions& o
   switch (GetParam()) {
     case Kind::kZmqTcp:
       return *MakeTransport(ClusterConfig::ZMQ, options);
-    case Kind::kZmqIpc:
+    case Kind::kIpc:
       return *MakeTransport(ClusterConfig::IPC, options);
     case Kind::kGrpc:
       return *MakeTransport(ClusterConfig::GRPC, options);
@@ -43,10 +45,12 @@ std::unique_ptr<Transport> TransportTest::NewTransport(const TransportOptions& o
       return MakeInProcessTransport(options);
     case Kind::kCurveTcp:
       return std::make_unique<SecuredTransport>(ClusterConfig::ZMQ, options);
-    case Kind::kCurveIpc:
+    case Kind::kSecuredIpc:
       return std::make_unique<SecuredTransport>(ClusterConfig::IPC, options);
     case Kind::kTls:
       return std::make_unique<SecuredTransport>(ClusterConfig::GRPC, options);
+    case Kind::kAuto:
+      return *MakeTransport(ClusterConfig::AUTO, options);
   }
   return nullptr;
 }
@@ -59,10 +63,13 @@ std::string TransportTest::AnyAddress() {
     case Kind::kCurveTcp:
     case Kind::kTls:
       return "tcp://127.0.0.1:0";
-    case Kind::kZmqIpc:
-    case Kind::kCurveIpc:
+    case Kind::kIpc:
+    case Kind::kSecuredIpc:
       socket_files_.push_back(testing::TempDir() + name);
       return "ipc://" + socket_files_.back();
+    case Kind::kAuto:
+      socket_files_.push_back(testing::TempDir() + name);
+      return "tcp://127.0.0.1:0 ipc://" + socket_files_.back();
     case Kind::kInProcess:
       return name;
   }
@@ -202,9 +209,9 @@ bool Eventually(const std::function<bool()>& condition) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TransportTest,
-                         testing::Values(Kind::kZmqTcp, Kind::kZmqIpc, Kind::kGrpc,
-                                         Kind::kInProcess, Kind::kCurveTcp, Kind::kCurveIpc,
-                                         Kind::kTls),
+                         testing::Values(Kind::kZmqTcp, Kind::kIpc, Kind::kGrpc, Kind::kInProcess,
+                                         Kind::kCurveTcp, Kind::kSecuredIpc, Kind::kTls,
+                                         Kind::kAuto),
                          KindName);
 
 }  // namespace psgd

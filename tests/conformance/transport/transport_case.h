@@ -13,7 +13,7 @@
 
 namespace psgd {
 
-enum class Kind { kZmqTcp, kZmqIpc, kGrpc, kInProcess, kCurveTcp, kCurveIpc, kTls };
+enum class Kind { kZmqTcp, kIpc, kGrpc, kInProcess, kCurveTcp, kSecuredIpc, kTls, kAuto };
 std::string KindName(const testing::TestParamInfo<Kind>& info);
 
 constexpr Duration kSoon = std::chrono::seconds(20);  // longer than any step of a test takes
