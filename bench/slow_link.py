@@ -176,7 +176,7 @@ data: {{format: synthetic, batch: {BATCH}, eval_batch: 32,
 train: {{epochs: 100}}
 optimizer: {{sgd: {{learning_rate: 0.01}}}}
 consistency: {{staleness: {options.staleness}}}
-cluster: {{shards: 2, workers: 2, servers: {2 if options.servers == "workers" else 1}, deadline: 300s, resend: 120s}}
+cluster: {{transport: {options.transport}, shards: 2, workers: 2, servers: {2 if options.servers == "workers" else 1}, deadline: 300s, resend: 120s}}
 """)
     first = 2 if options.servers == "workers" else 1
     address = f"10.77.0.{first}:7070"
@@ -230,6 +230,7 @@ def main():
     parser.add_argument("--staleness", default="0", help="of psgd; DDP has none")
     parser.add_argument("--servers", default="one", choices=["one", "workers"],
                         help="of psgd: one on a host of its own, or one beside each worker")
+    parser.add_argument("--transport", default="zmq", help="of psgd")
     parser.add_argument("--bin", default=str(ROOT / "build" / "release" / "bin"))
     parser.add_argument("--json", action="store_true", help="a JSON object a row")
     options = parser.parse_args()
