@@ -205,8 +205,9 @@ cluster: {{transport: {options.transport}, shards: 2, workers: 2, servers: {2 if
                 continue
             last = records[-1]
             if first is None:
-                # Two steps of each worker pull all weights and fill every residual.
-                if last["clock"] >= 3:
+                # Two steps of each worker pull all weights and fill every residual. Before that, shards
+                # move to the second server.
+                if last["clock"] >= (20 if len(servers) > 1 else 3):
                     first, before = last, transferred(2)
                 continue
             clocks, took = last["clock"] - first["clock"], last["seconds"] - first["seconds"]
