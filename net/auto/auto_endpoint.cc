@@ -151,7 +151,9 @@ class AutoConnector : public AutoEndpoint {
 bool IsHere(const AutoAddress& address) {
   if (address.ipc.empty() || address.machine != MachineId()) return false;
   const auto path = ParseAddress(address.ipc);
-  return path.ok() && ConnectUnix(*path).ok();
+  if (!path.ok()) return false;
+  const absl::StatusOr<FileDescriptor> socket = ConnectUnix(*path);
+  return socket.ok() && IsOwnUser(socket->get());
 }
 
 }  // namespace

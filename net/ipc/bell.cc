@@ -43,7 +43,10 @@ void Bell::Arm() {
 }
 
 void Bell::Disarm() {
-  if (armed().exchange(0) != 0) return;  // nobody rang
+  if (armed().exchange(0) == 0) Drain();  // somebody rang
+}
+
+void Bell::Drain() {
   uint64_t count = 0;
   (void)!::read(event_.get(), &count, sizeof(count));
 }

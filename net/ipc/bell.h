@@ -25,6 +25,8 @@ class Bell {
   // so the owner looks once more before it sleeps.
   void Arm();
   void Disarm();
+  // Makes fd() not readable. A ring may come late, when the owner is awake again.
+  void Drain();
 
   int fd() const { return event_.get(); }
   int memory_fd() const { return memory_.fd(); }

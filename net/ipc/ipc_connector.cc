@@ -34,8 +34,9 @@ class IpcConnector : public IpcEndpoint {
 
   absl::Status Send(PeerId to, const Message& message) override {
     if (to >= links_.size()) return NotConnected(to);
-    LookAtSockets();
     Link& link = links_[to];
+    // What is sent before the listener is known is rung for once it is.
+    LookAtSockets(/*now=*/link.socket.open() && !link.bell);
     if (!link.shared) PSGD_RETURN_IF_ERROR(MakeMemory(&link));
     if (!link.socket.open()) TryConnect(to, SteadyNow());
     return SendTo(to, link, message);
@@ -54,6 +55,8 @@ class IpcConnector : public IpcEndpoint {
       }
       if (!std::exchange(link.lost, false)) continue;
       link.shared.reset();  // all that came was read
+      link.socket = FileDescriptor();
+      link.bell.reset();
     }
     return {};
   }

@@ -51,13 +51,14 @@ void IpcEndpoint::HandleSockets(Duration wait) {
       ::epoll_wait(epoll_.get(), events, std::size(events), static_cast<int>(milliseconds));
   for (int i = 0; i < count; ++i) {
     const uint64_t key = events[i].data.u64;
+    if (key == kBellKey) bell_.Drain();
     if (key == kWakeKey || key == kBellKey) continue;
     OnSocket(key, (events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
   }
 }
 
-void IpcEndpoint::LookAtSockets() {
-  if (SteadyNow() - looked_ >= kLookPeriod) HandleSockets(Duration::zero());
+void IpcEndpoint::LookAtSockets(bool now) {
+  if (now || SteadyNow() - looked_ >= kLookPeriod) HandleSockets(Duration::zero());
 }
 
 bool IpcEndpoint::SpinForMessage() {

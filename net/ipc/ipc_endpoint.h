@@ -56,8 +56,8 @@ class IpcEndpoint : public EndpointBase {
   uint64_t ArenaBytes() const;
   // Reports events of the socket under the key until it is closed.
   void Watch(const FileDescriptor& socket, uint64_t key);
-  // Looks at the sockets without waiting, at most once in a while.
-  void LookAtSockets();
+  // Looks at the sockets without waiting, unless it did just before.
+  void LookAtSockets(bool now = false);
 
   Bell bell_;
 

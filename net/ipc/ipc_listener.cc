@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +18,7 @@ namespace psgd {
 namespace {
 
 constexpr uint64_t kListenKey = UINT64_MAX - 2;
+constexpr Duration kNoDescriptorPause = std::chrono::milliseconds(1);
 constexpr uint64_t kMostArena = uint64_t{1} << 34;  // of a peer that speaks as it must
 
 class IpcListener : public IpcEndpoint {
@@ -91,7 +94,11 @@ class IpcListener : public IpcEndpoint {
     while (true) {
       FileDescriptor socket(
           ::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!socket.open()) return;
+      if (!socket.open()) {
+        // The socket stays readable until a descriptor is free.
+        if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(kNoDescriptorPause);
+        return;
+      }
       if (peers_.size() >= options_.peers) {
         ++over_budget_;
         turned_away_ = absl::StrCat("a connection beyond the limit of ", options_.peers);
@@ -133,7 +140,8 @@ class IpcListener : public IpcEndpoint {
         SharedMemory::Map(std::move(hello.link), SharedLink::BytesFor(hello.arena_bytes)));
     PSGD_ASSIGN_OR_RETURN(Bell bell,
                           Bell::Map(std::move(hello.bell_memory), std::move(hello.bell_event)));
-    PSGD_RETURN_IF_ERROR(SendWelcome(link->socket.get(), bell_));
+    // A peer that is gone already may have left messages.
+    SendWelcome(link->socket.get(), bell_).IgnoreError();
     link->shared.emplace(std::move(memory), hello.arena_bytes, SharedLink::Side::kListener);
     link->bell.emplace(std::move(bell));
     link->pass = std::move(hello.pass);

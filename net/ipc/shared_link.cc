@@ -17,8 +17,8 @@ constexpr size_t kLine = 64;  // frames begin at a cache line
 constexpr size_t kSmallestPiece = 64u << 10;
 // Messages below this are not worth a reference into the arena.
 constexpr size_t kCopyBelow = 4u << 10;
-// The receiver keeps references to this part of an arena at most, and copies what is more. So a
-// sender finds room again, whatever the receiver keeps.
+// The receiver keeps references to this part of an arena and of the slots at most, and copies what
+// is more. So a sender finds room again, whatever the receiver keeps.
 constexpr size_t kKeptShare = 4;
 
 // What a message may have around its frames; the wire format has the exact limit.
@@ -128,8 +128,10 @@ class SharedLink::Incoming : public std::enable_shared_from_this<SharedLink::Inc
   Bytes Give(const Slot& slot) {
     {
       std::lock_guard lock(mutex_);
-      if (slot.size >= kCopyBelow && kept_ + slot.size <= arena_bytes_ / kKeptShare) {
+      if (slot.size >= kCopyBelow && kept_ + slot.size <= arena_bytes_ / kKeptShare &&
+          kept_slots_ < kSlots / kKeptShare) {
         kept_ += slot.size;
+        ++kept_slots_;
         return Bytes(std::shared_ptr<const void>(
                          arena_ + slot.at,
                          [self = shared_from_this(), slot](const void*) { self->Release(slot); }),
@@ -149,6 +151,7 @@ class SharedLink::Incoming : public std::enable_shared_from_this<SharedLink::Inc
   void Release(const Slot& slot) {
     std::lock_guard lock(mutex_);
     kept_ -= slot.size;
+    --kept_slots_;
     GiveBack(slot.at);
   }
   // REQUIRES: mutex_ is held.
@@ -164,7 +167,8 @@ class SharedLink::Incoming : public std::enable_shared_from_this<SharedLink::Inc
   uint64_t taken_ = 0;
   std::mutex mutex_;  // guards what follows
   uint64_t returned_ = 0;
-  size_t kept_ = 0;
+  size_t kept_ = 0;  // bytes
+  size_t kept_slots_ = 0;
 };
 
 namespace {

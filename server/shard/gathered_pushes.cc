@@ -12,6 +12,17 @@ namespace {
 // This server made the bytes, so only the format's own limits count.
 constexpr size_t kAnySize = size_t{1} << 40;
 
+void SaveMessage(const Message& message, ShardRecord* record) {
+  const auto encoded = EncodeMessage(message, kAnySize);
+  if (!encoded.ok()) return;  // cannot fail: the message came in this format
+  WaitingPush* const waiting = record->add_waiting();
+  waiting->set_clock(message.header.push().clock());
+  waiting->set_worker(message.header.worker());
+  for (const Bytes& frame : encoded->frames) {
+    waiting->mutable_message()->append(reinterpret_cast<const char*>(frame.data()), frame.size());
+  }
+}
+
 void SavePush(const GatheredPayload& payload, ShardRecord* record) {
   Message alone;
   alone.header = payload.message->header;
@@ -23,14 +34,7 @@ void SavePush(const GatheredPayload& payload, ShardRecord* record) {
     *push->add_parts() = whole.parts(i);
   }
   alone.payloads.push_back(payload.message->payloads[payload.shared.payload]);
-  const auto encoded = EncodeMessage(alone, kAnySize);
-  if (!encoded.ok()) return;  // cannot fail: the message came in this format
-  WaitingPush* const waiting = record->add_waiting();
-  waiting->set_clock(push->clock());
-  waiting->set_worker(payload.worker);
-  for (const Bytes& frame : encoded->frames) {
-    waiting->mutable_message()->append(reinterpret_cast<const char*>(frame.data()), frame.size());
-  }
+  SaveMessage(alone, record);
 }
 
 }  // namespace
@@ -41,7 +45,8 @@ std::shared_ptr<const Message> GatheredPushes::Add(Message message,
   const uint32_t worker = kept->header.worker();
   Clock& clock = by_clock_[kept->header.push().clock()];
   for (SharedPayload& shared : payloads) {
-    std::vector<GatheredPayload>& slice = clock[shared.slices.front()];
+    if (shared.slices.size() > 1) clock.shared.insert(shared.slices.begin(), shared.slices.end());
+    std::vector<GatheredPayload>& slice = clock.slices[shared.slices.front()];
     const auto after = std::ranges::upper_bound(slice, worker, {}, &GatheredPayload::worker);
     bytes_ += slice.insert(after, {worker, kept, std::move(shared)})->bytes();
   }
@@ -53,18 +58,23 @@ std::optional<uint64_t> GatheredPushes::Next(uint64_t clock) const {
   return next == by_clock_.end() ? std::nullopt : std::optional(next->first);
 }
 
+bool GatheredPushes::IsShared(uint64_t clock, size_t local) const {
+  const auto of_clock = by_clock_.find(clock);
+  return of_clock != by_clock_.end() && of_clock->second.shared.contains(local);
+}
+
 std::span<const GatheredPayload> GatheredPushes::Of(uint64_t clock, size_t local) const {
   const auto of_clock = by_clock_.find(clock);
   if (of_clock == by_clock_.end()) return {};
-  const auto slice = of_clock->second.find(local);
-  if (slice == of_clock->second.end()) return {};
+  const auto slice = of_clock->second.slices.find(local);
+  if (slice == of_clock->second.slices.end()) return {};
   return slice->second;
 }
 
 std::vector<GatheredPayload> GatheredPushes::Take(uint64_t clock, size_t local) {
   const auto of_clock = by_clock_.find(clock);
   if (of_clock == by_clock_.end()) return {};
-  auto slice = of_clock->second.extract(local);
+  auto slice = of_clock->second.slices.extract(local);
   if (slice.empty()) return {};
   for (const GatheredPayload& payload : slice.mapped()) bytes_ -= payload.bytes();
   return std::move(slice.mapped());
@@ -74,7 +84,7 @@ std::vector<GatheredPayload> GatheredPushes::TakeAll(uint64_t clock) {
   std::vector<GatheredPayload> taken;
   const auto of_clock = by_clock_.find(clock);
   if (of_clock == by_clock_.end()) return taken;
-  for (auto& [local, slice] : of_clock->second) {
+  for (auto& [local, slice] : of_clock->second.slices) {
     for (GatheredPayload& payload : slice) {
       bytes_ -= payload.bytes();
       taken.push_back(std::move(payload));
@@ -86,10 +96,14 @@ std::vector<GatheredPayload> GatheredPushes::TakeAll(uint64_t clock) {
 }
 
 void GatheredPushes::Save(ShardRecord* record) const {
-  for (const auto& [clock, slices] : by_clock_) {
-    for (const auto& [local, slice] : slices) {
+  for (const auto& [number, clock] : by_clock_) {
+    for (const auto& [local, slice] : clock.slices) {
       for (const GatheredPayload& payload : slice) SavePush(payload, record);
     }
+    if (!clock.slices.empty()) continue;
+    Message empty;
+    empty.header.mutable_push()->set_clock(number);
+    SaveMessage(empty, record);
   }
 }
 

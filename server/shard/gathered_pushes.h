@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -36,6 +37,8 @@ class GatheredPushes {
   bool Has(uint64_t clock) const { return by_clock_.contains(clock); }
   // The first clock after `clock` that has a push.
   std::optional<uint64_t> Next(uint64_t clock) const;
+  // Whether a payload of the clock is for this slice (local index) and for others.
+  bool IsShared(uint64_t clock, size_t local) const;
   // The payloads that begin with a slice (local index), in the order of workers.
   std::span<const GatheredPayload> Of(uint64_t clock, size_t local) const;
   // Takes them.
@@ -45,12 +48,16 @@ class GatheredPushes {
 
   // Bytes of all payloads.
   size_t bytes() const { return bytes_; }
-  // Adds every payload to the record, as a push of its own.
+  // Adds every payload to the record, as a push of its own, and a clock without payloads as an
+  // empty push.
   void Save(ShardRecord* record) const;
 
  private:
-  // By the first slice of the payload; each in the order of workers.
-  using Clock = std::map<size_t, std::vector<GatheredPayload>>;
+  struct Clock {
+    // By the first slice of the payload; each in the order of workers.
+    std::map<size_t, std::vector<GatheredPayload>> slices;
+    std::set<size_t> shared;  // slices of payloads for several slices
+  };
 
   std::map<uint64_t, Clock> by_clock_;
   size_t bytes_ = 0;

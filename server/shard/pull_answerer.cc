@@ -154,7 +154,7 @@ AnsweredPull PullAnswerer::Answer(const WaitingPull& pull, uint64_t slowest, Out
     for (const auto& [local, mark] : pull.slices) answered.shown->add_slices(local);
     Show(*answered.shown);
   }
-  Send(pull, 0, slowest, out);
+  if (!pull.slices.empty()) Send(pull, 0, slowest, out);  // all were sent ahead
   return answered;
 }
 

@@ -456,6 +456,7 @@ void ShardCore::ApplyGathered(uint64_t clock, std::span<const GatheredPayload> g
 }
 
 bool ShardCore::AllPushed(uint64_t clock, uint32_t local) {
+  if (gathered_.IsShared(clock, local)) return false;
   const std::span<const GatheredPayload> pushed = gathered_.Of(clock, local);
   if (!expected_) {
     expected_ = std::ranges::count_if(
@@ -465,7 +466,6 @@ bool ShardCore::AllPushed(uint64_t clock, uint32_t local) {
   // A worker that is gone may have pushed, too.
   size_t expected = 0;
   for (size_t i = 0; i < pushed.size(); ++i) {
-    if (pushed[i].shared.slices.size() > 1) return false;
     const auto member = members_.find(pushed[i].worker);
     const bool again = i > 0 && pushed[i - 1].worker == pushed[i].worker;
     if (!again && member != members_.end() && TakesPart(member->second, clock)) ++expected;

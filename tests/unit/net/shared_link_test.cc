@@ -78,6 +78,15 @@ TEST_F(SharedLinkTest, AReceiverThatKeepsAllStopsNobody) {
   for (int i = 0; i < 40; ++i) EXPECT_TRUE(IsFilled(kept[i], 400'000, i)) << i;
 }
 
+TEST_F(SharedLinkTest, AReceiverThatKeepsManySmallOnesStopsNobody) {
+  std::vector<Bytes> kept;
+  for (int i = 0; i < 3000; ++i) {
+    ASSERT_TRUE(Send({Filled(5000, i % 100)})) << i;
+    kept.push_back(Receive()[0]);
+  }
+  for (int i = 0; i < 3000; ++i) EXPECT_TRUE(IsFilled(kept[i], 5000, i % 100)) << i;
+}
+
 TEST_F(SharedLinkTest, AFullArenaTakesMessagesAgainOnceTheyAreRead) {
   size_t sent = 0;
   while (Send({Filled(300'000, 7)})) ++sent;
