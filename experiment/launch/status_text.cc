@@ -89,7 +89,7 @@ std::string Shards(const StatusReply& status) {
     table.Add({absl::StrCat(shard.shard()), absl::StrCat(shard.slices()), HumanBytes(bytes),
                total > 0 ? absl::StrFormat("%.1f %%", 100 * bytes / total) : "-",
                absl::StrCat(shard.pushes()), absl::StrCat(shard.pulls()), absl::StrCat(refused),
-               shard.endpoint()});
+               shard.endpoint().substr(0, shard.endpoint().find(' '))});
   }
   if (table.empty()) return "";
   std::string text = absl::StrCat("\nshards\n", table.Text());
