@@ -68,6 +68,14 @@ absl::StatusOr<Address> ParseTcpAddress(absl::string_view text) {
   return address;
 }
 
+absl::StatusOr<Address> ParseIpcAddress(absl::string_view text) {
+  PSGD_ASSIGN_OR_RETURN(Address address, ParseAddress(text));
+  if (address.scheme != Address::Scheme::kIpc) {
+    return InvalidArgumentError("\"", text, "\": shared memory needs ipc:///PATH");
+  }
+  return address;
+}
+
 absl::Status ListenError(const Address& address, int error) {
   const std::string what = absl::StrCat("cannot listen at ", address.ToString(), ": ");
   switch (error) {

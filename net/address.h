@@ -25,6 +25,8 @@ absl::StatusOr<Address> ParseAddress(absl::string_view text);
 
 // As ParseAddress, for the transports over TCP.
 absl::StatusOr<Address> ParseTcpAddress(absl::string_view text);
+// As ParseAddress, for shared memory.
+absl::StatusOr<Address> ParseIpcAddress(absl::string_view text);
 
 // Says why listening at `address` failed with `error` (an errno), and what to do about it.
 absl::Status ListenError(const Address& address, int error);

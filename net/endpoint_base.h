@@ -20,6 +20,12 @@ class EndpointBase : public Endpoint {
   EndpointStats stats() const override { return stats_; }
 
  protected:
+  // The outcome of looking for a message.
+  struct Attempt {
+    bool refused = false;              // the input was malformed
+    std::optional<Received> received;  // otherwise a message, or nothing
+  };
+
   absl::StatusOr<EncodedMessage> Encode(const Message& message) const {
     return EncodeMessage(message, options_.max_message_bytes, integrity_);
   }

@@ -25,10 +25,7 @@ absl::StatusOr<AutoAddress> ParseAutoAddress(absl::string_view text) {
       address.machine = std::string(rest);
       continue;
     }
-    PSGD_ASSIGN_OR_RETURN(const Address ipc, ParseAddress(rest));
-    if (ipc.scheme != Address::Scheme::kIpc) {
-      return InvalidArgumentError("\"", text, "\" is not an address: only one part may be tcp://");
-    }
+    PSGD_ASSIGN_OR_RETURN(const Address ipc, ParseIpcAddress(rest));
     address.ipc = ipc.ToString();
   }
   return address;

@@ -10,7 +10,6 @@
 #include "net/auto/machine_id.h"
 #include "net/ipc/handshake.h"
 #include "net/ipc/ipc_endpoint.h"
-#include "net/wake_event.h"
 #include "net/zmq/zmq_endpoint.h"
 
 namespace psgd {
@@ -148,8 +147,8 @@ class AutoConnector : public AutoEndpoint {
 };
 
 // Whether the listener is on this machine and lets itself be reached.
-bool IsHere(const AutoAddress& address) {
-  if (address.ipc.empty() || address.machine != MachineId()) return false;
+bool IsHere(const AutoAddress& address, const std::string& this_machine) {
+  if (address.ipc.empty() || address.machine != this_machine) return false;
   const auto path = ParseAddress(address.ipc);
   if (!path.ok()) return false;
   const absl::StatusOr<FileDescriptor> socket = ConnectUnix(*path);
@@ -175,9 +174,10 @@ StatusOrEndpoint ConnectAuto(const std::vector<std::string>& addresses,
                              const TransportOptions& options) {
   std::vector<PeerId> peers[2];  // [1]: local
   std::vector<std::string> reached[2];
+  const std::string this_machine = MachineId();
   for (const std::string& text : addresses) {
     PSGD_ASSIGN_OR_RETURN(const AutoAddress address, ParseAutoAddress(text));
-    const bool here = IsHere(address);
+    const bool here = IsHere(address, this_machine);
     reached[here].push_back(here ? address.ipc : address.tcp);
     peers[here].push_back(peers[0].size() + peers[1].size());
   }

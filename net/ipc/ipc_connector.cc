@@ -49,7 +49,7 @@ class IpcConnector : public IpcEndpoint {
       const size_t i = next_;
       next_ = (next_ + 1) % links_.size();
       Link& link = links_[i];
-      if (link.shared && link.shared->HasIncoming()) {
+      if (link.HasIncoming()) {
         Attempt attempt = Take(i, link);
         if (attempt.refused || attempt.received) return attempt;
       }
@@ -61,10 +61,7 @@ class IpcConnector : public IpcEndpoint {
     return {};
   }
 
-  bool AnyIncoming() const override {
-    return std::ranges::any_of(
-        links_, [](const Link& link) { return link.shared && link.shared->HasIncoming(); });
-  }
+  bool AnyIncoming() const override { return std::ranges::any_of(links_, &Link::HasIncoming); }
 
   void OnSocket(uint64_t key, bool gone) override {
     Link& link = links_[key];

@@ -137,12 +137,4 @@ absl::StatusOr<FileDescriptor> MakeEpoll() {
   return epoll;
 }
 
-absl::StatusOr<Address> ParseIpcAddress(const std::string& text) {
-  PSGD_ASSIGN_OR_RETURN(Address address, ParseAddress(text));
-  if (address.scheme != Address::Scheme::kIpc) {
-    return InvalidArgumentError("\"", text, "\": transport ipc needs ipc:///PATH");
-  }
-  return address;
-}
-
 }  // namespace psgd

@@ -33,15 +33,13 @@ class IpcEndpoint : public EndpointBase {
     std::optional<Bell> bell;  // the peer's; unset before it was met
     std::string pass;          // that it proved to have
     bool lost = false;         // the peer is gone; what it had sent is still read
+
+    bool HasIncoming() const { return shared && shared->HasIncoming(); }
   };
 
   IpcEndpoint(const TransportOptions& options, Bell bell, FileDescriptor epoll);
 
-  // The next message of any peer, without waiting. `refused`: the input was malformed.
-  struct Attempt {
-    bool refused = false;
-    std::optional<Received> received;
-  };
+  // The next message of any peer, without waiting.
   virtual Attempt TryReceive() = 0;
   virtual bool AnyIncoming() const = 0;
   // The socket with this key is readable, or its peer is gone.
@@ -76,8 +74,5 @@ StatusOrEndpoint ConnectIpc(const std::vector<std::string>& addresses,
                             const TransportOptions& options);
 
 absl::StatusOr<FileDescriptor> MakeEpoll();
-
-// The address of a Unix socket; an error says what the transport needs.
-absl::StatusOr<Address> ParseIpcAddress(const std::string& text);
 
 }  // namespace psgd

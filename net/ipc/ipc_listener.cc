@@ -56,7 +56,7 @@ class IpcListener : public IpcEndpoint {
       if (peer == peers_.end()) peer = peers_.begin();
       const auto now = peer++;
       Link& link = now->second;
-      if (link.shared && link.shared->HasIncoming()) {
+      if (link.HasIncoming()) {
         last_ = now->first;
         Attempt attempt = Take(now->first, link);
         if (attempt.refused || attempt.received) return attempt;
@@ -67,9 +67,7 @@ class IpcListener : public IpcEndpoint {
   }
 
   bool AnyIncoming() const override {
-    return std::ranges::any_of(peers_, [](const auto& peer) {
-      return peer.second.shared && peer.second.shared->HasIncoming();
-    });
+    return std::ranges::any_of(peers_, [](const auto& peer) { return peer.second.HasIncoming(); });
   }
 
   void OnSocket(uint64_t key, bool gone) override {

@@ -24,10 +24,6 @@ class ZmqEndpoint : public EndpointBase {
   bool TakeWoken() { return std::exchange(woken_, false); }
 
  protected:
-  struct Attempt {
-    bool refused = false;              // the input was malformed
-    std::optional<Received> received;  // otherwise a message, or nothing
-  };
   // Takes one message from a socket, without waiting.
   virtual Attempt TryReceive() = 0;
 

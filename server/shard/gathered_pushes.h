@@ -23,7 +23,6 @@ struct GatheredPayload {
   std::shared_ptr<const Message> message;
   SharedPayload shared;
 
-  WaitingPayload waiting() const { return {message.get(), shared}; }
   size_t bytes() const { return message->payloads[shared.payload].size(); }
 };
 

@@ -449,10 +449,12 @@ void ShardCore::ApplyClocks() {
   }
 }
 
-void ShardCore::ApplyGathered(uint64_t clock, std::span<const GatheredPayload> gathered) {
+void ShardCore::ApplyGathered(uint64_t clock, std::vector<GatheredPayload> gathered) {
   std::vector<WaitingPayload> payloads;
-  for (const GatheredPayload& payload : gathered) payloads.push_back(payload.waiting());
-  slices_.ApplyTogether(payloads, RatesAt(clock));
+  for (GatheredPayload& payload : gathered) {
+    payloads.push_back({payload.message.get(), std::move(payload.shared)});
+  }
+  slices_.ApplyTogether(std::move(payloads), RatesAt(clock));
 }
 
 bool ShardCore::AllPushed(uint64_t clock, uint32_t local) {

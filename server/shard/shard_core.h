@@ -160,7 +160,7 @@ class ShardCore {
   void ApplyNow(Member& member, std::span<const ShownWeights> shown, const Push& push,
                 std::span<const OpenedPart> parts);
   void ApplyClocks();
-  void ApplyGathered(uint64_t clock, std::span<const GatheredPayload> gathered);
+  void ApplyGathered(uint64_t clock, std::vector<GatheredPayload> gathered);
   // Whether the worker takes part in the clock.
   static bool TakesPart(const Member& member, uint64_t clock) {
     return member.running() && member.first_clock() < clock;

@@ -102,10 +102,11 @@ std::vector<SharedPayload> SliceSet::Payloads(const Push& push) const {
   return payloads.ok() ? *std::move(payloads) : std::vector<SharedPayload>();
 }
 
-void SliceSet::ApplyTogether(std::span<const WaitingPayload> payloads, const UpdateRates& rates) {
+void SliceSet::ApplyTogether(std::vector<WaitingPayload> payloads, const UpdateRates& rates) {
   std::map<uint32_t, std::vector<WaitingPayload>> by_tensor;
-  for (const WaitingPayload& payload : payloads) {
-    by_tensor[slices_[payload.shared.slices.front()].spec.parameter()].push_back(payload);
+  for (WaitingPayload& payload : payloads) {
+    const uint32_t tensor = slices_[payload.shared.slices.front()].spec.parameter();
+    by_tensor[tensor].push_back(std::move(payload));
   }
   for (const auto& [tensor, of_tensor] : by_tensor) ApplyTensor(of_tensor, rates);
 }

@@ -69,7 +69,7 @@ class SliceSet {
   std::vector<SharedPayload> Payloads(const Push& push) const;
   // Applies payloads of several workers as one update, summed in their order. REQUIRES: Open has
   // checked their pushes.
-  void ApplyTogether(std::span<const WaitingPayload> payloads, const UpdateRates& rates);
+  void ApplyTogether(std::vector<WaitingPayload> payloads, const UpdateRates& rates);
 
   // Residuals of the resumed checkpoint that a worker has not pushed yet, by slice id.
   std::vector<std::pair<uint32_t, Bytes>> ResidualsOf(uint32_t worker) const;
