@@ -11,9 +11,10 @@
 #include "bench/codec_bench.h"
 #include "bench/data_bench.h"
 #include "bench/journal_bench.h"
+#include "bench/optimizers.h"
 #include "bench/push_pull_bench.h"
-#include "bench/shard_bench.h"
 #include "bench/step_bench.h"
+#include "bench/transport_bench.h"
 #include "common/units.h"
 #include "compression/codec.h"
 #include "engine/graph/recompute.h"
@@ -40,6 +41,7 @@ struct Arguments {
   std::string transport = "ipc";
   std::string size = "4MiB";
   std::string codec = "none";
+  std::string optimizer = "sgd";
   std::optional<int> gpu;
   std::string model = "lenet5";
   int tokens = 0;
@@ -48,7 +50,7 @@ struct Arguments {
   int image = 28;
   std::string recompute = "0";
   std::string precision = "fp32";
-  ShardBenchOptions push_pull;
+  PushPullBenchOptions push_pull;
   ApplyBenchOptions apply;
   JournalBenchOptions journal = {.folder = "."};
   CodecBenchOptions codecs;
@@ -80,15 +82,16 @@ absl::StatusOr<CodecConfig> CodecNamed(const std::string& name) {
 }
 
 absl::StatusOr<std::vector<BenchRow>> PushPull(const Arguments& arguments) {
-  ShardBenchOptions options = arguments.push_pull;
+  PushPullBenchOptions options = arguments.push_pull;
   PSGD_ASSIGN_OR_RETURN(options.transport, TransportNamed(arguments.transport));
   PSGD_ASSIGN_OR_RETURN(options.codec, CodecNamed(arguments.codec));
+  PSGD_ASSIGN_OR_RETURN(options.optimizer, OptimizerNamed(arguments.optimizer));
   PSGD_ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes(arguments.size));
   if (bytes < 4 || bytes > (4 << 20)) {
     return absl::InvalidArgumentError("--slice must be 4 to 4MiB: a slice has at most 1 Mi values");
   }
   options.slice_bytes = static_cast<uint32_t>(bytes / 4 * 4);
-  return RunShardBench(options);
+  return RunPushPullBench(options);
 }
 
 absl::StatusOr<std::vector<BenchRow>> Transport(const Arguments& arguments) {
@@ -195,10 +198,15 @@ int main(int argc, char** argv) {
   CLI::App* push_pull = add("push-pull", "Session, transport, shard and optimizer, two processes");
   AddText(push_pull, "--transport", arguments.transport, "zmq, ipc, grpc or auto");
   AddText(push_pull, "--slice", arguments.size, "Bytes of a slice's weights");
-  AddNumber(push_pull, "--count", arguments.push_pull.slices, "Slices", 1, 10000);
+  AddNumber(push_pull, "--count", arguments.push_pull.slices, "Slices, all on the way at once", 1,
+            10000);
   AddNumber(push_pull, "--workers", arguments.push_pull.workers, "Sessions", 1, 64);
   AddNumber(push_pull, "--rounds", arguments.push_pull.rounds, "Rounds counted", 1, 100000);
   AddText(push_pull, "--codec", arguments.codec, "Of the pushes");
+  AddText(push_pull, "--optimizer", arguments.optimizer, "sgd, momentum, ...");
+  push_pull->add_flag("--copy", arguments.push_pull.copy,
+                      "Copy pulled weights to the caller's memory, as a trainer does");
+  push_pull->add_flag("--pin", arguments.push_pull.pin, "Each process on a core of its own");
 
   CLI::App* transport = add("transport", "Messages alone, two processes");
   AddText(transport, "--transport", arguments.transport, "zmq, ipc, grpc or auto");

@@ -50,6 +50,7 @@ struct Arguments {
   EtcdArguments etcd;
   std::string bind;
   std::vector<std::string> worker_prefixes;
+  bool servers_on_workers = false;
   bool insecure = false;
   bool json = false;
   bool quiet = false;
@@ -111,6 +112,11 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
     options.launch.gpus = {arguments.gpu};  // as each worker sees its GPUs
   }
   PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run));
+  if (arguments.servers_on_workers && arguments.run.resume.empty()) {
+    arguments.run.set.push_back(
+        absl::StrCat("cluster.servers=", options.config.cluster().workers() + 1));
+    PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run));
+  }
   if (arguments.gpu.empty() && options.config.node().reduce() == NodeConfig::NCCL) {
     return absl::InvalidArgumentError(
         "node.reduce: nccl is for GPUs, and without --gpu workers train on the processor; say "
@@ -126,6 +132,8 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
   if (!arguments.bind.empty()) options.launch.listen.push_back("--bind=" + arguments.bind);
   if (arguments.insecure) options.launch.listen.push_back("--insecure");
   options.launch.worker_prefixes = arguments.worker_prefixes;
+  options.launch.servers_on_workers = arguments.servers_on_workers;
+  options.launch.insecure = arguments.insecure;
   options.launch.tls_dir = arguments.tls_dir;
   PSGD_ASSIGN_OR_RETURN(options.credentials, LoadTls({arguments.tls_dir, {}, {}, {}}, "admin"));
   options.launch.run_name = options.config.name();
@@ -218,6 +226,10 @@ int main(int argc, char** argv) {
          "(repeatable: for the workers in turn)")
       ->type_name("WORDS")
       ->allow_extra_args(false);
+  app.add_flag(
+      "--servers-on-workers", arguments.servers_on_workers,
+      "Each worker brings a ps-server, so that the traffic of the weights is shared by all "
+      "machines; cluster.servers is then one more than cluster.workers");
   app.add_flag("--json", arguments.json, "Print summary.json instead of the table");
   app.add_flag("--quiet", arguments.quiet, "No progress, only what went wrong");
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;

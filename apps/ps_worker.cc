@@ -19,6 +19,7 @@
 #include "engine/runtime/plugin.h"
 #include "engine/runtime/replicas.h"
 #include "experiment/config/config_yaml.h"
+#include "experiment/launch/joined_server.h"
 #include "experiment/record/cache_file.h"
 #include "train/dry_run.h"
 #include "train/gpu_devices.h"
@@ -35,6 +36,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-worker --gpu 0 --precision bf16 --server head-node:7070
   ps-worker --cpu --server head-node:7070 --tls-dir certs     # of a secured server
   ps-worker --cpu --threads 8 --precision bf16 --server head-node:7070   # with avx512_bf16
+  ps-worker --cpu --server head-node:7070 --with-server /var/tmp/psgd --tls-dir certs
   ps-worker --cpu --drain-deadline 2m --server head-node:7070   # of one whose notice is so long
   ps-worker --cpu --dry-run configs/fashion_mnist.yaml        # memory it takes, largest batch
 )";
@@ -55,6 +57,8 @@ struct Arguments {
   std::string engine_choices = CacheFile("cudnn-engines");
   std::string name;
   TlsArguments tls;
+  std::string with_server;
+  bool insecure = false;
   std::string step_delay = "0ms";
   std::string connect_deadline = "60s";
   std::string push_log;
@@ -179,7 +183,26 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
         "names another file, or none",
         options.choices);
   }
-  return TrainNode(options);
+  std::unique_ptr<JoinedServer> beside;
+  if (!arguments.with_server.empty()) {
+    if (!arguments.tls.ca.empty()) {
+      return absl::InvalidArgumentError(
+          "--with-server needs a certificate of its own: say --tls-dir, whose folder has "
+          "server.crt "
+          "beside worker.crt");
+    }
+    PSGD_ASSIGN_OR_RETURN(
+        beside, JoinedServer::Start({.server = options.server.substr(0, options.server.find(',')),
+                                     .etcd = arguments.etcd.members,
+                                     .run = arguments.etcd.run,
+                                     .run_dir = arguments.with_server,
+                                     .tls_dir = arguments.tls.dir,
+                                     .insecure = arguments.insecure,
+                                     .deadline = options.connect_deadline}));
+  }
+  const absl::Status trained = TrainNode(options);
+  if (beside != nullptr) beside->End(stops.count() > 0, options.drain_deadline);
+  return trained;
 }
 
 }  // namespace
@@ -233,6 +256,12 @@ int main(int argc, char** argv) {
                  "Default: ~/.cache/psgd/cudnn-engines");
   app.add_option("--name", arguments.name, "Name shown for this worker; default: HOST-PID");
   AddTlsOptions(app, arguments.tls, "worker");
+  app.add_option("--with-server", arguments.with_server,
+                 "Also run a ps-server on this machine, which joins the run and keeps its files in "
+                 "this directory")
+      ->type_name("RUN_DIR");
+  app.add_flag("--insecure", arguments.insecure,
+               "That server may listen on a public address without certificates");
   app.add_option("--step-delay", arguments.step_delay,
                  "Wait so long in every step, to see what a slow worker does")
       ->capture_default_str();

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/machine_limits.h"
+#include "bench/optimizers.h"
 #include "common/clock.h"
 #include "common/philox.h"
-#include "common/suggest.h"
 #include "compression/codec.h"
 #include "server/shard/slice_state.h"
 #include "tests/unit/server/shard/reference_optimizers.h"
@@ -17,26 +17,7 @@ namespace psgd {
 namespace {
 
 constexpr double kLearningRate = 0.01;
-constexpr double kWeightDecay = 0.1;  // of adamw
 constexpr int kCheckedPasses = 3;
-
-struct NamedOptimizer {
-  std::string name;
-  OptimizerConfig config;
-};
-
-std::vector<NamedOptimizer> AllOptimizers() {
-  std::vector<NamedOptimizer> all = {{"sgd", {}},     {"momentum", {}}, {"nesterov", {}},
-                                     {"adagrad", {}}, {"adam", {}},     {"adamw", {}}};
-  all[0].config.mutable_sgd();
-  all[1].config.mutable_sgd()->set_momentum(0.9);
-  all[2].config.mutable_sgd()->set_momentum(0.9);
-  all[2].config.mutable_sgd()->set_nesterov(true);
-  all[3].config.mutable_adagrad();
-  all[4].config.mutable_adam();
-  all[5].config.mutable_adamw()->set_weight_decay(kWeightDecay);
-  return all;
-}
 
 // One codec's payloads, one per slice, each in its own memory.
 struct Payloads {
@@ -122,7 +103,8 @@ class Case {
     for (size_t i = 0; i < before.size(); ++i) {
       ReferenceElement element{.weight = before[i]};
       for (uint64_t t = 1; t <= kCheckedPasses; ++t) {
-        ReferenceUpdate(config_, {kLearningRate, kWeightDecay, t}, gradient[i], &element);
+        ReferenceUpdate(config_, {kLearningRate, config_.adamw().weight_decay(), t}, gradient[i],
+                        &element);
       }
       if (!(std::abs(slice.weights.read()[i] - element.weight) < 1e-5)) return false;
     }
@@ -186,27 +168,14 @@ absl::StatusOr<BenchRow> Measure(const NamedOptimizer& optimizer, const Payloads
   return row;
 }
 
-absl::Status CheckNames(const std::vector<std::string>& wanted,
-                        const std::vector<NamedOptimizer>& all) {
-  std::vector<std::string> known;
-  for (const NamedOptimizer& optimizer : all) known.push_back(optimizer.name);
-  for (const std::string& name : wanted) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("unknown optimizer ", name, Suggest(name, known)));
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<BenchRow>> RunApplyBench(const ApplyBenchOptions& options) {
   if (options.slices < 1 || options.repeats < 1 || options.slice < 1) {
     return absl::InvalidArgumentError("slice, slices and repeats must be at least 1");
   }
-  const std::vector<NamedOptimizer> all = AllOptimizers();
-  PSGD_RETURN_IF_ERROR(CheckNames(options.optimizers, all));
+  for (const std::string& name : options.optimizers)
+    PSGD_RETURN_IF_ERROR(OptimizerNamed(name).status());
   CodecConfig none, topk;
   none.mutable_none();
   topk.mutable_topk()->set_density(options.density);
@@ -216,7 +185,7 @@ absl::StatusOr<std::vector<BenchRow>> RunApplyBench(const ApplyBenchOptions& opt
   // The limit is the best that the machine reaches in this run, so it is measured before and after.
   double limit = MeasureTriad();
   std::vector<BenchRow> rows;
-  for (const NamedOptimizer& optimizer : all) {
+  for (const NamedOptimizer& optimizer : AllOptimizers()) {
     const auto& wanted = options.optimizers;
     if (!wanted.empty() &&
         std::find(wanted.begin(), wanted.end(), optimizer.name) == wanted.end()) {

@@ -1,223 +1,300 @@
 #include "bench/push_pull_bench.h"
 
-#include <poll.h>
-#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
+#include <algorithm>
+#include <cmath>
+#include <condition_variable>
 #include <cstring>
-#include <numeric>
-#include <utility>
+#include <map>
+#include <mutex>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "bench/local_address.h"
 #include "bench/machine_limits.h"
+#include "bench/own_core.h"
 #include "net/transport.h"
+#include "server/control/copy_thread.h"
+#include "server/shard/placement.h"
+#include "tests/unit/server/shard/reference_optimizers.h"
+#include "worker/session.h"
 
 namespace psgd {
 namespace {
 
-constexpr int kPatience = 30'000;  // ms; a side that is silent for this long is lost
-constexpr int kWarmUp = 20;        // messages that fault buffers in and open windows
+constexpr double kLearningRate = 1;
 
-// The results of the connecting side, sent through a pipe.
-struct Result {
+Config MakeConfig(const PushPullBenchOptions& options) {
+  Config config;
+  config.mutable_consistency()->set_staleness(-1);
+  config.mutable_consistency()->set_reduction(ConsistencyConfig::SUM);
+  *config.mutable_optimizer() = options.optimizer;
+  config.mutable_cluster()->set_transport(options.transport);
+  config.mutable_train()->set_epochs(1);
+  return config;
+}
+
+ModelSpec MakeModel(const PushPullBenchOptions& options) {
+  ModelSpec model;
+  for (int i = 0; i < options.slices; ++i) {
+    ParameterSpec* parameter = model.add_parameters();
+    parameter->set_name(absl::StrCat("p", i));
+    parameter->add_shape(options.slice_bytes / sizeof(float));
+  }
+  return model;
+}
+
+// A leading copy, as a server runs it.
+class ServedCopy {
+ public:
+  ServedCopy(const PushPullBenchOptions& options, std::unique_ptr<Endpoint> port)
+      : port_(std::move(port)), copy_(Options(), Fresh(options)) {
+    AssignedCopy assigned;
+    assigned.set_epoch(1);
+    assigned.set_leader(1);
+    assigned.add_in_sync(1);
+    copy_.Have(assigned, 1);
+  }
+  ~ServedCopy() { copy_.Stop(); }
+
+  // Waits until the command is done.
+  void Execute(ShardCommand command) {
+    std::unique_lock lock(mutex_);
+    copy_.Execute(std::move(command), ++given_, 1);
+    changed_.wait(lock, [&] { return done_ == given_; });
+  }
+
+ private:
+  static std::unique_ptr<DurableShard> Fresh(const PushPullBenchOptions& options) {
+    DurableShardOptions shard;
+    shard.shard.config = MakeConfig(options);
+    return std::make_unique<DurableShard>(std::move(shard));
+  }
+  CopyThreadOptions Options() {
+    CopyThreadOptions options;
+    options.core.silence = std::chrono::seconds(1);
+    options.listen = [this]() -> absl::StatusOr<std::unique_ptr<Endpoint>> {
+      return std::move(port_);
+    };
+    options.advertised = [](const std::string& address) { return address; };
+    options.callbacks.on_state = [](const CopyState&) {};
+    options.callbacks.on_order = [this](uint32_t, uint64_t, const CopyCore::OrderDone& done) {
+      std::lock_guard lock(mutex_);
+      done_ = done.number;
+      changed_.notify_all();
+    };
+    return options;
+  }
+
+  std::unique_ptr<Endpoint> port_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  uint64_t given_ = 0, done_ = 0;
+  CopyThread copy_;
+};
+
+// Serves one shard until the pipe from the parent closes.
+[[noreturn]] void ServeShard(const PushPullBenchOptions& options, const Placement& placement,
+                             const std::string& address, int ready_fd, int end_fd) {
+  auto transport = MakeTransport(options.transport, {});
+  auto endpoint = transport.ok() ? (*transport)->Listen(address) : transport.status();
+  if (!endpoint.ok()) {
+    const std::string error = endpoint.status().ToString();
+    (void)!write(ready_fd, error.data(), error.size());
+    _exit(1);
+  }
+  {
+    const std::string ready = absl::StrCat("@", (*endpoint)->address());
+    ServedCopy server(options, *std::move(endpoint));
+    HyperParameters hyper;
+    hyper.set_learning_rate(kLearningRate);
+    server.Execute(InstallModel{std::make_shared<ModelSpec>(MakeModel(options)),
+                                std::make_shared<Placement>(placement), nullptr, hyper});
+    BeginSegment begin;
+    begin.segment.set_clocks(1u << 30);
+    for (int w = 0; w < options.workers; ++w) {
+      AdmitWorker admit;
+      admit.key.set_worker(w);
+      admit.key.set_incarnation(1);
+      server.Execute(admit);
+      begin.segment.add_workers(w);
+    }
+    server.Execute(begin);
+    (void)!write(ready_fd, ready.data(), ready.size());
+    close(ready_fd);
+    char byte;
+    (void)!read(end_fd, &byte, 1);
+  }
+  _exit(0);
+}
+
+// The weight that so many updates with this gradient must make of 0.
+float Expected(const OptimizerConfig& optimizer, uint64_t updates, float gradient) {
+  ReferenceElement element;
+  for (uint64_t i = 1; i <= updates; ++i)
+    ReferenceUpdate(optimizer, {.learning_rate = kLearningRate, .step = i}, gradient, &element);
+  return static_cast<float>(element.weight);
+}
+
+struct Rates {
+  double push_gbps = 0;
+  double pull_gbps = 0;
   bool verified = false;
-  double push_seconds = 0;
-  double pull_seconds = 0;
+  double payload_bytes = 0;
 };
 
-// A pipe whose ends close with it.
-struct Pipe {
-  Pipe() { ok = ::pipe(ends) == 0; }
-  ~Pipe() {
-    if (ok) ::close(ends[0]), ::close(ends[1]);
+absl::StatusOr<Rates> Drive(const PushPullBenchOptions& options, Placement placement,
+                            const std::string& address) {
+  placement.add_endpoints(address);
+  PSGD_ASSIGN_OR_RETURN(auto transport, MakeTransport(options.transport, {}));
+  std::vector<std::unique_ptr<SessionCore>> cores;
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (int w = 0; w < options.workers; ++w) {
+    PSGD_ASSIGN_OR_RETURN(auto endpoint, transport->Connect({address}));
+    SessionOptions session;
+    session.key.set_worker(w);
+    session.key.set_incarnation(1);
+    cores.push_back(std::make_unique<SessionCore>(session, placement, SteadyNow()));
+    sessions.push_back(std::make_unique<Session>(cores.back().get(), std::move(endpoint),
+                                                 [] { return absl::OkStatus(); }));
   }
-  bool Read(void* to, size_t size) {
-    pollfd item{.fd = ends[0], .events = POLLIN, .revents = 0};
-    return ::poll(&item, 1, kPatience) == 1 &&
-           ::read(ends[0], to, size) == static_cast<ssize_t>(size);
+  // Every gradient is all ones, which all codecs except the sparse ones carry exactly.
+  const uint32_t elements = options.slice_bytes / sizeof(float);
+  const std::vector<float> ones(elements, 1.0f);
+  PSGD_ASSIGN_OR_RETURN(auto codec, MakeCodec(options.codec));
+  std::vector<std::byte> encoded;
+  EncodeInput input;
+  input.gradient = ones;
+  SliceShape shape;
+  shape.elements = elements;
+  codec->NewEncoder(shape)->Encode(input, &encoded);
+  const Bytes payload = Bytes::Adopt(std::move(encoded));
+  PSGD_ASSIGN_OR_RETURN(auto reader, codec->Open(payload.span(), shape));
+  std::vector<float> decoded(elements);
+  reader->AddBlock(1.0f, decoded);
+
+  std::vector<std::vector<float>> weights(static_cast<size_t>(options.slices));  // of the caller
+  for (std::vector<float>& slice : weights) slice.resize(elements);
+  uint64_t clock = 0;
+  const auto push_round = [&]() -> absl::Status {
+    ++clock;
+    for (size_t w = 0; w < sessions.size(); ++w) {
+      for (int i = 0; i < options.slices; ++i) {
+        sessions[w]->Push(clock, {static_cast<uint32_t>(i), codec->id(), payload});
+      }
+      cores[w]->EndClock(clock, SteadyNow());
+      sessions[w]->Send();
+    }
+    for (size_t w = 0; w < sessions.size(); ++w) {
+      PSGD_RETURN_IF_ERROR(sessions[w]->WaitUntil([&] { return cores[w]->AllAcknowledged(); }));
+    }
+    return absl::OkStatus();
+  };
+  const auto pull_round = [&]() -> absl::Status {
+    for (int w = 0; w < options.workers; ++w) {
+      cores[w]->Pull(clock, SteadyNow());
+      sessions[w]->Send();
+    }
+    for (int w = 0; w < options.workers; ++w) {
+      PSGD_RETURN_IF_ERROR(sessions[w]->WaitUntil([&] {
+        // As they come, so that their messages are free.
+        while (options.copy) {
+          const auto arrived = cores[w]->TakeSlice();
+          if (!arrived) break;
+          const Bytes& from = arrived->second.payload;
+          std::memcpy(weights[arrived->first].data(), from.data(), from.size());
+        }
+        return !cores[w]->pulling();
+      }));
+    }
+    return absl::OkStatus();
+  };
+  const double bytes_a_round =
+      static_cast<double>(options.slice_bytes) * options.slices * options.workers;
+  std::vector<double> push_seconds, pull_seconds;
+  for (int round = 0; round < 2 * options.rounds; ++round) {
+    Time start = SteadyNow();
+    PSGD_RETURN_IF_ERROR(push_round());
+    const double push = Seconds(SteadyNow() - start);
+    start = SteadyNow();
+    PSGD_RETURN_IF_ERROR(pull_round());
+    const double pull = Seconds(SteadyNow() - start);
+    if (round < options.rounds) continue;
+    push_seconds.push_back(push);
+    pull_seconds.push_back(pull);
   }
-  bool Write(const void* from, size_t size) {
-    return ::write(ends[1], from, size) == static_cast<ssize_t>(size);
-  }
-  bool ok;
-  int ends[2];
-};
-
-using AddressText = char[128];
-
-TransportOptions OptionsFor(const TransportBenchOptions& bench) {
-  TransportOptions options;
-  options.max_message_bytes = bench.message_bytes + (1u << 20);
-  return options;
-}
-
-// Pins the process to the n-th of the cores that it may use, if there are that many.
-void PinToCore(int n) {
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &allowed) || n-- > 0) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(core, &one);
-    ::sched_setaffinity(0, sizeof(one), &one);
-    return;
-  }
-}
-
-Message PayloadMessage(size_t size) {
-  std::vector<std::byte> bytes(size);
-  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 2654435761u >> 13);
-  Message message;
-  message.payloads.push_back(Bytes::Adopt(std::move(bytes)));
-  return message;
-}
-
-bool SamePayload(const Message& a, const Message& b) {
-  return a.payloads.size() == 1 && b.payloads.size() == 1 &&
-         a.payloads[0].size() == b.payloads[0].size() &&
-         std::memcmp(a.payloads[0].data(), b.payloads[0].data(), a.payloads[0].size()) == 0;
-}
-
-void MustSend(Endpoint& endpoint, PeerId to, const Message& message) {
-  while (absl::IsResourceExhausted(endpoint.Send(to, message))) ::sched_yield();
-}
-
-// The shard's side: a push is acknowledged, a pull answered, any other message echoed. A message
-// without a body ends the loop.
-int Serve(const TransportBenchOptions& bench, Pipe& address_pipe) {
-  auto transport = MakeTransport(bench.transport, OptionsFor(bench));
-  if (!transport.ok()) return 1;
-  const std::string where = LocalAddress(bench.transport);
-  auto endpoint = (*transport)->Listen(where);
-  if (!endpoint.ok()) return 1;
-  AddressText address{};
-  std::strncpy(address, (*endpoint)->address().c_str(), sizeof(address) - 1);
-  if (!address_pipe.Write(address, sizeof(address))) return 1;
-
-  Message reply = PayloadMessage(bench.message_bytes);
-  reply.header.mutable_pull_reply()->set_last(true);
-  Message ack;
-  ack.header.mutable_push_ack();
-  while (true) {
-    auto received = (*endpoint)->Receive(Milliseconds(kPatience));
-    if (!received) return 1;
-    switch (received->message.header.body_case()) {
-      case DataHeader::kPush:
-        MustSend(**endpoint, received->from, ack);
-        break;
-      case DataHeader::kPull:
-        MustSend(**endpoint, received->from, reply);
-        break;
-      case DataHeader::kPullReply:
-        MustSend(**endpoint, received->from, received->message);
-        break;
-      default:
-        return 0;
+  const auto median = [](std::vector<double>& values) {
+    std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+    return values[values.size() / 2];
+  };
+  Rates rates;
+  rates.push_gbps = bytes_a_round / median(push_seconds) / 1e9;
+  rates.pull_gbps = bytes_a_round / median(pull_seconds) / 1e9;
+  rates.payload_bytes = static_cast<double>(payload.size());
+  rates.verified = true;
+  const std::vector<PulledSlice> pulled = cores[0]->TakePulled();
+  std::map<float, float> expected;  // by gradient
+  for (size_t s = 0; s < pulled.size(); ++s) {
+    const auto* last =
+        options.copy ? weights[s].data() : reinterpret_cast<const float*>(pulled[s].payload.data());
+    for (uint32_t i = 0; i < elements && rates.verified; ++i) {
+      const auto [entry, is_new] = expected.try_emplace(decoded[i]);
+      if (is_new) {
+        const uint64_t updates = clock * static_cast<uint64_t>(options.workers);
+        entry->second = Expected(options.optimizer, updates, decoded[i]);
+      }
+      rates.verified = std::abs(last[i] - entry->second) <= 1e-4f * std::abs(entry->second);
     }
   }
-}
-
-// Sends `count` messages with at most `window` unanswered. False if the other side falls silent.
-bool Exchange(Endpoint& endpoint, const Message& message, int count, int window) {
-  int sent = 0;
-  for (int answered = 0; answered < count; ++answered) {
-    for (; sent < count && sent - answered < window; ++sent) MustSend(endpoint, 0, message);
-    if (!endpoint.Receive(Milliseconds(kPatience))) return false;
-  }
-  return true;
-}
-
-// The worker's side: verifies, then times both directions.
-int Work(const TransportBenchOptions& bench, Pipe& address_pipe, Pipe& result_pipe) {
-  AddressText address;
-  auto transport = MakeTransport(bench.transport, OptionsFor(bench));
-  if (!transport.ok() || !address_pipe.Read(address, sizeof(address))) return 1;
-  auto endpoint = (*transport)->Connect({address});
-  if (!endpoint.ok()) return 1;
-  Endpoint& peer = **endpoint;
-
-  Message push = PayloadMessage(bench.message_bytes);
-  Message pull;
-  pull.header.mutable_pull();
-  Message echo = push;
-  echo.header.mutable_pull_reply();
-  push.header.mutable_push()->set_seq(1);
-
-  Result result;
-  MustSend(peer, 0, echo);
-  auto echoed = peer.Receive(Milliseconds(kPatience));
-  MustSend(peer, 0, pull);
-  auto pulled = peer.Receive(Milliseconds(kPatience));
-  result.verified =
-      echoed && SamePayload(echoed->message, push) && pulled && SamePayload(pulled->message, push);
-  if (result.verified) {
-    const auto timed = [&](const Message& message, double* seconds) {
-      if (!Exchange(peer, message, kWarmUp, bench.window)) return false;
-      const Time start = SteadyNow();
-      const bool done = Exchange(peer, message, bench.messages, bench.window);
-      *seconds = Seconds(SteadyNow() - start);
-      return done;
-    };
-    result.verified = timed(push, &result.push_seconds) && timed(pull, &result.pull_seconds);
-  }
-  MustSend(peer, 0, Message{});
-  return result_pipe.Write(&result, sizeof(result)) ? 0 : 1;
-}
-
-// Runs `side` in its own process, on its own core.
-template <typename Side>
-pid_t Fork(const TransportBenchOptions& bench, int core, Side side) {
-  const pid_t pid = ::fork();
-  if (pid != 0) return pid;
-  if (bench.one_core) PinToCore(core);
-  ::_exit(side());
+  return rates;
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<BenchRow>> RunTransportBench(const TransportBenchOptions& options) {
-  const double limit = MeasureMemcpy();
-  Pipe address_pipe;
-  Pipe result_pipe;
-  if (!address_pipe.ok || !result_pipe.ok) {
-    return absl::UnavailableError("no pipes: are too many files open (ulimit -n)?");
+absl::StatusOr<std::vector<BenchRow>> RunPushPullBench(const PushPullBenchOptions& options) {
+  const Placement placement = PlaceSlices(MakeModel(options), 1, options.slice_bytes);
+  int ready[2], end[2];
+  if (pipe(ready) != 0 || pipe(end) != 0) return absl::InternalError("cannot make a pipe");
+  const std::string address = LocalAddress(options.transport);
+  const pid_t child = fork();
+  if (child < 0) return absl::InternalError("cannot fork the server side");
+  if (options.pin) PinToCore(child == 0 ? 0 : 1);
+  if (child == 0) {
+    close(ready[0]);
+    close(end[1]);
+    ServeShard(options, placement, address, ready[1], end[0]);
   }
-  const pid_t server = Fork(options, 0, [&] { return Serve(options, address_pipe); });
-  const pid_t worker = Fork(options, 1, [&] { return Work(options, address_pipe, result_pipe); });
-  Result result;
-  const bool finished = server > 0 && worker > 0 && result_pipe.Read(&result, sizeof(result));
-  for (const pid_t pid : {worker, server}) {
-    if (pid <= 0) continue;
-    if (!finished) ::kill(pid, SIGKILL);
-    ::waitpid(pid, nullptr, 0);
-  }
-  if (!finished) {
-    return absl::DeadlineExceededError(
-        "the transport benchmark got no result: a side could not start, or fell silent");
-  }
+  close(ready[1]);
+  close(end[0]);
+  char text[512] = {};
+  const ssize_t length = read(ready[0], text, sizeof text - 1);
+  close(ready[0]);
+  absl::StatusOr<Rates> rates =
+      length > 1 && text[0] == '@'
+          ? Drive(options, placement, text + 1)
+          : absl::StatusOr<Rates>(absl::InternalError(absl::StrCat("the server side: ", text)));
+  close(end[1]);
+  waitpid(child, nullptr, 0);
+  if (!rates.ok()) return rates.status();
 
-  std::vector<BenchRow> rows;
-  const std::string transport =
-      absl::AsciiStrToLower(ClusterConfig::Transport_Name(options.transport));
-  for (const auto& [name, seconds] :
-       {std::pair{"push", result.push_seconds}, std::pair{"pull", result.pull_seconds}}) {
-    BenchRow row;
-    row.bench = "transport";
-    row.name = absl::StrCat(transport, "/", name);
-    row.verified = result.verified;
+  const double limit = MeasureMemcpy();
+  const std::string where =
+      absl::StrCat(absl::AsciiStrToLower(ClusterConfig::Transport_Name(options.transport)), "/",
+                   options.slice_bytes >> 10, "KiB");
+  std::vector<BenchRow> rows(2);
+  for (int i = 0; i < 2; ++i) {
+    BenchRow& row = rows[i];
+    row.bench = "push-pull";
+    row.name = absl::StrCat(i == 0 ? "push/" : "pull/", where);
+    row.gbps = i == 0 ? rates->push_gbps : rates->pull_gbps;
     row.limit_gbps = limit;
-    row.extra["message_bytes"] = static_cast<double>(options.message_bytes);
-    if (result.verified) {
-      row.extra["messages_per_second"] = options.messages / seconds;
-      row.gbps = row.extra["messages_per_second"] * row.extra["message_bytes"] / 1e9;
-      row.ratio = row.gbps / limit;
-    }
-    rows.push_back(std::move(row));
+    row.ratio = row.gbps / limit;
+    row.verified = rates->verified;
+    row.extra["workers"] = options.workers;
+    row.extra["slices"] = options.slices;
+    row.extra["payload_bytes"] = i == 0 ? rates->payload_bytes : options.slice_bytes;
   }
   return rows;
 }

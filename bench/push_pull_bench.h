@@ -1,4 +1,4 @@
-// The speed of a transport alone between two processes: no session, shard or optimizer.
+// Push and pull through a real shard: session, transport, shard and optimizer, in two processes.
 #pragma once
 
 #include <vector>
@@ -9,18 +9,21 @@
 
 namespace psgd {
 
-struct TransportBenchOptions {
+struct PushPullBenchOptions {
   ClusterConfig::Transport transport = ClusterConfig::IPC;
-  size_t message_bytes = 4u << 20;  // one payload
-  int messages = 500;               // timed in each direction
-  int window = 8;                   // on the way at once
-  bool one_core = true;             // pin each side to its own core, IO threads included
+  OptimizerConfig optimizer;  // unset: SGD, without momentum
+  CodecConfig codec;          // for pushes; unset: none
+  uint32_t slice_bytes = 4u << 20;
+  int slices = 8;     // all are on the way at once
+  int workers = 1;    // sessions that take turns on one core
+  int rounds = 20;    // counted; the same number warms up
+  bool copy = false;  // pulled weights are copied to the memory of the caller, as a trainer does
+  bool pin = false;   // each process has a core of its own; otherwise the kernel chooses
 };
 
-// Returns rows named TRANSPORT/push (payloads one way, acknowledged) and TRANSPORT/pull (small
-// requests, payloads back), compared with memcpy by one core in the same run. extra:
-// "message_bytes", "messages_per_second". Timing starts only after payloads were echoed unchanged.
-// Forks both sides. REQUIRES: the process has no threads.
-absl::StatusOr<std::vector<BenchRow>> RunTransportBench(const TransportBenchOptions& options);
+// Returns two rows, push and pull, in bytes of fp32 weights a second, compared with the machine's
+// memcpy in the same run. `verified`: the final weights are what the pushes must produce. Forks.
+// REQUIRES: the process has no threads.
+absl::StatusOr<std::vector<BenchRow>> RunPushPullBench(const PushPullBenchOptions& options);
 
 }  // namespace psgd

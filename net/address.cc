@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/file_descriptor.h"
 
 namespace psgd {
 namespace {
@@ -118,6 +119,29 @@ int TryToListen(const Address& address) {
   if (fd >= 0) ::close(fd);
   ::freeaddrinfo(found);
   return error;
+}
+
+absl::StatusOr<std::string> OwnAddressTowards(const std::string& host_port) {
+  PSGD_ASSIGN_OR_RETURN(const Address address, ParseTcpAddress(absl::StrCat("tcp://", host_port)));
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  const int error =
+      ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
+  if (error != 0) return UnavailableError("cannot find ", address.host, ": ", gai_strerror(error));
+  // Nothing is sent: connecting a datagram socket only chooses the way.
+  const FileDescriptor fd(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const bool connected = fd.open() && ::connect(fd.get(), found->ai_addr, found->ai_addrlen) == 0;
+  ::freeaddrinfo(found);
+  sockaddr_storage own{};
+  socklen_t size = sizeof(own);
+  char text[NI_MAXHOST] = {};
+  if (!connected || ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0 ||
+      ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof(text), nullptr, 0,
+                    NI_NUMERICHOST) != 0) {
+    return UnavailableError("no way to ", host_port, ": ", std::strerror(errno));
+  }
+  return std::string(text);
 }
 
 absl::StatusOr<bool> IpcInUse(const Address& address) {

@@ -35,6 +35,9 @@ absl::Status ListenError(const Address& address, int error);
 // libraries that hide the errno.
 int TryToListen(const Address& address);
 
+// The address from which this machine reaches the server at "host:port".
+absl::StatusOr<std::string> OwnAddressTowards(const std::string& host_port);
+
 // Returns whether another socket listens at the path of an ipc address. A stale file of a dead
 // process does not count. A path that holds something other than a socket is an error.
 absl::StatusOr<bool> IpcInUse(const Address& address);

@@ -16,7 +16,6 @@
 #include "train/factor_layers.h"
 #include "train/step_clock.h"
 #include "worker/factor_pushes.h"
-#include "worker/install_slice.h"
 
 namespace psgd {
 namespace {
@@ -27,6 +26,8 @@ constexpr char kDiverged[] =
 
 // The norm takes a pass over all residuals, which may lie on a GPU.
 constexpr Duration kResidualPeriod = std::chrono::seconds(5);
+
+constexpr int kAllWeights = -1;  // in place of a parameter
 
 // To say goodbye when there is no time left.
 constexpr Duration kGoodbye = std::chrono::seconds(1);
@@ -145,6 +146,8 @@ absl::Status Trainer::Prepare() {
   session_ = std::make_unique<Session>(
       &core_->session(), std::move(endpoint), [this] { return Interrupted(); },
       [this] { return ShardsMoved(); });
+  weights_ = std::make_unique<ArrivingWeights>(codecs_, placement_, pushed_factors_, network_.get(),
+                                               &core_->session(), session_.get(), &trace_);
   autotune_ = std::make_unique<Autotune>(
       AutotuneOptions{.compression = config_.compression(),
                       .worker = key_.worker(),
@@ -226,13 +229,13 @@ absl::Status Trainer::Do(const task::Pause& pause) {
 absl::Status Trainer::Do(const task::Await& await) {
   const auto advanced = [this] { return core_->Advance(SteadyNow()); };
   if (await.what != task::Await::kWeights) return session_->WaitUntil(advanced);
-  double seconds = 0;
-  {
-    StepClock waiting(&seconds, &trace_, TraceSpan::PULL, await.clock + 1);
-    PSGD_RETURN_IF_ERROR(session_->WaitUntil(advanced));
+  weights_->Begin(await.clock + 1);
+  if (weights_ahead_ == nullptr || !weights_ahead_->begun()) {
+    if (core_->step_follows() && network_->waits_by_parameter())
+      return StepAsWeightsCome(await.clock + 1);
+    PSGD_RETURN_IF_ERROR(OfWeights(weights_->AwaitAll()));
   }
-  waited_ += PartsOfWait(seconds, core_->session().last_answer());
-  return absl::OkStatus();
+  return session_->WaitUntil(advanced);
 }
 
 absl::Status Trainer::Do(const task::RestoreState&) {
@@ -266,12 +269,17 @@ absl::Status Trainer::Do(const task::BeginSegment& begin) {
 }
 
 absl::Status Trainer::Do(const task::Install& install) {
-  {
-    StepClock decoding(&seconds_encode_, &trace_, TraceSpan::INSTALL, install.clock + 1);
-    PSGD_RETURN_IF_ERROR(InstallWeights());
-    // A pull that was sent ahead may lack the step before.
-    if (install.clock > 0) pushed_factors_.Forget(install.clock - 1);
+  if (weights_ahead_ != nullptr && weights_ahead_->begun()) {
+    StepClock finishing(&seconds_encode_, &trace_, TraceSpan::INSTALL, install.clock + 1);
+    PSGD_RETURN_IF_ERROR(OfWeights(weights_ahead_->Finish()));
+  } else {
+    network_->InvalidateParameters();
   }
+  waited_ += PartsOfWait(weights_->waited(), core_->session().last_answer());
+  seconds_encode_ += weights_->installing();
+  core_->session().TakePulled();
+  // A pull that was sent ahead may lack the step before.
+  if (install.clock > 0) pushed_factors_.Forget(install.clock - 1);
   if (install.for_step) {
     StepClock choosing(&seconds_encode_);
     PSGD_RETURN_IF_ERROR(autotune_->BetweenSteps(install.clock));
@@ -294,36 +302,57 @@ absl::Status Trainer::Do(const task::Report& report) {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::InstallWeights() {
-  const bool ahead = weights_ahead_ != nullptr && weights_ahead_->begun();
-  const auto weights = [this](int parameter) { return network_->parameter(parameter); };
-  const absl::Status installed =
-      ahead ? weights_ahead_->Finish()
-            : InstallPulled(codecs_, network_->spec(), placement_, core_->session().pulled(),
-                            pushed_factors_, weights, weights);
-  if (absl::IsOutOfRange(installed)) {
-    return OutOfRangeError("the server's weights are not finite numbers (", installed.message(),
-                           "); ", kDiverged);
-  }
-  PSGD_RETURN_IF_ERROR(installed);
-  core_->session().TakePulled();
-  if (!ahead) network_->InvalidateParameters();
-  return absl::OkStatus();
+absl::Status Trainer::OfWeights(absl::Status status) {
+  if (!absl::IsOutOfRange(status)) return status;
+  return OutOfRangeError("the server's weights are not finite numbers (", status.message(), "); ",
+                         kDiverged);
 }
 
 absl::Status Trainer::Do(const task::Train& train) {
-  const uint64_t clock = train.clock;
   session_->Send();  // the pull of the next weights leaves before this step computes
+  return Step(train.clock, nullptr);
+}
+
+absl::Status Trainer::StepAsWeightsCome(uint64_t clock) {
+  const auto bring = [&](int parameter) -> absl::Status {
+    if (!std::holds_alternative<task::Await>(core_->task())) return absl::OkStatus();
+    PSGD_RETURN_IF_ERROR(
+        OfWeights(parameter == kAllWeights ? weights_->AwaitAll() : weights_->Await(parameter)));
+    if (!core_->Advance(SteadyNow())) return absl::OkStatus();
+    // The step that computes is the task from now on.
+    PSGD_RETURN_IF_ERROR(Do(std::get<task::Install>(WorkerTask(core_->task()))));
+    session_->Send();
+    return absl::OkStatus();
+  };
+  return Step(clock, bring);
+}
+
+absl::Status Trainer::Step(uint64_t clock, const std::function<absl::Status(int)>& bring) {
   const bool staged = ahead_.has_value();
   PSGD_ASSIGN_OR_RETURN(const Batch batch, NextBatch(clock));
   if (options_.step_delay.count() > 0) std::this_thread::sleep_for(options_.step_delay);
 
   step_clock_ = clock;
   step_weight_decay_ = heartbeat_->hyper().weight_decay();
-  double encoding = 0;
+  double encoding = 0, bringing = 0;
   const Time start = SteadyNow();
+  Time computes_since = start;
+  const auto brought = [&](int parameter) -> absl::Status {
+    const double waited = weights_->waited();
+    const Time asked = SteadyNow();
+    const absl::Status status = bring(parameter);
+    const Time now = SteadyNow();
+    bringing += Seconds(now - asked);
+    if (weights_->waited() > waited) {
+      trace_.Add(TraceSpan::COMPUTE, clock, computes_since, asked);
+      computes_since = now;
+    }
+    return status;
+  };
   absl::Status pushed;
   const auto push = [&](int parameter) {
+    // Weights that no kernel reads are not awaited before.
+    if (bring && pushed.ok()) pushed = brought(kAllWeights);
     // Of a GPU's part of the encoding nothing can be told from computing.
     double waiting = 0;
     StepClock timer(encoder_->on_device()[parameter] ? &waiting : &encoding);
@@ -331,17 +360,23 @@ absl::Status Trainer::Do(const task::Train& train) {
   };
   const StepBatch now = StepBatchOf(batch, staged);
   const StepBatch next = ahead_ ? StepBatchOf(*ahead_, false) : now;
-  std::function<bool()> meanwhile;
+  BesideStep beside;
+  beside.next = ahead_ ? &next : nullptr;
   if (weights_ahead_ != nullptr && core_->pulled_ahead())
-    meanwhile = [this] { return InstallAhead(); };
+    beside.meanwhile = [this] { return InstallAhead(); };
+  if (bring) {
+    beside.bring = brought;
+    network_->InvalidateParameters();
+  }
   PSGD_ASSIGN_OR_RETURN(const Network::Result result,
-                        network_->TrainStep(now, clock, push, ahead_ ? &next : nullptr, meanwhile));
+                        network_->TrainStep(now, clock, push, beside));
   PSGD_RETURN_IF_ERROR(pushed);
   Done();  // ends the clock
   session_->Send();
-  seconds_compute_ += Seconds(SteadyNow() - start) - encoding;
+  const Time end = SteadyNow();
+  seconds_compute_ += Seconds(end - start) - encoding - bringing;
   seconds_encode_ += encoding;
-  trace_.Add(TraceSpan::COMPUTE, clock, start, SteadyNow());
+  trace_.Add(TraceSpan::COMPUTE, clock, computes_since, end);
   if (!std::isfinite(result.loss_sum)) {
     return OutOfRangeError("the loss is not a finite number at step ", clock, "; ", kDiverged);
   }

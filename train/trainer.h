@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "data/open_data.h"
 #include "engine/runtime/replicas.h"
 #include "net/transport.h"
+#include "train/arriving_weights.h"
 #include "train/autotune.h"
 #include "train/step_trace.h"
 #include "train/trainer_options.h"
@@ -70,8 +72,12 @@ class Trainer {
   absl::StatusOr<Batch> NextBatch(uint64_t clock);
   // Encodes the gradient of a parameter, which is final, and pushes it.
   absl::Status PushGradient(int parameter);
-  // Decodes what was pulled into the network.
-  absl::Status InstallWeights();
+  // Computes the step that leads to `clock`, and pushes its updates. `bring`: as in BesideStep.
+  absl::Status Step(uint64_t clock, const std::function<absl::Status(int)>& bring);
+  // Computes it while its weights come: each kernel waits for those that it reads.
+  absl::Status StepAsWeightsCome(uint64_t clock);
+  // What an error of the weights that were pulled means.
+  static absl::Status OfWeights(absl::Status status);
   // The new endpoints of the shards, connected, if they moved.
   absl::StatusOr<std::optional<MovedShards>> ShardsMoved() const;
   // Called when a shard has acknowledged `push`, which was first sent at `sent`.
@@ -111,6 +117,7 @@ class Trainer {
   StepTrace trace_;
   std::unique_ptr<WorkerCore> core_;
   std::unique_ptr<Session> session_;
+  std::unique_ptr<ArrivingWeights> weights_;
   std::unique_ptr<Autotune> autotune_;
   std::unique_ptr<Heartbeat> heartbeat_;
 

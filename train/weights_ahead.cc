@@ -11,9 +11,10 @@ void WeightsAhead::Begin(std::vector<PulledSlice> pulled, PushedFactors own) {
   // way.
   const auto install = [this, pulled = std::move(pulled), own = std::move(own)] {
     PSGD_RETURN_IF_ERROR(InstallPulled(
-        codecs_, network_->spec(), placement_, pulled, own,
-        [this](int parameter) { return network_->parameter(parameter); },
-        [this](int parameter) { return network_->next_parameter(parameter); }));
+        pulled, PullInstaller(
+                    codecs_, network_->spec(), placement_, own,
+                    [this](int parameter) { return network_->parameter(parameter); },
+                    [this](int parameter) { return network_->next_parameter(parameter); })));
     return network_->StageParameters();
   };
   installed_ = std::async(std::launch::async, install);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compression/lossless.h"
@@ -34,15 +34,6 @@ absl::Status Change(PayloadReader& reader, std::span<float> weights) {
   return absl::OkStatus();
 }
 
-// Of slices that share a payload.
-struct SharedUpdates {
-  uint32_t first = 0;  // slice
-  const PulledSlice* pulled = nullptr;
-  const ParameterSpec* parameter = nullptr;
-  std::vector<SliceShape> shapes;
-  std::vector<std::span<float>> weights;
-};
-
 }  // namespace
 
 absl::Status InstallSlice(const CodecTable& codecs, const SliceShape& shape,
@@ -70,52 +61,84 @@ absl::Status InstallSlice(const CodecTable& codecs, const SliceShape& shape,
   }
 }
 
-absl::Status InstallPulled(const CodecTable& codecs, const ModelSpec& model,
-                           const Placement& placement, const std::vector<PulledSlice>& pulled,
-                           const PushedFactors& own,
-                           const std::function<std::span<const float>(int)>& had,
-                           const std::function<std::span<float>(int)>& weights) {
-  std::map<const std::byte*, SharedUpdates> shared;  // by their payload
-  for (int id = 0; id < placement.slices_size(); ++id) {
-    const SliceSpec& spec = placement.slices(id);
-    const int index = static_cast<int>(spec.parameter());
-    const ParameterSpec& parameter = model.parameters(index);
-    const std::span<float> target = weights(index).subspan(spec.offset(), spec.count());
-    const std::span<const float> before = had(index).subspan(spec.offset(), spec.count());
-    if (pulled[id].form != PullPart::WHOLE && before.data() != target.data()) {
-      std::memcpy(target.data(), before.data(), target.size_bytes());
+PullInstaller::PullInstaller(const CodecTable& codecs, const ModelSpec& model,
+                             const Placement& placement, const PushedFactors& own, Before had,
+                             Weights weights)
+    : codecs_(codecs),
+      model_(model),
+      placement_(placement),
+      own_(own),
+      had_(std::move(had)),
+      weights_(std::move(weights)),
+      left_(static_cast<size_t>(model.parameters_size())) {
+  for (const SliceSpec& slice : placement.slices()) ++left_[slice.parameter()];
+}
+
+absl::Status PullInstaller::Install(uint32_t id, const PulledSlice& pulled) {
+  const SliceSpec& spec = placement_.slices(static_cast<int>(id));
+  const int index = static_cast<int>(spec.parameter());
+  const ParameterSpec& parameter = model_.parameters(index);
+  const std::span<float> target = weights_(index).subspan(spec.offset(), spec.count());
+  const std::span<const float> before = had_(index).subspan(spec.offset(), spec.count());
+  if (pulled.form != PullPart::WHOLE && before.data() != target.data()) {
+    std::memcpy(target.data(), before.data(), target.size_bytes());
+  }
+  if (pulled.form == PullPart::UPDATES) {
+    waiting_[index].emplace(id, pulled);
+  } else {
+    PSGD_RETURN_IF_ERROR(Annotate(InstallSlice(codecs_, ShapeOf(spec, parameter), pulled, target),
+                                  absl::StrCat("slice ", id, " of ", parameter.name())));
+  }
+  if (--left_[static_cast<size_t>(index)] > 0) return absl::OkStatus();
+  const auto waiting = waiting_.find(index);
+  if (waiting == waiting_.end()) return absl::OkStatus();
+  const absl::Status applied = ApplyShared(parameter, waiting->second, weights_(index));
+  waiting_.erase(waiting);
+  return applied;
+}
+
+absl::Status PullInstaller::ApplyShared(const ParameterSpec& parameter,
+                                        const std::map<uint32_t, PulledSlice>& slices,
+                                        std::span<float> weights) const {
+  struct Updates {
+    uint32_t first = 0;  // slice
+    const PulledSlice* pulled = nullptr;
+    std::vector<SliceShape> shapes;
+    std::vector<std::span<float>> weights;
+  };
+  std::map<const std::byte*, Updates> shared;  // by their payload
+  for (const auto& [id, pulled] : slices) {
+    const SliceSpec& spec = placement_.slices(static_cast<int>(id));
+    Updates& updates = shared[pulled.payload.data()];
+    if (updates.pulled == nullptr) {
+      updates.first = id;
+      updates.pulled = &pulled;
+    } else if (updates.pulled->codec != pulled.codec || updates.pulled->planes != pulled.planes) {
+      return DataLossError("slices ", updates.first, " and ", id,
+                           " came with one payload, but are not of one codec and packing");
     }
-    if (pulled[id].form == PullPart::UPDATES) {
-      SharedUpdates& updates = shared[pulled[id].payload.data()];
-      if (updates.pulled == nullptr) {
-        updates.first = static_cast<uint32_t>(id);
-      } else if (updates.parameter != &parameter || updates.pulled->codec != pulled[id].codec ||
-                 updates.pulled->planes != pulled[id].planes) {
-        return DataLossError(
-            "slices ", updates.first, " and ", id,
-            " came with one payload, but are not of one tensor, codec and packing");
-      }
-      updates.pulled = &pulled[id];
-      updates.parameter = &parameter;
-      updates.shapes.push_back(ShapeOf(spec, parameter));
-      updates.weights.push_back(target);
-      continue;
-    }
-    PSGD_RETURN_IF_ERROR(
-        Annotate(InstallSlice(codecs, ShapeOf(spec, parameter), pulled[id], target),
-                 absl::StrCat("slice ", id, " of ", parameter.name())));
+    updates.shapes.push_back(ShapeOf(spec, parameter));
+    updates.weights.push_back(weights.subspan(spec.offset(), spec.count()));
   }
   for (const auto& [payload, updates] : shared) {
-    const Codec* codec = codecs.Find(updates.pulled->codec);
+    const Codec* codec = codecs_.Find(updates.pulled->codec);
     if (codec == nullptr) return absl::DataLossError("updates came in an unknown codec");
-    const auto pushed = [&, first = updates.first](uint64_t clock) { return own.At(first, clock); };
-    const std::string what = absl::StrCat("updates of ", updates.parameter->name());
+    const auto pushed = [&, first = updates.first](uint64_t clock) {
+      return own_.At(first, clock);
+    };
+    const std::string what = absl::StrCat("updates of ", parameter.name());
     const auto plain = Unpack(updates.pulled->payload, updates.pulled->planes,
                               codec->MaxSharedPayload(updates.shapes));
     PSGD_RETURN_IF_ERROR(Annotate(plain.status(), what));
     PSGD_RETURN_IF_ERROR(Annotate(
         ApplyFactorUpdates(*codec, plain->span(), pushed, updates.shapes, updates.weights), what));
   }
+  return absl::OkStatus();
+}
+
+absl::Status InstallPulled(const std::vector<PulledSlice>& pulled, PullInstaller installer) {
+  for (uint32_t id = 0; id < pulled.size(); ++id)
+    PSGD_RETURN_IF_ERROR(installer.Install(id, pulled[id]));
   return absl::OkStatus();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -18,14 +19,42 @@ namespace psgd {
 absl::Status InstallSlice(const CodecTable& codecs, const SliceShape& shape,
                           const PulledSlice& pulled, std::span<float> weights);
 
-// Everything that a pull brought, by slice id. `own`: the factors that this worker pushed, which
-// updates leave out. `weights` gives those of a parameter, and `had` those that were installed
-// before: the same memory, or other. An error names what it was about, and is otherwise as that of
-// InstallSlice.
-absl::Status InstallPulled(const CodecTable& codecs, const ModelSpec& model,
-                           const Placement& placement, const std::vector<PulledSlice>& pulled,
-                           const PushedFactors& own,
-                           const std::function<std::span<const float>(int)>& had,
-                           const std::function<std::span<float>(int)>& weights);
+// Brings what a pull brought into the weights, in any order, as it comes. Not thread-safe; what it
+// is made of outlives it.
+class PullInstaller {
+ public:
+  using Weights = std::function<std::span<float>(int)>;  // of a parameter
+  using Before = std::function<std::span<const float>(int)>;
+
+  // `own`: the factors that this worker pushed, which updates leave out. `weights` gives those of a
+  // parameter, and `had` those that were installed before: the same memory, or other.
+  PullInstaller(const CodecTable& codecs, const ModelSpec& model, const Placement& placement,
+                const PushedFactors& own, Before had, Weights weights);
+
+  // Each slice once. Slices that share a payload are installed with the last slice of their
+  // parameter. An error names what it was about, and is otherwise as that of InstallSlice.
+  absl::Status Install(uint32_t slice, const PulledSlice& pulled);
+  // Whether all slices of the parameter are installed.
+  bool complete(int parameter) const { return left_[static_cast<size_t>(parameter)] == 0; }
+
+ private:
+  // Applies the updates of all slices of a parameter that shared payloads.
+  absl::Status ApplyShared(const ParameterSpec& parameter,
+                           const std::map<uint32_t, PulledSlice>& slices,
+                           std::span<float> weights) const;
+
+  const CodecTable& codecs_;
+  const ModelSpec& model_;
+  const Placement& placement_;
+  const PushedFactors& own_;
+  const Before had_;
+  const Weights weights_;
+  std::vector<int> left_;  // slices to come, by parameter
+  // By parameter and slice: what waits for the rest of its parameter.
+  std::map<int, std::map<uint32_t, PulledSlice>> waiting_;
+};
+
+// Everything that a pull brought, by slice id.
+absl::Status InstallPulled(const std::vector<PulledSlice>& pulled, PullInstaller installer);
 
 }  // namespace psgd

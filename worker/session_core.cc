@@ -45,6 +45,7 @@ void SessionCore::Pull(uint64_t clock, Time now) {
   pull_clock_ = clock;
   std::ranges::fill(parts_left_, 0);
   std::fill(slice_seen_.begin(), slice_seen_.end(), false);
+  arrived_.clear();
   for (const SliceSpec& slice : placement_.slices()) ++parts_left_[slice.shard()];
   const uint64_t request = next_request_++;
   pulls_left_ = 0;
@@ -94,7 +95,17 @@ std::vector<PulledSlice> SessionCore::TakePulled() {
     base_versions_[id] = pulled_[id].version;
     marks_[id] = pulled_[id].mark;
   }
+  arrived_.clear();
   return std::exchange(pulled_, std::vector<PulledSlice>(pulled_.size()));
+}
+
+std::optional<std::pair<uint32_t, PulledSlice>> SessionCore::TakeSlice() {
+  if (arrived_.empty()) return std::nullopt;
+  const uint32_t id = arrived_.front();
+  arrived_.pop_front();
+  PulledSlice taken = pulled_[id];
+  pulled_[id].payload = {};
+  return std::pair(id, std::move(taken));
 }
 
 void SessionCore::Push(uint64_t clock, EncodedSlice update, Time now) {
@@ -262,6 +273,7 @@ void SessionCore::OnPullReply(PeerId from, Shard& shard, const Message& message)
       continue;
     }
     slice_seen_[part.slice()] = true;
+    arrived_.push_back(part.slice());
     if (part.version() < base_versions_[part.slice()]) WentBack(from, part);
     pulled_[part.slice()] = {
         part.codec(), part.version(), part.form(), part.mark(), message.payloads[payloads - 1],

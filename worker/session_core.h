@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/bytes.h"
@@ -81,6 +82,9 @@ class SessionCore {
   // and the next Pull asks for what changed since. REQUIRES: no pull is under way; all are
   // installed, in the order in which they were taken.
   std::vector<PulledSlice> TakePulled();
+  // A slice of the pull under way, or of the last, that has come and was not taken yet; nullopt:
+  // there is none. TakePulled gives it without its payload.
+  std::optional<std::pair<uint32_t, PulledSlice>> TakeSlice();
   // What TakePulled will give. Pushes still say that they were made from what was taken last.
   const std::vector<PulledSlice>& pulled() const { return pulled_; }
 
@@ -201,6 +205,7 @@ class SessionCore {
   size_t pulls_left_ = 0;
   std::vector<size_t> parts_left_;  // of the pull under way, by shard
   std::vector<bool> slice_seen_;
+  std::deque<uint32_t> arrived_;  // slices for TakeSlice
   size_t loads_left_ = 0;
   size_t probes_left_ = 0;
   std::map<uint32_t, Bytes> loaded_;

@@ -113,6 +113,8 @@ class WorkerCore {
   SessionCore& session() { return session_; }
   const SessionCore& session() const { return session_; }
 
+  // During an Await of weights: whether a step follows; otherwise an evaluation does.
+  bool step_follows() const { return !evaluates_; }
   // The last clock that this worker ended.
   uint64_t clock() const { return clock_; }
   // During Train: whether the segment has a batch for the step after this one.

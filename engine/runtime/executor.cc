@@ -38,26 +38,27 @@ absl::Status Executor::Bind(void* temporary, const std::vector<ExternalMemory>& 
   return absl::OkStatus();
 }
 
-absl::Status Executor::Run(const Step& step, const After& after) {
+absl::Status Executor::Run(const Step& step, const Around& before, const Around& after) {
   backend_->EnterThread();
   PSGD_RETURN_IF_ERROR(backend_->BeginRun(step));
   // The first run is not recorded, because libraries set themselves up in their first calls.
   if (ran_ && recording_ == nullptr && recorded_.ok()) {
     Step recorded = step;
     recorded.recorded = true;
-    auto recording = backend_->Record([&] { return RunNodes(recorded, after); });
+    auto recording = backend_->Record([&] { return RunNodes(recorded, before, after); });
     recorded_ = recording.status();
     if (recording.ok()) recording_ = *std::move(recording);
   }
   if (recording_ != nullptr) return recording_->Replay();
-  PSGD_RETURN_IF_ERROR(RunNodes(step, after));
+  PSGD_RETURN_IF_ERROR(RunNodes(step, before, after));
   ran_ = true;
   return absl::OkStatus();
 }
 
-absl::Status Executor::RunNodes(const Step& step, const After& after) {
+absl::Status Executor::RunNodes(const Step& step, const Around& before, const Around& after) {
   for (size_t i = 0; i < kernels_.size(); ++i) {
     if (poison_ && !step.recorded) PSGD_RETURN_IF_ERROR(Poison(static_cast<int>(i)));
+    if (before) PSGD_RETURN_IF_ERROR(before(static_cast<int>(i)));
     if (kernels_[i] != nullptr) {
       absl::Status status = kernels_[i]->Run(step);
       if (!status.ok()) return Annotate(status, graph_->nodes[i].name);

@@ -20,7 +20,7 @@ struct ExternalMemory {
 // Not thread-safe. The graph and the backend must outlive it.
 class Executor {
  public:
-  using After = std::function<absl::Status(int)>;
+  using Around = std::function<absl::Status(int)>;
 
   // Takes no memory for tensors yet.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Graph& graph, Backend* backend);
@@ -33,11 +33,11 @@ class Executor {
   // before Run.
   absl::Status Bind(void* temporary, const std::vector<ExternalMemory>& externals);
 
-  // Runs every node in order and calls after(index of the node) behind each. `after` may be null;
-  // its error ends the run. On a device the second run is recorded and later runs replay it:
-  // replays do not call `after`, but they repeat the downloads that it started. If recording fails,
-  // nodes run one by one, and `after` is called again.
-  absl::Status Run(const Step& step, const After& after);
+  // Runs every node in order, and calls before(index of the node) and after(index of the node)
+  // around each. Either may be null; its error ends the run. On a device the second run is recorded
+  // and later runs replay it: replays call neither, but they repeat the downloads that `after`
+  // started. If recording fails, nodes run one by one, and both are called again.
+  absl::Status Run(const Step& step, const Around& before, const Around& after);
   // OK before the second run and while runs are replayed. Otherwise the error of the recording.
   const absl::Status& recorded() const { return recorded_; }
 
@@ -47,7 +47,7 @@ class Executor {
 
  private:
   Executor(const Graph* graph, Backend* backend) : graph_(graph), backend_(backend) {}
-  absl::Status RunNodes(const Step& step, const After& after);
+  absl::Status RunNodes(const Step& step, const Around& before, const Around& after);
   absl::Status Poison(int node);
 
   const Graph* const graph_;

@@ -37,6 +37,21 @@ std::vector<std::vector<int>> FinishedAfter(const Graph& graph) {
   return finished;
 }
 
+// For each node, the parameters that no node before it reads.
+std::vector<std::vector<int>> FirstReadBy(const Graph& graph) {
+  std::vector<int> parameter_of(graph.tensors.size(), -1);
+  for (size_t i = 0; i < graph.parameters.size(); ++i)
+    parameter_of[graph.parameters[i].value] = static_cast<int>(i);
+  std::vector<std::vector<int>> first(graph.nodes.size());
+  for (size_t node = 0; node < graph.nodes.size(); ++node) {
+    for (const TensorId input : graph.nodes[node].inputs) {
+      const int parameter = std::exchange(parameter_of[input], -1);
+      if (parameter >= 0) first[node].push_back(parameter);
+    }
+  }
+  return first;
+}
+
 }  // namespace
 
 struct Network::Impl {
@@ -52,6 +67,7 @@ struct Network::Impl {
   size_t input_elements = 0, label_elements = 0;
   std::unique_ptr<ParameterMemory> parameters;
   std::vector<std::vector<int>> finished_after;  // by node of the training graph
+  std::vector<std::vector<int>> first_read_by;   // likewise
   uint64_t parameter_version = 1;
   std::optional<LossScale> loss_scale;  // fp16 only
   GroupPart* group = nullptr;           // null: the network is in no group
@@ -64,8 +80,7 @@ struct Network::Impl {
   absl::Status Bring(const StepBatch& given, bool training);
   absl::Status Stage(const StepBatch& next);
   absl::StatusOr<Result> Run(Executor* executor, const StepBatch& given, uint64_t step,
-                             const std::function<void(int)>& on_gradient, const StepBatch* next,
-                             std::function<bool()> meanwhile);
+                             const std::function<void(int)>& on_gradient, const BesideStep& beside);
   using ResultValues = std::array<double, 3>;
   absl::StatusOr<ResultValues> ReadResult();
   absl::StatusOr<bool> Overflowed();
@@ -73,14 +88,14 @@ struct Network::Impl {
   absl::Status Launched(int i, const std::function<void(int)>& on_gradient);
   // Runs the kernels once. False: gradients overflowed, so the kernels must run again.
   absl::StatusOr<bool> RunKernels(Executor* executor, uint64_t step,
-                                  const std::function<void(int)>& on_gradient,
-                                  const StepBatch* next, std::function<bool()>* meanwhile);
+                                  const std::function<void(int)>& on_gradient, BesideStep* beside);
 };
 
 // Allocates the memory of both graphs.
 absl::Status Network::Impl::Prepare() {
   const ModelGraph &train = planned->train, &evaluate = planned->evaluate;
   finished_after = FinishedAfter(train.graph);
+  first_read_by = FirstReadBy(train.graph);
   input_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.input)));
   label_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.labels)));
 
@@ -167,17 +182,16 @@ absl::Status Network::Impl::Bring(const StepBatch& given, bool training) {
 absl::StatusOr<Network::Result> Network::Impl::Run(Executor* executor, const StepBatch& given,
                                                    uint64_t step,
                                                    const std::function<void(int)>& on_gradient,
-                                                   const StepBatch* next,
-                                                   std::function<bool()> meanwhile) {
+                                                   const BesideStep& beside) {
   backend->EnterThread();
   // This comes first, even for a bad batch, because the thread that stages parameters waits for it.
   PSGD_RETURN_IF_ERROR(parameters->Upload(parameter_version));
   PSGD_RETURN_IF_ERROR(Bring(given, executor == planned->train_executor.get()));
   int repeated = 0;
-  for (;; ++repeated) {
-    PSGD_ASSIGN_OR_RETURN(const bool sound, RunKernels(executor, step, on_gradient,
-                                                       repeated == 0 ? next : nullptr, &meanwhile));
+  for (BesideStep left = beside;; ++repeated) {
+    PSGD_ASSIGN_OR_RETURN(const bool sound, RunKernels(executor, step, on_gradient, &left));
     if (sound) break;
+    left.next = nullptr;
   }
   PSGD_ASSIGN_OR_RETURN(const ResultValues values, ReadResult());
   if (executor == planned->evaluate_executor.get() && !logits.empty()) {
@@ -207,11 +221,10 @@ absl::Status Network::Impl::Launched(int i, const std::function<void(int)>& on_g
 
 absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step,
                                                const std::function<void(int)>& on_gradient,
-                                               const StepBatch* next,
-                                               std::function<bool()>* meanwhile) {
+                                               BesideStep* beside) {
   const float scale = loss_scale ? loss_scale->value() : 1;
   if (executor != planned->train_executor.get()) {
-    PSGD_RETURN_IF_ERROR(executor->Run({step, parameter_version, scale}, nullptr));
+    PSGD_RETURN_IF_ERROR(executor->Run({step, parameter_version, scale}, nullptr, nullptr));
     return true;
   }
   absl::Status status;
@@ -220,11 +233,17 @@ absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step
     for (int i : finished_after[node]) PSGD_RETURN_IF_ERROR(Launched(i, on_gradient));
     return absl::OkStatus();
   };
-  status.Update(executor->Run({step, parameter_version, scale}, after));
+  const auto before = [&](int node) -> absl::Status {
+    for (int i : first_read_by[node]) PSGD_RETURN_IF_ERROR(beside->bring(i));
+    return absl::OkStatus();
+  };
+  status.Update(executor->Run({step, parameter_version, scale},
+                              beside->bring ? Executor::Around(before) : nullptr, after));
   // The launched kernels run meanwhile.
-  if (status.ok() && next != nullptr && batch_memory->stages()) status.Update(Stage(*next));
+  if (status.ok() && beside->next != nullptr && batch_memory->stages())
+    status.Update(Stage(*beside->next));
   if (status.ok() && loss_scale) {
-    parameters->WorkMeanwhile(meanwhile);
+    parameters->WorkMeanwhile(&beside->meanwhile);
     const absl::StatusOr<bool> repeat = Overflowed();
     status.Update(repeat.status());
     if (status.ok() && *repeat) {
@@ -233,7 +252,7 @@ absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step
     }
   }
   // Finish also runs after a failure, because copies are under way.
-  status.Update(status.ok() ? parameters->Finish(on_gradient, meanwhile)
+  status.Update(status.ok() ? parameters->Finish(on_gradient, &beside->meanwhile)
                             : parameters->Finish(nullptr));
   PSGD_RETURN_IF_ERROR(status);
   return true;
@@ -364,16 +383,13 @@ bool Network::stages() const { return impl_->batch_memory->stages(); }
 
 absl::StatusOr<Network::Result> Network::TrainStep(const StepBatch& batch, uint64_t step,
                                                    const std::function<void(int)>& on_gradient,
-                                                   const StepBatch* next,
-                                                   std::function<bool()> meanwhile) {
-  return impl_->Run(impl_->planned->train_executor.get(), batch, step, on_gradient, next,
-                    std::move(meanwhile));
+                                                   const BesideStep& beside) {
+  return impl_->Run(impl_->planned->train_executor.get(), batch, step, on_gradient, beside);
 }
 
 absl::StatusOr<Network::Result> Network::Evaluate(const NetworkInput& input,
                                                   std::span<const int32_t> labels) {
-  return impl_->Run(impl_->planned->evaluate_executor.get(), {input, labels}, 0, nullptr, nullptr,
-                    nullptr);
+  return impl_->Run(impl_->planned->evaluate_executor.get(), {input, labels}, 0, nullptr, {});
 }
 
 }  // namespace psgd

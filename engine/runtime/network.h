@@ -61,6 +61,20 @@ struct StepBatch {
   bool staged = false;
 };
 
+// What goes on beside a step.
+struct BesideStep {
+  // The batch of the next call: a device gets it while this step computes. The caller may change it
+  // once TrainStep returns. Null: it is not known yet.
+  const StepBatch* next = nullptr;
+  // Called where the calling thread could only wait for a device, until it returns false. It should
+  // take little time. May be null.
+  std::function<bool()> meanwhile;
+  // Called for each parameter that the step reads, before the first kernel that reads it: brings
+  // the parameter's weights. Its error ends the step. Null: all weights are there. Otherwise
+  // REQUIRES: Network::waits_by_parameter().
+  std::function<absl::Status(int)> bring;
+};
+
 // One replica: it holds the weights and computes a gradient from a batch. Not thread-safe, but may
 // move between threads. Create plans and allocates all memory.
 class Network {
@@ -135,20 +149,17 @@ class Network {
   //   A step that overflows runs again with half the loss scale.
   // - Tokens are below the vocabulary. A label is below `classes`, or -1: not counted. A network
   //   that labels pixels takes batch x height x width labels.
-  // - `next`, if not null, is the next call's batch: a device gets it while this step computes. The
-  //   caller may change it once TrainStep returns.
-  // - `meanwhile` is called where this thread could only wait for a device, until it returns false.
-  //   It should take little time.
   absl::StatusOr<Result> TrainStep(const StepBatch& batch, uint64_t step,
                                    const std::function<void(int)>& on_gradient,
-                                   const StepBatch* next = nullptr,
-                                   std::function<bool()> meanwhile = nullptr);
+                                   const BesideStep& beside = {});
   absl::StatusOr<Result> TrainStep(const NetworkInput& input, std::span<const int32_t> labels,
                                    uint64_t step, const std::function<void(int)>& on_gradient) {
     return TrainStep({input, labels}, step, on_gradient);
   }
-  // Whether TrainStep uses `next`; else it ignores `next`.
+  // Whether TrainStep uses BesideStep.next; else it ignores that.
   bool stages() const;
+  // Whether weights may come while a step computes: kernels read them in the host's memory.
+  bool waits_by_parameter() const { return !on_device(); }
   // Forward only, in evaluation mode (running statistics, no dropout).
   absl::StatusOr<Result> Evaluate(const NetworkInput& input, std::span<const int32_t> labels);
   // The logits of the last Evaluate on sparse vectors, batch x classes. Empty for other samples.

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -47,19 +48,16 @@ struct Replicas::Impl {
   // Runs the step of one replica, on the replica's thread.
   absl::StatusOr<Network::Result> StepOf(size_t replica, const StepBatch& batch, uint64_t step,
                                          const std::function<void(int)>& on_gradient,
-                                         const StepBatch* next,
-                                         const std::function<bool()>& meanwhile);
+                                         const BesideStep& beside);
   void RenewParameters(size_t replica);
   void WeighReplicas(std::span<const int32_t> labels);
   void AddUp(int parameter);
   void Stack(int parameter);
   // Run every replica's step on its part of the batch and fill `results`.
   void MeetOnHost(const StepBatch& batch, uint64_t step,
-                  const std::function<void(int)>& on_gradient, const StepBatch* next,
-                  const std::function<bool()>& meanwhile);
+                  const std::function<void(int)>& on_gradient, const BesideStep& beside);
   void MeetOnDevices(const StepBatch& batch, uint64_t step,
-                     const std::function<void(int)>& on_gradient, const StepBatch* next,
-                     const std::function<bool()>& meanwhile);
+                     const std::function<void(int)>& on_gradient, const BesideStep& beside);
   absl::StatusOr<Network::Result> Total() const;
 };
 
@@ -73,15 +71,13 @@ StepBatch Replicas::Impl::Part(const StepBatch& batch, size_t replica) const {
 absl::StatusOr<Network::Result> Replicas::Impl::StepOf(size_t replica, const StepBatch& batch,
                                                        uint64_t step,
                                                        const std::function<void(int)>& on_gradient,
-                                                       const StepBatch* next,
-                                                       const std::function<bool()>& meanwhile) {
+                                                       const BesideStep& beside) {
   RenewParameters(replica);
-  // Replica 0 runs on the caller's thread.
-  const std::function<bool()> own = replica == 0 ? meanwhile : nullptr;
-  const StepBatch part = Part(batch, replica);
-  if (next == nullptr) return networks[replica]->TrainStep(part, step, on_gradient, nullptr, own);
-  const StepBatch part_of_next = Part(*next, replica);
-  return networks[replica]->TrainStep(part, step, on_gradient, &part_of_next, own);
+  BesideStep own = beside;
+  if (replica > 0) own.meanwhile = nullptr;  // replica 0 runs on the caller's thread
+  std::optional<StepBatch> part_of_next;
+  if (beside.next != nullptr) own.next = &part_of_next.emplace(Part(*beside.next, replica));
+  return networks[replica]->TrainStep(Part(batch, replica), step, on_gradient, own);
 }
 
 // Called on the replica's thread, so that replicas copy at the same time.
@@ -137,8 +133,8 @@ void Replicas::Impl::AddUp(int parameter) {
 }
 
 void Replicas::Impl::MeetOnHost(const StepBatch& batch, uint64_t step,
-                                const std::function<void(int)>& on_gradient, const StepBatch* next,
-                                const std::function<bool()>& meanwhile) {
+                                const std::function<void(int)>& on_gradient,
+                                const BesideStep& beside) {
   for (auto& count : finished) count = 0;
   std::atomic<bool> failed{false};
   // Gradients come in the same order in all replicas. Once the first replica has one, it waits for
@@ -157,8 +153,7 @@ void Replicas::Impl::MeetOnHost(const StepBatch& batch, uint64_t step,
       ++finished[r];
       finished[r].notify_one();
     };
-    results[r] =
-        StepOf(r, batch, step, r == 0 ? std::function<void(int)>(first) : other, next, meanwhile);
+    results[r] = StepOf(r, batch, step, r == 0 ? std::function<void(int)>(first) : other, beside);
     if (results[r].ok()) return;
     failed = true;
     finished[r] = kAllGradients;
@@ -168,15 +163,14 @@ void Replicas::Impl::MeetOnHost(const StepBatch& batch, uint64_t step,
 
 void Replicas::Impl::MeetOnDevices(const StepBatch& batch, uint64_t step,
                                    const std::function<void(int)>& on_gradient,
-                                   const StepBatch* next, const std::function<bool()>& meanwhile) {
+                                   const BesideStep& beside) {
   std::atomic<bool> failed{false};
   const auto first = [&](int parameter) {
     if (!failed && on_gradient) on_gradient(parameter);
   };
   crew->Run([&](size_t r) {
     networks[r]->set_share(weights[r]);
-    results[r] =
-        StepOf(r, batch, step, r == 0 ? std::function<void(int)>(first) : nullptr, next, meanwhile);
+    results[r] = StepOf(r, batch, step, r == 0 ? std::function<void(int)>(first) : nullptr, beside);
     if (results[r].ok()) return;
     failed = true;
     // Without Abort the other devices would wait for this replica's gradients.
@@ -315,18 +309,20 @@ const absl::Status& Replicas::recorded() const {
 }
 
 bool Replicas::stages() const { return impl_->networks[0]->stages(); }
+bool Replicas::waits_by_parameter() const {
+  return impl_->size() == 1 && impl_->networks[0]->waits_by_parameter();
+}
 
 absl::StatusOr<Network::Result> Replicas::TrainStep(const StepBatch& batch, uint64_t step,
                                                     const std::function<void(int)>& on_gradient,
-                                                    const StepBatch* next,
-                                                    std::function<bool()> meanwhile) {
+                                                    const BesideStep& beside) {
   Impl& impl = *impl_;
-  if (impl.size() == 1) return impl.StepOf(0, batch, step, on_gradient, next, meanwhile);
+  if (impl.size() == 1) return impl.StepOf(0, batch, step, on_gradient, beside);
   impl.WeighReplicas(batch.labels);
   if (impl.group.empty()) {
-    impl.MeetOnHost(batch, step, on_gradient, next, meanwhile);
+    impl.MeetOnHost(batch, step, on_gradient, beside);
   } else {
-    impl.MeetOnDevices(batch, step, on_gradient, next, meanwhile);
+    impl.MeetOnDevices(batch, step, on_gradient, beside);
   }
   return impl.Total();
 }

@@ -52,14 +52,14 @@ class Replicas {
   // ReduceOn::kDevices no step is possible after an error of one replica.
   absl::StatusOr<Network::Result> TrainStep(const StepBatch& batch, uint64_t step,
                                             const std::function<void(int)>& on_gradient,
-                                            const StepBatch* next = nullptr,
-                                            std::function<bool()> meanwhile = nullptr);
+                                            const BesideStep& beside = {});
   absl::StatusOr<Network::Result> TrainStep(const NetworkInput& input,
                                             std::span<const int32_t> labels, uint64_t step,
                                             const std::function<void(int)>& on_gradient) {
     return TrainStep({input, labels}, step, on_gradient);
   }
   bool stages() const;
+  bool waits_by_parameter() const;  // only of one replica
   absl::StatusOr<Network::Result> Evaluate(const NetworkInput& input,
                                            std::span<const int32_t> labels);
   std::span<const float> logits() const;

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/file_descriptor.h"
 #include "common/files.h"
 
 namespace psgd {
@@ -27,30 +28,11 @@ constexpr int kTailLines = 10;
 constexpr size_t kLongestLine = size_t{1} << 16;
 constexpr Duration kLookAgain = std::chrono::milliseconds(10);
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  void reset(int fd) {
-    if (fd_ >= 0) close(fd_);
-    fd_ = fd;
-  }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
-absl::Status MakePipe(Descriptor* read_end, Descriptor* write_end) {
+absl::Status MakePipe(FileDescriptor* read_end, FileDescriptor* write_end) {
   int fds[2];
   if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
-  read_end->reset(fds[0]);
-  write_end->reset(fds[1]);
+  *read_end = FileDescriptor(fds[0]);
+  *write_end = FileDescriptor(fds[1]);
   return absl::OkStatus();
 }
 
@@ -92,19 +74,20 @@ std::string Tail(int fd, int lines) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(ChildOptions options) {
-  Descriptor out_read, out_write, failed_read, failed_write;
+  FileDescriptor out_read, out_write, failed_read, failed_write;
   PSGD_RETURN_IF_ERROR(MakePipe(&out_read, &out_write));
   PSGD_RETURN_IF_ERROR(MakePipe(&failed_read, &failed_write));
-  Descriptor in, in_write;
+  FileDescriptor in, in_write;
   if (options.listens) {
     PSGD_RETURN_IF_ERROR(MakePipe(&in, &in_write));
     fcntl(in_write.get(), F_SETFL, O_NONBLOCK);
   } else {
-    in.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    in = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
   }
-  Descriptor err(options.stderr_file.empty() ? memfd_create("stderr", MFD_CLOEXEC)
-                                             : open(options.stderr_file.c_str(),
-                                                    O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  FileDescriptor err(
+      options.stderr_file.empty()
+          ? memfd_create("stderr", MFD_CLOEXEC)
+          : open(options.stderr_file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (err.get() < 0) {
     return FileError("open", options.stderr_file.empty() ? "memory" : options.stderr_file, errno);
   }
@@ -125,7 +108,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(ChildOptions o
     BecomeProgram(argv.data(), parent, in.get(), out_write.get(), err.get(), failed_write.get(),
                   &cores, options.keep_open);
   }
-  failed_write.reset(-1);
+  failed_write = FileDescriptor();
   int error = 0;
   if (read(failed_read.get(), &error, sizeof error) == sizeof error) {
     waitpid(pid, nullptr, 0);
@@ -211,7 +194,7 @@ std::string ChildProcess::HowItEnded() const {
 }
 
 std::string TailOfFile(const std::string& path, int lines) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   return file.get() < 0 ? "" : Tail(file.get(), lines);
 }
 

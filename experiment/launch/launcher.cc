@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "common/files.h"
 #include "experiment/launch/program_dir.h"
+#include "experiment/launch/server_event.h"
 #include "experiment/record/run_dir.h"
 
 namespace psgd {
@@ -23,13 +24,6 @@ constexpr int kLogLines = 8;
 
 std::string Indented(const std::string& text) {
   return absl::StrCat("  | ", absl::StrReplaceAll(text, {{"\n", "\n  | "}}));
-}
-
-// Reads a line of ps-server --json. Returns "ready" (the server leads the run), "joined" or
-// "taking_over". Empty: the line is no event.
-std::string EventOf(const std::string& line) {
-  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() ? json.value("event", "") : "";
 }
 
 // The error of a server that did not start. Exit code 2 is the user's fault.
@@ -262,6 +256,10 @@ absl::Status LocalCluster::StartWorker() {
   } else {
     const std::string& gpus = options_.gpus[workers_.size() % options_.gpus.size()];
     child.argv.insert(child.argv.end(), {"--gpu", gpus});
+  }
+  if (options_.servers_on_workers) {
+    child.argv.insert(child.argv.end(), {"--with-server", dir.WorkerDir(index) + "/server"});
+    if (options_.insecure) child.argv.push_back("--insecure");
   }
   AddTlsDir(&child.argv);
   PSGD_RETURN_IF_ERROR(AddPrefix(&child.argv));

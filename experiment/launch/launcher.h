@@ -26,6 +26,8 @@ struct LaunchOptions {
   // "srun --het-group=1". Worker i gets the i-th prefix; prefixes repeat if there are fewer than
   // workers.
   std::vector<std::string> worker_prefixes;
+  bool servers_on_workers = false;  // each worker brings a server of its own
+  bool insecure = false;            // those servers may listen on public addresses without TLS
   // A folder with the certificates of a server, workers and an admin. Empty: no TLS.
   std::string tls_dir;
   // The members of etcd, through which the servers choose who leads. Empty: the first server always

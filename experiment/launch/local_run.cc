@@ -302,7 +302,9 @@ void LocalRun::WaitForWorkers() {
 }
 
 absl::Status LocalRun::StartServers() {
-  for (int s = 1; s < options_.config.cluster().servers(); ++s) {
+  const int workers = options_.config.cluster().workers();
+  const int elsewhere = options_.launch.servers_on_workers ? workers : 0;
+  for (int s = 1; s < options_.config.cluster().servers() - elsewhere; ++s) {
     PSGD_RETURN_IF_ERROR(cluster_->StartServer());
   }
   client_->SetServers(cluster_->ControlAddresses());

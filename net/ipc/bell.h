@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "common/file_descriptor.h"
 #include "common/status.h"
-#include "net/ipc/file_descriptor.h"
 #include "net/ipc/shared_memory.h"
 
 namespace psgd {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "common/file_descriptor.h"
 #include "common/status.h"
 #include "net/address.h"
 #include "net/ipc/bell.h"
-#include "net/ipc/file_descriptor.h"
 
 namespace psgd {
 

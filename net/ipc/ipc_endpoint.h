@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "common/file_descriptor.h"
 #include "net/address.h"
 #include "net/endpoint_base.h"
 #include "net/ipc/bell.h"
-#include "net/ipc/file_descriptor.h"
 #include "net/ipc/shared_link.h"
 #include "net/wake_event.h"
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "common/file_descriptor.h"
 #include "common/status.h"
-#include "net/ipc/file_descriptor.h"
 
 namespace psgd {
 

@@ -74,7 +74,8 @@ class Worker {
     const std::vector<PulledSlice> pulled = session_.TakePulled();
     Require(pulled.size() == std::size(kSliceElements), "a pull brought other slices");
     const auto weights = [&](int p) { return std::span<float>(weights_[static_cast<size_t>(p)]); };
-    return InstallPulled(codecs_, model_, placement_, pulled, own_, weights, weights).ok();
+    return InstallPulled(pulled, PullInstaller(codecs_, model_, placement_, own_, weights, weights))
+        .ok();
   }
 
   void SendAll() {

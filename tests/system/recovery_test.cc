@@ -183,7 +183,6 @@ class RecoveryByHand : public Recovery, public testing::WithParamInterface<std::
 
 // The server is restarted by hand, as on a cluster, at the addresses that the workers know.
 TEST_P(RecoveryByHand, WorkersFindTheServerAgain) {
-  kills_ipc_servers_ = GetParam() == "auto";
   const std::vector<std::string> settings =
       Sets({"durability.acknowledge=fsync", "cluster.transport=" + GetParam(), "train.epochs=60",
             "cluster.resend=200ms"});

@@ -54,10 +54,6 @@ class RunTest : public testing::Test {
   // Whether a process listens there.
   static bool Listens(const std::string& address);
 
- protected:
-  // Sockets of killed servers stay until the next server removes them.
-  bool kills_ipc_servers_ = false;
-
  private:
   std::string folder_;
   std::string TemporaryFolder() const { return Path("tmp"); }

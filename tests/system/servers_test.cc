@@ -89,6 +89,40 @@ TEST_P(ServersOver, ComputeWhatOneDoes) {
 }
 INSTANTIATE_TEST_SUITE_P(Transports, ServersOver, testing::Values("zmq", "auto", "grpc"));
 
+TEST_F(Servers, BesideWorkersComputeWhatOneDoes) {
+  const std::vector<std::string> settings = {"train.epochs=4"};
+  RunCalm(settings);
+  const Ended ended =
+      RunSmall("run", Exact(settings) + std::vector<std::string>{"--servers-on-workers"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_TRUE(Weights("run") == Weights("calm"));
+  EXPECT_THAT(ended.out, HasSubstr("5 shards on 3 servers, 2 workers"));
+  // Nothing was trained before the shards were where they belong.
+  EXPECT_THAT(File("run/server/server.log"), HasSubstr("moved from server 1 to server 3"));
+}
+
+// A worker that is asked to leave takes its server along, once others have its shards.
+TEST_F(Servers, BesideAWorkerLeaveWithIt) {
+  Start({"train.epochs=100000", "cluster.segment=4"});
+  workers_[1] = std::make_unique<Process>(std::vector<std::string>{
+      "ps-worker", "--cpu", "--server", address_, "--with-server", Path("beside")});
+  ASSERT_TRUE(WaitHeld(2, 2));
+  ASSERT_TRUE(Eventually([&] { return StatusOf(address_)["state"] == "TRAINING"; }));
+  workers_[1]->Signal(SIGTERM);
+  EXPECT_EQ(workers_[1]->Wait().code, 3) << workers_[1]->Err();
+  EXPECT_EQ(Held(address_, 1), 5);
+  const uint64_t clock = std::stoull(StatusOf(address_)["clock"].get<std::string>());
+  EXPECT_TRUE(Eventually(
+      [&] { return std::stoull(StatusOf(address_)["clock"].get<std::string>()) > clock + 20; }));
+}
+
+TEST_F(Servers, BesideAWorkerThatCannotJoinAreSaid) {
+  const Ended ended = RunProgram({"ps-worker", "--cpu", "--server", "127.0.0.1:9", "--with-server",
+                                  Path("beside"), "--connect-deadline", "1s"});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, HasSubstr("the server beside this worker does not join"));
+}
+
 // All servers die, one after the other, at any moment. The workers live.
 TEST_F(Servers, ThatDieGoOnWithTheirJournals) {
   const std::vector<std::string> settings = {"train.epochs=100", "durability.acknowledge=journal",

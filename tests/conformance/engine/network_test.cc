@@ -74,7 +74,7 @@ class NetworkConformanceTest : public ::testing::TestWithParam<std::string> {
         return false;
       };
       const StepBatch batch = {problem.input(), problem.labels};
-      const auto result = ahead->TrainStep(batch, step, nullptr, nullptr, stage);
+      const auto result = ahead->TrainStep(batch, step, nullptr, {.meanwhile = stage});
       const auto expected = between->TrainStep(batch, step, nullptr);
       ASSERT_TRUE(result.ok() && expected.ok()) << result.status() << expected.status();
       EXPECT_EQ(result->loss_sum, expected->loss_sum) << model.zoo() << ", step " << step;
@@ -89,8 +89,64 @@ class NetworkConformanceTest : public ::testing::TestWithParam<std::string> {
     }
   }
 
+  // On a host, weights may come while a step computes: each is brought before the first kernel that
+  // reads it.
+  void CompareBrought(const ModelConfig& model, const Problem& problem) {
+    const auto whole = MakeNetwork(model, problem, options_);
+    const auto brought = MakeNetwork(model, problem, options_);
+    if (!brought->waits_by_parameter()) return;
+    for (uint64_t step = 0; step < 3; ++step) {
+      std::vector<std::vector<float>> weights;
+      for (int i = 0; i < brought->spec().parameters_size(); ++i) {
+        const std::span<float> own = brought->parameter(i);
+        weights.emplace_back(own.begin(), own.end());
+        std::ranges::fill(own, NAN);  // nothing is there yet
+      }
+      std::vector<int> times(weights.size());
+      BesideStep beside;
+      beside.bring = [&](int i) {
+        ++times[static_cast<size_t>(i)];
+        std::ranges::copy(weights[static_cast<size_t>(i)], brought->parameter(i).begin());
+        return absl::OkStatus();
+      };
+      brought->InvalidateParameters();
+      const StepBatch batch = {problem.input(), problem.labels};
+      const auto result = brought->TrainStep(batch, step, nullptr, beside);
+      const auto expected = whole->TrainStep(batch, step, nullptr);
+      ASSERT_TRUE(result.ok() && expected.ok()) << result.status() << expected.status();
+      EXPECT_EQ(result->loss_sum, expected->loss_sum) << model.zoo() << ", step " << step;
+      for (int i = 0; i < brought->spec().parameters_size(); ++i) {
+        const auto index = static_cast<size_t>(i);
+        EXPECT_LE(times[index], 1);
+        // No kernel reads running statistics.
+        if (times[index] == 0) std::ranges::copy(weights[index], brought->parameter(i).begin());
+        EXPECT_TRUE(std::ranges::equal(brought->gradient(i), whole->gradient(i))) << i;
+        for (Network* const network : {brought.get(), whole.get()}) {
+          const std::span<float> own = network->parameter(i);
+          const std::span<const float> gradient = network->gradient(i);
+          for (size_t k = 0; k < own.size(); ++k) own[k] -= 0.01f * gradient[k];
+        }
+      }
+      whole->InvalidateParameters();
+    }
+    // An error of the weights is the step's.
+    const auto status =
+        brought->TrainStep({problem.input(), problem.labels}, 3, nullptr,
+                           {.bring = [](int) { return absl::DataLossError("no weights"); }});
+    EXPECT_TRUE(absl::IsDataLoss(status.status())) << status.status();
+  }
+
   NetworkOptions options_;
 };
+
+TEST_P(NetworkConformanceTest, EachParameterIsBroughtBeforeItIsRead) {
+  const Problem images = MakeProblem({1, 16, 16, 4}, 4);
+  for (const char* model : {"mlp", "lenet5", "cnn", "resnet20"})
+    CompareBrought(ZooModel(model, 0.25), images);
+  for (const char* model : {"gpt", "lstm_lm"})
+    CompareBrought(SequenceModel(model, 0.25), MakeTokenProblem(13, 17, 5));
+  CompareBrought(SequenceModel("transformer", 0.25), MakePairProblem(7, 17, 9));
+}
 
 TEST_P(NetworkConformanceTest, TenStepsFollowTheReference) {
   const Problem problem = MakeProblem({1, 16, 16, 4}, 4);

@@ -62,7 +62,8 @@ std::vector<float> Train(Net* network, bool ahead, bool evaluate) {
     };
     const bool more = ahead && step + 1 < kSteps;
     const StepBatch next = batch(more ? step + 1 : step);
-    const auto result = network->TrainStep(batch(step), step, keep, more ? &next : nullptr);
+    const auto result =
+        network->TrainStep(batch(step), step, keep, {.next = more ? &next : nullptr});
     EXPECT_TRUE(result.ok()) << result.status();
     made.push_back(static_cast<float>(result->loss_sum));
     for (size_t i = 0; i < gradients.size(); ++i) {
@@ -179,7 +180,7 @@ std::vector<float> TrainOnWeightsAhead(Net* network, int late, int* came) {
       return calls < kCalls;
     };
     const auto result =
-        network->TrainStep({problem.input(), problem.labels}, step, keep, nullptr, meanwhile);
+        network->TrainStep({problem.input(), problem.labels}, step, keep, {.meanwhile = meanwhile});
     EXPECT_TRUE(result.ok()) << result.status();
     made.push_back(static_cast<float>(result->loss_sum));
     earlier = gradients;
@@ -243,7 +244,8 @@ TEST(QueuedDevice, ABatchAheadThatDoesNotFitIsAnError) {
   std::vector<int32_t> labels = problem.labels;
   labels[2] = 4;
   const StepBatch next = {problem.input(), labels};
-  const auto result = network->TrainStep({problem.input(), problem.labels}, 0, nullptr, &next);
+  const auto result =
+      network->TrainStep({problem.input(), problem.labels}, 0, nullptr, {.next = &next});
   EXPECT_THAT(result.status().ToString(), ::testing::HasSubstr("label 4 of sample 2"));
 }
 

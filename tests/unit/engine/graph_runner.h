@@ -71,7 +71,7 @@ class GraphRunner {
 
   void Run(uint64_t step = 0) {
     ASSERT_NE(executor_, nullptr);
-    const absl::Status status = executor_->Run({step, ++version_}, nullptr);
+    const absl::Status status = executor_->Run({step, ++version_}, nullptr, nullptr);
     ASSERT_TRUE(status.ok()) << status;
   }
 

@@ -89,14 +89,20 @@ class RunLeaderTest : public testing::Test {
     leader_->OnConfirmed(now_);
   }
 
-  // Server `number` says, on its link, that it has that copy; none: it has nothing.
-  void Hear(uint32_t number, std::optional<CopyState> copy) {
+  // Server `number` says, on its link, that it has these copies, of shard 0 and on.
+  void Hear(uint32_t number, const std::vector<CopyState>& copies) {
     ServerState state;
     state.set_run_id("run-id");
     *state.mutable_self() = ServerNumbered(number);
-    if (copy) *state.add_copies() = *copy;
+    for (const CopyState& copy : copies) {
+      *state.add_copies() = copy;
+      state.mutable_copies()->rbegin()->set_shard(static_cast<uint32_t>(state.copies_size() - 1));
+    }
     leader_->OnState(LinkOf(number), state, now_, &effects_);
     Settle();
+  }
+  void Hear(uint32_t number, const std::optional<CopyState>& copy) {
+    Hear(number, copy ? std::vector{*copy} : std::vector<CopyState>());
   }
   static uint64_t LinkOf(uint32_t server) { return server == 1 ? kOwnLink : server; }
   void Tick() {
@@ -119,8 +125,8 @@ class RunLeaderTest : public testing::Test {
         ++writes_;
         if (store_answers_) leader_->OnStoreWritten(write->revision + 1, now_, &effects_);
       } else if (const auto* order = std::get_if<effect::SendOrder>(&effect)) {
-        leader_->OnOrderDone(0, order->order.epoch, order->order.number, absl::OkStatus(), now_,
-                             &effects_);
+        leader_->OnOrderDone(order->order.shard, order->order.epoch, order->order.number,
+                             absl::OkStatus(), now_, &effects_);
       } else if (const auto* told = std::get_if<effect::SendAssignment>(&effect)) {
         assignments_[told->link] = told->assignment;
       } else if (const auto* answer = std::get_if<effect::Answer>(&effect)) {
@@ -128,6 +134,32 @@ class RunLeaderTest : public testing::Test {
       }
     }
     effects_.clear();
+  }
+  // A worker of that name joins and is registered.
+  WorkerKey JoinWorker(const std::string& name) {
+    JoinRequest join;
+    join.set_name(name);
+    join.set_protocol(kProtocolVersion);
+    RegisterRequest registers;
+    *registers.mutable_key() = std::get<JoinReply>(Ask(join)).key();
+    *registers.mutable_model() = SmallPlan().model();
+    registers.set_batches_per_epoch(10);
+    Ask(registers);
+    return registers.key();
+  }
+  NextSegmentReply NextSegment(const WorkerKey& key) {
+    NextSegmentRequest next;
+    *next.mutable_key() = key;
+    next.set_first(true);
+    return std::get<NextSegmentReply>(Ask(next));
+  }
+  ControlReply Ask(const ControlRequest& asked) {
+    const uint64_t request = ++request_;
+    leader_->OnRequest(request, asked, now_, &effects_);
+    Settle();
+    EXPECT_TRUE(answers_.contains(request)) << "request " << request;
+    EXPECT_TRUE(answers_[request].ok()) << answers_[request].status();
+    return answers_[request].value();
   }
   const ShardCopies& shard() const { return leader_->stored().shards(0); }
   std::vector<uint32_t> in_sync() const {
@@ -139,6 +171,7 @@ class RunLeaderTest : public testing::Test {
   ServerEffects effects_;
   std::map<uint64_t, Assignment> assignments_;
   std::map<uint64_t, absl::StatusOr<ControlReply>> answers_;
+  uint64_t request_ = 0;
   int writes_ = 0;
   bool store_answers_ = true;
 };
@@ -237,50 +270,45 @@ TEST_F(RunLeaderTest, NumbersThatNoServerOfTheRunSaysAreIgnored) {
 TEST_F(RunLeaderTest, AWorkerThatWaitsIsAnsweredWithoutAWrite) {
   Make(TrainingRecord(1));
   Live(kPatience, CopyUnder(1, true), CopyUnder(1, false));
-  JoinRequest join;
-  join.set_name("w");
-  join.set_protocol(kProtocolVersion);
-  leader_->OnRequest(1, join, now_, &effects_);
-  Settle();
-  ASSERT_TRUE(answers_.contains(1) && answers_.at(1).ok()) << answers_.at(1).status();
-  const WorkerKey key = std::get<JoinReply>(*answers_.at(1)).key();
-  RegisterRequest registers;
-  *registers.mutable_key() = key;
-  *registers.mutable_model() = SmallPlan().model();
-  registers.set_batches_per_epoch(10);
-  leader_->OnRequest(2, registers, now_, &effects_);
-  Settle();
-  ASSERT_TRUE(answers_.contains(2) && answers_.at(2).ok()) << answers_.at(2).status();
-
-  NextSegmentRequest next;
-  *next.mutable_key() = key;
-  next.set_first(true);
-  leader_->OnRequest(3, next, now_, &effects_);
-  Settle();
-  ASSERT_TRUE(answers_.contains(3) && answers_.at(3).ok());
-  ASSERT_EQ(std::get<NextSegmentReply>(*answers_.at(3)).kind(), NextSegmentReply::RUN);
+  EXPECT_EQ(NextSegment(JoinWorker("w")).kind(), NextSegmentReply::RUN);
   // It runs a segment; a second worker has to wait for the next one.
-  join.set_name("other");
-  leader_->OnRequest(4, join, now_, &effects_);
-  Settle();
-  *registers.mutable_key() = std::get<JoinReply>(*answers_.at(4)).key();
-  leader_->OnRequest(5, registers, now_, &effects_);
-  Settle();
-  *next.mutable_key() = registers.key();
+  const WorkerKey other = JoinWorker("other");
   const int before = writes_;
-  for (uint64_t request = 10; request < 30; ++request) {
-    leader_->OnRequest(request, next, now_, &effects_);
-    Settle();
-    ASSERT_TRUE(answers_.contains(request) && answers_.at(request).ok());
-    EXPECT_EQ(std::get<NextSegmentReply>(*answers_.at(request)).kind(), NextSegmentReply::WAIT);
-  }
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(NextSegment(other).kind(), NextSegmentReply::WAIT);
   EXPECT_EQ(writes_, before);
   // Where the store has not answered lately, another server may lead: the worker asks on.
   now_ += kPatience;
   store_answers_ = false;
-  leader_->OnRequest(30, next, now_, &effects_);
+  NextSegmentRequest next;
+  *next.mutable_key() = other;
+  leader_->OnRequest(++request_, next, now_, &effects_);
   Settle();
-  EXPECT_FALSE(answers_.contains(30));
+  EXPECT_FALSE(answers_.contains(request_));
+}
+
+TEST_F(RunLeaderTest, TrainingBeginsOnceShardsAreWhereTheyBelong) {
+  RunRecord record = TrainingRecord(1);
+  const ShardCopies first = record.shards(0);
+  *record.add_shards() = first;
+  record.mutable_shards(1)->set_leader(2);
+  Make(record);
+  const CopyState leads = CopyUnder(1, true), follows = CopyUnder(1, false);
+  for (const Time end = now_ + kPatience; now_ < end; now_ += kTick) {
+    Hear(1, {leads, follows});
+    Hear(2, {follows, leads});
+    Tick();
+  }
+  const WorkerKey worker = JoinWorker("w");
+  RebalanceRequest moves;
+  moves.add_moves()->set_shard(1);
+  moves.mutable_moves(0)->set_server(1);
+  Ask(moves);
+  const NextSegmentReply waits = NextSegment(worker);
+  EXPECT_EQ(waits.kind(), NextSegmentReply::WAIT);
+  EXPECT_THAT(waits.reason(), testing::HasSubstr("shard 1 to be on server 1"));
+  Hear(2, {follows, CopyUnder(2, false)});
+  Hear(1, {leads, CopyUnder(2, true)});
+  EXPECT_EQ(NextSegment(worker).kind(), NextSegmentReply::RUN);
 }
 
 }  // namespace

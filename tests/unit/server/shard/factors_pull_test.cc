@@ -44,8 +44,8 @@ class FactorsPull : public FactorsShard {
       return [&](int parameter) { return std::span<float>(weights[parameter]); };
     };
     for (auto* to : {&ahead, &weights_}) {
-      const absl::Status installed =
-          InstallPulled(codecs_, *model_, *placement_, pulled, pushed_, of(weights_), of(*to));
+      const absl::Status installed = InstallPulled(
+          pulled, PullInstaller(codecs_, *model_, *placement_, pushed_, of(weights_), of(*to)));
       EXPECT_TRUE(installed.ok()) << installed;
     }
     EXPECT_EQ(ahead, weights_);
@@ -160,22 +160,19 @@ TEST_F(FactorsPull, AskedForInPartTheyComeWhole) {
 }
 
 // A worker refuses one payload for slices that have nothing in common.
-TEST_F(FactorsPull, OnePayloadIsOfOneTensorCodecAndPacking) {
+TEST_F(FactorsPull, OnePayloadIsOfOneCodecAndPacking) {
   StartDelta(4);
   const auto zeros = [](size_t count) { return Bytes::CopyOf(AsBytes(std::vector<float>(count))); };
   const PulledSlice update = {CODEC_FACTORS, 1, PullPart::UPDATES, 1, zeros(8)};
-  const PulledSlice second = {CODEC_NONE, 1, PullPart::WHOLE, 1, zeros(kRows * kColumns - kFirst)};
   const PulledSlice third = {CODEC_NONE, 1, PullPart::WHOLE, 1, zeros(4)};
   PulledSlice coded = update, packed = update;
   coded.codec = CODEC_NONE;
   packed.planes = 4;
-  for (const std::vector<PulledSlice>& pulled : {std::vector<PulledSlice>{update, second, update},
-                                                 {update, coded, third},
-                                                 {update, packed, third}}) {
+  for (const std::vector<PulledSlice>& pulled :
+       {std::vector<PulledSlice>{update, coded, third}, {update, packed, third}}) {
+    const auto weights = [this](int parameter) { return std::span<float>(weights_[parameter]); };
     const absl::Status installed = InstallPulled(
-        codecs_, *model_, *placement_, pulled, pushed_,
-        [this](int parameter) { return std::span<const float>(weights_[parameter]); },
-        [this](int parameter) { return std::span<float>(weights_[parameter]); });
+        pulled, PullInstaller(codecs_, *model_, *placement_, pushed_, weights, weights));
     EXPECT_THAT(std::string(installed.message()), testing::HasSubstr("with one payload"));
   }
 }

@@ -21,6 +21,8 @@ class FileDescriptor {
 
   int get() const { return fd_; }
   bool open() const { return fd_ >= 0; }
+  // It stays open, and is the caller's to close.
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;

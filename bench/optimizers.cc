@@ -1,0 +1,35 @@
+#include "bench/optimizers.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/suggest.h"
+
+namespace psgd {
+namespace {
+
+constexpr double kWeightDecay = 0.1;  // of adamw
+
+}  // namespace
+
+std::vector<NamedOptimizer> AllOptimizers() {
+  std::vector<NamedOptimizer> all = {{"sgd", {}},     {"momentum", {}}, {"nesterov", {}},
+                                     {"adagrad", {}}, {"adam", {}},     {"adamw", {}}};
+  all[0].config.mutable_sgd();
+  all[1].config.mutable_sgd()->set_momentum(0.9);
+  all[2].config.mutable_sgd()->set_momentum(0.9);
+  all[2].config.mutable_sgd()->set_nesterov(true);
+  all[3].config.mutable_adagrad();
+  all[4].config.mutable_adam();
+  all[5].config.mutable_adamw()->set_weight_decay(kWeightDecay);
+  return all;
+}
+
+absl::StatusOr<OptimizerConfig> OptimizerNamed(const std::string& name) {
+  std::vector<std::string> known;
+  for (const NamedOptimizer& optimizer : AllOptimizers()) {
+    if (optimizer.name == name) return optimizer.config;
+    known.push_back(optimizer.name);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("unknown optimizer ", name, Suggest(name, known)));
+}
+
+}  // namespace psgd
