@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "apps/command_line.h"
 #include "bench/apply_bench.h"
+#include "bench/bench_history.h"
 #include "bench/codec_bench.h"
 #include "bench/data_bench.h"
 #include "bench/journal_bench.h"
@@ -15,6 +16,7 @@
 #include "bench/push_pull_bench.h"
 #include "bench/step_bench.h"
 #include "bench/transport_bench.h"
+#include "common/files.h"
 #include "common/units.h"
 #include "compression/codec.h"
 #include "engine/graph/recompute.h"
@@ -34,10 +36,13 @@ constexpr char kExamples[] = R"(Examples:
   ps-bench codec --codec fp16 --codec topk --gpu 0 --json
   ps-bench step --model lenet5 --batch 64
   ps-bench data --threads 4 --image 224
+  ps-bench history docs/bench-history.jsonl --page history.html  # what scripts/bench.sh measured
 )";
 
 struct Arguments {
   bool json = false;
+  std::string history = "docs/bench-history.jsonl";
+  std::string page;
   std::string transport = "ipc";
   std::string size = "4MiB";
   std::string codec = "none";
@@ -164,6 +169,13 @@ void AddNumber(CLI::App* app, const char* option, Number& value, const char* hel
   app->add_option(option, value, help)->capture_default_str()->check(CLI::Range(low, high));
 }
 
+absl::Status ShowHistory(const Arguments& arguments) {
+  PSGD_ASSIGN_OR_RETURN(const std::vector<HistoryEntry> entries, ReadHistory(arguments.history));
+  std::cout << HistoryText(entries);
+  if (arguments.page.empty()) return absl::OkStatus();
+  return WriteFileAtomically(arguments.page, HistoryPage(entries));
+}
+
 void Print(const std::vector<BenchRow>& rows, bool json) {
   if (json) {
     for (const BenchRow& row : rows) std::cout << ToJsonLine(row) << "\n";
@@ -254,7 +266,14 @@ int main(int argc, char** argv) {
   step->add_option("--precision", arguments.precision, "fp32, bf16 or, of cudnn, tf32 or fp16")
       ->capture_default_str()
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
+  CLI::App* history = app.add_subcommand("history", "What scripts/bench.sh measured, over time");
+  history->add_option("file", arguments.history, "The history")->capture_default_str();
+  history->add_option("--page", arguments.page, "Also draw it, as an HTML page")->type_name("FILE");
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
+  if (history->parsed()) {
+    const absl::Status shown = ShowHistory(arguments);
+    return shown.ok() ? kExitOk : Fail("ps-bench", shown);
+  }
   absl::StatusOr<std::vector<BenchRow>> rows;
   if (push_pull->parsed()) {
     rows = PushPull(arguments);

@@ -12,7 +12,7 @@ namespace psgd {
 
 inline std::string LocalAddress(ClusterConfig::Transport transport) {
   const std::string tcp = "tcp://127.0.0.1:0";
-  const std::string ipc = absl::StrCat("ipc:///tmp/psgd-bench-", ::getpid(), ".sock");
+  const std::string ipc = absl::StrCat("ipc://psgd-bench-", ::getpid());
   switch (transport) {
     case ClusterConfig::IPC:
       return ipc;

@@ -5,10 +5,10 @@
     sudo bench/slow_link.py --nets mlp --links 100mbit --only 'psgd dgc'
     sudo bench/slow_link.py --nets vgg11 --links 100mbit,1gbit,unlimited --json > rows.json
 
-Three hosts of scripts/netns.sh: ps-server on the first, a worker with one thread on each of the other
-two; DDP has a process on each of those two. With --servers workers each of the two has a ps-server too,
-and the first host has nothing. All train the same network, exported to ONNX, on generated
-images in batches of 32 a worker. Printed are milliseconds a step (psgd's mean, DDP's median), images a second of both
+Hosts of scripts/netns.sh: ps-server on the first, a worker with one thread on each of the other two (or
+--workers); DDP has a process on each of those. With --servers workers each of them has a ps-server too, and
+the first host has nothing. All train the same network, exported to ONNX, on generated
+images in batches of 32 a worker. Printed are milliseconds a step (psgd's mean, DDP's median), images a second of all
 together, and megabytes a step that each worker sends and receives, headers included, from when training has settled.
 Needs root (network namespaces), Debian's python3-torch and python3-onnx.
 """
@@ -70,7 +70,7 @@ def network(name):
                          nn.ReLU(), nn.Linear(4096, 10)), (3, 32, 32)
 
 
-def run_ddp_rank(name, how, rank, steps):
+def run_ddp_rank(name, how, ranks, rank, steps):
     """One process of DDP: the first prints the seconds of each step, and what it sent and received by
     the end of the step."""
     import torch
@@ -79,7 +79,7 @@ def run_ddp_rank(name, how, rank, steps):
 
     torch.set_num_threads(1)
     torch.manual_seed(rank)
-    dist.init_process_group("gloo", rank=rank, world_size=2)
+    dist.init_process_group("gloo", rank=rank, world_size=ranks)
     model, shape = network(name)
     # With several buckets gloo mixes up the messages of PowerSGD's hook (PyTorch 1.13).
     one_bucket = {"bucket_cap_mb": 1024} if how.startswith("powersgd") else {}
@@ -116,7 +116,7 @@ def transferred(host):
                                   capture_output=True, text=True).stdout)
 
 
-def ddp(name, how, seconds):
+def ddp(name, how, workers, seconds):
     """Median seconds a step, and the bytes a step that one process sends and receives."""
     warmup = 3  # PowerSGD begins after the second step
     steps = warmup + 2
@@ -124,10 +124,10 @@ def ddp(name, how, seconds):
     environment = dict(os.environ, MASTER_ADDR="10.77.0.2", MASTER_PORT="29500",
                        GLOO_SOCKET_IFNAME="eth0", OPENBLAS_NUM_THREADS="1")
     while True:
-        command = [sys.executable, __file__, "--ddp", name, how, str(steps)]
+        command = [sys.executable, __file__, "--ddp", name, how, str(workers), str(steps)]
         ranks = [subprocess.Popen([NETNS, "run", str(2 + rank)] + command + [str(rank)], env=environment,
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-                 for rank in range(2)]
+                 for rank in range(workers)]
         output = [process.communicate()[0] for process in ranks][0]
         rows = [line.split() for line in output.splitlines()]
         if len(rows) < steps:
@@ -161,7 +161,8 @@ def psgd(name, sets, seconds, options, folder):
     for word, values in (("WIDE_INT8", "int8"), ("WIDE", "fp16")):
         rules = [f"{{match: '{layer}', push: {{factors: {{values: {values}}}}}}}" for layer in WIDE[name]]
         sets = [each.replace(word, f"[{', '.join(rules)}]") for each in sets]
-    subprocess.run(["rm", "-rf", str(run), str(folder / "run-2")], check=True)
+    hosts = range(2, 2 + options.workers)
+    subprocess.run(["rm", "-rf", str(run)] + [str(folder / f"server-{host}") for host in hosts], check=True)
     model, shape = network(name)
     path = folder / f"{name}.onnx"
     if not path.exists():
@@ -176,21 +177,19 @@ data: {{format: synthetic, batch: {BATCH}, eval_batch: 32,
 train: {{epochs: 100}}
 optimizer: {{sgd: {{learning_rate: 0.01}}}}
 consistency: {{staleness: {options.staleness}}}
-cluster: {{transport: {options.transport}, shards: 2, workers: 2, servers: {2 if options.servers == "workers" else 1}, deadline: 300s, resend: 120s}}
+cluster: {{transport: {options.transport}, shards: {options.workers}, workers: {options.workers}, servers: {options.workers if options.servers == "workers" else 1}, deadline: 300s, resend: 120s}}
 """)
     first = 2 if options.servers == "workers" else 1
     address = f"10.77.0.{first}:7070"
     servers = [serve(first, ["--config", str(config), "--run-dir", str(run), "--port", "7070"]
                      + [word for each in sets for word in ("--set", each)], options)]
-    if options.servers == "workers":
-        status = [NETNS, "run", "2", f"{options.bin}/ps-ctl", "status", "--server", address]
-        while servers[0].poll() is None and subprocess.run(status, capture_output=True).returncode != 0:
-            time.sleep(0.1)
-        servers.append(serve(3, ["--join", address, "--run-dir", str(folder / "run-2")], options))
-    workers = [subprocess.Popen(
-        [NETNS, "run", str(host), f"{options.bin}/ps-worker", "--cpu", "--threads", "1", "--server",
-         address, "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for host in (2, 3)]
+    workers = []
+    for host in hosts:
+        beside = ["--with-server", str(folder / f"server-{host}"), "--insecure"] if host > 2 else []
+        workers.append(subprocess.Popen(
+            [NETNS, "run", str(host), f"{options.bin}/ps-worker", "--cpu", "--threads", "1", "--server",
+             address, "--quiet"] + (beside if options.servers == "workers" else []),
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
     try:
         first = None
         while True:
@@ -205,9 +204,8 @@ cluster: {{transport: {options.transport}, shards: 2, workers: 2, servers: {2 if
                 continue
             last = records[-1]
             if first is None:
-                # Two steps of each worker pull all weights and fill every residual. Before that, shards
-                # move to the second server.
-                if last["clock"] >= (20 if len(servers) > 1 else 3):
+                # Two steps of each worker pull all weights and fill every residual.
+                if last["clock"] >= 3:
                     first, before = last, transferred(2)
                 continue
             clocks, took = last["clock"] - first["clock"], last["seconds"] - first["seconds"]
@@ -231,13 +229,15 @@ def main():
     parser.add_argument("--staleness", default="0", help="of psgd; DDP has none")
     parser.add_argument("--servers", default="one", choices=["one", "workers"],
                         help="of psgd: one on a host of its own, or one beside each worker")
-    parser.add_argument("--transport", default="zmq", help="of psgd")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--transport", default="auto", help="of psgd")
     parser.add_argument("--bin", default=str(ROOT / "build" / "release" / "bin"))
     parser.add_argument("--json", action="store_true", help="a JSON object a row")
     options = parser.parse_args()
     ways = [("psgd", way) for way in PSGD] + [("DDP", way) for way in DDP]
     ways = [(system, way) for system, way in ways if options.only in f"{system} {way}"]
-    if subprocess.run([NETNS, "up", "3"], capture_output=True).returncode != 0:
+    hosts = str(1 + options.workers)
+    if subprocess.run([NETNS, "up", hosts], capture_output=True).returncode != 0:
         sys.exit("skipped: this machine does not let us make network namespaces (root, or CAP_NET_ADMIN in a "
                  "container, and iproute2 are needed)")
     try:
@@ -253,17 +253,17 @@ def compare(ways, options, folder):
     for name in options.nets.split(","):
         # The unlimited link comes first, because the others are printed as multiples of it.
         for link in sorted(options.links.split(","), key=lambda link: link != "unlimited"):
-            subprocess.run([NETNS, "up", "3"] + ([] if link == "unlimited" else [link]), check=True)
+            subprocess.run([NETNS, "up", str(1 + options.workers)] + ([] if link == "unlimited" else [link]), check=True)
             for system, way in ways:
                 if system == "DDP":
-                    step, sent, received = ddp(name, way, options.seconds)
+                    step, sent, received = ddp(name, way, options.workers, options.seconds)
                 else:
                     step, sent, received = psgd(name, PSGD[way], options.seconds, options, folder)
                 if link == "unlimited":
                     unlimited[name, system, way] = step
                 alone = unlimited.get((name, system, way))
                 row = {"net": name, "link": link, "system": system, "way": way,
-                       "ms_per_step": step * 1000, "images_per_second": 2 * BATCH / step,
+                       "ms_per_step": step * 1000, "images_per_second": options.workers * BATCH / step,
                        "mb_sent_per_step": sent / 1e6, "mb_received_per_step": received / 1e6,
                        "times_unlimited": step / alone if alone else None}
                 if options.json:
@@ -277,6 +277,6 @@ def compare(ways, options, folder):
 
 if __name__ == "__main__":
     if len(sys.argv) > 1 and sys.argv[1] == "--ddp":
-        run_ddp_rank(sys.argv[2], sys.argv[3], int(sys.argv[5]), int(sys.argv[4]))
+        run_ddp_rank(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[6]), int(sys.argv[5]))
     else:
         main()

@@ -13,7 +13,7 @@ namespace scalar {
 namespace {
 
 constexpr CodecKernels kKernels = {
-    {Add, AddScaled, AllFinite, SumSquares, Blend},
+    {Add, AddScaled, LargestMagnitude, SumSquares, Blend},
     kHalfKernels<HalfFormat>,
     kHalfKernels<BrainFormat>,
     {SplitSigns, AddSigns},

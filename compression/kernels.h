@@ -19,7 +19,8 @@ struct DenseKernels {
   void (*add)(std::span<const float> x, std::span<float> y);
   // y += scale * x, x little-endian fp32.
   void (*add_scaled)(float scale, const std::byte* x, std::span<float> y);
-  bool (*all_finite)(const std::byte* x, size_t count);
+  // The largest magnitude: NaN or infinite if any of the values is.
+  float (*largest)(const std::byte* x, size_t count);
   double (*sum_squares)(std::span<const float> x);
   // y = keep * y + share * x.
   void (*blend)(float keep, std::span<const float> x, float share, std::span<float> y);

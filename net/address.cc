@@ -2,14 +2,14 @@
 
 #include <netdb.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
-#include "absl/strings/match.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -18,11 +18,11 @@
 namespace psgd {
 namespace {
 
-constexpr size_t kMaxIpcPath = sizeof(sockaddr_un::sun_path) - 1;
+constexpr size_t kLongestName = sizeof(sockaddr_un::sun_path) - 1;
 
 absl::Status Bad(absl::string_view text, absl::string_view why) {
   return InvalidArgumentError("\"", text, "\" is not an address: ", why,
-                              "; write tcp://HOST:PORT or ipc:///PATH");
+                              "; write tcp://HOST:PORT or ipc://NAME");
 }
 
 }  // namespace
@@ -32,20 +32,23 @@ std::string Address::HostPort() const {
 }
 
 std::string Address::ToString() const {
-  return scheme == Scheme::kIpc ? absl::StrCat("ipc://", path) : absl::StrCat("tcp://", HostPort());
+  return scheme == Scheme::kIpc ? absl::StrCat("ipc://", name) : absl::StrCat("tcp://", HostPort());
 }
 
 absl::StatusOr<Address> ParseAddress(absl::string_view text) {
   absl::string_view rest = text;
   Address address;
   if (absl::ConsumePrefix(&rest, "ipc://")) {
-    if (!absl::StartsWith(rest, "/")) return Bad(text, "the path is not absolute");
-    if (rest.size() > kMaxIpcPath) {
-      return Bad(text, absl::StrCat("the path of a Unix socket has at most ", kMaxIpcPath,
-                                    " characters, this one ", rest.size()));
+    const bool readable = !rest.empty() && std::ranges::all_of(rest, [](char c) {
+      return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
+    });
+    if (!readable) return Bad(text, "a name has letters, digits, '-', '_' and '.'");
+    if (rest.size() > kLongestName) {
+      return Bad(text, absl::StrCat("a name has at most ", kLongestName, " characters, this one ",
+                                    rest.size()));
     }
     address.scheme = Address::Scheme::kIpc;
-    address.path = std::string(rest);
+    address.name = std::string(rest);
     return address;
   }
   if (!absl::ConsumePrefix(&rest, "tcp://")) return Bad(text, "unknown scheme");
@@ -72,7 +75,7 @@ absl::StatusOr<Address> ParseTcpAddress(absl::string_view text) {
 absl::StatusOr<Address> ParseIpcAddress(absl::string_view text) {
   PSGD_ASSIGN_OR_RETURN(Address address, ParseAddress(text));
   if (address.scheme != Address::Scheme::kIpc) {
-    return InvalidArgumentError("\"", text, "\": shared memory needs ipc:///PATH");
+    return InvalidArgumentError("\"", text, "\": shared memory needs ipc://NAME");
   }
   return address;
 }
@@ -142,25 +145,6 @@ absl::StatusOr<std::string> OwnAddressTowards(const std::string& host_port) {
     return UnavailableError("no way to ", host_port, ": ", std::strerror(errno));
   }
   return std::string(text);
-}
-
-absl::StatusOr<bool> IpcInUse(const Address& address) {
-  struct stat info;
-  if (::stat(address.path.c_str(), &info) != 0) return false;
-  if (!S_ISSOCK(info.st_mode)) {
-    return AlreadyExistsError(
-        "cannot listen at ", address.ToString(),
-        ": a file that is not a socket is there; remove it or choose another path");
-  }
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return UnavailableError("no socket: ", std::strerror(errno));
-  sockaddr_un name{};
-  name.sun_family = AF_UNIX;
-  std::memcpy(name.sun_path, address.path.data(), address.path.size());
-  const int rc = ::connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name));
-  const bool refused = rc != 0 && errno == ECONNREFUSED;
-  ::close(fd);
-  return !refused;
 }
 
 }  // namespace psgd

@@ -1,4 +1,4 @@
-// Addresses as people write them: "tcp://host:port", "ipc:///path".
+// Addresses as people write them: "tcp://host:port", "ipc://name".
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct Address {
   Scheme scheme = Scheme::kTcp;
   std::string host;  // tcp: a name, an IPv4 address or an IPv6 address without brackets
   int port = 0;      // tcp; 0: any free port
-  std::string path;  // ipc
+  std::string name;  // ipc: of a Unix socket that is no file, and is gone with its process
 
   bool ipv6() const { return host.find(':') != std::string::npos; }
   std::string HostPort() const;  // "127.0.0.1:80", "[::1]:80"
@@ -37,9 +37,5 @@ int TryToListen(const Address& address);
 
 // The address from which this machine reaches the server at "host:port".
 absl::StatusOr<std::string> OwnAddressTowards(const std::string& host_port);
-
-// Returns whether another socket listens at the path of an ipc address. A stale file of a dead
-// process does not count. A path that holds something other than a socket is an error.
-absl::StatusOr<bool> IpcInUse(const Address& address);
 
 }  // namespace psgd

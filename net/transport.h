@@ -90,7 +90,7 @@ struct TransportOptions {
 class Transport {
  public:
   virtual ~Transport() = default;
-  // `address`: "tcp://127.0.0.1:0" (0: any free port), "ipc:///path" or a name in-process.
+  // `address`: "tcp://127.0.0.1:0" (0: any free port), "ipc://name" or a name in-process.
   // An error names the address and the reason (in use, not of this machine).
   virtual StatusOrEndpoint Listen(const std::string& address) = 0;
   // Does not wait for the other side.

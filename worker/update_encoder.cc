@@ -176,8 +176,8 @@ void UpdateEncoder::EncodeSlice(const Tensor& tensor, Slice& slice, std::span<co
   const auto own = gradient.subspan(slice.spec.offset(), slice.spec.count());
   CodecId codec = tensor.codec->id();
   const bool exact = tensor.codec->lossless() && slice.encoder->residual().empty();
-  if (!exact &&
-      !KernelsFor(CodecBackend::kSimd).dense.all_finite(AsBytes(own).data(), own.size())) {
+  const auto largest = KernelsFor(CodecBackend::kSimd).dense.largest;
+  if (!exact && !std::isfinite(largest(AsBytes(own).data(), own.size()))) {
     // Some codecs would make numbers of it, and the residual would not forget it. As it is the
     // shard refuses it, and counts.
     codec = CODEC_NONE;

@@ -1,9 +1,9 @@
 #include "compression/dense/none.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "compression/codec_checks.h"
-#include "compression/magnitude.h"
 #include "compression/payload_bytes.h"
 
 namespace psgd {
@@ -40,17 +40,18 @@ class NoneEncoder final : public Encoder {
 
 class NoneReader final : public PayloadReader {
  public:
-  NoneReader(ByteSpan payload, const CodecKernels& kernels)
+  NoneReader(ByteSpan payload, float largest, const CodecKernels& kernels)
       : PayloadReader(static_cast<uint32_t>(payload.size() / sizeof(float))),
         kernels_(kernels),
-        payload_(payload) {}
+        payload_(payload),
+        largest_(largest) {}
 
   void AddBlock(float scale, std::span<float> block) override {
     kernels_.dense.add_scaled(scale, payload_.data() + position_, block);
     position_ += block.size_bytes();
   }
 
-  float Largest() const override { return LargestMagnitude(payload_.data(), elements()); }
+  float Largest() const override { return largest_; }
 
   std::span<const float> Direct() const override {
     const bool aligned = reinterpret_cast<uintptr_t>(payload_.data()) % alignof(float) == 0;
@@ -61,6 +62,7 @@ class NoneReader final : public PayloadReader {
  private:
   const CodecKernels& kernels_;
   const ByteSpan payload_;
+  const float largest_;
   size_t position_ = 0;
 };
 
@@ -75,8 +77,9 @@ class None final : public Codec {
   }
   StatusOrReader Open(ByteSpan payload, const SliceShape& shape) const override {
     PSGD_RETURN_IF_ERROR(CheckLength(name(), payload, shape.elements, MaxPayload(shape.elements)));
-    if (!kernels().dense.all_finite(payload.data(), shape.elements)) return NotFinite(name());
-    return std::make_unique<NoneReader>(payload, kernels());
+    const float largest = kernels().dense.largest(payload.data(), shape.elements);
+    if (!std::isfinite(largest)) return NotFinite(name());
+    return std::make_unique<NoneReader>(payload, largest, kernels());
   }
   size_t MaxPayload(uint32_t elements) const override { return elements * sizeof(float); }
 };

@@ -260,7 +260,8 @@ void FactorsEncoder::Begin(std::span<const float> factors, uint64_t batch, uint6
       left = std::max(left, Largest(row.subspan(columns)));
     }
     // Both would turn infinite values into finite numbers, but a shard should refuse them.
-    if (kernels_.dense.all_finite(AsBytes(factors).data(), factors.size())) step_coding_ = coding_;
+    const float largest = kernels_.dense.largest(AsBytes(factors).data(), factors.size());
+    if (std::isfinite(largest)) step_coding_ = coding_;
     if (step_coding_ == ValueCoding::kHalf) {
       left_shift_ = ShiftFor(left);
       right_shift_ = ShiftFor(right);

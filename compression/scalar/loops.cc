@@ -20,13 +20,6 @@ void AddScaled(float scale, const std::byte* x, std::span<float> y) {
   for (size_t i = 0; i < y.size(); ++i) y[i] += scale * LoadField<float>(x + i * sizeof(float));
 }
 
-bool AllFinite(const std::byte* x, size_t count) {
-  bool finite = true;
-  for (size_t i = 0; i < count; ++i)
-    finite &= (LoadField<uint32_t>(x + i * sizeof(float)) & 0x7FFFFFFFu) < 0x7F800000u;
-  return finite;
-}
-
 double SumSquares(std::span<const float> x) {
   Lanes<double> squares;
   for (size_t i = 0; i < x.size(); ++i) {

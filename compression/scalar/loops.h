@@ -4,13 +4,14 @@
 
 #include "compression/kernels.h"
 #include "compression/lanes.h"
+#include "compression/magnitude.h"
 
 namespace psgd::scalar {
 
 // fp32 values that travel as they are, and sums of them.
 void Add(std::span<const float> x, std::span<float> y);
 void AddScaled(float scale, const std::byte* x, std::span<float> y);
-bool AllFinite(const std::byte* x, size_t count);
+using psgd::LargestMagnitude;
 double SumSquares(std::span<const float> x);
 void Blend(float keep, std::span<const float> x, float share, std::span<float> y);
 

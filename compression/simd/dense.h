@@ -22,7 +22,7 @@ void AddScaled(float scale, const std::byte* x, std::span<float> y) {
   scalar::AddScaled(scale, x + i * sizeof(float), y.subspan(i));
 }
 
-bool AllFinite(const std::byte* x, size_t count) {
+float LargestMagnitude(const std::byte* x, size_t count) {
   const Unsigned d;
   auto largest = hn::Zero(d);
   size_t i = 0;
@@ -30,8 +30,9 @@ bool AllFinite(const std::byte* x, size_t count) {
     const auto bits = hn::BitCast(d, LoadFloats(x + i * sizeof(float)));
     largest = hn::Max(largest, hn::And(bits, hn::Set(d, 0x7FFFFFFFu)));
   }
-  const bool finite = hn::GetLane(hn::MaxOfLanes(d, largest)) < 0x7F800000u;
-  return finite && scalar::AllFinite(x + i * sizeof(float), count - i);
+  const uint32_t rest =
+      std::bit_cast<uint32_t>(scalar::LargestMagnitude(x + i * sizeof(float), count - i));
+  return std::bit_cast<float>(std::max(rest, hn::GetLane(hn::MaxOfLanes(d, largest))));
 }
 
 double SumSquares(std::span<const float> x) {

@@ -33,7 +33,7 @@ namespace psgd::simd::HWY_NAMESPACE {
 const CodecKernels& Kernels() {
 #if PSGD_HAS_VECTORS
   static constexpr CodecKernels kKernels = {
-      {Add, AddScaled, AllFinite, SumSquares, Blend},
+      {Add, AddScaled, LargestMagnitude, SumSquares, Blend},
       kBinary16Kernels,
       kHalfKernels<BrainVectors>,
       {SplitSigns, AddSigns},

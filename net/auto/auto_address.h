@@ -1,5 +1,5 @@
 // The address of a shard that is reached over TCP and, on its own machine, through shared memory:
-// "tcp://host:port ipc:///path machine=ID".
+// "tcp://host:port ipc://name machine=ID".
 #pragma once
 
 #include <string>

@@ -40,22 +40,24 @@ class AutoEndpoint : public Endpoint {
     if (local_ == nullptr) return From(false, remote_->Receive(timeout));
     const Time deadline = SteadyNow() + std::min<Duration>(timeout, std::chrono::hours(24));
     while (true) {
+      // A look at the remote endpoint takes as long as a local message, so it is not worth one for
+      // each; but busy local peers must not starve the others.
+      const bool remote_first = ++turn_ % kRemoteTurn == 0;
+      if (!remote_first) {
+        if (auto received = local_->Receive(Duration::zero()))
+          return From(true, std::move(received));
+      }
+      const Duration left = std::max(deadline - SteadyNow(), Duration::zero());
+      const bool waits = !remote_first && left > Duration::zero();
+      if (waits && !local_->BeginWait()) continue;
+      auto received =
+          remote_->Receive(waits ? std::min<Duration>(left, kLongestWait) : Duration::zero());
+      if (waits) local_->EndWait();
+      if (received) return From(false, std::move(received));
       // Wake is the remote endpoint's. A refused message ends a Receive, too: the caller comes
       // again.
-      remote_first_ = !remote_first_;
-      for (const bool local : {!remote_first_, remote_first_}) {
-        auto received =
-            local ? local_->Receive(Duration::zero()) : remote_->Receive(Duration::zero());
-        if (received) return From(local, std::move(received));
-        if (!local && remote_->TakeWoken()) return std::nullopt;
-      }
-      const Time now = SteadyNow();
-      if (now >= deadline) return std::nullopt;
-      if (!local_->BeginWait()) continue;
-      auto received = remote_->Receive(std::min<Duration>(deadline - now, kLongestWait));
-      local_->EndWait();
-      if (received) return From(false, std::move(received));
       if (remote_->TakeWoken()) return std::nullopt;
+      if (!remote_first && left == Duration::zero()) return std::nullopt;
     }
   }
 
@@ -97,6 +99,7 @@ class AutoEndpoint : public Endpoint {
  private:
   // A local connection that is to be made again asks for a look now and then.
   static constexpr Duration kLongestWait = std::chrono::milliseconds(50);
+  static constexpr uint64_t kRemoteTurn = 16;  // of the looks, one is at the remote endpoint first
 
   std::optional<Received> From(bool local, std::optional<Received> received) const {
     if (received) received->from = PeerOf({local, received->from});
@@ -106,7 +109,7 @@ class AutoEndpoint : public Endpoint {
   const std::unique_ptr<IpcEndpoint> local_;
   const std::unique_ptr<ZmqEndpoint> remote_;
   const std::string address_;
-  bool remote_first_ = false;
+  uint64_t turn_ = 0;
 };
 
 class AutoListener : public AutoEndpoint {

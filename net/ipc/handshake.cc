@@ -1,14 +1,13 @@
 #include "net/ipc/handshake.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -31,12 +30,18 @@ struct Greeting {
   char pass[kMostPass] = {};
 };
 
-sockaddr_un NameOf(const Address& address) {
+// The name of a Unix socket in the abstract namespace, which begins with a zero.
+struct SocketName {
+  explicit SocketName(const Address& address)
+      : size(static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + address.name.size())) {
+    name.sun_family = AF_UNIX;
+    std::memcpy(name.sun_path + 1, address.name.data(), address.name.size());
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
+
   sockaddr_un name{};
-  name.sun_family = AF_UNIX;
-  std::memcpy(name.sun_path, address.path.data(), address.path.size());
-  return name;
-}
+  const socklen_t size;
+};
 
 absl::Status SendGreeting(int socket, Greeting greeting, std::span<const int> descriptors) {
   iovec bytes = {&greeting, sizeof(greeting)};
@@ -100,16 +105,9 @@ absl::StatusOr<Greeted> ReceiveGreeting(int socket, size_t descriptors) {
 }  // namespace
 
 absl::StatusOr<FileDescriptor> ListenUnix(const Address& address) {
-  PSGD_ASSIGN_OR_RETURN(const bool in_use, IpcInUse(address));
-  if (in_use) return ListenError(address, EADDRINUSE);
-  (void)::unlink(address.path.c_str());  // what a killed process left
   FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const sockaddr_un name = NameOf(address);
-  if (!socket.open() ||
-      ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0) {
-    return ListenError(address, errno);
-  }
-  if (::chmod(address.path.c_str(), S_IRUSR | S_IWUSR) != 0 ||
+  const SocketName name(address);
+  if (!socket.open() || ::bind(socket.get(), name.get(), name.size) != 0 ||
       ::listen(socket.get(), SOMAXCONN) != 0) {
     return ListenError(address, errno);
   }
@@ -118,9 +116,8 @@ absl::StatusOr<FileDescriptor> ListenUnix(const Address& address) {
 
 absl::StatusOr<FileDescriptor> ConnectUnix(const Address& address) {
   FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const sockaddr_un name = NameOf(address);
-  if (!socket.open() ||
-      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0) {
+  const SocketName name(address);
+  if (!socket.open() || ::connect(socket.get(), name.get(), name.size) != 0) {
     return UnavailableError("cannot connect to ", address.ToString(), ": ", std::strerror(errno));
   }
   return socket;

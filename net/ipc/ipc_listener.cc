@@ -25,13 +25,10 @@ class IpcListener : public IpcEndpoint {
  public:
   IpcListener(const TransportOptions& options, Bell bell, FileDescriptor epoll, Address address,
               FileDescriptor socket)
-      : IpcEndpoint(options, std::move(bell), std::move(epoll)),
-        path_(address.path),
-        socket_(std::move(socket)) {
+      : IpcEndpoint(options, std::move(bell), std::move(epoll)), socket_(std::move(socket)) {
     address_ = address.ToString();
     Watch(socket_, kListenKey);
   }
-  ~IpcListener() override { (void)::unlink(path_.c_str()); }
 
   absl::Status Send(PeerId to, const Message& message) override {
     LookAtSockets();
@@ -153,7 +150,6 @@ class IpcListener : public IpcEndpoint {
     }
   }
 
-  const std::string path_;
   const FileDescriptor socket_;
   std::map<PeerId, Link> peers_;
   PeerId next_ = 0;

@@ -415,4 +415,15 @@ CopyState CopyCore::State() const {
   return state;
 }
 
+bool CopyCore::StillSays(const CopyState& said) const {
+  const bool same = said.epoch() == epoch_ && said.leads() == leads() &&
+                    said.empty() == (shard_ == nullptr) && said.trouble() == trouble_ &&
+                    said.report() == report_;
+  if (!same || !leads()) return same;
+  return said.written_order() == written_order_ && std::ranges::equal(said.silent(), silent_) &&
+         std::ranges::equal(said.caught_up(), caught_up_, [](const auto& one, const auto& other) {
+           return one.server() == other.first && one.copy() == other.second;
+         });
+}
+
 }  // namespace psgd

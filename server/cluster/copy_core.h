@@ -132,6 +132,8 @@ class CopyCore {
   void CheckpointDone(uint64_t checkpoint);
 
   CopyState State() const;
+  // Whether State says what this one says, but for its entries. Cheap.
+  bool StillSays(const CopyState& said) const;
   bool leads() const { return role_ == Role::kLeads; }
   uint64_t epoch() const { return epoch_; }
   // Null: this server has no data of the shard yet.

@@ -140,7 +140,7 @@ struct ControlService::Impl {
 
 absl::StatusOr<std::unique_ptr<ControlService>> ControlService::Start(
     const std::string& host, int port, const Credentials* credentials) {
-  PSGD_RETURN_IF_ERROR(CheckMayListen({.host = host, .port = port, .path = {}}));
+  PSGD_RETURN_IF_ERROR(CheckMayListen({.host = host, .port = port, .name = {}}));
   auto impl = std::make_unique<Impl>();
   const std::string address = absl::StrCat(host, ":", port);
   grpc::ServerBuilder builder;

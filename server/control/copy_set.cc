@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/random_id.h"
 #include "server/control/copy_wire.h"
 #include "server/durability/checkpoint_files.h"
 #include "server/durability/journal_folder.h"
@@ -40,8 +41,8 @@ absl::Status CopySet::StartTransport() {
                         MakeTransport(options_.config.cluster().transport(), transport));
   const ClusterConfig::Transport kind = options_.config.cluster().transport();
   if (kind != ClusterConfig::IPC && kind != ClusterConfig::AUTO) return absl::OkStatus();
-  PSGD_ASSIGN_OR_RETURN(SocketFolder folder, SocketFolder::Create());
-  sockets_.emplace(std::move(folder));
+  // No other process may have the name, or guess it first.
+  socket_name_ = absl::StrCat("psgd-", absl::Hex(RandomId()));
   return absl::OkStatus();
 }
 
@@ -88,8 +89,8 @@ absl::Status CopySet::RecoverShard(uint32_t s) {
 
 std::string CopySet::ListenAddress(uint32_t shard) const {
   const std::string tcp = absl::StrCat("tcp://", options_.host, ":0");
-  if (!sockets_) return tcp;
-  const std::string ipc = absl::StrCat("ipc://", sockets_->path(), "/shard-", shard, ".sock");
+  if (socket_name_.empty()) return tcp;
+  const std::string ipc = absl::StrCat("ipc://", socket_name_, "-shard-", shard);
   const bool both = options_.config.cluster().transport() == ClusterConfig::AUTO;
   return both ? absl::StrCat(tcp, " ", ipc) : ipc;
 }

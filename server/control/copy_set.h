@@ -16,7 +16,6 @@
 #include "server/control/copy_thread.h"
 #include "server/control/leader_link.h"
 #include "server/control/peer_stream.h"
-#include "server/control/socket_folder.h"
 #include "server/control/task_queue.h"
 #include "server/durability/failpoint.h"
 
@@ -95,7 +94,7 @@ class CopySet {
   uint32_t LeaderOf(uint32_t shard) const;
 
   const CopySetOptions options_;
-  std::optional<SocketFolder> sockets_;  // of transport ipc
+  std::string socket_name_;  // begins the names of shared memory's sockets; empty: there are none
   std::unique_ptr<Transport> transport_;
   mutable std::mutex mutex_;                                     // guards what follows
   std::map<uint32_t, Held> copies_;                              // by shard

@@ -331,14 +331,17 @@ ShardStatus CopyThread::Status() const {
 }
 
 void CopyThread::TellState() {
-  CopyState state = State();
-  CopyState deciding = state;
-  deciding.clear_entries();  // `entries` grows all the time, and decides nothing
-  std::string text = deciding.SerializeAsString();
+  // Called for every message, so it compares before it makes anything.
   const Time now = SteadyNow();
-  if (text == told_ && now < told_at_ + kStatePeriod) return;
-  told_ = std::move(text);
+  const absl::string_view port = endpoint_ == nullptr ? absl::string_view() : endpoint_->address();
+  const bool same =
+      core_.StillSays(told_) && port == told_port_ && port_trouble_ == told_port_trouble_;
+  if (same && now < told_at_ + kStatePeriod) return;
+  told_ = core_.State();
+  told_port_ = std::string(port);
+  told_port_trouble_ = port_trouble_;
   told_at_ = now;
+  CopyState state = State();
   *state.mutable_status() = Status();
   options_.callbacks.on_state(std::move(state));
 }
@@ -361,6 +364,9 @@ void CopyThread::ReportStall() {
 }
 
 void CopyThread::ReportStrangers() {
+  const Time now = SteadyNow();
+  if (now < looked_for_strangers_ + kStatePeriod) return;
+  looked_for_strangers_ = now;
   const EndpointStats traffic = endpoint_->stats();
   if (traffic.malformed > logged_malformed_) {
     logged_malformed_ = traffic.malformed;

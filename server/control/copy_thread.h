@@ -108,12 +108,15 @@ class CopyThread {
   std::string port_trouble_;
   bool image_due_ = false;  // on_image gave an image of the shard that is here
   std::map<PeerId, std::deque<Message>> waiting_;  // answers whose peer's queue is full
+  Time looked_for_strangers_{};
   uint64_t logged_malformed_ = 0, logged_turned_away_ = 0;
   StallReport stalls_;
   CountHistogram journal_latency_;  // common/latency.h
   PullTimes pull_times_;
   std::optional<ShardTrace> trace_;
-  std::string told_;  // last state told, without its entries
+  // What was told last: the core's state, the port and the trouble with it.
+  CopyState told_;
+  std::string told_port_, told_port_trouble_;
   Time told_at_{};
 
   std::atomic<bool> stop_{false};

@@ -50,8 +50,7 @@ void RunTest::TearDown() {
       << "processes are left behind, and the ports that they hold";
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(TemporaryFolder())) {
-    // The sockets of a killed server stay until the next server removes them.
-    if (!entry.is_directory() && !entry.is_socket()) files.push_back(entry.path());
+    if (!entry.is_directory()) files.push_back(entry.path());
   }
   EXPECT_THAT(files, testing::IsEmpty()) << "temporary files are left behind";
 }

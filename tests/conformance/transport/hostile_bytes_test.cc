@@ -23,8 +23,8 @@ class RawSocket {
     if (address.scheme == Address::Scheme::kIpc) {
       sockaddr_un to{};
       to.sun_family = AF_UNIX;
-      std::memcpy(to.sun_path, address.path.data(), address.path.size());
-      Connect(AF_UNIX, &to, sizeof(to));
+      std::memcpy(to.sun_path + 1, address.name.data(), address.name.size());
+      Connect(AF_UNIX, &to, offsetof(sockaddr_un, sun_path) + 1 + address.name.size());
     } else {
       sockaddr_in to{};
       to.sin_family = AF_INET;

@@ -146,7 +146,7 @@ TEST_P(TransportTest, BadAddressesAreExplained) {
   if (!sockets()) GTEST_SKIP() << "any name will do in-process";
   auto transport = NewTransport();
   for (const char* address : {"", "127.0.0.1:80", "tcp://127.0.0.1", "tcp://:80", "tcp://h:70000",
-                              "udp://127.0.0.1:80", "ipc://relative"}) {
+                              "udp://127.0.0.1:80", "ipc:///a/path"}) {
     const auto listener = transport->Listen(address);
     EXPECT_EQ(listener.status().code(), absl::StatusCode::kInvalidArgument) << address;
     const auto connector = transport->Connect({address});

@@ -31,10 +31,8 @@ class TransportTest : public testing::TestWithParam<Kind> {
 
  private:
   // Removes the socket files that killed listeners leave behind.
-  void TearDown() override;
 
   int next_name_ = 0;
-  std::vector<std::string> socket_files_;
 };
 
 // Both sides of a secured kind: one certificate each, and the pass of worker 7.

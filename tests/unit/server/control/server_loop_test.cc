@@ -159,7 +159,7 @@ class ServerLoops : public ::testing::Test {
       return endpoints.size() == 2;
     }));
     worker_.reset();
-    transport_ = *MakeTransport(ClusterConfig::ZMQ, {});
+    transport_ = *MakeTransport(ClusterConfig::AUTO, {});
     worker_ = *transport_->Connect(endpoints);
   }
   // Pushes to every shard until all have acknowledged.

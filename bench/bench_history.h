@@ -1,0 +1,27 @@
+// The results of earlier benchmarks, a JSON object a line, as scripts/bench.sh appends them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/bench_row.h"
+#include "common/status.h"
+
+namespace psgd {
+
+struct HistoryEntry {
+  std::string date;     // 2026-11-25
+  std::string machine;  // processor and cores
+  std::string commit;
+  BenchRow row;
+};
+
+// INVALID_ARGUMENT names the line that is no entry.
+absl::StatusOr<std::vector<HistoryEntry>> ReadHistory(const std::string& path);
+
+// For each machine and case: the first and the last ratio to the machine's limit, and the change.
+std::string HistoryText(const std::vector<HistoryEntry>& entries);
+// A page with a plot for each machine and benchmark.
+std::string HistoryPage(const std::vector<HistoryEntry>& entries);
+
+}  // namespace psgd
