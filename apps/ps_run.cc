@@ -112,6 +112,13 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
     options.launch.gpus = {arguments.gpu};  // as each worker sees its GPUs
   }
   PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run));
+  if (arguments.servers_on_workers &&
+      (options.config.cluster().copies() > 1 || arguments.etcd.given())) {
+    return absl::InvalidArgumentError(
+        "--servers-on-workers is for one copy of each shard, without etcd: ps-run does not watch "
+        "those servers, of which one might have to lead; start ps-server --join on the workers' "
+        "machines instead");
+  }
   if (arguments.servers_on_workers && arguments.run.resume.empty()) {
     arguments.run.set.push_back(
         absl::StrCat("cluster.servers=", options.config.cluster().workers() + 1));

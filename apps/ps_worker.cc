@@ -193,15 +193,14 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
     }
     PSGD_ASSIGN_OR_RETURN(
         beside, JoinedServer::Start({.server = options.server.substr(0, options.server.find(',')),
-                                     .etcd = arguments.etcd.members,
-                                     .run = arguments.etcd.run,
                                      .run_dir = arguments.with_server,
                                      .tls_dir = arguments.tls.dir,
                                      .insecure = arguments.insecure,
-                                     .deadline = options.connect_deadline}));
+                                     .deadline = options.connect_deadline,
+                                     .stops = &stops.count()}));
   }
   const absl::Status trained = TrainNode(options);
-  if (beside != nullptr) beside->End(stops.count() > 0, options.drain_deadline);
+  if (beside != nullptr) beside->End();
   return trained;
 }
 
@@ -259,7 +258,8 @@ int main(int argc, char** argv) {
   app.add_option("--with-server", arguments.with_server,
                  "Also run a ps-server on this machine, which joins the run and keeps its files in "
                  "this directory")
-      ->type_name("RUN_DIR");
+      ->type_name("RUN_DIR")
+      ->needs(server);
   app.add_flag("--insecure", arguments.insecure,
                "That server may listen on a public address without certificates");
   app.add_option("--step-delay", arguments.step_delay,

@@ -236,6 +236,9 @@ def main():
     options = parser.parse_args()
     ways = [("psgd", way) for way in PSGD] + [("DDP", way) for way in DDP]
     ways = [(system, way) for system, way in ways if options.only in f"{system} {way}"]
+    if options.servers == "workers":  # a single shard cannot be on several servers
+        ways = [(system, way) for system, way in ways
+                if system == "DDP" or "cluster.shards=1" not in PSGD[way]]
     hosts = str(1 + options.workers)
     if subprocess.run([NETNS, "up", hosts], capture_output=True).returncode != 0:
         sys.exit("skipped: this machine does not let us make network namespaces (root, or CAP_NET_ADMIN in a "

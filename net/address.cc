@@ -126,25 +126,30 @@ int TryToListen(const Address& address) {
 
 absl::StatusOr<std::string> OwnAddressTowards(const std::string& host_port) {
   PSGD_ASSIGN_OR_RETURN(const Address address, ParseTcpAddress(absl::StrCat("tcp://", host_port)));
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  const int error =
-      ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
-  if (error != 0) return UnavailableError("cannot find ", address.host, ": ", gai_strerror(error));
-  // Nothing is sent: connecting a datagram socket only chooses the way.
-  const FileDescriptor fd(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const bool connected = fd.open() && ::connect(fd.get(), found->ai_addr, found->ai_addrlen) == 0;
-  ::freeaddrinfo(found);
-  sockaddr_storage own{};
-  socklen_t size = sizeof(own);
-  char text[NI_MAXHOST] = {};
-  if (!connected || ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0 ||
-      ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof(text), nullptr, 0,
-                    NI_NUMERICHOST) != 0) {
-    return UnavailableError("no way to ", host_port, ": ", std::strerror(errno));
+  int error = ENOENT;
+  // Most servers listen on IPv4, also where the name has both.
+  for (const int family : {AF_INET, AF_INET6}) {
+    addrinfo hints{};
+    hints.ai_family = family;
+    hints.ai_socktype = SOCK_DGRAM;
+    addrinfo* found = nullptr;
+    if (::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found))
+      continue;
+    // Nothing is sent: connecting a datagram socket only chooses the way.
+    const FileDescriptor fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const bool connected = fd.open() && ::connect(fd.get(), found->ai_addr, found->ai_addrlen) == 0;
+    error = errno;
+    ::freeaddrinfo(found);
+    sockaddr_storage own{};
+    socklen_t size = sizeof(own);
+    char text[NI_MAXHOST] = {};
+    if (connected && ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
+        ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof(text), nullptr, 0,
+                      NI_NUMERICHOST) == 0) {
+      return std::string(text);
+    }
   }
-  return std::string(text);
+  return UnavailableError("no way to ", host_port, ": ", std::strerror(error));
 }
 
 }  // namespace psgd

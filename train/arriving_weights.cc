@@ -19,6 +19,7 @@ ArrivingWeights::ArrivingWeights(const CodecTable& codecs, const Placement& plac
 void ArrivingWeights::Begin(uint64_t clock) {
   const auto weights = [this](int parameter) { return network_->parameter(parameter); };
   installer_.emplace(codecs_, network_->spec(), placement_, own_, weights, weights);
+  failed_ = absl::OkStatus();
   clock_ = clock;
   waited_ = installing_ = 0;
 }
@@ -32,19 +33,21 @@ absl::Status ArrivingWeights::AwaitAll() {
 }
 
 absl::Status ArrivingWeights::WaitFor(const std::function<bool()>& here) {
-  PSGD_RETURN_IF_ERROR(InstallArrived());
-  if (here()) return absl::OkStatus();
+  PSGD_RETURN_IF_ERROR(failed_);
+  session_->PullCame();
+  failed_ = InstallArrived();
+  if (!failed_.ok() || here()) return failed_;
   const double installing = installing_;
-  absl::Status installed;
   {
     StepClock waiting(&waited_, trace_, TraceSpan::PULL, clock_);
-    PSGD_RETURN_IF_ERROR(session_->WaitUntil([&] {
-      installed = InstallArrived();
-      return !installed.ok() || here();
-    }));
+    const absl::Status waited = session_->WaitUntil([&] {
+      failed_ = InstallArrived();
+      return !failed_.ok() || here();
+    });
+    failed_.Update(waited);
   }
   waited_ -= installing_ - installing;
-  return installed;
+  return failed_;
 }
 
 absl::Status ArrivingWeights::InstallArrived() {

@@ -49,6 +49,7 @@ class ArrivingWeights {
   StepTrace* const trace_;
 
   std::optional<PullInstaller> installer_;
+  absl::Status failed_;  // the first error since Begin
   uint64_t clock_ = 0;
   double waited_ = 0;
   double installing_ = 0;

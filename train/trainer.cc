@@ -231,8 +231,10 @@ absl::Status Trainer::Do(const task::Await& await) {
   if (await.what != task::Await::kWeights) return session_->WaitUntil(advanced);
   weights_->Begin(await.clock + 1);
   if (weights_ahead_ == nullptr || !weights_ahead_->begun()) {
-    if (core_->step_follows() && network_->waits_by_parameter())
-      return StepAsWeightsCome(await.clock + 1);
+    if (core_->step_follows() && network_->waits_by_parameter()) {
+      PSGD_ASSIGN_OR_RETURN(const bool here, NextBatchIsHere());
+      if (here) return StepAsWeightsCome(await.clock + 1);
+    }
     PSGD_RETURN_IF_ERROR(OfWeights(weights_->AwaitAll()));
   }
   return session_->WaitUntil(advanced);
@@ -383,6 +385,15 @@ absl::Status Trainer::Step(uint64_t clock, const std::function<absl::Status(int)
   ReportLaunches(clock, result);
   ReportStep(result);
   return absl::OkStatus();
+}
+
+// A step that would wait for its batch, or for its --step-delay, reads its messages first.
+absl::StatusOr<bool> Trainer::NextBatchIsHere() {
+  if (ahead_ || options_.step_delay.count() > 0) return ahead_.has_value();
+  if (auto ready = loader_->NextIfReady()) {
+    PSGD_ASSIGN_OR_RETURN(ahead_, *std::move(ready));
+  }
+  return ahead_.has_value();
 }
 
 absl::StatusOr<Batch> Trainer::NextBatch(uint64_t clock) {

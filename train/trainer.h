@@ -70,6 +70,8 @@ class Trainer {
   bool InstallAhead();
   // The batch of the step; where a device takes the next one ahead, also that one, into ahead_.
   absl::StatusOr<Batch> NextBatch(uint64_t clock);
+  // Whether that batch is in ahead_ by now.
+  absl::StatusOr<bool> NextBatchIsHere();
   // Encodes the gradient of a parameter, which is final, and pushes it.
   absl::Status PushGradient(int parameter);
   // Computes the step that leads to `clock`, and pushes its updates. `bring`: as in BesideStep.
@@ -122,7 +124,7 @@ class Trainer {
   std::unique_ptr<Heartbeat> heartbeat_;
 
   PushedFactors pushed_factors_;
-  std::optional<Batch> ahead_;                   // the next step's, which a device has or gets
+  std::optional<Batch> ahead_;  // the next step's, if it is here; a device has or gets it
   std::unique_ptr<WeightsAhead> weights_ahead_;  // null: they are installed between the steps
   uint64_t dense_bytes_ = 0;                     // of all slices as fp32
   std::string waiting_for_;                      // the last reason of a pause

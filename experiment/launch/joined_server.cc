@@ -22,27 +22,30 @@ absl::StatusOr<std::unique_ptr<JoinedServer>> JoinedServer::Start(
   PSGD_ASSIGN_OR_RETURN(const std::string address, OwnAddressTowards(options.server));
   ChildOptions child;
   child.name = "the server beside this worker";
-  child.argv = {program,  "--join",    options.etcd.empty() ? options.server : options.run,
-                "--json", "--run-dir", options.run_dir,
-                "--bind", address,     "--quiet"};
-  if (!options.etcd.empty()) child.argv.insert(child.argv.end(), {"--etcd", options.etcd});
+  child.argv = {program,     "--join",        options.server, "--json", "--quiet",
+                "--run-dir", options.run_dir, "--bind",       address};
   if (!options.tls_dir.empty()) child.argv.insert(child.argv.end(), {"--tls-dir", options.tls_dir});
   if (options.insecure) child.argv.push_back("--insecure");
   PSGD_ASSIGN_OR_RETURN(auto process, ChildProcess::Start(std::move(child)));
   const Time start = SteadyNow();
-  while (process->Running() && SteadyNow() - start < options.deadline) {
+  const auto stopped = [&] { return options.stops != nullptr && *options.stops > 0; };
+  while (process->Running() && SteadyNow() - start < options.deadline && !stopped()) {
     const auto line = process->ReadLine(kJoinLook);
-    if (line && !EventOf(*line).empty())
-      return std::unique_ptr<JoinedServer>(new JoinedServer(std::move(process)));
+    if (line && !EventOf(*line).empty()) {
+      return std::unique_ptr<JoinedServer>(new JoinedServer(std::move(process), options.stops));
+    }
   }
   process->Kill();
+  if (stopped()) return absl::CancelledError("stopped");
   return UnavailableError(process->name(), " does not join: it ", process->HowItEnded(), "\n",
                           process->StderrTail());
 }
 
-void JoinedServer::End(bool leaves, Duration deadline) {
-  if (leaves) process_->Signal(SIGTERM);
-  if (!process_->WaitEnded(deadline)) process_->Kill();
+void JoinedServer::End() {
+  process_->Signal(SIGTERM);
+  while (!process_->WaitEnded(kJoinLook)) {
+    if (stops_ != nullptr && *stops_ > 1) return process_->Kill();
+  }
 }
 
 }  // namespace psgd

@@ -1,6 +1,7 @@
 // A ps-server beside a worker, on the worker's machine: it holds shards of the run.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -11,12 +12,12 @@
 namespace psgd {
 
 struct JoinedServerOptions {
-  std::string server;     // HOST:PORT of a server of the run
-  std::string etcd, run;  // instead, for --join: members of etcd, and the run's name
-  std::string run_dir;    // of this server
-  std::string tls_dir;    // empty: no TLS
-  bool insecure = false;  // may listen on a public address without TLS
-  Duration deadline{};    // to join within
+  std::string server;                       // HOST:PORT of the server that leads the run
+  std::string run_dir;                      // of this server
+  std::string tls_dir;                      // empty: no TLS
+  bool insecure = false;                    // may listen on a public address without TLS
+  Duration deadline{};                      // to join within
+  const std::atomic<int>* stops = nullptr;  // 1 ends Start, 2 also the wait of End
 };
 
 // The server's address is the one from which this machine reaches the run. Not thread-safe.
@@ -25,14 +26,15 @@ class JoinedServer {
   // Returns once it has joined. An error holds its last words.
   static absl::StatusOr<std::unique_ptr<JoinedServer>> Start(const JoinedServerOptions& options);
 
-  // Waits until it ends, as it does with the run. `leaves`: asks it to give its shards to other
-  // servers first. It is killed after `deadline`.
-  void End(bool leaves, Duration deadline);
+  // Asks it to give its shards to other servers, unless the run is over, and waits until it ends.
+  void End();
 
  private:
-  explicit JoinedServer(std::unique_ptr<ChildProcess> process) : process_(std::move(process)) {}
+  JoinedServer(std::unique_ptr<ChildProcess> process, const std::atomic<int>* stops)
+      : process_(std::move(process)), stops_(stops) {}
 
   const std::unique_ptr<ChildProcess> process_;
+  const std::atomic<int>* const stops_;
 };
 
 }  // namespace psgd

@@ -258,6 +258,7 @@ absl::Status LocalCluster::StartWorker() {
     child.argv.insert(child.argv.end(), {"--gpu", gpus});
   }
   if (options_.servers_on_workers) {
+    ForgetEarlierServer(dir.WorkerDir(index) + "/server");
     child.argv.insert(child.argv.end(), {"--with-server", dir.WorkerDir(index) + "/server"});
     if (options_.insecure) child.argv.push_back("--insecure");
   }

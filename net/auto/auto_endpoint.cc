@@ -53,7 +53,10 @@ class AutoEndpoint : public Endpoint {
       auto received =
           remote_->Receive(waits ? std::min<Duration>(left, kLongestWait) : Duration::zero());
       if (waits) local_->EndWait();
-      if (received) return From(false, std::move(received));
+      if (received) {
+        turn_ = kRemoteTurn - 2;  // more may be there: after one local message it is next
+        return From(false, std::move(received));
+      }
       // Wake is the remote endpoint's. A refused message ends a Receive, too: the caller comes
       // again.
       if (remote_->TakeWoken()) return std::nullopt;

@@ -135,6 +135,15 @@ const CopyState* CopyAssigner::FindLeading(const ShardCopies& copies, uint32_t s
   return leads ? copy : nullptr;
 }
 
+uint32_t CopyAssigner::MovesTo(uint32_t shard) const {
+  const uint32_t target = targets_[shard];
+  if (target == record_.shards(static_cast<int>(shard)).leader() || !IsHere(target)) return 0;
+  for (const CopyState& copy : peers_.at(target).state.copies()) {
+    if (copy.shard() == shard && !copy.trouble().empty()) return 0;
+  }
+  return target;
+}
+
 std::vector<uint64_t> CopyAssigner::links() const {
   std::vector<uint64_t> links;
   for (const auto& [server, peer] : peers_) {

@@ -88,8 +88,8 @@ class CopyAssigner {
   // Whether the copy goes on from what it had: it leads or follows in this process of its server,
   // or was read from a disk and chosen to lead. Otherwise it must be settled first what it becomes.
   bool GoesOn(uint32_t server, uint32_t shard) const;
-  // The server that leads the shard, or that it is to move to.
-  uint32_t TargetOf(uint32_t shard) const { return targets_[shard]; }
+  // The server that the shard is to move to; 0: it stays, or that server cannot take it.
+  uint32_t MovesTo(uint32_t shard) const;
   // The copy that must lead the shard, if it reports that it does; null: it does not.
   const CopyState* FindLeading(const ShardCopies& copies, uint32_t shard) const;
   // Adds the servers and shards of this record, as they were heard of.

@@ -422,11 +422,11 @@ std::string RunLeader::WaitsFor() const {
       waits.push_back(absl::StrCat("server ", shard.leader(), ", which has shard ", s));
     } else if (!gathered_ && static_cast<size_t>(shard.in_sync_size()) < copies) {
       waits.push_back(absl::StrCat("a copy of shard ", s));
-    } else if (!gathered_ && stored_.has_plan() &&
-               (copies_.TargetOf(number) != shard.leader() ||
-                copies_.FindLeading(shard, number) == nullptr)) {
+    } else if (!gathered_ && stored_.has_plan() && copies_.MovesTo(number) != 0) {
       // A move beside training is slow, and so are the steps.
-      waits.push_back(absl::StrCat("shard ", s, " to be on server ", copies_.TargetOf(number)));
+      waits.push_back(absl::StrCat("shard ", s, " to be on server ", copies_.MovesTo(number)));
+    } else if (!gathered_ && stored_.has_plan() && !copies_.FindLeading(shard, number)) {
+      waits.push_back(absl::StrCat("server ", shard.leader(), " to lead shard ", s));
     }
     const CopyState* const copy = copies_.Find(shard.leader(), number);
     if (copy != nullptr && !copy->trouble().empty())

@@ -49,6 +49,10 @@ class LeaderLink {
     leader_ = address;
     Disconnect();
   }
+  bool connected() {
+    std::lock_guard lock(mutex_);
+    return connection_ != nullptr;
+  }
   // Without a connection, nothing is sent.
   void Send(Says says) {
     SendAll([says = std::move(says)](Stream* stream) { return stream->Send(says); });

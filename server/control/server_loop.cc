@@ -194,6 +194,9 @@ void ServerLoop::LookAtStanding() {
   if (leader != nullptr) {
     samples_before_ = std::max(samples_before_.load(), leader->coordinator().samples_before());
   }
+  const Time time = SteadyNow();
+  if (leader != nullptr || !leaving_ || run_link_->connected()) linked_at_ = time;
+  const Duration deadline = Milliseconds(options_.copies.config.cluster().deadline());
   std::lock_guard lock(mutex_);
   ServerStanding now = standing_;
   now.server = core_->holder().self().server();
@@ -202,6 +205,11 @@ void ServerLoop::LookAtStanding() {
   now.closed = leader != nullptr && leader->closed();
   if (leaving_ && leader == nullptr && !now.ended && core_->holder().copies() == 0) {
     now.ended = absl::CancelledError("its shards are on other servers, and it leaves the run");
+  }
+  if (!now.ended && time - linked_at_ > deadline) {
+    now.ended = absl::UnavailableError(
+        "it was asked to leave, but no server that leads the run took its shards within "
+        "cluster.deadline; has the run ended?");
   }
   if (now == standing_) return;
   standing_ = now;

@@ -196,6 +196,7 @@ class ServerLoop final : public PeerHandler {
   std::string run_id_;       // the run id on disk
   bool led_ = false;         // whether it led the run at the last look
   bool leaving_ = false;
+  Time linked_at_{};        // while it leaves: when it was last connected to the leading server
   Duration clock_ahead_{};  // the leader's clock minus this server's clock
   bool keeping_ = false;    // a KeepLease is under way
   std::map<uint32_t, std::shared_ptr<const ShardCut>> cuts_;  // kept until their checkpoint is done

@@ -66,7 +66,7 @@ class Security : public RunTest {
 TEST_F(Security, TrainingGivesTheSameBitsOverEveryTransport) {
   const std::vector<std::string> alone = Sets({"cluster.workers=1", "consistency.staleness=0"});
   ASSERT_EQ(RunSmall("open", alone).code, 0);
-  for (const std::string transport : {"zmq", "ipc", "grpc"}) {
+  for (const std::string transport : {"zmq", "ipc", "grpc", "auto"}) {
     SCOPED_TRACE(transport);
     const Ended ended =
         RunSmall(transport, alone + Sets({"cluster.transport=" + transport}) +

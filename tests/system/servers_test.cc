@@ -116,6 +116,25 @@ TEST_F(Servers, BesideAWorkerLeaveWithIt) {
       [&] { return std::stoull(StatusOf(address_)["clock"].get<std::string>()) > clock + 20; }));
 }
 
+TEST_F(Servers, BesideWorkersEndWithThemAndBeginAnew) {
+  const std::vector<std::string> settings = Exact({"train.epochs=100000", "cluster.segment=4",
+                                                   "cluster.lease=2s", "cluster.deadline=5s"}) +
+                                            std::vector<std::string>{"--servers-on-workers"};
+  Process first(PsRun("run", settings));
+  ASSERT_TRUE(first.WaitFor("epoch 1/")) << first.Err();
+  first.Signal(SIGINT);
+  EXPECT_EQ(first.Wait().code, 3) << first.Err();
+  Process again({"ps-run", "--resume", Path("run"), "--servers-on-workers"});
+  ASSERT_TRUE(again.WaitFor("epoch 2")) << again.Err();
+  // Nobody can ask its processes to end: TearDown waits for them.
+  again.Signal(SIGKILL);
+  again.Wait();
+  const Ended copies = RunSmall("copies", Exact({"cluster.copies=2", "cluster.servers=2"}) +
+                                              std::vector<std::string>{"--servers-on-workers"});
+  EXPECT_EQ(copies.code, 2);
+  EXPECT_THAT(copies.err, HasSubstr("for one copy of each shard"));
+}
+
 TEST_F(Servers, BesideAWorkerThatCannotJoinAreSaid) {
   const Ended ended = RunProgram({"ps-worker", "--cpu", "--server", "127.0.0.1:9", "--with-server",
                                   Path("beside"), "--connect-deadline", "1s"});

@@ -305,7 +305,7 @@ TEST_F(RunLeaderTest, TrainingBeginsOnceShardsAreWhereTheyBelong) {
   Ask(moves);
   const NextSegmentReply waits = NextSegment(worker);
   EXPECT_EQ(waits.kind(), NextSegmentReply::WAIT);
-  EXPECT_THAT(waits.reason(), testing::HasSubstr("shard 1 to be on server 1"));
+  EXPECT_THAT(waits.reason(), testing::HasSubstr("server 1 to lead shard 1"));
   Hear(2, {follows, CopyUnder(2, false)});
   Hear(1, {leads, CopyUnder(2, true)});
   EXPECT_EQ(NextSegment(worker).kind(), NextSegmentReply::RUN);
