@@ -13,6 +13,8 @@
 namespace psgd {
 namespace {
 
+constexpr size_t kMostTicks = 6;
+
 // By machine and benchmark, then by case; in the order of the file.
 using Cases = std::map<std::string, std::vector<HistoryEntry>>;
 using History = std::map<std::pair<std::string, std::string>, Cases>;
@@ -85,6 +87,12 @@ std::string HistoryText(const std::vector<HistoryEntry>& entries) {
 
 std::string HistoryPage(const std::vector<HistoryEntry>& entries) {
   const std::map<std::string, size_t> places = Places(entries);
+  std::vector<std::string> days(places.size());
+  for (const auto& [when, place] : places) days[place - 1] = when.substr(0, when.find(' '));
+  std::vector<double> ticks;  // not so many that their texts meet
+  const size_t every = 1 + places.size() / (kMostTicks + 1);
+  for (size_t place = 1; place <= places.size(); place += every)
+    ticks.push_back(static_cast<double>(place));
   std::string body;
   std::string machine;
   int number = 0;
@@ -98,10 +106,11 @@ std::string HistoryPage(const std::vector<HistoryEntry>& entries) {
     plot.title = place.second;
     plot.description = absl::StrCat("The speed of ", place.second,
                                     ", as a part of the machine's limit, from run to run");
-    plot.x.label = "run";
-    plot.x.format = [](double value) { return absl::StrFormat("%.3g", value); };
+    plot.x.label = "day";
+    plot.x.ticks = ticks;
+    plot.x.format = [&](double value) { return days[static_cast<size_t>(value) - 1]; };
     plot.y.label = "part of the machine's limit";
-    plot.y.format = plot.x.format;
+    plot.y.format = [](double value) { return absl::StrFormat("%.3g", value); };
     plot.y.zero = true;
     int index = 0;
     for (const auto& [name, all] : cases) {
@@ -120,7 +129,8 @@ std::string HistoryPage(const std::vector<HistoryEntry>& entries) {
       }
       plot.series.push_back(std::move(series));
     }
-    absl::StrAppend(&body, "<figure>", Draw(plot).Inline(), "</figure>\n");
+    absl::StrAppend(&body, "<h3>", Escaped(place.second), "</h3><figure>", Draw(plot).Inline(),
+                    "</figure>\n");
   }
   return absl::StrCat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">",
                       "<title>psgd benchmarks</title><style>", kPageStyle, kDrawingStyle,

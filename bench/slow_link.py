@@ -218,6 +218,11 @@ cluster: {{transport: {options.transport}, shards: {options.workers}, workers: {
                 process.send_signal(signal.SIGKILL)
         for process in workers + servers:
             process.wait()
+        for host in hosts:  # the servers beside the workers
+            network = os.environ.get("PSGD_NETNS", "psgd")
+            pids = subprocess.run(["ip", "netns", "pids", f"{network}-{host}"], capture_output=True, text=True)
+            for pid in pids.stdout.split():
+                os.kill(int(pid), signal.SIGKILL)
 
 
 def main():

@@ -29,9 +29,13 @@ run journal --folder "$folder"
 python3 - "$machine" "$commit" "$rows" >>"$history" <<'PYTHON'
 import datetime, json, sys
 machine, commit, rows = sys.argv[1:]
+CODECS = ["none", "fp16", "onebit", "ternary", "topk"]
 for line in open(rows):
     head = {"date": datetime.date.today().isoformat(), "machine": machine, "commit": commit}
     row = json.loads(line)
+    codec, _, loops = row["case"].partition("/")
+    if row["bench"] == "codec" and not (codec in CODECS and loops.endswith("simd")):
+        continue
     kept = {key: row[key] for key in ("bench", "case", "gbps", "limit_gbps", "ratio")}
     print(json.dumps({key: round(value, 4) if isinstance(value, float) else value
                       for key, value in (head | kept).items()}))
