@@ -214,6 +214,34 @@ TEST_F(SessionTest, APullIsCompleteWhenEverySliceHasCome) {
   EXPECT_EQ(DrainTo(0)[0].header.push().parts(0).base_version(), 7u);
 }
 
+TEST_F(SessionTest, SlicesMayBeTakenAsTheyCome) {
+  core_->Pull(0, now_);
+  EXPECT_FALSE(core_->TakeSlice());
+  Weights(0, 1, {2, 0}, 0, 7);
+  Weights(0, 1, {2}, 0, 8);  // repeated: it is taken once
+  const auto first = core_->TakeSlice(), second = core_->TakeSlice();
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->first, 2u);
+  EXPECT_EQ(second->first, 0u);
+  EXPECT_EQ(first->second.payload.size(), 16u);
+  EXPECT_FALSE(core_->TakeSlice());
+  // What was taken is not asked for again, and pushes are not computed from it before all is here.
+  Drain();
+  core_->ShardsMoved({"a", "b"}, now_);
+  EXPECT_THAT(DrainTo(0)[0].header.pull().slices(), ElementsAre(4));
+  PushAll(1);
+  EXPECT_EQ(DrainTo(0)[0].header.push().parts(0).base_version(), 0u);
+  Weights(0, 1, {4}, 0, 7);
+  Weights(1, 1, {1, 3}, 0, 7);
+  EXPECT_FALSE(core_->pulling());
+  EXPECT_EQ(core_->TakeSlice()->first, 4u);
+  const std::vector<PulledSlice> pulled = core_->TakePulled();
+  EXPECT_EQ(pulled[0].version, 7u);
+  EXPECT_TRUE(pulled[0].payload.empty()) << "it was taken";
+  EXPECT_EQ(pulled[3].payload.size(), 16u);
+  EXPECT_FALSE(core_->TakeSlice());
+}
+
 TEST_F(SessionTest, KeepsTheVeryBytesUntilTheyAreAcknowledged) {
   PushAll(1);
   const auto first = DrainTo(0);
