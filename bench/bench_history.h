@@ -12,7 +12,7 @@ namespace psgd {
 struct HistoryEntry {
   std::string date;     // 2026-11-25
   std::string machine;  // processor and cores
-  std::string commit;
+  std::string commit;   // with a + if there were changes beside it
   BenchRow row;
 };
 

@@ -1,6 +1,9 @@
 #include "common/bytes.h"
 
 #include <xxhash.h>
+#ifdef __x86_64__
+#include <xxh_x86dispatch.h>  // after xxhash.h: the loops for this processor's widest vectors
+#endif
 
 #include <bit>
 #include <cstdlib>

@@ -14,7 +14,7 @@
 
 namespace psgd {
 
-// `weights` are those that were installed before, where only what is new was pulled. An error is
+// Where only changes were pulled, `weights` must hold those that were installed before. An error is
 // that of the payload: OUT_OF_RANGE for a value that is not finite.
 absl::Status InstallSlice(const CodecTable& codecs, const SliceShape& shape,
                           const PulledSlice& pulled, std::span<float> weights);

@@ -70,7 +70,7 @@ struct BesideStep {
   // take little time. May be null.
   std::function<bool()> meanwhile;
   // Called for each parameter that the step reads, before the first kernel that reads it: brings
-  // the parameter's weights. Its error ends the step. Null: all weights are there. Otherwise
+  // the parameter's weights. Its error ends the step. Null: all weights are there. If set,
   // REQUIRES: Network::waits_by_parameter().
   std::function<absl::Status(int)> bring;
 };
@@ -158,7 +158,8 @@ class Network {
   }
   // Whether TrainStep uses BesideStep.next; else it ignores that.
   bool stages() const;
-  // Whether weights may come while a step computes: kernels read them in the host's memory.
+  // Whether a step's own weights may come while it computes: kernels read them in the host's
+  // memory.
   bool waits_by_parameter() const { return !on_device(); }
   // Forward only, in evaluation mode (running statistics, no dropout).
   absl::StatusOr<Result> Evaluate(const NetworkInput& input, std::span<const int32_t> labels);

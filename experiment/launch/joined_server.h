@@ -17,7 +17,7 @@ struct JoinedServerOptions {
   std::string tls_dir;                      // empty: no TLS
   bool insecure = false;                    // may listen on a public address without TLS
   Duration deadline{};                      // to join within
-  const std::atomic<int>* stops = nullptr;  // 1 ends Start, 2 also the wait of End
+  const std::atomic<int>* stops = nullptr;  // 1 ends Start; 2 makes End kill it, with its shards
 };
 
 // The server's address is the one from which this machine reaches the run. Not thread-safe.

@@ -156,7 +156,7 @@ bool IsOwnUser(int socket) {
   ucred peer{};
   socklen_t size = sizeof(peer);
   return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-         (peer.uid == ::geteuid() || peer.uid == 0);
+         peer.uid == ::geteuid();
 }
 
 }  // namespace psgd

@@ -31,7 +31,7 @@ absl::Status SendWelcome(int socket, const Bell& bell);
 absl::StatusOr<IpcHello> ReceiveHello(int socket);
 absl::StatusOr<Bell> ReceiveWelcome(int socket);
 
-// Whether the process at the other end is of this user, or of root.
+// Whether the process at the other end is of this user.
 bool IsOwnUser(int socket);
 
 }  // namespace psgd

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 namespace psgd {
 namespace {
 
@@ -33,6 +31,13 @@ TEST(AddressTest, RefusesTheRestAndSaysWhatIsExpected) {
     EXPECT_NE(address.status().message().find("tcp://HOST:PORT"), absl::string_view::npos);
   }
   EXPECT_FALSE(ParseAddress("ipc://" + std::string(200, 'x')).ok());
+}
+
+TEST(AddressTest, KnowsFromWhereItReachesAServer) {
+  EXPECT_EQ(OwnAddressTowards("127.0.0.1:9").value(), "127.0.0.1");
+  EXPECT_EQ(OwnAddressTowards("localhost:9").value(), "127.0.0.1");  // also where it has ::1
+  EXPECT_TRUE(absl::IsUnavailable(OwnAddressTowards("no-such-host.invalid:9").status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(OwnAddressTowards("no-port").status()));
 }
 
 }  // namespace
