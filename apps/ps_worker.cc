@@ -255,13 +255,16 @@ int main(int argc, char** argv) {
                  "Default: ~/.cache/psgd/cudnn-engines");
   app.add_option("--name", arguments.name, "Name shown for this worker; default: HOST-PID");
   AddTlsOptions(app, arguments.tls, "worker");
-  app.add_option("--with-server", arguments.with_server,
-                 "Also run a ps-server on this machine, which joins the run and keeps its files in "
-                 "this directory")
-      ->type_name("RUN_DIR")
-      ->needs(server);
+  auto* with_server =
+      app.add_option(
+             "--with-server", arguments.with_server,
+             "Also run a ps-server on this machine, which joins the run and keeps its files "
+             "in this directory")
+          ->type_name("RUN_DIR")
+          ->needs(server);
   app.add_flag("--insecure", arguments.insecure,
-               "That server may listen on a public address without certificates");
+               "That server may listen on a public address without certificates")
+      ->needs(with_server);
   app.add_option("--step-delay", arguments.step_delay,
                  "Wait so long in every step, to see what a slow worker does")
       ->capture_default_str();
