@@ -67,7 +67,7 @@ absl::StatusOr<ClusterConfig::Transport> TransportNamed(const std::string& name)
   ClusterConfig::Transport transport;
   if (!ClusterConfig::Transport_Parse(absl::AsciiStrToUpper(name), &transport)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("unknown transport \"", name, "\"; use zmq, ipc, grpc or auto"));
+        absl::StrCat("unknown transport \"", name, "\"; use zmq, ipc, grpc, auto or ucx"));
   }
   return transport;
 }
@@ -208,7 +208,7 @@ int main(int argc, char** argv) {
     return sub;
   };
   CLI::App* push_pull = add("push-pull", "Session, transport, shard and optimizer, two processes");
-  AddText(push_pull, "--transport", arguments.transport, "zmq, ipc, grpc or auto");
+  AddText(push_pull, "--transport", arguments.transport, "zmq, ipc, grpc, auto or ucx");
   AddText(push_pull, "--slice", arguments.size, "Bytes of a slice's weights");
   AddNumber(push_pull, "--count", arguments.push_pull.slices, "Slices, all on the way at once", 1,
             10000);
@@ -221,7 +221,7 @@ int main(int argc, char** argv) {
   push_pull->add_flag("--pin", arguments.push_pull.pin, "Each process on a core of its own");
 
   CLI::App* transport = add("transport", "Messages alone, two processes");
-  AddText(transport, "--transport", arguments.transport, "zmq, ipc, grpc or auto");
+  AddText(transport, "--transport", arguments.transport, "zmq, ipc, grpc, auto or ucx");
   AddText(transport, "--size", arguments.size, "Bytes of a message");
 
   CLI::App* apply = add("apply", "Payload to weights on a shard, one core");

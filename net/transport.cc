@@ -3,6 +3,7 @@
 #include "net/auto/auto_endpoint.h"
 #include "net/grpc/grpc_endpoint.h"
 #include "net/ipc/ipc_endpoint.h"
+#include "net/ucx/ucx_endpoint.h"
 #include "net/zmq/zmq_endpoint.h"
 
 namespace psgd {
@@ -44,8 +45,11 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(ClusterConfig::Transpor
       return std::make_unique<SocketTransport>(ListenIpc, ConnectIpc, options);
     case ClusterConfig::GRPC:
       return std::make_unique<SocketTransport>(ListenGrpc, ConnectGrpc, options);
+    case ClusterConfig::UCX:
+      PSGD_RETURN_IF_ERROR(CheckUcxOptions(options));
+      return std::make_unique<SocketTransport>(ListenUcx, ConnectUcx, options);
   }
-  return absl::InvalidArgumentError("no such transport; choose auto, zmq, ipc or grpc");
+  return absl::InvalidArgumentError("no such transport; choose auto, zmq, ipc, grpc or ucx");
 }
 
 }  // namespace psgd

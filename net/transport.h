@@ -1,5 +1,5 @@
-// Moves messages between a worker and shards. One interface over ZeroMQ (tcp, ipc), gRPC and
-// in-process queues; tests/conformance runs one suite over all of them.
+// Moves messages between a worker and shards. One interface over ZeroMQ, shared memory, gRPC, UCX
+// and in-process queues; tests/conformance runs one suite over all of them.
 //
 // An Endpoint belongs to one thread, which polls it. A shard's thread reads and writes its own
 // endpoint, so no message changes threads on its way into the optimizer. Delivery is at most once

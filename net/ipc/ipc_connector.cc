@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "net/address.h"
+#include "net/epoll.h"
 #include "net/ipc/handshake.h"
 #include "net/ipc/ipc_endpoint.h"
 #include "net/transport_security.h"

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "net/address.h"
+#include "net/epoll.h"
 
 namespace psgd {
 namespace {
@@ -28,8 +29,7 @@ constexpr Duration kLookPeriod = std::chrono::milliseconds(1);
 IpcEndpoint::IpcEndpoint(const TransportOptions& options, Bell bell, FileDescriptor epoll)
     : EndpointBase(options, Integrity::kMemory), bell_(std::move(bell)), epoll_(std::move(epoll)) {
   for (const auto& [fd, key] : {std::pair(wake_.fd(), kWakeKey), std::pair(bell_.fd(), kBellKey)}) {
-    epoll_event event{.events = EPOLLIN, .data = {.u64 = key}};
-    (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+    psgd::Watch(epoll_, fd, key, EPOLLIN);
   }
 }
 
@@ -38,8 +38,7 @@ uint64_t IpcEndpoint::ArenaBytes() const {
 }
 
 void IpcEndpoint::Watch(const FileDescriptor& socket, uint64_t key) {
-  epoll_event event{.events = EPOLLIN | EPOLLRDHUP, .data = {.u64 = key}};
-  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event);
+  psgd::Watch(epoll_, socket.get(), key, EPOLLIN | EPOLLRDHUP);
 }
 
 void IpcEndpoint::HandleSockets(Duration wait) {
@@ -126,15 +125,6 @@ absl::Status IpcEndpoint::SendTo(PeerId to, Link& link, const Message& message) 
   if (link.bell) link.bell->Ring();
   CountSent(encoded.size);
   return absl::OkStatus();
-}
-
-absl::StatusOr<FileDescriptor> MakeEpoll() {
-  FileDescriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll.open()) {
-    return UnavailableError("no epoll: ", std::strerror(errno),
-                            "; are too many files open (ulimit -n)?");
-  }
-  return epoll;
 }
 
 }  // namespace psgd

@@ -73,6 +73,4 @@ StatusOrEndpoint ListenIpc(const std::string& address, const TransportOptions& o
 StatusOrEndpoint ConnectIpc(const std::vector<std::string>& addresses,
                             const TransportOptions& options);
 
-absl::StatusOr<FileDescriptor> MakeEpoll();
-
 }  // namespace psgd

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "net/address.h"
+#include "net/epoll.h"
 #include "net/ipc/handshake.h"
 #include "net/ipc/ipc_endpoint.h"
 #include "net/transport_security.h"

@@ -29,6 +29,8 @@ std::string KindName(const testing::TestParamInfo<Kind>& info) {
       return "Tls";
     case Kind::kAuto:
       return "Auto";
+    case Kind::kUcx:
+      return "Ucx";
   }
   return "Unknown";
 }
@@ -51,6 +53,8 @@ std::unique_ptr<Transport> TransportTest::NewTransport(const TransportOptions& o
       return std::make_unique<SecuredTransport>(ClusterConfig::GRPC, options);
     case Kind::kAuto:
       return *MakeTransport(ClusterConfig::AUTO, options);
+    case Kind::kUcx:
+      return *MakeTransport(ClusterConfig::UCX, options);
   }
   return nullptr;
 }
@@ -62,6 +66,7 @@ std::string TransportTest::AnyAddress() {
     case Kind::kGrpc:
     case Kind::kCurveTcp:
     case Kind::kTls:
+    case Kind::kUcx:
       return "tcp://127.0.0.1:0";
     case Kind::kIpc:
     case Kind::kSecuredIpc:
@@ -205,7 +210,7 @@ bool Eventually(const std::function<bool()>& condition) {
 INSTANTIATE_TEST_SUITE_P(All, TransportTest,
                          testing::Values(Kind::kZmqTcp, Kind::kIpc, Kind::kGrpc, Kind::kInProcess,
                                          Kind::kCurveTcp, Kind::kSecuredIpc, Kind::kTls,
-                                         Kind::kAuto),
+                                         Kind::kAuto, Kind::kUcx),
                          KindName);
 
 }  // namespace psgd

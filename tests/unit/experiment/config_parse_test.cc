@@ -173,10 +173,12 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
        "c.yaml:1:7: name: expected 1 to 64 letters, digits, '.', '_' or '-', got \"../x\""},
       // Choices.
       {"cluster: {transport: zqm}",
-       "c.yaml:1:22: cluster.transport: \"zqm\" is not one of zmq, ipc, grpc, auto; did you mean "
+       "c.yaml:1:22: cluster.transport: \"zqm\" is not one of zmq, ipc, grpc, auto, ucx; did you "
+       "mean "
        "\"zmq\"?"},
       {"cluster: {transport: carrier-pigeon}",
-       "c.yaml:1:22: cluster.transport: \"carrier-pigeon\" is not one of zmq, ipc, grpc, auto"},
+       "c.yaml:1:22: cluster.transport: \"carrier-pigeon\" is not one of zmq, ipc, grpc, auto, "
+       "ucx"},
       {"compression: {push: topkk}",
        "c.yaml:1:21: compression.push: \"topkk\" is not one of none, fp16, topk, onebit, ternary, "
        "bf16, "

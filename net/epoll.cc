@@ -1,0 +1,25 @@
+#include "net/epoll.h"
+
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace psgd {
+
+absl::StatusOr<FileDescriptor> MakeEpoll() {
+  FileDescriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll.open()) {
+    return UnavailableError("no epoll: ", std::strerror(errno),
+                            "; are too many files open (ulimit -n)?");
+  }
+  return epoll;
+}
+
+void Watch(const FileDescriptor& epoll, int fd, uint64_t key, uint32_t events) {
+  epoll_event event{.events = events, .data = {.u64 = key}};
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) == 0 || errno != EEXIST) return;
+  (void)::epoll_ctl(epoll.get(), EPOLL_CTL_MOD, fd, &event);
+}
+
+}  // namespace psgd

@@ -1,0 +1,495 @@
+#include "net/ucx/ucx_endpoint.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "net/epoll.h"
+#include "net/transport_security.h"
+
+namespace psgd {
+namespace {
+
+// Where messages follow each other this closely, waiting for the next without sleep saves two
+// switches. It never goes on for longer, so an idle endpoint uses no processor time.
+constexpr Duration kSpin = std::chrono::microseconds(30);
+constexpr Duration kClose = std::chrono::microseconds(150);
+// The owner is away if it did not come for so long.
+constexpr Duration kAway = std::chrono::microseconds(500);
+constexpr Duration kStopWatching = std::chrono::milliseconds(20);
+// How long the background thread sleeps at most while the owner is away.
+constexpr Duration kBackgroundSleep = std::chrono::milliseconds(20);
+
+constexpr size_t kKeptBuffers = 256u << 20;
+// Smaller data lie behind their header, so that a message is one buffer.
+constexpr size_t kOneBufferBelow = 16u << 10;
+// A first frame up to this size goes as the header of an active message.
+constexpr size_t kLargestHeader = 1024;
+// What each active message begins with: the number by which the receiver knows the sender.
+constexpr size_t kNumberBytes = sizeof(uint64_t);
+constexpr Duration kLookPeriod = std::chrono::milliseconds(1);
+
+}  // namespace
+
+// A message that UCX sends. It keeps the bytes alive.
+struct UcxEndpoint::Sending {
+  UcxEndpoint* endpoint;
+  PeerPtr peer;
+  std::vector<std::byte> header;
+  std::vector<Bytes> frames;
+  std::vector<ucp_dt_iov_t> data;
+  size_t bytes;
+};
+
+struct UcxEndpoint::Fetching {
+  UcxEndpoint* endpoint;
+  PeerPtr peer;
+  IncomingPtr incoming;
+};
+
+UcxEndpoint::Inside::Inside(UcxEndpoint& endpoint) : endpoint_(endpoint) {
+  endpoint.inside_ = true;  // before the lock: the background thread gives it up
+  endpoint.visits_.fetch_add(1, std::memory_order_relaxed);
+  lock_ = std::unique_lock(endpoint.mutex_);
+}
+
+UcxEndpoint::Inside::~Inside() {
+  endpoint_.inside_ = false;
+  if (endpoint_.watching_.exchange(true)) return;
+  if (!lock_.owns_lock()) lock_.lock();
+  if (!endpoint_.background_.joinable() && !endpoint_.ending_) {
+    endpoint_.background_ = std::thread([endpoint = &endpoint_] { endpoint->Background(); });
+  }
+  endpoint_.left_.notify_one();
+}
+
+UcxEndpoint::UcxEndpoint(const TransportOptions& options, std::unique_ptr<UcxWorker> worker,
+                         FileDescriptor epoll)
+    : EndpointBase(options),
+      worker_(std::move(worker)),
+      epoll_(std::move(epoll)),
+      buffers_(kKeptBuffers) {
+  const auto handle = [&](Kind kind, ucp_am_recv_callback_t callback) {
+    ucp_am_handler_param_t handler{};
+    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                         UCP_AM_HANDLER_PARAM_FIELD_FLAGS | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+    handler.id = kind;
+    handler.flags = UCP_AM_FLAG_WHOLE_MSG;
+    handler.cb = callback;
+    handler.arg = this;
+    worker_->ucx().set_am_recv_handler(worker_->get(), &handler);
+  };
+  handle(kMessage, OnActiveMessage<kMessage>);
+  handle(kGoodbye, OnActiveMessage<kGoodbye>);
+  handle(kGoodbyeHeard, OnActiveMessage<kGoodbyeHeard>);
+  WatchSocket(worker_->fd(), kUcxKey);
+}
+
+UcxEndpoint::~UcxEndpoint() = default;
+
+void UcxEndpoint::WatchSocket(int fd, uint64_t key, bool made) {
+  Watch(epoll_, fd, key, made ? EPOLLIN | EPOLLRDHUP | EPOLLOUT : EPOLLIN | EPOLLRDHUP);
+}
+
+UcxEndpoint::PeerPtr UcxEndpoint::PeerOf(uint64_t number) const {
+  const auto found = peers_.find(static_cast<uint32_t>(number));
+  return found != peers_.end() && found->second->number() == number ? found->second : nullptr;
+}
+
+void UcxEndpoint::LookAtSockets() {
+  looked_ = SteadyNow();
+  epoll_event events[64];
+  const int count = ::epoll_wait(epoll_.get(), events, std::size(events), 0);
+  for (int i = 0; i < count; ++i) {
+    const uint64_t key = events[i].data.u64;
+    if (key == kUcxKey) continue;
+    if (key == kOwnKey) {
+      OnOwnSocket();
+    } else if (const PeerPtr peer = PeerOf(key)) {
+      const bool made = events[i].events == EPOLLOUT;
+      made ? OnConnected(peer) : OnControl(peer);
+    }
+  }
+}
+
+void UcxEndpoint::OnControl(const PeerPtr& peer) {
+  if (!peer->control.open()) return;
+  // After the greeting only the end of the connection comes.
+  auto greeting = peer->reader.Read(peer->control.get());
+  if (!greeting.ok()) {
+    if (absl::IsInvalidArgument(greeting.status())) refused_ = greeting.status();
+    return Lose(peer);
+  }
+  if (!greeting->has_value()) return;
+  if (peer->met || !Meet(peer, **greeting)) return Lose(peer);
+  OnMet(peer);
+}
+
+bool UcxEndpoint::Meet(const PeerPtr& peer, const UcxGreeting& greeting) {
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(greeting.worker.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler = {OnError, this};
+  if (worker_->ucx().ep_create(worker_->get(), &params, &peer->ep) != UCS_OK) {
+    peer->ep = nullptr;
+    return false;
+  }
+  peer->their_number = greeting.number;
+  peer->met = true;
+  return true;
+}
+
+bool UcxEndpoint::Greet(const Peer& peer) {
+  return SendGreeting(peer.control.get(), {.number = peer.number(), .worker = worker_->address()})
+      .ok();
+}
+
+void UcxEndpoint::Lose(const PeerPtr& peer) {
+  Close(peer);
+  OnLost(peer);
+}
+
+template <UcxEndpoint::Kind kind>
+ucs_status_t UcxEndpoint::OnActiveMessage(void* arg, const void* header, size_t header_bytes,
+                                          void* data, size_t data_bytes,
+                                          const ucp_am_recv_param_t* param) {
+  auto* const self = static_cast<UcxEndpoint*>(arg);
+  const ByteSpan span(static_cast<const std::byte*>(header), header_bytes);
+  if (span.size() < kNumberBytes) return UCS_OK;
+  const PeerPtr peer = self->PeerOf(LoadField<uint64_t>(span.data()));
+  if (peer == nullptr || !peer->met) return UCS_OK;
+  if constexpr (kind == kMessage) {
+    return self->Take(peer, span.subspan(kNumberBytes), data, data_bytes,
+                      (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
+  }
+  peer->left = true;
+  if constexpr (kind == kGoodbye) self->Post(peer, kGoodbyeHeard, {}, 0).IgnoreError();
+  return UCS_OK;
+}
+
+ucs_status_t UcxEndpoint::Take(const PeerPtr& peer, ByteSpan header, void* data, size_t data_bytes,
+                               bool announced) {
+  auto incoming = std::make_shared<Incoming>();
+  peer->incoming.push_back(incoming);
+  if (header.size() + data_bytes > options_.max_message_bytes) {
+    Settle(peer, incoming, Incoming::State::kTooLarge);
+    return UCS_OK;  // UCX drops what it announced
+  }
+  incoming->data_bytes = data_bytes;
+  if (announced) {
+    incoming->header = Bytes::CopyOf(header);
+    incoming->announced = data;
+    incoming->state = Incoming::State::kAnnounced;
+    announced_.emplace_back(peer, std::move(incoming));
+    return UCS_INPROGRESS;
+  }
+  queued_bytes_ += data_bytes;
+  if (data_bytes < kOneBufferBelow) {
+    std::vector<std::byte> whole(header.size() + data_bytes);
+    std::copy(header.begin(), header.end(), whole.begin());
+    if (data_bytes > 0) std::memcpy(whole.data() + header.size(), data, data_bytes);
+    incoming->header = Bytes::Adopt(std::move(whole));
+  } else {
+    incoming->header = Bytes::CopyOf(header);
+    incoming->data = buffers_.Take(data_bytes);
+    std::memcpy(incoming->data.get(), data, data_bytes);
+  }
+  Settle(peer, incoming, Incoming::State::kHere);
+  return UCS_OK;
+}
+
+void UcxEndpoint::Settle(const PeerPtr& peer, const IncomingPtr& incoming, Incoming::State state) {
+  incoming->state = state;
+  if (!peer->incoming.empty() && peer->incoming.front() == incoming) deliverable_.push_back(peer);
+}
+
+void UcxEndpoint::Fetch() {
+  while (!announced_.empty()) {
+    auto& [peer, incoming] = announced_.front();
+    const size_t bytes = incoming->data_bytes;
+    if (incoming->announced != nullptr) {
+      if (queued_bytes_ > 0 && queued_bytes_ + bytes > options_.queue_bytes) return;
+      queued_bytes_ += bytes;
+      incoming->data = buffers_.Take(bytes);
+      incoming->state = Incoming::State::kComing;
+      ucp_request_param_t param{};
+      param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+      param.cb.recv_am = OnFetched;
+      auto* const fetching = new Fetching{this, peer, incoming};
+      param.user_data = fetching;
+      ++under_way_;
+      const ucs_status_ptr_t request =
+          worker_->ucx().am_recv_data(worker_->get(), std::exchange(incoming->announced, nullptr),
+                                      incoming->data.get(), bytes, &param);
+      if (!UCS_PTR_IS_PTR(request))
+        OnFetched(nullptr, UCS_PTR_RAW_STATUS(request), bytes, fetching);
+    }
+    announced_.pop_front();
+  }
+}
+
+void UcxEndpoint::OnFetched(void* request, ucs_status_t status, size_t bytes, void* fetching) {
+  const std::unique_ptr<Fetching> done(static_cast<Fetching*>(fetching));
+  UcxEndpoint& self = *done->endpoint;
+  --self.under_way_;
+  const bool whole = status == UCS_OK && bytes == done->incoming->data_bytes;
+  self.Settle(done->peer, done->incoming, whole ? Incoming::State::kHere : Incoming::State::kLost);
+  if (request != nullptr) self.worker_->ucx().request_free(request);
+}
+
+UcxEndpoint::Attempt UcxEndpoint::Next(Inside& inside) {
+  while (!deliverable_.empty()) {
+    const PeerPtr peer = std::move(deliverable_.front());
+    deliverable_.pop_front();
+    const IncomingPtr incoming = std::move(peer->incoming.front());
+    peer->incoming.pop_front();
+    if (!peer->incoming.empty() && peer->incoming.front()->state >= Incoming::State::kHere) {
+      deliverable_.push_back(peer);
+    }
+    if (incoming->state == Incoming::State::kTooLarge) {
+      CountMalformed("a message of too many bytes");
+      return {.refused = true, .received = {}};
+    }
+    queued_bytes_ -= incoming->data_bytes;
+    Fetch();
+    if (incoming->state == Incoming::State::kLost) continue;
+    received_ = SteadyNow();
+    inside.Unlock();
+    std::vector<Bytes> frames = {std::move(incoming->header)};
+    if (incoming->data != nullptr) {
+      const ByteSpan span(incoming->data.get(), incoming->data_bytes);
+      frames.emplace_back(std::shared_ptr<const void>(std::move(incoming->data)), span);
+      if (frames[0].empty()) frames.erase(frames.begin());
+    }
+    std::optional<Message> message = Decode(frames, "");
+    if (!message) return {.refused = true, .received = {}};
+    return {.refused = false, .received = Received{peer->id, *std::move(message)}};
+  }
+  return {};
+}
+
+void UcxEndpoint::OnError(void* endpoint, ucp_ep_h ep, ucs_status_t /*status*/) {
+  static_cast<UcxEndpoint*>(endpoint)->failed_.push_back(ep);
+}
+
+void UcxEndpoint::Close(const PeerPtr& peer) {
+  peer->control = FileDescriptor();
+  peer->reader = {};
+  peer->met = false;
+  if (peer->ep == nullptr) return;
+  for (const IncomingPtr& incoming : peer->incoming) {
+    if (incoming->announced == nullptr) continue;
+    worker_->ucx().am_data_release(worker_->get(), std::exchange(incoming->announced, nullptr));
+    incoming->data_bytes = 0;
+    Settle(peer, incoming, Incoming::State::kLost);
+  }
+  ucp_request_param_t param{};
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  param.cb.send = OnClosed;
+  param.user_data = this;
+  const ucs_status_ptr_t request =
+      worker_->ucx().ep_close(std::exchange(peer->ep, nullptr), &param);
+  if (UCS_PTR_IS_PTR(request)) ++under_way_;
+}
+
+void UcxEndpoint::OnClosed(void* request, ucs_status_t /*status*/, void* endpoint) {
+  auto* const self = static_cast<UcxEndpoint*>(endpoint);
+  --self->under_way_;
+  self->worker_->ucx().request_free(request);
+}
+
+bool UcxEndpoint::HasRoom(const Peer& peer, size_t bytes) const {
+  return peer.sending_messages < static_cast<size_t>(options_.send_queue_messages) &&
+         (peer.sending_bytes == 0 || peer.sending_bytes + bytes <= options_.send_queue_bytes);
+}
+
+absl::Status UcxEndpoint::Post(const PeerPtr& peer, EncodedMessage message) {
+  return Post(peer, kMessage, std::move(message.frames), message.size);
+}
+
+absl::Status UcxEndpoint::Post(const PeerPtr& peer, Kind kind, std::vector<Bytes> frames,
+                               size_t bytes) {
+  auto sending = std::make_unique<Sending>();
+  sending->endpoint = this;
+  sending->peer = peer;
+  sending->bytes = bytes;
+  sending->frames = std::move(frames);
+  std::span<const Bytes> data = sending->frames;
+  sending->header.resize(kNumberBytes);
+  StoreField(peer->their_number, sending->header.data());
+  if (!data.empty() && data[0].size() <= std::min(kLargestHeader, worker_->max_header_bytes())) {
+    sending->header.insert(sending->header.end(), data[0].span().begin(), data[0].span().end());
+    data = data.subspan(1);
+  }
+  ucp_request_param_t param{};
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_DATATYPE;
+  param.cb.send = OnSent;
+  param.user_data = sending.get();
+  param.datatype = ucp_dt_make_contig(1);
+  const void* buffer = nullptr;
+  size_t count = 0;
+  if (data.size() == 1) {
+    buffer = data[0].data();
+    count = data[0].size();
+  } else if (data.size() > 1) {
+    for (const Bytes& frame : data) {
+      sending->data.push_back({const_cast<std::byte*>(frame.data()), frame.size()});
+    }
+    param.datatype = UCP_DATATYPE_IOV;
+    buffer = sending->data.data();
+    count = sending->data.size();
+  }
+  const ucs_status_ptr_t request = worker_->ucx().am_send(
+      peer->ep, kind, sending->header.data(), sending->header.size(), buffer, count, &param);
+  if (UCS_PTR_IS_ERR(request)) return Gone(peer->id);
+  if (request != nullptr) {
+    ++peer->sending_messages;
+    peer->sending_bytes += sending->bytes;
+    ++under_way_;
+    sending.release();  // OnSent's
+  }
+  return absl::OkStatus();
+}
+
+void UcxEndpoint::OnSent(void* request, ucs_status_t /*status*/, void* sending) {
+  const std::unique_ptr<Sending> done(static_cast<Sending*>(sending));
+  --done->peer->sending_messages;
+  done->peer->sending_bytes -= done->bytes;
+  --done->endpoint->under_way_;
+  done->endpoint->worker_->ucx().request_free(request);
+}
+
+void UcxEndpoint::Work() {
+  while (deliverable_.empty() && worker_->Progress()) Fetch();
+  Fetch();
+  LoseFailed();
+  if (SteadyNow() - looked_ >= kLookPeriod) LookAtSockets();
+}
+
+void UcxEndpoint::LoseFailed() {
+  for (const ucp_ep_h ep : std::exchange(failed_, {})) {
+    const auto found =
+        std::ranges::find_if(peers_, [&](const auto& entry) { return entry.second->ep == ep; });
+    if (found != peers_.end()) Lose(PeerPtr(found->second));
+  }
+}
+
+std::optional<Received> UcxEndpoint::Receive(Duration timeout) {
+  const Time deadline = SteadyNow() + std::min<Duration>(timeout, std::chrono::hours(24));
+  Inside inside(*this);
+  worker_->Progress();  // also while messages are here: others are being sent
+  while (true) {
+    if (wake_.Take()) return std::nullopt;
+    Work();
+    if (!refused_.ok()) {
+      CountMalformed(std::exchange(refused_, absl::OkStatus()).message());
+      return std::nullopt;
+    }
+    Attempt attempt = Next(inside);
+    if (attempt.refused || attempt.received) return std::move(attempt.received);
+    const Time now = SteadyNow();
+    const Time next = Maintain(now);
+    if (now >= deadline) return std::nullopt;
+    if (!Spin()) Sleep(inside, std::min(deadline, next));
+  }
+}
+
+bool UcxEndpoint::Spin() {
+  const Time start = SteadyNow();
+  if (start - received_ > kClose) return false;
+  while (SteadyNow() - start < kSpin) {
+    if (worker_->Progress()) return true;
+    ::sched_yield();
+  }
+  return false;
+}
+
+void UcxEndpoint::Sleep(Inside& inside, Time until) {
+  if (!worker_->Arm()) return;
+  inside.Unlock();
+  // Rounded up: a poll of 0 ms would spin until the deadline.
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(
+      std::max<Duration>(until - SteadyNow(), Duration::zero()));
+  pollfd waits[] = {{epoll_.get(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}};
+  (void)::poll(waits, std::size(waits), static_cast<int>(wait.count()));
+  inside.Lock();
+  LookAtSockets();
+}
+
+void UcxEndpoint::Background() {
+  std::unique_lock lock(mutex_);
+  uint64_t visits = 0;
+  Time changed{};
+  while (!ending_) {
+    if (!watching_) {
+      left_.wait(lock, [&] { return watching_ || ending_; });
+      changed = SteadyNow();
+      continue;
+    }
+    const bool came = std::exchange(visits, visits_.load(std::memory_order_relaxed)) != visits_;
+    if (came) changed = SteadyNow();
+    if (!came && !inside_ && queued_bytes_ <= options_.queue_bytes) {
+      while (!inside_ && worker_->Progress()) Fetch();
+      LoseFailed();
+      LookAtSockets();
+      Maintain(SteadyNow());
+      if (inside_ || !worker_->Arm()) continue;
+      lock.unlock();
+      pollfd wait{epoll_.get(), POLLIN, 0};
+      (void)::poll(&wait, 1, static_cast<int>(kBackgroundSleep / Milliseconds(1)));
+      lock.lock();
+      continue;
+    }
+    if (inside_ && SteadyNow() - changed > kStopWatching) {
+      watching_ = false;
+      continue;
+    }
+    left_.wait_for(lock, kAway);
+  }
+}
+
+void UcxEndpoint::End() {
+  Inside inside(*this);
+  ending_ = true;
+  left_.notify_one();
+  inside.Unlock();
+  if (background_.joinable()) background_.join();
+  inside.Lock();
+  for (const auto& [id, peer] : peers_) {
+    if (peer->met && !peer->left) Post(peer, kGoodbye, {}, 0).IgnoreError();
+  }
+  const auto has_all = [](const auto& entry) {
+    const Peer& peer = *entry.second;
+    if (!peer.met) return peer.waiting.empty();
+    return peer.left && peer.sending_messages == 0;
+  };
+  const auto work_until = [&](auto done, Time deadline) {
+    for (Time now = SteadyNow(); !done() && now < deadline; now = SteadyNow()) {
+      deliverable_.clear();
+      Work();
+      const Time next = Maintain(now);
+      if (!done()) Sleep(inside, std::min(next, deadline));
+    }
+  };
+  work_until([&] { return std::ranges::all_of(peers_, has_all); }, SteadyNow() + options_.linger);
+  for (const auto& [id, peer] : peers_) Close(peer);
+  work_until([&] { return under_way_ == 0; }, SteadyNow() + options_.linger);
+}
+
+absl::Status CheckUcxOptions(const TransportOptions& options) {
+  if (!options.security) return absl::OkStatus();
+  return absl::UnimplementedError(
+      "cluster.transport: ucx neither encrypts nor knows who connects; use auto, zmq or grpc in a "
+      "secured run");
+}
+
+}  // namespace psgd

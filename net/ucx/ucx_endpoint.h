@@ -1,0 +1,180 @@
+// The shared part of both UCX endpoints: messages, waiting, and lost peers.
+//
+// A message is one active message: the first frame is its header, the others its data. UCX sends
+// small ones at once. For a large one it announces the data, and the receiver fetches them from
+// where they lie once `queue_bytes` allows it.
+//
+// UCX has no threads: something moves only while somebody calls Progress. The owner does so inside
+// Send and Receive. While it computes, the background thread does.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/file_descriptor.h"
+#include "net/endpoint_base.h"
+#include "net/ucx/greeting.h"
+#include "net/ucx/ucx_worker.h"
+#include "net/wake_event.h"
+
+namespace psgd {
+
+class UcxEndpoint : public EndpointBase {
+ public:
+  ~UcxEndpoint() override;
+
+  std::optional<Received> Receive(Duration timeout) final;
+  void Wake() final { wake_.Set(); }
+
+ protected:
+  // What came from a peer, in its order.
+  struct Incoming {
+    enum class State { kAnnounced, kComing, kHere, kTooLarge, kLost };
+    State state = State::kAnnounced;
+    Bytes header;
+    std::shared_ptr<std::byte[]> data;
+    size_t data_bytes = 0;
+    void* announced = nullptr;  // UCX's name of data that are to be fetched
+  };
+  using IncomingPtr = std::shared_ptr<Incoming>;
+
+  struct Peer {
+    PeerId id = 0;
+    uint64_t attempt = 0;    // of connecting
+    FileDescriptor control;  // closed: not connected
+    GreetingReader reader;
+    bool met = false;           // its greeting came
+    ucp_ep_h ep = nullptr;      // once it is met
+    uint64_t their_number = 0;  // of this endpoint at the peer
+    bool left = false;          // it said goodbye, or heard ours
+    size_t sending_messages = 0, sending_bytes = 0;
+    std::deque<EncodedMessage> waiting;  // until it is met
+    std::deque<IncomingPtr> incoming;
+
+    // By which it names itself to this endpoint.
+    uint64_t number() const { return attempt << 32 | id; }
+  };
+  using PeerPtr = std::shared_ptr<Peer>;
+
+  // A time inside Send or Receive, with the lock.
+  class Inside {
+   public:
+    explicit Inside(UcxEndpoint& endpoint);
+    ~Inside();
+    void Unlock() { lock_.unlock(); }
+    void Lock() { lock_.lock(); }
+
+   private:
+    UcxEndpoint& endpoint_;
+    std::unique_lock<std::mutex> lock_;
+  };
+
+  UcxEndpoint(const TransportOptions& options, std::unique_ptr<UcxWorker> worker,
+              FileDescriptor epoll);
+
+  // All below: REQUIRES the lock. The background thread calls them, too.
+
+  // The peer's greeting came, so messages can be sent.
+  virtual void OnMet(const PeerPtr& peer) = 0;
+  // The connection failed or ended, and is closed.
+  virtual void OnLost(const PeerPtr& peer) = 0;
+  // The socket that the endpoint watches with kOwnKey is readable.
+  virtual void OnOwnSocket() {}
+  // The connection to the peer is made.
+  virtual void OnConnected(const PeerPtr& /*peer*/) {}
+  // Called between looks. Returns when to call it again at the latest.
+  virtual Time Maintain(Time now) = 0;
+
+  // Keys of sockets; a peer's is its number.
+  static constexpr uint64_t kUcxKey = UINT64_MAX, kOwnKey = UINT64_MAX - 1;
+  // Reports a socket under the key until it is closed. `made`: also once it is connected.
+  void WatchSocket(int fd, uint64_t key, bool made = false);
+
+  bool Greet(const Peer& peer);
+  // Ends the connection at once, without OnLost.
+  void Close(const PeerPtr& peer);
+  // Whether the queue of the peer has room for so many bytes.
+  bool HasRoom(const Peer& peer, size_t bytes) const;
+  absl::Status Post(const PeerPtr& peer, EncodedMessage message);
+  // Lets peers hear goodbye, and waits until they have all messages, or for the linger time.
+  // Derived destructors call it, for OnLost is theirs.
+  void End();
+
+  const std::unique_ptr<UcxWorker> worker_;
+  std::unordered_map<PeerId, PeerPtr> peers_;
+
+ private:
+  // What peers send each other. Part of the protocol: do not change.
+  enum Kind : unsigned { kMessage, kGoodbye, kGoodbyeHeard };
+  struct Sending;
+  struct Fetching;
+  template <Kind kind>
+  static ucs_status_t OnActiveMessage(void* arg, const void* header, size_t header_bytes,
+                                      void* data, size_t data_bytes,
+                                      const ucp_am_recv_param_t* param);
+  static void OnSent(void* request, ucs_status_t status, void* sending);
+  static void OnFetched(void* request, ucs_status_t status, size_t bytes, void* fetching);
+  static void OnClosed(void* request, ucs_status_t status, void* endpoint);
+  static void OnError(void* endpoint, ucp_ep_h ep, ucs_status_t status);
+
+  PeerPtr PeerOf(uint64_t number) const;
+  absl::Status Post(const PeerPtr& peer, Kind kind, std::vector<Bytes> frames, size_t bytes);
+  // Data that are `announced` lie with the peer, others at `data`.
+  ucs_status_t Take(const PeerPtr& peer, ByteSpan header, void* data, size_t data_bytes,
+                    bool announced);
+  void Settle(const PeerPtr& peer, const IncomingPtr& incoming, Incoming::State state);
+  // Starts to fetch announced data, as far as there is room.
+  void Fetch();
+  // Lets UCX work until a message is here or nothing happens.
+  void Work();
+  void LoseFailed();
+  void LookAtSockets();
+  void OnControl(const PeerPtr& peer);
+  bool Meet(const PeerPtr& peer, const UcxGreeting& greeting);
+  void Lose(const PeerPtr& peer);
+  // The next message that is here.
+  Attempt Next(Inside& inside);
+  bool Spin();
+  // Sleeps until something happens, Wake, or `until`.
+  void Sleep(Inside& inside, Time until);
+  void Background();
+
+  const FileDescriptor epoll_;
+  std::mutex mutex_;
+  BufferPool buffers_;
+  std::vector<ucp_ep_h> failed_;     // noted by callbacks, which must not close connections
+  std::deque<PeerPtr> deliverable_;  // the first message of each is here
+  std::deque<std::pair<PeerPtr, IncomingPtr>> announced_;
+  size_t queued_bytes_ = 0;  // fetched or being fetched, and not yet taken
+  size_t under_way_ = 0;     // requests that UCX works on
+  Time looked_{};            // at the sockets
+  Time received_{};          // when the last message came
+  absl::Status refused_;     // why a greeting was
+
+  WakeEvent wake_;
+  std::atomic<bool> inside_{false};
+  std::atomic<uint64_t> visits_{0};  // of the owner
+  // The background thread looks at times whether the owner is away; otherwise it sleeps.
+  std::atomic<bool> watching_{false};
+  bool ending_ = false;
+  std::condition_variable left_;
+  std::thread background_;
+};
+
+StatusOrEndpoint ListenUcx(const std::string& address, const TransportOptions& options);
+StatusOrEndpoint ConnectUcx(const std::vector<std::string>& addresses,
+                            const TransportOptions& options);
+
+// UNIMPLEMENTED: the options ask for security, which UCX lacks.
+absl::Status CheckUcxOptions(const TransportOptions& options);
+
+}  // namespace psgd

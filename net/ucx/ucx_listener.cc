@@ -1,0 +1,113 @@
+// The listening side: each connection is a peer.
+#include <sys/socket.h>
+
+#include <utility>
+
+#include "net/epoll.h"
+#include "net/ucx/ucx_endpoint.h"
+
+namespace psgd {
+namespace {
+
+// A connection that does not say hello for so long is closed.
+constexpr Duration kMostSilence = std::chrono::seconds(10);
+
+class UcxListener : public UcxEndpoint {
+ public:
+  UcxListener(const TransportOptions& options, std::unique_ptr<UcxWorker> worker,
+              FileDescriptor epoll, FileDescriptor socket, std::string address)
+      : UcxEndpoint(options, std::move(worker), std::move(epoll)), socket_(std::move(socket)) {
+    address_ = std::move(address);
+    WatchSocket(socket_.get(), kOwnKey);
+  }
+
+  ~UcxListener() override {
+    {
+      Inside inside(*this);
+      socket_ = FileDescriptor();
+    }
+    End();
+  }
+
+  absl::Status Send(PeerId to, const Message& message) override {
+    Inside inside(*this);
+    const auto found = peers_.find(to);
+    if (found == peers_.end() || !found->second->met || found->second->left) return Gone(to);
+    const PeerPtr peer = found->second;
+    if (!HasRoom(*peer, message.PayloadBytes())) {
+      worker_->Progress();
+      return Full(to);
+    }
+    PSGD_ASSIGN_OR_RETURN(EncodedMessage encoded, Encode(message));
+    const size_t bytes = encoded.size;
+    PSGD_RETURN_IF_ERROR(Post(peer, std::move(encoded)));
+    CountSent(bytes);
+    return absl::OkStatus();
+  }
+
+  EndpointStats stats() const override {
+    EndpointStats stats = UcxEndpoint::stats();
+    stats.over_budget = turned_away_;
+    if (turned_away_ > 0) stats.last_turned_away = "more peers than this listener serves";
+    return stats;
+  }
+
+ protected:
+  void OnMet(const PeerPtr& peer) override {
+    if (Greet(*peer)) return;
+    Close(peer);
+    OnLost(peer);
+  }
+
+  void OnLost(const PeerPtr& peer) override { peers_.erase(PeerId(peer->id)); }
+
+  void OnOwnSocket() override {
+    while (socket_.open()) {
+      FileDescriptor control(
+          ::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!control.open()) return;
+      if (peers_.size() >= options_.peers) {
+        ++turned_away_;
+        continue;
+      }
+      auto peer = std::make_shared<Peer>();
+      peer->id = next_++;
+      peer->control = std::move(control);
+      WatchSocket(peer->control.get(), peer->number());
+      silent_.emplace_back(peer, SteadyNow() + kMostSilence);
+      peers_[peer->id] = std::move(peer);
+    }
+  }
+
+  Time Maintain(Time now) override {
+    while (!silent_.empty()) {
+      const auto& [peer, until] = silent_.front();
+      if (!peer->met && peer->control.open()) {
+        if (until > now) return until;
+        Close(peer);
+        OnLost(peer);
+      }
+      silent_.pop_front();
+    }
+    return now + std::chrono::hours(1);
+  }
+
+ private:
+  FileDescriptor socket_;
+  std::deque<std::pair<PeerPtr, Time>> silent_;  // until when they may be, in order
+  PeerId next_ = 0;
+  std::atomic<uint64_t> turned_away_{0};
+};
+
+}  // namespace
+
+StatusOrEndpoint ListenUcx(const std::string& address, const TransportOptions& options) {
+  PSGD_ASSIGN_OR_RETURN(Address parsed, ParseTcpAddress(address));
+  PSGD_ASSIGN_OR_RETURN(FileDescriptor socket, ListenForGreetings(parsed, &parsed.port));
+  PSGD_ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker, UcxWorker::Create());
+  PSGD_ASSIGN_OR_RETURN(FileDescriptor epoll, MakeEpoll());
+  return std::make_unique<UcxListener>(options, std::move(worker), std::move(epoll),
+                                       std::move(socket), parsed.ToString());
+}
+
+}  // namespace psgd

@@ -1,0 +1,68 @@
+#include "net/ucx/ucx_worker.h"
+
+#include <mutex>
+#include <utility>
+
+namespace psgd {
+namespace {
+
+absl::Status Check(const UcxLibrary& ucx, ucs_status_t status, const char* what) {
+  if (status == UCS_OK) return absl::OkStatus();
+  return UnavailableError(
+      "UCX: ", what, ": ", ucx.status_string(status),
+      "; `ucx_info -d` lists its devices; are too many files open (ulimit -n)?");
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const UcxWorker::Context>> UcxWorker::SharedContext(
+    const UcxLibrary& ucx) {
+  static std::mutex mutex;
+  static std::weak_ptr<const Context> latest;
+  const std::lock_guard lock(mutex);
+  if (std::shared_ptr<const Context> context = latest.lock()) return context;
+
+  ucp_config_t* config = nullptr;  // of UCX_* in the environment
+  PSGD_RETURN_IF_ERROR(Check(ucx, ucx.config_read(nullptr, nullptr, &config), "no configuration"));
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
+  params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  params.mt_workers_shared = 1;
+  auto context = std::make_shared<Context>(ucx);
+  const ucs_status_t status =
+      ucx.init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context->handle);
+  ucx.config_release(config);
+  PSGD_RETURN_IF_ERROR(Check(ucx, status, "no context"));
+  latest = context;
+  return context;
+}
+
+absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Create() {
+  PSGD_ASSIGN_OR_RETURN(const UcxLibrary* const ucx, UcxLibrary::Load());
+  PSGD_ASSIGN_OR_RETURN(std::shared_ptr<const Context> context, SharedContext(*ucx));
+  std::unique_ptr<UcxWorker> made(new UcxWorker(*ucx, std::move(context)));
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  PSGD_RETURN_IF_ERROR(Check(
+      *ucx, ucx->worker_create(made->context_->handle, &params, &made->worker_), "no worker"));
+  ucp_worker_attr_t attributes{};
+  attributes.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER;
+  PSGD_RETURN_IF_ERROR(Check(*ucx, ucx->worker_query(made->worker_, &attributes), "no attributes"));
+  made->max_header_bytes_ = attributes.max_am_header;
+  PSGD_RETURN_IF_ERROR(
+      Check(*ucx, ucx->worker_get_efd(made->worker_, &made->fd_), "no event descriptor"));
+  ucp_address_t* address = nullptr;
+  size_t bytes = 0;
+  PSGD_RETURN_IF_ERROR(
+      Check(*ucx, ucx->worker_get_address(made->worker_, &address, &bytes), "no address"));
+  made->address_.assign(reinterpret_cast<const char*>(address), bytes);
+  ucx->worker_release_address(made->worker_, address);
+  return made;
+}
+
+UcxWorker::~UcxWorker() {
+  if (worker_ != nullptr) ucx_.worker_destroy(worker_);
+}
+
+}  // namespace psgd
