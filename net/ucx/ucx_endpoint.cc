@@ -14,7 +14,7 @@
 namespace psgd {
 namespace {
 
-// Where messages follow each other this closely, waiting for the next without sleep saves two
+// Where bytes follow each other this closely, waiting for the next without sleep saves two
 // switches. It never goes on for longer, so an idle endpoint uses no processor time.
 constexpr Duration kSpin = std::chrono::microseconds(30);
 constexpr Duration kClose = std::chrono::microseconds(150);
@@ -259,7 +259,6 @@ UcxEndpoint::Attempt UcxEndpoint::Next(Inside& inside) {
     queued_bytes_ -= incoming->data_bytes;
     Fetch();
     if (incoming->state == Incoming::State::kLost) continue;
-    received_ = SteadyNow();
     inside.Unlock();
     std::vector<Bytes> frames = {std::move(incoming->header)};
     if (incoming->data != nullptr) {
@@ -369,7 +368,10 @@ void UcxEndpoint::OnSent(void* request, ucs_status_t /*status*/, void* sending) 
 }
 
 void UcxEndpoint::Work() {
-  while (deliverable_.empty() && worker_->Progress()) Fetch();
+  while (deliverable_.empty() && worker_->Progress()) {
+    Fetch();
+    moved_ = SteadyNow();
+  }
   Fetch();
   LoseFailed();
   if (SteadyNow() - looked_ >= kLookPeriod) LookAtSockets();
@@ -405,7 +407,7 @@ std::optional<Received> UcxEndpoint::Receive(Duration timeout) {
 
 bool UcxEndpoint::Spin() {
   const Time start = SteadyNow();
-  if (start - received_ > kClose) return false;
+  if (start - moved_ > kClose) return false;
   while (SteadyNow() - start < kSpin) {
     if (worker_->Progress()) return true;
     ::sched_yield();

@@ -157,7 +157,7 @@ class UcxEndpoint : public EndpointBase {
   size_t queued_bytes_ = 0;  // fetched or being fetched, and not yet taken
   size_t under_way_ = 0;     // requests that UCX works on
   Time looked_{};            // at the sockets
-  Time received_{};          // when the last message came
+  Time moved_{};             // when UCX last did something
   absl::Status refused_;     // why a greeting was
 
   WakeEvent wake_;
