@@ -61,6 +61,17 @@ void Set(int socket, int level, int option, int value) {
 
 }  // namespace
 
+bool IsLoopback(const Address& address) {
+  const std::optional<Resolved> resolved = Resolve(address);
+  if (!resolved) return false;
+  if (resolved->address.ss_family == AF_INET6) {
+    return IN6_IS_ADDR_LOOPBACK(
+        &reinterpret_cast<const sockaddr_in6*>(&resolved->address)->sin6_addr);
+  }
+  const in_addr ip = reinterpret_cast<const sockaddr_in*>(&resolved->address)->sin_addr;
+  return ntohl(ip.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
 absl::StatusOr<FileDescriptor> ListenForGreetings(const Address& address, int* port) {
   std::optional<Resolved> resolved = Resolve(address);
   if (!resolved) return ListenError(address, EADDRNOTAVAIL);

@@ -20,6 +20,9 @@ struct UcxGreeting {
   std::string worker;   // the address that UCX gives a worker
 };
 
+// Whether the address is of the loopback network. A name that is unknown is not.
+bool IsLoopback(const Address& address);
+
 // All sockets are non-blocking.
 absl::StatusOr<FileDescriptor> ListenForGreetings(const Address& address, int* port);
 // Does not wait for the other side. UNAVAILABLE: the name is unknown, now at least.

@@ -119,7 +119,7 @@ StatusOrEndpoint ConnectUcx(const std::vector<std::string>& addresses,
     }
     parsed.push_back(std::move(address));
   }
-  PSGD_ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker, UcxWorker::Create());
+  PSGD_ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker, UcxWorker::Create(ReachTo(parsed)));
   PSGD_ASSIGN_OR_RETURN(FileDescriptor epoll, MakeEpoll());
   return std::make_unique<UcxConnector>(options, std::move(worker), std::move(epoll),
                                         std::move(parsed));

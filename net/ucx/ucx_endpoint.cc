@@ -169,7 +169,8 @@ ucs_status_t UcxEndpoint::OnActiveMessage(void* arg, const void* header, size_t 
                       (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
   }
   peer->left = true;
-  if constexpr (kind == kGoodbye) self->Post(peer, kGoodbyeHeard, {}, 0).IgnoreError();
+  peer->answers_goodbye = kind == kGoodbye;
+  self->AnswerGoodbye(peer);
   return UCS_OK;
 }
 
@@ -186,6 +187,7 @@ ucs_status_t UcxEndpoint::Take(const PeerPtr& peer, ByteSpan header, void* data,
     incoming->header = Bytes::CopyOf(header);
     incoming->announced = data;
     incoming->state = Incoming::State::kAnnounced;
+    ++peer->unfetched;
     announced_.emplace_back(peer, std::move(incoming));
     return UCS_INPROGRESS;
   }
@@ -207,6 +209,12 @@ ucs_status_t UcxEndpoint::Take(const PeerPtr& peer, ByteSpan header, void* data,
 void UcxEndpoint::Settle(const PeerPtr& peer, const IncomingPtr& incoming, Incoming::State state) {
   incoming->state = state;
   if (!peer->incoming.empty() && peer->incoming.front() == incoming) deliverable_.push_back(peer);
+}
+
+void UcxEndpoint::AnswerGoodbye(const PeerPtr& peer) {
+  if (!peer->answers_goodbye || peer->unfetched > 0 || !peer->met) return;
+  peer->answers_goodbye = false;
+  Post(peer, kGoodbyeHeard, {}, 0).IgnoreError();
 }
 
 void UcxEndpoint::Fetch() {
@@ -281,11 +289,13 @@ void UcxEndpoint::Close(const PeerPtr& peer) {
   peer->control = FileDescriptor();
   peer->reader = {};
   peer->met = false;
+  peer->answers_goodbye = false;
   if (peer->ep == nullptr) return;
   for (const IncomingPtr& incoming : peer->incoming) {
     if (incoming->announced == nullptr) continue;
     worker_->ucx().am_data_release(worker_->get(), std::exchange(incoming->announced, nullptr));
     incoming->data_bytes = 0;
+    --peer->unfetched;
     Settle(peer, incoming, Incoming::State::kLost);
   }
   ucp_request_param_t param{};
@@ -485,6 +495,11 @@ void UcxEndpoint::End() {
   work_until([&] { return std::ranges::all_of(peers_, has_all); }, SteadyNow() + options_.linger);
   for (const auto& [id, peer] : peers_) Close(peer);
   work_until([&] { return under_way_ == 0; }, SteadyNow() + options_.linger);
+}
+
+UcxWorker::Reach ReachTo(std::span<const Address> addresses) {
+  return std::ranges::all_of(addresses, IsLoopback) ? UcxWorker::Reach::kThisMachine
+                                                    : UcxWorker::Reach::kAllNetworks;
 }
 
 absl::Status CheckUcxOptions(const TransportOptions& options) {

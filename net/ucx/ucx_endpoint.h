@@ -13,6 +13,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -59,6 +60,8 @@ class UcxEndpoint : public EndpointBase {
     size_t sending_messages = 0, sending_bytes = 0;
     std::deque<EncodedMessage> waiting;  // until it is met
     std::deque<IncomingPtr> incoming;
+    size_t unfetched = 0;          // of them: announced or being fetched
+    bool answers_goodbye = false;  // as soon as nothing is unfetched
 
     // By which it names itself to this endpoint.
     uint64_t number() const { return attempt << 32 | id; }
@@ -131,6 +134,7 @@ class UcxEndpoint : public EndpointBase {
   // Data that are `announced` lie with the peer, others at `data`.
   ucs_status_t Take(const PeerPtr& peer, ByteSpan header, void* data, size_t data_bytes,
                     bool announced);
+  void AnswerGoodbye(const PeerPtr& peer);
   void Settle(const PeerPtr& peer, const IncomingPtr& incoming, Incoming::State state);
   // Starts to fetch announced data, as far as there is room.
   void Fetch();
@@ -173,6 +177,9 @@ class UcxEndpoint : public EndpointBase {
 StatusOrEndpoint ListenUcx(const std::string& address, const TransportOptions& options);
 StatusOrEndpoint ConnectUcx(const std::vector<std::string>& addresses,
                             const TransportOptions& options);
+
+// What an endpoint needs for these addresses.
+UcxWorker::Reach ReachTo(std::span<const Address> addresses);
 
 // UNIMPLEMENTED: the options ask for security, which UCX lacks.
 absl::Status CheckUcxOptions(const TransportOptions& options);

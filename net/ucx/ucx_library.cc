@@ -44,6 +44,7 @@ absl::StatusOr<UcxLibrary> Open() {
     if (*function == nullptr) missing = name;
   };
   find(&ucx.config_read, "ucp_config_read");
+  find(&ucx.config_modify, "ucp_config_modify");
   find(&ucx.config_release, "ucp_config_release");
   find(&ucx.init_version, "ucp_init_version");
   find(&ucx.cleanup, "ucp_cleanup");

@@ -15,6 +15,7 @@ struct UcxLibrary {
 
   // Keeps the names of UCX, which docs explain.
   decltype(&::ucp_config_read) config_read = nullptr;
+  decltype(&::ucp_config_modify) config_modify = nullptr;
   decltype(&::ucp_config_release) config_release = nullptr;
   decltype(&::ucp_init_version) init_version = nullptr;
   decltype(&::ucp_cleanup) cleanup = nullptr;

@@ -104,7 +104,8 @@ class UcxListener : public UcxEndpoint {
 StatusOrEndpoint ListenUcx(const std::string& address, const TransportOptions& options) {
   PSGD_ASSIGN_OR_RETURN(Address parsed, ParseTcpAddress(address));
   PSGD_ASSIGN_OR_RETURN(FileDescriptor socket, ListenForGreetings(parsed, &parsed.port));
-  PSGD_ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker, UcxWorker::Create());
+  PSGD_ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker,
+                        UcxWorker::Create(ReachTo({&parsed, 1})));
   PSGD_ASSIGN_OR_RETURN(FileDescriptor epoll, MakeEpoll());
   return std::make_unique<UcxListener>(options, std::move(worker), std::move(epoll),
                                        std::move(socket), parsed.ToString());

@@ -16,14 +16,16 @@ absl::Status Check(const UcxLibrary& ucx, ucs_status_t status, const char* what)
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const UcxWorker::Context>> UcxWorker::SharedContext(
-    const UcxLibrary& ucx) {
+    const UcxLibrary& ucx, Reach reach) {
   static std::mutex mutex;
-  static std::weak_ptr<const Context> latest;
+  static std::weak_ptr<const Context> contexts[2];
+  std::weak_ptr<const Context>& latest = contexts[reach == Reach::kAllNetworks];
   const std::lock_guard lock(mutex);
   if (std::shared_ptr<const Context> context = latest.lock()) return context;
 
   ucp_config_t* config = nullptr;  // of UCX_* in the environment
   PSGD_RETURN_IF_ERROR(Check(ucx, ucx.config_read(nullptr, nullptr, &config), "no configuration"));
+  if (reach == Reach::kThisMachine) (void)ucx.config_modify(config, "NET_DEVICES", "lo");
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -37,9 +39,9 @@ absl::StatusOr<std::shared_ptr<const UcxWorker::Context>> UcxWorker::SharedConte
   return context;
 }
 
-absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Create() {
+absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Create(Reach reach) {
   PSGD_ASSIGN_OR_RETURN(const UcxLibrary* const ucx, UcxLibrary::Load());
-  PSGD_ASSIGN_OR_RETURN(std::shared_ptr<const Context> context, SharedContext(*ucx));
+  PSGD_ASSIGN_OR_RETURN(std::shared_ptr<const Context> context, SharedContext(*ucx, reach));
   std::unique_ptr<UcxWorker> made(new UcxWorker(*ucx, std::move(context)));
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;

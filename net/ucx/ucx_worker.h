@@ -12,7 +12,9 @@ namespace psgd {
 // Calls must not overlap; any thread may make the next.
 class UcxWorker {
  public:
-  static absl::StatusOr<std::unique_ptr<UcxWorker>> Create();
+  // Which networks it may use. UCX opens ports of its own on each of them.
+  enum class Reach { kThisMachine, kAllNetworks };
+  static absl::StatusOr<std::unique_ptr<UcxWorker>> Create(Reach reach);
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
@@ -29,7 +31,7 @@ class UcxWorker {
   const std::string& address() const { return address_; }
 
  private:
-  // Devices are opened once a process.
+  // Devices are opened once a process and reach.
   struct Context {
     explicit Context(const UcxLibrary& library) : ucx(library) {}
     ~Context() {
@@ -38,7 +40,8 @@ class UcxWorker {
     const UcxLibrary& ucx;
     ucp_context_h handle = nullptr;
   };
-  static absl::StatusOr<std::shared_ptr<const Context>> SharedContext(const UcxLibrary& ucx);
+  static absl::StatusOr<std::shared_ptr<const Context>> SharedContext(const UcxLibrary& ucx,
+                                                                      Reach reach);
 
   UcxWorker(const UcxLibrary& ucx, std::shared_ptr<const Context> context)
       : ucx_(ucx), context_(std::move(context)) {}

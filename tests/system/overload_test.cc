@@ -1,7 +1,11 @@
 // Workers that send more than a server applies, that read no answers, or that send bad values.
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <thread>
 
 #include "tests/system/raw_worker.h"
@@ -125,8 +129,55 @@ TEST_P(OverloadOver, MemoryIsBoundedAndNobodyStarves) {
   server->Wait();
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, OverloadOver, testing::Values("zmq", "ipc", "grpc"),
+INSTANTIATE_TEST_SUITE_P(Transports, OverloadOver, testing::Values("zmq", "ipc", "grpc", "ucx"),
                          [](const auto& info) { return info.param; });
+
+// The processor time of a process so far.
+double CpuSeconds(pid_t pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string word;
+  long ticks = 0;
+  for (int field = 1; stat >> word && field <= 15; ++field) {
+    if (field >= 14) ticks += std::stol(word);  // in programs, and in the kernel for them
+  }
+  return static_cast<double>(ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+// PSGD_CLIENTS sets their number.
+TEST_F(Overload, AClientCostsTheServerLittle) {
+  const char* const named = std::getenv("PSGD_CLIENTS");
+  const int clients = named != nullptr ? std::stoi(named) : 200;
+  const auto server = Server(clients, {"cluster.lease=500s", "cluster.deadline=600s"});
+  const std::string address = ServerOf(*server);
+  const size_t before = OwnMemory(server->pid());
+  std::vector<std::unique_ptr<RawWorker>> workers;
+  for (int i = 0; i < clients; ++i) {
+    workers.push_back(std::make_unique<RawWorker>(address));
+    workers.back()->Register(ModelOf(16384), 100'000);
+    ASSERT_FALSE(HasFailure()) << i;
+  }
+  for (auto& worker : workers) {
+    worker->AwaitSegment();
+    ASSERT_FALSE(HasFailure());
+    ASSERT_TRUE(worker->Push(0, 1e-6f) && worker->Pull(0));
+  }
+  for (auto& worker : workers) {
+    ASSERT_TRUE(Eventually([&] {
+      worker->Listen();
+      return worker->absorbed(0) == 1;
+    }));
+  }
+  const size_t of_each = (OwnMemory(server->pid()) - before) / static_cast<size_t>(clients);
+  const double used = CpuSeconds(server->pid());
+  Pause(std::chrono::seconds(5));
+  const double idle = (CpuSeconds(server->pid()) - used) / 5;
+  std::cout << clients << " clients: " << of_each << " bytes each, " << 100 * idle
+            << " % of a core while they are idle\n";
+  EXPECT_LT(of_each, 64u << 10);
+  EXPECT_LT(idle, 0.05);
+  server->Signal(SIGKILL);
+  server->Wait();
+}
 
 TEST_F(Overload, APoisonedWorkerIsPutOutAndTheOthersGoOn) {
   Process run(PsRun("run", Sets({"train.epochs=100000", "consistency.staleness=unbounded",

@@ -54,7 +54,7 @@ TEST_F(RunToEnd, SummaryCountsEveryStepAndByte) {
 }
 
 TEST_F(RunToEnd, Transports) {
-  for (const char* transport : {"zmq", "ipc", "grpc", "auto"}) {
+  for (const char* transport : {"zmq", "ipc", "grpc", "auto", "ucx"}) {
     SCOPED_TRACE(transport);
     const Json summary = Train(transport, Sets({std::string("cluster.transport=") + transport}));
     EXPECT_EQ(summary["transport"], transport);

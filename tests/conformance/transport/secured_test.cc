@@ -114,5 +114,15 @@ INSTANTIATE_TEST_SUITE_P(All, Secured, testing::Values(ClusterConfig::ZMQ, Clust
                            return info.param == ClusterConfig::ZMQ ? "Curve" : "Tls";
                          });
 
+// UCX cannot keep strangers out, so a secured run does not begin with it.
+TEST(UcxInASecuredRun, IsRefused) {
+  TransportOptions options;
+  options.security = std::make_shared<const TransportSecurity>();
+  const auto transport = MakeTransport(ClusterConfig::UCX, options);
+  EXPECT_EQ(transport.status().code(), absl::StatusCode::kUnimplemented) << transport.status();
+  EXPECT_NE(transport.status().message().find("auto, zmq or grpc"), absl::string_view::npos)
+      << transport.status();
+}
+
 }  // namespace
 }  // namespace psgd
