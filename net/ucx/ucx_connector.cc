@@ -47,6 +47,7 @@ class UcxConnector : public UcxEndpoint {
     } else {
       peer->waiting.push_back(std::move(encoded));
     }
+    awaiting_ = true;
     CountSent(bytes);
     return absl::OkStatus();
   }

@@ -59,6 +59,7 @@ UcxEndpoint::Inside::Inside(UcxEndpoint& endpoint) : endpoint_(endpoint) {
 
 UcxEndpoint::Inside::~Inside() {
   endpoint_.inside_ = false;
+  if (endpoint_.under_way_ == 0 && !endpoint_.awaiting_) return;
   if (endpoint_.watching_.exchange(true)) return;
   if (!lock_.owns_lock()) lock_.lock();
   if (!endpoint_.background_.joinable() && !endpoint_.ending_) {
@@ -410,7 +411,10 @@ std::optional<Received> UcxEndpoint::Receive(Duration timeout) {
     if (attempt.refused || attempt.received) return std::move(attempt.received);
     const Time now = SteadyNow();
     const Time next = Maintain(now);
-    if (now >= deadline) return std::nullopt;
+    if (now >= deadline) {
+      awaiting_ = false;
+      return std::nullopt;
+    }
     if (!Spin()) Sleep(inside, std::min(deadline, next));
   }
 }

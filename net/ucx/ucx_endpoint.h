@@ -114,6 +114,7 @@ class UcxEndpoint : public EndpointBase {
 
   const std::unique_ptr<UcxWorker> worker_;
   std::unordered_map<PeerId, PeerPtr> peers_;
+  std::atomic<bool> awaiting_{false};  // an answer to what was sent
 
  private:
   // What peers send each other. Part of the protocol: do not change.
@@ -159,12 +160,12 @@ class UcxEndpoint : public EndpointBase {
   std::deque<PeerPtr> deliverable_;  // the first message of each is here
   std::deque<std::pair<PeerPtr, IncomingPtr>> announced_;
   size_t queued_bytes_ = 0;  // fetched or being fetched, and not yet taken
-  size_t under_way_ = 0;     // requests that UCX works on
   Time looked_{};            // at the sockets
   Time moved_{};             // when UCX last did something
   absl::Status refused_;     // why a greeting was
 
   WakeEvent wake_;
+  std::atomic<size_t> under_way_{0};  // requests that UCX works on
   std::atomic<bool> inside_{false};
   std::atomic<uint64_t> visits_{0};  // of the owner
   // The background thread looks at times whether the owner is away; otherwise it sleeps.

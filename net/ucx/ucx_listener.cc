@@ -41,6 +41,7 @@ class UcxListener : public UcxEndpoint {
     PSGD_ASSIGN_OR_RETURN(EncodedMessage encoded, Encode(message));
     const size_t bytes = encoded.size;
     PSGD_RETURN_IF_ERROR(Post(peer, std::move(encoded)));
+    awaiting_ = true;
     CountSent(bytes);
     return absl::OkStatus();
   }

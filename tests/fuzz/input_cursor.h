@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
 
@@ -19,7 +18,7 @@ class InputCursor {
   Number Take() {
     Number number = 0;
     const auto bytes = TakeBytes(sizeof number);
-    std::memcpy(&number, bytes.data(), bytes.size());
+    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t*>(&number));
     return number;
   }
   // Returns fewer bytes if fewer are left.
