@@ -138,7 +138,7 @@ absl::StatusOr<std::optional<UcxGreeting>> GreetingReader::Read(int socket) {
     if (got < 0) return absl::UnavailableError(std::strerror(errno));
     if (bytes_.size() < sizeof(front)) continue;
     std::memcpy(&front, bytes_.data(), sizeof(front));
-    if (front.magic != kMagic || front.address_bytes > kMostAddress) {
+    if (front.magic != kMagic || front.address_bytes == 0 || front.address_bytes > kMostAddress) {
       return absl::InvalidArgumentError("not a psgd process; does something else connect here?");
     }
     if (front.version != kProtocolVersion) {

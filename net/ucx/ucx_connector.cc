@@ -35,19 +35,19 @@ class UcxConnector : public UcxEndpoint {
     if (to >= targets_.size()) return NotConnected(to);
     Inside inside(*this);
     const PeerPtr& peer = peers_[to];
-    if (!HasRoom(*peer, message.PayloadBytes()) ||
-        peer->waiting.size() >= static_cast<size_t>(options_.send_queue_messages)) {
-      worker_->Progress();
+    if (!HasRoom(*peer, message.PayloadBytes())) {
+      Nudge();
       return Full(to);
     }
     PSGD_ASSIGN_OR_RETURN(EncodedMessage encoded, Encode(message));
     const size_t bytes = encoded.size;
     if (peer->met) {
-      PSGD_RETURN_IF_ERROR(Post(peer, std::move(encoded)));
+      Post(peer, std::move(encoded)).IgnoreError();  // a broken connection loses it silently
     } else {
       peer->waiting.push_back(std::move(encoded));
+      peer->waiting_bytes += bytes;
     }
-    awaiting_ = true;
+    active_ = true;
     CountSent(bytes);
     return absl::OkStatus();
   }
@@ -55,6 +55,7 @@ class UcxConnector : public UcxEndpoint {
  protected:
   void OnMet(const PeerPtr& peer) override {
     targets_[peer->id].wait = kFirstRetry;
+    peer->waiting_bytes = 0;
     for (EncodedMessage& message : std::exchange(peer->waiting, {})) {
       Post(peer, std::move(message)).IgnoreError();  // OnLost follows
     }
@@ -98,7 +99,10 @@ class UcxConnector : public UcxEndpoint {
     Target& target = targets_[peer->id];
     target.due = now + target.wait;
     absl::StatusOr<FileDescriptor> control = ConnectForGreeting(target.address);
-    if (!control.ok()) return;
+    if (!control.ok()) {
+      target.wait = std::min(2 * target.wait, kLongestRetry);
+      return;
+    }
     ++peer->attempt;
     peer->control = *std::move(control);
     WatchSocket(peer->control.get(), peer->number(), /*made=*/true);

@@ -21,10 +21,13 @@ constexpr Duration kClose = std::chrono::microseconds(150);
 // The owner is away if it did not come for so long.
 constexpr Duration kAway = std::chrono::microseconds(500);
 constexpr Duration kStopWatching = std::chrono::milliseconds(20);
+// An endpoint for which nothing moved for so long is not active.
+constexpr Duration kInactive = std::chrono::seconds(1);
 // How long the background thread sleeps at most while the owner is away.
 constexpr Duration kBackgroundSleep = std::chrono::milliseconds(20);
 
 constexpr size_t kKeptBuffers = 256u << 20;
+constexpr size_t kMessageCost = 256;  // beyond the bytes of a message
 // Smaller data lie behind their header, so that a message is one buffer.
 constexpr size_t kOneBufferBelow = 16u << 10;
 // A first frame up to this size goes as the header of an active message.
@@ -59,7 +62,7 @@ UcxEndpoint::Inside::Inside(UcxEndpoint& endpoint) : endpoint_(endpoint) {
 
 UcxEndpoint::Inside::~Inside() {
   endpoint_.inside_ = false;
-  if (endpoint_.under_way_ == 0 && !endpoint_.awaiting_) return;
+  if (endpoint_.under_way_ == 0 && !endpoint_.active_) return;
   if (endpoint_.watching_.exchange(true)) return;
   if (!lock_.owns_lock()) lock_.lock();
   if (!endpoint_.background_.joinable() && !endpoint_.ending_) {
@@ -72,6 +75,7 @@ UcxEndpoint::UcxEndpoint(const TransportOptions& options, std::unique_ptr<UcxWor
                          FileDescriptor epoll)
     : EndpointBase(options),
       worker_(std::move(worker)),
+      ucx_(worker_->ucx()),
       epoll_(std::move(epoll)),
       buffers_(kKeptBuffers) {
   const auto handle = [&](Kind kind, ucp_am_recv_callback_t callback) {
@@ -82,7 +86,7 @@ UcxEndpoint::UcxEndpoint(const TransportOptions& options, std::unique_ptr<UcxWor
     handler.flags = UCP_AM_FLAG_WHOLE_MSG;
     handler.cb = callback;
     handler.arg = this;
-    worker_->ucx().set_am_recv_handler(worker_->get(), &handler);
+    ucx_.set_am_recv_handler(worker_->get(), &handler);
   };
   handle(kMessage, OnActiveMessage<kMessage>);
   handle(kGoodbye, OnActiveMessage<kGoodbye>);
@@ -95,6 +99,8 @@ UcxEndpoint::~UcxEndpoint() = default;
 void UcxEndpoint::WatchSocket(int fd, uint64_t key, bool made) {
   Watch(epoll_, fd, key, made ? EPOLLIN | EPOLLRDHUP | EPOLLOUT : EPOLLIN | EPOLLRDHUP);
 }
+
+void UcxEndpoint::StopWatching(int fd, uint64_t key) { Watch(epoll_, fd, key, 0); }
 
 UcxEndpoint::PeerPtr UcxEndpoint::PeerOf(uint64_t number) const {
   const auto found = peers_.find(static_cast<uint32_t>(number));
@@ -128,6 +134,7 @@ void UcxEndpoint::OnControl(const PeerPtr& peer) {
   if (!greeting->has_value()) return;
   if (peer->met || !Meet(peer, **greeting)) return Lose(peer);
   OnMet(peer);
+  if (ending_ && peer->met) Post(peer, kGoodbye, {}, 0).IgnoreError();
 }
 
 bool UcxEndpoint::Meet(const PeerPtr& peer, const UcxGreeting& greeting) {
@@ -137,7 +144,7 @@ bool UcxEndpoint::Meet(const PeerPtr& peer, const UcxGreeting& greeting) {
   params.address = reinterpret_cast<const ucp_address_t*>(greeting.worker.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {OnError, this};
-  if (worker_->ucx().ep_create(worker_->get(), &params, &peer->ep) != UCS_OK) {
+  if (ucx_.ep_create(worker_->get(), &params, &peer->ep) != UCS_OK) {
     peer->ep = nullptr;
     return false;
   }
@@ -177,6 +184,7 @@ ucs_status_t UcxEndpoint::OnActiveMessage(void* arg, const void* header, size_t 
 
 ucs_status_t UcxEndpoint::Take(const PeerPtr& peer, ByteSpan header, void* data, size_t data_bytes,
                                bool announced) {
+  active_ = true;
   auto incoming = std::make_shared<Incoming>();
   peer->incoming.push_back(incoming);
   if (header.size() + data_bytes > options_.max_message_bytes) {
@@ -184,15 +192,18 @@ ucs_status_t UcxEndpoint::Take(const PeerPtr& peer, ByteSpan header, void* data,
     return UCS_OK;  // UCX drops what it announced
   }
   incoming->data_bytes = data_bytes;
+  incoming->cost = header.size() + data_bytes + kMessageCost;
   if (announced) {
     incoming->header = Bytes::CopyOf(header);
     incoming->announced = data;
     incoming->state = Incoming::State::kAnnounced;
-    ++peer->unfetched;
-    announced_.emplace_back(peer, std::move(incoming));
+    if (peer->announced.empty()) announcing_.push_back(peer);
+    peer->announced.push_back(std::move(incoming));
+    may_fetch_ = true;
     return UCS_INPROGRESS;
   }
-  queued_bytes_ += data_bytes;
+  peer->queued_bytes += incoming->cost;
+  here_bytes_ += incoming->cost;
   if (data_bytes < kOneBufferBelow) {
     std::vector<std::byte> whole(header.size() + data_bytes);
     std::copy(header.begin(), header.end(), whole.begin());
@@ -213,59 +224,82 @@ void UcxEndpoint::Settle(const PeerPtr& peer, const IncomingPtr& incoming, Incom
 }
 
 void UcxEndpoint::AnswerGoodbye(const PeerPtr& peer) {
-  if (!peer->answers_goodbye || peer->unfetched > 0 || !peer->met) return;
+  if (!peer->answers_goodbye || !peer->met || peer->coming > 0 || !peer->announced.empty()) return;
   peer->answers_goodbye = false;
   Post(peer, kGoodbyeHeard, {}, 0).IgnoreError();
 }
 
 void UcxEndpoint::Fetch() {
-  while (!announced_.empty()) {
-    auto& [peer, incoming] = announced_.front();
-    const size_t bytes = incoming->data_bytes;
-    if (incoming->announced != nullptr) {
-      if (queued_bytes_ > 0 && queued_bytes_ + bytes > options_.queue_bytes) return;
-      queued_bytes_ += bytes;
-      incoming->data = buffers_.Take(bytes);
-      incoming->state = Incoming::State::kComing;
-      ucp_request_param_t param{};
-      param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-      param.cb.recv_am = OnFetched;
-      auto* const fetching = new Fetching{this, peer, incoming};
-      param.user_data = fetching;
-      ++under_way_;
-      const ucs_status_ptr_t request =
-          worker_->ucx().am_recv_data(worker_->get(), std::exchange(incoming->announced, nullptr),
-                                      incoming->data.get(), bytes, &param);
-      if (!UCS_PTR_IS_PTR(request))
-        OnFetched(nullptr, UCS_PTR_RAW_STATUS(request), bytes, fetching);
+  if (!std::exchange(may_fetch_, false)) return;
+  for (size_t turns = announcing_.size(); turns > 0; --turns) {
+    const PeerPtr peer = std::move(announcing_.front());
+    announcing_.pop_front();
+    while (!peer->announced.empty()) {
+      const IncomingPtr incoming = peer->announced.front();
+      // One message of each peer is always fetched: a peer that freezes stops nobody else.
+      const size_t taken = here_bytes_ + coming_bytes_;
+      if (peer->queued_bytes > 0 && taken + incoming->cost > options_.queue_bytes) break;
+      peer->announced.pop_front();
+      StartFetching(peer, incoming);
     }
-    announced_.pop_front();
+    if (!peer->announced.empty()) announcing_.push_back(peer);
   }
+}
+
+void UcxEndpoint::StartFetching(const PeerPtr& peer, const IncomingPtr& incoming) {
+  ++peer->coming;
+  peer->queued_bytes += incoming->cost;
+  coming_bytes_ += incoming->cost;
+  incoming->data = buffers_.Take(incoming->data_bytes);
+  incoming->state = Incoming::State::kComing;
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.cb.recv_am = OnFetched;
+  auto* const fetching = new Fetching{this, peer, incoming};
+  param.user_data = fetching;
+  ++under_way_;
+  const ucs_status_ptr_t request =
+      ucx_.am_recv_data(worker_->get(), std::exchange(incoming->announced, nullptr),
+                        incoming->data.get(), incoming->data_bytes, &param);
+  if (UCS_PTR_IS_PTR(request)) return;
+  OnFetched(nullptr, UCS_PTR_RAW_STATUS(request), incoming->data_bytes, fetching);
 }
 
 void UcxEndpoint::OnFetched(void* request, ucs_status_t status, size_t bytes, void* fetching) {
   const std::unique_ptr<Fetching> done(static_cast<Fetching*>(fetching));
-  UcxEndpoint& self = *done->endpoint;
-  --self.under_way_;
-  const bool whole = status == UCS_OK && bytes == done->incoming->data_bytes;
-  self.Settle(done->peer, done->incoming, whole ? Incoming::State::kHere : Incoming::State::kLost);
-  if (request != nullptr) self.worker_->ucx().request_free(request);
+  const auto& [self, peer, incoming] = *done;
+  --self->under_way_;
+  --peer->coming;
+  self->coming_bytes_ -= incoming->cost;
+  self->here_bytes_ += incoming->cost;
+  const bool whole = status == UCS_OK && bytes == incoming->data_bytes;
+  if (!whole && peer->met) self->failed_.push_back(peer->ep);
+  self->Settle(peer, incoming, whole ? Incoming::State::kHere : Incoming::State::kLost);
+  self->AnswerGoodbye(peer);
+  if (request != nullptr) self->ucx_.request_free(request);
+}
+
+std::pair<UcxEndpoint::PeerPtr, UcxEndpoint::IncomingPtr> UcxEndpoint::Pop() {
+  PeerPtr peer = std::move(deliverable_.front());
+  deliverable_.pop_front();
+  IncomingPtr incoming = std::move(peer->incoming.front());
+  peer->incoming.pop_front();
+  if (!peer->incoming.empty() && peer->incoming.front()->state >= Incoming::State::kHere) {
+    deliverable_.push_back(peer);
+  }
+  peer->queued_bytes -= incoming->cost;
+  here_bytes_ -= incoming->cost;
+  may_fetch_ = true;
+  return {std::move(peer), std::move(incoming)};
 }
 
 UcxEndpoint::Attempt UcxEndpoint::Next(Inside& inside) {
   while (!deliverable_.empty()) {
-    const PeerPtr peer = std::move(deliverable_.front());
-    deliverable_.pop_front();
-    const IncomingPtr incoming = std::move(peer->incoming.front());
-    peer->incoming.pop_front();
-    if (!peer->incoming.empty() && peer->incoming.front()->state >= Incoming::State::kHere) {
-      deliverable_.push_back(peer);
-    }
+    const auto [peer, incoming] = Pop();
     if (incoming->state == Incoming::State::kTooLarge) {
       CountMalformed("a message of too many bytes");
       return {.refused = true, .received = {}};
     }
-    queued_bytes_ -= incoming->data_bytes;
     Fetch();
     if (incoming->state == Incoming::State::kLost) continue;
     inside.Unlock();
@@ -292,11 +326,9 @@ void UcxEndpoint::Close(const PeerPtr& peer) {
   peer->met = false;
   peer->answers_goodbye = false;
   if (peer->ep == nullptr) return;
-  for (const IncomingPtr& incoming : peer->incoming) {
-    if (incoming->announced == nullptr) continue;
-    worker_->ucx().am_data_release(worker_->get(), std::exchange(incoming->announced, nullptr));
-    incoming->data_bytes = 0;
-    --peer->unfetched;
+  for (const IncomingPtr& incoming : std::exchange(peer->announced, {})) {
+    ucx_.am_data_release(worker_->get(), std::exchange(incoming->announced, nullptr));
+    incoming->cost = 0;
     Settle(peer, incoming, Incoming::State::kLost);
   }
   ucp_request_param_t param{};
@@ -305,20 +337,21 @@ void UcxEndpoint::Close(const PeerPtr& peer) {
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
   param.cb.send = OnClosed;
   param.user_data = this;
-  const ucs_status_ptr_t request =
-      worker_->ucx().ep_close(std::exchange(peer->ep, nullptr), &param);
+  const ucs_status_ptr_t request = ucx_.ep_close(std::exchange(peer->ep, nullptr), &param);
   if (UCS_PTR_IS_PTR(request)) ++under_way_;
 }
 
 void UcxEndpoint::OnClosed(void* request, ucs_status_t /*status*/, void* endpoint) {
   auto* const self = static_cast<UcxEndpoint*>(endpoint);
   --self->under_way_;
-  self->worker_->ucx().request_free(request);
+  self->ucx_.request_free(request);
 }
 
 bool UcxEndpoint::HasRoom(const Peer& peer, size_t bytes) const {
-  return peer.sending_messages < static_cast<size_t>(options_.send_queue_messages) &&
-         (peer.sending_bytes == 0 || peer.sending_bytes + bytes <= options_.send_queue_bytes);
+  const size_t messages = peer.sending_messages + peer.waiting.size();
+  const size_t queued = peer.sending_bytes + peer.waiting_bytes;
+  return messages < static_cast<size_t>(options_.send_queue_messages) &&
+         (queued == 0 || queued + bytes <= options_.send_queue_bytes);
 }
 
 absl::Status UcxEndpoint::Post(const PeerPtr& peer, EncodedMessage message) {
@@ -335,7 +368,8 @@ absl::Status UcxEndpoint::Post(const PeerPtr& peer, Kind kind, std::vector<Bytes
   std::span<const Bytes> data = sending->frames;
   sending->header.resize(kNumberBytes);
   StoreField(peer->their_number, sending->header.data());
-  if (!data.empty() && data[0].size() <= std::min(kLargestHeader, worker_->max_header_bytes())) {
+  const size_t most = std::min(kLargestHeader, worker_->max_header_bytes());
+  if (!data.empty() && kNumberBytes + data[0].size() <= most) {
     sending->header.insert(sending->header.end(), data[0].span().begin(), data[0].span().end());
     data = data.subspan(1);
   }
@@ -358,9 +392,12 @@ absl::Status UcxEndpoint::Post(const PeerPtr& peer, Kind kind, std::vector<Bytes
     buffer = sending->data.data();
     count = sending->data.size();
   }
-  const ucs_status_ptr_t request = worker_->ucx().am_send(
-      peer->ep, kind, sending->header.data(), sending->header.size(), buffer, count, &param);
-  if (UCS_PTR_IS_ERR(request)) return Gone(peer->id);
+  const ucs_status_ptr_t request = ucx_.am_send(peer->ep, kind, sending->header.data(),
+                                                sending->header.size(), buffer, count, &param);
+  if (UCS_PTR_IS_ERR(request)) {
+    failed_.push_back(peer->ep);
+    return Gone(peer->id);
+  }
   if (request != nullptr) {
     ++peer->sending_messages;
     peer->sending_bytes += sending->bytes;
@@ -375,7 +412,7 @@ void UcxEndpoint::OnSent(void* request, ucs_status_t /*status*/, void* sending) 
   --done->peer->sending_messages;
   done->peer->sending_bytes -= done->bytes;
   --done->endpoint->under_way_;
-  done->endpoint->worker_->ucx().request_free(request);
+  done->endpoint->ucx_.request_free(request);
 }
 
 void UcxEndpoint::Work() {
@@ -385,7 +422,13 @@ void UcxEndpoint::Work() {
   }
   Fetch();
   LoseFailed();
-  if (SteadyNow() - looked_ >= kLookPeriod) LookAtSockets();
+  if (SteadyNow() - looked_ < kLookPeriod) return;
+  LookAtSockets();
+  Maintain(looked_);
+}
+
+void UcxEndpoint::Nudge() {
+  if (!IsFull()) worker_->Progress();
 }
 
 void UcxEndpoint::LoseFailed() {
@@ -399,7 +442,7 @@ void UcxEndpoint::LoseFailed() {
 std::optional<Received> UcxEndpoint::Receive(Duration timeout) {
   const Time deadline = SteadyNow() + std::min<Duration>(timeout, std::chrono::hours(24));
   Inside inside(*this);
-  worker_->Progress();  // also while messages are here: others are being sent
+  Nudge();  // also while messages are here: others are being sent
   while (true) {
     if (wake_.Take()) return std::nullopt;
     Work();
@@ -412,7 +455,7 @@ std::optional<Received> UcxEndpoint::Receive(Duration timeout) {
     const Time now = SteadyNow();
     const Time next = Maintain(now);
     if (now >= deadline) {
-      awaiting_ = false;
+      if (now - moved_ > kInactive) active_ = false;
       return std::nullopt;
     }
     if (!Spin()) Sleep(inside, std::min(deadline, next));
@@ -453,8 +496,13 @@ void UcxEndpoint::Background() {
     }
     const bool came = std::exchange(visits, visits_.load(std::memory_order_relaxed)) != visits_;
     if (came) changed = SteadyNow();
-    if (!came && !inside_ && queued_bytes_ <= options_.queue_bytes) {
-      while (!inside_ && worker_->Progress()) Fetch();
+    if (!came && !inside_ && IsFull()) {
+      left_.wait_for(lock, kBackgroundSleep);
+      continue;
+    }
+    if (!came && !inside_) {
+      while (!inside_ && !IsFull() && worker_->Progress()) Fetch();
+      Fetch();
       LoseFailed();
       LookAtSockets();
       Maintain(SteadyNow());
@@ -467,6 +515,7 @@ void UcxEndpoint::Background() {
     }
     if (inside_ && SteadyNow() - changed > kStopWatching) {
       watching_ = false;
+      if (!inside_) watching_ = true;  // the owner just left, and saw that it is watched
       continue;
     }
     left_.wait_for(lock, kAway);
@@ -488,17 +537,23 @@ void UcxEndpoint::End() {
     if (!peer.met) return peer.waiting.empty();
     return peer.left && peer.sending_messages == 0;
   };
-  const auto work_until = [&](auto done, Time deadline) {
+  const auto work_until = [&](auto done, bool connecting) {
+    const Time deadline = SteadyNow() + options_.linger;
     for (Time now = SteadyNow(); !done() && now < deadline; now = SteadyNow()) {
-      deliverable_.clear();
-      Work();
-      const Time next = Maintain(now);
-      if (!done()) Sleep(inside, std::min(next, deadline));
+      wake_.Take();
+      while (!deliverable_.empty()) Pop();
+      while (worker_->Progress()) Fetch();
+      Fetch();
+      LoseFailed();
+      LookAtSockets();
+      const Time next = connecting ? Maintain(now) : deadline;
+      if (!done() && deliverable_.empty()) Sleep(inside, std::min(next, deadline));
     }
   };
-  work_until([&] { return std::ranges::all_of(peers_, has_all); }, SteadyNow() + options_.linger);
+  work_until([&] { return std::ranges::all_of(peers_, has_all); }, true);
   for (const auto& [id, peer] : peers_) Close(peer);
-  work_until([&] { return under_way_ == 0; }, SteadyNow() + options_.linger);
+  work_until([&] { return under_way_ == 0; }, false);
+  worker_.reset();  // it ends what is still under way, for which callbacks need the members
 }
 
 UcxWorker::Reach ReachTo(std::span<const Address> addresses) {

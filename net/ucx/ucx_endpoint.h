@@ -44,6 +44,7 @@ class UcxEndpoint : public EndpointBase {
     Bytes header;
     std::shared_ptr<std::byte[]> data;
     size_t data_bytes = 0;
+    size_t cost = 0;            // what it takes of the queue
     void* announced = nullptr;  // UCX's name of data that are to be fetched
   };
   using IncomingPtr = std::shared_ptr<Incoming>;
@@ -59,9 +60,12 @@ class UcxEndpoint : public EndpointBase {
     bool left = false;          // it said goodbye, or heard ours
     size_t sending_messages = 0, sending_bytes = 0;
     std::deque<EncodedMessage> waiting;  // until it is met
+    size_t waiting_bytes = 0;
     std::deque<IncomingPtr> incoming;
-    size_t unfetched = 0;          // of them: announced or being fetched
-    bool answers_goodbye = false;  // as soon as nothing is unfetched
+    std::deque<IncomingPtr> announced;  // of them, in order
+    size_t coming = 0;                  // of them: being fetched
+    size_t queued_bytes = 0;            // of them: fetched or being fetched
+    bool answers_goodbye = false;       // once nothing is announced or coming
 
     // By which it names itself to this endpoint.
     uint64_t number() const { return attempt << 32 | id; }
@@ -101,6 +105,7 @@ class UcxEndpoint : public EndpointBase {
   static constexpr uint64_t kUcxKey = UINT64_MAX, kOwnKey = UINT64_MAX - 1;
   // Reports a socket under the key until it is closed. `made`: also once it is connected.
   void WatchSocket(int fd, uint64_t key, bool made = false);
+  void StopWatching(int fd, uint64_t key);
 
   bool Greet(const Peer& peer);
   // Ends the connection at once, without OnLost.
@@ -112,9 +117,12 @@ class UcxEndpoint : public EndpointBase {
   // Derived destructors call it, for OnLost is theirs.
   void End();
 
-  const std::unique_ptr<UcxWorker> worker_;
+  // Lets UCX work once, if its messages have room here.
+  void Nudge();
+
+  std::unique_ptr<UcxWorker> worker_;  // null at the very end
   std::unordered_map<PeerId, PeerPtr> peers_;
-  std::atomic<bool> awaiting_{false};  // an answer to what was sent
+  std::atomic<bool> active_{false};  // messages came or went of late
 
  private:
   // What peers send each other. Part of the protocol: do not change.
@@ -136,6 +144,7 @@ class UcxEndpoint : public EndpointBase {
   ucs_status_t Take(const PeerPtr& peer, ByteSpan header, void* data, size_t data_bytes,
                     bool announced);
   void AnswerGoodbye(const PeerPtr& peer);
+  void StartFetching(const PeerPtr& peer, const IncomingPtr& incoming);
   void Settle(const PeerPtr& peer, const IncomingPtr& incoming, Incoming::State state);
   // Starts to fetch announced data, as far as there is room.
   void Fetch();
@@ -146,23 +155,29 @@ class UcxEndpoint : public EndpointBase {
   void OnControl(const PeerPtr& peer);
   bool Meet(const PeerPtr& peer, const UcxGreeting& greeting);
   void Lose(const PeerPtr& peer);
+  // Takes the first message that is here or failed.
+  std::pair<PeerPtr, IncomingPtr> Pop();
   // The next message that is here.
   Attempt Next(Inside& inside);
+  bool IsFull() const { return here_bytes_ > options_.queue_bytes; }
   bool Spin();
   // Sleeps until something happens, Wake, or `until`.
   void Sleep(Inside& inside, Time until);
   void Background();
 
+  const UcxLibrary& ucx_;
   const FileDescriptor epoll_;
   std::mutex mutex_;
   BufferPool buffers_;
   std::vector<ucp_ep_h> failed_;     // noted by callbacks, which must not close connections
   std::deque<PeerPtr> deliverable_;  // the first message of each is here
-  std::deque<std::pair<PeerPtr, IncomingPtr>> announced_;
-  size_t queued_bytes_ = 0;  // fetched or being fetched, and not yet taken
-  Time looked_{};            // at the sockets
-  Time moved_{};             // when UCX last did something
-  absl::Status refused_;     // why a greeting was
+  std::deque<PeerPtr> announcing_;   // each has announced data
+  bool may_fetch_ = false;           // something changed since the last Fetch
+  // Of messages that are not yet taken.
+  size_t here_bytes_ = 0, coming_bytes_ = 0;
+  Time looked_{};         // at the sockets
+  Time moved_{};          // when UCX last did something
+  absl::Status refused_;  // why a greeting was
 
   WakeEvent wake_;
   std::atomic<size_t> under_way_{0};  // requests that UCX works on

@@ -1,6 +1,7 @@
 // The listening side: each connection is a peer.
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "net/epoll.h"
@@ -11,6 +12,9 @@ namespace {
 
 // A connection that does not say hello for so long is closed.
 constexpr Duration kMostSilence = std::chrono::seconds(10);
+// Workers of a large run that connect at once, and more.
+constexpr size_t kMostSilent = 4096;
+constexpr Duration kPauseWithoutFiles = std::chrono::milliseconds(100);
 
 class UcxListener : public UcxEndpoint {
  public:
@@ -35,13 +39,13 @@ class UcxListener : public UcxEndpoint {
     if (found == peers_.end() || !found->second->met || found->second->left) return Gone(to);
     const PeerPtr peer = found->second;
     if (!HasRoom(*peer, message.PayloadBytes())) {
-      worker_->Progress();
+      Nudge();
       return Full(to);
     }
     PSGD_ASSIGN_OR_RETURN(EncodedMessage encoded, Encode(message));
     const size_t bytes = encoded.size;
     PSGD_RETURN_IF_ERROR(Post(peer, std::move(encoded)));
-    awaiting_ = true;
+    active_ = true;
     CountSent(bytes);
     return absl::OkStatus();
   }
@@ -66,8 +70,14 @@ class UcxListener : public UcxEndpoint {
     while (socket_.open()) {
       FileDescriptor control(
           ::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!control.open()) return;
-      if (peers_.size() >= options_.peers) {
+      if (!control.open()) {
+        if (errno != EMFILE && errno != ENFILE) return;
+        // The socket would be readable all the time.
+        StopWatching(socket_.get(), kOwnKey);
+        watch_again_ = SteadyNow() + kPauseWithoutFiles;
+        return;
+      }
+      if (peers_.size() >= options_.peers || silent_.size() >= kMostSilent) {
         ++turned_away_;
         continue;
       }
@@ -81,21 +91,30 @@ class UcxListener : public UcxEndpoint {
   }
 
   Time Maintain(Time now) override {
+    Time next = now + std::chrono::hours(1);
+    if (watch_again_ != Time{}) {
+      next = watch_again_;
+      if (now >= watch_again_ && socket_.open()) {
+        watch_again_ = {};
+        WatchSocket(socket_.get(), kOwnKey);
+      }
+    }
     while (!silent_.empty()) {
       const auto& [peer, until] = silent_.front();
       if (!peer->met && peer->control.open()) {
-        if (until > now) return until;
+        if (until > now) return std::min(next, until);
         Close(peer);
         OnLost(peer);
       }
       silent_.pop_front();
     }
-    return now + std::chrono::hours(1);
+    return next;
   }
 
  private:
   FileDescriptor socket_;
   std::deque<std::pair<PeerPtr, Time>> silent_;  // until when they may be, in order
+  Time watch_again_{};                           // unset: the socket is watched
   PeerId next_ = 0;
   std::atomic<uint64_t> turned_away_{0};
 };
