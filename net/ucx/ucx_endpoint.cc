@@ -202,7 +202,6 @@ ucs_status_t UcxEndpoint::Take(const PeerPtr& peer, ByteSpan header, void* data,
     may_fetch_ = true;
     return UCS_INPROGRESS;
   }
-  peer->queued_bytes += incoming->cost;
   here_bytes_ += incoming->cost;
   if (data_bytes < kOneBufferBelow) {
     std::vector<std::byte> whole(header.size() + data_bytes);
@@ -236,9 +235,10 @@ void UcxEndpoint::Fetch() {
     announcing_.pop_front();
     while (!peer->announced.empty()) {
       const IncomingPtr incoming = peer->announced.front();
-      // One message of each peer is always fetched: a peer that freezes stops nobody else.
+      // The next message of each peer is always fetched: a peer that freezes stops nobody else.
+      const bool is_next = peer->incoming.front() == incoming;
       const size_t taken = here_bytes_ + coming_bytes_;
-      if (peer->queued_bytes > 0 && taken + incoming->cost > options_.queue_bytes) break;
+      if (!is_next && taken + incoming->cost > options_.queue_bytes) break;
       peer->announced.pop_front();
       StartFetching(peer, incoming);
     }
@@ -248,7 +248,6 @@ void UcxEndpoint::Fetch() {
 
 void UcxEndpoint::StartFetching(const PeerPtr& peer, const IncomingPtr& incoming) {
   ++peer->coming;
-  peer->queued_bytes += incoming->cost;
   coming_bytes_ += incoming->cost;
   incoming->data = buffers_.Take(incoming->data_bytes);
   incoming->state = Incoming::State::kComing;
@@ -287,7 +286,6 @@ std::pair<UcxEndpoint::PeerPtr, UcxEndpoint::IncomingPtr> UcxEndpoint::Pop() {
   if (!peer->incoming.empty() && peer->incoming.front()->state >= Incoming::State::kHere) {
     deliverable_.push_back(peer);
   }
-  peer->queued_bytes -= incoming->cost;
   here_bytes_ -= incoming->cost;
   may_fetch_ = true;
   return {std::move(peer), std::move(incoming)};

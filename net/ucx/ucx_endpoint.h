@@ -64,7 +64,6 @@ class UcxEndpoint : public EndpointBase {
     std::deque<IncomingPtr> incoming;
     std::deque<IncomingPtr> announced;  // of them, in order
     size_t coming = 0;                  // of them: being fetched
-    size_t queued_bytes = 0;            // of them: fetched or being fetched
     bool answers_goodbye = false;       // once nothing is announced or coming
 
     // By which it names itself to this endpoint.

@@ -125,5 +125,30 @@ TEST_F(Death, AFrozenServerIsGivenUpAtTheDeadline) {
   server.Signal(SIGKILL);
 }
 
+class DeathOver : public Death, public testing::WithParamInterface<std::string> {};
+
+// Large pushes and a small queue: the frozen worker very likely stands in the middle of a push.
+TEST_P(DeathOver, AFrozenWorkerStopsNobody) {
+  Process run(PsRun("run", Sets({"train.epochs=100000", "consistency.staleness=unbounded",
+                                 "model.hidden=[1500, 1500]", "compression.push=none",
+                                 "cluster.workers=3", "cluster.queue=1MiB", "cluster.lease=50s",
+                                 "cluster.segment=100000", "cluster.transport=" + GetParam()})));
+  const std::string server = ServerOf(run);
+  const auto fastest = [&] {
+    return std::stoull(StatusOf(server)["shards"][0]["fastest_clock"].get<std::string>());
+  };
+  ASSERT_TRUE(Eventually([&] { return fastest() > 10; }, 20s)) << run.Err();
+  const std::vector<pid_t> workers = run.Children("ps-worker");
+  ASSERT_EQ(workers.size(), 3u);
+  ASSERT_EQ(kill(workers[0], SIGSTOP), 0);
+  const uint64_t before = fastest();
+  EXPECT_TRUE(Eventually([&] { return fastest() > before + 40; }, 30s)) << fastest() - before;
+  kill(workers[0], SIGCONT);
+  run.Signal(SIGKILL);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, DeathOver, testing::Values("zmq", "ipc", "grpc", "ucx"),
+                         [](const auto& info) { return info.param; });
+
 }  // namespace
 }  // namespace psgd
