@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Longer versions of short tests; about two hours on two cores.
+# Longer versions of short tests; about three hours on two cores.
 #
 #   scripts/soak.sh [KILLS [SEEDS [FUZZ_SECONDS]]]    default: 1000 kills, 10000 seeds, 60 s a fuzz target
 #
@@ -19,6 +19,10 @@ echo "$kills kills"
 build/release/tests/bin/kill_soak --kills="$kills" --seed="$(date +%s)"
 echo "$kills kills of workers and of three servers with two copies of each shard, some with their disks"
 build/release/tests/bin/kill_soak --copies=2 --undisturbed=30 --kills="$kills" --seed="$(date +%s)"
+echo "$kills kills over UCX"
+build/release/tests/bin/kill_soak --copies=2 --transport=ucx --kills="$kills" --seed="$(date +%s)"
+echo "1000 clients"
+PSGD_CLIENTS=1000 build/release/tests/bin/system_overload_test --gtest_filter='*AClient*'
 echo "10000 random tensors a codec, its kernels for a device run by this machine's loops"
 PSGD_TENSORS=10000 build/release/tests/bin/codec_device_test --gtest_brief=1 \
   --gtest_filter='*RandomTensors*:-*cudnn*'

@@ -1,6 +1,7 @@
 // Kills processes of a run at random, again and again, and then audits the journals.
 //
-//   kill_soak --kills=1000 --seed=7 [--copies=2] [--acknowledge=fsync] [--folder=DIR]
+//   kill_soak --kills=1000 --seed=7 [--copies=2] [--acknowledge=fsync] [--transport=ucx]
+//             [--folder=DIR]
 //             [--undisturbed=SECONDS]
 //
 // A ps-server with a journal and three ps-workers train. One process is killed (SIGKILL), the
@@ -48,6 +49,7 @@ struct SoakOptions {
   uint64_t kills = 100;
   uint64_t seed = 1;
   std::string acknowledge = "journal";
+  std::string transport = "auto";
   uint64_t copies = 1;
   std::string folder;
   int64_t undisturbed = 0;  // seconds of training before the first kill, to compare speeds
@@ -174,8 +176,8 @@ optimizer: {sgd: {learning_rate: 0.01, momentum: 0.9}}
 consistency: {staleness: 3}
 compression: {push: {topk: {density: 0.1}}, dense_below: 64B}
 cluster: {shards: 2, workers: 3, segment: 16, lease: 2s, resend: 200ms, copies: )"
-                      << options_.copies << ", servers: " << (HasCopies() ? kServersWithCopies : 1)
-                      << R"(}
+                      << options_.copies << ", transport: " << options_.transport
+                      << ", servers: " << (HasCopies() ? kServersWithCopies : 1) << R"(}
 durability: {acknowledge: )"
                       << options_.acknowledge << ", journal: 64GiB, checkpoint: 5000 steps}\n";
   return path;
@@ -579,6 +581,7 @@ Json Soak::Report() const {
           {"disks_lost", disks_lost_},
           {"copies", options_.copies},
           {"acknowledge", options_.acknowledge},
+          {"transport", options_.transport},
           {"seconds_to_go_on", spread(seconds_to_go_on_)},
           {"seconds_without_a_worker", spread(seconds_without_a_worker_)},
           {"steps_per_second", {{"undisturbed", undisturbed_}, {"under_kills", under_kills_}}},
@@ -605,13 +608,16 @@ int Main(int argc, char** argv) {
          absl::SimpleAtoi(argument, &options.copies) && options.copies > 0) ||
         (absl::ConsumePrefix(&argument, "--acknowledge=") &&
          !(options.acknowledge = std::string(argument)).empty()) ||
+        (absl::ConsumePrefix(&argument, "--transport=") &&
+         !(options.transport = std::string(argument)).empty()) ||
         (absl::ConsumePrefix(&argument, "--folder=") &&
          !(options.folder = std::string(argument)).empty()) ||
         (absl::ConsumePrefix(&argument, "--undisturbed=") &&
          absl::SimpleAtoi(argument, &options.undisturbed));
     if (!known) {
       std::cerr << argv[i]
-                << ": use --kills=N, --seed=N, --copies=N, --acknowledge=LEVEL, --folder=DIR, "
+                << ": use --kills=N, --seed=N, --copies=N, --acknowledge=LEVEL, --transport=NAME, "
+                   "--folder=DIR, "
                    "--undisturbed=SECONDS\n";
       return 2;
     }
