@@ -82,6 +82,6 @@ function(psgd_test name)
     # a thread's dynamic TLS after that TLS is gone, and crashes. gRPC and ZeroMQ are not built with
     # ThreadSanitizer, so data that they pass between threads would look like races.
     set_tests_properties(${name} PROPERTIES ENVIRONMENT
-      "ASAN_OPTIONS=intercept_tls_get_addr=0;TSAN_OPTIONS=ignore_noninstrumented_modules=1 suppressions=${CMAKE_SOURCE_DIR}/tests/tsan_suppressions.txt")
+      "ASAN_OPTIONS=intercept_tls_get_addr=0;TSAN_OPTIONS=ignore_noninstrumented_modules=1 suppressions=${CMAKE_SOURCE_DIR}/tests/tsan_suppressions.txt;UCX_MEM_EVENTS=n")
   endif()
 endfunction()

@@ -179,6 +179,25 @@ TEST_F(Overload, AClientCostsTheServerLittle) {
   server->Wait();
 }
 
+// Beyond the weights and the optimizer's array (momentum), a parameter costs almost nothing.
+TEST_F(Overload, AParameterCostsTheServerItsStateAlone) {
+  constexpr size_t kWeights = 128 * kMiB;
+  const auto server = Server(1, {});
+  const size_t before = OwnMemory(server->pid());
+  RawWorker worker(ServerOf(*server));
+  worker.Register(ModelOf(kWeights), 1000);
+  worker.AwaitSegment();
+  ASSERT_FALSE(HasFailure());
+  const double state = 2.0 * kWeights;
+  EXPECT_TRUE(Eventually([&] {
+    return static_cast<double>(OwnMemory(server->pid()) - before) < 1.02 * state;
+  })) << OwnMemory(server->pid()) - before;
+  std::cout << static_cast<double>(OwnMemory(server->pid()) - before) * 4 / kWeights
+            << " bytes a parameter\n";
+  server->Signal(SIGKILL);
+  server->Wait();
+}
+
 TEST_F(Overload, APoisonedWorkerIsPutOutAndTheOthersGoOn) {
   Process run(PsRun("run", Sets({"train.epochs=100000", "consistency.staleness=unbounded",
                                  "cluster.quarantine=20", "cluster.segment=4"})));
