@@ -219,6 +219,8 @@ int main(int argc, char** argv) {
   push_pull->add_flag("--copy", arguments.push_pull.copy,
                       "Copy pulled weights to the caller's memory, as a trainer does");
   push_pull->add_flag("--pin", arguments.push_pull.pin, "Each process on a core of its own");
+  push_pull->add_flag("--profile", arguments.push_pull.profile,
+                      "Also microseconds of processor time, switches and page faults a slice");
 
   CLI::App* transport = add("transport", "Messages alone, two processes");
   AddText(transport, "--transport", arguments.transport, "zmq, ipc, grpc, auto or ucx");

@@ -9,12 +9,14 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <numeric>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "bench/local_address.h"
 #include "bench/machine_limits.h"
 #include "bench/own_core.h"
+#include "bench/process_usage.h"
 #include "net/transport.h"
 #include "server/control/copy_thread.h"
 #include "server/shard/placement.h"
@@ -138,15 +140,22 @@ float Expected(const OptimizerConfig& optimizer, uint64_t updates, float gradien
   return static_cast<float>(element.weight);
 }
 
+// Where the time of the counted rounds goes.
+struct Profile {
+  double seconds = 0;
+  ProcessUsage worker, server;
+};
+
 struct Rates {
   double push_gbps = 0;
   double pull_gbps = 0;
   bool verified = false;
   double payload_bytes = 0;
+  Profile push, pull;
 };
 
 absl::StatusOr<Rates> Drive(const PushPullBenchOptions& options, Placement placement,
-                            const std::string& address) {
+                            const std::string& address, pid_t server) {
   placement.add_endpoints(address);
   PSGD_ASSIGN_OR_RETURN(auto transport, MakeTransport(options.transport, {}));
   std::vector<std::unique_ptr<SessionCore>> cores;
@@ -213,23 +222,40 @@ absl::StatusOr<Rates> Drive(const PushPullBenchOptions& options, Placement place
   };
   const double bytes_a_round =
       static_cast<double>(options.slice_bytes) * options.slices * options.workers;
+  Rates rates;
   std::vector<double> push_seconds, pull_seconds;
-  for (int round = 0; round < 2 * options.rounds; ++round) {
-    Time start = SteadyNow();
-    PSGD_RETURN_IF_ERROR(push_round());
-    const double push = Seconds(SteadyNow() - start);
-    start = SteadyNow();
-    PSGD_RETURN_IF_ERROR(pull_round());
-    const double pull = Seconds(SteadyNow() - start);
-    if (round < options.rounds) continue;
-    push_seconds.push_back(push);
-    pull_seconds.push_back(pull);
+  // The first half of the rounds warms up.
+  const auto time = [&](const auto& run, int round, std::vector<double>* seconds) -> absl::Status {
+    const Time start = SteadyNow();
+    PSGD_RETURN_IF_ERROR(run());
+    if (round >= options.rounds) seconds->push_back(Seconds(SteadyNow() - start));
+    return absl::OkStatus();
+  };
+  if (!options.profile) {
+    for (int round = 0; round < 2 * options.rounds; ++round) {
+      PSGD_RETURN_IF_ERROR(time(push_round, round, &push_seconds));
+      PSGD_RETURN_IF_ERROR(time(pull_round, round, &pull_seconds));
+    }
+  } else {
+    // One look before and after all rounds: a look at a process takes longer than a small message.
+    const auto profile = [&](const auto& run,
+                             std::vector<double>* seconds) -> absl::StatusOr<Profile> {
+      ProcessUsage worker, its_server;
+      for (int round = 0; round < 2 * options.rounds; ++round) {
+        if (round == options.rounds) its_server = UsageOf(server), worker = UsageOf(getpid());
+        PSGD_RETURN_IF_ERROR(time(run, round, seconds));
+      }
+      worker = UsageOf(getpid()) - worker;
+      return Profile{std::accumulate(seconds->begin(), seconds->end(), 0.0), worker,
+                     UsageOf(server) - its_server};
+    };
+    PSGD_ASSIGN_OR_RETURN(rates.push, profile(push_round, &push_seconds));
+    PSGD_ASSIGN_OR_RETURN(rates.pull, profile(pull_round, &pull_seconds));
   }
   const auto median = [](std::vector<double>& values) {
     std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
     return values[values.size() / 2];
   };
-  Rates rates;
   rates.push_gbps = bytes_a_round / median(push_seconds) / 1e9;
   rates.pull_gbps = bytes_a_round / median(pull_seconds) / 1e9;
   rates.payload_bytes = static_cast<double>(payload.size());
@@ -273,7 +299,7 @@ absl::StatusOr<std::vector<BenchRow>> RunPushPullBench(const PushPullBenchOption
   close(ready[0]);
   absl::StatusOr<Rates> rates =
       length > 1 && text[0] == '@'
-          ? Drive(options, placement, text + 1)
+          ? Drive(options, placement, text + 1, child)
           : absl::StatusOr<Rates>(absl::InternalError(absl::StrCat("the server side: ", text)));
   close(end[1]);
   waitpid(child, nullptr, 0);
@@ -295,6 +321,17 @@ absl::StatusOr<std::vector<BenchRow>> RunPushPullBench(const PushPullBenchOption
     row.extra["workers"] = options.workers;
     row.extra["slices"] = options.slices;
     row.extra["payload_bytes"] = i == 0 ? rates->payload_bytes : options.slice_bytes;
+    if (!options.profile) continue;
+    const Profile& profile = i == 0 ? rates->push : rates->pull;
+    const double slices = static_cast<double>(options.rounds) * options.slices * options.workers;
+    row.extra["us"] = 1e6 * profile.seconds / slices;
+    for (const auto& [side, usage] :
+         {std::pair("worker", &profile.worker), std::pair("server", &profile.server)}) {
+      row.extra[absl::StrCat(side, "_us")] = 1e6 * usage->cpu_seconds / slices;
+      row.extra[absl::StrCat(side, "_kernel_us")] = 1e6 * usage->kernel_seconds / slices;
+      row.extra[absl::StrCat(side, "_switches")] = usage->switches / slices;
+      row.extra[absl::StrCat(side, "_faults")] = usage->faults / slices;
+    }
   }
   return rows;
 }

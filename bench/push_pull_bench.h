@@ -14,11 +14,12 @@ struct PushPullBenchOptions {
   OptimizerConfig optimizer;  // unset: SGD, without momentum
   CodecConfig codec;          // for pushes; unset: none
   uint32_t slice_bytes = 4u << 20;
-  int slices = 8;     // all are on the way at once
-  int workers = 1;    // sessions that take turns on one core
-  int rounds = 20;    // counted; the same number warms up
-  bool copy = false;  // pulled weights are copied to the memory of the caller, as a trainer does
-  bool pin = false;   // each process has a core of its own; otherwise the kernel chooses
+  int slices = 8;        // all are on the way at once
+  int workers = 1;       // sessions that take turns on one core
+  int rounds = 20;       // counted; the same number warms up
+  bool copy = false;     // pulled weights are copied to the memory of the caller, as a trainer does
+  bool pin = false;      // each process has a core of its own; otherwise the kernel chooses
+  bool profile = false;  // also says where the time goes, which costs some
 };
 
 // Returns two rows, push and pull, in bytes of fp32 weights a second, compared with the machine's

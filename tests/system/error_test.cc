@@ -249,6 +249,9 @@ TEST_F(Error, Bf16WhereTheProcessorLacksIt) {
 }
 
 TEST_F(Error, AModelThatTheMachineCannotHold) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs more address space than the test allows";
+#endif
   const Ended ended =
       RunProgram({"/bin/sh", "-c", "ulimit -v 8000000; exec \"$0\" \"$@\"", ProgramPath("ps-run"),
                   SmallConfig(), "--run-dir", Path("run"), "--set", "model.hidden=[30000, 30000]"});
