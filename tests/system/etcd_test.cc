@@ -90,7 +90,7 @@ TEST_P(EtcdOver, AServerThatHangsIsReplacedAndFollows) {
   EXPECT_EQ(servers_[0]->Wait(30s).code, 0) << servers_[0]->Err();
   EXPECT_EQ(Summary("server-2")["epochs"], 150.0);
 }
-INSTANTIATE_TEST_SUITE_P(Transports, EtcdOver, testing::Values("zmq", "ipc", "grpc", "ucx"));
+INSTANTIATE_TEST_SUITE_P(Transports, EtcdOver, testing::Values("zmq", "grpc", "ucx"));
 
 TEST_F(Etcd, AServerThatHangsBeyondTheEndOfItsRunEnds) {
   StartEtcd();
