@@ -54,7 +54,7 @@ class UcxConnector : public UcxEndpoint {
 
  protected:
   void OnMet(const PeerPtr& peer) override {
-    targets_[peer->id].wait = kFirstRetry;
+    targets_[peer->id].met = SteadyNow();
     peer->waiting_bytes = 0;
     for (EncodedMessage& message : std::exchange(peer->waiting, {})) {
       Post(peer, std::move(message)).IgnoreError();  // OnLost follows
@@ -71,7 +71,10 @@ class UcxConnector : public UcxEndpoint {
   void OnLost(const PeerPtr& peer) override {
     peer->left = false;
     Target& target = targets_[peer->id];
-    target.due = SteadyNow() + target.wait;
+    const Time now = SteadyNow();
+    if (target.met != Time{} && now - target.met > kLongestRetry) target.wait = kFirstRetry;
+    target.met = {};
+    target.due = now + target.wait;
     target.wait = std::min(2 * target.wait, kLongestRetry);
   }
 
@@ -92,6 +95,7 @@ class UcxConnector : public UcxEndpoint {
   struct Target {
     Address address;
     Time due{};  // for the next attempt, unless it is met
+    Time met{};  // unset: it is not
     Duration wait = kFirstRetry;
   };
 

@@ -52,6 +52,7 @@ struct UcxEndpoint::Fetching {
   UcxEndpoint* endpoint;
   PeerPtr peer;
   IncomingPtr incoming;
+  ucp_ep_h ep;  // a later connection of the peer has another
 };
 
 UcxEndpoint::Inside::Inside(UcxEndpoint& endpoint) : endpoint_(endpoint) {
@@ -68,7 +69,7 @@ UcxEndpoint::Inside::~Inside() {
   if (!endpoint_.background_.joinable() && !endpoint_.ending_) {
     endpoint_.background_ = std::thread([endpoint = &endpoint_] { endpoint->Background(); });
   }
-  endpoint_.left_.notify_one();
+  endpoint_.owner_left_.notify_one();
 }
 
 UcxEndpoint::UcxEndpoint(const TransportOptions& options, std::unique_ptr<UcxWorker> worker,
@@ -254,7 +255,7 @@ void UcxEndpoint::StartFetching(const PeerPtr& peer, const IncomingPtr& incoming
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   param.cb.recv_am = OnFetched;
-  auto* const fetching = new Fetching{this, peer, incoming};
+  auto* const fetching = new Fetching{this, peer, incoming, peer->ep};
   param.user_data = fetching;
   ++under_way_;
   const ucs_status_ptr_t request =
@@ -266,13 +267,13 @@ void UcxEndpoint::StartFetching(const PeerPtr& peer, const IncomingPtr& incoming
 
 void UcxEndpoint::OnFetched(void* request, ucs_status_t status, size_t bytes, void* fetching) {
   const std::unique_ptr<Fetching> done(static_cast<Fetching*>(fetching));
-  const auto& [self, peer, incoming] = *done;
+  const auto& [self, peer, incoming, ep] = *done;
   --self->under_way_;
   --peer->coming;
   self->coming_bytes_ -= incoming->cost;
   self->here_bytes_ += incoming->cost;
   const bool whole = status == UCS_OK && bytes == incoming->data_bytes;
-  if (!whole && peer->met) self->failed_.push_back(peer->ep);
+  if (!whole && peer->met && peer->ep == ep) self->failed_.push_back(peer->ep);
   self->Settle(peer, incoming, whole ? Incoming::State::kHere : Incoming::State::kLost);
   self->AnswerGoodbye(peer);
   if (request != nullptr) self->ucx_.request_free(request);
@@ -324,6 +325,7 @@ void UcxEndpoint::Close(const PeerPtr& peer) {
   peer->met = false;
   peer->answers_goodbye = false;
   if (peer->ep == nullptr) return;
+  std::erase(failed_, peer->ep);  // UCX may give the same name to the next
   for (const IncomingPtr& incoming : std::exchange(peer->announced, {})) {
     ucx_.am_data_release(worker_->get(), std::exchange(incoming->announced, nullptr));
     incoming->cost = 0;
@@ -414,19 +416,27 @@ void UcxEndpoint::OnSent(void* request, ucs_status_t /*status*/, void* sending) 
 }
 
 void UcxEndpoint::Work() {
-  while (deliverable_.empty() && worker_->Progress()) {
-    Fetch();
-    moved_ = SteadyNow();
-  }
+  while (deliverable_.empty() && Move()) Fetch();
+  Care();
+}
+
+void UcxEndpoint::Nudge() {
+  if (!IsFull()) Move();
+  Care();
+}
+
+bool UcxEndpoint::Move() {
+  if (!worker_->Progress()) return false;
+  moved_ = SteadyNow();
+  return true;
+}
+
+void UcxEndpoint::Care() {
   Fetch();
   LoseFailed();
   if (SteadyNow() - looked_ < kLookPeriod) return;
   LookAtSockets();
   Maintain(looked_);
-}
-
-void UcxEndpoint::Nudge() {
-  if (!IsFull()) worker_->Progress();
 }
 
 void UcxEndpoint::LoseFailed() {
@@ -464,7 +474,7 @@ bool UcxEndpoint::Spin() {
   const Time start = SteadyNow();
   if (start - moved_ > kClose) return false;
   while (SteadyNow() - start < kSpin) {
-    if (worker_->Progress()) return true;
+    if (Move()) return true;
     ::sched_yield();
   }
   return false;
@@ -488,18 +498,18 @@ void UcxEndpoint::Background() {
   Time changed{};
   while (!ending_) {
     if (!watching_) {
-      left_.wait(lock, [&] { return watching_ || ending_; });
+      owner_left_.wait(lock, [&] { return watching_ || ending_; });
       changed = SteadyNow();
       continue;
     }
     const bool came = std::exchange(visits, visits_.load(std::memory_order_relaxed)) != visits_;
     if (came) changed = SteadyNow();
     if (!came && !inside_ && IsFull()) {
-      left_.wait_for(lock, kBackgroundSleep);
+      owner_left_.wait_for(lock, kBackgroundSleep);
       continue;
     }
     if (!came && !inside_) {
-      while (!inside_ && !IsFull() && worker_->Progress()) Fetch();
+      while (!inside_ && !IsFull() && Move()) Fetch();
       Fetch();
       LoseFailed();
       LookAtSockets();
@@ -516,14 +526,14 @@ void UcxEndpoint::Background() {
       if (!inside_) watching_ = true;  // the owner just left, and saw that it is watched
       continue;
     }
-    left_.wait_for(lock, kAway);
+    owner_left_.wait_for(lock, kAway);
   }
 }
 
 void UcxEndpoint::End() {
   Inside inside(*this);
   ending_ = true;
-  left_.notify_one();
+  owner_left_.notify_one();
   inside.Unlock();
   if (background_.joinable()) background_.join();
   inside.Lock();
@@ -539,9 +549,10 @@ void UcxEndpoint::End() {
     const Time deadline = SteadyNow() + options_.linger;
     for (Time now = SteadyNow(); !done() && now < deadline; now = SteadyNow()) {
       wake_.Take();
-      while (!deliverable_.empty()) Pop();
-      while (worker_->Progress()) Fetch();
-      Fetch();
+      do {
+        while (!deliverable_.empty()) Pop();
+        Fetch();
+      } while (SteadyNow() < deadline && worker_->Progress());
       LoseFailed();
       LookAtSockets();
       const Time next = connecting ? Maintain(now) : deadline;

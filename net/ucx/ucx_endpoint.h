@@ -2,10 +2,10 @@
 //
 // A message is one active message: the first frame is its header, the others its data. UCX sends
 // small ones at once. For a large one it announces the data, and the receiver fetches them from
-// where they lie once `queue_bytes` allows it.
+// where they lie: the next message of each peer at once, others once `queue_bytes` allows it.
 //
-// UCX has no threads: something moves only while somebody calls Progress. The owner does so inside
-// Send and Receive. While it computes, the background thread does.
+// UCX moves messages only while somebody calls Progress. The owner does so inside Send and Receive.
+// While it computes, the background thread does.
 #pragma once
 
 #include <atomic>
@@ -66,7 +66,7 @@ class UcxEndpoint : public EndpointBase {
     size_t coming = 0;                  // of them: being fetched
     bool answers_goodbye = false;       // once nothing is announced or coming
 
-    // By which it names itself to this endpoint.
+    // The peer puts it into each message to this endpoint.
     uint64_t number() const { return attempt << 32 | id; }
   };
   using PeerPtr = std::shared_ptr<Peer>;
@@ -97,7 +97,7 @@ class UcxEndpoint : public EndpointBase {
   virtual void OnOwnSocket() {}
   // The connection to the peer is made.
   virtual void OnConnected(const PeerPtr& /*peer*/) {}
-  // Called between looks. Returns when to call it again at the latest.
+  // Called after each look at the sockets. Returns when to call it again at the latest.
   virtual Time Maintain(Time now) = 0;
 
   // Keys of sockets; a peer's is its number.
@@ -116,7 +116,7 @@ class UcxEndpoint : public EndpointBase {
   // Derived destructors call it, for OnLost is theirs.
   void End();
 
-  // Lets UCX work once, if its messages have room here.
+  // Lets UCX work once, unless the receive queue is full, and looks after connections.
   void Nudge();
 
   std::unique_ptr<UcxWorker> worker_;  // null at the very end
@@ -149,6 +149,10 @@ class UcxEndpoint : public EndpointBase {
   void Fetch();
   // Lets UCX work until a message is here or nothing happens.
   void Work();
+  // Whether UCX did something.
+  bool Move();
+  // Looks after connections, from time to time, and after announced data.
+  void Care();
   void LoseFailed();
   void LookAtSockets();
   void OnControl(const PeerPtr& peer);
@@ -182,10 +186,10 @@ class UcxEndpoint : public EndpointBase {
   std::atomic<size_t> under_way_{0};  // requests that UCX works on
   std::atomic<bool> inside_{false};
   std::atomic<uint64_t> visits_{0};  // of the owner
-  // The background thread looks at times whether the owner is away; otherwise it sleeps.
+  // The background thread checks now and then whether the owner is away; otherwise it sleeps.
   std::atomic<bool> watching_{false};
   bool ending_ = false;
-  std::condition_variable left_;
+  std::condition_variable owner_left_;
   std::thread background_;
 };
 

@@ -77,6 +77,11 @@ class UcxListener : public UcxEndpoint {
         watch_again_ = SteadyNow() + kPauseWithoutFiles;
         return;
       }
+      if (silent_.size() >= kMostSilent) {
+        std::erase_if(silent_, [](const auto& entry) {
+          return entry.first->met || !entry.first->control.open();
+        });
+      }
       if (peers_.size() >= options_.peers || silent_.size() >= kMostSilent) {
         ++turned_away_;
         continue;
@@ -92,13 +97,12 @@ class UcxListener : public UcxEndpoint {
 
   Time Maintain(Time now) override {
     Time next = now + std::chrono::hours(1);
-    if (watch_again_ != Time{}) {
-      next = watch_again_;
-      if (now >= watch_again_ && socket_.open()) {
-        watch_again_ = {};
-        WatchSocket(socket_.get(), kOwnKey);
-      }
+    if (!socket_.open()) watch_again_ = {};
+    if (watch_again_ != Time{} && now >= watch_again_) {
+      watch_again_ = {};
+      WatchSocket(socket_.get(), kOwnKey);
     }
+    if (watch_again_ != Time{}) next = watch_again_;
     while (!silent_.empty()) {
       const auto& [peer, until] = silent_.front();
       if (!peer->met && peer->control.open()) {

@@ -31,7 +31,7 @@ class UcxWorker {
   const std::string& address() const { return address_; }
 
  private:
-  // Devices are opened once a process and reach.
+  // Devices are opened once for each process and Reach.
   struct Context {
     explicit Context(const UcxLibrary& library) : ucx(library) {}
     ~Context() {
