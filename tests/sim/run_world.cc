@@ -147,7 +147,8 @@ void RunWorld::MayDieAfter(uint32_t machine, const Message& answer) {
   });
 }
 
-void RunWorld::Ordered(const ShardOrderTo& order, const Placement* placement) {
+void RunWorld::Ordered(const ShardOrderTo& order, std::shared_ptr<const Placement> placement) {
+  if (placement != nullptr) placement_ = std::move(placement);
   if (const auto* admit = std::get_if<AdmitWorker>(&order.command)) {
     WorkerKey& newest = admitted_[admit->key.worker()];
     // A server that led the run before may not know that it leads no more.
@@ -157,7 +158,7 @@ void RunWorld::Ordered(const ShardOrderTo& order, const Placement* placement) {
     last_segment_ = begin->segment.id();
     // It may begin before a worker hears that it is registered.
     for (const uint32_t worker : begin->segment.workers())
-      oracle_.Registered(admitted_[worker], *placement);
+      oracle_.Registered(admitted_[worker], *placement_);
     oracle_.Dealt(begin->segment);
   } else if (const auto* take = std::get_if<TakeCheckpoint>(&order.command)) {
     if (take->id <= last_checkpoint_) return;

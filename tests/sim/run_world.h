@@ -78,7 +78,8 @@ class RunWorld final : public World {
   SimServer& machine(uint32_t index) { return *machines_[index]; }
   uint32_t machines() const { return static_cast<uint32_t>(machines_.size()); }
   // `placement`: null before there is one.
-  void Ordered(const ShardOrderTo& order, const Placement* placement);
+  // `placement`: null if the server stopped to lead right after the order.
+  void Ordered(const ShardOrderTo& order, std::shared_ptr<const Placement> placement);
   void CutTaken(uint32_t shard, const ShardCut& cut);
   void Mix(uint64_t value);
   RunOutcome& outcome() { return outcome_; }
@@ -122,6 +123,7 @@ class RunWorld final : public World {
   std::map<uint32_t, Time> heard_until_;    // by machine that died
   std::map<uint32_t, WorkerKey> admitted_;  // the newest, by worker
   uint64_t last_segment_ = 0, last_checkpoint_ = 0;
+  std::shared_ptr<const Placement> placement_;  // as a leader last had it
   std::set<uint32_t> cut_taken_;
   int answer_kills_ = 0;  // that are left
   Time start_{};

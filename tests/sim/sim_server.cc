@@ -265,7 +265,7 @@ void SimServer::Carry(ServerEffect effect) {
   } else if (const auto* order = std::get_if<effect::SendOrder>(&effect)) {
     world_->Ordered(order->order, core_->leader() == nullptr
                                       ? nullptr
-                                      : core_->leader()->coordinator().placement().get());
+                                      : core_->leader()->coordinator().placement());
     if (order->order.link == kOwnLink) {
       Execute(order->order);
     } else {
