@@ -16,6 +16,7 @@ set(CPACK_COMPONENT_PSGD_DESCRIPTION "Trains neural networks through sharded par
 staleness and compressed updates, on processors and GPUs.")
 set(CPACK_DEBIAN_PSGD_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PSGD_PACKAGE_RECOMMENDS "openssl")
+set(CPACK_DEBIAN_PSGD_PACKAGE_SUGGESTS "libucx0")
 # Creates the user that the units run as.
 set(CPACK_DEBIAN_PSGD_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/deploy/systemd/postinst)
 set(CPACK_DEBIAN_COMPRESSION_TYPE gzip)
