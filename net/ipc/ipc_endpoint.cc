@@ -1,6 +1,5 @@
 #include "net/ipc/ipc_endpoint.h"
 
-#include <sched.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "net/address.h"
 #include "net/epoll.h"
+#include "net/spin.h"
 
 namespace psgd {
 namespace {
@@ -18,10 +18,6 @@ namespace {
 constexpr uint64_t kWakeKey = UINT64_MAX;
 constexpr uint64_t kBellKey = UINT64_MAX - 1;
 
-// Where messages follow each other this closely, waiting for the next without sleep saves two
-// switches. It never goes on for longer, so an idle endpoint uses no processor time.
-constexpr Duration kSpin = std::chrono::microseconds(30);
-constexpr Duration kClose = std::chrono::microseconds(150);
 constexpr Duration kLookPeriod = std::chrono::milliseconds(1);
 
 }  // namespace
@@ -60,16 +56,6 @@ void IpcEndpoint::LookAtSockets(bool now) {
   if (now || SteadyNow() - looked_ >= kLookPeriod) HandleSockets(Duration::zero());
 }
 
-bool IpcEndpoint::SpinForMessage() {
-  const Time start = SteadyNow();
-  if (start - received_ > kClose) return false;
-  while (SteadyNow() - start < kSpin) {
-    if (AnyIncoming()) return true;
-    ::sched_yield();
-  }
-  return false;
-}
-
 std::optional<Received> IpcEndpoint::Receive(Duration timeout) {
   const Time deadline = SteadyNow() + std::min<Duration>(timeout, std::chrono::hours(24));
   while (true) {
@@ -92,7 +78,7 @@ std::optional<Received> IpcEndpoint::Receive(Duration timeout) {
 }
 
 bool IpcEndpoint::BeginWait() {
-  if (SpinForMessage()) return false;
+  if (SpinUntil(received_, [&] { return AnyIncoming(); })) return false;
   bell_.Arm();
   if (!AnyIncoming()) return true;
   bell_.Disarm();

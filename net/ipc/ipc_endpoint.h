@@ -61,7 +61,6 @@ class IpcEndpoint : public EndpointBase {
 
  private:
   void HandleSockets(Duration wait);
-  bool SpinForMessage();
 
   FileDescriptor epoll_;
   WakeEvent wake_;

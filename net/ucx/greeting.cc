@@ -26,6 +26,18 @@ struct Front {
   uint64_t checksum = 0;  // of the worker's address, in which UCX trusts
 };
 
+absl::Status Check(const Front& front) {
+  if (front.magic != kMagic || front.address_bytes == 0 || front.address_bytes > kMostAddress) {
+    return absl::InvalidArgumentError("not a psgd process; does something else connect here?");
+  }
+  if (front.version != kProtocolVersion) {
+    return InvalidArgumentError("the peer speaks protocol version ", front.version,
+                                ", this side version ", kProtocolVersion,
+                                ": run the same release on both");
+  }
+  return absl::OkStatus();
+}
+
 struct Resolved {
   sockaddr_storage address{};
   socklen_t size = 0;
@@ -122,6 +134,7 @@ absl::StatusOr<std::optional<UcxGreeting>> GreetingReader::Read(int socket) {
     Front front;
     if (bytes_.size() >= sizeof(front)) {
       std::memcpy(&front, bytes_.data(), sizeof(front));
+      PSGD_RETURN_IF_ERROR(Check(front));
       wanted += front.address_bytes;
     }
     if (bytes_.size() == wanted) {
@@ -136,16 +149,6 @@ absl::StatusOr<std::optional<UcxGreeting>> GreetingReader::Read(int socket) {
     if (got == 0) return absl::UnavailableError("the other side is gone");
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
     if (got < 0) return absl::UnavailableError(std::strerror(errno));
-    if (bytes_.size() < sizeof(front)) continue;
-    std::memcpy(&front, bytes_.data(), sizeof(front));
-    if (front.magic != kMagic || front.address_bytes == 0 || front.address_bytes > kMostAddress) {
-      return absl::InvalidArgumentError("not a psgd process; does something else connect here?");
-    }
-    if (front.version != kProtocolVersion) {
-      return InvalidArgumentError("the peer speaks protocol version ", front.version,
-                                  ", this side version ", kProtocolVersion,
-                                  ": run the same release on both");
-    }
   }
 }
 

@@ -34,38 +34,17 @@ class UcxConnector : public UcxEndpoint {
   absl::Status Send(PeerId to, const Message& message) override {
     if (to >= targets_.size()) return NotConnected(to);
     Inside inside(*this);
-    const PeerPtr& peer = peers_[to];
-    if (!HasRoom(*peer, message.PayloadBytes())) {
-      Nudge();
-      return Full(to);
-    }
-    PSGD_ASSIGN_OR_RETURN(EncodedMessage encoded, Encode(message));
-    const size_t bytes = encoded.size;
-    if (peer->met) {
-      Post(peer, std::move(encoded)).IgnoreError();  // a broken connection loses it silently
-    } else {
-      peer->waiting.push_back(std::move(encoded));
-      peer->waiting_bytes += bytes;
-    }
-    active_ = true;
-    CountSent(bytes);
-    return absl::OkStatus();
+    const absl::Status sent = SendTo(peers_[to], message);
+    // A broken connection loses messages silently.
+    return absl::IsUnavailable(sent) ? absl::OkStatus() : sent;
   }
 
  protected:
-  void OnMet(const PeerPtr& peer) override {
-    targets_[peer->id].met = SteadyNow();
-    peer->waiting_bytes = 0;
-    for (EncodedMessage& message : std::exchange(peer->waiting, {})) {
-      Post(peer, std::move(message)).IgnoreError();  // OnLost follows
-    }
-  }
+  void OnMet(const PeerPtr& peer) override { targets_[peer->id].met = SteadyNow(); }
 
   void OnConnected(const PeerPtr& peer) override {
     WatchSocket(peer->control.get(), peer->number());
-    if (Greet(*peer)) return;
-    Close(peer);
-    OnLost(peer);
+    Greet(peer);
   }
 
   void OnLost(const PeerPtr& peer) override {

@@ -1,7 +1,6 @@
 #include "net/ucx/ucx_endpoint.h"
 
 #include <poll.h>
-#include <sched.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -9,15 +8,12 @@
 #include <cstring>
 
 #include "net/epoll.h"
+#include "net/spin.h"
 #include "net/transport_security.h"
 
 namespace psgd {
 namespace {
 
-// Where bytes follow each other this closely, waiting for the next without sleep saves two
-// switches. It never goes on for longer, so an idle endpoint uses no processor time.
-constexpr Duration kSpin = std::chrono::microseconds(30);
-constexpr Duration kClose = std::chrono::microseconds(150);
 // The owner is away if it did not come for so long.
 constexpr Duration kAway = std::chrono::microseconds(500);
 constexpr Duration kStopWatching = std::chrono::milliseconds(20);
@@ -135,6 +131,10 @@ void UcxEndpoint::OnControl(const PeerPtr& peer) {
   if (!greeting->has_value()) return;
   if (peer->met || !Meet(peer, **greeting)) return Lose(peer);
   OnMet(peer);
+  peer->waiting_bytes = 0;
+  for (EncodedMessage& message : std::exchange(peer->waiting, {})) {
+    Post(peer, std::move(message)).IgnoreError();  // OnLost follows
+  }
   if (ending_ && peer->met) Post(peer, kGoodbye, {}, 0).IgnoreError();
 }
 
@@ -154,9 +154,9 @@ bool UcxEndpoint::Meet(const PeerPtr& peer, const UcxGreeting& greeting) {
   return true;
 }
 
-bool UcxEndpoint::Greet(const Peer& peer) {
-  return SendGreeting(peer.control.get(), {.number = peer.number(), .worker = worker_->address()})
-      .ok();
+void UcxEndpoint::Greet(const PeerPtr& peer) {
+  const UcxGreeting greeting{.number = peer->number(), .worker = worker_->address()};
+  if (!SendGreeting(peer->control.get(), greeting).ok()) Lose(peer);
 }
 
 void UcxEndpoint::Lose(const PeerPtr& peer) {
@@ -354,6 +354,24 @@ bool UcxEndpoint::HasRoom(const Peer& peer, size_t bytes) const {
          (queued == 0 || queued + bytes <= options_.send_queue_bytes);
 }
 
+absl::Status UcxEndpoint::SendTo(const PeerPtr& peer, const Message& message) {
+  if (!HasRoom(*peer, message.PayloadBytes())) {
+    Nudge();
+    return Full(peer->id);
+  }
+  PSGD_ASSIGN_OR_RETURN(EncodedMessage encoded, Encode(message));
+  const size_t bytes = encoded.size;
+  if (peer->met) {
+    PSGD_RETURN_IF_ERROR(Post(peer, std::move(encoded)));
+  } else {
+    peer->waiting.push_back(std::move(encoded));
+    peer->waiting_bytes += bytes;
+  }
+  active_ = true;
+  CountSent(bytes);
+  return absl::OkStatus();
+}
+
 absl::Status UcxEndpoint::Post(const PeerPtr& peer, EncodedMessage message) {
   return Post(peer, kMessage, std::move(message.frames), message.size);
 }
@@ -466,18 +484,8 @@ std::optional<Received> UcxEndpoint::Receive(Duration timeout) {
       if (now - moved_ > kInactive) active_ = false;
       return std::nullopt;
     }
-    if (!Spin()) Sleep(inside, std::min(deadline, next));
+    if (!SpinUntil(moved_, [&] { return Move(); })) Sleep(inside, std::min(deadline, next));
   }
-}
-
-bool UcxEndpoint::Spin() {
-  const Time start = SteadyNow();
-  if (start - moved_ > kClose) return false;
-  while (SteadyNow() - start < kSpin) {
-    if (Move()) return true;
-    ::sched_yield();
-  }
-  return false;
 }
 
 void UcxEndpoint::Sleep(Inside& inside, Time until) {

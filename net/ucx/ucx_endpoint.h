@@ -106,22 +106,19 @@ class UcxEndpoint : public EndpointBase {
   void WatchSocket(int fd, uint64_t key, bool made = false);
   void StopWatching(int fd, uint64_t key);
 
-  bool Greet(const Peer& peer);
+  // Loses a peer that cannot be greeted.
+  void Greet(const PeerPtr& peer);
   // Ends the connection at once, without OnLost.
   void Close(const PeerPtr& peer);
-  // Whether the queue of the peer has room for so many bytes.
-  bool HasRoom(const Peer& peer, size_t bytes) const;
-  absl::Status Post(const PeerPtr& peer, EncodedMessage message);
+  void Lose(const PeerPtr& peer);
+  // Queues the message until the peer is met. UNAVAILABLE: it was met, and the connection broke.
+  absl::Status SendTo(const PeerPtr& peer, const Message& message);
   // Lets peers hear goodbye, and waits until they have all messages, or for the linger time.
   // Derived destructors call it, for OnLost is theirs.
   void End();
 
-  // Lets UCX work once, unless the receive queue is full, and looks after connections.
-  void Nudge();
-
   std::unique_ptr<UcxWorker> worker_;  // null at the very end
   std::unordered_map<PeerId, PeerPtr> peers_;
-  std::atomic<bool> active_{false};  // messages came or went of late
 
  private:
   // What peers send each other. Part of the protocol: do not change.
@@ -138,6 +135,9 @@ class UcxEndpoint : public EndpointBase {
   static void OnError(void* endpoint, ucp_ep_h ep, ucs_status_t status);
 
   PeerPtr PeerOf(uint64_t number) const;
+  // Whether the queue of the peer has room for so many bytes.
+  bool HasRoom(const Peer& peer, size_t bytes) const;
+  absl::Status Post(const PeerPtr& peer, EncodedMessage message);
   absl::Status Post(const PeerPtr& peer, Kind kind, std::vector<Bytes> frames, size_t bytes);
   // Data that are `announced` lie with the peer, others at `data`.
   ucs_status_t Take(const PeerPtr& peer, ByteSpan header, void* data, size_t data_bytes,
@@ -149,6 +149,8 @@ class UcxEndpoint : public EndpointBase {
   void Fetch();
   // Lets UCX work until a message is here or nothing happens.
   void Work();
+  // Lets UCX work once, unless the receive queue is full, and looks after connections.
+  void Nudge();
   // Whether UCX did something.
   bool Move();
   // Looks after connections, from time to time, and after announced data.
@@ -157,13 +159,11 @@ class UcxEndpoint : public EndpointBase {
   void LookAtSockets();
   void OnControl(const PeerPtr& peer);
   bool Meet(const PeerPtr& peer, const UcxGreeting& greeting);
-  void Lose(const PeerPtr& peer);
   // Takes the first message that is here or failed.
   std::pair<PeerPtr, IncomingPtr> Pop();
   // The next message that is here.
   Attempt Next(Inside& inside);
   bool IsFull() const { return here_bytes_ > options_.queue_bytes; }
-  bool Spin();
   // Sleeps until something happens, Wake, or `until`.
   void Sleep(Inside& inside, Time until);
   void Background();
@@ -184,6 +184,7 @@ class UcxEndpoint : public EndpointBase {
 
   WakeEvent wake_;
   std::atomic<size_t> under_way_{0};  // requests that UCX works on
+  std::atomic<bool> active_{false};   // messages came or went of late
   std::atomic<bool> inside_{false};
   std::atomic<uint64_t> visits_{0};  // of the owner
   // The background thread checks now and then whether the owner is away; otherwise it sleeps.

@@ -37,17 +37,7 @@ class UcxListener : public UcxEndpoint {
     Inside inside(*this);
     const auto found = peers_.find(to);
     if (found == peers_.end() || !found->second->met || found->second->left) return Gone(to);
-    const PeerPtr peer = found->second;
-    if (!HasRoom(*peer, message.PayloadBytes())) {
-      Nudge();
-      return Full(to);
-    }
-    PSGD_ASSIGN_OR_RETURN(EncodedMessage encoded, Encode(message));
-    const size_t bytes = encoded.size;
-    PSGD_RETURN_IF_ERROR(Post(peer, std::move(encoded)));
-    active_ = true;
-    CountSent(bytes);
-    return absl::OkStatus();
+    return SendTo(PeerPtr(found->second), message);
   }
 
   EndpointStats stats() const override {
@@ -58,12 +48,7 @@ class UcxListener : public UcxEndpoint {
   }
 
  protected:
-  void OnMet(const PeerPtr& peer) override {
-    if (Greet(*peer)) return;
-    Close(peer);
-    OnLost(peer);
-  }
-
+  void OnMet(const PeerPtr& peer) override { Greet(peer); }
   void OnLost(const PeerPtr& peer) override { peers_.erase(PeerId(peer->id)); }
 
   void OnOwnSocket() override {
@@ -107,8 +92,7 @@ class UcxListener : public UcxEndpoint {
       const auto& [peer, until] = silent_.front();
       if (!peer->met && peer->control.open()) {
         if (until > now) return std::min(next, until);
-        Close(peer);
-        OnLost(peer);
+        Lose(peer);
       }
       silent_.pop_front();
     }
