@@ -34,7 +34,7 @@ bool HttpConnection::Move(Time now) {
   if (!Sending()) {
     out_.clear();
     sent_ = 0;
-    if (last_answer_ && state_ == State::kReading) return false;
+    if (Over()) return false;
   } else if (sent_ > kForget) {
     out_.erase(0, sent_);
     sent_ = 0;
@@ -65,6 +65,10 @@ std::optional<HttpRequest> HttpConnection::NextRequest() {
   state_ = State::kAnswering;
   last_answer_ = absl::EqualsIgnoreCase(request.Header("connection"), "close");
   return request;
+}
+
+bool HttpConnection::Over() const {
+  return last_answer_ && state_ == State::kReading && !Sending();
 }
 
 void HttpConnection::Refuse(const absl::Status& why) {

@@ -27,6 +27,8 @@ class HttpConnection {
   void BeginStream(std::string bytes);
   // Appends to the stream. False: the reader is too slow and must be disconnected.
   bool AddToStream(const std::string& bytes);
+  // The last answer is sent; only closing is left.
+  bool Over() const;
 
   bool stream() const { return state_ == State::kStream; }
   bool Overdue(Time now) const;

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -27,6 +28,8 @@ class Client {
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     const timeval patience{.tv_sec = 30, .tv_usec = 0};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    const int on = 1;
+    setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     connected_ = connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0;
   }
   ~Client() { close(fd_); }
@@ -89,6 +92,20 @@ TEST_F(HttpServerTest, AnswersInOrderOnOneConnection) {
   EXPECT_THAT(client.Read("\r\n\r\n"), HasSubstr("Content-Length: 13"));
   client.Send("GET /d HTTP/1.1\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(client.Read(""), EndsWith("you asked /d."));  // and the server hung up
+}
+
+// The server once read the second part where nobody looked for a request, and waited for a third.
+TEST_F(HttpServerTest, ARequestMayComeInTwoParts) {
+  Start();
+  const Client client(server_->port());
+  for (int i = 0; i < 2000; ++i) {
+    client.Send("POST /two HTTP/1.1\r\nContent-Length: 2\r\n\r\n");
+    const Time send = SteadyNow() + std::chrono::microseconds(i % 50);
+    while (SteadyNow() < send) {
+    }
+    client.Send("{}");
+    ASSERT_THAT(client.Read("two."), StartsWith("HTTP/1.1 200")) << i;
+  }
 }
 
 TEST_F(HttpServerTest, WhatIsNoRequestIsRefusedAndEndsTheConnection) {
