@@ -18,6 +18,7 @@ CopyAssigner::CopyAssigner(CopyAssignerOptions options, RunRecord record, Time n
       record_(std::move(record)),
       heard_(static_cast<size_t>(record_.shards_size())),
       troubled_since_(static_cast<size_t>(record_.shards_size())),
+      untold_grants_(static_cast<size_t>(record_.shards_size())),
       standstill_(options_.patience / kTicksPerPatience),
       replaced_(options_.replaced),
       targets_(LeadersOf(record_)) {
@@ -54,6 +55,7 @@ absl::StatusOr<CopyAssigner::Peer*> CopyAssigner::Welcome(uint64_t link, const S
   ++changes_;
   Peer& peer = peers_[known->server()];
   if (known->server() == replaced_) replaced_ = 0;
+  if (peer.link != 0) Away(known->server(), &peer);
   peer = {};
   peer.link = link;
   peer.came = changes_;
@@ -74,14 +76,15 @@ absl::Status CopyAssigner::OnState(uint64_t link, const ServerState& state, Time
 
 void CopyAssigner::OnLinkGone(uint64_t link) {
   for (auto& [server, peer] : peers_) {
-    if (peer.link == link) Away(&peer);
+    if (peer.link == link) Away(server, &peer);
   }
 }
 
-void CopyAssigner::Away(Peer* peer) {
+void CopyAssigner::Away(uint32_t server, Peer* peer) {
   peer->link = 0;
   peer->may_lead_from.clear();
   peer->assigned.clear();
+  TakeBackGrants(server);
 }
 
 void CopyAssigner::Tick(Time now) {
@@ -89,7 +92,7 @@ void CopyAssigner::Tick(Time now) {
   for (auto& [server, peer] : peers_) peer.heard += lost;
   // A silent server with an open link is frozen, or cut off in one direction.
   for (auto& [server, peer] : peers_) {
-    if (peer.link != 0 && IsGone(server, now)) Away(&peer);
+    if (peer.link != 0 && IsGone(server, now)) Away(server, &peer);
   }
 }
 
@@ -200,6 +203,9 @@ void CopyAssigner::EndRun() {
 
 absl::Status CopyAssigner::Settle(uint32_t s, Time now, News* news) {
   HearReports(s, news);
+  // A restarted copy may have lost its last writes.
+  std::erase_if(untold_grants_[s],
+                [&](const auto& grant) { return IsHere(grant.first) && !GoesOn(grant.first, s); });
   if (!record_.has_plan()) return absl::OkStatus();
   const absl::Status settled = SettleLeader(s, now, news);
   SettleFollowers(s, now);
@@ -218,6 +224,7 @@ void CopyAssigner::HearReports(uint32_t s, News* news) {
   heard_[s] = copy->report();
   for (const uint32_t server : copy->silent()) {
     if (!RemoveInSync(server, shard)) continue;
+    untold_grants_[s][server] = IdOf(*shard, server);
     ++changes_;
     news->push_back(absl::StrCat("shard ", s, " goes on without its copy on server ", server,
                                  ", which does not answer"));
@@ -226,6 +233,17 @@ void CopyAssigner::HearReports(uint32_t s, News* news) {
     // The copy before it may have been meant.
     if (caught_up.copy() != IdOf(*shard, caught_up.server())) continue;
     if (AddInSync(caught_up.server(), shard)) ++changes_;
+  }
+}
+
+void CopyAssigner::TakeBackGrants(uint32_t server) {
+  for (size_t s = 0; s < untold_grants_.size(); ++s) {
+    ShardCopies* const shard = record_.mutable_shards(static_cast<int>(s));
+    if (shard->leader() != server) continue;
+    for (const auto& [silent, copy] : std::exchange(untold_grants_[s], {})) {
+      if (!HoldsCopy(*shard, silent) || IdOf(*shard, silent) != copy) continue;
+      if (AddInSync(silent, shard)) ++changes_;
+    }
   }
 }
 
@@ -312,6 +330,7 @@ void CopyAssigner::Promote(uint32_t s, uint32_t server, News* news) {
 void CopyAssigner::BeginEpoch(uint32_t s) {
   heard_[s] = 0;
   troubled_since_[s].reset();
+  untold_grants_[s].clear();
   ++changes_;
 }
 
@@ -443,6 +462,13 @@ void CopyAssigner::Assign(const RunRecord& stored, const Mark& mark, const Assig
     std::string text = same.SerializeAsString();
     if (text == peer.assigned) continue;
     peer.assigned = std::move(text);
+    for (const AssignedCopy& copy : assignment.copies()) {
+      if (copy.leader() != server) continue;
+      const auto& in_sync = copy.in_sync();
+      std::erase_if(untold_grants_[copy.shard()], [&](const auto& grant) {
+        return std::ranges::find(in_sync, grant.first) == in_sync.end();
+      });
+    }
     effects->push_back(effect::SendAssignment{peer.link, std::move(assignment)});
   }
 }

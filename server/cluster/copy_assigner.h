@@ -107,7 +107,7 @@ class CopyAssigner {
   };
 
   absl::StatusOr<Peer*> Welcome(uint64_t link, const ServerState& state, News* news);
-  static void Away(Peer* peer);
+  void Away(uint32_t server, Peer* peer);
   bool IsGone(uint32_t server, Time now) const;
   // Whether the server's copies are lost.
   bool IsLost(uint32_t server, Time now) const;
@@ -116,6 +116,9 @@ class CopyAssigner {
   bool MayLead(uint32_t server, uint32_t shard, uint64_t epoch) const;
 
   void HearReports(uint32_t shard, News* news);
+  // The leading copies on that server never hear that their requests to go on without silent copies
+  // were granted. Those copies have all that was acknowledged, so they are in sync again.
+  void TakeBackGrants(uint32_t server);
   absl::Status SettleLeader(uint32_t shard, Time now, News* news);
   // A server in sync that can lead the shard although its leader has been in trouble for
   // `patience`, with a full disk for example; 0: there is none, or no such trouble.
@@ -132,6 +135,9 @@ class CopyAssigner {
   uint64_t changes_ = 0;
   std::vector<uint64_t> heard_;                      // by shard: see Mark
   std::vector<std::optional<Time>> troubled_since_;  // by shard: its leading copy
+  // By shard: the silent copies without which it may go on, by server, with their
+  // AssignedCopy.copy. The leading copy was not told yet.
+  std::vector<std::map<uint32_t, uint64_t>> untold_grants_;
 
   std::map<uint32_t, Peer> peers_;  // by server
   Standstill standstill_;

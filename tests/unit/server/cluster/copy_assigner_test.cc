@@ -196,6 +196,35 @@ TEST_F(CopyAssignerTest, OfCopiesReadFromDisksTheLongestLeadsUnderANewEpoch) {
   EXPECT_EQ(Announce()[2].copies(0).epoch(), 2u);
 }
 
+// A leading copy that was never told to go on alone has acknowledged nothing alone.
+TEST_F(CopyAssignerTest, ACopyIsInSyncAgainIfTheLeaderWasNeverToldToGoOnWithoutIt) {
+  for (const bool told : {false, true}) {
+    for (const bool restarted : {false, true}) {
+      Make(RecordOn(2));
+      CopyState asks = Leading(1);
+      asks.set_entries(30);
+      asks.add_silent(2);
+      ASSERT_TRUE(Hear(2, Following(1)).ok());
+      ASSERT_TRUE(Hear(1, asks).ok());
+      ASSERT_TRUE(Settle().ok());
+      ASSERT_THAT(in_sync(), ElementsAre(1));
+      if (told) Announce();
+      if (restarted) {
+        ASSERT_TRUE(Hear(2, FromDisk(30)).ok());
+        ASSERT_TRUE(Settle().ok());
+        ASSERT_TRUE(Hear(2, Following(1)).ok());
+      }
+      assigner_->OnLinkGone(1);
+      ASSERT_TRUE(Hear(1, FromDisk(8)).ok());  // its machine lost power
+      const absl::Status settled = Settle();
+      EXPECT_EQ(absl::IsDataLoss(settled), told || restarted) << settled;
+      if (!told && !restarted) {
+        EXPECT_EQ(shard().leader(), 2u);
+      }
+    }
+  }
+}
+
 TEST_F(CopyAssignerTest, AShortJournalLosesTheShard) {
   RunRecord record = RecordOn(1);
   record.mutable_shards(0)->set_entries(8);
