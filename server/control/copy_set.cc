@@ -254,7 +254,7 @@ void CopySet::CheckpointDone(uint64_t checkpoint) {
   }
 }
 
-absl::Status CopySet::SaveImage(uint32_t shard, const ShardImage& image) {
+absl::Status CopySet::SaveImage(uint32_t shard, const std::shared_ptr<const ShardImage>& image) {
   const auto copy = Find(shard);
   return copy == nullptr ? absl::OkStatus() : copy->SaveImage(image);
 }

@@ -52,7 +52,7 @@ class CopySet {
   void Drop(uint32_t shard);
   absl::Status Execute(const ShardOrderTo& order);
   void CheckpointDone(uint64_t checkpoint);
-  absl::Status SaveImage(uint32_t shard, const ShardImage& image);
+  absl::Status SaveImage(uint32_t shard, const std::shared_ptr<const ShardImage>& image);
   absl::Status Weights(
       uint32_t shard, const std::function<absl::Status(uint32_t slice, const Bytes& values)>& take);
   // Serves a follower on another server, until the stream ends.

@@ -31,11 +31,20 @@ void DropOlderPulls(const DataHeader& newer, std::deque<Message>* waiting) {
 
 CopyThread::CopyThread(CopyThreadOptions options, std::unique_ptr<DurableShard> shard)
     : options_(std::move(options)),
-      core_(options_.core, std::move(shard)),
+      core_(CoreOptions(), std::move(shard)),
       trace_(options_.callbacks.on_spans ? std::make_optional<ShardTrace>(
                                                options_.core.shard, options_.callbacks.trace_steps)
                                          : std::nullopt),
       thread_([this] { Run(); }) {}
+
+CopyOptions CopyThread::CoreOptions() {
+  CopyOptions options = options_.core;
+  options.empty_place = [this] {
+    due_.reset();  // it is of the shard that was in that place
+    return options_.core.empty_place();
+  };
+  return options;
+}
 
 CopyThread::~CopyThread() { Stop(); }
 
@@ -119,10 +128,7 @@ void CopyThread::Execute(ShardCommand command, uint64_t number, uint64_t epoch) 
 void CopyThread::OnCopy(uint32_t from, CopyMessage message) {
   Post([this, from, message = std::move(message)]() mutable {
     // An image replaces the journal, and SaveImage may be writing to that journal.
-    if (std::holds_alternative<CopyMessage::Image>(message.what)) {
-      WaitWhileSaving();
-      image_due_ = false;
-    }
+    if (std::holds_alternative<CopyMessage::Image>(message.what)) WaitWhileSaving();
     core_.OnCopy(from, std::move(message), SteadyNow());
   });
 }
@@ -144,26 +150,25 @@ void CopyThread::WaitWhileSaving() {
   changed_.wait(lock, [&] { return !saving_; });
 }
 
-absl::Status CopyThread::SaveImage(const ShardImage& image) {
+absl::Status CopyThread::SaveImage(const std::shared_ptr<const ShardImage>& image) {
   Journal* journal = nullptr;
-  const DurableShard* of = nullptr;
   Do([&] {
-    // The shard that the image is of may be gone.
-    if (!std::exchange(image_due_, false)) return;
-    of = core_.shard();
-    journal = of->journal();
+    if (due_ != image) return;  // the shard that the image is of is gone
+    journal = core_.shard()->journal();
     std::lock_guard lock(tasks_mutex_);
     saving_ = journal != nullptr;
   });
   if (journal == nullptr) return absl::OkStatus();
-  const absl::Status status = journal->SaveImage(image);
+  const absl::Status status = journal->SaveImage(*image);
   {
     std::lock_guard lock(tasks_mutex_);
     saving_ = false;
     changed_.notify_all();
   }
   Do([&] {
-    if (core_.shard() == of) core_.shard()->ImageSaved(status);
+    if (due_ != image) return;
+    due_.reset();
+    core_.shard()->ImageSaved(status);
   });
   return status;
 }
@@ -239,8 +244,8 @@ void CopyThread::Commit() {
       if (core_.leads()) options_.callbacks.on_quarantine(std::move(worker));
     }
     if (auto image = shard->TakeDueImage()) {
-      image_due_ = true;
-      options_.callbacks.on_image(options_.core.shard, std::move(*image));
+      due_ = std::make_shared<const ShardImage>(*std::move(image));
+      options_.callbacks.on_image(options_.core.shard, due_);
     }
   }
   // The state comes before the orders: whoever hears that an order is done finds it in the state.

@@ -35,7 +35,7 @@ struct CopyCallbacks {
   std::function<void(uint32_t shard, ShardCut)> on_cut;
   std::function<void(QuarantinedWorker)> on_quarantine;
   // An image for the journal; SaveImage must follow.
-  std::function<void(uint32_t shard, ShardImage)> on_image;
+  std::function<void(uint32_t shard, std::shared_ptr<const ShardImage>)> on_image;
   // The transport has the answers. May be null.
   std::function<void()> on_sent;
   // When the shard took in each push of the first steps. May be null.
@@ -71,7 +71,7 @@ class CopyThread {
   void OnReached();
   void CheckpointDone(uint64_t checkpoint);
   // Writes the image that on_image gave, on the caller's thread.
-  absl::Status SaveImage(const ShardImage& image);
+  absl::Status SaveImage(const std::shared_ptr<const ShardImage>& image);
   // UNAVAILABLE: the copy does not lead.
   absl::Status Weights(
       const std::function<absl::Status(uint32_t slice, const Bytes& values)>& take);
@@ -81,6 +81,7 @@ class CopyThread {
  private:
   using Task = std::function<void()>;
 
+  CopyOptions CoreOptions();
   void Run();
   // False: the thread has ended. Do waits for the task.
   bool Post(Task task);
@@ -106,7 +107,7 @@ class CopyThread {
   CopyCore core_;
   std::unique_ptr<Endpoint> endpoint_;  // set under tasks_mutex_; null: the copy does not lead
   std::string port_trouble_;
-  bool image_due_ = false;  // on_image gave an image of the shard that is here
+  std::shared_ptr<const ShardImage> due_;  // on_image gave this image of the shard that is here
   std::map<PeerId, std::deque<Message>> waiting_;  // answers whose peer's queue is full
   Time looked_for_strangers_{};
   uint64_t logged_malformed_ = 0, logged_turned_away_ = 0;

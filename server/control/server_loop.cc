@@ -382,8 +382,7 @@ CopyCallbacks ServerLoop::Callbacks() {
       run_link_->Send(std::move(says));
     });
   };
-  callbacks.on_image = [this](uint32_t shard, ShardImage image) {
-    auto due = std::make_shared<const ShardImage>(std::move(image));
+  callbacks.on_image = [this](uint32_t shard, std::shared_ptr<const ShardImage> due) {
     Post([this, shard, due = std::move(due)](Time, ServerEffects*) { SaveImage(shard, due); });
   };
   if (options_.trace_steps > 0) {
@@ -402,7 +401,7 @@ CopyCallbacks ServerLoop::Callbacks() {
 
 void ServerLoop::SaveImage(uint32_t shard, std::shared_ptr<const ShardImage> image) {
   disk_.Post([this, shard, image = std::move(image)] {
-    const absl::Status saved = copies_->SaveImage(shard, *image);
+    const absl::Status saved = copies_->SaveImage(shard, image);
     if (!saved.ok()) {
       options_.log->error("shard {}: its journal grows, since no image of it can be written: {}",
                           shard, saved.ToString());

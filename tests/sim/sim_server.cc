@@ -51,6 +51,7 @@ CopyOptions SimServer::OptionsOf(uint32_t shard) {
   options.window = world_->scenario().window_bytes;
   options.kept = std::max<size_t>(world_->scenario().given_bytes, 20u << 10);
   options.empty_place = [this, shard]() -> absl::StatusOr<DurableShardOptions> {
+    due_.erase(shard);
     if (!asides_.contains(shard) && disks_.contains(shard)) {
       asides_[shard] = std::move(disks_[shard]);
     }
@@ -144,6 +145,7 @@ void SimServer::Die(bool power, bool lose_disk) {
   }
   copies_.clear();
   cuts_.clear();
+  due_.clear();
   const uint64_t life = life_;
   core_.reset();
   BreakLink();
@@ -243,6 +245,7 @@ void SimServer::Carry(ServerEffect effect) {
     disks_.erase(shard);
     asides_.erase(shard);
     cuts_.erase(shard);
+    due_.erase(shard);
     Feed(
         [this, shard](Time now, ServerEffects* effects) { core_->OnDropped(shard, now, effects); });
   } else if (const auto* done = std::get_if<effect::CheckpointDone>(&effect)) {
@@ -606,15 +609,16 @@ void SimServer::SendPart(uint32_t shard) {
 }
 
 void SimServer::SaveImageLater(uint32_t shard, ShardImage image) {
-  const DurableShard* const of = copies_.at(shard)->shard();
+  const uint64_t number = due_[shard] = ++images_;
   world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(80)),
-                        [this, shard, of, life = life_, image = std::move(image)] {
+                        [this, shard, number, life = life_, image = std::move(image)] {
                           if (life != life_) return;
                           WhenAwake([=, this] {
-                            const auto at = copies_.find(shard);
-                            if (at == copies_.end() || at->second->shard() != of) return;
+                            const auto due = due_.find(shard);
+                            if (due == due_.end() || due->second != number) return;
+                            due_.erase(due);
                             ++world_->outcome().images;
-                            DurableShard* const durable = at->second->shard();
+                            DurableShard* const durable = copies_.at(shard)->shard();
                             durable->ImageSaved(durable->journal()->SaveImage(image));
                           });
                         });

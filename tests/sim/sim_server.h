@@ -120,7 +120,9 @@ class SimServer {
   std::unique_ptr<ServerCore> core_;
   std::map<uint32_t, std::unique_ptr<CopyCore>> copies_;
   std::map<uint32_t, std::shared_ptr<const ShardCut>> cuts_;  // until their checkpoint is done
-  Link up_;                                                   // to the machine that leads the run
+  std::map<uint32_t, uint64_t> due_;  // by shard: the image of what it has now that is to be saved
+  uint64_t images_ = 0;
+  Link up_;                            // to the machine that leads the run
   std::set<uint64_t> lost_;            // links to others on which something was lost
   std::map<uint64_t, uint32_t> down_;  // links of others to this one: machine
   std::deque<ServerEffects> to_do_;

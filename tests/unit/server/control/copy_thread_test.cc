@@ -42,11 +42,35 @@ Config ConfigOfRun() {
   return config;
 }
 
+// Notes the images that it is given, and keeps nothing.
+class NotingJournal final : public Journal {
+ public:
+  explicit NotingJournal(std::vector<uint64_t>* images) : images_(images) {}
+  absl::Status Append(uint64_t, std::span<const JournalEntry>) override { return absl::OkStatus(); }
+  absl::Status BeginLog(uint64_t) override { return absl::OkStatus(); }
+  absl::Status SaveImage(const ShardImage& image) override {
+    images_->push_back(image.record.entry());
+    return absl::OkStatus();
+  }
+  absl::StatusOr<ShardImage> LoadImage(std::vector<std::string>*) override {
+    return absl::NotFoundError("nothing is kept");
+  }
+  absl::Status Replay(uint64_t, const std::function<absl::Status(const JournalEntry&)>&) override {
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<uint64_t>* const images_;
+};
+
 // A server with one copy of one shard.
 class Node final : public PeerHandler {
  public:
-  Node(uint32_t number, Transport* transport, bool fresh)
-      : number_(number), guard_(nullptr, NullLog()), copy_(Options(transport), Fresh(fresh)) {
+  // `saved`: gets the last entries of the images in the journal; null: there is no journal.
+  Node(uint32_t number, Transport* transport, bool fresh, std::vector<uint64_t>* saved = nullptr)
+      : number_(number),
+        guard_(nullptr, NullLog()),
+        copy_(Options(transport), Fresh(fresh, saved)) {
     int port = 0;
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -127,6 +151,11 @@ class Node final : public PeerHandler {
     return std::ranges::count(now.silent(), server) > 0;
   }
   CopyThread& copy() { return copy_; }
+  // The images that were due so far.
+  std::vector<std::shared_ptr<const ShardImage>> due() const {
+    std::lock_guard lock(mutex_);
+    return due_;
+  }
 
   CallGuard& guard() override { return guard_; }
   absl::Status Serve(const ServerSays::Hello&, ServingStream*) override {
@@ -159,9 +188,12 @@ class Node final : public PeerHandler {
     TaskQueue* queue = nullptr;
   };
 
-  static std::unique_ptr<DurableShard> Fresh(bool fresh) {
+  static std::unique_ptr<DurableShard> Fresh(bool fresh, std::vector<uint64_t>* saved) {
     if (!fresh) return nullptr;
-    return std::make_unique<DurableShard>(DurableShardOptionsOf(ConfigOfRun(), 0, 1));
+    DurableShardOptions options = DurableShardOptionsOf(ConfigOfRun(), 0, 1);
+    if (saved != nullptr) options.journal = std::make_unique<NotingJournal>(saved);
+    options.image_after = 1;
+    return std::make_unique<DurableShard>(std::move(options));
   }
   CopyThreadOptions Options(Transport* transport) {
     CopyThreadOptions options;
@@ -182,7 +214,10 @@ class Node final : public PeerHandler {
     options.callbacks.on_send = [this](CopyCore::Send send) { SendCopy(std::move(send)); };
     options.callbacks.on_cut = [](uint32_t, const ShardCut&) {};
     options.callbacks.on_quarantine = [](const QuarantinedWorker&) {};
-    options.callbacks.on_image = [](uint32_t, const ShardImage&) {};
+    options.callbacks.on_image = [this](uint32_t, std::shared_ptr<const ShardImage> image) {
+      std::lock_guard lock(mutex_);
+      due_.push_back(std::move(image));
+    };
     return options;
   }
   void SendCopy(CopyCore::Send send) {
@@ -204,10 +239,11 @@ class Node final : public PeerHandler {
   CallGuard guard_;
   PeerService service_;
   std::unique_ptr<grpc::Server> server_;
-  mutable std::mutex mutex_;  // guards what follows, to orders_
+  mutable std::mutex mutex_;  // guards what follows, to due_
   CopyState state_;
   std::map<uint32_t, Connection> followers_;
   std::map<uint64_t, absl::Status> orders_;
+  std::vector<std::shared_ptr<const ShardImage>> due_;
   std::unique_ptr<FollowLink> link_;
   CopyThread copy_;
 };
@@ -304,6 +340,25 @@ TEST_F(CopyThreads, AnOrderOfAnotherEpochIsNotCarriedOut) {
   Start();
   EXPECT_TRUE(absl::IsUnavailable(first_.Execute(AdmitWorker{ShardFixture::Key(1)}, 4, 7)));
   EXPECT_TRUE(first_.Execute(AdmitWorker{ShardFixture::Key(1)}, 4, 1).ok());
+}
+
+// Saving may begin late. Then the image may be of a shard that another copy's image replaced.
+TEST(CopyThreadImages, OnlyTheImageThatIsDueIsSaved) {
+  const auto transport = MakeInProcessTransport({});
+  std::vector<uint64_t> saved;
+  Node node(1, transport.get(), true, &saved);
+  node.Lead(1, {1}, 0);
+  ShardFixture model({.elements = {kElements, 3}}, ConfigOfRun());
+  ASSERT_TRUE(node.Execute(model.install(), 1, 1).ok());
+  ASSERT_EQ(saved.size(), 1u);
+  for (uint32_t worker = 0; worker < 2; ++worker) {
+    ASSERT_TRUE(node.Execute(AdmitWorker{ShardFixture::Key(worker)}, 2 + worker, 1).ok());
+    ASSERT_TRUE(Eventually([&] { return node.due().size() == 1 + worker; }));
+    ASSERT_TRUE(node.copy().SaveImage(node.due()[0]).ok());  // the second time it is an old one
+    EXPECT_EQ(saved.size(), 2u);
+  }
+  ASSERT_TRUE(node.copy().SaveImage(node.due()[1]).ok());
+  EXPECT_EQ(saved.size(), 3u);
 }
 
 // A replaced leader follows its successor, and loses the steps that only it had.
