@@ -8,7 +8,7 @@
 Hosts of scripts/netns.sh: ps-server on the first, a worker with one thread on each of the other two (or
 --workers); DDP has a process on each of those. With --servers workers each of them has a ps-server too, and
 the first host has nothing. All train the same network, exported to ONNX, on generated
-images in batches of 32 a worker. Printed are milliseconds a step (psgd's mean, DDP's median), images a second of all
+images in batches of 32 a worker (or --batch). Printed are milliseconds a step (psgd's mean, DDP's median), images a second of all
 together, and megabytes a step that each worker sends and receives, headers included, from when training has settled.
 Needs root (network namespaces), Debian's python3-torch and python3-onnx.
 """
@@ -25,7 +25,6 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NETNS = str(ROOT / "scripts" / "netns.sh")
-BATCH = 32
 
 SPARSE = ["compression.dense_below=0"]
 # For the wide layers. The other layers travel as few elements, as after a warm-up. With one shard
@@ -70,7 +69,7 @@ def network(name):
                          nn.ReLU(), nn.Linear(4096, 10)), (3, 32, 32)
 
 
-def run_ddp_rank(name, how, ranks, rank, steps):
+def run_ddp_rank(name, how, ranks, batch, steps, rank):
     """One process of DDP: the first prints the seconds of each step, and what it sent and received by
     the end of the step."""
     import torch
@@ -93,7 +92,7 @@ def run_ddp_rank(name, how, ranks, rank, steps):
                                             start_powerSGD_iter=2)
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    images, labels = torch.rand(BATCH, *shape), torch.randint(10, (BATCH,))
+    images, labels = torch.rand(batch, *shape), torch.randint(10, (batch,))
     for step in range(steps):
         start = time.perf_counter()
         optimizer.zero_grad()
@@ -116,7 +115,7 @@ def transferred(host):
                                   capture_output=True, text=True).stdout)
 
 
-def ddp(name, how, workers, seconds):
+def ddp(name, how, workers, batch, seconds):
     """Median seconds a step, and the bytes a step that one process sends and receives."""
     warmup = 3  # PowerSGD begins after the second step
     steps = warmup + 2
@@ -124,7 +123,7 @@ def ddp(name, how, workers, seconds):
     environment = dict(os.environ, MASTER_ADDR="10.77.0.2", MASTER_PORT="29500",
                        GLOO_SOCKET_IFNAME="eth0", OPENBLAS_NUM_THREADS="1")
     while True:
-        command = [sys.executable, __file__, "--ddp", name, how, str(workers), str(steps)]
+        command = [sys.executable, __file__, "--ddp", name, how, str(workers), str(batch), str(steps)]
         ranks = [subprocess.Popen([NETNS, "run", str(2 + rank)] + command + [str(rank)], env=environment,
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
                  for rank in range(workers)]
@@ -172,7 +171,7 @@ def psgd(name, sets, seconds, options, folder):
     config = folder / "config.yaml"
     config.write_text(f"""name: slow-link
 model: {{onnx: {path}}}
-data: {{format: synthetic, batch: {BATCH}, eval_batch: 32,
+data: {{format: synthetic, batch: {options.batch}, eval_batch: 32,
        synthetic: {{shape: [{shape[0]}, {shape[1]}, {shape[2]}], classes: 10, train_samples: 65536, test_samples: 64}}}}
 train: {{epochs: 100}}
 optimizer: {{sgd: {{learning_rate: 0.01}}}}
@@ -219,8 +218,8 @@ cluster: {{transport: {options.transport}, shards: {options.workers}, workers: {
         for process in workers + servers:
             process.wait()
         for host in hosts:  # the servers beside the workers
-            network = os.environ.get("PSGD_NETNS", "psgd")
-            pids = subprocess.run(["ip", "netns", "pids", f"{network}-{host}"], capture_output=True, text=True)
+            prefix = os.environ.get("PSGD_NETNS", "psgd")
+            pids = subprocess.run(["ip", "netns", "pids", f"{prefix}-{host}"], capture_output=True, text=True)
             for pid in pids.stdout.split():
                 os.kill(int(pid), signal.SIGKILL)
 
@@ -235,6 +234,7 @@ def main():
     parser.add_argument("--servers", default="one", choices=["one", "workers"],
                         help="of psgd: one on a host of its own, or one beside each worker")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=32, help="images a worker and step")
     parser.add_argument("--transport", default="auto", help="of psgd")
     parser.add_argument("--bin", default=str(ROOT / "build" / "release" / "bin"))
     parser.add_argument("--json", action="store_true", help="a JSON object a row")
@@ -264,14 +264,14 @@ def compare(ways, options, folder):
             subprocess.run([NETNS, "up", str(1 + options.workers)] + ([] if link == "unlimited" else [link]), check=True)
             for system, way in ways:
                 if system == "DDP":
-                    step, sent, received = ddp(name, way, options.workers, options.seconds)
+                    step, sent, received = ddp(name, way, options.workers, options.batch, options.seconds)
                 else:
                     step, sent, received = psgd(name, PSGD[way], options.seconds, options, folder)
                 if link == "unlimited":
                     unlimited[name, system, way] = step
                 alone = unlimited.get((name, system, way))
                 row = {"net": name, "link": link, "system": system, "way": way,
-                       "ms_per_step": step * 1000, "images_per_second": options.workers * BATCH / step,
+                       "ms_per_step": step * 1000, "images_per_second": options.workers * options.batch / step,
                        "mb_sent_per_step": sent / 1e6, "mb_received_per_step": received / 1e6,
                        "times_unlimited": step / alone if alone else None}
                 if options.json:
@@ -285,6 +285,6 @@ def compare(ways, options, folder):
 
 if __name__ == "__main__":
     if len(sys.argv) > 1 and sys.argv[1] == "--ddp":
-        run_ddp_rank(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[6]), int(sys.argv[5]))
+        run_ddp_rank(sys.argv[2], sys.argv[3], *(int(word) for word in sys.argv[4:]))
     else:
         main()
