@@ -10,7 +10,7 @@
 
 namespace psgd {
 
-// Not thread-safe: belongs to the training thread.
+// Not thread-safe: belongs to who uses the session.
 class StepTrace {
  public:
   // Keeps the spans of so many steps.

@@ -340,6 +340,7 @@ absl::Status Trainer::Step(uint64_t clock, const std::function<absl::Status(int)
   const Time start = SteadyNow();
   Time computes_since = start;
   const auto brought = [&](int parameter) -> absl::Status {
+    const Session::Inside inside(session_.get());
     const double waited = weights_->waited();
     const Time asked = SteadyNow();
     const absl::Status status = bring(parameter);
@@ -370,8 +371,11 @@ absl::Status Trainer::Step(uint64_t clock, const std::function<absl::Status(int)
     beside.bring = brought;
     network_->InvalidateParameters();
   }
-  PSGD_ASSIGN_OR_RETURN(const Network::Result result,
-                        network_->TrainStep(now, clock, push, beside));
+  const auto compute = [&] {
+    const Session::Away away(session_.get());
+    return network_->TrainStep(now, clock, push, beside);
+  };
+  PSGD_ASSIGN_OR_RETURN(const Network::Result result, compute());
   PSGD_RETURN_IF_ERROR(pushed);
   Done();  // ends the clock
   session_->Send();
@@ -469,6 +473,7 @@ absl::Status Trainer::PrepareAhead() {
 }
 
 bool Trainer::InstallAhead() {
+  const Session::Inside inside(session_.get());
   if (!session_->PullCame()) {
     std::this_thread::sleep_for(kAheadPause);
     return true;

@@ -7,6 +7,7 @@ namespace {
 // How long to leave a full queue alone, and how often a wait asks whether it was interrupted.
 constexpr Duration kFullQueuePause = std::chrono::milliseconds(2);
 constexpr Duration kWaitPoll = std::chrono::milliseconds(100);
+constexpr Duration kCarryPoll = std::chrono::milliseconds(5);  // while queues may be full
 }  // namespace
 
 Session::Session(SessionCore* core, std::unique_ptr<Endpoint> endpoint,
@@ -17,12 +18,74 @@ Session::Session(SessionCore* core, std::unique_ptr<Endpoint> endpoint,
       interrupted_(std::move(interrupted)),
       moved_(std::move(moved)) {}
 
+Session::~Session() {
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_one();
+  if (carrier_.joinable()) carrier_.join();
+}
+
+Session::Away::Away(Session* session) : session_(session) {
+  session_->Lock();
+  session_->away_ = true;
+  session_->mutex_.unlock();
+  const Inside inside(session_);  // something may wait already
+}
+
+Session::Away::~Away() {
+  session_->Lock();
+  session_->away_ = false;
+  session_->mutex_.unlock();
+}
+
+void Session::Lock() {
+  owner_comes_ = true;
+  if (!mutex_.try_lock()) {
+    endpoint_->Wake();
+    mutex_.lock();
+  }
+  owner_comes_ = false;
+}
+
+void Session::Enter() {
+  if (away_ && inside_++ == 0) Lock();
+}
+
+void Session::Exit() {
+  if (!away_ || --inside_ > 0) return;
+  const bool waits = core_->WaitsForRoom();
+  mutex_.unlock();
+  if (!waits) return;
+  if (!carrier_.joinable()) carrier_ = std::thread([this] { Carry(); });
+  changed_.notify_one();
+}
+
+void Session::Carry() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock,
+                  [this] { return ending_ || (away_ && !owner_comes_ && core_->WaitsForRoom()); });
+    if (ending_) return;
+    SendNow();
+    if (auto received = endpoint_->Receive(kCarryPoll))
+      core_->OnMessage(received->from, received->message, SteadyNow());
+  }
+}
+
 void Session::Push(uint64_t clock, EncodedSlice update) {
+  const Inside inside(this);
   core_->Push(clock, std::move(update), SteadyNow());
-  Send();
+  SendNow();
 }
 
 void Session::Send() {
+  const Inside inside(this);
+  SendNow();
+}
+
+void Session::SendNow() {
   while (auto next = core_->Next()) {
     const Time start = SteadyNow();  // the other side may have it before Send is back
     const absl::Status status = endpoint_->Send(next->to, *next->message);
@@ -36,9 +99,10 @@ void Session::Send() {
 }
 
 absl::Status Session::WaitUntil(const std::function<bool()>& done) {
+  const Inside inside(this);
   Time next_poll = SteadyNow() + kWaitPoll;
   while (!done()) {
-    Send();
+    SendNow();
     const Time now = SteadyNow();
     const Duration timeout =
         std::clamp<Duration>(core_->NextTick() - now, std::chrono::milliseconds(1), kWaitPoll);
@@ -72,12 +136,13 @@ absl::Status Session::FollowMove() {
 }
 
 bool Session::PullCame() {
+  const Inside inside(this);
   while (core_->pulling()) {
     auto received = endpoint_->Receive(Duration::zero());
     if (!received) break;
     core_->OnMessage(received->from, received->message, SteadyNow());
   }
-  Send();  // what acknowledgements made room for
+  SendNow();  // what acknowledgements made room for
   return !core_->pulling();
 }
 

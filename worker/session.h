@@ -1,11 +1,16 @@
-// Drives a SessionCore over a transport from the thread that trains: no message changes threads.
+// Drives a SessionCore over a transport from the thread that trains. While that thread computes, a
+// thread of the session sends what waits for room, as acknowledgements come.
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "net/transport.h"
@@ -23,11 +28,36 @@ struct MovedShards {
 // Not thread-safe: belongs to the training thread.
 class Session {
  public:
+  // While it lives, the session carries on by itself. The owner uses the session as before, but
+  // its core only while it is Inside.
+  class Away {
+   public:
+    explicit Away(Session* session);
+    ~Away();
+    Away(const Away&) = delete;
+    Away& operator=(const Away&) = delete;
+
+   private:
+    Session* const session_;
+  };
+  // Holds the session's thread off. May be nested.
+  class Inside {
+   public:
+    explicit Inside(Session* session) : session_(session) { session_->Enter(); }
+    ~Inside() { session_->Exit(); }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+   private:
+    Session* const session_;
+  };
+
   // While it waits it asks `interrupted`, whose failure ends the wait, and `moved`, if given: where
   // the shards are if they moved since the last call. REQUIRES: `core` outlives this.
   Session(SessionCore* core, std::unique_ptr<Endpoint> endpoint,
           std::function<absl::Status()> interrupted,
           std::function<absl::StatusOr<std::optional<MovedShards>>()> moved = nullptr);
+  ~Session();
 
   // Sends what may be sent; never waits.
   void Send();
@@ -42,13 +72,21 @@ class Session {
   // REQUIRES: no pull is under way.
   absl::StatusOr<LinkSpeed> MeasureLink();
 
+  // The owner is not away as it calls the two below.
+
   // When everything pushed so far was acknowledged; nothing: it is not yet.
   std::optional<Time> AcknowledgedAt() const;
   // Without what measuring took.
   EndpointStats traffic() const;
 
  private:
+  void SendNow();
   absl::Status FollowMove();
+  void Enter();
+  void Exit();
+  // Takes the lock from the thread, which may be waiting for a message.
+  void Lock();
+  void Carry();
 
   SessionCore* const core_;
   std::unique_ptr<Endpoint> endpoint_;
@@ -58,6 +96,14 @@ class Session {
   const std::function<absl::StatusOr<std::optional<MovedShards>>()> moved_;
   uint64_t measured_sent_ = 0;  // bytes of probes and of their answers
   uint64_t measured_received_ = 0;
+
+  std::mutex mutex_;  // guards the core and the endpoint while the owner is away
+  std::condition_variable changed_;
+  std::atomic<bool> owner_comes_{false};
+  bool away_ = false;  // the owner alone changes it, with the lock
+  bool ending_ = false;
+  int inside_ = 0;       // how often the owner is
+  std::thread carrier_;  // once it was needed
 };
 
 }  // namespace psgd

@@ -1,6 +1,7 @@
 #include "worker/session_core.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -114,17 +115,18 @@ void SessionCore::Push(uint64_t clock, EncodedSlice update, Time now) {
   const uint32_t s = placement_.slices(static_cast<int>(slice)).shard();
   Shard& shard = shards_[s];
   shard.part_bytes += update.payload.size();
+  shard.parts_clock = clock;
   shard.parts[slice] = std::move(update);
-  // While the window is full, parts gather here and leave front layers first.
-  if (shard.part_bytes >= options_.fuse_bytes && shard.flying_bytes < options_.window_bytes) {
-    Flush(s, clock, false);
-  }
 }
 
 void SessionCore::EndClock(uint64_t clock, Time now) {
   SetTime(now);
   ended_clock_ = clock;
-  for (uint32_t s = 0; s < shards_.size(); ++s) Flush(s, clock, true);
+  for (uint32_t s = 0; s < shards_.size(); ++s) {
+    shards_[s].parts_clock = clock;
+    do MakePush(s, true);
+    while (!shards_[s].parts.empty());
+  }
 }
 
 void SessionCore::AddParts(const EncodedSlice& update, psgd::Push* push) const {
@@ -140,31 +142,27 @@ void SessionCore::AddParts(const EncodedSlice& update, psgd::Push* push) const {
   std::ranges::for_each(update.also, add);
 }
 
-void SessionCore::Flush(uint32_t s, uint64_t clock, bool end_of_clock) {
+void SessionCore::MakePush(uint32_t s, bool ends_clock) {
   Shard& shard = shards_[s];
+  Message message = MakeMessage(s);
+  psgd::Push* push = message.header.mutable_push();
+  push->set_clock(shard.parts_clock);
   // Small parts share a message; a part that is large by itself travels alone. Packed ones count as
   // what they are unpacked: that is what a shard has to hold.
-  while (true) {
-    Message message = MakeMessage(s);
-    psgd::Push* push = message.header.mutable_push();
-    push->set_clock(clock);
-    size_t bytes = 0;
-    while (!shard.parts.empty()) {
-      const EncodedSlice& part = shard.parts.begin()->second;
-      if (bytes > 0 && bytes + part.payload.size() > options_.fuse_bytes) break;
-      bytes += part.payload.size();
-      AddParts(part, push);
-      message.payloads.push_back(part.travels());
-      shard.parts.erase(shard.parts.begin());
-    }
-    shard.part_bytes -= bytes;
-    const bool last = shard.parts.empty();
-    push->set_end_of_clock(last && end_of_clock);
-    const uint64_t seq = shard.next_seq++;
-    push->set_seq(seq);
-    Enqueue(s, std::move(message), seq);
-    if (last) return;
+  size_t bytes = 0;
+  while (!shard.parts.empty()) {
+    const EncodedSlice& part = shard.parts.begin()->second;
+    if (bytes > 0 && bytes + part.payload.size() > options_.fuse_bytes) break;
+    bytes += part.payload.size();
+    AddParts(part, push);
+    message.payloads.push_back(part.travels());
+    shard.parts.erase(shard.parts.begin());
   }
+  shard.part_bytes -= bytes;
+  push->set_end_of_clock(shard.parts.empty() && ends_clock);
+  const uint64_t seq = shard.next_seq++;
+  push->set_seq(seq);
+  Enqueue(s, std::move(message), seq);
 }
 
 void SessionCore::Enqueue(uint32_t s, Message message, uint64_t seq) {
@@ -245,7 +243,10 @@ void SessionCore::OnAck(Shard& shard, uint64_t next_seq) {
   const bool any = !shard.pushes.empty() && shard.pushes.front().seq < next_seq;
   while (!shard.pushes.empty() && shard.pushes.front().seq < next_seq) {
     const Unacknowledged& push = shard.pushes.front();
-    if (push.sent) shard.flying_bytes -= push.bytes;
+    if (push.sent) {
+      shard.flying_bytes -= push.bytes;
+      shard.window.OnArrived(push.mark, push.bytes, now_);
+    }
     if (push.message.header.has_push()) {
       if (push.first_sent != Time{}) stats_.push_latency.Add(LatencyBin(now_ - push.first_sent));
       if (options_.on_acknowledged) options_.on_acknowledged(push.message, push.first_sent);
@@ -386,9 +387,15 @@ std::optional<SessionCore::Outgoing> SessionCore::Next() {
     Shard& shard = shards_[s];
     if (shard.paused_until > now_) continue;
     // Pushes before the pull that follows them, so that a worker sees its own updates.
-    auto push = std::ranges::find_if(shard.pushes, [](const Unacknowledged& p) { return !p.sent; });
-    if (push != shard.pushes.end() &&
-        (shard.flying_bytes == 0 || shard.flying_bytes + push->bytes <= options_.window_bytes)) {
+    const auto unsent = [](const Unacknowledged& push) { return !push.sent; };
+    auto push = std::ranges::find_if(shard.pushes, unsent);
+    // A push is made as late as possible, since parts of front layers may still come.
+    if (push == shard.pushes.end() && HasFullMessage(shard) &&
+        HasRoom(shard, shard.parts.begin()->second.travels().size())) {
+      MakePush(s, false);
+      push = std::prev(shard.pushes.end());
+    }
+    if (push != shard.pushes.end() && HasRoom(shard, push->bytes)) {
       offered_ = s;
       offered_request_ = false;
       return Outgoing{s, &push->message};
@@ -400,6 +407,21 @@ std::optional<SessionCore::Outgoing> SessionCore::Next() {
     }
   }
   return std::nullopt;
+}
+
+bool SessionCore::HasRoom(const Shard& shard, size_t bytes) const {
+  return shard.flying_bytes == 0 ||
+         shard.flying_bytes + bytes <= shard.window.bytes(options_.window_bytes);
+}
+
+bool SessionCore::HasFullMessage(const Shard& shard) const {
+  return !shard.parts.empty() && shard.part_bytes >= options_.fuse_bytes;
+}
+
+bool SessionCore::WaitsForRoom() const {
+  return std::ranges::any_of(shards_, [this](const Shard& shard) {
+    return HasFullMessage(shard) || (!shard.pushes.empty() && !shard.pushes.back().sent);
+  });
 }
 
 void SessionCore::Sent(Time now) {
@@ -414,6 +436,7 @@ void SessionCore::Sent(Time now) {
     auto push = std::ranges::find_if(shard.pushes, [](const Unacknowledged& p) { return !p.sent; });
     push->sent = true;
     if (push->first_sent == Time{}) push->first_sent = now;
+    push->mark = shard.window.OnSent(shard.flying_bytes == 0, now);
     shard.flying_bytes += push->bytes;
   }
   turn_ = (*offered_ + 1) % static_cast<uint32_t>(shards_.size());
@@ -544,6 +567,7 @@ void SessionCore::ShardsMoved(const std::vector<std::string>& endpoints, Time no
   for (uint32_t s = 0; s < shards_.size(); ++s) {
     Shard& shard = shards_[s];
     ResendAll(shard);
+    shard.window = {};
     shard.requests.clear();
     if (shard.pull) shard.requests.push_back(PullAgain(s));
     for (const auto& asked : {shard.load, shard.probe}) {

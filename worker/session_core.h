@@ -3,8 +3,9 @@
 // it over a transport, tests/sim with a seeded scheduler.
 //
 // The very bytes of a push are kept until the shard acknowledges its sequence number, and sent
-// again when it does not; the shard drops what it has seen. Unacknowledged bytes are bounded a
-// shard (cluster.window); what is over waits here, front layers first.
+// again when it does not; the shard drops what it has seen. A shard has few bytes more on their way
+// to it than keep the link busy, and at most cluster.window; what is over waits here, front layers
+// first.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@
 #include "proto/config.pb.h"
 #include "proto/control.pb.h"
 #include "worker/encoded_slice.h"
+#include "worker/send_window.h"
 #include "worker/waited.h"
 
 namespace psgd {
@@ -129,6 +131,8 @@ class SessionCore {
 
   // The next message to send; Sent or Retry must follow. Empty: nothing to send now.
   std::optional<Outgoing> Next();
+  // Something is to be sent once there is room.
+  bool WaitsForRoom() const;
   void Sent(Time now);
   // The transport could not take it: it will come again from Next after `now + pause`.
   void Retry(Time now, Duration pause);
@@ -141,15 +145,18 @@ class SessionCore {
     Message message;
     size_t bytes = 0;
     bool sent = false;
+    SendWindow::Mark mark;
     Time first_sent{};  // the epoch: it never was
   };
   struct Shard {
     uint64_t next_seq = 1;  // of the next message made
     uint64_t acknowledged_clock = 0;
-    std::deque<Unacknowledged> pushes;       // oldest first
-    size_t flying_bytes = 0;                 // sent and not acknowledged
+    std::deque<Unacknowledged> pushes;  // oldest first
+    size_t flying_bytes = 0;            // sent and not acknowledged
+    SendWindow window;
     std::map<uint32_t, EncodedSlice> parts;  // of this step, by first slice: front layers first
     size_t part_bytes = 0;                   // of their payloads, unpacked
+    uint64_t parts_clock = 0;                // of this step
     std::deque<Message> requests;            // pulls, loads and probes to send
     std::optional<Message> pull;             // the one under way, for repeating
     Time pull_sent{};                        // first
@@ -174,7 +181,11 @@ class SessionCore {
   // The pull under way, for what has not come.
   Message PullAgain(uint32_t shard) const;
   void AddParts(const EncodedSlice& update, psgd::Push* push) const;
-  void Flush(uint32_t shard, uint64_t clock, bool end_of_clock);
+  // Makes a push of the front parts that share a message. `ends_clock`: the last one does.
+  void MakePush(uint32_t shard, bool ends_clock);
+  // Parts enough for a message, before the step ends.
+  bool HasFullMessage(const Shard& shard) const;
+  bool HasRoom(const Shard& shard, size_t bytes) const;
   void Enqueue(uint32_t shard, Message message, uint64_t seq);
   void OnAck(Shard& shard, uint64_t next_seq);
   void OnPullReply(PeerId from, Shard& shard, const Message& message);

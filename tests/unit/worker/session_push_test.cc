@@ -71,6 +71,23 @@ TEST_F(SessionTest, SlicesMayShareAPayload) {
   EXPECT_EQ(parts[2].base_version(), 7u);
 }
 
+// A front layer's gradient is made last, and its weights are needed first.
+TEST_F(SessionTest, FrontLayersOvertakeWhatWaitsForRoom) {
+  Make(100, 10);
+  std::vector<uint32_t> order;
+  for (const uint32_t slice : {4, 2, 0}) {
+    core_->Push(1, {slice, CODEC_NONE, Payload(60)}, now_);
+    for (const Message& message : DrainTo(0)) order.push_back(Slices(message)[0]);
+  }
+  EXPECT_TRUE(core_->WaitsForRoom());
+  for (uint64_t seq = 2; seq <= 3; ++seq) {
+    Ack(0, seq);
+    for (const Message& message : DrainTo(0)) order.push_back(Slices(message)[0]);
+  }
+  EXPECT_THAT(order, ElementsAre(4, 0, 2));
+  EXPECT_FALSE(core_->WaitsForRoom());
+}
+
 // Small payloads share a message by their unpacked sizes, since a shard holds them unpacked.
 TEST_F(SessionTest, WhatIsPackedTravelsAndIsCountedAsItIs) {
   Make(1u << 20, 100);
@@ -78,10 +95,12 @@ TEST_F(SessionTest, WhatIsPackedTravelsAndIsCountedAsItIs) {
   core_->Push(1, {2, CODEC_FACTORS, Payload(60), {4}, {1, Payload(20)}}, now_);
   core_->EndClock(1, now_);
   const auto sent = DrainTo(0);
-  ASSERT_EQ(sent.size(), 3u) << "80 and 60 bytes are more than 100; the last one ends the clock";
+  ASSERT_EQ(sent.size(), 2u) << "80 and 60 bytes are more than 100";
   EXPECT_EQ(sent[0].PayloadBytes(), 10u);
   EXPECT_EQ(sent[0].header.push().parts(0).zstd(), 4u);
+  EXPECT_FALSE(sent[0].header.push().end_of_clock());
   EXPECT_EQ(sent[1].PayloadBytes(), 20u);
+  EXPECT_TRUE(sent[1].header.push().end_of_clock());
   ASSERT_THAT(Slices(sent[1]), ElementsAre(2, 4));
   EXPECT_EQ(sent[1].header.push().parts(0).zstd(), 1u);
   EXPECT_EQ(sent[1].header.push().parts(1).zstd(), 1u);

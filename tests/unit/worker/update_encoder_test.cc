@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "compression/policy.h"
 #include "tests/conformance/codec/emulated_codecs.h"
 #include "tests/unit/worker/encode_step.h"
 

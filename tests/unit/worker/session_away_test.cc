@@ -1,0 +1,94 @@
+// A session whose owner computes: its thread sends what waits for room.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "worker/session.h"
+
+namespace psgd {
+namespace {
+
+constexpr uint32_t kSlices = 200;
+constexpr Duration kPatience = std::chrono::seconds(20);
+
+Placement OneShard() {
+  Placement placement;
+  for (uint32_t i = 0; i < kSlices; ++i) placement.add_slices()->set_count(4);
+  placement.add_endpoints("shard");
+  return placement;
+}
+
+SessionOptions OneMessageAtATime() {
+  SessionOptions options;
+  options.window_bytes = 1;
+  options.fuse_bytes = 1;
+  return options;
+}
+
+class SessionAway : public testing::Test {
+ protected:
+  SessionAway()
+      : transport_(MakeInProcessTransport({})),
+        shard_([this, endpoint = std::shared_ptr<Endpoint>(*transport_->Listen("shard"))] {
+          Serve(endpoint.get());
+        }),
+        core_(OneMessageAtATime(), OneShard(), SteadyNow()),
+        session_(&core_, *transport_->Connect({"shard"}), [] { return absl::OkStatus(); }) {}
+  ~SessionAway() override {
+    stop_ = true;
+    shard_.join();
+  }
+
+  void Push(uint32_t slice) {
+    session_.Push(1, {slice, CODEC_NONE, Bytes::Adopt(std::vector<std::byte>(16))});
+  }
+
+  std::unique_ptr<Transport> transport_;
+  std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> acknowledged_{0};
+  std::thread shard_;
+  SessionCore core_;
+  Session session_;
+
+ private:
+  void Serve(Endpoint* endpoint) {
+    while (!stop_) {
+      auto received = endpoint->Receive(std::chrono::milliseconds(1));
+      if (!received) continue;
+      const uint64_t seq = received->message.header.push().seq();
+      received->message.header.mutable_push_ack()->set_next_seq(seq + 1);
+      received->message.payloads.clear();
+      EXPECT_TRUE(endpoint->Send(received->from, received->message).ok());
+      ++acknowledged_;
+    }
+  }
+};
+
+TEST_F(SessionAway, SendsWhatWaitsForRoom) {
+  const Session::Away away(&session_);
+  for (uint32_t slice = 0; slice < kSlices; ++slice) Push(slice);
+  const Time until = SteadyNow() + kPatience;
+  while (acknowledged_ < kSlices && SteadyNow() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(acknowledged_, kSlices);
+}
+
+TEST_F(SessionAway, TheOwnerComesAndGoes) {
+  for (uint32_t round = 0; round < 4; ++round) {
+    const Session::Away away(&session_);
+    for (uint32_t i = 0; i < kSlices / 4; ++i) {
+      Push(round * kSlices / 4 + i);
+      const Session::Inside inside(&session_);
+      EXPECT_EQ(core_.stats().resent, 0u);
+    }
+  }
+  core_.EndClock(1, SteadyNow());
+  ASSERT_TRUE(session_.WaitUntil([this] { return core_.AllAcknowledged(); }).ok());
+  EXPECT_EQ(core_.AcknowledgedClock(), 1u);
+  EXPECT_EQ(core_.stats().resent, 0u);
+}
+
+}  // namespace
+}  // namespace psgd
