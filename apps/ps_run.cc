@@ -194,8 +194,10 @@ int main(int argc, char** argv) {
   app.add_option("--set", arguments.run.set, "Change one key: --set train.epochs=2 (repeatable)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--shards", arguments.run.shards, "Threads that hold the weights (cluster.shards)")
-      ->check(CLI::Range(1, 1024));
+  app.add_option("--shards", arguments.run.shards,
+                 "Threads that hold the weights, or auto: as many as the cores serve "
+                 "(cluster.shards)")
+      ->type_name("N");
   app.add_option("--workers", arguments.run.workers, "Processes that train (cluster.workers)")
       ->check(CLI::Range(1, 4096));
   app.add_option("--threads", arguments.threads, "Of each worker; default: cores / workers")

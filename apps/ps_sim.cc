@@ -63,7 +63,7 @@ void AddOptions(CLI::App& app, Arguments* given) {
                  "How many, as 1,2,4 or 1-8; default: as the config says")
       ->type_name("LIST");
   app.add_option("--shards", given->run.shards, "Instead of the config's cluster.shards")
-      ->check(CLI::Range(1, 1024));
+      ->type_name("N");
   app.add_option("--global-batch", given->global_batch,
                  "Samples of all workers together (strong scaling); default: each has data.batch")
       ->check(CLI::Range(1, 1 << 26));
@@ -146,7 +146,9 @@ absl::Status Run(const Arguments& given) {
   if (!given.save.empty()) return WriteFileAtomically(given.save, sim::FormatModel(model));
 
   sim::ScalingRequest request;
-  PSGD_ASSIGN_OR_RETURN(request.config, ReadRunConfig(given.run));
+  RunChoice run = given.run;
+  run.simulated = true;
+  PSGD_ASSIGN_OR_RETURN(request.config, ReadRunConfig(run));
   if (!model.server().has_hosts())
     model.mutable_server()->set_hosts(request.config.cluster().servers());
   if (!given.workers.empty()) {

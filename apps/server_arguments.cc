@@ -61,8 +61,10 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
       ->excludes(recover);
   app.add_option("--set", arguments.set, "Change one key: --set train.epochs=2 (repeatable)")
       ->allow_extra_args(false);
-  app.add_option("--shards", arguments.shards, "Threads that hold the weights (cluster.shards)")
-      ->check(CLI::Range(1, 1024));
+  app.add_option("--shards", arguments.shards,
+                 "Threads that hold the weights, or auto: as many as the cores serve "
+                 "(cluster.shards)")
+      ->type_name("N");
   app.add_option("--workers", arguments.workers, "Workers to wait for (cluster.workers)")
       ->check(CLI::Range(1, 4096));
   app.add_option("--run-dir", arguments.run_dir, "Where the run leaves its files")

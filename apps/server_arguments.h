@@ -14,7 +14,7 @@ namespace psgd {
 struct ServerArguments {
   std::string config;
   std::vector<std::string> set;
-  int shards = 0;
+  std::string shards;
   int workers = 0;
   std::string run_dir;
   std::string resume;

@@ -8,8 +8,8 @@ namespace {
 
 constexpr Duration kRemembered = std::chrono::seconds(4);
 // A shard may be busy for so long while the link stays busy.
-constexpr double kMoment = 0.025;       // seconds
-constexpr double kLeastSeconds = 1e-6;  // no clock tells less apart
+constexpr double kMoment = 0.025;          // seconds
+constexpr double kShortestSeconds = 1e-6;  // no clock tells less apart
 constexpr size_t kLeastBytes = 256u << 10;
 
 }  // namespace
@@ -27,8 +27,8 @@ void SendWindow::OnArrived(const Mark& mark, size_t bytes, Time now) {
     began_ = now;
   }
   const double rate = static_cast<double>(arrived_ - mark.arrived) /
-                      std::max(Seconds(now - mark.arrived_at), kLeastSeconds);
-  const double round_trip = std::max(Seconds(now - mark.sent), kLeastSeconds);
+                      std::max(Seconds(now - mark.arrived_at), kShortestSeconds);
+  const double round_trip = std::max(Seconds(now - mark.sent), kShortestSeconds);
   if (round_trip_seconds_ == 0 || round_trip < round_trip_seconds_)
     round_trip_seconds_ = round_trip;
   now_.bytes_per_second = std::max(now_.bytes_per_second, rate);

@@ -180,7 +180,8 @@ void CheckPullAhead(const ConsistencyConfig& consistency, Problems* problems) {
 void CheckServers(const Config& config, Problems* problems) {
   const int servers = config.cluster().servers();
   const int held = config.cluster().shards() * config.cluster().copies();
-  if (servers > held) {
+  const bool known = config.cluster().shards() > 0;  // else each server has at least one
+  if (known && servers > held) {
     problems->push_back(absl::StrCat("cluster.servers is ", servers, ", but there are only ", held,
                                      config.cluster().copies() > 1
                                          ? " copies of shards (cluster.shards times cluster.copies)"

@@ -1,15 +1,19 @@
 #include "experiment/record/run_config.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "common/cores.h"
 #include "experiment/config/config_yaml.h"
 #include "experiment/record/run_dir.h"
 #include "experiment/record/summary.h"
 
 namespace psgd {
 namespace {
+
+constexpr int kMostShards = 1024;  // as the schema says
 
 // Relative paths are relative to the program's current folder, but a run's files are read from
 // anywhere. REQUIRES: a resolved config.
@@ -40,9 +44,22 @@ absl::StatusOr<Config> ReadRunConfig(const RunChoice& choice) {
   for (const std::string& assignment : choice.set) {
     PSGD_RETURN_IF_ERROR(ApplySet(assignment, &config));
   }
-  if (choice.shards > 0) config.mutable_cluster()->set_shards(choice.shards);
+  if (!choice.shards.empty() &&
+      !ApplySet(absl::StrCat("cluster.shards=", choice.shards), &config).ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--shards ", choice.shards, ": expected a whole number or auto"));
+  }
   if (choice.workers > 0) config.mutable_cluster()->set_workers(choice.workers);
   config = ResolveDefaults(std::move(config));
+  if (config.cluster().shards() == 0) {
+    if (choice.simulated) {
+      return absl::InvalidArgumentError(
+          "cluster.shards is auto, which depends on the servers' cores: say how many with "
+          "--shards");
+    }
+    ClusterConfig* const cluster = config.mutable_cluster();
+    cluster->set_shards(std::min(kMostShards, ShardsFor(UsableCores()) * cluster->servers()));
+  }
   PSGD_RETURN_IF_ERROR(ValidateConfig(config));
   PSGD_RETURN_IF_ERROR(MakePathsAbsolute(&config));
   return config;
@@ -58,7 +75,7 @@ std::vector<std::string> ArgumentsOfServer(const RunChoice& choice) {
   add("--checkpoint", choice.checkpoint);
   add("--run-dir", choice.run_dir);
   for (const std::string& assignment : choice.set) add("--set", assignment);
-  if (choice.shards > 0) add("--shards", absl::StrCat(choice.shards));
+  add("--shards", choice.shards);
   if (choice.workers > 0) add("--workers", absl::StrCat(choice.workers));
   return arguments;
 }

@@ -14,9 +14,10 @@ struct RunChoice {
   std::string resume;            // the directory of a run to go on with
   std::string checkpoint;        // id or name to resume from; empty: the newest sound checkpoint
   std::vector<std::string> set;  // "train.epochs=2"
-  int shards = 0;                // 0: from the config
+  std::string shards;            // a number or "auto"; empty: from the config
   int workers = 0;
-  std::string run_dir;  // empty: a new directory under runs/
+  std::string run_dir;     // empty: a new directory under runs/
+  bool simulated = false;  // no server runs here, so "auto" shards are an error
 };
 
 // Reads the config, applies the options, resolves and validates it. Makes paths absolute; relative

@@ -60,7 +60,10 @@ absl::StatusOr<RunCommand> SlurmPlaces::Command(const PlannedRun& run, size_t, b
                   "--quiet",    "--job-name",
                   JobName(run), "--open-mode=append",
                   "--output",   dir_.LogFile(run.id),
-                  "--ntasks=1", absl::StrCat("--cpus-per-task=", run.config.cluster().shards())};
+                  "--ntasks=1"};
+  // Shards that are as many as cores ("auto") have no say in the number of cores.
+  if (const int shards = run.config.cluster().shards(); shards > 0)
+    command.argv.push_back(absl::StrCat("--cpus-per-task=", shards));
   command.argv.insert(command.argv.end(), options_.server.begin(), options_.server.end());
   command.argv.insert(command.argv.end(), {":", absl::StrCat("--ntasks=", workers),
                                            absl::StrCat("--cpus-per-task=", threads)});

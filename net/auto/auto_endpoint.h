@@ -1,4 +1,5 @@
-// Both ways to a shard: shared memory on its own machine, ZeroMQ over TCP from others.
+// Both ways to a shard: shared memory on its own machine; from others UCX if the listener has a
+// fast network, else ZeroMQ over TCP.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@
 namespace psgd {
 
 StatusOrEndpoint ListenAuto(const std::string& address, const TransportOptions& options);
-// Chooses the way to each address now. REQUIRES: a listener whose address names its machine is
-// there.
+// Chooses the way to each address now. FAILED_PRECONDITION: other machines' listeners speak UCX in
+// part, or this machine has no UCX. REQUIRES: a listener whose address names its machine is there.
 StatusOrEndpoint ConnectAuto(const std::vector<std::string>& addresses,
                              const TransportOptions& options);
 

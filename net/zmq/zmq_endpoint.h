@@ -2,26 +2,22 @@
 #pragma once
 
 #include <exception>
-#include <utility>
 #include <vector>
 #include <zmq.hpp>
 
-#include "net/endpoint_base.h"
+#include "net/joinable_endpoint.h"
 #include "net/wake_event.h"
 
 namespace psgd {
 
-class ZmqEndpoint : public EndpointBase {
+class ZmqEndpoint : public JoinableEndpoint {
  public:
   explicit ZmqEndpoint(const TransportOptions& options);
 
   std::optional<Received> Receive(Duration timeout) final;
   void Wake() final { wake_.Set(); }
 
-  // For an owner that waits for more than this endpoint: Receive ends when `fd` is readable, too.
-  void AlsoEndOn(int fd);
-  // Whether the last Receive ended because of Wake.
-  bool TakeWoken() { return std::exchange(woken_, false); }
+  void AlsoEndOn(int fd) final;
 
  protected:
   // Takes one message from a socket, without waiting.
@@ -38,7 +34,6 @@ class ZmqEndpoint : public EndpointBase {
 
  private:
   WakeEvent wake_;
-  bool woken_ = false;
   bool also_ends_ = false;                  // the last item is the owner's
   std::vector<zmq_pollitem_t> poll_items_;  // the wake event, then the sockets
 };

@@ -1,5 +1,6 @@
 #include "server/control/copy_set.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <vector>
 
@@ -152,8 +153,19 @@ std::shared_ptr<CopyThread> CopySet::Make(uint32_t shard, std::unique_ptr<Durabl
   options.advertised = [this](const std::string& address) { return Advertised(address); };
   options.callbacks = options_.callbacks;
   options.callbacks.on_send = [this](CopyCore::Send send) { Send(std::move(send)); };
+  if (options_.config.cluster().pin()) options.stays_on = TakeCore(shard);
   options.log = options_.log;
   return std::make_shared<CopyThread>(std::move(options), std::move(durable));
+}
+
+int CopySet::TakeCore(uint32_t shard) {
+  core_of_.erase(shard);
+  std::map<int, int> used;
+  for (const auto& [other, core] : core_of_) ++used[core];
+  const int core =
+      *std::ranges::min_element(cores_.order, {}, [&](int each) { return used[each]; });
+  core_of_[shard] = core;
+  return core;
 }
 
 std::unique_ptr<FollowLink> CopySet::MakeLink(uint32_t shard, uint32_t server,
@@ -230,6 +242,7 @@ void CopySet::Drop(uint32_t shard) {
     if (held == copies_.end()) return;
     gone = std::move(held->second);
     copies_.erase(held);
+    core_of_.erase(shard);
   }
   gone.link.reset();
   if (gone.copy != nullptr) gone.copy->Stop();

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "common/cores.h"
 #include "net/credentials.h"
 #include "net/transport_security.h"
 #include "server/cluster/server_effects.h"
@@ -71,7 +72,7 @@ class CopySet {
     TaskQueue* queue = nullptr;
   };
 
-  explicit CopySet(CopySetOptions options) : options_(std::move(options)) {}
+  explicit CopySet(CopySetOptions options) : options_(std::move(options)), cores_(UsableCores()) {}
   absl::Status StartTransport();
   absl::Status Recover();
   absl::Status RecoverShard(uint32_t shard);
@@ -87,6 +88,8 @@ class CopySet {
   // `is_there`: the journal exists. Otherwise an empty journal is made in its place.
   absl::StatusOr<DurableShardOptions> PlaceOf(uint32_t shard, bool is_there) const;
   std::shared_ptr<CopyThread> Make(uint32_t shard, std::unique_ptr<DurableShard> durable);
+  // For the shard's thread: a core on which fewest others stay (cluster.pin).
+  int TakeCore(uint32_t shard);
   std::unique_ptr<FollowLink> MakeLink(uint32_t shard, uint32_t server,
                                        const std::shared_ptr<CopyThread>& copy);
   std::shared_ptr<CopyThread> Find(uint32_t shard) const;
@@ -94,10 +97,12 @@ class CopySet {
   uint32_t LeaderOf(uint32_t shard) const;
 
   const CopySetOptions options_;
+  const Cores cores_;
   std::string socket_name_;  // begins the names of shared memory's sockets; empty: there are none
   std::unique_ptr<Transport> transport_;
   mutable std::mutex mutex_;                                     // guards what follows
   std::map<uint32_t, Held> copies_;                              // by shard
+  std::map<uint32_t, int> core_of_;                              // by shard
   std::map<std::pair<uint32_t, uint32_t>, Follower> followers_;  // by shard and server
 };
 

@@ -388,6 +388,10 @@ void CopyThread::ReportStrangers() {
 }
 
 void CopyThread::Run() {
+  if (options_.stays_on && !StayOnCore(*options_.stays_on)) {
+    options_.log->warn("shard {}: the system does not let its thread stay on core {} (cluster.pin)",
+                       options_.core.shard, *options_.stays_on);
+  }
   while (!stop_) {
     RunTasks();
     core_.Tick(SteadyNow());

@@ -50,6 +50,7 @@ struct CopyThreadOptions {
   // Turns a port's address into the address that workers are told.
   std::function<std::string(const std::string&)> advertised;
   CopyCallbacks callbacks;
+  std::optional<int> stays_on;  // the thread's processor core; nullopt: any
   Log log = NullLog();
 };
 

@@ -66,6 +66,7 @@ TEST_F(RunToEnd, ShardsAndWorkers) {
     SCOPED_TRACE(shards);
     EXPECT_EQ(Train(std::string("s") + shards, {"--shards", shards})["shards"], std::stoi(shards));
   }
+  EXPECT_GE(Train("auto", {"--shards", "auto", "--set", "cluster.pin=true"})["shards"], 1);
   for (const char* workers : {"1", "4"}) {
     SCOPED_TRACE(workers);
     EXPECT_EQ(Train(std::string("w") + workers, {"--workers", workers})["workers"],

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/cores.h"
 #include "experiment/config/config_yaml.h"
 #include "experiment/record/run_dir.h"
 
@@ -66,6 +67,27 @@ TEST_F(RunConfigTest, OtherPathsStayAsTheyAre) {
   EXPECT_EQ(config->model().onnx(), "/nowhere/m.onnx");
   EXPECT_EQ(config->data().path(), "");
   EXPECT_EQ(config->data().table().test(), "");
+}
+
+TEST_F(RunConfigTest, AutoShardsFollowTheCores) {
+  Write("model: {zoo: lenet5}\ncluster: {shards: auto, servers: 2}\n");
+  const int for_two = 2 * ShardsFor(UsableCores());
+  EXPECT_EQ(ReadRunConfig({.config = "c.yaml"})->cluster().shards(), for_two);
+  EXPECT_EQ(ReadRunConfig({.config = "c.yaml", .shards = "3"})->cluster().shards(), 3);
+  Write("model: {zoo: lenet5}\ncluster: {servers: 2}\n");
+  EXPECT_EQ(ReadRunConfig({.config = "c.yaml", .shards = "auto"})->cluster().shards(), for_two);
+  for (const char* bad : {"-1", "1025", "few"}) {
+    const absl::Status status = ReadRunConfig({.config = "c.yaml", .shards = bad}).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("shards"));
+  }
+}
+
+TEST_F(RunConfigTest, ASimulatedRunHasNoCores) {
+  Write("model: {zoo: lenet5}\ncluster: {shards: auto}\n");
+  const auto config = ReadRunConfig({.config = "c.yaml", .simulated = true});
+  EXPECT_TRUE(absl::IsInvalidArgument(config.status())) << config.status();
+  EXPECT_TRUE(ReadRunConfig({.config = "c.yaml", .shards = "8", .simulated = true}).ok());
 }
 
 }  // namespace

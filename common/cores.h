@@ -1,0 +1,27 @@
+// The processor's cores that this process may use, and where threads stay.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace psgd {
+
+struct Cores {
+  // The cores in the order in which threads take them: memory nodes in turn, and each physical core
+  // once before any a second time.
+  std::vector<int> order;
+  size_t physical = 0;  // how many of the first are on different physical cores
+  size_t nodes = 1;     // memory nodes that they belong to
+};
+
+// Those of this process' affinity. `system`: where Linux describes the machine.
+Cores UsableCores(const std::string& system = "/sys/devices/system");
+
+// How many shards a server of its own has use for: a thread a core, but one core serves the
+// server's other threads, and a few threads use up a node's memory.
+int ShardsFor(const Cores& cores);
+
+// The calling thread runs on that core alone from now on. False: the system does not allow it.
+bool StayOnCore(int core);
+
+}  // namespace psgd
