@@ -284,15 +284,22 @@ absl::Status Client::Drive(Goal goal, Time until) {
 }
 
 void Client::Done() {
-  core_->SetAsked(leaves_ || heartbeat_->leave_asked().has_value(), heartbeat_->drain());
+  SetAsked();
   core_->Done(SteadyNow());
+}
+
+void Client::SetAsked() {
+  // When the run drains, this worker leaves as if it alone were asked to: the end of its segment,
+  // which may be an epoch, is far.
+  const bool asked = leaves_ || heartbeat_->leave_asked().has_value() || heartbeat_->drain();
+  core_->SetAsked(asked, /*drain=*/false);
 }
 
 absl::Status Client::Do(const task::AskSegment& ask) {
   Stopwatch asking(&timings_.control);
   PSGD_ASSIGN_OR_RETURN(const NextSegmentReply next, control_->NextSegment(ask.request));
   if (next.has_leaders()) heartbeat_->SetLeaders(next.leaders());
-  core_->SetAsked(leaves_ || heartbeat_->leave_asked().has_value(), heartbeat_->drain());
+  SetAsked();
   core_->OnSegment(next, SteadyNow());
   return absl::OkStatus();
 }
@@ -384,7 +391,7 @@ absl::Status Client::Do(const task::Install& install) {
 
 // Only for a worker that leaves: otherwise the program computes the step.
 absl::Status Client::Do(const task::Train&) {
-  core_->SetAsked(true, heartbeat_->drain());
+  core_->SetAsked(true, /*drain=*/false);
   core_->GiveUpStep(SteadyNow());
   return absl::OkStatus();
 }

@@ -131,6 +131,8 @@ class Client {
   absl::Status Do(const task::GiveResidual& give);
   absl::Status Do(const task::Leave& leave);
   void Done();
+  // Tells the core whether this worker is to leave.
+  void SetAsked();
 
   absl::Status Interrupted() const;
   // Checks the call's tensor and its size.

@@ -28,7 +28,7 @@ from torch.utils.data import Sampler
 
 from psgd import _environment
 from psgd._client import Client, Share
-from psgd._library import InvalidError, StateError
+from psgd._library import InvalidError, RunOver, StateError
 
 __all__ = ["join", "Run", "Alone"]
 
@@ -167,6 +167,9 @@ class Run:
         self._own_seconds = 0.0   # in psgd, between the program's own work
         self._start = time.monotonic()
         self._failure = ""
+        self._over = False
+        self._asked_to_leave = False
+        self._timings: Dict[str, float] = {}
         self._add_tensors()
         self._attach()
         atexit.register(self._at_exit)
@@ -200,13 +203,14 @@ class Run:
         run = self
 
         def step(optimizer: Any, *arguments: Any, **named: Any) -> Any:
-            if run.client.worker_optimizer:
+            if run.client.worker_optimizer or run._over:
                 result = original(*arguments, **named)
             else:  # the shards have the optimizer
                 closure = arguments[0] if arguments else named.get("closure")
                 with torch.enable_grad():
                     result = closure() if closure is not None else None
-            run._step_ended()
+            if not run._over:
+                run._end_step(pushes=True)
             return result
 
         # Schedulers look for this, and take the method apart.
@@ -243,7 +247,9 @@ class Run:
     def epochs(self, count: int = 0) -> Iterator[int]:
         """The epochs of the run, from 0. A worker that joins late begins with the present one.
 
-        `count`: how many the run has, if this program is the first to say; 0: the config's.
+        `count`: how many the run has, if this program is the first to say; 0: the config's. An
+        epoch comes again if another worker died in it, with the samples that it had not finished.
+        At the end this worker leaves the run, and keeps the weights.
         """
         if not self._committed:
             if self._samples_in_set == 0:
@@ -256,6 +262,7 @@ class Run:
             self._epochs_done = self._share.epoch + 1
             yield self._share.epoch
             self._finish_share()
+        self.leave()
 
     def log(self, **values: Any) -> None:
         """What the program measured after this epoch: loss=, accuracy= (0 to 1), and others.
@@ -263,6 +270,10 @@ class Run:
         On the dashboard, in metrics.jsonl, TensorBoard and summary.json. Of several workers the
         first counts.
         """
+        if self._over:
+            warnings.warn("the run is over, and takes no more results: log them inside of the loop "
+                          "over run.epochs", stacklevel=2)
+            return
         numbers = {name: float(value) for name, value in values.items()}
         self.client.report(self._epochs_done, **numbers)
 
@@ -279,19 +290,23 @@ class Run:
 
     def timings(self) -> Dict[str, float]:
         """Seconds: `total` is psgd's own time, waiting included, of `seconds` since the join."""
-        return {**self.client.timings(), "total": self._own_seconds,
+        if not self._over:
+            self._timings = self.client.timings()
+        return {**self._timings, "total": self._own_seconds,
                 "seconds": time.monotonic() - self._start}
 
     def leave(self, failed: bool = False, reason: str = "done") -> None:
         """Leaves the run; called by itself when the program ends."""
-        self.client.leave(failed, reason)
+        if not self._over:
+            self.timings()
+            self._over = True
+            self.client.leave(failed, reason)
 
     # ---- Steps ----
 
-    def _step_ended(self) -> None:
-        self._end_step(pushes=True)
-
     def _end_step(self, pushes: bool) -> None:
+        if self._asked_to_leave:
+            return  # a batch that a loader had made ahead
         if self._share is None:
             raise StateError("a step outside of the run's epochs; train inside of `for epoch in "
                              "run.epochs(n):`")
@@ -301,12 +316,15 @@ class Run:
                 f"DataLoader's batches are not those of the run. Give it batch_size="
                 f"{self.client.batch} (data.batch of the run's config) and the run's sampler")
         begun = time.monotonic()
-        if pushes:
-            self._push()
-        self.client.end_step(seconds_compute=begun - self._last)
-        self._steps += 1
-        self._skips += not pushes
-        self._pull()
+        try:
+            if pushes:
+                self._push()
+            self.client.end_step(seconds_compute=begun - self._last)
+            self._steps += 1
+            self._skips += not pushes
+            self._pull()
+        except RunOver:  # the loader ends, and then the epochs do
+            self._asked_to_leave = True
         self._last = time.monotonic()
         self._own_seconds += self._last - begun
 
@@ -343,6 +361,8 @@ class Run:
         """Batches that made no step are empty steps for the others."""
         if self._share is None:
             return
+        if self._asked_to_leave:
+            return
         without = self._share.batches - self._steps
         if without > self._share.batches // 2 and self._skips == 0:
             warnings.warn(
@@ -360,8 +380,10 @@ class Run:
         epoch = self._share.epoch
         while True:
             for batch in self._share:
+                if self._asked_to_leave:
+                    return
                 yield from batch
-            if self._share.ends_epoch:
+            if self._share.ends_epoch or self._asked_to_leave:
                 return
             if self._steps < self._share.batches:
                 raise StateError(

@@ -4,44 +4,14 @@ client_errors_test.py BIN_FOLDER SOURCE_FOLDER
 """
 
 import array
-import contextlib
-import json
 import multiprocessing
-import pathlib
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 import unittest
 
 import psgd
-
-BIN = pathlib.Path(sys.argv[1])
-CONFIG = """
-name: errors
-model: {model}
-data: {data}
-optimizer: {optimizer}
-cluster: {{shards: 1, workers: {workers}, deadline: 5s, lease: 1s}}
-"""
-
-
-@contextlib.contextmanager
-def server(model="client", optimizer="worker", data="{batch: 4}", workers=1):
-    """A ps-server of a run; its address."""
-    with tempfile.TemporaryDirectory() as folder:
-        config = pathlib.Path(folder) / "config.yaml"
-        config.write_text(CONFIG.format(model=model, optimizer=optimizer, data=data,
-                                        workers=workers))
-        process = subprocess.Popen(
-            [BIN / "ps-server", "--config", config, "--port", "0", "--json", "--quiet",
-             "--run-dir", f"{folder}/run"], stdout=subprocess.PIPE, text=True)
-        try:
-            yield json.loads(process.stdout.readline())["control"]
-        finally:
-            process.kill()
-            process.communicate()
+from servers import server
 
 
 def floats(*values):

@@ -6,9 +6,11 @@ torch_run_test.py BIN_FOLDER SOURCE_FOLDER
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 try:
@@ -44,6 +46,16 @@ class Run:
             [BIN / "ps-run", config, "--run-dir", self.dir, "--quiet", "--threads", "1", "--",
              *command], capture_output=True, text=True, timeout=120,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+
+    def weights(self):
+        """Of weights.safetensors, by name."""
+        data = (self.dir / "weights.safetensors").read_bytes()
+        size = int.from_bytes(data[:8], "little")
+        entries = json.loads(data[8:8 + size])
+        return {name: torch.frombuffer(bytearray(data[8 + size + entry["data_offsets"][0]:
+                                                      8 + size + entry["data_offsets"][1]]),
+                                       dtype=torch.float32).reshape(entry["shape"])
+                for name, entry in entries.items() if name != "__metadata__"}
 
     def log(self):
         texts = [f"{self.done.stderr}"]
@@ -91,6 +103,9 @@ class TorchRun(unittest.TestCase):
                     furthest = (one["last"][name] - value).abs().max().item()
                     self.assertLess(furthest, 1e-5, name)
 
+            for name, value in run.weights().items():
+                self.assertTrue(torch.equal(value, workers[0]["last"][name]), name)
+
             summary = run.summary()
             self.assertAlmostEqual(summary["test_accuracy"], workers[0]["accuracy"], places=5)
             metrics = (run.dir / "metrics.jsonl").read_text()
@@ -99,8 +114,39 @@ class TorchRun(unittest.TestCase):
 
     def test_sparse_and_stale_updates_train_as_well(self):
         with tempfile.TemporaryDirectory() as folder:
-            _, workers = self.train(folder, 8, staleness=2, push="{topk: {density: 0.1}}")
-            self.assertGreater(workers[0]["accuracy"], 0.75)
+            _, workers = self.train(folder, 16, staleness=2, push="{topk: {density: 0.1}}")
+            self.assertGreater(workers[0]["accuracy"], 0.6)
+
+    def test_the_samples_of_a_worker_that_dies_are_dealt_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = Run(folder, [sys.executable, str(HERE / "torch_worker.py"), folder, "1", "6"])
+            self.assertEqual(run.done.returncode, 0, run.log())
+            files = [pathlib.Path(folder) / f"worker-{i}.jsonl" for i in range(2)]
+            seen = [[json.loads(line)[1] for line in file.read_text().splitlines()]
+                    for file in files]
+            self.assertEqual(len(seen[1]), 6)
+            self.assertEqual({i for batches in seen for batch in batches for i in batch},
+                             set(range(worker.SAMPLES)))
+            self.assertGreaterEqual(len(seen[0]), worker.SAMPLES // worker.BATCH - 6)
+
+    def test_ctrl_c_stops_with_a_checkpoint(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder) / "config.yaml"
+            config.write_text(CONFIG.format(batch=worker.BATCH, staleness=0, push="none"))
+            command = ["--", sys.executable, str(HERE / "torch_worker.py"), folder, "400"]
+            run = subprocess.Popen(
+                [BIN / "ps-run", config, "--run-dir", f"{folder}/run", "--quiet", *command],
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            seen = pathlib.Path(folder) / "worker-0.jsonl"
+            while not seen.exists() and run.poll() is None:
+                time.sleep(0.1)
+            time.sleep(1)
+            run.send_signal(signal.SIGINT)
+            said = run.communicate(timeout=30)[1]
+            self.assertEqual(run.returncode, 3, said)
+            self.assertIn("ps-run --resume", said)
+            done = len(seen.read_text().splitlines())
+            self.assertLess(done, 400 * 16)
 
     def test_a_script_that_fails_gives_its_exit_code(self):
         with tempfile.TemporaryDirectory() as folder:

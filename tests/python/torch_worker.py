@@ -1,10 +1,13 @@
 """A worker of the tests: a small network on small data, whose samples and weights it leaves behind.
 
-torch_worker.py OUT_FOLDER EPOCHS
+torch_worker.py OUT_FOLDER EPOCHS [STEPS_OF_WORKER_1_BEFORE_IT_DIES]
 """
 
+import json
 import os
+import signal
 import sys
+import time
 
 import torch
 from torch import nn
@@ -54,7 +57,13 @@ def main():
         if first is None:
             first = {name: value.clone() for name, value in model.state_dict().items()}
         for x, y, indices in loader:
+            if len(sys.argv) > 3:
+                time.sleep(0.1)
+            if len(sys.argv) > 3 and name == "worker-1" and len(seen) == int(sys.argv[3]):
+                os.kill(os.getpid(), signal.SIGKILL)
             seen.append((epoch, indices.tolist()))
+            with open(f"{out}/{name}.jsonl", "a") as file:
+                file.write(json.dumps(seen[-1]) + "\n")
             loss = criterion(model(x), y)
             optimizer.zero_grad()
             loss.backward()
