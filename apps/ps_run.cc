@@ -35,6 +35,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-run --resume runs/wide                # go on from its newest checkpoint
   ps-run --resume runs/wide --checkpoint before-decay --set optimizer.sgd.learning_rate=0.01
   ps-run configs/mlp_synthetic.yaml --json --quiet > summary.json
+  ps-run examples/cluster.yaml --workers 2 -- python3 examples/fashion_mnist.py   # docs/pytorch.md
 )";
 
 constexpr size_t kMostSummaryBytes = size_t{1} << 20;
@@ -52,6 +53,7 @@ struct Arguments {
   std::vector<std::string> worker_prefixes;
   bool servers_on_workers = false;
   bool insecure = false;
+  std::vector<std::string> command;  // what follows --
   bool json = false;
   bool quiet = false;
 };
@@ -100,10 +102,31 @@ absl::StatusOr<std::vector<std::string>> GpusOfWorkers(Arguments* arguments) {
   return lists;
 }
 
-absl::Status Run(Arguments arguments, const StopSignals& stops) {
+// What the workers run, against the config's model.
+absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
+  if (arguments.command.empty()) return CheckTrainable(config).status();
+  if (!config.model().has_client()) {
+    return absl::InvalidArgumentError(
+        "a command after -- brings its model, and this config names one: say model: client in the "
+        "config, or leave out the command");
+  }
+  const bool for_worker =
+      !arguments.gpu.empty() || arguments.servers_on_workers || arguments.precision != "fp32";
+  if (for_worker) {
+    return absl::InvalidArgumentError(
+        "--gpu, --precision and --servers-on-workers are for ps-worker: a command after -- chooses "
+        "its devices and precision itself");
+  }
+  return absl::OkStatus();
+}
+
+// `command_exit_code`: of the first worker that failed, if workers run a command; 0: none did.
+absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exit_code) {
   PSGD_ASSIGN_OR_RETURN(const Precision precision, PrecisionNamed(arguments.precision));
   // Checked before any process starts, because a worker would report the error late.
-  if (arguments.gpu.empty()) PSGD_RETURN_IF_ERROR(CheckPrecision("onednn", "", precision));
+  if (arguments.gpu.empty() && arguments.command.empty()) {
+    PSGD_RETURN_IF_ERROR(CheckPrecision("onednn", "", precision));
+  }
   LocalRunOptions options;
   options.launch.precision = arguments.precision;
   if (!arguments.gpu.empty() && arguments.worker_prefixes.empty()) {
@@ -132,7 +155,8 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
   if (!arguments.run.resume.empty() && arguments.run.checkpoint.empty()) {
     PSGD_RETURN_IF_ERROR(CheckUnfinished(arguments.run.resume, options.config));
   }
-  PSGD_RETURN_IF_ERROR(CheckTrainable(options.config).status());
+  PSGD_RETURN_IF_ERROR(CheckWorkers(arguments, options.config));
+  options.launch.command = arguments.command;
   options.launch.run = ArgumentsOfServer(arguments.run);
   if (!arguments.http.empty()) options.launch.run.push_back("--http=" + arguments.http);
   if (arguments.trace > 0) options.launch.run.push_back(absl::StrCat("--trace=", arguments.trace));
@@ -163,6 +187,7 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
 
   LocalRun run(std::move(options));
   const absl::Status status = run.Run();
+  *command_exit_code = run.command_exit_code();
   if (!run.run_dir().empty()) PrintResult(arguments, run.run_dir());
   if (status.ok() && !std::cout) {
     return absl::DataLossError(absl::StrCat(
@@ -241,12 +266,21 @@ int main(int argc, char** argv) {
       "machines; cluster.servers is then one more than cluster.workers");
   app.add_flag("--json", arguments.json, "Print summary.json instead of the table");
   app.add_flag("--quiet", arguments.quiet, "No progress, only what went wrong");
+  // The command has options of its own.
+  const auto dashes =
+      std::find_if(argv, argv + argc, [](absl::string_view word) { return word == "--"; });
+  if (dashes != argv + argc) arguments.command.assign(dashes + 1, argv + argc);
+  argc = static_cast<int>(dashes - argv);
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
   if (arguments.run.config.empty() && arguments.run.resume.empty()) {
     return Fail("ps-run", absl::InvalidArgumentError(
                               "no run given; say ps-run CONFIG.yaml, or ps-run --resume RUN_DIR"));
   }
   const StopSignals stops;
-  const absl::Status status = Run(arguments, stops);
-  return status.ok() ? kExitOk : Fail("ps-run", status);
+  int command_exit_code = 0;
+  const absl::Status status = Run(arguments, stops, &command_exit_code);
+  if (status.ok()) return kExitOk;
+  const int code = Fail("ps-run", status);
+  // Of a run that was stopped as asked, that counts.
+  return command_exit_code == 0 || absl::IsCancelled(status) ? code : command_exit_code;
 }

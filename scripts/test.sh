@@ -15,7 +15,7 @@ esac
 # These are for tests of the dashboard, of leader changes, of a sweep's hosts and clusters, and of
 # manifests.
 scripts/install-packages.sh chromium clang-format-14 etcd-server openssh-server munge slurmctld slurmd slurm-client python3-yaml \
-  python3-jsonschema
+  python3-jsonschema python3-torch python3-numpy
 scripts/build.sh "$preset"
 
 # CUDA's parts compile without a GPU, so they are built if possible.

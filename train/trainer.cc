@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <thread>
 #include <utility>
 
@@ -16,6 +15,8 @@
 #include "train/factor_layers.h"
 #include "train/step_clock.h"
 #include "worker/factor_pushes.h"
+#include "worker/give_residual.h"
+#include "worker/member_security.h"
 
 namespace psgd {
 namespace {
@@ -86,6 +87,12 @@ absl::Status Trainer::Prepare() {
   client_->SetToken(joined.token());
   options_.log->info("joined {} at {} as worker {}, incarnation {}", joined.run_name(),
                      options_.server, key_.worker(), key_.incarnation());
+  if (config_.model().has_client()) {
+    return FailedPreconditionError(
+        "the run ", joined.run_name(),
+        " is of programs that bring their model (model: client), and ps-worker has none; start "
+        "such a program in place of ps-worker, as ps-run CONFIG.yaml -- python3 train.py does");
+  }
   heartbeat_ = std::make_unique<Heartbeat>(client_.get(), joined, options_.log);
   heartbeat_->Start();
 
@@ -132,7 +139,7 @@ absl::Status Trainer::Prepare() {
 
   TransportOptions transport;
   transport.log = options_.log;
-  transport.security = MemberSecurity(options_, curve, joined);
+  transport.security = MemberSecurity(options_.credentials, options_.server, curve, joined);
   PSGD_ASSIGN_OR_RETURN(transport_, MakeTransport(config_.cluster().transport(), transport));
   PSGD_ASSIGN_OR_RETURN(std::unique_ptr<Endpoint> endpoint, transport_->Connect(shards));
   SessionOptions session = SessionOptionsOf(config_, key_);
@@ -496,32 +503,20 @@ Duration Trainer::DrainTimeLeft() const {
 }
 
 absl::Status Trainer::Do(const task::GiveResidual& give) {
-  PSGD_ASSIGN_OR_RETURN(const std::vector<FlushedSlice> flushed, encoder_->Flush());
-  double squares = 0;
-  for (const FlushedSlice& slice : flushed) {
-    squares += slice.squared_norm;
-    session_->Push(give.clock, slice.encoded);
-  }
-  core_->GaveResidual(!flushed.empty(), SteadyNow());
-  const absl::Status pushed = session_->WaitUntil([this] { return core_->Advance(SteadyNow()); });
-  const std::vector<uint32_t> in_doubt = core_->session().SlicesInDoubt(give.clock);
-  const std::set<uint32_t> lost(in_doubt.begin(), in_doubt.end());
-  double left = 0;
-  for (const FlushedSlice& slice : flushed) {
-    if (lost.contains(slice.encoded.slice)) left += slice.squared_norm;
-  }
-  residual_norm_left_ = std::sqrt(left);
-  if (!pushed.ok()) {
+  PSGD_ASSIGN_OR_RETURN(const GivenResidual given, psgd::GiveResidual(give.clock, encoder_.get(),
+                                                                      core_.get(), session_.get()));
+  residual_norm_left_ = given.norm_left;
+  if (!given.pushed.ok()) {
     const std::string what =
-        absl::StrCat("asked to stop, but of its residual, of norm ", std::sqrt(squares), ", norm ",
-                     *residual_norm_left_, " was not pushed: ", pushed.message());
+        absl::StrCat("asked to stop, but of its residual, of norm ", given.norm, ", norm ",
+                     given.norm_left, " was not pushed: ", given.pushed.message());
     options_.log->warn("{}", what);
-    return absl::Status(pushed.code(), what);
+    return absl::Status(given.pushed.code(), what);
   }
   heartbeat_->Record([](WorkerReport* report) { report->set_residual_norm(0); });
   residual_reported_ = SteadyNow();
-  gave_ = flushed.empty() ? "with no residual"
-                          : absl::StrCat("pushed its residual, of norm ", std::sqrt(squares));
+  gave_ =
+      given.any ? absl::StrCat("pushed its residual, of norm ", given.norm) : "with no residual";
   return absl::OkStatus();
 }
 
@@ -590,21 +585,6 @@ absl::StatusOr<std::optional<MovedShards>> Trainer::ShardsMoved() const {
   return moved;
 }
 
-namespace {
-
-// What was counted since `before` of the same histogram.
-void AddSince(const CountHistogram& before, const CountHistogram& now,
-              google::protobuf::RepeatedField<uint64_t>* report) {
-  const auto& counts = now.counts();
-  while (report->size() < static_cast<int>(counts.size())) report->Add(0);
-  for (size_t i = 0; i < counts.size(); ++i) {
-    const uint64_t earlier = i < before.counts().size() ? before.counts()[i] : 0;
-    *report->Mutable(static_cast<int>(i)) += counts[i] - earlier;
-  }
-}
-
-}  // namespace
-
 void Trainer::Acknowledged(const Message& push, Time sent) {
   if (push_log_) push_log_->Acknowledged(push);
   trace_.AddPush(push.header, sent, SteadyNow());
@@ -621,10 +601,7 @@ void Trainer::ReportStep(const Network::Result& result) {
     report->set_samples(report->samples() + result.counted);
     report->set_loss_sum(report->loss_sum() + result.loss_sum);
     report->set_correct(report->correct() + result.correct);
-    report->set_bytes_pushed(report->bytes_pushed() + traffic.bytes_sent -
-                             reported_traffic_.bytes_sent);
-    report->set_bytes_pulled(report->bytes_pulled() + traffic.bytes_received -
-                             reported_traffic_.bytes_received);
+    session_report_.AddTo(traffic, stats, report);
     report->set_bytes_pushed_dense(report->bytes_pushed_dense() + dense_bytes_);
     report->set_bytes_pulled_dense(report->bytes_pulled_dense() + dense_bytes_);
     report->set_seconds_data(report->seconds_data() + seconds_data_);
@@ -635,21 +612,10 @@ void Trainer::ReportStep(const Network::Result& result) {
     report->set_seconds_apply(report->seconds_apply() + waited_.apply);
     report->set_seconds_cpu(report->seconds_cpu() +
                             (cpu_seconds_ - cpu_before) / options_.workers_here);
-    report->set_resent(report->resent() + stats.resent - reported_.resent);
-    AddSince(reported_.pull_staleness, stats.pull_staleness, report->mutable_pull_staleness());
-    AddSince(reported_.push_latency, stats.push_latency, report->mutable_push_latency());
-    AddSince(reported_.pull_latency, stats.pull_latency, report->mutable_pull_latency());
     trace_.MoveTo(report);
-    for (const auto& [reason, count] : stats.refused) {
-      auto earlier = reported_.refused.find(reason);
-      const uint64_t known = earlier == reported_.refused.end() ? 0 : earlier->second;
-      if (count > known) (*report->mutable_refused())[reason] += count - known;
-    }
   });
   seconds_data_ = seconds_compute_ = seconds_encode_ = 0;
   waited_ = {};
-  reported_traffic_ = traffic;
-  reported_ = stats;
 }
 
 void Trainer::ReportLaunches(uint64_t clock, const Network::Result& result) {

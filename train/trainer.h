@@ -15,15 +15,16 @@
 #include "engine/runtime/replicas.h"
 #include "net/transport.h"
 #include "train/arriving_weights.h"
-#include "train/autotune.h"
 #include "train/step_trace.h"
 #include "train/trainer_options.h"
 #include "train/weights_ahead.h"
+#include "worker/autotune.h"
 #include "worker/control_client.h"
 #include "worker/heartbeat.h"
 #include "worker/push_log.h"
 #include "worker/pushed_factors.h"
 #include "worker/session.h"
+#include "worker/session_report.h"
 #include "worker/update_encoder.h"
 #include "worker/waited.h"
 #include "worker/worker_core.h"
@@ -132,8 +133,7 @@ class Trainer {
   std::optional<double> residual_norm_left_;     // of what a last push did not carry
   Time residual_reported_{};
   uint64_t reported_damage_ = 0;
-  EndpointStats reported_traffic_;
-  SessionStats reported_;
+  SessionReport session_report_;
   uint64_t step_clock_ = 0;  // of the step under way
   double step_weight_decay_ = 0;
   double seconds_data_ = 0;

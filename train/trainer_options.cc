@@ -2,7 +2,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "worker/control_client.h"
 
 namespace psgd {
 
@@ -16,19 +15,6 @@ std::string DeviceText(const TrainerOptions& options) {
   for (const GpuDevice& gpu : options.gpus) indices.push_back(gpu.index);
   return absl::StrCat(indices.size() == 1 ? "gpu " : "gpus ", absl::StrJoin(indices, " "), ", ",
                       options.gpus[0].name);
-}
-
-std::shared_ptr<const TransportSecurity> MemberSecurity(const TrainerOptions& options,
-                                                        const CurveKeys& curve,
-                                                        const JoinReply& joined) {
-  if (options.credentials == nullptr) return nullptr;
-  auto security = std::make_shared<TransportSecurity>();
-  security->credentials = options.credentials;
-  security->curve = curve;
-  security->server_curve_key = joined.curve_key();
-  security->token = joined.token();
-  security->server_name = ServerHost(options.server);
-  return security;
 }
 
 std::vector<NetworkOptions> NetworksOf(const TrainerOptions& options) {

@@ -49,11 +49,6 @@ struct TrainerOptions {
 // For people: "gpus 0 1 2, NAME" or "cpu, 2 threads".
 std::string DeviceText(const TrainerOptions& options);
 
-// For the data plane, of what the control plane handed out; null: the server asks for none.
-std::shared_ptr<const TransportSecurity> MemberSecurity(const TrainerOptions& options,
-                                                        const CurveKeys& curve,
-                                                        const JoinReply& joined);
-
 // A network for each replica; the run adds its seed and the worker's number.
 std::vector<NetworkOptions> NetworksOf(const TrainerOptions& options);
 

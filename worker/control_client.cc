@@ -266,6 +266,9 @@ absl::StatusOr<RegisterReply> ControlClient::Register(const RegisterRequest& req
   return Call<RegisterRequest, RegisterReply>(&Control::Stub::AsyncRegister, request,
                                               {.takes_time = true});
 }
+absl::StatusOr<GiveWeightsReply> ControlClient::GiveWeights(const GiveWeightsRequest& request) {
+  return Call<GiveWeightsRequest, GiveWeightsReply>(&Control::Stub::AsyncGiveWeights, request);
+}
 absl::StatusOr<NextSegmentReply> ControlClient::NextSegment(const NextSegmentRequest& request) {
   return Call<NextSegmentRequest, NextSegmentReply>(&Control::Stub::AsyncNextSegment, request);
 }

@@ -56,6 +56,7 @@ class ControlClient {
 
   absl::StatusOr<JoinReply> Join(const JoinRequest& request);
   absl::StatusOr<RegisterReply> Register(const RegisterRequest& request);
+  absl::StatusOr<GiveWeightsReply> GiveWeights(const GiveWeightsRequest& request);
   absl::StatusOr<NextSegmentReply> NextSegment(const NextSegmentRequest& request);
   absl::StatusOr<EvaluatedReply> Evaluated(const EvaluatedRequest& request);
   // A server that says nothing for as long as `attempt` is asked again.

@@ -5,8 +5,11 @@
 namespace psgd {
 
 WorkerCore::WorkerCore(const SessionOptions& options, bool pull_ahead, const Placement& placement,
-                       Time now)
-    : key_(options.key), pull_ahead_(pull_ahead), session_(options, placement, now) {
+                       Time now, AtEnd at_end)
+    : key_(options.key),
+      pull_ahead_(pull_ahead),
+      at_end_(at_end),
+      session_(options, placement, now) {
   Ask();
 }
 
@@ -73,6 +76,7 @@ void WorkerCore::Begin(const Segment& segment) {
   first_clock_ = clock_ = segment.first_clock();
   clocks_ = segment.clocks();
   batches_ = static_cast<uint64_t>(segment.batches_size());
+  end_pulled_ = false;
   task_ = task::BeginSegment{segment};
 }
 
@@ -85,6 +89,9 @@ void WorkerCore::GoOn(Time now) {
   const uint64_t end = first_clock_ + clocks_;
   // The other workers have one batch more than this one: an empty step keeps the clocks together.
   while (clock_ < end && !HasBatch(clock_ + 1)) session_.EndClock(++clock_, now);
+  if (clock_ == end && at_end_ == AtEnd::kPull && !std::exchange(end_pulled_, true)) {
+    return AwaitWeights(Then::kInstall, now);
+  }
   if (clock_ == end) return Await(task::Await::kAcknowledgements, Then::kReportSegment);
   if (!leaves()) return AwaitWeights(Then::kInstall, now);
   if (!std::exchange(drain_is_fresh_, true))
@@ -131,7 +138,7 @@ void WorkerCore::GoOnAfter(Then then, Time now) {
     case Then::kGoOn:
       return GoOn(now);
     case Then::kInstall:
-      task_ = task::Install{clock_, !evaluates_};
+      task_ = task::Install{clock_, !evaluates_ && HasBatch(clock_ + 1)};
       return;
     case Then::kRestore:
       task_ = task::RestoreState{};
@@ -163,6 +170,7 @@ void WorkerCore::Done(Time now) {
       task_ = task::Evaluate{answer_.evaluate_epoch(), clock_};
       return;
     }
+    if (clock_ == first_clock_ + clocks_) return GoOn(now);
     // The next weights are asked for within a segment only: between two the members may change.
     pulled_ahead_ = pull_ahead_ && HasBatch(clock_ + 2);
     if (pulled_ahead_) session_.Pull(clock_ + 1, now);

@@ -49,7 +49,7 @@ struct BeginSegment {
 // Take the weights as of `clock` out of the session.
 struct Install {
   uint64_t clock = 0;
-  bool for_step = true;  // a Train follows; otherwise an Evaluate
+  bool for_step = true;  // a Train follows; otherwise an Evaluate, or the segment ends
 };
 // Compute the step that leads to `clock` on the segment's next batch, and push its updates.
 struct Train {
@@ -91,7 +91,13 @@ inline bool PullsAhead(const ConsistencyConfig& consistency) {
 // Not thread-safe.
 class WorkerCore {
  public:
-  WorkerCore(const SessionOptions& options, bool pull_ahead, const Placement& placement, Time now);
+  enum class AtEnd {
+    kAsk,   // a worker that evaluates when it is asked to
+    kPull,  // installs the weights of a segment's end: its program evaluates when it wants
+  };
+
+  WorkerCore(const SessionOptions& options, bool pull_ahead, const Placement& placement, Time now,
+             AtEnd at_end = AtEnd::kAsk);
 
   const WorkerTask& task() const { return task_; }
   // Ends an Await whose answer is here. Returns whether there is a new task, which may be another
@@ -105,6 +111,9 @@ class WorkerCore {
   // `leave`: this worker is to leave. `drain`: the whole run ends, so the worker stays to the end
   // of its segment.
   void SetAsked(bool leave, bool drain);
+  // The worker was asked to leave and computes no more: it leaves in place of the step. REQUIRES:
+  // the task is a Train of which nothing was pushed.
+  void GiveUpStep(Time now) { GoOn(now); }
   // REQUIRES: the task is a Pause that `leaves`, and nothing was left behind.
   void LeaveNow();
   // `any`: something was pushed. REQUIRES: the task is GiveResidual.
@@ -153,6 +162,7 @@ class WorkerCore {
 
   const WorkerKey key_;
   const bool pull_ahead_;
+  const AtEnd at_end_;
   SessionCore session_;
   WorkerTask task_;
   Then then_ = Then::kAsk;
@@ -166,7 +176,8 @@ class WorkerCore {
   uint64_t first_clock_ = 0, clocks_ = 0, batches_ = 0;  // of the segment
   uint64_t clock_ = 0;
   bool pulled_ahead_ = false;
-  bool evaluates_ = false;  // the weights that come are for an evaluation
+  bool end_pulled_ = false;  // the weights of the segment's end were asked for
+  bool evaluates_ = false;   // the weights that come are for an evaluation
   bool trained_ = false;
   bool loaded_ = false;
   bool leave_asked_ = false, drain_ = false;

@@ -101,6 +101,7 @@ std::vector<std::string> ZooNames() {
 }
 
 std::string ModelName(const ModelConfig& config) {
+  if (config.has_client()) return "client";
   return config.has_onnx() ? std::filesystem::path(config.onnx()).filename().string()
                            : config.zoo();
 }
@@ -111,6 +112,11 @@ absl::StatusOr<ModelGraph> BuildModel(const ModelConfig& config, const InputShap
   if (config.has_onnx()) {
     PSGD_RETURN_IF_ERROR(CheckKeys("a model from a file", {"frozen"}, config));
     return ImportOnnx(config, shape, batch, mode);
+  }
+  if (config.has_client()) {
+    return absl::InvalidArgumentError(
+        "the programs that train bring the model (model: client), so psgd cannot compute with it: "
+        "use the program itself, or set model.zoo or model.onnx");
   }
   if (!config.has_zoo()) {
     return absl::InvalidArgumentError(

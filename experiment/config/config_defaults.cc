@@ -9,6 +9,8 @@
 namespace psgd {
 namespace {
 
+constexpr int kLongestSegment = 1000000;  // clocks
+
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::OneofDescriptor;
@@ -59,6 +61,13 @@ void Resolve(Message* message, bool in_list) {
 }  // namespace
 
 Config ResolveDefaults(Config config) {
+  if (config.model().has_client()) {
+    if (config.optimizer().kind_case() == OptimizerConfig::KIND_NOT_SET) {
+      config.mutable_optimizer()->mutable_worker();
+    }
+    // A whole epoch: loaders with processes of their own ask for batches far ahead of the steps.
+    if (!config.cluster().has_segment()) config.mutable_cluster()->set_segment(kLongestSegment);
+  }
   Resolve(&config, /*in_list=*/false);
   return config;
 }

@@ -64,6 +64,7 @@ void CheckModel(const ModelConfig& model, Problems* problems) {
         "model.label_smoothing is of cross-entropy alone: set it to 0, or leave model.loss out");
   }
   const std::vector<std::string> names = ZooNames();
+  if (model.has_client()) return;
   if (model.has_onnx()) {
     if (model.onnx().empty())
       problems->emplace_back("model.onnx is empty: say which file, as model: {onnx: model.onnx}");
@@ -72,7 +73,7 @@ void CheckModel(const ModelConfig& model, Problems* problems) {
   if (model.zoo().empty()) {
     problems->emplace_back(
         "model.zoo is missing: say which network to train, as model: {zoo: lenet5} or model: "
-        "{onnx: model.onnx}");
+        "{onnx: model.onnx}; or model: client, for a program that brings its own");
   } else if (std::find(names.begin(), names.end(), model.zoo()) == names.end()) {
     problems->push_back(absl::StrCat("model.zoo: no network is called \"", model.zoo(), "\"",
                                      Suggest(model.zoo(), names),
@@ -124,6 +125,33 @@ void CheckOptimizer(const OptimizerConfig& optimizer, Problems* problems) {
   if (optimizer.sgd().nesterov() && optimizer.sgd().momentum() == 0) {
     problems->emplace_back(
         "optimizer.sgd.nesterov needs a momentum: set optimizer.sgd.momentum, as 0.9");
+  }
+}
+
+// A program that brings its model brings its data, too.
+void CheckClient(const Config& config, Problems* problems) {
+  const bool client = config.model().has_client();
+  if (client && config.node().reduce() != NodeConfig::NONE) {
+    problems->emplace_back(
+        "node.reduce is for replicas of a ps-worker, and with model: client programs train: leave "
+        "node.reduce out");
+  }
+  if (!config.optimizer().has_worker()) return;
+  if (!client) {
+    problems->emplace_back(
+        "optimizer: worker is for programs that bring their own (model: client), and ps-worker has "
+        "none: choose the optimizer of the shards, as optimizer: {sgd: {learning_rate: 0.05}}");
+  }
+  const ScheduleConfig& schedule = config.schedule();
+  if (!IsZero(schedule.warmup()) || (!schedule.has_constant() && schedule.decay_case() != 0)) {
+    problems->emplace_back(
+        "schedule is for the optimizer of the shards, and with optimizer: worker the programs have "
+        "it: leave schedule out, and set the rate in the program");
+  }
+  if (config.consistency().compensation() == ConsistencyConfig::DELAY) {
+    problems->emplace_back(
+        "consistency.compensation delay corrects gradients, and with optimizer: worker the updates "
+        "are differences of weights: set it to none or scale");
   }
 }
 
@@ -226,9 +254,12 @@ absl::Status ValidateConfig(const Config& config) {
   Problems problems;
   CheckValues(config, "", &problems);
   CheckModel(config.model(), &problems);
-  CheckData(config.data(), &problems);
-  CheckImageKeys(config.data(), &problems);
-  CheckSequenceKeys(config.data(), &problems);
+  if (!config.model().has_client()) {
+    CheckData(config.data(), &problems);
+    CheckImageKeys(config.data(), &problems);
+    CheckSequenceKeys(config.data(), &problems);
+  }
+  CheckClient(config, &problems);
   CheckOptimizer(config.optimizer(), &problems);
   CheckSchedule(config.schedule(), config.train(), &problems);
   CheckConsistency(config.consistency(), &problems);

@@ -75,9 +75,18 @@ void CheckMomentum(const CodecConfig& codec, const std::string& path,
                    const OptimizerConfig& optimizer, Problems* problems) {
   const char* name = codec.has_dgc() ? "dgc" : codec.has_signum() ? "signum" : nullptr;
   if (name == nullptr) return;
+  const double momentum = codec.has_dgc() ? codec.dgc().momentum() : codec.signum().momentum();
   const bool plain = optimizer.kind_case() == OptimizerConfig::KIND_NOT_SET ||
+                     (optimizer.has_worker() && momentum == 0) ||
                      (optimizer.has_sgd() && optimizer.sgd().momentum() == 0);
   if (plain) return;
+  if (optimizer.has_worker()) {
+    problems->push_back(absl::StrCat(path, ": ", name,
+                                     " applies momentum, and so may the worker's "
+                                     "own optimizer: set ",
+                                     path, ".", name, ".momentum to 0"));
+    return;
+  }
   problems->push_back(
       absl::StrCat(path, ": ", name,
                    " applies momentum on the worker, so the server's optimizer must be sgd "

@@ -37,8 +37,9 @@ absl::Status MakePipe(FileDescriptor* read_end, FileDescriptor* write_end) {
 }
 
 // Runs in the child between fork and exec, where only system calls are safe.
-[[noreturn]] void BecomeProgram(char* const* argv, pid_t parent, int in, int out, int err,
-                                int failure, const cpu_set_t* cores, int keep_open) {
+[[noreturn]] void BecomeProgram(char* const* argv, char* const* environment, pid_t parent, int in,
+                                int out, int err, int failure, const cpu_set_t* cores,
+                                int keep_open) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -52,10 +53,25 @@ absl::Status MakePipe(FileDescriptor* read_end, FileDescriptor* write_end) {
   dup2(in, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
-  execv(argv[0], argv);
+  execve(argv[0], argv, environment);
   const int error = errno;
   (void)!write(failure, &error, sizeof error);
   _exit(127);
+}
+
+// This process's environment with other values. Valid as long as `changed` is.
+std::vector<char*> EnvironmentWith(const std::vector<std::string>& changed) {
+  const auto name = [](absl::string_view entry) { return entry.substr(0, entry.find('=')); };
+  std::vector<char*> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const bool replaced = std::any_of(changed.begin(), changed.end(), [&](const std::string& by) {
+      return name(by) == name(*entry);
+    });
+    if (!replaced) all.push_back(*entry);
+  }
+  for (const std::string& entry : changed) all.push_back(const_cast<char*>(entry.c_str()));
+  all.push_back(nullptr);
+  return all;
 }
 
 std::string Tail(int fd, int lines) {
@@ -95,6 +111,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(ChildOptions o
   for (const std::string& argument : options.argv)
     argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
+  const std::vector<char*> environment = EnvironmentWith(options.environment);
 
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -105,7 +122,8 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(ChildOptions o
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot start ", options.name));
   }
   if (pid == 0) {
-    BecomeProgram(argv.data(), parent, in.get(), out_write.get(), err.get(), failed_write.get(),
+    BecomeProgram(argv.data(), environment.data(), parent, in.get(),
+                  options.logs_output ? err.get() : out_write.get(), err.get(), failed_write.get(),
                   &cores, options.keep_open);
   }
   failed_write = FileDescriptor();

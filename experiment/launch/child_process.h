@@ -19,7 +19,10 @@ struct ChildOptions {
   std::string stderr_file;        // the file to append to; empty: kept in memory, for StderrTail
   std::vector<int> cores{};       // cores that the child may use; empty: all cores of its parent
   int keep_open = -1;             // a descriptor that the child and its children inherit
-  bool listens = false;           // Say feeds the child's standard input; if false, it is empty
+  std::vector<std::string>
+      environment{};         // NAME=VALUE: in addition to, or in place of, its parent's
+  bool logs_output = false;  // standard output goes to stderr_file, too, and ReadLine has none
+  bool listens = false;      // Say feeds the child's standard input; if false, it is empty
 };
 
 // The child gets SIGTERM when the thread that started it ends. The child has a process group of its

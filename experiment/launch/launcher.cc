@@ -1,12 +1,14 @@
 #include "experiment/launch/launcher.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/files.h"
@@ -225,7 +227,6 @@ std::vector<std::string> LocalCluster::ControlAddresses() const {
 }
 
 absl::Status LocalCluster::StartWorker() {
-  PSGD_ASSIGN_OR_RETURN(const std::string program, SiblingProgram("ps-worker"));
   const int index = static_cast<int>(workers_.size());
   const RunDir dir(addresses_.run_dir);
   std::error_code error;
@@ -235,6 +236,8 @@ absl::Status LocalCluster::StartWorker() {
   child.name = absl::StrCat("worker-", index);
   // The worker's log and stderr go to one file, in order.
   child.stderr_file = dir.WorkerDir(index) + "/worker.log";
+  if (!options_.command.empty()) return StartCommand(std::move(child));
+  PSGD_ASSIGN_OR_RETURN(const std::string program, SiblingProgram("ps-worker"));
   child.argv = {program,
                 "--name",
                 child.name,
@@ -263,6 +266,30 @@ absl::Status LocalCluster::StartWorker() {
     if (options_.insecure) child.argv.push_back("--insecure");
   }
   AddTlsDir(&child.argv);
+  PSGD_RETURN_IF_ERROR(AddPrefix(&child.argv));
+  PSGD_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> worker,
+                        ChildProcess::Start(std::move(child)));
+  workers_.push_back(std::move(worker));
+  return absl::OkStatus();
+}
+
+// python/psgd/_environment.py reads these variables.
+absl::Status LocalCluster::StartCommand(ChildOptions child) {
+  child.argv = options_.command;
+  PSGD_ASSIGN_OR_RETURN(child.argv.front(), FoundProgram(child.argv.front()));
+  child.logs_output = true;
+  child.environment = {absl::StrCat("PSGD_SERVER=", absl::StrJoin(ControlAddresses(), ",")),
+                       absl::StrCat("PSGD_NAME=", child.name),
+                       absl::StrCat("PSGD_TLS_DIR=", options_.tls_dir)};
+  // What a program prints is in its log at once.
+  if (getenv("PYTHONUNBUFFERED") == nullptr) child.environment.emplace_back("PYTHONUNBUFFERED=1");
+  if (getenv("OMP_NUM_THREADS") == nullptr) {
+    child.environment.push_back(absl::StrCat("OMP_NUM_THREADS=", options_.threads));
+  }
+  const auto library = SiblingProgram("libpsgd.so");
+  if (library.ok() && getenv("PSGD_LIBRARY") == nullptr) {
+    child.environment.push_back(absl::StrCat("PSGD_LIBRARY=", *library));
+  }
   PSGD_RETURN_IF_ERROR(AddPrefix(&child.argv));
   PSGD_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> worker,
                         ChildProcess::Start(std::move(child)));

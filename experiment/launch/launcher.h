@@ -18,6 +18,9 @@ struct LaunchOptions {
   std::vector<std::string> run;     // arguments of ps-server that name the run: --config FILE, ...
   std::vector<std::string> listen;  // arguments of ps-server that say where it listens
   int threads = 1;                  // threads of a worker's step
+  // A program and its arguments: the workers run it in place of ps-worker, and find the run in
+  // their environment. Empty: ps-worker.
+  std::vector<std::string> command;
   // Lists of GPUs. Worker i gets the i-th list; the lists repeat if there are fewer than workers.
   // Empty: workers use the CPU.
   std::vector<std::string> gpus;
@@ -108,6 +111,7 @@ class LocalCluster {
   void Leads(size_t server, const std::string& ready);
   void ForgetEarlierServer(const std::string& run_dir) const;
   absl::Status AddPrefix(std::vector<std::string>* argv) const;
+  absl::Status StartCommand(ChildOptions child);
   void AddTlsDir(std::vector<std::string>* argv) const;
   std::string LogFile(const ChildProcess& child) const;
 

@@ -67,6 +67,8 @@ absl::Status LocalRun::Run() {
 absl::Status LocalRun::StartWorkers() {
   for (int w = 0; w < options_.config.cluster().workers(); ++w) {
     PSGD_RETURN_IF_ERROR(cluster_->StartWorker());
+    // A program may take long until it joins.
+    if (!options_.launch.command.empty()) continue;
     // Workers start one by one, so that worker 1 of the run is worker-1 of the run directory.
     const std::string& name = cluster_->workers().back()->name();
     const Time start = SteadyNow();
@@ -177,6 +179,16 @@ void LocalRun::Poll() {
   ShowNewcomers();
   ShowTroubles();
   display_.Update(status_);
+  // ps-worker ends with an error instead.
+  if (status_.state() == StatusReply::WAITING && !cluster_->workers().empty() &&
+      buried_.size() == static_cast<size_t>(options_.config.cluster().workers()) &&
+      !AnyoneLives() && drain_reason_.empty()) {
+    drain_reason_ = absl::StrCat(
+        "all workers ended and none had joined the run: does the command join it, as "
+        "psgd.torch.join(model, optimizer) does? The logs are in ",
+        run_dir_);
+    drain_failed_ = true;
+  }
   const bool ours_ended =
       !cluster_->workers().empty() && buried_.size() == cluster_->workers().size();
   // Workers that people started by hand count as well.
@@ -202,6 +214,9 @@ void LocalRun::BuryWorkers() {
   for (const auto& worker : cluster_->workers()) {
     if (worker->Running() || !buried_.insert(worker->name()).second) continue;
     if (worker->exit_code() != 0) BuryWorker(*worker);
+    if (!options_.launch.command.empty() && command_exit_code_ == 0) {
+      command_exit_code_ = std::max(0, worker->exit_code());
+    }
   }
 }
 
@@ -215,7 +230,7 @@ void LocalRun::BuryWorker(const ChildProcess& worker) {
     leave.set_failed(true);
     (void)client_->Leave(leave);
   }
-  if (worker.exit_code() == kExitStopped) {
+  if (worker.exit_code() == kExitStopped && options_.launch.command.empty()) {
     display_.Note(absl::StrCat(worker.name(), " left as it was asked to; the others go on"));
     return;
   }
@@ -224,7 +239,7 @@ void LocalRun::BuryWorker(const ChildProcess& worker) {
   if (status_.state() == StatusReply::WAITING) {
     drain_reason_ = absl::StrCat(worker.name(), " ", worker.HowItEnded(), " before training began");
     drain_failed_ = true;
-    config_at_fault_ = worker.exit_code() == kExitUsersFault;
+    config_at_fault_ = options_.launch.command.empty() && worker.exit_code() == kExitUsersFault;
   } else if (buried_.size() < cluster_->workers().size()) {
     display_.Note("the other workers go on", /*important=*/true);
   }

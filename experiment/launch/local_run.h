@@ -39,6 +39,8 @@ class LocalRun {
   // what failed and what to do.
   absl::Status Run();
 
+  // Of the first worker that failed, if the workers run a command; 0: none did.
+  int command_exit_code() const { return command_exit_code_; }
   // Empty: no server made a run directory.
   const std::string& run_dir() const { return run_dir_; }
 
@@ -97,6 +99,7 @@ class LocalRun {
   Time next_restart_{};           // the earliest time
   std::vector<size_t> dead_;      // servers to restart
   uint64_t recovered_at_clock_ = 0;
+  int command_exit_code_ = 0;
   bool config_at_fault_ = false;
   std::string drain_reason_;  // not empty: the server must drain
   bool drain_failed_ = false;

@@ -43,6 +43,11 @@ absl::Status CheckWeightsFit(const Config& config, const std::string& model, dou
 }  // namespace
 
 absl::StatusOr<TrainingSize> CheckTrainable(const Config& config) {
+  if (config.model().has_client()) {
+    return absl::InvalidArgumentError(
+        "model: client is for programs that bring their model and data, and ps-worker has neither; "
+        "say ps-run CONFIG.yaml -- COMMAND, as -- python3 train.py");
+  }
   PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
   PSGD_ASSIGN_OR_RETURN(
       const ModelGraph model,

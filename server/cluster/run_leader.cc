@@ -326,6 +326,11 @@ void RunLeader::OnRequest(uint64_t request, const ControlRequest& asked, Time no
     answer(Join(*join, now, &decided, effects));
   } else if (const auto* registers = std::get_if<RegisterRequest>(&asked)) {
     answer(Register(*registers, now, &decided));
+  } else if (const auto* gives = std::get_if<GiveWeightsRequest>(&asked)) {
+    // Kept in memory until the worker registers again: nothing is to be stored.
+    AnswerNow(request,
+              AsControlReply(IfOk<GiveWeightsReply>(coordinator_.GiveWeights(*gives, now))),
+              effects);
   } else if (const auto* next = std::get_if<NextSegmentRequest>(&asked)) {
     auto reply = NextSegment(*next, now, &decided);
     if (Waits(reply, decided) && IsConfirmed(now)) {
@@ -335,8 +340,9 @@ void RunLeader::OnRequest(uint64_t request, const ControlRequest& asked, Time no
       answer(std::move(reply));
     }
   } else if (const auto* evaluated = std::get_if<EvaluatedRequest>(&asked)) {
+    const bool is_new = !coordinator_.HasEvaluation(evaluated->result());
     const absl::Status status = coordinator_.Evaluated(*evaluated, now, &decided);
-    if (status.ok()) effects->push_back(effect::Observed{evaluated->result()});
+    if (status.ok() && is_new) effects->push_back(effect::Observed{evaluated->result()});
     answer(IfOk<EvaluatedReply>(status));
   } else if (const auto* beat = std::get_if<HeartbeatRequest>(&asked)) {
     Heartbeat(request, *beat, now, effects);

@@ -27,12 +27,12 @@ struct ShardOrderTo {
 };
 
 using ControlRequest =
-    std::variant<JoinRequest, RegisterRequest, NextSegmentRequest, EvaluatedRequest,
-                 HeartbeatRequest, LeaveRequest, CheckpointRequest, DrainRequest, SetHyperRequest,
-                 RebalanceRequest, StatusRequest>;
-using ControlReply = std::variant<JoinReply, RegisterReply, NextSegmentReply, EvaluatedReply,
-                                  HeartbeatReply, LeaveReply, CheckpointReply, DrainReply,
-                                  SetHyperReply, RebalanceReply, StatusReply>;
+    std::variant<JoinRequest, RegisterRequest, GiveWeightsRequest, NextSegmentRequest,
+                 EvaluatedRequest, HeartbeatRequest, LeaveRequest, CheckpointRequest, DrainRequest,
+                 SetHyperRequest, RebalanceRequest, StatusRequest>;
+using ControlReply = std::variant<JoinReply, RegisterReply, GiveWeightsReply, NextSegmentReply,
+                                  EvaluatedReply, HeartbeatReply, LeaveReply, CheckpointReply,
+                                  DrainReply, SetHyperReply, RebalanceReply, StatusReply>;
 
 // The link of a server to itself.
 inline constexpr uint64_t kOwnLink = UINT64_MAX;

@@ -33,6 +33,10 @@ class Adapter final : public Control::Service {
                         RegisterReply* reply) override {
     return Answer(*context, "Register", *request, reply);
   }
+  grpc::Status GiveWeights(grpc::ServerContext* context, const GiveWeightsRequest* request,
+                           GiveWeightsReply* reply) override {
+    return Answer(*context, "GiveWeights", *request, reply);
+  }
   grpc::Status NextSegment(grpc::ServerContext* context, const NextSegmentRequest* request,
                            NextSegmentReply* reply) override {
     return Answer(*context, "NextSegment", *request, reply);

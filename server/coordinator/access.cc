@@ -13,9 +13,10 @@
 namespace psgd {
 namespace {
 
-constexpr std::array<AccessRule, 16> kRules = {{
+constexpr std::array<AccessRule, 17> kRules = {{
     {.call = "Join", .worker = true},
     {.call = "Register", .worker = true},
+    {.call = "GiveWeights", .worker = true},
     {.call = "NextSegment", .worker = true},
     {.call = "Evaluated", .worker = true},
     {.call = "Heartbeat", .worker = true},

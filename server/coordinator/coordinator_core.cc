@@ -16,6 +16,8 @@
 namespace psgd {
 namespace {
 
+constexpr int64_t kPollMs = 100;  // after this time a waiting worker asks again
+
 HyperParameters FirstHyper(const OptimizerConfig& optimizer) {
   HyperParameters hyper;
   hyper.set_version(1);
@@ -32,6 +34,9 @@ HyperParameters FirstHyper(const OptimizerConfig& optimizer) {
       break;
     case OptimizerConfig::kAdamw:
       take(optimizer.adamw());
+      break;
+    case OptimizerConfig::kWorker:
+      hyper.set_learning_rate(1);  // the worker pushes what is to be subtracted
       break;
     default:
       take(optimizer.sgd());
@@ -67,9 +72,10 @@ LedgerOptions LedgerOptionsFor(const Config& config, uint64_t batches_per_epoch)
 
 CoordinatorCore::CoordinatorCore(CoordinatorOptions options)
     : options_(std::move(options)),
-      members_(Milliseconds(options_.config.cluster().lease()), options_.first_incarnation),
-      checkpoints_(options_.config.durability().checkpoint()),
-      hyper_(FirstHyper(options_.config.optimizer())) {
+      config_(options_.config),
+      members_(Milliseconds(config_.cluster().lease()), options_.first_incarnation),
+      checkpoints_(config_.durability().checkpoint()),
+      hyper_(FirstHyper(config_.optimizer())) {
   if (options_.resume) {
     const CoordinatorSnapshot& resume = *options_.resume;
     loads_state_ = true;
@@ -78,7 +84,7 @@ CoordinatorCore::CoordinatorCore(CoordinatorOptions options)
     const bool same_optimizer =
         !options_.checkpoint ||
         options_.checkpoint->manifest().config().optimizer().SerializeAsString() ==
-            options_.config.optimizer().SerializeAsString();
+            config_.optimizer().SerializeAsString();
     if (same_optimizer && resume.hyper.version() > hyper_.version()) hyper_ = resume.hyper;
     totals_.GoOnFrom(resume.total, resume.evaluations);
   }
@@ -88,7 +94,7 @@ absl::StatusOr<JoinReply> CoordinatorCore::Join(const JoinRequest& request, Time
                                                 Effects* effects) {
   if (over() || draining_) {
     return FailedPreconditionError(
-        "the run ", options_.config.name(), " is ", over() ? "over" : "draining",
+        "the run ", config_.name(), " is ", over() ? "over" : "draining",
         " and takes no more workers; start a new run, or resume it with ps-run --resume");
   }
   JoinReply reply;
@@ -104,13 +110,14 @@ absl::StatusOr<JoinReply> CoordinatorCore::Join(const JoinRequest& request, Time
                                          member.record.name(), ", ", member.record.device()));
     *reply.mutable_key() = member.record.key();
   }
-  *reply.mutable_config() = options_.config;
-  reply.set_lease_ms(options_.config.cluster().lease());
-  reply.set_run_name(options_.config.name());
+  *reply.mutable_config() = config_;
+  reply.set_lease_ms(config_.cluster().lease());
+  reply.set_run_name(config_.name());
   return reply;
 }
 
 absl::Status CoordinatorCore::FixModel(const ModelSpec& model, uint64_t batches_per_epoch,
+                                       std::shared_ptr<const GivenWeights> given,
                                        const std::vector<std::string>& endpoints,
                                        Effects* effects) {
   if (batches_per_epoch == 0 || batches_per_epoch > UINT32_MAX) {
@@ -119,18 +126,18 @@ absl::Status CoordinatorCore::FixModel(const ModelSpec& model, uint64_t batches_
         " batches an epoch; check data.batch against the number of training samples");
   }
   PSGD_RETURN_IF_ERROR(ValidateModel(model));
-  PSGD_RETURN_IF_ERROR(CheckFits(model, options_.config, options_.memory));
-  PSGD_RETURN_IF_ERROR(CheckRules(options_.config.compression(), model));
+  PSGD_RETURN_IF_ERROR(CheckFits(model, config_, options_.memory));
+  PSGD_RETURN_IF_ERROR(CheckRules(config_.compression(), model));
   if (!options_.checkpoint) {
-    PSGD_RETURN_IF_ERROR(CheckGiven(model, options_.given ? *options_.given : GivenWeights()));
+    PSGD_RETURN_IF_ERROR(CheckGiven(model, given ? *given : GivenWeights()));
   }
   auto placement = std::make_shared<Placement>(
-      PlaceSlices(model, options_.config.cluster().shards(), options_.config.cluster().slice()));
+      PlaceSlices(model, config_.cluster().shards(), config_.cluster().slice()));
   placement->mutable_endpoints()->Add(endpoints.begin(), endpoints.end());
   model_ = std::make_shared<ModelSpec>(model);
   placement_ = std::move(placement);
   batches_per_epoch_ = batches_per_epoch;
-  const LedgerOptions ledger = LedgerOptionsFor(options_.config, batches_per_epoch_);
+  const LedgerOptions ledger = LedgerOptionsFor(config_, batches_per_epoch_);
   if (options_.resume) {
     ledger_.emplace(ledger, options_.resume->position);
     effects->news.push_back(absl::StrCat("resuming from checkpoint ", options_.resume->checkpoint,
@@ -140,30 +147,54 @@ absl::Status CoordinatorCore::FixModel(const ModelSpec& model, uint64_t batches_
     ledger_.emplace(ledger);
   }
   effects->commands.push_back(
-      InstallModel{model_, placement_, options_.checkpoint, hyper_, options_.given});
+      InstallModel{model_, placement_, options_.checkpoint, hyper_, std::move(given)});
   return absl::OkStatus();
 }
 
 absl::Status CoordinatorCore::Resume(const std::vector<std::string>& endpoints, Effects* effects) {
   const CheckpointManifest& manifest = options_.checkpoint->manifest();
-  return FixModel(manifest.model(), manifest.batches_per_epoch(), endpoints, effects);
+  return FixModel(manifest.model(), manifest.batches_per_epoch(), options_.given, endpoints,
+                  effects);
 }
 
 absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& request,
                                                         const std::vector<std::string>& endpoints,
                                                         Time now, Effects* effects) {
   PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
+  const bool brings = config_.model().has_client();
   if (model_ == nullptr) {
-    PSGD_RETURN_IF_ERROR(
-        FixModel(request.model(), request.batches_per_epoch(), endpoints, effects));
+    std::shared_ptr<const GivenWeights> given = options_.given;
+    if (brings) {
+      PSGD_ASSIGN_OR_RETURN(const auto first, TakeBroughtModel(request));
+      if (first) return *first;
+      given = brought_->weights();
+      epochs_ = request.epochs();
+      if (epochs_ > 0) config_.mutable_train()->set_epochs(static_cast<int>(epochs_));
+    }
+    PSGD_RETURN_IF_ERROR(FixModel(request.model(), request.batches_per_epoch(), std::move(given),
+                                  endpoints, effects));
+    brought_.reset();
   }
-  if (request.model().SerializeAsString() != model_->SerializeAsString()) {
+  const ModelSpec model = brings ? WithStartOf(*model_, request.model()) : request.model();
+  if (model.SerializeAsString() != model_->SerializeAsString()) {
     return FailedPreconditionError(
         "worker ", member->record.key().worker(), " (", member->record.name(),
-        ") built another model than the run's: ", FirstDifference(request.model(), *model_),
+        ") built another model than the run's: ", FirstDifference(model, *model_),
         options_.resume
             ? "; the run goes on from a checkpoint: keep the model and data it was taken with"
-            : "; do all workers run the same version of psgd?");
+        : brings ? "; the worker that joined first brought the run's model: start the same program "
+                   "with the same arguments on all workers"
+                 : "; do all workers run the same version of psgd?");
+  }
+  if (request.epochs() > 0 && request.epochs() != static_cast<uint32_t>(config_.train().epochs())) {
+    return FailedPreconditionError(
+        "worker ", member->record.key().worker(), " (", member->record.name(), ") trains for ",
+        request.epochs(), " epochs, and the run for ", config_.train().epochs(),
+        options_.resume
+            ? "; a run that goes on from a checkpoint takes its epochs from the config: "
+              "say --set train.epochs="
+            : "; start the same program with the same arguments on all workers",
+        options_.resume ? absl::StrCat(request.epochs()) : "");
   }
   if (request.batches_per_epoch() != batches_per_epoch_) {
     return FailedPreconditionError("worker ", member->record.key().worker(), " (",
@@ -176,6 +207,46 @@ absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& r
   *reply.mutable_placement() = *placement_;
   *reply.mutable_hyper() = hyper_;
   return reply;
+}
+
+absl::StatusOr<std::optional<RegisterReply>> CoordinatorCore::TakeBroughtModel(
+    const RegisterRequest& request) {
+  constexpr uint32_t kMostEpochs = 1u << 30;
+  if (request.epochs() > kMostEpochs) {
+    return InvalidArgumentError("the worker trains for ", request.epochs(), " epochs; at most ",
+                                kMostEpochs, " are allowed");
+  }
+  const auto is_live = [&](const WorkerKey& key) {
+    const MemberState* member = members_.Find(key.worker());
+    return member != nullptr && member->record.live() &&
+           member->record.key().incarnation() == key.incarnation();
+  };
+  const bool is_own = brought_ && brought_->from().worker() == request.key().worker();
+  if (brought_ && !is_own && is_live(brought_->from())) {
+    RegisterReply wait;
+    wait.set_wait_ms(kPollMs);
+    return wait;
+  }
+  if (!brought_ || !brought_->IsFrom(request.key(), request.model())) {
+    PSGD_RETURN_IF_ERROR(ValidateModel(request.model()));
+    PSGD_RETURN_IF_ERROR(CheckFits(request.model(), config_, options_.memory));
+    brought_.emplace(request.key(), request.model());
+  }
+  if (brought_->complete()) return std::nullopt;
+  RegisterReply give;
+  give.set_give_weights(true);
+  return give;
+}
+
+absl::Status CoordinatorCore::GiveWeights(const GiveWeightsRequest& request, Time now) {
+  PSGD_ASSIGN_OR_RETURN(const MemberState* member, members_.Touch(request.key(), now));
+  if (model_ != nullptr) return absl::OkStatus();  // a repeated part of weights that are in use
+  if (!brought_ || brought_->from().worker() != member->record.key().worker()) {
+    return FailedPreconditionError("worker ", member->record.key().worker(),
+                                   " gives first weights that it was not asked for; it must "
+                                   "register before");
+  }
+  return brought_->Take(request);
 }
 
 absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest& request,
@@ -332,6 +403,11 @@ absl::Status CoordinatorCore::DrainWorker(uint32_t worker, Effects* effects) {
 absl::StatusOr<HyperParameters> CoordinatorCore::SetHyper(const SetHyperRequest& request,
                                                           Effects* effects) {
   HyperParameters changed = hyper_;
+  if (config_.optimizer().has_worker()) {
+    return FailedPreconditionError(
+        "the workers' own optimizers have the learning rate and the weight decay (optimizer: "
+        "worker); change them in the program that trains");
+  }
   if (request.set_learning_rate()) {
     if (!(request.hyper().learning_rate() > 0) || request.hyper().learning_rate() > 1e6) {
       return InvalidArgumentError("learning rate ", request.hyper().learning_rate(),
@@ -356,8 +432,6 @@ absl::StatusOr<HyperParameters> CoordinatorCore::SetHyper(const SetHyperRequest&
 }
 
 namespace {
-
-constexpr int64_t kPollMs = 100;  // after this time a waiting worker asks again
 
 // A worker that joined later counts as past earlier segments: it may stand in for the workers that
 // finished them, who may be gone.
@@ -432,7 +506,7 @@ void CoordinatorCore::CheckpointDone(uint64_t id, const absl::Status& status, Ef
 void CoordinatorCore::OpenBoundary(Effects* effects) {
   const uint64_t ending = ledger_->latest();
   const bool over = draining_ || ledger_->Finished();
-  if (ending != 0 && (over || ledger_->EndsEpoch(ending))) {
+  if (ending != 0 && (over || ledger_->EndsEpoch(ending)) && !EvaluatesByItself()) {
     const double epoch = ledger_->Find(ending)->epoch() + 1;
     // Returned batches make an epoch end a second time: the later end counts.
     std::erase_if(pending_evaluations_, [&](const PendingEvaluationRecord& pending) {
@@ -514,7 +588,7 @@ absl::StatusOr<NextSegmentReply> CoordinatorCore::NextSegment(const NextSegmentR
     if (oldest > 1) ledger_->Forget(oldest - 1);
   }
 
-  const size_t wanted = static_cast<size_t>(options_.config.cluster().workers());
+  const size_t wanted = static_cast<size_t>(config_.cluster().workers());
   const bool begun = ledger_->latest() != 0 || all_dealt_ || draining_;
   if (!begun && members_.Ready().size() < wanted) {
     return Wait(absl::StrCat("waiting for workers: ", members_.Ready().size(), " of ", wanted,
@@ -572,10 +646,27 @@ bool CoordinatorCore::LastCheckpointTaken(Effects* effects) {
   return !checkpoints_.under_way();
 }
 
+bool CoordinatorCore::HasEvaluation(const EvalResult& result) const {
+  return EvaluatesByItself() &&
+         std::ranges::any_of(totals_.evaluations(), [&](const EvalResult& counted) {
+           return counted.epoch() >= result.epoch();
+         });
+}
+
 absl::Status CoordinatorCore::Evaluated(const EvaluatedRequest& request, Time now,
                                         Effects* effects) {
   PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
   PSGD_RETURN_IF_ERROR(CheckMeasures(request.result()));
+  if (EvaluatesByItself()) {
+    const bool sound = ledger_ && request.result().epoch() > 0 &&
+                       request.result().epoch() <= config_.train().epochs();
+    if (!sound) {
+      return InvalidArgumentError("results after epoch ", request.result().epoch(), " of a run of ",
+                                  config_.train().epochs());
+    }
+    if (HasEvaluation(request.result())) return absl::OkStatus();  // the first one stands
+    return CountEvaluation(request.result(), effects);
+  }
   const auto pending = std::ranges::find_if(pending_evaluations_, [&](const auto& p) {
     return p.epoch() == request.result().epoch() && p.has_evaluator() &&
            p.evaluator().worker() == member->record.key().worker();
@@ -583,8 +674,11 @@ absl::Status CoordinatorCore::Evaluated(const EvaluatedRequest& request, Time no
   // The result came twice: the first one stands.
   if (pending == pending_evaluations_.end()) return absl::OkStatus();
   pending_evaluations_.erase(pending);
-  totals_.CountEvaluation(request.result());
-  const EvalResult& result = request.result();
+  return CountEvaluation(request.result(), effects);
+}
+
+absl::Status CoordinatorCore::CountEvaluation(const EvalResult& result, Effects* effects) {
+  totals_.CountEvaluation(result);
   effects->news.push_back(absl::StrFormat("epoch %g: test accuracy %.2f %%, loss %.4f",
                                           result.epoch(), 100 * result.accuracy(), result.loss()));
   return absl::OkStatus();
@@ -610,6 +704,7 @@ CoordinatorRecord CoordinatorCore::Save(Time now) const {
                                             pending_evaluations_.end());
   totals_.Save(now, &record);
   record.set_loads_state(loads_state_);
+  record.set_epochs(epochs_);
   return record;
 }
 
@@ -617,7 +712,9 @@ void CoordinatorCore::Restore(const CoordinatorRecord& record, Time now) {
   model_ = std::make_shared<ModelSpec>(record.model());
   placement_ = std::make_shared<Placement>(record.placement());
   batches_per_epoch_ = record.batches_per_epoch();
-  ledger_.emplace(LedgerOptionsFor(options_.config, batches_per_epoch_), record.ledger());
+  epochs_ = record.epochs();
+  if (epochs_ > 0) config_.mutable_train()->set_epochs(static_cast<int>(epochs_));
+  ledger_.emplace(LedgerOptionsFor(config_, batches_per_epoch_), record.ledger());
   hyper_ = record.hyper();
   members_.Restore(record, now);
   state_ = record.state();
@@ -641,8 +738,8 @@ void CoordinatorCore::MoveShards(const std::vector<std::string>& endpoints) {
 StatusReply CoordinatorCore::Status(Time now) const {
   StatusReply status;
   status.set_state(state_);
-  status.set_name(options_.config.name());
-  status.set_epochs(options_.config.train().epochs());
+  status.set_name(config_.name());
+  status.set_epochs(config_.train().epochs());
   double loss = 0, accuracy = 0;
   int reporting = 0, live = 0;
   bool first_found = false;
@@ -675,8 +772,7 @@ StatusReply CoordinatorCore::Status(Time now) const {
     ++reporting;
   }
   if (state_ == StatusReply::WAITING) {
-    status.set_detail(
-        absl::StrCat(live, " of ", options_.config.cluster().workers(), " workers are here"));
+    status.set_detail(absl::StrCat(live, " of ", config_.cluster().workers(), " workers are here"));
   } else if (draining_) {
     status.set_detail(drain_reason_);
   } else if (live == 0 && state_ == StatusReply::TRAINING) {
@@ -697,7 +793,7 @@ StatusReply CoordinatorCore::Status(Time now) const {
     status.mutable_total()->set_epoch(status.epoch());
   }
   *status.mutable_hyper() = hyper_;
-  *status.mutable_config() = options_.config;
+  *status.mutable_config() = config_;
   return status;
 }
 

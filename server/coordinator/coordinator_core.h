@@ -14,6 +14,7 @@
 #include "common/status.h"
 #include "proto/control.pb.h"
 #include "proto/journal.pb.h"
+#include "server/coordinator/brought_model.h"
 #include "server/coordinator/checkpoint_schedule.h"
 #include "server/coordinator/data_ledger.h"
 #include "server/coordinator/membership.h"
@@ -50,13 +51,18 @@ class CoordinatorCore {
   // before a worker is there. The caller supplies the endpoints. REQUIRES: options.checkpoint is
   // set, and no worker has registered.
   absl::Status Resume(const std::vector<std::string>& endpoints, Effects* effects);
-  // The first registration fixes the model.
+  // The first registration fixes the model. If the first worker brings it (`model: client`), that
+  // worker gives the weights and registers again, and the others wait.
   absl::StatusOr<RegisterReply> Register(const RegisterRequest& request,
                                          const std::vector<std::string>& endpoints, Time now,
                                          Effects* effects);
+  // A part of the first weights of the model that this worker brings.
+  absl::Status GiveWeights(const GiveWeightsRequest& request, Time now);
   absl::StatusOr<NextSegmentReply> NextSegment(const NextSegmentRequest& request, Time now,
                                                Effects* effects);
   absl::Status Evaluated(const EvaluatedRequest& request, Time now, Effects* effects);
+  // Programs that evaluate by themselves: another one told of these weights before.
+  bool HasEvaluation(const EvalResult& result) const;
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request, Time now);
   // The request came before, and its answer was lost.
   bool HasCounted(const HeartbeatRequest& request) const;
@@ -96,7 +102,7 @@ class CoordinatorCore {
   // FINISHED or FAILED.
   bool over() const { return state_ == StatusReply::FINISHED || state_ == StatusReply::FAILED; }
   bool drained() const { return draining_; }
-  const Config& config() const { return options_.config; }
+  const Config& config() const { return config_; }
   const ModelSpec* model() const { return model_.get(); }
   const std::shared_ptr<const Placement>& placement() const { return placement_; }
   // Everything but servers, shards and checkpoints, which the caller adds.
@@ -114,8 +120,15 @@ class CoordinatorCore {
   void SetResidual(MemberState& member, double norm);
   // Counts the residual of a worker that left as lost: nobody else has it.
   void CountLostResidual(MemberState& member, Effects* effects);
+  // Takes up the model that this worker brings. Returns what it must do first; nothing: its weights
+  // are here.
+  absl::StatusOr<std::optional<RegisterReply>> TakeBroughtModel(const RegisterRequest& request);
+  // The programs that train evaluate by themselves, and say what they want.
+  bool EvaluatesByItself() const { return config_.model().has_client(); }
   absl::Status FixModel(const ModelSpec& model, uint64_t batches_per_epoch,
+                        std::shared_ptr<const GivenWeights> given,
                         const std::vector<std::string>& endpoints, Effects* effects);
+  absl::Status CountEvaluation(const EvalResult& result, Effects* effects);
   // Opens the boundary after the latest segment: deals the next one and starts a due checkpoint.
   void OpenBoundary(Effects* effects);
   // `last`: the run ends with it.
@@ -131,6 +144,9 @@ class CoordinatorCore {
   bool LastCheckpointTaken(Effects* effects);
 
   const CoordinatorOptions options_;
+  Config config_;        // of the options; with the epochs of a program that brought the model
+  uint32_t epochs_ = 0;  // which that program said; 0: those of the config
+  std::optional<BroughtModel> brought_;
   Membership members_;
   CheckpointSchedule checkpoints_;
   RunTotals totals_;

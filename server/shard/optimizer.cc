@@ -18,7 +18,7 @@ std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerConfig& config) {
       return MakeAdam(config.adam(), /*decoupled=*/false);
     case OptimizerConfig::kAdamw:
       return MakeAdam(config.adamw(), /*decoupled=*/true);
-    default:
+    default:  // also `worker`: at a rate of 1 the pushes are what to subtract
       return MakeSgd(config.sgd());
   }
 }

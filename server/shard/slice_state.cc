@@ -17,7 +17,7 @@ constexpr size_t kPoolBytes = 256u << 20;
 constexpr uint64_t kMostUpdateBytes = 32u << 20;
 
 bool IsPlainSgd(const OptimizerConfig& optimizer) {
-  return optimizer.kind_case() == OptimizerConfig::KIND_NOT_SET ||
+  return optimizer.kind_case() == OptimizerConfig::KIND_NOT_SET || optimizer.has_worker() ||
          (optimizer.has_sgd() && optimizer.sgd().momentum() == 0);
 }
 

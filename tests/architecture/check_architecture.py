@@ -23,6 +23,8 @@ ROOMS = {
     "engine": {"common", "proto"},
     "server": {"common", "proto", "compression", "net"},
     "worker": {"common", "proto", "compression", "net"},
+    "client": {"common", "proto", "compression", "net", "worker", "data", "include"},
+    "include": set(),  # public headers, in C
     "train": {"common", "proto", "compression", "net", "worker", "data", "engine"},
 }
 # The rooms inside a room. Each may include the rooms before it. The outer room's own files may

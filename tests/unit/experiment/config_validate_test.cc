@@ -34,7 +34,7 @@ TEST(ConfigValidate, CrossChecks) {
   } cases[] = {
       {{"model.zoo="},
        "model.zoo is missing: say which network to train, as model: {zoo: lenet5} or model: {onnx: "
-       "model.onnx}"},
+       "model.onnx}; or model: client, for a program that brings its own"},
       {{"data.format=idx"},
        "data.path is missing: format idx needs the folder of the idx files; or say data.format: "
        "synthetic, which needs none"},
@@ -270,7 +270,7 @@ TEST(ConfigValidate, NearMissesAreFine) {
 TEST(ConfigValidate, NamesEveryProblem) {
   EXPECT_EQ(ValidateConfig(Config()).message(),
             "config: model.zoo is missing: say which network to train, as model: {zoo: lenet5} or "
-            "model: {onnx: model.onnx}\n"
+            "model: {onnx: model.onnx}; or model: client, for a program that brings its own\n"
             "config: data.path is missing: format idx needs the folder of the idx files; or say "
             "data.format: synthetic, which needs none");
 }
@@ -288,6 +288,27 @@ TEST(ConfigValidate, HoldsValuesThatNoFileGaveToTheSchema) {
   EXPECT_THAT(message, HasSubstr("model.hidden[1]: -4 is out of range: must be at least 1"));
   EXPECT_THAT(message, HasSubstr("learning_rate: expected a number, got \"nan\""));
   EXPECT_THAT(message, HasSubstr("name: expected 1 to 64 letters"));
+}
+
+absl::Status OfProgram(const std::string& more) {
+  const auto config = ParseConfig("model: client\n" + more, "program");
+  EXPECT_TRUE(config.ok()) << config.status();
+  return config.ok() ? ValidateConfig(ResolveDefaults(*config)) : config.status();
+}
+
+TEST(ConfigValidate, AProgramThatBringsItsModelBringsDataAndOptimizer) {
+  EXPECT_TRUE(OfProgram("").ok()) << OfProgram("");
+  EXPECT_TRUE(OfProgram("optimizer: {adam: {}}\nschedule: {cosine: {}}").ok());
+  const Config config = ResolveDefaults(*ParseConfig("model: client", "program"));
+  EXPECT_TRUE(config.optimizer().has_worker());
+  EXPECT_GT(config.cluster().segment(), 100000);
+  EXPECT_THAT(OfProgram("schedule: {cosine: {}}").message(), HasSubstr("leave schedule out"));
+  EXPECT_THAT(OfProgram("node: {reduce: host}").message(), HasSubstr("node.reduce"));
+  EXPECT_THAT(OfProgram("consistency: {staleness: 2, compensation: delay}").message(),
+              HasSubstr("consistency.compensation"));
+  EXPECT_THAT(OfProgram("compression: {push: dgc}").message(), HasSubstr("dgc.momentum to 0"));
+  EXPECT_TRUE(OfProgram("compression: {push: {dgc: {momentum: 0}}}").ok());
+  EXPECT_THAT(AfterSets({"optimizer=worker"}).message(), HasSubstr("model: client"));
 }
 
 }  // namespace

@@ -19,14 +19,14 @@ class WorkerCoreTest : public testing::Test {
  protected:
   WorkerCoreTest() { Make(false); }
 
-  void Make(bool pull_ahead) {
+  void Make(bool pull_ahead, WorkerCore::AtEnd at_end = WorkerCore::AtEnd::kAsk) {
     Placement placement;
     placement.add_slices()->set_count(4);
     placement.add_endpoints("tcp://alpha:1");
     SessionOptions options;
     options.key.set_worker(3);
     options.key.set_incarnation(2);
-    core_ = std::make_unique<WorkerCore>(options, pull_ahead, placement, now_);
+    core_ = std::make_unique<WorkerCore>(options, pull_ahead, placement, now_, at_end);
   }
 
   NextSegmentReply Run(uint64_t id, uint64_t first_clock, uint32_t clocks, int batches) {
@@ -150,6 +150,40 @@ TEST_F(WorkerCoreTest, WeightsAreAskedForAheadWithinASegmentOnly) {
   Do<task::Train>();
   FinishSegment(2);
   EXPECT_EQ(pulls_.size(), 2u);
+}
+
+TEST_F(WorkerCoreTest, AProgramHasTheWeightsOfASegmentsEndBeforeItAsks) {
+  for (const bool pull_ahead : {false, true}) {
+    pulls_.clear();
+    Make(pull_ahead, WorkerCore::AtEnd::kPull);
+    Answer(Run(1, 0, 3, 2));
+    Do<task::BeginSegment>();
+    Step(1);
+    Step(2);
+    Await(task::Await::kWeights);
+    EXPECT_EQ(Expect<task::Install>(*core_).clock, 3u);  // the third clock has no batch
+    EXPECT_FALSE(Expect<task::Install>(*core_).for_step);
+    core_->session().TakePulled();
+    Do<task::Install>();
+    FinishSegment(3);
+    EXPECT_THAT(pulls_, testing::ElementsAre(0, 1, 3));
+    Expect<task::AskSegment>(*core_);
+  }
+}
+
+TEST_F(WorkerCoreTest, AProgramThatGivesUpAStepPushesItsResidualInPlace) {
+  Make(true, WorkerCore::AtEnd::kPull);
+  Answer(Run(1, 0, 3, 3));
+  Do<task::BeginSegment>();
+  Step(1);
+  Await(task::Await::kWeights);
+  core_->session().TakePulled();
+  Do<task::Install>();
+  EXPECT_EQ(Expect<task::Train>(*core_).clock, 2u);
+  core_->SetAsked(true, false);
+  core_->GiveUpStep(now_);
+  Do<task::Report>();
+  EXPECT_EQ(Expect<task::GiveResidual>(*core_).clock, 2u);
 }
 
 TEST_F(WorkerCoreTest, StateIsSavedAndWeightsAreEvaluatedBeforeTheNextSegment) {

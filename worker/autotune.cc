@@ -1,4 +1,4 @@
-#include "train/autotune.h"
+#include "worker/autotune.h"
 
 #include <algorithm>
 #include <utility>

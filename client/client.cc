@@ -1,0 +1,640 @@
+#include "client/client.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "common/cpu_time.h"
+#include "common/names.h"
+#include "compression/policy.h"
+#include "net/wire_format.h"
+#include "worker/give_residual.h"
+#include "worker/install_slice.h"
+#include "worker/member_security.h"
+
+namespace psgd {
+namespace {
+
+// The norm takes a pass over all residuals.
+constexpr Duration kResidualTime = std::chrono::seconds(5);
+// A worker that leaves pushes its residual within this time.
+constexpr Duration kDrainTime = std::chrono::seconds(30);
+constexpr Duration kFarewell = std::chrono::seconds(1);
+constexpr Duration kNap = std::chrono::milliseconds(20);
+constexpr uint64_t kPartElements = 1u << 20;  // of first weights, in one message
+constexpr int kMostGives = 3;                 // servers may change meanwhile
+constexpr char kOutOfOrder[] = "psgd/out-of-order";
+
+template <typename... Parts>
+absl::Status OutOfOrder(const Parts&... parts) {
+  absl::Status status = FailedPreconditionError(parts...);
+  status.SetPayload(kOutOfOrder, absl::Cord("1"));
+  return status;
+}
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(double* seconds) : seconds_(seconds), start_(SteadyNow()) {}
+  ~Stopwatch() { *seconds_ += Seconds(SteadyNow() - start_); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double* const seconds_;
+  const Time start_;
+};
+
+// The index of the first value that is NaN or infinite; nothing: there is none.
+std::optional<size_t> FirstNotFinite(std::span<const float> values) {
+  constexpr uint32_t kExponent = 0x7f800000;
+  uint32_t any = 0;
+  for (const float value : values) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    any |= static_cast<uint32_t>((bits & kExponent) == kExponent);
+  }
+  if (any == 0) return std::nullopt;
+  const auto first = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
+  return static_cast<size_t>(first - values.begin());
+}
+
+}  // namespace
+
+bool IsOutOfOrder(const absl::Status& status) { return status.GetPayload(kOutOfOrder).has_value(); }
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Join(ClientOptions options) {
+  PSGD_RETURN_IF_ERROR(CheckServerAddress(options.server));
+  if (!IsName(options.name)) {
+    return InvalidArgumentError("the worker's name \"", Readable(options.name),
+                                "\" is not 1 to 64 letters, digits, '.', '_' or '-'");
+  }
+  std::unique_ptr<Client> client(new Client(std::move(options)));
+  PSGD_RETURN_IF_ERROR(client->Prepare());
+  return client;
+}
+
+Client::~Client() {
+  closing_ = true;
+  if (control_) control_->Cancel();
+  if (heartbeat_) heartbeat_->Stop();
+}
+
+absl::Status Client::Interrupted() const {
+  if (closing_) return absl::CancelledError("the client was closed");
+  return heartbeat_ ? heartbeat_->status() : absl::OkStatus();
+}
+
+absl::Status Client::Prepare() {
+  control_ = std::make_unique<ControlClient>(
+      ControlClientOptions{.server = options_.server,
+                           .deadline = options_.connect_deadline,
+                           .interrupted = [this] { return Interrupted(); },
+                           .credentials = options_.credentials});
+  JoinRequest join;
+  join.set_name(options_.name);
+  join.set_device(options_.device);
+  join.set_protocol(kProtocolVersion);
+  curve_ = MakeCurveKeys();
+  join.set_curve_key(curve_.public_key);
+  PSGD_ASSIGN_OR_RETURN(joined_, control_->Join(join));
+  key_ = joined_.key();
+  config_ = joined_.config();
+  run_name_ = joined_.run_name();
+  control_->SetDeadline(Milliseconds(config_.cluster().deadline()));
+  control_->SetToken(joined_.token());
+  options_.log->info("joined {} at {} as worker {}, incarnation {}", run_name_, options_.server,
+                     key_.worker(), key_.incarnation());
+  if (!config_.model().has_client()) {
+    const absl::Status status = FailedPreconditionError(
+        "the run ", run_name_, " at ", options_.server,
+        " trains a model of its own config, and this program brings another; say model: client in "
+        "the config, or start ps-worker in place of this program");
+    LeaveRequest leave;
+    *leave.mutable_key() = key_;
+    leave.set_reason("the run's model is not a program's");
+    (void)control_->Leave(leave);
+    return status;
+  }
+  heartbeat_ = std::make_unique<Heartbeat>(control_.get(), joined_, options_.log);
+  heartbeat_->Start();
+  model_.set_name("client");
+  return absl::OkStatus();
+}
+
+absl::Status Client::AddTensor(const ClientTensor& tensor, std::span<const float> first) {
+  if (committed_) {
+    return OutOfOrder("tensor ", tensor.name,
+                      " comes after the commit; the run's tensors are fixed when the first worker "
+                      "commits: add all tensors before, and start a new run for another model");
+  }
+  const auto same = std::ranges::find_if(
+      model_.parameters(), [&](const ParameterSpec& p) { return p.name() == tensor.name; });
+  if (same != model_.parameters().end()) {
+    return InvalidArgumentError("two tensors are called ", Readable(tensor.name),
+                                "; add tied weights once");
+  }
+  if (const auto bad = FirstNotFinite(first)) {
+    return OutOfRangeError("the first weights of ", tensor.name, " are not finite: element ", *bad,
+                           " is ", first[*bad]);
+  }
+  ParameterSpec& parameter = *model_.add_parameters();
+  parameter.set_name(tensor.name);
+  parameter.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
+  parameter.set_role(tensor.statistic ? ParameterSpec::STATISTIC : ParameterSpec::TRAINED);
+  parameter.set_decay(tensor.decays && !tensor.statistic);
+  parameter.mutable_initializer()->mutable_given()->set_checksum(ChecksumOf(std::as_bytes(first)));
+  weights_.emplace_back(first.begin(), first.end());
+  return absl::OkStatus();
+}
+
+absl::Status Client::Commit(uint64_t samples, uint32_t epochs) {
+  if (committed_) return OutOfOrder("the model was committed before; commit once");
+  if (model_.parameters_size() == 0) return OutOfOrder("no tensor was added before the commit");
+  const auto batch = static_cast<uint64_t>(config_.data().batch());
+  if (samples < batch || samples > UINT32_MAX) {
+    return InvalidArgumentError("a data set of ", samples, " samples does not fit batches of ",
+                                batch,
+                                " (data.batch of the run's config): there must be at least "
+                                "one batch, and at most ",
+                                UINT32_MAX, " samples");
+  }
+  PSGD_RETURN_IF_ERROR(RegisterModel(samples, epochs));
+  committed_ = true;
+  order_.emplace(samples, config_.data().batch(), config_.seed());
+  const auto batches = static_cast<double>(order_->batches_per_epoch());
+  *config_.mutable_compression() =
+      InSteps(config_.compression(), batches / std::max(1, config_.cluster().workers()));
+  for (const SliceSpec& slice : placement_.slices()) dense_bytes_ += slice.count() * sizeof(float);
+  PSGD_ASSIGN_OR_RETURN(encoder_,
+                        UpdateEncoder::Create(config_, model_, placement_, key_.worker()));
+  pushed_.assign(weights_.size(), false);
+  return Connect();
+}
+
+absl::Status Client::RegisterModel(uint64_t samples, uint32_t epochs) {
+  RegisterRequest request;
+  *request.mutable_key() = key_;
+  *request.mutable_model() = model_;
+  request.set_train_samples(samples);
+  request.set_batches_per_epoch(samples / static_cast<uint64_t>(config_.data().batch()));
+  request.set_epochs(epochs);
+  if (epochs > 0) config_.mutable_train()->set_epochs(static_cast<int>(epochs));
+  const Time start = SteadyNow();
+  int gives = 0;
+  while (true) {
+    PSGD_ASSIGN_OR_RETURN(const RegisterReply reply, control_->Register(request));
+    if (reply.give_weights()) {
+      if (++gives > kMostGives) {
+        return absl::UnavailableError(
+            "the server asks for the first weights again and again; does it restart?");
+      }
+      PSGD_RETURN_IF_ERROR(GiveFirstWeights());
+      continue;
+    }
+    if (reply.wait_ms() <= 0) {
+      placement_ = reply.placement();
+      heartbeat_->SetHyper(reply.hyper());
+      return absl::OkStatus();
+    }
+    if (SteadyNow() - start > Milliseconds(config_.cluster().deadline())) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "another worker brings the first weights, and has not given all of them within ",
+          config_.cluster().deadline(), " ms (cluster.deadline); does it hang?"));
+    }
+    PSGD_RETURN_IF_ERROR(Interrupted());
+    std::this_thread::sleep_for(Milliseconds(reply.wait_ms()));
+  }
+}
+
+absl::Status Client::GiveFirstWeights() {
+  for (size_t tensor = 0; tensor < weights_.size(); ++tensor) {
+    const std::vector<float>& values = weights_[tensor];
+    for (uint64_t offset = 0; offset < values.size(); offset += kPartElements) {
+      const uint64_t count = std::min<uint64_t>(kPartElements, values.size() - offset);
+      GiveWeightsRequest part;
+      *part.mutable_key() = key_;
+      part.set_parameter(static_cast<uint32_t>(tensor));
+      part.set_offset(offset);
+      part.set_values(values.data() + offset, count * sizeof(float));
+      PSGD_RETURN_IF_ERROR(control_->GiveWeights(part).status());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Client::Connect() {
+  const std::vector<std::string> shards(placement_.endpoints().begin(),
+                                        placement_.endpoints().end());
+  heartbeat_->SetEndpoints(shards);
+  TransportOptions transport;
+  transport.log = options_.log;
+  transport.security = MemberSecurity(options_.credentials, options_.server, curve_, joined_);
+  PSGD_ASSIGN_OR_RETURN(transport_, MakeTransport(config_.cluster().transport(), transport));
+  PSGD_ASSIGN_OR_RETURN(std::unique_ptr<Endpoint> endpoint, transport_->Connect(shards));
+  core_ = std::make_unique<WorkerCore>(SessionOptionsOf(config_, key_),
+                                       PullsAhead(config_.consistency()), placement_, SteadyNow(),
+                                       WorkerCore::AtEnd::kPull);
+  session_ = std::make_unique<Session>(
+      &core_->session(), std::move(endpoint),
+      [this]() -> absl::Status {
+        if (SteadyNow() >= until_) return absl::AbortedError("the time limit has passed");
+        return Interrupted();
+      },
+      [this]() -> absl::StatusOr<std::optional<MovedShards>> {
+        const auto addresses = heartbeat_->TakeMove();
+        if (!addresses) return std::nullopt;
+        MovedShards moved{nullptr, *addresses};
+        PSGD_ASSIGN_OR_RETURN(moved.endpoint, transport_->Connect(*addresses));
+        return moved;
+      });
+  autotune_ = std::make_unique<Autotune>(
+      AutotuneOptions{.compression = config_.compression(),
+                      .worker = key_.worker(),
+                      .log = options_.log,
+                      .report =
+                          [this](const CodecChoices& choices) {
+                            heartbeat_->Record([&](WorkerReport* report) {
+                              *report->mutable_choices() = choices;
+                            });
+                          }},
+      encoder_.get(), session_.get());
+  return absl::OkStatus();
+}
+
+bool Client::Reached(Goal goal) const {
+  if (over_) return true;
+  if (std::holds_alternative<task::Train>(core_->task())) return goal != Goal::kEnd;
+  return goal == Goal::kWeights && std::holds_alternative<task::AskSegment>(core_->task());
+}
+
+absl::Status Client::Drive(Goal goal, Time until) {
+  until_ = until;
+  while (!Reached(goal)) {
+    PSGD_RETURN_IF_ERROR(Interrupted());
+    if (SteadyNow() >= until) return absl::AbortedError("the time limit has passed");
+    const WorkerTask now = core_->task();
+    PSGD_RETURN_IF_ERROR(std::visit([this](const auto& task) { return Do(task); }, now));
+    session_->Send();
+  }
+  return absl::OkStatus();
+}
+
+void Client::Done() {
+  SetAsked();
+  core_->Done(SteadyNow());
+}
+
+void Client::SetAsked() {
+  // When the run drains, this worker leaves as if it alone were asked to: the end of its segment,
+  // which may be an epoch, is far.
+  const bool asked = leaves_ || heartbeat_->leave_asked().has_value() || heartbeat_->drain();
+  core_->SetAsked(asked, /*drain=*/false);
+}
+
+absl::Status Client::Do(const task::AskSegment& ask) {
+  Stopwatch asking(&timings_.control);
+  PSGD_ASSIGN_OR_RETURN(const NextSegmentReply next, control_->NextSegment(ask.request));
+  if (next.has_leaders()) heartbeat_->SetLeaders(next.leaders());
+  SetAsked();
+  core_->OnSegment(next, SteadyNow());
+  return absl::OkStatus();
+}
+
+absl::Status Client::Do(const task::Pause& pause) {
+  if (pause.leaves) {
+    PSGD_ASSIGN_OR_RETURN(const double norm, encoder_->ResidualNorm());
+    if (norm == 0) {
+      core_->LeaveNow();
+      return absl::OkStatus();
+    }
+  }
+  Stopwatch waiting(&timings_.control);
+  const Time end = std::min(until_, SteadyNow() + pause.duration);
+  while (SteadyNow() < end) {
+    PSGD_RETURN_IF_ERROR(Interrupted());
+    std::this_thread::sleep_for(
+        std::min<Duration>(kNap, std::max<Duration>(Duration(1), end - SteadyNow())));
+  }
+  Done();
+  return absl::OkStatus();
+}
+
+absl::Status Client::Do(const task::Await& await) {
+  double seconds = 0;
+  absl::Status status;
+  {
+    Stopwatch waiting(&seconds);
+    status = session_->WaitUntil([this] { return core_->Advance(SteadyNow()); });
+  }
+  if (await.what == task::Await::kWeights) {
+    timings_.wait += seconds;
+    waited_ += PartsOfWait(seconds, core_->session().last_answer());
+  } else {
+    timings_.control += seconds;
+  }
+  return status;
+}
+
+absl::Status Client::Do(const task::RestoreState&) {
+  PSGD_ASSIGN_OR_RETURN(const double dropped,
+                        encoder_->RestoreResiduals(core_->session().TakeLoadedState()));
+  if (dropped != 0) {
+    heartbeat_->Record([&](WorkerReport* report) { report->set_residual_norm_lost(dropped); });
+  }
+  Done();
+  return absl::OkStatus();
+}
+
+absl::Status Client::Do(const task::SaveState& save) {
+  PSGD_RETURN_IF_ERROR(ReportResidual());
+  PSGD_ASSIGN_OR_RETURN(const auto residuals, encoder_->CopyResiduals());
+  core_->session().SaveState(save.checkpoint, residuals, SteadyNow());
+  Done();
+  return absl::OkStatus();
+}
+
+absl::Status Client::Do(const task::BeginSegment& begin) {
+  segment_ = begin.segment;
+  first_clock_ = begin.segment.first_clock();
+  new_share_ = true;
+  Done();
+  return absl::OkStatus();
+}
+
+absl::Status Client::Do(const task::Install& install) {
+  {
+    Stopwatch installing(&timings_.install);
+    const auto weights = [this](int tensor) {
+      return std::span<float>(weights_[static_cast<size_t>(tensor)]);
+    };
+    const absl::Status installed =
+        InstallPulled(core_->session().TakePulled(),
+                      PullInstaller(codecs_, model_, placement_, factors_, weights, weights));
+    if (absl::IsOutOfRange(installed)) {
+      return OutOfRangeError("the server's weights are not finite numbers (", installed.message(),
+                             "); training diverged: lower the learning rate or "
+                             "consistency.staleness. The last checkpoint is unharmed");
+    }
+    PSGD_RETURN_IF_ERROR(installed);
+  }
+  if (install.for_step) {
+    Stopwatch choosing(&timings_.encode);
+    PSGD_RETURN_IF_ERROR(autotune_->BetweenSteps(install.clock));
+  }
+  Done();
+  return absl::OkStatus();
+}
+
+// Only for a worker that leaves: otherwise the program computes the step.
+absl::Status Client::Do(const task::Train&) {
+  core_->SetAsked(true, /*drain=*/false);
+  core_->GiveUpStep(SteadyNow());
+  return absl::OkStatus();
+}
+
+absl::Status Client::Do(const task::Evaluate&) {
+  return absl::InternalError(
+      "the run asks this worker to evaluate, and programs do that by themselves; is the server of "
+      "another version of psgd?");
+}
+
+absl::Status Client::Do(const task::Report& report) {
+  Stopwatch reporting(&timings_.control);
+  if (SteadyNow() - residual_reported_ >= kResidualTime) PSGD_RETURN_IF_ERROR(ReportResidual());
+  heartbeat_->Record([&](WorkerReport* next) { next->set_clock(report.clock); });
+  PSGD_RETURN_IF_ERROR(heartbeat_->Flush());
+  Done();
+  return absl::OkStatus();
+}
+
+absl::Status Client::Do(const task::GiveResidual& give) {
+  PSGD_ASSIGN_OR_RETURN(const GivenResidual given, psgd::GiveResidual(give.clock, encoder_.get(),
+                                                                      core_.get(), session_.get()));
+  residual_norm_left_ = given.norm_left;
+  PSGD_RETURN_IF_ERROR(given.pushed);
+  heartbeat_->Record([](WorkerReport* report) { report->set_residual_norm(0); });
+  return absl::OkStatus();
+}
+
+absl::Status Client::Do(const task::Leave& leave) {
+  over_ = true;
+  over_why_ =
+      leave.why == task::Leave::kRunIsOver ? leave.reason : "this worker was asked to leave";
+  options_.log->info("done: {}", over_why_);
+  return absl::OkStatus();
+}
+
+absl::Status Client::ReportResidual() {
+  PSGD_ASSIGN_OR_RETURN(const double norm, encoder_->ResidualNorm());
+  heartbeat_->Record([&](WorkerReport* report) { report->set_residual_norm(norm); });
+  residual_reported_ = SteadyNow();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<ClientShare>> Client::NextShare(Time until) {
+  if (!committed_) return OutOfOrder("the model is not committed; commit it before");
+  const auto* train = std::get_if<task::Train>(&core_->task());
+  if (train != nullptr && !new_share_) {
+    return OutOfOrder("the share has steps left: ", train->clock - 1 - first_clock_, " of ",
+                      segment_->batches_size(), " have ended; end each, also without a push");
+  }
+  PSGD_RETURN_IF_ERROR(Drive(Goal::kShare, until));
+  if (over_) return std::nullopt;
+  new_share_ = false;
+  const double end = segment_->epoch_at_start() + segment_->clocks() * segment_->epochs_per_clock();
+  constexpr double kRounding = 1e-6;
+  return ClientShare{.segment = segment_->id(),
+                     .epoch = segment_->epoch(),
+                     .batches = static_cast<uint32_t>(segment_->batches_size()),
+                     .ends_epoch = end >= segment_->epoch() + 1 - kRounding};
+}
+
+absl::Status Client::BatchIndices(uint32_t batch, std::span<uint32_t> indices) {
+  if (!segment_) return OutOfOrder("no share was dealt yet; ask for the next share before");
+  if (batch >= static_cast<uint32_t>(segment_->batches_size())) {
+    return InvalidArgumentError("batch ", batch, " of a share of ", segment_->batches_size());
+  }
+  if (indices.size() != static_cast<size_t>(config_.data().batch())) {
+    return InvalidArgumentError("room for ", indices.size(), " samples of a batch of ",
+                                config_.data().batch(), " (data.batch of the run's config)");
+  }
+  const auto samples = order_->Batch(segment_->epoch(), segment_->batches(static_cast<int>(batch)));
+  std::ranges::copy(samples, indices.begin());
+  return absl::OkStatus();
+}
+
+absl::Status Client::Wait(Time until) {
+  if (!segment_) return OutOfOrder("no share was dealt yet; ask for the next share before");
+  PSGD_RETURN_IF_ERROR(Drive(Goal::kWeights, until));
+  if (over_) return absl::CancelledError(over_why_);
+  return absl::OkStatus();
+}
+
+absl::Status Client::CheckTensor(uint32_t tensor, size_t count) const {
+  if (tensor >= weights_.size()) {
+    return InvalidArgumentError("tensor ", tensor, ", and there are ", weights_.size());
+  }
+  if (count == weights_[tensor].size()) return absl::OkStatus();
+  return InvalidArgumentError(model_.parameters(static_cast<int>(tensor)).name(), " has ",
+                              weights_[tensor].size(), " elements, and this call ", count,
+                              "; did the tensor change its shape?");
+}
+
+absl::Status Client::Get(uint32_t tensor, std::span<float> values) {
+  PSGD_RETURN_IF_ERROR(CheckTensor(tensor, values.size()));
+  Stopwatch copying(&timings_.copy);
+  std::ranges::copy(weights_[tensor], values.begin());
+  return absl::OkStatus();
+}
+
+absl::Status Client::CheckInStep(const char* call) const {
+  if (!committed_) return OutOfOrder(call, " before the commit; commit the model before");
+  if (over_) return absl::CancelledError(over_why_);
+  if (!segment_) return OutOfOrder(call, " before a share was dealt; ask for the next share");
+  if (std::holds_alternative<task::Train>(core_->task()) && !new_share_) return absl::OkStatus();
+  return OutOfOrder(call, " outside of a step: ",
+                    std::holds_alternative<task::AskSegment>(core_->task())
+                        ? "the share has no step left; ask for the next share"
+                        : "the weights of the next step are not here; wait for them");
+}
+
+absl::Status Client::CheckPush(uint32_t tensor, size_t count) const {
+  PSGD_RETURN_IF_ERROR(CheckTensor(tensor, count));
+  PSGD_RETURN_IF_ERROR(CheckInStep("a push"));
+  if (!pushed_[tensor]) return absl::OkStatus();
+  return OutOfOrder(model_.parameters(static_cast<int>(tensor)).name(),
+                    " was pushed before in this step; end the step");
+}
+
+absl::Status Client::PushWeights(uint32_t tensor, std::span<const float> values) {
+  PSGD_RETURN_IF_ERROR(CheckPush(tensor, values.size()));
+  const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
+  const bool trained = parameter.role() == ParameterSpec::TRAINED;
+  if (trained && !config_.optimizer().has_worker()) {
+    return OutOfOrder("the run's shards have the optimizer, and this program pushes weights of ",
+                      parameter.name(),
+                      "; push gradients, or say optimizer: worker in the run's config");
+  }
+  {
+    Stopwatch copying(&timings_.copy);
+    const std::vector<float>& before = weights_[tensor];
+    update_.resize(values.size());
+    // Shards subtract what an optimizer gets, and add what statistics get.
+    for (size_t i = 0; i < values.size(); ++i) {
+      update_[i] = trained ? before[i] - values[i] : values[i] - before[i];
+    }
+    if (const auto bad = FirstNotFinite(update_)) {
+      return OutOfRangeError(parameter.name(), " is not finite after this step: element ", *bad,
+                             " is ", values[*bad],
+                             "; lower the learning rate, or clip the gradients");
+    }
+  }
+  Push(tensor, update_);
+  return absl::OkStatus();
+}
+
+absl::Status Client::PushGradient(uint32_t tensor, std::span<const float> values) {
+  PSGD_RETURN_IF_ERROR(CheckPush(tensor, values.size()));
+  const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
+  if (config_.optimizer().has_worker() || parameter.role() != ParameterSpec::TRAINED) {
+    return OutOfOrder("a gradient of ", parameter.name(),
+                      parameter.role() == ParameterSpec::TRAINED
+                          ? ", but this worker has the optimizer (optimizer: worker): push weights"
+                          : ", which is a statistic: push its values");
+  }
+  if (const auto bad = FirstNotFinite(values)) {
+    return OutOfRangeError("the gradient of ", parameter.name(), " is not finite: element ", *bad,
+                           " is ", values[*bad],
+                           "; lower the learning rate, or clip the gradients");
+  }
+  Push(tensor, values);
+  return absl::OkStatus();
+}
+
+void Client::Push(uint32_t tensor, std::span<const float> update) {
+  const uint64_t clock = std::get<task::Train>(core_->task()).clock;
+  Stopwatch encoding(&timings_.encode);
+  encoded_.clear();
+  encoder_->Encode(static_cast<int>(tensor), update, weights_[tensor],
+                   heartbeat_->hyper().weight_decay(), clock, &encoded_);
+  for (EncodedSlice& slice : encoded_) {
+    autotune_->Pushed(slice.travels().size());
+    session_->Push(clock, std::move(slice));
+  }
+  pushed_[tensor] = true;
+}
+
+absl::Status Client::EndStep(const ClientStep& step) {
+  PSGD_RETURN_IF_ERROR(CheckInStep("the end of a step"));
+  Done();
+  session_->Send();
+  pushed_.assign(pushed_.size(), false);
+  ++timings_.steps;
+  const EndpointStats traffic = session_->traffic();
+  timings_.bytes_pushed = traffic.bytes_sent;
+  timings_.bytes_pulled = traffic.bytes_received;
+  const double encode = timings_.encode + timings_.install + timings_.copy;
+  heartbeat_->Record([&](WorkerReport* report) {
+    // Not this step's: what is not acknowledged may have to be done again by another worker.
+    report->set_clock(core_->session().AcknowledgedClock());
+    report->set_steps(report->steps() + 1);
+    report->set_samples(report->samples() + step.samples);
+    report->set_loss_sum(report->loss_sum() + step.loss_sum);
+    report->set_correct(report->correct() + step.correct);
+    report->set_bytes_pushed_dense(report->bytes_pushed_dense() + dense_bytes_);
+    report->set_bytes_pulled_dense(report->bytes_pulled_dense() + dense_bytes_);
+    report->set_seconds_data(report->seconds_data() + step.seconds_data);
+    report->set_seconds_compute(report->seconds_compute() + step.seconds_compute);
+    report->set_seconds_encode(report->seconds_encode() + encode - reported_encode_);
+    report->set_seconds_wait(report->seconds_wait() + waited_.wait);
+    report->set_seconds_wire(report->seconds_wire() + waited_.wire);
+    report->set_seconds_apply(report->seconds_apply() + waited_.apply);
+    session_report_.AddTo(traffic, core_->session().stats(), report);
+  });
+  reported_encode_ = encode;
+  waited_ = {};
+  return absl::OkStatus();
+}
+
+absl::Status Client::Report(EvalResult result) {
+  if (!committed_) return OutOfOrder("results before the commit; commit the model before");
+  EvaluatedRequest request;
+  *request.mutable_key() = key_;
+  result.set_clock(core_->clock());
+  *request.mutable_result() = std::move(result);
+  return control_->Evaluated(request).status();
+}
+
+ClientTimings Client::timings() const { return timings_; }
+
+absl::Status Client::Leave(bool failed, const std::string& reason) {
+  absl::Status status;
+  if (core_ && !over_ && !failed && Interrupted().ok()) {
+    leaves_ = true;
+    // A step that began to push ends here: the shards have a part of it.
+    const bool in_step = std::holds_alternative<task::Train>(core_->task());
+    if (in_step && std::ranges::count(pushed_, true) > 0) Done();
+    status = Drive(Goal::kEnd, SteadyNow() + kDrainTime);
+  }
+  if (heartbeat_ && status.ok() && Interrupted().ok()) (void)heartbeat_->Flush();
+  const bool silent = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  const bool lost = silent || (heartbeat_ && !heartbeat_->status().ok());
+  closing_ = true;
+  if (lost) control_->Cancel();
+  if (heartbeat_) heartbeat_->Stop();
+  if (lost) return status;
+  LeaveRequest request;
+  *request.mutable_key() = key_;
+  request.set_reason(Readable(reason));
+  request.set_failed(failed);
+  if (residual_norm_left_) request.set_residual_norm(*residual_norm_left_);
+  control_->SetDeadline(kFarewell);
+  (void)control_->Leave(request);  // the lease ends it, too
+  return status;
+}
+
+}  // namespace psgd

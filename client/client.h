@@ -1,0 +1,188 @@
+// A program as a worker of a run: what libpsgd's calls do. As train/trainer.h it is a shell around
+// WorkerCore, but the program says when a step begins and ends, and has the data and the network.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/status.h"
+#include "compression/codec.h"
+#include "data/epoch_order.h"
+#include "net/transport.h"
+#include "net/transport_security.h"
+#include "worker/autotune.h"
+#include "worker/control_client.h"
+#include "worker/heartbeat.h"
+#include "worker/pushed_factors.h"
+#include "worker/session.h"
+#include "worker/session_report.h"
+#include "worker/update_encoder.h"
+#include "worker/waited.h"
+#include "worker/worker_core.h"
+
+namespace psgd {
+
+struct ClientOptions {
+  std::string server;  // HOST:PORT, or several with commas
+  std::string name;    // for people
+  std::string device = "unknown";
+  std::shared_ptr<const Credentials> credentials;  // null: the server asks for none
+  Duration connect_deadline = Milliseconds(60000);
+  Log log = NullLog();
+};
+
+struct ClientTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  bool statistic = false;
+  bool decays = false;
+};
+
+// The steps that are dealt to this worker.
+struct ClientShare {
+  uint64_t segment = 0;
+  uint32_t epoch = 0;
+  uint32_t batches = 0;
+  bool ends_epoch = false;
+};
+
+struct ClientStep {
+  uint64_t samples = 0;
+  uint64_t correct = 0;
+  double loss_sum = 0;
+  double seconds_data = 0;
+  double seconds_compute = 0;
+};
+
+struct ClientTimings {
+  uint64_t steps = 0;
+  double wait = 0, install = 0, encode = 0, copy = 0, control = 0;  // seconds
+  uint64_t bytes_pushed = 0, bytes_pulled = 0;
+};
+
+// A call out of order, such as a push between two steps.
+bool IsOutOfOrder(const absl::Status& status);
+
+// Errors: ABORTED when a wait reached its limit, CANCELLED when the run is over for this worker,
+// and what the calls of WorkerCore's other shells give. Not thread-safe.
+class Client {
+ public:
+  // Joins the run.
+  static absl::StatusOr<std::unique_ptr<Client>> Join(ClientOptions options);
+  ~Client();
+
+  const Config& config() const { return config_; }
+  uint32_t worker() const { return key_.worker(); }
+  const std::string& run_name() const { return run_name_; }
+
+  // `first` has as many values as the shape.
+  absl::Status AddTensor(const ClientTensor& tensor, std::span<const float> first);
+  absl::Status Commit(uint64_t samples, uint32_t epochs);
+
+  // Waits at most until `until`. REQUIRES of the program: no step of the last share is left.
+  absl::StatusOr<std::optional<ClientShare>> NextShare(Time until);
+  absl::Status BatchIndices(uint32_t batch, std::span<uint32_t> indices);
+  // The weights of the next step, or those after the share.
+  absl::Status Wait(Time until);
+  absl::Status Get(uint32_t tensor, std::span<float> values);
+  absl::Status PushWeights(uint32_t tensor, std::span<const float> values);
+  absl::Status PushGradient(uint32_t tensor, std::span<const float> values);
+  absl::Status EndStep(const ClientStep& step);
+
+  absl::Status Report(EvalResult result);
+  ClientTimings timings() const;
+  // No call may follow.
+  absl::Status Leave(bool failed, const std::string& reason);
+
+ private:
+  // How far the tasks are carried out.
+  enum class Goal {
+    kWeights,  // until a step begins or the share ends
+    kShare,    // until a step begins: the coordinator is asked
+    kEnd,      // until the worker has left
+  };
+
+  explicit Client(ClientOptions options) : options_(std::move(options)) {}
+  absl::Status Prepare();
+  absl::Status RegisterModel(uint64_t samples, uint32_t epochs);
+  absl::Status GiveFirstWeights();
+  absl::Status Connect();
+
+  absl::Status Drive(Goal goal, Time until);
+  bool Reached(Goal goal) const;
+
+  absl::Status Do(const task::AskSegment& ask);
+  absl::Status Do(const task::Pause& pause);
+  absl::Status Do(const task::Await& await);
+  absl::Status Do(const task::RestoreState& restore);
+  absl::Status Do(const task::SaveState& save);
+  absl::Status Do(const task::BeginSegment& begin);
+  absl::Status Do(const task::Install& install);
+  absl::Status Do(const task::Train& train);
+  absl::Status Do(const task::Evaluate& evaluate);
+  absl::Status Do(const task::Report& report);
+  absl::Status Do(const task::GiveResidual& give);
+  absl::Status Do(const task::Leave& leave);
+  void Done();
+  // Tells the core whether this worker is to leave.
+  void SetAsked();
+
+  absl::Status Interrupted() const;
+  // Checks the call's tensor and its size.
+  absl::Status CheckTensor(uint32_t tensor, size_t count) const;
+  // A step is under way that `tensor` may be pushed in.
+  absl::Status CheckPush(uint32_t tensor, size_t count) const;
+  absl::Status CheckInStep(const char* call) const;
+  void Push(uint32_t tensor, std::span<const float> update);
+  absl::Status ReportResidual();
+
+  const ClientOptions options_;
+  std::atomic<bool> closing_{false};
+  std::unique_ptr<ControlClient> control_;
+  CurveKeys curve_;
+  JoinReply joined_;
+  WorkerKey key_;
+  Config config_;
+  std::string run_name_;
+  std::unique_ptr<Heartbeat> heartbeat_;
+
+  ModelSpec model_;
+  std::vector<std::vector<float>> weights_;  // by tensor: first ones, then those that came last
+  bool committed_ = false;
+  std::optional<EpochOrder> order_;
+  Placement placement_;
+  CodecTable codecs_;
+  PushedFactors factors_;  // none: a program pushes whole gradients
+  std::unique_ptr<UpdateEncoder> encoder_;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<WorkerCore> core_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<Autotune> autotune_;
+
+  Time until_ = Time::max();  // of the call under way
+  std::optional<Segment> segment_;
+  bool new_share_ = false;  // the program has not seen the segment
+  uint64_t first_clock_ = 0;
+  bool leaves_ = false;  // the program wants to leave
+  bool over_ = false;
+  std::string over_why_;
+  std::vector<bool> pushed_;  // by tensor: in this step
+  uint64_t dense_bytes_ = 0;
+  std::optional<double> residual_norm_left_;
+  Time residual_reported_{};
+  SessionReport session_report_;
+  ClientTimings timings_;
+  Waited waited_;  // since the last report
+  double reported_encode_ = 0;
+  std::vector<EncodedSlice> encoded_;  // scratch
+  std::vector<float> update_;          // scratch
+};
+
+}  // namespace psgd

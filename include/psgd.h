@@ -1,0 +1,221 @@
+/* libpsgd: any program as a worker of a psgd run.
+ *
+ * A run whose config says `model: client` takes its parameters, their shapes and first weights from
+ * the program that joins first. Shards hold the weights, and the run deals the data: it says which
+ * samples of the program's data set are this worker's. A worker with two tensors:
+ *
+ * clang-format off
+ *     psgd_join_options join = {.size = sizeof join, .server = "127.0.0.1:7070"};
+ *     psgd_client run;
+ *     if (psgd_join(&join, &run) != PSGD_OK) die(psgd_last_error());
+ *     psgd_add_tensor(run, "w", (int64_t[]){3, 2}, 2, 0, w);  // tensor 0, with its first weights
+ *     psgd_add_tensor(run, "b", (int64_t[]){2}, 1, 0, b);     // tensor 1
+ *     psgd_commit(run, samples, epochs);
+ *     psgd_share share = {.size = sizeof share};
+ *     while (psgd_next_share(run, -1, &share) == PSGD_OK) {   // PSGD_OVER ends it
+ *       for (uint32_t i = 0; i < share.batches; ++i) {
+ *         psgd_wait(run, -1);                                 // for the weights of this step
+ *         psgd_get(run, 0, w, 6);
+ *         psgd_get(run, 1, b, 2);
+ *         psgd_batch(run, i, indices, batch);                 // which samples to train on
+ *         my_optimizer_step(w, b, indices);
+ *         psgd_push_weights(run, 0, w, 6);
+ *         psgd_push_weights(run, 1, b, 2);
+ *         psgd_end_step(run, &(psgd_step){.size = sizeof(psgd_step), .samples = batch});
+ *       }
+ *       psgd_wait(run, -1);                                   // for the weights after the share
+ *     }
+ *     psgd_leave(run, 0, "done");
+ * clang-format on
+ *
+ * Every call returns a status. After any but PSGD_OK, psgd_last_error() of the same thread says
+ * what failed, where, the likely cause, and what to do. No call aborts, prints, throws, or changes
+ * signal handlers, and none waits for longer than its time limit or the run's cluster.deadline.
+ *
+ * Thread-safe: calls for one client wait for each other; calls for several do not. A handle may be
+ * wrong or closed: the call then fails with PSGD_INVALID. Clients do not survive fork().
+ */
+#ifndef PSGD_H_
+#define PSGD_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define PSGD_API __attribute__((visibility("default")))
+#else
+#define PSGD_API
+#endif
+
+/* Grows when a function changes its meaning. New functions and new fields at the end of a struct do
+ * not change it. */
+#define PSGD_ABI_VERSION 1
+
+typedef enum psgd_status {
+  PSGD_OK = 0,
+  PSGD_AGAIN = 1,       /* the time limit has passed: call again */
+  PSGD_OVER = 2,        /* the run is over, or this worker was asked to leave it */
+  PSGD_INVALID = 3,     /* an argument is wrong: a handle, a name, a shape, a value */
+  PSGD_STATE = 4,       /* a call out of order, such as any after psgd_leave */
+  PSGD_REFUSED = 5,     /* the run refuses: another model, another version, no access */
+  PSGD_UNAVAILABLE = 6, /* the server does not answer, or counts this worker out */
+  PSGD_DIVERGED = 7,    /* weights or updates are not finite numbers */
+  PSGD_INTERNAL = 8     /* anything else, such as too little memory */
+} psgd_status;
+
+/* One worker of one run; never reused. 0 is none. */
+typedef uint64_t psgd_client;
+
+PSGD_API int32_t psgd_abi_version(void);
+
+/* Of the last call in this thread that did not return PSGD_OK. Valid until the next such call. */
+PSGD_API const char* psgd_last_error(void);
+
+/* ---- Join ---- */
+
+/* Set `size` to sizeof(psgd_join_options) and all else that you do not need to zero. */
+typedef struct psgd_join_options {
+  size_t size;
+  const char* server;   /* HOST:PORT, or several with commas, of which one leads the run */
+  const char* name;     /* for people: letters, digits, '.', '_', '-'; NULL: made of host and pid */
+  const char* device;   /* for people: "cpu, 2 threads" */
+  const char* tls_dir;  /* folder with ca.crt, worker.crt and worker.key; NULL or "": no TLS */
+  const char* log_file; /* appended to; NULL: no log */
+  int64_t connect_ms;   /* how long to try; 0: a minute */
+} psgd_join_options;
+
+PSGD_API psgd_status psgd_join(const psgd_join_options* options, psgd_client* client);
+
+/* What the run's config says. */
+typedef struct psgd_run {
+  size_t size;      /* set to sizeof(psgd_run) */
+  uint32_t worker;  /* this worker's number, from 0 */
+  uint32_t workers; /* with how many the run begins */
+  uint32_t batch;   /* samples of a worker's step (data.batch) */
+  uint32_t epochs;  /* train.epochs; after psgd_commit: of the run */
+  uint64_t seed;
+  int64_t staleness;        /* -1: unbounded */
+  int32_t worker_optimizer; /* 1: push weights (optimizer: worker); 0: push gradients */
+  char name[128];
+} psgd_run;
+
+PSGD_API psgd_status psgd_get_run(psgd_client client, psgd_run* run);
+
+/* ---- Model and data ---- */
+
+enum {
+  /* A running mean or variance. Its changes are averaged over the workers, without an optimizer. */
+  PSGD_STATISTIC = 1,
+  /* Weight decay of a shard's optimizer applies. */
+  PSGD_DECAY = 2
+};
+
+/* Tensors get the numbers 0, 1, ... in the order in which they are added: from the front of the
+ * network to its end. All are float32, dense, in C order. `first` is copied. */
+PSGD_API psgd_status psgd_add_tensor(psgd_client client, const char* name, const int64_t* shape,
+                                     int32_t dimensions, int32_t flags, const float* first);
+
+/* Registers the tensors and the size of the data set. The first worker of a run brings model,
+ * weights and epochs; for others the run's weights count, and an error names the first tensor that
+ * differs. `samples`: at least one batch. `epochs` 0: as the config says. */
+PSGD_API psgd_status psgd_commit(psgd_client client, uint64_t samples, uint32_t epochs);
+
+/* ---- Training ---- */
+
+/* Steps that the run has dealt to this worker, each with one batch. */
+typedef struct psgd_share {
+  size_t size; /* set to sizeof(psgd_share) */
+  uint64_t segment;
+  uint32_t epoch; /* from 0 */
+  uint32_t batches;
+  int32_t ends_epoch; /* 1: the last share of this epoch, unless another worker dies */
+} psgd_share;
+
+/* Waits for the next share and its weights. PSGD_OVER: there is none. `timeout_ms`: at most so
+ * long, then PSGD_AGAIN; below 0: no limit. REQUIRES: all steps of the last share have ended. */
+PSGD_API psgd_status psgd_next_share(psgd_client client, int32_t timeout_ms, psgd_share* share);
+
+/* The samples of a batch of the present share, as indices into the data set. `count`: the run's
+ * batch. */
+PSGD_API psgd_status psgd_batch(psgd_client client, uint32_t batch, uint32_t* indices,
+                                size_t count);
+
+/* Waits until the weights of the next step are here; after the last step of a share: those that
+ * every worker has at its end. */
+PSGD_API psgd_status psgd_wait(psgd_client client, int32_t timeout_ms);
+
+/* Copies the weights of a tensor, as they came last. */
+PSGD_API psgd_status psgd_get(psgd_client client, uint32_t tensor, float* values, size_t count);
+
+/* With `optimizer: worker`, and for statistics: this worker's values after its step. What changed
+ * since psgd_get is pushed. A tensor that is not pushed did not change. */
+PSGD_API psgd_status psgd_push_weights(psgd_client client, uint32_t tensor, const float* values,
+                                       size_t count);
+/* With an optimizer on the shards: the gradient of the step. */
+PSGD_API psgd_status psgd_push_gradient(psgd_client client, uint32_t tensor, const float* values,
+                                        size_t count);
+
+/* For reports. */
+typedef struct psgd_step {
+  size_t size; /* set to sizeof(psgd_step) */
+  uint64_t samples;
+  uint64_t correct;
+  double loss_sum;     /* over the samples */
+  double seconds_data; /* that the program waited for its batch */
+  double seconds_compute;
+} psgd_step;
+
+/* The step is done and all its updates are pushed; does not wait. A step without a push is counted
+ * as well, and no worker waits for it. `step` may be NULL. */
+PSGD_API psgd_status psgd_end_step(psgd_client client, const psgd_step* step);
+
+/* ---- Reports ---- */
+
+/* What the program measured after `epoch` epochs: shown on the dashboard, in metrics.jsonl and
+ * summary.json. Of several workers the first counts. `names` and `values`: further measures, with
+ * names of lower-case letters, digits and '_'. */
+typedef struct psgd_result {
+  size_t size; /* set to sizeof(psgd_result) */
+  double epoch;
+  double loss;
+  double accuracy; /* 0 to 1 */
+  uint64_t samples;
+  double seconds;
+  const char* const* names;
+  const double* values;
+  size_t measures;
+} psgd_result;
+
+PSGD_API psgd_status psgd_report(psgd_client client, const psgd_result* result);
+
+/* Where the time went, in seconds since psgd_commit, and bytes. */
+typedef struct psgd_timings {
+  size_t size; /* set to sizeof(psgd_timings) */
+  uint64_t steps;
+  double wait;    /* for weights: in psgd_wait */
+  double install; /* decoding weights */
+  double encode;  /* coding updates */
+  double copy;    /* to and from the program's memory, and differences of weights */
+  double control; /* between shares */
+  uint64_t bytes_pushed;
+  uint64_t bytes_pulled;
+} psgd_timings;
+
+PSGD_API psgd_status psgd_get_timings(psgd_client client, psgd_timings* timings);
+
+/* ---- Leave ---- */
+
+/* Ends the client, whatever state it is in; its handle is closed, even after an error. If steps of
+ * its share are left, they are dealt again, and what codecs left behind is pushed. `failed`: the
+ * program goes down with an error, which `reason` tells. */
+PSGD_API psgd_status psgd_leave(psgd_client client, int32_t failed, const char* reason);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PSGD_H_ */

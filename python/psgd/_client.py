@@ -1,0 +1,248 @@
+"""A worker of a run, for named arrays of any kind."""
+
+import ctypes
+import os
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from psgd import _environment, _library
+from psgd._library import InvalidError, RunOver, StateError
+
+_SLICE_MS = 200  # a wait looks this often whether Ctrl-C was pressed
+
+
+def _memory(array: Any, write: bool) -> Tuple[int, int, Any]:
+    """Address and elements of a float32 array in C order, and what keeps it alive."""
+    try:
+        view = memoryview(array)
+    except TypeError:
+        if not hasattr(array, "__dlpack__"):
+            raise InvalidError(f"{type(array).__name__} is no array: it has neither a buffer nor "
+                               "DLPack") from None
+        import numpy  # its from_dlpack shares the memory
+        view = memoryview(numpy.from_dlpack(array))
+    if view.format != "f" or not view.c_contiguous:
+        raise InvalidError(f"an array of format {view.format!r}"
+                           f"{'' if view.c_contiguous else ', not in C order'}: psgd takes float32 "
+                           "in C order; convert it before")
+    if view.readonly:
+        if write:
+            raise InvalidError("the array is read-only, and weights are to be written to it")
+        copy = (ctypes.c_char * view.nbytes).from_buffer_copy(view.cast("B"))
+        return ctypes.addressof(copy), view.nbytes // 4, copy
+    block = (ctypes.c_char * view.nbytes).from_buffer(view)
+    return ctypes.addressof(block), view.nbytes // 4, block
+
+
+class Share:
+    """Steps that the run has dealt to this worker, each with one batch of samples."""
+
+    def __init__(self, client: "Client", info: _library.ShareInfo) -> None:
+        self._client = client
+        self.epoch: int = info.epoch
+        self.batches: int = info.batches
+        self.ends_epoch: bool = bool(info.ends_epoch)
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def indices(self, batch: int) -> List[int]:
+        """The samples of a batch, as indices into the data set."""
+        return self._client._indices(batch)
+
+    def __iter__(self) -> Iterator[List[int]]:
+        return (self.indices(batch) for batch in range(self.batches))
+
+
+class Client:
+    """A worker of the run at `server` (HOST:PORT), whose config says `model: client`.
+
+    Arrays are float32 in C order, and speak the buffer protocol or DLPack: NumPy, JAX, CuPy on the
+    host. Without `server`, that of ps-run's environment.
+
+        with psgd.Client() as run:
+            run.add("w", w)                        # first weights; those of the run win
+            run.commit(samples=len(x), epochs=5)
+            for share in run.shares():
+                for indices in share:
+                    run.pull({"w": w})             # the weights arrive in w
+                    w -= 0.1 * gradient(w, x[indices])
+                    run.push({"w": w})
+                    run.end_step(samples=len(indices))
+                run.pull({"w": w})
+                if share.ends_epoch:
+                    run.report(share.epoch + 1, loss=loss(w), accuracy=accuracy(w))
+
+    Calls that wait release the GIL. Errors are exceptions of this package.
+    """
+
+    def __init__(self, server: Optional[str] = None, *, name: Optional[str] = None,
+                 device: str = "cpu", tls_dir: Optional[str] = None,
+                 log_file: Optional[str] = None, connect_seconds: float = 60) -> None:
+        self._handle = 0
+        self._process = os.getpid()
+        server = server or _environment.server()
+        if not server:
+            raise InvalidError("no server: say psgd.Client(\"HOST:PORT\"), or start the program "
+                               "with ps-run CONFIG.yaml -- COMMAND")
+
+        def text(value: Optional[str]) -> Optional[bytes]:
+            return value.encode() if value else None
+
+        options = _library.JoinOptions(
+            server=text(server), name=text(name or _environment.name()), device=text(device),
+            tls_dir=text(tls_dir or _environment.tls_dir()), log_file=text(log_file),
+            connect_ms=int(connect_seconds * 1000))
+        handle = ctypes.c_uint64()
+        _library.call("psgd_join", ctypes.byref(options), ctypes.byref(handle))
+        self._handle = handle.value
+        self._names: List[str] = []
+        self._numbers: Dict[str, int] = {}
+        info = self._info()
+        self.worker: int = info.worker
+        self.workers: int = info.workers
+        self.batch: int = info.batch
+        self.seed: int = info.seed
+        self.staleness: int = info.staleness
+        self.run_name: str = info.name.decode()
+        #: True: push weights after a step; False: the shards have the optimizer, push gradients.
+        self.worker_optimizer: bool = bool(info.worker_optimizer)
+
+    def _call(self, name: str, *arguments: Any) -> int:
+        if not self._handle:
+            raise StateError("this client has left the run; join again for another one")
+        _library.address(self._process)
+        return _library.call(name, self._handle, *arguments)
+
+    def _wait(self, name: str, *arguments: Any) -> None:
+        while self._call(name, _SLICE_MS, *arguments) == _library.AGAIN:
+            pass
+
+    def _info(self) -> _library.RunInfo:
+        info = _library.RunInfo()
+        self._call("psgd_get_run", ctypes.byref(info))
+        return info
+
+    def _number(self, name: str) -> int:
+        if name not in self._numbers:
+            raise InvalidError(f"no tensor is called {name!r}; there are: "
+                               f"{', '.join(self._names[:8]) or 'none'}")
+        return self._numbers[name]
+
+    def _indices(self, batch: int) -> List[int]:
+        indices = (ctypes.c_uint32 * self.batch)()
+        self._call("psgd_batch", batch, indices, self.batch)
+        return list(indices)
+
+    @property
+    def epochs(self) -> int:
+        return self._info().epochs
+
+    def add_memory(self, name: str, shape: Sequence[int], where: int, *, statistic: bool = False,
+                   decay: bool = False) -> None:
+        """As add, of float32 values in C order at an address."""
+        sides = (ctypes.c_int64 * max(1, len(shape)))(*shape)
+        self._call("psgd_add_tensor", name.encode(), sides, len(shape),
+                   int(statistic) + 2 * int(decay), where)
+        self._numbers[name] = len(self._names)
+        self._names.append(name)
+
+    def add(self, name: str, first: Any, *, statistic: bool = False, decay: bool = False) -> None:
+        """Adds a tensor with its first weights, from the front of the network to its end.
+
+        `statistic`: a running mean or variance, averaged over the workers. `decay`: weight decay of
+        an optimizer on the shards applies.
+        """
+        where, _, keep = _memory(first, write=False)
+        shape = first.shape if hasattr(first, "shape") else memoryview(first).shape
+        self.add_memory(name, shape, where, statistic=statistic, decay=decay)
+        del keep
+
+    def commit(self, samples: int, epochs: int = 0) -> None:
+        """Registers the tensors and the size of the data set.
+
+        The first worker brings model, first weights and epochs; 0 epochs: the config's.
+        """
+        self._call("psgd_commit", samples, epochs)
+
+    def next_share(self) -> Optional[Share]:
+        """Waits for the next share and its weights; None: the run is over."""
+        info = _library.ShareInfo()
+        try:
+            self._wait("psgd_next_share", ctypes.byref(info))
+        except RunOver:
+            return None
+        return Share(self, info)
+
+    def shares(self) -> Iterator[Share]:
+        """The shares of the run, until it is over."""
+        while True:
+            share = self.next_share()
+            if share is None:
+                return
+            yield share
+
+    def wait(self) -> None:
+        """Waits for the weights of the next step; after a share's last step: those at its end."""
+        self._wait("psgd_wait")
+
+    def get_memory(self, name: str, where: int, count: int) -> None:
+        self._call("psgd_get", self._number(name), where, count)
+
+    def pull(self, into: Dict[str, Any]) -> None:
+        """Waits, then writes the weights into the arrays."""
+        self.wait()
+        for name, array in into.items():
+            where, count, keep = _memory(array, write=True)
+            self.get_memory(name, where, count)
+            del keep
+
+    def push_memory(self, name: str, where: int, count: int, *, gradient: bool = False) -> None:
+        self._call("psgd_push_gradient" if gradient else "psgd_push_weights", self._number(name),
+                   where, count)
+
+    def push(self, arrays: Dict[str, Any], *, gradients: bool = False) -> None:
+        """Pushes the weights after this worker's step, or with `gradients` its gradients.
+
+        Arrays that are left out did not change.
+        """
+        for name, array in arrays.items():
+            where, count, keep = _memory(array, write=False)
+            self.push_memory(name, where, count, gradient=gradients)
+            del keep
+
+    def end_step(self, samples: Optional[int] = None, loss_sum: float = 0, correct: int = 0, *,
+                 seconds_data: float = 0, seconds_compute: float = 0) -> None:
+        """The step is done and pushed; also of a step without a push. Does not wait."""
+        step = _library.Step(samples=self.batch if samples is None else samples, correct=correct,
+                             loss_sum=loss_sum, seconds_data=seconds_data,
+                             seconds_compute=seconds_compute)
+        self._call("psgd_end_step", ctypes.byref(step))
+
+    def report(self, epoch: float, *, loss: float = 0, accuracy: float = 0, samples: int = 0,
+               seconds: float = 0, **measures: float) -> None:
+        """What was measured after so many epochs. Of several workers the first counts."""
+        names = (ctypes.c_char_p * max(1, len(measures)))(*[name.encode() for name in measures])
+        values = (ctypes.c_double * max(1, len(measures)))(*measures.values())
+        result = _library.Result(epoch=epoch, loss=loss, accuracy=accuracy, samples=int(samples),
+                                 seconds=seconds, names=names, values=values,
+                                 measures=len(measures))
+        self._call("psgd_report", ctypes.byref(result))
+
+    def timings(self) -> Dict[str, float]:
+        """Seconds that psgd took since commit, by what for; steps; bytes of pushes and pulls."""
+        timings = _library.Timings()
+        self._call("psgd_get_timings", ctypes.byref(timings))
+        return {name: getattr(timings, name) for name, *_ in _library.Timings._fields_[1:]}
+
+    def leave(self, failed: bool = False, reason: str = "done") -> None:
+        """Leaves the run. Steps that are left are dealt again. Does nothing the second time."""
+        if not self._handle or os.getpid() != self._process:
+            return
+        handle, self._handle = self._handle, 0
+        _library.call("psgd_leave", handle, int(failed), reason.encode())
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self.leave(failed=error is not None, reason=repr(error) if error is not None else "done")

@@ -1,0 +1,21 @@
+"""What ps-run says to the programs that it starts (experiment/launch/launcher.cc)."""
+
+import os
+
+
+def server() -> str:
+    """HOST:PORT of the run's server; empty: this program runs alone."""
+    return os.environ.get("PSGD_SERVER", "")
+
+
+def name() -> str:
+    return os.environ.get("PSGD_NAME", "")
+
+
+def tls_dir() -> str:
+    return os.environ.get("PSGD_TLS_DIR", "")
+
+
+def library() -> str:
+    """Where libpsgd.so is; empty: where the system finds it."""
+    return os.environ.get("PSGD_LIBRARY", "")

@@ -1,0 +1,163 @@
+"""libpsgd through ctypes: the structs of include/psgd.h, and its statuses as exceptions."""
+
+import ctypes
+import ctypes.util
+import os
+import pathlib
+from typing import Any, Optional
+
+from psgd import _environment
+
+OK, AGAIN, OVER, INVALID, STATE, REFUSED, UNAVAILABLE, DIVERGED, INTERNAL = range(9)
+ABI_VERSION = 1
+
+
+class Error(RuntimeError):
+    """A call of psgd failed. The text says what, where, the likely cause, and what to do."""
+
+
+class InvalidError(Error, ValueError):
+    """An argument is wrong: a name, a shape, a value."""
+
+
+class StateError(Error):
+    """A call out of order, such as any after leave()."""
+
+
+class RefusedError(Error):
+    """The run refuses this program: another model than the run's, another version, no access."""
+
+
+class UnavailableError(Error, ConnectionError):
+    """The server does not answer, or counts this worker out."""
+
+
+class DivergedError(Error, ArithmeticError):
+    """Weights or updates are not finite numbers."""
+
+
+class RunOver(Error):
+    """The run is over, or this worker was asked to leave it."""
+
+
+ERRORS = {OVER: RunOver, INVALID: InvalidError, STATE: StateError, REFUSED: RefusedError,
+          UNAVAILABLE: UnavailableError, DIVERGED: DivergedError}
+
+
+class Sized(ctypes.Structure):
+    """A struct that begins with its size."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(size=ctypes.sizeof(type(self)), **values)
+
+
+class JoinOptions(Sized):
+    _fields_ = [("size", ctypes.c_size_t), ("server", ctypes.c_char_p), ("name", ctypes.c_char_p),
+                ("device", ctypes.c_char_p), ("tls_dir", ctypes.c_char_p),
+                ("log_file", ctypes.c_char_p), ("connect_ms", ctypes.c_int64)]
+
+
+class RunInfo(Sized):
+    _fields_ = [("size", ctypes.c_size_t), ("worker", ctypes.c_uint32),
+                ("workers", ctypes.c_uint32), ("batch", ctypes.c_uint32),
+                ("epochs", ctypes.c_uint32), ("seed", ctypes.c_uint64),
+                ("staleness", ctypes.c_int64), ("worker_optimizer", ctypes.c_int32),
+                ("name", ctypes.c_char * 128)]
+
+
+class ShareInfo(Sized):
+    _fields_ = [("size", ctypes.c_size_t), ("segment", ctypes.c_uint64),
+                ("epoch", ctypes.c_uint32), ("batches", ctypes.c_uint32),
+                ("ends_epoch", ctypes.c_int32)]
+
+
+class Step(Sized):
+    _fields_ = [("size", ctypes.c_size_t), ("samples", ctypes.c_uint64),
+                ("correct", ctypes.c_uint64), ("loss_sum", ctypes.c_double),
+                ("seconds_data", ctypes.c_double), ("seconds_compute", ctypes.c_double)]
+
+
+class Result(Sized):
+    _fields_ = [("size", ctypes.c_size_t), ("epoch", ctypes.c_double), ("loss", ctypes.c_double),
+                ("accuracy", ctypes.c_double), ("samples", ctypes.c_uint64),
+                ("seconds", ctypes.c_double), ("names", ctypes.POINTER(ctypes.c_char_p)),
+                ("values", ctypes.POINTER(ctypes.c_double)), ("measures", ctypes.c_size_t)]
+
+
+class Timings(Sized):
+    _fields_ = [("size", ctypes.c_size_t), ("steps", ctypes.c_uint64), ("wait", ctypes.c_double),
+                ("install", ctypes.c_double), ("encode", ctypes.c_double),
+                ("copy", ctypes.c_double), ("control", ctypes.c_double),
+                ("bytes_pushed", ctypes.c_uint64), ("bytes_pulled", ctypes.c_uint64)]
+
+
+_FLOATS = ctypes.c_void_p
+_HANDLE = ctypes.c_uint64
+_CALLS = {
+    "psgd_join": [ctypes.POINTER(JoinOptions), ctypes.POINTER(_HANDLE)],
+    "psgd_get_run": [_HANDLE, ctypes.POINTER(RunInfo)],
+    "psgd_add_tensor": [_HANDLE, ctypes.c_char_p, ctypes.POINTER(ctypes.c_int64), ctypes.c_int32,
+                        ctypes.c_int32, _FLOATS],
+    "psgd_commit": [_HANDLE, ctypes.c_uint64, ctypes.c_uint32],
+    "psgd_next_share": [_HANDLE, ctypes.c_int32, ctypes.POINTER(ShareInfo)],
+    "psgd_batch": [_HANDLE, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t],
+    "psgd_wait": [_HANDLE, ctypes.c_int32],
+    "psgd_get": [_HANDLE, ctypes.c_uint32, _FLOATS, ctypes.c_size_t],
+    "psgd_push_weights": [_HANDLE, ctypes.c_uint32, _FLOATS, ctypes.c_size_t],
+    "psgd_push_gradient": [_HANDLE, ctypes.c_uint32, _FLOATS, ctypes.c_size_t],
+    "psgd_end_step": [_HANDLE, ctypes.POINTER(Step)],
+    "psgd_report": [_HANDLE, ctypes.POINTER(Result)],
+    "psgd_get_timings": [_HANDLE, ctypes.POINTER(Timings)],
+    "psgd_leave": [_HANDLE, ctypes.c_int32, ctypes.c_char_p],
+}
+_loaded: Optional[ctypes.CDLL] = None
+
+
+def _path() -> str:
+    if _environment.library():
+        return _environment.library()
+    beside = pathlib.Path(__file__).parent / "libpsgd.so"  # of a wheel
+    if beside.exists():
+        return str(beside)
+    return ctypes.util.find_library("psgd") or "libpsgd.so.1"
+
+
+def load() -> ctypes.CDLL:
+    """The library, loaded once. ctypes releases the GIL during its calls."""
+    global _loaded
+    if _loaded is None:
+        path = _path()
+        try:
+            library = ctypes.CDLL(path)
+        except OSError as error:
+            raise Error(f"libpsgd is not here ({error}); build it with scripts/build.sh release "
+                        "psgd_library, and set PSGD_LIBRARY to build/release/bin/libpsgd.so, or "
+                        "start the program with ps-run, which does so") from error
+        library.psgd_last_error.restype = ctypes.c_char_p
+        library.psgd_last_error.argtypes = []
+        version = library.psgd_abi_version()
+        if version != ABI_VERSION:
+            raise Error(f"{path} has version {version} of its interface, and this package needs "
+                        f"{ABI_VERSION}; install both from one release")
+        for name, arguments in _CALLS.items():
+            getattr(library, name).argtypes = arguments
+            getattr(library, name).restype = ctypes.c_int
+        _loaded = library
+    return _loaded
+
+
+def call(name: str, *arguments: Any) -> int:
+    """Calls a function; returns OK or AGAIN, or raises what its status means."""
+    library = load()
+    status = getattr(library, name)(*arguments)
+    if status in (OK, AGAIN):
+        return status
+    text = (library.psgd_last_error() or b"").decode("utf-8", "replace")
+    raise ERRORS.get(status, Error)(text)
+
+
+def address(process: int) -> None:
+    """Fails in another process than `process`: a client does not survive fork()."""
+    if os.getpid() != process:
+        raise StateError("this process was forked from the one that joined the run; use the run "
+                         "in that process alone, and only indices or arrays here")

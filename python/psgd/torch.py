@@ -1,0 +1,421 @@
+"""PyTorch programs as workers of a psgd run.
+
+    import psgd.torch
+    run = psgd.torch.join(model, optimizer)
+    loader = DataLoader(dataset, batch_size=64, sampler=run.sampler(dataset))
+    for epoch in run.epochs(10):
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        run.log(loss=loss, accuracy=evaluate(model))
+
+Started by `ps-run CONFIG.yaml -- python3 train.py`, or with a `server`, the program is a worker of
+that run. Otherwise it trains alone, with the same lines.
+"""
+
+import atexit
+import contextlib
+import sys
+import time
+import types
+import warnings
+from typing import Any, Dict, Iterator, List, Optional, Sized
+
+import torch
+from torch.utils.data import Sampler
+
+from psgd import _environment
+from psgd._client import Client, Share
+from psgd._library import InvalidError, RunOver, StateError
+
+__all__ = ["join", "Run", "Alone"]
+
+
+class _Dealt(Sampler):
+    """The samples that the run has dealt to this worker, of the present epoch."""
+
+    def __init__(self, run: "Run") -> None:
+        self._run = run
+
+    def __iter__(self) -> Iterator[int]:
+        return self._run._samples()
+
+    def __len__(self) -> int:
+        share = self._run._share
+        return 0 if share is None else share.batches * self._run.client.batch
+
+
+class _Shuffled(Sampler):
+    """All samples of whole batches, in another order in each epoch: those that a run deals."""
+
+    def __init__(self, samples: int) -> None:
+        self._samples = samples
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(torch.randperm(self._samples).tolist())
+
+    def __len__(self) -> int:
+        return self._samples
+
+
+class Alone:
+    """What join returns without a run: the program trains alone. Methods are those of Run."""
+
+    client = None
+
+    def __init__(self) -> None:
+        self._epoch = 0
+        self._start = time.monotonic()
+
+    def sampler(self, dataset: Sized) -> Sampler:
+        return _Shuffled(len(dataset))
+
+    def epochs(self, count: int) -> Iterator[int]:
+        for epoch in range(count):
+            self._epoch = epoch + 1
+            yield epoch
+
+    def log(self, **values: Any) -> None:
+        shown = ", ".join(f"{name} {float(value):.4f}" for name, value in values.items())
+        print(f"epoch {self._epoch}: {shown}", flush=True)
+
+    @contextlib.contextmanager
+    def accumulate(self) -> Iterator[None]:
+        yield
+
+    def skip(self) -> None:
+        pass
+
+    def timings(self) -> Dict[str, float]:
+        return {"steps": 0, "total": 0.0, "seconds": time.monotonic() - self._start}
+
+    def leave(self, failed: bool = False, reason: str = "done") -> None:
+        pass
+
+
+class _Tensor:
+    """A tensor of the model, and how it travels: as float32, contiguous, on the host."""
+
+    def __init__(self, name: str, tensor: torch.Tensor, statistic: bool) -> None:
+        self.name = name
+        self.tensor = tensor
+        self.statistic = statistic
+        self.shape = tuple(tensor.shape)
+        self.direct = (tensor.dtype == torch.float32 and tensor.is_contiguous()
+                       and tensor.device.type == "cpu")
+        # Others: the shards' float32 weights, and what of them this tensor can hold.
+        self.exact: Optional[torch.Tensor] = None
+        self.held: Optional[torch.Tensor] = None
+
+    def copy_out(self) -> torch.Tensor:
+        return self.tensor.detach().to("cpu", torch.float32).contiguous()
+
+    def check(self) -> None:
+        if tuple(self.tensor.shape) != self.shape:
+            raise InvalidError(
+                f"{self.name} has the shape {list(self.tensor.shape)}, and it joined the run with "
+                f"{list(self.shape)}; shapes are fixed by then: join after the model is complete")
+
+    def pull(self, client: Client) -> None:
+        self.check()
+        if self.direct:
+            client.get_memory(self.name, self.tensor.data_ptr(), self.tensor.numel())
+            return
+        if self.exact is None:
+            self.exact = torch.empty(self.shape)
+        client.get_memory(self.name, self.exact.data_ptr(), self.exact.numel())
+        with torch.no_grad():
+            self.tensor.copy_(self.exact)
+        self.held = self.copy_out()
+
+    def push(self, client: Client) -> None:
+        self.check()
+        if self.direct:
+            client.push_memory(self.name, self.tensor.data_ptr(), self.tensor.numel())
+            return
+        assert self.exact is not None and self.held is not None
+        # What the step changed, not what the tensor's type rounds off.
+        values = self.exact + (self.copy_out() - self.held)
+        client.push_memory(self.name, values.data_ptr(), values.numel())
+
+    def push_gradient(self, client: Client) -> None:
+        gradient = self.tensor.grad.detach()
+        if gradient.is_sparse:
+            gradient = gradient.to_dense()
+        values = gradient.to("cpu", torch.float32).contiguous()
+        client.push_memory(self.name, values.data_ptr(), values.numel(), gradient=True)
+
+
+class Run:
+    """A worker's part of a run. Made by join."""
+
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
+                 client: Client) -> None:
+        self.client = client
+        self._model = model
+        self._optimizer = optimizer
+        self._tensors: List[_Tensor] = []
+        self._samples_in_set = 0
+        self._committed = False
+        self._share: Optional[Share] = None
+        self._steps = 0           # of the share that have ended
+        self._skips = 0           # of them, without an update
+        self._epochs_done = 0
+        self._last = time.monotonic()
+        self._own_seconds = 0.0   # in psgd, between the program's own work
+        self._start = time.monotonic()
+        self._failure = ""
+        self._over = False
+        self._asked_to_leave = False
+        self._timings: Dict[str, float] = {}
+        self._add_tensors()
+        self._attach()
+        atexit.register(self._at_exit)
+        self._watch_exceptions()
+
+    # ---- Joining ----
+
+    def _add_tensors(self) -> None:
+        trained = {id(p) for group in self._optimizer.param_groups for p in group["params"]}
+        named = list(self._model.named_parameters())  # a tied weight comes once
+        missing = trained - {id(p) for _, p in named}
+        if missing:
+            raise InvalidError(
+                f"the optimizer has {len(missing)} parameters that are not of this model; join with "
+                "the model that contains all of them")
+        for name, parameter in named:
+            self._tensors.append(_Tensor(name, parameter, statistic=False))
+        for name, buffer in self._model.named_buffers():
+            if buffer.is_floating_point():
+                self._tensors.append(_Tensor(name, buffer, statistic=True))
+        self._trained = trained
+        for tensor in self._tensors:
+            values = tensor.copy_out()
+            self.client.add_memory(tensor.name, tensor.shape, values.data_ptr(),
+                                   statistic=tensor.statistic,
+                                   decay=not tensor.statistic and len(tensor.shape) > 1)
+
+    def _attach(self) -> None:
+        """The optimizer's step does what it did, and then this worker's part of the run."""
+        original = self._optimizer.step
+        run = self
+
+        def step(optimizer: Any, *arguments: Any, **named: Any) -> Any:
+            if run.client.worker_optimizer or run._over:
+                result = original(*arguments, **named)
+            else:  # the shards have the optimizer
+                closure = arguments[0] if arguments else named.get("closure")
+                with torch.enable_grad():
+                    result = closure() if closure is not None else None
+            if not run._over:
+                run._end_step(pushes=True)
+            return result
+
+        # Schedulers look for this, and take the method apart.
+        if hasattr(original, "_with_counter"):
+            step._with_counter = original._with_counter  # type: ignore[attr-defined]
+        self._optimizer.step = types.MethodType(step, self._optimizer)  # type: ignore[assignment]
+
+    def _watch_exceptions(self) -> None:
+        before = sys.excepthook
+
+        def hook(kind: Any, error: Any, trace: Any) -> None:
+            self._failure = f"{kind.__name__}: {error}"
+            before(kind, error, trace)
+
+        sys.excepthook = hook
+
+    def _at_exit(self) -> None:
+        try:
+            self.leave(failed=bool(self._failure), reason=self._failure or "done")
+        except Exception as error:  # the program's own end counts
+            print(f"psgd: {error}", file=sys.stderr)
+
+    # ---- What a program calls ----
+
+    def sampler(self, dataset: Sized) -> Sampler:
+        """For DataLoader(dataset, batch_size=data.batch of the run's config, sampler=...)."""
+        samples = len(dataset)
+        if self._committed and samples != self._samples_in_set:
+            raise StateError(f"the run deals a data set of {self._samples_in_set} samples, and this "
+                             f"one has {samples}; give the sampler to the training set alone")
+        self._samples_in_set = samples
+        return _Dealt(self)
+
+    def epochs(self, count: int = 0) -> Iterator[int]:
+        """The epochs of the run, from 0. A worker that joins late begins with the present one.
+
+        `count`: how many the run has, if this program is the first to say; 0: the config's. An
+        epoch comes again if another worker died in it, with the samples that it had not finished.
+        At the end this worker leaves the run, and keeps the weights.
+        """
+        if not self._committed:
+            if self._samples_in_set == 0:
+                raise StateError("the run does not know the data set; make the loader with "
+                                 "run.sampler(dataset) before the epochs begin")
+            self.client.commit(self._samples_in_set, count)
+            self._committed = True
+        while self._next_share():
+            assert self._share is not None
+            self._epochs_done = self._share.epoch + 1
+            yield self._share.epoch
+            self._finish_share()
+        self.leave()
+
+    def log(self, **values: Any) -> None:
+        """What the program measured after this epoch: loss=, accuracy= (0 to 1), and others.
+
+        On the dashboard, in metrics.jsonl, TensorBoard and summary.json. Of several workers the
+        first counts.
+        """
+        if self._over:
+            warnings.warn("the run is over, and takes no more results: log them inside of the loop "
+                          "over run.epochs", stacklevel=2)
+            return
+        numbers = {name: float(value) for name, value in values.items()}
+        self.client.report(self._epochs_done, **numbers)
+
+    @contextlib.contextmanager
+    def accumulate(self) -> Iterator[None]:
+        """Around a batch whose gradients are kept for a later step: no other worker waits for it."""
+        yield
+        self.skip()
+
+    def skip(self) -> None:
+        """A batch makes no step, as when GradScaler skips one. Called at the end of an epoch by
+        itself for all such batches."""
+        self._end_step(pushes=False)
+
+    def timings(self) -> Dict[str, float]:
+        """Seconds: `total` is psgd's own time, waiting included, of `seconds` since the join."""
+        if not self._over:
+            self._timings = self.client.timings()
+        return {**self._timings, "total": self._own_seconds,
+                "seconds": time.monotonic() - self._start}
+
+    def leave(self, failed: bool = False, reason: str = "done") -> None:
+        """Leaves the run; called by itself when the program ends."""
+        if not self._over:
+            self.timings()
+            self._over = True
+            self.client.leave(failed, reason)
+
+    # ---- Steps ----
+
+    def _end_step(self, pushes: bool) -> None:
+        if self._asked_to_leave:
+            return  # a batch that a loader had made ahead
+        if self._share is None:
+            raise StateError("a step outside of the run's epochs; train inside of `for epoch in "
+                             "run.epochs(n):`")
+        if self._steps >= self._share.batches:
+            raise StateError(
+                f"this is step {self._steps + 1} of a share of {self._share.batches} batches: the "
+                f"DataLoader's batches are not those of the run. Give it batch_size="
+                f"{self.client.batch} (data.batch of the run's config) and the run's sampler")
+        begun = time.monotonic()
+        try:
+            if pushes:
+                self._push()
+            self.client.end_step(seconds_compute=begun - self._last)
+            self._steps += 1
+            self._skips += not pushes
+            self._pull()
+        except RunOver:  # the loader ends, and then the epochs do
+            self._asked_to_leave = True
+        self._last = time.monotonic()
+        self._own_seconds += self._last - begun
+
+    def _push(self) -> None:
+        shards_optimize = not self.client.worker_optimizer
+        for tensor in self._tensors:
+            if tensor.statistic:
+                tensor.push(self.client)
+            elif id(tensor.tensor) not in self._trained or tensor.tensor.grad is None:
+                continue  # frozen, or not used in this step
+            elif shards_optimize:
+                tensor.push_gradient(self.client)
+            else:
+                tensor.push(self.client)
+
+    def _pull(self) -> None:
+        self.client.wait()
+        for tensor in self._tensors:
+            tensor.pull(self.client)
+
+    # ---- Shares ----
+
+    def _next_share(self) -> bool:
+        begun = time.monotonic()
+        self._share = self.client.next_share()
+        self._steps = self._skips = 0
+        if self._share is not None:
+            self._pull()
+        self._last = time.monotonic()
+        self._own_seconds += self._last - begun
+        return self._share is not None
+
+    def _finish_share(self) -> None:
+        """Batches that made no step are empty steps for the others."""
+        if self._share is None:
+            return
+        if self._asked_to_leave:
+            return
+        without = self._share.batches - self._steps
+        if without > self._share.batches // 2 and self._skips == 0:
+            warnings.warn(
+                f"epoch {self._share.epoch}: {without} of {self._share.batches} batches made no step. "
+                f"Is the DataLoader's batch_size {self.client.batch} (data.batch of the run's "
+                "config), and did the loop end early? Accumulate gradients in `with "
+                "run.accumulate():`", stacklevel=3)
+        while self._steps < self._share.batches:
+            self.skip()
+
+    def _samples(self) -> Iterator[int]:
+        if self._share is None:
+            raise StateError("the run deals samples within its epochs; iterate over the loader "
+                             "inside of `for epoch in run.epochs(n):`")
+        epoch = self._share.epoch
+        while True:
+            for batch in self._share:
+                if self._asked_to_leave:
+                    return
+                yield from batch
+            if self._share.ends_epoch or self._asked_to_leave:
+                return
+            if self._steps < self._share.batches:
+                raise StateError(
+                    f"the loader asks for samples beyond the run's segment while "
+                    f"{self._share.batches - self._steps} batches of it made no step yet. Leave "
+                    "cluster.segment out of the run's config (then a segment is an epoch), or use "
+                    "DataLoader(num_workers=0) and call run.skip() for batches without a step")
+            if not self._next_share() or self._share.epoch != epoch:
+                return
+
+
+def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
+         server: Optional[str] = None, name: Optional[str] = None,
+         tls_dir: Optional[str] = None, log_file: Optional[str] = None,
+         connect_seconds: float = 60) -> Any:
+    """Joins the run of ps-run's environment, or at `server`; without either, trains alone.
+
+    Attaches to the model and the optimizer; schedulers, state_dict and closures keep working. The
+    run's weights replace the model's when the epochs begin: those of the worker that came first, or
+    what the run has trained by then.
+    """
+    if not (server or _environment.server()):
+        return Alone()
+    if hasattr(optimizer, "_psgd_run"):
+        raise StateError("this optimizer has joined a run before; join once, and leave first")
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    client = Client(server, name=name, device=f"torch {torch.__version__}, {device}",
+                    tls_dir=tls_dir, log_file=log_file, connect_seconds=connect_seconds)
+    try:
+        run = Run(model, optimizer, client)
+    except BaseException as error:
+        client.leave(failed=True, reason=repr(error))
+        raise
+    optimizer._psgd_run = run  # type: ignore[attr-defined]
+    return run

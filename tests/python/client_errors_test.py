@@ -1,0 +1,134 @@
+"""What programs do wrong: each is an exception that says what to do, in time.
+
+client_errors_test.py BIN_FOLDER SOURCE_FOLDER
+"""
+
+import array
+import multiprocessing
+import sys
+import threading
+import time
+import unittest
+
+import psgd
+from servers import server
+
+
+def floats(*values):
+    return array.array("f", values)
+
+
+class Errors(unittest.TestCase):
+    def fails(self, kind, text, call, *arguments, **named):
+        with self.assertRaises(kind) as caught:
+            call(*arguments, **named)
+        self.assertIn(text, str(caught.exception))
+
+    def test_no_server(self):
+        start = time.monotonic()
+        self.fails(psgd.UnavailableError, "no psgd server answers", psgd.Client, "127.0.0.1:1",
+                   connect_seconds=0.5)
+        self.assertLess(time.monotonic() - start, 5)
+
+    def test_no_environment(self):
+        self.fails(psgd.InvalidError, "ps-run", psgd.Client)
+
+    def test_a_run_of_another_model(self):
+        with server(model="{zoo: mlp}", optimizer="sgd",
+                    data="{format: synthetic, batch: 4}") as at:
+            self.fails(psgd.RefusedError, "model: client", psgd.Client, at)
+
+    def test_calls_out_of_order(self):
+        with server() as at, psgd.Client(at) as run:
+            self.fails(psgd.StateError, "no tensor", run.commit, 8, 1)
+            run.add("w", floats(1, 2))
+            self.fails(psgd.InvalidError, "two tensors", run.add, "w", floats(1))
+            self.fails(psgd.DivergedError, "element 1", run.add, "x", floats(1, float("nan")))
+            self.fails(psgd.StateError, "commit", run.next_share)
+            self.fails(psgd.InvalidError, "at least one batch", run.commit, 3, 1)
+            run.commit(8, 1)
+            self.fails(psgd.StateError, "after the commit", run.add, "x", floats(1))
+            self.fails(psgd.StateError, "share", run.wait)
+            share = run.next_share()
+            self.assertEqual(sorted(i for batch in share for i in batch), list(range(8)))
+            self.fails(psgd.StateError, "steps left", run.next_share)
+            w = floats(0, 0)
+            run.pull({"w": w})
+            self.assertEqual(list(w), [1, 2])
+            self.fails(psgd.InvalidError, "2 elements", run.push, {"w": floats(1)})
+            self.fails(psgd.InvalidError, "no tensor is called", run.push, {"v": w})
+            self.fails(psgd.DivergedError, "not finite", run.push, {"w": floats(1, float("inf"))})
+            self.fails(psgd.StateError, "optimizer", run.push, {"w": w}, gradients=True)
+            run.push({"w": floats(1.5, 2)})
+            self.fails(psgd.StateError, "before in this step", run.push, {"w": w})
+            run.end_step()
+            run.pull({"w": w})
+            self.assertEqual(list(w), [1.5, 2])
+            run.end_step()  # a step without a push
+            run.wait()
+            self.fails(psgd.StateError, "no step left", run.end_step)
+            run.report(1, accuracy=0.5)
+            self.assertIsNone(run.next_share())
+            self.fails(psgd.RunOver, "", run.wait)
+            run.leave()
+            self.fails(psgd.StateError, "has left", run.wait)
+            self.fails(psgd.StateError, "has left", run.timings)
+
+    def test_another_model_than_the_runs_names_the_tensor(self):
+        with server(workers=2) as at, psgd.Client(at) as one, psgd.Client(at) as other:
+            one.add("w", floats(1, 2))
+            one.commit(8, 1)
+            other.add("w", floats(1, 2, 3))
+            self.fails(psgd.RefusedError, "w is 3, not 2", other.commit, 8, 1)
+        with server(workers=2) as at, psgd.Client(at) as one, psgd.Client(at) as other:
+            one.add("w", floats(1, 2))
+            one.commit(8, 1)
+            other.add("w", floats(5, 6))
+            self.fails(psgd.RefusedError, "epochs", other.commit, 8, 2)
+            other.commit(8, 1)
+            shares = []
+            threads = [threading.Thread(target=lambda c=c: shares.append(c.next_share()))
+                       for c in (one, other)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertNotIn(None, shares)
+            w = floats(0, 0)
+            other.pull({"w": w})
+            self.assertEqual(list(w), [1, 2])  # the first worker's count
+
+    def test_a_fork_does_not_have_the_run(self):
+        with server() as at, psgd.Client(at) as run:
+            context = multiprocessing.get_context("fork")
+            answers = context.Queue()
+
+            def child():
+                try:
+                    run.timings()
+                except psgd.StateError as error:
+                    answers.put(str(error))
+
+            process = context.Process(target=child)
+            process.start()
+            self.assertIn("forked", answers.get(timeout=20))
+            process.join()
+
+    def test_a_server_that_dies_is_an_error_in_time(self):
+        start = time.monotonic()
+        with self.assertRaises((psgd.UnavailableError, psgd.RefusedError)):
+            with server() as at:
+                run = psgd.Client(at)
+                run.add("w", floats(1))
+                run.commit(1000 * 4, 1)
+                run.next_share()
+            run.end_step()
+            for _ in range(999):
+                run.wait()
+                run.end_step()
+        run.leave(failed=True)
+        self.assertLess(time.monotonic() - start, 30)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,173 @@
+"""ps-run with two PyTorch workers: their weights are those of one process with batches of both.
+
+torch_run_test.py BIN_FOLDER SOURCE_FOLDER
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+try:
+    import torch
+    from torch import nn
+except ImportError as error:
+    print(f"no PyTorch for this Python: {error}")
+    sys.exit(77)
+
+import torch_worker as worker
+
+BIN, SOURCE = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+CONFIG = """
+name: torch-test
+model: client
+data: {{batch: {batch}}}
+consistency: {{staleness: {staleness}}}
+compression: {{push: {push}, dense_below: 64}}
+cluster: {{shards: 2, workers: 2, deadline: 30s}}
+"""
+HERE = pathlib.Path(__file__).parent
+
+
+class Run:
+    """One run of ps-run, which must end in time."""
+
+    def __init__(self, folder, command, staleness=0, push="none"):
+        self.folder = pathlib.Path(folder)
+        config = self.folder / "config.yaml"
+        config.write_text(CONFIG.format(batch=worker.BATCH, staleness=staleness, push=push))
+        self.dir = self.folder / "run"
+        self.done = subprocess.run(
+            [BIN / "ps-run", config, "--run-dir", self.dir, "--quiet", "--threads", "1", "--",
+             *command], capture_output=True, text=True, timeout=120,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+
+    def weights(self):
+        """Of weights.safetensors, by name."""
+        data = (self.dir / "weights.safetensors").read_bytes()
+        size = int.from_bytes(data[:8], "little")
+        entries = json.loads(data[8:8 + size])
+        return {name: torch.frombuffer(bytearray(data[8 + size + entry["data_offsets"][0]:
+                                                      8 + size + entry["data_offsets"][1]]),
+                                       dtype=torch.float32).reshape(entry["shape"])
+                for name, entry in entries.items() if name != "__metadata__"}
+
+    def log(self):
+        texts = [f"{self.done.stderr}"]
+        texts += [path.read_text() for path in sorted(self.dir.glob("worker-*/worker.log"))]
+        return "\n".join(texts)
+
+    def summary(self):
+        return json.loads((self.dir / "summary.json").read_text())
+
+
+class TorchRun(unittest.TestCase):
+    def train(self, folder, epochs, **how):
+        script = [sys.executable, str(HERE / "torch_worker.py"), folder, str(epochs)]
+        run = Run(folder, script, **how)
+        self.assertEqual(run.done.returncode, 0, run.log())
+        return run, [torch.load(f"{folder}/worker-{i}.pt") for i in range(2)]
+
+    def test_weights_are_those_of_one_process_with_both_batches(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run, workers = self.train(folder, 2)
+            self.assertEqual(len(workers[0]["seen"]), len(workers[1]["seen"]))
+            for name, value in workers[0]["first"].items():
+                self.assertTrue(torch.equal(value, workers[1]["first"][name]), name)
+            # Each sample once an epoch.
+            for epoch in range(2):
+                dealt = [i for w in workers for e, batch in w["seen"] if e == epoch for i in batch]
+                self.assertEqual(sorted(dealt), list(range(worker.SAMPLES)))
+
+            data, model = worker.Points(), worker.network(0)
+            model.load_state_dict(workers[0]["first"])
+            optimizer = worker.optimizer_of(model)
+            scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=worker.DECAY)
+            before = 0
+            for (epoch, one), (_, other) in zip(workers[0]["seen"], workers[1]["seen"]):
+                if epoch != before:
+                    scheduler.step()
+                    before = epoch
+                batch = one + other
+                loss = nn.CrossEntropyLoss()(model(data.x[batch]), data.y[batch])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            for name, value in model.state_dict().items():
+                for one in workers:
+                    furthest = (one["last"][name] - value).abs().max().item()
+                    self.assertLess(furthest, 1e-5, name)
+
+            for name, value in run.weights().items():
+                self.assertTrue(torch.equal(value, workers[0]["last"][name]), name)
+
+            summary = run.summary()
+            self.assertAlmostEqual(summary["test_accuracy"], workers[0]["accuracy"], places=5)
+            metrics = (run.dir / "metrics.jsonl").read_text()
+            self.assertIn("margin", metrics)
+            self.assertEqual(workers[0]["timings"]["steps"], len(workers[0]["seen"]))
+
+    def test_sparse_and_stale_updates_train_as_well(self):
+        with tempfile.TemporaryDirectory() as folder:
+            _, workers = self.train(folder, 16, staleness=2, push="{topk: {density: 0.1}}")
+            self.assertGreater(workers[0]["accuracy"], 0.6)
+
+    def test_the_samples_of_a_worker_that_dies_are_dealt_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = Run(folder, [sys.executable, str(HERE / "torch_worker.py"), folder, "1", "6"])
+            self.assertEqual(run.done.returncode, 0, run.log())
+            files = [pathlib.Path(folder) / f"worker-{i}.jsonl" for i in range(2)]
+            seen = [[json.loads(line)[1] for line in file.read_text().splitlines()]
+                    for file in files]
+            self.assertEqual(len(seen[1]), 6)
+            self.assertEqual({i for batches in seen for batch in batches for i in batch},
+                             set(range(worker.SAMPLES)))
+            self.assertGreaterEqual(len(seen[0]), worker.SAMPLES // worker.BATCH - 6)
+
+    def test_ctrl_c_stops_with_a_checkpoint(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder) / "config.yaml"
+            config.write_text(CONFIG.format(batch=worker.BATCH, staleness=0, push="none"))
+            command = ["--", sys.executable, str(HERE / "torch_worker.py"), folder, "400"]
+            run = subprocess.Popen(
+                [BIN / "ps-run", config, "--run-dir", f"{folder}/run", "--quiet", *command],
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            seen = pathlib.Path(folder) / "worker-0.jsonl"
+            while not seen.exists() and run.poll() is None:
+                time.sleep(0.1)
+            time.sleep(1)
+            run.send_signal(signal.SIGINT)
+            said = run.communicate(timeout=30)[1]
+            self.assertEqual(run.returncode, 3, said)
+            self.assertIn("ps-run --resume", said)
+            done = len(seen.read_text().splitlines())
+            self.assertLess(done, 400 * 16)
+
+    def test_a_script_that_fails_gives_its_exit_code(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = Run(folder, [sys.executable, "-c", "import sys; sys.exit(7)"])
+            self.assertEqual(run.done.returncode, 7, run.log())
+
+    def test_a_script_that_never_joins_is_told_apart(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = Run(folder, [sys.executable, "-c", "pass"])
+            self.assertEqual(run.done.returncode, 1, run.log())
+            self.assertIn("does the command join it", run.done.stderr)
+
+    def test_an_exception_leaves_the_run_as_failed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            code = ("import torch, psgd.torch; m = torch.nn.Linear(2, 2); "
+                    "psgd.torch.join(m, torch.optim.SGD(m.parameters(), 0.1)); "
+                    "raise ValueError('it is Monday')")
+            run = Run(folder, [sys.executable, "-c", code])
+            self.assertEqual(run.done.returncode, 1, run.log())
+            self.assertIn("it is Monday", run.log())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,135 @@
+// A run whose first worker brings the model: `model: client`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/bytes.h"
+#include "tests/unit/server/coordinator/coordinator_fixture.h"
+
+namespace psgd {
+namespace {
+
+using testing::HasSubstr;
+
+Config ClientConfig() {
+  Config config = CoordinatorConfig(/*workers=*/2, /*epochs=*/1, /*segment=*/8);
+  config.mutable_model()->mutable_client();
+  config.mutable_optimizer()->mutable_worker();
+  return config;
+}
+
+class BroughtModelTest : public testing::Test {
+ protected:
+  static RegisterRequest Registration(const WorkerKey& key, const std::vector<float>& first) {
+    RegisterRequest request;
+    *request.mutable_key() = key;
+    ParameterSpec* parameter = request.mutable_model()->add_parameters();
+    parameter->set_name("w");
+    parameter->add_shape(static_cast<int64_t>(first.size()));
+    parameter->mutable_initializer()->mutable_given()->set_checksum(
+        ChecksumOf(std::as_bytes(std::span(first))));
+    request.set_batches_per_epoch(8);
+    request.set_epochs(3);
+    return request;
+  }
+  absl::StatusOr<RegisterReply> Register(const RegisterRequest& request) {
+    return run_.core().Register(request, {"a", "b"}, run_.now(), &effects_);
+  }
+  absl::Status Give(const WorkerKey& key, const std::vector<float>& values, uint64_t offset = 0,
+                    uint32_t parameter = 0) {
+    GiveWeightsRequest part;
+    *part.mutable_key() = key;
+    part.set_parameter(parameter);
+    part.set_offset(offset);
+    part.set_values(values.data(), values.size() * sizeof(float));
+    return run_.core().GiveWeights(part, run_.now());
+  }
+  void Leave(const WorkerKey& key) {
+    LeaveRequest leave;
+    *leave.mutable_key() = key;
+    ASSERT_TRUE(run_.core().Leave(leave, run_.now(), &effects_).ok());
+  }
+
+  CoordinatorFixture run_{ClientConfig()};
+  Effects effects_;
+};
+
+TEST_F(BroughtModelTest, TheFirstWorkerGivesTheWeightsAndOthersWait) {
+  const WorkerKey one = run_.Join(), other = run_.Join();
+  EXPECT_TRUE(Register(Registration(one, {1, 2, 3}))->give_weights());
+  EXPECT_GT(Register(Registration(other, {4, 5, 6}))->wait_ms(), 0);
+  ASSERT_TRUE(Give(one, {1, 2}).ok());
+  EXPECT_TRUE(Register(Registration(one, {1, 2, 3}))->give_weights());  // one is lacking
+  ASSERT_TRUE(Give(one, {3}, 2).ok());
+  const auto registered = Register(Registration(one, {1, 2, 3}));
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  EXPECT_FALSE(registered->give_weights());
+  EXPECT_EQ(registered->placement().slices_size(), 1);
+  const auto& install = std::get<InstallModel>(effects_.commands.back());
+  EXPECT_THAT(install.given->at("w"), testing::ElementsAre(1, 2, 3));
+  EXPECT_EQ(run_.core().config().train().epochs(), 3);
+  // Other first weights are no other model.
+  const auto second = Register(Registration(other, {4, 5, 6}));
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->wait_ms(), 0);
+}
+
+TEST_F(BroughtModelTest, AnotherTakesThePlaceOfAWorkerThatLeft) {
+  const WorkerKey one = run_.Join(), other = run_.Join();
+  EXPECT_TRUE(Register(Registration(one, {1}))->give_weights());
+  Leave(one);
+  EXPECT_TRUE(Register(Registration(other, {4}))->give_weights());
+  ASSERT_TRUE(Give(other, {4}).ok());
+  EXPECT_FALSE(Register(Registration(other, {4}))->give_weights());
+}
+
+TEST_F(BroughtModelTest, PartsThatDoNotFitAreRefused) {
+  const WorkerKey one = run_.Join(), other = run_.Join();
+  EXPECT_FALSE(Give(one, {1}).ok());  // it did not register
+  EXPECT_TRUE(Register(Registration(one, {1, 2}))->give_weights());
+  EXPECT_FALSE(Give(other, {1}).ok());
+  EXPECT_FALSE(Give(one, {1, 2, 3}).ok());
+  EXPECT_FALSE(Give(one, {1}, 2).ok());
+  EXPECT_FALSE(Give(one, {1}, UINT64_MAX).ok());
+  EXPECT_FALSE(Give(one, {1}, 0, 1).ok());
+  EXPECT_TRUE(Give(one, {1, 2}).ok());
+}
+
+TEST_F(BroughtModelTest, AnotherModelIsRefusedByItsFirstDifference) {
+  const WorkerKey one = run_.Join(), other = run_.Join();
+  EXPECT_TRUE(Register(Registration(one, {1, 2}))->give_weights());
+  ASSERT_TRUE(Give(one, {1, 2}).ok());
+  ASSERT_TRUE(Register(Registration(one, {1, 2})).ok());
+  EXPECT_THAT(Register(Registration(other, {1, 2, 3})).status().message(),
+              HasSubstr("w is 3, not 2"));
+  RegisterRequest longer = Registration(other, {1, 2});
+  longer.set_epochs(4);
+  EXPECT_THAT(Register(longer).status().message(), HasSubstr("4 epochs, and the run for 3"));
+}
+
+TEST_F(BroughtModelTest, ProgramsEvaluateByThemselvesAndTheFirstResultStands) {
+  const WorkerKey one = run_.Join();
+  EXPECT_FALSE(run_.EvaluateWith(one, 1, 0.5, {}).ok());  // nothing is trained yet
+  EXPECT_TRUE(Register(Registration(one, {1}))->give_weights());
+  ASSERT_TRUE(Give(one, {1}).ok());
+  ASSERT_TRUE(Register(Registration(one, {1})).ok());
+  EXPECT_FALSE(run_.EvaluateWith(one, 4, 0.5, {}).ok());
+  EXPECT_TRUE(run_.EvaluateWith(one, 1, 0.5, {}).ok());
+  EXPECT_TRUE(run_.EvaluateWith(one, 1, 0.7, {}).ok());
+  const StatusReply status = run_.core().Status(run_.now());
+  ASSERT_EQ(status.evaluations_size(), 1);
+  EXPECT_EQ(status.evaluations(0).accuracy(), 0.5);
+}
+
+TEST_F(BroughtModelTest, TheEpochsSurviveTheServer) {
+  const WorkerKey one = run_.Join();
+  EXPECT_TRUE(Register(Registration(one, {1}))->give_weights());
+  ASSERT_TRUE(Give(one, {1}).ok());
+  ASSERT_TRUE(Register(Registration(one, {1})).ok());
+  CoordinatorCore again(
+      CoordinatorOptions{.config = ClientConfig(), .resume = {}, .checkpoint = {}});
+  again.Restore(run_.core().Save(run_.now()), run_.now());
+  EXPECT_EQ(again.config().train().epochs(), 3);
+}
+
+}  // namespace
+}  // namespace psgd

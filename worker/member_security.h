@@ -1,0 +1,18 @@
+// What a member of a secured run shows on the data plane.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "net/transport_security.h"
+#include "proto/control.pb.h"
+
+namespace psgd {
+
+// `server`: by which the control plane was reached; `curve`: this member's keys. Null: the server
+// asks for nothing, as `credentials` is null.
+std::shared_ptr<const TransportSecurity> MemberSecurity(
+    const std::shared_ptr<const Credentials>& credentials, const std::string& server,
+    const CurveKeys& curve, const JoinReply& joined);
+
+}  // namespace psgd
