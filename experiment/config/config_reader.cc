@@ -140,6 +140,13 @@ absl::Status ConfigReader::ReadWord(uint32_t index, const std::string& path, Mes
     message->GetReflection()->MutableMessage(message, type.FindFieldByName(member));
     return absl::OkStatus();
   }
+  // The others of the choice take values, and may be meant.
+  const OneofDescriptor* choice = type.FindFieldByName(members.front())->real_containing_oneof();
+  if (choice->field_count() > static_cast<int>(members.size())) {
+    return Error(word, path,
+                 absl::StrCat("expected ", absl::StrJoin(members, ", "), " or ", SectionForm(type),
+                              ", got ", What(word)));
+  }
   return Error(word, path,
                absl::StrCat(What(word), " is not one of ", absl::StrJoin(members, ", "),
                             Suggest(word.text, members)));

@@ -157,8 +157,8 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"model: {hidden: [1, ~]}",
        "c.yaml:1:21: model.hidden[1]: expected a single value, got nothing"},
       {"model: lenet5",
-       "c.yaml:1:8: model: expected a mapping with keys of zoo, onnx, hidden, dropout, layers, "
-       "width, "
+       "c.yaml:1:8: model: expected client or a mapping with keys of zoo, onnx, client, hidden, "
+       "dropout, layers, width, "
        "heads, frozen, label_smoothing, loss, ignored_label, recompute, meprop, got \"lenet5\""},
       {"train: [1]",
        "c.yaml:1:8: train: expected a mapping with keys of epochs, max_steps, got a list"},
