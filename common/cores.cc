@@ -43,6 +43,13 @@ std::vector<int> AllowedCores() {
   return allowed;
 }
 
+bool StayOn(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(core, &set);
+  return sched_setaffinity(0, sizeof(set), &set) == 0;
+}
+
 // One core of each list in turn.
 void TakeInTurn(const std::map<int, std::vector<int>>& lists, std::vector<int>* order) {
   size_t longest = 0;
@@ -88,11 +95,16 @@ int ShardsFor(const Cores& cores) {
   return static_cast<int>(std::min(free, kShardsOfANode * cores.nodes));
 }
 
-bool StayOnCore(int core) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(core, &set);
-  return sched_setaffinity(0, sizeof(set), &set) == 0;
+bool StayOnCore(int core) { return StayOn({core}); }
+
+OnAnyCore::OnAnyCore(const std::vector<int>& cores) {
+  if (cores.empty()) return;
+  before_ = AllowedCores();
+  StayOn(cores);
+}
+
+OnAnyCore::~OnAnyCore() {
+  if (!before_.empty()) StayOn(before_);
 }
 
 }  // namespace psgd

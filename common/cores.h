@@ -24,4 +24,17 @@ int ShardsFor(const Cores& cores);
 // The calling thread runs on that core alone from now on. False: the system does not allow it.
 bool StayOnCore(int core);
 
+// While it lives, the calling thread may run on all of these cores; none: nothing changes. Threads
+// that it starts meanwhile may do so for good: they inherit where their maker may run.
+class OnAnyCore {
+ public:
+  explicit OnAnyCore(const std::vector<int>& cores);
+  ~OnAnyCore();
+  OnAnyCore(const OnAnyCore&) = delete;
+  OnAnyCore& operator=(const OnAnyCore&) = delete;
+
+ private:
+  std::vector<int> before_;
+};
+
 }  // namespace psgd

@@ -81,8 +81,6 @@ struct TransportOptions {
   size_t peers = 8192;  // of a listener with a port, at one time; further peers are refused
   // How long an endpoint's destructor waits until queued messages are sent.
   Duration linger = Milliseconds(1000);
-  // Whether AUTO uses UCX between machines; nullopt: where the listener has a fast network.
-  std::optional<bool> auto_ucx;
   // Null: no authentication and no encryption.
   std::shared_ptr<const TransportSecurity> security;
   Log log = NullLog();

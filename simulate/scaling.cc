@@ -35,6 +35,10 @@ absl::StatusOr<Config> Changed(const Config& config, const std::string& assignme
   }
   changed = ResolveDefaults(std::move(changed));
   PSGD_RETURN_IF_ERROR(ValidateConfig(changed));
+  if (changed.cluster().shards() == 0) {
+    return absl::InvalidArgumentError(
+        "cluster.shards is auto, which depends on the servers' cores: say how many");
+  }
   return changed;
 }
 

@@ -324,7 +324,6 @@ absl::Status Trainer::Do(const task::Train& train) {
 
 absl::Status Trainer::StepAsWeightsCome(uint64_t clock) {
   const auto bring = [&](int parameter) -> absl::Status {
-    if (!std::holds_alternative<task::Await>(core_->task())) return absl::OkStatus();
     PSGD_RETURN_IF_ERROR(
         OfWeights(parameter == kAllWeights ? weights_->AwaitAll() : weights_->Await(parameter)));
     if (!core_->Advance(SteadyNow())) return absl::OkStatus();
@@ -347,6 +346,7 @@ absl::Status Trainer::Step(uint64_t clock, const std::function<absl::Status(int)
   const Time start = SteadyNow();
   Time computes_since = start;
   const auto brought = [&](int parameter) -> absl::Status {
+    if (!std::holds_alternative<task::Await>(core_->task())) return absl::OkStatus();
     const Session::Inside inside(session_.get());
     const double waited = weights_->waited();
     const Time asked = SteadyNow();
@@ -480,11 +480,11 @@ absl::Status Trainer::PrepareAhead() {
 }
 
 bool Trainer::InstallAhead() {
-  const Session::Inside inside(session_.get());
   if (!session_->PullCame()) {
     std::this_thread::sleep_for(kAheadPause);
     return true;
   }
+  const Session::Inside inside(session_.get());
   weights_ahead_->Begin(core_->session().pulled(), pushed_factors_);
   return false;
 }

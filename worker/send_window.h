@@ -1,10 +1,10 @@
 // How many bytes may be on their way to a shard: as many as keep the link busy, and few more. What
 // waits in a full queue cannot be overtaken, so more would keep front layers behind the others.
 //
-// The window is what the link carries in the shortest round trip and a moment. The rate is the best
-// of the last seconds; as TCP's BBR does, each acknowledgement compares how much had arrived when
-// its message left and how much has arrived now. Longer round trips do not count: they include the
-// time in the queue that the window itself makes.
+// The window is what the link carries in the shortest round trip of the last minutes and a moment.
+// The rate is the best of the last seconds; as TCP's BBR does, each acknowledgement compares how
+// much had arrived when its message left and how much has arrived now. Longer round trips do not
+// count: they include the time in the queue that the window itself makes.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,8 @@ namespace psgd {
 // Not thread-safe.
 class SendWindow {
  public:
+  SendWindow();
+
   // What was known when a message left.
   struct Mark {
     uint64_t arrived = 0;
@@ -31,18 +33,23 @@ class SendWindow {
   size_t bytes(size_t most) const;
 
  private:
-  // The best that was seen in some seconds.
-  struct Seen {
-    double bytes_per_second = 0;  // 0: nothing was seen
-    size_t largest_message = 0;
+  // The largest value that was added of late: within one to two times `period`.
+  class Recent {
+   public:
+    explicit Recent(Duration period) : period_(period) {}
+    void Add(double value, Time now);
+    double Largest() const;  // 0: nothing was added
+
+   private:
+    Duration period_;
+    double now_ = 0, before_ = 0;
+    Time began_{};  // when now_ began
   };
-  Seen Best() const;
 
   uint64_t arrived_ = 0;
   Time arrived_at_{};
-  double round_trip_seconds_ = 0;  // the shortest; 0: nothing arrived
-  Seen now_, before_;
-  Time began_{};  // when now_ began
+  Recent bytes_per_second_, message_bytes_;
+  Recent trips_per_second_;  // the inverse of a round trip
 };
 
 }  // namespace psgd

@@ -245,7 +245,8 @@ void SessionCore::OnAck(Shard& shard, uint64_t next_seq) {
     const Unacknowledged& push = shard.pushes.front();
     if (push.sent) {
       shard.flying_bytes -= push.bytes;
-      shard.window.OnArrived(push.mark, push.bytes, now_);
+      // Of a push that was sent again nobody knows which of them arrived.
+      if (push.mark.sent == push.first_sent) shard.window.OnArrived(push.mark, push.bytes, now_);
     }
     if (push.message.header.has_push()) {
       if (push.first_sent != Time{}) stats_.push_latency.Add(LatencyBin(now_ - push.first_sent));
@@ -420,7 +421,8 @@ bool SessionCore::HasFullMessage(const Shard& shard) const {
 
 bool SessionCore::WaitsForRoom() const {
   return std::ranges::any_of(shards_, [this](const Shard& shard) {
-    return HasFullMessage(shard) || (!shard.pushes.empty() && !shard.pushes.back().sent);
+    return HasFullMessage(shard) || !shard.requests.empty() ||
+           (!shard.pushes.empty() && !shard.pushes.back().sent);
   });
 }
 
@@ -458,6 +460,7 @@ void SessionCore::SetTime(Time now) {
                          &shard.owed_since, &shard.paused_until}) {
         *time += step;
       }
+      shard.window = {};
     }
     for (Time* time : {&acknowledged_at_, &last_tick_, &listening_since_}) *time += step;
   }

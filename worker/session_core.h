@@ -131,7 +131,7 @@ class SessionCore {
 
   // The next message to send; Sent or Retry must follow. Empty: nothing to send now.
   std::optional<Outgoing> Next();
-  // Something is to be sent once there is room.
+  // Something is to be sent, perhaps once there is room.
   bool WaitsForRoom() const;
   void Sent(Time now);
   // The transport could not take it: it will come again from Next after `now + pause`.

@@ -10,7 +10,7 @@
 namespace psgd {
 
 std::string AutoAddress::ToString() const {
-  return absl::StrCat(tcp, ucx ? " ucx" : "", ipc.empty() ? "" : " ", ipc,
+  return absl::StrCat(tcp, ipc.empty() ? "" : " ", ipc,
                       machine.empty() ? "" : " machine=", machine);
 }
 
@@ -23,10 +23,6 @@ absl::StatusOr<AutoAddress> ParseAutoAddress(absl::string_view text) {
     absl::string_view rest = words[i];
     if (absl::ConsumePrefix(&rest, "machine=")) {
       address.machine = std::string(rest);
-      continue;
-    }
-    if (rest == "ucx") {
-      address.ucx = true;
       continue;
     }
     PSGD_ASSIGN_OR_RETURN(const Address ipc, ParseIpcAddress(rest));

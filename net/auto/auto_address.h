@@ -1,5 +1,5 @@
-// The address of a shard that is reached over a network and, on its own machine, through shared
-// memory: "tcp://host:port ucx ipc://name machine=ID".
+// The address of a shard that is reached over TCP and, on its own machine, through shared memory:
+// "tcp://host:port ipc://name machine=ID".
 #pragma once
 
 #include <string>
@@ -11,8 +11,7 @@ namespace psgd {
 
 struct AutoAddress {
   std::string tcp;
-  bool ucx = false;     // at that port; else ZeroMQ
-  std::string ipc;      // empty: only the network
+  std::string ipc;      // empty: only TCP
   std::string machine;  // of the listener; empty: not known yet
 
   std::string ToString() const;

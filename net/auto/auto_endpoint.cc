@@ -7,14 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "net/address.h"
 #include "net/auto/auto_address.h"
-#include "net/auto/fast_network.h"
 #include "net/auto/machine_id.h"
 #include "net/ipc/handshake.h"
 #include "net/ipc/ipc_endpoint.h"
-#include "net/joinable_endpoint.h"
-#include "net/ucx/greeting.h"
-#include "net/ucx/ucx_endpoint.h"
-#include "net/ucx/ucx_library.h"
 #include "net/zmq/zmq_endpoint.h"
 
 namespace psgd {
@@ -27,7 +22,7 @@ class AutoEndpoint : public Endpoint {
   AutoEndpoint(std::unique_ptr<Endpoint> local, std::unique_ptr<Endpoint> remote,
                std::string address)
       : local_(static_cast<IpcEndpoint*>(local.release())),
-        remote_(static_cast<JoinableEndpoint*>(remote.release())),
+        remote_(static_cast<ZmqEndpoint*>(remote.release())),
         address_(std::move(address)) {
     if (local_ != nullptr && remote_ != nullptr) remote_->AlsoEndOn(local_->fd());
   }
@@ -115,7 +110,7 @@ class AutoEndpoint : public Endpoint {
   }
 
   const std::unique_ptr<IpcEndpoint> local_;
-  const std::unique_ptr<JoinableEndpoint> remote_;
+  const std::unique_ptr<ZmqEndpoint> remote_;
   const std::string address_;
   uint64_t turn_ = 0;
 };
@@ -166,25 +161,11 @@ bool IsHere(const AutoAddress& address, const std::string& this_machine) {
   return socket.ok() && IsOwnUser(socket->get());
 }
 
-bool PrefersUcx(const AutoAddress& address, const TransportOptions& options) {
-  if (options.auto_ucx) return *options.auto_ucx;
-  const auto tcp = ParseTcpAddress(address.tcp);
-  if (!tcp.ok() || IsLoopback(*tcp) || !HasFastNetwork()) return false;
-  absl::Status usable = CheckUcxOptions(options);
-  usable.Update(UcxLibrary::Load().status());
-  if (!usable.ok()) {
-    options.log->info("other machines reach this one over TCP, though it has a fast network: {}",
-                      std::string(usable.message()));
-  }
-  return usable.ok();
-}
-
 }  // namespace
 
 StatusOrEndpoint ListenAuto(const std::string& address, const TransportOptions& options) {
   PSGD_ASSIGN_OR_RETURN(AutoAddress parsed, ParseAutoAddress(address));
-  parsed.ucx = PrefersUcx(parsed, options);
-  auto remote = (parsed.ucx ? ListenUcx : ListenZmq)(parsed.tcp, options);
+  auto remote = ListenZmq(parsed.tcp, options);
   if (!remote.ok()) return Annotate(remote.status(), absl::StrCat("cannot listen at ", address));
   parsed.tcp = (*remote)->address();
   std::unique_ptr<Endpoint> local;
@@ -200,16 +181,9 @@ StatusOrEndpoint ConnectAuto(const std::vector<std::string>& addresses,
   std::vector<PeerId> peers[2];  // [1]: local
   std::vector<std::string> reached[2];
   const std::string this_machine = MachineId();
-  std::optional<bool> ucx;  // what the listeners of other machines speak
   for (const std::string& text : addresses) {
     PSGD_ASSIGN_OR_RETURN(const AutoAddress address, ParseAutoAddress(text));
     const bool here = IsHere(address, this_machine);
-    if (!here && ucx.value_or(address.ucx) != address.ucx) {
-      return FailedPreconditionError(
-          "some servers speak UCX and others do not, as ", text,
-          ": only some have InfiniBand or RoCE and UCX; set cluster.transport to zmq or ucx");
-    }
-    if (!here) ucx = address.ucx;
     reached[here].push_back(here ? address.ipc : address.tcp);
     peers[here].push_back(peers[0].size() + peers[1].size());
   }
@@ -218,9 +192,7 @@ StatusOrEndpoint ConnectAuto(const std::vector<std::string>& addresses,
     PSGD_ASSIGN_OR_RETURN(local, ConnectIpc(reached[1], options));
   }
   if (!reached[0].empty() || local == nullptr) {
-    const bool over_ucx = ucx.value_or(false);
-    if (over_ucx) PSGD_RETURN_IF_ERROR(CheckUcxOptions(options));
-    PSGD_ASSIGN_OR_RETURN(remote, (over_ucx ? ConnectUcx : ConnectZmq)(reached[0], options));
+    PSGD_ASSIGN_OR_RETURN(remote, ConnectZmq(reached[0], options));
   }
   return std::make_unique<AutoConnector>(std::move(local), std::move(remote), std::move(peers[1]),
                                          std::move(peers[0]));

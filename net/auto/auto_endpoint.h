@@ -1,5 +1,4 @@
-// Both ways to a shard: shared memory on its own machine; from others UCX if the listener has a
-// fast network, else ZeroMQ over TCP.
+// Both ways to a shard: shared memory on its own machine, ZeroMQ over TCP from others.
 #pragma once
 
 #include <string>
@@ -10,8 +9,8 @@
 namespace psgd {
 
 StatusOrEndpoint ListenAuto(const std::string& address, const TransportOptions& options);
-// Chooses the way to each address now. FAILED_PRECONDITION: other machines' listeners speak UCX in
-// part, or this machine has no UCX. REQUIRES: a listener whose address names its machine is there.
+// Chooses the way to each address now. REQUIRES: a listener whose address names its machine is
+// there.
 StatusOrEndpoint ConnectAuto(const std::vector<std::string>& addresses,
                              const TransportOptions& options);
 

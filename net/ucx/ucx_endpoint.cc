@@ -70,7 +70,7 @@ UcxEndpoint::Inside::~Inside() {
 
 UcxEndpoint::UcxEndpoint(const TransportOptions& options, std::unique_ptr<UcxWorker> worker,
                          FileDescriptor epoll)
-    : JoinableEndpoint(options),
+    : EndpointBase(options),
       worker_(std::move(worker)),
       ucx_(worker_->ucx()),
       epoll_(std::move(epoll)),
@@ -470,10 +470,7 @@ std::optional<Received> UcxEndpoint::Receive(Duration timeout) {
   Inside inside(*this);
   Nudge();  // also while messages are here: others are being sent
   while (true) {
-    if (wake_.Take()) {
-      woken_ = true;
-      return std::nullopt;
-    }
+    if (wake_.Take()) return std::nullopt;
     Work();
     if (!refused_.ok()) {
       CountMalformed(std::exchange(refused_, absl::OkStatus()).message());
@@ -487,23 +484,20 @@ std::optional<Received> UcxEndpoint::Receive(Duration timeout) {
       if (now - moved_ > kInactive) active_ = false;
       return std::nullopt;
     }
-    if (SpinUntil(moved_, [&] { return Move(); })) continue;
-    if (!Sleep(inside, std::min(deadline, next))) return Next(inside).received;
+    if (!SpinUntil(moved_, [&] { return Move(); })) Sleep(inside, std::min(deadline, next));
   }
 }
 
-bool UcxEndpoint::Sleep(Inside& inside, Time until) {
-  if (!worker_->Arm()) return true;
+void UcxEndpoint::Sleep(Inside& inside, Time until) {
+  if (!worker_->Arm()) return;
   inside.Unlock();
   // Rounded up: a poll of 0 ms would spin until the deadline.
   const auto wait = std::chrono::ceil<std::chrono::milliseconds>(
       std::max<Duration>(until - SteadyNow(), Duration::zero()));
-  // A negative descriptor is passed over.
-  pollfd waits[] = {{epoll_.get(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}, {owners_fd_, POLLIN, 0}};
+  pollfd waits[] = {{epoll_.get(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}};
   (void)::poll(waits, std::size(waits), static_cast<int>(wait.count()));
   inside.Lock();
   LookAtSockets();
-  return waits[2].revents == 0;
 }
 
 void UcxEndpoint::Background() {

@@ -22,20 +22,19 @@
 
 #include "common/bytes.h"
 #include "common/file_descriptor.h"
-#include "net/joinable_endpoint.h"
+#include "net/endpoint_base.h"
 #include "net/ucx/greeting.h"
 #include "net/ucx/ucx_worker.h"
 #include "net/wake_event.h"
 
 namespace psgd {
 
-class UcxEndpoint : public JoinableEndpoint {
+class UcxEndpoint : public EndpointBase {
  public:
   ~UcxEndpoint() override;
 
   std::optional<Received> Receive(Duration timeout) final;
   void Wake() final { wake_.Set(); }
-  void AlsoEndOn(int fd) final { owners_fd_ = fd; }
 
  protected:
   // What came from a peer, in its order.
@@ -165,8 +164,8 @@ class UcxEndpoint : public JoinableEndpoint {
   // The next message that is here.
   Attempt Next(Inside& inside);
   bool IsFull() const { return here_bytes_ > options_.queue_bytes; }
-  // Sleeps until something happens, Wake, or `until`. False: the owner's descriptor is readable.
-  bool Sleep(Inside& inside, Time until);
+  // Sleeps until something happens, Wake, or `until`.
+  void Sleep(Inside& inside, Time until);
   void Background();
 
   const UcxLibrary& ucx_;
@@ -184,7 +183,6 @@ class UcxEndpoint : public JoinableEndpoint {
   absl::Status refused_;  // why a greeting was
 
   WakeEvent wake_;
-  int owners_fd_ = -1;                // AlsoEndOn; -1: there is none
   std::atomic<size_t> under_way_{0};  // requests that UCX works on
   std::atomic<bool> active_{false};   // messages came or went of late
   std::atomic<bool> inside_{false};

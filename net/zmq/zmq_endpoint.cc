@@ -8,7 +8,7 @@
 
 namespace psgd {
 
-ZmqEndpoint::ZmqEndpoint(const TransportOptions& options) : JoinableEndpoint(options), context_(1) {
+ZmqEndpoint::ZmqEndpoint(const TransportOptions& options) : EndpointBase(options), context_(1) {
   poll_items_.push_back({.socket = nullptr, .fd = wake_.fd(), .events = ZMQ_POLLIN, .revents = 0});
 }
 

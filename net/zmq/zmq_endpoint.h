@@ -2,22 +2,26 @@
 #pragma once
 
 #include <exception>
+#include <utility>
 #include <vector>
 #include <zmq.hpp>
 
-#include "net/joinable_endpoint.h"
+#include "net/endpoint_base.h"
 #include "net/wake_event.h"
 
 namespace psgd {
 
-class ZmqEndpoint : public JoinableEndpoint {
+class ZmqEndpoint : public EndpointBase {
  public:
   explicit ZmqEndpoint(const TransportOptions& options);
 
   std::optional<Received> Receive(Duration timeout) final;
   void Wake() final { wake_.Set(); }
 
-  void AlsoEndOn(int fd) final;
+  // For an owner that waits for more than this endpoint: Receive ends when `fd` is readable, too.
+  void AlsoEndOn(int fd);
+  // Whether the last Receive ended because of Wake.
+  bool TakeWoken() { return std::exchange(woken_, false); }
 
  protected:
   // Takes one message from a socket, without waiting.
@@ -34,6 +38,7 @@ class ZmqEndpoint : public JoinableEndpoint {
 
  private:
   WakeEvent wake_;
+  bool woken_ = false;
   bool also_ends_ = false;                  // the last item is the owner's
   std::vector<zmq_pollitem_t> poll_items_;  // the wake event, then the sockets
 };

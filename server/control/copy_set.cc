@@ -9,6 +9,7 @@
 #include "server/control/copy_wire.h"
 #include "server/durability/checkpoint_files.h"
 #include "server/durability/journal_folder.h"
+#include "server/durability/rocks.h"
 #include "server/durability/rocks_journal.h"
 
 namespace psgd {
@@ -22,6 +23,8 @@ absl::Status NotHere(uint32_t shard) {
 
 absl::StatusOr<std::unique_ptr<CopySet>> CopySet::Open(CopySetOptions options) {
   std::unique_ptr<CopySet> set(new CopySet(std::move(options)));
+  // Otherwise they would stay on the core of the first shard that writes.
+  if (set->options_.config.cluster().pin()) StartRocksThreads();
   PSGD_RETURN_IF_ERROR(set->StartTransport());
   PSGD_RETURN_IF_ERROR(set->Recover());
   return set;
@@ -82,7 +85,7 @@ absl::StatusOr<std::unique_ptr<DurableShard>> CopySet::ReadShard(uint32_t s) con
 
 absl::Status CopySet::RecoverShard(uint32_t s) {
   PSGD_ASSIGN_OR_RETURN(auto shard, ReadShard(s));
-  copies_[s].copy = Make(s, std::move(shard));
+  copies_[s].copy = Make(s, std::move(shard), TakeCore(s));
   options_.log->info("shard {} went on from the journal", s);
   Reach(options_.failpoint.get(), Failpoint::kShardRecovered);
   return absl::OkStatus();
@@ -126,7 +129,8 @@ absl::StatusOr<DurableShardOptions> CopySet::PlaceOf(uint32_t shard, bool is_the
   return options;
 }
 
-std::shared_ptr<CopyThread> CopySet::Make(uint32_t shard, std::unique_ptr<DurableShard> durable) {
+std::shared_ptr<CopyThread> CopySet::Make(uint32_t shard, std::unique_ptr<DurableShard> durable,
+                                          std::optional<int> core) {
   CopyThreadOptions options;
   options.core.shard = shard;
   options.core.silence = options_.silence;
@@ -153,12 +157,14 @@ std::shared_ptr<CopyThread> CopySet::Make(uint32_t shard, std::unique_ptr<Durabl
   options.advertised = [this](const std::string& address) { return Advertised(address); };
   options.callbacks = options_.callbacks;
   options.callbacks.on_send = [this](CopyCore::Send send) { Send(std::move(send)); };
-  if (options_.config.cluster().pin()) options.stays_on = TakeCore(shard);
+  options.stays_on = core;
+  if (core) options.cores = cores_.order;
   options.log = options_.log;
   return std::make_shared<CopyThread>(std::move(options), std::move(durable));
 }
 
-int CopySet::TakeCore(uint32_t shard) {
+std::optional<int> CopySet::TakeCore(uint32_t shard) {
+  if (!options_.config.cluster().pin()) return std::nullopt;
   core_of_.erase(shard);
   std::map<int, int> used;
   for (const auto& [other, core] : core_of_) ++used[core];
@@ -216,14 +222,15 @@ absl::Status CopySet::Have(const AssignedCopy& assigned, uint32_t server) {
   if (assigned.fresh() && held.fresh < assigned.epoch()) {
     held.fresh = assigned.epoch();
     const auto before = std::exchange(held.copy, nullptr);
+    const std::optional<int> core = TakeCore(shard);
     lock.unlock();
     if (before != nullptr) before->Stop();
     PSGD_ASSIGN_OR_RETURN(DurableShardOptions place, PlaceOf(shard, false));
-    auto made = Make(shard, std::make_unique<DurableShard>(std::move(place)));
+    auto made = Make(shard, std::make_unique<DurableShard>(std::move(place)), core);
     lock.lock();
     held.copy = std::move(made);
   }
-  if (held.copy == nullptr) held.copy = Make(shard, nullptr);
+  if (held.copy == nullptr) held.copy = Make(shard, nullptr, TakeCore(shard));
   const bool leads = assigned.leader() == server;
   if (!leads) {
     held.leader = assigned.leader();

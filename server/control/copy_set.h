@@ -87,9 +87,10 @@ class CopySet {
   absl::StatusOr<std::unique_ptr<DurableShard>> ReadShard(uint32_t shard) const;
   // `is_there`: the journal exists. Otherwise an empty journal is made in its place.
   absl::StatusOr<DurableShardOptions> PlaceOf(uint32_t shard, bool is_there) const;
-  std::shared_ptr<CopyThread> Make(uint32_t shard, std::unique_ptr<DurableShard> durable);
-  // For the shard's thread: a core on which fewest others stay (cluster.pin).
-  int TakeCore(uint32_t shard);
+  std::shared_ptr<CopyThread> Make(uint32_t shard, std::unique_ptr<DurableShard> durable,
+                                   std::optional<int> core);
+  // For the shard's thread: a core on which fewest others stay; nullopt: any (cluster.pin).
+  std::optional<int> TakeCore(uint32_t shard);
   std::unique_ptr<FollowLink> MakeLink(uint32_t shard, uint32_t server,
                                        const std::shared_ptr<CopyThread>& copy);
   std::shared_ptr<CopyThread> Find(uint32_t shard) const;

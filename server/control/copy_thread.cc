@@ -106,6 +106,8 @@ void CopyThread::OpenOrClosePort() {
   if (core_.leads() == (endpoint_ != nullptr)) return;
   std::unique_ptr<Endpoint> port;
   if (core_.leads()) {
+    // The transport's threads do not stay with this one.
+    const OnAnyCore anywhere(options_.cores);
     auto opened = options_.listen();
     port_trouble_ = std::string(opened.status().message());
     if (!opened.ok()) return;

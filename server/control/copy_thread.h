@@ -51,6 +51,7 @@ struct CopyThreadOptions {
   std::function<std::string(const std::string&)> advertised;
   CopyCallbacks callbacks;
   std::optional<int> stays_on;  // the thread's processor core; nullopt: any
+  std::vector<int> cores;       // of the process, if `stays_on` is set
   Log log = NullLog();
 };
 

@@ -1,5 +1,7 @@
 #include "server/durability/rocks.h"
 
+#include <rocksdb/env.h>
+
 #include <memory>
 
 #include <rocksdb/table.h>
@@ -30,6 +32,12 @@ rocksdb::Options PlainDatabase() {
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   return options;
+}
+
+void StartRocksThreads() {
+  rocksdb::Env* const env = rocksdb::Env::Default();
+  env->SetBackgroundThreads(1, rocksdb::Env::HIGH);
+  env->SetBackgroundThreads(2, rocksdb::Env::LOW);
 }
 
 absl::Status FromRocks(const rocksdb::Status& status, const std::string& folder) {

@@ -1,4 +1,4 @@
-// One listener is reached through shared memory, and over TCP or UCX.
+// One listener is reached through shared memory and over TCP.
 #include <unistd.h>
 
 #include <set>
@@ -14,8 +14,7 @@ std::string AnyAutoAddress(const std::string& name) {
   return "tcp://127.0.0.1:0 ipc://auto-" + std::to_string(getpid()) + name;
 }
 
-// Parameter: whether other machines are reached with UCX.
-class Auto : public testing::TestWithParam<bool> {
+class Auto : public testing::Test {
  protected:
   // As a worker on another machine sees the address.
   static std::string Elsewhere(const std::string& text) {
@@ -23,11 +22,10 @@ class Auto : public testing::TestWithParam<bool> {
     address.machine = "another";
     return address.ToString();
   }
-  const std::unique_ptr<Transport> transport_ =
-      *MakeTransport(ClusterConfig::AUTO, {.auto_ucx = GetParam(), .security = nullptr});
+  const std::unique_ptr<Transport> transport_ = *MakeTransport(ClusterConfig::AUTO, {});
 };
 
-TEST_P(Auto, APeerHereAndAPeerElsewhereAreToldApart) {
+TEST_F(Auto, APeerHereAndAPeerElsewhereAreToldApart) {
   auto listener = *transport_->Listen(AnyAutoAddress("a"));
   auto here = *transport_->Connect({listener->address()});
   auto elsewhere = *transport_->Connect({Elsewhere(listener->address())});
@@ -49,7 +47,7 @@ TEST_P(Auto, APeerHereAndAPeerElsewhereAreToldApart) {
   EXPECT_EQ(here->stats().messages_sent, 10u);
 }
 
-TEST_P(Auto, OneConnectorReachesListenersBothWays) {
+TEST_F(Auto, OneConnectorReachesListenersBothWays) {
   std::vector<std::unique_ptr<Endpoint>> listeners;
   std::vector<std::string> addresses;
   for (int i = 0; i < 4; ++i) {
@@ -70,8 +68,8 @@ TEST_P(Auto, OneConnectorReachesListenersBothWays) {
   }
 }
 
-// A listener that waits for a network is woken by shared memory, and the other way round.
-TEST_P(Auto, AWaitEndsWithWhateverComesFirst) {
+// A listener that waits for TCP is woken by shared memory, and the other way round.
+TEST_F(Auto, AWaitEndsWithWhateverComesFirst) {
   auto listener = *transport_->Listen(AnyAutoAddress("w"));
   for (const bool local : {true, false}) {
     auto peer =
@@ -85,28 +83,10 @@ TEST_P(Auto, AWaitEndsWithWhateverComesFirst) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Auto, testing::Bool(),
-                         [](const auto& info) { return info.param ? "Ucx" : "Zmq"; });
-
-TEST(AutoOverUcx, ServersThatDifferAreRefusedTogether) {
-  std::vector<std::unique_ptr<Endpoint>> listeners;
-  std::vector<std::string> addresses;
-  for (const bool ucx : {false, true}) {
-    const auto transport =
-        *MakeTransport(ClusterConfig::AUTO, {.auto_ucx = ucx, .security = nullptr});
-    listeners.push_back(*transport->Listen("tcp://127.0.0.1:0"));
-    addresses.push_back(listeners.back()->address());
-  }
-  const auto connected = (*MakeTransport(ClusterConfig::AUTO, {}))->Connect(addresses);
-  EXPECT_TRUE(absl::IsFailedPrecondition(connected.status())) << connected.status();
-}
-
 TEST(AutoAddress, IsReadAsItIsWritten) {
-  const std::string text = "tcp://[::1]:80 ucx ipc://a machine=b/1";
+  const std::string text = "tcp://[::1]:80 ipc://a machine=b/1";
   const auto address = ParseAutoAddress(text);
   ASSERT_TRUE(address.ok()) << address.status();
-  EXPECT_TRUE(address->ucx);
-  EXPECT_FALSE(ParseAutoAddress("tcp://h:1 ipc://a")->ucx);
   EXPECT_EQ(address->tcp, "tcp://[::1]:80");
   EXPECT_EQ(address->ipc, "ipc://a");
   EXPECT_EQ(address->machine, "b/1");
