@@ -163,16 +163,18 @@ absl::Status Client::Commit(uint64_t samples, uint32_t epochs) {
                                 UINT32_MAX, " samples");
   }
   PSGD_RETURN_IF_ERROR(RegisterModel(samples, epochs));
-  committed_ = true;
   order_.emplace(samples, config_.data().batch(), config_.seed());
   const auto batches = static_cast<double>(order_->batches_per_epoch());
   *config_.mutable_compression() =
       InSteps(config_.compression(), batches / std::max(1, config_.cluster().workers()));
+  dense_bytes_ = 0;
   for (const SliceSpec& slice : placement_.slices()) dense_bytes_ += slice.count() * sizeof(float);
   PSGD_ASSIGN_OR_RETURN(encoder_,
                         UpdateEncoder::Create(config_, model_, placement_, key_.worker()));
   pushed_.assign(weights_.size(), false);
-  return Connect();
+  PSGD_RETURN_IF_ERROR(Connect());
+  committed_ = true;
+  return absl::OkStatus();
 }
 
 absl::Status Client::RegisterModel(uint64_t samples, uint32_t epochs) {
@@ -192,7 +194,9 @@ absl::Status Client::RegisterModel(uint64_t samples, uint32_t epochs) {
         return absl::UnavailableError(
             "the server asks for the first weights again and again; does it restart?");
       }
-      PSGD_RETURN_IF_ERROR(GiveFirstWeights());
+      const absl::Status given = GiveFirstWeights();
+      // Another leader of the run does not know what this one was asked for: ask it.
+      if (!given.ok() && !(absl::IsFailedPrecondition(given) && gives < kMostGives)) return given;
       continue;
     }
     if (reply.wait_ms() <= 0) {
@@ -366,7 +370,8 @@ absl::Status Client::Do(const task::BeginSegment& begin) {
 }
 
 absl::Status Client::Do(const task::Install& install) {
-  {
+  // The session has them once, and this task comes again if the choice of codecs fails.
+  if (!installed_) {
     Stopwatch installing(&timings_.install);
     const auto weights = [this](int tensor) {
       return std::span<float>(weights_[static_cast<size_t>(tensor)]);
@@ -380,11 +385,17 @@ absl::Status Client::Do(const task::Install& install) {
                              "consistency.staleness. The last checkpoint is unharmed");
     }
     PSGD_RETURN_IF_ERROR(installed);
+    installed_ = true;
   }
   if (install.for_step) {
     Stopwatch choosing(&timings_.encode);
-    PSGD_RETURN_IF_ERROR(autotune_->BetweenSteps(install.clock));
+    // A measurement that stops halfway would begin again in each call of a program that polls.
+    const Time until = std::exchange(until_, Time::max());
+    const absl::Status chosen = autotune_->BetweenSteps(install.clock);
+    until_ = until;
+    PSGD_RETURN_IF_ERROR(chosen);
   }
+  installed_ = false;
   Done();
   return absl::OkStatus();
 }
@@ -412,8 +423,12 @@ absl::Status Client::Do(const task::Report& report) {
 }
 
 absl::Status Client::Do(const task::GiveResidual& give) {
-  PSGD_ASSIGN_OR_RETURN(const GivenResidual given, psgd::GiveResidual(give.clock, encoder_.get(),
-                                                                      core_.get(), session_.get()));
+  // Not the limit of a program that polls: what is under way by then would count as lost.
+  const Time until = std::exchange(until_, SteadyNow() + kDrainTime);
+  const absl::StatusOr<GivenResidual> gave =
+      psgd::GiveResidual(give.clock, encoder_.get(), core_.get(), session_.get());
+  until_ = until;
+  PSGD_ASSIGN_OR_RETURN(const GivenResidual given, gave);
   residual_norm_left_ = given.norm_left;
   PSGD_RETURN_IF_ERROR(given.pushed);
   heartbeat_->Record([](WorkerReport* report) { report->set_residual_norm(0); });
@@ -436,7 +451,7 @@ absl::Status Client::ReportResidual() {
 }
 
 absl::StatusOr<std::optional<ClientShare>> Client::NextShare(Time until) {
-  if (!committed_) return OutOfOrder("the model is not committed; commit it before");
+  if (!committed_ || !core_) return OutOfOrder("the model is not committed; commit it before");
   const auto* train = std::get_if<task::Train>(&core_->task());
   if (train != nullptr && !new_share_) {
     return OutOfOrder("the share has steps left: ", train->clock - 1 - first_clock_, " of ",
@@ -601,7 +616,9 @@ absl::Status Client::EndStep(const ClientStep& step) {
 }
 
 absl::Status Client::Report(EvalResult result) {
-  if (!committed_) return OutOfOrder("results before the commit; commit the model before");
+  if (!committed_ || !core_) {
+    return OutOfOrder("results before the commit; commit the model before");
+  }
   EvaluatedRequest request;
   *request.mutable_key() = key_;
   result.set_clock(core_->clock());

@@ -169,6 +169,7 @@ class Client {
   Time until_ = Time::max();  // of the call under way
   std::optional<Segment> segment_;
   bool new_share_ = false;  // the program has not seen the segment
+  bool installed_ = false;  // the weights of the present task::Install
   uint64_t first_clock_ = 0;
   bool leaves_ = false;  // the program wants to leave
   bool over_ = false;

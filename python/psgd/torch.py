@@ -21,9 +21,10 @@ import sys
 import time
 import types
 import warnings
-from typing import Any, Dict, Iterator, List, Optional, Sized
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Sized, Tuple
 
 import torch
+from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.data import Sampler
 
 from psgd import _environment
@@ -43,8 +44,7 @@ class _Dealt(Sampler):
         return self._run._samples()
 
     def __len__(self) -> int:
-        share = self._run._share
-        return 0 if share is None else share.batches * self._run.client.batch
+        return self._run._batches() * self._run.client.batch
 
 
 class _Shuffled(Sampler):
@@ -95,49 +95,70 @@ class Alone:
         pass
 
 
+def _members(model: torch.nn.Module, which: str) -> Iterator[Tuple[str, torch.nn.Module, str, Any]]:
+    """Name, module, name in the module and tensor of all `_parameters` or `_buffers`, each once."""
+    seen: Set[int] = set()
+    for prefix, module in model.named_modules():
+        for key, tensor in getattr(module, which).items():
+            if tensor is not None and id(tensor) not in seen:
+                seen.add(id(tensor))
+                yield f"{prefix}.{key}" if prefix else key, module, key, tensor
+
+
 class _Tensor:
     """A tensor of the model, and how it travels: as float32, contiguous, on the host."""
 
-    def __init__(self, name: str, tensor: torch.Tensor, statistic: bool) -> None:
+    def __init__(self, name: str, module: torch.nn.Module, key: str, statistic: bool) -> None:
         self.name = name
-        self.tensor = tensor
         self.statistic = statistic
-        self.shape = tuple(tensor.shape)
-        self.direct = (tensor.dtype == torch.float32 and tensor.is_contiguous()
-                       and tensor.device.type == "cpu")
-        # Others: the shards' float32 weights, and what of them this tensor can hold.
-        self.exact: Optional[torch.Tensor] = None
-        self.held: Optional[torch.Tensor] = None
+        self._module = module
+        self._key = key
+        self.shape = tuple(self.tensor.shape)
+
+    @property
+    def tensor(self) -> torch.Tensor:
+        """As it is now: model.to(...) changes parameters, and makes other buffers."""
+        members = self._module._buffers if self.statistic else self._module._parameters
+        tensor = members.get(self._key)
+        if tensor is None:
+            raise InvalidError(f"{self.name} is not in the model any more; the run's tensors are "
+                               "fixed by the join: join after the model is complete")
+        return tensor
 
     def copy_out(self) -> torch.Tensor:
         return self.tensor.detach().to("cpu", torch.float32).contiguous()
 
-    def check(self) -> None:
-        if tuple(self.tensor.shape) != self.shape:
+    def _checked(self) -> Tuple[torch.Tensor, bool]:
+        """The tensor, and whether psgd can read and write its memory."""
+        tensor = self.tensor
+        if tuple(tensor.shape) != self.shape:
             raise InvalidError(
-                f"{self.name} has the shape {list(self.tensor.shape)}, and it joined the run with "
+                f"{self.name} has the shape {list(tensor.shape)}, and it joined the run with "
                 f"{list(self.shape)}; shapes are fixed by then: join after the model is complete")
+        return tensor, (tensor.dtype == torch.float32 and tensor.is_contiguous()
+                        and tensor.device.type == "cpu")
+
+    def _shards_values(self, client: Client) -> torch.Tensor:
+        """Those of the last pull."""
+        values = torch.empty(self.shape)
+        client.get_memory(self.name, values.data_ptr(), values.numel())
+        return values
 
     def pull(self, client: Client) -> None:
-        self.check()
-        if self.direct:
-            client.get_memory(self.name, self.tensor.data_ptr(), self.tensor.numel())
+        tensor, direct = self._checked()
+        if direct:
+            client.get_memory(self.name, tensor.data_ptr(), tensor.numel())
             return
-        if self.exact is None:
-            self.exact = torch.empty(self.shape)
-        client.get_memory(self.name, self.exact.data_ptr(), self.exact.numel())
         with torch.no_grad():
-            self.tensor.copy_(self.exact)
-        self.held = self.copy_out()
+            tensor.copy_(self._shards_values(client))
 
     def push(self, client: Client) -> None:
-        self.check()
-        if self.direct:
-            client.push_memory(self.name, self.tensor.data_ptr(), self.tensor.numel())
-            return
-        assert self.exact is not None and self.held is not None
-        # What the step changed, not what the tensor's type rounds off.
-        values = self.exact + (self.copy_out() - self.held)
+        tensor, direct = self._checked()
+        values = tensor if direct else self.copy_out()
+        if tensor.dtype not in (torch.float32, torch.float64):
+            # What the step changed, not what the tensor's type rounds off.
+            exact = self._shards_values(client)
+            values = exact + (values - exact.to(tensor.dtype).to(torch.float32))
         client.push_memory(self.name, values.data_ptr(), values.numel())
 
     def push_gradient(self, client: Client) -> None:
@@ -152,7 +173,7 @@ class Run:
     """A worker's part of a run. Made by join."""
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
-                 client: Client) -> None:
+                 client: Client, statistics: Sequence[str] = ()) -> None:
         self.client = client
         self._model = model
         self._optimizer = optimizer
@@ -160,6 +181,7 @@ class Run:
         self._samples_in_set = 0
         self._committed = False
         self._share: Optional[Share] = None
+        self._pending = False     # the share is of the next epoch
         self._steps = 0           # of the share that have ended
         self._skips = 0           # of them, without an update
         self._epochs_done = 0
@@ -169,33 +191,61 @@ class Run:
         self._failure = ""
         self._over = False
         self._asked_to_leave = False
+        self._has_weights = False  # those of the run
         self._timings: Dict[str, float] = {}
-        self._add_tensors()
+        self._add_tensors(statistics)
         self._attach()
         atexit.register(self._at_exit)
         self._watch_exceptions()
 
     # ---- Joining ----
 
-    def _add_tensors(self) -> None:
-        trained = {id(p) for group in self._optimizer.param_groups for p in group["params"]}
-        named = list(self._model.named_parameters())  # a tied weight comes once
-        missing = trained - {id(p) for _, p in named}
-        if missing:
-            raise InvalidError(
-                f"the optimizer has {len(missing)} parameters that are not of this model; join with "
-                "the model that contains all of them")
-        for name, parameter in named:
-            self._tensors.append(_Tensor(name, parameter, statistic=False))
-        for name, buffer in self._model.named_buffers():
-            if buffer.is_floating_point():
-                self._tensors.append(_Tensor(name, buffer, statistic=True))
-        self._trained = trained
+    def _add_tensors(self, statistics: Sequence[str]) -> None:
+        trained = self._trained()
+        parameters = list(_members(self._model, "_parameters"))
+        self._check_none(trained - {id(parameter) for *_, parameter in parameters})
+        for name, module, key, parameter in parameters:
+            is_trained = id(parameter) in trained
+            if parameter.requires_grad and not is_trained:
+                raise InvalidError(
+                    f"{name} requires a gradient, and is in no group of the optimizer that joins: "
+                    "nobody would push it. Give one optimizer all that is trained, in several "
+                    "groups if need be; of what the program changes by itself say "
+                    "requires_grad_(False) before the join")
+            if parameter.is_floating_point():
+                self._tensors.append(_Tensor(name, module, key, statistic=False))
+            elif is_trained:
+                raise InvalidError(f"{name} is of {parameter.dtype}, and psgd trains real floating-"
+                                   "point tensors; of a complex one keep torch.view_as_real as the "
+                                   "parameter")
+        unknown = set(statistics)
+        for name, module, key, buffer in _members(self._model, "_buffers"):
+            named = name in unknown
+            unknown.discard(name)
+            if named and not buffer.is_floating_point():
+                raise InvalidError(f"{name} is of {buffer.dtype}, and a statistic is averaged: it "
+                                   "must be a real floating-point tensor")
+            if named or (isinstance(module, _NormBase) and key in ("running_mean", "running_var")):
+                self._tensors.append(_Tensor(name, module, key, statistic=True))
+        if unknown:
+            there = [name for name, *_ in _members(self._model, "_buffers")]
+            raise InvalidError(f"no buffer is called {', '.join(sorted(unknown))}; there are: "
+                               f"{', '.join(there[:8]) or 'none'}")
         for tensor in self._tensors:
             values = tensor.copy_out()
             self.client.add_memory(tensor.name, tensor.shape, values.data_ptr(),
                                    statistic=tensor.statistic,
                                    decay=not tensor.statistic and len(tensor.shape) > 1)
+
+    def _trained(self) -> Set[int]:
+        """The optimizer's parameters now: add_param_group may follow the join."""
+        return {id(p) for group in self._optimizer.param_groups for p in group["params"]}
+
+    def _check_none(self, unknown: Set[int]) -> None:
+        if unknown:
+            raise InvalidError(
+                f"the optimizer has {len(unknown)} parameters that are not of this model; join with "
+                "the model that contains all of them")
 
     def _attach(self) -> None:
         """The optimizer's step does what it did, and then this worker's part of the run."""
@@ -257,8 +307,9 @@ class Run:
                                  "run.sampler(dataset) before the epochs begin")
             self.client.commit(self._samples_in_set, count)
             self._committed = True
-        while self._next_share():
+        while self._pending or self._next_share():
             assert self._share is not None
+            self._pending = False
             self._epochs_done = self._share.epoch + 1
             yield self._share.epoch
             self._finish_share()
@@ -273,6 +324,10 @@ class Run:
         if self._over:
             warnings.warn("the run is over, and takes no more results: log them inside of the loop "
                           "over run.epochs", stacklevel=2)
+            return
+        if self._asked_to_leave:
+            warnings.warn("this worker was asked to leave before the end of the epoch; its results "
+                          "are not reported", stacklevel=2)
             return
         numbers = {name: float(value) for name, value in values.items()}
         self.client.report(self._epochs_done, **numbers)
@@ -310,6 +365,9 @@ class Run:
         if self._share is None:
             raise StateError("a step outside of the run's epochs; train inside of `for epoch in "
                              "run.epochs(n):`")
+        if self._pending:
+            raise StateError("a step after the last batch of the epoch; make all steps inside of "
+                             "the loop over the loader")
         if self._steps >= self._share.batches:
             raise StateError(
                 f"this is step {self._steps + 1} of a share of {self._share.batches} batches: the "
@@ -317,8 +375,7 @@ class Run:
                 f"{self.client.batch} (data.batch of the run's config) and the run's sampler")
         begun = time.monotonic()
         try:
-            if pushes:
-                self._push()
+            self._push(update=pushes)
             self.client.end_step(seconds_compute=begun - self._last)
             self._steps += 1
             self._skips += not pushes
@@ -328,24 +385,40 @@ class Run:
         self._last = time.monotonic()
         self._own_seconds += self._last - begun
 
-    def _push(self) -> None:
+    def _push(self, update: bool) -> None:
+        """Statistics change in each batch; parameters by an update of the optimizer."""
+        trained = self._trained()
+        self._check_none(trained - {id(t.tensor) for t in self._tensors if not t.statistic})
         shards_optimize = not self.client.worker_optimizer
         for tensor in self._tensors:
             if tensor.statistic:
                 tensor.push(self.client)
-            elif id(tensor.tensor) not in self._trained or tensor.tensor.grad is None:
-                continue  # frozen, or not used in this step
-            elif shards_optimize:
+                continue
+            parameter = tensor.tensor
+            if not update or id(parameter) not in trained or parameter.grad is None:
+                continue  # not this program's, or not used in this step
+            if shards_optimize:
                 tensor.push_gradient(self.client)
             else:
                 tensor.push(self.client)
 
     def _pull(self) -> None:
         self.client.wait()
+        trained = self._trained()
         for tensor in self._tensors:
-            tensor.pull(self.client)
+            # What no optimizer has belongs to the program, after the first weights.
+            if tensor.statistic or not self._has_weights or id(tensor.tensor) in trained:
+                tensor.pull(self.client)
+        self._has_weights = True
 
     # ---- Shares ----
+
+    def _batches(self) -> int:
+        """Of this worker's share; before the first one, about as many as it will have."""
+        if self._share is not None:
+            return self._share.batches
+        workers = max(1, self.client.workers)
+        return max(1, self._samples_in_set // self.client.batch // workers)
 
     def _next_share(self) -> bool:
         begun = time.monotonic()
@@ -359,9 +432,7 @@ class Run:
 
     def _finish_share(self) -> None:
         """Batches that made no step are empty steps for the others."""
-        if self._share is None:
-            return
-        if self._asked_to_leave:
+        if self._share is None or self._pending or self._asked_to_leave:
             return
         without = self._share.batches - self._steps
         if without > self._share.batches // 2 and self._skips == 0:
@@ -370,13 +441,16 @@ class Run:
                 f"Is the DataLoader's batch_size {self.client.batch} (data.batch of the run's "
                 "config), and did the loop end early? Accumulate gradients in `with "
                 "run.accumulate():`", stacklevel=3)
-        while self._steps < self._share.batches:
+        while self._steps < self._share.batches and not self._asked_to_leave:
             self.skip()
 
     def _samples(self) -> Iterator[int]:
         if self._share is None:
             raise StateError("the run deals samples within its epochs; iterate over the loader "
                              "inside of `for epoch in run.epochs(n):`")
+        if self._pending:
+            raise StateError("all samples of this epoch have been dealt; iterate over the loader "
+                             "once an epoch")
         epoch = self._share.epoch
         while True:
             for batch in self._share:
@@ -391,19 +465,27 @@ class Run:
                     f"{self._share.batches - self._steps} batches of it made no step yet. Leave "
                     "cluster.segment out of the run's config (then a segment is an epoch), or use "
                     "DataLoader(num_workers=0) and call run.skip() for batches without a step")
-            if not self._next_share() or self._share.epoch != epoch:
+            if not self._next_share():
+                self._asked_to_leave = True  # or the run ended: in the middle of the epoch
+                return
+            if self._share.epoch != epoch:
+                self._pending = True
                 return
 
 
 def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
          server: Optional[str] = None, name: Optional[str] = None,
          tls_dir: Optional[str] = None, log_file: Optional[str] = None,
-         connect_seconds: float = 60) -> Any:
+         connect_seconds: float = 60, statistics: Sequence[str] = ()) -> Any:
     """Joins the run of ps-run's environment, or at `server`; without either, trains alone.
 
     Attaches to the model and the optimizer; schedulers, state_dict and closures keep working. The
     run's weights replace the model's when the epochs begin: those of the worker that came first, or
-    what the run has trained by then.
+    what the run has trained by then. Parameters that require no gradient and are in no group of the
+    optimizer come once, and are the program's own from then on.
+
+    `statistics`: names of buffers, besides BatchNorm's running means and variances, that are averaged
+    over the workers. Other buffers stay in this program.
     """
     if not (server or _environment.server()):
         return Alone()
@@ -413,7 +495,7 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
     client = Client(server, name=name, device=f"torch {torch.__version__}, {device}",
                     tls_dir=tls_dir, log_file=log_file, connect_seconds=connect_seconds)
     try:
-        run = Run(model, optimizer, client)
+        run = Run(model, optimizer, client, statistics)
     except BaseException as error:
         client.leave(failed=True, reason=repr(error))
         raise

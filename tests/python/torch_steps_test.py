@@ -196,6 +196,188 @@ class Steps(unittest.TestCase):
                             parameter.data, parameter.grad = torch.zeros(shape), None
             run.leave(failed=True)
 
+    def joined(self, at, model, optimizer=None, **how):
+        """A run of SGD, and its loader."""
+        optimizer = optimizer or torch.optim.SGD(
+            [p for p in model.parameters() if p.requires_grad], 0.1)
+        run = psgd.torch.join(model, optimizer, server=at, **how)
+        loader = DataLoader(points(), batch_size=BATCH, sampler=run.sampler(points()))
+        return run, loader, optimizer
+
+    def test_a_model_that_is_converted_after_the_join(self):
+        for convert in (lambda m: m.double(), lambda m: m.bfloat16(),
+                        lambda m: m[0].weight.data.set_(m[0].weight.data.t().contiguous().t())):
+            torch.manual_seed(5)
+            model = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Linear(6, 2))
+            with server(data=f"{{batch: {BATCH}}}") as at:
+                run, loader, optimizer = self.joined(at, model)
+                first = [p.detach().float().clone() for p in model.parameters()]
+                for epoch in run.epochs(2):
+                    for i, (x, y) in enumerate(loader):
+                        if epoch == 0 and i == 2:
+                            convert(model)
+                        step(model, optimizer, x.to(model[0].weight.dtype), y)
+            self.assertTrue(all(torch.isfinite(p).all() for p in model.parameters()))
+            for one, parameter in zip(first, model.parameters()):
+                self.assertLess((one - parameter.float()).abs().max().item(), 2)
+            self.assertGreater(model[1].running_mean.abs().max().item(), 1e-3)
+            # What the run has is what the model has: the buffers are looked up.
+            with torch.no_grad():
+                mean = model[0](points().tensors[0].to(model[0].weight.dtype)).mean(0)
+            self.assertLess((mean - model[1].running_mean).abs().max().item(), 0.5)
+
+    def test_small_segments_deal_each_sample_once_an_epoch(self):
+        model = nn.Linear(6, 2)
+        with server(data=f"{{batch: {BATCH}}}", cluster=", segment: 3") as at:
+            run, _, optimizer = self.joined(at, model)
+            kept, seen = Kept(run, points()), []
+            for epoch in run.epochs(3):
+                for x, y in kept:
+                    step(model, optimizer, x, y)
+                    seen += [(epoch, tuple(one.tolist())) for one in x]
+                run.log(accuracy=0.5)
+            self.assertEqual(len(seen), 3 * SAMPLES)
+            self.assertEqual(len(set(seen)), 3 * SAMPLES)
+
+    def test_a_share_of_the_next_epoch_is_kept_for_it(self):
+        model = nn.Linear(6, 2)
+        with server(data=f"{{batch: {BATCH}}}", cluster=", segment: 4") as at:
+            run, _, optimizer = self.joined(at, model)
+            kept, epochs, deal = Kept(run, points()), [], run._next_share
+
+            def unsure():  # as after the death of another worker
+                dealt = deal()
+                if dealt:
+                    run._share.ends_epoch = False
+                return dealt
+
+            run._next_share = unsure
+            for epoch in run.epochs(3):
+                epochs.append(epoch)
+                for x, y in kept:
+                    step(model, optimizer, x, y)
+                if epoch == 0:
+                    with self.assertRaisesRegex(psgd.StateError, "after the last batch"):
+                        step(model, optimizer, x, y)
+            self.assertEqual(epochs, [0, 1, 2])
+            self.assertEqual(len(kept.batches), 3 * SAMPLES // BATCH)
+
+    def test_what_the_program_changes_by_itself_stays(self):
+        model = nn.ModuleList([nn.Linear(6, 2), nn.Linear(6, 2), nn.Linear(6, 2)])
+        for parameter in [*model[1].parameters(), *model[2].parameters()]:
+            parameter.requires_grad_(False)
+        with server(data=f"{{batch: {BATCH}}}") as at:
+            run, loader, optimizer = self.joined(at, model)
+            for epoch in run.epochs(2):
+                if epoch == 1:
+                    model[2].requires_grad_(True)
+                    optimizer.add_param_group({"params": list(model[2].parameters())})
+                    before = copy.deepcopy(model[2])
+                for i, (x, y) in enumerate(loader):
+                    loss = nn.CrossEntropyLoss()(model[0](x) + model[2](x), y)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    with torch.no_grad():
+                        for teacher in model[1].parameters():
+                            teacher.fill_(i)
+            self.assertEqual(model[1].weight.max().item(), SAMPLES // BATCH - 1)
+            self.assertGreater((model[2].weight - before.weight).abs().max().item(), 1e-3)
+
+    def test_parameters_that_nobody_would_push(self):
+        model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 2))
+        with server(data=f"{{batch: {BATCH}}}") as at:
+            with self.assertRaisesRegex(psgd.InvalidError, "1.weight requires a gradient"):
+                self.joined(at, model, torch.optim.SGD(model[0].parameters(), 0.1))
+            model.angle = nn.Parameter(torch.zeros(2, dtype=torch.complex64))
+            with self.assertRaisesRegex(psgd.InvalidError, "angle is of torch.complex64"):
+                self.joined(at, model)
+
+    def test_no_results_of_an_epoch_that_did_not_end(self):
+        model, reported = nn.Linear(6, 2), []
+        with server(data=f"{{batch: {BATCH}}}") as at:
+            run, loader, optimizer = self.joined(at, model)
+            run.client.report = lambda *arguments, **named: reported.append(arguments)
+
+            def over():
+                raise psgd.RunOver("this worker was asked to leave")
+
+            for _ in run.epochs(2):
+                for i, (x, y) in enumerate(loader):
+                    if i == 3:
+                        run.client.wait = over
+                        run.client.next_share = lambda: None
+                    step(model, optimizer, x, y)
+                with self.assertWarnsRegex(UserWarning, "asked to leave"):
+                    run.log(accuracy=0.5)
+            run.leave()
+        self.assertEqual(reported, [])
+
+    def test_a_worker_that_is_asked_to_leave_among_empty_steps(self):
+        model = nn.Linear(6, 2)
+        with server(data=f"{{batch: {BATCH}}}") as at:
+            run, loader, optimizer = self.joined(at, model)
+
+            def over():
+                raise psgd.RunOver("this worker was asked to leave")
+
+            for _ in run.epochs(2):
+                run.skip()
+                run.client.wait = over
+                run.client.next_share = lambda: None
+            run.leave()
+
+    def test_statistics_of_batches_without_an_update(self):
+        model = nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 2))
+        alone = copy.deepcopy(model)
+        with server(data=f"{{batch: {BATCH}}}") as at:
+            run, _, optimizer = self.joined(at, model)
+            kept = Kept(run, points())
+            for _ in run.epochs(1):
+                for i, (x, y) in enumerate(kept):
+                    if i % 2 == 0:
+                        with run.accumulate():
+                            model(x)
+                    elif i < 6:
+                        step(model, optimizer, x, y)
+                    else:
+                        model(x)  # as if GradScaler skipped it
+        for x, _ in kept.batches:
+            alone(x)
+        for name in ("running_mean", "running_var"):
+            one, other = getattr(model[0], name), getattr(alone[0], name)
+            self.assertLess((one - other).abs().max().item(), 1e-5, name)
+
+    def test_buffers_that_are_no_statistics_stay_local(self):
+        model = nn.Linear(6, 2)
+        model.register_buffer("mask", torch.full((2, 2), float("-inf")))
+        model.register_buffer("table", torch.zeros(3))
+        model.register_buffer("usage", torch.zeros(2))
+        with server(data=f"{{batch: {BATCH}}}") as at:
+            with self.assertRaisesRegex(psgd.InvalidError, "no buffer is called use"):
+                self.joined(at, model, statistics=["use"])
+            run, loader, optimizer = self.joined(at, model, statistics=["usage"])
+            self.assertEqual([t.name for t in run._tensors], ["weight", "bias", "usage"])
+            for _ in run.epochs(1):
+                for x, y in loader:
+                    step(model, optimizer, x, y)
+                    model.table, model.usage = model.table + 1, model.usage + 2
+                    run.skip()
+                    break
+            run.leave()
+        self.assertEqual(model.table.tolist(), [1, 1, 1])
+        self.assertEqual(model.usage.tolist(), [2, 2])
+
+    def test_the_loader_has_a_length_before_the_first_epoch(self):
+        with server(data=f"{{batch: {BATCH}}}", workers=2) as at:
+            run, loader, _ = self.joined(at, nn.Linear(6, 2))
+            self.assertEqual(len(loader), SAMPLES // BATCH // 2)
+            run.leave()
+        with server(data=f"{{batch: {BATCH}}}", workers=100) as at:
+            run, loader, _ = self.joined(at, nn.Linear(6, 2))
+            self.assertEqual(len(loader), 1)
+            run.leave()
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
