@@ -168,11 +168,17 @@ absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& r
       PSGD_ASSIGN_OR_RETURN(const auto first, TakeBroughtModel(request));
       if (first) return *first;
       given = brought_->weights();
-      epochs_ = request.epochs();
-      if (epochs_ > 0) config_.mutable_train()->set_epochs(static_cast<int>(epochs_));
     }
-    PSGD_RETURN_IF_ERROR(FixModel(request.model(), request.batches_per_epoch(), std::move(given),
-                                  endpoints, effects));
+    const Config before = config_;
+    if (brings && request.epochs() > 0)
+      config_.mutable_train()->set_epochs(static_cast<int>(request.epochs()));
+    const absl::Status fixed = FixModel(request.model(), request.batches_per_epoch(),
+                                        std::move(given), endpoints, effects);
+    if (!fixed.ok()) {
+      config_ = before;
+      return fixed;
+    }
+    if (brings) epochs_ = request.epochs();
     brought_.reset();
   }
   const ModelSpec model = brings ? WithStartOf(*model_, request.model()) : request.model();
@@ -649,7 +655,7 @@ bool CoordinatorCore::LastCheckpointTaken(Effects* effects) {
 bool CoordinatorCore::HasEvaluation(const EvalResult& result) const {
   return EvaluatesByItself() &&
          std::ranges::any_of(totals_.evaluations(), [&](const EvalResult& counted) {
-           return counted.epoch() >= result.epoch();
+           return counted.epoch() == result.epoch();
          });
 }
 

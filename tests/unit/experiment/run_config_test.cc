@@ -70,11 +70,11 @@ TEST_F(RunConfigTest, OtherPathsStayAsTheyAre) {
 }
 
 TEST_F(RunConfigTest, AutoShardsFollowTheCores) {
-  Write("model: {zoo: lenet5}\ncluster: {shards: auto, servers: 2}\n");
+  Write("model: {zoo: lenet5}\ndata: {format: synthetic}\ncluster: {shards: auto, servers: 2}\n");
   const int for_two = 2 * ShardsFor(UsableCores());
   EXPECT_EQ(ReadRunConfig({.config = "c.yaml"})->cluster().shards(), for_two);
   EXPECT_EQ(ReadRunConfig({.config = "c.yaml", .shards = "3"})->cluster().shards(), 3);
-  Write("model: {zoo: lenet5}\ncluster: {servers: 2}\n");
+  Write("model: {zoo: lenet5}\ndata: {format: synthetic}\ncluster: {servers: 2}\n");
   EXPECT_EQ(ReadRunConfig({.config = "c.yaml", .shards = "auto"})->cluster().shards(), for_two);
   for (const char* bad : {"-1", "1025", "few"}) {
     const absl::Status status = ReadRunConfig({.config = "c.yaml", .shards = bad}).status();
@@ -84,7 +84,7 @@ TEST_F(RunConfigTest, AutoShardsFollowTheCores) {
 }
 
 TEST_F(RunConfigTest, ASimulatedRunHasNoCores) {
-  Write("model: {zoo: lenet5}\ncluster: {shards: auto}\n");
+  Write("model: {zoo: lenet5}\ndata: {format: synthetic}\ncluster: {shards: auto}\n");
   const auto config = ReadRunConfig({.config = "c.yaml", .simulated = true});
   EXPECT_TRUE(absl::IsInvalidArgument(config.status())) << config.status();
   EXPECT_TRUE(ReadRunConfig({.config = "c.yaml", .shards = "8", .simulated = true}).ok());

@@ -120,6 +120,22 @@ TEST_F(BroughtModelTest, ProgramsEvaluateByThemselvesAndTheFirstResultStands) {
   EXPECT_EQ(status.evaluations(0).accuracy(), 0.5);
 }
 
+TEST_F(BroughtModelTest, TheEpochsOfAProgramThatIsRefusedDoNotCount) {
+  const WorkerKey one = run_.Join(), other = run_.Join();
+  RegisterRequest bad = Registration(one, {1});
+  bad.set_batches_per_epoch(0);
+  ASSERT_TRUE(Register(bad)->give_weights());
+  ASSERT_TRUE(Give(one, {1}).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(Register(bad).status()));
+  Leave(one);
+  RegisterRequest good = Registration(other, {1});
+  good.set_epochs(0);
+  ASSERT_TRUE(Register(good)->give_weights());
+  ASSERT_TRUE(Give(other, {1}).ok());
+  ASSERT_TRUE(Register(good).ok());
+  EXPECT_EQ(run_.core().config().train().epochs(), 1) << "as the config says";
+}
+
 TEST_F(BroughtModelTest, TheEpochsSurviveTheServer) {
   const WorkerKey one = run_.Join();
   EXPECT_TRUE(Register(Registration(one, {1}))->give_weights());
