@@ -9,8 +9,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/units.h"
+#include "experiment/config/config_yaml.h"
 #include "experiment/launch/resume_advice.h"
 #include "experiment/record/readable.h"
+#include "experiment/record/run_dir.h"
 
 namespace psgd {
 namespace {
@@ -108,16 +110,21 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
 }
 
 std::string NextCommands(const Summary& summary, const std::string& run_dir) {
+  const auto config = LoadConfig(RunDir(run_dir).ConfigFile());
+  const bool of_programs = config.ok() && config->model().has_client();
+  const char* const command = of_programs ? " -- COMMAND" : "";  // the one that trained
   std::string text = "next commands to try\n";
   if (summary.status != Summary::Status::kFinished) {
     absl::StrAppend(&text, "  ps-ctl status ", run_dir, "\n");
-    if (HasCheckpoint(run_dir)) absl::StrAppend(&text, "  ps-run --resume ", run_dir, "\n");
+    if (HasCheckpoint(run_dir))
+      absl::StrAppend(&text, "  ps-run --resume ", run_dir, command, "\n");
     return text;
   }
-  absl::StrAppend(
-      &text, "  ps-ctl eval --run-dir ", run_dir, "\n", "  ps-ctl export --run-dir ", run_dir,
-      " --out weights.safetensors\n", "  ps-run ", run_dir,
-      "/config.yaml --set compression.push=", summary.codec == "onebit" ? "topk" : "onebit", "\n");
+  // Only the program knows the network.
+  if (!of_programs) absl::StrAppend(&text, "  ps-ctl eval --run-dir ", run_dir, "\n");
+  absl::StrAppend(&text, "  ps-ctl export --run-dir ", run_dir, " --out weights.safetensors\n",
+                  "  ps-run ", run_dir, "/config.yaml --set compression.push=",
+                  summary.codec == "onebit" ? "topk" : "onebit", command, "\n");
   return text;
 }
 
