@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/cpu_time.h"
 #include "common/names.h"
+#include "common/stopwatch.h"
 #include "compression/policy.h"
 #include "net/wire_format.h"
 #include "worker/give_residual.h"
@@ -35,18 +36,6 @@ absl::Status OutOfOrder(const Parts&... parts) {
   status.SetPayload(kOutOfOrder, absl::Cord("1"));
   return status;
 }
-
-class Stopwatch {
- public:
-  explicit Stopwatch(double* seconds) : seconds_(seconds), start_(SteadyNow()) {}
-  ~Stopwatch() { *seconds_ += Seconds(SteadyNow() - start_); }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-
- private:
-  double* const seconds_;
-  const Time start_;
-};
 
 // The index of the first value that is NaN or infinite; nothing: there is none.
 std::optional<size_t> FirstNotFinite(std::span<const float> values) {

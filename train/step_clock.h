@@ -8,14 +8,13 @@ namespace psgd {
 
 class StepClock {
  public:
-  explicit StepClock(double* seconds) : StepClock(seconds, nullptr, TraceSpan::DATA, 0) {}
   // Of the step that leads to `clock`.
   StepClock(double* seconds, StepTrace* trace, TraceSpan::Kind kind, uint64_t clock)
       : seconds_(seconds), trace_(trace), kind_(kind), clock_(clock), start_(SteadyNow()) {}
   ~StepClock() {
     const Time end = SteadyNow();
     *seconds_ += Seconds(end - start_);
-    if (trace_ != nullptr) trace_->Add(kind_, clock_, start_, end);
+    trace_->Add(kind_, clock_, start_, end);
   }
   StepClock(const StepClock&) = delete;
   StepClock& operator=(const StepClock&) = delete;

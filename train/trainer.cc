@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/cpu_time.h"
+#include "common/stopwatch.h"
 #include "compression/policy.h"
 #include "engine/onnx/import.h"
 #include "net/wire_format.h"
@@ -290,7 +291,7 @@ absl::Status Trainer::Do(const task::Install& install) {
   // A pull that was sent ahead may lack the step before.
   if (install.clock > 0) pushed_factors_.Forget(install.clock - 1);
   if (install.for_step) {
-    StepClock choosing(&seconds_encode_);
+    Stopwatch choosing(&seconds_encode_);
     PSGD_RETURN_IF_ERROR(autotune_->BetweenSteps(install.clock));
   }
   Done();
@@ -365,7 +366,7 @@ absl::Status Trainer::Step(uint64_t clock, const std::function<absl::Status(int)
     if (bring && pushed.ok()) pushed = brought(kAllWeights);
     // Of a GPU's part of the encoding nothing can be told from computing.
     double waiting = 0;
-    StepClock timer(encoder_->on_device()[parameter] ? &waiting : &encoding);
+    Stopwatch timer(encoder_->on_device()[parameter] ? &waiting : &encoding);
     if (pushed.ok()) pushed = PushGradient(parameter);
   };
   const StepBatch now = StepBatchOf(batch, staged);

@@ -72,7 +72,9 @@ class CopySet {
     TaskQueue* queue = nullptr;
   };
 
-  explicit CopySet(CopySetOptions options) : options_(std::move(options)), cores_(UsableCores()) {}
+  explicit CopySet(CopySetOptions options)
+      : options_(std::move(options)),
+        cores_(options_.config.cluster().pin() ? UsableCores() : Cores()) {}
   absl::Status StartTransport();
   absl::Status Recover();
   absl::Status RecoverShard(uint32_t shard);
@@ -98,7 +100,7 @@ class CopySet {
   uint32_t LeaderOf(uint32_t shard) const;
 
   const CopySetOptions options_;
-  const Cores cores_;
+  const Cores cores_;        // none, unless threads stay on them (cluster.pin)
   std::string socket_name_;  // begins the names of shared memory's sockets; empty: there are none
   std::unique_ptr<Transport> transport_;
   mutable std::mutex mutex_;                                     // guards what follows
