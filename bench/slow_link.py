@@ -4,11 +4,12 @@
     sudo bench/slow_link.py                                  # both networks, every link, every way
     sudo bench/slow_link.py --nets mlp --links 100mbit --only 'psgd dgc'
     sudo bench/slow_link.py --nets vgg11 --links 100mbit,1gbit,unlimited --json > rows.json
+    sudo bench/slow_link.py --torch --nets resnet18          # PyTorch computes on both sides
 
 Hosts of scripts/netns.sh: ps-server on the first, a worker with one thread on each of the other two (or
 --workers); DDP has a process on each of those. With --servers workers each of them has a ps-server too, and
-the first host has nothing. All train the same network, exported to ONNX, on generated
-images in batches of 32 a worker (or --batch). Printed are milliseconds a step (psgd's mean, DDP's median), images a second of all
+the first host has nothing. All train the same network on generated images in batches of 32 a worker (or
+--batch): ps-worker has it as ONNX, and with --torch PyTorch programs are psgd's workers. Printed are milliseconds a step (psgd's mean, DDP's median), images a second of all
 together, and megabytes a step that each worker sends and receives, headers included, from when training has settled.
 Needs root (network namespaces), Debian's python3-torch and python3-onnx.
 """
@@ -33,7 +34,8 @@ FACTORS = ["compression={push: {dgc: {density: 0.001, momentum: 0, warmup: 0}}, 
            "cluster.shards=1"]
 BYTES = [FACTORS[0].replace("WIDE", "WIDE_INT8"), FACTORS[1]]
 AHEAD = ["consistency={staleness: 1, pull_ahead: true}"]
-WIDE = {"mlp": ["1.weight", "3.weight"], "vgg11": ["22.weight", "24.weight"]}
+WIDE = {"mlp": ["1.weight", "3.weight"], "vgg11": ["22.weight", "24.weight"],
+        "alexnet": ["14.weight", "16.weight"], "resnet18": []}
 PSGD = {  # what is compared: keys of the config
     "none": [],
     "fp16": ["compression.push=fp16", "compression.pull=fp16"],
@@ -49,6 +51,7 @@ PSGD = {  # what is compared: keys of the config
                               "compression.pull={delta: {codec: {topk: {density: 0.01}}}}"],
 }
 DDP = ["none", "fp16", "powersgd 2"]
+SAMPLES = 65536  # of an epoch
 
 
 def network(name):
@@ -58,15 +61,69 @@ def network(name):
     if name == "mlp":  # 20 M weights, nearly all in two wide layers
         return nn.Sequential(nn.Flatten(), nn.Linear(784, 4096), nn.ReLU(), nn.Linear(4096, 4096),
                              nn.ReLU(), nn.Linear(4096, 10)), (1, 28, 28)
-    layers, channels = [], 3  # VGG-11 for images of 32x32: 28 M weights
-    for width in [64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0]:
+    if name == "resnet18":  # for images of 32x32: 11 M weights
+        blocks = [(64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1)]
+        body = [nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
+        channels = 64
+        for width, stride in blocks:
+            body.append(residual(channels, width, stride))
+            channels = width
+        return nn.Sequential(*body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10)), (3, 32, 32)
+    # For images of 32x32, with two wide layers at the end: VGG-11 of 28 M weights, and one like AlexNet
+    # of 36 M.
+    plans = {"vgg11": ([64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0], 512),
+             "alexnet": ([64, 0, 192, 0, 384, 256, 256, 0], 4096)}
+    plan, features = plans[name]
+    layers, channels = [], 3
+    for width in plan:
         if width == 0:
             layers.append(nn.MaxPool2d(2))
             continue
         layers += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU()]
         channels = width
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 4096), nn.ReLU(), nn.Linear(4096, 4096),
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(features, 4096), nn.ReLU(), nn.Linear(4096, 4096),
                          nn.ReLU(), nn.Linear(4096, 10)), (3, 32, 32)
+
+
+def residual(channels, width, stride):
+    """A basic block of a ResNet."""
+    import torch
+    from torch import nn
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(
+                nn.Conv2d(channels, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
+                nn.Conv2d(width, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width))
+            self.way = nn.Sequential() if stride == 1 and channels == width else nn.Sequential(
+                nn.Conv2d(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+
+        def forward(self, x):
+            return torch.relu(self.body(x) + self.way(x))
+
+    return Block()
+
+
+def run_torch_worker(name, batch):
+    """A PyTorch program as a worker of psgd's run, which it finds by its environment."""
+    import torch
+    from torch.utils.data import DataLoader
+    sys.path.insert(0, str(ROOT / "python"))
+    import psgd.torch
+
+    torch.set_num_threads(1)
+    model, shape = network(name)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)  # of which the shards do the step
+    images, labels = torch.rand(batch, *shape), torch.randint(10, (batch,))
+    run = psgd.torch.join(model, optimizer, overlap=True)
+    data = range(SAMPLES)
+    loader = DataLoader(data, batch, sampler=run.sampler(data), collate_fn=lambda _: (images, labels))
+    for _ in run.epochs():
+        for x, y in loader:
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
 
 
 def run_ddp_rank(name, how, ranks, batch, steps, rank):
@@ -156,24 +213,32 @@ def last_progress(run):
 
 def psgd(name, sets, seconds, options, folder):
     """As ddp."""
-    run = folder / "run"
+    if options.torch:
+        return psgd_run(sets, seconds, options, folder, f"""model: client
+data: {{batch: {options.batch}}}
+""", [sys.executable, __file__, "--torch-worker", name, str(options.batch)])
     for word, values in (("WIDE_INT8", "int8"), ("WIDE", "fp16")):
         rules = [f"{{match: '{layer}', push: {{factors: {{values: {values}}}}}}}" for layer in WIDE[name]]
         sets = [each.replace(word, f"[{', '.join(rules)}]") for each in sets]
-    hosts = range(2, 2 + options.workers)
-    subprocess.run(["rm", "-rf", str(run)] + [str(folder / f"server-{host}") for host in hosts], check=True)
     model, shape = network(name)
     path = folder / f"{name}.onnx"
     if not path.exists():
         import torch
         torch.onnx.export(model, torch.rand(1, *shape), str(path), input_names=["input"],
                           dynamic_axes={"input": {0: "batch"}})
+    return psgd_run(sets, seconds, options, folder, f"""model: {{onnx: {path}}}
+data: {{format: synthetic, batch: {options.batch}, eval_batch: 32,
+       synthetic: {{shape: [{shape[0]}, {shape[1]}, {shape[2]}], classes: 10, train_samples: {SAMPLES}, test_samples: 64}}}}
+""", [f"{options.bin}/ps-worker", "--cpu", "--threads", "1", "--quiet"])
+
+
+def psgd_run(sets, seconds, options, folder, model_and_data, worker):
+    run = folder / "run"
+    hosts = range(2, 2 + options.workers)
+    subprocess.run(["rm", "-rf", str(run)] + [str(folder / f"server-{host}") for host in hosts], check=True)
     config = folder / "config.yaml"
     config.write_text(f"""name: slow-link
-model: {{onnx: {path}}}
-data: {{format: synthetic, batch: {options.batch}, eval_batch: 32,
-       synthetic: {{shape: [{shape[0]}, {shape[1]}, {shape[2]}], classes: 10, train_samples: 65536, test_samples: 64}}}}
-train: {{epochs: 100}}
+{model_and_data}train: {{epochs: 100}}
 optimizer: {{sgd: {{learning_rate: 0.01}}}}
 consistency: {{staleness: {options.staleness}}}
 cluster: {{transport: {options.transport}, shards: {options.workers}, workers: {options.workers}, servers: {options.workers if options.servers == "workers" else 1}, deadline: 300s, resend: 120s}}
@@ -183,11 +248,17 @@ cluster: {{transport: {options.transport}, shards: {options.workers}, workers: {
     servers = [serve(first, ["--config", str(config), "--run-dir", str(run), "--port", "7070"]
                      + [word for each in sets for word in ("--set", each)], options)]
     workers = []
+    environment = dict(os.environ, PSGD_SERVER=address, PSGD_LIBRARY=f"{options.bin}/libpsgd.so",
+                       OPENBLAS_NUM_THREADS="1")
     for host in hosts:
-        beside = ["--with-server", str(folder / f"server-{host}"), "--insecure"] if host > 2 else []
+        arguments = [] if options.torch else ["--server", address]
+        if options.servers == "workers" and host > 2 and options.torch:
+            servers.append(serve(host, ["--join", address, "--run-dir", str(folder / f"server-{host}"),
+                                        "--port", "7070"], options))
+        elif options.servers == "workers" and host > 2:
+            arguments += ["--with-server", str(folder / f"server-{host}"), "--insecure"]
         workers.append(subprocess.Popen(
-            [NETNS, "run", str(host), f"{options.bin}/ps-worker", "--cpu", "--threads", "1", "--server",
-             address, "--quiet"] + (beside if options.servers == "workers" else []),
+            [NETNS, "run", str(host)] + worker + arguments, env=environment,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
     try:
         first = None
@@ -226,13 +297,14 @@ cluster: {{transport: {options.transport}, shards: {options.workers}, workers: {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--nets", default="mlp,vgg11")
+    parser.add_argument("--nets", default="mlp,vgg11", help="mlp, vgg11, alexnet, resnet18")
     parser.add_argument("--links", default="100mbit,1gbit,unlimited")
     parser.add_argument("--only", default="", help="ways whose name has this in it, as 'psgd' or 'fp16'")
     parser.add_argument("--seconds", type=float, default=15, help="to measure each for, at least")
     parser.add_argument("--staleness", default="0", help="of psgd; DDP has none")
     parser.add_argument("--servers", default="one", choices=["one", "workers"],
                         help="of psgd: one on a host of its own, or one beside each worker")
+    parser.add_argument("--torch", action="store_true", help="PyTorch programs are psgd's workers")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--batch", type=int, default=32, help="images a worker and step")
     parser.add_argument("--transport", default="auto", help="of psgd")
@@ -286,5 +358,7 @@ def compare(ways, options, folder):
 if __name__ == "__main__":
     if len(sys.argv) > 1 and sys.argv[1] == "--ddp":
         run_ddp_rank(sys.argv[2], sys.argv[3], *(int(word) for word in sys.argv[4:]))
+    elif len(sys.argv) > 1 and sys.argv[1] == "--torch-worker":
+        run_torch_worker(sys.argv[2], int(sys.argv[3]))
     else:
         main()

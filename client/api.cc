@@ -279,6 +279,11 @@ psgd_status psgd_wait(psgd_client client, int32_t timeout_ms) {
   return WithClient("psgd_wait", client, [&](Client& c) { return c.Wait(Until(timeout_ms)); });
 }
 
+psgd_status psgd_wait_tensor(psgd_client client, uint32_t tensor, int32_t timeout_ms) {
+  return WithClient("psgd_wait_tensor", client,
+                    [&](Client& c) { return c.WaitFor(tensor, Until(timeout_ms)); });
+}
+
 psgd_status psgd_get(psgd_client client, uint32_t tensor, float* values, size_t count) {
   return WithClient("psgd_get", client, [&](Client& c) -> absl::Status {
     PSGD_RETURN_IF_ERROR(CheckPointer(values, "values"));

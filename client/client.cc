@@ -244,6 +244,16 @@ absl::Status Client::Connect() {
         PSGD_ASSIGN_OR_RETURN(moved.endpoint, transport_->Connect(*addresses));
         return moved;
       });
+  arriving_ = std::make_unique<ArrivingWeights>(
+      ArrivingWeights::Options{.codecs = codecs_,
+                               .model = model_,
+                               .placement = placement_,
+                               .own = factors_,
+                               .weights =
+                                   [this](int tensor) {
+                                     return std::span<float>(weights_[static_cast<size_t>(tensor)]);
+                                   }},
+      &core_->session(), session_.get());
   autotune_ = std::make_unique<Autotune>(
       AutotuneOptions{.compression = config_.compression(),
                       .worker = key_.worker(),
@@ -261,14 +271,24 @@ absl::Status Client::Connect() {
 bool Client::Reached(Goal goal) const {
   if (over_) return true;
   if (std::holds_alternative<task::Train>(core_->task())) return goal != Goal::kEnd;
-  return goal == Goal::kWeights && std::holds_alternative<task::AskSegment>(core_->task());
+  if (goal == Goal::kTensor && arrive_ && arriving_->complete(awaited_)) return true;
+  return (goal == Goal::kWeights || goal == Goal::kTensor) &&
+         std::holds_alternative<task::AskSegment>(core_->task());
 }
 
 absl::Status Client::Drive(Goal goal, Time until) {
+  if (Reached(goal)) return absl::OkStatus();
   until_ = until;
+  away_.reset();
+  const absl::Status status = CarryOut(goal);
+  away_.emplace(session_.get());
+  return status;
+}
+
+absl::Status Client::CarryOut(Goal goal) {
   while (!Reached(goal)) {
     PSGD_RETURN_IF_ERROR(Interrupted());
-    if (SteadyNow() >= until) return absl::AbortedError("the time limit has passed");
+    if (SteadyNow() >= until_) return absl::AbortedError("the time limit has passed");
     const WorkerTask now = core_->task();
     PSGD_RETURN_IF_ERROR(std::visit([this](const auto& task) { return Do(task); }, now));
     session_->Send();
@@ -317,19 +337,22 @@ absl::Status Client::Do(const task::Pause& pause) {
 }
 
 absl::Status Client::Do(const task::Await& await) {
-  double seconds = 0;
-  absl::Status status;
-  {
-    Stopwatch waiting(&seconds);
-    status = session_->WaitUntil([this] { return core_->Advance(SteadyNow()); });
+  if (await.what == task::Await::kWeights) return TakeWeights();
+  Stopwatch waiting(&timings_.control);
+  return session_->WaitUntil([this] { return core_->Advance(SteadyNow()); });
+}
+
+absl::Status Client::TakeWeights() {
+  if (!std::exchange(arrive_, true)) arriving_->Begin();
+  const absl::Status here = awaited_ == kAll ? arriving_->AwaitAll() : arriving_->Await(awaited_);
+  if (absl::IsOutOfRange(here)) {
+    return OutOfRangeError("the server's weights are not finite numbers (", here.message(),
+                           "); training diverged: lower the learning rate or "
+                           "consistency.staleness. The last checkpoint is unharmed");
   }
-  if (await.what == task::Await::kWeights) {
-    timings_.wait += seconds;
-    waited_ += PartsOfWait(seconds, core_->session().last_answer());
-  } else {
-    timings_.control += seconds;
-  }
-  return status;
+  PSGD_RETURN_IF_ERROR(here);
+  core_->Advance(SteadyNow());
+  return absl::OkStatus();
 }
 
 absl::Status Client::Do(const task::RestoreState&) {
@@ -359,22 +382,13 @@ absl::Status Client::Do(const task::BeginSegment& begin) {
 }
 
 absl::Status Client::Do(const task::Install& install) {
-  // The session has them once, and this task comes again if the choice of codecs fails.
-  if (!installed_) {
-    Stopwatch installing(&timings_.install);
-    const auto weights = [this](int tensor) {
-      return std::span<float>(weights_[static_cast<size_t>(tensor)]);
-    };
-    const absl::Status installed =
-        InstallPulled(core_->session().TakePulled(),
-                      PullInstaller(codecs_, model_, placement_, factors_, weights, weights));
-    if (absl::IsOutOfRange(installed)) {
-      return OutOfRangeError("the server's weights are not finite numbers (", installed.message(),
-                             "); training diverged: lower the learning rate or "
-                             "consistency.staleness. The last checkpoint is unharmed");
-    }
-    PSGD_RETURN_IF_ERROR(installed);
-    installed_ = true;
+  // This task comes again if the choice of codecs fails.
+  if (!std::exchange(installed_, true)) {
+    core_->session().TakePulled();
+    timings_.wait += arriving_->waited();
+    timings_.install += arriving_->installing();
+    waited_ += PartsOfWait(arriving_->waited(), core_->session().last_answer());
+    arrive_ = false;
   }
   if (install.for_step) {
     Stopwatch choosing(&timings_.encode);
@@ -478,6 +492,19 @@ absl::Status Client::Wait(Time until) {
   return absl::OkStatus();
 }
 
+absl::Status Client::WaitFor(uint32_t tensor, Time until) {
+  if (tensor >= weights_.size()) {
+    return InvalidArgumentError("tensor ", tensor, ", and there are ", weights_.size());
+  }
+  if (!segment_) return OutOfOrder("no share was dealt yet; ask for the next share before");
+  awaited_ = static_cast<int>(tensor);
+  const absl::Status status = Drive(Goal::kTensor, until);
+  awaited_ = kAll;
+  PSGD_RETURN_IF_ERROR(status);
+  if (over_) return absl::CancelledError(over_why_);
+  return absl::OkStatus();
+}
+
 absl::Status Client::CheckTensor(uint32_t tensor, size_t count) const {
   if (tensor >= weights_.size()) {
     return InvalidArgumentError("tensor ", tensor, ", and there are ", weights_.size());
@@ -574,6 +601,7 @@ void Client::Push(uint32_t tensor, std::span<const float> update) {
 
 absl::Status Client::EndStep(const ClientStep& step) {
   PSGD_RETURN_IF_ERROR(CheckInStep("the end of a step"));
+  const Session::Inside inside(session_.get());
   Done();
   session_->Send();
   pushed_.assign(pushed_.size(), false);
@@ -619,6 +647,7 @@ ClientTimings Client::timings() const { return timings_; }
 
 absl::Status Client::Leave(bool failed, const std::string& reason) {
   absl::Status status;
+  away_.reset();
   if (core_ && !over_ && !failed && Interrupted().ok()) {
     leaves_ = true;
     // A step that began to push ends here: the shards have a part of it.

@@ -17,6 +17,7 @@
 #include "data/epoch_order.h"
 #include "net/transport.h"
 #include "net/transport_security.h"
+#include "worker/arriving_weights.h"
 #include "worker/autotune.h"
 #include "worker/control_client.h"
 #include "worker/heartbeat.h"
@@ -91,6 +92,8 @@ class Client {
   absl::Status BatchIndices(uint32_t batch, std::span<uint32_t> indices);
   // The weights of the next step, or those after the share.
   absl::Status Wait(Time until);
+  // Those of one tensor: the others may still be on their way.
+  absl::Status WaitFor(uint32_t tensor, Time until);
   absl::Status Get(uint32_t tensor, std::span<float> values);
   absl::Status PushWeights(uint32_t tensor, std::span<const float> values);
   absl::Status PushGradient(uint32_t tensor, std::span<const float> values);
@@ -104,10 +107,13 @@ class Client {
  private:
   // How far the tasks are carried out.
   enum class Goal {
+    kTensor,   // until the weights of awaited_ are here
     kWeights,  // until a step begins or the share ends
     kShare,    // until a step begins: the coordinator is asked
     kEnd,      // until the worker has left
   };
+
+  static constexpr int kAll = -1;
 
   explicit Client(ClientOptions options) : options_(std::move(options)) {}
   absl::Status Prepare();
@@ -116,11 +122,13 @@ class Client {
   absl::Status Connect();
 
   absl::Status Drive(Goal goal, Time until);
+  absl::Status CarryOut(Goal goal);
   bool Reached(Goal goal) const;
 
   absl::Status Do(const task::AskSegment& ask);
   absl::Status Do(const task::Pause& pause);
   absl::Status Do(const task::Await& await);
+  absl::Status TakeWeights();
   absl::Status Do(const task::RestoreState& restore);
   absl::Status Do(const task::SaveState& save);
   absl::Status Do(const task::BeginSegment& begin);
@@ -164,12 +172,16 @@ class Client {
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<WorkerCore> core_;
   std::unique_ptr<Session> session_;
+  std::unique_ptr<ArrivingWeights> arriving_;
   std::unique_ptr<Autotune> autotune_;
+  std::optional<Session::Away> away_;  // while the program computes
 
   Time until_ = Time::max();  // of the call under way
+  int awaited_ = kAll;        // the only tensor that it waits for
+  bool arrive_ = false;       // weights do, for the present task::Await
   std::optional<Segment> segment_;
   bool new_share_ = false;  // the program has not seen the segment
-  bool installed_ = false;  // the weights of the present task::Install
+  bool installed_ = false;  // the weights of the present task::Install were taken
   uint64_t first_clock_ = 0;
   bool leaves_ = false;  // the program wants to leave
   bool over_ = false;

@@ -148,6 +148,10 @@ PSGD_API psgd_status psgd_batch(psgd_client client, uint32_t batch, uint32_t* in
  * every worker has at its end. */
 PSGD_API psgd_status psgd_wait(psgd_client client, int32_t timeout_ms);
 
+/* Waits until the weights of one tensor are here, for a network that begins its step while its back
+ * layers' weights still travel. psgd_wait waits for the others; call it before the first push. */
+PSGD_API psgd_status psgd_wait_tensor(psgd_client client, uint32_t tensor, int32_t timeout_ms);
+
 /* Copies the weights of a tensor, as they came last. */
 PSGD_API psgd_status psgd_get(psgd_client client, uint32_t tensor, float* values, size_t count);
 

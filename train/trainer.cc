@@ -154,8 +154,19 @@ absl::Status Trainer::Prepare() {
   session_ = std::make_unique<Session>(
       &core_->session(), std::move(endpoint), [this] { return Interrupted(); },
       [this] { return ShardsMoved(); });
-  weights_ = std::make_unique<ArrivingWeights>(codecs_, placement_, pushed_factors_, network_.get(),
-                                               &core_->session(), session_.get(), &trace_);
+  const auto traced = [this](TraceSpan::Kind kind) {
+    return [this, kind](Time start, Time end) { trace_.Add(kind, arriving_for_, start, end); };
+  };
+  weights_ = std::make_unique<ArrivingWeights>(
+      ArrivingWeights::Options{
+          .codecs = codecs_,
+          .model = network_->spec(),
+          .placement = placement_,
+          .own = pushed_factors_,
+          .weights = [this](int parameter) { return network_->parameter(parameter); },
+          .on_waited = traced(TraceSpan::PULL),
+          .on_installed = traced(TraceSpan::INSTALL)},
+      &core_->session(), session_.get());
   autotune_ = std::make_unique<Autotune>(
       AutotuneOptions{.compression = config_.compression(),
                       .worker = key_.worker(),
@@ -237,7 +248,8 @@ absl::Status Trainer::Do(const task::Pause& pause) {
 absl::Status Trainer::Do(const task::Await& await) {
   const auto advanced = [this] { return core_->Advance(SteadyNow()); };
   if (await.what != task::Await::kWeights) return session_->WaitUntil(advanced);
-  weights_->Begin(await.clock + 1);
+  arriving_for_ = await.clock + 1;
+  weights_->Begin();
   if (weights_ahead_ == nullptr || !weights_ahead_->begun()) {
     if (core_->step_follows() && network_->waits_by_parameter()) {
       PSGD_ASSIGN_OR_RETURN(const bool here, NextBatchIsHere());

@@ -14,10 +14,10 @@
 #include "data/open_data.h"
 #include "engine/runtime/replicas.h"
 #include "net/transport.h"
-#include "train/arriving_weights.h"
 #include "train/step_trace.h"
 #include "train/trainer_options.h"
 #include "train/weights_ahead.h"
+#include "worker/arriving_weights.h"
 #include "worker/autotune.h"
 #include "worker/control_client.h"
 #include "worker/heartbeat.h"
@@ -134,7 +134,8 @@ class Trainer {
   Time residual_reported_{};
   uint64_t reported_damage_ = 0;
   SessionReport session_report_;
-  uint64_t step_clock_ = 0;  // of the step under way
+  uint64_t arriving_for_ = 0;  // the clock that the step with the arriving weights leads to
+  uint64_t step_clock_ = 0;    // of the step under way
   double step_weight_decay_ = 0;
   double seconds_data_ = 0;
   double seconds_compute_ = 0;

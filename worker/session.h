@@ -72,7 +72,7 @@ class Session {
   // REQUIRES: no pull is under way.
   absl::StatusOr<LinkSpeed> MeasureLink();
 
-  // The owner is not away as it calls the two below.
+  // The owner is Inside, or not away, as it calls the two below.
 
   // When everything pushed so far was acknowledged; nothing: it is not yet.
   std::optional<Time> AcknowledgedAt() const;

@@ -117,6 +117,15 @@ class Client:
         while self._call(name, _SLICE_MS, *arguments) == _library.AGAIN:
             pass
 
+    def wait_for(self, name: str) -> None:
+        """Waits for the weights of one tensor of the next step; the others may still travel.
+
+        wait() waits for all, and must do so before the first push.
+        """
+        number = self._number(name)
+        while self._call("psgd_wait_tensor", number, _SLICE_MS) == _library.AGAIN:
+            pass
+
     def _info(self) -> _library.RunInfo:
         info = _library.RunInfo()
         self._call("psgd_get_run", ctypes.byref(info))

@@ -102,6 +102,7 @@ _CALLS = {
     "psgd_next_share": [_HANDLE, ctypes.c_int32, ctypes.POINTER(ShareInfo)],
     "psgd_batch": [_HANDLE, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t],
     "psgd_wait": [_HANDLE, ctypes.c_int32],
+    "psgd_wait_tensor": [_HANDLE, ctypes.c_uint32, ctypes.c_int32],
     "psgd_get": [_HANDLE, ctypes.c_uint32, _FLOATS, ctypes.c_size_t],
     "psgd_push_weights": [_HANDLE, ctypes.c_uint32, _FLOATS, ctypes.c_size_t],
     "psgd_push_gradient": [_HANDLE, ctypes.c_uint32, _FLOATS, ctypes.c_size_t],

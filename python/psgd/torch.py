@@ -30,6 +30,7 @@ from torch.utils.data import Sampler
 from psgd import _environment
 from psgd._client import Client, Share
 from psgd._library import InvalidError, RunOver, StateError
+from psgd._overlap import Overlap
 
 __all__ = ["join", "Run", "Alone"]
 
@@ -173,7 +174,7 @@ class Run:
     """A worker's part of a run. Made by join."""
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
-                 client: Client, statistics: Sequence[str] = ()) -> None:
+                 client: Client, statistics: Sequence[str] = (), overlap: bool = False) -> None:
         self.client = client
         self._model = model
         self._optimizer = optimizer
@@ -194,6 +195,7 @@ class Run:
         self._has_weights = False  # those of the run
         self._timings: Dict[str, float] = {}
         self._add_tensors(statistics)
+        self._overlap = Overlap(model, self._tensors, client) if overlap else None
         self._attach()
         atexit.register(self._at_exit)
         self._watch_exceptions()
@@ -253,6 +255,7 @@ class Run:
         run = self
 
         def step(optimizer: Any, *arguments: Any, **named: Any) -> Any:
+            run._bring_all()
             if run.client.worker_optimizer or run._over:
                 result = original(*arguments, **named)
             else:  # the shards have the optimizer
@@ -335,6 +338,8 @@ class Run:
     @contextlib.contextmanager
     def accumulate(self) -> Iterator[None]:
         """Around a batch whose gradients are kept for a later step: no other worker waits for it."""
+        if self._overlap is not None:
+            self._overlap.keep_gradients()
         yield
         self.skip()
 
@@ -347,7 +352,8 @@ class Run:
         """Seconds: `total` is psgd's own time, waiting included, of `seconds` since the join."""
         if not self._over:
             self._timings = self.client.timings()
-        return {**self._timings, "total": self._own_seconds,
+        overlapped = self._overlap.seconds if self._overlap is not None else 0.0
+        return {**self._timings, "total": self._own_seconds + overlapped,
                 "seconds": time.monotonic() - self._start}
 
     def leave(self, failed: bool = False, reason: str = "done") -> None:
@@ -375,11 +381,16 @@ class Run:
                 f"{self.client.batch} (data.batch of the run's config) and the run's sampler")
         begun = time.monotonic()
         try:
+            self._bring_all()
+            if not pushes and self._overlap is not None and self._overlap.any_left():
+                raise StateError("a batch without a step, and its gradients have left for the shards; "
+                                 "join without overlap=True, or say `with run.accumulate():` around "
+                                 "such a batch")
             self._push(update=pushes)
             self.client.end_step(seconds_compute=begun - self._last)
             self._steps += 1
             self._skips += not pushes
-            self._pull()
+            self._pull(begins_step=self._steps < self._share.batches)
         except RunOver:  # the loader ends, and then the epochs do
             self._asked_to_leave = True
         self._last = time.monotonic()
@@ -397,19 +408,32 @@ class Run:
             parameter = tensor.tensor
             if not update or id(parameter) not in trained or parameter.grad is None:
                 continue  # not this program's, or not used in this step
-            if shards_optimize:
-                tensor.push_gradient(self.client)
-            else:
+            if not shards_optimize:
                 tensor.push(self.client)
+            elif self._overlap is None or not self._overlap.has_left(tensor):
+                tensor.push_gradient(self.client)
 
-    def _pull(self) -> None:
-        self.client.wait()
+    def _pull(self, begins_step: bool) -> None:
         trained = self._trained()
-        for tensor in self._tensors:
-            # What no optimizer has belongs to the program, after the first weights.
-            if tensor.statistic or not self._has_weights or id(tensor.tensor) in trained:
-                tensor.pull(self.client)
+        # What no optimizer has belongs to the program, after the first weights.
+        pulled = [tensor for tensor in self._tensors
+                  if tensor.statistic or not self._has_weights or id(tensor.tensor) in trained]
+        if self._overlap is not None:
+            pushes = trained if begins_step and not self.client.worker_optimizer else set()
+            self._overlap.begin_step(pulled, pushes)
+            if self._has_weights and begins_step and self._overlap.knows_modules:
+                return
+        self.client.wait()
+        for tensor in pulled:
+            tensor.pull(self.client)
+        if self._overlap is not None:
+            self._overlap.brought_all()
         self._has_weights = True
+
+    def _bring_all(self) -> None:
+        """Of an overlapped step: the weights that no module asked for."""
+        if self._overlap is not None:
+            self._overlap.bring_all()
 
     # ---- Shares ----
 
@@ -425,7 +449,7 @@ class Run:
         self._share = self.client.next_share()
         self._steps = self._skips = 0
         if self._share is not None:
-            self._pull()
+            self._pull(begins_step=True)
         self._last = time.monotonic()
         self._own_seconds += self._last - begun
         return self._share is not None
@@ -476,7 +500,8 @@ class Run:
 def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
          server: Optional[str] = None, name: Optional[str] = None,
          tls_dir: Optional[str] = None, log_file: Optional[str] = None,
-         connect_seconds: float = 60, statistics: Sequence[str] = ()) -> Any:
+         connect_seconds: float = 60, statistics: Sequence[str] = (),
+         overlap: bool = False) -> Any:
     """Joins the run of ps-run's environment, or at `server`; without either, trains alone.
 
     Attaches to the model and the optimizer; schedulers, state_dict and closures keep working. The
@@ -486,6 +511,11 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
 
     `statistics`: names of buffers, besides BatchNorm's running means and variances, that are averaged
     over the workers. Other buffers stay in this program.
+
+    `overlap`: hides the network behind the computation. Each module's forward pass waits for its own
+    weights only, and with an optimizer on the shards gradients leave during the backward pass. The
+    program then must read weights by calling modules only, from optimizer.step() until the end of
+    the next forward pass, and must not change gradients: clipping and GradScaler are an error.
     """
     if not (server or _environment.server()):
         return Alone()
@@ -495,7 +525,7 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
     client = Client(server, name=name, device=f"torch {torch.__version__}, {device}",
                     tls_dir=tls_dir, log_file=log_file, connect_seconds=connect_seconds)
     try:
-        run = Run(model, optimizer, client, statistics)
+        run = Run(model, optimizer, client, statistics, overlap)
     except BaseException as error:
         client.leave(failed=True, reason=repr(error))
         raise

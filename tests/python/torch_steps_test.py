@@ -48,6 +48,26 @@ class Tied(nn.Module):
         return self.last(self.frozen(self.norm(self.again(torch.tanh(self.first(x))))))
 
 
+class Attention(nn.Module):
+    """Weights that a module uses without calling the module that has them, and a module called late
+    whose weights are used early.
+    """
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.head = nn.Linear(6, 6, bias=False)
+        self.input = nn.Linear(6, 6, bias=False)
+        self.input.weight = self.head.weight
+        self.norm = nn.BatchNorm1d(6)
+        self.attention = nn.MultiheadAttention(6, 2)
+        self.last = nn.Linear(6, 2)
+
+    def forward(self, x):
+        hidden = self.norm(self.input(x))
+        return self.last(self.head(self.attention(hidden, hidden, hidden)[0]))
+
+
 class Kept:
     """A sampler's run that notes which batches it dealt."""
 
@@ -73,13 +93,13 @@ class Steps(unittest.TestCase):
         for (name, one), (_, other) in zip(model.state_dict().items(), alone.state_dict().items()):
             self.assertLess((one.float() - other.float()).abs().max().item(), delta, name)
 
-    def train(self, make_optimizer, model=None, **how):
+    def train(self, make_optimizer, model=None, overlap=False, **how):
         """Trains within a run, then alone on the same batches; returns both models."""
         model = model or Tied()
         alone = copy.deepcopy(model)
         with server(data=f"{{batch: {BATCH}}}", **how) as at:
             optimizer = make_optimizer(model)
-            run = psgd.torch.join(model, optimizer, server=at)
+            run = psgd.torch.join(model, optimizer, server=at, overlap=overlap)
             kept = Kept(run, points())
             for _ in run.epochs(2):
                 for x, y in kept:
@@ -104,6 +124,71 @@ class Steps(unittest.TestCase):
         self.assert_same(*self.train(lambda m: torch.optim.SGD(m.parameters(), 0.1, momentum=0.9),
                                      optimizer="{sgd: {learning_rate: 0.1, momentum: 0.9}}"))
 
+    def test_passes_that_overlap_with_the_network(self):
+        def sgd(model):
+            return torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+
+        for model in (Tied(), Attention()):
+            self.assert_same(*self.train(sgd, copy.deepcopy(model), overlap=True), delta=1e-5)
+            self.assert_same(*self.train(sgd, copy.deepcopy(model), overlap=True,
+                                         optimizer="{sgd: {learning_rate: 0.1, momentum: 0.9}}"),
+                             delta=1e-5)
+
+    def test_overlapping_passes_begin_before_all_weights_are_here(self):
+        model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 2))
+        with server(data=f"{{batch: {BATCH}}}", optimizer="{sgd: {learning_rate: 0.1}}") as at:
+            run, loader, optimizer = self.joined(at, model, overlap=True)
+            asked = []
+            wait, wait_for, push = run.client.wait, run.client.wait_for, run.client.push_memory
+            run.client.wait = lambda: (asked.append("all"), wait())
+            run.client.wait_for = lambda name: (asked.append(name), wait_for(name))
+            run.client.push_memory = lambda name, *how, **named: (
+                asked.append(f"push {name}"), push(name, *how, **named))
+            for _ in run.epochs(1):
+                for i, (x, y) in enumerate(loader):
+                    asked.clear()
+                    optimizer.zero_grad()
+                    loss = nn.CrossEntropyLoss()(model(x), y)
+                    forward = list(asked)
+                    loss.backward()
+                    pushed = asked[len(forward):]
+                    optimizer.step()
+                    if i > 0:
+                        self.assertEqual([name.split(".")[0] for name in forward],
+                                         ["0", "0", "1", "1", "2", "2"])
+                        self.assertEqual(pushed[0], "all")
+                        self.assertEqual(set(pushed[1:]), {f"push {n}" for n, _ in
+                                                       model.named_parameters()})
+
+    def test_gradients_that_change_after_they_left(self):
+        def clip(model, run, loss):
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+
+        def replace(model, run, loss):
+            loss.backward()
+            model.weight.grad = model.weight.grad * 2
+
+        def again(model, run, loss):
+            loss.backward(retain_graph=True)
+            loss.backward()
+
+        def skip(model, run, loss):
+            loss.backward()
+            run.skip()
+
+        for change in (clip, replace, again, skip):
+            model = nn.Linear(6, 2)
+            with server(data=f"{{batch: {BATCH}}}", optimizer="{sgd: {learning_rate: 0.1}}") as at:
+                run, loader, optimizer = self.joined(at, model, overlap=True)
+                with self.assertRaisesRegex(psgd.StateError, "[Jj]oin without overlap=True"):
+                    for _ in run.epochs(1):
+                        for x, y in loader:
+                            optimizer.zero_grad()
+                            change(model, run, nn.CrossEntropyLoss()(model(x), y))
+                            optimizer.step()
+                run.leave(failed=True)
+
     def test_bf16_weights_do_not_round_the_shards(self):
         model = nn.Sequential(nn.Linear(6, 2)).to(torch.bfloat16)
         with server(data=f"{{batch: {BATCH}}}") as at:
@@ -116,11 +201,17 @@ class Steps(unittest.TestCase):
         self.assertTrue(all(torch.isfinite(p).all() for p in model.parameters()))
 
     def test_accumulated_gradients(self):
+        self.accumulate()
+
+    def test_accumulated_gradients_that_leave_early(self):
+        self.accumulate(clip=False, overlap=True, optimizer="{sgd: {learning_rate: 0.1}}")
+
+    def accumulate(self, clip=True, overlap=False, **how):
         model = nn.Linear(6, 2)
         alone = copy.deepcopy(model)
-        with server(data=f"{{batch: {BATCH}}}") as at:
+        with server(data=f"{{batch: {BATCH}}}", **how) as at:
             optimizer = torch.optim.SGD(model.parameters(), 0.1)
-            run = psgd.torch.join(model, optimizer, server=at)
+            run = psgd.torch.join(model, optimizer, server=at, overlap=overlap)
             kept = Kept(run, points())
             for _ in run.epochs(1):
                 for i, (x, y) in enumerate(kept):
@@ -130,7 +221,8 @@ class Steps(unittest.TestCase):
                             loss.backward()
                         continue
                     loss.backward()
-                    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+                    if clip:
+                        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
                     optimizer.step()
                     optimizer.zero_grad()
         self.assertEqual(run.timings()["steps"], SAMPLES // BATCH)
@@ -138,7 +230,8 @@ class Steps(unittest.TestCase):
         for i, (x, y) in enumerate(kept.batches):
             (nn.CrossEntropyLoss()(alone(x), y) / 2).backward()
             if i % 2 == 1:
-                torch.nn.utils.clip_grad_norm_(alone.parameters(), 0.5)
+                if clip:
+                    torch.nn.utils.clip_grad_norm_(alone.parameters(), 0.5)
                 optimizer.step()
                 optimizer.zero_grad()
         self.assert_same(model, alone)

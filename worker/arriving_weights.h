@@ -2,15 +2,13 @@
 // frees its message, and a step can begin with its front layers while the others still travel.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 
+#include "common/clock.h"
 #include "common/status.h"
 #include "compression/codec.h"
-#include "engine/runtime/replicas.h"
 #include "proto/model.pb.h"
-#include "train/step_trace.h"
 #include "worker/install_slice.h"
 #include "worker/pushed_factors.h"
 #include "worker/session.h"
@@ -18,19 +16,30 @@
 
 namespace psgd {
 
-// Not thread-safe: belongs to the training thread. What it is made of outlives it.
+// Not thread-safe: belongs to the thread that uses the session. What it is made of outlives it.
 class ArrivingWeights {
  public:
-  ArrivingWeights(const CodecTable& codecs, const Placement& placement, const PushedFactors& own,
-                  Replicas* network, SessionCore* core, Session* session, StepTrace* trace);
+  struct Options {
+    const CodecTable& codecs;
+    const ModelSpec& model;
+    const Placement& placement;
+    const PushedFactors& own;
+    PullInstaller::Weights weights;  // of a parameter: where they are installed
+    // Told when it waited, and when it installed, if set.
+    std::function<void(Time start, Time end)> on_waited;
+    std::function<void(Time start, Time end)> on_installed;
+  };
 
-  // A pull for the step that leads to `clock` is under way, or has just come. REQUIRES: nobody
-  // reads weights that are not awaited.
-  void Begin(uint64_t clock);
+  ArrivingWeights(Options options, SessionCore* core, Session* session);
+
+  // A pull is under way, or has just come. REQUIRES: nobody reads weights that are not awaited.
+  void Begin();
   // Waits until the parameter's weights, or all weights, are installed. Errors are those of
-  // InstallSlice and of the session.
+  // InstallSlice and of the session. After an error of InstallSlice all calls until Begin fail.
   absl::Status Await(int parameter);
   absl::Status AwaitAll();
+  // Whether the parameter's weights are installed.
+  bool complete(int parameter) const { return installer_->complete(parameter); }
 
   // Seconds since Begin.
   double waited() const { return waited_; }
@@ -40,17 +49,12 @@ class ArrivingWeights {
   absl::Status WaitFor(const std::function<bool()>& here);
   absl::Status InstallArrived();
 
-  const CodecTable& codecs_;
-  const Placement& placement_;
-  const PushedFactors& own_;
-  Replicas* const network_;
+  const Options options_;
   SessionCore* const core_;
   Session* const session_;
-  StepTrace* const trace_;
 
   std::optional<PullInstaller> installer_;
-  absl::Status failed_;  // the first error since Begin
-  uint64_t clock_ = 0;
+  absl::Status failed_;  // the first error of an installation since Begin
   double waited_ = 0;
   double installing_ = 0;
 };
