@@ -18,12 +18,14 @@ class Overlap:
     which modules are called. From then on each module waits for its own weights.
     """
 
-    def __init__(self, model: torch.nn.Module, tensors: Sequence[Any], client: Client) -> None:
+    def __init__(self, model: torch.nn.Module, tensors: Sequence[Any], client: Client,
+                 stagings: Any) -> None:
         self.seconds = 0.0  # in psgd, within passes
         self.knows_modules = False
         self._model = model
         self._tensors = tensors
         self._client = client
+        self._stagings = stagings
         self._called: Set[torch.nn.Module] = set()
         self._of_module: Dict[torch.nn.Module, Set[str]] = {}
         self._of_nobody: Set[str] = set()  # no module that is called has them
@@ -67,7 +69,7 @@ class Overlap:
         try:
             wait()
             for name in names:
-                self._to_come.pop(name).pull(self._client)
+                self._to_come.pop(name).pull(self._client, self._stagings)
         except RunOver:  # the step's end says so
             self._to_come.clear()
         self.seconds += time.monotonic() - begun
@@ -139,7 +141,7 @@ class Overlap:
         try:
             self.bring_all()
             begun = time.monotonic()
-            tensor.push_gradient(self._client)
+            tensor.push_gradient(self._client, self._stagings)
             self.seconds += time.monotonic() - begun
             self._left[tensor.name] = (parameter.grad, parameter.grad._version)
         except RunOver:  # the step's end sees it, too

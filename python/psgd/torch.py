@@ -31,6 +31,7 @@ from psgd import _environment
 from psgd._client import Client, Share
 from psgd._library import InvalidError, RunOver, StateError
 from psgd._overlap import Overlap
+from psgd._staging import Staging
 
 __all__ = ["join", "Run", "Alone"]
 
@@ -145,29 +146,69 @@ class _Tensor:
         client.get_memory(self.name, values.data_ptr(), values.numel())
         return values
 
-    def pull(self, client: Client) -> None:
+    def pull(self, client: Client, stagings: "_Stagings") -> None:
         tensor, direct = self._checked()
         if direct:
             client.get_memory(self.name, tensor.data_ptr(), tensor.numel())
             return
+        staging = stagings.of(tensor)
+        if staging is not None:
+            staging.bring(lambda host: client.get_memory(self.name, host.data_ptr(), host.numel()),
+                          tensor)
+            return
         with torch.no_grad():
             tensor.copy_(self._shards_values(client))
 
-    def push(self, client: Client) -> None:
+    def push(self, client: Client, stagings: "_Stagings") -> None:
         tensor, direct = self._checked()
-        values = tensor if direct else self.copy_out()
-        if tensor.dtype not in (torch.float32, torch.float64):
-            # What the step changed, not what the tensor's type rounds off.
-            exact = self._shards_values(client)
-            values = exact + (values - exact.to(tensor.dtype).to(torch.float32))
-        client.push_memory(self.name, values.data_ptr(), values.numel())
+        dtype = tensor.dtype
 
-    def push_gradient(self, client: Client) -> None:
+        def push(values: torch.Tensor) -> None:
+            if dtype not in (torch.float32, torch.float64):
+                # What the step changed, not what the tensor's type rounds off.
+                exact = self._shards_values(client)
+                values = exact + (values - exact.to(dtype).to(torch.float32))
+            client.push_memory(self.name, values.data_ptr(), values.numel())
+
+        staging = stagings.of(tensor)
+        if direct:
+            push(tensor)
+        elif staging is not None:
+            staging.send(tensor.detach(), push)
+        else:
+            push(self.copy_out())
+
+    def push_gradient(self, client: Client, stagings: "_Stagings") -> None:
         gradient = self.tensor.grad.detach()
         if gradient.is_sparse:
             gradient = gradient.to_dense()
-        values = gradient.to("cpu", torch.float32).contiguous()
-        client.push_memory(self.name, values.data_ptr(), values.numel(), gradient=True)
+
+        def push(values: torch.Tensor) -> None:
+            client.push_memory(self.name, values.data_ptr(), values.numel(), gradient=True)
+
+        staging = stagings.of(gradient)
+        if staging is not None:
+            staging.send(gradient, push)
+        else:
+            push(gradient.to("cpu", torch.float32).contiguous())
+
+
+class _Stagings:
+    """Of each GPU that has tensors of the model."""
+
+    def __init__(self) -> None:
+        self._of_device: Dict[torch.device, Staging] = {}
+
+    def of(self, tensor: torch.Tensor) -> Optional[Staging]:
+        if tensor.device.type != "cuda":
+            return None
+        if tensor.device not in self._of_device:
+            self._of_device[tensor.device] = Staging(tensor.device)
+        return self._of_device[tensor.device]
+
+    def flush(self) -> None:
+        for staging in self._of_device.values():
+            staging.flush()
 
 
 class Run:
@@ -179,6 +220,7 @@ class Run:
         self._model = model
         self._optimizer = optimizer
         self._tensors: List[_Tensor] = []
+        self._stagings = _Stagings()
         self._samples_in_set = 0
         self._committed = False
         self._share: Optional[Share] = None
@@ -195,7 +237,7 @@ class Run:
         self._has_weights = False  # those of the run
         self._timings: Dict[str, float] = {}
         self._add_tensors(statistics)
-        self._overlap = Overlap(model, self._tensors, client) if overlap else None
+        self._overlap = Overlap(model, self._tensors, client, self._stagings) if overlap else None
         self._attach()
         atexit.register(self._at_exit)
         self._watch_exceptions()
@@ -387,6 +429,7 @@ class Run:
                                  "join without overlap=True, or say `with run.accumulate():` around "
                                  "such a batch")
             self._push(update=pushes)
+            self._stagings.flush()
             self.client.end_step(seconds_compute=begun - self._last)
             self._steps += 1
             self._skips += not pushes
@@ -403,15 +446,15 @@ class Run:
         shards_optimize = not self.client.worker_optimizer
         for tensor in self._tensors:
             if tensor.statistic:
-                tensor.push(self.client)
+                tensor.push(self.client, self._stagings)
                 continue
             parameter = tensor.tensor
             if not update or id(parameter) not in trained or parameter.grad is None:
                 continue  # not this program's, or not used in this step
             if not shards_optimize:
-                tensor.push(self.client)
+                tensor.push(self.client, self._stagings)
             elif self._overlap is None or not self._overlap.has_left(tensor):
-                tensor.push_gradient(self.client)
+                tensor.push_gradient(self.client, self._stagings)
 
     def _pull(self, begins_step: bool) -> None:
         trained = self._trained()
@@ -425,7 +468,7 @@ class Run:
                 return
         self.client.wait()
         for tensor in pulled:
-            tensor.pull(self.client)
+            tensor.pull(self.client, self._stagings)
         if self._overlap is not None:
             self._overlap.brought_all()
         self._has_weights = True
