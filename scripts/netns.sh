@@ -6,6 +6,7 @@
 #   scripts/netns.sh up 3 100mbit [10ms]   hosts 1 to 3, 10.77.0.1 to 10.77.0.3; delay: each way
 #   scripts/netns.sh up 3                  links as fast as the machine
 #   scripts/netns.sh run 2 ps-worker --cpu --server 10.77.0.1:7070
+#   scripts/netns.sh run-fast 2 COMMAND     as run, for a command that is to see an InfiniBand port that is up
 #   scripts/netns.sh lossy 2 5 15           5 % of the packets to and from host 2 are lost, 15 % come late
 #   scripts/netns.sh down
 #
@@ -15,7 +16,7 @@ set -euo pipefail
 network=${PSGD_NETNS:-psgd}
 switch=$network-switch
 
-usage() { sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+usage() { sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 
 down() {
   local name
@@ -77,6 +78,19 @@ up() {
   done
 }
 
+# Runs the command where /sys shows an adapter, which nothing drives: UCX uses TCP.
+run_fast() {
+  # shellcheck disable=SC2016  # the inner shell expands it
+  exec ip netns exec "$1" bash -euc '
+    mount -t tmpfs class /mnt
+    mkdir -p /mnt/net /mnt/infiniband/shown0/ports/1
+    echo "1: CA" > /mnt/infiniband/shown0/node_type
+    echo "4: ACTIVE" > /mnt/infiniband/shown0/ports/1/state
+    mount --bind /sys/class/net /mnt/net
+    mount --rbind /mnt /sys/class
+    exec "$@"' run-fast "${@:2}"
+}
+
 case ${1:-} in
   up) (($# >= 2 && $# <= 4)) || usage; up "${@:2}" ;;
   lossy)
@@ -85,6 +99,7 @@ case ${1:-} in
     disturb "$switch" port"$2" "$3" "$4"
     ;;
   run) (($# >= 3)) || usage; exec ip netns exec "$network-$2" "${@:3}" ;;
+  run-fast) (($# >= 3)) || usage; run_fast "$network-$2" "${@:3}" ;;
   down) (($# == 1)) || usage; down ;;
   *) usage ;;
 esac

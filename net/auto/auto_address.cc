@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -10,8 +11,14 @@
 namespace psgd {
 
 std::string AutoAddress::ToString() const {
-  return absl::StrCat(tcp, ipc.empty() ? "" : " ", ipc,
+  return absl::StrCat(tcp, ucx == 0 ? "" : absl::StrCat(" ucx=", ucx), ipc.empty() ? "" : " ", ipc,
                       machine.empty() ? "" : " machine=", machine);
+}
+
+std::string AutoAddress::UcxAddress() const {
+  Address address = *ParseTcpAddress(tcp);
+  address.port = ucx;
+  return address.ToString();
 }
 
 absl::StatusOr<AutoAddress> ParseAutoAddress(absl::string_view text) {
@@ -23,6 +30,12 @@ absl::StatusOr<AutoAddress> ParseAutoAddress(absl::string_view text) {
     absl::string_view rest = words[i];
     if (absl::ConsumePrefix(&rest, "machine=")) {
       address.machine = std::string(rest);
+      continue;
+    }
+    if (absl::ConsumePrefix(&rest, "ucx=")) {
+      if (!absl::SimpleAtoi(rest, &address.ucx) || address.ucx < 1 || address.ucx > 65535) {
+        return InvalidArgumentError("\"", words[i], "\" is not ucx=PORT, with a port up to 65535");
+      }
       continue;
     }
     PSGD_ASSIGN_OR_RETURN(const Address ipc, ParseIpcAddress(rest));

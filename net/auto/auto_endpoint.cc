@@ -1,80 +1,96 @@
 #include "net/auto/auto_endpoint.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "net/address.h"
 #include "net/auto/auto_address.h"
+#include "net/auto/fast_network.h"
 #include "net/auto/machine_id.h"
 #include "net/ipc/handshake.h"
 #include "net/ipc/ipc_endpoint.h"
+#include "net/joinable_endpoint.h"
+#include "net/spin.h"
+#include "net/ucx/greeting.h"
+#include "net/ucx/ucx_endpoint.h"
 #include "net/zmq/zmq_endpoint.h"
 
 namespace psgd {
 namespace {
 
-// Waits at the remote endpoint, which the local endpoint's descriptor interrupts.
+enum Way : size_t { kZmq, kIpc, kUcx };
+constexpr size_t kWays = 3;
+using Endpoints = std::array<std::unique_ptr<Endpoint>, kWays>;  // by way; null: not that way
+
+// Waits at the ZeroMQ endpoint, which the descriptors of the others interrupt.
 class AutoEndpoint : public Endpoint {
  public:
-  // Either may be null, but not both.
-  AutoEndpoint(std::unique_ptr<Endpoint> local, std::unique_ptr<Endpoint> remote,
-               std::string address)
-      : local_(static_cast<IpcEndpoint*>(local.release())),
-        remote_(static_cast<ZmqEndpoint*>(remote.release())),
+  // REQUIRES: the ZeroMQ endpoint, or one other alone.
+  AutoEndpoint(Endpoints endpoints, std::string address)
+      : endpoints_(std::move(endpoints)),
+        zmq_(static_cast<ZmqEndpoint*>(endpoints_[kZmq].get())),
         address_(std::move(address)) {
-    if (local_ != nullptr && remote_ != nullptr) remote_->AlsoEndOn(local_->fd());
+    for (const Way way : {kIpc, kUcx}) {
+      if (endpoints_[way] == nullptr) continue;
+      joined_.push_back({way, static_cast<JoinableEndpoint*>(endpoints_[way].get())});
+      if (zmq_ != nullptr) zmq_->AlsoEndOn(joined_.back().endpoint->fd());
+    }
   }
 
   absl::Status Send(PeerId to, const Message& message) override {
-    const Way way = WayTo(to);
-    Endpoint* const endpoint = way.local ? static_cast<Endpoint*>(local_.get()) : remote_.get();
+    const Place place = PlaceOf(to);
+    Endpoint* const endpoint = endpoints_[place.way].get();
     // What the endpoint says of an unknown peer is right here, too.
     return endpoint == nullptr ? UnavailableError("peer ", to, " is gone")
-                               : endpoint->Send(way.peer, message);
+                               : endpoint->Send(place.peer, message);
   }
 
   std::optional<Received> Receive(Duration timeout) override {
-    if (remote_ == nullptr) return From(true, local_->Receive(timeout));
-    if (local_ == nullptr) return From(false, remote_->Receive(timeout));
+    if (zmq_ == nullptr) return From(joined_[0].way, joined_[0].endpoint->Receive(timeout));
+    if (joined_.empty()) return From(kZmq, zmq_->Receive(timeout));
     const Time deadline = SteadyNow() + std::min<Duration>(timeout, std::chrono::hours(24));
     while (true) {
-      // A look at the remote endpoint takes as long as a local message, so it is not worth one for
-      // each; but busy local peers must not starve the others.
-      const bool remote_first = ++turn_ % kRemoteTurn == 0;
-      if (!remote_first) {
-        if (auto received = local_->Receive(Duration::zero()))
-          return From(true, std::move(received));
+      // A look at ZeroMQ takes as long as a message of the others, so it is not worth one for each;
+      // but no busy peers may starve those of another way.
+      const bool zmq_first = ++turn_ % kZmqTurn == 0;
+      for (size_t i = 0; !zmq_first && i < joined_.size(); ++i) {
+        const auto& [way, endpoint] = joined_[(turn_ + i) % joined_.size()];
+        if (auto received = endpoint->Receive(Duration::zero())) {
+          came_ = SteadyNow();
+          return From(way, std::move(received));
+        }
       }
       const Duration left = std::max(deadline - SteadyNow(), Duration::zero());
-      const bool waits = !remote_first && left > Duration::zero();
-      if (waits && !local_->BeginWait()) continue;
+      const bool waits = !zmq_first && left > Duration::zero();
+      if (waits && (SpinUntil(came_, [&] { return HasWork(); }) || !BeginWait())) continue;
       auto received =
-          remote_->Receive(waits ? std::min<Duration>(left, kLongestWait) : Duration::zero());
-      if (waits) local_->EndWait();
+          zmq_->Receive(waits ? std::min<Duration>(left, kLongestWait) : Duration::zero());
+      if (waits) EndWait(joined_.size());
       if (received) {
-        turn_ = kRemoteTurn - 2;  // more may be there: after one local message it is next
-        return From(false, std::move(received));
+        turn_ = kZmqTurn - 2;  // more may be there: after one look at the others it is next
+        return From(kZmq, std::move(received));
       }
-      // Wake is the remote endpoint's. A refused message ends a Receive, too: the caller comes
+      // Wake is the ZeroMQ endpoint's. A refused message ends a Receive, too: the caller comes
       // again.
-      if (remote_->TakeWoken()) return std::nullopt;
-      if (!remote_first && left == Duration::zero()) return std::nullopt;
+      if (zmq_->TakeWoken()) return std::nullopt;
+      if (!zmq_first && left == Duration::zero()) return std::nullopt;
     }
   }
 
   void Wake() override {
-    if (remote_ != nullptr) return remote_->Wake();
-    local_->Wake();
+    if (zmq_ != nullptr) return zmq_->Wake();
+    joined_[0].endpoint->Wake();
   }
 
   const std::string& address() const override { return address_; }
 
   EndpointStats stats() const override {
     EndpointStats sum;
-    for (const Endpoint* endpoint : {static_cast<const Endpoint*>(local_.get()),
-                                     static_cast<const Endpoint*>(remote_.get())}) {
+    for (const auto& endpoint : endpoints_) {
       if (endpoint == nullptr) continue;
       const EndpointStats stats = endpoint->stats();
       sum.messages_sent += stats.messages_sent;
@@ -92,26 +108,48 @@ class AutoEndpoint : public Endpoint {
   }
 
  protected:
-  struct Way {
-    bool local = false;
+  struct Place {
+    Way way = kZmq;
     PeerId peer = 0;  // of that endpoint
   };
-  virtual Way WayTo(PeerId peer) const = 0;
-  virtual PeerId PeerOf(Way way) const = 0;
+  virtual Place PlaceOf(PeerId peer) const = 0;
+  virtual PeerId PeerAt(Place place) const = 0;
 
  private:
-  // A local connection that is to be made again asks for a look now and then.
+  struct Joined {
+    Way way;
+    JoinableEndpoint* endpoint;
+  };
+  // A connection that is to be made again asks for a look now and then.
   static constexpr Duration kLongestWait = std::chrono::milliseconds(50);
-  static constexpr uint64_t kRemoteTurn = 16;  // of the looks, one is at the remote endpoint first
+  static constexpr uint64_t kZmqTurn = 16;  // of the looks, one is at ZeroMQ first
 
-  std::optional<Received> From(bool local, std::optional<Received> received) const {
-    if (received) received->from = PeerOf({local, received->from});
+  std::optional<Received> From(Way way, std::optional<Received> received) const {
+    if (received) received->from = PeerAt({way, received->from});
     return received;
   }
+  bool HasWork() const {
+    return std::ranges::any_of(joined_, [](const Joined& one) { return one.endpoint->HasWork(); });
+  }
+  // False: something has come, and no wait began.
+  bool BeginWait() {
+    for (size_t i = 0; i < joined_.size(); ++i) {
+      if (joined_[i].endpoint->BeginWait()) continue;
+      EndWait(i);
+      return false;
+    }
+    return true;
+  }
+  // Of the first so many.
+  void EndWait(size_t count) {
+    for (size_t i = 0; i < count; ++i) joined_[i].endpoint->EndWait();
+  }
 
-  const std::unique_ptr<IpcEndpoint> local_;
-  const std::unique_ptr<ZmqEndpoint> remote_;
+  const Endpoints endpoints_;
+  ZmqEndpoint* const zmq_;  // of them; null: there is none
   const std::string address_;
+  std::vector<Joined> joined_;  // the others
+  Time came_{};                 // when the last message of one of them came
   uint64_t turn_ = 0;
 };
 
@@ -120,36 +158,37 @@ class AutoListener : public AutoEndpoint {
   using AutoEndpoint::AutoEndpoint;
 
  protected:
-  Way WayTo(PeerId peer) const override { return {peer % 2 != 0, peer / 2}; }
-  PeerId PeerOf(Way way) const override { return 2 * way.peer + (way.local ? 1 : 0); }
+  Place PlaceOf(PeerId peer) const override {
+    return {static_cast<Way>(peer % kWays), peer / kWays};
+  }
+  PeerId PeerAt(Place place) const override { return kWays * place.peer + place.way; }
 };
 
 class AutoConnector : public AutoEndpoint {
  public:
-  // `local`, `remote`: the indices of the addresses that each reaches, in its order.
-  AutoConnector(std::unique_ptr<Endpoint> local_endpoint, std::unique_ptr<Endpoint> remote_endpoint,
-                std::vector<PeerId> local, std::vector<PeerId> remote)
-      : AutoEndpoint(std::move(local_endpoint), std::move(remote_endpoint), ""),
-        peers_{std::move(remote), std::move(local)},
-        ways_(peers_[0].size() + peers_[1].size()) {
-    for (const bool is_local : {false, true}) {
-      for (PeerId i = 0; i < peers_[is_local].size(); ++i)
-        ways_[peers_[is_local][i]] = {is_local, i};
+  // The indices of the addresses that each endpoint reaches, in its order.
+  using Peers = std::array<std::vector<PeerId>, kWays>;
+
+  AutoConnector(Endpoints endpoints, Peers peers)
+      : AutoEndpoint(std::move(endpoints), ""), peers_(std::move(peers)) {
+    for (const auto& list : peers_) places_.resize(places_.size() + list.size());
+    for (const Way way : {kZmq, kIpc, kUcx}) {
+      for (PeerId i = 0; i < peers_[way].size(); ++i) places_[peers_[way][i]] = {way, i};
     }
   }
 
   absl::Status Send(PeerId to, const Message& message) override {
-    if (to >= ways_.size()) return InvalidArgumentError("no address ", to, " was connected");
+    if (to >= places_.size()) return InvalidArgumentError("no address ", to, " was connected");
     return AutoEndpoint::Send(to, message);
   }
 
  protected:
-  Way WayTo(PeerId peer) const override { return ways_[peer]; }
-  PeerId PeerOf(Way way) const override { return peers_[way.local][way.peer]; }
+  Place PlaceOf(PeerId peer) const override { return places_[peer]; }
+  PeerId PeerAt(Place place) const override { return peers_[place.way][place.peer]; }
 
  private:
-  const std::vector<PeerId> peers_[2];  // [1]: local
-  std::vector<Way> ways_;               // by index of the address
+  const Peers peers_;
+  std::vector<Place> places_;  // by index of the address
 };
 
 // Whether the listener is on this machine and lets itself be reached.
@@ -161,41 +200,91 @@ bool IsHere(const AutoAddress& address, const std::string& this_machine) {
   return socket.ok() && IsOwnUser(socket->get());
 }
 
+// UCX does not encrypt.
+bool HasUcx(const TransportOptions& options) {
+  return options.security == nullptr && options.fast_network.value_or(HasFastNetwork());
+}
+
+// Other machines do not reach a listener at a loopback address.
+bool ListensToUcx(const Address& address, const TransportOptions& options) {
+  return HasUcx(options) && (options.fast_network || !IsLoopback(address));
+}
+
+void SayWhyNotUcx(const absl::Status& why, const TransportOptions& options) {
+  static std::once_flag said;  // of each listener and connection it would be the same
+  std::call_once(said, [&] {
+    options.log->warn(
+        "this machine has InfiniBand or RoCE, but data go over TCP, because UCX does not start: {}",
+        std::string(why.message()));
+  });
+}
+
 }  // namespace
 
 StatusOrEndpoint ListenAuto(const std::string& address, const TransportOptions& options) {
   PSGD_ASSIGN_OR_RETURN(AutoAddress parsed, ParseAutoAddress(address));
-  auto remote = ListenZmq(parsed.tcp, options);
-  if (!remote.ok()) return Annotate(remote.status(), absl::StrCat("cannot listen at ", address));
-  parsed.tcp = (*remote)->address();
-  std::unique_ptr<Endpoint> local;
+  Endpoints endpoints;
+  auto zmq = ListenZmq(parsed.tcp, options);
+  if (!zmq.ok()) return Annotate(zmq.status(), absl::StrCat("cannot listen at ", address));
+  endpoints[kZmq] = *std::move(zmq);
+  parsed.tcp = endpoints[kZmq]->address();
+  PSGD_ASSIGN_OR_RETURN(Address ucx_address, ParseTcpAddress(parsed.tcp));
+  ucx_address.port = std::exchange(parsed.ucx, 0);
+  if (ListensToUcx(ucx_address, options)) {
+    auto ucx = ListenUcx(ucx_address.ToString(), options);
+    if (ucx.ok()) {
+      endpoints[kUcx] = *std::move(ucx);
+      parsed.ucx = ParseTcpAddress(endpoints[kUcx]->address())->port;
+    } else {
+      SayWhyNotUcx(ucx.status(), options);
+    }
+  }
   if (!parsed.ipc.empty()) {
-    PSGD_ASSIGN_OR_RETURN(local, ListenIpc(parsed.ipc, options));
+    PSGD_ASSIGN_OR_RETURN(endpoints[kIpc], ListenIpc(parsed.ipc, options));
     parsed.machine = MachineId();
   }
-  return std::make_unique<AutoListener>(std::move(local), *std::move(remote), parsed.ToString());
+  return std::make_unique<AutoListener>(std::move(endpoints), parsed.ToString());
 }
 
 StatusOrEndpoint ConnectAuto(const std::vector<std::string>& addresses,
                              const TransportOptions& options) {
-  std::vector<PeerId> peers[2];  // [1]: local
-  std::vector<std::string> reached[2];
   const std::string this_machine = MachineId();
+  const bool has_ucx = HasUcx(options);
+  AutoConnector::Peers peers;
+  std::array<std::vector<std::string>, kWays> reached;
+  std::vector<std::string> instead_of_ucx;
   for (const std::string& text : addresses) {
     PSGD_ASSIGN_OR_RETURN(const AutoAddress address, ParseAutoAddress(text));
-    const bool here = IsHere(address, this_machine);
-    reached[here].push_back(here ? address.ipc : address.tcp);
-    peers[here].push_back(peers[0].size() + peers[1].size());
+    const bool over_ucx = has_ucx && address.ucx != 0;
+    const Way way = IsHere(address, this_machine) ? kIpc : over_ucx ? kUcx : kZmq;
+    const PeerId peer = peers[kZmq].size() + peers[kIpc].size() + peers[kUcx].size();
+    peers[way].push_back(peer);
+    reached[way].push_back(way == kIpc   ? address.ipc
+                           : way == kUcx ? address.UcxAddress()
+                                         : address.tcp);
+    if (way == kUcx) instead_of_ucx.push_back(address.tcp);
   }
-  std::unique_ptr<Endpoint> local, remote;
-  if (!reached[1].empty()) {
-    PSGD_ASSIGN_OR_RETURN(local, ConnectIpc(reached[1], options));
+  Endpoints endpoints;
+  if (!reached[kUcx].empty()) {
+    auto ucx = ConnectUcx(reached[kUcx], options);
+    if (ucx.ok()) {
+      options.log->info("UCX reaches {} of {} shards", peers[kUcx].size(), addresses.size());
+      endpoints[kUcx] = *std::move(ucx);
+    } else {
+      SayWhyNotUcx(ucx.status(), options);
+      std::ranges::move(std::exchange(peers[kUcx], {}), std::back_inserter(peers[kZmq]));
+      std::ranges::move(instead_of_ucx, std::back_inserter(reached[kZmq]));
+    }
   }
-  if (!reached[0].empty() || local == nullptr) {
-    PSGD_ASSIGN_OR_RETURN(remote, ConnectZmq(reached[0], options));
+  if (!reached[kIpc].empty()) {
+    PSGD_ASSIGN_OR_RETURN(endpoints[kIpc], ConnectIpc(reached[kIpc], options));
   }
-  return std::make_unique<AutoConnector>(std::move(local), std::move(remote), std::move(peers[1]),
-                                         std::move(peers[0]));
+  // Of two others neither waits for the other, so ZeroMQ's does, if need be without addresses.
+  const bool is_one = (endpoints[kIpc] == nullptr) != (endpoints[kUcx] == nullptr);
+  if (!reached[kZmq].empty() || !is_one) {
+    PSGD_ASSIGN_OR_RETURN(endpoints[kZmq], ConnectZmq(reached[kZmq], options));
+  }
+  return std::make_unique<AutoConnector>(std::move(endpoints), std::move(peers));
 }
 
 }  // namespace psgd

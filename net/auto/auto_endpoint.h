@@ -1,4 +1,5 @@
-// Both ways to a shard: shared memory on its own machine, ZeroMQ over TCP from others.
+// All ways to a shard: shared memory on its own machine; from others UCX where both machines have a
+// fast network, else ZeroMQ over TCP.
 #pragma once
 
 #include <string>
@@ -8,6 +9,7 @@
 
 namespace psgd {
 
+// Listens on each way that this machine has. Whoever lacks one takes another.
 StatusOrEndpoint ListenAuto(const std::string& address, const TransportOptions& options);
 // Chooses the way to each address now. REQUIRES: a listener whose address names its machine is
 // there.

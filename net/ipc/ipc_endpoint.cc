@@ -23,7 +23,9 @@ constexpr Duration kLookPeriod = std::chrono::milliseconds(1);
 }  // namespace
 
 IpcEndpoint::IpcEndpoint(const TransportOptions& options, Bell bell, FileDescriptor epoll)
-    : EndpointBase(options, Integrity::kMemory), bell_(std::move(bell)), epoll_(std::move(epoll)) {
+    : JoinableEndpoint(options, Integrity::kMemory),
+      bell_(std::move(bell)),
+      epoll_(std::move(epoll)) {
   for (const auto& [fd, key] : {std::pair(wake_.fd(), kWakeKey), std::pair(bell_.fd(), kBellKey)}) {
     psgd::Watch(epoll_, fd, key, EPOLLIN);
   }
@@ -70,7 +72,7 @@ std::optional<Received> IpcEndpoint::Receive(Duration timeout) {
     }
     const Time next = Maintain(now);
     if (now >= deadline) return std::nullopt;
-    if (!BeginWait()) continue;
+    if (SpinUntil(received_, [&] { return AnyIncoming(); }) || !BeginWait()) continue;
     const Duration wait = std::min(deadline, next) - SteadyNow();
     HandleSockets(std::max(wait, Duration::zero()));
     EndWait();
@@ -78,7 +80,6 @@ std::optional<Received> IpcEndpoint::Receive(Duration timeout) {
 }
 
 bool IpcEndpoint::BeginWait() {
-  if (SpinUntil(received_, [&] { return AnyIncoming(); })) return false;
   bell_.Arm();
   if (!AnyIncoming()) return true;
   bell_.Disarm();

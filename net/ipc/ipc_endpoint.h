@@ -7,23 +7,22 @@
 
 #include "common/file_descriptor.h"
 #include "net/address.h"
-#include "net/endpoint_base.h"
 #include "net/ipc/bell.h"
 #include "net/ipc/shared_link.h"
+#include "net/joinable_endpoint.h"
 #include "net/wake_event.h"
 
 namespace psgd {
 
-class IpcEndpoint : public EndpointBase {
+class IpcEndpoint : public JoinableEndpoint {
  public:
   std::optional<Received> Receive(Duration timeout) final;
   void Wake() final { wake_.Set(); }
 
-  // For an owner that waits for more than this endpoint: until EndWait, fd() becomes readable when
-  // Receive has something to do. False: it has now.
-  bool BeginWait();
-  void EndWait() { bell_.Disarm(); }
-  int fd() const { return epoll_.get(); }
+  bool HasWork() final { return AnyIncoming(); }
+  bool BeginWait() final;
+  void EndWait() final { bell_.Disarm(); }
+  int fd() const final { return epoll_.get(); }
 
  protected:
   // One connection, or the attempt at one.

@@ -70,7 +70,7 @@ UcxEndpoint::Inside::~Inside() {
 
 UcxEndpoint::UcxEndpoint(const TransportOptions& options, std::unique_ptr<UcxWorker> worker,
                          FileDescriptor epoll)
-    : EndpointBase(options),
+    : JoinableEndpoint(options),
       worker_(std::move(worker)),
       ucx_(worker_->ucx()),
       epoll_(std::move(epoll)),
@@ -486,6 +486,27 @@ std::optional<Received> UcxEndpoint::Receive(Duration timeout) {
     }
     if (!SpinUntil(moved_, [&] { return Move(); })) Sleep(inside, std::min(deadline, next));
   }
+}
+
+bool UcxEndpoint::HasWork() {
+  const Inside inside(*this);
+  return !deliverable_.empty() || Move();
+}
+
+bool UcxEndpoint::BeginWait() {
+  waiting_.emplace(*this);  // so the background thread takes no event that would end the wait
+  if (!deliverable_.empty() || !refused_.ok() || !worker_->Arm()) {
+    waiting_.reset();
+    return false;
+  }
+  waiting_->Unlock();
+  return true;
+}
+
+void UcxEndpoint::EndWait() {
+  waiting_->Lock();
+  LookAtSockets();
+  waiting_.reset();
 }
 
 void UcxEndpoint::Sleep(Inside& inside, Time until) {

@@ -13,6 +13,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -22,19 +23,23 @@
 
 #include "common/bytes.h"
 #include "common/file_descriptor.h"
-#include "net/endpoint_base.h"
+#include "net/joinable_endpoint.h"
 #include "net/ucx/greeting.h"
 #include "net/ucx/ucx_worker.h"
 #include "net/wake_event.h"
 
 namespace psgd {
 
-class UcxEndpoint : public EndpointBase {
+class UcxEndpoint : public JoinableEndpoint {
  public:
   ~UcxEndpoint() override;
 
   std::optional<Received> Receive(Duration timeout) final;
   void Wake() final { wake_.Set(); }
+  bool HasWork() final;
+  bool BeginWait() final;
+  void EndWait() final;
+  int fd() const final { return epoll_.get(); }
 
  protected:
   // What came from a peer, in its order.
@@ -183,6 +188,7 @@ class UcxEndpoint : public EndpointBase {
   absl::Status refused_;  // why a greeting was
 
   WakeEvent wake_;
+  std::optional<Inside> waiting_;     // the owner, from BeginWait to EndWait
   std::atomic<size_t> under_way_{0};  // requests that UCX works on
   std::atomic<bool> active_{false};   // messages came or went of late
   std::atomic<bool> inside_{false};

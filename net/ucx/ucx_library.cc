@@ -32,10 +32,9 @@ absl::StatusOr<UcxLibrary> Open() {
   const KeptSignals signals;
   void* const library = ::dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) {
-    return FailedPreconditionError("cluster.transport: ucx needs UCX, and the loader finds none (",
-                                   ::dlerror(),
-                                   "); install libucx0, name its folder in LD_LIBRARY_PATH, or "
-                                   "use cluster.transport: auto");
+    return FailedPreconditionError("the loader finds no UCX (", ::dlerror(),
+                                   "); install libucx0 or name its folder in LD_LIBRARY_PATH; "
+                                   "cluster.transport: auto also does without");
   }
   UcxLibrary ucx;
   const char* missing = nullptr;

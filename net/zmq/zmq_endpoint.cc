@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <utility>
 
 #include "net/zmq/zmq_socket.h"
@@ -18,7 +19,7 @@ void ZmqEndpoint::PollOn(zmq::socket_t& socket) {
 
 void ZmqEndpoint::AlsoEndOn(int fd) {
   poll_items_.push_back({.socket = nullptr, .fd = fd, .events = ZMQ_POLLIN, .revents = 0});
-  also_ends_ = true;
+  ++owners_items_;
 }
 
 std::optional<Received> ZmqEndpoint::Receive(Duration timeout) {
@@ -38,7 +39,9 @@ std::optional<Received> ZmqEndpoint::Receive(Duration timeout) {
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(left).count();
     // An interrupted poll counts as one that ended early.
     zmq_poll(poll_items_.data(), static_cast<int>(poll_items_.size()), wait);
-    if (also_ends_ && poll_items_.back().revents != 0) return TryReceive().received;
+    const auto owners = std::span(poll_items_).last(owners_items_);
+    const bool ends = std::ranges::any_of(owners, [](const auto& item) { return item.revents; });
+    if (ends) return TryReceive().received;
   }
 }
 

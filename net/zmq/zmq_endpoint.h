@@ -19,6 +19,7 @@ class ZmqEndpoint : public EndpointBase {
   void Wake() final { wake_.Set(); }
 
   // For an owner that waits for more than this endpoint: Receive ends when `fd` is readable, too.
+  // Call it before the first Receive.
   void AlsoEndOn(int fd);
   // Whether the last Receive ended because of Wake.
   bool TakeWoken() { return std::exchange(woken_, false); }
@@ -39,8 +40,8 @@ class ZmqEndpoint : public EndpointBase {
  private:
   WakeEvent wake_;
   bool woken_ = false;
-  bool also_ends_ = false;                  // the last item is the owner's
-  std::vector<zmq_pollitem_t> poll_items_;  // the wake event, then the sockets
+  std::vector<zmq_pollitem_t> poll_items_;  // the wake event, the sockets, then the owner's
+  size_t owners_items_ = 0;
 };
 
 // The status for a ZeroMQ exception: no context, socket or eventfd could be made.

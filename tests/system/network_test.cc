@@ -18,8 +18,9 @@ constexpr char kScript[] = PSGD_SOURCE_DIR "/scripts/netns.sh";
 
 class Network : public RunTest {
  protected:
+  explicit Network(std::vector<std::string> hosts = {"2", "20mbit"}) : hosts_(std::move(hosts)) {}
   void SetUp() override {
-    const Ended up = RunProgram(Script({"up", "2", "20mbit"}));
+    const Ended up = RunProgram(Script(std::vector<std::string>{"up"} + hosts_));
     if (up.code != 0) GTEST_SKIP() << "this machine lets no networks be made: " << up.err;
     up_ = true;
   }
@@ -52,8 +53,58 @@ class Network : public RunTest {
   }
 
  private:
+  const std::vector<std::string> hosts_;
   bool up_ = false;
 };
+
+class FastNetwork : public Network {
+ protected:
+  FastNetwork() : Network({"4"}) {}
+  // On a host with a fast network.
+  static std::vector<std::string> OnFast(int host, const std::string& program,
+                                         const std::vector<std::string>& arguments) {
+    return Script({"run-fast", std::to_string(host), ProgramPath(program)}) + arguments;
+  }
+};
+
+// Servers and workers with and without UCX, which join, take shards and leave.
+TEST_F(FastNetwork, IsUsedWhereBothHaveItAndShutsNobodyOut) {
+  const std::vector<std::string> settings =
+      Sets({"train.epochs=100", "consistency.staleness=0", "cluster.shards=5", "cluster.slice=1KiB",
+            "compression.push=topk", "cluster.resend=300ms"});
+  ASSERT_EQ(RunSmall("calm", settings).code, 0);
+  Process server(OnFast(1, "ps-server",
+                        std::vector<std::string>{"--config", SmallConfig(), "--bind", "10.77.0.1",
+                                                 "--insecure", "--run-dir", Path("far")} +
+                            settings));
+  const std::string address = ServerOf(server);
+  ASSERT_EQ(address, "10.77.0.1:7070") << server.Err();
+  const std::vector<std::string> arguments = {"--cpu", "--server", address, "--step-delay", "5ms"};
+  Process with_ucx(OnFast(2, "ps-worker", arguments));
+  Process without(std::vector<std::string>{"/usr/bin/env", "UCX_TLS=none"} +
+                  OnFast(3, "ps-worker", arguments));
+  ASSERT_TRUE(with_ucx.WaitFor("UCX reaches 5 of 5 shards")) << with_ucx.Err();
+  ASSERT_TRUE(without.WaitFor("because UCX does not start: ")) << without.Err();
+  ASSERT_TRUE(server.WaitFor("epoch 2: test accuracy")) << server.Err();
+
+  const auto joined = [&](const std::string& run_dir, const std::string& at) {
+    return std::vector<std::string>{"--join",     address,     "--bind",     at,
+                                    "--insecure", "--run-dir", Path(run_dir)};
+  };
+  Process slow(On(3, "ps-server", joined("slow", "10.77.0.3")));
+  ASSERT_TRUE(with_ucx.WaitFor("UCX reaches 3 of 5 shards")) << slow.Err() << with_ucx.Err();
+  Process fast(OnFast(4, "ps-server", joined("fast", "10.77.0.4")));
+  ASSERT_TRUE(server.WaitFor("to server 3")) << fast.Err() << server.Err();
+  slow.Signal(SIGTERM);
+  EXPECT_EQ(slow.Wait().code, 3) << slow.Err();
+  const Ended ended = with_ucx.Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err.substr(ended.err.rfind("UCX reaches")), testing::HasSubstr("5 of 5"));
+  EXPECT_EQ(without.Wait().code, 0) << without.Err();
+  EXPECT_EQ(fast.Wait().code, 0) << fast.Err();
+  EXPECT_EQ(server.Wait().code, 0) << server.Err();
+  EXPECT_TRUE(Weights("far") == Weights("calm"));
+}
 
 TEST_F(Network, ASlowLinkThatBreaksChangesNoBit) {
   Process server(On(1, "ps-server",

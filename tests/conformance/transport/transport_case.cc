@@ -31,6 +31,8 @@ std::string KindName(const testing::TestParamInfo<Kind>& info) {
       return "Auto";
     case Kind::kUcx:
       return "Ucx";
+    case Kind::kUcxInAuto:
+      return "UcxInAuto";
   }
   return "Unknown";
 }
@@ -55,6 +57,11 @@ std::unique_ptr<Transport> TransportTest::NewTransport(const TransportOptions& o
       return *MakeTransport(ClusterConfig::AUTO, options);
     case Kind::kUcx:
       return *MakeTransport(ClusterConfig::UCX, options);
+    case Kind::kUcxInAuto: {
+      TransportOptions fast = options;
+      fast.fast_network = true;
+      return *MakeTransport(ClusterConfig::AUTO, fast);
+    }
   }
   return nullptr;
 }
@@ -67,6 +74,7 @@ std::string TransportTest::AnyAddress() {
     case Kind::kCurveTcp:
     case Kind::kTls:
     case Kind::kUcx:
+    case Kind::kUcxInAuto:
       return "tcp://127.0.0.1:0";
     case Kind::kIpc:
     case Kind::kSecuredIpc:
@@ -210,7 +218,7 @@ bool Eventually(const std::function<bool()>& condition) {
 INSTANTIATE_TEST_SUITE_P(All, TransportTest,
                          testing::Values(Kind::kZmqTcp, Kind::kIpc, Kind::kGrpc, Kind::kInProcess,
                                          Kind::kCurveTcp, Kind::kSecuredIpc, Kind::kTls,
-                                         Kind::kAuto, Kind::kUcx),
+                                         Kind::kAuto, Kind::kUcx, Kind::kUcxInAuto),
                          KindName);
 
 }  // namespace psgd

@@ -13,7 +13,18 @@
 
 namespace psgd {
 
-enum class Kind { kZmqTcp, kIpc, kGrpc, kInProcess, kCurveTcp, kSecuredIpc, kTls, kAuto, kUcx };
+enum class Kind {
+  kZmqTcp,
+  kIpc,
+  kGrpc,
+  kInProcess,
+  kCurveTcp,
+  kSecuredIpc,
+  kTls,
+  kAuto,
+  kUcx,
+  kUcxInAuto
+};
 std::string KindName(const testing::TestParamInfo<Kind>& info);
 
 constexpr Duration kSoon = std::chrono::seconds(20);  // longer than any step of a test takes
