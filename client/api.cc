@@ -261,9 +261,9 @@ psgd_status psgd_next_share(psgd_client client, int32_t timeout_ms, psgd_share* 
     PSGD_ASSIGN_OR_RETURN(const psgd_share given, TakeIn(share, "share"));
     PSGD_ASSIGN_OR_RETURN(const auto next, c.NextShare(Until(timeout_ms)));
     if (!next) return absl::CancelledError("the run is over for this worker");
-    GiveOut(
-        psgd_share{given.size, next->segment, next->epoch, next->batches, next->ends_epoch ? 1 : 0},
-        given.size, share);
+    GiveOut(psgd_share{given.size, next->segment, next->epoch, next->batches,
+                       next->ends_epoch ? 1 : 0, next->rank, next->ranks},
+            given.size, share);
     return absl::OkStatus();
   });
 }

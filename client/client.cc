@@ -173,7 +173,6 @@ absl::Status Client::RegisterModel(uint64_t samples, uint32_t epochs) {
   request.set_train_samples(samples);
   request.set_batches_per_epoch(samples / static_cast<uint64_t>(config_.data().batch()));
   request.set_epochs(epochs);
-  if (epochs > 0) config_.mutable_train()->set_epochs(static_cast<int>(epochs));
   const Time start = SteadyNow();
   int gives = 0;
   while (true) {
@@ -190,6 +189,7 @@ absl::Status Client::RegisterModel(uint64_t samples, uint32_t epochs) {
     }
     if (reply.wait_ms() <= 0) {
       placement_ = reply.placement();
+      config_.mutable_train()->set_epochs(static_cast<int>(reply.epochs()));
       heartbeat_->SetHyper(reply.hyper());
       return absl::OkStatus();
     }
@@ -449,12 +449,12 @@ absl::StatusOr<std::optional<ClientShare>> Client::NextShare(Time until) {
   PSGD_RETURN_IF_ERROR(Drive(Goal::kShare, until));
   if (over_) return std::nullopt;
   new_share_ = false;
-  const double end = segment_->epoch_at_start() + segment_->clocks() * segment_->epochs_per_clock();
-  constexpr double kRounding = 1e-6;
   return ClientShare{.segment = segment_->id(),
                      .epoch = segment_->epoch(),
                      .batches = static_cast<uint32_t>(segment_->batches_size()),
-                     .ends_epoch = end >= segment_->epoch() + 1 - kRounding};
+                     .ends_epoch = segment_->ends_epoch(),
+                     .rank = segment_->rank(),
+                     .ranks = segment_->ranks()};
 }
 
 absl::Status Client::BatchIndices(uint32_t batch, std::span<uint32_t> indices) {

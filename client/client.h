@@ -51,6 +51,7 @@ struct ClientShare {
   uint32_t epoch = 0;
   uint32_t batches = 0;
   bool ends_epoch = false;
+  uint32_t rank = 0, ranks = 1;  // of the workers in this segment
 };
 
 struct ClientStep {

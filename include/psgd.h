@@ -133,6 +133,10 @@ typedef struct psgd_share {
   uint32_t epoch; /* from 0 */
   uint32_t batches;
   int32_t ends_epoch; /* 1: the last share of this epoch, unless another worker dies */
+  /* This worker's rank among those of this segment: a program whose data are a stream may take
+   * each ranks-th part of it, and leave the indices of psgd_batch alone. */
+  uint32_t rank;
+  uint32_t ranks;
 } psgd_share;
 
 /* Waits for the next share and its weights. PSGD_OVER: there is none. `timeout_ms`: at most so

@@ -41,6 +41,8 @@ class Share:
         self.epoch: int = info.epoch
         self.batches: int = info.batches
         self.ends_epoch: bool = bool(info.ends_epoch)
+        self.rank: int = info.rank    # of this worker among those of the segment
+        self.ranks: int = info.ranks
 
     def __len__(self) -> int:
         return self.batches

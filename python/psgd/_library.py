@@ -68,7 +68,8 @@ class RunInfo(Sized):
 class ShareInfo(Sized):
     _fields_ = [("size", ctypes.c_size_t), ("segment", ctypes.c_uint64),
                 ("epoch", ctypes.c_uint32), ("batches", ctypes.c_uint32),
-                ("ends_epoch", ctypes.c_int32)]
+                ("ends_epoch", ctypes.c_int32), ("rank", ctypes.c_uint32),
+                ("ranks", ctypes.c_uint32)]
 
 
 class Step(Sized):
