@@ -38,6 +38,7 @@ std::string& LastError() {
 
 psgd_status CodeOf(const absl::Status& status) {
   if (IsOutOfOrder(status)) return PSGD_STATE;
+  if (WantsState(status)) return PSGD_SAVE;
   switch (status.code()) {
     case absl::StatusCode::kOk:
       return PSGD_OK;
@@ -309,6 +310,31 @@ psgd_status psgd_end_step(psgd_client client, const psgd_step* step) {
     return c.EndStep({given.samples, given.correct,
                       std::isfinite(given.loss_sum) ? given.loss_sum : 0,
                       std::max(0.0, given.seconds_data), std::max(0.0, given.seconds_compute)});
+  });
+}
+
+psgd_status psgd_keep_state(psgd_client client) {
+  return WithClient("psgd_keep_state", client, [&](Client& c) -> absl::Status {
+    c.KeepState();
+    return absl::OkStatus();
+  });
+}
+
+psgd_status psgd_save_state(psgd_client client, const void* bytes, size_t size) {
+  return WithClient("psgd_save_state", client, [&](Client& c) -> absl::Status {
+    if (size > 0) PSGD_RETURN_IF_ERROR(CheckPointer(bytes, "bytes"));
+    return c.SaveState({static_cast<const std::byte*>(bytes), size});
+  });
+}
+
+psgd_status psgd_load_state(psgd_client client, void* bytes, size_t room, size_t* size) {
+  return WithClient("psgd_load_state", client, [&](Client& c) -> absl::Status {
+    PSGD_RETURN_IF_ERROR(CheckPointer(size, "size"));
+    if (room > 0) PSGD_RETURN_IF_ERROR(CheckPointer(bytes, "bytes"));
+    PSGD_ASSIGN_OR_RETURN(const auto* state, c.LoadedState());
+    *size = state == nullptr ? 0 : state->size();
+    if (const size_t copied = std::min(room, *size)) std::memcpy(bytes, state->data(), copied);
+    return absl::OkStatus();
   });
 }
 

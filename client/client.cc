@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/cpu_time.h"
 #include "common/names.h"
+#include "common/program_state.h"
 #include "common/stopwatch.h"
 #include "compression/policy.h"
 #include "net/wire_format.h"
@@ -29,6 +30,9 @@ constexpr Duration kNap = std::chrono::milliseconds(20);
 constexpr uint64_t kPartElements = 1u << 20;  // of first weights, in one message
 constexpr int kMostGives = 3;                 // servers may change meanwhile
 constexpr char kOutOfOrder[] = "psgd/out-of-order";
+constexpr char kWantsState[] = "psgd/wants-state";
+// A worker that leaves gets this much more time for its state.
+constexpr size_t kStateBytesPerMs = 10'000;
 
 template <typename... Parts>
 absl::Status OutOfOrder(const Parts&... parts) {
@@ -54,6 +58,7 @@ std::optional<size_t> FirstNotFinite(std::span<const float> values) {
 }  // namespace
 
 bool IsOutOfOrder(const absl::Status& status) { return status.GetPayload(kOutOfOrder).has_value(); }
+bool WantsState(const absl::Status& status) { return status.GetPayload(kWantsState).has_value(); }
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Join(ClientOptions options) {
   PSGD_RETURN_IF_ERROR(CheckServerAddress(options.server));
@@ -298,7 +303,9 @@ absl::Status Client::Do(const task::AskSegment& ask) {
 }
 
 absl::Status Client::Do(const task::Pause& pause) {
-  if (pause.leaves) {
+  // A program with a state stays for the last checkpoint of a run that drains.
+  const bool saves = keeps_state_ && heartbeat_->drain();
+  if (pause.leaves && !saves) {
     PSGD_ASSIGN_OR_RETURN(const double norm, encoder_->ResidualNorm());
     if (norm == 0) {
       core_->LeaveNow();
@@ -333,8 +340,9 @@ absl::Status Client::Do(const task::Await& await) {
 }
 
 absl::Status Client::Do(const task::RestoreState&) {
-  PSGD_ASSIGN_OR_RETURN(const double dropped,
-                        encoder_->RestoreResiduals(core_->session().TakeLoadedState()));
+  const std::map<uint32_t, Bytes> loaded = core_->session().TakeLoadedState();
+  loaded_state_ = JoinProgramState(loaded);
+  PSGD_ASSIGN_OR_RETURN(const double dropped, encoder_->RestoreResiduals(loaded));
   if (dropped != 0) {
     heartbeat_->Record([&](WorkerReport* report) { report->set_residual_norm_lost(dropped); });
   }
@@ -343,11 +351,37 @@ absl::Status Client::Do(const task::RestoreState&) {
 }
 
 absl::Status Client::Do(const task::SaveState& save) {
+  PSGD_RETURN_IF_ERROR(AskForState());
   PSGD_RETURN_IF_ERROR(ReportResidual());
-  PSGD_ASSIGN_OR_RETURN(const auto residuals, encoder_->CopyResiduals());
-  core_->session().SaveState(save.checkpoint, residuals, SteadyNow());
+  PSGD_ASSIGN_OR_RETURN(auto states, encoder_->CopyResiduals());
+  if (state_) std::ranges::move(SplitProgramState(*state_), std::back_inserter(states));
+  state_.reset();
+  core_->session().SaveState(save.checkpoint, states, SteadyNow());
   Done();
   return absl::OkStatus();
+}
+
+absl::Status Client::AskForState() const {
+  if (!keeps_state_ || state_ || leaves_) return absl::OkStatus();
+  absl::Status wants = absl::AbortedError("a checkpoint wants the program's state");
+  wants.SetPayload(kWantsState, absl::Cord("1"));
+  return wants;
+}
+
+absl::Status Client::SaveState(ByteSpan state) {
+  if (state.size() > kMostProgramState) {
+    return InvalidArgumentError("the program's state has ", state.size(), " bytes, and at most ",
+                                kMostProgramState,
+                                " go into a checkpoint; leave out what the program can make again, "
+                                "or keep it in a file of its own");
+  }
+  state_ = Bytes::CopyOf(state);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const std::vector<std::byte>*> Client::LoadedState() const {
+  if (!segment_) return OutOfOrder("no share was dealt yet; ask for the next share before");
+  return loaded_state_ ? &*loaded_state_ : nullptr;
 }
 
 absl::Status Client::Do(const task::BeginSegment& begin) {
@@ -412,8 +446,17 @@ absl::Status Client::Do(const task::Report& report) {
 }
 
 absl::Status Client::Do(const task::GiveResidual& give) {
+  Duration limit = kDrainTime;
+  if (heartbeat_->drain()) {
+    PSGD_RETURN_IF_ERROR(AskForState());
+    if (state_) {
+      limit += Milliseconds(static_cast<int64_t>(state_->size() / kStateBytesPerMs));
+      core_->session().SaveState(0, SplitProgramState(*state_), SteadyNow());
+    }
+    state_.reset();
+  }
   // Not the limit of a program that polls: what is under way by then would count as lost.
-  const Time until = std::exchange(until_, SteadyNow() + kDrainTime);
+  const Time until = std::exchange(until_, SteadyNow() + limit);
   const absl::StatusOr<GivenResidual> gave =
       psgd::GiveResidual(give.clock, encoder_.get(), core_.get(), session_.get());
   until_ = until;
@@ -537,7 +580,7 @@ absl::Status Client::PushWeights(uint32_t tensor, std::span<const float> values)
                              "; lower the learning rate, or clip the gradients");
     }
   }
-  Push(tensor, update_);
+  Push(tensor, std::span<const float>(update_));
   return absl::OkStatus();
 }
 
@@ -578,6 +621,7 @@ absl::Status Client::EndStep(const ClientStep& step) {
   session_->Send();
   pushed_.assign(pushed_.size(), false);
   ++timings_.steps;
+  loaded_state_.reset();
   const EndpointStats traffic = session_->traffic();
   timings_.bytes_pushed = traffic.bytes_sent;
   timings_.bytes_pulled = traffic.bytes_received;

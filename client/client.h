@@ -70,9 +70,12 @@ struct ClientTimings {
 
 // A call out of order, such as a push between two steps.
 bool IsOutOfOrder(const absl::Status& status);
+// A checkpoint wants the program's state: SaveState, and the same call again.
+bool WantsState(const absl::Status& status);
 
-// Errors: ABORTED when a wait reached its limit, CANCELLED when the run is over for this worker,
-// and what the calls of WorkerCore's other shells give. Not thread-safe.
+// Errors: WantsState of NextShare and Wait, after KeepState. ABORTED when a wait reached its limit,
+// CANCELLED when the run is over for this worker, and what the calls of WorkerCore's other shells
+// give. Not thread-safe.
 class Client {
  public:
   // Joins the run.
@@ -96,6 +99,14 @@ class Client {
   absl::Status PushWeights(uint32_t tensor, std::span<const float> values);
   absl::Status PushGradient(uint32_t tensor, std::span<const float> values);
   absl::Status EndStep(const ClientStep& step);
+
+  // The program has a state of its own that checkpoints keep: bytes that only it understands.
+  void KeepState() { keeps_state_ = true; }
+  // For the checkpoint that wants it.
+  absl::Status SaveState(ByteSpan state);
+  // Of the checkpoint that the run goes on from, until the first step has ended; nothing: it has
+  // none. The first share must be here.
+  absl::StatusOr<const std::vector<std::byte>*> LoadedState() const;
 
   absl::Status Report(EvalResult result);
   ClientTimings timings() const;
@@ -143,6 +154,8 @@ class Client {
   absl::Status CheckInStep(const char* call) const;
   void Push(uint32_t tensor, std::span<const float> update);
   absl::Status ReportResidual();
+  // WantsState: the program has a state and did not give it yet.
+  absl::Status AskForState() const;
 
   const ClientOptions options_;
   std::atomic<bool> closing_{false};
@@ -175,7 +188,10 @@ class Client {
   bool leaves_ = false;  // the program wants to leave
   bool over_ = false;
   std::string over_why_;
-  std::vector<bool> pushed_;  // by tensor: in this step
+  bool keeps_state_ = false;
+  std::optional<Bytes> state_;                          // given, and not saved yet
+  std::optional<std::vector<std::byte>> loaded_state_;  // of the resumed checkpoint
+  std::vector<bool> pushed_;                            // by tensor: in this step
   uint64_t dense_bytes_ = 0;
   std::optional<double> residual_norm_left_;
   Time residual_reported_{};

@@ -64,7 +64,8 @@ typedef enum psgd_status {
   PSGD_REFUSED = 5,     /* the run refuses: another model, another version, no access */
   PSGD_UNAVAILABLE = 6, /* the server does not answer, or counts this worker out */
   PSGD_DIVERGED = 7,    /* weights or updates are not finite numbers */
-  PSGD_INTERNAL = 8     /* anything else, such as too little memory */
+  PSGD_INTERNAL = 8,    /* anything else, such as too little memory */
+  PSGD_SAVE = 9         /* after psgd_keep_state: psgd_save_state, then call again */
 } psgd_status;
 
 /* One worker of one run; never reused. 0 is none. */
@@ -176,6 +177,24 @@ typedef struct psgd_step {
 /* The step is done and all its updates are pushed; does not wait. A step without a push is counted
  * as well, and no worker waits for it. `step` may be NULL. */
 PSGD_API psgd_status psgd_end_step(psgd_client client, const psgd_step* step);
+
+/* ---- State ---- */
+
+/* This program has a state beside the weights, such as its optimizer's and its random numbers:
+ * bytes that only it understands. Checkpoints keep it. From now on psgd_next_share and psgd_wait
+ * return PSGD_SAVE when a checkpoint wants it: between two shares, or after the step that a run
+ * ends with that was asked to end. */
+PSGD_API psgd_status psgd_keep_state(psgd_client client);
+
+/* The state as it is now, which is copied: at most 2 GiB. `size` 0: none. */
+PSGD_API psgd_status psgd_save_state(psgd_client client, const void* bytes, size_t size);
+
+/* What this worker's program saved in the checkpoint that the run goes on from (ps-run --resume):
+ * up to `room` bytes of it, and its whole size; 0: nothing. From the first psgd_next_share on,
+ * until the first step has ended. A worker that the checkpoint does not have gets what worker 0
+ * saved; one that joins a run under way, in place of another or beside those that it began with,
+ * nothing. */
+PSGD_API psgd_status psgd_load_state(psgd_client client, void* bytes, size_t room, size_t* size);
 
 /* ---- Reports ---- */
 

@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from psgd import _environment, _library
 from psgd._library import InvalidError, RunOver, StateError
@@ -97,6 +97,7 @@ class Client:
         handle = ctypes.c_uint64()
         _library.call("psgd_join", ctypes.byref(options), ctypes.byref(handle))
         self._handle = handle.value
+        self._state: Optional[Callable[[], Any]] = None
         self._names: List[str] = []
         self._numbers: Dict[str, int] = {}
         info = self._info()
@@ -116,8 +117,19 @@ class Client:
         return _library.call(name, self._handle, *arguments)
 
     def _wait(self, name: str, *arguments: Any) -> None:
-        while self._call(name, _SLICE_MS, *arguments) == _library.AGAIN:
-            pass
+        while True:
+            status = self._call(name, _SLICE_MS, *arguments)
+            if status == _library.OK:
+                return
+            if status == _library.SAVE:
+                self._save_state()
+
+    def _save_state(self) -> None:
+        assert self._state is not None
+        state = memoryview(self._state()).cast("B")
+        block = (bytes(state) if state.readonly
+                 else (ctypes.c_char * state.nbytes).from_buffer(state))
+        self._call("psgd_save_state", block, state.nbytes)
 
     def _info(self) -> _library.RunInfo:
         info = _library.RunInfo()
@@ -219,6 +231,25 @@ class Client:
                              loss_sum=loss_sum, seconds_data=seconds_data,
                              seconds_compute=seconds_compute)
         self._call("psgd_end_step", ctypes.byref(step))
+
+    def keep_state(self, state: Callable[[], Any]) -> None:
+        """Checkpoints keep what `state` returns then: bytes that only this program understands.
+
+        It is called within next_share, wait and pull.
+        """
+        self._state = state
+        self._call("psgd_keep_state")
+
+    def load_state(self) -> bytes:
+        """What this worker kept in the checkpoint that the run goes on from; b"": nothing.
+
+        To be called between the first share and the end of its first step.
+        """
+        size = ctypes.c_size_t()
+        self._call("psgd_load_state", None, 0, ctypes.byref(size))
+        state = ctypes.create_string_buffer(size.value)
+        self._call("psgd_load_state", state, size.value, ctypes.byref(size))
+        return state.raw
 
     def report(self, epoch: float, *, loss: float = 0, accuracy: float = 0, samples: int = 0,
                seconds: float = 0, **measures: float) -> None:

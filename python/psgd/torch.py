@@ -30,8 +30,13 @@ from torch.utils.data import Sampler
 from psgd import _environment
 from psgd._client import Client, Share
 from psgd._library import InvalidError, RunOver, StateError
+from psgd._torch_state import State
 
 __all__ = ["join", "Run", "Alone"]
+
+
+class _NotYet(Exception):
+    """A checkpoint wants a state while the program is in the middle of a batch."""
 
 
 class _Dealt(Sampler):
@@ -86,6 +91,9 @@ class Alone:
         yield
 
     def skip(self) -> None:
+        pass
+
+    def state(self, **parts: Any) -> None:
         pass
 
     def timings(self) -> Dict[str, float]:
@@ -193,6 +201,10 @@ class Run:
         self._asked_to_leave = False
         self._has_weights = False  # those of the run
         self._timings: Dict[str, float] = {}
+        self._state = State(model, optimizer, client.worker)
+        self._within_epoch = False
+        self._within_batch = False
+        self._owes_state = False   # the run ends, and wants it at the end of this batch
         self._add_tensors(statistics)
         self._attach()
         atexit.register(self._at_exit)
@@ -253,6 +265,7 @@ class Run:
         run = self
 
         def step(optimizer: Any, *arguments: Any, **named: Any) -> Any:
+            run._give_owed_state()
             if run.client.worker_optimizer or run._over:
                 result = original(*arguments, **named)
             else:  # the shards have the optimizer
@@ -306,12 +319,15 @@ class Run:
                 raise StateError("the run does not know the data set; make the loader with "
                                  "run.sampler(dataset) before the epochs begin")
             self.client.commit(self._samples_in_set, count)
+            self.client.keep_state(self._save_state)
             self._committed = True
         while self._pending or self._next_share():
             assert self._share is not None
             self._pending = False
             self._epochs_done = self._share.epoch + 1
+            self._within_epoch = True
             yield self._share.epoch
+            self._within_epoch = False
             self._finish_share()
         self.leave()
 
@@ -343,6 +359,17 @@ class Run:
         itself for all such batches."""
         self._end_step(pushes=False)
 
+    def state(self, **parts: Any) -> None:
+        """What checkpoints of the run keep of this worker: run.state(scheduler=scheduler).
+
+        `parts`: objects with state_dict() and load_state_dict(), and dicts, which are filled again.
+        `ps-run --resume` brings them back before the first step. The optimizer, random numbers, and
+        the tensors of the model that the run does not have are kept without being named.
+        """
+        if self._committed:
+            raise StateError("the epochs have begun: name what checkpoints keep before them")
+        self._state.add(parts)
+
     def timings(self) -> Dict[str, float]:
         """Seconds: `total` is psgd's own time, waiting included, of `seconds` since the join."""
         if not self._over:
@@ -361,6 +388,7 @@ class Run:
 
     def _end_step(self, pushes: bool) -> None:
         if self._asked_to_leave:
+            self._give_owed_state()
             return  # a batch that a loader had made ahead
         if self._share is None:
             raise StateError("a step outside of the run's epochs; train inside of `for epoch in "
@@ -374,6 +402,7 @@ class Run:
                 f"DataLoader's batches are not those of the run. Give it batch_size="
                 f"{self.client.batch} (data.batch of the run's config) and the run's sampler")
         begun = time.monotonic()
+        self._within_batch = True
         try:
             self._push(update=pushes)
             self.client.end_step(seconds_compute=begun - self._last)
@@ -382,6 +411,10 @@ class Run:
             self._pull()
         except RunOver:  # the loader ends, and then the epochs do
             self._asked_to_leave = True
+        except _NotYet:
+            self._asked_to_leave = self._owes_state = True
+        finally:
+            self._within_batch = False
         self._last = time.monotonic()
         self._own_seconds += self._last - begun
 
@@ -402,6 +435,12 @@ class Run:
             else:
                 tensor.push(self.client)
 
+    def _travels(self) -> Dict[int, torch.Tensor]:
+        """By id: the tensors whose values the run has."""
+        trained = self._trained()
+        return {id(t.tensor): t.tensor for t in self._tensors
+                if t.statistic or id(t.tensor) in trained}
+
     def _pull(self) -> None:
         self.client.wait()
         trained = self._trained()
@@ -410,6 +449,19 @@ class Run:
             if tensor.statistic or not self._has_weights or id(tensor.tensor) in trained:
                 tensor.pull(self.client)
         self._has_weights = True
+
+    # ---- State ----
+
+    def _save_state(self) -> memoryview:
+        if self._within_batch:  # schedulers and averages may follow the optimizer's step
+            raise _NotYet
+        return self._state.save(self._travels(), self._within_epoch)
+
+    def _give_owed_state(self) -> None:
+        if self._owes_state:
+            self._owes_state = False
+            with contextlib.suppress(RunOver):
+                self.client.wait()
 
     # ---- Shares ----
 
@@ -425,7 +477,11 @@ class Run:
         self._share = self.client.next_share()
         self._steps = self._skips = 0
         if self._share is not None:
+            first = not self._has_weights
             self._pull()
+            saved = self.client.load_state() if first else b""
+            if saved:
+                self._state.load(saved)
         self._last = time.monotonic()
         self._own_seconds += self._last - begun
         return self._share is not None
@@ -452,9 +508,11 @@ class Run:
             raise StateError("all samples of this epoch have been dealt; iterate over the loader "
                              "once an epoch")
         epoch = self._share.epoch
+        self._state.restore_random_numbers()
         while True:
             for batch in self._share:
                 if self._asked_to_leave:
+                    self._give_owed_state()
                     return
                 yield from batch
             if self._share.ends_epoch or self._asked_to_leave:
