@@ -232,9 +232,9 @@ psgd_status psgd_add_tensor(psgd_client client, const char* name, const int64_t*
                                   kMostDimensions, " are allowed");
     }
     if (dimensions > 0) PSGD_RETURN_IF_ERROR(CheckPointer(shape, "shape"));
-    if ((flags & ~(PSGD_STATISTIC | PSGD_DECAY)) != 0) {
+    if ((flags & ~(PSGD_STATISTIC | PSGD_DECAY | PSGD_SPARSE)) != 0) {
       return InvalidArgumentError("the flags of ", name, " are ", flags,
-                                  "; known are PSGD_STATISTIC and PSGD_DECAY");
+                                  "; known are PSGD_STATISTIC, PSGD_DECAY and PSGD_SPARSE");
     }
     ClientTensor tensor;
     tensor.name = name;
@@ -243,6 +243,7 @@ psgd_status psgd_add_tensor(psgd_client client, const char* name, const int64_t*
     if (tensor.shape.empty()) tensor.shape = {1};
     tensor.statistic = (flags & PSGD_STATISTIC) != 0;
     tensor.decays = (flags & PSGD_DECAY) != 0;
+    tensor.sparse = (flags & PSGD_SPARSE) != 0;
     PSGD_ASSIGN_OR_RETURN(const size_t elements, ElementsOfShape(tensor.name, tensor.shape));
     return c.AddTensor(tensor, {first, elements});
   });
@@ -300,6 +301,15 @@ psgd_status psgd_push_gradient(psgd_client client, uint32_t tensor, const float*
   return WithClient("psgd_push_gradient", client, [&](Client& c) -> absl::Status {
     PSGD_RETURN_IF_ERROR(CheckPointer(values, "values"));
     return c.PushGradient(tensor, {values, count});
+  });
+}
+
+psgd_status psgd_push_rows(psgd_client client, uint32_t tensor, const int64_t* rows, size_t count,
+                           const float* values, size_t elements) {
+  return WithClient("psgd_push_rows", client, [&](Client& c) -> absl::Status {
+    if (count > 0) PSGD_RETURN_IF_ERROR(CheckPointer(rows, "rows"));
+    if (elements > 0) PSGD_RETURN_IF_ERROR(CheckPointer(values, "values"));
+    return c.PushRows(tensor, {rows, count}, {values, elements});
   });
 }
 

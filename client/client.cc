@@ -140,6 +140,7 @@ absl::Status Client::AddTensor(const ClientTensor& tensor, std::span<const float
   parameter.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
   parameter.set_role(tensor.statistic ? ParameterSpec::STATISTIC : ParameterSpec::TRAINED);
   parameter.set_decay(tensor.decays && !tensor.statistic);
+  parameter.set_sparse(tensor.sparse && !tensor.statistic);
   parameter.mutable_initializer()->mutable_given()->set_checksum(ChecksumOf(std::as_bytes(first)));
   weights_.emplace_back(first.begin(), first.end());
   return absl::OkStatus();
@@ -557,15 +558,25 @@ absl::Status Client::CheckPush(uint32_t tensor, size_t count) const {
                     " was pushed before in this step; end the step");
 }
 
-absl::Status Client::PushWeights(uint32_t tensor, std::span<const float> values) {
-  PSGD_RETURN_IF_ERROR(CheckPush(tensor, values.size()));
-  const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
-  const bool trained = parameter.role() == ParameterSpec::TRAINED;
-  if (trained && !config_.optimizer().has_worker()) {
+absl::Status Client::CheckIsWhatRunTakes(const ParameterSpec& parameter, bool weights) const {
+  const bool statistic = parameter.role() == ParameterSpec::STATISTIC;
+  if (weights == (statistic || config_.optimizer().has_worker())) return absl::OkStatus();
+  if (weights) {
     return OutOfOrder("the run's shards have the optimizer, and this program pushes weights of ",
                       parameter.name(),
                       "; push gradients, or say optimizer: worker in the run's config");
   }
+  return OutOfOrder("a gradient of ", parameter.name(),
+                    statistic
+                        ? ", which is a statistic: push its values"
+                        : ", but this worker has the optimizer (optimizer: worker): push weights");
+}
+
+absl::Status Client::PushWeights(uint32_t tensor, std::span<const float> values) {
+  PSGD_RETURN_IF_ERROR(CheckPush(tensor, values.size()));
+  const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
+  PSGD_RETURN_IF_ERROR(CheckIsWhatRunTakes(parameter, /*weights=*/true));
+  const bool trained = parameter.role() == ParameterSpec::TRAINED;
   {
     Stopwatch copying(&timings_.copy);
     const std::vector<float>& before = weights_[tensor];
@@ -587,12 +598,7 @@ absl::Status Client::PushWeights(uint32_t tensor, std::span<const float> values)
 absl::Status Client::PushGradient(uint32_t tensor, std::span<const float> values) {
   PSGD_RETURN_IF_ERROR(CheckPush(tensor, values.size()));
   const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
-  if (config_.optimizer().has_worker() || parameter.role() != ParameterSpec::TRAINED) {
-    return OutOfOrder("a gradient of ", parameter.name(),
-                      parameter.role() == ParameterSpec::TRAINED
-                          ? ", but this worker has the optimizer (optimizer: worker): push weights"
-                          : ", which is a statistic: push its values");
-  }
+  PSGD_RETURN_IF_ERROR(CheckIsWhatRunTakes(parameter, /*weights=*/false));
   if (const auto bad = FirstNotFinite(values)) {
     return OutOfRangeError("the gradient of ", parameter.name(), " is not finite: element ", *bad,
                            " is ", values[*bad],
@@ -602,7 +608,44 @@ absl::Status Client::PushGradient(uint32_t tensor, std::span<const float> values
   return absl::OkStatus();
 }
 
-void Client::Push(uint32_t tensor, std::span<const float> update) {
+absl::Status Client::PushRows(uint32_t tensor, std::span<const int64_t> rows,
+                              std::span<const float> values) {
+  const size_t elements = tensor < weights_.size() ? weights_[tensor].size() : 0;
+  PSGD_RETURN_IF_ERROR(CheckPush(tensor, elements));
+  const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
+  const bool of_worker = config_.optimizer().has_worker();
+  PSGD_RETURN_IF_ERROR(CheckIsWhatRunTakes(parameter, of_worker));
+  const std::vector<float>& before = weights_[tensor];
+  const size_t columns = elements / static_cast<size_t>(parameter.shape(0));
+  if (values.size() / columns != rows.size() || values.size() % columns != 0) {
+    return InvalidArgumentError(values.size(), " values for ", rows.size(), " rows of ",
+                                parameter.name(), ", whose rows have ", columns);
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] > (i == 0 ? -1 : rows[i - 1]) && rows[i] < parameter.shape(0)) continue;
+    return InvalidArgumentError("row ", rows[i], " of ", parameter.name(), ", which has ",
+                                parameter.shape(0), " rows; name rows once, in ascending order");
+  }
+  if (const auto bad = FirstNotFinite(values)) {
+    return OutOfRangeError("row ", rows[*bad / columns], " of ", parameter.name(),
+                           " is not finite: ", values[*bad],
+                           "; lower the learning rate, or clip the gradients");
+  }
+  if (of_worker) {
+    Stopwatch copying(&timings_.copy);
+    update_.resize(values.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      const size_t row = static_cast<size_t>(rows[i / columns]);
+      update_[i] = before[row * columns + i % columns] - values[i];
+    }
+    values = update_;
+  }
+  Push(tensor, SparseRows{rows, columns, values});
+  return absl::OkStatus();
+}
+
+template <typename Update>
+void Client::Push(uint32_t tensor, const Update& update) {
   const uint64_t clock = std::get<task::Train>(core_->task()).clock;
   Stopwatch encoding(&timings_.encode);
   encoded_.clear();

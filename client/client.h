@@ -43,6 +43,7 @@ struct ClientTensor {
   std::vector<int64_t> shape;
   bool statistic = false;
   bool decays = false;
+  bool sparse = false;  // most rows of an update are zero
 };
 
 // The steps that are dealt to this worker.
@@ -98,6 +99,10 @@ class Client {
   absl::Status Get(uint32_t tensor, std::span<float> values);
   absl::Status PushWeights(uint32_t tensor, std::span<const float> values);
   absl::Status PushGradient(uint32_t tensor, std::span<const float> values);
+  // As PushWeights or PushGradient, of a tensor of whose rows the others did not change. `rows`:
+  // strictly ascending.
+  absl::Status PushRows(uint32_t tensor, std::span<const int64_t> rows,
+                        std::span<const float> values);
   absl::Status EndStep(const ClientStep& step);
 
   // The program has a state of its own that checkpoints keep: bytes that only it understands.
@@ -152,7 +157,11 @@ class Client {
   // A step is under way that `tensor` may be pushed in.
   absl::Status CheckPush(uint32_t tensor, size_t count) const;
   absl::Status CheckInStep(const char* call) const;
-  void Push(uint32_t tensor, std::span<const float> update);
+  // Either weights or a gradient may be pushed, as the run's config says.
+  absl::Status CheckIsWhatRunTakes(const ParameterSpec& parameter, bool weights) const;
+  // `Update`: what UpdateEncoder::Encode takes.
+  template <typename Update>
+  void Push(uint32_t tensor, const Update& update);
   absl::Status ReportResidual();
   // WantsState: the program has a state and did not give it yet.
   absl::Status AskForState() const;

@@ -112,7 +112,9 @@ enum {
   /* A running mean or variance. Its changes are averaged over the workers, without an optimizer. */
   PSGD_STATISTIC = 1,
   /* Weight decay of a shard's optimizer applies. */
-  PSGD_DECAY = 2
+  PSGD_DECAY = 2,
+  /* In a step most rows do not change, as in an embedding's table: see psgd_push_rows. */
+  PSGD_SPARSE = 4
 };
 
 /* Tensors get the numbers 0, 1, ... in the order in which they are added: from the front of the
@@ -163,6 +165,13 @@ PSGD_API psgd_status psgd_push_weights(psgd_client client, uint32_t tensor, cons
 /* With an optimizer on the shards: the gradient of the step. */
 PSGD_API psgd_status psgd_push_gradient(psgd_client client, uint32_t tensor, const float* values,
                                         size_t count);
+
+/* Either of them, of a tensor whose other rows have not changed: rows of the first dimension,
+ * strictly ascending, and the values of one after the other. Of a tensor that is PSGD_SPARSE and
+ * has no codec (compression.push: none, or a rule for its name) these rows alone are looked at and
+ * travel; codecs take the whole tensor, with zeros. */
+PSGD_API psgd_status psgd_push_rows(psgd_client client, uint32_t tensor, const int64_t* rows,
+                                    size_t count, const float* values, size_t elements);
 
 /* For reports. */
 typedef struct psgd_step {

@@ -152,23 +152,24 @@ class Client:
         return self._info().epochs
 
     def add_memory(self, name: str, shape: Sequence[int], where: int, *, statistic: bool = False,
-                   decay: bool = False) -> None:
+                   decay: bool = False, sparse: bool = False) -> None:
         """As add, of float32 values in C order at an address."""
         sides = (ctypes.c_int64 * max(1, len(shape)))(*shape)
         self._call("psgd_add_tensor", name.encode(), sides, len(shape),
-                   int(statistic) + 2 * int(decay), where)
+                   int(statistic) + 2 * int(decay) + 4 * int(sparse), where)
         self._numbers[name] = len(self._names)
         self._names.append(name)
 
-    def add(self, name: str, first: Any, *, statistic: bool = False, decay: bool = False) -> None:
+    def add(self, name: str, first: Any, *, statistic: bool = False, decay: bool = False,
+            sparse: bool = False) -> None:
         """Adds a tensor with its first weights, from the front of the network to its end.
 
         `statistic`: a running mean or variance, averaged over the workers. `decay`: weight decay of
-        an optimizer on the shards applies.
+        an optimizer on the shards applies. `sparse`: most rows do not change in a step.
         """
         where, _, keep = _memory(first, write=False)
         shape = first.shape if hasattr(first, "shape") else memoryview(first).shape
-        self.add_memory(name, shape, where, statistic=statistic, decay=decay)
+        self.add_memory(name, shape, where, statistic=statistic, decay=decay, sparse=sparse)
         del keep
 
     def commit(self, samples: int, epochs: int = 0) -> None:
@@ -223,6 +224,17 @@ class Client:
             where, count, keep = _memory(array, write=False)
             self.push_memory(name, where, count, gradient=gradients)
             del keep
+
+    def push_rows_memory(self, name: str, rows: int, count: int, where: int, elements: int) -> None:
+        self._call("psgd_push_rows", self._number(name), rows, count, where, elements)
+
+    def push_rows(self, name: str, rows: Sequence[int], values: Any) -> None:
+        """Pushes some rows: their weights after this step, or with an optimizer on the shards their
+        gradients. The others did not change. `rows` ascend."""
+        where, elements, keep = _memory(values, write=False)
+        self.push_rows_memory(name, (ctypes.c_int64 * max(1, len(rows)))(*rows), len(rows), where,
+                              elements)
+        del keep
 
     def end_step(self, samples: Optional[int] = None, loss_sum: float = 0, correct: int = 0, *,
                  seconds_data: float = 0, seconds_compute: float = 0) -> None:

@@ -106,6 +106,8 @@ _CALLS = {
     "psgd_get": [_HANDLE, ctypes.c_uint32, _FLOATS, ctypes.c_size_t],
     "psgd_push_weights": [_HANDLE, ctypes.c_uint32, _FLOATS, ctypes.c_size_t],
     "psgd_push_gradient": [_HANDLE, ctypes.c_uint32, _FLOATS, ctypes.c_size_t],
+    "psgd_push_rows": [_HANDLE, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t, _FLOATS,
+                       ctypes.c_size_t],
     "psgd_end_step": [_HANDLE, ctypes.POINTER(Step)],
     "psgd_keep_state": [_HANDLE],
     "psgd_save_state": [_HANDLE, ctypes.c_void_p, ctypes.c_size_t],

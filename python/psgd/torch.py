@@ -121,6 +121,7 @@ class _Tensor:
         self.statistic = statistic
         self._module = module
         self._key = key
+        self.sparse = bool(getattr(module, "sparse", False)) and not statistic
         self.shape = tuple(self.tensor.shape)
 
     @property
@@ -169,8 +170,28 @@ class _Tensor:
             values = exact + (values - exact.to(tensor.dtype).to(torch.float32))
         client.push_memory(self.name, values.data_ptr(), values.numel())
 
+    def push_changed_rows(self, client: Client) -> None:
+        """After a step that changed the rows alone that have a gradient."""
+        tensor, direct = self._checked()
+        gradient = tensor.grad
+        if not (direct and gradient.is_sparse and gradient.sparse_dim() == 1):
+            self.push(client)
+            return
+        rows = gradient.coalesce().indices()[0]
+        self._push_rows(client, rows, tensor.detach()[rows])
+
+    def _push_rows(self, client: Client, rows: torch.Tensor, values: torch.Tensor) -> None:
+        rows = rows.to("cpu").contiguous()
+        values = values.to("cpu", torch.float32).contiguous()
+        client.push_rows_memory(self.name, rows.data_ptr(), rows.numel(), values.data_ptr(),
+                                values.numel())
+
     def push_gradient(self, client: Client) -> None:
         gradient = self.tensor.grad.detach()
+        if gradient.is_sparse and gradient.sparse_dim() == 1:
+            gradient = gradient.coalesce()
+            self._push_rows(client, gradient.indices()[0], gradient.values())
+            return
         if gradient.is_sparse:
             gradient = gradient.to_dense()
         values = gradient.to("cpu", torch.float32).contiguous()
@@ -247,11 +268,20 @@ class Run:
             values = tensor.copy_out()
             self.client.add_memory(tensor.name, tensor.shape, values.data_ptr(),
                                    statistic=tensor.statistic,
-                                   decay=not tensor.statistic and len(tensor.shape) > 1)
+                                   decay=not tensor.statistic and len(tensor.shape) > 1,
+                                   sparse=tensor.sparse)
 
     def _trained(self) -> Set[int]:
         """The optimizer's parameters now: add_param_group may follow the join."""
         return {id(p) for group in self._optimizer.param_groups for p in group["params"]}
+
+    def _row_wise(self) -> Set[int]:
+        """Parameters of which a step changes those rows alone that have a gradient."""
+        if type(self._optimizer) not in (torch.optim.SparseAdam, torch.optim.Adagrad,
+                                         torch.optim.SGD):
+            return set()
+        return {id(p) for group in self._optimizer.param_groups if not group.get("momentum")
+                for p in group["params"] if p.grad is not None and p.grad.is_sparse}
 
     def _check_none(self, unknown: Set[int]) -> None:
         if unknown:
@@ -423,6 +453,7 @@ class Run:
         trained = self._trained()
         self._check_none(trained - {id(t.tensor) for t in self._tensors if not t.statistic})
         shards_optimize = not self.client.worker_optimizer
+        row_wise = self._row_wise()
         for tensor in self._tensors:
             if tensor.statistic:
                 tensor.push(self.client)
@@ -432,6 +463,8 @@ class Run:
                 continue  # not this program's, or not used in this step
             if shards_optimize:
                 tensor.push_gradient(self.client)
+            elif id(parameter) in row_wise:
+                tensor.push_changed_rows(self.client)
             else:
                 tensor.push(self.client)
 
