@@ -21,7 +21,7 @@ import sys
 import time
 import types
 import warnings
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Sized, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Sized, Tuple
 
 import torch
 from torch.nn.modules.batchnorm import _NormBase
@@ -76,6 +76,15 @@ class Alone:
 
     def sampler(self, dataset: Sized) -> Sampler:
         return _Shuffled(len(dataset))
+
+    def stream(self, samples: int) -> None:
+        pass
+
+    def shard(self) -> Tuple[int, int]:
+        return 0, 1
+
+    def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
+        return iter(loader)
 
     def epochs(self, count: int) -> Iterator[int]:
         for epoch in range(count):
@@ -330,12 +339,35 @@ class Run:
 
     def sampler(self, dataset: Sized) -> Sampler:
         """For DataLoader(dataset, batch_size=data.batch of the run's config, sampler=...)."""
-        samples = len(dataset)
+        self.stream(len(dataset))
+        return _Dealt(self)
+
+    def stream(self, samples: int) -> None:
+        """In place of a sampler, for an IterableDataset: an epoch has so many samples.
+
+        The data set gives part run.shard() of itself, and run.batches goes around its loader.
+        """
         if self._committed and samples != self._samples_in_set:
             raise StateError(f"the run deals a data set of {self._samples_in_set} samples, and this "
                              f"one has {samples}; give the sampler to the training set alone")
         self._samples_in_set = samples
-        return _Dealt(self)
+
+    def shard(self) -> Tuple[int, int]:
+        """This worker's number among those of the present segment, and how many they are.
+
+        They change between segments alone: without cluster.segment, between epochs.
+        """
+        if self._share is None:
+            raise StateError("a part of the data is dealt within the run's epochs; call run.shard() "
+                             "inside of `for epoch in run.epochs(n):`")
+        return self._share.rank, self._share.ranks
+
+    def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
+        """As many batches of a stream's loader as the run has dealt to this worker in this epoch.
+
+        Of a loader that ends earlier the rest counts as batches without a step.
+        """
+        return (batch for _, batch in zip(self._dealt(), loader))
 
     def epochs(self, count: int = 0) -> Iterator[int]:
         """The epochs of the run, from 0. A worker that joins late begins with the present one.
@@ -347,7 +379,9 @@ class Run:
         if not self._committed:
             if self._samples_in_set == 0:
                 raise StateError("the run does not know the data set; make the loader with "
-                                 "run.sampler(dataset) before the epochs begin")
+                                 "run.sampler(dataset), or say run.stream(samples), before the "
+                                 "epochs begin")
+            self._state.save(self._travels(), within_epoch=False)  # what cannot be is said now
             self.client.commit(self._samples_in_set, count)
             self.client.keep_state(self._save_state)
             self._committed = True
@@ -534,6 +568,11 @@ class Run:
             self.skip()
 
     def _samples(self) -> Iterator[int]:
+        for batch in self._dealt():
+            yield from batch
+
+    def _dealt(self) -> Iterator[List[int]]:
+        """The samples of each batch of this epoch."""
         if self._share is None:
             raise StateError("the run deals samples within its epochs; iterate over the loader "
                              "inside of `for epoch in run.epochs(n):`")
@@ -547,7 +586,7 @@ class Run:
                 if self._asked_to_leave:
                     self._give_owed_state()
                     return
-                yield from batch
+                yield batch
             if self._share.ends_epoch or self._asked_to_leave:
                 return
             if self._steps < self._share.batches:
