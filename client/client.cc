@@ -41,6 +41,8 @@ absl::Status OutOfOrder(const Parts&... parts) {
   return status;
 }
 
+absl::Status TimeIsUp() { return absl::AbortedError("the time limit has passed"); }
+
 // The index of the first value that is NaN or infinite; nothing: there is none.
 std::optional<size_t> FirstNotFinite(std::span<const float> values) {
   constexpr uint32_t kExponent = 0x7f800000;
@@ -240,7 +242,7 @@ absl::Status Client::Connect() {
   session_ = std::make_unique<Session>(
       &core_->session(), std::move(endpoint),
       [this]() -> absl::Status {
-        if (SteadyNow() >= until_) return absl::AbortedError("the time limit has passed");
+        if (SteadyNow() >= until_) return TimeIsUp();
         return Interrupted();
       },
       [this]() -> absl::StatusOr<std::optional<MovedShards>> {
@@ -274,10 +276,11 @@ absl::Status Client::Drive(Goal goal, Time until) {
   until_ = until;
   while (!Reached(goal)) {
     PSGD_RETURN_IF_ERROR(Interrupted());
-    if (SteadyNow() >= until) return absl::AbortedError("the time limit has passed");
     const WorkerTask now = core_->task();
     PSGD_RETURN_IF_ERROR(std::visit([this](const auto& task) { return Do(task); }, now));
     session_->Send();
+    // Behind a task, so that a program that polls without waiting gets on.
+    if (SteadyNow() >= until && !Reached(goal)) return TimeIsUp();
   }
   return absl::OkStatus();
 }
@@ -314,12 +317,13 @@ absl::Status Client::Do(const task::Pause& pause) {
     }
   }
   Stopwatch waiting(&timings_.control);
-  const Time end = std::min(until_, SteadyNow() + pause.duration);
-  while (SteadyNow() < end) {
+  if (!pause_end_) pause_end_ = SteadyNow() + pause.duration;
+  for (Time now = SteadyNow(); now < *pause_end_; now = SteadyNow()) {
     PSGD_RETURN_IF_ERROR(Interrupted());
-    std::this_thread::sleep_for(
-        std::min<Duration>(kNap, std::max<Duration>(Duration(1), end - SteadyNow())));
+    if (now >= until_) return TimeIsUp();
+    std::this_thread::sleep_for(std::min<Duration>({kNap, *pause_end_ - now, until_ - now}));
   }
+  pause_end_.reset();
   Done();
   return absl::OkStatus();
 }

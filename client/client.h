@@ -189,7 +189,8 @@ class Client {
   std::unique_ptr<Session> session_;
   std::unique_ptr<Autotune> autotune_;
 
-  Time until_ = Time::max();  // of the call under way
+  Time until_ = Time::max();       // of the call under way
+  std::optional<Time> pause_end_;  // of the present task::Pause
   std::optional<Segment> segment_;
   bool new_share_ = false;  // the program has not seen the segment
   bool installed_ = false;  // the weights of the present task::Install
