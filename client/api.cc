@@ -38,6 +38,7 @@ std::string& LastError() {
 
 psgd_status CodeOf(const absl::Status& status) {
   if (IsOutOfOrder(status)) return PSGD_STATE;
+  if (WantsState(status)) return PSGD_SAVE;
   switch (status.code()) {
     case absl::StatusCode::kOk:
       return PSGD_OK;
@@ -231,9 +232,9 @@ psgd_status psgd_add_tensor(psgd_client client, const char* name, const int64_t*
                                   kMostDimensions, " are allowed");
     }
     if (dimensions > 0) PSGD_RETURN_IF_ERROR(CheckPointer(shape, "shape"));
-    if ((flags & ~(PSGD_STATISTIC | PSGD_DECAY)) != 0) {
+    if ((flags & ~(PSGD_STATISTIC | PSGD_DECAY | PSGD_SPARSE)) != 0) {
       return InvalidArgumentError("the flags of ", name, " are ", flags,
-                                  "; known are PSGD_STATISTIC and PSGD_DECAY");
+                                  "; known are PSGD_STATISTIC, PSGD_DECAY and PSGD_SPARSE");
     }
     ClientTensor tensor;
     tensor.name = name;
@@ -242,6 +243,7 @@ psgd_status psgd_add_tensor(psgd_client client, const char* name, const int64_t*
     if (tensor.shape.empty()) tensor.shape = {1};
     tensor.statistic = (flags & PSGD_STATISTIC) != 0;
     tensor.decays = (flags & PSGD_DECAY) != 0;
+    tensor.sparse = (flags & PSGD_SPARSE) != 0;
     PSGD_ASSIGN_OR_RETURN(const size_t elements, ElementsOfShape(tensor.name, tensor.shape));
     return c.AddTensor(tensor, {first, elements});
   });
@@ -261,9 +263,9 @@ psgd_status psgd_next_share(psgd_client client, int32_t timeout_ms, psgd_share* 
     PSGD_ASSIGN_OR_RETURN(const psgd_share given, TakeIn(share, "share"));
     PSGD_ASSIGN_OR_RETURN(const auto next, c.NextShare(Until(timeout_ms)));
     if (!next) return absl::CancelledError("the run is over for this worker");
-    GiveOut(
-        psgd_share{given.size, next->segment, next->epoch, next->batches, next->ends_epoch ? 1 : 0},
-        given.size, share);
+    GiveOut(psgd_share{given.size, next->segment, next->epoch, next->batches,
+                       next->ends_epoch ? 1 : 0, next->rank, next->ranks},
+            given.size, share);
     return absl::OkStatus();
   });
 }
@@ -279,7 +281,7 @@ psgd_status psgd_wait(psgd_client client, int32_t timeout_ms) {
   return WithClient("psgd_wait", client, [&](Client& c) { return c.Wait(Until(timeout_ms)); });
 }
 
-psgd_status psgd_wait_tensor(psgd_client client, uint32_t tensor, int32_t timeout_ms) {
+psgd_status psgd_wait_tensor(psgd_client client, int32_t timeout_ms, uint32_t tensor) {
   return WithClient("psgd_wait_tensor", client,
                     [&](Client& c) { return c.WaitFor(tensor, Until(timeout_ms)); });
 }
@@ -307,6 +309,15 @@ psgd_status psgd_push_gradient(psgd_client client, uint32_t tensor, const float*
   });
 }
 
+psgd_status psgd_push_rows(psgd_client client, uint32_t tensor, const int64_t* rows, size_t count,
+                           const float* values, size_t elements) {
+  return WithClient("psgd_push_rows", client, [&](Client& c) -> absl::Status {
+    if (count > 0) PSGD_RETURN_IF_ERROR(CheckPointer(rows, "rows"));
+    if (elements > 0) PSGD_RETURN_IF_ERROR(CheckPointer(values, "values"));
+    return c.PushRows(tensor, {rows, count}, {values, elements});
+  });
+}
+
 psgd_status psgd_end_step(psgd_client client, const psgd_step* step) {
   return WithClient("psgd_end_step", client, [&](Client& c) -> absl::Status {
     if (step == nullptr) return c.EndStep({});
@@ -314,6 +325,31 @@ psgd_status psgd_end_step(psgd_client client, const psgd_step* step) {
     return c.EndStep({given.samples, given.correct,
                       std::isfinite(given.loss_sum) ? given.loss_sum : 0,
                       std::max(0.0, given.seconds_data), std::max(0.0, given.seconds_compute)});
+  });
+}
+
+psgd_status psgd_keep_state(psgd_client client) {
+  return WithClient("psgd_keep_state", client, [&](Client& c) -> absl::Status {
+    c.KeepState();
+    return absl::OkStatus();
+  });
+}
+
+psgd_status psgd_save_state(psgd_client client, const void* bytes, size_t size) {
+  return WithClient("psgd_save_state", client, [&](Client& c) -> absl::Status {
+    if (size > 0) PSGD_RETURN_IF_ERROR(CheckPointer(bytes, "bytes"));
+    return c.SaveState({static_cast<const std::byte*>(bytes), size});
+  });
+}
+
+psgd_status psgd_load_state(psgd_client client, void* bytes, size_t room, size_t* size) {
+  return WithClient("psgd_load_state", client, [&](Client& c) -> absl::Status {
+    PSGD_RETURN_IF_ERROR(CheckPointer(size, "size"));
+    if (room > 0) PSGD_RETURN_IF_ERROR(CheckPointer(bytes, "bytes"));
+    PSGD_ASSIGN_OR_RETURN(const auto* state, c.LoadedState());
+    *size = state == nullptr ? 0 : state->size();
+    if (const size_t copied = std::min(room, *size)) std::memcpy(bytes, state->data(), copied);
+    return absl::OkStatus();
   });
 }
 

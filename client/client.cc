@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/cpu_time.h"
 #include "common/names.h"
+#include "common/program_state.h"
 #include "common/stopwatch.h"
 #include "compression/policy.h"
 #include "net/wire_format.h"
@@ -29,6 +30,9 @@ constexpr Duration kNap = std::chrono::milliseconds(20);
 constexpr uint64_t kPartElements = 1u << 20;  // of first weights, in one message
 constexpr int kMostGives = 3;                 // servers may change meanwhile
 constexpr char kOutOfOrder[] = "psgd/out-of-order";
+constexpr char kWantsState[] = "psgd/wants-state";
+// A worker that leaves gets this much more time for its state.
+constexpr size_t kStateBytesPerMs = 10'000;
 
 template <typename... Parts>
 absl::Status OutOfOrder(const Parts&... parts) {
@@ -36,6 +40,8 @@ absl::Status OutOfOrder(const Parts&... parts) {
   status.SetPayload(kOutOfOrder, absl::Cord("1"));
   return status;
 }
+
+absl::Status TimeIsUp() { return absl::AbortedError("the time limit has passed"); }
 
 // The index of the first value that is NaN or infinite; nothing: there is none.
 std::optional<size_t> FirstNotFinite(std::span<const float> values) {
@@ -54,6 +60,7 @@ std::optional<size_t> FirstNotFinite(std::span<const float> values) {
 }  // namespace
 
 bool IsOutOfOrder(const absl::Status& status) { return status.GetPayload(kOutOfOrder).has_value(); }
+bool WantsState(const absl::Status& status) { return status.GetPayload(kWantsState).has_value(); }
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Join(ClientOptions options) {
   PSGD_RETURN_IF_ERROR(CheckServerAddress(options.server));
@@ -135,6 +142,7 @@ absl::Status Client::AddTensor(const ClientTensor& tensor, std::span<const float
   parameter.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
   parameter.set_role(tensor.statistic ? ParameterSpec::STATISTIC : ParameterSpec::TRAINED);
   parameter.set_decay(tensor.decays && !tensor.statistic);
+  parameter.set_sparse(tensor.sparse && !tensor.statistic);
   parameter.mutable_initializer()->mutable_given()->set_checksum(ChecksumOf(std::as_bytes(first)));
   weights_.emplace_back(first.begin(), first.end());
   return absl::OkStatus();
@@ -173,7 +181,6 @@ absl::Status Client::RegisterModel(uint64_t samples, uint32_t epochs) {
   request.set_train_samples(samples);
   request.set_batches_per_epoch(samples / static_cast<uint64_t>(config_.data().batch()));
   request.set_epochs(epochs);
-  if (epochs > 0) config_.mutable_train()->set_epochs(static_cast<int>(epochs));
   const Time start = SteadyNow();
   int gives = 0;
   while (true) {
@@ -190,6 +197,7 @@ absl::Status Client::RegisterModel(uint64_t samples, uint32_t epochs) {
     }
     if (reply.wait_ms() <= 0) {
       placement_ = reply.placement();
+      config_.mutable_train()->set_epochs(static_cast<int>(reply.epochs()));
       heartbeat_->SetHyper(reply.hyper());
       return absl::OkStatus();
     }
@@ -234,7 +242,7 @@ absl::Status Client::Connect() {
   session_ = std::make_unique<Session>(
       &core_->session(), std::move(endpoint),
       [this]() -> absl::Status {
-        if (SteadyNow() >= until_) return absl::AbortedError("the time limit has passed");
+        if (SteadyNow() >= until_) return TimeIsUp();
         return Interrupted();
       },
       [this]() -> absl::StatusOr<std::optional<MovedShards>> {
@@ -288,10 +296,11 @@ absl::Status Client::Drive(Goal goal, Time until) {
 absl::Status Client::CarryOut(Goal goal) {
   while (!Reached(goal)) {
     PSGD_RETURN_IF_ERROR(Interrupted());
-    if (SteadyNow() >= until_) return absl::AbortedError("the time limit has passed");
     const WorkerTask now = core_->task();
     PSGD_RETURN_IF_ERROR(std::visit([this](const auto& task) { return Do(task); }, now));
     session_->Send();
+    // Behind a task, so that a program that polls without waiting gets on.
+    if (SteadyNow() >= until_ && !Reached(goal)) return TimeIsUp();
   }
   return absl::OkStatus();
 }
@@ -318,7 +327,9 @@ absl::Status Client::Do(const task::AskSegment& ask) {
 }
 
 absl::Status Client::Do(const task::Pause& pause) {
-  if (pause.leaves) {
+  // A program with a state stays for the last checkpoint of a run that drains.
+  const bool saves = keeps_state_ && heartbeat_->drain();
+  if (pause.leaves && !saves) {
     PSGD_ASSIGN_OR_RETURN(const double norm, encoder_->ResidualNorm());
     if (norm == 0) {
       core_->LeaveNow();
@@ -326,12 +337,13 @@ absl::Status Client::Do(const task::Pause& pause) {
     }
   }
   Stopwatch waiting(&timings_.control);
-  const Time end = std::min(until_, SteadyNow() + pause.duration);
-  while (SteadyNow() < end) {
+  if (!pause_end_) pause_end_ = SteadyNow() + pause.duration;
+  for (Time now = SteadyNow(); now < *pause_end_; now = SteadyNow()) {
     PSGD_RETURN_IF_ERROR(Interrupted());
-    std::this_thread::sleep_for(
-        std::min<Duration>(kNap, std::max<Duration>(Duration(1), end - SteadyNow())));
+    if (now >= until_) return TimeIsUp();
+    std::this_thread::sleep_for(std::min<Duration>({kNap, *pause_end_ - now, until_ - now}));
   }
+  pause_end_.reset();
   Done();
   return absl::OkStatus();
 }
@@ -356,8 +368,9 @@ absl::Status Client::TakeWeights() {
 }
 
 absl::Status Client::Do(const task::RestoreState&) {
-  PSGD_ASSIGN_OR_RETURN(const double dropped,
-                        encoder_->RestoreResiduals(core_->session().TakeLoadedState()));
+  const std::map<uint32_t, Bytes> loaded = core_->session().TakeLoadedState();
+  loaded_state_ = JoinProgramState(loaded);
+  PSGD_ASSIGN_OR_RETURN(const double dropped, encoder_->RestoreResiduals(loaded));
   if (dropped != 0) {
     heartbeat_->Record([&](WorkerReport* report) { report->set_residual_norm_lost(dropped); });
   }
@@ -366,11 +379,37 @@ absl::Status Client::Do(const task::RestoreState&) {
 }
 
 absl::Status Client::Do(const task::SaveState& save) {
+  PSGD_RETURN_IF_ERROR(AskForState());
   PSGD_RETURN_IF_ERROR(ReportResidual());
-  PSGD_ASSIGN_OR_RETURN(const auto residuals, encoder_->CopyResiduals());
-  core_->session().SaveState(save.checkpoint, residuals, SteadyNow());
+  PSGD_ASSIGN_OR_RETURN(auto states, encoder_->CopyResiduals());
+  if (state_) std::ranges::move(SplitProgramState(*state_), std::back_inserter(states));
+  state_.reset();
+  core_->session().SaveState(save.checkpoint, states, SteadyNow());
   Done();
   return absl::OkStatus();
+}
+
+absl::Status Client::AskForState() const {
+  if (!keeps_state_ || state_ || leaves_) return absl::OkStatus();
+  absl::Status wants = absl::AbortedError("a checkpoint wants the program's state");
+  wants.SetPayload(kWantsState, absl::Cord("1"));
+  return wants;
+}
+
+absl::Status Client::SaveState(ByteSpan state) {
+  if (state.size() > kMostProgramState) {
+    return InvalidArgumentError("the program's state has ", state.size(), " bytes, and at most ",
+                                kMostProgramState,
+                                " go into a checkpoint; leave out what the program can make again, "
+                                "or keep it in a file of its own");
+  }
+  state_ = Bytes::CopyOf(state);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const std::vector<std::byte>*> Client::LoadedState() const {
+  if (!segment_) return OutOfOrder("no share was dealt yet; ask for the next share before");
+  return loaded_state_ ? &*loaded_state_ : nullptr;
 }
 
 absl::Status Client::Do(const task::BeginSegment& begin) {
@@ -426,8 +465,17 @@ absl::Status Client::Do(const task::Report& report) {
 }
 
 absl::Status Client::Do(const task::GiveResidual& give) {
+  Duration limit = kDrainTime;
+  if (heartbeat_->drain()) {
+    PSGD_RETURN_IF_ERROR(AskForState());
+    if (state_) {
+      limit += Milliseconds(static_cast<int64_t>(state_->size() / kStateBytesPerMs));
+      core_->session().SaveState(0, SplitProgramState(*state_), SteadyNow());
+    }
+    state_.reset();
+  }
   // Not the limit of a program that polls: what is under way by then would count as lost.
-  const Time until = std::exchange(until_, SteadyNow() + kDrainTime);
+  const Time until = std::exchange(until_, SteadyNow() + limit);
   const absl::StatusOr<GivenResidual> gave =
       psgd::GiveResidual(give.clock, encoder_.get(), core_.get(), session_.get());
   until_ = until;
@@ -463,12 +511,12 @@ absl::StatusOr<std::optional<ClientShare>> Client::NextShare(Time until) {
   PSGD_RETURN_IF_ERROR(Drive(Goal::kShare, until));
   if (over_) return std::nullopt;
   new_share_ = false;
-  const double end = segment_->epoch_at_start() + segment_->clocks() * segment_->epochs_per_clock();
-  constexpr double kRounding = 1e-6;
   return ClientShare{.segment = segment_->id(),
                      .epoch = segment_->epoch(),
                      .batches = static_cast<uint32_t>(segment_->batches_size()),
-                     .ends_epoch = end >= segment_->epoch() + 1 - kRounding};
+                     .ends_epoch = segment_->ends_epoch(),
+                     .rank = segment_->rank(),
+                     .ranks = segment_->ranks()};
 }
 
 absl::Status Client::BatchIndices(uint32_t batch, std::span<uint32_t> indices) {
@@ -541,15 +589,25 @@ absl::Status Client::CheckPush(uint32_t tensor, size_t count) const {
                     " was pushed before in this step; end the step");
 }
 
-absl::Status Client::PushWeights(uint32_t tensor, std::span<const float> values) {
-  PSGD_RETURN_IF_ERROR(CheckPush(tensor, values.size()));
-  const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
-  const bool trained = parameter.role() == ParameterSpec::TRAINED;
-  if (trained && !config_.optimizer().has_worker()) {
+absl::Status Client::CheckIsWhatRunTakes(const ParameterSpec& parameter, bool weights) const {
+  const bool statistic = parameter.role() == ParameterSpec::STATISTIC;
+  if (weights == (statistic || config_.optimizer().has_worker())) return absl::OkStatus();
+  if (weights) {
     return OutOfOrder("the run's shards have the optimizer, and this program pushes weights of ",
                       parameter.name(),
                       "; push gradients, or say optimizer: worker in the run's config");
   }
+  return OutOfOrder("a gradient of ", parameter.name(),
+                    statistic
+                        ? ", which is a statistic: push its values"
+                        : ", but this worker has the optimizer (optimizer: worker): push weights");
+}
+
+absl::Status Client::PushWeights(uint32_t tensor, std::span<const float> values) {
+  PSGD_RETURN_IF_ERROR(CheckPush(tensor, values.size()));
+  const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
+  PSGD_RETURN_IF_ERROR(CheckIsWhatRunTakes(parameter, /*weights=*/true));
+  const bool trained = parameter.role() == ParameterSpec::TRAINED;
   {
     Stopwatch copying(&timings_.copy);
     const std::vector<float>& before = weights_[tensor];
@@ -564,19 +622,14 @@ absl::Status Client::PushWeights(uint32_t tensor, std::span<const float> values)
                              "; lower the learning rate, or clip the gradients");
     }
   }
-  Push(tensor, update_);
+  Push(tensor, std::span<const float>(update_));
   return absl::OkStatus();
 }
 
 absl::Status Client::PushGradient(uint32_t tensor, std::span<const float> values) {
   PSGD_RETURN_IF_ERROR(CheckPush(tensor, values.size()));
   const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
-  if (config_.optimizer().has_worker() || parameter.role() != ParameterSpec::TRAINED) {
-    return OutOfOrder("a gradient of ", parameter.name(),
-                      parameter.role() == ParameterSpec::TRAINED
-                          ? ", but this worker has the optimizer (optimizer: worker): push weights"
-                          : ", which is a statistic: push its values");
-  }
+  PSGD_RETURN_IF_ERROR(CheckIsWhatRunTakes(parameter, /*weights=*/false));
   if (const auto bad = FirstNotFinite(values)) {
     return OutOfRangeError("the gradient of ", parameter.name(), " is not finite: element ", *bad,
                            " is ", values[*bad],
@@ -586,7 +639,44 @@ absl::Status Client::PushGradient(uint32_t tensor, std::span<const float> values
   return absl::OkStatus();
 }
 
-void Client::Push(uint32_t tensor, std::span<const float> update) {
+absl::Status Client::PushRows(uint32_t tensor, std::span<const int64_t> rows,
+                              std::span<const float> values) {
+  const size_t elements = tensor < weights_.size() ? weights_[tensor].size() : 0;
+  PSGD_RETURN_IF_ERROR(CheckPush(tensor, elements));
+  const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
+  const bool of_worker = config_.optimizer().has_worker();
+  PSGD_RETURN_IF_ERROR(CheckIsWhatRunTakes(parameter, of_worker));
+  const std::vector<float>& before = weights_[tensor];
+  const size_t columns = elements / static_cast<size_t>(parameter.shape(0));
+  if (values.size() / columns != rows.size() || values.size() % columns != 0) {
+    return InvalidArgumentError(values.size(), " values for ", rows.size(), " rows of ",
+                                parameter.name(), ", whose rows have ", columns);
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] > (i == 0 ? -1 : rows[i - 1]) && rows[i] < parameter.shape(0)) continue;
+    return InvalidArgumentError("row ", rows[i], " of ", parameter.name(), ", which has ",
+                                parameter.shape(0), " rows; name rows once, in ascending order");
+  }
+  if (const auto bad = FirstNotFinite(values)) {
+    return OutOfRangeError("row ", rows[*bad / columns], " of ", parameter.name(),
+                           " is not finite: ", values[*bad],
+                           "; lower the learning rate, or clip the gradients");
+  }
+  if (of_worker) {
+    Stopwatch copying(&timings_.copy);
+    update_.resize(values.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      const size_t row = static_cast<size_t>(rows[i / columns]);
+      update_[i] = before[row * columns + i % columns] - values[i];
+    }
+    values = update_;
+  }
+  Push(tensor, SparseRows{rows, columns, values});
+  return absl::OkStatus();
+}
+
+template <typename Update>
+void Client::Push(uint32_t tensor, const Update& update) {
   const uint64_t clock = std::get<task::Train>(core_->task()).clock;
   Stopwatch encoding(&timings_.encode);
   encoded_.clear();
@@ -606,6 +696,7 @@ absl::Status Client::EndStep(const ClientStep& step) {
   session_->Send();
   pushed_.assign(pushed_.size(), false);
   ++timings_.steps;
+  loaded_state_.reset();
   const EndpointStats traffic = session_->traffic();
   timings_.bytes_pushed = traffic.bytes_sent;
   timings_.bytes_pulled = traffic.bytes_received;

@@ -44,6 +44,7 @@ struct ClientTensor {
   std::vector<int64_t> shape;
   bool statistic = false;
   bool decays = false;
+  bool sparse = false;  // most rows of an update are zero
 };
 
 // The steps that are dealt to this worker.
@@ -52,6 +53,7 @@ struct ClientShare {
   uint32_t epoch = 0;
   uint32_t batches = 0;
   bool ends_epoch = false;
+  uint32_t rank = 0, ranks = 1;  // of the workers in this segment
 };
 
 struct ClientStep {
@@ -70,9 +72,12 @@ struct ClientTimings {
 
 // A call out of order, such as a push between two steps.
 bool IsOutOfOrder(const absl::Status& status);
+// A checkpoint wants the program's state: SaveState, and the same call again.
+bool WantsState(const absl::Status& status);
 
-// Errors: ABORTED when a wait reached its limit, CANCELLED when the run is over for this worker,
-// and what the calls of WorkerCore's other shells give. Not thread-safe.
+// Errors: WantsState of NextShare and Wait, after KeepState. ABORTED when a wait reached its limit,
+// CANCELLED when the run is over for this worker, and what the calls of WorkerCore's other shells
+// give. Not thread-safe.
 class Client {
  public:
   // Joins the run.
@@ -97,7 +102,19 @@ class Client {
   absl::Status Get(uint32_t tensor, std::span<float> values);
   absl::Status PushWeights(uint32_t tensor, std::span<const float> values);
   absl::Status PushGradient(uint32_t tensor, std::span<const float> values);
+  // As PushWeights or PushGradient, of a tensor of whose rows the others did not change. `rows`:
+  // strictly ascending.
+  absl::Status PushRows(uint32_t tensor, std::span<const int64_t> rows,
+                        std::span<const float> values);
   absl::Status EndStep(const ClientStep& step);
+
+  // The program has a state of its own that checkpoints keep: bytes that only it understands.
+  void KeepState() { keeps_state_ = true; }
+  // For the checkpoint that wants it.
+  absl::Status SaveState(ByteSpan state);
+  // Of the checkpoint that the run goes on from, until the first step has ended; nothing: it has
+  // none. The first share must be here.
+  absl::StatusOr<const std::vector<std::byte>*> LoadedState() const;
 
   absl::Status Report(EvalResult result);
   ClientTimings timings() const;
@@ -148,8 +165,14 @@ class Client {
   // A step is under way that `tensor` may be pushed in.
   absl::Status CheckPush(uint32_t tensor, size_t count) const;
   absl::Status CheckInStep(const char* call) const;
-  void Push(uint32_t tensor, std::span<const float> update);
+  // Either weights or a gradient may be pushed, as the run's config says.
+  absl::Status CheckIsWhatRunTakes(const ParameterSpec& parameter, bool weights) const;
+  // `Update`: what UpdateEncoder::Encode takes.
+  template <typename Update>
+  void Push(uint32_t tensor, const Update& update);
   absl::Status ReportResidual();
+  // WantsState: the program has a state and did not give it yet.
+  absl::Status AskForState() const;
 
   const ClientOptions options_;
   std::atomic<bool> closing_{false};
@@ -176,9 +199,10 @@ class Client {
   std::unique_ptr<Autotune> autotune_;
   std::optional<Session::Away> away_;  // while the program computes
 
-  Time until_ = Time::max();  // of the call under way
-  int awaited_ = kAll;        // the only tensor that it waits for
-  bool arrive_ = false;       // weights do, for the present task::Await
+  Time until_ = Time::max();       // of the call under way
+  int awaited_ = kAll;             // the only tensor that it waits for
+  bool arrive_ = false;            // weights do, for the present task::Await
+  std::optional<Time> pause_end_;  // of the present task::Pause
   std::optional<Segment> segment_;
   bool new_share_ = false;  // the program has not seen the segment
   bool installed_ = false;  // the weights of the present task::Install were taken
@@ -186,7 +210,10 @@ class Client {
   bool leaves_ = false;  // the program wants to leave
   bool over_ = false;
   std::string over_why_;
-  std::vector<bool> pushed_;  // by tensor: in this step
+  bool keeps_state_ = false;
+  std::optional<Bytes> state_;                          // given, and not saved yet
+  std::optional<std::vector<std::byte>> loaded_state_;  // of the resumed checkpoint
+  std::vector<bool> pushed_;                            // by tensor: in this step
   uint64_t dense_bytes_ = 0;
   std::optional<double> residual_norm_left_;
   Time residual_reported_{};

@@ -64,7 +64,8 @@ typedef enum psgd_status {
   PSGD_REFUSED = 5,     /* the run refuses: another model, another version, no access */
   PSGD_UNAVAILABLE = 6, /* the server does not answer, or counts this worker out */
   PSGD_DIVERGED = 7,    /* weights or updates are not finite numbers */
-  PSGD_INTERNAL = 8     /* anything else, such as too little memory */
+  PSGD_INTERNAL = 8,    /* anything else, such as too little memory */
+  PSGD_SAVE = 9         /* after psgd_keep_state: psgd_save_state, then call again */
 } psgd_status;
 
 /* One worker of one run; never reused. 0 is none. */
@@ -111,7 +112,9 @@ enum {
   /* A running mean or variance. Its changes are averaged over the workers, without an optimizer. */
   PSGD_STATISTIC = 1,
   /* Weight decay of a shard's optimizer applies. */
-  PSGD_DECAY = 2
+  PSGD_DECAY = 2,
+  /* In a step most rows do not change, as in an embedding's table: see psgd_push_rows. */
+  PSGD_SPARSE = 4
 };
 
 /* Tensors get the numbers 0, 1, ... in the order in which they are added: from the front of the
@@ -133,6 +136,10 @@ typedef struct psgd_share {
   uint32_t epoch; /* from 0 */
   uint32_t batches;
   int32_t ends_epoch; /* 1: the last share of this epoch, unless another worker dies */
+  /* This worker's rank among those of this segment: a program whose data are a stream may take
+   * each ranks-th part of it, and leave the indices of psgd_batch alone. */
+  uint32_t rank;
+  uint32_t ranks;
 } psgd_share;
 
 /* Waits for the next share and its weights. PSGD_OVER: there is none. `timeout_ms`: at most so
@@ -150,7 +157,7 @@ PSGD_API psgd_status psgd_wait(psgd_client client, int32_t timeout_ms);
 
 /* Waits until the weights of one tensor are here, for a network that begins its step while its back
  * layers' weights still travel. psgd_wait waits for the others; call it before the first push. */
-PSGD_API psgd_status psgd_wait_tensor(psgd_client client, uint32_t tensor, int32_t timeout_ms);
+PSGD_API psgd_status psgd_wait_tensor(psgd_client client, int32_t timeout_ms, uint32_t tensor);
 
 /* Copies the weights of a tensor, as they came last. */
 PSGD_API psgd_status psgd_get(psgd_client client, uint32_t tensor, float* values, size_t count);
@@ -162,6 +169,13 @@ PSGD_API psgd_status psgd_push_weights(psgd_client client, uint32_t tensor, cons
 /* With an optimizer on the shards: the gradient of the step. */
 PSGD_API psgd_status psgd_push_gradient(psgd_client client, uint32_t tensor, const float* values,
                                         size_t count);
+
+/* Either of them, of a tensor whose other rows have not changed: rows of the first dimension,
+ * strictly ascending, and the values of one after the other. Of a tensor that is PSGD_SPARSE and
+ * has no codec (compression.push: none, or a rule for its name) these rows alone are looked at and
+ * travel; codecs take the whole tensor, with zeros. */
+PSGD_API psgd_status psgd_push_rows(psgd_client client, uint32_t tensor, const int64_t* rows,
+                                    size_t count, const float* values, size_t elements);
 
 /* For reports. */
 typedef struct psgd_step {
@@ -176,6 +190,24 @@ typedef struct psgd_step {
 /* The step is done and all its updates are pushed; does not wait. A step without a push is counted
  * as well, and no worker waits for it. `step` may be NULL. */
 PSGD_API psgd_status psgd_end_step(psgd_client client, const psgd_step* step);
+
+/* ---- State ---- */
+
+/* This program has a state beside the weights, such as its optimizer's and its random numbers:
+ * bytes that only it understands. Checkpoints keep it. From now on psgd_next_share and the waits
+ * return PSGD_SAVE when a checkpoint wants it: between two shares, or after the step that a run
+ * ends with that was asked to end. */
+PSGD_API psgd_status psgd_keep_state(psgd_client client);
+
+/* The state as it is now, which is copied: at most 2 GiB. `size` 0: none. */
+PSGD_API psgd_status psgd_save_state(psgd_client client, const void* bytes, size_t size);
+
+/* What this worker's program saved in the checkpoint that the run goes on from (ps-run --resume):
+ * up to `room` bytes of it, and its whole size; 0: nothing. From the first psgd_next_share on,
+ * until the first step has ended. A worker that the checkpoint does not have gets what worker 0
+ * saved; one that joins a run under way, in place of another or beside those that it began with,
+ * nothing. */
+PSGD_API psgd_status psgd_load_state(psgd_client client, void* bytes, size_t room, size_t* size);
 
 /* ---- Reports ---- */
 

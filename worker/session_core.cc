@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/latency.h"
+#include "common/program_state.h"
 
 namespace psgd {
 
@@ -468,8 +469,9 @@ void SessionCore::SetTime(Time now) {
 }
 
 void SessionCore::SaveState(uint64_t checkpoint,
-                            const std::vector<std::pair<uint32_t, Bytes>>& residuals, Time now) {
+                            const std::vector<std::pair<uint32_t, Bytes>>& states, Time now) {
   SetTime(now);
+  const auto shards = static_cast<uint32_t>(shards_.size());
   std::vector<Message> open(shards_.size());
   std::vector<size_t> open_bytes(shards_.size());
   const auto close = [&](uint32_t s, bool last) {
@@ -484,14 +486,15 @@ void SessionCore::SaveState(uint64_t checkpoint,
   };
   for (uint32_t s = 0; s < shards_.size(); ++s) open[s] = MakeMessage(s);
   constexpr size_t kMessageBytes = 4u << 20;
-  for (const auto& [slice, residual] : residuals) {
-    const uint32_t s = placement_.slices(static_cast<int>(slice)).shard();
-    if (open_bytes[s] > 0 && open_bytes[s] + residual.size() > kMessageBytes) close(s, false);
-    open[s].header.mutable_save_state()->add_slices(slice);
-    open[s].payloads.push_back(residual);
-    open_bytes[s] += residual.size();
+  for (const auto& [id, state] : states) {
+    const uint32_t s = IsProgramPart(id) ? ShardOfProgramPart(id, shards)
+                                         : placement_.slices(static_cast<int>(id)).shard();
+    if (open_bytes[s] > 0 && open_bytes[s] + state.size() > kMessageBytes) close(s, false);
+    open[s].header.mutable_save_state()->add_slices(id);
+    open[s].payloads.push_back(state);
+    open_bytes[s] += state.size();
   }
-  for (uint32_t s = 0; s < shards_.size(); ++s) close(s, true);
+  for (uint32_t s = 0; s < shards; ++s) close(s, true);
 }
 
 void SessionCore::LoadState(Time now) {

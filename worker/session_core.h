@@ -95,13 +95,14 @@ class SessionCore {
   void Push(uint64_t clock, EncodedSlice update, Time now);
   // No more updates of this step follow: tells every shard.
   void EndClock(uint64_t clock, Time now);
-  // Sends this worker's residuals for a checkpoint; slices that are not named have none.
-  void SaveState(uint64_t checkpoint, const std::vector<std::pair<uint32_t, Bytes>>& residuals,
+  // Sends this worker's residuals, and the parts of its program's state, for a checkpoint, or for
+  // the next one (0) that is taken after it has left. Slices that are not named have no residual.
+  void SaveState(uint64_t checkpoint, const std::vector<std::pair<uint32_t, Bytes>>& states,
                  Time now);
-  // Asks for the residuals that the resumed checkpoint holds.
+  // Asks for what the resumed checkpoint holds of that.
   void LoadState(Time now);
   bool loading() const { return loads_left_ > 0; }
-  // Residuals by slice id.
+  // By slice id, and by common/program_state.h.
   std::map<uint32_t, Bytes> TakeLoadedState() { return std::move(loaded_); }
 
   // Sends bytes that mean nothing, each shard its share, to see how long they take. They count as

@@ -170,6 +170,36 @@ void UpdateEncoder::Encode(int parameter, std::span<const float> gradient,
   if (tensor.trying()) Try(tensor, Seconds(SteadyNow() - start), encoded);
 }
 
+void UpdateEncoder::Encode(int parameter, const SparseRows& gradient,
+                           std::span<const float> weights, double weight_decay, uint64_t step,
+                           std::vector<EncodedSlice>* out) {
+  const size_t before = out->size();
+  if (EncodeRows(tensors_[parameter], gradient, out)) {
+    Pack(std::span(*out).subspan(before));
+    return;
+  }
+  out->resize(before);
+  dense_.assign(weights.size(), 0);
+  for (size_t i = 0; i < gradient.rows.size(); ++i) {
+    std::ranges::copy(gradient.values.subspan(i * gradient.columns, gradient.columns),
+                      dense_.begin() + gradient.rows[i] * static_cast<int64_t>(gradient.columns));
+  }
+  Encode(parameter, dense_, weights, weight_decay, step, out);
+}
+
+bool UpdateEncoder::EncodeRows(const Tensor& tensor, const SparseRows& gradient,
+                               std::vector<EncodedSlice>* out) {
+  if (!tensor.only_nonzero || tensor.decays || tensor.choice || tensor.factors) return false;
+  for (const Slice& slice : tensor.slices) {
+    // One that has a residual of an earlier run's codec sends it with its first payload.
+    if (slice.encoder == nullptr || !slice.encoder->residual().empty()) return false;
+    std::vector<std::byte> payload;
+    if (!nonzero_.Encode(gradient, slice.spec.offset(), slice.spec.count(), &payload)) return false;
+    out->push_back({slice.id, CODEC_TOPK, Bytes::Adopt(std::move(payload))});
+  }
+  return true;
+}
+
 void UpdateEncoder::EncodeSlice(const Tensor& tensor, Slice& slice, std::span<const float> gradient,
                                 uint64_t step, std::vector<EncodedSlice>* out) {
   std::vector<std::byte> payload;

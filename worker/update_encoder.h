@@ -56,6 +56,11 @@ class UpdateEncoder {
   void Encode(int parameter, std::span<const float> gradient, std::span<const float> weights,
               double weight_decay, uint64_t step, std::vector<EncodedSlice>* out);
 
+  // The same of a gradient that is zero but for some rows, of the parameter as a matrix of its
+  // first dimension. Without a codec only these rows are looked at.
+  void Encode(int parameter, const SparseRows& gradient, std::span<const float> weights,
+              double weight_decay, uint64_t step, std::vector<EncodedSlice>* out);
+
   // Whether any tensor's codec is chosen here, and whether all candidates have been tried.
   bool chooses() const;
   bool tried() const;
@@ -116,6 +121,8 @@ class UpdateEncoder {
 
   UpdateEncoder() = default;
   static absl::StatusOr<Tensor> MakeTensor(const Config& config, const ParameterSpec& parameter);
+  // Encodes the rows as they are. False, and nothing is done: they must go through the codec.
+  bool EncodeRows(const Tensor& tensor, const SparseRows& gradient, std::vector<EncodedSlice>* out);
   // One slice of the tensor's gradient, through its codec.
   void EncodeSlice(const Tensor& tensor, Slice& slice, std::span<const float> gradient,
                    uint64_t step, std::vector<EncodedSlice>* out);
@@ -131,6 +138,7 @@ class UpdateEncoder {
   std::vector<Tensor> tensors_;        // by parameter
   std::vector<bool> on_device_;        // by parameter
   std::vector<float> decayed_;         // scratch: gradient with weight decay
+  std::vector<float> dense_;           // scratch: gradient that came as rows
   std::vector<float> applied_;         // scratch: what payloads are tried on
   std::unique_ptr<Packer> packer_;     // null: nothing is packed
   std::vector<PackingHabit> packing_;  // by slice id

@@ -36,9 +36,9 @@ struct Await {
   What what = kWeights;
   uint64_t clock = 0;  // kWeights: the clock that the weights are for
 };
-// Put back the residuals that session().TakeLoadedState() returns.
+// Put back what session().TakeLoadedState() returns.
 struct RestoreState {};
-// Give the residuals to session().SaveState.
+// Give the residuals, and what a program keeps, to session().SaveState.
 struct SaveState {
   uint64_t checkpoint = 0;
 };

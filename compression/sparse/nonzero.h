@@ -11,6 +11,13 @@
 
 namespace psgd {
 
+// A matrix of which all other rows are zero.
+struct SparseRows {
+  std::span<const int64_t> rows;  // strictly ascending
+  size_t columns = 1;
+  std::span<const float> values;  // row by row
+};
+
 // Encodes one gradient after another. Not thread-safe.
 class NonzeroEncoder {
  public:
@@ -19,6 +26,8 @@ class NonzeroEncoder {
   // are whole numbers from -127 to 127.
   bool Encode(std::span<const float> gradient, std::vector<std::byte>* out,
               ValueCoding coding = ValueCoding::kFloat);
+  // The same of `count` elements of a matrix from element `begin` on, in time for its rows alone.
+  bool Encode(const SparseRows& matrix, size_t begin, size_t count, std::vector<std::byte>* out);
 
  private:
   // Buffers, kept from step to step only to spare allocations.

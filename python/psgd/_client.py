@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from psgd import _environment, _library
 from psgd._library import InvalidError, RunOver, StateError
@@ -41,6 +41,8 @@ class Share:
         self.epoch: int = info.epoch
         self.batches: int = info.batches
         self.ends_epoch: bool = bool(info.ends_epoch)
+        self.rank: int = info.rank    # of this worker among those of the segment
+        self.ranks: int = info.ranks
 
     def __len__(self) -> int:
         return self.batches
@@ -95,6 +97,7 @@ class Client:
         handle = ctypes.c_uint64()
         _library.call("psgd_join", ctypes.byref(options), ctypes.byref(handle))
         self._handle = handle.value
+        self._state: Optional[Callable[[], Any]] = None
         self._names: List[str] = []
         self._numbers: Dict[str, int] = {}
         info = self._info()
@@ -114,17 +117,19 @@ class Client:
         return _library.call(name, self._handle, *arguments)
 
     def _wait(self, name: str, *arguments: Any) -> None:
-        while self._call(name, _SLICE_MS, *arguments) == _library.AGAIN:
-            pass
+        while True:
+            status = self._call(name, _SLICE_MS, *arguments)
+            if status == _library.OK:
+                return
+            if status == _library.SAVE:
+                self._save_state()
 
-    def wait_for(self, name: str) -> None:
-        """Waits for the weights of one tensor of the next step; the others may still travel.
-
-        wait() waits for all, and must do so before the first push.
-        """
-        number = self._number(name)
-        while self._call("psgd_wait_tensor", number, _SLICE_MS) == _library.AGAIN:
-            pass
+    def _save_state(self) -> None:
+        assert self._state is not None
+        state = memoryview(self._state()).cast("B")
+        block = (bytes(state) if state.readonly
+                 else (ctypes.c_char * state.nbytes).from_buffer(state))
+        self._call("psgd_save_state", block, state.nbytes)
 
     def _info(self) -> _library.RunInfo:
         info = _library.RunInfo()
@@ -147,23 +152,24 @@ class Client:
         return self._info().epochs
 
     def add_memory(self, name: str, shape: Sequence[int], where: int, *, statistic: bool = False,
-                   decay: bool = False) -> None:
+                   decay: bool = False, sparse: bool = False) -> None:
         """As add, of float32 values in C order at an address."""
         sides = (ctypes.c_int64 * max(1, len(shape)))(*shape)
         self._call("psgd_add_tensor", name.encode(), sides, len(shape),
-                   int(statistic) + 2 * int(decay), where)
+                   int(statistic) + 2 * int(decay) + 4 * int(sparse), where)
         self._numbers[name] = len(self._names)
         self._names.append(name)
 
-    def add(self, name: str, first: Any, *, statistic: bool = False, decay: bool = False) -> None:
+    def add(self, name: str, first: Any, *, statistic: bool = False, decay: bool = False,
+            sparse: bool = False) -> None:
         """Adds a tensor with its first weights, from the front of the network to its end.
 
         `statistic`: a running mean or variance, averaged over the workers. `decay`: weight decay of
-        an optimizer on the shards applies.
+        an optimizer on the shards applies. `sparse`: most rows do not change in a step.
         """
         where, _, keep = _memory(first, write=False)
         shape = first.shape if hasattr(first, "shape") else memoryview(first).shape
-        self.add_memory(name, shape, where, statistic=statistic, decay=decay)
+        self.add_memory(name, shape, where, statistic=statistic, decay=decay, sparse=sparse)
         del keep
 
     def commit(self, samples: int, epochs: int = 0) -> None:
@@ -194,6 +200,13 @@ class Client:
         """Waits for the weights of the next step; after a share's last step: those at its end."""
         self._wait("psgd_wait")
 
+    def wait_for(self, name: str) -> None:
+        """Waits for the weights of one tensor of the next step; the others may still travel.
+
+        wait() waits for all, and must do so before the first push.
+        """
+        self._wait("psgd_wait_tensor", self._number(name))
+
     def get_memory(self, name: str, where: int, count: int) -> None:
         self._call("psgd_get", self._number(name), where, count)
 
@@ -219,6 +232,17 @@ class Client:
             self.push_memory(name, where, count, gradient=gradients)
             del keep
 
+    def push_rows_memory(self, name: str, rows: int, count: int, where: int, elements: int) -> None:
+        self._call("psgd_push_rows", self._number(name), rows, count, where, elements)
+
+    def push_rows(self, name: str, rows: Sequence[int], values: Any) -> None:
+        """Pushes some rows: their weights after this step, or with an optimizer on the shards their
+        gradients. The others did not change. `rows` ascend."""
+        where, elements, keep = _memory(values, write=False)
+        self.push_rows_memory(name, (ctypes.c_int64 * max(1, len(rows)))(*rows), len(rows), where,
+                              elements)
+        del keep
+
     def end_step(self, samples: Optional[int] = None, loss_sum: float = 0, correct: int = 0, *,
                  seconds_data: float = 0, seconds_compute: float = 0) -> None:
         """The step is done and pushed; also of a step without a push. Does not wait."""
@@ -226,6 +250,25 @@ class Client:
                              loss_sum=loss_sum, seconds_data=seconds_data,
                              seconds_compute=seconds_compute)
         self._call("psgd_end_step", ctypes.byref(step))
+
+    def keep_state(self, state: Callable[[], Any]) -> None:
+        """Checkpoints keep what `state` returns then: bytes that only this program understands.
+
+        It is called within next_share, wait and pull.
+        """
+        self._state = state
+        self._call("psgd_keep_state")
+
+    def load_state(self) -> bytes:
+        """What this worker kept in the checkpoint that the run goes on from; b"": nothing.
+
+        To be called between the first share and the end of its first step.
+        """
+        size = ctypes.c_size_t()
+        self._call("psgd_load_state", None, 0, ctypes.byref(size))
+        state = ctypes.create_string_buffer(size.value)
+        self._call("psgd_load_state", state, size.value, ctypes.byref(size))
+        return state.raw
 
     def report(self, epoch: float, *, loss: float = 0, accuracy: float = 0, samples: int = 0,
                seconds: float = 0, **measures: float) -> None:

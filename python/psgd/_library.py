@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from psgd import _environment
 
-OK, AGAIN, OVER, INVALID, STATE, REFUSED, UNAVAILABLE, DIVERGED, INTERNAL = range(9)
+OK, AGAIN, OVER, INVALID, STATE, REFUSED, UNAVAILABLE, DIVERGED, INTERNAL, SAVE = range(10)
 ABI_VERSION = 1
 
 
@@ -68,7 +68,8 @@ class RunInfo(Sized):
 class ShareInfo(Sized):
     _fields_ = [("size", ctypes.c_size_t), ("segment", ctypes.c_uint64),
                 ("epoch", ctypes.c_uint32), ("batches", ctypes.c_uint32),
-                ("ends_epoch", ctypes.c_int32)]
+                ("ends_epoch", ctypes.c_int32), ("rank", ctypes.c_uint32),
+                ("ranks", ctypes.c_uint32)]
 
 
 class Step(Sized):
@@ -102,11 +103,17 @@ _CALLS = {
     "psgd_next_share": [_HANDLE, ctypes.c_int32, ctypes.POINTER(ShareInfo)],
     "psgd_batch": [_HANDLE, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t],
     "psgd_wait": [_HANDLE, ctypes.c_int32],
-    "psgd_wait_tensor": [_HANDLE, ctypes.c_uint32, ctypes.c_int32],
+    "psgd_wait_tensor": [_HANDLE, ctypes.c_int32, ctypes.c_uint32],
     "psgd_get": [_HANDLE, ctypes.c_uint32, _FLOATS, ctypes.c_size_t],
     "psgd_push_weights": [_HANDLE, ctypes.c_uint32, _FLOATS, ctypes.c_size_t],
     "psgd_push_gradient": [_HANDLE, ctypes.c_uint32, _FLOATS, ctypes.c_size_t],
+    "psgd_push_rows": [_HANDLE, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t, _FLOATS,
+                       ctypes.c_size_t],
     "psgd_end_step": [_HANDLE, ctypes.POINTER(Step)],
+    "psgd_keep_state": [_HANDLE],
+    "psgd_save_state": [_HANDLE, ctypes.c_void_p, ctypes.c_size_t],
+    "psgd_load_state": [_HANDLE, ctypes.c_void_p, ctypes.c_size_t,
+                        ctypes.POINTER(ctypes.c_size_t)],
     "psgd_report": [_HANDLE, ctypes.POINTER(Result)],
     "psgd_get_timings": [_HANDLE, ctypes.POINTER(Timings)],
     "psgd_leave": [_HANDLE, ctypes.c_int32, ctypes.c_char_p],
@@ -148,10 +155,10 @@ def load() -> ctypes.CDLL:
 
 
 def call(name: str, *arguments: Any) -> int:
-    """Calls a function; returns OK or AGAIN, or raises what its status means."""
+    """Calls a function; returns OK, AGAIN or SAVE, or raises what its status means."""
     library = load()
     status = getattr(library, name)(*arguments)
-    if status in (OK, AGAIN):
+    if status in (OK, AGAIN, SAVE):
         return status
     text = (library.psgd_last_error() or b"").decode("utf-8", "replace")
     raise ERRORS.get(status, Error)(text)

@@ -21,7 +21,7 @@ import sys
 import time
 import types
 import warnings
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Sized, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Sized, Tuple
 
 import torch
 from torch.nn.modules.batchnorm import _NormBase
@@ -32,8 +32,13 @@ from psgd._client import Client, Share
 from psgd._library import InvalidError, RunOver, StateError
 from psgd._overlap import Overlap
 from psgd._staging import Staging
+from psgd._torch_state import State
 
 __all__ = ["join", "Run", "Alone"]
+
+
+class _NotYet(Exception):
+    """A checkpoint wants a state while the program is in the middle of a batch."""
 
 
 class _Dealt(Sampler):
@@ -74,6 +79,15 @@ class Alone:
     def sampler(self, dataset: Sized) -> Sampler:
         return _Shuffled(len(dataset))
 
+    def stream(self, samples: int) -> None:
+        pass
+
+    def shard(self) -> Tuple[int, int]:
+        return 0, 1
+
+    def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
+        return iter(loader)
+
     def epochs(self, count: int) -> Iterator[int]:
         for epoch in range(count):
             self._epoch = epoch + 1
@@ -88,6 +102,9 @@ class Alone:
         yield
 
     def skip(self) -> None:
+        pass
+
+    def state(self, **parts: Any) -> None:
         pass
 
     def timings(self) -> Dict[str, float]:
@@ -115,6 +132,7 @@ class _Tensor:
         self.statistic = statistic
         self._module = module
         self._key = key
+        self.sparse = bool(getattr(module, "sparse", False)) and not statistic
         self.shape = tuple(self.tensor.shape)
 
     @property
@@ -178,8 +196,28 @@ class _Tensor:
         else:
             push(self.copy_out())
 
+    def push_changed_rows(self, client: Client, stagings: "_Stagings") -> None:
+        """After a step that changed the rows alone that have a gradient."""
+        tensor, direct = self._checked()
+        gradient = tensor.grad
+        if not (direct and gradient.is_sparse and gradient.sparse_dim() == 1):
+            self.push(client, stagings)
+            return
+        rows = gradient.coalesce().indices()[0]
+        self._push_rows(client, rows, tensor.detach()[rows])
+
+    def _push_rows(self, client: Client, rows: torch.Tensor, values: torch.Tensor) -> None:
+        rows = rows.to("cpu").contiguous()
+        values = values.to("cpu", torch.float32).contiguous()
+        client.push_rows_memory(self.name, rows.data_ptr(), rows.numel(), values.data_ptr(),
+                                values.numel())
+
     def push_gradient(self, client: Client, stagings: "_Stagings") -> None:
         gradient = self.tensor.grad.detach()
+        if gradient.is_sparse and gradient.sparse_dim() == 1:
+            gradient = gradient.coalesce()
+            self._push_rows(client, gradient.indices()[0], gradient.values())
+            return
         if gradient.is_sparse:
             gradient = gradient.to_dense()
 
@@ -236,6 +274,10 @@ class Run:
         self._asked_to_leave = False
         self._has_weights = False  # those of the run
         self._timings: Dict[str, float] = {}
+        self._state = State(model, optimizer, client.worker)
+        self._within_epoch = False
+        self._within_batch = False
+        self._owes_state = False   # the run ends, and wants it at the end of this batch
         self._add_tensors(statistics)
         self._overlap = Overlap(model, self._tensors, client, self._stagings) if overlap else None
         self._attach()
@@ -279,11 +321,20 @@ class Run:
             values = tensor.copy_out()
             self.client.add_memory(tensor.name, tensor.shape, values.data_ptr(),
                                    statistic=tensor.statistic,
-                                   decay=not tensor.statistic and len(tensor.shape) > 1)
+                                   decay=not tensor.statistic and len(tensor.shape) > 1,
+                                   sparse=tensor.sparse)
 
     def _trained(self) -> Set[int]:
         """The optimizer's parameters now: add_param_group may follow the join."""
         return {id(p) for group in self._optimizer.param_groups for p in group["params"]}
+
+    def _row_wise(self) -> Set[int]:
+        """Parameters of which a step changes those rows alone that have a gradient."""
+        if type(self._optimizer) not in (torch.optim.SparseAdam, torch.optim.Adagrad,
+                                         torch.optim.SGD):
+            return set()
+        return {id(p) for group in self._optimizer.param_groups if not group.get("momentum")
+                for p in group["params"] if p.grad is not None and p.grad.is_sparse}
 
     def _check_none(self, unknown: Set[int]) -> None:
         if unknown:
@@ -297,6 +348,7 @@ class Run:
         run = self
 
         def step(optimizer: Any, *arguments: Any, **named: Any) -> Any:
+            run._give_owed_state()
             run._bring_all()
             if run.client.worker_optimizer or run._over:
                 result = original(*arguments, **named)
@@ -332,12 +384,35 @@ class Run:
 
     def sampler(self, dataset: Sized) -> Sampler:
         """For DataLoader(dataset, batch_size=data.batch of the run's config, sampler=...)."""
-        samples = len(dataset)
+        self.stream(len(dataset))
+        return _Dealt(self)
+
+    def stream(self, samples: int) -> None:
+        """In place of a sampler, for an IterableDataset: an epoch has so many samples.
+
+        The data set gives part run.shard() of itself, and run.batches goes around its loader.
+        """
         if self._committed and samples != self._samples_in_set:
             raise StateError(f"the run deals a data set of {self._samples_in_set} samples, and this "
                              f"one has {samples}; give the sampler to the training set alone")
         self._samples_in_set = samples
-        return _Dealt(self)
+
+    def shard(self) -> Tuple[int, int]:
+        """This worker's number among those of the present segment, and how many they are.
+
+        They change between segments alone: without cluster.segment, between epochs.
+        """
+        if self._share is None:
+            raise StateError("a part of the data is dealt within the run's epochs; call run.shard() "
+                             "inside of `for epoch in run.epochs(n):`")
+        return self._share.rank, self._share.ranks
+
+    def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
+        """As many batches of a stream's loader as the run has dealt to this worker in this epoch.
+
+        Of a loader that ends earlier the rest counts as batches without a step.
+        """
+        return (batch for _, batch in zip(self._dealt(), loader))
 
     def epochs(self, count: int = 0) -> Iterator[int]:
         """The epochs of the run, from 0. A worker that joins late begins with the present one.
@@ -349,14 +424,19 @@ class Run:
         if not self._committed:
             if self._samples_in_set == 0:
                 raise StateError("the run does not know the data set; make the loader with "
-                                 "run.sampler(dataset) before the epochs begin")
+                                 "run.sampler(dataset), or say run.stream(samples), before the "
+                                 "epochs begin")
+            self._state.save(self._travels(), within_epoch=False)  # what cannot be is said now
             self.client.commit(self._samples_in_set, count)
+            self.client.keep_state(self._save_state)
             self._committed = True
         while self._pending or self._next_share():
             assert self._share is not None
             self._pending = False
             self._epochs_done = self._share.epoch + 1
+            self._within_epoch = True
             yield self._share.epoch
+            self._within_epoch = False
             self._finish_share()
         self.leave()
 
@@ -390,6 +470,17 @@ class Run:
         itself for all such batches."""
         self._end_step(pushes=False)
 
+    def state(self, **parts: Any) -> None:
+        """What checkpoints of the run keep of this worker: run.state(scheduler=scheduler).
+
+        `parts`: objects with state_dict() and load_state_dict(), and dicts, which are filled again.
+        `ps-run --resume` brings them back before the first step. The optimizer, random numbers, and
+        the tensors of the model that the run does not have are kept without being named.
+        """
+        if self._committed:
+            raise StateError("the epochs have begun: name what checkpoints keep before them")
+        self._state.add(parts)
+
     def timings(self) -> Dict[str, float]:
         """Seconds: `total` is psgd's own time, waiting included, of `seconds` since the join."""
         if not self._over:
@@ -409,6 +500,7 @@ class Run:
 
     def _end_step(self, pushes: bool) -> None:
         if self._asked_to_leave:
+            self._give_owed_state()
             return  # a batch that a loader had made ahead
         if self._share is None:
             raise StateError("a step outside of the run's epochs; train inside of `for epoch in "
@@ -422,6 +514,7 @@ class Run:
                 f"DataLoader's batches are not those of the run. Give it batch_size="
                 f"{self.client.batch} (data.batch of the run's config) and the run's sampler")
         begun = time.monotonic()
+        self._within_batch = True
         try:
             self._bring_all()
             if not pushes and self._overlap is not None and self._overlap.any_left():
@@ -436,6 +529,10 @@ class Run:
             self._pull(begins_step=self._steps < self._share.batches)
         except RunOver:  # the loader ends, and then the epochs do
             self._asked_to_leave = True
+        except _NotYet:
+            self._asked_to_leave = self._owes_state = True
+        finally:
+            self._within_batch = False
         self._last = time.monotonic()
         self._own_seconds += self._last - begun
 
@@ -444,6 +541,7 @@ class Run:
         trained = self._trained()
         self._check_none(trained - {id(t.tensor) for t in self._tensors if not t.statistic})
         shards_optimize = not self.client.worker_optimizer
+        row_wise = self._row_wise()
         for tensor in self._tensors:
             if tensor.statistic:
                 tensor.push(self.client, self._stagings)
@@ -451,10 +549,19 @@ class Run:
             parameter = tensor.tensor
             if not update or id(parameter) not in trained or parameter.grad is None:
                 continue  # not this program's, or not used in this step
-            if not shards_optimize:
+            if shards_optimize:
+                if self._overlap is None or not self._overlap.has_left(tensor):
+                    tensor.push_gradient(self.client, self._stagings)
+            elif id(parameter) in row_wise:
+                tensor.push_changed_rows(self.client, self._stagings)
+            else:
                 tensor.push(self.client, self._stagings)
-            elif self._overlap is None or not self._overlap.has_left(tensor):
-                tensor.push_gradient(self.client, self._stagings)
+
+    def _travels(self) -> Dict[int, torch.Tensor]:
+        """By id: the tensors whose values the run has."""
+        trained = self._trained()
+        return {id(t.tensor): t.tensor for t in self._tensors
+                if t.statistic or id(t.tensor) in trained}
 
     def _pull(self, begins_step: bool) -> None:
         trained = self._trained()
@@ -478,6 +585,19 @@ class Run:
         if self._overlap is not None:
             self._overlap.bring_all()
 
+    # ---- State ----
+
+    def _save_state(self) -> memoryview:
+        if self._within_batch:  # schedulers and averages may follow the optimizer's step
+            raise _NotYet
+        return self._state.save(self._travels(), self._within_epoch)
+
+    def _give_owed_state(self) -> None:
+        if self._owes_state:
+            self._owes_state = False
+            with contextlib.suppress(RunOver):
+                self.client.wait()
+
     # ---- Shares ----
 
     def _batches(self) -> int:
@@ -492,7 +612,11 @@ class Run:
         self._share = self.client.next_share()
         self._steps = self._skips = 0
         if self._share is not None:
+            first = not self._has_weights
             self._pull(begins_step=True)
+            saved = self.client.load_state() if first else b""
+            if saved:
+                self._state.load(saved)
         self._last = time.monotonic()
         self._own_seconds += self._last - begun
         return self._share is not None
@@ -512,6 +636,11 @@ class Run:
             self.skip()
 
     def _samples(self) -> Iterator[int]:
+        for batch in self._dealt():
+            yield from batch
+
+    def _dealt(self) -> Iterator[List[int]]:
+        """The samples of each batch of this epoch."""
         if self._share is None:
             raise StateError("the run deals samples within its epochs; iterate over the loader "
                              "inside of `for epoch in run.epochs(n):`")
@@ -519,11 +648,13 @@ class Run:
             raise StateError("all samples of this epoch have been dealt; iterate over the loader "
                              "once an epoch")
         epoch = self._share.epoch
+        self._state.restore_random_numbers()
         while True:
             for batch in self._share:
                 if self._asked_to_leave:
+                    self._give_owed_state()
                     return
-                yield from batch
+                yield batch
             if self._share.ends_epoch or self._asked_to_leave:
                 return
             if self._steps < self._share.batches:

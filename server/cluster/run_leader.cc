@@ -512,6 +512,7 @@ void RunLeader::OnPart(uint64_t checkpoint, uint32_t shard,
   manifest.set_epoch(under_way->position.epoch);
   *manifest.mutable_remaining() = under_way->position.remaining.Save();
   manifest.set_batches_per_epoch(coordinator_.batches_per_epoch());
+  manifest.set_train_samples(coordinator_.train_samples());
   manifest.set_epoch_progress(
       ProgressAt(under_way->position, static_cast<uint32_t>(coordinator_.batches_per_epoch())));
   manifest.set_seconds_trained(coordinator_.SecondsTrained(now));

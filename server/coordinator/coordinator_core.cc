@@ -153,6 +153,7 @@ absl::Status CoordinatorCore::FixModel(const ModelSpec& model, uint64_t batches_
 
 absl::Status CoordinatorCore::Resume(const std::vector<std::string>& endpoints, Effects* effects) {
   const CheckpointManifest& manifest = options_.checkpoint->manifest();
+  train_samples_ = manifest.train_samples();
   return FixModel(manifest.model(), manifest.batches_per_epoch(), options_.given, endpoints,
                   effects);
 }
@@ -181,6 +182,7 @@ absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& r
     if (brings) epochs_ = request.epochs();
     brought_.reset();
   }
+  if (train_samples_ == 0) train_samples_ = request.train_samples();
   const ModelSpec model = brings ? WithStartOf(*model_, request.model()) : request.model();
   if (model.SerializeAsString() != model_->SerializeAsString()) {
     return FailedPreconditionError(
@@ -202,14 +204,17 @@ absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& r
             : "; start the same program with the same arguments on all workers",
         options_.resume ? absl::StrCat(request.epochs()) : "");
   }
-  if (request.batches_per_epoch() != batches_per_epoch_) {
+  if (request.train_samples() != train_samples_ ||
+      request.batches_per_epoch() != batches_per_epoch_) {
     return FailedPreconditionError("worker ", member->record.key().worker(), " (",
-                                   member->record.name(), ") sees ", request.batches_per_epoch(),
-                                   " batches an epoch where the run has ", batches_per_epoch_,
-                                   "; is its copy of the data set complete?");
+                                   member->record.name(), ") has ", request.train_samples(),
+                                   " samples to train on, ", request.batches_per_epoch(),
+                                   " batches an epoch, where the run has ", train_samples_, " and ",
+                                   batches_per_epoch_, "; is its copy of the data set complete?");
   }
   member->record.set_registered(true);
   RegisterReply reply;
+  reply.set_epochs(static_cast<uint32_t>(config_.train().epochs()));
   *reply.mutable_placement() = *placement_;
   *reply.mutable_hyper() = hyper_;
   return reply;
@@ -696,6 +701,7 @@ CoordinatorRecord CoordinatorCore::Save(Time now) const {
     *record.mutable_model() = *model_;
     *record.mutable_placement() = *placement_;
     record.set_batches_per_epoch(batches_per_epoch_);
+    record.set_train_samples(train_samples_);
     *record.mutable_ledger() = ledger_->Save();
   }
   *record.mutable_hyper() = hyper_;
@@ -718,6 +724,7 @@ void CoordinatorCore::Restore(const CoordinatorRecord& record, Time now) {
   model_ = std::make_shared<ModelSpec>(record.model());
   placement_ = std::make_shared<Placement>(record.placement());
   batches_per_epoch_ = record.batches_per_epoch();
+  train_samples_ = record.train_samples();
   epochs_ = record.epochs();
   if (epochs_ > 0) config_.mutable_train()->set_epochs(static_cast<int>(epochs_));
   ledger_.emplace(LedgerOptionsFor(config_, batches_per_epoch_), record.ledger());

@@ -111,6 +111,7 @@ class CoordinatorCore {
   // The samples in the total from before the run was resumed. SecondsTrained began after them.
   uint64_t samples_before() const { return totals_.samples_before(); }
   uint64_t batches_per_epoch() const { return batches_per_epoch_; }
+  uint64_t train_samples() const { return train_samples_; }
 
  private:
   void Remove(uint32_t worker, const std::string& note, Effects* effects);
@@ -153,6 +154,7 @@ class CoordinatorCore {
   std::shared_ptr<const ModelSpec> model_;
   std::shared_ptr<const Placement> placement_;
   uint64_t batches_per_epoch_ = 0;
+  uint64_t train_samples_ = 0;  // 0: not known
   std::optional<DataLedger> ledger_;
   HyperParameters hyper_;
   StatusReply::State state_ = StatusReply::WAITING;

@@ -49,8 +49,11 @@ Segment ShareOf(const Segment& segment, uint32_t worker) {
   share.add_workers(worker);
   share.set_epoch_at_start(segment.epoch_at_start());
   share.set_epochs_per_clock(segment.epochs_per_clock());
+  share.set_ends_epoch(segment.ends_epoch());
   const auto& workers = segment.workers();
   const auto rank = std::ranges::lower_bound(workers, worker) - workers.begin();
+  share.set_rank(static_cast<uint32_t>(rank));
+  share.set_ranks(static_cast<uint32_t>(workers.size()));
   for (auto i = rank; i < segment.batches_size(); i += workers.size()) {
     share.add_batches(segment.batches(static_cast<int>(i)));
   }
@@ -116,9 +119,8 @@ std::optional<Segment> DataLedger::Deal(const std::vector<uint32_t>& workers) {
   segment.set_epochs_per_clock(static_cast<double>(n) / options_.batches_per_epoch);
 
   position_.clock += segment.clocks();
-  LedgerRecord::Dealt& dealt = segments_[segment.id()];
-  *dealt.mutable_segment() = segment;
-  dealt.set_ends_epoch(position_.remaining.empty() || Finished());
+  segment.set_ends_epoch(position_.remaining.empty() || Finished());
+  *segments_[segment.id()].mutable_segment() = segment;
   return segment;
 }
 
@@ -170,7 +172,7 @@ const Segment* DataLedger::Find(uint64_t id) const {
 
 bool DataLedger::EndsEpoch(uint64_t id) const {
   auto it = segments_.find(id);
-  return it != segments_.end() && it->second.ends_epoch();
+  return it != segments_.end() && it->second.segment().ends_epoch();
 }
 
 }  // namespace psgd

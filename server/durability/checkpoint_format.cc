@@ -1,6 +1,7 @@
 #include "server/durability/checkpoint_format.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/program_state.h"
 
 namespace psgd {
 namespace {
@@ -61,6 +62,10 @@ std::string Describe(const ValueKey& key) {
     case ValueKind::kState:
       return absl::StrCat("optimizer state ", key.second, " of slice ", key.first);
     case ValueKind::kResidual:
+      if (IsProgramPart(key.second)) {
+        return absl::StrCat("part ", key.second - kProgramState, " of the state of worker ",
+                            key.first, "'s program");
+      }
       return absl::StrCat("residual of worker ", key.first, " for slice ", key.second);
     case ValueKind::kWorker:
       return absl::StrCat("mark of worker ", key.first);

@@ -8,6 +8,7 @@
 //   kWeights   slice id   0          fp32, little-endian
 //   kState     slice id   index      fp32; the array that SliceRecord names at that index
 //   kResidual  worker     slice id   as compression/saved_state.h
+//   kResidual  worker     part id    as common/program_state.h
 //   kWorker    worker     0          WorkerMark
 //   kShown     worker     slice id   fp32: the weights that it was sent last (images of a journal)
 //

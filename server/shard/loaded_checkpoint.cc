@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "common/program_state.h"
 #include "compression/saved_state.h"
 #include "server/shard/placement.h"
 #include "server/shard/snapshot.h"
@@ -86,6 +87,13 @@ absl::StatusOr<LoadedCheckpoint> LoadedCheckpoint::Assemble(
   for (const ShardSnapshot& shard : shards) {
     for (const auto& [worker, residuals] : shard.residuals) {
       for (const auto& [slice, values] : residuals) {
+        if (IsProgramPart(slice)) {
+          if (!FitsProgramPart(slice, values.size()) ||
+              !loaded.programs_[worker].emplace(slice, values).second) {
+            return NotSound(absl::StrCat("the state of worker ", worker, "'s program"));
+          }
+          continue;
+        }
         if (slice >= slices.size()) return NotSound("a residual is of no slice");
         PSGD_RETURN_IF_ERROR(loaded.AddResidual(worker, *slices[slice], values));
       }
@@ -186,6 +194,16 @@ Bytes LoadedCheckpoint::CutResidual(const std::vector<Residual>& residuals, uint
   if (residual.empty()) return Bytes();
   if (memory != 0) residual.insert(residual.end(), remembered.begin(), remembered.end());
   return MakeSavedState(residual, memory);
+}
+
+std::map<uint32_t, std::map<uint32_t, Bytes>> LoadedCheckpoint::ProgramStates(
+    uint32_t workers) const {
+  auto states = programs_;
+  states.erase(states.lower_bound(workers), states.end());
+  if (const auto first = programs_.find(0); first != programs_.end()) {
+    for (uint32_t worker = 0; worker < workers; ++worker) states.try_emplace(worker, first->second);
+  }
+  return states;
 }
 
 absl::StatusOr<SliceContents> LoadedCheckpoint::Extract(absl::string_view parameter,

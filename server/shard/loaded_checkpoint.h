@@ -42,6 +42,9 @@ class LoadedCheckpoint {
   // An error: the checkpoint has no such parameter, or the parameter is shorter.
   absl::StatusOr<SliceContents> Extract(absl::string_view parameter, uint64_t offset,
                                         uint64_t count) const;
+  // What the programs of a run with so many workers begin with: worker -> part id -> part. A worker
+  // whose number the checkpoint does not have begins with what worker 0 kept.
+  std::map<uint32_t, std::map<uint32_t, Bytes>> ProgramStates(uint32_t workers) const;
   // By shard: its marks of the workers.
   const std::vector<std::map<uint32_t, WorkerMark>>& worker_marks() const { return marks_; }
 
@@ -72,6 +75,7 @@ class LoadedCheckpoint {
   CheckpointManifest manifest_;
   std::vector<std::string> notes_;
   std::map<std::string, Tensor, std::less<>> tensors_;
+  std::map<uint32_t, std::map<uint32_t, Bytes>> programs_;  // by worker, then by part id
   std::vector<std::map<uint32_t, WorkerMark>> marks_;
 };
 

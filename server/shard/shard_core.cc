@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/program_state.h"
 #include "compression/saved_state.h"
 #include "server/shard/schedule.h"
 #include "server/shard/shard_order.h"
@@ -332,7 +333,7 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
     // A worker's first push carries the residuals that it loaded. A later incarnation must not push
     // them again.
     member.set_pushed(true);
-    slices_.DropResiduals(header.worker());
+    slices_.DropStates(header.worker());
   }
   absl::Status bad = CheckPush(member, push, message.payloads.size());
   std::vector<OpenedPart> parts;
@@ -556,7 +557,7 @@ void ShardCore::StartCut(const TakeCheckpoint& command) {
   }
   // Done now, because a worker that joins behind the cut may push its loaded residual before the
   // cut is complete.
-  slices_.AddResiduals(savers, &cut.snapshot);
+  slices_.AddStates(savers, &cut.snapshot);
   cut_ =
       std::move(cut);  // not emplace(): Clang 14 cannot default-construct a nested class from there
   ReleaseHeld();
@@ -580,15 +581,23 @@ void ShardCore::OnSaveState(PeerId from, Member& member, const Message& message,
   member.set_next_seq(member.next_seq() + 1);
   bool sound = static_cast<size_t>(save.slices_size()) == message.payloads.size();
   for (int i = 0; sound && i < save.slices_size(); ++i) {
-    const auto local = slices_.Local(save.slices(i));
-    sound =
-        local && IsWorkerState(message.payloads[i].span(), slices_[*local].weights.read().size());
+    const uint32_t id = save.slices(i);
+    const auto local = slices_.Local(id);
+    sound = local ? IsWorkerState(message.payloads[i].span(), slices_[*local].weights.read().size())
+                  : FitsProgramPart(id, message.payloads[i].size());
   }
   if (!sound) {
     Refuse(from, header, Refusal::MALFORMED, "saved state does not fit the slices",
            member.next_seq(), out);
   } else {
     Acknowledge(from, header, member.next_seq(), out);
+  }
+  if (save.checkpoint() == 0) {
+    for (int i = 0; sound && i < save.slices_size(); ++i) {
+      if (!IsProgramPart(save.slices(i))) continue;
+      slices_.KeepProgramPart(header.worker(), save.slices(i), message.payloads[i]);
+    }
+    return;
   }
   if (!cut_ || cut_->id != save.checkpoint() || !cut_->saved.count(header.worker())) return;
   for (int i = 0; sound && i < save.slices_size(); ++i) {
@@ -610,7 +619,7 @@ bool ShardCore::ProgressCut() {
   // Residuals of savers that ended before they pushed.
   std::set<uint32_t> saved;
   for (const auto& [worker, states] : cut_->snapshot.residuals) saved.insert(worker);
-  slices_.AddResiduals(saved, &cut_->snapshot);
+  slices_.AddStates(saved, &cut_->snapshot);
   for (const auto& [worker, member] : members_) {
     WorkerMark& mark = cut_->snapshot.workers[worker];
     mark.set_incarnation(member.incarnation());
@@ -627,19 +636,19 @@ void ShardCore::OnLoadState(PeerId from, const Message& message, Outbox* out) {
   Message reply{ReplyHeader(header), {}};
   StateReply* body = reply.header.mutable_state_reply();
   body->set_request(header.load_state().request());
-  const auto residuals = slices_.ResidualsOf(header.worker());
-  body->set_total(static_cast<uint32_t>(residuals.size()));
+  const auto states = slices_.StatesOf(header.worker());
+  body->set_total(static_cast<uint32_t>(states.size()));
   size_t bytes = 0;
-  for (const auto& [slice, residual] : residuals) {
-    if (bytes > 0 && bytes + residual.size() > options_.reply_bytes) {
+  for (const auto& [id, state] : states) {
+    if (bytes > 0 && bytes + state.size() > options_.reply_bytes) {
       out->push_back({from, reply});
       body->clear_slices();
       reply.payloads.clear();
       bytes = 0;
     }
-    bytes += residual.size();
-    body->add_slices(slice);
-    reply.payloads.push_back(residual);
+    bytes += state.size();
+    body->add_slices(id);
+    reply.payloads.push_back(state);
   }
   body->set_last(true);
   out->push_back({from, std::move(reply)});

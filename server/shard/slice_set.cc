@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "common/program_state.h"
+
 namespace psgd {
 
 absl::Status SliceSet::Install(const InstallModel& command) {
@@ -23,6 +25,17 @@ absl::Status SliceSet::Install(const InstallModel& command) {
   slices_ = std::move(slices);
   local_ = std::move(local);
   updater_ = std::move(updater);
+  programs_.clear();
+  if (command.checkpoint != nullptr) {
+    const auto shards = static_cast<uint32_t>(config_.cluster().shards());
+    programs_ =
+        command.checkpoint->ProgramStates(static_cast<uint32_t>(config_.cluster().workers()));
+    for (auto& [worker, parts] : programs_) {
+      std::erase_if(parts, [&](const auto& part) {
+        return ShardOfProgramPart(part.first, shards) != shard_;
+      });
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -33,7 +46,13 @@ absl::Status SliceSet::Restore(const ShardImage& image) {
   local_.assign(placement_->slices_size(), -1);
   std::map<uint32_t, decltype(SliceContents::residuals)> by_slice;
   for (const auto& [worker, residuals] : image.arrays.residuals) {
-    for (const auto& [slice, residual] : residuals) by_slice[slice][worker] = residual;
+    for (const auto& [id, state] : residuals) {
+      if (IsProgramPart(id)) {
+        programs_[worker][id] = state;
+      } else {
+        by_slice[id][worker] = state;
+      }
+    }
   }
   for (const SliceSnapshot& saved : image.arrays.slices) {
     if (saved.id >= local_.size() ||
@@ -54,7 +73,7 @@ void SliceSet::Save(ShardImage* image) const {
   *image->record.mutable_model() = *model_;
   *image->record.mutable_placement() = *placement_;
   image->arrays.slices = Snapshot();
-  AddResiduals({}, &image->arrays);
+  AddStates({}, &image->arrays);
 }
 
 std::vector<SliceSnapshot> SliceSet::Snapshot() const {
@@ -152,24 +171,37 @@ void SliceSet::ApplyTensor(std::span<const WaitingPayload> payloads, const Updat
   }
 }
 
-std::vector<std::pair<uint32_t, Bytes>> SliceSet::ResidualsOf(uint32_t worker) const {
-  std::vector<std::pair<uint32_t, Bytes>> residuals;
+std::vector<std::pair<uint32_t, Bytes>> SliceSet::StatesOf(uint32_t worker) const {
+  std::vector<std::pair<uint32_t, Bytes>> states;
   for (const SliceState& slice : slices_) {
     const auto found = slice.resumed_residuals.find(worker);
-    if (found != slice.resumed_residuals.end()) residuals.emplace_back(slice.id, found->second);
+    if (found != slice.resumed_residuals.end()) states.emplace_back(slice.id, found->second);
   }
-  return residuals;
+  const auto program = programs_.find(worker);
+  if (program != programs_.end()) {
+    states.insert(states.end(), program->second.begin(), program->second.end());
+  }
+  return states;
 }
 
-void SliceSet::DropResiduals(uint32_t worker) {
+void SliceSet::KeepProgramPart(uint32_t worker, uint32_t part, const Bytes& bytes) {
+  programs_[worker][part] = bytes;
+}
+
+void SliceSet::DropStates(uint32_t worker) {
   for (SliceState& slice : slices_) slice.resumed_residuals.erase(worker);
+  programs_.erase(worker);
 }
 
-void SliceSet::AddResiduals(const std::set<uint32_t>& but, ShardSnapshot* snapshot) const {
+void SliceSet::AddStates(const std::set<uint32_t>& but, ShardSnapshot* snapshot) const {
+  const auto add = [&](uint32_t worker, uint32_t id, const Bytes& state) {
+    if (!but.contains(worker)) snapshot->residuals[worker].emplace_back(id, state);
+  };
   for (const SliceState& slice : slices_) {
-    for (const auto& [worker, state] : slice.resumed_residuals) {
-      if (!but.contains(worker)) snapshot->residuals[worker].emplace_back(slice.id, state);
-    }
+    for (const auto& [worker, state] : slice.resumed_residuals) add(worker, slice.id, state);
+  }
+  for (const auto& [worker, parts] : programs_) {
+    for (const auto& [part, bytes] : parts) add(worker, part, bytes);
   }
 }
 

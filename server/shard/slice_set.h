@@ -2,10 +2,12 @@
 // whether a push counts, and when, is decided in shard_core.h.
 //
 // A slice that came from a checkpoint keeps the residuals of that checkpoint until their workers
-// have pushed them. Nobody else has them, so the next checkpoint must contain them.
+// have pushed them. Nobody else has them, so the next checkpoint must contain them. The same holds
+// for this shard's parts of what the workers' programs keep.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -71,12 +73,15 @@ class SliceSet {
   // checked their pushes.
   void ApplyTogether(std::vector<WaitingPayload> payloads, const UpdateRates& rates);
 
-  // Residuals of the resumed checkpoint that a worker has not pushed yet, by slice id.
-  std::vector<std::pair<uint32_t, Bytes>> ResidualsOf(uint32_t worker) const;
-  // Forgets them, because the worker pushes them now.
-  void DropResiduals(uint32_t worker);
-  // Adds those of all workers except the workers `but`.
-  void AddResiduals(const std::set<uint32_t>& but, ShardSnapshot* snapshot) const;
+  // What the resumed checkpoint has of a worker that has not pushed yet: residuals by slice id, and
+  // parts of its program's state.
+  std::vector<std::pair<uint32_t, Bytes>> StatesOf(uint32_t worker) const;
+  // A part of the state of a program that leaves, for the next checkpoint.
+  void KeepProgramPart(uint32_t worker, uint32_t part, const Bytes& bytes);
+  // Forgets all that, because the worker has it and pushes now.
+  void DropStates(uint32_t worker);
+  // Adds that of all workers except the workers `but`.
+  void AddStates(const std::set<uint32_t>& but, ShardSnapshot* snapshot) const;
 
   // The present weights, shared, not copied: slice id -> bytes.
   std::vector<std::pair<uint32_t, Bytes>> ShareWeights() const;
@@ -97,7 +102,8 @@ class SliceSet {
   std::shared_ptr<const Placement> placement_;
   std::unique_ptr<SliceUpdater> updater_;  // outlives the slices, whose memory it pools
   std::vector<SliceState> slices_;
-  std::vector<int64_t> local_;  // slice id -> index in slices_, or -1
+  std::vector<int64_t> local_;                              // slice id -> index in slices_, or -1
+  std::map<uint32_t, std::map<uint32_t, Bytes>> programs_;  // by worker, then by part id
 };
 
 }  // namespace psgd

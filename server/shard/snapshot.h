@@ -26,7 +26,8 @@ struct SliceSnapshot {
 struct ShardSnapshot {
   std::vector<SliceSnapshot> slices;
   // Residuals: worker -> (slice id, fp32 values), for the slices that have one. As long as the
-  // weights, or a multiple if encoders remember more.
+  // weights, or a multiple if encoders remember more. With the ids of common/program_state.h: parts
+  // of what the worker's program keeps.
   std::map<uint32_t, std::vector<std::pair<uint32_t, Bytes>>> residuals;
   std::map<uint32_t, WorkerMark> workers;
   // Likewise the weights that a worker was sent. Only in a journal's images, for delay

@@ -1,6 +1,6 @@
 // Any calls to a coordinator. Refusals have a reason, models that do not fit are never made, shards
-// carry out the coordinator's orders, and its saved record is read back unchanged. An input is a
-// row of
+// carry out the coordinator's orders, and its saved record is read back unchanged. With
+// --control=brought the first worker brings the model. An input is a row of
 //   u8 kind, u16 bytes of the request, request
 #include <google/protobuf/util/field_comparator.h>
 #include <google/protobuf/util/message_differencer.h>
@@ -21,6 +21,8 @@ constexpr size_t kMostCalls = 64;
 constexpr uint64_t kMemory = 1 << 20;
 constexpr int kShards = 2;
 
+bool workers_bring_the_model = false;
+
 CoordinatorOptions Options() {
   CoordinatorOptions options;
   options.config.set_name("small");
@@ -31,6 +33,7 @@ CoordinatorOptions Options() {
   options.config.mutable_train()->set_epochs(3);
   options.config.mutable_durability()->mutable_checkpoint()->set_steps(2);
   options.config.mutable_optimizer()->mutable_adam()->set_learning_rate(0.1);
+  if (workers_bring_the_model) options.config.mutable_model()->mutable_client();
   options.memory = kMemory;
   return options;
 }
@@ -47,7 +50,7 @@ class SmallRun {
   void Call(uint8_t kind, std::span<const uint8_t> request) {
     Effects effects;
     now_ += std::chrono::milliseconds(kind);
-    switch (kind % 12) {
+    switch (kind % 13) {
       case 0:
         Check(core_->Join(Read<JoinRequest>(request), now_, &effects).status());
         break;
@@ -80,6 +83,9 @@ class SmallRun {
         break;
       case 10:
         core_->Quarantine(Read<LeaveRequest>(request).key(), "bad pushes", &effects);
+        break;
+      case 11:
+        Check(core_->GiveWeights(Read<GiveWeightsRequest>(request), now_));
         break;
       default:
         now_ += std::chrono::seconds(6);
@@ -145,7 +151,8 @@ class SmallRun {
 }  // namespace
 }  // namespace psgd::fuzz
 
-extern "C" int LLVMFuzzerInitialize(int*, char***) {
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  psgd::fuzz::workers_bring_the_model = psgd::fuzz::Variant("control", *argc, *argv) == "brought";
   google::protobuf::SetLogHandler(nullptr);
   return 0;
 }

@@ -1,5 +1,6 @@
 // Writes the corpora of targets that read messages and checkpoints.
 //   make_message_corpus tests/fuzz/corpus
+#include <optional>
 #include <vector>
 
 #include "net/wire_format.h"
@@ -338,7 +339,7 @@ void WriteControl(const path& folder) {
     NextSegmentRequest request = as(worker, NextSegmentRequest());
     request.set_first(finished == 0);
     request.set_finished_segment(finished);
-    call(done ? 134 : 2, request);
+    call(done ? 132 : 2, request);
   };
   for (const uint64_t finished : {0, 1, 2}) {
     next(0, finished, false);
@@ -367,6 +368,48 @@ void WriteControl(const path& folder) {
   WriteCorpusFile(folder / "calls" / "run.bin", rows);
 }
 
+// Likewise, with a model that the first of two workers brings.
+void WriteControlBrought(const path& folder) {
+  std::string rows;
+  const auto call = [&](uint8_t kind, auto request, std::optional<uint32_t> worker) {
+    if constexpr (requires { request.mutable_key(); }) {
+      request.mutable_key()->set_worker(*worker);
+      request.mutable_key()->set_incarnation(1);
+    }
+    rows += NumberBytes(kind) + WithLength<uint16_t>(request.SerializeAsString());
+  };
+  const std::vector<float> first(6, 0.5f);
+  RegisterRequest registration;
+  ParameterSpec* parameter = registration.mutable_model()->add_parameters();
+  parameter->set_name("w");
+  parameter->add_shape(6);
+  parameter->mutable_initializer()->mutable_given()->set_checksum(ChecksumOf(AsBytes(first)));
+  registration.set_batches_per_epoch(10);
+  registration.set_train_samples(100);
+  registration.set_epochs(2);
+  for (const uint32_t worker : {0, 1}) {
+    JoinRequest join;
+    join.set_name("host-17");
+    call(0, join, std::nullopt);
+    call(1, registration, worker);
+  }
+  for (const uint64_t offset : {0, 4}) {
+    GiveWeightsRequest part;
+    part.set_offset(offset);
+    part.set_values(first.data(), (offset == 0 ? 4 : 2) * sizeof(float));
+    call(11, part, 0);
+  }
+  for (const uint32_t worker : {0, 1}) call(1, registration, worker);
+  NextSegmentRequest next;
+  next.set_first(true);
+  for (const uint32_t worker : {0, 1}) call(2, next, worker);
+  EvaluatedRequest evaluated;
+  evaluated.mutable_result()->set_epoch(1);
+  call(3, evaluated, 0);
+  call(6, DrainRequest(), std::nullopt);
+  WriteCorpusFile(folder / "brought" / "run.bin", rows);
+}
+
 void WriteCorpus(const path& folder) {
   const CodecTable codecs;
   const Codec& none = *codecs.Find(CODEC_NONE);
@@ -377,6 +420,7 @@ void WriteCorpus(const path& folder) {
   WriteCheckpoint(folder / "checkpoint");
   WriteJournal(folder / "journal", none);
   WriteControl(folder / "control");
+  WriteControlBrought(folder / "control");
 }
 
 }  // namespace

@@ -6,12 +6,13 @@ torch_steps_test.py BIN_FOLDER SOURCE_FOLDER
 
 import copy
 import sys
+import threading
 import unittest
 
 try:
     import torch
     from torch import nn
-    from torch.utils.data import DataLoader, TensorDataset
+    from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 except ImportError as error:
     print(f"no PyTorch for this Python: {error}")
     sys.exit(77)
@@ -253,6 +254,132 @@ class Steps(unittest.TestCase):
                 epochs += 1
             self.assertEqual(epochs, 2)
             self.assertEqual(run.timings()["steps"], 2 * SAMPLES // BATCH)
+
+    def test_a_limit_of_steps_within_an_epoch_and_a_loader_with_processes(self):
+        model = nn.Linear(6, 2)
+        with server(data=f"{{batch: {BATCH}}}", more="train: {max_steps: 11}") as at:
+            run, _, optimizer = self.joined(at, model)
+            loader = DataLoader(points(), batch_size=BATCH, sampler=run.sampler(points()),
+                                num_workers=2)
+            epochs = []
+            for epoch in run.epochs(4):
+                epochs.append(epoch)
+                for x, y in loader:
+                    step(model, optimizer, x, y)
+            self.assertEqual(epochs, [0, 1])
+            self.assertEqual(run.timings()["steps"], 11)
+
+    def test_rows_of_embeddings(self):
+        class Words(nn.Module):
+            def __init__(self):
+                super().__init__()
+                torch.manual_seed(5)
+                self.table = nn.Embedding(20000, 8, sparse=True)
+                self.last = nn.Linear(8, 2)
+
+            def forward(self, x):
+                return self.last(self.table((x * 1000).long().abs() % 20000).mean(1))
+
+        def adam(model):
+            return torch.optim.SparseAdam(model.table.parameters(), 0.01)
+
+        def sgd(model):
+            return torch.optim.SGD(model.parameters(), 0.1)
+
+        shards = {"optimizer": "{sgd: {learning_rate: 0.1}}"}
+        for make, how in ((sgd, {}), (sgd, shards), (adam, {}),
+                          (lambda m: torch.optim.SGD(m.parameters(), 0.1, momentum=0.9), {}),
+                          (sgd, {"more": "compression: {push: fp16}"})):
+            model = Words()
+            if make is adam:
+                model.last.requires_grad_(False)
+            pushed = []
+            push = psgd.Client.push_rows_memory
+
+            def counted(client, name, rows, count, *arguments):
+                pushed.append(count)
+                push(client, name, rows, count, *arguments)
+
+            psgd.Client.push_rows_memory = counted
+            try:
+                trained, alone = self.train(make, model, **how)
+            finally:
+                psgd.Client.push_rows_memory = push
+            self.assert_same(trained, alone, delta=1e-3 if "more" in how else 1e-6)
+            if make is sgd or make is adam:
+                self.assertEqual(len(pushed), 2 * SAMPLES // BATCH)
+                self.assertLessEqual(max(pushed), 6 * BATCH)
+            else:  # momentum moves rows of earlier steps
+                self.assertEqual(pushed, [])
+
+    def test_a_stream(self):
+        class Stream(IterableDataset):
+            part = (0, 1)
+
+            def __iter__(self):
+                index, count = self.part
+                for i in range(index, 10**6, count):
+                    yield torch.full((6,), float(i)), i % 2
+
+        model = nn.Linear(6, 2)
+        with server(data=f"{{batch: {BATCH}}}") as at:
+            optimizer = torch.optim.SGD(model.parameters(), 1e-6)
+            run = psgd.torch.join(model, optimizer, server=at)
+            with self.assertRaisesRegex(psgd.StateError, "within the run's epochs"):
+                run.shard()
+            run.stream(SAMPLES)
+            data, seen = Stream(), []
+            loader = DataLoader(data, batch_size=BATCH)
+            for _ in run.epochs(2):
+                data.part = run.shard()
+                self.assertEqual(data.part, (0, 1))
+                for x, y in run.batches(loader):
+                    seen += x[:, 0].int().tolist()
+                    step(model, optimizer, x, y)
+        self.assertEqual(seen, 2 * list(range(SAMPLES)))
+        alone = psgd.torch.Alone()
+        self.assertEqual(alone.shard(), (0, 1))
+        self.assertEqual(list(alone.batches([1, 2])), [1, 2])
+
+    def test_two_workers_have_different_parts_of_a_stream(self):
+        with server(data=f"{{batch: {BATCH}}}", workers=2) as at:
+            parts, batches = {}, {}
+
+            def work(index):
+                model = nn.Linear(6, 2)
+                optimizer = torch.optim.SGD(model.parameters(), 0.1)
+                run = psgd.torch.join(model, optimizer, server=at, name=f"w{index}")
+                run.stream(SAMPLES)
+                for _ in run.epochs(1):
+                    parts[index] = run.shard()
+                    batches[index] = 0
+                    for x, y in run.batches(iter(lambda: points()[:BATCH], None)):
+                        batches[index] += 1
+                        step(model, optimizer, x, y)
+
+            threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(set(parts.values()), {(0, 2), (1, 2)})
+        self.assertEqual(list(batches.values()), [SAMPLES // BATCH // 2] * 2)
+
+    def test_states_that_checkpoints_do_not_keep(self):
+        model = nn.Linear(6, 2)
+        with server(data=f"{{batch: {BATCH}}}") as at:
+            run, _, optimizer = self.joined(at, model)
+            with self.assertRaisesRegex(psgd.InvalidError, "best is a float: checkpoints keep"):
+                run.state(best=0.5)
+            run.state(mine={"what": [1, {2}]})
+            with self.assertRaisesRegex(psgd.InvalidError, r"mine\['what'\]\[1\] is a set"):
+                next(run.epochs(1))
+            run.state(mine={"best": 0.5})
+            for _ in run.epochs(1):
+                with self.assertRaisesRegex(psgd.StateError, "before them"):
+                    run.state(more={})
+                break
+            run.leave()
 
     def test_mistakes(self):
         model = nn.Linear(6, 2)

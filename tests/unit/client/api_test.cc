@@ -34,6 +34,12 @@ TEST(ClientApi, AClientThatWasNeverMadeIsRefusedByEachCall) {
     EXPECT_EQ(psgd_get(client, 0, &value, 1), PSGD_INVALID);
     EXPECT_EQ(psgd_push_weights(client, 0, &value, 1), PSGD_INVALID);
     EXPECT_EQ(psgd_push_gradient(client, 0, &value, 1), PSGD_INVALID);
+    const int64_t row = 0;
+    size_t size = 0;
+    EXPECT_EQ(psgd_push_rows(client, 0, &row, 1, &value, 1), PSGD_INVALID);
+    EXPECT_EQ(psgd_keep_state(client), PSGD_INVALID);
+    EXPECT_EQ(psgd_save_state(client, &value, sizeof value), PSGD_INVALID);
+    EXPECT_EQ(psgd_load_state(client, &value, sizeof value, &size), PSGD_INVALID);
     EXPECT_EQ(psgd_end_step(client, &step), PSGD_INVALID);
     EXPECT_EQ(psgd_report(client, &result), PSGD_INVALID);
     EXPECT_EQ(psgd_get_timings(client, &timings), PSGD_INVALID);
@@ -104,6 +110,11 @@ TEST(ClientApi, AnyArgumentsGiveAStatus) {
         psgd_add_tensor(client, draw() % 2 == 0 ? nullptr : "w", draw() % 2 == 0 ? nullptr : shape,
                         static_cast<int32_t>(draw()), static_cast<int32_t>(draw()), floats),
         PSGD_OK);
+    EXPECT_NE(psgd_push_rows(client, number, draw() % 2 == 0 ? nullptr : shape, count, floats,
+                             static_cast<size_t>(draw())),
+              PSGD_OK);
+    EXPECT_NE(psgd_save_state(client, floats, count), PSGD_OK);
+    EXPECT_NE(psgd_load_state(client, floats, count, nullptr), PSGD_OK);
     EXPECT_NE(psgd_commit(client, draw(), number), PSGD_OK);
     EXPECT_NE(psgd_wait(client, 0), PSGD_OK);
     EXPECT_NE(psgd_next_share(client, 0, nullptr), PSGD_OK);

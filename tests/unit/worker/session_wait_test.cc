@@ -1,4 +1,5 @@
 // Tests deadlines, repeats, and the worker's saved state.
+#include "common/program_state.h"
 #include "tests/unit/worker/session_fixture.h"
 
 namespace psgd {
@@ -182,6 +183,16 @@ TEST_F(SessionTest, SavesStateToEveryShardInOrderWithPushes) {
   Ack(0, 4);
   Ack(1, 3);
   EXPECT_TRUE(core_->AllAcknowledged());
+}
+
+TEST_F(SessionTest, SpreadsAProgramsStateOverTheShards) {
+  core_->SaveState(9, {{kProgramState, Payload(8)}, {kProgramState + 3, Payload(8)}}, now_);
+  std::map<PeerId, std::vector<uint32_t>> parts;
+  for (const auto& [to, message] : Drain()) {
+    for (const uint32_t id : message.header.save_state().slices()) parts[to].push_back(id);
+  }
+  EXPECT_THAT(parts[0], ElementsAre(kProgramState));
+  EXPECT_THAT(parts[1], ElementsAre(kProgramState + 3));
 }
 
 class SessionLoadTest : public SessionTest {

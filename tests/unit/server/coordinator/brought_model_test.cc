@@ -71,6 +71,10 @@ TEST_F(BroughtModelTest, TheFirstWorkerGivesTheWeightsAndOthersWait) {
   const auto second = Register(Registration(other, {4, 5, 6}));
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(second->wait_ms(), 0);
+  // One that leaves the epochs to the run is told them.
+  RegisterRequest any = Registration(run_.Join(), {7, 8, 9});
+  any.set_epochs(0);
+  EXPECT_EQ(Register(any)->epochs(), 3u);
 }
 
 TEST_F(BroughtModelTest, AnotherTakesThePlaceOfAWorkerThatLeft) {

@@ -58,6 +58,7 @@ class CoordinatorFixture {
     parameter->set_name("w");
     parameter->add_shape(100);
     request.set_batches_per_epoch(batches_);
+    request.set_train_samples(100 * batches_);
     return request;
   }
   WorkerKey JoinAndRegister() {

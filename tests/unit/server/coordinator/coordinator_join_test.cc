@@ -76,7 +76,12 @@ TEST(CoordinatorJoin, TheFirstRegistrationFixesTheModel) {
   other = run.Registration(second);
   other.set_batches_per_epoch(7);
   EXPECT_THAT(Text(run.core().Register(other, {}, run.now(), &effects).status()),
-              HasSubstr("sees 7 batches an epoch where the run has 8"));
+              HasSubstr("7 batches an epoch, where the run has 800 and 8"));
+  // The last batch may leave out the difference.
+  other = run.Registration(second);
+  other.set_train_samples(801);
+  EXPECT_THAT(Text(run.core().Register(other, {}, run.now(), &effects).status()),
+              HasSubstr("has 801 samples to train on, 8 batches an epoch, where the run has 800"));
   // Repeated, as after a lost answer: the same answer, without new commands.
   EXPECT_TRUE(run.core().Register(run.Registration(first), {}, run.now(), &effects).ok());
   EXPECT_TRUE(effects.commands.empty());

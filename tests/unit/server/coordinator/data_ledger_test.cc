@@ -60,6 +60,8 @@ TEST(DataLedger, AShareIsWhatTheWorkerNeedsOfASegment) {
     wanted.add_workers(worker);
     wanted.clear_batches();
     if (worker == 3) wanted.add_batches(4);
+    wanted.set_rank(worker == 3 ? 0 : 1);
+    wanted.set_ranks(2);
     EXPECT_EQ(ShareOf(segment, worker).SerializeAsString(), wanted.SerializeAsString());
   }
 }
@@ -85,6 +87,7 @@ TEST(DataLedger, StopsAtTheStepLimit) {
   while (const auto segment = ledger.Deal({0})) {
     clocks += segment->clocks();
     last = segment->id();
+    EXPECT_EQ(ShareOf(*segment, 0).ends_epoch(), clocks == 7);
   }
   EXPECT_EQ(clocks, 7u);
   EXPECT_TRUE(ledger.Finished());

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "common/program_state.h"
 #include "compression/saved_state.h"
 #include "proto/data.pb.h"
 #include "server/durability/checkpoint_store.h"
@@ -84,6 +85,30 @@ TEST_F(CheckpointTest, CutsEveryArrayOfAWorkersState) {
       ASSERT_EQ(values[i], TestValue(1, array, 0, offset + i % kCount)) << offset << " " << i;
     }
   }
+}
+
+TEST_F(CheckpointTest, HandsTheStatesOfProgramsToAnyNumberOfWorkers) {
+  const Placement placement = TestPlacement(2);
+  CheckpointManifest manifest = TestManifest(1, placement);
+  for (uint32_t shard = 0; shard < 2; ++shard) manifest.add_shards()->set_shard(shard);
+  auto shards = TestSnapshots(1, placement, 2);
+  const auto part = [](int value) { return Bytes::Adopt({static_cast<std::byte>(value)}); };
+  shards[0].residuals[0].emplace_back(kProgramState, part(1));
+  shards[1].residuals[0].emplace_back(kProgramState + 1, part(2));
+  shards[0].residuals[2].emplace_back(kProgramState, part(3));
+  const auto loaded = LoadedCheckpoint::Assemble(manifest, shards);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const auto states = loaded->ProgramStates(4);
+  ASSERT_EQ(states.size(), 4u);
+  EXPECT_EQ(states.at(0).size(), 2u);
+  EXPECT_EQ(states.at(1).size(), 2u);  // as worker 0's: the checkpoint has no worker 1
+  EXPECT_EQ(states.at(2).size(), 1u);
+  EXPECT_EQ(loaded->ProgramStates(2).size(), 2u);
+  // A part that is too large, or there twice.
+  shards[1].residuals[2].emplace_back(kProgramState, part(4));
+  EXPECT_FALSE(LoadedCheckpoint::Assemble(manifest, shards).ok());
+  shards[1].residuals[2].back() = {kProgramState + 1, Bytes()};
+  EXPECT_FALSE(LoadedCheckpoint::Assemble(manifest, shards).ok());
 }
 
 TEST_F(CheckpointTest, RefusesCutsThatDoNotFit) {

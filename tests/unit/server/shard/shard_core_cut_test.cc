@@ -1,4 +1,5 @@
 // Checkpoints: cuts have exactly the right contents, with the workers' state.
+#include "common/program_state.h"
 #include "compression/saved_state.h"
 #include "server/shard/left_residuals.h"
 #include "tests/unit/server/shard/shard_fixture.h"
@@ -318,6 +319,28 @@ TEST(ShardResume, KeepsWhatNobodyCameForInLaterCheckpoints) {
   cut = shard.core().TakeFinishedCut();
   ASSERT_TRUE(cut.has_value());
   EXPECT_EQ(InCut(*cut), (std::map<uint32_t, float>{{1, 8}, {2, 2.5f}}));
+}
+
+// What the program of a worker that left kept is in the next checkpoint.
+TEST(ShardCut, HasTheStateOfAProgramThatLeft) {
+  ShardFixture shard({.staleness = 4});
+  shard.Start(2);
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {}));
+  shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {}));
+  shard.Acknowledged(
+      ShardFixture::SaveOf(1, 2, /*checkpoint=*/0, {{kProgramState, {3}}, {1, Values(4, 8)}}));
+  EXPECT_EQ(shard.Refused(ShardFixture::SaveOf(1, 3, 0, {{77, {3}}})).reason(), Refusal::MALFORMED);
+  shard.Remove(1);
+  TakeCheckpoint take{1, 1, {ShardFixture::Key(0)}};
+  ASSERT_TRUE(shard.Execute(take).ok());
+  shard.Acknowledged(ShardFixture::SaveOf(0, 2, 1, {{kProgramState, {2}}}));
+  const auto cut = shard.core().TakeFinishedCut();
+  ASSERT_TRUE(cut.has_value());
+  for (const uint32_t worker : {0u, 1u}) {
+    ASSERT_EQ(cut->snapshot.residuals.at(worker).size(), 1u);  // its residual was pushed
+    EXPECT_EQ(cut->snapshot.residuals.at(worker)[0].first, kProgramState);
+    EXPECT_EQ(Floats(cut->snapshot.residuals.at(worker)[0].second)[0], 2.0f + worker);
+  }
 }
 
 // The heir keeps its own memory. The memories of the others are given up.

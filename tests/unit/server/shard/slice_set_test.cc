@@ -1,6 +1,7 @@
 // The shard's slices: which they are, updates of one or several workers, residuals of a checkpoint.
 #include "server/shard/slice_set.h"
 
+#include "common/program_state.h"
 #include "tests/unit/server/shard/shard_fixture.h"
 
 namespace psgd {
@@ -91,26 +92,34 @@ TEST(SliceSet, KeepsResidualsUntilTheirWorkersPushThem) {
   ShardImage image;
   fresh.Save(&image);
   image.arrays.residuals[3] = {{0, BytesOf({1, 2})}, {2, BytesOf({3, 4})}};
-  image.arrays.residuals[5] = {{2, BytesOf({5, 6})}};
+  image.arrays.residuals[5] = {{2, BytesOf({5, 6})}, {kProgramState + 1, BytesOf({7})}};
 
   SliceSet slices(kShard, config, kMostUnpacked);
   ASSERT_TRUE(slices.Restore(image).ok());
-  const auto residuals = slices.ResidualsOf(3);
+  const auto residuals = slices.StatesOf(3);
   ASSERT_EQ(residuals.size(), 2u);
   EXPECT_EQ(residuals[1].first, 2u);
   EXPECT_EQ(Floats(residuals[1].second)[0], 3);
 
   ShardSnapshot without;
-  slices.AddResiduals({3}, &without);
+  slices.AddStates({3}, &without);
   EXPECT_FALSE(without.residuals.contains(3));
-  EXPECT_EQ(without.residuals[5].size(), 1u);
+  ASSERT_EQ(without.residuals[5].size(), 2u);
+  EXPECT_EQ(without.residuals[5][1].first, kProgramState + 1);
 
-  slices.DropResiduals(3);
-  EXPECT_TRUE(slices.ResidualsOf(3).empty());
+  slices.DropStates(3);
+  EXPECT_TRUE(slices.StatesOf(3).empty());
   ShardImage again;
   slices.Save(&again);
   EXPECT_FALSE(again.arrays.residuals.contains(3));
   EXPECT_EQ(again.arrays.slices.size(), 2u);
+
+  slices.KeepProgramPart(5, kProgramState, BytesOf({8}));
+  const auto program = slices.StatesOf(5);
+  ASSERT_EQ(program.size(), 3u);
+  EXPECT_EQ(program[1].first, kProgramState);
+  slices.DropStates(5);
+  EXPECT_TRUE(slices.StatesOf(5).empty());
 }
 
 TEST(SliceSet, RefusesAnImageWithASliceThatIsNotPlaced) {

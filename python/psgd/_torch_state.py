@@ -1,0 +1,134 @@
+"""What a PyTorch worker keeps in checkpoints of the run, beside the weights."""
+
+import collections
+import io
+import json
+import random
+import sys
+from typing import Any, Dict, List
+
+import torch
+
+from psgd._library import InvalidError
+
+_OPTIMIZER, _OWN, _RANDOM = "psgd.optimizer", "psgd.own", "psgd.random"
+
+
+def _pack(name: str, value: Any, tensors: List[torch.Tensor]) -> Any:
+    """The same for JSON, with tensors apart. Functions are left out: they stay the program's."""
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, torch.Tensor):
+        tensors.append(value.detach())
+        return {"tensor": len(tensors) - 1}
+    if isinstance(value, dict):
+        kind = "counter" if isinstance(value, collections.Counter) else "dict"
+        return {kind: [[_pack(f"a key of {name}", key, tensors),
+                        _pack(f"{name}[{key!r}]", one, tensors)]
+                       for key, one in value.items() if not callable(one)]}
+    if isinstance(value, (list, tuple)):
+        return {"tuple" if isinstance(value, tuple) else "list":
+                [_pack(f"{name}[{i}]", one, tensors) for i, one in enumerate(value)]}
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        return value.item()
+    raise InvalidError(f"{name} is a {type(value).__name__}, and checkpoints keep tensors, numbers, "
+                       "texts, lists, tuples and dicts of a worker")
+
+
+def _unpack(packed: Any, tensors: List[torch.Tensor]) -> Any:
+    if not isinstance(packed, dict):
+        return packed
+    (kind, values), = packed.items()
+    if kind == "tensor":
+        return tensors[values]
+    if kind in ("list", "tuple"):
+        made = [_unpack(one, tensors) for one in values]
+        return made if kind == "list" else tuple(made)
+    pairs = {_unpack(key, tensors): _unpack(one, tensors) for key, one in values}
+    return collections.Counter(pairs) if kind == "counter" else pairs
+
+
+def _random_numbers() -> Dict[str, Any]:
+    state = {"torch": torch.get_rng_state(), "python": random.getstate()}
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        kind, keys, *rest = numpy.random.get_state()
+        state["numpy"] = (str(kind), [int(key) for key in keys], *rest)
+    return state
+
+
+def _set_random_numbers(state: Dict[str, Any]) -> None:
+    torch.set_rng_state(state["torch"])
+    random.setstate(state["python"])
+    if torch.cuda.is_available() and len(state.get("cuda", ())) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all(state["cuda"])
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and "numpy" in state:
+        kind, keys, *rest = state["numpy"]
+        numpy.random.set_state((kind, numpy.array(keys, dtype="uint32"), *rest))
+
+
+class State:
+    """Gathers and restores it. The bytes of a state come over the network: no code is loaded."""
+
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
+                 worker: int) -> None:
+        self._model = model
+        self._worker = worker
+        self._parts: Dict[str, Any] = {_OPTIMIZER: optimizer}
+        self._random: Dict[str, Any] = {}  # to be restored
+
+    def add(self, parts: Dict[str, Any]) -> None:
+        for name, part in parts.items():
+            if not isinstance(part, dict) and not (hasattr(part, "state_dict")
+                                                   and hasattr(part, "load_state_dict")):
+                raise InvalidError(f"{name} is a {type(part).__name__}: checkpoints keep dicts, "
+                                   "and objects with state_dict() and load_state_dict()")
+        self._parts.update(parts)
+
+    def save(self, travels: Dict[int, Any], within_epoch: bool) -> memoryview:
+        """`travels`: by id, the tensors that the run has."""
+        state = {name: part if isinstance(part, dict) else part.state_dict()
+                 for name, part in self._parts.items()}
+        state[_OWN] = {name: value
+                       for name, value in self._model.state_dict(keep_vars=True).items()
+                       if id(value) not in travels}
+        state[_RANDOM] = {"worker": self._worker, "within_epoch": within_epoch,
+                          **_random_numbers()}
+        tensors: List[torch.Tensor] = []
+        packed = {name: _pack(name, part, tensors) for name, part in state.items()}
+        stream = io.BytesIO()
+        torch.save({"state": json.dumps(packed), "tensors": tensors}, stream)
+        return stream.getbuffer()
+
+    def load(self, saved: Any) -> None:
+        read = torch.load(io.BytesIO(saved), map_location="cpu", weights_only=True)
+        state = {name: _unpack(part, read["tensors"])
+                 for name, part in json.loads(read["state"]).items()}
+        for name, part in self._parts.items():
+            if name not in state:
+                continue  # the program did not have it then
+            try:
+                if isinstance(part, dict):
+                    part.clear()
+                    part.update(state[name])
+                else:
+                    part.load_state_dict(state[name])
+            except Exception as error:
+                raise InvalidError(
+                    f"the checkpoint's state of {name.replace('psgd.', 'the ')} does not fit this "
+                    f"program: {error}; resume with the program that the run began with, and make "
+                    "the same groups of parameters before the epochs begin") from error
+        self._model.load_state_dict(state[_OWN], strict=False)
+        if state[_RANDOM]["worker"] == self._worker:  # else two workers would draw the same
+            self._random = state[_RANDOM]
+            if not self._random["within_epoch"]:
+                self.restore_random_numbers()
+
+    def restore_random_numbers(self) -> None:
+        """Those from within an epoch when its loader begins, which has drawn a seed by then."""
+        if self._random:
+            _set_random_numbers(self._random)
+            self._random = {}
