@@ -74,7 +74,7 @@ void PrintResult(const Arguments& arguments, const std::string& run_dir) {
   if (!summary.ok() || summary->steps == 0) return;  // there is nothing to show except the error
   std::cout << "\n"
             << SummaryText(*summary, run_dir) << "\n"
-            << NextCommands(*summary, run_dir) << std::flush;
+            << NextCommands(*summary, run_dir, arguments.command) << std::flush;
 }
 
 // A list of GPUs for each worker. If a worker's GPUs share its batches (node.reduce), there is one
@@ -105,11 +105,7 @@ absl::StatusOr<std::vector<std::string>> GpusOfWorkers(Arguments* arguments) {
 // What the workers run, against the config's model.
 absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
   if (arguments.command.empty()) return CheckTrainable(config).status();
-  if (!config.model().has_client()) {
-    return absl::InvalidArgumentError(
-        "a command after -- brings its model, and this config names one: say model: client in the "
-        "config, or leave out the command");
-  }
+  PSGD_RETURN_IF_ERROR(CheckBringsModel(config));
   const bool for_worker =
       !arguments.gpu.empty() || arguments.servers_on_workers || arguments.precision != "fp32";
   if (for_worker) {

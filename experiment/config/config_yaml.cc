@@ -16,18 +16,6 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 
-absl::Status SetValue(const YamlSource& source, const std::string& path, const ConfigKey& place) {
-  place.message->GetReflection()->ClearField(place.message, place.field);
-  const bool verbatim =
-      place.field->cpp_type() == FieldDescriptor::CPPTYPE_STRING && !place.field->is_repeated();
-  if (verbatim) {
-    const absl::Status status = ParseValue(*place.field, source.text, false, place.message);
-    return status.ok() ? status : source.ErrorAt({}, absl::StrCat(path, ": ", status.message()));
-  }
-  PSGD_ASSIGN_OR_RETURN(const YamlTree tree, ParseYaml(source));
-  return ConfigReader(source, tree).ReadField(tree.root, path, *place.field, place.message);
-}
-
 }  // namespace
 
 absl::StatusOr<Config> LoadConfig(const std::string& path) {
@@ -58,14 +46,27 @@ absl::Status ApplySet(const std::string& assignment, Config* config) {
         absl::StrCat(name, ": expected key=value, as train.epochs=2"));
   }
   const std::string path = assignment.substr(0, equals);
-  const YamlSource source{name, assignment.substr(equals + 1), /*with_position=*/false};
 
   Config changed = *config;
   const absl::StatusOr<ConfigKey> place = FindConfigKey(path, &changed);
   if (!place.ok()) return Annotate(place.status(), name);
-  PSGD_RETURN_IF_ERROR(SetValue(source, path, *place));
+  PSGD_RETURN_IF_ERROR(SetKey(name, path, assignment.substr(equals + 1), *place));
   config->Swap(&changed);
   return absl::OkStatus();
+}
+
+absl::Status SetKey(const std::string& name, const std::string& path, const std::string& value,
+                    const ConfigKey& place) {
+  const YamlSource source{name, value, /*with_position=*/false};
+  place.message->GetReflection()->ClearField(place.message, place.field);
+  const bool verbatim =
+      place.field->cpp_type() == FieldDescriptor::CPPTYPE_STRING && !place.field->is_repeated();
+  if (verbatim) {
+    const absl::Status status = ParseValue(*place.field, source.text, false, place.message);
+    return status.ok() ? status : source.ErrorAt({}, absl::StrCat(path, ": ", status.message()));
+  }
+  PSGD_ASSIGN_OR_RETURN(const YamlTree tree, ParseYaml(source));
+  return ConfigReader(source, tree).ReadField(tree.root, path, *place.field, place.message);
 }
 
 absl::StatusOr<ConfigKey> FindConfigKey(const std::string& path, google::protobuf::Message* root) {

@@ -49,4 +49,8 @@ struct ConfigKey {
 // key.
 absl::StatusOr<ConfigKey> FindConfigKey(const std::string& path, google::protobuf::Message* root);
 
+// Sets the key at `place`, called `path`, to a value as of --set. Errors begin with `name`.
+absl::Status SetKey(const std::string& name, const std::string& path, const std::string& value,
+                    const ConfigKey& place);
+
 }  // namespace psgd

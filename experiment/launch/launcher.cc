@@ -290,6 +290,12 @@ absl::Status LocalCluster::StartCommand(ChildOptions child) {
   if (library.ok() && getenv("PSGD_LIBRARY") == nullptr) {
     child.environment.push_back(absl::StrCat("PSGD_LIBRARY=", *library));
   }
+  // What a prefix starts may get another environment, as of ssh.
+  if (!options_.worker_prefixes.empty()) {
+    child.argv.insert(child.argv.begin(), child.environment.begin(), child.environment.end());
+    PSGD_ASSIGN_OR_RETURN(std::string env, FoundProgram("env"));
+    child.argv.insert(child.argv.begin(), std::move(env));
+  }
   PSGD_RETURN_IF_ERROR(AddPrefix(&child.argv));
   PSGD_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> worker,
                         ChildProcess::Start(std::move(child)));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "experiment/launch/resume_advice.h"
@@ -93,9 +94,8 @@ absl::Status LocalRun::Supervise() {
 
 bool LocalRun::MayRecover() const {
   const bool died = cluster_->leader().exit_code() < 0;
-  const bool began =
-      status_.state() == StatusReply::TRAINING || status_.state() == StatusReply::DRAINING;
-  return died && began && !drain_failed_ && fruitless_recoveries_ < kMostRecoveries &&
+  // Before training, too: it may have begun after the last answer.
+  return died && !IsOver() && !drain_failed_ && fruitless_recoveries_ < kMostRecoveries &&
          options_.config.durability().acknowledge() != DurabilityConfig::MEMORY;
 }
 
@@ -162,20 +162,27 @@ absl::Status LocalRun::CheckDeadlines() {
   return absl::OkStatus();
 }
 
+bool LocalRun::IsOver() const {
+  return status_.state() == StatusReply::FINISHED || status_.state() == StatusReply::FAILED;
+}
+
 bool LocalRun::AnyoneLives() const {
   return std::any_of(status_.workers().begin(), status_.workers().end(),
                      [](const WorkerStatus& worker) { return worker.live(); });
 }
 
-void LocalRun::Poll() {
+bool LocalRun::Ask() {
   auto status = client_->Status(StatusRequest());
-  if (!status.ok()) return;
+  if (!status.ok()) return false;
   status_ = *std::move(status);
   if (!samples_before_) samples_before_ = status_.total().samples();
   last_heard_ = SteadyNow();
-  const bool over =
-      status_.state() == StatusReply::FINISHED || status_.state() == StatusReply::FAILED;
-  if (!over) last_going_on_ = last_heard_;
+  if (!IsOver()) last_going_on_ = last_heard_;
+  return true;
+}
+
+void LocalRun::Poll() {
+  if (!Ask()) return;
   ShowNewcomers();
   ShowTroubles();
   display_.Update(status_);
@@ -211,8 +218,11 @@ void LocalRun::ShowNewcomers() {
 }
 
 void LocalRun::BuryWorkers() {
+  bool asked = false;
   for (const auto& worker : cluster_->workers()) {
     if (worker->Running() || !buried_.insert(worker->name()).second) continue;
+    // The last answer is older than this end, and training may have begun between the two.
+    if (!std::exchange(asked, true)) (void)Ask();
     if (worker->exit_code() != 0) BuryWorker(*worker);
     if (!options_.launch.command.empty() && command_exit_code_ == 0) {
       command_exit_code_ = std::max(0, worker->exit_code());
@@ -255,9 +265,8 @@ void LocalRun::Drain(const std::string& reason, bool failed) {
 absl::Status LocalRun::ServerEnded() {
   const ChildProcess& server = cluster_->leader();
   if (drain_failed_ && server.exit_code() == 1) {
-    return config_at_fault_
-               ? absl::InvalidArgumentError(drain_reason_)
-               : absl::AbortedError(absl::StrCat(drain_reason_, ". ", ResumeAdvice(run_dir_)));
+    return config_at_fault_ ? absl::InvalidArgumentError(drain_reason_)
+                            : absl::AbortedError(absl::StrCat(drain_reason_, ". ", Advice()));
   }
   if (server.exit_code() != 0 && server.exit_code() != kExitStopped) {
     return Failed(cluster_->Obituary(server));
@@ -266,8 +275,7 @@ absl::Status LocalRun::ServerEnded() {
   ShowTheLast();
   if (server.exit_code() == 0) return CheckpointsWritten();
   const std::string& why = drain_reason_.empty() ? status_.detail() : drain_reason_;
-  return absl::CancelledError(
-      absl::StrCat(why.empty() ? "drained" : why, ". ", ResumeAdvice(run_dir_)));
+  return absl::CancelledError(absl::StrCat(why.empty() ? "drained" : why, ". ", Advice()));
 }
 
 absl::Status LocalRun::CheckpointsWritten() const {
@@ -296,10 +304,12 @@ absl::Status LocalRun::Failed(std::string what) {
                 Seconds(SteadyNow() - start_), samples_before_.value_or(0));
   const absl::Status written = WriteSummary(summary, RunDir(run_dir_).SummaryFile());
   if (!written.ok()) display_.Note(std::string(written.message()), /*important=*/true);
-  const std::string message = absl::StrCat(what, what.find('\n') == std::string::npos ? ". " : "\n",
-                                           ResumeAdvice(run_dir_), KeysLeft());
+  const std::string message =
+      absl::StrCat(what, what.find('\n') == std::string::npos ? ". " : "\n", Advice(), KeysLeft());
   return asked ? absl::CancelledError(message) : absl::UnavailableError(message);
 }
+
+std::string LocalRun::Advice() const { return ResumeAdvice(run_dir_, options_.launch.command); }
 
 std::string LocalRun::KeysLeft() const {
   if (options_.launch.etcd.empty()) return "";  // or etcd ended with this program
@@ -340,12 +350,9 @@ void LocalRun::TakenOver(Time since) {
 }
 
 absl::Status LocalRun::RestartServers() {
-  const bool goes_on = status_.state() == StatusReply::TRAINING ||
-                       status_.state() == StatusReply::WAITING ||
-                       status_.state() == StatusReply::DRAINING;
   for (const size_t number : cluster_->TakeDeadServers()) {
     const ChildProcess& died = cluster_->server(number);
-    if (died.exit_code() == kExitStopped || !goes_on)
+    if (died.exit_code() == kExitStopped || IsOver())
       continue;  // its shards moved to other
                  // servers
     const std::string how = absl::StrCat(died.name(), " ", died.HowItEnded());
@@ -356,7 +363,7 @@ absl::Status LocalRun::RestartServers() {
     display_.Note(absl::StrCat(how, "; it is started again"), /*important=*/true);
     dead_.push_back(number);
   }
-  if (dead_.empty() || !goes_on || SteadyNow() < next_restart_ || !cluster_->leader().Running())
+  if (dead_.empty() || IsOver() || SteadyNow() < next_restart_ || !cluster_->leader().Running())
     return absl::OkStatus();
   const absl::Status started = cluster_->RestartServer(dead_.front());
   if (started.ok()) {

@@ -52,6 +52,8 @@ class LocalRun {
   // Checks everything once. An error ends the run at once.
   absl::Status Look();
   void Poll();
+  // Gets the run's status. False: no answer.
+  bool Ask();
   // Fails if a running process misses its deadline.
   absl::Status CheckDeadlines();
   void BuryWorkers();
@@ -73,12 +75,14 @@ class LocalRun {
   // Shows each trouble once, and which absent servers delay the stop.
   void ShowTroubles();
   absl::Status Failed(std::string what);
+  std::string Advice() const;  // how to go on
   // Tells people which keys etcd still holds for a run whose servers were killed. Empty: none.
   std::string KeysLeft() const;
   void WaitForWorkers();
   // Shows evaluations and codec choices that were made after the last poll.
   void ShowTheLast();
   bool AnyoneLives() const;
+  bool IsOver() const;
   int stops() const { return options_.stops == nullptr ? 0 : options_.stops->load(); }
 
   const LocalRunOptions options_;

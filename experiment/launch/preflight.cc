@@ -42,11 +42,19 @@ absl::Status CheckWeightsFit(const Config& config, const std::string& model, dou
 
 }  // namespace
 
+absl::Status CheckBringsModel(const Config& config) {
+  if (config.model().has_client()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "a command for the workers brings its model, and this config names one: say model: client in "
+      "the config, or leave out the command");
+}
+
 absl::StatusOr<TrainingSize> CheckTrainable(const Config& config) {
   if (config.model().has_client()) {
     return absl::InvalidArgumentError(
         "model: client is for programs that bring their model and data, and ps-worker has neither; "
-        "say ps-run CONFIG.yaml -- COMMAND, as -- python3 train.py");
+        "say ps-run CONFIG.yaml -- COMMAND, as -- python3 train.py, or in a sweep launch: "
+        "{command: [python3, train.py]}");
   }
   PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
   PSGD_ASSIGN_OR_RETURN(

@@ -14,4 +14,7 @@ struct TrainingSize {
 // does not fit, or which key would have no effect.
 absl::StatusOr<TrainingSize> CheckTrainable(const Config& config);
 
+// The check of a run whose workers run another program than ps-worker.
+absl::Status CheckBringsModel(const Config& config);
+
 }  // namespace psgd

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "experiment/launch/shell_line.h"
 #include "experiment/record/run_dir.h"
 #include "server/durability/checkpoint_store.h"
 
@@ -22,15 +23,20 @@ std::optional<CheckpointManifest> NewestCheckpoint(const std::string& run_dir) {
 
 bool HasCheckpoint(const std::string& run_dir) { return NewestCheckpoint(run_dir).has_value(); }
 
-std::string ResumeAdvice(const std::string& run_dir) {
+std::string ResumeCommand(const std::string& run_dir, const std::vector<std::string>& command) {
+  return absl::StrCat("ps-run --resume ", run_dir, command.empty() ? "" : " -- ",
+                      ShellLine(command));
+}
+
+std::string ResumeAdvice(const std::string& run_dir, const std::vector<std::string>& command) {
   const auto newest = NewestCheckpoint(run_dir);
   if (!newest) {
     return absl::StrCat(
         "It has no checkpoint to go on from: start anew, with checkpoints earlier than it ended, "
         "as --set durability.checkpoint=\"0.25 epochs\"");
   }
-  return absl::StrFormat("Go on from checkpoint %d (epoch %.2f) with: ps-run --resume %s",
-                         newest->id(), newest->epoch_progress(), run_dir);
+  return absl::StrFormat("Go on from checkpoint %d (epoch %.2f) with: %s", newest->id(),
+                         newest->epoch_progress(), ResumeCommand(run_dir, command));
 }
 
 }  // namespace psgd

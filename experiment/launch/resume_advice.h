@@ -2,12 +2,16 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace psgd {
 
 bool HasCheckpoint(const std::string& run_dir);
 
+// `command`: what the workers ran in place of ps-worker; empty: they were ps-workers.
+std::string ResumeCommand(const std::string& run_dir, const std::vector<std::string>& command);
+
 // One sentence for people: how to go on from the run's newest checkpoint, or that there is none.
-std::string ResumeAdvice(const std::string& run_dir);
+std::string ResumeAdvice(const std::string& run_dir, const std::vector<std::string>& command);
 
 }  // namespace psgd

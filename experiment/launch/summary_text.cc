@@ -9,10 +9,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/units.h"
-#include "experiment/config/config_yaml.h"
 #include "experiment/launch/resume_advice.h"
+#include "experiment/launch/shell_line.h"
 #include "experiment/record/readable.h"
-#include "experiment/record/run_dir.h"
 
 namespace psgd {
 namespace {
@@ -109,22 +108,20 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   return text;
 }
 
-std::string NextCommands(const Summary& summary, const std::string& run_dir) {
-  const auto config = LoadConfig(RunDir(run_dir).ConfigFile());
-  const bool of_programs = config.ok() && config->model().has_client();
-  const char* const command = of_programs ? " -- COMMAND" : "";  // the one that trained
+std::string NextCommands(const Summary& summary, const std::string& run_dir,
+                         const std::vector<std::string>& command) {
   std::string text = "next commands to try\n";
   if (summary.status != Summary::Status::kFinished) {
     absl::StrAppend(&text, "  ps-ctl status ", run_dir, "\n");
-    if (HasCheckpoint(run_dir))
-      absl::StrAppend(&text, "  ps-run --resume ", run_dir, command, "\n");
+    if (HasCheckpoint(run_dir)) absl::StrAppend(&text, "  ", ResumeCommand(run_dir, command), "\n");
     return text;
   }
   // Only the program knows the network.
-  if (!of_programs) absl::StrAppend(&text, "  ps-ctl eval --run-dir ", run_dir, "\n");
+  if (command.empty()) absl::StrAppend(&text, "  ps-ctl eval --run-dir ", run_dir, "\n");
   absl::StrAppend(&text, "  ps-ctl export --run-dir ", run_dir, " --out weights.safetensors\n",
                   "  ps-run ", run_dir, "/config.yaml --set compression.push=",
-                  summary.codec == "onebit" ? "topk" : "onebit", command, "\n");
+                  summary.codec == "onebit" ? "topk" : "onebit", command.empty() ? "" : " -- ",
+                  ShellLine(command), "\n");
   return text;
 }
 

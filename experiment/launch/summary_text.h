@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "experiment/record/summary.h"
 
@@ -10,7 +11,8 @@ namespace psgd {
 // A table with one figure per line.
 std::string SummaryText(const Summary& summary, const std::string& run_dir);
 
-// Commands that are useful after that run.
-std::string NextCommands(const Summary& summary, const std::string& run_dir);
+// Commands that are useful after that run, whose workers ran `command` (empty: ps-worker).
+std::string NextCommands(const Summary& summary, const std::string& run_dir,
+                         const std::vector<std::string>& command);
 
 }  // namespace psgd

@@ -127,6 +127,7 @@ class Overlay {
 absl::Status CheckNothingIsUndone(const Choice& choice, const Config& config,
                                   const SweepLaunch& launch) {
   for (auto setting = choice.settings.begin(); setting != choice.settings.end(); ++setting) {
+    if (IsOption(setting->first)) continue;  // each is another
     Overlay alone;
     PSGD_RETURN_IF_ERROR(alone.Set(*setting));
     if (alone.StandsIn(config, launch)) continue;
@@ -150,9 +151,20 @@ absl::StatusOr<PlannedRun> Plan(const Sweep& sweep, const Config& base, const Ch
   run.config = base;
   run.launch = sweep.launch();
   for (const auto& [key, value] : choice.settings) {
-    PSGD_RETURN_IF_ERROR(ApplySetting(key, value, &run.config, &run.launch));
+    if (!IsOption(key)) PSGD_RETURN_IF_ERROR(ApplySetting(key, value, &run.config, &run.launch));
   }
   PSGD_RETURN_IF_ERROR(CheckNothingIsUndone(choice, run.config, run.launch));
+  // They change whichever command the other settings chose.
+  for (const auto& [key, value] : choice.settings) {
+    if (!IsOption(key)) continue;
+    if (run.launch.command().empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          key,
+          " is an option of the program that workers run, and the sweep names none; say "
+          "launch: {command: [python3, train.py]}, or name a key of a config"));
+    }
+    PSGD_RETURN_IF_ERROR(ApplySetting(key, value, &run.config, &run.launch));
+  }
   run.config = ResolveDefaults(std::move(run.config));
   run.label = run.axes.empty() ? "base" : AxesLabel(run.axes);
   return run;

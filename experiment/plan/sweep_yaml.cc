@@ -70,6 +70,24 @@ std::string FlowYaml(const YamlTree& tree, uint32_t node) {
   return text;
 }
 
+// Programs take the last of an option that is given twice.
+void SetOption(const std::string& option, const std::string& value,
+               google::protobuf::RepeatedPtrField<std::string>* command) {
+  const std::string joined = absl::StrCat(option, "=");
+  for (int i = command->size() - 1; i > 0; --i) {
+    if (absl::StartsWith(command->at(i), joined)) {
+      command->at(i) = absl::StrCat(joined, value);
+      return;
+    }
+    if (command->at(i) == option && i + 1 < command->size()) {
+      command->at(i + 1) = value;
+      return;
+    }
+  }
+  *command->Add() = option;
+  *command->Add() = value;
+}
+
 // Reads the parts of a sweep whose keys are a config's keys.
 class SweepReader {
  public:
@@ -225,6 +243,7 @@ class SweepReader {
     Config config;
     SweepLaunch launch;
     for (const double bound : range) {
+      if (IsOption(draw.key())) break;  // only the program knows
       const absl::Status fits = ApplySetting(draw.key(), absl::StrCat(bound), &config, &launch);
       if (!fits.ok()) return Error(node, fits.message());
     }
@@ -257,6 +276,14 @@ class SweepReader {
     Config config;
     SweepLaunch launch;
     PSGD_ASSIGN_OR_RETURN(const ConfigKey place, FindSetting(key, &config, &launch));
+    if (IsOption(key)) {
+      const YamlNode& word = tree_.nodes[node];
+      if (word.kind != YamlNode::kScalar) {
+        return Error(node, absl::StrCat(key, ": expected a single value, the option's argument"));
+      }
+      const absl::Status fits = ParseValue(*place.field, word.text, word.quoted, place.message);
+      return fits.ok() ? absl::StatusOr<std::string>(word.text) : Error(node, fits.message());
+    }
     PSGD_RETURN_IF_ERROR(
         ConfigReader(source_, tree_).ReadField(node, key, *place.field, place.message));
     return FlowYaml(tree_, node);
@@ -295,7 +322,17 @@ absl::StatusOr<Sweep> LoadSweep(const std::string& path) {
   return ParseSweep(*std::move(text), path);
 }
 
+bool IsOption(const std::string& key) { return absl::StartsWith(key, "-"); }
+
 absl::StatusOr<ConfigKey> FindSetting(const std::string& key, Config* config, SweepLaunch* launch) {
+  if (IsOption(key)) {
+    if (key.find_first_of(" =") == std::string::npos && key.find_first_not_of('-') != key.npos)
+      return FindConfigKey("command", launch);
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", key,
+                     "\" is no option of a command; write --lr: [0.1, 0.01] for "
+                     "--lr 0.1 and --lr 0.01"));
+  }
   if (!absl::StartsWith(key, kLaunch)) return FindConfigKey(key, config);
   absl::StatusOr<ConfigKey> found =
       FindConfigKey(std::string(absl::StripPrefix(key, kLaunch)), launch);
@@ -304,11 +341,14 @@ absl::StatusOr<ConfigKey> FindSetting(const std::string& key, Config* config, Sw
 
 absl::Status ApplySetting(const std::string& key, const std::string& value, Config* config,
                           SweepLaunch* launch) {
-  if (!absl::StartsWith(key, kLaunch)) return ApplySet(absl::StrCat(key, "=", value), config);
+  if (IsOption(key)) {
+    SetOption(key, value, launch->mutable_command());
+    return absl::OkStatus();
+  }
+  const std::string assignment = absl::StrCat(key, "=", value);
+  if (!absl::StartsWith(key, kLaunch)) return ApplySet(assignment, config);
   PSGD_ASSIGN_OR_RETURN(const ConfigKey place, FindSetting(key, config, launch));
-  place.message->GetReflection()->ClearField(place.message, place.field);
-  return Annotate(ParseValue(*place.field, value, /*quoted=*/false, place.message),
-                  absl::StrCat(key, "=", value));
+  return SetKey(assignment, key, value, place);
 }
 
 }  // namespace psgd

@@ -37,6 +37,12 @@ absl::StatusOr<SweepEstimate> EstimateSweep(const std::vector<PlannedRun>& runs,
   std::map<std::string, TrainingSize> tasks;
   double done_samples = 0, done_seconds = 0;
   for (const PlannedRun& run : runs) {
+    if (!run.launch.command().empty()) {
+      PSGD_RETURN_IF_ERROR(Annotate(CheckBringsModel(run.config), run.label));
+      (done.count(run.id) > 0 ? estimate.done : estimate.untold) += 1;
+      estimate.left.push_back(0);
+      continue;
+    }
     const std::string key = TaskKey(run.config);
     if (tasks.count(key) == 0) {
       const auto size = CheckTrainable(run.config);
@@ -63,13 +69,18 @@ absl::StatusOr<SweepEstimate> EstimateSweep(const std::vector<PlannedRun>& runs,
     estimate.steps += samples / batch;
     estimate.dense_bytes += 2 * samples / batch * task.weights * sizeof(float);
   }
-  if (done_samples > 0) estimate.seconds = estimate.samples * done_seconds / done_samples;
+  if (done_samples > 0 && estimate.untold == 0)
+    estimate.seconds = estimate.samples * done_seconds / done_samples;
   return estimate;
 }
 
 std::string EstimateText(const SweepEstimate& estimate, int parallel) {
   std::string text = absl::StrCat(estimate.runs, " runs");
   if (estimate.done > 0) absl::StrAppend(&text, ", ", estimate.done, " of them done");
+  if (estimate.untold > 0) {
+    return absl::StrCat(text, ". How much ", estimate.untold,
+                        " of them train only their command knows, and so how long that takes.\n");
+  }
   absl::StrAppend(&text, ". To do: ", ReadableCount(estimate.samples), " samples in ",
                   ReadableCount(estimate.steps), " steps; in fp32 they would move ",
                   HumanBytes(estimate.dense_bytes), ".\n");

@@ -13,6 +13,7 @@ namespace psgd {
 struct SweepEstimate {
   size_t runs = 0;
   size_t done = 0;         // already in the sweep's directory
+  size_t untold = 0;       // to do, with samples that only the workers' program knows
   double samples = 0;      // samples of the remaining runs, all together
   double steps = 0;        // steps of all their workers
   double dense_bytes = 0;  // bytes that they would push and pull in fp32
@@ -29,8 +30,9 @@ struct SweepEstimate {
 // The settings that decide a run's data and network.
 std::string TaskKey(const Config& config);
 
-// Opens the data and builds the network of each run, as ps-run will, to find errors early.
-// Estimates the time from the finished runs in the sweep's directory, if any.
+// Opens the data and builds the network of each run, as ps-run will, to find errors early. Those of
+// a program are unknown. Estimates the time from the finished runs in the sweep's directory, if
+// any.
 absl::StatusOr<SweepEstimate> EstimateSweep(const std::vector<PlannedRun>& runs,
                                             const std::string& dir);
 

@@ -21,10 +21,12 @@ absl::StatusOr<RunCommand> LocalPlaces::Command(const PlannedRun& run, size_t sl
   const std::string network = absl::StrFormat(
       "ps%04x%d", XXH3_64bits(dir_.path().data(), dir_.path().size()) & 0xFFFF, slot);
   PSGD_ASSIGN_OR_RETURN(command.hosts, LinkedHosts::Up(network, workers + 1, run.launch.link()));
-  command.argv.insert(command.argv.end(), {"--bind", LinkedHosts::Address(1), "--insecure"});
+  std::vector<std::string> options = {"--bind", LinkedHosts::Address(1), "--insecure"};
   for (int worker = 0; worker < workers; ++worker) {
-    command.argv.insert(command.argv.end(), {"--worker-prefix", command.hosts->Prefix(worker + 2)});
+    options.insert(options.end(), {"--worker-prefix", command.hosts->Prefix(worker + 2)});
   }
+  // A command for the workers may stand at the end.
+  command.argv.insert(command.argv.begin() + 1, options.begin(), options.end());
   std::vector<std::string> prefix = absl::StrSplit(command.hosts->Prefix(1), ' ');
   PSGD_ASSIGN_OR_RETURN(prefix.front(), FoundProgram(prefix.front()));
   command.argv.insert(command.argv.begin(), prefix.begin(), prefix.end());

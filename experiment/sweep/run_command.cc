@@ -29,10 +29,14 @@ absl::StatusOr<std::vector<std::string>> PsRunCommand(const SweepDir& dir, const
   }
   if (resume) {
     argv.insert(argv.end(), {"--resume", dir.RunPath(run.id)});
-    return argv;
+  } else {
+    PSGD_RETURN_IF_ERROR(WriteFileAtomically(dir.ConfigFile(run.id), FormatConfig(run.config)));
+    argv.insert(argv.end(), {dir.ConfigFile(run.id), "--run-dir", dir.RunPath(run.id)});
   }
-  PSGD_RETURN_IF_ERROR(WriteFileAtomically(dir.ConfigFile(run.id), FormatConfig(run.config)));
-  argv.insert(argv.end(), {dir.ConfigFile(run.id), "--run-dir", dir.RunPath(run.id)});
+  if (!run.launch.command().empty()) {
+    argv.push_back("--");
+    argv.insert(argv.end(), run.launch.command().begin(), run.launch.command().end());
+  }
   return argv;
 }
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "common/files.h"
 #include "experiment/launch/program_dir.h"
+#include "experiment/launch/shell_line.h"
 #include "experiment/sweep/attend.h"
 #include "experiment/sweep/run_command.h"
 
@@ -26,14 +27,9 @@ constexpr int kSshFailed = 255;
 constexpr int kNoSuchProgram = 127;  // in a shell
 constexpr size_t kMostHostsBytes = size_t{1} << 20;
 
-bool IsWordChar(char c) {
+bool IsHostChar(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
          std::string_view("._-+@%:/=,[]").find(c) != std::string_view::npos;
-}
-
-std::string Quoted(const std::string& word) {
-  if (!word.empty() && std::all_of(word.begin(), word.end(), IsWordChar)) return word;
-  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
 std::string LastLine(const ChildProcess& child) {
@@ -65,7 +61,7 @@ absl::StatusOr<std::vector<std::string>> ParseHosts(const std::string& list,
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     const std::string host(absl::StripAsciiWhitespace(line.substr(0, line.find('#'))));
     if (host.empty()) continue;
-    if (host.front() == '-' || !std::all_of(host.begin(), host.end(), IsWordChar)) {
+    if (host.front() == '-' || !std::all_of(host.begin(), host.end(), IsHostChar)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "\"", host, "\" is no host; write a name that ssh knows, as node-1 or user@10.0.0.2"));
     }
@@ -78,11 +74,6 @@ absl::StatusOr<std::vector<std::string>> ParseHosts(const std::string& list,
   if (!hosts.empty()) return hosts;
   return absl::InvalidArgumentError(
       "--launcher ssh: no hosts given; say --hosts a,b,c or --hosts-file FILE");
-}
-
-std::string ShellLine(const std::vector<std::string>& words) {
-  return absl::StrJoin(
-      words, " ", [](std::string* out, const std::string& word) { out->append(Quoted(word)); });
 }
 
 SshPlaces::SshPlaces(SweepDir dir, SshOptions options)

@@ -24,9 +24,6 @@ struct SshOptions {
 absl::StatusOr<std::vector<std::string>> ParseHosts(const std::string& list,
                                                     const std::string& file);
 
-// Quotes the words into one line that a remote shell splits into the same words.
-std::string ShellLine(const std::vector<std::string>& words);
-
 class SshPlaces : public RunPlaces {
  public:
   // `dir` must be absolute and locked by this process.

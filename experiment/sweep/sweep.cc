@@ -111,6 +111,13 @@ absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
   }
   for (const PlannedRun& run : prepared.plan.runs) {
     PSGD_RETURN_IF_ERROR(Annotate(CheckLink(run.launch.link()), options.file));
+    const bool for_worker = !options.gpu.empty() || run.launch.precision() != SweepLaunch::FP32;
+    if (for_worker && !run.launch.command().empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(options.file,
+                       ": --gpu and launch.precision are for ps-worker: launch.command chooses its "
+                       "devices and precision itself; leave them out"));
+    }
   }
   prepared.dir = options.dir.empty() ? absl::StrCat("runs/", prepared.sweep.name()) : options.dir;
   while (prepared.dir.size() > 1 && prepared.dir.back() == '/') prepared.dir.pop_back();
@@ -128,7 +135,7 @@ absl::StatusOr<std::string> DryRun(const SweepOptions& options, const Prepared& 
   PSGD_ASSIGN_OR_RETURN(SweepEstimate estimate, EstimateSweep(prepared.plan.runs, prepared.dir));
   estimate.stops_early = prepared.sweep.has_asha();
   // This machine cannot predict the speed of others.
-  if (estimate.seconds < 0 && options.launcher == "local") {
+  if (estimate.seconds < 0 && estimate.untold == 0 && options.launcher == "local") {
     EstimateByTrial(prepared.plan.runs, Shares(prepared.shares).front(), options.stops, &estimate);
   }
   if (options.json) {

@@ -289,7 +289,8 @@ class Steps(unittest.TestCase):
         shards = {"optimizer": "{sgd: {learning_rate: 0.1}}"}
         for make, how in ((sgd, {}), (sgd, shards), (adam, {}),
                           (lambda m: torch.optim.SGD(m.parameters(), 0.1, momentum=0.9), {}),
-                          (sgd, {"more": "compression: {push: fp16}"})):
+                          (sgd, {"more": "compression: {push: fp16}"}),
+                          (sgd, {"overlap": True}), (sgd, {"overlap": True, **shards})):
             model = Words()
             if make is adam:
                 model.last.requires_grad_(False)

@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "experiment/config/config_yaml.h"
 #include "experiment/plan/random_draws.h"
 #include "experiment/plan/sweep_yaml.h"
@@ -180,6 +181,38 @@ TEST(Expand, WhatUndoesAnotherKeyIsAnError) {
   EXPECT_EQ(error("list: [{name: a, compression.push: topk}]\ngrid: "
                   "{compression.push.topk.density: [0.1, 0.2]}"),
             "");
+}
+
+// The words of a run's command, in one line.
+std::string CommandOf(const PlannedRun& run) { return absl::StrJoin(run.launch.command(), " "); }
+
+TEST(Expand, OptionsOfACommandAreAxes) {
+  const auto runs = Runs(
+      "launch: {command: [python3, a.py, --lr, 1, --wd=2]}\n"
+      "grid: {--lr: [0.1, 0.01], compression.push: [fp16]}\nlist: [{--wd: 3, -q: 4}]");
+  ASSERT_EQ(runs.size(), 4u);
+  // A twin has the options of its run.
+  EXPECT_THAT(Labels(runs), ElementsAre("dense, synchronous, --wd 3, -q 4, --lr 0.1",
+                                        "dense, synchronous, --wd 3, -q 4, --lr 0.01",
+                                        "--wd 3, -q 4, --lr 0.1", "--wd 3, -q 4, --lr 0.01"));
+  for (const size_t i : {0u, 2u}) {
+    EXPECT_EQ(CommandOf(runs[i]), "python3 a.py --lr 0.1 --wd=3 -q 4");
+    EXPECT_EQ(CommandOf(runs[i + 1]), "python3 a.py --lr 0.01 --wd=3 -q 4");
+  }
+  EXPECT_EQ(runs[3].twin_id, runs[1].id);
+}
+
+TEST(Expand, OptionsAreAddedToWhicheverCommandARunHas) {
+  const auto runs = Runs(
+      "twin: none\nrandom: {count: 1, keys: {--lr: {uniform: [2, 3]}}}\n"
+      "grid: {launch.command: [[python3, a.py], [\"b c\"]]}");
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_THAT(CommandOf(runs[0]), testing::StartsWith("python3 a.py --lr 2."));
+  EXPECT_THAT(runs[1].launch.command(), testing::SizeIs(3));
+  EXPECT_THAT(runs[1].label, testing::StartsWith("command [b c], --lr 2."));
+  EXPECT_EQ(Expanded("grid: {--lr: [1]}").status().message(),
+            "--lr is an option of the program that workers run, and the sweep names none; say "
+            "launch: {command: [python3, train.py]}, or name a key of a config");
 }
 
 TEST(Expand, SaysHowManyOfTheRunsDiffer) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "experiment/launch/child_process.h"
+#include "experiment/launch/shell_line.h"
 
 namespace psgd {
 namespace {

@@ -71,6 +71,18 @@ TEST(SweepYaml, ErrorsSayWhereAndWhatWasMeant) {
               AllOf(StartsWith("s.yaml:3:3: "), HasSubstr("did you mean \"train\"?")));
   EXPECT_THAT(ErrorOf("launch: {precision: fp8}"), StartsWith("s.yaml:1:21: launch.precision: "));
   EXPECT_THAT(ErrorOf("grid: {launch.threds: [1]}"), HasSubstr("did you mean \"threads\"?"));
+  EXPECT_THAT(ErrorOf("launch: {command: python3 train.py}"),
+              AllOf(StartsWith("s.yaml:1:19: launch.command: "), HasSubstr("a list")));
+  // Options of the command.
+  EXPECT_THAT(ErrorOf("grid:\n  --lr=: [0.1]"),
+              AllOf(StartsWith("s.yaml:2:3: "), HasSubstr("\"--lr=\" is no option")));
+  EXPECT_THAT(ErrorOf("grid: {--: [0.1]}"), HasSubstr("\"--\" is no option"));
+  EXPECT_THAT(ErrorOf("grid:\n  --lr: 0.1"),
+              AllOf(StartsWith("s.yaml:2:9: grid.--lr: "), HasSubstr("a list of values")));
+  EXPECT_THAT(ErrorOf("grid:\n  --lr: [{grid: [0.1]}]"),
+              AllOf(StartsWith("s.yaml:2:10: --lr: "), HasSubstr("expected a single value")));
+  EXPECT_THAT(ErrorOf("random: {keys: {--lr: {log_uniform: [0, 1]}}}"),
+              HasSubstr("random.keys.--lr: log_uniform needs numbers above 0"));
 }
 
 // Otherwise one setting would silently overwrite the other, or be averaged with it.

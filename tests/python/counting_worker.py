@@ -1,0 +1,45 @@
+"""A worker that counts: a step adds 1 to the weight of each of its samples, so that the weights of
+the run say how often each sample was trained. Needs nothing but Python.
+
+counting_worker.py [--epochs N] [--pause SECONDS] [--rate RATE] [--log FILE]
+"""
+
+import argparse
+import array
+import time
+
+import psgd
+
+SAMPLES = 96
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--pause", type=float, default=0, help="seconds of a step")
+    parser.add_argument("--rate", type=float, default=0, help="reported as loss")
+    parser.add_argument("--log", help="gets a line for each step")
+    options = parser.parse_args()
+    log = open(options.log, "a", buffering=1) if options.log else None
+    counts = array.array("f", bytes(4 * SAMPLES))
+    with psgd.Client() as run:
+        run.add("counts", counts)
+        run.commit(samples=SAMPLES, epochs=options.epochs)
+        for share in run.shares():
+            for indices in share:
+                run.pull({"counts": counts})
+                for index in indices:
+                    counts[index] += 1
+                run.push({"counts": counts})
+                run.end_step(samples=len(indices), loss_sum=options.rate * len(indices))
+                if log:
+                    print(share.epoch, *indices, file=log)
+                time.sleep(options.pause)
+            run.pull({"counts": counts})
+            if share.ends_epoch:
+                run.report(share.epoch + 1, loss=options.rate, accuracy=1 - options.rate,
+                           samples=SAMPLES)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Programs as workers, in runs that lose a server, get a worker more, or are secured. The programs go
+on without a changed line, and nothing acknowledged is lost: each sample counts once an epoch.
+
+failures_test.py BIN_FOLDER SOURCE_FOLDER
+"""
+
+import array
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import counting_worker
+
+BIN, SOURCE = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+WORKER = pathlib.Path(__file__).parent / "counting_worker.py"
+CONFIG = """
+name: counting
+model: client
+data: {{batch: 4}}
+consistency: {{staleness: {staleness}, reduction: sum}}
+cluster: {{shards: 2, workers: 2, deadline: 30s, resend: 200ms{cluster}}}
+durability: {{acknowledge: {acknowledge}}}
+"""
+DEADLINE = 60
+
+
+def children(pid, program):
+    """Processes that `pid` started and that run `program`, oldest first."""
+    found = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in found
+            if pathlib.Path(f"/proc/{child}/comm").read_text().strip() == program]
+
+
+class Run:
+    """A ps-run of counting workers."""
+
+    def __init__(self, folder, epochs, options=(), pause=0.05, staleness=0, acknowledge="memory",
+                 cluster=""):
+        self.folder, self.epochs = pathlib.Path(folder), epochs
+        config = self.folder / "config.yaml"
+        config.write_text(CONFIG.format(staleness=staleness, acknowledge=acknowledge,
+                                        cluster=cluster))
+        self.dir, self.errors = self.folder / "run", self.folder / "errors"
+        self.worker = [sys.executable, "-B", str(WORKER), "--epochs", str(epochs), "--pause",
+                       str(pause)]
+        with open(self.errors, "w", encoding="utf-8") as errors:
+            self.process = subprocess.Popen(
+                [BIN / "ps-run", config, "--run-dir", self.dir, "--threads", "1", *options, "--",
+                 *self.worker, "--log", self.folder / "steps"],
+                stdout=subprocess.DEVNULL, stderr=errors)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+    def said(self):
+        return self.errors.read_text()
+
+    def steps(self, file="steps"):
+        """Lines of the workers about their steps, so far."""
+        path = self.folder / file
+        return path.read_text().splitlines() if path.exists() else []
+
+    def eventually(self, done):
+        """Waits for `done`. False: the run ended before, or the deadline came."""
+        end = time.monotonic() + DEADLINE
+        while not done():
+            if self.process.poll() is not None or time.monotonic() > end:
+                return done()
+            time.sleep(0.02)
+        return True
+
+    def trains(self, more=4):
+        """Waits until the workers have done so many more steps."""
+        target = len(self.steps()) + more
+        return self.eventually(lambda: len(self.steps()) >= target)
+
+    def servers(self):
+        return children(self.process.pid, "ps-server")
+
+    def address(self):
+        return re.search("--server ([^ \n]+)", self.said()).group(1)
+
+    def counts(self):
+        data = (self.dir / "weights.safetensors").read_bytes()
+        size = int.from_bytes(data[:8], "little")
+        start, end = json.loads(data[8:8 + size])["counts"]["data_offsets"]
+        return array.array("f", data[8 + size + start:8 + size + end]).tolist()
+
+
+class Failures(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def assert_all_counted(self, run):
+        code = run.process.wait(DEADLINE)
+        logs = [path.read_text() for path in sorted(run.dir.glob("worker-*/worker.log"))]
+        self.assertEqual(code, 0, "\n".join([run.said(), *logs]))
+        self.assertEqual(run.counts(), [run.epochs] * counting_worker.SAMPLES, run.said())
+        self.assertNotIn("worker-", run.said())  # ps-run names workers that failed
+
+    def test_a_killed_server_goes_on_from_its_journal(self):
+        for staleness in (0, 2):
+            with self.subTest(staleness=staleness), tempfile.TemporaryDirectory() as folder, \
+                    Run(folder, 4, staleness=staleness, acknowledge="journal") as run:
+                for deaths in (1, 2):
+                    self.assertTrue(run.trains(), run.said())
+                    os.kill(run.servers()[0], signal.SIGKILL)
+                    self.assertTrue(run.eventually(lambda: run.said().count("is back") == deaths),
+                                    run.said())
+                self.assert_all_counted(run)
+
+    @unittest.skipUnless(shutil.which("etcd"), "no etcd: install etcd-server")
+    def test_a_follower_is_promoted(self):
+        with Run(self.folder, 8, acknowledge="journal",
+                 cluster=", servers: 2, copies: 2, lease: 20s") as run:
+            self.assertTrue(run.trains(), run.said())
+            etcd = re.search("--etcd ([^ \n]+)", run.said()).group(1)
+
+            def is_in_sync():
+                status = subprocess.run([BIN / "ps-ctl", "status", "--etcd", etcd, "--run",
+                                         "counting", "--json"], capture_output=True, check=False)
+                shards = json.loads(status.stdout)["shards"] if status.returncode == 0 else []
+                return shards and all(len(shard["in_sync"]) == 2 for shard in shards)
+
+            self.assertTrue(run.eventually(is_in_sync), run.said())
+            os.kill(run.servers()[0], signal.SIGKILL)
+            self.assertTrue(run.eventually(lambda: "leads the run" in run.said()), run.said())
+            self.assert_all_counted(run)
+
+    def test_a_worker_joins_late(self):
+        with Run(self.folder, 6, cluster=", segment: 4") as run:
+            self.assertTrue(run.trains(), run.said())
+            late = subprocess.run(
+                [*run.worker, "--log", run.folder / "late"], capture_output=True, text=True,
+                check=False, timeout=DEADLINE,
+                env={**os.environ, "PSGD_SERVER": run.address(), "PSGD_NAME": "late"})
+            self.assertEqual(late.returncode, 0, late.stderr)
+            self.assertGreater(len(run.steps("late")), 0)
+            self.assertIn("worker late joined", run.said())
+            self.assert_all_counted(run)
+
+    @unittest.skipUnless(shutil.which("openssl"), "no openssl")
+    def test_a_secured_run(self):
+        certificates = f"{self.folder}/certs"
+        subprocess.run([SOURCE / "scripts/make-certs.sh", certificates], check=True,
+                       capture_output=True)
+        with Run(self.folder, 2, ["--tls-dir", certificates], pause=0) as run:
+            self.assert_all_counted(run)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
