@@ -5,9 +5,9 @@ import {element, fill, table} from "./dom.js";
 function figuresOf(run) {
   const {now, detail, test, about} = run;
   const over = about.wall_seconds !== undefined;  // a recorded run: figures of its summary
-  const epochs = /^\s*epochs:\s*(\d+)/m.exec(run.about.config ?? "");
+  const epochs = now.epochs ?? /^\s*epochs:\s*(\d+)/m.exec(run.about.config ?? "")?.[1];
   return [
-    ["epoch", `${plain(now.epoch ?? 0, 3)}${epochs ? ` / ${epochs[1]}` : ""}`],
+    ["epoch", `${plain(now.epoch ?? 0, 3)}${epochs ? ` / ${epochs}` : ""}`],
     ["training loss", plain(run.progress.findLast((record) => record.loss > 0)?.loss)],
     ["test accuracy", percent(test.accuracy)],
     ["samples/s", count(over ? about.samples_per_second : now.samples_per_second)],

@@ -7,7 +7,7 @@ const line = (name, kind, of) => ({name, kind, of});
 const alone = (kind, of) => [line("", kind, of)];
 
 // Before training a record has loss 0, which is no value.
-const trained = (field) => (record) => (record.samples === 0 || (record.loss === 0 && record.accuracy === 0) ? undefined : record[field]);
+const trained = (field) => (record) => (record.samples === 0 || (record.loss === 0 && !record.accuracy) ? undefined : record[field]);
 
 // A line for each worker in the details.
 function workerLines(run, field) {

@@ -321,8 +321,22 @@ std::string LocalRun::KeysLeft() const {
 
 void LocalRun::WaitForWorkers() {
   const Time start = SteadyNow();
+  const int asked = stops();
+  const bool of_programs = !options_.launch.command.empty();
+  bool told = false;
   for (const auto& worker : cluster_->workers()) {
-    (void)worker->WaitEnded(kGoodbye - (SteadyNow() - start));
+    while (!worker->WaitEnded(kPeriod)) {
+      if (SteadyNow() - start < kGoodbye) continue;
+      // A program may have work of its own left, as a last evaluation.
+      if (!of_programs || stops() > asked) return;
+      if (!std::exchange(told, true)) {
+        display_.Note("the run is over; waiting for the workers' programs (Ctrl-C ends them)",
+                      /*important=*/true);
+      }
+    }
+    const bool is_new = buried_.insert(worker->name()).second;
+    if (of_programs && is_new && worker->exit_code() != 0)
+      display_.Note(cluster_->Obituary(*worker), /*important=*/true);
   }
 }
 

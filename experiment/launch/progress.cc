@@ -11,6 +11,7 @@
 #include "common/metrics.h"
 #include "common/units.h"
 #include "experiment/launch/codec_choices_text.h"
+#include "experiment/record/detail_record.h"
 #include "experiment/record/evaluation_record.h"
 #include "experiment/record/readable.h"
 #include "proto/phases.h"
@@ -73,12 +74,11 @@ struct Part {
 
 std::vector<Part> Parts(const StatusReply& status, const ProgressRate& rate) {
   std::vector<Part> parts{{Epoch(status), 0}};
-  if (status.train_loss() != 0 || status.train_accuracy() != 0) {  // otherwise no worker has
-                                                                   // reported
-    parts.push_back({absl::StrFormat("loss %.3f", status.train_loss()), 1});
+  if (TellsLoss(status)) parts.push_back({absl::StrFormat("loss %.3f", status.train_loss()), 1});
+  if (TellsAccuracy(status)) {
     parts.push_back({absl::StrFormat("train %.1f %%", status.train_accuracy() * 100), 4});
   }
-  if (!status.evaluations().empty()) {
+  if (!status.evaluations().empty() && status.evaluations().rbegin()->has_accuracy()) {
     parts.push_back(
         {absl::StrFormat("test %.1f %%", status.evaluations().rbegin()->accuracy() * 100), 3});
   }
@@ -154,9 +154,11 @@ std::string ProgressText(const StatusReply& status, const ProgressRate& rate) {
 }
 
 std::string EvaluationText(const EvalResult& result, uint32_t epochs) {
-  return absl::StrFormat("epoch %s/%d: test accuracy %s, loss %.4f%s",
-                         ReadableEpoch(result.epoch()), epochs, ReadablePercent(result.accuracy()),
-                         result.loss(), MeasuresText(result));
+  const std::string accuracy =
+      result.has_accuracy() ? absl::StrCat("accuracy ", ReadablePercent(result.accuracy()), ", ")
+                            : "";
+  return absl::StrFormat("epoch %s/%d: test %sloss %.4f%s", ReadableEpoch(result.epoch()), epochs,
+                         accuracy, result.loss(), MeasuresText(result));
 }
 
 void ProgressDisplay::Update(const StatusReply& status) {

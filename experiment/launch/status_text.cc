@@ -13,6 +13,7 @@
 #include "common/units.h"
 #include "experiment/launch/checkpoint_report.h"
 #include "experiment/launch/codec_choices_text.h"
+#include "experiment/record/detail_record.h"
 #include "experiment/record/evaluation_record.h"
 #include "experiment/record/readable.h"
 #include "experiment/record/records.h"
@@ -43,9 +44,11 @@ std::string Head(const StatusReply& status) {
   const WorkerReport& total = status.total();
   absl::StrAppend(&text, "\n  ");
   if (AnyoneReports(status)) {
-    absl::StrAppendFormat(&text, "loss %.4f, train accuracy %s, %s samples/s, ",
-                          status.train_loss(), ReadablePercent(status.train_accuracy()),
-                          ReadableCount(status.samples_per_second()));
+    if (TellsLoss(status)) absl::StrAppendFormat(&text, "loss %.4f, ", status.train_loss());
+    if (TellsAccuracy(status)) {
+      absl::StrAppend(&text, "train accuracy ", ReadablePercent(status.train_accuracy()), ", ");
+    }
+    absl::StrAppend(&text, ReadableCount(status.samples_per_second()), " samples/s, ");
   }
   absl::StrAppend(&text, "trained for ", ReadableTime(status.seconds()), "\n");
   const double pushed = static_cast<double>(total.bytes_pushed());
@@ -67,9 +70,12 @@ std::string Head(const StatusReply& status) {
     absl::StrAppendFormat(&text, "  of lost workers' batches %d dealt again, %d left out\n",
                           status.batches_repeated(), status.batches_lost());
   }
-  absl::StrAppendFormat(&text, "  learning rate %g before schedule, weight decay %g (version %d)\n",
-                        status.hyper().learning_rate(), status.hyper().weight_decay(),
-                        status.hyper().version());
+  // Otherwise the workers' programs have them.
+  if (!status.config().optimizer().has_worker()) {
+    absl::StrAppendFormat(
+        &text, "  learning rate %g before schedule, weight decay %g (version %d)\n",
+        status.hyper().learning_rate(), status.hyper().weight_decay(), status.hyper().version());
+  }
   absl::StrAppend(&text, "  run directory ", status.run_dir(), "\n");
   return text;
 }
@@ -160,9 +166,10 @@ std::string StatusText(const StatusReply& status) {
 std::string StatusJson(const StatusReply& status) {
   Record record = Record::parse(MessageJson(status));
   if (!AnyoneReports(status)) {
-    for (const char* key : {"train_loss", "train_accuracy", "samples_per_second"})
-      record[key] = nullptr;
+    record["samples_per_second"] = nullptr;
   }
+  if (!TellsLoss(status)) record["train_loss"] = nullptr;
+  if (!TellsAccuracy(status)) record["train_accuracy"] = nullptr;
   for (int w = 0; w < status.workers_size(); ++w) {
     if (HasReported(status.workers(w))) continue;
     for (const char* key : {"samples_per_second", "input_stall"})
@@ -189,7 +196,8 @@ std::string EvaluationsText(const std::vector<EvalResult>& evaluations) {
   TextTable table(header);
   for (const EvalResult& result : evaluations) {
     std::vector<std::string> row = {
-        ReadableEpoch(result.epoch()), ReadablePercent(result.accuracy()),
+        ReadableEpoch(result.epoch()),
+        result.has_accuracy() ? ReadablePercent(result.accuracy()) : "-",
         absl::StrFormat("%.4f", result.loss()), absl::StrCat(result.samples())};
     for (const auto& [name, value] : MeasuresOf(result)) {
       row.push_back(absl::StrFormat("%.4f", value));

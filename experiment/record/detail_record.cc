@@ -98,10 +98,29 @@ const Status& At(const google::protobuf::RepeatedPtrField<Status>& all, int inde
 
 }  // namespace
 
+bool TellsLoss(const StatusReply& status) {
+  if (status.train_loss() != 0 || status.train_accuracy() != 0) return true;
+  return !status.config().model().has_client() &&
+         std::any_of(status.workers().begin(), status.workers().end(),
+                     [](const WorkerStatus& worker) {
+                       return worker.live() && worker.samples_per_second() > 0;
+                     });
+}
+
+bool TellsAccuracy(const StatusReply& status) {
+  const bool of_programs = status.config().model().has_client();
+  return of_programs ? status.train_accuracy() != 0 : TellsLoss(status);
+}
+
+Record LearningRate(const StatusReply& status) {
+  if (status.config().optimizer().has_worker()) return nullptr;
+  return status.hyper().learning_rate();
+}
+
 Record DetailRecord(const StatusReply& status, const StatusReply& before) {
   Record record{{"state", absl::AsciiStrToLower(StatusReply::State_Name(status.state()))},
                 {"detail", status.detail()},
-                {"learning_rate", status.hyper().learning_rate()},
+                {"learning_rate", LearningRate(status)},
                 {"weight_decay", status.hyper().weight_decay()},
                 {"staleness", Trimmed(status.total().pull_staleness())}};
   AddLatency("push", Since(before.total().push_latency(), status.total().push_latency()), &record);

@@ -11,6 +11,12 @@ namespace psgd {
 // `before`, which may be empty. Null: nothing was measured.
 Record DetailRecord(const StatusReply& status, const StatusReply& before);
 
+// Whether anyone has reported the loss and the accuracy of training. A program need not.
+bool TellsLoss(const StatusReply& status);
+bool TellsAccuracy(const StatusReply& status);
+// Null: the workers' programs have it.
+Record LearningRate(const StatusReply& status);
+
 // Schedules the records: every second at first, later so rarely that a run of any length writes a
 // few hundred.
 class DetailSchedule {

@@ -5,9 +5,10 @@
 namespace psgd {
 
 Record EvaluationRecord(const EvalResult& result) {
-  Record record{{"epoch", result.epoch()},       {"clock", result.clock()},
-                {"accuracy", result.accuracy()}, {"loss", result.loss()},
-                {"samples", result.samples()},   {"took", result.seconds()}};
+  Record record{{"epoch", result.epoch()},     {"clock", result.clock()},
+                {"accuracy", Record()},        {"loss", result.loss()},
+                {"samples", result.samples()}, {"took", result.seconds()}};
+  if (result.has_accuracy()) record["accuracy"] = result.accuracy();
   if (result.measures_size() > 0) record["measures"] = MeasuresOf(result);
   return record;
 }
@@ -16,7 +17,10 @@ EvalResult EvaluationOf(const Record& record) {
   EvalResult result;
   result.set_epoch(NumberIn(record, "epoch"));
   result.set_clock(static_cast<uint64_t>(NumberIn(record, "clock")));
-  result.set_accuracy(NumberIn(record, "accuracy"));
+  if (const auto accuracy = record.find("accuracy");
+      accuracy != record.end() && accuracy->is_number()) {
+    result.set_accuracy(accuracy->get<double>());
+  }
   result.set_loss(NumberIn(record, "loss"));
   result.set_samples(static_cast<uint64_t>(NumberIn(record, "samples")));
   result.set_seconds(NumberIn(record, "took"));

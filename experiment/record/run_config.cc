@@ -81,6 +81,7 @@ std::vector<std::string> ArgumentsOfServer(const RunChoice& choice) {
 }
 
 absl::Status CheckUnfinished(const std::string& run_dir, const Config& config) {
+  if (config.model().has_client()) return absl::OkStatus();  // its program says for how long
   const auto summary = ReadSummary(RunDir(run_dir).SummaryFile());
   if (!summary.ok() || summary->status != Summary::Status::kFinished) return absl::OkStatus();
   if (config.train().max_steps() > 0 || summary->epochs < config.train().epochs() - 1e-6) {

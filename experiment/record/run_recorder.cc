@@ -117,21 +117,20 @@ void RunRecorder::WriteScalars(const StatusReply& status, double speed) {
   const WorkerReport& total = status.total();
   if (total.steps() == 0) return;
   const auto megabytes = [](uint64_t bytes) { return static_cast<double>(bytes) / 1e6; };
-  ToEvents([&](EventFile& file) {
-    return file.Scalars(
-        status.clock(),
-        {{"train/loss", status.train_loss()},
-         {"train/accuracy", status.train_accuracy()},
-         {"train/learning_rate", status.hyper().learning_rate()},
-         {"train/epoch", status.epoch()},
-         {"speed/samples_per_second", speed},
-         {"speed/input_stall", InputStall(total)},
-         {"traffic/pushed_MB", megabytes(total.bytes_pushed())},
-         {"traffic/pulled_MB", megabytes(total.bytes_pulled())},
-         {"traffic/pushed_fp32_MB", megabytes(total.bytes_pushed_dense())},
-         {"staleness/mean", CountHistogram::FromCounts(total.pull_staleness()).Mean()},
-         {"residual/norm", total.residual_norm()}});
-  });
+  std::vector<std::pair<std::string, double>> values = {
+      {"train/epoch", status.epoch()},
+      {"speed/samples_per_second", speed},
+      {"speed/input_stall", InputStall(total)},
+      {"traffic/pushed_MB", megabytes(total.bytes_pushed())},
+      {"traffic/pulled_MB", megabytes(total.bytes_pulled())},
+      {"traffic/pushed_fp32_MB", megabytes(total.bytes_pushed_dense())},
+      {"staleness/mean", CountHistogram::FromCounts(total.pull_staleness()).Mean()},
+      {"residual/norm", total.residual_norm()}};
+  if (TellsLoss(status)) values.emplace_back("train/loss", status.train_loss());
+  if (TellsAccuracy(status)) values.emplace_back("train/accuracy", status.train_accuracy());
+  if (const Record rate = LearningRate(status); rate.is_number())
+    values.emplace_back("train/learning_rate", rate.get<double>());
+  ToEvents([&](EventFile& file) { return file.Scalars(status.clock(), values); });
 }
 
 void RunRecorder::WriteDetail(const StatusReply& status, bool last) {
@@ -153,8 +152,8 @@ void RunRecorder::WriteDetail(const StatusReply& status, bool last) {
 void RunRecorder::Evaluation(const EvalResult& result) {
   Write("evaluation", EvaluationRecord(result));
   ToEvents([&](EventFile& file) {
-    std::vector<std::pair<std::string, double>> values = {{"test/accuracy", result.accuracy()},
-                                                          {"test/loss", result.loss()}};
+    std::vector<std::pair<std::string, double>> values = {{"test/loss", result.loss()}};
+    if (result.has_accuracy()) values.emplace_back("test/accuracy", result.accuracy());
     for (const auto& [name, value] : result.measures()) values.emplace_back("test/" + name, value);
     return file.Scalars(result.clock(), values);
   });
@@ -179,34 +178,36 @@ void RunRecorder::Progress(const StatusReply& status, bool last) {
   const CountHistogram staleness = CountHistogram::FromCounts(total.pull_staleness());
   int live = 0;
   for (const WorkerStatus& worker : status.workers()) live += worker.live();
-  Write("progress", {{"epoch", status.epoch()},
-                     {"clock", status.clock()},
-                     {"steps", total.steps()},
-                     {"samples", total.samples()},
-                     {"loss", status.train_loss()},
-                     {"accuracy", status.train_accuracy()},
-                     {"samples_per_second", speed},
-                     {"workers", live},
-                     {"bytes_pushed", total.bytes_pushed()},
-                     {"bytes_pulled", total.bytes_pulled()},
-                     {"bytes_pushed_dense", total.bytes_pushed_dense()},
-                     {"bytes_pulled_dense", total.bytes_pulled_dense()},
-                     {"staleness_mean", staleness.Mean()},
-                     {"staleness_max", staleness.max()},
-                     {"residual_norm", total.residual_norm()},
-                     {"residual_norm_lost", total.residual_norm_lost()},
-                     {"batches_repeated", status.batches_repeated()},
-                     {"batches_lost", status.batches_lost()},
-                     {"seconds_data", total.seconds_data()},
-                     {"seconds_compute", total.seconds_compute()},
-                     {"seconds_encode", total.seconds_encode()},
-                     {"seconds_wait", total.seconds_wait()},
-                     {"seconds_wire", total.seconds_wire()},
-                     {"seconds_apply", total.seconds_apply()},
-                     {"seconds_cpu", total.seconds_cpu()},
-                     {"seconds_cpu_server", ProcessCpuSeconds() - cpu_before_},
-                     {"input_stall", InputStall(total)},
-                     {"learning_rate", status.hyper().learning_rate()}});
+  Write("progress",
+        {{"epoch", status.epoch()},
+         {"epochs", status.epochs()},
+         {"clock", status.clock()},
+         {"steps", total.steps()},
+         {"samples", total.samples()},
+         {"loss", status.train_loss()},
+         {"accuracy", TellsAccuracy(status) ? Record(status.train_accuracy()) : Record()},
+         {"samples_per_second", speed},
+         {"workers", live},
+         {"bytes_pushed", total.bytes_pushed()},
+         {"bytes_pulled", total.bytes_pulled()},
+         {"bytes_pushed_dense", total.bytes_pushed_dense()},
+         {"bytes_pulled_dense", total.bytes_pulled_dense()},
+         {"staleness_mean", staleness.Mean()},
+         {"staleness_max", staleness.max()},
+         {"residual_norm", total.residual_norm()},
+         {"residual_norm_lost", total.residual_norm_lost()},
+         {"batches_repeated", status.batches_repeated()},
+         {"batches_lost", status.batches_lost()},
+         {"seconds_data", total.seconds_data()},
+         {"seconds_compute", total.seconds_compute()},
+         {"seconds_encode", total.seconds_encode()},
+         {"seconds_wait", total.seconds_wait()},
+         {"seconds_wire", total.seconds_wire()},
+         {"seconds_apply", total.seconds_apply()},
+         {"seconds_cpu", total.seconds_cpu()},
+         {"seconds_cpu_server", ProcessCpuSeconds() - cpu_before_},
+         {"input_stall", InputStall(total)},
+         {"learning_rate", LearningRate(status)}});
   WriteScalars(status, speed);
   WriteDetail(status, last);
 }
@@ -233,9 +234,10 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   summary.status = outcome;
   summary.error = error;
   if (!status.evaluations().empty()) {
-    summary.test_accuracy = status.evaluations().rbegin()->accuracy();
-    summary.test_loss = status.evaluations().rbegin()->loss();
-    summary.test_measures = MeasuresOf(*status.evaluations().rbegin());
+    const EvalResult& last = *status.evaluations().rbegin();
+    if (last.has_accuracy()) summary.test_accuracy = last.accuracy();
+    summary.test_loss = last.loss();
+    summary.test_measures = MeasuresOf(last);
   }
   summary.epochs = total.epoch();
   summary.steps = total.steps();

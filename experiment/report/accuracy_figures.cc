@@ -101,7 +101,7 @@ std::optional<Figure> AgainstTime(const ReportRuns& report, const std::vector<Re
       if (group.twin != twins) continue;
       for (const size_t index : group.runs) {
         const ReportRun& run = report.runs[index];
-        if (run.data.curve.empty()) continue;
+        if (run.data.curve.empty() || !run.accuracy) continue;
         for (const CurvePoint& point : run.data.curve) {
           data.push_back({run.label, absl::StrCat(run.seed), CsvNumber(point.seconds),
                           CsvNumber(point.epoch), CsvNumber(point.accuracy), CsvNumber(point.loss),

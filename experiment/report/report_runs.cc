@@ -56,7 +56,8 @@ void Conclude(const std::optional<Outcome>& outcome, ReportRun* run) {
     run->epochs = data.summary->epochs;
     run->seconds = std::max(run->seconds, data.summary->wall_seconds);
   } else if (!curve->empty()) {
-    run->accuracy = curve->back().accuracy;
+    // 0: a program that does not measure it.
+    if (curve->back().accuracy > 0) run->accuracy = curve->back().accuracy;
     run->loss = curve->back().loss;
     run->epochs = curve->back().epoch;
     run->seconds = curve->back().seconds;

@@ -19,7 +19,10 @@ constexpr int kLinesWithHeader = 8;  // a terminal of fewer lines gets no header
 
 using Row = std::vector<std::string>;
 
-std::string Percent(double share) { return absl::StrFormat("%.1f %%", share * 100); }
+// Empty: a program did not measure it.
+std::string Accuracy(const CurvePoint& point) {
+  return point.accuracy == 0 ? "" : absl::StrFormat("%.1f %%", point.accuracy * 100);
+}
 
 Row RowOf(const ActiveRun& run) {
   Row row = {run.metrics->curve().empty() ? "starting" : "running",
@@ -32,11 +35,14 @@ Row RowOf(const ActiveRun& run) {
   const Record& progress = run.metrics->progress();
   if (progress.is_object()) {
     row[0] = "running";
-    row[2] = absl::StrFormat("%.2f/%d", NumberIn(progress, "epoch"), run.epochs);
+    // A program may say for how many epochs it trains.
+    const int epochs = static_cast<int>(NumberIn(progress, "epochs"));
+    row[2] =
+        absl::StrFormat("%.2f/%d", NumberIn(progress, "epoch"), epochs > 0 ? epochs : run.epochs);
     row[3] = absl::StrFormat("%.3f", NumberIn(progress, "loss"));
     row[5] = ReadableCount(NumberIn(progress, "samples_per_second"));
   }
-  if (!run.metrics->curve().empty()) row[4] = Percent(run.metrics->curve().back().accuracy);
+  if (!run.metrics->curve().empty()) row[4] = Accuracy(run.metrics->curve().back());
   return row;
 }
 
@@ -46,7 +52,7 @@ Row RowOf(const EndedRun& run) {
           run.label,
           ReadableEpoch(run.last->epoch),
           absl::StrFormat("%.3f", run.last->loss),
-          Percent(run.last->accuracy),
+          Accuracy(*run.last),
           "",
           ReadableTime(run.seconds)};
 }

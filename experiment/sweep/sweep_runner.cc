@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "experiment/launch/local_run.h"
 #include "experiment/launch/resume_advice.h"
 #include "experiment/record/readable.h"
@@ -273,10 +274,12 @@ absl::Status SweepRunner::Ended(Active& active) {
     const double seconds = Seconds(SteadyNow() - active.start);
     Keep(&last_ended_, {early ? "stopped" : "finished", run.LabelWithSeed(), seconds,
                         curve.empty() ? std::nullopt : std::optional(curve.back())});
-    display_.Event(absl::StrCat(
-        early ? "stopped early: " : "finished: ", run.LabelWithSeed(),
-        curve.empty() ? "" : absl::StrCat(": ", ReadablePercent(curve.back().accuracy)), " in ",
-        ReadableTime(seconds)));
+    display_.Event(absl::StrCat(early ? "stopped early: " : "finished: ", run.LabelWithSeed(),
+                                curve.empty() ? ""
+                                : curve.back().accuracy == 0
+                                    ? absl::StrFormat(": loss %.4f", curve.back().loss)
+                                    : absl::StrCat(": ", ReadablePercent(curve.back().accuracy)),
+                                " in ", ReadableTime(seconds)));
     return absl::OkStatus();
   }
   if (stops() > 0 || code == kExitStopped) {

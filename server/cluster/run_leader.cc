@@ -340,9 +340,14 @@ void RunLeader::OnRequest(uint64_t request, const ControlRequest& asked, Time no
       answer(std::move(reply));
     }
   } else if (const auto* evaluated = std::get_if<EvaluatedRequest>(&asked)) {
-    const bool is_new = !coordinator_.HasEvaluation(evaluated->result());
-    const absl::Status status = coordinator_.Evaluated(*evaluated, now, &decided);
-    if (status.ok() && is_new) effects->push_back(effect::Observed{evaluated->result()});
+    EvaluatedRequest measured = *evaluated;
+    EvalResult* const result = measured.mutable_result();
+    // A program says 0 if it did not measure it.
+    if (coordinator_.config().model().has_client() && result->accuracy() == 0)
+      result->clear_accuracy();
+    const bool is_new = !coordinator_.HasEvaluation(*result);
+    const absl::Status status = coordinator_.Evaluated(measured, now, &decided);
+    if (status.ok() && is_new) effects->push_back(effect::Observed{*result});
     answer(IfOk<EvaluatedReply>(status));
   } else if (const auto* beat = std::get_if<HeartbeatRequest>(&asked)) {
     Heartbeat(request, *beat, now, effects);

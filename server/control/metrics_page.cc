@@ -106,7 +106,8 @@ std::string RenderPrometheus(const StatusReply& status) {
              status.train_accuracy());
   if (!status.evaluations().empty()) {
     const EvalResult& last = *status.evaluations().rbegin();
-    text.Gauge("psgd_test_accuracy", "Accuracy of the last evaluation.", "", last.accuracy());
+    if (last.has_accuracy())
+      text.Gauge("psgd_test_accuracy", "Accuracy of the last evaluation.", "", last.accuracy());
     text.Gauge("psgd_test_loss", "Loss of the last evaluation.", "", last.loss());
     for (const auto& [name, value] : last.measures()) {
       text.Gauge("psgd_test_" + name, "Of the last evaluation.", "", value);

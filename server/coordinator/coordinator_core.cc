@@ -194,15 +194,17 @@ absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& r
                    "with the same arguments on all workers"
                  : "; do all workers run the same version of psgd?");
   }
+  // A checkpoint brings the model, and its program the epochs.
+  if (brings && options_.resume && epochs_ == 0 && state_ == StatusReply::WAITING) {
+    epochs_ = request.epochs();
+    if (epochs_ > 0) config_.mutable_train()->set_epochs(static_cast<int>(epochs_));
+    ledger_.emplace(LedgerOptionsFor(config_, batches_per_epoch_), options_.resume->position);
+  }
   if (request.epochs() > 0 && request.epochs() != static_cast<uint32_t>(config_.train().epochs())) {
     return FailedPreconditionError(
         "worker ", member->record.key().worker(), " (", member->record.name(), ") trains for ",
         request.epochs(), " epochs, and the run for ", config_.train().epochs(),
-        options_.resume
-            ? "; a run that goes on from a checkpoint takes its epochs from the config: "
-              "say --set train.epochs="
-            : "; start the same program with the same arguments on all workers",
-        options_.resume ? absl::StrCat(request.epochs()) : "");
+        "; start the same program with the same arguments on all workers");
   }
   if (request.train_samples() != train_samples_ ||
       request.batches_per_epoch() != batches_per_epoch_) {
@@ -690,8 +692,10 @@ absl::Status CoordinatorCore::Evaluated(const EvaluatedRequest& request, Time no
 
 absl::Status CoordinatorCore::CountEvaluation(const EvalResult& result, Effects* effects) {
   totals_.CountEvaluation(result);
-  effects->news.push_back(absl::StrFormat("epoch %g: test accuracy %.2f %%, loss %.4f",
-                                          result.epoch(), 100 * result.accuracy(), result.loss()));
+  const std::string accuracy =
+      result.has_accuracy() ? absl::StrFormat("accuracy %.2f %%, ", 100 * result.accuracy()) : "";
+  effects->news.push_back(
+      absl::StrFormat("epoch %g: test %sloss %.4f", result.epoch(), accuracy, result.loss()));
   return absl::OkStatus();
 }
 

@@ -1,7 +1,7 @@
 """A worker that counts: a step adds 1 to the weight of each of its samples, so that the weights of
 the run say how often each sample was trained. Needs nothing but Python.
 
-counting_worker.py [--epochs N] [--pause SECONDS] [--rate RATE] [--log FILE]
+counting_worker.py [--epochs N] [--pause SECONDS] [--rate RATE] [--log FILE] [--after SECONDS]
 """
 
 import argparse
@@ -19,6 +19,7 @@ def main():
     parser.add_argument("--pause", type=float, default=0, help="seconds of a step")
     parser.add_argument("--rate", type=float, default=0, help="reported as loss")
     parser.add_argument("--log", help="gets a line for each step")
+    parser.add_argument("--after", type=float, default=0, help="seconds of work after the run")
     options = parser.parse_args()
     log = open(options.log, "a", buffering=1) if options.log else None
     counts = array.array("f", bytes(4 * SAMPLES))
@@ -39,6 +40,9 @@ def main():
             if share.ends_epoch:
                 run.report(share.epoch + 1, loss=options.rate, accuracy=1 - options.rate,
                            samples=SAMPLES)
+    time.sleep(options.after)
+    if log:
+        print("done", file=log)
 
 
 if __name__ == "__main__":

@@ -43,14 +43,14 @@ class Run:
     """A ps-run of counting workers."""
 
     def __init__(self, folder, epochs, options=(), pause=0.05, staleness=0, acknowledge="memory",
-                 cluster=""):
+                 cluster="", after=0):
         self.folder, self.epochs = pathlib.Path(folder), epochs
         config = self.folder / "config.yaml"
         config.write_text(CONFIG.format(staleness=staleness, acknowledge=acknowledge,
                                         cluster=cluster))
         self.dir, self.errors = self.folder / "run", self.folder / "errors"
         self.worker = [sys.executable, "-B", str(WORKER), "--epochs", str(epochs), "--pause",
-                       str(pause)]
+                       str(pause), "--after", str(after)]
         with open(self.errors, "w", encoding="utf-8") as errors:
             self.process = subprocess.Popen(
                 [BIN / "ps-run", config, "--run-dir", self.dir, "--threads", "1", *options, "--",
@@ -151,6 +151,22 @@ class Failures(unittest.TestCase):
             self.assertGreater(len(run.steps("late")), 0)
             self.assertIn("worker late joined", run.said())
             self.assert_all_counted(run)
+
+    def test_the_command_after_ctrl_c_goes_on(self):
+        with Run(self.folder, 10) as run:
+            self.assertTrue(run.trains(30), run.said())
+            run.process.send_signal(signal.SIGINT)
+            self.assertEqual(run.process.wait(DEADLINE), 3, run.said())
+            command = re.search(r"with: (ps-run --resume .*)", run.said()).group(1)
+            with open(run.errors, "w", encoding="utf-8") as errors:
+                run.process = subprocess.Popen(f"exec {BIN}/{command}", shell=True, stderr=errors,
+                                               stdout=subprocess.DEVNULL)
+            self.assert_all_counted(run)
+
+    def test_a_program_may_work_on_after_the_run(self):
+        with Run(self.folder, 1, pause=0, after=6) as run:
+            self.assert_all_counted(run)
+            self.assertEqual(run.steps().count("done"), 2, run.said())
 
     @unittest.skipUnless(shutil.which("openssl"), "no openssl")
     def test_a_secured_run(self):

@@ -62,6 +62,16 @@ std::string RunTest::Write(const std::string& name, const std::string& contents)
 
 std::string RunTest::SmallConfig() const { return Write("small.yaml", kSmall); }
 
+std::string RunTest::ProgramSweep(const std::string& words, const std::string& more) const {
+  Write("programs.yaml",
+        "model: client\ndata: {batch: 4}\ncluster: {shards: 1, workers: 2, deadline: 30s}\n");
+  return Write("programs-sweep.yaml",
+               "name: programs\nbase: programs.yaml\ntwin: none\nlaunch: {threads: 1, command: "
+               "[env, PYTHONPATH=" PSGD_SOURCE_DIR "/python, /usr/bin/python3, -B, " PSGD_SOURCE_DIR
+               "/tests/python/counting_worker.py, " +
+                   words + "]}\n" + more);
+}
+
 std::vector<std::string> RunTest::PsRun(const std::string& run,
                                         const std::vector<std::string>& arguments) const {
   return std::vector<std::string>{"ps-run", SmallConfig(), "--run-dir", Path(run)} + arguments;

@@ -28,6 +28,10 @@ class RunTest : public testing::Test {
   // steps of two workers.
   std::string SmallConfig() const;
 
+  // A sweep over runs whose workers are a program, tests/python/counting_worker.py with these
+  // words; `more` has its axes.
+  std::string ProgramSweep(const std::string& words, const std::string& more) const;
+
   // The command of ps-run on the small config, in Path(run), with more arguments.
   std::vector<std::string> PsRun(const std::string& run,
                                  const std::vector<std::string>& arguments) const;

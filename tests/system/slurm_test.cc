@@ -126,6 +126,23 @@ TEST_F(SlurmTest, ASweepsRunsAreJobs) {
   EXPECT_THAT(daemons_[1]->Err(), HasSubstr("het_job"));
 }
 
+TEST_F(SlurmTest, ProgramsRunInJobs) {
+  const std::string sweep = ProgramSweep("--epochs, 2", "grid: {--rate: [0.25, 0.5]}\n");
+  const Ended ended = RunProgram({"ps-sweep", sweep, "--dir", Path("out"), "--launcher", "slurm",
+                                  "--parallel", "2", "--json"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const Json result = Json::parse(ended.out, nullptr, false);
+  ASSERT_EQ(result["runs"].size(), 2u);
+  EXPECT_EQ(result["runs"][0]["loss"], 0.25);
+  EXPECT_EQ(result["runs"][1]["loss"], 0.5);
+  // Where a job's environment does not reach its tasks.
+  setenv("SLURM_EXPORT_ENV", "NONE", 1);
+  const Ended again =
+      RunProgram({"ps-sweep", sweep, "--dir", Path("again"), "--launcher", "slurm", "--json"});
+  unsetenv("SLURM_EXPORT_ENV");
+  EXPECT_EQ(again.code, 0) << again.err;
+}
+
 TEST_F(SlurmTest, CtrlCStopsTheJobWithACheckpoint) {
   SmallConfig();
   const std::string sweep = Write(

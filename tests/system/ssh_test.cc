@@ -150,6 +150,17 @@ TEST_F(SshTest, RunsAreSpreadOverHosts) {
   for (const Json& run : Learned(ended)) EXPECT_EQ(run[1], "finished");
 }
 
+TEST_F(SshTest, ProgramsRunOnHosts) {
+  const std::string sweep = ProgramSweep("--epochs, 2", "grid: {--rate: [0.25, 0.5]}\n");
+  const Ended ended = RunProgram(Command(sweep, "out", {"--hosts", "a,b", "--json"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, AllOf(HasSubstr(") on a\n"), HasSubstr(") on b\n")));
+  const Json rows = Learned(ended);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0][3], 0.25);
+  EXPECT_EQ(rows[1][3], 0.5);
+}
+
 TEST_F(SshTest, AHostThatGoesAwayLosesItsRunsToOthers) {
   const std::string sweep = Sweep(25);
   Process process(Command(sweep, "out", {"--hosts", "a,b", "--json"}));

@@ -374,5 +374,70 @@ TEST_F(SweepTest, ErrorsSayWhere) {
   EXPECT_EQ(RunProgram({"ps-sweep", Write("s.yaml", "base: small.yaml\n"), "--gpu", "x"}).code, 2);
 }
 
+// Runs whose workers are a program. Each of its results says which --rate it was given.
+TEST_F(SweepTest, OptionsOfACommandAreVaried) {
+  const std::string sweep =
+      ProgramSweep("--epochs, 2", "grid: {--rate: [0.25, 0.5], compression.push: [none]}\n");
+  const Ended planned = RunProgram(Command(sweep, "out", {"--dry-run"}));
+  EXPECT_EQ(planned.code, 0) << planned.err;
+  EXPECT_THAT(planned.out, AllOf(HasSubstr("--rate 0.25"), HasSubstr("only their command knows")));
+  const Ended ended = RunProgram(Command(sweep, "out", {"--json", "--parallel", "2"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const Json result = JsonOf(ended);
+  ASSERT_EQ(result["runs"].size(), 2u);
+  for (const int i : {0, 1}) {
+    const Json& run = result["runs"][i];
+    EXPECT_EQ(run["status"], "finished");
+    EXPECT_EQ(run["epochs"], 2.0);
+    EXPECT_EQ(run["loss"], i == 0 ? 0.25 : 0.5);
+    EXPECT_EQ(result["configurations"][i]["axes"]["--rate"], i == 0 ? "0.25" : "0.5");
+  }
+  EXPECT_THAT(File("out/report.html"), HasSubstr("--rate 0.25"));
+  EXPECT_THAT(RunProgram(Command(sweep, "out")).err, HasSubstr("2 of 2 runs are done already"));
+}
+
+TEST_F(SweepTest, AfterCtrlCAProgramGoesOn) {
+  const std::string sweep = ProgramSweep("--pause, 0.02", "grid: {--epochs: [20]}\n");
+  std::string run;
+  {
+    Process process(Command(sweep, "out"));
+    ASSERT_TRUE(Eventually([&] {
+      std::error_code ignored;
+      for (const auto& entry : std::filesystem::directory_iterator(Path("out/runs"), ignored))
+        run = "out/runs/" + entry.path().filename().string();
+      return !run.empty() && !Metrics(run, "evaluation").empty();
+    })) << process.Err();
+    process.Signal(SIGINT);
+    EXPECT_EQ(process.Wait().code, 3) << process.Err();
+  }
+  EXPECT_EQ(Summary(run)["status"], "interrupted");
+  const Ended ended = RunProgram(Command(sweep, "out"));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("goes on: "), Not(HasSubstr("begins again"))));
+  EXPECT_EQ(Summary(run)["status"], "finished");
+  EXPECT_EQ(Summary(run)["epochs"], 20.0);
+  EXPECT_EQ(Summary(run)["steps"], 480);
+}
+
+TEST_F(SweepTest, WhatACommandCannotHaveIsSaid) {
+  const auto error = [&](const std::string& sweep, const std::vector<std::string>& more = {}) {
+    const Ended ended = RunProgram(Command(sweep, "out", more));
+    EXPECT_EQ(ended.code, 2) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr(sweep));
+    EXPECT_FALSE(std::filesystem::exists(Path("out/runs")));
+    return ended.err;
+  };
+  EXPECT_THAT(error(ProgramSweep("--epochs, 2", ""), {"--gpu", "0"}),
+              HasSubstr("--gpu and launch.precision are for ps-worker"));
+  SmallConfig();
+  EXPECT_THAT(error(Write("s.yaml", "base: small.yaml\nlaunch: {command: [python3, train.py]}\n")),
+              HasSubstr("say model: client in the config"));
+  Write("client.yaml", "model: client\n");
+  EXPECT_THAT(error(Write("s.yaml", "base: client.yaml\n")),
+              HasSubstr("launch: {command: [python3, train.py]}"));
+  EXPECT_THAT(error(Write("s.yaml", "base: client.yaml\ngrid: {--lr: [1]}\n")),
+              HasSubstr("--lr is an option of the program"));
+}
+
 }  // namespace
 }  // namespace psgd

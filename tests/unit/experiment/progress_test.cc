@@ -119,8 +119,8 @@ TEST(Progress, EveryEvaluationHasOneLine) {
   text.resize(std::fread(text.data(), 1, text.size(), file));
   std::fclose(file);
   EXPECT_EQ(text,
-            "epoch 2/3: test accuracy 0.00 %, loss 0.0000\n"
-            "epoch 3/3: test accuracy 0.00 %, loss 0.0000\n");
+            "epoch 2/3: test loss 0.0000\n"
+            "epoch 3/3: test loss 0.0000\n");
 }
 
 TEST(Readable, Figures) {

@@ -45,6 +45,22 @@ TEST(StatusText, WhatWasNotMeasuredYetIsNotZero) {
   EXPECT_EQ(json["workers"][0]["input_stall"], 0);
 }
 
+// A program need not say what it measured, and has its own learning rate.
+TEST(StatusText, WhatAProgramDoesNotTellIsNotZero) {
+  StatusReply status;
+  status.mutable_config()->mutable_model()->mutable_client();
+  status.mutable_config()->mutable_optimizer()->mutable_worker();
+  status.add_workers()->set_live(true);
+  status.mutable_workers(0)->set_samples_per_second(100);
+  status.add_evaluations()->set_loss(0.5);
+  EXPECT_THAT(StatusText(status), AllOf(Not(HasSubstr("loss 0")), Not(HasSubstr("train accuracy")),
+                                        HasSubstr("100 samples/s"), Not(HasSubstr("learning rate")),
+                                        testing::ContainsRegex("0 +- +0.5000 ")));
+  EXPECT_TRUE(Record::parse(StatusJson(status))["train_loss"].is_null());
+  status.set_train_loss(0.25);
+  EXPECT_THAT(StatusText(status), AllOf(HasSubstr("loss 0.2500"), Not(HasSubstr("accuracy 0"))));
+}
+
 TEST(StatusText, WhatTheRunWaitsForAndWhatFailedIsShown) {
   StatusReply status;
   EXPECT_THAT(RenderPrometheus(status),
