@@ -328,7 +328,7 @@ absl::Status Client::Do(const task::AskSegment& ask) {
 
 absl::Status Client::Do(const task::Pause& pause) {
   // A program with a state stays for the last checkpoint of a run that drains.
-  const bool saves = keeps_state_ && heartbeat_->drain();
+  const bool saves = keeps_state_ && !leaves_ && heartbeat_->drain();
   if (pause.leaves && !saves) {
     PSGD_ASSIGN_OR_RETURN(const double norm, encoder_->ResidualNorm());
     if (norm == 0) {
@@ -389,14 +389,18 @@ absl::Status Client::Do(const task::SaveState& save) {
   return absl::OkStatus();
 }
 
-absl::Status Client::AskForState() const {
+absl::Status Client::AskForState() {
   if (!keeps_state_ || state_ || leaves_) return absl::OkStatus();
+  state_wanted_ = true;
   absl::Status wants = absl::AbortedError("a checkpoint wants the program's state");
   wants.SetPayload(kWantsState, absl::Cord("1"));
   return wants;
 }
 
 absl::Status Client::SaveState(ByteSpan state) {
+  if (!state_wanted_) {
+    return OutOfOrder("no checkpoint wants a state now; give it when a call returns PSGD_SAVE");
+  }
   if (state.size() > kMostProgramState) {
     return InvalidArgumentError("the program's state has ", state.size(), " bytes, and at most ",
                                 kMostProgramState,
@@ -404,6 +408,7 @@ absl::Status Client::SaveState(ByteSpan state) {
                                 "or keep it in a file of its own");
   }
   state_ = Bytes::CopyOf(state);
+  state_wanted_ = false;
   return absl::OkStatus();
 }
 

@@ -172,7 +172,7 @@ class Client {
   void Push(uint32_t tensor, const Update& update);
   absl::Status ReportResidual();
   // WantsState: the program has a state and did not give it yet.
-  absl::Status AskForState() const;
+  absl::Status AskForState();
 
   const ClientOptions options_;
   std::atomic<bool> closing_{false};
@@ -211,6 +211,7 @@ class Client {
   bool over_ = false;
   std::string over_why_;
   bool keeps_state_ = false;
+  bool state_wanted_ = false;
   std::optional<Bytes> state_;                          // given, and not saved yet
   std::optional<std::vector<std::byte>> loaded_state_;  // of the resumed checkpoint
   std::vector<bool> pushed_;                            // by tensor: in this step

@@ -199,7 +199,7 @@ PSGD_API psgd_status psgd_end_step(psgd_client client, const psgd_step* step);
  * ends with that was asked to end. */
 PSGD_API psgd_status psgd_keep_state(psgd_client client);
 
-/* The state as it is now, which is copied: at most 2 GiB. `size` 0: none. */
+/* After PSGD_SAVE: the state as it is now, which is copied: at most 2 GiB. `size` 0: none. */
 PSGD_API psgd_status psgd_save_state(psgd_client client, const void* bytes, size_t size);
 
 /* What this worker's program saved in the checkpoint that the run goes on from (ps-run --resume):

@@ -80,17 +80,30 @@ class State(unittest.TestCase):
                 self.train(folder, epochs)
             self.assert_same(self.last(folder), self.last(self.straight.name))
 
+    def stop(self, folder, **environment):
+        """Asks a run to end in its third epoch."""
+        run = self.run_to(folder, EPOCHS, SLOW="0.02", **environment)
+        steps = pathlib.Path(folder) / "steps"
+        while run.poll() is None and (not steps.exists() or steps.stat().st_size < 25):
+            time.sleep(0.01)
+        run.send_signal(signal.SIGINT)
+        self.finish(run, folder, code=3)
+        self.assertLess(steps.stat().st_size, 10 * EPOCHS)
+
     def test_a_run_that_was_asked_to_end_within_an_epoch(self):
         with tempfile.TemporaryDirectory() as folder:
-            run = self.run_to(folder, EPOCHS, SLOW="0.02")
-            steps = pathlib.Path(folder) / "steps"
-            while run.poll() is None and (not steps.exists() or steps.stat().st_size < 25):
-                time.sleep(0.01)
-            run.send_signal(signal.SIGINT)
-            self.finish(run, folder, code=3)
-            self.assertLess(steps.stat().st_size, 60)
+            self.stop(folder)
             self.train(folder, EPOCHS)
             self.assert_same(self.last(folder), self.last(self.straight.name))
+
+    def test_likewise_while_its_loader_is_ahead(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.stop(folder, AHEAD="2")
+            self.train(folder, EPOCHS, AHEAD="2")
+            # No step is lost, and none is counted twice: neither of the run nor of the program.
+            self.assertEqual(self.last(folder)["steps"].item(), 10 * EPOCHS)
+            self.assertEqual(self.last(folder)["workers"].tolist(), [0] * EPOCHS)
+            self.assertEqual(self.last(folder)["rate"], self.last(self.straight.name)["rate"])
 
     def test_a_large_state_on_another_number_of_shards(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,8 @@
 """A worker whose steps depend on more than the weights: momentum, a schedule, random numbers, a
 frozen average of the weights, and what it counts by itself.
 
-torch_state_worker.py OUT_FOLDER EPOCHS; LARGE: megabytes of further state; SLOW: seconds of a step
+torch_state_worker.py OUT_FOLDER EPOCHS; LARGE: megabytes of further state; SLOW: seconds of a step;
+AHEAD: processes of the loader
 """
 
 import os
@@ -43,7 +44,8 @@ def main():
         kept["large"] = torch.zeros_like(large)
     run.state(scheduler=scheduler, kept=kept)
     data = points()
-    loader = DataLoader(data, batch_size=BATCH, sampler=run.sampler(data))
+    loader = DataLoader(data, batch_size=BATCH, sampler=run.sampler(data),
+                        num_workers=int(os.environ.get("AHEAD", "0")))
     first = None
     for epoch in run.epochs(epochs):
         if first is None:

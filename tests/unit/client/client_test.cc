@@ -219,9 +219,14 @@ TEST(Client, AnyCallsInAnyOrderGiveAStatus) {
       values[below(kElements)] = below(40) == 0 ? NAN : 0.25f;
       size_t size = 0;
       psgd_share share{.size = below(8) == 0 ? below(5000) : sizeof share};
-      psgd_step step{.size = below(8) == 0 ? below(5000) : sizeof step};
-      psgd_result result{.size = sizeof result, .epoch = 1.0 * below(4), .measures = below(100)};
-      psgd_timings timings{.size = sizeof timings};
+      psgd_step step{};
+      step.size = below(8) == 0 ? below(5000) : sizeof step;
+      psgd_result result{};
+      result.size = sizeof result;
+      result.epoch = below(4);
+      result.measures = below(100);
+      psgd_timings timings{};
+      timings.size = sizeof timings;
       for (int64_t& row : rows) row = below(120);
       if (below(2) == 0) std::ranges::sort(rows);
       psgd_status status = PSGD_OK;
@@ -271,7 +276,9 @@ TEST(Client, AnyCallsInAnyOrderGiveAStatus) {
           status = psgd_commit(client, below(60), below(4));
       }
       seen.insert(status);
-      if (status > PSGD_AGAIN) ASSERT_STRNE(psgd_last_error(), "");
+      if (status > PSGD_AGAIN) {
+        ASSERT_STRNE(psgd_last_error(), "");
+      }
       ASSERT_NE(status, PSGD_INTERNAL) << psgd_last_error();
     }
     const psgd_status left = psgd_leave(client, static_cast<int32_t>(below(2)), "enough");

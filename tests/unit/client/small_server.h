@@ -24,11 +24,11 @@ class SmallServer : public Control::Service {
  public:
   // `more`: lines of the config.
   explicit SmallServer(const std::string& more = "", int workers = 1)
-      : config_(*ParseConfig(
+      : config_(ResolveDefaults(*ParseConfig(
             absl::StrCat("name: small\nmodel: client\ndata: {batch: 4}\ncluster: {shards: 1, "
                          "deadline: 5s, lease: 2s, workers: ",
                          workers, "}\n", more),
-            "test")),
+            "test"))),
         core_({.config = config_}),
         shard_({.shard = 0, .config = config_}),
         transport_(*MakeTransport(config_.cluster().transport(), {})),
