@@ -54,7 +54,7 @@ for epoch in run.epochs(arguments.epochs):
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 10)
         optimizer.step()
-        print(f"step {step}: " + ", ".join(f"{name} {float(x):.3f}" for name, x in losses.items()))
-        for name, value in {"loss": loss, **losses}.items():
-            sums[name] = sums.get(name, 0) + float(value)
+        values = {name: value.item() for name, value in {"loss": loss, **losses}.items()}
+        print(f"step {step}: " + ", ".join(f"{name} {x:.3f}" for name, x in values.items()))
+        sums = {name: sums.get(name, 0) + x for name, x in values.items()}
     run.log(**{name: value / (step + 1) for name, value in sums.items()})
