@@ -20,14 +20,15 @@ def _memory(array: Any, write: bool) -> Tuple[int, int, Any]:
                                "DLPack") from None
         import numpy  # its from_dlpack shares the memory
         view = memoryview(numpy.from_dlpack(array))
-    if view.format != "f" or not view.c_contiguous:
+    # JAX says "=f", ctypes "<f".
+    if view.format not in ("f", "=f", "<f") or not view.c_contiguous:
         raise InvalidError(f"an array of format {view.format!r}"
                            f"{'' if view.c_contiguous else ', not in C order'}: psgd takes float32 "
                            "in C order; convert it before")
     if view.readonly:
         if write:
             raise InvalidError("the array is read-only, and weights are to be written to it")
-        copy = (ctypes.c_char * view.nbytes).from_buffer_copy(view.cast("B"))
+        copy = (ctypes.c_char * view.nbytes).from_buffer_copy(view)
         return ctypes.addressof(copy), view.nbytes // 4, copy
     block = (ctypes.c_char * view.nbytes).from_buffer(view)
     return ctypes.addressof(block), view.nbytes // 4, block

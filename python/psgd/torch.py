@@ -67,6 +67,11 @@ class _Shuffled(Sampler):
         return self._samples
 
 
+def _number(value: Any) -> float:
+    """Of a loss as well, whose graph a conversion would warn about."""
+    return float(value.detach() if isinstance(value, torch.Tensor) else value)
+
+
 class Alone:
     """What join returns without a run: the program trains alone. Methods are those of Run."""
 
@@ -94,7 +99,7 @@ class Alone:
             yield epoch
 
     def log(self, **values: Any) -> None:
-        shown = ", ".join(f"{name} {float(value):.4f}" for name, value in values.items())
+        shown = ", ".join(f"{name} {_number(value):.4f}" for name, value in values.items())
         print(f"epoch {self._epoch}: {shown}", flush=True)
 
     @contextlib.contextmanager
@@ -360,9 +365,10 @@ class Run:
                 run._end_step(pushes=True)
             return result
 
-        # Schedulers look for this, and take the method apart.
-        if hasattr(original, "_with_counter"):
-            step._with_counter = original._with_counter  # type: ignore[attr-defined]
+        # Schedulers look for these, of PyTorch 1 and of 2, and take the method apart.
+        for mark in ("_with_counter", "_wrapped_by_lr_sched"):
+            if hasattr(original, mark):
+                setattr(step, mark, getattr(original, mark))
         self._optimizer.step = types.MethodType(step, self._optimizer)  # type: ignore[assignment]
 
     def _watch_exceptions(self) -> None:
@@ -454,7 +460,7 @@ class Run:
             warnings.warn("this worker was asked to leave before the end of the epoch; its results "
                           "are not reported", stacklevel=2)
             return
-        numbers = {name: float(value) for name, value in values.items()}
+        numbers = {name: _number(value) for name, value in values.items()}
         self.client.report(self._epochs_done, **numbers)
 
     @contextlib.contextmanager

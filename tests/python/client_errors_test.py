@@ -4,6 +4,7 @@ client_errors_test.py BIN_FOLDER SOURCE_FOLDER
 """
 
 import array
+import ctypes
 import multiprocessing
 import sys
 import threading
@@ -73,6 +74,21 @@ class Errors(unittest.TestCase):
             run.leave()
             self.fails(psgd.StateError, "has left", run.wait)
             self.fails(psgd.StateError, "has left", run.timings)
+
+    def test_whatever_holds_float32_is_an_array(self):
+        with server() as at, psgd.Client(at) as run:
+            run.add("w", (ctypes.c_float * 2)(1, 2))  # of the format "<f"
+            run.add("x", memoryview(bytes(floats(3))).cast("f"))  # read-only
+            self.fails(psgd.InvalidError, "float32", run.add, "y", bytes(4))
+            self.fails(psgd.InvalidError, "float32", run.add, "y", array.array("d", [1]))
+            self.fails(psgd.InvalidError, "no array", run.add, "y", [1.0])
+            run.commit(8, 1)
+            run.next_share()
+            w, x = (ctypes.c_float * 2)(), floats(0)
+            run.pull({"w": w, "x": x})
+            self.assertEqual(list(w) + list(x), [1, 2, 3])
+            fixed = memoryview(bytes(8)).cast("f")
+            self.fails(psgd.InvalidError, "read-only", run.pull, {"w": fixed})
 
     def test_another_model_than_the_runs_names_the_tensor(self):
         with server(workers=2) as at, psgd.Client(at) as one, psgd.Client(at) as other:

@@ -8,6 +8,7 @@ import copy
 import sys
 import threading
 import unittest
+import warnings
 
 try:
     import torch
@@ -105,7 +106,9 @@ class Steps(unittest.TestCase):
             for _ in run.epochs(2):
                 for x, y in kept:
                     step(model, optimizer, x, y)
-                run.log(accuracy=0.5)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    run.log(accuracy=0.5, loss=torch.ones((), requires_grad=True))
         self.assertEqual(len(kept.batches), 2 * SAMPLES // BATCH)
         self.assertEqual(run.timings()["steps"], len(kept.batches))
         optimizer = make_optimizer(alone)
@@ -250,7 +253,9 @@ class Steps(unittest.TestCase):
                 for i, (x, y) in enumerate(loader):
                     if i != 3:
                         step(model, optimizer, x, y)
-                scheduler.step()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")  # such as that step() is not the optimizer's
+                    scheduler.step()
                 epochs += 1
             self.assertEqual(epochs, 2)
             self.assertEqual(run.timings()["steps"], 2 * SAMPLES // BATCH)
