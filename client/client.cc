@@ -370,6 +370,11 @@ absl::Status Client::TakeWeights() {
 absl::Status Client::Do(const task::RestoreState&) {
   const std::map<uint32_t, Bytes> loaded = core_->session().TakeLoadedState();
   loaded_state_ = JoinProgramState(loaded);
+  if (!loaded_state_ && loaded.lower_bound(kProgramState) != loaded.end()) {
+    options_.log->warn(
+        "the checkpoint's state of this program is not complete, and is left out; did its worker "
+        "end while the checkpoint was taken?");
+  }
   PSGD_ASSIGN_OR_RETURN(const double dropped, encoder_->RestoreResiduals(loaded));
   if (dropped != 0) {
     heartbeat_->Record([&](WorkerReport* report) { report->set_residual_norm_lost(dropped); });
@@ -649,8 +654,9 @@ absl::Status Client::PushRows(uint32_t tensor, std::span<const int64_t> rows,
   const size_t elements = tensor < weights_.size() ? weights_[tensor].size() : 0;
   PSGD_RETURN_IF_ERROR(CheckPush(tensor, elements));
   const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
-  const bool of_worker = config_.optimizer().has_worker();
-  PSGD_RETURN_IF_ERROR(CheckIsWhatRunTakes(parameter, of_worker));
+  const bool statistic = parameter.role() == ParameterSpec::STATISTIC;
+  const bool of_weights = statistic || config_.optimizer().has_worker();
+  PSGD_RETURN_IF_ERROR(CheckIsWhatRunTakes(parameter, of_weights));
   const std::vector<float>& before = weights_[tensor];
   const size_t columns = elements / static_cast<size_t>(parameter.shape(0));
   if (values.size() / columns != rows.size() || values.size() % columns != 0) {
@@ -667,12 +673,13 @@ absl::Status Client::PushRows(uint32_t tensor, std::span<const int64_t> rows,
                            " is not finite: ", values[*bad],
                            "; lower the learning rate, or clip the gradients");
   }
-  if (of_worker) {
+  if (of_weights) {
     Stopwatch copying(&timings_.copy);
     update_.resize(values.size());
     for (size_t i = 0; i < values.size(); ++i) {
       const size_t row = static_cast<size_t>(rows[i / columns]);
-      update_[i] = before[row * columns + i % columns] - values[i];
+      const float had = before[row * columns + i % columns];
+      update_[i] = statistic ? values[i] - had : had - values[i];
     }
     values = update_;
   }

@@ -57,8 +57,9 @@ class AutoEndpoint : public Endpoint {
       // A look at ZeroMQ takes as long as a message of the others, so it is not worth one for each;
       // but no busy peers may starve those of another way.
       const bool zmq_first = ++turn_ % kZmqTurn == 0;
+      ++next_;
       for (size_t i = 0; !zmq_first && i < joined_.size(); ++i) {
-        const auto& [way, endpoint] = joined_[(turn_ + i) % joined_.size()];
+        const auto& [way, endpoint] = joined_[(next_ + i) % joined_.size()];
         if (auto received = endpoint->Receive(Duration::zero())) {
           came_ = SteadyNow();
           return From(way, std::move(received));
@@ -150,7 +151,8 @@ class AutoEndpoint : public Endpoint {
   const std::string address_;
   std::vector<Joined> joined_;  // the others
   Time came_{};                 // when the last message of one of them came
-  uint64_t turn_ = 0;
+  uint64_t turn_ = 0;           // ZeroMQ's
+  uint64_t next_ = 0;           // of the others, the first to be asked
 };
 
 class AutoListener : public AutoEndpoint {

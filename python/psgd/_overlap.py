@@ -3,12 +3,37 @@ while the backward pass does.
 """
 
 import time
+import weakref
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import torch
 
 from psgd._client import Client
 from psgd._library import RunOver, StateError
+
+
+def _sum(gradient: torch.Tensor) -> torch.Tensor:
+    """Tells whether it has changed: GradScaler's changes, and those of .data, raise no version."""
+    values = gradient.detach()
+    return (values._values() if values.is_sparse else values).sum()
+
+
+class _BeforeForward:
+    """The hook of a module. A copy of the module, and what is saved of it, has no run."""
+
+    def __init__(self, overlap: Optional["Overlap"] = None) -> None:
+        self._overlap = weakref.ref(overlap) if overlap is not None else None
+
+    def __call__(self, module: torch.nn.Module, _: Any) -> None:
+        overlap = self._overlap() if self._overlap is not None else None
+        if overlap is not None:
+            overlap.before_forward(module)
+
+    def __deepcopy__(self, memo: Any) -> "_BeforeForward":
+        return _BeforeForward()
+
+    def __reduce__(self) -> Any:
+        return _BeforeForward, ()
 
 
 class Overlap:
@@ -32,11 +57,13 @@ class Overlap:
         self._to_come: Dict[str, Any] = {}
         self._waits = False  # to be told that all weights are here
         self._may_push: Set[int] = set()  # ids of parameters
-        # By name, the gradient that left and its version then; None: it left twice.
-        self._left: Dict[str, Optional[Tuple[torch.Tensor, int]]] = {}
+        # By name, the gradient that left and the sum of its values then; None: it left twice.
+        self._left: Dict[str, Optional[Tuple[torch.Tensor, torch.Tensor]]] = {}
         self._nodes: List[Any] = []  # autograd's, which live as long as somebody has them
         for module in model.modules():
-            module.register_forward_pre_hook(self._before_forward)
+            handle = module.register_forward_pre_hook(_BeforeForward(self))
+            # Before hooks that make weights of weights, as weight_norm's.
+            module._forward_pre_hooks.move_to_end(handle.id, last=False)
         if not client.worker_optimizer:
             for tensor in tensors:
                 if not tensor.statistic and tensor.tensor.requires_grad:
@@ -51,9 +78,20 @@ class Overlap:
         self._may_push = may_push
         self._left.clear()
 
+    def bring_first(self) -> None:
+        """At the end of a step, which hears whether the run ends."""
+        for name in self._to_come:
+            self._bring([name], lambda: self._client.wait_for(name))
+            return
+
     def brought_all(self) -> None:
         self._to_come.clear()
         self._waits = False
+
+    def end(self) -> None:
+        """No more weights come, and no gradients leave."""
+        self.brought_all()
+        self._may_push = set()
 
     def bring_all(self) -> None:
         """Before the program's optimizer or a push: weights that no module asked for."""
@@ -62,29 +100,38 @@ class Overlap:
             self.knows_modules = True
         if self._waits:
             self._waits = False
-            self._bring(list(self._to_come), self._client.wait)
+            try:
+                self._bring(list(self._to_come), self._client.wait)
+            except RunOver:  # the step's end sees it, too
+                self._to_come.clear()
 
     def _bring(self, names: Iterable[str], wait: Callable[[], None]) -> None:
         begun = time.monotonic()
         try:
             wait()
             for name in names:
-                self._to_come.pop(name).pull(self._client, self._stagings)
-        except RunOver:  # the step's end says so
-            self._to_come.clear()
-        self.seconds += time.monotonic() - begun
+                self._to_come[name].pull(self._client, self._stagings)
+                del self._to_come[name]
+        finally:
+            self.seconds += time.monotonic() - begun
 
-    def _before_forward(self, module: torch.nn.Module, _: Any) -> None:
+    def before_forward(self, module: torch.nn.Module) -> None:
+        if getattr(module, "_is_replica", False):  # of DataParallel, with copies of the weights
+            if self._to_come and self.knows_modules:
+                raise StateError("overlap=True does not see that DataParallel copies the weights; "
+                                 "join the DataParallel model, or join without overlap=True")
+            return
         if not self.knows_modules:
             self._called.add(module)
             return
         if not self._to_come:
             return
         own = self._of_module.get(module, set()) | self._of_nobody
-        for name in own & self._to_come.keys():
-            self._bring([name], lambda: self._client.wait_for(name))
-            if not self._to_come:
-                return
+        try:
+            for name in own & self._to_come.keys():
+                self._bring([name], lambda: self._client.wait_for(name))
+        except RunOver:  # the step's end sees it, too
+            self._to_come.clear()
 
     def _learn(self, module: torch.nn.Module, caller: Optional[torch.nn.Module]) -> None:
         """What a module has that is never called comes with the nearest module around it that is."""
@@ -110,8 +157,7 @@ class Overlap:
         if tensor.name not in self._left:
             return False
         left = self._left[tensor.name]
-        gradient = tensor.tensor.grad
-        if left is not None and left[0] is gradient and left[1] == gradient._version:
+        if left is not None and left[0] is tensor.tensor.grad and _sum(left[0]) == left[1]:
             return True
         raise StateError(
             f"the gradient of {tensor.name} changed after it left for the shards: by clipping, by a "
@@ -142,7 +188,7 @@ class Overlap:
             self.bring_all()
             begun = time.monotonic()
             tensor.push_gradient(self._client, self._stagings)
+            self._left[tensor.name] = (parameter.grad, _sum(parameter.grad))
             self.seconds += time.monotonic() - begun
-            self._left[tensor.name] = (parameter.grad, parameter.grad._version)
         except RunOver:  # the step's end sees it, too
             self._may_push = set()

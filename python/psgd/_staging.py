@@ -54,7 +54,8 @@ class Staging:
 
     def _pinned(self, like: torch.Tensor) -> torch.Tensor:
         # PyTorch keeps pinned memory for later, and gives it out again once its copies are done.
-        return torch.empty(like.shape, dtype=torch.float32, pin_memory=self._device.type == "cuda")
+        return torch.empty(like.shape, dtype=torch.float32, device="cpu",
+                           pin_memory=self._device.type == "cuda")
 
     def _push_first(self) -> None:
         event, host, push = self._leaving.popleft()

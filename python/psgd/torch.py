@@ -37,6 +37,9 @@ from psgd._torch_state import State
 __all__ = ["join", "Run", "Alone"]
 
 
+MOST_STATE_BYTES = 2 << 30
+
+
 class _NotYet(Exception):
     """A checkpoint wants a state while the program is in the middle of a batch."""
 
@@ -165,7 +168,7 @@ class _Tensor:
 
     def _shards_values(self, client: Client) -> torch.Tensor:
         """Those of the last pull."""
-        values = torch.empty(self.shape)
+        values = torch.empty(self.shape, dtype=torch.float32, device="cpu")
         client.get_memory(self.name, values.data_ptr(), values.numel())
         return values
 
@@ -500,6 +503,8 @@ class Run:
         if not self._over:
             self.timings()
             self._over = True
+            if self._overlap is not None:
+                self._overlap.end()
             self.client.leave(failed, reason)
 
     # ---- Steps ----
@@ -539,6 +544,8 @@ class Run:
             self._asked_to_leave = self._owes_state = True
         finally:
             self._within_batch = False
+        if self._asked_to_leave and self._overlap is not None:
+            self._overlap.end()
         self._last = time.monotonic()
         self._own_seconds += self._last - begun
 
@@ -553,11 +560,12 @@ class Run:
                 tensor.push(self.client, self._stagings)
                 continue
             parameter = tensor.tensor
+            if self._overlap is not None and self._overlap.has_left(tensor):
+                continue
             if not update or id(parameter) not in trained or parameter.grad is None:
                 continue  # not this program's, or not used in this step
             if shards_optimize:
-                if self._overlap is None or not self._overlap.has_left(tensor):
-                    tensor.push_gradient(self.client, self._stagings)
+                tensor.push_gradient(self.client, self._stagings)
             elif id(parameter) in row_wise:
                 tensor.push_changed_rows(self.client, self._stagings)
             else:
@@ -578,6 +586,7 @@ class Run:
             pushes = trained if begins_step and not self.client.worker_optimizer else set()
             self._overlap.begin_step(pulled, pushes)
             if self._has_weights and begins_step and self._overlap.knows_modules:
+                self._overlap.bring_first()
                 return
         self.client.wait()
         for tensor in pulled:
@@ -596,7 +605,13 @@ class Run:
     def _save_state(self) -> memoryview:
         if self._within_batch:  # schedulers and averages may follow the optimizer's step
             raise _NotYet
-        return self._state.save(self._travels(), self._within_epoch)
+        state = self._state.save(self._travels(), self._within_epoch)
+        if len(state) <= MOST_STATE_BYTES:
+            return state
+        warnings.warn(f"the state of this worker has {len(state) / 1e9:.1f} GB, and checkpoints keep "
+                      "2.1 GB at most: this checkpoint has none, and a run that goes on from it "
+                      "begins with a new optimizer", stacklevel=2)
+        return memoryview(b"")
 
     def _give_owed_state(self) -> None:
         if self._owes_state:

@@ -107,7 +107,14 @@ void ShardCore::Remove(const RemoveWorker& command) {
   it->second.set_live(false);
   it->second.set_running(false);
   pulls_.Forget(command.key.worker());
-  if (cut_) cut_->saved.erase(command.key.worker());
+  if (!cut_) return;
+  const auto saved = cut_->saved.find(command.key.worker());
+  if (saved == cut_->saved.end()) return;
+  if (!saved->second) {  // a part of a program's state is of no use
+    std::erase_if(cut_->snapshot.residuals[command.key.worker()],
+                  [](const auto& state) { return IsProgramPart(state.first); });
+  }
+  cut_->saved.erase(saved);
 }
 
 void ShardCore::Begin(const BeginSegment& command) {

@@ -159,10 +159,56 @@ class Steps(unittest.TestCase):
                     optimizer.step()
                     if i > 0:
                         self.assertEqual([name.split(".")[0] for name in forward],
-                                         ["0", "0", "1", "1", "2", "2"])
+                                         ["0", "1", "1", "2", "2"])  # one came before
                         self.assertEqual(pushed[0], "all")
                         self.assertEqual(set(pushed[1:]), {f"push {n}" for n, _ in
                                                        model.named_parameters()})
+
+    def test_weights_that_hooks_make_of_weights(self):
+        class Normed(nn.Sequential):
+            def __init__(self):
+                torch.manual_seed(5)
+                super().__init__(nn.utils.weight_norm(nn.Linear(6, 6)), nn.Linear(6, 2))
+
+            def __deepcopy__(self, memo):
+                return Normed()
+
+        self.assert_same(*self.train(lambda m: torch.optim.SGD(m.parameters(), 0.1), Normed(),
+                                     overlap=True, optimizer="{sgd: {learning_rate: 0.1}}"),
+                         delta=1e-5)
+
+    def test_copies_of_an_overlapping_model_and_its_use_after_leaving(self):
+        model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 2))
+        with server(data=f"{{batch: {BATCH}}}") as at:
+            run, loader, optimizer = self.joined(at, model, overlap=True)
+            for _ in run.epochs(1):
+                for i, (x, y) in enumerate(loader):
+                    step(model, optimizer, x, y)
+                    if i == 2:
+                        best = copy.deepcopy(model)
+                        kept = copy.deepcopy(model.state_dict())
+                        best(x)
+                    if i == 4:
+                        run.leave()
+                        break
+                step(model, optimizer, x, y)
+                break
+        for name, value in best.state_dict().items():
+            self.assertTrue(torch.equal(value, kept[name]), name)
+
+    def test_another_default_type(self):
+        torch.set_default_dtype(torch.float64)
+        try:
+            model = nn.Linear(6, 2)
+            with server(data=f"{{batch: {BATCH}}}") as at:
+                run, loader, optimizer = self.joined(at, model)
+                for _ in run.epochs(1):
+                    for x, y in loader:
+                        step(model, optimizer, x.double(), y)
+            self.assertGreater(model.weight.abs().max().item(), 1e-3)
+            self.assertLess(model.weight.abs().max().item(), 10)
+        finally:
+            torch.set_default_dtype(torch.float32)
 
     def test_gradients_that_change_after_they_left(self):
         def clip(model, run, loss):
@@ -177,11 +223,19 @@ class Steps(unittest.TestCase):
             loss.backward(retain_graph=True)
             loss.backward()
 
+        def unseen(model, run, loss):  # as GradScaler: autograd does not notice
+            loss.backward()
+            model.weight.grad.data.mul_(0.5)
+
+        def drop(model, run, loss):
+            loss.backward()
+            model.weight.grad = None
+
         def skip(model, run, loss):
             loss.backward()
             run.skip()
 
-        for change in (clip, replace, again, skip):
+        for change in (clip, replace, again, unseen, drop, skip):
             model = nn.Linear(6, 2)
             with server(data=f"{{batch: {BATCH}}}", optimizer="{sgd: {learning_rate: 0.1}}") as at:
                 run, loader, optimizer = self.joined(at, model, overlap=True)
