@@ -187,6 +187,7 @@ class Run:
         self._committed = False
         self._share: Optional[Share] = None
         self._pending = False     # the share is of the next epoch
+        self._dealt = 0           # batches of this epoch that this worker has had
         self._steps = 0           # of the share that have ended
         self._skips = 0           # of them, without an update
         self._epochs_done = 0
@@ -420,17 +421,21 @@ class Run:
     # ---- Shares ----
 
     def _batches(self) -> int:
-        """Of this worker's share; before the first one, about as many as it will have."""
-        if self._share is not None:
-            return self._share.batches
+        """Of this epoch for this worker; about as many as it will have before its last share."""
+        if self._share is not None and self._share.ends_epoch:
+            return self._dealt
         workers = max(1, self.client.workers)
-        return max(1, self._samples_in_set // self.client.batch // workers)
+        return max(1, self._dealt, self._samples_in_set // self.client.batch // workers)
 
     def _next_share(self) -> bool:
         begun = time.monotonic()
+        before = self._share
         self._share = self.client.next_share()
         self._steps = self._skips = 0
         if self._share is not None:
+            if before is None or before.ends_epoch or before.epoch != self._share.epoch:
+                self._dealt = 0
+            self._dealt += self._share.batches
             self._pull()
         self._last = time.monotonic()
         self._own_seconds += self._last - begun
