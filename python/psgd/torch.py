@@ -167,7 +167,8 @@ class _Tensor:
         client.push_memory(self.name, values.data_ptr(), values.numel())
 
     def push_gradient(self, client: Client) -> None:
-        gradient = self.tensor.grad.detach()
+        gradient: Any = self.tensor.grad
+        gradient = gradient.detach()
         if gradient.is_sparse:
             gradient = gradient.to_dense()
         values = gradient.to("cpu", torch.float32).contiguous()
@@ -336,7 +337,7 @@ class Run:
             warnings.warn("this worker was asked to leave before the end of the epoch; its results "
                           "are not reported", stacklevel=2)
             return
-        numbers = {name: _number(value) for name, value in values.items()}
+        numbers: Dict[str, Any] = {name: _number(value) for name, value in values.items()}
         self.client.report(self._epochs_done, **numbers)
 
     @contextlib.contextmanager
