@@ -19,7 +19,8 @@ def _memory(array: Any, write: bool) -> Tuple[int, int, Any]:
             raise InvalidError(f"{type(array).__name__} is no array: it has neither a buffer nor "
                                "DLPack") from None
         import numpy  # its from_dlpack shares the memory
-        view = memoryview(numpy.from_dlpack(array))
+        shared: Any = numpy.from_dlpack(array)
+        view = memoryview(shared)
     # JAX says "=f", ctypes "<f".
     if view.format not in ("f", "=f", "<f") or not view.c_contiguous:
         raise InvalidError(f"an array of format {view.format!r}"
@@ -169,7 +170,7 @@ class Client:
         an optimizer on the shards applies. `sparse`: most rows do not change in a step.
         """
         where, _, keep = _memory(first, write=False)
-        shape = first.shape if hasattr(first, "shape") else memoryview(first).shape
+        shape: Any = (first if hasattr(first, "shape") else memoryview(first)).shape
         self.add_memory(name, shape, where, statistic=statistic, decay=decay, sparse=sparse)
         del keep
 

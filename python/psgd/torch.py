@@ -221,7 +221,8 @@ class _Tensor:
                                 values.numel())
 
     def push_gradient(self, client: Client, stagings: "_Stagings") -> None:
-        gradient = self.tensor.grad.detach()
+        gradient: Any = self.tensor.grad
+        gradient = gradient.detach()
         if gradient.is_sparse and gradient.sparse_dim() == 1:
             gradient = gradient.coalesce()
             self._push_rows(client, gradient.indices()[0], gradient.values())
@@ -271,6 +272,7 @@ class Run:
         self._committed = False
         self._share: Optional[Share] = None
         self._pending = False     # the share is of the next epoch
+        self._batches_dealt = 0   # batches of this epoch that this worker has had
         self._steps = 0           # of the share that have ended
         self._skips = 0           # of them, without an update
         self._epochs_done = 0
@@ -463,7 +465,7 @@ class Run:
             warnings.warn("this worker was asked to leave before the end of the epoch; its results "
                           "are not reported", stacklevel=2)
             return
-        numbers = {name: _number(value) for name, value in values.items()}
+        numbers: Dict[str, Any] = {name: _number(value) for name, value in values.items()}
         self.client.report(self._epochs_done, **numbers)
 
     @contextlib.contextmanager
@@ -622,17 +624,21 @@ class Run:
     # ---- Shares ----
 
     def _batches(self) -> int:
-        """Of this worker's share; before the first one, about as many as it will have."""
-        if self._share is not None:
-            return self._share.batches
+        """Of this epoch for this worker; about as many as it will have before its last share."""
+        if self._share is not None and self._share.ends_epoch:
+            return self._batches_dealt
         workers = max(1, self.client.workers)
-        return max(1, self._samples_in_set // self.client.batch // workers)
+        return max(1, self._batches_dealt, self._samples_in_set // self.client.batch // workers)
 
     def _next_share(self) -> bool:
         begun = time.monotonic()
+        before = self._share
         self._share = self.client.next_share()
         self._steps = self._skips = 0
         if self._share is not None:
+            if before is None or before.ends_epoch or before.epoch != self._share.epoch:
+                self._batches_dealt = 0
+            self._batches_dealt += self._share.batches
             first = not self._has_weights
             self._pull(begins_step=True)
             saved = self.client.load_state() if first else b""

@@ -515,6 +515,7 @@ class Steps(unittest.TestCase):
                 for x, y in kept:
                     step(model, optimizer, x, y)
                     seen += [(epoch, tuple(one.tolist())) for one in x]
+                    self.assertEqual(len(kept.loader), SAMPLES // BATCH)
                 run.log(accuracy=0.5)
             self.assertEqual(len(seen), 3 * SAMPLES)
             self.assertEqual(len(set(seen)), 3 * SAMPLES)
