@@ -86,6 +86,65 @@ TEST(UpdateEncoder, SendsOnlyWhatASparseParameterHas) {
   EXPECT_EQ(slices[0].payload.size(), 16000u);
 }
 
+// Rows make the payloads of the whole gradient, where slices cut rows apart as well, and through
+// codecs, which have residuals.
+TEST(UpdateEncoder, RowsAreTheSameAsTheWholeGradient) {
+  ModelSpec model;
+  ParameterSpec* parameter = model.add_parameters();
+  parameter->set_name("table.weight");
+  parameter->add_shape(1000);
+  parameter->add_shape(4);
+  parameter->set_decay(true);
+  Placement placement;
+  for (const uint32_t count : {1002, 1998, 1000}) {
+    const int slices = placement.slices_size();
+    const uint64_t offset = slices == 0 ? 0
+                                        : placement.slices(slices - 1).offset() +
+                                              placement.slices(slices - 1).count();
+    placement.add_slices()->set_count(count);
+    placement.mutable_slices(slices)->set_offset(offset);
+  }
+  std::vector<float> gradient(4000);
+  const std::vector<int64_t> rows = {0, 249, 250, 251, 600, 999};
+  std::vector<float> values;
+  for (const int64_t row : rows) {
+    for (int column = 0; column < 4; ++column) {
+      values.push_back(static_cast<float>(column) - static_cast<float>(row) / 1000);
+      gradient[static_cast<size_t>(row * 4 + column)] = values.back();
+    }
+  }
+  const std::vector<float> weights(4000, 2.0f);
+  for (const bool sparse : {true, false}) {
+    for (const bool codec : {false, true}) {
+      parameter->set_sparse(sparse);
+      Config config;
+      config.mutable_optimizer()->mutable_sgd();
+      config.mutable_compression()->set_dense_below(0);
+      if (codec) {
+        config.mutable_compression()->set_error_feedback(true);
+        config.mutable_compression()->mutable_push()->mutable_topk()->set_density(0.002);
+      } else {
+        config.mutable_compression()->mutable_push()->mutable_none();
+      }
+      const auto whole = UpdateEncoder::Create(config, model, placement, 0).value();
+      const auto by_row = UpdateEncoder::Create(config, model, placement, 0).value();
+      for (uint64_t step = 1; step <= 2; ++step) {
+        std::vector<EncodedSlice> a, b;
+        whole->Encode(0, gradient, weights, 0.5, step, &a);
+        by_row->Encode(0, SparseRows{rows, 4, values}, weights, 0.5, step, &b);
+        ASSERT_EQ(a.size(), 3u);
+        ASSERT_EQ(b.size(), 3u);
+        for (size_t i = 0; i < 3; ++i) {
+          EXPECT_EQ(a[i].slice, b[i].slice);
+          EXPECT_EQ(a[i].codec, b[i].codec);
+          EXPECT_TRUE(std::ranges::equal(a[i].payload.span(), b[i].payload.span())) << i;
+        }
+      }
+      EXPECT_EQ(*whole->ResidualNorm(), *by_row->ResidualNorm());
+    }
+  }
+}
+
 // A checkpoint keeps the momentum and the residual of dgc.
 TEST(UpdateEncoder, RestoresWhatCodecsRemember) {
   Config config;
