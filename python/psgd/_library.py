@@ -138,9 +138,10 @@ def load() -> ctypes.CDLL:
         try:
             library = ctypes.CDLL(path)
         except OSError as error:
-            raise Error(f"libpsgd is not here ({error}); build it with scripts/build.sh release "
-                        "psgd_library, and set PSGD_LIBRARY to build/release/bin/libpsgd.so, or "
-                        "start the program with ps-run, which does so") from error
+            raise Error(f"libpsgd is not here ({error}); install the wheel that scripts/wheel.sh "
+                        "makes, or start the program with ps-run, or build the library with "
+                        "scripts/build.sh release psgd_library and set PSGD_LIBRARY to "
+                        "build/release/bin/libpsgd.so") from error
         library.psgd_last_error.restype = ctypes.c_char_p
         library.psgd_last_error.argtypes = []
         version = library.psgd_abi_version()
