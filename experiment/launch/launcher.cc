@@ -281,15 +281,14 @@ absl::Status LocalCluster::StartCommand(ChildOptions child) {
   child.environment = {absl::StrCat("PSGD_SERVER=", absl::StrJoin(ControlAddresses(), ",")),
                        absl::StrCat("PSGD_NAME=", child.name),
                        absl::StrCat("PSGD_TLS_DIR=", options_.tls_dir)};
-  // What a program prints is in its log at once.
-  if (getenv("PYTHONUNBUFFERED") == nullptr) child.environment.emplace_back("PYTHONUNBUFFERED=1");
-  if (getenv("OMP_NUM_THREADS") == nullptr) {
-    child.environment.push_back(absl::StrCat("OMP_NUM_THREADS=", options_.threads));
-  }
+  const auto set_unless_given = [&](const char* name, const std::string& value) {
+    const char* const given = getenv(name);
+    child.environment.push_back(absl::StrCat(name, "=", given != nullptr ? given : value.c_str()));
+  };
+  set_unless_given("PYTHONUNBUFFERED", "1");  // what a program prints is in its log at once
+  set_unless_given("OMP_NUM_THREADS", absl::StrCat(options_.threads));
   const auto library = SiblingProgram("libpsgd.so");
-  if (library.ok() && getenv("PSGD_LIBRARY") == nullptr) {
-    child.environment.push_back(absl::StrCat("PSGD_LIBRARY=", *library));
-  }
+  if (library.ok()) set_unless_given("PSGD_LIBRARY", *library);
   // What a prefix starts may get another environment, as of ssh.
   if (!options_.worker_prefixes.empty()) {
     child.argv.insert(child.argv.begin(), child.environment.begin(), child.environment.end());

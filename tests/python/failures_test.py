@@ -1,5 +1,6 @@
-"""Programs as workers, in runs that lose a server, get a worker more, or are secured. The programs go
-on without a changed line, and nothing acknowledged is lost: each sample counts once an epoch.
+"""Programs as workers, in runs that lose a server, get a worker more, are stopped or secured. The
+programs go on without a changed line, and nothing acknowledged is lost: each sample counts once an
+epoch.
 
 failures_test.py BIN_FOLDER SOURCE_FOLDER
 """
@@ -167,6 +168,11 @@ class Failures(unittest.TestCase):
         with Run(self.folder, 1, pause=0, after=6) as run:
             self.assert_all_counted(run)
             self.assertEqual(run.steps().count("done"), 2, run.said())
+
+    def test_a_worker_elsewhere_need_not_have_the_environment_of_ps_run(self):
+        prefix = f"env -i PYTHONPATH={os.environ['PYTHONPATH']}"  # as ssh starts a program
+        with Run(self.folder, 2, ["--worker-prefix", prefix], pause=0) as run:
+            self.assert_all_counted(run)
 
     @unittest.skipUnless(shutil.which("openssl"), "no openssl")
     def test_a_secured_run(self):

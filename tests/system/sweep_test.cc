@@ -423,7 +423,6 @@ TEST_F(SweepTest, WhatACommandCannotHaveIsSaid) {
   const auto error = [&](const std::string& sweep, const std::vector<std::string>& more = {}) {
     const Ended ended = RunProgram(Command(sweep, "out", more));
     EXPECT_EQ(ended.code, 2) << ended.err;
-    EXPECT_THAT(ended.err, HasSubstr(sweep));
     EXPECT_FALSE(std::filesystem::exists(Path("out/runs")));
     return ended.err;
   };

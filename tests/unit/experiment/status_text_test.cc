@@ -52,6 +52,7 @@ TEST(StatusText, WhatAProgramDoesNotTellIsNotZero) {
   status.mutable_config()->mutable_optimizer()->mutable_worker();
   status.add_workers()->set_live(true);
   status.mutable_workers(0)->set_samples_per_second(100);
+  status.set_samples_per_second(100);
   status.add_evaluations()->set_loss(0.5);
   EXPECT_THAT(StatusText(status), AllOf(Not(HasSubstr("loss 0")), Not(HasSubstr("train accuracy")),
                                         HasSubstr("100 samples/s"), Not(HasSubstr("learning rate")),
