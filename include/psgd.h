@@ -218,7 +218,7 @@ typedef struct psgd_result {
   size_t size; /* set to sizeof(psgd_result) */
   double epoch;
   double loss;
-  double accuracy; /* 0 to 1 */
+  double accuracy; /* 0 to 1; 0: not measured */
   uint64_t samples;
   double seconds;
   const char* const* names;
