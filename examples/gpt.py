@@ -1,4 +1,4 @@
-"""A small GPT that learns the texts of licenses, byte by byte: python3 gpt.py --epochs 3
+"""A small GPT that learns the texts of licenses, byte by byte: python3 gpt.py --epochs 6
 
     ps-run examples/cluster.yaml --workers 2 -- python3 examples/gpt.py
 """
@@ -51,12 +51,19 @@ class GPT(nn.Module):
         return self.head(self.norm(self.blocks(x)))
 
 
-def loss_of(x, y):
-    return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+def loss_of(out, y):
+    return F.cross_entropy(out.flatten(0, 1), y.flatten())
+
+
+def evaluate(dataset):
+    x, y = next(iter(DataLoader(dataset, batch_size=len(dataset))))
+    with torch.no_grad():
+        out = model(x)
+    return {"loss": loss_of(out, y), "accuracy": (out.argmax(2) == y).float().mean()}
 
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--epochs", type=int, default=3)
+parser.add_argument("--epochs", type=int, default=6)
 parser.add_argument("--lr", type=float, default=6e-3)
 parser.add_argument("--text", default="/usr/share/common-licenses")
 arguments = parser.parse_args()
@@ -77,9 +84,8 @@ schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, arguments.epoch
 for epoch in run.epochs(arguments.epochs):
     for x, y in loader:
         optimizer.zero_grad()
-        loss_of(x, y).backward()
+        loss_of(model(x), y).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1)
         optimizer.step()
         schedule.step()
-    with torch.no_grad():
-        run.log(loss=loss_of(*next(iter(DataLoader(test, batch_size=len(test))))))
+    run.log(**evaluate(test))

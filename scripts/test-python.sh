@@ -87,6 +87,9 @@ fi
 if [[ $examples == yes ]]; then
   count numpy_logistic example numpy_logistic 64 --epochs 2
   count jax_mlp example jax_mlp 64 --epochs 2
+  if [[ -e /usr/share/datasets/fashion-mnist ]]; then
+    count fashion_mnist example fashion_mnist 64 --epochs 2
+  fi
   count gpt example gpt 64 --epochs 2
   count lstm_translator example lstm_translator 64 --epochs 2
   count resnet18 example resnet18 64 --epochs 2
