@@ -58,7 +58,7 @@ class CodecTwins : public testing::TestWithParam<CodecCase> {
 };
 
 TEST_P(CodecTwins, AgreeOnRandomTensors) {
-  constexpr uint64_t kPairs = 1200;
+  constexpr uint64_t kPairs = 400;
   for (uint64_t seed = 0; seed < kPairs; ++seed) {
     RandomStream stream(MakeKey(seed, RandomPurpose::kSynthetic), 1);
     const size_t elements = RandomLength(&stream);
