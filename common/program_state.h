@@ -1,6 +1,6 @@
-// What a program as a worker keeps between steps beside the weights: its optimizer, random numbers.
-// Checkpoints hold it in parts, spread over the shards like slices, under ids that no slice has:
-// kProgramState + the index of the part. Stored: do not change.
+// The state, beside the weights, of a program that runs as a worker, such as its optimizer and
+// random numbers. Checkpoints hold it in parts, spread over the shards like slices, under ids that
+// no slice has: kProgramState + the index of the part. Stored: do not change.
 //   u64   bytes of the whole state     in the first part alone
 //   u64   their XXH3-64                likewise
 //   u8[]  a stretch of the state

@@ -30,7 +30,8 @@
  *
  * Every call returns a status. After any but PSGD_OK, psgd_last_error() of the same thread says
  * what failed, where, the likely cause, and what to do. No call aborts, prints, throws, or changes
- * signal handlers, and none waits for longer than its time limit or the run's cluster.deadline.
+ * signal handlers, and none waits for longer than its time limit or the run's cluster.deadline. A
+ * worker that leaves may take 30 s more, and a second for each 10 MB of its state.
  *
  * Thread-safe: calls for one client wait for each other; calls for several do not. A handle may be
  * wrong or closed: the call then fails with PSGD_INVALID. Clients do not survive fork().
@@ -60,7 +61,7 @@ typedef enum psgd_status {
   PSGD_AGAIN = 1,       /* the time limit has passed: call again */
   PSGD_OVER = 2,        /* the run is over, or this worker was asked to leave it */
   PSGD_INVALID = 3,     /* an argument is wrong: a handle, a name, a shape, a value */
-  PSGD_STATE = 4,       /* a call out of order, such as any after psgd_leave */
+  PSGD_STATE = 4,       /* a call out of order, such as a push between two steps */
   PSGD_REFUSED = 5,     /* the run refuses: another model, another version, no access */
   PSGD_UNAVAILABLE = 6, /* the server does not answer, or counts this worker out */
   PSGD_DIVERGED = 7,    /* weights or updates are not finite numbers */
@@ -137,7 +138,7 @@ typedef struct psgd_share {
   uint32_t batches;
   int32_t ends_epoch; /* 1: the last share of this epoch, unless another worker dies */
   /* This worker's rank among those of this segment: a program whose data are a stream may take
-   * each ranks-th part of it, and leave the indices of psgd_batch alone. */
+   * every ranks-th sample, from number `rank` on, and ignore psgd_batch. */
   uint32_t rank;
   uint32_t ranks;
 } psgd_share;
@@ -195,8 +196,8 @@ PSGD_API psgd_status psgd_end_step(psgd_client client, const psgd_step* step);
 
 /* This program has a state beside the weights, such as its optimizer's and its random numbers:
  * bytes that only it understands. Checkpoints keep it. From now on psgd_next_share and the waits
- * return PSGD_SAVE when a checkpoint wants it: between two shares, or after the step that a run
- * ends with that was asked to end. */
+ * return PSGD_SAVE when a checkpoint wants it: between two shares, or after this worker's last
+ * step in a run that was asked to end. */
 PSGD_API psgd_status psgd_keep_state(psgd_client client);
 
 /* After PSGD_SAVE: the state as it is now, which is copied: at most 2 GiB. `size` 0: none. */
@@ -232,7 +233,7 @@ PSGD_API psgd_status psgd_report(psgd_client client, const psgd_result* result);
 typedef struct psgd_timings {
   size_t size; /* set to sizeof(psgd_timings) */
   uint64_t steps;
-  double wait;    /* for weights: in psgd_wait */
+  double wait;    /* for weights */
   double install; /* decoding weights */
   double encode;  /* coding updates */
   double copy;    /* to and from the program's memory, and differences of weights */

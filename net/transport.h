@@ -81,8 +81,8 @@ struct TransportOptions {
   size_t peers = 8192;  // of a listener with a port, at one time; further peers are refused
   // How long an endpoint's destructor waits until queued messages are sent.
   Duration linger = Milliseconds(1000);
-  // Whether AUTO reaches other machines over UCX where both have a fast network; nullopt: if this
-  // machine has one.
+  // Whether this machine counts as having a fast network, for AUTO; nullopt: what HasFastNetwork
+  // finds. Tests set it; then AUTO listens for UCX at loopback, too.
   std::optional<bool> fast_network = std::nullopt;
   // Null: no authentication and no encryption.
   std::shared_ptr<const TransportSecurity> security;

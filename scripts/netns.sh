@@ -6,7 +6,7 @@
 #   scripts/netns.sh up 3 100mbit [10ms]   hosts 1 to 3, 10.77.0.1 to 10.77.0.3; delay: each way
 #   scripts/netns.sh up 3                  links as fast as the machine
 #   scripts/netns.sh run 2 ps-worker --cpu --server 10.77.0.1:7070
-#   scripts/netns.sh run-fast 2 COMMAND     as run, for a command that is to see an InfiniBand port that is up
+#   scripts/netns.sh run-fast 2 COMMAND    COMMAND sees an InfiniBand port that is up
 #   scripts/netns.sh lossy 2 5 15           5 % of the packets to and from host 2 are lost, 15 % come late
 #   scripts/netns.sh down
 #

@@ -1,6 +1,6 @@
 """Packs the Python package as a wheel, with the built libpsgd.so and the libraries that it needs.
 
-    psgd_wheel.py [FOLDER]      into this folder, else dist/; scripts/wheel.sh builds libpsgd before
+    psgd_wheel.py [FOLDER [BUILD]]      into this folder, else dist/; scripts/wheel.sh builds libpsgd before
 
 pip install . comes here too (pyproject.toml): these are the hooks of PEP 517. One wheel is for every
 Python and every PyTorch, and for every Linux with the glibc of this machine or a newer one. Needs

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the wheel as its users have it: in a virtual environment with the newest PyTorch of PyPI, with
 # the Python tests and with ten steps or more of every example. Not part of scripts/test.sh: it needs
-# PyPI, 5 GB in build/python-venv at the first time, and some minutes.
+# PyPI, 5 GB in build/python-venv the first time, and some minutes.
 # scripts/test-python.sh [--python PYTHON] [--examples-only | --tests-only]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -24,7 +24,7 @@ std::optional<CheckpointManifest> NewestCheckpoint(const std::string& run_dir) {
 bool HasCheckpoint(const std::string& run_dir) { return NewestCheckpoint(run_dir).has_value(); }
 
 std::string ResumeCommand(const std::string& run_dir, const std::vector<std::string>& command) {
-  return absl::StrCat("ps-run --resume ", run_dir, command.empty() ? "" : " -- ",
+  return absl::StrCat(ShellLine({"ps-run", "--resume", run_dir}), command.empty() ? "" : " -- ",
                       ShellLine(command));
 }
 

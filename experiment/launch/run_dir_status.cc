@@ -71,8 +71,10 @@ std::string RunDirStatusText(const RunDirStatus& status) {
     text =
         absl::StrCat(status.run_dir, ": no summary; the run goes on, or its server was killed\n");
     if (status.progress.is_object()) {
-      absl::StrAppendFormat(&text, "  last heard: epoch %.2f, loss %.4f, %s samples/s, after %s\n",
-                            NumberIn(status.progress, "epoch"), NumberIn(status.progress, "loss"),
+      const double loss = NumberIn(status.progress, "loss");  // 0: a program does not tell it
+      absl::StrAppendFormat(&text, "  last heard: epoch %.2f, %s%s samples/s, after %s\n",
+                            NumberIn(status.progress, "epoch"),
+                            loss == 0 ? "" : absl::StrFormat("loss %.4f, ", loss),
                             ReadableCount(NumberIn(status.progress, "samples_per_second")),
                             ReadableTime(NumberIn(status.progress, "seconds")));
     }

@@ -184,7 +184,7 @@ void RunRecorder::Progress(const StatusReply& status, bool last) {
          {"clock", status.clock()},
          {"steps", total.steps()},
          {"samples", total.samples()},
-         {"loss", status.train_loss()},
+         {"loss", TellsLoss(status) ? Record(status.train_loss()) : Record()},
          {"accuracy", TellsAccuracy(status) ? Record(status.train_accuracy()) : Record()},
          {"samples_per_second", speed},
          {"workers", live},

@@ -39,7 +39,9 @@ Row RowOf(const ActiveRun& run) {
     const int epochs = static_cast<int>(NumberIn(progress, "epochs"));
     row[2] =
         absl::StrFormat("%.2f/%d", NumberIn(progress, "epoch"), epochs > 0 ? epochs : run.epochs);
-    row[3] = absl::StrFormat("%.3f", NumberIn(progress, "loss"));
+    // Programs need not tell the loss of their steps.
+    if (const double loss = NumberIn(progress, "loss"); loss != 0)
+      row[3] = absl::StrFormat("%.3f", loss);
     row[5] = ReadableCount(NumberIn(progress, "samples_per_second"));
   }
   if (!run.metrics->curve().empty()) row[4] = Accuracy(run.metrics->curve().back());

@@ -209,7 +209,7 @@ bool HasUcx(const TransportOptions& options) {
 
 // Other machines do not reach a listener at a loopback address.
 bool ListensToUcx(const Address& address, const TransportOptions& options) {
-  return HasUcx(options) && (options.fast_network || !IsLoopback(address));
+  return HasUcx(options) && (options.fast_network.has_value() || !IsLoopback(address));
 }
 
 void SayWhyNotUcx(const absl::Status& why, const TransportOptions& options) {
@@ -281,7 +281,8 @@ StatusOrEndpoint ConnectAuto(const std::vector<std::string>& addresses,
   if (!reached[kIpc].empty()) {
     PSGD_ASSIGN_OR_RETURN(endpoints[kIpc], ConnectIpc(reached[kIpc], options));
   }
-  // Of two others neither waits for the other, so ZeroMQ's does, if need be without addresses.
+  // Neither shared memory nor UCX can wait for the other. With both, ZeroMQ's endpoint waits, even
+  // if it has no address.
   const bool is_one = (endpoints[kIpc] == nullptr) != (endpoints[kUcx] == nullptr);
   if (!reached[kZmq].empty() || !is_one) {
     PSGD_ASSIGN_OR_RETURN(endpoints[kZmq], ConnectZmq(reached[kZmq], options));

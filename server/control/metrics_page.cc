@@ -101,9 +101,13 @@ std::string RenderPrometheus(const StatusReply& status) {
   const WorkerReport& total = status.total();
   PrometheusText text;
   text.Gauge("psgd_epoch", "Training done by all workers together, in epochs.", "", status.epoch());
-  text.Gauge("psgd_train_loss", "Mean training loss of the last reports.", "", status.train_loss());
-  text.Gauge("psgd_train_accuracy", "Training accuracy of the last reports.", "",
-             status.train_accuracy());
+  // Programs need not tell the loss of their steps.
+  if (status.train_loss() != 0 || status.train_accuracy() != 0) {
+    text.Gauge("psgd_train_loss", "Mean training loss of the last reports.", "",
+               status.train_loss());
+    text.Gauge("psgd_train_accuracy", "Training accuracy of the last reports.", "",
+               status.train_accuracy());
+  }
   if (!status.evaluations().empty()) {
     const EvalResult& last = *status.evaluations().rbegin();
     if (last.has_accuracy())

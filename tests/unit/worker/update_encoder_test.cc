@@ -98,9 +98,9 @@ TEST(UpdateEncoder, RowsAreTheSameAsTheWholeGradient) {
   Placement placement;
   for (const uint32_t count : {1002, 1998, 1000}) {
     const int slices = placement.slices_size();
-    const uint64_t offset = slices == 0 ? 0
-                                        : placement.slices(slices - 1).offset() +
-                                              placement.slices(slices - 1).count();
+    const uint64_t offset =
+        slices == 0 ? 0
+                    : placement.slices(slices - 1).offset() + placement.slices(slices - 1).count();
     placement.add_slices()->set_count(count);
     placement.mutable_slices(slices)->set_offset(offset);
   }
