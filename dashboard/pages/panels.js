@@ -6,8 +6,8 @@ import {bars, events, heatMap, liveness, shards} from "./blocks.js";
 const line = (name, kind, of) => ({name, kind, of});
 const alone = (kind, of) => [line("", kind, of)];
 
-// Before training a record has loss 0, which is no value.
-const trained = (field) => (record) => (record.samples === 0 || (record.loss === 0 && !record.accuracy) ? undefined : record[field]);
+// Before training a record has no loss; older ones have 0.
+const trained = (field) => (record) => (record.samples === 0 || (!record.loss && !record.accuracy) ? undefined : record[field] ?? undefined);
 
 // A line for each worker in the details.
 function workerLines(run, field) {

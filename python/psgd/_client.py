@@ -115,7 +115,7 @@ class Client:
     def _call(self, name: str, *arguments: Any) -> int:
         if not self._handle:
             raise StateError("this client has left the run; join again for another one")
-        _library.address(self._process)
+        _library.check_process(self._process)
         return _library.call(name, self._handle, *arguments)
 
     def _wait(self, name: str, *arguments: Any) -> None:

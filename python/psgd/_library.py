@@ -165,7 +165,7 @@ def call(name: str, *arguments: Any) -> int:
     raise ERRORS.get(status, Error)(text)
 
 
-def address(process: int) -> None:
+def check_process(process: int) -> None:
     """Fails in another process than `process`: a client does not survive fork()."""
     if os.getpid() != process:
         raise StateError("this process was forked from the one that joined the run; use the run "

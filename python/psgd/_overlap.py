@@ -80,9 +80,9 @@ class Overlap:
 
     def bring_first(self) -> None:
         """At the end of a step, which hears whether the run ends."""
-        for name in self._to_come:
-            self._bring([name], lambda: self._client.wait_for(name))
-            return
+        first = next(iter(self._to_come), None)
+        if first is not None:
+            self._bring([first], lambda: self._client.wait_for(first))
 
     def brought_all(self) -> None:
         self._to_come.clear()

@@ -5,7 +5,7 @@ import io
 import json
 import random
 import sys
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set
 
 import torch
 
@@ -88,8 +88,8 @@ class State:
                                    "and objects with state_dict() and load_state_dict()")
         self._parts.update(parts)
 
-    def save(self, travels: Dict[int, Any], within_epoch: bool) -> memoryview:
-        """`travels`: by id, the tensors that the run has."""
+    def save(self, travels: Set[int], within_epoch: bool) -> memoryview:
+        """`travels`: ids of tensors whose values the run has."""
         state = {name: part if isinstance(part, dict) else part.state_dict()
                  for name, part in self._parts.items()}
         state[_OWN] = {name: value
@@ -112,7 +112,8 @@ class State:
                 continue  # the program did not have it then
             try:
                 if isinstance(part, dict):
-                    part.clear()
+                    for key in [key for key, value in part.items() if not callable(value)]:
+                        del part[key]
                     part.update(state[name])
                 else:
                     part.load_state_dict(state[name])

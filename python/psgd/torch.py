@@ -37,7 +37,7 @@ from psgd._torch_state import State
 __all__ = ["join", "Run", "Alone"]
 
 
-MOST_STATE_BYTES = 2 << 30
+_MOST_STATE_BYTES = 2 << 30  # kMostProgramState of common/program_state.h
 
 
 class _NotYet(Exception):
@@ -90,13 +90,15 @@ class Alone:
     def stream(self, samples: int) -> None:
         pass
 
-    def shard(self) -> Tuple[int, int]:
+    def part(self) -> Tuple[int, int]:
         return 0, 1
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
         return iter(loader)
 
-    def epochs(self, count: int) -> Iterator[int]:
+    def epochs(self, count: int = 0) -> Iterator[int]:
+        if count < 1:
+            raise InvalidError("no run says how many epochs there are; say run.epochs(10)")
         for epoch in range(count):
             self._epoch = epoch + 1
             yield epoch
@@ -277,6 +279,7 @@ class Run:
         self._skips = 0           # of them, without an update
         self._epochs_done = 0
         self._last = time.monotonic()
+        self._last_overlapped = 0.0
         self._own_seconds = 0.0   # in psgd, between the program's own work
         self._start = time.monotonic()
         self._failure = ""
@@ -395,26 +398,29 @@ class Run:
 
     def sampler(self, dataset: Sized) -> Sampler:
         """For DataLoader(dataset, batch_size=data.batch of the run's config, sampler=...)."""
-        self.stream(len(dataset))
+        self._set_samples(len(dataset), "give the sampler to the training set alone")
         return _Dealt(self)
 
     def stream(self, samples: int) -> None:
         """In place of a sampler, for an IterableDataset: an epoch has so many samples.
 
-        The data set gives part run.shard() of itself, and run.batches goes around its loader.
+        The data set gives part run.part() of itself, and run.batches goes around its loader.
         """
+        self._set_samples(samples, "say the same number again")
+
+    def _set_samples(self, samples: int, advice: str) -> None:
         if self._committed and samples != self._samples_in_set:
             raise StateError(f"the run deals a data set of {self._samples_in_set} samples, and this "
-                             f"one has {samples}; give the sampler to the training set alone")
+                             f"one has {samples}; {advice}")
         self._samples_in_set = samples
 
-    def shard(self) -> Tuple[int, int]:
+    def part(self) -> Tuple[int, int]:
         """This worker's number among those of the present segment, and how many they are.
 
         They change between segments alone: without cluster.segment, between epochs.
         """
         if self._share is None:
-            raise StateError("a part of the data is dealt within the run's epochs; call run.shard() "
+            raise StateError("a part of the data is dealt within the run's epochs; call run.part() "
                              "inside of `for epoch in run.epochs(n):`")
         return self._share.rank, self._share.ranks
 
@@ -496,8 +502,7 @@ class Run:
         """Seconds: `total` is psgd's own time, waiting included, of `seconds` since the join."""
         if not self._over:
             self._timings = self.client.timings()
-        overlapped = self._overlap.seconds if self._overlap is not None else 0.0
-        return {**self._timings, "total": self._own_seconds + overlapped,
+        return {**self._timings, "total": self._own_seconds + self._overlapped(),
                 "seconds": time.monotonic() - self._start}
 
     def leave(self, failed: bool = False, reason: str = "done") -> None:
@@ -510,6 +515,15 @@ class Run:
             self.client.leave(failed, reason)
 
     # ---- Steps ----
+
+    def _overlapped(self) -> float:
+        """Seconds in psgd so far, within the program's passes."""
+        return self._overlap.seconds if self._overlap is not None else 0.0
+
+    def _return(self, begun: float, overlapped: float) -> None:
+        """The program goes on, after psgd had it since `begun`, when so much was overlapped."""
+        self._last, self._last_overlapped = time.monotonic(), self._overlapped()
+        self._own_seconds += self._last - begun - (self._last_overlapped - overlapped)
 
     def _end_step(self, pushes: bool) -> None:
         if self._asked_to_leave:
@@ -526,7 +540,7 @@ class Run:
                 f"this is step {self._steps + 1} of a share of {self._share.batches} batches: the "
                 f"DataLoader's batches are not those of the run. Give it batch_size="
                 f"{self.client.batch} (data.batch of the run's config) and the run's sampler")
-        begun = time.monotonic()
+        begun, overlapped = time.monotonic(), self._overlapped()
         self._within_batch = True
         try:
             self._bring_all()
@@ -536,7 +550,8 @@ class Run:
                                  "such a batch")
             self._push(update=pushes)
             self._stagings.flush()
-            self.client.end_step(seconds_compute=begun - self._last)
+            computed = begun - self._last - (overlapped - self._last_overlapped)
+            self.client.end_step(seconds_compute=max(0.0, computed))
             self._steps += 1
             self._skips += not pushes
             self._pull(begins_step=self._steps < self._share.batches)
@@ -548,8 +563,7 @@ class Run:
             self._within_batch = False
         if self._asked_to_leave and self._overlap is not None:
             self._overlap.end()
-        self._last = time.monotonic()
-        self._own_seconds += self._last - begun
+        self._return(begun, overlapped)
 
     def _push(self, update: bool) -> None:
         """Statistics change in each batch; parameters by an update of the optimizer."""
@@ -573,11 +587,10 @@ class Run:
             else:
                 tensor.push(self.client, self._stagings)
 
-    def _travels(self) -> Dict[int, torch.Tensor]:
-        """By id: the tensors whose values the run has."""
+    def _travels(self) -> Set[int]:
+        """The ids of tensors whose values the run has."""
         trained = self._trained()
-        return {id(t.tensor): t.tensor for t in self._tensors
-                if t.statistic or id(t.tensor) in trained}
+        return {id(t.tensor) for t in self._tensors if t.statistic or id(t.tensor) in trained}
 
     def _pull(self, begins_step: bool) -> None:
         trained = self._trained()
@@ -608,11 +621,11 @@ class Run:
         if self._within_batch:  # schedulers and averages may follow the optimizer's step
             raise _NotYet
         state = self._state.save(self._travels(), self._within_epoch)
-        if len(state) <= MOST_STATE_BYTES:
+        if len(state) <= _MOST_STATE_BYTES:
             return state
         warnings.warn(f"the state of this worker has {len(state) / 1e9:.1f} GB, and checkpoints keep "
                       "2.1 GB at most: this checkpoint has none, and a run that goes on from it "
-                      "begins with a new optimizer", stacklevel=2)
+                      "begins with a new optimizer")
         return memoryview(b"")
 
     def _give_owed_state(self) -> None:
@@ -631,7 +644,7 @@ class Run:
         return max(1, self._batches_dealt, self._samples_in_set // self.client.batch // workers)
 
     def _next_share(self) -> bool:
-        begun = time.monotonic()
+        begun, overlapped = time.monotonic(), self._overlapped()
         before = self._share
         self._share = self.client.next_share()
         self._steps = self._skips = 0
@@ -644,8 +657,7 @@ class Run:
             saved = self.client.load_state() if first else b""
             if saved:
                 self._state.load(saved)
-        self._last = time.monotonic()
-        self._own_seconds += self._last - begun
+        self._return(begun, overlapped)
         return self._share is not None
 
     def _finish_share(self) -> None:

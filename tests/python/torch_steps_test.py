@@ -386,19 +386,19 @@ class Steps(unittest.TestCase):
             optimizer = torch.optim.SGD(model.parameters(), 1e-6)
             run = psgd.torch.join(model, optimizer, server=at)
             with self.assertRaisesRegex(psgd.StateError, "within the run's epochs"):
-                run.shard()
+                run.part()
             run.stream(SAMPLES)
             data, seen = Stream(), []
             loader = DataLoader(data, batch_size=BATCH)
             for _ in run.epochs(2):
-                data.part = run.shard()
+                data.part = run.part()
                 self.assertEqual(data.part, (0, 1))
                 for x, y in run.batches(loader):
                     seen += x[:, 0].int().tolist()
                     step(model, optimizer, x, y)
         self.assertEqual(seen, 2 * list(range(SAMPLES)))
         alone = psgd.torch.Alone()
-        self.assertEqual(alone.shard(), (0, 1))
+        self.assertEqual(alone.part(), (0, 1))
         self.assertEqual(list(alone.batches([1, 2])), [1, 2])
 
     def test_two_workers_have_different_parts_of_a_stream(self):
@@ -411,7 +411,7 @@ class Steps(unittest.TestCase):
                 run = psgd.torch.join(model, optimizer, server=at, name=f"w{index}")
                 run.stream(SAMPLES)
                 for _ in run.epochs(1):
-                    parts[index] = run.shard()
+                    parts[index] = run.part()
                     batches[index] = 0
                     for x, y in run.batches(iter(lambda: points()[:BATCH], None)):
                         batches[index] += 1

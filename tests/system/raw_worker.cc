@@ -42,7 +42,7 @@ void RawWorker::Register(const ModelSpec& model, uint64_t batches_per_epoch) {
   *request.mutable_key() = key_;
   *request.mutable_model() = model;
   request.set_batches_per_epoch(batches_per_epoch);
-  request.set_train_samples(64 * batches_per_epoch);
+  request.set_train_samples(static_cast<uint64_t>(config_.data().batch()) * batches_per_epoch);
   const auto reply = control_.Register(request);
   ASSERT_TRUE(reply.ok()) << reply.status();
   placement_ = reply->placement();
