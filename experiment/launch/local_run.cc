@@ -309,7 +309,12 @@ absl::Status LocalRun::Failed(std::string what) {
   return asked ? absl::CancelledError(message) : absl::UnavailableError(message);
 }
 
-std::string LocalRun::Advice() const { return ResumeAdvice(run_dir_, options_.launch.command); }
+std::string LocalRun::Advice() const {
+  if (status_.state() == StatusReply::WAITING && !HasCheckpoint(run_dir_)) {
+    return "Nothing was trained, so start anew";
+  }
+  return ResumeAdvice(run_dir_, options_.launch.command);
+}
 
 std::string LocalRun::KeysLeft() const {
   if (options_.launch.etcd.empty()) return "";  // or etcd ended with this program

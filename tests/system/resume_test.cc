@@ -68,7 +68,7 @@ TEST_F(Resume, WhatIsStoppedBeforeItBeginsPromisesNoCheckpoint) {
   EXPECT_TRUE(run.WaitFor("training has not begun, so no checkpoint is taken")) << run.Err();
   const Ended ended = run.Wait();
   EXPECT_EQ(ended.code, 3);
-  EXPECT_THAT(ended.err, HasSubstr("It has no checkpoint to go on from"));
+  EXPECT_THAT(ended.err, HasSubstr("Nothing was trained, so start anew"));
 }
 
 // Counts include the whole run. Times and the rate are for the part since the resume.
