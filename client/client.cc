@@ -279,9 +279,9 @@ absl::Status Client::Connect() {
 bool Client::Reached(Goal goal) const {
   if (over_) return true;
   if (std::holds_alternative<task::Train>(core_->task())) return goal != Goal::kEnd;
-  if (goal == Goal::kTensor && arrive_ && arriving_->complete(awaited_)) return true;
-  return (goal == Goal::kWeights || goal == Goal::kTensor) &&
-         std::holds_alternative<task::AskSegment>(core_->task());
+  if (goal != Goal::kWeights) return false;
+  if (awaited_ != kAll && arrive_ && arriving_->complete(awaited_)) return true;
+  return std::holds_alternative<task::AskSegment>(core_->task());
 }
 
 absl::Status Client::Drive(Goal goal, Time until) {
@@ -554,13 +554,10 @@ absl::Status Client::WaitFor(uint32_t tensor, Time until) {
   if (tensor >= weights_.size()) {
     return InvalidArgumentError("tensor ", tensor, ", and there are ", weights_.size());
   }
-  if (!segment_) return OutOfOrder("no share was dealt yet; ask for the next share before");
   awaited_ = static_cast<int>(tensor);
-  const absl::Status status = Drive(Goal::kTensor, until);
+  const absl::Status status = Wait(until);
   awaited_ = kAll;
-  PSGD_RETURN_IF_ERROR(status);
-  if (over_) return absl::CancelledError(over_why_);
-  return absl::OkStatus();
+  return status;
 }
 
 absl::Status Client::CheckTensor(uint32_t tensor, size_t count) const {

@@ -124,8 +124,7 @@ class Client {
  private:
   // How far the tasks are carried out.
   enum class Goal {
-    kTensor,   // until the weights of awaited_ are here
-    kWeights,  // until a step begins or the share ends
+    kWeights,  // until a step begins, the share ends, or the weights of awaited_ are here
     kShare,    // until a step begins: the coordinator is asked
     kEnd,      // until the worker has left
   };
