@@ -11,7 +11,7 @@
 #include "common/philox.h"
 #include "compression/codec.h"
 #include "server/shard/slice_state.h"
-#include "tests/unit/server/shard/reference_optimizers.h"
+#include "tests/unit/optimizers/reference_optimizers.h"
 
 namespace psgd {
 namespace {

@@ -20,7 +20,7 @@
 #include "net/transport.h"
 #include "server/control/copy_thread.h"
 #include "server/shard/placement.h"
-#include "tests/unit/server/shard/reference_optimizers.h"
+#include "tests/unit/optimizers/reference_optimizers.h"
 #include "worker/session.h"
 
 namespace psgd {

@@ -95,7 +95,7 @@ absl::StatusOr<Opened> OpenUpdate(const Codec& factors, const OwnFactors& own,
   return update;
 }
 
-// Repeats the arithmetic of server/shard/slice_state.cc and server/shard/optimizers/kernels.cc.
+// Repeats the arithmetic of server/shard/slice_state.cc and optimizers/kernels.cc.
 void Apply(const Opened& update, size_t slice, std::span<float> weights) {
   float block[kBlock];
   for (size_t begin = 0; begin < weights.size(); begin += kBlock) {

@@ -10,7 +10,7 @@
 #include "common/names.h"
 #include "common/units.h"
 #include "compression/policy.h"
-#include "server/shard/optimizer.h"
+#include "optimizers/optimizer.h"
 #include "server/shard/placement.h"
 
 namespace psgd {

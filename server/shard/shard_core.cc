@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/program_state.h"
 #include "compression/saved_state.h"
-#include "server/shard/schedule.h"
+#include "optimizers/schedule.h"
 #include "server/shard/shard_order.h"
 
 namespace psgd {

@@ -19,7 +19,7 @@
 #include "server/shard/cow_array.h"
 #include "server/shard/given_weights.h"
 #include "server/shard/loaded_checkpoint.h"
-#include "server/shard/optimizer.h"
+#include "optimizers/optimizer.h"
 #include "server/shard/snapshot.h"
 #include "server/shard/update_log.h"
 

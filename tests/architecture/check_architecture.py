@@ -18,14 +18,15 @@ ROOMS = {
     "common": set(),
     "proto": {"common"},
     "compression": {"common", "proto"},
+    "optimizers": {"common", "proto"},
     "data": {"common", "proto"},
     "net": {"common", "proto"},
     "engine": {"common", "proto"},
-    "server": {"common", "proto", "compression", "net"},
+    "server": {"common", "proto", "compression", "optimizers", "net"},
     "worker": {"common", "proto", "compression", "net"},
     "client": {"common", "proto", "compression", "net", "worker", "data", "include"},
     "include": set(),  # public headers, in C
-    "train": {"common", "proto", "compression", "net", "worker", "data", "engine"},
+    "train": {"common", "proto", "compression", "optimizers", "net", "worker", "data", "engine"},
 }
 # The rooms inside a room. Each may include the rooms before it. The outer room's own files may
 # include all of them, and all may include these files.

@@ -3,7 +3,7 @@
 // AddDelta of optimizer.h are beside them.
 #pragma once
 
-#include "server/shard/optimizer.h"
+#include "optimizers/optimizer.h"
 
 namespace psgd {
 

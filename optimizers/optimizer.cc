@@ -1,8 +1,8 @@
-#include "server/shard/optimizer.h"
+#include "optimizers/optimizer.h"
 
 #include <cassert>
 
-#include "server/shard/optimizers/optimizers.h"
+#include "optimizers/optimizers.h"
 
 namespace psgd {
 

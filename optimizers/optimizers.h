@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "server/shard/optimizer.h"
+#include "optimizers/optimizer.h"
 
 namespace psgd {
 

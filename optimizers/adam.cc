@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "server/shard/optimizers/kernels.h"
-#include "server/shard/optimizers/optimizers.h"
-#include "server/shard/optimizers/power.h"
+#include "optimizers/kernels.h"
+#include "optimizers/optimizers.h"
+#include "optimizers/power.h"
 
 namespace psgd {
 namespace {

@@ -1,9 +1,9 @@
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "server/shard/optimizers/kernels.cc"
+#define HWY_TARGET_INCLUDE "optimizers/kernels.cc"
 #include "hwy/foreach_target.h"
 // Must come after foreach_target.h.
 #include "hwy/highway.h"
-#include "server/shard/optimizers/kernels.h"
+#include "optimizers/kernels.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace psgd {

@@ -1,4 +1,4 @@
-#include "server/shard/schedule.h"
+#include "optimizers/schedule.h"
 
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "server/shard/optimizer.h"
+#include "optimizers/optimizer.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "common/bytes.h"
 #include "common/philox.h"
-#include "tests/unit/server/shard/reference_optimizers.h"
+#include "tests/unit/optimizers/reference_optimizers.h"
 
 namespace psgd {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "server/shard/optimizer.h"
+#include "optimizers/optimizer.h"
 
 namespace psgd {
 

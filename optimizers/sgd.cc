@@ -1,6 +1,6 @@
-#include "server/shard/optimizers/kernels.h"
-#include "server/shard/optimizers/optimizers.h"
-#include "server/shard/optimizers/prefetch.h"
+#include "optimizers/kernels.h"
+#include "optimizers/optimizers.h"
+#include "optimizers/prefetch.h"
 
 namespace psgd {
 namespace {

@@ -1,9 +1,9 @@
-#include "server/shard/schedule.h"
+#include "optimizers/schedule.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "server/shard/optimizers/power.h"
+#include "optimizers/power.h"
 
 namespace psgd {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "server/shard/optimizer.h"
+#include "optimizers/optimizer.h"
 
 namespace psgd {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/philox.h"
-#include "server/shard/optimizer.h"
+#include "optimizers/optimizer.h"
 
 namespace psgd {
 namespace {
