@@ -15,6 +15,7 @@
 #include "common/names.h"
 #include "include/psgd.h"
 #include "net/credentials.h"
+#include "proto/local_steps.h"
 
 namespace psgd {
 namespace {
@@ -215,8 +216,9 @@ psgd_status psgd_get_run(psgd_client client, psgd_run* run) {
     made.epochs = static_cast<uint32_t>(config.train().epochs());
     made.seed = config.seed();
     made.staleness = config.consistency().staleness();
-    made.worker_optimizer = config.optimizer().has_worker() ? 1 : 0;
+    made.worker_optimizer = c.PushesWeights() ? 1 : 0;
     c.run_name().copy(made.name, sizeof made.name - 1);
+    made.local_steps = StepsOfClock(config.local());
     GiveOut(made, given.size, run);
     return absl::OkStatus();
   });
@@ -315,6 +317,15 @@ psgd_status psgd_push_rows(psgd_client client, uint32_t tensor, const int64_t* r
     if (count > 0) PSGD_RETURN_IF_ERROR(CheckPointer(rows, "rows"));
     if (elements > 0) PSGD_RETURN_IF_ERROR(CheckPointer(values, "values"));
     return c.PushRows(tensor, {rows, count}, {values, elements});
+  });
+}
+
+psgd_status psgd_exchanges(psgd_client client, int32_t* exchanges) {
+  return WithClient("psgd_exchanges", client, [&](Client& c) -> absl::Status {
+    PSGD_RETURN_IF_ERROR(CheckPointer(exchanges, "exchanges"));
+    PSGD_ASSIGN_OR_RETURN(const bool does, c.Exchanges());
+    *exchanges = does ? 1 : 0;
+    return absl::OkStatus();
   });
 }
 

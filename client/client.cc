@@ -14,9 +14,11 @@
 #include "common/stopwatch.h"
 #include "compression/policy.h"
 #include "net/wire_format.h"
+#include "proto/local_steps.h"
 #include "worker/give_residual.h"
 #include "worker/install_slice.h"
 #include "worker/member_security.h"
+#include "worker/push_weight.h"
 
 namespace psgd {
 namespace {
@@ -425,6 +427,8 @@ absl::StatusOr<const std::vector<std::byte>*> Client::LoadedState() const {
 absl::Status Client::Do(const task::BeginSegment& begin) {
   segment_ = begin.segment;
   first_clock_ = begin.segment.first_clock();
+  local_step_ = 0;
+  weight_ = static_cast<float>(WeightOfPush(config_, begin.segment, order_->batches_per_epoch()));
   new_share_ = true;
   Done();
   return absl::OkStatus();
@@ -455,6 +459,7 @@ absl::Status Client::Do(const task::Install& install) {
 // Only for a worker that leaves: otherwise the program computes the step.
 absl::Status Client::Do(const task::Train&) {
   core_->SetAsked(true, /*drain=*/false);
+  local_step_ = 0;
   core_->GiveUpStep(SteadyNow());
   return absl::OkStatus();
 }
@@ -515,8 +520,10 @@ absl::StatusOr<std::optional<ClientShare>> Client::NextShare(Time until) {
   if (!committed_ || !core_) return OutOfOrder("the model is not committed; commit it before");
   const auto* train = std::get_if<task::Train>(&core_->task());
   if (train != nullptr && !new_share_) {
-    return OutOfOrder("the share has steps left: ", train->clock - 1 - first_clock_, " of ",
-                      segment_->batches_size(), " have ended; end each, also without a push");
+    const uint64_t steps = segment_->steps().empty() ? 1 : segment_->steps(0);
+    const uint64_t ended = (train->clock - 1 - first_clock_) * steps + local_step_;
+    return OutOfOrder("the share has steps left: ", ended, " of ", segment_->batches_size(),
+                      " have ended; end each, also without a push");
   }
   PSGD_RETURN_IF_ERROR(Drive(Goal::kShare, until));
   if (over_) return std::nullopt;
@@ -590,15 +597,29 @@ absl::Status Client::CheckInStep(const char* call) const {
 
 absl::Status Client::CheckPush(uint32_t tensor, size_t count) const {
   PSGD_RETURN_IF_ERROR(CheckTensor(tensor, count));
-  PSGD_RETURN_IF_ERROR(CheckInStep("a push"));
+  PSGD_ASSIGN_OR_RETURN(const bool exchanges, Exchanges());
+  if (!exchanges) {
+    return OutOfOrder(
+        "a push in a local step: only the step that ends with an exchange has one "
+        "(local.steps of the run's config); ask psgd_exchanges before");
+  }
   if (!pushed_[tensor]) return absl::OkStatus();
   return OutOfOrder(model_.parameters(static_cast<int>(tensor)).name(),
                     " was pushed before in this step; end the step");
 }
 
+absl::StatusOr<bool> Client::Exchanges() const {
+  PSGD_RETURN_IF_ERROR(CheckInStep("a step"));
+  return local_step_ + 1 >= core_->steps();
+}
+
+bool Client::PushesWeights() const {
+  return config_.optimizer().has_worker() || TakesLocalSteps(config_.local());
+}
+
 absl::Status Client::CheckIsWhatRunTakes(const ParameterSpec& parameter, bool weights) const {
   const bool statistic = parameter.role() == ParameterSpec::STATISTIC;
-  if (weights == (statistic || config_.optimizer().has_worker())) return absl::OkStatus();
+  if (weights == (statistic || PushesWeights())) return absl::OkStatus();
   if (weights) {
     return OutOfOrder("the run's shards have the optimizer, and this program pushes weights of ",
                       parameter.name(),
@@ -621,7 +642,7 @@ absl::Status Client::PushWeights(uint32_t tensor, std::span<const float> values)
     update_.resize(values.size());
     // Shards subtract what an optimizer gets, and add what statistics get.
     for (size_t i = 0; i < values.size(); ++i) {
-      update_[i] = trained ? before[i] - values[i] : values[i] - before[i];
+      update_[i] = weight_ * (trained ? before[i] - values[i] : values[i] - before[i]);
     }
     if (const auto bad = FirstNotFinite(update_)) {
       return OutOfRangeError(parameter.name(), " is not finite after this step: element ", *bad,
@@ -652,7 +673,7 @@ absl::Status Client::PushRows(uint32_t tensor, std::span<const int64_t> rows,
   PSGD_RETURN_IF_ERROR(CheckPush(tensor, elements));
   const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
   const bool statistic = parameter.role() == ParameterSpec::STATISTIC;
-  const bool of_weights = statistic || config_.optimizer().has_worker();
+  const bool of_weights = statistic || PushesWeights();
   PSGD_RETURN_IF_ERROR(CheckIsWhatRunTakes(parameter, of_weights));
   const std::vector<float>& before = weights_[tensor];
   const size_t columns = elements / static_cast<size_t>(parameter.shape(0));
@@ -676,7 +697,7 @@ absl::Status Client::PushRows(uint32_t tensor, std::span<const int64_t> rows,
     for (size_t i = 0; i < values.size(); ++i) {
       const size_t row = static_cast<size_t>(rows[i / columns]);
       const float had = before[row * columns + i % columns];
-      update_[i] = statistic ? values[i] - had : had - values[i];
+      update_[i] = weight_ * (statistic ? values[i] - had : had - values[i]);
     }
     values = update_;
   }
@@ -701,9 +722,14 @@ void Client::Push(uint32_t tensor, const Update& update) {
 absl::Status Client::EndStep(const ClientStep& step) {
   PSGD_RETURN_IF_ERROR(CheckInStep("the end of a step"));
   const Session::Inside inside(session_.get());
-  Done();
-  session_->Send();
-  pushed_.assign(pushed_.size(), false);
+  if (local_step_ + 1 < core_->steps()) {
+    ++local_step_;
+  } else {
+    local_step_ = 0;
+    Done();
+    session_->Send();
+    pushed_.assign(pushed_.size(), false);
+  }
   ++timings_.steps;
   loaded_state_.reset();
   const EndpointStats traffic = session_->traffic();

@@ -88,6 +88,9 @@ class Client {
   uint32_t worker() const { return key_.worker(); }
   const std::string& run_name() const { return run_name_; }
 
+  // Whether the program has the optimizer, and pushes weights.
+  bool PushesWeights() const;
+
   // `first` has as many values as the shape.
   absl::Status AddTensor(const ClientTensor& tensor, std::span<const float> first);
   absl::Status Commit(uint64_t samples, uint32_t epochs);
@@ -107,6 +110,9 @@ class Client {
   absl::Status PushRows(uint32_t tensor, std::span<const int64_t> rows,
                         std::span<const float> values);
   absl::Status EndStep(const ClientStep& step);
+  // Whether the step under way ends with an exchange. With local steps most do not: nothing may be
+  // pushed in them, and the program goes on with its own weights.
+  absl::StatusOr<bool> Exchanges() const;
 
   // The program has a state of its own that checkpoints keep: bytes that only it understands.
   void KeepState() { keeps_state_ = true; }
@@ -206,7 +212,9 @@ class Client {
   bool new_share_ = false;  // the program has not seen the segment
   bool installed_ = false;  // the weights of the present task::Install were taken
   uint64_t first_clock_ = 0;
-  bool leaves_ = false;  // the program wants to leave
+  uint64_t local_step_ = 0;  // ended since the last exchange
+  float weight_ = 1;         // of a push, beside those of workers that take other numbers of steps
+  bool leaves_ = false;      // the program wants to leave
   bool over_ = false;
   std::string over_why_;
   bool keeps_state_ = false;

@@ -101,8 +101,9 @@ typedef struct psgd_run {
   uint32_t epochs;  /* train.epochs; after psgd_commit: of the run */
   uint64_t seed;
   int64_t staleness;        /* -1: unbounded */
-  int32_t worker_optimizer; /* 1: push weights (optimizer: worker); 0: push gradients */
+  int32_t worker_optimizer; /* 1: push weights (optimizer: worker, or local.steps); 0: gradients */
   char name[128];
+  uint32_t local_steps; /* between two exchanges (local.steps; auto: local.most); 1: all exchange */
 } psgd_run;
 
 PSGD_API psgd_status psgd_get_run(psgd_client client, psgd_run* run);
@@ -177,6 +178,11 @@ PSGD_API psgd_status psgd_push_gradient(psgd_client client, uint32_t tensor, con
  * travel; codecs take the whole tensor, with zeros. */
 PSGD_API psgd_status psgd_push_rows(psgd_client client, uint32_t tensor, const int64_t* rows,
                                     size_t count, const float* values, size_t elements);
+
+/* Whether the step under way ends with an exchange. With local steps (local.steps of the run's
+ * config) most do not: nothing is pushed in them, psgd_wait returns at once, and the program goes
+ * on with its own weights. Without, every step does. */
+PSGD_API psgd_status psgd_exchanges(psgd_client client, int32_t* exchanges);
 
 /* For reports. */
 typedef struct psgd_step {

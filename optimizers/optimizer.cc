@@ -23,4 +23,30 @@ std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerConfig& config) {
   }
 }
 
+HyperParameters FirstHyper(const OptimizerConfig& optimizer) {
+  HyperParameters hyper;
+  hyper.set_version(1);
+  const auto take = [&](const auto& kind) {
+    hyper.set_learning_rate(kind.learning_rate());
+    hyper.set_weight_decay(kind.weight_decay());
+  };
+  switch (optimizer.kind_case()) {
+    case OptimizerConfig::kAdagrad:
+      take(optimizer.adagrad());
+      break;
+    case OptimizerConfig::kAdam:
+      take(optimizer.adam());
+      break;
+    case OptimizerConfig::kAdamw:
+      take(optimizer.adamw());
+      break;
+    case OptimizerConfig::kWorker:
+      hyper.set_learning_rate(1);  // the worker pushes what is to be subtracted
+      break;
+    default:
+      take(optimizer.sgd());
+  }
+  return hyper;
+}
+
 }  // namespace psgd

@@ -20,6 +20,7 @@
 
 #include "absl/strings/string_view.h"
 #include "proto/config.pb.h"
+#include "proto/model.pb.h"
 
 namespace psgd {
 
@@ -71,6 +72,8 @@ class Optimizer {
 
 // sgd when no kind is set.
 std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerConfig& config);
+// The rates that the config begins with.
+HyperParameters FirstHyper(const OptimizerConfig& optimizer);
 
 // DC-ASGD (Zheng et al., "Asynchronous stochastic gradient descent with delay compensation", ICML
 // 2017): g += lambda * g*g * (now - then), a first-order estimate of the gradient at `now`, from

@@ -16,9 +16,10 @@ constexpr Duration kTick = std::chrono::milliseconds(200);
 Config SimulatedConfig(const Workload& workload, uint64_t clocks) {
   Config config = workload.config;
   config.mutable_durability()->clear_checkpoint();
-  config.mutable_train()->set_max_steps(static_cast<int64_t>(clocks));
+  const uint64_t steps = clocks * StepsOfClock(config.local());
+  config.mutable_train()->set_max_steps(static_cast<int64_t>(steps));
   const double samples =
-      static_cast<double>(clocks) * config.cluster().workers() * config.data().batch();
+      static_cast<double>(steps) * config.cluster().workers() * config.data().batch();
   config.mutable_train()->set_epochs(
       2 + static_cast<int>(samples / static_cast<double>(std::max<uint64_t>(workload.samples, 1))));
   return config;
@@ -289,7 +290,7 @@ Prediction ModelledCluster::Result() const {
   result.workers = config_.cluster().workers();
   result.shards = config_.cluster().shards();
   result.batch = config_.data().batch();
-  result.clocks = static_cast<uint64_t>(config_.train().max_steps());
+  result.clocks = Clocks();
   result.simulated_shards = groups_.size();
   result.deaths = deaths_;
   result.simulated_seconds = Seconds(queue_.now() - start_);
@@ -312,8 +313,9 @@ void ModelledCluster::AddTimes(Prediction* result) const {
   const size_t first = edge * workers - 1, last = (clocks - edge) * workers - 1;
   const double seconds = Seconds(step_ends_[last] - step_ends_[first]);
   const double batch = result->batch;
+  const double of_clock = batch * StepsOfClock(config_.local());
   result->samples_per_second =
-      seconds <= 0 ? 0 : static_cast<double>(last - first) * batch / seconds;
+      seconds <= 0 ? 0 : static_cast<double>(last - first) * of_clock / seconds;
 
   ModelledWorker::Times sum;
   for (const auto& worker : workers_) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "proto/local_steps.h"
 #include "proto/sim_model.pb.h"
 #include "server/coordinator/coordinator_core.h"
 #include "simulate/modelled_shard.h"
@@ -62,8 +63,11 @@ class ModelledCluster {
   absl::Status Evaluated(const WorkerKey& key, double epoch);
   absl::Status Heartbeat(const WorkerKey& key, uint64_t clock);
   // All clocks that are simulated have been handed out.
-  bool Dealt() const { return dealt_ >= config_.train().max_steps(); }
-  void StepDone() { step_ends_.push_back(queue_.now()); }
+  uint64_t Clocks() const {
+    return static_cast<uint64_t>(config_.train().max_steps()) / StepsOfClock(config_.local());
+  }
+  bool Dealt() const { return dealt_ >= static_cast<int64_t>(Clocks()); }
+  void ClockDone() { step_ends_.push_back(queue_.now()); }
   void GaveUp(const absl::Status& status) { gave_up_.Update(status); }
 
  private:

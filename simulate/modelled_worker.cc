@@ -1,10 +1,12 @@
 #include "simulate/modelled_worker.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/local_steps.h"
 #include "simulate/modelled_cluster.h"
 
 namespace psgd::sim {
@@ -129,9 +131,19 @@ double ModelledWorker::ComputeSeconds() {
   return usual * pace_ * Around1(model.spread(), &chance_);
 }
 
-void ModelledWorker::Do(const task::Await&) {
+void ModelledWorker::Do(const task::Await& await) {
   since_ = cluster_->queue().now();
   const uint64_t wait = ++wait_;
+  const bool steps = await.what == task::Await::kWeights && core_->step_follows();
+  if (steps && trained_ && local().delay() > 0) {
+    trains_ahead_ = true;
+    steps_ahead_ = std::min<uint64_t>(core_->steps(), static_cast<uint64_t>(local().delay()));
+    TakeLocalSteps(steps_ahead_, [this] {
+      trains_ahead_ = false;
+      since_ = cluster_->queue().now();
+      if (awaits()) Pump();
+    });
+  }
   Pump();
   if (wait_ == wait && awaits()) WatchWait(wait);
 }
@@ -147,14 +159,30 @@ void ModelledWorker::Do(const task::Install& install) {
   });
 }
 
+const LocalConfig& ModelledWorker::local() const { return cluster_->config().local(); }
+
 void ModelledWorker::Do(const task::Train& train) {
   cluster_->SpendBeside(cluster_->model().worker().beside());
-  Compute(train.clock, 0, ComputeSeconds());
+  trained_ = true;
+  steps_ = train.steps;
+  if (!TakesLocalSteps(local())) return Compute(train.clock, 0, ComputeSeconds());
+  TakeLocalSteps(train.steps - std::exchange(steps_ahead_, 0),
+                 [this, clock = train.clock] { Compute(clock, 0, 0); });
+}
+
+void ModelledWorker::TakeLocalSteps(uint64_t steps, Then then) {
+  double seconds = 0;
+  for (uint64_t i = 0; i < steps; ++i) seconds += ComputeSeconds();
+  const Time begun = cluster_->queue().now();
+  Spend(seconds, cluster_->model().worker().threads(), [this, begun, then = std::move(then)] {
+    times_.compute += Seconds(cluster_->queue().now() - begun);
+    then();
+  });
 }
 
 void ModelledWorker::Compute(uint64_t clock, size_t part, double seconds) {
   const auto& parts = cluster_->gradients();
-  if (part == parts.size()) return EndStep();
+  if (part == parts.size()) return EndClock();
   since_ = cluster_->queue().now();
   Spend(seconds * parts[part].time, cluster_->model().worker().threads(), [=, this] {
     times_.compute += Seconds(cluster_->queue().now() - since_);
@@ -163,6 +191,7 @@ void ModelledWorker::Compute(uint64_t clock, size_t part, double seconds) {
       times_.encode += Seconds(cluster_->queue().now() - since_);
       const Traffic& traffic = cluster_->traffic();
       for (uint32_t slice : parts[part].slices) {
+        if (!core_->session().fragments().Carries(clock, slice)) continue;
         const SliceBytes& bytes = traffic.bytes[slice];
         core_->session().Push(clock, {slice, bytes.push_codec, HollowPayload(bytes.push)},
                               cluster_->queue().now());
@@ -173,9 +202,9 @@ void ModelledWorker::Compute(uint64_t clock, size_t part, double seconds) {
   });
 }
 
-void ModelledWorker::EndStep() {
-  ++times_.steps;
-  cluster_->StepDone();
+void ModelledWorker::EndClock() {
+  times_.steps += steps_;
+  cluster_->ClockDone();
   Done();
 }
 
@@ -191,6 +220,7 @@ void ModelledWorker::WatchWait(uint64_t wait) {
 
 void ModelledWorker::Pump() {
   Send();
+  if (trains_ahead_) return;
   if (core_->Advance(cluster_->queue().now())) Act();
 }
 

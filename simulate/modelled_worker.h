@@ -64,9 +64,11 @@ class ModelledWorker {
   void Do(const task::Leave&) {}
   // The task is done; the next one begins.
   void Done();
+  // Takes so many local steps, which push nothing.
+  void TakeLocalSteps(uint64_t steps, Then then);
   // Part `part` of the step's computing, and the gradients that it ends with.
   void Compute(uint64_t clock, size_t part, double seconds);
-  void EndStep();
+  void EndClock();
   double ComputeSeconds();
 
   // Takes so long on this worker's thread.
@@ -78,6 +80,7 @@ class ModelledWorker {
   void Pump();
   void Send();
   bool awaits() const { return core_ && std::holds_alternative<task::Await>(core_->task()); }
+  const LocalConfig& local() const;
   void GiveUp(const absl::Status& status);
 
   ModelledCluster* const cluster_;
@@ -90,6 +93,10 @@ class ModelledWorker {
   WorkerKey key_;
   bool dead_ = false;
   bool idle_ = false;
+  bool trains_ahead_ = false;  // takes local steps while weights come
+  bool trained_ = false;
+  uint64_t steps_ahead_ = 0;  // of the next clock, already taken
+  uint64_t steps_ = 1;        // of the present clock
 
   uint64_t wait_ = 0;  // counts the waits for shards
   Time since_{};

@@ -7,10 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/cpu_time.h"
+#include "common/program_state.h"
 #include "common/stopwatch.h"
 #include "compression/policy.h"
 #include "engine/onnx/import.h"
 #include "net/wire_format.h"
+#include "proto/local_steps.h"
 #include "train/device_codecs.h"
 #include "train/evaluate.h"
 #include "train/factor_layers.h"
@@ -18,6 +20,7 @@
 #include "worker/factor_pushes.h"
 #include "worker/give_residual.h"
 #include "worker/member_security.h"
+#include "worker/push_weight.h"
 
 namespace psgd {
 namespace {
@@ -151,6 +154,15 @@ absl::Status Trainer::Prepare() {
   }
   core_ = std::make_unique<WorkerCore>(session, PullsAhead(config_.consistency()), placement_,
                                        SteadyNow());
+  if (TakesLocalSteps(config_.local())) {
+    local_ = std::make_unique<LocalSteps>(LocalSteps::Options{
+        .config = config_,
+        .model = network_->spec(),
+        .placement = placement_,
+        .fragments = core_->session().fragments(),
+        .weights = [this](int parameter) { return network_->parameter(parameter); },
+        .gradient = [this](int parameter) { return network_->gradient(parameter); }});
+  }
   session_ = std::make_unique<Session>(
       &core_->session(), std::move(endpoint), [this] { return Interrupted(); },
       [this] { return ShardsMoved(); });
@@ -158,14 +170,17 @@ absl::Status Trainer::Prepare() {
     return [this, kind](Time start, Time end) { trace_.Add(kind, arriving_for_, start, end); };
   };
   weights_ = std::make_unique<ArrivingWeights>(
-      ArrivingWeights::Options{
-          .codecs = codecs_,
-          .model = network_->spec(),
-          .placement = placement_,
-          .own = pushed_factors_,
-          .weights = [this](int parameter) { return network_->parameter(parameter); },
-          .on_waited = traced(TraceSpan::PULL),
-          .on_installed = traced(TraceSpan::INSTALL)},
+      ArrivingWeights::Options{.codecs = codecs_,
+                               .model = network_->spec(),
+                               .placement = placement_,
+                               .own = pushed_factors_,
+                               .weights =
+                                   [this](int parameter) {
+                                     return local_ ? local_->shards(parameter)
+                                                   : network_->parameter(parameter);
+                                   },
+                               .on_waited = traced(TraceSpan::PULL),
+                               .on_installed = traced(TraceSpan::INSTALL)},
       &core_->session(), session_.get());
   autotune_ = std::make_unique<Autotune>(
       AutotuneOptions{.compression = config_.compression(),
@@ -183,7 +198,8 @@ absl::Status Trainer::Prepare() {
 
 absl::Status Trainer::PrepareEncoder(const NetworkOptions& first) {
   Network* const network = network_->device_network();
-  if (network != nullptr) {
+  // Local steps need the gradients themselves.
+  if (network != nullptr && !TakesLocalSteps(config_.local())) {
     PSGD_ASSIGN_OR_RETURN(device_codecs_, LoadDeviceCodecs(first));
   }
   std::vector<int64_t> factor_rows;
@@ -217,15 +233,21 @@ absl::Status Trainer::Train() {
   }
 }
 
-void Trainer::Done() {
+void Trainer::TellAsked() {
+  // Of a draining run the end of the segment is far, where a clock takes many steps.
+  if (local_) return core_->SetAsked(Asked() || heartbeat_->drain(), /*drain=*/false);
   core_->SetAsked(Asked(), heartbeat_->drain());
+}
+
+void Trainer::Done() {
+  TellAsked();
   core_->Done(SteadyNow());
 }
 
 absl::Status Trainer::Do(const task::AskSegment& ask) {
   PSGD_ASSIGN_OR_RETURN(const NextSegmentReply next, client_->NextSegment(ask.request));
   if (next.has_leaders()) heartbeat_->SetLeaders(next.leaders());
-  core_->SetAsked(Asked(), heartbeat_->drain());
+  TellAsked();
   core_->OnSegment(next, SteadyNow());
   return absl::OkStatus();
 }
@@ -250,10 +272,15 @@ absl::Status Trainer::Do(const task::Await& await) {
   if (await.what != task::Await::kWeights) return session_->WaitUntil(advanced);
   arriving_for_ = await.clock + 1;
   weights_->Begin();
-  if (weights_ahead_ == nullptr || !weights_ahead_->begun()) {
+  if (local_) {
+    if (core_->step_follows() && local_->begun() && config_.local().delay() > 0) {
+      return StepLocally(await.clock + 1, BringArriving());
+    }
+    PSGD_RETURN_IF_ERROR(OfWeights(weights_->AwaitAll()));
+  } else if (weights_ahead_ == nullptr || !weights_ahead_->begun()) {
     if (core_->step_follows() && network_->waits_by_parameter()) {
       PSGD_ASSIGN_OR_RETURN(const bool here, NextBatchIsHere());
-      if (here) return StepAsWeightsCome(await.clock + 1);
+      if (here) return Step(await.clock + 1, BringArriving());
     }
     PSGD_RETURN_IF_ERROR(OfWeights(weights_->AwaitAll()));
   }
@@ -261,8 +288,16 @@ absl::Status Trainer::Do(const task::Await& await) {
 }
 
 absl::Status Trainer::Do(const task::RestoreState&) {
-  PSGD_ASSIGN_OR_RETURN(const double dropped,
-                        encoder_->RestoreResiduals(core_->session().TakeLoadedState()));
+  const std::map<uint32_t, Bytes> loaded = core_->session().TakeLoadedState();
+  if (local_) {
+    const auto saved = JoinProgramState(loaded);
+    if (saved && !local_->Restore(*saved)) {
+      options_.log->warn(
+          "the checkpoint's state of local steps is of other local.* keys: this worker's optimizer "
+          "begins anew");
+    }
+  }
+  PSGD_ASSIGN_OR_RETURN(const double dropped, encoder_->RestoreResiduals(loaded));
   if (dropped != 0) {
     options_.log->warn(
         "the checkpoint's residual, of norm {}, is dropped: no codec of this run takes it",
@@ -275,14 +310,17 @@ absl::Status Trainer::Do(const task::RestoreState&) {
 
 absl::Status Trainer::Do(const task::SaveState& save) {
   PSGD_RETURN_IF_ERROR(ReportResidual());
-  PSGD_ASSIGN_OR_RETURN(const auto residuals, encoder_->CopyResiduals());
-  core_->session().SaveState(save.checkpoint, residuals, SteadyNow());
+  PSGD_ASSIGN_OR_RETURN(auto states, encoder_->CopyResiduals());
+  AddLocalState(&states);
+  core_->session().SaveState(save.checkpoint, states, SteadyNow());
   Done();
   return absl::OkStatus();
 }
 
 absl::Status Trainer::Do(const task::BeginSegment& begin) {
   cpu_seconds_ = ProcessCpuSeconds();
+  segment_ = begin.segment;
+  segment_->clear_batches();
   for (const uint32_t batch : begin.segment.batches()) {
     loader_->Enqueue(begin.segment.epoch(), batch);
   }
@@ -297,6 +335,7 @@ absl::Status Trainer::Do(const task::Install& install) {
   } else {
     network_->InvalidateParameters();
   }
+  if (local_ && install.for_step) local_->Take(install.clock);
   waited_ += PartsOfWait(weights_->waited(), core_->session().last_answer());
   seconds_encode_ += weights_->installing();
   core_->session().TakePulled();
@@ -332,11 +371,11 @@ absl::Status Trainer::OfWeights(absl::Status status) {
 
 absl::Status Trainer::Do(const task::Train& train) {
   session_->Send();  // the pull of the next weights leaves before this step computes
-  return Step(train.clock, nullptr);
+  return local_ ? StepLocally(train.clock, nullptr) : Step(train.clock, nullptr);
 }
 
-absl::Status Trainer::StepAsWeightsCome(uint64_t clock) {
-  const auto bring = [&](int parameter) -> absl::Status {
+Trainer::Bring Trainer::BringArriving() {
+  return [this](int parameter) -> absl::Status {
     PSGD_RETURN_IF_ERROR(
         OfWeights(parameter == kAllWeights ? weights_->AwaitAll() : weights_->Await(parameter)));
     if (!core_->Advance(SteadyNow())) return absl::OkStatus();
@@ -345,12 +384,11 @@ absl::Status Trainer::StepAsWeightsCome(uint64_t clock) {
     session_->Send();
     return absl::OkStatus();
   };
-  return Step(clock, bring);
 }
 
-absl::Status Trainer::Step(uint64_t clock, const std::function<absl::Status(int)>& bring) {
+absl::Status Trainer::Step(uint64_t clock, const Bring& bring) {
   const bool staged = ahead_.has_value();
-  PSGD_ASSIGN_OR_RETURN(const Batch batch, NextBatch(clock));
+  PSGD_ASSIGN_OR_RETURN(const Batch batch, NextBatch(clock, /*another=*/false));
   if (options_.step_delay.count() > 0) std::this_thread::sleep_for(options_.step_delay);
 
   step_clock_ = clock;
@@ -403,12 +441,85 @@ absl::Status Trainer::Step(uint64_t clock, const std::function<absl::Status(int)
   seconds_compute_ += Seconds(end - start) - encoding - bringing;
   seconds_encode_ += encoding;
   trace_.Add(TraceSpan::COMPUTE, clock, computes_since, end);
-  if (!std::isfinite(result.loss_sum)) {
-    return OutOfRangeError("the loss is not a finite number at step ", clock, "; ", kDiverged);
-  }
   ReportLaunches(clock, result);
-  ReportStep(result);
+  return ReportStep(clock, result);
+}
+
+absl::Status Trainer::StepLocally(uint64_t clock, const Bring& bring) {
+  const uint64_t most = StepsOfClock(config_.local());
+  const double epochs_per_step = segment_->epochs_per_clock() / segment_->steps(0);
+  const double begin =
+      segment_->epoch_at_start() +
+      static_cast<double>(clock - 1 - segment_->first_clock()) * segment_->epochs_per_clock();
+  const uint64_t steps = core_->steps();
+  const auto waits = [&] { return std::holds_alternative<task::Await>(core_->task()); };
+  for (uint64_t i = 0; i < steps; ++i) {
+    PSGD_RETURN_IF_ERROR(Interrupted());
+    if (waits() && i >= static_cast<uint64_t>(config_.local().delay())) {
+      PSGD_RETURN_IF_ERROR(bring(kAllWeights));
+    }
+    if (!waits() && GaveUpLocalSteps()) return absl::OkStatus();
+    // Numbers of steps are unique in a run, also where workers take different numbers of them.
+    const uint64_t number = (clock - 1) * most + i;
+    const bool staged = ahead_.has_value();
+    PSGD_ASSIGN_OR_RETURN(const Batch batch, NextBatch(clock, i + 1 < steps));
+    const Time start = SteadyNow();
+    if (options_.step_delay.count() > 0) std::this_thread::sleep_for(options_.step_delay);
+    const StepBatch now = StepBatchOf(batch, staged);
+    const StepBatch next = ahead_ ? StepBatchOf(*ahead_, false) : now;
+    BesideStep beside;
+    beside.next = ahead_ ? &next : nullptr;
+    const auto compute = [&] {
+      const Session::Away away(session_.get());
+      return network_->TrainStep(
+          now, number + 1, [](int) {}, beside);
+    };
+    PSGD_ASSIGN_OR_RETURN(const Network::Result result, compute());
+    local_->Step({.epoch = begin + static_cast<double>(i) * epochs_per_step,
+                  .step = number,
+                  .epochs_per_step = epochs_per_step,
+                  .total_epochs = static_cast<double>(config_.train().epochs())});
+    network_->InvalidateParameters();
+    const Time end = SteadyNow();
+    seconds_compute_ += Seconds(end - start);
+    trace_.Add(TraceSpan::COMPUTE, clock, start, end);
+    ReportLaunches(clock, result);
+    PSGD_RETURN_IF_ERROR(ReportStep(clock, result));
+  }
+  if (waits()) PSGD_RETURN_IF_ERROR(bring(kAllWeights));
+  PSGD_RETURN_IF_ERROR(PushMoved(clock));
+  Done();  // ends the clock
+  session_->Send();
   return absl::OkStatus();
+}
+
+bool Trainer::GaveUpLocalSteps() {
+  if (!Asked() && !heartbeat_->drain()) return false;
+  TellAsked();
+  core_->GiveUpStep(SteadyNow());
+  return true;
+}
+
+absl::Status Trainer::PushMoved(uint64_t clock) {
+  Stopwatch encoding(&seconds_encode_);
+  const double weight = WeightOfPush(config_, *segment_, loader_->batches_per_epoch());
+  encoder_->OnlySlices(
+      [&](uint32_t slice) { return core_->session().fragments().Carries(clock, slice); });
+  for (int p = 0; p < network_->spec().parameters_size(); ++p) {
+    encoded_.clear();
+    encoder_->Encode(p, local_->Moved(p, static_cast<float>(weight)), local_->shards(p),
+                     /*weight_decay=*/0, clock, &encoded_);
+    for (EncodedSlice& slice : encoded_) {
+      autotune_->Pushed(slice.travels().size());
+      session_->Push(clock, std::move(slice));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Trainer::AddLocalState(std::vector<std::pair<uint32_t, Bytes>>* states) {
+  if (!local_ || !local_->begun()) return;
+  std::ranges::move(SplitProgramState(local_->Save()), std::back_inserter(*states));
 }
 
 // A step that would wait for its batch, or for its --step-delay, reads its messages first.
@@ -420,7 +531,7 @@ absl::StatusOr<bool> Trainer::NextBatchIsHere() {
   return ahead_.has_value();
 }
 
-absl::StatusOr<Batch> Trainer::NextBatch(uint64_t clock) {
+absl::StatusOr<Batch> Trainer::NextBatch(uint64_t clock, bool another) {
   StepClock loading(&seconds_data_, &trace_, TraceSpan::DATA, clock);
   Batch batch;
   if (ahead_) {
@@ -429,7 +540,7 @@ absl::StatusOr<Batch> Trainer::NextBatch(uint64_t clock) {
     PSGD_ASSIGN_OR_RETURN(batch, loader_->Next());
   }
   // Not waited for: this step goes on without.
-  if (!network_->stages() || !core_->batch_follows()) return batch;
+  if (!network_->stages() || !(another || core_->batch_follows())) return batch;
   if (auto ready = loader_->NextIfReady()) {
     PSGD_ASSIGN_OR_RETURN(ahead_, *std::move(ready));
   }
@@ -455,11 +566,14 @@ absl::Status Trainer::PushGradient(int parameter) {
 }
 
 absl::Status Trainer::Do(const task::Evaluate& evaluate) {
+  if (local_) local_->ShowShards();
   EvaluationBatches batches(data_->test, network_->batch());
   EvaluatedRequest request;
   *request.mutable_key() = key_;
   PSGD_ASSIGN_OR_RETURN(*request.mutable_result(),
                         Evaluate(*network_, batches, config_.data().threads()));
+  if (local_) local_->ShowOwn();
+  network_->InvalidateParameters();
   ReportDamage();
   request.mutable_result()->set_epoch(evaluate.epoch);
   request.mutable_result()->set_clock(evaluate.clock);
@@ -516,6 +630,11 @@ Duration Trainer::DrainTimeLeft() const {
 }
 
 absl::Status Trainer::Do(const task::GiveResidual& give) {
+  if (local_ && heartbeat_->drain()) {
+    std::vector<std::pair<uint32_t, Bytes>> states;
+    AddLocalState(&states);
+    core_->session().SaveState(0, states, SteadyNow());
+  }
   PSGD_ASSIGN_OR_RETURN(const GivenResidual given, psgd::GiveResidual(give.clock, encoder_.get(),
                                                                       core_.get(), session_.get()));
   residual_norm_left_ = given.norm_left;
@@ -603,7 +722,10 @@ void Trainer::Acknowledged(const Message& push, Time sent) {
   trace_.AddPush(push.header, sent, SteadyNow());
 }
 
-void Trainer::ReportStep(const Network::Result& result) {
+absl::Status Trainer::ReportStep(uint64_t clock, const Network::Result& result) {
+  if (!std::isfinite(result.loss_sum)) {
+    return OutOfRangeError("the loss is not a finite number at step ", clock, "; ", kDiverged);
+  }
   const EndpointStats traffic = session_->traffic();
   const SessionStats& stats = core_->session().stats();
   const double cpu_before = std::exchange(cpu_seconds_, ProcessCpuSeconds());
@@ -629,6 +751,7 @@ void Trainer::ReportStep(const Network::Result& result) {
   });
   seconds_data_ = seconds_compute_ = seconds_encode_ = 0;
   waited_ = {};
+  return absl::OkStatus();
 }
 
 void Trainer::ReportLaunches(uint64_t clock, const Network::Result& result) {

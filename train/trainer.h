@@ -14,6 +14,7 @@
 #include "data/open_data.h"
 #include "engine/runtime/replicas.h"
 #include "net/transport.h"
+#include "train/local_steps.h"
 #include "train/step_trace.h"
 #include "train/trainer_options.h"
 #include "train/weights_ahead.h"
@@ -70,15 +71,28 @@ class Trainer {
   // here. Returns whether it is to be called again.
   bool InstallAhead();
   // The batch of the step; where a device takes the next one ahead, also that one, into ahead_.
-  absl::StatusOr<Batch> NextBatch(uint64_t clock);
+  // `another`: the clock has another batch.
+  absl::StatusOr<Batch> NextBatch(uint64_t clock, bool another);
   // Whether that batch is in ahead_ by now.
   absl::StatusOr<bool> NextBatchIsHere();
   // Encodes the gradient of a parameter, which is final, and pushes it.
   absl::Status PushGradient(int parameter);
+  // Brings the weights of a parameter, or all, during a step that began without them.
+  using Bring = std::function<absl::Status(int)>;
+  // The task is an Await of weights, and a step begins before they are here. What it calls for
+  // them.
+  Bring BringArriving();
   // Computes the step that leads to `clock`, and pushes its updates. `bring`: as in BesideStep.
-  absl::Status Step(uint64_t clock, const std::function<absl::Status(int)>& bring);
-  // Computes it while its weights come: each kernel waits for those that it reads.
-  absl::Status StepAsWeightsCome(uint64_t clock);
+  absl::Status Step(uint64_t clock, const Bring& bring);
+  // Takes the local steps that lead to `clock`, and pushes what the weights moved by. `bring`, if
+  // set, is called after local.delay of them.
+  absl::Status StepLocally(uint64_t clock, const Bring& bring);
+  absl::Status PushMoved(uint64_t clock);
+  // Adds what the local steps need to go on later.
+  void AddLocalState(std::vector<std::pair<uint32_t, Bytes>>* states);
+  // A worker that is asked to leave ends its local steps, which may be many, without a push.
+  // Returns whether it did.
+  bool GaveUpLocalSteps();
   // What an error of the weights that were pulled means.
   static absl::Status OfWeights(absl::Status status);
   // The new endpoints of the shards, connected, if they moved.
@@ -96,7 +110,10 @@ class Trainer {
   absl::Status ReportResidual();
   // Logs what was left out of the data since the last call.
   void ReportDamage();
-  void ReportStep(const Network::Result& result);
+  // An error: the step's loss is not finite.
+  absl::Status ReportStep(uint64_t clock, const Network::Result& result);
+  // Whether this worker is to leave by itself; and whether it is to stay while the run drains.
+  void TellAsked();
   // Logs how a GPU runs the steps, once, and each step that was computed again in fp16.
   void ReportLaunches(uint64_t clock, const Network::Result& result);
   // Finds out the norm of the residual that is lost with this worker, if it is not known yet.
@@ -115,6 +132,8 @@ class Trainer {
   CodecTable codecs_;
   std::unique_ptr<DeviceCodecs> device_codecs_;  // of a GPU that gradients leave as payloads
   std::unique_ptr<UpdateEncoder> encoder_;
+  std::unique_ptr<LocalSteps> local_;  // null: each step is an exchange
+  std::optional<Segment> segment_;     // the present one, of local steps
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<PushLog> push_log_;
   StepTrace trace_;

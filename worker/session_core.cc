@@ -18,6 +18,7 @@ SessionOptions SessionOptionsOf(const Config& config, const WorkerKey& key) {
   options.deadline = Milliseconds(config.cluster().deadline());
   options.window_bytes = config.cluster().window();
   options.fuse_bytes = config.cluster().fuse();
+  options.fragments = static_cast<uint32_t>(config.local().fragments());
   return options;
 }
 
@@ -29,7 +30,9 @@ SessionCore::SessionCore(const SessionOptions& options, const Placement& placeme
       base_versions_(placement.slices_size()),
       marks_(placement.slices_size()),
       parts_left_(placement.endpoints_size()),
+      asked_(placement.slices_size()),
       slice_seen_(placement.slices_size()),
+      fragments_(placement, options.fragments),
       now_(now) {
   for (Shard& shard : shards_) shard.last_heard = now;
 }
@@ -42,13 +45,16 @@ Message SessionCore::MakeMessage(uint32_t shard) const {
   return message;
 }
 
-void SessionCore::Pull(uint64_t clock, Time now) {
+void SessionCore::Pull(uint64_t clock, Time now, bool all) {
   SetTime(now);
   pull_clock_ = clock;
   std::ranges::fill(parts_left_, 0);
-  std::fill(slice_seen_.begin(), slice_seen_.end(), false);
   arrived_.clear();
-  for (const SliceSpec& slice : placement_.slices()) ++parts_left_[slice.shard()];
+  for (uint32_t id = 0; id < slice_seen_.size(); ++id) {
+    asked_[id] = all || !has_all_ || fragments_.Carries(clock, id);
+    slice_seen_[id] = !asked_[id];
+    if (asked_[id]) ++parts_left_[placement_.slices(static_cast<int>(id)).shard()];
+  }
   const uint64_t request = next_request_++;
   pulls_left_ = 0;
   for (uint32_t s = 0; s < shards_.size(); ++s) {
@@ -93,7 +99,9 @@ Message SessionCore::PullAgain(uint32_t shard) const {
 }
 
 std::vector<PulledSlice> SessionCore::TakePulled() {
+  has_all_ = true;
   for (size_t id = 0; id < pulled_.size(); ++id) {
+    if (!asked_[id]) continue;
     base_versions_[id] = pulled_[id].version;
     marks_[id] = pulled_[id].mark;
   }

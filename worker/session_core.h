@@ -26,6 +26,7 @@
 #include "proto/config.pb.h"
 #include "proto/control.pb.h"
 #include "worker/encoded_slice.h"
+#include "worker/fragments.h"
 #include "worker/send_window.h"
 #include "worker/waited.h"
 
@@ -37,6 +38,7 @@ struct SessionOptions {
   Duration deadline = Milliseconds(60000);
   size_t window_bytes = 64u << 20;
   size_t fuse_bytes = 64u << 10;
+  uint32_t fragments = 1;  // a pull carries one part of the slices, in turn: fragments.h
   // Called for each push that a shard acknowledged, with when it first left, if set.
   std::function<void(const Message& push, Time sent)> on_acknowledged;
 };
@@ -74,15 +76,17 @@ class SessionCore {
 
   SessionCore(const SessionOptions& options, const Placement& placement, Time now);
 
-  // Asks every shard for weights fit for a worker that finished `clock` steps.
-  // REQUIRES: no pull is under way.
-  void Pull(uint64_t clock, Time now);
+  // Asks every shard for weights fit for a worker that finished `clock` steps: of the slices that
+  // the exchange of `clock` carries, or of all, as always the first time. REQUIRES: no pull is
+  // under way.
+  void Pull(uint64_t clock, Time now, bool all = true);
+  const Fragments& fragments() const { return fragments_; }
   bool pulling() const { return pulls_left_ > 0; }
   // Of the last finished pull.
   const PullAnswer& last_answer() const { return last_answer_; }
-  // The slices of the last finished pull, by slice id; pushes from now on are computed from these,
-  // and the next Pull asks for what changed since. REQUIRES: no pull is under way; all are
-  // installed, in the order in which they were taken.
+  // The slices of the last finished pull, by slice id, where it asked for them; pushes from now on
+  // are computed from these, and the next Pull asks for what changed since. REQUIRES: no pull is
+  // under way; all are installed, in the order in which they were taken.
   std::vector<PulledSlice> TakePulled();
   // A slice of the pull under way, or of the last, that has come and was not taken yet; nullopt:
   // there is none. TakePulled gives it without its payload.
@@ -216,7 +220,10 @@ class SessionCore {
   uint64_t ended_clock_ = 0;
   size_t pulls_left_ = 0;
   std::vector<size_t> parts_left_;  // of the pull under way, by shard
-  std::vector<bool> slice_seen_;
+  std::vector<bool> asked_;         // by slice: the pull under way, or the last, asks for it
+  std::vector<bool> slice_seen_;    // likewise: it has come, or was not asked for
+  const Fragments fragments_;
+  bool has_all_ = false;          // every slice was installed once
   std::deque<uint32_t> arrived_;  // slices for TakeSlice
   size_t loads_left_ = 0;
   size_t probes_left_ = 0;

@@ -164,7 +164,9 @@ void UpdateEncoder::Encode(int parameter, std::span<const float> gradient,
     gradient = decayed_;
   }
   const Time start = SteadyNow();
-  for (Slice& slice : tensor.slices) EncodeSlice(tensor, slice, gradient, step, out);
+  for (Slice& slice : tensor.slices) {
+    if (!only_ || only_(slice.id)) EncodeSlice(tensor, slice, gradient, step, out);
+  }
   const auto encoded = std::span(*out).subspan(before);
   Pack(encoded);
   if (tensor.trying()) Try(tensor, Seconds(SteadyNow() - start), encoded);

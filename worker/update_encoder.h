@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -47,6 +48,9 @@ class UpdateEncoder {
 
   // By parameter: its gradient is encoded on the device, by Start and Finish; the others by Encode.
   const std::vector<bool>& on_device() const { return on_device_; }
+
+  // From now on Encode leaves out the other slices, whose gradient and residual wait.
+  void OnlySlices(std::function<bool(uint32_t slice)> only) { only_ = std::move(only); }
 
   // Encodes every slice of a parameter. weight_decay * weights is added to the gradient before it
   // is accumulated, where the parameter decays, so that a codec never drops the decay. Of a sparse
@@ -135,13 +139,14 @@ class UpdateEncoder {
   absl::Status MoveToDevice(int parameter, const Config& config, DeviceCodecs* device);
 
   float residual_decay_ = 1;
-  std::vector<Tensor> tensors_;        // by parameter
-  std::vector<bool> on_device_;        // by parameter
-  std::vector<float> decayed_;         // scratch: gradient with weight decay
-  std::vector<float> dense_;           // scratch: gradient that came as rows
-  std::vector<float> applied_;         // scratch: what payloads are tried on
-  std::unique_ptr<Packer> packer_;     // null: nothing is packed
-  std::vector<PackingHabit> packing_;  // by slice id
+  std::function<bool(uint32_t)> only_;  // null: all
+  std::vector<Tensor> tensors_;         // by parameter
+  std::vector<bool> on_device_;         // by parameter
+  std::vector<float> decayed_;          // scratch: gradient with weight decay
+  std::vector<float> dense_;            // scratch: gradient that came as rows
+  std::vector<float> applied_;          // scratch: what payloads are tried on
+  std::unique_ptr<Packer> packer_;      // null: nothing is packed
+  std::vector<PackingHabit> packing_;   // by slice id
   NonzeroEncoder nonzero_;
 };
 

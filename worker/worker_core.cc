@@ -1,5 +1,6 @@
 #include "worker/worker_core.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace psgd {
@@ -52,7 +53,7 @@ void WorkerCore::CarryOutAnswer(Time now) {
   if (answer_.evaluate() && !(leaves() && runs)) {
     ask_at_once_ = true;
     evaluates_ = true;
-    return AwaitWeights(Then::kInstall, now);
+    return AwaitWeights(Then::kInstall, /*all=*/true, now);
   }
   switch (answer_.kind()) {
     case NextSegmentReply::RUN:
@@ -76,13 +77,17 @@ void WorkerCore::Begin(const Segment& segment) {
   first_clock_ = clock_ = segment.first_clock();
   clocks_ = segment.clocks();
   batches_ = static_cast<uint64_t>(segment.batches_size());
+  clock_steps_ = segment.steps().empty() ? 1 : segment.steps(0);
   end_pulled_ = false;
   task_ = task::BeginSegment{segment};
 }
 
 bool WorkerCore::HasBatch(uint64_t clock) const {
-  const uint64_t step = clock - first_clock_ - 1;
-  return step < clocks_ && step < batches_;
+  return clock <= first_clock_ + clocks_ && BatchesBefore(clock) < batches_;
+}
+
+uint64_t WorkerCore::steps() const {
+  return std::min(clock_steps_, batches_ - BatchesBefore(clock_ + 1));
 }
 
 void WorkerCore::GoOn(Time now) {
@@ -90,10 +95,10 @@ void WorkerCore::GoOn(Time now) {
   // The other workers have one batch more than this one: an empty step keeps the clocks together.
   while (clock_ < end && !HasBatch(clock_ + 1)) session_.EndClock(++clock_, now);
   if (clock_ == end && at_end_ == AtEnd::kPull && !std::exchange(end_pulled_, true)) {
-    return AwaitWeights(Then::kInstall, now);
+    return AwaitWeights(Then::kInstall, /*all=*/true, now);
   }
   if (clock_ == end) return Await(task::Await::kAcknowledgements, Then::kReportSegment);
-  if (!leaves()) return AwaitWeights(Then::kInstall, now);
+  if (!leaves()) return AwaitWeights(Then::kInstall, /*all=*/false, now);
   if (!std::exchange(drain_is_fresh_, true))
     return Report(session_.AcknowledgedClock(), Then::kGoOn);
   if (trained_ || session_.AcknowledgedClock() > 0) {
@@ -108,8 +113,8 @@ void WorkerCore::Await(task::Await::What what, Then then) {
   task_ = task::Await{what, clock_};
 }
 
-void WorkerCore::AwaitWeights(Then then, Time now) {
-  if (!std::exchange(pulled_ahead_, false)) session_.Pull(clock_, now);
+void WorkerCore::AwaitWeights(Then then, bool all, Time now) {
+  if (!std::exchange(pulled_ahead_, false)) session_.Pull(clock_, now, all);
   Await(task::Await::kWeights, then);
 }
 
@@ -173,8 +178,8 @@ void WorkerCore::Done(Time now) {
     if (clock_ == first_clock_ + clocks_) return GoOn(now);
     // The next weights are asked for within a segment only: between two the members may change.
     pulled_ahead_ = pull_ahead_ && HasBatch(clock_ + 2);
-    if (pulled_ahead_) session_.Pull(clock_ + 1, now);
-    task_ = task::Train{clock_ + 1};
+    if (pulled_ahead_) session_.Pull(clock_ + 1, now, /*all=*/false);
+    task_ = task::Train{clock_ + 1, steps()};
     return;
   }
   if (std::holds_alternative<task::Evaluate>(task_)) {

@@ -51,9 +51,11 @@ struct Install {
   uint64_t clock = 0;
   bool for_step = true;  // a Train follows; otherwise an Evaluate, or the segment ends
 };
-// Compute the step that leads to `clock` on the segment's next batch, and push its updates.
+// Compute the step that leads to `clock` on the segment's next batch, and push its updates. With
+// local steps: take these steps, each on the segment's next batch, and push what they changed.
 struct Train {
   uint64_t clock = 0;
+  uint64_t steps = 1;
 };
 // Evaluate the weights that were installed last, and tell the coordinator.
 struct Evaluate {
@@ -126,6 +128,8 @@ class WorkerCore {
   bool step_follows() const { return !evaluates_; }
   // The last clock that this worker ended.
   uint64_t clock() const { return clock_; }
+  // During an Await of weights that a step follows, and during Train: the Train's steps.
+  uint64_t steps() const;
   // During Train: whether the segment has a batch for the step after this one.
   bool batch_follows() const { return HasBatch(clock_ + 2); }
   // During Train: whether the weights of the step after this one are already asked for.
@@ -145,10 +149,13 @@ class WorkerCore {
   };
 
   bool leaves() const { return leave_asked_ && !drain_; }
+  // This worker's batches before the step that leads to `clock`.
+  uint64_t BatchesBefore(uint64_t clock) const { return (clock - first_clock_ - 1) * clock_steps_; }
   // Whether this worker has a batch for the step that leads to `clock`.
   bool HasBatch(uint64_t clock) const;
   void Await(task::Await::What what, Then then);
-  void AwaitWeights(Then then, Time now);
+  // `all`: of every slice.
+  void AwaitWeights(Then then, bool all, Time now);
   void Report(uint64_t clock, Then then);
   void Ask();
   // Carries out what is left of the coordinator's answer, in this order: load state, save state,
@@ -174,6 +181,7 @@ class WorkerCore {
 
   uint64_t segment_ = 0;                                 // its id; 0 before the first
   uint64_t first_clock_ = 0, clocks_ = 0, batches_ = 0;  // of the segment
+  uint64_t clock_steps_ = 1;                             // batches of a clock
   uint64_t clock_ = 0;
   bool pulled_ahead_ = false;
   bool end_pulled_ = false;  // the weights of the segment's end were asked for

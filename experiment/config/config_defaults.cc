@@ -1,15 +1,19 @@
 #include <google/protobuf/text_format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "experiment/config/config_yaml.h"
 #include "experiment/config/schema.h"
+#include "proto/local_steps.h"
 
 namespace psgd {
 namespace {
 
 constexpr int kLongestSegment = 1000000;  // clocks
+constexpr int kSegmentSteps = 64;         // with local steps
+constexpr int kFewestClocks = 8;          // likewise
 
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
@@ -67,6 +71,16 @@ Config ResolveDefaults(Config config) {
     }
     // A whole epoch: loaders with processes of their own ask for batches far ahead of the steps.
     if (!config.cluster().has_segment()) config.mutable_cluster()->set_segment(kLongestSegment);
+  }
+  if (TakesLocalSteps(config.local())) {
+    if (config.optimizer().kind_case() == OptimizerConfig::KIND_NOT_SET) {
+      config.mutable_optimizer()->mutable_worker();  // the mean of the workers' weights
+    }
+    // A clock has many steps, so a segment has few clocks: newcomers wait for its end.
+    if (!config.cluster().has_segment()) {
+      const int clocks = kSegmentSteps / static_cast<int>(StepsOfClock(config.local()));
+      config.mutable_cluster()->set_segment(std::max(kFewestClocks, clocks));
+    }
   }
   Resolve(&config, /*in_list=*/false);
   return config;

@@ -12,6 +12,8 @@
 #include "experiment/config/schema.h"
 #include "experiment/config/validate_compression.h"
 #include "experiment/config/validate_data.h"
+#include "experiment/config/validate_local.h"
+#include "proto/local_steps.h"
 
 namespace psgd {
 namespace {
@@ -137,16 +139,17 @@ void CheckClient(const Config& config, Problems* problems) {
         "node.reduce out");
   }
   if (!config.optimizer().has_worker()) return;
-  if (!client) {
+  if (!client && !TakesLocalSteps(config.local())) {
     problems->emplace_back(
-        "optimizer: worker is for programs that bring their own (model: client), and ps-worker has "
-        "none: choose the optimizer of the shards, as optimizer: {sgd: {learning_rate: 0.05}}");
+        "optimizer: worker is for programs that bring their own (model: client) and for "
+        "local.steps, and ps-worker has none without: choose the optimizer of the shards, as "
+        "optimizer: {sgd: {learning_rate: 0.05}}");
   }
   const ScheduleConfig& schedule = config.schedule();
   if (!IsZero(schedule.warmup()) || (!schedule.has_constant() && schedule.decay_case() != 0)) {
     problems->emplace_back(
-        "schedule is for the optimizer of the shards, and with optimizer: worker the programs have "
-        "it: leave schedule out, and set the rate in the program");
+        "schedule is for the optimizer of the shards, and with optimizer: worker the workers have "
+        "it: leave schedule out, and set the rate in the program, or local.schedule");
   }
   if (config.consistency().compensation() == ConsistencyConfig::DELAY) {
     problems->emplace_back(
@@ -264,6 +267,7 @@ absl::Status ValidateConfig(const Config& config) {
   CheckSchedule(config.schedule(), config.train(), &problems);
   CheckConsistency(config.consistency(), &problems);
   CheckPullAhead(config.consistency(), &problems);
+  CheckLocal(config, &problems);
   CheckCompressionKeys(config.compression(), &problems);
   CheckCluster(config.cluster(), &problems);
   CheckServers(config, &problems);

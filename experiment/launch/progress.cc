@@ -14,6 +14,7 @@
 #include "experiment/record/detail_record.h"
 #include "experiment/record/evaluation_record.h"
 #include "experiment/record/readable.h"
+#include "proto/local_steps.h"
 #include "proto/phases.h"
 
 namespace psgd {
@@ -123,7 +124,8 @@ double ProgressRate::seconds_left() const {
 double ShareDone(const StatusReply& status) {
   double share = status.epochs() > 0 ? status.epoch() / status.epochs() : 0;
   if (const auto steps = status.config().train().max_steps(); steps > 0) {
-    share = std::max(share, static_cast<double>(status.clock()) / static_cast<double>(steps));
+    const double done = static_cast<double>(status.clock()) * StepsOfClock(status.config().local());
+    share = std::max(share, done / static_cast<double>(steps));
   }
   return std::clamp(share, 0.0, 1.0);
 }

@@ -111,6 +111,8 @@ class Client:
         self.run_name: str = info.name.decode()
         #: True: push weights after a step; False: the shards have the optimizer, push gradients.
         self.worker_optimizer: bool = bool(info.worker_optimizer)
+        #: Steps of this worker's own between two exchanges; False: every step is an exchange.
+        self.local_steps: bool = info.local_steps > 1
 
     def _call(self, name: str, *arguments: Any) -> int:
         if not self._handle:
@@ -244,6 +246,13 @@ class Client:
         self.push_rows_memory(name, (ctypes.c_int64 * max(1, len(rows)))(*rows), len(rows), where,
                               elements)
         del keep
+
+    def exchanges(self) -> bool:
+        """Whether the step under way ends with an exchange. With local.steps most do not: nothing
+        is pushed in them, and the program goes on with its own weights."""
+        does = ctypes.c_int32()
+        self._call("psgd_exchanges", ctypes.byref(does))
+        return bool(does.value)
 
     def end_step(self, samples: Optional[int] = None, loss_sum: float = 0, correct: int = 0, *,
                  seconds_data: float = 0, seconds_compute: float = 0) -> None:

@@ -62,7 +62,7 @@ class RunInfo(Sized):
                 ("workers", ctypes.c_uint32), ("batch", ctypes.c_uint32),
                 ("epochs", ctypes.c_uint32), ("seed", ctypes.c_uint64),
                 ("staleness", ctypes.c_int64), ("worker_optimizer", ctypes.c_int32),
-                ("name", ctypes.c_char * 128)]
+                ("name", ctypes.c_char * 128), ("local_steps", ctypes.c_uint32)]
 
 
 class ShareInfo(Sized):
@@ -110,6 +110,7 @@ _CALLS = {
     "psgd_push_rows": [_HANDLE, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t, _FLOATS,
                        ctypes.c_size_t],
     "psgd_end_step": [_HANDLE, ctypes.POINTER(Step)],
+    "psgd_exchanges": [_HANDLE, ctypes.POINTER(ctypes.c_int32)],
     "psgd_keep_state": [_HANDLE],
     "psgd_save_state": [_HANDLE, ctypes.c_void_p, ctypes.c_size_t],
     "psgd_load_state": [_HANDLE, ctypes.c_void_p, ctypes.c_size_t,

@@ -292,6 +292,9 @@ class Run:
         self._within_batch = False
         self._owes_state = False   # the run ends, and wants it at the end of this batch
         self._add_tensors(statistics)
+        if overlap and client.local_steps:
+            raise StateError("overlap=True hides the exchange of every step, and this run exchanges "
+                             "rarely (local.steps); join without it")
         self._overlap = Overlap(model, self._tensors, client, self._stagings) if overlap else None
         self._attach()
         atexit.register(self._at_exit)
@@ -548,13 +551,16 @@ class Run:
                 raise StateError("a batch without a step, and its gradients have left for the shards; "
                                  "join without overlap=True, or say `with run.accumulate():` around "
                                  "such a batch")
-            self._push(update=pushes)
-            self._stagings.flush()
+            exchanges = self.client.exchanges()
+            if exchanges:
+                self._push(update=pushes)
+                self._stagings.flush()
             computed = begun - self._last - (overlapped - self._last_overlapped)
             self.client.end_step(seconds_compute=max(0.0, computed))
             self._steps += 1
             self._skips += not pushes
-            self._pull(begins_step=self._steps < self._share.batches)
+            if exchanges:
+                self._pull(begins_step=self._steps < self._share.batches)
         except RunOver:  # the loader ends, and then the epochs do
             self._asked_to_leave = True
         except _NotYet:
@@ -578,11 +584,12 @@ class Run:
             parameter = tensor.tensor
             if self._overlap is not None and self._overlap.has_left(tensor):
                 continue
-            if not update or id(parameter) not in trained or parameter.grad is None:
+            changed = self.client.local_steps or (update and parameter.grad is not None)
+            if not changed or id(parameter) not in trained:
                 continue  # not this program's, or not used in this step
             if shards_optimize:
                 tensor.push_gradient(self.client, self._stagings)
-            elif id(parameter) in row_wise:
+            elif id(parameter) in row_wise and not self.client.local_steps:
                 tensor.push_changed_rows(self.client, self._stagings)
             else:
                 tensor.push(self.client, self._stagings)

@@ -11,38 +11,13 @@
 #include "common/units.h"
 #include "compression/policy.h"
 #include "optimizers/optimizer.h"
+#include "proto/local_steps.h"
 #include "server/shard/placement.h"
 
 namespace psgd {
 namespace {
 
 constexpr int64_t kPollMs = 100;  // after this time a waiting worker asks again
-
-HyperParameters FirstHyper(const OptimizerConfig& optimizer) {
-  HyperParameters hyper;
-  hyper.set_version(1);
-  const auto take = [&](const auto& kind) {
-    hyper.set_learning_rate(kind.learning_rate());
-    hyper.set_weight_decay(kind.weight_decay());
-  };
-  switch (optimizer.kind_case()) {
-    case OptimizerConfig::kAdagrad:
-      take(optimizer.adagrad());
-      break;
-    case OptimizerConfig::kAdam:
-      take(optimizer.adam());
-      break;
-    case OptimizerConfig::kAdamw:
-      take(optimizer.adamw());
-      break;
-    case OptimizerConfig::kWorker:
-      hyper.set_learning_rate(1);  // the worker pushes what is to be subtracted
-      break;
-    default:
-      take(optimizer.sgd());
-  }
-  return hyper;
-}
 
 // A worker may name any shapes. A model that shards cannot hold must be refused before it is made.
 absl::Status CheckFits(const ModelSpec& model, const Config& config, uint64_t memory) {
@@ -66,7 +41,8 @@ LedgerOptions LedgerOptionsFor(const Config& config, uint64_t batches_per_epoch)
   options.epochs = config.train().epochs();
   options.batches_per_epoch = static_cast<uint32_t>(batches_per_epoch);
   options.segment_clocks = config.cluster().segment();
-  options.max_clock = config.train().max_steps();
+  const uint64_t steps = StepsOfClock(config.local());
+  options.max_clock = (static_cast<uint64_t>(config.train().max_steps()) + steps - 1) / steps;
   return options;
 }
 
@@ -133,6 +109,12 @@ absl::Status CoordinatorCore::FixModel(const ModelSpec& model, uint64_t batches_
   }
   auto placement = std::make_shared<Placement>(
       PlaceSlices(model, config_.cluster().shards(), config_.cluster().slice()));
+  if (config_.local().fragments() > placement->slices_size()) {
+    return InvalidArgumentError(
+        "local.fragments is ", config_.local().fragments(), ", and the model has only ",
+        placement->slices_size(),
+        " slices, of which each exchange carries at least one: lower local.fragments");
+  }
   placement->mutable_endpoints()->Add(endpoints.begin(), endpoints.end());
   model_ = std::make_shared<ModelSpec>(model);
   placement_ = std::move(placement);
@@ -536,10 +518,29 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
   if (ending != 0 && checkpoints_.Due(ledger_->position(), batches_per_epoch_)) {
     StartCheckpoint(/*last=*/false, effects);
   }
-  if (auto segment = ledger_->Deal(members_.Ready())) {
+  const std::vector<uint32_t> workers = members_.Ready();
+  if (auto segment = ledger_->Deal(workers, StepsOf(workers))) {
     state_ = StatusReply::TRAINING;
     effects->commands.push_back(BeginSegment{*segment});
   }
+}
+
+std::vector<uint32_t> CoordinatorCore::StepsOf(const std::vector<uint32_t>& workers) const {
+  const LocalConfig& local = config_.local();
+  if (!TakesLocalSteps(local)) return {};
+  const uint32_t most = StepsOfClock(local);
+  std::vector<uint32_t> steps(workers.size(), most);
+  if (local.steps() != 0) return steps;
+  double fastest = 0;
+  for (const uint32_t worker : workers) {
+    fastest = std::max(fastest, members_.Find(worker)->steps_per_second);
+  }
+  for (size_t i = 0; i < workers.size(); ++i) {
+    const double speed = members_.Find(workers[i])->steps_per_second;
+    if (speed == 0) continue;  // it has computed nothing yet
+    steps[i] = std::max(1u, static_cast<uint32_t>(std::lround(most * speed / fastest)));
+  }
+  return steps;
 }
 
 bool CoordinatorCore::NobodyIsAhead(const MemberState& member) const {

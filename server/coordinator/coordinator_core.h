@@ -136,6 +136,8 @@ class CoordinatorCore {
   void StartCheckpoint(bool last, Effects* effects);
   bool AllFinished(uint64_t segment) const;
   bool RunsIn(uint32_t worker, uint64_t segment) const;
+  // Each worker's steps in a clock of the next segment; empty: one.
+  std::vector<uint32_t> StepsOf(const std::vector<uint32_t>& workers) const;
   bool NobodyIsAhead(const MemberState& member) const;
   void AssignEvaluation(const MemberState& member, NextSegmentReply* reply);
   NextSegmentReply Wait(std::string reason) const;

@@ -1,6 +1,7 @@
 #include "server/coordinator/data_ledger.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace psgd {
 namespace {
@@ -9,10 +10,35 @@ uint64_t ClocksDone(const Segment& segment, uint64_t clock) {
   return clock > segment.first_clock() ? clock - segment.first_clock() : 0;
 }
 
-// Batch i of rank r of n workers is the segment's batch i * n + r.
+uint64_t StepsOf(const Segment& segment, int rank) {
+  return segment.steps().empty() ? 1 : segment.steps(rank);
+}
+
+uint64_t BatchesOfClock(const Segment& segment) {
+  if (segment.steps().empty()) return static_cast<uint64_t>(segment.workers_size());
+  return std::accumulate(segment.steps().begin(), segment.steps().end(), uint64_t{0});
+}
+
+// Where in the segment batch i of the rank is. Within a clock, batch j of a rank with h steps comes
+// before batch k of another with g steps if j / h < k / g, or if they are equal and its rank is
+// smaller.
+uint64_t IndexOf(const Segment& segment, int rank, uint64_t i) {
+  if (segment.steps().empty()) return i * segment.workers_size() + rank;
+  const uint64_t own = StepsOf(segment, rank), j = i % own;
+  uint64_t before = 0;
+  for (int other = 0; other < segment.workers_size(); ++other) {
+    const uint64_t steps = StepsOf(segment, other);
+    before += (j * steps + own - 1) / own;
+    if (other < rank && j * steps % own == 0) ++before;
+  }
+  return i / own * BatchesOfClock(segment) + before;
+}
+
 uint64_t BatchesOf(const Segment& segment, int rank) {
-  const int past = segment.batches_size() - rank, workers = segment.workers_size();
-  return past > 0 ? static_cast<uint64_t>((past + workers - 1) / workers) : 0;
+  const auto size = static_cast<uint64_t>(segment.batches_size());
+  uint64_t batches = size / BatchesOfClock(segment) * StepsOf(segment, rank);
+  while (IndexOf(segment, rank, batches) < size) ++batches;
+  return batches;
 }
 
 bool WentBack(const LedgerRecord::Dealt& dealt, int rank) {
@@ -54,8 +80,11 @@ Segment ShareOf(const Segment& segment, uint32_t worker) {
   const auto rank = std::ranges::lower_bound(workers, worker) - workers.begin();
   share.set_rank(static_cast<uint32_t>(rank));
   share.set_ranks(static_cast<uint32_t>(workers.size()));
-  for (auto i = rank; i < segment.batches_size(); i += workers.size()) {
-    share.add_batches(segment.batches(static_cast<int>(i)));
+  if (!segment.steps().empty()) share.add_steps(segment.steps(static_cast<int>(rank)));
+  const uint64_t batches = BatchesOf(segment, static_cast<int>(rank));
+  for (uint64_t i = 0; i < batches; ++i) {
+    share.add_batches(
+        segment.batches(static_cast<int>(IndexOf(segment, static_cast<int>(rank), i))));
   }
   return share;
 }
@@ -101,22 +130,24 @@ bool DataLedger::Finished() const {
          (position_.remaining.empty() && position_.epoch + 1 >= options_.epochs);
 }
 
-std::optional<Segment> DataLedger::Deal(const std::vector<uint32_t>& workers) {
+std::optional<Segment> DataLedger::Deal(const std::vector<uint32_t>& workers,
+                                        const std::vector<uint32_t>& steps) {
   if (workers.empty() || Finished()) return std::nullopt;
   if (position_.remaining.empty()) StartEpoch(position_.epoch + 1);
-  const size_t n = workers.size();
   const double epoch_at_start = EpochProgress();
-  const std::vector<uint32_t> batches = position_.remaining.Take(ClockBudget() * n);
 
   Segment segment;
+  segment.mutable_workers()->Add(workers.begin(), workers.end());
+  segment.mutable_steps()->Add(steps.begin(), steps.end());
+  const uint64_t of_clock = BatchesOfClock(segment);
+  const std::vector<uint32_t> batches = position_.remaining.Take(ClockBudget() * of_clock);
   segment.set_id(next_id_++);
   segment.set_epoch(position_.epoch);
   segment.set_first_clock(position_.clock);
-  segment.set_clocks(static_cast<uint32_t>((batches.size() + n - 1) / n));
-  segment.mutable_workers()->Add(workers.begin(), workers.end());
+  segment.set_clocks(static_cast<uint32_t>((batches.size() + of_clock - 1) / of_clock));
   segment.mutable_batches()->Add(batches.begin(), batches.end());
   segment.set_epoch_at_start(epoch_at_start);
-  segment.set_epochs_per_clock(static_cast<double>(n) / options_.batches_per_epoch);
+  segment.set_epochs_per_clock(static_cast<double>(of_clock) / options_.batches_per_epoch);
 
   position_.clock += segment.clocks();
   segment.set_ends_epoch(position_.remaining.empty() || Finished());
@@ -132,9 +163,9 @@ std::vector<ReturnedBatch> DataLedger::Return(uint32_t worker, uint64_t clock) {
     const int rank = std::ranges::find(workers, worker) - workers.begin();
     if (rank == workers.size() || WentBack(dealt, rank)) continue;
     dealt.add_returned(rank);
-    for (uint64_t i = ClocksDone(segment, clock); i < BatchesOf(segment, rank); ++i) {
-      const uint64_t index = i * workers.size() + rank;
-      const uint32_t batch = segment.batches(static_cast<int>(index));
+    const uint64_t batches = BatchesOf(segment, rank);
+    for (uint64_t i = ClocksDone(segment, clock) * StepsOf(segment, rank); i < batches; ++i) {
+      const uint32_t batch = segment.batches(static_cast<int>(IndexOf(segment, rank, i)));
       undone.push_back({id, segment.epoch(), batch});
       if (segment.epoch() == position_.epoch) {
         position_.remaining.Add(batch);
@@ -154,7 +185,8 @@ double DataLedger::Done(const std::function<uint64_t(uint32_t worker)>& clock) c
     for (int rank = 0; rank < segment.workers_size(); ++rank) {
       if (WentBack(dealt, rank)) continue;
       const uint64_t batches = BatchesOf(segment, rank);
-      undone += batches - std::min(batches, ClocksDone(segment, clock(segment.workers(rank))));
+      const uint64_t done = ClocksDone(segment, clock(segment.workers(rank)));
+      undone += batches - std::min(batches, done * StepsOf(segment, rank));
     }
   }
   return std::max(0.0, EpochProgress() - static_cast<double>(undone) / options_.batches_per_epoch);

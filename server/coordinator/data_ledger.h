@@ -1,9 +1,11 @@
 // Which batches of the epoch are still to be dealt, and to whom. No IO.
 //
 // An epoch's batches are dealt in segments: a segment is a stretch of clocks with a fixed set of
-// workers, where the worker of rank r of n takes every n-th batch. Membership changes between
-// segments only. Batches that a dead worker had not reported as done are dealt again in the same
-// epoch, so every sample is seen at least once.
+// workers, where the worker of rank r of n takes every n-th batch. With local steps a clock has
+// several batches of each worker, perhaps more of one than of another; they are dealt in turn, so
+// that the last clock of an epoch is short for all. Membership changes between segments only.
+// Batches that a dead worker had not reported as done are dealt again in the same epoch, so every
+// sample is seen at least once.
 #pragma once
 
 #include <cstdint>
@@ -57,9 +59,10 @@ class DataLedger {
   DataLedger(const LedgerOptions& options, const LedgerRecord& record);
   LedgerRecord Save() const;
 
-  // Deals the next segment to `workers`; nullopt when training is over. REQUIRES: `workers` is
-  // ascending and not empty.
-  std::optional<Segment> Deal(const std::vector<uint32_t>& workers);
+  // Deals the next segment to `workers`; nullopt when training is over. `steps`: batches of each
+  // worker in a clock; empty: 1. REQUIRES: `workers` is ascending and not empty.
+  std::optional<Segment> Deal(const std::vector<uint32_t>& workers,
+                              const std::vector<uint32_t>& steps = {});
   // The worker is gone after it finished `clock`. Its undone batches are dealt again.
   std::vector<ReturnedBatch> Return(uint32_t worker, uint64_t clock);
 

@@ -32,6 +32,8 @@ void MemberState::Count(const WorkerReport& report, Time now) {
     recent_loss = report.loss_sum() / static_cast<double>(report.samples());
     recent_accuracy = static_cast<double>(report.correct()) / static_cast<double>(report.samples());
     input_stall = InputStall(report);
+    const double busy = report.seconds_data() + report.seconds_compute();
+    if (busy > 0) steps_per_second = static_cast<double>(report.steps()) / busy;
   }
   if (report.has_choices()) *record.mutable_choices() = report.choices();
 }

@@ -225,8 +225,9 @@ class AutoOverALink : public Network {
     }
     return choices;
   }
-  // The link's speed in each of the worker's measurements. The link of 20 Mbit/s looks faster where a
-  // burst passes at once, and slower where the machine is busy: tests ask only for the right order.
+  // The link's speed in each of the worker's measurements. The link of 20 Mbit/s looks faster where
+  // a burst passes at once, and slower where the machine is busy: tests ask only for the right
+  // order.
   std::vector<double> MegabitsASecond() const {
     const std::regex said("the link carries ([0-9.]+) ([kMG]?)B/s");
     const std::string log = worker_->Err();

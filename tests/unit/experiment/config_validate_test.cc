@@ -153,6 +153,42 @@ TEST(ConfigValidate, CrossChecks) {
       {{"consistency.pull_ahead=true", "consistency.staleness=2", "consistency.compensation=delay"},
        "consistency.compensation delay needs the weights that a push was computed from, and "
        "consistency.pull_ahead replaces them before: keep one of the two"},
+      {{"local.fragments=2"},
+       "local.fragments, local.delay and local.mix are of local steps, and local.steps is 1: set "
+       "local.steps, as 30, or leave them out"},
+      {{"local={steps: 4, fragments: 8}"},
+       "local.fragments is 8, and there are 4 local steps: each fragment needs at least one, so "
+       "lower local.fragments or raise local.steps"},
+      {{"local={steps: 30, fragments: 6, delay: 5}"},
+       "local.delay is 5, and the next exchange begins after 5 steps (local.steps / "
+       "local.fragments): lower local.delay"},
+      {{"local={steps: 30, delay: 30}"},
+       "local.delay is 30, and the next exchange begins after 30 steps: lower local.delay"},
+      {{"local={steps: 30, optimizer: worker}"},
+       "local.optimizer must be one that makes updates from gradients: choose sgd, adam, adamw, "
+       "adagrad, lars or lamb"},
+      {{"local={steps: 30, optimizer: {sgd: {nesterov: true}}}"},
+       "local.optimizer.sgd.nesterov needs a momentum: set local.optimizer.sgd.momentum, as 0.9"},
+      {{"local.steps=30", "optimizer={sgd: {weight_decay: 1e-4}}"},
+       "optimizer has a weight_decay, and with local.steps the shards' optimizer gets what weights "
+       "moved by: set local.optimizer.*.weight_decay instead"},
+      {{"local.steps=30", "consistency={staleness: 2, compensation: delay}",
+        "optimizer={sgd: {learning_rate: 1}}"},
+       "consistency.compensation delay corrects gradients, and with local.steps the updates are "
+       "differences of weights: set it to none or scale"},
+      {{"local.steps=30", "consistency={staleness: 2, pull_ahead: true}"},
+       "consistency.pull_ahead brings weights that lack this worker's last local steps: leave it "
+       "out, and hide the exchange with local.delay"},
+      {{"local.steps=30", "compression.push=dgc"},
+       "compression.push: dgc keeps a momentum of single steps, and with local.steps a push has "
+       "many: choose topk or chunked, and give the momentum to local.optimizer"},
+      {{"local.steps=30", "compression.rules=[{match: fc*, push: factors}]"},
+       "compression.rules[0].push: factors are of a single step's gradient, and with local.steps a "
+       "push has what many steps changed: choose another codec, as powersgd"},
+      {{"local={steps: 30, fragments: 2}", "compression.push=auto"},
+       "compression.push: auto tries codecs on whole tensors, and local.fragments sends parts: "
+       "name "
+       "a codec, or set local.fragments to 1"},
       {{"compression.pull=delta", "optimizer={sgd: {momentum: 0.9}}"},
        "compression.pull.delta sends the weights that changed, and this optimizer changes all at "
        "every "

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <numeric>
 
 namespace psgd {
 namespace {
@@ -47,6 +48,49 @@ TEST(DataLedger, DealsEveryBatchOfEveryEpochOnce) {
       for (const auto& [batch, times] : seen) EXPECT_EQ(times, 1);
       EXPECT_DOUBLE_EQ(ledger.EpochProgress(), 3);
     }
+  }
+}
+
+// With local steps, workers may take different numbers of batches in a clock.
+TEST(DataLedger, AClockMayHaveSeveralBatchesOfAWorker) {
+  for (const std::vector<uint32_t>& steps :
+       {std::vector<uint32_t>{3, 3}, {4, 1, 2}, {1, 1, 1}, {5}, {2, 7}}) {
+    std::vector<uint32_t> workers(steps.size());
+    for (uint32_t w = 0; w < workers.size(); ++w) workers[w] = 10 + w;
+    const uint32_t of_clock = std::accumulate(steps.begin(), steps.end(), 0u);
+    DataLedger ledger({.epochs = 2, .batches_per_epoch = 40, .segment_clocks = 2});
+    Seen seen;
+    while (const auto segment = ledger.Deal(workers, steps)) {
+      EXPECT_DOUBLE_EQ(segment->epochs_per_clock(), of_clock / 40.0);
+      const bool whole = segment->batches_size() == static_cast<int>(2 * of_clock);
+      for (size_t rank = 0; rank < workers.size(); ++rank) {
+        const Segment share = ShareOf(*segment, workers[rank]);
+        EXPECT_THAT(share.steps(), ::testing::ElementsAre(steps[rank]));
+        EXPECT_LE(share.batches_size(), static_cast<int>(2 * steps[rank]));
+        if (whole) EXPECT_EQ(share.batches_size(), static_cast<int>(2 * steps[rank]));
+        // A short clock is short for all.
+        const double part = static_cast<double>(segment->batches_size()) / (2 * of_clock);
+        EXPECT_NEAR(share.batches_size(), 2 * steps[rank] * part, steps[rank] + 1.0);
+        for (const uint32_t batch : share.batches()) ++seen[{share.epoch(), batch}];
+      }
+    }
+    EXPECT_EQ(seen.size(), 80u);
+    for (const auto& [batch, times] : seen) EXPECT_EQ(times, 1);
+  }
+}
+
+TEST(DataLedger, WhatADeadWorkerDidNotDoOfItsClocksIsDealtAgain) {
+  for (uint64_t done = 0; done <= 2; ++done) {
+    DataLedger ledger({.epochs = 1, .batches_per_epoch = 30, .segment_clocks = 2});
+    const auto first = ledger.Deal({0, 1}, {5, 3});
+    const Segment share = ShareOf(*first, 1);
+    const auto undone = ledger.Return(1, done);
+    ASSERT_EQ(undone.size(), 6 - 3 * done);
+    for (size_t i = 0; i < undone.size(); ++i) {
+      EXPECT_EQ(undone[i].batch, share.batches(static_cast<int>(3 * done + i)));
+    }
+    EXPECT_DOUBLE_EQ(ledger.Done([](uint32_t) { return 0; }), 0);
+    EXPECT_DOUBLE_EQ(ledger.Done([](uint32_t) { return 1; }), 5 / 30.0);
   }
 }
 

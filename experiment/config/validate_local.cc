@@ -1,0 +1,111 @@
+#include "experiment/config/validate_local.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "experiment/config/config_yaml.h"
+#include "optimizers/optimizer.h"
+#include "proto/local_steps.h"
+
+namespace psgd {
+namespace {
+
+using Problems = std::vector<std::string>;
+
+void CheckCodec(const CodecConfig& codec, const std::string& key, bool fragments,
+                Problems* problems) {
+  if (codec.has_dgc()) {
+    problems->push_back(absl::StrCat(
+        key,
+        ": dgc keeps a momentum of single steps, and with local.steps a push has many: choose "
+        "topk or chunked, and give the momentum to local.optimizer"));
+  }
+  if (codec.has_factors()) {
+    problems->push_back(absl::StrCat(
+        key,
+        ": factors are of a single step's gradient, and with local.steps a push has what many "
+        "steps changed: choose another codec, as powersgd"));
+  }
+  if (codec.has_auto_() && fragments) {
+    problems->push_back(absl::StrCat(
+        key,
+        ": auto tries codecs on whole tensors, and local.fragments sends parts: name a codec, "
+        "or set local.fragments to 1"));
+  }
+}
+
+void CheckUnused(const LocalConfig& local, Problems* problems) {
+  if (local.fragments() > 1 || local.delay() > 0 || local.mix() < 1) {
+    problems->emplace_back(
+        "local.fragments, local.delay and local.mix are of local steps, and local.steps is 1: set "
+        "local.steps, as 30, or leave them out");
+  }
+}
+
+}  // namespace
+
+void CheckLocal(const Config& config, Problems* problems) {
+  const LocalConfig& local = config.local();
+  if (!TakesLocalSteps(local)) return CheckUnused(local, problems);
+  const int32_t most = local.steps() == 0 ? local.most() : local.steps();
+  if (local.fragments() > most) {
+    problems->push_back(absl::StrCat("local.fragments is ", local.fragments(), ", and there are ",
+                                     most,
+                                     " local steps: each fragment needs at least one, so lower "
+                                     "local.fragments or raise local.steps"));
+  }
+  const auto of_clock = static_cast<int32_t>(StepsOfClock(local));
+  if (local.delay() > 0 && local.delay() >= of_clock) {
+    problems->push_back(absl::StrCat(
+        "local.delay is ", local.delay(), ", and the next exchange begins after ", of_clock,
+        local.fragments() > 1 ? " steps (local.steps / local.fragments)" : " steps",
+        ": lower local.delay"));
+  }
+  if (local.optimizer().has_worker() || local.optimizer().has_delayed_nesterov()) {
+    problems->emplace_back(
+        "local.optimizer must be one that makes updates from gradients: choose sgd, adam, adamw, "
+        "adagrad, lars or lamb");
+  }
+  if (local.optimizer().sgd().nesterov() && local.optimizer().sgd().momentum() == 0) {
+    problems->emplace_back(
+        "local.optimizer.sgd.nesterov needs a momentum: set local.optimizer.sgd.momentum, as 0.9");
+  }
+  if (FirstHyper(config.optimizer()).weight_decay() != 0) {
+    problems->emplace_back(
+        "optimizer has a weight_decay, and with local.steps the shards' optimizer gets what "
+        "weights "
+        "moved by: set local.optimizer.*.weight_decay instead");
+  }
+  if (config.consistency().compensation() == ConsistencyConfig::DELAY) {
+    problems->emplace_back(
+        "consistency.compensation delay corrects gradients, and with local.steps the updates are "
+        "differences of weights: set it to none or scale");
+  }
+  if (config.consistency().pull_ahead()) {
+    problems->emplace_back(
+        "consistency.pull_ahead brings weights that lack this worker's last local steps: leave it "
+        "out, and hide the exchange with local.delay");
+  }
+  if (config.model().has_client()) {
+    if (local.fragments() > 1 || local.delay() > 0 || local.mix() < 1) {
+      problems->emplace_back(
+          "local.fragments, local.delay and local.mix are of ps-worker's own training, and with "
+          "model: client programs train: leave them out");
+    }
+    const LocalConfig usual = ResolveDefaults({}).local();
+    if (local.has_optimizer() &&
+        (local.optimizer().SerializeAsString() != usual.optimizer().SerializeAsString() ||
+         local.schedule().SerializeAsString() != usual.schedule().SerializeAsString())) {
+      problems->emplace_back(
+          "local.optimizer and local.schedule are of ps-worker's own training, and with model: "
+          "client programs have them: leave them out, and set the rate in the program");
+    }
+  }
+  CheckCodec(config.compression().push(), "compression.push", local.fragments() > 1, problems);
+  for (int i = 0; i < config.compression().rules_size(); ++i) {
+    CheckCodec(config.compression().rules(i).push(),
+               absl::StrCat("compression.rules[", i, "].push"), local.fragments() > 1, problems);
+  }
+}
+
+}  // namespace psgd

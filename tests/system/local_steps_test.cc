@@ -1,0 +1,116 @@
+// Local steps with the real programs: workers that train by themselves between two exchanges.
+#include <signal.h>
+
+#include "tests/system/run_test.h"
+
+namespace psgd {
+namespace {
+
+using testing::HasSubstr;
+
+class LocalStepsRun : public RunTest {
+ protected:
+  // Runs the small config with local steps, to its end.
+  void Train(const std::string& run, const std::vector<std::string>& sets) const {
+    const Ended ended = RunSmall(run, Sets(Base() + sets));
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(Summary(run)["status"], "finished");
+    EXPECT_EQ(Summary(run)["rejected"], Json::object());
+  }
+  static std::vector<std::string> Base() {
+    return {"local.steps=8", "local.optimizer={sgd: {learning_rate: 0.1, momentum: 0.9}}",
+            "train.epochs=6"};
+  }
+  double Number(const std::string& run, const char* key) const {
+    return Summary(run)[key].get<double>();
+  }
+};
+
+// One worker whose shards take the mean of one: as plain training with the same optimizer there.
+TEST_F(LocalStepsRun, OfOneWorkerAreItsOptimizersSteps) {
+  const std::vector<std::string> one = {"cluster.workers=1", "train.epochs=2"};
+  Train("local", one + std::vector<std::string>{"optimizer=worker"});
+  const Ended plain = RunSmall(
+      "plain",
+      Sets(one + std::vector<std::string>{"optimizer={sgd: {learning_rate: 0.1, momentum: 0.9}}"}));
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  EXPECT_NEAR(Losses("local").back(), Losses("plain").back(), 1e-4);
+  EXPECT_EQ(Number("local", "samples"), Number("plain", "samples"));
+  EXPECT_LT(8 * Number("local", "bytes_pushed"), 1.3 * Number("plain", "bytes_pushed"));
+  EXPECT_LT(Number("local", "bytes_pulled"), 0.5 * Number("plain", "bytes_pulled"));
+}
+
+struct Method {
+  const char* name;
+  std::vector<std::string> sets;
+};
+class Methods : public LocalStepsRun, public testing::WithParamInterface<Method> {};
+
+// The result depends on nothing but the config, and a run that was stopped and resumed goes on.
+TEST_P(Methods, LearnAndRepeatTheirBits) {
+  Train("first", GetParam().sets);
+  EXPECT_GT(Number("first", "test_accuracy"), 0.85);
+  Train("second", GetParam().sets);
+  EXPECT_TRUE(Weights("first") == Weights("second"));
+}
+
+TEST_P(Methods, GoOnFromACheckpoint) {
+  std::vector<std::string> sets = Sets(Base() + GetParam().sets);
+  Process run(PsRun("run", sets + Sets({"train.epochs=100000"})));
+  ASSERT_TRUE(run.WaitFor("epoch 2/")) << run.Err();
+  run.Signal(SIGINT);
+  ASSERT_EQ(run.Wait().code, 3) << run.Err();
+  const double done = Number("run", "epochs");
+  const Ended ended =
+      RunProgram(std::vector<std::string>{"ps-run", "--resume", Path("run")} +
+                 Sets({"train.epochs=" + std::to_string(static_cast<int>(done) + 3)}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, testing::Not(HasSubstr("begins anew")));
+  EXPECT_GT(Number("run", "test_accuracy"), 0.85);
+  EXPECT_EQ(RunProgram({"ps-ctl", "verify", Path("run")}).code, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Methods,
+    testing::Values(
+        Method{"Mean", {}},
+        Method{"OuterNesterov",
+               {"optimizer={sgd: {learning_rate: 0.7, momentum: 0.9, nesterov: true}}",
+                "local.optimizer={adamw: {learning_rate: 0.003}}",
+                "local.schedule={warmup: 8 steps, cosine: {}}"}},
+        Method{"Fragments", {"local={fragments: 4, delay: 1, mix: 0.5}", "cluster.shards=3"}},
+        Method{"Compressed",
+               {"compression={push: {topk: {density: 0.1}}, pull: {delta: {codec: {topk: {density: "
+                "0.2}}}}}"}}),
+    [](const auto& info) { return info.param.name; });
+
+// A worker that is slower takes fewer steps in a clock, and the others do not wait for it.
+TEST_F(LocalStepsRun, AutoGivesEachWorkerWhatItsSpeedAllows) {
+  const auto seconds = [&](const std::string& run, const std::string& steps) {
+    Process server(
+        std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir",
+                                 Path(run)} +
+        Sets(Base() + std::vector<std::string>{steps, "local.most=16", "cluster.segment=1"}));
+    const std::string address = ServerOf(server);
+    const std::vector<std::string> worker = {"ps-worker", "--cpu", "--server", address};
+    Process slow(worker + std::vector<std::string>{"--step-delay", "80ms"});
+    Process fast(worker + std::vector<std::string>{"--step-delay", "20ms"});
+    EXPECT_EQ(slow.Wait().code, 0) << slow.Err();
+    EXPECT_EQ(fast.Wait().code, 0) << fast.Err();
+    EXPECT_EQ(server.Wait().code, 0) << server.Err();
+    EXPECT_GT(Number(run, "test_accuracy"), 0.85);
+    return Number(run, "wall_seconds");
+  };
+  // Alike they take half of the steps each, at 80 ms; by speed a fifth and four fifths.
+  EXPECT_LT(seconds("auto", "local.steps=auto"), 0.75 * seconds("equal", "local.steps=16"));
+}
+
+TEST_F(LocalStepsRun, MoreFragmentsThanSlicesAreRefused) {
+  const Ended ended =
+      RunSmall("run", Sets({"local={steps: 100, fragments: 90}", "cluster.shards=1"}));
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.err, HasSubstr("local.fragments is 90, and the model has only"));
+}
+
+}  // namespace
+}  // namespace psgd

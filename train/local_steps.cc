@@ -1,0 +1,163 @@
+#include "train/local_steps.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+
+namespace psgd {
+namespace {
+
+// Before the arrays of a saved state.
+struct SavedHead {
+  char optimizer[24] = {};
+  uint64_t steps = 0;
+  uint64_t values = 0;  // of all arrays
+};
+
+}  // namespace
+
+LocalSteps::LocalSteps(Options options)
+    : options_(std::move(options)),
+      optimizer_(MakeOptimizer(options_.config.local().optimizer())),
+      hyper_(FirstHyper(options_.config.local().optimizer())) {
+  for (int p = 0; p < options_.model.parameters_size(); ++p) {
+    shards_.emplace_back(options_.weights(p).size(), 0.0f);
+  }
+  states_.assign(static_cast<size_t>(optimizer_->state_arrays()), shards_);
+  if (options_.config.local().fragments() > 1) taken_ = shards_;
+}
+
+void LocalSteps::Take(uint64_t clock) {
+  const auto mix = static_cast<float>(begun_ ? options_.config.local().mix() : 1);
+  for (int id = 0; id < options_.placement.slices_size(); ++id) {
+    if (begun_ && !options_.fragments.Carries(clock, static_cast<uint32_t>(id))) continue;
+    const SliceSpec& slice = options_.placement.slices(id);
+    const auto parameter = static_cast<int>(slice.parameter());
+    const auto part = [&](std::span<float> all) {
+      return all.subspan(slice.offset(), slice.count());
+    };
+    const std::span<float> own = part(options_.weights(parameter));
+    const std::span<const float> theirs = part(shards_[parameter]);
+    if (mix == 1) {
+      std::ranges::copy(theirs, own.begin());
+    } else {
+      for (size_t i = 0; i < own.size(); ++i) own[i] += mix * (theirs[i] - own[i]);
+    }
+    if (!taken_.empty()) std::ranges::copy(theirs, part(taken_[parameter]).begin());
+  }
+  begun_ = true;
+}
+
+void LocalSteps::Step(const ScheduleTime& time) {
+  OptimizerStep step;
+  step.step = ++steps_;
+  step.learning_rate =
+      hyper_.learning_rate() * ScheduleFactor(options_.config.local().schedule(), time);
+  const OptimizerConfig& config = options_.config.local().optimizer();
+  const bool decoupled = config.has_adamw() || config.has_lamb();
+  for (int p = 0; p < options_.model.parameters_size(); ++p) {
+    const std::span<float> weights = options_.weights(p);
+    std::span<const float> gradient = options_.gradient(p);
+    if (!Trained(p)) {
+      AddDelta(gradient, weights.data(), weights.data());
+      continue;
+    }
+    const bool decays = options_.model.parameters(p).decay();
+    step.weight_decay = decays ? hyper_.weight_decay() : 0;
+    if (step.weight_decay != 0 && !decoupled) {
+      const auto decay = static_cast<float>(step.weight_decay);
+      scratch_.resize(weights.size());
+      for (size_t i = 0; i < weights.size(); ++i) scratch_[i] = gradient[i] + decay * weights[i];
+      gradient = scratch_;
+    }
+    OptimizerBlock block;
+    block.size = weights.size();
+    block.gradient = gradient.data();
+    block.weights_in = block.weights_out = weights.data();
+    for (size_t s = 0; s < states_.size(); ++s) {
+      block.state_in[s] = block.state_out[s] = states_[s][p].data();
+    }
+    optimizer_->ApplyBlock(step, block);
+  }
+}
+
+std::span<const float> LocalSteps::Moved(int parameter, float weight) {
+  const std::span<const float> own = options_.weights(parameter);
+  const std::vector<float>& before = taken(parameter);
+  if (!Trained(parameter)) weight = -weight;
+  scratch_.resize(own.size());
+  for (size_t i = 0; i < own.size(); ++i) scratch_[i] = weight * (before[i] - own[i]);
+  return scratch_;
+}
+
+void LocalSteps::ShowShards() {
+  own_.resize(shards_.size());
+  for (size_t p = 0; p < shards_.size(); ++p) {
+    const std::span<float> weights = options_.weights(static_cast<int>(p));
+    own_[p].assign(weights.begin(), weights.end());
+    std::ranges::copy(shards_[p], weights.begin());
+  }
+}
+
+void LocalSteps::ShowOwn() {
+  for (size_t p = 0; p < own_.size(); ++p) {
+    std::ranges::copy(own_[p], options_.weights(static_cast<int>(p)).begin());
+  }
+  own_ = {};
+}
+
+bool LocalSteps::KeepsOwn() const {
+  const LocalConfig& local = options_.config.local();
+  return local.mix() < 1 || local.delay() > 0 || local.fragments() > 1;
+}
+
+template <typename Use>
+void LocalSteps::ForEachSaved(const Use& use) {
+  for (Arrays& arrays : states_) {
+    for (std::vector<float>& array : arrays) use(std::span(array));
+  }
+  for (std::vector<float>& array : taken_) use(std::span(array));
+  if (!KeepsOwn()) return;
+  for (int p = 0; p < options_.model.parameters_size(); ++p) use(options_.weights(p));
+}
+
+Bytes LocalSteps::Save() {
+  SavedHead head;
+  const absl::string_view name = optimizer_->name();
+  name.copy(head.optimizer, sizeof(head.optimizer));
+  head.steps = steps_;
+  ForEachSaved([&](std::span<float> array) { head.values += array.size(); });
+  std::vector<std::byte> saved(sizeof(head) + head.values * sizeof(float));
+  std::memcpy(saved.data(), &head, sizeof(head));
+  std::byte* at = saved.data() + sizeof(head);
+  ForEachSaved([&](std::span<float> array) {
+    std::memcpy(at, array.data(), array.size_bytes());
+    at += array.size_bytes();
+  });
+  return Bytes::Adopt(std::move(saved));
+}
+
+bool LocalSteps::Restore(std::span<const std::byte> saved) {
+  SavedHead head;
+  if (saved.size() < sizeof(head)) return false;
+  std::memcpy(&head, saved.data(), sizeof(head));
+  uint64_t values = 0;
+  ForEachSaved([&](std::span<float> array) { values += array.size(); });
+  const absl::string_view name(head.optimizer, strnlen(head.optimizer, sizeof(head.optimizer)));
+  if (name != optimizer_->name() || head.values != values ||
+      saved.size() != sizeof(head) + values * sizeof(float)) {
+    return false;
+  }
+  steps_ = head.steps;
+  const std::byte* at = saved.data() + sizeof(head);
+  ForEachSaved([&](std::span<float> array) {
+    std::memcpy(array.data(), at, array.size_bytes());
+    at += array.size_bytes();
+  });
+  begun_ = KeepsOwn();
+  return true;
+}
+
+}  // namespace psgd
