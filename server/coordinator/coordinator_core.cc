@@ -23,7 +23,7 @@ HyperParameters FirstHyper(const OptimizerConfig& optimizer) {
   hyper.set_version(1);
   const auto take = [&](const auto& kind) {
     hyper.set_learning_rate(kind.learning_rate());
-    hyper.set_weight_decay(kind.weight_decay());
+    if constexpr (requires { kind.weight_decay(); }) hyper.set_weight_decay(kind.weight_decay());
   };
   switch (optimizer.kind_case()) {
     case OptimizerConfig::kAdagrad:
@@ -34,6 +34,15 @@ HyperParameters FirstHyper(const OptimizerConfig& optimizer) {
       break;
     case OptimizerConfig::kAdamw:
       take(optimizer.adamw());
+      break;
+    case OptimizerConfig::kDelayedNesterov:
+      take(optimizer.delayed_nesterov());
+      break;
+    case OptimizerConfig::kLars:
+      take(optimizer.lars());
+      break;
+    case OptimizerConfig::kLamb:
+      take(optimizer.lamb());
       break;
     case OptimizerConfig::kWorker:
       hyper.set_learning_rate(1);  // the worker pushes what is to be subtracted
