@@ -81,7 +81,7 @@ class Case {
     for (size_t s = 0; s < slices_.size(); ++s) {
       Contribution contribution;
       contribution.reader = readers[s].get();
-      updater_.Apply(slices_[s], {&contribution, 1}, {kLearningRate});
+      updater_.Apply(slices_[s], {&contribution, 1}, {kLearningRate, DecoupledDecay()});
     }
     *apply_seconds = Seconds(SteadyNow() - opened);
     *open_seconds = Seconds(opened - start);
@@ -100,13 +100,13 @@ class Case {
       double open_seconds, apply_seconds;
       PSGD_RETURN_IF_ERROR(Pass(&open_seconds, &apply_seconds));
     }
+    std::vector<ReferenceElement> expected;
+    for (const float weight : before) expected.push_back({.weight = weight});
+    for (uint64_t t = 1; t <= kCheckedPasses; ++t) {
+      ReferenceUpdate(config_, {kLearningRate, DecoupledDecay(), t}, gradient, expected);
+    }
     for (size_t i = 0; i < before.size(); ++i) {
-      ReferenceElement element{.weight = before[i]};
-      for (uint64_t t = 1; t <= kCheckedPasses; ++t) {
-        ReferenceUpdate(config_, {kLearningRate, config_.adamw().weight_decay(), t}, gradient[i],
-                        &element);
-      }
-      if (!(std::abs(slice.weights.read()[i] - element.weight) < 1e-5)) return false;
+      if (!(std::abs(slice.weights.read()[i] - expected[i].weight) < 1e-5)) return false;
     }
     return true;
   }
@@ -125,6 +125,9 @@ class Case {
   }
 
  private:
+  double DecoupledDecay() const {
+    return config_.adamw().weight_decay() + config_.lamb().weight_decay();  // one is unset
+  }
   static Config ConfigOf(const OptimizerConfig& optimizer) {
     Config config;
     *config.mutable_optimizer() = optimizer;

@@ -135,8 +135,10 @@ class ServedCopy {
 // The weight that so many updates with this gradient must make of 0.
 float Expected(const OptimizerConfig& optimizer, uint64_t updates, float gradient) {
   ReferenceElement element;
-  for (uint64_t i = 1; i <= updates; ++i)
-    ReferenceUpdate(optimizer, {.learning_rate = kLearningRate, .step = i}, gradient, &element);
+  for (uint64_t i = 1; i <= updates; ++i) {
+    ReferenceUpdate(optimizer, {.learning_rate = kLearningRate, .step = i, .decays = false},
+                    {&gradient, 1}, {&element, 1});
+  }
   return static_cast<float>(element.weight);
 }
 

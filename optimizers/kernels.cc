@@ -69,25 +69,118 @@ void Adagrad(float rate, float epsilon, const OptimizerBlock& b) {
   });
 }
 
-void Adam(const AdamConstants& c, const OptimizerBlock& b) {
-  const float* m_in = b.state_in[0];
-  const float* v_in = b.state_in[1];
-  float* m_out = b.state_out[0];
-  float* v_out = b.state_out[1];
+// Stores the new moments.
+template <class D>
+HWY_INLINE void NextMoments(D d, const MomentConstants& c, const OptimizerBlock& b, size_t i,
+                            hn::Vec<D>& m, hn::Vec<D>& v) {
+  const auto g = hn::LoadU(d, b.gradient + i);
+  m = hn::Add(hn::Mul(hn::Set(d, c.beta1), hn::LoadU(d, b.state_in[0] + i)),
+              hn::Mul(hn::Set(d, c.one_minus_beta1), g));
+  v = hn::Add(hn::Mul(hn::Set(d, c.beta2), hn::LoadU(d, b.state_in[1] + i)),
+              hn::Mul(hn::Mul(hn::Set(d, c.one_minus_beta2), g), g));
+  hn::StoreU(m, d, b.state_out[0] + i);
+  hn::StoreU(v, d, b.state_out[1] + i);
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> AdamStep(D d, const MomentConstants& c, hn::Vec<D> m, hn::Vec<D> v) {
+  const auto root =
+      hn::Add(hn::Mul(hn::Sqrt(v), hn::Set(d, c.inverse_root_correction)), hn::Set(d, c.epsilon));
+  return hn::Div(hn::Mul(hn::Set(d, c.step_size), m), root);
+}
+
+void Adam(const MomentConstants& c, float keep, const OptimizerBlock& b) {
   ForEach(b.size, [&](auto d, size_t i) HWY_ATTR {
-    const auto w = hn::Mul(hn::LoadU(d, b.weights_in + i), hn::Set(d, c.keep));
-    const auto g = hn::LoadU(d, b.gradient + i);
-    const auto m = hn::Add(hn::Mul(hn::Set(d, c.beta1), hn::LoadU(d, m_in + i)),
-                           hn::Mul(hn::Set(d, c.one_minus_beta1), g));
-    const auto v = hn::Add(hn::Mul(hn::Set(d, c.beta2), hn::LoadU(d, v_in + i)),
-                           hn::Mul(hn::Mul(hn::Set(d, c.one_minus_beta2), g), g));
-    const auto root =
-        hn::Add(hn::Mul(hn::Sqrt(v), hn::Set(d, c.inverse_root_correction)), hn::Set(d, c.epsilon));
-    hn::StoreU(m, d, m_out + i);
-    hn::StoreU(v, d, v_out + i);
-    hn::StoreU(hn::Sub(w, hn::Div(hn::Mul(hn::Set(d, c.step_size), m), root)), d,
-               b.weights_out + i);
+    const auto w = hn::Mul(hn::LoadU(d, b.weights_in + i), hn::Set(d, keep));
+    auto m = hn::Zero(d), v = hn::Zero(d);
+    NextMoments(d, c, b, i, m, v);
+    hn::StoreU(hn::Sub(w, AdamStep(d, c, m, v)), d, b.weights_out + i);
   });
+}
+
+void Lars(float rate, float momentum, const OptimizerBlock& b) {
+  ForEach(b.size, [&](auto d, size_t i) HWY_ATTR {
+    const auto w = hn::LoadU(d, b.weights_in + i);
+    const auto g = hn::LoadU(d, b.gradient + i);
+    const auto v = hn::Add(hn::Mul(hn::Set(d, momentum), hn::LoadU(d, b.state_in[0] + i)),
+                           hn::Mul(hn::Set(d, rate), g));
+    hn::StoreU(v, d, b.state_out[0] + i);
+    hn::StoreU(hn::Sub(w, v), d, b.weights_out + i);
+  });
+}
+
+void LambMoments(const MomentConstants& c, float decay, const OptimizerBlock& b, float* update) {
+  ForEach(b.size, [&](auto d, size_t i) HWY_ATTR {
+    const auto w = hn::LoadU(d, b.weights_in + i);
+    auto m = hn::Zero(d), v = hn::Zero(d);
+    NextMoments(d, c, b, i, m, v);
+    hn::StoreU(hn::Add(AdamStep(d, c, m, v), hn::Mul(hn::Set(d, decay), w)), d, update + i);
+  });
+}
+
+void LambStep(const MomentConstants& c, float decay, float rate, const OptimizerBlock& b) {
+  ForEach(b.size, [&](auto d, size_t i) HWY_ATTR {
+    const auto w = hn::LoadU(d, b.weights_in + i);
+    const auto m = hn::LoadU(d, b.state_out[0] + i), v = hn::LoadU(d, b.state_out[1] + i);
+    const auto r = hn::Add(AdamStep(d, c, m, v), hn::Mul(hn::Set(d, decay), w));
+    hn::StoreU(hn::Sub(w, hn::Mul(hn::Set(d, rate), r)), d, b.weights_out + i);
+  });
+}
+
+void RenewMomentum(float rate, float momentum, float share, const OptimizerBlock& b) {
+  ForEach(b.size, [&](auto d, size_t i) HWY_ATTR {
+    const auto w = hn::LoadU(d, b.weights_in + i);
+    const auto g = hn::LoadU(d, b.gradient + i);
+    const auto sum = hn::Add(hn::LoadU(d, b.state_in[1] + i), g);
+    const auto m = hn::Add(hn::Mul(hn::Set(d, momentum), hn::LoadU(d, b.state_in[0] + i)), sum);
+    const auto step = hn::Add(hn::Mul(hn::Set(d, share), m), g);
+    hn::StoreU(m, d, b.state_out[0] + i);
+    hn::StoreU(hn::Zero(d), d, b.state_out[1] + i);
+    hn::StoreU(hn::Sub(w, hn::Mul(hn::Set(d, rate), step)), d, b.weights_out + i);
+  });
+}
+
+void KeepMomentum(float rate, float share, const OptimizerBlock& b) {
+  ForEach(b.size, [&](auto d, size_t i) HWY_ATTR {
+    const auto w = hn::LoadU(d, b.weights_in + i);
+    const auto g = hn::LoadU(d, b.gradient + i);
+    const auto m = hn::LoadU(d, b.state_in[0] + i);
+    const auto sum = hn::Add(hn::LoadU(d, b.state_in[1] + i), g);
+    const auto step = hn::Add(hn::Mul(hn::Set(d, share), m), g);
+    hn::StoreU(m, d, b.state_out[0] + i);
+    hn::StoreU(sum, d, b.state_out[1] + i);
+    hn::StoreU(hn::Sub(w, hn::Mul(hn::Set(d, rate), step)), d, b.weights_out + i);
+  });
+}
+
+// Four vectors at a time, because each addition waits for the last one to the same sum. Where four
+// vectors are shorter than the sums, several passes follow.
+void Squares(const float* values, size_t size, double* sums) {
+  constexpr size_t kSums = SquareSums::kSums;
+  const hn::CappedTag<double, kSums / 4> d;
+  const hn::Rebind<float, decltype(d)> single;
+  const size_t lanes = hn::Lanes(d);
+  const size_t whole = size - size % kSums;
+  const auto add = [&](auto& sum, size_t i) HWY_ATTR {
+    const auto value = hn::PromoteTo(d, hn::LoadU(single, values + i));
+    sum = hn::Add(sum, hn::Mul(value, value));
+  };
+  for (size_t first = 0; first < kSums; first += 4 * lanes) {
+    double* const out = sums + first;
+    auto a = hn::LoadU(d, out), b = hn::LoadU(d, out + lanes);
+    auto c = hn::LoadU(d, out + 2 * lanes), e = hn::LoadU(d, out + 3 * lanes);
+    for (size_t i = first; i < whole; i += kSums) {
+      add(a, i);
+      add(b, i + lanes);
+      add(c, i + 2 * lanes);
+      add(e, i + 3 * lanes);
+    }
+    hn::StoreU(a, d, out);
+    hn::StoreU(b, d, out + lanes);
+    hn::StoreU(c, d, out + 2 * lanes);
+    hn::StoreU(e, d, out + 3 * lanes);
+  }
+  for (size_t i = whole; i < size; ++i) sums[i % kSums] += double{values[i]} * double{values[i]};
 }
 
 void CompensateDelayLoop(float lambda, const float* now, const float* then, float* gradient,
@@ -118,6 +211,12 @@ HWY_EXPORT(Momentum);
 HWY_EXPORT(Nesterov);
 HWY_EXPORT(Adagrad);
 HWY_EXPORT(Adam);
+HWY_EXPORT(Lars);
+HWY_EXPORT(LambMoments);
+HWY_EXPORT(LambStep);
+HWY_EXPORT(RenewMomentum);
+HWY_EXPORT(KeepMomentum);
+HWY_EXPORT(Squares);
 HWY_EXPORT(CompensateDelayLoop);
 HWY_EXPORT(AddDeltaLoop);
 }  // namespace
@@ -132,8 +231,28 @@ void NesterovLoop(float rate, float momentum, const OptimizerBlock& block) {
 void AdagradLoop(float rate, float epsilon, const OptimizerBlock& block) {
   HWY_DYNAMIC_DISPATCH(Adagrad)(rate, epsilon, block);
 }
-void AdamLoop(const AdamConstants& constants, const OptimizerBlock& block) {
-  HWY_DYNAMIC_DISPATCH(Adam)(constants, block);
+void AdamLoop(const MomentConstants& constants, float keep, const OptimizerBlock& block) {
+  HWY_DYNAMIC_DISPATCH(Adam)(constants, keep, block);
+}
+void LarsLoop(float rate, float momentum, const OptimizerBlock& block) {
+  HWY_DYNAMIC_DISPATCH(Lars)(rate, momentum, block);
+}
+void LambMomentsLoop(const MomentConstants& constants, float decay, const OptimizerBlock& block,
+                     float* update) {
+  HWY_DYNAMIC_DISPATCH(LambMoments)(constants, decay, block, update);
+}
+void LambStepLoop(const MomentConstants& constants, float decay, float rate,
+                  const OptimizerBlock& block) {
+  HWY_DYNAMIC_DISPATCH(LambStep)(constants, decay, rate, block);
+}
+void RenewMomentumLoop(float rate, float momentum, float share, const OptimizerBlock& block) {
+  HWY_DYNAMIC_DISPATCH(RenewMomentum)(rate, momentum, share, block);
+}
+void KeepMomentumLoop(float rate, float share, const OptimizerBlock& block) {
+  HWY_DYNAMIC_DISPATCH(KeepMomentum)(rate, share, block);
+}
+void AddSquares(const float* values, size_t size, SquareSums* sums) {
+  HWY_DYNAMIC_DISPATCH(Squares)(values, size, sums->sums);
 }
 void CompensateDelay(float lambda, std::span<const float> now, std::span<const float> then,
                      std::span<float> gradient) {

@@ -3,23 +3,41 @@
 // AddDelta of optimizer.h are beside them.
 #pragma once
 
+#include <cstddef>
+
+#include "optimizers/norms.h"
 #include "optimizers/optimizer.h"
 
 namespace psgd {
 
-struct AdamConstants {
+struct MomentConstants {
   float beta1, one_minus_beta1;
   float beta2, one_minus_beta2;
   float epsilon;
-  float step_size;                // lr / (1 - beta1^t)
+  float step_size;                // rate / (1 - beta1^t)
   float inverse_root_correction;  // 1 / sqrt(1 - beta2^t)
-  float keep;                     // factor on a weight by decoupled decay
 };
 
 void SgdLoop(float rate, const OptimizerBlock& block);
 void MomentumLoop(float rate, float momentum, const OptimizerBlock& block);
 void NesterovLoop(float rate, float momentum, const OptimizerBlock& block);
 void AdagradLoop(float rate, float epsilon, const OptimizerBlock& block);
-void AdamLoop(const AdamConstants& constants, const OptimizerBlock& block);
+// `keep`: factor on a weight by decoupled decay.
+void AdamLoop(const MomentConstants& constants, float keep, const OptimizerBlock& block);
+void LarsLoop(float rate, float momentum, const OptimizerBlock& block);
+// The new moments, and lamb's r in `update`.
+void LambMomentsLoop(const MomentConstants& constants, float decay, const OptimizerBlock& block,
+                     float* update);
+// The new weights, from the new moments.
+void LambStepLoop(const MomentConstants& constants, float decay, float rate,
+                  const OptimizerBlock& block);
+// The updates of delayed_nesterov that renew the momentum, and the others. `share`: a * mu.
+void RenewMomentumLoop(float rate, float momentum, float share, const OptimizerBlock& block);
+void KeepMomentumLoop(float rate, float share, const OptimizerBlock& block);
+
+// Floats of a slice that stay in the first-level cache between two loops. A multiple of kSums.
+inline constexpr size_t kStretch = 2048;
+// Adds the next elements of a slice. REQUIRES: `size` is a multiple of kSums, but for the last.
+void AddSquares(const float* values, size_t size, SquareSums* sums);
 
 }  // namespace psgd

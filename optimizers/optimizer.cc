@@ -10,7 +10,7 @@ void Optimizer::ApplySparse(const OptimizerStep&, const SparseUpdate&) const {
   assert(false && "this optimizer has no sparse form");
 }
 
-std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerConfig& config) {
+std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerConfig& config, int workers) {
   switch (config.kind_case()) {
     case OptimizerConfig::kAdagrad:
       return MakeAdagrad(config.adagrad());
@@ -18,6 +18,12 @@ std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerConfig& config) {
       return MakeAdam(config.adam(), /*decoupled=*/false);
     case OptimizerConfig::kAdamw:
       return MakeAdam(config.adamw(), /*decoupled=*/true);
+    case OptimizerConfig::kDelayedNesterov:
+      return MakeDelayedNesterov(config.delayed_nesterov(), workers);
+    case OptimizerConfig::kLars:
+      return MakeLars(config.lars());
+    case OptimizerConfig::kLamb:
+      return MakeLamb(config.lamb());
     default:  // also `worker`: at a rate of 1 the pushes are what to subtract
       return MakeSgd(config.sgd());
   }
@@ -28,7 +34,7 @@ HyperParameters FirstHyper(const OptimizerConfig& optimizer) {
   hyper.set_version(1);
   const auto take = [&](const auto& kind) {
     hyper.set_learning_rate(kind.learning_rate());
-    hyper.set_weight_decay(kind.weight_decay());
+    if constexpr (requires { kind.weight_decay(); }) hyper.set_weight_decay(kind.weight_decay());
   };
   switch (optimizer.kind_case()) {
     case OptimizerConfig::kAdagrad:
@@ -39,6 +45,15 @@ HyperParameters FirstHyper(const OptimizerConfig& optimizer) {
       break;
     case OptimizerConfig::kAdamw:
       take(optimizer.adamw());
+      break;
+    case OptimizerConfig::kDelayedNesterov:
+      take(optimizer.delayed_nesterov());
+      break;
+    case OptimizerConfig::kLars:
+      take(optimizer.lars());
+      break;
+    case OptimizerConfig::kLamb:
+      take(optimizer.lamb());
       break;
     case OptimizerConfig::kWorker:
       hyper.set_learning_rate(1);  // the worker pushes what is to be subtracted

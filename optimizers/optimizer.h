@@ -7,10 +7,26 @@
 //   adam      m = b1*m + (1-b1)*g;  v = b2*v + (1-b2)*g*g
 //             w -= lr/(1-b1^t) * m / (sqrt(v)/sqrt(1-b2^t) + eps)
 //   adamw     w *= 1 - lr*decay; then as adam
+//   lars      ratio = trust * |w|/|g|;  v = mu*v + lr*ratio*g;  w -= v
+//   lamb      m and v as adam;  r = m/(1-b1^t) / (sqrt(v)/sqrt(1-b2^t) + eps) + decay*w
+//             ratio = |w|/|r|;  w -= lr*ratio*r
+//   delayed_nesterov
+//             d += g;  if t is a multiple of N: m = mu*m + d, then d = 0
+//             w -= lr*(a*mu*m + g),  a = 1 - s + s/N if t is a multiple of N, else s/N
 //
-// t counts the updates of the slice from 1. Coupled weight decay (sgd, adagrad, adam) is added to
-// the gradient by the worker, so that codecs and residuals see it. Only adamw's decoupled decay is
-// here. All loops round after every operation: the same inputs give the same bits on every CPU.
+// t counts the updates of the slice from 1. Coupled weight decay (sgd, adagrad, adam, lars) is
+// added to the gradient by the worker, so that codecs and residuals see it. Only the decay of adamw
+// and lamb is here (DecouplesDecay). All loops round after every operation: the same inputs give
+// the same bits on every CPU.
+//
+// lars (You et al., "Large batch training of convolutional networks", 2017) and lamb (You et al.,
+// "Large batch optimization for deep learning", 2019): |x| is the norm over the slice, since no
+// shard has whole tensors; a sum in double, in a fixed order. The ratio is 1 if one of both norms
+// is 0, and for parameters that do not decay (biases, scales of norms).
+//
+// delayed_nesterov (Liu et al., "Asynchronous local-SGD training for language modeling", 2024): g
+// is a push times its share 1/workers, as consistency.reduction: mean makes it, so it is the
+// paper's g/N, and s is the paper's c*N. The N updates of a round move the weights by mu*m once.
 #pragma once
 
 #include <array>
@@ -29,8 +45,9 @@ inline constexpr int kMaxStateArrays = 2;
 // One update of one slice; the same for all its blocks.
 struct OptimizerStep {
   double learning_rate = 0;  // after schedule
-  double weight_decay = 0;   // adamw: of this parameter (0: no decay); other optimizers ignore it
+  double weight_decay = 0;   // adamw, lamb: of this parameter; other optimizers ignore it
   uint64_t step = 1;         // t: updates of this slice, this one included
+  bool decays = true;        // false: biases, scales of norms; lars and lamb do not adapt these
 };
 
 // A stretch of a slice: weights, then the optimizer's state arrays, all `size` long. Each output is
@@ -63,6 +80,8 @@ class Optimizer {
   // do not change.
   virtual absl::string_view state_name(int i) const = 0;
   virtual void ApplyBlock(const OptimizerStep& step, const OptimizerBlock& block) const = 0;
+  // A block for ApplyBlock must be a whole slice, because the update depends on its norms.
+  virtual bool whole_slices() const { return false; }
   // An element whose gradient is 0 keeps its weight and state, so that ApplySparse, which costs
   // O(entries), gives the same bits as ApplyBlock on the dense gradient.
   virtual bool sparse() const { return false; }
@@ -70,8 +89,9 @@ class Optimizer {
   virtual void ApplySparse(const OptimizerStep& step, const SparseUpdate& update) const;
 };
 
-// sgd when no kind is set.
-std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerConfig& config);
+// sgd when no kind is set. `workers`: whose pushes each are an update; delayed_nesterov's N, unless
+// the config has its own.
+std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerConfig& config, int workers = 1);
 // The rates that the config begins with.
 HyperParameters FirstHyper(const OptimizerConfig& optimizer);
 

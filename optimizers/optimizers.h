@@ -12,5 +12,9 @@ std::unique_ptr<Optimizer> MakeSgd(const SgdConfig& config);
 std::unique_ptr<Optimizer> MakeAdagrad(const AdagradConfig& config);
 // `decoupled`: adamw.
 std::unique_ptr<Optimizer> MakeAdam(const AdamConfig& config, bool decoupled);
+// `workers`: N if the config's `every` is 0.
+std::unique_ptr<Optimizer> MakeDelayedNesterov(const DelayedNesterovConfig& config, int workers);
+std::unique_ptr<Optimizer> MakeLars(const LarsConfig& config);
+std::unique_ptr<Optimizer> MakeLamb(const LambConfig& config);
 
 }  // namespace psgd

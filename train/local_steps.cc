@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
+#include "proto/decay.h"
 
 namespace psgd {
 namespace {
@@ -55,8 +56,7 @@ void LocalSteps::Step(const ScheduleTime& time) {
   step.step = ++steps_;
   step.learning_rate =
       hyper_.learning_rate() * ScheduleFactor(options_.config.local().schedule(), time);
-  const OptimizerConfig& config = options_.config.local().optimizer();
-  const bool decoupled = config.has_adamw() || config.has_lamb();
+  const bool decoupled = DecouplesDecay(options_.config.local().optimizer());
   for (int p = 0; p < options_.model.parameters_size(); ++p) {
     const std::span<float> weights = options_.weights(p);
     std::span<const float> gradient = options_.gradient(p);
@@ -64,8 +64,8 @@ void LocalSteps::Step(const ScheduleTime& time) {
       AddDelta(gradient, weights.data(), weights.data());
       continue;
     }
-    const bool decays = options_.model.parameters(p).decay();
-    step.weight_decay = decays ? hyper_.weight_decay() : 0;
+    step.decays = options_.model.parameters(p).decay();
+    step.weight_decay = step.decays ? hyper_.weight_decay() : 0;
     if (step.weight_decay != 0 && !decoupled) {
       const auto decay = static_cast<float>(step.weight_decay);
       scratch_.resize(weights.size());

@@ -9,6 +9,7 @@
 #include "compression/saved_state.h"
 #include "compression/slice_shape.h"
 #include "compression/twin_options.h"
+#include "proto/decay.h"
 #include "worker/decode_cost.h"
 
 namespace psgd {
@@ -47,9 +48,9 @@ absl::StatusOr<UpdateEncoder::Tensor> UpdateEncoder::MakeTensor(const Config& co
                                                                 const ParameterSpec& parameter) {
   Tensor tensor;
   tensor.name = parameter.name();
-  // adamw's is decoupled: the server applies it, and in the gradient it would count twice. It also
+  // Decoupled decay is the server's, and in the gradient it would count twice. The server also
   // applies that of sparse parameters, whose gradients it would fill.
-  tensor.decays = parameter.decay() && !parameter.sparse() && !config.optimizer().has_adamw();
+  tensor.decays = parameter.decay() && !parameter.sparse() && !DecouplesDecay(config.optimizer());
   CodecConfig chosen = ChooseCodec(config.compression(), parameter);
   // The engine hands out the factors where there are any; else the gradient travels as it is.
   if (chosen.has_factors()) chosen.mutable_none();

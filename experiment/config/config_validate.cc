@@ -123,10 +123,23 @@ void CheckData(const DataConfig& data, Problems* problems) {
   }
 }
 
-void CheckOptimizer(const OptimizerConfig& optimizer, Problems* problems) {
+void CheckOptimizer(const OptimizerConfig& optimizer, int workers, Problems* problems) {
   if (optimizer.sgd().nesterov() && optimizer.sgd().momentum() == 0) {
     problems->emplace_back(
         "optimizer.sgd.nesterov needs a momentum: set optimizer.sgd.momentum, as 0.9");
+  }
+  const DelayedNesterovConfig& delayed = optimizer.delayed_nesterov();
+  if (delayed.spread() > 0 && delayed.momentum() == 0) {
+    problems->emplace_back(
+        "optimizer.delayed_nesterov.spread divides the momentum's step: set "
+        "optimizer.delayed_nesterov.momentum, as 0.9, or leave spread out");
+  }
+  if (delayed.spread() > 0 && (delayed.every() > 0 ? delayed.every() : workers) == 1) {
+    problems->push_back(absl::StrCat(
+        "optimizer.delayed_nesterov.spread divides the momentum's step between the updates of a "
+        "round, and a round has one (",
+        delayed.every() > 0 ? "optimizer.delayed_nesterov.every" : "cluster.workers",
+        " is 1): set optimizer.delayed_nesterov.every to 2 or more, or leave spread out"));
   }
 }
 
@@ -263,7 +276,7 @@ absl::Status ValidateConfig(const Config& config) {
     CheckSequenceKeys(config.data(), &problems);
   }
   CheckClient(config, &problems);
-  CheckOptimizer(config.optimizer(), &problems);
+  CheckOptimizer(config.optimizer(), config.cluster().workers(), &problems);
   CheckSchedule(config.schedule(), config.train(), &problems);
   CheckConsistency(config.consistency(), &problems);
   CheckPullAhead(config.consistency(), &problems);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "compression/slice_shape.h"
+#include "proto/decay.h"
 #include "proto/initialize.h"
 #include "server/shard/left_residuals.h"
 #include "server/shard/placement.h"
@@ -26,12 +27,12 @@ bool IsPlainSgd(const OptimizerConfig& optimizer) {
 SliceUpdater::SliceUpdater(const Config& config)
     : consistency_(config.consistency()),
       workers_(static_cast<uint32_t>(config.cluster().workers())),
-      decoupled_decay_(config.optimizer().has_adamw()),
+      decoupled_decay_(DecouplesDecay(config.optimizer())),
       logs_changes_(config.compression().pull().has_delta() &&
                     !config.compression().pull().delta().has_codec()),
       logs_updates_(logs_changes_ && IsPlainSgd(config.optimizer()) &&
                     config.consistency().compensation() != ConsistencyConfig::DELAY),
-      optimizer_(MakeOptimizer(config.optimizer())),
+      optimizer_(MakeOptimizer(config.optimizer(), config.cluster().workers())),
       pool_(kPoolBytes) {}
 
 SliceState SliceUpdater::Prepare(uint32_t id, const SliceSpec& spec,
@@ -176,32 +177,40 @@ void SliceUpdater::AddUp(std::span<Contribution> contributions, size_t elements,
 
 const float* SliceUpdater::Gather(std::span<const Contribution> contributions,
                                   std::span<const float> sum, std::span<const float> weights,
-                                  float decay, size_t begin, size_t size) {
+                                  float decay, size_t begin, std::span<float> into) {
   if (contributions.size() == 1 && sum.empty() && decay == 0 && ScaleOf(contributions[0]) == 1.0f &&
       !Compensates(contributions[0], weights)) {
     const auto direct = contributions[0].reader->Direct();
     if (!direct.empty()) return direct.data() + begin;
   }
-  const std::span<float> block(block_, size);
+  for (size_t at = 0; at < into.size(); at += kBlock) {
+    const size_t size = std::min(kBlock, into.size() - at);
+    Sum(contributions, sum, weights, decay, begin + at, into.subspan(at, size));
+  }
+  return into.data();
+}
+
+void SliceUpdater::Sum(std::span<const Contribution> contributions, std::span<const float> sum,
+                       std::span<const float> weights, float decay, size_t begin,
+                       std::span<float> block) const {
   if (sum.empty()) {
     std::ranges::fill(block, 0.0f);
   } else {
-    std::ranges::copy(sum.subspan(begin, size), block.begin());
+    std::ranges::copy(sum.subspan(begin, block.size()), block.begin());
   }
   for (const Contribution& contribution : contributions) {
     if (contribution.reader == nullptr) continue;
     if (Compensates(contribution, weights)) {
       contribution.reader->AddBlock(1.0f, block);
       const auto* then = reinterpret_cast<const float*>(contribution.pulled.data());
-      Compensate(contribution, weights.subspan(begin, size), then + begin, block);
+      Compensate(contribution, weights.subspan(begin, block.size()), then + begin, block);
     } else {
       contribution.reader->AddBlock(ScaleOf(contribution), block);
     }
   }
   if (decay != 0) {
-    for (size_t i = 0; i < size; ++i) block[i] += decay * weights[begin + i];
+    for (size_t i = 0; i < block.size(); ++i) block[i] += decay * weights[begin + i];
   }
-  return block_;
 }
 
 void SliceUpdater::CompensateEntries(const Contribution& contribution,
@@ -277,6 +286,7 @@ void SliceUpdater::Apply(SliceState& slice, std::span<const Contribution> contri
   step.learning_rate = rates.learning_rate;
   step.weight_decay = slice.decays ? rates.weight_decay : 0;
   step.step = slice.steps;
+  step.decays = slice.decays;
   float decay = 0;
   if (slice.coupled_decay) {
     for (const Contribution& contribution : contributions) {
@@ -294,10 +304,15 @@ void SliceUpdater::Apply(SliceState& slice, std::span<const Contribution> contri
   CowArray::Update weights = slice.weights.BeginUpdate();
   std::vector<CowArray::Update> states;
   for (CowArray& state : slice.states) states.push_back(state.BeginUpdate());
-  for (size_t begin = 0; begin < elements; begin += kBlock) {
-    const size_t size = std::min(kBlock, elements - begin);
+  std::span<float> scratch(block_);
+  if (optimizer_->whole_slices()) {
+    if (whole_.size() < elements) whole_.resize(elements);
+    scratch = std::span(whole_).first(elements);
+  }
+  for (size_t begin = 0; begin < elements; begin += scratch.size()) {
+    const size_t size = std::min(scratch.size(), elements - begin);
     const float* gradient =
-        Gather(contributions, sum, {weights.in(), elements}, decay, begin, size);
+        Gather(contributions, sum, {weights.in(), elements}, decay, begin, scratch.first(size));
     if (slice.role == ParameterSpec::STATISTIC) {
       AddDelta({gradient, size}, weights.in() + begin, weights.out() + begin);
       continue;

@@ -75,7 +75,7 @@ struct Contribution {
 // The rates of one update, with the schedule's factor.
 struct UpdateRates {
   double learning_rate = 0;
-  double weight_decay = 0;  // for adamw and sparse parameters; otherwise the gradient has it
+  double weight_decay = 0;  // if it is decoupled, or the worker could not add it to the gradient
 };
 
 // Makes and updates slices. Not thread-safe: each shard has its own.
@@ -93,8 +93,8 @@ class SliceUpdater {
                                      SliceContents contents);
 
   // Makes one update from the sum of the contributions, in their order. The payloads go block by
-  // block, in the first-level cache, into the optimizer. No dense gradient is made, except `sum`:
-  // the sum of the first contributions, from AddUp.
+  // block, in the first-level cache, into the optimizer. No dense gradient is made, except `sum`,
+  // the sum of the first contributions, from AddUp, and for an optimizer of whole slices.
   void Apply(SliceState& slice, std::span<const Contribution> contributions,
              const UpdateRates& rates, std::span<const float> sum = {});
   // For contributions that cannot all be open at once: adds those with a reader to `sum` and
@@ -125,10 +125,14 @@ class SliceUpdater {
   // The same for the block's first values, which belong to the elements `indices`.
   void CompensateEntries(const Contribution& contribution, std::span<const float> weights,
                          std::span<const uint32_t> indices);
-  // The gradient of the block at `begin`, plus `decay` times the weights. Returns the payload
-  // itself if possible.
+  // The gradient of the elements from `begin`, plus `decay` times the weights. Returns the payload
+  // itself if possible, else `into`.
   const float* Gather(std::span<const Contribution> contributions, std::span<const float> sum,
-                      std::span<const float> weights, float decay, size_t begin, size_t size);
+                      std::span<const float> weights, float decay, size_t begin,
+                      std::span<float> into);
+  // The same for one block.
+  void Sum(std::span<const Contribution> contributions, std::span<const float> sum,
+           std::span<const float> weights, float decay, size_t begin, std::span<float> block) const;
   float ScaleOf(const Contribution& contribution) const;
 
   static constexpr size_t kBlock = 2048;  // with weights and two states well inside 48 KiB
@@ -141,6 +145,7 @@ class SliceUpdater {
   const std::unique_ptr<Optimizer> optimizer_;
   BufferPool pool_;
   alignas(64) float block_[kBlock];
+  std::vector<float> whole_;  // gradient of a slice, for optimizers of whole slices
   // Entries of an update, and of the update that is being added.
   std::vector<uint32_t> indices_, more_indices_;
   std::vector<float> values_, more_values_;

@@ -124,7 +124,7 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"\"a\\e[31mb\": 1",
        "c.yaml:1:1: unknown key \"a\\033[31mb\" in config; its keys are name, "
        "seed, model, data, train, optimizer, schedule, consistency, "
-       "compression, cluster, durability, node"},
+       "compression, cluster, durability, node, local"},
       // Given twice.
       {"seed: 1\nname: a\nseed: 2\n",
        "c.yaml:3:1: duplicate key \"seed\" in config; first given in line 1"},
@@ -256,7 +256,7 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"seed: !!int 1", "c.yaml:1:7: YAML tags are not used here; leave out tag:yaml.org,2002:int"},
       {"- a\n- b\n",
        "c.yaml:1:1: expected a mapping with keys of name, seed, model, data, train, optimizer, "
-       "schedule, consistency, compression, cluster, durability, node, got a list"},
+       "schedule, consistency, compression, cluster, durability, node, local, got a list"},
       {"data: &d {augment: *d}", "c.yaml:1:20: an alias to what contains it"},
       // Columns count characters, not bytes.
       {"{name: \"\xC3\xA9\xC3\xA9\", x: 1}",

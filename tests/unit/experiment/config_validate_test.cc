@@ -132,6 +132,33 @@ TEST(ConfigValidate, CrossChecks) {
        "model.ignored_label is of cross-entropy alone: leave it out, or model.loss"},
       {{"optimizer.sgd.nesterov=true"},
        "optimizer.sgd.nesterov needs a momentum: set optimizer.sgd.momentum, as 0.9"},
+      {{"optimizer={delayed_nesterov: {spread: 0.5, momentum: 0}}"},
+       "optimizer.delayed_nesterov.spread divides the momentum's step: set "
+       "optimizer.delayed_nesterov.momentum, as 0.9, or leave spread out"},
+      {{"optimizer={delayed_nesterov: {spread: 0.5, every: 1}}"},
+       "optimizer.delayed_nesterov.spread divides the momentum's step between the updates of a "
+       "round, and a round has one (optimizer.delayed_nesterov.every is 1): set "
+       "optimizer.delayed_nesterov.every to 2 or more, or leave spread out"},
+      {{"optimizer={delayed_nesterov: {spread: 0.5}}", "cluster.workers=1"},
+       "optimizer.delayed_nesterov.spread divides the momentum's step between the updates of a "
+       "round, and a round has one (cluster.workers is 1): set "
+       "optimizer.delayed_nesterov.every to 2 or more, or leave spread out"},
+      {{"compression.pull=delta", "optimizer=delayed_nesterov"},
+       "compression.pull.delta sends the weights that changed, and this optimizer changes all at "
+       "every step: use optimizer.sgd without momentum or adagrad, or give compression.pull.delta "
+       "a lossy codec, as {codec: {topk: {density: 0.01}}}"},
+      {{"compression.pull=delta", "optimizer=lars"},
+       "compression.pull.delta sends the weights that changed, and this optimizer changes all at "
+       "every step: use optimizer.sgd without momentum or adagrad, or give compression.pull.delta "
+       "a lossy codec, as {codec: {topk: {density: 0.01}}}"},
+      {{"compression.pull=delta", "optimizer=lamb"},
+       "compression.pull.delta sends the weights that changed, and this optimizer changes all at "
+       "every step: use optimizer.sgd without momentum or adagrad, or give compression.pull.delta "
+       "a lossy codec, as {codec: {topk: {density: 0.01}}}"},
+      {{"compression.push=dgc", "optimizer=lars"},
+       "compression.push: dgc applies momentum on the worker, so the server's optimizer must be "
+       "sgd without: set optimizer.sgd.momentum to 0 and compression.push.dgc.momentum to what it "
+       "was"},
       {{"schedule=step"},
        "schedule.step.every is missing or zero: say how often the rate falls, as 10 epochs"},
       {{"schedule={step: {every: 0 epochs}}"},
@@ -293,6 +320,10 @@ TEST(ConfigValidate, NearMissesAreFine) {
   EXPECT_TRUE(AfterSets({"schedule={multistep: {at: [5 steps, 6 steps]}}"}).ok());
   EXPECT_TRUE(AfterSets({"compression.rules=[{match: a, push: }]"}).ok());
   EXPECT_TRUE(AfterSets({"compression.pull=delta", "optimizer=adagrad"}).ok());
+  EXPECT_TRUE(AfterSets({"optimizer={delayed_nesterov: {spread: 1}}"}).ok());
+  EXPECT_TRUE(
+      AfterSets({"optimizer={delayed_nesterov: {spread: 1, every: 2}}", "cluster.workers=1"}).ok());
+  EXPECT_TRUE(AfterSets({"optimizer=lamb", "compression.push=factors"}).ok());
   EXPECT_TRUE(AfterSets({"compression.pull={delta: {codec: topk}}", "optimizer=adam"}).ok());
   EXPECT_TRUE(AfterSets({"compression.push=dgc", "optimizer=sgd"}).ok());
   EXPECT_TRUE(AfterSets({"compression.push=factors", "node.reduce=host", "optimizer=adam"}).ok());

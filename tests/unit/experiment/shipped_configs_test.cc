@@ -94,9 +94,10 @@ void CollectRows(const Descriptor& type, const std::string& prefix, std::set<std
     } else if (field.message_type()->field_count() == 0) {
       rows->insert(absl::StrCat("| `", key, "` | "));
     } else {
-      // A rule's codec is documented once, under compression.push.
+      // Each of these is documented once, under compression.push, optimizer or schedule.
       if (key == "compression.rules[].push" || key == "compression.pull.delta.codec" ||
-          key == "compression.push.auto.codecs") {
+          key == "compression.push.auto.codecs" || key == "local.optimizer" ||
+          key == "local.schedule") {
         rows->insert(absl::StrCat("| `", key, "` | "));
         continue;
       }

@@ -72,11 +72,14 @@ TEST(OptimizerSparseTest, AdagradEqualsDenseBitForBit) {
 }
 
 TEST(OptimizerSparseTest, OptimizersThatMoveEveryElementHaveNoSparseForm) {
-  OptimizerConfig momentum, adam, adamw;
+  OptimizerConfig momentum, adam, adamw, delayed, lars, lamb;
   momentum.mutable_sgd()->set_momentum(0.5);
   adam.mutable_adam();
   adamw.mutable_adamw();
-  for (const auto& config : {momentum, adam, adamw}) {
+  delayed.mutable_delayed_nesterov();
+  lars.mutable_lars();
+  lamb.mutable_lamb();
+  for (const auto& config : {momentum, adam, adamw, delayed, lars, lamb}) {
     EXPECT_FALSE(MakeOptimizer(config)->sparse());
   }
 }

@@ -27,8 +27,9 @@ struct Case {
 };
 
 std::vector<Case> Cases() {
-  std::vector<Case> cases = {{"sgd", {}},     {"momentum", {}}, {"nesterov", {}},
-                             {"adagrad", {}}, {"adam", {}},     {"adamw", {}}};
+  std::vector<Case> cases = {
+      {"sgd", {}},   {"momentum", {}},         {"nesterov", {}}, {"adagrad", {}}, {"adam", {}},
+      {"adamw", {}}, {"delayed_nesterov", {}}, {"lars", {}},     {"lamb", {}}};
   cases[0].config.mutable_sgd();
   cases[1].config.mutable_sgd()->set_momentum(0.9);
   cases[2].config.mutable_sgd()->set_momentum(0.9);
@@ -39,6 +40,11 @@ std::vector<Case> Cases() {
   adam.set_epsilon(1e-6);
   *cases[4].config.mutable_adam() = adam;
   *cases[5].config.mutable_adamw() = adam;
+  cases[6].config.mutable_delayed_nesterov()->set_momentum(0.5);
+  cases[6].config.mutable_delayed_nesterov()->set_every(2);
+  cases[6].config.mutable_delayed_nesterov()->set_spread(0.5);
+  cases[7].config.mutable_lars()->set_trust(0.5);
+  cases[8].config.mutable_lamb()->set_beta2(0.99);
   return cases;
 }
 
@@ -87,9 +93,7 @@ TEST(OptimizerTest, FollowsTheFormulasInDouble) {
       for (uint64_t t = 1; t <= kSteps; ++t) {
         const std::vector<float> gradient = Random(100 + t, size, -0.5, 0.5);
         const OptimizerStep step{.learning_rate = 0.05, .weight_decay = 0.1, .step = t};
-        for (size_t i = 0; i < size; ++i) {
-          ReferenceUpdate(c.config, step, gradient[i], &expected[i]);
-        }
+        ReferenceUpdate(c.config, step, gradient, expected);
       }
       for (size_t i = 0; i < size; ++i) {
         ASSERT_NEAR(got.weights[i], expected[i].weight, 4e-6)
@@ -148,14 +152,20 @@ TEST(OptimizerTest, NamesItsStatesAsPersisted) {
       names.back().emplace_back(optimizer->state_name(i));
     }
   }
-  const std::vector<std::vector<std::string>> expected = {
-      {},      {"momentum_buffer"},       {"momentum_buffer"},
-      {"sum"}, {"exp_avg", "exp_avg_sq"}, {"exp_avg", "exp_avg_sq"}};
+  const std::vector<std::vector<std::string>> expected = {{},
+                                                          {"momentum_buffer"},
+                                                          {"momentum_buffer"},
+                                                          {"sum"},
+                                                          {"exp_avg", "exp_avg_sq"},
+                                                          {"exp_avg", "exp_avg_sq"},
+                                                          {"momentum_buffer", "gradient_sum"},
+                                                          {"velocity"},
+                                                          {"exp_avg", "exp_avg_sq"}};
   EXPECT_EQ(names, expected);
 }
 
-// Two steps from w = 1 with gradients 0.5 and -0.25, learning rate 0.1, worked out by hand with
-// PyTorch's definitions.
+// Two steps from w = 1 with gradients 0.5 and -0.25, learning rate 0.1, weight decay 0.1, worked
+// out by hand with the definitions of PyTorch and of the papers.
 TEST(OptimizerTest, MatchesWorkedExamples) {
   const std::vector<double> expected = {
       0.975,                            // 1 - 0.05 + 0.025
@@ -164,6 +174,9 @@ TEST(OptimizerTest, MatchesWorkedExamples) {
       0.9 + 0.025 / std::sqrt(0.3125),  // sums: 0.25, 0.3125
       0.9 - 0.1 * (0.02 / 0.19) / std::sqrt(0.0031 / 0.0199),
       0.89 * 0.99 - 0.1 * (0.02 / 0.19) / std::sqrt(0.0031 / 0.0199),
+      0.95 - 0.1 * (0.75 * 0.5 * 0.25 - 0.25),  // m: 0, 0.25; a: 0.25, 0.75
+      0.95 - (0.9 * 0.05 - 0.1 * 1.9 * 0.25),   // ratios: 1, 1.9
+      0.9 - 0.1 * 0.9,                          // |w| / |r| * r is w's size
   };
   const auto cases = Cases();
   for (size_t i = 0; i < cases.size(); ++i) {

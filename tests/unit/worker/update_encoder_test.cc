@@ -50,9 +50,11 @@ TEST(UpdateEncoder, AddsCoupledWeightDecayToTheGradient) {
 
 // The server applies it, so the worker must not.
 TEST(UpdateEncoder, LeavesDecoupledWeightDecayToTheServer) {
-  OptimizerConfig adamw;
+  OptimizerConfig adamw, lamb;
   adamw.mutable_adamw();
+  lamb.mutable_lamb();
   EXPECT_EQ(Encoded(adamw, true), std::vector<float>(4, 1.0f));
+  EXPECT_EQ(Encoded(lamb, true), std::vector<float>(4, 1.0f));
 }
 
 // Most rows of a table's gradient are zero. They are not sent, and decay does not fill them.

@@ -63,6 +63,27 @@ TEST(CoordinatorJoin, AModelThatDoesNotFitIsRefused) {
   EXPECT_TRUE(run.core().Register(run.Registration(worker), {}, run.now(), &effects).ok());
 }
 
+TEST(CoordinatorJoin, TheFirstRatesAreThoseOfTheOptimizer) {
+  std::vector<OptimizerConfig> optimizers(4);
+  optimizers[0].mutable_adamw()->set_weight_decay(0.125);
+  optimizers[0].mutable_adamw()->set_learning_rate(0.25);
+  optimizers[1].mutable_lars()->set_weight_decay(0.125);
+  optimizers[1].mutable_lars()->set_learning_rate(0.25);
+  optimizers[2].mutable_lamb()->set_weight_decay(0.125);
+  optimizers[2].mutable_lamb()->set_learning_rate(0.25);
+  optimizers[3].mutable_delayed_nesterov()->set_learning_rate(0.25);  // has no decay
+  for (const OptimizerConfig& optimizer : optimizers) {
+    Config config = CoordinatorConfig(1, 1, 4);
+    *config.mutable_optimizer() = optimizer;
+    CoordinatorFixture run(config);
+    run.JoinAndRegister();
+    const HyperParameters hyper = run.Commands<InstallModel>()[0].hyper;
+    EXPECT_EQ(hyper.learning_rate(), 0.25) << optimizer.ShortDebugString();
+    EXPECT_EQ(hyper.weight_decay(), optimizer.has_delayed_nesterov() ? 0 : 0.125)
+        << optimizer.ShortDebugString();
+  }
+}
+
 TEST(CoordinatorJoin, TheFirstRegistrationFixesTheModel) {
   CoordinatorFixture run(CoordinatorConfig(2, 1, 4));
   const WorkerKey first = run.JoinAndRegister(), second = run.Join();

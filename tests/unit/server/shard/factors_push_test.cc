@@ -92,33 +92,37 @@ TEST_F(FactorsShard, TheShardAddsTheWeightDecay) {
   EXPECT_EQ(Weights(), expected);
 }
 
-// adamw has its decay in the optimizer. So factors and their gradient lead to the same weights.
+// adamw and lamb have their decay in the optimizer. So factors and their gradient lead to the same
+// weights.
 TEST_F(FactorsShard, DecoupledDecayIsNotAddedToThem) {
   Start(4);  // for the model
-  Config config;
-  config.mutable_optimizer()->mutable_adamw();
-  SliceUpdater updater(config);
-  std::vector<std::vector<float>> weights;
-  for (bool with_factors : {true, false}) {
-    auto slice = updater.Make(0, placement_->slices(0), *model_, 1, nullptr);
-    ASSERT_TRUE(slice.ok()) << slice.status();
-    for (uint64_t step = 1; step <= 3; ++step) {
-      const FactorsOf factors = Factors(step);
-      const std::vector<std::byte> payload = factors.Payload({shapes_[0]});
-      const std::vector<float> product = factors.Product(shapes_[0]);
-      const CodecTable codecs;
-      const auto reader = with_factors
-                              ? codecs.Find(CODEC_FACTORS)->Open(payload, shapes_[0])
-                              : codecs.Find(CODEC_NONE)->Open(AsBytes(product), shapes_[0]);
-      ASSERT_TRUE(reader.ok()) << reader.status();
-      Contribution contribution;
-      contribution.reader = reader->get();
-      updater.Apply(*slice, {&contribution, 1}, {.learning_rate = 0.1, .weight_decay = 0.25});
+  Config adamw, lamb;
+  adamw.mutable_optimizer()->mutable_adamw();
+  lamb.mutable_optimizer()->mutable_lamb();
+  for (const Config& config : {adamw, lamb}) {
+    SliceUpdater updater(config);
+    std::vector<std::vector<float>> weights;
+    for (bool with_factors : {true, false}) {
+      auto slice = updater.Make(0, placement_->slices(0), *model_, 1, nullptr);
+      ASSERT_TRUE(slice.ok()) << slice.status();
+      for (uint64_t step = 1; step <= 3; ++step) {
+        const FactorsOf factors = Factors(step);
+        const std::vector<std::byte> payload = factors.Payload({shapes_[0]});
+        const std::vector<float> product = factors.Product(shapes_[0]);
+        const CodecTable codecs;
+        const auto reader = with_factors
+                                ? codecs.Find(CODEC_FACTORS)->Open(payload, shapes_[0])
+                                : codecs.Find(CODEC_NONE)->Open(AsBytes(product), shapes_[0]);
+        ASSERT_TRUE(reader.ok()) << reader.status();
+        Contribution contribution;
+        contribution.reader = reader->get();
+        updater.Apply(*slice, {&contribution, 1}, {.learning_rate = 0.1, .weight_decay = 0.25});
+      }
+      const auto values = slice->weights.read();
+      weights.emplace_back(values.begin(), values.end());
     }
-    const auto values = slice->weights.read();
-    weights.emplace_back(values.begin(), values.end());
+    EXPECT_EQ(weights[0], weights[1]);
   }
-  EXPECT_EQ(weights[0], weights[1]);
 }
 
 TEST_F(FactorsShard, PartsThatDoNotBelongTogetherAreRefused) {

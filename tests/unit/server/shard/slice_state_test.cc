@@ -222,6 +222,125 @@ TEST_F(SliceUpdaterTest, DecoupledDecayIsThatOfTheMoment) {
   EXPECT_EQ(slice.weights.read()[0], 0.5f);
 }
 
+// Norms are of the slice, not of a block of it, and of the gradient with its decay, however it
+// came.
+TEST_F(SliceUpdaterTest, RatesFollowTheNormsOfTheWholeSlice) {
+  const auto a = Random(1), b = Random(2), first = Random(3);
+  std::vector<float> sum(kOdd);
+  for (uint32_t i = 0; i < kOdd; ++i) sum[i] = 0.5f * a[i] + 0.5f * b[i];
+  Config lars, lamb;
+  lars.mutable_optimizer()->mutable_lars()->set_trust(1);
+  lamb.mutable_optimizer()->mutable_lamb();
+  for (const Config& config : {lars, lamb}) {
+    for (const bool decays : {true, false}) {
+      SliceUpdater updater(config);
+      SliceState apart = Make(updater), together = Make(updater), summed = Make(updater);
+      for (SliceState* slice : {&apart, &together, &summed}) {
+        std::ranges::copy(first, slice->weights.Writable().begin());
+        slice->decays = decays;
+        slice->coupled_decay = slice->decays_here = decays && config.optimizer().has_lars();
+      }
+      const UpdateRates rates{.learning_rate = 0.5, .weight_decay = 0.125};
+      const Contribution both[] = {{Dense(a), 0.5f, 0, {}}, {Dense(b), 0.5f, 0, {}}};
+      updater.Apply(apart, both, rates);
+      const Contribution one{Dense(sum), 1, 0, {}};
+      updater.Apply(together, {&one, 1}, rates);
+      Contribution halves[] = {{Dense(a), 0.5f, 0, {}}, {Dense(b), 0.5f, 0, {}}};
+      std::vector<float> added;
+      updater.AddUp({halves, 1}, kOdd, &added);
+      updater.Apply(summed, halves, rates, added);
+
+      std::vector<float> expected = first, gradient = sum;
+      for (uint32_t i = 0; i < kOdd && apart.coupled_decay; ++i) gradient[i] += 0.125f * first[i];
+      std::vector<std::vector<float>> states(2, std::vector<float>(kOdd));
+      OptimizerBlock whole;
+      whole.size = kOdd;
+      whole.gradient = gradient.data();
+      whole.weights_in = whole.weights_out = expected.data();
+      for (int i = 0; i < 2; ++i) whole.state_in[i] = whole.state_out[i] = states[i].data();
+      MakeOptimizer(config.optimizer())
+          ->ApplyBlock({.learning_rate = 0.5,
+                        .weight_decay = decays ? 0.125 : 0,
+                        .step = 1,
+                        .decays = decays},
+                       whole);
+      for (uint32_t i = 0; i < kOdd; ++i) {
+        ASSERT_EQ(apart.weights.read()[i], expected[i]) << i;
+        ASSERT_EQ(together.weights.read()[i], expected[i]) << i;
+        ASSERT_EQ(summed.weights.read()[i], expected[i]) << i;
+      }
+    }
+  }
+}
+
+TEST_F(SliceUpdaterTest, StatisticsAreAddedWhateverTheOptimizer) {
+  Config config;
+  config.mutable_optimizer()->mutable_lars();
+  SliceUpdater updater(config);
+  SliceState slice = Make(updater);
+  slice.role = ParameterSpec::STATISTIC;
+  slice.states.clear();
+  const auto delta = Random(1);
+  const Contribution contribution{Dense(delta), 0.5f, 0, {}};
+  updater.Apply(slice, {&contribution, 1}, {0.5});
+  for (uint32_t i = 0; i < kOdd; ++i) ASSERT_EQ(slice.weights.read()[i], 0.5f * delta[i]);
+}
+
+TEST_F(SliceUpdaterTest, MomentumIsDelayedByTheNumberOfWorkers) {
+  Config config;
+  config.mutable_cluster()->set_workers(3);
+  config.mutable_optimizer()->mutable_delayed_nesterov()->set_momentum(0.5);
+  SliceUpdater updater(config);
+  SliceState slice = Make(updater, "w", 1);
+  std::vector<float> weights;
+  for (int i = 0; i < 6; ++i) {
+    const Contribution contribution{Dense({1}), 1, 0, {}};
+    updater.Apply(slice, {&contribution, 1}, {1});
+    weights.push_back(slice.weights.read()[0]);
+  }
+  EXPECT_EQ(weights, (std::vector<float>{-1, -2, -4.5f, -5.5f, -6.5f, -9.75f}));
+}
+
+// What a checkpoint or a journal's image has of a slice is all that its next update needs.
+TEST_F(SliceUpdaterTest, ARestoredSliceGoesOnWithTheSameBits) {
+  std::vector<Config> configs(6);
+  configs[0].mutable_optimizer()->mutable_sgd()->set_momentum(0.9);
+  configs[1].mutable_optimizer()->mutable_adagrad();
+  configs[2].mutable_optimizer()->mutable_adamw()->set_weight_decay(0.1);
+  configs[3].mutable_optimizer()->mutable_delayed_nesterov()->set_spread(0.5);
+  configs[4].mutable_optimizer()->mutable_lars();
+  configs[5].mutable_optimizer()->mutable_lamb();
+  ModelSpec model;
+  ParameterSpec* parameter = model.add_parameters();
+  parameter->set_name("w");
+  parameter->add_shape(kOdd);
+  parameter->set_decay(true);
+  parameter->mutable_initializer()->mutable_normal()->set_stddev(1);
+  SliceSpec spec;
+  spec.set_count(kOdd);
+  for (const Config& config : configs) {
+    SliceUpdater updater(config);
+    auto slice = updater.Make(0, spec, model, 1, nullptr);
+    ASSERT_TRUE(slice.ok());
+    const auto update = [&](SliceState& state, uint32_t stream) {
+      const Contribution contribution{Dense(Random(stream)), 0.5f, 0, {}};
+      updater.Apply(state, {&contribution, 1}, {0.125, 0.125});
+    };
+    for (uint32_t i = 0; i < 3; ++i) update(*slice, i);
+    const SliceSnapshot saved = updater.Snapshot(*slice);
+    auto restored = updater.Restore(0, spec, model,
+                                    {saved.version, saved.steps, saved.weights, saved.states, {}});
+    ASSERT_TRUE(restored.ok()) << restored.status();
+    for (SliceState* state : {&*slice, &*restored}) {
+      for (uint32_t i = 3; i < 6; ++i) update(*state, i);
+    }
+    for (uint32_t i = 0; i < kOdd; ++i) {
+      ASSERT_EQ(restored->weights.read()[i], slice->weights.read()[i])
+          << config.optimizer().ShortDebugString() << " at " << i;
+    }
+  }
+}
+
 TEST_F(SliceUpdaterTest, SlicesOfATensorStartAsTheWholeDoes) {
   ModelSpec model;
   ParameterSpec* parameter = model.add_parameters();
