@@ -1,6 +1,7 @@
 #include "compression/sparse/select.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace psgd {
 namespace {
@@ -27,9 +28,21 @@ uint32_t SelectAmong(std::vector<uint32_t>* numbers, int bits, size_t* keep) {
   return selected;
 }
 
+// Finds the cut of so few values that counting them by digits would take longer.
+Cut FindCutOfFew(std::span<const float> values, size_t keep, std::vector<uint32_t>* scratch) {
+  scratch->resize(values.size());
+  std::ranges::transform(values, scratch->begin(), MagnitudeBits);
+  const auto last = scratch->begin() + static_cast<std::ptrdiff_t>(keep - 1);
+  std::ranges::nth_element(*scratch, last, std::ranges::greater());
+  const auto above = std::count_if(scratch->begin(), last, [&](uint32_t b) { return b > *last; });
+  return {*last, keep - static_cast<size_t>(above)};
+}
+
 }  // namespace
 
 Cut FindCut(std::span<const float> values, size_t keep, std::vector<uint32_t>* scratch) {
+  constexpr size_t kFew = 512;
+  if (values.size() <= kFew) return FindCutOfFew(values, keep, scratch);
   constexpr int kLowBits = 20;
   constexpr size_t kBins = 1 << (31 - kLowBits);
   // There are two tables, so that equal neighbors do not wait for each other's count.
