@@ -40,13 +40,15 @@ ChunkRange RangeOf(std::span<const float> values, uint32_t bits) {
   }
   for (int fit = 0; fit < kLevelFits; ++fit) {
     const ChunkLevels levels(range, bits);
-    LevelSums lanes[kLanes];
-    for (size_t i = 0; i < values.size(); ++i) {
-      const float magnitude = std::fabs(values[i]);
-      lanes[i % kLanes].Add(levels.Nearest(magnitude), magnitude);
-    }
     LevelSums sums;
-    for (const LevelSums& lane : lanes) sums.Add(lane);
+    for (size_t first = 0; first < kLanes; ++first) {
+      LevelSums lane;
+      for (size_t i = first; i < values.size(); i += kLanes) {
+        const float magnitude = std::fabs(values[i]);
+        lane.Add(levels.Nearest(magnitude), magnitude);
+      }
+      sums.Add(lane);
+    }
     range = FitLevels(sums, static_cast<uint32_t>(values.size()), bits);
   }
   return {RoundCoarse(range.low), RoundCoarse(range.high)};
@@ -96,11 +98,14 @@ class ChunkedEncoder final : public Encoder {
     const auto values = selector_.values();
     const ChunkRange range = RangeOf(values, options_.bits);
     const ChunkLevels levels(range, options_.bits);
+    const size_t sent = indices_.size();
+    indices_.resize(sent + indices.size());
+    codes_.resize(sent + indices.size());
     uint32_t least = std::numeric_limits<uint32_t>::max();
     for (size_t i = 0; i < indices.size(); ++i) {
       const uint32_t code = LevelCode(levels, options_.bits, values[i]);
-      indices_.push_back(static_cast<uint32_t>(begin + indices[i]));
-      codes_.push_back(static_cast<uint8_t>(code));
+      indices_[sent + i] = static_cast<uint32_t>(begin + indices[i]);
+      codes_[sent + i] = static_cast<uint8_t>(code);
       least = std::min(least, MagnitudeBits(values[i]));
       if (residual.empty()) continue;
       residual[indices[i]] = values[i] - LevelValue(levels, options_.bits, code);
