@@ -16,6 +16,7 @@
 #include "compression/low_rank/factors.h"
 #include "compression/low_rank/powersgd.h"
 #include "compression/sparse/blocks.h"
+#include "compression/sparse/chunked.h"
 #include "compression/sparse/dgc.h"
 #include "compression/sparse/randomk.h"
 #include "compression/sparse/threshold.h"
@@ -63,6 +64,8 @@ StatusOrCodec MakeCodec(const CodecConfig& config, const CodecOptions& options) 
       return absl::InvalidArgumentError("auto is a choice among codecs, and none itself");
     case CodecConfig::kFactors:
       return MakeFactors(kernels);
+    case CodecConfig::kChunked:
+      return MakeChunked(config.chunked(), kernels);
   }
   return absl::InvalidArgumentError("compression names a codec that this program does not have");
 }

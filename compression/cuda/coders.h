@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "compression/cuda/blocks.h"
+#include "compression/cuda/chunked.h"
 #include "compression/cuda/dgc.h"
 #include "compression/cuda/half.h"
 #include "compression/cuda/natural.h"

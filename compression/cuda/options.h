@@ -54,6 +54,11 @@ struct BlocksTwin {
   double density = 0;
   uint32_t block = 0;
 };
+struct ChunkedTwin {
+  uint32_t chunk = 0;
+  uint32_t keep = 0;
+  uint32_t bits = 0;
+};
 
 struct PowersgdTwin {
   uint32_t rank = 0;                          // 0: the slice travels as binary16
@@ -62,7 +67,7 @@ struct PowersgdTwin {
 
 using TwinCodec = std::variant<NoneTwin, HalfTwin, OnebitTwin, SignTwin, SignumTwin, NaturalTwin,
                                TernaryTwin, QuantizedTwin, TopkTwin, ThresholdTwin, DgcTwin,
-                               RandomkTwin, BlocksTwin, PowersgdTwin>;
+                               RandomkTwin, BlocksTwin, ChunkedTwin, PowersgdTwin>;
 
 struct TwinOptions {
   TwinCodec codec;

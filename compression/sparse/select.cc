@@ -1,6 +1,7 @@
 #include "compression/sparse/select.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace psgd {
 namespace {
@@ -27,9 +28,29 @@ uint32_t SelectAmong(std::vector<uint32_t>* numbers, int bits, size_t* keep) {
   return selected;
 }
 
+// Finds the cut of so few values that the bins of FindCut would take longer: the bins here divide
+// the stretch from the least to the largest.
+Cut FindCutOfFew(std::span<const float> values, size_t keep, std::vector<uint32_t>* scratch) {
+  constexpr uint32_t kDigit = 8;
+  scratch->resize(values.size());
+  std::ranges::transform(values, scratch->begin(), MagnitudeBits);
+  for (;;) {
+    const auto [least, largest] = std::ranges::minmax(*scratch);
+    if (least == largest) return {least, keep};
+    const uint32_t width = std::bit_width(largest - least);
+    const uint32_t shift = width > kDigit ? width - kDigit : 0;
+    uint32_t bins[1 << kDigit] = {};
+    for (uint32_t number : *scratch) ++bins[(number - least) >> shift];
+    const size_t bin = FindBin(bins, &keep);
+    std::erase_if(*scratch, [&, low = least](uint32_t n) { return (n - low) >> shift != bin; });
+  }
+}
+
 }  // namespace
 
 Cut FindCut(std::span<const float> values, size_t keep, std::vector<uint32_t>* scratch) {
+  constexpr size_t kFew = 512;
+  if (values.size() <= kFew) return FindCutOfFew(values, keep, scratch);
   constexpr int kLowBits = 20;
   constexpr size_t kBins = 1 << (31 - kLowBits);
   // There are two tables, so that equal neighbors do not wait for each other's count.

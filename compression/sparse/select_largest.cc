@@ -16,10 +16,21 @@ void LargestSelector::Select(SelectSource* source, size_t keep, Selection select
     source->Make(0, elements);
     return;
   }
-  const bool sampled = WorthSampling(keep, elements);
-  if (sampled && SelectFromSample(source, keep, selection)) return;
-  if (!sampled) source->Make(0, elements);
-  SelectFromMade(source->Made(), keep);
+  if (WorthSampling(keep, elements)) {
+    const uint32_t least = GuessLeast(
+        elements, [&](size_t begin, float* run) { source->Sample(begin, run); }, keep,
+        selection == Selection::kExact, &scratch_);
+    if (SelectFromGuess(source, keep, selection, least)) return;
+  } else {
+    source->Make(0, elements);
+  }
+  SelectFromMade(source->Made(), keep, keep == elements);
+}
+
+void LargestSelector::SelectNear(SelectSource* source, size_t keep, uint32_t guess) {
+  count_ = 0;
+  if (SelectFromGuess(source, keep, Selection::kExact, guess)) return;
+  SelectFromMade(source->Made(), keep, false);
 }
 
 void LargestSelector::SelectReaching(SelectSource* source, uint32_t least) {
@@ -31,13 +42,11 @@ void LargestSelector::SelectReaching(SelectSource* source, uint32_t least) {
   }
 }
 
-bool LargestSelector::SelectFromSample(SelectSource* source, size_t keep, Selection selection) {
+bool LargestSelector::SelectFromGuess(SelectSource* source, size_t keep, Selection selection,
+                                      uint32_t least) {
   const size_t elements = source->size();
   const bool exact = selection == Selection::kExact;
   const size_t most = 4 * keep + kGatherBlock;
-  const uint32_t least = GuessLeast(
-      elements, [&](size_t begin, float* run) { source->Sample(begin, run); }, keep, exact,
-      &scratch_);
   size_t begin = 0;
   for (; begin < elements && count_ <= most; begin += kGatherBlock) {
     const size_t block = std::min(kGatherBlock, elements - begin);
@@ -56,9 +65,9 @@ bool LargestSelector::SelectFromSample(SelectSource* source, size_t keep, Select
   return true;
 }
 
-void LargestSelector::SelectFromMade(std::span<const float> made, size_t keep) {
+void LargestSelector::SelectFromMade(std::span<const float> made, size_t keep, bool zeros) {
   Cut cut = FindCut(made, keep, &scratch_);
-  if (cut.least == 0 && keep < made.size()) cut.ties = 0;
+  if (cut.least == 0 && !zeros) cut.ties = 0;
   for (size_t begin = 0; begin < made.size() && count_ < keep; begin += kGatherBlock) {
     const size_t before = count_;
     const size_t block = std::min(kGatherBlock, made.size() - begin);

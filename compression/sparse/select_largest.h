@@ -44,6 +44,11 @@ class LargestSelector {
   // if fewer are not zero: zeros are picked only if all numbers are.
   // REQUIRES: keep <= source->size().
   void Select(SelectSource* source, size_t keep, Selection selection);
+  // Makes all numbers of the source and picks exactly the `keep` largest, the lower index first
+  // among equals; fewer if fewer are not zero: zeros are never picked. `guess` is the bits of a
+  // magnitude, not zero. The call is fast if a little more than `keep` of the numbers reach it.
+  // REQUIRES: 0 < keep <= source->size().
+  void SelectNear(SelectSource* source, size_t keep, uint32_t guess);
   // Makes all numbers of the source and picks those that reach `least`.
   void SelectReaching(SelectSource* source, uint32_t least);
 
@@ -52,8 +57,10 @@ class LargestSelector {
   std::span<float> values() { return std::span(values_).first(count_); }
 
  private:
-  bool SelectFromSample(SelectSource* source, size_t keep, Selection selection);
-  void SelectFromMade(std::span<const float> made, size_t keep);
+  // Returns false if too few or too many numbers reach the guess. Then all numbers are made.
+  bool SelectFromGuess(SelectSource* source, size_t keep, Selection selection, uint32_t least);
+  // `zeros`: whether zeros may be picked.
+  void SelectFromMade(std::span<const float> made, size_t keep, bool zeros);
   void MakeRoom(size_t more);
   // Drops the entries from `begin` on that the cut does not keep; counts its ties down.
   void Apply(size_t begin, Cut* cut);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <string>
 
 #include "compression/coarse.h"
 #include "compression/codec_checks.h"
@@ -13,7 +12,6 @@
 #include "compression/magnitude.h"
 #include "compression/payload_bytes.h"
 #include "compression/sparse/entry_reader.h"
-#include "compression/sparse/rice.h"
 
 namespace psgd {
 namespace {
@@ -241,6 +239,8 @@ absl::Status CheckValues(const SparseParts& parts, const CodecKernels& kernels,
   return finite ? absl::OkStatus() : NotFinite(name);
 }
 
+}  // namespace
+
 absl::Status CheckIndices(RiceReader reader, uint32_t count, uint32_t elements,
                           const std::string& name) {
   for (uint32_t i = 0; i < count; ++i) {
@@ -258,8 +258,6 @@ absl::Status CheckIndices(RiceReader reader, uint32_t count, uint32_t elements,
   }
   return absl::OkStatus();
 }
-
-}  // namespace
 
 StatusOrReader OpenSparse(ByteSpan payload, uint32_t elements, absl::string_view literal,
                           const CodecKernels& kernels, ValueCoding last) {

@@ -16,7 +16,10 @@
 // still be longer than all values, all are sent (SparCML: Renggli et al., SC 2019).
 #pragma once
 
+#include <string>
+
 #include "compression/kernels.h"
+#include "compression/sparse/rice.h"
 #include "compression/sparse/sparse_layout.h"
 
 namespace psgd {
@@ -37,6 +40,10 @@ void WriteSparse(const SparseEntries& entries, ValueCoding coding, float magnitu
 // messages.
 StatusOrReader OpenSparse(ByteSpan payload, uint32_t elements, absl::string_view name,
                           const CodecKernels& kernels, ValueCoding last = ValueCoding::kSign);
+
+// Checks that `reader` has `count` indices below `elements`, and nothing after them.
+absl::Status CheckIndices(RiceReader reader, uint32_t count, uint32_t elements,
+                          const std::string& name);
 
 // Length of the longest payload for that many elements.
 size_t MaxSparse(uint32_t elements);

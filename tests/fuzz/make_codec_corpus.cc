@@ -54,12 +54,23 @@ void WriteFactors(const std::filesystem::path& path, ValueCoding coding, uint8_t
   Write(path, header, payload);
 }
 
+// Short slices have one chunk and few values at the defaults.
+void WriteSmallChunks(const std::filesystem::path& path) {
+  const uint8_t header[kCodecHeader] = {200, 0, 12, 17, 0};
+  CodecConfig config;
+  config.mutable_chunked()->set_chunk(64);
+  config.mutable_chunked()->set_keep(20);
+  config.mutable_chunked()->set_bits(5);
+  Write(path, header, SecondPayload(*MakeCodec(config).value(), ShapesOfInput(header)[0]));
+}
+
 void WriteCorpus(const std::filesystem::path& folder) {
   WriteFactors(folder / "factors" / "three.bin", ValueCoding::kFloat);
   WriteFactors(folder / "factors" / "half.bin", ValueCoding::kHalf);
   WriteFactors(folder / "factors" / "byte.bin", ValueCoding::kByte);
   WriteFactors(folder / "factors" / "two_slices.bin", ValueCoding::kFloat, 2);
   WriteFactors(folder / "factors" / "four_slices.bin", ValueCoding::kByte, 4);
+  WriteSmallChunks(folder / "chunked" / "small_chunks.bin");
   for (const CodecConfig& config : DefaultCodecs()) {
     const auto codec = MakeCodec(config).value();
     for (const uint16_t elements : {0, 1, 65, 321}) {

@@ -84,6 +84,17 @@ std::vector<CodecCase> AllCases() {
   add("blocks_of_7").mutable_blocks()->set_block(7);
   cases.back().config.mutable_blocks()->set_density(0.3);
   add("blocks_all").mutable_blocks()->set_density(1);
+  add("chunked").mutable_chunked();
+  const auto add_chunked = [&](const char* name, int chunk, int keep, int bits) {
+    ChunkedCodec& chunked = *add(name).mutable_chunked();
+    chunked.set_chunk(chunk);
+    chunked.set_keep(keep);
+    chunked.set_bits(bits);
+  };
+  add_chunked("chunked_of_97", 97, 5, 3);
+  add_chunked("chunked_all", 64, 64, 8);
+  cases.back().conserves = false;  // of 128 levels, some are tiny beside integers of hundreds
+  add_chunked("chunked_long", 65536, 3000, 4);
   add("dgc_without_momentum").mutable_dgc()->set_momentum(0);
   add("dgc").mutable_dgc()->set_density(0.02);
   cases.back().conserves = false;  // momentum adds to the input

@@ -64,6 +64,8 @@ std::vector<Case> WithFeedback() {
   add("randomk").mutable_randomk()->set_density(0.1);
   add("blocks").mutable_blocks()->set_block(16);
   cases.back().config.mutable_blocks()->set_density(0.1);
+  add("chunked").mutable_chunked()->set_chunk(64);
+  cases.back().config.mutable_chunked()->set_keep(4);
   add("dgc").mutable_dgc()->set_density(0.05);
   cases.back().config.mutable_dgc()->set_momentum(0.5);
   add("powersgd").mutable_powersgd()->set_rank(1);

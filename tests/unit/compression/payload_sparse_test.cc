@@ -1,6 +1,11 @@
 // Payloads of the codecs that send some elements, compared with their headers' documentation.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
 #include "tests/unit/compression/expected_bytes.h"
 
 namespace psgd {
@@ -134,6 +139,96 @@ TEST(PayloadSparse, Blocks) {
             Expected().Word(1).Word(0).Word(4).Word(2).Float(2).Float(0).Byte(0b10).bytes());
 }
 
+TEST(PayloadSparse, Chunked) {
+  CodecConfig config;
+  config.mutable_chunked()->set_chunk(64);
+  config.mutable_chunked()->set_keep(13);
+  std::vector<float> residual(10);
+  // Two of ten elements, as thirteen of 64. Both levels fit: code 3 is -5, code 0 is 4.
+  EXPECT_EQ(Encode(config, kGradient, &residual), Expected()
+                                                      .Word(2)
+                                                      .Byte(1)
+                                                      .Byte(2)
+                                                      .Half(63)
+                                                      .Coarse(4)
+                                                      .Coarse(5)
+                                                      .Half(0b01)
+                                                      .Half(0b01)
+                                                      .Byte(kThreeAndSeven)
+                                                      .bytes());
+  EXPECT_EQ(residual, (std::vector<float>{0, 1, 0, 0, 0.5f, 0, 0, 0, 1, 0}));
+  // Entries 1, 3, 7: levels of 1 and of the mean of 4 and 5.
+  config.mutable_chunked()->set_keep(19);
+  residual.assign(10, 0);
+  EXPECT_EQ(Encode(config, kGradient, &residual), Expected()
+                                                      .Word(3)
+                                                      .Byte(1)
+                                                      .Byte(2)
+                                                      .Half(63)
+                                                      .Coarse(1)
+                                                      .Coarse(4.5f)
+                                                      .Half(0b110)
+                                                      .Half(0b010)
+                                                      .Byte(0b1101111)
+                                                      .bytes());
+  EXPECT_EQ(residual, (std::vector<float>{0, 0, 0, -0.5f, 0.5f, 0, 0, -0.5f, 1, 0}));
+}
+
+TEST(PayloadSparse, ChunkedSendsNoZeros) {
+  CodecConfig config;
+  config.mutable_chunked()->set_chunk(64);
+  config.mutable_chunked()->set_keep(64);
+  std::vector<float> gradient(130);
+  gradient[70] = -2;
+  // The second of three chunks has the only value.
+  EXPECT_EQ(Encode(config, gradient), Expected()
+                                          .Word(1)
+                                          .Byte(5)
+                                          .Byte(2)
+                                          .Half(63)
+                                          .Word(0)
+                                          .Coarse(2)
+                                          .Coarse(2)
+                                          .Word(0)
+                                          .Half(0)
+                                          .Half(1)
+                                          .Byte(0b110100)
+                                          .bytes());
+}
+
+// The first chunk's threshold is a bad guess for the next.
+TEST(PayloadSparse, ChunkedTakesTheLargestOfChunksOfAnySize) {
+  CodecConfig config;
+  config.mutable_chunked()->set_bits(8);
+  const auto codec = MakeCodec(config).value();
+  const auto encoder = codec->NewEncoder(ShapeOf(4 * 4096));
+  std::vector<float> gradient = Gaussian(4 * 4096, 11);
+  for (int step = 0; step < 2; ++step) {
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      const int exponent = i / 4096 % 2 == 0 ? 20 : -20;
+      gradient[i] = std::ldexp(gradient[i], step == 0 ? exponent : -2 * exponent);
+    }
+    std::vector<std::byte> payload;
+    encoder->Encode({gradient, {}, {}, 0}, &payload);
+    std::vector<uint32_t> indices(1000);
+    std::vector<float> values(1000);
+    const auto reader = codec->Open(payload, ShapeOf(gradient.size())).value();
+    ASSERT_EQ(reader->NextEntries(indices, values), 256u);
+    for (size_t chunk = 0; chunk < 4; ++chunk) {
+      const auto part = std::span(gradient).subspan(chunk * 4096, 4096);
+      std::vector<uint32_t> order(4096);
+      std::iota(order.begin(), order.end(), 0);
+      std::ranges::stable_sort(order, std::ranges::greater(),
+                               [&](uint32_t i) { return std::fabs(part[i]); });
+      std::ranges::sort(order.begin(), order.begin() + 64);
+      for (size_t i = 0; i < 64; ++i) {
+        ASSERT_EQ(indices[chunk * 64 + i], chunk * 4096 + order[i]);
+        EXPECT_NEAR(values[chunk * 64 + i] / part[order[i]], 1, 0.01);
+      }
+    }
+  }
+}
+
 TEST(PayloadSparse, PowersgdSendsHalvesWhereMatricesAreLonger) {
   CodecConfig config;
   config.mutable_powersgd();
@@ -148,6 +243,10 @@ TEST(PayloadSparse, NonCanonicalBytesAreRefused) {
   };
   const auto blocks = [](uint32_t count, uint32_t low, uint32_t block, uint32_t sent) {
     return Expected().Word(count).Word(low).Word(block).Word(sent);
+  };
+  const auto chunked = [](uint32_t count, uint8_t low_bits, uint8_t bits, uint16_t last, float low,
+                          float high) {
+    return Expected().Word(count).Byte(low_bits).Byte(bits).Half(last).Coarse(low).Coarse(high);
   };
   const std::vector<BadPayload> cases = {
       {"index coding 2", CODEC_TOPK, 1, sparse(1, 0, 2, 0, 0).Float(1).bytes()},
@@ -176,6 +275,37 @@ TEST(PayloadSparse, NonCanonicalBytesAreRefused) {
       {"bits after the last block", CODEC_BLOCKS, 4,
        blocks(1, 0, 2, 2).Float(1).Float(1).Byte(3).bytes()},
       {"block inf", CODEC_BLOCKS, 1, blocks(1, 0, 2, 1).Float(inf).Byte(1).bytes(), kNotFinite},
+      {"chunk of 63", CODEC_CHUNKED, 4, chunked(1, 0, 2, 62, 1, 2).Half(0).Half(0).Byte(1).bytes()},
+      {"chunks of one bit", CODEC_CHUNKED, 4, chunked(1, 0, 1, 63, 1, 2).Half(0).Byte(1).bytes()},
+      {"chunks of nine bits", CODEC_CHUNKED, 4, chunked(0, 0, 9, 63, 1, 2).bytes()},
+      {"chunk with low bits alone", CODEC_CHUNKED, 4, chunked(0, 1, 2, 63, 0, 0).bytes()},
+      {"chunk of more", CODEC_CHUNKED, 1,
+       chunked(2, 0, 2, 63, 1, 2).Half(0).Half(0).Byte(3).bytes()},
+      {"chunk without codes", CODEC_CHUNKED, 4, chunked(1, 0, 2, 63, 1, 2).Half(0).bytes()},
+      {"level inf", CODEC_CHUNKED, 4, chunked(1, 0, 2, 63, 1, inf).Half(0).Half(0).Byte(1).bytes(),
+       kNotFinite},
+      {"level negative", CODEC_CHUNKED, 4,
+       chunked(1, 0, 2, 63, -1, 2).Half(0).Half(0).Byte(1).bytes()},
+      {"levels descend", CODEC_CHUNKED, 4,
+       chunked(1, 0, 2, 63, 2, 1).Half(0).Half(0).Byte(1).bytes()},
+      {"code after the last", CODEC_CHUNKED, 4,
+       chunked(1, 0, 2, 63, 1, 2).Half(0).Half(2).Byte(1).bytes()},
+      {"chunk's index beyond", CODEC_CHUNKED, 4,
+       chunked(1, 0, 2, 63, 1, 2).Half(0).Half(0).Byte(16).bytes()},
+      {"chunk's bits after the last", CODEC_CHUNKED, 4,
+       chunked(1, 0, 2, 63, 1, 2).Half(0).Half(0).Byte(3).bytes()},
+      {"chunk's codes longer than any", CODEC_CHUNKED, 1,
+       chunked(1, 31, 2, 63, 1, 2)
+           .Half(0)
+           .Half(0)
+           .Word(1)
+           .Word(0)
+           .Word(0)
+           .Word(0)
+           .Word(0)
+           .Word(0)
+           .Word(0)
+           .bytes()},
       {"rank without a matrix", CODEC_POWERSGD, 1, Expected().Word(1).Float(1).Float(1).bytes()},
       {"rank 2^31", CODEC_POWERSGD, 0xFFFFFFFF, Expected().Word(1u << 31).Float(1).bytes()},
   };

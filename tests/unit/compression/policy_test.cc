@@ -97,7 +97,8 @@ TEST(ChooseCodec, WhatSendsZerosIsForDenseTensorsUnlessARuleSaysSo) {
   table.set_sparse(true);
   const char* const dense[] = {"fp16",   "bf16", "int8",    "qsgd",    "natural",
                                "onebit", "sign", "ternary", "powersgd"};
-  const char* const sparse[] = {"topk", "randomk", "threshold", "blocks", "dgc", "signum", "none"};
+  const char* const sparse[] = {"topk",    "randomk", "threshold", "blocks",
+                                "chunked", "dgc",     "signum",    "none"};
   const auto choose = [&](const char* name, bool by_rule) {
     CodecConfig codec;
     const auto* field = CodecConfig::descriptor()->FindFieldByName(name);

@@ -183,7 +183,7 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
        "c.yaml:1:21: compression.push: \"topkk\" is not one of none, fp16, topk, onebit, ternary, "
        "bf16, "
        "int8, qsgd, natural, sign, signum, randomk, threshold, blocks, dgc, powersgd, auto, "
-       "factors; did you mean \"topk\"?"},
+       "factors, chunked; did you mean \"topk\"?"},
       // Ranges.
       {"data: {batch: 0}",
        "c.yaml:1:15: data.batch: 0 is out of range: must be between 1 and 1048576"},

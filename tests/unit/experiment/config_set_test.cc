@@ -106,7 +106,7 @@ TEST_F(ConfigSet, Errors) {
   EXPECT_EQ(ErrorOf("compression.push=topkk"),
             "--set compression.push=topkk: compression.push: \"topkk\" is not one of none, fp16, "
             "topk, onebit, ternary, bf16, int8, qsgd, natural, sign, signum, randomk, threshold, "
-            "blocks, dgc, powersgd, auto, factors; did you mean \"topk\"?");
+            "blocks, dgc, powersgd, auto, factors, chunked; did you mean \"topk\"?");
   EXPECT_THAT(ErrorOf("compression=atuo"), testing::EndsWith("; did you mean \"auto\"?"));
   EXPECT_EQ(ErrorOf("compression.push={topk: {densty: 1}}"),
             "--set compression.push={topk: {densty: 1}}: unknown key \"densty\" in "

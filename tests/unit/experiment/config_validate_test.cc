@@ -287,6 +287,9 @@ TEST(ConfigValidate, CrossChecks) {
       {{"compression.push.int8.block=100"},
        "compression.push: int8.block is 100; it must be a multiple of 64 between 64 and 1048576, "
        "such as 1024"},
+      {{"compression.push={chunked: {chunk: 128, keep: 129}}"},
+       "compression.push: chunked.keep is 129; it is 1 to the 128 elements of a chunk "
+       "(chunked.chunk), such as 2"},
       {{"compression.pull.int8.block=100"},
        "compression.pull.int8: int8.block is 100; it must be a multiple of 64 between 64 and "
        "1048576, such as 1024"},

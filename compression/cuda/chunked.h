@@ -1,0 +1,295 @@
+// chunked on a device. A block of threads chooses the elements of a chunk, a team of threads fits
+// its levels. See compression/sparse/chunked.h.
+#pragma once
+
+#include "compression/cuda/coder.h"
+#include "compression/cuda/rice_codes.h"
+#include "compression/cuda/sums.h"
+#include "compression/sparse/chunk_levels.h"
+
+namespace psgd::cuda {
+
+// Makes the elements of a chunk and finds which to send: cuts[c] is set up for IsChosen.
+struct ChunkCutBody {
+  static constexpr uint32_t kBins = 2048;
+  struct Shared {
+    uint32_t bins[kBins];
+    FindBinBody<UseAsDigit>::Shared find;
+    uint32_t ties[kThreads];
+    Chosen chosen;
+  };
+  Source source;
+  uint32_t elements;
+  ChunkedTwin options;
+  Chosen* cuts;
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    const size_t begin = size_t{block.index()} * options.chunk, left = elements - begin;
+    const auto count = static_cast<uint32_t>(left < options.chunk ? left : options.chunk);
+    block.ForEach(count, [&](size_t i) { source.Make(begin + i); });
+    block.Once([&] {
+      shared.chosen.settled = 0;
+      shared.chosen.least = 0;
+      shared.chosen.ties = KeptOfChunk(options.keep, options.chunk, count);
+    });
+    FindDigit(block, begin, count, 20, 11, shared);
+    FindDigit(block, begin, count, 10, 10, shared);
+    FindDigit(block, begin, count, 0, 10, shared);
+    FindLastTie(block, begin, count, shared);
+    block.Once([&] { cuts[block.index()] = shared.chosen; });
+  }
+
+ private:
+  PS_HD uint32_t BitsAt(size_t i) const { return MagnitudeBits(source.Made(i)); }
+
+  PS_HD void FindDigit(const Block& block, size_t begin, uint32_t count, uint32_t shift,
+                       uint32_t width, Shared& shared) const {
+    const uint32_t above = shift + width, bins = 1u << width;
+    block.ForEach(bins, [&](size_t b) { shared.bins[b] = 0; });
+    block.ForEach(count, [&](size_t i) {
+      const uint32_t bits = BitsAt(begin + i);
+      if (bits >> above != shared.chosen.least >> above) return;
+      AtomicAdd(&shared.bins[(bits >> shift) & (bins - 1)], 1);
+    });
+    FindBinBody<UseAsDigit>{shared.bins, bins, {&shared.chosen, shift}}(block, shared.find);
+  }
+
+  // Each thread counts the ties of neighbors.
+  PS_HD void FindLastTie(const Block& block, size_t begin, uint32_t count, Shared& shared) const {
+    const uint32_t each = (count + kThreads - 1) / kThreads;
+    block.Each([&](uint32_t thread) {
+      uint32_t ties = 0;
+      for (uint32_t i = thread * each; i < (thread + 1) * each && i < count; ++i) {
+        ties += BitsAt(begin + i) == shared.chosen.least;
+      }
+      shared.ties[thread] = ties;
+    });
+    block.Once([&] {
+      uint32_t part = 0, wanted = shared.chosen.ties;
+      while (shared.ties[part] < wanted) wanted -= shared.ties[part++];
+      size_t i = begin + part * each;
+      while (BitsAt(i) != shared.chosen.least || --wanted > 0) ++i;
+      shared.chosen.last_tie = static_cast<uint32_t>(i);
+    });
+  }
+};
+
+struct ChunkFlag {
+  Source source;
+  uint32_t chunk;
+  const Chosen* cuts;
+  PS_HD bool operator()(uint32_t i) const {
+    const uint32_t bits = MagnitudeBits(source.Made(i));
+    return bits != 0 && IsChosen(cuts[i / chunk], bits, i);
+  }
+};
+
+struct FitLevelsBody {
+  struct Shared {
+    LevelSums sums[kTeams][kLanes];
+    float low[kTeams][kLanes];
+    float high[kTeams][kLanes];
+    ChunkRange range[kTeams];
+    uint32_t begin[kTeams + 1];  // of the entries of each team's chunk
+  };
+  Source source;
+  EntriesView entries;
+  uint32_t chunk;
+  uint32_t chunks;
+  uint32_t bits;
+  uint32_t* ranges;
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    const uint32_t first = block.index() * kTeams;
+    block.Each([&](uint32_t thread) {
+      if (thread <= kTeams) shared.begin[thread] = FirstEntryOf(first + thread);
+    });
+    block.Each([&](uint32_t thread) { FindEnds(thread, shared); });
+    block.Each([&](uint32_t thread) {
+      if (thread < kTeams) shared.range[thread] = FoldEnds(thread, shared);
+    });
+    for (int fit = 0; fit < kLevelFits; ++fit) {
+      block.Each([&](uint32_t thread) { SumLane(thread, shared); });
+      block.Each([&](uint32_t thread) {
+        if (thread < kTeams && Count(shared, thread) > 0) FoldSums(thread, shared);
+      });
+    }
+    block.Each([&](uint32_t thread) {
+      if (thread >= kTeams || first + thread >= chunks) return;
+      const ChunkRange range = shared.range[thread];
+      ranges[first + thread] = RangeBits({RoundCoarse(range.low), RoundCoarse(range.high)});
+    });
+  }
+
+ private:
+  PS_HD static uint32_t Count(const Shared& shared, uint32_t team) {
+    return shared.begin[team + 1] - shared.begin[team];
+  }
+  PS_HD float MagnitudeOf(uint32_t entry) const {
+    return std::fabs(source.Made(entries.indices[entry]));
+  }
+
+  // Returns the first entry that is not in an earlier chunk.
+  PS_HD uint32_t FirstEntryOf(uint32_t c) const {
+    uint32_t low = 0, high = entries.count();
+    while (low < high) {
+      const uint32_t middle = low + (high - low) / 2;
+      if (entries.indices[middle] < uint64_t{c} * chunk) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
+  PS_HD void FindEnds(uint32_t thread, Shared& shared) const {
+    const uint32_t team = thread / kLanes, lane = thread % kLanes;
+    float low = std::numeric_limits<float>::max(), high = 0;
+    for (uint32_t i = shared.begin[team] + lane; i < shared.begin[team + 1]; i += kLanes) {
+      const float magnitude = MagnitudeOf(i);
+      if (magnitude < low) low = magnitude;
+      if (magnitude > high) high = magnitude;
+    }
+    shared.low[team][lane] = low;
+    shared.high[team][lane] = high;
+  }
+
+  PS_HD static ChunkRange FoldEnds(uint32_t team, const Shared& shared) {
+    if (Count(shared, team) == 0) return {};
+    ChunkRange range = {shared.low[team][0], shared.high[team][0]};
+    for (uint32_t lane = 1; lane < kLanes; ++lane) {
+      if (shared.low[team][lane] < range.low) range.low = shared.low[team][lane];
+      if (shared.high[team][lane] > range.high) range.high = shared.high[team][lane];
+    }
+    return range;
+  }
+
+  PS_HD void SumLane(uint32_t thread, Shared& shared) const {
+    const uint32_t team = thread / kLanes, lane = thread % kLanes;
+    const ChunkLevels levels(shared.range[team], bits);
+    LevelSums sums;
+    for (uint32_t i = shared.begin[team] + lane; i < shared.begin[team + 1]; i += kLanes) {
+      const float magnitude = MagnitudeOf(i);
+      sums.Add(levels.Nearest(magnitude), magnitude);
+    }
+    shared.sums[team][lane] = sums;
+  }
+
+  PS_HD void FoldSums(uint32_t team, Shared& shared) const {
+    LevelSums sums;
+    for (const LevelSums& lane : shared.sums[team]) sums.Add(lane);
+    shared.range[team] = FitLevels(sums, Count(shared, team), bits);
+  }
+};
+
+struct ChunkedPlanBody {
+  using Shared = Nothing;
+  EntriesView entries;
+  uint32_t chunks;
+  ChunkedTwin options;
+  RicePlan* plan;
+  CoderOutput output;
+
+  PS_HD void operator()(const Block& block, Shared&) const {
+    block.Once([&] {
+      const uint32_t count = entries.count();
+      plan->coded = 1;
+      plan->codes_at =
+          static_cast<uint32_t>(kChunkedHeaderBytes + size_t{chunks} * kChunkRangeBytes +
+                                LevelCodeBytes(count, options.bits));
+      const uint64_t rice = ChooseLowBits(entries, plan);
+      uint32_t* header = reinterpret_cast<uint32_t*>(output.payload);
+      header[0] = count;
+      header[1] = plan->low_bits | options.bits << 8 | (options.chunk - 1) << 16;
+      *output.bytes = plan->codes_at + (rice + 7) / 8;
+    });
+  }
+};
+
+// Each thread packs the codes of a group.
+struct LevelCodesBody {
+  using Shared = Nothing;
+  Source source;
+  EntriesView entries;
+  size_t groups;
+  ChunkedTwin options;
+  const uint32_t* ranges;
+  uint16_t* codes;
+
+  PS_HD void operator()(const Block& block, Shared&) const {
+    const uint32_t count = entries.count();
+    block.ForAll(groups, [&](size_t g) {
+      uint16_t planes[kMostQuantizedBits] = {};
+      for (size_t k = 0; k < kCodeGroup && g * kCodeGroup + k < count; ++k) {
+        const uint32_t code = Send(entries.indices[g * kCodeGroup + k]);
+        for (uint32_t plane = 0; plane < options.bits; ++plane) {
+          planes[plane] = static_cast<uint16_t>(planes[plane] | ((code >> plane) & 1u) << k);
+        }
+      }
+      if (g * kCodeGroup >= count) return;
+      for (uint32_t plane = 0; plane < options.bits; ++plane) {
+        codes[g * options.bits + plane] = planes[plane];
+      }
+    });
+  }
+
+ private:
+  // Returns the code of an element and leaves the rest in the residual.
+  PS_HD uint32_t Send(uint32_t index) const {
+    const ChunkLevels levels(RangeFromBits(ranges[index / options.chunk]), options.bits);
+    const float value = source.Made(index);
+    const uint32_t code = LevelCode(levels, options.bits, value);
+    if (source.residual != nullptr) {
+      source.residual[index] = value - LevelValue(levels, options.bits, code);
+    }
+    return code;
+  }
+};
+
+template <typename Queue>
+class CoderOf<ChunkedTwin, Queue> final : public Coder<Queue> {
+ public:
+  CoderOf(const ChunkedTwin& options, uint32_t elements)
+      : options_(options),
+        elements_(elements),
+        chunks_(static_cast<uint32_t>(ChunksOf(elements, options.chunk))) {
+    const uint32_t rest = elements % options.chunk;
+    room_ = elements / options.chunk * options.keep;
+    if (rest > 0) room_ += KeptOfChunk(options.keep, options.chunk, rest);
+  }
+
+  size_t Bound(uint64_t) const override {
+    return kChunkedHeaderBytes + chunks_ * kChunkRangeBytes + LevelCodeBytes(room_, options_.bits) +
+           RiceBound(room_, elements_);
+  }
+  bool varies() const override { return true; }
+  void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
+    const Source& source = input.source;
+    Chosen* cuts = queue.template Scratch<Chosen>(chunks_);
+    queue.Launch(chunks_, ChunkCutBody{source, elements_, options_, cuts});
+    uint32_t* indices = queue.template Scratch<uint32_t>(room_);
+    Chosen* chosen = queue.template Scratch<Chosen>(1);
+    queue.Zero(chosen, 1);
+    queue.Select(elements_, ChunkFlag{source, options_.chunk, cuts}, indices, &chosen->count);
+    const EntriesView entries = {indices, chosen};
+    queue.Zero(reinterpret_cast<uint32_t*>(output.payload), (Bound(0) + 3) / 4);
+    RicePlan* plan = MeasureGaps(queue, entries, room_);
+    queue.Launch(1, ChunkedPlanBody{entries, chunks_, options_, plan, output});
+    uint32_t* ranges = reinterpret_cast<uint32_t*>(output.payload + kChunkedHeaderBytes);
+    queue.Launch((chunks_ + kTeams - 1) / kTeams,
+                 FitLevelsBody{source, entries, options_.chunk, chunks_, options_.bits, ranges});
+    const size_t groups = (size_t{room_} + kCodeGroup - 1) / kCodeGroup;
+    queue.Launch(BlocksFor(groups), LevelCodesBody{source, entries, groups, options_, ranges,
+                                                   reinterpret_cast<uint16_t*>(ranges + chunks_)});
+    WriteCodes(queue, entries, room_, plan, output.payload);
+  }
+
+ private:
+  const ChunkedTwin options_;
+  const uint32_t elements_;
+  const uint32_t chunks_;
+  uint32_t room_ = 0;  // most values in a payload
+};
+
+}  // namespace psgd::cuda
