@@ -81,6 +81,8 @@ class SessionCore {
   // under way.
   void Pull(uint64_t clock, Time now, bool all = true);
   const Fragments& fragments() const { return fragments_; }
+  // Whether the pull under way, or the last, asked for the slice.
+  bool Asked(uint32_t slice) const { return asked_[slice]; }
   bool pulling() const { return pulls_left_ > 0; }
   // Of the last finished pull.
   const PullAnswer& last_answer() const { return last_answer_; }

@@ -30,6 +30,7 @@ data: {{batch: {batch}}}
 consistency: {{staleness: {staleness}}}
 compression: {{push: {push}, dense_below: 64}}
 cluster: {{shards: 2, workers: 2, deadline: 30s}}
+local: {{steps: {local}}}
 """
 HERE = pathlib.Path(__file__).parent
 
@@ -37,10 +38,11 @@ HERE = pathlib.Path(__file__).parent
 class Run:
     """One run of ps-run, which must end in time."""
 
-    def __init__(self, folder, command, staleness=0, push="none"):
+    def __init__(self, folder, command, staleness=0, push="none", local=1):
         self.folder = pathlib.Path(folder)
         config = self.folder / "config.yaml"
-        config.write_text(CONFIG.format(batch=worker.BATCH, staleness=staleness, push=push))
+        config.write_text(CONFIG.format(batch=worker.BATCH, staleness=staleness, push=push,
+                                        local=local))
         self.dir = self.folder / "run"
         self.done = subprocess.run(
             [BIN / "ps-run", config, "--run-dir", self.dir, "--quiet", "--threads", "1", "--",
@@ -111,6 +113,32 @@ class TorchRun(unittest.TestCase):
             metrics = (run.dir / "metrics.jsonl").read_text()
             self.assertIn("margin", metrics)
             self.assertEqual(workers[0]["timings"]["steps"], len(workers[0]["seen"]))
+
+    def test_local_steps_end_with_the_mean_of_the_workers(self):
+        steps = 5
+        with tempfile.TemporaryDirectory() as folder:
+            run, workers = self.train(folder, 1, local=steps)
+            data = worker.Points()
+            seen = [[batch for _, batch in w["seen"]] for w in workers]
+            self.assertEqual(len(seen[0]), len(seen[1]))
+            models = [worker.network(0) for _ in workers]
+            optimizers = [worker.optimizer_of(model) for model in models]
+            mean = workers[0]["first"]
+            for begin in range(0, len(seen[0]), steps):
+                for model, optimizer, batches in zip(models, optimizers, seen):
+                    model.load_state_dict(mean)
+                    for batch in batches[begin:begin + steps]:
+                        loss = nn.CrossEntropyLoss()(model(data.x[batch]), data.y[batch])
+                        optimizer.zero_grad()
+                        loss.backward()
+                        optimizer.step()
+                states = [model.state_dict() for model in models]
+                mean = {name: (states[0][name] + states[1][name]) / 2 for name in mean}
+            for name, value in run.weights().items():
+                self.assertLess((mean[name] - value).abs().max().item(), 1e-5, name)
+            exchanges = -(-len(seen[0]) // steps)
+            dense = sum(value.numel() * 4 for value in mean.values())
+            self.assertLess(run.summary()["bytes_pushed"], 2 * exchanges * (dense + 2000))
 
     def test_sparse_and_stale_updates_train_as_well(self):
         with tempfile.TemporaryDirectory() as folder:

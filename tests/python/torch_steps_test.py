@@ -128,6 +128,22 @@ class Steps(unittest.TestCase):
         self.assert_same(*self.train(lambda m: torch.optim.SGD(m.parameters(), 0.1, momentum=0.9),
                                      optimizer="{sgd: {learning_rate: 0.1, momentum: 0.9}}"))
 
+    def test_local_steps_go_on_with_the_programs_own_weights(self):
+        def adam(model):
+            return torch.optim.AdamW(model.parameters(), 0.01)
+
+        for steps in (3, 8, 100):  # of an epoch of 8
+            local = f"local: {{steps: {steps}}}"
+            self.assert_same(*self.train(adam, more=local), delta=1e-5)
+            # An outer optimizer that takes the mean as it is.
+            self.assert_same(*self.train(adam, more=local, optimizer="{sgd: {learning_rate: 1}}"),
+                             delta=1e-5)
+
+    def test_local_steps_and_overlap_exclude_each_other(self):
+        with server(data=f"{{batch: {BATCH}}}", more="local: {steps: 3}") as at:
+            with self.assertRaisesRegex(psgd.StateError, "join without it"):
+                self.joined(at, nn.Linear(6, 2), overlap=True)
+
     def test_passes_that_overlap_with_the_network(self):
         def sgd(model):
             return torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)

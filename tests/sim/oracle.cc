@@ -21,6 +21,7 @@ void Oracle::MayHaveLost() { may_have_lost_ = true; }
 
 void Oracle::Registered(const WorkerKey& key, const Placement& placement) {
   placement_ = placement;
+  fragments_.emplace(placement, static_cast<uint32_t>(scenario_.config.local().fragments()));
   if (Member(key)) return;
   numbers_[{key.worker(), key.incarnation()}] = static_cast<uint32_t>(members_.size());
   members_.emplace_back().key = key;
@@ -35,8 +36,10 @@ void Oracle::Removed(const WorkerKey& key) {
   const auto member = Member(key);
   if (!member) return;
   members_[*member].in = false;
-  for (const auto& [clock, batch] : members_[*member].steps) {
-    if (batch.first < epoch_) late_.insert(batch);
+  for (const auto& [clock, batches] : members_[*member].steps) {
+    for (const Batch& batch : batches) {
+      if (batch.first < epoch_) late_.insert(batch);
+    }
   }
 }
 
@@ -46,10 +49,9 @@ std::string Oracle::Name(uint32_t member) const {
 }
 
 void Oracle::Dealt(const Segment& segment) {
-  const int n = segment.workers_size();
   epoch_ = std::max(epoch_, segment.epoch());
   last_clock_ = segment.first_clock() + segment.clocks();
-  for (int rank = 0; rank < n; ++rank) {
+  for (int rank = 0; rank < segment.workers_size(); ++rank) {
     // The newest incarnation that is in holds the identity.
     MemberBooks* books = nullptr;
     for (MemberBooks& m : members_) {
@@ -61,11 +63,12 @@ void Oracle::Dealt(const Segment& segment) {
       continue;
     }
     if (books->first_clock == 0 && books->steps.empty()) books->first_clock = segment.first_clock();
-    for (uint32_t i = 0; i < segment.clocks(); ++i) {
-      const int index = static_cast<int>(i) * n + rank;
-      if (index >= segment.batches_size()) break;
-      const Batch batch(segment.epoch(), segment.batches(index));
-      books->steps[segment.first_clock() + i + 1] = batch;
+    const Segment share = ShareOf(segment, segment.workers(rank));
+    const uint32_t of_clock = share.steps().empty() ? 1 : share.steps(0);
+    for (int i = 0; i < share.batches_size(); ++i) {
+      const Batch batch(segment.epoch(), share.batches(i));
+      books->steps[segment.first_clock() + static_cast<uint32_t>(i) / of_clock + 1].push_back(
+          batch);
       dealt_.insert(batch);
     }
   }
@@ -185,8 +188,9 @@ void Oracle::CheckPull(uint32_t shard, const Message& message) {
     for (uint32_t m = 0; m < members_.size(); ++m) {
       if (!members_[m].in) continue;
       const uint64_t required = &members_[m] == &books ? own_clock : others_clock;
-      for (const auto& [step, batch] : members_[m].steps) {
+      for (const auto& [step, batches] : members_[m].steps) {
         if (step > required) break;
+        if (!fragments_->Carries(step, slice)) continue;
         bool acknowledged = false;
         const MadePush* push = Find(m, step, slice, &acknowledged);
         if (push != nullptr && push->poisoned) continue;
@@ -294,6 +298,7 @@ void Oracle::CheckCutSlice(const std::string& where, const OrderedCut& cut, uint
       }
       // What a worker that is out did not bring in time is not waited for.
       if (in || clock > cut.clock || !members_[m].in || !members_[m].steps.count(clock)) continue;
+      if (!fragments_->Carries(clock, slice)) continue;
       bool acknowledged = false;
       const MadePush* push = Find(m, clock, slice, &acknowledged);
       if (push != nullptr && push->poisoned) continue;
@@ -381,14 +386,15 @@ void Oracle::CheckBatches(const std::map<uint32_t, Applied>& applied) {
   if (last_clock_ >= kClocks || scenario_.drain_after.count() > 0) return;
   std::set<Batch> seen = late_;
   for (uint32_t m = 0; m < members_.size(); ++m) {
-    for (const auto& [clock, batch] : members_[m].steps) {
+    for (const auto& [clock, batches] : members_[m].steps) {
       const bool in = std::all_of(applied.begin(), applied.end(), [&](const auto& slice) {
+        if (!fragments_->Carries(clock, slice.first)) return true;
         bool acknowledged = false;
         const MadePush* push = Find(m, clock, slice.first, &acknowledged);
         if (push != nullptr && (push->poisoned || (acknowledged && MayBeMissed(m)))) return true;
         return slice.second[RegisterAt(m, clock)] != 0;
       });
-      if (in) seen.insert(batch);
+      if (in) seen.insert(batches.begin(), batches.end());
     }
   }
   for (uint32_t epoch = 0; epoch <= epoch_; ++epoch) {

@@ -14,9 +14,11 @@
 #include "net/message.h"
 #include "proto/control.pb.h"
 #include "proto/model.pb.h"
+#include "server/coordinator/data_ledger.h"
 #include "server/shard/shard_core.h"
 #include "tests/sim/gradients.h"
 #include "tests/sim/scenario.h"
+#include "worker/fragments.h"
 #include "worker/session_core.h"
 
 namespace psgd::sim {
@@ -90,7 +92,7 @@ class Oracle {
     WorkerKey key;
     bool in = true;
     uint64_t first_clock = 0;                                 // of its first segment
-    std::map<uint64_t, Batch> steps;                          // clocks that it has a batch for
+    std::map<uint64_t, std::vector<Batch>> steps;             // batches, by clock
     std::map<uint64_t, PullMade> pulls;                       // by request
     std::map<uint32_t, std::map<uint64_t, MadePush>> pushes;  // shard -> seq
     std::map<uint32_t, uint64_t> acknowledged;                // shard -> pushes below this
@@ -127,6 +129,7 @@ class Oracle {
 
   const Scenario& scenario_;
   Placement placement_;
+  std::optional<Fragments> fragments_;
   std::vector<MemberBooks> members_;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers_;  // (worker, incarnation) -> member
   std::map<uint64_t, OrderedCut> cuts_;

@@ -1,5 +1,7 @@
 #include "tests/sim/scenario.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "simulate/chance.h"
 #include "tests/sim/gradients.h"
@@ -91,6 +93,12 @@ Scenario RandomScenario(uint64_t seed) {
   s.fuse_bytes = chance.Choice<size_t>({0, 8u << 10, 64u << 10});
   if (chance.Happens(0.1)) {
     s.drain_after = chance.Between(std::chrono::milliseconds(1), std::chrono::milliseconds(800));
+  }
+  if (chance.Happens(0.3)) {
+    s.config.mutable_local()->set_steps(static_cast<int>(chance.Between(2, 4)));
+    s.config.mutable_local()->set_fragments(static_cast<int>(
+        chance.Between(1, std::min(s.config.local().steps(), s.model.parameters_size()))));
+    s.config.mutable_consistency()->set_pull_ahead(false);
   }
   return s;
 }

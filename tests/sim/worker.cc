@@ -301,6 +301,7 @@ void Worker::Do(const task::Install&) {
   weights_.resize(pulled.size());
   const CodecTable codecs;
   for (uint32_t id = 0; id < pulled.size(); ++id) {
+    if (!core_->session().Asked(id)) continue;
     const uint32_t elements = placement_.slices(static_cast<int>(id)).count();
     weights_[id].resize(elements);
     const absl::Status installed =
@@ -318,6 +319,7 @@ void Worker::PushAll(uint64_t clock) {
   const CodecConfig& push = scenario.config.compression().push();
   // Backward: the last layers' gradients are ready first.
   for (int id = placement_.slices_size() - 1; id >= 0; --id) {
+    if (!core_->session().fragments().Carries(clock, static_cast<uint32_t>(id))) continue;
     const uint32_t elements = placement_.slices(id).count();
     std::vector<float> gradient;
     std::vector<std::byte> payload;
