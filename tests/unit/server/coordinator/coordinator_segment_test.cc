@@ -44,6 +44,47 @@ TEST(CoordinatorSegment, OneWorkerFromBeginningToEnd) {
   EXPECT_TRUE(absl::IsFailedPrecondition(run.core().Join(late, run.now(), &effects).status()));
 }
 
+// What a worker reports of its own time says how many local steps it takes while others take
+// theirs.
+TEST(CoordinatorSegment, LocalStepsFollowTheSpeedOfWorkers) {
+  Config config = CoordinatorConfig(3, 1, 1);
+  config.mutable_local()->set_steps(0);
+  config.mutable_local()->set_most(20);
+  CoordinatorFixture run(config, 1000);
+  const std::vector<WorkerKey> workers = {run.JoinAndRegister(), run.JoinAndRegister(),
+                                          run.JoinAndRegister()};
+  const auto steps = [&](uint64_t finished) {
+    std::vector<uint32_t> of;
+    for (const WorkerKey& key : workers) of.push_back(run.Next(key, finished).segment().steps(0));
+    return of;
+  };
+  EXPECT_THAT(steps(0), ElementsAre(20, 20, 20));  // nobody has computed yet
+  const auto report = [&](const WorkerKey& key, uint64_t done, double seconds) {
+    HeartbeatRequest beat;
+    *beat.mutable_key() = key;
+    beat.set_number(1);
+    beat.mutable_report()->set_steps(done);
+    beat.mutable_report()->set_samples(done);
+    beat.mutable_report()->set_seconds_compute(seconds);
+    EXPECT_TRUE(run.core().Heartbeat(beat, run.now()).ok());
+  };
+  report(workers[0], 20, 2);
+  report(workers[1], 20, 8);  // four times slower
+  report(workers[2], 2, 200);
+  for (const WorkerKey& key : workers) run.Next(key, 1);
+  EXPECT_THAT(steps(1), ElementsAre(20, 5, 1));
+}
+
+TEST(CoordinatorSegment, AStepLimitCountsLocalSteps) {
+  Config config = CoordinatorConfig(1, 1, 64);
+  config.mutable_local()->set_steps(8);
+  config.mutable_train()->set_max_steps(20);
+  CoordinatorFixture run(config, 1000);
+  const Segment segment = run.Next(run.JoinAndRegister()).segment();
+  EXPECT_EQ(segment.clocks(), 3u);
+  EXPECT_EQ(segment.batches_size(), 24);
+}
+
 TEST(CoordinatorSegment, MeasuresAreKeptIfTheyCanBeNamesOfMetrics) {
   CoordinatorFixture run(CoordinatorConfig(1, 2, 4));
   const WorkerKey a = run.JoinAndRegister();
