@@ -160,7 +160,7 @@ class TorchRun(unittest.TestCase):
     def test_ctrl_c_stops_with_a_checkpoint(self):
         with tempfile.TemporaryDirectory() as folder:
             config = pathlib.Path(folder) / "config.yaml"
-            config.write_text(CONFIG.format(batch=worker.BATCH, staleness=0, push="none"))
+            config.write_text(CONFIG.format(batch=worker.BATCH, staleness=0, push="none", local=1))
             command = ["--", sys.executable, str(HERE / "torch_worker.py"), folder, "400"]
             run = subprocess.Popen(
                 [BIN / "ps-run", config, "--run-dir", f"{folder}/run", "--quiet", *command],
