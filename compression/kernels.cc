@@ -21,6 +21,7 @@ constexpr CodecKernels kKernels = {
     {Largest, Quantize, PackCodes, UnpackCodes},
     {EncodeNatural, AddNatural},
     {Gather},
+    {SumLevels},
     {Accumulate},
     {Dot, Expand, Multiply},
 };

@@ -10,6 +10,7 @@
 #include "common/philox.h"
 #include "compression/codec.h"
 #include "compression/dense/ternary_value.h"
+#include "compression/sparse/chunk_levels.h"
 
 namespace psgd {
 
@@ -112,6 +113,11 @@ struct TopkKernels {
 };
 inline constexpr size_t kGatherSlack = 16;
 
+struct ChunkedKernels {
+  // Sums over magnitudes of finite values and their nearest levels.
+  LevelSums (*sum_levels)(std::span<const float> values, const ChunkLevels& levels);
+};
+
 struct MomentumKernels {
   // velocity = momentum * velocity + scale * gradient; sum (may be null) += velocity.
   void (*accumulate)(std::span<const float> gradient, float scale, float momentum, float* velocity,
@@ -142,6 +148,7 @@ struct CodecKernels {
   QuantizeKernels quantize;
   NaturalKernels natural;
   TopkKernels topk;
+  ChunkedKernels chunked;
   MomentumKernels momentum;
   LowRankKernels low_rank;
 };

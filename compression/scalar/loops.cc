@@ -246,4 +246,15 @@ size_t Gather(std::span<const float> gradient, float* residual, uint32_t least, 
   return found;
 }
 
+LevelSums SumLevels(std::span<const float> values, const ChunkLevels& levels) {
+  LevelSums lanes[kLanes];
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float magnitude = std::fabs(values[i]);
+    lanes[i % kLanes].Add(levels.Nearest(magnitude), magnitude);
+  }
+  LevelSums sums;
+  for (const LevelSums& lane : lanes) sums.Add(lane);
+  return sums;
+}
+
 }  // namespace psgd::scalar

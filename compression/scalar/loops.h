@@ -61,4 +61,7 @@ void AddTrits(const int8_t* trits, float scale, std::span<float> y);
 size_t Gather(std::span<const float> gradient, float* residual, uint32_t least, uint32_t first,
               uint32_t* indices, float* values);
 
+// The levels of a chunk.
+LevelSums SumLevels(std::span<const float> values, const ChunkLevels& levels);
+
 }  // namespace psgd::scalar

@@ -15,6 +15,7 @@
 // clang-format off
 #include "compression/simd/vectors.h"
 #include "compression/simd/philox.h"
+#include "compression/simd/chunked.h"
 #include "compression/simd/dense.h"
 #include "compression/simd/half.h"
 #include "compression/simd/low_rank.h"
@@ -41,6 +42,7 @@ const CodecKernels& Kernels() {
       {Largest, Quantize, PackCodes, UnpackCodes},
       {EncodeNatural, AddNatural},
       {Gather},
+      {SumLevels},
       {Accumulate},
       {Dot, Expand, Multiply},
   };

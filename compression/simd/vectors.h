@@ -60,6 +60,10 @@ struct DoubleLanes {
     low[v] = hn::Add(low[v], hn::Mul(l, l));
     high[v] = hn::Add(high[v], hn::Mul(h, h));
   }
+  HWY_INLINE void AddProductsTo(size_t v, FloatVector x, FloatVector y) {
+    low[v] = hn::Add(low[v], hn::Mul(Low(x), Low(y)));
+    high[v] = hn::Add(high[v], hn::Mul(High(x), High(y)));
+  }
   Lanes<double> Store() const {
     Lanes<double> lanes;
     for (size_t v = 0; v < kVectors; ++v) {

@@ -69,6 +69,10 @@ class ChunkLevels {
     return RoundCoarse(low_ + step_ * static_cast<float>(level));
   }
 
+  PS_HD float low() const { return low_; }
+  PS_HD float top() const { return top_; }
+  PS_HD float inverse() const { return inverse_; }
+
  private:
   float low_;
   float top_;

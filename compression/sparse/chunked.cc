@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "compression/codec_checks.h"
-#include "compression/lanes.h"
 #include "compression/payload_bytes.h"
 #include "compression/sparse/chunk_levels.h"
 #include "compression/sparse/corrected_source.h"
@@ -25,7 +24,7 @@ ChunkRange LoadRange(const std::byte* ranges, size_t chunk) {
 
 // Returns the levels of a chunk's values; NaN if the values are not finite, so that a shard refuses
 // what the caller let through.
-ChunkRange RangeOf(std::span<const float> values, uint32_t bits) {
+ChunkRange RangeOf(std::span<const float> values, uint32_t bits, const CodecKernels& kernels) {
   if (values.empty()) return {};
   ChunkRange range = {std::fabs(values[0]), std::fabs(values[0])};
   bool finite = true;
@@ -39,16 +38,7 @@ ChunkRange RangeOf(std::span<const float> values, uint32_t bits) {
     return {kNone, kNone};
   }
   for (int fit = 0; fit < kLevelFits; ++fit) {
-    const ChunkLevels levels(range, bits);
-    LevelSums sums;
-    for (size_t first = 0; first < kLanes; ++first) {
-      LevelSums lane;
-      for (size_t i = first; i < values.size(); i += kLanes) {
-        const float magnitude = std::fabs(values[i]);
-        lane.Add(levels.Nearest(magnitude), magnitude);
-      }
-      sums.Add(lane);
-    }
+    const LevelSums sums = kernels.chunked.sum_levels(values, ChunkLevels(range, bits));
     range = FitLevels(sums, static_cast<uint32_t>(values.size()), bits);
   }
   return {RoundCoarse(range.low), RoundCoarse(range.high)};
@@ -96,7 +86,7 @@ class ChunkedEncoder final : public Encoder {
         guess_);
     const auto indices = selector_.indices();
     const auto values = selector_.values();
-    const ChunkRange range = RangeOf(values, options_.bits);
+    const ChunkRange range = RangeOf(values, options_.bits, kernels_);
     const ChunkLevels levels(range, options_.bits);
     const size_t sent = indices_.size();
     indices_.resize(sent + indices.size());
@@ -110,8 +100,8 @@ class ChunkedEncoder final : public Encoder {
       if (residual.empty()) continue;
       residual[indices[i]] = values[i] - LevelValue(levels, options_.bits, code);
     }
-    // An eighth of an octave lower, nearly every chunk of a tensor has enough values.
-    constexpr uint32_t kSlack = 1u << 20;
+    // A sixteenth of an octave lower, nearly every chunk of a tensor has enough values.
+    constexpr uint32_t kSlack = 1u << 19;
     guess_ = indices.empty() || least <= kSlack ? kLeastNotZero : least - kSlack;
     return range;
   }

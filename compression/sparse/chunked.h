@@ -27,7 +27,7 @@
 //                   i of word p is bit p of the group's code i; bits beyond the last are 0
 //   ...      indices in the slice, strictly ascending, as rice.h says; bits beyond the last are 0
 // An index takes 7.5 bits at 64 of 4096 (any code takes at least 7.4, indices within the chunk
-// 12). So a value takes 1.25 bytes with its share of the levels, and a slice is 203 times smaller.
+// 12). So a value takes 1.25 bytes with its share of the levels, and a slice is 204 times smaller.
 // No state beside the residual. Biased: it needs a residual to converge.
 #pragma once
 
