@@ -133,6 +133,17 @@ void ModelledCluster::SpendBeside(double seconds) {
   if (model().network().together() && seconds > 0) hosts_[0].processors->Run(seconds, 1, nullptr);
 }
 
+SimSite ModelledCluster::SiteOf(uint32_t process) const {
+  const SimNetwork& network = model().network();
+  if (network.sites_size() > 0) {
+    return network.sites(static_cast<int>(process % static_cast<uint32_t>(network.sites_size())));
+  }
+  SimSite site;
+  site.set_link(network.worker_link());
+  site.set_latency(network.latency());
+  return site;
+}
+
 Route ModelledCluster::RouteTo(uint32_t process, uint32_t shard, bool up) const {
   const WorkerLinks& worker = links_[process];
   const ServerHost& host = hosts_[shard % hosts_.size()];
@@ -141,7 +152,7 @@ Route ModelledCluster::RouteTo(uint32_t process, uint32_t shard, bool up) const 
   route.worker_times = groups_[shard].shards;
   route.server_link = up ? host.in.get() : host.out.get();
   route.server_times = ThreadsOf(shard);
-  route.latency = Duration(static_cast<int64_t>(model().network().latency() * 1e9));
+  route.latency = Duration(static_cast<int64_t>(SiteOf(process).latency() * 1e9));
   return route;
 }
 
@@ -156,7 +167,7 @@ std::vector<std::unique_ptr<Connection>> ModelledCluster::ConnectToShards(uint32
 void ModelledCluster::StartWorker() {
   const auto process = static_cast<uint32_t>(workers_.size());
   WorkerLinks& links = links_.emplace_back();
-  const double link = model().network().worker_link();
+  const double link = SiteOf(process).link();
   if (link > 0) {
     links.up = std::make_unique<SharedResource>(&queue_, link, link);
     links.down = std::make_unique<SharedResource>(&queue_, link, link);

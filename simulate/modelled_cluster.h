@@ -66,6 +66,8 @@ class ModelledCluster {
   uint64_t Clocks() const {
     return static_cast<uint64_t>(config_.train().max_steps()) / StepsOfClock(config_.local());
   }
+  // Where the worker's process is.
+  SimSite SiteOf(uint32_t process) const;
   bool Dealt() const { return dealt_ >= static_cast<int64_t>(Clocks()); }
   void ClockDone() { step_ends_.push_back(queue_.now()); }
   void GaveUp(const absl::Status& status) { gave_up_.Update(status); }

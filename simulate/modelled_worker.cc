@@ -44,7 +44,7 @@ void ModelledWorker::GiveUp(const absl::Status& status) {
 }
 
 void ModelledWorker::Call(Then ask) {
-  const double seconds = kControlCall + 2 * cluster_->model().network().latency();
+  const double seconds = kControlCall + 2 * cluster_->SiteOf(process_).latency();
   cluster_->queue().After(Duration(static_cast<int64_t>(seconds * 1e9)),
                           [this, ask = std::move(ask)] {
                             if (!dead_) ask();
