@@ -1,4 +1,5 @@
-// How a shard turns gradients into weights. PyTorch's conventions, element by element:
+// How a shard, or a worker with local steps, turns gradients into weights. PyTorch's conventions,
+// element by element:
 //
 //   sgd       w -= lr*g
 //   momentum  v = mu*v + g;  w -= lr*v
@@ -20,9 +21,10 @@
 // the same bits on every CPU.
 //
 // lars (You et al., "Large batch training of convolutional networks", 2017) and lamb (You et al.,
-// "Large batch optimization for deep learning", 2019): |x| is the norm over the slice, since no
-// shard has whole tensors; a sum in double, in a fixed order. The ratio is 1 if one of both norms
-// is 0, and for parameters that do not decay (biases, scales of norms).
+// "Large batch optimization for deep learning", 2019): |x| is the norm over the slice on a
+// shard, which has no whole tensors, and over the tensor on a worker; a sum in double, in a fixed
+// order. The ratio is 1 if one of both norms is 0, and for parameters that do not decay (biases,
+// scales of norms).
 //
 // delayed_nesterov (Liu et al., "Asynchronous local-SGD training for language modeling", 2024): g
 // is a push times its share 1/workers, as consistency.reduction: mean makes it, so it is the

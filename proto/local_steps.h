@@ -1,7 +1,8 @@
-// Local steps: what a config's `local` says about a clock.
+// What a config's `local` says about clocks and weights.
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 #include "proto/config.pb.h"
 
@@ -10,10 +11,21 @@ namespace psgd {
 // Whether workers take steps of their own between two exchanges with the shards.
 inline bool TakesLocalSteps(const LocalConfig& local) { return local.steps() != 1; }
 
-// The steps that the fastest worker takes in a clock. A clock is one exchange, of one fragment.
+// Between two exchanges of a slice; with `auto` those of the fastest worker.
+inline int32_t StepsBetweenExchanges(const LocalConfig& local) {
+  return local.steps() == 0 ? local.most() : local.steps();
+}
+
+// The steps that the fastest worker takes in a clock. A clock ends with one exchange, of one
+// fragment.
 inline uint32_t StepsOfClock(const LocalConfig& local) {
-  const int32_t steps = local.steps() == 0 ? local.most() : local.steps();
-  return static_cast<uint32_t>(std::max(1, steps / std::max(1, local.fragments())));
+  return static_cast<uint32_t>(
+      std::max(1, StepsBetweenExchanges(local) / std::max(1, local.fragments())));
+}
+
+// Whether a worker's weights differ from the shards' after an exchange.
+inline bool KeepsOwnWeights(const LocalConfig& local) {
+  return local.fragments() > 1 || local.delay() > 0 || local.mix() < 1;
 }
 
 }  // namespace psgd

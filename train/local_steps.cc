@@ -6,15 +6,15 @@
 
 #include "absl/strings/string_view.h"
 #include "proto/decay.h"
+#include "proto/local_steps.h"
 
 namespace psgd {
 namespace {
 
-// Before the arrays of a saved state.
+// The head of a saved state; its arrays follow. Stored: do not change.
 struct SavedHead {
   char optimizer[24] = {};
   uint64_t steps = 0;
-  uint64_t values = 0;  // of all arrays
 };
 
 }  // namespace
@@ -27,7 +27,7 @@ LocalSteps::LocalSteps(Options options)
     shards_.emplace_back(options_.weights(p).size(), 0.0f);
   }
   states_.assign(static_cast<size_t>(optimizer_->state_arrays()), shards_);
-  if (options_.config.local().fragments() > 1) taken_ = shards_;
+  if (options_.config.local().fragments() > 1) base_ = shards_;
 }
 
 void LocalSteps::Take(uint64_t clock) {
@@ -46,7 +46,7 @@ void LocalSteps::Take(uint64_t clock) {
     } else {
       for (size_t i = 0; i < own.size(); ++i) own[i] += mix * (theirs[i] - own[i]);
     }
-    if (!taken_.empty()) std::ranges::copy(theirs, part(taken_[parameter]).begin());
+    if (!base_.empty()) std::ranges::copy(theirs, part(base_[parameter]).begin());
   }
   begun_ = true;
 }
@@ -83,34 +83,29 @@ void LocalSteps::Step(const ScheduleTime& time) {
   }
 }
 
-std::span<const float> LocalSteps::Moved(int parameter, float weight) {
+std::span<const float> LocalSteps::Change(int parameter, float scale) {
   const std::span<const float> own = options_.weights(parameter);
-  const std::vector<float>& before = taken(parameter);
-  if (!Trained(parameter)) weight = -weight;
+  const std::vector<float>& from = base(parameter);
+  if (!Trained(parameter)) scale = -scale;
   scratch_.resize(own.size());
-  for (size_t i = 0; i < own.size(); ++i) scratch_[i] = weight * (before[i] - own[i]);
+  for (size_t i = 0; i < own.size(); ++i) scratch_[i] = scale * (from[i] - own[i]);
   return scratch_;
 }
 
 void LocalSteps::ShowShards() {
-  own_.resize(shards_.size());
+  hidden_.resize(shards_.size());
   for (size_t p = 0; p < shards_.size(); ++p) {
     const std::span<float> weights = options_.weights(static_cast<int>(p));
-    own_[p].assign(weights.begin(), weights.end());
+    hidden_[p].assign(weights.begin(), weights.end());
     std::ranges::copy(shards_[p], weights.begin());
   }
 }
 
 void LocalSteps::ShowOwn() {
-  for (size_t p = 0; p < own_.size(); ++p) {
-    std::ranges::copy(own_[p], options_.weights(static_cast<int>(p)).begin());
+  for (size_t p = 0; p < hidden_.size(); ++p) {
+    std::ranges::copy(hidden_[p], options_.weights(static_cast<int>(p)).begin());
   }
-  own_ = {};
-}
-
-bool LocalSteps::KeepsOwn() const {
-  const LocalConfig& local = options_.config.local();
-  return local.mix() < 1 || local.delay() > 0 || local.fragments() > 1;
+  hidden_ = {};
 }
 
 template <typename Use>
@@ -118,9 +113,15 @@ void LocalSteps::ForEachSaved(const Use& use) {
   for (Arrays& arrays : states_) {
     for (std::vector<float>& array : arrays) use(std::span(array));
   }
-  for (std::vector<float>& array : taken_) use(std::span(array));
-  if (!KeepsOwn()) return;
+  for (std::vector<float>& array : base_) use(std::span(array));
+  if (!KeepsOwnWeights(options_.config.local())) return;
   for (int p = 0; p < options_.model.parameters_size(); ++p) use(options_.weights(p));
+}
+
+size_t LocalSteps::SavedBytes() {
+  size_t bytes = sizeof(SavedHead);
+  ForEachSaved([&](std::span<float> array) { bytes += array.size_bytes(); });
+  return bytes;
 }
 
 Bytes LocalSteps::Save() {
@@ -128,8 +129,7 @@ Bytes LocalSteps::Save() {
   const absl::string_view name = optimizer_->name();
   name.copy(head.optimizer, sizeof(head.optimizer));
   head.steps = steps_;
-  ForEachSaved([&](std::span<float> array) { head.values += array.size(); });
-  std::vector<std::byte> saved(sizeof(head) + head.values * sizeof(float));
+  std::vector<std::byte> saved(SavedBytes());
   std::memcpy(saved.data(), &head, sizeof(head));
   std::byte* at = saved.data() + sizeof(head);
   ForEachSaved([&](std::span<float> array) {
@@ -141,22 +141,17 @@ Bytes LocalSteps::Save() {
 
 bool LocalSteps::Restore(std::span<const std::byte> saved) {
   SavedHead head;
-  if (saved.size() < sizeof(head)) return false;
+  if (saved.size() != SavedBytes()) return false;
   std::memcpy(&head, saved.data(), sizeof(head));
-  uint64_t values = 0;
-  ForEachSaved([&](std::span<float> array) { values += array.size(); });
   const absl::string_view name(head.optimizer, strnlen(head.optimizer, sizeof(head.optimizer)));
-  if (name != optimizer_->name() || head.values != values ||
-      saved.size() != sizeof(head) + values * sizeof(float)) {
-    return false;
-  }
+  if (name != optimizer_->name()) return false;
   steps_ = head.steps;
   const std::byte* at = saved.data() + sizeof(head);
   ForEachSaved([&](std::span<float> array) {
     std::memcpy(array.data(), at, array.size_bytes());
     at += array.size_bytes();
   });
-  begun_ = KeepsOwn();
+  begun_ = KeepsOwnWeights(options_.config.local());
   return true;
 }
 

@@ -1,5 +1,6 @@
-// A worker's own steps between two exchanges with the shards (local.steps): its own optimizer moves
-// its weights, and an exchange pushes what they moved by since it took those of the shards.
+// A worker's own steps between two exchanges with the shards (local.steps): its local optimizer
+// moves its weights, and an exchange pushes its weight change, the weights minus those that it took
+// from the shards.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,6 @@
 #include <vector>
 
 #include "common/bytes.h"
-#include "common/status.h"
 #include "optimizers/optimizer.h"
 #include "optimizers/schedule.h"
 #include "proto/config.pb.h"
@@ -35,23 +35,24 @@ class LocalSteps {
   // The weights of a parameter as the shards sent them last. A pull is installed here.
   std::span<float> shards(int parameter) { return shards_[parameter]; }
 
-  // The network trains with its own weights by now: a step need not wait for those of the shards.
+  // The network has weights to train with: a step need not wait for those of the shards.
   bool begun() const { return begun_; }
-  // The shards' weights after `clock` are here: takes those of the slices that its exchange carried
-  // into the network's, as local.mix says; the first time all of them, as they are.
+  // The shards' weights after `clock` are here. Mixes the slices that its exchange carried into the
+  // network's weights, as local.mix says. The first call copies all slices.
   void Take(uint64_t clock);
-  // The optimizer moves the network's weights by their gradients, at this time of the run.
+  // The local optimizer makes a step from the network's gradients, at this time of the run.
   void Step(const ScheduleTime& time);
-  // What the parameter's weights moved by since Take, as a push has it: of trained weights what to
-  // subtract, of statistics what to add. Times `weight`. Valid until the next call.
-  std::span<const float> Moved(int parameter, float weight);
+  // The weight change of a parameter since Take, times `scale`, as a push has it: what the shards
+  // subtract from trained weights, and add to statistics. Valid until the next call.
+  std::span<const float> Change(int parameter, float scale);
 
   // For an evaluation the network gets the shards' weights, and then its own again.
   void ShowShards();
   void ShowOwn();
 
-  // The optimizer's state and the network's weights, for checkpoints.
+  // The optimizer's state, and the network's weights if they differ from the shards'.
   Bytes Save();
+  size_t SavedBytes();
   // False, and nothing changes: the state is of another model, or of other local.* keys.
   bool Restore(std::span<const std::byte> saved);
 
@@ -61,13 +62,10 @@ class LocalSteps {
   bool Trained(int parameter) const {
     return options_.model.parameters(parameter).role() == ParameterSpec::TRAINED;
   }
-  // What a difference is taken to: the shards' weights when they were taken.
-  std::vector<float>& taken(int parameter) {
-    return taken_.empty() ? shards_[parameter] : taken_[parameter];
+  // The weights from which a weight change is measured.
+  std::vector<float>& base(int parameter) {
+    return base_.empty() ? shards_[parameter] : base_[parameter];
   }
-
-  // What of the network's weights outlives an exchange, so that a checkpoint needs it.
-  bool KeepsOwn() const;
   // All arrays of a state, in order.
   template <typename Use>
   void ForEachSaved(const Use& use);
@@ -76,12 +74,12 @@ class LocalSteps {
   const std::unique_ptr<Optimizer> optimizer_;
   const HyperParameters hyper_;
   Arrays shards_;
-  // Of fragments alone: an evaluation brings weights that are not taken yet.
-  Arrays taken_;
+  // Only with fragments: an evaluation pulls weights that the worker has not taken yet.
+  Arrays base_;
   std::vector<Arrays> states_;  // of the optimizer, by state array
   uint64_t steps_ = 0;          // that the optimizer made
   bool begun_ = false;
-  Arrays own_;  // the network's, while it shows the shards'
+  Arrays hidden_;  // the network's weights, while it shows the shards'
   std::vector<float> scratch_;
 };
 

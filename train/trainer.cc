@@ -9,6 +9,7 @@
 #include "common/cpu_time.h"
 #include "common/program_state.h"
 #include "common/stopwatch.h"
+#include "common/units.h"
 #include "compression/policy.h"
 #include "engine/onnx/import.h"
 #include "net/wire_format.h"
@@ -234,7 +235,7 @@ absl::Status Trainer::Train() {
 }
 
 void Trainer::TellAsked() {
-  // Of a draining run the end of the segment is far, where a clock takes many steps.
+  // With local steps a segment lasts long: a worker of a draining run does not wait for its end.
   if (local_) return core_->SetAsked(Asked() || heartbeat_->drain(), /*drain=*/false);
   core_->SetAsked(Asked(), heartbeat_->drain());
 }
@@ -291,10 +292,10 @@ absl::Status Trainer::Do(const task::RestoreState&) {
   const std::map<uint32_t, Bytes> loaded = core_->session().TakeLoadedState();
   if (local_) {
     const auto saved = JoinProgramState(loaded);
-    if (saved && !local_->Restore(*saved)) {
+    if (!saved || !local_->Restore(*saved)) {
       options_.log->warn(
-          "the checkpoint's state of local steps is of other local.* keys: this worker's optimizer "
-          "begins anew");
+          "the local optimizer begins anew: the checkpoint {}",
+          saved ? "has its state for other local.* keys" : "has no complete state of this worker");
     }
   }
   PSGD_ASSIGN_OR_RETURN(const double dropped, encoder_->RestoreResiduals(loaded));
@@ -459,38 +460,43 @@ absl::Status Trainer::StepLocally(uint64_t clock, const Bring& bring) {
       PSGD_RETURN_IF_ERROR(bring(kAllWeights));
     }
     if (!waits() && GaveUpLocalSteps()) return absl::OkStatus();
-    // Numbers of steps are unique in a run, also where workers take different numbers of them.
-    const uint64_t number = (clock - 1) * most + i;
-    const bool staged = ahead_.has_value();
-    PSGD_ASSIGN_OR_RETURN(const Batch batch, NextBatch(clock, i + 1 < steps));
-    const Time start = SteadyNow();
-    if (options_.step_delay.count() > 0) std::this_thread::sleep_for(options_.step_delay);
-    const StepBatch now = StepBatchOf(batch, staged);
-    const StepBatch next = ahead_ ? StepBatchOf(*ahead_, false) : now;
-    BesideStep beside;
-    beside.next = ahead_ ? &next : nullptr;
-    const auto compute = [&] {
-      const Session::Away away(session_.get());
-      return network_->TrainStep(
-          now, number + 1, [](int) {}, beside);
-    };
-    PSGD_ASSIGN_OR_RETURN(const Network::Result result, compute());
-    local_->Step({.epoch = begin + static_cast<double>(i) * epochs_per_step,
-                  .step = number,
-                  .epochs_per_step = epochs_per_step,
-                  .total_epochs = static_cast<double>(config_.train().epochs())});
-    network_->InvalidateParameters();
-    const Time end = SteadyNow();
-    seconds_compute_ += Seconds(end - start);
-    trace_.Add(TraceSpan::COMPUTE, clock, start, end);
-    ReportLaunches(clock, result);
-    PSGD_RETURN_IF_ERROR(ReportStep(clock, result));
+    // A worker that takes fewer steps than the fastest leaves numbers out.
+    PSGD_RETURN_IF_ERROR(LocalStep(clock,
+                                   {.epoch = begin + static_cast<double>(i) * epochs_per_step,
+                                    .step = (clock - 1) * most + i,
+                                    .epochs_per_step = epochs_per_step,
+                                    .total_epochs = static_cast<double>(config_.train().epochs())},
+                                   i + 1 < steps));
   }
   if (waits()) PSGD_RETURN_IF_ERROR(bring(kAllWeights));
-  PSGD_RETURN_IF_ERROR(PushMoved(clock));
+  PSGD_RETURN_IF_ERROR(PushChanges(clock));
   Done();  // ends the clock
   session_->Send();
   return absl::OkStatus();
+}
+
+absl::Status Trainer::LocalStep(uint64_t clock, const ScheduleTime& time, bool another) {
+  const bool staged = ahead_.has_value();
+  PSGD_ASSIGN_OR_RETURN(const Batch batch, NextBatch(clock, another));
+  const Time start = SteadyNow();
+  if (options_.step_delay.count() > 0) std::this_thread::sleep_for(options_.step_delay);
+  const StepBatch now = StepBatchOf(batch, staged);
+  const StepBatch next = ahead_ ? StepBatchOf(*ahead_, false) : now;
+  BesideStep beside;
+  beside.next = ahead_ ? &next : nullptr;
+  const auto compute = [&] {
+    const Session::Away away(session_.get());
+    return network_->TrainStep(
+        now, time.step + 1, [](int) {}, beside);
+  };
+  PSGD_ASSIGN_OR_RETURN(const Network::Result result, compute());
+  local_->Step(time);
+  network_->InvalidateParameters();
+  const Time end = SteadyNow();
+  seconds_compute_ += Seconds(end - start);
+  trace_.Add(TraceSpan::COMPUTE, clock, start, end);
+  ReportLaunches(clock, result);
+  return ReportStep(clock, result);
 }
 
 bool Trainer::GaveUpLocalSteps() {
@@ -500,25 +506,41 @@ bool Trainer::GaveUpLocalSteps() {
   return true;
 }
 
-absl::Status Trainer::PushMoved(uint64_t clock) {
+absl::Status Trainer::PushChanges(uint64_t clock) {
   Stopwatch encoding(&seconds_encode_);
-  const double weight = WeightOfPush(config_, *segment_, loader_->batches_per_epoch());
+  const auto weight =
+      static_cast<float>(WeightOfPush(config_, *segment_, loader_->batches_per_epoch()));
   encoder_->OnlySlices(
       [&](uint32_t slice) { return core_->session().fragments().Carries(clock, slice); });
   for (int p = 0; p < network_->spec().parameters_size(); ++p) {
     encoded_.clear();
-    encoder_->Encode(p, local_->Moved(p, static_cast<float>(weight)), local_->shards(p),
-                     /*weight_decay=*/0, clock, &encoded_);
-    for (EncodedSlice& slice : encoded_) {
-      autotune_->Pushed(slice.travels().size());
-      session_->Push(clock, std::move(slice));
-    }
+    encoder_->Encode(p, local_->Change(p, weight), local_->shards(p), /*weight_decay=*/0, clock,
+                     &encoded_);
+    PushEncoded(clock);
   }
   return absl::OkStatus();
 }
 
+void Trainer::PushEncoded(uint64_t clock) {
+  for (EncodedSlice& slice : encoded_) {
+    autotune_->Pushed(slice.travels().size());
+    if (slice.codec == CODEC_FACTORS && PullsUpdates(config_)) {
+      pushed_factors_.Keep(slice.slice, clock, slice.payload);
+    }
+    session_->Push(clock, std::move(slice));
+  }
+}
+
 void Trainer::AddLocalState(std::vector<std::pair<uint32_t, Bytes>>* states) {
   if (!local_ || !local_->begun()) return;
+  if (local_->SavedBytes() > kMostProgramState) {
+    options_.log->warn(
+        "the state of this worker's local optimizer has {}, and checkpoints keep at most {} of a "
+        "worker: this checkpoint has none, and a run that goes on from it begins with a new one",
+        HumanBytes(static_cast<double>(local_->SavedBytes())),
+        HumanBytes(static_cast<double>(kMostProgramState)));
+    return;
+  }
   std::ranges::move(SplitProgramState(local_->Save()), std::back_inserter(*states));
 }
 
@@ -555,13 +577,7 @@ absl::Status Trainer::PushGradient(int parameter) {
     encoder_->Encode(parameter, network_->gradient(parameter), network_->parameter(parameter),
                      step_weight_decay_, step_clock_, &encoded_);
   }
-  for (EncodedSlice& slice : encoded_) {
-    autotune_->Pushed(slice.travels().size());
-    if (slice.codec == CODEC_FACTORS && PullsUpdates(config_)) {
-      pushed_factors_.Keep(slice.slice, step_clock_, slice.payload);
-    }
-    session_->Push(step_clock_, std::move(slice));
-  }
+  PushEncoded(step_clock_);
   return absl::OkStatus();
 }
 

@@ -84,14 +84,19 @@ class Trainer {
   Bring BringArriving();
   // Computes the step that leads to `clock`, and pushes its updates. `bring`: as in BesideStep.
   absl::Status Step(uint64_t clock, const Bring& bring);
-  // Takes the local steps that lead to `clock`, and pushes what the weights moved by. `bring`, if
-  // set, is called after local.delay of them.
+  // Takes the local steps that lead to `clock`, and pushes the weight change. `bring`, if set, is
+  // called after local.delay of them.
   absl::Status StepLocally(uint64_t clock, const Bring& bring);
-  absl::Status PushMoved(uint64_t clock);
+  // One of them, at this time of the run. `another`: the clock has a step after it.
+  absl::Status LocalStep(uint64_t clock, const ScheduleTime& time, bool another);
+  // Encodes and pushes the weight changes of the slices that the exchange carries.
+  absl::Status PushChanges(uint64_t clock);
+  // Sends the payloads of encoded_ as updates of `clock`.
+  void PushEncoded(uint64_t clock);
   // Adds what the local steps need to go on later.
   void AddLocalState(std::vector<std::pair<uint32_t, Bytes>>* states);
-  // A worker that is asked to leave ends its local steps, which may be many, without a push.
-  // Returns whether it did.
+  // Ends the local steps, which may be many, without a push if this worker is to leave or the run
+  // drains. Returns whether it did.
   bool GaveUpLocalSteps();
   // What an error of the weights that were pulled means.
   static absl::Status OfWeights(absl::Status status);
@@ -133,7 +138,7 @@ class Trainer {
   std::unique_ptr<DeviceCodecs> device_codecs_;  // of a GPU that gradients leave as payloads
   std::unique_ptr<UpdateEncoder> encoder_;
   std::unique_ptr<LocalSteps> local_;  // null: each step is an exchange
-  std::optional<Segment> segment_;     // the present one, of local steps
+  std::optional<Segment> segment_;     // the present one, for local steps
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<PushLog> push_log_;
   StepTrace trace_;

@@ -1,4 +1,4 @@
-// What a push of local steps counts beside those of workers that take other numbers of steps.
+// The weight of a push of local steps in the mean.
 #pragma once
 
 #include <cmath>
@@ -8,8 +8,9 @@
 
 namespace psgd {
 
-// A push counts as its worker's share of the clock's steps; 1 where all take the same number.
-// `segment`: the worker's share.
+// Where workers take different numbers of steps, a push weighs as much as its worker's share of the
+// clock's steps. 1 where all take the same number, and with reduction: sum. `segment`: the worker's
+// share.
 inline double WeightOfPush(const Config& config, const Segment& segment,
                            uint32_t batches_per_epoch) {
   const bool mean = config.consistency().reduction() == ConsistencyConfig::MEAN;

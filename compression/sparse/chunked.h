@@ -19,9 +19,9 @@
 //   4        u8     low_bits of the Rice codes, at most 31; 0 when k is 0
 //   5        u8     bits of a value, 2 to 8
 //   6        u16    chunk - 1; chunk is 64 to 65536
-//   8        C x {u16 low, u16 high}   first and last level, upper halves of fp32, 0 <= low <=
-//   high;
-//                   level j is low + j (high - low) / (2^(bits - 1) - 1), rounded to 8 bits
+//   8        C x {u16 low, u16 high}: first and last level, upper halves of fp32,
+//                   0 <= low <= high; level j is low + j (high - low) / (2^(bits - 1) - 1), rounded
+//                   to 8 bits
 //   8 + 4C   codes, in the order of their indices: a level, and above it a bit for the sign, set
 //                   if negative. Codes go in groups of 16; a group is `bits` words of 16 bits, bit
 //                   i of word p is bit p of the group's code i; bits beyond the last are 0

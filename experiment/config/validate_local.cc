@@ -35,7 +35,7 @@ void CheckCodec(const CodecConfig& codec, const std::string& key, bool fragments
 }
 
 void CheckUnused(const LocalConfig& local, Problems* problems) {
-  if (local.fragments() > 1 || local.delay() > 0 || local.mix() < 1) {
+  if (KeepsOwnWeights(local)) {
     problems->emplace_back(
         "local.fragments, local.delay and local.mix are of local steps, and local.steps is 1: set "
         "local.steps, as 30, or leave them out");
@@ -47,10 +47,10 @@ void CheckUnused(const LocalConfig& local, Problems* problems) {
 void CheckLocal(const Config& config, Problems* problems) {
   const LocalConfig& local = config.local();
   if (!TakesLocalSteps(local)) return CheckUnused(local, problems);
-  const int32_t most = local.steps() == 0 ? local.most() : local.steps();
-  if (local.fragments() > most) {
+  const int32_t steps = StepsBetweenExchanges(local);
+  if (local.fragments() > steps) {
     problems->push_back(absl::StrCat("local.fragments is ", local.fragments(), ", and there are ",
-                                     most,
+                                     steps,
                                      " local steps: each fragment needs at least one, so lower "
                                      "local.fragments or raise local.steps"));
   }
@@ -87,7 +87,7 @@ void CheckLocal(const Config& config, Problems* problems) {
         "out, and hide the exchange with local.delay");
   }
   if (config.model().has_client()) {
-    if (local.fragments() > 1 || local.delay() > 0 || local.mix() < 1) {
+    if (KeepsOwnWeights(local)) {
       problems->emplace_back(
           "local.fragments, local.delay and local.mix are of ps-worker's own training, and with "
           "model: client programs train: leave them out");

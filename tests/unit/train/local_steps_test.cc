@@ -55,7 +55,7 @@ class LocalStepsTest : public testing::Test {
   std::vector<Values> gradient_ = {{1, 2, 3, 4}, {0.25f}};
 };
 
-TEST_F(LocalStepsTest, PushesWhatTheWeightsMovedBy) {
+TEST_F(LocalStepsTest, PushesTheWeightChange) {
   const auto local = Make();
   EXPECT_FALSE(local->begun());
   Arrive(*local, {1, 1, 1, 1}, {2});
@@ -66,9 +66,9 @@ TEST_F(LocalStepsTest, PushesWhatTheWeightsMovedBy) {
   local->Step({});
   EXPECT_THAT(own_[0], ElementsAre(0, -1, -2, -3));
   EXPECT_THAT(own_[1], ElementsAre(2.5f));
-  EXPECT_THAT(Of(local->Moved(0, 1)), ElementsAre(1, 2, 3, 4));  // to be subtracted
-  EXPECT_THAT(Of(local->Moved(0, 0.5f)), ElementsAre(0.5f, 1, 1.5f, 2));
-  EXPECT_THAT(Of(local->Moved(1, 1)), ElementsAre(0.5f));  // to be added
+  EXPECT_THAT(Of(local->Change(0, 1)), ElementsAre(1, 2, 3, 4));  // to be subtracted
+  EXPECT_THAT(Of(local->Change(0, 0.5f)), ElementsAre(0.5f, 1, 1.5f, 2));
+  EXPECT_THAT(Of(local->Change(1, 1)), ElementsAre(0.5f));  // to be added
 }
 
 TEST_F(LocalStepsTest, WeightDecayIsTheWorkers) {
@@ -98,7 +98,7 @@ TEST_F(LocalStepsTest, MixesTheShardsWeightsWithItsOwn) {
   Arrive(*local, {4, 8, 12, 16}, {8});
   local->Take(1);
   EXPECT_THAT(own_[0], ElementsAre(7, 8, 9, 10));
-  EXPECT_THAT(Of(local->Moved(0, 1)), ElementsAre(-3, 0, 3, 6));
+  EXPECT_THAT(Of(local->Change(0, 1)), ElementsAre(-3, 0, 3, 6));
 }
 
 // An evaluation brings all weights; those of other fragments must not enter the next difference.
@@ -113,7 +113,7 @@ TEST_F(LocalStepsTest, AFragmentMovesFromTheWeightsThatWereTaken) {
   int taken = 0;
   for (uint32_t slice = 0; slice < 2; ++slice) {
     const float own = own_[0][slice * 2];
-    const Values moved = Of(local->Moved(0, 1));
+    const Values moved = Of(local->Change(0, 1));
     if (fragments_->Carries(1, slice)) {
       EXPECT_EQ(own, 9);
       EXPECT_EQ(moved[slice * 2], 0);
@@ -154,7 +154,7 @@ TEST_F(LocalStepsTest, GoesOnFromASavedStateToTheBit) {
     Arrive(steps, {5, 6, 7, 8}, {2});
     steps.Take(4);
     steps.Step({});
-    return std::pair(own_, Of(steps.Moved(0, 1)));
+    return std::pair(own_, Of(steps.Change(0, 1)));
   };
   const auto wanted = go_on(*local);
   own_ = {{0, 0, 0, 0}, {0}};
