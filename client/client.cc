@@ -18,7 +18,6 @@
 #include "worker/give_residual.h"
 #include "worker/install_slice.h"
 #include "worker/member_security.h"
-#include "worker/push_weight.h"
 
 namespace psgd {
 namespace {
@@ -96,6 +95,7 @@ absl::Status Client::Prepare() {
   join.set_name(options_.name);
   join.set_device(options_.device);
   join.set_protocol(kProtocolVersion);
+  join.set_local_steps(true);
   curve_ = MakeCurveKeys();
   join.set_curve_key(curve_.public_key);
   PSGD_ASSIGN_OR_RETURN(joined_, control_->Join(join));
@@ -280,7 +280,10 @@ absl::Status Client::Connect() {
 
 bool Client::Reached(Goal goal) const {
   if (over_) return true;
-  if (std::holds_alternative<task::Train>(core_->task())) return goal != Goal::kEnd;
+  if (std::holds_alternative<task::Train>(core_->task())) {
+    // A worker that is to leave drops local steps, of which there may be many.
+    return goal != Goal::kEnd && (local_step_ == 0 || !IsAsked());
+  }
   if (goal != Goal::kWeights) return false;
   if (awaited_ != kAll && arrive_ && arriving_->complete(awaited_)) return true;
   return std::holds_alternative<task::AskSegment>(core_->task());
@@ -315,8 +318,11 @@ void Client::Done() {
 void Client::SetAsked() {
   // When the run drains, this worker leaves as if it alone were asked to: the end of its segment,
   // which may be an epoch, is far.
-  const bool asked = leaves_ || heartbeat_->leave_asked().has_value() || heartbeat_->drain();
-  core_->SetAsked(asked, /*drain=*/false);
+  core_->SetAsked(IsAsked(), /*drain=*/false);
+}
+
+bool Client::IsAsked() const {
+  return leaves_ || heartbeat_->leave_asked().has_value() || heartbeat_->drain();
 }
 
 absl::Status Client::Do(const task::AskSegment& ask) {
@@ -428,7 +434,6 @@ absl::Status Client::Do(const task::BeginSegment& begin) {
   segment_ = begin.segment;
   first_clock_ = begin.segment.first_clock();
   local_step_ = 0;
-  weight_ = static_cast<float>(WeightOfPush(config_, begin.segment, order_->batches_per_epoch()));
   new_share_ = true;
   Done();
   return absl::OkStatus();
@@ -642,7 +647,7 @@ absl::Status Client::PushWeights(uint32_t tensor, std::span<const float> values)
     update_.resize(values.size());
     // Shards subtract what an optimizer gets, and add what statistics get.
     for (size_t i = 0; i < values.size(); ++i) {
-      update_[i] = weight_ * (trained ? before[i] - values[i] : values[i] - before[i]);
+      update_[i] = trained ? before[i] - values[i] : values[i] - before[i];
     }
     if (const auto bad = FirstNotFinite(update_)) {
       return OutOfRangeError(parameter.name(), " is not finite after this step: element ", *bad,
@@ -697,7 +702,7 @@ absl::Status Client::PushRows(uint32_t tensor, std::span<const int64_t> rows,
     for (size_t i = 0; i < values.size(); ++i) {
       const size_t row = static_cast<size_t>(rows[i / columns]);
       const float had = before[row * columns + i % columns];
-      update_[i] = weight_ * (statistic ? values[i] - had : had - values[i]);
+      update_[i] = statistic ? values[i] - had : had - values[i];
     }
     values = update_;
   }

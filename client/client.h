@@ -163,6 +163,7 @@ class Client {
   void Done();
   // Tells the core whether this worker is to leave.
   void SetAsked();
+  bool IsAsked() const;
 
   absl::Status Interrupted() const;
   // Checks the call's tensor and its size.
@@ -213,7 +214,6 @@ class Client {
   bool installed_ = false;  // the weights of the present task::Install were taken
   uint64_t first_clock_ = 0;
   uint64_t local_step_ = 0;  // ended since the last exchange
-  float weight_ = 1;         // of a push, beside those of workers that take other numbers of steps
   bool leaves_ = false;      // the program wants to leave
   bool over_ = false;
   std::string over_why_;

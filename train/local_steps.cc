@@ -15,6 +15,9 @@ namespace {
 struct SavedHead {
   char optimizer[24] = {};
   uint64_t steps = 0;
+  uint64_t clock = 0;
+  uint32_t worker = 0;
+  uint32_t zero = 0;
 };
 
 }  // namespace
@@ -41,12 +44,16 @@ void LocalSteps::Take(uint64_t clock) {
     };
     const std::span<float> own = part(options_.weights(parameter));
     const std::span<const float> theirs = part(shards_[parameter]);
-    if (mix == 1) {
+    const std::span<float> from = base_.empty() ? std::span<float>() : part(base_[parameter]);
+    if (begun_ && exchanged_ != clock && !from.empty()) {
+      // This worker had no batch in the clock: its weight change is still to be pushed.
+      for (size_t i = 0; i < own.size(); ++i) own[i] += theirs[i] - from[i];
+    } else if (mix == 1) {
       std::ranges::copy(theirs, own.begin());
     } else {
       for (size_t i = 0; i < own.size(); ++i) own[i] += mix * (theirs[i] - own[i]);
     }
-    if (!base_.empty()) std::ranges::copy(theirs, part(base_[parameter]).begin());
+    if (!from.empty()) std::ranges::copy(theirs, from.begin());
   }
   begun_ = true;
 }
@@ -83,12 +90,12 @@ void LocalSteps::Step(const ScheduleTime& time) {
   }
 }
 
-std::span<const float> LocalSteps::Change(int parameter, float scale) {
+std::span<const float> LocalSteps::Change(int parameter) {
   const std::span<const float> own = options_.weights(parameter);
   const std::vector<float>& from = base(parameter);
-  if (!Trained(parameter)) scale = -scale;
+  const float sign = Trained(parameter) ? 1.0f : -1.0f;
   scratch_.resize(own.size());
-  for (size_t i = 0; i < own.size(); ++i) scratch_[i] = scale * (from[i] - own[i]);
+  for (size_t i = 0; i < own.size(); ++i) scratch_[i] = sign * (from[i] - own[i]);
   return scratch_;
 }
 
@@ -124,11 +131,18 @@ size_t LocalSteps::SavedBytes() {
   return bytes;
 }
 
-Bytes LocalSteps::Save() {
+void LocalSteps::Begin(uint64_t clock) {
+  if (saved_clock_ != 0 && saved_clock_ != clock) begun_ = false;
+  saved_clock_ = 0;
+}
+
+Bytes LocalSteps::Save(uint32_t worker, uint64_t clock) {
   SavedHead head;
   const absl::string_view name = optimizer_->name();
   name.copy(head.optimizer, sizeof(head.optimizer));
   head.steps = steps_;
+  head.clock = clock;
+  head.worker = worker;
   std::vector<std::byte> saved(SavedBytes());
   std::memcpy(saved.data(), &head, sizeof(head));
   std::byte* at = saved.data() + sizeof(head);
@@ -139,7 +153,7 @@ Bytes LocalSteps::Save() {
   return Bytes::Adopt(std::move(saved));
 }
 
-bool LocalSteps::Restore(std::span<const std::byte> saved) {
+bool LocalSteps::Restore(std::span<const std::byte> saved, uint32_t worker) {
   SavedHead head;
   if (saved.size() != SavedBytes()) return false;
   std::memcpy(&head, saved.data(), sizeof(head));
@@ -151,7 +165,8 @@ bool LocalSteps::Restore(std::span<const std::byte> saved) {
     std::memcpy(array.data(), at, array.size_bytes());
     at += array.size_bytes();
   });
-  begun_ = KeepsOwnWeights(options_.config.local());
+  begun_ = KeepsOwnWeights(options_.config.local()) && head.worker == worker;
+  exchanged_ = saved_clock_ = head.clock;
   return true;
 }
 

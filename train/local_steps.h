@@ -42,19 +42,26 @@ class LocalSteps {
   void Take(uint64_t clock);
   // The local optimizer makes a step from the network's gradients, at this time of the run.
   void Step(const ScheduleTime& time);
-  // The weight change of a parameter since Take, times `scale`, as a push has it: what the shards
-  // subtract from trained weights, and add to statistics. Valid until the next call.
-  std::span<const float> Change(int parameter, float scale);
+  // The weight change of a parameter since Take, as a push has it: what the shards subtract from
+  // trained weights, and add to statistics. Valid until the next call.
+  std::span<const float> Change(int parameter);
+  // The weight changes of the slices that the exchange of `clock` carries are pushed.
+  void Exchanged(uint64_t clock) { exchanged_ = clock; }
 
   // For an evaluation the network gets the shards' weights, and then its own again.
   void ShowShards();
   void ShowOwn();
 
-  // The optimizer's state, and the network's weights if they differ from the shards'.
-  Bytes Save();
+  // A segment begins: weights that were restored for another clock are given up.
+  void Begin(uint64_t clock);
+
+  // The optimizer's state, and the network's weights if they differ from the shards', of a worker
+  // after `clock`.
+  Bytes Save(uint32_t worker, uint64_t clock);
   size_t SavedBytes();
   // False, and nothing changes: the state is of another model, or of other local.* keys.
-  bool Restore(std::span<const std::byte> saved);
+  // Of another worker only the optimizer's state is taken.
+  bool Restore(std::span<const std::byte> saved, uint32_t worker);
 
  private:
   using Arrays = std::vector<std::vector<float>>;  // by parameter
@@ -79,7 +86,9 @@ class LocalSteps {
   std::vector<Arrays> states_;  // of the optimizer, by state array
   uint64_t steps_ = 0;          // that the optimizer made
   bool begun_ = false;
-  Arrays hidden_;  // the network's weights, while it shows the shards'
+  uint64_t exchanged_ = 0;    // the last clock whose weight changes were pushed
+  uint64_t saved_clock_ = 0;  // of the restored weights; 0: none were restored
+  Arrays hidden_;             // the network's weights, while it shows the shards'
   std::vector<float> scratch_;
 };
 

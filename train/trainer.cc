@@ -21,14 +21,14 @@
 #include "worker/factor_pushes.h"
 #include "worker/give_residual.h"
 #include "worker/member_security.h"
-#include "worker/push_weight.h"
 
 namespace psgd {
 namespace {
 
 constexpr char kDiverged[] =
-    "training diverged: lower optimizer.*.learning_rate, add schedule.warmup, or lower "
-    "consistency.staleness. The last checkpoint is unharmed";
+    "training diverged: lower the learning rate (optimizer, or local.optimizer), add a warm-up "
+    "(schedule, or local.schedule), or lower consistency.staleness. The last checkpoint is "
+    "unharmed";
 
 // The norm takes a pass over all residuals, which may lie on a GPU.
 constexpr Duration kResidualPeriod = std::chrono::seconds(5);
@@ -83,6 +83,7 @@ absl::Status Trainer::Prepare() {
   join.set_name(options_.name);
   join.set_device(DeviceText(options_));
   join.set_protocol(kProtocolVersion);
+  join.set_local_steps(true);
   const CurveKeys curve = MakeCurveKeys();
   join.set_curve_key(curve.public_key);
   PSGD_ASSIGN_OR_RETURN(const JoinReply joined, client_->Join(join));
@@ -256,7 +257,9 @@ absl::Status Trainer::Do(const task::AskSegment& ask) {
 absl::Status Trainer::Do(const task::Pause& pause) {
   if (pause.reason != waiting_for_) options_.log->info("{}", pause.reason);
   waiting_for_ = pause.reason;
-  if (pause.leaves) {
+  // A worker with local steps stays for the last checkpoint, which keeps its optimizer.
+  const bool saves = local_ && local_->begun() && heartbeat_->drain();
+  if (pause.leaves && !saves) {
     PSGD_ASSIGN_OR_RETURN(const double norm, encoder_->ResidualNorm());
     if (norm == 0) {
       core_->LeaveNow();
@@ -292,7 +295,7 @@ absl::Status Trainer::Do(const task::RestoreState&) {
   const std::map<uint32_t, Bytes> loaded = core_->session().TakeLoadedState();
   if (local_) {
     const auto saved = JoinProgramState(loaded);
-    if (!saved || !local_->Restore(*saved)) {
+    if (!saved || !local_->Restore(*saved, key_.worker())) {
       options_.log->warn(
           "the local optimizer begins anew: the checkpoint {}",
           saved ? "has its state for other local.* keys" : "has no complete state of this worker");
@@ -322,6 +325,7 @@ absl::Status Trainer::Do(const task::BeginSegment& begin) {
   cpu_seconds_ = ProcessCpuSeconds();
   segment_ = begin.segment;
   segment_->clear_batches();
+  if (local_) local_->Begin(begin.segment.first_clock());
   for (const uint32_t batch : begin.segment.batches()) {
     loader_->Enqueue(begin.segment.epoch(), batch);
   }
@@ -453,20 +457,23 @@ absl::Status Trainer::StepLocally(uint64_t clock, const Bring& bring) {
       segment_->epoch_at_start() +
       static_cast<double>(clock - 1 - segment_->first_clock()) * segment_->epochs_per_clock();
   const uint64_t steps = core_->steps();
+  // Of a worker with fewer steps, or of a short clock, the same share.
+  const uint64_t delay = static_cast<uint64_t>(config_.local().delay()) * steps / most;
   const auto waits = [&] { return std::holds_alternative<task::Await>(core_->task()); };
   for (uint64_t i = 0; i < steps; ++i) {
     PSGD_RETURN_IF_ERROR(Interrupted());
-    if (waits() && i >= static_cast<uint64_t>(config_.local().delay())) {
-      PSGD_RETURN_IF_ERROR(bring(kAllWeights));
+    if (waits()) {
+      PSGD_RETURN_IF_ERROR(i < delay ? OfWeights(weights_->InstallWhatCame()) : bring(kAllWeights));
     }
     if (!waits() && GaveUpLocalSteps()) return absl::OkStatus();
     // A worker that takes fewer steps than the fastest leaves numbers out.
-    PSGD_RETURN_IF_ERROR(LocalStep(clock,
-                                   {.epoch = begin + static_cast<double>(i) * epochs_per_step,
-                                    .step = (clock - 1) * most + i,
-                                    .epochs_per_step = epochs_per_step,
-                                    .total_epochs = static_cast<double>(config_.train().epochs())},
-                                   i + 1 < steps));
+    PSGD_RETURN_IF_ERROR(LocalStep(
+        clock,
+        {.epoch = begin + static_cast<double>(i) * epochs_per_step,
+         .step = segment_->first_step() + (clock - 1 - segment_->first_clock()) * most + i,
+         .epochs_per_step = epochs_per_step,
+         .total_epochs = static_cast<double>(config_.train().epochs())},
+        i + 1 < steps));
   }
   if (waits()) PSGD_RETURN_IF_ERROR(bring(kAllWeights));
   PSGD_RETURN_IF_ERROR(PushChanges(clock));
@@ -508,14 +515,12 @@ bool Trainer::GaveUpLocalSteps() {
 
 absl::Status Trainer::PushChanges(uint64_t clock) {
   Stopwatch encoding(&seconds_encode_);
-  const auto weight =
-      static_cast<float>(WeightOfPush(config_, *segment_, loader_->batches_per_epoch()));
   encoder_->OnlySlices(
-      [&](uint32_t slice) { return core_->session().fragments().Carries(clock, slice); });
+      [this, clock](uint32_t slice) { return core_->session().fragments().Carries(clock, slice); });
+  local_->Exchanged(clock);
   for (int p = 0; p < network_->spec().parameters_size(); ++p) {
     encoded_.clear();
-    encoder_->Encode(p, local_->Change(p, weight), local_->shards(p), /*weight_decay=*/0, clock,
-                     &encoded_);
+    encoder_->Encode(p, local_->Change(p), local_->shards(p), /*weight_decay=*/0, clock, &encoded_);
     PushEncoded(clock);
   }
   return absl::OkStatus();
@@ -541,7 +546,8 @@ void Trainer::AddLocalState(std::vector<std::pair<uint32_t, Bytes>>* states) {
         HumanBytes(static_cast<double>(kMostProgramState)));
     return;
   }
-  std::ranges::move(SplitProgramState(local_->Save()), std::back_inserter(*states));
+  std::ranges::move(SplitProgramState(local_->Save(key_.worker(), core_->clock())),
+                    std::back_inserter(*states));
 }
 
 // A step that would wait for its batch, or for its --step-delay, reads its messages first.

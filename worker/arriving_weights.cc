@@ -22,11 +22,15 @@ absl::Status ArrivingWeights::AwaitAll() {
   return WaitFor([this] { return !core_->pulling(); });
 }
 
-absl::Status ArrivingWeights::WaitFor(const std::function<bool()>& here) {
+absl::Status ArrivingWeights::InstallWhatCame() {
   PSGD_RETURN_IF_ERROR(failed_);
   session_->PullCame();
-  failed_ = InstallArrived();
-  if (!failed_.ok() || here()) return failed_;
+  return failed_ = InstallArrived();
+}
+
+absl::Status ArrivingWeights::WaitFor(const std::function<bool()>& here) {
+  PSGD_RETURN_IF_ERROR(InstallWhatCame());
+  if (here()) return failed_;
   const double installing = installing_;
   const Time start = SteadyNow();
   const absl::Status waited = session_->WaitUntil([&] {

@@ -38,6 +38,8 @@ class ArrivingWeights {
   // InstallSlice and of the session. After an error of InstallSlice all calls until Begin fail.
   absl::Status Await(int parameter);
   absl::Status AwaitAll();
+  // Installs what has come by now. As Await, but never waits.
+  absl::Status InstallWhatCame();
   // Whether the parameter's weights are installed.
   bool complete(int parameter) const { return installer_->complete(parameter); }
 

@@ -98,7 +98,7 @@ void WorkerCore::GoOn(Time now) {
     return AwaitWeights(Then::kInstall, /*all=*/true, now);
   }
   if (clock_ == end) return Await(task::Await::kAcknowledgements, Then::kReportSegment);
-  if (!leaves()) return AwaitWeights(Then::kInstall, /*all=*/false, now);
+  if (!leaves()) return AwaitWeights(Then::kInstall, /*all=*/!trained_, now);
   if (!std::exchange(drain_is_fresh_, true))
     return Report(session_.AcknowledgedClock(), Then::kGoOn);
   if (trained_ || session_.AcknowledgedClock() > 0) {

@@ -171,29 +171,31 @@ void CheckClient(const Config& config, Problems* problems) {
   }
 }
 
-void CheckSchedule(const ScheduleConfig& schedule, const TrainConfig& train, Problems* problems) {
-  if (schedule.warmup().epochs() > train.epochs() ||
-      (train.max_steps() > 0 && schedule.warmup().steps() > train.max_steps())) {
-    problems->emplace_back(
-        "schedule.warmup is longer than the run, which would never reach its learning rate: "
-        "shorten it, or train longer");
+// `most`: steps of the schedule in a run that a step limit ends; 0: there is no limit.
+void CheckSchedule(const std::string& key, const ScheduleConfig& schedule, int32_t epochs,
+                   int64_t most, Problems* problems) {
+  if (schedule.warmup().epochs() > epochs || (most > 0 && schedule.warmup().steps() > most)) {
+    problems->push_back(
+        absl::StrCat(key,
+                     ".warmup is longer than the run, which would never reach its learning "
+                     "rate: shorten it, or train longer"));
   }
   if (schedule.has_step() && IsZero(schedule.step().every())) {
-    problems->emplace_back(
-        "schedule.step.every is missing or zero: say how often the rate falls, as 10 epochs");
+    problems->push_back(absl::StrCat(
+        key, ".step.every is missing or zero: say how often the rate falls, as 10 epochs"));
   }
   if (!schedule.has_multistep()) return;
   const auto& at = schedule.multistep().at();
   if (at.empty()) {
-    problems->emplace_back(
-        "schedule.multistep.at is empty: say when the rate falls, as [10 epochs, 15 epochs]");
+    problems->push_back(absl::StrCat(
+        key, ".multistep.at is empty: say when the rate falls, as [10 epochs, 15 epochs]"));
   }
   for (int i = 1; i < at.size(); ++i) {
     const bool same_unit = at[i].has_steps() == at[i - 1].has_steps();
     if (!same_unit || at[i].epochs() < at[i - 1].epochs() || at[i].steps() < at[i - 1].steps() ||
         (at[i].epochs() == at[i - 1].epochs() && at[i].steps() == at[i - 1].steps())) {
-      problems->emplace_back(
-          "schedule.multistep.at must grow from entry to entry, all in epochs or all in steps");
+      problems->push_back(absl::StrCat(
+          key, ".multistep.at must grow from entry to entry, all in epochs or all in steps"));
       return;
     }
   }
@@ -277,7 +279,12 @@ absl::Status ValidateConfig(const Config& config) {
   }
   CheckClient(config, &problems);
   CheckOptimizer(config.optimizer(), config.cluster().workers(), &problems);
-  CheckSchedule(config.schedule(), config.train(), &problems);
+  // The shards' schedule counts clocks, the local one local steps.
+  const int64_t steps = StepsOfClock(config.local());
+  CheckSchedule("schedule", config.schedule(), config.train().epochs(),
+                (config.train().max_steps() + steps - 1) / steps, &problems);
+  CheckSchedule("local.schedule", config.local().schedule(), config.train().epochs(),
+                config.train().max_steps(), &problems);
   CheckConsistency(config.consistency(), &problems);
   CheckPullAhead(config.consistency(), &problems);
   CheckLocal(config, &problems);

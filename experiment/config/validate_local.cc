@@ -34,11 +34,18 @@ void CheckCodec(const CodecConfig& codec, const std::string& key, bool fragments
   }
 }
 
+bool HasOwnOptimizer(const LocalConfig& local) {
+  const LocalConfig usual = ResolveDefaults({}).local();
+  return local.has_optimizer() &&
+         (local.optimizer().SerializeAsString() != usual.optimizer().SerializeAsString() ||
+          local.schedule().SerializeAsString() != usual.schedule().SerializeAsString());
+}
+
 void CheckUnused(const LocalConfig& local, Problems* problems) {
-  if (KeepsOwnWeights(local)) {
+  if (KeepsOwnWeights(local) || HasOwnOptimizer(local)) {
     problems->emplace_back(
-        "local.fragments, local.delay and local.mix are of local steps, and local.steps is 1: set "
-        "local.steps, as 30, or leave them out");
+        "local.steps is 1, so each step is an exchange and the other keys of local do nothing: set "
+        "local.steps, as 30, or leave local out");
   }
 }
 
@@ -81,6 +88,11 @@ void CheckLocal(const Config& config, Problems* problems) {
         "consistency.compensation delay corrects gradients, and with local.steps the updates are "
         "differences of weights: set it to none or scale");
   }
+  if (config.consistency().reduction() == ConsistencyConfig::SUM) {
+    problems->emplace_back(
+        "consistency.reduction sum adds the whole weight changes of all workers, which moves too "
+        "far: set it to mean, and the rate of optimizer higher if that is wanted");
+  }
   if (config.consistency().pull_ahead()) {
     problems->emplace_back(
         "consistency.pull_ahead brings weights that lack this worker's last local steps: leave it "
@@ -92,10 +104,7 @@ void CheckLocal(const Config& config, Problems* problems) {
           "local.fragments, local.delay and local.mix are of ps-worker's own training, and with "
           "model: client programs train: leave them out");
     }
-    const LocalConfig usual = ResolveDefaults({}).local();
-    if (local.has_optimizer() &&
-        (local.optimizer().SerializeAsString() != usual.optimizer().SerializeAsString() ||
-         local.schedule().SerializeAsString() != usual.schedule().SerializeAsString())) {
+    if (HasOwnOptimizer(local)) {
       problems->emplace_back(
           "local.optimizer and local.schedule are of ps-worker's own training, and with model: "
           "client programs have them: leave them out, and set the rate in the program");

@@ -561,6 +561,8 @@ class Run:
             self._skips += not pushes
             if exchanges:
                 self._pull(begins_step=self._steps < self._share.batches)
+            else:
+                self.client.wait()  # for nothing; but the run may be over, or its server gone
         except RunOver:  # the loader ends, and then the epochs do
             self._asked_to_leave = True
         except _NotYet:

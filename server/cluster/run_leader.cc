@@ -10,6 +10,7 @@
 #include "common/names.h"
 #include "net/transport_security.h"
 #include "net/wire_format.h"
+#include "proto/local_steps.h"
 #include "server/coordinator/access.h"
 
 namespace psgd {
@@ -229,6 +230,11 @@ absl::StatusOr<JoinReply> RunLeader::Join(const JoinRequest& request, Time now, 
     return FailedPreconditionError("the worker speaks protocol ", request.protocol(),
                                    ", this server ", kProtocolVersion,
                                    "; install the same version of psgd on both");
+  }
+  if (!request.local_steps() && TakesLocalSteps(options_.coordinator.config.local())) {
+    return absl::FailedPreconditionError(
+        "this run has local steps (local.steps), which the worker's version of psgd does not know; "
+        "install the same version of psgd on both");
   }
   PSGD_RETURN_IF_ERROR(CheckPeerName("the worker's name", request.name()));
   if (options_.draw_token && !IsCurveKey(request.curve_key())) {

@@ -41,8 +41,7 @@ LedgerOptions LedgerOptionsFor(const Config& config, uint64_t batches_per_epoch)
   options.epochs = config.train().epochs();
   options.batches_per_epoch = static_cast<uint32_t>(batches_per_epoch);
   options.segment_clocks = config.cluster().segment();
-  const uint64_t steps = StepsOfClock(config.local());
-  options.max_clock = (static_cast<uint64_t>(config.train().max_steps()) + steps - 1) / steps;
+  options.max_steps = static_cast<uint64_t>(config.train().max_steps());
   return options;
 }
 
@@ -398,10 +397,15 @@ absl::Status CoordinatorCore::DrainWorker(uint32_t worker, Effects* effects) {
 absl::StatusOr<HyperParameters> CoordinatorCore::SetHyper(const SetHyperRequest& request,
                                                           Effects* effects) {
   HyperParameters changed = hyper_;
-  if (config_.optimizer().has_worker()) {
+  const bool local = TakesLocalSteps(config_.local());
+  if (config_.optimizer().has_worker() || (local && request.set_weight_decay())) {
     return FailedPreconditionError(
-        "the workers' own optimizers have the learning rate and the weight decay (optimizer: "
-        "worker); change them in the program that trains");
+        "the workers' own optimizers have the ",
+        local && !config_.optimizer().has_worker() ? "" : "learning rate and the ",
+        "weight decay (", local ? "local.steps" : "optimizer: worker",
+        "), and these cannot change during a run: change them in the ",
+        config_.model().has_client() ? "program that trains" : "config (local.optimizer)",
+        ", and resume the run");
   }
   if (request.set_learning_rate()) {
     if (!(request.hyper().learning_rate() > 0) || request.hyper().learning_rate() > 1e6) {
@@ -533,10 +537,10 @@ std::vector<uint32_t> CoordinatorCore::StepsOf(const std::vector<uint32_t>& work
   if (local.steps() != 0) return steps;
   double fastest = 0;
   for (const uint32_t worker : workers) {
-    fastest = std::max(fastest, members_.Find(worker)->steps_per_second);
+    fastest = std::max(fastest, members_.Find(worker)->StepsPerSecond());
   }
   for (size_t i = 0; i < workers.size(); ++i) {
-    const double speed = members_.Find(workers[i])->steps_per_second;
+    const double speed = members_.Find(workers[i])->StepsPerSecond();
     if (speed == 0) continue;  // it has computed nothing yet
     steps[i] = std::max(1u, static_cast<uint32_t>(std::lround(most * speed / fastest)));
   }

@@ -48,16 +48,18 @@ bool WentBack(const LedgerRecord::Dealt& dealt, int rank) {
 }  // namespace
 
 LedgerPositionRecord ToRecord(const LedgerPosition& position) {
-  const auto& [epoch, clock, remaining] = position;  // so that no field is forgotten
+  const auto& [epoch, clock, steps, remaining] = position;  // so that no field is forgotten
   LedgerPositionRecord record;
   record.set_epoch(epoch);
   record.set_clock(clock);
+  record.set_steps(steps);
   *record.mutable_remaining() = remaining.Save();
   return record;
 }
 
 LedgerPosition FromRecord(const LedgerPositionRecord& record) {
-  return {record.epoch(), record.clock(), BatchQueue(record.remaining())};
+  const uint64_t steps = record.steps() == 0 ? record.clock() : record.steps();
+  return {record.epoch(), record.clock(), steps, BatchQueue(record.remaining())};
 }
 
 double ProgressAt(const LedgerPosition& position, uint32_t batches_per_epoch) {
@@ -76,6 +78,7 @@ Segment ShareOf(const Segment& segment, uint32_t worker) {
   share.set_epoch_at_start(segment.epoch_at_start());
   share.set_epochs_per_clock(segment.epochs_per_clock());
   share.set_ends_epoch(segment.ends_epoch());
+  share.set_first_step(segment.first_step());
   const auto& workers = segment.workers();
   const auto rank = std::ranges::lower_bound(workers, worker) - workers.begin();
   share.set_rank(static_cast<uint32_t>(rank));
@@ -118,15 +121,16 @@ void DataLedger::StartEpoch(uint32_t epoch) {
   position_.remaining = BatchQueue::UpTo(options_.batches_per_epoch);
 }
 
-uint32_t DataLedger::ClockBudget() const {
-  if (options_.max_clock == 0) return options_.segment_clocks;
+uint32_t DataLedger::ClockBudget(uint64_t steps) const {
+  if (options_.max_steps == 0) return options_.segment_clocks;
   const uint64_t left =
-      options_.max_clock > position_.clock ? options_.max_clock - position_.clock : 0;
-  return static_cast<uint32_t>(std::min<uint64_t>(left, options_.segment_clocks));
+      options_.max_steps > position_.steps ? options_.max_steps - position_.steps : 0;
+  return static_cast<uint32_t>(
+      std::min<uint64_t>((left + steps - 1) / steps, options_.segment_clocks));
 }
 
 bool DataLedger::Finished() const {
-  return ClockBudget() == 0 ||
+  return ClockBudget(1) == 0 ||
          (position_.remaining.empty() && position_.epoch + 1 >= options_.epochs);
 }
 
@@ -140,7 +144,8 @@ std::optional<Segment> DataLedger::Deal(const std::vector<uint32_t>& workers,
   segment.mutable_workers()->Add(workers.begin(), workers.end());
   segment.mutable_steps()->Add(steps.begin(), steps.end());
   const uint64_t of_clock = BatchesOfClock(segment);
-  const std::vector<uint32_t> batches = position_.remaining.Take(ClockBudget() * of_clock);
+  const uint32_t most = steps.empty() ? 1 : *std::ranges::max_element(steps);
+  const std::vector<uint32_t> batches = position_.remaining.Take(ClockBudget(most) * of_clock);
   segment.set_id(next_id_++);
   segment.set_epoch(position_.epoch);
   segment.set_first_clock(position_.clock);
@@ -149,7 +154,13 @@ std::optional<Segment> DataLedger::Deal(const std::vector<uint32_t>& workers,
   segment.set_epoch_at_start(epoch_at_start);
   segment.set_epochs_per_clock(static_cast<double>(of_clock) / options_.batches_per_epoch);
 
+  segment.set_first_step(position_.steps);
+  uint64_t taken = 0;
+  for (int rank = 0; rank < segment.workers_size(); ++rank) {
+    if (steps.empty() || steps[rank] == most) taken = std::max(taken, BatchesOf(segment, rank));
+  }
   position_.clock += segment.clocks();
+  position_.steps += taken;
   segment.set_ends_epoch(position_.remaining.empty() || Finished());
   *segments_[segment.id()].mutable_segment() = segment;
   return segment;

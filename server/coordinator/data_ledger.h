@@ -24,13 +24,14 @@ struct LedgerOptions {
   uint32_t epochs = 1;
   uint32_t batches_per_epoch = 1;
   uint32_t segment_clocks = 64;
-  uint64_t max_clock = 0;  // 0: no limit
+  uint64_t max_steps = 0;  // of the member with most; 0: no limit
 };
 
 // The position of training between two segments. A checkpoint keeps it.
 struct LedgerPosition {
   uint32_t epoch = 0;    // the epoch being dealt
   uint64_t clock = 0;    // clock of every member when the next segment starts
+  uint64_t steps = 0;    // steps of the member with most
   BatchQueue remaining;  // batches of this epoch still to be dealt
 };
 
@@ -87,7 +88,8 @@ class DataLedger {
 
  private:
   void StartEpoch(uint32_t epoch);
-  uint32_t ClockBudget() const;
+  // The clocks of the next segment, if the member with most takes so many steps in each.
+  uint32_t ClockBudget(uint64_t steps) const;
 
   const LedgerOptions options_;
   LedgerPosition position_;

@@ -22,6 +22,16 @@ void CountSpeed(uint64_t samples, Time now, MemberState* member) {
   member->last_report = now;
 }
 
+// A single report may have few steps, so older ones count as well, and fade.
+void CountSteps(const WorkerReport& report, MemberState* member) {
+  constexpr double kOfLate = 20;  // seconds
+  member->recent_steps += static_cast<double>(report.steps());
+  member->recent_busy += report.seconds_data() + report.seconds_compute();
+  if (member->recent_busy < kOfLate) return;
+  member->recent_steps /= 2;
+  member->recent_busy /= 2;
+}
+
 }  // namespace
 
 void MemberState::Count(const WorkerReport& report, Time now) {
@@ -32,8 +42,7 @@ void MemberState::Count(const WorkerReport& report, Time now) {
     recent_loss = report.loss_sum() / static_cast<double>(report.samples());
     recent_accuracy = static_cast<double>(report.correct()) / static_cast<double>(report.samples());
     input_stall = InputStall(report);
-    const double busy = report.seconds_data() + report.seconds_compute();
-    if (busy > 0) steps_per_second = static_cast<double>(report.steps()) / busy;
+    CountSteps(report, this);
   }
   if (report.has_choices()) *record.mutable_choices() = report.choices();
 }

@@ -22,8 +22,10 @@ struct MemberState {
   Time last_heard{};
   uint64_t samples_since = 0;  // since last_report
   double samples_per_second = 0;
-  double steps_per_second = 0;  // of what it does by itself, in the last report with steps
-  double recent_loss = 0;       // over the last report
+  double recent_steps = 0, recent_busy = 0;  // its own time of late, in seconds
+  // Steps a second of its own time; 0: it has computed nothing yet.
+  double StepsPerSecond() const { return recent_busy > 0 ? recent_steps / recent_busy : 0; }
+  double recent_loss = 0;  // over the last report
   double recent_accuracy = 0;
   double input_stall = 0;       // share of the last report's time spent waiting for data
   ReportHistograms histograms;  // since its join, or since this server began

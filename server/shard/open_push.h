@@ -62,6 +62,7 @@ absl::StatusOr<std::vector<OpenedPart>> OpenPayload(const CodecTable& codecs,
 struct WaitingPayload {
   const Message* message = nullptr;
   SharedPayload shared;
+  uint32_t steps = 1;  // that its worker took for it
 
   // The most bytes that its readers hold besides the message.
   uint64_t UnpackedBytes() const;

@@ -387,15 +387,25 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
   }
 }
 
+const Segment* ShardCore::SegmentOf(uint64_t clock) const {
+  const auto after = segments_.upper_bound(clock - 1);
+  return after == segments_.begin() ? nullptr : &std::prev(after)->second;
+}
+
+uint32_t ShardCore::StepsOf(uint32_t worker, uint64_t clock) const {
+  const Segment* segment = SegmentOf(clock);
+  if (segment == nullptr || segment->steps().empty()) return 1;
+  const auto rank = std::ranges::find(segment->workers(), worker) - segment->workers().begin();
+  return rank < segment->steps_size() ? segment->steps(static_cast<int>(rank)) : 1;
+}
+
 UpdateRates ShardCore::RatesAt(uint64_t clock) const {
   const uint64_t step = clock - 1;
   double epoch = 0, epochs_per_clock = 0;
-  auto it = segments_.upper_bound(step);
-  if (it != segments_.begin()) {
-    const Segment& segment = std::prev(it)->second;
-    epochs_per_clock = segment.epochs_per_clock();
-    epoch = segment.epoch_at_start() +
-            static_cast<double>(step - segment.first_clock()) * epochs_per_clock;
+  if (const Segment* segment = SegmentOf(clock)) {
+    epochs_per_clock = segment->epochs_per_clock();
+    epoch = segment->epoch_at_start() +
+            static_cast<double>(step - segment->first_clock()) * epochs_per_clock;
   }
   const double factor =
       ScheduleFactor(options_.config.schedule(),
@@ -409,9 +419,13 @@ UpdateRates ShardCore::RatesAt(uint64_t clock) const {
 void ShardCore::ApplyNow(Member& member, std::span<const ShownWeights> shown, const Push& push,
                          std::span<const OpenedPart> parts) {
   const UpdateRates rates = parts.empty() ? UpdateRates{} : RatesAt(push.clock());
-  const auto running = static_cast<size_t>(
-      std::ranges::count_if(members_, [](const auto& m) { return m.second.running(); }));
-  slices_.Apply(push, parts, running, shown, rates);
+  uint64_t steps = 0;  // of all that push now
+  for (const auto& [worker, other] : members_) {
+    if (other.running()) steps += StepsOf(worker, push.clock());
+  }
+  const uint32_t own = StepsOf(member.worker(), push.clock());
+  const float share = static_cast<float>(own) / static_cast<float>(std::max<uint64_t>(steps, own));
+  slices_.Apply(push, parts, share, shown, rates);
   if (push.end_of_clock() && push.clock() == member.clock() + 1) member.set_clock(push.clock());
 }
 
@@ -460,7 +474,8 @@ void ShardCore::ApplyClocks() {
 void ShardCore::ApplyGathered(uint64_t clock, std::vector<GatheredPayload> gathered) {
   std::vector<WaitingPayload> payloads;
   for (GatheredPayload& payload : gathered) {
-    payloads.push_back({payload.message.get(), std::move(payload.shared)});
+    const uint32_t steps = StepsOf(payload.worker, clock);
+    payloads.push_back({payload.message.get(), std::move(payload.shared), steps});
   }
   slices_.ApplyTogether(std::move(payloads), RatesAt(clock));
 }

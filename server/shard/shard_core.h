@@ -173,6 +173,10 @@ class ShardCore {
   void ReleaseHeld();
   // Called after clocks moved: completes clocks, the cut, held pushes and waiting pulls.
   void Settle(Outbox* out);
+  // The segment of the step that leads to `clock`; null: it is not known.
+  const Segment* SegmentOf(uint64_t clock) const;
+  // The steps of that clock that the worker takes: 1 without local steps.
+  uint32_t StepsOf(uint32_t worker, uint64_t clock) const;
   UpdateRates RatesAt(uint64_t clock) const;
 
   // Pulls.

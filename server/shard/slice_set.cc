@@ -92,12 +92,11 @@ absl::StatusOr<std::vector<OpenedPart>> SliceSet::Open(Message* message) const {
   return OpenPush(codecs_, slices_, local_, message);
 }
 
-float SliceSet::ContributionScale(size_t contributors) const {
-  if (config_.consistency().reduction() == ConsistencyConfig::SUM) return 1.0f;
-  return 1.0f / static_cast<float>(std::max<size_t>(contributors, 1));
+float SliceSet::ContributionScale(float share) const {
+  return config_.consistency().reduction() == ConsistencyConfig::SUM ? 1.0f : share;
 }
 
-void SliceSet::Apply(const Push& push, std::span<const OpenedPart> parts, size_t contributors,
+void SliceSet::Apply(const Push& push, std::span<const OpenedPart> parts, float share,
                      std::span<const ShownWeights> shown, const UpdateRates& rates) {
   for (size_t i = 0; i < parts.size(); ++i) {
     const PushPart& part = push.parts(static_cast<int>(i));
@@ -106,7 +105,7 @@ void SliceSet::Apply(const Push& push, std::span<const OpenedPart> parts, size_t
     Contribution contribution;
     contribution.reader = parts[i].reader.get();
     contribution.factors = parts[i].factors;
-    contribution.scale = ContributionScale(contributors);
+    contribution.scale = ContributionScale(share);
     contribution.staleness = slice.version - part.base_version();
     // A pull that was answered twice leaves later weights here, which the worker did not use.
     if (local < shown.size() && shown[local].version == part.base_version()) {
@@ -134,19 +133,19 @@ void SliceSet::ApplyTogether(std::vector<WaitingPayload> payloads, const UpdateR
 // there are more, the sum so far is kept: the same sum, in the same order.
 void SliceSet::ApplyTensor(std::span<const WaitingPayload> payloads, const UpdateRates& rates) {
   struct Gathered {
-    size_t contributors = 0;
+    uint64_t steps = 0;  // of all contributions
     std::vector<Contribution> contributions;
     std::vector<float> sum;
   };
   std::map<size_t, Gathered> by_slice;
   for (const WaitingPayload& payload : payloads) {
-    for (const size_t local : payload.shared.slices) ++by_slice[local].contributors;
+    for (const size_t local : payload.shared.slices) by_slice[local].steps += payload.steps;
   }
   std::vector<std::unique_ptr<PayloadReader>> readers;
   while (!payloads.empty()) {
     const auto open = payloads.first(HowManyFit(payloads, open_bytes_));
     payloads = payloads.subspan(open.size());
-    for (const auto& [message, shared] : open) {
+    for (const auto& [message, shared, steps] : open) {
       auto opened = OpenPayload(codecs_, slices_, *message, shared);
       if (!opened.ok()) continue;
       for (size_t i = 0; i < shared.slices.size(); ++i) {
@@ -154,7 +153,8 @@ void SliceSet::ApplyTensor(std::span<const WaitingPayload> payloads, const Updat
         Gathered& gathered = by_slice[shared.slices[i]];
         Contribution& contribution = gathered.contributions.emplace_back();
         contribution.reader = part.reader.get();
-        contribution.scale = ContributionScale(gathered.contributors);
+        contribution.scale =
+            ContributionScale(static_cast<float>(steps) / static_cast<float>(gathered.steps));
         contribution.factors = std::move(part.factors);
         readers.push_back(std::move(part.reader));
       }

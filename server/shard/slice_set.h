@@ -63,9 +63,10 @@ class SliceSet {
 
   // Checks every byte of a message with a push, and opens its parts: see open_push.h.
   absl::StatusOr<std::vector<OpenedPart>> Open(Message* message) const;
-  // Applies one worker's push: each part is an update of its own. `contributors`: the workers that
-  // push now. `shown`: by local index; empty: unknown. REQUIRES: `parts` is from Open.
-  void Apply(const Push& push, std::span<const OpenedPart> parts, size_t contributors,
+  // Applies one worker's push: each part is an update of its own. `share`: of its worker in the
+  // steps of all that push now. `shown`: by local index; empty: unknown. REQUIRES: `parts` is from
+  // Open.
+  void Apply(const Push& push, std::span<const OpenedPart> parts, float share,
              std::span<const ShownWeights> shown, const UpdateRates& rates);
   // The payloads of a push. REQUIRES: Open has checked it.
   std::vector<SharedPayload> Payloads(const Push& push) const;
@@ -90,7 +91,8 @@ class SliceSet {
  private:
   // Applies the payloads of ApplyTogether for one tensor.
   void ApplyTensor(std::span<const WaitingPayload> payloads, const UpdateRates& rates);
-  float ContributionScale(size_t contributors) const;
+  // How much an update with this share of all steps counts.
+  float ContributionScale(float share) const;
 
   const uint32_t shard_;
   const Config& config_;

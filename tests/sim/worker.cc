@@ -127,6 +127,7 @@ void Worker::Join() {
   JoinRequest request;
   request.set_name(absl::StrCat("p", process_));
   request.set_protocol(kProtocolVersion);
+  request.set_local_steps(true);
   request.set_attempt(process_ + 1);
   Call<JoinReply>(request, [this](absl::StatusOr<JoinReply> reply) {
     if (!reply.ok()) return GiveUp(reply.status());

@@ -181,8 +181,21 @@ TEST(ConfigValidate, CrossChecks) {
        "consistency.compensation delay needs the weights that a push was computed from, and "
        "consistency.pull_ahead replaces them before: keep one of the two"},
       {{"local.fragments=2"},
-       "local.fragments, local.delay and local.mix are of local steps, and local.steps is 1: set "
-       "local.steps, as 30, or leave them out"},
+       "local.steps is 1, so each step is an exchange and the other keys of local do nothing: set "
+       "local.steps, as 30, or leave local out"},
+      {{"local.optimizer=adamw"},
+       "local.steps is 1, so each step is an exchange and the other keys of local do nothing: set "
+       "local.steps, as 30, or leave local out"},
+      {{"local={steps: 30, schedule: {warmup: 2 epochs}}"},
+       "local.schedule.warmup is longer than the run, which would never reach its learning rate: "
+       "shorten it, or train longer"},
+      {{"local.steps=30", "train.max_steps=3000", "optimizer.sgd.learning_rate=1",
+        "schedule.warmup=101 steps"},
+       "schedule.warmup is longer than the run, which would never reach its learning rate: "
+       "shorten it, or train longer"},
+      {{"local.steps=30", "consistency.reduction=sum"},
+       "consistency.reduction sum adds the whole weight changes of all workers, which moves too "
+       "far: set it to mean, and the rate of optimizer higher if that is wanted"},
       {{"local={steps: 4, fragments: 8}"},
        "local.fragments is 8, and there are 4 local steps: each fragment needs at least one, so "
        "lower local.fragments or raise local.steps"},

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <tuple>
 #include <vector>
 
 namespace psgd {
@@ -66,9 +67,8 @@ TEST_F(LocalStepsTest, PushesTheWeightChange) {
   local->Step({});
   EXPECT_THAT(own_[0], ElementsAre(0, -1, -2, -3));
   EXPECT_THAT(own_[1], ElementsAre(2.5f));
-  EXPECT_THAT(Of(local->Change(0, 1)), ElementsAre(1, 2, 3, 4));  // to be subtracted
-  EXPECT_THAT(Of(local->Change(0, 0.5f)), ElementsAre(0.5f, 1, 1.5f, 2));
-  EXPECT_THAT(Of(local->Change(1, 1)), ElementsAre(0.5f));  // to be added
+  EXPECT_THAT(Of(local->Change(0)), ElementsAre(1, 2, 3, 4));  // to be subtracted
+  EXPECT_THAT(Of(local->Change(1)), ElementsAre(0.5f));        // to be added
 }
 
 TEST_F(LocalStepsTest, WeightDecayIsTheWorkers) {
@@ -98,7 +98,7 @@ TEST_F(LocalStepsTest, MixesTheShardsWeightsWithItsOwn) {
   Arrive(*local, {4, 8, 12, 16}, {8});
   local->Take(1);
   EXPECT_THAT(own_[0], ElementsAre(7, 8, 9, 10));
-  EXPECT_THAT(Of(local->Change(0, 1)), ElementsAre(-3, 0, 3, 6));
+  EXPECT_THAT(Of(local->Change(0)), ElementsAre(-3, 0, 3, 6));
 }
 
 // An evaluation brings all weights; those of other fragments must not enter the next difference.
@@ -109,11 +109,12 @@ TEST_F(LocalStepsTest, AFragmentMovesFromTheWeightsThatWereTaken) {
   local->Take(0);
   local->Step({});
   Arrive(*local, {9, 9, 9, 9}, {9});
+  local->Exchanged(1);
   local->Take(1);
   int taken = 0;
   for (uint32_t slice = 0; slice < 2; ++slice) {
     const float own = own_[0][slice * 2];
-    const Values moved = Of(local->Change(0, 1));
+    const Values moved = Of(local->Change(0));
     if (fragments_->Carries(1, slice)) {
       EXPECT_EQ(own, 9);
       EXPECT_EQ(moved[slice * 2], 0);
@@ -124,6 +125,41 @@ TEST_F(LocalStepsTest, AFragmentMovesFromTheWeightsThatWereTaken) {
     }
   }
   EXPECT_EQ(taken, 1);
+}
+
+// An epoch's last clock may have no batch for this worker, which then pushes nothing.
+TEST_F(LocalStepsTest, AFragmentThatWasNotPushedKeepsItsChange) {
+  config_.mutable_local()->set_fragments(2);
+  const auto local = Make();
+  Arrive(*local, {1, 1, 1, 1}, {1});
+  local->Take(0);
+  local->Step({});
+  const Values before = Of(local->Change(0));
+  Arrive(*local, {9, 9, 9, 9}, {9});
+  local->Take(1);
+  EXPECT_EQ(Of(local->Change(0)), before);
+}
+
+TEST_F(LocalStepsTest, WeightsOfAnotherWorkerOrClockAreGivenUp) {
+  config_.mutable_local()->set_mix(0.5);
+  config_.mutable_local()->mutable_optimizer()->mutable_sgd()->set_momentum(0.5);
+  const auto local = Make();
+  local->Take(0);
+  local->Step({});
+  const Bytes saved = local->Save(3, 4);
+  for (const auto& [worker, clock, kept] :
+       {std::tuple(3u, 4u, true), {2u, 4u, false}, {3u, 5u, false}}) {
+    const auto other = Make();
+    ASSERT_TRUE(other->Restore(saved.span(), worker));
+    other->Begin(clock);
+    EXPECT_EQ(other->begun(), kept) << worker << " " << clock;
+    Arrive(*other, {0, 0, 0, 0}, {0});
+    other->Take(clock);
+    other->Step({});
+    // The momentum is there in each case.
+    const float own = kept ? -0.25f : 0;
+    EXPECT_FLOAT_EQ(own_[0][0], own - 0.5f * 1.5f);
+  }
 }
 
 TEST_F(LocalStepsTest, AnEvaluationSeesTheShardsWeights) {
@@ -147,26 +183,27 @@ TEST_F(LocalStepsTest, GoesOnFromASavedStateToTheBit) {
   Arrive(*local, {1, 2, 3, 4}, {1});
   local->Take(0);
   for (int i = 0; i < 3; ++i) local->Step({});
-  const Bytes saved = local->Save();
+  local->Exchanged(4);
+  const Bytes saved = local->Save(3, 4);
   const std::vector<Values> weights = own_;
 
   const auto go_on = [&](LocalSteps& steps) {
     Arrive(steps, {5, 6, 7, 8}, {2});
     steps.Take(4);
     steps.Step({});
-    return std::pair(own_, Of(steps.Change(0, 1)));
+    return std::pair(own_, Of(steps.Change(0)));
   };
   const auto wanted = go_on(*local);
   own_ = {{0, 0, 0, 0}, {0}};
   const auto other = Make();
-  ASSERT_TRUE(other->Restore(saved.span()));
+  ASSERT_TRUE(other->Restore(saved.span(), 3));
   EXPECT_EQ(own_, weights);
   EXPECT_EQ(go_on(*other), wanted);
 
-  EXPECT_FALSE(other->Restore(saved.span().first(saved.size() - 4)));
-  EXPECT_FALSE(other->Restore({}));
+  EXPECT_FALSE(other->Restore(saved.span().first(saved.size() - 4), 3));
+  EXPECT_FALSE(other->Restore({}, 3));
   config_.mutable_local()->mutable_optimizer()->mutable_sgd();
-  EXPECT_FALSE(Make()->Restore(saved.span()));
+  EXPECT_FALSE(Make()->Restore(saved.span(), 3));
 }
 
 }  // namespace

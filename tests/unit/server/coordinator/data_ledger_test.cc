@@ -126,7 +126,7 @@ TEST(DataLedger, MarksTheSegmentThatEndsAnEpoch) {
 }
 
 TEST(DataLedger, StopsAtTheStepLimit) {
-  DataLedger ledger({.epochs = 100, .batches_per_epoch = 10, .segment_clocks = 4, .max_clock = 7});
+  DataLedger ledger({.epochs = 100, .batches_per_epoch = 10, .segment_clocks = 4, .max_steps = 7});
   uint64_t clocks = 0;
   uint64_t last = 0;
   while (const auto segment = ledger.Deal({0})) {
@@ -137,6 +137,19 @@ TEST(DataLedger, StopsAtTheStepLimit) {
   EXPECT_EQ(clocks, 7u);
   EXPECT_TRUE(ledger.Finished());
   EXPECT_TRUE(ledger.EndsEpoch(last));  // so that it is evaluated
+}
+
+// Short clocks at the end of an epoch count as what they have.
+TEST(DataLedger, TheStepLimitCountsTheStepsOfTheWorkerWithMost) {
+  DataLedger ledger({.epochs = 100, .batches_per_epoch = 50, .segment_clocks = 4, .max_steps = 90});
+  uint64_t steps = 0;
+  while (const auto segment = ledger.Deal({0, 1}, {40, 10})) {
+    EXPECT_EQ(segment->first_step(), steps);
+    EXPECT_EQ(ShareOf(*segment, 1).first_step(), steps);
+    steps += static_cast<uint64_t>(ShareOf(*segment, 0).batches_size());
+  }
+  EXPECT_GE(steps, 90u);
+  EXPECT_LT(steps, 90u + 40);
 }
 
 TEST(DataLedger, WhatADeadWorkerDidNotDoIsDealtAgain) {
