@@ -56,7 +56,25 @@ class ModelReader {
   YamlTree tree_;
 };
 
+std::string ValueOf(const google::protobuf::Message& message, const FieldDescriptor& field);
+
+// A list of sections, each in braces.
+std::string ListOf(const google::protobuf::Message& message, const FieldDescriptor& list) {
+  std::vector<std::string> entries;
+  for (int i = 0; i < message.GetReflection()->FieldSize(message, &list); ++i) {
+    const auto& entry = message.GetReflection()->GetRepeatedMessage(message, &list, i);
+    std::vector<std::string> keys;
+    for (int k = 0; k < list.message_type()->field_count(); ++k) {
+      const FieldDescriptor& field = *list.message_type()->field(k);
+      keys.push_back(absl::StrCat(std::string(field.name()), ": ", ValueOf(entry, field)));
+    }
+    entries.push_back(absl::StrCat("{", absl::StrJoin(keys, ", "), "}"));
+  }
+  return absl::StrCat("[", absl::StrJoin(entries, ", "), "]");
+}
+
 std::string ValueOf(const google::protobuf::Message& message, const FieldDescriptor& field) {
+  if (field.is_repeated()) return ListOf(message, field);
   switch (field.options().GetExtension(measure)) {
     case SECONDS:
       return FormatSeconds(message.GetReflection()->GetDouble(message, &field));

@@ -57,6 +57,10 @@ TEST(ModelYaml, WritesWhatItReads) {
   model.mutable_worker()->set_weight(1.5e-9);
   model.mutable_server()->set_cores(2);
   model.mutable_network()->set_together(true);
+  SimSite* site = model.mutable_network()->add_sites();
+  site->set_link(12.5e6);
+  site->set_latency(0.05);
+  model.mutable_network()->add_sites()->set_link(1.25e8);
   model.mutable_measured()->set_run("runs/a b: #c");
   const std::string text = FormatModel(model);
   const auto again = ParseModel(text, "m");
@@ -86,12 +90,16 @@ TEST(ModelYaml, AMissingFileIsNamed) {
 }
 
 TEST(ModelYaml, ShippedModelsLoad) {
-  const auto model = LoadModel(PSGD_SOURCE_DIR "/configs/sim/titan_x.yaml");
-  ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_GT(model->worker().sample(), 0);
-  const auto config = LoadConfig(PSGD_SOURCE_DIR "/configs/sim/alexnet.yaml");
-  ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_TRUE(ValidateConfig(ResolveDefaults(*config)).ok());
+  for (const std::string name : {"titan_x", "internet"}) {
+    const auto model = LoadModel(PSGD_SOURCE_DIR "/configs/sim/" + name + ".yaml");
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_GT(model->worker().sample(), 0);
+  }
+  for (const std::string name : {"alexnet", "gpt_1b"}) {
+    const auto config = LoadConfig(PSGD_SOURCE_DIR "/configs/sim/" + name + ".yaml");
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(ValidateConfig(ResolveDefaults(*config)), absl::OkStatus());
+  }
 }
 
 }  // namespace

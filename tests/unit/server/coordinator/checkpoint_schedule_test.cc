@@ -22,7 +22,7 @@ Progress Every(double epochs, int64_t steps = 0) {
 
 // `left`: of the epoch's batches.
 LedgerPosition At(uint32_t epoch, uint64_t clock, size_t left) {
-  LedgerPosition position{epoch, clock, BatchQueue::UpTo(kBatches)};
+  LedgerPosition position{epoch, clock, clock, BatchQueue::UpTo(kBatches)};
   position.remaining.Take(kBatches - left);
   return position;
 }
