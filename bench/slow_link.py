@@ -36,6 +36,7 @@ BYTES = [FACTORS[0].replace("WIDE", "WIDE_INT8"), FACTORS[1]]
 AHEAD = ["consistency={staleness: 1, pull_ahead: true}"]
 WIDE = {"mlp": ["1.weight", "3.weight"], "vgg11": ["22.weight", "24.weight"],
         "alexnet": ["14.weight", "16.weight"], "resnet18": []}
+BITS = "compression={push: {qsgd: {bits: 4}}, pull: {delta: {codec: {qsgd: {bits: 4}}}}}"
 PSGD = {  # what is compared: keys of the config
     "none": [],
     "fp16": ["compression.push=fp16", "compression.pull=fp16"],
@@ -49,6 +50,8 @@ PSGD = {  # what is compared: keys of the config
     "factors int8 + dgc, delta down, a step ahead": BYTES + AHEAD,
     "powersgd 4, topk down": ["compression.push=powersgd",
                               "compression.pull={delta: {codec: {topk: {density: 0.01}}}}"],
+    "32 local steps, 4 bits": ["optimizer=worker", "local={steps: 32}", BITS],
+    "32 local steps, 4 bits, hidden": ["optimizer=worker", "local={steps: 32, fragments: 4, delay: 6, mix: 0.5}", BITS],
 }
 DDP = ["none", "fp16", "powersgd 2"]
 SAMPLES = 65536  # of an epoch
@@ -280,8 +283,9 @@ cluster: {{transport: {options.transport}, shards: {options.workers}, workers: {
                 continue
             clocks, took = last["clock"] - first["clock"], last["seconds"] - first["seconds"]
             if clocks >= 2 and took >= seconds:
+                steps = (last["steps"] - first["steps"]) / options.workers
                 sent, received = (now - then for now, then in zip(transferred(2), before))
-                return took / clocks, sent / clocks, received / clocks
+                return took / steps, sent / steps, received / steps
     finally:
         for process in workers + servers:
             if process.poll() is None:
@@ -316,6 +320,8 @@ def main():
     if options.servers == "workers":  # a single shard cannot be on several servers
         ways = [(system, way) for system, way in ways
                 if system == "DDP" or "cluster.shards=1" not in PSGD[way]]
+    if options.torch:  # fragments and delays are ps-worker's
+        ways = [(system, way) for system, way in ways if "hidden" not in way]
     hosts = str(1 + options.workers)
     if subprocess.run([NETNS, "up", hosts], capture_output=True).returncode != 0:
         sys.exit("skipped: this machine does not let us make network namespaces (root, or CAP_NET_ADMIN in a "
