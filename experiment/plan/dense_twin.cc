@@ -1,6 +1,8 @@
 #include "experiment/plan/dense_twin.h"
 
 #include "absl/strings/match.h"
+#include "experiment/config/config_yaml.h"
+#include "proto/local_steps.h"
 
 namespace psgd {
 
@@ -14,6 +16,14 @@ Config DenseTwin(Config config) {
   consistency->set_staleness(0);
   consistency->set_compensation(ConsistencyConfig::NONE);
   consistency->set_pull_ahead(false);
+  if (TakesLocalSteps(config.local())) {
+    if (!config.model().has_client()) {
+      // What a worker does between two exchanges, each step does now.
+      *config.mutable_optimizer() = config.local().optimizer();
+      *config.mutable_schedule() = config.local().schedule();
+    }
+    *config.mutable_local() = ResolveDefaults({}).local();
+  }
   return config;
 }
 
@@ -25,13 +35,15 @@ bool IsDenseSynchronous(const Config& config) {
   const bool dense = (!compression.has_push() || compression.push().has_none()) &&
                      (!compression.has_pull() || compression.pull().has_none()) &&
                      (!compression.has_lossless() || compression.lossless().has_none());
-  return dense && config.consistency().staleness() == 0 && !config.consistency().pull_ahead();
+  return dense && config.consistency().staleness() == 0 && !config.consistency().pull_ahead() &&
+         !TakesLocalSteps(config.local());
 }
 
 bool IsAboutUpdates(absl::string_view key) {
   // The weight of an update belongs to the task, as the learning rate does.
   if (key == "consistency.reduction") return false;
-  return absl::StartsWith(key, "compression") || absl::StartsWith(key, "consistency");
+  return absl::StartsWith(key, "compression") || absl::StartsWith(key, "consistency") ||
+         absl::StartsWith(key, "local");
 }
 
 }  // namespace psgd

@@ -6,7 +6,7 @@
 
 namespace psgd {
 
-// The same run with uncompressed updates at staleness 0.
+// The same run with uncompressed updates at staleness 0, and an exchange in every step.
 Config DenseTwin(Config config);
 bool IsDenseSynchronous(const Config& config);
 

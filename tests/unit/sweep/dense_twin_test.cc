@@ -67,5 +67,23 @@ TEST(DenseTwin, DoesWithoutWhateverHasAnEffect) {
   }
 }
 
+// What a worker does between two exchanges, its twin does in every step.
+TEST(DenseTwin, OfLocalStepsHasTheirOptimizer) {
+  Config config;
+  for (const char* setting :
+       {"local={steps: 30, optimizer: {adamw: {learning_rate: 0.01}}, schedule: {cosine: {}}}",
+        "optimizer={sgd: {learning_rate: 0.7}}"}) {
+    ASSERT_TRUE(ApplySet(setting, &config).ok()) << setting;
+  }
+  config = ResolveDefaults(config);
+  EXPECT_FALSE(IsDenseSynchronous(config));
+  const Config twin = DenseTwin(config);
+  EXPECT_TRUE(IsDenseSynchronous(twin));
+  EXPECT_EQ(twin.optimizer().adamw().learning_rate(), 0.01);
+  EXPECT_TRUE(twin.schedule().has_cosine());
+  EXPECT_TRUE(ValidateConfig(twin).message().find("local") == absl::string_view::npos);
+  EXPECT_TRUE(IsAboutUpdates("local.steps"));
+}
+
 }  // namespace
 }  // namespace psgd
