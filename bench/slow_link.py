@@ -50,8 +50,8 @@ PSGD = {  # what is compared: keys of the config
     "factors int8 + dgc, delta down, a step ahead": BYTES + AHEAD,
     "powersgd 4, topk down": ["compression.push=powersgd",
                               "compression.pull={delta: {codec: {topk: {density: 0.01}}}}"],
-    "32 local steps, 4 bits": ["optimizer=worker", "local={steps: 32}", BITS],
-    "32 local steps, 4 bits, hidden": ["optimizer=worker", "local={steps: 32, fragments: 4, delay: 6, mix: 0.5}", BITS],
+    "128 local steps, 4 bits": ["optimizer=worker", "local={steps: 128}", BITS],
+    "128 local steps, 4 bits, hidden": ["optimizer=worker", "local={steps: 128, fragments: 4, delay: 24, mix: 0.5}", BITS],
 }
 DDP = ["none", "fp16", "powersgd 2"]
 SAMPLES = 65536  # of an epoch

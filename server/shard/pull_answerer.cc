@@ -61,7 +61,7 @@ absl::StatusOr<std::optional<AnsweredPull>> PullAnswerer::Take(PeerId from,
                 [&](const WaitingPull& other) { return other.key.worker() == pull.key.worker(); });
   waiting_.push_back(std::move(pull));
   if (clocks_.ahead && waiting_.back().clock == slowest + 1) {
-    SendReady(clocks_.ahead, slowest, &waiting_.back(), out);
+    SendReady(clocks_.ahead, &waiting_.back(), out);
   }
   return std::nullopt;
 }
@@ -71,13 +71,13 @@ void PullAnswerer::SendAhead(std::vector<uint32_t> slices, Outbox* out) {
   const uint64_t slowest = clocks_.slowest();
   for (WaitingPull& pull : waiting_) {
     if (pull.clock != slowest + 1) continue;
-    SendReady([&](uint32_t local) { return std::ranges::binary_search(slices, local); }, slowest,
-              &pull, out);
+    SendReady([&](uint32_t local) { return std::ranges::binary_search(slices, local); }, &pull,
+              out);
   }
 }
 
-void PullAnswerer::SendReady(const std::function<bool(uint32_t)>& ready, uint64_t slowest,
-                             WaitingPull* pull, Outbox* out) {
+void PullAnswerer::SendReady(const std::function<bool(uint32_t)>& ready, WaitingPull* pull,
+                             Outbox* out) {
   const auto rest = std::ranges::stable_partition(pull->slices, [&](const auto& slice) {
                       return ready(slice.first);
                     }).begin();
@@ -85,7 +85,8 @@ void PullAnswerer::SendReady(const std::function<bool(uint32_t)>& ready, uint64_
   WaitingPull now = *pull;
   now.slices.assign(pull->slices.begin(), rest);
   pull->slices.erase(pull->slices.begin(), rest);
-  Send(now, pull->slices.size(), slowest, out);
+  // These slices have every worker's update of the pull's clock.
+  Send(now, pull->slices.size(), pull->clock, out);
 }
 
 std::vector<AnsweredPull> PullAnswerer::AnswerWaiting(Outbox* out) {

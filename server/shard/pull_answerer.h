@@ -103,8 +103,7 @@ class PullAnswerer {
   // Sends the slices of the pull; `later`: how many others will follow.
   void Send(const WaitingPull& pull, size_t later, uint64_t slowest, Outbox* out);
   // Sends the slices for which `ready` is true, and takes them off the pull.
-  void SendReady(const std::function<bool(uint32_t local)>& ready, uint64_t slowest,
-                 WaitingPull* pull, Outbox* out);
+  void SendReady(const std::function<bool(uint32_t local)>& ready, WaitingPull* pull, Outbox* out);
   size_t WholeTensor(const WaitingPull& pull, size_t i) const;
 
   const PullOptions options_;

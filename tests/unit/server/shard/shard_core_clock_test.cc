@@ -216,5 +216,21 @@ TEST(ShardClock, StatisticsAreAddedAsTheyAre) {
   EXPECT_EQ(shard.Weights(0), (Values{0.5f, -2}));
 }
 
+// With local steps a worker's change counts as its steps do, also when another is gone.
+TEST(ShardClock, ChangesAreWeighedByTheStepsBehindThem) {
+  Config config;
+  config.mutable_consistency()->set_reduction(ConsistencyConfig::MEAN);
+  for (const int64_t staleness : {0, 4}) {
+    ShardFixture shard({.staleness = staleness, .elements = {1}}, config);
+    shard.Start(2, {30, 10});
+    shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {8}}}));
+    shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {{0, {16}}}));
+    EXPECT_EQ(shard.Weights(0), Values{-(0.75f * 8 + 0.25f * 16)}) << staleness;
+    shard.Remove(1);
+    shard.Acknowledged(ShardFixture::PushOf(0, 2, 2, {{0, {8}}}));
+    EXPECT_EQ(shard.Weights(0), Values{-10 - 8}) << staleness;
+  }
+}
+
 }  // namespace
 }  // namespace psgd

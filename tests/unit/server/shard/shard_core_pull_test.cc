@@ -159,6 +159,7 @@ TEST(ShardPull, AtStaleness0ASliceLeavesOnceEveryWorkerHasPushedIt) {
   EXPECT_EQ(Floats(out[1].message.payloads[0])[0], -3);
   EXPECT_FALSE(out[1].message.header.pull_reply().last());
   EXPECT_EQ(out[1].message.header.pull_reply().remaining(), 2u);
+  EXPECT_EQ(out[1].message.header.pull_reply().slowest_clock(), 1u);  // as the slice's weights
   EXPECT_EQ(shard.core().SlowestClock(), 0u);
 
   // A pull that comes now gets it at once. A repeated pull names what did not come.

@@ -82,23 +82,26 @@ class ShardFixture {
   void Remove(uint32_t worker, uint32_t incarnation = 1) {
     ASSERT_TRUE(Execute(RemoveWorker{Key(worker, incarnation)}).ok());
   }
-  void Begin(uint64_t first_clock, uint32_t clocks, const std::vector<uint32_t>& workers) {
+  // `steps`: of each worker in a clock; none: 1.
+  void Begin(uint64_t first_clock, uint32_t clocks, const std::vector<uint32_t>& workers,
+             const std::vector<uint32_t>& steps = {}) {
     BeginSegment begin;
     begin.segment.set_id(++segments_);
     begin.segment.set_first_clock(first_clock);
     begin.segment.set_clocks(clocks);
     begin.segment.mutable_workers()->Add(workers.begin(), workers.end());
+    begin.segment.mutable_steps()->Add(steps.begin(), steps.end());
     ASSERT_TRUE(Execute(begin).ok());
   }
   // Installs, admits workers 0..n-1 and begins a long segment.
-  void Start(uint32_t workers) {
+  void Start(uint32_t workers, const std::vector<uint32_t>& steps = {}) {
     Install();
     std::vector<uint32_t> all;
     for (uint32_t w = 0; w < workers; ++w) {
       Admit(w);
       all.push_back(w);
     }
-    Begin(0, 1000, all);
+    Begin(0, 1000, all, steps);
   }
 
   static Message Header(uint32_t worker, uint32_t incarnation = 1) {
