@@ -97,6 +97,7 @@ absl::Status MeasurePulls(const Workload& workload, Traffic* traffic) {
       std::vector<float> weights(slice.weights.size());
       FillGradient(id + 1, &weights);
       std::copy(weights.begin(), weights.end(), slice.weights.Writable().begin());
+      ++slice.version;
       const uint64_t mark = part.mark();
       part.Clear();
       payload = encoder.Encode(slice, 0, mark, &sent, &part);

@@ -99,6 +99,15 @@ TEST(SimulatedRun, BytesAreThoseOfPayloadsAndHeaders) {
       half.Set("compression.push=fp16").Set("compression.dense_below=0").Run().bytes_pushed_a_step;
   EXPECT_GT(fp16, weights / 2);
   EXPECT_LT(fp16, weights / 2 * 1.02);
+
+  // Differences of weights that changed, and not of the same weights.
+  Case delta = Small(2);
+  const double pulled = delta.Set("compression.pull={delta: {codec: {qsgd: {bits: 4}}}}")
+                            .Set("compression.dense_below=0")
+                            .Run()
+                            .bytes_pulled_a_step;
+  EXPECT_GT(pulled, weights / 8);
+  EXPECT_LT(pulled, weights / 3);  // the first pull has whole weights
 }
 
 TEST(SimulatedRun, StalenessKeepsItsBound) {
