@@ -1,7 +1,5 @@
 #include "experiment/config/validate_local.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "experiment/config/config_yaml.h"
 #include "optimizers/optimizer.h"

@@ -144,8 +144,11 @@ std::optional<Segment> DataLedger::Deal(const std::vector<uint32_t>& workers,
   segment.mutable_workers()->Add(workers.begin(), workers.end());
   segment.mutable_steps()->Add(steps.begin(), steps.end());
   const uint64_t of_clock = BatchesOfClock(segment);
-  const uint32_t most = steps.empty() ? 1 : *std::ranges::max_element(steps);
-  const std::vector<uint32_t> batches = position_.remaining.Take(ClockBudget(most) * of_clock);
+  // Of members with equally many steps the first has the most batches.
+  const auto rank =
+      static_cast<int>(steps.empty() ? 0 : std::ranges::max_element(steps) - steps.begin());
+  const uint32_t clocks = ClockBudget(StepsOf(segment, rank));
+  const std::vector<uint32_t> batches = position_.remaining.Take(clocks * of_clock);
   segment.set_id(next_id_++);
   segment.set_epoch(position_.epoch);
   segment.set_first_clock(position_.clock);
@@ -155,12 +158,8 @@ std::optional<Segment> DataLedger::Deal(const std::vector<uint32_t>& workers,
   segment.set_epochs_per_clock(static_cast<double>(of_clock) / options_.batches_per_epoch);
 
   segment.set_first_step(position_.steps);
-  uint64_t taken = 0;
-  for (int rank = 0; rank < segment.workers_size(); ++rank) {
-    if (steps.empty() || steps[rank] == most) taken = std::max(taken, BatchesOf(segment, rank));
-  }
   position_.clock += segment.clocks();
-  position_.steps += taken;
+  position_.steps += BatchesOf(segment, rank);
   segment.set_ends_epoch(position_.remaining.empty() || Finished());
   *segments_[segment.id()].mutable_segment() = segment;
   return segment;

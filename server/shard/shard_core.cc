@@ -395,8 +395,10 @@ const Segment* ShardCore::SegmentOf(uint64_t clock) const {
 uint32_t ShardCore::StepsOf(uint32_t worker, uint64_t clock) const {
   const Segment* segment = SegmentOf(clock);
   if (segment == nullptr || segment->steps().empty()) return 1;
-  const auto rank = std::ranges::find(segment->workers(), worker) - segment->workers().begin();
-  return rank < segment->steps_size() ? segment->steps(static_cast<int>(rank)) : 1;
+  const auto& workers = segment->workers();  // ascending
+  const auto at = std::ranges::lower_bound(workers, worker);
+  if (at == workers.end() || *at != worker) return 1;
+  return segment->steps(static_cast<int>(at - workers.begin()));
 }
 
 UpdateRates ShardCore::RatesAt(uint64_t clock) const {
