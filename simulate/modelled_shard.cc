@@ -79,9 +79,23 @@ void ModelledShard::Receive(PeerId from, std::shared_ptr<Message> message, doubl
       {costs_.message + costs_.byte * bytes, [this, from, message = std::move(message)] {
          Outbox out;
          core_.OnMessage(from, std::move(*message), &out);
+         core_.Tick(queue_->now(), &out);
+         WatchGrace();
          Answer(std::move(out));
        }});
   Work();
+}
+
+void ModelledShard::WatchGrace() {
+  const auto closes = core_.ClosesAt();
+  if (!closes || closes == watched_) return;
+  watched_ = closes;
+  queue_->After(*closes - queue_->now(), [this] {
+    Outbox out;
+    core_.Tick(queue_->now(), &out);
+    Answer(std::move(out));
+    Work();
+  });
 }
 
 void ModelledShard::Answer(Outbox out) {

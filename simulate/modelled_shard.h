@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "server/shard/shard_core.h"
 #include "simulate/shared_resource.h"
@@ -47,6 +48,8 @@ class ModelledShard {
 
   // Adds them before what waits: one message is answered before the next is looked at.
   void Answer(Outbox out);
+  // Ticks once the grace of the next clock is over.
+  void WatchGrace();
   void Work();
   void Done();
 
@@ -55,6 +58,7 @@ class ModelledShard {
   const ShardCosts costs_;
   const ShardReply reply_;
   ShardCore core_;
+  std::optional<Time> watched_;  // the latest end of a grace that is waited for
   std::deque<Task> tasks_;
   Task task_;  // under way
   bool working_ = false;

@@ -1,6 +1,9 @@
 #include "simulate/traffic.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/philox.h"
@@ -59,6 +62,44 @@ void FillGradient(uint64_t salt, std::vector<float>* gradient) {
     const uint32_t sum = (bits & 0xFF) + (bits >> 8 & 0xFF) + (bits >> 16 & 0xFF) + (bits >> 24);
     value = (static_cast<float>(sum) - 510) * 1e-4f;
   }
+}
+
+// One parameter of each kind: parameters of a kind have the same shape, codec and slices, and so
+// the same bytes. A large network has few kinds.
+struct Kinds {
+  ModelSpec model;
+  Traffic traffic;
+  std::vector<int> of;  // slice of `traffic`, by slice of the whole model
+};
+
+Kinds FindKinds(const Workload& workload, const Placement& placement) {
+  Kinds kinds;
+  std::map<std::string, int> known;  // kind -> its first slice
+  for (int first = 0; first < placement.slices_size();) {
+    const uint32_t parameter = placement.slices(first).parameter();
+    ParameterSpec spec = workload.model.parameters(static_cast<int>(parameter));
+    std::string kind = ChooseCodec(workload.config.compression(), spec).SerializeAsString();
+    spec.clear_name();
+    kind += spec.SerializeAsString();
+    int end = first;
+    while (end < placement.slices_size() && placement.slices(end).parameter() == parameter) {
+      absl::StrAppend(&kind, " ", placement.slices(end++).count());
+    }
+    const auto [at, fresh] = known.try_emplace(kind, kinds.traffic.placement.slices_size());
+    for (int slice = first; slice < end; ++slice) {
+      kinds.of.push_back(at->second + slice - first);
+      if (!fresh) continue;
+      SliceSpec* kept = kinds.traffic.placement.add_slices();
+      *kept = placement.slices(slice);
+      kept->set_parameter(static_cast<uint32_t>(kinds.model.parameters_size()));
+    }
+    if (fresh) {
+      *kinds.model.add_parameters() = workload.model.parameters(static_cast<int>(parameter));
+    }
+    first = end;
+  }
+  kinds.traffic.bytes.resize(kinds.traffic.placement.slices_size());
+  return kinds;
 }
 
 absl::Status MeasurePushes(const Workload& workload, Traffic* traffic) {
@@ -141,9 +182,12 @@ absl::StatusOr<Traffic> MeasureTraffic(const Workload& workload) {
   Traffic traffic;
   traffic.placement = PlaceSlices(workload.model, workload.config.cluster().shards(),
                                   workload.config.cluster().slice());
-  traffic.bytes.resize(traffic.placement.slices_size());
-  PSGD_RETURN_IF_ERROR(MeasurePushes(workload, &traffic));
-  PSGD_RETURN_IF_ERROR(MeasurePulls(workload, &traffic));
+  Kinds kinds = FindKinds(workload, traffic.placement);
+  Workload of_kinds = workload;
+  of_kinds.model = std::move(kinds.model);
+  PSGD_RETURN_IF_ERROR(MeasurePushes(of_kinds, &kinds.traffic));
+  PSGD_RETURN_IF_ERROR(MeasurePulls(of_kinds, &kinds.traffic));
+  for (const int slice : kinds.of) traffic.bytes.push_back(kinds.traffic.bytes[slice]);
   return traffic;
 }
 

@@ -202,10 +202,39 @@ void CheckSchedule(const std::string& key, const ScheduleConfig& schedule, int32
 }
 
 void CheckConsistency(const ConsistencyConfig& consistency, Problems* problems) {
-  if (consistency.staleness() == 0 && consistency.compensation() != ConsistencyConfig::NONE) {
+  if (consistency.staleness() != 0 || consistency.compensation() == ConsistencyConfig::NONE) return;
+  if (consistency.quorum() == 0) {
     problems->emplace_back(
         "consistency.compensation corrects stale pushes, and at staleness 0 there are none: set "
         "consistency.staleness above 0, or consistency.compensation to none");
+  } else if (consistency.compensation() == ConsistencyConfig::DELAY) {
+    problems->emplace_back(
+        "consistency.compensation delay is for pushes that are applied one by one, and with "
+        "consistency.quorum the pushes of a clock are one update: set it to scale or none");
+  }
+}
+
+void CheckQuorum(const Config& config, Problems* problems) {
+  const ConsistencyConfig& consistency = config.consistency();
+  if (consistency.quorum() == 0) {
+    if (consistency.grace() != ResolveDefaults({}).consistency().grace()) {
+      problems->emplace_back(
+          "consistency.grace says how long a clock with its quorum waits for the others, and there "
+          "is no quorum: set consistency.quorum, or leave consistency.grace out");
+    }
+    return;
+  }
+  if (consistency.staleness() != 0) {
+    problems->emplace_back(
+        "consistency.quorum is of workers that wait for each other, and above staleness 0 none "
+        "waits for a whole clock: set consistency.staleness to 0, or leave consistency.quorum "
+        "out");
+  }
+  if (consistency.quorum() > config.cluster().workers()) {
+    problems->push_back(absl::StrCat(
+        "consistency.quorum is ", consistency.quorum(), ", and there are ",
+        config.cluster().workers(),
+        " workers (cluster.workers): so many never push a clock, so lower consistency.quorum"));
   }
 }
 
@@ -286,6 +315,7 @@ absl::Status ValidateConfig(const Config& config) {
   CheckSchedule("local.schedule", config.local().schedule(), config.train().epochs(),
                 config.train().max_steps(), &problems);
   CheckConsistency(config.consistency(), &problems);
+  CheckQuorum(config, &problems);
   CheckPullAhead(config.consistency(), &problems);
   CheckLocal(config, &problems);
   CheckCompressionKeys(config.compression(), &problems);

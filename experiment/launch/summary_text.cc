@@ -45,6 +45,10 @@ std::string Shares(const std::map<std::string, double>& seconds) {
   });
 }
 
+std::string Spread(const StalenessSummary& staleness) {
+  return absl::StrFormat("mean %.2f, p99 %d, max %d", staleness.mean, staleness.p99, staleness.max);
+}
+
 // The full text was shown before. Keeps the first line, without the words that introduce the
 // others.
 std::string InOneLine(const std::string& story) {
@@ -79,9 +83,10 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   rows.emplace_back("input stall", absl::StrFormat("%.1f %%", 100 * summary.input_stall));
   rows.emplace_back("pushed", Traffic(summary.bytes_pushed, summary.bytes_pushed_dense));
   rows.emplace_back("pulled", Traffic(summary.bytes_pulled, summary.bytes_pulled_dense));
-  rows.emplace_back("staleness",
-                    absl::StrFormat("mean %.2f, p99 %d, max %d", summary.staleness.mean,
-                                    summary.staleness.p99, summary.staleness.max));
+  rows.emplace_back("staleness", Spread(summary.staleness));
+  if (summary.push_staleness.max > 0) {
+    rows.emplace_back("of pushes", Spread(summary.push_staleness));
+  }
   if (summary.residual_norm_lost > 0) {
     rows.emplace_back("residual lost", absl::StrFormat("of norm %.4g, with workers that ended",
                                                        summary.residual_norm_lost));

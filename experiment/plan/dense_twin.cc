@@ -16,6 +16,8 @@ Config DenseTwin(Config config) {
   consistency->set_staleness(0);
   consistency->set_compensation(ConsistencyConfig::NONE);
   consistency->set_pull_ahead(false);
+  consistency->clear_quorum();
+  consistency->clear_grace();
   if (TakesLocalSteps(config.local())) {
     if (!config.model().has_client()) {
       // What a worker does between two exchanges, each step does now.
@@ -36,7 +38,7 @@ bool IsDenseSynchronous(const Config& config) {
                      (!compression.has_pull() || compression.pull().has_none()) &&
                      (!compression.has_lossless() || compression.lossless().has_none());
   return dense && config.consistency().staleness() == 0 && !config.consistency().pull_ahead() &&
-         !TakesLocalSteps(config.local());
+         config.consistency().quorum() == 0 && !TakesLocalSteps(config.local());
 }
 
 bool IsAboutUpdates(absl::string_view key) {

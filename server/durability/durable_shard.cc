@@ -91,6 +91,12 @@ void DurableShard::OnMessage(PeerId from, Message message) {
   Gather();
 }
 
+void DurableShard::Tick(Time now) {
+  if (!stalled_.ok()) return;  // a step more would wait for the disk, too
+  core_.Tick(now, &held_);
+  Gather();
+}
+
 absl::Status DurableShard::Execute(const ShardCommand& command, uint64_t number) {
   PSGD_RETURN_IF_ERROR(core_.Execute(command, &held_, number));
   Gather();

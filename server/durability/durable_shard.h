@@ -54,6 +54,7 @@ class DurableShard {
 
   void OnMessage(PeerId from, Message message);
   absl::Status Execute(const ShardCommand& command, uint64_t number);
+  void Tick(Time now);
   // Writes the steps, which `written` gets. Answers that may leave go to `out`, and refusals, which
   // wait for nothing, to `refusals`.
   void Commit(Outbox* out, Outbox* refusals, std::vector<JournalEntry>* written);

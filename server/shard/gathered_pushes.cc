@@ -12,18 +12,18 @@ namespace {
 // This server made the bytes, so only the format's own limits count.
 constexpr size_t kAnySize = size_t{1} << 40;
 
-void SaveMessage(const Message& message, ShardRecord* record) {
+void SaveMessage(uint64_t clock, const Message& message, ShardRecord* record) {
   const auto encoded = EncodeMessage(message, kAnySize);
   if (!encoded.ok()) return;  // cannot fail: the message came in this format
   WaitingPush* const waiting = record->add_waiting();
-  waiting->set_clock(message.header.push().clock());
+  waiting->set_clock(clock);
   waiting->set_worker(message.header.worker());
   for (const Bytes& frame : encoded->frames) {
     waiting->mutable_message()->append(reinterpret_cast<const char*>(frame.data()), frame.size());
   }
 }
 
-void SavePush(const GatheredPayload& payload, ShardRecord* record) {
+void SavePush(uint64_t clock, const GatheredPayload& payload, ShardRecord* record) {
   Message alone;
   alone.header = payload.message->header;
   Push* const push = alone.header.mutable_push();
@@ -34,19 +34,21 @@ void SavePush(const GatheredPayload& payload, ShardRecord* record) {
     *push->add_parts() = whole.parts(i);
   }
   alone.payloads.push_back(payload.message->payloads[payload.shared.payload]);
-  SaveMessage(alone, record);
+  SaveMessage(clock, alone, record);
 }
 
 }  // namespace
 
-std::shared_ptr<const Message> GatheredPushes::Add(Message message,
+std::shared_ptr<const Message> GatheredPushes::Add(uint64_t clock, Message message,
                                                    std::vector<SharedPayload> payloads) {
   auto kept = std::make_shared<const Message>(std::move(message));
   const uint32_t worker = kept->header.worker();
-  Clock& clock = by_clock_[kept->header.push().clock()];
+  Clock& waiting = by_clock_[clock];
   for (SharedPayload& shared : payloads) {
-    if (shared.slices.size() > 1) clock.shared.insert(shared.slices.begin(), shared.slices.end());
-    std::vector<GatheredPayload>& slice = clock.slices[shared.slices.front()];
+    if (shared.slices.size() > 1) {
+      waiting.shared.insert(shared.slices.begin(), shared.slices.end());
+    }
+    std::vector<GatheredPayload>& slice = waiting.slices[shared.slices.front()];
     const auto after = std::ranges::upper_bound(slice, worker, {}, &GatheredPayload::worker);
     bytes_ += slice.insert(after, {worker, kept, std::move(shared)})->bytes();
   }
@@ -98,12 +100,12 @@ std::vector<GatheredPayload> GatheredPushes::TakeAll(uint64_t clock) {
 void GatheredPushes::Save(ShardRecord* record) const {
   for (const auto& [number, clock] : by_clock_) {
     for (const auto& [local, slice] : clock.slices) {
-      for (const GatheredPayload& payload : slice) SavePush(payload, record);
+      for (const GatheredPayload& payload : slice) SavePush(number, payload, record);
     }
     if (!clock.slices.empty()) continue;
     Message empty;
     empty.header.mutable_push()->set_clock(number);
-    SaveMessage(empty, record);
+    SaveMessage(number, empty, record);
   }
 }
 

@@ -1,5 +1,5 @@
-// At staleness 0: the absorbed updates that wait for other workers' updates of their clock, by
-// clock and slice. It knows no weights: ShardCore says when a slice's updates are complete.
+// At staleness 0: the absorbed updates that wait for other workers' updates, by the clock that they
+// count in, and by slice. It knows no weights: ShardCore says when a slice's updates are complete.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,17 @@ struct GatheredPayload {
   SharedPayload shared;
 
   size_t bytes() const { return message->payloads[shared.payload].size(); }
+  // The clock that its worker made it for. A late one counts in a later clock.
+  uint64_t made_for() const { return message->header.push().clock(); }
 };
 
 // Not thread-safe.
 class GatheredPushes {
  public:
-  // `payloads`: of the message, from SharedPayloads. Returns the kept message.
-  std::shared_ptr<const Message> Add(Message message, std::vector<SharedPayload> payloads);
+  // `clock`: that the push counts in. `payloads`: of the message, from SharedPayloads. Returns the
+  // kept message.
+  std::shared_ptr<const Message> Add(uint64_t clock, Message message,
+                                     std::vector<SharedPayload> payloads);
 
   // Whether a push of the clock was added, be it an empty push.
   bool Has(uint64_t clock) const { return by_clock_.contains(clock); }

@@ -63,6 +63,7 @@ struct WaitingPayload {
   const Message* message = nullptr;
   SharedPayload shared;
   uint32_t steps = 1;  // that its worker took for it
+  uint64_t late = 0;   // clocks between the one it was made for and the one it counts in
 
   // The most bytes that its readers hold besides the message.
   uint64_t UnpackedBytes() const;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <new>
-#include <set>
 #include <type_traits>
 #include <utility>
 
@@ -22,7 +21,14 @@ ShardCore::ShardCore(ShardOptions options)
       pulls_(options_.config, {options_.shard, options_.reply_bytes, options_.starts}, &slices_,
              {.slowest = [this] { return SlowestClock(); },
               .fastest = [this] { return FastestClock(); },
-              .of = [this](uint32_t worker) { return members_.at(worker).clock(); },
+              .of =
+                  [this](uint32_t worker) {
+                    const Member& member = members_.at(worker);
+                    // A late push counts as seen: its worker would wait for the next clock, which
+                    // may wait for the worker.
+                    return synchronous_ ? std::min(member.arrived_clock(), completed_)
+                                        : member.clock();
+                  },
               .ahead = [this](uint32_t local) { return ahead_[local] == completed_ + 1; }}) {}
 
 absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out, uint64_t number) {
@@ -107,14 +113,7 @@ void ShardCore::Remove(const RemoveWorker& command) {
   it->second.set_live(false);
   it->second.set_running(false);
   pulls_.Forget(command.key.worker());
-  if (!cut_) return;
-  const auto saved = cut_->saved.find(command.key.worker());
-  if (saved == cut_->saved.end()) return;
-  if (!saved->second) {  // a part of a program's state is of no use
-    std::erase_if(cut_->snapshot.residuals[command.key.worker()],
-                  [](const auto& state) { return IsProgramPart(state.first); });
-  }
-  cut_->saved.erase(saved);
+  if (cut_) cut_->Forget(command.key.worker());
 }
 
 void ShardCore::Begin(const BeginSegment& command) {
@@ -283,32 +282,6 @@ absl::Status ShardCore::CheckPush(const Member& member, const Push& push, size_t
   return absl::OkStatus();
 }
 
-void ShardCore::CountSound(const Push& push, Member& member) const {
-  // A sound message does not make up for a bad one of the same clock, and an empty clock counts for
-  // nothing.
-  if (!push.end_of_clock() || member.bad_clock() == push.clock()) return;
-  const bool pushed =
-      std::ranges::find(member.slice_clocks(), push.clock()) != member.slice_clocks().end();
-  if (pushed) member.set_bad_in_row(0);
-}
-
-void ShardCore::CountBad(const DataHeader& header, uint64_t clock, const absl::Status& bad,
-                         Member& member) {
-  member.set_bad_in_row(member.bad_in_row() + 1);
-  member.set_bad_clock(clock);
-  const int32_t most = options_.config.cluster().quarantine();
-  if (most == 0 || member.bad_in_row() < most) return;
-  member.set_quarantined(
-      absl::StrCat(member.bad_in_row(), " of its pushes to shard ", options_.shard,
-                   " were refused (cluster.quarantine) and no clock's were all sound between them, "
-                   "the last one: ",
-                   bad.message(), "; look at its machine and at the learning rate"));
-  QuarantinedWorker& worker = quarantined_.emplace_back();
-  worker.key.set_worker(header.worker());
-  worker.key.set_incarnation(header.incarnation());
-  worker.why = member.quarantined();
-}
-
 void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out) {
   const DataHeader& header = message.header;
   const Push& push = header.push();
@@ -359,7 +332,10 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
     const bool non_finite = bad.code() == absl::StatusCode::kOutOfRange;
     Refuse(from, header, non_finite ? Refusal::NON_FINITE : Refusal::MALFORMED,
            std::string(bad.message()), member.next_seq(), out);
-    CountBad(header, clock, bad, member);
+    const int32_t most = options_.config.cluster().quarantine();
+    if (auto worker = CountBadPush(header, clock, bad, most, &member)) {
+      quarantined_.push_back(*std::move(worker));
+    }
     if (!due) return;
     message.payloads.clear();
     message.header.mutable_push()->clear_parts();
@@ -371,13 +347,14 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
       member.set_slice_clocks(static_cast<int>(local), push.clock());
       stats_.push_staleness.Add(slices_[local].version - part.base_version());
     }
-    CountSound(push, member);
+    CountSoundPush(push, &member);
     Acknowledge(from, header, member.next_seq(), out);
   }
 
   if (synchronous_) {
     auto payloads = slices_.Payloads(push);
-    const auto kept = gathered_.Add(std::move(message), std::move(payloads));
+    const uint64_t counts_in = std::max(push.clock(), completed_ + 1);
+    const auto kept = gathered_.Add(counts_in, std::move(message), std::move(payloads));
     ApplyAhead(kept->header.push());
   } else if (HoldsBack(push.clock())) {
     held_bytes_ += message.PayloadBytes();
@@ -440,7 +417,7 @@ void ShardCore::ApplyClocks() {
       return TakesPart(member, clock) && member.arrived_clock() < clock;
     };
     const auto awaited = members_.find(awaited_);
-    if (awaited != members_.end() && lacks(awaited->second)) return;
+    if (closed_ != clock && awaited != members_.end() && lacks(awaited->second)) return;
     bool expected = false;
     uint64_t next_start = UINT64_MAX;
     for (const auto& [worker, member] : members_) {
@@ -448,7 +425,7 @@ void ShardCore::ApplyClocks() {
       next_start = std::min(next_start, member.first_clock());
       if (member.first_clock() >= clock) continue;
       expected = true;
-      if (lacks(member)) {
+      if (closed_ != clock && lacks(member)) {
         awaited_ = worker;
         return;
       }
@@ -459,7 +436,7 @@ void ShardCore::ApplyClocks() {
     } else if (!expected) {
       // No worker will fill this clock: go on where the present workers began. Without workers, go
       // on to the cut, so that it does not wait.
-      if (next_start == UINT64_MAX && cut_) next_start = cut_->clock;
+      if (next_start == UINT64_MAX && cut_) next_start = cut_->clock();
       if (next_start == UINT64_MAX || next_start <= completed_) return;
       const auto later = gathered_.Next(clock);
       completed_ = later ? std::min(next_start, *later - 1) : next_start;
@@ -468,16 +445,53 @@ void ShardCore::ApplyClocks() {
     completed_ = clock;
     to_send_.clear();
     for (auto& [worker, member] : members_) {
-      if (TakesPart(member, clock)) member.set_clock(clock);
+      if (TakesPart(member, clock)) member.set_clock(std::min(member.arrived_clock(), clock));
     }
   }
+}
+
+bool ShardCore::MayClose() const {
+  const int32_t quorum = options_.config.consistency().quorum();
+  const uint64_t clock = completed_ + 1;
+  if (quorum == 0 || !synchronous_ || HoldsBack(clock)) return false;
+  const Segment* segment = SegmentOf(clock);
+  if (segment == nullptr || clock >= segment->first_clock() + segment->clocks()) return false;
+  const auto arrived = std::ranges::count_if(members_, [clock](const auto& entry) {
+    return TakesPart(entry.second, clock) && entry.second.arrived_clock() >= clock;
+  });
+  return arrived >= quorum;
+}
+
+std::optional<Time> ShardCore::ClosesAt() const {
+  if (!grace_) return std::nullopt;
+  return grace_->second + Milliseconds(options_.config.consistency().grace());
+}
+
+void ShardCore::Tick(Time now, Outbox* out) {
+  if (!MayClose()) return grace_.reset();
+  const uint64_t clock = completed_ + 1;
+  if (!grace_ || grace_->first != clock) grace_.emplace(clock, now);
+  if (now < *ClosesAt()) return;
+  grace_.reset();
+  Close(clock, out);
+}
+
+void ShardCore::Close(uint64_t clock, Outbox* out) {
+  if (keeps_journal_) {
+    JournalEntry entry;
+    entry.head.set_close(clock);
+    journal_.push_back(std::move(entry));
+  }
+  closed_ = clock;
+  Settle(out);
 }
 
 void ShardCore::ApplyGathered(uint64_t clock, std::vector<GatheredPayload> gathered) {
   std::vector<WaitingPayload> payloads;
   for (GatheredPayload& payload : gathered) {
-    const uint32_t steps = StepsOf(payload.worker, clock);
-    payloads.push_back({payload.message.get(), std::move(payload.shared), steps});
+    const uint32_t steps = StepsOf(payload.worker, payload.made_for());
+    const uint64_t late = clock - payload.made_for();
+    payloads.push_back({payload.message.get(), std::move(payload.shared), steps, late});
   }
   slices_.ApplyTogether(std::move(payloads), RatesAt(clock));
 }
@@ -495,6 +509,7 @@ bool ShardCore::AllPushed(uint64_t clock, uint32_t local) {
   for (size_t i = 0; i < pushed.size(); ++i) {
     const auto member = members_.find(pushed[i].worker);
     const bool again = i > 0 && pushed[i - 1].worker == pushed[i].worker;
+    if (pushed[i].made_for() != clock) return false;  // with late pushes the clock is one update
     if (!again && member != members_.end() && TakesPart(member->second, clock)) ++expected;
   }
   return expected == *expected_;
@@ -571,19 +586,7 @@ bool IsWorkerState(ByteSpan saved, size_t elements) {
 void ShardCore::StartCut(const TakeCheckpoint& command) {
   // A cut that is still open here failed on another shard and is given up. Pushes that only the old
   // cut held back must go on, or the new cut would wait for them for ever.
-  Cut cut;
-  cut.id = command.id;
-  cut.clock = command.clock;
-  std::set<uint32_t> savers;
-  for (const WorkerKey& key : command.savers) {
-    cut.saved[key.worker()] = false;
-    savers.insert(key.worker());
-  }
-  // Done now, because a worker that joins behind the cut may push its loaded residual before the
-  // cut is complete.
-  slices_.AddStates(savers, &cut.snapshot);
-  cut_ =
-      std::move(cut);  // not emplace(): Clang 14 cannot default-construct a nested class from there
+  cut_.emplace(command, slices_);
   ReleaseHeld();
 }
 
@@ -623,34 +626,27 @@ void ShardCore::OnSaveState(PeerId from, Member& member, const Message& message,
     }
     return;
   }
-  if (!cut_ || cut_->id != save.checkpoint() || !cut_->saved.count(header.worker())) return;
+  if (!cut_ || !cut_->Saves(save.checkpoint(), header.worker())) return;
   for (int i = 0; sound && i < save.slices_size(); ++i) {
-    cut_->snapshot.residuals[header.worker()].emplace_back(save.slices(i), message.payloads[i]);
+    cut_->Add(header.worker(), save.slices(i), message.payloads[i]);
   }
-  if (save.last()) cut_->saved[header.worker()] = true;
+  if (save.last()) cut_->HasAllOf(header.worker());
 }
 
 bool ShardCore::ProgressCut() {
-  if (!cut_) return false;
-  for (const auto& [worker, saved] : cut_->saved) {
-    if (!saved) return false;
-  }
-  if (synchronous_ ? completed_ < cut_->clock : false) return false;
+  if (!cut_ || !cut_->HasAllStates()) return false;
+  if (synchronous_ && completed_ < cut_->clock()) return false;
   for (const auto& [worker, member] : members_) {
-    if (member.running() && member.clock() < cut_->clock) return false;
+    if (member.running() && member.clock() < cut_->clock()) return false;
   }
-  cut_->snapshot.slices = slices_.Snapshot();
-  // Residuals of savers that ended before they pushed.
-  std::set<uint32_t> saved;
-  for (const auto& [worker, states] : cut_->snapshot.residuals) saved.insert(worker);
-  slices_.AddStates(saved, &cut_->snapshot);
+  std::map<uint32_t, WorkerMark> workers;
   for (const auto& [worker, member] : members_) {
-    WorkerMark& mark = cut_->snapshot.workers[worker];
+    WorkerMark& mark = workers[worker];
     mark.set_incarnation(member.incarnation());
     mark.set_next_seq(member.next_seq());
     mark.set_clock(member.clock());
   }
-  finished_.push_back({cut_->id, std::move(cut_->snapshot)});
+  finished_.push_back(cut_->Finish(slices_, std::move(workers)));
   cut_.reset();
   return true;
 }
@@ -705,6 +701,9 @@ absl::Status ShardCore::Replay(const JournalEntry& entry) {
       break;
     case JournalHead::kShown:
       if (pulls_.Show(entry.head.shown()) && keeps_journal_) WriteDown(entry.head.shown());
+      break;
+    case JournalHead::kClose:
+      if (entry.head.close() == completed_ + 1 && MayClose()) Close(completed_ + 1, &nobody);
       break;
     case JournalHead::STEP_NOT_SET:
       break;
@@ -781,7 +780,7 @@ absl::Status ShardCore::RestoreMember(const MemberRecord& record, const ShardIma
 absl::Status ShardCore::RestoreWaiting(const WaitingPush& waiting) {
   PSGD_ASSIGN_OR_RETURN(Message message, MessageOf(waiting));
   auto payloads = slices_.Payloads(message.header.push());
-  gathered_.Add(std::move(message), std::move(payloads));
+  gathered_.Add(waiting.clock(), std::move(message), std::move(payloads));
   return absl::OkStatus();
 }
 

@@ -9,8 +9,13 @@
 //
 // staleness 0: the pushes of a clock wait for each other and are applied as one update, summed in
 // the order of worker numbers, so the result does not depend on which worker was first. A slice
-// that every worker has pushed does not wait for the clock's other slices. Otherwise: each push is
-// applied as it comes, and pulls wait while their worker is too far ahead.
+// that every worker has pushed does not wait for the clock's other slices. With
+// consistency.quorum, a clock that has its quorum waits for the others only for the grace period.
+// What comes later counts in the next clock. The last clock of a segment always waits, so segments,
+// cuts and ends of runs lack nothing.
+//
+// Staleness above 0: each push is applied as it comes, and pulls wait while their worker is too far
+// ahead.
 //
 // This class decides which pushes count, and when. SliceSet applies them, and PullAnswerer answers
 // pulls.
@@ -26,17 +31,20 @@
 #include <vector>
 
 #include "common/bytes.h"
+#include "common/clock.h"
 #include "common/metrics.h"
 #include "common/status.h"
 #include "net/message.h"
 #include "net/transport.h"
 #include "proto/config.pb.h"
 #include "proto/journal.pb.h"
+#include "server/shard/checkpoint_cut.h"
 #include "server/shard/gathered_pushes.h"
 #include "server/shard/journal.h"
 #include "server/shard/open_push.h"
 #include "server/shard/outbox.h"
 #include "server/shard/pull_answerer.h"
+#include "server/shard/quarantine.h"
 #include "server/shard/shard_command.h"
 #include "server/shard/slice_set.h"
 #include "server/shard/slice_state.h"
@@ -63,18 +71,6 @@ struct ShardStats {
   CountHistogram pull_staleness;            // clocks the pulling worker led the slowest by
 };
 
-// A worker that sent only bad pushes for too long (cluster.quarantine). The shard ignores it.
-struct QuarantinedWorker {
-  WorkerKey key;
-  std::string why;
-};
-
-// A finished cut, ready to be written.
-struct ShardCut {
-  uint64_t checkpoint = 0;
-  ShardSnapshot snapshot;
-};
-
 // Not thread-safe: belongs to the shard's thread.
 class ShardCore {
  public:
@@ -86,6 +82,10 @@ class ShardCore {
   // skipped.
   absl::Status Execute(const ShardCommand& command, Outbox* out, uint64_t number = 0);
   void OnMessage(PeerId from, Message message, Outbox* out);
+  // Goes on without late workers, if that is due. Call it now and then, and when ClosesAt says so.
+  void Tick(Time now, Outbox* out);
+  // When the grace of the next clock ends, as far as is known; nullopt: no grace runs.
+  std::optional<Time> ClosesAt() const;
 
   // The steps since the last call, in order. Their messages in the outbox may leave only after the
   // steps are written, because the messages tell of them. InstallModel makes no step: an image must
@@ -134,12 +134,6 @@ class ShardCore {
     uint64_t clock;
     Message message;
   };
-  struct Cut {
-    uint64_t id = 0;
-    uint64_t clock = 0;
-    std::map<uint32_t, bool> saved;  // worker -> whether its state has come
-    ShardSnapshot snapshot;
-  };
 
   // Commands.
   absl::Status Carry(const ShardCommand& command, Outbox* out);
@@ -153,13 +147,14 @@ class ShardCore {
   void OnPush(PeerId from, Member& member, Message message, Outbox* out);
   // Checks a push that is next in order, except its payloads.
   absl::Status CheckPush(const Member& member, const Push& push, size_t payloads) const;
-  // Count a push that was next in order as sound or bad, for the quarantine.
-  void CountSound(const Push& push, Member& member) const;
-  void CountBad(const DataHeader& header, uint64_t clock, const absl::Status& bad, Member& member);
   // `shown`: the weights that the worker was sent, if they are known.
   void ApplyNow(Member& member, std::span<const ShownWeights> shown, const Push& push,
                 std::span<const OpenedPart> parts);
   void ApplyClocks();
+  // Whether the next clock has its quorum, and may go on without the others.
+  bool MayClose() const;
+  // Applies the next clock without late workers.
+  void Close(uint64_t clock, Outbox* out);
   void ApplyGathered(uint64_t clock, std::vector<GatheredPayload> gathered);
   // Whether the worker takes part in the clock.
   static bool TakesPart(const Member& member, uint64_t clock) {
@@ -188,7 +183,7 @@ class ShardCore {
   void OnLoadState(PeerId from, const Message& message, Outbox* out);
   // True: the cut is complete, and later pushes may go on.
   bool ProgressCut();
-  bool HoldsBack(uint64_t clock) const { return cut_ && clock > cut_->clock; }
+  bool HoldsBack(uint64_t clock) const { return cut_ && clock > cut_->clock(); }
 
   // Images.
   void WriteDown(const Message& message);
@@ -214,6 +209,10 @@ class ShardCore {
   uint64_t completed_ = 0;                // staleness 0: clocks applied
   uint32_t awaited_ = 0;     // staleness 0: a worker that the next clock lacked at the last look
   GatheredPushes gathered_;  // staleness 0: absorbed and not applied
+  uint64_t closed_ = 0;      // the latest clock that went on without late workers
+  // The clock whose quorum has come, and when that was seen. Not part of the shard's state: a new
+  // leading copy gives the grace anew.
+  std::optional<std::pair<uint64_t, Time>> grace_;
   // staleness 0: how many workers take part in the next clock; nullopt: to be counted.
   std::optional<size_t> expected_;
   // staleness 0, by local index: the last clock that was applied ahead of the others.
@@ -221,7 +220,7 @@ class ShardCore {
   std::vector<uint32_t> to_send_;  // slices that the last push made ahead
   std::deque<HeldPush> held_;      // pushes that wait for the cut
   size_t held_bytes_ = 0;
-  std::optional<Cut> cut_;
+  std::optional<CheckpointCut> cut_;
   std::deque<ShardCut> finished_;
   uint64_t last_order_ = 0;
   bool keeps_journal_ = options_.journal;

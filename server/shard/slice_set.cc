@@ -145,7 +145,7 @@ void SliceSet::ApplyTensor(std::span<const WaitingPayload> payloads, const Updat
   while (!payloads.empty()) {
     const auto open = payloads.first(HowManyFit(payloads, open_bytes_));
     payloads = payloads.subspan(open.size());
-    for (const auto& [message, shared, steps] : open) {
+    for (const auto& [message, shared, steps, late] : open) {
       auto opened = OpenPayload(codecs_, slices_, *message, shared);
       if (!opened.ok()) continue;
       for (size_t i = 0; i < shared.slices.size(); ++i) {
@@ -156,6 +156,7 @@ void SliceSet::ApplyTensor(std::span<const WaitingPayload> payloads, const Updat
         contribution.scale =
             ContributionScale(static_cast<float>(steps) / static_cast<float>(gathered.steps));
         contribution.factors = std::move(part.factors);
+        contribution.staleness = late;
         readers.push_back(std::move(part.reader));
       }
     }

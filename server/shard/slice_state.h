@@ -65,8 +65,9 @@ struct SliceState {
 struct Contribution {
   PayloadReader* reader = nullptr;  // null: SliceUpdater::AddUp has read the payload
   float scale = 1;
-  uint64_t staleness = 0;  // versions the slice gained since the worker pulled it
-  Bytes pulled;            // the worker's weights; for delay compensation
+  // Versions the slice gained since the worker pulled it; of a late push: the clocks it is late.
+  uint64_t staleness = 0;
+  Bytes pulled;  // the worker's weights; for delay compensation
   // Has the payload, if it can be passed on: see open_push.h.
   FactorUpdate::Part factors = {};
   bool without_decay = false;  // the reader's flag, once AddUp has read the payload

@@ -11,6 +11,7 @@ struct Breakage {
   Sabotage sabotage;
   const char* found;
   DiskFault disk = DiskFault::kNone;
+  bool quorum = false;  // clocks go on without late workers
 };
 
 // What the bug needs to show.
@@ -67,11 +68,15 @@ void MakeRoomFor(DiskFault fault, Scenario* scenario, RunFaults* faults) {
 class CheckersCanFail : public testing::TestWithParam<Breakage> {};
 
 TEST_P(CheckersCanFail, AndSayWhy) {
-  const auto [sabotage, found, disk] = GetParam();
+  const auto [sabotage, found, disk, quorum] = GetParam();
   // One breach shows in several ways, and the first one found ends a run: which, the seed decides.
   std::vector<std::string> breaches;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
-    Scenario scenario = CalmScenario(seed, 3, 1);
+    Scenario scenario = CalmScenario(seed, 3, quorum ? 0 : 1);
+    if (quorum) {
+      scenario.config.mutable_consistency()->set_quorum(1);
+      scenario.config.mutable_consistency()->set_grace(2);
+    }
     MakeRoomFor(sabotage, &scenario);
     RunFaults faults = OneServer();
     MakeRoomFor(disk, &scenario, &faults);
@@ -97,6 +102,12 @@ INSTANTIATE_TEST_SUITE_P(ExactlyOnce, CheckersCanFail,
                                                   "the applied updates make"},
                                          Breakage{Sabotage::kForgePush, "nobody made it"},
                                          Breakage{Sabotage::kClaimSteps, "dealt and not done"}));
+INSTANTIATE_TEST_SUITE_P(
+    LatePushes, CheckersCanFail,
+    testing::Values(Breakage{Sabotage::kRepeatPush, "was applied 2 times", DiskFault::kNone, true},
+                    Breakage{Sabotage::kLosePush, "lacks clock", DiskFault::kNone, true},
+                    Breakage{Sabotage::kNone, "has lost pushes that it acknowledged",
+                             DiskFault::kForgetsLast, true}));
 INSTANTIATE_TEST_SUITE_P(
     Journal, CheckersCanFail,
     testing::Values(

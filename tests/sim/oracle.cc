@@ -51,6 +51,7 @@ std::string Oracle::Name(uint32_t member) const {
 void Oracle::Dealt(const Segment& segment) {
   epoch_ = std::max(epoch_, segment.epoch());
   last_clock_ = segment.first_clock() + segment.clocks();
+  ends_.insert({segment.first_clock(), last_clock_});
   for (int rank = 0; rank < segment.workers_size(); ++rank) {
     // The newest incarnation that is in holds the identity.
     MemberBooks* books = nullptr;
@@ -195,6 +196,10 @@ void Oracle::CheckPull(uint32_t shard, const Message& message) {
         const MadePush* push = Find(m, step, slice, &acknowledged);
         if (push != nullptr && push->poisoned) continue;
         if (weights[RegisterAt(m, step)] != kInitial) continue;
+        if (step > Whole(required)) {
+          ++counts_.late;
+          break;
+        }
         Breach(absl::StrCat("stale pull: ", Name(*Member(key)), " after clock ", clock,
                             " got slice ", slice, " of shard ", shard, " without clock ", step,
                             " of ", Name(m), ", bound ", bound));
@@ -202,6 +207,12 @@ void Oracle::CheckPull(uint32_t shard, const Message& message) {
       }
     }
   }
+}
+
+uint64_t Oracle::Whole(uint64_t clock) const {
+  if (scenario_.config.consistency().quorum() == 0) return clock;
+  const auto after = ends_.upper_bound(clock);
+  return after == ends_.begin() ? 0 : *std::prev(after);
 }
 
 const Oracle::MadePush* Oracle::Find(uint32_t member, uint64_t clock, uint32_t slice,

@@ -73,6 +73,7 @@ class Oracle {
     uint64_t pushes_made = 0;
     uint64_t pushes_in_doubt = 0;  // made, never acknowledged
     uint64_t waited = 0;           // pulls whose worker was ahead of the slowest
+    uint64_t late = 0;             // pulls whose weights lacked a late worker's clock
     uint64_t changes_checked = 0;  // slices of which only what changed had come
   };
   const Counts& counts() const { return counts_; }
@@ -111,6 +112,8 @@ class Oracle {
   // The push of that member, clock and slice; null when none was made.
   const MadePush* Find(uint32_t member, uint64_t clock, uint32_t slice, bool* acknowledged) const;
   void CheckPull(uint32_t shard, const Message& message);
+  // Clocks up to `clock` that no weights lack: with a quorum, those of whole segments.
+  uint64_t Whole(uint64_t clock) const;
   // Registers agree with contents, and nothing is in that was never made or was refused.
   void CheckSlice(const std::string& where, uint32_t slice, std::span<const float> weights);
   void CheckCutSlice(const std::string& where, const OrderedCut& cut, uint32_t slice,
@@ -137,6 +140,7 @@ class Oracle {
   std::set<Batch> late_;  // left undone when the next epoch had begun
   uint32_t epoch_ = 0;    // the latest
   uint64_t last_clock_ = 0;
+  std::set<uint64_t> ends_;  // last clocks of segments
   // Lossy codecs: sums of gradients by slice and clock; residuals by slice and member.
   std::map<uint32_t, std::map<uint64_t, std::vector<float>>> accumulated_;
   std::map<uint32_t, std::map<uint32_t, std::vector<float>>> kept_;

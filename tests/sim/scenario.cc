@@ -100,6 +100,10 @@ Scenario RandomScenario(uint64_t seed) {
         chance.Between(1, std::min(s.config.local().steps(), s.model.parameters_size()))));
     s.config.mutable_consistency()->set_pull_ahead(false);
   }
+  if (s.config.consistency().staleness() == 0 && chance.Happens(0.5)) {
+    s.config.mutable_consistency()->set_quorum(static_cast<int>(chance.Between(1, s.processes)));
+    s.config.mutable_consistency()->set_grace(chance.Choice({0, 5, 50}));
+  }
   return s;
 }
 
@@ -128,16 +132,16 @@ void PullChanges(Scenario* scenario) {
 std::string Describe(const Scenario& s) {
   return absl::StrCat(
       "seed ", s.seed, ": ", s.processes, " workers, ", s.config.cluster().shards(), " shards, ",
-      s.model.parameters_size(), " slices, staleness ", s.config.consistency().staleness(), ", ",
-      s.config.train().epochs(), " epochs of ", s.batches_per_epoch, ", segments of ",
-      s.config.cluster().segment(), ", drop ", s.network.drop, ", repeat ", s.network.repeat,
-      ", slow ", s.network.slow, s.network.ordered ? ", ordered" : "", ", crashes ", s.crashes,
-      ", restarts ", s.restarts, ", pauses ", s.pauses, ", leavers ", s.leavers, ", partitions ",
-      s.partitions, ", poison ", s.poison, ", ",
-      DurabilityConfig::Acknowledge_Name(s.config.durability().acknowledge()), ", torn images ",
-      s.torn_images, ", full disks ", s.full_disks, ", images after ", s.image_after,
-      ", failed checkpoints ", s.failed_checkpoints, ", slow step ", Seconds(s.slow_step),
-      " s, drained after ", Seconds(s.drain_after),
+      s.model.parameters_size(), " slices, staleness ", s.config.consistency().staleness(),
+      ", quorum ", s.config.consistency().quorum(), ", ", s.config.train().epochs(), " epochs of ",
+      s.batches_per_epoch, ", segments of ", s.config.cluster().segment(), ", drop ",
+      s.network.drop, ", repeat ", s.network.repeat, ", slow ", s.network.slow,
+      s.network.ordered ? ", ordered" : "", ", crashes ", s.crashes, ", restarts ", s.restarts,
+      ", pauses ", s.pauses, ", leavers ", s.leavers, ", partitions ", s.partitions, ", poison ",
+      s.poison, ", ", DurabilityConfig::Acknowledge_Name(s.config.durability().acknowledge()),
+      ", torn images ", s.torn_images, ", full disks ", s.full_disks, ", images after ",
+      s.image_after, ", failed checkpoints ", s.failed_checkpoints, ", slow step ",
+      Seconds(s.slow_step), " s, drained after ", Seconds(s.drain_after),
       s.config.consistency().pull_ahead() ? " s, pull ahead" : " s", ", reply ", s.reply_bytes,
       ", held ", s.held_bytes, ", window ", s.window_bytes, ", fuse ", s.fuse_bytes);
 }

@@ -2,10 +2,12 @@
 //
 //   kill_soak --kills=1000 --seed=7 [--copies=2] [--acknowledge=fsync] [--transport=ucx]
 //             [--folder=DIR]
-//             [--undisturbed=SECONDS]
+//             [--undisturbed=SECONDS] [--every=SECONDS] [--set=KEY=VALUE]...
 //
 // A ps-server with a journal and three ps-workers train. One process is killed (SIGKILL), the
-// server as often as a worker, and started again. The next kill comes once training has gone on.
+// server as often as a worker, and started again. The next kill comes once training has gone on,
+// and, with --every, so long after the last kill. --set changes a key of the config, as
+// local.steps.
 // With --copies=2: three servers and an etcd of three members; one of ten killed servers loses its
 // disk. A copy that starts anew begins with an image. So the journals of dead servers and of
 // dropped copies are kept. If the last copies do not reach back to the first step, the audit takes
@@ -53,6 +55,8 @@ struct SoakOptions {
   uint64_t copies = 1;
   std::string folder;
   int64_t undisturbed = 0;  // seconds of training before the first kill, to compare speeds
+  int64_t every = 0;        // seconds between two kills
+  std::vector<std::string> sets;
 };
 
 constexpr int kWorkers = 3;
@@ -60,6 +64,7 @@ constexpr size_t kServersWithCopies = 3;
 constexpr int kEtcdMembers = 3;
 constexpr uint32_t kKillsPerLostDisk = 10;
 constexpr int kShards = 2;
+constexpr int kBatchesPerEpoch = 256;
 // More steps than workers go on without one that is dead (consistency.staleness).
 constexpr int64_t kStepsBehind = 10;
 constexpr uint64_t kSaved =
@@ -120,14 +125,18 @@ class Soak {
   Json Status() const;
   // The run's clock; -1: nobody answers.
   int64_t Step() const;
+  // Batches that count, from the run's beginning: without those that a dead worker's successors
+  // repeat.
+  double Batches() const;
   struct Pace {
-    int64_t step;
+    double batches;
     Clock::time_point when;
   };
-  double StepsPerSecond(const Pace& since) {
-    clock_ = Step();
-    const std::chrono::duration<double> passed = Clock::now() - since.when;
-    return static_cast<double>(clock_ - since.step) / passed.count();
+  Pace PaceNow() const { return {Batches(), Clock::now()}; }
+  double BatchesPerSecond(const Pace& since) const {
+    const Pace now = PaceNow();
+    return (now.batches - since.batches) /
+           std::chrono::duration<double>(now.when - since.when).count();
   }
   bool GoesOn();
   bool WaitInSync() const;
@@ -155,7 +164,7 @@ class Soak {
   int64_t clock_ = 0;
   uint64_t servers_killed_ = 0, workers_killed_ = 0, disks_lost_ = 0;
   Clock::time_point killed_;                  // when the last server was killed
-  double undisturbed_ = 0, under_kills_ = 0;  // steps a second
+  double undisturbed_ = 0, under_kills_ = 0;  // batches a second
   int64_t worker_killed_at_ = 0;              // step at which the last worker was killed
   // From a server's kill until training went on. If a worker was killed right before, the others
   // also wait until its lease ends.
@@ -229,8 +238,9 @@ void Soak::StartServer(Server* server, std::vector<std::string> how) {
 
 std::string Soak::StartServers() {
   servers_.push_back({Path("run"), nullptr});
-  StartServer(&servers_[0],
-              {"--config", WriteConfig(), "--port", "0", "--run-dir", servers_[0].run_dir});
+  StartServer(&servers_[0], std::vector<std::string>{"--config", WriteConfig(), "--port", "0",
+                                                     "--run-dir", servers_[0].run_dir} +
+                                options_.sets);
   if (!servers_[0].process->WaitFor("ready")) return servers_[0].process->Err();
   if (!HasCopies()) {
     const std::string out = servers_[0].process->Out();
@@ -264,6 +274,11 @@ int64_t Soak::Step() const {
                      static_cast<int64_t>(std::atol(shard.value("slowest_clock", "-1").c_str())));
   }
   return clock;
+}
+
+double Soak::Batches() const {
+  const Json status = Status();
+  return status.is_object() ? status.value("epoch", 0.0) * kBatchesPerEpoch : 0;
 }
 
 // Waits until every shard has all its copies in sync, on connected servers.
@@ -378,12 +393,15 @@ std::string Soak::Train() {
   for (int i = 0; i < kWorkers; ++i) StartWorker();
   if (options_.undisturbed > 0) {
     if (!GoesOn()) return "training does not begin";
-    const Pace pace{clock_, Clock::now()};
+    const Pace pace = PaceNow();
     Pause(std::chrono::seconds(options_.undisturbed));
-    undisturbed_ = StepsPerSecond(pace);
+    undisturbed_ = BatchesPerSecond(pace);
   }
-  const Pace pace{clock_, Clock::now()};
+  const Pace pace = PaceNow();
   for (uint64_t kill = 0; kill < options_.kills; ++kill) {
+    const auto due = pace.when + std::chrono::seconds(options_.every) * kill;
+    Pause(std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::max(due - Clock::now(), Clock::duration())));
     failed = GoesOn() ? KillOne() : "training stands still";
     if (!failed.empty()) {
       for (const auto& worker : workers_) absl::StrAppend(&failed, "\n", worker->Err());
@@ -393,7 +411,7 @@ std::string Soak::Train() {
     if (kill % 50 == 49) std::cerr << kill + 1 << " kills, clock " << clock_ << "\n";
   }
   if (!GoesOn()) return "training does not go on after the last kill";
-  under_kills_ = StepsPerSecond(pace);
+  under_kills_ = BatchesPerSecond(pace);
   if (HasCopies() && !WaitInSync()) return "copies do not get in sync after the last kill";
   const Ended drained = RunProgram(std::vector<std::string>{"ps-ctl", "drain"} + where_);
   if (drained.code != 0) return "drain: " + drained.err;
@@ -584,7 +602,7 @@ Json Soak::Report() const {
           {"transport", options_.transport},
           {"seconds_to_go_on", spread(seconds_to_go_on_)},
           {"seconds_without_a_worker", spread(seconds_without_a_worker_)},
-          {"steps_per_second", {{"undisturbed", undisturbed_}, {"under_kills", under_kills_}}},
+          {"batches_per_second", {{"undisturbed", undisturbed_}, {"under_kills", under_kills_}}},
           {"clock", clock_},
           {"pushes_acknowledged", acknowledged_.size()},
           {"pushes_journalled", journalled_},
@@ -613,12 +631,16 @@ int Main(int argc, char** argv) {
         (absl::ConsumePrefix(&argument, "--folder=") &&
          !(options.folder = std::string(argument)).empty()) ||
         (absl::ConsumePrefix(&argument, "--undisturbed=") &&
-         absl::SimpleAtoi(argument, &options.undisturbed));
+         absl::SimpleAtoi(argument, &options.undisturbed)) ||
+        (absl::ConsumePrefix(&argument, "--every=") && absl::SimpleAtoi(argument, &options.every));
+    if (!known && absl::ConsumePrefix(&argument, "--set=")) {
+      options.sets.insert(options.sets.end(), {"--set", std::string(argument)});
+      continue;
+    }
     if (!known) {
       std::cerr << argv[i]
                 << ": use --kills=N, --seed=N, --copies=N, --acknowledge=LEVEL, --transport=NAME, "
-                   "--folder=DIR, "
-                   "--undisturbed=SECONDS\n";
+                   "--folder=DIR, --undisturbed=SECONDS, --every=SECONDS, --set=KEY=VALUE\n";
       return 2;
     }
   }

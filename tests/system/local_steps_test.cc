@@ -100,6 +100,39 @@ TEST_F(LocalStepsRun, WorkersOfDifferentSpeedsTakeDifferentNumbersOfSteps) {
   EXPECT_GT(Number("run", "test_accuracy"), 0.85);
 }
 
+// A worker that stands still holds nobody up, and what it pushes later counts.
+TEST_F(LocalStepsRun, WithAQuorumTheOthersGoOnWithoutALateWorker) {
+  Process server(
+      std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir",
+                               Path("run")} +
+      Sets(Base() + std::vector<std::string>{
+                        "local.steps=2", "cluster.workers=3", "train.epochs=1",
+                        "data.synthetic.train_samples=200000", "cluster.segment=100000",
+                        "cluster.lease=60s", "cluster.deadline=120s", "consistency.quorum=2",
+                        "consistency.grace=20ms", "consistency.compensation=scale"}));
+  const std::string address = ServerOf(server);
+  const auto clock = [&] {
+    const Json status = StatusOf(address);
+    return status.is_object() && !status["shards"].empty()
+               ? std::stoull(status["shards"][0]["slowest_clock"].get<std::string>())
+               : 0;
+  };
+  const std::vector<std::string> worker = {"ps-worker", "--cpu", "--server", address};
+  Process one(worker), other(worker), late(worker);
+  ASSERT_TRUE(Eventually([&] { return clock() > 2; })) << server.Err();
+  late.Signal(SIGSTOP);
+  const uint64_t before = clock();
+  EXPECT_TRUE(Eventually([&] { return clock() > before + 10; })) << "training stands still";
+  late.Signal(SIGCONT);
+  EXPECT_EQ(one.Wait().code, 0) << one.Err();
+  EXPECT_EQ(other.Wait().code, 0) << other.Err();
+  EXPECT_EQ(late.Wait().code, 0) << late.Err();
+  EXPECT_EQ(server.Wait().code, 0) << server.Err();
+  EXPECT_EQ(Number("run", "batches_repeated"), 0);
+  EXPECT_GE(Summary("run")["push_staleness"]["max"].get<int>(), 10);
+  EXPECT_GT(Number("run", "test_accuracy"), 0.85);
+}
+
 TEST_F(LocalStepsRun, MoreFragmentsThanSlicesAreRefused) {
   const Ended ended =
       RunSmall("run", Sets({"local={steps: 100, fragments: 90}", "cluster.shards=1"}));

@@ -180,6 +180,19 @@ TEST(ConfigValidate, CrossChecks) {
       {{"consistency.pull_ahead=true", "consistency.staleness=2", "consistency.compensation=delay"},
        "consistency.compensation delay needs the weights that a push was computed from, and "
        "consistency.pull_ahead replaces them before: keep one of the two"},
+      {{"consistency.staleness=0", "consistency.quorum=3", "cluster.workers=2"},
+       "consistency.quorum is 3, and there are 2 workers (cluster.workers): so many never push a "
+       "clock, so lower consistency.quorum"},
+      {{"consistency.staleness=2", "consistency.quorum=1"},
+       "consistency.quorum is of workers that wait for each other, and above staleness 0 none "
+       "waits "
+       "for a whole clock: set consistency.staleness to 0, or leave consistency.quorum out"},
+      {{"consistency.grace=1s"},
+       "consistency.grace says how long a clock with its quorum waits for the others, and there is "
+       "no quorum: set consistency.quorum, or leave consistency.grace out"},
+      {{"consistency.staleness=0", "consistency.quorum=1", "consistency.compensation=delay"},
+       "consistency.compensation delay is for pushes that are applied one by one, and with "
+       "consistency.quorum the pushes of a clock are one update: set it to scale or none"},
       {{"local.fragments=2"},
        "local.steps is 1, so each step is an exchange and the other keys of local do nothing: set "
        "local.steps, as 30, or leave local out"},

@@ -127,6 +127,32 @@ TEST(SimulatedRun, ALooserBoundWaitsLess) {
   EXPECT_GT(loose.Run().samples_per_second, 1.1 * strict.Run().samples_per_second);
 }
 
+TEST(SimulatedRun, AQuorumDoesNotWaitForWhoIsLateNowAndThen) {
+  Case all = Small(8, 0);
+  all.Set("cluster.segment=1000").options.model.mutable_worker()->set_spread(0.5);
+  Case quorum = all;
+  quorum.Set("consistency.quorum=6").Set("consistency.grace=1ms");
+  const Prediction waited = all.Run(), went_on = quorum.Run();
+  EXPECT_GT(went_on.samples_per_second, 1.1 * waited.samples_per_second);
+  EXPECT_EQ(waited.push_staleness.max(), 0u);
+  EXPECT_GT(went_on.push_staleness.max(), 0u);
+}
+
+// Only the sizes count, not how many parameters have them.
+TEST(SimulatedRun, ParametersOfAKindHaveTheSameBytes) {
+  Case small = Small(1);
+  small.Set("compression.push.topk.density=0.01");
+  ParameterSpec* const other = small.workload.model.add_parameters();
+  *other = small.workload.model.parameters(0);
+  other->set_shape(0, 5000);
+  const auto traffic = MeasureTraffic(small.workload);
+  ASSERT_TRUE(traffic.ok()) << traffic.status();
+  ASSERT_EQ(traffic->bytes.size(), 9u);
+  EXPECT_EQ(traffic->bytes[0].push, traffic->bytes[7].push);
+  EXPECT_GT(traffic->bytes[0].push, traffic->bytes[8].push);
+  EXPECT_EQ(traffic->bytes[8].pull, 5000u * sizeof(float));
+}
+
 // At a loose bound nobody waits for a worker that is late now and then. A worker that is always
 // slow keeps all others at the bound.
 TEST(SimulatedRun, AWorkerThatKeepsItsPaceLeavesTheOthersAtTheBound) {

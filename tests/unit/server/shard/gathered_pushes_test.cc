@@ -34,7 +34,7 @@ class GatheredPushesTest : public testing::Test {
     for (const auto& group : slices) {
       parts.emplace_back(group[0], Values{1});
     }
-    gathered_.Add(ShardFixture::PushOf(worker, 1, clock, parts), For(slices));
+    gathered_.Add(clock, ShardFixture::PushOf(worker, 1, clock, parts), For(slices));
   }
   GatheredPushes gathered_;
 };
