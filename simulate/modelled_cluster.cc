@@ -319,14 +319,14 @@ void ModelledCluster::AddTimes(Prediction* result) const {
   // Without the first steps, which find the links empty, and the last, when some have nothing left
   // to do. Whole clocks: synchronous workers end theirs together.
   const auto workers = static_cast<size_t>(result->workers);
-  const size_t clocks = step_ends_.size() / workers, edge = std::max<size_t>(1, clocks / 10);
+  const size_t clocks = clock_ends_.size() / workers, edge = std::max<size_t>(1, clocks / 10);
   if (clocks < 3) return;
   const size_t first = edge * workers - 1, last = (clocks - edge) * workers - 1;
-  const double seconds = Seconds(step_ends_[last] - step_ends_[first]);
+  const double seconds = Seconds(clock_ends_[last].at - clock_ends_[first].at);
   const double batch = result->batch;
-  const double of_clock = batch * StepsOfClock(config_.local());
-  result->samples_per_second =
-      seconds <= 0 ? 0 : static_cast<double>(last - first) * of_clock / seconds;
+  uint64_t steps = 0;  // the last clock of an epoch may have few
+  for (size_t i = first + 1; i <= last; ++i) steps += clock_ends_[i].steps;
+  result->samples_per_second = seconds <= 0 ? 0 : static_cast<double>(steps) * batch / seconds;
 
   ModelledWorker::Times sum;
   for (const auto& worker : workers_) {

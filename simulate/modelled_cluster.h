@@ -69,7 +69,8 @@ class ModelledCluster {
   // Where the worker's process is.
   SimSite SiteOf(uint32_t process) const;
   bool Dealt() const { return dealt_ >= static_cast<int64_t>(Clocks()); }
-  void ClockDone() { step_ends_.push_back(queue_.now()); }
+  // A worker ends a clock of so many steps.
+  void ClockDone(uint64_t steps) { clock_ends_.push_back({queue_.now(), steps}); }
   void GaveUp(const absl::Status& status) { gave_up_.Update(status); }
 
  private:
@@ -113,7 +114,11 @@ class ModelledCluster {
   std::vector<std::unique_ptr<ModelledWorker>> workers_;  // also those that died
   std::vector<WorkerLinks> links_;                        // by process
   int64_t dealt_ = 0;                                     // clocks
-  std::vector<Time> step_ends_;
+  struct ClockEnd {
+    Time at{};
+    uint64_t steps = 0;
+  };
+  std::vector<ClockEnd> clock_ends_;
   Time start_{};
   uint64_t deaths_ = 0;
   double pushed_ = 0, pulled_ = 0;

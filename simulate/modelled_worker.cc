@@ -204,7 +204,7 @@ void ModelledWorker::Compute(uint64_t clock, size_t part, double seconds) {
 
 void ModelledWorker::EndClock() {
   times_.steps += steps_;
-  cluster_->ClockDone();
+  cluster_->ClockDone(steps_);
   Done();
 }
 
