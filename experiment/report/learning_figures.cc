@@ -160,7 +160,7 @@ class LearningFigure {
         data_{{"configuration", "training_samples", measure.word, "spread", "seeds", "fitted"}},
         table_{{"configuration", "fit, of m samples", absl::StrCat("lowest ", measure.word)}} {
     for (const double target : kTargets)
-      table_.front().push_back(absl::StrFormat("samples for %g times that", target));
+      table_.front().push_back(absl::StrFormat("m for %g times that", target));
   }
 
   void Add(const Curve& curve) {

@@ -125,7 +125,7 @@ TEST_F(ReportTest, ErrorsOverTrainingSamplesAreFitted) {
   EXPECT_THAT(error.table[1][1], HasSubstr("m^-0.5"));
   EXPECT_THAT(error.data, SizeIs(1 + 6));
   EXPECT_THAT(figures.at("learning-curve-loss").caption, HasSubstr("does not fall"));
-  EXPECT_THAT(Page(), HasSubstr("samples for 0.5 times that"));
+  EXPECT_THAT(Page(), HasSubstr("m for 0.5 times that"));
 }
 
 // Three runs with one seed have no deviation over seeds and do not count as three seeds.
