@@ -15,18 +15,6 @@ constexpr size_t kMostCurves = 400;
 constexpr size_t kMostBars = 40;
 constexpr double kBelowTwin = 0.005;  // a target lies this much accuracy below the twin's
 
-// Writes "50 MB" for HumanBytes' "50.0 MB".
-std::string RoundBytes(double bytes) {
-  const std::string text = HumanBytes(bytes);
-  const size_t space = text.find(' ');
-  std::string digits = text.substr(0, space);
-  if (digits.find('.') != std::string::npos) {
-    digits.resize(digits.find_last_not_of('0') + 1);
-    if (digits.back() == '.') digits.pop_back();
-  }
-  return digits + text.substr(space);
-}
-
 // One point per group: its `cost` in bytes and its accuracy, with the Pareto front.
 std::optional<Figure> AgainstBytes(const std::vector<ReportGroup>& groups, const SeriesStyle& style,
                                    const std::string& id, const std::string& title,

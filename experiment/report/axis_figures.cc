@@ -93,8 +93,8 @@ Curves CurvesAlong(const std::vector<ReportGroup>& groups, const std::string& ax
 Figure Along(const std::string& axis, const Curves& curves, const std::set<double>& numbers,
              bool accuracy) {
   const std::string key = ShortKey(axis);
-  const bool logarithmic = *numbers.begin() > 0 && *numbers.rbegin() / *numbers.begin() >= 8;
   const std::vector<double> ticks(numbers.begin(), numbers.end());
+  const bool logarithmic = SpansDecades(ticks);
   XyPlot plot{absl::StrCat(accuracy ? "accuracy-" : "throughput-", key),
               absl::StrCat(accuracy ? "Accuracy over " : "Throughput over ", key),
               "",

@@ -6,17 +6,40 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/units.h"
+#include "experiment/record/readable.h"
 #include "experiment/report/table.h"
 
 namespace psgd {
 
 namespace {
 
+constexpr double kManyTimes = 8;     // a range this wide needs a logarithmic axis
 constexpr double kSameCost = 0.005;  // relative; headers that were sent twice cost less
+
+// Writes "50 MB" for "50.0 MB".
+std::string WithoutZeros(const std::string& text) {
+  const size_t space = text.find(' ');
+  std::string digits = text.substr(0, space);
+  if (digits.find('.') != std::string::npos) {
+    digits.resize(digits.find_last_not_of('0') + 1);
+    if (digits.back() == '.') digits.pop_back();
+  }
+  return space == std::string::npos ? digits : digits + text.substr(space);
+}
 
 }  // namespace
 
 std::string CsvNumber(double value) { return absl::StrFormat("%.8g", value); }
+
+bool SpansDecades(const std::vector<double>& numbers) {
+  const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
+  return *low > 0 && *high / *low >= kManyTimes;
+}
+
+std::string RoundBytes(double bytes) { return WithoutZeros(HumanBytes(bytes)); }
+
+std::string RoundCount(double count) { return WithoutZeros(ReadableCount(count)); }
 
 std::string FigureCsv(const Figure& figure) { return Csv(figure.data); }
 
@@ -111,8 +134,8 @@ std::vector<Figure> MakeFigures(const ReportRuns& report, const std::vector<Repo
                                 const FigureOptions& options) {
   const SeriesStyle style(groups);
   std::vector<Figure> figures;
-  for (const auto& make :
-       {AccuracyFigures, ScalingFigures, AxisFigures, TimeFigures, StalenessFigures}) {
+  for (const auto& make : {AccuracyFigures, CurveFigures, LearningFigures, ScalingFigures,
+                           AxisFigures, TimeFigures, StalenessFigures}) {
     for (Figure& figure : make(report, groups, style, options))
       figures.push_back(std::move(figure));
   }

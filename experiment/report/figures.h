@@ -16,7 +16,8 @@ struct Figure {
   std::string title;
   std::string caption;  // how to read the figure
   Svg svg;
-  std::vector<std::vector<std::string>> data;  // the first row names the columns
+  std::vector<std::vector<std::string>> data;     // the first row names the columns
+  std::vector<std::vector<std::string>> table{};  // likewise, shown below the caption; empty: none
 };
 
 std::string FigureCsv(const Figure& figure);
@@ -49,12 +50,23 @@ class SeriesStyle {
   bool twins_ = false;
 };
 
+// For ticks: "50 MB" and "1 k", without zeros behind the point.
+std::string RoundBytes(double bytes);
+std::string RoundCount(double count);
+
+// True if the numbers need a logarithmic axis. REQUIRES: there are some.
+bool SpansDecades(const std::vector<double>& numbers);
+
 // Formats a number for a CSV file.
 std::string CsvNumber(double value);
 
 // ---- one file per kind; empty: no data for it
 using MadeFigures = std::vector<Figure>;
 MadeFigures AccuracyFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
+                            const SeriesStyle& style, const FigureOptions& options);
+MadeFigures CurveFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
+                         const SeriesStyle& style, const FigureOptions& options);
+MadeFigures LearningFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
                             const SeriesStyle& style, const FigureOptions& options);
 MadeFigures TimeFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
                         const SeriesStyle& style, const FigureOptions& options);

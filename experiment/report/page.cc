@@ -50,6 +50,20 @@ std::string MainTable(const ReportTable& table) {
   return html + "</tbody></table></div>\n";
 }
 
+// A table of the first `count` rows, whose first one names the columns.
+std::string RowsHtml(const std::vector<std::vector<std::string>>& rows, size_t count) {
+  std::string html = "<table><thead><tr>";
+  for (const std::string& name : rows.front())
+    absl::StrAppend(&html, "<th scope=\"col\">", Escaped(name), "</th>");
+  html += "</tr></thead><tbody>\n";
+  for (size_t r = 1; r < count; ++r) {
+    html += "<tr>";
+    for (const std::string& cell : rows[r]) absl::StrAppend(&html, "<td>", Escaped(cell), "</td>");
+    html += "</tr>\n";
+  }
+  return html + "</tbody></table>";
+}
+
 // A table for readers who cannot see the figure or want its numbers.
 std::string DataTable(const Figure& figure) {
   const size_t rows = std::min(figure.data.size(), kMostDataRows + 1);
@@ -62,25 +76,23 @@ std::string DataTable(const Figure& figure) {
   }
   absl::StrAppend(&html,
                   "</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Data: ",
-                  Escaped(figure.title), "\"><table><thead><tr>");
-  for (const std::string& name : figure.data.front()) {
-    absl::StrAppend(&html, "<th scope=\"col\">", Escaped(name), "</th>");
-  }
-  html += "</tr></thead><tbody>\n";
-  for (size_t r = 1; r < rows; ++r) {
-    html += "<tr>";
-    for (const std::string& cell : figure.data[r])
-      absl::StrAppend(&html, "<td>", Escaped(cell), "</td>");
-    html += "</tr>\n";
-  }
-  return html + "</tbody></table></div></details>\n";
+                  Escaped(figure.title), "\">", RowsHtml(figure.data, rows), "</div></details>\n");
+  return html;
+}
+
+std::string ShownTable(const Figure& figure) {
+  if (figure.table.empty()) return "";
+  return absl::StrCat("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table: ",
+                      Escaped(figure.title), "\">", RowsHtml(figure.table, figure.table.size()),
+                      "</div>\n");
 }
 
 std::string FigureHtml(const Figure& figure) {
   return absl::StrCat("<figure id=\"figure-", figure.id, "\">\n<h2>", Escaped(figure.title),
                       "</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"",
                       Escaped(figure.title), "\">\n", figure.svg.Inline(), "</div>\n<figcaption>",
-                      Escaped(figure.caption), "</figcaption>\n", DataTable(figure), "</figure>\n");
+                      Escaped(figure.caption), "</figcaption>\n", ShownTable(figure),
+                      DataTable(figure), "</figure>\n");
 }
 
 // The runs that failed or have problems, each with the known reasons.

@@ -106,6 +106,10 @@ void DrawSeries(const PlotSeries& series, const Scale& x, const Scale& y, Labels
   for (const PlotPoint& point : series.points) {
     if (x.Shows(point.x) && y.Shows(point.y)) places.emplace_back(x.At(point.x), y.At(point.y));
   }
+  if (series.band) {
+    svg->Polyline(places, absl::StrCat("band ", series.css_class));
+    return;
+  }
   if (series.line && places.size() > 1) {
     svg->Polyline(places, LineClass(series, series.faint ? "faint " : ""), series.name);
   }

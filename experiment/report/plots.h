@@ -26,6 +26,7 @@ struct PlotSeries {
   int shape = 0;  // of the markers; -1: no markers
   bool line = false;
   bool faint = false;
+  bool band = false;  // the points surround an area, drawn without a line
 };
 
 struct PlotAxis {

@@ -16,6 +16,7 @@ namespace psgd {
 namespace {
 
 constexpr char kProgress[] = "{\"kind\":\"progress\"";
+constexpr double kSameEpoch = 1e-9;
 constexpr char kSeconds[] = "\"seconds\":";
 
 // Reads the seconds without parsing the record; negative: none.
@@ -60,6 +61,7 @@ void MetricsFollower::Line(const std::string& line) {
   }
   if (is_progress) {
     progress_line_ = line;
+    if (placed_ < curve_.size()) ParseProgress();
     return;
   }
   const Record record = Record::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -81,6 +83,28 @@ void MetricsFollower::ParseProgress() {
   Record record = Record::parse(progress_line_, nullptr, /*allow_exceptions=*/false);
   if (record.is_object()) progress_ = std::move(record);
   progress_line_.clear();
+  Place();
+}
+
+// Evaluations come between progress records, which are written once a second. The first record at
+// or after an evaluation's epoch tells its bytes and samples, on a straight line from the
+// evaluation before.
+void MetricsFollower::Place() {
+  if (!progress_.is_object()) return;
+  const double epoch = NumberIn(progress_, "epoch");
+  for (; placed_ < curve_.size(); ++placed_) {
+    CurvePoint& point = curve_[placed_];
+    const CurvePoint before = placed_ > 0 ? curve_[placed_ - 1] : CurvePoint();
+    if (epoch < point.epoch - kSameEpoch) return;
+    const double way = epoch - before.epoch;
+    const double share = way > kSameEpoch ? std::min(1.0, (point.epoch - before.epoch) / way) : 1;
+    const auto at = [&](const char* key, double from) {
+      return from + share * (NumberIn(progress_, key) - from);
+    };
+    point.bytes_pushed = at("bytes_pushed", before.bytes_pushed);
+    point.bytes_pulled = at("bytes_pulled", before.bytes_pulled);
+    point.samples = at("samples", before.samples);
+  }
 }
 
 void MetricsFollower::AddEvaluation(const Record& record) {
@@ -90,14 +114,18 @@ void MetricsFollower::AddEvaluation(const Record& record) {
                    NumberIn(record, "accuracy"),
                    NumberIn(record, "loss"),
                    0,
+                   0,
                    0};
-  if (progress_.is_object()) {
+  if (progress_.is_object()) {  // until a later record tells more
     point.bytes_pushed = NumberIn(progress_, "bytes_pushed");
     point.bytes_pulled = NumberIn(progress_, "bytes_pulled");
+    point.samples = NumberIn(progress_, "samples");
   }
   // A run that resumed from a checkpoint evaluates some epochs again.
-  while (!curve_.empty() && curve_.back().epoch >= point.epoch - 1e-9) curve_.pop_back();
+  while (!curve_.empty() && curve_.back().epoch >= point.epoch - kSameEpoch) curve_.pop_back();
+  placed_ = std::min(placed_, curve_.size());
   curve_.push_back(point);
+  Place();
 }
 
 RunData ReadRunData(const std::string& dir) {

@@ -22,6 +22,7 @@ struct CurvePoint {
   double loss = 0;
   double bytes_pushed = 0;  // up to this evaluation
   double bytes_pulled = 0;
+  double samples = 0;  // trained on, up to this evaluation
 };
 
 // The time of the workers by phase, in seconds summed over workers.
@@ -62,6 +63,7 @@ class MetricsFollower {
   void Line(const std::string& line);
   void ParseProgress();
   void AddEvaluation(const Record& record);
+  void Place();
 
   const std::string path_;
   int64_t offset_ = 0;
@@ -71,6 +73,7 @@ class MetricsFollower {
   std::string progress_line_;  // parsed only if needed, because most lines are not
   Record progress_;
   std::vector<CurvePoint> curve_;
+  size_t placed_ = 0;  // points of the curve whose bytes and samples are final
   std::vector<uint64_t> pull_staleness_;
   std::vector<std::string> problems_;
   size_t damaged_lines_ = 0;

@@ -61,6 +61,7 @@ const char kDrawingStyle[] = R"css(
 .plot .line.c6,.plot .line.c7{fill:none}
 .plot rect.c0,.plot rect.c1,.plot rect.c2,.plot rect.c3,.plot rect.c4,.plot rect.c5,.plot rect.c6,
 .plot rect.c7,.plot rect.ink{stroke:none}
+.plot .band{stroke:none;opacity:.16}
 .plot .none{fill:none;stroke:var(--soft);stroke-dasharray:3 3}
 )css";
 

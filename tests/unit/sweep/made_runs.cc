@@ -22,13 +22,13 @@ std::string ReadText(const std::string& path) {
 }
 
 void WriteRunConfig(const std::string& folder, const MadeRun& run) {
-  const auto config =
-      ParseConfig(absl::StrCat("{name: made, seed: ", run.seed,
-                               ", model: {zoo: mlp}, data: {format: synthetic, batch: ", run.batch,
-                               "}, consistency: {staleness: ", run.staleness,
-                               "}, compression: {push: ", run.push,
-                               "}, cluster: {workers: ", run.workers, "}}"),
-                  "made");
+  const auto config = ParseConfig(
+      absl::StrCat(
+          "{name: made, seed: ", run.seed,
+          ", model: {zoo: mlp}, data: {format: synthetic, batch: ", run.batch,
+          ", train_samples: ", run.train_samples, "}, consistency: {staleness: ", run.staleness,
+          "}, compression: {push: ", run.push, "}, cluster: {workers: ", run.workers, "}}"),
+      "made");
   WriteText(folder + "/config.yaml", FormatConfig(config.value()));
 }
 
@@ -46,6 +46,7 @@ void WriteRun(const std::string& folder, const MadeRun& run) {
                             {"samples_per_second", run.samples_per_second},
                             {"bytes_pushed", static_cast<double>(run.bytes_pushed) * share},
                             {"bytes_pulled", 2e6 * share},
+                            {"samples", 1000 * epoch},
                             {"seconds_data", 1 * share},
                             {"seconds_compute", 5 * share},
                             {"seconds_encode", 2 * share},

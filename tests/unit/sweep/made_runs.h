@@ -11,6 +11,7 @@ struct MadeRun {
   std::string staleness = "0";
   int workers = 2;
   int batch = 64;
+  int train_samples = 0;  // 0: all
   int seed = 1;
   std::vector<double> accuracies = {0.5, 0.8};  // one per epoch
   double seconds = 10;                          // of the whole run

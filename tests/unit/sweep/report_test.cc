@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <ctime>
 #include <filesystem>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "experiment/plan/sweep_dir.h"
@@ -32,6 +34,13 @@ class ReportTest : public testing::Test {
     const auto runs = ReadReportRuns(dir_);
     EXPECT_TRUE(runs.ok()) << runs.status();
     return runs.ok() ? *runs : ReportRuns();
+  }
+  std::map<std::string, Figure> FiguresById() const {
+    const ReportRuns runs = Runs();
+    std::map<std::string, Figure> figures;
+    for (Figure& figure : MakeFigures(runs, GroupRuns(runs), {}))
+      figures.emplace(figure.id, std::move(figure));
+    return figures;
   }
   std::string Page() const {
     const auto written = WriteReport({.dir = dir_});
@@ -63,8 +72,60 @@ TEST_F(ReportTest, SeedsAreTakenTogetherAndComparedWithTheirTwins) {
   std::vector<std::string> ids;
   for (const Figure& figure : figures) ids.push_back(figure.id);
   EXPECT_THAT(ids, ElementsAre("accuracy-bytes", "accuracy-bytes-total", "accuracy-time",
-                               "time-to-accuracy", "phases"));
+                               "time-to-accuracy", "curve-accuracy-bytes", "curve-loss-bytes",
+                               "curve-accuracy-samples", "curve-loss-samples", "phases"));
   EXPECT_THAT(FigureCsv(figures[0]), AllOf(HasSubstr("10000,0.895,"), HasSubstr(",yes\n")));
+}
+
+TEST_F(ReportTest, CurvesAreMeansOverSeedsWithTheTwinInItsOwnColor) {
+  for (int seed = 1; seed <= 2; ++seed) {
+    Make(absl::StrCat("dense-", seed), {.seed = seed, .accuracies = {0.5, 0.90 + 0.01 * seed}});
+    Make(absl::StrCat("topk-", seed), {.push = "topk",
+                                       .staleness = "4",
+                                       .seed = seed,
+                                       .accuracies = {0.4 + 0.1 * seed},
+                                       .bytes_pushed = 10000});
+  }
+  std::map<std::string, Figure> figures = FiguresById();
+  const Figure& bytes = figures.at("curve-accuracy-bytes");
+  EXPECT_THAT(FigureCsv(bytes), AllOf(HasSubstr(",1,1500000,0.5,0,2\n"),
+                                      HasSubstr(",2,3000000,0.915,0.0070710678,2\n"),
+                                      HasSubstr(",1,2010000,0.55,0.070710678,2\n")));
+  EXPECT_THAT(bytes.svg.Inline(), AllOf(HasSubstr("class=\"line ink\""), HasSubstr("band ink"),
+                                        HasSubstr("bar-error")));
+  EXPECT_THAT(bytes.caption, HasSubstr("1 configuration has one evaluation and is a point."));
+  EXPECT_THAT(FigureCsv(figures.at("curve-loss-samples")), HasSubstr(",2,2000,0.5,0,2\n"));
+}
+
+// A single run has curves as well. One without a seed at the end would bend the mean.
+TEST_F(ReportTest, CurvesEndWhereASeedEnds) {
+  Make("long", {.seed = 1, .accuracies = {0.5, 0.6, 0.7}});
+  EXPECT_EQ(FiguresById().at("curve-accuracy-samples").data.size(), 1u + 3);
+  Make("short", {.seed = 2, .accuracies = {0.5, 0.6}});
+  EXPECT_EQ(FiguresById().at("curve-accuracy-samples").data.size(), 1u + 2);
+}
+
+TEST_F(ReportTest, ErrorsOverTrainingSamplesAreFitted) {
+  for (const int size : {500, 1000, 2000, 4000}) {
+    for (int seed = 1; seed <= 2; ++seed) {
+      Make(absl::StrCat("dense-", size, "-", seed),
+           {.train_samples = size,
+            .seed = seed,
+            .accuracies = {1 - 4 * std::pow(size, -0.5) - 0.002 * seed}});
+    }
+  }
+  Make("topk-500", {.push = "topk", .train_samples = 500, .accuracies = {0.7}});
+  Make("topk-1000", {.push = "topk", .train_samples = 1000, .accuracies = {0.8}});
+  std::map<std::string, Figure> figures = FiguresById();
+  const Figure& error = figures.at("learning-curve-error");
+  EXPECT_THAT(error.caption, HasSubstr("dense, synchronous: The"));
+  EXPECT_THAT(error.caption, HasSubstr("no fit, 2 sizes with an error above 0; a fit "
+                                       "needs 3 or more."));
+  ASSERT_THAT(error.table, SizeIs(2));
+  EXPECT_THAT(error.table[1][1], HasSubstr("m^-0.5"));
+  EXPECT_THAT(error.data, SizeIs(1 + 6));
+  EXPECT_THAT(figures.at("learning-curve-loss").caption, HasSubstr("does not fall"));
+  EXPECT_THAT(Page(), HasSubstr("m for 0.5 times that"));
 }
 
 // Three runs with one seed have no deviation over seeds and do not count as three seeds.

@@ -62,6 +62,26 @@ TEST_F(RunDataTest, ARunThatWentOnHasOneCurve) {
   EXPECT_EQ(run.curve[2].seconds, 14);
 }
 
+// Between progress records bytes and samples grow with the epoch.
+TEST_F(RunDataTest, EvaluationsTakeBytesFromTheRecordsAroundThem) {
+  std::filesystem::create_directories(dir_);
+  WriteText(
+      dir_ + "/metrics.jsonl",
+      "{\"kind\":\"evaluation\",\"seconds\":1,\"epoch\":1,\"accuracy\":0.5}\n"
+      "{\"kind\":\"evaluation\",\"seconds\":2,\"epoch\":2,\"accuracy\":0.6}\n"
+      "{\"kind\":\"progress\",\"seconds\":3,\"epoch\":2.5,\"bytes_pushed\":50,\"samples\":250}\n"
+      "{\"kind\":\"evaluation\",\"seconds\":4,\"epoch\":3,\"accuracy\":0.7}\n"
+      "{\"kind\":\"progress\",\"seconds\":5,\"epoch\":3,\"bytes_pushed\":90,\"samples\":300}\n"
+      "{\"kind\":\"evaluation\",\"seconds\":6,\"epoch\":4,\"accuracy\":0.8}\n");
+  const RunData run = ReadRunData(dir_);
+  ASSERT_EQ(run.curve.size(), 4u);
+  EXPECT_NEAR(run.curve[0].bytes_pushed, 20, 1e-9);
+  EXPECT_NEAR(run.curve[1].bytes_pushed, 40, 1e-9);
+  EXPECT_NEAR(run.curve[1].samples, 200, 1e-9);
+  EXPECT_NEAR(run.curve[2].bytes_pushed, 90, 1e-9);
+  EXPECT_NEAR(run.curve[3].samples, 300, 1e-9);  // no later record tells more
+}
+
 TEST_F(RunDataTest, DamageIsToldAndTheRestIsRead) {
   WriteRun(dir_, {});
   const std::string metrics = ReadText(dir_ + "/metrics.jsonl");
