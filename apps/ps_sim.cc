@@ -37,6 +37,7 @@ struct Arguments {
   double cores = 0;
   std::vector<std::string> also;
   int global_batch = 0;
+  uint64_t samples = 0;
   uint64_t clocks = 0, seed = 1;
   int most_flows = 4096;
   bool json = false, csv = false, quiet = false;
@@ -67,6 +68,9 @@ void AddOptions(CLI::App& app, Arguments* given) {
   app.add_option("--global-batch", given->global_batch,
                  "Samples of all workers together (strong scaling); default: each has data.batch")
       ->check(CLI::Range(1, 1 << 26));
+  app.add_option("--samples", given->samples,
+                 "Of an epoch, for data that are not here; default: those of the config's data")
+      ->type_name("N");
   app.add_option("--link", given->link,
                  "Speed of every host's link, each way, as 1gbit; default: as the model says")
       ->type_name("RATE");
@@ -157,6 +161,7 @@ absl::Status Run(const Arguments& given) {
   request.also = given.also;
   request.name = PushCodecName(request.config.compression());
   request.global_batch = given.global_batch;
+  request.samples = given.samples;
   request.options.model = model;
   request.options.seed = given.seed;
   request.options.clocks = given.clocks;

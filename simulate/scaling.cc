@@ -96,6 +96,7 @@ absl::StatusOr<std::vector<Prediction>> SimulateScaling(const ScalingRequest& re
   for (const Curve& curve : curves) {
     PSGD_ASSIGN_OR_RETURN(const Config config, Changed(request.config, curve.assignments));
     PSGD_ASSIGN_OR_RETURN(Workload workload, OpenWorkload(config));
+    if (request.samples > 0) workload.samples = request.samples;
     PSGD_ASSIGN_OR_RETURN(const Traffic traffic, MeasureTraffic(workload));
     std::vector<int> counts = request.workers;
     if (counts.empty()) counts = {config.cluster().workers()};

@@ -18,6 +18,7 @@ struct ScalingRequest {
                                   // b=2" changes both and says what it is called
   std::string name;               // of the config's own curve, where there are others
   int global_batch = 0;           // shared by the workers; 0: each has the config's batch
+  uint64_t samples = 0;           // of an epoch; 0: those of the config's data
   SimulationOptions options;
   std::function<void(const Prediction&)> on_prediction;  // as they come, if set
   std::function<void(const std::string&)> on_note;       // for people, if set

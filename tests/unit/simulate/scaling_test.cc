@@ -51,6 +51,17 @@ TEST(Scaling, ACurveForEachChange) {
   EXPECT_THAT(PredictionTable(*predictions), HasSubstr("bound by"));
 }
 
+TEST(Scaling, AnEpochMayHaveOtherSamplesThanTheData) {
+  ScalingRequest request = Request();
+  request.workers = {1};
+  request.samples = 100'000;
+  const auto few = SimulateScaling(request);
+  request.samples = 200'000;
+  const auto many = SimulateScaling(request);
+  ASSERT_TRUE(few.ok() && many.ok()) << few.status() << many.status();
+  EXPECT_NEAR((*many)[0].run_seconds, 2 * (*few)[0].run_seconds, 0.05 * (*many)[0].run_seconds);
+}
+
 TEST(Scaling, AGlobalBatchIsShared) {
   ScalingRequest request = Request();
   std::vector<std::string> notes;

@@ -31,7 +31,9 @@ std::vector<std::string> OtherSettings(const std::string& section,
     } else if (field.enum_type() != nullptr) {
       settings.push_back(key + "=" + (field.name() == "reduction" ? "sum" : "scale"));
     } else {
-      settings.push_back(key + (field.name() == "residual_decay" ? "=0.5" : "=7"));
+      settings.push_back(key + (field.name() == "residual_decay" ? "=0.5"
+                                : field.name() == "grace"        ? "=7ms"
+                                                                 : "=7"));
     }
   }
   return settings;
@@ -41,7 +43,8 @@ std::vector<std::string> OtherSettings(const std::string& section,
 constexpr const char* kWithoutEffect[] = {
     "compression.dense_below=7",      "compression.error_feedback=false",
     "compression.residual_decay=0.5", "consistency.compensation=scale",
-    "consistency.delay_lambda=7",     "consistency.reduction=sum"};
+    "consistency.delay_lambda=7",     "consistency.reduction=sum",
+    "consistency.grace=7ms"};
 
 TEST(DenseTwin, DoesWithoutWhateverHasAnEffect) {
   std::vector<std::string> settings =
