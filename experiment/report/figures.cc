@@ -112,7 +112,7 @@ std::vector<Figure> MakeFigures(const ReportRuns& report, const std::vector<Repo
   const SeriesStyle style(groups);
   std::vector<Figure> figures;
   for (const auto& make :
-       {AccuracyFigures, ScalingFigures, AxisFigures, TimeFigures, StalenessFigures}) {
+       {MetricFigures, ScalingFigures, AxisFigures, TimeFigures, StalenessFigures}) {
     for (Figure& figure : make(report, groups, style, options))
       figures.push_back(std::move(figure));
   }

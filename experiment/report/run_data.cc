@@ -85,12 +85,8 @@ void MetricsFollower::ParseProgress() {
 
 void MetricsFollower::AddEvaluation(const Record& record) {
   ParseProgress();
-  CurvePoint point{seconds(),
-                   NumberIn(record, "epoch"),
-                   NumberIn(record, "accuracy"),
-                   NumberIn(record, "loss"),
-                   0,
-                   0};
+  CurvePoint point{
+      seconds(), NumberIn(record, "epoch"), ScoreIn(record), NumberIn(record, "loss"), 0, 0};
   if (progress_.is_object()) {
     point.bytes_pushed = NumberIn(progress_, "bytes_pushed");
     point.bytes_pulled = NumberIn(progress_, "bytes_pulled");
