@@ -183,16 +183,20 @@ absl::Status Eval(const Arguments& arguments) {
     return EvaluateWeights(weights, options);
   }());
   if (arguments.json) {
-    std::cout << Record{{"test_accuracy", result.accuracy()},
+    std::cout << Record{{"test_accuracy",
+                         result.has_accuracy() ? Record(result.accuracy()) : Record()},
                         {"test_loss", result.loss()},
                         {"test_measures", MeasuresOf(result)},
                         {"samples", result.samples()},
                         {"seconds", result.seconds()}}
               << "\n";
   } else {
-    std::cout << absl::StrFormat(
-        "test accuracy %s, loss %.4f%s (%d samples in %s)\n", ReadablePercent(result.accuracy()),
-        result.loss(), MeasuresText(result), result.samples(), ReadableTime(result.seconds()));
+    const std::string accuracy =
+        result.has_accuracy() ? absl::StrCat("accuracy ", ReadablePercent(result.accuracy()), ", ")
+                              : "";
+    std::cout << absl::StrFormat("test %sloss %.4f%s (%d samples in %s)\n", accuracy, result.loss(),
+                                 MeasuresText(result), result.samples(),
+                                 ReadableTime(result.seconds()));
   }
   return absl::OkStatus();
 }

@@ -101,8 +101,9 @@ void AddReportOptions(CLI::App& report, ReportOptions* options, std::string* png
       ->type_name("DIR");
   report
       .add_option("--target", *target,
-                  "Accuracy that times are taken to, as 0.9; default: just below the twin's")
-      ->check(CLI::Range(0.0, 1.0));
+                  "Accuracy, F1 or RMSE that times are taken to, as 0.9; default: a little worse "
+                  "than the twin's")
+      ->check(CLI::NonNegativeNumber);
 }
 
 struct AttendArguments {

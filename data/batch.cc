@@ -28,8 +28,10 @@ BatchMaker::BatchMaker(std::shared_ptr<const SampleSource> source, int batch, in
       elements_(source_->shape().elements()),
       labels_each_(source_->shape().labels()),
       values_offset_(source_->shape().IsSparse() ? RoundUp(batch_ * elements_ * sizeof(float)) : 0),
+      targets_each_(static_cast<size_t>(source_->shape().targets)),
       labels_offset_(values_offset_ + RoundUp(batch_ * elements_ * sizeof(float))),
-      bytes_(labels_offset_ + batch_ * labels_each_ * sizeof(int32_t)),
+      targets_offset_(labels_offset_ + RoundUp(batch_ * labels_each_ * sizeof(int32_t))),
+      bytes_(targets_offset_ + batch_ * targets_each_ * sizeof(float)),
       // The pool rounds sizes up to powers of two, at least 4 KiB.
       pool_(static_cast<size_t>(kept) * (2 * bytes_ + 4096)) {}
 
@@ -54,13 +56,14 @@ absl::StatusOr<Batch> BatchMaker::Fill(uint32_t epoch, std::span<const uint32_t>
   }
   if (!shape.IsImage()) all.tokens = {reinterpret_cast<int32_t*>(buffer.get()), elements};
   all.labels = {reinterpret_cast<int32_t*>(buffer.get() + labels_offset_), batch_ * labels_each_};
+  all.targets = {reinterpret_cast<float*>(buffer.get() + targets_offset_), batch_ * targets_each_};
   for (size_t i = 0; i < indices.size(); ++i) {
     const auto own = [i](auto part, size_t each) {
       return part.empty() ? part : part.subspan(i * each, each);
     };
     PSGD_RETURN_IF_ERROR(WhileRunning(source_->Read(
-        {epoch, indices[i]},
-        {own(all.values, elements_), own(all.tokens, elements_), own(all.labels, labels_each_)})));
+        {epoch, indices[i]}, {own(all.values, elements_), own(all.tokens, elements_),
+                              own(all.labels, labels_each_), own(all.targets, targets_each_)})));
   }
   const auto fill_rest = [&](auto part, size_t each, auto value) {
     if (!part.empty()) std::ranges::fill(part.subspan(indices.size() * each), value);
@@ -68,10 +71,12 @@ absl::StatusOr<Batch> BatchMaker::Fill(uint32_t epoch, std::span<const uint32_t>
   fill_rest(all.values, elements_, 0.0f);
   fill_rest(all.tokens, elements_, 0);
   fill_rest(all.labels, labels_each_, -1);
+  fill_rest(all.targets, targets_each_, 0.0f);
   Batch batch;
   (shape.IsSparse() ? batch.values : batch.pixels) = all.values;
   batch.tokens = all.tokens;
   batch.labels = all.labels;
+  batch.targets = all.targets;
   batch.owner = std::move(buffer);
   return batch;
 }

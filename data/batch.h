@@ -19,6 +19,7 @@ struct Batch {
   std::span<const int32_t> tokens;  // batch x length, or the indices of batch x entries
   std::span<const float> values;    // batch x entries
   std::span<const int32_t> labels;  // one per sample, token or pixel; -1: padding, not counted
+  std::span<const float> targets;   // batch x targets
   std::shared_ptr<const std::byte[]> owner;
 };
 
@@ -38,11 +39,13 @@ class BatchMaker {
 
   const std::shared_ptr<const SampleSource> source_;
   const size_t batch_;
-  const size_t elements_;       // in a sample: pixels, tokens or entries, four bytes each
-  const size_t labels_each_;    // in a sample
-  const size_t values_offset_;  // after the indices, if there are any; else 0
-  const size_t labels_offset_;  // in the buffer: after all other parts
-  const size_t bytes_;          // of the buffer
+  const size_t elements_;        // in a sample: pixels, tokens or entries, four bytes each
+  const size_t labels_each_;     // in a sample
+  const size_t values_offset_;   // after the indices, if there are any; else 0
+  const size_t targets_each_;    // likewise
+  const size_t labels_offset_;   // in the buffer: after the parts of the input
+  const size_t targets_offset_;  // after the labels
+  const size_t bytes_;           // of the buffer
   BufferPool pool_;
 };
 

@@ -3,7 +3,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "data/table.h"
+#include "data/sparse_table.h"
 
 namespace psgd {
 namespace {

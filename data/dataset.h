@@ -1,5 +1,6 @@
 // Labeled samples by index: the common form of every format. A sample is an image with one label or
-// one label per pixel, a sequence of tokens with a label each, or a sparse vector with one label.
+// one label per pixel, a sequence of tokens with a label each, or a sparse vector with one label. A
+// row of numbers is an image of one channel and one line. It may have real targets besides.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +10,19 @@
 #include <string>
 
 #include "common/status.h"
+#include "data/targets.h"
 
 namespace psgd {
+
+// Of a dataset: sample indices travel as u32, and an epoch's order holds one for each sample.
+inline constexpr size_t kMostSamples = size_t{1} << 30;
 
 // The shape of one sample, and its number of labels.
 struct SampleShape {
   int channels = 0;
   int height = 0;
   int width = 0;
-  int classes = 0;
+  int classes = 0;     // or the number of targets, if there are any
   int length = 0;      // tokens of a sequence
   int source = 0;      // leading tokens, which have no labels; padded with token 0
   int entries = 0;     // of a sparse vector: places for an index and its value
@@ -26,6 +31,9 @@ struct SampleShape {
   // 0: no such test.
   int group = 0;
   bool label_each_pixel = false;
+  // Real targets. The label of such a sample says only whether it counts: 0, or -1. 0: none, and
+  // labels are classes.
+  int targets = 0;
 
   bool IsImage() const { return !IsSequence() && !IsSparse(); }
   bool IsSequence() const { return length > 0; }
@@ -43,7 +51,7 @@ struct SampleShape {
   bool SameImage(const SampleShape& other) const {
     return channels == other.channels && height == other.height && width == other.width;
   }
-  // For people: "1x28x28", "128 tokens", "20 and 22 tokens" or "14 of 123 features".
+  // For people: "1x28x28", "12 values", "128 tokens", "20 and 22 tokens", "14 of 123 features".
   std::string ImageText() const {
     if (IsSparse())
       return std::to_string(entries) + " of " + std::to_string(vocabulary) + " features";
@@ -51,6 +59,7 @@ struct SampleShape {
       return std::to_string(source) + " and " + std::to_string(length - source) + " tokens";
     }
     if (IsSequence()) return std::to_string(length) + " tokens";
+    if (channels == 1 && height == 1) return std::to_string(width) + " values";
     return std::to_string(channels) + "x" + std::to_string(height) + "x" + std::to_string(width);
   }
 };
@@ -67,6 +76,7 @@ struct Sample {
   std::span<float> values = {};    // pixels, or the values of a sparse vector
   std::span<int32_t> tokens = {};  // tokens, or the indices of a sparse vector
   std::span<int32_t> labels = {};
+  std::span<float> targets = {};
 };
 
 // Samples of one shape. Thread-safe: any number of threads may read at once.
@@ -80,10 +90,10 @@ class Dataset {
   // - a sequence: tokens below shape().vocabulary, with a label for each after the first
   //   shape().source;
   // - a sparse vector: indices below shape().vocabulary, and values; unused places get 0 for both.
-  // Labels are below shape().classes, or -1: not counted. DataLoss means that this sample is
-  // damaged; another error, that the file changed since it was opened, or cannot be read.
-  // REQUIRES: key.index < size(); values and tokens that samples have are shape().elements() long,
-  // labels shape().labels().
+  // Labels are below shape().classes, or -1: not counted. Targets are as Targets says. DataLoss
+  // means that this sample is damaged; another error, that the file changed since it was opened, or
+  // cannot be read. REQUIRES: key.index < size(); values and tokens that samples have are
+  // shape().elements() long, labels shape().labels(), targets shape().targets.
   virtual absl::Status Read(const SampleKey& key, const Sample& sample) const = 0;
 };
 
@@ -91,6 +101,7 @@ class Dataset {
 struct TrainAndTest {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> test;
+  Targets targets = {};  // none, if labels are classes
 };
 
 }  // namespace psgd

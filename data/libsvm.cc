@@ -3,7 +3,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
-#include "data/table.h"
+#include "data/sparse_table.h"
 
 namespace psgd {
 namespace {

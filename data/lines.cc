@@ -19,13 +19,18 @@ constexpr size_t kLongestLine = size_t{64} << 20;
 
 absl::Status ForEachLine(const std::string& path,
                          const std::function<absl::Status(absl::string_view)>& visit) {
+  return ForEachNumberedLine(path, [&](absl::string_view line, size_t) { return visit(line); });
+}
+
+absl::Status ForEachNumberedLine(
+    const std::string& path, const std::function<absl::Status(absl::string_view, size_t)>& visit) {
   PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<UnpackedFile> file, UnpackedFile::Open(path));
   size_t number = 0;
   const auto take = [&](absl::string_view line) -> absl::Status {
     ++number;
     if (absl::EndsWith(line, "\r")) line.remove_suffix(1);
     if (absl::StripLeadingAsciiWhitespace(line).empty()) return absl::OkStatus();
-    return Annotate(visit(line), absl::StrCat(path, ":", number));
+    return Annotate(visit(line, number), absl::StrCat(path, ":", number));
   };
   std::string text;
   while (true) {

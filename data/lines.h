@@ -1,6 +1,7 @@
 // Reads text files line by line, and unpacks them on the way if they are gzip.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 
@@ -14,5 +15,8 @@ namespace psgd {
 // the line. A damaged or truncated gzip file is an error after the lines before the damage.
 absl::Status ForEachLine(const std::string& path,
                          const std::function<absl::Status(absl::string_view)>& visit);
+// As above. Calls visit(line, number); lines are numbered from 1, blank ones included.
+absl::Status ForEachNumberedLine(
+    const std::string& path, const std::function<absl::Status(absl::string_view, size_t)>& visit);
 
 }  // namespace psgd

@@ -17,6 +17,7 @@ struct DataSets {
   std::shared_ptr<const SampleSource> train;  // images: augmented as configured, then normalized
   std::shared_ptr<const SampleSource> test;   // images: normalized
   SampleShape shape;
+  Targets targets;
   Normalization normalization;                // of images
   std::shared_ptr<const DamageCount> damage;  // null unless data.images.skip_damaged
 };

@@ -3,20 +3,20 @@
 #include <algorithm>
 #include <utility>
 
+#include "data/arrays.h"
 #include "data/cifar.h"
 #include "data/idx.h"
 #include "data/ratings.h"
 #include "data/segmentation.h"
+#include "data/sparse_table.h"
 #include "data/synthetic.h"
 #include "data/table.h"
 #include "data/text.h"
 #include "data/translation.h"
+#include "proto/target_kind.h"
 
 namespace psgd {
 namespace {
-
-// Sample indices travel as u32, and an epoch's order holds one for each sample.
-constexpr int64_t kMostSamples = int64_t{1} << 30;
 
 absl::StatusOr<TrainAndTest> OpenIdx(const DataConfig& config) {
   if (config.path().empty()) {
@@ -48,7 +48,7 @@ absl::StatusOr<SampleShape> SyntheticShape(const SyntheticConfig& config) {
 }
 
 absl::StatusOr<TrainAndTest> OpenSynthetic(const SyntheticConfig& config, uint64_t seed) {
-  if (std::max(config.train_samples(), config.test_samples()) > kMostSamples) {
+  if (std::max(config.train_samples(), config.test_samples()) > int64_t{kMostSamples}) {
     return InvalidArgumentError("data.synthetic asks for more than ", kMostSamples,
                                 " samples; use fewer");
   }
@@ -158,13 +158,36 @@ absl::StatusOr<TrainAndTest> OpenSparse(const DataConfig& config, uint64_t seed)
     }
     return LoadRatings({config.path(), ratings.negatives(), ratings.test_negatives(), seed});
   }
-  TableOptions options;
+  SparseTableOptions options;
   options.path = config.path();
   options.test = config.table().test();
   options.test_fraction = config.table().test_fraction();
   options.criteo = config.format() == DataConfig::CRITEO;
   options.features = config.table().features();
   PSGD_RETURN_IF_ERROR(CheckFraction("table.test_fraction", options.test_fraction));
+  return LoadSparseTable(options);
+}
+
+absl::StatusOr<TrainAndTest> OpenRows(const DataConfig& config) {
+  if (config.path().empty()) {
+    return absl::InvalidArgumentError(
+        "data.path is not set, and this format reads from there; set it to the file of the rows");
+  }
+  PSGD_RETURN_IF_ERROR(CheckFraction("table.test_fraction", config.table().test_fraction()));
+  if (config.format() == DataConfig::ARRAYS) {
+    return LoadArrays({.path = config.path(),
+                       .test = config.table().test(),
+                       .test_fraction = config.table().test_fraction(),
+                       .kind = config.target_kind()});
+  }
+  TableOptions options;
+  options.path = config.path();
+  options.test = config.table().test();
+  options.test_fraction = config.table().test_fraction();
+  options.target.assign(config.target().begin(), config.target().end());
+  options.columns.assign(config.columns().begin(), config.columns().end());
+  options.categories.assign(config.categories().begin(), config.categories().end());
+  options.kind = config.target_kind();
   return LoadTable(options);
 }
 
@@ -187,6 +210,7 @@ absl::StatusOr<TrainAndTest> OpenFormat(const DataConfig& config, uint64_t seed)
   if (IsSequenceFormat(config.format())) return OpenSequences(config);
   if (IsSparseFormat(config.format())) return OpenSparse(config, seed);
   if (IsPictureFormat(config.format())) return OpenPictures(config, seed);
+  if (HasTargetKind(config.format())) return OpenRows(config);
   switch (config.format()) {
     case DataConfig::SYNTHETIC:
       return OpenSynthetic(config.synthetic(), seed);

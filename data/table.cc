@@ -1,76 +1,274 @@
 #include "data/table.h"
 
 #include <algorithm>
-#include <filesystem>
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <set>
+#include <utility>
 
-#include "absl/strings/ascii.h"
-#include "common/units.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/suggest.h"
+#include "data/column_reader.h"
+#include "data/delimited.h"
 #include "data/lines.h"
+#include "data/row_targets.h"
+#include "data/target_reader.h"
 
 namespace psgd {
 namespace {
 
-constexpr size_t kMostRows = size_t{1} << 30;  // sample indices travel as u32
-constexpr size_t kMostTableClasses = 100000;   // more classes mean that the labels are real numbers
-// A typing error would make a model of gigabytes, so more features need an explicit setting.
-constexpr int64_t kMostFeaturesUnasked = int64_t{1} << 26;
+constexpr size_t kMostNamed = 20;  // columns in an error
+constexpr size_t kMostInputs = size_t{1} << 20;
 
-absl::Status CheckLargestIndex(const SparseRow& row) {
-  const int64_t largest = row.entries.empty() ? 0 : row.entries.back().index + int64_t{1};
-  if (largest <= kMostFeaturesUnasked) return absl::OkStatus();
-  const double bytes = static_cast<double>(largest) * sizeof(float);
-  return InvalidArgumentError("index ", largest,
-                              " means a model of as many features: ", HumanBytes(bytes),
-                              " for each class (one for two) on the server, and twice that in each "
-                              "worker; if it is no mistake, set data.table.features to ",
-                              largest, " or more");
-}
+using ColumnNames = std::vector<std::string>;
 
-absl::StatusOr<std::shared_ptr<SparseRows>> ReadRows(const std::string& path,
-                                                     const TableOptions& options) {
-  auto rows = std::make_shared<SparseRows>();
-  SparseRow row;
-  const int64_t buckets = options.features > 0 ? options.features : kCriteoBuckets;
-  PSGD_RETURN_IF_ERROR(ForEachLine(path, [&](absl::string_view line) -> absl::Status {
-    if (!options.criteo) {
-      line = line.substr(0, line.find('#'));
-      if (absl::StripLeadingAsciiWhitespace(line).empty()) return absl::OkStatus();
-    }
-    PSGD_RETURN_IF_ERROR(options.criteo ? ParseCriteo(line, buckets, &row)
-                                        : ParseLibsvm(line, &row));
-    if (options.features == 0 && !options.criteo) PSGD_RETURN_IF_ERROR(CheckLargestIndex(row));
-    if (rows->size() == kMostRows) {
-      return absl::InvalidArgumentError("more than 2^30 lines; use a part of the file");
-    }
-    rows->Add(row);
-    return absl::OkStatus();
-  }));
-  if (rows->size() == 0) return InvalidArgumentError(path, " has no samples");
-  return rows;
-}
+struct TableRows {
+  std::vector<ColumnCode> columns;
+  std::vector<float> cells;  // rows x columns
+  RowTargets targets;
+};
 
-// Returns the distinct labels of the first `count` rows.
-absl::StatusOr<std::vector<double>> ClassesOf(const std::string& path, const SparseRows& rows,
-                                              size_t count) {
-  const std::set<double> labels(rows.labels.begin(),
-                                rows.labels.begin() + static_cast<ptrdiff_t>(count));
-  if (labels.size() < 2 || labels.size() > kMostTableClasses) {
-    return InvalidArgumentError(
-        path, " has ", labels.size(),
-        " different labels on its training lines; classes are at least 2, and at most ",
-        kMostTableClasses);
+// A range of rows. Thread-safe: immutable.
+class TableDataset final : public Dataset {
+ public:
+  TableDataset(std::shared_ptr<const TableRows> rows, size_t begin, size_t end)
+      : rows_(std::move(rows)), begin_(begin), size_(end - begin) {
+    shape_ = {.channels = 1, .height = 1, .classes = rows_->targets.classes};
+    for (const ColumnCode& column : rows_->columns) shape_.width += static_cast<int>(column.width);
+    shape_.targets = static_cast<int>(rows_->targets.targets.names.size());
   }
-  return std::vector<double>(labels.begin(), labels.end());
+
+  size_t size() const override { return size_; }
+  SampleShape shape() const override { return shape_; }
+  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
+    const size_t row = begin_ + key.index;
+    const float* cell = rows_->cells.data() + row * rows_->columns.size();
+    float* inputs = sample.values.data();
+    for (const ColumnCode& column : rows_->columns) {
+      column.FillInputs(*cell++, inputs);
+      inputs += column.width;
+    }
+    rows_->targets.Read(row, sample);
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::shared_ptr<const TableRows> rows_;
+  const size_t begin_, size_;
+  SampleShape shape_;
+};
+
+absl::Status UnknownColumn(absl::string_view key, const std::string& name,
+                           const ColumnNames& names) {
+  const std::string hint = Suggest(name, names);
+  const auto shown = static_cast<ptrdiff_t>(std::min(names.size(), kMostNamed));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "no column is named \"", name, "\", as ", key, " says",
+      hint.empty() ? absl::StrCat("; the columns are ",
+                                  absl::StrJoin(names.begin(), names.begin() + shown, ", "),
+                                  names.size() > kMostNamed ? ", ..." : "")
+                   : hint));
 }
 
-absl::Status CheckTest(const std::string& path, const SparseRows& test, size_t begin,
-                       const std::vector<double>& classes) {
-  for (size_t i = begin; i < test.size(); ++i) {
-    if (std::binary_search(classes.begin(), classes.end(), test.labels[i])) continue;
+absl::StatusOr<size_t> PlaceOf(absl::string_view key, const std::string& name,
+                               const ColumnNames& names) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return UnknownColumn(key, name, names);
+  return static_cast<size_t>(found - names.begin());
+}
+
+absl::Status CheckNames(const ColumnNames& names) {
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    if (name.empty()) {
+      return absl::InvalidArgumentError(
+          "a column has no name; the first line must name all columns");
+    }
+    if (!seen.insert(name).second) {
+      return InvalidArgumentError("two columns are named \"", name, "\"; rename one");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Reads the files of a table, the test's after the other.
+class TableReader {
+ public:
+  explicit TableReader(const TableOptions& options) : options_(options) {}
+
+  absl::Status Read(const std::string& path);
+  size_t rows() const { return line_of_row_.size(); }
+  // Codes the rows by the first `training`.
+  absl::StatusOr<TableRows> Finish(size_t training);
+
+ private:
+  // Where the columns of the present file stand.
+  struct Layout {
+    char separator = ',';
+    size_t columns = 0;
+    std::vector<size_t> inputs, targets;
+  };
+
+  absl::StatusOr<Layout> ReadNames(absl::string_view line);
+  absl::Status ChooseInputs(const ColumnNames& names);
+  absl::Status AddRow(const Layout& layout, absl::string_view line, size_t number);
+  std::string PlaceOfRow(size_t row) const;
+
+  const TableOptions options_;
+  ColumnNames inputs_;  // once the first names were read
+  std::vector<ColumnReader> readers_;
+  std::optional<TargetReader> targets_;
+  std::vector<uint32_t> line_of_row_;
+  std::vector<std::pair<size_t, std::string>> files_;  // the first row of each, and its path
+  std::vector<std::string> fields_;                    // of the present line
+};
+
+absl::Status TableReader::Read(const std::string& path) {
+  files_.emplace_back(rows(), path);
+  std::optional<Layout> layout;
+  PSGD_RETURN_IF_ERROR(
+      ForEachNumberedLine(path, [&](absl::string_view line, size_t number) -> absl::Status {
+        if (layout) return AddRow(*layout, line, number);
+        PSGD_ASSIGN_OR_RETURN(layout, ReadNames(line));
+        return absl::OkStatus();
+      }));
+  if (!layout) {
+    return InvalidArgumentError(path, " is empty; its first line must name the columns");
+  }
+  if (rows() > files_.back().first) return absl::OkStatus();
+  return InvalidArgumentError(path, " has no row below the names of its columns");
+}
+
+absl::StatusOr<TableReader::Layout> TableReader::ReadNames(absl::string_view line) {
+  constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (absl::StartsWith(line, kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
+  Layout layout;
+  layout.separator = SeparatorOf(line);
+  ColumnNames names;
+  PSGD_RETURN_IF_ERROR(SplitFields(line, layout.separator, &names));
+  PSGD_RETURN_IF_ERROR(CheckNames(names));
+  layout.columns = names.size();
+  for (const std::string& name : options_.target) {
+    PSGD_ASSIGN_OR_RETURN(layout.targets.emplace_back(), PlaceOf("data.target", name, names));
+  }
+  if (!targets_) PSGD_RETURN_IF_ERROR(ChooseInputs(names));
+  for (const std::string& name : inputs_) {
+    PSGD_ASSIGN_OR_RETURN(
+        layout.inputs.emplace_back(),
+        PlaceOf(options_.columns.empty() ? "the training file" : "data.columns", name, names));
+  }
+  return layout;
+}
+
+absl::Status TableReader::ChooseInputs(const ColumnNames& names) {
+  const auto is_target = [&](const std::string& name) {
+    return std::count(options_.target.begin(), options_.target.end(), name) > 0;
+  };
+  inputs_ = options_.columns;
+  if (inputs_.empty()) {
+    std::ranges::copy_if(names, std::back_inserter(inputs_),
+                         [&](const std::string& name) { return !is_target(name); });
+  }
+  for (const std::string& name : inputs_) {
+    if (!is_target(name)) continue;
+    return InvalidArgumentError("column \"", name,
+                                "\" is in data.columns and in data.target; leave it out of one");
+  }
+  if (inputs_.empty()) {
+    return absl::InvalidArgumentError("all columns are targets; leave one out of data.target");
+  }
+  for (const std::string& name : options_.categories) {
+    PSGD_RETURN_IF_ERROR(PlaceOf("data.categories", name, inputs_).status());
+  }
+  for (const std::string& name : inputs_) {
+    const bool listed =
+        std::count(options_.categories.begin(), options_.categories.end(), name) > 0;
+    readers_.emplace_back(
+        options_.categories.empty()
+            ? std::nullopt
+            : std::optional(listed ? ColumnReader::Kind::kCategory : ColumnReader::Kind::kNumber));
+  }
+  targets_.emplace(KindOf(options_.kind), options_.target);
+  return absl::OkStatus();
+}
+
+absl::Status TableReader::AddRow(const Layout& layout, absl::string_view line, size_t number) {
+  if (rows() == kMostSamples) {
+    return absl::InvalidArgumentError("more than 2^30 rows; use a part of the file");
+  }
+  PSGD_RETURN_IF_ERROR(SplitFields(line, layout.separator, &fields_));
+  if (fields_.size() != layout.columns) {
     return InvalidArgumentError(
-        path, ": test sample ", i - begin, " has label ", test.labels[i],
-        ", which no training sample has; use another split, or data.table.test");
+        fields_.size(), " fields, but the first line names ", layout.columns,
+        " columns; write all separators of a row, and quotes around a field that contains one");
+  }
+  const auto named = [](const absl::Status& status, const std::string& name) {
+    return status.ok() ? status : Annotate(status, absl::StrCat("column \"", name, "\""));
+  };
+  for (size_t i = 0; i < readers_.size(); ++i) {
+    PSGD_RETURN_IF_ERROR(named(readers_[i].Add(fields_[layout.inputs[i]]), inputs_[i]));
+  }
+  for (size_t i = 0; i < layout.targets.size(); ++i) {
+    PSGD_RETURN_IF_ERROR(named(targets_->Add(fields_[layout.targets[i]]), options_.target[i]));
+  }
+  line_of_row_.push_back(static_cast<uint32_t>(number));
+  return absl::OkStatus();
+}
+
+std::string TableReader::PlaceOfRow(size_t row) const {
+  const auto& [first, path] = files_.back();
+  const bool of_test = files_.size() > 1 && row >= first;
+  return absl::StrCat("line ", line_of_row_[row], of_test ? " of " + path : "");
+}
+
+absl::StatusOr<TableRows> TableReader::Finish(size_t training) {
+  const auto place = [this](size_t row) { return PlaceOfRow(row); };
+  const auto of_column = [&](const absl::Status& status, const std::string& name) {
+    return Annotate(status, absl::StrCat(files_.front().second, ": column \"", name, "\""));
+  };
+  TableRows table;
+  table.cells.resize(rows() * readers_.size());
+  size_t width = 0;
+  for (size_t i = 0; i < readers_.size(); ++i) {
+    ColumnReader reader = std::move(readers_[i]);  // gives its memory back
+    absl::StatusOr<ColumnReader::Column> column = std::move(reader).Finish(training, place);
+    if (!column.ok()) return of_column(column.status(), inputs_[i]);
+    for (size_t row = 0; row < rows(); ++row) {
+      table.cells[row * readers_.size() + i] = column->cells[row];
+    }
+    width += column->code.width;
+    table.columns.push_back(column->code);
+  }
+  if (width > kMostInputs) {
+    return InvalidArgumentError(files_.front().second, ": the columns become ", width,
+                                " inputs, an input a value of a category; name fewer columns in "
+                                "data.columns");
+  }
+  absl::StatusOr<RowTargets> targets = std::move(*targets_).Finish(training, place);
+  if (!targets.ok()) return of_column(targets.status(), absl::StrJoin(options_.target, ", "));
+  table.targets = *std::move(targets);
+  return table;
+}
+
+absl::Status CheckOptions(const TableOptions& options) {
+  if (options.target.empty()) {
+    return absl::InvalidArgumentError(
+        "data.target is missing: name the column to predict, or a list of columns");
+  }
+  if (KindOf(options.kind) == Targets::Kind::kNone && options.target.size() > 1) {
+    return InvalidArgumentError(
+        "data.target names ", options.target.size(),
+        " columns, and a sample has one class; set model.loss to sigmoid if they are labels of 0 "
+        "or 1, or to squared, smooth_l1 or poisson if they are numbers");
+  }
+  std::set<std::string> seen;
+  for (const std::string& name : options.target) {
+    if (!seen.insert(name).second) {
+      return InvalidArgumentError("data.target names \"", name, "\" twice; leave out one");
+    }
   }
   return absl::OkStatus();
 }
@@ -78,50 +276,20 @@ absl::Status CheckTest(const std::string& path, const SparseRows& test, size_t b
 }  // namespace
 
 absl::StatusOr<TrainAndTest> LoadTable(const TableOptions& options) {
-  PSGD_ASSIGN_OR_RETURN(const std::shared_ptr<SparseRows> rows, ReadRows(options.path, options));
-  std::string test_path = options.test;
-  std::error_code error;
-  if (test_path.empty() && std::filesystem::exists(options.path + ".t", error)) {
-    test_path = options.path + ".t";
-  }
-  std::shared_ptr<SparseRows> test_rows = rows;
-  size_t train_size = rows->size(), test_begin = 0;
-  if (test_path.empty()) {
-    test_path = options.path;
-    train_size =
-        static_cast<size_t>(static_cast<double>(rows->size()) * (1 - options.test_fraction));
-    test_begin = train_size;
-    if (train_size == 0 || train_size == rows->size()) {
-      return InvalidArgumentError(options.path, ": ", rows->size(), " samples are too few to keep ",
-                                  options.test_fraction,
-                                  " of them for the test; name a test file in data.table.test");
-    }
+  PSGD_RETURN_IF_ERROR(CheckOptions(options));
+  TableReader reader(options);
+  PSGD_RETURN_IF_ERROR(reader.Read(options.path));
+  size_t training = reader.rows();
+  if (!options.test.empty()) {
+    PSGD_RETURN_IF_ERROR(reader.Read(options.test));
   } else {
-    PSGD_ASSIGN_OR_RETURN(test_rows, ReadRows(test_path, options));
+    PSGD_ASSIGN_OR_RETURN(training, TrainingRows(options.path, training, options.test_fraction));
   }
-  PSGD_ASSIGN_OR_RETURN(const std::vector<double> classes,
-                        ClassesOf(options.path, *rows, train_size));
-  PSGD_RETURN_IF_ERROR(CheckTest(test_path, *test_rows, test_begin, classes));
-
-  const int64_t found = std::max(rows->features(), test_rows->features());
-  if (!options.criteo && options.features > 0 && found > options.features) {
-    return InvalidArgumentError(options.path, " has index ", found, ", but data.table.features is ",
-                                options.features, "; raise it, or set it to 0");
-  }
-  SampleShape shape;
-  shape.classes = static_cast<int>(classes.size());
-  shape.entries =
-      static_cast<int>(std::max<int64_t>(1, std::max(rows->widest(), test_rows->widest())));
-  const int64_t wanted = options.features > 0 ? options.features
-                         : options.criteo     ? kCriteoBuckets
-                                              : found;
-  shape.vocabulary =
-      static_cast<int>(std::max<int64_t>(1, wanted + (options.criteo ? kCriteoCounts : 0)));
-  TrainAndTest sets;
-  sets.train = std::make_shared<SparseRowsDataset>(rows, 0, train_size, shape, classes);
-  sets.test =
-      std::make_shared<SparseRowsDataset>(test_rows, test_begin, test_rows->size(), shape, classes);
-  return sets;
+  PSGD_ASSIGN_OR_RETURN(TableRows table, reader.Finish(training));
+  auto rows = std::make_shared<const TableRows>(std::move(table));
+  return TrainAndTest{std::make_shared<TableDataset>(rows, 0, training),
+                      std::make_shared<TableDataset>(rows, training, reader.rows()),
+                      rows->targets.targets};
 }
 
 }  // namespace psgd

@@ -2,11 +2,14 @@
 
 #include <deque>
 #include <future>
+#include <map>
 #include <span>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "common/clock.h"
 #include "train/ranking.h"
+#include "train/target_measures.h"
 
 namespace psgd {
 
@@ -18,7 +21,8 @@ InputShape InputShapeOf(const SampleShape& shape) {
           .length = shape.length,
           .source = shape.source,
           .entries = shape.entries,
-          .vocabulary = shape.vocabulary};
+          .vocabulary = shape.vocabulary,
+          .targets = shape.targets};
 }
 
 namespace {
@@ -37,10 +41,12 @@ std::vector<float> Scores(const Replicas& network, uint64_t counted) {
 
 }  // namespace
 
-absl::StatusOr<EvalResult> Evaluate(Replicas& network, EvaluationBatches& batches, int threads) {
+absl::StatusOr<EvalResult> Evaluate(Replicas& network, EvaluationBatches& batches,
+                                    const Targets& targets, int threads) {
   const Time start = SteadyNow();
   Network::Result sum;
   Ranking ranking(batches.group());
+  TargetMeasures measures(targets);
   // A thread each, which is waited for where its batch is not taken.
   std::deque<std::future<absl::StatusOr<Batch>>> ahead;
   uint32_t asked = 0;
@@ -51,23 +57,42 @@ absl::StatusOr<EvalResult> Evaluate(Replicas& network, EvaluationBatches& batche
     }
     PSGD_ASSIGN_OR_RETURN(const Batch batch, ahead.front().get());
     ahead.pop_front();
-    PSGD_ASSIGN_OR_RETURN(
-        const Network::Result part,
-        network.Evaluate({batch.pixels, batch.tokens, batch.values}, batch.labels));
+    PSGD_ASSIGN_OR_RETURN(const Network::Result part,
+                          network.Evaluate({{batch.pixels, batch.tokens, batch.values},
+                                            batch.labels,
+                                            /*staged=*/false,
+                                            batch.targets}));
     sum.loss_sum += part.loss_sum;
     sum.correct += part.correct;
     sum.counted += part.counted;
     if (batches.group() > 0) ranking.Add(Scores(network, part.counted));
+    if (targets.kind != Targets::Kind::kNone) {
+      // Padding is at the end.
+      const size_t counted = part.counted * targets.names.size();
+      measures.Add(network.logits().first(counted), batch.targets.first(counted));
+    }
   }
   EvalResult result;
   if (sum.counted > 0) {
     result.set_loss(sum.loss_sum / static_cast<double>(sum.counted));
-    result.set_accuracy(static_cast<double>(sum.correct) / static_cast<double>(sum.counted));
+    if (targets.kind == Targets::Kind::kNone) {
+      result.set_accuracy(static_cast<double>(sum.correct) / static_cast<double>(sum.counted));
+    }
   }
   ranking.Report(&result);
+  measures.Report(&result);
   result.set_samples(sum.counted);
   result.set_seconds(Seconds(SteadyNow() - start));
   return result;
+}
+
+std::string ResultText(const EvalResult& result) {
+  std::string text;
+  if (result.has_accuracy()) absl::StrAppendFormat(&text, "accuracy %.4f, ", result.accuracy());
+  absl::StrAppendFormat(&text, "loss %.4f", result.loss());
+  const std::map<std::string, double> measures(result.measures().begin(), result.measures().end());
+  for (const auto& [name, value] : measures) absl::StrAppendFormat(&text, ", %s %.4g", name, value);
+  return text;
 }
 
 }  // namespace psgd

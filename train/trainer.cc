@@ -39,7 +39,7 @@ constexpr int kAllWeights = -1;  // in place of a parameter
 constexpr Duration kGoodbye = std::chrono::seconds(1);
 
 StepBatch StepBatchOf(const Batch& batch, bool staged) {
-  return {{batch.pixels, batch.tokens, batch.values}, batch.labels, staged};
+  return {{batch.pixels, batch.tokens, batch.values}, batch.labels, staged, batch.targets};
 }
 
 // Whether the server may send updates in place of weights, for which a worker needs its own.
@@ -593,16 +593,15 @@ absl::Status Trainer::Do(const task::Evaluate& evaluate) {
   EvaluatedRequest request;
   *request.mutable_key() = key_;
   PSGD_ASSIGN_OR_RETURN(*request.mutable_result(),
-                        Evaluate(*network_, batches, config_.data().threads()));
+                        Evaluate(*network_, batches, data_->targets, config_.data().threads()));
   if (local_) local_->ShowOwn();
   network_->InvalidateParameters();
   ReportDamage();
   request.mutable_result()->set_epoch(evaluate.epoch);
   request.mutable_result()->set_clock(evaluate.clock);
-  options_.log->info(
-      "after epoch {:.4g}: test accuracy {:.4f}, loss {:.4f} on {} samples in {:.1f} s",
-      evaluate.epoch, request.result().accuracy(), request.result().loss(),
-      request.result().samples(), request.result().seconds());
+  options_.log->info("after epoch {:.4g}: test {} on {} samples in {:.1f} s", evaluate.epoch,
+                     ResultText(request.result()), request.result().samples(),
+                     request.result().seconds());
   PSGD_RETURN_IF_ERROR(client_->Evaluated(request).status());
   Done();
   return absl::OkStatus();

@@ -10,6 +10,8 @@ const kColumns = [
   {title: "status", of: (row) => row.status, text: true, show: (row) =>
     element("span", {class: `badge ${kStatusKinds[row.status] ?? "bad"}`, title: row.note}, row.status)},
   {title: "test accuracy", of: (row) => row.test_accuracy, show: (row) => percent(row.test_accuracy ?? NaN)},
+  {title: "test RMSE", of: (row) => row.test_measures?.rmse, show: (row) => plain(row.test_measures?.rmse ?? NaN)},
+  {title: "test F1", of: (row) => row.test_measures?.f1, show: (row) => percent(row.test_measures?.f1 ?? NaN)},
   {title: "test loss", of: (row) => row.test_loss, show: (row) => plain(row.test_loss ?? NaN)},
   {title: "codec", of: (row) => row.codec, text: true},
   {title: "staleness", of: (row) => (row.staleness_bound === "unbounded" ? Infinity : row.staleness_bound), show: (row) => String(row.staleness_bound ?? "–")},

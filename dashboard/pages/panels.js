@@ -31,7 +31,12 @@ const shareOf = (phase) => ({time}) => {
 export const kPanels = [
   {id: "loss", title: "Loss", lines: () => [line("training", "progress", trained("loss")), line("test", "evaluations", "loss")]},
   {id: "accuracy", title: "Accuracy", format: percent, least: 0, most: 1,
-   lines: () => [line("training", "progress", trained("accuracy")), line("test", "evaluations", "accuracy")]},
+   lines: () => [line("training", "progress", trained("accuracy")), line("test", "evaluations", "accuracy")],
+   empty: "No accuracy yet; numbers and labels have none."},
+  {id: "measures", title: "Other measures on the test set",
+   lines: (run) => Object.keys([...run.evaluations.values()].at(-1)?.measures ?? {}).map((name) =>
+     line(name, "evaluations", ({measures}) => measures?.[name])),
+   empty: "None yet; classes have none."},
   {id: "speed", title: "Samples a second, by worker", format: count,
    lines: (run, several) => (several ? alone("progress", "samples_per_second")
                                      : [...workerLines(run, "samples_per_second"), line("all", "progress", "samples_per_second")])},

@@ -111,13 +111,15 @@ cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, const SoftmaxCro
                                 int64_t rows, int64_t classes, const float* p,
                                 const int32_t* labels, const double* result, const StepValues* step,
                                 void* dx);
-// See engine/ops/element_loss.h. Layouts are as above.
+// See engine/ops/element_loss.h. Layouts are as above. `targets`: rows x classes; null: not given.
 cudaError_t ElementLossForward(cudaStream_t stream, Type type, const ElementLoss& op, int64_t rows,
                                int64_t classes, const void* x, const int32_t* labels,
-                               double* losses, int32_t* correct, double* result);
+                               const float* targets, double* losses, int32_t* correct,
+                               double* result);
 cudaError_t ElementLossGradient(cudaStream_t stream, Type type, const ElementLoss& op, int64_t rows,
                                 int64_t classes, const void* x, const int32_t* labels,
-                                const double* result, const StepValues* step, void* dx);
+                                const float* targets, const double* result, const StepValues* step,
+                                void* dx);
 
 // Channels-last images of one size, made from images of another size.
 struct ResizeShape {

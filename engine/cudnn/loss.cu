@@ -109,10 +109,16 @@ __global__ void SoftmaxGradientKernel(SoftmaxCrossEntropy op, int64_t count, int
   }
 }
 
+// The target of an element in class c of its row. `given`: null, or that of the element.
+__device__ double TargetOf(const float* given, int64_t c, int32_t label) {
+  return given == nullptr ? static_cast<double>(c == label) : static_cast<double>(*given);
+}
+
 // A block a row.
 template <typename T>
 __global__ void ElementLossKernel(ElementLoss op, int64_t classes, const T* all_x,
-                                  const int32_t* labels, double* losses, int32_t* correct) {
+                                  const int32_t* labels, const float* targets, double* losses,
+                                  int32_t* correct) {
   const int64_t row = blockIdx.x;
   const T* x = all_x + row * classes;
   const int32_t label = labels[row];
@@ -121,24 +127,25 @@ __global__ void ElementLossKernel(ElementLoss op, int64_t classes, const T* all_
   for (int64_t c = threadIdx.x; c < classes; c += kThreads) {
     const float value = Load(x, c);
     if (mine.at == classes || value > mine.value) mine = {value, c};
-    loss += LossOfElement(op, value, c == label);
+    const float* given = targets == nullptr ? nullptr : targets + row * classes + c;
+    loss += LossOfElement(op, value, TargetOf(given, c, label));
   }
   const Best best = BestOfBlock(mine);
   loss = SumOfBlock(loss);
   if (threadIdx.x > 0) return;
   losses[row] = label < 0 ? 0.0 : loss / static_cast<double>(classes);
-  correct[row] = best.at == label;
+  correct[row] = targets == nullptr && best.at == label;
 }
 
 template <typename T>
 __global__ void ElementLossGradientKernel(ElementLoss op, int64_t count, int64_t classes,
-                                          const T* x, const int32_t* labels, const double* result,
-                                          const StepValues* step, T* dx) {
+                                          const T* x, const int32_t* labels, const float* targets,
+                                          const double* result, const StepValues* step, T* dx) {
   const double weight = WeightOf(result, step) / static_cast<double>(classes);
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
     const int32_t label = labels[i / classes];
-    const double slope =
-        label < 0 ? 0.0 : SlopeOfElement(op, Load(x, i), i % classes == label) * weight;
+    const double target = TargetOf(targets == nullptr ? nullptr : targets + i, i % classes, label);
+    const double slope = label < 0 ? 0.0 : SlopeOfElement(op, Load(x, i), target) * weight;
     Store(static_cast<float>(slope), dx, i);
   }
 }
@@ -167,20 +174,22 @@ cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, const SoftmaxCro
 
 cudaError_t ElementLossForward(cudaStream_t stream, Type type, const ElementLoss& op, int64_t rows,
                                int64_t classes, const void* x, const int32_t* labels,
-                               double* losses, int32_t* correct, double* result) {
+                               const float* targets, double* losses, int32_t* correct,
+                               double* result) {
   return ForType(type, [&]<typename T>(T*) {
     Start(stream, static_cast<unsigned>(rows), kThreads, ElementLossKernel<T>, op, classes,
-          static_cast<const T*>(x), labels, losses, correct);
+          static_cast<const T*>(x), labels, targets, losses, correct);
     Start(stream, 1, kThreads, LossResultKernel, -1, rows, labels, losses, correct, result);
   });
 }
 
 cudaError_t ElementLossGradient(cudaStream_t stream, Type type, const ElementLoss& op, int64_t rows,
                                 int64_t classes, const void* x, const int32_t* labels,
-                                const double* result, const StepValues* step, void* dx) {
+                                const float* targets, const double* result, const StepValues* step,
+                                void* dx) {
   return ForElements(type, rows * classes, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, ElementLossGradientKernel<T>, op, rows * classes, classes,
-          static_cast<const T*>(x), labels, result, step, static_cast<T*>(dx));
+          static_cast<const T*>(x), labels, targets, result, step, static_cast<T*>(dx));
   });
 }
 

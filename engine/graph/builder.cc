@@ -293,22 +293,7 @@ TensorId NetworkBuilder::Flatten(TensorId x) {
 }
 
 absl::StatusOr<ModelGraph> NetworkBuilder::Finish(TensorId logits, const ModelConfig& config) {
-  if (status_.ok()) {
-    // Each sample, token or pixel has a label. Channels are the second axis of images, else the
-    // last axis.
-    Shape places = model_.graph.shape(logits);
-    places.erase(places.size() == 4 ? places.begin() + 1 : places.end() - 1);
-    model_.labels = model_.graph.AddTensor({.name = "labels",
-                                            .shape = std::move(places),
-                                            .element = Element::kInt32,
-                                            .external = true});
-    if (shape_.IsSparse()) {
-      model_.logits = logits;
-      model_.graph.tensors[logits].external = mode_ == Mode::kEvaluate;
-    }
-  }
-  model_.result =
-      Layer([&] { return AddLoss(&model_.graph, config, mode_, logits, model_.labels); });
+  if (status_.ok()) status_ = AddLoss(config, shape_, mode_, logits, &model_);
   PSGD_RETURN_IF_ERROR(status_);
   return std::move(model_);
 }

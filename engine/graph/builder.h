@@ -23,11 +23,12 @@ enum class Mode { kTrain, kEvaluate };
 // A network with its loss. It has only a forward pass until Differentiate adds the reverse pass.
 struct ModelGraph {
   Graph graph;
-  TensorId input = kNoTensor;   // N C H W; tokens: N T; indices: N F
-  TensorId values = kNoTensor;  // the values at the indices: N F
-  TensorId logits = kNoTensor;  // of sparse samples; external in evaluation, which ranks samples
-  TensorId labels = kNoTensor;  // N, or N T, or N H W
-  TensorId result = kNoTensor;  // see softmax_cross_entropy.h
+  TensorId input = kNoTensor;    // N C H W; tokens: N T; indices: N F
+  TensorId values = kNoTensor;   // the values at the indices: N F
+  TensorId logits = kNoTensor;   // of samples whose logits are measured; external in evaluation
+  TensorId labels = kNoTensor;   // N, or N T, or N H W
+  TensorId targets = kNoTensor;  // of samples that have them: N C
+  TensorId result = kNoTensor;   // see softmax_cross_entropy.h
   // Tensors of the reverse pass: ids in [begin, end).
   TensorId gradients_begin = 0, gradients_end = 0;
 };

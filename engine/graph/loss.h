@@ -2,13 +2,16 @@
 #pragma once
 
 #include "engine/graph/builder.h"
+#include "engine/graph/input_shape.h"
 #include "proto/config.pb.h"
 
 namespace psgd {
 
-// The result of the loss at the end of the network. Labels are smoothed in training only.
-absl::StatusOr<TensorId> AddLoss(Graph* graph, const ModelConfig& config, Mode mode,
-                                 TensorId logits, TensorId labels);
+// Adds the labels, the targets if samples have any, and the loss at the end of the network. In
+// evaluation the logits are external where measures are taken of them. Each sample, token or pixel
+// has its logits and a label. Labels are smoothed in training only.
+absl::Status AddLoss(const ModelConfig& config, const InputShape& samples, Mode mode,
+                     TensorId logits, ModelGraph* model);
 // Whether AddLoss can make this op.
 bool IsLoss(const Op& op);
 

@@ -287,14 +287,7 @@ absl::StatusOr<ModelGraph> Importer::Finish() {
                      " has no weights to train: initializers that reach its output are "
                      "frozen, or were exported as constants"));
   }
-  model_.labels = model_.graph.AddTensor(
-      {.name = "labels", .shape = std::move(places), .element = Element::kInt32, .external = true});
-  if (sample.IsSparse()) {
-    model_.logits = logits;
-    model_.graph.tensors[logits].external = !training();
-  }
-  PSGD_ASSIGN_OR_RETURN(
-      model_.result, AddLoss(&model_.graph, options_.config, options_.mode, logits, model_.labels));
+  PSGD_RETURN_IF_ERROR(AddLoss(options_.config, sample, options_.mode, logits, &model_));
   return std::move(model_);
 }
 

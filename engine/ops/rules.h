@@ -95,7 +95,8 @@ absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string&
                                                 const SoftmaxCrossEntropy& op, TensorId x,
                                                 TensorId labels);
 absl::StatusOr<TensorId> AddElementLoss(Graph* graph, const std::string& name,
-                                        const ElementLoss& op, TensorId x, TensorId labels);
+                                        const ElementLoss& op, TensorId x, TensorId labels,
+                                        TensorId targets = kNoTensor);
 
 // Add the gradient of a bias inside another op whose weights want no gradient. Sums over all axes
 // but the channels (AddBiasGradient), or but the last axes (AddRowBiasGradient).

@@ -23,7 +23,8 @@ BatchMemory::BatchMemory(const Sizes& sizes, Backend* backend)
     : backend_(backend),
       values_offset_(Bytes(sizes.input)),
       labels_offset_(values_offset_ + Bytes(sizes.values)),
-      end_(labels_offset_ + Bytes(sizes.labels)) {}
+      targets_offset_(labels_offset_ + Bytes(sizes.labels)),
+      end_(targets_offset_ + Bytes(sizes.targets)) {}
 
 absl::StatusOr<std::unique_ptr<BatchMemory>> BatchMemory::Create(const Sizes& sizes,
                                                                  Backend* backend) {
@@ -36,27 +37,26 @@ absl::StatusOr<std::unique_ptr<BatchMemory>> BatchMemory::Create(const Sizes& si
   return made;
 }
 
-absl::Status BatchMemory::Upload(const NetworkInput& input_values,
-                                 std::span<const int32_t> label_values) {
-  const std::span<const std::byte> bytes = InputOf(input_values);
-  PSGD_RETURN_IF_ERROR(backend_->Upload(bytes.data(), input(), bytes.size()));
-  if (!input_values.values.empty()) {
-    PSGD_RETURN_IF_ERROR(
-        backend_->Upload(input_values.values.data(), values(), input_values.values.size_bytes()));
-  }
-  return backend_->Upload(label_values.data(), labels(), label_values.size_bytes());
+absl::Status BatchMemory::Upload(const StepBatch& batch) {
+  const auto upload = [&](std::span<const std::byte> bytes, void* to) -> absl::Status {
+    return bytes.empty() ? absl::OkStatus() : backend_->Upload(bytes.data(), to, bytes.size());
+  };
+  PSGD_RETURN_IF_ERROR(upload(InputOf(batch.input), input()));
+  PSGD_RETURN_IF_ERROR(upload(std::as_bytes(batch.input.values), values()));
+  PSGD_RETURN_IF_ERROR(upload(std::as_bytes(batch.targets), targets()));
+  return upload(std::as_bytes(batch.labels), labels());
 }
 
-absl::Status BatchMemory::Stage(const NetworkInput& input_values,
-                                std::span<const int32_t> label_values) {
+absl::Status BatchMemory::Stage(const StepBatch& batch) {
   PSGD_RETURN_IF_ERROR(feed_->AwaitLeft());
   char* const host = static_cast<char*>(host_->data());
   const auto write = [&](size_t offset, std::span<const std::byte> bytes) {
     if (!bytes.empty()) std::memcpy(host + offset, bytes.data(), bytes.size());
   };
-  write(0, InputOf(input_values));
-  write(values_offset_, std::as_bytes(input_values.values));
-  write(labels_offset_, std::as_bytes(label_values));
+  write(0, InputOf(batch.input));
+  write(values_offset_, std::as_bytes(batch.input.values));
+  write(labels_offset_, std::as_bytes(batch.labels));
+  write(targets_offset_, std::as_bytes(batch.targets));
   return feed_->Start(host);
 }
 

@@ -52,7 +52,7 @@ MemoryReport ReportMemory(const PlannedNetwork& network) {
     report.weights += BytesOf(train.graph, parameter.value);
     report.gradients += BytesOf(train.graph, parameter.gradient);
   }
-  for (const TensorId tensor : {train.input, train.values, train.labels}) {
+  for (const TensorId tensor : {train.input, train.values, train.labels, train.targets}) {
     if (tensor != kNoTensor) report.batch += BytesOf(train.graph, tensor);
   }
   if (!network.backend->computes_on_host()) {

@@ -64,7 +64,7 @@ struct Network::Impl {
   Region memory;
   void *result = nullptr, *device_logits = nullptr;
   std::vector<float> logits;  // of the last evaluation
-  size_t input_elements = 0, label_elements = 0;
+  size_t input_elements = 0, label_elements = 0, target_elements = 0;
   std::unique_ptr<ParameterMemory> parameters;
   std::vector<std::vector<int>> finished_after;  // by node of the training graph
   std::vector<std::vector<int>> first_read_by;   // likewise
@@ -75,7 +75,7 @@ struct Network::Impl {
   float share = 1;  // weight in the group's sums
 
   absl::Status Prepare();
-  absl::Status CheckBatch(const NetworkInput& batch_input, std::span<const int32_t> given) const;
+  absl::Status CheckBatch(const StepBatch& given) const;
   // Kernels launched later see the batch.
   absl::Status Bring(const StepBatch& given, bool training);
   absl::Status Stage(const StepBatch& next);
@@ -98,6 +98,9 @@ absl::Status Network::Impl::Prepare() {
   first_read_by = FirstReadBy(train.graph);
   input_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.input)));
   label_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.labels)));
+  if (train.targets != kNoTensor) {
+    target_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.targets)));
+  }
 
   const size_t result_at = memory.Add(3 * sizeof(double));
   if (evaluate.logits != kNoTensor) {
@@ -110,7 +113,8 @@ absl::Status Network::Impl::Prepare() {
   PSGD_ASSIGN_OR_RETURN(batch_memory,
                         BatchMemory::Create({.input = input_elements,
                                              .values = shape.IsSparse() ? input_elements : 0,
-                                             .labels = label_elements},
+                                             .labels = label_elements,
+                                             .targets = target_elements},
                                             backend));
 
   result = memory.at(result_at);
@@ -120,6 +124,7 @@ absl::Status Network::Impl::Prepare() {
                                         {model.labels, batch_memory->labels()},
                                         {model.result, result}};
     if (model.values != kNoTensor) made.push_back({model.values, batch_memory->values()});
+    if (model.targets != kNoTensor) made.push_back({model.targets, batch_memory->targets()});
     return made;
   };
   std::vector<ExternalMemory> of_train = externals(train), of_evaluate = externals(evaluate);
@@ -135,22 +140,26 @@ absl::Status Network::Impl::Prepare() {
   return planned->evaluate_executor->Bind(memory.at(temporary_at), of_evaluate);
 }
 
-absl::Status Network::Impl::CheckBatch(const NetworkInput& batch_input,
-                                       std::span<const int32_t> given) const {
+absl::Status Network::Impl::CheckBatch(const StepBatch& given) const {
+  const NetworkInput& batch_input = given.input;
   const bool whole = shape.IsSequence() || shape.IsSparse();
   const size_t elements = whole ? batch_input.tokens.size() : batch_input.pixels.size();
   const size_t values_wanted = shape.IsSparse() ? input_elements : 0;
   if (elements != input_elements || batch_input.values.size() != values_wanted ||
-      given.size() != label_elements) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a batch of ", elements, whole ? " tokens and " : " values and ", given.size(),
-                     " labels; the network takes ", input_elements, " and ", label_elements));
+      given.labels.size() != label_elements) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a batch of ", elements, whole ? " tokens and " : " values and ", given.labels.size(),
+        " labels; the network takes ", input_elements, " and ", label_elements));
+  }
+  if (given.targets.size() != target_elements) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a batch of ", given.targets.size(), " targets; the network takes ", target_elements));
   }
   const size_t labels_each = label_elements / static_cast<size_t>(batch);
   const size_t tokens_each = input_elements / static_cast<size_t>(batch);
-  for (size_t i = 0; i < given.size(); ++i) {
-    if (given[i] >= -1 && given[i] < shape.classes) continue;
-    return absl::InvalidArgumentError(absl::StrCat("label ", given[i], " of sample ",
+  for (size_t i = 0; i < given.labels.size(); ++i) {
+    if (given.labels[i] >= -1 && given.labels[i] < shape.classes) continue;
+    return absl::InvalidArgumentError(absl::StrCat("label ", given.labels[i], " of sample ",
                                                    i / labels_each, " is not below ", shape.classes,
                                                    " classes"));
   }
@@ -165,8 +174,8 @@ absl::Status Network::Impl::CheckBatch(const NetworkInput& batch_input,
 }
 
 absl::Status Network::Impl::Stage(const StepBatch& next) {
-  PSGD_RETURN_IF_ERROR(CheckBatch(next.input, next.labels));
-  return batch_memory->Stage(next.input, next.labels);
+  PSGD_RETURN_IF_ERROR(CheckBatch(next));
+  return batch_memory->Stage(next);
 }
 
 absl::Status Network::Impl::Bring(const StepBatch& given, bool training) {
@@ -175,8 +184,8 @@ absl::Status Network::Impl::Bring(const StepBatch& given, bool training) {
     return batch_memory->TakeStaged();
   }
   // An evaluation also uploads, as it may run while a training batch is staged.
-  PSGD_RETURN_IF_ERROR(CheckBatch(given.input, given.labels));
-  return batch_memory->Upload(given.input, given.labels);
+  PSGD_RETURN_IF_ERROR(CheckBatch(given));
+  return batch_memory->Upload(given);
 }
 
 absl::StatusOr<Network::Result> Network::Impl::Run(Executor* executor, const StepBatch& given,
@@ -387,9 +396,8 @@ absl::StatusOr<Network::Result> Network::TrainStep(const StepBatch& batch, uint6
   return impl_->Run(impl_->planned->train_executor.get(), batch, step, on_gradient, beside);
 }
 
-absl::StatusOr<Network::Result> Network::Evaluate(const NetworkInput& input,
-                                                  std::span<const int32_t> labels) {
-  return impl_->Run(impl_->planned->evaluate_executor.get(), {input, labels}, 0, nullptr, {});
+absl::StatusOr<Network::Result> Network::Evaluate(const StepBatch& batch) {
+  return impl_->Run(impl_->planned->evaluate_executor.get(), batch, 0, nullptr, {});
 }
 
 }  // namespace psgd

@@ -59,6 +59,8 @@ struct StepBatch {
   std::span<const int32_t> labels;
   // The batch was `next` of the previous step.
   bool staged = false;
+  // batch x InputShape::targets. A label then says only whether its sample counts: 0, or -1.
+  std::span<const float> targets = {};
 };
 
 // What goes on beside a step.
@@ -136,7 +138,7 @@ class Network {
 
   struct Result {
     double loss_sum = 0;   // over the counted labels, in the order of the batch
-    uint64_t correct = 0;  // counted labels whose logit is the largest
+    uint64_t correct = 0;  // counted labels whose logit is the largest; 0 with targets
     uint64_t counted = 0;  // labels other than -1: a sample, token or pixel has one
     // How often the step ran again with a smaller loss scale, because gradients overflowed fp16.
     int repeated = 0;
@@ -162,8 +164,12 @@ class Network {
   // memory.
   bool waits_by_parameter() const { return !on_device(); }
   // Forward only, in evaluation mode (running statistics, no dropout).
-  absl::StatusOr<Result> Evaluate(const NetworkInput& input, std::span<const int32_t> labels);
-  // The logits of the last Evaluate on sparse vectors, batch x classes. Empty for other samples.
+  absl::StatusOr<Result> Evaluate(const StepBatch& batch);
+  absl::StatusOr<Result> Evaluate(const NetworkInput& input, std::span<const int32_t> labels) {
+    return Evaluate({input, labels});
+  }
+  // The logits of the last Evaluate on samples that are sparse or have targets, batch x classes.
+  // Empty for other samples.
   std::span<const float> logits() const;
 
   // 1 except in fp16.

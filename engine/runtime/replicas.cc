@@ -65,7 +65,8 @@ StepBatch Replicas::Impl::Part(const StepBatch& batch, size_t replica) const {
   const NetworkInput input = {PartOf(batch.input.pixels, replica, size()),
                               PartOf(batch.input.tokens, replica, size()),
                               PartOf(batch.input.values, replica, size())};
-  return {input, PartOf(batch.labels, replica, size()), batch.staged};
+  return {input, PartOf(batch.labels, replica, size()), batch.staged,
+          PartOf(batch.targets, replica, size())};
 }
 
 absl::StatusOr<Network::Result> Replicas::Impl::StepOf(size_t replica, const StepBatch& batch,
@@ -327,13 +328,11 @@ absl::StatusOr<Network::Result> Replicas::TrainStep(const StepBatch& batch, uint
   return impl.Total();
 }
 
-absl::StatusOr<Network::Result> Replicas::Evaluate(const NetworkInput& input,
-                                                   std::span<const int32_t> labels) {
+absl::StatusOr<Network::Result> Replicas::Evaluate(const StepBatch& batch) {
   Impl& impl = *impl_;
   impl.crew->Run([&](size_t r) {
     impl.RenewParameters(r);
-    const StepBatch part = impl.Part({input, labels}, r);
-    impl.results[r] = impl.networks[r]->Evaluate(part.input, part.labels);
+    impl.results[r] = impl.networks[r]->Evaluate(impl.Part(batch, r));
   });
   impl.logits.clear();
   for (const auto& network : impl.networks) {

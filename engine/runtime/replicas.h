@@ -60,8 +60,11 @@ class Replicas {
   }
   bool stages() const;
   bool waits_by_parameter() const;  // only of one replica
+  absl::StatusOr<Network::Result> Evaluate(const StepBatch& batch);
   absl::StatusOr<Network::Result> Evaluate(const NetworkInput& input,
-                                           std::span<const int32_t> labels);
+                                           std::span<const int32_t> labels) {
+    return Evaluate({input, labels});
+  }
   std::span<const float> logits() const;
 
   float loss_scale() const;              // of the first replica; each has its own

@@ -7,6 +7,7 @@
 #include "experiment/config/config_yaml.h"
 #include "experiment/config/schema.h"
 #include "proto/local_steps.h"
+#include "proto/target_kind.h"
 
 namespace psgd {
 namespace {
@@ -71,6 +72,9 @@ Config ResolveDefaults(Config config) {
     }
     // A whole epoch: loaders with processes of their own ask for batches far ahead of the steps.
     if (!config.cluster().has_segment()) config.mutable_cluster()->set_segment(kLongestSegment);
+  }
+  if (HasTargetKind(config.data().format()) && config.data().target_kind() == DataConfig::AUTO) {
+    config.mutable_data()->set_target_kind(TargetKindOf(config.model().loss()));
   }
   if (TakesLocalSteps(config.local())) {
     if (config.optimizer().kind_case() == OptimizerConfig::KIND_NOT_SET) {

@@ -170,6 +170,9 @@ absl::Status ConfigReader::ReadField(uint32_t index, const std::string& path,
 absl::Status ConfigReader::ReadList(const YamlNode& list, const std::string& path,
                                     const FieldDescriptor& field, Message* message) {
   if (list.kind == YamlNode::kNull) return absl::OkStatus();
+  if (list.kind == YamlNode::kScalar && IsListOfNames(field)) {
+    return ReadScalar(list, path, field, message);
+  }
   if (list.kind != YamlNode::kList) {
     return Error(list, path, absl::StrCat("expected a list, as [a, b], got ", What(list)));
   }

@@ -305,6 +305,7 @@ absl::Status ValidateConfig(const Config& config) {
     CheckData(config.data(), &problems);
     CheckImageKeys(config.data(), &problems);
     CheckSequenceKeys(config.data(), &problems);
+    CheckTargetKeys(config, &problems);
   }
   CheckClient(config, &problems);
   CheckOptimizer(config.optimizer(), config.cluster().workers(), &problems);

@@ -139,17 +139,18 @@ absl::Status CheckString(const FieldDescriptor& field, absl::string_view text) {
   return Expected("1 to 64 letters, digits, '.', '_' or '-'", text);
 }
 
-// Parses `2 epochs`, `0.5 epochs` or `500 steps`.
+// Parses `2 epochs`, `0.5 epochs` or `500 steps`. Quotes make no difference, because no length is a
+// plain number.
 absl::Status ParseProgress(absl::string_view text, bool quoted, Progress* progress) {
   size_t end = text.size();
   while (end > 0 && absl::ascii_isalpha(static_cast<unsigned char>(text[end - 1]))) --end;
   const absl::string_view name = text.substr(end);
   const absl::string_view number = absl::StripAsciiWhitespace(text.substr(0, end));
   const google::protobuf::Descriptor& type = *Progress::descriptor();
-  if (!quoted && !number.empty() && (name == "epochs" || name == "epoch")) {
+  if (!number.empty() && (name == "epochs" || name == "epoch")) {
     return ParseValue(*type.FindFieldByName("epochs"), number, false, progress);
   }
-  if (!quoted && !number.empty() && (name == "steps" || name == "step")) {
+  if (!number.empty() && (name == "steps" || name == "step")) {
     return ParseValue(*type.FindFieldByName("steps"), number, false, progress);
   }
   return Expected("a length such as 2 epochs or 500 steps", text, quoted);

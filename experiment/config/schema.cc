@@ -125,4 +125,9 @@ bool InRange(const FieldDescriptor& field, double number) {
          !(options.HasExtension(below) && number >= options.GetExtension(below));
 }
 
+bool IsListOfNames(const FieldDescriptor& field) {
+  return field.is_repeated() && field.file() == Config::descriptor()->file() &&
+         field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+}
+
 }  // namespace psgd

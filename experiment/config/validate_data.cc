@@ -2,6 +2,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "proto/target_kind.h"
 
 namespace psgd {
 namespace {
@@ -85,6 +86,34 @@ bool IsDefault(const TranslationConfig& translation) {
          translation.test_fraction() == off.test_fraction();
 }
 
+// With formats whose samples have classes by nature.
+void CheckClassesAlone(const Config& config, Problems* problems) {
+  const std::string format = FormatName(config.data());
+  if (config.data().target_kind() != DataConfig::AUTO) {
+    problems->push_back(absl::StrCat("data.target_kind does nothing with format ", format,
+                                     ", whose samples have classes: leave it out"));
+  }
+  if (config.model().loss() == ModelConfig::POISSON) {
+    problems->push_back(absl::StrCat("model.loss is poisson, which is of counts, and samples of ",
+                                     "format ", format, " have classes: use cross_entropy"));
+  }
+}
+
+void CheckKindFitsLoss(const Config& config, Problems* problems) {
+  const DataConfig::TargetKind wanted = TargetKindOf(config.model().loss());
+  if (config.data().target_kind() == wanted || config.data().target_kind() == DataConfig::AUTO)
+    return;
+  const auto name = [](DataConfig::TargetKind kind) {
+    return absl::AsciiStrToLower(DataConfig::TargetKind_Name(kind));
+  };
+  problems->push_back(absl::StrCat(
+      "data.target_kind is ", name(config.data().target_kind()), ", but model.loss is ",
+      absl::AsciiStrToLower(ModelConfig::Loss_Name(config.model().loss())), ", which is of ",
+      name(wanted),
+      ": leave target_kind out, and set model.loss to cross_entropy for a class, to squared or "
+      "smooth_l1 for numbers, to poisson for counts, or to sigmoid for labels"));
+}
+
 }  // namespace
 
 void CheckImageKeys(const DataConfig& data, Problems* problems) {
@@ -101,6 +130,34 @@ void CheckImageKeys(const DataConfig& data, Problems* problems) {
     problems->push_back(absl::StrCat("data.images does nothing with format ", format,
                                      ": leave it out, or set data.format to images"));
   }
+}
+
+void CheckTargetKeys(const Config& config, Problems* problems) {
+  const DataConfig& data = config.data();
+  const std::string format = FormatName(data);
+  const bool table = data.format() == DataConfig::TABLE;
+  for (const auto& [key, count] :
+       {std::pair{"target", data.target_size()}, std::pair{"columns", data.columns_size()},
+        std::pair{"categories", data.categories_size()}}) {
+    if (count == 0 || table) continue;
+    problems->push_back(absl::StrCat("data.", key, " does nothing with format ", format,
+                                     ": leave it out, or set data.format to table"));
+  }
+  if (!HasTargetKind(data.format())) return CheckClassesAlone(config, problems);
+  if (data.path().empty()) {
+    problems->push_back(absl::StrCat(
+        "data.path is missing: format ", format, " needs ",
+        table ? "a file of comma- or tab-separated values" : "an .npz file with x and y"));
+  }
+  if (table && data.target().empty()) {
+    problems->push_back(
+        "data.target is missing: name the column that is to be predicted, or a list of columns");
+  }
+  if (data.table().features() != 0) {
+    problems->push_back(
+        absl::StrCat("data.table.features does nothing with format ", format, ": leave it out"));
+  }
+  CheckKindFitsLoss(config, problems);
 }
 
 void CheckSequenceKeys(const DataConfig& data, Problems* problems) {

@@ -8,9 +8,10 @@
 
 namespace psgd {
 
-// Each appends a sentence for each problem, with its remedy: of image formats, and of sequences of
-// tokens.
+// Each appends a sentence for each problem, with its remedy: of image formats, of sequences of
+// tokens, and of rows and their targets.
 void CheckImageKeys(const DataConfig& data, std::vector<std::string>* problems);
 void CheckSequenceKeys(const DataConfig& data, std::vector<std::string>* problems);
+void CheckTargetKeys(const Config& config, std::vector<std::string>* problems);
 
 }  // namespace psgd

@@ -79,9 +79,13 @@ std::vector<Part> Parts(const StatusReply& status, const ProgressRate& rate) {
   if (TellsAccuracy(status)) {
     parts.push_back({absl::StrFormat("train %.1f %%", status.train_accuracy() * 100), 4});
   }
-  if (!status.evaluations().empty() && status.evaluations().rbegin()->has_accuracy()) {
+  const Score test =
+      status.evaluations().empty() ? Score() : ScoreOf(*status.evaluations().rbegin());
+  if (test.metric != nullptr && test.metric->share) {
+    parts.push_back({absl::StrFormat("test %.1f %%", test.value * 100), 3});
+  } else if (test.metric != nullptr) {
     parts.push_back(
-        {absl::StrFormat("test %.1f %%", status.evaluations().rbegin()->accuracy() * 100), 3});
+        {absl::StrCat("test ", test.metric->name, " ", test.metric->ShortText(test.value)), 3});
   }
   parts.push_back({Rate(rate), 5});
   if (const double stall = InputStall(status.total()); stall >= kNotableStall) {

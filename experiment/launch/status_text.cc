@@ -189,19 +189,21 @@ std::string MessageJson(const google::protobuf::Message& message) {
 }
 
 std::string EvaluationsText(const std::vector<EvalResult>& evaluations) {
-  std::vector<std::string> header = {"epoch", "test accuracy", "test loss", "samples"};
+  const bool accuracy = std::any_of(evaluations.begin(), evaluations.end(),
+                                    [](const EvalResult& result) { return result.has_accuracy(); });
+  std::vector<std::string> header = {"epoch"};
+  if (accuracy) header.emplace_back("test accuracy");
+  header.insert(header.end(), {"test loss", "samples"});
   if (!evaluations.empty()) {
     for (const auto& [name, value] : MeasuresOf(evaluations.front())) header.push_back(name);
   }
   TextTable table(header);
   for (const EvalResult& result : evaluations) {
-    std::vector<std::string> row = {
-        ReadableEpoch(result.epoch()),
-        result.has_accuracy() ? ReadablePercent(result.accuracy()) : "-",
-        absl::StrFormat("%.4f", result.loss()), absl::StrCat(result.samples())};
-    for (const auto& [name, value] : MeasuresOf(result)) {
-      row.push_back(absl::StrFormat("%.4f", value));
-    }
+    std::vector<std::string> row = {ReadableEpoch(result.epoch())};
+    if (accuracy) row.push_back(result.has_accuracy() ? ReadablePercent(result.accuracy()) : "-");
+    row.push_back(absl::StrFormat("%.4f", result.loss()));
+    row.push_back(absl::StrCat(result.samples()));
+    for (const auto& [name, value] : MeasuresOf(result)) row.push_back(ReadableMeasure(value));
     row.resize(header.size());
     table.Add(std::move(row));
   }

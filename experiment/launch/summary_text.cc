@@ -71,7 +71,7 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   if (summary.test_loss)
     rows.emplace_back("test loss", absl::StrFormat("%.4f", *summary.test_loss));
   for (const auto& [name, value] : summary.test_measures) {
-    rows.emplace_back("test " + name, absl::StrFormat("%.4f", value));
+    rows.emplace_back("test " + name, ReadableMeasure(value));
   }
   rows.emplace_back("epochs", absl::StrFormat("%.2f", summary.epochs));
   rows.emplace_back("steps", absl::StrCat(summary.steps));

@@ -7,7 +7,9 @@
 namespace psgd {
 
 double Asha::Score(const AtRung& at) const {
-  const double score = asha_.metric() == SweepAsha::LOSS ? -at.loss : at.accuracy;
+  const double score = asha_.metric() == SweepAsha::LOSS   ? -at.loss
+                       : asha_.metric() == SweepAsha::RMSE ? -at.score
+                                                           : at.score;
   return std::isfinite(score) ? score : -std::numeric_limits<double>::infinity();
 }
 

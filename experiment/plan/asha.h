@@ -14,7 +14,7 @@ inline constexpr double kEpochTolerance = 1e-6;
 // A run's evaluation after `epoch` epochs.
 struct AtRung {
   double epoch = 0;
-  double accuracy = 0;
+  double score = 0;  // of the metric; NaN: not measured
   double loss = 0;
 };
 

@@ -131,7 +131,9 @@ std::vector<AtRung> SweepDir::ReadRungs(const std::string& id) const {
         return at.at(key).is_null() ? std::numeric_limits<double>::quiet_NaN()
                                     : at.at(key).get<double>();
       };
-      reached.push_back({number("epoch"), number("accuracy"), number("loss")});
+      // Older programs wrote the accuracy.
+      const char* score = at.contains("accuracy") ? "accuracy" : "score";
+      reached.push_back({number("epoch"), number(score), number("loss")});
     }
   } catch (const Json::exception&) {
     return {};
@@ -142,7 +144,7 @@ std::vector<AtRung> SweepDir::ReadRungs(const std::string& id) const {
 absl::Status SweepDir::WriteRungs(const std::string& id, const std::vector<AtRung>& reached) const {
   Json json = Json::array();
   for (const AtRung& at : reached) {
-    json.push_back({{"epoch", at.epoch}, {"accuracy", at.accuracy}, {"loss", at.loss}});
+    json.push_back({{"epoch", at.epoch}, {"score", at.score}, {"loss", at.loss}});
   }
   return WriteFileAtomically(RungsFile(id), json.dump(1) + "\n");
 }

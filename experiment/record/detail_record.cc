@@ -7,6 +7,7 @@
 #include "common/latency.h"
 #include "common/metrics.h"
 #include "proto/phases.h"
+#include "proto/target_kind.h"
 #include "server/control/server_shares.h"
 
 namespace psgd {
@@ -109,7 +110,8 @@ bool TellsLoss(const StatusReply& status) {
 
 bool TellsAccuracy(const StatusReply& status) {
   const bool of_programs = status.config().model().has_client();
-  return of_programs ? status.train_accuracy() != 0 : TellsLoss(status);
+  if (of_programs) return status.train_accuracy() != 0;
+  return HasClasses(status.config().data()) && TellsLoss(status);
 }
 
 Record LearningRate(const StatusReply& status) {

@@ -1,6 +1,7 @@
 #include "experiment/record/evaluation_record.h"
 
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_cat.h"
+#include "experiment/record/readable.h"
 
 namespace psgd {
 
@@ -38,10 +39,15 @@ std::map<std::string, double> MeasuresOf(const EvalResult& result) {
   return measures;
 }
 
+Score ScoreOf(const EvalResult& result) {
+  return ScoreOf(result.has_accuracy() ? std::optional(result.accuracy()) : std::nullopt,
+                 MeasuresOf(result));
+}
+
 std::string MeasuresText(const EvalResult& result) {
   std::string text;
   for (const auto& [name, value] : MeasuresOf(result)) {
-    absl::StrAppendFormat(&text, ", %s %.4f", name, value);
+    absl::StrAppend(&text, ", ", name, " ", ReadableMeasure(value));
   }
   return text;
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "experiment/record/metric.h"
 #include "experiment/record/records.h"
 #include "proto/control.pb.h"
 
@@ -16,6 +17,7 @@ EvalResult EvaluationOf(const Record& record);
 
 // The measures other than accuracy and loss, by name.
 std::map<std::string, double> MeasuresOf(const EvalResult& result);
+Score ScoreOf(const EvalResult& result);
 // For example ", hit_ratio_10 0.6123, ndcg_10 0.3541"; empty if there are none.
 std::string MeasuresText(const EvalResult& result);
 

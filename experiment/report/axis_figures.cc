@@ -1,4 +1,4 @@
-// Figures of how a numeric key affects accuracy and throughput.
+// Figures of how a numeric key affects the metric and throughput.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -62,7 +62,7 @@ Curves CurvesAlong(const std::vector<ReportGroup>& groups, const std::string& ax
                    std::set<double>* numbers) {
   Curves curves;
   for (const ReportGroup& group : groups) {
-    if (group.accuracy.count == 0) continue;
+    if (group.score.count == 0) continue;
     AxisValues others;
     std::optional<NumberAndRest> found;
     for (const auto& [key, value] : group.axes) {
@@ -90,24 +90,29 @@ Curves CurvesAlong(const std::vector<ReportGroup>& groups, const std::string& ax
   return curves;
 }
 
+// `metric`: null: the throughput.
 Figure Along(const std::string& axis, const Curves& curves, const std::set<double>& numbers,
-             bool accuracy) {
+             const Metric* metric) {
   const std::string key = ShortKey(axis);
   const std::vector<double> ticks(numbers.begin(), numbers.end());
   const bool logarithmic = SpansDecades(ticks);
-  XyPlot plot{absl::StrCat(accuracy ? "accuracy-" : "throughput-", key),
-              absl::StrCat(accuracy ? "Accuracy over " : "Throughput over ", key),
-              "",
-              {axis, logarithmic, false, Short, ticks.size() <= 12 ? ticks : std::vector<double>()},
-              {accuracy ? "test accuracy" : "samples/s",
-               false,
-               !accuracy,
-               accuracy ? NumberFormat(ShortPercent) : NumberFormat(ReadableCount),
-               {}},
-              {},
-              {}};
+  const bool scores = metric != nullptr;
+  const auto text_of = [=](double value) {
+    return scores ? metric->Text(value) : ReadableCount(value) + " samples/s";
+  };
+  const NumberFormat format = [=](double value) {
+    return scores ? metric->ShortText(value) : ReadableCount(value);
+  };
+  XyPlot plot{
+      absl::StrCat(scores ? metric->name : "throughput", "-", key),
+      absl::StrCat(scores ? metric->title : "Throughput", " over ", key),
+      "",
+      {axis, logarithmic, false, Short, ticks.size() <= 12 ? ticks : std::vector<double>()},
+      {scores ? absl::StrCat("test ", metric->name) : "samples/s", false, !scores, format, {}},
+      {},
+      {}};
   std::vector<std::vector<std::string>> data{
-      {"configuration", axis, accuracy ? "accuracy" : "samples_per_second", "spread"}};
+      {"configuration", axis, scores ? metric->name : "samples_per_second", "spread"}};
   const bool lines = curves.size() <= 16;
   int color = 0;
   for (const auto& [name, points] : curves) {
@@ -119,12 +124,10 @@ Figure Along(const std::string& axis, const Curves& curves, const std::set<doubl
     series.line = lines && points.size() > 1;
     if (!twin) ++color;
     for (const AxisPoint& point : points) {
-      const Statistic& statistic =
-          accuracy ? point.group->accuracy : point.group->samples_per_second;
-      const std::string text =
-          accuracy ? ReadablePercent(statistic.mean) : ReadableCount(statistic.mean) + " samples/s";
+      const Statistic& statistic = scores ? point.group->score : point.group->samples_per_second;
       series.points.push_back({point.at, statistic.mean, statistic.spread,
-                               absl::StrCat(point.group->label, ": ", text), "", false});
+                               absl::StrCat(point.group->label, ": ", text_of(statistic.mean)), "",
+                               false});
       data.push_back({point.group->label, CsvNumber(point.at), CsvNumber(statistic.mean),
                       CsvNumber(statistic.spread)});
     }
@@ -141,7 +144,7 @@ Figure Along(const std::string& axis, const Curves& curves, const std::set<doubl
 
 }  // namespace
 
-MadeFigures AxisFigures(const ReportRuns&, const std::vector<ReportGroup>& groups,
+MadeFigures AxisFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
                         const SeriesStyle&, const FigureOptions&) {
   std::vector<std::string> axes;
   for (const ReportGroup& group : groups) {
@@ -161,8 +164,8 @@ MadeFigures AxisFigures(const ReportRuns&, const std::vector<ReportGroup>& group
       left_out.push_back(axis);
       continue;
     }
-    figures.push_back(Along(axis, curves, numbers, true));
-    figures.push_back(Along(axis, curves, numbers, false));
+    figures.push_back(Along(axis, curves, numbers, &report.metric));
+    figures.push_back(Along(axis, curves, numbers, nullptr));
   }
   if (!left_out.empty()) {
     absl::StrAppend(&figures.back().caption, " Not drawn over: ", absl::StrJoin(left_out, ", "),

@@ -1,8 +1,10 @@
-// Figures of test accuracy and loss while a run trains, against what it spent.
+// Figures of the test metric and loss while a run trains, against what it spent.
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -27,8 +29,8 @@ struct Spent {
 };
 
 struct Gained {
-  const char* id;
-  const char* word;
+  std::string id;
+  std::string word;
   double (*of)(const CurvePoint&);
   std::optional<double> (*last)(const ReportRun&);  // nothing: the run does not measure it
   NumberFormat format;
@@ -196,12 +198,15 @@ MadeFigures CurveFigures(const ReportRuns& report, const std::vector<ReportGroup
                       "samples",
                       [](const CurvePoint& p) { return p.samples; },
                       RoundCount};
-  const Gained accuracy{"accuracy",
-                        "test accuracy",
-                        [](const CurvePoint& p) { return p.accuracy; },
-                        [](const ReportRun& run) { return run.accuracy; },
-                        ShortPercent,
-                        false};
+  const Gained score{
+      report.metric.name,
+      absl::StrCat("test ", report.metric.name),
+      [](const CurvePoint& p) { return p.score.metric == nullptr ? NAN : p.score.value; },
+      [](const ReportRun& run) {
+        return run.score.metric == nullptr ? std::nullopt : std::optional(run.score.value);
+      },
+      [metric = report.metric](double value) { return metric.ShortText(value); },
+      !report.metric.share};
   const Gained loss{"loss",
                     "test loss",
                     [](const CurvePoint& p) { return p.loss > 0 ? p.loss : NAN; },  // 0: none
@@ -210,7 +215,7 @@ MadeFigures CurveFigures(const ReportRuns& report, const std::vector<ReportGroup
                     true};
   MadeFigures figures;
   for (const Spent* spent : {&bytes, &samples}) {
-    for (const Gained* gained : {&accuracy, &loss}) {
+    for (const Gained* gained : {&score, &loss}) {
       if (auto figure = While(report, groups, style, *spent, *gained))
         figures.push_back(*std::move(figure));
     }

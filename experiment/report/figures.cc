@@ -134,7 +134,7 @@ std::vector<Figure> MakeFigures(const ReportRuns& report, const std::vector<Repo
                                 const FigureOptions& options) {
   const SeriesStyle style(groups);
   std::vector<Figure> figures;
-  for (const auto& make : {AccuracyFigures, CurveFigures, LearningFigures, ScalingFigures,
+  for (const auto& make : {MetricFigures, CurveFigures, LearningFigures, ScalingFigures,
                            AxisFigures, TimeFigures, StalenessFigures}) {
     for (Figure& figure : make(report, groups, style, options))
       figures.push_back(std::move(figure));

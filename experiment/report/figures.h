@@ -23,7 +23,7 @@ struct Figure {
 std::string FigureCsv(const Figure& figure);
 
 struct FigureOptions {
-  std::optional<double> target;  // the accuracy of time-to-accuracy; nothing: derived from the runs
+  std::optional<double> target;  // of the time to a score; nothing: derived from the runs
 };
 
 // Makes every figure that the runs have data for.
@@ -62,8 +62,8 @@ std::string CsvNumber(double value);
 
 // ---- one file per kind; empty: no data for it
 using MadeFigures = std::vector<Figure>;
-MadeFigures AccuracyFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
-                            const SeriesStyle& style, const FigureOptions& options);
+MadeFigures MetricFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
+                          const SeriesStyle& style, const FigureOptions& options);
 MadeFigures CurveFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
                          const SeriesStyle& style, const FigureOptions& options);
 MadeFigures LearningFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,

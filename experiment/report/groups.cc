@@ -35,11 +35,15 @@ void Fill(const ReportRuns& report, ReportGroup* group) {
       return static_cast<double>(number(*run.data.summary));
     });
   };
-  group->accuracy = over([](const ReportRun& run) { return run.accuracy; });
+  const auto score_of = [](const ReportRun& run) {
+    return run.score.metric == nullptr ? std::nullopt : std::optional(run.score.value);
+  };
+  group->score = over(score_of);
   group->loss = over([](const ReportRun& run) { return run.loss; });
   group->against_twin = over([&](const ReportRun& run) -> std::optional<double> {
-    if (!run.twin_of || !run.accuracy || !report.runs[*run.twin_of].accuracy) return std::nullopt;
-    return *run.accuracy - *report.runs[*run.twin_of].accuracy;
+    const auto own = score_of(run);
+    const auto of_twin = run.twin_of ? score_of(report.runs[*run.twin_of]) : std::nullopt;
+    return own && of_twin ? std::optional(*own - *of_twin) : std::nullopt;
   });
   group->epochs = over([](const ReportRun& run) { return std::optional<double>(run.epochs); });
   group->seconds = over([](const ReportRun& run) { return std::optional<double>(run.seconds); });

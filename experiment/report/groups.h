@@ -27,9 +27,9 @@ struct ReportGroup {
   std::vector<size_t> runs;  // indices, ordered by seed
   size_t done = 0;           // number of these runs that finished or were stopped early
   size_t seeds = 0;          // distinct seeds of the done runs; less than `done` after repeats
-  Statistic accuracy;        // over seeds, as all statistics below
+  Statistic score;           // over seeds, as all statistics below
   Statistic loss;
-  Statistic against_twin;  // accuracy minus the accuracy of the twin with the same seed
+  Statistic against_twin;  // score minus the score of the twin with the same seed
   Statistic epochs;
   Statistic seconds;
   Statistic samples_per_second;

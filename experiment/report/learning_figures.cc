@@ -40,18 +40,30 @@ double SizeOf(const Config& config) {
 
 struct Measure {
   const char* id;
-  const char* title;
-  const char* word;
+  std::string title;
+  std::string word;
   Statistic (*of)(const ReportGroup&);
   NumberFormat format;
 };
 
-Statistic ErrorOf(const ReportGroup& group) {
-  Statistic error = group.accuracy;
-  error.mean = 1 - group.accuracy.mean;
-  error.low = 1 - group.accuracy.high;
-  error.high = 1 - group.accuracy.low;
+// The part that a share lacks.
+Statistic LackOf(const ReportGroup& group) {
+  Statistic error = group.score;
+  error.mean = 1 - group.score.mean;
+  error.low = 1 - group.score.high;
+  error.high = 1 - group.score.low;
   return error;
+}
+
+Statistic ScoreOfGroup(const ReportGroup& group) { return group.score; }
+
+// The error: what a share lacks to 1, or a metric that is better if it is smaller.
+Measure ErrorMeasure(const Metric& metric) {
+  const std::string word =
+      metric.smaller_is_better ? absl::StrCat("test ", metric.name) : "test error";
+  return {"learning-curve-error", absl::StrCat("T", word.substr(1), " over training samples"), word,
+          metric.smaller_is_better ? ScoreOfGroup : LackOf,
+          [metric](double value) { return metric.ShortText(value); }};
 }
 
 Statistic LossOf(const ReportGroup& group) { return group.loss; }
@@ -267,8 +279,7 @@ MadeFigures LearningFigures(const ReportRuns& report, const std::vector<ReportGr
     curves.resize(kSeriesColors);
   }
   MadeFigures figures;
-  for (const Measure& measure : {Measure{"learning-curve-error", "Test error over training samples",
-                                         "test error", ErrorOf, ShortPercent},
+  for (const Measure& measure : {ErrorMeasure(report.metric),
                                  Measure{"learning-curve-loss", "Test loss over training samples",
                                          "test loss", LossOf, ReadableLoss}}) {
     LearningFigure figure(measure, curves.size());

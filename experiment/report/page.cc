@@ -152,8 +152,10 @@ std::string ReportPage(const ReportRuns& report, const ReportTable& table,
   absl::StrAppend(
       &html, "<p>", CountsText(report),
       ". The dense synchronous twin sends whole updates, and its workers "
-      "step together; others are compared with the twin of the same seed, in points of accuracy. ",
-      "Means of seeds come with their standard deviation, unless it is next to nothing; repeats of "
+      "step together; others are compared with the twin of the same seed, in ",
+      report.metric.share ? "points of " : "", report.metric.name,
+      ". Means of seeds come with their standard deviation, unless it is next to nothing; repeats "
+      "of "
       "a seed are averaged and count once. Behind bytes: how many times less that is than "
       "fp32.</p>\n");
   for (const std::string& note : report.notes)

@@ -51,13 +51,12 @@ void Conclude(const std::optional<Outcome>& outcome, ReportRun* run) {
     run->status = ReportStatus::kUnfinished;
   }
   if (run->status == ReportStatus::kFinished) {
-    run->accuracy = data.summary->test_accuracy;
+    run->score = ScoreOf(data.summary->test_accuracy, data.summary->test_measures);
     run->loss = data.summary->test_loss;
     run->epochs = data.summary->epochs;
     run->seconds = std::max(run->seconds, data.summary->wall_seconds);
   } else if (!curve->empty()) {
-    // 0: a program that does not measure it.
-    if (curve->back().accuracy > 0) run->accuracy = curve->back().accuracy;
+    run->score = curve->back().score;
     run->loss = curve->back().loss;
     run->epochs = curve->back().epoch;
     run->seconds = curve->back().seconds;
@@ -88,7 +87,7 @@ void TellApart(ReportRuns* report) {
 
 absl::StatusOr<ReportRuns> OfSweep(const SweepDir& dir) {
   PSGD_ASSIGN_OR_RETURN(const SweepPlan plan, dir.ReadPlan());
-  ReportRuns report{plan.name, plan.question, {}, plan.shared, {}};
+  ReportRuns report{plan.name, plan.question, {}, plan.shared, {}, {}};
   std::map<std::string, size_t> index;
   for (const PlanEntry& entry : plan.runs) index.emplace(entry.id, index.size());
   for (const PlanEntry& entry : plan.runs) {
@@ -215,15 +214,29 @@ absl::StatusOr<ReportRuns> OfFolder(const std::string& folder) {
   return report;
 }
 
-}  // namespace
-
-const char* NameOf(ReportStatus status) {
-  constexpr const char* kNames[] = {"finished",   "stopped early", "failed", "interrupted",
-                                    "unfinished", "waiting",       "broken"};  // as in the enum
-  return kNames[static_cast<size_t>(status)];
+// The metric of most runs is the report's. Runs with another keep no score.
+void ChooseMetric(ReportRuns* report) {
+  std::map<std::string, std::pair<size_t, const Metric*>> counts;
+  for (const ReportRun& run : report->runs) {
+    if (run.score.metric == nullptr) continue;
+    auto& [count, metric] = counts[run.score.metric->name];
+    metric = run.score.metric;
+    ++count;
+  }
+  if (counts.empty()) return;
+  const auto most = std::max_element(
+      counts.begin(), counts.end(),
+      [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
+  report->metric = *most->second.second;
+  if (counts.size() == 1) return;
+  for (ReportRun& run : report->runs) {
+    if (run.score.metric != most->second.second) run.score = {};
+  }
+  report->notes.push_back(absl::StrCat("Some runs have other measures than ", report->metric.name,
+                                       ", by which runs are compared here; they have none of it."));
 }
 
-absl::StatusOr<ReportRuns> ReadReportRuns(const std::string& dir) {
+absl::StatusOr<ReportRuns> OfSweepOrFolder(const std::string& dir) {
   const SweepDir sweep(dir);
   std::error_code error;
   if (!fs::exists(sweep.PlanFile(), error)) return OfFolder(dir);
@@ -233,6 +246,20 @@ absl::StatusOr<ReportRuns> ReadReportRuns(const std::string& dir) {
   const std::string note(report.status().message());
   report = OfFolder(dir);
   if (report.ok()) report->notes.push_back(note);
+  return report;
+}
+
+}  // namespace
+
+const char* NameOf(ReportStatus status) {
+  constexpr const char* kNames[] = {"finished",   "stopped early", "failed", "interrupted",
+                                    "unfinished", "waiting",       "broken"};  // as in the enum
+  return kNames[static_cast<size_t>(status)];
+}
+
+absl::StatusOr<ReportRuns> ReadReportRuns(const std::string& dir) {
+  PSGD_ASSIGN_OR_RETURN(ReportRuns report, OfSweepOrFolder(dir));
+  ChooseMetric(&report);
   return report;
 }
 

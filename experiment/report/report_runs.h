@@ -35,7 +35,7 @@ struct ReportRun {
   RunData data;
 
   // Results of the last evaluation that counts; nothing: none.
-  std::optional<double> accuracy;
+  Score score;
   std::optional<double> loss;
   double epochs = 0;
   double seconds = 0;
@@ -48,6 +48,7 @@ struct ReportRuns {
   std::vector<std::string> notes;
   // What the labels mean, if they are names of runs. Empty: labels need no explanation.
   std::vector<std::pair<std::string, std::string>> legend;
+  Metric metric;  // of the scores; runs with another have none
 };
 
 // NOT_FOUND: the folder holds neither a sweep nor run directories.

@@ -111,7 +111,7 @@ void MetricsFollower::AddEvaluation(const Record& record) {
   ParseProgress();
   CurvePoint point{seconds(),
                    NumberIn(record, "epoch"),
-                   NumberIn(record, "accuracy"),
+                   ScoreIn(record),
                    NumberIn(record, "loss"),
                    0,
                    0,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "experiment/record/metric.h"
 #include "experiment/record/records.h"
 #include "experiment/record/summary.h"
 #include "proto/config.pb.h"
@@ -18,7 +19,7 @@ namespace psgd {
 struct CurvePoint {
   double seconds = 0;  // since the run began, without the time when it was stopped
   double epoch = 0;
-  double accuracy = 0;
+  Score score;
   double loss = 0;
   double bytes_pushed = 0;  // up to this evaluation
   double bytes_pulled = 0;

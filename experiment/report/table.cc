@@ -34,9 +34,11 @@ TableCell Cell(const Statistic& statistic, const std::string& mean, const std::s
   return cell;
 }
 
-TableCell PointsCell(const Statistic& statistic, std::string (*format)(double)) {
-  return Cell(statistic, format(statistic.mean),
-              statistic.count > 1 ? absl::StrFormat("%.2f", statistic.spread * 100) : "", "");
+// `mean`: as text.
+TableCell ScoreCell(const Metric& metric, const Statistic& statistic, const std::string& mean) {
+  const std::string spread = metric.share ? absl::StrFormat("%.2f", statistic.spread * 100)
+                                          : absl::StrFormat("%.2g", statistic.spread);
+  return Cell(statistic, mean, statistic.count > 1 ? spread : "", "");
 }
 
 // Shows the spread only if it is visible in that format.
@@ -53,7 +55,6 @@ TableCell BytesCell(const Statistic& bytes, const Statistic& ratio) {
                   absl::StrFormat(ratio.mean < 9.95 ? " (%.1fx)" : " (%.0fx)", ratio.mean));
 }
 
-std::string Points(double difference) { return absl::StrFormat("%+.2f", difference * 100); }
 std::string Loss(double loss) { return absl::StrFormat("%.4f", loss); }
 std::string Clocks(double staleness) { return absl::StrFormat("%.2f", staleness); }
 
@@ -77,14 +78,17 @@ std::string CsvCell(const std::string& text) {
 
 ReportTable TableOf(const ReportRuns& report, const std::vector<ReportGroup>& groups) {
   ReportTable table;
-  table.columns = {"configuration", "status", "accuracy",  "against twin", "loss",
+  const Metric& metric = report.metric;
+  table.columns = {"configuration", "status", metric.name, "against twin", "loss",
                    "pushed",        "pulled", "staleness", "samples/s",    "time"};
   for (const ReportGroup& group : groups) {
     std::vector<TableCell> row;
     row.push_back(Word(absl::StrCat(group.label, group.twin ? " (twin)" : "")));
     row.push_back(Word(StatusText(report, group)));
-    row.push_back(PointsCell(group.accuracy, ReadablePercent));
-    row.push_back(group.twin ? kNothing : PointsCell(group.against_twin, Points));
+    row.push_back(ScoreCell(metric, group.score, metric.Text(group.score.mean)));
+    row.push_back(group.twin ? kNothing
+                             : ScoreCell(metric, group.against_twin,
+                                         metric.DifferenceText(group.against_twin.mean)));
     row.push_back(MeanCell(group.loss, Loss));
     row.push_back(BytesCell(group.bytes_pushed, group.push_ratio));
     row.push_back(BytesCell(group.bytes_pulled, group.pull_ratio));
@@ -166,18 +170,20 @@ std::string Csv(const std::vector<std::vector<std::string>>& rows) {
 }
 
 std::string RunsCsv(const ReportRuns& report) {
-  std::vector<std::vector<std::string>> rows{absl::StrSplit(
-      "id,configuration,seed,status,twin,accuracy,loss,epochs,steps,seconds,samples_per_second,"
-      "bytes_pushed,bytes_pulled,bytes_pushed_dense,bytes_pulled_dense,"
-      "staleness_mean,staleness_p99,staleness_max,workers,shards,servers,transport,codec,detail",
-      ',')};
+  std::vector<std::vector<std::string>> rows{
+      absl::StrSplit(absl::StrCat("id,configuration,seed,status,twin,", report.metric.name,
+                                  ",loss,epochs,steps,seconds,samples_per_second,"
+                                  "bytes_pushed,bytes_pulled,bytes_pushed_dense,bytes_pulled_dense,"
+                                  "staleness_mean,staleness_p99,staleness_max,workers,shards,"
+                                  "servers,transport,codec,detail"),
+                     ',')};
   for (const ReportRun& run : report.runs) {
     const Summary summary = run.data.summary.value_or(Summary());
     const std::string configuration =
         report.legend.empty() || run.axes.empty() ? run.label : AxesLabel(run.axes);
     std::vector<std::string> cells{run.id, configuration, absl::StrCat(run.seed),
                                    NameOf(run.status), run.twin ? "yes" : "no"};
-    cells.push_back(run.accuracy ? Number(*run.accuracy) : "");
+    cells.push_back(run.score.metric != nullptr ? Number(run.score.value) : "");
     cells.push_back(run.loss ? Number(*run.loss) : "");
     for (const double value : {run.epochs, static_cast<double>(summary.steps), run.seconds,
                                summary.samples_per_second}) {

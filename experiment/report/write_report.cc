@@ -12,6 +12,10 @@ namespace psgd {
 
 absl::StatusOr<WrittenReport> WriteReport(const ReportOptions& options) {
   PSGD_ASSIGN_OR_RETURN(const ReportRuns report, ReadReportRuns(options.dir));
+  if (options.target && report.metric.share && *options.target > 1) {
+    return InvalidArgumentError("--target is ", *options.target, ", but ", report.metric.name,
+                                " is from 0 to 1, as 0.9");
+  }
   const std::vector<ReportGroup> groups = GroupRuns(report);
   const ReportTable table = TableOf(report, groups);
   WrittenReport written;

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "experiment/record/readable.h"
 #include "experiment/record/run_dir.h"
+#include "proto/target_kind.h"
 
 namespace psgd {
 namespace {
@@ -23,6 +26,31 @@ std::set<std::string> TwinsAmong(const std::vector<PlannedRun>& runs) {
   return twins;
 }
 
+AtRung AtRungOf(const CurvePoint& point) {
+  const double unknown = std::numeric_limits<double>::quiet_NaN();
+  return {point.epoch, point.score.metric == nullptr ? unknown : point.score.value, point.loss};
+}
+
+// The metric that ps-worker reports of such data. Programs that bring their model may report any.
+SweepAsha::Metric MetricOf(const DataConfig& data) {
+  if (HasClasses(data)) return SweepAsha::ACCURACY;
+  return data.target_kind() == DataConfig::LABELS ? SweepAsha::F1 : SweepAsha::RMSE;
+}
+
+absl::Status CheckMetric(SweepAsha::Metric metric, const Config& config) {
+  const SweepAsha::Metric measured = MetricOf(config.data());
+  if (metric == SweepAsha::LOSS || metric == measured || config.model().has_client()) {
+    return absl::OkStatus();
+  }
+  const auto name = [](SweepAsha::Metric of) {
+    return absl::AsciiStrToLower(SweepAsha::Metric_Name(of));
+  };
+  return absl::InvalidArgumentError(
+      absl::StrCat("asha.metric is ", name(metric), ", which is not measured with model.loss: ",
+                   absl::AsciiStrToLower(ModelConfig::Loss_Name(config.model().loss())),
+                   "; set it to ", name(measured), ", or to loss"));
+}
+
 }  // namespace
 
 absl::Status CheckAsha(const SweepAsha& asha, const std::vector<PlannedRun>& runs) {
@@ -31,6 +59,9 @@ absl::Status CheckAsha(const SweepAsha& asha, const std::vector<PlannedRun>& run
   if (!std::is_sorted(asha.rungs().begin(), asha.rungs().end(), std::less_equal<int>())) {
     return absl::InvalidArgumentError(
         "asha.rungs: each must be higher than the one before, as [1, 3, 9]");
+  }
+  for (const PlannedRun& run : runs) {
+    PSGD_RETURN_IF_ERROR(CheckMetric(asha.metric(), run.config));
   }
   const std::set<std::string> twins = TwinsAmong(runs);
   int epochs = 0;
@@ -47,7 +78,7 @@ absl::Status CheckAsha(const SweepAsha& asha, const std::vector<PlannedRun>& run
 
 std::string RuleOf(const SweepAsha& asha) {
   return absl::StrCat("best 1/", asha.reduction(), " by ",
-                      asha.metric() == SweepAsha::LOSS ? "loss" : "accuracy", " after ",
+                      absl::AsciiStrToLower(SweepAsha::Metric_Name(asha.metric())), " after ",
                       absl::StrJoin(asha.rungs(), ", "), " epochs");
 }
 
@@ -92,7 +123,7 @@ void Rungs::Recall() {
       if (outcome->kind == Outcome::Kind::kStopped &&
           point.epoch > outcome->epoch + kEpochTolerance)
         break;
-      (void)asha_.GoesOn(run.id, {point.epoch, point.accuracy, point.loss});
+      (void)asha_.GoesOn(run.id, AtRungOf(point));
     }
   }
 }
@@ -100,7 +131,7 @@ void Rungs::Recall() {
 bool Rungs::GoesOn(const PlannedRun& run, const std::vector<CurvePoint>& curve) {
   if (IsTwin(run.id)) return true;
   for (const CurvePoint& point : curve) {
-    const AtRung at{point.epoch, point.accuracy, point.loss};
+    const AtRung at = AtRungOf(point);
     if (!asha_.Decides(run.id, at)) continue;
     const bool at_its_end = at.epoch > run.config.train().epochs() - kEpochTolerance;
     if (asha_.GoesOn(run.id, at) || at_its_end) {

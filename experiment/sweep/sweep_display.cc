@@ -20,8 +20,11 @@ constexpr int kLinesWithHeader = 8;  // a terminal of fewer lines gets no header
 using Row = std::vector<std::string>;
 
 // Empty: a program did not measure it.
-std::string Accuracy(const CurvePoint& point) {
-  return point.accuracy == 0 ? "" : absl::StrFormat("%.1f %%", point.accuracy * 100);
+std::string ScoreText(const CurvePoint& point) {
+  const Score& score = point.score;
+  if (score.metric == nullptr) return "";
+  return score.metric->share ? absl::StrFormat("%.1f %%", score.value * 100)
+                             : score.metric->ShortText(score.value);
 }
 
 Row RowOf(const ActiveRun& run) {
@@ -44,7 +47,7 @@ Row RowOf(const ActiveRun& run) {
       row[3] = absl::StrFormat("%.3f", loss);
     row[5] = ReadableCount(NumberIn(progress, "samples_per_second"));
   }
-  if (!run.metrics->curve().empty()) row[4] = Accuracy(run.metrics->curve().back());
+  if (!run.metrics->curve().empty()) row[4] = ScoreText(run.metrics->curve().back());
   return row;
 }
 
@@ -54,7 +57,7 @@ Row RowOf(const EndedRun& run) {
           run.label,
           ReadableEpoch(run.last->epoch),
           absl::StrFormat("%.3f", run.last->loss),
-          Accuracy(*run.last),
+          ScoreText(*run.last),
           "",
           ReadableTime(run.seconds)};
 }

@@ -31,7 +31,7 @@ Record SweepJson(const ReportRuns& report, const std::vector<ReportGroup>& group
          {"twin", group.twin},
          {"runs", group.runs.size()},
          {"done", group.done},
-         {"accuracy", StatisticJson(group.accuracy)},
+         {report.metric.name, StatisticJson(group.score)},
          {"against_twin", StatisticJson(group.against_twin)},
          {"loss", StatisticJson(group.loss)},
          {"bytes_pushed", StatisticJson(group.bytes_pushed)},
@@ -41,17 +41,18 @@ Record SweepJson(const ReportRuns& report, const std::vector<ReportGroup>& group
   }
   json["runs"] = Record::array();
   for (const ReportRun& run : report.runs) {
-    json["runs"].push_back({{"id", run.id},
-                            {"label", run.label},
-                            {"seed", run.seed},
-                            {"twin", run.twin},
-                            {"status", NameOf(run.status)},
-                            {"detail", run.detail},
-                            {"accuracy", OrNull(run.accuracy)},
-                            {"loss", OrNull(run.loss)},
-                            {"epochs", run.epochs},
-                            {"seconds", run.seconds},
-                            {"problems", run.data.problems}});
+    json["runs"].push_back(
+        {{"id", run.id},
+         {"label", run.label},
+         {"seed", run.seed},
+         {"twin", run.twin},
+         {"status", NameOf(run.status)},
+         {"detail", run.detail},
+         {report.metric.name, run.score.metric != nullptr ? Record(run.score.value) : Record()},
+         {"loss", OrNull(run.loss)},
+         {"epochs", run.epochs},
+         {"seconds", run.seconds},
+         {"problems", run.data.problems}});
     if (run.data.summary) {
       json["runs"].back()["steps"] = run.data.summary->steps;
       json["runs"].back()["bytes_pushed"] = run.data.summary->bytes_pushed;

@@ -34,6 +34,13 @@ bool CanGoOn(const SweepDir& dir, const std::string& id) {
   return FileExists(RunDir(run).ConfigFile()) && HasCheckpoint(run);
 }
 
+std::string ResultText(const CurvePoint& point) {
+  const Score& score = point.score;
+  if (score.metric == nullptr) return absl::StrFormat("loss %.4f", point.loss);
+  const std::string text = score.metric->Text(score.value);
+  return score.metric->share ? text : absl::StrCat(score.metric->name, " ", text);
+}
+
 // The last message of ps-run about itself.
 std::string LastWords(const std::string& log) {
   const std::string tail = TailOfFile(log, kLogLines);
@@ -275,11 +282,8 @@ absl::Status SweepRunner::Ended(Active& active) {
     Keep(&last_ended_, {early ? "stopped" : "finished", run.LabelWithSeed(), seconds,
                         curve.empty() ? std::nullopt : std::optional(curve.back())});
     display_.Event(absl::StrCat(early ? "stopped early: " : "finished: ", run.LabelWithSeed(),
-                                curve.empty() ? ""
-                                : curve.back().accuracy == 0
-                                    ? absl::StrFormat(": loss %.4f", curve.back().loss)
-                                    : absl::StrCat(": ", ReadablePercent(curve.back().accuracy)),
-                                " in ", ReadableTime(seconds)));
+                                curve.empty() ? "" : ": " + ResultText(curve.back()), " in ",
+                                ReadableTime(seconds)));
     return absl::OkStatus();
   }
   if (stops() > 0 || code == kExitStopped) {

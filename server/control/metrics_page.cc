@@ -8,6 +8,7 @@
 #include "common/metrics.h"
 #include "proto/data.pb.h"
 #include "proto/phases.h"
+#include "proto/target_kind.h"
 #include "server/control/server_shares.h"
 
 namespace psgd {
@@ -94,6 +95,14 @@ void RenderServer(const ServerShare& s, PrometheusText* text) {
   }
 }
 
+// Measures may have the names of targets, which are any text.
+std::string MetricWord(std::string name) {
+  for (char& c : name) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return name;
+}
+
 }  // namespace
 
 std::string RenderPrometheus(const StatusReply& status) {
@@ -105,8 +114,10 @@ std::string RenderPrometheus(const StatusReply& status) {
   if (status.train_loss() != 0 || status.train_accuracy() != 0) {
     text.Gauge("psgd_train_loss", "Mean training loss of the last reports.", "",
                status.train_loss());
-    text.Gauge("psgd_train_accuracy", "Training accuracy of the last reports.", "",
-               status.train_accuracy());
+    if (HasClasses(status.config().data())) {
+      text.Gauge("psgd_train_accuracy", "Training accuracy of the last reports.", "",
+                 status.train_accuracy());
+    }
   }
   if (!status.evaluations().empty()) {
     const EvalResult& last = *status.evaluations().rbegin();
@@ -114,7 +125,7 @@ std::string RenderPrometheus(const StatusReply& status) {
       text.Gauge("psgd_test_accuracy", "Accuracy of the last evaluation.", "", last.accuracy());
     text.Gauge("psgd_test_loss", "Loss of the last evaluation.", "", last.loss());
     for (const auto& [name, value] : last.measures()) {
-      text.Gauge("psgd_test_" + name, "Of the last evaluation.", "", value);
+      text.Gauge("psgd_test_" + MetricWord(name), "Of the last evaluation.", "", value);
     }
   }
   text.Gauge("psgd_samples_per_second", "Training speed of all workers.", "",

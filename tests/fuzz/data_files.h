@@ -15,6 +15,7 @@ struct DataFormat {
   // For each file of the input, its names in the folder. No names: the file itself is data.path.
   std::vector<std::vector<std::string>> files;
   bool byte_pairs = false;
+  DataConfig::TargetKind target_kind = DataConfig::CLASS;
 };
 
 inline const std::vector<DataFormat>& DataFormats() {
@@ -40,6 +41,9 @@ inline const std::vector<DataFormat>& DataFormats() {
       {"libsvm", DataConfig::LIBSVM, {{}}},
       {"criteo", DataConfig::CRITEO, {{}}},
       {"ratings", DataConfig::RATINGS, {{}}},
+      {"table", DataConfig::TABLE, {{}}},
+      {"table_numbers", DataConfig::TABLE, {{}}, false, DataConfig::NUMBER},
+      {"arrays", DataConfig::ARRAYS, {{}}, false, DataConfig::NUMBER},
       {"translation", DataConfig::TRANSLATION, {{}}},
       {"translation_byte_pairs", DataConfig::TRANSLATION, {{}}, true},
   };

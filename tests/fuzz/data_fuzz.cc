@@ -61,6 +61,8 @@ void Prepare() {
   config->mutable_translation()->set_target_length(5);
   config->mutable_translation()->set_test_fraction(0.5);
   config->mutable_ratings()->set_test_negatives(3);
+  config->add_target("y");
+  config->set_target_kind(chosen->target_kind);
   if (chosen->byte_pairs) config->set_tokens(DataConfig::BPE);
   if (chosen->byte_pairs) config->set_vocabulary(262);
 }
@@ -71,18 +73,19 @@ void CheckBelow(std::span<const int32_t> values, int least, int end) {
 
 void ReadSample(const SampleSource& source, uint64_t index) {
   const SampleShape shape = source.shape();
-  std::vector<float> values(shape.elements());
+  std::vector<float> values(shape.elements()), targets(static_cast<size_t>(shape.targets));
   std::vector<int32_t> tokens(shape.elements()), labels(shape.labels());
   const SampleKey key{.epoch = 1, .index = index};
   if (shape.IsImage()) tokens.clear();
   if (shape.IsSequence()) values.clear();
-  const absl::Status read = source.Read(key, {values, tokens, labels});
+  const absl::Status read = source.Read(key, {values, tokens, labels, targets});
   Require(read.ok() || !read.message().empty(), "it was refused without a reason");
   Require(read.ok() || shape.IsImage(), "a sample that was there is not");
   if (!read.ok()) return;
   CheckBelow(tokens, 0, shape.vocabulary);
   CheckBelow(labels, -1, shape.classes);
   for (const float value : values) Require(std::isfinite(value), "a value is not finite");
+  for (const float target : targets) Require(std::isfinite(target), "a target is not finite");
 }
 
 void ReadSome(const SampleSource& source) {

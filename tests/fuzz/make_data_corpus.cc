@@ -5,6 +5,7 @@
 #include "experiment/config/config_yaml.h"
 #include "tests/fuzz/corpus_file.h"
 #include "tests/unit/data/idx_files.h"
+#include "tests/unit/data/npz_files.h"
 #include "tests/unit/data/picture_files.h"
 #include "tests/unit/engine/onnx_maker.h"
 
@@ -58,6 +59,22 @@ void WriteTables(const path& folder) {
                   "a::x::5::1\na::y::4::2\nb::z::3::3\nb::x::1::9\n");
   WriteCorpusFile(folder / "ratings" / "commas.txt",
                   "userId,movieId,rating,timestamp\n1,10,4.0,964982703\n1,11,4,964\n2,12,1,7\n");
+  for (const char* format : {"table", "table_numbers"}) {
+    WriteCorpusFile(folder / format / "commas.txt",
+                    "a,\"b \"\"c\"\"\",y\n1,x,0\n-2.5e3,\"u,v\",1\n,NA,0\n7,x,1\n");
+    WriteCorpusFile(folder / format / "tabs.txt", "y\tx\n0\t1\n2\t3\n1\t\n");
+  }
+}
+
+void WriteArrays(const path& folder) {
+  const std::string rows = NpyOf<float>("<f4", {3, 2}, {1, 5, 3, 5, 1, 5}),
+                    pixels =
+                        NpyOf<uint8_t>("|u1", {2, 1, 2, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2}),
+                    numbers = NpyOf<double>("<f8", {3}, {10, 20, 30}),
+                    pairs = NpyOf<int64_t>("<i8", {2, 2}, {1, 2, 3, 4});
+  WriteCorpusFile(folder / "stored.bin", ZipOf({{"x.npy", rows}, {"y.npy", numbers}}));
+  WriteCorpusFile(folder / "deflated.bin",
+                  ZipOf({{"x.npy", pixels}, {"y.npy", pairs}}, true, true));
 }
 
 void WriteTexts(const path& folder) {
@@ -158,6 +175,7 @@ void WriteCorpus(const path& folder) {
                   WithLength<uint16_t>(records.substr(0, 3073)) + records.substr(3073));
   WritePictures(folder / "data");
   WriteTables(folder / "data");
+  WriteArrays(folder / "data" / "arrays");
   WriteTexts(folder / "data");
   WriteSafetensorsFiles(folder / "safetensors" / "file");
   WriteConfigs(folder / "config");

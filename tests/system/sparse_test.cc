@@ -4,7 +4,7 @@
 
 #include "common/philox.h"
 #include "data/safetensors.h"
-#include "data/table.h"
+#include "data/sparse_table.h"
 #include "tests/system/run_test.h"
 
 namespace psgd {

@@ -194,6 +194,32 @@ TEST_P(NetworkConformanceTest, SequenceModelsFollowTheReference) {
   }
 }
 
+TEST_P(NetworkConformanceTest, TargetsFollowTheReference) {
+  for (const int targets : {1, 3}) {
+    const Problem problem = testing::MakeTargetProblem(targets);
+    for (const ModelConfig::Loss loss : testing::kTargetLosses) {
+      const ModelConfig model = testing::TargetModel(loss);
+      const auto network = MakeNetwork(model, problem, options_);
+      const auto reference = MakeNetwork(model, problem, {.backend = "reference"});
+      for (uint64_t step = 0; step < 10; ++step) {
+        const double expected = Descend(reference.get(), problem, step, 0.1f);
+        EXPECT_NEAR(Descend(network.get(), problem, step, 0.1f), expected, kLossBound)
+            << ModelConfig::Loss_Name(loss) << ", step " << step;
+      }
+      ExpectRecorded(*network, "mlp");
+      const auto evaluated = network->Evaluate(problem.step_batch());
+      const auto expected = reference->Evaluate(problem.step_batch());
+      ASSERT_TRUE(evaluated.ok() && expected.ok());
+      EXPECT_NEAR(evaluated->loss_sum, expected->loss_sum, kLossBound * 12);
+      EXPECT_EQ(evaluated->counted, 11u);
+      ASSERT_EQ(network->logits().size(), 12u * static_cast<size_t>(targets));
+      for (size_t i = 0; i < network->logits().size(); ++i) {
+        EXPECT_NEAR(network->logits()[i], reference->logits()[i], kLossBound);
+      }
+    }
+  }
+}
+
 TEST_P(NetworkConformanceTest, TheSameRunGivesTheSameWeights) {
   const Problem problem = MakeProblem({3, 9, 11, 5}, 5);
   const auto a = MakeNetwork(ZooModel("cnn", 0.5), problem, options_);

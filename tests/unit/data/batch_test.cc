@@ -29,6 +29,33 @@ TEST(BatchMakerTest, FillsAndPads) {
   EXPECT_THAT(batch->pixels.subspan(18, 6), Each(0.0f));
 }
 
+// Sample i has targets i and -i.
+class TargetDataset final : public Dataset {
+ public:
+  size_t size() const override { return 10; }
+  SampleShape shape() const override {
+    SampleShape shape{1, 1, 3, 2};
+    shape.targets = 2;
+    return shape;
+  }
+  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
+    std::ranges::fill(sample.values, 1.0f);
+    sample.labels[0] = 0;
+    sample.targets[0] = static_cast<float>(key.index);
+    sample.targets[1] = -sample.targets[0];
+    return absl::OkStatus();
+  }
+};
+
+TEST(BatchMakerTest, TargetsComeBesideLabelsAndPaddingHasNone) {
+  BatchMaker maker(Source(std::make_shared<TargetDataset>()), 3, 1);
+  const absl::StatusOr<Batch> batch = maker.Make(0, std::vector<uint32_t>{7, 2});
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  EXPECT_TRUE(Aligned(batch->targets.data()));
+  EXPECT_THAT(batch->targets, ElementsAre(7, -7, 2, -2, 0, 0));
+  EXPECT_THAT(batch->labels, ElementsAre(0, 0, -1));
+}
+
 TEST(BatchMakerTest, BuffersAreReusedAndOutliveTheMaker) {
   Batch kept;
   {

@@ -48,9 +48,12 @@ inline std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-inline std::string Gzip(const std::string& plain) {
+// zlib's windowBits.
+inline constexpr int kGzipWrapper = 15 + 16, kNoWrapper = -15;
+
+inline std::string Deflated(const std::string& plain, int wrapper) {
   z_stream stream{};
-  deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+  deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, wrapper, 8, Z_DEFAULT_STRATEGY);
   std::string packed(deflateBound(&stream, plain.size()), '\0');
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(plain.data()));
   stream.avail_in = static_cast<uInt>(plain.size());
@@ -61,5 +64,7 @@ inline std::string Gzip(const std::string& plain) {
   deflateEnd(&stream);
   return packed;
 }
+
+inline std::string Gzip(const std::string& plain) { return Deflated(plain, kGzipWrapper); }
 
 }  // namespace psgd

@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
+#include "tests/unit/data/row_samples.h"
 #include "tests/unit/data/scratch.h"
 
 namespace psgd {
@@ -12,20 +14,9 @@ namespace {
 
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::FloatNear;
 using testing::HasSubstr;
-
-struct SparseSample {
-  std::vector<int32_t> indices;
-  std::vector<float> values;
-  int32_t label = -7;
-};
-
-SparseSample ReadSample(const Dataset& set, size_t index) {
-  const auto places = static_cast<size_t>(set.shape().entries);
-  SparseSample sample = {std::vector<int32_t>(places, -1), std::vector<float>(places, -1)};
-  EXPECT_TRUE(set.Read({0, index}, {sample.values, sample.indices, {&sample.label, 1}}).ok());
-  return sample;
-}
+using testing::StartsWith;
 
 class TableTest : public testing::Test {
  protected:
@@ -43,132 +34,214 @@ class TableTest : public testing::Test {
     EXPECT_FALSE(status.ok());
     return std::string(status.message());
   }
+  // The error of a file with these lines, of which "y" is to be predicted.
+  std::string ErrorOf(const std::string& text, TableOptions options = {}) {
+    options.path = Write("t.csv", text);
+    options.test_fraction = 0.25;
+    if (options.target.empty()) options.target = {"y"};
+    return Error(options);
+  }
 
   ScratchFolder folder_;
 };
 
-constexpr char kLibsvm[] = "+1 1:0.5 7:-2 # a remark\n-1 3:1e-1\n\n+1 2:0 5:4\n-1\n";
+constexpr char kHouses[] =
+    "rooms,near,price\n"
+    "2,sea,100\n"
+    "4,,300\n"
+    ",hill,200\n"
+    "6,moor,600\n";
 
-TEST_F(TableTest, LibsvmRowsBecomePaddedEntries) {
-  const TrainAndTest sets = Load({.path = Write("a", kLibsvm), .test = Write("b", "-1 9:3\n")});
+TEST_F(TableTest, NumbersAreNormalizedAndCategoriesAreOneHot) {
+  const TrainAndTest sets = Load({.path = Write("a.csv", kHouses),
+                                  .test_fraction = 0.25,
+                                  .target = {"price"},
+                                  .kind = DataConfig::NUMBER});
+  ASSERT_EQ(sets.train->size(), 3u);
+  ASSERT_EQ(sets.test->size(), 1u);
   const SampleShape shape = sets.train->shape();
-  EXPECT_EQ(shape.entries, 2);
-  EXPECT_EQ(shape.vocabulary, 9);  // of both files
-  EXPECT_EQ(shape.classes, 2);
-  ASSERT_EQ(sets.train->size(), 4u);
-  const SparseSample first = ReadSample(*sets.train, 0);
-  EXPECT_THAT(first.indices, ElementsAre(0, 6));
-  EXPECT_THAT(first.values, ElementsAre(0.5f, -2));
-  EXPECT_EQ(first.label, 1);
-  const SparseSample third = ReadSample(*sets.train, 2);
-  EXPECT_THAT(third.indices, ElementsAre(4, 0));
-  EXPECT_THAT(third.values, ElementsAre(4, 0));
-  EXPECT_THAT(ReadSample(*sets.train, 3).values, ElementsAre(0, 0));
-  EXPECT_EQ(ReadSample(*sets.test, 0).label, 0);
+  EXPECT_EQ(shape.ImageText(), "4 values");  // rooms; hill, sea and missing
+  EXPECT_EQ(shape.classes, 1);
+  EXPECT_EQ(shape.targets, 1);
+  EXPECT_TRUE(shape.IsImage());
+  // The training rows have rooms 2 and 4: mean 3, deviation 1.
+  EXPECT_THAT(RowOf(*sets.train, 0).values, ElementsAre(-1, 0, 1, 0));
+  EXPECT_THAT(RowOf(*sets.train, 1).values, ElementsAre(1, 0, 0, 1));
+  EXPECT_THAT(RowOf(*sets.train, 2).values, ElementsAre(0, 1, 0, 0));
+  EXPECT_THAT(RowOf(*sets.test, 0).values, ElementsAre(3, 0, 0, 1)) << "a moor is unknown";
+
+  EXPECT_EQ(sets.targets.kind, Targets::Kind::kNumber);
+  EXPECT_THAT(sets.targets.names, ElementsAre("price"));
+  EXPECT_EQ(sets.targets.scales[0].mean, 200);
+  const float deviation = std::sqrt(20000.0f / 3);
+  EXPECT_NEAR(sets.targets.scales[0].deviation, deviation, 1e-4);
+  EXPECT_THAT(RowOf(*sets.test, 0).targets, ElementsAre(FloatNear(400 / deviation, 1e-5)));
+  EXPECT_EQ(RowOf(*sets.test, 0).label, 0) << "it counts";
 }
 
-TEST_F(TableTest, TheTestIsANeighbourOrTheLastLines) {
-  const std::string path = Write("a", kLibsvm);
-  EXPECT_EQ(Load({.path = path, .test_fraction = 0.5}).test->size(), 2u);
-  Write("a.t", "+1 1:1\n+1 1:1\n+1 1:1\n");
-  EXPECT_EQ(Load({.path = path}).test->size(), 3u);
-  EXPECT_EQ(Load({.path = path}).train->size(), 4u);
+TEST_F(TableTest, ClassesAreInTheOrderOfTheirNumbersOrNames) {
+  const TrainAndTest numbers = Load({.path = Write("a.csv", "x,y\n1,10\n2,9\n3,-1\n4,10\n"),
+                                     .test_fraction = 0.25,
+                                     .target = {"y"}});
+  EXPECT_EQ(numbers.train->shape().classes, 3);
+  EXPECT_EQ(numbers.train->shape().targets, 0);
+  EXPECT_EQ(numbers.targets.kind, Targets::Kind::kNone);
+  EXPECT_EQ(RowOf(*numbers.train, 0).label, 2);
+  EXPECT_EQ(RowOf(*numbers.train, 1).label, 1);
+  EXPECT_EQ(RowOf(*numbers.train, 2).label, 0);
+  EXPECT_EQ(RowOf(*numbers.test, 0).label, 2);
+  const TrainAndTest names = Load({.path = Write("b.csv", "x,y\n1,yes\n2,no\n3,10\n4,no\n"),
+                                   .test_fraction = 0.25,
+                                   .target = {"y"}});
+  EXPECT_EQ(RowOf(*names.train, 0).label, 2);
+  EXPECT_EQ(RowOf(*names.train, 2).label, 0);
+  EXPECT_EQ(RowOf(*names.test, 0).label, 1);
 }
 
-TEST_F(TableTest, ALineOfARemarkAloneIsNoSample) {
-  const std::string path =
-      Write("a", "# made by hand\n+1 1:1\r\n  # 2:1\n#\n \t\n-1 2:1# 3:1\n-1\n");
-  const TrainAndTest sets = Load({.path = path, .test_fraction = 0.3});
-  EXPECT_EQ(sets.train->size(), 2u);
-  EXPECT_EQ(sets.test->size(), 1u);
-  EXPECT_EQ(sets.train->shape().vocabulary, 2);
-  EXPECT_THAT(Error({.path = Write("b", "# nothing\n")}), HasSubstr("has no samples"));
-  EXPECT_THAT(Error({.path = Write("b", "# one\nx 1:1\n")}), HasSubstr(":2: \"x\" is no label"));
+TEST_F(TableTest, ATestFileMayHaveItsColumnsInAnotherOrder) {
+  const TrainAndTest sets = Load({.path = Write("a.csv", kHouses),
+                                  .test = Write("b.csv",
+                                                "price;other;near;rooms\n"
+                                                "7;1;hill;3\n"),
+                                  .target = {"price"},
+                                  .kind = DataConfig::NUMBER});
+  EXPECT_EQ(sets.train->size(), 4u);
+  ASSERT_EQ(sets.test->size(), 1u);
+  EXPECT_THAT(RowOf(*sets.test, 0).values, ElementsAre(FloatNear(-0.61237f, 1e-4f), 1, 0, 0, 0));
 }
 
-TEST_F(TableTest, FilesMayBeGzip) {
-  EXPECT_EQ(Load({.path = Write("a.gz", Gzip(kLibsvm)), .test_fraction = 0.5}).train->size(), 2u);
+TEST_F(TableTest, SeparatorsQuotesMarksAndGzipAreUnderstood) {
+  const std::string wanted = "x,\"a \"\"b\"\", c\",y\r\n1, \"u,v\" ,3\r\n2,w,4\r\n\r\n3,w,5\r\n";
+  const TableOptions options = {.path = Write("a.csv", "\xEF\xBB\xBF" + wanted),
+                                .test_fraction = 0.3,
+                                .target = {"y"},
+                                .columns = {"a \"b\", c"},
+                                .kind = DataConfig::NUMBER};
+  EXPECT_THAT(RowOf(*Load(options).train, 0).values, ElementsAre(1, 0));
+  TableOptions packed = options;
+  packed.path = Write("a.csv.gz", Gzip(wanted));
+  EXPECT_THAT(RowOf(*Load(packed).train, 1).values, ElementsAre(0, 1));
+  const TrainAndTest tabs = Load({.path = Write("a.tsv", "a b\ty\n1,5 x\t3\n\t4\nq\t5\n"),
+                                  .test_fraction = 0.3,
+                                  .target = {"y"},
+                                  .kind = DataConfig::NUMBER});
+  EXPECT_THAT(RowOf(*tabs.train, 0).values, ElementsAre(1, 0)) << "the text, and missing";
 }
 
-TEST_F(TableTest, BadLibsvmNamesItsLine) {
-  const std::pair<const char*, const char*> bad[] = {
-      {"+1 1:1\nx 1:1\n", ":2: \"x\" is no label"},
-      {"+1 1:1\n-1 3\n", ":2: \"3\" is no index:value"},
-      {"+1 1:nan\n", ":1: \"1:nan\" is no index:value"},
-      {"+1 2:1 1:1\n", ":1: \"1:1\" has an index that is not above"},
-      {"+1 0:1\n", "or below 1"},
-      {"+1 99999999999:1\n", "too large"},
-      {"+1 1:1\n-1 2:1 1073741824:1\n",
-       ":2: index 1073741824 means a model of as many features: 4"},
-      {"+1 1:1\n+1 2:1\n", "1 different labels"},
-      {"\n\n", "has no samples"},
-  };
-  for (const auto& [text, problem] : bad) {
-    EXPECT_THAT(Error({.path = Write("a", text)}), AllOf(HasSubstr("/a"), HasSubstr(problem)));
+TEST_F(TableTest, ListedCategoriesMayBeNumbers) {
+  const std::string path = Write("a.csv", "zip,area,y\n8001,1,0\n8002,2,1\n8001,3,0\n");
+  const TrainAndTest sets = Load({.path = path,
+                                  .test_fraction = 0.3,
+                                  .target = {"y"},
+                                  .categories = {"zip"},
+                                  .kind = DataConfig::COUNT});
+  EXPECT_THAT(RowOf(*sets.train, 0).values, ElementsAre(1, 0, -1));
+  EXPECT_THAT(RowOf(*sets.test, 0).values, ElementsAre(1, 0, 3));
+}
+
+TEST_F(TableTest, SeveralTargetsAreNumbersCountsOrLabels) {
+  const std::string path = Write("a.csv", "x,u,v\n1,0,1\n2,1,1\n3,1,0\n4,0,0\n");
+  TableOptions options = {.path = path, .test_fraction = 0.25, .target = {"v", "u"}};
+  options.kind = DataConfig::LABELS;
+  const TrainAndTest labels = Load(options);
+  EXPECT_EQ(labels.targets.kind, Targets::Kind::kLabel);
+  EXPECT_EQ(labels.train->shape().targets, 2);
+  EXPECT_EQ(labels.train->shape().classes, 2);
+  EXPECT_THAT(RowOf(*labels.train, 0).targets, ElementsAre(1, 0));
+  options.kind = DataConfig::COUNT;
+  const TrainAndTest counts = Load(options);
+  EXPECT_EQ(counts.targets.kind, Targets::Kind::kCount);
+  EXPECT_THAT(RowOf(*counts.train, 2).targets, ElementsAre(0, 1));
+  options.kind = DataConfig::NUMBER;
+  const TrainAndTest numbers = Load(options);
+  for (const NumberScale& scale : numbers.targets.scales) EXPECT_NEAR(scale.mean, 2.0 / 3, 1e-12);
+}
+
+TEST_F(TableTest, MeasuresTheTrainingRowsAlone) {
+  const TrainAndTest sets = Load({.path = Write("a.csv", "x,y\n1,1\n3,3\n100,100\n"),
+                                  .test_fraction = 0.3,
+                                  .target = {"y"},
+                                  .kind = DataConfig::NUMBER});
+  EXPECT_EQ(sets.targets.scales[0].mean, 2);
+  EXPECT_THAT(RowOf(*sets.test, 0).values, ElementsAre(98));
+  EXPECT_THAT(RowOf(*sets.test, 0).targets, ElementsAre(98));
+}
+
+TEST_F(TableTest, ErrorsOfTheFirstLineNameItAndTheColumn) {
+  const std::string file = folder_.File("t.csv");
+  EXPECT_THAT(ErrorOf(""), HasSubstr(file + " is empty; its first line must name the columns"));
+  EXPECT_THAT(ErrorOf("x,y\n"), HasSubstr("no row below the names of its columns"));
+  EXPECT_THAT(ErrorOf("x,x,y\n1,2,3\n"), HasSubstr(file + ":1: two columns are named \"x\""));
+  EXPECT_THAT(ErrorOf("x,,y\n1,2,3\n"), HasSubstr("a column has no name"));
+  EXPECT_THAT(ErrorOf("x,price\n1,2\n", {.target = {"prise"}}),
+              AllOf(StartsWith(file + ":1: no column is named \"prise\", as data.target says"),
+                    HasSubstr("did you mean \"price\"?")));
+  EXPECT_THAT(ErrorOf("x,z\n1,2\n"), HasSubstr("the columns are x, z"));
+  EXPECT_THAT(ErrorOf("x,y\n1,2\n", {.columns = {"x", "z"}}), HasSubstr("as data.columns says"));
+  EXPECT_THAT(ErrorOf("x,y\n1,2\n", {.columns = {"y"}}),
+              HasSubstr("column \"y\" is in data.columns and in data.target"));
+  EXPECT_THAT(ErrorOf("x,y\n1,2\n", {.categories = {"w"}}), HasSubstr("as data.categories says"));
+  EXPECT_THAT(ErrorOf("y\n1\n"), HasSubstr("all columns are targets"));
+  EXPECT_THAT(Error({.path = Write("a.csv", "x,y\n1,2\n3,4\n"),
+                     .test = Write("b.csv", "y\n1\n"),
+                     .target = {"y"}}),
+              AllOf(StartsWith(folder_.File("b.csv") + ":1: no column is named \"x\""),
+                    HasSubstr("as the training file says")));
+  EXPECT_THAT(Error({.path = file}), HasSubstr("data.target is missing"));
+  EXPECT_THAT(ErrorOf("x,y,z\n1,2,3\n", {.target = {"y", "z"}}),
+              HasSubstr("a sample has one class; set model.loss to sigmoid"));
+  EXPECT_THAT(ErrorOf("x,y\n1,2\n", {.target = {"y", "y"}, .kind = DataConfig::NUMBER}),
+              HasSubstr("names \"y\" twice"));
+}
+
+TEST_F(TableTest, ErrorsOfARowNameItsLineAndColumn) {
+  const std::string file = folder_.File("t.csv");
+  const TableOptions number = {.kind = DataConfig::NUMBER};
+  EXPECT_THAT(ErrorOf("x,y\n1,2\n\n3\n"),
+              StartsWith(file + ":4: 1 fields, but the first line names 2 columns"));
+  EXPECT_THAT(ErrorOf("x,y\n1,\"2\n"), StartsWith(file + ":2: the quote before \"2 does not end"));
+  EXPECT_THAT(ErrorOf("x,y\n\"1\"1,2\n"), HasSubstr(":2: after the quoted field \"1\""));
+  EXPECT_THAT(ErrorOf("x,z,y\n1,1,2\n1,old,3\n", {.categories = {"x"}}),
+              StartsWith(file + ":3: column \"z\": \"old\" is no number"));
+  EXPECT_THAT(ErrorOf("x,y\n1,2\nNaN,3\n2,1\n3,1\n"),
+              StartsWith(file + ": column \"x\": line 3: \"NaN\" is no finite number"));
+  EXPECT_THAT(ErrorOf("x,y\n1,2\n1,inf\n", number),
+              StartsWith(file + ":3: column \"y\": \"inf\" is no finite number"));
+  EXPECT_THAT(ErrorOf("x,y\n1,2\n1,-1e31\n", number),
+              HasSubstr(":3: column \"y\": \"-1e31\" is above 1e30"));
+  EXPECT_THAT(ErrorOf("x,y\n1,2\n1,\n"), HasSubstr(":3: column \"y\": the target is missing"));
+  EXPECT_THAT(ErrorOf("x,y\n1,2\n1,cheap\n", number),
+              AllOf(StartsWith(file + ":3: column \"y\": \"cheap\" is no number"),
+                    HasSubstr("if it is a class, set model.loss to cross_entropy")));
+  EXPECT_THAT(ErrorOf("x,y\n1,2\n", {.kind = DataConfig::LABELS}),
+              HasSubstr(":2: column \"y\": 2 is neither 0 nor 1"));
+  EXPECT_THAT(ErrorOf("x,y\n1,-2\n", {.kind = DataConfig::COUNT}),
+              HasSubstr(":2: column \"y\": -2 is below 0, which no count is"));
+}
+
+TEST_F(TableTest, ErrorsOfTheWholeFileSayWhatToDo) {
+  const std::string file = folder_.File("t.csv");
+  EXPECT_THAT(ErrorOf("x,y\n1,a\n2,b\n3,a\n4,c\n"),
+              StartsWith(file + ": column \"y\": line 5: no training row has this class"));
+  EXPECT_THAT(Error({.path = Write("a.csv", "x,y\n1,a\n2,b\n"),
+                     .test = Write("b.csv", "x,y\n1,b\n2,c\n"),
+                     .target = {"y"}}),
+              HasSubstr("line 3 of " + folder_.File("b.csv") + ": no training row has this class"));
+  EXPECT_THAT(ErrorOf("x,y\n1,a\n2,a\n3,a\n4,b\n"), HasSubstr("have the same class"));
+  EXPECT_THAT(ErrorOf("x,y\n,1\n,2\n,3\n5,2\n"),
+              HasSubstr("column \"x\": no training row has a value"));
+  EXPECT_THAT(ErrorOf("x,y\n1,2\n"), HasSubstr("1 samples are too few to keep 0.25 of them"));
+  std::string names = "x,y\n", numbers = names;
+  for (int i = 0; i < 1002; ++i) {
+    absl::StrAppend(&names, "house", i, ",", i % 2, "\n");
+    absl::StrAppend(&numbers, i, ",", 0.5 + i, "\n");
   }
-  EXPECT_THAT(Error({.path = folder_.File("none")}), HasSubstr("cannot open"));
-  EXPECT_THAT(Error({.path = Write("a", kLibsvm), .test = Write("b", "3 1:1\n")}),
-              HasSubstr("has label 3, which no training sample has"));
-  EXPECT_THAT(Error({.path = Write("a", kLibsvm), .features = 6}), HasSubstr("has index 7"));
-  EXPECT_THAT(Error({.path = Write("a", "+1 1:1\n"), .test_fraction = 0.1}), HasSubstr("too few"));
-}
-
-std::string CriteoLine(const char* label, const char* count, const char* category) {
-  std::string line = label;
-  for (int i = 0; i < kCriteoCounts; ++i) line += std::string("\t") + (i == 1 ? count : "");
-  for (int i = 0; i < kCriteoCategories; ++i) line += std::string("\t") + (i < 2 ? category : "");
-  return line + "\n";
-}
-
-TEST_F(TableTest, CriteoLines) {
-  const std::string text = CriteoLine("0", "0", "68fd1e64") + CriteoLine("1", "20", "80e26c9b") +
-                           CriteoLine("1", "-2", "68fd1e64");
-  const TrainAndTest sets =
-      Load({.path = Write("c", text), .test_fraction = 0.3, .criteo = true, .features = 1000});
-  EXPECT_EQ(sets.train->shape().vocabulary, 1013);
-  EXPECT_EQ(sets.train->shape().entries, 3);
-  const SparseSample zero = ReadSample(*sets.train, 0), second = ReadSample(*sets.train, 1);
-  EXPECT_THAT(zero.values, ElementsAre(1, 1, 0));  // a count of 0 adds nothing
-  EXPECT_NE(zero.indices[0], zero.indices[1]);     // one word in two columns
-  EXPECT_GE(zero.indices[0], 13);
-  EXPECT_EQ(second.indices[0], 1);
-  EXPECT_FLOAT_EQ(second.values[0], std::log1p(20.0f));
-  const SparseSample third = ReadSample(*sets.test, 0);
-  EXPECT_EQ(third.values[0], -1);
-  EXPECT_EQ(third.indices[1], zero.indices[0]);
-  EXPECT_THAT(Error({.path = Write("d", "1\t2\t3\n"), .criteo = true}),
-              HasSubstr(":1: 3 fields between tabs"));
-  EXPECT_THAT(Error({.path = Write("d", CriteoLine("", "2", "a")), .criteo = true}),
-              HasSubstr("d:1: its label is \"\"; it must be 0 or 1"));
-  EXPECT_THAT(Error({.path = Write("d", CriteoLine("1", "2", "a") + CriteoLine("2", "2", "a")),
-                     .criteo = true}),
-              HasSubstr("d:2: its label is 2; it must be 0 or 1"));
-  EXPECT_THAT(Error({.path = Write("d", CriteoLine("1", "x", "a")), .criteo = true}),
-              HasSubstr("count 2 is \"x\""));
-}
-
-// Empty fields count, even at the end.
-TEST_F(TableTest, CriteoLinesHaveAllTheirFields) {
-  const std::string bare = CriteoLine("0", "", ""), whole = CriteoLine("1", "20", "80e26c9b");
-  const TrainAndTest sets =
-      Load({.path = Write("c", whole + bare.substr(0, bare.size() - 1) + "\r\n" + whole),
-            .test_fraction = 0.3,
-            .criteo = true,
-            .features = 1000});
-  ASSERT_EQ(sets.train->size(), 2u);
-  EXPECT_THAT(ReadSample(*sets.train, 1).values, ElementsAre(0, 0, 0));
-  for (const size_t tabs : {15u, 38u}) {
-    std::string cut = whole;
-    size_t end = 0;
-    for (size_t i = 0; i < tabs; ++i) end = cut.find('\t', end) + 1;
-    cut.resize(end);
-    EXPECT_THAT(Error({.path = Write("d", whole + cut + "\n"), .criteo = true}),
-                AllOf(HasSubstr("d:2: " + std::to_string(tabs + 1) + " fields between tabs"),
-                      HasSubstr("cut short")));
-  }
-  EXPECT_THAT(
-      Error({.path = Write("d", whole.substr(0, whole.size() - 1) + "\t\n"), .criteo = true}),
-      AllOf(HasSubstr("41 fields"), HasSubstr("data.format")));
+  EXPECT_THAT(ErrorOf(names), HasSubstr("column \"x\": more than 1000 different values, and text, "
+                                        "as \"house0\": too many for categories"));
+  EXPECT_THAT(ErrorOf(numbers), AllOf(HasSubstr(":1002: column \"y\": more than 1000 different"),
+                                      HasSubstr("set model.loss to squared")));
+  EXPECT_THAT(ErrorOf(numbers + "1x,1\n", {.kind = DataConfig::NUMBER}),
+              HasSubstr("column \"x\": more than 1000 different values, and text, as \"1x\""));
 }
 
 }  // namespace

@@ -22,8 +22,10 @@ struct Problem {
   std::vector<int32_t> labels = {};
   std::vector<int32_t> tokens = {};  // tokens of sequences, or indices of sparse vectors
   std::vector<float> values = {};    // values at the indices
+  std::vector<float> targets = {};
 
   NetworkInput input() const { return {images, tokens, values}; }
+  StepBatch step_batch() const { return {input(), labels, /*staged=*/false, targets}; }
 };
 
 inline Problem MakeProblem(const InputShape& shape = {1, 16, 16, 4}, int batch = 12) {
@@ -38,6 +40,33 @@ inline Problem MakeProblem(const InputShape& shape = {1, 16, 16, 4}, int batch =
   }
   return problem;
 }
+
+// Rows of numbers, and targets from 0 on that grow with some of them; label -1 of the last row.
+inline Problem MakeTargetProblem(int targets, int batch = 12) {
+  constexpr int kInputs = 5;
+  Problem problem = MakeProblem({1, 1, kInputs, targets}, batch);
+  problem.shape.targets = targets;
+  problem.labels.assign(static_cast<size_t>(batch), 0);
+  problem.labels.back() = -1;
+  for (int n = 0; n < batch; ++n) {
+    for (int t = 0; t < targets; ++t) {
+      problem.targets.push_back(problem.images[static_cast<size_t>(n * kInputs + t)] > 1 ? 1 : 0);
+    }
+  }
+  return problem;
+}
+
+// A dense network that ends with that loss.
+inline ModelConfig TargetModel(ModelConfig::Loss loss) {
+  ModelConfig config;
+  config.set_zoo("mlp");
+  config.add_hidden(16);
+  config.set_loss(loss);
+  return config;
+}
+
+inline constexpr ModelConfig::Loss kTargetLosses[] = {ModelConfig::SQUARED, ModelConfig::SMOOTH_L1,
+                                                      ModelConfig::POISSON, ModelConfig::SIGMOID};
 
 // Sequences in which each token is followed by the next number.
 inline Problem MakeTokenProblem(int length = 7, int vocabulary = 11, int batch = 3) {
@@ -117,7 +146,7 @@ inline std::unique_ptr<Network> MakeNetwork(const ModelConfig& model, const Prob
 // Makes one step of plain gradient descent and adds deltas to statistics. Returns the mean loss.
 inline double Descend(Network* network, const Problem& problem, uint64_t step,
                       float learning_rate) {
-  const auto result = network->TrainStep(problem.input(), problem.labels, step, nullptr);
+  const auto result = network->TrainStep(problem.step_batch(), step, nullptr);
   EXPECT_TRUE(result.ok()) << result.status();
   for (int i = 0; i < network->spec().parameters_size(); ++i) {
     const bool statistic = network->spec().parameters(i).role() == ParameterSpec::STATISTIC;

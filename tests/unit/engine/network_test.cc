@@ -129,6 +129,42 @@ TEST(NetworkTest, PaddedSamplesDoNotCount) {
   for (float g : full->gradient(0)) EXPECT_EQ(g, 0.0f);
 }
 
+TEST(NetworkTest, LossOfTargetsFalls) {
+  const Problem problem = testing::MakeTargetProblem(2);
+  for (const ModelConfig::Loss loss : testing::kTargetLosses) {
+    const auto network = MakeNetwork(testing::TargetModel(loss), problem, testing::kReference);
+    const double first = Descend(network.get(), problem, 0, 0.3f);
+    double last = first;
+    for (uint64_t step = 1; step < 100; ++step) last = Descend(network.get(), problem, step, 0.3f);
+    EXPECT_LT(last, 0.8 * first) << ModelConfig::Loss_Name(loss);
+    const auto result = network->Evaluate(problem.step_batch());
+    EXPECT_EQ(result->counted, 11u);
+    EXPECT_EQ(result->correct, 0u);
+    EXPECT_EQ(network->logits().size(), 24u);
+  }
+}
+
+TEST(NetworkTest, RefusesTargetsThatDoNotFitTheLossOrTheModel) {
+  const Problem problem = testing::MakeTargetProblem(2);
+  const auto error = [&](const ModelConfig& model, const InputShape& shape) {
+    return Network::Create(model, shape, 4, testing::kReference).status().ToString();
+  };
+  EXPECT_THAT(
+      error(testing::TargetModel(ModelConfig::CROSS_ENTROPY), problem.shape),
+      HasSubstr("model.loss is cross_entropy, which is of classes, but the data have real"));
+  EXPECT_THAT(error(testing::TargetModel(ModelConfig::POISSON), kTiny),
+              HasSubstr("model.loss is poisson, which is of counts, but the data have classes"));
+  InputShape pixels = {1, 16, 16, 2};
+  pixels.targets = 2;
+  ModelConfig unet = ZooModel("unet");
+  unet.set_loss(ModelConfig::SQUARED);
+  EXPECT_THAT(error(unet, pixels), HasSubstr("but a sample has 2 targets"));
+  const auto network =
+      MakeNetwork(testing::TargetModel(ModelConfig::SQUARED), problem, testing::kReference);
+  EXPECT_THAT(network->Evaluate(problem.input(), problem.labels).status().ToString(),
+              HasSubstr("a batch of 0 targets; the network takes 24"));
+}
+
 TEST(NetworkTest, RefusesBatchesThatDoNotFit) {
   const Problem problem = MakeProblem(kTiny, 2);
   const auto network = MakeNetwork(ZooModel("mlp"), problem, testing::kReference);

@@ -51,10 +51,9 @@ void ExpectAsOne(const ModelConfig& model, const Problem& problem, int count, Re
   const auto many = MakeReplicas(model, problem, count, problem.batch, reduce);
   ASSERT_TRUE(one && many);
   EXPECT_EQ(many->batch(), problem.batch);
-  const auto expected = one->TrainStep(problem.input(), problem.labels, 3, nullptr);
+  const auto expected = one->TrainStep(problem.step_batch(), 3, nullptr);
   std::vector<int> order;
-  const auto result =
-      many->TrainStep(problem.input(), problem.labels, 3, [&](int i) { order.push_back(i); });
+  const auto result = many->TrainStep(problem.step_batch(), 3, [&](int i) { order.push_back(i); });
   ASSERT_TRUE(expected.ok() && result.ok()) << expected.status() << result.status();
   EXPECT_NEAR(result->loss_sum, expected->loss_sum, 1e-6 * expected->loss_sum);
   EXPECT_EQ(result->correct, expected->correct);
@@ -68,8 +67,8 @@ void ExpectAsOne(const ModelConfig& model, const Problem& problem, int count, Re
           << one->spec().parameters(i).name() << " " << k;
     }
   }
-  const auto evaluated = many->Evaluate(problem.input(), problem.labels);
-  const auto expected_evaluation = one->Evaluate(problem.input(), problem.labels);
+  const auto evaluated = many->Evaluate(problem.step_batch());
+  const auto expected_evaluation = one->Evaluate(problem.step_batch());
   ASSERT_TRUE(evaluated.ok() && expected_evaluation.ok());
   EXPECT_NEAR(evaluated->loss_sum, expected_evaluation->loss_sum, 1e-6 * expected->loss_sum);
 }
@@ -95,6 +94,13 @@ TEST_P(ReplicasTest, AMeanIsOverTheLabelsThatCountWhereverTheyAre) {
   Problem tokens = MakeTokenProblem(7, 11, 4);
   for (int i = 3; i < 16; ++i) tokens.labels[i] = -1;
   ExpectAsOne(SequenceModel("gpt"), tokens, 2, GetParam());
+}
+
+TEST_P(ReplicasTest, EachHasItsPartOfTheTargets) {
+  const Problem problem = testing::MakeTargetProblem(2);
+  for (const ModelConfig::Loss loss : testing::kTargetLosses) {
+    ExpectAsOne(testing::TargetModel(loss), problem, 3, GetParam());
+  }
 }
 
 TEST_P(ReplicasTest, TheSameStepGivesTheSameBits) {

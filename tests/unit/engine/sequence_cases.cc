@@ -100,6 +100,15 @@ OpCase ElementLossCase(const char* name, Shape logits, Shape labels, ElementLoss
   return b.Finish(AddElementLoss(b.graph(), "loss", {kind}, x, b.Labels(labels, classes)));
 }
 
+// With given targets, of which those of counts are positive.
+OpCase TargetLossCase(const char* name, const Shape& x, ElementLoss::Kind kind) {
+  CaseBuilder b(name, 2e-6);
+  const TensorId in = b.Input(x);
+  const TensorId targets =
+      kind == ElementLoss::Kind::kPoisson ? b.Positive(x) : b.Input(x, /*wants_gradient=*/false);
+  return b.Finish(AddElementLoss(b.graph(), "loss", {kind}, in, b.Labels({x[0]}, 1), targets));
+}
+
 }  // namespace
 
 void AddSequenceCases(std::vector<OpCase>* cases) {
@@ -168,6 +177,12 @@ void AddSequenceCases(std::vector<OpCase>* cases) {
       ElementLossCase("SigmoidCrossEntropy", {2, 3, 5}, {2, 3}, Kind::kSigmoidCrossEntropy));
   cases->push_back(ElementLossCase("SigmoidCrossEntropyOfPixels", {2, 3, 5, 7}, {2, 5, 7},
                                    Kind::kSigmoidCrossEntropy));
+  cases->push_back(ElementLossCase("PoissonOfClasses", {3, 5, 17}, {3, 5}, Kind::kPoisson));
+  cases->push_back(TargetLossCase("SquaredErrorOfTargets", {7, 3}, Kind::kSquaredError));
+  cases->push_back(TargetLossCase("SquaredErrorOfOneTarget", {1, 1}, Kind::kSquaredError));
+  cases->push_back(TargetLossCase("SmoothL1OfTargets", {13, 1}, Kind::kSmoothL1));
+  cases->push_back(TargetLossCase("SigmoidOfLabels", {5, 11}, Kind::kSigmoidCrossEntropy));
+  cases->push_back(TargetLossCase("PoissonOfCounts", {17, 2}, Kind::kPoisson));
 }
 
 }  // namespace psgd::testing

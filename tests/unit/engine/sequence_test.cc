@@ -127,6 +127,62 @@ TEST(LossTest, ElementsAreComparedWithOneForTheLabelsClass) {
               ElementsAre(DoubleNear((first + second) / 2, 1e-12), 1, 2));
 }
 
+// The loss of three samples with two targets, and its gradient. The last sample is not counted.
+struct TargetLoss {
+  std::vector<double> loss, gradient;
+};
+TargetLoss TargetLossOf(ElementLoss::Kind kind, const std::vector<double>& outputs,
+                        const std::vector<double>& targets) {
+  Graph graph;
+  const TensorId x = Given(&graph, {3, 2}), t = Given(&graph, {3, 2});
+  graph.tensors[x].wants_gradient = true;
+  const TensorId labels = Given(&graph, {3}, Element::kInt32);
+  const TensorId loss = AddElementLoss(&graph, "loss", {kind}, x, labels, t).value();
+  const TensorId gradient = (*Differentiate(&graph))[x];
+  graph.tensors[gradient].external = true;
+  GraphRunner<double> runner(graph, MakeReferenceBackend<double>({}));
+  runner.Set(x, outputs);
+  runner.Set(t, targets);
+  runner.Set(labels, {0, 0, -1});
+  runner.Run();
+  return {runner.Get(loss), runner.Get(gradient)};
+}
+
+// The values are PyTorch's: mse_loss, smooth_l1_loss, poisson_nll_loss and
+// binary_cross_entropy_with_logits, summed over the counted samples and averaged over their
+// targets.
+TEST(LossTest, TargetsAreComparedOneByOneAndNoneIsCorrect) {
+  using Kind = ElementLoss::Kind;
+  const std::vector<double> outputs = {3, 0.5, -2, -1, 9, 9}, numbers = {1, 0.25, 0.5, -4, 1, 1};
+  TargetLoss found = TargetLossOf(Kind::kSquaredError, outputs, numbers);
+  EXPECT_THAT(found.loss, ElementsAre((4 + 0.0625) / 2 + (6.25 + 9) / 2, 0, 2));
+  EXPECT_THAT(found.gradient, ElementsAre(1, 0.125, -1.25, 1.5, 0, 0));
+  found = TargetLossOf(Kind::kSmoothL1, outputs, numbers);
+  EXPECT_THAT(found.loss, ElementsAre((1.5 + 0.03125) / 2 + (2 + 2.5) / 2, 0, 2));
+  EXPECT_THAT(found.gradient, ElementsAre(0.25, 0.0625, -0.25, 0.25, 0, 0));
+  const std::vector<double> counts = {2, 0, 1, 5, 1, 1};
+  found = TargetLossOf(Kind::kPoisson, outputs, counts);
+  const double poisson =
+      (std::exp(3) - 6 + std::exp(0.5)) / 2 + (std::exp(-2) + 2 + std::exp(-1) + 5) / 2;
+  EXPECT_THAT(found.loss, ElementsAre(DoubleNear(poisson, 1e-12), 0, 2));
+  EXPECT_THAT(found.gradient,
+              Pointwise(DoubleNear(1e-12),
+                        std::vector<double>{(std::exp(3) - 2) / 4, std::exp(0.5) / 4,
+                                            (std::exp(-2) - 1) / 4, (std::exp(-1) - 5) / 4, 0, 0}));
+  found = TargetLossOf(Kind::kSigmoidCrossEntropy, outputs, {1, 0, 0, 1, 1, 1});
+  const double labels =
+      -(std::log(S(3)) + std::log(1 - S(0.5)) + std::log(1 - S(-2)) + std::log(S(-1))) / 2;
+  EXPECT_THAT(found.loss, ElementsAre(DoubleNear(labels, 1e-12), 0, 2));
+}
+
+TEST(LossTest, TargetsMustFitTheOutputs) {
+  Graph graph;
+  const TensorId x = Given(&graph, {3, 2}), t = Given(&graph, {3, 1});
+  const TensorId labels = Given(&graph, {3}, Element::kInt32);
+  EXPECT_THAT(AddElementLoss(&graph, "loss", {}, x, labels, t).status().ToString(),
+              HasSubstr("loss: targets 3x1 do not fit outputs 3x2"));
+}
+
 TEST(SequenceShapeTest, ErrorsNameTheLayerAndTheShapes) {
   Graph graph;
   const TensorId x = Given(&graph, {2, 3, 4});

@@ -97,6 +97,21 @@ TEST(ConfigParse, AWordPicksAMemberOfAChoice) {
   EXPECT_TRUE(Parsed("compression: topk").compression().push().has_topk());
 }
 
+TEST(ConfigParse, ATextAloneIsAListOfOne) {
+  EXPECT_THAT(Parsed("data: {target: price}").data().target(), ElementsAre("price"));
+  EXPECT_THAT(Parsed("data: {target: [price, age]}").data().target(), ElementsAre("price", "age"));
+  EXPECT_THAT(Parsed("model: {frozen: \"pos*\"}").model().frozen(), ElementsAre("pos*"));
+}
+
+TEST(ConfigParse, ALengthMayHaveQuotes) {
+  const Config config = Parsed(
+      "schedule: {warmup: \"200 steps\", multistep: {at: ['1.5 epochs', 2 epochs]}}\n"
+      "durability: {checkpoint: '1 epoch'}");
+  EXPECT_EQ(config.schedule().warmup().steps(), 200);
+  EXPECT_EQ(config.schedule().multistep().at(0).epochs(), 1.5);
+  EXPECT_EQ(config.durability().checkpoint().epochs(), 1);
+}
+
 TEST(ConfigParse, AliasesShareWhatTheyName) {
   const Config config = Parsed(
       "compression:\n"
@@ -142,7 +157,8 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"data: {noise: 1, synthetic: {noise: 1x}}",
        "c.yaml:1:8: unknown key \"noise\" in data; its keys are format, path, batch, eval_batch, "
        "mean, stddev, augment, synthetic, prefetch, threads, train_samples, test_samples, text, "
-       "images, table, ratings, tokens, vocabulary, translation"},
+       "images, table, ratings, tokens, vocabulary, translation, "
+       "target, columns, categories, target_kind"},
       {"data: {synthetic: {noise: 1x}}",
        "c.yaml:1:27: data.synthetic.noise: expected a number, got \"1x\""},
       {"data: {synthetic: {noise: nan}}",

@@ -80,6 +80,25 @@ TEST(ConfigValidate, CrossChecks) {
       {{"data.format=text", "data.path=x", "data.vocabulary=300"},
        "data.vocabulary does nothing with bytes, of which there are 256: leave it out, or set "
        "data.tokens to bpe"},
+      {{"data.target=price"},
+       "data.target does nothing with format synthetic: leave it out, or set data.format to table"},
+      {{"data.target_kind=number"},
+       "data.target_kind does nothing with format synthetic, whose samples have classes: leave it "
+       "out"},
+      {{"model.loss=poisson"},
+       "model.loss is poisson, which is of counts, and samples of format synthetic have classes: "
+       "use cross_entropy"},
+      {{"data.format=table", "data.path=a.csv"},
+       "data.target is missing: name the column that is to be predicted, or a list of columns"},
+      {{"data.format=table", "data.target=y"},
+       "data.path is missing: format table needs a file of comma- or tab-separated values"},
+      {{"data.format=table", "data.path=a.csv", "data.target=y", "data.table.features=3"},
+       "data.table.features does nothing with format table: leave it out"},
+      {{"data.format=table", "data.path=a.csv", "data.target=y", "data.target_kind=class",
+        "model.loss=squared"},
+       "data.target_kind is class, but model.loss is squared, which is of number: leave "
+       "target_kind out, and set model.loss to cross_entropy for a class, to squared or smooth_l1 "
+       "for numbers, to poisson for counts, or to sigmoid for labels"},
       {{"data.mean=[0.5]"},
        "data.mean has 1 and data.stddev 0 values: give one of each a channel, or neither"},
       {{"data.synthetic.shape=[8,8]"},

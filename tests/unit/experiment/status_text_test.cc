@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "experiment/launch/progress.h"
 #include "experiment/record/records.h"
 #include "server/control/metrics_page.h"
 
@@ -45,6 +46,24 @@ TEST(StatusText, WhatWasNotMeasuredYetIsNotZero) {
   EXPECT_EQ(json["workers"][0]["input_stall"], 0);
 }
 
+TEST(StatusText, NumbersHaveMeasuresInPlaceOfAnAccuracy) {
+  StatusReply status;
+  status.mutable_config()->mutable_data()->set_target_kind(DataConfig::NUMBER);
+  status.add_workers()->set_live(true);
+  status.mutable_workers(0)->set_samples_per_second(100);
+  status.set_train_loss(0.25);
+  EvalResult& result = *status.add_evaluations();
+  result.set_loss(0.5);
+  (*result.mutable_measures())["rmse"] = 48213.71;
+  (*result.mutable_measures())["r2"] = 0.75;
+  EXPECT_THAT(StatusText(status),
+              AllOf(Not(HasSubstr("accuracy")), HasSubstr("loss 0.2500"),
+                    testing::ContainsRegex("epoch +test loss +samples +r2 +rmse"),
+                    testing::ContainsRegex("0.5000 +0 +0.7500 +48214")));
+  EXPECT_TRUE(Record::parse(StatusJson(status))["train_accuracy"].is_null());
+  EXPECT_EQ(EvaluationText(result, 3), "epoch 0/3: test loss 0.5000, r2 0.7500, rmse 48214");
+}
+
 // A program need not say what it measured, and has its own learning rate.
 TEST(StatusText, WhatAProgramDoesNotTellIsNotZero) {
   StatusReply status;
@@ -56,7 +75,7 @@ TEST(StatusText, WhatAProgramDoesNotTellIsNotZero) {
   status.add_evaluations()->set_loss(0.5);
   EXPECT_THAT(StatusText(status), AllOf(Not(HasSubstr("loss 0")), Not(HasSubstr("train accuracy")),
                                         HasSubstr("100 samples/s"), Not(HasSubstr("learning rate")),
-                                        testing::ContainsRegex("0 +- +0.5000 ")));
+                                        testing::ContainsRegex("0 +0.5000 ")));
   EXPECT_TRUE(Record::parse(StatusJson(status))["train_loss"].is_null());
   status.set_train_loss(0.25);
   EXPECT_THAT(StatusText(status), AllOf(HasSubstr("loss 0.2500"), Not(HasSubstr("accuracy 0"))));

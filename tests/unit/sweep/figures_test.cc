@@ -59,8 +59,8 @@ TEST(Figures, WhatIsLeftOutIsSaid) {
     run.twin = i == 410;  // the last run, after more runs than are drawn
     run.label = run.twin ? "dense" : absl::StrCat("run ", i);
     run.status = ReportStatus::kFinished;
-    run.accuracy = 0.5;
-    run.data.curve = {{1, 1, 0.4}, {2, 2, 0.5}};
+    run.score = ScoreOf(0.5, {});
+    run.data.curve = {{1, 1, ScoreOf(0.4, {})}, {2, 2, ScoreOf(0.5, {})}};
     run.data.progress = Record{{"kind", "progress"}, {"seconds_compute", 3}, {"seconds_wait", 1}};
     report.runs.push_back(run);
   }
@@ -87,7 +87,7 @@ TEST(Figures, OfManyKeysThoseWithoutAFigureAreNamed) {
       for (const std::string& key : keys) run.axes.emplace_back(key, key == varied ? value : "0");
       run.label = AxesLabel(run.axes);
       run.status = ReportStatus::kFinished;
-      run.accuracy = 0.5;
+      run.score = ScoreOf(0.5, {});
       report.runs.push_back(run);
     }
   }

@@ -54,10 +54,14 @@ void WriteRun(const std::string& folder, const MadeRun& run) {
                             {"seconds_wire", 0.75 * share},
                             {"seconds_apply", 0.25 * share}});
     }
-    (void)metrics->Write("evaluation", run.seconds * share,
-                         {{"epoch", epoch},
-                          {"accuracy", run.accuracies[static_cast<size_t>(epoch) - 1]},
-                          {"loss", 0.5}});
+    Record evaluation = {{"epoch", epoch}, {"accuracy", Record()}, {"loss", 0.5}};
+    const double value = run.accuracies[static_cast<size_t>(epoch) - 1];
+    if (run.measure.empty()) {
+      evaluation["accuracy"] = value;
+    } else {
+      evaluation["measures"] = {{run.measure, value}};
+    }
+    (void)metrics->Write("evaluation", run.seconds * share, evaluation);
   }
   (void)metrics->Write("staleness", run.seconds, {{"pulls", run.staleness_counts}});
 
@@ -67,7 +71,11 @@ void WriteRun(const std::string& folder, const MadeRun& run) {
                    : run.status == "interrupted" ? Summary::Status::kInterrupted
                                                  : Summary::Status::kFinished;
   if (run.status == "failed") summary.error = "worker-1 was killed";
-  summary.test_accuracy = run.accuracies.back();
+  if (run.measure.empty()) {
+    summary.test_accuracy = run.accuracies.back();
+  } else {
+    summary.test_measures[run.measure] = run.accuracies.back();
+  }
   summary.test_loss = 0.5;
   summary.epochs = epochs;
   summary.wall_seconds = run.seconds;

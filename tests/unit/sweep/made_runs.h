@@ -14,6 +14,7 @@ struct MadeRun {
   int train_samples = 0;  // 0: all
   int seed = 1;
   std::vector<double> accuracies = {0.5, 0.8};  // one per epoch
+  std::string measure = "";                     // not empty: what the accuracies are in truth
   double seconds = 10;                          // of the whole run
   double samples_per_second = 1000;
   uint64_t bytes_pushed = 1'000'000;

@@ -63,8 +63,8 @@ TEST_F(ReportTest, SeedsAreTakenTogetherAndComparedWithTheirTwins) {
   const auto groups = GroupRuns(runs);
   ASSERT_THAT(groups, SizeIs(2));
   EXPECT_TRUE(groups[0].twin);
-  EXPECT_NEAR(groups[0].accuracy.mean, 0.915, 1e-9);
-  EXPECT_NEAR(groups[0].accuracy.spread, 0.00707, 1e-5);
+  EXPECT_NEAR(groups[0].score.mean, 0.915, 1e-9);
+  EXPECT_NEAR(groups[0].score.spread, 0.00707, 1e-5);
   EXPECT_THAT(groups[1].label, HasSubstr("push topk"));
   EXPECT_NEAR(groups[1].against_twin.mean, -0.02, 1e-9);
   EXPECT_NEAR(groups[1].push_ratio.mean, 100, 1e-9);
@@ -128,6 +128,46 @@ TEST_F(ReportTest, ErrorsOverTrainingSamplesAreFitted) {
   EXPECT_THAT(Page(), HasSubstr("m for 0.5 times that"));
 }
 
+TEST_F(ReportTest, ErrorsInNumbersAreBetterIfTheyAreSmaller) {
+  Make("dense", {.accuracies = {0.9, 0.5}, .measure = "rmse"});
+  Make("topk", {.push = "topk", .accuracies = {0.8, 0.6}, .measure = "rmse", .bytes_pushed = 9000});
+  Make("fp16", {.push = "fp16", .accuracies = {2, 1}, .measure = "rmse", .bytes_pushed = 500000});
+  const ReportRuns runs = Runs();
+  EXPECT_STREQ(runs.metric.name, "rmse");
+  const auto groups = GroupRuns(runs);
+  const ReportTable table = TableOf(runs, groups);
+  EXPECT_EQ(table.columns[2], "rmse");
+  EXPECT_EQ(table.rows[0][2].text, "0.5000");
+  EXPECT_EQ(table.rows[2][3].text, "+0.1") << "topk";
+  EXPECT_THAT(RunsCsv(runs), HasSubstr("twin,rmse,loss"));
+  std::map<std::string, Figure> figures;
+  for (const Figure& figure : MakeFigures(runs, groups, {})) figures.emplace(figure.id, figure);
+  const Figure& bytes = figures.at("rmse-bytes");
+  EXPECT_THAT(bytes.caption, HasSubstr("Down and to the left is better"));
+  EXPECT_THAT(FigureCsv(bytes), AllOf(HasSubstr("9000,0.6,0,1,yes"), HasSubstr("500000,1,0,1,no"),
+                                      HasSubstr("1000000,0.5,0,1,yes")));
+  const Figure& time = figures.at("time-to-rmse");
+  EXPECT_EQ(time.title, "Time to RMSE 0.505");
+  EXPECT_THAT(FigureCsv(time), HasSubstr("0.505,9.9375,")) << "the twin's line from 0.9 to 0.5";
+  EXPECT_THAT(Page(), AllOf(HasSubstr("of the same seed, in rmse."), Not(HasSubstr("accuracy"))));
+}
+
+TEST_F(ReportTest, RunsAreComparedByTheMetricOfMost) {
+  Make("a", {.accuracies = {0.9}});
+  Make("b", {.push = "topk", .accuracies = {0.8}});
+  Make("c", {.push = "fp16", .accuracies = {0.7}, .measure = "f1"});
+  const ReportRuns runs = Runs();
+  EXPECT_STREQ(runs.metric.name, "accuracy");
+  EXPECT_THAT(runs.notes, ElementsAre(HasSubstr("other measures than accuracy")));
+  EXPECT_EQ(runs.runs[2].score.metric, nullptr);
+}
+
+TEST_F(ReportTest, ATargetMustBeOfTheMetric) {
+  Make("a", {.accuracies = {0.9}});
+  EXPECT_THAT(WriteReport({.dir = dir_, .target = 90}).status().ToString(),
+              HasSubstr("--target is 90, but accuracy is from 0 to 1"));
+}
+
 // Three runs with one seed have no deviation over seeds and do not count as three seeds.
 TEST_F(ReportTest, RepeatsOfASeedCountOnce) {
   for (int i = 0; i < 3; ++i) {
@@ -140,12 +180,12 @@ TEST_F(ReportTest, RepeatsOfASeedCountOnce) {
   ASSERT_THAT(groups, SizeIs(2));
   EXPECT_EQ(groups[0].done, 3u);
   EXPECT_EQ(groups[0].seeds, 1u);
-  EXPECT_EQ(groups[0].accuracy.count, 1u);
-  EXPECT_NEAR(groups[0].accuracy.mean, 0.91, 1e-9);
+  EXPECT_EQ(groups[0].score.count, 1u);
+  EXPECT_NEAR(groups[0].score.mean, 0.91, 1e-9);
   EXPECT_EQ(StatusText(runs, groups[0]), "3 finished (repeats of 1 seed)");
   EXPECT_EQ(groups[1].seeds, 2u);
-  EXPECT_NEAR(groups[1].accuracy.mean, (0.65 + 0.8) / 2, 1e-9);
-  EXPECT_NEAR(groups[1].accuracy.low, 0.65, 1e-9);
+  EXPECT_NEAR(groups[1].score.mean, (0.65 + 0.8) / 2, 1e-9);
+  EXPECT_NEAR(groups[1].score.low, 0.65, 1e-9);
   EXPECT_EQ(StatusText(runs, groups[1]), "3 finished (repeats of 2 seeds)");
   const ReportTable table = TableOf(runs, groups);
   EXPECT_THAT(table.rows[0][2].text, Not(HasSubstr("±")));
@@ -230,7 +270,7 @@ TEST_F(ReportTest, ASweepWithRunsMissingIsWhole) {
   const ReportRuns runs = Runs();
   ASSERT_THAT(runs.runs, SizeIs(4));
   EXPECT_EQ(runs.runs[1].status, ReportStatus::kStopped);
-  EXPECT_EQ(*runs.runs[1].accuracy, 0.85);  // at the rung; later evaluations do not count
+  EXPECT_EQ(runs.runs[1].score.value, 0.85);  // at the rung; later evaluations do not count
   EXPECT_EQ(runs.runs[2].status, ReportStatus::kFailed);
   EXPECT_EQ(runs.runs[2].detail, "no such file");
   EXPECT_EQ(runs.runs[3].status, ReportStatus::kWaiting);
@@ -263,10 +303,10 @@ TEST_F(ReportTest, EntriesOfOneNameAreNotTakenForSeeds) {
   const auto groups = GroupRuns(runs);
   ASSERT_THAT(groups, SizeIs(2));
   EXPECT_EQ(groups[0].label, "fast");
-  EXPECT_EQ(groups[0].accuracy.mean, 0.9);
+  EXPECT_EQ(groups[0].score.mean, 0.9);
   EXPECT_EQ(groups[1].label, "fast (2)");
   EXPECT_THAT(groups[1].runs, ElementsAre(1, 3));
-  EXPECT_EQ(groups[1].accuracy.mean, 0.1);
+  EXPECT_EQ(groups[1].score.mean, 0.1);
   EXPECT_THAT(runs.notes, ElementsAre(HasSubstr("are all called \"fast\"; here the second is")));
 }
 

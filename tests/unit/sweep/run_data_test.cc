@@ -28,7 +28,7 @@ TEST_F(RunDataTest, ReadsAWholeRun) {
   const RunData run = ReadRunData(dir_);
   EXPECT_THAT(run.problems, IsEmpty());
   ASSERT_EQ(run.curve.size(), 3u);
-  EXPECT_EQ(run.curve[1].accuracy, 0.7);
+  EXPECT_EQ(run.curve[1].score.value, 0.7);
   EXPECT_NEAR(run.curve[1].seconds, 20.0 / 3, 1e-6);
   EXPECT_NEAR(run.curve[1].bytes_pushed, 2e6 / 3, 1);
   EXPECT_THAT(run.pull_staleness, ElementsAre(4, 6));
@@ -57,7 +57,7 @@ TEST_F(RunDataTest, ARunThatWentOnHasOneCurve) {
             "{\"kind\":\"evaluation\",\"seconds\":6,\"epoch\":3,\"accuracy\":0.7}\n");
   const RunData run = ReadRunData(dir_);
   ASSERT_EQ(run.curve.size(), 3u);
-  EXPECT_EQ(run.curve[1].accuracy, 0.65);
+  EXPECT_EQ(run.curve[1].score.value, 0.65);
   EXPECT_EQ(run.curve[1].seconds, 11);
   EXPECT_EQ(run.curve[2].seconds, 14);
 }

@@ -35,7 +35,7 @@ class RungsTest : public testing::Test {
     return rungs;
   }
   static std::vector<CurvePoint> Reached(double accuracy, double epoch = 1) {
-    return {{.epoch = epoch, .accuracy = accuracy, .loss = 1}};
+    return {{.epoch = epoch, .score = ScoreOf(accuracy, {}), .loss = 1}};
   }
   // Writes the run directory of a run that ended well or was stopped.
   void Recorded(const std::string& id, double accuracy, Outcome::Kind kind) const {
@@ -170,12 +170,36 @@ TEST_F(RungsTest, RungsThatNobodyPassesAreErrors) {
   EXPECT_THAT(error({1, 10}), testing::HasSubstr("train.epochs above 10"));
 }
 
+TEST_F(RungsTest, TheMetricMustBeMeasuredOfTheData) {
+  for (PlannedRun& run : runs_) {
+    run.config.mutable_model()->set_loss(ModelConfig::SMOOTH_L1);
+    run.config.mutable_data()->set_target_kind(DataConfig::NUMBER);
+  }
+  EXPECT_EQ(CheckAsha(asha_, runs_).message(),
+            "asha.metric is accuracy, which is not measured with model.loss: smooth_l1; set it to "
+            "rmse, or to loss");
+  asha_.set_metric(SweepAsha::RMSE);
+  EXPECT_TRUE(CheckAsha(asha_, runs_).ok());
+  EXPECT_EQ(RuleOf(asha_), "best 1/2 by rmse after 1 epochs");
+}
+
+TEST_F(RungsTest, TheSmallerRmseGoesOn) {
+  asha_.set_metric(SweepAsha::RMSE);
+  Rungs rungs = Sitting();
+  const auto reached = [](double rmse) {
+    return std::vector<CurvePoint>{{.epoch = 1, .score = ScoreOf({}, {{"rmse", rmse}}), .loss = 1}};
+  };
+  EXPECT_TRUE(rungs.GoesOn(runs_[1], reached(0.5)));
+  EXPECT_FALSE(rungs.GoesOn(runs_[2], reached(0.7)));
+  EXPECT_TRUE(rungs.GoesOn(runs_[3], reached(0.3)));
+}
+
 TEST_F(RungsTest, DamagedFilesAreNone) {
   std::ofstream(dir_.RungsFile("a")) << "[{\"epoch\": 1, ";
   EXPECT_TRUE(dir_.ReadRungs("a").empty());
   ASSERT_TRUE(dir_.WriteRungs("a", {{1, 0.5, std::numeric_limits<double>::infinity()}}).ok());
   ASSERT_EQ(dir_.ReadRungs("a").size(), 1u);
-  EXPECT_EQ(dir_.ReadRungs("a")[0].accuracy, 0.5);
+  EXPECT_EQ(dir_.ReadRungs("a")[0].score, 0.5);
 }
 
 }  // namespace

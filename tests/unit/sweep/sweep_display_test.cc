@@ -52,9 +52,9 @@ class SweepDisplayTest : public testing::Test {
             .active = {Run("push fp16"),
                        {.label = "push topk", .seconds = 1, .epochs = 2, .metrics = &nothing_}},
             .ended = {{"finished", "push none", 21,
-                       CurvePoint{.epoch = 2, .accuracy = 0.801, .loss = 0.35}},
+                       CurvePoint{.epoch = 2, .score = ScoreOf(0.801, {}), .loss = 0.35}},
                       {"stopped", "push sign", 11,
-                       CurvePoint{.epoch = 1, .accuracy = 0.3, .loss = 0.9}}},
+                       CurvePoint{.epoch = 1, .score = ScoreOf(0.3, {}), .loss = 0.9}}},
             .failed = {{"failed", "push onebit: the loss is not finite", 0, {}}},
             .next = {"push dgc", "push int8"}};
   }

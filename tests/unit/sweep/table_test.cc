@@ -22,7 +22,7 @@ ReportTable TwoRows() {
     group.label = i == 0 ? "dense" : "topk, staleness 4";
     group.twin = i == 0;
     group.runs = {3 * i, 3 * i + 1, 3 * i + 2};
-    group.accuracy = Statistic::Of({0.90, 0.91, 0.92});
+    group.score = Statistic::Of({0.90, 0.91, 0.92});
     if (!group.twin) group.against_twin = Statistic::Of({-0.01, 0, 0.01});
     group.loss = Statistic::Of({0.3, 0.31, 0.32});
     group.bytes_pushed = Statistic::Of({1e9, 1e9 + 2e7 * varies, 1e9 + 4e7 * varies});
@@ -76,7 +76,7 @@ TEST(ReportTable, OneSeedHasNoSpread) {
   std::vector<ReportGroup> groups(1);
   groups[0].label = "one";
   groups[0].runs = {0};
-  groups[0].accuracy = Statistic::Of({0.9});
+  groups[0].score = Statistic::Of({0.9});
   groups[0].seconds = Statistic::Of({100});
   EXPECT_THAT(TableMarkdown(TableOf(report, groups)),
               HasSubstr("| one | waiting | 90.00 % | - | - | - | - | - | - | 1:40 |"));

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "train/ranking.h"
+#include "train/target_measures.h"
 
 namespace psgd {
 namespace {
@@ -100,7 +101,7 @@ TEST(Evaluate, RanksByTheModelsScoresOverTheBordersOfBatches) {
     for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i);
     (*network)->InvalidateParameters();
     EvaluationBatches batches(std::make_shared<const SampleSource>(set), batch);
-    const auto result = Evaluate(**network, batches, 1);
+    const auto result = Evaluate(**network, batches, {}, 1);
     EXPECT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(result->samples(), 36u);
     return *result;
@@ -113,6 +114,105 @@ TEST(Evaluate, RanksByTheModelsScoresOverTheBordersOfBatches) {
         << batch;
   }
   EXPECT_THAT(evaluate(5, 0).measures(), IsEmpty());
+}
+
+EvalResult Measured(const Targets& targets, const std::vector<float>& outputs,
+                    const std::vector<float>& wanted) {
+  TargetMeasures measures(targets);
+  const size_t half = outputs.size() / targets.names.size() / 2 * targets.names.size();
+  measures.Add(std::span(outputs).first(half), std::span(wanted).first(half));
+  measures.Add(std::span(outputs).subspan(half), std::span(wanted).subspan(half));
+  EvalResult result;
+  measures.Report(&result);
+  return result;
+}
+
+TEST(TargetMeasures, OfNumbersAreInTheirOwnUnit) {
+  const Targets price = {Targets::Kind::kNumber, {"price"}, {{1000, 10}}};
+  // Of 990, 1000, 1010 and 1020 the outputs say 990, 1010, 1010 and 1000.
+  const EvalResult result = Measured(price, {-1, 1, 1, 0}, {-1, 0, 1, 2});
+  EXPECT_THAT(result.measures(),
+              UnorderedElementsAre(Pair("rmse", DoubleNear(std::sqrt(500.0 / 4), 1e-9)),
+                                   Pair("mae", DoubleNear(7.5, 1e-9)),
+                                   Pair("r2", DoubleNear(1 - 500.0 / 500, 1e-9))));
+  EXPECT_FALSE(result.has_accuracy());
+}
+
+TEST(TargetMeasures, OfSeveralNumbersAreMeansAndTheRmseOfEach) {
+  const Targets two = {Targets::Kind::kNumber, {"a", "b"}, {{0, 1}, {0, 100}}};
+  const EvalResult result = Measured(two, {1, 1, 3, 3}, {1, 0, 3, 2});
+  EXPECT_THAT(result.measures(),
+              UnorderedElementsAre(Pair("rmse", 50), Pair("mae", 50), Pair("r2", 0.5),
+                                   Pair("rmse_a", 0), Pair("rmse_b", 100)));
+}
+
+TEST(TargetMeasures, OfCountsCompareTheirMean) {
+  const Targets visits = {Targets::Kind::kCount, {"visits"}, {{0, 1}}};
+  const auto logarithm = [](double mean) { return static_cast<float>(std::log(mean)); };
+  const EvalResult result = Measured(visits, {logarithm(2), logarithm(5)}, {1, 5});
+  EXPECT_THAT(result.measures().at("mae"), DoubleNear(0.5, 1e-6));
+  EXPECT_THAT(result.measures().at("rmse"), DoubleNear(std::sqrt(0.5), 1e-6));
+}
+
+TEST(TargetMeasures, OfLabelsCountHitsAndErrors) {
+  const Targets labels = {Targets::Kind::kLabel, {"a", "b"}, {{}, {}}};
+  // Two hits, one wrong, one missed, two that are rightly left out.
+  const EvalResult result = Measured(labels, {3, -1, 2, 1, -2, -3}, {1, 0, 0, 1, 1, 0});
+  EXPECT_THAT(result.measures(),
+              UnorderedElementsAre(Pair("f1", DoubleNear(4.0 / 6, 1e-12)),
+                                   Pair("label_accuracy", DoubleNear(4.0 / 6, 1e-12))));
+}
+
+TEST(TargetMeasures, OfNoSamplesAreNone) {
+  EXPECT_THAT(Measured({Targets::Kind::kNumber, {"a"}, {{}}}, {}, {}).measures(), IsEmpty());
+  EXPECT_THAT(Measured({.kind = Targets::Kind::kNumber, .names = {"a"}}, {}, {}).measures(),
+              IsEmpty());
+}
+
+// The target of sample i is 1000 + 10 i, and its one input is i.
+class Lines final : public Dataset {
+ public:
+  size_t size() const override { return 5; }
+  SampleShape shape() const override {
+    SampleShape shape{.channels = 1, .height = 1, .width = 1, .classes = 1};
+    shape.targets = 1;
+    return shape;
+  }
+  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
+    sample.values[0] = static_cast<float>(key.index);
+    sample.labels[0] = 0;
+    sample.targets[0] = static_cast<float>(key.index);
+    return absl::OkStatus();
+  }
+};
+
+TEST(Evaluate, MeasuresTargetsWithoutTheBatchsPadding) {
+  const auto set = std::make_shared<const Lines>();
+  ModelConfig model;
+  model.set_zoo("mlp");
+  model.add_hidden(1);
+  model.set_loss(ModelConfig::SQUARED);
+  for (const int batch : {1, 2, 5, 8}) {
+    auto network =
+        Replicas::Create(model, InputShapeOf(set->shape()), batch, {{.backend = "reference"}});
+    ASSERT_TRUE(network.ok()) << network.status();
+    for (const int weight : {0, 2}) (*network)->parameter(weight)[0] = 1;
+    (*network)->parameter(3)[0] = 0.5f;  // each output is half a deviation, 5, too large
+    (*network)->InvalidateParameters();
+    EvaluationBatches batches(std::make_shared<const SampleSource>(set), batch);
+    const auto result =
+        Evaluate(**network, batches, {Targets::Kind::kNumber, {"y"}, {{1000, 10}}}, 1);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->samples(), 5u);
+    EXPECT_FALSE(result->has_accuracy());
+    EXPECT_THAT(result->loss(), DoubleNear(0.25, 1e-6)) << "in deviations";
+    EXPECT_THAT(
+        result->measures(),
+        UnorderedElementsAre(Pair("rmse", DoubleNear(5, 1e-5)), Pair("mae", DoubleNear(5, 1e-5)),
+                             Pair("r2", DoubleNear(1 - 25.0 / 200, 1e-5))))
+        << batch;
+    EXPECT_EQ(ResultText(*result), "loss 0.2500, mae 5, r2 0.875, rmse 5");
+  }
 }
 
 }  // namespace

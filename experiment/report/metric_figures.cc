@@ -1,4 +1,4 @@
-// Figures of accuracy against bytes and time.
+// Figures of the metric against bytes and time.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -13,45 +13,54 @@ namespace {
 
 constexpr size_t kMostCurves = 400;
 constexpr size_t kMostBars = 40;
-constexpr double kBelowTwin = 0.005;  // a target lies this much accuracy below the twin's
+constexpr double kBelowTwin = 0.005;  // a target of a share lies this much below the twin's
+constexpr double kAboveTwin = 1.01;   // a target of another metric is that of the twin times this
 
-// One point per group: its `cost` in bytes and its accuracy, with the Pareto front.
-std::optional<Figure> AgainstBytes(const std::vector<ReportGroup>& groups, const SeriesStyle& style,
-                                   const std::string& id, const std::string& title,
-                                   const std::string& what, double (*cost)(const ReportGroup&)) {
+NumberFormat ShortTextOf(const Metric& metric) {
+  return [metric](double value) { return metric.ShortText(value); };
+}
+
+// One point per group: its `cost` in bytes and its score, with the Pareto front.
+std::optional<Figure> AgainstBytes(const Metric& metric, const std::vector<ReportGroup>& groups,
+                                   const SeriesStyle& style, const std::string& id,
+                                   const std::string& title, const std::string& what,
+                                   double (*cost)(const ReportGroup&)) {
   std::vector<const ReportGroup*> shown;
   std::vector<std::pair<double, double>> points;
   for (const ReportGroup& group : groups) {
-    if (group.accuracy.count == 0 || !(cost(group) > 0)) continue;
+    if (group.score.count == 0 || !(cost(group) > 0)) continue;
     shown.push_back(&group);
-    points.emplace_back(cost(group), group.accuracy.mean);
+    points.emplace_back(cost(group), group.score.mean);
   }
   if (shown.empty()) return std::nullopt;
-  const std::vector<size_t> front = ParetoFront(points);
+  std::vector<std::pair<double, double>> gains = points;
+  if (metric.smaller_is_better) {
+    for (auto& [bytes, gain] : gains) gain = -gain;
+  }
+  const std::vector<size_t> front = ParetoFront(gains);
   XyPlot plot{id,
               title,
               "",
               {what, true, false, RoundBytes, {}},
-              {"test accuracy", false, false, ShortPercent, {}},
+              {absl::StrCat("test ", metric.name), false, false, ShortTextOf(metric), {}},
               style.Legend(false),
               {}};
   std::vector<std::vector<std::string>> data{
-      {"configuration", "bytes", "accuracy", "spread", "seeds", "pareto"}};
+      {"configuration", "bytes", metric.name, "spread", "seeds", "pareto"}};
   for (size_t i = 0; i < shown.size(); ++i) {
     const ReportGroup& group = *shown[i];
     const bool best = std::count(front.begin(), front.end(), i) > 0;
     PlotSeries series;
     series.css_class = style.ColorOf(group);
     series.shape = style.ShapeOf(group);
-    PlotPoint point{points[i].first,         points[i].second,
-                    group.accuracy.spread,   "",
-                    best ? group.label : "", best};
-    point.tip = absl::StrCat(group.label, ": ", ReadablePercent(group.accuracy.mean), " with ",
+    PlotPoint point{
+        points[i].first, points[i].second, group.score.spread, "", best ? group.label : "", best};
+    point.tip = absl::StrCat(group.label, ": ", metric.Text(group.score.mean), " with ",
                              HumanBytes(points[i].first));
     series.points.push_back(std::move(point));
     plot.series.push_back(std::move(series));
-    data.push_back({group.label, CsvNumber(points[i].first), CsvNumber(group.accuracy.mean),
-                    CsvNumber(group.accuracy.spread), absl::StrCat(group.accuracy.count),
+    data.push_back({group.label, CsvNumber(points[i].first), CsvNumber(group.score.mean),
+                    CsvNumber(group.score.spread), absl::StrCat(group.score.count),
                     best ? "yes" : "no"});
   }
   PlotSeries line;
@@ -66,34 +75,39 @@ std::optional<Figure> AgainstBytes(const std::vector<ReportGroup>& groups, const
       absl::StrCat(shown.size(), " configurations; ", front.size(),
                    " of them are on the Pareto front. The table below the figure has the numbers.");
   return Figure{id, title,
-                "Each point is a configuration, the mean of its seeds with their standard "
-                "deviation. Up and to the left is better. Ringed points are on the Pareto front: "
-                "none sends less and is more accurate. The star is the dense synchronous twin.",
+                absl::StrCat("Each point is a configuration, the mean of its seeds with their "
+                             "standard deviation. ",
+                             metric.smaller_is_better ? "Down" : "Up",
+                             " and to the left is better. Ringed points are on the Pareto front: "
+                             "none sends less and is better. The star is the dense synchronous "
+                             "twin."),
                 Draw(plot), std::move(data)};
 }
 
 std::optional<Figure> AgainstTime(const ReportRuns& report, const std::vector<ReportGroup>& groups,
                                   const SeriesStyle& style) {
-  XyPlot plot{"accuracy-time",
-              "Accuracy against wall time",
+  const Metric& metric = report.metric;
+  XyPlot plot{absl::StrCat(metric.name, "-time"),
+              absl::StrCat(metric.title, " against wall time"),
               "",
               {"time since the run began", false, true, ReadableTime, {}},
-              {"test accuracy", false, false, ShortPercent, {}},
+              {absl::StrCat("test ", metric.name), false, false, ShortTextOf(metric), {}},
               style.Legend(true),
               {}};
   std::vector<std::vector<std::string>> data{{"configuration", "seed", "seconds", "epoch",
-                                              "accuracy", "loss", "bytes_pushed", "bytes_pulled"}};
+                                              metric.name, "loss", "bytes_pushed", "bytes_pulled"}};
   size_t curves = 0, left_out = 0;
   for (const bool twins : {false, true}) {  // curves of twins lie on top
     for (const ReportGroup& group : groups) {
       if (group.twin != twins) continue;
       for (const size_t index : group.runs) {
         const ReportRun& run = report.runs[index];
-        if (run.data.curve.empty() || !run.accuracy) continue;
+        if (run.data.curve.empty() || run.score.metric == nullptr) continue;
         for (const CurvePoint& point : run.data.curve) {
           data.push_back({run.label, absl::StrCat(run.seed), CsvNumber(point.seconds),
-                          CsvNumber(point.epoch), CsvNumber(point.accuracy), CsvNumber(point.loss),
-                          CsvNumber(point.bytes_pushed), CsvNumber(point.bytes_pulled)});
+                          CsvNumber(point.epoch), CsvNumber(point.score.value),
+                          CsvNumber(point.loss), CsvNumber(point.bytes_pushed),
+                          CsvNumber(point.bytes_pulled)});
         }
         // Twins are always shown, because others are compared with them.
         if (!twins && curves >= kMostCurves) {
@@ -107,7 +121,7 @@ std::optional<Figure> AgainstTime(const ReportRuns& report, const std::vector<Re
         series.line = true;
         series.faint = !twins && groups.size() > 12;
         for (const CurvePoint& point : run.data.curve) {
-          series.points.push_back({point.seconds, point.accuracy, 0,
+          series.points.push_back({point.seconds, point.score.value, 0,
                                    absl::StrCat(run.label, ", seed ", run.seed), "", false});
         }
         plot.series.push_back(std::move(series));
@@ -127,40 +141,55 @@ std::optional<Figure> AgainstTime(const ReportRuns& report, const std::vector<Re
 }
 
 // The time when the curve, interpolated between evaluations, reaches the target; negative: never.
-double SecondsTo(double target, const std::vector<CurvePoint>& curve) {
-  double before_seconds = 0, before = 0;
+// What grows begins at 0, and before the first evaluation nothing is known of what shrinks.
+double SecondsTo(const Metric& metric, double target, const std::vector<CurvePoint>& curve) {
+  double before_seconds = 0;
+  std::optional<double> before;
+  if (!metric.smaller_is_better) before = 0;
   for (const CurvePoint& point : curve) {
-    if (point.accuracy >= target) {
-      const double share =
-          point.accuracy > before ? (target - before) / (point.accuracy - before) : 1;
+    const double value = point.score.value;
+    if (metric.Reaches(value, target)) {
+      if (!before) return point.seconds;
+      const double share = value != *before ? (target - *before) / (value - *before) : 1;
       return before_seconds + share * (point.seconds - before_seconds);
     }
     before_seconds = point.seconds;
-    before = point.accuracy;
+    before = value;
   }
   return -1;
 }
 
-// Half a percentage point below the twin, a target that most groups should reach. Without a twin,
-// the accuracy that half of the groups reach.
-double TargetOf(const std::vector<ReportGroup>& groups) {
+// A target that is easy to read, and that `value` reaches.
+double Rounded(const Metric& metric, double value) {
+  if (metric.share) return std::floor(value * 1000) / 1000;
+  const double unit = std::pow(10, std::floor(std::log10(value)) - 2);
+  return metric.smaller_is_better ? std::ceil(value / unit) * unit
+                                  : std::floor(value / unit) * unit;
+}
+
+// Half a percentage point below the twin, or a hundredth above it where small values are better: a
+// target that most groups should reach. Without a twin, the score that half of the groups reach.
+double TargetOf(const Metric& metric, const std::vector<ReportGroup>& groups) {
   std::vector<double> reached;
   for (const ReportGroup& group : groups) {
-    if (group.accuracy.count == 0) continue;
-    if (group.twin) return std::floor((group.accuracy.mean - kBelowTwin) * 1000) / 1000;
-    reached.push_back(group.accuracy.mean);
+    if (group.score.count == 0) continue;
+    if (group.twin) {
+      const double twin = group.score.mean;
+      return Rounded(metric, metric.share ? twin - kBelowTwin : twin * kAboveTwin);
+    }
+    reached.push_back(group.score.mean);
   }
   if (reached.empty()) return -1;
   std::nth_element(reached.begin(), reached.begin() + static_cast<ptrdiff_t>(reached.size() / 2),
                    reached.end());
-  return std::floor(reached[reached.size() / 2] * 1000) / 1000;
+  return Rounded(metric, reached[reached.size() / 2]);
 }
 
-std::optional<Figure> TimeToAccuracy(const ReportRuns& report,
-                                     const std::vector<ReportGroup>& groups,
-                                     const SeriesStyle& style, const FigureOptions& options) {
-  const double target = options.target.value_or(TargetOf(groups));
-  if (target <= 0) return std::nullopt;
+std::optional<Figure> TimeToTarget(const ReportRuns& report, const std::vector<ReportGroup>& groups,
+                                   const SeriesStyle& style, const FigureOptions& options) {
+  const Metric& metric = report.metric;
+  const double target = options.target.value_or(TargetOf(metric, groups));
+  if (!(target > 0)) return std::nullopt;
   struct Reached {
     const ReportGroup* group;
     Statistic seconds;
@@ -168,15 +197,15 @@ std::optional<Figure> TimeToAccuracy(const ReportRuns& report,
   };
   std::vector<Reached> all;
   std::vector<std::vector<std::string>> data{
-      {"configuration", "accuracy", "seconds", "spread", "reached", "seeds"}};
+      {"configuration", metric.name, "seconds", "spread", "reached", "seeds"}};
   for (const ReportGroup& group : groups) {
     std::vector<std::pair<uint64_t, double>> seconds;
     std::set<uint64_t> tried;
     for (const size_t index : group.runs) {
       const ReportRun& run = report.runs[index];
-      if (run.data.curve.empty()) continue;
+      if (run.data.curve.empty() || run.score.metric == nullptr) continue;
       tried.insert(run.seed);
-      const double at = SecondsTo(target, run.data.curve);
+      const double at = SecondsTo(metric, target, run.data.curve);
       if (at >= 0) seconds.emplace_back(run.seed, at);
     }
     if (!tried.empty()) all.push_back({&group, OverSeeds(seconds), tried.size()});
@@ -186,8 +215,10 @@ std::optional<Figure> TimeToAccuracy(const ReportRuns& report,
     if (a.seconds.count == 0 || b.seconds.count == 0) return a.seconds.count > b.seconds.count;
     return a.seconds.mean < b.seconds.mean;
   });
-  const std::string title = absl::StrCat("Time to ", ShortPercent(target), " accuracy");
-  BarPlot plot{"time-to-accuracy", title, "", "time", ReadableTime, {}, {}};
+  const std::string title =
+      metric.share ? absl::StrCat("Time to ", ShortPercent(target), " ", metric.name)
+                   : absl::StrCat("Time to ", metric.title, " ", metric.ShortText(target));
+  BarPlot plot{absl::StrCat("time-to-", metric.name), title, "", "time", ReadableTime, {}, {}};
   for (const Reached& one : all) {
     data.push_back({one.group->label, CsvNumber(target),
                     one.seconds.count > 0 ? CsvNumber(one.seconds.mean) : "",
@@ -227,19 +258,21 @@ double Moved(const ReportGroup& group) { return group.bytes_pushed.mean + group.
 
 }  // namespace
 
-MadeFigures AccuracyFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
-                            const SeriesStyle& style, const FigureOptions& options) {
+MadeFigures MetricFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
+                          const SeriesStyle& style, const FigureOptions& options) {
+  const Metric& metric = report.metric;
+  const std::string name = metric.name, title = metric.title;
   MadeFigures figures;
   const auto add = [&](std::optional<Figure> figure) {
     if (figure) figures.push_back(*std::move(figure));
   };
-  add(AgainstBytes(groups, style, "accuracy-bytes", "Accuracy against bytes pushed",
+  add(AgainstBytes(metric, groups, style, name + "-bytes", title + " against bytes pushed",
                    "bytes that workers pushed, headers included", Pushed));
-  add(AgainstBytes(groups, style, "accuracy-bytes-total",
-                   "Accuracy against bytes pushed and pulled",
+  add(AgainstBytes(metric, groups, style, name + "-bytes-total",
+                   title + " against bytes pushed and pulled",
                    "bytes pushed and pulled, headers included", Moved));
   add(AgainstTime(report, groups, style));
-  add(TimeToAccuracy(report, groups, style, options));
+  add(TimeToTarget(report, groups, style, options));
   return figures;
 }
 

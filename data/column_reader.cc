@@ -1,0 +1,130 @@
+#include "data/column_reader.h"
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "data/number_scale.h"
+
+namespace psgd {
+namespace {
+
+constexpr size_t kMostQuoted = 40;
+
+std::string Quoted(absl::string_view field) {
+  return "\"" + std::string(field.substr(0, kMostQuoted)) + "\"";
+}
+
+absl::Status TooMany(absl::string_view text) {
+  return InvalidArgumentError(
+      "more than ", kMostCategories, " different values, and text, as ", Quoted(text),
+      ": too many for categories; correct the text of a number, or leave the column out of "
+      "data.columns");
+}
+
+}  // namespace
+
+bool IsMissing(absl::string_view field) { return field.empty() || field == "NA" || field == "?"; }
+
+absl::StatusOr<double> ParseNumber(absl::string_view field) {
+  double number = 0;
+  if (!absl::SimpleAtod(field, &number)) {
+    return InvalidArgumentError(Quoted(field), " is no number");
+  }
+  if (std::abs(number) <= kLargestNumber) return number;
+  return InvalidArgumentError(Quoted(field),
+                              std::isfinite(number) ? " is above 1e30" : " is no finite number",
+                              "; leave the field empty where the value is missing");
+}
+
+absl::Status ColumnReader::Add(absl::string_view field) {
+  const bool missing = IsMissing(field);
+  numbers_.push_back(std::numeric_limits<double>::quiet_NaN());
+  if (!missing && kind_ != Kind::kCategory) PSGD_RETURN_IF_ERROR(AddNumber(field));
+  if (kind_ == Kind::kNumber) return absl::OkStatus();
+  if (many_values_) return text_ ? TooMany(*text_) : absl::OkStatus();
+  if (!missing) return AddValue(field);
+  value_of_row_.push_back(-1);
+  return absl::OkStatus();
+}
+
+absl::Status ColumnReader::AddNumber(absl::string_view field) {
+  const absl::StatusOr<double> number = ParseNumber(field);
+  if (number.ok()) {
+    numbers_.back() = *number;
+    return absl::OkStatus();
+  }
+  if (kind_ == Kind::kNumber) return number.status();
+  if (double infinite = 0; !absl::SimpleAtod(field, &infinite)) {
+    if (!text_) text_ = std::string(field);
+  } else if (infinite_.ok()) {  // it may be a name, in a column of text
+    infinite_ = number.status();
+    infinite_row_ = numbers_.size() - 1;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ColumnReader::AddValue(absl::string_view field) {
+  const auto [value, is_new] =
+      values_.emplace(std::string(field), static_cast<int32_t>(values_.size()));
+  value_of_row_.push_back(value->second);
+  if (!is_new || values_.size() <= kMostCategories) return absl::OkStatus();
+  if (kind_ == Kind::kCategory || text_) return TooMany(text_.value_or(std::string(field)));
+  many_values_ = true;
+  values_.clear();
+  value_of_row_ = {};
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ColumnReader::Column> ColumnReader::Finish(size_t training,
+                                                          const PlaceOfRow& place) && {
+  const bool category = kind_ ? *kind_ == Kind::kCategory : text_.has_value();
+  if (!category && !infinite_.ok()) return Annotate(infinite_, place(infinite_row_));
+  Column column = category ? Categories(training) : Numbers(training);
+  if (!column.cells.empty()) return column;
+  return absl::InvalidArgumentError(
+      "no training row has a value; leave the column out of data.columns");
+}
+
+// Without cells if no training row has a number.
+ColumnReader::Column ColumnReader::Numbers(size_t training) const {
+  const std::optional<NumberScale> scale =
+      MeasureScale(training, [&](size_t row) { return numbers_[row]; });
+  if (!scale) return {};
+  Column column;
+  column.cells.reserve(numbers_.size());
+  for (const double number : numbers_) {
+    column.cells.push_back(std::isnan(number) ? 0 : scale->Of(number));
+  }
+  return column;
+}
+
+// Without cells if no training row has a value.
+ColumnReader::Column ColumnReader::Categories(size_t training) const {
+  std::vector<bool> known(values_.size());
+  bool missing = false;
+  for (size_t row = 0; row < training; ++row) {
+    const int32_t value = value_of_row_[row];
+    missing = missing || value < 0;
+    if (value >= 0) known[static_cast<size_t>(value)] = true;
+  }
+  std::map<std::string, int32_t> sorted;
+  for (const auto& [name, value] : values_) {
+    if (known[static_cast<size_t>(value)]) sorted.emplace(name, value);
+  }
+  if (sorted.empty()) return {};
+  const float others = missing ? static_cast<float>(sorted.size()) : -1.0f;
+  std::vector<float> cell_of_value(values_.size(), others);
+  float next = 0;
+  for (const auto& [name, value] : sorted) cell_of_value[static_cast<size_t>(value)] = next++;
+  Column column = {{.category = true, .width = sorted.size() + (missing ? 1 : 0)}, {}};
+  column.cells.reserve(value_of_row_.size());
+  for (const int32_t value : value_of_row_) {
+    column.cells.push_back(value < 0 ? others : cell_of_value[static_cast<size_t>(value)]);
+  }
+  return column;
+}
+
+}  // namespace psgd

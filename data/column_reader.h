@@ -1,0 +1,67 @@
+// Reads a column of a table, and finds out what it holds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "common/status.h"
+#include "data/column_code.h"
+
+namespace psgd {
+
+// More values mean that a column is a name or an id, which tells nothing of other rows.
+inline constexpr size_t kMostCategories = 1000;
+
+// Whether a field means that the value is missing: empty, NA or ?.
+bool IsMissing(absl::string_view field);
+
+// A finite number up to kLargestNumber in size; else an error that quotes the field.
+absl::StatusOr<double> ParseNumber(absl::string_view field);
+
+// Names the file and the line of a row, for an error that is found after the row was read.
+using PlaceOfRow = std::function<std::string(size_t row)>;
+
+// Not thread-safe.
+class ColumnReader {
+ public:
+  enum class Kind { kNumber, kCategory };
+  struct Column {
+    ColumnCode code;
+    std::vector<float> cells;  // by row
+  };
+
+  // `kind`: nothing: a category if any field is text, else a number.
+  explicit ColumnReader(std::optional<Kind> kind) : kind_(kind) {}
+
+  // Adds the field of the next row. An error says what is wrong with it.
+  absl::Status Add(absl::string_view field);
+
+  // Codes all rows by the first `training` rows, which alone are measured: a number is (value -
+  // mean) / deviation, and 0 if it is missing. The values of a category are in the order of their
+  // names, and missing ones last, if training rows lack any. What only later rows have counts as
+  // missing. Errors name the row's place, if they are about one.
+  absl::StatusOr<Column> Finish(size_t training, const PlaceOfRow& place) &&;
+
+ private:
+  absl::Status AddNumber(absl::string_view field);
+  absl::Status AddValue(absl::string_view field);
+  Column Numbers(size_t training) const;
+  Column Categories(size_t training) const;
+
+  const std::optional<Kind> kind_;
+  std::vector<double> numbers_;  // by row; NaN: missing, or no number
+  // The distinct values, and each row's; -1: missing. Given up for a number of many values.
+  std::unordered_map<std::string, int32_t> values_;
+  std::vector<int32_t> value_of_row_;
+  bool many_values_ = false;
+  std::optional<std::string> text_;  // the first field that is no number
+  absl::Status infinite_;            // of the first number that is not finite
+  size_t infinite_row_ = 0;
+};
+
+}  // namespace psgd

@@ -1,0 +1,20 @@
+// Lines of values between separators, as in CSV and TSV files (RFC 4180). A field in double quotes
+// may contain separators, and two quotes in it stand for one. A field ends with its line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "common/status.h"
+
+namespace psgd {
+
+// Of tab, semicolon and comma, what occurs most outside of quotes in the first line of a file. A
+// line without any of them has one column: comma.
+char SeparatorOf(absl::string_view line);
+
+// Splits a line into `fields`, without quotes and without blanks around a field.
+absl::Status SplitFields(absl::string_view line, char separator, std::vector<std::string>* fields);
+
+}  // namespace psgd

@@ -1,0 +1,49 @@
+#include "experiment/record/metric.h"
+
+#include "absl/strings/str_format.h"
+#include "experiment/record/readable.h"
+
+namespace psgd {
+namespace {
+
+constexpr Metric kAccuracy;
+// Of the measures that programs report, in the order in which they are looked for.
+constexpr Metric kMeasured[] = {{"rmse", "RMSE", false, true}, {"f1", "F1", true, false}};
+
+}  // namespace
+
+std::string Metric::Text(double value) const {
+  return share ? ReadablePercent(value) : ReadableMeasure(value);
+}
+
+std::string Metric::ShortText(double value) const {
+  return share ? ShortPercent(value) : absl::StrFormat("%.4g", value);
+}
+
+std::string Metric::DifferenceText(double difference) const {
+  return share ? absl::StrFormat("%+.2f", difference * 100) : absl::StrFormat("%+.4g", difference);
+}
+
+Score ScoreOf(const std::optional<double>& accuracy,
+              const std::map<std::string, double>& measures) {
+  if (accuracy && *accuracy != 0) return {&kAccuracy, *accuracy};
+  for (const Metric& metric : kMeasured) {
+    if (const auto found = measures.find(metric.name); found != measures.end()) {
+      return {&metric, found->second};
+    }
+  }
+  return {};
+}
+
+Score ScoreIn(const Record& evaluation) {
+  std::map<std::string, double> measures;
+  if (const auto found = evaluation.find("measures");
+      found != evaluation.end() && found->is_object()) {
+    for (const auto& [name, value] : found->items()) {
+      if (value.is_number()) measures[name] = value.get<double>();
+    }
+  }
+  return ScoreOf(NumberIn(evaluation, "accuracy"), measures);
+}
+
+}  // namespace psgd

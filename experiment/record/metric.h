@@ -1,0 +1,40 @@
+// The measure that says how good a run's model is on the test set.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "experiment/record/records.h"
+
+namespace psgd {
+
+struct Metric {
+  const char* name = "accuracy";
+  const char* title = "Accuracy";
+  bool share = true;  // from 0 to 1, and shown in percent
+  bool smaller_is_better = false;
+
+  // Whether a run with `value` is at least as good as one with `other`.
+  bool Reaches(double value, double other) const {
+    return smaller_is_better ? value <= other : value >= other;
+  }
+  std::string Text(double value) const;                 // "91.20 %", or "0.5132"
+  std::string ShortText(double value) const;            // "91.2 %", or "0.513"
+  std::string DifferenceText(double difference) const;  // in points, or in the metric's unit
+  bool operator==(const Metric&) const = default;
+};
+
+// What the last evaluation measured.
+struct Score {
+  const Metric* metric = nullptr;  // null: no metric, as of a program that measures none
+  double value = 0;
+};
+
+// The accuracy of classes, else the rmse of numbers or the f1 of labels. An accuracy of 0 is not
+// measured: programs need not do it.
+Score ScoreOf(const std::optional<double>& accuracy, const std::map<std::string, double>& measures);
+// Of a record of an evaluation.
+Score ScoreIn(const Record& evaluation);
+
+}  // namespace psgd

@@ -1,0 +1,164 @@
+#include "data/arrays.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "data/npy.h"
+#include "data/zip.h"
+#include "tests/unit/data/npz_files.h"
+#include "tests/unit/data/row_samples.h"
+#include "tests/unit/data/scratch.h"
+
+namespace psgd {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class ArraysTest : public testing::Test {
+ protected:
+  std::string Write(const std::string& name, const std::string& bytes) {
+    WriteFile(folder_.File(name), bytes);
+    return folder_.File(name);
+  }
+  std::string WritePair(const std::string& x, const std::string& y) {
+    return Write("a.npz", ZipOf({{"x.npy", x}, {"y.npy", y}}));
+  }
+  TrainAndTest Load(const ArraysOptions& options) {
+    auto sets = LoadArrays(options);
+    EXPECT_TRUE(sets.ok()) << sets.status();
+    return *std::move(sets);
+  }
+  std::string Error(const ArraysOptions& options) {
+    const auto status = LoadArrays(options).status();
+    EXPECT_FALSE(status.ok());
+    return std::string(status.message());
+  }
+
+  ScratchFolder folder_;
+};
+
+const std::string kX = NpyOf<float>("<f4", {4, 2}, {1, 5, 3, 5, 1, 5, 9, 6});
+const std::string kY = NpyOf<double>("<f8", {4}, {10, 20, 30, 60});
+
+TEST_F(ArraysTest, RowsAreNormalizedByTheTrainingSamples) {
+  const TrainAndTest sets =
+      Load({.path = WritePair(kX, kY), .test_fraction = 0.5, .kind = DataConfig::NUMBER});
+  EXPECT_EQ(sets.train->size(), 2u);
+  EXPECT_EQ(sets.test->size(), 2u);
+  EXPECT_EQ(sets.train->shape().ImageText(), "2 values");
+  EXPECT_EQ(sets.train->shape().targets, 1);
+  EXPECT_THAT(RowOf(*sets.train, 0).values, ElementsAre(-1, 0));
+  EXPECT_THAT(RowOf(*sets.test, 1).values, ElementsAre(7, 1));
+  EXPECT_THAT(RowOf(*sets.test, 1).targets, ElementsAre(9));
+  EXPECT_EQ(sets.targets.scales[0].mean, 15);
+  EXPECT_THAT(sets.targets.names, ElementsAre("y"));
+}
+
+TEST_F(ArraysTest, ImagesAreNormalizedByChannel) {
+  const std::string x =
+      NpyOf<uint8_t>("|u1", {3, 2, 1, 2}, {0, 2, 10, 10, 2, 0, 10, 10, 3, 4, 9, 8});
+  const std::string y = NpyOf<int64_t>("<i8", {3, 1}, {7, 3, 7});
+  const TrainAndTest sets = Load({.path = WritePair(x, y), .test_fraction = 0.3});
+  const SampleShape shape = sets.train->shape();
+  EXPECT_EQ(shape.ImageText(), "2x1x2");
+  EXPECT_EQ(shape.classes, 2);
+  EXPECT_EQ(shape.targets, 0);
+  EXPECT_THAT(RowOf(*sets.train, 0).values, ElementsAre(-1, 1, 0, 0));
+  EXPECT_EQ(RowOf(*sets.train, 0).label, 1);
+  EXPECT_EQ(RowOf(*sets.train, 1).label, 0);
+  EXPECT_THAT(RowOf(*sets.test, 0).values, ElementsAre(2, 3, -1, -2));
+}
+
+TEST_F(ArraysTest, SeveralTargetsAndATestFile) {
+  const std::string y = NpyOf<uint8_t>("|b1", {4, 2}, {0, 1, 1, 1, 0, 0, 1, 0});
+  const TrainAndTest sets =
+      Load({.path = Write("a.npz", ZipOf({{"x.npy", kX}, {"y.npy", y}}, true)),
+            .test = Write("b.npz", ZipOf({{"y.npy", NpyOf<float>("<f4", {1, 2}, {1, 0})},
+                                          {"x.npy", NpyOf<int32_t>("<i4", {1, 2}, {1, 5})}},
+                                         true, true)),
+            .kind = DataConfig::LABELS});
+  EXPECT_EQ(sets.train->size(), 4u);
+  ASSERT_EQ(sets.test->size(), 1u);
+  EXPECT_EQ(sets.targets.kind, Targets::Kind::kLabel);
+  EXPECT_THAT(sets.targets.names, ElementsAre("y0", "y1"));
+  EXPECT_THAT(RowOf(*sets.train, 0).targets, ElementsAre(0, 1));
+  EXPECT_THAT(RowOf(*sets.test, 0).targets, ElementsAre(1, 0));
+}
+
+TEST_F(ArraysTest, AFolderMayHoldTheArrays) {
+  Write("x.npy", kX);
+  Write("y.npy", kY);
+  EXPECT_EQ(Load({.path = folder_.path(), .kind = DataConfig::COUNT}).train->size(), 3u);
+}
+
+TEST_F(ArraysTest, EveryTypeOfElementIsRead) {
+  const auto second = [](const std::string& npy) {
+    const auto array = NpyArray::Parse({npy.begin(), npy.end()}, "a");
+    EXPECT_TRUE(array.ok()) << array.status();
+    return array.ok() ? array->At(1) : NAN;
+  };
+  EXPECT_EQ(second(NpyOf<int8_t>("|i1", {2}, {1, -2})), -2);
+  EXPECT_EQ(second(NpyOf<int16_t>("<i2", {2}, {1, -300})), -300);
+  EXPECT_EQ(second(NpyOf<uint16_t>("<u2", {2}, {1, 60000})), 60000);
+  EXPECT_EQ(second(NpyOf<uint32_t>("<u4", {2}, {1, 4000000000u})), 4e9);
+  EXPECT_EQ(second(NpyOf<uint64_t>("<u8", {1, 2}, {1, uint64_t{1} << 63})), std::ldexp(1, 63));
+  EXPECT_EQ(second(NpyOf<uint16_t>("<f2", {2}, {0, 0xC500})), -5);
+  EXPECT_EQ(second(NpyOf<uint16_t>("<f2", {2}, {0, 0x0001})), std::ldexp(1, -24));
+  EXPECT_TRUE(std::isinf(second(NpyOf<uint16_t>("<f2", {2}, {0, 0x7C00}))));
+}
+
+TEST_F(ArraysTest, ErrorsNameTheArrayAndTheSample) {
+  const std::string file = folder_.File("a.npz");
+  const auto error = [&](const std::string& x, const std::string& y,
+                         DataConfig::TargetKind kind = DataConfig::NUMBER) {
+    return Error({.path = WritePair(x, y), .test_fraction = 0.3, .kind = kind});
+  };
+  EXPECT_THAT(error(NpyOf<float>("<f4", {4, 1}, {1, 2, NAN, 3}), kY),
+              StartsWith(file + ": x[2] has nan; replace what is not finite"));
+  EXPECT_THAT(error(kX, NpyOf<float>("<f4", {4}, {1, 2, 3, INFINITY})), HasSubstr("y[3] has inf"));
+  EXPECT_THAT(error(kX, kY, DataConfig::LABELS), HasSubstr("y[0]: 10 is neither 0 nor 1"));
+  EXPECT_THAT(error(kX, NpyOf<float>("<f4", {4}, {1, -2, 3, 4}), DataConfig::COUNT),
+              HasSubstr("y[1]: -2 is below 0"));
+  EXPECT_THAT(error(kX, kY, DataConfig::CLASS), HasSubstr("y[2] is 30, a class that no training"));
+  EXPECT_THAT(error(kX, NpyOf<float>("<f4", {4, 2}, std::vector<float>(8)), DataConfig::CLASS),
+              HasSubstr("y has 2 numbers a sample, but a sample has one class"));
+  EXPECT_THAT(error(kX, NpyOf<float>("<f4", {3}, {1, 2, 3})),
+              HasSubstr("y is (3) and x is (4, 2); y must have as many samples"));
+  EXPECT_THAT(error(NpyOf<float>("<f4", {4}, {1, 2, 3, 4}), kY), HasSubstr("x is (4); it must be"));
+  EXPECT_THAT(error(NpyOf<float>("<f4", {0, 4}, {}), NpyOf<float>("<f4", {0}, {})),
+              HasSubstr("has 0 samples"));
+  EXPECT_THAT(error(NpyOf<float>("<f4", {4, 0}, {}), kY), HasSubstr("a sample is empty"));
+  EXPECT_THAT(error(NpyOf<float>("<f4", {4, 2}, std::vector<float>(8), "True"), kY),
+              HasSubstr("a.npz: x: it is in Fortran order; convert it first"));
+  EXPECT_THAT(error(NpyOf<double>(">f8", {4}, {1, 2, 3, 4}), kY),
+              HasSubstr("its elements are >f8, which is not read"));
+  EXPECT_THAT(error(NpyOf<double>("<f8", {5, 2}, {1, 2, 3, 4}), kY),
+              HasSubstr("its shape is not that of its bytes"));
+  EXPECT_THAT(error("x", kY), HasSubstr("it does not begin as an array"));
+  EXPECT_THAT(Error({.path = Write("a.npz", ZipOf({{"data.npy", kX}}))}),
+              HasSubstr("has no array x, but data.npy"));
+  EXPECT_THAT(Error({.path = folder_.path()}), HasSubstr("x.npy"));
+  EXPECT_THAT(
+      Error({.path = WritePair(kX, kY),
+             .test = Write("b.npz", ZipOf({{"x.npy", NpyOf<float>("<f4", {1, 3}, {1, 2, 3})},
+                                           {"y.npy", NpyOf<float>("<f4", {1}, {1})}}))}),
+      AllOf(StartsWith(folder_.File("b.npz")), HasSubstr("only the number of samples")));
+}
+
+TEST_F(ArraysTest, DamagedArchivesAreErrors) {
+  const std::string whole = ZipOf({{"x.npy", kX}, {"y.npy", kY}}, true);
+  for (size_t size = 0; size < whole.size(); size += 7) {
+    EXPECT_THAT(Error({.path = Write("a.npz", whole.substr(0, size))}), HasSubstr("a.npz"));
+  }
+  std::string changed = whole;
+  changed[60] ^= 0x10;
+  EXPECT_THAT(Error({.path = Write("a.npz", changed)}), HasSubstr("bytes of x.npy are damaged"));
+}
+
+}  // namespace
+}  // namespace psgd

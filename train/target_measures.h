@@ -1,0 +1,52 @@
+// How near the outputs of a network come to real targets.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/targets.h"
+#include "proto/control.pb.h"
+
+namespace psgd {
+
+// Not thread-safe.
+class TargetMeasures {
+ public:
+  explicit TargetMeasures(const Targets& targets);
+
+  // Outputs of a network, and targets as Targets says; both samples x targets.
+  void Add(std::span<const float> outputs, std::span<const float> targets);
+
+  // Of numbers and counts, in their own unit:
+  //   rmse  the root of the mean squared error
+  //   mae   the mean absolute error
+  //   r2    1 - squared error / squared distance from the mean; 0 if the target never varies
+  // With several targets, their means over the targets, and rmse_NAME of each of at most
+  // kMostNamedTargets. Of labels:
+  //   f1              2 hits / (2 hits + wrong ones + missed ones), over all labels
+  //   label_accuracy  the share of labels that are right
+  // Nothing without samples.
+  void Report(EvalResult* result) const;
+
+ private:
+  // Sums of a target.
+  struct Sums {
+    double squared_error = 0, error = 0;
+    double value = 0, square = 0;  // of value - mean, which keeps small differences
+    uint64_t hits = 0, wrong = 0, missed = 0;
+  };
+
+  void AddNumber(double output, double target, size_t t);
+  void AddLabel(bool found, bool is, size_t t);
+  void ReportNumbers(EvalResult* result) const;
+  void ReportLabels(EvalResult* result) const;
+
+  const Targets targets_;
+  double samples_ = 0;
+  std::vector<Sums> sums_;  // by target
+};
+
+inline constexpr size_t kMostNamedTargets = 16;
+
+}  // namespace psgd
