@@ -109,13 +109,8 @@ void MetricsFollower::Place() {
 
 void MetricsFollower::AddEvaluation(const Record& record) {
   ParseProgress();
-  CurvePoint point{seconds(),
-                   NumberIn(record, "epoch"),
-                   ScoreIn(record),
-                   NumberIn(record, "loss"),
-                   0,
-                   0,
-                   0};
+  CurvePoint point{
+      seconds(), NumberIn(record, "epoch"), ScoreIn(record), NumberIn(record, "loss"), 0, 0, 0};
   if (progress_.is_object()) {  // until a later record tells more
     point.bytes_pushed = NumberIn(progress_, "bytes_pushed");
     point.bytes_pulled = NumberIn(progress_, "bytes_pulled");
