@@ -6,9 +6,13 @@
 #include <iostream>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_join.h"
+#include "apps/described_app.h"
 #include "apps/exit_code.h"
 #include "apps/self_description.h"
+#include "common/suggest.h"
 
 namespace psgd {
 
@@ -21,7 +25,38 @@ class ExamplesFirst : public CLI::Formatter {
     return app->get_footer().empty() ? help : app->get_footer() + "\n" + help;
   }
   std::string make_footer(const CLI::App*) const override { return ""; }
+  // "N", "auto|ipc|zmq" or "DIR", and the default. What excludes what, the error says.
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_items_expected_max() == 0) return "";
+    const DescribedOption described = DescribeOption(*option);
+    std::string opts;
+    if (!described.names.empty()) {
+      opts = " " +
+             (described.choices.empty() ? described.value : absl::StrJoin(described.choices, "|"));
+    }
+    if (option->get_expected_max() > 1) opts += " ...";
+    if (option->get_required()) opts += " (required)";
+    if (!option->get_default_str().empty()) opts += " [" + option->get_default_str() + "]";
+    return opts;
+  }
 };
+
+// Suggests options for those that the app does not know.
+inline std::string SuggestOptions(const CLI::App& app) {
+  std::vector<std::string> known;
+  const auto add = [&](const CLI::App& one) {
+    for (const DescribedOption& option : OptionsOf(one)) {
+      known.insert(known.end(), option.names.begin(), option.names.end());
+    }
+  };
+  add(app);
+  for (const CLI::App* command : app.get_subcommands()) add(*command);
+  std::string hint;
+  for (const std::string& word : app.remaining(/*recurse=*/true)) {
+    if (word.starts_with("--")) hint += Suggest(word.substr(0, word.find('=')), known);
+  }
+  return hint;
+}
 
 // Returns nothing if the program should go on. Otherwise help or an error was shown, and main
 // returns this exit code.
@@ -50,8 +85,8 @@ inline std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv)
     app.exit(done);
     return kExitOk;
   } catch (const CLI::ParseError& error) {
-    std::cerr << app.get_name() << ": " << error.what() << "\n(" << app.get_name()
-              << " --help shows examples and all options)\n";
+    std::cerr << app.get_name() << ": " << error.what() << SuggestOptions(app) << "\n("
+              << app.get_name() << " --help shows examples and all options)\n";
     return kExitUsage;
   }
   return std::nullopt;

@@ -19,28 +19,37 @@ std::vector<std::string> ChoicesIn(const std::string& type) {
   return absl::StrSplit(type.substr(open + 1, close - open - 1), ',');
 }
 
+// Returns "N" for the type "INT:INT in [1 - 64]".
+std::string ValueIn(const std::string& type) {
+  const std::string value = type.substr(0, type.find(':'));
+  if (value == "INT" || value == "UINT" || value == "FLOAT") return "N";
+  return value.empty() ? "VALUE" : value;
+}
+
 }  // namespace
+
+DescribedOption DescribeOption(const CLI::Option& option) {
+  DescribedOption described;
+  for (const std::string& name : option.get_snames()) described.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) described.names.push_back("--" + name);
+  const std::string type = option.get_type_name();
+  if (option.get_items_expected_max() > 0) {
+    described.choices = ChoicesIn(type);
+    described.value = ValueIn(type);
+  }
+  described.text = option.get_description();
+  if (!option.get_default_str().empty()) {
+    absl::StrAppend(&described.text, " (", option.get_default_str(), ")");
+  }
+  if (described.names.empty()) described.value = option.get_name(true);
+  return described;
+}
 
 std::vector<DescribedOption> OptionsOf(const CLI::App& app) {
   std::vector<DescribedOption> options;
   for (const CLI::Option* option :
        app.get_options([](const CLI::Option* o) { return !o->get_group().empty(); })) {
-    DescribedOption& described = options.emplace_back();
-    for (const std::string& name : option->get_snames()) described.names.push_back("-" + name);
-    for (const std::string& name : option->get_lnames()) described.names.push_back("--" + name);
-    const std::string type = option->get_type_name();
-    if (option->get_items_expected_max() > 0) {
-      described.choices = ChoicesIn(type);
-      described.value = type.substr(0, type.find(':'));
-      if (described.value.empty()) described.value = "VALUE";
-    }
-    if (!option->get_default_str().empty()) {
-      described.text =
-          absl::StrCat(option->get_description(), " (", option->get_default_str(), ")");
-    } else {
-      described.text = option->get_description();
-    }
-    if (described.names.empty()) described.value = option->get_name(true);
+    options.push_back(DescribeOption(*option));
   }
   return options;
 }

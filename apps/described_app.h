@@ -13,6 +13,7 @@ struct DescribedOption {
   std::vector<std::string> choices;  // the allowed words; empty: any
   std::string text;
 };
+DescribedOption DescribeOption(const CLI::Option& option);
 std::vector<DescribedOption> OptionsOf(const CLI::App& app);
 
 struct DescribedApp {

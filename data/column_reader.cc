@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "data/number_scale.h"
 
 namespace psgd {
@@ -14,7 +15,7 @@ namespace {
 constexpr size_t kMostQuoted = 40;
 
 std::string Quoted(absl::string_view field) {
-  return "\"" + std::string(field.substr(0, kMostQuoted)) + "\"";
+  return absl::StrCat("\"", field.substr(0, kMostQuoted), "\"");
 }
 
 absl::Status TooMany(absl::string_view text) {

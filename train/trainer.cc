@@ -50,7 +50,8 @@ bool PullsUpdates(const Config& config) {
 
 }  // namespace
 
-Trainer::Trainer(TrainerOptions options) : options_(std::move(options)) {}
+Trainer::Trainer(TrainerOptions options)
+    : options_(std::move(options)), progress_log_(options_.log) {}
 
 Trainer::~Trainer() { closing_ = true; }
 
@@ -770,6 +771,8 @@ absl::Status Trainer::ReportStep(uint64_t clock, const Network::Result& result) 
                             (cpu_seconds_ - cpu_before) / options_.workers_here);
     trace_.MoveTo(report);
   });
+  progress_log_.Add(clock, result.counted, result.loss_sum,
+                    seconds_data_ + waited_.wait + waited_.wire + waited_.apply, SteadyNow());
   seconds_data_ = seconds_compute_ = seconds_encode_ = 0;
   waited_ = {};
   return absl::OkStatus();

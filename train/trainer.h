@@ -15,6 +15,7 @@
 #include "engine/runtime/replicas.h"
 #include "net/transport.h"
 #include "train/local_steps.h"
+#include "train/progress_log.h"
 #include "train/step_trace.h"
 #include "train/trainer_options.h"
 #include "train/weights_ahead.h"
@@ -158,6 +159,7 @@ class Trainer {
   Time residual_reported_{};
   uint64_t reported_damage_ = 0;
   SessionReport session_report_;
+  ProgressLog progress_log_;
   uint64_t arriving_for_ = 0;  // the clock that the step with the arriving weights leads to
   uint64_t step_clock_ = 0;    // of the step under way
   double step_weight_decay_ = 0;

@@ -152,7 +152,7 @@ class SessionCore {
     Message message;
     size_t bytes = 0;
     bool sent = false;
-    SendWindow::Mark mark;
+    SendWindow::Mark mark = {};
     Time first_sent{};  // the epoch: it never was
   };
   struct Shard {

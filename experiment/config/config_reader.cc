@@ -1,12 +1,13 @@
 #include "experiment/config/config_reader.h"
 
-#include <map>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/suggest.h"
+#include "experiment/config/other_names.h"
 #include "experiment/config/parse_value.h"
 #include "experiment/config/schema.h"
 #include "experiment/config/utf8.h"
@@ -22,6 +23,7 @@ using google::protobuf::Reflection;
 namespace {
 
 constexpr size_t kMaxVisited = 2 * kMaxYamlNodes;
+constexpr size_t kMostProblems = 10;  // named at once
 
 std::string Join(const std::string& path, absl::string_view key) {
   return path.empty() ? std::string(key) : absl::StrCat(path, ".", key);
@@ -56,6 +58,9 @@ std::string What(const YamlNode& node) {
 std::string UnknownKey(absl::string_view key, const std::string& path, const Descriptor& type) {
   const std::vector<std::string> keys = KeysOf(type);
   std::string hint = Suggest(key, keys);
+  if (const std::string ours = OurNameFor(key); hint.empty() && !ours.empty()) {
+    hint = absl::StrCat("; psgd calls it ", ours);
+  }
   if (hint.empty()) {
     hint =
         keys.empty() ? "; it has none" : absl::StrCat("; its keys are ", absl::StrJoin(keys, ", "));
@@ -88,40 +93,55 @@ absl::Status ConfigReader::ReadSection(uint32_t index, const std::string& path, 
 absl::Status ConfigReader::ReadKeys(const YamlNode& map, const std::string& path,
                                     Message* message) {
   const Descriptor& type = *message->GetDescriptor();
-  std::map<const FieldDescriptor*, const YamlNode*> given;
-  std::map<const OneofDescriptor*, const FieldDescriptor*> chosen;
+  GivenKeys given{path, &type, {}, {}};
+  std::vector<std::string> problems;
   for (size_t i = 0; i + 1 < map.children.size(); i += 2) {
     const YamlNode& key = tree_.nodes[map.children[i]];
-    if (key.kind != YamlNode::kScalar) {
-      return Error(key, path, absl::StrCat("a key must be a word, got ", What(key)));
+    const auto field = FieldOf(key, tree_.nodes[map.children[i + 1]], &given);
+    absl::Status read = field.status();
+    if (read.ok() && *field != nullptr && !left_out_.contains(Join(path, key.text))) {
+      read = ReadField(map.children[i + 1], Join(path, key.text), **field, message);
     }
-    // Configs of earlier versions contain this key with its default.
-    if (path == "durability" && key.text == "followers") {
-      const YamlNode& value = tree_.nodes[map.children[i + 1]];
-      if (value.text == "1") continue;
-      return Error(key, path,
-                   "followers is cluster.copies by now: it counts all copies of a shard, the one "
-                   "that leads included, so 2 followers are cluster.copies: 3");
-    }
-    const FieldDescriptor* field = type.FindFieldByName(key.text);
-    if (field == nullptr) return source_.ErrorAt(key.mark, UnknownKey(key.text, path, type));
-    const auto [first, is_new] = given.emplace(field, &key);
-    if (!is_new) {
-      return Error(key, "",
-                   absl::StrCat("duplicate key \"", key.text, "\" in ", SectionName(path, type),
-                                "; first given in line ", first->second->mark.line + 1));
-    }
-    if (const OneofDescriptor* choice = field->real_containing_oneof()) {
-      const auto [other, alone] = chosen.emplace(choice, field);
-      if (!alone) {
-        return Error(key, path,
-                     absl::StrCat("\"", other->second->name(), "\" and \"", key.text,
-                                  "\" exclude each other; keep one"));
-      }
-    }
-    PSGD_RETURN_IF_ERROR(ReadField(map.children[i + 1], Join(path, key.text), *field, message));
+    if (read.ok()) continue;
+    problems.emplace_back(read.message());
+    if (problems.size() == kMostProblems || visited_ > kMaxVisited) break;
   }
-  return absl::OkStatus();
+  if (problems.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrJoin(problems, "\n"));
+}
+
+absl::StatusOr<const FieldDescriptor*> ConfigReader::FieldOf(const YamlNode& key,
+                                                             const YamlNode& value,
+                                                             GivenKeys* given) const {
+  const std::string& path = given->path;
+  if (key.kind != YamlNode::kScalar) {
+    return Error(key, path, absl::StrCat("a key must be a word, got ", What(key)));
+  }
+  // Configs of earlier versions contain this key with its default.
+  if (path == "durability" && key.text == "followers") {
+    if (value.text == "1") return nullptr;
+    return Error(key, path,
+                 "followers is cluster.copies by now: it counts all copies of a shard, the one "
+                 "that leads included, so 2 followers are cluster.copies: 3");
+  }
+  const FieldDescriptor* field = given->type->FindFieldByName(key.text);
+  if (field == nullptr) return source_.ErrorAt(key.mark, UnknownKey(key.text, path, *given->type));
+  const auto [first, is_new] = given->keys.emplace(field, &key);
+  if (!is_new) {
+    return Error(
+        key, "",
+        absl::StrCat("duplicate key \"", key.text, "\" in ", SectionName(path, *given->type),
+                     "; first given in line ", first->second->mark.line + 1));
+  }
+  if (const OneofDescriptor* choice = field->real_containing_oneof()) {
+    const auto [other, alone] = given->choices.emplace(choice, field);
+    if (!alone) {
+      return Error(key, path,
+                   absl::StrCat("\"", other->second->name(), "\" and \"", key.text,
+                                "\" exclude each other; keep one"));
+    }
+  }
+  return field;
 }
 
 // Reads `push: topk` as `push: {topk: {}}`, and `compression: topk` as `compression: {push: topk}`.

@@ -4,7 +4,9 @@
 #include <google/protobuf/message.h>
 
 #include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -25,6 +27,9 @@ class ConfigReader {
   ConfigReader(const YamlSource& source, const YamlTree& tree, OwnWay own_way = nullptr)
       : source_(source), tree_(tree), own_way_(std::move(own_way)) {}
 
+  // Leaves out these keys, as "train.epochs": something else gives their values.
+  void LeaveOut(std::set<std::string> keys) { left_out_ = std::move(keys); }
+
   // Reads the node's keys into `message`. `path` names the message in errors ("compression.push";
   // "" for the whole config).
   absl::Status ReadSection(uint32_t node, const std::string& path,
@@ -37,8 +42,22 @@ class ConfigReader {
                          google::protobuf::Message* message);
 
  private:
+  // The keys of a section so far.
+  struct GivenKeys {
+    const std::string& path;
+    const google::protobuf::Descriptor* type;
+    std::map<const google::protobuf::FieldDescriptor*, const YamlNode*> keys;
+    std::map<const google::protobuf::OneofDescriptor*, const google::protobuf::FieldDescriptor*>
+        choices;
+  };
+
+  // An error names every wrong key, each in a line of its own.
   absl::Status ReadKeys(const YamlNode& map, const std::string& path,
                         google::protobuf::Message* message);
+  // The field of a key, which must be new; null: the key is skipped.
+  absl::StatusOr<const google::protobuf::FieldDescriptor*> FieldOf(const YamlNode& key,
+                                                                   const YamlNode& value,
+                                                                   GivenKeys* given) const;
   absl::Status ReadWord(uint32_t node, const std::string& path, google::protobuf::Message* message);
   absl::Status ReadList(const YamlNode& list, const std::string& path,
                         const google::protobuf::FieldDescriptor& field,
@@ -52,6 +71,7 @@ class ConfigReader {
   const YamlSource& source_;
   const YamlTree& tree_;
   const OwnWay own_way_;
+  std::set<std::string> left_out_;
   size_t visited_ = 0;  // nodes read; aliases count each time, so their expansion is bounded
 };
 

@@ -1,6 +1,9 @@
 #include "experiment/config/config_yaml.h"
 
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -18,21 +21,28 @@ using google::protobuf::FieldDescriptor;
 
 }  // namespace
 
-absl::StatusOr<Config> LoadConfig(const std::string& path) {
+absl::StatusOr<Config> LoadConfig(const std::string& path, const std::vector<std::string>& set) {
   absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxYamlBytes);
   if (absl::IsNotFound(text.status())) return Annotate(text.status(), "config");
   // Any other read error is the user's fault too: the user gave this name.
   if (!text.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("config: ", text.status().message()));
   }
-  return ParseConfig(*std::move(text), path);
+  return ParseConfig(*std::move(text), path, set);
 }
 
-absl::StatusOr<Config> ParseConfig(std::string text, std::string name_for_errors) {
+absl::StatusOr<Config> ParseConfig(std::string text, std::string name_for_errors,
+                                   const std::vector<std::string>& set) {
   const YamlSource source{std::move(name_for_errors), std::move(text)};
   PSGD_ASSIGN_OR_RETURN(const YamlTree tree, ParseYaml(source));
   Config config;
-  PSGD_RETURN_IF_ERROR(ConfigReader(source, tree).ReadSection(tree.root, "", &config));
+  std::set<std::string> given;
+  for (const std::string& assignment : set)
+    given.insert(assignment.substr(0, assignment.find('=')));
+  ConfigReader reader(source, tree);
+  reader.LeaveOut(std::move(given));
+  PSGD_RETURN_IF_ERROR(reader.ReadSection(tree.root, "", &config));
+  for (const std::string& assignment : set) PSGD_RETURN_IF_ERROR(ApplySet(assignment, &config));
   return config;
 }
 

@@ -40,10 +40,7 @@ absl::Status MakePathsAbsolute(Config* config) {
 absl::StatusOr<Config> ReadRunConfig(const RunChoice& choice) {
   const std::string path =
       choice.resume.empty() ? choice.config : RunDir(choice.resume).ConfigFile();
-  PSGD_ASSIGN_OR_RETURN(Config config, LoadConfig(path));
-  for (const std::string& assignment : choice.set) {
-    PSGD_RETURN_IF_ERROR(ApplySet(assignment, &config));
-  }
+  PSGD_ASSIGN_OR_RETURN(Config config, LoadConfig(path, choice.set));
   if (!choice.shards.empty() &&
       !ApplySet(absl::StrCat("cluster.shards=", choice.shards), &config).ok()) {
     return absl::InvalidArgumentError(

@@ -61,7 +61,7 @@ TEST_F(Error, NoSuchConfig) {
 TEST_F(Error, NoSuchOption) {
   const Ended ended = RunProgram({"ps-run", SmallConfig(), "--shard", "4"});
   EXPECT_EQ(ended.code, 2);
-  EXPECT_THAT(ended.err, AllOf(HasSubstr("--shard"), HasSubstr("--help")));
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("did you mean \"--shards\"?"), HasSubstr("--help")));
 }
 
 TEST_F(Error, MissingDataset) {

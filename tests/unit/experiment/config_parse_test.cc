@@ -1,9 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "experiment/config/config_yaml.h"
 
 namespace psgd {
@@ -23,6 +25,37 @@ std::string ErrorOf(const std::string& text) {
   EXPECT_FALSE(config.ok()) << text;
   EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
   return std::string(config.status().message());
+}
+
+TEST(ConfigParse, NamesEveryWrongKeyAtOnce) {
+  EXPECT_EQ(ErrorOf("naem: a\ntrain: {epochs: many, epocs: 2}\ndata: {batch: 0}\n"),
+            "c.yaml:1:1: unknown key \"naem\" in config; did you mean \"name\"?\n"
+            "c.yaml:2:17: train.epochs: expected a whole number, got \"many\"\n"
+            "c.yaml:2:23: unknown key \"epocs\" in train; did you mean \"epochs\"?\n"
+            "c.yaml:3:15: data.batch: 0 is out of range: must be between 1 and 1048576");
+  std::string many;
+  for (int i = 0; i < 30; ++i) many += absl::StrCat("zzzz", i, ": 1\n");
+  const std::string error = ErrorOf(many);
+  EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 9);
+}
+
+TEST(ConfigParse, KnowsWhatOthersCallAKey) {
+  EXPECT_EQ(ErrorOf("learning_rate: 0.1"),
+            "c.yaml:1:1: unknown key \"learning_rate\" in config; psgd calls it "
+            "optimizer.sgd.learning_rate (or of another optimizer)");
+  EXPECT_THAT(ErrorOf("optimizer: {lr: 0.1}"),
+              HasSubstr("psgd calls it optimizer.sgd.learning_rate"));
+  EXPECT_THAT(ErrorOf("batch_size: 32"), HasSubstr("psgd calls it data.batch"));
+  EXPECT_THAT(ErrorOf("output_dir: a"), HasSubstr("psgd calls it the option --run-dir"));
+}
+
+TEST(ConfigParse, ASettingMendsWhatTheTextHasWrong) {
+  const auto config = ParseConfig("train: {epochs: many}\nseed: 3\n", "c.yaml", {"train.epochs=2"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->train().epochs(), 2);
+  EXPECT_EQ(config->seed(), 3u);
+  EXPECT_THAT(ParseConfig("seed: 3", "c.yaml", {"train.epochs=no"}).status().ToString(),
+              HasSubstr("--set train.epochs=no"));
 }
 
 TEST(ConfigParse, ReadsEveryKindOfValue) {

@@ -1,0 +1,87 @@
+#include "experiment/config/other_names.h"
+
+#include <map>
+
+#include "absl/strings/ascii.h"
+
+namespace psgd {
+
+std::string OurNameFor(absl::string_view name) {
+  static const auto& ours = *new std::map<absl::string_view, const char*>{
+      {"lr", "optimizer.sgd.learning_rate (or of another optimizer)"},
+      {"learning_rate", "optimizer.sgd.learning_rate (or of another optimizer)"},
+      {"momentum", "optimizer.sgd.momentum"},
+      {"weight_decay", "optimizer.sgd.weight_decay (or of another optimizer)"},
+      {"wd", "optimizer.sgd.weight_decay (or of another optimizer)"},
+      {"lr_scheduler", "schedule"},
+      {"scheduler", "schedule"},
+      {"warmup", "schedule.warmup"},
+      {"warmup_steps", "schedule.warmup, as 500 steps"},
+      {"warmup_epochs", "schedule.warmup, as 2 epochs"},
+      {"batch_size", "data.batch"},
+      {"per_device_train_batch_size", "data.batch"},
+      {"micro_batch_size", "data.batch"},
+      {"dataset", "data.format and data.path"},
+      {"data_dir", "data.path"},
+      {"dataroot", "data.path"},
+      {"num_workers", "cluster.workers, or data.threads for threads that prepare batches"},
+      {"seq_len", "data.text.length"},
+      {"sequence_length", "data.text.length"},
+      {"block_size", "data.text.length"},
+      {"vocab_size", "data.vocabulary"},
+      {"tokenizer", "data.tokens"},
+      {"num_epochs", "train.epochs"},
+      {"num_train_epochs", "train.epochs"},
+      {"epochs", "train.epochs"},
+      {"max_steps", "train.max_steps"},
+      {"steps", "train.max_steps"},
+      {"arch", "model.zoo"},
+      {"architecture", "model.zoo"},
+      {"network", "model.zoo"},
+      {"num_layers", "model.layers"},
+      {"n_layer", "model.layers"},
+      {"hidden_size", "model.width"},
+      {"n_embd", "model.width"},
+      {"num_heads", "model.heads"},
+      {"n_head", "model.heads"},
+      {"criterion", "model.loss"},
+      {"loss", "model.loss"},
+      {"world_size", "cluster.workers"},
+      {"num_servers", "cluster.servers"},
+      {"ps", "cluster.servers"},
+      {"num_shards", "cluster.shards"},
+      {"replicas", "cluster.copies"},
+      {"backend", "cluster.transport"},
+      {"compressor", "compression.push"},
+      {"compress_ratio", "compression.push.topk.density"},
+      {"topk_ratio", "compression.push.topk.density"},
+      {"max_staleness", "consistency.staleness"},
+      {"staleness_threshold", "consistency.staleness"},
+      {"sync", "consistency.staleness: 0"},
+      {"async", "consistency.staleness: unbounded"},
+      {"local_sgd_steps", "local.steps"},
+      {"sync_every", "local.steps"},
+      {"save_every", "durability.checkpoint"},
+      {"save_steps", "durability.checkpoint, as 500 steps"},
+      {"checkpoint", "durability.checkpoint"},
+      {"checkpoint_interval", "durability.checkpoint"},
+      {"timeout", "cluster.deadline"},
+      {"heartbeat_timeout", "cluster.lease"},
+      {"device", "the option --gpu of ps-run and ps-worker"},
+      {"gpus", "the option --gpu of ps-run and ps-worker"},
+      {"cuda", "the option --gpu of ps-run and ps-worker"},
+      {"precision", "the option --precision of ps-run and ps-worker"},
+      {"fp16", "the option --precision of ps-run and ps-worker"},
+      {"bf16", "the option --precision of ps-run and ps-worker"},
+      {"amp", "the option --precision of ps-run and ps-worker"},
+      {"output_dir", "the option --run-dir of ps-run and ps-server"},
+      {"log_dir", "the option --run-dir of ps-run and ps-server"},
+      {"run_dir", "the option --run-dir of ps-run and ps-server"},
+      {"port", "the option --port of ps-server"},
+      {"resume", "the option --resume of ps-run"},
+  };
+  const auto found = ours.find(absl::AsciiStrToLower(name));
+  return found == ours.end() ? "" : found->second;
+}
+
+}  // namespace psgd
