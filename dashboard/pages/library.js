@@ -10,9 +10,9 @@ const kColumns = [
   {title: "status", of: (row) => row.status, text: true, show: (row) =>
     element("span", {class: `badge ${kStatusKinds[row.status] ?? "bad"}`, title: row.note}, row.status)},
   {title: "test accuracy", of: (row) => row.test_accuracy, show: (row) => percent(row.test_accuracy ?? NaN)},
-  {title: "test RMSE", of: (row) => row.test_measures?.rmse, show: (row) => plain(row.test_measures?.rmse ?? NaN)},
-  {title: "test F1", of: (row) => row.test_measures?.f1, show: (row) => percent(row.test_measures?.f1 ?? NaN)},
   {title: "test loss", of: (row) => row.test_loss, show: (row) => plain(row.test_loss ?? NaN)},
+  {title: "RMSE or F1", of: ({test_measures: {rmse, f1} = {}}) => rmse ?? f1, show: ({test_measures: {rmse, f1} = {}}) =>
+    (rmse !== undefined ? `RMSE ${plain(rmse)}` : f1 !== undefined ? `F1 ${percent(f1)}` : "–")},
   {title: "codec", of: (row) => row.codec, text: true},
   {title: "staleness", of: (row) => (row.staleness_bound === "unbounded" ? Infinity : row.staleness_bound), show: (row) => String(row.staleness_bound ?? "–")},
   {title: "workers", of: (row) => row.workers},
