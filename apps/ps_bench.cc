@@ -21,6 +21,7 @@
 #include "compression/codec.h"
 #include "engine/graph/recompute.h"
 #include "engine/runtime/plugin.h"
+#include "experiment/record/cache_file.h"
 #include "train/device_codecs.h"
 
 namespace psgd {
@@ -142,6 +143,7 @@ absl::StatusOr<std::vector<BenchRow>> TrainingStep(const Arguments& arguments) {
     const int classes = arguments.image < 200 ? 10 : 1000;
     options.shape = {3, arguments.image, arguments.image, classes};
   }
+  options.choices = CacheFile("cudnn-engines");  // as ps-worker
   PSGD_ASSIGN_OR_RETURN(BenchRow row, RunStepBench(options));
   return std::vector<BenchRow>{std::move(row)};
 }

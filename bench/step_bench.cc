@@ -29,6 +29,7 @@ struct Replica {
   std::vector<int32_t> tokens;  // of sequences, or indices of sparse vectors; else empty
   std::vector<float> values;    // of sparse vectors
   std::vector<int32_t> labels;
+  bool staged = false;  // the next step's batch is on its way
 };
 
 NetworkOptions OptionsOf(const StepBenchOptions& options, const std::string& backend) {
@@ -36,6 +37,7 @@ NetworkOptions OptionsOf(const StepBenchOptions& options, const std::string& bac
           .precision = backend == "reference" ? Precision::kFp32 : options.precision,
           .threads = options.threads,
           .seed = kSeed,
+          .choices = options.choices,
           .plugin_dir = options.plugin_dir};
 }
 
@@ -67,9 +69,14 @@ absl::StatusOr<Replica> MakeReplica(const StepBenchOptions& options, const std::
 }
 
 absl::StatusOr<Network::Result> RunStep(Replica* replica, uint64_t step) {
-  replica->network->InvalidateParameters();  // as after every pull
-  return replica->network->TrainStep({replica->images, replica->tokens, replica->values},
-                                     replica->labels, step, nullptr);
+  Network& network = *replica->network;
+  // As after every pull. On a device that is a copy, which a step need not wait for (pull_ahead).
+  if (!network.on_device()) network.InvalidateParameters();
+  StepBatch batch = {{replica->images, replica->tokens, replica->values}, replica->labels};
+  const StepBatch next = batch;
+  batch.staged = replica->staged;
+  replica->staged = network.stages();
+  return network.TrainStep(batch, step, nullptr, {.next = &next});
 }
 
 double Square(double x) { return x * x; }
@@ -151,6 +158,7 @@ absl::StatusOr<BenchRow> RunStepBench(const StepBenchOptions& options) {
   row.extra["threads"] = options.threads;
   row.extra["mib"] = static_cast<double>(memory.total()) / (1 << 20);
   row.extra["parameters"] = static_cast<double>(parameters);
+  if (replica.network->on_device()) row.extra["recorded"] = replica.network->recorded().ok();
   return row;
 }
 

@@ -1,5 +1,6 @@
 // How many samples a second one replica trains on: forward and backward of a zoo model on this
-// machine, with random samples of the shape, without data loading and without a server.
+// machine, with random samples of the shape, without data loading and without a server. On a device
+// weights stay as they are, and each step brings the next batch there while it computes.
 #pragma once
 
 #include <string>
@@ -20,11 +21,13 @@ struct StepBenchOptions {
   std::string plugin_dir = {};  // see NetworkOptions
   int threads = 1;
   Precision precision = Precision::kFp32;
-  double seconds = 2;  // of timed steps; the warm-up takes at most as long
+  std::string choices = {};  // see NetworkOptions
+  double seconds = 2;        // of timed steps; the warm-up takes at most as long
 };
 
 // Returns one row. `extra` has samples_per_second of the median step; ms_per_step_{median,min,max};
-// batch, threads, parameters, and mib of memory. There is no limit to compare with: gbps,
+// batch, threads, parameters, and mib of memory; on a device `recorded`: 1 if steps are replayed as
+// one recorded launch, else 0. There is no limit to compare with: gbps,
 // limit_gbps and ratio are 0. `verified`: on a small batch, results agree with the reference
 // backend's.
 absl::StatusOr<BenchRow> RunStepBench(const StepBenchOptions& options);

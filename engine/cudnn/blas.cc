@@ -47,16 +47,16 @@ void Multiply(const Context& c, const Matrix& a, const Matrix& b, const Matrix& 
   c.lowering.Call([=, blas = c.lowering.device()->blas(), a = Argument(a), b = Argument(b),
                    y = Argument(out), rows = out.rows,
                    columns = out.columns](const Buffers& buffers, const Step&) {
-    const float one = 1, keep = options.keep;
+    const float scale = options.scale, keep = options.keep;
     if (options.count == 1) {
       return CheckCall(
-          cublasGemmEx_64(blas, b.operation, a.operation, columns, rows, inner, &one, b.At(buffers),
-                          b.type, b.stride, a.At(buffers), a.type, a.stride, &keep, y.At(buffers),
-                          y.type, y.stride, compute, CUBLAS_GEMM_DEFAULT),
+          cublasGemmEx_64(blas, b.operation, a.operation, columns, rows, inner, &scale,
+                          b.At(buffers), b.type, b.stride, a.At(buffers), a.type, a.stride, &keep,
+                          y.At(buffers), y.type, y.stride, compute, CUBLAS_GEMM_DEFAULT),
           "cublasGemmEx_64");
     }
     return CheckCall(cublasGemmStridedBatchedEx_64(blas, b.operation, a.operation, columns, rows,
-                                                   inner, &one, b.At(buffers), b.type, b.stride,
+                                                   inner, &scale, b.At(buffers), b.type, b.stride,
                                                    b.area, a.At(buffers), a.type, a.stride, a.area,
                                                    &keep, y.At(buffers), y.type, y.stride, y.area,
                                                    options.count, compute, CUBLAS_GEMM_DEFAULT),

@@ -16,10 +16,11 @@ struct Matrix {
 
 struct ProductOptions {
   int64_t count = 1;  // products; their matrices lie one behind the other
-  float keep = 0;     // factor of the old values of `out`
+  float scale = 1;
+  float keep = 0;  // factor of the old values of `out`
 };
 
-// out = a b + keep out; `out` is fp32 or of the type of a and b. Sums are fp32.
+// out = scale a b + keep out; `out` is fp32 or of the type of a and b. Sums are fp32.
 void Multiply(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
               const ProductOptions& options = {});
 

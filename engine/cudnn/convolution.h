@@ -1,6 +1,8 @@
 // One convolution on one device, forward or backward. It uses the fastest of the cuDNN engines that
 // repeat their results to the bit. The first use of a shape measures them; memory and a file keep
-// the choice.
+// the choice. Where cuDNN has no such engine for channels-last tensors, as for some groups and
+// dilations in fp32, it transposes them; where cuDNN has none for these either, a plain kernel
+// convolves.
 #pragma once
 
 #include <memory>
@@ -21,7 +23,8 @@ struct ConvolutionProblem {
   Type type = Type::kFloat;
   Shape x, w, y;
   Window window;
-  bool tensor_float = false;  // fp32 may be rounded to TF32
+  bool tensor_float = false;              // fp32 may be rounded to TF32
+  Layout layout = Layout::kChannelsLast;  // that cuDNN sees
 };
 
 // Not thread-safe.
@@ -39,7 +42,19 @@ class Convolution {
   absl::Status Run(const Device& device, void* x, void* w, void* y, void* workspace);
 
  private:
+  // The same with cuDNN, in the problem's layout. UNIMPLEMENTED: it has no engine.
+  static absl::StatusOr<std::shared_ptr<Convolution>> PlanEngine(const Device& device,
+                                                                 const ConvolutionProblem& problem,
+                                                                 const std::string& choices,
+                                                                 bool plan_only);
+  static std::shared_ptr<Convolution> Make(const ConvolutionProblem& problem, GraphDescriptor plan,
+                                           size_t workspace_bytes);
+  absl::Status RunTransposed(const Device& device, void* x, void* w, void* y, void* workspace);
+
+  ConvolutionProblem problem_;
+  bool direct_ = false;  // without cuDNN
   GraphDescriptor plan_;
+  size_t engine_bytes_ = 0;  // the engine's part of the workspace
   size_t workspace_bytes_ = 0;
 };
 

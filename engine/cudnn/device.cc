@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/cudnn/range.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -39,49 +40,49 @@ bool Passed(cudaEvent_t event) {
   return false;
 }
 
+// A recording may set the event again, so it shares the event.
+struct DestroyEvent {
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+};
+using SharedEvent = std::shared_ptr<std::remove_pointer_t<cudaEvent_t>>;
+
+absl::StatusOr<SharedEvent> MakeEvent(unsigned flags) {
+  cudaEvent_t event = nullptr;
+  PSGD_CUDA(cudaEventCreateWithFlags(&event, flags | cudaEventDisableTiming));
+  return SharedEvent(event, DestroyEvent());
+}
+
 class EventCopy : public Copy {
  public:
-  explicit EventCopy(cudaEvent_t done) : done_(done) {}
-  ~EventCopy() override { cudaEventDestroy(done_); }
-  bool Done() const override { return cudnn::Passed(done_); }
+  explicit EventCopy(SharedEvent done) : done_(std::move(done)) {}
+  bool Done() const override { return cudnn::Passed(done_.get()); }
   absl::Status Wait() override {
-    return CheckCall(cudaEventSynchronize(done_), "cudaEventSynchronize");
+    return CheckCall(cudaEventSynchronize(done_.get()), "cudaEventSynchronize");
   }
 
  private:
-  const cudaEvent_t done_;
+  const SharedEvent done_;
 };
 
 class EventMark : public Mark {
  public:
-  explicit EventMark(cudaEvent_t event) : event_(event) {}
-  ~EventMark() override { cudaEventDestroy(event_); }
-  bool Passed() const override { return cudnn::Passed(event_); }
-  void* event() const override { return event_; }
+  explicit EventMark(SharedEvent event) : event_(std::move(event)) {}
+  bool Passed() const override { return cudnn::Passed(event_.get()); }
+  void* event() const override { return event_.get(); }
 
  private:
-  const cudaEvent_t event_;
+  const SharedEvent event_;
 };
 
-class GraphRecording : public Recording {
- public:
-  GraphRecording(int device, cudaGraphExec_t graph, cudaStream_t stream)
-      : device_(device), graph_(graph), stream_(stream) {}
-  ~GraphRecording() override {
-    cudaSetDevice(device_);
-    cudaStreamSynchronize(stream_);
-    cudaGraphExecDestroy(graph_);
-  }
-  absl::Status Replay() override {
-    const Range range("recorded step");
-    return CheckCall(cudaGraphLaunch(graph_, stream_), "cudaGraphLaunch");
-  }
-
- private:
-  const int device_;
-  const cudaGraphExec_t graph_;
-  const cudaStream_t stream_;
-};
+// Older devices cannot run this build's kernels.
+absl::Status CheckCapability(const cudaDeviceProp& properties) {
+  constexpr int kOldest = PSGD_CUDA_OLDEST;
+  if (10 * properties.major + properties.minor >= kOldest) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      properties.name, " has compute capability ", properties.major, ".", properties.minor,
+      "; this build has ", kOldest / 10, ".", kOldest % 10,
+      " and up: build with a CUDA 12 toolkit, which has 7.0 and up, or use the onednn backend"));
+}
 
 // Enough for cuBLAS's fastest kernels on recent devices. cuBLAS would allocate its own workspace
 // anew for recorded products.
@@ -106,6 +107,7 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(int index) {
   cudaDeviceProp properties;
   PSGD_CUDA(cudaGetDeviceProperties(&properties, index));
   device->model_ = properties.name;
+  PSGD_RETURN_IF_ERROR(CheckCapability(properties));
   PSGD_CUDA(cudaDriverGetVersion(&device->driver_));
   PSGD_CUDA(cudaStreamCreateWithFlags(&device->stream_, cudaStreamNonBlocking));
   PSGD_CUDA(cudaStreamCreateWithFlags(&device->copies_, cudaStreamNonBlocking));
@@ -113,6 +115,10 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(int index) {
   PSGD_CUDA(cudnnSetStream(device->dnn_, device->stream_));
   PSGD_CUDA(cublasCreate(&device->blas_));
   PSGD_CUDA(cublasSetStream(device->blas_, device->stream_));
+  // Else cuBLAS may add up partial sums of 16-bit products in 16 bits.
+  PSGD_CUDA(cublasSetMathMode(
+      device->blas_, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
+                                               CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
   PSGD_CUDA(cudaMalloc(&device->blas_workspace_, kBlasWorkspace));
   PSGD_CUDA(cublasSetWorkspace(device->blas_, device->blas_workspace_, kBlasWorkspace));
   PSGD_CUDA(cudaEventCreateWithFlags(&device->order_, cudaEventDisableTiming));
@@ -164,59 +170,48 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> Device::AllocateHost(size_t bytes)
   return std::make_unique<PinnedMemory>(data);
 }
 
+absl::Status Device::Order(cudaStream_t first, cudaStream_t after) const {
+  PSGD_CUDA(cudaEventRecord(order_, first));
+  return CheckCall(cudaStreamWaitEvent(after, order_), "cudaStreamWaitEvent");
+}
+
+absl::Status Device::MakeCall(std::function<absl::Status()> call, size_t weight) const {
+  return recorded_ == nullptr ? call() : recorded_->Between(std::move(call), weight);
+}
+
 absl::StatusOr<std::unique_ptr<Copy>> Device::StartDownload(const void* device, void* host,
                                                             size_t bytes) const {
-  cudaEvent_t event = nullptr;
-  PSGD_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync));
-  auto copy = std::make_unique<EventCopy>(event);
-  PSGD_RETURN_IF_ERROR(Order(stream_, copies_));
-  PSGD_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, copies_));
-  PSGD_RETURN_IF_ERROR(RecordEvent(event, copies_));
-  return copy;
+  PSGD_ASSIGN_OR_RETURN(const SharedEvent event, MakeEvent(cudaEventBlockingSync));
+  const auto start = [=, this]() -> absl::Status {
+    PSGD_RETURN_IF_ERROR(Order(stream_, copies_));
+    PSGD_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, copies_));
+    return CheckCall(cudaEventRecord(event.get(), copies_), "cudaEventRecord");
+  };
+  PSGD_RETURN_IF_ERROR(MakeCall(start, bytes));
+  return std::make_unique<EventCopy>(event);
 }
 
 absl::StatusOr<std::unique_ptr<Mark>> Device::SetMark() const {
-  cudaEvent_t event = nullptr;
-  PSGD_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-  auto mark = std::make_unique<EventMark>(event);
-  PSGD_RETURN_IF_ERROR(RecordEvent(event, stream_));
-  return mark;
-}
-
-// In a recording, launches of the graph repeat only external records of an event.
-absl::Status Device::RecordEvent(cudaEvent_t event, cudaStream_t stream) const {
-  return CheckCall(
-      cudaEventRecordWithFlags(event, stream,
-                               recording_ ? cudaEventRecordExternal : cudaEventRecordDefault),
-      "cudaEventRecordWithFlags");
-}
-
-absl::Status Device::Order(cudaStream_t first, cudaStream_t after) const {
-  PSGD_CUDA(cudaEventRecord(order_, first));
-  PSGD_CUDA(cudaStreamWaitEvent(after, order_));
-  return absl::OkStatus();
+  PSGD_ASSIGN_OR_RETURN(const SharedEvent event, MakeEvent(cudaEventDefault));
+  const auto set = [=, this] {
+    return CheckCall(cudaEventRecord(event.get(), stream_), "cudaEventRecord");
+  };
+  // Others wait for marks on the device, and their work should begin at once.
+  PSGD_RETURN_IF_ERROR(MakeCall(set, RecordedStep::kLeastWeight));
+  return std::make_unique<EventMark>(event);
 }
 
 absl::StatusOr<std::unique_ptr<Recording>> Device::Record(
     const std::function<absl::Status()>& work) {
-  // Thread-local: calls of other replicas in this process do not end the capture.
-  PSGD_CUDA(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
-  recording_ = true;
-  // The copy stream joins the capture at the start and must rejoin the first stream at its end.
-  absl::Status status = Order(stream_, copies_);
-  if (status.ok()) status = work();
-  if (status.ok()) status = Order(copies_, stream_);
-  recording_ = false;
-  cudaGraph_t graph = nullptr;
-  const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
-  if (status.ok()) status = CheckCall(ended, "cudaStreamEndCapture");
-  cudaGraphExec_t made = nullptr;
-  if (status.ok())
-    status = CheckCall(cudaGraphInstantiate(&made, graph, 0), "cudaGraphInstantiate");
-  if (graph != nullptr) cudaGraphDestroy(graph);
-  cudaGetLastError();  // clears the error, so that later kernel launches do not report it
+  auto recorded = std::make_unique<RecordedStep>(index_, stream_);
+  PSGD_RETURN_IF_ERROR(recorded->Begin());
+  recorded_ = recorded.get();
+  absl::Status status = work();
+  recorded_ = nullptr;
+  const absl::Status ended = recorded->End();
+  status.Update(ended);
   PSGD_RETURN_IF_ERROR(status);
-  return std::make_unique<GraphRecording>(index_, made, stream_);
+  return recorded;
 }
 
 }  // namespace psgd::cudnn

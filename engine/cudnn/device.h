@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/cudnn/kernels.h"
+#include "engine/cudnn/recorded_step.h"
 #include "engine/cudnn/status.h"
 #include "engine/runtime/backend.h"
 
@@ -42,16 +43,16 @@ class Device {
   absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
                                                       size_t bytes) const;
   absl::StatusOr<std::unique_ptr<Mark>> SetMark() const;
-  // Records the launches of `work` on both streams; see Backend.
+  // Records the launches of `work`; see Backend.
   absl::StatusOr<std::unique_ptr<Recording>> Record(const std::function<absl::Status()>& work);
 
  private:
   explicit Device(int index) : index_(index) {}
   // Later work on `after` waits for the present work on `first`.
   absl::Status Order(cudaStream_t first, cudaStream_t after) const;
-
-  // Records an event that work outside of a recording can wait for, too.
-  absl::Status RecordEvent(cudaEvent_t event, cudaStream_t stream) const;
+  // Makes the call behind the present launches. While a step is recorded, its replays make the
+  // call.
+  absl::Status MakeCall(std::function<absl::Status()> call, size_t weight) const;
 
   const int index_;
   std::string model_;
@@ -63,7 +64,7 @@ class Device {
   cudaEvent_t order_ = nullptr;
   StepValues* step_ = nullptr;
   void* blas_workspace_ = nullptr;
-  bool recording_ = false;
+  RecordedStep* recorded_ = nullptr;  // the step that is being recorded; null: none
 };
 
 }  // namespace psgd::cudnn

@@ -36,6 +36,20 @@ struct ImageShape {
 cudaError_t Convert(cudaStream_t stream, const ImageShape& shape, const void* from,
                     Format from_format, void* to, Format to_format);
 
+// A convolution and its gradients as plain sums; see engine/ops/conv2d.h. Images and filters are
+// channels-last (filters: O KH KW C/G).
+struct DirectConvolution {
+  int64_t images, height, width, channels, out_height, out_width, outputs, groups;
+  int64_t kernel_height, kernel_width, stride_height, stride_width, pad_height, pad_width,
+      dilation_height, dilation_width;
+};
+cudaError_t DirectForward(cudaStream_t stream, Type type, const DirectConvolution& shape,
+                          const void* x, const void* w, void* y);
+cudaError_t DirectData(cudaStream_t stream, Type type, const DirectConvolution& shape,
+                       const void* w, const void* dy, void* dx);
+cudaError_t DirectWeights(cudaStream_t stream, Type type, const DirectConvolution& shape,
+                          const void* x, const void* dy, void* dw);
+
 cudaError_t ReluForward(cudaStream_t stream, Type type, int64_t count, const void* x, void* y);
 cudaError_t ReluGradient(cudaStream_t stream, Type type, int64_t count, const void* y,
                          const void* dy, void* dx);

@@ -11,7 +11,7 @@ void Lower(const MatMul& op, const Context& c) {
   const Matrix a = matrix(c.in(0), l.Get(c.in(0), l.PlainFormat()), op.transpose_a);
   const Matrix b = matrix(c.in(1), l.Get(c.in(1), l.PlainFormat()), op.transpose_b);
   const Matrix y = matrix(c.out(0), l.Put(c.out(0), l.PlainFormat()), false);
-  Multiply(c, a, b, y, {.count = l.elements(c.out(0)) / (y.rows * y.columns)});
+  Multiply(c, a, b, y, {.count = l.elements(c.out(0)) / (y.rows * y.columns), .scale = op.scale});
 }
 
 }  // namespace psgd::cudnn

@@ -33,7 +33,7 @@ struct Buffer {
 // Not thread-safe.
 class MemoryPlan {
  public:
-  static constexpr size_t kAlignment = 64;  // a cache line, an AVX-512 register
+  static constexpr size_t kAlignment = 256;  // of cudaMalloc; code for less is slower
 
   // The calls that follow are for this node.
   void BeginNode(int node) { node_ = node; }

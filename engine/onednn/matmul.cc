@@ -20,7 +20,13 @@ void Lower(const MatMul& op, const Context& c) {
   const Desc a = Matrices(l, c.in(0), op.transpose_a, real);
   const Desc b = Matrices(l, c.in(1), op.transpose_b, real);
   const Desc y = Matrices(l, c.out(0), false, made);
-  const dnnl::matmul::primitive_desc pd({a, b, y}, PlannedScratchpad(), l.engine());
+  dnnl::primitive_attr attributes = PlannedScratchpad();
+  if (op.scale != 1) {
+    dnnl::post_ops then;
+    then.append_eltwise(1.0f, dnnl::algorithm::eltwise_linear, op.scale, 0.0f);
+    attributes.set_post_ops(then);
+  }
+  const dnnl::matmul::primitive_desc pd({a, b, y}, attributes, l.engine());
   l.Run<dnnl::matmul>(pd, {{DNNL_ARG_SRC, {a, l.GetPlain(c.in(0), real).buffer}},
                            {DNNL_ARG_WEIGHTS, {b, l.GetPlain(c.in(1), real).buffer}},
                            {DNNL_ARG_DST, {y, l.PutPlain(c.out(0), made).buffer}}});

@@ -104,6 +104,11 @@ absl::Status Exporter::Emit(const MatMul& op, const Node& node) {
     SetInts(Add("Transpose", flipped, {inputs[i]}, flipped), "perm", order);
     inputs[i] = flipped;
   }
+  if (op.scale != 1) {
+    const std::string scaled = Between(node, "scaled");
+    Add("Mul", scaled, {inputs[0], Numbers(node, "scale", {}, {op.scale})}, scaled);
+    inputs[0] = scaled;
+  }
   Add("MatMul", node, inputs);
   return absl::OkStatus();
 }

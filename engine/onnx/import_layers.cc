@@ -1,6 +1,7 @@
 // Layers with weights that do not work on images: products, normalized rows, tables. Also dropout.
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/onnx/attributes.h"
@@ -46,17 +47,18 @@ Imported ImportMatMul(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const TensorId x, Bare(c, left));
   PSGD_ASSIGN_OR_RETURN(const TensorId y, Bare(c, right));
   TensorId product = kNoTensor;
+  float scale = left.scale * right.scale;
   if (b.size() == 2 && !left.flipped) {
     PSGD_ASSIGN_OR_RETURN(product, RowsTimes(c, x, y, right.flipped));
   } else if (a.size() == b.size()) {
-    PSGD_ASSIGN_OR_RETURN(product,
-                          AddMatMul(c.graph(), c.name, {left.flipped, right.flipped}, x, y));
+    const MatMul op = {left.flipped, right.flipped, std::exchange(scale, 1)};
+    PSGD_ASSIGN_OR_RETURN(product, AddMatMul(c.graph(), c.name, op, x, y));
   } else {
     return c.Unsupported(absl::StrCat("products of ", ShapeText(a), " and ", ShapeText(b)));
   }
   const size_t from = left.outer != kNoBatch ? 0 : 1;
   Value made = c.Like(product, from);
-  made.scale = left.scale * right.scale;
+  made.scale = scale;
   return std::vector<Value>{made};
 }
 

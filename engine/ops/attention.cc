@@ -15,10 +15,11 @@ absl::StatusOr<TensorId> AddAttention(Graph* graph, const std::string& name, con
                                                    " are not sample, head, place and value"));
   }
   const float scale = 1 / std::sqrt(static_cast<float>(graph->shape(q)[3]));
-  PSGD_ASSIGN_OR_RETURN(const TensorId scores,
-                        AddMatMul(graph, name + ".scores", {.transpose_b = true}, q, k));
-  PSGD_ASSIGN_OR_RETURN(const TensorId weights,
-                        AddSoftmax(graph, name + ".weights", {scale, op.causal}, scores, lengths));
+  PSGD_ASSIGN_OR_RETURN(
+      const TensorId scores,
+      AddMatMul(graph, name + ".scores", {.transpose_b = true, .scale = scale}, q, k));
+  PSGD_ASSIGN_OR_RETURN(const TensorId weights, AddSoftmax(graph, name + ".weights",
+                                                           {.causal = op.causal}, scores, lengths));
   return AddMatMul(graph, name, {}, weights, v);
 }
 

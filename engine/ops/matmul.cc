@@ -37,21 +37,23 @@ absl::StatusOr<TensorId> AddMatMul(Graph* graph, const std::string& name, const 
   return y;
 }
 
-// y = A B gives dA = dy B^T and dB = A^T dy. If a is A^T, its gradient is dA transposed.
+// y = s A B gives dA = s dy B^T and dB = s A^T dy. If a is A^T, its gradient is dA transposed.
 void AddGradient(const MatMul& op, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
   const TensorId a = node.inputs[0], b = node.inputs[1];
   if (tape->Wanted(a)) {
     const bool flip = op.transpose_a;
-    tape->AddBackward(node, flip ? MatMul{op.transpose_b, true} : MatMul{false, !op.transpose_b},
-                      flip ? std::vector<TensorId>{b, dy} : std::vector<TensorId>{dy, b}, a,
-                      ".backward_left");
+    tape->AddBackward(
+        node,
+        flip ? MatMul{op.transpose_b, true, op.scale} : MatMul{false, !op.transpose_b, op.scale},
+        flip ? std::vector<TensorId>{b, dy} : std::vector<TensorId>{dy, b}, a, ".backward_left");
   }
   if (tape->Wanted(b)) {
     const bool flip = op.transpose_b;
-    tape->AddBackward(node, flip ? MatMul{true, op.transpose_a} : MatMul{!op.transpose_a, false},
-                      flip ? std::vector<TensorId>{dy, a} : std::vector<TensorId>{a, dy}, b,
-                      ".backward_right");
+    tape->AddBackward(
+        node,
+        flip ? MatMul{true, op.transpose_a, op.scale} : MatMul{!op.transpose_a, false, op.scale},
+        flip ? std::vector<TensorId>{dy, a} : std::vector<TensorId>{a, dy}, b, ".backward_right");
   }
 }
 

@@ -16,7 +16,7 @@ void Compute(const MatMul& op, const Operands<T>& t) {
           sum += double{a[op.transpose_a ? k * rows + i : i * inner + k]} *
                  b[op.transpose_b ? j * inner + k : k * columns + j];
         }
-        t.out(0)[(m * rows + i) * columns + j] = static_cast<T>(sum);
+        t.out(0)[(m * rows + i) * columns + j] = static_cast<T>(op.scale * sum);
       }
     }
   }

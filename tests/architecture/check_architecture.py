@@ -59,6 +59,7 @@ WAITERS = {
     "engine/cudnn/device.cc": "until a gradient has come to the host; before memory in use is freed",
     "engine/cudnn/feed.cc": "until the copy of a batch has left the memory that the next one is written to",
     "engine/cudnn/convolution.cc": "measures plans, once, when a network is made",
+    "engine/cudnn/recorded_step.cc": "before graphs that may still run are freed",
     "compression/cuda/device_codecs.cc": "until a payload has come to the host; state for checkpoints",
     "apps/doctor/gpus.cc": "measures GPUs",
 }

@@ -107,6 +107,11 @@ class Unet(nn.Module):
         return self.out(x)
 
 
+def future_of(length, device):
+    """Where a place of a sequence must not look: at later places."""
+    return torch.triu(torch.ones(length, length, dtype=torch.bool, device=device), 1)
+
+
 class Attention(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
@@ -119,7 +124,7 @@ class Attention(nn.Module):
         split = lambda y: y.reshape(n, t, self.heads, c // self.heads).transpose(1, 2)
         q, k, v = split(self.q_proj(x)), split(self.k_proj(x)), split(self.v_proj(x))
         scores = q @ k.transpose(2, 3) / math.sqrt(c // self.heads)
-        scores = scores.masked_fill(torch.triu(torch.ones(t, t, dtype=torch.bool), 1), -math.inf)
+        scores = scores.masked_fill(future_of(t, x.device), -math.inf)
         return self.out_proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(n, t, c))
 
 
@@ -206,8 +211,8 @@ class Transformer(nn.Module):
 
     def embed(self, tokens):
         width = self.embedding.weight.shape[1]
-        place = torch.arange(tokens.shape[1], dtype=torch.float64)[:, None]
-        angle = place / 10000 ** (torch.arange(0, width, 2, dtype=torch.float64) / width)
+        place = torch.arange(tokens.shape[1], dtype=torch.float64, device=tokens.device)[:, None]
+        angle = place / 10000 ** (torch.arange(0, width, 2, dtype=torch.float64, device=tokens.device) / width)
         places = torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
         return math.sqrt(width) * self.embedding(tokens) + places.float()
 
@@ -218,8 +223,7 @@ class Transformer(nn.Module):
         source = self.embed(first)
         for layer in self.encoder.layers:
             source = layer(source, padded)
-        t = second.shape[1]
-        future = torch.triu(torch.ones(t, t, dtype=torch.bool), 1)
+        future = future_of(second.shape[1], tokens.device)
         x = self.embed(second)
         for layer in self.decoder.layers:
             x = layer(x, future, source, padded)

@@ -1,8 +1,11 @@
 // The scripts of a bundle, with the test's programs in place of programs that need a GPU. And a
 // real bundle, unpacked elsewhere.
+#include <signal.h>
+
 #include <filesystem>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "tests/system/run_test.h"
 
 namespace psgd {
@@ -53,66 +56,199 @@ TEST_F(Bundle, ActivateAddsNoEmptyPart) {
   EXPECT_THAT(LibraryPath("export LD_LIBRARY_PATH=/own; " + home), HasSubstr("[/own:" + found));
 }
 
-// A GPU on which one test is skipped, one benchmark fails and one training never ends.
-TEST_F(Bundle, TheGpuScriptEndsWithATable) {
-  Program("nvidia-smi", "echo A GPU");
-  Program("ps-doctor", "exit 0");
-  Program("psgd-gpu-tests", "case \"$*\" in *=\\*Zoo*) echo '[  SKIPPED ] no device';; esac");
+// A machine with one GPU and no PyTorch.
+class GpuScript : public Bundle {
+ protected:
+  // What a program of tests prints for a skipped test.
+  static std::string Skipped(const std::string& why) {
+    return "printf 'twins_test.cc:7: Skipped\\n" + why + "\\n\\n'";
+  }
+
+  // A program that leaves a run with that accuracy and those weights.
+  static std::string Runs(const std::string& accuracy, const std::string& weights) {
+    return "for a; do [ \"$last\" = --run-dir ] && folder=$a; last=$a; done\nmkdir -p $folder\n"
+           "echo " +
+           weights +
+           " > $folder/weights.safetensors\n"
+           "echo '  \"test_accuracy\": " +
+           accuracy + ",' > $folder/summary.json";
+  }
+
+  GpuScript() {
+    Program("nvidia-smi", "echo A GPU");
+    Program("ps-doctor", "exit 0");
+    Program("psgd-gpu-tests", kPasses);
+    Program("ps-bench",
+            "echo 'step  0.00  0.00  0.00  yes  samples_per_second=1.25e+03  batch=64'");
+    Program("ps-server", Runs("0.98", "weights"));
+    Program("ps-worker", "exit 0");
+    Program("ps-run", Runs("0.98", "weights") + "\necho '{\"samples_per_second\": 42.0}'");
+    Program("compute-sanitizer", "while [ $1 != psgd-gpu-tests ]; do shift; done; exec \"$@\"");
+    Program("python3", "exit 1");
+  }
+
+  Ended Run(const std::vector<std::string>& arguments) const {
+    return RunProgram(std::vector<std::string>{"/bin/bash", Path("bundle/test-gpu.sh")} +
+                      arguments);
+  }
+  static std::string TableOf(const Ended& ended) {
+    const size_t results = ended.out.find("== results");
+    return results == std::string::npos ? ended.out + ended.err : ended.out.substr(results);
+  }
+  std::string KeptTable() const { return File("bundle/gpu-results/table.txt"); }
+
+  static constexpr char kPasses[] = "echo '[  PASSED  ] 3 tests.'";
+};
+
+// One test finds no device, one benchmark fails and one training never ends.
+TEST_F(GpuScript, EndsWithATable) {
+  Program("psgd-gpu-tests",
+          "case \"$*\" in *=\\*Zoo*) " + Skipped("no device") + ";; esac\n" + kPasses);
   Program("ps-bench",
           "case \"$*\" in *resnet50*64*fp16*|*fp16*resnet50*64) exit 1;; esac\n"
           "echo 'step  0.00  0.00  0.00  yes  samples_per_second=1.25e+03  batch=64'");
-  Program("ps-server", "exit 0");
-  Program("ps-worker", "exit 0");
   Program("ps-run",
-          "case \"$*\" in *onebit*) sleep 600;; esac\necho '{\"samples_per_second\": 42.0}'");
-  Program("python3", "exit 1");  // as without PyTorch
-  const Ended ended = RunProgram({"/bin/bash", Path("bundle/test-gpu.sh"), "--minutes", "0.05"});
+          "case \"$*\" in *onebit*) sleep 600;; esac\n"
+          "echo '{\"samples_per_second\": 42.0}'");
+  const Ended ended = Run({"--minutes", "0.03", "steps", "golden", "train", "torch"});
   EXPECT_EQ(ended.code, 1);
-  const size_t results = ended.out.find("== results");
-  ASSERT_NE(results, std::string::npos) << ended.out << ended.err;
-  const std::string table = ended.out.substr(results);
+  const std::string table = TableOf(ended);
   EXPECT_THAT(table, ContainsRegex("large networks against the reference +FAILED +[0-9.]+ *\n"));
   EXPECT_THAT(table, ContainsRegex("step: resnet50 224px batch 64, fp16 +FAILED"));
-  EXPECT_THAT(table, ContainsRegex("step: resnet50 224px batch 256, fp16 +ok"));
+  EXPECT_THAT(table, ContainsRegex("step: resnet50 224px batch 64, fp32 +ok"));
   EXPECT_THAT(table, ContainsRegex("step: resnet18 32px batch 128, bf16 +ok +[0-9.]+ +1250\\.0\n"));
   EXPECT_THAT(table, ContainsRegex("golden networks: losses of PyTorch +ok"));
   EXPECT_THAT(table, ContainsRegex("networks from ONNX files: losses of PyTorch +ok"));
   EXPECT_THAT(table, ContainsRegex("training: codecs on the GPU, onebit +FAILED"));
   EXPECT_THAT(table, ContainsRegex("node.reduce host, one GPU twice +ok +[0-9.]+ +42\\.0\n"));
   EXPECT_THAT(table, ContainsRegex("training: node.reduce nccl, two GPUs +skipped"));
-  EXPECT_THAT(table, ContainsRegex("against PyTorch: resnet50 +skipped"));
-  EXPECT_THAT(table, ContainsRegex("== [0-9]+ passed, 3 failed, 7 skipped; .*gpu-results\n$"));
+  EXPECT_THAT(table, ContainsRegex("against PyTorch: resnet50, bf16 +skipped"));
+  EXPECT_THAT(table, ContainsRegex("== [0-9]+ passed, 3 failed, 6 skipped; .*gpu-results\n$"));
   // The files keep the table and each program's output for later.
-  EXPECT_THAT(File("bundle/gpu-results/table.txt"),
-              HasSubstr("large networks against the reference"));
+  EXPECT_THAT(KeptTable(), HasSubstr("large networks against the reference"));
   EXPECT_THAT(File("bundle/gpu-results/large_networks_against_the_reference.log"),
-              HasSubstr("SKIPPED"));
+              HasSubstr("tests that were skipped, although there is a GPU, and why:"));
 }
 
-TEST_F(Bundle, TheGpuScriptComparesWithPyTorchAndUsesTwoGpus) {
+TEST_F(GpuScript, ListsItsPiecesAlsoWithoutAGpu) {
+  Program("nvidia-smi", "exit 9");
+  const Ended all = Run({"--list"});
+  EXPECT_EQ(all.code, 0) << all.err;
+  size_t before = 0;
+  for (const char* piece : {"capture", "ops", "twins", "golden", "repeat", "bench", "torch",
+                            "sanitize", "train", "steps", "torch_tf32"}) {
+    const std::string line = absl::StrCat("\n", piece, " ");
+    const size_t at = ("\n" + all.out).find(line);
+    ASSERT_NE(at, std::string::npos) << piece << all.out;
+    EXPECT_GE(at, before) << piece << " comes too early";
+    before = at;
+    // The estimate of the piece: enough to fit into one loan of a machine.
+    const std::string rest = all.out.substr(at + std::string(piece).size());
+    const int seconds = std::stoi(rest);
+    EXPECT_GT(seconds, 0);
+    EXPECT_LE(seconds, 480) << piece;
+  }
+  const Ended some = Run({"--list", "twins", "nccl"});
+  EXPECT_THAT(some.out, AllOf(HasSubstr("codecs against the host"), Not(HasSubstr("golden"))));
+  EXPECT_FALSE(std::filesystem::exists(Path("bundle/gpu-results")));
+}
+
+TEST_F(GpuScript, RunsThePiecesThatItIsTold) {
+  Program("ps-run", "exit 3");
+  const Ended ended = Run({"capture", "ops", "twins", "golden", "bench", "sanitize"});
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+  EXPECT_THAT(TableOf(ended), AllOf(HasSubstr("== 15 passed, 0 failed, 0 skipped"),
+                                    Not(HasSubstr("training")), Not(HasSubstr("bit for bit"))));
+  const Ended unknown = Run({"gloden"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("has gloden; --list shows them all"));
+  EXPECT_EQ(Run({"--fast"}).code, 2);
+  EXPECT_EQ(Run({"--budget", "soon"}).code, 2);
+}
+
+// A codec that no other codec can go on from has nothing to test there. Every other skip is a
+// failure, and so is a name without tests.
+TEST_F(GpuScript, AllowsSkipsOfCasesWithNothingToTest) {
+  Program("psgd-gpu-tests",
+          Skipped("no other codec goes on from it: compression.push: auto refuses it") + "\n" +
+              kPasses);
+  const Ended allowed = Run({"twins"});
+  EXPECT_EQ(allowed.code, 0) << allowed.out;
+  EXPECT_THAT(TableOf(allowed), ContainsRegex("codecs against the host, byte by byte +ok"));
+  Program("psgd-gpu-tests", Skipped("UNAVAILABLE: no CUDA device") + "\n" + kPasses);
+  const Ended absent = Run({"twins"});
+  EXPECT_EQ(absent.code, 1);
+  EXPECT_THAT(absent.out, ContainsRegex("although there is a GPU, and why:\n +[0-9]+ UNAVAILABLE"));
+  Program("psgd-gpu-tests", "echo '[  PASSED  ] 0 tests.'");
+  EXPECT_THAT(Run({"twins"}).out, HasSubstr("no test passed; the names were: *DeviceTwins*cudnn*"));
+  Program("psgd-gpu-tests", std::string(kPasses) + "; exit 1");
+  EXPECT_THAT(TableOf(Run({"twins"})), HasSubstr("== 0 passed, 1 failed, 0 skipped"));
+}
+
+TEST_F(GpuScript, FindsARunThatDoesNotRepeat) {
+  EXPECT_EQ(Run({"repeat"}).code, 0);
+  Program("ps-run", Runs("0.98", "$folder"));
+  const Ended ended = Run({"bit for bit"});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.out, HasSubstr("gpu-run-1/weights.safetensors gpu-run-2/weights.safetensors "
+                                   "differ"));
+  EXPECT_THAT(TableOf(ended), HasSubstr("== 0 passed, 2 failed, 0 skipped"));
+  Program("ps-run", Runs("0.9", "weights"));
+  EXPECT_THAT(Run({"four shards"}).out, HasSubstr("0.9 on the GPU, 0.98 on the host"));
+}
+
+TEST_F(GpuScript, StartsNoCheckThatDoesNotFitTheBudget) {
+  const Ended ended = Run({"--budget", "125", "capture", "ops", "twins"});
+  EXPECT_EQ(ended.code, 0) << ended.out;
+  const std::string table = TableOf(ended);
+  EXPECT_THAT(table, ContainsRegex("ops and networks against the reference +skipped"));
+  EXPECT_THAT(table, HasSubstr("== 3 passed, 0 failed, 1 skipped"));
+  EXPECT_THAT(ended.out, ContainsRegex("it takes about 300 seconds, and 12[0-9] of 125 are left"));
+}
+
+// The table has every row until then, whole, and says what was under way.
+TEST_F(GpuScript, KeepsAWholeTableWhenItIsCut) {
+  Program("ps-bench", "case \"$*\" in *vgg16*) echo here; sleep 600;; esac");
+  const std::string kept = Path("kept here");
+  Process script({"/bin/bash", Path("bundle/test-gpu.sh"), "--results", kept, "bench"});
+  ASSERT_TRUE(script.WaitFor("== step: vgg16")) << script.Err();
+  EXPECT_THAT(File("kept here/table.txt"),
+              ContainsRegex("gpt 6 layers of 512, 1024 tokens, bf16 +ok +[0-9.]+ *\n$"));
+  script.Signal(SIGTERM);
+  const Ended ended = script.Wait();
+  EXPECT_EQ(ended.code, 130);
+  EXPECT_THAT(ended.out, HasSubstr("== 3 passed, 0 failed, 0 skipped, 1 cut"));
+  EXPECT_THAT(File("kept here/table.txt"),
+              AllOf(ContainsRegex("resnet50 224px batch 256, bf16 +ok"),
+                    ContainsRegex("vgg16 224px batch 64, bf16 +cut *\n$")));
+}
+
+TEST_F(GpuScript, ComparesWithPyTorchAndUsesTwoGpus) {
   Program("nvidia-smi", "echo A GPU; echo another");
   Program("ps-run", "exit 0");
   Program(
       "python3",
-      "case \"$*\" in *vs_torch*resnet18) exit 1;; *vs_torch*) echo gpt 120.0 100.0 1.20;; esac");
-  const Ended two = RunProgram({"/bin/bash", Path("bundle/test-gpu.sh"), "nccl"});
+      "case \"$*\" in *vs_torch*vgg16*tf32) exit 1;; *vs_torch*) echo gpt 120.0 100.0 1.20;; esac");
+  const Ended two = Run({"nccl"});
   EXPECT_EQ(two.code, 0) << two.out;
   EXPECT_THAT(two.out,
               AllOf(ContainsRegex("node.reduce nccl, two GPUs +ok"), Not(HasSubstr("golden")),
                     HasSubstr("== 1 passed, 0 failed, 0 skipped")));
-  const Ended torch = RunProgram({"/bin/bash", Path("bundle/test-gpu.sh"), "against PyTorch"});
+  const Ended torch = Run({"against PyTorch"});
   EXPECT_EQ(torch.code, 1);
-  const std::string table = torch.out.substr(torch.out.find("== results"));
-  EXPECT_THAT(table, ContainsRegex("against PyTorch: resnet18 +FAILED"));
+  const std::string table = TableOf(torch);
+  EXPECT_THAT(table, ContainsRegex("against PyTorch: vgg16, tf32 +FAILED"));
   EXPECT_THAT(table, HasSubstr("gpt 120.0 100.0 1.20\n"));
-  EXPECT_THAT(table, HasSubstr("== 3 passed, 1 failed, 0 skipped"));
+  EXPECT_THAT(table, HasSubstr("== 5 passed, 1 failed, 0 skipped"));
 }
 
-TEST_F(Bundle, TheGpuScriptNeedsAGpu) {
+TEST_F(GpuScript, SaysThatItNeedsAGpu) {
   Program("nvidia-smi", "echo 'no driver' >&2; exit 9");
-  const Ended ended = RunProgram({"/bin/bash", Path("bundle/test-gpu.sh")});
+  const Ended ended = Run({});
   EXPECT_EQ(ended.code, 1);
-  EXPECT_THAT(ended.out, HasSubstr("== 0 passed, 0 failed, 0 skipped"));
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("no GPU can be used here: nvidia-smi says: no driver"),
+                               HasSubstr("--list shows what it would run"),
+                               HasSubstr("== 0 passed, 0 failed, 0 skipped")));
 }
 
 #ifdef PSGD_BUILD_IS_RELEASE

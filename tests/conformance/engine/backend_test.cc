@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/graph/differentiate.h"
+#include "engine/ops/rules.h"
 #include "engine/reference/backend.h"
 #include "engine/runtime/plugin.h"
 #include "tests/unit/engine/graph_runner.h"
@@ -96,6 +98,39 @@ TEST_P(BackendTest, GivesTheSameBitsAgain) {
   auto second = Load();
   ASSERT_TRUE(second.ok());
   EXPECT_EQ(Compute<float>(*std::move(first)), Compute<float>(*std::move(second), 2));
+}
+
+// Queries and keys whose product is too large for fp16, before it is scaled.
+TEST(AttentionInFp16, ScalesBeforeItStores_cudnn) {
+  BackendOptions options = kOptions;
+  options.precision = Precision::kFp16;
+  auto backend = LoadBackend("cudnn", testing::PluginDir(), options);
+  if (!backend.ok()) GTEST_SKIP() << backend.status();
+  constexpr int kPlaces = 3, kWidth = 64;
+  Graph graph;
+  const auto external = [&](const char* name) {
+    return graph.AddTensor(
+        {.name = name, .shape = {1, 1, kPlaces, kWidth}, .wants_gradient = true, .external = true});
+  };
+  const TensorId q = external("q"), k = external("k"), v = external("v");
+  const TensorId y = AddAttention(&graph, "attention", {}, q, k, v, kNoTensor).value();
+  const TensorId seed = external("seed");
+  graph.tensors[y].external = true;
+  const std::vector<GradientSeed> seeds = {{y, seed}};
+  const auto gradients = Differentiate(&graph, seeds).value();
+  for (const TensorId of : {q, k, v}) graph.tensors[gradients[of]].external = true;
+  GraphRunner<float> runner(graph, *std::move(backend));
+  std::vector<double> large(kPlaces * kWidth, 64), values, ones(kPlaces * kWidth, 1);
+  for (int i = 0; i < kPlaces * kWidth; ++i) values.push_back(i / kWidth);
+  runner.Set(q, large);  // q.k = 64 * 64 * 64
+  runner.Set(k, large);
+  runner.Set(v, values);
+  runner.Set(seed, ones);
+  runner.Run();
+  for (const double value : runner.Get(y)) EXPECT_NEAR(value, 1, 1e-3);
+  for (const TensorId of : {q, k, v}) {
+    for (const double value : runner.Get(gradients[of])) EXPECT_TRUE(std::isfinite(value)) << value;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -337,6 +337,27 @@ TEST_P(PrecisionTest, GradientsThatOverflowAreComputedAgain) {
   }
 }
 
+// Infinite gradients make NaN where they meet, as in the backward pass of softmax. The scale reacts
+// to them as to infinity.
+TEST_P(PrecisionTest, GradientsThatAreNotNumbersAreComputedAgain) {
+  const Problem problem = MakeTokenProblem(13, 17, 5);
+  auto network = MakeNetwork(SequenceModel("gpt"), problem, options_);
+  ASSERT_NE(network, nullptr);
+  const int count = network->spec().parameters_size();
+  for (int i = 0; i < count; ++i) {
+    const bool grows = network->spec().parameters(i).name() == "ln_f.weight";
+    for (float& weight : network->parameter(i)) weight *= grows ? 1e3f : 1;
+  }
+  network->InvalidateParameters();
+  const auto result = network->TrainStep(problem.input(), problem.labels, 0, nullptr);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(std::isfinite(result->loss_sum));
+  EXPECT_EQ(result->repeated > 0, options_.precision == Precision::kFp16);
+  for (int i = 0; i < count; ++i) {
+    for (float value : network->gradient(i)) ASSERT_TRUE(std::isfinite(value)) << "parameter " << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cudnn, PrecisionTest, ::testing::Values("tf32", "bf16", "fp16"),
                          [](const auto& info) { return "cudnn_" + info.param; });
 

@@ -2,6 +2,7 @@
 // engines for a convolution, and some of them must not be chosen; see settings.h.
 #include <cudnn.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -13,6 +14,7 @@
 #include "tests/fakes/emulated_cuda/settings.h"
 
 struct cudnnContext {
+  int device = psgd::emulated::CurrentDevice();
   cudaStream_t stream = nullptr;
 };
 
@@ -84,15 +86,16 @@ struct Tensor {
   }
   size_t Count() const { return static_cast<size_t>(sizes[0] * sizes[1] * sizes[2] * sizes[3]); }
   // The strides of psgd's tensors leave no gaps.
-  std::vector<float> Read(const void* data) const {
+  std::vector<float> Read(const void* data, bool tensor_float) const {
     std::vector<float> read(Count());
-    for (size_t i = 0; i < read.size(); ++i) read[i] = Load(data, static_cast<int64_t>(i), type);
+    for (size_t i = 0; i < read.size(); ++i) {
+      read[i] = Load(data, static_cast<int64_t>(i), type);
+      if (tensor_float && type == CUDA_R_32F) read[i] = TensorFloat(read[i]);
+    }
     return read;
   }
-  void Write(const std::vector<double>& from, void* data) const {
-    for (size_t i = 0; i < from.size(); ++i) {
-      Store(static_cast<float>(from[i]), data, static_cast<int64_t>(i), type);
-    }
+  void Write(const std::vector<float>& from, void* data) const {
+    for (size_t i = 0; i < from.size(); ++i) Store(from[i], data, static_cast<int64_t>(i), type);
   }
 
   std::vector<int64_t> sizes, strides;
@@ -119,40 +122,45 @@ struct Problem {
               if (from_column < 0 || from_column >= x.sizes[3]) continue;
               for (int64_t o = 0; o < outputs; ++o) {
                 const int64_t first = o / (outputs / groups) * channels;
-                const int64_t of_x = x.At(n, first, from_row, from_column);
-                const int64_t of_w = w.At(o, 0, u, v), of_y = y.At(n, o, row, column);
-                for (int64_t c = 0; c < channels; ++c) visit(of_x + c, of_w + c, of_y);
+                const int64_t of_y = y.At(n, o, row, column);
+                for (int64_t c = 0; c < channels; ++c) {
+                  visit(x.At(n, first + c, from_row, from_column), w.At(o, c, u, v), of_y);
+                }
               }
             }
           }
   }
 };
 
-void Convolve(const Problem& problem, cudnnBackendDescriptorType_t pass, double error, void* x,
-              void* w, void* y) {
+void Convolve(const Problem& problem, cudnnBackendDescriptorType_t pass, const Engine& engine,
+              void* x, void* w, void* y) {
+  const bool tensor_float = engine.note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+  const auto read = [&](const Tensor& tensor, void* data) {
+    return tensor.Read(data, tensor_float);
+  };
   const auto run = [&](const Tensor& out, void* data, const std::vector<float>& a,
                        const std::vector<float>& b, auto places) {
-    std::vector<double> sums(out.Count());
+    std::vector<float> sums(out.Count());  // as on a device
     problem.ForEachProduct([&](size_t of_x, size_t of_w, size_t of_y) {
       const auto [to, first, second] = places(of_x, of_w, of_y);
-      sums[to] += double{a[first]} * b[second];
+      sums[to] += a[first] * b[second];
     });
-    for (double& sum : sums) sum *= 1 + error;
+    for (float& sum : sums) sum *= static_cast<float>(1 + engine.error);
     out.Write(sums, data);
   };
   struct Places {
     size_t to, first, second;
   };
   if (pass == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR) {
-    run(problem.x, x, problem.w.Read(w), problem.y.Read(y), [](size_t i, size_t j, size_t k) {
+    run(problem.x, x, read(problem.w, w), read(problem.y, y), [](size_t i, size_t j, size_t k) {
       return Places{i, j, k};
     });
   } else if (pass == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR) {
-    run(problem.w, w, problem.x.Read(x), problem.y.Read(y), [](size_t i, size_t j, size_t k) {
+    run(problem.w, w, read(problem.x, x), read(problem.y, y), [](size_t i, size_t j, size_t k) {
       return Places{j, i, k};
     });
   } else {
-    run(problem.y, y, problem.x.Read(x), problem.w.Read(w), [](size_t i, size_t j, size_t k) {
+    run(problem.y, y, read(problem.x, x), read(problem.w, w), [](size_t i, size_t j, size_t k) {
       return Places{k, i, j};
     });
   }
@@ -175,6 +183,24 @@ Problem ProblemOf(const Descriptor& operation) {
           window->Many<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES),
           window->Many<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS),
           window->Many<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS)};
+}
+
+// Whether cuDNN has engines for it.
+bool IsSupported(const Descriptor& operation) {
+  const Problem problem = ProblemOf(operation);
+  const bool forward = operation.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
+  const bool groups = problem.x.sizes[1] != problem.w.sizes[1];
+  const bool dilated = problem.dilation != std::vector<int64_t>{1, 1};
+  const bool channels_last = problem.x.strides[1] == 1 && problem.y.strides[1] == 1;
+  const bool depthwise = problem.w.sizes[1] == 1 && groups;
+  if (forward || problem.x.type != CUDA_R_32F) return true;
+  return channels_last ? !groups && !dilated : !depthwise;
+}
+
+// The operation behind an engine's configuration.
+const Descriptor& OperationOf(const Descriptor& config) {
+  return *config.others.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)
+              ->others.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
 }
 
 // Fills one of the caller's descriptors with a result.
@@ -242,8 +268,12 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t handle,
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t handle) {
   psgd::emulated::Descriptor* const descriptor = Of(handle);
   if (descriptor->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
-    descriptor->engine = descriptor->others.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)->engine;
-    if (!GetSettings().engines[descriptor->engine].plans) return CUDNN_STATUS_NOT_SUPPORTED;
+    const auto& config = *descriptor->others.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+    descriptor->engine = config.engine;
+    if (!GetSettings().engines[descriptor->engine].plans ||
+        !psgd::emulated::IsSupported(psgd::emulated::OperationOf(config))) {
+      return CUDNN_STATUS_NOT_SUPPORTED;
+    }
   }
   descriptor->final = true;
   return CUDNN_STATUS_SUCCESS;
@@ -289,20 +319,29 @@ cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t handle,
 
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t pack) {
-  const auto operation = Of(plan)
-                             ->others.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
-                             ->others.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)
-                             ->others.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  const psgd::emulated::Descriptor& operation =
+      psgd::emulated::OperationOf(*Of(plan)->others.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG));
   const auto data = Of(pack)->Many<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   const auto workspace = Of(pack)->One<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
-  const psgd::emulated::Engine& engine = GetSettings().engines[Of(plan)->engine];
+  const psgd::emulated::Engine engine = GetSettings().engines[Of(plan)->engine];
   const auto bytes = static_cast<size_t>(engine.workspace);
   if (bytes > 0 && workspace == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  if (handle->device != psgd::emulated::CurrentDevice()) return CUDNN_STATUS_EXECUTION_FAILED;
+  constexpr size_t kDeclared = 16, kOfWorkspaces = 256;
+  for (const void* of : data) {
+    if (!psgd::emulated::IsAligned(of, kDeclared)) return CUDNN_STATUS_BAD_PARAM;
+  }
+  if (!psgd::emulated::IsAligned(workspace, kOfWorkspaces)) return CUDNN_STATUS_BAD_PARAM;
   ++std::atomic_ref(GetSettings().convolutions);  // replicas have threads
   psgd::emulated::Put(
-      handle->stream, [=, problem = psgd::emulated::ProblemOf(*operation), error = engine.error] {
+      handle->stream,
+      [=, problem = psgd::emulated::ProblemOf(operation), pass = operation.type,
+       microseconds = psgd::emulated::Recording()
+                          ? engine.microseconds
+                          : std::max(engine.microseconds, GetSettings().launch_microseconds)] {
         if (bytes > 0) std::memset(workspace, 0xFF, bytes);  // destroys the old contents
-        psgd::emulated::Convolve(problem, operation->type, error, data[0], data[1], data[2]);
+        psgd::emulated::Convolve(problem, pass, engine, data[0], data[1], data[2]);
+        psgd::emulated::Spend(microseconds);
       });
   return CUDNN_STATUS_SUCCESS;
 }

@@ -5,9 +5,21 @@
 #include <cuda_fp16.h>
 #include <library_types.h>
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 
 namespace psgd::emulated {
+
+inline bool IsAligned(const void* at, size_t bytes) {
+  return reinterpret_cast<uintptr_t>(at) % bytes == 0;
+}
+
+// TF32 has 10 bits of the fraction. A device cuts the others off, which is the worst that it may
+// do.
+inline float TensorFloat(float value) {
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(value) & 0xFFFFE000u);
+}
 
 inline float Load(const void* at, int64_t i, cudaDataType_t type) {
   switch (type) {

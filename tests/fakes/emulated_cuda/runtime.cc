@@ -12,9 +12,12 @@
 
 struct CUstream_st {
   int index;
+  int device;
 };
 struct CUevent_st {
+  int device;
   std::shared_ptr<psgd::queued::Event> event = std::make_shared<psgd::queued::Event>();
+  std::shared_ptr<double> passed_at = std::make_shared<double>(-1);  // microseconds; -1: not yet
 };
 struct CUgraph_st {
   psgd::queued::Tape tape;
@@ -39,8 +42,8 @@ struct Shared {
   std::vector<int> free_streams;
   std::map<void*, size_t> on_device, pinned;
   size_t used = 0;
-  bool backwards = false;  // the order of the next launch
   uint64_t launches = 0;
+  double now = 0;  // the devices' time, in microseconds
 };
 
 Shared& All() {
@@ -51,6 +54,7 @@ Shared& All() {
 // State of the calling thread.
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int recordings = 0;
+thread_local int current_device = 0;
 
 cudaError_t Note(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
@@ -96,7 +100,18 @@ cudaError_t Free(void* at, std::map<void*, size_t>* memory) {
 
 cudaError_t SetEvent(cudaEvent_t event, cudaStream_t stream, bool external) {
   std::lock_guard lock(All().mutex);
-  All().queues.Set(stream->index, event->event, external);
+  if (event->device != stream->device) return Note(cudaErrorInvalidResourceHandle);
+  queued::Queues& queues = All().queues;
+  queues.Put(stream->index, queued::Asked::kLaunch, [at = event->passed_at] { *at = All().now; });
+  if (external && queues.Records(stream->index)) {
+    // CUDA does not say that the launch of a graph takes back the events in the graph, so this one
+    // does not: until the device gets there, the event is that of the launch before.
+    queues.Put(stream->index, queued::Asked::kLaunch, [set = event->event, index = stream->index] {
+      set->latest = std::make_shared<queued::Event::Pass>(index, /*done=*/true);
+    });
+  } else {
+    queues.Set(stream->index, event->event);
+  }
   return cudaSuccess;
 }
 
@@ -106,6 +121,10 @@ Settings& GetSettings() {
   static Settings* const settings = new Settings();
   return *settings;
 }
+
+int CurrentDevice() { return current_device; }
+bool Recording() { return recordings > 0; }
+void Spend(double microseconds) { All().now += microseconds; }
 
 void Put(cudaStream_t stream, std::function<void()> work) {
   std::lock_guard lock(All().mutex);
@@ -118,6 +137,10 @@ void Launch(cudaStream_t stream, const Three& blocks, const Three& threads,
   if (blocks.Count() == 0 || threads.Count() == 0 || threads.Count() > 1024 ||
       blocks.y > kMostOther || blocks.z > kMostOther) {
     Note(cudaErrorInvalidConfiguration);
+    return;
+  }
+  if (stream->device != current_device) {
+    Note(cudaErrorInvalidResourceHandle);
     return;
   }
   Put(stream, [=] { RunBlocks(blocks, threads, All().launches++ % 2 == 1, kernel); });
@@ -141,11 +164,15 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  return device < psgd::emulated::kDevices ? cudaSuccess : Note(cudaErrorInvalidDevice);
+  if (device >= psgd::emulated::kDevices) return Note(cudaErrorInvalidDevice);
+  psgd::emulated::current_device = device;
+  return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::strcpy(properties->name, "emulated");
+  properties->major = psgd::emulated::GetSettings().capability / 10;
+  properties->minor = psgd::emulated::GetSettings().capability % 10;
   return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* version) {
@@ -159,6 +186,12 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "operation not permitted when stream is capturing";
     case cudaErrorMemoryAllocation:
       return "out of memory";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
+    case cudaErrorStreamCaptureUnjoined:
+      return "operation failed due to unjoined work in another stream";
+    case cudaErrorStreamCaptureIsolation:
+      return "dependency created on uncaptured work in another stream";
     default:
       return "an error of the emulation";
   }
@@ -212,7 +245,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   std::lock_guard lock(All().mutex);
   if (All().free_streams.empty()) All().free_streams.push_back(All().queues.AddStream());
-  *stream = new CUstream_st{All().free_streams.back()};
+  *stream = new CUstream_st{All().free_streams.back(), psgd::emulated::current_device};
   All().free_streams.pop_back();
   return cudaSuccess;
 }
@@ -231,13 +264,16 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   std::lock_guard lock(All().mutex);
+  if (All().queues.LeavesRecording(stream->index, *event->event)) {
+    return Note(cudaErrorStreamCaptureIsolation);
+  }
   All().queues.Await(stream->index, event->event);
   return cudaSuccess;
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = new CUevent_st();
+  *event = new CUevent_st{psgd::emulated::current_device};
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -261,8 +297,10 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   std::lock_guard lock(All().mutex);
   return All().queues.Passed(*event->event) ? cudaSuccess : Note(cudaErrorNotReady);
 }
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
-  *milliseconds = 1;
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  std::lock_guard lock(All().mutex);
+  if (*begin->passed_at < 0 || *end->passed_at < 0) return Note(cudaErrorInvalidResourceHandle);
+  *milliseconds = static_cast<float>((*end->passed_at - *begin->passed_at) / 1000);
   return cudaSuccess;
 }
 
@@ -275,7 +313,10 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   std::lock_guard lock(All().mutex);
   --recordings;
-  *graph = new CUgraph_st{All().queues.EndRecording(stream->index)};
+  const bool joined = All().queues.Joined(stream->index);
+  psgd::queued::Tape tape = All().queues.EndRecording(stream->index);
+  if (!joined) return Note(cudaErrorStreamCaptureUnjoined);
+  *graph = new CUgraph_st{std::move(tape)};
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long) {

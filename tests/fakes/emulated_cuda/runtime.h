@@ -9,6 +9,13 @@
 
 namespace psgd::emulated {
 
+// The device of the calling thread.
+int CurrentDevice();
+// Whether the calling thread records a stream.
+bool Recording();
+// The device's time, in microseconds, moves on by the time of the running work.
+void Spend(double microseconds);
+
 // Puts work on the stream.
 void Put(cudaStream_t stream, std::function<void()> work);
 // Puts the threads of a launch on the stream. cudaGetLastError reports a launch that a device would

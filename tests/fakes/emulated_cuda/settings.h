@@ -10,12 +10,15 @@
 
 namespace psgd::emulated {
 
-// An engine of the emulated cuDNN.
+// An engine of the emulated cuDNN. As cuDNN, it takes aligned memory, and in backward passes in
+// fp32 no channels-last tensors with groups or dilations. It refuses depthwise ones in every
+// layout, which cuDNN may do.
 struct Engine {
   std::optional<cudnnBackendNumericalNote_t> note = {};
   bool plans = true;  // false: it fails to make a plan
   int64_t workspace = 0;
-  double error = 0;  // relative error of its results
+  double error = 0;            // relative error of its results
+  double microseconds = 1000;  // of a launch, on the device
 };
 
 struct Settings {
@@ -31,7 +34,10 @@ struct Settings {
       {.workspace = int64_t{1} << 40},
       {.workspace = 1000},
   };
-  uint64_t convolutions = 0;  // run so far
+  int capability = 90;              // compute capability, as 75
+  double launch_microseconds = 20;  // that the host takes for a convolution outside of a graph
+  uint64_t convolutions = 0;        // run so far
+  uint64_t sums_in_16_bits = 0;     // products whose partial sums may have been rounded to 16 bits
 };
 
 // The type of `psgd_emulated_settings`, which the plugin exports.

@@ -2,6 +2,7 @@
 // wait needs it, or, by the seed, much earlier. So a missing wait changes numbers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -18,6 +19,15 @@ namespace psgd::queued {
 using Work = std::function<void()>;
 // The recorded work, which a replay puts on the streams again.
 using Tape = std::vector<Work>;
+// How many pieces of work of each stream a recording has.
+using Counts = std::map<int, uint64_t>;
+
+// What a recording knows of its streams.
+struct Recorded {
+  Tape tape;
+  Counts made;
+  std::map<int, Counts> before;  // by stream: what lies before its next work, of other streams
+};
 
 // A stream may set an event many times. A wait is for the latest time.
 struct Event : std::enable_shared_from_this<Event> {
@@ -25,9 +35,10 @@ struct Event : std::enable_shared_from_this<Event> {
     int stream;
     bool done = false;
   };
-  std::shared_ptr<Pass> latest;  // null: not set yet
-  uint64_t number = 0;           // in the trace; 0: not set yet
-  std::weak_ptr<Tape> tape;      // the recording that set it and whose streams it orders
+  std::shared_ptr<Pass> latest;       // null: not set yet
+  uint64_t number = 0;                // in the trace; 0: not set yet
+  std::weak_ptr<Recorded> recording;  // the one that set it and whose streams it orders
+  Counts before;                      // the recorded work that it waits for
 };
 
 class Queues {
@@ -49,22 +60,40 @@ class Queues {
   // stream that waits for an event of the recording joins it.
   void BeginRecording(int stream) {
     std::lock_guard lock(mutex_);
-    recordings_[stream] = std::make_shared<Tape>();
+    recordings_[stream] = std::make_shared<Recorded>();
   }
   bool Records(int stream) {
     std::lock_guard lock(mutex_);
     return recordings_.contains(stream);
   }
+  // Whether all work of the recording lies before the next work on the stream.
+  bool Joined(int stream) {
+    std::lock_guard lock(mutex_);
+    Recorded& recorded = *recordings_.at(stream);
+    for (const auto& [other, made] : recorded.made) {
+      if (other != stream && recorded.before[stream][other] < made) return false;
+    }
+    return true;
+  }
+  // Whether a wait of the stream for the event would leave the stream's recording.
+  bool LeavesRecording(int stream, const Event& event) {
+    std::lock_guard lock(mutex_);
+    const auto found = recordings_.find(stream);
+    return found != recordings_.end() && event.recording.lock() != found->second;
+  }
   Tape EndRecording(int stream) {
     std::lock_guard lock(mutex_);
-    const std::shared_ptr<Tape> ended = recordings_.at(stream);
+    const std::shared_ptr<Recorded> ended = recordings_.at(stream);
     std::erase_if(recordings_, [&](const auto& other) { return other.second == ended; });
-    return std::move(*ended);
+    return std::move(ended->tape);
   }
 
   void Put(int stream, Asked::Kind kind, Work work) {
     std::lock_guard lock(mutex_);
-    if (Keep(stream, [=, this] { Put(stream, kind, work); })) return;
+    if (Keep(stream, [=, this] { Put(stream, kind, work); })) {
+      ++recordings_.at(stream)->made[stream];
+      return;
+    }
     asked_->push_back({kind, stream, 0});
     Add(stream, std::move(work));
   }
@@ -72,8 +101,13 @@ class Queues {
   void Set(int stream, const std::shared_ptr<Event>& event, bool external = false) {
     std::lock_guard lock(mutex_);
     const bool kept = Keep(stream, [=, this] { Set(stream, event); });
-    event->tape = kept && !external ? recordings_.at(stream) : nullptr;
-    if (kept) return;
+    event->recording = kept && !external ? recordings_.at(stream) : nullptr;
+    if (kept) {
+      Recorded& recorded = *recordings_.at(stream);
+      event->before = recorded.before[stream];
+      event->before[stream] = recorded.made[stream];
+      return;
+    }
     if (event->number == 0) event->number = ++events_;
     asked_->push_back({Asked::kSetEvent, stream, event->number});
     event->latest = std::make_shared<Event::Pass>(stream);
@@ -82,7 +116,14 @@ class Queues {
   // Later work on `stream` runs after the event.
   void Await(int stream, const std::shared_ptr<Event>& event) {
     std::lock_guard lock(mutex_);
-    if (auto tape = event->tape.lock()) recordings_[stream] = std::move(tape);
+    if (auto recording = event->recording.lock()) {
+      for (const auto& [other, count] : event->before) {
+        uint64_t& known = recording->before[stream][other];
+        known = std::max(known, count);
+      }
+      ++recording->made[stream];
+      recordings_[stream] = std::move(recording);
+    }
     if (Keep(stream, [=, this] { Await(stream, event); })) return;
     asked_->push_back({Asked::kAwaitEvent, stream, event->number});
     Add(stream, [pass = event->latest, this] { RunUntil(pass.get()); });
@@ -131,7 +172,7 @@ class Queues {
   bool Keep(int stream, Work again) {
     const auto found = recordings_.find(stream);
     if (found == recordings_.end()) return false;
-    found->second->push_back(std::move(again));
+    found->second->tape.push_back(std::move(again));
     return true;
   }
   void RunOne(int stream) {
@@ -157,7 +198,7 @@ class Queues {
   std::vector<Asked>* const asked_;
   uint64_t events_ = 0;
   RandomStream chance_;
-  std::map<int, std::shared_ptr<Tape>> recordings_;  // by stream
+  std::map<int, std::shared_ptr<Recorded>> recordings_;  // by stream
 };
 
 }  // namespace psgd::queued

@@ -40,6 +40,19 @@ TEST(StepBench, EveryKindOfSampleIsTaken) {
   }
 }
 
+// On a device each step gets its batch from the step before, and steps are replayed.
+TEST(StepBench, ADeviceReplaysItsSteps) {
+  StepBenchOptions options = OptionsFor("mlp", {1, 4, 4, 10});
+  options.backend = "cudnn";
+  options.plugin_dir = PSGD_QUEUED_DEVICE_DIR;
+  const auto row = RunStepBench(options);
+  ASSERT_TRUE(row.ok()) << row.status();
+  EXPECT_TRUE(row->verified);
+  EXPECT_EQ(row->extra.at("recorded"), 1);
+  options.backend = "reference";
+  EXPECT_EQ(RunStepBench(options)->extra.count("recorded"), 0u) << "nothing is recorded on a host";
+}
+
 TEST(StepBench, AnErrorOfTheCheckSaysSo) {
   const auto row = RunStepBench(OptionsFor("transformer", {1, 28, 28, 10}));
   EXPECT_THAT(row.status().ToString(), HasSubstr("in the check against the reference"));

@@ -117,6 +117,8 @@ void AddLayerCases(std::vector<OpCase>* cases) {
   cases->push_back(ConvCase("ConvUneven", {2, 2, 8, 9}, 3, {{5, 2}, {1, 2}, {2, 0}}));
   cases->push_back(ConvCase("ConvGroups", {2, 6, 5, 5}, 4, {3, 1, 1}, 2));
   cases->push_back(ConvCase("ConvDepthwise", {2, 5, 6, 6}, 5, {3, 1, 1}, 5, false));
+  cases->push_back(
+      ConvCase("ConvDepthwiseUneven", {2, 4, 9, 8}, 8, {{3, 2}, {2, 1}, {1, 0}, {2, 1}}, 4));
   cases->push_back(ConvCase("ConvPrimeChannels", {3, 17, 6, 7}, 19, {3, 1, 1}));
   cases->push_back(ConvCase("ConvVectorChannels", {2, 16, 8, 8}, 32, {3, 1, 1}, 1, false));
   cases->push_back(ConvCase("ConvFirstLayer", {2, 1, 12, 12}, 20, {5}));

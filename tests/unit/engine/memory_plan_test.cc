@@ -49,7 +49,7 @@ TEST(MemoryPlanTest, PersistentBuffersShareNothing) {
   plan.BeginNode(1);
   plan.AddPersistent(100);
   plan.Arrange();
-  EXPECT_EQ(plan.persistent_bytes(), 256u);
+  EXPECT_EQ(plan.persistent_bytes(), 2 * MemoryPlan::kAlignment);
   EXPECT_NE(plan.buffers()[0].offset, plan.buffers()[1].offset);
 }
 

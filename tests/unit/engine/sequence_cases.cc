@@ -133,6 +133,7 @@ void AddSequenceCases(std::vector<OpCase>* cases) {
       cases->push_back(MatMulCase("MatMulPlain" + flags, {}, 5, 7, 3, {a, b}));
       cases->push_back(MatMulCase("MatMulBatch" + flags, {2, 3}, 17, 5, 16, {a, b}));
       cases->push_back(MatMulCase("MatMulOfOne" + flags, {3}, 1, 1, 1, {a, b}));
+      cases->push_back(MatMulCase("MatMulScaled" + flags, {2}, 5, 7, 4, {a, b, 0.375f}));
     }
   }
   cases->push_back(MatMulCase("MatMulRow", {3}, 1, 13, 1, {}));

@@ -1,0 +1,115 @@
+// Steps that a device replays give their own gradients, not those of the step before. With
+// test-gpu.sh it is the first test on a GPU, because all that a run learns rests on it.
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/runtime/plugin.h"
+#include "tests/unit/engine/network_fixture.h"
+#include "tests/unit/engine/plugin_dir.h"
+
+namespace psgd {
+namespace {
+
+using testing::MakeNetwork;
+using testing::MakeProblem;
+using testing::Problem;
+using testing::ZooModel;
+
+class CaptureTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    auto backend = LoadBackend(GetParam(), testing::PluginDir(), {});
+    if (!backend.ok()) GTEST_SKIP() << backend.status();
+    backend_ = *std::move(backend);
+  }
+
+  std::unique_ptr<Backend> backend_;
+};
+
+// The upload before each replay takes milliseconds, so an event that is still that of the replay
+// before shows old numbers.
+TEST_P(CaptureTest, DownloadsAreThoseOfTheirReplay) {
+  constexpr size_t kFloats = 6 << 20;
+  constexpr size_t kFirst[] = {0, 3 << 20, (3 << 20) + 64, (5 << 20)};  // of the downloads
+  constexpr size_t kParts = std::size(kFirst);
+  const auto end = [&](size_t part) { return part + 1 < kParts ? kFirst[part + 1] : kFloats; };
+  backend_->EnterThread();
+  constexpr size_t kBytes = kFloats * sizeof(float);
+  const auto memory = backend_->Allocate(kBytes).value();
+  const auto source = backend_->AllocateHost(kBytes).value();
+  const auto target = backend_->AllocateHost(kBytes).value();
+  float* const device = static_cast<float*>(memory->data());
+  const std::span<float> from(static_cast<float*>(source->data()), kFloats);
+  const std::span<float> to(static_cast<float*>(target->data()), kFloats);
+  std::vector<std::unique_ptr<Copy>> copies(kParts);
+  const auto recording = backend_->Record([&]() -> absl::Status {
+    for (size_t part = 0; part < kParts; ++part) {
+      const size_t first = kFirst[part];
+      PSGD_ASSIGN_OR_RETURN(
+          copies[part],
+          backend_->StartDownload(device + first, &to[first], (end(part) - first) * sizeof(float)));
+    }
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(recording.ok()) << recording.status();
+  for (int replay = 1; replay <= 12; ++replay) {
+    const float number = static_cast<float>(replay);
+    std::ranges::fill(from, number);
+    ASSERT_TRUE(backend_->Upload(from.data(), device, kBytes).ok());
+    ASSERT_TRUE((*recording)->Replay().ok());
+    for (size_t part = 0; part < kParts; ++part) {
+      if (replay % 2 == 0) {
+        ASSERT_TRUE(copies[part]->Wait().ok());
+      } else {
+        while (!copies[part]->Done()) {
+        }
+      }
+      const size_t first = kFirst[part], last = end(part) - 1;
+      ASSERT_EQ(to[first], number) << "part " << part << " is of an older replay";
+      ASSERT_EQ(to[(first + last) / 2], number) << "part " << part;
+      ASSERT_EQ(to[last], number) << "part " << part << " is of an older replay";
+    }
+  }
+}
+
+// The same through a network, with more gradients than one graph of launches takes.
+TEST_P(CaptureTest, GradientsAreFinalWhenTheyAreAnnounced) {
+  ModelConfig model = ZooModel("mlp");
+  model.add_hidden(1500);
+  model.add_hidden(1100);
+  const Problem problem = MakeProblem({1, 16, 16, 4}, 4);
+  const auto network =
+      MakeNetwork(model, problem, {.backend = GetParam(), .plugin_dir = testing::PluginDir()});
+  ASSERT_NE(network, nullptr);
+  const int count = network->spec().parameters_size();
+  std::vector<std::vector<float>> before(static_cast<size_t>(count));
+  for (uint64_t step = 0; step < 4; ++step) {
+    for (int i = 0; i < count; ++i) {
+      for (float& weight : network->parameter(i)) weight *= 1.25f;
+    }
+    network->InvalidateParameters();
+    std::vector<std::vector<float>> announced(static_cast<size_t>(count));
+    const auto keep = [&](int i) {
+      announced[static_cast<size_t>(i)].assign(network->gradient(i).begin(),
+                                               network->gradient(i).end());
+    };
+    const auto result = network->TrainStep(problem.input(), problem.labels, step, keep);
+    ASSERT_TRUE(result.ok()) << result.status();
+    for (int i = 0; i < count; ++i) {
+      const auto index = static_cast<size_t>(i);
+      EXPECT_TRUE(std::ranges::equal(announced[index], network->gradient(i))) << i;
+      EXPECT_TRUE(announced[index] != before[index]) << "parameter " << i << ", step " << step;
+    }
+    before = std::move(announced);
+  }
+  EXPECT_TRUE(network->recorded().ok()) << network->recorded();
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, CaptureTest, ::testing::Values("cudnn"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace psgd
