@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/clock.h"
 #include "common/philox.h"
+#include "engine/graph/model_spec.h"
 #include "engine/runtime/memory_report.h"
 #include "engine/runtime/network.h"
 #include "engine/zoo/zoo.h"
@@ -81,18 +82,53 @@ absl::StatusOr<Network::Result> RunStep(Replica* replica, uint64_t step) {
 
 double Square(double x) { return x * x; }
 
-// Runs a step on a batch of small images: with large ones the plain loops take minutes.
+constexpr int kSide = 80;  // of images that every network takes
+
+void LimitSide(int side, InputShape* shape) {
+  shape->height = std::min(shape->height, side);
+  shape->width = std::min(shape->width, side);
+}
+
+bool Normalizes(const ModelSpec& spec) {
+  return std::any_of(spec.parameters().begin(), spec.parameters().end(), [](const auto& parameter) {
+    return parameter.role() == ParameterSpec::STATISTIC;
+  });
+}
+
+// Makes samples and batch small: in the reference's plain loops others take minutes, in which a
+// borrowed GPU waits. An error if the network does not fit the samples.
+absl::Status MakeSmall(StepBenchOptions* options) {
+  constexpr int kTokens = 16, kSmallSide = 32;
+  InputShape& shape = options->shape;
+  options->batch = 4;
+  if (shape.IsSequence()) {
+    const int target = std::min(shape.length - shape.source, kTokens);
+    shape.source = std::min(shape.source, kTokens);
+    shape.length = shape.source + target;
+    return absl::OkStatus();
+  }
+  LimitSide(kSide, &shape);
+  PSGD_ASSIGN_OR_RETURN(const ModelGraph model,
+                        BuildModel(options->model, shape, options->batch, Mode::kTrain));
+  if (Normalizes(MakeModelSpec(options->model.zoo(), model.graph))) {
+    // Deep in a network an image may have one pixel, and a batch normalization of few values
+    // amplifies the last bit.
+    if (shape.height <= kSmallSide) options->batch = 8;
+    return absl::OkStatus();
+  }
+  options->batch = 2;
+  InputShape smaller = shape;
+  LimitSide(kSmallSide, &smaller);
+  if (BuildModel(options->model, smaller, options->batch, Mode::kTrain).ok()) shape = smaller;
+  return absl::OkStatus();
+}
+
+// Runs a step on a small batch of small samples.
 absl::StatusOr<bool> Verify(const StepBenchOptions& options) {
-  constexpr int kSide = 80;  // accepted by every network
   StepBenchOptions small = options;
-  small.shape.height = std::min(small.shape.height, kSide);
-  small.shape.width = std::min(small.shape.width, kSide);
-  // Deep in a network an image may have one pixel, and a batch normalization of few values
-  // amplifies the last bit.
-  constexpr int kFew = 32;
-  const int batch = small.shape.height <= kFew && !small.shape.IsSequence() ? 8 : 4;
-  PSGD_ASSIGN_OR_RETURN(Replica tested, MakeReplica(small, options.backend, batch));
-  PSGD_ASSIGN_OR_RETURN(Replica reference, MakeReplica(small, "reference", batch));
+  PSGD_RETURN_IF_ERROR(MakeSmall(&small));
+  PSGD_ASSIGN_OR_RETURN(Replica tested, MakeReplica(small, options.backend, small.batch));
+  PSGD_ASSIGN_OR_RETURN(Replica reference, MakeReplica(small, "reference", small.batch));
   PSGD_ASSIGN_OR_RETURN(const Network::Result result, RunStep(&tested, 0));
   PSGD_ASSIGN_OR_RETURN(const Network::Result expected, RunStep(&reference, 0));
   const bool fine = options.precision == Precision::kFp32;

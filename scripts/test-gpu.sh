@@ -251,8 +251,8 @@ piece_repeat() {
 }
 piece_bench() {
   check 60 "codecs: ps-bench codec --gpu 0" ps-bench codec --elements 8000000 --gpu 0
-  step 60 "resnet50 224px batch 256" bf16 --model resnet50 --image 224 --batch 256
-  step 30 "gpt 6 layers of 512, 1024 tokens" bf16 --model gpt --layers 6 --width 512 --tokens 1024 --batch 16
+  step 80 "resnet50 224px batch 256" bf16 --model resnet50 --image 224 --batch 256
+  step 40 "gpt 6 layers of 512, 1024 tokens" bf16 --model gpt --layers 6 --width 512 --tokens 1024 --batch 16
   step 60 "vgg16 224px batch 64" bf16 --model vgg16 --image 224 --batch 64
 }
 # against_torch PRECISION MODELS...
@@ -311,11 +311,11 @@ piece_steps() {
   step 8 lenet5 "fp32 tf32 bf16 fp16" --model lenet5 --batch 256
   step 8 cnn "fp32 tf32 bf16 fp16" --model cnn --batch 256
   step 12 "resnet18 32px batch 128" "fp32 tf32 bf16 fp16" --model resnet18 --image 32 --batch 128
-  step 30 "resnet50 224px batch 64" "fp32 tf32 fp16" --model resnet50 --image 224 --batch 64
+  step 50 "resnet50 224px batch 64" "fp32 tf32 fp16" --model resnet50 --image 224 --batch 64
   step 8 "gpt 2 layers" "fp32 tf32 bf16 fp16" --model gpt --tokens 128 --batch 32
   step 12 "gpt 6 layers" "fp32 tf32 fp16" --model gpt --layers 6 --width 384 --tokens 256 --batch 32
   step 8 lstm_lm "fp32 tf32 bf16 fp16" --model lstm_lm --tokens 128 --batch 32
-  check 60 "step: resnet50 224px batch 256, bf16, recompute" ps-bench step --engine cudnn \
+  check 80 "step: resnet50 224px batch 256, bf16, recompute" ps-bench step --engine cudnn \
     --precision bf16 --model resnet50 --image 224 --batch 256 --recompute auto
 }
 
