@@ -34,7 +34,8 @@ class ExamplesFirst : public CLI::Formatter {
       opts = " " +
              (described.choices.empty() ? described.value : absl::StrJoin(described.choices, "|"));
     }
-    if (option->get_expected_max() > 1) opts += " ...";
+    if (option->get_expected_max() > 1)
+      opts += option->get_allow_extra_args() ? " ..." : " (may repeat)";
     if (option->get_required()) opts += " (required)";
     if (!option->get_default_str().empty()) opts += " [" + option->get_default_str() + "]";
     return opts;
@@ -51,11 +52,12 @@ inline std::string SuggestOptions(const CLI::App& app) {
   };
   add(app);
   for (const CLI::App* command : app.get_subcommands()) add(*command);
-  std::string hint;
   for (const std::string& word : app.remaining(/*recurse=*/true)) {
-    if (word.starts_with("--")) hint += Suggest(word.substr(0, word.find('=')), known);
+    if (!word.starts_with("--")) continue;
+    const std::string hint = Suggest(word.substr(0, word.find('=')), known);
+    if (!hint.empty()) return hint;
   }
-  return hint;
+  return "";
 }
 
 // Returns nothing if the program should go on. Otherwise help or an error was shown, and main
@@ -85,8 +87,9 @@ inline std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv)
     app.exit(done);
     return kExitOk;
   } catch (const CLI::ParseError& error) {
-    std::cerr << app.get_name() << ": " << error.what() << SuggestOptions(app) << "\n("
-              << app.get_name() << " --help shows examples and all options)\n";
+    const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+    std::cerr << app.get_name() << ": " << error.what() << (unknown ? SuggestOptions(app) : "")
+              << "\n(" << app.get_name() << " --help shows examples and all options)\n";
     return kExitUsage;
   }
   return std::nullopt;

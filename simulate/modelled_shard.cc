@@ -87,7 +87,7 @@ void ModelledShard::Receive(PeerId from, std::shared_ptr<Message> message, doubl
 }
 
 void ModelledShard::WatchGrace() {
-  const auto closes = core_.ClosesAt();
+  const auto closes = core_.grace().Ends();
   if (!closes || closes == watched_) return;
   watched_ = closes;
   queue_->After(*closes - queue_->now(), [this] {

@@ -58,9 +58,7 @@ std::string What(const YamlNode& node) {
 std::string UnknownKey(absl::string_view key, const std::string& path, const Descriptor& type) {
   const std::vector<std::string> keys = KeysOf(type);
   std::string hint = Suggest(key, keys);
-  if (const std::string ours = OurNameFor(key); hint.empty() && !ours.empty()) {
-    hint = absl::StrCat("; psgd calls it ", ours);
-  }
+  if (hint.empty()) hint = HintForOtherName(key, path);
   if (hint.empty()) {
     hint =
         keys.empty() ? "; it has none" : absl::StrCat("; its keys are ", absl::StrJoin(keys, ", "));
@@ -104,7 +102,9 @@ absl::Status ConfigReader::ReadKeys(const YamlNode& map, const std::string& path
     }
     if (read.ok()) continue;
     problems.emplace_back(read.message());
-    if (problems.size() == kMostProblems || visited_ > kMaxVisited) break;
+    if (problems.size() < kMostProblems && visited_ <= kMaxVisited) continue;
+    problems.emplace_back("and perhaps more");
+    break;
   }
   if (problems.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrJoin(problems, "\n"));

@@ -214,6 +214,12 @@ void CheckConsistency(const ConsistencyConfig& consistency, Problems* problems) 
   }
 }
 
+bool PushesFactors(const CompressionConfig& compression) {
+  return compression.push().has_factors() ||
+         std::ranges::any_of(compression.rules(),
+                             [](const CompressionRule& rule) { return rule.push().has_factors(); });
+}
+
 void CheckQuorum(const Config& config, Problems* problems) {
   const ConsistencyConfig& consistency = config.consistency();
   if (consistency.quorum() == 0) {
@@ -229,6 +235,17 @@ void CheckQuorum(const Config& config, Problems* problems) {
         "consistency.quorum is of workers that wait for each other, and above staleness 0 none "
         "waits for a whole clock: set consistency.staleness to 0, or leave consistency.quorum "
         "out");
+  }
+  if (config.cluster().segment() == 1) {
+    problems->emplace_back(
+        "consistency.quorum does nothing with cluster.segment 1, because the last clock of a "
+        "segment waits for all workers: set cluster.segment, as 64");
+  }
+  if (PushesFactors(config.compression())) {
+    problems->emplace_back(
+        "consistency.quorum and compression.push factors exclude each other: a worker forgets its "
+        "own factors after a clock, and a late push would need them longer; choose another codec, "
+        "as powersgd");
   }
   if (consistency.quorum() > config.cluster().workers()) {
     problems->push_back(absl::StrCat(

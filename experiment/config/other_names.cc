@@ -3,10 +3,12 @@
 #include <map>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 
 namespace psgd {
 
-std::string OurNameFor(absl::string_view name) {
+std::string HintForOtherName(absl::string_view name, absl::string_view section) {
   static const auto& ours = *new std::map<absl::string_view, const char*>{
       {"lr", "optimizer.sgd.learning_rate (or of another optimizer)"},
       {"learning_rate", "optimizer.sgd.learning_rate (or of another optimizer)"},
@@ -67,21 +69,26 @@ std::string OurNameFor(absl::string_view name) {
       {"checkpoint_interval", "durability.checkpoint"},
       {"timeout", "cluster.deadline"},
       {"heartbeat_timeout", "cluster.lease"},
-      {"device", "the option --gpu of ps-run and ps-worker"},
-      {"gpus", "the option --gpu of ps-run and ps-worker"},
-      {"cuda", "the option --gpu of ps-run and ps-worker"},
-      {"precision", "the option --precision of ps-run and ps-worker"},
-      {"fp16", "the option --precision of ps-run and ps-worker"},
-      {"bf16", "the option --precision of ps-run and ps-worker"},
-      {"amp", "the option --precision of ps-run and ps-worker"},
-      {"output_dir", "the option --run-dir of ps-run and ps-server"},
-      {"log_dir", "the option --run-dir of ps-run and ps-server"},
-      {"run_dir", "the option --run-dir of ps-run and ps-server"},
-      {"port", "the option --port of ps-server"},
-      {"resume", "the option --resume of ps-run"},
+      {"device", "use the option --gpu of ps-run and ps-worker"},
+      {"gpus", "use the option --gpu of ps-run and ps-worker"},
+      {"cuda", "use the option --gpu of ps-run and ps-worker"},
+      {"precision", "use the option --precision of ps-run and ps-worker"},
+      {"fp16", "use the option --precision of ps-run and ps-worker"},
+      {"bf16", "use the option --precision of ps-run and ps-worker"},
+      {"amp", "use the option --precision of ps-run and ps-worker"},
+      {"output_dir", "use the option --run-dir of ps-run and ps-server"},
+      {"log_dir", "use the option --run-dir of ps-run and ps-server"},
+      {"run_dir", "use the option --run-dir of ps-run and ps-server"},
+      {"port", "use the option --port of ps-server"},
+      {"resume", "use the option --resume of ps-run"},
   };
   const auto found = ours.find(absl::AsciiStrToLower(name));
-  return found == ours.end() ? "" : found->second;
+  if (found == ours.end()) return "";
+  const absl::string_view ours_is = found->second;
+  // Elsewhere, as in local or compression, a hint at another section would mislead.
+  if (!section.empty() && !absl::StartsWith(ours_is, absl::StrCat(section, "."))) return "";
+  const bool is_option = absl::StartsWith(ours_is, "use ");
+  return absl::StrCat(is_option ? "; " : "; psgd calls it ", ours_is);
 }
 
 }  // namespace psgd

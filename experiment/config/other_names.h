@@ -7,8 +7,9 @@
 
 namespace psgd {
 
-// Our key, or the option of a program, for a name that other systems use in place of it, as
-// "optimizer.sgd.learning_rate" for "lr". Empty: the name is not known.
-std::string OurNameFor(absl::string_view name);
+// A hint for a name that other systems use, given in `section` ("" for the whole config): "; psgd
+// calls it data.batch", or an option of a program. Empty: the name is not known, or means something
+// else in this section.
+std::string HintForOtherName(absl::string_view name, absl::string_view section);
 
 }  // namespace psgd

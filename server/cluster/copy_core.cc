@@ -378,7 +378,7 @@ void CopyCore::Tick(Time now) {
   const Duration lost = standstill_.Lost(now);
   for (auto& [server, other] : others_) other.heard += lost;
   if (role_ != Role::kLeads) return;
-  shard_->Tick(now);
+  shard_->Tick(now, lost);
   for (auto& [server, other] : others_) {
     if (now < other.heard + options_.silence) continue;
     if (in_sync_.contains(server)) {

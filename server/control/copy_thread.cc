@@ -207,6 +207,9 @@ void CopyThread::Receive() {
     return;
   }
   Duration timeout = waiting_.empty() ? tick : kFullQueuePause;
+  if (const auto closes = core_.shard()->core().grace().Ends()) {
+    timeout = std::clamp(*closes - SteadyNow(), Duration(0), timeout);
+  }
   for (int i = 0; i < kMessagesTogether; ++i) {
     if (core_.shard()->uncommitted_bytes() >= kStepBytesTogether) return;
     auto received = endpoint_->Receive(timeout);

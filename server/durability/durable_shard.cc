@@ -91,8 +91,10 @@ void DurableShard::OnMessage(PeerId from, Message message) {
   Gather();
 }
 
-void DurableShard::Tick(Time now) {
-  if (!stalled_.ok()) return;  // a step more would wait for the disk, too
+void DurableShard::Tick(Time now, Duration lost) {
+  // Workers that are turned away are not late.
+  if (!stalled_.ok() || !turns_away_.ok()) return core_.grace().Forget();
+  core_.grace().Extend(lost);
   core_.Tick(now, &held_);
   Gather();
 }

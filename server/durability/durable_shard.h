@@ -54,7 +54,8 @@ class DurableShard {
 
   void OnMessage(PeerId from, Message message);
   absl::Status Execute(const ShardCommand& command, uint64_t number);
-  void Tick(Time now);
+  // `lost`: of the time since the last call, in which this process stood still.
+  void Tick(Time now, Duration lost);
   // Writes the steps, which `written` gets. Answers that may leave go to `out`, and refusals, which
   // wait for nothing, to `refusals`.
   void Commit(Outbox* out, Outbox* refusals, std::vector<JournalEntry>* written);

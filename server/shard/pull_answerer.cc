@@ -143,7 +143,7 @@ bool PullAnswerer::Allowed(const WaitingPull& pull, uint64_t slowest) const {
   if (!unbounded_ && pull.clock > slowest + bound_) return false;
   // A worker must see its own updates, even if messages were lost or a cut holds its pushes back.
   // Otherwise its next steps would start from the same weights, and their gradients would be added
-  // up.
+  // up. With consistency.quorum a late worker need not see its late ones.
   return clocks_.of(pull.key.worker()) >= pull.own_clock;
 }
 

@@ -55,6 +55,7 @@ absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out, uint64
 
 absl::Status ShardCore::Carry(const ShardCommand& command, Outbox* out) {
   expected_.reset();
+  grace_.LookAgain();
   absl::Status status = std::visit(
       [&](const auto& c) -> absl::Status {
         using C = std::decay_t<decltype(c)>;
@@ -299,7 +300,9 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
   // Only a push that must wait may be refused. To refuse a push that the next clock or the cut
   // needs would make all workers wait for ever.
   const size_t waiting = held_bytes();
-  const bool waits = HoldsBack(push.clock()) || (synchronous_ && push.clock() > completed_ + 1);
+  const bool late = push.clock() <= completed_ && MayClose();  // the clock can do without it
+  const bool waits =
+      HoldsBack(push.clock()) || (synchronous_ && (late || push.clock() > completed_ + 1));
   if (waits && waiting > 0 && waiting + message.PayloadBytes() > options_.held_bytes) {
     Refuse(
         from, header, Refusal::OVERLOADED,
@@ -327,7 +330,10 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
   }
   const uint64_t clock = member.arrived_clock() + 1;
   const bool due = member.running() && push.clock() == clock;
-  if (due && push.end_of_clock()) member.set_arrived_clock(push.clock());
+  if (due && push.end_of_clock()) {
+    member.set_arrived_clock(push.clock());
+    grace_.LookAgain();
+  }
   if (!bad.ok()) {
     const bool non_finite = bad.code() == absl::StatusCode::kOutOfRange;
     Refuse(from, header, non_finite ? Refusal::NON_FINITE : Refusal::MALFORMED,
@@ -443,6 +449,7 @@ void ShardCore::ApplyClocks() {
       continue;
     }
     completed_ = clock;
+    grace_.LookAgain();
     to_send_.clear();
     for (auto& [worker, member] : members_) {
       if (TakesPart(member, clock)) member.set_clock(std::min(member.arrived_clock(), clock));
@@ -462,18 +469,9 @@ bool ShardCore::MayClose() const {
   return arrived >= quorum;
 }
 
-std::optional<Time> ShardCore::ClosesAt() const {
-  if (!grace_) return std::nullopt;
-  return grace_->second + Milliseconds(options_.config.consistency().grace());
-}
-
 void ShardCore::Tick(Time now, Outbox* out) {
-  if (!MayClose()) return grace_.reset();
   const uint64_t clock = completed_ + 1;
-  if (!grace_ || grace_->first != clock) grace_.emplace(clock, now);
-  if (now < *ClosesAt()) return;
-  grace_.reset();
-  Close(clock, out);
+  if (grace_.MustLook(clock, now) && grace_.IsOver(MayClose(), clock, now)) Close(clock, out);
 }
 
 void ShardCore::Close(uint64_t clock, Outbox* out) {
@@ -493,7 +491,15 @@ void ShardCore::ApplyGathered(uint64_t clock, std::vector<GatheredPayload> gathe
     const uint64_t late = clock - payload.made_for();
     payloads.push_back({payload.message.get(), std::move(payload.shared), steps, late});
   }
-  slices_.ApplyTogether(std::move(payloads), RatesAt(clock));
+  std::map<uint32_t, uint32_t> absent;
+  if (closed_ == clock) {
+    for (const auto& [worker, member] : members_) {
+      if (TakesPart(member, clock) && member.arrived_clock() < clock) {
+        absent[worker] = StepsOf(worker, clock);
+      }
+    }
+  }
+  slices_.ApplyTogether(std::move(payloads), absent, RatesAt(clock));
 }
 
 bool ShardCore::AllPushed(uint64_t clock, uint32_t local) {

@@ -40,6 +40,7 @@
 #include "proto/journal.pb.h"
 #include "server/shard/checkpoint_cut.h"
 #include "server/shard/gathered_pushes.h"
+#include "server/shard/grace.h"
 #include "server/shard/journal.h"
 #include "server/shard/open_push.h"
 #include "server/shard/outbox.h"
@@ -82,10 +83,10 @@ class ShardCore {
   // skipped.
   absl::Status Execute(const ShardCommand& command, Outbox* out, uint64_t number = 0);
   void OnMessage(PeerId from, Message message, Outbox* out);
-  // Goes on without late workers, if that is due. Call it now and then, and when ClosesAt says so.
+  // Goes on without late workers, if that is due. Call it now and then, and when grace().Ends().
   void Tick(Time now, Outbox* out);
-  // When the grace of the next clock ends, as far as is known; nullopt: no grace runs.
-  std::optional<Time> ClosesAt() const;
+  const Grace& grace() const { return grace_; }
+  Grace& grace() { return grace_; }
 
   // The steps since the last call, in order. Their messages in the outbox may leave only after the
   // steps are written, because the messages tell of them. InstallModel makes no step: an image must
@@ -210,9 +211,7 @@ class ShardCore {
   uint32_t awaited_ = 0;     // staleness 0: a worker that the next clock lacked at the last look
   GatheredPushes gathered_;  // staleness 0: absorbed and not applied
   uint64_t closed_ = 0;      // the latest clock that went on without late workers
-  // The clock whose quorum has come, and when that was seen. Not part of the shard's state: a new
-  // leading copy gives the grace anew.
-  std::optional<std::pair<uint64_t, Time>> grace_;
+  Grace grace_{Milliseconds(options_.config.consistency().grace())};
   // staleness 0: how many workers take part in the next clock; nullopt: to be counted.
   std::optional<size_t> expected_;
   // staleness 0, by local index: the last clock that was applied ahead of the others.

@@ -120,26 +120,40 @@ std::vector<SharedPayload> SliceSet::Payloads(const Push& push) const {
   return payloads.ok() ? *std::move(payloads) : std::vector<SharedPayload>();
 }
 
-void SliceSet::ApplyTogether(std::vector<WaitingPayload> payloads, const UpdateRates& rates) {
+void SliceSet::ApplyTogether(std::vector<WaitingPayload> payloads,
+                             const std::map<uint32_t, uint32_t>& absent, const UpdateRates& rates) {
   std::map<uint32_t, std::vector<WaitingPayload>> by_tensor;
   for (WaitingPayload& payload : payloads) {
     const uint32_t tensor = slices_[payload.shared.slices.front()].spec.parameter();
     by_tensor[tensor].push_back(std::move(payload));
   }
-  for (const auto& [tensor, of_tensor] : by_tensor) ApplyTensor(of_tensor, rates);
+  for (const auto& [tensor, of_tensor] : by_tensor) ApplyTensor(of_tensor, absent, rates);
 }
 
 // A few bytes may unpack to factors of many megabytes, so only some payloads are open at once. If
 // there are more, the sum so far is kept: the same sum, in the same order.
-void SliceSet::ApplyTensor(std::span<const WaitingPayload> payloads, const UpdateRates& rates) {
+void SliceSet::ApplyTensor(std::span<const WaitingPayload> payloads,
+                           const std::map<uint32_t, uint32_t>& absent, const UpdateRates& rates) {
   struct Gathered {
-    uint64_t steps = 0;  // of all contributions
+    std::map<uint32_t, uint32_t> absent;
+    uint64_t steps = 0;       // of all contributions in time, and of the absent
+    uint64_t late_steps = 0;  // of the others
     std::vector<Contribution> contributions;
     std::vector<float> sum;
   };
   std::map<size_t, Gathered> by_slice;
   for (const WaitingPayload& payload : payloads) {
-    for (const size_t local : payload.shared.slices) by_slice[local].steps += payload.steps;
+    for (const size_t local : payload.shared.slices) {
+      const auto [at, is_new] = by_slice.try_emplace(local);
+      Gathered& gathered = at->second;
+      if (is_new) gathered.absent = absent;
+      (payload.late > 0 ? gathered.late_steps : gathered.steps) += payload.steps;
+      if (payload.late == 0) gathered.absent.erase(payload.message->header.worker());
+    }
+  }
+  for (auto& [local, gathered] : by_slice) {
+    for (const auto& [worker, steps] : gathered.absent) gathered.steps += steps;
+    if (gathered.steps == 0) gathered.steps = gathered.late_steps;
   }
   std::vector<std::unique_ptr<PayloadReader>> readers;
   while (!payloads.empty()) {

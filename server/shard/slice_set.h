@@ -70,9 +70,12 @@ class SliceSet {
              std::span<const ShownWeights> shown, const UpdateRates& rates);
   // The payloads of a push. REQUIRES: Open has checked it.
   std::vector<SharedPayload> Payloads(const Push& push) const;
-  // Applies payloads of several workers as one update, summed in their order. REQUIRES: Open has
+  // Applies payloads of several workers as one update, summed in their order. `absent`: workers
+  // that are late, with their steps. The mean counts them, as what they push comes on top of a
+  // later mean: so each push moves the weights as far as if it were in time. REQUIRES: Open has
   // checked their pushes.
-  void ApplyTogether(std::vector<WaitingPayload> payloads, const UpdateRates& rates);
+  void ApplyTogether(std::vector<WaitingPayload> payloads,
+                     const std::map<uint32_t, uint32_t>& absent, const UpdateRates& rates);
 
   // What the resumed checkpoint has of a worker that has not pushed yet: residuals by slice id, and
   // parts of its program's state.
@@ -90,7 +93,8 @@ class SliceSet {
 
  private:
   // Applies the payloads of ApplyTogether for one tensor.
-  void ApplyTensor(std::span<const WaitingPayload> payloads, const UpdateRates& rates);
+  void ApplyTensor(std::span<const WaitingPayload> payloads,
+                   const std::map<uint32_t, uint32_t>& absent, const UpdateRates& rates);
   // How much an update with this share of all steps counts.
   float ContributionScale(float share) const;
 

@@ -36,7 +36,8 @@ TEST(ConfigParse, NamesEveryWrongKeyAtOnce) {
   std::string many;
   for (int i = 0; i < 30; ++i) many += absl::StrCat("zzzz", i, ": 1\n");
   const std::string error = ErrorOf(many);
-  EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 9);
+  EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 10);
+  EXPECT_TRUE(error.ends_with("\nand perhaps more")) << error;
 }
 
 TEST(ConfigParse, KnowsWhatOthersCallAKey) {
@@ -46,7 +47,9 @@ TEST(ConfigParse, KnowsWhatOthersCallAKey) {
   EXPECT_THAT(ErrorOf("optimizer: {lr: 0.1}"),
               HasSubstr("psgd calls it optimizer.sgd.learning_rate"));
   EXPECT_THAT(ErrorOf("batch_size: 32"), HasSubstr("psgd calls it data.batch"));
-  EXPECT_THAT(ErrorOf("output_dir: a"), HasSubstr("psgd calls it the option --run-dir"));
+  // The outer optimizer's rate is not meant here.
+  EXPECT_THAT(ErrorOf("local: {learning_rate: 0.1}"), HasSubstr("its keys are steps, "));
+  EXPECT_THAT(ErrorOf("output_dir: a"), HasSubstr("; use the option --run-dir of ps-run"));
 }
 
 TEST(ConfigParse, ASettingMendsWhatTheTextHasWrong) {

@@ -206,6 +206,15 @@ TEST(ConfigValidate, CrossChecks) {
        "consistency.quorum is of workers that wait for each other, and above staleness 0 none "
        "waits "
        "for a whole clock: set consistency.staleness to 0, or leave consistency.quorum out"},
+      {{"consistency.quorum=1", "cluster.segment=1"},
+       "consistency.quorum does nothing with cluster.segment 1, because the last clock of a "
+       "segment "
+       "waits for all workers: set cluster.segment, as 64"},
+      {{"consistency.quorum=1", "compression.push=factors"},
+       "consistency.quorum and compression.push factors exclude each other: a worker forgets its "
+       "own factors after a clock, and a late push would need them longer; choose another codec, "
+       "as "
+       "powersgd"},
       {{"consistency.grace=1s"},
        "consistency.grace says how long a clock with its quorum waits for the others, and there is "
        "no quorum: set consistency.quorum, or leave consistency.grace out"},

@@ -53,13 +53,13 @@ TEST_F(ShardQuorum, GoesOnOnceTheGraceIsOver) {
   Push(1, 1, 10);
   EXPECT_TRUE(shard_.Send(ShardFixture::PullOf(0, 1, 1)).empty());
   Tick(kGrace * 3);
-  EXPECT_EQ(shard_.core().ClosesAt(), kGrace * 4);
+  EXPECT_EQ(shard_.core().grace().Ends(), kGrace * 4);
   EXPECT_TRUE(Tick(kGrace * 4 - Time(1)).empty());
   EXPECT_EQ(weight(), 0);
   const Outbox out = Tick(kGrace * 4);  // answers the pull that waits
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(weight(), -11);
-  EXPECT_EQ(shard_.core().ClosesAt(), std::nullopt);
+  EXPECT_EQ(shard_.core().grace().Ends(), std::nullopt);
 }
 
 TEST_F(ShardQuorum, WhoIsInTimeIsWaitedForAsEver) {
@@ -142,15 +142,16 @@ TEST_F(ShardQuorum, TheMeanWeighsLatePushesAsOthers) {
     if (scaled) config.mutable_consistency()->set_compensation(ConsistencyConfig::SCALE);
     ShardFixture shard({.staleness = 0, .elements = {1}}, config);
     shard.Start(3);
-    shard.Acknowledged(PushOf(0, 1, 0));
-    shard.Acknowledged(PushOf(1, 1, 0));
+    shard.Acknowledged(PushOf(0, 1, 3));
+    shard.Acknowledged(PushOf(1, 1, 3));
     Outbox out;
     shard.core().Tick(Time(0), &out);
     shard.core().Tick(kGrace, &out);
-    shard.Acknowledged(PushOf(2, 1, 8));
-    for (uint32_t worker = 0; worker < 3; ++worker) shard.Acknowledged(PushOf(worker, 2, 4));
-    // Four changes, of which one is late by a clock.
-    EXPECT_EQ(shard.Weights(0), Values{scaled ? -4.0f : -5.0f});
+    // Of three workers, so that the late push comes on top later.
+    EXPECT_EQ(shard.Weights(0), Values{-2});
+    shard.Acknowledged(PushOf(2, 1, 6));
+    for (uint32_t worker = 0; worker < 3; ++worker) shard.Acknowledged(PushOf(worker, 2, 3));
+    EXPECT_EQ(shard.Weights(0), Values{-2 - (scaled ? 4.0f : 5.0f)});
   }
 }
 

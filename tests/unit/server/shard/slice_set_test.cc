@@ -79,7 +79,7 @@ TEST(SliceSet, PushesTogetherAreOneUpdateByThoseThatPushedTheSlice) {
     for (const SharedPayload& shared : slices.Payloads(message->header.push()))
       payloads.push_back({message, shared});
   }
-  slices.ApplyTogether(payloads, kRates);
+  slices.ApplyTogether(payloads, {}, kRates);
   EXPECT_EQ(WeightsOf(slices, 0), (Values{-3, -4}));
   EXPECT_EQ(WeightsOf(slices, 1), (Values{-8, -8}));
   EXPECT_EQ(slices[0].steps, 1u);
