@@ -11,6 +11,14 @@ from fixture import PANELS, PagesTest, write_fifty_workers, write_runs
 RUNS = 500
 # The panels of a run with only curves: it has no records of workers and shards.
 CURVES = ["loss", "accuracy", "speed", "bytes", "residual"]
+# A run that predicts numbers.
+NUMBERS = """
+name: numbers
+model: {{zoo: mlp, hidden: [8], loss: squared}}
+data: {{format: table, path: {table}, target: y, batch: 16}}
+train: {{epochs: 3}}
+cluster: {{shards: 1, workers: 1}}
+"""
 
 
 class RunsTest(PagesTest):
@@ -22,10 +30,15 @@ class RunsTest(PagesTest):
         # A run by the real programs, long enough to go on for seconds after its first checkpoint.
         cls.start("ps-run", cls.config("real"), "--run-dir", str(cls.folder / "runs" / "real"), "--set", "train.epochs=30",
                   ready="next commands")
+        table = cls.folder / "numbers.csv"
+        table.write_text("x,y\n" + "".join(f"{i % 17},{3 * (i % 17) + i % 2}\n" for i in range(400)))
+        numbers = cls.folder / "numbers.yaml"
+        numbers.write_text(NUMBERS.format(table=table))
+        cls.start("ps-run", str(numbers), "--run-dir", str(cls.folder / "runs" / "numbers"), ready="next commands")
         cls.ui = cls.start("ps-ctl", "ui", str(cls.folder / "runs"), "--port", "0", ready=r"(http://[0-9.:]+/)")
         cls.url = cls.ui.found.group(1)
         cls.page = cls.browser.page(cls.url)
-        cls.page.wait(f"document.querySelectorAll('#runs tbody tr').length === {RUNS + 2}")
+        cls.page.wait(f"document.querySelectorAll('#runs tbody tr').length === {RUNS + 3}")
 
     def setUp(self):
         self.page.run("document.getElementById('clear').click()")
@@ -64,6 +77,19 @@ class RunsTest(PagesTest):
         self.page.wait("document.querySelector('[data-figure=\"test accuracy\"] b')?.textContent.includes('%')")
         self.assert_panels_have_data(self.page, PANELS)
         self.assertTrue(self.page.run("document.getElementById('control').hidden"))
+
+    def test_numbers_have_measures_in_place_of_an_accuracy(self):
+        self.find("numbers")
+        self.assertRegex(self.rows()[0][4], r"^RMSE [0-9.]+$")
+        self.choose("numbers")
+        self.page.wait("/^[0-9.]+$/.test(document.querySelector('[data-figure=\"test RMSE\"] b')?.textContent)")
+        self.assert_panels_have_data(self.page, ["loss", "measures"])
+        self.page.run("document.getElementById('panel-accuracy').scrollIntoView()")
+        self.page.wait("document.getElementById('panel-accuracy').textContent.includes('numbers and labels have none')")
+        self.find("")
+        self.choose("real")
+        self.page.wait("document.getElementById('figures').textContent.includes('(test RMSE)')")
+        self.assertEqual(self.page.errors(), [])
 
     def test_several_side_by_side(self):
         chosen = [f"sweep-1/run-{i:03}" for i in range(60, 66)]
@@ -117,9 +143,9 @@ class RunsTest(PagesTest):
         took = self.page.run("""(() => { const start = performance.now();
           for (const title of document.querySelectorAll('#runs th button')) title.click();
           return performance.now() - start; })()""")
-        self.assertEqual(len(self.rows()), RUNS + 2)
+        self.assertEqual(len(self.rows()), RUNS + 3)
         self.assertLess(took, 14000)  # a second each, on a machine with much else to do
-        print(f"{RUNS + 2} runs: sorted by each of 15 columns in {took:.0f} ms; seen after {time.monotonic() - start:.1f} s")
+        print(f"{RUNS + 3} runs: sorted by each of 15 columns in {took:.0f} ms; seen after {time.monotonic() - start:.1f} s")
         self.page.run("document.querySelectorAll('#runs th button')[2].click()")
         accuracy = [float(row[2].split()[0]) for row in self.rows() if row[2] != "–"]
         self.assertEqual(accuracy, sorted(accuracy, reverse=True))

@@ -399,9 +399,10 @@ std::string Soak::Train() {
   }
   const Pace pace = PaceNow();
   for (uint64_t kill = 0; kill < options_.kills; ++kill) {
-    const auto due = pace.when + std::chrono::seconds(options_.every) * kill;
-    Pause(std::chrono::duration_cast<std::chrono::milliseconds>(
-        std::max(due - Clock::now(), Clock::duration())));
+    const auto due = pace.when + std::chrono::seconds(options_.every * static_cast<int64_t>(kill));
+    if (due > Clock::now()) {
+      Pause(std::chrono::duration_cast<std::chrono::milliseconds>(due - Clock::now()));
+    }
     failed = GoesOn() ? KillOne() : "training stands still";
     if (!failed.empty()) {
       for (const auto& worker : workers_) absl::StrAppend(&failed, "\n", worker->Err());

@@ -5,6 +5,7 @@
 
 #include "common/philox.h"
 #include "tests/system/run_test.h"
+#include "tests/unit/data/npz_files.h"
 
 namespace psgd {
 namespace {
@@ -156,6 +157,33 @@ TEST_F(Tables, CountsAndClassesOfOneTable) {
   ASSERT_EQ(classes.code, 0) << classes.err;
   EXPECT_GT(Summary("classes")["test_accuracy"], 0.97);
   EXPECT_THAT(classes.err, HasSubstr("test accuracy"));
+}
+
+// Two targets of different units, in NumPy's arrays: 5 + 2 a, and 1000 a b.
+TEST_F(Tables, ArraysMayHaveSeveralTargets) {
+  Draws draw;
+  std::vector<float> x;
+  std::vector<double> y;
+  constexpr size_t kRows = 3000;
+  for (size_t i = 0; i < kRows; ++i) {
+    const float a = draw.Between(-1, 1), b = draw.Between(-1, 1);
+    x.insert(x.end(), {a, b});
+    y.insert(y.end(), {5 + 2.0 * a, 1000.0 * a * b});
+  }
+  const std::string arrays =
+      Write("arrays.npz", ZipOf({{"x.npy", NpyOf<float>("<f4", {kRows, 2}, x)},
+                                 {"y.npy", NpyOf<double>("<f8", {kRows, 2}, y)}},
+                                /*deflated=*/true, /*large=*/true));
+  const std::string config = Config("arrays", "", "smooth_l1", "", 15);
+  const Ended ended =
+      RunProgram({"ps-run", config, "--run-dir", Path("arrays"), "--set", "data.format=arrays",
+                  "--set", "data.target=", "--set", "data.path=" + arrays},
+                 std::chrono::seconds(180));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const Json measures = Summary("arrays")["test_measures"];
+  EXPECT_LT(measures["rmse_y0"], 0.2) << "the deviation is 1.15";
+  EXPECT_LT(measures["rmse_y1"], 60) << "the deviation is 333";
+  EXPECT_GT(measures["r2"], 0.96);
 }
 
 TEST_F(Tables, WrongTablesEndTheProgramBeforeItTrains) {
