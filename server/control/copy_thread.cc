@@ -1,9 +1,11 @@
 #include "server/control/copy_thread.h"
 
+#include <algorithm>
 #include <future>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/cores.h"
 
 namespace psgd {
 namespace {
