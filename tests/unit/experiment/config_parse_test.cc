@@ -194,7 +194,8 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
        "c.yaml:1:8: unknown key \"noise\" in data; its keys are format, path, batch, eval_batch, "
        "mean, stddev, augment, synthetic, prefetch, threads, train_samples, test_samples, text, "
        "images, table, ratings, tokens, vocabulary, translation, "
-       "target, columns, categories, target_kind"},
+       "target, columns, categories, target_kind\n"
+       "c.yaml:1:37: data.synthetic.noise: expected a number, got \"1x\""},
       {"data: {synthetic: {noise: 1x}}",
        "c.yaml:1:27: data.synthetic.noise: expected a number, got \"1x\""},
       {"data: {synthetic: {noise: nan}}",
@@ -311,7 +312,7 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
        "schedule, consistency, compression, cluster, durability, node, local, got a list"},
       {"data: &d {augment: *d}", "c.yaml:1:20: an alias to what contains it"},
       // Columns count characters, not bytes.
-      {"{name: \"\xC3\xA9\xC3\xA9\", x: 1}",
+      {"{name: \"\xC3\xA9\xC3\xA9\", seed: 1}",
        "c.yaml:1:8: name: expected 1 to 64 letters, digits, '.', '_' or '-', got "
        "\"\xC3\xA9\xC3\xA9\""},
       {"data: {path: \"\xC3\xA9\xC3\xA9\", batches: 1}",
