@@ -654,6 +654,7 @@ bool ShardCore::ProgressCut() {
   }
   finished_.push_back(cut_->Finish(slices_, std::move(workers)));
   cut_.reset();
+  grace_.LookAgain();
   return true;
 }
 
@@ -755,6 +756,7 @@ absl::Status ShardCore::Restore(const ShardImage& image) {
   hyper_ = record.hyper();
   last_order_ = record.last_order();
   completed_ = record.completed();
+  grace_.LookAgain();
   for (const MemberRecord& member : record.members()) {
     PSGD_RETURN_IF_ERROR(RestoreMember(member, image));
   }

@@ -64,7 +64,7 @@ constexpr size_t kServersWithCopies = 3;
 constexpr int kEtcdMembers = 3;
 constexpr uint32_t kKillsPerLostDisk = 10;
 constexpr int kShards = 2;
-constexpr int kBatchesPerEpoch = 256;
+constexpr int kBatchesPerEpoch = 4096;
 // More steps than workers go on without one that is dead (consistency.staleness).
 constexpr int64_t kStepsBehind = 10;
 constexpr uint64_t kSaved =
@@ -179,7 +179,7 @@ std::string Soak::WriteConfig() const {
   const std::string path = Path("soak.yaml");
   std::ofstream(path) << R"(name: soak
 model: {zoo: mlp, hidden: [32]}
-data: {format: synthetic, batch: 16, synthetic: {train_samples: 4096, test_samples: 64, shape: [1, 6, 6], classes: 4}}
+data: {format: synthetic, batch: 16, synthetic: {train_samples: 65536, test_samples: 64, shape: [1, 6, 6], classes: 4}}
 train: {epochs: 1000000}
 optimizer: {sgd: {learning_rate: 0.01, momentum: 0.9}}
 consistency: {staleness: 3}
@@ -220,7 +220,8 @@ std::string Soak::StartEtcd() {
         "/usr/bin/etcd", "--name", absl::StrCat("m", i), "--data-dir",
         Path(absl::StrCat("etcd-", i)), "--listen-client-urls", clients, "--advertise-client-urls",
         clients, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
-        "--initial-cluster", cluster, "--unsafe-no-fsync"}));
+        "--initial-cluster", cluster, "--unsafe-no-fsync", "--auto-compaction-mode=revision",
+        "--auto-compaction-retention=1000"}));
   }
   for (const auto& member : etcd_) {
     if (!member->WaitFor("client requests on")) return "etcd does not start: " + member->Err();
