@@ -113,8 +113,7 @@ void ChooseForDryRun(Arguments* arguments) {
 }
 
 absl::Status DryRun(const Arguments& arguments) {
-  PSGD_ASSIGN_OR_RETURN(Config config, LoadConfig(arguments.dry_run));
-  for (const std::string& set : arguments.set) PSGD_RETURN_IF_ERROR(ApplySet(set, &config));
+  PSGD_ASSIGN_OR_RETURN(Config config, LoadConfig(arguments.dry_run, arguments.set));
   config = ResolveDefaults(std::move(config));
   PSGD_RETURN_IF_ERROR(ValidateConfig(config));
   PSGD_ASSIGN_OR_RETURN(const TrainerOptions options, ReplicasGiven(arguments));

@@ -10,8 +10,8 @@ bool Grace::MustLook(uint64_t clock, Time now) {
   return began_ ? now >= *Ends() : std::exchange(look_again_, false);
 }
 
-bool Grace::IsOver(bool quorum, uint64_t clock, Time now) {
-  if (!quorum || clock != clock_) {
+bool Grace::IsOver(bool quorum, Time now) {
+  if (!quorum) {
     began_.reset();
     return false;
   }

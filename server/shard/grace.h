@@ -19,7 +19,7 @@ class Grace {
   // Whether it is time to look if `clock` has its quorum.
   bool MustLook(uint64_t clock, Time now);
   // The look found a quorum, or none. Returns whether the clock's grace is over.
-  bool IsOver(bool quorum, uint64_t clock, Time now);
+  bool IsOver(bool quorum, Time now);
 
   // When it ends; nullopt: none runs.
   std::optional<Time> Ends() const;

@@ -471,7 +471,7 @@ bool ShardCore::MayClose() const {
 
 void ShardCore::Tick(Time now, Outbox* out) {
   const uint64_t clock = completed_ + 1;
-  if (grace_.MustLook(clock, now) && grace_.IsOver(MayClose(), clock, now)) Close(clock, out);
+  if (grace_.MustLook(clock, now) && grace_.IsOver(MayClose(), now)) Close(clock, out);
 }
 
 void ShardCore::Close(uint64_t clock, Outbox* out) {

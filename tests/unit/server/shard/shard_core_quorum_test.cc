@@ -40,6 +40,12 @@ class ShardQuorum : public testing::Test {
     Tick(now);
     Tick(now + kGrace);
   }
+  // Workers 0 and 1 push 1 and 10, and the first clock goes on without worker 2.
+  void FirstClockIsClosed() {
+    Push(0, 1, 1);
+    Push(1, 1, 10);
+    GoOnWithoutOthers(Time(0));
+  }
   float weight() { return shard_.Weights(0)[0]; }
 
   ShardFixture shard_;
@@ -74,9 +80,7 @@ TEST_F(ShardQuorum, WhoIsInTimeIsWaitedForAsEver) {
 
 TEST_F(ShardQuorum, ALatePushCountsInTheNextClock) {
   Start();
-  Push(0, 1, 1);
-  Push(1, 1, 10);
-  GoOnWithoutOthers(Time(0));
+  FirstClockIsClosed();
   Push(2, 1, 100);
   EXPECT_EQ(weight(), -11);
   // Its worker goes on with weights that lack its own push.
@@ -125,9 +129,7 @@ TEST_F(ShardQuorum, TheLastClockOfASegmentWaitsForAll) {
 
 TEST_F(ShardQuorum, ADeadWorkersLatePushCounts) {
   Start();
-  Push(0, 1, 1);
-  Push(1, 1, 10);
-  GoOnWithoutOthers(Time(0));
+  FirstClockIsClosed();
   Push(2, 1, 100);
   shard_.Remove(2);
   Push(0, 2, 1000);
@@ -164,9 +166,7 @@ TEST_F(JournaledQuorum, TheJournalKnowsWhichClocksWentOn) {
   Start();
   shard_.core().TakeJournal();
   const ShardImage image = shard_.core().MakeImage();
-  Push(0, 1, 1);
-  Push(1, 1, 10);
-  GoOnWithoutOthers(Time(0));
+  FirstClockIsClosed();
   Push(2, 1, 100);
   Push(0, 2, 1000);
   const std::vector<JournalEntry> entries = shard_.core().TakeJournal();
