@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,8 +35,7 @@ class ExamplesFirst : public CLI::Formatter {
       opts = " " +
              (described.choices.empty() ? described.value : absl::StrJoin(described.choices, "|"));
     }
-    if (option->get_expected_max() > 1)
-      opts += option->get_allow_extra_args() ? " ..." : " (may repeat)";
+    if (option->get_expected_max() > 1 && option->get_allow_extra_args()) opts += " ...";
     if (option->get_required()) opts += " (required)";
     if (!option->get_default_str().empty()) opts += " [" + option->get_default_str() + "]";
     return opts;
@@ -63,6 +63,7 @@ inline std::string SuggestOptions(const CLI::App& app) {
 // Returns nothing if the program should go on. Otherwise help or an error was shown, and main
 // returns this exit code.
 inline std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv) {
+  app.formatter(std::make_shared<ExamplesFirst>());
   bool man = false;
   std::string completion;
   app.add_flag("--man", man, "Print the manual page, as roff");

@@ -282,6 +282,7 @@ TEST_F(Error, HelpStartsWithExamples) {
     const Ended ended = RunProgram({program, "--help"});
     EXPECT_EQ(ended.code, 0);
     EXPECT_EQ(ended.out.rfind("Examples:", 0), 0u) << program << ":\n" << ended.out;
+    EXPECT_THAT(ended.out, testing::Not(HasSubstr("Excludes:"))) << "that is for the error to say";
     EXPECT_THAT(ended.err, IsEmpty());
   }
 }
