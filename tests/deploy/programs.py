@@ -14,9 +14,9 @@ UNITS = {"ms": 1e-3, "s": 1, "min": 60, "m": 60, "h": 3600}
 
 
 def options_of(program):
-    """All that --help lists, and whether each takes a value."""
+    """All that --help lists, and whether each takes a value, which stands one space after the name."""
     text = subprocess.run([BIN / program, "--help"], capture_output=True, text=True, check=True).stdout
-    return {name: bool(value) for name, value in re.findall(r"^  (?:-\w,)?(--[a-z-]+)( [A-Z]{2,})?", text, re.MULTILINE)}
+    return {name: bool(value) for name, value in re.findall(r"^  (?:-\w,)?(--[a-z-]+)( \S)?", text, re.MULTILINE)}
 
 
 def check_command(words):
