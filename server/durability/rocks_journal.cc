@@ -1,6 +1,8 @@
 #include "server/durability/rocks_journal.h"
 
 #include <rocksdb/write_batch.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -217,6 +219,32 @@ absl::StatusOr<std::vector<uint64_t>> RocksJournal::Images() const {
   return images;
 }
 
+absl::StatusOr<uint64_t> RocksJournal::LastEntryUpTo(uint64_t most) const {
+  const JournalKey key = EncodeJournalKey(JournalKind::kEntry, most);
+  uint64_t last = 0;
+  for (const auto& [first, log] : logs_) {
+    if (first > most) break;
+    const std::unique_ptr<rocksdb::Iterator> at(
+        db_->NewIterator(rocksdb::ReadOptions(), log.get()));
+    at->SeekForPrev(SliceOf(key));
+    PSGD_RETURN_IF_ERROR(FromRocks(at->status(), LogFolder()));
+    if (!at->Valid()) continue;
+    PSGD_ASSIGN_OR_RETURN(const uint64_t entry,
+                          DecodeJournalKey(JournalKind::kEntry, ViewOf(at->key())));
+    last = std::max(last, entry);
+  }
+  return last;
+}
+
+absl::Status RocksJournal::CheckLogReaches(const std::vector<uint64_t>& images) const {
+  if (images.size() < 2) return absl::OkStatus();  // entries up to the oldest image are not kept
+  PSGD_ASSIGN_OR_RETURN(const uint64_t last, LastEntryUpTo(images[0]));
+  if (last == images[0]) return absl::OkStatus();
+  return DataLossError(LogFolder(), " ends at entry ", last, ", before image ", images[0],
+                       ": its end is gone. Was a file of it deleted or cut off? Go on from the "
+                       "last checkpoint with ps-run --resume");
+}
+
 absl::Status RocksJournal::Trim(uint64_t entry) {
   PSGD_ASSIGN_OR_RETURN(const std::vector<uint64_t> images, Images());
   for (const uint64_t image : images) {
@@ -291,6 +319,7 @@ absl::StatusOr<ShardImage> RocksJournal::LoadImage(std::vector<std::string>* not
   if (!images.empty() && logs_.count(images[0] + 1) == 0) {
     return DataLossError(LogFolder(), " lacks the entries that follow image ", images[0]);
   }
+  PSGD_RETURN_IF_ERROR(CheckLogReaches(images));
   for (const uint64_t entry : images) {
     auto image = ReadImage(entry);
     if (image.ok()) return image;
@@ -388,6 +417,8 @@ void RocksJournal::CheckImages(JournalReport* report) const {
     }
   }
   if (images->empty()) report->damage.push_back(absl::StrCat(options_.folder, " has no image"));
+  if (const absl::Status reaches = CheckLogReaches(*images); !reaches.ok())
+    report->damage.emplace_back(reaches.message());
 }
 
 void RocksJournal::CheckEntries(JournalReport* report) const {

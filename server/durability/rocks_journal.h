@@ -77,6 +77,11 @@ class RocksJournal final : public Journal {
   std::string ImageFolder(uint64_t entry) const;
   // The entries of the images, newest first.
   absl::StatusOr<std::vector<uint64_t>> Images() const;
+  // An image's record is written after all entries up to the image. If they are gone, so are the
+  // later entries.
+  absl::Status CheckLogReaches(const std::vector<uint64_t>& images) const;
+  // The last of the entries up to `most`; 0: there is none.
+  absl::StatusOr<uint64_t> LastEntryUpTo(uint64_t most) const;
   absl::StatusOr<ShardRecord> ReadRecord(uint64_t entry) const;
   absl::StatusOr<ShardImage> ReadImage(uint64_t entry) const;
   // Opens the database again after a failed write, because RocksDB then takes no more writes for

@@ -187,8 +187,7 @@ TEST_F(JournalDamage, ALostEndOfOneShardsJournalIsFound) {
     fs::remove(newest);
   }
   ASSERT_LT(LastEntry(1), known);
-  ExpectRefused({"the journal of shard 1 ends at entry ",
-                 "that it had entry " + std::to_string(known), "ps-run --resume"});
+  ExpectRefused({" ends at entry ", "its end is gone", "ps-run --resume"});
 }
 
 TEST_F(JournalDamage, ACoordinatorWhoseFolderIsGoneIsFound) {

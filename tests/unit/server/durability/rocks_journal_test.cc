@@ -200,6 +200,24 @@ TEST_F(RocksJournalTest, OldImagesAndTheirEntriesGo) {
   EXPECT_EQ(images, 2);
 }
 
+// A lost file of the log takes the entries before an image with those after it.
+TEST_F(RocksJournalTest, ALogThatEndsBeforeAnImageIsRefused) {
+  {
+    auto journal = Create();
+    Append(*journal, 1, 5);
+    ASSERT_TRUE(journal->BeginLog(11).ok());
+    ASSERT_TRUE(journal->SaveImage(ImageAt(10)).ok());
+    std::vector<std::string> notes;
+    const absl::Status refused = journal->LoadImage(&notes).status();
+    EXPECT_TRUE(absl::IsDataLoss(refused));
+    EXPECT_THAT(std::string(refused.message()),
+                testing::HasSubstr("log ends at entry 5, before image 10: its end is gone"));
+  }
+  const JournalReport report = RocksJournal::Check(Options());
+  EXPECT_THAT(report.damage, testing::ElementsAre(testing::HasSubstr("its end is gone")));
+  EXPECT_FALSE(report.recovers);
+}
+
 TEST_F(RocksJournalTest, TheDiskHoldsNoMoreThanItMust) {
   auto journal = Create();
   uint64_t largest = 0;
