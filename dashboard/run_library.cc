@@ -4,10 +4,16 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "common/files.h"
+#include "compression/policy.h"
 #include "experiment/config/config_yaml.h"
 #include "experiment/record/run_dir.h"
 #include "experiment/record/run_files.h"
@@ -39,26 +45,67 @@ bool WrittenLately(const std::string& file) {
   return !error && fs::file_time_type::clock::now() - time < kSilent;
 }
 
-// Describes the damage in the last lines; empty: none. Opening the run reads all lines.
-std::string DamageAtTheEnd(const std::string& file) {
-  constexpr size_t kTail = 4096;
+// What the end of metrics.jsonl tells. Opening the run reads all lines.
+struct LastRecords {
+  std::string damage;           // in the last lines; empty: none
+  Record progress, evaluation;  // the last of each; null: none near the end
+};
+
+// The last whole line that holds such a record; null: none.
+Record LastOf(absl::string_view kind, absl::string_view lines) {
+  const std::string start = absl::StrCat("\n{\"kind\":\"", kind, "\"");
+  const size_t at = lines.rfind(start);
+  if (at == absl::string_view::npos) return {};
+  const absl::string_view line = lines.substr(at + 1, lines.find('\n', at + 1) - at - 1);
+  return Record::parse(line, nullptr, /*allow_exceptions=*/false);
+}
+
+LastRecords ReadEnd(const std::string& file) {
+  constexpr int64_t kTail = int64_t{1} << 20;
+  constexpr size_t kChecked = 4096;  // bytes whose lines are all parsed
+  LastRecords last;
   if (const absl::Status regular = CheckRegularFile(file); !regular.ok()) {
-    return std::string(regular.message());
+    last.damage = std::string(regular.message());
+    return last;
   }
   std::ifstream in(file, std::ios::binary);
   in.seekg(0, std::ios::end);
   const int64_t size = in.tellg();
-  if (!in || size <= 0) return size == 0 ? "" : "metrics.jsonl cannot be read";
-  const int64_t from = std::max<int64_t>(0, size - static_cast<int64_t>(kTail));
-  in.seekg(from);
-  std::string line;
-  if (from > 0) std::getline(in, line);  // skips a partial line
-  while (std::getline(in, line) && !in.eof()) {
-    if (!Record::parse(line, nullptr, /*allow_exceptions=*/false).is_object()) {
-      return "metrics.jsonl holds a line that is no record";
-    }
+  if (!in || size <= 0) {
+    if (size != 0) last.damage = "metrics.jsonl cannot be read";
+    return last;
   }
-  return "";
+  in.seekg(std::max<int64_t>(0, size - kTail));
+  std::string lines(static_cast<size_t>(std::min(size, kTail)), '\0');
+  in.read(lines.data(), static_cast<std::streamsize>(lines.size()));
+  if (size <= kTail) lines.insert(0, "\n");  // the first line is whole
+  lines.resize(lines.rfind('\n') + 1);       // a torn last line may still grow
+  last.progress = LastOf("progress", lines);
+  last.evaluation = LastOf("evaluation", lines);
+  const absl::string_view end =
+      absl::string_view(lines).substr(lines.size() - std::min(lines.size(), kChecked));
+  const std::vector<absl::string_view> checked = absl::StrSplit(end, '\n');
+  // The first may be a part of a line, and nothing follows the last line break.
+  for (size_t i = 1; i + 1 < checked.size(); ++i) {
+    if (Record::parse(checked[i], nullptr, /*allow_exceptions=*/false).is_object()) continue;
+    last.damage = "metrics.jsonl holds a line that is no record";
+  }
+  return last;
+}
+
+// What a summary would say, of a run that has none yet.
+void AddRecords(const LastRecords& last, Record* row) {
+  const auto copy = [row](const Record& from, const char* field, const char* to) {
+    if (from.is_object() && from.contains(field)) (*row)[to] = from[field];
+  };
+  for (const char* field : {"samples_per_second", "bytes_pushed", "bytes_pushed_dense"}) {
+    copy(last.progress, field, field);
+  }
+  copy(last.progress, "epoch", "epochs");
+  copy(last.progress, "seconds", "wall_seconds");
+  copy(last.evaluation, "accuracy", "test_accuracy");
+  copy(last.evaluation, "loss", "test_loss");
+  copy(last.evaluation, "measures", "test_measures");
 }
 
 void AddSummary(const std::string& file, Record* row) {
@@ -91,6 +138,7 @@ void AddConfig(const std::string& file, Record* row) {
                                    std::pair("shards", config->cluster().shards())}) {
     if (!row->contains(key)) (*row)[key] = value;
   }
+  if (!row->contains("codec")) (*row)["codec"] = PushCodecName(config->compression());
 }
 
 }  // namespace
@@ -100,6 +148,7 @@ Record RunRow(const std::string& path, const std::string& id) {
   std::error_code error;
   Record row{{"id", id}, {"status", "broken"}, {"note", ""}};
   const bool metrics = fs::exists(dir.MetricsFile(), error);
+  const LastRecords last = metrics ? ReadEnd(dir.MetricsFile()) : LastRecords();
   if (fs::exists(dir.SummaryFile(), error)) {
     AddSummary(dir.SummaryFile(), &row);
   } else if (metrics) {
@@ -107,13 +156,13 @@ Record RunRow(const std::string& path, const std::string& id) {
     row["status"] = goes_on ? "running" : "died";
     row["note"] =
         goes_on ? "" : "it has no summary: its server was killed, or the machine went down";
+    AddRecords(last, &row);
   } else {
     row["note"] = "it has neither metrics.jsonl nor summary.json";
   }
-  const std::string damage = metrics ? DamageAtTheEnd(dir.MetricsFile()) : "";
-  if (!damage.empty() && row["status"] != "broken") {
+  if (!last.damage.empty() && row["status"] != "broken") {
     row["status"] = "damaged";
-    row["note"] = damage;
+    row["note"] = last.damage;
   }
   if (fs::exists(dir.ConfigFile(), error)) {
     AddConfig(dir.ConfigFile(), &row);

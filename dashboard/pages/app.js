@@ -29,7 +29,7 @@ function say(id, text, kind) {
 
 function showLive() {
   showFigures(at("figures"), [live]);
-  control.show(live);
+  if (!over) control.show(live);
   const {state, detail} = live.detail;
   if (state) say("run-state", detail ? `${state}: ${detail}` : state, kKinds[state]);
   at("name").textContent = live.name;
@@ -67,6 +67,23 @@ async function showChosen(rows) {
   at("name").textContent = runs.length === 1 ? runs[0].label : "runs";
 }
 
+// Says that the run has ended, and how to see it later.
+function showEnd() {
+  const dir = live?.about.dir ?? "";
+  const folder = dir.replace(/\/+$/, "").replace(/(^|\/)[^/]*$/, "") || (dir.startsWith("/") ? "/" : ".");
+  at("later").textContent = `ps-ctl ui ${folder}`;
+  at("ended").hidden = false;
+}
+
+// A run that goes on later may use the same address.
+let asking = null;
+function reloadOnceAnswered() {
+  asking ??= setInterval(async () => {
+    const reply = await fetch("./", {cache: "no-store"}).catch(() => null);
+    if (reply?.ok) location.reload();
+  }, 5000);
+}
+
 const source = new EventSource("events");
 const listen = (name, then) => source.addEventListener(name, (event) => {
   heard = Date.now();
@@ -89,6 +106,10 @@ listen("record", (record) => {
 listen("over", () => {
   over = true;
   say("link", "over", "quiet");
+  at("control").hidden = true;
+  source.close();  // what the page shows stays
+  showEnd();
+  reloadOnceAnswered();
 });
 listen("runs", ({rows}) => {
   library ??= new Library(at("library"), showChosen);
@@ -97,9 +118,9 @@ listen("runs", ({rows}) => {
   library.show(rows);
 });
 source.addEventListener("error", () => {
-  say("link", over ? "over: the server has ended" : "reconnecting", over ? "quiet" : "warn");
+  say("link", "reconnecting", "warn");
   // A browser does not reconnect by itself after a refusal.
-  if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
+  if (source.readyState === EventSource.CLOSED) reloadOnceAnswered();
 });
 setInterval(() => {
   if (live && !over && source.readyState === EventSource.OPEN && Date.now() - heard > kSilence) {

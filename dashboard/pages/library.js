@@ -71,6 +71,9 @@ export class Library {
       });
     this.head.forEach((th, i) => th.setAttribute("aria-sort",
       i === this.sorted.column ? (this.sorted.down ? "descending" : "ascending") : "none"));
+    // A column that says nothing of any run takes no room.
+    this.used = kColumns.map(({of}) => this.rows.some((row) => of(row) || of(row) === 0));
+    this.head.forEach((th, i) => { th.hidden = !this.used[i]; });
     fill(this.body, ...shown.map((row) => this.line(row)));
     const broken = this.rows.filter((row) => !(row.status in kStatusKinds)).length;
     this.count.textContent = `${shown.length} of ${this.rows.length} runs${broken ? `, ${broken} with something wrong` : ""}`;
@@ -81,8 +84,10 @@ export class Library {
     box.checked = this.chosen.has(row.id);
     const line = element("tr", {"aria-selected": String(box.checked)}, ...kColumns.map((column, i) => {
       const content = column.show ? column.show(row) : column.of(row) ?? "–";
-      return element("td", {class: column.note ? "note" : column.text ? "text" : ""},
-                     ...(i === 0 ? [element("label", {}, box, " ", content)] : [content]));
+      const cell = element("td", {class: column.note ? "note" : column.text ? "text" : ""},
+                           ...(i === 0 ? [element("label", {}, box, " ", content)] : [content]));
+      cell.hidden = !this.used[i];
+      return cell;
     }));
     return line;
   }

@@ -192,6 +192,11 @@ class RestartTest(PagesTest):
         run.process.send_signal(signal.SIGINT)
         page.wait("document.getElementById('link').textContent.startsWith('over')", 60)
         run.process.wait(60)
+        # The page stays as it is, and says where the run is from now on.
+        page.wait("!document.getElementById('ended').hidden && document.getElementById('control').hidden")
+        self.assertRegex(page.run("document.getElementById('later').textContent"), r"^ps-ctl ui /.+")
+        self.assertTrue(page.run("window.sameDocument"))
+        self.assertGreater(page.run("Number(document.getElementById('panel-loss').dataset.points)"), shown)
 
 
 if __name__ == "__main__":

@@ -69,6 +69,28 @@ TEST_F(RunLibraryTest, ListsRunsAtAnyDepthAndSaysWhatIsWrong) {
   EXPECT_FALSE(library.Run("good").ok());
 }
 
+TEST_F(RunLibraryTest, ARunWithoutSummaryShowsItsLastFigures) {
+  Write("now/config.yaml", kConfig);
+  Write("now/metrics.jsonl",
+        R"({"kind":"evaluation","seconds":1,"accuracy":0.25,"loss":2}
+{"kind":"evaluation","seconds":3,"accuracy":0.5,"loss":1,"measures":{"f1":0.75}}
+{"kind":"progress","seconds":4,"epoch":2.5,"samples_per_second":100,"bytes_pushed":7}
+{"kind":"detail","seconds":4}
+{"kind":"progress","seconds":5,"epo)");
+  RunLibrary library(root_);
+  library.Scan();
+  const Record row = Row(library, "now");
+  EXPECT_EQ(row["status"], "running");
+  EXPECT_EQ(row["codec"], "none");
+  EXPECT_EQ(row["epochs"], 2.5);
+  EXPECT_EQ(row["wall_seconds"], 4);
+  EXPECT_EQ(row["samples_per_second"], 100);
+  EXPECT_EQ(row["bytes_pushed"], 7);
+  EXPECT_EQ(row["test_accuracy"], 0.5);
+  EXPECT_EQ(row["test_loss"], 1);
+  EXPECT_EQ(row["test_measures"]["f1"], 0.75);
+}
+
 TEST_F(RunLibraryTest, ARunThatLostItsFilesOrHoldsPipesIsListed) {
   Write("lost/weights.safetensors", "x");
   Write("piped/server/server.log", "");
