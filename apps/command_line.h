@@ -63,7 +63,10 @@ inline std::string SuggestOptions(const CLI::App& app) {
 // Returns nothing if the program should go on. Otherwise help or an error was shown, and main
 // returns this exit code.
 inline std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv) {
-  app.formatter(std::make_shared<ExamplesFirst>());
+  const auto formatter = std::make_shared<ExamplesFirst>();
+  app.formatter(formatter);
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    command->formatter(formatter);
   bool man = false;
   std::string completion;
   app.add_flag("--man", man, "Print the manual page, as roff");

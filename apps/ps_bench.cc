@@ -36,6 +36,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-bench codec --codec topk --elements 25000000
   ps-bench codec --codec fp16 --codec topk --gpu 0 --json
   ps-bench step --model lenet5 --batch 64
+  ps-bench step --model resnet18 --image 64 --batch 8 --roofline   # where the time goes
   ps-bench data --threads 4 --image 224
   ps-bench history docs/bench-history.jsonl --page history.html  # what scripts/bench.sh measured
 )";
@@ -144,8 +145,7 @@ absl::StatusOr<std::vector<BenchRow>> TrainingStep(const Arguments& arguments) {
     options.shape = {3, arguments.image, arguments.image, classes};
   }
   options.choices = CacheFile("cudnn-engines");  // as ps-worker
-  PSGD_ASSIGN_OR_RETURN(BenchRow row, RunStepBench(options));
-  return std::vector<BenchRow>{std::move(row)};
+  return RunStepBench(options);
 }
 
 absl::StatusOr<std::vector<BenchRow>> Codecs(const Arguments& arguments) {
@@ -183,9 +183,9 @@ void Print(const std::vector<BenchRow>& rows, bool json) {
     for (const BenchRow& row : rows) std::cout << ToJsonLine(row) << "\n";
     return;
   }
-  std::printf("%-32s %10s %10s %8s  %s\n", "case", "GB/s", "limit", "ratio", "verified");
+  std::printf("%-40s %10s %10s %8s  %s\n", "case", "GB/s", "limit", "ratio", "verified");
   for (const BenchRow& row : rows) {
-    std::printf("%-32s %10.2f %10.2f %8.2f  %s", row.name.c_str(), row.gbps, row.limit_gbps,
+    std::printf("%-40s %10.2f %10.2f %8.2f  %s", row.name.c_str(), row.gbps, row.limit_gbps,
                 row.ratio, row.verified ? "yes" : "NO");
     for (const auto& [name, value] : row.extra) std::printf("  %s=%.6g", name.c_str(), value);
     std::printf("\n");
@@ -270,6 +270,9 @@ int main(int argc, char** argv) {
   step->add_option("--precision", arguments.precision, "fp32, bf16 or, of cudnn, tf32 or fp16")
       ->capture_default_str()
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
+  step->add_flag("--roofline", arguments.step.roofline,
+                 "Also each kind of op and the slowest nodes: time, and the share of this device's "
+                 "limits, which a large sum and a large product of matrices measure");
   CLI::App* history = app.add_subcommand("history", "What scripts/bench.sh measured, over time");
   history->add_option("file", arguments.history, "The history")->capture_default_str();
   history->add_option("--page", arguments.page, "Also draw it, as an HTML page")->type_name("FILE");

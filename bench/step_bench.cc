@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "bench/roofline.h"
 #include "common/clock.h"
 #include "common/philox.h"
 #include "engine/graph/model_spec.h"
@@ -163,7 +164,7 @@ absl::StatusOr<std::vector<double>> TimeSteps(Replica* replica, double seconds) 
 
 }  // namespace
 
-absl::StatusOr<BenchRow> RunStepBench(const StepBenchOptions& options) {
+absl::StatusOr<std::vector<BenchRow>> RunStepBench(const StepBenchOptions& options) {
   BenchRow row;
   row.bench = "step";
   row.name = absl::StrCat(options.model.zoo(), "/batch ", options.batch, "/", options.backend, "/",
@@ -195,7 +196,16 @@ absl::StatusOr<BenchRow> RunStepBench(const StepBenchOptions& options) {
   row.extra["mib"] = static_cast<double>(memory.total()) / (1 << 20);
   row.extra["parameters"] = static_cast<double>(parameters);
   if (replica.network->on_device()) row.extra["recorded"] = replica.network->recorded().ok();
-  return row;
+  std::vector<BenchRow> rows = {row};
+  if (!options.roofline) return rows;
+  PSGD_ASSIGN_OR_RETURN(
+      const std::vector<BenchRow> ops,
+      MeasureRoofline(replica.network.get(), OptionsOf(options, options.backend)));
+  for (const BenchRow& op : ops) {
+    rows.push_back(op);
+    rows.back().verified = row.verified;
+  }
+  return rows;
 }
 
 }  // namespace psgd

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "bench/bench_row.h"
 #include "common/status.h"
@@ -23,13 +24,14 @@ struct StepBenchOptions {
   Precision precision = Precision::kFp32;
   std::string choices = {};  // see NetworkOptions
   double seconds = 2;        // of timed steps; the warm-up takes at most as long
+  bool roofline = false;     // also the rows of bench/roofline.h
 };
 
-// Returns one row. `extra` has samples_per_second of the median step; ms_per_step_{median,min,max};
-// batch, threads, parameters, and mib of memory; on a device `recorded`: 1 if steps are replayed as
-// one recorded launch, else 0. There is no limit to compare with: gbps,
-// limit_gbps and ratio are 0. `verified`: on a small batch, results agree with the reference
-// backend's.
-absl::StatusOr<BenchRow> RunStepBench(const StepBenchOptions& options);
+// The first row is of the step. `extra` has samples_per_second of the median step;
+// ms_per_step_{median,min,max}; batch, threads, parameters, and mib of memory; on a device
+// `recorded`: 1 if steps are replayed as one recorded launch, else 0. There is no limit to compare
+// with: gbps, limit_gbps and ratio are 0. `verified`: on a small batch, results agree with the
+// reference backend's.
+absl::StatusOr<std::vector<BenchRow>> RunStepBench(const StepBenchOptions& options);
 
 }  // namespace psgd

@@ -23,7 +23,7 @@ refuse() {
   exit 2
 }
 
-pieces=(capture ops twins golden repeat bench torch sanitize train steps torch_tf32)
+pieces=(capture ops twins golden repeat bench torch roofline sanitize train steps torch_tf32)
 list=no budget=0 minutes=20 results=$PWD/gpu-results words=()
 while (($# > 0)); do
   case $1 in
@@ -270,6 +270,12 @@ against_torch() {
   done
 }
 piece_torch() { against_torch bf16 resnet50 gpt vgg16; }
+# Where the time of a step goes, op by op.
+piece_roofline() {
+  step 40 "resnet50 224px batch 64, by op" bf16 --model resnet50 --image 224 --batch 64 --roofline
+  step 40 "gpt 6 layers of 512, by op" bf16 --model gpt --layers 6 --width 512 --tokens 1024 \
+    --batch 8 --roofline
+}
 piece_torch_tf32() { against_torch tf32 resnet50 gpt vgg16; }
 piece_sanitize() {
   # Kernels that share memory or add up over threads.

@@ -41,6 +41,11 @@ class Executor {
   // OK before the second run and while runs are replayed. Otherwise the error of the recording.
   const absl::Status& recorded() const { return recorded_; }
 
+  // The seconds that each node's kernel takes, the least of `runs`; 0: the node needs no kernel. On
+  // a device each kernel is recorded and replayed alone, so what the tensors hold afterwards is of
+  // no use. REQUIRES: Run ran.
+  absl::StatusOr<std::vector<double>> TimeNodes(const Step& step, int runs);
+
   // Fills each buffer with NaN before its first write, so a kernel that leaves elements out is
   // found. Not in replays. For tests.
   void set_poison(bool poison) { poison_ = poison; }
@@ -49,6 +54,8 @@ class Executor {
   Executor(const Graph* graph, Backend* backend) : graph_(graph), backend_(backend) {}
   absl::Status RunNodes(const Step& step, const Around& before, const Around& after);
   absl::Status Poison(int node);
+  absl::StatusOr<std::vector<double>> TimeOnHost(const Step& step, int runs);
+  absl::StatusOr<double> TimeOnDevice(const Step& step, int node, int runs);
 
   const Graph* const graph_;
   Backend* const backend_;

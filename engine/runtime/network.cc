@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/graph/model_spec.h"
+#include "engine/ops/cost.h"
 #include "engine/runtime/batch_memory.h"
 #include "engine/runtime/loss_scale.h"
 #include "engine/runtime/memory_report.h"
@@ -63,7 +64,8 @@ struct Network::Impl {
   std::unique_ptr<BatchMemory> batch_memory;
   Region memory;
   void *result = nullptr, *device_logits = nullptr;
-  std::vector<float> logits;  // of the last evaluation
+  std::vector<float> logits;          // of the last evaluation
+  size_t real_bytes = sizeof(float);  // of an activation
   size_t input_elements = 0, label_elements = 0, target_elements = 0;
   std::unique_ptr<ParameterMemory> parameters;
   std::vector<std::vector<int>> finished_after;  // by node of the training graph
@@ -288,6 +290,8 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const ModelConfig& mode
   impl->backend = impl->planned->backend.get();
   impl->spec = MakeModelSpec(ModelName(model), impl->planned->train.graph);
   impl->batch = batch;
+  const bool half = options.precision == Precision::kBf16 || options.precision == Precision::kFp16;
+  impl->real_bytes = half ? 2 : sizeof(float);
   if (options.precision == Precision::kFp16 && !impl->backend->computes_on_host()) {
     impl->loss_scale.emplace();
   }
@@ -384,6 +388,21 @@ absl::Status Network::StageParameters(const Network& from) {
   return impl_->parameters->Stage(from.impl_->parameters->next_values());
 }
 void Network::TakeStagedParameters() { impl_->parameters->TakeStaged(++impl_->parameter_version); }
+
+absl::StatusOr<std::vector<Network::NodeTime>> Network::TimeNodes(int runs) {
+  const Graph& graph = impl_->planned->train.graph;
+  const Step step = {0, impl_->parameter_version, loss_scale()};
+  PSGD_ASSIGN_OR_RETURN(const std::vector<double> seconds,
+                        impl_->planned->train_executor->TimeNodes(step, runs));
+  std::vector<NodeTime> times;
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    if (seconds[i] == 0) continue;
+    const Node& node = graph.nodes[i];
+    const OpCost cost = CostOf(graph, node, impl_->real_bytes);
+    times.push_back({node.name, OpName(node.op), cost.bytes, cost.flops, seconds[i]});
+  }
+  return times;
+}
 
 float Network::loss_scale() const { return impl_->loss_scale ? impl_->loss_scale->value() : 1; }
 const absl::Status& Network::recorded() const { return impl_->planned->train_executor->recorded(); }

@@ -172,6 +172,16 @@ class Network {
   // Empty for other samples.
   std::span<const float> logits() const;
 
+  // A node of the training step: the least bytes that it must move and operations that it must do
+  // (engine/ops/cost.h), and the seconds that its kernel takes.
+  struct NodeTime {
+    std::string name, op;
+    double bytes = 0, flops = 0, seconds = 0;
+  };
+  // The least of `runs` for each node with a kernel, with the batch of the last step. Afterwards
+  // the network is of no use. REQUIRES: a step was taken.
+  absl::StatusOr<std::vector<NodeTime>> TimeNodes(int runs);
+
   // 1 except in fp16.
   float loss_scale() const;
   // OK if training steps are replayed as one recorded launch, as on a device from the second step

@@ -136,7 +136,7 @@ TEST_F(GpuScript, ListsItsPiecesAlsoWithoutAGpu) {
   EXPECT_EQ(all.code, 0) << all.err;
   size_t before = 0;
   for (const char* piece : {"capture", "ops", "twins", "golden", "repeat", "bench", "torch",
-                            "sanitize", "train", "steps", "torch_tf32"}) {
+                            "roofline", "sanitize", "train", "steps", "torch_tf32"}) {
     const std::string line = absl::StrCat("\n", piece, " ");
     const size_t at = ("\n" + all.out).find(line);
     ASSERT_NE(at, std::string::npos) << piece << all.out;

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <future>
+#include <map>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -335,6 +337,25 @@ TEST_P(PrecisionTest, GradientsThatOverflowAreComputedAgain) {
     EXPECT_EQ(network->loss_scale(), 1);
     EXPECT_EQ(result->repeated, 0);
   }
+}
+
+// Each kernel of a step is timed, beside the work that its shapes ask for.
+TEST_P(NetworkConformanceTest, NodesAreTimed) {
+  const Problem problem = MakeProblem({1, 28, 28, 10}, 4);
+  auto network = MakeNetwork(ZooModel("lenet5"), problem, options_);
+  ASSERT_NE(network, nullptr);
+  ASSERT_TRUE(network->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());
+  const auto times = network->TimeNodes(2);
+  ASSERT_TRUE(times.ok()) << times.status();
+  std::map<std::string, double> flops;
+  for (const Network::NodeTime& node : *times) {
+    EXPECT_GT(node.seconds, 0) << node.name;
+    EXPECT_GT(node.bytes, 0) << node.name;
+    flops[node.op] += node.flops;
+  }
+  EXPECT_GT(flops["Conv2d"], 0);
+  EXPECT_EQ(flops["Dense"], flops["DenseBackwardWeights"]);
+  EXPECT_EQ(flops["Pool"], 0);
 }
 
 // Infinite gradients make NaN where they meet, as in the backward pass of softmax. The scale reacts
