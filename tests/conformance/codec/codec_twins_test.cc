@@ -78,7 +78,7 @@ TEST_P(CodecTwins, AgreeOnRandomTensors) {
 }
 
 TEST_P(CodecTwins, AgreeOnTheLargestSlice) {
-  for (uint64_t seed : {1, 2, 3, 4, 5, 6}) {
+  for (uint64_t seed : {1, 4}) {
     RandomStream stream(MakeKey(seed, RandomPurpose::kSynthetic), 2);
     const size_t elements = (1u << 20) - (seed % 2 == 1 ? 0 : 77);
     std::vector<float> gradient;

@@ -39,7 +39,7 @@ TEST(FactorsTwins, MultiplyAlike) {
 // Whole encoders give the same payloads and products for every coding of the values, also with rows
 // longer than a reader's tile (16384 columns), and in slices that begin within a row.
 TEST(FactorsTwins, WriteAndReadAlike) {
-  constexpr uint64_t kSeeds = 10000, kLongEvery = 100;
+  constexpr uint64_t kSeeds = 2000, kLongEvery = 100;
   std::vector<std::byte> first_payload, payload;
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     RandomStream stream(MakeKey(seed, RandomPurpose::kSynthetic), 12);
