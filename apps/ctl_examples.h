@@ -21,6 +21,7 @@ inline constexpr char kPruneExamples[] = R"(  ps-ctl prune runs/wide --keep 1
 inline constexpr char kExportExamples[] =
     R"(  ps-ctl export --run-dir runs/wide --out weights.safetensors
   ps-ctl export --run-dir runs/wide --onnx network.onnx    # the network, too, for other frameworks
+  ps-ctl export --run-dir runs/wide --checkpoint best --average --out best.safetensors
 )";
 inline constexpr char kEvalExamples[] = R"(  ps-ctl eval --server 127.0.0.1:7070
   ps-ctl eval --run-dir runs/wide --checkpoint 3 --json

@@ -36,6 +36,7 @@ struct Arguments {
   std::string run_dir;
   bool json = false;
   std::string checkpoint;
+  bool average = false;
   std::string name;
   int keep = 0;
   std::string out;
@@ -78,7 +79,8 @@ absl::StatusOr<WeightsCollector> Weights(const Arguments& arguments) {
     PSGD_ASSIGN_OR_RETURN(const CheckpointStore store, CheckpointsOf(arguments.run_dir));
     PSGD_ASSIGN_OR_RETURN(checkpoint, store.Find(arguments.checkpoint));
   }
-  auto weights = WeightsOfRun(arguments.run_dir, checkpoint, &notes);
+  const auto which = arguments.average ? WhichWeights::kAverage : WhichWeights::kPresent;
+  auto weights = WeightsOfRun(arguments.run_dir, checkpoint, which, &notes);
   PrintNotes(notes);
   return weights;
 }
@@ -272,8 +274,15 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   };
   const auto run_dir_or_checkpoint = [&](CLI::App* command, Where excluded) {
     run_dir(command, excluded);
-    command->add_option("--checkpoint", arguments.checkpoint, "This one; default: the newest sound")
+    command
+        ->add_option("--checkpoint", arguments.checkpoint,
+                     "This one, as 3, or best; default: the newest sound")
         ->type_name("ID|NAME")
+        ->excludes(excluded.first)
+        ->excludes(excluded.second);
+    command
+        ->add_flag("--average", arguments.average,
+                   "The moving average of the weights (train.average)")
         ->excludes(excluded.first)
         ->excludes(excluded.second);
   };

@@ -21,6 +21,7 @@
 #include "experiment/config/config_yaml.h"
 #include "experiment/launch/joined_server.h"
 #include "experiment/record/cache_file.h"
+#include "proto/micro_batch.h"
 #include "train/dry_run.h"
 #include "train/gpu_devices.h"
 #include "train/node.h"
@@ -121,8 +122,9 @@ absl::Status DryRun(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(const size_t available, AvailableToEach(networks));
   if (config.node().reduce() == NodeConfig::NCCL) PSGD_RETURN_IF_ERROR(CheckDevicesMeet(networks));
   if (config.node().reduce() != NodeConfig::NONE) {
-    PSGD_ASSIGN_OR_RETURN(const int batch, BatchOfReplica(config.data().batch(), networks.size()));
-    config.mutable_data()->set_batch(batch);
+    PSGD_ASSIGN_OR_RETURN(const int batch,
+                          BatchOfReplica(MicroBatchOf(config.data()), networks.size()));
+    config.mutable_data()->set_micro_batch(batch);
   }
   PSGD_ASSIGN_OR_RETURN(const std::string text, DryRunText(config, networks[0], available));
   std::cout << text;

@@ -9,6 +9,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/glob.h"
+#include "proto/parameter_match.h"
 
 namespace psgd {
 namespace {
@@ -82,6 +84,12 @@ CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& pa
   return chosen;
 }
 
+bool PushesFactors(const CompressionConfig& config) {
+  return config.push().has_factors() ||
+         std::ranges::any_of(config.rules(),
+                             [](const CompressionRule& rule) { return rule.push().has_factors(); });
+}
+
 CompressionConfig InSteps(CompressionConfig config, double steps_per_epoch) {
   const auto count = [&](CodecConfig* codec) {
     if (!codec->dgc().warmup().has_epochs()) return;
@@ -138,38 +146,10 @@ std::string CodecText(const CodecConfig& codec) {
   return absl::StrCat(kind->name(), "(", absl::StrJoin(others, ", "), ")");
 }
 
-bool GlobMatches(absl::string_view glob, absl::string_view name) {
-  size_t g = 0, n = 0;
-  size_t star = absl::string_view::npos, star_name = 0;  // the last star, and the end of its match
-  while (n < name.size()) {
-    if (g < glob.size() && glob[g] == '*') {
-      star = g++;
-      star_name = n;
-    } else if (g < glob.size() && (glob[g] == '?' || glob[g] == name[n])) {
-      ++g;
-      ++n;
-    } else if (star != absl::string_view::npos) {
-      g = star + 1;
-      n = ++star_name;
-    } else {
-      return false;
-    }
-  }
-  while (g < glob.size() && glob[g] == '*') ++g;
-  return g == glob.size();
-}
-
 absl::Status CheckRules(const CompressionConfig& config, const ModelSpec& model) {
   for (int i = 0; i < config.rules_size(); ++i) {
-    const std::string& glob = config.rules(i).match();
-    const bool fits = std::any_of(
-        model.parameters().begin(), model.parameters().end(),
-        [&](const ParameterSpec& parameter) { return GlobMatches(glob, parameter.name()); });
-    if (fits) continue;
-    const std::string first = model.parameters_size() > 0 ? model.parameters(0).name() : "";
-    return InvalidArgumentError("compression.rules[", i, "].match \"", glob,
-                                "\" fits no parameter of ", model.name(), ", whose first is ",
-                                first);
+    PSGD_RETURN_IF_ERROR(CheckMatch(absl::StrCat("compression.rules[", i, "].match"),
+                                    config.rules(i).match(), model));
   }
   return absl::OkStatus();
 }

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "common/status.h"
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
@@ -17,6 +16,9 @@ namespace psgd {
 // chosen. Sparse tensors travel as none, which sends only their nonzero values, if the choice is
 // auto, or if no rule chose and the codec sends zeros.
 CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& parameter);
+
+// Whether any tensor is to be pushed as the factors of its gradient.
+bool PushesFactors(const CompressionConfig& config);
 
 // Converts options in epochs to steps.
 CompressionConfig InSteps(CompressionConfig config, double steps_per_epoch);
@@ -32,8 +34,5 @@ std::string CodecText(const CodecConfig& codec);
 
 // Returns an error that names the first rule that fits no parameter: such a rule would do nothing.
 absl::Status CheckRules(const CompressionConfig& config, const ModelSpec& model);
-
-// Whether the whole of `name` matches: `*` stands for any characters, `?` for one.
-bool GlobMatches(absl::string_view glob, absl::string_view name);
 
 }  // namespace psgd

@@ -23,16 +23,15 @@ double CosPi(double t) {
   return sum;
 }
 
-double WarmupFactor(const Progress& warmup, const ScheduleTime& time) {
-  double done = 1, length = 1;
+// How often the warm-up fits into the run up to the end of this step. Without a warm-up 1.
+double WarmupsDone(const Progress& warmup, const ScheduleTime& time) {
   if (warmup.has_steps() && warmup.steps() > 0) {
-    done = static_cast<double>(time.step) + 1;
-    length = static_cast<double>(warmup.steps());
-  } else if (warmup.has_epochs() && warmup.epochs() > 0) {
-    done = time.epoch + time.epochs_per_step;
-    length = warmup.epochs();
+    return (static_cast<double>(time.step) + 1) / static_cast<double>(warmup.steps());
   }
-  return std::clamp(done / length, 0.0, 1.0);
+  if (warmup.has_epochs() && warmup.epochs() > 0) {
+    return (time.epoch + time.epochs_per_step) / warmup.epochs();
+  }
+  return 1;
 }
 
 // How many whole `length`s have passed.
@@ -62,6 +61,20 @@ double ShareOfDecay(const Progress& warmup, const ScheduleTime& time) {
   return std::clamp((time.epoch - begin) / length, 0.0, 1.0);
 }
 
+// From `from` to `to` along half a cosine, as `share` goes from 0 to 1.
+double AlongCosine(double from, double to, double share) {
+  return to + (from - to) * (1 + CosPi(std::clamp(share, 0.0, 1.0))) / 2;
+}
+
+// The step that begins at the end of the run less one step is the last.
+double OneCycle(const OneCycleSchedule& cycle, const ScheduleTime& time) {
+  const double top = cycle.rise() * time.total_epochs - time.epochs_per_step;
+  const double end = time.total_epochs - time.epochs_per_step;
+  if (time.epoch <= top && top > 0) return AlongCosine(cycle.first(), 1, time.epoch / top);
+  const double fall = end - std::max(top, 0.0);
+  return AlongCosine(1, cycle.floor(), fall > 0 ? (time.epoch - std::max(top, 0.0)) / fall : 1);
+}
+
 double DecayFactor(const ScheduleConfig& schedule, const ScheduleTime& time) {
   switch (schedule.decay_case()) {
     case ScheduleConfig::kStep:
@@ -73,12 +86,21 @@ double DecayFactor(const ScheduleConfig& schedule, const ScheduleTime& time) {
     }
     case ScheduleConfig::kCosine: {
       const double floor = schedule.cosine().floor();
-      return floor + (1 - floor) * (1 + CosPi(ShareOfDecay(schedule.warmup(), time))) / 2;
+      return AlongCosine(1, floor, ShareOfDecay(schedule.warmup(), time));
     }
     case ScheduleConfig::kLinear: {
       const double floor = schedule.linear().floor();
       return 1 + (floor - 1) * ShareOfDecay(schedule.warmup(), time);
     }
+    case ScheduleConfig::kPolynomial: {
+      const double floor = schedule.polynomial().floor();
+      const double left = 1 - ShareOfDecay(schedule.warmup(), time);
+      return floor + (1 - floor) * PowerOfShare(left, schedule.polynomial().power());
+    }
+    case ScheduleConfig::kInverseSqrt:
+      return 1 / std::sqrt(std::max(1.0, WarmupsDone(schedule.warmup(), time)));
+    case ScheduleConfig::kOneCycle:
+      return OneCycle(schedule.one_cycle(), time);
     default:
       return 1;
   }
@@ -87,7 +109,7 @@ double DecayFactor(const ScheduleConfig& schedule, const ScheduleTime& time) {
 }  // namespace
 
 double ScheduleFactor(const ScheduleConfig& schedule, const ScheduleTime& time) {
-  return WarmupFactor(schedule.warmup(), time) * DecayFactor(schedule, time);
+  return std::clamp(WarmupsDone(schedule.warmup(), time), 0.0, 1.0) * DecayFactor(schedule, time);
 }
 
 }  // namespace psgd

@@ -23,9 +23,13 @@ struct ScheduleTime {
 //   multistep  factor ^ (how many of `at` have passed)
 //   cosine     floor + (1 - floor) * (1 + cos(pi * t)) / 2
 //   linear     1 + (floor - 1) * t
-// where t runs from 0 at the end of the warm-up to 1 at the end of the run. step and multistep
-// count from the start of the run. If a length in epochs is no whole number of steps, it ends with
-// the step that crosses it.
+//   polynomial    floor + (1 - floor) * (1 - t) ^ power
+//   inverse_sqrt  sqrt(n / (i + 1)) after a warm-up of n steps
+//   one_cycle     from `first` to 1 along a cosine, then along another to `floor`, which the last
+//                 step has: PyTorch's OneCycleLR
+// where t runs from 0 at the end of the warm-up to 1 at the end of the run. step, multistep and
+// one_cycle count from the start of the run. If a length in epochs is no whole number of steps, it
+// ends with the step that crosses it.
 double ScheduleFactor(const ScheduleConfig& schedule, const ScheduleTime& time);
 
 }  // namespace psgd

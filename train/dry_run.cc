@@ -6,6 +6,7 @@
 #include "engine/onnx/import.h"
 #include "engine/runtime/memory_report.h"
 #include "engine/zoo/zoo.h"
+#include "proto/micro_batch.h"
 #include "train/evaluate.h"
 
 namespace psgd {
@@ -24,7 +25,7 @@ absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOption
                                        size_t available) {
   PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
   const InputShape shape = InputShapeOf(data.shape);
-  const int batch = config.data().batch();
+  const int batch = MicroBatchOf(config.data());
   PSGD_ASSIGN_OR_RETURN(const MemoryReport report,
                         PlanMemory(config.model(), shape, batch, options));
   std::string text =

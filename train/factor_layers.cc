@@ -6,26 +6,16 @@
 #include "compression/policy.h"
 
 namespace psgd {
-namespace {
-
-bool NamesFactors(const CompressionConfig& compression) {
-  bool any = compression.push().has_factors();
-  for (const CompressionRule& rule : compression.rules()) any = any || rule.push().has_factors();
-  return any;
-}
-
-}  // namespace
-
-ChooseFactors FactorLayers(const Config& config, size_t replicas) {
-  if (!NamesFactors(config.compression())) return nullptr;
+ChooseFactors FactorLayers(const Config& config, size_t parts) {
+  if (!PushesFactors(config.compression())) return nullptr;
   const auto shards = static_cast<uint64_t>(config.cluster().shards());
-  return [compression = config.compression(), shards, replicas](
-             const std::string& name, const Shape& weights, int64_t rows) {
+  return [compression = config.compression(), shards, parts](const std::string& name,
+                                                             const Shape& weights, int64_t rows) {
     ParameterSpec parameter;
     parameter.set_name(name);
     parameter.mutable_shape()->Add(weights.begin(), weights.end());
     return ChooseCodec(compression, parameter).has_factors() &&
-           FactorsPay(static_cast<uint64_t>(rows) * replicas, static_cast<uint64_t>(weights[0]),
+           FactorsPay(static_cast<uint64_t>(rows) * parts, static_cast<uint64_t>(weights[0]),
                       static_cast<uint64_t>(weights[1]), shards);
   };
 }

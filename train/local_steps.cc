@@ -28,6 +28,7 @@ LocalSteps::LocalSteps(Options options)
       hyper_(FirstHyper(options_.config.local().optimizer())) {
   for (int p = 0; p < options_.model.parameters_size(); ++p) {
     shards_.emplace_back(options_.weights(p).size(), 0.0f);
+    rates_.push_back(RatesOf(options_.config.local().optimizer(), options_.model.parameters(p)));
   }
   states_.assign(static_cast<size_t>(optimizer_->state_arrays()), shards_);
   if (options_.config.local().fragments() > 1) base_ = shards_;
@@ -61,7 +62,7 @@ void LocalSteps::Take(uint64_t clock) {
 void LocalSteps::Step(const ScheduleTime& time) {
   OptimizerStep step;
   step.step = ++steps_;
-  step.learning_rate =
+  const double rate =
       hyper_.learning_rate() * ScheduleFactor(options_.config.local().schedule(), time);
   const bool decoupled = DecouplesDecay(options_.config.local().optimizer());
   for (int p = 0; p < options_.model.parameters_size(); ++p) {
@@ -72,7 +73,8 @@ void LocalSteps::Step(const ScheduleTime& time) {
       continue;
     }
     step.decays = options_.model.parameters(p).decay();
-    step.weight_decay = step.decays ? hyper_.weight_decay() : 0;
+    step.learning_rate = rate * rates_[p].rate;
+    step.weight_decay = rates_[p].DecayOf(step.decays, hyper_.weight_decay());
     if (step.weight_decay != 0 && !decoupled) {
       const auto decay = static_cast<float>(step.weight_decay);
       scratch_.resize(weights.size());

@@ -14,6 +14,7 @@
 #include "optimizers/schedule.h"
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
+#include "proto/parameter_groups.h"
 #include "worker/fragments.h"
 
 namespace psgd {
@@ -80,6 +81,7 @@ class LocalSteps {
   const Options options_;
   const std::unique_ptr<Optimizer> optimizer_;
   const HyperParameters hyper_;
+  std::vector<ParameterRates> rates_;  // by parameter
   Arrays shards_;
   // Only with fragments: an evaluation pulls weights that the worker has not taken yet.
   Arrays base_;

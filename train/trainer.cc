@@ -14,6 +14,7 @@
 #include "engine/onnx/import.h"
 #include "net/wire_format.h"
 #include "proto/local_steps.h"
+#include "proto/micro_batch.h"
 #include "train/device_codecs.h"
 #include "train/evaluate.h"
 #include "train/factor_layers.h"
@@ -108,13 +109,15 @@ absl::Status Trainer::Prepare() {
   for (NetworkOptions& network : networks) {
     network.seed = config_.seed();
     network.worker = key_.worker();
-    network.factors = FactorLayers(config_, networks.size());
+    network.factors =
+        FactorLayers(config_, networks.size() * static_cast<size_t>(PartsOfBatch(config_.data())));
   }
   PSGD_ASSIGN_OR_RETURN(
       network_,
       Replicas::Create(
-          config_.model(), InputShapeOf(data_->shape), config_.data().batch(), networks,
-          config_.node().reduce() == NodeConfig::NCCL ? ReduceOn::kDevices : ReduceOn::kHost));
+          config_.model(), InputShapeOf(data_->shape), MicroBatchOf(config_.data()), networks,
+          config_.node().reduce() == NodeConfig::NCCL ? ReduceOn::kDevices : ReduceOn::kHost,
+          PartsOfBatch(config_.data())));
   PSGD_ASSIGN_OR_RETURN(const std::string held, HeldFixedText(config_.model()));
   if (!held.empty()) options_.log->info("{}: {}", config_.model().onnx(), held);
   loader_ = std::make_unique<BatchLoader>(
@@ -164,7 +167,7 @@ absl::Status Trainer::Prepare() {
         .placement = placement_,
         .fragments = core_->session().fragments(),
         .weights = [this](int parameter) { return network_->parameter(parameter); },
-        .gradient = [this](int parameter) { return network_->gradient(parameter); }});
+        .gradient = [this](int parameter) { return GradientOf(parameter); }});
   }
   session_ = std::make_unique<Session>(
       &core_->session(), std::move(endpoint), [this] { return Interrupted(); },
@@ -177,11 +180,7 @@ absl::Status Trainer::Prepare() {
                                .model = network_->spec(),
                                .placement = placement_,
                                .own = pushed_factors_,
-                               .weights =
-                                   [this](int parameter) {
-                                     return local_ ? local_->shards(parameter)
-                                                   : network_->parameter(parameter);
-                                   },
+                               .weights = [this](int parameter) { return Installed(parameter); },
                                .on_waited = traced(TraceSpan::PULL),
                                .on_installed = traced(TraceSpan::INSTALL)},
       &core_->session(), session_.get());
@@ -201,8 +200,10 @@ absl::Status Trainer::Prepare() {
 
 absl::Status Trainer::PrepareEncoder(const NetworkOptions& first) {
   Network* const network = network_->device_network();
-  // Local steps need the gradients themselves.
-  if (network != nullptr && !TakesLocalSteps(config_.local())) {
+  const ClipConfig& clip = config_.train().clip();
+  const bool clips = clip.norm() > 0 || clip.value() > 0;
+  // Local steps and bounds need the gradients themselves.
+  if (network != nullptr && !TakesLocalSteps(config_.local()) && !clips) {
     PSGD_ASSIGN_OR_RETURN(device_codecs_, LoadDeviceCodecs(first));
   }
   std::vector<int64_t> factor_rows;
@@ -212,6 +213,7 @@ absl::Status Trainer::PrepareEncoder(const NetworkOptions& first) {
     options_.log->info("pushes the gradient of {} as its factors",
                        network_->spec().parameters(i).name());
   }
+  if (clips) clip_.emplace(clip, network_->spec(), factor_rows);
   PSGD_ASSIGN_OR_RETURN(encoder_,
                         UpdateEncoder::Create(config_, network_->spec(), placement_, key_.worker(),
                                               factor_rows, device_codecs_.get()));
@@ -276,6 +278,7 @@ absl::Status Trainer::Do(const task::Await& await) {
   const auto advanced = [this] { return core_->Advance(SteadyNow()); };
   if (await.what != task::Await::kWeights) return session_->WaitUntil(advanced);
   arriving_for_ = await.clock + 1;
+  if (core_->session().pulls_average()) KeepWeights();
   weights_->Begin();
   if (local_) {
     if (core_->step_follows() && local_->begun() && config_.local().delay() > 0) {
@@ -423,7 +426,7 @@ absl::Status Trainer::Step(uint64_t clock, const Bring& bring) {
     // Of a GPU's part of the encoding nothing can be told from computing.
     double waiting = 0;
     Stopwatch timer(encoder_->on_device()[parameter] ? &waiting : &encoding);
-    if (pushed.ok()) pushed = PushGradient(parameter);
+    if (pushed.ok()) pushed = TakeGradient(parameter);
   };
   const StepBatch now = StepBatchOf(batch, staged);
   const StepBatch next = ahead_ ? StepBatchOf(*ahead_, false) : now;
@@ -495,10 +498,15 @@ absl::Status Trainer::LocalStep(uint64_t clock, const ScheduleTime& time, bool a
   const auto compute = [&] {
     const Session::Away away(session_.get());
     return network_->TrainStep(
-        now, time.step + 1, [](int) {}, beside);
+        now, time.step + 1,
+        [this](int parameter) {
+          if (clip_) clip_->Add(parameter, network_->gradient(parameter));
+        },
+        beside);
   };
   PSGD_ASSIGN_OR_RETURN(const Network::Result result, compute());
   local_->Step(time);
+  if (clip_) clip_->EndStep();
   network_->InvalidateParameters();
   const Time end = SteadyNow();
   seconds_compute_ += Seconds(end - start);
@@ -576,16 +584,51 @@ absl::StatusOr<Batch> Trainer::NextBatch(uint64_t clock, bool another) {
   return batch;
 }
 
+std::span<const float> Trainer::GradientOf(int parameter) {
+  const std::span<const float> gradient = network_->gradient(parameter);
+  return clip_ ? clip_->Clipped(parameter, gradient) : gradient;
+}
+
+// Gradients come from the last parameter to the first.
+absl::Status Trainer::TakeGradient(int parameter) {
+  if (!clip_ || !clip_->waits_for_all()) return PushGradient(parameter);
+  clip_->Add(parameter, network_->gradient(parameter));
+  if (parameter > 0) return absl::OkStatus();
+  for (int p = network_->spec().parameters_size() - 1; p >= 0; --p) {
+    PSGD_RETURN_IF_ERROR(PushGradient(p));
+  }
+  clip_->EndStep();
+  return absl::OkStatus();
+}
+
 absl::Status Trainer::PushGradient(int parameter) {
   encoded_.clear();
   if (encoder_->on_device()[parameter]) {
     PSGD_RETURN_IF_ERROR(encoder_->Finish(parameter, &encoded_));
   } else {
-    encoder_->Encode(parameter, network_->gradient(parameter), network_->parameter(parameter),
+    encoder_->Encode(parameter, GradientOf(parameter), network_->parameter(parameter),
                      step_weight_decay_, step_clock_, &encoded_);
   }
   PushEncoded(step_clock_);
   return absl::OkStatus();
+}
+
+std::span<float> Trainer::Installed(int parameter) {
+  return local_ ? local_->shards(parameter) : network_->parameter(parameter);
+}
+
+void Trainer::KeepWeights() {
+  for (int p = 0; p < network_->spec().parameters_size(); ++p) {
+    const std::span<const float> weights = Installed(p);
+    kept_weights_.emplace_back(weights.begin(), weights.end());
+  }
+}
+
+void Trainer::PutBackWeights() {
+  for (size_t p = 0; p < kept_weights_.size(); ++p) {
+    std::ranges::copy(kept_weights_[p], Installed(static_cast<int>(p)).begin());
+  }
+  kept_weights_.clear();
 }
 
 absl::Status Trainer::Do(const task::Evaluate& evaluate) {
@@ -596,6 +639,7 @@ absl::Status Trainer::Do(const task::Evaluate& evaluate) {
   PSGD_ASSIGN_OR_RETURN(*request.mutable_result(),
                         Evaluate(*network_, batches, data_->targets, config_.data().threads()));
   if (local_) local_->ShowOwn();
+  PutBackWeights();
   network_->InvalidateParameters();
   ReportDamage();
   request.mutable_result()->set_epoch(evaluate.epoch);

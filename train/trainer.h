@@ -14,6 +14,7 @@
 #include "data/open_data.h"
 #include "engine/runtime/replicas.h"
 #include "net/transport.h"
+#include "train/gradient_clip.h"
 #include "train/local_steps.h"
 #include "train/progress_log.h"
 #include "train/step_trace.h"
@@ -76,13 +77,23 @@ class Trainer {
   absl::StatusOr<Batch> NextBatch(uint64_t clock, bool another);
   // Whether that batch is in ahead_ by now.
   absl::StatusOr<bool> NextBatchIsHere();
-  // Encodes the gradient of a parameter, which is final, and pushes it.
+  // The gradient of a parameter is final: pushes it, or, where the bound of the norm waits for the
+  // whole gradient, all with the last.
+  absl::Status TakeGradient(int parameter);
+  // Encodes the gradient of a parameter, and pushes it.
   absl::Status PushGradient(int parameter);
+  // The network's gradient of a parameter, within the bounds of train.clip.
+  std::span<const float> GradientOf(int parameter);
   // Brings the weights of a parameter, or all, during a step that began without them.
   using Bring = std::function<absl::Status(int)>;
   // The task is an Await of weights, and a step begins before they are here. What it calls for
   // them.
   Bring BringArriving();
+  // Where the weights of a parameter are installed.
+  std::span<float> Installed(int parameter);
+  // An average of the weights takes the place of the present ones, until they are put back.
+  void KeepWeights();
+  void PutBackWeights();
   // Computes the step that leads to `clock`, and pushes its updates. `bring`: as in BesideStep.
   absl::Status Step(uint64_t clock, const Bring& bring);
   // Takes the local steps that lead to `clock`, and pushes the weight change. `bring`, if set, is
@@ -138,6 +149,7 @@ class Trainer {
   CodecTable codecs_;
   std::unique_ptr<DeviceCodecs> device_codecs_;  // of a GPU that gradients leave as payloads
   std::unique_ptr<UpdateEncoder> encoder_;
+  std::optional<GradientClip> clip_;   // nullopt: gradients have no bound
   std::unique_ptr<LocalSteps> local_;  // null: each step is an exchange
   std::optional<Segment> segment_;     // the present one, for local steps
   std::unique_ptr<Transport> transport_;
@@ -160,6 +172,7 @@ class Trainer {
   uint64_t reported_damage_ = 0;
   SessionReport session_report_;
   ProgressLog progress_log_;
+  std::vector<std::vector<float>> kept_weights_;  // by parameter, while an average is evaluated
   uint64_t arriving_for_ = 0;  // the clock that the step with the arriving weights leads to
   uint64_t step_clock_ = 0;    // of the step under way
   double step_weight_decay_ = 0;

@@ -19,6 +19,7 @@ SessionOptions SessionOptionsOf(const Config& config, const WorkerKey& key) {
   options.window_bytes = config.cluster().window();
   options.fuse_bytes = config.cluster().fuse();
   options.fragments = static_cast<uint32_t>(config.local().fragments());
+  options.averages = config.train().average() > 0;
   return options;
 }
 
@@ -45,9 +46,10 @@ Message SessionCore::MakeMessage(uint32_t shard) const {
   return message;
 }
 
-void SessionCore::Pull(uint64_t clock, Time now, bool all) {
+void SessionCore::AskShards(uint64_t clock, Time now, bool all, bool average) {
   SetTime(now);
   pull_clock_ = clock;
+  pulls_average_ = average;
   std::ranges::fill(parts_left_, 0);
   arrived_.clear();
   for (uint32_t id = 0; id < slice_seen_.size(); ++id) {
@@ -64,6 +66,7 @@ void SessionCore::Pull(uint64_t clock, Time now, bool all) {
     message.header.mutable_pull()->set_request(request);
     message.header.mutable_pull()->set_clock(clock);
     message.header.mutable_pull()->set_own_clock(ended_clock_);
+    message.header.mutable_pull()->set_average(average);
     AddWanted(s, message.header.mutable_pull());
     shards_[s].pull = message;
     shards_[s].pull_sent = Time{};
@@ -99,9 +102,9 @@ Message SessionCore::PullAgain(uint32_t shard) const {
 }
 
 std::vector<PulledSlice> SessionCore::TakePulled() {
-  has_all_ = true;
+  has_all_ = has_all_ || !pulls_average_;
   for (size_t id = 0; id < pulled_.size(); ++id) {
-    if (!asked_[id]) continue;
+    if (!asked_[id] || pulls_average_) continue;
     base_versions_[id] = pulled_[id].version;
     marks_[id] = pulled_[id].mark;
   }

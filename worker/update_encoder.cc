@@ -50,7 +50,10 @@ absl::StatusOr<UpdateEncoder::Tensor> UpdateEncoder::MakeTensor(const Config& co
   tensor.name = parameter.name();
   // Decoupled decay is the server's, and in the gradient it would count twice. The server also
   // applies that of sparse parameters, whose gradients it would fill.
-  tensor.decays = parameter.decay() && !parameter.sparse() && !DecouplesDecay(config.optimizer());
+  tensor.rates = RatesOf(config.optimizer(), parameter);
+  tensor.decays = parameter.decay();
+  tensor.adds_decay = (tensor.decays || tensor.rates.weight_decay) && !parameter.sparse() &&
+                      !DecouplesDecay(config.optimizer());
   CodecConfig chosen = ChooseCodec(config.compression(), parameter);
   // The engine hands out the factors where there are any; else the gradient travels as it is.
   if (chosen.has_factors()) chosen.mutable_none();
@@ -138,6 +141,7 @@ void UpdateEncoder::Encode(int parameter, std::span<const float> gradient,
                            std::span<const float> weights, double weight_decay, uint64_t step,
                            std::vector<EncodedSlice>* out) {
   Tensor& tensor = tensors_[parameter];
+  weight_decay = tensor.DecayOf(weight_decay);
   const size_t before = out->size();
   if (tensor.TakeUpChoice()) {
     for (Slice& slice : tensor.slices) {
@@ -146,7 +150,7 @@ void UpdateEncoder::Encode(int parameter, std::span<const float> gradient,
     }
   }
   if (tensor.factors != nullptr) {
-    const auto decay = static_cast<float>(tensor.decays ? weight_decay : 0);
+    const auto decay = static_cast<float>(weight_decay);
     const bool owes = std::ranges::any_of(
         tensor.slices, [](const Slice& slice) { return !slice.encoder->residual().empty(); });
     if (owes) {
@@ -158,7 +162,7 @@ void UpdateEncoder::Encode(int parameter, std::span<const float> gradient,
     Pack(std::span(*out).subspan(before));
     return;
   }
-  if (weight_decay != 0 && tensor.decays) {
+  if (weight_decay != 0) {
     decayed_.resize(gradient.size());
     const auto decay = static_cast<float>(weight_decay);
     for (size_t i = 0; i < gradient.size(); ++i) decayed_[i] = gradient[i] + decay * weights[i];
@@ -192,7 +196,7 @@ void UpdateEncoder::Encode(int parameter, const SparseRows& gradient,
 
 bool UpdateEncoder::EncodeRows(const Tensor& tensor, const SparseRows& gradient,
                                std::vector<EncodedSlice>* out) {
-  if (!tensor.only_nonzero || tensor.decays || tensor.choice || tensor.factors) return false;
+  if (!tensor.only_nonzero || tensor.adds_decay || tensor.choice || tensor.factors) return false;
   for (const Slice& slice : tensor.slices) {
     // One that has a residual of an earlier run's codec sends it with its first payload.
     if (slice.encoder == nullptr || !slice.encoder->residual().empty()) return false;
@@ -301,7 +305,8 @@ absl::Status UpdateEncoder::Start(int parameter, const DeviceGradient& gradient,
       packing_[slice.id] = {};
     }
   }
-  const bool decays = weight_decay != 0 && tensor.decays;
+  weight_decay = tensor.DecayOf(weight_decay);
+  const bool decays = weight_decay != 0;
   for (const Slice& slice : tensor.slices) {
     DeviceEncodeInput input;
     input.gradient = gradient.gradient + slice.spec.offset();

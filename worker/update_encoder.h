@@ -23,6 +23,7 @@
 #include "proto/config.pb.h"
 #include "proto/control.pb.h"
 #include "proto/model.pb.h"
+#include "proto/parameter_groups.h"
 #include "worker/codec_choice.h"
 #include "worker/encoded_slice.h"
 #include "worker/factor_pushes.h"
@@ -53,7 +54,8 @@ class UpdateEncoder {
   void OnlySlices(std::function<bool(uint32_t slice)> only) { only_ = std::move(only); }
 
   // Encodes every slice of a parameter. weight_decay * weights is added to the gradient before it
-  // is accumulated, where the parameter decays, so that a codec never drops the decay. Of a sparse
+  // is accumulated, where the parameter decays, so that a codec never drops the decay; a group of
+  // parameters may have a decay of its own. Of a sparse
   // parameter that travels as it is, and under meprop of all, only what is not zero is sent where
   // that is shorter; the server applies the decay of sparse ones. Of one whose gradient is handed
   // out as factors, those are sent; see factor_pushes.h.
@@ -109,7 +111,9 @@ class UpdateEncoder {
   };
   struct Tensor {
     std::string name;
-    bool decays = false;
+    bool decays = false;      // ParameterSpec.decay
+    bool adds_decay = false;  // here; else the server applies it
+    ParameterRates rates;
     bool only_nonzero = false;
     std::vector<CodecConfig> configs;            // one, or those to choose among
     std::vector<std::unique_ptr<Codec>> codecs;  // likewise
@@ -119,6 +123,7 @@ class UpdateEncoder {
     std::vector<Slice> slices;
 
     bool trying() const { return choice && !choice->tried(); }
+    double DecayOf(double usual) const { return adds_decay ? rates.DecayOf(decays, usual) : 0; }
     // A step begins; whether its codec is another than that of the last.
     bool TakeUpChoice();
   };

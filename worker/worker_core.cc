@@ -53,7 +53,8 @@ void WorkerCore::CarryOutAnswer(Time now) {
   if (answer_.evaluate() && !(leaves() && runs)) {
     ask_at_once_ = true;
     evaluates_ = true;
-    return AwaitWeights(Then::kInstall, /*all=*/true, now);
+    session_.PullForEvaluation(clock_, now);
+    return Await(task::Await::kWeights, Then::kInstall);
   }
   switch (answer_.kind()) {
     case NextSegmentReply::RUN:

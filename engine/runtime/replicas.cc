@@ -21,10 +21,29 @@ constexpr int kReplicaShift = 20;
 // The count of a replica that failed, so that the first replica does not wait for it.
 constexpr int kAllGradients = std::numeric_limits<int>::max();
 
+ptrdiff_t Counted(std::span<const int32_t> labels) {
+  return std::count_if(labels.begin(), labels.end(), [](int32_t label) { return label >= 0; });
+}
+
 template <typename T>
 std::span<const T> PartOf(std::span<const T> whole, size_t part, size_t parts) {
   const size_t each = whole.size() / parts;
   return whole.subspan(part * each, each);
+}
+
+void Add(const Network::Result& result, Network::Result* total) {
+  total->loss_sum += result.loss_sum;
+  total->correct += result.correct;
+  total->counted += result.counted;
+  total->repeated += result.repeated;
+}
+
+StepBatch PartOf(const StepBatch& batch, size_t part, size_t parts) {
+  const NetworkInput input = {PartOf(batch.input.pixels, part, parts),
+                              PartOf(batch.input.tokens, part, parts),
+                              PartOf(batch.input.values, part, parts)};
+  return {input, PartOf(batch.labels, part, parts), batch.staged,
+          PartOf(batch.targets, part, parts)};
 }
 
 }  // namespace
@@ -34,8 +53,10 @@ struct Replicas::Impl {
   std::vector<std::unique_ptr<Network>> networks;
   // Sums over the replicas, by parameter. Empty: the first network has the sums.
   std::vector<std::vector<float>> gradients;
-  std::vector<bool> statistic;  // by parameter
-  std::vector<uint64_t> seen;   // by replica: the version of its parameters
+  int turns = 1;
+  std::vector<std::vector<float>> sums;  // over the turns, by parameter; empty: there is one turn
+  std::vector<bool> statistic;           // by parameter
+  std::vector<uint64_t> seen;            // by replica: the version of its parameters
   uint64_t version = 1;
   std::vector<std::atomic<int>> finished;  // by replica: final gradients of the present step
   std::vector<float> weights;              // by replica: its weight in the sum of gradients
@@ -44,15 +65,32 @@ struct Replicas::Impl {
   std::unique_ptr<Crew> crew;  // last, so that its threads end before the members they use
 
   size_t size() const { return networks.size(); }
-  StepBatch Part(const StepBatch& batch, size_t replica) const;
   // Runs the step of one replica, on the replica's thread.
   absl::StatusOr<Network::Result> StepOf(size_t replica, const StepBatch& batch, uint64_t step,
                                          const std::function<void(int)>& on_gradient,
                                          const BesideStep& beside);
   void RenewParameters(size_t replica);
+  std::span<const float> gradient(int parameter) const {
+    return gradients.empty() ? networks[0]->gradient(parameter) : gradients[parameter];
+  }
+  int64_t factor_rows(int parameter) const {
+    return networks[0]->factor_rows(parameter) * static_cast<int64_t>(size());
+  }
+  // The step of all replicas on a batch of one turn.
+  absl::StatusOr<Network::Result> Turn(const StepBatch& batch, uint64_t step,
+                                       const std::function<void(int)>& on_gradient,
+                                       const BesideStep& beside);
+  absl::StatusOr<Network::Result> AllTurns(const StepBatch& batch, uint64_t step,
+                                           const std::function<void(int)>& on_gradient,
+                                           const BesideStep& beside);
+  // Adds the gradient of a turn, which has this share of the counted labels.
+  void AddTurn(int parameter, int turn, float share);
   void WeighReplicas(std::span<const int32_t> labels);
   void AddUp(int parameter);
   void Stack(int parameter);
+  // Weighs one of the two factors.
+  void CopyFactors(int parameter, std::span<const float> factors, int64_t rows, float weight,
+                   float* out) const;
   // Run every replica's step on its part of the batch and fill `results`.
   void MeetOnHost(const StepBatch& batch, uint64_t step,
                   const std::function<void(int)>& on_gradient, const BesideStep& beside);
@@ -60,14 +98,6 @@ struct Replicas::Impl {
                      const std::function<void(int)>& on_gradient, const BesideStep& beside);
   absl::StatusOr<Network::Result> Total() const;
 };
-
-StepBatch Replicas::Impl::Part(const StepBatch& batch, size_t replica) const {
-  const NetworkInput input = {PartOf(batch.input.pixels, replica, size()),
-                              PartOf(batch.input.tokens, replica, size()),
-                              PartOf(batch.input.values, replica, size())};
-  return {input, PartOf(batch.labels, replica, size()), batch.staged,
-          PartOf(batch.targets, replica, size())};
-}
 
 absl::StatusOr<Network::Result> Replicas::Impl::StepOf(size_t replica, const StepBatch& batch,
                                                        uint64_t step,
@@ -77,8 +107,9 @@ absl::StatusOr<Network::Result> Replicas::Impl::StepOf(size_t replica, const Ste
   BesideStep own = beside;
   if (replica > 0) own.meanwhile = nullptr;  // replica 0 runs on the caller's thread
   std::optional<StepBatch> part_of_next;
-  if (beside.next != nullptr) own.next = &part_of_next.emplace(Part(*beside.next, replica));
-  return networks[replica]->TrainStep(Part(batch, replica), step, on_gradient, own);
+  if (beside.next != nullptr)
+    own.next = &part_of_next.emplace(PartOf(*beside.next, replica, size()));
+  return networks[replica]->TrainStep(PartOf(batch, replica, size()), step, on_gradient, own);
 }
 
 // Called on the replica's thread, so that replicas copy at the same time.
@@ -97,26 +128,41 @@ void Replicas::Impl::RenewParameters(size_t replica) {
 // Each replica's gradient is of the mean over its own counted labels, so the weights are its share
 // of the counted labels.
 void Replicas::Impl::WeighReplicas(std::span<const int32_t> labels) {
-  const auto counted = [](std::span<const int32_t> part) {
-    return std::count_if(part.begin(), part.end(), [](int32_t label) { return label >= 0; });
-  };
-  const auto total = std::max<ptrdiff_t>(1, counted(labels));
+  const auto total = std::max<ptrdiff_t>(1, Counted(labels));
   for (size_t r = 0; r < size(); ++r) {
-    weights[r] = static_cast<float>(counted(PartOf(labels, r, size()))) / static_cast<float>(total);
+    weights[r] = static_cast<float>(Counted(PartOf(labels, r, size()))) / static_cast<float>(total);
   }
 }
 
 // Factors cannot be added, so the rows of all replicas are stacked.
 void Replicas::Impl::Stack(int parameter) {
-  const auto inputs = static_cast<size_t>(networks[0]->spec().parameters(parameter).shape(1));
   float* out = gradients[parameter].data();
   for (size_t r = 0; r < size(); ++r) {
     const std::span<const float> part = networks[r]->gradient(parameter);
-    const size_t width = part.size() / static_cast<size_t>(networks[r]->factor_rows(parameter));
-    for (size_t i = 0; i < part.size(); ++i) {
-      *out++ = i % width < inputs ? part[i] : weights[r] * part[i];
-    }
+    CopyFactors(parameter, part, networks[r]->factor_rows(parameter), weights[r], out);
+    out += part.size();
   }
+}
+
+void Replicas::Impl::CopyFactors(int parameter, std::span<const float> factors, int64_t rows,
+                                 float weight, float* out) const {
+  const auto inputs = static_cast<size_t>(networks[0]->spec().parameters(parameter).shape(1));
+  const size_t width = factors.size() / static_cast<size_t>(rows);
+  for (size_t i = 0; i < factors.size(); ++i) {
+    out[i] = i % width < inputs ? factors[i] : weight * factors[i];
+  }
+}
+
+void Replicas::Impl::AddTurn(int parameter, int turn, float share) {
+  std::vector<float>& sum = sums[parameter];
+  const std::span<const float> part = gradient(parameter);
+  if (const int64_t rows = factor_rows(parameter); rows > 0) {
+    const size_t begin = static_cast<size_t>(turn) * part.size();
+    return CopyFactors(parameter, part, rows, share, sum.data() + begin);
+  }
+  const float weight = statistic[parameter] ? 1.0f / static_cast<float>(turns) : share;
+  if (turn == 0) std::ranges::fill(sum, 0.0f);
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += weight * part[i];
 }
 
 void Replicas::Impl::AddUp(int parameter) {
@@ -187,12 +233,7 @@ absl::StatusOr<Network::Result> Replicas::Impl::Total() const {
     if (!result.ok() && (failed.ok() || absl::IsAborted(failed))) failed = result.status();
   }
   PSGD_RETURN_IF_ERROR(failed);
-  for (const auto& result : results) {
-    total.loss_sum += result->loss_sum;
-    total.correct += result->correct;
-    total.counted += result->counted;
-    total.repeated += result->repeated;
-  }
+  for (const auto& result : results) Add(*result, &total);
   return total;
 }
 
@@ -202,9 +243,11 @@ Replicas::~Replicas() = default;
 absl::StatusOr<int> BatchOfReplica(int batch, size_t replicas) {
   const int count = static_cast<int>(replicas);
   if (count > 0 && batch % count == 0) return batch / count;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "a batch of ", batch, " does not divide among ", replicas,
-      " replicas; choose a data.batch that does, or node.reduce: none, where each has its own"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("a batch of ", batch, " does not divide among ", replicas,
+                   " replicas; choose a data.batch (or data.micro_batch) that does, or "
+                   "node.reduce: none, where each "
+                   "has its own"));
 }
 
 absl::Status CheckDevicesMeet(const std::vector<NetworkOptions>& options) {
@@ -228,7 +271,7 @@ absl::Status CheckDevicesMeet(const std::vector<NetworkOptions>& options) {
 
 absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(
     const ModelConfig& model, const InputShape& shape, int batch,
-    const std::vector<NetworkOptions>& options, ReduceOn reduce) {
+    const std::vector<NetworkOptions>& options, ReduceOn reduce, int turns) {
   const size_t count = options.size();
   PSGD_ASSIGN_OR_RETURN(const int part, BatchOfReplica(batch, count));
   auto impl = std::make_unique<Impl>();
@@ -246,8 +289,14 @@ absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(
     for (int i = 0; i < spec.parameters_size(); ++i) {
       const size_t parts = impl->networks[0]->factor_rows(i) > 0 ? count : 1;
       impl->gradients.emplace_back(parts * impl->networks[0]->gradient(i).size());
-      impl->statistic.push_back(spec.parameters(i).role() == ParameterSpec::STATISTIC);
     }
+  }
+  impl->turns = turns;
+  for (int i = 0; i < spec.parameters_size(); ++i) {
+    impl->statistic.push_back(spec.parameters(i).role() == ParameterSpec::STATISTIC);
+    if (turns == 1) continue;
+    const size_t parts = impl->factor_rows(i) > 0 ? static_cast<size_t>(turns) : 1;
+    impl->sums.emplace_back(parts * impl->gradient(i).size());
   }
   impl->seen.assign(count, 0);
   impl->finished = std::vector<std::atomic<int>>(count);
@@ -263,16 +312,15 @@ int Replicas::batch() const {
 }
 std::span<float> Replicas::parameter(int index) { return impl_->networks[0]->parameter(index); }
 std::span<const float> Replicas::gradient(int index) const {
-  return impl_->gradients.empty() ? impl_->networks[0]->gradient(index) : impl_->gradients[index];
+  return impl_->sums.empty() ? impl_->gradient(index) : impl_->sums[index];
 }
 Network* Replicas::device_network() {
   const auto& first = impl_->networks[0];
-  return impl_->gradients.empty() && first->on_device() ? first.get() : nullptr;
+  const bool on_host = !impl_->gradients.empty() || !impl_->sums.empty();
+  return !on_host && first->on_device() ? first.get() : nullptr;
 }
 
-int64_t Replicas::factor_rows(int index) const {
-  return impl_->networks[0]->factor_rows(index) * static_cast<int64_t>(impl_->size());
-}
+int64_t Replicas::factor_rows(int index) const { return impl_->factor_rows(index) * impl_->turns; }
 void Replicas::InvalidateParameters() { ++impl_->version; }
 
 absl::Status Replicas::MakeRoomAhead() {
@@ -314,25 +362,65 @@ bool Replicas::waits_by_parameter() const {
   return impl_->size() == 1 && impl_->networks[0]->waits_by_parameter();
 }
 
+absl::StatusOr<Network::Result> Replicas::Impl::Turn(const StepBatch& batch, uint64_t step,
+                                                     const std::function<void(int)>& on_gradient,
+                                                     const BesideStep& beside) {
+  if (size() == 1) return StepOf(0, batch, step, on_gradient, beside);
+  WeighReplicas(batch.labels);
+  if (group.empty()) {
+    MeetOnHost(batch, step, on_gradient, beside);
+  } else {
+    MeetOnDevices(batch, step, on_gradient, beside);
+  }
+  return Total();
+}
+
+// A gradient is final in the last turn.
+absl::StatusOr<Network::Result> Replicas::Impl::AllTurns(
+    const StepBatch& batch, uint64_t step, const std::function<void(int)>& on_gradient,
+    const BesideStep& beside) {
+  const auto parts = static_cast<size_t>(turns);
+  const auto total = static_cast<float>(std::max<ptrdiff_t>(1, Counted(batch.labels)));
+  Network::Result sum;
+  for (int turn = 0; turn < turns; ++turn) {
+    const bool last = turn + 1 == turns;
+    StepBatch now = PartOf(batch, static_cast<size_t>(turn), parts);
+    now.staged = turn > 0 || batch.staged;
+    BesideStep own;
+    std::optional<StepBatch> next;
+    if (!last) {
+      next = PartOf(batch, static_cast<size_t>(turn) + 1, parts);
+    } else if (beside.next != nullptr) {
+      next = PartOf(*beside.next, 0, parts);
+    }
+    if (next) own.next = &*next;
+    if (turn == 0) own.bring = beside.bring;
+    if (last) own.meanwhile = beside.meanwhile;
+    const float share = static_cast<float>(Counted(now.labels)) / total;
+    const auto take = [&](int parameter) {
+      AddTurn(parameter, turn, share);
+      if (last && on_gradient) on_gradient(parameter);
+    };
+    // Each turn draws its own dropout masks.
+    const uint64_t key = step * parts + static_cast<uint64_t>(turn);
+    PSGD_ASSIGN_OR_RETURN(const Network::Result result, Turn(now, key, take, own));
+    Add(result, &sum);
+  }
+  return sum;
+}
+
 absl::StatusOr<Network::Result> Replicas::TrainStep(const StepBatch& batch, uint64_t step,
                                                     const std::function<void(int)>& on_gradient,
                                                     const BesideStep& beside) {
-  Impl& impl = *impl_;
-  if (impl.size() == 1) return impl.StepOf(0, batch, step, on_gradient, beside);
-  impl.WeighReplicas(batch.labels);
-  if (impl.group.empty()) {
-    impl.MeetOnHost(batch, step, on_gradient, beside);
-  } else {
-    impl.MeetOnDevices(batch, step, on_gradient, beside);
-  }
-  return impl.Total();
+  return impl_->turns == 1 ? impl_->Turn(batch, step, on_gradient, beside)
+                           : impl_->AllTurns(batch, step, on_gradient, beside);
 }
 
 absl::StatusOr<Network::Result> Replicas::Evaluate(const StepBatch& batch) {
   Impl& impl = *impl_;
   impl.crew->Run([&](size_t r) {
     impl.RenewParameters(r);
-    impl.results[r] = impl.networks[r]->Evaluate(impl.Part(batch, r));
+    impl.results[r] = impl.networks[r]->Evaluate(PartOf(batch, r, impl.size()));
   });
   impl.logits.clear();
   for (const auto& network : impl.networks) {

@@ -1,5 +1,6 @@
 // Networks that share every batch, as the GPUs of one worker do. Each computes an equal part, and
-// their gradients are added up. To a trainer they are one network.
+// their gradients are added up. They may take several turns, each with a micro-batch. To a trainer
+// they are one network.
 #pragma once
 
 #include <functional>
@@ -25,16 +26,18 @@ absl::Status CheckDevicesMeet(const std::vector<NetworkOptions>& options);
 class Replicas {
  public:
   // Makes one network for each of `options`. An error if the batch does not divide among them.
+  // `turns`: TrainStep takes so many batches together, in turns, and adds their gradients up on the
+  // host. Each sample counts as much as in one batch.
   static absl::StatusOr<std::unique_ptr<Replicas>> Create(
       const ModelConfig& model, const InputShape& shape, int batch,
-      const std::vector<NetworkOptions>& options, ReduceOn reduce = ReduceOn::kHost);
+      const std::vector<NetworkOptions>& options, ReduceOn reduce = ReduceOn::kHost, int turns = 1);
   ~Replicas();
 
   const ModelSpec& spec() const;
-  int batch() const;  // of all replicas together
+  int batch() const;  // of all replicas together, in one turn
 
-  // See Network. Statistics are the mean over the replicas, because each normalizes by its part of
-  // the batch.
+  // See Network. Statistics are the mean over the replicas and turns, because each normalizes by
+  // its part of the batch.
   std::span<float> parameter(int index);
   std::span<const float> gradient(int index) const;
   int64_t factor_rows(int index) const;

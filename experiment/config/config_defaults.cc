@@ -57,7 +57,7 @@ void Resolve(Message* message, bool in_list) {
     const bool present = reflection->HasField(*message, &field);
     if (IsSection(field)) {
       if (present || !optional) Resolve(reflection->MutableMessage(message, &field), in_list);
-    } else if (!present && field.real_containing_oneof() == nullptr) {
+    } else if (!present && field.real_containing_oneof() == nullptr && !MayStayUnset(field)) {
       SetToDefault(message, field);
     }
   }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/suggest.h"
+#include "compression/policy.h"
 #include "engine/zoo/zoo.h"
 #include "experiment/config/config_yaml.h"
 #include "experiment/config/format_value.h"
@@ -13,6 +14,7 @@
 #include "experiment/config/validate_compression.h"
 #include "experiment/config/validate_data.h"
 #include "experiment/config/validate_local.h"
+#include "experiment/config/validate_train.h"
 #include "proto/local_steps.h"
 
 namespace psgd {
@@ -184,6 +186,15 @@ void CheckSchedule(const std::string& key, const ScheduleConfig& schedule, int32
     problems->push_back(absl::StrCat(
         key, ".step.every is missing or zero: say how often the rate falls, as 10 epochs"));
   }
+  if (schedule.has_inverse_sqrt() && IsZero(schedule.warmup())) {
+    problems->push_back(absl::StrCat(
+        key, ".inverse_sqrt falls from the end of the warm-up, and there is none: set ", key,
+        ".warmup, as 500 steps"));
+  }
+  if (schedule.has_one_cycle() && !IsZero(schedule.warmup())) {
+    problems->push_back(absl::StrCat(key, ".one_cycle begins with a rise of its own (", key,
+                                     ".one_cycle.rise): leave ", key, ".warmup out"));
+  }
   if (!schedule.has_multistep()) return;
   const auto& at = schedule.multistep().at();
   if (at.empty()) {
@@ -212,12 +223,6 @@ void CheckConsistency(const ConsistencyConfig& consistency, Problems* problems) 
         "consistency.compensation delay is for pushes that are applied one by one, and with "
         "consistency.quorum the pushes of a clock are one update: set it to scale or none");
   }
-}
-
-bool PushesFactors(const CompressionConfig& compression) {
-  return compression.push().has_factors() ||
-         std::ranges::any_of(compression.rules(),
-                             [](const CompressionRule& rule) { return rule.push().has_factors(); });
 }
 
 void CheckQuorum(const Config& config, Problems* problems) {
@@ -336,6 +341,7 @@ absl::Status ValidateConfig(const Config& config) {
   CheckQuorum(config, &problems);
   CheckPullAhead(config.consistency(), &problems);
   CheckLocal(config, &problems);
+  CheckTrain(config, &problems);
   CheckCompressionKeys(config.compression(), &problems);
   CheckCluster(config.cluster(), &problems);
   CheckServers(config, &problems);

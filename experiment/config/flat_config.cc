@@ -29,7 +29,8 @@ void Append(const Message& message, const std::string& prefix, bool with_default
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
     const std::string key = prefix.empty() ? field.name() : absl::StrCat(prefix, ".", field.name());
-    const bool never_given = IsProgress(field) && !UsualLength(field);  // listed only if set
+    // Listed only if set.
+    const bool never_given = (IsProgress(field) && !UsualLength(field)) || MayStayUnset(field);
     if (field.is_repeated()) {
       const int size = reflection->FieldSize(message, &field);
       if (!IsSection(field)) {

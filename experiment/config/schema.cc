@@ -27,6 +27,11 @@ std::optional<Progress> UsualLength(const FieldDescriptor& field) {
   return usual;
 }
 
+bool MayStayUnset(const FieldDescriptor& field) {
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE && !field.has_default_value() &&
+         field.real_containing_oneof() == nullptr;
+}
+
 bool IsSection(const FieldDescriptor& field) {
   return field.message_type() != nullptr && !IsProgress(field);
 }

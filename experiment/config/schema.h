@@ -20,6 +20,9 @@ bool IsProgress(const google::protobuf::FieldDescriptor& field);
 // "never".
 std::optional<Progress> UsualLength(const google::protobuf::FieldDescriptor& field);
 
+// True for a number without a default: unset it means "as elsewhere".
+bool MayStayUnset(const google::protobuf::FieldDescriptor& field);
+
 // True for a section of keys, false for a value.
 bool IsSection(const google::protobuf::FieldDescriptor& field);
 

@@ -2,6 +2,7 @@
 
 #include <ctime>
 #include <filesystem>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -9,6 +10,7 @@
 #include "common/units.h"
 #include "experiment/record/readable.h"
 #include "experiment/record/run_dir.h"
+#include "server/durability/best_checkpoint.h"
 
 namespace psgd {
 absl::StatusOr<CheckpointStore> CheckpointsOf(const std::string& run_dir) {
@@ -38,15 +40,29 @@ CheckpointInfo InfoOf(const CheckpointManifest& manifest) {
 
 Record CheckpointRecord(const CheckpointInfo& info) {
   return {{"id", info.id()},       {"name", info.name()},   {"epoch", info.epoch()},
-          {"clock", info.clock()}, {"bytes", info.bytes()}, {"age_seconds", info.age_seconds()}};
+          {"clock", info.clock()}, {"bytes", info.bytes()}, {"age_seconds", info.age_seconds()},
+          {"best", info.best()}};
+}
+
+std::string NamesOf(const CheckpointInfo& info) {
+  if (!info.best()) return NameOrDash(info.name());
+  return info.name().empty() ? kBest : absl::StrCat(info.name(), ", ", kBest);
 }
 
 absl::StatusOr<std::vector<CheckpointInfo>> CheckpointsIn(const std::string& run_dir,
                                                           std::vector<std::string>* notes) {
   PSGD_ASSIGN_OR_RETURN(const CheckpointStore store, CheckpointsOf(run_dir));
   PSGD_ASSIGN_OR_RETURN(const auto manifests, store.List(notes));
+  return InfosOf(manifests);
+}
+
+std::vector<CheckpointInfo> InfosOf(const std::vector<CheckpointManifest>& manifests) {
+  const auto best = KeepsBest(manifests) ? BestOf(manifests) : std::nullopt;
   std::vector<CheckpointInfo> checkpoints;
-  for (const CheckpointManifest& manifest : manifests) checkpoints.push_back(InfoOf(manifest));
+  for (const CheckpointManifest& manifest : manifests) {
+    checkpoints.push_back(InfoOf(manifest));
+    checkpoints.back().set_best(best == manifest.id());
+  }
   return checkpoints;
 }
 
@@ -62,9 +78,9 @@ absl::StatusOr<std::string> PruneCheckpoints(const std::string& run_dir, int kee
 TextTable CheckpointTable(const std::vector<CheckpointInfo>& checkpoints) {
   TextTable table({"checkpoint", "name", "epoch", "clock", "size", "age"});
   for (const CheckpointInfo& info : checkpoints) {
-    table.Add({absl::StrCat(info.id()), NameOrDash(info.name()),
-               absl::StrFormat("%.2f", info.epoch()), absl::StrCat(info.clock()),
-               HumanBytes(static_cast<double>(info.bytes())), ReadableTime(info.age_seconds())});
+    table.Add({absl::StrCat(info.id()), NamesOf(info), absl::StrFormat("%.2f", info.epoch()),
+               absl::StrCat(info.clock()), HumanBytes(static_cast<double>(info.bytes())),
+               ReadableTime(info.age_seconds())});
   }
   return table;
 }

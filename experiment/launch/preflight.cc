@@ -9,6 +9,8 @@
 #include "engine/graph/model_spec.h"
 #include "engine/runtime/planned_network.h"
 #include "engine/zoo/zoo.h"
+#include "proto/micro_batch.h"
+#include "proto/parameter_groups.h"
 #include "train/evaluate.h"
 
 namespace psgd {
@@ -17,7 +19,7 @@ namespace {
 absl::Status CheckLabels(const DataConfig& config, const SampleShape& shape,
                          const ModelGraph& model) {
   const auto taken = static_cast<size_t>(ElementCount(model.graph.shape(model.labels)));
-  const size_t given = shape.labels() * static_cast<size_t>(config.batch());
+  const size_t given = shape.labels() * static_cast<size_t>(MicroBatchOf(config));
   if (taken == given) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("the model takes ", taken, " labels a batch, and data.format gives ", given,
@@ -59,7 +61,7 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config) {
   PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
   PSGD_ASSIGN_OR_RETURN(
       const ModelGraph model,
-      BuildTrainingGraph(config.model(), InputShapeOf(data.shape), config.data().batch()));
+      BuildTrainingGraph(config.model(), InputShapeOf(data.shape), MicroBatchOf(config.data())));
   PSGD_RETURN_IF_ERROR(CheckLabels(config.data(), data.shape, model));
   const ModelSpec spec = MakeModelSpec(ModelName(config.model()), model.graph);
   TrainingSize size{.samples = static_cast<double>(data.train->size())};
@@ -69,6 +71,8 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config) {
   }
   PSGD_RETURN_IF_ERROR(CheckWeightsFit(config, spec.name(), size.weights));
   PSGD_RETURN_IF_ERROR(CheckRules(config.compression(), spec));
+  PSGD_RETURN_IF_ERROR(CheckGroups("optimizer.groups", config.optimizer(), spec));
+  PSGD_RETURN_IF_ERROR(CheckGroups("local.optimizer.groups", config.local().optimizer(), spec));
   return size;
 }
 

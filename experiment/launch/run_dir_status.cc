@@ -95,9 +95,10 @@ Record RunDirStatusJson(const RunDirStatus& status) {
   }
   if (!status.choices.tensors().empty()) json["codecs"] = CodecChoicesRecord(status.choices);
   json["checkpoints"] = Record::array();
-  for (const CheckpointManifest& manifest : status.checkpoints) {
-    Record record = CheckpointRecord(InfoOf(manifest));
-    record["unix_seconds"] = manifest.unix_seconds();
+  const std::vector<CheckpointInfo> infos = InfosOf(status.checkpoints);
+  for (size_t i = 0; i < infos.size(); ++i) {
+    Record record = CheckpointRecord(infos[i]);
+    record["unix_seconds"] = status.checkpoints[i].unix_seconds();
     json["checkpoints"].push_back(std::move(record));
   }
   return json;

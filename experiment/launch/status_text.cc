@@ -36,6 +36,9 @@ std::string Head(const StatusReply& status) {
                                      absl::AsciiStrToLower(StatusReply::State_Name(status.state())),
                                      status.epoch(), status.epochs(), status.clock());
   if (!status.detail().empty()) absl::StrAppend(&text, " (", status.detail(), ")");
+  if (!status.stopped_early().empty()) {
+    absl::StrAppend(&text, "\n  stops early: ", status.stopped_early());
+  }
   if (!status.waits_for().empty()) absl::StrAppend(&text, "\n  ", status.waits_for());
   if (!status.failed_checkpoint().empty()) {
     absl::StrAppend(&text,
@@ -212,11 +215,12 @@ std::string EvaluationsText(const std::vector<EvalResult>& evaluations) {
 
 std::string CheckpointsText(const std::vector<CheckpointManifest>& manifests) {
   TextTable table({"checkpoint", "name", "epoch", "clock", "size", "taken"});
-  for (const CheckpointManifest& manifest : manifests) {
-    table.Add({absl::StrCat(manifest.id()), NameOrDash(manifest.name()),
-               absl::StrFormat("%.2f", manifest.epoch_progress()), absl::StrCat(manifest.clock()),
-               HumanBytes(static_cast<double>(BytesOf(manifest))),
-               LocalTime(manifest.unix_seconds())});
+  const std::vector<CheckpointInfo> infos = InfosOf(manifests);
+  for (size_t i = 0; i < infos.size(); ++i) {
+    table.Add({absl::StrCat(infos[i].id()), NamesOf(infos[i]),
+               absl::StrFormat("%.2f", infos[i].epoch()), absl::StrCat(infos[i].clock()),
+               HumanBytes(static_cast<double>(infos[i].bytes())),
+               LocalTime(manifests[i].unix_seconds())});
   }
   return table.empty() ? "" : absl::StrCat("\ncheckpoints\n", table.Text());
 }

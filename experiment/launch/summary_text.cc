@@ -65,6 +65,7 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   if (!summary.error.empty()) {
     rows.emplace_back("reason", InOneLine(summary.error));
   }
+  if (!summary.stopped_early.empty()) rows.emplace_back("stopped early", summary.stopped_early);
   if (summary.test_accuracy) {
     rows.emplace_back("test accuracy", ReadablePercent(*summary.test_accuracy));
   }
@@ -107,6 +108,10 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
                    summary.workers, summary.workers == 1 ? " worker, " : " workers, ",
                    summary.transport, ", push ", summary.codec));
   if (!summary.codecs.empty()) rows.emplace_back("pushed as", Counted(summary.codecs));
+  if (summary.best_checkpoint) {
+    rows.emplace_back(
+        "best", absl::StrCat("checkpoint ", *summary.best_checkpoint, " (--checkpoint best)"));
+  }
   rows.emplace_back("run directory", run_dir);
   std::string text = absl::StrCat(summary.name, "\n");
   for (const auto& [key, value] : rows) absl::StrAppendFormat(&text, "  %-14s %s\n", key, value);

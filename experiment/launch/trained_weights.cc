@@ -24,11 +24,12 @@ absl::StatusOr<WeightsCollector> WeightsOfServer(ControlClient& client) {
 
 absl::StatusOr<WeightsCollector> WeightsOfRun(const std::string& run_dir,
                                               std::optional<uint64_t> checkpoint,
-                                              std::vector<std::string>* notes) {
+                                              WhichWeights which, std::vector<std::string>* notes) {
   const CheckpointStore store(RunDir(run_dir).ServerDir());
   PSGD_ASSIGN_OR_RETURN(const LoadedCheckpoint loaded,
                         checkpoint ? store.Load(*checkpoint) : store.LoadNewest());
   notes->insert(notes->end(), loaded.notes().begin(), loaded.notes().end());
+  if (which == WhichWeights::kAverage) return WeightsCollector::AverageOf(loaded);
   return WeightsCollector::FromCheckpoint(loaded);
 }
 

@@ -16,11 +16,12 @@ namespace psgd {
 // Returns the present weights. Training goes on meanwhile.
 absl::StatusOr<WeightsCollector> WeightsOfServer(ControlClient& client);
 
-// Returns the weights of `checkpoint`, or of the newest sound checkpoint. `notes` names the
-// checkpoints that were skipped.
+// Returns the weights of `checkpoint`, or of the newest sound checkpoint; or their moving average.
+// `notes` names the checkpoints that were skipped.
+enum class WhichWeights { kPresent, kAverage };
 absl::StatusOr<WeightsCollector> WeightsOfRun(const std::string& run_dir,
                                               std::optional<uint64_t> checkpoint,
-                                              std::vector<std::string>* notes);
+                                              WhichWeights which, std::vector<std::string>* notes);
 
 struct EvaluateOptions {
   std::string engine = "onednn";

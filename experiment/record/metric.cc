@@ -1,14 +1,16 @@
 #include "experiment/record/metric.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
+#include "common/first_measure.h"
 #include "experiment/record/readable.h"
 
 namespace psgd {
 namespace {
 
-constexpr Metric kAccuracy;
-// Of the measures that programs report, in the order in which they are looked for.
-constexpr Metric kMeasured[] = {{"rmse", "RMSE", false, true}, {"f1", "F1", true, false}};
+// Of FirstMeasure.
+constexpr Metric kMetrics[] = {{}, {"rmse", "RMSE", false, true}, {"f1", "F1", true, false}};
 
 }  // namespace
 
@@ -26,13 +28,9 @@ std::string Metric::DifferenceText(double difference) const {
 
 Score ScoreOf(const std::optional<double>& accuracy,
               const std::map<std::string, double>& measures) {
-  if (accuracy && *accuracy != 0) return {&kAccuracy, *accuracy};
-  for (const Metric& metric : kMeasured) {
-    if (const auto found = measures.find(metric.name); found != measures.end()) {
-      return {&metric, found->second};
-    }
-  }
-  return {};
+  const std::optional<Measurement> first = FirstMeasure(accuracy, measures);
+  if (!first) return {};
+  return {std::ranges::find(kMetrics, first->name, &Metric::name), first->value};
 }
 
 Score ScoreIn(const Record& evaluation) {

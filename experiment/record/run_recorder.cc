@@ -15,6 +15,7 @@
 #include "experiment/record/weights_collector.h"
 #include "proto/phases.h"
 #include "server/control/server_shares.h"
+#include "server/durability/checkpoint_store.h"
 
 namespace psgd {
 namespace {
@@ -221,8 +222,9 @@ absl::Status RunRecorder::SaveWeights(const ReadWeights& read) {
 absl::Status RunRecorder::SaveSummary(const StatusReply& status, Summary::Status outcome,
                                       const std::string& error) {
   Write("staleness", StalenessCounts(status));
-  return WriteSummary(SummaryOf(status, outcome, error, Elapsed(), samples_before_),
-                      dir_.SummaryFile());
+  Summary summary = SummaryOf(status, outcome, error, Elapsed(), samples_before_);
+  summary.best_checkpoint = CheckpointStore(dir_.ServerDir()).KeptBest().value_or(std::nullopt);
+  return WriteSummary(summary, dir_.SummaryFile());
 }
 
 Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std::string& error,
@@ -233,6 +235,7 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   summary.name = status.name();
   summary.status = outcome;
   summary.error = error;
+  summary.stopped_early = status.stopped_early();
   if (!status.evaluations().empty()) {
     const EvalResult& last = *status.evaluations().rbegin();
     if (last.has_accuracy()) summary.test_accuracy = last.accuracy();

@@ -36,6 +36,7 @@ void VisitSummary(SummaryType& summary, Visit visit) {
   visit("name", summary.name);
   visit("status", summary.status);
   visit("error", summary.error);
+  visit("stopped_early", summary.stopped_early);
   visit("test_accuracy", summary.test_accuracy);
   visit("test_loss", summary.test_loss);
   visit("test_measures", summary.test_measures);
@@ -59,6 +60,7 @@ void VisitSummary(SummaryType& summary, Visit visit) {
   visit("workers", summary.workers);
   visit("shards", summary.shards);
   visit("servers", summary.servers);
+  visit("best_checkpoint", summary.best_checkpoint);
   visit("failed_checkpoint", summary.failed_checkpoint);
   visit("transport", summary.transport);
   visit("codec", summary.codec);
@@ -106,7 +108,11 @@ bool FromJson(const Json& json, T* value) {
 template <typename T>
 bool FromJson(const Json& json, std::optional<T>* value) {
   value->reset();
-  return json.is_null() || FromJson(json, &value->emplace());
+  if (json.is_null()) return true;
+  T known{};
+  const bool good = FromJson(json, &known);
+  *value = std::move(known);
+  return good;
 }
 bool FromJson(const Json& json, Summary::Status* status) {
   for (const auto& [known, name] : kStatusNames) {

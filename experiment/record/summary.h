@@ -27,6 +27,7 @@ struct Summary {
   std::string name;
   Status status = Status::kFailed;      // failed until the run has succeeded
   std::string error;                    // why the run failed or was interrupted
+  std::string stopped_early;            // why it ended before its last epoch (train.early_stop)
   std::optional<double> test_accuracy;  // of the last evaluation; null: none
   std::optional<double> test_loss;
   std::map<std::string, double> test_measures;  // other measures, such as hit_ratio_10
@@ -50,7 +51,8 @@ struct Summary {
   std::map<std::string, uint64_t> rejected;  // messages refused, by reason
   int workers = 0;
   int shards = 0;
-  int servers = 1;  // that held the shards at the end
+  int servers = 1;                          // that held the shards at the end
+  std::optional<uint64_t> best_checkpoint;  // the one that durability.keep_best keeps
   std::optional<std::string>
       failed_checkpoint;  // why the last checkpoint could not be written; empty: it was written
   std::string transport;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "data/safetensors.h"
 #include "server/shard/placement.h"
+#include "server/shard/snapshot.h"
 
 namespace psgd {
 
@@ -20,15 +21,36 @@ absl::Status WeightsCollector::SetModel(const ModelSpec& model, const Config& co
   return absl::OkStatus();
 }
 
-WeightsCollector WeightsCollector::FromCheckpoint(const LoadedCheckpoint& checkpoint) {
+WeightsCollector WeightsCollector::Empty(const LoadedCheckpoint& checkpoint) {
   WeightsCollector collector;
   collector.model_ = checkpoint.manifest().model();
   collector.config_ = checkpoint.manifest().config();
+  return collector;
+}
+
+void WeightsCollector::AddAll(const Bytes& bytes) {
+  std::vector<float>& values = values_.emplace_back(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+  received_.push_back(values.size());
+}
+
+WeightsCollector WeightsCollector::FromCheckpoint(const LoadedCheckpoint& checkpoint) {
+  WeightsCollector collector = Empty(checkpoint);
   for (const ParameterSpec& parameter : collector.model_.parameters()) {
-    const Bytes bytes = checkpoint.Weights(parameter.name());
-    std::vector<float>& values = collector.values_.emplace_back(bytes.size() / sizeof(float));
-    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
-    collector.received_.push_back(values.size());
+    collector.AddAll(checkpoint.Weights(parameter.name()));
+  }
+  return collector;
+}
+
+absl::StatusOr<WeightsCollector> WeightsCollector::AverageOf(const LoadedCheckpoint& checkpoint) {
+  WeightsCollector collector = Empty(checkpoint);
+  if (collector.config_.train().average() == 0) {
+    return FailedPreconditionError("checkpoint ", checkpoint.manifest().id(),
+                                   " has no average of the weights: its run did not keep one; set "
+                                   "train.average, as 0.999, and train");
+  }
+  for (const ParameterSpec& parameter : collector.model_.parameters()) {
+    collector.AddAll(checkpoint.State(parameter.name(), kAverageState));
   }
   return collector;
 }

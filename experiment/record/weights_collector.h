@@ -14,6 +14,8 @@ namespace psgd {
 class WeightsCollector {
  public:
   static WeightsCollector FromCheckpoint(const LoadedCheckpoint& checkpoint);
+  // The moving average of the weights. FAILED_PRECONDITION: the run keeps none (train.average).
+  static absl::StatusOr<WeightsCollector> AverageOf(const LoadedCheckpoint& checkpoint);
 
   // Chunks come from a peer, so a chunk that does not fit the model is an error.
   absl::Status Add(const WeightsChunk& chunk);
@@ -29,6 +31,9 @@ class WeightsCollector {
 
  private:
   absl::Status SetModel(const ModelSpec& model, const Config& config);
+  static WeightsCollector Empty(const LoadedCheckpoint& checkpoint);
+  // All values of the next parameter.
+  void AddAll(const Bytes& bytes);
 
   Config config_;
   ModelSpec model_;

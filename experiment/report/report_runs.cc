@@ -236,6 +236,14 @@ void ChooseMetric(ReportRuns* report) {
                                        ", by which runs are compared here; they have none of it."));
 }
 
+void NoteEarlyStops(ReportRuns* report) {
+  for (const ReportRun& run : report->runs) {
+    if (!run.data.summary || run.data.summary->stopped_early.empty()) continue;
+    report->notes.push_back(absl::StrCat(run.label, ", seed ", run.seed,
+                                         ", ended early: ", run.data.summary->stopped_early, "."));
+  }
+}
+
 absl::StatusOr<ReportRuns> OfSweepOrFolder(const std::string& dir) {
   const SweepDir sweep(dir);
   std::error_code error;
@@ -260,6 +268,7 @@ const char* NameOf(ReportStatus status) {
 absl::StatusOr<ReportRuns> ReadReportRuns(const std::string& dir) {
   PSGD_ASSIGN_OR_RETURN(ReportRuns report, OfSweepOrFolder(dir));
   ChooseMetric(&report);
+  NoteEarlyStops(&report);
   return report;
 }
 

@@ -417,6 +417,7 @@ StatusReply RunLeader::Status(Time now) const {
   for (const auto& [checkpoint, taken] : checkpoints_) {
     *status.add_checkpoints() = checkpoint;
     status.mutable_checkpoints()->rbegin()->set_age_seconds(Seconds(now - taken));
+    status.mutable_checkpoints()->rbegin()->set_best(best_checkpoint_ == checkpoint.id());
   }
   status.set_failed_checkpoint(failed_checkpoint_);
   if (told_waits_) status.set_waits_for(waits_);
@@ -529,40 +530,47 @@ void RunLeader::OnPart(uint64_t checkpoint, uint32_t shard,
   manifest.set_seconds_trained(coordinator_.SecondsTrained(now));
   *manifest.mutable_hyper() = under_way->hyper;
   *manifest.mutable_total() = under_way->total;
-  manifest.mutable_evaluations()->Add(under_way->evaluations.begin(), under_way->evaluations.end());
+  // Also those of earlier weights that came since.
+  const std::vector<EvalResult>& evaluations = coordinator_.evaluations();
+  for (size_t i = 0; i < evaluations.size(); ++i) {
+    const bool before = i < under_way->evaluations.size();
+    if (before || evaluations[i].epoch() <= manifest.epoch_progress()) {
+      *manifest.add_evaluations() = evaluations[i];
+    }
+  }
   for (const auto& [number, part] : receipts_) *manifest.add_shards() = part;
   effects->push_back(effect::SealCheckpoint{std::move(manifest)});
 }
 
-void RunLeader::OnSealed(uint64_t checkpoint, const absl::StatusOr<CheckpointInfo>& info, Time now,
-                         ServerEffects* effects) {
+void RunLeader::OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpoint>& sealed,
+                         Time now, ServerEffects* effects) {
   const auto& under_way = coordinator_.checkpoint_under_way();
   if (!under_way || under_way->checkpoint != checkpoint) return;
   sealing_ = false;
   receipts_.clear();
   Effects decided;
-  coordinator_.CheckpointDone(checkpoint, info.status(), &decided);
+  coordinator_.CheckpointDone(checkpoint, sealed.status(), &decided);
   Decide(std::move(decided));
   checkpoint_done_ = checkpoint;
   failed_checkpoint_ =
-      info.ok() ? "" : absl::StrCat("checkpoint ", checkpoint, ": ", info.status().message());
-  if (info.ok()) {
-    checkpoints_.emplace_back(*info, now);
-    // The store deletes the same checkpoints.
-    const auto unnamed = [](const auto& entry) { return entry.first.name().empty(); };
-    if (std::ranges::count_if(checkpoints_, unnamed) > coordinator_.config().durability().keep())
-      checkpoints_.erase(std::ranges::find_if(checkpoints_, unnamed));
+      sealed.ok() ? "" : absl::StrCat("checkpoint ", checkpoint, ": ", sealed.status().message());
+  if (sealed.ok()) {
+    checkpoints_.emplace_back(sealed->info, now);
+    best_checkpoint_ = sealed->best;
+    std::erase_if(checkpoints_, [&](const auto& entry) {
+      return std::ranges::find(sealed->removed, entry.first.id()) != sealed->removed.end();
+    });
   }
   std::erase_if(awaited_checkpoints_, [&](const Awaiting& awaiting) {
     if (awaiting.checkpoint != checkpoint) return false;
     CheckpointReply taken;
     taken.set_id(checkpoint);
-    if (info.ok()) {
-      taken.set_epoch(info->epoch());
-      taken.set_clock(info->clock());
-      taken.set_name(info->name());
+    if (sealed.ok()) {
+      taken.set_epoch(sealed->info.epoch());
+      taken.set_clock(sealed->info.clock());
+      taken.set_name(sealed->info.name());
     }
-    AnswerNow(awaiting.request, AsControlReply(IfOk(info.status(), taken)), effects);
+    AnswerNow(awaiting.request, AsControlReply(IfOk(sealed.status(), taken)), effects);
     return true;
   });
   GoOn(now, effects);

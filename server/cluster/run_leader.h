@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,7 +62,7 @@ class RunLeader {
                    Time now, ServerEffects* effects);
   void OnPart(uint64_t checkpoint, uint32_t shard, const absl::StatusOr<ShardReceipt>& receipt,
               Time now, ServerEffects* effects);
-  void OnSealed(uint64_t checkpoint, const absl::StatusOr<CheckpointInfo>& info, Time now,
+  void OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpoint>& sealed, Time now,
                 ServerEffects* effects);
   void OnQuarantined(const WorkerKey& worker, const std::string& why, Time now,
                      ServerEffects* effects);
@@ -193,7 +194,8 @@ class RunLeader {
   };
   std::vector<Awaiting> awaited_checkpoints_;
   std::vector<std::pair<CheckpointInfo, Time>>
-      checkpoints_;  // taken since this server leads, and when
+      checkpoints_;                          // taken since this server leads, and when
+  std::optional<uint64_t> best_checkpoint_;  // of all
   std::string failed_checkpoint_;
 
   std::map<uint32_t, CoordinatorRecord::Pass> passes_;  // by worker; in a secured run

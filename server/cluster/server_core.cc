@@ -206,9 +206,9 @@ void ServerCore::OnPart(uint64_t checkpoint, uint32_t shard,
   Settle(now, effects);
 }
 
-void ServerCore::OnSealed(uint64_t checkpoint, const absl::StatusOr<CheckpointInfo>& info, Time now,
-                          ServerEffects* effects) {
-  if (leader_ != nullptr) leader_->OnSealed(checkpoint, info, now, effects);
+void ServerCore::OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpoint>& sealed,
+                          Time now, ServerEffects* effects) {
+  if (leader_ != nullptr) leader_->OnSealed(checkpoint, sealed, now, effects);
   Settle(now, effects);
 }
 

@@ -56,7 +56,7 @@ class ServerCore {
                    Time now, ServerEffects* effects);
   void OnPart(uint64_t checkpoint, uint32_t shard, const absl::StatusOr<ShardReceipt>& receipt,
               Time now, ServerEffects* effects);
-  void OnSealed(uint64_t checkpoint, const absl::StatusOr<CheckpointInfo>& info, Time now,
+  void OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpoint>& sealed, Time now,
                 ServerEffects* effects);
   void OnQuarantined(const WorkerKey& worker, const std::string& why, Time now,
                      ServerEffects* effects);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -33,6 +34,13 @@ using ControlRequest =
 using ControlReply = std::variant<JoinReply, RegisterReply, GiveWeightsReply, NextSegmentReply,
                                   EvaluatedReply, HeartbeatReply, LeaveReply, CheckpointReply,
                                   DrainReply, SetHyperReply, RebalanceReply, StatusReply>;
+
+// A checkpoint that counts by now.
+struct SealedCheckpoint {
+  CheckpointInfo info;
+  std::vector<uint64_t> removed;  // older checkpoints
+  std::optional<uint64_t> best;   // the one that durability.keep_best keeps
+};
 
 // The link of a server to itself.
 inline constexpr uint64_t kOwnLink = UINT64_MAX;
@@ -84,7 +92,7 @@ struct Answer {
   uint64_t request = 0;
   absl::StatusOr<ControlReply> reply;
 };
-// OnSealed follows.
+// OnSealed follows, with a SealedCheckpoint.
 struct SealCheckpoint {
   CheckpointManifest manifest;
 };

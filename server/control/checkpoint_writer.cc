@@ -1,5 +1,7 @@
 #include "server/control/checkpoint_writer.h"
 
+#include <utility>
+
 namespace psgd {
 
 std::optional<absl::StatusOr<ShardReceipt>> CheckpointWriter::Write(uint32_t shard,
@@ -19,7 +21,7 @@ std::optional<absl::StatusOr<ShardReceipt>> CheckpointWriter::Write(uint32_t sha
   return receipt;
 }
 
-absl::StatusOr<CheckpointInfo> CheckpointWriter::Seal(const CheckpointManifest& manifest) {
+absl::StatusOr<SealedCheckpoint> CheckpointWriter::Seal(const CheckpointManifest& manifest) {
   Reach(failpoint_, Failpoint::kCheckpointSealing);
   const absl::Status sealed = store_->Seal(manifest);
   Reach(failpoint_, Failpoint::kCheckpointSealed);
@@ -27,9 +29,15 @@ absl::StatusOr<CheckpointInfo> CheckpointWriter::Seal(const CheckpointManifest& 
     log_->error("checkpoint {}: {}", manifest.id(), sealed.ToString());
     return sealed;
   }
-  const absl::Status pruned = store_->Prune(keep_).status();
-  if (!pruned.ok()) log_->warn("old checkpoints: {}", pruned.ToString());
-  CheckpointInfo info;
+  SealedCheckpoint result;
+  auto removed = store_->Prune(keep_);
+  if (removed.ok()) {
+    result.removed = *std::move(removed);
+  } else {
+    log_->warn("old checkpoints: {}", removed.status().ToString());
+  }
+  result.best = store_->KeptBest().value_or(std::nullopt);
+  CheckpointInfo& info = result.info;
   info.set_id(manifest.id());
   info.set_epoch(manifest.epoch_progress());
   info.set_clock(manifest.clock());
@@ -37,7 +45,7 @@ absl::StatusOr<CheckpointInfo> CheckpointWriter::Seal(const CheckpointManifest& 
   for (const ShardReceipt& receipt : manifest.shards()) {
     info.set_bytes(info.bytes() + receipt.bytes());
   }
-  return info;
+  return result;
 }
 
 }  // namespace psgd

@@ -9,7 +9,7 @@
 #include "common/log.h"
 #include "common/status.h"
 #include "proto/checkpoint.pb.h"
-#include "proto/control.pb.h"
+#include "server/cluster/server_effects.h"
 #include "server/durability/checkpoint_store.h"
 #include "server/durability/failpoint.h"
 #include "server/shard/shard_core.h"
@@ -27,7 +27,7 @@ class CheckpointWriter {
   // up.
   std::optional<absl::StatusOr<ShardReceipt>> Write(uint32_t shard, const ShardCut& cut);
   // Makes the checkpoint count, and removes old ones.
-  absl::StatusOr<CheckpointInfo> Seal(const CheckpointManifest& manifest);
+  absl::StatusOr<SealedCheckpoint> Seal(const CheckpointManifest& manifest);
 
  private:
   const CheckpointStore* const store_;

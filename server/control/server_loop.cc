@@ -713,7 +713,7 @@ void ServerLoop::Do(const effect::SealCheckpoint& seal) {
   disk_.Post([this, manifest = seal.manifest] {
     Post([this, id = manifest.id(), sealed = writer_.Seal(manifest)](Time now,
                                                                      ServerEffects* effects) {
-      if (sealed.ok() && options_.on_checkpoint) options_.on_checkpoint(*sealed);
+      if (sealed.ok() && options_.on_checkpoint) options_.on_checkpoint(sealed->info);
       core_->OnSealed(id, sealed, now, effects);
     });
     return true;

@@ -12,6 +12,8 @@
 #include "compression/policy.h"
 #include "optimizers/optimizer.h"
 #include "proto/local_steps.h"
+#include "proto/parameter_groups.h"
+#include "server/coordinator/early_stop.h"
 #include "server/shard/placement.h"
 
 namespace psgd {
@@ -23,7 +25,8 @@ constexpr int64_t kPollMs = 100;  // after this time a waiting worker asks again
 absl::Status CheckFits(const ModelSpec& model, const Config& config, uint64_t memory) {
   double elements = 0;
   for (const ParameterSpec& parameter : model.parameters()) elements += ElementsOf(parameter);
-  const int arrays = 1 + MakeOptimizer(config.optimizer())->state_arrays();
+  const int average = config.train().average() > 0 ? 1 : 0;
+  const int arrays = 1 + MakeOptimizer(config.optimizer())->state_arrays() + average;
   const double bytes = elements * arrays * sizeof(float);
   if (memory == 0 || bytes <= memory) return absl::OkStatus();
   return ResourceExhaustedError("the model that the worker registers has ",
@@ -103,6 +106,8 @@ absl::Status CoordinatorCore::FixModel(const ModelSpec& model, uint64_t batches_
   PSGD_RETURN_IF_ERROR(ValidateModel(model));
   PSGD_RETURN_IF_ERROR(CheckFits(model, config_, options_.memory));
   PSGD_RETURN_IF_ERROR(CheckRules(config_.compression(), model));
+  PSGD_RETURN_IF_ERROR(CheckGroups("optimizer.groups", config_.optimizer(), model));
+  PSGD_RETURN_IF_ERROR(CheckGroups("local.optimizer.groups", config_.local().optimizer(), model));
   if (!options_.checkpoint) {
     PSGD_RETURN_IF_ERROR(CheckGiven(model, given ? *given : GivenWeights()));
   }
@@ -377,7 +382,8 @@ void CoordinatorCore::Drain(const DrainRequest& request, Effects* effects) {
   drain_failed_ = request.failed();
   drain_reason_ = request.reason().empty() ? "asked to" : request.reason();
   if (state_ == StatusReply::TRAINING) state_ = StatusReply::DRAINING;
-  effects->news.push_back(absl::StrCat("draining: ", drain_reason_));
+  effects->news.push_back(
+      absl::StrCat(stopped_early_ ? "stops early: " : "draining: ", drain_reason_));
 }
 
 absl::Status CoordinatorCore::DrainWorker(uint32_t worker, Effects* effects) {
@@ -519,7 +525,9 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
     all_dealt_ = true;
     return;
   }
-  if (ending != 0 && checkpoints_.Due(ledger_->position(), batches_per_epoch_)) {
+  const bool may_be_best =
+      config_.durability().keep_best() && ledger_->EndsEpoch(ending) && !checkpoints_.under_way();
+  if (ending != 0 && (may_be_best || checkpoints_.Due(ledger_->position(), batches_per_epoch_))) {
     StartCheckpoint(/*last=*/false, effects);
   }
   const std::vector<uint32_t> workers = members_.Ready();
@@ -701,6 +709,13 @@ absl::Status CoordinatorCore::CountEvaluation(const EvalResult& result, Effects*
       result.has_accuracy() ? absl::StrFormat("accuracy %.2f %%, ", 100 * result.accuracy()) : "";
   effects->news.push_back(
       absl::StrFormat("epoch %g: test %sloss %.4f", result.epoch(), accuracy, result.loss()));
+  const auto why = WhyStopEarly(config_.train().early_stop(), totals_.evaluations());
+  if (why && !draining_ && !over() && !ledger_->Finished()) {
+    stopped_early_ = true;
+    DrainRequest drain;
+    drain.set_reason(*why);
+    Drain(drain, effects);
+  }
   return absl::OkStatus();
 }
 
@@ -719,6 +734,7 @@ CoordinatorRecord CoordinatorCore::Save(Time now) const {
   record.set_draining(draining_);
   record.set_drain_failed(drain_failed_);
   record.set_drain_reason(drain_reason_);
+  record.set_stopped_early(stopped_early_);
   record.set_all_dealt(all_dealt_);
   checkpoints_.Save(&record);
   record.mutable_pending_evaluations()->Add(pending_evaluations_.begin(),
@@ -743,6 +759,7 @@ void CoordinatorCore::Restore(const CoordinatorRecord& record, Time now) {
   draining_ = record.draining();
   drain_failed_ = record.drain_failed();
   drain_reason_ = record.drain_reason();
+  stopped_early_ = record.stopped_early();
   all_dealt_ = record.all_dealt();
   checkpoints_.Restore(record);
   pending_evaluations_.assign(record.pending_evaluations().begin(),
@@ -793,9 +810,10 @@ StatusReply CoordinatorCore::Status(Time now) const {
     accuracy += member.recent_accuracy;
     ++reporting;
   }
+  if (stopped_early_) status.set_stopped_early(drain_reason_);
   if (state_ == StatusReply::WAITING) {
     status.set_detail(absl::StrCat(live, " of ", config_.cluster().workers(), " workers are here"));
-  } else if (draining_) {
+  } else if (draining_ && !stopped_early_) {
     status.set_detail(drain_reason_);
   } else if (live == 0 && state_ == StatusReply::TRAINING) {
     status.set_detail("no worker is left");

@@ -102,6 +102,7 @@ class CoordinatorCore {
   // FINISHED or FAILED.
   bool over() const { return state_ == StatusReply::FINISHED || state_ == StatusReply::FAILED; }
   bool drained() const { return draining_; }
+  const std::vector<EvalResult>& evaluations() const { return totals_.evaluations(); }
   const Config& config() const { return config_; }
   const ModelSpec* model() const { return model_.get(); }
   const std::shared_ptr<const Placement>& placement() const { return placement_; }
@@ -163,6 +164,7 @@ class CoordinatorCore {
   bool loads_state_ = false;  // the run went on from a checkpoint
 
   bool draining_ = false;
+  bool stopped_early_ = false;  // it drains because of train.early_stop
   bool drain_failed_ = false;
   std::string drain_reason_;
   bool all_dealt_ = false;  // no further segment will be dealt

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/names.h"
+#include "server/durability/best_checkpoint.h"
 #include "server/durability/checkpoint_database.h"
 #include "server/durability/checkpoint_files.h"
 
@@ -62,6 +63,9 @@ absl::Status CheckpointStore::Seal(CheckpointManifest manifest) const {
 
 absl::StatusOr<std::vector<uint64_t>> CheckpointStore::Prune(int keep) const {
   PSGD_ASSIGN_OR_RETURN(const auto ids, FolderIds(root_, kCheckpoint));
+  std::vector<std::string> ignored;
+  PSGD_ASSIGN_OR_RETURN(const auto manifests, List(&ignored));
+  const std::set<uint64_t> stay = KeptForBest(manifests);
   std::vector<uint64_t> removed;
   int kept = 0;
   for (uint64_t id : ids) {
@@ -72,6 +76,7 @@ absl::StatusOr<std::vector<uint64_t>> CheckpointStore::Prune(int keep) const {
       if (manifest.ok()) ++kept;
       continue;
     }
+    if (stay.contains(id)) continue;
     // The manifest goes first: a crash half-way must not leave a sealed checkpoint that lacks
     // files.
     PSGD_RETURN_IF_ERROR(RemoveFolder(ManifestPath(root_, id)));
@@ -162,6 +167,10 @@ std::string Shown(const std::string& name) {
 
 absl::Status CheckName(const std::string& name) {
   const bool number = std::ranges::all_of(name, absl::ascii_isdigit);
+  if (name == kBest) {
+    return InvalidArgumentError(
+        "\"best\" names the checkpoint with the best evaluation: choose another name");
+  }
   if (IsName(name) && !number) return absl::OkStatus();
   return InvalidArgumentError(
       "\"", Shown(name), "\" cannot be a checkpoint's name: 1 to ", kLongestName,
@@ -187,9 +196,21 @@ absl::StatusOr<uint64_t> CheckpointStore::Find(const std::string& id_or_name) co
     for (const CheckpointManifest& manifest : manifests) {
       if (manifest.name() == id_or_name) return manifest.id();
     }
+    if (id_or_name == kBest) {
+      if (const auto best = BestOf(manifests)) return *best;
+      return NotFoundError("no checkpoint in ", root_,
+                           " has an evaluation: take one at the end of each epoch, as with "
+                           "durability.checkpoint: 1 epoch");
+    }
   }
   return NotFoundError("there is no checkpoint ", Shown(id_or_name), " in ", root_,
                        "; ps-ctl checkpoints lists those that there are");
+}
+
+absl::StatusOr<std::optional<uint64_t>> CheckpointStore::KeptBest() const {
+  std::vector<std::string> ignored;
+  PSGD_ASSIGN_OR_RETURN(const auto manifests, List(&ignored));
+  return KeepsBest(manifests) ? BestOf(manifests) : std::nullopt;
 }
 
 absl::StatusOr<uint64_t> CheckpointStore::LastId() const {

@@ -37,7 +37,8 @@ struct CheckedCheckpoint {
   absl::Status status;                         // what is damaged, and where
 };
 
-// A name that a checkpoint may have: [A-Za-z0-9._-]{1,64} and not a number, which would be an id.
+// A name that a checkpoint may have: [A-Za-z0-9._-]{1,64} and not a number, which would be an id,
+// nor kBest.
 absl::Status CheckName(const std::string& name);
 
 // The folder with a run's checkpoints. Only Begin, WriteShard, Seal and Prune write; the other
@@ -57,7 +58,9 @@ class CheckpointStore {
   // placement.
   absl::Status Seal(CheckpointManifest manifest) const;
   // Keeps named checkpoints, and the newest `keep` sealed checkpoints without a name (at least
-  // one). Removes discarded folders and all other checkpoints, and returns the ids of the latter.
+  // one). In a run with durability.keep_best also that with the best evaluation, and the newest of
+  // a whole epoch, whose evaluation may be to come. Removes discarded folders and all other
+  // checkpoints, and returns the ids of the latter.
   absl::StatusOr<std::vector<uint64_t>> Prune(int keep) const;
 
   // Manifests of sealed checkpoints, newest first. `notes` names manifests that cannot be read.
@@ -66,8 +69,11 @@ class CheckpointStore {
   // NOT_FOUND: there is no sealed checkpoint. DATA_LOSS: all sealed checkpoints are damaged.
   absl::StatusOr<LoadedCheckpoint> LoadNewest() const;
   absl::StatusOr<LoadedCheckpoint> Load(uint64_t id) const;
-  // The newest checkpoint with that name, or the checkpoint with that id. NOT_FOUND: there is none.
+  // The newest checkpoint with that name, or the checkpoint with that id; kBest: the one with the
+  // best evaluation. NOT_FOUND: there is none.
   absl::StatusOr<uint64_t> Find(const std::string& id_or_name) const;
+  // The checkpoint that durability.keep_best keeps; nullopt: there is none.
+  absl::StatusOr<std::optional<uint64_t>> KeptBest() const;
   // The largest used id; 0: no id is used.
   absl::StatusOr<uint64_t> LastId() const;
   // Reads every checkpoint from end to end, newest first.

@@ -164,6 +164,15 @@ Bytes LoadedCheckpoint::Weights(absl::string_view parameter) const {
   return found == tensors_.end() ? Bytes() : found->second.weights;
 }
 
+Bytes LoadedCheckpoint::State(absl::string_view parameter, absl::string_view state) const {
+  const auto found = tensors_.find(std::string(parameter));
+  if (found == tensors_.end()) return Bytes();
+  for (const auto& [name, values] : found->second.states) {
+    if (name == state) return values;
+  }
+  return Bytes();
+}
+
 Bytes LoadedCheckpoint::CutResidual(const std::vector<Residual>& residuals, uint64_t offset,
                                     uint64_t count) {
   std::vector<float> residual, remembered;  // zeros where nothing is stored

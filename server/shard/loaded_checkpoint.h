@@ -39,6 +39,8 @@ class LoadedCheckpoint {
 
   // All weights of a parameter; empty: there is no such parameter.
   Bytes Weights(absl::string_view parameter) const;
+  // A state of all weights of a parameter; empty: there is no such parameter or state.
+  Bytes State(absl::string_view parameter, absl::string_view state) const;
   // An error: the checkpoint has no such parameter, or the parameter is shorter.
   absl::StatusOr<SliceContents> Extract(absl::string_view parameter, uint64_t offset,
                                         uint64_t count) const;

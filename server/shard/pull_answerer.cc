@@ -114,6 +114,11 @@ absl::StatusOr<PullAnswerer::WaitingPull> PullAnswerer::Read(PeerId from,
   pull.request = request.request();
   pull.clock = request.clock();
   pull.own_clock = request.own_clock();
+  pull.average = request.average();
+  const bool has_average = slices_.size() == 0 || slices_[0].average.has_value();
+  if (pull.average && !has_average) {
+    return absl::InvalidArgumentError("the run keeps no average of the weights (train.average)");
+  }
   if (request.slices_size() > static_cast<int>(slices_.size())) {
     return absl::InvalidArgumentError("more slices than the shard has");
   }
@@ -150,7 +155,7 @@ bool PullAnswerer::Allowed(const WaitingPull& pull, uint64_t slowest) const {
 AnsweredPull PullAnswerer::Answer(const WaitingPull& pull, uint64_t slowest, Outbox* out) {
   AnsweredPull answered;
   answered.staleness = pull.clock > slowest ? pull.clock - slowest : 0;
-  if (remembers_shown_) {
+  if (remembers_shown_ && !pull.average) {
     answered.shown.emplace().set_worker(pull.key.worker());
     for (const auto& [local, mark] : pull.slices) answered.shown->add_slices(local);
     Show(*answered.shown);
@@ -159,8 +164,24 @@ AnsweredPull PullAnswerer::Answer(const WaitingPull& pull, uint64_t slowest, Out
   return answered;
 }
 
+Bytes PullAnswerer::EncodeSlice(const WaitingPull& pull, size_t i, PullPart* part) {
+  const auto [local, mark] = pull.slices[i];
+  SliceState& slice = slices_[local];
+  part->set_slice(slice.id);
+  if (pull.average) {
+    part->set_codec(CODEC_NONE);
+    part->set_version(slice.version);
+    part->set_mark(mark);
+    return slice.average->Share();
+  }
+  SentWeights* const sent = &workers_.at(pull.key.worker()).sent[local];
+  Bytes payload = encoder_.Encode(slice, pull.clock, mark, sent, part);
+  const PackedPayload packed = encoder_.Pack(slice, payload, part->form());
+  part->set_zstd(packed.planes);
+  return packed.planes == 0 ? payload : packed.frame;
+}
+
 void PullAnswerer::Send(const WaitingPull& pull, size_t later, uint64_t slowest, Outbox* out) {
-  Worker& worker = workers_.at(pull.key.worker());
   Message message;
   size_t bytes = 0;
   const auto send = [&](size_t answered) {
@@ -178,7 +199,7 @@ void PullAnswerer::Send(const WaitingPull& pull, size_t later, uint64_t slowest,
   };
   for (size_t i = 0; i < pull.slices.size(); ++i) {
     const auto [local, mark] = pull.slices[i];
-    if (const size_t count = WholeTensor(pull, i); count > 0) {
+    if (const size_t count = pull.average ? 0 : WholeTensor(pull, i); count > 0) {
       const auto tensor = std::span<const SliceState>(slices_.all()).subspan(local, count);
       const UpdateReader reader = {pull.key.worker(), pull.key.incarnation()};
       if (std::optional<Bytes> updates = encoder_.EncodeUpdates(tensor, mark, reader)) {
@@ -191,16 +212,12 @@ void PullAnswerer::Send(const WaitingPull& pull, size_t later, uint64_t slowest,
         continue;
       }
     }
-    SliceState& slice = slices_[local];
     PullPart part;
-    part.set_slice(slice.id);
-    Bytes payload = encoder_.Encode(slice, pull.clock, mark, &worker.sent[local], &part);
+    Bytes payload = EncodeSlice(pull, i, &part);
     if (bytes > 0 && bytes + payload.size() > options_.reply_bytes) send(i);
     bytes += payload.size();
-    const PackedPayload packed = encoder_.Pack(slice, payload, part.form());
-    part.set_zstd(packed.planes);
     *message.header.mutable_pull_reply()->add_parts() = std::move(part);
-    message.payloads.push_back(packed.planes == 0 ? std::move(payload) : packed.frame);
+    message.payloads.push_back(std::move(payload));
   }
   send(pull.slices.size());
 }

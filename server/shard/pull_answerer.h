@@ -5,6 +5,9 @@
 // while the weights lack its own updates. A worker has at most one pull waiting: its newest. An
 // answer that is too large for one message comes in several, front layers first. At staleness 0 the
 // slices that have the awaited clock leave before the others have it.
+//
+// The moving average of the weights leaves whole and exact, whatever compression.pull is. Its parts
+// repeat the worker's marks: the worker keeps the weights that it has, and trains on from them.
 #pragma once
 
 #include <cstdint>
@@ -93,6 +96,7 @@ class PullAnswerer {
     uint64_t request;
     uint64_t clock;
     uint64_t own_clock;
+    bool average;  // of the moving average, for an evaluation
     // Local indices of the slices that were not sent yet, ascending, and the worker's marks.
     std::vector<std::pair<uint32_t, uint64_t>> slices;
   };
@@ -104,6 +108,8 @@ class PullAnswerer {
   void Send(const WaitingPull& pull, size_t later, uint64_t slowest, Outbox* out);
   // Sends the slices for which `ready` is true, and takes them off the pull.
   void SendReady(const std::function<bool(uint32_t local)>& ready, WaitingPull* pull, Outbox* out);
+  // Fills in the part of a slice, and returns its payload.
+  Bytes EncodeSlice(const WaitingPull& pull, size_t i, PullPart* part);
   size_t WholeTensor(const WaitingPull& pull, size_t i) const;
 
   const PullOptions options_;

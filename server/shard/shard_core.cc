@@ -398,7 +398,7 @@ UpdateRates ShardCore::RatesAt(uint64_t clock) const {
                       .step = step,
                       .epochs_per_step = epochs_per_clock,
                       .total_epochs = static_cast<double>(options_.config.train().epochs())});
-  return {hyper_.learning_rate() * factor, hyper_.weight_decay()};
+  return {.learning_rate = hyper_.learning_rate() * factor, .weight_decay = hyper_.weight_decay()};
 }
 
 void ShardCore::ApplyNow(Member& member, std::span<const ShownWeights> shown, const Push& push,

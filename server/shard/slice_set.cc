@@ -97,7 +97,8 @@ float SliceSet::ContributionScale(float share) const {
 }
 
 void SliceSet::Apply(const Push& push, std::span<const OpenedPart> parts, float share,
-                     std::span<const ShownWeights> shown, const UpdateRates& rates) {
+                     std::span<const ShownWeights> shown, UpdateRates rates) {
+  rates.clocks = share;
   for (size_t i = 0; i < parts.size(); ++i) {
     const PushPart& part = push.parts(static_cast<int>(i));
     const uint32_t local = *Local(part.slice());

@@ -67,7 +67,7 @@ class SliceSet {
   // steps of all that push now. `shown`: by local index; empty: unknown. REQUIRES: `parts` is from
   // Open.
   void Apply(const Push& push, std::span<const OpenedPart> parts, float share,
-             std::span<const ShownWeights> shown, const UpdateRates& rates);
+             std::span<const ShownWeights> shown, UpdateRates rates);
   // The payloads of a push. REQUIRES: Open has checked it.
   std::vector<SharedPayload> Payloads(const Push& push) const;
   // Applies payloads of several workers as one update, summed in their order. `absent`: workers

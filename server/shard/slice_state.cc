@@ -26,6 +26,8 @@ bool IsPlainSgd(const OptimizerConfig& optimizer) {
 
 SliceUpdater::SliceUpdater(const Config& config)
     : consistency_(config.consistency()),
+      optimizer_config_(config.optimizer()),
+      average_(config.train().average()),
       workers_(static_cast<uint32_t>(config.cluster().workers())),
       decoupled_decay_(DecouplesDecay(config.optimizer())),
       logs_changes_(config.compression().pull().has_delta() &&
@@ -42,8 +44,9 @@ SliceState SliceUpdater::Prepare(uint32_t id, const SliceSpec& spec,
   slice.spec = spec;
   slice.parameter = parameter.name();
   slice.role = parameter.role();
+  slice.rates = RatesOf(optimizer_config_, parameter);
   slice.decays = parameter.decay();
-  slice.coupled_decay = parameter.decay() && !decoupled_decay_;
+  slice.coupled_decay = (slice.decays || slice.rates.weight_decay) && !decoupled_decay_;
   slice.decays_here = slice.coupled_decay && parameter.sparse();
   slice.shape = ShapeOf(spec, parameter);
   slice.weights = CowArray(&pool_, spec.count());
@@ -52,6 +55,7 @@ SliceState SliceUpdater::Prepare(uint32_t id, const SliceSpec& spec,
       slice.states.emplace_back(&pool_, spec.count());
     }
   }
+  if (average_ > 0) slice.average.emplace(&pool_, spec.count());
   return slice;
 }
 
@@ -74,6 +78,7 @@ absl::StatusOr<SliceState> SliceUpdater::Make(uint32_t id, const SliceSpec& spec
   } else {
     FillInitial(parameter, seed, spec.parameter(), spec.offset(), slice.weights.Writable());
   }
+  if (slice.average) std::ranges::copy(slice.weights.read(), slice.average->Writable().begin());
   return slice;
 }
 
@@ -89,11 +94,20 @@ absl::StatusOr<SliceState> SliceUpdater::Restore(uint32_t id, const SliceSpec& s
     std::memcpy(array.Writable().data(), values.data(), values.size());
     return absl::OkStatus();
   };
+  const auto find = [&](absl::string_view name) {
+    return std::ranges::find_if(contents.states,
+                                [&](const auto& entry) { return entry.first == name; });
+  };
   PSGD_RETURN_IF_ERROR(fill(slice.weights, contents.weights));
+  if (slice.average) {
+    // A run that had no average begins one.
+    const auto average = find(kAverageState);
+    const bool begins = average == contents.states.end();
+    PSGD_RETURN_IF_ERROR(fill(*slice.average, begins ? contents.weights : average->second));
+  }
   for (size_t i = 0; i < slice.states.size(); ++i) {
     const absl::string_view name = optimizer_->state_name(static_cast<int>(i));
-    auto state = std::ranges::find_if(contents.states,
-                                      [&](const auto& entry) { return entry.first == name; });
+    const auto state = find(name);
     if (state == contents.states.end()) {
       return FailedPreconditionError(
           "the checkpoint has no ", std::string(name), " for ", parameter.name(),
@@ -283,8 +297,8 @@ void SliceUpdater::Apply(SliceState& slice, std::span<const Contribution> contri
   slice.version += contributions.size();
   ++slice.steps;
   OptimizerStep step;
-  step.learning_rate = rates.learning_rate;
-  step.weight_decay = slice.decays ? rates.weight_decay : 0;
+  step.learning_rate = rates.learning_rate * slice.rates.rate;
+  step.weight_decay = slice.rates.DecayOf(slice.decays, rates.weight_decay);
   step.step = slice.steps;
   step.decays = slice.decays;
   float decay = 0;
@@ -295,9 +309,11 @@ void SliceUpdater::Apply(SliceState& slice, std::span<const Contribution> contri
                                                         : contribution.without_decay);
       if (here) decay += ScaleOf(contribution);
     }
-    decay *= static_cast<float>(rates.weight_decay);
+    decay *= static_cast<float>(step.weight_decay);
   }
-  if (decay == 0 && ApplySparse(slice, contributions, step)) return;
+  if (decay == 0 && ApplySparse(slice, contributions, step)) {
+    return UpdateAverage(slice, rates.clocks);
+  }
   Log(slice, contributions, step, decay);
 
   const size_t elements = slice.weights.size();
@@ -330,6 +346,21 @@ void SliceUpdater::Apply(SliceState& slice, std::span<const Contribution> contri
   }
   weights.Commit();
   for (CowArray::Update& state : states) state.Commit();
+  UpdateAverage(slice, rates.clocks);
+}
+
+void SliceUpdater::UpdateAverage(SliceState& slice, double clocks) const {
+  if (!slice.average) return;
+  // The first updates count more: the average forgets the initial weights.
+  const auto updates = static_cast<double>(slice.steps);
+  const double keep = std::min(average_, (1 + updates) / (10 + updates));
+  const auto gain = static_cast<float>((1 - keep) * clocks);
+  const std::span<const float> weights = slice.weights.read();
+  CowArray::Update average = slice.average->BeginUpdate();
+  const float* const in = average.in();
+  float* const out = average.out();
+  for (size_t i = 0; i < weights.size(); ++i) out[i] = in[i] + gain * (weights[i] - in[i]);
+  average.Commit();
 }
 
 SliceSnapshot SliceUpdater::Snapshot(const SliceState& slice) const {
@@ -344,6 +375,7 @@ SliceSnapshot SliceUpdater::Snapshot(const SliceState& slice) const {
     snapshot.states.emplace_back(std::string(optimizer_->state_name(static_cast<int>(i))),
                                  slice.states[i].Share());
   }
+  if (slice.average) snapshot.states.emplace_back(kAverageState, slice.average->Share());
   return snapshot;
 }
 

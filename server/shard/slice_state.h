@@ -16,6 +16,7 @@
 #include "optimizers/optimizer.h"
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
+#include "proto/parameter_groups.h"
 #include "server/shard/change_log.h"
 #include "server/shard/cow_array.h"
 #include "server/shard/given_weights.h"
@@ -35,13 +36,15 @@ struct SliceState {
   SliceShape shape;
   std::string parameter;
   ParameterSpec::Role role = ParameterSpec::TRAINED;
+  ParameterRates rates;  // of the parameter
   bool decays = false;
   bool coupled_decay = false;  // decay is added to the gradient, by the worker if it can
   bool decays_here = false;    // sparse parameter: the worker cannot add decay
   CowArray weights;
-  std::vector<CowArray> states;  // the optimizer's arrays
-  uint64_t version = 0;          // pushes absorbed
-  uint64_t steps = 0;            // updates applied; fewer than pushes when they are summed
+  std::vector<CowArray> states;     // the optimizer's arrays
+  std::optional<CowArray> average;  // of the weights, if the config has train.average
+  uint64_t version = 0;             // pushes absorbed
+  uint64_t steps = 0;               // updates applied; fewer than pushes when they are summed
   // The latest changed elements, if workers pull only changes.
   std::optional<ChangeLog> changes;
   // The latest updates, if a worker can make them itself.
@@ -73,10 +76,11 @@ struct Contribution {
   bool without_decay = false;  // the reader's flag, once AddUp has read the payload
 };
 
-// The rates of one update, with the schedule's factor.
+// The rates of one update, with the schedule's factor, before the parameter's own settings.
 struct UpdateRates {
   double learning_rate = 0;
   double weight_decay = 0;  // if it is decoupled, or the worker could not add it to the gradient
+  double clocks = 1;        // share of a clock that the update is, for the average of the weights
 };
 
 // Makes and updates slices. Not thread-safe: each shard has its own.
@@ -111,6 +115,9 @@ class SliceUpdater {
   // Does nothing and returns false if the update is not sparse.
   bool ApplySparse(SliceState& slice, std::span<const Contribution> contributions,
                    const OptimizerStep& step);
+  // Moves the average of the weights, if there is one, after an update that is this share of a
+  // clock.
+  void UpdateAverage(SliceState& slice, double clocks) const;
   // Logs how the latest version was made.
   void Log(SliceState& slice, std::span<const Contribution> contributions,
            const OptimizerStep& step, float decay);
@@ -139,6 +146,8 @@ class SliceUpdater {
   static constexpr size_t kBlock = 2048;  // with weights and two states well inside 48 KiB
 
   const ConsistencyConfig consistency_;
+  const OptimizerConfig optimizer_config_;
+  const double average_;  // share that the average keeps at a clock; 0: there is no average
   const uint32_t workers_;
   const bool decoupled_decay_;
   const bool logs_changes_;

@@ -12,6 +12,9 @@
 
 namespace psgd {
 
+// The name of the state that is the moving average of the weights. Persisted: do not change.
+inline constexpr char kAverageState[] = "average";
+
 struct SliceSnapshot {
   uint32_t id = 0;
   SliceSpec spec;

@@ -347,9 +347,9 @@ void SimServer::Carry(ServerEffect effect) {
     const uint64_t id = seal->manifest.id();
     world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(20)), [=, this] {
       if (life != life_) return;
-      CheckpointInfo info;
-      info.set_id(id);
-      absl::StatusOr<CheckpointInfo> sealed = info;
+      SealedCheckpoint written;
+      written.info.set_id(id);
+      absl::StatusOr<SealedCheckpoint> sealed = written;
       if (chance_.Happens(world_->scenario().failed_checkpoints))
         sealed = absl::ResourceExhaustedError("disk full");
       Feed([=, this](Time now, ServerEffects* effects) {

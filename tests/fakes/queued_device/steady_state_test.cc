@@ -199,6 +199,26 @@ TEST_F(SteadyState, TheHostWaitsForPayloadsAndTheLoss) {
   CheckWeights(settings);
 }
 
+// Bounds need the gradients themselves.
+TEST_F(SteadyState, ClippedGradientsAreEncodedOnTheHost) {
+  const std::vector<std::string> settings = {"compression.push.topk.density=0.05",
+                                             "compression.dense_below=0B",
+                                             "train.clip={norm: 0.05, value: 0.01}"};
+  Check(Train(settings), kDownloads, 4);
+  CheckWeights(settings);
+}
+
+TEST_F(SteadyState, PartsOfABatchAreAddedUpOnTheHost) {
+  const std::vector<std::string> settings = {"compression.push.topk.density=0.05",
+                                             "compression.dense_below=0B", "data.micro_batch=8"};
+  for (const std::vector<Asked>& step : Train(settings)) {
+    EXPECT_EQ(Count(step, Asked::kWaitForAll, 0), 0u);
+    EXPECT_EQ(Count(step, Asked::kWaitForEvent, kDownloads), 4u);
+    EXPECT_EQ(Count(step, Asked::kCopyOut, kCodecs), 0u);
+  }
+  CheckWeights(settings);
+}
+
 // With pull_ahead weights come while a step computes. The next step's kernels wait for their copy,
 // and the host does not. Now and then a pull is late or the device is quick; then weights come
 // between steps.

@@ -22,10 +22,11 @@ using testing::SequenceModel;
 using testing::ZooModel;
 
 std::unique_ptr<Replicas> MakeReplicas(const ModelConfig& model, const Problem& problem, int count,
-                                       int batch, ReduceOn reduce = ReduceOn::kHost) {
+                                       int batch, ReduceOn reduce = ReduceOn::kHost,
+                                       int turns = 1) {
   auto replicas = Replicas::Create(
-      model, problem.shape, batch,
-      std::vector<NetworkOptions>(static_cast<size_t>(count), testing::kReference), reduce);
+      model, problem.shape, batch / turns,
+      std::vector<NetworkOptions>(static_cast<size_t>(count), testing::kReference), reduce, turns);
   EXPECT_TRUE(replicas.ok()) << replicas.status();
   if (!replicas.ok()) return nullptr;
   for (int i = 0; i < (*replicas)->spec().parameters_size(); ++i) {
@@ -46,11 +47,12 @@ std::vector<std::vector<float>> Gradients(Replicas& replicas, const Problem& pro
 }
 
 // Expects the results of one network with the whole batch.
-void ExpectAsOne(const ModelConfig& model, const Problem& problem, int count, ReduceOn reduce) {
+void ExpectAsOne(const ModelConfig& model, const Problem& problem, int count, ReduceOn reduce,
+                 int turns = 1) {
   const auto one = MakeNetwork(model, problem, testing::kReference);
-  const auto many = MakeReplicas(model, problem, count, problem.batch, reduce);
+  const auto many = MakeReplicas(model, problem, count, problem.batch, reduce, turns);
   ASSERT_TRUE(one && many);
-  EXPECT_EQ(many->batch(), problem.batch);
+  EXPECT_EQ(many->batch(), problem.batch / turns);
   const auto expected = one->TrainStep(problem.step_batch(), 3, nullptr);
   std::vector<int> order;
   const auto result = many->TrainStep(problem.step_batch(), 3, [&](int i) { order.push_back(i); });
@@ -67,6 +69,7 @@ void ExpectAsOne(const ModelConfig& model, const Problem& problem, int count, Re
           << one->spec().parameters(i).name() << " " << k;
     }
   }
+  if (turns > 1) return;  // they evaluate smaller batches
   const auto evaluated = many->Evaluate(problem.step_batch());
   const auto expected_evaluation = one->Evaluate(problem.step_batch());
   ASSERT_TRUE(evaluated.ok() && expected_evaluation.ok());
@@ -85,6 +88,15 @@ TEST_P(ReplicasTest, ComputeWhatOneNetworkWould) {
   const Problem problem = MakeProblem();
   for (int count : {1, 2, 3, 12}) ExpectAsOne(ZooModel("mlp"), problem, count, GetParam());
   ExpectAsOne(ZooModel("cnn"), MakeProblem({1, 16, 16, 4}, 4), 1, GetParam());
+}
+
+TEST_P(ReplicasTest, TakeABatchInTurns) {
+  for (int turns : {2, 3, 6}) ExpectAsOne(ZooModel("mlp"), MakeProblem(), 1, GetParam(), turns);
+  Problem problem = MakeProblem();
+  for (int n = 0; n < 5; ++n) problem.labels[n] = -1;
+  ExpectAsOne(ZooModel("mlp"), problem, 2, GetParam(), 3);
+  ExpectAsOne(ZooModel("mlp"), problem, 1, GetParam(), 12);
+  ExpectAsOne(SequenceModel("gpt"), MakeTokenProblem(7, 11, 4), 1, GetParam(), 2);
 }
 
 TEST_P(ReplicasTest, AMeanIsOverTheLabelsThatCountWhereverTheyAre) {

@@ -47,6 +47,10 @@ TEST(ConfigParse, KnowsWhatOthersCallAKey) {
   EXPECT_THAT(ErrorOf("optimizer: {lr: 0.1}"),
               HasSubstr("psgd calls it optimizer.sgd.learning_rate"));
   EXPECT_THAT(ErrorOf("batch_size: 32"), HasSubstr("psgd calls it data.batch"));
+  EXPECT_THAT(ErrorOf("max_grad_norm: 1"), HasSubstr("psgd calls it train.clip.norm"));
+  EXPECT_THAT(ErrorOf("train: {ema_decay: 0.9}"), HasSubstr("psgd calls it train.average"));
+  EXPECT_THAT(ErrorOf("optimizer: {param_groups: []}"),
+              HasSubstr("psgd calls it optimizer.groups"));
   // The outer optimizer's rate is not meant here.
   EXPECT_THAT(ErrorOf("local: {learning_rate: 0.1}"), HasSubstr("its keys are steps, "));
   EXPECT_THAT(ErrorOf("output_dir: a"), HasSubstr("; use the option --run-dir of ps-run"));
@@ -169,7 +173,8 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"compression:\n  push: {topk: {densty: 1}}\n",
        "c.yaml:2:17: unknown key \"densty\" in compression.push.topk; did you mean \"density\"?"},
       {"train: {zzz: 1}",
-       "c.yaml:1:9: unknown key \"zzz\" in train; its keys are epochs, max_steps"},
+       "c.yaml:1:9: unknown key \"zzz\" in train; its keys are epochs, max_steps, clip, average, "
+       "early_stop"},
       {"compression: {push: {none: {a: 1}}}",
        "c.yaml:1:29: unknown key \"a\" in compression.push.none; it has none"},
       {"\"a\\e[31mb\": 1",
@@ -194,7 +199,7 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
        "c.yaml:1:8: unknown key \"noise\" in data; its keys are format, path, batch, eval_batch, "
        "mean, stddev, augment, synthetic, prefetch, threads, train_samples, test_samples, text, "
        "images, table, ratings, tokens, vocabulary, translation, "
-       "target, columns, categories, target_kind\n"
+       "target, columns, categories, target_kind, micro_batch\n"
        "c.yaml:1:37: data.synthetic.noise: expected a number, got \"1x\""},
       {"data: {synthetic: {noise: 1x}}",
        "c.yaml:1:27: data.synthetic.noise: expected a number, got \"1x\""},
@@ -214,7 +219,8 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
        "dropout, layers, width, "
        "heads, frozen, label_smoothing, loss, ignored_label, recompute, meprop, got \"lenet5\""},
       {"train: [1]",
-       "c.yaml:1:8: train: expected a mapping with keys of epochs, max_steps, got a list"},
+       "c.yaml:1:8: train: expected a mapping with keys of epochs, max_steps, clip, average, "
+       "early_stop, got a list"},
       {"{[a]: 1}", "c.yaml:1:2: a key must be a word, got a list"},
       {"data: {? {a: b} : 1}", "c.yaml:1:10: data: a key must be a word, got a mapping"},
       {"model: {zoo: [a]}", "c.yaml:1:14: model.zoo: expected a single value, got a list"},

@@ -126,7 +126,8 @@ TEST_F(ConfigSet, Errors) {
   EXPECT_EQ(ErrorOf("model.hidden=[1,2"),
             "--set model.hidden=[1,2: not valid YAML: this [ is never closed");
   EXPECT_EQ(ErrorOf("train..epochs=1"),
-            "--set train..epochs=1: unknown key \"\" in train; its keys are epochs, max_steps");
+            "--set train..epochs=1: unknown key \"\" in train; its keys are epochs, max_steps, "
+            "clip, average, early_stop");
   EXPECT_EQ(ErrorOf("name=a b"),
             "--set name=a b: name: expected 1 to 64 letters, digits, '.', '_' or '-', got \"a "
             "b\"");

@@ -27,6 +27,27 @@ absl::Status AfterSets(const std::vector<std::string>& sets) {
 
 TEST(ConfigValidate, AcceptsASoundConfig) { EXPECT_TRUE(AfterSets({}).ok()); }
 
+TEST(ConfigValidate, AcceptsTheKeysOfTraining) {
+  const absl::Status status =
+      AfterSets({"train={clip: {norm: 1, value: 0.5}, average: 0.99, early_stop: {patience: 3, "
+                 "least: 0.001}}",
+                 "data.batch=64", "data.micro_batch=16", "durability.checkpoint=1 epoch",
+                 "durability.keep_best=true", "optimizer.groups=[{match: fc1.*, rate: 0}]",
+                 "schedule={warmup: 5 steps, inverse_sqrt: {}}"});
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// Resolved, a group without a decay still has the optimizer's.
+TEST(ConfigValidate, AGroupsDecayMayStayUnset) {
+  Config config = Sound();
+  ASSERT_TRUE(ApplySet("optimizer.groups=[{match: fc1.*, rate: 0.1}]", &config).ok());
+  const Config resolved = ResolveDefaults(config);
+  EXPECT_FALSE(resolved.optimizer().groups(0).has_weight_decay());
+  const auto again = ParseConfig(FormatConfig(resolved), "again");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_FALSE(again->optimizer().groups(0).has_weight_decay());
+}
+
 TEST(ConfigValidate, CrossChecks) {
   const struct {
     std::vector<std::string> sets;
@@ -182,6 +203,46 @@ TEST(ConfigValidate, CrossChecks) {
        "schedule.step.every is missing or zero: say how often the rate falls, as 10 epochs"},
       {{"schedule={step: {every: 0 epochs}}"},
        "schedule.step.every is missing or zero: say how often the rate falls, as 10 epochs"},
+      {{"schedule=inverse_sqrt"},
+       "schedule.inverse_sqrt falls from the end of the warm-up, and there is none: set "
+       "schedule.warmup, as 500 steps"},
+      {{"schedule={warmup: 5 steps, one_cycle: {}}"},
+       "schedule.one_cycle begins with a rise of its own (schedule.one_cycle.rise): leave "
+       "schedule.warmup out"},
+      {{"train.clip.norm=1", "model=client"},
+       "train.clip is of ps-worker's own training, and with model: client programs train: leave it "
+       "out, and clip in the program, as with torch.nn.utils.clip_grad_norm_"},
+      {{"train.clip.value=1", "compression.push=factors"},
+       "train.clip.value bounds the elements of gradients, which compression.push factors never "
+       "computes: use train.clip.norm, or another codec"},
+      {{"data.batch=64", "data.micro_batch=24"},
+       "data.batch is 64, no multiple of the 24 samples of data.micro_batch: choose one that "
+       "divides it"},
+      {{"data.batch=64", "data.micro_batch=128"},
+       "data.batch is 64, no multiple of the 128 samples of data.micro_batch: choose one that "
+       "divides it"},
+      {{"data.micro_batch=8", "model=client"},
+       "data.micro_batch is of ps-worker's own training, and with model: client programs train: "
+       "leave it out, and add gradients up in the program"},
+      {{"optimizer.groups=[{rate: 0.1}]"},
+       "optimizer.groups[0].match is missing: say which parameters, as *.bias"},
+      {{"optimizer.groups=[{match: fc1.*, rate: 0.1}, {match: \"*\"}]"},
+       "optimizer.groups[1] changes nothing: set its rate, as 0.1, or its weight_decay, as 0"},
+      {{"optimizer={worker: {}, groups: [{match: fc1.*, rate: 0.1}]}", "model=client"},
+       "optimizer.groups is of the optimizer of the shards, and with optimizer: worker the workers "
+       "have it: leave groups out, and set them in the program"},
+      {{"optimizer={worker: {}, groups: [{match: fc1.*, rate: 0.1}]}", "local.steps=4"},
+       "optimizer.groups is of the optimizer of the shards, and with optimizer: worker the workers "
+       "have it: set local.optimizer.groups instead"},
+      {{"optimizer={sgd: {}, groups: [{match: fc1.*, weight_decay: 0.1}]}", "local.steps=4"},
+       "optimizer.groups has a weight_decay, and with local.steps the shards' optimizer gets what "
+       "weights moved by: set local.optimizer.groups instead"},
+      {{"train.early_stop.least=0.1"},
+       "train.early_stop.least does nothing without train.early_stop.patience: set that, as 3 "
+       "evaluations, or leave it out"},
+      {{"durability.keep_best=true"},
+       "durability.keep_best keeps one of the checkpoints, and there is only that at the end: set "
+       "durability.checkpoint, as 1 epoch"},
       {{"schedule=multistep"},
        "schedule.multistep.at is empty: say when the rate falls, as [10 epochs, 15 epochs]"},
       {{"schedule={multistep: {at: [2 epochs, 1 epoch]}}"},

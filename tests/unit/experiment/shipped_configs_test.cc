@@ -77,6 +77,7 @@ std::string Default(const FieldDescriptor& field, const Message& defaults) {
   if (field.is_repeated()) return "`[]`";
   const bool none =
       (IsProgress(field) && !UsualLength(field)) || field.real_containing_oneof() != nullptr ||
+      MayStayUnset(field) ||
       (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING && field.default_value_string().empty());
   return none ? "none" : absl::StrCat("`", FormatValue(defaults, field, -1), "`");
 }

@@ -39,6 +39,7 @@ Summary Example() {
   summary.name = "fashion-mnist";
   summary.status = Summary::Status::kInterrupted;
   summary.error = "stopped by Ctrl-C";
+  summary.stopped_early = "no gain";
   summary.test_accuracy = 0.9125;
   summary.test_measures = {{"hit_ratio_10", 0.625}, {"ndcg_10", 1}};
   summary.epochs = 4.5;
@@ -57,6 +58,7 @@ Summary Example() {
   summary.workers = 2;
   summary.shards = 4;
   summary.servers = 3;
+  summary.best_checkpoint = 5;
   summary.transport = "zmq";
   summary.codec = "topk";
   summary.codecs = {{"fc.weight", "topk(density: 0.05)"}};
@@ -102,6 +104,8 @@ TEST_F(SummaryTest, HasTheFieldsThatOthersRead) {
         "\"workers\": 2",
         "\"shards\": 4",
         "\"servers\": 3",
+        "\"stopped_early\": \"no gain\"",
+        "\"best_checkpoint\": 5",
         "\"transport\": \"zmq\"",
         "\"codec\": \"topk\"",
         "\"codecs\": {\n    \"fc.weight\": \"topk(density: 0.05)\"\n",

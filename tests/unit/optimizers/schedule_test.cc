@@ -118,5 +118,51 @@ TEST(ScheduleTest, DegenerateLengthsStayFinite) {
   }
 }
 
+// torch.optim.lr_scheduler.PolynomialLR(total_iters=80, power=1.5) of PyTorch 1.13.
+TEST(ScheduleTest, PolynomialIsPyTorchs) {
+  const ScheduleConfig config = Parse("polynomial { power: 1.5 }");
+  EXPECT_NEAR(At(config, 0), 1, 1e-12);
+  EXPECT_NEAR(At(config, 1), 0.9813087163961197, 1e-12);
+  EXPECT_NEAR(At(config, 20), 0.6495190528383289, 1e-12);
+  EXPECT_NEAR(At(config, 40), 0.35355339059327384, 1e-12);
+  EXPECT_NEAR(At(config, 60), 0.125, 1e-12);
+  EXPECT_NEAR(At(config, 79), 0.0013975424859373627, 1e-12);
+}
+
+TEST(ScheduleTest, PolynomialBeginsAfterTheWarmupAndEndsAtItsFloor) {
+  const std::string text = "warmup { epochs: 2 } polynomial { power: 2 floor: 0.1 }";
+  EXPECT_DOUBLE_EQ(At(text, 16), 1);
+  EXPECT_NEAR(At(text, 48), 0.1 + 0.9 * 0.25, 1e-12);
+  EXPECT_NEAR(At(text, 80), 0.1, 1e-12);
+  EXPECT_DOUBLE_EQ(At("polynomial {}", 20), At("linear {}", 20));
+}
+
+TEST(ScheduleTest, InverseSqrtFallsFromTheEndOfTheWarmup) {
+  for (const std::string warmup : {"warmup { steps: 16 }", "warmup { epochs: 2 }"}) {
+    const std::string text = warmup + " inverse_sqrt {}";
+    EXPECT_DOUBLE_EQ(At(text, 3), 4.0 / 16) << text;
+    EXPECT_DOUBLE_EQ(At(text, 15), 1) << text;
+    EXPECT_DOUBLE_EQ(At(text, 63), 0.5) << text;
+  }
+}
+
+// torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=80) of PyTorch 1.13.
+TEST(ScheduleTest, OneCycleIsPyTorchs) {
+  const ScheduleConfig config = Parse("one_cycle {}");
+  EXPECT_NEAR(At(config, 0), 0.04, 1e-12);
+  EXPECT_NEAR(At(config, 1), 0.04447074590256128, 1e-12);
+  EXPECT_NEAR(At(config, 11), 0.4872436415849579, 1e-12);
+  EXPECT_NEAR(At(config, 22), 0.9955292540974388, 1e-12);
+  EXPECT_NEAR(At(config, 23), 1, 1e-12);
+  EXPECT_NEAR(At(config, 24), 0.9992134106552782, 1e-12);
+  EXPECT_NEAR(At(config, 50), 0.5280371114777014, 1e-12);
+  EXPECT_NEAR(At(config, 78), 0.0007905893447217333, 1e-12);
+  EXPECT_NEAR(At(config, 79), 4e-6, 1e-12);
+}
+
+TEST(ScheduleTest, AOneCycleOfOneStepHasNoRise) {
+  EXPECT_DOUBLE_EQ(ScheduleFactor(Parse("one_cycle { floor: 0.5 }"), {.epochs_per_step = 1}), 0.5);
+}
+
 }  // namespace
 }  // namespace psgd

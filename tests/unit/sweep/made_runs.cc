@@ -71,6 +71,7 @@ void WriteRun(const std::string& folder, const MadeRun& run) {
                    : run.status == "interrupted" ? Summary::Status::kInterrupted
                                                  : Summary::Status::kFinished;
   if (run.status == "failed") summary.error = "worker-1 was killed";
+  summary.stopped_early = run.stopped_early;
   if (run.measure.empty()) {
     summary.test_accuracy = run.accuracies.back();
   } else {

@@ -21,6 +21,7 @@ struct MadeRun {
   std::vector<uint64_t> staleness_counts = {10};
   int progress_records = 3;
   std::string status = "finished";
+  std::string stopped_early = "";
 };
 
 // Writes only config.yaml, into an existing folder.

@@ -162,6 +162,12 @@ TEST_F(ReportTest, RunsAreComparedByTheMetricOfMost) {
   EXPECT_EQ(runs.runs[2].score.metric, nullptr);
 }
 
+TEST_F(ReportTest, SaysWhyARunEndedEarly) {
+  Make("a", {.stopped_early = "the accuracy got no better"});
+  EXPECT_THAT(Runs().notes,
+              ElementsAre(HasSubstr("seed 1, ended early: the accuracy got no better.")));
+}
+
 TEST_F(ReportTest, ATargetMustBeOfTheMetric) {
   Make("a", {.accuracies = {0.9}});
   EXPECT_THAT(WriteReport({.dir = dir_, .target = 90}).status().ToString(),

@@ -81,6 +81,20 @@ TEST_F(LocalStepsTest, WeightDecayIsTheWorkers) {
   EXPECT_THAT(own_[1], ElementsAre(4.25f));
 }
 
+TEST_F(LocalStepsTest, AGroupHasRatesOfItsOwn) {
+  model_.mutable_parameters(0)->set_name("fc.weight");
+  config_.mutable_local()->mutable_optimizer()->mutable_sgd()->set_weight_decay(1);
+  ParameterGroup* group = config_.mutable_local()->mutable_optimizer()->add_groups();
+  group->set_match("fc.*");
+  group->set_rate(0.5);
+  group->set_weight_decay(0.5);
+  const auto local = Make();
+  Arrive(*local, {4, 4, 4, 4}, {4});
+  local->Take(0);
+  local->Step({});
+  EXPECT_THAT(own_[0], ElementsAre(4 - 0.25f * 3, 4 - 0.25f * 4, 4 - 0.25f * 5, 4 - 0.25f * 6));
+}
+
 TEST_F(LocalStepsTest, TheScheduleIsOfItsOwnSteps) {
   config_.mutable_local()->mutable_schedule()->mutable_warmup()->set_steps(4);
   const auto local = Make();

@@ -57,6 +57,21 @@ TEST(UpdateEncoder, LeavesDecoupledWeightDecayToTheServer) {
   EXPECT_EQ(Encoded(lamb, true), std::vector<float>(4, 1.0f));
 }
 
+TEST(UpdateEncoder, AGroupHasADecayOfItsOwn) {
+  OptimizerConfig sgd;
+  sgd.mutable_sgd();
+  ParameterGroup* others = sgd.add_groups();
+  others->set_match("v*");
+  others->set_weight_decay(3);
+  ParameterGroup* group = sgd.add_groups();
+  group->set_match("w");
+  group->set_weight_decay(1);
+  EXPECT_EQ(Encoded(sgd, true), std::vector<float>(4, 3.0f));
+  EXPECT_EQ(Encoded(sgd, false), std::vector<float>(4, 3.0f));
+  group->set_weight_decay(0);
+  EXPECT_EQ(Encoded(sgd, true), std::vector<float>(4, 1.0f));
+}
+
 // Most rows of a table's gradient are zero. They are not sent, and decay does not fill them.
 TEST(UpdateEncoder, SendsOnlyWhatASparseParameterHas) {
   Config config;

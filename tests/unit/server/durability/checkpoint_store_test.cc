@@ -118,10 +118,68 @@ TEST_F(CheckpointTest, NamedOnesAreFoundAndNeverPruned) {
   EXPECT_TRUE(absl::IsAlreadyExists(CheckNewName(store_, "before-3")));
 }
 
+// Checkpoints after epochs 1 to 5; the accuracy of an epoch is in the next checkpoint at the
+// latest.
+TEST_F(CheckpointTest, TheBestIsKeptAndFound) {
+  const double accuracies[] = {0.6, 0.9, 0.8, 0.9, 0.7};
+  CheckpointManifest manifest;
+  for (uint64_t id = 1; id <= 5; ++id) {
+    manifest = WriteUnsealed(id, 1);
+    manifest.clear_evaluations();
+    manifest.set_epoch_progress(static_cast<double>(id));
+    manifest.mutable_config()->mutable_durability()->set_keep_best(true);
+    for (uint64_t epoch = 1; epoch < id; ++epoch) {
+      EvalResult* result = manifest.add_evaluations();
+      result->set_epoch(static_cast<double>(epoch));
+      result->set_accuracy(accuracies[epoch - 1]);
+    }
+    ASSERT_TRUE(store_.Seal(manifest).ok());
+  }
+  EXPECT_EQ(*store_.Find("best"), 2u);  // of equals the first
+  EXPECT_EQ(*store_.Prune(2), (std::vector<uint64_t>{3, 1}));
+  EXPECT_EQ(Ids(store_), (std::vector<uint64_t>{5, 4, 2}));
+  EXPECT_EQ(*store_.Find("best"), 2u);
+
+  // A checkpoint within an epoch: the newest of an epoch's end stays until its evaluation is here.
+  CheckpointManifest within = WriteUnsealed(6, 1);
+  *within.mutable_config() = manifest.config();
+  *within.mutable_evaluations() = manifest.evaluations();
+  within.set_epoch_progress(5.5);
+  ASSERT_TRUE(store_.Seal(within).ok());
+  EXPECT_EQ(*store_.Prune(1), (std::vector<uint64_t>{4}));
+  EXPECT_EQ(Ids(store_), (std::vector<uint64_t>{6, 5, 2}));
+}
+
+// After a resume from checkpoint 1 there is another epoch 2, which was worse.
+TEST_F(CheckpointTest, TheBestIsOfItsOwnTraining) {
+  const auto write = [&](uint64_t id, double epoch, std::vector<double> accuracies) {
+    CheckpointManifest manifest = WriteUnsealed(id, 1);
+    manifest.clear_evaluations();
+    manifest.set_epoch_progress(epoch);
+    for (size_t i = 0; i < accuracies.size(); ++i) {
+      EvalResult* result = manifest.add_evaluations();
+      result->set_epoch(static_cast<double>(i) + 1);
+      result->set_accuracy(accuracies[i]);
+    }
+    ASSERT_TRUE(store_.Seal(manifest).ok());
+  };
+  write(1, 1, {0.5});
+  write(2, 2, {0.5, 0.9});
+  write(3, 2, {0.5, 0.6});
+  EXPECT_EQ(*store_.Find("best"), 2u);
+}
+
+TEST_F(CheckpointTest, WithoutEvaluationsNoneIsTheBest) {
+  CheckpointManifest manifest = WriteUnsealed(1, 1);
+  manifest.clear_evaluations();
+  ASSERT_TRUE(store_.Seal(manifest).ok());
+  EXPECT_TRUE(absl::IsNotFound(store_.Find("best").status()));
+}
+
 TEST(CheckpointName, IsOneThatFilesAndPeopleCanHave) {
   for (const char* good : {"a", "before-decay", "v1.2_x", "2nd"})
     EXPECT_TRUE(CheckName(good).ok()) << good;
-  for (const char* bad : {"", "12", "a b", "../x", "a/b", "\n", "\xC3\xA4"}) {
+  for (const char* bad : {"", "12", "a b", "../x", "a/b", "\n", "\xC3\xA4", "best"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(CheckName(bad))) << bad;
   }
   EXPECT_TRUE(CheckName(std::string(64, 'x')).ok());

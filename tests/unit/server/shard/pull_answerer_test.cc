@@ -120,5 +120,77 @@ TEST_F(PullAnswererTest, ShowsNothingToTheUnknown) {
   EXPECT_FALSE(pulls_->Show(shown));
 }
 
+// An evaluation gets it whole, and keeps the marks of the weights that the worker has.
+TEST(PullOfAnAverage, IsWholeAndLeavesTheWorkersMarks) {
+  Config config;
+  config.mutable_train()->set_average(0.5);
+  config.mutable_compression()->mutable_pull()->mutable_delta();
+  ShardFixture shard({}, config);
+  shard.Start(1);
+  EXPECT_EQ(
+      shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}, {1, {2, 2, 2, 2}}})),
+      2u);
+  Message pull = ShardFixture::PullOf(0, 1, 1);
+  pull.header.mutable_pull()->set_average(true);
+  for (const uint64_t mark : {7, 8}) pull.header.mutable_pull()->add_marks(mark);
+  const auto out = shard.Send(pull);
+  ASSERT_EQ(out.size(), 1u);
+  const PullReply& reply = out[0].message.header.pull_reply();
+  ASSERT_EQ(reply.parts_size(), 2);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(reply.parts(i).form(), PullPart::WHOLE);
+    EXPECT_EQ(reply.parts(i).mark(), 7u + static_cast<uint64_t>(i));
+    EXPECT_EQ(reply.parts(i).version(), 1u);
+    // The first update counts with 9/11.
+    const auto average = Floats(out[0].message.payloads[i]);
+    for (const float value : average) {
+      EXPECT_FLOAT_EQ(value, 9.0f / 11 * shard.Weights(static_cast<uint32_t>(i))[0]);
+    }
+  }
+}
+
+TEST(PullOfAnAverage, OfARunWithoutOneIsMalformed) {
+  ShardFixture shard;
+  shard.Start(1);
+  Message pull = ShardFixture::PullOf(0, 1, 0);
+  pull.header.mutable_pull()->set_average(true);
+  EXPECT_EQ(shard.Refused(pull).reason(), Refusal::MALFORMED);
+}
+
+// Images and replays have the average, whether updates are clocks or pushes.
+TEST(ShardWithAnAverage, IsTheSameFromItsJournal) {
+  for (const int64_t staleness : {0, 2}) {
+    Config config;
+    config.mutable_train()->set_average(0.9);
+    ShardFixture shard({.staleness = staleness, .journal = true}, config);
+    ShardFixture image({.staleness = staleness, .journal = true}, config),
+        replayed({.staleness = staleness}, config);
+    shard.Install();
+    ASSERT_TRUE(image.core().Restore(shard.core().MakeImage()).ok());
+    shard.core().TakeJournal();
+    for (uint32_t worker : {0, 1}) shard.Admit(worker);
+    shard.Begin(0, 100, {0, 1});
+    for (uint64_t clock = 1; clock <= 3; ++clock) {
+      for (uint32_t worker : {0, 1}) {
+        const auto value = static_cast<float>(clock + worker);
+        shard.Send(ShardFixture::PushOf(worker, clock, clock, {{0, Values(4, value)}}));
+      }
+    }
+    for (const JournalEntry& entry : shard.core().TakeJournal()) {
+      ASSERT_TRUE(image.core().Replay(entry).ok());
+    }
+    ASSERT_TRUE(replayed.core().Restore(shard.core().MakeImage()).ok());
+    const auto average = [](ShardFixture& of) {
+      const SliceSnapshot slice = of.core().MakeImage().arrays.slices[0];
+      EXPECT_EQ(slice.states.back().first, kAverageState);
+      return Values(Floats(slice.states.back().second).begin(),
+                    Floats(slice.states.back().second).end());
+    };
+    EXPECT_LT(average(shard)[0], 0);
+    EXPECT_EQ(average(image), average(shard));
+    EXPECT_EQ(average(replayed), average(shard));
+  }
+}
+
 }  // namespace
 }  // namespace psgd

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -109,6 +110,99 @@ TEST_F(SliceUpdaterTest, DecaysSparseParametersItself) {
   for (uint32_t i = 0; i < kOdd; ++i) {
     ASSERT_NEAR(weights[i], 2 - 0.5f * (gradient[i] + 0.1f * 2), 1e-6);
   }
+}
+
+TEST_F(SliceUpdaterTest, AGroupHasARateOfItsOwn) {
+  for (const double rate : {0.25, 0.0}) {
+    Config config = SgdConfig(0.9);
+    ParameterGroup* group = config.mutable_optimizer()->add_groups();
+    group->set_match("w*");
+    group->set_rate(rate);
+    SliceUpdater updater(config);
+    SliceState slice = Make(updater, "w"), other = Make(updater, "v");
+    const auto gradient = Random(1);
+    const Contribution contribution{Dense(gradient), 1, 0, {}};
+    updater.Apply(slice, {&contribution, 1}, {0.5});
+    updater.Apply(other, {&contribution, 1}, {0.5});
+    const auto factor = static_cast<float>(0.5 * rate);
+    for (uint32_t i = 0; i < kOdd; ++i) {
+      ASSERT_EQ(slice.weights.read()[i], 0.0f - factor * gradient[i]);
+      ASSERT_EQ(other.weights.read()[i], 0.0f - 0.5f * gradient[i]);
+    }
+  }
+}
+
+// adamw applies the decay here: also to a bias, if the group has one.
+TEST_F(SliceUpdaterTest, AGroupHasADecoupledDecayOfItsOwn) {
+  Config config;
+  config.mutable_optimizer()->mutable_adamw()->set_learning_rate(0.5);
+  ParameterGroup* group = config.mutable_optimizer()->add_groups();
+  group->set_match("w");
+  group->set_weight_decay(0.5);
+  SliceUpdater updater(config);
+  SliceState slice = Make(updater, "w"), other = Make(updater, "v");
+  std::ranges::fill(slice.weights.Writable(), 1.0f);
+  std::ranges::fill(other.weights.Writable(), 1.0f);
+  const Contribution contribution{Dense(std::vector<float>(kOdd)), 1, 0, {}};
+  updater.Apply(slice, {&contribution, 1}, {0.5, 0.1});
+  updater.Apply(other, {&contribution, 1}, {0.5, 0.1});
+  EXPECT_FLOAT_EQ(slice.weights.read()[7], 0.75f);
+  EXPECT_EQ(other.weights.read()[7], 1);  // it does not decay
+}
+
+// The average of a clock whose pushes are one update, and of pushes that are each half a clock.
+TEST_F(SliceUpdaterTest, KeepsAnAverageOfTheWeights) {
+  for (const bool sparse : {false, true}) {
+    Config config = SgdConfig();
+    config.mutable_train()->set_average(0.9);
+    SliceUpdater updater(config);
+    SliceState slice = Make(updater);
+    ASSERT_TRUE(slice.average);
+    std::vector<double> expected(kOdd);
+    double updates = 0;
+    for (const double clocks : {1.0, 0.5, 0.5, 1.0}) {
+      const auto gradient = Random(static_cast<uint32_t>(updates) + 1);
+      const Contribution contribution{sparse ? Topk(gradient, 0.01) : Dense(gradient), 1, 0, {}};
+      updater.Apply(slice, {&contribution, 1}, {.learning_rate = 0.5, .clocks = clocks});
+      ++updates;
+      const double gain = (1 - std::min(0.9, (1 + updates) / (10 + updates))) * clocks;
+      for (uint32_t i = 0; i < kOdd; ++i) {
+        expected[i] += gain * (slice.weights.read()[i] - expected[i]);
+      }
+    }
+    for (uint32_t i = 0; i < kOdd; ++i) ASSERT_NEAR(slice.average->read()[i], expected[i], 1e-6);
+  }
+}
+
+TEST_F(SliceUpdaterTest, AnAverageIsAStateOfTheSlice) {
+  Config config = SgdConfig(0.9);
+  config.mutable_train()->set_average(0.9);
+  SliceUpdater updater(config);
+  SliceState slice = Make(updater);
+  const auto gradient = Random(1);
+  const Contribution contribution{Dense(gradient), 1, 0, {}};
+  updater.Apply(slice, {&contribution, 1}, {0.5});
+  const SliceSnapshot saved = updater.Snapshot(slice);
+  ASSERT_EQ(saved.states.size(), 2u);
+  EXPECT_EQ(saved.states[1].first, kAverageState);
+
+  ModelSpec model;
+  model.add_parameters()->set_name("w");
+  SliceSpec spec;
+  spec.set_count(kOdd);
+  const SliceContents contents{saved.version, saved.steps, saved.weights, saved.states, {}};
+  auto restored = updater.Restore(0, spec, model, contents);
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  EXPECT_TRUE(std::ranges::equal(restored->average->read(), slice.average->read()));
+  // Of a run that had none it begins as the weights; a run without one ignores it.
+  auto begun = updater.Restore(0, spec, model,
+                               {saved.version, saved.steps, saved.weights, {saved.states[0]}, {}});
+  ASSERT_TRUE(begun.ok()) << begun.status();
+  EXPECT_TRUE(std::ranges::equal(begun->average->read(), slice.weights.read()));
+  SliceUpdater without(SgdConfig(0.9));
+  auto plain = without.Restore(0, spec, model, contents);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_FALSE(plain->average);
 }
 
 TEST_F(SliceUpdaterTest, SeveralAreSummedInTheirOrder) {

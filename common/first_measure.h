@@ -1,0 +1,29 @@
+// The measure that says how good an evaluation is: the first that it has of accuracy, rmse and f1.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace psgd {
+
+// The name of a measure that stands in where there is no other.
+inline constexpr char kLoss[] = "loss";
+
+struct Measurement {
+  absl::string_view name;  // of a constant
+  double value = 0;
+  bool smaller_is_better = false;
+
+  // Whether it is better by more than `least`. A loss (kLoss) is worse than any other measure, and
+  // a number that is not finite is worse than any finite one.
+  bool Beats(const Measurement& other, double least) const;
+};
+
+// Nullopt: there is none. An accuracy of 0 is not measured: programs need not do it.
+std::optional<Measurement> FirstMeasure(const std::optional<double>& accuracy,
+                                        const std::map<std::string, double>& measures);
+
+}  // namespace psgd

@@ -1,0 +1,60 @@
+#include "server/durability/best_checkpoint.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "proto/control.pb.h"
+#include "proto/measure_of.h"
+
+namespace psgd {
+namespace {
+
+// The evaluation of a checkpoint; null: there is none yet. After a resume from an earlier
+// checkpoint there are two of an epoch. The next checkpoint that has an evaluation of this epoch is
+// of the same training.
+const EvalResult* EvaluationOf(std::span<const CheckpointManifest> manifests, size_t index) {
+  const double epoch = manifests[index].epoch_progress();
+  for (size_t later = index + 1; later-- > 0;) {
+    for (const EvalResult& result : manifests[later].evaluations()) {
+      // Both are sums of the same fractions of an epoch.
+      if (std::abs(result.epoch() - epoch) < 1e-9) return &result;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<uint64_t> BestOf(std::span<const CheckpointManifest> manifests) {
+  std::optional<uint64_t> id;
+  Measurement best;
+  for (size_t i = manifests.size(); i-- > 0;) {
+    const EvalResult* const result = EvaluationOf(manifests, i);
+    if (result == nullptr) continue;
+    const Measurement measure = MeasureOf(*result);
+    if (id && !measure.Beats(best, 0)) continue;
+    id = manifests[i].id();
+    best = measure;
+  }
+  return id;
+}
+
+bool KeepsBest(std::span<const CheckpointManifest> manifests) {
+  return !manifests.empty() && manifests.front().config().durability().keep_best();
+}
+
+std::set<uint64_t> KeptForBest(std::span<const CheckpointManifest> manifests) {
+  std::set<uint64_t> kept;
+  if (!KeepsBest(manifests)) return kept;
+  if (const auto best = BestOf(manifests)) kept.insert(*best);
+  const auto newest = std::ranges::find_if(manifests, [](const CheckpointManifest& manifest) {
+    return manifest.epoch_progress() == std::floor(manifest.epoch_progress());
+  });
+  if (newest == manifests.end()) return kept;
+  const auto index = static_cast<size_t>(newest - manifests.begin());
+  if (EvaluationOf(manifests, index) == nullptr) kept.insert(newest->id());
+  return kept;
+}
+
+}  // namespace psgd

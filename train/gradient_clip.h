@@ -1,0 +1,54 @@
+// Bounds of this worker's gradient (train.clip), before weight decay, codec and residual: first of
+// each element, then of the norm over all parameters. As PyTorch's clip_grad_value_ and
+// clip_grad_norm_: where the norm is above its bound, the gradient is multiplied by
+// bound / (norm + 1e-6).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "proto/config.pb.h"
+#include "proto/model.pb.h"
+
+namespace psgd {
+
+// Not thread-safe. Running statistics are not clipped.
+class GradientClip {
+ public:
+  // `factor_rows`: by parameter, of Network::factor_rows. Factors count with the norm of their
+  // product. REQUIRES: `model` outlives this; with factors there is no bound of the elements.
+  GradientClip(const ClipConfig& config, const ModelSpec& model, std::vector<int64_t> factor_rows);
+
+  // Whether Clipped needs the gradients of all parameters: nothing can leave before the last one.
+  bool waits_for_all() const { return norm_ > 0; }
+  // A parameter's gradient is final. REQUIRES: each parameter once, in the same order in each step.
+  void Add(int parameter, std::span<const float> gradient);
+  // The gradient within the bounds. A gradient with a value that is not finite keeps one in each
+  // parameter, if the norm is bounded: shards refuse it as a whole. Valid until the next call.
+  // REQUIRES: Add was called for all parameters, or !waits_for_all().
+  std::span<const float> Clipped(int parameter, std::span<const float> gradient);
+  // The step's gradients are clipped.
+  void EndStep() { squares_ = 0; }
+
+ private:
+  bool Counts(int parameter) const {
+    return model_.parameters(parameter).role() == ParameterSpec::TRAINED;
+  }
+  // An element within its bound; NaN and infinity stay what they are.
+  float Bound(float value) const;
+  double SquaresOf(std::span<const float> gradient);
+  // The square of the norm of the product of factors.
+  double SquaresOfProduct(int parameter, std::span<const float> factors) const;
+  // What the gradient is multiplied by.
+  double Scale() const;
+
+  const double norm_;
+  const float value_;
+  const ModelSpec& model_;
+  const std::vector<int64_t> factor_rows_;  // by parameter
+  double squares_ = 0;                      // of the gradients that were added
+  std::vector<float> clipped_;              // scratch
+};
+
+}  // namespace psgd
