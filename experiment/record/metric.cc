@@ -8,7 +8,10 @@ namespace {
 
 constexpr Metric kAccuracy;
 // Of the measures that programs report, in the order in which they are looked for.
-constexpr Metric kMeasured[] = {{"rmse", "RMSE", false, true}, {"f1", "F1", true, false}};
+constexpr Metric kMeasured[] = {{"rmse", "RMSE", false, true},
+                                {"f1", "F1", true, false},
+                                {"auc", "AUC", true, false},
+                                {"perplexity", "Perplexity", false, true}};
 
 }  // namespace
 
@@ -24,18 +27,39 @@ std::string Metric::DifferenceText(double difference) const {
   return share ? absl::StrFormat("%+.2f", difference * 100) : absl::StrFormat("%+.4g", difference);
 }
 
-Score ScoreOf(const std::optional<double>& accuracy,
-              const std::map<std::string, double>& measures) {
-  if (accuracy && *accuracy != 0) return {&kAccuracy, *accuracy};
+const Metric* MetricNamed(absl::string_view name) {
+  if (name == kAccuracy.name) return &kAccuracy;
+  for (const Metric& metric : kMeasured) {
+    if (name == metric.name) return &metric;
+  }
+  return nullptr;
+}
+
+std::vector<Score> ScoresOf(const std::optional<double>& accuracy,
+                            const std::map<std::string, double>& measures) {
+  std::vector<Score> scores;
+  if (accuracy && *accuracy != 0) scores.push_back({&kAccuracy, *accuracy});
   for (const Metric& metric : kMeasured) {
     if (const auto found = measures.find(metric.name); found != measures.end()) {
-      return {&metric, found->second};
+      scores.push_back({&metric, found->second});
     }
+  }
+  return scores;
+}
+
+Score ScoreNamed(const std::vector<Score>& scores, absl::string_view name) {
+  for (const Score& score : scores) {
+    if (name.empty() || score.metric->name == name) return score;
   }
   return {};
 }
 
-Score ScoreIn(const Record& evaluation) {
+Score ScoreOf(const std::optional<double>& accuracy,
+              const std::map<std::string, double>& measures) {
+  return ScoreNamed(ScoresOf(accuracy, measures), "");
+}
+
+std::vector<Score> ScoresIn(const Record& evaluation) {
   std::map<std::string, double> measures;
   if (const auto found = evaluation.find("measures");
       found != evaluation.end() && found->is_object()) {
@@ -43,7 +67,7 @@ Score ScoreIn(const Record& evaluation) {
       if (value.is_number()) measures[name] = value.get<double>();
     }
   }
-  return ScoreOf(NumberIn(evaluation, "accuracy"), measures);
+  return ScoresOf(NumberIn(evaluation, "accuracy"), measures);
 }
 
 }  // namespace psgd
