@@ -1,7 +1,6 @@
 #include "data/table_rows.h"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 
 #include "absl/strings/match.h"
@@ -17,6 +16,8 @@ namespace psgd {
 namespace {
 
 constexpr size_t kMostNamed = 20;  // columns in an error
+// A quote that is forgotten would take the rest of the file.
+constexpr size_t kLongestOpenRow = size_t{64} << 10;
 
 absl::Status UnknownColumn(absl::string_view key, const std::string& name,
                            const ColumnNames& names) {
@@ -44,45 +45,82 @@ absl::Status CheckNames(const ColumnNames& names) {
   return absl::OkStatus();
 }
 
-}  // namespace
+using TakeNames = std::function<absl::Status(const ColumnNames&)>;
+using TakeRow = std::function<absl::Status(const std::vector<std::string>&, size_t)>;
 
-absl::Status ForEachRow(
-    const std::string& path, const std::function<absl::Status(const ColumnNames&)>& take_names,
-    const std::function<absl::Status(const std::vector<std::string>&, size_t)>& take_row) {
-  struct Layout {
-    char separator;
-    size_t columns;
-  };
-  std::optional<Layout> layout;
-  std::vector<std::string> fields;
-  bool rows = false;
-  const auto read_names = [&](absl::string_view line) -> absl::Status {
+// Takes the lines of a file, and hands on its names and rows.
+class RowReader {
+ public:
+  RowReader(const TakeNames& take_names, const TakeRow& take_row)
+      : take_names_(take_names), take_row_(take_row) {}
+
+  absl::Status Take(absl::string_view line, size_t number) {
+    if (!has_names_) return ReadNames(line);
+    if (open_.empty()) {
+      first_line_ = number;
+    } else {
+      line = open_ = absl::StrCat(open_, "\n", line);
+    }
+    const absl::Status split = SplitFields(line, separator_, &fields_);
+    if (absl::IsOutOfRange(split)) {
+      if (open_.empty()) open_ = std::string(line);
+      if (open_.size() <= kLongestOpenRow) return absl::OkStatus();
+      return InvalidArgumentError("the row from line ", first_line_, " on: ", split.message());
+    }
+    open_.clear();
+    PSGD_RETURN_IF_ERROR(split);
+    if (fields_.size() != columns_) {
+      return InvalidArgumentError(fields_.size(), " fields, but the first line names ", columns_,
+                                  " columns; write all separators of a row, and quotes around a "
+                                  "field that contains one");
+    }
+    has_rows_ = true;
+    return take_row_(fields_, first_line_);
+  }
+
+  absl::Status Finish(const std::string& path) {
+    if (!has_names_) {
+      return InvalidArgumentError(path, " is empty; its first line must name the columns");
+    }
+    if (!open_.empty()) {
+      return InvalidArgumentError(path, ":", first_line_, ": ",
+                                  SplitFields(open_, separator_, &fields_).message());
+    }
+    if (has_rows_) return absl::OkStatus();
+    return InvalidArgumentError(path, " has no row below the names of its columns");
+  }
+
+ private:
+  absl::Status ReadNames(absl::string_view line) {
     constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
     if (absl::StartsWith(line, kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
-    const char separator = SeparatorOf(line);
-    PSGD_RETURN_IF_ERROR(SplitFields(line, separator, &fields));
-    PSGD_RETURN_IF_ERROR(CheckNames(fields));
-    layout = {separator, fields.size()};
-    return take_names(fields);
-  };
-  PSGD_RETURN_IF_ERROR(
-      ForEachNumberedLine(path, [&](absl::string_view line, size_t number) -> absl::Status {
-        if (!layout) return read_names(line);
-        PSGD_RETURN_IF_ERROR(SplitFields(line, layout->separator, &fields));
-        if (fields.size() != layout->columns) {
-          return InvalidArgumentError(fields.size(), " fields, but the first line names ",
-                                      layout->columns,
-                                      " columns; write all separators of a row, and quotes around "
-                                      "a field that contains one");
-        }
-        rows = true;
-        return take_row(fields, number);
-      }));
-  if (!layout) {
-    return InvalidArgumentError(path, " is empty; its first line must name the columns");
+    separator_ = SeparatorOf(line);
+    const absl::Status split = SplitFields(line, separator_, &fields_);
+    if (!split.ok()) return absl::InvalidArgumentError(split.message());
+    PSGD_RETURN_IF_ERROR(CheckNames(fields_));
+    has_names_ = true;
+    columns_ = fields_.size();
+    return take_names_(fields_);
   }
-  if (rows) return absl::OkStatus();
-  return InvalidArgumentError(path, " has no row below the names of its columns");
+
+  const TakeNames& take_names_;
+  const TakeRow& take_row_;
+  bool has_names_ = false, has_rows_ = false;
+  char separator_ = ',';
+  size_t columns_ = 0;
+  std::vector<std::string> fields_;  // of the present row
+  std::string open_;                 // the lines of a row whose quotes go on in the next line
+  size_t first_line_ = 0;            // of the present row
+};
+
+}  // namespace
+
+absl::Status ForEachRow(const std::string& path, const TakeNames& take_names,
+                        const TakeRow& take_row) {
+  RowReader reader(take_names, take_row);
+  PSGD_RETURN_IF_ERROR(ForEachNumberedLine(
+      path, [&](absl::string_view line, size_t number) { return reader.Take(line, number); }));
+  return reader.Finish(path);
 }
 
 absl::StatusOr<size_t> PlaceOf(absl::string_view key, const std::string& name,

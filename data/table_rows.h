@@ -17,8 +17,8 @@ namespace psgd {
 using ColumnNames = std::vector<std::string>;
 
 // Calls take_names(names) for the first line of a file, then take_row(fields, line) for each other,
-// until one call fails. Rows have a field a column. Errors name the file and the line. The file may
-// be gzip.
+// until one call fails. Rows have a field a column; a field in quotes may go on in the next lines,
+// of which blank ones are left out. Errors name the file and the line. The file may be gzip.
 absl::Status ForEachRow(
     const std::string& path, const std::function<absl::Status(const ColumnNames&)>& take_names,
     const std::function<absl::Status(const std::vector<std::string>&, size_t)>& take_row);

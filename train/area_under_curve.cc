@@ -5,28 +5,23 @@
 
 namespace psgd {
 
-void AreaUnderCurve::Add(float score, bool is) { samples_.push_back({score, is}); }
+void AreaUnderCurve::Add(float score, bool is) { (is ? scores_ : others_).push_back(score); }
 
 std::optional<double> AreaUnderCurve::Value() const {
-  std::vector<Scored> sorted = samples_;
-  for (const Scored& sample : sorted) {
-    if (std::isnan(sample.score)) return std::nullopt;
+  const auto is_nan = [](float score) { return std::isnan(score); };
+  if (scores_.empty() || others_.empty() || std::ranges::any_of(scores_, is_nan) ||
+      std::ranges::any_of(others_, is_nan)) {
+    return std::nullopt;
   }
-  std::ranges::sort(sorted, {}, &Scored::score);
-  double below = 0, won = 0, positives = 0;  // below: samples of the other kind
-  for (size_t begin = 0; begin < sorted.size();) {
-    double equal_is = 0, equal_others = 0;
-    size_t end = begin;
-    for (; end < sorted.size() && sorted[end].score == sorted[begin].score; ++end) {
-      (sorted[end].is ? equal_is : equal_others) += 1;
-    }
-    won += equal_is * (below + equal_others / 2);
-    below += equal_others;
-    positives += equal_is;
-    begin = end;
+  std::vector<float> others = others_;
+  std::ranges::sort(others);
+  double won = 0;
+  for (const float score : scores_) {
+    const auto equal = std::ranges::equal_range(others, score);
+    won +=
+        static_cast<double>(equal.begin() - others.begin()) + static_cast<double>(equal.size()) / 2;
   }
-  if (positives == 0 || below == 0) return std::nullopt;
-  return won / (positives * below);
+  return won / (static_cast<double>(scores_.size()) * static_cast<double>(others.size()));
 }
 
 }  // namespace psgd

@@ -8,8 +8,8 @@
 namespace psgd {
 
 // The area under the receiver operating characteristic (AUC): the chance that a sample of the one
-// kind has a higher score than one of the other; equal scores count half. It is exact, and keeps 8
-// bytes a sample until it is asked for. Not thread-safe.
+// kind has a higher score than one of the other; equal scores count half. It is exact, and keeps
+// every score. Not thread-safe.
 class AreaUnderCurve {
  public:
   void Add(float score, bool is);
@@ -17,11 +17,7 @@ class AreaUnderCurve {
   std::optional<double> Value() const;
 
  private:
-  struct Scored {
-    float score;
-    bool is;
-  };
-  std::vector<Scored> samples_;
+  std::vector<float> scores_, others_;  // of the one kind, of the other
 };
 
 }  // namespace psgd

@@ -105,6 +105,8 @@ void WriteTexts(const path& folder) {
     WriteCorpusFile(folder / format / "rows.txt",
                     "y,text\nsea,made by words\nsky,\"was made, by it\"\nsea,by the words\n");
     WriteCorpusFile(folder / format / "tabs.txt", "text\ty\nthe the the the\t1\nby by by\t2\n");
+    WriteCorpusFile(folder / format / "lines.txt",
+                    "y,text\nsea,\"made by\nthe \"\"words\"\"\"\nsky,\"not closed\nby it\n");
   }
   WriteCorpusFile(folder / "text_folders" / "two.bin",
                   WithLength<uint16_t>("made by words") + "was made");

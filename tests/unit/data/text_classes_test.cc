@@ -164,6 +164,22 @@ TEST_F(TextClassesTest, WrongTablesNameTheLine) {
               HasSubstr("line 5: no training row has this class"));
 }
 
+TEST_F(TextClassesTest, AQuotedTextMayHaveSeveralLines) {
+  const std::string path =
+      Write("a.csv", "topic,text\nsky,\"a\nb\"\nsea,\"\n\nc\"\"\r\n\"\nsky,d\n");
+  const auto sets = Open(path, "target: \"topic\" table { test_fraction: 0.3 }");
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EXPECT_THAT(At(*sets->train, 0).tokens, ElementsAre(kA, '\n' + kSpecialTokens, kA + 1));
+  EXPECT_THAT(At(*sets->train, 1).tokens,
+              ElementsAre('\n' + kSpecialTokens, kA + 2, '"' + kSpecialTokens));
+  EXPECT_THAT(Error(Write("a.csv", "topic,text\nsky,a\nsea,\"b\nsky,c\n")),
+              HasSubstr("a.csv:3: the quote before \"b does not end; write a quote"));
+  EXPECT_THAT(
+      Error(Write("a.csv", "topic,text\nsky,a\nsea,\"b\n" + std::string(70000, 'x') + "\nsky,c\n")),
+      AllOf(HasSubstr("a.csv:4: the row from line 3 on: the quote before"),
+            HasSubstr("does not end")));
+}
+
 TEST_F(TextClassesTest, BytePairsAreLearnedFromTheTrainingTexts) {
   const std::string path =
       Write("a.csv", "topic,text\nsky,abababab\nsea,abab ab\nsky,zzzzzzzzzz\n");
