@@ -128,6 +128,11 @@ absl::StatusOr<std::vector<BenchRow>> TrainingStep(const Arguments& arguments) {
     options.shape = {.classes = 2, .entries = 2, .vocabulary = 10000};
   } else if (arguments.model == "logistic_regression") {
     options.shape = {.classes = 2, .entries = 64, .vocabulary = 50000};
+  } else if (arguments.model == "bag_of_tokens" || arguments.model == "transformer_encoder") {
+    const int tokens = arguments.tokens > 0 ? arguments.tokens : 128;
+    options.shape = {.classes = 10, .length = tokens, .source = tokens, .vocabulary = 4096};
+    options.model.set_width(arguments.width);
+    if (arguments.model == "transformer_encoder") options.model.set_layers(arguments.layers);
   } else if (arguments.tokens > 0) {
     // A transformer's target has as many tokens as its source.
     const int source = arguments.model == "transformer" ? arguments.tokens : 0;
@@ -252,8 +257,9 @@ int main(int argc, char** argv) {
   CLI::App* step = add("step", "Forward and backward of a network");
   AddText(
       step, "--model", arguments.model,
-      "A network of the zoo, as lenet5; with --tokens gpt, lstm_lm and transformer; ncf on pairs "
-      "of 10000 users and items, logistic_regression on 64 of 50000 features");
+      "A network of the zoo, as lenet5; with --tokens gpt, lstm_lm and transformer; bag_of_tokens "
+      "and transformer_encoder on 128 of 4096 tokens; ncf on pairs of 10000 users and items, "
+      "logistic_regression on 64 of 50000 features");
   AddNumber(step, "--tokens", arguments.tokens,
             "Bytes of a sample of text, of transformer in the source and in the target; 0: 28x28 "
             "images",

@@ -100,8 +100,13 @@ void AddReportOptions(CLI::App& report, ReportOptions* options, std::string* png
   report.add_option("--png", *png_dir, "Write each figure as PNG, too; Chromium draws it")
       ->type_name("DIR");
   report
+      .add_option("--metric", options->metric,
+                  "Compare by accuracy, rmse, f1, auc or perplexity; default: the first of these "
+                  "that runs have measured")
+      ->type_name("NAME");
+  report
       .add_option("--target", *target,
-                  "Accuracy, F1 or RMSE that times are taken to, as 0.9; default: a little worse "
+                  "Value of the metric that times are taken to, as 0.9; default: a little worse "
                   "than the twin's")
       ->check(CLI::NonNegativeNumber);
 }

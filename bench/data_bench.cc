@@ -71,9 +71,10 @@ std::shared_ptr<const SampleSource> MakeSource(const DataBenchOptions& options,
   AugmentConfig augment;
   augment.set_resized_crop(true);
   augment.set_flip(true);
-  auto pictures =
-      MakeImageDataset(std::move(images), kClasses, options.size,
-                       train ? Viewer::Augmented(config, augment, kSeed) : Viewer::Centred(config));
+  auto pictures = MakeImageDataset(
+      std::move(images),
+      {.channels = 3, .height = options.size, .width = options.size, .classes = kClasses},
+      train ? Viewer::Augmented(config, augment, kSeed) : Viewer::Centred(config));
   Transforms transforms;
   transforms.push_back(std::make_unique<Normalize>(
       pictures->shape(), Normalization{{0.5f, 0.5f, 0.5f}, {0.25f, 0.25f, 0.25f}}));

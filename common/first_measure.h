@@ -1,9 +1,11 @@
-// The measure that says how good an evaluation is: the first that it has of accuracy, rmse and f1.
+// The measures that say how good an evaluation is: accuracy, rmse, f1, auc and perplexity. The
+// first that it has counts.
 #pragma once
 
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -22,7 +24,11 @@ struct Measurement {
   bool Beats(const Measurement& other, double least) const;
 };
 
-// Nullopt: there is none. An accuracy of 0 is not measured: programs need not do it.
+// What the evaluation has of them, in that order. An accuracy of 0 is not measured: programs need
+// not do it.
+std::vector<Measurement> MeasurementsOf(const std::optional<double>& accuracy,
+                                        const std::map<std::string, double>& measures);
+// Nullopt: there is none.
 std::optional<Measurement> FirstMeasure(const std::optional<double>& accuracy,
                                         const std::map<std::string, double>& measures);
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -22,7 +21,6 @@ namespace {
 constexpr uint64_t kMostArrayBytes = uint64_t{1} << 40;
 constexpr size_t kMostArraySide = size_t{1} << 20;  // of a sample's shape
 constexpr size_t kMostArrayTargets = 1 << 16;
-constexpr size_t kMostArrayClasses = 100000;
 
 struct ArrayRows {
   SampleShape shape;
@@ -199,29 +197,8 @@ absl::StatusOr<RowTargets> JoinedPairs::Classes(const std::vector<double>& numbe
                                 "sigmoid if they are labels of 0 or 1, or to squared, smooth_l1 or "
                                 "poisson if they are numbers");
   }
-  const std::set<double> classes(numbers.begin(),
-                                 numbers.begin() + static_cast<ptrdiff_t>(training));
-  if (classes.size() < 2 || classes.size() > kMostArrayClasses) {
-    return InvalidArgumentError(first().path, ": y has ", classes.size(),
-                                " different numbers in the training samples; classes are at least "
-                                "2, and at most ",
-                                kMostArrayClasses,
-                                "; to predict a number, set model.loss to squared, smooth_l1 or "
-                                "poisson");
-  }
-  RowTargets rows;
-  rows.classes = static_cast<int>(classes.size());
-  const std::vector<double> sorted(classes.begin(), classes.end());
-  for (size_t sample = 0; sample < numbers.size(); ++sample) {
-    const auto found = std::lower_bound(sorted.begin(), sorted.end(), numbers[sample]);
-    if (found == sorted.end() || *found != numbers[sample]) {
-      return InvalidArgumentError(Place("y", sample), " is ", numbers[sample],
-                                  ", a class that no training sample has; mix the samples, or "
-                                  "choose another test (data.table)");
-    }
-    rows.labels.push_back(static_cast<int32_t>(found - sorted.begin()));
-  }
-  return rows;
+  return NumberClasses(numbers, training, absl::StrCat(first().path, ": y"),
+                       [this](size_t sample) { return Place("y", sample); });
 }
 
 absl::StatusOr<RowTargets> JoinedPairs::ReadTargets(Targets::Kind kind, size_t training) const {
@@ -231,11 +208,8 @@ absl::StatusOr<RowTargets> JoinedPairs::ReadTargets(Targets::Kind kind, size_t t
   if (kind == Targets::Kind::kNone) return Classes(numbers, training);
   std::vector<std::string> names;
   for (size_t t = 0; t < each_y(); ++t) names.push_back(each_y() == 1 ? "y" : absl::StrCat("y", t));
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    const absl::Status fits = CheckTarget(kind, numbers[i]);
-    if (!fits.ok()) return Annotate(fits, Place("y", i / each_y()));
-  }
-  return RealTargets(kind, std::move(names), numbers, training);
+  return CheckedTargets(kind, std::move(names), numbers, training,
+                        [this](size_t sample) { return Place("y", sample); });
 }
 
 // A plane is what shares a mean and a deviation: a column of a row, or a channel of an image.

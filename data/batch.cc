@@ -85,7 +85,7 @@ EvaluationBatches::EvaluationBatches(std::shared_ptr<const SampleSource> source,
     : samples_(static_cast<uint32_t>(source->size())),
       batch_(static_cast<uint32_t>(batch)),
       size_(samples_ / batch_ + (samples_ % batch_ != 0)),
-      group_(source->shape().group),
+      shape_(source->shape()),
       maker_(std::move(source), batch, /*kept=*/2) {}
 
 absl::StatusOr<Batch> EvaluationBatches::Read(uint32_t index) {

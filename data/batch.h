@@ -55,7 +55,7 @@ class EvaluationBatches {
   EvaluationBatches(std::shared_ptr<const SampleSource> source, int batch);
 
   uint32_t size() const { return size_; }
-  int group() const { return group_; }  // see SampleShape
+  const SampleShape& shape() const { return shape_; }
   // REQUIRES: index < size().
   absl::StatusOr<Batch> Read(uint32_t index);
 
@@ -63,7 +63,7 @@ class EvaluationBatches {
   const uint32_t samples_;
   const uint32_t batch_;
   const uint32_t size_;
-  const int group_;
+  const SampleShape shape_;
   BatchMaker maker_;
 };
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -11,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "common/status.h"
 #include "data/column_code.h"
+#include "data/row_targets.h"
 
 namespace psgd {
 
@@ -22,9 +22,6 @@ bool IsMissing(absl::string_view field);
 
 // A finite number up to kLargestNumber in size; else an error that quotes the field.
 absl::StatusOr<double> ParseNumber(absl::string_view field);
-
-// Names the file and the line of a row, for an error that is found after the row was read.
-using PlaceOfRow = std::function<std::string(size_t row)>;
 
 // Not thread-safe.
 class ColumnReader {

@@ -1,6 +1,7 @@
 // Labeled samples by index: the common form of every format. A sample is an image with one label or
-// one label per pixel, a sequence of tokens with a label each, or a sparse vector with one label. A
-// row of numbers is an image of one channel and one line. It may have real targets besides.
+// one label per pixel, a sequence of tokens with a label each or one for all, or a sparse vector
+// with one label. A row of numbers is an image of one channel and one line. A sample may have real
+// targets besides.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +23,11 @@ struct SampleShape {
   int channels = 0;
   int height = 0;
   int width = 0;
-  int classes = 0;     // or the number of targets, if there are any
-  int length = 0;      // tokens of a sequence
-  int source = 0;      // leading tokens, which have no labels; padded with token 0
+  int classes = 0;  // or the number of targets, if there are any
+  int length = 0;   // tokens of a sequence
+  // Leading tokens, which have no labels; padded with token 0. If no token has a label, the whole
+  // sequence has one.
+  int source = 0;
   int entries = 0;     // of a sparse vector: places for an index and its value
   int vocabulary = 0;  // tokens and indices are below it
   // For a test by ranks: this many consecutive samples compete, and the first of them should win.
@@ -39,7 +42,7 @@ struct SampleShape {
   bool IsSequence() const { return length > 0; }
   bool IsSparse() const { return entries > 0; }
   size_t labels() const {
-    if (IsSequence()) return static_cast<size_t>(length - source);
+    if (length > source) return static_cast<size_t>(length - source);
     return label_each_pixel ? static_cast<size_t>(height) * static_cast<size_t>(width) : 1;
   }
   // Pixels, tokens or entries.
@@ -55,7 +58,7 @@ struct SampleShape {
   std::string ImageText() const {
     if (IsSparse())
       return std::to_string(entries) + " of " + std::to_string(vocabulary) + " features";
-    if (source > 0) {
+    if (source > 0 && source < length) {
       return std::to_string(source) + " and " + std::to_string(length - source) + " tokens";
     }
     if (IsSequence()) return std::to_string(length) + " tokens";
@@ -88,7 +91,7 @@ class Dataset {
   // Fills in a sample:
   // - an image: pixels in [0, 1], channel by channel, row by row;
   // - a sequence: tokens below shape().vocabulary, with a label for each after the first
-  //   shape().source;
+  //   shape().source, or one for the sequence;
   // - a sparse vector: indices below shape().vocabulary, and values; unused places get 0 for both.
   // Labels are below shape().classes, or -1: not counted. Targets are as Targets says. DataLoss
   // means that this sample is damaged; another error, that the file changed since it was opened, or

@@ -25,8 +25,9 @@ absl::Status TakeQuoted(absl::string_view* line, std::string* field) {
     field->push_back((*line)[i]);
     if (quote) ++i;
   }
-  return InvalidArgumentError("the quote before ", std::string(line->substr(0, 40)),
-                              " does not end in this line; a field must not contain a line end");
+  const absl::string_view shown = line->substr(0, std::min<size_t>(line->find('\n'), 40));
+  return OutOfRangeError("the quote before ", shown,
+                         " does not end; write a quote in a quoted field as two quotes");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Lines of values between separators, as in CSV and TSV files (RFC 4180). A field in double quotes
-// may contain separators, and two quotes in it stand for one. A field ends with its line.
+// may contain separators and line ends, and two quotes in it stand for one.
 #pragma once
 
 #include <string>
@@ -14,7 +14,8 @@ namespace psgd {
 // line without any of them has one column: comma.
 char SeparatorOf(absl::string_view line);
 
-// Splits a line into `fields`, without quotes and without blanks around a field.
+// Splits a line into `fields`, without quotes and without blanks around a field. OutOfRange: a
+// quote does not end, so the next line may belong to the field.
 absl::Status SplitFields(absl::string_view line, char separator, std::vector<std::string>* fields);
 
 }  // namespace psgd

@@ -1,12 +1,14 @@
-// Encoded images in files, with their classes.
+// Encoded images in files, with their classes or targets.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/status.h"
+#include "data/targets.h"
 
 namespace psgd {
 
@@ -18,8 +20,10 @@ class EncodedImages {
  public:
   virtual ~EncodedImages() = default;
   virtual size_t size() const = 0;
-  // REQUIRES, for all three calls: index < size().
-  virtual int32_t label(size_t index) const = 0;
+  // REQUIRES, for all calls: index < size().
+  virtual int32_t label(size_t index) const = 0;  // 0 if images have targets
+  // Fills in the real targets, if images have any.
+  virtual void ReadTargets(size_t, std::span<float>) const {}
   virtual absl::StatusOr<std::vector<uint8_t>> Read(size_t index) const = 0;
   // For messages: the file, and the member of an archive.
   virtual std::string Name(size_t index) const = 0;
@@ -28,7 +32,8 @@ class EncodedImages {
 struct EncodedSets {
   std::shared_ptr<const EncodedImages> train;
   std::shared_ptr<const EncodedImages> test;
-  int classes = 0;
+  int classes = 0;       // or the number of targets
+  Targets targets = {};  // none, if labels are classes
 };
 
 }  // namespace psgd

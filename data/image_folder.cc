@@ -5,8 +5,8 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "data/folder_names.h"
 #include "data/range_file.h"
 
 namespace psgd {
@@ -48,35 +48,6 @@ class FolderImages final : public EncodedImages {
   std::string names_;  // one after another, each with a zero at its end
 };
 
-// Returns the names that `accept` accepts, sorted.
-template <typename Accept>
-absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder, Accept accept) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    std::string name = it->path().filename().string();
-    if (!absl::StartsWith(name, ".") && accept(*it, name)) names.push_back(std::move(name));
-  }
-  if (error) {
-    return NotFoundError(folder, ": ", error.message(), "; check data.path");
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-absl::StatusOr<std::vector<std::string>> ClassNames(const std::string& folder) {
-  PSGD_ASSIGN_OR_RETURN(std::vector<std::string> names,
-                        NamesIn(folder, [](const fs::directory_entry& entry, const std::string&) {
-                          std::error_code ignored;
-                          return entry.is_directory(ignored);
-                        }));
-  if (names.empty()) {
-    return NotFoundError(
-        folder, ": has no folders, and there should be one for each class; check data.path");
-  }
-  return names;
-}
-
 // Lists the images of all classes in turn. `present`: the classes that have a folder here.
 absl::StatusOr<std::shared_ptr<const EncodedImages>> ListSet(
     const std::string& folder, const std::vector<std::string>& classes,
@@ -90,10 +61,10 @@ absl::StatusOr<std::shared_ptr<const EncodedImages>> ListSet(
       return InvalidArgumentError(
           path, ": there is no training image of this class; add some, or remove the folder");
     }
-    PSGD_ASSIGN_OR_RETURN(std::vector<std::string> names, JpegNames(path));
+    PSGD_ASSIGN_OR_RETURN(std::vector<std::string> names, PictureNames(path));
     if (names.empty()) {
-      return InvalidArgumentError(path,
-                                  ": holds no .jpg or .jpeg file; add some, or remove the folder");
+      return InvalidArgumentError(
+          path, ": holds no .jpg, .jpeg or .png file; add some, or remove the folder");
     }
     most = std::max(most, names.size());
     files.emplace_back(static_cast<int32_t>(known - classes.begin()), std::move(names));
@@ -109,10 +80,8 @@ absl::StatusOr<std::shared_ptr<const EncodedImages>> ListSet(
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> JpegNames(const std::string& folder) {
-  return NamesIn(folder, [](const fs::directory_entry& entry, const std::string& name) {
-    return absl::EndsWithIgnoreCase(name, ".jpg") || absl::EndsWithIgnoreCase(name, ".jpeg");
-  });
+absl::StatusOr<std::vector<std::string>> PictureNames(const std::string& folder) {
+  return FileNames(folder, {".jpg", ".jpeg", ".png"});
 }
 
 absl::StatusOr<std::string> TestFolder(const std::string& folder) {
@@ -128,8 +97,8 @@ absl::StatusOr<std::string> TestFolder(const std::string& folder) {
 absl::StatusOr<EncodedSets> ListImageFolders(const std::string& folder) {
   const std::string train = absl::StrCat(folder, "/train");
   PSGD_ASSIGN_OR_RETURN(const std::string test, TestFolder(folder));
-  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> classes, ClassNames(train));
-  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> tested, ClassNames(test));
+  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> classes, ClassFolders(train));
+  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> tested, ClassFolders(test));
   EncodedSets sets;
   sets.classes = static_cast<int>(classes.size());
   PSGD_ASSIGN_OR_RETURN(sets.train, ListSet(train, classes, classes));

@@ -113,7 +113,7 @@ class ShardIndexer {
                    absl::StrCat("is not the number of a class, from 0 to ", kMostClasses - 1));
       }
       group->label = label;
-    } else if (kind == "jpg" || kind == "jpeg") {
+    } else if (kind == "jpg" || kind == "jpeg" || kind == "png") {
       if (group->image) return Bad(path, member.name, "comes twice");
       if (member.size > kMostEncodedBytes) {
         return Bad(path, member.name, absl::StrCat("has ", member.size, " bytes, too many"));
@@ -163,9 +163,9 @@ absl::StatusOr<std::shared_ptr<const EncodedImages>> IndexSet(std::vector<std::s
   }
   std::vector<ShardImage> images = indexer.TakeImages();
   if (images.empty()) {
-    return InvalidArgumentError(shards.front(),
-                                shards.size() > 1 ? " and those beside it hold" : ": holds",
-                                " no pair of KEY.jpg and KEY.cls; see docs/data.md for the layout");
+    return InvalidArgumentError(
+        shards.front(), shards.size() > 1 ? " and those beside it hold" : ": holds",
+        " no pair of KEY.jpg or KEY.png and KEY.cls; see docs/data.md for the layout");
   }
   return std::make_shared<ShardImages>(std::move(shards), std::move(images));
 }

@@ -2,10 +2,10 @@
 //
 //   FOLDER/train-*.tar and FOLDER/test-*.tar   (val instead of test)
 //
-// An image is a member KEY.jpg (or .jpeg). Its class, a number in text, is a member KEY.cls beside
-// it. The key is the path up to the first dot of its last part. Members of other kinds are ignored.
-// Samples come in the order of the archives' names, and in their order within an archive. The
-// number of classes is the largest training label plus one.
+// An image is a member KEY.jpg (or .jpeg, .png). Its class, a number in text, is a member KEY.cls
+// beside it. The key is the path up to the first dot of its last part. Members of other kinds are
+// ignored. Samples come in the order of the archives' names, and in their order within an archive.
+// The number of classes is the largest training label plus one.
 #pragma once
 
 #include <string>

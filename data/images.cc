@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "data/image_folder.h"
 #include "data/image_shards.h"
-#include "data/jpeg.h"
-#include "data/resample.h"
+#include "data/labelled_images.h"
+#include "data/picture_reader.h"
 
 namespace psgd {
 namespace {
@@ -16,24 +16,24 @@ namespace {
 // Decodes images on Read. Thread-safe: immutable.
 class ImageDataset final : public Dataset {
  public:
-  ImageDataset(std::shared_ptr<const EncodedImages> images, int classes, int size,
+  ImageDataset(std::shared_ptr<const EncodedImages> images, const SampleShape& shape,
                const Viewer& viewer)
-      : images_(std::move(images)), classes_(classes), size_(size), viewer_(viewer) {}
+      : images_(std::move(images)), shape_(shape), viewer_(viewer) {}
 
   size_t size() const override { return images_->size(); }
-  SampleShape shape() const override { return {3, size_, size_, classes_}; }
+  SampleShape shape() const override { return shape_; }
   absl::Status Read(const SampleKey& key, const Sample& sample) const override {
     PSGD_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, images_->Read(key.index));
-    const absl::Status decoded = DecodeView(bytes, viewer_, key, size_, sample.values);
+    const absl::Status decoded = DecodeView(bytes, viewer_, key, shape_.width, sample.values);
     if (!decoded.ok()) return Annotate(decoded, images_->Name(key.index));
     sample.labels[0] = images_->label(key.index);
+    images_->ReadTargets(key.index, sample.targets);
     return absl::OkStatus();
   }
 
  private:
   const std::shared_ptr<const EncodedImages> images_;
-  const int classes_;
-  const int size_;
+  const SampleShape shape_;
   const Viewer viewer_;
 };
 
@@ -49,35 +49,39 @@ absl::StatusOr<EncodedSets> FindImages(const std::string& folder) {
   if (shards) return IndexImageShards(folder);
   return NotFoundError(folder,
                        std::filesystem::is_directory(folder, error) ? "" : " (no such folder)",
-                       ": looked for a folder train, in it a folder of JPEG files for each class, "
-                       "or for train-*.tar; check data.path");
+                       ": looked for a folder train, in it a folder of JPEG or PNG files for each "
+                       "class, or for train-*.tar; check data.path, or name a table of labels in "
+                       "data.images.labels");
 }
 
 }  // namespace
 
-absl::Status DecodeView(std::span<const uint8_t> jpeg, const Viewer& viewer, const SampleKey& key,
+absl::Status DecodeView(std::span<const uint8_t> bytes, const Viewer& viewer, const SampleKey& key,
                         int size, std::span<float> pixels) {
-  PSGD_ASSIGN_OR_RETURN(const JpegReader reader, JpegReader::Open(jpeg));
-  const View view = viewer.Choose(key, reader.width(), reader.height());
-  const int shrink = ShrinkFor(view.window, size);
-  PSGD_ASSIGN_OR_RETURN(const Picture picture, reader.Decode(shrink));
-  ResampleColours(picture, shrink, view, size, pixels);
-  return absl::OkStatus();
+  PSGD_ASSIGN_OR_RETURN(const PictureReader reader, PictureReader::Open(bytes));
+  return reader.ReadView(viewer.Choose(key, reader.width(), reader.height()), size, pixels);
 }
 
 std::shared_ptr<const Dataset> MakeImageDataset(std::shared_ptr<const EncodedImages> images,
-                                                int classes, int size, const Viewer& viewer) {
-  return std::make_shared<ImageDataset>(std::move(images), classes, size, viewer);
+                                                const SampleShape& shape, const Viewer& viewer) {
+  return std::make_shared<ImageDataset>(std::move(images), shape, viewer);
 }
 
 absl::StatusOr<TrainAndTest> OpenImages(const DataConfig& config, uint64_t seed) {
-  PSGD_ASSIGN_OR_RETURN(EncodedSets found, FindImages(config.path()));
+  PSGD_ASSIGN_OR_RETURN(EncodedSets found, config.images().labels().empty()
+                                               ? FindImages(config.path())
+                                               : ListLabelledImages(config));
   const int size = config.images().size();
+  const SampleShape shape = {.channels = 3,
+                             .height = size,
+                             .width = size,
+                             .classes = found.classes,
+                             .targets = static_cast<int>(found.targets.names.size())};
   TrainAndTest sets;
-  sets.train = MakeImageDataset(std::move(found.train), found.classes, size,
+  sets.train = MakeImageDataset(std::move(found.train), shape,
                                 Viewer::Augmented(config.images(), config.augment(), seed));
-  sets.test = MakeImageDataset(std::move(found.test), found.classes, size,
-                               Viewer::Centred(config.images()));
+  sets.test = MakeImageDataset(std::move(found.test), shape, Viewer::Centred(config.images()));
+  sets.targets = std::move(found.targets);
   return sets;
 }
 

@@ -14,9 +14,6 @@ namespace psgd {
 // Reads one JPEG. Open reads the size, Decode the pixels. Not thread-safe.
 class JpegReader {
  public:
-  // Images of more pixels are refused before memory is allocated for them.
-  static constexpr int64_t kMostPixels = int64_t{1} << 27;
-
   // DataLoss: not a JPEG, or damaged. REQUIRES: the bytes outlive the reader.
   static absl::StatusOr<JpegReader> Open(std::span<const uint8_t> bytes);
   ~JpegReader();

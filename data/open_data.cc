@@ -7,7 +7,6 @@
 #include "data/color_jitter.h"
 #include "data/open_formats.h"
 #include "data/prefix.h"
-#include "proto/target_kind.h"
 
 namespace psgd {
 namespace {
@@ -108,7 +107,7 @@ absl::StatusOr<DataSets> Open(const DataConfig& config, uint64_t seed) {
   PSGD_RETURN_IF_ERROR(CheckCounts(config));
   const bool pictures = IsPictureFormat(config.format());
   const bool images = !IsSequenceFormat(config.format()) && !IsSparseFormat(config.format()) &&
-                      !HasTargetKind(config.format());
+                      !IsRowFormat(config.format());
   if (!images) PSGD_RETURN_IF_ERROR(RefuseImageKeys(config));
   PSGD_ASSIGN_OR_RETURN(TrainAndTest raw, OpenFormat(config, seed));
   PSGD_RETURN_IF_ERROR(Limit("train_samples", config.train_samples(), &raw.train));

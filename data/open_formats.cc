@@ -12,8 +12,8 @@
 #include "data/synthetic.h"
 #include "data/table.h"
 #include "data/text.h"
+#include "data/text_classes.h"
 #include "data/translation.h"
-#include "proto/target_kind.h"
 
 namespace psgd {
 namespace {
@@ -133,14 +133,33 @@ absl::StatusOr<TrainAndTest> OpenTranslation(const DataConfig& config) {
                           .vocabulary = vocabulary});
 }
 
+absl::StatusOr<TrainAndTest> OpenTextClasses(const DataConfig& config) {
+  PSGD_RETURN_IF_ERROR(CheckFraction("table.test_fraction", config.table().test_fraction()));
+  PSGD_ASSIGN_OR_RETURN(const int vocabulary, Vocabulary(config));
+  return LoadTextClasses({.path = config.path(),
+                          .test = config.table().test(),
+                          .test_fraction = config.table().test_fraction(),
+                          .target = {config.target().begin(), config.target().end()},
+                          .columns = {config.columns().begin(), config.columns().end()},
+                          .kind = config.target_kind(),
+                          .length = config.text().length(),
+                          .vocabulary = vocabulary});
+}
+
 absl::StatusOr<TrainAndTest> OpenSequences(const DataConfig& config) {
-  const bool text = config.format() == DataConfig::TEXT;
   if (config.path().empty()) {
-    return InvalidArgumentError("data.path is not set, and format ", text ? "text" : "translation",
-                                " reads from there; set it to a file",
-                                text ? ", or to a folder of files" : " of pairs");
+    return absl::InvalidArgumentError(
+        "data.path is not set, and formats of text read from there; set it to a file, or to a "
+        "folder of files");
   }
-  return text ? OpenText(config) : OpenTranslation(config);
+  switch (config.format()) {
+    case DataConfig::TEXT:
+      return OpenText(config);
+    case DataConfig::TEXT_CLASSES:
+      return OpenTextClasses(config);
+    default:
+      return OpenTranslation(config);
+  }
 }
 
 absl::StatusOr<TrainAndTest> OpenSparse(const DataConfig& config, uint64_t seed) {
@@ -164,6 +183,7 @@ absl::StatusOr<TrainAndTest> OpenSparse(const DataConfig& config, uint64_t seed)
   options.test_fraction = config.table().test_fraction();
   options.criteo = config.format() == DataConfig::CRITEO;
   options.features = config.table().features();
+  options.kind = config.target_kind();
   PSGD_RETURN_IF_ERROR(CheckFraction("table.test_fraction", options.test_fraction));
   return LoadSparseTable(options);
 }
@@ -194,12 +214,17 @@ absl::StatusOr<TrainAndTest> OpenRows(const DataConfig& config) {
 }  // namespace
 
 bool IsSequenceFormat(DataConfig::Format format) {
-  return format == DataConfig::TEXT || format == DataConfig::TRANSLATION;
+  return format == DataConfig::TEXT || format == DataConfig::TRANSLATION ||
+         format == DataConfig::TEXT_CLASSES;
 }
 
 bool IsSparseFormat(DataConfig::Format format) {
   return format == DataConfig::LIBSVM || format == DataConfig::CRITEO ||
          format == DataConfig::RATINGS;
+}
+
+bool IsRowFormat(DataConfig::Format format) {
+  return format == DataConfig::TABLE || format == DataConfig::ARRAYS;
 }
 
 bool IsPictureFormat(DataConfig::Format format) {
@@ -210,7 +235,7 @@ absl::StatusOr<TrainAndTest> OpenFormat(const DataConfig& config, uint64_t seed)
   if (IsSequenceFormat(config.format())) return OpenSequences(config);
   if (IsSparseFormat(config.format())) return OpenSparse(config, seed);
   if (IsPictureFormat(config.format())) return OpenPictures(config, seed);
-  if (HasTargetKind(config.format())) return OpenRows(config);
+  if (IsRowFormat(config.format())) return OpenRows(config);
   switch (config.format()) {
     case DataConfig::SYNTHETIC:
       return OpenSynthetic(config.synthetic(), seed);

@@ -11,6 +11,8 @@ namespace psgd {
 
 bool IsSequenceFormat(DataConfig::Format format);
 bool IsSparseFormat(DataConfig::Format format);
+// Whether samples are rows of numbers in memory.
+bool IsRowFormat(DataConfig::Format format);
 // Whether images come from files of their own, which are decoded when they are read.
 bool IsPictureFormat(DataConfig::Format format);
 

@@ -8,7 +8,6 @@
 namespace psgd {
 namespace {
 
-constexpr int kWidest = 65535;   // as in a JPEG
 constexpr int kMostValue = 255;  // larger values would take two bytes
 
 class PgmHeader {
@@ -54,15 +53,16 @@ class PgmHeader {
 
 absl::StatusOr<Picture> ParsePgm(std::span<const uint8_t> bytes) {
   if (bytes.size() < 2 || bytes[0] != 'P' || bytes[1] != '5') {
-    return absl::DataLossError("is not a binary PGM: it does not begin with P5");
+    return absl::DataLossError("is neither a PNG nor a binary PGM: it does not begin with P5");
   }
   PgmHeader header(bytes);
-  const std::optional<int> width = header.Number(kWidest), height = header.Number(kWidest);
+  const std::optional<int> width = header.Number(kMostPictureSide),
+                           height = header.Number(kMostPictureSide);
   const std::optional<int> largest = header.Number(kMostValue);
   const std::optional<std::span<const uint8_t>> pixels = header.Rest();
   if (!width || !height || !largest || !pixels || *width == 0 || *height == 0) {
     return DataLossError("has a damaged PGM header: after P5 come width and height from 1 to ",
-                         kWidest, ", the largest value up to ", kMostValue,
+                         kMostPictureSide, ", the largest value up to ", kMostValue,
                          ", and one white space");
   }
   const uint64_t expected = static_cast<uint64_t>(*width) * static_cast<uint64_t>(*height);

@@ -7,6 +7,10 @@
 
 namespace psgd {
 
+// Of a picture in a file. Larger ones are refused before memory is allocated for them.
+inline constexpr int64_t kMostPixels = int64_t{1} << 27;
+inline constexpr int kMostPictureSide = 65535;
+
 // Rows of pixels. A pixel has `channels` bytes: three for red, green and blue, or one.
 struct Picture {
   Picture() = default;

@@ -35,6 +35,34 @@ int ShrinkFor(const Window& window, int size) {
   return shrink;
 }
 
+Picture Shrink(const Picture& picture, int factor) {
+  Picture shrunk((picture.width + factor - 1) / factor, (picture.height + factor - 1) / factor,
+                 picture.channels);
+  const auto channels = static_cast<size_t>(picture.channels);
+  std::vector<uint32_t> sums(shrunk.row_bytes());
+  for (int y = 0; y < shrunk.height; ++y) {
+    std::ranges::fill(sums, 0);
+    const int first = y * factor, rows = std::min(factor, picture.height - first);
+    for (int row = first; row < first + rows; ++row) {
+      const uint8_t* from = picture.row(row);
+      for (int x = 0; x < shrunk.width; ++x) {
+        uint32_t* sum = sums.data() + static_cast<size_t>(x) * channels;
+        const int columns = std::min(factor, picture.width - x * factor);
+        for (int i = 0; i < columns; ++i) {
+          for (size_t c = 0; c < channels; ++c) sum[c] += *from++;
+        }
+      }
+    }
+    uint8_t* to = shrunk.pixels.get() + static_cast<size_t>(y) * shrunk.row_bytes();
+    for (size_t i = 0; i < sums.size(); ++i) {
+      const int left = static_cast<int>(i / channels) * factor;
+      const auto count = static_cast<uint32_t>(rows * std::min(factor, picture.width - left));
+      to[i] = static_cast<uint8_t>((sums[i] + count / 2) / count);
+    }
+  }
+  return shrunk;
+}
+
 void ResampleColours(const Picture& shrunk, int shrink, const View& view, int size,
                      std::span<float> planes) {
   const double scale = 1.0 / shrink;

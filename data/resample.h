@@ -13,6 +13,10 @@ namespace psgd {
 // still has at least `size` pixels a side.
 int ShrinkFor(const Window& window, int size);
 
+// Divides each side by `factor`, rounded up. A pixel is the mean of factor x factor ones, of fewer
+// at the edges.
+Picture Shrink(const Picture& picture, int factor);
+
 // Resamples `view` of a picture to size x size pixels in [0, 1], channel by channel. `shrunk` is
 // the picture with 1/shrink of its pixels a side. Bilinear, with pixels at the centers of their
 // squares. REQUIRES: planes.size() == channels x size x size.

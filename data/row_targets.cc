@@ -1,9 +1,16 @@
 #include "data/row_targets.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace psgd {
+namespace {
+
+constexpr size_t kMostNumberClasses = 100000;  // more mean that the numbers are no classes
+
+}  // namespace
+
 Targets::Kind KindOf(DataConfig::TargetKind kind) {
   switch (kind) {
     case DataConfig::NUMBER:
@@ -38,10 +45,51 @@ absl::StatusOr<size_t> TrainingRows(const std::string& path, size_t rows, double
                               " of them for the test; name a test file in data.table.test");
 }
 
+void RowTargets::ReadTargets(size_t row, std::span<float> out) const {
+  std::copy_n(values.begin() + static_cast<ptrdiff_t>(row * out.size()), out.size(), out.begin());
+}
+
 void RowTargets::Read(size_t row, const Sample& sample) const {
-  sample.labels[0] = labels.empty() ? 0 : labels[row];
-  const size_t each = sample.targets.size();
-  std::copy_n(values.begin() + static_cast<ptrdiff_t>(row * each), each, sample.targets.begin());
+  sample.labels[0] = LabelOf(row);
+  ReadTargets(row, sample.targets);
+}
+
+absl::StatusOr<RowTargets> NumberClasses(const std::vector<double>& numbers, size_t training,
+                                         absl::string_view what, const PlaceOfRow& place) {
+  const std::set<double> classes(numbers.begin(),
+                                 numbers.begin() + static_cast<ptrdiff_t>(training));
+  if (classes.size() < 2 || classes.size() > kMostNumberClasses) {
+    return InvalidArgumentError(
+        what, " has ", classes.size(),
+        " different numbers in the training samples; classes are at least 2, and at most ",
+        kMostNumberClasses,
+        "; to predict a number, set model.loss to squared, smooth_l1 or poisson");
+  }
+  RowTargets rows;
+  rows.classes = static_cast<int>(classes.size());
+  const std::vector<double> sorted(classes.begin(), classes.end());
+  rows.labels.reserve(numbers.size());
+  for (size_t row = 0; row < numbers.size(); ++row) {
+    const auto found = std::lower_bound(sorted.begin(), sorted.end(), numbers[row]);
+    if (found == sorted.end() || *found != numbers[row]) {
+      return InvalidArgumentError(place(row), " is ", numbers[row],
+                                  ", a class that no training sample has; mix the samples, or "
+                                  "choose another test (data.table)");
+    }
+    rows.labels.push_back(static_cast<int32_t>(found - sorted.begin()));
+  }
+  return rows;
+}
+
+absl::StatusOr<RowTargets> CheckedTargets(Targets::Kind kind, std::vector<std::string> names,
+                                          const std::vector<double>& values, size_t training,
+                                          const PlaceOfRow& place) {
+  const size_t each = names.size();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const absl::Status fits = CheckTarget(kind, values[i]);
+    if (!fits.ok()) return Annotate(fits, place(i / each));
+  }
+  return RealTargets(kind, std::move(names), values, training);
 }
 
 RowTargets RealTargets(Targets::Kind kind, std::vector<std::string> names,

@@ -1,11 +1,14 @@
-// The classes or targets of rows in memory, as tables and arrays have them.
+// The classes or targets of rows in memory, as tables, arrays and sparse vectors have them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "common/status.h"
 #include "data/dataset.h"
 #include "data/targets.h"
@@ -23,14 +26,30 @@ absl::Status CheckTarget(Targets::Kind kind, double value);
 // either part is empty.
 absl::StatusOr<size_t> TrainingRows(const std::string& path, size_t rows, double test_fraction);
 
+// Names the place of a row in its file, for an error that is found after the row was read.
+using PlaceOfRow = std::function<std::string(size_t row)>;
+
 struct RowTargets {
   Targets targets;              // kNone: the rows have labels
   int classes = 0;              // or the number of targets
   std::vector<int32_t> labels;  // by row; empty if the rows have targets
   std::vector<float> values;    // rows x targets
 
+  // 0 if the rows have targets.
+  int32_t LabelOf(size_t row) const { return labels.empty() ? 0 : labels[row]; }
+  void ReadTargets(size_t row, std::span<float> targets) const;
   void Read(size_t row, const Sample& sample) const;
 };
+
+// The numbers of the first `training` rows are the classes, in ascending order. Errors call the
+// numbers `what`, and name a row's place.
+absl::StatusOr<RowTargets> NumberClasses(const std::vector<double>& numbers, size_t training,
+                                         absl::string_view what, const PlaceOfRow& place);
+
+// Checks that the numbers fit the kind, then RealTargets. Errors name a row's place.
+absl::StatusOr<RowTargets> CheckedTargets(Targets::Kind kind, std::vector<std::string> names,
+                                          const std::vector<double>& values, size_t training,
+                                          const PlaceOfRow& place);
 
 // Measures and normalizes kNumber by the first `training` rows. `values`: rows x names.
 // REQUIRES: the values fit the kind, which is not kNone.

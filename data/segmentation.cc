@@ -1,6 +1,7 @@
 #include "data/segmentation.h"
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -8,25 +9,40 @@
 
 #include "absl/strings/str_cat.h"
 #include "data/image_folder.h"
-#include "data/jpeg.h"
 #include "data/pgm.h"
+#include "data/picture_reader.h"
+#include "data/png.h"
 #include "data/range_file.h"
 #include "data/resample.h"
 
 namespace psgd {
 namespace {
 
+struct Pair {
+  std::string image, mask;  // paths
+};
+
+// Returns an empty path if the image has no mask.
 std::string MaskPath(const std::string& folder, const std::string& image) {
-  return absl::StrCat(folder, "/masks/", image.substr(0, image.rfind('.')), ".pgm");
+  for (const char* ending : {".png", ".pgm"}) {
+    std::error_code error;
+    std::string mask = absl::StrCat(folder, "/masks/", image.substr(0, image.rfind('.')), ending);
+    if (std::filesystem::is_regular_file(mask, error)) return mask;
+  }
+  return "";
+}
+
+absl::StatusOr<Picture> ParseMask(std::span<const uint8_t> bytes) {
+  if (!IsPng(bytes)) return ParsePgm(bytes);
+  PSGD_ASSIGN_OR_RETURN(const PngReader reader, PngReader::Open(bytes));
+  return reader.DecodeValues();
 }
 
 // Images and their masks. Thread-safe: immutable.
 class SegmentationDataset final : public Dataset {
  public:
-  SegmentationDataset(std::string folder, std::vector<std::string> images,
-                      const ImagesConfig& config, const Viewer& viewer)
-      : folder_(std::move(folder)),
-        images_(std::move(images)),
+  SegmentationDataset(std::vector<Pair> pairs, const ImagesConfig& config, const Viewer& viewer)
+      : pairs_(std::move(pairs)),
         shape_{.channels = 3,
                .height = config.size(),
                .width = config.size(),
@@ -34,17 +50,16 @@ class SegmentationDataset final : public Dataset {
                .label_each_pixel = true},
         viewer_(viewer) {}
 
-  size_t size() const override { return images_.size(); }
+  size_t size() const override { return pairs_.size(); }
   SampleShape shape() const override { return shape_; }
   absl::Status Read(const SampleKey& key, const Sample& sample) const override {
-    const std::string path = absl::StrCat(folder_, "/images/", images_[key.index]);
-    const std::string mask_path = MaskPath(folder_, images_[key.index]);
+    const auto& [path, mask_path] = pairs_[key.index];
     PSGD_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, ReadWholeFile(path, kMostEncodedBytes));
     PSGD_ASSIGN_OR_RETURN(const std::vector<uint8_t> mask_bytes,
                           ReadWholeFile(mask_path, kMostEncodedBytes));
-    const auto mask = ParsePgm(mask_bytes);
+    const auto mask = ParseMask(mask_bytes);
     if (!mask.ok()) return Annotate(mask.status(), mask_path);
-    const auto reader = JpegReader::Open(bytes);
+    const auto reader = PictureReader::Open(bytes);
     if (!reader.ok()) return Annotate(reader.status(), path);
     if (reader->width() != mask->width || reader->height() != mask->height) {
       return DataLossError(mask_path, ": is ", mask->width, "x", mask->height,
@@ -52,10 +67,8 @@ class SegmentationDataset final : public Dataset {
                            reader->height());
     }
     const View view = viewer_.Choose(key, mask->width, mask->height);
-    const int shrink = ShrinkFor(view.window, shape_.width);
-    const auto picture = reader->Decode(shrink);
-    if (!picture.ok()) return Annotate(picture.status(), path);
-    ResampleColours(*picture, shrink, view, shape_.width, sample.values);
+    const absl::Status decoded = reader->ReadView(view, shape_.width, sample.values);
+    if (!decoded.ok()) return Annotate(decoded, path);
     ResampleNearest(*mask, view, shape_.width, sample.labels);
     return TakeLabels(mask_path, sample.labels);
   }
@@ -75,8 +88,7 @@ class SegmentationDataset final : public Dataset {
     return absl::OkStatus();
   }
 
-  const std::string folder_;
-  const std::vector<std::string> images_;
+  const std::vector<Pair> pairs_;
   const SampleShape shape_;
   const Viewer viewer_;
 };
@@ -84,19 +96,22 @@ class SegmentationDataset final : public Dataset {
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenSet(const std::string& folder,
                                                        const ImagesConfig& config,
                                                        const Viewer& viewer) {
-  PSGD_ASSIGN_OR_RETURN(std::vector<std::string> images,
-                        JpegNames(absl::StrCat(folder, "/images")));
+  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> images,
+                        PictureNames(absl::StrCat(folder, "/images")));
   if (images.empty()) {
-    return InvalidArgumentError(folder, "/images: holds no .jpg or .jpeg file; check data.path");
+    return InvalidArgumentError(folder,
+                                "/images: holds no .jpg, .jpeg or .png file; check data.path");
   }
+  std::vector<Pair> pairs;
   for (const std::string& image : images) {
-    std::error_code error;
-    const std::string mask = MaskPath(folder, image);
-    if (std::filesystem::is_regular_file(mask, error)) continue;
-    return NotFoundError(mask, ": there is no such file, but an image ", folder, "/images/", image,
+    Pair& pair =
+        pairs.emplace_back(absl::StrCat(folder, "/images/", image), MaskPath(folder, image));
+    if (!pair.mask.empty()) continue;
+    return NotFoundError(folder, "/masks/", image.substr(0, image.rfind('.')),
+                         ".png (or .pgm): there is no such file, but an image ", pair.image,
                          "; each image needs a mask of its name");
   }
-  return std::make_shared<SegmentationDataset>(folder, std::move(images), config, viewer);
+  return std::make_shared<SegmentationDataset>(std::move(pairs), config, viewer);
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 // Images with a class for every pixel:
 //
-//   FOLDER/train/images/*.jpg and FOLDER/train/masks/*.pgm: each image has a mask of the same name
-//   and size. FOLDER/test (or val) has the same layout.
+//   FOLDER/train/images/*.jpg and FOLDER/train/masks/*.png: each image (.jpg, .jpeg or .png) has a
+//   mask (.png or .pgm) of the same name and size. FOLDER/test (or val) has the same layout.
 //
-// A mask is a binary PGM; its pixels are classes, or 255: not counted.
+// A mask is a grey PNG, a PNG with a palette, or a binary PGM. Its values, or places in the
+// palette, are classes, or 255: not counted.
 #pragma once
 
 #include <cstdint>

@@ -30,6 +30,7 @@ absl::Status SkipDamaged::Read(const SampleKey& key, const Sample& sample) const
   damage_->Add(read.message());
   std::ranges::fill(sample.values, 0.0f);
   std::ranges::fill(sample.labels, -1);
+  std::ranges::fill(sample.targets, 0.0f);
   return absl::OkStatus();
 }
 

@@ -1,7 +1,6 @@
 #include "data/sparse_rows.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace psgd {
 
@@ -23,17 +22,6 @@ int64_t SparseRows::features() const {
   return features;
 }
 
-SparseRowsDataset::SparseRowsDataset(std::shared_ptr<const SparseRows> rows, size_t begin,
-                                     size_t end, const SampleShape& shape,
-                                     const std::vector<double>& classes)
-    : rows_(std::move(rows)), begin_(begin), shape_(shape) {
-  labels_.reserve(end - begin);
-  for (size_t i = begin; i < end; ++i) {
-    const auto at = std::lower_bound(classes.begin(), classes.end(), rows_->labels[i]);
-    labels_.push_back(static_cast<int32_t>(at - classes.begin()));
-  }
-}
-
 absl::Status SparseRowsDataset::Read(const SampleKey& key, const Sample& sample) const {
   const size_t row = begin_ + key.index;
   const size_t start = rows_->starts[row], count = rows_->starts[row + 1] - start;
@@ -43,7 +31,7 @@ absl::Status SparseRowsDataset::Read(const SampleKey& key, const Sample& sample)
   }
   std::ranges::fill(sample.tokens.subspan(count), 0);
   std::ranges::fill(sample.values.subspan(count), 0.0f);
-  sample.labels[0] = labels_[key.index];
+  targets_->Read(row, sample);
   return absl::OkStatus();
 }
 

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/row_targets.h"
 
 namespace psgd {
 
@@ -17,7 +19,7 @@ struct SparseEntry {
 
 // One line of a file.
 struct SparseRow {
-  double label = 0;  // as in the file
+  double label = 0;  // as in the file: a class or a number
   std::vector<SparseEntry> entries;
 };
 
@@ -36,19 +38,25 @@ struct SparseRows {
 // A range of rows as samples. Thread-safe: immutable.
 class SparseRowsDataset final : public Dataset {
  public:
-  // REQUIRES: `classes` has every row's label, in ascending order; the shape fits every row.
-  SparseRowsDataset(std::shared_ptr<const SparseRows> rows, size_t begin, size_t end,
-                    const SampleShape& shape, const std::vector<double>& classes);
+  // REQUIRES: `targets` has every row; the shape fits every row.
+  SparseRowsDataset(std::shared_ptr<const SparseRows> rows,
+                    std::shared_ptr<const RowTargets> targets, size_t begin, size_t end,
+                    const SampleShape& shape)
+      : rows_(std::move(rows)),
+        targets_(std::move(targets)),
+        begin_(begin),
+        size_(end - begin),
+        shape_(shape) {}
 
-  size_t size() const override { return labels_.size(); }
+  size_t size() const override { return size_; }
   SampleShape shape() const override { return shape_; }
   absl::Status Read(const SampleKey& key, const Sample& sample) const override;
 
  private:
   const std::shared_ptr<const SparseRows> rows_;
-  const size_t begin_;
+  const std::shared_ptr<const RowTargets> targets_;
+  const size_t begin_, size_;
   const SampleShape shape_;
-  std::vector<int32_t> labels_;  // indices into the classes
 };
 
 }  // namespace psgd

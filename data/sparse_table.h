@@ -8,6 +8,7 @@
 #include "common/status.h"
 #include "data/dataset.h"
 #include "data/sparse_rows.h"
+#include "proto/config.pb.h"
 
 namespace psgd {
 
@@ -30,10 +31,12 @@ struct SparseTableOptions {
   double test_fraction = 0.1;  // share of lines for the test, if no file has it
   bool criteo = false;         // else libsvm
   int64_t features = 0;        // see TableConfig
+  DataConfig::TargetKind kind = DataConfig::CLASS;  // what the labels of libsvm are
 };
 
 // Loads both sets into memory. In libsvm files, # begins a comment; a line with only a comment is
-// no sample. Classes are the labels of the training lines, in ascending order. Files may be gzip.
+// no sample. Classes are the labels of the training lines, in ascending order, and numbers or
+// counts are one target, called label. Files may be gzip.
 // Errors name the file, the line and what to do.
 absl::StatusOr<TrainAndTest> LoadSparseTable(const SparseTableOptions& options);
 

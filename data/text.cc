@@ -18,8 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kByteTokens = 256;  // tokens and classes
-// Sample indices travel as u32, and an epoch's order holds one for each sample.
-constexpr uint64_t kMostTextBytes = uint64_t{1} << 30;
 
 // Tokens in memory, with the interface of TextFiles.
 struct TokenList {

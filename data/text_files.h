@@ -13,6 +13,10 @@
 
 namespace psgd {
 
+// Of all texts of a dataset. Sample indices travel as u32, and an epoch's order holds one for each
+// sample.
+inline constexpr uint64_t kMostTextBytes = uint64_t{1} << 30;
+
 // The concatenated bytes of files. Thread-safe: immutable.
 class TextFiles {
  public:

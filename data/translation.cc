@@ -1,14 +1,15 @@
 #include "data/translation.h"
 
 #include <algorithm>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/string_view.h"
-#include "data/byte_pairs.h"
 #include "data/lines.h"
+#include "data/token_rows.h"
 
 namespace psgd {
 namespace {
@@ -20,31 +21,20 @@ struct TextPair {
   std::string target;
 };
 
-// Token rows, one after another.
-struct Rows {
-  std::vector<Token> tokens;
-  std::vector<size_t> ends;
-
-  void EndRow() { ends.push_back(tokens.size()); }
-  std::span<const Token> Row(size_t index) const {
-    const size_t begin = index == 0 ? 0 : ends[index - 1];
-    return std::span(tokens).subspan(begin, ends[index] - begin);
-  }
-};
-
 // Pairs in memory. Thread-safe: immutable.
 class TranslationDataset final : public Dataset {
  public:
   // REQUIRES: no row of `sources` is longer than source_length, and no row of `targets` (with its
   // end token) is longer than target_length.
-  TranslationDataset(Rows sources, Rows targets, int vocabulary, const TranslationOptions& options)
+  TranslationDataset(TokenRows sources, TokenRows targets, int vocabulary,
+                     const TranslationOptions& options)
       : sources_(std::move(sources)),
         targets_(std::move(targets)),
         vocabulary_(vocabulary),
         source_length_(options.source_length),
         target_length_(options.target_length) {}
 
-  size_t size() const override { return sources_.ends.size(); }
+  size_t size() const override { return sources_.size(); }
   SampleShape shape() const override {
     return {.classes = vocabulary_,
             .length = source_length_ + target_length_,
@@ -63,8 +53,8 @@ class TranslationDataset final : public Dataset {
   }
 
  private:
-  const Rows sources_;
-  const Rows targets_;
+  const TokenRows sources_;
+  const TokenRows targets_;
   const int vocabulary_;
   const int source_length_;
   const int target_length_;
@@ -90,41 +80,24 @@ absl::StatusOr<std::vector<TextPair>> ReadPairs(const std::string& path) {
   return pairs;
 }
 
-// Appends the first `length` tokens of a text.
-void Append(absl::string_view text, int length, BytePairs* encoder, Rows* rows) {
-  const size_t begin = rows->tokens.size();
-  encoder->Encode(text, &rows->tokens);
-  rows->tokens.resize(std::min(rows->tokens.size(), begin + static_cast<size_t>(length)));
-  for (size_t i = begin; i < rows->tokens.size(); ++i) {
-    rows->tokens[i] = static_cast<Token>(rows->tokens[i] + kSpecialTokens);
-  }
-}
-
 std::shared_ptr<const Dataset> Encoded(std::span<const TextPair> pairs, BytePairs* encoder,
                                        const TranslationOptions& options) {
-  Rows sources, targets;
+  TokenRows sources, targets;
   for (const TextPair& pair : pairs) {
-    Append(pair.source, options.source_length, encoder, &sources);
-    sources.EndRow();
-    const size_t begin = targets.tokens.size();
-    Append(pair.target, options.target_length, encoder, &targets);
-    if (targets.tokens.size() - begin < static_cast<size_t>(options.target_length)) {
-      targets.tokens.push_back(kEndToken);
-    }
-    targets.EndRow();
+    sources.Add(pair.source, options.source_length, encoder);
+    targets.AddWithEnd(pair.target, options.target_length, encoder);
   }
   return std::make_shared<TranslationDataset>(std::move(sources), std::move(targets),
-                                              encoder->size() + kSpecialTokens, options);
+                                              VocabularyOf(*encoder), options);
 }
 
 absl::StatusOr<BytePairs> MakeEncoder(std::span<const TextPair> train, int vocabulary) {
-  if (vocabulary == 0) return BytePairs();
   std::vector<absl::string_view> texts;
   for (const TextPair& pair : train) {
     texts.push_back(pair.source);
     texts.push_back(pair.target);
   }
-  return BytePairs::Learn(texts, vocabulary - kSpecialTokens);
+  return LearnTokens(texts, vocabulary);
 }
 
 }  // namespace

@@ -8,9 +8,6 @@
 
 namespace psgd {
 
-// The first tokens of a vocabulary. The tokens of texts follow.
-enum SpecialToken { kPaddingToken = 0, kBeginToken = 1, kEndToken = 2, kSpecialTokens = 3 };
-
 struct TranslationOptions {
   // Lines of a source and its target, separated by a tab. Text after a second tab is ignored. May
   // be gzip.

@@ -5,9 +5,17 @@
 
 namespace psgd {
 
-// Whether samples are rows, which have targets of a kind.
-inline bool HasTargetKind(DataConfig::Format format) {
-  return format == DataConfig::TABLE || format == DataConfig::ARRAYS;
+// Whether samples may have targets of any kind, not only classes.
+inline bool HasTargetKind(const DataConfig& data) {
+  switch (data.format()) {
+    case DataConfig::TABLE:
+    case DataConfig::ARRAYS:
+    case DataConfig::LIBSVM:
+    case DataConfig::TEXT_CLASSES:
+      return true;
+    default:
+      return data.format() == DataConfig::IMAGES && !data.images().labels().empty();
+  }
 }
 
 // The kind that a loss is of.
@@ -23,6 +31,14 @@ inline DataConfig::TargetKind TargetKindOf(ModelConfig::Loss loss) {
     default:
       return DataConfig::CLASS;
   }
+}
+
+// The kind of a config's samples, if it names none. Labels of libsvm are classes under a sigmoid,
+// for a sample has one.
+inline DataConfig::TargetKind TargetKindOf(const Config& config) {
+  const DataConfig::TargetKind kind = TargetKindOf(config.model().loss());
+  const bool one = config.data().format() == DataConfig::LIBSVM;
+  return one && kind == DataConfig::LABELS ? DataConfig::CLASS : kind;
 }
 
 // Whether samples have classes, so that an output is right or wrong. REQUIRES: defaults are

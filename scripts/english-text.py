@@ -13,25 +13,11 @@ import gzip
 import pathlib
 import random
 import re
-import subprocess
-import sys
-import tempfile
+
+from debian_package import unpacked
 
 PACKAGE = "dict-gcide"
 SEED = 1
-
-
-def dictionary(folder):
-    """The text of the package's dictionary."""
-    try:
-        subprocess.run(["apt-get", "download", PACKAGE], cwd=folder, check=True, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.PIPE, text=True)
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"english-text.py: cannot download {PACKAGE}: {error.stderr.strip()}\n"
-                 "Run apt-get update; the package is in Debian's main section")
-    package = next(pathlib.Path(folder).glob("*.deb"))
-    subprocess.run(["dpkg", "-x", package, folder], check=True)
-    return gzip.decompress((pathlib.Path(folder) / "usr/share/dictd/gcide.dict.dz").read_bytes()).decode("utf-8", "replace")
 
 
 def main():
@@ -39,8 +25,9 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--megabytes", type=float, default=0, help="only so many; 0: all")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        text = dictionary(folder)
+    with unpacked(PACKAGE) as folder:
+        packed = (folder / "usr/share/dictd/gcide.dict.dz").read_bytes()
+    text = gzip.decompress(packed).decode("utf-8", "replace")
     # An entry begins with a line that is not indented, behind an empty line.
     entries = re.split(r"\n\n(?=\S)", text)
     entries = [re.sub(r"[ \t]+", " ", entry).strip() for entry in entries if "\\" in entry]

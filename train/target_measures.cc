@@ -2,10 +2,25 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/ascii.h"
 
 namespace psgd {
+namespace {
+
+constexpr size_t kLongestTargetName = 32;  // names of measures are keys in many places
+
+std::string MeasureName(const char* measure, const std::string& target) {
+  std::string name = absl::AsciiStrToLower(target.substr(0, kLongestTargetName));
+  for (char& c : name) {
+    if (!absl::ascii_isalnum(static_cast<uint8_t>(c))) c = '_';
+  }
+  return measure + name;
+}
+
+}  // namespace
 
 TargetMeasures::TargetMeasures(const Targets& targets)
     : targets_(targets), sums_(targets.names.size()) {}
@@ -14,7 +29,7 @@ void TargetMeasures::Add(std::span<const float> outputs, std::span<const float> 
   const size_t each = sums_.size();
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (targets_.kind == Targets::Kind::kLabel) {
-      AddLabel(outputs[i] > 0, targets[i] > 0.5f, i % each);
+      AddLabel(outputs[i], targets[i] > 0.5f, i % each);
     } else {
       AddNumber(outputs[i], targets[i], i % each);
     }
@@ -33,7 +48,9 @@ void TargetMeasures::AddNumber(double output, double target, size_t t) {
   sums.square += value * value;
 }
 
-void TargetMeasures::AddLabel(bool found, bool is, size_t t) {
+void TargetMeasures::AddLabel(float output, bool is, size_t t) {
+  const bool found = output > 0;
+  sums_[t].curve.Add(output, is);
   sums_[t].hits += found && is;
   sums_[t].wrong += found && !is;
   sums_[t].missed += !found && is;
@@ -48,9 +65,12 @@ void TargetMeasures::Report(EvalResult* result) const {
   }
 }
 
+bool TargetMeasures::names_targets() const {
+  return sums_.size() > 1 && sums_.size() <= kMostNamedTargets;
+}
+
 void TargetMeasures::ReportNumbers(EvalResult* result) const {
   auto& measures = *result->mutable_measures();
-  const bool named = sums_.size() > 1 && sums_.size() <= kMostNamedTargets;
   double rmse = 0, mae = 0, r2 = 0;
   for (size_t t = 0; t < sums_.size(); ++t) {
     const Sums& sums = sums_[t];
@@ -59,7 +79,7 @@ void TargetMeasures::ReportNumbers(EvalResult* result) const {
     rmse += own;
     mae += sums.error / samples_;
     r2 += varies > 0 ? 1 - sums.squared_error / varies : 0;
-    if (named) measures[absl::StrCat("rmse_", targets_.names[t])] = own;
+    if (names_targets()) measures[MeasureName("rmse_", targets_.names[t])] = own;
   }
   const auto count = static_cast<double>(sums_.size());
   measures["rmse"] = rmse / count;
@@ -75,6 +95,15 @@ void TargetMeasures::ReportLabels(EvalResult* result) const {
   }
   auto& measures = *result->mutable_measures();
   measures["f1"] = hits + errors > 0 ? 2 * hits / (2 * hits + errors) : 1;
+  double areas = 0, measured = 0;
+  for (size_t t = 0; t < sums_.size(); ++t) {
+    const std::optional<double> area = sums_[t].curve.Value();
+    if (!area) continue;
+    areas += *area;
+    measured += 1;
+    if (names_targets()) measures[MeasureName("auc_", targets_.names[t])] = *area;
+  }
+  if (measured > 0) measures["auc"] = areas / measured;
   measures["label_accuracy"] = 1 - errors / (samples_ * static_cast<double>(sums_.size()));
 }
 

@@ -7,6 +7,7 @@
 
 #include "data/targets.h"
 #include "proto/control.pb.h"
+#include "train/area_under_curve.h"
 
 namespace psgd {
 
@@ -26,7 +27,10 @@ class TargetMeasures {
   // kMostNamedTargets. Of labels:
   //   f1              2 hits / (2 hits + wrong ones + missed ones), over all labels
   //   label_accuracy  the share of labels that are right
-  // Nothing without samples.
+  //   auc             AreaUnderCurve; the mean over the labels that are both 0 and 1 somewhere, and
+  //                   auc_NAME as above
+  // Names are in lower case, with _ for other characters than letters and digits. Nothing without
+  // samples.
   void Report(EvalResult* result) const;
 
  private:
@@ -35,10 +39,13 @@ class TargetMeasures {
     double squared_error = 0, error = 0;
     double value = 0, square = 0;  // of value - mean, which keeps small differences
     uint64_t hits = 0, wrong = 0, missed = 0;
+    AreaUnderCurve curve = {};
   };
 
   void AddNumber(double output, double target, size_t t);
-  void AddLabel(bool found, bool is, size_t t);
+  void AddLabel(float output, bool is, size_t t);
+  // Whether each target has measures of its own.
+  bool names_targets() const;
   void ReportNumbers(EvalResult* result) const;
   void ReportLabels(EvalResult* result) const;
 
@@ -47,6 +54,7 @@ class TargetMeasures {
   std::vector<Sums> sums_;  // by target
 };
 
-inline constexpr size_t kMostNamedTargets = 16;
+// With the measures of all targets they are fewer than an evaluation may have.
+inline constexpr size_t kMostNamedTargets = 12;
 
 }  // namespace psgd

@@ -637,7 +637,8 @@ absl::Status Trainer::Do(const task::Evaluate& evaluate) {
   EvaluatedRequest request;
   *request.mutable_key() = key_;
   PSGD_ASSIGN_OR_RETURN(*request.mutable_result(),
-                        Evaluate(*network_, batches, data_->targets, config_.data().threads()));
+                        Evaluate(*network_, batches, data_->targets, config_.model().loss(),
+                                 config_.data().threads()));
   if (local_) local_->ShowOwn();
   PutBackWeights();
   network_->InvalidateParameters();

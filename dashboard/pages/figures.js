@@ -9,6 +9,12 @@ function scoreOf({accuracy, measures = {}}) {
   return ["test accuracy", percent(accuracy)];
 }
 
+// What else is measured of the test set.
+function moreOf({measures = {}}) {
+  return [...(measures.auc !== undefined ? [["test AUC", percent(measures.auc)]] : []),
+          ...(measures.perplexity !== undefined ? [["test perplexity", plain(measures.perplexity)]] : [])];
+}
+
 function figuresOf(run) {
   const {now, detail, test, about} = run;
   const over = about.wall_seconds !== undefined;  // a recorded run: figures of its summary
@@ -31,7 +37,7 @@ function figuresOf(run) {
 export function showFigures(holder, runs) {
   if (runs.length === 0) return fill(holder);
   if (runs.length === 1) {
-    return fill(holder, ...figuresOf(runs[0]).map(([name, value]) =>
+    return fill(holder, ...[...figuresOf(runs[0]), ...moreOf(runs[0].test)].map(([name, value]) =>
       element("div", {class: "figure", "data-figure": name}, element("b", {title: value}, value), element("span", {}, name))));
   }
   const all = runs.map(figuresOf);

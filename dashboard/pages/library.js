@@ -5,14 +5,21 @@ import {element, fill} from "./dom.js";
 const kMostChosen = 6;
 const kStatusKinds = {finished: "good", running: "good", interrupted: "warn"};
 
+// The first of these that a run has.
+function otherMeasure({test_measures: {rmse, f1, auc, perplexity} = {}}) {
+  if (rmse !== undefined) return {value: rmse, text: `RMSE ${plain(rmse)}`};
+  if (f1 !== undefined) return {value: f1, text: `F1 ${percent(f1)}`};
+  if (auc !== undefined) return {value: auc, text: `AUC ${percent(auc)}`};
+  return perplexity === undefined ? undefined : {value: perplexity, text: `perplexity ${plain(perplexity)}`};
+}
+
 const kColumns = [
   {title: "run", of: (row) => row.id, text: true},
   {title: "status", of: (row) => row.status, text: true, show: (row) =>
     element("span", {class: `badge ${kStatusKinds[row.status] ?? "bad"}`, title: row.note}, row.status)},
   {title: "test accuracy", of: (row) => row.test_accuracy, show: (row) => percent(row.test_accuracy ?? NaN)},
   {title: "test loss", of: (row) => row.test_loss, show: (row) => plain(row.test_loss ?? NaN)},
-  {title: "RMSE or F1", of: ({test_measures: {rmse, f1} = {}}) => rmse ?? f1, show: ({test_measures: {rmse, f1} = {}}) =>
-    (rmse !== undefined ? `RMSE ${plain(rmse)}` : f1 !== undefined ? `F1 ${percent(f1)}` : "–")},
+  {title: "other measure", of: (row) => otherMeasure(row)?.value, show: (row) => otherMeasure(row)?.text ?? "–"},
   {title: "codec", of: (row) => row.codec, text: true},
   {title: "staleness", of: (row) => (row.staleness_bound === "unbounded" ? Infinity : row.staleness_bound), show: (row) => String(row.staleness_bound ?? "–")},
   {title: "workers", of: (row) => row.workers},

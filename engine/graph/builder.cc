@@ -34,10 +34,11 @@ NetworkBuilder::NetworkBuilder(Mode mode, int batch, const InputShape& shape)
 
 TensorId NetworkBuilder::Input(bool right, const char* wanted) {
   if (status_.ok() && !right) {
-    const char* given = shape_.source > 0     ? "pairs of sequences"
-                        : shape_.IsSequence() ? "sequences of tokens"
-                        : shape_.IsSparse()   ? "sparse vectors"
-                                              : "images";
+    const char* given = shape_.IsPair()        ? "pairs of sequences"
+                        : shape_.HasOneLabel() ? "texts with one label"
+                        : shape_.IsSequence()  ? "sequences of tokens"
+                        : shape_.IsSparse()    ? "sparse vectors"
+                                               : "images";
     status_ = absl::InvalidArgumentError(
         absl::StrCat("the network takes ", wanted, ", but samples are ", given));
   }
@@ -50,7 +51,8 @@ TensorId NetworkBuilder::image() {
 TensorId NetworkBuilder::tokens() {
   return Input(shape_.IsSequence() && shape_.source == 0, "sequences of tokens");
 }
-TensorId NetworkBuilder::pair() { return Input(shape_.source > 0, "pairs of sequences"); }
+TensorId NetworkBuilder::pair() { return Input(shape_.IsPair(), "pairs of sequences"); }
+TensorId NetworkBuilder::text() { return Input(shape_.HasOneLabel(), "texts with one label"); }
 TensorId NetworkBuilder::indices() { return Input(shape_.IsSparse(), "sparse vectors"); }
 
 void NetworkBuilder::Refuse(const std::string& why) {
@@ -411,6 +413,21 @@ TensorId NetworkBuilder::Attention(const std::string& name, TensorId x, TensorId
 
 TensorId NetworkBuilder::SourceLengths(const std::string& name) {
   return Layer([&] { return AddLengths(&model_.graph, name, {.places = source()}, model_.input); });
+}
+
+// Equal scores at every token make a softmax of 1 / length before the padding and 0 in it.
+TensorId NetworkBuilder::MeanOverTokens(const std::string& name, TensorId x, TensorId lengths) {
+  const auto zeros = [this] { return std::vector<float>(static_cast<size_t>(vocabulary())); };
+  const TensorId table = Constant(name + ".zeros", {vocabulary(), 1}, zeros);
+  const TensorId scores = Embed(name + ".scores", model_.input, table);
+  return Flatten(Layer([&]() -> absl::StatusOr<TensorId> {
+    const Shape& in = model_.graph.shape(x);
+    PSGD_ASSIGN_OR_RETURN(const TensorId row,
+                          AddReshape(&model_.graph, name + ".row", scores, {in[0], 1, in[1]}));
+    PSGD_ASSIGN_OR_RETURN(const TensorId weights,
+                          AddSoftmax(&model_.graph, name + ".weights", {}, row, lengths));
+    return AddMatMul(&model_.graph, name, {}, weights, x);
+  }));
 }
 
 TensorId NetworkBuilder::Recurrent(const std::string& name, TensorId x,

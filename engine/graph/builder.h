@@ -90,8 +90,10 @@ class NetworkBuilder {
   TensorId image();
   TensorId tokens();
   TensorId pair();     // two sequences in one row: the source, then the decoder's input
+  TensorId text();     // a sequence with one label or target, or several targets
   TensorId indices();  // of sparse vectors
-  int classes() const { return shape_.classes; }
+  int classes() const { return shape_.classes; }  // or the number of targets
+  int targets() const { return shape_.targets; }
   int length() const { return shape_.length; }
   int source() const { return shape_.source; }
   int vocabulary() const { return shape_.vocabulary; }
@@ -152,6 +154,9 @@ class NetworkBuilder {
                      const AttentionLayer& layer);
   // The number of source tokens before the padding, by sample.
   TensorId SourceLengths(const std::string& name);
+  // The mean of x, N T C, over the tokens of the input before their padding: N C. `lengths`: by
+  // sample. 0 of a sample without tokens.
+  TensorId MeanOverTokens(const std::string& name, TensorId x, TensorId lengths);
   TensorId Recurrent(const std::string& name, TensorId x, const RecurrentLayer& layer);
 
   // A linear layer over sparse vectors: NAME.weight, features x outputs, and a bias that decays as

@@ -271,7 +271,7 @@ absl::StatusOr<ModelGraph> Importer::Finish() {
   PSGD_RETURN_IF_ERROR(CheckProbabilities(places, static_cast<int64_t>(axis)));
   places.erase(places.begin() + static_cast<int64_t>(axis));
   const int64_t count = ElementCount(places);
-  const int64_t wanted = sample.IsSequence()  ? batch() * (sample.length - sample.source)
+  const int64_t wanted = sample.IsSequence()  ? batch() * sample.labels()
                          : places.size() == 3 ? batch() * sample.height * sample.width
                                               : batch();
   if (output.outer != 1 || places.empty() || places.size() > 3 || count != wanted ||

@@ -50,6 +50,15 @@ class Layers {
     return AddAndNormalise(layer, norm, x, y);
   }
 
+  // `layers` layers of an encoder, of sequences with padding.
+  TensorId Encode(TensorId x) {
+    for (int i = 0; i < config_.layers(); ++i) {
+      const std::string layer = absl::StrCat("encoder.layers.", i, ".");
+      x = FeedForward(layer, 2, Attend(layer, "self_attn", 1, x, x));
+    }
+    return x;
+  }
+
  private:
   TensorId AddAndNormalise(const std::string& layer, int norm, TensorId x, TensorId y) {
     const std::string name = absl::StrCat(layer, "norm", norm);
@@ -61,34 +70,39 @@ class Layers {
   const TensorId source_lengths_;
 };
 
+struct Embedded {
+  TensorId table;
+  TensorId tokens;  // vectors with their positions
+};
+
+// A vector for each token, and its position in the source or behind it.
+Embedded EmbedTokens(NetworkBuilder& net, const ModelConfig& config, TensorId input) {
+  const int64_t width = config.width();
+  const int source = net.source(), target = net.length() - source;
+  const double root = std::sqrt(static_cast<double>(width));
+  const TensorId table =
+      net.Table("embedding", net.vocabulary(), width, 1 / root, /*sparse=*/false);
+  const TensorId tokens =
+      net.Scale("scaled", net.Embed("tokens", input, table), static_cast<float>(root));
+  const TensorId places = net.Constant("positions", {net.length(), width},
+                                       [&] { return Places(source, target, width); });
+  return {table, net.Dropout(net.AddRows("places", tokens, places), config.dropout())};
+}
+
 }  // namespace
 
 // The encoder-decoder transformer (Vaswani et al., 2017): encoder and decoder have `layers` layers
 // each, with `heads` heads, dense layers four times as wide as the rest, and a layer normalization
 // after each addition. Both and the logits use one token table.
 TensorId Transformer(NetworkBuilder& net, const ModelConfig& config) {
-  const int64_t width = config.width();
-  const int source_length = net.source(), target_length = net.length() - source_length;
-  const double root = std::sqrt(static_cast<double>(width));
-
   const TensorId pair = net.pair();
   const TensorId lengths = net.SourceLengths("source_lengths");
-  const TensorId table =
-      net.Table("embedding", net.vocabulary(), width, 1 / root, /*sparse=*/false);
-  const TensorId tokens =
-      net.Scale("scaled", net.Embed("tokens", pair, table), static_cast<float>(root));
-  const TensorId places = net.Constant("positions", {net.length(), width},
-                                       [&] { return Places(source_length, target_length, width); });
-  const TensorId both = net.Dropout(net.AddRows("places", tokens, places), config.dropout());
-
+  const auto [table, both] = EmbedTokens(net, config, pair);
   Layers layers(net, config, lengths);
-  TensorId source = net.Slice("source", both, {.axis = 1, .begin = 0}, source_length);
-  for (int i = 0; i < config.layers(); ++i) {
-    const std::string layer = absl::StrCat("encoder.layers.", i, ".");
-    source = layers.Attend(layer, "self_attn", 1, source, source);
-    source = layers.FeedForward(layer, 2, source);
-  }
-  TensorId x = net.Slice("target", both, {.axis = 1, .begin = source_length}, target_length);
+  const TensorId source =
+      layers.Encode(net.Slice("source", both, {.axis = 1, .begin = 0}, net.source()));
+  TensorId x =
+      net.Slice("target", both, {.axis = 1, .begin = net.source()}, net.length() - net.source());
   for (int i = 0; i < config.layers(); ++i) {
     const std::string layer = absl::StrCat("decoder.layers.", i, ".");
     x = layers.Attend(layer, "self_attn", 1, x, kNoTensor);
@@ -96,6 +110,15 @@ TensorId Transformer(NetworkBuilder& net, const ModelConfig& config) {
     x = layers.FeedForward(layer, 3, x);
   }
   return net.LinearByTable("logits", x, table);
+}
+
+// The encoder of the transformer above, and a dense layer on the mean of its outputs.
+TensorId TransformerEncoder(NetworkBuilder& net, const ModelConfig& config) {
+  const TensorId text = net.text();
+  const TensorId lengths = net.SourceLengths("lengths");
+  Layers layers(net, config, lengths);
+  const TensorId x = layers.Encode(EmbedTokens(net, config, text).tokens);
+  return net.Dense("fc", net.MeanOverTokens("mean", x, lengths), net.classes());
 }
 
 }  // namespace psgd::zoo

@@ -39,13 +39,16 @@ const ZooEntry kZoo[] = {
     {"unet", zoo::Unet, {"dropout"}},
     {"gpt", zoo::Gpt, {"dropout", "heads", "layers", "width"}},
     {"transformer", zoo::Transformer, {"dropout", "heads", "layers", "width"}},
+    {"bag_of_tokens", zoo::BagOfTokens, {"dropout", "width"}},
+    {"transformer_encoder", zoo::TransformerEncoder, {"dropout", "heads", "layers", "width"}},
     {"lstm_lm", zoo::LstmLm, {"dropout", "layers", "width"}},
     {"logistic_regression", zoo::LogisticRegression},
+    {"linear_regression", zoo::LinearRegression},
     {"ncf", zoo::Ncf, {"dropout", "hidden", "width"}},
 };
 
 std::string SampleText(const InputShape& shape) {
-  if (shape.source > 0) {
+  if (shape.IsPair()) {
     return absl::StrCat(shape.source, " and ", shape.length - shape.source, " tokens");
   }
   if (shape.IsSequence()) return absl::StrCat(shape.length, " tokens");

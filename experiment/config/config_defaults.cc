@@ -73,8 +73,8 @@ Config ResolveDefaults(Config config) {
     // A whole epoch: loaders with processes of their own ask for batches far ahead of the steps.
     if (!config.cluster().has_segment()) config.mutable_cluster()->set_segment(kLongestSegment);
   }
-  if (HasTargetKind(config.data().format()) && config.data().target_kind() == DataConfig::AUTO) {
-    config.mutable_data()->set_target_kind(TargetKindOf(config.model().loss()));
+  if (HasTargetKind(config.data()) && config.data().target_kind() == DataConfig::AUTO) {
+    config.mutable_data()->set_target_kind(TargetKindOf(config));
   }
   if (TakesLocalSteps(config.local())) {
     if (config.optimizer().kind_case() == OptimizerConfig::KIND_NOT_SET) {

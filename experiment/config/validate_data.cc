@@ -1,5 +1,7 @@
 #include "experiment/config/validate_data.h"
 
+#include <tuple>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "proto/target_kind.h"
@@ -17,7 +19,8 @@ const char* FolderOf(DataConfig::Format format) {
     case DataConfig::CIFAR100:
       return "train.bin and test.bin";
     case DataConfig::IMAGES:
-      return "train/CLASS/*.jpg and test/CLASS/*.jpg, or train-*.tar and test-*.tar";
+      return "train/CLASS/*.jpg and test/CLASS/*.jpg (or .png), train-*.tar and test-*.tar, or the "
+             "files of data.images.labels";
     case DataConfig::SEGMENTATION:
       return "train/images, train/masks, test/images and test/masks";
     default:
@@ -28,7 +31,8 @@ const char* FolderOf(DataConfig::Format format) {
 bool IsDefault(const ImagesConfig& images) {
   const ImagesConfig& off = ImagesConfig::default_instance();
   return images.size() == off.size() && images.resize() == off.resize() &&
-         images.skip_damaged() == off.skip_damaged() && images.classes() == off.classes();
+         images.skip_damaged() == off.skip_damaged() && images.classes() == off.classes() &&
+         images.labels().empty();
 }
 
 void CheckSizes(const ImagesConfig& images, Problems* problems) {
@@ -50,6 +54,18 @@ void CheckClasses(const DataConfig& data, Problems* problems) {
     problems->push_back(
         "data.images.classes is for format segmentation; format images finds its classes itself: "
         "leave it out");
+  }
+}
+
+void CheckLabelsTable(const DataConfig& data, Problems* problems) {
+  const bool table = !data.images().labels().empty();
+  if (table && data.format() == DataConfig::SEGMENTATION) {
+    problems->push_back(
+        "data.images.labels is for format images; format segmentation has masks: leave it out");
+  }
+  if (!table && !data.table().test().empty()) {
+    problems->push_back(
+        "data.table.test does nothing with images that have no data.images.labels: leave it out");
   }
 }
 
@@ -100,7 +116,7 @@ void CheckClassesAlone(const Config& config, Problems* problems) {
 }
 
 void CheckKindFitsLoss(const Config& config, Problems* problems) {
-  const DataConfig::TargetKind wanted = TargetKindOf(config.model().loss());
+  const DataConfig::TargetKind wanted = TargetKindOf(config);
   if (config.data().target_kind() == wanted || config.data().target_kind() == DataConfig::AUTO)
     return;
   const auto name = [](DataConfig::TargetKind kind) {
@@ -112,6 +128,36 @@ void CheckKindFitsLoss(const Config& config, Problems* problems) {
       name(wanted),
       ": leave target_kind out, and set model.loss to cross_entropy for a class, to squared or "
       "smooth_l1 for numbers, to poisson for counts, or to sigmoid for labels"));
+}
+
+// Which keys name columns of a table.
+struct ColumnKeys {
+  bool target = false;
+  bool columns = false;
+  bool categories = false;
+};
+
+ColumnKeys ColumnKeysOf(const DataConfig& data) {
+  switch (data.format()) {
+    case DataConfig::TABLE:
+      return {true, true, true};
+    case DataConfig::TEXT_CLASSES:
+      return {true, true, false};
+    default:
+      return {data.format() == DataConfig::IMAGES && HasTargetKind(data), false, false};
+  }
+}
+
+// What a format with targets reads from data.path; null: another function checks it.
+const char* FileOf(DataConfig::Format format) {
+  switch (format) {
+    case DataConfig::TABLE:
+      return "a file of comma- or tab-separated values";
+    case DataConfig::ARRAYS:
+      return "an .npz file with x and y";
+    default:
+      return nullptr;
+  }
 }
 
 }  // namespace
@@ -126,6 +172,7 @@ void CheckImageKeys(const DataConfig& data, Problems* problems) {
   if (data.format() == DataConfig::IMAGES || data.format() == DataConfig::SEGMENTATION) {
     CheckSizes(data.images(), problems);
     CheckClasses(data, problems);
+    CheckLabelsTable(data, problems);
   } else if (!IsDefault(data.images())) {
     problems->push_back(absl::StrCat("data.images does nothing with format ", format,
                                      ": leave it out, or set data.format to images"));
@@ -135,25 +182,28 @@ void CheckImageKeys(const DataConfig& data, Problems* problems) {
 void CheckTargetKeys(const Config& config, Problems* problems) {
   const DataConfig& data = config.data();
   const std::string format = FormatName(data);
-  const bool table = data.format() == DataConfig::TABLE;
-  for (const auto& [key, count] :
-       {std::pair{"target", data.target_size()}, std::pair{"columns", data.columns_size()},
-        std::pair{"categories", data.categories_size()}}) {
-    if (count == 0 || table) continue;
-    problems->push_back(absl::StrCat("data.", key, " does nothing with format ", format,
-                                     ": leave it out, or set data.format to table"));
-  }
-  if (!HasTargetKind(data.format())) return CheckClassesAlone(config, problems);
-  if (data.path().empty()) {
+  const ColumnKeys used = ColumnKeysOf(data);
+  for (const auto& [key, count, does] :
+       {std::tuple{"target", data.target_size(), used.target},
+        std::tuple{"columns", data.columns_size(), used.columns},
+        std::tuple{"categories", data.categories_size(), used.categories}}) {
+    if (count == 0 || does) continue;
     problems->push_back(absl::StrCat(
-        "data.path is missing: format ", format, " needs ",
-        table ? "a file of comma- or tab-separated values" : "an .npz file with x and y"));
+        "data.", key, " does nothing with format ", format,
+        data.format() == DataConfig::IMAGES && !HasTargetKind(data)
+            ? " without data.images.labels: name the table of labels there, or leave it out"
+            : ": leave it out, or set data.format to table"));
   }
-  if (table && data.target().empty()) {
+  if (!HasTargetKind(data)) return CheckClassesAlone(config, problems);
+  if (const char* file = FileOf(data.format()); file != nullptr && data.path().empty()) {
+    problems->push_back(absl::StrCat("data.path is missing: format ", format, " needs ", file));
+  }
+  const bool needs_target = used.target && data.format() != DataConfig::TEXT_CLASSES;
+  if (needs_target && data.target().empty()) {
     problems->push_back(
         "data.target is missing: name the column that is to be predicted, or a list of columns");
   }
-  if (data.table().features() != 0) {
+  if (data.table().features() != 0 && data.format() != DataConfig::LIBSVM) {
     problems->push_back(
         absl::StrCat("data.table.features does nothing with format ", format, ": leave it out"));
   }
@@ -163,6 +213,7 @@ void CheckTargetKeys(const Config& config, Problems* problems) {
 void CheckSequenceKeys(const DataConfig& data, Problems* problems) {
   const bool text = data.format() == DataConfig::TEXT;
   const bool translation = data.format() == DataConfig::TRANSLATION;
+  const bool text_classes = data.format() == DataConfig::TEXT_CLASSES;
   const std::string format = FormatName(data);
   if (text && data.path().empty()) {
     problems->push_back(
@@ -173,13 +224,25 @@ void CheckSequenceKeys(const DataConfig& data, Problems* problems) {
         "data.path is missing: format translation needs a file of lines of a source, a tab and its "
         "target");
   }
+  if (text_classes && data.path().empty()) {
+    problems->push_back(
+        "data.path is missing: format text_classes needs a table of texts, or a folder with a "
+        "folder of texts for each class");
+  }
+  if (text_classes &&
+      data.text().test_fraction() != TextConfig::default_instance().test_fraction()) {
+    problems->push_back(
+        "data.text.test_fraction does nothing with format text_classes: use "
+        "data.table.test_fraction");
+  }
   if (!translation && !IsDefault(data.translation())) {
     problems->push_back(absl::StrCat("data.translation does nothing with format ", format,
                                      ": leave it out, or set data.format to translation"));
   }
-  if (data.tokens() != DataConfig::BYTES && !text && !translation) {
-    problems->push_back(absl::StrCat("data.tokens does nothing with format ", format,
-                                     ": leave it out, or set data.format to text or translation"));
+  if (data.tokens() != DataConfig::BYTES && !text && !translation && !text_classes) {
+    problems->push_back(
+        absl::StrCat("data.tokens does nothing with format ", format,
+                     ": leave it out, or set data.format to text, text_classes or translation"));
   }
   if (data.tokens() == DataConfig::BYTES &&
       data.vocabulary() != DataConfig::default_instance().vocabulary()) {

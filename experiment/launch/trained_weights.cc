@@ -55,7 +55,7 @@ absl::StatusOr<EvalResult> EvaluateWeights(const WeightsCollector& weights,
   }
   network->InvalidateParameters();
   EvaluationBatches batches(data.test, network->batch());
-  return Evaluate(*network, batches, data.targets, config.data().threads());
+  return Evaluate(*network, batches, data.targets, config.model().loss(), config.data().threads());
 }
 
 absl::Status WriteOnnx(const WeightsCollector& weights, const std::string& path) {

@@ -4,12 +4,20 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/ascii.h"
+#include "experiment/record/metric.h"
+
 namespace psgd {
 
+std::string MetricOf(const SweepAsha& asha) {
+  return absl::AsciiStrToLower(SweepAsha::Metric_Name(asha.metric()));
+}
+
 double Asha::Score(const AtRung& at) const {
-  const double score = asha_.metric() == SweepAsha::LOSS   ? -at.loss
-                       : asha_.metric() == SweepAsha::RMSE ? -at.score
-                                                           : at.score;
+  const Metric* const metric = MetricNamed(MetricOf(asha_));
+  const double score = metric == nullptr           ? -at.loss
+                       : metric->smaller_is_better ? -at.score
+                                                   : at.score;
   return std::isfinite(score) ? score : -std::numeric_limits<double>::infinity();
 }
 

@@ -11,6 +11,9 @@ namespace psgd {
 
 inline constexpr double kEpochTolerance = 1e-6;
 
+// "loss", or the name of the metric (experiment/record/metric.h).
+std::string MetricOf(const SweepAsha& asha);
+
 // A run's evaluation after `epoch` epochs.
 struct AtRung {
   double epoch = 0;

@@ -1,7 +1,5 @@
 #include "experiment/record/metric.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_format.h"
 #include "common/first_measure.h"
 #include "experiment/record/readable.h"
@@ -9,8 +7,12 @@
 namespace psgd {
 namespace {
 
-// Of FirstMeasure.
-constexpr Metric kMetrics[] = {{}, {"rmse", "RMSE", false, true}, {"f1", "F1", true, false}};
+// By name; FirstMeasure says in which order they are looked for.
+constexpr Metric kMetrics[] = {{},
+                               {"rmse", "RMSE", false, true},
+                               {"f1", "F1", true, false},
+                               {"auc", "AUC", true, false},
+                               {"perplexity", "Perplexity", false, true}};
 
 }  // namespace
 
@@ -26,14 +28,34 @@ std::string Metric::DifferenceText(double difference) const {
   return share ? absl::StrFormat("%+.2f", difference * 100) : absl::StrFormat("%+.4g", difference);
 }
 
-Score ScoreOf(const std::optional<double>& accuracy,
-              const std::map<std::string, double>& measures) {
-  const std::optional<Measurement> first = FirstMeasure(accuracy, measures);
-  if (!first) return {};
-  return {std::ranges::find(kMetrics, first->name, &Metric::name), first->value};
+const Metric* MetricNamed(absl::string_view name) {
+  for (const Metric& metric : kMetrics) {
+    if (name == metric.name) return &metric;
+  }
+  return nullptr;
 }
 
-Score ScoreIn(const Record& evaluation) {
+std::vector<Score> ScoresOf(const std::optional<double>& accuracy,
+                            const std::map<std::string, double>& measures) {
+  std::vector<Score> scores;
+  for (const Measurement& one : MeasurementsOf(accuracy, measures))
+    scores.push_back({MetricNamed(one.name), one.value});
+  return scores;
+}
+
+Score ScoreNamed(const std::vector<Score>& scores, absl::string_view name) {
+  for (const Score& score : scores) {
+    if (name.empty() || score.metric->name == name) return score;
+  }
+  return {};
+}
+
+Score ScoreOf(const std::optional<double>& accuracy,
+              const std::map<std::string, double>& measures) {
+  return ScoreNamed(ScoresOf(accuracy, measures), "");
+}
+
+std::vector<Score> ScoresIn(const Record& evaluation) {
   std::map<std::string, double> measures;
   if (const auto found = evaluation.find("measures");
       found != evaluation.end() && found->is_object()) {
@@ -41,7 +63,7 @@ Score ScoreIn(const Record& evaluation) {
       if (value.is_number()) measures[name] = value.get<double>();
     }
   }
-  return ScoreOf(NumberIn(evaluation, "accuracy"), measures);
+  return ScoresOf(NumberIn(evaluation, "accuracy"), measures);
 }
 
 }  // namespace psgd

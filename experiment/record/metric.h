@@ -4,7 +4,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/strings/string_view.h"
 #include "experiment/record/records.h"
 
 namespace psgd {
@@ -31,10 +33,19 @@ struct Score {
   double value = 0;
 };
 
-// The accuracy of classes, else the rmse of numbers or the f1 of labels. An accuracy of 0 is not
-// measured: programs need not do it.
-Score ScoreOf(const std::optional<double>& accuracy, const std::map<std::string, double>& measures);
+// Returns null if no metric has the name.
+const Metric* MetricNamed(absl::string_view name);
+
+// The accuracy of classes, the rmse of numbers, the f1 of labels, then the auc and the perplexity:
+// what was measured of these. The first says how good the model is, unless another is asked for. An
+// accuracy of 0 is not measured: programs need not do it.
+std::vector<Score> ScoresOf(const std::optional<double>& accuracy,
+                            const std::map<std::string, double>& measures);
 // Of a record of an evaluation.
-Score ScoreIn(const Record& evaluation);
+std::vector<Score> ScoresIn(const Record& evaluation);
+// Returns the score of that name, or the first if the name is empty; else none.
+Score ScoreNamed(const std::vector<Score>& scores, absl::string_view name);
+// Returns the first of ScoresOf.
+Score ScoreOf(const std::optional<double>& accuracy, const std::map<std::string, double>& measures);
 
 }  // namespace psgd

@@ -51,16 +51,17 @@ void Conclude(const std::optional<Outcome>& outcome, ReportRun* run) {
     run->status = ReportStatus::kUnfinished;
   }
   if (run->status == ReportStatus::kFinished) {
-    run->score = ScoreOf(data.summary->test_accuracy, data.summary->test_measures);
+    run->scores = ScoresOf(data.summary->test_accuracy, data.summary->test_measures);
     run->loss = data.summary->test_loss;
     run->epochs = data.summary->epochs;
     run->seconds = std::max(run->seconds, data.summary->wall_seconds);
   } else if (!curve->empty()) {
-    run->score = curve->back().score;
+    run->scores = curve->back().scores;
     run->loss = curve->back().loss;
     run->epochs = curve->back().epoch;
     run->seconds = curve->back().seconds;
   }
+  run->score = ScoreNamed(run->scores, "");
 }
 
 // Different runs with the same label and seed come from list entries of the same name. Numbers them
@@ -214,6 +215,19 @@ absl::StatusOr<ReportRuns> OfFolder(const std::string& folder) {
   return report;
 }
 
+absl::Status TakeMetric(const std::string& name, ReportRuns* report) {
+  bool measured = false;
+  for (ReportRun& run : report->runs) {
+    run.score = ScoreNamed(run.scores, name);
+    measured = measured || run.score.metric != nullptr;
+    for (CurvePoint& point : run.data.curve) point.score = ScoreNamed(point.scores, name);
+  }
+  if (measured) return absl::OkStatus();
+  return InvalidArgumentError("no run has measured ", name,
+                              " on its test set; compare by accuracy, rmse, f1, auc or perplexity, "
+                              "whichever summary.json has");
+}
+
 // The metric of most runs is the report's. Runs with another keep no score.
 void ChooseMetric(ReportRuns* report) {
   std::map<std::string, std::pair<size_t, const Metric*>> counts;
@@ -265,8 +279,9 @@ const char* NameOf(ReportStatus status) {
   return kNames[static_cast<size_t>(status)];
 }
 
-absl::StatusOr<ReportRuns> ReadReportRuns(const std::string& dir) {
+absl::StatusOr<ReportRuns> ReadReportRuns(const std::string& dir, const std::string& metric) {
   PSGD_ASSIGN_OR_RETURN(ReportRuns report, OfSweepOrFolder(dir));
+  if (!metric.empty()) PSGD_RETURN_IF_ERROR(TakeMetric(metric, &report));
   ChooseMetric(&report);
   NoteEarlyStops(&report);
   return report;

@@ -35,7 +35,8 @@ struct ReportRun {
   RunData data;
 
   // Results of the last evaluation that counts; nothing: none.
-  Score score;
+  std::vector<Score> scores;  // all that were measured
+  Score score;                // the one to compare by
   std::optional<double> loss;
   double epochs = 0;
   double seconds = 0;
@@ -51,7 +52,8 @@ struct ReportRuns {
   Metric metric;  // of the scores; runs with another have none
 };
 
+// `metric`: the name of the one to compare by; empty: what says how good most runs' models are.
 // NOT_FOUND: the folder holds neither a sweep nor run directories.
-absl::StatusOr<ReportRuns> ReadReportRuns(const std::string& dir);
+absl::StatusOr<ReportRuns> ReadReportRuns(const std::string& dir, const std::string& metric = "");
 
 }  // namespace psgd

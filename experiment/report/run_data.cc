@@ -109,8 +109,11 @@ void MetricsFollower::Place() {
 
 void MetricsFollower::AddEvaluation(const Record& record) {
   ParseProgress();
-  CurvePoint point{
-      seconds(), NumberIn(record, "epoch"), ScoreIn(record), NumberIn(record, "loss"), 0, 0, 0};
+  CurvePoint point{.seconds = seconds(),
+                   .epoch = NumberIn(record, "epoch"),
+                   .loss = NumberIn(record, "loss"),
+                   .scores = ScoresIn(record)};
+  point.score = ScoreNamed(point.scores, "");
   if (progress_.is_object()) {  // until a later record tells more
     point.bytes_pushed = NumberIn(progress_, "bytes_pushed");
     point.bytes_pulled = NumberIn(progress_, "bytes_pulled");

@@ -23,7 +23,8 @@ struct CurvePoint {
   double loss = 0;
   double bytes_pushed = 0;  // up to this evaluation
   double bytes_pulled = 0;
-  double samples = 0;  // trained on, up to this evaluation
+  double samples = 0;              // trained on, up to this evaluation
+  std::vector<Score> scores = {};  // all that were measured; `score` is one of them
 };
 
 // The time of the workers by phase, in seconds summed over workers.

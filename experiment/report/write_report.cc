@@ -11,7 +11,7 @@
 namespace psgd {
 
 absl::StatusOr<WrittenReport> WriteReport(const ReportOptions& options) {
-  PSGD_ASSIGN_OR_RETURN(const ReportRuns report, ReadReportRuns(options.dir));
+  PSGD_ASSIGN_OR_RETURN(const ReportRuns report, ReadReportRuns(options.dir, options.metric));
   if (options.target && report.metric.share && *options.target > 1) {
     return InvalidArgumentError("--target is ", *options.target, ", but ", report.metric.name,
                                 " is from 0 to 1, as 0.9");

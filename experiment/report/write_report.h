@@ -15,6 +15,7 @@ struct ReportOptions {
   bool markdown = false;           // the table instead of the page
   bool csv = false;                // one row per run instead of the page
   std::string svg_dir{};           // also writes each figure to a file here; empty: no
+  std::string metric{};            // to compare by; empty: the usual one
   std::optional<double> target{};  // of the time to a score
 };
 

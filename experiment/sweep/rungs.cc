@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "experiment/record/metric.h"
 #include "experiment/record/readable.h"
 #include "experiment/record/run_dir.h"
 #include "proto/target_kind.h"
@@ -26,29 +27,36 @@ std::set<std::string> TwinsAmong(const std::vector<PlannedRun>& runs) {
   return twins;
 }
 
-AtRung AtRungOf(const CurvePoint& point) {
+AtRung AtRungOf(const SweepAsha& asha, const CurvePoint& point) {
+  const Score score = ScoreNamed(point.scores, MetricOf(asha));
   const double unknown = std::numeric_limits<double>::quiet_NaN();
-  return {point.epoch, point.score.metric == nullptr ? unknown : point.score.value, point.loss};
+  return {point.epoch, score.metric == nullptr ? unknown : score.value, point.loss};
 }
 
-// The metric that ps-worker reports of such data. Programs that bring their model may report any.
-SweepAsha::Metric MetricOf(const DataConfig& data) {
-  if (HasClasses(data)) return SweepAsha::ACCURACY;
-  return data.target_kind() == DataConfig::LABELS ? SweepAsha::F1 : SweepAsha::RMSE;
+// The metrics that ps-worker may report of such data. Programs that bring their model may report
+// any.
+std::vector<std::string> MetricsOf(const Config& config) {
+  const DataConfig& data = config.data();
+  if (data.target_kind() == DataConfig::LABELS) return {"f1", "auc"};
+  if (!HasClasses(data)) return {"rmse"};
+  if (data.format() != DataConfig::TEXT && data.format() != DataConfig::TRANSLATION) {
+    return {"accuracy", "auc"};
+  }
+  if (config.model().loss() != ModelConfig::CROSS_ENTROPY) return {"accuracy"};
+  return {"accuracy", "perplexity"};
 }
 
-absl::Status CheckMetric(SweepAsha::Metric metric, const Config& config) {
-  const SweepAsha::Metric measured = MetricOf(config.data());
-  if (metric == SweepAsha::LOSS || metric == measured || config.model().has_client()) {
+absl::Status CheckMetric(const SweepAsha& asha, const Config& config) {
+  const std::string metric = MetricOf(asha);
+  const std::vector<std::string> measured = MetricsOf(config);
+  if (metric == "loss" || std::ranges::count(measured, metric) > 0 || config.model().has_client()) {
     return absl::OkStatus();
   }
-  const auto name = [](SweepAsha::Metric of) {
-    return absl::AsciiStrToLower(SweepAsha::Metric_Name(of));
-  };
-  return absl::InvalidArgumentError(
-      absl::StrCat("asha.metric is ", name(metric), ", which is not measured with model.loss: ",
-                   absl::AsciiStrToLower(ModelConfig::Loss_Name(config.model().loss())),
-                   "; set it to ", name(measured), ", or to loss"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "asha.metric is ", metric, ", which is not measured with data.format: ",
+      absl::AsciiStrToLower(DataConfig::Format_Name(config.data().format())),
+      " and model.loss: ", absl::AsciiStrToLower(ModelConfig::Loss_Name(config.model().loss())),
+      "; set it to ", absl::StrJoin(measured, " or "), ", or to loss"));
 }
 
 }  // namespace
@@ -61,7 +69,7 @@ absl::Status CheckAsha(const SweepAsha& asha, const std::vector<PlannedRun>& run
         "asha.rungs: each must be higher than the one before, as [1, 3, 9]");
   }
   for (const PlannedRun& run : runs) {
-    PSGD_RETURN_IF_ERROR(CheckMetric(asha.metric(), run.config));
+    PSGD_RETURN_IF_ERROR(CheckMetric(asha, run.config));
   }
   const std::set<std::string> twins = TwinsAmong(runs);
   int epochs = 0;
@@ -77,8 +85,7 @@ absl::Status CheckAsha(const SweepAsha& asha, const std::vector<PlannedRun>& run
 }
 
 std::string RuleOf(const SweepAsha& asha) {
-  return absl::StrCat("best 1/", asha.reduction(), " by ",
-                      absl::AsciiStrToLower(SweepAsha::Metric_Name(asha.metric())), " after ",
+  return absl::StrCat("best 1/", asha.reduction(), " by ", MetricOf(asha), " after ",
                       absl::StrJoin(asha.rungs(), ", "), " epochs");
 }
 
@@ -104,6 +111,7 @@ size_t ForgetStopped(const SweepAsha* asha, const SweepDir& dir,
 Rungs::Rungs(const SweepAsha& asha, SweepDir dir, const std::vector<PlannedRun>& runs)
     : dir_(std::move(dir)),
       runs_(runs),
+      settings_(asha),
       asha_(asha),
       rule_(RuleOf(asha)),
       twins_(TwinsAmong(runs_)) {}
@@ -123,7 +131,7 @@ void Rungs::Recall() {
       if (outcome->kind == Outcome::Kind::kStopped &&
           point.epoch > outcome->epoch + kEpochTolerance)
         break;
-      (void)asha_.GoesOn(run.id, AtRungOf(point));
+      (void)asha_.GoesOn(run.id, AtRungOf(settings_, point));
     }
   }
 }
@@ -131,7 +139,7 @@ void Rungs::Recall() {
 bool Rungs::GoesOn(const PlannedRun& run, const std::vector<CurvePoint>& curve) {
   if (IsTwin(run.id)) return true;
   for (const CurvePoint& point : curve) {
-    const AtRung at = AtRungOf(point);
+    const AtRung at = AtRungOf(settings_, point);
     if (!asha_.Decides(run.id, at)) continue;
     const bool at_its_end = at.epoch > run.config.train().epochs() - kEpochTolerance;
     if (asha_.GoesOn(run.id, at) || at_its_end) {

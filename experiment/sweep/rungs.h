@@ -45,6 +45,7 @@ class Rungs {
  private:
   const SweepDir dir_;
   const std::vector<PlannedRun>& runs_;
+  const SweepAsha settings_;
   Asha asha_;
   const std::string rule_;
   std::set<std::string> twins_;

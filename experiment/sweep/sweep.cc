@@ -12,6 +12,7 @@
 #include "experiment/config/config_yaml.h"
 #include "experiment/launch/program_dir.h"
 #include "experiment/launch/terminal.h"
+#include "experiment/plan/asha.h"
 #include "experiment/plan/expand.h"
 #include "experiment/plan/resources.h"
 #include "experiment/plan/sweep_dir.h"
@@ -211,10 +212,17 @@ absl::StatusOr<std::unique_ptr<HeldLock>> TakeDir(const SweepDir& dir) {
                    "; wait until it has ended, or choose another --dir"));
 }
 
-absl::StatusOr<std::string> Results(const SweepOptions& options, const std::string& dir) {
-  PSGD_ASSIGN_OR_RETURN(const ReportRuns report, ReadReportRuns(dir));
+// Runs that asha compares by a metric are reported by it.
+std::string MetricOfReport(const Sweep& sweep) {
+  if (!sweep.has_asha() || sweep.asha().metric() == SweepAsha::LOSS) return "";
+  return MetricOf(sweep.asha());
+}
+
+absl::StatusOr<std::string> Results(const SweepOptions& options, const Prepared& prepared) {
+  const std::string &dir = prepared.dir, metric = MetricOfReport(prepared.sweep);
+  PSGD_ASSIGN_OR_RETURN(const ReportRuns report, ReadReportRuns(dir, metric));
   const std::vector<ReportGroup> groups = GroupRuns(report);
-  PSGD_ASSIGN_OR_RETURN(const WrittenReport written, WriteReport({.dir = dir}));
+  PSGD_ASSIGN_OR_RETURN(const WrittenReport written, WriteReport({.dir = dir, .metric = metric}));
   if (options.json) return SweepJson(report, groups, dir).dump(2) + "\n";
   // Output to a file has no limit of width.
   const size_t width =
@@ -264,7 +272,7 @@ SweepResult RunSweep(const SweepOptions& options) {
                     prepared->sweep.name()};
   SweepResult result;
   result.status = SweepRunner(std::move(runner), prepared->plan.runs, places->get()).Run();
-  const auto results = Results(options, prepared->dir);
+  const auto results = Results(options, *prepared);
   if (results.ok()) result.output = *results;
   if (result.status.ok()) result.status = results.status();
   return result;

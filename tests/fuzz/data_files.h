@@ -16,6 +16,7 @@ struct DataFormat {
   std::vector<std::vector<std::string>> files;
   bool byte_pairs = false;
   DataConfig::TargetKind target_kind = DataConfig::CLASS;
+  std::string labels = {};  // data.images.labels
 };
 
 inline const std::vector<DataFormat>& DataFormats() {
@@ -33,17 +34,28 @@ inline const std::vector<DataFormat>& DataFormats() {
          "test_batch.bin"}}},
       {"tar", DataConfig::IMAGES, {{"train-0.tar", "test-0.tar"}}},
       {"jpeg", DataConfig::IMAGES, {{"train/a/x.jpg", "test/a/x.jpg"}}},
+      {"png", DataConfig::IMAGES, {{"train/a/x.png", "test/a/x.png"}}},
+      {"images_table",
+       DataConfig::IMAGES,
+       {{"labels.csv"}, {"x.png", "y.png"}},
+       false,
+       DataConfig::NUMBER,
+       "labels.csv"},
       {"segmentation",
        DataConfig::SEGMENTATION,
        {{"train/images/x.jpg", "test/images/x.jpg"}, {"train/masks/x.pgm", "test/masks/x.pgm"}}},
       {"text", DataConfig::TEXT, {{}}},
       {"byte_pairs", DataConfig::TEXT, {{}}, true},
       {"libsvm", DataConfig::LIBSVM, {{}}},
+      {"libsvm_numbers", DataConfig::LIBSVM, {{}}, false, DataConfig::NUMBER},
       {"criteo", DataConfig::CRITEO, {{}}},
       {"ratings", DataConfig::RATINGS, {{}}},
       {"table", DataConfig::TABLE, {{}}},
       {"table_numbers", DataConfig::TABLE, {{}}, false, DataConfig::NUMBER},
       {"arrays", DataConfig::ARRAYS, {{}}, false, DataConfig::NUMBER},
+      {"text_classes", DataConfig::TEXT_CLASSES, {{}}},
+      {"text_classes_byte_pairs", DataConfig::TEXT_CLASSES, {{}}, true},
+      {"text_folders", DataConfig::TEXT_CLASSES, {{"y/0", "y/1"}, {"z/0", "z/1"}}},
       {"translation", DataConfig::TRANSLATION, {{}}},
       {"translation_byte_pairs", DataConfig::TRANSLATION, {{}}, true},
   };

@@ -61,7 +61,13 @@ void Prepare() {
   config->mutable_translation()->set_target_length(5);
   config->mutable_translation()->set_test_fraction(0.5);
   config->mutable_ratings()->set_test_negatives(3);
-  config->add_target("y");
+  if (!chosen->labels.empty()) {
+    config->mutable_images()->set_labels(chosen->labels);
+    config->mutable_table()->clear_test();
+    config->mutable_table()->set_test_fraction(0.5);
+  }
+  const bool folders = chosen->format == DataConfig::TEXT_CLASSES && !alone;
+  if (!folders) config->add_target("y");
   config->set_target_kind(chosen->target_kind);
   if (chosen->byte_pairs) config->set_tokens(DataConfig::BPE);
   if (chosen->byte_pairs) config->set_vocabulary(262);

@@ -7,6 +7,7 @@
 #include "tests/unit/data/idx_files.h"
 #include "tests/unit/data/npz_files.h"
 #include "tests/unit/data/picture_files.h"
+#include "tests/unit/data/png_files.h"
 #include "tests/unit/engine/onnx_maker.h"
 
 namespace psgd::fuzz {
@@ -36,6 +37,20 @@ void WritePictures(const path& folder) {
   const std::string mask =
       PgmOf(PictureOf(11, 9, 1, [](int x, int y, int) { return (x + y) % 3; }));
   WriteCorpusFile(folder / "segmentation" / "pair.bin", WithLength<uint16_t>(small) + mask);
+  const std::string png = PngOf(Gradient(11, 9)), interlaced = PngOf(Gradient(40, 24), true);
+  WriteCorpusFile(folder / "png" / "small.png", png);
+  WriteCorpusFile(folder / "png" / "interlaced.png", interlaced);
+  WriteCorpusFile(
+      folder / "png" / "palette.png",
+      PngOf(8, 2, "\x2D\x93",
+            {.color = PNG_COLOR_TYPE_PALETTE, .bits = 1, .palette = {{1, 2, 3}, {250, 0, 9}}}));
+  WriteCorpusFile(folder / "png" / "deep.png",
+                  PngOf(2, 2, Ramp(32, 256), {.color = PNG_COLOR_TYPE_RGB_ALPHA, .bits = 16}));
+  WriteCorpusFile(folder / "images_table" / "two.bin",
+                  WithLength<uint16_t>("file,y\nx.png,1.5\ny.png,-2\n") + png);
+  WriteCorpusFile(folder / "segmentation" / "png.bin",
+                  WithLength<uint16_t>(png) +
+                      PngOf(PictureOf(11, 9, 1, [](int x, int y, int) { return (x + y) % 3; })));
   WriteCorpusFile(folder / "tar" / "plain.tar",
                   TarFile("a/0.jpg", small) + TarFile("a/0.cls", "1") + TarFile("a/1.cls", "0") +
                       TarFile("a/1.jpg", large) + TarEnd());
@@ -46,6 +61,7 @@ void WritePictures(const path& folder) {
 
 void WriteTables(const path& folder) {
   WriteCorpusFile(folder / "libsvm" / "plain.txt", "1 1:0.5 7:-2e3\n-1 2:1 # said\n1\n");
+  WriteCorpusFile(folder / "libsvm_numbers" / "plain.txt", "1.5 1:0.5 7:-2e3\n-1e9 2:1\n7\n");
   WriteCorpusFile(folder / "libsvm" / "gzip.bin", Gzip("+1 3:1\n0 1:1 2:-0.5\n"));
   std::string criteo;
   for (const char* label : {"0", "1"}) {
@@ -85,6 +101,15 @@ void WriteTexts(const path& folder) {
     WriteCorpusFile(folder / format / "words.txt", text);
     WriteCorpusFile(folder / format / "bytes.bin", std::string(200, '\0') + "\xFF\xC3 \n\t" + text);
   }
+  for (const char* format : {"text_classes", "text_classes_byte_pairs"}) {
+    WriteCorpusFile(folder / format / "rows.txt",
+                    "y,text\nsea,made by words\nsky,\"was made, by it\"\nsea,by the words\n");
+    WriteCorpusFile(folder / format / "tabs.txt", "text\ty\nthe the the the\t1\nby by by\t2\n");
+    WriteCorpusFile(folder / format / "lines.txt",
+                    "y,text\nsea,\"made by\nthe \"\"words\"\"\"\nsky,\"not closed\nby it\n");
+  }
+  WriteCorpusFile(folder / "text_folders" / "two.bin",
+                  WithLength<uint16_t>("made by words") + "was made");
   for (const char* format : {"translation", "translation_byte_pairs"}) {
     WriteCorpusFile(
         folder / format / "pairs.txt",

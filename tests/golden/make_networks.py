@@ -21,8 +21,8 @@ import torchvision
 from torch import nn
 from torch.nn import functional as F
 
-from torch_networks import (Cnn, Gpt, Lenet5, LogisticRegression, LstmLm, Mlp, Ncf, Resnet20, Transformer,
-                            Unet)
+from torch_networks import (BagOfTokens, Cnn, Gpt, Lenet5, LogisticRegression, LstmLm, Mlp, Ncf, Resnet20,
+                            Transformer, TransformerEncoder, Unet)
 
 # Streams in addition to those of parameters.
 INPUT, LABELS, PROBE, VALUES, LOGITS = 1 << 20, 1 << 21, 1 << 22, 3 << 21, 1 << 23
@@ -68,7 +68,8 @@ def torchvision_model(make, **options):
 
 
 def sequences(batch, length, classes, source):
-    """Of pairs of sequences `source` tokens come first: token 0 where those of a sample end."""
+    """Of pairs of sequences `source` tokens come first: token 0 where those of a sample end. Texts with
+    one label are all source."""
     tokens = torch.from_numpy((unit(INPUT, batch * length) * classes).astype(np.int64))
     tokens = tokens.reshape(batch, length)
     if source:
@@ -139,6 +140,8 @@ def main():
         "gpt": golden(Gpt(), 3, length=9, classes=13),
         "lstm_lm": golden(LstmLm(), 3, length=9, classes=13),
         "transformer": golden(Transformer(), 5, length=13, classes=13, source=6),
+        "bag_of_tokens": golden(BagOfTokens(), 5, length=7, classes=13, source=7),
+        "transformer_encoder": golden(TransformerEncoder(), 5, length=7, classes=13, source=7),
         "squeezenet": golden(torchvision_model(tv.squeezenet1_1), 4, (3, 64, 64)),
         "resnet18": golden(torchvision_model(tv.resnet18), 8, (3, 64, 64)),
         "resnet50": golden(torchvision_model(tv.resnet50), 8, (3, 64, 64)),

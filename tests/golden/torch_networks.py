@@ -230,6 +230,41 @@ class Transformer(nn.Module):
         return x @ self.embedding.weight.T
 
 
+def before_padding(tokens):
+    """Where the texts of a batch have tokens; token 0 ends a text."""
+    return (tokens == 0).cumsum(1) == 0
+
+
+def mean_over(x, real):
+    return (x * real[..., None]).sum(1) / real.sum(1, keepdim=True)
+
+
+class BagOfTokens(nn.Module):
+    def __init__(self, vocabulary=13, width=16, classes=13):
+        super().__init__()
+        self.embedding, self.fc = nn.Embedding(vocabulary, width), nn.Linear(width, classes)
+
+    def forward(self, tokens):
+        return self.fc(mean_over(self.embedding(tokens), before_padding(tokens)))
+
+
+class TransformerEncoder(nn.Module):
+    embed = Transformer.embed
+
+    def __init__(self, vocabulary=13, width=16, heads=4, layers=2, classes=13):
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.encoder = Stack(Layer(width, heads, False) for _ in range(layers))
+        self.fc = nn.Linear(width, classes)
+
+    def forward(self, tokens):
+        real = before_padding(tokens)
+        x = self.embed(tokens)
+        for layer in self.encoder.layers:
+            x = layer(x, ~real[:, None, None, :])
+        return self.fc(mean_over(x, real))
+
+
 class Mlp(nn.Module):
     def __init__(self):
         super().__init__()

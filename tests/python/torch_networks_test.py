@@ -25,7 +25,8 @@ class DeviceTest(unittest.TestCase):
 
     def test_sequences_of_any_device_are_taken(self):
         for network, shape in [(networks.Gpt(), (2, 9)), (networks.Transformer(), (2, 13)),
-                               (networks.LstmLm(), (2, 9))]:
+                               (networks.LstmLm(), (2, 9)), (networks.BagOfTokens(), (2, 7)),
+                               (networks.TransformerEncoder(), (2, 7))]:
             tokens = torch.zeros(shape, dtype=torch.int64, device=self.DEVICE)
             logits = network.to(self.DEVICE)(tokens)
             self.assertEqual(logits.device.type, self.DEVICE, type(network).__name__)

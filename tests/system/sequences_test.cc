@@ -100,6 +100,8 @@ cluster: {shards: 2, workers: 2}
   EXPECT_GT(Summary("run")["test_accuracy"].get<double>(), 0.97);
   const std::vector<Json> evaluations = Metrics("run", "evaluation");
   EXPECT_LT(evaluations.back()["loss"], evaluations.front()["loss"]);
+  const double loss = evaluations.back()["loss"];
+  EXPECT_NEAR(evaluations.back()["measures"]["perplexity"], std::exp(loss), 1e-6);
   // Digits and the ends, without padding: 400 lines of 4 to 6 tokens.
   EXPECT_GT(evaluations.back()["samples"], 400 * 4);
   EXPECT_LT(evaluations.back()["samples"], 400 * 6);

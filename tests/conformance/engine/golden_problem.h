@@ -38,7 +38,10 @@ struct GoldenProblem {
   explicit GoldenProblem(const std::string& model, bool small = false)
       : golden(small ? All().at("small").at(model) : All().at(model)) {
     config.set_zoo(model);
-    if (model == "gpt" || model == "lstm_lm" || model == "transformer") config.set_width(16);
+    for (const char* of_tokens :
+         {"gpt", "lstm_lm", "transformer", "bag_of_tokens", "transformer_encoder"}) {
+      if (model == of_tokens) config.set_width(16);
+    }
     if (model == "gpt") config.set_heads(2);
     if (model == "ncf") config.set_width(8);
     batch = golden["batch"];
@@ -109,7 +112,7 @@ struct GoldenProblem {
         token = i < 1 + n % shape.source ? 1 + token % (shape.classes - 1) : 0;
       }
     }
-    const int places = shape.IsSequence() ? shape.length - shape.source
+    const int places = shape.IsSequence() ? shape.labels()
                        : pixels           ? shape.height * shape.width
                                           : 1;
     labels.resize(size_t{1} * batch * places);

@@ -169,17 +169,16 @@ TEST_P(GoldenInDouble, IsPyTorchs) {
 
 // alexnet and vgg16 are left out: they have hundreds of megabytes of weights and no op of their
 // own.
-INSTANTIATE_TEST_SUITE_P(Engine, GoldenInDouble,
-                         ::testing::Values(DoubleCase{"mlp"}, DoubleCase{"lenet5"},
-                                           DoubleCase{"cnn"}, DoubleCase{"resnet20"},
-                                           DoubleCase{"squeezenet"}, DoubleCase{"gpt"},
-                                           DoubleCase{"transformer"}, DoubleCase{"lstm_lm"},
-                                           DoubleCase{"logistic_regression"}, DoubleCase{"ncf"},
-                                           DoubleCase{"unet", true}, DoubleCase{"resnet18", true},
-                                           DoubleCase{"resnet50", true},
-                                           DoubleCase{"googlenet", true},
-                                           DoubleCase{"inception_v3", true}),
-                         [](const auto& info) { return std::string(info.param.model); });
+INSTANTIATE_TEST_SUITE_P(
+    Engine, GoldenInDouble,
+    ::testing::Values(DoubleCase{"mlp"}, DoubleCase{"lenet5"}, DoubleCase{"cnn"},
+                      DoubleCase{"resnet20"}, DoubleCase{"squeezenet"}, DoubleCase{"gpt"},
+                      DoubleCase{"transformer"}, DoubleCase{"lstm_lm"}, DoubleCase{"bag_of_tokens"},
+                      DoubleCase{"transformer_encoder"}, DoubleCase{"logistic_regression"},
+                      DoubleCase{"ncf"}, DoubleCase{"unet", true}, DoubleCase{"resnet18", true},
+                      DoubleCase{"resnet50", true}, DoubleCase{"googlenet", true},
+                      DoubleCase{"inception_v3", true}),
+    [](const auto& info) { return std::string(info.param.model); });
 
 std::string NameOf(const ::testing::TestParamInfo<GoldenCase>& info) {
   return std::string(info.param.model) + "_" + info.param.backend;
@@ -190,7 +189,8 @@ std::vector<GoldenCase> Cases() {
   std::vector<GoldenCase> cases;
   for (const char* backend : {"reference", "onednn", "cudnn"}) {
     for (const char* model :
-         {"mlp", "lenet5", "cnn", "gpt", "lstm_lm", "transformer", "logistic_regression", "ncf"}) {
+         {"mlp", "lenet5", "cnn", "gpt", "lstm_lm", "transformer", "bag_of_tokens",
+          "transformer_encoder", "logistic_regression", "ncf"}) {
       cases.push_back({model, backend});
     }
     cases.push_back({"resnet20", backend, 1e-2, 1e-5, 5e-3});

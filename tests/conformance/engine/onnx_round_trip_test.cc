@@ -22,6 +22,7 @@ using testing::MakeNetwork;
 using testing::MakePairProblem;
 using testing::MakeProblem;
 using testing::MakeSparseProblem;
+using testing::MakeTextProblem;
 using testing::MakeTokenProblem;
 using testing::Problem;
 
@@ -47,7 +48,10 @@ ModelConfig ConfigOf(const RoundTrip& test) {
 }
 
 Problem ProblemOf(const RoundTrip& test) {
-  if (test.shape.source > 0) return MakePairProblem(test.shape.source, test.shape.vocabulary);
+  if (test.shape.HasOneLabel()) {
+    return MakeTextProblem(test.shape.length, test.shape.vocabulary, test.shape.classes);
+  }
+  if (test.shape.IsPair()) return MakePairProblem(test.shape.source, test.shape.vocabulary);
   if (test.shape.IsSparse()) {
     return MakeSparseProblem(test.shape.entries, test.shape.vocabulary, test.shape.classes);
   }
@@ -99,6 +103,7 @@ TEST_P(OnnxRoundTripTest, ComesBackAsItWas) {
 
 constexpr InputShape kWords = {.classes = 40, .length = 12, .vocabulary = 40};
 constexpr InputShape kPair = {.classes = 11, .length = 11, .source = 5, .vocabulary = 11};
+constexpr InputShape kText = {.classes = 4, .length = 6, .source = 6, .vocabulary = 11};
 constexpr InputShape Sparse(int entries, int classes) {
   return {.classes = classes, .entries = entries, .vocabulary = 12};
 }
@@ -111,6 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
                       RoundTrip{"squeezenet", {3, 32, 32, 10}},
                       RoundTrip{"resnet20", {3, 32, 32, 10}}, RoundTrip{"gpt", kSentence},
                       RoundTrip{"lstm_lm", kSentence}, RoundTrip{"transformer", kPair},
+                      RoundTrip{"bag_of_tokens", kText}, RoundTrip{"transformer_encoder", kText},
                       RoundTrip{"logistic_regression", Sparse(4, 2)},
                       RoundTrip{"logistic_regression", Sparse(5, 3)},
                       RoundTrip{"ncf", Sparse(2, 2)}, RoundTrip{"resnet.onnx", {3, 16, 16, 10}},

@@ -16,6 +16,7 @@ using testing::MakeNetwork;
 using testing::MakePairProblem;
 using testing::MakeProblem;
 using testing::MakeSparseProblem;
+using testing::MakeTextProblem;
 using testing::MakeTokenProblem;
 using testing::Problem;
 using testing::ZooModel;
@@ -52,7 +53,11 @@ class ZooTrainingTest : public ::testing::TestWithParam<std::tuple<std::string, 
 
 // The problem of a case. Some pixels are not counted.
 Problem ProblemFor(const ZooCase& test) {
-  if (test.shape.source > 0) {
+  if (test.shape.HasOneLabel()) {
+    return MakeTextProblem(test.shape.length, test.shape.vocabulary, test.shape.classes,
+                           test.batch);
+  }
+  if (test.shape.IsPair()) {
     return MakePairProblem(test.shape.source, test.shape.vocabulary, test.batch);
   }
   Problem problem = MakeProblem(test.shape, test.batch);
@@ -77,6 +82,13 @@ TEST_P(ZooTrainingTest, LossFallsInTwelveSteps) {
 // Two of the smallest samples that the network takes.
 Problem SmallestProblem(const std::string& model) {
   if (model == "transformer") return MakePairProblem(5, 11, 2);
+  if (model == "bag_of_tokens" || model == "transformer_encoder") return MakeTextProblem();
+  if (model == "linear_regression") {
+    Problem problem = MakeSparseProblem(2, 12, 1, 2);
+    problem.shape.targets = 1;
+    problem.targets = {0.5f, -1};
+    return problem;
+  }
   if (model == "gpt" || model == "lstm_lm") return MakeTokenProblem(7, 11, 2);
   if (model == "ncf" || model == "logistic_regression") return MakeSparseProblem(2, 12, 2, 2);
   if (model == "alexnet") return MakeProblem({3, 63, 63, 10}, 2);
@@ -94,7 +106,9 @@ TEST_P(WholeZooTest, AStepChangesTheLoss) {
   const NetworkOptions options = {.backend = backend, .plugin_dir = testing::PluginDir()};
   if (const absl::Status there = Absent(options); !there.ok()) GTEST_SKIP() << there;
   const Problem problem = SmallestProblem(model);
-  const auto network = MakeNetwork(ZooModel(model), problem, options);
+  ModelConfig config = ZooModel(model);
+  if (problem.shape.targets > 0) config.set_loss(ModelConfig::SQUARED);
+  const auto network = MakeNetwork(config, problem, options);
   ASSERT_NE(network, nullptr);
   // The loss may rise: where images shrink to a pixel, a channel normalizes only two values.
   const double first = Descend(network.get(), problem, 0, 1e-4f);

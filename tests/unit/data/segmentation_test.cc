@@ -6,6 +6,7 @@
 #include "data/open_data.h"
 #include "data/pgm.h"
 #include "tests/unit/data/picture_files.h"
+#include "tests/unit/data/png_files.h"
 
 namespace psgd {
 namespace {
@@ -112,11 +113,40 @@ TEST_F(SegmentationTest, ClassBeyondTheLast) {
 
 TEST_F(SegmentationTest, MissingMaskAndDamagedFiles) {
   WriteFile(folder_.File("train/images/p0.jpg"), "not a JPEG");
-  EXPECT_THAT(ReadError(), AllOf(HasSubstr("images/p0.jpg"), HasSubstr("cannot be decoded")));
+  EXPECT_THAT(ReadError(), AllOf(HasSubstr("images/p0.jpg"), HasSubstr("JPEG or a PNG")));
   WriteFile(folder_.File("train/masks/p0.pgm"), "P2 1 1");
   EXPECT_THAT(ReadError(), AllOf(HasSubstr("masks/p0.pgm"), HasSubstr("P5")));
   std::filesystem::remove(folder_.File("test/masks/p1.pgm"));
-  EXPECT_THAT(ReadError(), AllOf(HasSubstr("test/masks/p1.pgm"), HasSubstr("needs a mask")));
+  EXPECT_THAT(ReadError(),
+              AllOf(HasSubstr("test/masks/p1.png (or .pgm)"), HasSubstr("needs a mask")));
+}
+
+// PNG images, one with a mask of grey values and one with a mask of places in a palette.
+TEST(PngPairsTest, MasksMayBeGreyOrHaveAPalette) {
+  ScratchFolder folder;
+  std::string classes;
+  for (int i = 0; i < 16 * 16; ++i) classes += static_cast<char>(i % 16 < 8 ? 1 : 0);
+  const std::vector<png_color> palette = {{9, 9, 9}, {200, 0, 0}};
+  for (const char* set : {"train", "test"}) {
+    const std::string stem = folder.File(set) + "/";
+    WriteInFolder(stem + "images/a.png", PngOf(Gradient(16, 16)));
+    WriteInFolder(stem + "masks/a.png", PngOf(16, 16, classes, {.color = PNG_COLOR_TYPE_GRAY}));
+    WriteInFolder(stem + "images/b.jpg", JpegOf(Gradient(16, 16)));
+    WriteInFolder(stem + "masks/b.png",
+                  PngOf(16, 16, classes, {.color = PNG_COLOR_TYPE_PALETTE, .palette = palette}));
+  }
+  const auto sets = OpenData(Config(folder.path()), 1);
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  std::vector<float> pixels(3 * 32 * 32);
+  std::vector<int32_t> labels(32 * 32);
+  for (size_t i = 0; i < 2; ++i) {
+    ASSERT_TRUE(sets->train->Read({0, i}, {.values = pixels, .labels = labels}).ok());
+    for (int x = 0; x < 32; ++x) EXPECT_EQ(labels[static_cast<size_t>(x)], x < 16 ? 1 : 0);
+  }
+  WriteInFolder(folder.File("train/masks/a.png"), PngOf(Gradient(16, 16)));
+  EXPECT_THAT(
+      std::string(sets->train->Read({0, 0}, {.values = pixels, .labels = labels}).message()),
+      AllOf(HasSubstr("masks/a.png"), HasSubstr("a mask is grey or has a palette")));
 }
 
 std::string PgmError(const std::string& bytes) {

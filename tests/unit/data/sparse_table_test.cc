@@ -100,7 +100,7 @@ TEST_F(SparseTableTest, BadLibsvmNamesItsLine) {
       {"+1 99999999999:1\n", "too large"},
       {"+1 1:1\n-1 2:1 1073741824:1\n",
        ":2: index 1073741824 means a model of as many features: 4"},
-      {"+1 1:1\n+1 2:1\n", "1 different labels"},
+      {"+1 1:1\n+1 2:1\n", "the label has 1 different numbers"},
       {"\n\n", "has no samples"},
   };
   for (const auto& [text, problem] : bad) {
@@ -108,9 +108,40 @@ TEST_F(SparseTableTest, BadLibsvmNamesItsLine) {
   }
   EXPECT_THAT(Error({.path = folder_.File("none")}), HasSubstr("cannot open"));
   EXPECT_THAT(Error({.path = Write("a", kLibsvm), .test = Write("b", "3 1:1\n")}),
-              HasSubstr("has label 3, which no training sample has"));
+              HasSubstr("b:1: its label is 3, a class that no training sample has"));
   EXPECT_THAT(Error({.path = Write("a", kLibsvm), .features = 6}), HasSubstr("has index 7"));
   EXPECT_THAT(Error({.path = Write("a", "+1 1:1\n"), .test_fraction = 0.1}), HasSubstr("too few"));
+}
+
+TEST_F(SparseTableTest, LabelsMayBeNumbersOrCounts) {
+  const std::string path = Write("a", "10 1:1\n30 2:1\n20.5 1:1 2:1\n");
+  const auto read = [](const Dataset& set, size_t index) {
+    std::vector<int32_t> indices(static_cast<size_t>(set.shape().entries));
+    std::vector<float> values(indices.size());
+    int32_t label = -7;
+    float target = -7;
+    EXPECT_TRUE(set.Read({0, index}, {values, indices, {&label, 1}, {&target, 1}}).ok());
+    EXPECT_EQ(label, 0);
+    return target;
+  };
+  const TrainAndTest numbers =
+      Load({.path = path, .test_fraction = 0.3, .kind = DataConfig::NUMBER});
+  EXPECT_EQ(numbers.train->shape().classes, 1);
+  EXPECT_EQ(numbers.train->shape().targets, 1);
+  EXPECT_THAT(numbers.targets.names, ElementsAre("label"));
+  EXPECT_EQ(numbers.targets.scales[0].mean, 20);
+  EXPECT_EQ(read(*numbers.train, 0), -1);
+  EXPECT_FLOAT_EQ(read(*numbers.test, 0), 0.05f);
+  const TrainAndTest counts = Load({.path = path, .test_fraction = 0.3, .kind = DataConfig::COUNT});
+  EXPECT_EQ(read(*counts.train, 1), 30);
+  EXPECT_THAT(Error({.path = Write("b", "1 1:1\n-2 1:1\n3 1:1\n"),
+                     .test_fraction = 0.3,
+                     .kind = DataConfig::COUNT}),
+              HasSubstr("b:2: its label: -2 is below 0, which no count is"));
+  EXPECT_THAT(Error({.path = Write("b", "1e31 1:1\n"), .kind = DataConfig::NUMBER}),
+              HasSubstr("b:1: its number is 1e+31, above 1e30"));
+  EXPECT_THAT(Error({.path = Write("b", "nan 1:1\n"), .kind = DataConfig::NUMBER}),
+              HasSubstr("b:1: \"nan\" is no label"));
 }
 
 std::string CriteoLine(const char* label, const char* count, const char* category) {

@@ -1,4 +1,5 @@
 #include "data/translation.h"
+#include "data/token_rows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -51,6 +51,12 @@ InputShape ShapeFor(const std::string& name) {
   if (name == "ncf" || name == "logistic_regression") {
     return {.classes = 2, .entries = 2, .vocabulary = 50};
   }
+  if (name == "linear_regression") {
+    return {.classes = 3, .entries = 2, .vocabulary = 50, .targets = 3};
+  }
+  if (name == "bag_of_tokens" || name == "transformer_encoder") {
+    return {.classes = 3, .length = 6, .source = 6, .vocabulary = 9};
+  }
   if (name == "transformer") return {.classes = 9, .length = 11, .source = 5, .vocabulary = 9};
   return kFashion;
 }
@@ -58,6 +64,7 @@ InputShape ShapeFor(const std::string& name) {
 ModelConfig Zoo(const std::string& name) {
   ModelConfig config;
   config.set_zoo(name);
+  if (name == "linear_regression") config.set_loss(ModelConfig::SQUARED);
   return config;
 }
 
@@ -226,6 +233,38 @@ TEST(ZooTest, LogisticRegressionHasAWeightAFeature) {
   EXPECT_THAT(ErrorOf(Zoo("logistic_regression"), kFashion),
               HasSubstr("takes sparse vectors, but samples are images"));
   EXPECT_THAT(ErrorOf(Zoo("lenet5"), Sparse(14, 123, 2)), HasSubstr("samples are sparse vectors"));
+}
+
+TEST(ZooTest, LinearRegressionHasAWeightAFeatureAndTarget) {
+  const InputShape two = {.classes = 2, .entries = 14, .vocabulary = 123, .targets = 2};
+  EXPECT_EQ(Count(Spec(Zoo("linear_regression"), two)), 2 * (123 + 1));
+  EXPECT_THAT(ErrorOf(Zoo("linear_regression"), Sparse(14, 123, 2)),
+              HasSubstr("use logistic_regression"));
+  ModelConfig classes = Zoo("logistic_regression");
+  classes.set_loss(ModelConfig::SQUARED);
+  EXPECT_THAT(ErrorOf(classes, two), HasSubstr("use linear_regression"));
+}
+
+InputShape Labelled(int length, int vocabulary, int classes) {
+  return {.classes = classes, .length = length, .source = length, .vocabulary = vocabulary};
+}
+
+TEST(ZooTest, NetworksOfLabelledTexts) {
+  ModelConfig bag = Zoo("bag_of_tokens");
+  bag.set_width(32);
+  const ModelSpec spec = Spec(bag, Labelled(9, 100, 4));
+  EXPECT_THAT(Names(spec), ElementsAre("embedding.weight", "fc.weight", "fc.bias"));
+  EXPECT_EQ(Count(spec), 100 * 32 + 4 * 32 + 4);
+  EXPECT_TRUE(spec.parameters(0).sparse());
+  ModelConfig encoder = Zoo("transformer_encoder");
+  encoder.set_width(32);
+  encoder.set_layers(2);
+  const int64_t layer = 4 * (32 * 32 + 32) + 2 * 4 * 32 * 32 + 5 * 32 + 2 * 2 * 32;
+  EXPECT_EQ(Count(Spec(encoder, Labelled(9, 100, 4))), 100 * 32 + 2 * layer + 4 * 32 + 4);
+  EXPECT_THAT(ErrorOf(bag, {.classes = 9, .length = 8, .vocabulary = 9}),
+              HasSubstr("takes texts with one label, but samples are sequences of tokens"));
+  EXPECT_THAT(ErrorOf(Zoo("gpt"), Labelled(9, 100, 4)),
+              HasSubstr("takes sequences of tokens, but samples are texts with one label"));
 }
 
 // NeuMF of the paper: factors of `width`, and layers of 64, 32, 16. The first layer's input is the

@@ -95,9 +95,31 @@ TEST(ConfigValidate, CrossChecks) {
        "data.translation does nothing with format synthetic: leave it out, or set data.format to "
        "translation"},
       {{"data.tokens=bpe"},
-       "data.tokens does nothing with format synthetic: leave it out, or set data.format to text "
-       "or "
-       "translation"},
+       "data.tokens does nothing with format synthetic: leave it out, or set data.format to text, "
+       "text_classes or translation"},
+      {{"data.format=text_classes"},
+       "data.path is missing: format text_classes needs a table of texts, or a folder with a "
+       "folder of texts for each class"},
+      {{"data.format=text_classes", "data.path=x", "data.text.test_fraction=0.2"},
+       "data.text.test_fraction does nothing with format text_classes: use "
+       "data.table.test_fraction"},
+      {{"data.format=text_classes", "data.path=x", "data.categories=[a]"},
+       "data.categories does nothing with format text_classes: leave it out, or set data.format "
+       "to table"},
+      {{"data.format=images", "data.path=x", "data.images.labels=labels.csv"},
+       "data.target is missing: name the column that is to be predicted, or a list of columns"},
+      {{"data.format=images", "data.path=x", "data.target=y"},
+       "data.target does nothing with format images without data.images.labels: name the table of "
+       "labels there, or leave it out"},
+      {{"data.format=images", "data.path=x", "data.table.test=y.csv"},
+       "data.table.test does nothing with images that have no data.images.labels: leave it out"},
+      {{"data.format=segmentation", "data.path=x", "data.images.classes=2",
+        "data.images.labels=labels.csv"},
+       "data.images.labels is for format images; format segmentation has masks: leave it out"},
+      {{"data.format=libsvm", "data.path=x", "data.target_kind=number"},
+       "data.target_kind is number, but model.loss is cross_entropy, which is of class: leave "
+       "target_kind out, and set model.loss to cross_entropy for a class, to squared or smooth_l1 "
+       "for numbers, to poisson for counts, or to sigmoid for labels"},
       {{"data.format=text", "data.path=x", "data.vocabulary=300"},
        "data.vocabulary does nothing with bytes, of which there are 256: leave it out, or set "
        "data.tokens to bpe"},

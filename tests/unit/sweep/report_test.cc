@@ -168,6 +168,21 @@ TEST_F(ReportTest, SaysWhyARunEndedEarly) {
               ElementsAre(HasSubstr("seed 1, ended early: the accuracy got no better.")));
 }
 
+TEST_F(ReportTest, RunsAreComparedByAnotherMetricThatIsAskedFor) {
+  Make("a", {.accuracies = {0.9, 0.8}, .measure = "auc"});
+  Make("b", {.push = "topk", .accuracies = {0.7, 0.6}, .measure = "perplexity"});
+  const auto by = [&](const std::string& metric) { return ReadReportRuns(dir_, metric); };
+  ASSERT_TRUE(by("perplexity").ok()) << by("perplexity").status();
+  const ReportRuns runs = *by("perplexity");
+  EXPECT_STREQ(runs.metric.name, "perplexity");
+  EXPECT_TRUE(runs.metric.smaller_is_better);
+  EXPECT_EQ(runs.runs[0].score.metric, nullptr);
+  EXPECT_EQ(runs.runs[1].score.value, 0.6);
+  EXPECT_EQ(runs.runs[1].data.curve[0].score.value, 0.7);
+  EXPECT_STREQ(by("auc")->metric.name, "auc");
+  EXPECT_THAT(by("f1").status().ToString(), HasSubstr("no run has measured f1"));
+}
+
 TEST_F(ReportTest, ATargetMustBeOfTheMetric) {
   Make("a", {.accuracies = {0.9}});
   EXPECT_THAT(WriteReport({.dir = dir_, .target = 90}).status().ToString(),

@@ -35,7 +35,7 @@ class RungsTest : public testing::Test {
     return rungs;
   }
   static std::vector<CurvePoint> Reached(double accuracy, double epoch = 1) {
-    return {{.epoch = epoch, .score = ScoreOf(accuracy, {}), .loss = 1}};
+    return {{.epoch = epoch, .loss = 1, .scores = ScoresOf(accuracy, {})}};
   }
   // Writes the run directory of a run that ended well or was stopped.
   void Recorded(const std::string& id, double accuracy, Outcome::Kind kind) const {
@@ -176,8 +176,8 @@ TEST_F(RungsTest, TheMetricMustBeMeasuredOfTheData) {
     run.config.mutable_data()->set_target_kind(DataConfig::NUMBER);
   }
   EXPECT_EQ(CheckAsha(asha_, runs_).message(),
-            "asha.metric is accuracy, which is not measured with model.loss: smooth_l1; set it to "
-            "rmse, or to loss");
+            "asha.metric is accuracy, which is not measured with data.format: idx and model.loss: "
+            "smooth_l1; set it to rmse, or to loss");
   asha_.set_metric(SweepAsha::RMSE);
   EXPECT_TRUE(CheckAsha(asha_, runs_).ok());
   EXPECT_EQ(RuleOf(asha_), "best 1/2 by rmse after 1 epochs");
@@ -187,11 +187,33 @@ TEST_F(RungsTest, TheSmallerRmseGoesOn) {
   asha_.set_metric(SweepAsha::RMSE);
   Rungs rungs = Sitting();
   const auto reached = [](double rmse) {
-    return std::vector<CurvePoint>{{.epoch = 1, .score = ScoreOf({}, {{"rmse", rmse}}), .loss = 1}};
+    return std::vector<CurvePoint>{
+        {.epoch = 1, .loss = 1, .scores = ScoresOf({}, {{"rmse", rmse}})}};
   };
   EXPECT_TRUE(rungs.GoesOn(runs_[1], reached(0.5)));
   EXPECT_FALSE(rungs.GoesOn(runs_[2], reached(0.7)));
   EXPECT_TRUE(rungs.GoesOn(runs_[3], reached(0.3)));
+}
+
+// A sweep may compare by what is not the first thing to look at.
+TEST_F(RungsTest, TheAucOfClassesOrThePerplexityOfText) {
+  for (PlannedRun& run : runs_) run.config.mutable_data()->set_format(DataConfig::TEXT);
+  asha_.set_metric(SweepAsha::AUC);
+  EXPECT_THAT(std::string(CheckAsha(asha_, runs_).message()),
+              testing::HasSubstr("set it to accuracy or perplexity, or to loss"));
+  asha_.set_metric(SweepAsha::PERPLEXITY);
+  EXPECT_TRUE(CheckAsha(asha_, runs_).ok());
+  Rungs by_perplexity = Sitting();
+  const auto reached = [](const char* measure, double accuracy, double value) {
+    return std::vector<CurvePoint>{
+        {.epoch = 1, .loss = 1, .scores = ScoresOf(accuracy, {{measure, value}})}};
+  };
+  EXPECT_TRUE(by_perplexity.GoesOn(runs_[1], reached("perplexity", 0.5, 20)));
+  EXPECT_FALSE(by_perplexity.GoesOn(runs_[2], reached("perplexity", 0.6, 25)));
+
+  for (PlannedRun& run : runs_) run.config.mutable_data()->set_format(DataConfig::LIBSVM);
+  asha_.set_metric(SweepAsha::AUC);
+  EXPECT_TRUE(CheckAsha(asha_, runs_).ok());
 }
 
 TEST_F(RungsTest, DamagedFilesAreNone) {

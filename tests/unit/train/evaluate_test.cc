@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "train/area_under_curve.h"
 #include "train/ranking.h"
 #include "train/target_measures.h"
 
@@ -101,7 +102,7 @@ TEST(Evaluate, RanksByTheModelsScoresOverTheBordersOfBatches) {
     for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i);
     (*network)->InvalidateParameters();
     EvaluationBatches batches(std::make_shared<const SampleSource>(set), batch);
-    const auto result = Evaluate(**network, batches, {}, 1);
+    const auto result = Evaluate(**network, batches, {}, ModelConfig::CROSS_ENTROPY, 1);
     EXPECT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(result->samples(), 36u);
     return *result;
@@ -160,7 +161,38 @@ TEST(TargetMeasures, OfLabelsCountHitsAndErrors) {
   const EvalResult result = Measured(labels, {3, -1, 2, 1, -2, -3}, {1, 0, 0, 1, 1, 0});
   EXPECT_THAT(result.measures(),
               UnorderedElementsAre(Pair("f1", DoubleNear(4.0 / 6, 1e-12)),
-                                   Pair("label_accuracy", DoubleNear(4.0 / 6, 1e-12))));
+                                   Pair("label_accuracy", DoubleNear(4.0 / 6, 1e-12)),
+                                   Pair("auc", 0.75), Pair("auc_a", 0.5), Pair("auc_b", 1)));
+}
+
+TEST(TargetMeasures, NamesAreFitForKeysAndNotTooMany) {
+  const Targets odd = {Targets::Kind::kNumber, {"Price (EUR)", "b"}, {{}, {}}};
+  EXPECT_EQ(Measured(odd, {1, 1}, {1, 1}).measures().count("rmse_price__eur_"), 1u);
+  const auto many = [](size_t targets) {
+    Targets made = {Targets::Kind::kNumber, {}, std::vector<NumberScale>(targets)};
+    for (size_t t = 0; t < targets; ++t) made.names.push_back("y" + std::to_string(t));
+    const std::vector<float> ones(2 * targets, 1);
+    return Measured(made, ones, ones).measures().size();
+  };
+  EXPECT_EQ(many(12), 15u);  // an evaluation has at most 16
+  EXPECT_EQ(many(13), 3u);
+}
+
+double AreaOf(const std::vector<std::pair<float, bool>>& samples) {
+  AreaUnderCurve curve;
+  for (const auto& [score, is] : samples) curve.Add(score, is);
+  return curve.Value().value_or(-1);
+}
+
+TEST(AreaUnderCurve, IsTheChanceToOrderAPairRightly) {
+  EXPECT_EQ(AreaOf({{1, true}, {0, false}}), 1);
+  EXPECT_EQ(AreaOf({{0, true}, {1, false}}), 0);
+  EXPECT_EQ(AreaOf({{1, true}, {1, false}}), 0.5);
+  // Of the pairs of 3, 1, 1 with 2, 1: two won by 3, two equal ones, two lost.
+  EXPECT_DOUBLE_EQ(AreaOf({{1, true}, {2, false}, {3, true}, {1, false}, {1, true}}), 3.0 / 6);
+  EXPECT_EQ(AreaOf({{1, true}, {2, true}}), -1) << "one kind alone";
+  EXPECT_EQ(AreaOf({}), -1);
+  EXPECT_EQ(AreaOf({{NAN, true}, {1, false}}), -1);
 }
 
 TEST(TargetMeasures, OfNoSamplesAreNone) {
@@ -200,8 +232,8 @@ TEST(Evaluate, MeasuresTargetsWithoutTheBatchsPadding) {
     (*network)->parameter(3)[0] = 0.5f;  // each output is half a deviation, 5, too large
     (*network)->InvalidateParameters();
     EvaluationBatches batches(std::make_shared<const SampleSource>(set), batch);
-    const auto result =
-        Evaluate(**network, batches, {Targets::Kind::kNumber, {"y"}, {{1000, 10}}}, 1);
+    const auto result = Evaluate(**network, batches, {Targets::Kind::kNumber, {"y"}, {{1000, 10}}},
+                                 ModelConfig::SQUARED, 1);
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(result->samples(), 5u);
     EXPECT_FALSE(result->has_accuracy());

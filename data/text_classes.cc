@@ -1,0 +1,217 @@
+#include "data/text_classes.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "data/folder_names.h"
+#include "data/labelled_rows.h"
+#include "data/row_targets.h"
+#include "data/target_reader.h"
+#include "data/text_files.h"
+#include "data/token_rows.h"
+
+namespace psgd {
+namespace {
+
+struct Texts {
+  std::vector<std::string> texts;
+  RowTargets targets;   // by text
+  size_t training = 0;  // texts that come first; the others are the test
+};
+
+struct CodedTexts {
+  TokenRows rows;
+  RowTargets targets;
+};
+
+// A range of texts. Thread-safe: immutable.
+class TextClassDataset final : public Dataset {
+ public:
+  TextClassDataset(std::shared_ptr<const CodedTexts> texts, size_t begin, size_t end,
+                   const SampleShape& shape)
+      : texts_(std::move(texts)), begin_(begin), size_(end - begin), shape_(shape) {}
+
+  size_t size() const override { return size_; }
+  SampleShape shape() const override { return shape_; }
+  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
+    const size_t text = begin_ + key.index;
+    const std::span<const Token> tokens = texts_->rows.Row(text);
+    std::ranges::fill(sample.tokens, kPaddingToken);
+    std::copy(tokens.begin(), tokens.end(), sample.tokens.begin());
+    texts_->targets.Read(text, sample);
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::shared_ptr<const CodedTexts> texts_;
+  const size_t begin_, size_;
+  const SampleShape shape_;
+};
+
+bool IsFolder(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+// The files of a folder's classes, by class.
+struct ClassFiles {
+  std::vector<std::string> classes;
+  std::vector<std::vector<std::string>> files;
+};
+
+absl::StatusOr<ClassFiles> ListFolder(const std::string& folder) {
+  ClassFiles listed;
+  PSGD_ASSIGN_OR_RETURN(listed.classes, ClassFolders(folder));
+  for (const std::string& name : listed.classes) {
+    const std::string path = absl::StrCat(folder, "/", name);
+    PSGD_ASSIGN_OR_RETURN(std::vector<std::string> files, FileNames(path, {}));
+    if (files.empty()) {
+      return InvalidArgumentError(path, ": holds no file; add some, or remove the folder");
+    }
+    for (std::string& file : files) file = absl::StrCat(path, "/", file);
+    listed.files.push_back(std::move(files));
+  }
+  return listed;
+}
+
+// Reads the texts of folders.
+class FolderReader {
+ public:
+  // Adds the files `part` of each class in turn, where part(n) is a range of n files.
+  template <typename Part>
+  absl::Status Add(const ClassFiles& listed, Part part) {
+    size_t most = 0;
+    for (const auto& files : listed.files) most = std::max(most, files.size());
+    for (size_t turn = 0; turn < most; ++turn) {
+      for (size_t c = 0; c < listed.classes.size(); ++c) {
+        const auto [begin, end] = part(listed.files[c].size());
+        if (begin + turn >= end) continue;
+        PSGD_RETURN_IF_ERROR(AddFile(listed.files[c][begin + turn], listed.classes[c]));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  size_t texts() const { return texts_.size(); }
+
+  absl::StatusOr<Texts> Finish(size_t training) && {
+    const auto place = [this](size_t text) { return paths_[text]; };
+    PSGD_ASSIGN_OR_RETURN(RowTargets targets, std::move(targets_).Finish(training, place));
+    return Texts{std::move(texts_), std::move(targets), training};
+  }
+
+ private:
+  absl::Status AddFile(const std::string& path, const std::string& name) {
+    PSGD_ASSIGN_OR_RETURN(const std::shared_ptr<const TextFiles> file,
+                          TextFiles::Open({path}, kMostTextBytes - bytes_));
+    std::string text(file->size(), '\0');
+    PSGD_RETURN_IF_ERROR(file->Read(0, {reinterpret_cast<uint8_t*>(text.data()), text.size()}));
+    if (absl::StripAsciiWhitespace(text).empty()) {
+      return InvalidArgumentError(path, ": the file has no text; remove it");
+    }
+    bytes_ += text.size();
+    texts_.push_back(std::move(text));
+    paths_.push_back(path);
+    return targets_.Add(name);
+  }
+
+  std::vector<std::string> texts_, paths_;
+  TargetReader targets_{Targets::Kind::kNone, {"class"}};
+  uint64_t bytes_ = 0;
+};
+
+absl::StatusOr<Texts> ReadFolder(const TextClassesOptions& options) {
+  if (!options.target.empty() || !options.columns.empty()) {
+    return InvalidArgumentError(
+        options.path,
+        " is a folder, whose folders are the classes: leave data.target and data.columns out");
+  }
+  if (KindOf(options.kind) != Targets::Kind::kNone) {
+    return InvalidArgumentError(options.path,
+                                " is a folder, whose folders are classes: set model.loss to "
+                                "cross_entropy; for labels and numbers use a table of texts");
+  }
+  PSGD_ASSIGN_OR_RETURN(const ClassFiles listed, ListFolder(options.path));
+  if (listed.classes.size() < 2) {
+    return InvalidArgumentError(options.path,
+                                " has one folder; classes are at least 2, each in its own folder");
+  }
+  // Each class trains with a text at least.
+  const auto training_of = [&](size_t files) {
+    const double training = static_cast<double>(files) * (1 - options.test_fraction);
+    return std::max<size_t>(1, static_cast<size_t>(training));
+  };
+  const auto whole = [](size_t files) { return std::pair<size_t, size_t>(0, files); };
+  const bool split = options.test.empty();
+  FolderReader reader;
+  PSGD_RETURN_IF_ERROR(reader.Add(listed, [&](size_t files) {
+    return split ? std::pair<size_t, size_t>(0, training_of(files)) : whole(files);
+  }));
+  const size_t training = reader.texts();
+  if (split) {
+    PSGD_RETURN_IF_ERROR(reader.Add(listed, [&](size_t files) {
+      return std::pair<size_t, size_t>(training_of(files), files);
+    }));
+    if (reader.texts() == training) {
+      return InvalidArgumentError(options.path, ": ", training, " texts are too few to keep ",
+                                  options.test_fraction,
+                                  " of each class for the test; name a test folder in "
+                                  "data.table.test");
+    }
+  } else {
+    PSGD_ASSIGN_OR_RETURN(const ClassFiles test, ListFolder(options.test));
+    PSGD_RETURN_IF_ERROR(reader.Add(test, whole));
+  }
+  auto texts = std::move(reader).Finish(training);
+  if (!texts.ok()) return Annotate(texts.status(), options.path);
+  return texts;
+}
+
+absl::StatusOr<Texts> ReadTable(const TextClassesOptions& options) {
+  if (options.columns.size() > 1) {
+    return InvalidArgumentError("data.columns names ", options.columns.size(),
+                                " columns, and a sample has one text; name the one with the text");
+  }
+  PSGD_ASSIGN_OR_RETURN(
+      LabelledRows rows,
+      ReadLabelledRows({.files = {options.path, options.test, options.test_fraction},
+                        .target = options.target,
+                        .kind = options.kind,
+                        .column = options.columns.empty() ? "" : options.columns[0]}));
+  return Texts{std::move(rows.fields), std::move(rows.targets), rows.training};
+}
+
+}  // namespace
+
+absl::StatusOr<TrainAndTest> LoadTextClasses(const TextClassesOptions& options) {
+  PSGD_ASSIGN_OR_RETURN(Texts read,
+                        IsFolder(options.path) ? ReadFolder(options) : ReadTable(options));
+  const std::vector<absl::string_view> training(
+      read.texts.begin(), read.texts.begin() + static_cast<ptrdiff_t>(read.training));
+  absl::StatusOr<BytePairs> encoder = LearnTokens(training, options.vocabulary);
+  if (!encoder.ok()) return Annotate(encoder.status(), options.path);
+  auto coded = std::make_shared<CodedTexts>();
+  for (const std::string& text : read.texts) {
+    coded->rows.Add(text, options.length, &*encoder);
+  }
+  coded->targets = std::move(read.targets);
+  const SampleShape shape = {.classes = coded->targets.classes,
+                             .length = options.length,
+                             .source = options.length,
+                             .vocabulary = VocabularyOf(*encoder),
+                             .targets = static_cast<int>(coded->targets.targets.names.size())};
+  return TrainAndTest{
+      std::make_shared<TextClassDataset>(coded, 0, read.training, shape),
+      std::make_shared<TextClassDataset>(coded, read.training, read.texts.size(), shape),
+      coded->targets.targets};
+}
+
+}  // namespace psgd
