@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -90,6 +92,11 @@ absl::Status Resume(const Arguments& arguments, const Log& log, CoordinatorOptio
   snapshot.hyper = manifest.hyper();
   snapshot.total = manifest.total();
   snapshot.evaluations.assign(manifest.evaluations().begin(), manifest.evaluations().end());
+  PSGD_ASSIGN_OR_RETURN(const std::optional<EvalResult> own, store.EvaluationOf(manifest.id()));
+  const bool is_new = own && std::ranges::none_of(snapshot.evaluations, [&](const auto& known) {
+                        return known.epoch() == own->epoch();
+                      });
+  if (is_new) snapshot.evaluations.push_back(*own);
   return absl::OkStatus();
 }
 

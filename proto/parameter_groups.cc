@@ -20,9 +20,14 @@ ParameterRates RatesOf(const OptimizerConfig& optimizer, const ParameterSpec& pa
 
 absl::Status CheckGroups(absl::string_view key, const OptimizerConfig& optimizer,
                          const ModelSpec& model) {
+  ModelSpec trained;  // groups leave statistics alone
+  trained.set_name(model.name());
+  for (const ParameterSpec& parameter : model.parameters()) {
+    if (parameter.role() != ParameterSpec::STATISTIC) *trained.add_parameters() = parameter;
+  }
   for (int i = 0; i < optimizer.groups_size(); ++i) {
     PSGD_RETURN_IF_ERROR(
-        CheckMatch(absl::StrCat(key, "[", i, "].match"), optimizer.groups(i).match(), model));
+        CheckMatch(absl::StrCat(key, "[", i, "].match"), optimizer.groups(i).match(), trained));
   }
   return absl::OkStatus();
 }

@@ -348,8 +348,11 @@ absl::Status Trainer::Do(const task::Install& install) {
   waited_ += PartsOfWait(weights_->waited(), core_->session().last_answer());
   seconds_encode_ += weights_->installing();
   core_->session().TakePulled();
-  // A pull that was sent ahead may lack the step before.
-  if (install.clock > 0) pushed_factors_.Forget(install.clock - 1);
+  // A pull that was sent ahead may lack the step before. After an evaluation of the average the
+  // worker goes on with its own weights, which lack more.
+  if (install.clock > 0 && !core_->session().pulls_average()) {
+    pushed_factors_.Forget(install.clock - 1);
+  }
   if (install.for_step) {
     Stopwatch choosing(&seconds_encode_);
     PSGD_RETURN_IF_ERROR(autotune_->BetweenSteps(install.clock));

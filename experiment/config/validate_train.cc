@@ -66,7 +66,7 @@ void CheckGroupsFit(const Config& config, Problems* problems) {
                                     : "set local.optimizer.groups instead"));
   }
   const bool decays = std::ranges::any_of(
-      config.optimizer().groups(), [](const ParameterGroup& g) { return g.weight_decay() > 0; });
+      config.optimizer().groups(), [](const ParameterGroup& g) { return g.has_weight_decay(); });
   if (decays && TakesLocalSteps(config.local())) {
     problems->emplace_back(
         "optimizer.groups has a weight_decay, and with local.steps the shards' optimizer gets what "

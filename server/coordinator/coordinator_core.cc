@@ -65,7 +65,20 @@ CoordinatorCore::CoordinatorCore(CoordinatorOptions options)
             config_.optimizer().SerializeAsString();
     if (same_optimizer && resume.hyper.version() > hyper_.version()) hyper_ = resume.hyper;
     totals_.GoOnFrom(resume.total, resume.evaluations);
+    if (options_.checkpoint) EvaluateCheckpoint(options_.checkpoint->manifest());
   }
+}
+
+void CoordinatorCore::EvaluateCheckpoint(const CheckpointManifest& manifest) {
+  const bool counts =
+      config_.train().early_stop().patience() > 0 || config_.durability().keep_best();
+  const double epoch = manifest.epoch_progress();
+  if (!counts || EvaluatesByItself() || epoch == 0 || epoch != std::floor(epoch)) return;
+  constexpr double kSame = 1e-9;  // sums of the same fractions of an epoch
+  const bool known = std::ranges::any_of(totals_.evaluations(), [&](const EvalResult& result) {
+    return std::abs(result.epoch() - epoch) < kSame;
+  });
+  if (!known) pending_evaluations_.emplace_back().set_epoch(epoch);
 }
 
 absl::StatusOr<JoinReply> CoordinatorCore::Join(const JoinRequest& request, Time now,
@@ -262,7 +275,8 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   }
   HeartbeatReply reply;
   *reply.mutable_hyper() = hyper_;
-  reply.set_drain(draining_);
+  // A run that stops early finishes what is dealt. A program's share is the whole epoch: it leaves.
+  reply.set_drain(draining_ && (!stopped_early_ || EvaluatesByItself()));
   reply.set_leave(member->record.leaving());
   if (HasCounted(request)) return reply;
   member->record.set_reports(request.number());
@@ -377,13 +391,21 @@ void CoordinatorCore::EndRun(Time now) {
 }
 
 void CoordinatorCore::Drain(const DrainRequest& request, Effects* effects) {
-  if (draining_ || over()) return;
+  // A failure counts also in a run that ends early, and so does a wish to end at once.
+  if (over() || (draining_ && !stopped_early_)) return;
+  stopped_early_ = false;
   draining_ = true;
   drain_failed_ = request.failed();
   drain_reason_ = request.reason().empty() ? "asked to" : request.reason();
   if (state_ == StatusReply::TRAINING) state_ = StatusReply::DRAINING;
-  effects->news.push_back(
-      absl::StrCat(stopped_early_ ? "stops early: " : "draining: ", drain_reason_));
+  effects->news.push_back(absl::StrCat("draining: ", drain_reason_));
+}
+
+void CoordinatorCore::StopEarly(std::string reason, Effects* effects) {
+  stopped_early_ = draining_ = true;
+  drain_reason_ = std::move(reason);
+  if (state_ == StatusReply::TRAINING) state_ = StatusReply::DRAINING;
+  effects->news.push_back(absl::StrCat("stops early: ", drain_reason_));
 }
 
 absl::Status CoordinatorCore::DrainWorker(uint32_t worker, Effects* effects) {
@@ -511,6 +533,10 @@ void CoordinatorCore::CheckpointDone(uint64_t id, const absl::Status& status, Ef
 void CoordinatorCore::OpenBoundary(Effects* effects) {
   const uint64_t ending = ledger_->latest();
   const bool over = draining_ || ledger_->Finished();
+  const bool may_be_best =
+      config_.durability().keep_best() && ending != 0 && ledger_->EndsEpoch(ending);
+  // The checkpoint of these weights waits for the one that is being written; workers ask again.
+  if (!over && may_be_best && checkpoints_.under_way()) return;
   if (ending != 0 && (over || ledger_->EndsEpoch(ending)) && !EvaluatesByItself()) {
     const double epoch = ledger_->Find(ending)->epoch() + 1;
     // Returned batches make an epoch end a second time: the later end counts.
@@ -525,8 +551,6 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
     all_dealt_ = true;
     return;
   }
-  const bool may_be_best =
-      config_.durability().keep_best() && ledger_->EndsEpoch(ending) && !checkpoints_.under_way();
   if (ending != 0 && (may_be_best || checkpoints_.Due(ledger_->position(), batches_per_epoch_))) {
     StartCheckpoint(/*last=*/false, effects);
   }
@@ -711,10 +735,7 @@ absl::Status CoordinatorCore::CountEvaluation(const EvalResult& result, Effects*
       absl::StrFormat("epoch %g: test %sloss %.4f", result.epoch(), accuracy, result.loss()));
   const auto why = WhyStopEarly(config_.train().early_stop(), totals_.evaluations());
   if (why && !draining_ && !over() && !ledger_->Finished()) {
-    stopped_early_ = true;
-    DrainRequest drain;
-    drain.set_reason(*why);
-    Drain(drain, effects);
+    StopEarly(*why, effects);
   }
   return absl::OkStatus();
 }

@@ -131,6 +131,11 @@ class CoordinatorCore {
                         std::shared_ptr<const GivenWeights> given,
                         const std::vector<std::string>& endpoints, Effects* effects);
   absl::Status CountEvaluation(const EvalResult& result, Effects* effects);
+  // Finishes what is dealt, as Drain, but workers leave as at the run's end.
+  void StopEarly(std::string reason, Effects* effects);
+  // A checkpoint of whole epochs may be older than the evaluation of its weights: where the best
+  // one counts, a worker evaluates again.
+  void EvaluateCheckpoint(const CheckpointManifest& manifest);
   // Opens the boundary after the latest segment: deals the next one and starts a due checkpoint.
   void OpenBoundary(Effects* effects);
   // `last`: the run ends with it.

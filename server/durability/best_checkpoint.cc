@@ -8,14 +8,13 @@
 #include "proto/measure_of.h"
 
 namespace psgd {
-namespace {
+namespace {}  // namespace
 
-// The evaluation of a checkpoint; null: there is none yet. After a resume from an earlier
-// checkpoint there are two of an epoch. The next checkpoint that has an evaluation of this epoch is
-// of the same training.
 const EvalResult* EvaluationOf(std::span<const CheckpointManifest> manifests, size_t index) {
   const double epoch = manifests[index].epoch_progress();
   for (size_t later = index + 1; later-- > 0;) {
+    // From here on a resume from an earlier checkpoint trained the epochs again.
+    if (later < index && manifests[later].clock() <= manifests[later + 1].clock()) return nullptr;
     for (const EvalResult& result : manifests[later].evaluations()) {
       // Both are sums of the same fractions of an epoch.
       if (std::abs(result.epoch() - epoch) < 1e-9) return &result;
@@ -23,8 +22,6 @@ const EvalResult* EvaluationOf(std::span<const CheckpointManifest> manifests, si
   }
   return nullptr;
 }
-
-}  // namespace
 
 std::optional<uint64_t> BestOf(std::span<const CheckpointManifest> manifests) {
   std::optional<uint64_t> id;

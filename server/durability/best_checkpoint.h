@@ -7,6 +7,7 @@
 #include <span>
 
 #include "proto/checkpoint.pb.h"
+#include "proto/control.pb.h"
 
 namespace psgd {
 
@@ -16,6 +17,9 @@ inline constexpr char kBest[] = "best";
 // All take the manifests of all checkpoints of a run, newest first. A later checkpoint knows the
 // evaluation of an earlier one.
 
+// The evaluation of a checkpoint, which may have come while later ones were written; null: there is
+// none.
+const EvalResult* EvaluationOf(std::span<const CheckpointManifest> manifests, size_t index);
 // The checkpoint with the best evaluation; of equals, the first. Nullopt: none has an evaluation.
 std::optional<uint64_t> BestOf(std::span<const CheckpointManifest> manifests);
 // Whether the run keeps it.

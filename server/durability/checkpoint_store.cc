@@ -207,6 +207,17 @@ absl::StatusOr<uint64_t> CheckpointStore::Find(const std::string& id_or_name) co
                        "; ps-ctl checkpoints lists those that there are");
 }
 
+absl::StatusOr<std::optional<EvalResult>> CheckpointStore::EvaluationOf(uint64_t id) const {
+  std::vector<std::string> ignored;
+  PSGD_ASSIGN_OR_RETURN(const auto manifests, List(&ignored));
+  for (size_t i = 0; i < manifests.size(); ++i) {
+    if (manifests[i].id() != id) continue;
+    const EvalResult* const result = psgd::EvaluationOf(manifests, i);
+    if (result != nullptr) return *result;
+  }
+  return std::nullopt;
+}
+
 absl::StatusOr<std::optional<uint64_t>> CheckpointStore::KeptBest() const {
   std::vector<std::string> ignored;
   PSGD_ASSIGN_OR_RETURN(const auto manifests, List(&ignored));

@@ -72,6 +72,8 @@ class CheckpointStore {
   // The newest checkpoint with that name, or the checkpoint with that id; kBest: the one with the
   // best evaluation. NOT_FOUND: there is none.
   absl::StatusOr<uint64_t> Find(const std::string& id_or_name) const;
+  // The evaluation of that checkpoint's weights, which a later checkpoint may hold; nullopt: none.
+  absl::StatusOr<std::optional<EvalResult>> EvaluationOf(uint64_t id) const;
   // The checkpoint that durability.keep_best keeps; nullopt: there is none.
   absl::StatusOr<std::optional<uint64_t>> KeptBest() const;
   // The largest used id; 0: no id is used.

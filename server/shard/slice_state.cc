@@ -351,8 +351,8 @@ void SliceUpdater::Apply(SliceState& slice, std::span<const Contribution> contri
 
 void SliceUpdater::UpdateAverage(SliceState& slice, double clocks) const {
   if (!slice.average) return;
-  // The first updates count more: the average forgets the initial weights.
-  const auto updates = static_cast<double>(slice.steps);
+  // The first clocks count more: the average forgets the initial weights.
+  const double updates = static_cast<double>(slice.steps) * clocks;
   const double keep = std::min(average_, (1 + updates) / (10 + updates));
   const auto gain = static_cast<float>((1 - keep) * clocks);
   const std::span<const float> weights = slice.weights.read();
