@@ -23,6 +23,10 @@ inline constexpr char kExportExamples[] =
   ps-ctl export --run-dir runs/wide --onnx network.onnx    # the network, too, for other frameworks
   ps-ctl export --run-dir runs/wide --checkpoint best --average --out best.safetensors
 )";
+inline constexpr char kOnnxExamples[] =
+    R"(  ps-ctl onnx check model.onnx               # what it needs, and what psgd refuses, before a run
+  ps-ctl onnx check model.onnx --shape 3,224,224 --json
+)";
 inline constexpr char kEvalExamples[] = R"(  ps-ctl eval --server 127.0.0.1:7070
   ps-ctl eval --run-dir runs/wide --checkpoint 3 --json
 )";

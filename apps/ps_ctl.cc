@@ -19,6 +19,7 @@
 #include "apps/wait_note.h"
 #include "common/suggest.h"
 #include "experiment/launch/checkpoint_report.h"
+#include "experiment/launch/onnx_report.h"
 #include "experiment/launch/run_dir_status.h"
 #include "experiment/launch/status_text.h"
 #include "experiment/launch/trained_weights.h"
@@ -41,6 +42,8 @@ struct Arguments {
   int keep = 0;
   std::string out;
   std::string onnx;
+  std::string action;
+  std::string shape;
   std::string engine = "onednn";
   int threads = 0;
   std::string reason = "ps-ctl drain";
@@ -221,6 +224,13 @@ absl::Status Drain(const Arguments& arguments) {
   return absl::OkStatus();
 }
 
+absl::Status CheckOnnxFile(const Arguments& arguments) {
+  PSGD_ASSIGN_OR_RETURN(const InputShape shape, ParseSampleShape(arguments.shape));
+  PSGD_ASSIGN_OR_RETURN(const OnnxCheck check, CheckOnnx(arguments.onnx, shape));
+  std::cout << OnnxCheckText(arguments.onnx, check, arguments.json);
+  return OnnxCheckStatus(arguments.onnx, check);
+}
+
 absl::Status Ui(const Arguments& arguments) {
   return ServeRuns(arguments.run_dir, arguments.ui, arguments.json);
 }
@@ -312,6 +322,15 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   run_dir_or_checkpoint(save, server(save));
   save->add_option("--out", arguments.out, ".safetensors to write")->type_name("FILE");
   save->add_option("--onnx", arguments.onnx, "ONNX file to write")->type_name("FILE");
+  CLI::App* onnx = add("onnx", "Whether psgd takes an ONNX file; exit code 1 if it does not",
+                       kOnnxExamples, CheckOnnxFile);
+  onnx->add_option("action", arguments.action, "List what the file needs, and what is refused")
+      ->required()
+      ->check(CLI::IsMember({"check"}));
+  onnx->add_option("file", arguments.onnx, "ONNX file")->type_name("FILE")->required();
+  onnx->add_option("--shape", arguments.shape,
+                   "Of a sample, if the file leaves it open: 3,224,224 for images, 128 for tokens")
+      ->type_name("SIZES");
   CLI::App* eval = add("eval", "Test accuracy and loss of the weights", kEvalExamples, Eval);
   run_dir_or_checkpoint(eval, server(eval));
   eval->add_option("--engine", arguments.engine, "onednn, or reference (slow, plain loops)")
@@ -373,8 +392,9 @@ int main(int argc, char** argv) {
       "ps-ctl");
   app.formatter(std::make_shared<ExamplesFirst>());
   app.footer(absl::StrCat("Examples:\n", kStatusExamples, kCheckpointExamples, kCheckpointsExamples,
-                          kVerifyExamples, kPruneExamples, kExportExamples, kEvalExamples,
-                          kSetExamples, kDrainExamples, kRebalanceExamples, kUiExamples));
+                          kVerifyExamples, kPruneExamples, kExportExamples, kOnnxExamples,
+                          kEvalExamples, kSetExamples, kDrainExamples, kRebalanceExamples,
+                          kUiExamples));
   app.require_subcommand(1);
   Action chosen = nullptr;
   Describe(app, arguments, &chosen);

@@ -60,7 +60,7 @@ cudaError_t AddPair(cudaStream_t stream, Type type, int64_t count, const void* a
 // y = a b
 cudaError_t MultiplyPair(cudaStream_t stream, Type type, int64_t count, const void* a,
                          const void* b, void* y);
-// See engine/ops/activation.h. `of`: y; for gelu x.
+// See engine/ops/activation.h. `of`: y if op.FromOutput(), else x.
 cudaError_t ActivationForward(cudaStream_t stream, Type type, const Activation& op, int64_t count,
                               const void* x, void* y);
 cudaError_t ActivationGradient(cudaStream_t stream, Type type, const Activation& op, int64_t count,
@@ -201,6 +201,13 @@ struct Move {
 cudaError_t MoveElements(cudaStream_t stream, Type type, const Move& move, const void* from,
                          void* to);
 cudaError_t Fill(cudaStream_t stream, Type type, int64_t count, float value, void* y);
+
+// See engine/ops/axis_map.h. x: outer x columns x inner elements, y: outer x rows x inner.
+struct AxisShape {
+  int64_t outer = 1, columns = 1, rows = 1, inner = 1;
+};
+cudaError_t MapAxis(cudaStream_t stream, Type type, const AxisShape& shape, const int32_t* first,
+                    const int32_t* source, const float* weight, const void* x, void* y);
 
 // See engine/ops/embedding.h and embedding_bag.h. There are `places` indices; a sum has `entries`
 // of them.

@@ -73,6 +73,8 @@ class Lowering {
   BufferId Opaque(TensorId tensor);
   // Plain fp32 memory that only the first run writes and that keeps its content.
   View PutOnce(TensorId tensor);
+  // Such memory without a tensor.
+  BufferId AddOnce(size_t bytes) { return plan_->AddPersistent(bytes); }
   // The tensor has the unchanged memory of `view`. REQUIRES: the tensor is not external.
   void PutShared(TensorId tensor, const View& view);
   // Memory that only the present node uses.

@@ -30,6 +30,20 @@ __global__ void FillKernel(int64_t count, float value, T* y) {
 }
 
 template <typename T>
+__global__ void MapAxisKernel(AxisShape s, const int32_t* first, const int32_t* source,
+                              const float* weight, const T* x, T* y) {
+  const int64_t count = s.outer * s.rows * s.inner;
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
+    const int64_t inner = i % s.inner, row = i / s.inner % s.rows, outer = i / s.inner / s.rows;
+    double sum = 0;  // double, because a row may add up all pixels of an image
+    for (int32_t k = first[row]; k < first[row + 1]; ++k) {
+      sum += double{weight[k]} * Load(x, (outer * s.columns + source[k]) * s.inner + inner);
+    }
+    Store(static_cast<float>(sum), y, i);
+  }
+}
+
+template <typename T>
 __global__ void TableKernel(TableShape s, const int32_t* index, const float* value, const float* w,
                             T* y) {
   const int64_t count = s.places / s.entries * s.width;
@@ -131,6 +145,14 @@ cudaError_t MoveElements(cudaStream_t stream, Type type, const Move& move, const
 cudaError_t Fill(cudaStream_t stream, Type type, int64_t count, float value, void* y) {
   return ForElements(type, count, [&]<typename T>(int blocks, T*) {
     Start(stream, blocks, kThreads, FillKernel<T>, count, value, static_cast<T*>(y));
+  });
+}
+
+cudaError_t MapAxis(cudaStream_t stream, Type type, const AxisShape& shape, const int32_t* first,
+                    const int32_t* source, const float* weight, const void* x, void* y) {
+  return ForElements(type, shape.outer * shape.rows * shape.inner, [&]<typename T>(int blocks, T*) {
+    Start(stream, blocks, kThreads, MapAxisKernel<T>, shape, first, source, weight,
+          static_cast<const T*>(x), static_cast<T*>(y));
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include "engine/ops/activation.h"
 #include "engine/ops/adaptive_average_pool.h"
+#include "engine/ops/axis_map.h"
 #include "engine/ops/batchnorm.h"
 #include "engine/ops/bias.h"
 #include "engine/ops/concat.h"
@@ -52,7 +53,7 @@ using Op = std::variant<
     Activation, ActivationBackward, Dropout, DropoutBackward, KeepLargest, Mul, Relu, ReluBackward,
     Sum,
     // Move or make elements.
-    Concat, Constant, Pad, Reshape, Slice, Transpose,
+    AxisMap, Concat, Constant, Pad, Reshape, Slice, Transpose,
     // Tokens.
     Lengths,
     // Losses.

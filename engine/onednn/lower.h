@@ -21,6 +21,7 @@ void Lower(const Activation& op, const Context& c);
 void Lower(const ActivationBackward& op, const Context& c);
 void Lower(const AdaptiveAveragePool& op, const Context& c);
 void Lower(const AdaptiveAveragePoolBackward& op, const Context& c);
+void Lower(const AxisMap& op, const Context& c);
 void Lower(const Bias& op, const Context& c);
 void Lower(const BiasBackward& op, const Context& c);
 void Lower(const Concat& op, const Context& c);

@@ -166,9 +166,12 @@ View Lowering::Get(TensorId tensor, const Desc& wanted, const Desc* as) {
 View Lowering::Put(TensorId tensor, const Desc& desc, const Desc* as) {
   const Desc plain = as == nullptr ? Plain(tensor) : *as;
   std::vector<View>& views = views_[tensor];
-  if (!graph_.tensors[tensor].external || desc == plain) {
-    views.push_back({desc, NewBuffer(tensor, desc.get_size())});
-    return views.front();
+  const bool stays = as == nullptr && !graph_.tensors[tensor].external;
+  if (stays || desc == plain) {
+    // Other nodes do not know the dims of `as`.
+    const Desc known = as == nullptr ? desc : Plain(tensor);
+    views.push_back({known, NewBuffer(tensor, desc.get_size())});
+    return {desc, views.front().buffer};
   }
   const View made = {desc, plan_->Add(desc.get_size(), tensor)};
   const View outside = {plain, NewBuffer(tensor, plain.get_size())};

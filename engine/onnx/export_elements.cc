@@ -1,4 +1,5 @@
 // Ops element by element, and ops that only move elements.
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -26,12 +27,11 @@ absl::Status Exporter::Emit(const Sum&, const Node& node) {
   return absl::OkStatus();
 }
 
-// ONNX has Gelu only from opset 20 on.
 absl::Status Exporter::Emit(const Activation& op, const Node& node) {
   using Kind = Activation::Kind;
   switch (op.kind) {
     case Kind::kLeakyRelu:
-      SetFloat(Add("LeakyRelu", node, Ins(node)), "alpha", op.slope);
+      SetFloat(Add("LeakyRelu", node, Ins(node)), "alpha", op.alpha);
       return absl::OkStatus();
     case Kind::kSigmoid:
       Add("Sigmoid", node, Ins(node));
@@ -40,8 +40,74 @@ absl::Status Exporter::Emit(const Activation& op, const Node& node) {
       Add("Tanh", node, Ins(node));
       return absl::OkStatus();
     case Kind::kGelu:
-      break;
+      return EmitGelu(node);
+    case Kind::kElu: {
+      NodeProto* made = Add(op.beta == 1 ? "Elu" : "Selu", node, Ins(node));
+      SetFloat(made, "alpha", op.alpha);
+      if (op.beta != 1) SetFloat(made, "gamma", op.beta);
+      return absl::OkStatus();
+    }
+    case Kind::kHardSigmoid:
+    case Kind::kHardSwish: {
+      const bool product = op.kind == Kind::kHardSwish;
+      const std::string share = product ? Between(node, "share") : Out(node);
+      NodeProto* made = Add("HardSigmoid", share, Ins(node), share);
+      SetFloat(made, "alpha", op.alpha);
+      SetFloat(made, "beta", op.beta);
+      if (product) Add("Mul", node, {In(node, 0), share});
+      return absl::OkStatus();
+    }
+    case Kind::kSilu: {
+      const std::string share = Between(node, "share");
+      Add("Sigmoid", share, Ins(node), share);
+      Add("Mul", node, {In(node, 0), share});
+      return absl::OkStatus();
+    }
+    case Kind::kSoftplus:
+      Add("Softplus", node, Ins(node));
+      return absl::OkStatus();
+    case Kind::kMish: {
+      const std::string soft = Between(node, "soft"), share = Between(node, "share");
+      Add("Softplus", soft, Ins(node), soft);
+      Add("Tanh", share, {soft}, share);
+      Add("Mul", node, {In(node, 0), share});
+      return absl::OkStatus();
+    }
+    case Kind::kClip:
+      Add("Clip", node,
+          {In(node, 0), std::isfinite(op.alpha) ? Number(node, "least", op.alpha) : "",
+           std::isfinite(op.beta) ? Number(node, "most", op.beta) : ""});
+      return absl::OkStatus();
+    case Kind::kLinear: {
+      const std::string scaled = op.beta == 0 ? Out(node) : Between(node, "scaled");
+      Add("Mul", scaled, {In(node, 0), Number(node, "factor", op.alpha)}, scaled);
+      if (op.beta != 0) Add("Add", node, {scaled, Number(node, "term", op.beta)});
+      return absl::OkStatus();
+    }
+    case Kind::kPower:
+      Add("Pow", node, {In(node, 0), Number(node, "power", op.alpha)});
+      return absl::OkStatus();
+    case Kind::kExp:
+      Add("Exp", node, Ins(node));
+      return absl::OkStatus();
+    case Kind::kLog:
+      Add("Log", node, Ins(node));
+      return absl::OkStatus();
+    case Kind::kAbsolute:
+      Add("Abs", node, Ins(node));
+      return absl::OkStatus();
+    case Kind::kStep: {
+      const std::string above = Between(node, "above");
+      Add("Greater", above, {In(node, 0), Number(node, "zero", 0)}, above);
+      SetInt(Add("Cast", node, {above}), "to", TensorProto::FLOAT);
+      return absl::OkStatus();
+    }
   }
+  return absl::OkStatus();
+}
+
+// ONNX has Gelu only from opset 20 on.
+absl::Status Exporter::EmitGelu(const Node& node) {
   const std::string x = In(node, 0), divided = Between(node, "divided"), erf = Between(node, "erf"),
                     sum = Between(node, "sum"), product = Between(node, "product");
   Add("Div", divided, {x, Numbers(node, "root", {}, {std::sqrt(2.0f)})}, divided);
@@ -49,6 +115,55 @@ absl::Status Exporter::Emit(const Activation& op, const Node& node) {
   Add("Add", sum, {erf, Numbers(node, "one", {}, {1})}, sum);
   Add("Mul", product, {x, sum}, product);
   Add("Mul", node, {product, Numbers(node, "half", {}, {0.5f})});
+  return absl::OkStatus();
+}
+
+// A Gather, a sum over the axis, or the product with the matrix. A row for each sample of the batch
+// is a repeated one.
+absl::Status Exporter::Emit(const AxisMap& op, const Node& node) {
+  const AxisMatrix& matrix = *op.matrix;
+  const bool ones = std::ranges::all_of(matrix.weight, [](float weight) { return weight == 1; });
+  bool takes = ones && static_cast<int64_t>(matrix.source.size()) == matrix.rows();
+  for (int64_t row = 0; row < matrix.rows(); ++row) takes = takes && matrix.first[row] == row;
+  const Shape& in = model_.graph.shape(node.inputs[0]);
+  if (BatchAxisOf(node.outputs[0]) == op.axis) {
+    if (!takes || op.axis != 0 || matrix.columns != 1) {
+      return absl::UnimplementedError("has " + node.name + ", which combines samples");
+    }
+    const std::string sizes = Between(node, "sizes"), batch = Between(node, "batch"),
+                      shape = Between(node, "shape");
+    Add("Shape", sizes, {NameOf(model_.input)}, sizes);
+    Add("Gather", batch, {sizes, Ints(node, "first", {0})}, batch);
+    SetInt(Add("Concat", shape, {batch, Ints(node, "rest", Shape(in.size() - 1, 1))}, shape),
+           "axis", 0);
+    Add("Expand", node, {In(node, 0), shape});
+    return absl::OkStatus();
+  }
+  if (takes) {
+    SetInt(Add("Gather", node,
+               {In(node, 0), Ints(node, "index", {matrix.source.begin(), matrix.source.end()})}),
+           "axis", op.axis);
+    return absl::OkStatus();
+  }
+  if (ones && matrix.rows() == 1 && static_cast<int64_t>(matrix.source.size()) == matrix.columns) {
+    Add("ReduceSum", node, {In(node, 0), Ints(node, "axes", {op.axis})});
+    return absl::OkStatus();
+  }
+  std::vector<float> dense(static_cast<size_t>(matrix.rows() * matrix.columns));
+  for (int64_t row = 0; row < matrix.rows(); ++row) {
+    for (int32_t k = matrix.first[row]; k < matrix.first[row + 1]; ++k) {
+      dense[row * matrix.columns + matrix.source[k]] += matrix.weight[k];
+    }
+  }
+  std::string from, to;
+  for (int axis = 0; axis < static_cast<int>(in.size()); ++axis) {
+    from += static_cast<char>('a' + axis);
+    to += static_cast<char>(axis == op.axis ? 'z' : 'a' + axis);
+  }
+  const std::string equation = absl::StrCat(from, ",z", from.substr(op.axis, 1), "->", to);
+  SetText(Add("Einsum", node,
+              {In(node, 0), Numbers(node, "matrix", {matrix.rows(), matrix.columns}, dense)}),
+          "equation", equation.c_str());
   return absl::OkStatus();
 }
 

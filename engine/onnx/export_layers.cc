@@ -116,8 +116,9 @@ absl::Status Exporter::Emit(const MatMul& op, const Node& node) {
 std::string Exporter::AddGates(const Recurrent& op, const Node& node,
                                const std::vector<TensorId>& weights, const std::string& name) {
   // Changes the order from i f g o to i o f c, or from r z n to z r n.
-  const std::vector<int> order =
-      op.kind == Recurrent::Kind::kLstm ? std::vector<int>{0, 3, 1, 2} : std::vector<int>{1, 0, 2};
+  const std::vector<int> order = op.kind == Recurrent::Kind::kLstm  ? std::vector<int>{0, 3, 1, 2}
+                                 : op.kind == Recurrent::Kind::kGru ? std::vector<int>{1, 0, 2}
+                                                                    : std::vector<int>{0};
   Shape shape = model_.graph.shape(weights[0]);
   const int64_t rows = shape[0] / static_cast<int64_t>(order.size());
   shape[0] *= static_cast<int64_t>(weights.size());
@@ -154,16 +155,20 @@ std::string Exporter::AddGates(const Recurrent& op, const Node& node,
 
 // ONNX puts time first and has an axis of directions.
 absl::Status Exporter::Emit(const Recurrent& op, const Node& node) {
-  const bool lstm = op.kind == Recurrent::Kind::kLstm;
+  using Kind = Recurrent::Kind;
   const std::string steps = Between(node, "steps"), all = Between(node, "all"),
                     states = Between(node, "states");
   SetInts(Add("Transpose", steps, {In(node, 0)}, steps), "perm", {1, 0, 2});
   const std::string w = AddGates(op, node, {node.inputs[1]}, NameOf(node.inputs[1]));
   const std::string r = AddGates(op, node, {node.inputs[2]}, NameOf(node.inputs[2]));
   const std::string b = AddGates(op, node, {node.inputs[3], node.inputs[4]}, Between(node, "bias"));
-  NodeProto* made = Add(lstm ? "LSTM" : "GRU", node.name, {steps, w, r, b}, all);
+  const char* cell = op.kind == Kind::kLstm ? "LSTM" : op.kind == Kind::kGru ? "GRU" : "RNN";
+  NodeProto* made = Add(cell, node.name, {steps, w, r, b}, all);
   SetInt(made, "hidden_size", model_.graph.shape(node.outputs[0])[2]);
-  if (!lstm) SetInt(made, "linear_before_reset", 1);
+  if (op.kind == Kind::kGru) SetInt(made, "linear_before_reset", 1);
+  if (op.kind == Kind::kRelu) {
+    NewAttribute(made, "activations", AttributeProto::STRINGS)->add_strings("Relu");
+  }
   Add("Squeeze", states, {all, Ints(node, "direction", {1})}, states);
   SetInts(Add("Transpose", node, {states}), "perm", {1, 0, 2});
   return absl::OkStatus();

@@ -38,6 +38,8 @@ class Exporter {
   absl::Status Emit(const LocalResponseNorm& op, const Node& node);
   absl::Status Emit(const Softmax& op, const Node& node);
   absl::Status Emit(const Activation& op, const Node& node);
+  absl::Status EmitGelu(const Node& node);
+  absl::Status Emit(const AxisMap& op, const Node& node);
   absl::Status Emit(const Mul& op, const Node& node);
   absl::Status Emit(const Relu& op, const Node& node);
   absl::Status Emit(const Sum& op, const Node& node);

@@ -58,6 +58,12 @@ const std::map<std::string, Binary>& Binaries() {
       {"GreaterOrEqual",
        {[](float a, float b) -> float { return a >= b; },
         [](int64_t a, int64_t b) -> int64_t { return a >= b; }, true}},
+      {"Max",
+       {[](float a, float b) { return std::max(a, b); },
+        [](int64_t a, int64_t b) { return std::max(a, b); }}},
+      {"Min",
+       {[](float a, float b) { return std::min(a, b); },
+        [](int64_t a, int64_t b) { return std::min(a, b); }}},
       {"And", {nullptr, [](int64_t a, int64_t b) -> int64_t { return a && b; }, true}},
       {"Or", {nullptr, [](int64_t a, int64_t b) -> int64_t { return a || b; }, true}},
   };
@@ -76,8 +82,60 @@ const std::map<std::string, float (*)(float)>& Unaries() {
       {"Ceil", [](float x) { return std::ceil(x); }},
       {"Abs", [](float x) { return std::fabs(x); }},
       {"Reciprocal", [](float x) { return 1 / x; }},
+      {"Round", [](float x) { return std::nearbyint(x); }},
   };
   return *kUnaries;
+}
+
+// The sign of the result is the divisor's, or (fmod) the dividend's.
+Folded FoldMod(const FoldContext& c) {
+  if (!c.has(1) || c.in(0).real() || c.in(1).real()) {
+    return absl::UnimplementedError("is taken of whole numbers only");
+  }
+  const bool fmod = IntAttribute(c.node, "fmod", 0) != 0;
+  PSGD_ASSIGN_OR_RETURN(const Shape shape, BroadcastShape(c.in(0).shape, c.in(1).shape));
+  const auto left = BroadcastSource(c.in(0).shape, shape),
+             right = BroadcastSource(c.in(1).shape, shape);
+  std::vector<int64_t> values;
+  for (size_t i = 0; i < left.size(); ++i) {
+    const int64_t a = c.in(0).ints[left[i]], b = c.in(1).ints[right[i]];
+    const int64_t rest = b == 0 || b == -1 ? 0 : a % b;
+    values.push_back(!fmod && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest);
+  }
+  return std::vector<ArrayPtr>{MakeInts(shape, std::move(values))};
+}
+
+// Rows of updates replace the elements that the last axis of the indices names.
+Folded FoldScatter(const FoldContext& c) {
+  if (!c.has(2) || c.in(1).real() || c.in(1).shape.empty() || c.in(0).kind != c.in(2).kind ||
+      TextAttribute(c.node, "reduction", "none") != "none") {
+    return absl::UnimplementedError("its inputs do not fit, or it reduces");
+  }
+  const Shape& in = c.in(0).shape;
+  const int64_t depth = c.in(1).shape.back();
+  if (depth < 1 || depth > static_cast<int64_t>(in.size())) {
+    return absl::InvalidArgumentError("its indices have too many axes");
+  }
+  const int64_t places = c.in(1).count() / depth;
+  const int64_t row = ElementCount(Shape(in.begin() + depth, in.end()));
+  if (c.in(2).count() != places * row) return absl::InvalidArgumentError("its updates do not fit");
+  auto made = std::make_shared<Array>(c.in(0));
+  for (int64_t place = 0; place < places; ++place) {
+    int64_t at = 0;
+    for (int64_t axis = 0; axis < depth; ++axis) {
+      int64_t index = c.in(1).ints[place * depth + axis];
+      if (index < 0) index += in[axis];
+      if (index < 0 || index >= in[axis])
+        return absl::InvalidArgumentError("writes beyond the end");
+      at = at * in[axis] + index;
+    }
+    const auto copy = [&](const auto& from, auto* to) {
+      std::copy_n(from.begin() + place * row, row, to->begin() + at * row);
+    };
+    if (made->real()) copy(c.in(2).reals, &made->reals);
+    if (!made->real()) copy(c.in(2).ints, &made->ints);
+  }
+  return std::vector<ArrayPtr>{ArrayPtr(std::move(made))};
 }
 
 Folded FoldBinary(const FoldContext& c, const Binary& op) {
@@ -192,12 +250,9 @@ Folded FoldUnary(const FoldContext& c, float (*op)(float)) {
 }
 
 const std::map<std::string, Folded (*)(const FoldContext&)>& Others() {
-  static const auto* const kOthers =
-      new std::map<std::string, Folded (*)(const FoldContext&)>{{"Where", FoldWhere},
-                                                                {"Cast", FoldCast},
-                                                                {"Range", FoldRange},
-                                                                {"Trilu", FoldTrilu},
-                                                                {"Not", FoldNot}};
+  static const auto* const kOthers = new std::map<std::string, Folded (*)(const FoldContext&)>{
+      {"Where", FoldWhere}, {"Cast", FoldCast}, {"Range", FoldRange},      {"Trilu", FoldTrilu},
+      {"Mod", FoldMod},     {"Not", FoldNot},   {"ScatterND", FoldScatter}};
   return *kOthers;
 }
 

@@ -45,6 +45,8 @@ std::vector<float> Shares(const Axis& axis, int64_t windows, bool padding) {
   return shares;
 }
 
+}  // namespace
+
 Imported ImportAveragePool(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   PSGD_ASSIGN_OR_RETURN(Sliding sliding, Slide(c, x, IntsAttribute(c.node, "kernel_shape"), 0));
@@ -91,9 +93,5 @@ Imported ImportAveragePool(const OpContext& c) {
   }
   return std::vector<Value>{c.Like(y)};
 }
-
-}  // namespace
-
-void AddAveragePools(OpTable* table) { (*table)["AveragePool"] = ImportAveragePool; }
 
 }  // namespace psgd::onnx

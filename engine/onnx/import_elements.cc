@@ -1,255 +1,21 @@
-// Activations, softmax, and arithmetic with broadcasting, in the cases that networks use.
+// Activations, softmax, and casts.
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "engine/onnx/attributes.h"
+#include "engine/onnx/broadcast.h"
 #include "engine/onnx/fold.h"
+#include "engine/onnx/fuse.h"
 #include "engine/onnx/importer.h"
 #include "engine/ops/rules.h"
 
 namespace psgd::onnx {
 namespace {
 
-constexpr float kMasked = -9999;  // exp of this or less is zero beside any score
-
-Shape WithoutLeadingOnes(Shape shape) {
-  while (shape.size() > 1 && shape[0] == 1) shape.erase(shape.begin());
-  return shape;
-}
-
-bool EndsWith(const Shape& shape, const Shape& end) {
-  return end.size() <= shape.size() && std::equal(end.rbegin(), end.rend(), shape.rbegin());
-}
-
-bool IsNumber(const Value& value) {
-  return value.known() && value.array->real() && value.array->count() == 1;
-}
-
-// Broadcasts the value to `shape`. `shape` is a copy, because shapes in the graph move when it
-// grows.
-absl::StatusOr<TensorId> Spread(const OpContext& c, const Value& value, Shape shape) {
-  Graph* g = c.graph();
-  if (value.known()) {
-    const auto same = BroadcastShape(value.array->shape, shape);
-    if (!value.array->real() || !same.ok() || *same != shape) {
-      return c.Unsupported(
-          absl::StrCat("spreading ", ShapeText(value.array->shape), " to ", ShapeText(shape)));
-    }
-    PSGD_RETURN_IF_ERROR(c.importer.Spend(ElementCount(shape)));
-    const ArrayPtr all = Pick(*value.array, BroadcastSource(value.array->shape, shape), shape);
-    return c.importer.MakeConstant(c.name + ".constant", shape, all->reals);
-  }
-  PSGD_ASSIGN_OR_RETURN(TensorId tensor, c.importer.Tensor(value));
-  if (g->shape(tensor) == shape) return tensor;
-  const Shape in = WithoutLeadingOnes(g->shape(tensor));
-  PSGD_ASSIGN_OR_RETURN(tensor, AddReshape(g, c.name + ".spread", tensor, in));
-  if (EndsWith(shape, in)) {
-    PSGD_RETURN_IF_ERROR(c.importer.Spend(ElementCount(shape)));
-    std::vector<float> zeros(static_cast<size_t>(ElementCount(shape)));
-    PSGD_ASSIGN_OR_RETURN(const TensorId zero,
-                          c.importer.MakeConstant(c.name + ".zero", shape, std::move(zeros)));
-    return AddRowBias(g, c.name + ".rows", zero, tensor);
-  }
-  // If values vary only along the first axes, a product with a row of ones broadcasts them.
-  size_t equal = 0;
-  while (equal < in.size() && in.size() == shape.size() && in[equal] == shape[equal]) ++equal;
-  const int64_t first =
-      ElementCount(Shape(shape.begin(), shape.begin() + static_cast<int64_t>(equal)));
-  if (ElementCount(in) != first) {
-    return c.Unsupported(absl::StrCat("spreading ", ShapeText(in), " to ", ShapeText(shape)));
-  }
-  const int64_t each = ElementCount(shape) / first;
-  PSGD_RETURN_IF_ERROR(c.importer.Spend(each));
-  PSGD_ASSIGN_OR_RETURN(const TensorId column,
-                        AddReshape(g, c.name + ".column", tensor, {first, 1}));
-  PSGD_ASSIGN_OR_RETURN(const TensorId ones,
-                        c.importer.MakeConstant(c.name + ".ones", {1, each},
-                                                std::vector<float>(static_cast<size_t>(each), 1)));
-  PSGD_ASSIGN_OR_RETURN(const TensorId all, AddMatMul(g, c.name + ".all", {}, column, ones));
-  return AddReshape(g, c.name + ".whole", all, shape);
-}
-
-struct Pair {
-  Value large, small;  // `large` has the shape of the result
-};
-absl::StatusOr<Pair> InOrder(const OpContext& c, const Value& a, const Value& b) {
-  const Shape left = c.importer.ShapeOf(a), right = c.importer.ShapeOf(b);
-  const bool larger = right.size() > left.size() ||
-                      (right.size() == left.size() && ElementCount(right) > ElementCount(left));
-  const bool one_known = (a.tensor == kNoTensor) != (b.tensor == kNoTensor);
-  const bool swap = one_known ? a.tensor == kNoTensor : larger;
-  Pair pair = swap ? Pair{b, a} : Pair{a, b};
-  if (pair.large.tensor == kNoTensor) {
-    PSGD_ASSIGN_OR_RETURN(const TensorId tensor, c.importer.Tensor(pair.large));
-    pair.large = {.tensor = tensor};
-  }
-  return pair;
-}
-
-}  // namespace
-
-Imported AddTwo(const OpContext& c, const Value& a, const Value& b) {
-  PSGD_ASSIGN_OR_RETURN(const Pair pair, InOrder(c, a, b));
-  const Shape shape = c.importer.ShapeOf(pair.large);
-  const Shape small = WithoutLeadingOnes(c.importer.ShapeOf(pair.small));
-  Graph* g = c.graph();
-  if (pair.small.known() && pair.small.array->real() && pair.large.mask == nullptr &&
-      !pair.large.flipped && pair.small.array->count() > 1 && EndsWith(shape, small) &&
-      std::any_of(pair.small.array->reals.begin(), pair.small.array->reals.end(),
-                  [](float value) { return value <= kMasked; })) {
-    Value masked = pair.large;
-    masked.mask = pair.small.array;
-    if (masked.mask->shape != small) {
-      PSGD_RETURN_IF_ERROR(c.importer.Spend(masked.mask->count()));
-      masked.mask = MakeReals(small, pair.small.array->reals);
-    }
-    return std::vector<Value>{masked};
-  }
-  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.importer.Tensor(pair.large));
-  const auto made = [&](absl::StatusOr<TensorId> y) -> Imported {
-    PSGD_RETURN_IF_ERROR(y.status());
-    const int64_t outer = pair.large.outer != kNoBatch ? pair.large.outer : pair.small.outer;
-    return std::vector<Value>{{.tensor = *y, .outer = outer}};
-  };
-  if (!pair.small.known() || pair.small.array->count() > 1) {
-    if (c.importer.ShapeOf(pair.small) == shape || !EndsWith(shape, small)) {
-      // One value a channel of images, or another value that broadcasts.
-      if (small.size() == 3 && shape.size() == 4 && small == Shape{shape[1], 1, 1}) {
-        PSGD_ASSIGN_OR_RETURN(const TensorId b_small, c.importer.Tensor(pair.small));
-        PSGD_ASSIGN_OR_RETURN(const TensorId flat,
-                              AddReshape(g, c.name + ".bias", b_small, {shape[1]}));
-        return made(AddBias(g, c.name, x, flat));
-      }
-      PSGD_ASSIGN_OR_RETURN(const TensorId y, Spread(c, pair.small, shape));
-      return made(AddSum(g, c.name, {x, y}));
-    }
-    PSGD_ASSIGN_OR_RETURN(TensorId rows, c.importer.Tensor(pair.small));
-    if (g->shape(rows) != small) {
-      PSGD_ASSIGN_OR_RETURN(rows, AddReshape(g, c.name + ".bias", rows, small));
-    }
-    return made(AddRowBias(g, c.name, x, rows));
-  }
-  if (!pair.small.array->real()) return c.Unsupported("adds whole numbers");
-  PSGD_RETURN_IF_ERROR(c.importer.Spend(shape.back()));
-  const std::vector<float> row(static_cast<size_t>(shape.back()), pair.small.array->reals[0]);
-  PSGD_ASSIGN_OR_RETURN(const TensorId number,
-                        c.importer.MakeConstant(c.name + ".constant", {shape.back()}, row));
-  return made(AddRowBias(g, c.name, x, number));
-}
-
-namespace {
-
-Imported MulTwo(const OpContext& c, const Value& a, const Value& b) {
-  PSGD_ASSIGN_OR_RETURN(const Pair pair, InOrder(c, a, b));
-  if (IsNumber(pair.small) && pair.large.mask == nullptr) {
-    Value scaled = pair.large;
-    scaled.scale *= pair.small.array->reals[0];
-    return std::vector<Value>{scaled};
-  }
-  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.importer.Tensor(pair.large));
-  PSGD_ASSIGN_OR_RETURN(const TensorId y, Spread(c, pair.small, c.graph()->shape(x)));
-  PSGD_ASSIGN_OR_RETURN(const TensorId product, AddMul(c.graph(), c.name, x, y));
-  const int64_t outer = pair.large.outer != kNoBatch ? pair.large.outer : pair.small.outer;
-  return std::vector<Value>{{.tensor = product, .outer = outer}};
-}
-
-Value Negated(Value value) {
-  if (!value.known()) {
-    value.scale = -value.scale;
-    return value;
-  }
-  auto array = std::make_shared<Array>(*value.array);
-  for (float& number : array->reals) number = -number;
-  value.array = std::move(array);
-  return value;
-}
-
-Imported ImportAdd(const OpContext& c) {
-  if (!c.has(1)) return absl::InvalidArgumentError("lacks an input");
-  return AddTwo(c, c.in(0), c.in(1));
-}
-
-Imported ImportSum(const OpContext& c) {
-  Value sum = c.in(0);
-  for (size_t i = 1; i < c.inputs.size(); ++i) {
-    if (!c.has(i)) return absl::InvalidArgumentError("lacks an input");
-    PSGD_ASSIGN_OR_RETURN(const std::vector<Value> made, AddTwo(c, sum, c.in(i)));
-    sum = made[0];
-  }
-  return std::vector<Value>{sum};
-}
-
-Imported ImportSub(const OpContext& c) {
-  if (!c.has(1) || c.in(1).mask != nullptr) return c.Unsupported("takes a mask away");
-  if (c.in(1).known()) PSGD_RETURN_IF_ERROR(c.importer.Spend(c.in(1).array->count()));
-  return AddTwo(c, c.in(0), Negated(c.in(1)));
-}
-
-Imported ImportMul(const OpContext& c) {
-  if (!c.has(1)) return absl::InvalidArgumentError("lacks an input");
-  return MulTwo(c, c.in(0), c.in(1));
-}
-
-Imported ImportDiv(const OpContext& c) {
-  if (!c.has(1) || !c.in(1).known() || !c.in(1).array->real()) {
-    return c.Unsupported("divides by what depends on the input or is trained");
-  }
-  Value inverse = c.in(1);
-  PSGD_RETURN_IF_ERROR(c.importer.Spend(inverse.array->count()));
-  auto array = std::make_shared<Array>(*inverse.array);
-  for (float& number : array->reals) number = 1 / number;
-  inverse.array = std::move(array);
-  return MulTwo(c, c.in(0), inverse);
-}
-
-Imported ImportNeg(const OpContext& c) {
-  if (c.in(0).mask != nullptr) return c.Unsupported("negates a mask");
-  return std::vector<Value>{Negated(c.in(0))};
-}
-
-Imported ImportPow(const OpContext& c) {
-  const bool number = c.has(1) && c.in(1).known() && c.in(1).array->count() == 1;
-  const double power = !number                 ? 0
-                       : c.in(1).array->real() ? c.in(1).array->reals[0]
-                                               : static_cast<double>(c.in(1).array->ints[0]);
-  if (power != 2 && power != 3) return c.Unsupported("powers but 2 and 3");
-  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
-  PSGD_ASSIGN_OR_RETURN(TensorId y, AddMul(c.graph(), c.name, x, x));
-  if (power == 3) {
-    PSGD_ASSIGN_OR_RETURN(y, AddMul(c.graph(), c.name + ".cube", y, x));
-  }
-  return std::vector<Value>{c.Like(y)};
-}
-
-// A mask: a known condition replaces values by a large negative number.
-Imported ImportWhere(const OpContext& c) {
-  if (!c.has(2) || !c.in(0).known() || c.in(0).array->real()) {
-    return c.Unsupported("its condition depends on the input");
-  }
-  const bool replaced_where = IsNumber(c.in(1));
-  const Value& x = replaced_where ? c.in(2) : c.in(1);
-  const Value& number = replaced_where ? c.in(1) : c.in(2);
-  const Shape where = WithoutLeadingOnes(c.in(0).array->shape);
-  if (!IsNumber(number) || number.array->reals[0] > kMasked || x.tensor == kNoTensor ||
-      x.mask != nullptr || x.flipped || where.empty() || !EndsWith(c.importer.ShapeOf(x), where)) {
-    return c.Unsupported("only masks values by a large negative number, before a softmax");
-  }
-  PSGD_RETURN_IF_ERROR(c.importer.Spend(c.in(0).array->count()));
-  std::vector<float> mask;
-  for (int64_t truth : c.in(0).array->ints) {
-    mask.push_back((truth != 0) == replaced_where ? number.array->reals[0] : 0);
-  }
-  for (size_t row = 0; row < mask.size(); row += static_cast<size_t>(where.back())) {
-    const auto begin = mask.begin() + static_cast<int64_t>(row);
-    if (std::find(begin, begin + where.back(), 0.0f) == begin + where.back()) {
-      return c.Unsupported("masks a whole row");
-    }
-  }
-  Value masked = x;
-  masked.mask = MakeReals(where, std::move(mask));
-  return std::vector<Value>{masked};
-}
+using Act = Activation::Kind;
 
 bool IsCausal(const Array& mask, const Shape& scores) {
   if (mask.shape.size() != 2 || scores.size() < 2 || !EndsWith(scores, mask.shape)) return false;
@@ -261,14 +27,9 @@ bool IsCausal(const Array& mask, const Shape& scores) {
   return true;
 }
 
-Imported SoftmaxOf(const OpContext& c, TensorId lengths) {
-  Value x = c.in(0);
-  const Shape in = c.shape(0);
-  PSGD_ASSIGN_OR_RETURN(
-      const auto axes,
-      CheckedAxes({IntAttribute(c.node, "axis", c.importer.opset() < 13 ? 1 : -1)}, in.size()));
-  if (axes[0] != static_cast<int>(in.size()) - 1)
-    return c.Unsupported("is taken over the last axis only");
+// Over the last axis.
+Imported SoftmaxOf(const OpContext& c, Value x, TensorId lengths) {
+  const Shape in = c.importer.ShapeOf(x);
   Softmax op;
   if (x.mask != nullptr && IsCausal(*x.mask, in)) {
     op.causal = true;
@@ -279,10 +40,48 @@ Imported SoftmaxOf(const OpContext& c, TensorId lengths) {
     x.scale = 1;
   }
   PSGD_ASSIGN_OR_RETURN(const TensorId scores, c.importer.Tensor(x));
-  return c.Made(AddSoftmax(c.graph(), c.name, op, scores, lengths));
+  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddSoftmax(c.graph(), c.name, op, scores, lengths));
+  return std::vector<Value>{{.tensor = y, .outer = x.outer}};
 }
 
-Imported ImportSoftmax(const OpContext& c) { return SoftmaxOf(c, kNoTensor); }
+// The axis of a softmax, and whether it is over the axes behind it, too.
+struct SoftmaxAxis {
+  int axis = 0;
+  bool rest = false;
+};
+absl::StatusOr<SoftmaxAxis> AxisOf(const OpContext& c, size_t rank) {
+  const bool old = c.importer.opset() < 13;
+  PSGD_ASSIGN_OR_RETURN(const auto axes,
+                        CheckedAxes({IntAttribute(c.node, "axis", old ? 1 : -1)}, rank));
+  return SoftmaxAxis{axes[0], old};
+}
+
+// An axis that is not the last becomes the last for the softmax.
+Imported ImportSoftmax(const OpContext& c) {
+  const Shape in = c.shape(0);
+  PSGD_ASSIGN_OR_RETURN(const SoftmaxAxis over, AxisOf(c, in.size()));
+  const int last = static_cast<int>(in.size()) - 1;
+  if (over.axis == last) return SoftmaxOf(c, c.in(0), kNoTensor);
+  if (const int batch = BatchAxis(in, c.in(0).outer, c.importer.batch());
+      batch == over.axis || (over.rest && batch > over.axis)) {
+    return c.Unsupported("combines the samples of a batch");
+  }
+  Graph* g = c.graph();
+  PSGD_ASSIGN_OR_RETURN(TensorId x, c.Tensor(0));
+  std::vector<int> order(in.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (over.rest) {
+    const int64_t rows = ElementCount(Shape(in.begin(), in.begin() + over.axis));
+    PSGD_ASSIGN_OR_RETURN(x, AddReshape(g, c.name + ".rows", x, {rows, ElementCount(in) / rows}));
+  } else {
+    std::swap(order[over.axis], order[last]);
+    PSGD_ASSIGN_OR_RETURN(x, AddTranspose(g, c.name + ".last", {order}, x));
+  }
+  PSGD_ASSIGN_OR_RETURN(const std::vector<Value> made,
+                        SoftmaxOf(c, {.tensor = x, .outer = c.in(0).outer}, kNoTensor));
+  if (over.rest) return c.Made(AddReshape(g, c.name + ".whole", made[0].tensor, in));
+  return c.Made(AddTranspose(g, c.name + ".back", {order}, made[0].tensor));
+}
 
 // A softmax with padding masks; see fuse.cc.
 Imported ImportPaddedSoftmax(const OpContext& c) {
@@ -303,43 +102,113 @@ Imported ImportPaddedSoftmax(const OpContext& c) {
   const Lengths op = {.places = places,
                       .padding = static_cast<int32_t>(IntAttribute(c.node, "padding", 0))};
   PSGD_ASSIGN_OR_RETURN(const TensorId lengths, AddLengths(c.graph(), c.name + ".lengths", op, x));
-  return SoftmaxOf(c, lengths);
+  return SoftmaxOf(c, c.in(0), lengths);
+}
+
+// Activations that the engine has, with the standard's defaults.
+struct Known {
+  Act kind = Act::kSigmoid;
+  float alpha = 0, beta = 0;
+};
+const std::map<std::string, Known>& KnownActivations() {
+  static const auto* const kKnown = new std::map<std::string, Known>{
+      {"LeakyRelu", {Act::kLeakyRelu, 0.01f}},
+      {"Sigmoid", {Act::kSigmoid}},
+      {"Tanh", {Act::kTanh}},
+      {"Elu", {Act::kElu, 1, 1}},
+      {"Selu", {Act::kElu, 1.67326319f, 1.05070102f}},
+      {"HardSigmoid", {Act::kHardSigmoid, 0.2f, 0.5f}},
+      {"HardSwish", {Act::kHardSwish, 1.0f / 6, 0.5f}},
+      {"Softplus", {Act::kSoftplus}},
+      {"Mish", {Act::kMish}},
+      {"Sqrt", {Act::kPower, 0.5f}},
+      {"Reciprocal", {Act::kPower, -1}},
+      {"Exp", {Act::kExp}},
+      {"Log", {Act::kLog}},
+      {"Abs", {Act::kAbsolute}},
+  };
+  return *kKnown;
 }
 
 Imported ImportActivation(const OpContext& c) {
+  const Known& known = KnownActivations().at(c.node.op_type());
+  Activation op = {known.kind, FloatAttribute(c.node, "alpha", known.alpha), known.beta};
+  op.beta = FloatAttribute(c.node, c.node.op_type() == "Selu" ? "gamma" : "beta", known.beta);
+  if (op.kind == Act::kLeakyRelu && !(op.alpha >= 0)) return c.Unsupported("a negative slope");
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
-  const std::string& kind = c.node.op_type();
-  using Kind = Activation::Kind;
-  absl::StatusOr<TensorId> y;
-  if (kind == "Relu") {
-    y = AddRelu(c.graph(), c.name, x);
-  } else if (kind == "LeakyRelu") {
-    const float slope = FloatAttribute(c.node, "alpha", 0.01f);
-    if (!(slope >= 0)) return c.Unsupported("a negative slope");
-    y = AddActivation(c.graph(), c.name, {Kind::kLeakyRelu, slope}, x);
-  } else {
-    const Kind made = kind == "Sigmoid" ? Kind::kSigmoid
-                      : kind == "Tanh"  ? Kind::kTanh
-                                        : Kind::kGelu;
-    y = AddActivation(c.graph(), c.name, {made}, x);
-  }
-  return c.Made(y);
+  return c.Made(AddActivation(c.graph(), c.name, op, x));
 }
 
-Imported ImportExpand(const OpContext& c) {
-  PSGD_ASSIGN_OR_RETURN(const auto to, c.Ints("shape", 1));
-  if (!to || c.in(0).outer != kNoBatch) return c.Unsupported("spreads what depends on the input");
-  PSGD_ASSIGN_OR_RETURN(const Shape shape, BroadcastShape(c.shape(0), *to));
-  PSGD_ASSIGN_OR_RETURN(const TensorId y, Spread(c, c.in(0), shape));
-  return std::vector<Value>{{.tensor = y}};
+Imported ImportRelu(const OpContext& c) {
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  return c.Made(AddRelu(c.graph(), c.name, x));
+}
+
+// By tanh: x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2.
+absl::StatusOr<TensorId> GeluByTanh(const OpContext& c, TensorId x) {
+  Graph* g = c.graph();
+  const auto linear = [&](float alpha, float beta, TensorId of) {
+    return AddActivation(g, c.name, {Act::kLinear, alpha, beta}, of);
+  };
+  PSGD_ASSIGN_OR_RETURN(TensorId y, AddMul(g, c.name, x, x));
+  PSGD_ASSIGN_OR_RETURN(y, linear(0.044715f, 1, y));
+  PSGD_ASSIGN_OR_RETURN(y, AddMul(g, c.name, y, x));
+  PSGD_ASSIGN_OR_RETURN(y, linear(static_cast<float>(std::sqrt(M_2_PI)), 0, y));
+  PSGD_ASSIGN_OR_RETURN(y, AddActivation(g, c.name, {Act::kTanh}, y));
+  PSGD_ASSIGN_OR_RETURN(y, linear(0.5f, 0.5f, y));
+  return AddMul(g, c.name, y, x);
+}
+
+Imported ImportGelu(const OpContext& c) {
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  if (TextAttribute(c.node, "approximate", "none") == "tanh") return c.Made(GeluByTanh(c, x));
+  return c.Made(AddActivation(c.graph(), c.name, {Act::kGelu}, x));
+}
+
+// The bounds are attributes before opset 11, then inputs.
+Imported ImportClip(const OpContext& c) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  Activation op = {Act::kClip, FloatAttribute(c.node, "min", -kInfinity),
+                   FloatAttribute(c.node, "max", kInfinity)};
+  for (size_t i : {1, 2}) {
+    if (!c.has(i)) continue;
+    if (!c.in(i).known() || c.in(i).array->reals.size() != 1) {
+      return c.Unsupported("its bounds are not known numbers");
+    }
+    (i == 1 ? op.alpha : op.beta) = c.in(i).array->reals[0];
+  }
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  if (op.alpha == 0 && op.beta == kInfinity) return c.Made(AddRelu(c.graph(), c.name, x));
+  return c.Made(AddActivation(c.graph(), c.name, op, x));
+}
+
+// relu(x) - slope relu(-x)
+Imported ImportPRelu(const OpContext& c) {
+  if (!c.has(1)) return absl::InvalidArgumentError("lacks a slope");
+  Graph* g = c.graph();
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  PSGD_ASSIGN_OR_RETURN(TensorId slope, c.Tensor(1));
+  PSGD_ASSIGN_OR_RETURN(slope, Spread(c, slope, g->shape(x)));
+  PSGD_ASSIGN_OR_RETURN(const TensorId above, AddRelu(g, c.name + ".above", x));
+  PSGD_ASSIGN_OR_RETURN(TensorId below, AddActivation(g, c.name, {Act::kLinear, -1}, x));
+  PSGD_ASSIGN_OR_RETURN(below, AddRelu(g, c.name + ".below", below));
+  PSGD_ASSIGN_OR_RETURN(below, AddMul(g, c.name + ".slope", below, slope));
+  PSGD_ASSIGN_OR_RETURN(below, AddActivation(g, c.name, {Act::kLinear, -1}, below));
+  return c.Made(AddSum(g, c.name, {above, below}));
 }
 
 Imported ImportSame(const OpContext& c) { return std::vector<Value>{c.in(0)}; }
 
 // Weights are single precision, whatever type a file has.
+// Truth values are numbers already.
 Imported ImportCast(const OpContext& c) {
   const int64_t to = IntAttribute(c.node, "to", 0);
   const bool tokens = c.importer.IsTokens(c.in(0));
+  if (to == TensorProto::BOOL && !tokens) {
+    PSGD_ASSIGN_OR_RETURN(TensorId x, c.Tensor(0));
+    PSGD_ASSIGN_OR_RETURN(x, AddActivation(c.graph(), c.name, {Act::kAbsolute}, x));
+    return c.Made(AddActivation(c.graph(), c.name, {Act::kStep}, x));
+  }
   const bool same = tokens ? to == TensorProto::INT64 || to == TensorProto::INT32
                            : to == TensorProto::FLOAT || to == TensorProto::DOUBLE ||
                                  (to == TensorProto::FLOAT16 && c.in(0).outer == kNoBatch);
@@ -350,20 +219,13 @@ Imported ImportCast(const OpContext& c) {
 }  // namespace
 
 void AddElementOps(OpTable* table) {
-  for (const char* name : {"Relu", "LeakyRelu", "Sigmoid", "Tanh", "Gelu"}) {
-    (*table)[name] = ImportActivation;
-  }
-  (*table)["Add"] = ImportAdd;
-  (*table)["Sum"] = ImportSum;
-  (*table)["Sub"] = ImportSub;
-  (*table)["Mul"] = ImportMul;
-  (*table)["Div"] = ImportDiv;
-  (*table)["Neg"] = ImportNeg;
-  (*table)["Pow"] = ImportPow;
-  (*table)["Where"] = ImportWhere;
+  for (const auto& [name, known] : KnownActivations()) (*table)[name] = ImportActivation;
+  (*table)["Relu"] = ImportRelu;
+  (*table)["Gelu"] = ImportGelu;
+  (*table)["Clip"] = ImportClip;
+  (*table)["PRelu"] = ImportPRelu;
   (*table)["Softmax"] = ImportSoftmax;
   (*table)["PaddedSoftmax"] = ImportPaddedSoftmax;
-  (*table)["Expand"] = ImportExpand;
   (*table)["Identity"] = ImportSame;
   (*table)["Cast"] = ImportCast;
 }

@@ -1,4 +1,4 @@
-// Convolutions, pools and other ops on images.
+// Convolutions, pools and other ops on images. Sequences N C L are images of one row.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -79,28 +79,14 @@ Imported ImportMaxPool(const OpContext& c) {
   return c.Made(AddPool(c.graph(), c.name, op, sliding.x));
 }
 
-// Also for a ReduceMean over both axes of images, which exporters write instead.
 Imported ImportGlobalPool(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   const Shape in = c.graph()->shape(x);
-  const bool mean = c.node.op_type() == "ReduceMean";
-  if (in.size() != 4)
-    return c.Unsupported(mean ? "means are taken of N C H W over H and W" : "works on images");
-  if (mean) {
-    std::vector<int64_t> axes = IntsAttribute(c.node, "axes");
-    for (int64_t& axis : axes) axis += axis < 0 ? 4 : 0;
-    std::sort(axes.begin(), axes.end());
-    if (axes != std::vector<int64_t>{2, 3})
-      return c.Unsupported("means are taken of N C H W over H and W");
-  }
+  if (in.size() != 4) return c.Unsupported("works on images");
   const Extent whole(static_cast<int>(in[2]), static_cast<int>(in[3]));
   const bool max = c.node.op_type() == "GlobalMaxPool";
   const Pool op = {max ? Pool::Kind::kMax : Pool::Kind::kAverage, {whole}};
-  PSGD_ASSIGN_OR_RETURN(TensorId y, AddPool(c.graph(), c.name, op, x));
-  if (mean && IntAttribute(c.node, "keepdims", 1) == 0) {
-    PSGD_ASSIGN_OR_RETURN(y, AddReshape(c.graph(), c.name + ".flat", y, {in[0], in[1]}));
-  }
-  return std::vector<Value>{c.Like(y)};
+  return c.Made(AddPool(c.graph(), c.name, op, x));
 }
 
 // Also for rows N C and sequences N C L, as images of one pixel or one column.
@@ -170,58 +156,66 @@ Imported ImportLocalResponseNorm(const OpContext& c) {
   return c.Made(AddLocalResponseNorm(c.graph(), c.name, op, x));
 }
 
-// Upsample and Resize by one whole factor, with the nearest pixel.
-Imported ImportResize(const OpContext& c) {
-  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
-  const Shape in = c.graph()->shape(x);
-  if (TextAttribute(c.node, "mode", "nearest") != "nearest")
-    return c.Unsupported("only the nearest pixel is taken (mode nearest)");
-  const bool resize = c.node.op_type() == "Resize";
-  // At whole factors these modes round alike; other modes do not.
-  const std::string place = TextAttribute(c.node, "coordinate_transformation_mode", "half_pixel");
-  const std::string round = TextAttribute(c.node, "nearest_mode", "round_prefer_floor");
-  const bool plain = (place == "asymmetric" && round == "floor") ||
-                     (place.ends_with("half_pixel") && round.starts_with("round_prefer"));
-  if (resize && c.importer.opset() >= 11 && !plain) {
-    return c.Unsupported(absl::StrCat("resizing by ", SafeName(place), " and ", SafeName(round)));
+// A node of sequences N C L as a node of images N C 1 L.
+NodeProto WithHeight(const NodeProto& node) {
+  NodeProto made = node;
+  for (AttributeProto& attribute : *made.mutable_attribute()) {
+    const std::string& name = attribute.name();
+    const bool pads = name == "pads" || name == "output_padding";
+    if (!pads && name != "kernel_shape" && name != "strides" && name != "dilations") continue;
+    std::vector<int64_t> sizes;
+    for (int64_t size : attribute.ints()) {
+      sizes.push_back(pads ? 0 : 1);
+      sizes.push_back(size);
+    }
+    attribute.mutable_ints()->Assign(sizes.begin(), sizes.end());
   }
-  const bool old = !resize || c.importer.opset() < 11;
-  const size_t scales_at = old ? 1 : 2;
-  double factor = 0;
-  bool fits = in.size() == 4;
-  if (fits && c.has(scales_at) && c.in(scales_at).known() &&
-      c.in(scales_at).array->reals.size() == 4) {
-    const std::vector<float>& scales = c.in(scales_at).array->reals;
-    factor = scales[2];
-    fits = scales[0] == 1 && scales[1] == 1 && scales[2] == scales[3];
-  } else if (fits && !old && c.has(3) && c.in(3).known() && c.in(3).array->ints.size() == 4) {
-    const std::vector<int64_t>& sizes = c.in(3).array->ints;
-    factor = static_cast<double>(sizes[2]) / static_cast<double>(in[2]);
-    fits = sizes[0] == c.importer.file_batch() && sizes[1] == in[1] &&
-           factor * static_cast<double>(in[3]) == static_cast<double>(sizes[3]);
-  } else {
-    fits = false;
+  return made;
+}
+
+// The value with an axis of one before the last.
+absl::StatusOr<Value> WithHeight(const OpContext& c, const Value& value) {
+  Shape shape = c.importer.ShapeOf(value);
+  shape.insert(shape.end() - 1, 1);
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.importer.Tensor(value));
+  PSGD_ASSIGN_OR_RETURN(const TensorId made, AddReshape(c.graph(), c.name + ".image", x, shape));
+  return Value{.tensor = made, .outer = value.outer};
+}
+
+template <OpImport kImport>
+Imported OnImages(const OpContext& c) {
+  if (c.shape(0).size() != 3) return kImport(c);
+  const NodeProto node = WithHeight(c.node);
+  PSGD_ASSIGN_OR_RETURN(const Value x, WithHeight(c, c.in(0)));
+  Value weight;
+  std::vector<const Value*> inputs = c.inputs;
+  inputs[0] = &x;
+  if (c.has(1) && c.shape(1).size() == 3) {
+    PSGD_ASSIGN_OR_RETURN(weight, WithHeight(c, c.in(1)));
+    inputs[1] = &weight;
   }
-  if (!fits || !(factor >= 1 && factor <= 1024) || factor != std::floor(factor)) {
-    return c.Unsupported("images grow by one whole factor in height and width, known in the file");
+  PSGD_ASSIGN_OR_RETURN(std::vector<Value> made,
+                        kImport(OpContext{c.importer, node, c.name, inputs}));
+  for (Value& value : made) {
+    Shape shape = c.graph()->shape(value.tensor);
+    shape.erase(shape.end() - 2);
+    PSGD_ASSIGN_OR_RETURN(value.tensor,
+                          AddReshape(c.graph(), c.name + ".row", value.tensor, shape));
   }
-  if (factor == 1) return std::vector<Value>{c.in(0)};
-  return c.Made(AddUpsample(c.graph(), c.name, {static_cast<int>(factor)}, x));
+  return made;
 }
 
 }  // namespace
 
 void AddImageOps(OpTable* table) {
-  (*table)["Conv"] = ImportConv;
-  (*table)["ConvTranspose"] = ImportConvTranspose;
-  (*table)["MaxPool"] = ImportMaxPool;
-  (*table)["GlobalAveragePool"] = ImportGlobalPool;
-  (*table)["GlobalMaxPool"] = ImportGlobalPool;
-  (*table)["ReduceMean"] = ImportGlobalPool;
+  (*table)["Conv"] = OnImages<ImportConv>;
+  (*table)["ConvTranspose"] = OnImages<ImportConvTranspose>;
+  (*table)["MaxPool"] = OnImages<ImportMaxPool>;
+  (*table)["GlobalAveragePool"] = OnImages<ImportGlobalPool>;
+  (*table)["GlobalMaxPool"] = OnImages<ImportGlobalPool>;
+  (*table)["AveragePool"] = OnImages<ImportAveragePool>;
   (*table)["BatchNormalization"] = ImportBatchNorm;
   (*table)["LRN"] = ImportLocalResponseNorm;
-  (*table)["Upsample"] = ImportResize;
-  (*table)["Resize"] = ImportResize;
 }
 
 }  // namespace psgd::onnx

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/onnx/attributes.h"
+#include "engine/onnx/broadcast.h"
 #include "engine/onnx/fold.h"
 #include "engine/onnx/importer.h"
 #include "engine/ops/rules.h"
@@ -37,12 +38,46 @@ absl::StatusOr<TensorId> RowsTimes(const OpContext& c, TensorId x, TensorId matr
   return AddReshape(g, c.name + ".out", *y, shape);
 }
 
+// Vectors become matrices for the product, and the leading axes broadcast.
+Imported ProductOfAll(const OpContext& c) {
+  Graph* g = c.graph();
+  PSGD_ASSIGN_OR_RETURN(TensorId x, c.Tensor(0));
+  PSGD_ASSIGN_OR_RETURN(TensorId y, c.Tensor(1));
+  Shape a = g->shape(x), b = g->shape(y);
+  const bool row = a.size() == 1, column = b.size() == 1;
+  if (row) a.insert(a.begin(), 1);
+  if (column) b.push_back(1);
+  if (a.back() != b[b.size() - 2]) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot multiply ", ShapeText(a), " and ", ShapeText(b)));
+  }
+  PSGD_ASSIGN_OR_RETURN(const Shape leading, TogetherShape(Shape(a.begin(), a.end() - 2),
+                                                           Shape(b.begin(), b.end() - 2)));
+  const auto spread = [&](TensorId of, const Shape& matrix) -> absl::StatusOr<TensorId> {
+    PSGD_ASSIGN_OR_RETURN(const TensorId shaped, AddReshape(g, c.name + ".matrix", of, matrix));
+    Shape all = leading;
+    all.insert(all.end(), matrix.end() - 2, matrix.end());
+    return Spread(c, shaped, all);
+  };
+  PSGD_ASSIGN_OR_RETURN(x, spread(x, a));
+  PSGD_ASSIGN_OR_RETURN(y, spread(y, b));
+  PSGD_ASSIGN_OR_RETURN(TensorId product, AddMatMul(g, c.name, {}, x, y));
+  Shape shape = g->shape(product);
+  const Value& of = c.in(0).outer != kNoBatch ? c.in(0) : c.in(1);
+  const int64_t outer = OuterAfterSpread(c, of, shape);
+  if (column) shape.pop_back();
+  if (row) shape.erase(shape.end() - (column ? 1 : 2));
+  if (shape.empty()) shape = {1};
+  PSGD_ASSIGN_OR_RETURN(product, AddReshape(g, c.name + ".product", product, shape));
+  return std::vector<Value>{{.tensor = product, .outer = outer}};
+}
+
 Imported ImportMatMul(const OpContext& c) {
   if (!c.has(1)) return absl::InvalidArgumentError("lacks an input");
   const Value &left = c.in(0), &right = c.in(1);
   const Shape a = c.shape(0), b = c.shape(1);
   if (left.mask != nullptr || right.mask != nullptr || a.size() < 2 || b.size() < 2) {
-    return c.Unsupported(absl::StrCat("products of ", ShapeText(a), " and ", ShapeText(b)));
+    return ProductOfAll(c);
   }
   PSGD_ASSIGN_OR_RETURN(const TensorId x, Bare(c, left));
   PSGD_ASSIGN_OR_RETURN(const TensorId y, Bare(c, right));
@@ -50,11 +85,11 @@ Imported ImportMatMul(const OpContext& c) {
   float scale = left.scale * right.scale;
   if (b.size() == 2 && !left.flipped) {
     PSGD_ASSIGN_OR_RETURN(product, RowsTimes(c, x, y, right.flipped));
-  } else if (a.size() == b.size()) {
+  } else if (a.size() == b.size() && std::equal(a.begin(), a.end() - 2, b.begin())) {
     const MatMul op = {left.flipped, right.flipped, std::exchange(scale, 1)};
     PSGD_ASSIGN_OR_RETURN(product, AddMatMul(c.graph(), c.name, op, x, y));
   } else {
-    return c.Unsupported(absl::StrCat("products of ", ShapeText(a), " and ", ShapeText(b)));
+    return ProductOfAll(c);
   }
   const size_t from = left.outer != kNoBatch ? 0 : 1;
   Value made = c.Like(product, from);
@@ -119,24 +154,95 @@ Imported ImportGemm(const OpContext& c) {
   return AddTwo(biased, product, {.tensor = bias, .outer = c.in(2).outer});
 }
 
+// Normalizes each of the rows into which x is cut. The weights may be null.
+absl::StatusOr<TensorId> NormalizedRows(const OpContext& c, TensorId x, int64_t width,
+                                        const Value* gamma, const Value* beta) {
+  Graph* g = c.graph();
+  const Shape in = g->shape(x), rows = {ElementCount(in) / width, width};
+  const bool whole = in.back() == width;
+  const float epsilon = FloatAttribute(c.node, "epsilon", 1e-5f);
+  if (!(epsilon >= 0)) return absl::InvalidArgumentError("epsilon is out of range");
+  const auto weight = [&](const Value* value, float otherwise) -> absl::StatusOr<TensorId> {
+    if (value == nullptr) {
+      PSGD_RETURN_IF_ERROR(c.importer.Spend(width));
+      return c.importer.MakeConstant(c.name + ".plain", {width},
+                                     std::vector<float>(static_cast<size_t>(width), otherwise));
+    }
+    PSGD_ASSIGN_OR_RETURN(const TensorId given, c.importer.Tensor(*value));
+    if (g->shape(given) == Shape{width}) return given;
+    return AddReshape(g, c.name + ".weight", given, {width});
+  };
+  PSGD_ASSIGN_OR_RETURN(const TensorId scale, weight(gamma, 1));
+  PSGD_ASSIGN_OR_RETURN(const TensorId shift, weight(beta, 0));
+  if (!whole) {
+    PSGD_ASSIGN_OR_RETURN(x, AddReshape(g, c.name + ".rows", x, rows));
+  }
+  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddLayerNorm(g, c.name, {epsilon}, x, scale, shift));
+  return whole ? absl::StatusOr<TensorId>(y) : AddReshape(g, c.name + ".whole", y, in);
+}
+
 Imported ImportLayerNorm(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   const Shape in = c.graph()->shape(x);
   PSGD_ASSIGN_OR_RETURN(const auto axes,
                         CheckedAxes({IntAttribute(c.node, "axis", -1)}, in.size()));
-  if (axes[0] != static_cast<int>(in.size()) - 1)
-    return c.Unsupported("only the last axis is normalised");
-  const Shape width = {in.back()};
-  const auto weight = [&](size_t i, float otherwise) -> absl::StatusOr<TensorId> {
-    if (c.has(i)) return c.Tensor(i);
-    return c.importer.MakeConstant(c.name + ".plain", width,
-                                   std::vector<float>(static_cast<size_t>(in.back()), otherwise));
+  if (BatchAxis(in, c.in(0).outer, c.importer.batch()) >= axes[0]) {
+    return c.Unsupported("combines the samples of a batch");
+  }
+  const int64_t width = ElementCount(Shape(in.begin() + axes[0], in.end()));
+  return c.Made(
+      NormalizedRows(c, x, width, c.has(1) ? &c.in(1) : nullptr, c.has(2) ? &c.in(2) : nullptr));
+}
+
+// A known array that changes nothing as a factor or as a term.
+bool ChangesNothing(const Value& value, float neutral) {
+  return value.known() && std::all_of(value.array->reals.begin(), value.array->reals.end(),
+                                      [=](float number) { return number == neutral; });
+}
+
+// Normalizes each sample's groups of channels, then scales and shifts each channel. Instance
+// normalization has a group for each channel.
+Imported ImportGroupNorm(const OpContext& c) {
+  if (!c.has(2)) return absl::InvalidArgumentError("lacks weights");
+  Graph* g = c.graph();
+  PSGD_ASSIGN_OR_RETURN(TensorId x, c.Tensor(0));
+  const Shape in = g->shape(x);
+  if (in.size() < 2 || c.in(0).outer != 1) return c.Unsupported("works on N C ...");
+  const int64_t channels = in[1];
+  const int64_t groups = c.node.op_type() == "InstanceNormalization"
+                             ? channels
+                             : IntAttribute(c.node, "num_groups", 0);
+  if (groups < 1 || channels % groups != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", groups, " groups of ", channels, " channels"));
+  }
+  const int64_t width = ElementCount(in) / in[0] / groups;
+  PSGD_ASSIGN_OR_RETURN(x, NormalizedRows(c, x, width, nullptr, nullptr));
+  // One value a channel, or (opset 18) a group.
+  const auto weight = [&](size_t i) -> absl::StatusOr<TensorId> {
+    PSGD_ASSIGN_OR_RETURN(TensorId given, c.Tensor(i));
+    if (g->shape(given) == Shape{channels}) return given;
+    if (g->shape(given) != Shape{groups}) {
+      return absl::InvalidArgumentError(absl::StrCat("has weights of ", ShapeText(g->shape(given)),
+                                                     " for ", channels, " channels"));
+    }
+    PSGD_ASSIGN_OR_RETURN(given, AddReshape(g, c.name + ".groups", given, {groups, 1}));
+    PSGD_ASSIGN_OR_RETURN(given, Spread(c, given, {groups, channels / groups}));
+    return AddReshape(g, c.name + ".channels", given, {channels});
   };
-  PSGD_ASSIGN_OR_RETURN(const TensorId gamma, weight(1, 1));
-  PSGD_ASSIGN_OR_RETURN(const TensorId beta, weight(2, 0));
-  const float epsilon = FloatAttribute(c.node, "epsilon", 1e-5f);
-  if (!(epsilon >= 0)) return absl::InvalidArgumentError("epsilon is out of range");
-  return c.Made(AddLayerNorm(c.graph(), c.name, {epsilon}, x, gamma, beta));
+  if (!ChangesNothing(c.in(1), 1)) {
+    PSGD_ASSIGN_OR_RETURN(TensorId scale, weight(1));
+    Shape column(in.size() - 1, 1);
+    column[0] = channels;
+    PSGD_ASSIGN_OR_RETURN(scale, AddReshape(g, c.name + ".scale", scale, column));
+    PSGD_ASSIGN_OR_RETURN(scale, Spread(c, scale, in));
+    PSGD_ASSIGN_OR_RETURN(x, AddMul(g, c.name + ".scaled", x, scale));
+  }
+  if (!ChangesNothing(c.in(2), 0)) {
+    PSGD_ASSIGN_OR_RETURN(const TensorId shift, weight(2));
+    PSGD_ASSIGN_OR_RETURN(x, AddBias(g, c.name + ".shifted", x, shift));
+  }
+  return std::vector<Value>{c.Like(x)};
 }
 
 Imported ImportDropout(const OpContext& c) {
@@ -179,46 +285,21 @@ Imported ImportEmbeddingBag(const OpContext& c) {
   return std::vector<Value>{{.tensor = y, .outer = c.in(1).outer}};
 }
 
-// Rows of a table by the input's tokens, or a known range of an axis.
+// Rows of a table by the input's tokens, or known indices of an axis.
 Imported ImportGather(const OpContext& c) {
   if (!c.has(1)) return absl::InvalidArgumentError("lacks indices");
   const Shape in = c.shape(0);
   PSGD_ASSIGN_OR_RETURN(const auto axes, CheckedAxes({IntAttribute(c.node, "axis", 0)}, in.size()));
-  const int axis = axes[0];
+  if (c.in(1).known()) return GatherKnown(c, axes[0]);
+  if (axes[0] != 0 || c.in(0).outer != kNoBatch || !c.importer.IsTokens(c.in(1)) ||
+      in.size() != 2) {
+    return c.Unsupported("tokens index the rows of a table");
+  }
+  PSGD_RETURN_IF_ERROR(CheckTable(c, in));
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
-  Graph* g = c.graph();
-  if (!c.in(1).known()) {
-    if (axis != 0 || c.in(0).outer != kNoBatch)
-      return c.Unsupported("tokens index the rows of a table");
-    if (!c.importer.IsTokens(c.in(1)) || in.size() != 2) {
-      return c.Unsupported("tokens index the rows of a table");
-    }
-    PSGD_RETURN_IF_ERROR(CheckTable(c, in));
-    PSGD_ASSIGN_OR_RETURN(const TensorId index, c.Tensor(1));
-    PSGD_ASSIGN_OR_RETURN(const TensorId y, AddEmbedding(g, c.name, index, x));
-    return std::vector<Value>{c.Like(y, 1)};
-  }
-  const Array& index = *c.in(1).array;
-  const int64_t count = index.count();
-  bool range = !index.real() && count > 0;
-  int64_t first = range ? index.ints[0] : 0;
-  if (first < 0) first += in[axis];
-  range = range && first >= 0 && first < in[axis];
-  for (int64_t i = 0; range && i < count; ++i) {
-    const int64_t at = index.ints[i] < 0 ? index.ints[i] + in[axis] : index.ints[i];
-    range = at == first + i;
-  }
-  const bool batch = BatchAxis(in, c.in(0).outer, c.importer.batch()) == axis;
-  if (!range || batch || first < 0 || first + count > in[axis]) {
-    return c.Unsupported("known indices must be a range of an axis other than the batch");
-  }
-  PSGD_ASSIGN_OR_RETURN(const TensorId part, AddSlice(g, c.name, {axis, first}, count, x));
-  Value made = c.Like(part);
-  Shape shape(in.begin(), in.begin() + axis);
-  shape.insert(shape.end(), index.shape.begin(), index.shape.end());
-  shape.insert(shape.end(), in.begin() + axis + 1, in.end());
-  PSGD_ASSIGN_OR_RETURN(made.tensor, AddReshape(g, c.name + ".rows", part, shape));
-  return std::vector<Value>{made};
+  PSGD_ASSIGN_OR_RETURN(const TensorId index, c.Tensor(1));
+  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddEmbedding(c.graph(), c.name, index, x));
+  return std::vector<Value>{c.Like(y, 1)};
 }
 
 }  // namespace
@@ -227,6 +308,8 @@ void AddLayerOps(OpTable* table) {
   (*table)["MatMul"] = ImportMatMul;
   (*table)["Gemm"] = ImportGemm;
   (*table)["LayerNormalization"] = ImportLayerNorm;
+  (*table)["InstanceNormalization"] = ImportGroupNorm;
+  (*table)["GroupNormalization"] = ImportGroupNorm;
   (*table)["Dropout"] = ImportDropout;
   (*table)["Gather"] = ImportGather;
   (*table)["EmbeddingBag"] = ImportEmbeddingBag;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/onnx/attributes.h"
+#include "engine/onnx/broadcast.h"
 #include "engine/onnx/fold.h"
 #include "engine/onnx/importer.h"
 #include "engine/ops/rules.h"
@@ -112,6 +113,14 @@ absl::Status NotTheBatch(const OpContext& c, const Shape& in, int axis) {
   return c.Unsupported("cuts the batch into pieces");
 }
 
+// The elements with these known indices along an axis.
+absl::StatusOr<TensorId> Taken(const OpContext& c, int axis, const std::vector<int64_t>& index,
+                               TensorId x) {
+  PSGD_RETURN_IF_ERROR(c.importer.Spend(static_cast<int64_t>(index.size())));
+  return AddAxisMap(c.graph(), c.name + ".taken", axis,
+                    TakingRows(index, c.graph()->shape(x)[axis]), x);
+}
+
 Imported ImportSlice(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const auto starts, c.Ints("starts", 1));
   PSGD_ASSIGN_OR_RETURN(const auto ends, c.Ints("ends", 2));
@@ -131,10 +140,14 @@ Imported ImportSlice(const OpContext& c) {
     PSGD_ASSIGN_OR_RETURN(const Range range, SliceRange(in[axes[i]], (*starts)[i], (*ends)[i],
                                                         steps ? (*steps)[i] : 1));
     if (range.length == in[axes[i]] && range.step == 1) continue;
-    if (range.step != 1 || range.length < 1) {
-      return c.Unsupported("takes ranges without steps, of at least one element");
-    }
+    if (range.length < 1) return c.Unsupported("takes no element");
     PSGD_RETURN_IF_ERROR(NotTheBatch(c, in, axes[i]));
+    if (range.step != 1) {
+      std::vector<int64_t> index;
+      for (int64_t k = 0; k < range.length; ++k) index.push_back(range.begin + k * range.step);
+      PSGD_ASSIGN_OR_RETURN(x, Taken(c, axes[i], index, x));
+      continue;
+    }
     PSGD_ASSIGN_OR_RETURN(x, AddSlice(c.graph(), c.name, {axes[i], range.begin}, range.length, x));
   }
   return std::vector<Value>{c.Like(x)};
@@ -147,8 +160,13 @@ Imported ImportSplit(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const auto given, c.Ints("split", 1));
   const int64_t parts = c.node.output_size();
   const int64_t size = in[axes[0]];
-  std::vector<int64_t> lengths = given.value_or(std::vector<int64_t>(parts, size / parts));
-  if (static_cast<int64_t>(lengths.size()) != parts || (!given && size % parts != 0)) {
+  std::vector<int64_t> lengths;
+  if (given) lengths = *given;
+  // The last of equal parts may be smaller, from opset 18 on.
+  const int64_t each = (size + parts - 1) / parts;
+  for (int64_t i = 0; !given && i < parts; ++i) lengths.push_back(std::min(each, size - i * each));
+  const bool uneven = !given && size % parts != 0 && c.importer.opset() < 18;
+  if (static_cast<int64_t>(lengths.size()) != parts || uneven) {
     return absl::InvalidArgumentError(absl::StrCat("does not split ", size, " into ", parts));
   }
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
@@ -181,6 +199,13 @@ Imported ImportConcat(const OpContext& c) {
     parts.push_back(part);
   }
   const Shape from = c.shape(main);
+  // A part for one sample is repeated for all, as a class token before the patches of an image.
+  for (size_t i = 0; i < parts.size() && c.in(main).outer == 1 && axes[0] > 0; ++i) {
+    Shape part = c.graph()->shape(parts[i]);
+    if (c.in(i).outer != kNoBatch || part.size() != from.size() || part[0] != 1) continue;
+    part[0] = from[0];
+    PSGD_ASSIGN_OR_RETURN(parts[i], Spread(c, parts[i], part));
+  }
   if (BatchAxis(from, c.in(main).outer, c.importer.batch()) == axes[0]) {
     return c.Unsupported("appends to the batch");
   }
@@ -188,10 +213,56 @@ Imported ImportConcat(const OpContext& c) {
   return std::vector<Value>{c.Like(y, main)};
 }
 
-Imported ImportPad(const OpContext& c) {
-  if (TextAttribute(c.node, "mode", "constant") != "constant")
-    return c.Unsupported("pads with a constant only");
+// The index of the element that lies `at` places from the first, where elements repeat outside.
+int64_t Reflected(const std::string& mode, int64_t at, int64_t size) {
+  if (mode == "edge") return std::clamp<int64_t>(at, 0, size - 1);
+  if (mode == "wrap") return (at % size + size) % size;
+  return at < 0 ? -at : at >= size ? 2 * (size - 1) - at : at;
+}
+
+// Pads with elements of the tensor itself.
+Imported PadByElements(const OpContext& c, const std::string& mode, const Shape& before,
+                       const Shape& after) {
+  const Shape in = c.shape(0);
+  PSGD_ASSIGN_OR_RETURN(TensorId x, c.Tensor(0));
+  for (int axis = 0; axis < static_cast<int>(in.size()); ++axis) {
+    if (before[axis] == 0 && after[axis] == 0) continue;
+    const bool reflects = mode == "reflect";
+    if (reflects && std::max(before[axis], after[axis]) >= in[axis]) {
+      return absl::InvalidArgumentError("reflects more elements than there are");
+    }
+    std::vector<int64_t> index;
+    for (int64_t at = -before[axis]; at < in[axis] + after[axis]; ++at) {
+      index.push_back(Reflected(mode, at, in[axis]));
+    }
+    PSGD_ASSIGN_OR_RETURN(x, Taken(c, axis, index, x));
+  }
+  return std::vector<Value>{c.Like(x)};
+}
+
+// The pads of all axes, also if the node names the axes that it pads (opset 18).
+absl::StatusOr<std::vector<int64_t>> PadsOf(const OpContext& c, size_t rank) {
   PSGD_ASSIGN_OR_RETURN(const auto pads, c.Ints("pads", 1));
+  PSGD_ASSIGN_OR_RETURN(const auto named, c.Ints("axes", 3));
+  if (pads && !named) return *pads;
+  if (!pads || pads->size() != 2 * named->size()) {
+    return absl::InvalidArgumentError("lacks two numbers an axis");
+  }
+  PSGD_ASSIGN_OR_RETURN(const std::vector<int> axes, CheckedAxes(*named, rank));
+  std::vector<int64_t> all(2 * rank);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    all[axes[i]] = (*pads)[i];
+    all[axes[i] + rank] = (*pads)[i + axes.size()];
+  }
+  return all;
+}
+
+Imported ImportPad(const OpContext& c) {
+  const std::string mode = TextAttribute(c.node, "mode", "constant");
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap") {
+    return c.Unsupported("pads by mode " + SafeName(mode));
+  }
+  PSGD_ASSIGN_OR_RETURN(const std::vector<int64_t> pads, PadsOf(c, c.shape(0).size()));
   float outside = FloatAttribute(c.node, "value", 0);
   if (c.has(2)) {
     if (!c.in(2).known() || c.in(2).array->reals.size() != 1)
@@ -199,11 +270,10 @@ Imported ImportPad(const OpContext& c) {
     outside = c.in(2).array->reals[0];
   }
   const Shape in = c.shape(0);
-  if (!pads || pads->size() != 2 * in.size())
-    return absl::InvalidArgumentError("lacks two numbers an axis");
+  if (pads.size() != 2 * in.size()) return absl::InvalidArgumentError("lacks two numbers an axis");
   Shape before, after;
   for (size_t i = 0; i < in.size(); ++i) {
-    const int64_t first = (*pads)[i], last = (*pads)[i + in.size()];
+    const int64_t first = pads[i], last = pads[i + in.size()];
     constexpr int64_t kMost = 1 << 24;
     if (first < 0 || last < 0 || first > kMost || last > kMost)
       return c.Unsupported("pads by negative or huge numbers");
@@ -211,14 +281,129 @@ Imported ImportPad(const OpContext& c) {
     before.push_back(first);
     after.push_back(last);
   }
-  if (std::all_of(pads->begin(), pads->end(), [](int64_t pad) { return pad == 0; })) {
+  if (std::all_of(pads.begin(), pads.end(), [](int64_t pad) { return pad == 0; })) {
     return std::vector<Value>{c.in(0)};
   }
+  if (mode != "constant") return PadByElements(c, mode, before, after);
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   return c.Made(AddPad(c.graph(), c.name, {before, outside}, after, x));
 }
 
+// Values that do not depend on the batch get its axis where the result begins with the file's
+// batch. `to`: the result in the file's sizes.
+Imported SpreadTo(const OpContext& c, Shape to) {
+  const Value& value = c.in(0);
+  const Shape from = WithRank(c.importer.FileShapeOf(value), to.size());
+  const int64_t batch = c.importer.batch(), file_batch = c.importer.file_batch();
+  int64_t outer = kNoBatch;
+  if (value.outer != kNoBatch) {
+    outer = OuterAfter(from, value.outer, to, file_batch);
+    const int axis = BatchAxis(to, outer, file_batch);
+    if (axis >= 0) to[axis] = to[axis] / file_batch * batch;
+  } else if (to.size() > 1 && from[0] == 1 && to[0] == file_batch) {
+    outer = 1;
+    to[0] = batch;
+  }
+  if (TooLarge(to)) return absl::InvalidArgumentError("makes a tensor that is empty or too large");
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  PSGD_ASSIGN_OR_RETURN(const TensorId y, Spread(c, x, to));
+  return std::vector<Value>{{.tensor = y, .outer = outer}};
+}
+
+Imported ImportExpand(const OpContext& c) {
+  PSGD_ASSIGN_OR_RETURN(const auto to, c.Ints("shape", 1));
+  if (!to) return absl::InvalidArgumentError("lacks a shape");
+  PSGD_ASSIGN_OR_RETURN(const Shape shape, TogetherShape(c.importer.FileShapeOf(c.in(0)), *to));
+  return SpreadTo(c, shape);
+}
+
+Imported ImportTile(const OpContext& c) {
+  PSGD_ASSIGN_OR_RETURN(const auto repeats, c.Ints("repeats", 1));
+  const Shape in = c.importer.FileShapeOf(c.in(0));
+  if (!repeats || repeats->size() != in.size()) {
+    return absl::InvalidArgumentError("lacks a number of repeats for each axis");
+  }
+  Shape to = in;
+  bool spreads = true;
+  for (size_t i = 0; i < in.size(); ++i) {
+    const int64_t times = (*repeats)[i];
+    if (times < 1 || times > kLargestFolded)
+      return c.Unsupported("repeats no elements, or too many");
+    spreads = spreads && (times == 1 || in[i] == 1);
+    to[i] *= times;
+  }
+  if (TooLarge(to)) return absl::InvalidArgumentError("makes a tensor that is too large");
+  if (spreads) return SpreadTo(c, to);
+  PSGD_ASSIGN_OR_RETURN(TensorId x, c.Tensor(0));
+  for (int axis = 0; axis < static_cast<int>(in.size()); ++axis) {
+    if (in[axis] == to[axis]) continue;
+    PSGD_RETURN_IF_ERROR(NotTheBatch(c, c.shape(0), axis));
+    PSGD_RETURN_IF_ERROR(c.importer.Spend(to[axis]));
+    std::vector<int64_t> index;
+    for (int64_t i = 0; i < to[axis]; ++i) index.push_back(i % in[axis]);
+    PSGD_ASSIGN_OR_RETURN(x, Taken(c, axis, index, x));
+  }
+  return std::vector<Value>{c.Like(x)};
+}
+
+// Blocks of pixels from channels, or back.
+Imported ImportDepthToSpace(const OpContext& c) {
+  const Shape in = c.shape(0);
+  const int64_t block = IntAttribute(c.node, "blocksize", 0);
+  const bool grows = c.node.op_type() == "DepthToSpace";
+  const bool channels_first = TextAttribute(c.node, "mode", "DCR") == "CRD";
+  if (in.size() != 4 || block < 1 || block > kLargestFolded ||
+      (grows ? in[1] % (block * block) : in[2] % block + in[3] % block) != 0) {
+    return c.Unsupported(absl::StrCat("moves blocks of ", block, " pixels of ", ShapeText(in)));
+  }
+  Graph* g = c.graph();
+  PSGD_ASSIGN_OR_RETURN(TensorId x, c.Tensor(0));
+  const int64_t n = in[0], depth = in[1], h = in[2], w = in[3], less = depth / (block * block);
+  Shape opened = {n, block, block, less, h, w}, made = {n, less, h * block, w * block};
+  std::vector<int> order = {0, 3, 4, 1, 5, 2};
+  if (grows && channels_first) {
+    opened = {n, less, block, block, h, w};
+    order = {0, 1, 4, 2, 5, 3};
+  } else if (!grows) {
+    opened = {n, depth, h / block, block, w / block, block};
+    made = {n, depth * block * block, h / block, w / block};
+    order = {0, 3, 5, 1, 2, 4};
+  }
+  PSGD_ASSIGN_OR_RETURN(x, AddReshape(g, c.name + ".blocks", x, opened));
+  PSGD_ASSIGN_OR_RETURN(x, AddTranspose(g, c.name + ".moved", {order}, x));
+  return c.Made(AddReshape(g, c.name, x, made));
+}
+
 }  // namespace
+
+// Known indices of an axis. Indices of any shape replace the axis.
+Imported GatherKnown(const OpContext& c, int axis) {
+  const Shape in = c.shape(0);
+  const Array& index = *c.in(1).array;
+  if (index.real() || index.count() < 1) return c.Unsupported("its indices are not whole numbers");
+  PSGD_RETURN_IF_ERROR(NotTheBatch(c, in, axis));
+  std::vector<int64_t> places;
+  bool range = true;
+  for (int64_t at : index.ints) {
+    places.push_back(at < 0 ? at + in[axis] : at);
+    if (places.back() < 0 || places.back() >= in[axis]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("its index ", at, " is beyond ", in[axis], " elements"));
+    }
+    range = range && places.back() == places[0] + static_cast<int64_t>(places.size()) - 1;
+  }
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  PSGD_ASSIGN_OR_RETURN(const TensorId part,
+                        range ? AddSlice(c.graph(), c.name, {axis, places[0]}, index.count(), x)
+                              : Taken(c, axis, places, x));
+  Value made = c.Like(part);
+  Shape shape(in.begin(), in.begin() + axis);
+  shape.insert(shape.end(), index.shape.begin(), index.shape.end());
+  shape.insert(shape.end(), in.begin() + axis + 1, in.end());
+  if (shape.empty()) shape = {1};
+  PSGD_ASSIGN_OR_RETURN(made.tensor, AddReshape(c.graph(), c.name + ".rows", part, shape));
+  return std::vector<Value>{made};
+}
 
 void AddMovingOps(OpTable* table) {
   (*table)["Reshape"] = ImportReshape;
@@ -230,6 +415,10 @@ void AddMovingOps(OpTable* table) {
   (*table)["Split"] = ImportSplit;
   (*table)["Concat"] = ImportConcat;
   (*table)["Pad"] = ImportPad;
+  (*table)["Expand"] = ImportExpand;
+  (*table)["Tile"] = ImportTile;
+  (*table)["DepthToSpace"] = ImportDepthToSpace;
+  (*table)["SpaceToDepth"] = ImportDepthToSpace;
 }
 
 }  // namespace psgd::onnx

@@ -11,6 +11,7 @@
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/fold.h"
 #include "engine/onnx/fuse.h"
+#include "engine/ops/rules.h"
 
 namespace psgd::onnx {
 namespace {
@@ -19,8 +20,10 @@ constexpr size_t kMostProblems = 50;  // in one error
 
 OpTable MakeTable() {
   OpTable table;
-  AddAveragePools(&table);
+  AddArithmeticOps(&table);
+  AddEinsum(&table);
   AddImageOps(&table);
+  AddResize(&table);
   AddLayerOps(&table);
   AddElementOps(&table);
   AddMovingOps(&table);
@@ -168,12 +171,8 @@ absl::StatusOr<TensorId> Importer::Tensor(const Value& value) {
     PSGD_ASSIGN_OR_RETURN(tensor, AddTranspose(g, name + ".transposed", {{1, 0}}, tensor));
   }
   if (value.scale != 1) {
-    const Shape shape = g->shape(tensor);
-    PSGD_RETURN_IF_ERROR(Spend(ElementCount(shape)));
-    std::vector<float> scales(static_cast<size_t>(ElementCount(shape)), value.scale);
-    PSGD_ASSIGN_OR_RETURN(const TensorId scale,
-                          MakeConstant(name + ".scale", shape, std::move(scales)));
-    PSGD_ASSIGN_OR_RETURN(tensor, AddMul(g, name + ".scaled", tensor, scale));
+    const Activation scaled = {Activation::Kind::kLinear, value.scale};
+    PSGD_ASSIGN_OR_RETURN(tensor, AddActivation(g, name + ".scaled", scaled, tensor));
   }
   if (value.mask != nullptr) {
     PSGD_ASSIGN_OR_RETURN(const TensorId mask, ConstantOf(value.mask));
@@ -247,17 +246,47 @@ absl::StatusOr<std::vector<Value>> Importer::ImportNode(const NodeProto& node,
   if (!context.has(0)) return absl::InvalidArgumentError("lacks an input");
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (context.has(i) && IsTokens(context.in(i)) && !TakesTokens(node, i)) {
-      return absl::UnimplementedError("computes with tokens, which only index tables (Gather)");
+      return OfTokens(context, i);
     }
   }
   return op->second(context);
 }
 
+// What a node computes of one token at a time: a table has the result of each token.
+absl::StatusOr<std::vector<Value>> Importer::OfTokens(const OpContext& c, size_t input) {
+  bool table = FoldsElements(c.node);
+  std::vector<ArrayPtr> arrays;
+  std::vector<int64_t> tokens(static_cast<size_t>(vocabulary()));
+  std::iota(tokens.begin(), tokens.end(), 0);
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    const bool number = c.has(i) && c.in(i).known() && c.in(i).array->count() == 1;
+    table = table && (i == input || number);
+    arrays.push_back(i == input ? MakeInts({vocabulary()}, tokens)
+                     : number   ? Pick(*c.in(i).array, {0}, {})
+                                : nullptr);
+  }
+  absl::StatusOr<std::vector<ArrayPtr>> results = std::vector<ArrayPtr>();
+  if (table) results = Fold(c.node, arrays, opset());
+  if (!table || !results.ok() || results->size() != 1 ||
+      (*results)[0]->shape != Shape{vocabulary()}) {
+    return absl::UnimplementedError("computes with tokens, which only index tables (Gather)");
+  }
+  const Array& result = *(*results)[0];
+  PSGD_RETURN_IF_ERROR(Spend(vocabulary()));
+  const std::vector<float> reals =
+      result.real() ? result.reals : std::vector<float>(result.ints.begin(), result.ints.end());
+  PSGD_ASSIGN_OR_RETURN(const TensorId rows,
+                        MakeConstant(c.name + ".table", {vocabulary(), 1}, reals));
+  PSGD_ASSIGN_OR_RETURN(const TensorId made,
+                        AddEmbedding(graph(), c.name, c.in(input).tensor, rows));
+  const Shape shape = c.shape(input);
+  PSGD_ASSIGN_OR_RETURN(const TensorId flat, AddReshape(graph(), c.name + ".flat", made, shape));
+  return std::vector<Value>{c.Like(flat, input)};
+}
+
 void Importer::ImportAll() {
   for (const NodeProto& node : file_.graph().node()) {
-    const bool needed = std::any_of(node.output().begin(), node.output().end(),
-                                    [&](const auto& name) { return needed_.count(name) > 0; });
-    if (!needed || node.output_size() == 0) continue;
+    if (!Needs(node)) continue;
     if (file_.initializers().count(node.output(0)) > 0) continue;  // a second name
     std::vector<const Value*> inputs;
     bool missing = false;
@@ -276,31 +305,67 @@ void Importer::ImportAll() {
         }
       }
     }
-    if (!made.ok())
-      problems_.push_back(
-          absl::StrCat(NodeLabel(node), ": ", std::string(made.status().message())));
+    if (!made.ok()) problems_.push_back({&node, std::string(made.status().message())});
     if (absl::IsResourceExhausted(made.status())) return;  // further nodes would waste time
     for (int i = 0; i < node.output_size(); ++i) {
       const bool there = !missing && made.ok() && i < static_cast<int>(made->size());
       if (!there && !missing && made.ok() && Needs(node, i)) {
-        problems_.push_back(absl::StrCat(NodeLabel(node), ": its output ", i + 1, ", ",
-                                         SafeName(node.output(i)),
-                                         ", is used, which psgd does not make"));
+        problems_.push_back(
+            {&node, absl::StrCat("its output ", i + 1, ", ", SafeName(node.output(i)),
+                                 ", is used, which psgd does not make")});
       }
-      values_[node.output(i)] = there ? (*made)[i] : Value{.missing = true};
+      values_[node.output(i)] = there ? (*made)[i] : Assumed(node.output(i));
     }
   }
+}
+
+bool Importer::Needs(const NodeProto& node) const {
+  return std::any_of(node.output().begin(), node.output().end(),
+                     [&](const auto& name) { return needed_.count(name) > 0; });
+}
+
+Value Importer::Assumed(const std::string& name) {
+  const auto& infos = file_.graph().value_info();
+  const auto info = std::find_if(infos.begin(), infos.end(),
+                                 [&](const auto& said) { return said.name() == name; });
+  if (!assumes_ || info == infos.end()) return {.missing = true};
+  const auto& type = info->type().tensor_type();
+  Shape shape;
+  for (const auto& dim : type.shape().dim()) {
+    // Only the batch, the first axis, may be open.
+    shape.push_back(dim.has_dim_value() ? dim.dim_value() : shape.empty() ? file_batch_ : 0);
+  }
+  if (type.elem_type() != TensorProto::FLOAT || shape.empty() || TooLarge(shape)) {
+    return {.missing = true};
+  }
+  const bool has_batch = shape[0] == file_batch_;
+  if (has_batch) shape[0] = batch();
+  const TensorId made =
+      model_.graph.AddTensor({.name = SafeName(name), .shape = shape, .external = true});
+  return {.tensor = made, .outer = has_batch ? 1 : kNoBatch};
+}
+
+absl::StatusOr<std::vector<Problem>> Importer::FindProblems() {
+  assumes_ = true;
+  PSGD_RETURN_IF_ERROR(Start());
+  ImportAll();
+  if (problems_.empty()) PSGD_RETURN_IF_ERROR(Finish().status());
+  return problems_;
 }
 
 absl::StatusOr<ModelGraph> Importer::Run() {
   PSGD_RETURN_IF_ERROR(Start());
   ImportAll();
   if (!problems_.empty()) {
-    const size_t told = std::min(problems_.size(), kMostProblems);
+    std::vector<std::string> told;
+    for (const Problem& problem : problems_) {
+      if (told.size() == kMostProblems) break;
+      told.push_back(absl::StrCat(NodeLabel(*problem.node), ": ", problem.why));
+    }
     return absl::InvalidArgumentError(absl::StrCat(
         "the model ", file_.path(), " has ", problems_.size(),
         problems_.size() == 1 ? " node" : " nodes", " that cannot be imported:\n  ",
-        absl::StrJoin(problems_.begin(), problems_.begin() + told, "\n  "),
+        absl::StrJoin(told, "\n  "),
         "\nreplace them in the network and export it again; docs/engine.md lists what is taken"));
   }
   return Finish();

@@ -42,12 +42,26 @@ struct Value {
   bool known() const { return array != nullptr && parameter.empty(); }
 };
 
+// A node that cannot be imported.
+struct Problem {
+  const NodeProto* node = nullptr;
+  std::string why = {};
+};
+
+struct OpContext;
+
 // Not thread-safe. REQUIRES: the file outlives it.
 class Importer {
  public:
   Importer(const OnnxFile& file, ImportOptions options)
       : file_(file), options_(std::move(options)) {}
   absl::StatusOr<ModelGraph> Run();
+  // Called instead of Run. Returns all problems of nodes. Where a node cannot be imported but the
+  // file says the shape of its result, goes on with such a tensor. An error is of the file as a
+  // whole.
+  absl::StatusOr<std::vector<Problem>> FindProblems();
+  // After FindProblems. Whether the output depends on the node.
+  bool Needs(const NodeProto& node) const;
   // Called instead of Run. Returns the values of HeldFixedText, each with its shape.
   absl::StatusOr<std::vector<std::string>> HeldFixed();
 
@@ -95,8 +109,11 @@ class Importer {
   void FindTrained();
   absl::StatusOr<std::vector<Value>> ImportNode(const NodeProto& node,
                                                 std::vector<const Value*>& inputs);
+  absl::StatusOr<std::vector<Value>> OfTokens(const OpContext& context, size_t input);
   void ImportAll();
   absl::StatusOr<ModelGraph> Finish();
+  // A tensor of the shape that the file says for this name.
+  Value Assumed(const std::string& name);
   absl::StatusOr<TensorId> NewParameter(const Value& value, bool statistic);
   absl::StatusOr<TensorId> ConstantOf(const ArrayPtr& array);
 
@@ -111,7 +128,8 @@ class Importer {
   std::map<std::string, Value> values_;
   std::map<std::string, TensorId> parameters_;
   std::map<ArrayPtr, TensorId> constants_;  // owns the arrays, so addresses are not reused
-  std::vector<std::string> problems_;
+  std::vector<Problem> problems_;
+  bool assumes_ = false;  // the shapes of results of nodes that cannot be imported
   uint32_t dropouts_ = 0;
   int64_t spent_ = 0;
 };
@@ -152,10 +170,16 @@ std::set<std::string> Statistics(const GraphProto& graph);
 // The sum of a and b, with broadcasting.
 Imported AddTwo(const OpContext& c, const Value& a, const Value& b);
 
+Imported ImportAveragePool(const OpContext& c);
+// A Gather of known indices along an axis.
+Imported GatherKnown(const OpContext& c, int axis);
+
 // Ops by their ONNX names. Each Add... function has a file of its own.
 using OpTable = std::map<std::string, OpImport>;
-void AddAveragePools(OpTable* table);
+void AddArithmeticOps(OpTable* table);
+void AddEinsum(OpTable* table);
 void AddImageOps(OpTable* table);
+void AddResize(OpTable* table);
 void AddLayerOps(OpTable* table);
 void AddElementOps(OpTable* table);
 void AddMovingOps(OpTable* table);

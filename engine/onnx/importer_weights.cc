@@ -24,11 +24,11 @@ bool IsFrozen(const ModelConfig& config, const std::string& name) {
 // Inputs that are trained if they come from the file.
 std::vector<int> WeightInputs(const NodeProto& node) {
   const std::string& op = node.op_type();
-  if (op == "Conv" || op == "ConvTranspose" || op == "LayerNormalization") return {1, 2};
-  if (op == "BatchNormalization") return {1, 2};
-  if (op == "LSTM" || op == "GRU") return {1, 2, 3};
+  if (op == "Conv" || op == "ConvTranspose" || op.ends_with("Normalization")) return {1, 2};
+  if (op == "PRelu") return {1};
+  if (op == "LSTM" || op == "GRU" || op == "RNN") return {1, 2, 3};
   if (op == "Gemm") return {0, 1, 2};
-  if (op == "MatMul" || op == "Add" || op == "Sub" || op == "Mul") return {0, 1};
+  if (op == "MatMul" || op == "Einsum" || op == "Add" || op == "Sub" || op == "Mul") return {0, 1};
   if (op == "Gather" || op == "EmbeddingBag" || op == "Div") return {0};
   if (op != "Sum") return {};
   std::vector<int> all;
@@ -39,8 +39,8 @@ std::vector<int> WeightInputs(const NodeProto& node) {
 // Inputs whose weights the op passes on to its output.
 std::vector<std::string> PassedOn(const NodeProto& node) {
   static const std::set<std::string>* const kMoving = new std::set<std::string>{
-      "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten",
-      "Slice",    "Split",     "Expand",  "Pad",     "Neg"};
+      "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten",  "Slice",   "Split",
+      "Expand",   "Pad",       "Neg",     "Tile",    "Exp",       "Softplus", "Sigmoid", "Tanh"};
   const std::string& op = node.op_type();
   if (op == "Concat") return {node.input().begin(), node.input().end()};
   const bool passes =

@@ -12,7 +12,7 @@
 namespace psgd::onnx {
 namespace {
 
-constexpr int64_t kOldestOpset = 9, kNewestOpset = 17;
+constexpr int64_t kOldestOpset = 9, kNewestOpset = 20;
 // The time to plan a step's memory grows with the square of the nodes.
 constexpr int kMostNodes = 20000;
 constexpr uintmax_t kLargestFile = (uintmax_t{1} << 31) - 1;  // protobuf reads no larger file

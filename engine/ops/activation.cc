@@ -7,9 +7,13 @@ namespace psgd {
 
 absl::StatusOr<TensorId> AddActivation(Graph* graph, const std::string& name, const Activation& op,
                                        TensorId x) {
-  if (!(op.slope >= 0)) {
+  if (op.kind == Activation::Kind::kLeakyRelu && !(op.alpha >= 0)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(name, ": a slope of ", op.slope, " is negative"));
+        absl::StrCat(name, ": a slope of ", op.alpha, " is negative"));
+  }
+  if (op.kind == Activation::Kind::kClip && !(op.alpha <= op.beta)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": cannot clip to at least ", op.alpha, " and at most ", op.beta));
   }
   const TensorId y = graph->AddTensor(name, graph->shape(x));
   graph->AddNode(name, op, {x}, {y});
@@ -18,9 +22,8 @@ absl::StatusOr<TensorId> AddActivation(Graph* graph, const std::string& name, co
 
 void AddGradient(const Activation& op, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
-  const bool of_input = op.kind == Activation::Kind::kGelu;
-  tape->AddBackward(node, ActivationBackward{op}, {of_input ? node.inputs[0] : node.outputs[0], dy},
-                    node.inputs[0]);
+  const TensorId from = op.FromOutput() ? node.outputs[0] : node.inputs[0];
+  tape->AddBackward(node, ActivationBackward{op}, {from, dy}, node.inputs[0]);
 }
 
 }  // namespace psgd

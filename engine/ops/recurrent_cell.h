@@ -1,20 +1,16 @@
-// One step of an LSTM or GRU, element by element. The backends share it, as they differ only in how
-// they multiply matrices. Formulas and saved values are those of recurrent.h; `width` is H. The
-// loops are for backends in host memory. CUDA kernels share the functions of one element.
+// One step of an LSTM, GRU or plain cell, element by element. The backends share it, as they differ
+// only in how they multiply matrices. Formulas and saved values are those of recurrent.h; `width`
+// is H. The loops are for backends in host memory. CUDA kernels share the functions of one element.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
 #include "common/host_device.h"
+#include "engine/ops/activation_formula.h"
 #include "engine/ops/recurrent.h"
 
 namespace psgd {
-
-template <typename T>
-PS_HD T Logistic(T x) {
-  return 1 / (1 + std::exp(-x));
-}
 
 // One element of the previous step's state; zeros at the first step.
 template <typename T>
@@ -38,6 +34,11 @@ PS_HD T RunCellElement(const Recurrent& op, int64_t width, const A& a, const B& 
     saved[4 * width] = c;
     return o * std::tanh(c);
   }
+  if (op.kind != Recurrent::Kind::kGru) {
+    const T sum = a(0) + b(0);
+    saved[0] = op.kind == Recurrent::Kind::kTanh ? std::tanh(sum) : sum > 0 ? sum : T(0);
+    return saved[0];
+  }
   const T r = Logistic(a(0) + b(0)), z = Logistic(a(1) + b(1)), hidden = b(2);
   const T g = std::tanh(a(2) + r * hidden);
   saved[0] = r;
@@ -47,7 +48,7 @@ PS_HD T RunCellElement(const Recurrent& op, int64_t width, const A& a, const B& 
   return (1 - z) * g + z * before.h;
 }
 
-// Gradients of an element's a and b; a GRU has three gates.
+// Gradients of an element's a and b, of which a GRU uses three and a plain cell one.
 template <typename T>
 struct CellGradient {
   T a[4], b[4];
@@ -55,7 +56,7 @@ struct CellGradient {
 
 // dh: the complete gradient of this step's h. `carry`, LSTM: in the gradient of this step's c, out
 // that of the previous step's c. `carry`, GRU: only out, the part of the gradient of the previous h
-// that does not pass through b.
+// that does not pass through b. A plain cell has no such part.
 template <typename T>
 PS_HD CellGradient<T> RunCellElementBackward(const Recurrent& op, int64_t width, const T* saved,
                                              const CellState<T>& before, T dh, T* carry) {
@@ -70,6 +71,12 @@ PS_HD CellGradient<T> RunCellElementBackward(const Recurrent& op, int64_t width,
     d.a[3] = dh * curved * o * (1 - o);
     for (int gate = 0; gate < 4; ++gate) d.b[gate] = d.a[gate];
     *carry = dc * f;
+    return d;
+  }
+  if (op.kind != Recurrent::Kind::kGru) {
+    const T h = saved[0];
+    d.a[0] = d.b[0] = dh * (op.kind == Recurrent::Kind::kTanh ? 1 - h * h : T(h > 0));
+    *carry = 0;
     return d;
   }
   const T r = saved[0], z = saved[width], g = saved[2 * width], hidden = saved[3 * width];

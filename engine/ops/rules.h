@@ -16,6 +16,8 @@ absl::StatusOr<TensorId> AddActivation(Graph* graph, const std::string& name, co
 // Appends a Pool if all windows are equal.
 absl::StatusOr<TensorId> AddAdaptiveAveragePool(Graph* graph, const std::string& name,
                                                 const Extent& size, TensorId x);
+absl::StatusOr<TensorId> AddAxisMap(Graph* graph, const std::string& name, int axis,
+                                    AxisMatrix matrix, TensorId x);
 absl::StatusOr<TensorId> AddBias(Graph* graph, const std::string& name, TensorId x, TensorId bias);
 absl::StatusOr<TensorId> AddConcat(Graph* graph, const std::string& name, const Concat& op,
                                    std::vector<TensorId> parts);
@@ -106,6 +108,7 @@ void AddRowBiasGradient(const Node& node, TensorId dy, TensorId bias, GradientTa
 // Gradient rules. REQUIRES: the first output has a gradient, unless the op is a loss.
 void AddGradient(const Activation& op, const Node& node, GradientTape* tape);
 void AddGradient(const AdaptiveAveragePool& op, const Node& node, GradientTape* tape);
+void AddGradient(const AxisMap& op, const Node& node, GradientTape* tape);
 void AddGradient(const Bias& op, const Node& node, GradientTape* tape);
 void AddGradient(const Concat& op, const Node& node, GradientTape* tape);
 void AddGradient(const LocalResponseNorm& op, const Node& node, GradientTape* tape);

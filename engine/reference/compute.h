@@ -15,6 +15,8 @@ void Compute(const AdaptiveAveragePool& op, const Operands<T>& t);
 template <typename T>
 void Compute(const AdaptiveAveragePoolBackward& op, const Operands<T>& t);
 template <typename T>
+void Compute(const AxisMap& op, const Operands<T>& t);
+template <typename T>
 void Compute(const Bias& op, const Operands<T>& t);
 template <typename T>
 void Compute(const BiasBackward& op, const Operands<T>& t);

@@ -160,6 +160,106 @@ class SmallPools(nn.Module):
         return self.last(self.fc(torch.flatten(F.avg_pool2d(x, 2, 2, ceil_mode=True)[:, :, :2, :3], 1)))
 
 
+class SmallActivations(nn.Module):
+    """Activations of mobile networks and others, and a squeeze and excitation."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.bn = nn.Conv2d(3, 16, 3, 2, 1), nn.BatchNorm2d(16)
+        self.depth = nn.Conv2d(16, 16, 3, 1, 1, groups=16)
+        self.down, self.up = nn.Conv2d(16, 4, 1), nn.Conv2d(4, 16, 1)
+        self.prelu = nn.PReLU(16)
+        self.mix = nn.Conv2d(16, 24, 3, 2, 1)
+        self.fc = nn.Linear(24, 10)
+
+    def forward(self, x):
+        x = F.relu6(3 * self.bn(self.first(x)))
+        x = F.hardswish(self.depth(x))
+        x = x * F.hardsigmoid(self.up(F.silu(self.down(F.adaptive_avg_pool2d(x, 1)))))
+        x = self.mix(self.prelu(x - 0.1))
+        a, b, c = x.split(8, 1)
+        x = torch.cat([F.elu(a, 0.7), F.selu(b), F.softplus(c) + F.mish(c).clamp(min=-0.2)], 1)
+        return self.fc(x.mean((2, 3)))
+
+
+class SmallNorms(nn.Module):
+    """Norms of groups and instances, of all axes of a sample, and of channels last."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 12, 3, 2, 1)
+        self.group, self.instance = nn.GroupNorm(3, 12), nn.InstanceNorm2d(12, affine=True)
+        self.mix = nn.Conv2d(12, 12, 3, 2, 1)
+        self.whole, self.last = nn.LayerNorm((12, 4, 4)), nn.LayerNorm(12)
+        self.scale = nn.Parameter(torch.full((12, 1, 1), 0.5))
+        self.fc = nn.Linear(12, 10)
+
+    def forward(self, x):
+        x = self.instance(F.relu(self.group(self.conv(x))))
+        x = self.whole(self.mix(x)) * self.scale
+        x = self.last(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        length = x.norm(dim=1, keepdim=True)
+        return self.fc((x / (length + 1)).amax((2, 3)))
+
+
+class SmallMoves(nn.Module):
+    """Patches with a class token as in a vision transformer, moved and resized, and reductions."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 16, 4, 4)
+        self.token, self.bias = nn.Parameter(torch.randn(1, 1, 16)), nn.Parameter(torch.randn(5, 2))
+        self.heads = nn.Parameter(torch.randn(2, 16, 8) * 0.3)
+        self.fc = nn.Linear(4 * 16 + 8, 10)
+        self.register_buffer("places", torch.tensor([[0, 3, 1], [4, 2, 2]]))
+
+    def forward(self, x):
+        x = F.interpolate(F.pad(x, (1, 2, 0, 1), mode="reflect"), size=(32, 24), mode="bilinear")
+        x = F.pixel_shuffle(F.pixel_unshuffle(x[:, :, ::2, 2:22], 2), 2)
+        rows = self.patches(F.interpolate(x, size=(16, 16), mode="bicubic", align_corners=True))
+        rows = rows.flatten(2).transpose(1, 2)
+        rows = torch.cat([self.token.expand(rows.shape[0], -1, -1), rows.roll(3, 1)], 1)
+        parts = torch.einsum("nic,hcd->nhid", rows, self.heads)
+        scores = parts @ parts.transpose(-2, -1) / 3 + self.bias[self.places].sum(-1).mean()
+        near = F.softmax(scores.masked_fill(scores > 2, 0.5), -2)
+        mixed = torch.maximum(near @ parts, parts).repeat(1, 1, 1, 2)[:, :, 1:5, ::2].mean(1)
+        spread = rows[:, 0].unsqueeze(1) * rows[:, 1:5]
+        return self.fc(torch.cat([spread.flatten(1), mixed.sum(1)], 1))
+
+
+class SmallSounds(nn.Module):
+    """Rows of images as channels of a sequence."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.deep = nn.Conv1d(48, 12, 3, 1, 1), nn.Conv1d(12, 16, 3, 2, 1, groups=2)
+        self.bn, self.fc = nn.BatchNorm1d(16), nn.Linear(16, 10)
+
+    def forward(self, x):
+        x = F.max_pool1d(F.relu(self.conv(x.flatten(1, 2))), 3, 2, 1)
+        x = F.avg_pool1d(self.bn(self.deep(x)), 2, 1, count_include_pad=False)
+        return self.fc(F.adaptive_max_pool1d(x, 1).squeeze(2))
+
+
+class SmallBothWays(nn.Module):
+    """Recurrent layers in both directions."""
+
+    def __init__(self, vocabulary=40, width=16):
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.lstm = nn.LSTM(width, 12, batch_first=True, bidirectional=True)
+        self.gru = nn.GRU(24, 8, batch_first=True, bidirectional=True)
+        self.rnn = nn.RNN(16, 24, batch_first=True, nonlinearity="relu")
+        self.tanh = nn.RNN(24, 16, batch_first=True)
+        self.head = nn.Linear(16, vocabulary)
+
+    def forward(self, tokens):
+        x = self.embedding(tokens) * (tokens != 7).unsqueeze(2).float()
+        for layer in (self.lstm, self.gru, self.rnn, self.tanh):
+            x = layer(x)[0]
+        return self.head(x)
+
+
 def small_rows():
     return nn.Sequential(nn.Flatten(), nn.Linear(768, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 10))
 
@@ -254,6 +354,11 @@ def main(folder, large):
             "pools_sigmoid": (SmallPools(nn.Sigmoid()), x, y, {"loss": "sigmoid"}),
             "pools_squared": (SmallPools(nn.Softmax(1)), x, y, {"loss": "squared"}),
             "pools_smooth_l1": (SmallPools(), x, y, {"loss": "smooth_l1"}),
+            "activations": (SmallActivations(), x, y, {"opset": 14}),
+            "norms": (SmallNorms(), x, y, {"opset": 17}),
+            "moves": (SmallMoves(), x, y, {}),
+            "sounds": (SmallSounds(), x, y, {}),
+            "both_ways": (SmallBothWays(), t, u, {}),
         }
     losses = {}
     for name, (model, x, y, how) in cases.items():

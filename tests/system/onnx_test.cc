@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "engine/onnx/import.h"
 #include "tests/system/run_test.h"
@@ -51,6 +52,39 @@ TEST_F(Onnx, TrainsExportsAndTrainsOn) {
   EXPECT_GE(Summary("second")["test_accuracy"].get<double>(), 0.7);
   const Ended eval = RunProgram({"ps-ctl", "eval", "--run-dir", Path("second"), "--json"});
   EXPECT_EQ(eval.code, 0) << eval.err;
+}
+
+TEST_F(Onnx, CheckTellsWhatAFileNeeds) {
+  const Ended taken = RunProgram({"ps-ctl", "onnx", "check", kGolden});
+  EXPECT_EQ(taken.code, 0) << taken.err;
+  EXPECT_THAT(taken.out, AllOf(HasSubstr("opset 13"), HasSubstr("images of 3x16x16"),
+                               HasSubstr("BatchNormalization"), HasSubstr("strides 1x1, 2x2"),
+                               HasSubstr("psgd takes all of it")));
+
+  onnx::ModelProto model;
+  std::ifstream golden(kGolden, std::ios::binary);
+  ASSERT_TRUE(model.ParseFromIstream(&golden));
+  for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) {
+    if (node.op_type() == "Relu") node.set_op_type("Det");
+    if (node.op_type() == "MaxPool") node.set_op_type("NonMaxSuppression");
+  }
+  const std::string changed = Write("changed.onnx", model.SerializeAsString());
+  const Ended refused = RunProgram({"ps-ctl", "onnx", "check", changed});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.out, AllOf(HasSubstr("not taken:"), HasSubstr("Det node"),
+                                 HasSubstr("NonMaxSuppression node")));
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("does not take"), HasSubstr("docs/engine.md")));
+
+  const Ended json = RunProgram({"ps-ctl", "onnx", "check", changed, "--json"});
+  EXPECT_EQ(json.code, 1);
+  const auto record = Json::parse(json.out);
+  EXPECT_FALSE(record["taken"].get<bool>());
+  EXPECT_EQ(record["problems"].size(), 6u);
+  EXPECT_EQ(record["problems"][0]["op"], "Det");
+
+  const Ended missing = RunProgram({"ps-ctl", "onnx", "check", Path("none.onnx")});
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_THAT(missing.err, HasSubstr("none.onnx"));
 }
 
 TEST_F(Onnx, StartsFromTheValuesOfTheFile) {

@@ -11,9 +11,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/onnx/import.h"
+#include "tests/conformance/engine/onnx_torch.h"
 #include "tests/golden/golden_dir.h"
-#include "tests/unit/engine/network_fixture.h"
 #include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
@@ -26,33 +25,6 @@ using testing::Problem;
 constexpr double kBound = 1e-3, kBoundOfFall = 0.05;
 constexpr float kRate = 0.05f;
 
-// The numbers of fill() in make_onnx.py.
-std::vector<float> Numbers(size_t count, uint32_t state) {
-  std::vector<float> numbers;
-  for (size_t i = 0; i < count; ++i) {
-    state = state * 1664525u + 1013904223u;
-    numbers.push_back(static_cast<float>((state >> 8) / 8388608.0 - 1.0));
-  }
-  return numbers;
-}
-
-Problem Images(int batch, int size, int classes) {
-  Problem problem = {.shape = {3, size, size, classes}, .batch = batch};
-  problem.images = Numbers(static_cast<size_t>(batch) * 3 * size * size, 7);
-  for (int i = 0; i < batch; ++i) problem.labels.push_back((i * 7 + 3) % classes);
-  return problem;
-}
-
-Problem Tokens(int batch, int length, int vocabulary) {
-  Problem problem = {.shape = {.classes = vocabulary, .length = length, .vocabulary = vocabulary},
-                     .batch = batch};
-  for (float number : Numbers(static_cast<size_t>(batch) * length, 11)) {
-    problem.tokens.push_back(static_cast<int>((number + 1.0) / 2 * vocabulary) % vocabulary);
-  }
-  for (int i = 0; i < batch * length; ++i) problem.labels.push_back((i * 7 + 3) % vocabulary);
-  return problem;
-}
-
 struct TorchCase {
   const char* name;
   bool tokens;
@@ -61,19 +33,10 @@ struct TorchCase {
 };
 void PrintTo(const TorchCase& test, std::ostream* out) { *out << test.name; }
 
-// A network whose parameters start with the values of the file.
 absl::StatusOr<std::unique_ptr<Network>> FromFile(const ModelConfig& config, const Problem& problem,
                                                   const std::string& backend) {
-  PSGD_ASSIGN_OR_RETURN(auto network,
-                        Network::Create(config, problem.shape, problem.batch,
-                                        {.backend = backend, .plugin_dir = testing::PluginDir()}));
-  PSGD_ASSIGN_OR_RETURN(const auto weights, ReadOnnxWeights(config.onnx()));
-  for (int i = 0; i < network->spec().parameters_size(); ++i) {
-    const std::vector<float>& values = weights.at(network->spec().parameters(i).name());
-    std::copy(values.begin(), values.end(), network->parameter(i).begin());
-  }
-  network->InvalidateParameters();
-  return network;
+  return testing::NetworkOfFile(config, problem,
+                                {.backend = backend, .plugin_dir = testing::PluginDir()});
 }
 
 // Whether the backend was not built or has no device here.
@@ -86,7 +49,8 @@ class OnnxTorchTest : public ::testing::TestWithParam<TorchCase> {
   void Compare(const std::string& backend) {
     const TorchCase& test = GetParam();
     const std::string path = testing::GoldenFile(absl::StrCat("onnx/", test.name, ".onnx"));
-    const Problem problem = test.tokens ? Tokens(3, 12, 40) : Images(4, test.size, 10);
+    const Problem problem =
+        test.tokens ? testing::TorchTokens(3, 12, 40) : testing::TorchImages(4, test.size, 10);
     ModelConfig config;
     config.set_onnx(path);
     if (test.loss != ModelConfig::CROSS_ENTROPY) config.set_loss(test.loss);
@@ -115,7 +79,9 @@ INSTANTIATE_TEST_SUITE_P(
                       TorchCase{"encoder", true}, TorchCase{"lstm", true},
                       TorchCase{"lstm_folded", true}, TorchCase{"gru", true},
                       TorchCase{"resnet18_thin", false, 64}, TorchCase{"rows", false},
-                      TorchCase{"pools", false},
+                      TorchCase{"pools", false}, TorchCase{"activations", false},
+                      TorchCase{"norms", false}, TorchCase{"moves", false},
+                      TorchCase{"sounds", false}, TorchCase{"both_ways", true},
                       TorchCase{"pools_sigmoid", false, 16, ModelConfig::SIGMOID},
                       TorchCase{"pools_squared", false, 16, ModelConfig::SQUARED},
                       TorchCase{"pools_smooth_l1", false, 16, ModelConfig::SMOOTH_L1}),
@@ -128,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, OnnxFrozen, ::testing::Values("reference", "o
 
 TEST_P(OnnxFrozen, BiasesHaveTheirGradientsWhereTheirWeightsAreFrozen) {
   for (const char* name : {"unet", "resnet"}) {
-    const Problem problem = Images(4, 16, 10);
+    const Problem problem = testing::TorchImages(4, 16, 10);
     ModelConfig config;
     config.set_onnx(testing::GoldenFile(absl::StrCat("onnx/", name, ".onnx")));
     const auto whole = FromFile(config, problem, GetParam());

@@ -1,4 +1,6 @@
 // Ops element by element.
+#include <limits>
+
 #include "engine/ops/rules.h"
 #include "tests/unit/engine/case_builder.h"
 
@@ -24,21 +26,32 @@ OpCase BiasCase(const char* name, const Shape& x) {
   return b.Finish(AddBias(b.graph(), "bias", in, bias));
 }
 
+OpCase ActivationCase(const char* name, Shape x, const Activation& op) {
+  return UnaryCase(
+      name, std::move(x), [=](Graph* g, TensorId in) { return AddActivation(g, "act", op, in); },
+      2e-6);
+}
 OpCase ActivationCase(const char* name, Shape x, Activation::Kind kind) {
+  return ActivationCase(name, std::move(x), Activation{.kind = kind, .alpha = 0.2f});
+}
+
+// An activation of positive numbers.
+OpCase PositiveCase(const char* name, Shape x, const Activation& op) {
   return UnaryCase(
       name, std::move(x),
-      [=](Graph* g, TensorId in) {
-        return AddActivation(g, "act", {.kind = kind, .slope = 0.2f}, in);
+      [=](Graph* g, TensorId in) -> absl::StatusOr<TensorId> {
+        const auto y = AddActivation(g, "exp", {.kind = Activation::Kind::kExp}, in);
+        return y.ok() ? AddActivation(g, "act", op, *y) : y;
       },
-      2e-6);
+      4e-6);
 }
 
 // An activation that overwrites its input, in the layout of a convolution.
-OpCase ConvActivationCase(const char* name, Activation::Kind kind) {
+OpCase ConvActivationCase(const char* name, const Activation& op) {
   CaseBuilder b(name, 5e-6);
   const TensorId y = b.Check(AddConv2d(b.graph(), "conv", {{3, 1, 1}}, b.Input({2, 3, 5, 7}),
                                        b.Input({17, 3, 3, 3}), b.Input({17})));
-  return b.Finish(AddActivation(b.graph(), "act", {.kind = kind}, y));
+  return b.Finish(AddActivation(b.graph(), "act", op, y));
 }
 
 // The bound is 0, because the op computes nothing.
@@ -87,10 +100,30 @@ void AddElementwiseCases(std::vector<OpCase>* cases) {
   cases->push_back(ActivationCase("TanhOfOne", {1}, Kind::kTanh));
   cases->push_back(ActivationCase("Gelu", {2, 3, 5, 7}, Kind::kGelu));
   cases->push_back(ActivationCase("GeluSequence", {2, 7, 13}, Kind::kGelu));
-  cases->push_back(ConvActivationCase("ConvLeakyRelu", Kind::kLeakyRelu));
-  cases->push_back(ConvActivationCase("ConvSigmoid", Kind::kSigmoid));
-  cases->push_back(ConvActivationCase("ConvTanh", Kind::kTanh));
-  cases->push_back(ConvActivationCase("ConvGelu", Kind::kGelu));
+  cases->push_back(ActivationCase("Elu", {2, 3, 5, 7}, {Kind::kElu, 0.7f, 1}));
+  cases->push_back(ActivationCase("Selu", {3, 17}, {Kind::kElu, 1.67326319f, 1.05070102f}));
+  cases->push_back(ActivationCase("HardSigmoid", {2, 3, 5, 7}, {Kind::kHardSigmoid, 0.8f, 0.5f}));
+  cases->push_back(ActivationCase("HardSwish", {2, 17, 3, 5}, {Kind::kHardSwish, 0.8f, 0.5f}));
+  cases->push_back(ActivationCase("Silu", {2, 17, 3, 5}, Kind::kSilu));
+  cases->push_back(ActivationCase("Softplus", {2, 7, 13}, Kind::kSoftplus));
+  cases->push_back(ActivationCase("Mish", {2, 3, 5, 7}, Kind::kMish));
+  cases->push_back(ActivationCase("Clip", {2, 17, 3, 5}, {Kind::kClip, -0.31f, 0.42f}));
+  cases->push_back(ActivationCase("ClipBelow", {3, 17},
+                                  {Kind::kClip, -0.31f, std::numeric_limits<float>::infinity()}));
+  cases->push_back(ActivationCase("Linear", {2, 17, 3, 5}, {Kind::kLinear, -1.5f, 0.25f}));
+  cases->push_back(ActivationCase("Cube", {3, 17}, {Kind::kPower, 3}));
+  cases->push_back(ActivationCase("Exp", {1}, Kind::kExp));
+  cases->push_back(ActivationCase("Absolute", {2, 3, 5, 7}, Kind::kAbsolute));
+  cases->push_back(ActivationCase("Step", {2, 3, 5, 7}, Kind::kStep));
+  cases->push_back(PositiveCase("Root", {2, 3, 5, 7}, {Kind::kPower, 0.5f}));
+  cases->push_back(PositiveCase("Reciprocal", {3, 17}, {Kind::kPower, -1}));
+  cases->push_back(PositiveCase("Log", {2, 3, 5, 7}, {Kind::kLog}));
+  cases->push_back(ConvActivationCase("ConvClip", {Kind::kClip, -1.2f, 1.4f}));
+  cases->push_back(ConvActivationCase("ConvMish", {Kind::kMish}));
+  cases->push_back(ConvActivationCase("ConvLeakyRelu", {Kind::kLeakyRelu}));
+  cases->push_back(ConvActivationCase("ConvSigmoid", {Kind::kSigmoid}));
+  cases->push_back(ConvActivationCase("ConvTanh", {Kind::kTanh}));
+  cases->push_back(ConvActivationCase("ConvGelu", {Kind::kGelu}));
   cases->push_back(KeepLargestCase("KeepLargest", {7, 33}, 5));
   cases->push_back(KeepLargestCase("KeepLargestOfTwo", {1, 2}, 1));
   cases->push_back(KeepLargestCase("KeepLargestButOne", {3, 257}, 256));

@@ -51,6 +51,22 @@ OpCase BranchesCase(const char* name, int left, int right) {
   return b.Finish(AddConv2d(g, "conv3", {{1}}, end, b.Input({4, right, 1, 1}), kNoTensor));
 }
 
+OpCase AxisMapCase(const char* name, Shape x, int axis, const AxisMatrix& matrix) {
+  return UnaryCase(name, std::move(x),
+                   [=](Graph* g, TensorId in) { return AddAxisMap(g, "map", axis, matrix, in); });
+}
+
+// Each place is between two others, as in an image that grows.
+AxisMatrix Between(int64_t columns) {
+  AxisMatrix matrix = {.columns = columns};
+  for (int64_t i = 0; i + 1 < columns; ++i) {
+    matrix.Add(i, 0.25f);
+    matrix.Add(i + 1, 0.75f);
+    matrix.EndRow();
+  }
+  return matrix;
+}
+
 }  // namespace
 
 void AddMovingCases(std::vector<OpCase>* cases) {
@@ -75,6 +91,15 @@ void AddMovingCases(std::vector<OpCase>* cases) {
   cases->push_back(PadCase("PadChannels", {2, 16, 3, 3}, {{0, 0, 0, 0}}, {0, 16, 0, 0}));
   cases->push_back(PadCase("PadAllAxes", {1, 1, 1, 1}, {{1, 2, 3, 4}, -2}, {4, 3, 2, 1}));
   cases->push_back(PadCase("PadRow", {5}, {{2}}, {3}));
+  cases->push_back(AxisMapCase("TakeChannels", {2, 5, 3, 4}, 1, TakingRows({4, 0, 0, 2}, 5)));
+  cases->push_back(AxisMapCase("TakeLast", {3, 7}, 1, TakingRows({6, 4, 2, 0}, 7)));
+  cases->push_back(AxisMapCase("RepeatBatch", {1, 3, 2, 5}, 0, TakingRows({0, 0, 0}, 1)));
+  cases->push_back(AxisMapCase("AddUpRows", {2, 17, 3}, 1, AddingRow(17, 1)));
+  cases->push_back(AxisMapCase("MeanOfChannels", {2, 5, 3, 70}, 1, AddingRow(5, 0.2f)));
+  cases->push_back(AxisMapCase("MeanOfLast", {3, 8}, 1, AddingRow(8, 0.125f)));
+  cases->push_back(AxisMapCase("BetweenRows", {2, 3, 5, 7}, 2, Between(5)));
+  cases->push_back(AxisMapCase("BetweenColumns", {2, 17, 4, 6}, 3, Between(6)));
+  cases->push_back(AxisMapCase("AxisMapOfOne", {1}, 0, TakingRows({0}, 1)));
   cases->push_back(PadCase("PadNothing", {2, 3}, {{0, 0}}, {0, 0}));
 }
 

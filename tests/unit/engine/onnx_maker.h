@@ -54,6 +54,13 @@ inline void SetInt(onnx::NodeProto* node, const std::string& name, int64_t value
   attribute->set_i(value);
 }
 
+inline void SetText(onnx::NodeProto* node, const std::string& name, const std::string& value) {
+  onnx::AttributeProto* attribute = node->add_attribute();
+  attribute->set_name(name);
+  attribute->set_type(onnx::AttributeProto::STRING);
+  attribute->set_s(value);
+}
+
 inline void SetOutput(onnx::GraphProto* graph, const std::string& name) {
   graph->clear_output();
   graph->add_output()->set_name(name);

@@ -127,7 +127,7 @@ TEST(OpValuesTest, ActivationsAtKnownPoints) {
   const auto at = [](Activation::Kind kind, double x) {
     return Compute({1}, {x},
                    [&](Graph* g, TensorId in) {
-                     return AddActivation(g, "act", {.kind = kind, .slope = 0.25f}, in);
+                     return AddActivation(g, "act", {.kind = kind, .alpha = 0.25f}, in);
                    })
         .values[0];
   };

@@ -161,6 +161,8 @@ void AddSequenceCases(std::vector<OpCase>* cases) {
   cases->push_back(RecurrentCase("LstmPrimes", kLstm, {3, 7, 13}, 17, false));
   cases->push_back(RecurrentCase("Gru", kGru, {2, 5, 3}, 4));
   cases->push_back(RecurrentCase("GruOneStep", kGru, {3, 1, 2}, 1));
+  cases->push_back(RecurrentCase("TanhCell", Recurrent::Kind::kTanh, {2, 5, 3}, 4));
+  cases->push_back(RecurrentCase("ReluCell", Recurrent::Kind::kRelu, {3, 7, 13}, 17));
   cases->push_back(RecurrentCase("GruPrimes", kGru, {3, 7, 13}, 17, false));
   cases->push_back(
       SmoothedCase("SoftmaxCrossEntropySmoothed", {7, 10}, {7}, {.label_smoothing = 0.1f}));

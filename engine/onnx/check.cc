@@ -1,0 +1,122 @@
+#include "engine/onnx/check.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/onnx/fuse.h"
+#include "engine/onnx/importer.h"
+
+namespace psgd {
+namespace {
+
+using onnx::AttributeProto;
+using onnx::NodeProto;
+using onnx::TensorProto;
+using onnx::ValueInfoProto;
+
+// Tensors and subgraphs have no short text.
+std::string TextOf(const AttributeProto& attribute) {
+  switch (attribute.type()) {
+    case AttributeProto::INT:
+      return absl::StrCat(attribute.i());
+    case AttributeProto::FLOAT:
+      return absl::StrCat(attribute.f());
+    case AttributeProto::STRING:
+      return onnx::SafeName(attribute.s());
+    case AttributeProto::INTS:
+      return absl::StrJoin(attribute.ints(), "x");
+    case AttributeProto::FLOATS:
+      return absl::StrJoin(attribute.floats(), "x");
+    default:
+      return "";
+  }
+}
+
+void Count(const NodeProto& node, OnnxCheck* check) {
+  ++check->nodes;
+  OnnxOp& op = check->ops[onnx::SafeName(node.op_type())];
+  ++op.nodes;
+  op.fused = op.fused || node.domain() == onnx::kOwnDomain;
+  if (node.op_type() == "Constant") return;
+  for (const AttributeProto& attribute : node.attribute()) {
+    const std::string text = TextOf(attribute);
+    if (!text.empty()) op.attributes[onnx::SafeName(attribute.name())].insert(text);
+  }
+}
+
+// Fills in the sizes that the file says. The input is an image, tokens, or indices and values.
+absl::Status FillShape(const onnx::OnnxFile& file, InputShape* shape) {
+  bool tokens = false;
+  for (const ValueInfoProto& input : file.graph().input()) {
+    if (file.initializers().count(input.name()) > 0) continue;
+    const auto& type = input.type().tensor_type();
+    const auto& dims = type.shape().dim();
+    const auto size = [&](int axis, int otherwise) {
+      const bool fixed = axis < dims.size() && dims[axis].has_dim_value() &&
+                         dims[axis].dim_value() > 0 && dims[axis].dim_value() < (1 << 24);
+      return fixed ? static_cast<int>(dims[axis].dim_value()) : otherwise;
+    };
+    if (type.elem_type() != TensorProto::FLOAT) {
+      tokens = true;
+      shape->length = size(1, shape->length);
+      shape->channels = shape->height = shape->width = 0;
+      continue;
+    }
+    if (tokens) {  // their values
+      shape->entries = std::exchange(shape->length, 0);
+    } else if (dims.size() == 4) {
+      *shape = {size(1, shape->channels), size(2, shape->height), size(3, shape->width)};
+    } else if (dims.size() == 3) {
+      *shape = {1, size(1, shape->height), size(2, shape->width)};
+    } else {
+      *shape = {1, 1, size(1, shape->width)};
+    }
+  }
+  const bool images = shape->channels > 0 && shape->height > 0 && shape->width > 0;
+  if (!images && shape->length < 1 && shape->entries < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model ", file.path(),
+                     " leaves the size of its samples open; say --shape, as 3,224,224 for images "
+                     "or 128 for tokens"));
+  }
+  shape->classes = 1;
+  if (!images) shape->vocabulary = 1;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, InputShape shape) {
+  PSGD_ASSIGN_OR_RETURN(const onnx::OnnxFile file, onnx::OnnxFile::Read(path));
+  PSGD_RETURN_IF_ERROR(FillShape(file, &shape));
+  OnnxCheck check;
+  check.opset = file.opset();
+  check.samples = shape.IsSequence() ? absl::StrCat("sequences of ", shape.length, " tokens")
+                  : shape.IsSparse() ? absl::StrCat("sparse vectors of ", shape.entries, " entries")
+                                     : absl::StrCat("images of ", shape.channels, "x", shape.height,
+                                                    "x", shape.width);
+  // Two samples, because a batch of one leaves no trace in the sizes.
+  ModelConfig config;
+  config.set_onnx(path);
+  onnx::Importer importer(file, {.batch = 2, .shape = shape, .config = config});
+  const auto problems = importer.FindProblems();
+  for (const NodeProto& node : file.graph().node()) {
+    if (importer.Needs(node)) Count(node, &check);
+  }
+  for (const auto& [name, array] : file.initializers()) {
+    if (array->real() && file.aliases().count(name) == 0) check.weights += array->count();
+  }
+  if (!problems.ok()) {
+    check.problems.push_back({"", "", std::string(problems.status().message())});
+    return check;
+  }
+  for (const onnx::Problem& problem : *problems) {
+    check.problems.push_back({onnx::SafeName(problem.node->op_type()),
+                              onnx::SafeName(problem.node->name()), problem.why});
+  }
+  return check;
+}
+
+}  // namespace psgd

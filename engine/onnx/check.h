@@ -1,0 +1,38 @@
+// Tells what an ONNX file needs, and what of it psgd does not take, for ps-ctl onnx check.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+#include "engine/graph/input_shape.h"
+
+namespace psgd {
+
+struct OnnxOp {
+  int nodes = 0;
+  bool fused = false;  // made of several nodes of the file
+  std::map<std::string, std::set<std::string>> attributes = {};  // all values of each
+};
+
+struct OnnxProblem {
+  std::string op, node;  // empty: of the file as a whole
+  std::string why;
+};
+
+struct OnnxCheck {
+  int64_t opset = 0;
+  int nodes = 0;        // on which the output depends
+  int64_t weights = 0;  // in initializers, trained or not
+  std::string samples;  // as "images of 3x224x224"
+  std::map<std::string, OnnxOp> ops = {};
+  std::vector<OnnxProblem> problems = {};
+};
+
+// `shape` has the sizes of samples that the file leaves open, or zeros. An error if the file cannot
+// be read, or leaves more open.
+absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, InputShape shape);
+
+}  // namespace psgd

@@ -1,0 +1,189 @@
+// Products of tensors over named axes.
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "engine/onnx/attributes.h"
+#include "engine/onnx/broadcast.h"
+#include "engine/ops/rules.h"
+
+namespace psgd::onnx {
+namespace {
+
+bool Has(const std::string& letters, char letter) {
+  return letters.find(letter) != std::string::npos;
+}
+
+// A tensor whose axes have letters.
+struct Lettered {
+  TensorId tensor = kNoTensor;
+  std::string letters;
+};
+
+struct Equation {
+  std::vector<std::string> operands;
+  std::string result;
+};
+
+absl::StatusOr<Equation> ParseEquation(const OpContext& c) {
+  std::string text = TextAttribute(c.node, "equation", "");
+  std::erase_if(text, [](char letter) { return letter == ' '; });
+  const auto refuse = [&] {
+    return c.Unsupported(absl::StrCat("the equation ", SafeName(text),
+                                      "; psgd takes letters, each once in an operand, for one or "
+                                      "two operands, as bij,bjk->bik"));
+  };
+  const std::vector<std::string> sides = absl::StrSplit(text, "->");
+  if (sides.size() > 2) return refuse();
+  Equation equation;
+  equation.operands = absl::StrSplit(sides[0], ',');
+  const std::string all = absl::StrCat(sides[0]);
+  if (sides.size() == 2) {
+    equation.result = sides[1];
+  } else {
+    // Without a result, its letters are those that occur once, in alphabetic order.
+    for (char letter = 'A'; letter <= 'z'; ++letter) {
+      if (std::isalpha(letter) && std::count(all.begin(), all.end(), letter) == 1) {
+        equation.result += letter;
+      }
+    }
+  }
+  std::vector<std::string> parts = equation.operands;
+  parts.push_back(equation.result);
+  for (const std::string& part : parts) {
+    for (char letter : part) {
+      if (!std::isalpha(static_cast<unsigned char>(letter)) ||
+          std::count(part.begin(), part.end(), letter) > 1 || !Has(all, letter)) {
+        return refuse();
+      }
+    }
+  }
+  if (equation.operands.size() > 2 || equation.operands.size() != c.inputs.size() ||
+      equation.operands[0].empty() || equation.operands.back().empty()) {
+    return refuse();
+  }
+  return equation;
+}
+
+absl::StatusOr<Lettered> Reordered(const OpContext& c, Lettered x, const std::string& letters) {
+  std::vector<int> order;
+  for (char letter : letters) order.push_back(static_cast<int>(x.letters.find(letter)));
+  if (x.letters == letters) return x;
+  PSGD_ASSIGN_OR_RETURN(x.tensor, AddTranspose(c.graph(), c.name + ".order", {order}, x.tensor));
+  x.letters = letters;
+  return x;
+}
+
+// Adds up the axes whose letters are not among `kept`.
+absl::StatusOr<Lettered> SummedTo(const OpContext& c, Lettered x, const std::string& kept) {
+  std::vector<int> axes;
+  Lettered made;
+  Shape shape;
+  const Shape in = c.graph()->shape(x.tensor);
+  for (size_t i = 0; i < x.letters.size(); ++i) {
+    if (!Has(kept, x.letters[i])) {
+      axes.push_back(static_cast<int>(i));
+      continue;
+    }
+    made.letters += x.letters[i];
+    shape.push_back(in[i]);
+  }
+  if (axes.empty()) return x;
+  PSGD_ASSIGN_OR_RETURN(made.tensor, Reduce(c, Reduction::kSum, axes, x.tensor));
+  if (shape.empty()) shape = {1};
+  PSGD_ASSIGN_OR_RETURN(made.tensor, AddReshape(c.graph(), c.name + ".summed", made.tensor, shape));
+  return made;
+}
+
+// The product of matrices: letters in both and in the result number the matrices, the others of a
+// are rows, the others of b columns.
+absl::StatusOr<Lettered> Product(const OpContext& c, const Lettered& a, const Lettered& b,
+                                 const std::string& result) {
+  Graph* g = c.graph();
+  std::string matrices, rows, columns, summed;
+  for (char letter : a.letters) {
+    (!Has(b.letters, letter) ? rows : Has(result, letter) ? matrices : summed) += letter;
+  }
+  for (char letter : b.letters) {
+    if (!Has(a.letters, letter)) columns += letter;
+  }
+  PSGD_ASSIGN_OR_RETURN(const Lettered left, Reordered(c, a, matrices + rows + summed));
+  PSGD_ASSIGN_OR_RETURN(const Lettered right, Reordered(c, b, matrices + summed + columns));
+  const auto part = [&](const Lettered& of, size_t begin, size_t length) {
+    const Shape& shape = g->shape(of.tensor);
+    const auto first = shape.begin() + static_cast<int64_t>(begin);
+    return Shape(first, first + static_cast<int64_t>(length));
+  };
+  Shape shape = part(left, 0, matrices.size());
+  const int64_t count = ElementCount(shape);
+  const Shape high = part(left, matrices.size(), rows.size());
+  const Shape wide = part(right, matrices.size() + summed.size(), columns.size());
+  const int64_t m = ElementCount(high), n = ElementCount(wide);
+  const int64_t k = ElementCount(g->shape(left.tensor)) / (count * m);
+  PSGD_ASSIGN_OR_RETURN(const TensorId x,
+                        AddReshape(g, c.name + ".left", left.tensor, {count, m, k}));
+  PSGD_ASSIGN_OR_RETURN(const TensorId y,
+                        AddReshape(g, c.name + ".right", right.tensor, {count, k, n}));
+  Lettered made = {.letters = matrices + rows + columns};
+  PSGD_ASSIGN_OR_RETURN(made.tensor, AddMatMul(g, c.name, {}, x, y));
+  shape.insert(shape.end(), high.begin(), high.end());
+  shape.insert(shape.end(), wide.begin(), wide.end());
+  if (shape.empty()) shape = {1};
+  PSGD_ASSIGN_OR_RETURN(made.tensor, AddReshape(g, c.name + ".product", made.tensor, shape));
+  return made;
+}
+
+Imported ImportEinsum(const OpContext& c) {
+  PSGD_ASSIGN_OR_RETURN(const Equation equation, ParseEquation(c));
+  std::vector<Lettered> operands;
+  char batch = 0;  // its letter
+  int64_t outer = kNoBatch;
+  std::map<char, int64_t> sizes;
+  for (size_t i = 0; i < equation.operands.size(); ++i) {
+    if (!c.has(i)) return absl::InvalidArgumentError("lacks an input");
+    const std::string& letters = equation.operands[i];
+    const Shape shape = c.shape(i);
+    if (shape.size() != letters.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("has the letters ", letters, " for ", ShapeText(shape)));
+    }
+    for (size_t axis = 0; axis < letters.size(); ++axis) {
+      const auto [size, added] = sizes.emplace(letters[axis], shape[axis]);
+      if (!added && size->second != shape[axis]) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("has two sizes for ", letters.substr(axis, 1)));
+      }
+    }
+    if (const int axis = BatchAxis(shape, c.in(i).outer, c.importer.batch()); axis >= 0) {
+      batch = letters[axis];
+    }
+    PSGD_ASSIGN_OR_RETURN(const TensorId tensor, c.Tensor(i));
+    std::string kept = equation.result;
+    for (size_t k = 0; k < equation.operands.size(); ++k) {
+      if (k != i) kept += equation.operands[k];
+    }
+    PSGD_ASSIGN_OR_RETURN(const Lettered operand, SummedTo(c, {tensor, letters}, kept));
+    operands.push_back(operand);
+  }
+  if (batch != 0) {
+    if (!Has(equation.result, batch)) return c.Unsupported("combines the samples of a batch");
+    outer = 1;
+    for (char letter : equation.result.substr(0, equation.result.find(batch))) {
+      outer *= sizes[letter];
+    }
+  }
+  Lettered made = operands[0];
+  if (operands.size() == 2) {
+    PSGD_ASSIGN_OR_RETURN(made, Product(c, operands[0], operands[1], equation.result));
+  }
+  PSGD_ASSIGN_OR_RETURN(made, Reordered(c, made, equation.result));
+  return std::vector<Value>{{.tensor = made.tensor, .outer = outer}};
+}
+
+}  // namespace
+
+void AddEinsum(OpTable* table) { (*table)["Einsum"] = ImportEinsum; }
+
+}  // namespace psgd::onnx

@@ -1,0 +1,120 @@
+#include "experiment/launch/onnx_report.h"
+
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "experiment/record/readable.h"
+#include "experiment/record/records.h"
+
+namespace psgd {
+namespace {
+
+constexpr size_t kMostValues = 4;  // of an attribute, in the text
+
+std::string AttributesText(const OnnxOp& op) {
+  std::vector<std::string> texts;
+  for (const auto& [name, values] : op.attributes) {
+    std::vector<std::string> some(values.begin(), values.end());
+    if (some.size() > kMostValues) {
+      some.resize(kMostValues);
+      some.push_back("...");
+    }
+    texts.push_back(absl::StrCat(name, " ", absl::StrJoin(some, ", ")));
+  }
+  return absl::StrJoin(texts, "; ");
+}
+
+int ProblemsOf(const OnnxCheck& check, const std::string& op) {
+  int problems = 0;
+  for (const OnnxProblem& problem : check.problems) problems += problem.op == op ? 1 : 0;
+  return problems;
+}
+
+std::string Where(const OnnxProblem& problem) {
+  if (problem.op.empty()) return "";
+  return absl::StrCat(problem.op, problem.node.empty() ? "" : " node " + problem.node, ": ");
+}
+
+std::string Json(const std::string& path, const OnnxCheck& check) {
+  Record ops = Record::array(), problems = Record::array();
+  for (const auto& [name, op] : check.ops) {
+    ops.push_back({{"op", name},
+                   {"nodes", op.nodes},
+                   {"fused", op.fused},
+                   {"attributes", op.attributes},
+                   {"refused", ProblemsOf(check, name)}});
+  }
+  for (const OnnxProblem& problem : check.problems) {
+    problems.push_back({{"op", problem.op}, {"node", problem.node}, {"why", problem.why}});
+  }
+  const Record record = {{"file", path},
+                         {"taken", check.problems.empty()},
+                         {"opset", check.opset},
+                         {"nodes", check.nodes},
+                         {"weights", check.weights},
+                         {"samples", check.samples},
+                         {"ops", ops},
+                         {"problems", problems}};
+  return record.dump(2) + "\n";
+}
+
+}  // namespace
+
+absl::StatusOr<InputShape> ParseSampleShape(const std::string& text) {
+  InputShape shape;
+  if (text.empty()) return shape;
+  std::vector<int> sizes;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    int size = 0;
+    if (!absl::SimpleAtoi(part, &size) || size < 1 || size > (1 << 24)) {
+      sizes.clear();
+      break;
+    }
+    sizes.push_back(size);
+  }
+  if (sizes.size() == 1) {
+    shape.length = sizes[0];
+  } else if (sizes.size() == 3) {
+    shape = {sizes[0], sizes[1], sizes[2]};
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--shape ", text,
+                     " is not the size of a sample: say 3,224,224 for images, 128 for tokens"));
+  }
+  return shape;
+}
+
+std::string OnnxCheckText(const std::string& path, const OnnxCheck& check, bool json) {
+  if (json) return Json(path, check);
+  std::string text =
+      absl::StrFormat("%s: opset %d, %d nodes, %s weights, %s\n\n", path, check.opset, check.nodes,
+                      ReadableCount(static_cast<double>(check.weights)), check.samples);
+  TextTable table({"op", "nodes", "refused", "attributes"});
+  for (const auto& [name, op] : check.ops) {
+    const int refused = ProblemsOf(check, name);
+    table.Add({absl::StrCat(name, op.fused ? " (of several)" : ""), absl::StrCat(op.nodes),
+               refused == 0 ? "" : absl::StrCat(refused), AttributesText(op)});
+  }
+  absl::StrAppend(&text, table.Text());
+  if (check.problems.empty()) return text + "\npsgd takes all of it\n";
+  absl::StrAppend(&text, "\nnot taken:\n");
+  for (const OnnxProblem& problem : check.problems) {
+    absl::StrAppend(&text, "  ", Where(problem), problem.why, "\n");
+  }
+  return text;
+}
+
+absl::Status OnnxCheckStatus(const std::string& path, const OnnxCheck& check) {
+  if (check.problems.empty()) return absl::OkStatus();
+  const size_t count = check.problems.size();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "psgd does not take ", path, " as it is, for ", count, count == 1 ? " reason" : " reasons",
+      " (above); replace these parts in the network and export it again; "
+      "docs/engine.md lists what is taken"));
+}
+
+}  // namespace psgd

@@ -1,0 +1,20 @@
+// Text of what an ONNX file needs, for ps-ctl onnx check.
+#pragma once
+
+#include <string>
+
+#include "common/status.h"
+#include "engine/onnx/check.h"
+
+namespace psgd {
+
+// Reads the --shape of ps-ctl onnx check: "3,224,224" for images, "128" for tokens; empty: none.
+absl::StatusOr<InputShape> ParseSampleShape(const std::string& text);
+
+// A table of ops and the problems, or JSON.
+std::string OnnxCheckText(const std::string& path, const OnnxCheck& check, bool json);
+
+// FAILED_PRECONDITION if there are problems.
+absl::Status OnnxCheckStatus(const std::string& path, const OnnxCheck& check);
+
+}  // namespace psgd
