@@ -148,7 +148,7 @@ absl::StatusOr<Picture> PngReader::DecodeValues() const {
   PngFile file(bytes_);
   PSGD_RETURN_IF_ERROR(file.ReadHeader());
   if (file.HasValues()) return file.Values();
-  return absl::DataLossError(
+  return absl::InvalidArgumentError(  // no damage that may be skipped
       "is a PNG of colors, or of 16 bits; a mask is grey or has a palette, with up to 8 bits");
 }
 

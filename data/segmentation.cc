@@ -24,7 +24,7 @@ struct Pair {
 
 // Returns an empty path if the image has no mask.
 std::string MaskPath(const std::string& folder, const std::string& image) {
-  for (const char* ending : {".png", ".pgm"}) {
+  for (const char* ending : {".pgm", ".png"}) {
     std::error_code error;
     std::string mask = absl::StrCat(folder, "/masks/", image.substr(0, image.rfind('.')), ending);
     if (std::filesystem::is_regular_file(mask, error)) return mask;

@@ -120,7 +120,7 @@ class FolderReader {
     bytes_ += text.size();
     texts_.push_back(std::move(text));
     paths_.push_back(path);
-    return targets_.Add(name);
+    return Annotate(targets_.Add(name), path);
   }
 
   std::vector<std::string> texts_, paths_;

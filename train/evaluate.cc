@@ -54,7 +54,9 @@ class OutputMeasures {
   void Add(const Replicas& network, const Batch& batch, uint64_t counted) {
     if (shape_.group > 0) return ranking_.Add(Scores(network, counted));
     const size_t each = targets_.names.size();
-    for (size_t i = 0; i < batch.labels.size() && (each > 0 || HasTwoClasses()); ++i) {
+    // Outputs of other shapes than samples x classes are not handed out.
+    const bool measures = each > 0 || (HasTwoClasses() && !network.logits().empty());
+    for (size_t i = 0; i < batch.labels.size() && measures; ++i) {
       if (batch.labels[i] < 0) continue;
       if (each > 0) {
         measures_.Add(network.logits().subspan(i * each, each),

@@ -50,7 +50,8 @@ void TargetMeasures::AddNumber(double output, double target, size_t t) {
 
 void TargetMeasures::AddLabel(float output, bool is, size_t t) {
   const bool found = output > 0;
-  sums_[t].curve.Add(output, is);
+  // A curve keeps a number for each sample.
+  if (sums_.size() <= kMostCurves) sums_[t].curve.Add(output, is);
   sums_[t].hits += found && is;
   sums_[t].wrong += found && !is;
   sums_[t].missed += !found && is;

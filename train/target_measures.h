@@ -56,5 +56,7 @@ class TargetMeasures {
 
 // With the measures of all targets they are fewer than an evaluation may have.
 inline constexpr size_t kMostNamedTargets = 12;
+// With more labels the area under their curves is not measured.
+inline constexpr size_t kMostCurves = 100;
 
 }  // namespace psgd

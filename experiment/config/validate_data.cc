@@ -67,6 +67,11 @@ void CheckLabelsTable(const DataConfig& data, Problems* problems) {
     problems->push_back(
         "data.table.test does nothing with images that have no data.images.labels: leave it out");
   }
+  if (!table && data.table().test_fraction() != TableConfig::default_instance().test_fraction()) {
+    problems->push_back(
+        "data.table.test_fraction does nothing with images that have no data.images.labels: put "
+        "the test's images into a folder test, or leave it out");
+  }
 }
 
 void CheckAugmentation(const AugmentConfig& augment, DataConfig::Format format,

@@ -28,9 +28,26 @@ std::set<std::string> TwinsAmong(const std::vector<PlannedRun>& runs) {
 }
 
 AtRung AtRungOf(const SweepAsha& asha, const CurvePoint& point) {
-  const Score score = ScoreNamed(point.scores, MetricOf(asha));
+  Score score = ScoreNamed(point.scores, MetricOf(asha));
+  // A program may measure something else.
+  if (score.metric == nullptr) score = ScoreNamed(point.scores, "");
   const double unknown = std::numeric_limits<double>::quiet_NaN();
   return {point.epoch, score.metric == nullptr ? unknown : score.value, point.loss};
+}
+
+bool MayHaveTwoClasses(const DataConfig& data) {
+  switch (data.format()) {
+    case DataConfig::IDX:
+    case DataConfig::CIFAR10:
+    case DataConfig::CIFAR100:
+    case DataConfig::SEGMENTATION:
+    case DataConfig::RATINGS:  // it has measures of ranks
+      return false;
+    case DataConfig::SYNTHETIC:
+      return data.synthetic().classes() == 2;
+    default:
+      return true;
+  }
 }
 
 // The metrics that ps-worker may report of such data. Programs that bring their model may report
@@ -40,7 +57,8 @@ std::vector<std::string> MetricsOf(const Config& config) {
   if (data.target_kind() == DataConfig::LABELS) return {"f1", "auc"};
   if (!HasClasses(data)) return {"rmse"};
   if (data.format() != DataConfig::TEXT && data.format() != DataConfig::TRANSLATION) {
-    return {"accuracy", "auc"};
+    if (MayHaveTwoClasses(data)) return {"accuracy", "auc"};
+    return {"accuracy"};
   }
   if (config.model().loss() != ModelConfig::CROSS_ENTROPY) return {"accuracy"};
   return {"accuracy", "perplexity"};

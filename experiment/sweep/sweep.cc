@@ -219,7 +219,10 @@ std::string MetricOfReport(const Sweep& sweep) {
 }
 
 absl::StatusOr<std::string> Results(const SweepOptions& options, const Prepared& prepared) {
-  const std::string &dir = prepared.dir, metric = MetricOfReport(prepared.sweep);
+  const std::string& dir = prepared.dir;
+  std::string metric = MetricOfReport(prepared.sweep);
+  // Where no run measured it, the report compares by what there is.
+  if (!ReadReportRuns(dir, metric).ok()) metric.clear();
   PSGD_ASSIGN_OR_RETURN(const ReportRuns report, ReadReportRuns(dir, metric));
   const std::vector<ReportGroup> groups = GroupRuns(report);
   PSGD_ASSIGN_OR_RETURN(const WrittenReport written, WriteReport({.dir = dir, .metric = metric}));

@@ -14,7 +14,9 @@ const EvalResult* EvaluationOf(std::span<const CheckpointManifest> manifests, si
   const double epoch = manifests[index].epoch_progress();
   for (size_t later = index + 1; later-- > 0;) {
     // From here on a resume from an earlier checkpoint trained the epochs again.
-    if (later < index && manifests[later].clock() <= manifests[later + 1].clock()) return nullptr;
+    const bool again =
+        later < index && manifests[later].epoch_progress() <= manifests[later + 1].epoch_progress();
+    if (again) return nullptr;
     for (const EvalResult& result : manifests[later].evaluations()) {
       // Both are sums of the same fractions of an epoch.
       if (std::abs(result.epoch() - epoch) < 1e-9) return &result;

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
+
 namespace psgd {
 namespace {
 
@@ -33,10 +35,11 @@ TEST(StepBench, EveryKindOfSampleIsTaken) {
       {"logistic_regression", {.classes = 2, .entries = 3, .vocabulary = 20}},
   };
   for (const auto& [model, shape] : cases) {
-    const auto row = RunStepBench(OptionsFor(model, shape));
-    ASSERT_TRUE(row.ok()) << model << ": " << row.status();
-    EXPECT_TRUE(row->verified) << model;
-    EXPECT_GT(row->extra.at("samples_per_second"), 0) << model;
+    const auto rows = RunStepBench(OptionsFor(model, shape));
+    ASSERT_TRUE(rows.ok()) << model << ": " << rows.status();
+    ASSERT_EQ(rows->size(), 1u);
+    EXPECT_TRUE(rows->front().verified) << model;
+    EXPECT_GT(rows->front().extra.at("samples_per_second"), 0) << model;
   }
 }
 
@@ -45,17 +48,33 @@ TEST(StepBench, ADeviceReplaysItsSteps) {
   StepBenchOptions options = OptionsFor("mlp", {1, 4, 4, 10});
   options.backend = "cudnn";
   options.plugin_dir = PSGD_QUEUED_DEVICE_DIR;
-  const auto row = RunStepBench(options);
-  ASSERT_TRUE(row.ok()) << row.status();
-  EXPECT_TRUE(row->verified);
-  EXPECT_EQ(row->extra.at("recorded"), 1);
+  const auto rows = RunStepBench(options);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_TRUE(rows->front().verified);
+  EXPECT_EQ(rows->front().extra.at("recorded"), 1);
   options.backend = "reference";
-  EXPECT_EQ(RunStepBench(options)->extra.count("recorded"), 0u) << "nothing is recorded on a host";
+  EXPECT_EQ(RunStepBench(options)->front().extra.count("recorded"), 0u)
+      << "nothing is recorded on a host";
+}
+
+TEST(StepBench, ARooflineHasARowForEachKindOfOp) {
+  StepBenchOptions options = OptionsFor("lenet5", {1, 28, 28, 10});
+  options.roofline = true;
+  const auto rows = RunStepBench(options);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  double share = 0;
+  for (const BenchRow& row : *rows) {
+    if (row.name == "Conv2d") EXPECT_GT(row.extra.at("gflops"), 0);
+    if (row.bench != "roofline" || absl::StrContains(row.name, ".")) continue;
+    EXPECT_GT(row.ratio, 0) << row.name;
+    share += row.extra.at("share");
+  }
+  EXPECT_GE(share, 0.99);
 }
 
 TEST(StepBench, AnErrorOfTheCheckSaysSo) {
-  const auto row = RunStepBench(OptionsFor("transformer", {1, 28, 28, 10}));
-  EXPECT_THAT(row.status().ToString(), HasSubstr("in the check against the reference"));
+  const auto rows = RunStepBench(OptionsFor("transformer", {1, 28, 28, 10}));
+  EXPECT_THAT(rows.status().ToString(), HasSubstr("in the check against the reference"));
 }
 
 }  // namespace

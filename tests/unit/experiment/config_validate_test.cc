@@ -256,7 +256,7 @@ TEST(ConfigValidate, CrossChecks) {
       {{"optimizer={worker: {}, groups: [{match: fc1.*, rate: 0.1}]}", "local.steps=4"},
        "optimizer.groups is of the optimizer of the shards, and with optimizer: worker the workers "
        "have it: set local.optimizer.groups instead"},
-      {{"optimizer={sgd: {}, groups: [{match: fc1.*, weight_decay: 0.1}]}", "local.steps=4"},
+      {{"optimizer={sgd: {}, groups: [{match: fc1.*, weight_decay: 0}]}", "local.steps=4"},
        "optimizer.groups has a weight_decay, and with local.steps the shards' optimizer gets what "
        "weights moved by: set local.optimizer.groups instead"},
       {{"train.early_stop.least=0.1"},

@@ -46,6 +46,12 @@ TEST(ParameterGroups, StatisticsAreInNone) {
   ParameterSpec statistic = Parameter("fc1.running_mean", false);
   statistic.set_role(ParameterSpec::STATISTIC);
   EXPECT_EQ(RatesOf(Groups(), statistic).rate, 1);
+  ModelSpec model;
+  *model.add_parameters() = Parameter("fc1.weight", true);
+  *model.add_parameters() = statistic;
+  OptimizerConfig optimizer;
+  optimizer.add_groups()->set_match("*.running_mean");
+  EXPECT_FALSE(CheckGroups("optimizer.groups", optimizer, model).ok());
 }
 
 TEST(ParameterGroups, APatternThatFitsNothingIsAnErrorWithANearName) {

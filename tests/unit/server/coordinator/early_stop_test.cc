@@ -96,6 +96,25 @@ TEST(EarlyStop, TheRunIsFinishedThen) {
   EXPECT_THAT(status.stopped_early(), HasSubstr("train.early_stop"));
 }
 
+// What is dealt is finished, so workers are not asked to leave; but a failure ends the run as one.
+TEST(EarlyStop, AFailureMeanwhileIsAFailure) {
+  CoordinatorFixture run(EarlyConfig());
+  const WorkerKey key = run.JoinAndRegister();
+  TrainUntilWait(run, key, {0.5, 0.4, 0.3});
+  HeartbeatRequest heartbeat;
+  *heartbeat.mutable_key() = key;
+  Effects effects;
+  EXPECT_FALSE(run.core().Heartbeat(heartbeat, run.now())->drain());
+  DrainRequest failed;
+  failed.set_failed(true);
+  failed.set_reason("the weights are not finite");
+  run.core().Drain(failed, &effects);
+  EXPECT_TRUE(run.core().Heartbeat(heartbeat, run.now())->drain());
+  const StatusReply status = run.core().Status(run.now());
+  EXPECT_EQ(status.stopped_early(), "");
+  EXPECT_EQ(status.detail(), "the weights are not finite");
+}
+
 TEST(EarlyStop, SurvivesARecovery) {
   CoordinatorFixture run(EarlyConfig());
   const WorkerKey key = run.JoinAndRegister();

@@ -150,9 +150,10 @@ TEST_F(CheckpointTest, TheBestIsKeptAndFound) {
   EXPECT_EQ(Ids(store_), (std::vector<uint64_t>{6, 5, 2}));
 }
 
-// After a resume from checkpoint 1 there is another epoch 2, which was worse.
-TEST_F(CheckpointTest, TheBestIsOfItsOwnTraining) {
-  const auto write = [&](uint64_t id, double epoch, std::vector<double> accuracies) {
+class EvaluatedCheckpointTest : public CheckpointTest {
+ protected:
+  // A checkpoint at that epoch, with evaluations of epochs 1, 2, ...
+  void WriteEvaluated(uint64_t id, double epoch, const std::vector<double>& accuracies) {
     CheckpointManifest manifest = WriteUnsealed(id, 1);
     manifest.clear_evaluations();
     manifest.set_epoch_progress(epoch);
@@ -162,11 +163,31 @@ TEST_F(CheckpointTest, TheBestIsOfItsOwnTraining) {
       result->set_accuracy(accuracies[i]);
     }
     ASSERT_TRUE(store_.Seal(manifest).ok());
-  };
-  write(1, 1, {0.5});
-  write(2, 2, {0.5, 0.9});
-  write(3, 2, {0.5, 0.6});
+  }
+};
+
+// After a resume from checkpoint 1 there is another epoch 2, which was worse.
+TEST_F(EvaluatedCheckpointTest, TheBestIsOfItsOwnTraining) {
+  WriteEvaluated(1, 1, {0.5});
+  WriteEvaluated(2, 2, {0.5, 0.9});
+  WriteEvaluated(3, 2, {0.5, 0.6});
   EXPECT_EQ(*store_.Find("best"), 2u);
+}
+
+// Training ended after checkpoint 3, before epoch 3 was evaluated; a resume from checkpoint 1
+// trained epochs 2 and 3 again.
+TEST_F(EvaluatedCheckpointTest, AnEvaluationIsOfNoAbandonedTraining) {
+  WriteEvaluated(1, 1, {});
+  WriteEvaluated(2, 2, {0.5});
+  WriteEvaluated(3, 3, {0.5, 0.6});
+  WriteEvaluated(4, 2, {0.5});
+  WriteEvaluated(5, 3, {0.5, 0.7});
+  WriteEvaluated(6, 4, {0.5, 0.7, 0.9});
+  EXPECT_EQ(*store_.Find("best"), 5u);
+  EXPECT_FALSE(*store_.EvaluationOf(3));
+  EXPECT_EQ((*store_.EvaluationOf(4))->accuracy(), 0.7);
+  EXPECT_EQ((*store_.EvaluationOf(1))->accuracy(), 0.5);
+  EXPECT_FALSE(*store_.EvaluationOf(6));
 }
 
 TEST_F(CheckpointTest, WithoutEvaluationsNoneIsTheBest) {
