@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "apps/described_app.h"
 #include "apps/exit_code.h"
@@ -67,6 +68,8 @@ inline std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv)
   app.formatter(formatter);
   for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
     command->formatter(formatter);
+  app.set_version_flag("--version", absl::StrCat(app.get_name(), " (psgd) " PSGD_VERSION),
+                       "Print the version and exit");
   bool man = false;
   std::string completion;
   app.add_flag("--man", man, "Print the manual page, as roff");
@@ -87,7 +90,7 @@ inline std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv)
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::Success& done) {  // --help
+  } catch (const CLI::Success& done) {  // --help, --version
     app.exit(done);
     return kExitOk;
   } catch (const CLI::ParseError& error) {

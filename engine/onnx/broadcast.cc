@@ -118,9 +118,26 @@ int64_t OuterAfterSpread(const OpContext& c, const Value& value, const Shape& sh
                     c.importer.batch());
 }
 
+absl::Status SamplesStayApart(const OpContext& c, const Value& a, const Value& b) {
+  const int64_t batch = c.importer.batch();
+  // A batch of one leaves no trace in the sizes, and has no samples that could meet.
+  if (a.outer == kNoBatch || b.outer == kNoBatch || batch == 1) return absl::OkStatus();
+  const Shape of_a = c.importer.ShapeOf(a), of_b = c.importer.ShapeOf(b);
+  const auto from_end = [&](const Shape& shape, int64_t outer) {
+    return static_cast<int>(shape.size()) - BatchAxis(shape, outer, batch);
+  };
+  if (from_end(of_a, a.outer) == from_end(of_b, b.outer)) return absl::OkStatus();
+  return c.Unsupported("combines the samples of a batch");
+}
+
 absl::StatusOr<TensorId> Spread(const OpContext& c, TensorId x, Shape shape) {
   if (c.graph()->shape(x) == shape) return x;
   const Shape from = WithRank(c.graph()->shape(x), shape.size());
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (from[i] == shape[i] || from[i] == 1) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(ShapeText(from), " does not broadcast to ", ShapeText(shape)));
+  }
   std::vector<Run> axes;
   for (size_t i = 0; i < shape.size(); ++i) {
     axes.push_back({from[i] != shape[i], from[i], shape[i]});

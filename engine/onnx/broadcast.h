@@ -16,10 +16,12 @@ bool EndsWith(const Shape& shape, const Shape& end);
 absl::StatusOr<Shape> TogetherShape(const Shape& a, const Shape& b);
 // The shape with leading ones, so that it has `rank` axes.
 Shape WithRank(Shape shape, size_t rank);
+// An error if both hold the batch, in axes that do not meet: each sample would meet all others.
+absl::Status SamplesStayApart(const OpContext& c, const Value& a, const Value& b);
 // Value::outer of `value` after it is spread to `shape`.
 int64_t OuterAfterSpread(const OpContext& c, const Value& value, const Shape& shape);
 
-// Repeats x along axes of one element. REQUIRES: x broadcasts to `shape`.
+// Repeats x along axes of one element. An error: x does not broadcast to `shape`.
 absl::StatusOr<TensorId> Spread(const OpContext& c, TensorId x, Shape shape);
 
 // Two values as tensors of the shape to which both broadcast.

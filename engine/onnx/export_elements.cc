@@ -149,6 +149,12 @@ absl::Status Exporter::Emit(const AxisMap& op, const Node& node) {
     Add("ReduceSum", node, {In(node, 0), Ints(node, "axes", {op.axis})});
     return absl::OkStatus();
   }
+  constexpr int64_t kMostDense = int64_t{1} << 24;
+  if (matrix.rows() * matrix.columns > kMostDense) {
+    return absl::UnimplementedError(absl::StrCat("has ", node.name, ", which maps ", matrix.columns,
+                                                 " elements to ", matrix.rows(),
+                                                 ": too many for a matrix in the file"));
+  }
   std::vector<float> dense(static_cast<size_t>(matrix.rows() * matrix.columns));
   for (int64_t row = 0; row < matrix.rows(); ++row) {
     for (int32_t k = matrix.first[row]; k < matrix.first[row + 1]; ++k) {

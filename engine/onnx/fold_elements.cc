@@ -139,6 +139,7 @@ Folded FoldScatter(const FoldContext& c) {
 }
 
 Folded FoldBinary(const FoldContext& c, const Binary& op) {
+  if (c.inputs.size() > 2) return absl::InvalidArgumentError("has more than two known inputs");
   if (!c.has(1) || c.in(0).real() != c.in(1).real() || (c.in(0).real() && op.reals == nullptr)) {
     return absl::InvalidArgumentError("its inputs are of different types");
   }

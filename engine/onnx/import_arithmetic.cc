@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "engine/onnx/attributes.h"
@@ -70,6 +71,7 @@ Imported AddNumber(const OpContext& c, Value value, float number) {
 }  // namespace
 
 Imported AddTwo(const OpContext& c, const Value& a, const Value& b) {
+  PSGD_RETURN_IF_ERROR(SamplesStayApart(c, a, b));
   PSGD_ASSIGN_OR_RETURN(const Ordered ordered, InOrder(c, a, b));
   const Shape shape = c.importer.ShapeOf(ordered.large);
   const Shape small = WithoutLeadingOnes(c.importer.ShapeOf(ordered.small));
@@ -108,6 +110,7 @@ Imported AddTwo(const OpContext& c, const Value& a, const Value& b) {
 namespace {
 
 Imported MulTwo(const OpContext& c, const Value& a, const Value& b) {
+  PSGD_RETURN_IF_ERROR(SamplesStayApart(c, a, b));
   PSGD_ASSIGN_OR_RETURN(const Ordered ordered, InOrder(c, a, b));
   if (IsNumber(ordered.small) && ordered.large.mask == nullptr &&
       ordered.small.array->shape.size() <= c.importer.ShapeOf(ordered.large).size()) {
@@ -227,12 +230,23 @@ absl::StatusOr<Value> Larger(const OpContext& c, const Value& a, const Value& b)
 // Max and Min of any number of inputs. The smaller of two is -max(-a, -b).
 Imported ImportLargest(const OpContext& c) {
   const bool min = c.node.op_type() == "Min";
-  const auto signed_in = [&](size_t i) { return min ? Negated(c.in(i)) : c.in(i); };
-  Value most = signed_in(0);
+  // What is left to do on a value must be done before it is negated.
+  const auto whole = [&](const Value& value) -> absl::StatusOr<Value> {
+    if (value.mask == nullptr) return value;
+    PSGD_ASSIGN_OR_RETURN(const TensorId tensor, c.importer.Tensor(value));
+    return Value{.tensor = tensor, .outer = value.outer};
+  };
+  const auto signed_in = [&](size_t i) -> absl::StatusOr<Value> {
+    PSGD_ASSIGN_OR_RETURN(const Value value, whole(c.in(i)));
+    return min ? Negated(value) : value;
+  };
+  PSGD_ASSIGN_OR_RETURN(Value most, signed_in(0));
   for (size_t i = 1; i < c.inputs.size(); ++i) {
     if (!c.has(i)) return Lacking();
     if (c.in(i).known()) PSGD_RETURN_IF_ERROR(c.importer.Spend(c.in(i).array->count()));
-    PSGD_ASSIGN_OR_RETURN(most, Larger(c, most, signed_in(i)));
+    PSGD_ASSIGN_OR_RETURN(const Value next, signed_in(i));
+    PSGD_ASSIGN_OR_RETURN(most, Larger(c, most, next));
+    PSGD_ASSIGN_OR_RETURN(most, whole(most));
   }
   return std::vector<Value>{min ? Negated(most) : most};
 }
@@ -298,6 +312,33 @@ bool MasksAWholeRow(const Array& mask) {
   return false;
 }
 
+// Whether the value may be infinite or no number where a condition leaves it out, which times zero
+// is no number: the result of a logarithm, an exponential, a root or a division.
+bool MayBeInfinite(const OpContext& c, const Value& value) {
+  if (value.known()) {
+    return value.array->real() && !std::ranges::all_of(value.array->reals, [](float number) {
+             return std::isfinite(number);
+           });
+  }
+  const std::vector<Node>& nodes = c.graph()->nodes;
+  const auto maker = [&](TensorId tensor) {
+    return std::ranges::find_if(
+        nodes, [&](const Node& node) { return std::ranges::count(node.outputs, tensor) > 0; });
+  };
+  const auto is_wild = [&](TensorId tensor) {
+    const auto node = maker(tensor);
+    if (tensor == kNoTensor || node == nodes.end()) return false;
+    const auto* const op = std::get_if<Activation>(&node->op);
+    return op != nullptr && (op->kind == Act::kLog || op->kind == Act::kExp ||
+                             (op->kind == Act::kPower && op->alpha < 1));
+  };
+  if (value.tensor == kNoTensor) return false;
+  if (is_wild(value.tensor)) return true;
+  const auto node = maker(value.tensor);
+  return node != nodes.end() && std::holds_alternative<Mul>(node->op) &&
+         std::ranges::any_of(node->inputs, is_wild);
+}
+
 // Without a mask: condition * yes + (1 - condition) * no.
 Imported ImportWhere(const OpContext& c) {
   if (!c.has(2)) return Lacking();
@@ -325,6 +366,11 @@ Imported ImportWhere(const OpContext& c) {
       const float number = branch.array->reals[0];
       if (number == 0) continue;
       if (number < -1e30f) branch.array = MakeReals(branch.array->shape, {kLeast});
+    }
+    if (MayBeInfinite(c, branch)) {
+      return c.Unsupported(
+          "chooses from values that may be infinite, as of a logarithm or a division; bound them "
+          "before, as by Clip");
     }
     PSGD_ASSIGN_OR_RETURN(const std::vector<Value> part, MulTwo(c, i == 1 ? yes : no, branch));
     if (sum.tensor == kNoTensor) {

@@ -157,6 +157,9 @@ Imported ImportEinsum(const OpContext& c) {
       }
     }
     if (const int axis = BatchAxis(shape, c.in(i).outer, c.importer.batch()); axis >= 0) {
+      if (batch != 0 && batch != letters[axis]) {
+        return c.Unsupported("combines the samples of a batch");
+      }
       batch = letters[axis];
     }
     PSGD_ASSIGN_OR_RETURN(const TensorId tensor, c.Tensor(i));

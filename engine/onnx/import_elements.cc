@@ -61,11 +61,11 @@ Imported ImportSoftmax(const OpContext& c) {
   const Shape in = c.shape(0);
   PSGD_ASSIGN_OR_RETURN(const SoftmaxAxis over, AxisOf(c, in.size()));
   const int last = static_cast<int>(in.size()) - 1;
-  if (over.axis == last) return SoftmaxOf(c, c.in(0), kNoTensor);
   if (const int batch = BatchAxis(in, c.in(0).outer, c.importer.batch());
       batch == over.axis || (over.rest && batch > over.axis)) {
     return c.Unsupported("combines the samples of a batch");
   }
+  if (over.axis == last) return SoftmaxOf(c, c.in(0), kNoTensor);
   Graph* g = c.graph();
   PSGD_ASSIGN_OR_RETURN(TensorId x, c.Tensor(0));
   std::vector<int> order(in.size());

@@ -72,8 +72,24 @@ Imported ProductOfAll(const OpContext& c) {
   return std::vector<Value>{{.tensor = product, .outer = outer}};
 }
 
+// A product must neither sum over the batch nor take each sample with each other.
+absl::Status CheckSamplesOfProduct(const OpContext& c) {
+  const int64_t batch = c.importer.batch();
+  const Shape a = c.shape(0), b = c.shape(1);
+  if (batch == 1) return absl::OkStatus();
+  const int left = BatchAxis(a, c.in(0).outer, batch), right = BatchAxis(b, c.in(1).outer, batch);
+  const int columns = static_cast<int>(a.size()) - 1;
+  const int rows = std::max(static_cast<int>(b.size()) - 2, 0);
+  const bool apart =
+      left < 0 || right < 0 ||
+      (static_cast<int>(a.size()) - left == static_cast<int>(b.size()) - right && right < rows);
+  if (left != columns && right != rows && apart) return absl::OkStatus();
+  return c.Unsupported("combines the samples of a batch");
+}
+
 Imported ImportMatMul(const OpContext& c) {
   if (!c.has(1)) return absl::InvalidArgumentError("lacks an input");
+  PSGD_RETURN_IF_ERROR(CheckSamplesOfProduct(c));
   const Value &left = c.in(0), &right = c.in(1);
   const Shape a = c.shape(0), b = c.shape(1);
   if (left.mask != nullptr || right.mask != nullptr || a.size() < 2 || b.size() < 2) {

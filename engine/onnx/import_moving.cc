@@ -143,6 +143,7 @@ Imported ImportSlice(const OpContext& c) {
     if (range.length < 1) return c.Unsupported("takes no element");
     PSGD_RETURN_IF_ERROR(NotTheBatch(c, in, axes[i]));
     if (range.step != 1) {
+      if (range.length > kLargestFolded) return c.Unsupported("takes too many elements in steps");
       std::vector<int64_t> index;
       for (int64_t k = 0; k < range.length; ++k) index.push_back(range.begin + k * range.step);
       PSGD_ASSIGN_OR_RETURN(x, Taken(c, axes[i], index, x));
@@ -299,6 +300,7 @@ Imported SpreadTo(const OpContext& c, Shape to) {
   if (value.outer != kNoBatch) {
     outer = OuterAfter(from, value.outer, to, file_batch);
     const int axis = BatchAxis(to, outer, file_batch);
+    if (axis >= 0 && to[axis] != from[axis]) return c.Unsupported("repeats the samples of a batch");
     if (axis >= 0) to[axis] = to[axis] / file_batch * batch;
   } else if (to.size() > 1 && from[0] == 1 && to[0] == file_batch) {
     outer = 1;

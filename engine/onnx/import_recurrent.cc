@@ -66,7 +66,7 @@ absl::StatusOr<CellKind> CellKindOf(const OpContext& c) {
                                              ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
                                          : op == "GRU" ? std::vector<std::string>{"Sigmoid", "Tanh"}
                                                        : std::vector<std::string>{"Tanh"};
-  bool as_usual = true, relu = op == "RNN" && given != nullptr;
+  bool as_usual = true, relu = op == "RNN" && given != nullptr && given->strings_size() > 0;
   for (int i = 0; given != nullptr && i < given->strings_size(); ++i) {
     as_usual = as_usual && given->strings(i) == usual[static_cast<size_t>(i) % usual.size()];
     relu = relu && given->strings(i) == "Relu";

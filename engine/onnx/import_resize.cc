@@ -113,7 +113,8 @@ absl::StatusOr<std::vector<ResizedAxis>> AxesOf(const OpContext& c) {
   }
   for (size_t i = 0; i < in.size(); ++i) {
     const double from = static_cast<double>(in[i]);
-    const double wanted = scales ? std::floor(from * double{by[i]}) : static_cast<double>(to[i]);
+    const double wanted =
+        scales ? std::floor(static_cast<float>(from) * by[i]) : static_cast<double>(to[i]);
     if (!(wanted >= 1 && wanted < (1 << 24))) {
       return c.Unsupported("resizes to nothing, or to a huge size");
     }

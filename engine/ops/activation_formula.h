@@ -114,7 +114,8 @@ PS_HD T ActivationSlope(const Activation& op, T of) {
     case Activation::Kind::kLinear:
       return a;
     case Activation::Kind::kPower:
-      return a * std::pow(of, a - 1);
+      // At zero a root's slope is infinite; 0 as PyTorch's gradient of a norm.
+      return of == 0 && a < 1 ? 0 : a * std::pow(of, a - 1);
     case Activation::Kind::kExp:
       return std::exp(of);
     case Activation::Kind::kLog:

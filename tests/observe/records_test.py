@@ -78,7 +78,7 @@ class RecordsTest(unittest.TestCase):
         config = cls.folder / "recorded.yaml"
         config.write_text(CONFIG.lstrip())
         cls.run_dir = cls.folder / "run"
-        run(BIN / "ps-run", config, "--run-dir", cls.run_dir, "--trace", "12", "--set", "train.epochs=3", "--quiet")
+        run(BIN / "ps-run", config, "--run-dir", cls.run_dir, "--trace", "12", "--set", "train.epochs=30", "--quiet")
 
     def test_event_files(self):
         files = list(self.run_dir.glob("events.out.tfevents.*"))

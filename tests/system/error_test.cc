@@ -284,6 +284,9 @@ TEST_F(Error, HelpStartsWithExamples) {
     EXPECT_EQ(ended.out.rfind("Examples:", 0), 0u) << program << ":\n" << ended.out;
     EXPECT_THAT(ended.out, testing::Not(HasSubstr("Excludes:"))) << "that is for the error to say";
     EXPECT_THAT(ended.err, IsEmpty());
+    const Ended version = RunProgram({program, "--version"});
+    EXPECT_EQ(version.code, 0);
+    EXPECT_THAT(version.out, testing::MatchesRegex(std::string(program) + " \\(psgd\\) [0-9.]+\n"));
   }
 }
 

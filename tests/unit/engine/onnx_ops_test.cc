@@ -126,6 +126,45 @@ const OnnxOpCase kOnnxOpCases[] = {
        SetInt(AddNode(g, "GroupNormalization", {"x", "gamma", "beta"}, "m"), "num_groups", 3);
      },
      2, "3 groups of 2 channels"},
+    {"SamplesMinusEachOther",
+     [](GraphProto* g) {
+       AddInts(g, "first", {0});
+       AddInts(g, "second", {1});
+       AddNode(g, "Unsqueeze", {"x", "first"}, "rows");
+       AddNode(g, "Unsqueeze", {"x", "second"}, "columns");
+       AddNode(g, "Sub", {"rows", "columns"}, "apart");
+       SetInts(AddNode(g, "ReduceMax", {"apart"}, "m"), "axes", {0});
+     },
+     32, "combines the samples"},
+    {"EinsumOfSamplesWithEachOther",
+     [](GraphProto* g) {
+       SetText(AddNode(g, "Einsum", {"x", "x"}, "m"), "equation", "nchw,mchw->nm");
+     },
+     4, "combines the samples"},
+    {"ProductOfSamplesWithEachOther",
+     [](GraphProto* g) {
+       AddNode(g, "Flatten", {"x"}, "flat");
+       AddNode(g, "Transpose", {"flat"}, "turned");
+       AddNode(g, "MatMul", {"turned", "flat"}, "gram");
+       AddNode(g, "MatMul", {"flat", "gram"}, "m");
+     },
+     32, "combines the samples"},
+    {"SoftmaxOverTheBatch",
+     [](GraphProto* g) {
+       AddNode(g, "Flatten", {"x"}, "flat");
+       AddNode(g, "Transpose", {"flat"}, "turned");
+       SetInt(AddNode(g, "Softmax", {"turned"}, "soft"), "axis", -1);
+       AddNode(g, "Transpose", {"soft"}, "m");
+     },
+     32, "combines the samples"},
+    {"WhereOfLogarithms",
+     [](GraphProto* g) {
+       AddWeights(g, "limit", {}, 0.5f);
+       AddNode(g, "Greater", {"x", "limit"}, "large");
+       AddNode(g, "Log", {"x"}, "log");
+       AddNode(g, "Where", {"large", "log", "x"}, "m");
+     },
+     32, "may be infinite"},
     {"WhereOfValues", [](GraphProto* g) {
        AddWeights(g, "limit", {}, 0.5f);
        AddNode(g, "GreaterOrEqual", {"x", "limit"}, "large");
