@@ -1,5 +1,6 @@
 #include "data/column_reader.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -59,7 +60,11 @@ absl::Status ColumnReader::AddNumber(absl::string_view field) {
   }
   if (kind_ == Kind::kNumber) return number.status();
   if (double infinite = 0; !absl::SimpleAtod(field, &infinite)) {
-    if (!text_) text_ = std::string(field);
+    if (!text_) {
+      text_ = std::string(field);
+      text_row_ = numbers_.size() - 1;
+    }
+    ++texts_;
   } else if (infinite_.ok()) {  // it may be a name, in a column of text
     infinite_ = number.status();
     infinite_row_ = numbers_.size() - 1;
@@ -79,8 +84,20 @@ absl::Status ColumnReader::AddValue(absl::string_view field) {
   return absl::OkStatus();
 }
 
+absl::Status ColumnReader::CheckLoneText(const PlaceOfRow& place) const {
+  constexpr size_t kManyNumbers = 20;  // for each text
+  const auto numbers = static_cast<size_t>(
+      std::ranges::count_if(numbers_, [](double number) { return !std::isnan(number); }));
+  if (kind_ || !text_ || numbers < kManyNumbers * texts_) return absl::OkStatus();
+  return InvalidArgumentError(
+      place(text_row_), ": ", Quoted(*text_), " is no number, as ", numbers,
+      " other fields are; correct it, leave the field empty where the value is missing, or name "
+      "the column in data.categories");
+}
+
 absl::StatusOr<ColumnReader::Column> ColumnReader::Finish(size_t training,
                                                           const PlaceOfRow& place) && {
+  PSGD_RETURN_IF_ERROR(CheckLoneText(place));
   const bool category = kind_ ? *kind_ == Kind::kCategory : text_.has_value();
   if (!category && !infinite_.ok()) return Annotate(infinite_, place(infinite_row_));
   Column column = category ? Categories(training) : Numbers(training);

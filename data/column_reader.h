@@ -47,6 +47,8 @@ class ColumnReader {
  private:
   absl::Status AddNumber(absl::string_view field);
   absl::Status AddValue(absl::string_view field);
+  // A text among many numbers is a mistake rather than the name of a category.
+  absl::Status CheckLoneText(const PlaceOfRow& place) const;
   Column Numbers(size_t training) const;
   Column Categories(size_t training) const;
 
@@ -57,6 +59,7 @@ class ColumnReader {
   std::vector<int32_t> value_of_row_;
   bool many_values_ = false;
   std::optional<std::string> text_;  // the first field that is no number
+  size_t text_row_ = 0, texts_ = 0;  // its row, and how many there are
   absl::Status infinite_;            // of the first number that is not finite
   size_t infinite_row_ = 0;
 };

@@ -83,7 +83,7 @@ absl::StatusOr<RowTargets> TargetReader::Finish(size_t training, const PlaceOfRo
       return absl::InvalidArgumentError(
           absl::StrCat(place(row),
                        ": no training row has this class; mix the rows, or choose another test "
-                       "(data.table)"));
+                       "(data.table); to predict a number, set model.loss to squared"));
     }
     rows.labels.push_back(label);
   }

@@ -1,6 +1,7 @@
 #include "engine/onnx/check.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -100,10 +101,24 @@ absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, InputShape shape) {
   // Two samples, because a batch of one leaves no trace in the sizes.
   ModelConfig config;
   config.set_onnx(path);
-  onnx::Importer importer(file, {.batch = 2, .shape = shape, .config = config});
-  const auto problems = importer.FindProblems();
+  const auto import = [&](const InputShape& samples) {
+    return std::make_unique<onnx::Importer>(
+        file, onnx::ImportOptions{.batch = 2, .shape = samples, .config = config});
+  };
+  std::unique_ptr<onnx::Importer> importer = import(shape);
+  auto problems = importer->FindProblems();
+  if (!problems.ok() && shape.IsSequence()) {
+    InputShape whole = shape;  // one label for all tokens
+    whole.source = whole.length;
+    std::unique_ptr<onnx::Importer> of_texts = import(whole);
+    auto others = of_texts->FindProblems();
+    if (others.ok()) {
+      problems = std::move(others);
+      importer = std::move(of_texts);
+    }
+  }
   for (const NodeProto& node : file.graph().node()) {
-    if (importer.Needs(node)) Count(node, &check);
+    if (importer->Needs(node)) Count(node, &check);
   }
   for (const auto& [name, array] : file.initializers()) {
     if (array->real() && file.aliases().count(name) == 0) check.weights += array->count();

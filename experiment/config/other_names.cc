@@ -85,6 +85,12 @@ std::string HintForOtherName(absl::string_view name, absl::string_view section) 
       {"criterion", "model.loss"},
       {"loss", "model.loss"},
       {"world_size", "cluster.workers"},
+      {"workers", "cluster.workers"},
+      {"shards", "cluster.shards"},
+      {"transport", "cluster.transport"},
+      {"staleness", "consistency.staleness"},
+      {"push", "compression.push"},
+      {"codec", "compression.push"},
       {"num_servers", "cluster.servers"},
       {"ps", "cluster.servers"},
       {"num_shards", "cluster.shards"},
@@ -121,8 +127,18 @@ std::string HintForOtherName(absl::string_view name, absl::string_view section) 
   const auto found = ours.find(absl::AsciiStrToLower(name));
   if (found == ours.end()) return "";
   const absl::string_view ours_is = found->second;
+  // Every optimizer has the keys of sgd, by the same names.
+  const absl::string_view of_optimizers = "optimizer.sgd.";
+  if (absl::StrContains(absl::StrCat(".", section), ".optimizer.") &&
+      absl::StartsWith(ours_is, of_optimizers)) {
+    absl::string_view key = ours_is.substr(of_optimizers.size());
+    key = key.substr(0, key.find(' '));
+    return key == name ? "" : absl::StrCat("; psgd calls it ", key);
+  }
   // Elsewhere, as in local or compression, a hint at another section would mislead.
-  if (!section.empty() && !absl::StartsWith(ours_is, absl::StrCat(section, "."))) return "";
+  const bool is_general = section == "train" || section == "data" || section == "model";
+  if (!section.empty() && !is_general && !absl::StartsWith(ours_is, absl::StrCat(section, ".")))
+    return "";
   const bool is_option = absl::StartsWith(ours_is, "use ");
   return absl::StrCat(is_option ? "; " : "; psgd calls it ", ours_is);
 }

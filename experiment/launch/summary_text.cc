@@ -9,9 +9,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/units.h"
+#include "experiment/config/config_yaml.h"
 #include "experiment/launch/resume_advice.h"
 #include "experiment/launch/shell_line.h"
 #include "experiment/record/readable.h"
+#include "experiment/record/run_dir.h"
 
 namespace psgd {
 namespace {
@@ -118,6 +120,18 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   return text;
 }
 
+namespace {
+
+// The weights that the evaluations are of, as options of ps-ctl.
+std::string Evaluated(const Summary& summary, const std::string& run_dir) {
+  const auto config = LoadConfig(RunDir(run_dir).ConfigFile());
+  const bool average = config.ok() && config->train().average() > 0;
+  return absl::StrCat(summary.best_checkpoint ? " --checkpoint best" : "",
+                      average ? " --average" : "");
+}
+
+}  // namespace
+
 std::string NextCommands(const Summary& summary, const std::string& run_dir,
                          const std::vector<std::string>& command) {
   std::string text = "next commands to try\n";
@@ -127,11 +141,13 @@ std::string NextCommands(const Summary& summary, const std::string& run_dir,
     return text;
   }
   // Only the program knows the network.
-  if (command.empty()) absl::StrAppend(&text, "  ps-ctl eval --run-dir ", run_dir, "\n");
-  absl::StrAppend(&text, "  ps-ctl export --run-dir ", run_dir, " --out weights.safetensors\n",
-                  "  ps-run ", run_dir, "/config.yaml --set compression.push=",
-                  summary.codec == "onebit" ? "topk" : "onebit", command.empty() ? "" : " -- ",
-                  ShellLine(command), "\n");
+  const std::string which = Evaluated(summary, run_dir);
+  if (command.empty()) absl::StrAppend(&text, "  ps-ctl eval --run-dir ", run_dir, which, "\n");
+  absl::StrAppend(
+      &text, "  ps-ctl export --run-dir ", run_dir, which, " --out weights.safetensors\n",
+      "  ps-run ", run_dir,
+      "/config.yaml --set compression.push=", summary.codec == "onebit" ? "topk" : "onebit",
+      command.empty() ? "" : " -- ", ShellLine(command), "\n");
   return text;
 }
 

@@ -19,9 +19,9 @@ std::optional<std::string> WhyStopEarly(const EarlyStopConfig& config,
   if (since < patience) return std::nullopt;
   const Measurement measure = MeasureOf(evaluations[best]);
   return absl::StrFormat(
-      "the test set's %s got no better than %.6g, of epoch %g, in %d evaluations "
+      "the test set's %s got no better than %.6g, of epoch %g, in %d evaluation%s "
       "(train.early_stop)",
-      measure.name, measure.value, evaluations[best].epoch(), since);
+      measure.name, measure.value, evaluations[best].epoch(), since, since == 1 ? "" : "s");
 }
 
 }  // namespace psgd

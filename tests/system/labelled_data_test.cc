@@ -104,6 +104,11 @@ TEST_F(LabelledData, TextsOfATableAreClassified) {
   const Ended eval = RunProgram({"ps-ctl", "eval", "--run-dir", Path("run"), "--json"});
   ASSERT_EQ(eval.code, 0) << eval.err;
   EXPECT_NEAR(Json::parse(eval.out)["test_accuracy"], Summary("run")["test_accuracy"], 1e-6);
+  // The ONNX file has one output for all tokens.
+  ASSERT_EQ(
+      RunProgram({"ps-ctl", "export", "--run-dir", Path("run"), "--onnx", Path("a.onnx")}).code, 0);
+  EXPECT_THAT(RunProgram({"ps-ctl", "onnx", "check", Path("a.onnx")}).out,
+              HasSubstr("psgd takes all of it"));
 
   EXPECT_THAT(Refused(config, {"data.target=topics"}),
               AllOf(HasSubstr("topics.csv:1: no column is named \"topics\", as data.target says"),

@@ -110,6 +110,7 @@ TEST_F(TrainRun, ARunStopsEarlyAndKeepsItsBest) {
   EXPECT_LT(summary["epochs"].get<double>(), 10);
   EXPECT_THAT(File("run/server/server.log"), HasSubstr("stops early: the test set's accuracy"));
   EXPECT_THAT(ended.out, HasSubstr("stopped early"));
+  EXPECT_THAT(ended.out + ended.err, HasSubstr(" --checkpoint best --out weights.safetensors"));
 
   double best = 0;
   for (const Json& evaluation : Metrics("run", "evaluation")) {

@@ -231,6 +231,17 @@ TEST_F(TableTest, ErrorsOfTheWholeFileSayWhatToDo) {
   EXPECT_THAT(ErrorOf("x,y\n,1\n,2\n,3\n5,2\n"),
               HasSubstr("column \"x\": no training row has a value"));
   EXPECT_THAT(ErrorOf("x,y\n1,2\n"), HasSubstr("1 samples are too few to keep 0.25 of them"));
+  std::string mistyped = "x,y\n";
+  for (int i = 0; i < 30; ++i) {
+    absl::StrAppend(&mistyped, i == 7 ? "1O" : absl::StrCat(i), ",", i % 2, "\n");
+  }
+  EXPECT_THAT(ErrorOf(mistyped),
+              HasSubstr("column \"x\": line 9: \"1O\" is no number, as 29 other fields are"));
+  const TableOptions known = {.path = Write("a.csv", mistyped),
+                              .test_fraction = 0.25,
+                              .target = {"y"},
+                              .categories = {"x"}};
+  EXPECT_GT(Load(known).train->size(), 20u);
   std::string names = "x,y\n", numbers = names;
   for (int i = 0; i < 1002; ++i) {
     absl::StrAppend(&names, "house", i, ",", i % 2, "\n");

@@ -51,6 +51,10 @@ TEST(ConfigParse, KnowsWhatOthersCallAKey) {
   EXPECT_THAT(ErrorOf("train: {ema_decay: 0.9}"), HasSubstr("psgd calls it train.average"));
   EXPECT_THAT(ErrorOf("optimizer: {param_groups: []}"),
               HasSubstr("psgd calls it optimizer.groups"));
+  EXPECT_THAT(ErrorOf("optimizer: {adam: {lr: 0.1}}"), HasSubstr("; psgd calls it learning_rate"));
+  EXPECT_THAT(ErrorOf("optimizer: {adam: {momentum: 0.9}}"), HasSubstr("its keys are "));
+  EXPECT_THAT(ErrorOf("train: {lr: 0.1}"), HasSubstr("psgd calls it optimizer.sgd.learning_rate"));
+  EXPECT_THAT(ErrorOf("staleness: 4"), HasSubstr("psgd calls it consistency.staleness"));
   // The outer optimizer's rate is not meant here.
   EXPECT_THAT(ErrorOf("local: {learning_rate: 0.1}"), HasSubstr("its keys are steps, "));
   EXPECT_THAT(ErrorOf("output_dir: a"), HasSubstr("; use the option --run-dir of ps-run"));
