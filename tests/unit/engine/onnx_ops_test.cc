@@ -143,16 +143,16 @@ const OnnxOpCase kOnnxOpCases[] = {
      4, "combines the samples"},
     {"ProductOfSamplesWithEachOther",
      [](GraphProto* g) {
-       AddNode(g, "Flatten", {"x"}, "flat");
-       AddNode(g, "Transpose", {"flat"}, "turned");
-       AddNode(g, "MatMul", {"turned", "flat"}, "gram");
-       AddNode(g, "MatMul", {"flat", "gram"}, "m");
+       AddNode(g, "Flatten", {"x"}, "plane");
+       AddNode(g, "Transpose", {"plane"}, "turned");
+       AddNode(g, "MatMul", {"turned", "plane"}, "gram");
+       AddNode(g, "MatMul", {"plane", "gram"}, "m");
      },
      32, "combines the samples"},
     {"SoftmaxOverTheBatch",
      [](GraphProto* g) {
-       AddNode(g, "Flatten", {"x"}, "flat");
-       AddNode(g, "Transpose", {"flat"}, "turned");
+       AddNode(g, "Flatten", {"x"}, "plane");
+       AddNode(g, "Transpose", {"plane"}, "turned");
        SetInt(AddNode(g, "Softmax", {"turned"}, "soft"), "axis", -1);
        AddNode(g, "Transpose", {"soft"}, "m");
      },

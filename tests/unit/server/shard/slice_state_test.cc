@@ -165,7 +165,8 @@ TEST_F(SliceUpdaterTest, KeepsAnAverageOfTheWeights) {
       const Contribution contribution{sparse ? Topk(gradient, 0.01) : Dense(gradient), 1, 0, {}};
       updater.Apply(slice, {&contribution, 1}, {.learning_rate = 0.5, .clocks = clocks});
       ++updates;
-      const double gain = (1 - std::min(0.9, (1 + updates) / (10 + updates))) * clocks;
+      const double done = updates * clocks;  // in clocks
+      const double gain = (1 - std::min(0.9, (1 + done) / (10 + done))) * clocks;
       for (uint32_t i = 0; i < kOdd; ++i) {
         expected[i] += gain * (slice.weights.read()[i] - expected[i]);
       }
