@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <optional>
@@ -21,6 +20,7 @@
 #include "experiment/record/run_dir.h"
 #include "net/address.h"
 #include "net/memory_run_store.h"
+#include "proto/measure_of.h"
 #include "server/control/peer_client.h"
 #include "server/durability/checkpoint_files.h"
 #include "server/durability/journal_folder.h"
@@ -93,10 +93,9 @@ absl::Status Resume(const Arguments& arguments, const Log& log, CoordinatorOptio
   snapshot.total = manifest.total();
   snapshot.evaluations.assign(manifest.evaluations().begin(), manifest.evaluations().end());
   PSGD_ASSIGN_OR_RETURN(const std::optional<EvalResult> own, store.EvaluationOf(manifest.id()));
-  const bool is_new = own && std::ranges::none_of(snapshot.evaluations, [&](const auto& known) {
-                        return known.epoch() == own->epoch();
-                      });
-  if (is_new) snapshot.evaluations.push_back(*own);
+  if (own && EvaluationAt(own->epoch(), snapshot.evaluations) == nullptr) {
+    snapshot.evaluations.push_back(*own);
+  }
   return absl::OkStatus();
 }
 

@@ -60,9 +60,11 @@ Record LastOf(absl::string_view kind, absl::string_view lines) {
   return Record::parse(line, nullptr, /*allow_exceptions=*/false);
 }
 
-LastRecords ReadEnd(const std::string& file) {
-  constexpr int64_t kTail = int64_t{1} << 20;
-  constexpr size_t kChecked = 4096;  // bytes whose lines are all parsed
+constexpr int64_t kChecked = 4096;               // bytes at the end whose lines are all parsed
+constexpr int64_t kSearched = int64_t{1} << 20;  // bytes in which the last figures of a run are
+
+// Reads the last `most` bytes.
+LastRecords ReadEnd(const std::string& file, int64_t most) {
   LastRecords last;
   if (const absl::Status regular = CheckRegularFile(file); !regular.ok()) {
     last.damage = std::string(regular.message());
@@ -75,15 +77,15 @@ LastRecords ReadEnd(const std::string& file) {
     if (size != 0) last.damage = "metrics.jsonl cannot be read";
     return last;
   }
-  in.seekg(std::max<int64_t>(0, size - kTail));
-  std::string lines(static_cast<size_t>(std::min(size, kTail)), '\0');
+  in.seekg(std::max<int64_t>(0, size - most));
+  std::string lines(static_cast<size_t>(std::min(size, most)), '\0');
   in.read(lines.data(), static_cast<std::streamsize>(lines.size()));
-  if (size <= kTail) lines.insert(0, "\n");  // the first line is whole
-  lines.resize(lines.rfind('\n') + 1);       // a torn last line may still grow
+  if (size <= most) lines.insert(0, "\n");  // the first line is whole
+  lines.resize(lines.rfind('\n') + 1);      // a torn last line may still grow
   last.progress = LastOf("progress", lines);
   last.evaluation = LastOf("evaluation", lines);
   const absl::string_view end =
-      absl::string_view(lines).substr(lines.size() - std::min(lines.size(), kChecked));
+      absl::string_view(lines).substr(lines.size() - std::min(lines.size(), size_t{kChecked}));
   const std::vector<absl::string_view> checked = absl::StrSplit(end, '\n');
   // The first may be a part of a line, and nothing follows the last line break.
   for (size_t i = 1; i + 1 < checked.size(); ++i) {
@@ -148,8 +150,11 @@ Record RunRow(const std::string& path, const std::string& id) {
   std::error_code error;
   Record row{{"id", id}, {"status", "broken"}, {"note", ""}};
   const bool metrics = fs::exists(dir.MetricsFile(), error);
-  const LastRecords last = metrics ? ReadEnd(dir.MetricsFile()) : LastRecords();
-  if (fs::exists(dir.SummaryFile(), error)) {
+  const bool ended = fs::exists(dir.SummaryFile(), error);
+  // The summary has the figures of a run that ended.
+  const LastRecords last =
+      metrics ? ReadEnd(dir.MetricsFile(), ended ? kChecked : kSearched) : LastRecords();
+  if (ended) {
     AddSummary(dir.SummaryFile(), &row);
   } else if (metrics) {
     const bool goes_on = WrittenLately(dir.MetricsFile());

@@ -1,6 +1,7 @@
-// The measure of an evaluation.
+// The evaluation of an epoch, and its measure.
 #pragma once
 
+#include <cmath>
 #include <optional>
 
 #include "common/first_measure.h"
@@ -14,6 +15,16 @@ inline Measurement MeasureOf(const EvalResult& result) {
   if (result.has_accuracy()) accuracy = result.accuracy();
   const auto first = FirstMeasure(accuracy, {result.measures().begin(), result.measures().end()});
   return first.value_or(Measurement{kLoss, result.loss(), /*smaller_is_better=*/true});
+}
+
+// The first of `evaluations` that is of this epoch; null: there is none.
+template <typename Evaluations>
+const EvalResult* EvaluationAt(double epoch, const Evaluations& evaluations) {
+  constexpr double kSame = 1e-9;  // sums of the same fractions of an epoch
+  for (const EvalResult& result : evaluations) {
+    if (std::abs(result.epoch() - epoch) < kSame) return &result;
+  }
+  return nullptr;
 }
 
 }  // namespace psgd

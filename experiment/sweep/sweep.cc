@@ -221,9 +221,13 @@ std::string MetricOfReport(const Sweep& sweep) {
 absl::StatusOr<std::string> Results(const SweepOptions& options, const Prepared& prepared) {
   const std::string& dir = prepared.dir;
   std::string metric = MetricOfReport(prepared.sweep);
-  // Where no run measured it, the report compares by what there is.
-  if (!ReadReportRuns(dir, metric).ok()) metric.clear();
-  PSGD_ASSIGN_OR_RETURN(const ReportRuns report, ReadReportRuns(dir, metric));
+  absl::StatusOr<ReportRuns> read = ReadReportRuns(dir, metric);
+  if (!read.ok() && !metric.empty()) {
+    // No run measured it: the report compares by what there is.
+    metric.clear();
+    read = ReadReportRuns(dir, metric);
+  }
+  PSGD_ASSIGN_OR_RETURN(const ReportRuns report, std::move(read));
   const std::vector<ReportGroup> groups = GroupRuns(report);
   PSGD_ASSIGN_OR_RETURN(const WrittenReport written, WriteReport({.dir = dir, .metric = metric}));
   if (options.json) return SweepJson(report, groups, dir).dump(2) + "\n";

@@ -12,6 +12,7 @@
 #include "compression/policy.h"
 #include "optimizers/optimizer.h"
 #include "proto/local_steps.h"
+#include "proto/measure_of.h"
 #include "proto/parameter_groups.h"
 #include "server/coordinator/early_stop.h"
 #include "server/shard/placement.h"
@@ -74,11 +75,8 @@ void CoordinatorCore::EvaluateCheckpoint(const CheckpointManifest& manifest) {
       config_.train().early_stop().patience() > 0 || config_.durability().keep_best();
   const double epoch = manifest.epoch_progress();
   if (!counts || EvaluatesByItself() || epoch == 0 || epoch != std::floor(epoch)) return;
-  constexpr double kSame = 1e-9;  // sums of the same fractions of an epoch
-  const bool known = std::ranges::any_of(totals_.evaluations(), [&](const EvalResult& result) {
-    return std::abs(result.epoch() - epoch) < kSame;
-  });
-  if (!known) pending_evaluations_.emplace_back().set_epoch(epoch);
+  if (EvaluationAt(epoch, totals_.evaluations()) != nullptr) return;
+  pending_evaluations_.emplace_back().set_epoch(epoch);
 }
 
 absl::StatusOr<JoinReply> CoordinatorCore::Join(const JoinRequest& request, Time now,

@@ -8,7 +8,6 @@
 #include "proto/measure_of.h"
 
 namespace psgd {
-namespace {}  // namespace
 
 const EvalResult* EvaluationOf(std::span<const CheckpointManifest> manifests, size_t index) {
   const double epoch = manifests[index].epoch_progress();
@@ -17,10 +16,8 @@ const EvalResult* EvaluationOf(std::span<const CheckpointManifest> manifests, si
     const bool again =
         later < index && manifests[later].epoch_progress() <= manifests[later + 1].epoch_progress();
     if (again) return nullptr;
-    for (const EvalResult& result : manifests[later].evaluations()) {
-      // Both are sums of the same fractions of an epoch.
-      if (std::abs(result.epoch() - epoch) < 1e-9) return &result;
-    }
+    const EvalResult* const found = EvaluationAt(epoch, manifests[later].evaluations());
+    if (found != nullptr) return found;
   }
   return nullptr;
 }
