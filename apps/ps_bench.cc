@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "apps/command_line.h"
+#include "apps/program_mains.h"
 #include "bench/apply_bench.h"
 #include "bench/bench_history.h"
 #include "bench/codec_bench.h"
@@ -200,7 +201,7 @@ void Print(const std::vector<BenchRow>& rows, bool json) {
 }  // namespace
 }  // namespace psgd
 
-int main(int argc, char** argv) {
+int ps_bench_main(int argc, char** argv) {
   using namespace psgd;
   Arguments arguments;
   CLI::App app(

@@ -15,6 +15,7 @@
 #include "apps/ctl_ui.h"
 #include "apps/etcd_arguments.h"
 #include "apps/exit_code.h"
+#include "apps/program_mains.h"
 #include "apps/tls_arguments.h"
 #include "apps/wait_note.h"
 #include "common/suggest.h"
@@ -384,7 +385,7 @@ absl::Status CheckCommand(const CLI::App& app, int argc, char** argv) {
 }  // namespace
 }  // namespace psgd
 
-int main(int argc, char** argv) {
+int ps_ctl_main(int argc, char** argv) {
   using namespace psgd;
   Arguments arguments;
   CLI::App app(

@@ -9,6 +9,7 @@
 #include "apps/doctor/gpus_text.h"
 #include "apps/doctor/host.h"
 #include "apps/doctor/nvml.h"
+#include "apps/program_mains.h"
 #include "engine/runtime/plugin.h"
 
 namespace psgd {
@@ -80,7 +81,7 @@ void Run(bool measure) {
 }  // namespace
 }  // namespace psgd
 
-int main(int argc, char** argv) {
+int ps_doctor_main(int argc, char** argv) {
   using namespace psgd;
   bool quick = false;
   CLI::App app(std::string(kExamples) +

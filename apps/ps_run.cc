@@ -10,6 +10,7 @@
 #include "apps/command_line.h"
 #include "apps/etcd_arguments.h"
 #include "apps/exit_code.h"
+#include "apps/program_mains.h"
 #include "apps/stop_signals.h"
 #include "apps/tls_arguments.h"
 #include "common/files.h"
@@ -195,7 +196,7 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
 }  // namespace
 }  // namespace psgd
 
-int main(int argc, char** argv) {
+int ps_run_main(int argc, char** argv) {
   using namespace psgd;
   Arguments arguments;
   CLI::App app(

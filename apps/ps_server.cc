@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/exit_code.h"
+#include "apps/program_mains.h"
 #include "apps/server_arguments.h"
 #include "apps/server_start.h"
 #include "apps/stop_signals.h"
@@ -320,7 +321,7 @@ class Program {
 }  // namespace
 }  // namespace psgd
 
-int main(int argc, char** argv) {
+int ps_server_main(int argc, char** argv) {
   using namespace psgd;
   ServerArguments arguments;
   if (const auto code = ParseServerArguments(argc, argv, &arguments)) return *code;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
+#include "apps/program_mains.h"
 #include "common/files.h"
 #include "compression/policy.h"
 #include "experiment/record/readable.h"
@@ -191,7 +192,7 @@ absl::Status Run(const Arguments& given) {
 }  // namespace
 }  // namespace psgd
 
-int main(int argc, char** argv) {
+int ps_sim_main(int argc, char** argv) {
   using namespace psgd;
   Arguments given;
   CLI::App app(std::string(kExamples) +

@@ -6,6 +6,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
+#include "apps/program_mains.h"
 #include "apps/stop_signals.h"
 #include "experiment/report/png.h"
 #include "experiment/report/write_report.h"
@@ -192,7 +193,7 @@ absl::Status Report(ReportOptions options, const std::string& png_dir) {
 }  // namespace
 }  // namespace psgd
 
-int main(int argc, char** argv) {
+int ps_sweep_main(int argc, char** argv) {
   using namespace psgd;
   SweepOptions sweep;
   ReportOptions report;

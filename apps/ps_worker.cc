@@ -12,6 +12,7 @@
 #include "apps/command_line.h"
 #include "apps/etcd_arguments.h"
 #include "apps/exit_code.h"
+#include "apps/program_mains.h"
 #include "apps/stop_signals.h"
 #include "apps/tls_arguments.h"
 #include "common/units.h"
@@ -208,7 +209,7 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
 }  // namespace
 }  // namespace psgd
 
-int main(int argc, char** argv) {
+int ps_worker_main(int argc, char** argv) {
   using namespace psgd;
   Arguments arguments;
   CLI::App app(

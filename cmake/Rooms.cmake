@@ -28,12 +28,17 @@ function(psgd_room name)
   target_precompile_headers(psgd_${name} REUSE_FROM psgd_room_headers)
 endfunction()
 
-# psgd_program(NAME SOURCES ... DEPS ...): an installed program.
+# psgd_program(NAME SOURCES ... DEPS ...): an installed program, whose sources define its function of
+# apps/program_mains.h. Its objects are the library NAME-objects, which the bundle's binary has too.
 function(psgd_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES})
-  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/gen)
-  target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+  string(REPLACE - _ function ${name}_main)
+  add_library(${name}-objects OBJECT ${ARG_SOURCES})
+  target_include_directories(${name}-objects PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/gen)
+  target_link_libraries(${name}-objects PUBLIC ${ARG_DEPS})
+  add_executable(${name} ${CMAKE_SOURCE_DIR}/apps/program.cc)
+  target_compile_definitions(${name} PRIVATE PSGD_MAIN=${function})
+  target_link_libraries(${name} PRIVATE ${name}-objects)
   set_property(GLOBAL APPEND PROPERTY PSGD_PROGRAMS ${name})
 endfunction()
 

@@ -3,14 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
-int ps_bench_main(int argc, char** argv);
-int ps_ctl_main(int argc, char** argv);
-int ps_doctor_main(int argc, char** argv);
-int ps_run_main(int argc, char** argv);
-int ps_server_main(int argc, char** argv);
-int ps_sim_main(int argc, char** argv);
-int ps_sweep_main(int argc, char** argv);
-int ps_worker_main(int argc, char** argv);
+#include "apps/program_mains.h"
 
 namespace {
 

@@ -139,7 +139,11 @@ class Soak {
            std::chrono::duration<double>(now.when - since.when).count();
   }
   bool GoesOn();
-  bool WaitInSync() const;
+  // Whether every shard has all its copies in sync, on connected servers.
+  bool InSync() const;
+  bool WaitInSync() const {
+    return Eventually([this] { return InSync(); }, 60s);
+  }
   std::string KillServer();
   std::string KillOne();
   std::string Train();
@@ -167,8 +171,9 @@ class Soak {
   double undisturbed_ = 0, under_kills_ = 0;  // batches a second
   int64_t worker_killed_at_ = 0;              // step at which the last worker was killed
   // From a server's kill until training went on. If a worker was killed right before, the others
-  // also wait until its lease ends.
-  std::vector<double> seconds_to_go_on_, seconds_without_a_worker_;
+  // also wait until its lease ends. If the killed server may have had the only copy in sync of a
+  // shard, all wait until it is back.
+  std::vector<double> seconds_to_go_on_, seconds_without_a_worker_, seconds_without_a_copy_;
 
   std::map<PushName, std::string> acknowledged_;  // checksums
   uint64_t journalled_ = 0, lost_ = 0, twice_ = 0, changed_ = 0, gaps_ = 0, other_weights_ = 0;
@@ -282,24 +287,19 @@ double Soak::Batches() const {
   return status.is_object() ? status.value("epoch", 0.0) * kBatchesPerEpoch : 0;
 }
 
-// Waits until every shard has all its copies in sync, on connected servers.
-bool Soak::WaitInSync() const {
-  return Eventually(
-      [&] {
-        const Json status = Status();
-        if (!status.is_object()) return false;
-        std::set<int> here;
-        for (const auto& server : status["servers"]) {
-          if (server.value("connected", false)) here.insert(server["server"].get<int>());
-        }
-        for (const auto& shard : status["shards"]) {
-          uint64_t in_sync = 0;
-          for (const auto& server : shard["in_sync"]) in_sync += here.count(server.get<int>());
-          if (in_sync < options_.copies) return false;
-        }
-        return true;
-      },
-      60s);
+bool Soak::InSync() const {
+  const Json status = Status();
+  if (!status.is_object()) return false;
+  std::set<int> here;
+  for (const auto& server : status["servers"]) {
+    if (server.value("connected", false)) here.insert(server["server"].get<int>());
+  }
+  for (const auto& shard : status["shards"]) {
+    uint64_t in_sync = 0;
+    for (const auto& server : shard["in_sync"]) in_sync += here.count(server.get<int>());
+    if (in_sync < options_.copies) return false;
+  }
+  return true;
 }
 
 bool Soak::GoesOn() {
@@ -368,13 +368,16 @@ std::string Soak::KillOne() {
   Pause(std::chrono::milliseconds(chance_.NextBelow(150)));
   if (chance_.NextBelow(2) == 0) {
     const int64_t killed_at = clock_;
+    const bool all_copies = !HasCopies() || InSync();
     const std::string failed = KillServer();
     if (!failed.empty()) return failed;
     // Pushes on their way may still count.
     Eventually([&] { return (clock_ = Step()) >= 0; }, 40s);
     if (!GoesOn()) return "training stands still after a server was killed";
     const bool all_workers = killed_at > worker_killed_at_ + kStepsBehind;
-    (all_workers ? seconds_to_go_on_ : seconds_without_a_worker_)
+    (!all_copies   ? seconds_without_a_copy_
+     : all_workers ? seconds_to_go_on_
+                   : seconds_without_a_worker_)
         .push_back(std::chrono::duration<double>(Clock::now() - killed_).count());
   } else {
     auto& victim = workers_[chance_.NextBelow(static_cast<uint32_t>(workers_.size()))];
@@ -604,6 +607,7 @@ Json Soak::Report() const {
           {"transport", options_.transport},
           {"seconds_to_go_on", spread(seconds_to_go_on_)},
           {"seconds_without_a_worker", spread(seconds_without_a_worker_)},
+          {"seconds_without_a_copy", spread(seconds_without_a_copy_)},
           {"batches_per_second", {{"undisturbed", undisturbed_}, {"under_kills", under_kills_}}},
           {"clock", clock_},
           {"pushes_acknowledged", acknowledged_.size()},
