@@ -148,8 +148,8 @@ std::string OwnName() {
   return name;
 }
 
-absl::StatusOr<ClientOptions> OptionsOf(const psgd_join_options& given) {
-  ClientOptions options;
+absl::StatusOr<MemberOptions> OptionsOf(const psgd_join_options& given) {
+  MemberOptions options;
   PSGD_RETURN_IF_ERROR(CheckPointer(given.server, "options->server"));
   options.server = given.server;
   options.name = TextOr(given.name, OwnName());
@@ -198,7 +198,7 @@ psgd_status psgd_join(const psgd_join_options* options, psgd_client* client) {
     PSGD_RETURN_IF_ERROR(CheckPointer(client, "client"));
     *client = 0;
     PSGD_ASSIGN_OR_RETURN(const psgd_join_options given, TakeIn(options, "options"));
-    PSGD_ASSIGN_OR_RETURN(ClientOptions with, OptionsOf(given));
+    PSGD_ASSIGN_OR_RETURN(MemberOptions with, OptionsOf(given));
     PSGD_ASSIGN_OR_RETURN(std::unique_ptr<Client> joined, Client::Join(std::move(with)));
     *client = AllClients().Add(std::move(joined));
     return absl::OkStatus();
@@ -333,9 +333,11 @@ psgd_status psgd_end_step(psgd_client client, const psgd_step* step) {
   return WithClient("psgd_end_step", client, [&](Client& c) -> absl::Status {
     if (step == nullptr) return c.EndStep({});
     PSGD_ASSIGN_OR_RETURN(const psgd_step given, TakeIn(step, "step"));
-    return c.EndStep({given.samples, given.correct,
-                      std::isfinite(given.loss_sum) ? given.loss_sum : 0,
-                      std::max(0.0, given.seconds_data), std::max(0.0, given.seconds_compute)});
+    return c.EndStep({.samples = given.samples,
+                      .correct = given.correct,
+                      .loss_sum = std::isfinite(given.loss_sum) ? given.loss_sum : 0,
+                      .seconds_data = std::max(0.0, given.seconds_data),
+                      .seconds_compute = std::max(0.0, given.seconds_compute)});
   });
 }
 

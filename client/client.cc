@@ -12,18 +12,12 @@
 #include "common/names.h"
 #include "common/program_state.h"
 #include "common/stopwatch.h"
-#include "compression/policy.h"
-#include "net/wire_format.h"
 #include "proto/local_steps.h"
-#include "worker/give_residual.h"
 #include "worker/install_slice.h"
-#include "worker/member_security.h"
 
 namespace psgd {
 namespace {
 
-// The norm takes a pass over all residuals.
-constexpr Duration kResidualTime = std::chrono::seconds(5);
 // A worker that leaves pushes its residual within this time.
 constexpr Duration kDrainTime = std::chrono::seconds(30);
 constexpr Duration kFarewell = std::chrono::seconds(1);
@@ -63,7 +57,7 @@ std::optional<size_t> FirstNotFinite(std::span<const float> values) {
 bool IsOutOfOrder(const absl::Status& status) { return status.GetPayload(kOutOfOrder).has_value(); }
 bool WantsState(const absl::Status& status) { return status.GetPayload(kWantsState).has_value(); }
 
-absl::StatusOr<std::unique_ptr<Client>> Client::Join(ClientOptions options) {
+absl::StatusOr<std::unique_ptr<Client>> Client::Join(MemberOptions options) {
   PSGD_RETURN_IF_ERROR(CheckServerAddress(options.server));
   if (!IsName(options.name)) {
     return InvalidArgumentError("the worker's name \"", Readable(options.name),
@@ -74,51 +68,16 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Join(ClientOptions options) {
   return client;
 }
 
-Client::~Client() {
-  closing_ = true;
-  if (control_) control_->Cancel();
-  if (heartbeat_) heartbeat_->Stop();
-}
-
-absl::Status Client::Interrupted() const {
-  if (closing_) return absl::CancelledError("the client was closed");
-  return heartbeat_ ? heartbeat_->status() : absl::OkStatus();
-}
-
 absl::Status Client::Prepare() {
-  control_ = std::make_unique<ControlClient>(
-      ControlClientOptions{.server = options_.server,
-                           .deadline = options_.connect_deadline,
-                           .interrupted = [this] { return Interrupted(); },
-                           .credentials = options_.credentials});
-  JoinRequest join;
-  join.set_name(options_.name);
-  join.set_device(options_.device);
-  join.set_protocol(kProtocolVersion);
-  join.set_local_steps(true);
-  curve_ = MakeCurveKeys();
-  join.set_curve_key(curve_.public_key);
-  PSGD_ASSIGN_OR_RETURN(joined_, control_->Join(join));
-  key_ = joined_.key();
-  config_ = joined_.config();
-  run_name_ = joined_.run_name();
-  control_->SetDeadline(Milliseconds(config_.cluster().deadline()));
-  control_->SetToken(joined_.token());
-  options_.log->info("joined {} at {} as worker {}, incarnation {}", run_name_, options_.server,
-                     key_.worker(), key_.incarnation());
-  if (!config_.model().has_client()) {
-    const absl::Status status = FailedPreconditionError(
-        "the run ", run_name_, " at ", options_.server,
+  PSGD_RETURN_IF_ERROR(member_.Join());
+  if (!config().model().has_client()) {
+    member_.Leave(absl::OkStatus(), {.reason = "the run's model is not a program's"});
+    return FailedPreconditionError(
+        "the run ", run_name(), " at ", member_.options().server,
         " trains a model of its own config, and this program brings another; say model: client in "
         "the config, or start ps-worker in place of this program");
-    LeaveRequest leave;
-    *leave.mutable_key() = key_;
-    leave.set_reason("the run's model is not a program's");
-    (void)control_->Leave(leave);
-    return status;
   }
-  heartbeat_ = std::make_unique<Heartbeat>(control_.get(), joined_, options_.log);
-  heartbeat_->Start();
+  member_.KeepLease();
   model_.set_name("client");
   return absl::OkStatus();
 }
@@ -153,7 +112,7 @@ absl::Status Client::AddTensor(const ClientTensor& tensor, std::span<const float
 absl::Status Client::Commit(uint64_t samples, uint32_t epochs) {
   if (committed_) return OutOfOrder("the model was committed before; commit once");
   if (model_.parameters_size() == 0) return OutOfOrder("no tensor was added before the commit");
-  const auto batch = static_cast<uint64_t>(config_.data().batch());
+  const auto batch = static_cast<uint64_t>(config().data().batch());
   if (samples < batch || samples > UINT32_MAX) {
     return InvalidArgumentError("a data set of ", samples, " samples does not fit batches of ",
                                 batch,
@@ -162,14 +121,9 @@ absl::Status Client::Commit(uint64_t samples, uint32_t epochs) {
                                 UINT32_MAX, " samples");
   }
   PSGD_RETURN_IF_ERROR(RegisterModel(samples, epochs));
-  order_.emplace(samples, config_.data().batch(), config_.seed());
-  const auto batches = static_cast<double>(order_->batches_per_epoch());
-  *config_.mutable_compression() =
-      InSteps(config_.compression(), batches / std::max(1, config_.cluster().workers()));
-  dense_bytes_ = 0;
-  for (const SliceSpec& slice : placement_.slices()) dense_bytes_ += slice.count() * sizeof(float);
-  PSGD_ASSIGN_OR_RETURN(encoder_,
-                        UpdateEncoder::Create(config_, model_, placement_, key_.worker()));
+  order_.emplace(samples, config().data().batch(), config().seed());
+  PSGD_ASSIGN_OR_RETURN(encoder_, UpdateEncoder::Create(config(), model_, member_.placement(),
+                                                        member_.key().worker()));
   pushed_.assign(weights_.size(), false);
   PSGD_RETURN_IF_ERROR(Connect());
   committed_ = true;
@@ -178,15 +132,15 @@ absl::Status Client::Commit(uint64_t samples, uint32_t epochs) {
 
 absl::Status Client::RegisterModel(uint64_t samples, uint32_t epochs) {
   RegisterRequest request;
-  *request.mutable_key() = key_;
+  *request.mutable_key() = member_.key();
   *request.mutable_model() = model_;
   request.set_train_samples(samples);
-  request.set_batches_per_epoch(samples / static_cast<uint64_t>(config_.data().batch()));
+  request.set_batches_per_epoch(samples / static_cast<uint64_t>(config().data().batch()));
   request.set_epochs(epochs);
   const Time start = SteadyNow();
   int gives = 0;
   while (true) {
-    PSGD_ASSIGN_OR_RETURN(const RegisterReply reply, control_->Register(request));
+    PSGD_ASSIGN_OR_RETURN(const RegisterReply reply, member_.control().Register(request));
     if (reply.give_weights()) {
       if (++gives > kMostGives) {
         return absl::UnavailableError(
@@ -198,17 +152,16 @@ absl::Status Client::RegisterModel(uint64_t samples, uint32_t epochs) {
       continue;
     }
     if (reply.wait_ms() <= 0) {
-      placement_ = reply.placement();
-      config_.mutable_train()->set_epochs(static_cast<int>(reply.epochs()));
-      heartbeat_->SetHyper(reply.hyper());
+      member_.mutable_config()->mutable_train()->set_epochs(static_cast<int>(reply.epochs()));
+      member_.Registered(reply, request.batches_per_epoch());
       return absl::OkStatus();
     }
-    if (SteadyNow() - start > Milliseconds(config_.cluster().deadline())) {
+    if (SteadyNow() - start > Milliseconds(config().cluster().deadline())) {
       return absl::DeadlineExceededError(absl::StrCat(
           "another worker brings the first weights, and has not given all of them within ",
-          config_.cluster().deadline(), " ms (cluster.deadline); does it hang?"));
+          config().cluster().deadline(), " ms (cluster.deadline); does it hang?"));
     }
-    PSGD_RETURN_IF_ERROR(Interrupted());
+    PSGD_RETURN_IF_ERROR(member_.Interrupted());
     std::this_thread::sleep_for(Milliseconds(reply.wait_ms()));
   }
 }
@@ -219,74 +172,43 @@ absl::Status Client::GiveFirstWeights() {
     for (uint64_t offset = 0; offset < values.size(); offset += kPartElements) {
       const uint64_t count = std::min<uint64_t>(kPartElements, values.size() - offset);
       GiveWeightsRequest part;
-      *part.mutable_key() = key_;
+      *part.mutable_key() = member_.key();
       part.set_parameter(static_cast<uint32_t>(tensor));
       part.set_offset(offset);
       part.set_values(values.data() + offset, count * sizeof(float));
-      PSGD_RETURN_IF_ERROR(control_->GiveWeights(part).status());
+      PSGD_RETURN_IF_ERROR(member_.control().GiveWeights(part).status());
     }
   }
   return absl::OkStatus();
 }
 
 absl::Status Client::Connect() {
-  const std::vector<std::string> shards(placement_.endpoints().begin(),
-                                        placement_.endpoints().end());
-  heartbeat_->SetEndpoints(shards);
-  TransportOptions transport;
-  transport.log = options_.log;
-  transport.security = MemberSecurity(options_.credentials, options_.server, curve_, joined_);
-  PSGD_ASSIGN_OR_RETURN(transport_, MakeTransport(config_.cluster().transport(), transport));
-  PSGD_ASSIGN_OR_RETURN(std::unique_ptr<Endpoint> endpoint, transport_->Connect(shards));
-  core_ = std::make_unique<WorkerCore>(SessionOptionsOf(config_, key_),
-                                       PullsAhead(config_.consistency()), placement_, SteadyNow(),
-                                       WorkerCore::AtEnd::kPull);
-  session_ = std::make_unique<Session>(
-      &core_->session(), std::move(endpoint),
-      [this]() -> absl::Status {
-        if (SteadyNow() >= until_) return TimeIsUp();
-        return Interrupted();
-      },
-      [this]() -> absl::StatusOr<std::optional<MovedShards>> {
-        const auto addresses = heartbeat_->TakeMove();
-        if (!addresses) return std::nullopt;
-        MovedShards moved{nullptr, *addresses};
-        PSGD_ASSIGN_OR_RETURN(moved.endpoint, transport_->Connect(*addresses));
-        return moved;
-      });
+  PSGD_RETURN_IF_ERROR(member_.Connect(
+      {.encoder = encoder_.get(), .at_end = WorkerCore::AtEnd::kPull, .interrupted = [this] {
+         return SteadyNow() >= until_ ? TimeIsUp() : absl::OkStatus();
+       }}));
   arriving_ = std::make_unique<ArrivingWeights>(
       ArrivingWeights::Options{.codecs = codecs_,
                                .model = model_,
-                               .placement = placement_,
+                               .placement = member_.placement(),
                                .own = factors_,
                                .weights =
                                    [this](int tensor) {
                                      return std::span<float>(weights_[static_cast<size_t>(tensor)]);
                                    }},
-      &core_->session(), session_.get());
-  autotune_ = std::make_unique<Autotune>(
-      AutotuneOptions{.compression = config_.compression(),
-                      .worker = key_.worker(),
-                      .log = options_.log,
-                      .report =
-                          [this](const CodecChoices& choices) {
-                            heartbeat_->Record([&](WorkerReport* report) {
-                              *report->mutable_choices() = choices;
-                            });
-                          }},
-      encoder_.get(), session_.get());
+      &core().session(), &session());
   return absl::OkStatus();
 }
 
 bool Client::Reached(Goal goal) const {
   if (over_) return true;
-  if (std::holds_alternative<task::Train>(core_->task())) {
+  if (std::holds_alternative<task::Train>(core().task())) {
     // A worker that is to leave drops local steps, of which there may be many.
     return goal != Goal::kEnd && (local_step_ == 0 || !IsAsked());
   }
   if (goal != Goal::kWeights) return false;
   if (awaited_ != kAll && arrive_ && arriving_->complete(awaited_)) return true;
-  return std::holds_alternative<task::AskSegment>(core_->task());
+  return std::holds_alternative<task::AskSegment>(core().task());
 }
 
 absl::Status Client::Drive(Goal goal, Time until) {
@@ -294,16 +216,16 @@ absl::Status Client::Drive(Goal goal, Time until) {
   until_ = until;
   away_.reset();
   const absl::Status status = CarryOut(goal);
-  away_.emplace(session_.get());
+  away_.emplace(&session());
   return status;
 }
 
 absl::Status Client::CarryOut(Goal goal) {
   while (!Reached(goal)) {
-    PSGD_RETURN_IF_ERROR(Interrupted());
-    const WorkerTask now = core_->task();
+    PSGD_RETURN_IF_ERROR(member_.Interrupted());
+    const WorkerTask now = core().task();
     PSGD_RETURN_IF_ERROR(std::visit([this](const auto& task) { return Do(task); }, now));
-    session_->Send();
+    session().Send();
     // Behind a task, so that a program that polls without waiting gets on.
     if (SteadyNow() >= until_ && !Reached(goal)) return TimeIsUp();
   }
@@ -312,42 +234,38 @@ absl::Status Client::CarryOut(Goal goal) {
 
 void Client::Done() {
   SetAsked();
-  core_->Done(SteadyNow());
+  core().Done(SteadyNow());
 }
 
 void Client::SetAsked() {
   // When the run drains, this worker leaves as if it alone were asked to: the end of its segment,
   // which may be an epoch, is far.
-  core_->SetAsked(IsAsked(), /*drain=*/false);
+  core().SetAsked(IsAsked(), /*drain=*/false);
 }
 
 bool Client::IsAsked() const {
-  return leaves_ || heartbeat_->leave_asked().has_value() || heartbeat_->drain();
+  return leaves_ || heartbeat().leave_asked().has_value() || heartbeat().drain();
 }
 
 absl::Status Client::Do(const task::AskSegment& ask) {
   Stopwatch asking(&timings_.control);
-  PSGD_ASSIGN_OR_RETURN(const NextSegmentReply next, control_->NextSegment(ask.request));
-  if (next.has_leaders()) heartbeat_->SetLeaders(next.leaders());
+  PSGD_ASSIGN_OR_RETURN(const NextSegmentReply next, member_.AskSegment(ask));
   SetAsked();
-  core_->OnSegment(next, SteadyNow());
+  core().OnSegment(next, SteadyNow());
   return absl::OkStatus();
 }
 
 absl::Status Client::Do(const task::Pause& pause) {
   // A program with a state stays for the last checkpoint of a run that drains.
-  const bool saves = keeps_state_ && !leaves_ && heartbeat_->drain();
+  const bool saves = keeps_state_ && !leaves_ && heartbeat().drain();
   if (pause.leaves && !saves) {
-    PSGD_ASSIGN_OR_RETURN(const double norm, encoder_->ResidualNorm());
-    if (norm == 0) {
-      core_->LeaveNow();
-      return absl::OkStatus();
-    }
+    PSGD_ASSIGN_OR_RETURN(const bool leaves, member_.LeaveWithoutResidual());
+    if (leaves) return absl::OkStatus();
   }
   Stopwatch waiting(&timings_.control);
   if (!pause_end_) pause_end_ = SteadyNow() + pause.duration;
   for (Time now = SteadyNow(); now < *pause_end_; now = SteadyNow()) {
-    PSGD_RETURN_IF_ERROR(Interrupted());
+    PSGD_RETURN_IF_ERROR(member_.Interrupted());
     if (now >= until_) return TimeIsUp();
     std::this_thread::sleep_for(std::min<Duration>({kNap, *pause_end_ - now, until_ - now}));
   }
@@ -359,7 +277,7 @@ absl::Status Client::Do(const task::Pause& pause) {
 absl::Status Client::Do(const task::Await& await) {
   if (await.what == task::Await::kWeights) return TakeWeights();
   Stopwatch waiting(&timings_.control);
-  return session_->WaitUntil([this] { return core_->Advance(SteadyNow()); });
+  return session().WaitUntil([this] { return core().Advance(SteadyNow()); });
 }
 
 absl::Status Client::TakeWeights() {
@@ -371,33 +289,29 @@ absl::Status Client::TakeWeights() {
                            "consistency.staleness. The last checkpoint is unharmed");
   }
   PSGD_RETURN_IF_ERROR(here);
-  core_->Advance(SteadyNow());
+  core().Advance(SteadyNow());
   return absl::OkStatus();
 }
 
 absl::Status Client::Do(const task::RestoreState&) {
-  const std::map<uint32_t, Bytes> loaded = core_->session().TakeLoadedState();
+  const std::map<uint32_t, Bytes> loaded = core().session().TakeLoadedState();
   loaded_state_ = JoinProgramState(loaded);
   if (!loaded_state_ && loaded.lower_bound(kProgramState) != loaded.end()) {
-    options_.log->warn(
+    member_.options().log->warn(
         "the checkpoint's state of this program is not complete, and is left out; did its worker "
         "end while the checkpoint was taken?");
   }
-  PSGD_ASSIGN_OR_RETURN(const double dropped, encoder_->RestoreResiduals(loaded));
-  if (dropped != 0) {
-    heartbeat_->Record([&](WorkerReport* report) { report->set_residual_norm_lost(dropped); });
-  }
+  PSGD_RETURN_IF_ERROR(member_.RestoreResiduals(loaded));
   Done();
   return absl::OkStatus();
 }
 
 absl::Status Client::Do(const task::SaveState& save) {
   PSGD_RETURN_IF_ERROR(AskForState());
-  PSGD_RETURN_IF_ERROR(ReportResidual());
-  PSGD_ASSIGN_OR_RETURN(auto states, encoder_->CopyResiduals());
+  PSGD_ASSIGN_OR_RETURN(auto states, member_.SaveResiduals());
   if (state_) std::ranges::move(SplitProgramState(*state_), std::back_inserter(states));
   state_.reset();
-  core_->session().SaveState(save.checkpoint, states, SteadyNow());
+  core().session().SaveState(save.checkpoint, states, SteadyNow());
   Done();
   return absl::OkStatus();
 }
@@ -442,17 +356,17 @@ absl::Status Client::Do(const task::BeginSegment& begin) {
 absl::Status Client::Do(const task::Install& install) {
   // This task comes again if the choice of codecs fails.
   if (!std::exchange(installed_, true)) {
-    core_->session().TakePulled();
+    core().session().TakePulled();
     timings_.wait += arriving_->waited();
     timings_.install += arriving_->installing();
-    waited_ += PartsOfWait(arriving_->waited(), core_->session().last_answer());
+    waited_ += PartsOfWait(arriving_->waited(), core().session().last_answer());
     arrive_ = false;
   }
   if (install.for_step) {
     Stopwatch choosing(&timings_.encode);
     // A measurement that stops halfway would begin again in each call of a program that polls.
     const Time until = std::exchange(until_, Time::max());
-    const absl::Status chosen = autotune_->BetweenSteps(install.clock);
+    const absl::Status chosen = member_.autotune().BetweenSteps(install.clock);
     until_ = until;
     PSGD_RETURN_IF_ERROR(chosen);
   }
@@ -463,9 +377,9 @@ absl::Status Client::Do(const task::Install& install) {
 
 // Only for a worker that leaves: otherwise the program computes the step.
 absl::Status Client::Do(const task::Train&) {
-  core_->SetAsked(true, /*drain=*/false);
+  core().SetAsked(true, /*drain=*/false);
   local_step_ = 0;
-  core_->GiveUpStep(SteadyNow());
+  core().GiveUpStep(SteadyNow());
   return absl::OkStatus();
 }
 
@@ -477,53 +391,39 @@ absl::Status Client::Do(const task::Evaluate&) {
 
 absl::Status Client::Do(const task::Report& report) {
   Stopwatch reporting(&timings_.control);
-  if (SteadyNow() - residual_reported_ >= kResidualTime) PSGD_RETURN_IF_ERROR(ReportResidual());
-  heartbeat_->Record([&](WorkerReport* next) { next->set_clock(report.clock); });
-  PSGD_RETURN_IF_ERROR(heartbeat_->Flush());
+  PSGD_RETURN_IF_ERROR(member_.Report(report));
   Done();
   return absl::OkStatus();
 }
 
 absl::Status Client::Do(const task::GiveResidual& give) {
   Duration limit = kDrainTime;
-  if (heartbeat_->drain()) {
+  if (heartbeat().drain()) {
     PSGD_RETURN_IF_ERROR(AskForState());
     if (state_) {
       limit += Milliseconds(static_cast<int64_t>(state_->size() / kStateBytesPerMs));
-      core_->session().SaveState(0, SplitProgramState(*state_), SteadyNow());
+      core().session().SaveState(0, SplitProgramState(*state_), SteadyNow());
     }
     state_.reset();
   }
   // Not the limit of a program that polls: what is under way by then would count as lost.
   const Time until = std::exchange(until_, SteadyNow() + limit);
-  const absl::StatusOr<GivenResidual> gave =
-      psgd::GiveResidual(give.clock, encoder_.get(), core_.get(), session_.get());
+  const absl::StatusOr<GivenResidual> given = member_.GiveResidual(give);
   until_ = until;
-  PSGD_ASSIGN_OR_RETURN(const GivenResidual given, gave);
-  residual_norm_left_ = given.norm_left;
-  PSGD_RETURN_IF_ERROR(given.pushed);
-  heartbeat_->Record([](WorkerReport* report) { report->set_residual_norm(0); });
-  return absl::OkStatus();
+  return given.ok() ? given->pushed : given.status();
 }
 
 absl::Status Client::Do(const task::Leave& leave) {
   over_ = true;
   over_why_ =
       leave.why == task::Leave::kRunIsOver ? leave.reason : "this worker was asked to leave";
-  options_.log->info("done: {}", over_why_);
-  return absl::OkStatus();
-}
-
-absl::Status Client::ReportResidual() {
-  PSGD_ASSIGN_OR_RETURN(const double norm, encoder_->ResidualNorm());
-  heartbeat_->Record([&](WorkerReport* report) { report->set_residual_norm(norm); });
-  residual_reported_ = SteadyNow();
+  member_.options().log->info("done: {}", over_why_);
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<ClientShare>> Client::NextShare(Time until) {
-  if (!committed_ || !core_) return OutOfOrder("the model is not committed; commit it before");
-  const auto* train = std::get_if<task::Train>(&core_->task());
+  if (!committed_) return OutOfOrder("the model is not committed; commit it before");
+  const auto* train = std::get_if<task::Train>(&core().task());
   if (train != nullptr && !new_share_) {
     const uint64_t steps = segment_->steps().empty() ? 1 : segment_->steps(0);
     const uint64_t ended = (train->clock - 1 - first_clock_) * steps + local_step_;
@@ -546,9 +446,9 @@ absl::Status Client::BatchIndices(uint32_t batch, std::span<uint32_t> indices) {
   if (batch >= static_cast<uint32_t>(segment_->batches_size())) {
     return InvalidArgumentError("batch ", batch, " of a share of ", segment_->batches_size());
   }
-  if (indices.size() != static_cast<size_t>(config_.data().batch())) {
+  if (indices.size() != static_cast<size_t>(config().data().batch())) {
     return InvalidArgumentError("room for ", indices.size(), " samples of a batch of ",
-                                config_.data().batch(), " (data.batch of the run's config)");
+                                config().data().batch(), " (data.batch of the run's config)");
   }
   const auto samples = order_->Batch(segment_->epoch(), segment_->batches(static_cast<int>(batch)));
   std::ranges::copy(samples, indices.begin());
@@ -593,9 +493,9 @@ absl::Status Client::CheckInStep(const char* call) const {
   if (!committed_) return OutOfOrder(call, " before the commit; commit the model before");
   if (over_) return absl::CancelledError(over_why_);
   if (!segment_) return OutOfOrder(call, " before a share was dealt; ask for the next share");
-  if (std::holds_alternative<task::Train>(core_->task()) && !new_share_) return absl::OkStatus();
+  if (std::holds_alternative<task::Train>(core().task()) && !new_share_) return absl::OkStatus();
   return OutOfOrder(call, " outside of a step: ",
-                    std::holds_alternative<task::AskSegment>(core_->task())
+                    std::holds_alternative<task::AskSegment>(core().task())
                         ? "the share has no step left; ask for the next share"
                         : "the weights of the next step are not here; wait for them");
 }
@@ -615,11 +515,11 @@ absl::Status Client::CheckPush(uint32_t tensor, size_t count) const {
 
 absl::StatusOr<bool> Client::Exchanges() const {
   PSGD_RETURN_IF_ERROR(CheckInStep("a step"));
-  return local_step_ + 1 >= core_->steps();
+  return local_step_ + 1 >= core().steps();
 }
 
 bool Client::PushesWeights() const {
-  return config_.optimizer().has_worker() || TakesLocalSteps(config_.local());
+  return config().optimizer().has_worker() || TakesLocalSteps(config().local());
 }
 
 absl::Status Client::CheckIsWhatRunTakes(const ParameterSpec& parameter, bool weights) const {
@@ -712,66 +612,52 @@ absl::Status Client::PushRows(uint32_t tensor, std::span<const int64_t> rows,
 
 template <typename Update>
 void Client::Push(uint32_t tensor, const Update& update) {
-  const uint64_t clock = std::get<task::Train>(core_->task()).clock;
+  const uint64_t clock = std::get<task::Train>(core().task()).clock;
   Stopwatch encoding(&timings_.encode);
   encoded_.clear();
   encoder_->Encode(static_cast<int>(tensor), update, weights_[tensor],
-                   heartbeat_->hyper().weight_decay(), clock, &encoded_);
+                   heartbeat().hyper().weight_decay(), clock, &encoded_);
   for (EncodedSlice& slice : encoded_) {
-    autotune_->Pushed(slice.travels().size());
-    session_->Push(clock, std::move(slice));
+    member_.autotune().Pushed(slice.travels().size());
+    session().Push(clock, std::move(slice));
   }
   pushed_[tensor] = true;
 }
 
-absl::Status Client::EndStep(const ClientStep& step) {
+absl::Status Client::EndStep(StepReport step) {
   PSGD_RETURN_IF_ERROR(CheckInStep("the end of a step"));
-  const Session::Inside inside(session_.get());
-  if (local_step_ + 1 < core_->steps()) {
+  const Session::Inside inside(&session());
+  if (local_step_ + 1 < core().steps()) {
     ++local_step_;
   } else {
     local_step_ = 0;
     Done();
-    session_->Send();
+    session().Send();
     pushed_.assign(pushed_.size(), false);
   }
   ++timings_.steps;
   loaded_state_.reset();
-  const EndpointStats traffic = session_->traffic();
+  const EndpointStats traffic = session().traffic();
   timings_.bytes_pushed = traffic.bytes_sent;
   timings_.bytes_pulled = traffic.bytes_received;
   const double encode = timings_.encode + timings_.install + timings_.copy;
-  heartbeat_->Record([&](WorkerReport* report) {
-    // Not this step's: what is not acknowledged may have to be done again by another worker.
-    report->set_clock(core_->session().AcknowledgedClock());
-    report->set_steps(report->steps() + 1);
-    report->set_samples(report->samples() + step.samples);
-    report->set_loss_sum(report->loss_sum() + step.loss_sum);
-    report->set_correct(report->correct() + step.correct);
-    report->set_bytes_pushed_dense(report->bytes_pushed_dense() + dense_bytes_);
-    report->set_bytes_pulled_dense(report->bytes_pulled_dense() + dense_bytes_);
-    report->set_seconds_data(report->seconds_data() + step.seconds_data);
-    report->set_seconds_compute(report->seconds_compute() + step.seconds_compute);
-    report->set_seconds_encode(report->seconds_encode() + encode - reported_encode_);
-    report->set_seconds_wait(report->seconds_wait() + waited_.wait);
-    report->set_seconds_wire(report->seconds_wire() + waited_.wire);
-    report->set_seconds_apply(report->seconds_apply() + waited_.apply);
-    session_report_.AddTo(traffic, core_->session().stats(), report);
-  });
+  step.seconds_encode = encode - reported_encode_;
+  step.waited = waited_;
+  member_.ReportStep(step);
   reported_encode_ = encode;
   waited_ = {};
   return absl::OkStatus();
 }
 
 absl::Status Client::Report(EvalResult result) {
-  if (!committed_ || !core_) {
+  if (!committed_) {
     return OutOfOrder("results before the commit; commit the model before");
   }
   EvaluatedRequest request;
-  *request.mutable_key() = key_;
-  result.set_clock(core_->clock());
+  *request.mutable_key() = member_.key();
+  result.set_clock(core().clock());
   *request.mutable_result() = std::move(result);
-  return control_->Evaluated(request).status();
+  return member_.control().Evaluated(request).status();
 }
 
 ClientTimings Client::timings() const { return timings_; }
@@ -779,27 +665,14 @@ ClientTimings Client::timings() const { return timings_; }
 absl::Status Client::Leave(bool failed, const std::string& reason) {
   absl::Status status;
   away_.reset();
-  if (core_ && !over_ && !failed && Interrupted().ok()) {
+  if (committed_ && !over_ && !failed && member_.Interrupted().ok()) {
     leaves_ = true;
     // A step that began to push ends here: the shards have a part of it.
-    const bool in_step = std::holds_alternative<task::Train>(core_->task());
+    const bool in_step = std::holds_alternative<task::Train>(core().task());
     if (in_step && std::ranges::count(pushed_, true) > 0) Done();
     status = Drive(Goal::kEnd, SteadyNow() + kDrainTime);
   }
-  if (heartbeat_ && status.ok() && Interrupted().ok()) (void)heartbeat_->Flush();
-  const bool silent = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-  const bool lost = silent || (heartbeat_ && !heartbeat_->status().ok());
-  closing_ = true;
-  if (lost) control_->Cancel();
-  if (heartbeat_) heartbeat_->Stop();
-  if (lost) return status;
-  LeaveRequest request;
-  *request.mutable_key() = key_;
-  request.set_reason(Readable(reason));
-  request.set_failed(failed);
-  if (residual_norm_left_) request.set_residual_norm(*residual_norm_left_);
-  control_->SetDeadline(kFarewell);
-  (void)control_->Leave(request);  // the lease ends it, too
+  member_.Leave(status, {.reason = Readable(reason), .failed = failed, .limit = kFarewell});
   return status;
 }
 

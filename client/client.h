@@ -2,42 +2,26 @@
 // WorkerCore, but the program says when a step begins and ends, and has the data and the network.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
-#include "common/log.h"
 #include "common/status.h"
 #include "compression/codec.h"
 #include "data/epoch_order.h"
-#include "net/transport.h"
-#include "net/transport_security.h"
 #include "worker/arriving_weights.h"
-#include "worker/autotune.h"
-#include "worker/control_client.h"
-#include "worker/heartbeat.h"
+#include "worker/member.h"
 #include "worker/pushed_factors.h"
-#include "worker/session.h"
-#include "worker/session_report.h"
 #include "worker/update_encoder.h"
 #include "worker/waited.h"
 #include "worker/worker_core.h"
 
 namespace psgd {
-
-struct ClientOptions {
-  std::string server;  // HOST:PORT, or several with commas
-  std::string name;    // for people
-  std::string device = "unknown";
-  std::shared_ptr<const Credentials> credentials;  // null: the server asks for none
-  Duration connect_deadline = Milliseconds(60000);
-  Log log = NullLog();
-};
 
 struct ClientTensor {
   std::string name;
@@ -54,14 +38,6 @@ struct ClientShare {
   uint32_t batches = 0;
   bool ends_epoch = false;
   uint32_t rank = 0, ranks = 1;  // of the workers in this segment
-};
-
-struct ClientStep {
-  uint64_t samples = 0;
-  uint64_t correct = 0;
-  double loss_sum = 0;
-  double seconds_data = 0;
-  double seconds_compute = 0;
 };
 
 struct ClientTimings {
@@ -81,12 +57,11 @@ bool WantsState(const absl::Status& status);
 class Client {
  public:
   // Joins the run.
-  static absl::StatusOr<std::unique_ptr<Client>> Join(ClientOptions options);
-  ~Client();
+  static absl::StatusOr<std::unique_ptr<Client>> Join(MemberOptions options);
 
-  const Config& config() const { return config_; }
-  uint32_t worker() const { return key_.worker(); }
-  const std::string& run_name() const { return run_name_; }
+  const Config& config() const { return member_.config(); }
+  uint32_t worker() const { return member_.key().worker(); }
+  const std::string& run_name() const { return member_.joined().run_name(); }
 
   // Whether the program has the optimizer, and pushes weights.
   bool PushesWeights() const;
@@ -109,7 +84,8 @@ class Client {
   // strictly ascending.
   absl::Status PushRows(uint32_t tensor, std::span<const int64_t> rows,
                         std::span<const float> values);
-  absl::Status EndStep(const ClientStep& step);
+  // Of `step`, what it encoded and waited for is known here.
+  absl::Status EndStep(StepReport step);
   // Whether the step under way ends with an exchange. With local steps most do not: nothing may be
   // pushed in them, and the program goes on with its own weights.
   absl::StatusOr<bool> Exchanges() const;
@@ -137,7 +113,7 @@ class Client {
 
   static constexpr int kAll = -1;
 
-  explicit Client(ClientOptions options) : options_(std::move(options)) {}
+  explicit Client(MemberOptions options) : member_(std::move(options)) {}
   absl::Status Prepare();
   absl::Status RegisterModel(uint64_t samples, uint32_t epochs);
   absl::Status GiveFirstWeights();
@@ -165,7 +141,6 @@ class Client {
   void SetAsked();
   bool IsAsked() const;
 
-  absl::Status Interrupted() const;
   // Checks the call's tensor and its size.
   absl::Status CheckTensor(uint32_t tensor, size_t count) const;
   // A step is under way that `tensor` may be pushed in.
@@ -176,33 +151,24 @@ class Client {
   // `Update`: what UpdateEncoder::Encode takes.
   template <typename Update>
   void Push(uint32_t tensor, const Update& update);
-  absl::Status ReportResidual();
   // WantsState: the program has a state and did not give it yet.
   absl::Status AskForState();
 
-  const ClientOptions options_;
-  std::atomic<bool> closing_{false};
-  std::unique_ptr<ControlClient> control_;
-  CurveKeys curve_;
-  JoinReply joined_;
-  WorkerKey key_;
-  Config config_;
-  std::string run_name_;
-  std::unique_ptr<Heartbeat> heartbeat_;
+  Heartbeat& heartbeat() { return member_.heartbeat(); }
+  const Heartbeat& heartbeat() const { return member_.heartbeat(); }
+  WorkerCore& core() { return member_.core(); }
+  const WorkerCore& core() const { return member_.core(); }
+  Session& session() { return member_.session(); }
 
   ModelSpec model_;
   std::vector<std::vector<float>> weights_;  // by tensor: first ones, then those that came last
   bool committed_ = false;
   std::optional<EpochOrder> order_;
-  Placement placement_;
   CodecTable codecs_;
   PushedFactors factors_;  // none: a program pushes whole gradients
   std::unique_ptr<UpdateEncoder> encoder_;
-  std::unique_ptr<Transport> transport_;
-  std::unique_ptr<WorkerCore> core_;
-  std::unique_ptr<Session> session_;
+  Member member_;
   std::unique_ptr<ArrivingWeights> arriving_;
-  std::unique_ptr<Autotune> autotune_;
   std::optional<Session::Away> away_;  // while the program computes
 
   Time until_ = Time::max();       // of the call under way
@@ -222,10 +188,6 @@ class Client {
   std::optional<Bytes> state_;                          // given, and not saved yet
   std::optional<std::vector<std::byte>> loaded_state_;  // of the resumed checkpoint
   std::vector<bool> pushed_;                            // by tensor: in this step
-  uint64_t dense_bytes_ = 0;
-  std::optional<double> residual_norm_left_;
-  Time residual_reported_{};
-  SessionReport session_report_;
   ClientTimings timings_;
   Waited waited_;  // since the last report
   double reported_encode_ = 0;

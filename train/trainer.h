@@ -21,15 +21,10 @@
 #include "train/trainer_options.h"
 #include "train/weights_ahead.h"
 #include "worker/arriving_weights.h"
-#include "worker/autotune.h"
-#include "worker/control_client.h"
-#include "worker/heartbeat.h"
+#include "worker/member.h"
 #include "worker/push_log.h"
 #include "worker/pushed_factors.h"
-#include "worker/session.h"
-#include "worker/session_report.h"
 #include "worker/update_encoder.h"
-#include "worker/waited.h"
 #include "worker/worker_core.h"
 
 namespace psgd {
@@ -38,7 +33,6 @@ namespace psgd {
 class Trainer {
  public:
   explicit Trainer(TrainerOptions options);
-  ~Trainer();
 
   // OK when the run ended or this worker left it as asked.
   absl::Status Run();
@@ -112,19 +106,16 @@ class Trainer {
   bool GaveUpLocalSteps();
   // What an error of the weights that were pulled means.
   static absl::Status OfWeights(absl::Status status);
-  // The new endpoints of the shards, connected, if they moved.
-  absl::StatusOr<std::optional<MovedShards>> ShardsMoved() const;
   // Called when a shard has acknowledged `push`, which was first sent at `sent`.
   void Acknowledged(const Message& push, Time sent);
 
-  absl::Status Interrupted() const;
+  // An error: there is no time to stop in order.
+  absl::Status StopsAtOnce() const;
   // Whether this process, or this worker alone, was asked to stop; and how much is left of the time
   // that it has for that.
   bool Asked() const;
   Duration DrainTimeLeft() const;
 
-  // Reports how much the codecs left behind.
-  absl::Status ReportResidual();
   // Logs what was left out of the data since the last call.
   void ReportDamage();
   // An error: the step's loss is not finite.
@@ -137,51 +128,41 @@ class Trainer {
   void NoteResidualLeft(const absl::Status& status);
   void Leave(const absl::Status& status);
 
+  const Config& config() const { return member_.config(); }
+  Heartbeat& heartbeat() { return member_.heartbeat(); }
+  const Heartbeat& heartbeat() const { return member_.heartbeat(); }
+  WorkerCore& core() { return member_.core(); }
+  Session& session() { return member_.session(); }
+
   const TrainerOptions options_;
-  std::atomic<bool> closing_{false};
-  std::unique_ptr<ControlClient> client_;
-  WorkerKey key_;
-  Config config_;
   std::optional<DataSets> data_;
   std::unique_ptr<BatchLoader> loader_;
   std::unique_ptr<Replicas> network_;
-  Placement placement_;
   CodecTable codecs_;
   std::unique_ptr<DeviceCodecs> device_codecs_;  // of a GPU that gradients leave as payloads
   std::unique_ptr<UpdateEncoder> encoder_;
   std::optional<GradientClip> clip_;   // nullopt: gradients have no bound
   std::unique_ptr<LocalSteps> local_;  // null: each step is an exchange
   std::optional<Segment> segment_;     // the present one, for local steps
-  std::unique_ptr<Transport> transport_;
   std::unique_ptr<PushLog> push_log_;
   StepTrace trace_;
-  std::unique_ptr<WorkerCore> core_;
-  std::unique_ptr<Session> session_;
+  Member member_;
   std::unique_ptr<ArrivingWeights> weights_;
-  std::unique_ptr<Autotune> autotune_;
-  std::unique_ptr<Heartbeat> heartbeat_;
 
   PushedFactors pushed_factors_;
   std::optional<Batch> ahead_;  // the next step's, if it is here; a device has or gets it
   std::unique_ptr<WeightsAhead> weights_ahead_;  // null: they are installed between the steps
-  uint64_t dense_bytes_ = 0;                     // of all slices as fp32
   std::string waiting_for_;                      // the last reason of a pause
   std::string gave_;                             // says which residual was pushed
-  std::optional<double> residual_norm_left_;     // of what a last push did not carry
-  Time residual_reported_{};
   uint64_t reported_damage_ = 0;
-  SessionReport session_report_;
   ProgressLog progress_log_;
   std::vector<std::vector<float>> kept_weights_;  // by parameter, while an average is evaluated
   uint64_t arriving_for_ = 0;  // the clock that the step with the arriving weights leads to
   uint64_t step_clock_ = 0;    // of the step under way
   double step_weight_decay_ = 0;
-  double seconds_data_ = 0;
-  double seconds_compute_ = 0;
-  double seconds_encode_ = 0;
+  StepReport took_;                    // of the step under way
   uint64_t steps_ = 0;                 // of a GPU
   uint64_t repeated_steps_ = 0;        // since gradients left fp16
-  Waited waited_;                      // for weights
   double cpu_seconds_ = 0;             // of this process, when its part was last reported
   std::vector<EncodedSlice> encoded_;  // scratch
 };

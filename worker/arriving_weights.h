@@ -26,8 +26,8 @@ class ArrivingWeights {
     const PushedFactors& own;
     PullInstaller::Weights weights;  // of a parameter: where they are installed
     // Told when it waited, and when it installed, if set.
-    std::function<void(Time start, Time end)> on_waited;
-    std::function<void(Time start, Time end)> on_installed;
+    std::function<void(Time start, Time end)> on_waited = nullptr;
+    std::function<void(Time start, Time end)> on_installed = nullptr;
   };
 
   ArrivingWeights(Options options, SessionCore* core, Session* session);

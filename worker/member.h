@@ -1,0 +1,162 @@
+// A worker's membership of a run, which a trainer (train/trainer.h) and a program (client/client.h)
+// have alike: it joins, keeps its lease, connects to the shards, does those tasks of WorkerCore
+// that need neither a network nor data, and leaves.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/status.h"
+#include "net/credentials.h"
+#include "net/transport.h"
+#include "net/transport_security.h"
+#include "proto/control.pb.h"
+#include "worker/autotune.h"
+#include "worker/control_client.h"
+#include "worker/heartbeat.h"
+#include "worker/session.h"
+#include "worker/session_report.h"
+#include "worker/update_encoder.h"
+#include "worker/waited.h"
+#include "worker/worker_core.h"
+
+namespace psgd {
+
+struct MemberOptions {
+  std::string server;  // HOST:PORT of the control plane, or several with commas
+  // Where it is by now, as ControlClientOptions::find.
+  std::function<absl::StatusOr<std::vector<std::string>>()> find;
+  std::string name;  // for people
+  std::string device = "unknown";
+  std::shared_ptr<const Credentials> credentials;  // null: the server asks for none
+  Duration connect_deadline = Milliseconds(60000);
+  // Asked while anything waits, from any thread: a failure ends the wait. Null: nothing interrupts.
+  std::function<absl::Status()> interrupted;
+  Log log = NullLog();
+};
+
+// What a step did and took, for the worker's report.
+struct StepReport {
+  uint64_t samples = 0;
+  uint64_t correct = 0;
+  double loss_sum = 0;
+  double seconds_data = 0;
+  double seconds_compute = 0;
+  double seconds_encode = 0;
+  Waited waited = {};
+};
+
+// What became of a residual that was pushed.
+struct GivenResidual {
+  bool any = false;
+  double norm = 0;
+  double norm_left = 0;  // of what was not acknowledged
+  absl::Status pushed;
+};
+
+// Not thread-safe, unless a comment says otherwise.
+class Member {
+ public:
+  struct Connection {
+    UpdateEncoder* encoder = nullptr;  // REQUIRES: it outlives the member
+    WorkerCore::AtEnd at_end = WorkerCore::AtEnd::kAsk;
+    // Called when a shard has acknowledged a push, which was first sent at this time.
+    std::function<void(const Message&, Time)> on_acknowledged = nullptr;
+    // As MemberOptions::interrupted, while the session waits, and besides that one.
+    std::function<absl::Status()> interrupted = nullptr;
+  };
+
+  explicit Member(MemberOptions options);
+  ~Member();
+
+  // Joins the run.
+  absl::Status Join();
+  // The lease is kept from here on.
+  void KeepLease();
+  // The coordinator knows the model, and has placed it.
+  void Registered(const RegisterReply& reply, uint64_t batches_per_epoch);
+  // Connects to the shards: core() and session() are there from here on.
+  absl::Status Connect(const Connection& connection);
+
+  const MemberOptions& options() const { return options_; }
+  const JoinReply& joined() const { return joined_; }
+  const WorkerKey& key() const { return joined_.key(); }
+  const Config& config() const { return config_; }
+  // As the run's config, but that codecs count in this run's steps.
+  Config* mutable_config() { return &config_; }
+  const Placement& placement() const { return placement_; }
+  ControlClient& control() { return control_; }
+  Heartbeat& heartbeat() { return *heartbeat_; }
+  const Heartbeat& heartbeat() const { return *heartbeat_; }
+  bool keeps_lease() const { return heartbeat_ != nullptr; }
+  WorkerCore& core() { return *core_; }
+  const WorkerCore& core() const { return *core_; }
+  Session& session() { return *session_; }
+  Autotune& autotune() { return *autotune_; }
+
+  // Why nothing may wait any longer. Thread-safe.
+  absl::Status Interrupted() const;
+  // Nothing waits from here on. Thread-safe.
+  void Close() { closing_ = true; }
+
+  // The tasks of WorkerCore. The owner tells the core who is asked to leave, and that they are
+  // done.
+  absl::StatusOr<NextSegmentReply> AskSegment(const task::AskSegment& ask);
+  // Leaves the run now if nothing was left behind. Returns whether it does.
+  absl::StatusOr<bool> LeaveWithoutResidual();
+  absl::Status RestoreResiduals(const std::map<uint32_t, Bytes>& loaded);
+  // What a checkpoint keeps of the codecs.
+  absl::StatusOr<std::vector<std::pair<uint32_t, Bytes>>> SaveResiduals();
+  absl::Status Report(const task::Report& report);
+  // An error: the residual could not be read.
+  absl::StatusOr<GivenResidual> GiveResidual(const task::GiveResidual& give);
+
+  // Reports a step that has ended. `more` adds to it.
+  void ReportStep(const StepReport& step, const std::function<void(WorkerReport*)>& more = nullptr);
+  // The norm of what the worker leaves behind in its codecs; nothing: it is not known.
+  std::optional<double> residual_norm_left() const { return residual_norm_left_; }
+  void SetResidualNormLeft(double norm) { residual_norm_left_ = norm; }
+
+  // Leaves the run. `status`: why the worker ends; a server that did not answer in time is not
+  // asked for more, not even to let this worker go.
+  struct Farewell {
+    std::string reason;
+    bool failed = false;
+    std::optional<Duration> limit = std::nullopt;  // of the call
+  };
+  void Leave(const absl::Status& status, const Farewell& farewell);
+
+ private:
+  absl::Status ReportResidual();
+  absl::StatusOr<std::optional<MovedShards>> ShardsMoved() const;
+
+  const MemberOptions options_;
+  std::atomic<bool> closing_{false};
+  ControlClient control_;
+  const CurveKeys curve_;
+  JoinReply joined_;
+  Config config_;
+  Placement placement_;
+  uint64_t dense_bytes_ = 0;  // of all slices as fp32
+  UpdateEncoder* encoder_ = nullptr;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<WorkerCore> core_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<Autotune> autotune_;
+  std::unique_ptr<Heartbeat> heartbeat_;
+  SessionReport session_report_;
+  Time residual_reported_{};
+  std::optional<double> residual_norm_left_;
+};
+
+}  // namespace psgd
