@@ -1,7 +1,7 @@
 // What a worker does, from its registration until it leaves the run: a state machine without IO,
 // threads or a clock. It holds the worker's side of the data plane (SessionCore), asks it for
-// weights, ends clocks, and names the next task of its shell. Shells: train/trainer.h,
-// tests/sim/worker.h, simulate/modelled_worker.h.
+// weights, ends clocks, and names the next task of its shell. Shells: train/trainer.h and
+// client/client.h, which share worker/member.h; tests/sim/worker.h; simulate/modelled_worker.h.
 #pragma once
 
 #include <cstdint>
