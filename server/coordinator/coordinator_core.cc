@@ -14,6 +14,7 @@
 #include "proto/local_steps.h"
 #include "proto/measure_of.h"
 #include "proto/parameter_groups.h"
+#include "server/coordinator/changed_hyper.h"
 #include "server/coordinator/early_stop.h"
 #include "server/shard/placement.h"
 
@@ -422,31 +423,7 @@ absl::Status CoordinatorCore::DrainWorker(uint32_t worker, Effects* effects) {
 
 absl::StatusOr<HyperParameters> CoordinatorCore::SetHyper(const SetHyperRequest& request,
                                                           Effects* effects) {
-  HyperParameters changed = hyper_;
-  const bool local = TakesLocalSteps(config_.local());
-  if (config_.optimizer().has_worker() || (local && request.set_weight_decay())) {
-    return FailedPreconditionError(
-        "the workers' own optimizers have the ",
-        local && !config_.optimizer().has_worker() ? "" : "learning rate and the ",
-        "weight decay (", local ? "local.steps" : "optimizer: worker",
-        "), and these cannot change during a run: change them in the ",
-        config_.model().has_client() ? "program that trains" : "config (local.optimizer)",
-        ", and resume the run");
-  }
-  if (request.set_learning_rate()) {
-    if (!(request.hyper().learning_rate() > 0) || request.hyper().learning_rate() > 1e6) {
-      return InvalidArgumentError("learning rate ", request.hyper().learning_rate(),
-                                  " is not above 0 and at most 1e6");
-    }
-    changed.set_learning_rate(request.hyper().learning_rate());
-  }
-  if (request.set_weight_decay()) {
-    if (!(request.hyper().weight_decay() >= 0) || request.hyper().weight_decay() > 1) {
-      return InvalidArgumentError("weight decay ", request.hyper().weight_decay(),
-                                  " is not between 0 and 1");
-    }
-    changed.set_weight_decay(request.hyper().weight_decay());
-  }
+  PSGD_ASSIGN_OR_RETURN(HyperParameters changed, ChangedHyper(hyper_, request, config_));
   changed.set_version(hyper_.version() + 1);
   hyper_ = changed;
   effects->commands.push_back(ChangeHyper{hyper_});
@@ -798,47 +775,16 @@ StatusReply CoordinatorCore::Status(Time now) const {
   status.set_state(state_);
   status.set_name(config_.name());
   status.set_epochs(config_.train().epochs());
-  double loss = 0, accuracy = 0;
-  int reporting = 0, live = 0;
-  bool first_found = false;
-  for (const auto& [worker, member] : members_.all()) {
-    WorkerStatus* out = status.add_workers();
-    *out->mutable_key() = member.record.key();
-    out->set_name(member.record.name());
-    out->set_device(member.record.device());
-    out->set_live(member.record.live());
-    out->set_clock(member.record.clock());
-    out->set_samples_per_second(member.samples_per_second);
-    out->set_seconds_since_heard(Seconds(now - member.last_heard));
-    out->set_note(member.record.note());
-    out->set_input_stall(member.input_stall);
-    out->set_residual_norm(member.record.residual_norm());
-    out->set_leaving(member.record.leaving());
-    member.histograms.CopyTo(out);
-    // Shows the choices of one worker, always the same one: not of whichever worker was faster.
-    const bool chose = member.record.choices().tensors_size() > 0;
-    if (!first_found && (member.record.live() || chose)) {
-      first_found = true;
-      if (chose) *status.mutable_choices() = member.record.choices();
-    }
-    if (!member.record.live()) continue;
-    ++live;
-    status.set_samples_per_second(status.samples_per_second() + member.samples_per_second);
-    if (member.samples_per_second == 0) continue;
-    loss += member.recent_loss;
-    accuracy += member.recent_accuracy;
-    ++reporting;
-  }
+  members_.Show(now, &status);
   if (stopped_early_) status.set_stopped_early(drain_reason_);
   if (state_ == StatusReply::WAITING) {
-    status.set_detail(absl::StrCat(live, " of ", config_.cluster().workers(), " workers are here"));
+    status.set_detail(
+        absl::StrCat(members_.live(), " of ", config_.cluster().workers(), " workers are here"));
   } else if (draining_ && !stopped_early_) {
     status.set_detail(drain_reason_);
-  } else if (live == 0 && state_ == StatusReply::TRAINING) {
+  } else if (members_.live() == 0 && state_ == StatusReply::TRAINING) {
     status.set_detail("no worker is left");
   }
-  status.set_train_loss(reporting == 0 ? 0 : loss / reporting);
-  status.set_train_accuracy(reporting == 0 ? 0 : accuracy / reporting);
   if (ledger_) {
     status.set_batches_repeated(ledger_->repeated_batches());
     status.set_batches_lost(ledger_->lost_batches());

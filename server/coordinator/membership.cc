@@ -127,6 +127,46 @@ std::vector<uint32_t> Membership::Ready() const {
   return ready;
 }
 
+int Membership::live() const {
+  return static_cast<int>(std::ranges::count_if(
+      members_, [](const auto& member) { return member.second.record.live(); }));
+}
+
+void Membership::Show(Time now, StatusReply* status) const {
+  double loss = 0, accuracy = 0, speed = 0;
+  int reporting = 0;
+  bool first_found = false;
+  for (const auto& [worker, member] : members_) {
+    WorkerStatus* out = status->add_workers();
+    *out->mutable_key() = member.record.key();
+    out->set_name(member.record.name());
+    out->set_device(member.record.device());
+    out->set_live(member.record.live());
+    out->set_clock(member.record.clock());
+    out->set_samples_per_second(member.samples_per_second);
+    out->set_seconds_since_heard(Seconds(now - member.last_heard));
+    out->set_note(member.record.note());
+    out->set_input_stall(member.input_stall);
+    out->set_residual_norm(member.record.residual_norm());
+    out->set_leaving(member.record.leaving());
+    member.histograms.CopyTo(out);
+    // Shows the choices of one worker, always the same one: not of whichever worker was faster.
+    const bool chose = member.record.choices().tensors_size() > 0;
+    if (!first_found && (member.record.live() || chose)) {
+      first_found = true;
+      if (chose) *status->mutable_choices() = member.record.choices();
+    }
+    if (!member.record.live() || member.samples_per_second == 0) continue;
+    speed += member.samples_per_second;
+    loss += member.recent_loss;
+    accuracy += member.recent_accuracy;
+    ++reporting;
+  }
+  status->set_samples_per_second(speed);
+  status->set_train_loss(reporting == 0 ? 0 : loss / reporting);
+  status->set_train_accuracy(reporting == 0 ? 0 : accuracy / reporting);
+}
+
 void Membership::Save(CoordinatorRecord* record) const {
   for (const auto& [worker, member] : members_) *record->add_members() = member.record;
 }

@@ -60,6 +60,9 @@ class Membership {
   const MemberState* Find(uint32_t worker) const;
   MemberState* Find(uint32_t worker);
   const std::map<uint32_t, MemberState>& all() const { return members_; }
+  int live() const;
+  // Adds the workers, and what they say of the training, to the status.
+  void Show(Time now, StatusReply* status) const;
 
   void Save(CoordinatorRecord* record) const;
   // Workers can be heard only from now on: all leases start anew. REQUIRES: nobody has joined.
