@@ -156,12 +156,12 @@ int Work(const TransportBenchOptions& bench, Pipe& address_pipe, Pipe& result_pi
   return result_pipe.Write(&result, sizeof(result)) ? 0 : 1;
 }
 
-// Runs `side` in its own process, on its own core.
+// Runs `side` in its own process, on its own core, IO threads included.
 template <typename Side>
-pid_t Fork(const TransportBenchOptions& bench, int core, Side side) {
+pid_t Fork(int core, Side side) {
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
-  if (bench.one_core) PinToCore(core);
+  PinToCore(core);
   ::_exit(side());
 }
 
@@ -174,8 +174,8 @@ absl::StatusOr<std::vector<BenchRow>> RunTransportBench(const TransportBenchOpti
   if (!address_pipe.ok || !result_pipe.ok) {
     return absl::UnavailableError("no pipes: are too many files open (ulimit -n)?");
   }
-  const pid_t server = Fork(options, 0, [&] { return Serve(options, address_pipe); });
-  const pid_t worker = Fork(options, 1, [&] { return Work(options, address_pipe, result_pipe); });
+  const pid_t server = Fork(0, [&] { return Serve(options, address_pipe); });
+  const pid_t worker = Fork(1, [&] { return Work(options, address_pipe, result_pipe); });
   Result result;
   const bool finished = server > 0 && worker > 0 && result_pipe.Read(&result, sizeof(result));
   for (const pid_t pid : {worker, server}) {

@@ -14,7 +14,6 @@ struct TransportBenchOptions {
   size_t message_bytes = 4u << 20;  // one payload
   int messages = 500;               // timed in each direction
   int window = 8;                   // on the way at once
-  bool one_core = true;             // pin each side to its own core, IO threads included
 };
 
 // Returns rows named TRANSPORT/push (payloads one way, acknowledged) and TRANSPORT/pull (small

@@ -61,6 +61,4 @@ void ErrorFeedback::LoadState(std::span<const float> arrays) {
   }
 }
 
-void ErrorFeedback::Reset() { std::fill(residual_.begin(), residual_.end(), 0.0f); }
-
 }  // namespace psgd

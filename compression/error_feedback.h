@@ -44,7 +44,6 @@ class ErrorFeedback {
   double SquaredNorm() const;
   // REQUIRES: values.size() == residual().size().
   void SetResidual(std::span<const float> values);
-  void Reset();
   bool takes_residual() const { return lossless_ || !residual_.empty(); }
 
   // State for a checkpoint: the residual (zeros if none is kept), then the arrays that the encoder

@@ -51,9 +51,6 @@ struct SampleShape {
     if (IsSequence()) return static_cast<size_t>(length);
     return static_cast<size_t>(channels) * static_cast<size_t>(height) * static_cast<size_t>(width);
   }
-  bool SameImage(const SampleShape& other) const {
-    return channels == other.channels && height == other.height && width == other.width;
-  }
   // For people: "1x28x28", "12 values", "128 tokens", "20 and 22 tokens", "14 of 123 features".
   std::string ImageText() const {
     if (IsSparse())

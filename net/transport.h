@@ -1,5 +1,5 @@
-// Moves messages between a worker and shards. One interface over ZeroMQ, shared memory, gRPC, UCX
-// and in-process queues; tests/conformance runs one suite over all of them.
+// Moves messages between a worker and shards. One interface over ZeroMQ, shared memory, gRPC and
+// UCX; tests/conformance runs one suite over all of them.
 //
 // An Endpoint belongs to one thread, which polls it. A shard's thread reads and writes its own
 // endpoint, so no message changes threads on its way into the optimizer. Delivery is at most once
@@ -93,7 +93,7 @@ struct TransportOptions {
 class Transport {
  public:
   virtual ~Transport() = default;
-  // `address`: "tcp://127.0.0.1:0" (0: any free port), "ipc://name" or a name in-process.
+  // `address`: "tcp://127.0.0.1:0" (0: any free port), or "ipc://name".
   // An error names the address and the reason (in use, not of this machine).
   virtual StatusOrEndpoint Listen(const std::string& address) = 0;
   // Does not wait for the other side.
@@ -102,7 +102,5 @@ class Transport {
 
 absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(ClusterConfig::Transport kind,
                                                          const TransportOptions& options);
-// Connects endpoints of one process by name. For tests, the simulator and benchmarks.
-std::unique_ptr<Transport> MakeInProcessTransport(const TransportOptions& options);
 
 }  // namespace psgd

@@ -21,6 +21,7 @@ namespace psgd {
 namespace {
 
 constexpr Duration kWindow = std::chrono::seconds(10);
+constexpr Duration kPlainPeriod = std::chrono::seconds(10);  // between lines where nobody watches
 constexpr double kLeastDone = 0.005;    // below this, the time left cannot be estimated
 constexpr double kNotableStall = 0.05;  // a smaller stall is not shown
 constexpr int kWidestBar = 30;
@@ -183,7 +184,7 @@ void ProgressDisplay::Update(const StatusReply& status) {
   if (options_.quiet) return;
   if (options_.terminal.interactive) {
     Draw(status);
-  } else if (now - last_plain_ >= options_.plain_period) {
+  } else if (now - last_plain_ >= kPlainPeriod) {
     last_plain_ = now;
     const bool waiting = status.state() == StatusReply::WAITING;
     Note(waiting ? absl::StrCat("waiting: ", status.detail()) : ProgressText(status, rate_));

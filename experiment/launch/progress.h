@@ -44,8 +44,7 @@ std::string EvaluationText(const EvalResult& result, uint32_t epochs);
 struct ProgressOptions {
   int fd = 2;
   Terminal terminal;
-  bool quiet = false;                                // only notes
-  Duration plain_period = std::chrono::seconds(10);  // between plain lines
+  bool quiet = false;  // only notes
 };
 
 // Not thread-safe.

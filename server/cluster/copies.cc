@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "server/coordinator/spread.h"
+#include "server/cluster/spread.h"
 
 namespace psgd {
 namespace {

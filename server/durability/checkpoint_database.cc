@@ -45,9 +45,6 @@ std::map<ValueKey, Bytes> PairsOf(const ShardSnapshot& snapshot) {
       pairs[{ValueKind::kShown, worker, slice}] = values;
     }
   }
-  for (const auto& [worker, mark] : snapshot.workers) {
-    pairs[{ValueKind::kWorker, worker}] = Bytes::CopyOf(AsBytes(mark.SerializeAsString()));
-  }
   return pairs;
 }
 

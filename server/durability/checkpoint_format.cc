@@ -36,7 +36,7 @@ absl::StatusOr<ValueKey> DecodeKey(absl::string_view encoded) {
     case ValueKind::kWeights:
     case ValueKind::kState:
     case ValueKind::kResidual:
-    case ValueKind::kWorker:
+    case ValueKind::kUnused:
     case ValueKind::kShown:
       return ValueKey{kind, GetBigEndian(&encoded[1]), GetBigEndian(&encoded[5])};
   }
@@ -67,8 +67,8 @@ std::string Describe(const ValueKey& key) {
                             key.first, "'s program");
       }
       return absl::StrCat("residual of worker ", key.first, " for slice ", key.second);
-    case ValueKind::kWorker:
-      return absl::StrCat("mark of worker ", key.first);
+    case ValueKind::kUnused:
+      return "a value that earlier versions wrote";
     case ValueKind::kShown:
       return absl::StrCat("weights of slice ", key.second, " that worker ", key.first, " was sent");
   }

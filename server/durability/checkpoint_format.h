@@ -9,7 +9,7 @@
 //   kState     slice id   index      fp32; the array that SliceRecord names at that index
 //   kResidual  worker     slice id   as compression/saved_state.h
 //   kResidual  worker     part id    as common/program_state.h
-//   kWorker    worker     0          WorkerMark
+//   kUnused                          written by earlier versions; nobody reads it
 //   kShown     worker     slice id   fp32: the weights that it was sent last (images of a journal)
 //
 // value:  as server/durability/stored_value.h
@@ -35,7 +35,7 @@ enum class ValueKind : uint8_t {
   kWeights = 2,
   kState = 3,
   kResidual = 4,
-  kWorker = 5,
+  kUnused = 5,
   kShown = 6,
 };
 

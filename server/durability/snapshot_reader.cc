@@ -50,8 +50,7 @@ absl::Status SnapshotReader::Absorb(const ValueKey& key, absl::string_view conte
     case ValueKind::kShown:
       snapshot_.shown[key.first].emplace_back(key.second, bytes());
       return absl::OkStatus();
-    case ValueKind::kWorker:
-      if (!snapshot_.workers[key.first].ParseFromArray(contents.data(), size)) break;
+    case ValueKind::kUnused:
       return absl::OkStatus();
   }
   return absl::DataLossError("fits no slice of the shard");

@@ -36,13 +36,12 @@ bool CheckpointCut::HasAllStates() const {
   return std::ranges::all_of(saved_, [](const auto& saved) { return saved.second; });
 }
 
-ShardCut CheckpointCut::Finish(const SliceSet& slices, std::map<uint32_t, WorkerMark> workers) {
+ShardCut CheckpointCut::Finish(const SliceSet& slices) {
   snapshot_.slices = slices.Snapshot();
   // Residuals of savers that ended before they pushed.
   std::set<uint32_t> saved;
   for (const auto& [worker, states] : snapshot_.residuals) saved.insert(worker);
   slices.AddStates(saved, &snapshot_);
-  snapshot_.workers = std::move(workers);
   return {id_, std::move(snapshot_)};
 }
 

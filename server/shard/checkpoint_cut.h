@@ -38,7 +38,7 @@ class CheckpointCut {
   void Forget(uint32_t worker);
   bool HasAllStates() const;
   // The cut, with the slices as they are now.
-  ShardCut Finish(const SliceSet& slices, std::map<uint32_t, WorkerMark> workers);
+  ShardCut Finish(const SliceSet& slices);
 
  private:
   uint64_t id_ = 0;

@@ -98,7 +98,6 @@ absl::StatusOr<LoadedCheckpoint> LoadedCheckpoint::Assemble(
         PSGD_RETURN_IF_ERROR(loaded.AddResidual(worker, *slices[slice], values));
       }
     }
-    loaded.marks_.push_back(shard.workers);
   }
   return loaded;
 }

@@ -47,8 +47,6 @@ class LoadedCheckpoint {
   // What the programs of a run with so many workers begin with: worker -> part id -> part. A worker
   // whose number the checkpoint does not have begins with what worker 0 kept.
   std::map<uint32_t, std::map<uint32_t, Bytes>> ProgramStates(uint32_t workers) const;
-  // By shard: its marks of the workers.
-  const std::vector<std::map<uint32_t, WorkerMark>>& worker_marks() const { return marks_; }
 
  private:
   struct Range {
@@ -78,7 +76,6 @@ class LoadedCheckpoint {
   std::vector<std::string> notes_;
   std::map<std::string, Tensor, std::less<>> tensors_;
   std::map<uint32_t, std::map<uint32_t, Bytes>> programs_;  // by worker, then by part id
-  std::vector<std::map<uint32_t, WorkerMark>> marks_;
 };
 
 }  // namespace psgd

@@ -33,7 +33,7 @@ namespace psgd {
 
 // The clocks of the workers. Functions, because thousands of workers have to be looked at.
 struct PullClocks {
-  std::function<uint64_t()> slowest, fastest;
+  std::function<uint64_t()> slowest;
   std::function<uint64_t(uint32_t worker)> of;
   // Whether a slice (local index) has the clock after `slowest` already; only at staleness 0.
   std::function<bool(uint32_t local)> ahead;

@@ -20,7 +20,6 @@ ShardCore::ShardCore(ShardOptions options)
       slices_(options_.shard, options_.config, options_.open_bytes),
       pulls_(options_.config, {options_.shard, options_.reply_bytes, options_.starts}, &slices_,
              {.slowest = [this] { return SlowestClock(); },
-              .fastest = [this] { return FastestClock(); },
               .of =
                   [this](uint32_t worker) {
                     const Member& member = members_.at(worker);
@@ -645,14 +644,7 @@ bool ShardCore::ProgressCut() {
   for (const auto& [worker, member] : members_) {
     if (member.running() && member.clock() < cut_->clock()) return false;
   }
-  std::map<uint32_t, WorkerMark> workers;
-  for (const auto& [worker, member] : members_) {
-    WorkerMark& mark = workers[worker];
-    mark.set_incarnation(member.incarnation());
-    mark.set_next_seq(member.next_seq());
-    mark.set_clock(member.clock());
-  }
-  finished_.push_back(cut_->Finish(slices_, std::move(workers)));
+  finished_.push_back(cut_->Finish(slices_));
   cut_.reset();
   grace_.LookAgain();
   return true;

@@ -32,7 +32,6 @@ struct ShardSnapshot {
   // weights, or a multiple if encoders remember more. With the ids of common/program_state.h: parts
   // of what the worker's program keeps.
   std::map<uint32_t, std::vector<std::pair<uint32_t, Bytes>>> residuals;
-  std::map<uint32_t, WorkerMark> workers;
   // Likewise the weights that a worker was sent. Only in a journal's images, for delay
   // compensation.
   std::map<uint32_t, std::vector<std::pair<uint32_t, Bytes>>> shown;

@@ -277,9 +277,6 @@ void WriteCheckpoint(const path& folder) {
   }
   // A residual with its codec's state: compression/saved_state.h.
   add(ValueKind::kResidual, 1, 2, std::string((2 * kSliceElements[2] + 1) * sizeof(float), '\2'));
-  WorkerMark mark;
-  mark.set_next_seq(9);
-  add(ValueKind::kWorker, 1, 0, mark.SerializeAsString());
   WriteCorpusFile(folder / "values" / "small.bin", rows);
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/certificates/certificates.h"
+#include "tests/fakes/in_process/in_process_transport.h"
 
 namespace psgd {
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "tests/fakes/in_process/in_process_transport.h"
 #include "worker/session.h"
 
 namespace psgd {

@@ -12,6 +12,7 @@
 #include "server/control/leader_link.h"
 #include "server/control/peer_service.h"
 #include "server/control/task_queue.h"
+#include "tests/fakes/in_process/in_process_transport.h"
 #include "tests/unit/server/shard/shard_fixture.h"
 
 namespace psgd {

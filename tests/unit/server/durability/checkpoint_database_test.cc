@@ -35,7 +35,6 @@ ShardSnapshot SnapshotOf(const std::vector<uint32_t>& slices,
     snapshot.slices.push_back(std::move(slice));
   }
   for (const uint32_t worker : workers) {
-    snapshot.workers[worker].set_next_seq(worker);
     for (const uint32_t id : slices) {
       snapshot.residuals[worker].emplace_back(id, One(static_cast<float>(worker)));
       snapshot.shown[worker].emplace_back(id, One(static_cast<float>(id)));

@@ -16,11 +16,11 @@ std::string Encoded(const ValueKey& key) {
 }
 
 const std::vector<ValueKey> kKeys = {
-    {ValueKind::kSlice, 0},           {ValueKind::kSlice, 127},     {ValueKind::kSlice, 128},
-    {ValueKind::kSlice, 255},         {ValueKind::kSlice, 256},     {ValueKind::kWeights, 0},
-    {ValueKind::kState, 1, 0},        {ValueKind::kState, 1, 1},    {ValueKind::kState, 2, 0},
-    {ValueKind::kResidual, 0, 9},     {ValueKind::kResidual, 1, 3}, {ValueKind::kWorker, 65536},
-    {ValueKind::kWorker, UINT32_MAX},
+    {ValueKind::kSlice, 0},          {ValueKind::kSlice, 127},     {ValueKind::kSlice, 128},
+    {ValueKind::kSlice, 255},        {ValueKind::kSlice, 256},     {ValueKind::kWeights, 0},
+    {ValueKind::kState, 1, 0},       {ValueKind::kState, 1, 1},    {ValueKind::kState, 2, 0},
+    {ValueKind::kResidual, 0, 9},    {ValueKind::kResidual, 1, 3}, {ValueKind::kUnused, 65536},
+    {ValueKind::kShown, UINT32_MAX},
 };
 
 TEST(CheckpointFormatTest, KeysComeBackAndSortByTheirParts) {

@@ -39,8 +39,6 @@ TEST_F(CheckpointTest, ComesBackAsItWent) {
   EXPECT_EQ(manifest.hyper().learning_rate(), 0.25);
   EXPECT_EQ(manifest.evaluations(0).accuracy(), 0.5);
   EXPECT_GT(manifest.unix_seconds(), 0);
-  ASSERT_EQ(loaded->worker_marks().size(), 4u);
-  EXPECT_EQ(loaded->worker_marks()[3].at(2).next_seq(), 10u);
 }
 
 TEST_F(CheckpointTest, TheNewestSealedOneIsLoaded) {

@@ -1,4 +1,4 @@
-#include "server/coordinator/spread.h"
+#include "server/cluster/spread.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

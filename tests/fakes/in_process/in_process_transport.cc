@@ -1,5 +1,7 @@
-// Endpoints of one process. One mutex guards all queues of a transport. That is simple, and only
-// endpoints that talk to each other contend for it.
+// One mutex guards all queues of a transport. That is simple, and only endpoints that talk to each
+// other contend for it.
+#include "tests/fakes/in_process/in_process_transport.h"
+
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
