@@ -15,6 +15,7 @@
 #include "apps/tls_arguments.h"
 #include "common/files.h"
 #include "engine/runtime/plugin.h"
+#include "experiment/launch/command_gpus.h"
 #include "experiment/launch/local_run.h"
 #include "experiment/launch/preflight.h"
 #include "experiment/launch/summary_text.h"
@@ -103,16 +104,27 @@ absl::StatusOr<std::vector<std::string>> GpusOfWorkers(Arguments* arguments) {
   return lists;
 }
 
+// Of a command: each worker sees one GPU.
+absl::StatusOr<std::vector<std::string>> GpusOfCommands(Arguments* arguments) {
+  if (!arguments->worker_prefixes.empty()) {
+    return absl::InvalidArgumentError(
+        "--gpu and --worker-prefix: the prefix also says which GPUs a command sees, as 'env "
+        "CUDA_VISIBLE_DEVICES=0' or 'srun --gpus=1'; leave --gpu out");
+  }
+  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> names, GpusForCommands(arguments->gpu));
+  RunChoice& run = arguments->run;
+  if (run.workers == 0 && run.resume.empty()) run.workers = static_cast<int>(names.size());
+  return names;
+}
+
 // What the workers run, against the config's model.
 absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
   if (arguments.command.empty()) return CheckTrainable(config).status();
   PSGD_RETURN_IF_ERROR(CheckBringsModel(config));
-  const bool for_worker =
-      !arguments.gpu.empty() || arguments.servers_on_workers || arguments.precision != "fp32";
-  if (for_worker) {
+  if (arguments.servers_on_workers || arguments.precision != "fp32") {
     return absl::InvalidArgumentError(
-        "--gpu, --precision and --servers-on-workers are for ps-worker: a command after -- chooses "
-        "its devices and precision itself");
+        "--precision and --servers-on-workers are for ps-worker: a command after -- chooses its "
+        "precision itself, and brings no server");
   }
   return absl::OkStatus();
 }
@@ -126,7 +138,9 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
   }
   LocalRunOptions options;
   options.launch.precision = arguments.precision;
-  if (!arguments.gpu.empty() && arguments.worker_prefixes.empty()) {
+  if (!arguments.gpu.empty() && !arguments.command.empty()) {
+    PSGD_ASSIGN_OR_RETURN(options.launch.gpus, GpusOfCommands(&arguments));
+  } else if (!arguments.gpu.empty() && arguments.worker_prefixes.empty()) {
     PSGD_ASSIGN_OR_RETURN(options.launch.gpus, GpusOfWorkers(&arguments));
   } else if (!arguments.gpu.empty()) {
     options.launch.gpus = {arguments.gpu};  // as each worker sees its GPUs
@@ -154,6 +168,7 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
   }
   PSGD_RETURN_IF_ERROR(CheckWorkers(arguments, options.config));
   options.launch.command = arguments.command;
+  options.launch.seed = options.config.seed();
   options.launch.run = ArgumentsOfServer(arguments.run);
   if (!arguments.http.empty()) options.launch.run.push_back("--http=" + arguments.http);
   if (arguments.trace > 0) options.launch.run.push_back(absl::StrCat("--trace=", arguments.trace));
@@ -225,7 +240,8 @@ int ps_run_main(int argc, char** argv) {
   app.add_option("--threads", arguments.threads, "Of each worker; default: cores / workers")
       ->check(CLI::Range(1, 1024));
   app.add_option("--gpu", arguments.gpu,
-                 "Train on these GPUs, as 0-7 or 0,2: a worker on each, or --workers in turn");
+                 "Train on these GPUs, as 0-7 or 0,2: a worker on each, or --workers in turn; a "
+                 "command after -- sees its GPU alone (CUDA_VISIBLE_DEVICES)");
   app.add_option(
          "--precision", arguments.precision,
          "What to compute in: fp32, bf16 or, on a GPU, tf32 or fp16; weights and updates stay fp32")

@@ -158,6 +158,7 @@ absl::StatusOr<MemberOptions> OptionsOf(const psgd_join_options& given) {
     return InvalidArgumentError("options->connect_ms is ", given.connect_ms,
                                 "; give 0 for a minute, or up to a day");
   }
+  options.wanted = given.wanted;
   if (given.connect_ms > 0) options.connect_deadline = Milliseconds(given.connect_ms);
   if (const std::string dir = TextOr(given.tls_dir, ""); !dir.empty()) {
     PSGD_ASSIGN_OR_RETURN(options.credentials, LoadCredentials(CredentialFilesIn(dir, "worker")));

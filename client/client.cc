@@ -184,9 +184,10 @@ absl::Status Client::GiveFirstWeights() {
 
 absl::Status Client::Connect() {
   PSGD_RETURN_IF_ERROR(member_.Connect(
-      {.encoder = encoder_.get(), .at_end = WorkerCore::AtEnd::kPull, .interrupted = [this] {
-         return SteadyNow() >= until_ ? TimeIsUp() : absl::OkStatus();
-       }}));
+      {.encoder = encoder_.get(),
+       .at_end = WorkerCore::AtEnd::kPull,
+       .interrupted = [this] { return SteadyNow() >= until_ ? TimeIsUp() : absl::OkStatus(); },
+       .until = [this] { return until_; }}));
   arriving_ = std::make_unique<ArrivingWeights>(
       ArrivingWeights::Options{.codecs = codecs_,
                                .model = model_,
@@ -296,10 +297,15 @@ absl::Status Client::TakeWeights() {
 absl::Status Client::Do(const task::RestoreState&) {
   const std::map<uint32_t, Bytes> loaded = core().session().TakeLoadedState();
   loaded_state_ = JoinProgramState(loaded);
-  if (!loaded_state_ && loaded.lower_bound(kProgramState) != loaded.end()) {
-    member_.options().log->warn(
-        "the checkpoint's state of this program is not complete, and is left out; did its worker "
-        "end while the checkpoint was taken?");
+  if (!loaded_state_->has_value() && loaded.lower_bound(kProgramState) != loaded.end()) {
+    loaded_state_ = DataLossError(
+        "the checkpoint that the run ", run_name(),
+        " goes on from has only a part of the state of "
+        "worker ",
+        worker(),
+        ": did that worker end while the checkpoint was taken? Go on from "
+        "an earlier one (ps-ctl checkpoints RUN_DIR lists them): ps-run --resume RUN_DIR "
+        "--checkpoint ID");
   }
   PSGD_RETURN_IF_ERROR(member_.RestoreResiduals(loaded));
   Done();
@@ -341,7 +347,8 @@ absl::Status Client::SaveState(ByteSpan state) {
 
 absl::StatusOr<const std::vector<std::byte>*> Client::LoadedState() const {
   if (!segment_) return OutOfOrder("no share was dealt yet; ask for the next share before");
-  return loaded_state_ ? &*loaded_state_ : nullptr;
+  PSGD_RETURN_IF_ERROR(loaded_state_.status());
+  return loaded_state_->has_value() ? &**loaded_state_ : nullptr;
 }
 
 absl::Status Client::Do(const task::BeginSegment& begin) {
@@ -636,7 +643,7 @@ absl::Status Client::EndStep(StepReport step) {
     pushed_.assign(pushed_.size(), false);
   }
   ++timings_.steps;
-  loaded_state_.reset();
+  loaded_state_ = std::nullopt;
   const EndpointStats traffic = session().traffic();
   timings_.bytes_pushed = traffic.bytes_sent;
   timings_.bytes_pulled = traffic.bytes_received;

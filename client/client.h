@@ -95,7 +95,7 @@ class Client {
   // For the checkpoint that wants it.
   absl::Status SaveState(ByteSpan state);
   // Of the checkpoint that the run goes on from, until the first step has ended; nothing: it has
-  // none. The first share must be here.
+  // none. DATA_LOSS: it has only a part. The first share must be here.
   absl::StatusOr<const std::vector<std::byte>*> LoadedState() const;
 
   absl::Status Report(EvalResult result);
@@ -185,9 +185,10 @@ class Client {
   std::string over_why_;
   bool keeps_state_ = false;
   bool state_wanted_ = false;
-  std::optional<Bytes> state_;                          // given, and not saved yet
-  std::optional<std::vector<std::byte>> loaded_state_;  // of the resumed checkpoint
-  std::vector<bool> pushed_;                            // by tensor: in this step
+  std::optional<Bytes> state_;  // given, and not saved yet
+  // Of the resumed checkpoint. An error: it has only a part.
+  absl::StatusOr<std::optional<std::vector<std::byte>>> loaded_state_ = std::nullopt;
+  std::vector<bool> pushed_;  // by tensor: in this step
   ClientTimings timings_;
   Waited waited_;  // since the last report
   double reported_encode_ = 0;

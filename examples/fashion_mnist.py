@@ -33,7 +33,7 @@ parser.add_argument("--lr", type=float, default=0.05)
 parser.add_argument("--seed", type=int, default=1)
 parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
 arguments = parser.parse_args()
-torch.manual_seed(arguments.seed)
+psgd.torch.seed(arguments.seed)
 
 model = nn.Sequential(
     nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),

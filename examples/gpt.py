@@ -67,7 +67,7 @@ parser.add_argument("--epochs", type=int, default=6)
 parser.add_argument("--lr", type=float, default=6e-3)
 parser.add_argument("--text", default="/usr/share/common-licenses")
 arguments = parser.parse_args()
-torch.manual_seed(1)
+psgd.torch.seed()
 
 files = {path.resolve() for path in pathlib.Path(arguments.text).iterdir() if path.is_file()}
 text = torch.tensor(list(b"".join(path.read_bytes() for path in sorted(files))))

@@ -81,6 +81,6 @@ parser.add_argument("--lr", type=float, default=0.3)
 arguments = parser.parse_args()
 train, test = generate(6400, 1), generate(1000, 2)
 if os.environ.get("PSGD_SERVER"):  # ps-run says it
-    train_as_worker(first_weights(1))
+    train_as_worker(first_weights(int(os.environ.get("PSGD_SEED", 1))))
 else:
     train_alone(first_weights(1))

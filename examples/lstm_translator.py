@@ -75,7 +75,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--epochs", type=int, default=4)
 parser.add_argument("--lr", type=float, default=4e-3)
 arguments = parser.parse_args()
-torch.manual_seed(1)
+psgd.torch.seed()
 
 model = Translator()
 optimizer = torch.optim.Adam(model.parameters(), arguments.lr)

@@ -44,7 +44,7 @@ parser.add_argument("--epochs", type=int, default=2)
 parser.add_argument("--lr", type=float, default=5e-3)
 parser.add_argument("--samples", type=int, default=40)
 arguments = parser.parse_args()
-torch.manual_seed(1)
+psgd.torch.seed()
 
 model = maskrcnn_resnet50_fpn(weights=None, weights_backbone=None, num_classes=2, min_size=SIDE,
                               max_size=SIDE)

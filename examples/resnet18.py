@@ -72,7 +72,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--epochs", type=int, default=3)
 parser.add_argument("--lr", type=float, default=0.05)
 arguments = parser.parse_args()
-torch.manual_seed(1)
+psgd.torch.seed()
 
 model = resnet18(num_classes=CLASSES)
 optimizer = torch.optim.SGD(model.parameters(), arguments.lr, momentum=0.9, weight_decay=1e-4)

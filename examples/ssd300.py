@@ -37,7 +37,7 @@ parser.add_argument("--epochs", type=int, default=2)
 parser.add_argument("--lr", type=float, default=1e-3)
 parser.add_argument("--samples", type=int, default=80)
 arguments = parser.parse_args()
-torch.manual_seed(1)
+psgd.torch.seed()
 
 model = ssd300_vgg16(weights=None, weights_backbone=None, num_classes=3)
 optimizer = torch.optim.SGD(model.parameters(), arguments.lr, momentum=0.9, weight_decay=5e-4)

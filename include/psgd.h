@@ -88,6 +88,7 @@ typedef struct psgd_join_options {
   const char* tls_dir;  /* folder with ca.crt, worker.crt and worker.key; NULL or "": no TLS */
   const char* log_file; /* appended to; NULL: no log */
   int64_t connect_ms;   /* how long to try; 0: a minute */
+  uint32_t wanted; /* worker's number plus one: given if it is below cluster.workers and free */
 } psgd_join_options;
 
 PSGD_API psgd_status psgd_join(const psgd_join_options* options, psgd_client* client);
@@ -175,7 +176,7 @@ PSGD_API psgd_status psgd_push_gradient(psgd_client client, uint32_t tensor, con
 /* Either of them, of a tensor whose other rows have not changed: rows of the first dimension,
  * strictly ascending, and the values of one after the other. Of a tensor that is PSGD_SPARSE and
  * has no codec (compression.push: none, or a rule for its name) these rows alone are looked at and
- * travel; codecs take the whole tensor, with zeros. */
+ * travel; codecs take the whole tensor, with zeros in the other rows. */
 PSGD_API psgd_status psgd_push_rows(psgd_client client, uint32_t tensor, const int64_t* rows,
                                     size_t count, const float* values, size_t elements);
 
@@ -213,7 +214,7 @@ PSGD_API psgd_status psgd_save_state(psgd_client client, const void* bytes, size
  * up to `room` bytes of it, and its whole size; 0: nothing. From the first psgd_next_share on,
  * until the first step has ended. A worker that the checkpoint does not have gets what worker 0
  * saved; one that joins a run under way, in place of another or beside those that it began with,
- * nothing. */
+ * nothing. An error: the checkpoint has only a part, as its worker ended while it was taken. */
 PSGD_API psgd_status psgd_load_state(psgd_client client, void* bytes, size_t room, size_t* size);
 
 /* ---- Reports ---- */

@@ -43,6 +43,7 @@ absl::Status Member::Join() {
   join.set_device(options_.device);
   join.set_protocol(kProtocolVersion);
   join.set_local_steps(true);
+  join.set_wanted(options_.wanted);
   join.set_curve_key(curve_.public_key);
   PSGD_ASSIGN_OR_RETURN(joined_, control_.Join(join));
   config_ = joined_.config();
@@ -88,7 +89,7 @@ absl::Status Member::Connect(const Connection& connection) {
         if (also) PSGD_RETURN_IF_ERROR(also());
         return Interrupted();
       },
-      [this] { return ShardsMoved(); });
+      [this] { return ShardsMoved(); }, connection.until);
   autotune_ = std::make_unique<Autotune>(
       AutotuneOptions{.compression = config_.compression(),
                       .worker = key().worker(),

@@ -38,6 +38,7 @@ struct MemberOptions {
   std::function<absl::StatusOr<std::vector<std::string>>()> find;
   std::string name;  // for people
   std::string device = "unknown";
+  uint32_t wanted = 0;  // the worker's number that it wants, plus one; 0: any
   std::shared_ptr<const Credentials> credentials;  // null: the server asks for none
   Duration connect_deadline = Milliseconds(60000);
   // Asked while anything waits, from any thread: a failure ends the wait. Null: nothing interrupts.
@@ -74,6 +75,8 @@ class Member {
     std::function<void(const Message&, Time)> on_acknowledged = nullptr;
     // As MemberOptions::interrupted, while the session waits, and besides that one.
     std::function<absl::Status()> interrupted = nullptr;
+    // When that one fails at the latest, so that no wait lasts longer. Null: never.
+    std::function<Time()> until = nullptr;
   };
 
   explicit Member(MemberOptions options);

@@ -12,11 +12,13 @@ constexpr Duration kCarryPoll = std::chrono::milliseconds(5);  // while queues m
 
 Session::Session(SessionCore* core, std::unique_ptr<Endpoint> endpoint,
                  std::function<absl::Status()> interrupted,
-                 std::function<absl::StatusOr<std::optional<MovedShards>>()> moved)
+                 std::function<absl::StatusOr<std::optional<MovedShards>>()> moved,
+                 std::function<Time()> limit)
     : core_(core),
       endpoint_(std::move(endpoint)),
       interrupted_(std::move(interrupted)),
-      moved_(std::move(moved)) {}
+      moved_(std::move(moved)),
+      limit_(std::move(limit)) {}
 
 Session::~Session() {
   {
@@ -98,23 +100,27 @@ void Session::SendNow() {
   }
 }
 
+Time Session::NextPoll() const {
+  const Time next = SteadyNow() + kWaitPoll;
+  return limit_ == nullptr ? next : std::min(next, limit_());
+}
+
 absl::Status Session::WaitUntil(const std::function<bool()>& done) {
   const Inside inside(this);
-  Time next_poll = SteadyNow() + kWaitPoll;
+  Time next_poll = NextPoll();
   while (!done()) {
     SendNow();
-    const Time now = SteadyNow();
-    const Duration timeout =
-        std::clamp<Duration>(core_->NextTick() - now, std::chrono::milliseconds(1), kWaitPoll);
+    const Duration left = std::min(core_->NextTick(), next_poll) - SteadyNow();
+    const Duration timeout = std::clamp<Duration>(left, std::chrono::milliseconds(1), kWaitPoll);
     if (auto received = endpoint_->Receive(timeout)) {
       core_->OnMessage(received->from, received->message, SteadyNow());
-      continue;
+    } else {
+      PSGD_RETURN_IF_ERROR(core_->Tick(SteadyNow()));
     }
-    PSGD_RETURN_IF_ERROR(core_->Tick(SteadyNow()));
-    if (SteadyNow() >= next_poll) {
+    if (SteadyNow() >= next_poll && !done()) {
       PSGD_RETURN_IF_ERROR(interrupted_());
       PSGD_RETURN_IF_ERROR(FollowMove());
-      next_poll = SteadyNow() + kWaitPoll;
+      next_poll = NextPoll();
     }
   }
   return absl::OkStatus();

@@ -53,10 +53,12 @@ class Session {
   };
 
   // While it waits it asks `interrupted`, whose failure ends the wait, and `moved`, if given: where
-  // the shards are if they moved since the last call. REQUIRES: `core` outlives this.
+  // the shards are if they moved since the last call. It asks now and then, and at the time of
+  // `limit`, if given. REQUIRES: `core` outlives this.
   Session(SessionCore* core, std::unique_ptr<Endpoint> endpoint,
           std::function<absl::Status()> interrupted,
-          std::function<absl::StatusOr<std::optional<MovedShards>>()> moved = nullptr);
+          std::function<absl::StatusOr<std::optional<MovedShards>>()> moved = nullptr,
+          std::function<Time()> limit = nullptr);
   ~Session();
 
   // Sends what may be sent; never waits.
@@ -81,6 +83,8 @@ class Session {
 
  private:
   void SendNow();
+  // When a wait asks next whether it was interrupted.
+  Time NextPoll() const;
   absl::Status FollowMove();
   void Enter();
   void Exit();
@@ -94,6 +98,7 @@ class Session {
   std::future<void> retired_;  // closes the last endpoint before this one
   const std::function<absl::Status()> interrupted_;
   const std::function<absl::StatusOr<std::optional<MovedShards>>()> moved_;
+  const std::function<Time()> limit_;
   uint64_t measured_sent_ = 0;  // bytes of probes and of their answers
   uint64_t measured_received_ = 0;
 

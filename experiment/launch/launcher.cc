@@ -257,8 +257,7 @@ absl::Status LocalCluster::StartWorker() {
   if (options_.gpus.empty()) {
     child.argv.push_back("--cpu");
   } else {
-    const std::string& gpus = options_.gpus[workers_.size() % options_.gpus.size()];
-    child.argv.insert(child.argv.end(), {"--gpu", gpus});
+    child.argv.insert(child.argv.end(), {"--gpu", NextGpus()});
   }
   if (options_.servers_on_workers) {
     ForgetEarlierServer(dir.WorkerDir(index) + "/server");
@@ -278,9 +277,13 @@ absl::Status LocalCluster::StartCommand(ChildOptions child) {
   child.argv = options_.command;
   PSGD_ASSIGN_OR_RETURN(child.argv.front(), FoundProgram(child.argv.front()));
   child.logs_output = true;
-  child.environment = {absl::StrCat("PSGD_SERVER=", absl::StrJoin(ControlAddresses(), ",")),
-                       absl::StrCat("PSGD_NAME=", child.name),
-                       absl::StrCat("PSGD_TLS_DIR=", options_.tls_dir)};
+  child.environment = {
+      absl::StrCat("PSGD_SERVER=", absl::StrJoin(ControlAddresses(), ",")),
+      absl::StrCat("PSGD_NAME=", child.name), absl::StrCat("PSGD_WORKER=", workers_.size()),
+      absl::StrCat("PSGD_SEED=", options_.seed), absl::StrCat("PSGD_TLS_DIR=", options_.tls_dir)};
+  if (!options_.gpus.empty()) {
+    child.environment.push_back(absl::StrCat("CUDA_VISIBLE_DEVICES=", NextGpus()));
+  }
   const auto set_unless_given = [&](const char* name, const std::string& value) {
     const char* const given = getenv(name);
     child.environment.push_back(absl::StrCat(name, "=", given != nullptr ? given : value.c_str()));
@@ -300,6 +303,10 @@ absl::Status LocalCluster::StartCommand(ChildOptions child) {
                         ChildProcess::Start(std::move(child)));
   workers_.push_back(std::move(worker));
   return absl::OkStatus();
+}
+
+const std::string& LocalCluster::NextGpus() const {
+  return options_.gpus[workers_.size() % options_.gpus.size()];
 }
 
 absl::Status LocalCluster::AddPrefix(std::vector<std::string>* argv) const {

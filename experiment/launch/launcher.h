@@ -21,8 +21,9 @@ struct LaunchOptions {
   // A program and its arguments: the workers run it in place of ps-worker, and find the run in
   // their environment. Empty: ps-worker.
   std::vector<std::string> command;
+  uint64_t seed = 0;  // the config's, for the command
   // Lists of GPUs. Worker i gets the i-th list; the lists repeat if there are fewer than workers.
-  // Empty: workers use the CPU.
+  // Empty: ps-worker uses the CPU, and a command sees every GPU.
   std::vector<std::string> gpus;
   std::string precision = "fp32";
   // Words before a worker's command that start it elsewhere, such as "ip netns exec host-2" or
@@ -110,6 +111,8 @@ class LocalCluster {
   absl::Status Join(const std::string& name, const std::string& run_dir, Server* server);
   void Leads(size_t server, const std::string& ready);
   void ForgetEarlierServer(const std::string& run_dir) const;
+  // Of the next worker. REQUIRES: there are lists of GPUs.
+  const std::string& NextGpus() const;
   absl::Status AddPrefix(std::vector<std::string>* argv) const;
   absl::Status StartCommand(ChildOptions child);
   void AddTlsDir(std::vector<std::string>* argv) const;

@@ -114,6 +114,11 @@ void MetricsFollower::AddEvaluation(const Record& record) {
                    .loss = NumberIn(record, "loss"),
                    .scores = ScoresIn(record)};
   point.score = ScoreNamed(point.scores, "");
+  if (point.loss != 0) measured_.insert("loss");
+  for (const Score& score : point.scores) measured_.insert(score.metric->name);
+  if (const auto found = record.find("measures"); found != record.end() && found->is_object()) {
+    for (const auto& [name, value] : found->items()) measured_.insert(name);
+  }
   if (progress_.is_object()) {  // until a later record tells more
     point.bytes_pushed = NumberIn(progress_, "bytes_pushed");
     point.bytes_pulled = NumberIn(progress_, "bytes_pulled");

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,8 @@ class MetricsFollower {
   void Look();
 
   const std::vector<CurvePoint>& curve() const { return curve_; }
+  // The names of all that evaluations measured, also of what is no metric.
+  const std::set<std::string>& measured() const { return measured_; }
   // The last progress record that was parsed; null: none.
   const Record& progress() const { return progress_; }
   const std::vector<uint64_t>& pull_staleness() const { return pull_staleness_; }
@@ -75,6 +78,7 @@ class MetricsFollower {
   std::string progress_line_;  // parsed only if needed, because most lines are not
   Record progress_;
   std::vector<CurvePoint> curve_;
+  std::set<std::string> measured_;
   size_t placed_ = 0;  // points of the curve whose bytes and samples are final
   std::vector<uint64_t> pull_staleness_;
   std::vector<std::string> problems_;

@@ -78,8 +78,8 @@ std::string EstimateText(const SweepEstimate& estimate, int parallel) {
   std::string text = absl::StrCat(estimate.runs, " runs");
   if (estimate.done > 0) absl::StrAppend(&text, ", ", estimate.done, " of them done");
   if (estimate.untold > 0) {
-    return absl::StrCat(text, ". How much ", estimate.untold,
-                        " of them train only their command knows, and so how long that takes.\n");
+    return absl::StrCat(text, ". The time is not known: ", estimate.untold,
+                        " of them run launch.command, and only it knows how much it trains.\n");
   }
   absl::StrAppend(&text, ". To do: ", ReadableCount(estimate.samples), " samples in ",
                   ReadableCount(estimate.steps), " steps; in fp32 they would move ",

@@ -28,9 +28,7 @@ std::set<std::string> TwinsAmong(const std::vector<PlannedRun>& runs) {
 }
 
 AtRung AtRungOf(const SweepAsha& asha, const CurvePoint& point) {
-  Score score = ScoreNamed(point.scores, MetricOf(asha));
-  // A program may measure something else.
-  if (score.metric == nullptr) score = ScoreNamed(point.scores, "");
+  const Score score = ScoreNamed(point.scores, MetricOf(asha));
   const double unknown = std::numeric_limits<double>::quiet_NaN();
   return {point.epoch, score.metric == nullptr ? unknown : score.value, point.loss};
 }
@@ -152,6 +150,27 @@ void Rungs::Recall() {
       (void)asha_.GoesOn(run.id, AtRungOf(settings_, point));
     }
   }
+}
+
+absl::Status Rungs::CheckMeasured(const PlannedRun& run, const MetricsFollower& metrics,
+                                  bool ended) const {
+  const std::vector<CurvePoint>& curve = metrics.curve();
+  const bool told =
+      !curve.empty() && curve.back().epoch > *settings_.rungs().begin() - kEpochTolerance;
+  if (!run.config.model().has_client() || (!ended && !told)) return absl::OkStatus();
+  const std::string metric = MetricOf(settings_);
+  if (metrics.measured().contains(metric)) return absl::OkStatus();
+  const std::string log = absl::StrCat("log ", metric, " in the program, as run.log(", metric,
+                                       "=...) of psgd.torch after each epoch");
+  if (metrics.measured().empty()) {
+    return InvalidArgumentError("asha.metric is ", metric, ", and the program of ",
+                                run.LabelWithSeed(), " logged nothing; ", log);
+  }
+  return InvalidArgumentError(
+      "asha.metric is ", metric, ", and the program of ", run.LabelWithSeed(), " logged ",
+      absl::StrJoin(metrics.measured(), ", "), "; ", log,
+      ", or set asha.metric to what it logs (loss, accuracy, rmse, f1, auc or "
+      "perplexity)");
 }
 
 bool Rungs::GoesOn(const PlannedRun& run, const std::vector<CurvePoint>& curve) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/status.h"
 #include "experiment/plan/asha.h"
 #include "experiment/plan/expand.h"
 #include "experiment/plan/sweep_dir.h"
@@ -35,6 +36,11 @@ class Rungs {
 
   // Reads earlier decisions. Call this before any new decision.
   void Recall();
+
+  // An error if the program of a run does not report what asha compares: it has passed the first
+  // rung, or has `ended`, without.
+  absl::Status CheckMeasured(const PlannedRun& run, const MetricsFollower& metrics,
+                             bool ended) const;
 
   // Returns false if the run must stop; its outcome is then on disk.
   bool GoesOn(const PlannedRun& run, const std::vector<CurvePoint>& curve);

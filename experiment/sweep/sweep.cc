@@ -112,12 +112,18 @@ absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
   }
   for (const PlannedRun& run : prepared.plan.runs) {
     PSGD_RETURN_IF_ERROR(Annotate(CheckLink(run.launch.link()), options.file));
-    const bool for_worker = !options.gpu.empty() || run.launch.precision() != SweepLaunch::FP32;
-    if (for_worker && !run.launch.command().empty()) {
+    if (run.launch.command().empty()) continue;
+    if (run.launch.precision() != SweepLaunch::FP32) {
       return absl::InvalidArgumentError(
           absl::StrCat(options.file,
-                       ": --gpu and launch.precision are for ps-worker: launch.command chooses its "
-                       "devices and precision itself; leave them out"));
+                       ": launch.precision is for ps-worker: launch.command chooses its precision "
+                       "itself; leave it out"));
+    }
+    if (!options.gpu.empty() && options.launcher == "slurm") {
+      return absl::InvalidArgumentError(
+          "--gpu with --launcher slurm is for ps-worker: Slurm says which GPUs launch.command "
+          "sees; "
+          "leave --gpu out, and say --slurm-workers='--gpus-per-task=1'");
     }
   }
   prepared.dir = options.dir.empty() ? absl::StrCat("runs/", prepared.sweep.name()) : options.dir;

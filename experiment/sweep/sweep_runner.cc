@@ -84,6 +84,7 @@ absl::Status SweepRunner::Run() {
   }
   display_.Clear();
   display_.Note(CountsLine(options_.display.name, counts_, 0, -1));
+  PSGD_RETURN_IF_ERROR(broken_);
   if (counts_.waiting + counts_.interrupted > 0) {
     return absl::CancelledError("stopped; the same command goes on where this one ended");
   }
@@ -274,6 +275,7 @@ absl::Status SweepRunner::Ended(Active& active) {
     if (active.stopped_early) {
       ++counts_.stopped;
     } else {
+      CheckMeasured(active, /*ended=*/true);
       CountDone(run, *active.metrics);
     }
     const auto& curve = active.metrics->curve();
@@ -334,10 +336,17 @@ void SweepRunner::FollowMetrics() {
   looked_ = now;
   for (const auto& active : active_) {
     active->metrics->Look();
+    // What a run logged before it was resumed may be of an earlier program.
+    if (!active->resumed) CheckMeasured(*active, /*ended=*/false);
+    if (!broken_.ok()) return;
     if (active->stopped_early || GoesOn(*active->run, *active->metrics)) continue;
     active->stopped_early = true;
     places_.Stop(*active->run, *active->child, /*at_once=*/false);
   }
+}
+
+void SweepRunner::CheckMeasured(const Active& active, bool ended) {
+  if (rungs_ && broken_.ok()) broken_ = rungs_->CheckMeasured(*active.run, *active.metrics, ended);
 }
 
 void SweepRunner::CountDone(const PlannedRun& run, const MetricsFollower& metrics) {

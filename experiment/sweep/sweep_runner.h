@@ -3,6 +3,7 @@
 // begun runs and starts the rest.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <map>
@@ -72,13 +73,18 @@ class SweepRunner {
   void Wait(const PlannedRun& run);
   void Fail(const PlannedRun& run, const std::string& detail);
   void FollowMetrics();
+  // Stops the sweep if what asha compares is not measured.
+  void CheckMeasured(const Active& active, bool ended);
   // Counts a run that ended well: finished, or stopped if asha decides so at its rungs.
   void CountDone(const PlannedRun& run, const MetricsFollower& metrics);
   // Returns false if asha stops the run. The decision is then on disk.
   bool GoesOn(const PlannedRun& run, const MetricsFollower& metrics);
   void PassOnStops();
   void Show();
-  int stops() const { return options_.stops == nullptr ? 0 : options_.stops->load(); }
+  int stops() const {
+    const int asked = options_.stops == nullptr ? 0 : options_.stops->load();
+    return broken_.ok() ? asked : std::max(1, asked);
+  }
   bool SlotIsFree(size_t slot) const;
 
   const SweepRunnerOptions options_;
@@ -96,6 +102,7 @@ class SweepRunner {
   size_t ended_ = 0;
   std::vector<EndedRun> last_ended_;   // finished or stopped early, for the table
   std::vector<EndedRun> last_failed_;  // also before this ps-sweep
+  absl::Status broken_;                // why the sweep stops by itself
   bool told_of_locks_ = false;
   Time looked_{};
 };

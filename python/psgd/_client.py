@@ -57,6 +57,20 @@ class Share:
         return (self.indices(batch) for batch in range(self.batches))
 
 
+def _number_of(variable: str, text: str, most: int) -> Optional[int]:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) <= most):
+        raise InvalidError(f"{variable} is {text!r} in the environment, and should be a whole number "
+                           f"up to {most}; leave it out, or let ps-run start this program")
+    return int(text)
+
+
+def environment_seed() -> Optional[int]:
+    """The run's seed, as ps-run says it; None: it does not."""
+    return _number_of("PSGD_SEED", _environment.seed(), 2**64 - 1)
+
+
 class Client:
     """A worker of the run at `server` (HOST:PORT), whose config says `model: client`.
 
@@ -89,13 +103,15 @@ class Client:
             raise InvalidError("no server: say psgd.Client(\"HOST:PORT\"), or start the program "
                                "with ps-run CONFIG.yaml -- COMMAND")
 
+        number = _number_of("PSGD_WORKER", _environment.worker(), 2**31)
+
         def text(value: Optional[str]) -> Optional[bytes]:
             return value.encode() if value else None
 
         options = _library.JoinOptions(
             server=text(server), name=text(name or _environment.name()), device=text(device),
             tls_dir=text(tls_dir or _environment.tls_dir()), log_file=text(log_file),
-            connect_ms=int(connect_seconds * 1000))
+            connect_ms=int(connect_seconds * 1000), wanted=0 if number is None else number + 1)
         handle = ctypes.c_uint64()
         _library.call("psgd_join", ctypes.byref(options), ctypes.byref(handle))
         self._handle = handle.value

@@ -12,6 +12,16 @@ def name() -> str:
     return os.environ.get("PSGD_NAME", "")
 
 
+def worker() -> str:
+    """The number of this worker, from 0; empty: any."""
+    return os.environ.get("PSGD_WORKER", "")
+
+
+def seed() -> str:
+    """The run's seed (`seed` of its config); empty: not known."""
+    return os.environ.get("PSGD_SEED", "")
+
+
 def tls_dir() -> str:
     return os.environ.get("PSGD_TLS_DIR", "")
 

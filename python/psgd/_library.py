@@ -54,7 +54,8 @@ class Sized(ctypes.Structure):
 class JoinOptions(Sized):
     _fields_ = [("size", ctypes.c_size_t), ("server", ctypes.c_char_p), ("name", ctypes.c_char_p),
                 ("device", ctypes.c_char_p), ("tls_dir", ctypes.c_char_p),
-                ("log_file", ctypes.c_char_p), ("connect_ms", ctypes.c_int64)]
+                ("log_file", ctypes.c_char_p), ("connect_ms", ctypes.c_int64),
+                ("wanted", ctypes.c_uint32)]
 
 
 class RunInfo(Sized):

@@ -5,6 +5,7 @@ import io
 import json
 import random
 import sys
+import warnings
 from typing import Any, Dict, List, Set
 
 import torch
@@ -50,7 +51,7 @@ def _unpack(packed: Any, tensors: List[torch.Tensor]) -> Any:
 
 def _random_numbers() -> Dict[str, Any]:
     state = {"torch": torch.get_rng_state(), "python": random.getstate()}
-    if torch.cuda.is_available():
+    if torch.cuda.is_initialized():  # else nobody drew any on a GPU
         state["cuda"] = torch.cuda.get_rng_state_all()
     numpy = sys.modules.get("numpy")
     if numpy is not None:
@@ -62,8 +63,13 @@ def _random_numbers() -> Dict[str, Any]:
 def _set_random_numbers(state: Dict[str, Any]) -> None:
     torch.set_rng_state(state["torch"])
     random.setstate(state["python"])
-    if torch.cuda.is_available() and len(state.get("cuda", ())) == torch.cuda.device_count():
-        torch.cuda.set_rng_state_all(state["cuda"])
+    cuda = state.get("cuda", [])
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if len(cuda) == there > 0:
+        torch.cuda.set_rng_state_all(cuda)
+    elif cuda:
+        warnings.warn(f"the checkpoint has the random numbers of {len(cuda)} GPUs, and this worker "
+                      f"sees {there} (CUDA_VISIBLE_DEVICES): those of its GPUs begin anew")
     numpy = sys.modules.get("numpy")
     if numpy is not None and "numpy" in state:
         kind, keys, *rest = state["numpy"]

@@ -17,6 +17,7 @@ that run. Otherwise it trains alone, with the same lines.
 
 import atexit
 import contextlib
+import random
 import sys
 import time
 import types
@@ -28,15 +29,16 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.data import Sampler
 
 from psgd import _environment
-from psgd._client import Client, Share
+from psgd._client import Client, Share, environment_seed
 from psgd._library import InvalidError, RunOver, StateError
 from psgd._overlap import Overlap
 from psgd._staging import Staging
 from psgd._torch_state import State
 
-__all__ = ["join", "Run", "Alone"]
+__all__ = ["join", "seed", "Run", "Alone"]
 
 
+_seeded: Optional[int] = None  # by seed(): what with
 _MOST_STATE_BYTES = 2 << 30  # kMostProgramState of common/program_state.h
 
 
@@ -75,10 +77,44 @@ def _number(value: Any) -> float:
     return float(value.detach() if isinstance(value, torch.Tensor) else value)
 
 
+def _seed_all(number: int) -> None:
+    torch.manual_seed(number)
+    random.seed(number)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(number % 2**32)
+
+
+def seed(default: int = 1) -> int:
+    """Seeds PyTorch, Python and NumPy with the run's seed (`seed` of its config, `repeat.seeds` of a
+    sweep), or with `default` in a program that trains alone; returns it.
+
+    To be called before the model is made: all workers then make the same first weights. From the
+    join on, each draws random numbers of its own, from the run's seed and its number.
+    """
+    global _seeded
+    given = environment_seed()
+    _seeded = default if given is None else given
+    _seed_all(_seeded)
+    return _seeded
+
+
+def _seed_worker(client: Client) -> None:
+    """After seed(): workers that draw the same numbers would drop the same units, for example."""
+    if _seeded is None:
+        return
+    if _seeded != client.seed:
+        warnings.warn(f"the run's seed is {client.seed}, and this program's first weights are of seed "
+                      f"{_seeded}: set PSGD_SEED={client.seed} in its environment, as ps-run does",
+                      stacklevel=3)
+    _seed_all(random.Random(f"{client.seed} {client.worker}").getrandbits(63))
+
+
 class Alone:
     """What join returns without a run: the program trains alone. Methods are those of Run."""
 
     client = None
+    worker = 0
 
     def __init__(self) -> None:
         self._epoch = 0
@@ -266,6 +302,8 @@ class Run:
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
                  client: Client, statistics: Sequence[str] = (), overlap: bool = False) -> None:
         self.client = client
+        #: This worker's number, from 0. ps-run's worker-N is worker N.
+        self.worker: int = client.worker
         self._model = model
         self._optimizer = optimizer
         self._tensors: List[_Tensor] = []
@@ -752,4 +790,5 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
         client.leave(failed=True, reason=repr(error))
         raise
     optimizer._psgd_run = run  # type: ignore[attr-defined]
+    _seed_worker(client)
     return run

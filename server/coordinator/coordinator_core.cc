@@ -91,7 +91,10 @@ absl::StatusOr<JoinReply> CoordinatorCore::Join(const JoinRequest& request, Time
   if (const MemberState* already = members_.JoinedBy(request.attempt())) {
     *reply.mutable_key() = already->record.key();
   } else {
-    MemberState& member = members_.Join(request.name(), request.device(), now);
+    std::optional<uint32_t> wanted;
+    const auto workers = static_cast<uint32_t>(config_.cluster().workers());
+    if (request.wanted() > 0 && request.wanted() <= workers) wanted = request.wanted() - 1;
+    MemberState& member = members_.Join(request.name(), request.device(), now, wanted);
     member.record.set_attempt(request.attempt());
     member.record.set_joined_after(ledger_ ? ledger_->latest() : 0);
     totals_.Start(now);

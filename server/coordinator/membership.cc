@@ -59,13 +59,21 @@ MemberState* Membership::JoinedBy(uint64_t attempt) {
   return nullptr;
 }
 
-MemberState& Membership::Join(const std::string& name, const std::string& device, Time now) {
-  PassTime(now);
+uint32_t Membership::LowestFree() const {
   uint32_t worker = 0;
   for (const auto& [taken, other] : members_) {
     if (taken != worker || !other.record.live()) break;
     ++worker;
   }
+  return worker;
+}
+
+MemberState& Membership::Join(const std::string& name, const std::string& device, Time now,
+                              std::optional<uint32_t> wanted) {
+  PassTime(now);
+  const MemberState* const there = wanted ? Find(*wanted) : nullptr;
+  const bool taken = there != nullptr && there->record.live();
+  const uint32_t worker = wanted && !taken ? *wanted : LowestFree();
   MemberState& member = members_[worker];
   const uint32_t incarnation = std::max(member.record.key().incarnation() + 1, first_incarnation_);
   member = MemberState{};

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,10 @@ class Membership {
         first_incarnation_(first_incarnation),
         standstill_(std::max<Duration>(lease / 4, kLongestTick)) {}
 
-  // Takes the lowest identity that no live worker holds.
-  MemberState& Join(const std::string& name, const std::string& device, Time now);
+  // Takes the wanted identity, if there is one and no live worker holds it; else the lowest that no
+  // live worker holds.
+  MemberState& Join(const std::string& name, const std::string& device, Time now,
+                    std::optional<uint32_t> wanted = std::nullopt);
   // The live member that joined with this attempt; null: there is none.
   MemberState* JoinedBy(uint64_t attempt);
   // Renews the lease of the live member with exactly this key. Otherwise the error says whether the
@@ -73,6 +76,7 @@ class Membership {
   static constexpr Duration kLongestTick = std::chrono::milliseconds(300);
 
   void PassTime(Time now);
+  uint32_t LowestFree() const;
 
   const Duration lease_;
   const uint32_t first_incarnation_;

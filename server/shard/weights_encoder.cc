@@ -44,13 +44,14 @@ Bytes WeightsEncoder::Encode(SliceState& slice, uint64_t clock, uint64_t mark, S
   if (difference_ != nullptr && !IsSmall(slice)) {
     return Difference(slice, clock, mark, sent, part);
   }
-  return Whole(slice, part);
+  return Whole(slice, mark, part);
 }
 
 PackedPayload WeightsEncoder::Pack(SliceState& slice, const Bytes& payload, PullPart::Form form) {
   if (packer_ == nullptr) return {};
-  // A payload for only one worker is not kept.
-  if (form != PullPart::WHOLE && form != PullPart::CHANGED) {
+  // A payload for only one worker is not kept, nor one without a change.
+  const bool kept = form == PullPart::WHOLE || (changes_ && form == PullPart::CHANGED);
+  if (!kept) {
     return packer_->Pack(payload.span(), &slice.packing);
   }
   const uint64_t since = form == PullPart::WHOLE ? 0 : slice.encoded_since;
@@ -68,7 +69,18 @@ bool WeightsEncoder::IsSmall(const SliceState& slice) const {
   return elements * sizeof(float) < dense_below_;
 }
 
-Bytes WeightsEncoder::Whole(SliceState& slice, PullPart* part) {
+Bytes WeightsEncoder::NoChange(const SliceState& slice, PullPart::Form form, PullPart* part) const {
+  part->set_codec(CODEC_TOPK);
+  part->set_form(form);
+  std::vector<std::byte> nothing;
+  WriteSparse({{}, {}, slice.weights.size()}, ValueCoding::kFloat, 0, kernels_, &nothing);
+  return Bytes::Adopt(std::move(nothing));
+}
+
+// The mark is the worker's version plus one.
+Bytes WeightsEncoder::Whole(SliceState& slice, uint64_t mark, PullPart* part) {
+  part->set_mark(slice.version + 1);
+  if (mark == part->mark()) return NoChange(slice, PullPart::CHANGED, part);
   const bool by_blocks = whole_ != nullptr && whole_codec_->id() == CODEC_INT8;
   if (whole_ == nullptr || (by_blocks && IsSmall(slice))) return slice.weights.Share();
   part->set_codec(whole_codec_->id());
@@ -86,7 +98,7 @@ Bytes WeightsEncoder::Whole(SliceState& slice, PullPart* part) {
   return slice.encoded;
 }
 
-// The mark is the worker's version plus one.
+// The mark is as that of Whole.
 Bytes WeightsEncoder::Changes(SliceState& slice, uint64_t mark, PullPart* part) {
   part->set_mark(slice.version + 1);
   if (mark == 0) return slice.weights.Share();
@@ -131,11 +143,7 @@ Bytes WeightsEncoder::Difference(SliceState& slice, uint64_t clock, uint64_t mar
   const bool expected = sent->mark != 0 && sent->mark == mark;
   if (expected && sent->version == slice.version && sent->clock == clock) {
     part->set_mark(mark);
-    part->set_codec(CODEC_TOPK);
-    part->set_form(PullPart::DIFFERENCE);
-    std::vector<std::byte> nothing;
-    WriteSparse({{}, {}, weights.size()}, ValueCoding::kFloat, 0, kernels_, &nothing);
-    return Bytes::Adopt(std::move(nothing));
+    return NoChange(slice, PullPart::DIFFERENCE, part);
   }
   sent->mark = ++marks_;
   sent->version = slice.version;

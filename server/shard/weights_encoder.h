@@ -1,7 +1,8 @@
 // How weights leave a shard (compression.pull): whole, or only what a worker lacks.
 //
-//   none, fp16, bf16, int8   The whole slice, plain or through a codec. Made once per version for
-//                   all workers. With int8, small tensors (compression.dense_below) stay plain.
+//   none, fp16, bf16, int8   The whole slice, plain or through a codec; nothing of a slice that has
+//                   not changed since the worker's last pull. Made once per version for all
+//                   workers. With int8, small tensors (compression.dense_below) stay plain.
 //   delta           The present values of the elements that changed since the worker's last pull.
 //                   If they changed by factors: the updates since then, without the factors that
 //                   the worker pushed; it makes the updates itself. Exact. Made once for all
@@ -64,7 +65,8 @@ class WeightsEncoder {
 
  private:
   bool IsSmall(const SliceState& slice) const;
-  Bytes Whole(SliceState& slice, PullPart* part);
+  Bytes NoChange(const SliceState& slice, PullPart::Form form, PullPart* part) const;
+  Bytes Whole(SliceState& slice, uint64_t mark, PullPart* part);
   Bytes Changes(SliceState& slice, uint64_t mark, PullPart* part);
   Bytes Difference(SliceState& slice, uint64_t clock, uint64_t mark, SentWeights* sent,
                    PullPart* part);

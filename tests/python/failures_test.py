@@ -19,6 +19,7 @@ import time
 import unittest
 
 import counting_worker
+from servers import children, is_in_sync
 
 BIN, SOURCE = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 WORKER = pathlib.Path(__file__).parent / "counting_worker.py"
@@ -31,13 +32,6 @@ cluster: {{shards: 2, workers: 2, deadline: 30s, resend: 200ms{cluster}}}
 durability: {{acknowledge: {acknowledge}}}
 """
 DEADLINE = 60
-
-
-def children(pid, program):
-    """Processes that `pid` started and that run `program`, oldest first."""
-    found = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in found
-            if pathlib.Path(f"/proc/{child}/comm").read_text().strip() == program]
 
 
 class Run:
@@ -128,15 +122,7 @@ class Failures(unittest.TestCase):
         with Run(self.folder, 8, acknowledge="journal",
                  cluster=", servers: 2, copies: 2, lease: 20s") as run:
             self.assertTrue(run.trains(), run.said())
-            etcd = re.search("--etcd ([^ \n]+)", run.said()).group(1)
-
-            def is_in_sync():
-                status = subprocess.run([BIN / "ps-ctl", "status", "--etcd", etcd, "--run",
-                                         "counting", "--json"], capture_output=True, check=False)
-                shards = json.loads(status.stdout)["shards"] if status.returncode == 0 else []
-                return shards and all(len(shard["in_sync"]) == 2 for shard in shards)
-
-            self.assertTrue(run.eventually(is_in_sync), run.said())
+            self.assertTrue(run.eventually(lambda: is_in_sync(run.said(), "counting")), run.said())
             os.kill(run.servers()[0], signal.SIGKILL)
             self.assertTrue(run.eventually(lambda: "leads the run" in run.said()), run.said())
             self.assert_all_counted(run)

@@ -1,10 +1,11 @@
-"""A ps-server for tests whose programs join by themselves. The first argument of the test is the
-folder of the programs.
+"""Servers of the tests: one for programs that join by themselves, and those of a ps-run. The first
+argument of the test is the folder of the programs.
 """
 
 import contextlib
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,25 @@ optimizer: {optimizer}
 cluster: {{shards: 1, workers: {workers}, deadline: 5s, lease: 1s{cluster}}}
 {more}
 """
+
+
+def children(pid, program):
+    """Processes that `pid` started and that run `program`, oldest first."""
+    found = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in found
+            if pathlib.Path(f"/proc/{child}/comm").read_text().strip() == program]
+
+
+def is_in_sync(said, name):
+    """Whether every shard of the run has two copies in sync. `said`: what ps-run said so far."""
+    etcd = re.search("--etcd ([^ \n]+)", said)
+    if etcd is None:
+        return False
+    status = subprocess.run([pathlib.Path(sys.argv[1]) / "ps-ctl", "status", "--etcd",
+                             etcd.group(1), "--run", name, "--json"], capture_output=True,
+                            check=False)
+    shards = json.loads(status.stdout)["shards"] if status.returncode == 0 else []
+    return bool(shards) and all(len(shard["in_sync"]) == 2 for shard in shards)
 
 
 @contextlib.contextmanager

@@ -388,6 +388,73 @@ class Steps(unittest.TestCase):
             else:  # momentum moves rows of earlier steps
                 self.assertEqual(pushed, [])
 
+    def test_codecs_of_rows_take_the_whole_table_unless_a_rule_leaves_it_out(self):
+        """As of a table whose gradients are dense; with a rule its rows travel."""
+        class Words(nn.Module):
+            def __init__(self, sparse):
+                super().__init__()
+                torch.manual_seed(5)
+                self.table = nn.Embedding(2000, 8, sparse=sparse)
+                self.last = nn.Linear(8, 2)
+
+            def forward(self, x):
+                words = self.table((x * 1000).long().abs() % 2000)
+                # Rows of one sample have no equal gradients, among which topk could choose.
+                return self.last((words * torch.linspace(0.5, 1.5, 6)[:, None]).mean(1))
+
+        def train(codec, sparse, rules=""):
+            model = Words(sparse)
+            push = f"compression: {{push: {codec}, dense_below: 64{rules}}}"
+            with server(data=f"{{batch: {BATCH}}}", more=push,
+                        optimizer="{sgd: {learning_rate: 0.1}}") as at:
+                run, loader, optimizer = self.joined(at, model)
+                for _ in run.epochs(2):
+                    for x, y in loader:
+                        step(model, optimizer, x, y)
+            return model, run.timings()["bytes_pushed"]
+
+        for codec in ("{topk: {density: 0.01}}", "fp16", "int8", "blocks"):
+            rows, _ = train(codec, sparse=True)
+            dense, _ = train(codec, sparse=False)
+            with self.subTest(codec):
+                # The order of sums in a gradient may change what a codec rounds or chooses.
+                moved = (dense.table.weight - Words(False).table.weight).abs().max().item()
+                self.assert_same(rows, dense, delta=moved / 20)
+        ruled, pushed = train("onebit", sparse=True, rules=', rules: [{match: "table.*", push: none}]')
+        exact, _ = train("none", sparse=True)
+        first = Words(True).table.weight
+        touched = (exact.table.weight != first).any(1)
+        self.assertLess(int(touched.sum()), 400)
+        self.assertTrue(torch.equal((ruled.table.weight != first).any(1), touched))
+        rows = 2 * SAMPLES * 6  # at most, each of 32 bytes and its indices
+        self.assertLess(pushed, rows * 50 + 2 * SAMPLES // BATCH * 500)
+
+    def test_what_is_frozen_travels_once(self):
+        for how in ({}, {"optimizer": "{sgd: {learning_rate: 0.1, momentum: 0.9}}"},
+                    {"more": "compression: {pull: fp16}"}, {"overlap": True}):
+            overlap = how.pop("overlap", False)
+            model = nn.Sequential(nn.Linear(6, 300), nn.Linear(300, 300), nn.Linear(300, 2))
+            model[1].requires_grad_(False)
+            kept = copy.deepcopy(model[1])
+            frozen = 4 * 300 * 300
+            trained = 4 * sum(p.numel() for p in model.parameters() if p.requires_grad)
+            with server(data=f"{{batch: {BATCH}}}", **how) as at:
+                run, loader, optimizer = self.joined(at, model, overlap=overlap)
+                pulled = []
+                for epoch in run.epochs(3):
+                    if epoch == 2:
+                        self.assertLess(pulled[-1], frozen + (len(pulled) + 4) * (trained + 1000))
+                        model[1].requires_grad_(True)
+                        optimizer.add_param_group({"params": list(model[1].parameters())})
+                    for x, y in loader:
+                        step(model, optimizer, x, y)
+                        pulled.append(run.timings()["bytes_pulled"])
+                    if epoch == 1:
+                        self.assertLess((model[1].weight - kept.weight).abs().max().item(), 1e-4)
+            self.assertGreater(pulled[0], frozen / 2)
+            self.assertGreater(pulled[-1] - pulled[-4], frozen)  # it changes now
+            self.assertGreater((model[1].weight - kept.weight).abs().max().item(), 1e-3)
+
     def test_a_stream(self):
         class Stream(IterableDataset):
             part = (0, 1)

@@ -1,11 +1,14 @@
 // Sweeps with the real program: undisturbed, killed, stopped, and with runs that fail.
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <thread>
 
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "tests/system/run_test.h"
 
 namespace psgd {
@@ -380,7 +383,8 @@ TEST_F(SweepTest, OptionsOfACommandAreVaried) {
       ProgramSweep("--epochs, 2", "grid: {--rate: [0.25, 0.5], compression.push: [none]}\n");
   const Ended planned = RunProgram(Command(sweep, "out", {"--dry-run"}));
   EXPECT_EQ(planned.code, 0) << planned.err;
-  EXPECT_THAT(planned.out, AllOf(HasSubstr("--rate 0.25"), HasSubstr("only their command knows")));
+  EXPECT_THAT(planned.out,
+              AllOf(HasSubstr("--rate 0.25"), HasSubstr("The time is not known: 2 of them")));
   const Ended ended = RunProgram(Command(sweep, "out", {"--json", "--parallel", "2"}));
   ASSERT_EQ(ended.code, 0) << ended.err;
   const Json result = JsonOf(ended);
@@ -394,6 +398,39 @@ TEST_F(SweepTest, OptionsOfACommandAreVaried) {
   }
   EXPECT_THAT(File("out/report.html"), HasSubstr("--rate 0.25"));
   EXPECT_THAT(RunProgram(Command(sweep, "out")).err, HasSubstr("2 of 2 runs are done already"));
+}
+
+// The first run that passes a rung without what asha compares ends the sweep; its checkpoint stays.
+TEST_F(SweepTest, AProgramThatDoesNotLogTheMetricIsTold) {
+  const std::string rest = "grid: {--rate: [0.25, 0.5]}\n";
+  const auto sweep = [&](const std::string& metric) {
+    return Command(ProgramSweep("--epochs, 3, --pause, 0.02", rest + "asha: {metric: " + metric +
+                                                                  ", rungs: [1], reduction: 2}\n"),
+                   "out", {"--set", "train.epochs=3"});
+  };
+  const Ended ended = RunProgram(sweep("f1"));
+  EXPECT_EQ(ended.code, 2) << ended.err;
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("asha.metric is f1"), HasSubstr("logged accuracy, loss;"),
+                               HasSubstr("run.log(f1=...)")));
+  const Ended mended = RunProgram(sweep("accuracy"));
+  EXPECT_EQ(mended.code, 0) << mended.err;
+  EXPECT_THAT(mended.err, HasSubstr("stopped early: "));
+}
+
+// Each worker sees one GPU, and knows its number and the seed of its run.
+TEST_F(SweepTest, ACommandGetsItsGpusAndSeed) {
+  Write("program.sh", "echo \"$PSGD_SEED $PSGD_WORKER $CUDA_VISIBLE_DEVICES\" >> " + Path("seen") +
+                          "\nexec \"$@\"\n");
+  ProgramSweep("--epochs, 1", "repeat: {seeds: 2}\nresources: {gpus: 2}\n");
+  const std::string sweep =
+      Write("gpus.yaml",
+            absl::StrReplaceAll(File("programs-sweep.yaml"),
+                                {{"command: [", "command: [sh, " + Path("program.sh") + ", "}}));
+  const Ended ended = RunProgram(Command(sweep, "out", {"--gpu", "2,3,5,6", "--parallel", "2"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  std::vector<std::string> seen = absl::StrSplit(File("seen"), '\n', absl::SkipEmpty());
+  std::ranges::sort(seen);
+  EXPECT_THAT(seen, testing::ElementsAre("1 0 2", "1 1 3", "2 0 5", "2 1 6"));
 }
 
 TEST_F(SweepTest, AfterCtrlCAProgramGoesOn) {
@@ -426,8 +463,8 @@ TEST_F(SweepTest, WhatACommandCannotHaveIsSaid) {
     EXPECT_FALSE(std::filesystem::exists(Path("out/runs")));
     return ended.err;
   };
-  EXPECT_THAT(error(ProgramSweep("--epochs, 2", ""), {"--gpu", "0"}),
-              HasSubstr("--gpu and launch.precision are for ps-worker"));
+  EXPECT_THAT(error(ProgramSweep("--epochs, 2", ""), {"--gpu", "0", "--launcher", "slurm"}),
+              HasSubstr("Slurm says which GPUs launch.command sees"));
   SmallConfig();
   EXPECT_THAT(error(Write("s.yaml", "base: small.yaml\nlaunch: {command: [python3, train.py]}\n")),
               HasSubstr("say model: client in the config"));

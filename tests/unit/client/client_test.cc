@@ -124,6 +124,21 @@ TEST(Client, PollingDoesNotAskWithoutPause) {
   EXPECT_EQ(psgd_leave(client, 0, nullptr), PSGD_OK);
 }
 
+// The worker of a checkpoint ended while it saved its state.
+TEST(Client, HalfAStateIsAnErrorThatSaysWhatToDo) {
+  SmallServer server;
+  server.has_half_a_state = true;
+  const psgd_client client = Joined(server);
+  ASSERT_EQ(psgd_commit(client, kSamples, 1), PSGD_OK) << psgd_last_error();
+  psgd_share share{.size = sizeof share};
+  ASSERT_EQ(PollShare(client, 100, &share), PSGD_OK) << psgd_last_error();
+  size_t size = 0;
+  EXPECT_EQ(psgd_load_state(client, nullptr, 0, &size), PSGD_INTERNAL);
+  EXPECT_THAT(psgd_last_error(), HasSubstr("only a part of the state of worker 0"));
+  EXPECT_THAT(psgd_last_error(), HasSubstr("--checkpoint ID"));
+  EXPECT_EQ(psgd_leave(client, 0, nullptr), PSGD_OK);
+}
+
 // What a codec left behind of a worker that leaves is pushed, however short the program waits and
 // however late the shard answers.
 TEST(Client, WhatIsLeftBehindIsPushedBeforeTheEnd) {

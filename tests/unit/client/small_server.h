@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/program_state.h"
 #include "experiment/config/config_yaml.h"
 #include "net/transport.h"
 #include "proto/control.grpc.pb.h"
@@ -65,6 +66,8 @@ class SmallServer : public Control::Service {
 
   // So many calls of this kind fail from now on.
   std::atomic<int> refused_registrations{0}, refused_weights{0};
+  // A worker that joins is to load a state, of which the shard has a part.
+  std::atomic<bool> has_half_a_state{false};
   // How long each message waits at the shard.
   std::atomic<int64_t> shard_delay_ms{0};
   std::atomic<int> registrations{0}, segments_asked{0};
@@ -114,7 +117,9 @@ class SmallServer : public Control::Service {
                            NextSegmentReply* reply) override {
     ++segments_asked;
     return Answer([&](Effects* effects) {
-      return Give(core_.NextSegment(*request, SteadyNow(), effects), reply);
+      const absl::Status status = Give(core_.NextSegment(*request, SteadyNow(), effects), reply);
+      if (has_half_a_state && request->first()) reply->set_load_state(true);
+      return status;
     });
   }
   grpc::Status Evaluated(grpc::ServerContext*, const EvaluatedRequest* request,
@@ -130,13 +135,23 @@ class SmallServer : public Control::Service {
     return Answer([&](Effects* effects) { return core_.Leave(*request, SteadyNow(), effects); });
   }
 
+  static void AddHalfAState(Outgoing* outgoing) {
+    StateReply* reply = outgoing->message.header.mutable_state_reply();
+    const std::vector<std::byte> state(2 * kProgramPartBytes);
+    const auto parts = SplitProgramState(Bytes::CopyOf(state));
+    reply->add_slices(parts[0].first);
+    reply->set_total(reply->total() + 1);
+    outgoing->message.payloads.push_back(parts[0].second);
+  }
+
   void Serve() {
     while (!ending_) {
       auto received = endpoint_->Receive(Milliseconds(2));
       if (received) std::this_thread::sleep_for(Milliseconds(shard_delay_ms));
       std::lock_guard lock(mutex_);
       if (received) shard_.OnMessage(received->from, std::move(received->message), &out_);
-      for (const Outgoing& outgoing : std::exchange(out_, {})) {
+      for (Outgoing& outgoing : std::exchange(out_, {})) {
+        if (has_half_a_state && outgoing.message.header.has_state_reply()) AddHalfAState(&outgoing);
         (void)endpoint_->Send(outgoing.to, outgoing.message);
       }
     }

@@ -52,6 +52,42 @@ class RungsTest : public testing::Test {
   std::vector<PlannedRun> runs_;
 };
 
+// A program that does not log the metric is told apart, with what it logs.
+TEST_F(RungsTest, AProgramMustReportWhatIsCompared) {
+  const auto message = [&](const std::string& lines, bool ended, bool of_a_program = true) {
+    const std::string file = dir_.path() + "/metrics.jsonl";
+    std::ofstream(file) << lines;
+    MetricsFollower metrics(file);
+    metrics.Look();
+    PlannedRun run = runs_[1];
+    if (of_a_program) run.config.mutable_model()->mutable_client();
+    return std::string(Sitting().CheckMeasured(run, metrics, ended).message());
+  };
+  const std::string half = R"({"kind":"evaluation","epoch":0.5,"loss":1})"
+                           "\n";
+  const std::string first =
+      R"({"kind":"evaluation","epoch":1,"loss":1,"measures":{"margin":2,"auc":0.5}})"
+      "\n";
+  const std::string both = R"({"kind":"evaluation","epoch":2,"loss":1,"accuracy":0.5})"
+                           "\n";
+  EXPECT_EQ(message("", /*ended=*/false), "");
+  EXPECT_THAT(message("", /*ended=*/true), testing::HasSubstr("logged nothing; log accuracy"));
+  EXPECT_EQ(message(half, /*ended=*/false), "");
+  EXPECT_THAT(message(half, /*ended=*/true), testing::HasSubstr("logged loss; log accuracy"));
+  EXPECT_THAT(message(half + first, /*ended=*/false),
+              testing::HasSubstr("asha.metric is accuracy"));
+  EXPECT_THAT(message(half + first, /*ended=*/false),
+              testing::HasSubstr("logged auc, loss, margin; log accuracy"));
+  EXPECT_EQ(message(half + first, /*ended=*/true, /*of_a_program=*/false), "");
+  EXPECT_EQ(message(both, /*ended=*/true), "");
+  asha_.set_metric(SweepAsha::LOSS);
+  EXPECT_EQ(message(first, /*ended=*/true), "");
+  EXPECT_THAT(message(R"({"kind":"evaluation","epoch":1,"loss":0,"accuracy":0.5})"
+                      "\n",
+                      true),
+              testing::HasSubstr("asha.metric is loss"));
+}
+
 TEST_F(RungsTest, NoSittingComparesWithTwins) {
   Recorded("twin", 0.99, Outcome::Kind::kFinished);
   Rungs rungs = Sitting();

@@ -91,5 +91,43 @@ TEST_F(SessionAway, TheOwnerComesAndGoes) {
   EXPECT_EQ(core_.stats().resent, 0u);
 }
 
+// An endpoint without peers, that keeps how long it was asked to wait.
+class Silent : public Endpoint {
+ public:
+  explicit Silent(std::vector<Duration>* waits) : waits_(*waits) {}
+  absl::Status Send(PeerId, const Message&) override { return absl::OkStatus(); }
+  std::optional<Received> Receive(Duration timeout) override {
+    waits_.push_back(timeout);
+    std::this_thread::sleep_for(timeout);
+    return std::nullopt;
+  }
+  void Wake() override {}
+  const std::string& address() const override { return address_; }
+  EndpointStats stats() const override { return {}; }
+
+ private:
+  std::vector<Duration>& waits_;
+  const std::string address_;
+};
+
+TEST(SessionLimit, AWaitEndsAtItsLimit) {
+  std::vector<Duration> waits;
+  SessionCore core({}, OneShard(), SteadyNow());
+  Time limit = Time::max();
+  Session session(
+      &core, std::make_unique<Silent>(&waits),
+      [&] { return SteadyNow() < limit ? absl::OkStatus() : absl::AbortedError("over"); }, nullptr,
+      [&] { return limit; });
+  core.Pull(0, SteadyNow());
+  for (const Duration left : {Milliseconds(20), Milliseconds(0)}) {
+    waits.clear();
+    limit = SteadyNow() + left;
+    EXPECT_TRUE(absl::IsAborted(session.WaitUntil([&] { return !core.pulling(); })));
+    Duration sum{};
+    for (const Duration wait : waits) sum += wait;
+    EXPECT_LE(sum, left + Milliseconds(2));
+  }
+}
+
 }  // namespace
 }  // namespace psgd

@@ -43,6 +43,20 @@ TEST(CoordinatorJoin, ARequestThatIsAskedAgainIsTheSameMember) {
   EXPECT_EQ(effects.commands.size(), 2u);
 }
 
+TEST(CoordinatorJoin, AWorkerMayWantANumberOfTheRun) {
+  CoordinatorFixture run(CoordinatorConfig(2, 1, 4));
+  Effects effects;
+  const auto join = [&](uint32_t wanted) {
+    JoinRequest request;
+    request.set_name("host-17");
+    request.set_wanted(wanted);
+    return run.core().Join(request, run.now(), &effects)->key().worker();
+  };
+  EXPECT_EQ(join(2), 1u);
+  EXPECT_EQ(join(3), 0u);  // the run has two
+  EXPECT_EQ(join(2), 2u);
+}
+
 // A model that exceeds the servers' memory is refused, and the run then takes another model.
 TEST(CoordinatorJoin, AModelThatDoesNotFitIsRefused) {
   CoordinatorOptions options;

@@ -37,6 +37,18 @@ TEST(Membership, GivesTheLowestFreeIdentityUnderANewIncarnation) {
   EXPECT_EQ(again.record.clock(), 0u);
 }
 
+TEST(Membership, GivesTheWantedIdentityIfItIsFree) {
+  Membership members(kLease);
+  EXPECT_EQ(members.Join("b", "cpu", kStart, 1).record.key().worker(), 1u);
+  EXPECT_EQ(members.Join("c", "cpu", kStart, 1).record.key().worker(), 0u);
+  EXPECT_EQ(members.Join("d", "cpu", kStart, 3).record.key().worker(), 3u);
+  EXPECT_EQ(members.Join("e", "cpu", kStart).record.key().worker(), 2u);
+  members.Leave(1, "left");
+  const MemberState& again = members.Join("b", "cpu", kStart, 1);
+  EXPECT_EQ(again.record.key().worker(), 1u);
+  EXPECT_EQ(again.record.key().incarnation(), 2u);
+}
+
 TEST(Membership, IncarnationsOfAnotherServerAreNotReused) {
   Membership members(kLease, 1000);
   EXPECT_EQ(members.Join("a", "cpu", kStart).record.key().incarnation(), 1000u);

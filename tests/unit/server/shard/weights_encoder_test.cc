@@ -106,6 +106,46 @@ class Delta : public ::testing::Test {
   uint64_t seq_ = 0;
 };
 
+// Whatever the codec of the others: a frozen layer travels once.
+TEST_F(Delta, OfASliceThatDidNotChangeNothingTravels) {
+  for (const bool packs : {false, true}) {
+    for (const char* codec : {"none", "fp16", "int8"}) {
+      Config config;
+      config.mutable_compression()->set_dense_below(0);
+      PullCodecConfig* pull = config.mutable_compression()->mutable_pull();
+      if (codec == std::string("fp16")) pull->mutable_fp16();
+      if (codec == std::string("int8")) pull->mutable_int8();
+      if (packs) config.mutable_compression()->mutable_lossless()->mutable_zstd();
+      shard_ = std::make_unique<ShardFixture>(
+          FixtureOptions{.staleness = 4, .elements = {kElements, kElements}}, config);
+      shard_->Start(2);
+      seq_ = 0;
+      Puller puller(shard_.get()), late(shard_.get());
+      late.worker = 1;
+      puller.Pull();
+      for (int i = 0; i < 3; ++i) {
+        PushAll();
+        const PullReply reply = puller.Pull();
+        EXPECT_EQ(reply.parts(0).form(), PullPart::WHOLE) << codec;
+        EXPECT_EQ(reply.parts(1).form(), PullPart::CHANGED) << codec;
+        const std::vector<float> weights = puller.weights[0];
+        EXPECT_EQ(puller.Pull().parts(0).form(), PullPart::CHANGED) << codec;
+        EXPECT_LT(puller.payload_bytes, 40u) << codec;
+        EXPECT_EQ(puller.weights[0], weights) << codec;
+        EXPECT_EQ(puller.weights[1], std::vector<float>(kElements)) << codec;
+        if (i == 1) {
+          EXPECT_EQ(late.Pull().parts(1).form(), PullPart::WHOLE) << codec;
+        }
+      }
+      if (codec == std::string("none")) {
+        EXPECT_EQ(puller.weights[0], Weights());
+      }
+      late.Pull();
+      EXPECT_EQ(late.weights[0], puller.weights[0]) << codec;
+    }
+  }
+}
+
 // 1 % of a bias would be one element per pull.
 TEST_F(Delta, SmallTensorsTravelWholeWhateverTheCodec) {
   Config config = DeltaConfig("topk");
