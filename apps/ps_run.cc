@@ -114,6 +114,12 @@ absl::StatusOr<std::vector<std::string>> GpusOfCommands(Arguments* arguments) {
   PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> names, GpusForCommands(arguments->gpu));
   RunChoice& run = arguments->run;
   if (run.workers == 0 && run.resume.empty()) run.workers = static_cast<int>(names.size());
+  if (run.workers > 0 && static_cast<size_t>(run.workers) < names.size()) {
+    return InvalidArgumentError("--gpu ", arguments->gpu, " names ", names.size(), " GPUs for ",
+                                run.workers, run.workers == 1 ? " worker" : " workers",
+                                ", and each worker of a command sees one; name as many, or say "
+                                "CUDA_VISIBLE_DEVICES in place of --gpu");
+  }
   return names;
 }
 

@@ -1,7 +1,6 @@
 // The training of one worker: joins the run, then does what its WorkerCore says, until it leaves.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>

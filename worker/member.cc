@@ -61,6 +61,7 @@ void Member::KeepLease() {
 
 void Member::Registered(const RegisterReply& reply, uint64_t batches_per_epoch) {
   placement_ = reply.placement();
+  dense_bytes_ = 0;
   for (const SliceSpec& slice : placement_.slices()) dense_bytes_ += slice.count() * sizeof(float);
   heartbeat_->SetEndpoints({placement_.endpoints().begin(), placement_.endpoints().end()});
   heartbeat_->SetHyper(reply.hyper());
@@ -120,7 +121,7 @@ absl::StatusOr<NextSegmentReply> Member::AskSegment(const task::AskSegment& ask)
 
 absl::StatusOr<bool> Member::LeaveWithoutResidual() {
   PSGD_ASSIGN_OR_RETURN(const double norm, encoder_->ResidualNorm());
-  if (norm > 0) return false;
+  if (norm != 0) return false;
   core_->LeaveNow();
   return true;
 }

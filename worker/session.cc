@@ -117,11 +117,15 @@ absl::Status Session::WaitUntil(const std::function<bool()>& done) {
     } else {
       PSGD_RETURN_IF_ERROR(core_->Tick(SteadyNow()));
     }
-    if (SteadyNow() >= next_poll && !done()) {
-      PSGD_RETURN_IF_ERROR(interrupted_());
-      PSGD_RETURN_IF_ERROR(FollowMove());
-      next_poll = NextPoll();
+    if (SteadyNow() < next_poll) continue;
+    // What is here counts, also when the time is over.
+    while (auto received = endpoint_->Receive(Duration::zero())) {
+      core_->OnMessage(received->from, received->message, SteadyNow());
     }
+    if (done()) return absl::OkStatus();
+    PSGD_RETURN_IF_ERROR(interrupted_());
+    PSGD_RETURN_IF_ERROR(FollowMove());
+    next_poll = NextPoll();
   }
   return absl::OkStatus();
 }

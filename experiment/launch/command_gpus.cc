@@ -15,7 +15,7 @@ absl::StatusOr<std::vector<std::string>> GpusForCommands(absl::string_view list)
   const std::vector<std::string> there = absl::StrSplit(visible, ',', absl::SkipWhitespace());
   std::vector<std::string> names;
   for (const int device : wanted) {
-    if (there.empty()) {
+    if (set == nullptr) {
       names.push_back(absl::StrCat(device));
     } else if (device < static_cast<int>(there.size())) {
       names.push_back(there[device]);

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from psgd import _environment, _library
@@ -120,6 +121,10 @@ class Client:
         self._numbers: Dict[str, int] = {}
         info = self._info()
         self.worker: int = info.worker
+        if number is not None and self.worker != number:
+            warnings.warn(f"this is worker {self.worker}, and not {number} as PSGD_WORKER says: another "
+                          f"worker has that number, or its lease (cluster.lease) has not ended; a "
+                          f"resumed state is that of worker {self.worker}", stacklevel=2)
         self.workers: int = info.workers
         self.batch: int = info.batch
         self.seed: int = info.seed

@@ -30,7 +30,7 @@ from torch.utils.data import Sampler
 
 from psgd import _environment
 from psgd._client import Client, Share, environment_seed
-from psgd._library import InvalidError, RunOver, StateError
+from psgd._library import Error, InvalidError, RunOver, StateError
 from psgd._overlap import Overlap
 from psgd._staging import Staging
 from psgd._torch_state import State
@@ -302,7 +302,7 @@ class Run:
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
                  client: Client, statistics: Sequence[str] = (), overlap: bool = False) -> None:
         self.client = client
-        #: This worker's number, from 0. ps-run's worker-N is worker N.
+        #: This worker's number, from 0. ps-run's worker-N is worker N, if nobody else has that number.
         self.worker: int = client.worker
         self._model = model
         self._optimizer = optimizer
@@ -701,11 +701,21 @@ class Run:
             self._batches_dealt += self._share.batches
             first = not self._has_weights
             self._pull(begins_step=True)
-            saved = self.client.load_state() if first else b""
-            if saved:
-                self._state.load(saved)
+            if first:
+                self._load_state()
         self._return(begun, overlapped)
         return self._share is not None
+
+    def _load_state(self) -> None:
+        try:
+            saved = self.client.load_state()
+        except RunOver:
+            raise
+        except Error as error:  # the checkpoint has only a part
+            warnings.warn(f"this worker's optimizer and random numbers begin anew: {error}")
+            return
+        if saved:
+            self._state.load(saved)
 
     def _finish_share(self) -> None:
         """Batches that made no step are empty steps for the others."""

@@ -28,6 +28,8 @@ TEST_F(CommandGpus, CountAmongThoseThatThisProgramSees) {
   EXPECT_THAT(*GpusForCommands("1,0"), ElementsAre("GPU-8f2e", "4"));
   EXPECT_THAT(GpusForCommands("0-2").status().message(),
               HasSubstr("asks for device 2, but CUDA_VISIBLE_DEVICES is 4,GPU-8f2e here"));
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);  // none
+  EXPECT_THAT(GpusForCommands("0").status().message(), HasSubstr("asks for device 0"));
 }
 
 }  // namespace

@@ -129,5 +129,16 @@ TEST(SessionLimit, AWaitEndsAtItsLimit) {
   }
 }
 
+TEST(SessionLimit, WhatIsDoneIsNotAskedAgain) {
+  std::vector<Duration> waits;
+  SessionCore core({}, OneShard(), SteadyNow());
+  Session session(
+      &core, std::make_unique<Silent>(&waits), [] { return absl::AbortedError("over"); }, nullptr,
+      [] { return SteadyNow(); });
+  int asked = 0;
+  EXPECT_TRUE(session.WaitUntil([&] { return ++asked == 2; }).ok());
+  EXPECT_EQ(asked, 2);
+}
+
 }  // namespace
 }  // namespace psgd
