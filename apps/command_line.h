@@ -2,7 +2,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -43,8 +45,12 @@ class ExamplesFirst : public CLI::Formatter {
   }
 };
 
+// A hint for an option that a program does not have, and its value: "; say ...". Empty: no hint.
+using OptionHint = std::function<std::string(const std::string& option, const std::string& value)>;
+
 // Suggests options for those that the app does not know.
-inline std::string SuggestOptions(const CLI::App& app) {
+inline std::string SuggestOptions(const CLI::App& app, int argc, char** argv,
+                                  const OptionHint& hint_for) {
   std::vector<std::string> known;
   const auto add = [&](const CLI::App& one) {
     for (const DescribedOption& option : OptionsOf(one)) {
@@ -55,6 +61,14 @@ inline std::string SuggestOptions(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands()) add(*command);
   for (const std::string& word : app.remaining(/*recurse=*/true)) {
     if (!word.starts_with("--")) continue;
+    if (hint_for) {
+      const size_t end = std::min(word.find('='), word.size());
+      std::string value = end < word.size() ? word.substr(end + 1) : "";
+      const auto at = std::find(argv, argv + argc, word);
+      if (value.empty() && argc - (at - argv) > 1 && at[1][0] != '-') value = at[1];
+      const std::string hint = hint_for(word.substr(0, end), value.empty() ? "VALUE" : value);
+      if (!hint.empty()) return hint;
+    }
     const std::string hint = Suggest(word.substr(0, word.find('=')), known);
     if (!hint.empty()) return hint;
   }
@@ -63,7 +77,8 @@ inline std::string SuggestOptions(const CLI::App& app) {
 
 // Returns nothing if the program should go on. Otherwise help or an error was shown, and main
 // returns this exit code.
-inline std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv) {
+inline std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv,
+                                           const OptionHint& hint_for = nullptr) {
   const auto formatter = std::make_shared<ExamplesFirst>();
   app.formatter(formatter);
   for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
@@ -95,8 +110,9 @@ inline std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv)
     return kExitOk;
   } catch (const CLI::ParseError& error) {
     const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
-    std::cerr << app.get_name() << ": " << error.what() << (unknown ? SuggestOptions(app) : "")
-              << "\n(" << app.get_name() << " --help shows examples and all options)\n";
+    std::cerr << app.get_name() << ": " << error.what()
+              << (unknown ? SuggestOptions(app, argc, argv, hint_for) : "") << "\n("
+              << app.get_name() << " --help shows examples and all options)\n";
     return kExitUsage;
   }
   return std::nullopt;

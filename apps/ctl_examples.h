@@ -30,6 +30,10 @@ inline constexpr char kOnnxExamples[] =
 inline constexpr char kEvalExamples[] = R"(  ps-ctl eval --server 127.0.0.1:7070
   ps-ctl eval --run-dir runs/wide --checkpoint 3 --json
 )";
+inline constexpr char kPredictExamples[] =
+    R"(  ps-ctl predict --run-dir runs/houses --data new.csv               # a line a row, on stdout
+  ps-ctl predict --run-dir runs/photos --checkpoint best --data photos/ --out classes.csv
+)";
 inline constexpr char kSetExamples[] = R"(  ps-ctl set --server 127.0.0.1:7070 learning_rate=0.01
 )";
 inline constexpr char kDrainExamples[] =

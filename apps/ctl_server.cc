@@ -1,6 +1,7 @@
 #include "apps/ctl_server.h"
 
 #include <filesystem>
+#include <iostream>
 #include <map>
 #include <utility>
 
@@ -37,7 +38,11 @@ absl::StatusOr<StatusReply> ReachServer(const std::string& server, const TlsArgu
   PSGD_RETURN_IF_ERROR(CheckServerAddress(server));
   PSGD_ASSIGN_OR_RETURN(const auto credentials, Tls(tls));
   ControlClient client(
-      {.server = server, .deadline = kFirstAnswer, .interrupted = {}, .credentials = credentials});
+      {.server = server,
+       .deadline = kFirstAnswer,
+       .interrupted = {},
+       .credentials = credentials,
+       .on_wait = [](const std::string& text) { std::cerr << "ps-ctl: " << text << "\n"; }});
   return client.Status(StatusRequest());
 }
 

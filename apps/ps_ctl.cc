@@ -6,6 +6,7 @@
 #include <iostream>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -18,9 +19,11 @@
 #include "apps/program_mains.h"
 #include "apps/tls_arguments.h"
 #include "apps/wait_note.h"
+#include "common/files.h"
 #include "common/suggest.h"
 #include "experiment/launch/checkpoint_report.h"
 #include "experiment/launch/onnx_report.h"
+#include "experiment/launch/predictions.h"
 #include "experiment/launch/run_dir_status.h"
 #include "experiment/launch/status_text.h"
 #include "experiment/launch/trained_weights.h"
@@ -41,6 +44,7 @@ struct Arguments {
   bool average = false;
   std::string name;
   int keep = 0;
+  std::string data;
   std::string out;
   std::string onnx;
   std::string action;
@@ -152,11 +156,25 @@ absl::Status Prune(const Arguments& arguments) {
   return absl::OkStatus();
 }
 
+// A file of another kind's name would mislead the program that opens it.
+absl::Status CheckWeightsName(absl::string_view path) {
+  for (const absl::string_view ending : {".pt", ".pth", ".bin", ".ckpt", ".h5", ".npz", ".onnx"}) {
+    if (!absl::EndsWithIgnoreCase(path, ending)) continue;
+    return InvalidArgumentError(
+        "--out ", path, " is named as ", ending, ", but --out writes .safetensors",
+        ending == ".onnx" ? "; say --onnx FILE.onnx for the network"
+                          : "; say --out FILE.safetensors, which Python loads with "
+                            "safetensors.torch.load_file(FILE)");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Export(const Arguments& arguments) {
   if (arguments.out.empty() && arguments.onnx.empty()) {
     return absl::InvalidArgumentError(
         "where to? say --out FILE.safetensors, --onnx FILE.onnx, or both");
   }
+  PSGD_RETURN_IF_ERROR(CheckWeightsName(arguments.out));
   PSGD_ASSIGN_OR_RETURN(const WeightsCollector weights, Weights(arguments));
   if (!arguments.out.empty()) PSGD_RETURN_IF_ERROR(weights.Write(arguments.out));
   if (!arguments.onnx.empty()) PSGD_RETURN_IF_ERROR(WriteOnnx(weights, arguments.onnx));
@@ -175,13 +193,18 @@ absl::Status Export(const Arguments& arguments) {
   return absl::OkStatus();
 }
 
-absl::Status Eval(const Arguments& arguments) {
-  PSGD_ASSIGN_OR_RETURN(const WeightsCollector weights, Weights(arguments));
+EvaluateOptions EngineOf(const Arguments& arguments) {
   EvaluateOptions options;
   options.engine = arguments.engine;
   options.threads = arguments.threads > 0
                         ? arguments.threads
                         : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return options;
+}
+
+absl::Status Eval(const Arguments& arguments) {
+  PSGD_ASSIGN_OR_RETURN(const WeightsCollector weights, Weights(arguments));
+  const EvaluateOptions options = EngineOf(arguments);
   PSGD_ASSIGN_OR_RETURN(const EvalResult result, [&] {
     const WaitNote note("ps-ctl",
                         absl::StrCat("going through the test set here, with ", options.threads,
@@ -207,6 +230,24 @@ absl::Status Eval(const Arguments& arguments) {
   return absl::OkStatus();
 }
 
+absl::Status PredictData(const Arguments& arguments) {
+  PSGD_ASSIGN_OR_RETURN(const WeightsCollector weights, Weights(arguments));
+  PSGD_ASSIGN_OR_RETURN(const Predictions made,
+                        PredictNew(weights, arguments.data, EngineOf(arguments)));
+  if (arguments.out.empty()) {
+    std::cout << made.csv;
+    return absl::OkStatus();
+  }
+  PSGD_RETURN_IF_ERROR(WriteFileAtomically(arguments.out, made.csv));
+  if (arguments.json) {
+    std::cout << Record{{"out", arguments.out}, {"predictions", made.samples}} << "\n";
+  } else {
+    std::cout << absl::StrFormat("%s: %d %s\n", arguments.out, made.samples,
+                                 made.samples == 1 ? "prediction" : "predictions");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Drain(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   DrainRequest request;
@@ -226,6 +267,10 @@ absl::Status Drain(const Arguments& arguments) {
 }
 
 absl::Status CheckOnnxFile(const Arguments& arguments) {
+  if (!std::filesystem::exists(arguments.onnx)) {
+    return NotFoundError(arguments.onnx,
+                         ": no such file; check the spelling and the folder it is relative to");
+  }
   PSGD_ASSIGN_OR_RETURN(const InputShape shape, ParseSampleShape(arguments.shape));
   PSGD_ASSIGN_OR_RETURN(const OnnxCheck check, CheckOnnx(arguments.onnx, shape));
   std::cout << OnnxCheckText(arguments.onnx, check, arguments.json);
@@ -332,13 +377,27 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   onnx->add_option("--shape", arguments.shape,
                    "Of a sample, if the file leaves it open: 3,224,224 for images, 128 for tokens")
       ->type_name("SIZES");
+  const auto engine = [&](CLI::App* command) {
+    command->add_option("--engine", arguments.engine, "onednn, or reference (slow, plain loops)")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"onednn", "reference"}));
+    command->add_option("--threads", arguments.threads, "Default: all cores")
+        ->check(CLI::Range(1, 1024));
+  };
   CLI::App* eval = add("eval", "Test accuracy and loss of the weights", kEvalExamples, Eval);
   run_dir_or_checkpoint(eval, server(eval));
-  eval->add_option("--engine", arguments.engine, "onednn, or reference (slow, plain loops)")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"onednn", "reference"}));
-  eval->add_option("--threads", arguments.threads, "Default: all cores")
-      ->check(CLI::Range(1, 1024));
+  engine(eval);
+  CLI::App* predict = add("predict", "What the network says of new rows, texts or images, as CSV",
+                          kPredictExamples, PredictData);
+  run_dir_or_checkpoint(predict, server(predict));
+  predict
+      ->add_option("--data", arguments.data,
+                   "As the run's data, without the target: a table, arrays, texts or images")
+      ->type_name("FILE|FOLDER")
+      ->required();
+  predict->add_option("--out", arguments.out, "CSV file to write; default: stdout")
+      ->type_name("FILE");
+  engine(predict);
   CLI::App* drain = add("drain", "End the run in order, with a checkpoint", kDrainExamples, Drain);
   server(drain);
   drain->add_option("--reason", arguments.reason, "For the log")->capture_default_str();
@@ -394,15 +453,18 @@ int ps_ctl_main(int argc, char** argv) {
   app.formatter(std::make_shared<ExamplesFirst>());
   app.footer(absl::StrCat("Examples:\n", kStatusExamples, kCheckpointExamples, kCheckpointsExamples,
                           kVerifyExamples, kPruneExamples, kExportExamples, kOnnxExamples,
-                          kEvalExamples, kSetExamples, kDrainExamples, kRebalanceExamples,
-                          kUiExamples));
+                          kEvalExamples, kPredictExamples, kSetExamples, kDrainExamples,
+                          kRebalanceExamples, kUiExamples));
   app.require_subcommand(1);
   Action chosen = nullptr;
   Describe(app, arguments, &chosen);
   if (const absl::Status known = CheckCommand(app, argc, argv); !known.ok()) {
     return Fail("ps-ctl", known);
   }
-  if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
+  const OptionHint hint = [](const std::string& option, const std::string& value) {
+    return option == "--http" ? absl::StrCat("; ps-ctl ui has --port ", value) : std::string();
+  };
+  if (const auto code = ParseCommandLine(app, argc, argv, hint)) return *code;
   absl::Status status = FindServer(arguments.etcd, arguments.tls, &arguments.server);
   if (status.ok()) status = chosen(arguments);
   return status.ok() ? kExitOk : Fail("ps-ctl", status);

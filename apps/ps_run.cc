@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "apps/command_line.h"
 #include "apps/etcd_arguments.h"
 #include "apps/exit_code.h"
@@ -15,6 +17,7 @@
 #include "apps/tls_arguments.h"
 #include "common/files.h"
 #include "engine/runtime/plugin.h"
+#include "experiment/config/other_names.h"
 #include "experiment/launch/command_gpus.h"
 #include "experiment/launch/local_run.h"
 #include "experiment/launch/preflight.h"
@@ -125,7 +128,13 @@ absl::StatusOr<std::vector<std::string>> GpusOfCommands(Arguments* arguments) {
 
 // What the workers run, against the config's model.
 absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
-  if (arguments.command.empty()) return CheckTrainable(config).status();
+  if (arguments.command.empty()) {
+    PSGD_ASSIGN_OR_RETURN(const TrainingSize size, CheckTrainable(config));
+    for (const std::string& note : size.notes) {
+      if (!arguments.quiet) std::cerr << "ps-run: note: " << note << "\n";
+    }
+    return absl::OkStatus();
+  }
   PSGD_RETURN_IF_ERROR(CheckBringsModel(config));
   if (arguments.servers_on_workers || arguments.precision != "fp32") {
     return absl::InvalidArgumentError(
@@ -133,6 +142,17 @@ absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
         "precision itself, and brings no server");
   }
   return absl::OkStatus();
+}
+
+// Keys of the config are no options: "; say --set train.epochs=3".
+std::string HintForOption(const std::string& option, const std::string& value) {
+  std::string name = absl::StrReplaceAll(option.substr(2), {{"-", "_"}});
+  if (name == "optimizer") return absl::StrCat("; say --set optimizer.", value, "={}");
+  const std::string hint = HintForOtherName(name == "model" ? "arch" : name, "");
+  absl::string_view key = hint;
+  if (!absl::ConsumePrefix(&key, "; psgd calls it ")) return hint;
+  const size_t end = std::min(key.find_first_of(" ,:"), key.size());
+  return absl::StrCat("; say --set ", key.substr(0, end), "=", value, key.substr(end));
 }
 
 // `command_exit_code`: of the first worker that failed, if workers run a command; 0: none did.
@@ -290,7 +310,7 @@ int ps_run_main(int argc, char** argv) {
       std::find_if(argv, argv + argc, [](absl::string_view word) { return word == "--"; });
   if (dashes != argv + argc) arguments.command.assign(dashes + 1, argv + argc);
   argc = static_cast<int>(dashes - argv);
-  if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
+  if (const auto code = ParseCommandLine(app, argc, argv, HintForOption)) return *code;
   if (arguments.run.config.empty() && arguments.run.resume.empty()) {
     return Fail("ps-run", absl::InvalidArgumentError(
                               "no run given; say ps-run CONFIG.yaml, or ps-run --resume RUN_DIR"));

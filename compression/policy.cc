@@ -84,6 +84,28 @@ CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& pa
   return chosen;
 }
 
+std::string LeftOutText(const CompressionConfig& config, const ModelSpec& model) {
+  if (!config.has_push() || config.push().has_none()) return "";
+  int tensors = 0, carried = 0;
+  double weights = 0, carried_weights = 0;
+  for (const ParameterSpec& parameter : model.parameters()) {
+    if (parameter.role() == ParameterSpec::STATISTIC || RuleOf(config, parameter) != nullptr) {
+      continue;
+    }
+    double elements = 1;
+    for (const int64_t extent : parameter.shape()) elements *= static_cast<double>(extent);
+    ++tensors;
+    weights += elements;
+    if (IsSmall(config, parameter)) continue;
+    ++carried;
+    carried_weights += elements;
+  }
+  if (weights == 0 || carried_weights >= weights / 2) return "";
+  return absl::StrCat("codec ", PushCodecName(config), " carries ", carried, " of ", tensors,
+                      " tensors: the others have fewer than ", config.dense_below(),
+                      " bytes (compression.dense_below) and travel whole");
+}
+
 bool PushesFactors(const CompressionConfig& config) {
   return config.push().has_factors() ||
          std::ranges::any_of(config.rules(),

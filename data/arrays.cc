@@ -7,10 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "data/npy.h"
 #include "data/number_scale.h"
+#include "data/preparation.h"
 #include "data/range_file.h"
 #include "data/row_targets.h"
 #include "data/zip.h"
@@ -26,6 +28,7 @@ struct ArrayRows {
   SampleShape shape;
   std::vector<float> values;  // samples x elements
   RowTargets targets;
+  Preparation preparation;
 };
 
 // A range of samples. Thread-safe: immutable.
@@ -79,6 +82,30 @@ absl::StatusOr<NpyArray> ReadFileOf(const std::string& folder, const std::string
   return NpyArray::Parse(std::move(bytes), path);
 }
 
+absl::StatusOr<NpyArray> ReadX(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return ReadFileOf(path, "x");
+  if (absl::EndsWith(path, ".npy")) {
+    PSGD_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes, ReadWholeFile(path, kMostArrayBytes));
+    return NpyArray::Parse(std::move(bytes), path);
+  }
+  PSGD_ASSIGN_OR_RETURN(const ZipFile zip, ZipFile::Open(path));
+  return ReadMember(zip, path, "x");
+}
+
+// The sides of a sample, without those of 1 at the front.
+std::vector<size_t> InnerSides(std::vector<size_t> sides) {
+  const auto inner =
+      std::find_if(sides.begin(), sides.end(), [](size_t side) { return side != 1; });
+  sides.erase(sides.begin(), inner);
+  return sides;
+}
+
+absl::Status NotFinite(double number, absl::string_view place) {
+  return InvalidArgumentError(place, " has ", number,
+                              "; replace what is not finite, or above 1e30");
+}
+
 absl::Status CheckAxes(const ArrayPair& pair) {
   const std::vector<size_t>&x = pair.x.shape(), &y = pair.y.shape();
   if (x.size() < 2 || x.size() > 4) {
@@ -107,6 +134,12 @@ absl::Status CheckAxes(const ArrayPair& pair) {
 }
 
 absl::StatusOr<ArrayPair> ReadPair(const std::string& path) {
+  if (absl::EndsWith(path, ".npy")) {
+    return InvalidArgumentError(path,
+                                " is one array, and samples have two, x and y; set data.path to "
+                                "a folder with x.npy and y.npy, or to an .npz file "
+                                "(numpy.savez(file, x=..., y=...))");
+  }
   std::error_code error;
   const auto pair = [&]() -> absl::StatusOr<ArrayPair> {
     if (std::filesystem::is_directory(path, error)) {
@@ -178,11 +211,8 @@ absl::Status JoinedPairs::ReadAll(NpyArray ArrayPair::*array, const char* name,
     const NpyArray& from = pair.*array;
     for (size_t i = 0; i < from.size(); ++i) {
       const double number = from.At(i);
-      if (!(std::abs(number) <= kLargestNumber)) {
-        const size_t sample = numbers->size() / (from.size() / pair.samples());
-        return InvalidArgumentError(Place(name, sample), " has ", number,
-                                    "; replace what is not finite, or above 1e30");
-      }
+      const size_t sample = numbers->size() / (from.size() / pair.samples());
+      if (!(std::abs(number) <= kLargestNumber)) return NotFinite(number, Place(name, sample));
       numbers->push_back(number);
     }
   }
@@ -234,11 +264,40 @@ absl::StatusOr<ArrayRows> JoinedPairs::Finish(Targets::Kind kind, size_t trainin
                                 return numbers[at(i)];
                               }).value_or(NumberScale());
     for (size_t i = 0; i < samples_ * plane; ++i) rows.values[at(i)] = scale.Of(numbers[at(i)]);
+    *rows.preparation.add_planes() = RecordOf(scale);
   }
+  RecordClasses(rows.targets.class_names, &rows.preparation);
   return rows;
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<float>> LoadNewArray(const std::string& path, const SampleShape& shape,
+                                                std::span<const NumberScale> scales) {
+  PSGD_ASSIGN_OR_RETURN(const NpyArray x, ReadX(path));
+  const size_t each = shape.elements();
+  std::vector<size_t> sides = x.shape();
+  if (!sides.empty()) sides.erase(sides.begin());
+  const std::vector<size_t> wanted = {static_cast<size_t>(shape.channels),
+                                      static_cast<size_t>(shape.height),
+                                      static_cast<size_t>(shape.width)};
+  if (x.size() == 0 || x.size() / each > kMostSamples || InnerSides(sides) != InnerSides(wanted)) {
+    return InvalidArgumentError(path, ": x is ", AxesText(x),
+                                ", but the run trained on samples of ", shape.ImageText(),
+                                "; the first axis counts samples");
+  }
+  const size_t plane = each / scales.size();
+  std::vector<float> values;
+  values.reserve(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double number = x.At(i);
+    if (!(std::abs(number) <= kLargestNumber)) {
+      return NotFinite(number, absl::StrCat(path, ": x[", i / each, "]"));
+    }
+    values.push_back(scales[i % each / plane].Of(number));
+  }
+  return values;
+}
 
 absl::StatusOr<TrainAndTest> LoadArrays(const ArraysOptions& options) {
   std::vector<ArrayPair> pairs;
@@ -257,7 +316,7 @@ absl::StatusOr<TrainAndTest> LoadArrays(const ArraysOptions& options) {
   auto rows = std::make_shared<const ArrayRows>(std::move(all));
   return TrainAndTest{std::make_shared<ArrayDataset>(rows, 0, training),
                       std::make_shared<ArrayDataset>(rows, training, joined.samples()),
-                      rows->targets.targets};
+                      rows->targets.targets, rows->preparation};
 }
 
 }  // namespace psgd

@@ -1,5 +1,6 @@
 #include "data/byte_pairs.h"
 
+#include <limits>
 #include <queue>
 #include <string_view>
 #include <utility>
@@ -144,21 +145,39 @@ BytePairs::BytePairs() {
 }
 
 void BytePairs::Add(Token left, Token right) {
+  merges_.push_back(PairOf(left, right));
   token_of_[PairOf(left, right)] = static_cast<Token>(bytes_.size());
   bytes_.push_back(bytes_[left] + bytes_[right]);
 }
 
-absl::StatusOr<BytePairs> BytePairs::Learn(std::span<const absl::string_view> texts, int tokens) {
+absl::StatusOr<BytePairs> BytePairs::FromMerges(std::span<const uint32_t> merges) {
+  BytePairs made;
+  for (const uint32_t pair : merges) {
+    const auto left = static_cast<Token>(pair >> 16), right = static_cast<Token>(pair);
+    const auto size = static_cast<size_t>(made.size());
+    if (size > std::numeric_limits<Token>::max() || left >= size || right >= size ||
+        made.bytes_[left].size() + made.bytes_[right].size() > kLongestWord) {
+      return DataLossError("the vocabulary's merge ", made.merges_.size(), " is of tokens ", left,
+                           " and ", right, ", which do not make one; is the record damaged?");
+    }
+    made.Add(left, right);
+  }
+  return made;
+}
+
+absl::StatusOr<BytePairs> BytePairs::Learn(std::span<const absl::string_view> texts, int tokens,
+                                           int special) {
   BytePairs made;
   WordPairs words(texts);
   while (made.size() < tokens) {
     Pair pair = 0;
     if (!words.Next(&pair)) {
       return InvalidArgumentError(
-          "the training text gives ", made.size(),
-          " tokens and no more, for then no pair of them comes twice within words; use more text, "
-          "or lower data.vocabulary, which asks for ",
-          tokens - made.size(), " more");
+          "data.vocabulary is ", tokens + special, ", but the training text gives ",
+          made.size() + special,
+          " tokens and no more, for then no pair of them comes twice within words; set "
+          "data.vocabulary to ",
+          made.size() + special, " or less, or use more text");
     }
     words.Take(pair, static_cast<Token>(made.size()));
     made.Add(static_cast<Token>(pair >> 16), static_cast<Token>(pair));

@@ -26,10 +26,16 @@ class BytePairs {
  public:
   // Makes the encoding whose tokens are the bytes alone.
   BytePairs();
-  // Learns `tokens` tokens from all texts together. An error says how many are possible. REQUIRES:
-  // tokens is from 256 to 65536.
-  static absl::StatusOr<BytePairs> Learn(std::span<const absl::string_view> texts, int tokens);
+  // Learns `tokens` tokens from all texts together. An error names the largest possible
+  // data.vocabulary, which has `special` tokens besides. REQUIRES: tokens is from 256 to 65536.
+  static absl::StatusOr<BytePairs> Learn(std::span<const absl::string_view> texts, int tokens,
+                                         int special = 0);
 
+  // Makes the encoding with these merges, in their order. DataLoss: no encoding has such merges.
+  static absl::StatusOr<BytePairs> FromMerges(std::span<const uint32_t> merges);
+
+  // Of each token after the bytes: its left token times 65536, plus its right one.
+  std::span<const uint32_t> merges() const { return merges_; }
   int size() const { return static_cast<int>(bytes_.size()); }
   // Returns the bytes that a token stands for. REQUIRES: token < size().
   const std::string& BytesOf(Token token) const { return bytes_[token]; }
@@ -42,6 +48,7 @@ class BytePairs {
   std::vector<Token> EncodeWord(absl::string_view word) const;
 
   std::vector<std::string> bytes_;                // by token
+  std::vector<uint32_t> merges_;                  // pairs, in the order of their tokens
   std::unordered_map<uint32_t, Token> token_of_;  // by pair
   std::unordered_map<std::string, std::vector<Token>> known_words_;
 };

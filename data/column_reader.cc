@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "data/number_scale.h"
+#include "data/preparation.h"
 
 namespace psgd {
 namespace {
@@ -112,6 +113,7 @@ ColumnReader::Column ColumnReader::Numbers(size_t training) const {
       MeasureScale(training, [&](size_t row) { return numbers_[row]; });
   if (!scale) return {};
   Column column;
+  *column.preparation.mutable_scale() = RecordOf(*scale);
   column.cells.reserve(numbers_.size());
   for (const double number : numbers_) {
     column.cells.push_back(std::isnan(number) ? 0 : scale->Of(number));
@@ -137,7 +139,9 @@ ColumnReader::Column ColumnReader::Categories(size_t training) const {
   std::vector<float> cell_of_value(values_.size(), others);
   float next = 0;
   for (const auto& [name, value] : sorted) cell_of_value[static_cast<size_t>(value)] = next++;
-  Column column = {{.category = true, .width = sorted.size() + (missing ? 1 : 0)}, {}};
+  Column column = {{.category = true, .width = sorted.size() + (missing ? 1 : 0)}, {}, {}};
+  for (const auto& [name, value] : sorted) column.preparation.add_values(name);
+  column.preparation.set_missing(missing);
   column.cells.reserve(value_of_row_.size());
   for (const int32_t value : value_of_row_) {
     column.cells.push_back(value < 0 ? others : cell_of_value[static_cast<size_t>(value)]);

@@ -11,6 +11,7 @@
 #include "common/status.h"
 #include "data/column_code.h"
 #include "data/row_targets.h"
+#include "proto/model.pb.h"
 
 namespace psgd {
 
@@ -29,7 +30,8 @@ class ColumnReader {
   enum class Kind { kNumber, kCategory };
   struct Column {
     ColumnCode code;
-    std::vector<float> cells;  // by row
+    std::vector<float> cells;         // by row
+    Preparation::Column preparation;  // without its name
   };
 
   // `kind`: nothing: a category if any field is text, else a number.

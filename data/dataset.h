@@ -12,6 +12,7 @@
 
 #include "common/status.h"
 #include "data/targets.h"
+#include "proto/model.pb.h"
 
 namespace psgd {
 
@@ -101,7 +102,9 @@ class Dataset {
 struct TrainAndTest {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> test;
-  Targets targets = {};  // none, if labels are classes
+  Targets targets = {};          // none, if labels are classes
+  Preparation preparation = {};  // without shape and targets
+  std::string note = {};         // for people, if the sets may be wrong
 };
 
 }  // namespace psgd

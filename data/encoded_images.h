@@ -32,8 +32,9 @@ class EncodedImages {
 struct EncodedSets {
   std::shared_ptr<const EncodedImages> train;
   std::shared_ptr<const EncodedImages> test;
-  int classes = 0;       // or the number of targets
-  Targets targets = {};  // none, if labels are classes
+  int classes = 0;                            // or the number of targets
+  Targets targets = {};                       // none, if labels are classes
+  std::vector<std::string> class_names = {};  // empty: classes are numbers, or there are targets
 };
 
 }  // namespace psgd

@@ -103,6 +103,7 @@ absl::StatusOr<EncodedSets> ListImageFolders(const std::string& folder) {
   sets.classes = static_cast<int>(classes.size());
   PSGD_ASSIGN_OR_RETURN(sets.train, ListSet(train, classes, classes));
   PSGD_ASSIGN_OR_RETURN(sets.test, ListSet(test, classes, tested));
+  sets.class_names = classes;
   return sets;
 }
 

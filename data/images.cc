@@ -9,6 +9,7 @@
 #include "data/image_shards.h"
 #include "data/labelled_images.h"
 #include "data/picture_reader.h"
+#include "data/preparation.h"
 
 namespace psgd {
 namespace {
@@ -82,6 +83,7 @@ absl::StatusOr<TrainAndTest> OpenImages(const DataConfig& config, uint64_t seed)
                                 Viewer::Augmented(config.images(), config.augment(), seed));
   sets.test = MakeImageDataset(std::move(found.test), shape, Viewer::Centred(config.images()));
   sets.targets = std::move(found.targets);
+  RecordClasses(found.class_names, &sets.preparation);
   return sets;
 }
 

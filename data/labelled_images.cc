@@ -87,6 +87,7 @@ absl::StatusOr<EncodedSets> ListLabelledImages(const DataConfig& config) {
   sets.test = std::make_shared<LabelledImages>(folder, rows, rows->training, rows->fields.size());
   sets.classes = rows->targets.classes;
   sets.targets = rows->targets.targets;
+  sets.class_names = rows->targets.class_names;
   return sets;
 }
 

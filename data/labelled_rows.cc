@@ -42,6 +42,7 @@ class LabelledRowsReader {
                                    InColumn(absl::StrJoin(options_.target, ", "))));
     }
     rows_.targets = *std::move(targets);
+    rows_.column = std::move(column_);
     return std::move(rows_);
   }
 

@@ -26,6 +26,7 @@ struct LabelledRows {
   RowTargets targets;               // by row
   size_t training = 0;              // rows that come first; the others are the test
   RowPlaces places;
+  std::string column;  // that was read
 };
 
 // Loads both sets, the test behind the other. Errors name the file, the line, the column and what

@@ -75,6 +75,13 @@ absl::StatusOr<NpyArray> NpyArray::Parse(std::vector<uint8_t> bytes, const std::
   const absl::string_view type = ValueOf(header, "'descr': '");
   const auto known = std::ranges::find_if(
       kNpyTypes, [&](const NpyType& one) { return absl::StartsWith(type, one.name); });
+  if (const absl::string_view kind = type.substr(0, 2);
+      kind == "<U" || kind == "|S" || kind == "|O") {
+    return InvalidArgumentError(
+        name, ": its elements are ", kind == "|O" ? "Python objects" : "texts",
+        ", and arrays have numbers; number classes first, as with names, y = numpy.unique(y, "
+        "return_inverse=True), or write a table (data.format: table)");
+  }
   if (known == std::end(kNpyTypes)) {
     return InvalidArgumentError(
         name, ": its elements are ",

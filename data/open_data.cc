@@ -7,6 +7,7 @@
 #include "data/color_jitter.h"
 #include "data/open_formats.h"
 #include "data/prefix.h"
+#include "data/preparation.h"
 
 namespace psgd {
 namespace {
@@ -116,6 +117,9 @@ absl::StatusOr<DataSets> Open(const DataConfig& config, uint64_t seed) {
   DataSets sets;
   sets.shape = raw.train->shape();
   sets.targets = std::move(raw.targets);
+  sets.preparation = std::move(raw.preparation);
+  sets.note = std::move(raw.note);
+  CompletePreparation(sets.shape, sets.targets, &sets.preparation);
   Transforms train, test;
   if (images) {
     PSGD_RETURN_IF_ERROR(CheckAugment(config, sets.shape));

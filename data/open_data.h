@@ -10,6 +10,7 @@
 #include "data/skip_damaged.h"
 #include "data/transforms.h"
 #include "proto/config.pb.h"
+#include "proto/model.pb.h"
 
 namespace psgd {
 
@@ -20,6 +21,8 @@ struct DataSets {
   Targets targets;
   Normalization normalization;                // of images
   std::shared_ptr<const DamageCount> damage;  // null unless data.images.skip_damaged
+  Preparation preparation;                    // what new samples need (data/new_samples.h)
+  std::string note;                           // for people, if the sets may be wrong
 };
 
 // `seed` is the run's; it keys synthetic samples and augmentation. Every error names the wrong key

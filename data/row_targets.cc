@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace psgd {
 namespace {
@@ -54,6 +58,19 @@ void RowTargets::Read(size_t row, const Sample& sample) const {
   ReadTargets(row, sample.targets);
 }
 
+std::string SortedNote(const std::string& path, const RowTargets& rows, size_t training) {
+  constexpr size_t kFewRows = 10;  // may have one class by chance
+  const auto test = std::span(rows.labels).subspan(std::min(training, rows.labels.size()));
+  const bool one_class =
+      std::ranges::all_of(test, [&](int32_t label) { return label == test.front(); });
+  if (test.size() < kFewRows || !one_class) return "";
+  return absl::StrCat(path, ": all ", test.size(),
+                      " test rows, the last of the file, have the "
+                      "class ",
+                      rows.class_names[static_cast<size_t>(test.front())],
+                      "; mix the rows first, or name a test file (data.table.test)");
+}
+
 absl::StatusOr<RowTargets> NumberClasses(const std::vector<double>& numbers, size_t training,
                                          absl::string_view what, const PlaceOfRow& place) {
   const std::set<double> classes(numbers.begin(),
@@ -68,6 +85,7 @@ absl::StatusOr<RowTargets> NumberClasses(const std::vector<double>& numbers, siz
   RowTargets rows;
   rows.classes = static_cast<int>(classes.size());
   const std::vector<double> sorted(classes.begin(), classes.end());
+  for (const double number : sorted) rows.class_names.push_back(absl::StrFormat("%.15g", number));
   rows.labels.reserve(numbers.size());
   for (size_t row = 0; row < numbers.size(); ++row) {
     const auto found = std::lower_bound(sorted.begin(), sorted.end(), numbers[row]);

@@ -30,16 +30,21 @@ absl::StatusOr<size_t> TrainingRows(const std::string& path, size_t rows, double
 using PlaceOfRow = std::function<std::string(size_t row)>;
 
 struct RowTargets {
-  Targets targets;              // kNone: the rows have labels
-  int classes = 0;              // or the number of targets
-  std::vector<int32_t> labels;  // by row; empty if the rows have targets
-  std::vector<float> values;    // rows x targets
+  Targets targets;                            // kNone: the rows have labels
+  int classes = 0;                            // or the number of targets
+  std::vector<int32_t> labels;                // by row; empty if the rows have targets
+  std::vector<float> values;                  // rows x targets
+  std::vector<std::string> class_names = {};  // by label; empty if the rows have targets
 
   // 0 if the rows have targets.
   int32_t LabelOf(size_t row) const { return labels.empty() ? 0 : labels[row]; }
   void ReadTargets(size_t row, std::span<float> targets) const;
   void Read(size_t row, const Sample& sample) const;
 };
+
+// For people, if the rows behind the first `training` all have one class, and the others have more:
+// the rows are sorted. Else empty.
+std::string SortedNote(const std::string& path, const RowTargets& rows, size_t training);
 
 // The numbers of the first `training` rows are the classes, in ascending order. Errors call the
 // numbers `what`, and name a row's place.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "data/column_reader.h"
+#include "data/preparation.h"
 #include "data/row_targets.h"
 #include "data/table_rows.h"
 #include "data/target_reader.h"
@@ -22,6 +23,7 @@ struct TableRows {
   std::vector<ColumnCode> columns;
   std::vector<float> cells;  // rows x columns
   RowTargets targets;
+  Preparation preparation;
 };
 
 // A range of rows. Thread-safe: immutable.
@@ -166,6 +168,9 @@ absl::StatusOr<TableRows> TableReader::Finish(size_t training) {
     }
     width += column->code.width;
     table.columns.push_back(column->code);
+    Preparation::Column& prepared = *table.preparation.add_columns();
+    prepared = std::move(column->preparation);
+    prepared.set_name(inputs_[i]);
   }
   if (width > kMostInputs) {
     return InvalidArgumentError(places_.first_file(), ": the columns become ", width,
@@ -175,6 +180,7 @@ absl::StatusOr<TableRows> TableReader::Finish(size_t training) {
   absl::StatusOr<RowTargets> targets = std::move(*targets_).Finish(training, place);
   if (!targets.ok()) return of_column(targets.status(), absl::StrJoin(options_.target, ", "));
   table.targets = *std::move(targets);
+  RecordClasses(table.targets.class_names, &table.preparation);
   return table;
 }
 
@@ -189,9 +195,11 @@ absl::StatusOr<TrainAndTest> LoadTable(const TableOptions& options) {
                      [&](const std::string& path) { return reader.Read(path); }));
   PSGD_ASSIGN_OR_RETURN(TableRows table, reader.Finish(training));
   auto rows = std::make_shared<const TableRows>(std::move(table));
-  return TrainAndTest{std::make_shared<TableDataset>(rows, 0, training),
-                      std::make_shared<TableDataset>(rows, training, reader.rows()),
-                      rows->targets.targets};
+  return TrainAndTest{
+      std::make_shared<TableDataset>(rows, 0, training),
+      std::make_shared<TableDataset>(rows, training, reader.rows()), rows->targets.targets,
+      rows->preparation,
+      options.test.empty() ? SortedNote(options.path, rows->targets, training) : ""};
 }
 
 }  // namespace psgd

@@ -1,6 +1,7 @@
 #include "data/target_reader.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -42,12 +43,26 @@ absl::Status TargetReader::AddClass(absl::string_view field) {
       classes_.emplace(std::string(field), static_cast<int32_t>(classes_.size()));
   class_of_row_.push_back(found->second);
   double number = 0;
-  text_ = text_ || (is_new && !absl::SimpleAtod(field, &number));
+  const bool is_number = is_new && absl::SimpleAtod(field, &number);
+  text_ = text_ || (is_new && !is_number);
+  if (is_number && std::isfinite(number) && number != std::floor(number))
+    fraction_ = std::string(field);
   if (classes_.size() <= kMostColumnClasses) return absl::OkStatus();
+  if (HasRealNumbers()) return RealNumbers();
   return InvalidArgumentError(
       "more than ", kMostColumnClasses, " different classes, as \"",
       std::string(field.substr(0, 40)),
       "\"; to predict a number, set model.loss to squared, smooth_l1 or poisson");
+}
+
+bool TargetReader::HasRealNumbers() const {
+  constexpr size_t kFewClasses = 20;  // as ratings in halves of a star
+  return !text_ && !fraction_.empty() && classes_.size() > kFewClasses;
+}
+
+absl::Status TargetReader::RealNumbers() const {
+  return InvalidArgumentError("data.target ", names_[0], " has real numbers, as ", fraction_,
+                              ": set model.loss: squared (or smooth_l1, poisson)");
 }
 
 std::vector<int32_t> TargetReader::SortedClasses(size_t training) const {
@@ -66,6 +81,7 @@ std::vector<int32_t> TargetReader::SortedClasses(size_t training) const {
 
 absl::StatusOr<RowTargets> TargetReader::Finish(size_t training, const PlaceOfRow& place) && {
   if (kind_ != Targets::Kind::kNone) return RealTargets(kind_, names_, values_, training);
+  if (HasRealNumbers()) return RealNumbers();
   const std::vector<int32_t> sorted = SortedClasses(training);
   if (sorted.size() < 2) {
     return absl::InvalidArgumentError(
@@ -77,6 +93,11 @@ absl::StatusOr<RowTargets> TargetReader::Finish(size_t training, const PlaceOfRo
   }
   RowTargets rows;
   rows.classes = static_cast<int>(sorted.size());
+  rows.class_names.resize(sorted.size());
+  for (const auto& [name, number] : classes_) {
+    const int32_t label = label_of_class[static_cast<size_t>(number)];
+    if (label >= 0) rows.class_names[static_cast<size_t>(label)] = name;
+  }
   for (size_t row = 0; row < class_of_row_.size(); ++row) {
     const int32_t label = label_of_class[static_cast<size_t>(class_of_row_[row])];
     if (label < 0) {

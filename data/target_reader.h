@@ -32,6 +32,9 @@ class TargetReader {
 
  private:
   absl::Status AddClass(absl::string_view field);
+  // Whether classes are rather numbers to predict.
+  bool HasRealNumbers() const;
+  absl::Status RealNumbers() const;
   // The classes of the first rows in their order, by the numbers of classes_.
   std::vector<int32_t> SortedClasses(size_t training) const;
 
@@ -40,7 +43,8 @@ class TargetReader {
   std::vector<double> values_;  // rows x names; of targets
   std::unordered_map<std::string, int32_t> classes_;
   std::vector<int32_t> class_of_row_;
-  bool text_ = false;  // whether a class is no number
+  bool text_ = false;     // whether a class is no number
+  std::string fraction_;  // a class that is a number, but no whole one
 };
 
 }  // namespace psgd

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "data/folder_names.h"
 #include "data/labelled_rows.h"
+#include "data/preparation.h"
 #include "data/row_targets.h"
 #include "data/target_reader.h"
 #include "data/text_files.h"
@@ -23,8 +24,9 @@ namespace {
 
 struct Texts {
   std::vector<std::string> texts;
-  RowTargets targets;   // by text
-  size_t training = 0;  // texts that come first; the others are the test
+  RowTargets targets;       // by text
+  size_t training = 0;      // texts that come first; the others are the test
+  std::string column = {};  // of a table; empty: texts are files
 };
 
 struct CodedTexts {
@@ -186,7 +188,8 @@ absl::StatusOr<Texts> ReadTable(const TextClassesOptions& options) {
                         .target = options.target,
                         .kind = options.kind,
                         .column = options.columns.empty() ? "" : options.columns[0]}));
-  return Texts{std::move(rows.fields), std::move(rows.targets), rows.training};
+  return Texts{std::move(rows.fields), std::move(rows.targets), rows.training,
+               std::move(rows.column)};
 }
 
 }  // namespace
@@ -198,6 +201,12 @@ absl::StatusOr<TrainAndTest> LoadTextClasses(const TextClassesOptions& options) 
       read.texts.begin(), read.texts.begin() + static_cast<ptrdiff_t>(read.training));
   absl::StatusOr<BytePairs> encoder = LearnTokens(training, options.vocabulary);
   if (!encoder.ok()) return Annotate(encoder.status(), options.path);
+  Preparation preparation;
+  preparation.set_text_column(read.column);
+  preparation.mutable_merges()->Add(encoder->merges().begin(), encoder->merges().end());
+  RecordClasses(read.targets.class_names, &preparation);
+  std::string note;
+  if (options.test.empty()) note = SortedNote(options.path, read.targets, read.training);
   auto coded = std::make_shared<CodedTexts>();
   for (const std::string& text : read.texts) {
     coded->rows.Add(text, options.length, &*encoder);
@@ -211,7 +220,7 @@ absl::StatusOr<TrainAndTest> LoadTextClasses(const TextClassesOptions& options) 
   return TrainAndTest{
       std::make_shared<TextClassDataset>(coded, 0, read.training, shape),
       std::make_shared<TextClassDataset>(coded, read.training, read.texts.size(), shape),
-      coded->targets.targets};
+      coded->targets.targets, std::move(preparation), std::move(note)};
 }
 
 }  // namespace psgd

@@ -6,7 +6,7 @@ namespace psgd {
 
 absl::StatusOr<BytePairs> LearnTokens(std::span<const absl::string_view> texts, int vocabulary) {
   if (vocabulary == 0) return BytePairs();
-  return BytePairs::Learn(texts, vocabulary - kSpecialTokens);
+  return BytePairs::Learn(texts, vocabulary - kSpecialTokens, kSpecialTokens);
 }
 
 void TokenRows::Add(absl::string_view text, int length, BytePairs* encoder) {

@@ -9,16 +9,18 @@ namespace psgd {
 namespace {
 
 absl::StatusOr<bool> ReplicasAreOneWorker(const TrainerOptions& options) {
-  ControlClient client({.server = options.server,
-                        .find = options.find_servers,
-                        .deadline = options.connect_deadline,
-                        .interrupted = [&]() -> absl::Status {
-                          if (options.stops == nullptr || *options.stops == 0) {
-                            return absl::OkStatus();
-                          }
-                          return absl::CancelledError("stopped");
-                        },
-                        .credentials = options.credentials});
+  ControlClient client(
+      {.server = options.server,
+       .find = options.find_servers,
+       .deadline = options.connect_deadline,
+       .interrupted = [&]() -> absl::Status {
+         if (options.stops == nullptr || *options.stops == 0) {
+           return absl::OkStatus();
+         }
+         return absl::CancelledError("stopped");
+       },
+       .credentials = options.credentials,
+       .on_wait = [&](const std::string& text) { options.log->warn("{}", text); }});
   PSGD_ASSIGN_OR_RETURN(const StatusReply status, client.Status(StatusRequest()));
   return status.config().node().reduce() != NodeConfig::NONE;
 }

@@ -10,7 +10,9 @@
 #include "common/program_state.h"
 #include "common/stopwatch.h"
 #include "common/units.h"
+#include "compression/policy.h"
 #include "engine/onnx/import.h"
+#include "optimizers/diverged.h"
 #include "proto/local_steps.h"
 #include "proto/micro_batch.h"
 #include "train/device_codecs.h"
@@ -21,11 +23,6 @@
 
 namespace psgd {
 namespace {
-
-constexpr char kDiverged[] =
-    "training diverged: lower the learning rate (optimizer, or local.optimizer), add a warm-up "
-    "(schedule, or local.schedule), or lower consistency.staleness. The last checkpoint is "
-    "unharmed";
 
 constexpr int kAllWeights = -1;  // in place of a parameter
 
@@ -109,10 +106,13 @@ absl::Status Trainer::Prepare() {
   RegisterRequest request;
   *request.mutable_key() = member_.key();
   *request.mutable_model() = network_->spec();
+  *request.mutable_model()->mutable_preparation() = data_->preparation;
   request.set_train_samples(data_->train->size());
   request.set_batches_per_epoch(loader_->batches_per_epoch());
   PSGD_ASSIGN_OR_RETURN(const RegisterReply registered, member_.control().Register(request));
   member_.Registered(registered, loader_->batches_per_epoch());
+  const std::string left_out = LeftOutText(config().compression(), network_->spec());
+  if (!left_out.empty()) options_.log->info("{}", left_out);
   PSGD_RETURN_IF_ERROR(PrepareEncoder(networks[0]));
   PSGD_RETURN_IF_ERROR(PrepareAhead());
 
@@ -311,10 +311,10 @@ absl::Status Trainer::Do(const task::Report& report) {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::OfWeights(absl::Status status) {
+absl::Status Trainer::OfWeights(absl::Status status) const {
   if (!absl::IsOutOfRange(status)) return status;
-  return OutOfRangeError("the server's weights are not finite numbers (", status.message(), "); ",
-                         kDiverged);
+  return OutOfRangeError(DivergedText(config()), ". The server's weights are not finite numbers (",
+                         status.message(), ")");
 }
 
 absl::Status Trainer::Do(const task::Train& train) {
@@ -701,7 +701,8 @@ void Trainer::Acknowledged(const Message& push, Time sent) {
 
 absl::Status Trainer::ReportStep(uint64_t clock, const Network::Result& result) {
   if (!std::isfinite(result.loss_sum)) {
-    return OutOfRangeError("the loss is not a finite number at step ", clock, "; ", kDiverged);
+    return OutOfRangeError(DivergedText(config()), ". The loss is not a finite number at step ",
+                           clock);
   }
   const double cpu_before = std::exchange(cpu_seconds_, ProcessCpuSeconds());
   took_.samples = result.counted;

@@ -104,7 +104,7 @@ class Trainer {
   // drains. Returns whether it did.
   bool GaveUpLocalSteps();
   // What an error of the weights that were pulled means.
-  static absl::Status OfWeights(absl::Status status);
+  absl::Status OfWeights(absl::Status status) const;
   // Called when a shard has acknowledged `push`, which was first sent at `sent`.
   void Acknowledged(const Message& push, Time sent);
 

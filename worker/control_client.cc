@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -31,6 +32,8 @@ constexpr auto kLongestPause = std::chrono::milliseconds(1000);
 // Where another server may have taken over, the one that hangs is soon left for it.
 constexpr auto kAttemptOfSeveral = std::chrono::seconds(2);
 constexpr auto kPauseOfSeveral = std::chrono::milliseconds(100);
+// Nobody is told of a shorter wait.
+constexpr Duration kSilentWait = std::chrono::milliseconds(1500);
 constexpr Duration kFindPeriod = std::chrono::seconds(1);
 // How often one that waits asks whether to go on waiting.
 constexpr auto kInterruptPoll = std::chrono::milliseconds(100);
@@ -126,6 +129,8 @@ struct ControlClient::Impl {
   bool cancelled = false;
   std::string token;
   std::set<grpc::ClientContext*> under_way;
+  bool knows_server = false;  // one answered
+  bool told_wait = false;
 };
 
 ControlClient::ControlClient(ControlClientOptions options)
@@ -185,6 +190,17 @@ absl::Status ControlClient::NoAnswer(const std::string& why, Duration tried) con
                            : "Does it ask for certificates (--tls-dir)?");
 }
 
+void ControlClient::TellWait(Duration tried) {
+  if (!options_.on_wait || tried < kSilentWait) return;
+  {
+    std::lock_guard lock(impl_->mutex);
+    if (impl_->knows_server || std::exchange(impl_->told_wait, true)) return;
+  }
+  options_.on_wait(absl::StrCat("no server answers at ", impl_->Addresses(), " yet; trying for ",
+                                std::lround(Seconds(deadline_.load())),
+                                " s (is ps-server running there, and is the port right?)"));
+}
+
 void ControlClient::FindServers() {
   if (!options_.find) return;
   {
@@ -209,13 +225,16 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request,
     grpc::ClientContext context;
     const bool several = impl_->several();
     const Duration left = deadline_.load() - (SteadyNow() - start);
-    const Duration most = std::min<Duration>(
+    Duration most = std::min<Duration>(
         limits.attempt, several && !limits.takes_time ? kAttemptOfSeveral : kAttempt);
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::max<Duration>(kLeastAttempt, std::min(left, most)));
     {
       std::lock_guard lock(impl_->mutex);
       if (impl_->cancelled) return absl::CancelledError("the call was given up");
+      if (!impl_->told_wait && !impl_->knows_server && options_.on_wait) {
+        most = std::min<Duration>(most, kSilentWait);
+      }
+      context.set_deadline(std::chrono::system_clock::now() +
+                           std::max<Duration>(kLeastAttempt, std::min(left, most)));
       AddGrpcToken(impl_->token, &context);
       impl_->under_way.insert(&context);
     }
@@ -230,6 +249,7 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request,
     {
       std::lock_guard lock(impl_->mutex);
       impl_->under_way.erase(&context);
+      impl_->knows_server = impl_->knows_server || status.ok();
     }
     if (status.ok()) return reply;
     PSGD_RETURN_IF_ERROR(given_up);
@@ -248,6 +268,7 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request,
     if (options_.interrupted) PSGD_RETURN_IF_ERROR(options_.interrupted());
     const Duration tried = SteadyNow() - start;
     if (tried >= deadline_.load()) return NoAnswer(status.error_message(), tried);
+    TellWait(tried);
     FindServers();
     TryAnotherThan(server.address);
     Impl::Pause(impl_->Current(), std::min<Duration>(pause, deadline_.load() - tried));

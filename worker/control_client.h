@@ -25,6 +25,9 @@ struct ControlClientOptions {
   std::function<absl::Status()> interrupted;
   // Null: the server is to be one that asks for none.
   std::shared_ptr<const Credentials> credentials;
+  // Told once, in under two seconds, if no server answers the first call: which address, and how
+  // long the call goes on. Null: nobody is told.
+  std::function<void(const std::string&)> on_wait = nullptr;
 };
 
 // HOST:PORT, with a port from 1 to 65535; several with commas, of which one leads the run.
@@ -83,6 +86,7 @@ class ControlClient {
   template <typename Request, typename Reply, typename Method>
   absl::StatusOr<Reply> Call(Method method, const Request& request, const Limits& limits);
   void FindServers();
+  void TellWait(Duration tried);
 
   absl::Status NoAnswer(const std::string& why, Duration tried) const;
 

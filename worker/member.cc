@@ -22,7 +22,8 @@ Member::Member(MemberOptions options)
                 .find = options_.find,
                 .deadline = options_.connect_deadline,
                 .interrupted = [this] { return Interrupted(); },
-                .credentials = options_.credentials}),
+                .credentials = options_.credentials,
+                .on_wait = [this](const std::string& text) { options_.log->warn("{}", text); }}),
       curve_(MakeCurveKeys()) {}
 
 Member::~Member() {

@@ -25,7 +25,7 @@ struct ModelGraph {
   Graph graph;
   TensorId input = kNoTensor;    // N C H W; tokens: N T; indices: N F
   TensorId values = kNoTensor;   // the values at the indices: N F
-  TensorId logits = kNoTensor;   // of samples whose logits are measured; external in evaluation
+  TensorId logits = kNoTensor;   // of samples with one label; external in evaluation
   TensorId labels = kNoTensor;   // N, or N T, or N H W
   TensorId targets = kNoTensor;  // of samples that have them: N C
   TensorId result = kNoTensor;   // see softmax_cross_entropy.h

@@ -59,8 +59,8 @@ absl::Status AddLoss(const ModelConfig& config, const InputShape& samples, Mode 
   if (samples.targets > 0) {
     model->targets = graph.AddTensor({.name = "targets", .shape = outputs, .external = true});
   }
-  const bool two_classes = outputs.size() == 2 && samples.classes == 2;
-  if (samples.IsSparse() || samples.targets > 0 || two_classes) {
+  const bool one_label = !samples.IsSequence() || samples.HasOneLabel();
+  if (outputs.size() == 2 && one_label) {
     model->logits = logits;
     graph.tensors[logits].external = mode == Mode::kEvaluate;
   }

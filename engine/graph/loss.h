@@ -8,7 +8,7 @@
 namespace psgd {
 
 // Adds the labels, the targets if samples have any, and the loss at the end of the network. In
-// evaluation the logits are external where measures are taken of them. Each sample, token or pixel
+// evaluation the logits of samples with one label are external. Each sample, token or pixel
 // has its logits and a label. Labels are smoothed in training only.
 absl::Status AddLoss(const ModelConfig& config, const InputShape& samples, Mode mode,
                      TensorId logits, ModelGraph* model);

@@ -168,7 +168,7 @@ class Network {
   absl::StatusOr<Result> Evaluate(const NetworkInput& input, std::span<const int32_t> labels) {
     return Evaluate({input, labels});
   }
-  // The logits of the last Evaluate on samples that are sparse or have targets, batch x classes.
+  // The logits of the last Evaluate on samples with one label or with targets, batch x classes.
   // Empty for other samples.
   std::span<const float> logits() const;
 

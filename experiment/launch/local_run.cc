@@ -1,6 +1,7 @@
 #include "experiment/launch/local_run.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -268,6 +269,9 @@ absl::Status LocalRun::ServerEnded() {
     return config_at_fault_ ? absl::InvalidArgumentError(drain_reason_)
                             : absl::AbortedError(absl::StrCat(drain_reason_, ". ", Advice()));
   }
+  if (const std::string why = FailureInSummary(); !why.empty()) {
+    return absl::AbortedError(absl::StrCat(why, ". ", Advice()));
+  }
   if (server.exit_code() != 0 && server.exit_code() != kExitStopped) {
     return Failed(cluster_->Obituary(server));
   }
@@ -276,6 +280,16 @@ absl::Status LocalRun::ServerEnded() {
   if (server.exit_code() == 0) return CheckpointsWritten();
   const std::string& why = drain_reason_.empty() ? status_.detail() : drain_reason_;
   return absl::CancelledError(absl::StrCat(why.empty() ? "drained" : why, ". ", Advice()));
+}
+
+std::string LocalRun::FailureInSummary() const {
+  const std::string path = RunDir(run_dir_).SummaryFile();
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(path, error);
+  // That of a resumed run is there from before.
+  if (error || decltype(written)::clock::now() - written > SteadyNow() - start_) return "";
+  const auto summary = ReadSummary(path);
+  return summary.ok() && summary->status == Summary::Status::kFailed ? summary->error : "";
 }
 
 absl::Status LocalRun::CheckpointsWritten() const {

@@ -61,6 +61,8 @@ class LocalRun {
   void ShowNewcomers();
   void Drain(const std::string& reason, bool failed);
   absl::Status ServerEnded();
+  // Why the server that ended says that the run failed; empty: it does not say so.
+  std::string FailureInSummary() const;
   absl::Status CheckpointsWritten() const;
   // True if the leader died and its journal allows a recovery.
   bool MayRecover() const;

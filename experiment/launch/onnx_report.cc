@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -34,6 +35,21 @@ int ProblemsOf(const OnnxCheck& check, const std::string& op) {
   return problems;
 }
 
+// Of a file that looks like an export in evaluation mode, which folds batch norm into convolutions
+// and leaves dropout out. Else empty.
+std::string EvaluationNote(const OnnxCheck& check) {
+  constexpr int kSomeConvolutions = 4;
+  const auto conv = check.ops.find("Conv");
+  if (conv == check.ops.end() || conv->second.nodes < kSomeConvolutions) return "";
+  for (const auto& [name, op] : check.ops) {
+    if (name == "Dropout" || absl::StrContains(name, "Normalization")) return "";
+  }
+  return absl::StrCat("the file has ", conv->second.nodes,
+                      " convolutions and neither batch norm nor dropout; if the network has them, "
+                      "it was exported for evaluation, which takes them out: export it with "
+                      "training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False");
+}
+
 std::string Where(const OnnxProblem& problem) {
   if (problem.op.empty()) return "";
   return absl::StrCat(problem.op, problem.node.empty() ? "" : " node " + problem.node, ": ");
@@ -51,14 +67,10 @@ std::string Json(const std::string& path, const OnnxCheck& check) {
   for (const OnnxProblem& problem : check.problems) {
     problems.push_back({{"op", problem.op}, {"node", problem.node}, {"why", problem.why}});
   }
-  const Record record = {{"file", path},
-                         {"taken", check.problems.empty()},
-                         {"opset", check.opset},
-                         {"nodes", check.nodes},
-                         {"weights", check.weights},
-                         {"samples", check.samples},
-                         {"ops", ops},
-                         {"problems", problems}};
+  const Record record = {
+      {"file", path},         {"taken", check.problems.empty()}, {"opset", check.opset},
+      {"nodes", check.nodes}, {"weights", check.weights},        {"samples", check.samples},
+      {"ops", ops},           {"note", EvaluationNote(check)},   {"problems", problems}};
   return record.dump(2) + "\n";
 }
 
@@ -100,6 +112,9 @@ std::string OnnxCheckText(const std::string& path, const OnnxCheck& check, bool 
                refused == 0 ? "" : absl::StrCat(refused), AttributesText(op)});
   }
   absl::StrAppend(&text, table.Text());
+  if (const std::string note = EvaluationNote(check); !note.empty()) {
+    absl::StrAppend(&text, "\nnote: ", note, "\n");
+  }
   if (check.problems.empty()) return text + "\npsgd takes all of it\n";
   absl::StrAppend(&text, "\nnot taken:\n");
   for (const OnnxProblem& problem : check.problems) {

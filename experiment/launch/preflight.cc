@@ -1,5 +1,9 @@
 #include "experiment/launch/preflight.h"
 
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/available_memory.h"
@@ -9,6 +13,7 @@
 #include "engine/graph/model_spec.h"
 #include "engine/runtime/planned_network.h"
 #include "engine/zoo/zoo.h"
+#include "proto/local_steps.h"
 #include "proto/micro_batch.h"
 #include "proto/parameter_groups.h"
 #include "train/evaluate.h"
@@ -42,6 +47,25 @@ absl::Status CheckWeightsFit(const Config& config, const std::string& model, dou
       config.data().table().features() > 0 ? ", or fewer data.table.features" : ""));
 }
 
+// Empty if the run is longer than its warm-up.
+std::string WarmupNote(const Config& config, double samples) {
+  if (config.train().max_steps() > 0) return "";  // the config's check knows the end
+  const int workers = std::max(1, config.cluster().workers());
+  const double batches = std::floor(samples / config.data().batch());
+  const auto note = [&](absl::string_view key, const ScheduleConfig& schedule, double each) {
+    const double steps = config.train().epochs() * batches / workers / each;
+    if (static_cast<double>(schedule.warmup().steps()) <= steps) return std::string();
+    return absl::StrCat(key, ".warmup is ", schedule.warmup().steps(),
+                        " steps, and the run has about ", std::ceil(steps), " with ", workers,
+                        workers == 1 ? " worker" : " workers",
+                        ": it never reaches its learning rate; shorten the warm-up, or train "
+                        "longer");
+  };
+  // The shards' schedule counts clocks, the local one local steps.
+  const std::string shards = note("schedule", config.schedule(), StepsOfClock(config.local()));
+  return shards.empty() ? note("local.schedule", config.local().schedule(), 1) : shards;
+}
+
 }  // namespace
 
 absl::Status CheckBringsModel(const Config& config) {
@@ -73,6 +97,10 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config) {
   PSGD_RETURN_IF_ERROR(CheckRules(config.compression(), spec));
   PSGD_RETURN_IF_ERROR(CheckGroups("optimizer.groups", config.optimizer(), spec));
   PSGD_RETURN_IF_ERROR(CheckGroups("local.optimizer.groups", config.local().optimizer(), spec));
+  for (std::string note :
+       {data.note, LeftOutText(config.compression(), spec), WarmupNote(config, size.samples)}) {
+    if (!note.empty()) size.notes.push_back(std::move(note));
+  }
   return size;
 }
 

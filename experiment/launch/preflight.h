@@ -1,6 +1,9 @@
 // Finds problems of a run before any of its processes starts.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "common/status.h"
 #include "proto/config.pb.h"
 
@@ -9,6 +12,7 @@ namespace psgd {
 struct TrainingSize {
   double samples = 0;  // of an epoch
   double weights = 0;
+  std::vector<std::string> notes = {};  // for people: what may not be meant
 };
 // Opens the data and builds the network, as every worker on this machine will. The error says what
 // does not fit, or which key would have no effect.

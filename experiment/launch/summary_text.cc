@@ -77,7 +77,8 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
     rows.emplace_back("test " + name, ReadableMeasure(value));
   }
   rows.emplace_back("epochs", absl::StrFormat("%.2f", summary.epochs));
-  rows.emplace_back("steps", absl::StrCat(summary.steps));
+  rows.emplace_back("steps",
+                    absl::StrCat(summary.counts_incomplete ? "at least " : "", summary.steps));
   rows.emplace_back("wall time", ReadableTime(summary.wall_seconds));
   rows.emplace_back("samples/s", ReadableCount(summary.samples_per_second));
   if (const std::string phases = Shares(summary.phase_seconds); !phases.empty()) {

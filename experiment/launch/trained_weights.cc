@@ -6,6 +6,7 @@
 #include "common/files.h"
 #include "data/batch.h"
 #include "data/open_data.h"
+#include "data/preparation.h"
 #include "engine/onnx/export.h"
 #include "engine/runtime/network.h"
 #include "experiment/record/run_dir.h"
@@ -33,18 +34,30 @@ absl::StatusOr<WeightsCollector> WeightsOfRun(const std::string& run_dir,
   return WeightsCollector::FromCheckpoint(loaded);
 }
 
-absl::StatusOr<EvalResult> EvaluateWeights(const WeightsCollector& weights,
-                                           const EvaluateOptions& options) {
+absl::Status CheckHasNetwork(const WeightsCollector& weights) {
   const Config& config = weights.config();
-  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
+  if (!config.model().has_client()) return absl::OkStatus();
+  return FailedPreconditionError(
+      "a program brought the model of ", config.name(),
+      " (model: client), so psgd has its weights, but neither its network nor its data: ps-ctl "
+      "export --out FILE.safetensors writes the weights, and the program can load and evaluate "
+      "them");
+}
+
+absl::StatusOr<std::unique_ptr<Replicas>> NetworkWith(const WeightsCollector& weights,
+                                                      const SampleShape& shape,
+                                                      const EvaluateOptions& options) {
+  const Config& config = weights.config();
   NetworkOptions network_options;
   network_options.backend = options.engine;
   network_options.threads = options.threads;
   network_options.seed = config.seed();
-  PSGD_ASSIGN_OR_RETURN(const auto network,
-                        Replicas::Create(config.model(), InputShapeOf(data.shape),
+  PSGD_ASSIGN_OR_RETURN(auto network,
+                        Replicas::Create(config.model(), InputShapeOf(shape),
                                          config.data().eval_batch(), {network_options}));
-  if (network->spec().SerializeAsString() != weights.model().SerializeAsString()) {
+  ModelSpec trained = weights.model();
+  trained.clear_preparation();
+  if (network->spec().SerializeAsString() != trained.SerializeAsString()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the weights of ", config.name(),
                      " are of another network than this version "
@@ -54,18 +67,39 @@ absl::StatusOr<EvalResult> EvaluateWeights(const WeightsCollector& weights,
     std::copy(weights.values(p).begin(), weights.values(p).end(), network->parameter(p).begin());
   }
   network->InvalidateParameters();
+  return network;
+}
+
+absl::StatusOr<EvalResult> EvaluateWeights(const WeightsCollector& weights,
+                                           const EvaluateOptions& options) {
+  const Config& config = weights.config();
+  PSGD_RETURN_IF_ERROR(CheckHasNetwork(weights));
+  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
+  const Preparation& preparation = weights.model().preparation();
+  if (preparation.has_shape() &&
+      preparation.SerializeAsString() != data.preparation.SerializeAsString()) {
+    return FailedPreconditionError(
+        config.data().path(),
+        " is not what the run trained on: its scales, categories or classes are others; restore "
+        "the file, or predict new data (ps-ctl predict)");
+  }
+  PSGD_ASSIGN_OR_RETURN(const auto network, NetworkWith(weights, data.shape, options));
   EvaluationBatches batches(data.test, network->batch());
   return Evaluate(*network, batches, data.targets, config.model().loss(), config.data().threads());
 }
 
 absl::Status WriteOnnx(const WeightsCollector& weights, const std::string& path) {
   PSGD_RETURN_IF_ERROR(weights.Complete());
+  PSGD_RETURN_IF_ERROR(CheckHasNetwork(weights));
   const Config& config = weights.config();
-  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
+  SampleShape shape = ShapeOf(weights.model().preparation());
+  if (!weights.model().preparation().has_shape()) {
+    PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
+    shape = data.shape;
+  }
   const auto values = [&](int p) { return std::span<const float>(weights.values(p)); };
-  PSGD_ASSIGN_OR_RETURN(
-      const std::string bytes,
-      ExportOnnx(config.model(), InputShapeOf(data.shape), weights.model(), values));
+  PSGD_ASSIGN_OR_RETURN(const std::string bytes,
+                        ExportOnnx(config.model(), InputShapeOf(shape), weights.model(), values));
   return WriteFileAtomically(path, bytes);
 }
 

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/status.h"
+#include "data/dataset.h"
+#include "engine/runtime/replicas.h"
 #include "experiment/record/weights_collector.h"
 #include "proto/control.pb.h"
 #include "worker/control_client.h"
@@ -28,11 +31,19 @@ struct EvaluateOptions {
   int threads = 1;
 };
 
-// Builds the network that the weights' config describes and evaluates it on its test set.
+// Whether psgd can build the network: it cannot if a program brought the model.
+absl::Status CheckHasNetwork(const WeightsCollector& weights);
+
+// Builds the network that the weights' config describes, with these weights.
+absl::StatusOr<std::unique_ptr<Replicas>> NetworkWith(const WeightsCollector& weights,
+                                                      const SampleShape& shape,
+                                                      const EvaluateOptions& options);
+
+// Evaluates the network on its test set.
 absl::StatusOr<EvalResult> EvaluateWeights(const WeightsCollector& weights,
                                            const EvaluateOptions& options);
 
-// Writes the network with these weights as ONNX. Opens the data to learn the size of a sample.
+// Writes the network with these weights as ONNX.
 absl::Status WriteOnnx(const WeightsCollector& weights, const std::string& path);
 
 }  // namespace psgd

@@ -42,6 +42,7 @@ void VisitSummary(SummaryType& summary, Visit visit) {
   visit("test_measures", summary.test_measures);
   visit("epochs", summary.epochs);
   visit("steps", summary.steps);
+  visit("counts_incomplete", summary.counts_incomplete);
   visit("wall_seconds", summary.wall_seconds);
   visit("train_seconds", summary.train_seconds);
   visit("samples_per_second", summary.samples_per_second);
@@ -96,6 +97,9 @@ bool FromJson(const Json& json, T* value) {
     // A number that is not finite was written as null.
     *value = json.is_number() ? json.get<T>() : std::numeric_limits<T>::quiet_NaN();
     return json.is_number() || json.is_null();
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (json.is_boolean()) *value = json.get<bool>();
+    return json.is_boolean();
   } else if constexpr (std::is_integral_v<T>) {
     if (!json.is_number_unsigned() || !std::in_range<T>(json.get<uint64_t>())) return false;
     *value = json.get<T>();

@@ -33,6 +33,7 @@ struct Summary {
   std::map<std::string, double> test_measures;  // other measures, such as hit_ratio_10
   double epochs = 0;                            // finished epochs, with fractions
   uint64_t steps = 0;                           // summed over workers
+  bool counts_incomplete = false;               // a server died: sums may miss its last second
   double wall_seconds = 0;                      // from start to end
   double train_seconds = 0;                     // the part of wall_seconds spent training
   double samples_per_second = 0;                // while training

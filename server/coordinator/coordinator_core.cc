@@ -10,6 +10,7 @@
 #include "common/names.h"
 #include "common/units.h"
 #include "compression/policy.h"
+#include "optimizers/diverged.h"
 #include "optimizers/optimizer.h"
 #include "proto/local_steps.h"
 #include "proto/measure_of.h"
@@ -184,7 +185,12 @@ absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& r
     brought_.reset();
   }
   if (train_samples_ == 0) train_samples_ = request.train_samples();
-  const ModelSpec model = brings ? WithStartOf(*model_, request.model()) : request.model();
+  ModelSpec model = brings ? WithStartOf(*model_, request.model()) : request.model();
+  if (!model.has_preparation() || !model_->has_preparation()) {
+    // Of a program's model, or of a checkpoint of an earlier version.
+    model.clear_preparation();
+    if (model_->has_preparation()) *model.mutable_preparation() = model_->preparation();
+  }
   if (model.SerializeAsString() != model_->SerializeAsString()) {
     return FailedPreconditionError(
         "worker ", member->record.key().worker(), " (", member->record.name(),
@@ -353,8 +359,10 @@ void CoordinatorCore::Quarantine(const WorkerKey& key, const std::string& why, E
   if (ready.size() == 1 && ready[0] == key.worker()) {
     DrainRequest alone;
     alone.set_failed(true);
-    alone.set_reason(absl::StrCat("no worker is left that sends sound updates: of worker ",
-                                  key.worker(), ", ", why));
+    alone.set_reason(
+        absl::StrCat(DivergedText(config_),
+                     ". In detail: no worker is left that sends sound updates: of worker ",
+                     key.worker(), ", ", why));
     Drain(alone, effects);
   }
   Remove(key.worker(), absl::StrCat("quarantined: ", why), effects);

@@ -146,6 +146,9 @@ std::string FirstDifference(const ModelSpec& model, const ModelSpec& other) {
       return absl::StrCat(a.name(), " starts or decays in another way");
     }
   }
+  if (model.parameters_size() == other.parameters_size() && model.name() == other.name()) {
+    return "its data have other scales, categories or classes (data.path: is it another file?)";
+  }
   if (model.parameters_size() == other.parameters_size()) {
     return absl::StrCat("it is called ", model.name(), ", not ", other.name());
   }

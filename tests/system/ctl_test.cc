@@ -1,6 +1,8 @@
 // ps-ctl against a running server and a run directory.
 #include <signal.h>
 
+#include <filesystem>
+
 #include "tests/system/run_test.h"
 
 namespace psgd {
@@ -115,6 +117,15 @@ TEST_F(Ctl, ARunDirectory) {
   EXPECT_EQ(exported.code, 0) << exported.err;
   EXPECT_TRUE(File("w.safetensors") == Weights("run"));
 
+  const Ended misnamed = Run({"export", "--run-dir", Path("run"), "--out", Path("w.pt")});
+  EXPECT_EQ(misnamed.code, 2);
+  EXPECT_THAT(misnamed.err, AllOf(HasSubstr("w.pt is named as .pt, but --out writes .safetensors"),
+                                  HasSubstr("safetensors.torch.load_file")));
+  EXPECT_FALSE(std::filesystem::exists(Path("w.pt")));
+  const Ended predict = Run({"predict", "--run-dir", Path("run"), "--data", Path("x.csv")});
+  EXPECT_EQ(predict.code, 2);
+  EXPECT_THAT(predict.err, HasSubstr("this one trained on synthetic"));
+
   const Ended eval = Run({"eval", "--run-dir", Path("run"), "--json"});
   EXPECT_EQ(eval.code, 0) << eval.err;
   EXPECT_EQ(Json::parse(eval.out)["test_accuracy"], Summary("run")["test_accuracy"]);
@@ -123,6 +134,21 @@ TEST_F(Ctl, ARunDirectory) {
       {"export", "--run-dir", Path("run"), "--checkpoint", "99", "--out", Path("x.safetensors")});
   EXPECT_EQ(none.code, 2) << none.err;
   EXPECT_THAT(none.err, HasSubstr("99"));
+}
+
+TEST_F(Ctl, ARunOfAProgramHasNoNetwork) {
+  Write("client.yaml", "model: client\ndata: {batch: 4}\ncluster: {shards: 1, workers: 1}\n");
+  const Ended run = RunProgram({"ps-run", Path("client.yaml"), "--run-dir", Path("run"), "--",
+                                "env", "PYTHONPATH=" PSGD_SOURCE_DIR "/python", "/usr/bin/python3",
+                                "-B", PSGD_SOURCE_DIR "/tests/python/counting_worker.py"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"eval"}, {"predict", "--data", "x.csv"}}) {
+    const Ended ended = Run(command + std::vector<std::string>{"--run-dir", Path("run")});
+    EXPECT_EQ(ended.code, 1);
+    EXPECT_THAT(ended.err, AllOf(HasSubstr("a program brought the model"),
+                                 HasSubstr("ps-ctl export --out FILE.safetensors")));
+  }
 }
 
 TEST_F(Ctl, WhichRun) {

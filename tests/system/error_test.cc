@@ -1,5 +1,6 @@
 // Errors before training, with the words that a user sees.
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -62,6 +63,31 @@ TEST_F(Error, NoSuchOption) {
   const Ended ended = RunProgram({"ps-run", SmallConfig(), "--shard", "4"});
   EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.err, AllOf(HasSubstr("did you mean \"--shards\"?"), HasSubstr("--help")));
+}
+
+TEST_F(Error, KeysOfTheConfigAreNoOptions) {
+  const auto error = [&](const std::vector<std::string>& arguments) {
+    const Ended ended = RunProgram(std::vector<std::string>{"ps-run", SmallConfig()} + arguments);
+    EXPECT_EQ(ended.code, 2);
+    return ended.err;
+  };
+  EXPECT_THAT(error({"--epochs", "3"}), HasSubstr("say --set train.epochs=3"));
+  EXPECT_THAT(error({"--batch-size=16"}), HasSubstr("say --set data.batch=16"));
+  EXPECT_THAT(error({"--lr", "0.1"}), HasSubstr("say --set optimizer.sgd.learning_rate=0.1 (or"));
+  EXPECT_THAT(error({"--model", "mlp"}), HasSubstr("say --set model.zoo=mlp"));
+  EXPECT_THAT(error({"--optimizer", "adam"}), HasSubstr("say --set optimizer.adam={}"));
+  EXPECT_THAT(RunProgram({"ps-ctl", "ui", "runs", "--http", "7080"}).err,
+              HasSubstr("ps-ctl ui has --port 7080"));
+}
+
+TEST_F(Error, ARunThatDivergesSaysFirstWhatToDo) {
+  const Ended ended = RunSmall("run", Sets({"optimizer.sgd.learning_rate=1e6"}));
+  EXPECT_EQ(ended.code, 1) << ended.err;
+  const std::string error = Summary("run")["error"];
+  EXPECT_THAT(error, testing::StartsWith("training diverged: lower the learning rate "
+                                         "(optimizer.sgd.learning_rate is 1e+06), bound the "
+                                         "gradients (train.clip: {norm: 1}), and check the data"));
+  EXPECT_THAT(ended.err, HasSubstr("ps-run: training diverged: lower the learning rate"));
 }
 
 TEST_F(Error, MissingDataset) {
@@ -214,8 +240,17 @@ TEST_F(Error, NoServerThere) {
   EXPECT_THAT(worker.err, AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("is ps-server running there")));
   const Ended ctl = RunProgram({"ps-ctl", "status", "--server", "127.0.0.1:1"}, 20s);
   EXPECT_EQ(ctl.code, 1);
+  EXPECT_THAT(ctl.err, HasSubstr("no server answers at 127.0.0.1:1 yet; trying for 5 s"));
   EXPECT_THAT(ctl.err, HasSubstr("is ps-server running there"));
   EXPECT_THAT(ctl.out, IsEmpty());
+}
+
+TEST_F(Error, AWorkerSaysForWhichServerItWaits) {
+  Process worker({"ps-worker", "--cpu", "--server", "127.0.0.1:1"});
+  EXPECT_TRUE(worker.WaitFor("no server answers at 127.0.0.1:1 yet; trying for 60 s"))
+      << worker.Err();
+  worker.Signal(SIGINT);
+  worker.Wait();
 }
 
 TEST_F(Error, GpuListThatIsNone) {

@@ -110,6 +110,13 @@ TEST_F(LabelledData, TextsOfATableAreClassified) {
   EXPECT_THAT(RunProgram({"ps-ctl", "onnx", "check", Path("a.onnx")}).out,
               HasSubstr("psgd takes all of it"));
 
+  const Ended predict =
+      RunProgram({"ps-ctl", "predict", "--run-dir", Path("run"), "--data",
+                  Write("new.csv", "text\nthe flour of the oven\n\"the old anchor, and sail\"\n")});
+  ASSERT_EQ(predict.code, 0) << predict.err;
+  EXPECT_THAT(predict.out,
+              testing::MatchesRegex("class,probability\nbread,[0-9.]+\nships,[0-9.]+\n"));
+
   EXPECT_THAT(Refused(config, {"data.target=topics"}),
               AllOf(HasSubstr("topics.csv:1: no column is named \"topics\", as data.target says"),
                     HasSubstr("did you mean \"topic\"?")));
@@ -190,6 +197,25 @@ TEST_F(LabelledData, PngFoldersAreClassified) {
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_GT(Summary("run")["test_accuracy"], 0.9);
   EXPECT_GT(Measure("run", "auc"), 0.95);
+
+  const auto predict = [&](const std::string& data) {
+    return RunProgram(
+        {"ps-ctl", "predict", "--run-dir", Path("run"), "--checkpoint", "1", "--data", Path(data)});
+  };
+  Put("new/a.png", ShownPng({true, true}, 3));
+  Put("new/more/b.png", ShownPng({false, true}, 3));
+  Put("new/note.txt", "no image");
+  const Ended predicted = predict("new");
+  ASSERT_EQ(predicted.code, 0) << predicted.err;
+  EXPECT_THAT(predicted.out,
+              testing::MatchesRegex("file,class,probability\n.*/new/a.png,red,[0-9.]+"
+                                    "\n.*/new/more/b.png,blue,[0-9.]+\n"));
+  EXPECT_THAT(predict("none").err, HasSubstr("no such file or folder"));
+  Put("new/a.png", "no image");
+  const Ended unreadable = predict("new");
+  EXPECT_EQ(unreadable.code, 1) << unreadable.out;
+  EXPECT_EQ(unreadable.out, "");
+  EXPECT_THAT(unreadable.err, HasSubstr("new/a.png: "));
 
   // Damage is found while the run reads the file.
   const std::string whole = File("png/train/red/0.png");

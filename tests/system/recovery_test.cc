@@ -61,6 +61,11 @@ TEST_F(Recovery, TrainingGoesOnWhereTheJournalEnds) {
   EXPECT_THAT(ended.err, Not(HasSubstr("worker-0")));
   EXPECT_EQ(Summary("run")["status"], "finished");
   EXPECT_EQ(Summary("run")["epochs"], 200.0);
+  // Steps are reported, and stored once a second.
+  EXPECT_EQ(Summary("calm")["counts_incomplete"], false);
+  EXPECT_EQ(Summary("run")["counts_incomplete"], true);
+  EXPECT_LE(Summary("run")["steps"].get<uint64_t>(), Summary("calm")["steps"].get<uint64_t>());
+  EXPECT_THAT(ended.out, HasSubstr("at least "));
   EXPECT_GE(Summary("run")["test_accuracy"].get<double>(),
             Summary("calm")["test_accuracy"].get<double>() - 0.003);
   EXPECT_THAT(File("run/server/server.log"), HasSubstr("went on from the journal"));

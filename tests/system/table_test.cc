@@ -45,6 +45,13 @@ cluster: {shards: 2, workers: 2}
   }
 };
 
+std::vector<std::string> Lines(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
 class Draws {
  public:
   float Unit() { return random_.NextUnit(); }
@@ -97,6 +104,49 @@ TEST_F(Tables, PricesAreLearnedToNearTheirNoise) {
   const Ended eval = Ctl({"eval", "--run-dir", Path("houses"), "--json"});
   ASSERT_EQ(eval.code, 0) << eval.err;
   EXPECT_NEAR(Json::parse(eval.out)["test_measures"]["rmse"], rmse, 1e-3 * rmse);
+  // The prices are known, and left out of the new table.
+  const std::vector<std::string> rows = Lines(Houses(300));
+  std::string unpriced;
+  std::vector<double> prices;
+  for (const std::string& row : rows) {
+    const size_t comma = row.rfind(',');
+    unpriced += row.substr(0, comma) + "\n";
+    if (!prices.empty() || row != rows[0]) prices.push_back(std::stod(row.substr(comma + 1)));
+  }
+  const Ended predict =
+      Ctl({"predict", "--run-dir", Path("houses"), "--data", Write("new.csv", unpriced)});
+  ASSERT_EQ(predict.code, 0) << predict.err;
+  const std::vector<std::string> predicted = Lines(predict.out);
+  ASSERT_EQ(predicted.size(), rows.size());
+  EXPECT_EQ(predicted[0], "price");
+  double squares = 0;
+  for (size_t i = 0; i < prices.size(); ++i) {
+    squares += std::pow(std::stod(predicted[i + 1]) - prices[i], 2);
+  }
+  EXPECT_LT(std::sqrt(squares / static_cast<double>(prices.size())), 1.5 * kNoise);
+
+  const auto error = [&](const std::string& table) {
+    const Ended ended =
+        Ctl({"predict", "--run-dir", Path("houses"), "--data", Write("bad.csv", table)});
+    EXPECT_EQ(ended.code, 2) << ended.err;
+    EXPECT_EQ(ended.out, "");
+    return ended.err;
+  };
+  EXPECT_THAT(error("income,rooms,age\n1,2,3\n"), HasSubstr("no column is named \"shore\""));
+  EXPECT_THAT(error("income,rooms,age,shore\nlow,2,3,bay\n"),
+              HasSubstr("bad.csv:2: column \"income\": \"low\" is no number"));
+  EXPECT_EQ(Ctl({"predict", "--run-dir", Path("houses"), "--data", Path("none.csv")}).code, 2);
+  // A shore that no training row has is as a missing one.
+  EXPECT_EQ(Ctl({"predict", "--run-dir", Path("houses"), "--data",
+                 Write("odd.csv", "income,rooms,age,shore\n5,4,30,lake\n")})
+                .code,
+            0);
+  // The data changed, so an evaluation would mean nothing.
+  Write("houses.csv", Houses(5000));
+  const Ended other = Ctl({"eval", "--run-dir", Path("houses")});
+  EXPECT_EQ(other.code, 1) << other.out;
+  EXPECT_THAT(other.err, HasSubstr("houses.csv is not what the run trained on"));
+
   const Ended report = RunProgram({"ps-sweep", "report", Path("houses"), "--markdown"});
   ASSERT_EQ(report.code, 0) << report.err;
   EXPECT_THAT(report.out, AllOf(HasSubstr("| rmse |"), Not(HasSubstr("accuracy"))));
@@ -150,6 +200,14 @@ TEST_F(Tables, CountsAndClassesOfOneTable) {
   // The variance of a count is its mean, on the whole about 3.5; that of all counts is about 9.7.
   EXPECT_LT(Summary("counts")["test_measures"]["rmse"], 2.4);
   EXPECT_GT(Summary("counts")["test_measures"]["r2"], 0.35);
+  const std::string days =
+      Write("days.csv", "temperature,day,sunny\n2,weekday,no\n28,weekend,yes\n");
+  const Ended many = Ctl({"predict", "--run-dir", Path("counts"), "--data", days});
+  ASSERT_EQ(many.code, 0) << many.err;
+  ASSERT_EQ(Lines(many.out).size(), 3u);
+  EXPECT_EQ(Lines(many.out)[0], "visits");
+  EXPECT_NEAR(std::stod(Lines(many.out)[1]), std::exp(0.1), 0.7);
+  EXPECT_NEAR(std::stod(Lines(many.out)[2]), std::exp(2.4), 3.5);
 
   const Ended classes = RunProgram({"ps-run", config, "--run-dir", Path("classes"), "--set",
                                     "model.loss=cross_entropy", "--set", "data.target=sunny"},
@@ -157,6 +215,20 @@ TEST_F(Tables, CountsAndClassesOfOneTable) {
   ASSERT_EQ(classes.code, 0) << classes.err;
   EXPECT_GT(Summary("classes")["test_accuracy"], 0.97);
   EXPECT_THAT(classes.err, HasSubstr("test accuracy"));
+  const std::string visited = Write("visited.csv",
+                                    "visits,temperature,day\n1,2,weekday\n"
+                                    "9,28,weekend\n");
+  const Ended named = Ctl(
+      {"predict", "--run-dir", Path("classes"), "--data", visited, "--out", Path("classes.csv")});
+  ASSERT_EQ(named.code, 0) << named.err;
+  EXPECT_THAT(named.out, HasSubstr("classes.csv: 2 predictions"));
+  const std::vector<std::string> lines = Lines(File("classes.csv"));
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0], "class,probability");
+  EXPECT_EQ(lines[1].substr(0, 3), "no,");
+  EXPECT_EQ(lines[2].substr(0, 4), "yes,");
+  EXPECT_GT(std::stod(lines[2].substr(4)), 0.8);
+  EXPECT_LE(std::stod(lines[2].substr(4)), 1);
 }
 
 // Two targets of different units, in NumPy's arrays: 5 + 2 a, and 1000 a b.
@@ -186,6 +258,25 @@ TEST_F(Tables, ArraysMayHaveSeveralTargets) {
   EXPECT_GT(measures["r2"], 0.96);
 }
 
+TEST_F(Tables, WhatMayNotBeMeantIsSaidFirst) {
+  std::string sorted = "x,kind\n";
+  for (int i = 0; i < 200; ++i) {
+    sorted += std::to_string(i % 7) + (i < 100 ? ",first\n" : ",last\n");
+  }
+  const std::string config = Config("sorted", sorted, "cross_entropy", "kind", 1);
+  const Ended ended = RunProgram({"ps-run", config, "--run-dir", Path("run"), "--set",
+                                  "schedule.warmup=500 steps", "--set", "model.hidden=[4]"},
+                                 std::chrono::seconds(180));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err,
+              AllOf(HasSubstr("sorted.csv: all 20 test rows, the last of the file, have the class "
+                              "last; mix the rows first"),
+                    HasSubstr("codec topk carries 0 of 4 tensors: the others have fewer than 256 "
+                              "bytes (compression.dense_below)"),
+                    HasSubstr("schedule.warmup is 500 steps, and the run has about 3 with 2 "
+                              "workers")));
+}
+
 TEST_F(Tables, WrongTablesEndTheProgramBeforeItTrains) {
   const std::string config = Config("houses", Houses(100), "squared", "price", 1);
   const auto error = [&](const std::vector<std::string>& settings) {
@@ -200,6 +291,8 @@ TEST_F(Tables, WrongTablesEndTheProgramBeforeItTrains) {
   EXPECT_THAT(error({"data.target=shore"}),
               AllOf(HasSubstr("houses.csv:2: column \"shore\": "), HasSubstr(" is no number"),
                     HasSubstr("set model.loss to cross_entropy")));
+  EXPECT_THAT(error({"model.loss=cross_entropy"}),
+              HasSubstr("data.target price has real numbers, as "));
   EXPECT_THAT(error({"data.target_kind=class"}),
               HasSubstr("data.target_kind is class, but model.loss is squared"));
   EXPECT_THAT(error({"model.zoo=lenet5", "model.hidden="}), HasSubstr("does not fit samples of"));

@@ -30,6 +30,20 @@ TEST(ChooseCodec, SmallTensorsAndStatisticsTravelDense) {
   EXPECT_TRUE(ChooseCodec(config, mean).has_none());
 }
 
+TEST(LeftOutText, SaysWhenMostWeightsTravelDense) {
+  ModelSpec model;
+  *model.add_parameters() = Parameter("w", {30, 30});
+  *model.add_parameters() = Parameter("b", {30});
+  CompressionConfig config;
+  EXPECT_EQ(LeftOutText(config, model), "") << "no codec";
+  config.mutable_push()->mutable_topk();
+  EXPECT_EQ(LeftOutText(config, model),
+            "codec topk carries 0 of 2 tensors: the others have fewer than 4096 bytes "
+            "(compression.dense_below) and travel whole");
+  config.set_dense_below(1000);
+  EXPECT_EQ(LeftOutText(config, model), "") << "biases are small in every network";
+}
+
 // The server's optimizer then has no momentum, and small tensors need theirs too.
 TEST(ChooseCodec, SmallTensorsKeepTheMomentumOfTheirCodec) {
   CompressionConfig config;

@@ -249,10 +249,37 @@ TEST_F(TableTest, ErrorsOfTheWholeFileSayWhatToDo) {
   }
   EXPECT_THAT(ErrorOf(names), HasSubstr("column \"x\": more than 1000 different values, and text, "
                                         "as \"house0\": too many for categories"));
-  EXPECT_THAT(ErrorOf(numbers), AllOf(HasSubstr(":1002: column \"y\": more than 1000 different"),
-                                      HasSubstr("set model.loss to squared")));
+  EXPECT_THAT(ErrorOf(numbers),
+              HasSubstr(":1002: column \"y\": data.target y has real numbers, as "
+                        "1000.5: set model.loss: squared (or smooth_l1, poisson)"));
+  std::string whole = "x,y\n", few = whole, halves = whole;
+  for (int i = 0; i < 1002; ++i) {
+    absl::StrAppend(&whole, i % 7, ",", i, "\n");
+    if (i < 40) absl::StrAppend(&few, i % 7, ",", 0.25 * i, "\n");
+    if (i < 40) absl::StrAppend(&halves, i % 7, ",", 0.5 * (i % 9), "\n");
+  }
+  EXPECT_THAT(ErrorOf(whole), AllOf(HasSubstr(":1002: column \"y\": more than 1000 different"),
+                                    HasSubstr("set model.loss to squared")));
+  EXPECT_THAT(ErrorOf(few), HasSubstr("column \"y\": data.target y has real numbers"));
+  const TableOptions ratings = {
+      .path = Write("a.csv", halves), .test_fraction = 0.25, .target = {"y"}};
+  EXPECT_EQ(Load(ratings).train->shape().classes, 9) << "few, as ratings in halves of a star";
   EXPECT_THAT(ErrorOf(numbers + "1x,1\n", {.kind = DataConfig::NUMBER}),
               HasSubstr("column \"x\": more than 1000 different values, and text, as \"1x\""));
+}
+
+TEST_F(TableTest, ATestOfOneClassIsNoted) {
+  std::string sorted = "x,y\n", mixed = sorted;
+  for (int i = 0; i < 40; ++i) {
+    absl::StrAppend(&sorted, i % 7, ",", i < 20 ? "a" : "b", "\n");
+    absl::StrAppend(&mixed, i % 7, ",", i % 2 == 0 ? "a" : "b", "\n");
+  }
+  TableOptions options = {.path = Write("s.csv", sorted), .test_fraction = 0.25, .target = {"y"}};
+  EXPECT_THAT(Load(options).note,
+              AllOf(HasSubstr("s.csv: all 10 test rows"), HasSubstr("have the class b;")));
+  options.test = options.path;
+  EXPECT_EQ(Load(options).note, "");
+  EXPECT_EQ(Load({.path = Write("m.csv", mixed), .test_fraction = 0.25, .target = {"y"}}).note, "");
 }
 
 }  // namespace

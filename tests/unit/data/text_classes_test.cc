@@ -193,7 +193,14 @@ TEST_F(TextClassesTest, BytePairsAreLearnedFromTheTrainingTexts) {
               ElementsAre(257 + kSpecialTokens, 257 + kSpecialTokens, 0));
   EXPECT_THAT(At(*sets->test, 0).tokens, ElementsAre('z' + 3, 'z' + 3, 'z' + 3));
   EXPECT_THAT(Error(path, "target: \"topic\" tokens: BPE vocabulary: 2000"),
-              AllOf(HasSubstr("a.csv: the training text gives "), HasSubstr("data.vocabulary")));
+              HasSubstr("a.csv: data.vocabulary is 2000, but the training text gives 2"));
+  // The largest possible is what the error says, special tokens included.
+  const std::string error = Error(path, "target: \"topic\" tokens: BPE vocabulary: 2000");
+  const size_t at = error.find("set data.vocabulary to ") + 23;
+  const int most = std::stoi(error.substr(at));
+  const std::string keys = "target: \"topic\" tokens: BPE vocabulary: ";
+  EXPECT_TRUE(Open(path, keys + std::to_string(most)).ok());
+  EXPECT_FALSE(Open(path, keys + std::to_string(most + 1)).ok());
 }
 
 }  // namespace

@@ -139,7 +139,7 @@ TEST(TextTest, BytePairsAreLearnedFromTheTrainingPartAlone) {
   EXPECT_THAT(labels, ElementsAre('z', 'z', 'z', 'z', ' '));
   EXPECT_THAT(Open(folder.File("text"), keys + "vocabulary: 1024").status().message(),
               AllOf(HasSubstr(folder.File("text")), HasSubstr("gives 260 tokens"),
-                    HasSubstr("lower data.vocabulary")));
+                    HasSubstr("set data.vocabulary to 260 or less")));
   EXPECT_THAT(Open(folder.File("text"), keys + "vocabulary: 3").status().message(),
               HasSubstr("data.vocabulary is 3"));
 }

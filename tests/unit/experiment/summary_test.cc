@@ -44,6 +44,7 @@ Summary Example() {
   summary.test_measures = {{"hit_ratio_10", 0.625}, {"ndcg_10", 1}};
   summary.epochs = 4.5;
   summary.steps = 1234;
+  summary.counts_incomplete = true;
   summary.wall_seconds = 12.5;
   summary.samples_per_second = 5000.25;
   summary.phase_seconds = {{"compute", 6.5}, {"wire", 0.25}};
@@ -88,6 +89,7 @@ TEST_F(SummaryTest, HasTheFieldsThatOthersRead) {
         "\"test_measures\": {\n    \"hit_ratio_10\": 0.625,\n    \"ndcg_10\": 1.0\n",
         "\"epochs\": 4.5",
         "\"steps\": 1234",
+        "\"counts_incomplete\": true",
         "\"wall_seconds\": 12.5",
         "\"samples_per_second\": 5000.25",
         "\"input_stall\": 0.125",

@@ -98,6 +98,26 @@ TEST(CoordinatorJoin, TheFirstRatesAreThoseOfTheOptimizer) {
   }
 }
 
+TEST(CoordinatorJoin, AllWorkersPrepareTheirDataAlike) {
+  CoordinatorFixture run(CoordinatorConfig(3, 1, 4));
+  const auto registers = [&](double mean) {
+    RegisterRequest request = run.Registration(run.Join());
+    Preparation& preparation = *request.mutable_model()->mutable_preparation();
+    preparation.mutable_shape()->set_width(2);
+    preparation.add_columns()->mutable_scale()->set_mean(mean);
+    Effects effects;
+    return run.core().Register(request, {"a", "b"}, run.now(), &effects).status();
+  };
+  EXPECT_TRUE(registers(4).ok());
+  EXPECT_EQ(run.core().model()->preparation().columns(0).scale().mean(), 4);
+  EXPECT_TRUE(registers(4).ok());
+  EXPECT_THAT(Text(registers(5)),
+              HasSubstr("its data have other scales, categories or classes (data.path: is it"));
+  // As a program's, which brings its own data.
+  Effects effects;
+  EXPECT_TRUE(run.core().Register(run.Registration(run.Join()), {}, run.now(), &effects).ok());
+}
+
 TEST(CoordinatorJoin, TheFirstRegistrationFixesTheModel) {
   CoordinatorFixture run(CoordinatorConfig(2, 1, 4));
   const WorkerKey first = run.JoinAndRegister(), second = run.Join();

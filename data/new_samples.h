@@ -1,0 +1,32 @@
+// Samples to predict, without classes or targets, prepared as those that the network trained on.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+#include "data/dataset.h"
+#include "data/transforms.h"
+#include "proto/config.pb.h"
+#include "proto/model.pb.h"
+
+namespace psgd {
+
+struct NewSamples {
+  std::shared_ptr<const SampleSource> samples;  // all labels and targets are 0
+  std::vector<std::string> files;               // of each sample; empty: samples are rows
+};
+
+// Opens what `path` has, in the order of rows or of names:
+// - table: a file with the columns that were inputs. Others are ignored.
+// - arrays: a .npz or .npy file, or a folder, with the array x.
+// - text_classes: a table with the column of texts; or, if the run's texts were files, a file, or a
+//   folder of files.
+// - images: a JPEG or PNG file, or a folder of them.
+// A folder counts with the folders in it. A category that no training row has is as a missing one.
+// Errors name the file, the line, the column and what to do. `preparation` comes from a checkpoint.
+absl::StatusOr<NewSamples> OpenNewSamples(const DataConfig& config, const Preparation& preparation,
+                                          const std::string& path);
+
+}  // namespace psgd

@@ -1,0 +1,26 @@
+// The record of how a run's data become what its network reads (Preparation in proto/model.proto).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/number_scale.h"
+#include "data/targets.h"
+#include "proto/model.pb.h"
+
+namespace psgd {
+
+Preparation::Scale RecordOf(const NumberScale& scale);
+NumberScale ScaleOf(const Preparation::Scale& record);
+
+void RecordClasses(const std::vector<std::string>& names, Preparation* preparation);
+
+// Adds shape and targets. A record too large for a message becomes empty.
+void CompletePreparation(const SampleShape& shape, const Targets& targets,
+                         Preparation* preparation);
+
+// Without labels of pixels and groups of a test.
+SampleShape ShapeOf(const Preparation& preparation);
+
+}  // namespace psgd
