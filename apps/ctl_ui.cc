@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "apps/stop_signals.h"
 #include "dashboard/run_pages.h"
+#include "net/resolve.h"
 
 namespace psgd {
 namespace {
@@ -17,8 +18,7 @@ constexpr auto kStopPoll = std::chrono::milliseconds(100);
 
 absl::Status ServeRuns(const std::string& root, const CtlUiOptions& options, bool json) {
   const StopSignals stops;
-  const bool loopback = options.bind.rfind("127.", 0) == 0 || options.bind == "localhost";
-  if (!loopback && !options.insecure) {
+  if (!options.insecure && !IsLoopback(options.bind)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--bind ", options.bind,
                      " shows these runs to whoever reaches it; if they may "

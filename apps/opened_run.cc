@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "experiment/config/config_yaml.h"
+#include "net/resolve.h"
 
 namespace psgd {
 namespace {
@@ -47,8 +48,7 @@ absl::StatusOr<std::shared_ptr<FailpointPlan>> PlanFailpoint(const std::string& 
 
 absl::Status CheckBind(const ServerArguments& arguments, absl::string_view option,
                        const std::string& host) {
-  const bool loopback = host == "localhost" || host.rfind("127.", 0) == 0;
-  if (loopback || arguments.insecure || arguments.tls.given()) return absl::OkStatus();
+  if (arguments.insecure || arguments.tls.given() || IsLoopback(host)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(option, " ", host,
                    " lets other machines connect, and nothing checks who they are; make "

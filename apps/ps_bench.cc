@@ -222,6 +222,9 @@ int ps_bench_main(int argc, char** argv) {
             10000);
   AddNumber(push_pull, "--workers", arguments.push_pull.workers, "Sessions", 1, 64);
   AddNumber(push_pull, "--rounds", arguments.push_pull.rounds, "Rounds counted", 1, 100000);
+  AddNumber(push_pull, "--pause", arguments.push_pull.pause_ms,
+            "Milliseconds before each push and each pull, in which both sides fall asleep", 0,
+            1000);
   AddText(push_pull, "--codec", arguments.codec, "Of the pushes");
   AddText(push_pull, "--optimizer", arguments.optimizer, "sgd, momentum, ...");
   push_pull->add_flag("--copy", arguments.push_pull.copy,

@@ -1,5 +1,4 @@
 // ps-doctor: shows this machine's resources for training, and which of them psgd can use.
-#include <dlfcn.h>
 
 #include <cstdio>
 
@@ -10,6 +9,7 @@
 #include "apps/doctor/host.h"
 #include "apps/doctor/nvml.h"
 #include "apps/program_mains.h"
+#include "common/loaded_library.h"
 #include "engine/runtime/plugin.h"
 
 namespace psgd {
@@ -38,9 +38,10 @@ void PrintHost(const Host& host) {
 
 // Formats 91900 as "9.19.0", the scheme of cuDNN since version 9.
 std::string CudnnVersion() {
-  void* library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return absl::StrCat("not found: ", dlerror());
-  const auto get = reinterpret_cast<size_t (*)()>(dlsym(library, "cudnnGetVersion"));
+  auto library = LoadedLibrary::Load("libcudnn.so.9", "training on GPUs needs cuDNN 9");
+  if (!library.ok()) return std::string(library.status().message());
+  size_t (*get)() = nullptr;
+  library->Find("cudnnGetVersion", &get);
   const size_t version = get == nullptr ? 0 : get();
   return absl::StrCat(version / 10000, ".", version / 100 % 100, ".", version % 100);
 }

@@ -10,6 +10,7 @@
 #include "apps/server_arguments.h"
 #include "apps/server_start.h"
 #include "apps/stop_signals.h"
+#include "common/open_files.h"
 #include "common/units.h"
 #include "dashboard/live_pages.h"
 #include "experiment/record/run_recorder.h"
@@ -327,6 +328,7 @@ int ps_server_main(int argc, char** argv) {
   if (const auto code = ParseServerArguments(argc, argv, &arguments)) return *code;
   if (arguments.die_with_parent) DieWithParent();
   const StopSignals stops;
+  RaiseOpenFilesLimit();
   Program program(arguments, stops);
   const auto code = program.Run();
   return code.ok() ? *code : Fail("ps-server", code.status());

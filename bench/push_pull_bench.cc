@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <thread>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -228,6 +229,7 @@ absl::StatusOr<Rates> Drive(const PushPullBenchOptions& options, Placement place
   std::vector<double> push_seconds, pull_seconds;
   // The first half of the rounds warms up.
   const auto time = [&](const auto& run, int round, std::vector<double>* seconds) -> absl::Status {
+    if (options.pause_ms > 0) std::this_thread::sleep_for(Milliseconds(options.pause_ms));
     const Time start = SteadyNow();
     PSGD_RETURN_IF_ERROR(run());
     if (round >= options.rounds) seconds->push_back(Seconds(SteadyNow() - start));

@@ -17,6 +17,7 @@ struct PushPullBenchOptions {
   int slices = 8;        // all are on the way at once
   int workers = 1;       // sessions that take turns on one core
   int rounds = 20;       // counted; the same number warms up
+  int pause_ms = 0;      // before each push and each pull, so that both sides sleep
   bool copy = false;     // pulled weights are copied to the memory of the caller, as a trainer does
   bool pin = false;      // each process has a core of its own; otherwise the kernel chooses
   bool profile = false;  // also says where the time goes, which costs some

@@ -3,7 +3,6 @@
 #include <netdb.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/file_descriptor.h"
+#include "net/resolve.h"
 
 namespace psgd {
 namespace {
@@ -106,46 +106,31 @@ absl::Status ListenError(const Address& address, int error) {
 }
 
 int TryToListen(const Address& address) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const std::string port = absl::StrCat(address.port);
-  if (::getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found) != 0) return ENODEV;
-  int error = 0;
-  const int fd = ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const auto found = Resolve(address.host, address.port);
+  if (!found.ok()) return ENODEV;
+  const SocketAddress& at = found->front();
+  const FileDescriptor fd(::socket(at.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
-  if (fd < 0 || ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-      ::bind(fd, found->ai_addr, found->ai_addrlen) != 0 || ::listen(fd, 1) != 0) {
-    error = errno;
+  if (!fd.open() || ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+      ::bind(fd.get(), at.get(), at.size) != 0 || ::listen(fd.get(), 1) != 0) {
+    return errno;
   }
-  if (fd >= 0) ::close(fd);
-  ::freeaddrinfo(found);
-  return error;
+  return 0;
 }
 
 absl::StatusOr<std::string> OwnAddressTowards(const std::string& host_port) {
   PSGD_ASSIGN_OR_RETURN(const Address address, ParseTcpAddress(absl::StrCat("tcp://", host_port)));
+  PSGD_ASSIGN_OR_RETURN(const auto found, Resolve(address.host, address.port));
   int error = ENOENT;
-  // Most servers listen on IPv4, also where the name has both.
-  for (const int family : {AF_INET, AF_INET6}) {
-    addrinfo hints{};
-    hints.ai_family = family;
-    hints.ai_socktype = SOCK_DGRAM;
-    addrinfo* found = nullptr;
-    if (::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found))
-      continue;
+  for (const SocketAddress& at : found) {
     // Nothing is sent: connecting a datagram socket only chooses the way.
-    const FileDescriptor fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    const bool connected = fd.open() && ::connect(fd.get(), found->ai_addr, found->ai_addrlen) == 0;
+    const FileDescriptor fd(::socket(at.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const bool connected = fd.open() && ::connect(fd.get(), at.get(), at.size) == 0;
     error = errno;
-    ::freeaddrinfo(found);
-    sockaddr_storage own{};
-    socklen_t size = sizeof(own);
+    SocketAddress own;
     char text[NI_MAXHOST] = {};
-    if (connected && ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
-        ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof(text), nullptr, 0,
-                      NI_NUMERICHOST) == 0) {
+    if (connected && ::getsockname(fd.get(), own.get(), &own.size) == 0 &&
+        ::getnameinfo(own.get(), own.size, text, sizeof(text), nullptr, 0, NI_NUMERICHOST) == 0) {
       return std::string(text);
     }
   }

@@ -5,13 +5,14 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/open_files.h"
+
 namespace psgd {
 
 absl::StatusOr<FileDescriptor> MakeEpoll() {
   FileDescriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.open()) {
-    return UnavailableError("no epoll: ", std::strerror(errno),
-                            "; are too many files open (ulimit -n)?");
+    return UnavailableError("no epoll: ", std::strerror(errno), "; ", OpenFilesText());
   }
   return epoll;
 }

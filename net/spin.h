@@ -10,7 +10,7 @@
 namespace psgd {
 
 // Whether `came` says so within 30 us. Where things follow each other closely, this saves two
-// switches. It does not try if the last came more than 150 us ago, so an idle endpoint uses no
+// switches. It does not try if nothing came or left for 150 us, so an idle endpoint uses no
 // processor time.
 template <typename Came>
 bool SpinUntil(Time last, Came came) {

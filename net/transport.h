@@ -42,6 +42,7 @@ struct EndpointStats {
   uint64_t impostors = 0;
   uint64_t over_budget = 0;      // connections closed or refused over a limit
   std::string last_turned_away;  // why, for people
+  std::string detour;            // why messages take a slower way, for people; empty: they do not
 };
 
 // Belongs to one thread, except Wake, which is thread-safe.

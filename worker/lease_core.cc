@@ -21,6 +21,7 @@ HeartbeatRequest LeaseCore::Beat() {
   // These are levels, not counts: they stand until they change.
   report_.set_clock(request.report().clock());
   report_.set_residual_norm(request.report().residual_norm());
+  report_.set_detour(request.report().detour());
   MoveSpans(request.mutable_report());
   return request;
 }

@@ -31,6 +31,7 @@ void SessionReport::AddTo(const EndpointStats& traffic, const SessionStats& stat
     const uint64_t known = earlier == reported_.refused.end() ? 0 : earlier->second;
     if (count > known) (*report->mutable_refused())[reason] += count - known;
   }
+  report->set_detour(traffic.detour);
   reported_traffic_ = traffic;
   reported_ = stats;
 }

@@ -1,8 +1,9 @@
 #include "apps/doctor/nvml.h"
 
-#include <dlfcn.h>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "common/loaded_library.h"
 
 namespace psgd {
 namespace {
@@ -18,18 +19,17 @@ using GetAncestor = int (*)(NvmlDevice a, NvmlDevice b, int* level);
 
 constexpr unsigned kMostLinks = 18;
 
-// The loaded library, closed with this object.
+// The loaded library.
 class Nvml {
  public:
   ~Nvml() {
-    if (library_ == nullptr) return;
+    if (!library_) return;
     if (const auto shutdown = Find<Init>("nvmlShutdown")) shutdown();
-    dlclose(library_);
   }
 
   absl::Status Open() {
-    library_ = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library_ == nullptr) return absl::UnavailableError(dlerror());
+    PSGD_ASSIGN_OR_RETURN(library_,
+                          LoadedLibrary::Load("libnvidia-ml.so.1", "NVIDIA's driver brings it"));
     const auto init = Find<Init>("nvmlInit_v2");
     if (init == nullptr || init() != 0) return absl::UnavailableError("nvmlInit_v2 failed");
     return absl::OkStatus();
@@ -37,15 +37,17 @@ class Nvml {
 
   // Null: this version lacks the function.
   template <typename Function>
-  Function Find(const char* name) const {
-    return reinterpret_cast<Function>(dlsym(library_, name));
+  Function Find(const char* name) {
+    Function function = nullptr;
+    library_->Find(name, &function);
+    return function;
   }
 
  private:
-  void* library_ = nullptr;
+  std::optional<LoadedLibrary> library_;
 };
 
-GpuBus BusOf(const Nvml& nvml, NvmlDevice device) {
+GpuBus BusOf(Nvml& nvml, NvmlDevice device) {
   GpuBus bus;
   const auto number = [&](const char* name) {
     const auto get = nvml.Find<GetNumber>(name);

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "compression/codec_checks.h"
-#include "compression/magnitude.h"
 #include "compression/payload_bytes.h"
 #include "compression/sparse/block_norm.h"
 #include "compression/sparse/density_count.h"
@@ -93,6 +92,7 @@ struct Parts {
   uint32_t block = 1;
   uint32_t sent = 0;  // elements
   const std::byte* values = nullptr;
+  float largest = 0;  // of the values' magnitudes
   RiceReader numbers;
 };
 
@@ -103,8 +103,7 @@ class BlocksReader final : public PayloadReader {
         kernels_(kernels),
         block_(parts.block),
         left_(parts.count),
-        sent_(parts.sent),
-        values_(parts.values),
+        largest_(parts.largest),
         value_(parts.values),
         numbers_(parts.numbers) {
     Advance();
@@ -121,7 +120,7 @@ class BlocksReader final : public PayloadReader {
   }
 
   bool sparse() const override { return true; }
-  float Largest() const override { return LargestMagnitude(values_, sent_); }
+  float Largest() const override { return largest_; }
 
   size_t NextEntries(std::span<uint32_t> indices, std::span<float> values) override {
     const size_t room = std::min(indices.size(), values.size());
@@ -159,8 +158,7 @@ class BlocksReader final : public PayloadReader {
   const CodecKernels& kernels_;
   const uint64_t block_;
   uint32_t left_;  // blocks not yet begun
-  const uint32_t sent_;
-  const std::byte* const values_;
+  const float largest_;
   const std::byte* value_;
   RiceReader numbers_;
   uint64_t begin_ = kNone;  // start of the rest of the current block
@@ -215,9 +213,10 @@ absl::Status CheckNumbers(RiceReader reader, const Parts& parts, uint32_t elemen
 
 // Checks every byte of a payload and opens it.
 StatusOrReader OpenBlocks(ByteSpan payload, uint32_t elements, const CodecKernels& kernels) {
-  PSGD_ASSIGN_OR_RETURN(const Parts parts, Split(payload, elements));
+  PSGD_ASSIGN_OR_RETURN(Parts parts, Split(payload, elements));
   PSGD_RETURN_IF_ERROR(CheckNumbers(parts.numbers, parts, elements));
-  if (!std::isfinite(kernels.dense.largest(parts.values, parts.sent))) return NotFinite("blocks");
+  parts.largest = kernels.dense.largest(parts.values, parts.sent);
+  if (!std::isfinite(parts.largest)) return NotFinite("blocks");
   return std::make_unique<BlocksReader>(elements, parts, kernels);
 }
 

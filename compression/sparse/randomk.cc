@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "compression/codec_checks.h"
-#include "compression/magnitude.h"
 #include "compression/payload_bytes.h"
 #include "compression/sparse/density_count.h"
 #include "compression/sparse/entry_reader.h"
@@ -50,8 +49,8 @@ class RandomkEncoder final : public Encoder {
 
 class DrawnEntries {
  public:
-  DrawnEntries(const Strata& strata, const std::byte* values, size_t count)
-      : strata_(strata), values_(values), count_(count), value_(values) {}
+  DrawnEntries(const Strata& strata, const std::byte* values, float largest)
+      : strata_(strata), value_(values), largest_(largest) {}
 
   uint64_t NextIndex() { return strata_.done() ? kNoEntry : strata_.Next(); }
   float NextValue() {
@@ -59,13 +58,12 @@ class DrawnEntries {
     value_ += sizeof(value);
     return value;
   }
-  float Largest() const { return LargestMagnitude(values_, count_); }
+  float Largest() const { return largest_; }
 
  private:
   Strata strata_;
-  const std::byte* values_;
-  size_t count_;
   const std::byte* value_;
+  float largest_;  // of the values' magnitudes
 };
 
 class Randomk final : public Codec {
@@ -92,12 +90,13 @@ class Randomk final : public Codec {
                                   " entries");
     }
     const std::byte* values = payload.data() + kHeaderBytes;
-    if (!std::isfinite(kernels().dense.largest(values, count))) return NotFinite(name());
+    const float largest = kernels().dense.largest(values, count);
+    if (!std::isfinite(largest)) return NotFinite(name());
     const PhiloxKey key = {LoadField<uint32_t>(payload.data() + 4),
                            LoadField<uint32_t>(payload.data() + 8)};
     const Strata strata(shape.elements, count, key, LoadField<uint64_t>(payload.data() + 12));
     return std::make_unique<EntryReader<DrawnEntries>>(shape.elements,
-                                                       DrawnEntries(strata, values, count));
+                                                       DrawnEntries(strata, values, largest));
   }
 
   size_t MaxPayload(uint32_t elements) const override {

@@ -9,7 +9,6 @@
 #include "compression/dense/half.h"
 #include "compression/dense/sign_bits.h"
 #include "compression/lanes.h"
-#include "compression/magnitude.h"
 #include "compression/payload_bytes.h"
 #include "compression/sparse/entry_reader.h"
 
@@ -91,6 +90,7 @@ struct SparseParts {
   IndexCoding index_coding = IndexCoding::kRice;
   ValueCoding value_coding = ValueCoding::kFloat;
   const std::byte* values = nullptr;
+  float largest = 0;  // an upper bound of the values' magnitudes
   RiceReader indices;
 };
 
@@ -115,13 +115,6 @@ class Values {
     }
     const std::byte bits = bytes_[sizeof(float) + entry / 8];
     return ((bits >> (entry % 8)) & std::byte{1}) != std::byte{0} ? magnitude_ : -magnitude_;
-  }
-
-  // Returns an upper bound of the magnitudes of the first `count` values.
-  float Largest(size_t count) const {
-    if (coding_ == ValueCoding::kFloat) return LargestMagnitude(bytes_, count);
-    if (coding_ == ValueCoding::kByte) return kLargestByte;
-    return coding_ == ValueCoding::kHalf ? kLargestHalf : magnitude_;
   }
 
   // y[i] += scale * the value of entry first + i.
@@ -151,15 +144,16 @@ class Values {
 class CodedEntries {
  public:
   explicit CodedEntries(const SparseParts& parts)
-      : count_(parts.count), values_(parts), rice_(parts.indices) {}
+      : count_(parts.count), values_(parts), largest_(parts.largest), rice_(parts.indices) {}
 
   uint64_t NextIndex() { return read_ < count_ ? (++read_, rice_.Next()) : kNoEntry; }
   float NextValue() const { return values_.At(read_ - 1); }
-  float Largest() const { return values_.Largest(count_); }
+  float Largest() const { return largest_; }
 
  private:
   const uint32_t count_;
   const Values values_;
+  const float largest_;
   RiceReader rice_;
   uint32_t read_ = 0;  // entries
 };
@@ -168,16 +162,17 @@ class CodedEntries {
 class AllReader final : public PayloadReader {
  public:
   AllReader(const SparseParts& parts, const CodecKernels& kernels)
-      : PayloadReader(parts.count), values_(parts), kernels_(kernels) {}
+      : PayloadReader(parts.count), values_(parts), largest_(parts.largest), kernels_(kernels) {}
 
   void AddBlock(float scale, std::span<float> block) override {
     values_.Add(position_, scale, kernels_, block);
     position_ += block.size();
   }
-  float Largest() const override { return values_.Largest(elements()); }
+  float Largest() const override { return largest_; }
 
  private:
   const Values values_;
+  const float largest_;
   const CodecKernels& kernels_;
   size_t position_ = 0;
 };
@@ -219,24 +214,29 @@ absl::StatusOr<SparseParts> SplitSparse(ByteSpan payload, uint32_t elements,
   return parts;
 }
 
-absl::Status CheckValues(const SparseParts& parts, const CodecKernels& kernels,
-                         const std::string& name) {
-  bool finite = true;
+// Checks the values, and returns an upper bound of their magnitudes.
+absl::StatusOr<float> CheckValues(const SparseParts& parts, const CodecKernels& kernels,
+                                  const std::string& name) {
   if (parts.value_coding == ValueCoding::kFloat) {
-    finite = std::isfinite(kernels.dense.largest(parts.values, parts.count));
-  } else if (parts.value_coding == ValueCoding::kHalf) {
-    finite = kernels.fp16.all_finite(parts.values, parts.count);
-  } else if (parts.value_coding == ValueCoding::kByte) {
+    const float largest = kernels.dense.largest(parts.values, parts.count);
+    return std::isfinite(largest) ? absl::StatusOr<float>(largest) : NotFinite(name);
+  }
+  if (parts.value_coding == ValueCoding::kHalf) {
+    const bool finite = kernels.fp16.all_finite(parts.values, parts.count);
+    return finite ? absl::StatusOr<float>(kLargestHalf) : NotFinite(name);
+  }
+  if (parts.value_coding == ValueCoding::kByte) {
     const std::span<const std::byte> levels(parts.values, parts.count);
     if (std::ranges::find(levels, std::byte{0x80}) != levels.end()) {
       return absl::InvalidArgumentError(name + " payload holds -128, which no value is");
     }
-  } else {
-    PSGD_RETURN_IF_ERROR(CheckMagnitude(name, LoadField<float>(parts.values)));
-    const ByteSpan bits(parts.values + sizeof(float), SignBytes(parts.count));
-    PSGD_RETURN_IF_ERROR(CheckSigns(name, bits, parts.count));
+    return kLargestByte;
   }
-  return finite ? absl::OkStatus() : NotFinite(name);
+  const float magnitude = LoadField<float>(parts.values);
+  PSGD_RETURN_IF_ERROR(CheckMagnitude(name, magnitude));
+  const ByteSpan bits(parts.values + sizeof(float), SignBytes(parts.count));
+  PSGD_RETURN_IF_ERROR(CheckSigns(name, bits, parts.count));
+  return magnitude;
 }
 
 }  // namespace
@@ -262,8 +262,8 @@ absl::Status CheckIndices(RiceReader reader, uint32_t count, uint32_t elements,
 StatusOrReader OpenSparse(ByteSpan payload, uint32_t elements, absl::string_view literal,
                           const CodecKernels& kernels, ValueCoding last) {
   const std::string name(literal);
-  PSGD_ASSIGN_OR_RETURN(const SparseParts parts, SplitSparse(payload, elements, name, last));
-  PSGD_RETURN_IF_ERROR(CheckValues(parts, kernels, name));
+  PSGD_ASSIGN_OR_RETURN(SparseParts parts, SplitSparse(payload, elements, name, last));
+  PSGD_ASSIGN_OR_RETURN(parts.largest, CheckValues(parts, kernels, name));
   if (parts.index_coding == IndexCoding::kAll) {
     return std::make_unique<AllReader>(parts, kernels);
   }

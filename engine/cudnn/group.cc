@@ -1,6 +1,5 @@
 #include "engine/cudnn/group.h"
 
-#include <dlfcn.h>
 #include <nccl.h>
 
 #include <atomic>
@@ -8,6 +7,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/loaded_library.h"
+#include "common/status.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -29,27 +30,19 @@ struct Nccl {
 };
 
 absl::StatusOr<Nccl> Open() {
-  void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("node.reduce: nccl needs NCCL, and the loader finds none (", dlerror(),
-                     "); install libnccl2, name its folder in LD_LIBRARY_PATH, or use "
-                     "node.reduce: host"));
-  }
+  PSGD_ASSIGN_OR_RETURN(
+      LoadedLibrary library,
+      LoadedLibrary::Load("libnccl.so.2",
+                          "node.reduce: nccl needs NCCL: install libnccl2, name its folder in "
+                          "LD_LIBRARY_PATH, or use node.reduce: host"));
   Nccl nccl;
-  const char* missing = nullptr;
-  const auto find = [&](auto* function, const char* name) {
-    *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(dlsym(library, name));
-    if (*function == nullptr) missing = name;
-  };
-  find(&nccl.comm_init_all, "ncclCommInitAll");
-  find(&nccl.comm_abort, "ncclCommAbort");
-  find(&nccl.create_weighted_sum, "ncclRedOpCreatePreMulSum");
-  find(&nccl.reduce, "ncclReduce");
-  find(&nccl.error_string, "ncclGetErrorString");
-  if (missing == nullptr) return nccl;
-  return absl::FailedPreconditionError(
-      absl::StrCat("this NCCL has no ", missing, "; 2.11 and later have it"));
+  library.Find("ncclCommInitAll", &nccl.comm_init_all);
+  library.Find("ncclCommAbort", &nccl.comm_abort);
+  library.Find("ncclRedOpCreatePreMulSum", &nccl.create_weighted_sum);
+  library.Find("ncclReduce", &nccl.reduce);
+  library.Find("ncclGetErrorString", &nccl.error_string);
+  PSGD_RETURN_IF_ERROR(library.FoundAll("NCCL 2.11 and later have it"));
+  return nccl;
 }
 
 absl::StatusOr<const Nccl*> Nccl::Load() {

@@ -1,13 +1,12 @@
 #include "engine/runtime/plugin.h"
 
-#include <dlfcn.h>
-
 #include <filesystem>
 #include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/loaded_library.h"
 #include "common/suggest.h"
 #include "engine/reference/backend.h"
 
@@ -47,18 +46,16 @@ absl::StatusOr<void*> FindInPlugin(const std::string& name, const std::string& p
       absl::StrAppend(&tried, tried.empty() ? "" : ", ", path);
       continue;
     }
-    // Never unloaded, because its OpenMP threads live as long as the process.
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (library == nullptr) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "cannot load the ", name, " backend: ", dlerror(),
-          name == "cudnn"
-              ? "; `source activate` of the bundle lets it find CUDA's libraries in "
-                "CUDA_HOME, /usr/local/cuda or Python's nvidia wheels; else install what "
-                "it needs, or use the onednn or reference backend"
-              : "; install what it needs, or use the reference backend"));
-    }
-    void* symbol = dlsym(library, function);
+    PSGD_ASSIGN_OR_RETURN(
+        LoadedLibrary library,
+        LoadedLibrary::Load(
+            path, name == "cudnn"
+                      ? "`source activate` of the bundle lets it find CUDA's libraries in "
+                        "CUDA_HOME, /usr/local/cuda or Python's nvidia wheels; else install what "
+                        "it needs, or use the onednn or reference backend"
+                      : "install what it needs, or use the reference backend"));
+    void* symbol = nullptr;
+    library.Find(function, &symbol);
     return symbol != nullptr ? absl::StatusOr<void*>(symbol) : OtherBuild(name);
   }
   return absl::NotFoundError(absl::StrCat(

@@ -12,7 +12,7 @@
 namespace psgd {
 namespace {
 
-constexpr Duration kJoinLook = std::chrono::milliseconds(100);
+constexpr Duration kEndLook = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -27,23 +27,19 @@ absl::StatusOr<std::unique_ptr<JoinedServer>> JoinedServer::Start(
   if (!options.tls_dir.empty()) child.argv.insert(child.argv.end(), {"--tls-dir", options.tls_dir});
   if (options.insecure) child.argv.push_back("--insecure");
   PSGD_ASSIGN_OR_RETURN(auto process, ChildProcess::Start(std::move(child)));
-  const Time start = SteadyNow();
-  const auto stopped = [&] { return options.stops != nullptr && *options.stops > 0; };
-  while (process->Running() && SteadyNow() - start < options.deadline && !stopped()) {
-    const auto line = process->ReadLine(kJoinLook);
-    if (line && !EventOf(*line).empty()) {
-      return std::unique_ptr<JoinedServer>(new JoinedServer(std::move(process), options.stops));
-    }
+  PSGD_ASSIGN_OR_RETURN(const auto joined, AwaitJoined(*process, options.deadline, [&] {
+                          return options.stops != nullptr && *options.stops > 0;
+                        }));
+  if (joined) {
+    return std::unique_ptr<JoinedServer>(new JoinedServer(std::move(process), options.stops));
   }
   process->Kill();
-  if (stopped()) return absl::CancelledError("stopped");
-  return UnavailableError(process->name(), " does not join: it ", process->HowItEnded(), "\n",
-                          process->StderrTail());
+  return absl::CancelledError("stopped");
 }
 
 void JoinedServer::End() {
   process_->Signal(SIGTERM);
-  while (!process_->WaitEnded(kJoinLook)) {
+  while (!process_->WaitEnded(kEndLook)) {
     if (stops_ != nullptr && *stops_ > 1) return process_->Kill();
   }
 }

@@ -127,25 +127,23 @@ absl::Status LocalCluster::Join(const std::string& name, const std::string& run_
   PSGD_ASSIGN_OR_RETURN(server->process, RunServer(name, arguments));
   server->run_dir = run_dir;
   const size_t number = static_cast<size_t>(server - servers_.data());
-  const Time start = SteadyNow();
-  while (SteadyNow() - start < options_.ready_deadline && server->process->Running()) {
-    // A run that is asked to stop may need this server for its last checkpoint.
-    if (options_.stops != nullptr && *options_.stops > 1) {
-      return absl::CancelledError(absl::StrCat("stopped before ", name, " had joined"));
+  // A run that is asked to stop may need this server for its last checkpoint.
+  const auto stopped = [&] { return options_.stops != nullptr && *options_.stops > 1; };
+  const auto leader_died = [&] {
+    return number != leads_ && !leader().Running() && etcd_members_.empty();
+  };
+  PSGD_ASSIGN_OR_RETURN(const auto joined, AwaitJoined(*server->process, options_.ready_deadline,
+                                                       [&] { return stopped() || leader_died(); }));
+  if (joined) {
+    if (EventOf(*joined) == "ready") {
+      Leads(number, *joined);
+    } else {
+      server->control = nlohmann::json::parse(*joined).value("control", "");
     }
-    if (number != leads_ && !leader().Running() && etcd_members_.empty())
-      return absl::OkStatus();  // Supervise handles the dead leader
-    const auto line = server->process->ReadLine(kLook);
-    if (!line) continue;
-    const std::string event = EventOf(*line);
-    if (event == "ready") Leads(number, *line);
-    if (event == "joined") server->control = nlohmann::json::parse(*line).value("control", "");
-    if (event == "joined" || event == "ready") return absl::OkStatus();
+    return absl::OkStatus();
   }
-  server->process->Kill();
-  return absl::UnavailableError(absl::StrCat(name, " does not join: it ",
-                                             server->process->HowItEnded(), "\n",
-                                             server->process->StderrTail()));
+  if (stopped()) return absl::CancelledError(absl::StrCat("stopped before ", name, " had joined"));
+  return absl::OkStatus();  // Supervise handles the dead leader
 }
 
 absl::Status LocalCluster::StartServer() {

@@ -141,7 +141,13 @@ std::string Workers(const StatusReply& status) {
                worker.live() ? absl::StrCat(ReadableTime(worker.seconds_since_heard()), " ago")
                              : worker.note()});
   }
-  return table.empty() ? "" : absl::StrCat("\nworkers\n", table.Text());
+  if (table.empty()) return "";
+  std::string text = absl::StrCat("\nworkers\n", table.Text());
+  for (const WorkerStatus& worker : status.workers()) {
+    if (!worker.live() || worker.detour().empty()) continue;
+    absl::StrAppend(&text, "  worker ", worker.key().worker(), ": ", worker.detour(), "\n");
+  }
+  return text;
 }
 
 std::string Checkpoints(const StatusReply& status) {

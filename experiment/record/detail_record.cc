@@ -15,8 +15,9 @@ namespace {
 
 using Counts = google::protobuf::RepeatedField<uint64_t>;
 
-constexpr double kOften = 1;     // seconds
-constexpr double kShare = 0.01;  // of the time so far
+constexpr double kOften = 1;      // seconds
+constexpr double kShare = 0.01;   // of the time so far
+constexpr double kOfEach = 0.01;  // seconds, for each worker and shard that the record names
 
 // Counts since `before`. If a count fell, the server or worker restarted, and all of `now` is new.
 CountHistogram Since(const Counts& before, const Counts& now) {
@@ -168,9 +169,9 @@ Record DetailRecord(const StatusReply& status, const StatusReply& before) {
   return record;
 }
 
-bool DetailSchedule::Due(double seconds) {
+bool DetailSchedule::Due(double seconds, int parts) {
   if (seconds < next_) return false;
-  next_ = seconds + std::max(kOften, kShare * seconds);
+  next_ = seconds + std::max({kOften, kShare * seconds, kOfEach * parts});
   return true;
 }
 

@@ -18,11 +18,12 @@ bool TellsAccuracy(const StatusReply& status);
 Record LearningRate(const StatusReply& status);
 
 // Schedules the records: every second at first, later so rarely that a run of any length writes a
-// few hundred.
+// few hundred. A record of many workers and shards takes long to write, so it comes more rarely.
 class DetailSchedule {
  public:
-  // Returns whether a record is due `seconds` after the run began. If so, sets the next time.
-  bool Due(double seconds);
+  // Returns whether a record with so many workers and shards is due `seconds` after the run began.
+  // If so, sets the next time.
+  bool Due(double seconds, int parts);
 
  private:
   double next_ = 0;

@@ -136,7 +136,7 @@ void RunRecorder::WriteScalars(const StatusReply& status, double speed) {
 
 void RunRecorder::WriteDetail(const StatusReply& status, bool last) {
   const double now = Elapsed();
-  if (details_.Due(now) || last) {
+  if (details_.Due(now, status.workers_size() + status.shards_size()) || last) {
     ToEvents([&](EventFile& file) {
       return file.Histogram(status.clock(), "staleness/pulls",
                             CountHistogram::FromCounts(status.total().pull_staleness()));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -17,7 +18,7 @@
 #include "net/spin.h"
 #include "net/ucx/greeting.h"
 #include "net/ucx/ucx_endpoint.h"
-#include "net/zmq/zmq_endpoint.h"
+#include "net/zmq/zmq_connector.h"
 
 namespace psgd {
 namespace {
@@ -26,12 +27,19 @@ enum Way : size_t { kZmq, kIpc, kUcx };
 constexpr size_t kWays = 3;
 using Endpoints = std::array<std::unique_ptr<Endpoint>, kWays>;  // by way; null: not that way
 
+// A connection that is to be made again asks for a look now and then.
+constexpr Duration kConnectorLooks = std::chrono::milliseconds(50);
+// A listener looks after peers that connected and say nothing.
+constexpr Duration kListenerLooks = std::chrono::milliseconds(500);
+
 // Waits at the ZeroMQ endpoint, which the descriptors of the others interrupt.
 class AutoEndpoint : public Endpoint {
  public:
-  // REQUIRES: the ZeroMQ endpoint, or one other alone.
-  AutoEndpoint(Endpoints endpoints, std::string address)
+  // REQUIRES: the ZeroMQ endpoint, or shared memory alone. `longest_wait`: of the others for a
+  // look.
+  AutoEndpoint(Endpoints endpoints, std::string address, Duration longest_wait)
       : endpoints_(std::move(endpoints)),
+        longest_wait_(longest_wait),
         zmq_(static_cast<ZmqEndpoint*>(endpoints_[kZmq].get())),
         address_(std::move(address)) {
     for (const Way way : {kIpc, kUcx}) {
@@ -44,6 +52,7 @@ class AutoEndpoint : public Endpoint {
   absl::Status Send(PeerId to, const Message& message) override {
     const Place place = PlaceOf(to);
     Endpoint* const endpoint = endpoints_[place.way].get();
+    if (place.way != kZmq) moved_ = SteadyNow();  // an answer may follow
     // What the endpoint says of an unknown peer is right here, too.
     return endpoint == nullptr ? UnavailableError("peer ", to, " is gone")
                                : endpoint->Send(place.peer, message);
@@ -54,6 +63,7 @@ class AutoEndpoint : public Endpoint {
     if (joined_.empty()) return From(kZmq, zmq_->Receive(timeout));
     const Time deadline = SteadyNow() + std::min<Duration>(timeout, std::chrono::hours(24));
     while (true) {
+      LookAfterPeers();
       // A look at ZeroMQ takes as long as a message of the others, so it is not worth one for each;
       // but no busy peers may starve those of another way.
       const bool zmq_first = ++turn_ % kZmqTurn == 0;
@@ -61,15 +71,14 @@ class AutoEndpoint : public Endpoint {
       for (size_t i = 0; !zmq_first && i < joined_.size(); ++i) {
         const auto& [way, endpoint] = joined_[(next_ + i) % joined_.size()];
         if (auto received = endpoint->Receive(Duration::zero())) {
-          came_ = SteadyNow();
+          moved_ = SteadyNow();
           return From(way, std::move(received));
         }
       }
       const Duration left = std::max(deadline - SteadyNow(), Duration::zero());
       const bool waits = !zmq_first && left > Duration::zero();
-      if (waits && (SpinUntil(came_, [&] { return HasWork(); }) || !BeginWait())) continue;
-      auto received =
-          zmq_->Receive(waits ? std::min<Duration>(left, kLongestWait) : Duration::zero());
+      if (waits && (SpinUntil(moved_, [&] { return HasWork(); }) || !BeginWait())) continue;
+      auto received = zmq_->Receive(waits ? std::min(left, longest_wait_) : Duration::zero());
       if (waits) EndWait(joined_.size());
       if (received) {
         turn_ = kZmqTurn - 2;  // more may be there: after one look at the others it is next
@@ -115,14 +124,14 @@ class AutoEndpoint : public Endpoint {
   };
   virtual Place PlaceOf(PeerId peer) const = 0;
   virtual PeerId PeerAt(Place place) const = 0;
+  virtual void LookAfterPeers() {}
+  ZmqEndpoint* zmq() const { return zmq_; }
 
  private:
   struct Joined {
     Way way;
     JoinableEndpoint* endpoint;
   };
-  // A connection that is to be made again asks for a look now and then.
-  static constexpr Duration kLongestWait = std::chrono::milliseconds(50);
   static constexpr uint64_t kZmqTurn = 16;  // of the looks, one is at ZeroMQ first
 
   std::optional<Received> From(Way way, std::optional<Received> received) const {
@@ -147,17 +156,19 @@ class AutoEndpoint : public Endpoint {
   }
 
   const Endpoints endpoints_;
+  const Duration longest_wait_;
   ZmqEndpoint* const zmq_;  // of them; null: there is none
   const std::string address_;
   std::vector<Joined> joined_;  // the others
-  Time came_{};                 // when the last message of one of them came
+  Time moved_{};                // when the last message of one of them came or left
   uint64_t turn_ = 0;           // ZeroMQ's
   uint64_t next_ = 0;           // of the others, the first to be asked
 };
 
 class AutoListener : public AutoEndpoint {
  public:
-  using AutoEndpoint::AutoEndpoint;
+  AutoListener(Endpoints endpoints, std::string address)
+      : AutoEndpoint(std::move(endpoints), std::move(address), kListenerLooks) {}
 
  protected:
   Place PlaceOf(PeerId peer) const override {
@@ -166,13 +177,47 @@ class AutoListener : public AutoEndpoint {
   PeerId PeerAt(Place place) const override { return kWays * place.peer + place.way; }
 };
 
+// The peers that UCX gave up. Thread-safe.
+class Unreached {
+ public:
+  struct Peer {
+    PeerId ucx = 0;  // of UCX's endpoint
+    std::string why;
+  };
+  void Add(Peer peer) {
+    const std::lock_guard lock(mutex_);
+    peers_.push_back(std::move(peer));
+    any_ = true;
+  }
+  std::vector<Peer> Take() {
+    if (!any_.load(std::memory_order_relaxed)) return {};
+    const std::lock_guard lock(mutex_);
+    any_ = false;
+    return std::exchange(peers_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<bool> any_{false};
+  std::vector<Peer> peers_;
+};
+
 class AutoConnector : public AutoEndpoint {
  public:
   // The indices of the addresses that each endpoint reaches, in its order.
   using Peers = std::array<std::vector<PeerId>, kWays>;
+  // What takes over where UCX reaches nobody.
+  struct InsteadOfUcx {
+    std::vector<std::string> tcp;  // ZeroMQ's addresses, in UCX's order
+    std::shared_ptr<Unreached> unreached = std::make_shared<Unreached>();
+    std::string detour;  // why UCX does not even start; empty: it does
+  };
 
-  AutoConnector(Endpoints endpoints, Peers peers)
-      : AutoEndpoint(std::move(endpoints), ""), peers_(std::move(peers)) {
+  AutoConnector(Endpoints endpoints, Peers peers, InsteadOfUcx instead, Log log)
+      : AutoEndpoint(std::move(endpoints), "", kConnectorLooks),
+        log_(std::move(log)),
+        peers_(std::move(peers)),
+        instead_(std::move(instead)) {
     for (const auto& list : peers_) places_.resize(places_.size() + list.size());
     for (const Way way : {kZmq, kIpc, kUcx}) {
       for (PeerId i = 0; i < peers_[way].size(); ++i) places_[peers_[way][i]] = {way, i};
@@ -181,15 +226,47 @@ class AutoConnector : public AutoEndpoint {
 
   absl::Status Send(PeerId to, const Message& message) override {
     if (to >= places_.size()) return InvalidArgumentError("no address ", to, " was connected");
+    LookAfterPeers();
     return AutoEndpoint::Send(to, message);
+  }
+
+  EndpointStats stats() const override {
+    EndpointStats stats = AutoEndpoint::stats();
+    stats.detour = instead_.detour;
+    return stats;
   }
 
  protected:
   Place PlaceOf(PeerId peer) const override { return places_[peer]; }
   PeerId PeerAt(Place place) const override { return peers_[place.way][place.peer]; }
 
+  // ZeroMQ takes over from UCX where no answer comes. What was sent there is lost, as when a
+  // connection breaks.
+  void LookAfterPeers() override {
+    const std::vector<Unreached::Peer> unreached = instead_.unreached->Take();
+    for (const auto& [ucx, why] : unreached) {
+      const absl::Status connected =
+          static_cast<ZmqConnector*>(zmq())->Connect({instead_.tcp[ucx]});
+      if (!connected.ok()) {
+        log_->error("{}", std::string(connected.message()));
+        continue;
+      }
+      const PeerId peer = peers_[kUcx][ucx];
+      places_[peer] = {kZmq, peers_[kZmq].size()};
+      peers_[kZmq].push_back(peer);
+    }
+    if (unreached.empty()) return;
+    instead_.detour = absl::StrCat(
+        unreached[0].why, "; data of ", unreached.size(),
+        unreached.size() == 1 ? " shard go" : " shards go",
+        " over ZeroMQ and TCP instead; cluster.transport: zmq does so from the beginning");
+    log_->warn("{}", instead_.detour);
+  }
+
  private:
-  const Peers peers_;
+  const Log log_;
+  Peers peers_;
+  InsteadOfUcx instead_;
   std::vector<Place> places_;  // by index of the address
 };
 
@@ -209,16 +286,16 @@ bool HasUcx(const TransportOptions& options) {
 
 // Other machines do not reach a listener at a loopback address.
 bool ListensToUcx(const Address& address, const TransportOptions& options) {
-  return HasUcx(options) && (options.fast_network.has_value() || !IsLoopback(address));
+  return HasUcx(options) && (options.fast_network.has_value() || !IsLoopback(address.host));
 }
 
-void SayWhyNotUcx(const absl::Status& why, const TransportOptions& options) {
+std::string SayWhyNotUcx(const absl::Status& why, const TransportOptions& options) {
+  const std::string text = absl::StrCat(
+      "this machine has InfiniBand or RoCE, but data go over TCP, because UCX does not start: ",
+      why.message());
   static std::once_flag said;  // of each listener and connection it would be the same
-  std::call_once(said, [&] {
-    options.log->warn(
-        "this machine has InfiniBand or RoCE, but data go over TCP, because UCX does not start: {}",
-        std::string(why.message()));
-  });
+  std::call_once(said, [&] { options.log->warn("{}", text); });
+  return text;
 }
 
 }  // namespace
@@ -254,7 +331,7 @@ StatusOrEndpoint ConnectAuto(const std::vector<std::string>& addresses,
   const bool has_ucx = HasUcx(options);
   AutoConnector::Peers peers;
   std::array<std::vector<std::string>, kWays> reached;
-  std::vector<std::string> instead_of_ucx;
+  AutoConnector::InsteadOfUcx instead;
   for (const std::string& text : addresses) {
     PSGD_ASSIGN_OR_RETURN(const AutoAddress address, ParseAutoAddress(text));
     const bool over_ucx = has_ucx && address.ucx != 0;
@@ -264,30 +341,33 @@ StatusOrEndpoint ConnectAuto(const std::vector<std::string>& addresses,
     reached[way].push_back(way == kIpc   ? address.ipc
                            : way == kUcx ? address.UcxAddress()
                                          : address.tcp);
-    if (way == kUcx) instead_of_ucx.push_back(address.tcp);
+    if (way == kUcx) instead.tcp.push_back(address.tcp);
   }
   Endpoints endpoints;
   if (!reached[kUcx].empty()) {
-    auto ucx = ConnectUcx(reached[kUcx], options);
+    auto ucx =
+        ConnectUcxOrGiveUp(reached[kUcx], options,
+                           [unreached = instead.unreached](PeerId peer, const std::string& why) {
+                             unreached->Add({peer, why});
+                           });
     if (ucx.ok()) {
       options.log->info("UCX reaches {} of {} shards", peers[kUcx].size(), addresses.size());
       endpoints[kUcx] = *std::move(ucx);
     } else {
-      SayWhyNotUcx(ucx.status(), options);
+      instead.detour = SayWhyNotUcx(ucx.status(), options);
       std::ranges::move(std::exchange(peers[kUcx], {}), std::back_inserter(peers[kZmq]));
-      std::ranges::move(instead_of_ucx, std::back_inserter(reached[kZmq]));
+      std::ranges::move(instead.tcp, std::back_inserter(reached[kZmq]));
     }
   }
   if (!reached[kIpc].empty()) {
     PSGD_ASSIGN_OR_RETURN(endpoints[kIpc], ConnectIpc(reached[kIpc], options));
   }
-  // Neither shared memory nor UCX can wait for the other. With both, ZeroMQ's endpoint waits, even
-  // if it has no address.
-  const bool is_one = (endpoints[kIpc] == nullptr) != (endpoints[kUcx] == nullptr);
-  if (!reached[kZmq].empty() || !is_one) {
+  // ZeroMQ's endpoint may have to take over from UCX, so it waits for both.
+  if (!reached[kZmq].empty() || endpoints[kUcx] != nullptr || endpoints[kIpc] == nullptr) {
     PSGD_ASSIGN_OR_RETURN(endpoints[kZmq], ConnectZmq(reached[kZmq], options));
   }
-  return std::make_unique<AutoConnector>(std::move(endpoints), std::move(peers));
+  return std::make_unique<AutoConnector>(std::move(endpoints), std::move(peers), std::move(instead),
+                                         options.log);
 }
 
 }  // namespace psgd

@@ -9,16 +9,13 @@
 #include "net/address.h"
 #include "net/grpc/grpc_security.h"
 #include "net/grpc/grpc_status.h"
+#include "net/resolve.h"
 #include "proto/etcd.grpc.pb.h"
 
 namespace psgd {
 namespace {
 
 namespace pb = etcdserverpb;
-
-bool OfThisMachine(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
-}
 
 }  // namespace
 
@@ -36,7 +33,7 @@ absl::StatusOr<EtcdOptions> ParseEtcd(const std::string& text,
           " is not HOST:PORT (or https://HOST:PORT), as 127.0.0.1:2379, or several "
           "with commas");
     }
-    if (!https && credentials != nullptr && !OfThisMachine(address->host)) {
+    if (!https && credentials != nullptr && !IsLoopback(address->host)) {
       return InvalidArgumentError(
           "--etcd ", member,
           ": this run is secured, but whoever reaches that etcd could say who leads "

@@ -1,7 +1,6 @@
 #include "net/http/http_server.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -17,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "net/http/http_connection.h"
 #include "net/http/http_mailbox.h"
+#include "net/resolve.h"
 
 namespace psgd {
 namespace {
@@ -27,22 +27,14 @@ constexpr uint64_t kListener = 0;
 constexpr uint64_t kMail = 1;
 
 absl::StatusOr<int> ListeningSocket(const std::string& host, int port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found) != 0) {
-    return UnavailableError(host, " is no address of this machine");
-  }
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, freeaddrinfo);
+  PSGD_ASSIGN_OR_RETURN(const auto found, Resolve(host, port));
   int error = 0;
-  for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
-    const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  for (const SocketAddress& at : found) {
+    const int fd = socket(at.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const int on = 1;
     // Allows a recently used port, but never a port on which another program listens.
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
-      return fd;
+    if (fd >= 0 && bind(fd, at.get(), at.size) == 0 && listen(fd, SOMAXCONN) == 0) return fd;
     error = errno;
     close(fd);
   }
@@ -57,12 +49,9 @@ absl::StatusOr<int> ListeningSocket(const std::string& host, int port) {
 }
 
 int PortOf(int fd) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  return ntohs(address.ss_family == AF_INET6
-                   ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
-                   : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+  SocketAddress address;
+  getsockname(fd, address.get(), &address.size);
+  return address.port();
 }
 
 }  // namespace

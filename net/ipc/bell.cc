@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/open_files.h"
+
 namespace psgd {
 namespace {
 
@@ -17,8 +19,7 @@ absl::StatusOr<Bell> Bell::Create() {
   PSGD_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::Create(kBytes));
   FileDescriptor event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event.open()) {
-    return UnavailableError("no eventfd: ", std::strerror(errno),
-                            "; are too many files open (ulimit -n)?");
+    return UnavailableError("no eventfd: ", std::strerror(errno), "; ", OpenFilesText());
   }
   return Bell(std::move(memory), std::move(event));
 }

@@ -67,12 +67,12 @@ std::optional<Received> IpcEndpoint::Receive(Duration timeout) {
     if (attempt.refused) return std::nullopt;
     Time now = SteadyNow();
     if (attempt.received) {
-      received_ = now;
+      moved_ = now;
       return std::move(attempt.received);
     }
     const Time next = Maintain(now);
     if (now >= deadline) return std::nullopt;
-    if (SpinUntil(received_, [&] { return AnyIncoming(); }) || !BeginWait()) continue;
+    if (SpinUntil(moved_, [&] { return AnyIncoming(); }) || !BeginWait()) continue;
     const Duration wait = std::min(deadline, next) - SteadyNow();
     HandleSockets(std::max(wait, Duration::zero()));
     EndWait();
@@ -110,6 +110,7 @@ absl::Status IpcEndpoint::SendTo(PeerId to, Link& link, const Message& message) 
     return link.lost ? Gone(to) : Full(to);
   }
   if (link.bell) link.bell->Ring();
+  moved_ = SteadyNow();  // an answer may follow
   CountSent(encoded.size);
   return absl::OkStatus();
 }

@@ -64,7 +64,7 @@ class IpcEndpoint : public JoinableEndpoint {
   FileDescriptor epoll_;
   WakeEvent wake_;
   Time looked_{};
-  Time received_{};  // when the last message came
+  Time moved_{};  // when the last message came or left
 };
 
 StatusOrEndpoint ListenIpc(const std::string& address, const TransportOptions& options);

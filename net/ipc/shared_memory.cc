@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/open_files.h"
+
 namespace psgd {
 namespace {
 
@@ -18,8 +20,8 @@ absl::StatusOr<SharedMemory> SharedMemory::Create(size_t bytes) {
   FileDescriptor fd(::memfd_create("psgd", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.open() || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
-    return UnavailableError("no shared memory of ", bytes, " bytes: ", std::strerror(errno),
-                            "; are too many files open (ulimit -n)?");
+    return UnavailableError("no shared memory of ", bytes, " bytes: ", std::strerror(errno), "; ",
+                            OpenFilesText());
   }
   return Map(std::move(fd), bytes);
 }

@@ -1,6 +1,5 @@
 #include "net/ucx/greeting.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -38,31 +37,6 @@ absl::Status Check(const Front& front) {
   return absl::OkStatus();
 }
 
-struct Resolved {
-  sockaddr_storage address{};
-  socklen_t size = 0;
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
-};
-
-// Prefers IPv4, where most servers listen.
-std::optional<Resolved> Resolve(const Address& address) {
-  for (const int family : {AF_INET, AF_INET6}) {
-    addrinfo hints{};
-    hints.ai_family = family;
-    hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = AI_NUMERICSERV;
-    addrinfo* found = nullptr;
-    const std::string port = std::to_string(address.port);
-    if (::getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found) != 0) continue;
-    Resolved resolved;
-    resolved.size = found->ai_addrlen;
-    std::memcpy(&resolved.address, found->ai_addr, found->ai_addrlen);
-    ::freeaddrinfo(found);
-    return resolved;
-  }
-  return std::nullopt;
-}
-
 FileDescriptor MakeSocket(int family) {
   return FileDescriptor(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
@@ -73,41 +47,27 @@ void Set(int socket, int level, int option, int value) {
 
 }  // namespace
 
-bool IsLoopback(const Address& address) {
-  const std::optional<Resolved> resolved = Resolve(address);
-  if (!resolved) return false;
-  if (resolved->address.ss_family == AF_INET6) {
-    return IN6_IS_ADDR_LOOPBACK(
-        &reinterpret_cast<const sockaddr_in6*>(&resolved->address)->sin6_addr);
-  }
-  const in_addr ip = reinterpret_cast<const sockaddr_in*>(&resolved->address)->sin_addr;
-  return ntohl(ip.s_addr) >> 24 == IN_LOOPBACKNET;
-}
-
 absl::StatusOr<FileDescriptor> ListenForGreetings(const Address& address, int* port) {
-  std::optional<Resolved> resolved = Resolve(address);
-  if (!resolved) return ListenError(address, EADDRNOTAVAIL);
-  FileDescriptor socket = MakeSocket(resolved->address.ss_family);
+  const auto found = Resolve(address.host, address.port);
+  if (!found.ok()) return ListenError(address, EADDRNOTAVAIL);
+  const SocketAddress& at = found->front();
+  FileDescriptor socket = MakeSocket(at.family());
   Set(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  if (!socket.open() || ::bind(socket.get(), resolved->get(), resolved->size) != 0 ||
+  if (!socket.open() || ::bind(socket.get(), at.get(), at.size) != 0 ||
       ::listen(socket.get(), SOMAXCONN) != 0) {
     return ListenError(address, errno);
   }
-  sockaddr_storage own{};
-  socklen_t size = sizeof(own);
-  (void)::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size);
-  *port = ntohs(own.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&own)->sin6_port
-                                          : reinterpret_cast<sockaddr_in*>(&own)->sin_port);
+  SocketAddress own;
+  (void)::getsockname(socket.get(), own.get(), &own.size);
+  *port = own.port();
   return socket;
 }
 
-absl::StatusOr<FileDescriptor> ConnectForGreeting(const Address& address) {
-  const std::optional<Resolved> resolved = Resolve(address);
-  if (!resolved) return UnavailableError("no host ", address.host);
-  FileDescriptor socket = MakeSocket(resolved->address.ss_family);
+absl::StatusOr<FileDescriptor> ConnectForGreeting(const SocketAddress& address) {
+  FileDescriptor socket = MakeSocket(address.family());
   if (!socket.open() ||
-      (::connect(socket.get(), resolved->get(), resolved->size) != 0 && errno != EINPROGRESS)) {
-    return UnavailableError("cannot connect to ", address.ToString(), ": ", std::strerror(errno));
+      (::connect(socket.get(), address.get(), address.size) != 0 && errno != EINPROGRESS)) {
+    return UnavailableError("cannot connect: ", std::strerror(errno));
   }
   return socket;
 }

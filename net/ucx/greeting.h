@@ -12,6 +12,7 @@
 #include "common/file_descriptor.h"
 #include "common/status.h"
 #include "net/address.h"
+#include "net/resolve.h"
 
 namespace psgd {
 
@@ -20,13 +21,10 @@ struct UcxGreeting {
   std::string worker;   // the address that UCX gives a worker
 };
 
-// Whether the address is of the loopback network. A name that is unknown is not.
-bool IsLoopback(const Address& address);
-
 // All sockets are non-blocking.
 absl::StatusOr<FileDescriptor> ListenForGreetings(const Address& address, int* port);
-// Does not wait for the other side. UNAVAILABLE: the name is unknown, now at least.
-absl::StatusOr<FileDescriptor> ConnectForGreeting(const Address& address);
+// Does not wait for the other side.
+absl::StatusOr<FileDescriptor> ConnectForGreeting(const SocketAddress& address);
 // REQUIRES: the socket is writable, and nothing was written before.
 absl::Status SendGreeting(int socket, const UcxGreeting& greeting);
 

@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <regex>
 
+#include "common/open_files.h"
 #include "net/epoll.h"
 #include "net/spin.h"
 #include "net/transport_security.h"
@@ -88,6 +92,8 @@ UcxEndpoint::UcxEndpoint(const TransportOptions& options, std::unique_ptr<UcxWor
   handle(kMessage, OnActiveMessage<kMessage>);
   handle(kGoodbye, OnActiveMessage<kGoodbye>);
   handle(kGoodbyeHeard, OnActiveMessage<kGoodbyeHeard>);
+  handle(kProbe, OnActiveMessage<kProbe>);
+  handle(kProbeHeard, OnActiveMessage<kProbeHeard>);
   WatchSocket(worker_->fd(), kUcxKey);
 }
 
@@ -129,29 +135,58 @@ void UcxEndpoint::OnControl(const PeerPtr& peer) {
     return Lose(peer);
   }
   if (!greeting->has_value()) return;
-  if (peer->met || !Meet(peer, **greeting)) return Lose(peer);
+  if (peer->met) return Lose(peer);
+  if (const absl::Status met = Meet(peer, **greeting); !met.ok()) {
+    if (!std::exchange(said_unmet_, true)) options_.log->warn("{}", std::string(met.message()));
+    return Lose(peer);
+  }
   OnMet(peer);
+}
+
+void UcxEndpoint::Probe(const PeerPtr& peer) { Post(peer, kProbe, {}, 0).IgnoreError(); }
+
+void UcxEndpoint::Open(const PeerPtr& peer) {
+  peer->open = true;
   peer->waiting_bytes = 0;
   for (EncodedMessage& message : std::exchange(peer->waiting, {})) {
     Post(peer, std::move(message)).IgnoreError();  // OnLost follows
   }
-  if (ending_ && peer->met) Post(peer, kGoodbye, {}, 0).IgnoreError();
+  if (ending_) Post(peer, kGoodbye, {}, 0).IgnoreError();
 }
 
-bool UcxEndpoint::Meet(const PeerPtr& peer, const UcxGreeting& greeting) {
+std::string UcxEndpoint::DeviceOf(const Peer& peer) const {
+  char* text = nullptr;
+  size_t size = 0;
+  FILE* const file = ::open_memstream(&text, &size);
+  if (file == nullptr) return "unknown";
+  ucx_.ep_print_info(peer.ep, file);
+  std::fclose(file);
+  const std::string info(text, size);
+  std::free(text);
+  // As "lane[0]:  1:tcp/eth0.0 md[1]".
+  std::smatch found;
+  return std::regex_search(info, found, std::regex(R"(lane\[0\]: +\d+:([^ ]+)\.\d+ )"))
+             ? found[1].str()
+             : "unknown";
+}
+
+absl::Status UcxEndpoint::Meet(const PeerPtr& peer, const UcxGreeting& greeting) {
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.address = reinterpret_cast<const ucp_address_t*>(greeting.worker.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {OnError, this};
-  if (ucx_.ep_create(worker_->get(), &params, &peer->ep) != UCS_OK) {
+  const ucs_status_t status = ucx_.ep_create(worker_->get(), &params, &peer->ep);
+  if (status != UCS_OK) {
     peer->ep = nullptr;
-    return false;
+    return UnavailableError("UCX: no connection to a peer: ", ucx_.status_string(status),
+                            "; do both machines have a network in common (UCX_NET_DEVICES)? ",
+                            OpenFilesText());
   }
   peer->their_number = greeting.number;
   peer->met = true;
-  return true;
+  return absl::OkStatus();
 }
 
 void UcxEndpoint::Greet(const PeerPtr& peer) {
@@ -177,9 +212,15 @@ ucs_status_t UcxEndpoint::OnActiveMessage(void* arg, const void* header, size_t 
     return self->Take(peer, span.subspan(kNumberBytes), data, data_bytes,
                       (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
   }
-  peer->left = true;
-  peer->answers_goodbye = kind == kGoodbye;
-  self->AnswerGoodbye(peer);
+  if constexpr (kind == kProbe) {
+    self->Post(peer, kProbeHeard, {}, 0).IgnoreError();
+  } else if constexpr (kind == kProbeHeard) {
+    self->OnAnswered(peer);
+  } else {
+    peer->left = true;
+    peer->answers_goodbye = kind == kGoodbye;
+    self->AnswerGoodbye(peer);
+  }
   return UCS_OK;
 }
 
@@ -322,7 +363,7 @@ void UcxEndpoint::OnError(void* endpoint, ucp_ep_h ep, ucs_status_t /*status*/) 
 void UcxEndpoint::Close(const PeerPtr& peer) {
   peer->control = FileDescriptor();
   peer->reader = {};
-  peer->met = false;
+  peer->met = peer->open = false;
   peer->answers_goodbye = false;
   if (peer->ep == nullptr) return;
   std::erase(failed_, peer->ep);  // UCX may give the same name to the next
@@ -361,13 +402,14 @@ absl::Status UcxEndpoint::SendTo(const PeerPtr& peer, const Message& message) {
   }
   PSGD_ASSIGN_OR_RETURN(EncodedMessage encoded, Encode(message));
   const size_t bytes = encoded.size;
-  if (peer->met) {
+  if (peer->open) {
     PSGD_RETURN_IF_ERROR(Post(peer, std::move(encoded)));
   } else {
     peer->waiting.push_back(std::move(encoded));
     peer->waiting_bytes += bytes;
   }
   active_ = true;
+  moved_ = SteadyNow();  // an answer may follow
   CountSent(bytes);
   return absl::OkStatus();
 }
@@ -567,11 +609,11 @@ void UcxEndpoint::End() {
   if (background_.joinable()) background_.join();
   inside.Lock();
   for (const auto& [id, peer] : peers_) {
-    if (peer->met && !peer->left) Post(peer, kGoodbye, {}, 0).IgnoreError();
+    if (peer->open && !peer->left) Post(peer, kGoodbye, {}, 0).IgnoreError();
   }
   const auto has_all = [](const auto& entry) {
     const Peer& peer = *entry.second;
-    if (!peer.met) return peer.waiting.empty();
+    if (!peer.open) return peer.waiting.empty();
     return peer.left && peer.sending_messages == 0;
   };
   const auto work_until = [&](auto done, bool connecting) {
@@ -595,8 +637,9 @@ void UcxEndpoint::End() {
 }
 
 UcxWorker::Reach ReachTo(std::span<const Address> addresses) {
-  return std::ranges::all_of(addresses, IsLoopback) ? UcxWorker::Reach::kThisMachine
-                                                    : UcxWorker::Reach::kAllNetworks;
+  const auto is_here = [](const Address& address) { return IsLoopback(address.host); };
+  return std::ranges::all_of(addresses, is_here) ? UcxWorker::Reach::kThisMachine
+                                                 : UcxWorker::Reach::kAllNetworks;
 }
 
 absl::Status CheckUcxOptions(const TransportOptions& options) {

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -60,11 +61,12 @@ class UcxEndpoint : public JoinableEndpoint {
     FileDescriptor control;  // closed: not connected
     GreetingReader reader;
     bool met = false;           // its greeting came
+    bool open = false;          // messages may be sent; then it is met
     ucp_ep_h ep = nullptr;      // once it is met
     uint64_t their_number = 0;  // of this endpoint at the peer
     bool left = false;          // it said goodbye, or heard ours
     size_t sending_messages = 0, sending_bytes = 0;
-    std::deque<EncodedMessage> waiting;  // until it is met
+    std::deque<EncodedMessage> waiting;  // until it is open
     size_t waiting_bytes = 0;
     std::deque<IncomingPtr> incoming;
     std::deque<IncomingPtr> announced;  // of them, in order
@@ -94,8 +96,10 @@ class UcxEndpoint : public JoinableEndpoint {
 
   // All below: REQUIRES the lock. The background thread calls them, too.
 
-  // The peer's greeting came, so messages can be sent.
+  // The peer's greeting came. Messages wait until Open.
   virtual void OnMet(const PeerPtr& peer) = 0;
+  // The peer answered a probe.
+  virtual void OnAnswered(const PeerPtr& /*peer*/) {}
   // The connection failed or ended, and is closed.
   virtual void OnLost(const PeerPtr& peer) = 0;
   // The socket that the endpoint watches with kOwnKey is readable.
@@ -116,7 +120,13 @@ class UcxEndpoint : public JoinableEndpoint {
   // Ends the connection at once, without OnLost.
   void Close(const PeerPtr& peer);
   void Lose(const PeerPtr& peer);
-  // Queues the message until the peer is met. UNAVAILABLE: it was met, and the connection broke.
+  // Asks a peer that is met for an answer over UCX.
+  void Probe(const PeerPtr& peer);
+  // Sends what waits for the peer, which is met, and what comes later.
+  void Open(const PeerPtr& peer);
+  // The device over which UCX reaches a peer that is met, as "tcp/eth0".
+  std::string DeviceOf(const Peer& peer) const;
+  // Queues the message until the peer is open. UNAVAILABLE: it was open, and the connection broke.
   absl::Status SendTo(const PeerPtr& peer, const Message& message);
   // Lets peers hear goodbye, and waits until they have all messages, or for the linger time.
   // Derived destructors call it, for OnLost is theirs.
@@ -127,7 +137,7 @@ class UcxEndpoint : public JoinableEndpoint {
 
  private:
   // What peers send each other. Part of the protocol: do not change.
-  enum Kind : unsigned { kMessage, kGoodbye, kGoodbyeHeard };
+  enum Kind : unsigned { kMessage, kGoodbye, kGoodbyeHeard, kProbe, kProbeHeard };
   struct Sending;
   struct Fetching;
   template <Kind kind>
@@ -163,7 +173,7 @@ class UcxEndpoint : public JoinableEndpoint {
   void LoseFailed();
   void LookAtSockets();
   void OnControl(const PeerPtr& peer);
-  bool Meet(const PeerPtr& peer, const UcxGreeting& greeting);
+  absl::Status Meet(const PeerPtr& peer, const UcxGreeting& greeting);
   // Takes the first message that is here or failed.
   std::pair<PeerPtr, IncomingPtr> Pop();
   // The next message that is here.
@@ -184,8 +194,9 @@ class UcxEndpoint : public JoinableEndpoint {
   // Of messages that are not yet taken.
   size_t here_bytes_ = 0, coming_bytes_ = 0;
   Time looked_{};         // at the sockets
-  Time moved_{};          // when UCX last did something
+  Time moved_{};          // when UCX last did something, or a message left
   absl::Status refused_;  // why a greeting was
+  bool said_unmet_ = false;
 
   WakeEvent wake_;
   std::optional<Inside> waiting_;     // the owner, from BeginWait to EndWait
@@ -201,8 +212,16 @@ class UcxEndpoint : public JoinableEndpoint {
 };
 
 StatusOrEndpoint ListenUcx(const std::string& address, const TransportOptions& options);
+// Probes the way to each address before messages take it. Where no answer comes, it warns once and
+// goes on trying.
 StatusOrEndpoint ConnectUcx(const std::vector<std::string>& addresses,
                             const TransportOptions& options);
+// Gets the index of an address from which no answer comes over UCX, and why. Any thread may call
+// it.
+using OnUnreached = std::function<void(PeerId peer, const std::string& why)>;
+// As above, but gives such an address up: what was sent there is lost.
+StatusOrEndpoint ConnectUcxOrGiveUp(const std::vector<std::string>& addresses,
+                                    const TransportOptions& options, OnUnreached on_unreached);
 
 // What an endpoint needs for these addresses.
 UcxWorker::Reach ReachTo(std::span<const Address> addresses);

@@ -1,11 +1,10 @@
 #include "net/ucx/ucx_library.h"
 
-#include <dlfcn.h>
-
 #include <csignal>
-#include <type_traits>
+#include <iterator>
 
 #include "absl/strings/match.h"
+#include "common/loaded_library.h"
 
 namespace psgd {
 namespace {
@@ -30,44 +29,37 @@ class KeptSignals {
 
 absl::StatusOr<UcxLibrary> Open() {
   const KeptSignals signals;
-  void* const library = ::dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (library == nullptr) {
-    return FailedPreconditionError("the loader finds no UCX (", ::dlerror(),
-                                   "); install libucx0 or name its folder in LD_LIBRARY_PATH; "
-                                   "cluster.transport: auto also does without");
-  }
+  PSGD_ASSIGN_OR_RETURN(
+      LoadedLibrary library,
+      LoadedLibrary::Load("libucp.so.0",
+                          "for UCX install libucx0 or name its folder in LD_LIBRARY_PATH; "
+                          "cluster.transport: auto also does without"));
   UcxLibrary ucx;
-  const char* missing = nullptr;
-  const auto find = [&](auto* function, const char* name) {
-    *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(::dlsym(library, name));
-    if (*function == nullptr) missing = name;
-  };
-  find(&ucx.config_read, "ucp_config_read");
-  find(&ucx.config_modify, "ucp_config_modify");
-  find(&ucx.config_release, "ucp_config_release");
-  find(&ucx.init_version, "ucp_init_version");
-  find(&ucx.cleanup, "ucp_cleanup");
-  find(&ucx.worker_create, "ucp_worker_create");
-  find(&ucx.worker_destroy, "ucp_worker_destroy");
-  find(&ucx.worker_query, "ucp_worker_query");
-  find(&ucx.worker_progress, "ucp_worker_progress");
-  find(&ucx.worker_get_efd, "ucp_worker_get_efd");
-  find(&ucx.worker_arm, "ucp_worker_arm");
-  find(&ucx.set_am_recv_handler, "ucp_worker_set_am_recv_handler");
-  find(&ucx.worker_get_address, "ucp_worker_get_address");
-  find(&ucx.worker_release_address, "ucp_worker_release_address");
-  find(&ucx.ep_create, "ucp_ep_create");
-  find(&ucx.ep_close, "ucp_ep_close_nbx");
-  find(&ucx.am_send, "ucp_am_send_nbx");
-  find(&ucx.am_recv_data, "ucp_am_recv_data_nbx");
-  find(&ucx.am_data_release, "ucp_am_data_release");
-  find(&ucx.request_free, "ucp_request_free");
-  find(&ucx.status_string, "ucs_status_string");
-  find(&ucx.get_global_option, "ucs_global_opts_get_value");
-  find(&ucx.set_global_option, "ucs_global_opts_set_value");
-  if (missing != nullptr) {
-    return FailedPreconditionError("this UCX has no ", missing, "; 1.13 and later have it");
-  }
+  library.Find("ucp_config_read", &ucx.config_read);
+  library.Find("ucp_config_modify", &ucx.config_modify);
+  library.Find("ucp_config_release", &ucx.config_release);
+  library.Find("ucp_init_version", &ucx.init_version);
+  library.Find("ucp_cleanup", &ucx.cleanup);
+  library.Find("ucp_worker_create", &ucx.worker_create);
+  library.Find("ucp_worker_destroy", &ucx.worker_destroy);
+  library.Find("ucp_worker_query", &ucx.worker_query);
+  library.Find("ucp_worker_progress", &ucx.worker_progress);
+  library.Find("ucp_worker_get_efd", &ucx.worker_get_efd);
+  library.Find("ucp_worker_arm", &ucx.worker_arm);
+  library.Find("ucp_worker_set_am_recv_handler", &ucx.set_am_recv_handler);
+  library.Find("ucp_worker_get_address", &ucx.worker_get_address);
+  library.Find("ucp_worker_release_address", &ucx.worker_release_address);
+  library.Find("ucp_ep_create", &ucx.ep_create);
+  library.Find("ucp_ep_close_nbx", &ucx.ep_close);
+  library.Find("ucp_ep_print_info", &ucx.ep_print_info);
+  library.Find("ucp_am_send_nbx", &ucx.am_send);
+  library.Find("ucp_am_recv_data_nbx", &ucx.am_recv_data);
+  library.Find("ucp_am_data_release", &ucx.am_data_release);
+  library.Find("ucp_request_free", &ucx.request_free);
+  library.Find("ucs_status_string", &ucx.status_string);
+  library.Find("ucs_global_opts_get_value", &ucx.get_global_option);
+  library.Find("ucs_global_opts_set_value", &ucx.set_global_option);
+  PSGD_RETURN_IF_ERROR(library.FoundAll("UCX 1.13 and later have it"));
   // Lost peers are ordinary here, and UCX would warn of each. A level that UCX_LOG_LEVEL asks for
   // stays.
   char level[32] = {};

@@ -30,6 +30,7 @@ struct UcxLibrary {
   decltype(&::ucp_worker_release_address) worker_release_address = nullptr;
   decltype(&::ucp_ep_create) ep_create = nullptr;
   decltype(&::ucp_ep_close_nbx) ep_close = nullptr;
+  decltype(&::ucp_ep_print_info) ep_print_info = nullptr;
   decltype(&::ucp_am_send_nbx) am_send = nullptr;
   decltype(&::ucp_am_recv_data_nbx) am_recv_data = nullptr;
   decltype(&::ucp_am_data_release) am_data_release = nullptr;

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "common/open_files.h"
 #include "net/epoll.h"
 #include "net/ucx/ucx_endpoint.h"
 
@@ -48,7 +49,11 @@ class UcxListener : public UcxEndpoint {
   }
 
  protected:
-  void OnMet(const PeerPtr& peer) override { Greet(peer); }
+  // Whoever connects probes the way.
+  void OnMet(const PeerPtr& peer) override {
+    Greet(peer);
+    if (peer->met) Open(peer);
+  }
   void OnLost(const PeerPtr& peer) override { peers_.erase(PeerId(peer->id)); }
 
   void OnOwnSocket() override {
@@ -57,6 +62,9 @@ class UcxListener : public UcxEndpoint {
           ::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!control.open()) {
         if (errno != EMFILE && errno != ENFILE) return;
+        if (!std::exchange(said_full_, true)) {
+          options_.log->warn("UCX: no further peer can connect: {}", OpenFilesText());
+        }
         // The socket would be readable all the time.
         StopWatching(socket_.get(), kOwnKey);
         watch_again_ = SteadyNow() + kPauseWithoutFiles;
@@ -103,6 +111,7 @@ class UcxListener : public UcxEndpoint {
   FileDescriptor socket_;
   std::deque<std::pair<PeerPtr, Time>> silent_;  // until when they may be, in order
   Time watch_again_{};                           // unset: the socket is watched
+  bool said_full_ = false;
   PeerId next_ = 0;
   std::atomic<uint64_t> turned_away_{0};
 };

@@ -3,14 +3,15 @@
 #include <mutex>
 #include <utility>
 
+#include "common/open_files.h"
+
 namespace psgd {
 namespace {
 
 absl::Status Check(const UcxLibrary& ucx, ucs_status_t status, const char* what) {
   if (status == UCS_OK) return absl::OkStatus();
-  return UnavailableError(
-      "UCX: ", what, ": ", ucx.status_string(status),
-      "; `ucx_info -d` lists its devices; are too many files open (ulimit -n)?");
+  return UnavailableError("UCX: ", what, ": ", ucx.status_string(status),
+                          "; `ucx_info -d` lists its devices; ", OpenFilesText());
 }
 
 }  // namespace

@@ -1,76 +1,64 @@
-// The connecting side: one DEALER socket for each address. ZeroMQ reconnects by itself and keeps
-// queued messages, so a Send to a lost peer succeeds until the queue is full.
+#include "net/zmq/zmq_connector.h"
+
 #include <cerrno>
+#include <exception>
 #include <utility>
 
 #include "absl/strings/str_join.h"
 #include "net/address.h"
-#include "net/zmq/zmq_endpoint.h"
 #include "net/zmq/zmq_socket.h"
 
 namespace psgd {
-namespace {
 
-class ZmqConnector : public ZmqEndpoint {
- public:
-  using ZmqEndpoint::ZmqEndpoint;
-
-  absl::Status Connect(const std::vector<std::string>& addresses) {
-    sockets_.reserve(addresses.size());
-    for (const std::string& text : addresses) {
-      PSGD_ASSIGN_OR_RETURN(const Address address, ParseTcpAddress(text));
-      if (address.port == 0) {
-        return InvalidArgumentError("cannot connect to ", text, ": port 0 is for listening only");
-      }
+absl::Status ZmqConnector::Connect(const std::vector<std::string>& addresses) {
+  for (const std::string& text : addresses) {
+    PSGD_ASSIGN_OR_RETURN(const Address address, ParseTcpAddress(text));
+    if (address.port == 0) {
+      return InvalidArgumentError("cannot connect to ", text, ": port 0 is for listening only");
+    }
+    try {
       zmq::socket_t socket = MakeZmqSocket(context_, zmq::socket_type::dealer, options_);
       if (options_.security) SecureConnecting(socket, *options_.security);
       socket.set(zmq::sockopt::ipv6, true);  // always: a name may have only IPv6 addresses
       if (zmq_connect(socket.handle(), address.ToString().c_str()) != 0) {
         return InvalidArgumentError("cannot connect to ", text, ": ", zmq_strerror(zmq_errno()));
       }
-      sockets_.push_back(std::move(socket));
+      PollOn(sockets_.emplace_back(std::move(socket)));
+    } catch (const std::exception& error) {
+      return ZmqUnavailable(text, error);
     }
-    for (zmq::socket_t& socket : sockets_) PollOn(socket);
-    return absl::OkStatus();
   }
+  return absl::OkStatus();
+}
 
-  absl::Status Send(PeerId to, const Message& message) override {
-    if (to >= sockets_.size()) return NotConnected(to);
-    PSGD_ASSIGN_OR_RETURN(const EncodedMessage encoded, Encode(message));
-    const int error = SendFrames(sockets_[to], encoded.frames);
-    if (error == EAGAIN) return Full(to);
-    if (error != 0) return absl::UnavailableError(zmq_strerror(error));
-    CountSent(encoded.size);
-    return absl::OkStatus();
-  }
+absl::Status ZmqConnector::Send(PeerId to, const Message& message) {
+  if (to >= sockets_.size()) return NotConnected(to);
+  PSGD_ASSIGN_OR_RETURN(const EncodedMessage encoded, Encode(message));
+  const int error = SendFrames(sockets_[to], encoded.frames);
+  if (error == EAGAIN) return Full(to);
+  if (error != 0) return absl::UnavailableError(zmq_strerror(error));
+  CountSent(encoded.size);
+  return absl::OkStatus();
+}
 
- protected:
-  Attempt TryReceive() override {
-    // Begins after the socket served last, so that a busy socket does not starve the others.
-    for (size_t tried = 0; tried < sockets_.size(); ++tried) {
-      const size_t i = next_;
-      next_ = (next_ + 1) % sockets_.size();
-      const ReceiveResult result = ReceiveFrames(sockets_[i], options_.max_message_bytes, &frames_);
-      if (result == ReceiveResult::kNothing) continue;
-      if (result == ReceiveResult::kRefused) {
-        CountMalformed("a message of too many bytes or frames");
-        return {.refused = true, .received = {}};
-      }
-      std::optional<Message> message = Decode(frames_, "");
-      frames_.clear();
-      if (!message) return {.refused = true, .received = {}};
-      return {.refused = false, .received = Received{i, *std::move(message)}};
+ZmqConnector::Attempt ZmqConnector::TryReceive() {
+  // Begins after the socket served last, so that a busy socket does not starve the others.
+  for (size_t tried = 0; tried < sockets_.size(); ++tried) {
+    const size_t i = next_;
+    next_ = (next_ + 1) % sockets_.size();
+    const ReceiveResult result = ReceiveFrames(sockets_[i], options_.max_message_bytes, &frames_);
+    if (result == ReceiveResult::kNothing) continue;
+    if (result == ReceiveResult::kRefused) {
+      CountMalformed("a message of too many bytes or frames");
+      return {.refused = true, .received = {}};
     }
-    return {};
+    std::optional<Message> message = Decode(frames_, "");
+    frames_.clear();
+    if (!message) return {.refused = true, .received = {}};
+    return {.refused = false, .received = Received{i, *std::move(message)}};
   }
-
- private:
-  std::vector<zmq::socket_t> sockets_;
-  size_t next_ = 0;
-  std::vector<Bytes> frames_;  // of the message being received
-};
-
-}  // namespace
+  return {};
+}
 
 StatusOrEndpoint ConnectZmq(const std::vector<std::string>& addresses,
                             const TransportOptions& options) {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <span>
 #include <utility>
 
+#include "common/open_files.h"
 #include "net/zmq/zmq_socket.h"
 
 namespace psgd {
@@ -14,7 +16,8 @@ ZmqEndpoint::ZmqEndpoint(const TransportOptions& options) : EndpointBase(options
 }
 
 void ZmqEndpoint::PollOn(zmq::socket_t& socket) {
-  poll_items_.push_back({.socket = socket.handle(), .fd = 0, .events = ZMQ_POLLIN, .revents = 0});
+  poll_items_.insert(poll_items_.end() - static_cast<ptrdiff_t>(owners_items_),
+                     {.socket = socket.handle(), .fd = 0, .events = ZMQ_POLLIN, .revents = 0});
 }
 
 void ZmqEndpoint::AlsoEndOn(int fd) {
@@ -46,8 +49,8 @@ std::optional<Received> ZmqEndpoint::Receive(Duration timeout) {
 }
 
 absl::Status ZmqUnavailable(absl::string_view address, const std::exception& error) {
-  return UnavailableError("no ZeroMQ socket for ", address, ": ", error.what(),
-                          "; are too many files open (ulimit -n)?");
+  return UnavailableError("no ZeroMQ socket for ", address, ": ", error.what(), "; ",
+                          OpenFilesText());
 }
 
 }  // namespace psgd

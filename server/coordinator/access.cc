@@ -53,6 +53,7 @@ absl::Status CheckAccess(Role role, absl::string_view call) {
 }
 
 void MakeReadable(WorkerReport* report) {
+  report->set_detour(Readable(report->detour()));
   const auto refused = report->refused();
   report->clear_refused();
   for (const auto& [reason, count] : refused) {

@@ -37,6 +37,7 @@ void CountSteps(const WorkerReport& report, MemberState* member) {
 void MemberState::Count(const WorkerReport& report, Time now) {
   histograms.Add(report);
   record.set_clock(std::max(record.clock(), report.clock()));
+  detour = report.detour();
   CountSpeed(report.samples(), now, this);
   if (report.samples() > 0) {
     recent_loss = report.loss_sum() / static_cast<double>(report.samples());
@@ -49,6 +50,7 @@ void MemberState::Count(const WorkerReport& report, Time now) {
 
 void Membership::PassTime(Time now) {
   const Duration lost = standstill_.Lost(now);
+  if (lost == Duration::zero()) return;
   for (auto& [worker, member] : members_) member.last_heard += lost;
 }
 
@@ -157,6 +159,7 @@ void Membership::Show(Time now, StatusReply* status) const {
     out->set_input_stall(member.input_stall);
     out->set_residual_norm(member.record.residual_norm());
     out->set_leaving(member.record.leaving());
+    out->set_detour(member.detour);
     member.histograms.CopyTo(out);
     // Shows the choices of one worker, always the same one: not of whichever worker was faster.
     const bool chose = member.record.choices().tensors_size() > 0;

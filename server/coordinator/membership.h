@@ -29,6 +29,7 @@ struct MemberState {
   double recent_loss = 0;  // over the last report
   double recent_accuracy = 0;
   double input_stall = 0;       // share of the last report's time spent waiting for data
+  std::string detour;           // of the last report
   ReportHistograms histograms;  // since its join, or since this server began
   Time last_report{};           // from which the speed was computed
 

@@ -71,16 +71,14 @@ absl::StatusOr<std::vector<SharedPayload>> SharedPayloads(const std::vector<Slic
   return all;
 }
 
-absl::StatusOr<std::vector<OpenedPart>> OpenPush(const CodecTable& codecs,
-                                                 const std::vector<SliceState>& slices,
-                                                 const std::vector<int64_t>& local,
-                                                 Message* message) {
+absl::StatusOr<OpenedPush> OpenPush(const CodecTable& codecs, const std::vector<SliceState>& slices,
+                                    const std::vector<int64_t>& local, Message* message) {
   Push& push = *message->header.mutable_push();
-  PSGD_ASSIGN_OR_RETURN(const auto payloads, SharedPayloads(slices, local, push));
-  std::vector<OpenedPart> opened;
-  opened.reserve(static_cast<size_t>(push.parts_size()));
+  OpenedPush opened;
+  PSGD_ASSIGN_OR_RETURN(opened.payloads, SharedPayloads(slices, local, push));
+  opened.parts.reserve(static_cast<size_t>(push.parts_size()));
   size_t unpacked = 0;
-  for (const SharedPayload& shared : payloads) {
+  for (const SharedPayload& shared : opened.payloads) {
     const PushPart& part = push.parts(shared.first);
     const Codec* codec = codecs.Find(part.codec());
     if (codec == nullptr) {
@@ -96,7 +94,7 @@ absl::StatusOr<std::vector<OpenedPart>> OpenPush(const CodecTable& codecs,
       bytes = *std::move(plain);
     }
     PSGD_ASSIGN_OR_RETURN(auto parts, OpenPayload(codecs, slices, *message, shared));
-    std::ranges::move(parts, std::back_inserter(opened));
+    std::ranges::move(parts, std::back_inserter(opened.parts));
   }
   for (PushPart& part : *push.mutable_parts()) part.clear_zstd();
   return opened;

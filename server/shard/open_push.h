@@ -28,6 +28,11 @@ struct SharedPayload {
   std::vector<SliceShape> shapes;
 };
 
+struct OpenedPush {
+  std::vector<OpenedPart> parts;
+  std::vector<SharedPayload> payloads;
+};
+
 // The number of payloads that the parts need.
 size_t PayloadsOf(const Push& push);
 
@@ -47,10 +52,8 @@ absl::StatusOr<std::vector<SharedPayload>> SharedPayloads(const std::vector<Slic
 // Checks every byte of a message with a push, and opens each part. Replaces packed payloads in the
 // message by their unpacked bytes. REQUIRES: the message has PayloadsOf payloads, and
 // SharedPayloads' requirement holds.
-absl::StatusOr<std::vector<OpenedPart>> OpenPush(const CodecTable& codecs,
-                                                 const std::vector<SliceState>& slices,
-                                                 const std::vector<int64_t>& local,
-                                                 Message* message);
+absl::StatusOr<OpenedPush> OpenPush(const CodecTable& codecs, const std::vector<SliceState>& slices,
+                                    const std::vector<int64_t>& local, Message* message);
 
 // Opens each part of one payload. REQUIRES: OpenPush has checked the push.
 absl::StatusOr<std::vector<OpenedPart>> OpenPayload(const CodecTable& codecs,

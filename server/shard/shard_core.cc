@@ -318,13 +318,12 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
     slices_.DropStates(header.worker());
   }
   absl::Status bad = CheckPush(member, push, message.payloads.size());
-  std::vector<OpenedPart> parts;
+  OpenedPush opened;
   if (bad.ok()) {
-    auto opened = slices_.Open(&message);
-    if (opened.ok()) {
-      parts = *std::move(opened);
+    if (auto sound = slices_.Open(&message); sound.ok()) {
+      opened = *std::move(sound);
     } else {
-      bad = opened.status();
+      bad = sound.status();
     }
   }
   const uint64_t clock = member.arrived_clock() + 1;
@@ -344,7 +343,7 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
     if (!due) return;
     message.payloads.clear();
     message.header.mutable_push()->clear_parts();
-    parts.clear();
+    opened = {};
   } else {
     ++stats_.pushes;
     for (const PushPart& part : push.parts()) {
@@ -357,15 +356,14 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
   }
 
   if (synchronous_) {
-    auto payloads = slices_.Payloads(push);
     const uint64_t counts_in = std::max(push.clock(), completed_ + 1);
-    const auto kept = gathered_.Add(counts_in, std::move(message), std::move(payloads));
+    const auto kept = gathered_.Add(counts_in, std::move(message), std::move(opened.payloads));
     ApplyAhead(kept->header.push());
   } else if (HoldsBack(push.clock())) {
     held_bytes_ += message.PayloadBytes();
     held_.push_back({header.worker(), header.incarnation(), clock, std::move(message)});
   } else {
-    ApplyNow(member, pulls_.ShownTo(header.worker()), push, parts);
+    ApplyNow(member, pulls_.ShownTo(header.worker()), push, opened.parts);
   }
 }
 
@@ -545,11 +543,12 @@ void ShardCore::ReleaseHeld() {
     auto member = members_.find(entry.worker);
     if (!opened.ok() || member == members_.end()) continue;
     if (member->second.incarnation() == entry.incarnation) {
-      ApplyNow(member->second, pulls_.ShownTo(entry.worker), entry.message.header.push(), *opened);
+      ApplyNow(member->second, pulls_.ShownTo(entry.worker), entry.message.header.push(),
+               opened->parts);
     } else {
       // The push was acknowledged before its worker was replaced: it counts, but moves no clock.
       Member gone;
-      ApplyNow(gone, {}, entry.message.header.push(), *opened);
+      ApplyNow(gone, {}, entry.message.header.push(), opened->parts);
     }
   }
 }

@@ -88,7 +88,7 @@ std::optional<uint32_t> SliceSet::Local(uint32_t slice) const {
   return static_cast<uint32_t>(local_[slice]);
 }
 
-absl::StatusOr<std::vector<OpenedPart>> SliceSet::Open(Message* message) const {
+absl::StatusOr<OpenedPush> SliceSet::Open(Message* message) const {
   return OpenPush(codecs_, slices_, local_, message);
 }
 

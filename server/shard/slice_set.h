@@ -62,13 +62,13 @@ class SliceSet {
   std::optional<uint32_t> Local(uint32_t slice) const;
 
   // Checks every byte of a message with a push, and opens its parts: see open_push.h.
-  absl::StatusOr<std::vector<OpenedPart>> Open(Message* message) const;
+  absl::StatusOr<OpenedPush> Open(Message* message) const;
   // Applies one worker's push: each part is an update of its own. `share`: of its worker in the
   // steps of all that push now. `shown`: by local index; empty: unknown. REQUIRES: `parts` is from
   // Open.
   void Apply(const Push& push, std::span<const OpenedPart> parts, float share,
              std::span<const ShownWeights> shown, UpdateRates rates);
-  // The payloads of a push. REQUIRES: Open has checked it.
+  // The payloads of a push that Open checked before, as a journal has it.
   std::vector<SharedPayload> Payloads(const Push& push) const;
   // Applies payloads of several workers as one update, summed in their order. `absent`: workers
   // that are late, with their steps. The mean counts them, as what they push comes on top of a

@@ -106,6 +106,36 @@ TEST_F(FastNetwork, IsUsedWhereBothHaveItAndShutsNobodyOut) {
   EXPECT_TRUE(Weights("far") == Weights("calm"));
 }
 
+// The device that UCX is told to use leads nowhere, as a cable into another network.
+TEST_F(FastNetwork, ThatCarriesNothingGivesPlaceToZeroMq) {
+  for (const char* host : {"1", "2"}) {
+    const Ended added = RunProgram(
+        Script({"run", host, "/bin/sh", "-ec",
+                std::string("ip link add dead0 type veth peer name dead1; ip addr add 10.78.0.") +
+                    host + "/24 dev dead0; ip link set dead0 up; ip link set dead1 up"}));
+    ASSERT_EQ(added.code, 0) << added.err;
+  }
+  const std::vector<std::string> dead = {"/usr/bin/env", "UCX_NET_DEVICES=dead0"};
+  Process server(dead +
+                 OnFast(1, "ps-server",
+                        std::vector<std::string>{"--config", SmallConfig(), "--bind", "10.77.0.1",
+                                                 "--insecure", "--run-dir", Path("far")} +
+                            Sets({"cluster.workers=1", "train.epochs=100000"})));
+  const std::string address = ServerOf(server);
+  ASSERT_EQ(address, "10.77.0.1:7070") << server.Err();
+  Process worker(dead + OnFast(2, "ps-worker", {"--cpu", "--server", address}));
+  ASSERT_TRUE(worker.WaitFor("UCX gets no answer from tcp://10.77.0.1:")) << worker.Err();
+  ASSERT_TRUE(server.WaitFor("epoch 1: test accuracy")) << server.Err() << worker.Err();
+  EXPECT_THAT(worker.Err(), testing::AllOf(testing::HasSubstr(" over tcp/dead0"),
+                                           testing::HasSubstr("over ZeroMQ and TCP instead"),
+                                           testing::HasSubstr("cluster.transport: zmq")));
+  const Ended status = RunProgram(On(2, "ps-ctl", {"status", "--server", address}));
+  EXPECT_THAT(status.out, testing::HasSubstr("worker 0: UCX gets no answer from tcp://10.77.0.1:"));
+  server.Signal(SIGINT);
+  EXPECT_EQ(server.Wait().code, 3) << server.Err();
+  EXPECT_EQ(worker.Wait().code, 0) << worker.Err();
+}
+
 TEST_F(Network, ASlowLinkThatBreaksChangesNoBit) {
   Process server(On(1, "ps-server",
                     std::vector<std::string>{"--config", SmallConfig(), "--bind", "10.77.0.1",

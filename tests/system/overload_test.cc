@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <sstream>
 #include <thread>
 
 #include "tests/system/raw_worker.h"
@@ -177,6 +178,23 @@ TEST_F(Overload, AClientCostsTheServerLittle) {
   EXPECT_LT(idle, 0.05);
   server->Signal(SIGKILL);
   server->Wait();
+}
+
+TEST_F(Overload, AServerTakesAllFilesThatTheSystemLetsIt) {
+  Process server({"/bin/sh", "-c", "ulimit -Sn 64; exec \"$0\" \"$@\"", ProgramPath("ps-server"),
+                  "--config", SmallConfig(), "--port", "0", "--run-dir", Path("run"), "--quiet"});
+  ASSERT_TRUE(server.WaitFor("ready")) << server.Err();
+  std::ifstream limits("/proc/" + std::to_string(server.pid()) + "/limits");
+  std::string line;
+  while (std::getline(limits, line) && line.rfind("Max open files", 0) != 0) {
+  }
+  std::istringstream words(line.substr(std::string("Max open files").size()));
+  std::string soft, hard;
+  words >> soft >> hard;
+  EXPECT_EQ(soft, hard) << line;
+  EXPECT_NE(soft, "64");
+  server.Signal(SIGKILL);
+  server.Wait();
 }
 
 // Beyond the weights and the optimizer's array (momentum), a parameter costs almost nothing.

@@ -127,9 +127,16 @@ TEST(DetailRecord, TellsOfWorkersShardsRefusalsAndCheckpoints) {
 TEST(DetailSchedule, ALongRunLeavesFew) {
   DetailSchedule schedule;
   int due = 0;
-  for (int second = 0; second < 7 * 24 * 3600; ++second) due += schedule.Due(second);
+  for (int second = 0; second < 7 * 24 * 3600; ++second) due += schedule.Due(second, 4);
   EXPECT_GT(due, 300);
   EXPECT_LT(due, 1200);
+}
+
+TEST(DetailSchedule, ManyWorkersMakeRecordsRare) {
+  DetailSchedule schedule;
+  int due = 0;
+  for (int second = 0; second < 100; ++second) due += schedule.Due(second, 1000);
+  EXPECT_EQ(due, 10);
 }
 
 }  // namespace

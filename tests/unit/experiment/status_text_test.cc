@@ -26,6 +26,16 @@ TEST(StatusText, AShardThatWaitsForItsDiskIsShown) {
   EXPECT_THAT(RenderPrometheus(status), HasSubstr("psgd_journal_stalled{shard=\"1\"} 1\n"));
 }
 
+TEST(StatusText, AWorkerWhoseMessagesTakeASlowerWayIsShown) {
+  StatusReply status;
+  WorkerStatus& worker = *status.add_workers();
+  worker.mutable_key()->set_worker(3);
+  worker.set_live(true);
+  EXPECT_THAT(StatusText(status), Not(HasSubstr("worker 3:")));
+  worker.set_detour("UCX gets no answer");
+  EXPECT_THAT(StatusText(status), HasSubstr("  worker 3: UCX gets no answer\n"));
+}
+
 TEST(StatusText, WhatWasNotMeasuredYetIsNotZero) {
   StatusReply status;
   status.add_workers()->set_live(true);

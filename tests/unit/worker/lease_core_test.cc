@@ -35,6 +35,7 @@ TEST(LeaseCore, CountsAreReportedOnceAndLevelsStand) {
   lease.report().set_steps(5);
   lease.report().set_clock(5);
   lease.report().set_residual_norm(2);
+  lease.report().set_detour("no UCX");
   HeartbeatRequest beat = lease.Beat();
   EXPECT_EQ(beat.key().worker(), 3u);
   EXPECT_EQ(beat.number(), 1u);
@@ -44,6 +45,7 @@ TEST(LeaseCore, CountsAreReportedOnceAndLevelsStand) {
   EXPECT_EQ(beat.report().steps(), 0u);
   EXPECT_EQ(beat.report().clock(), 5u);
   EXPECT_EQ(beat.report().residual_norm(), 2);
+  EXPECT_EQ(beat.report().detour(), "no UCX");
 }
 
 TEST(LeaseCore, AFailureEndsIt) {

@@ -56,10 +56,12 @@ TEST(Access, ReportsKeepReasonsThatThereAre) {
   (*report.mutable_refused())["overloaded"] = 2;
   (*report.mutable_refused())["x\ny"] = 3;
   (*report.mutable_refused())[""] = 4;
+  report.set_detour("no\rUCX");
   MakeReadable(&report);
   EXPECT_FALSE(report.has_choices());
   EXPECT_EQ(report.refused().size(), 1u);
   EXPECT_EQ(report.refused().at("overloaded"), 2u);
+  EXPECT_EQ(report.detour(), "no?UCX");
   auto* tensor = report.mutable_choices()->add_tensors();
   tensor->set_parameter("fc\x1b[0m");
   tensor->add_candidates()->set_codec("topk\r");

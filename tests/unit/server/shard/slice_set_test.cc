@@ -58,9 +58,9 @@ TEST(SliceSet, OnePushIsAnUpdateOfItsOwn) {
   SliceSet slices(kShard, config, kMostUnpacked);
   ASSERT_TRUE(slices.Install(ThreeSlices()).ok());
   Message push = ShardFixture::PushOf(0, 1, 1, {{2, {4, 8}}});
-  const auto parts = slices.Open(&push);
-  ASSERT_TRUE(parts.ok()) << parts.status();
-  slices.Apply(push.header.push(), *parts, 0.25f, {}, kRates);
+  const auto opened = slices.Open(&push);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  slices.Apply(push.header.push(), opened->parts, 0.25f, {}, kRates);
   EXPECT_EQ(WeightsOf(slices, 0), (Values{0, 0}));
   EXPECT_EQ(WeightsOf(slices, 1), (Values{-1, -2}));
   EXPECT_EQ(slices[1].version, 1u);

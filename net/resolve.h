@@ -1,0 +1,50 @@
+// What names of hosts stand for.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+#include "net/address.h"
+
+namespace psgd {
+
+// An address as the system's calls take it.
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof(storage);
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+  int family() const { return storage.ss_family; }
+  int port() const;
+  bool loopback() const;
+};
+
+// All addresses of a name and port, at least one; those of IPv4 first, since most servers listen
+// there. May wait for name servers. UNAVAILABLE: the name is unknown, now at least.
+absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& host, int port);
+
+// Whether only this machine reaches the host: localhost, or an address of the loopback network.
+// Asks no name server, so nobody else decides.
+bool IsLoopback(const std::string& host);
+
+// A Resolve that nobody waits for. Belongs to one thread.
+class Lookup {
+ public:
+  // Begins. An address in digits is known at once; any other name is looked up by another thread.
+  explicit Lookup(const Address& address);
+
+  // The outcome, once; nullopt: it is not known yet.
+  std::optional<absl::StatusOr<std::vector<SocketAddress>>> Take();
+
+ private:
+  struct Outcome;
+  const std::shared_ptr<Outcome> outcome_;  // shared with the thread, which may outlive this
+};
+
+}  // namespace psgd
