@@ -4,6 +4,9 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
+#include <memory>
+#include <span>
+#include <system_error>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -19,7 +22,7 @@
 #include "apps/program_mains.h"
 #include "apps/tls_arguments.h"
 #include "apps/wait_note.h"
-#include "common/files.h"
+#include "common/atomic_file.h"
 #include "common/suggest.h"
 #include "experiment/launch/checkpoint_report.h"
 #include "experiment/launch/onnx_report.h"
@@ -231,14 +234,29 @@ absl::Status Eval(const Arguments& arguments) {
 }
 
 absl::Status PredictData(const Arguments& arguments) {
+  if (arguments.json && arguments.out.empty()) {
+    return absl::InvalidArgumentError(
+        "predictions are CSV; say --out FILE, of which --json tells, or leave --json out");
+  }
   PSGD_ASSIGN_OR_RETURN(const WeightsCollector weights, Weights(arguments));
-  PSGD_ASSIGN_OR_RETURN(const Predictions made,
-                        PredictNew(weights, arguments.data, EngineOf(arguments)));
-  if (arguments.out.empty()) {
+  std::unique_ptr<AtomicFile> file;
+  if (!arguments.out.empty()) {  // before the work, which an error would waste
+    PSGD_ASSIGN_OR_RETURN(file, AtomicFile::Create(arguments.out));
+  }
+  const EvaluateOptions options = EngineOf(arguments);
+  PSGD_ASSIGN_OR_RETURN(const Predictions made, [&] {
+    const WaitNote note("ps-ctl",
+                        absl::StrCat("predicting ", arguments.data, " here, with ", options.threads,
+                                     options.threads == 1 ? " thread" : " threads"));
+    return PredictNew(weights, arguments.data, options);
+  }());
+  PrintNotes(made.notes);
+  if (file == nullptr) {
     std::cout << made.csv;
     return absl::OkStatus();
   }
-  PSGD_RETURN_IF_ERROR(WriteFileAtomically(arguments.out, made.csv));
+  PSGD_RETURN_IF_ERROR(file->Write(std::as_bytes(std::span(made.csv))));
+  PSGD_RETURN_IF_ERROR(file->Commit());
   if (arguments.json) {
     std::cout << Record{{"out", arguments.out}, {"predictions", made.samples}} << "\n";
   } else {
@@ -267,7 +285,8 @@ absl::Status Drain(const Arguments& arguments) {
 }
 
 absl::Status CheckOnnxFile(const Arguments& arguments) {
-  if (!std::filesystem::exists(arguments.onnx)) {
+  std::error_code error;
+  if (!std::filesystem::exists(arguments.onnx, error)) {
     return NotFoundError(arguments.onnx,
                          ": no such file; check the spelling and the folder it is relative to");
   }
@@ -467,5 +486,8 @@ int ps_ctl_main(int argc, char** argv) {
   if (const auto code = ParseCommandLine(app, argc, argv, hint)) return *code;
   absl::Status status = FindServer(arguments.etcd, arguments.tls, &arguments.server);
   if (status.ok()) status = chosen(arguments);
+  if (status.ok() && !std::cout.flush()) {
+    status = absl::DataLossError("the result could not be written to standard output");
+  }
   return status.ok() ? kExitOk : Fail("ps-ctl", status);
 }

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
@@ -152,6 +153,8 @@ std::string HintForOption(const std::string& option, const std::string& value) {
   absl::string_view key = hint;
   if (!absl::ConsumePrefix(&key, "; psgd calls it ")) return hint;
   const size_t end = std::min(key.find_first_of(" ,:"), key.size());
+  // The option's value is not the key's, as --async is a number.
+  if (end < key.size() && !absl::StartsWith(key.substr(end), " (")) return hint;
   return absl::StrCat("; say --set ", key.substr(0, end), "=", value, key.substr(end));
 }
 

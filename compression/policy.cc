@@ -92,11 +92,14 @@ std::string LeftOutText(const CompressionConfig& config, const ModelSpec& model)
     if (parameter.role() == ParameterSpec::STATISTIC || RuleOf(config, parameter) != nullptr) {
       continue;
     }
+    const bool carries =
+        ChooseCodec(config, parameter).SerializeAsString() == config.push().SerializeAsString();
+    if (!carries && !IsSmall(config, parameter)) continue;  // sparse: none suits it better
     double elements = 1;
     for (const int64_t extent : parameter.shape()) elements *= static_cast<double>(extent);
     ++tensors;
     weights += elements;
-    if (IsSmall(config, parameter)) continue;
+    if (!carries) continue;
     ++carried;
     carried_weights += elements;
   }

@@ -1,6 +1,8 @@
 #include "data/batch.h"
 
 #include <algorithm>
+#include <deque>
+#include <future>
 #include <new>
 #include <numeric>
 #include <utility>
@@ -93,6 +95,23 @@ absl::StatusOr<Batch> EvaluationBatches::Read(uint32_t index) {
   std::vector<uint32_t> indices(std::min(batch_, samples_ - first));
   std::iota(indices.begin(), indices.end(), first);
   return maker_.Make(/*epoch=*/0, indices);
+}
+
+absl::Status ForEachBatch(EvaluationBatches& batches, int threads,
+                          const std::function<absl::Status(uint32_t, const Batch&)>& take) {
+  // A thread each, which is waited for where its batch is not taken.
+  std::deque<std::future<absl::StatusOr<Batch>>> ahead;
+  uint32_t asked = 0;
+  for (uint32_t i = 0; i < batches.size(); ++i) {
+    while (asked < batches.size() && ahead.size() <= static_cast<size_t>(threads)) {
+      ahead.push_back(
+          std::async(std::launch::async, [&batches, n = asked++] { return batches.Read(n); }));
+    }
+    PSGD_ASSIGN_OR_RETURN(const Batch batch, ahead.front().get());
+    ahead.pop_front();
+    PSGD_RETURN_IF_ERROR(take(i, batch));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace psgd

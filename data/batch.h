@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -66,5 +67,10 @@ class EvaluationBatches {
   const SampleShape shape_;
   BatchMaker maker_;
 };
+
+// Calls take(index, batch) for each batch in order, while `threads` threads read the next ones.
+// Ends at the first error. REQUIRES: threads is at least 1.
+absl::Status ForEachBatch(EvaluationBatches& batches, int threads,
+                          const std::function<absl::Status(uint32_t, const Batch&)>& take);
 
 }  // namespace psgd

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 
 namespace psgd {
 namespace {
@@ -172,12 +173,13 @@ absl::StatusOr<BytePairs> BytePairs::Learn(std::span<const absl::string_view> te
   while (made.size() < tokens) {
     Pair pair = 0;
     if (!words.Next(&pair)) {
+      const int most = made.size() + special;
       return InvalidArgumentError(
-          "data.vocabulary is ", tokens + special, ", but the training text gives ",
-          made.size() + special,
-          " tokens and no more, for then no pair of them comes twice within words; set "
-          "data.vocabulary to ",
-          made.size() + special, " or less, or use more text");
+          "data.vocabulary is ", tokens + special, ", but the training text gives ", most,
+          " tokens and no more, for then no pair of them comes twice within words; ",
+          most < kLeastVocabulary ? "set data.tokens to bytes"
+                                  : absl::StrCat("set data.vocabulary to ", most, " or less"),
+          ", or use more text");
     }
     words.Take(pair, static_cast<Token>(made.size()));
     made.Add(static_cast<Token>(pair >> 16), static_cast<Token>(pair));

@@ -21,13 +21,17 @@ namespace psgd {
 
 using Token = uint16_t;
 
+// Of data.vocabulary: a merge beside the bytes and the special tokens of data/token_rows.h.
+inline constexpr int kLeastVocabulary = 260;
+
 // Encodes text. Not thread-safe: it remembers words that it has encoded.
 class BytePairs {
  public:
   // Makes the encoding whose tokens are the bytes alone.
   BytePairs();
   // Learns `tokens` tokens from all texts together. An error names the largest possible
-  // data.vocabulary, which has `special` tokens besides. REQUIRES: tokens is from 256 to 65536.
+  // data.vocabulary, which has `special` tokens besides, or data.tokens if there is none. REQUIRES:
+  // tokens is from 256 to 65536.
   static absl::StatusOr<BytePairs> Learn(std::span<const absl::string_view> texts, int tokens,
                                          int special = 0);
 

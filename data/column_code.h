@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
 namespace psgd {
 
@@ -20,6 +21,27 @@ struct ColumnCode {
     }
     std::fill_n(inputs, width, 0.0f);
     if (cell >= 0) inputs[static_cast<size_t>(cell)] = 1;
+  }
+};
+
+// Rows in memory, 4 bytes a column.
+struct CodedRows {
+  std::vector<ColumnCode> columns;
+  std::vector<float> cells;  // rows x columns
+
+  // Of a row: the inputs of all columns.
+  size_t width() const {
+    size_t sum = 0;
+    for (const ColumnCode& column : columns) sum += column.width;
+    return sum;
+  }
+  // REQUIRES: `inputs` has room for width().
+  void FillInputs(size_t row, float* inputs) const {
+    const float* cell = cells.data() + row * columns.size();
+    for (const ColumnCode& column : columns) {
+      column.FillInputs(*cell++, inputs);
+      inputs += column.width;
+    }
   }
 };
 

@@ -22,6 +22,7 @@
 #include "data/open_formats.h"
 #include "data/preparation.h"
 #include "data/range_file.h"
+#include "data/read_user_data.h"
 #include "data/table_rows.h"
 #include "data/text_files.h"
 #include "data/token_rows.h"
@@ -32,7 +33,7 @@ namespace {
 namespace fs = std::filesystem;
 
 absl::Status BadRecord() {
-  return absl::DataLossError(
+  return absl::InternalError(
       "the run's record of its data does not fit its network; is its checkpoint damaged?");
 }
 
@@ -41,10 +42,28 @@ void LeaveOutAnswers(const Sample& sample) {
   std::ranges::fill(sample.targets, 0.0f);
 }
 
-// Rows of numbers in memory. Thread-safe: immutable.
-class NumberRows final : public Dataset {
+// The rows of a table, in memory. Thread-safe: immutable.
+class NewRows final : public Dataset {
  public:
-  NumberRows(std::vector<float> values, const SampleShape& shape)
+  NewRows(CodedRows rows, const SampleShape& shape) : rows_(std::move(rows)), shape_(shape) {}
+
+  size_t size() const override { return rows_.cells.size() / rows_.columns.size(); }
+  SampleShape shape() const override { return shape_; }
+  absl::Status Read(const SampleKey& key, const Sample& sample) const override {
+    rows_.FillInputs(key.index, sample.values.data());
+    LeaveOutAnswers(sample);
+    return absl::OkStatus();
+  }
+
+ private:
+  const CodedRows rows_;
+  const SampleShape shape_;
+};
+
+// Arrays in memory. Thread-safe: immutable.
+class NewArrays final : public Dataset {
+ public:
+  NewArrays(std::vector<float> values, const SampleShape& shape)
       : values_(std::move(values)), shape_(shape) {}
 
   size_t size() const override { return values_.size() / shape_.elements(); }
@@ -69,9 +88,7 @@ class NewTexts final : public Dataset {
   size_t size() const override { return rows_.size(); }
   SampleShape shape() const override { return shape_; }
   absl::Status Read(const SampleKey& key, const Sample& sample) const override {
-    const std::span<const Token> tokens = rows_.Row(key.index);
-    std::ranges::fill(sample.tokens, kPaddingToken);
-    std::copy(tokens.begin(), tokens.end(), sample.tokens.begin());
+    rows_.Read(key.index, sample.tokens);
     LeaveOutAnswers(sample);
     return absl::OkStatus();
   }
@@ -101,15 +118,15 @@ class ImageFiles final : public EncodedImages {
 };
 
 NewSamples RowsOf(std::shared_ptr<const Dataset> rows, std::vector<std::string> files = {}) {
-  return {std::make_shared<SampleSource>(std::move(rows)), std::move(files)};
+  return {std::make_shared<SampleSource>(std::move(rows)), std::move(files), {}};
 }
 
-// The cells of one input column.
+// Codes the fields of one input column.
 class ColumnCoder {
  public:
   explicit ColumnCoder(const Preparation::Column& column)
-      : number_(column.values().empty()), scale_(ScaleOf(column.scale())) {
-    if (number_) return;
+      : name_(column.name()), scale_(ScaleOf(column.scale())) {
+    if (column.values().empty()) return;
     code_ = {.category = true,
              .width = static_cast<size_t>(column.values_size()) + (column.missing() ? 1 : 0)};
     others_ = column.missing() ? static_cast<float>(column.values_size()) : -1.0f;
@@ -118,43 +135,53 @@ class ColumnCoder {
     }
   }
 
-  size_t width() const { return code_.width; }
+  const ColumnCode& code() const { return code_; }
 
-  absl::Status Fill(absl::string_view field, float* inputs) const {
-    float cell = number_ ? 0 : others_;
-    if (!IsMissing(field) && number_) {
-      const absl::StatusOr<double> value = ParseNumber(field);
-      if (!value.ok()) {
-        return InvalidArgumentError(value.status().message(),
-                                    ", and the run trained on numbers here");
-      }
-      cell = scale_.Of(*value);
-    } else if (!IsMissing(field)) {
-      const auto known = cells_.find(std::string(field));
-      if (known != cells_.end()) cell = known->second;
-    }
-    code_.FillInputs(cell, inputs);
-    return absl::OkStatus();
+  absl::StatusOr<float> Cell(absl::string_view field) {
+    ++fields_;
+    if (IsMissing(field)) return others_;
+    if (code_.category) return CellOfValue(field);
+    const absl::StatusOr<double> value = ParseNumber(field);
+    if (value.ok()) return scale_.Of(*value);
+    return InvalidArgumentError("column \"", name_, "\": ", value.status().message(),
+                                ", and the run trained on numbers here");
+  }
+
+  // For people, if fields have values that no training row has. Else empty.
+  std::string Note() const {
+    if (unknown_ == 0) return "";
+    return absl::StrCat("column \"", name_, "\": ", unknown_, " of ", fields_,
+                        " fields have a value that no training row has, as \"", first_unknown_,
+                        "\"; they count as missing");
   }
 
  private:
-  const bool number_;
+  float CellOfValue(absl::string_view field) {
+    const auto known = cells_.find(std::string(field));
+    if (known != cells_.end()) return known->second;
+    constexpr size_t kMostQuoted = 40;
+    if (unknown_++ == 0) first_unknown_ = std::string(field.substr(0, kMostQuoted));
+    return others_;
+  }
+
+  const std::string name_;
   const NumberScale scale_;  // of a number
   ColumnCode code_;
   std::unordered_map<std::string, float> cells_;  // of a category
-  float others_ = -1;                             // the cell of missing and unknown values
+  float others_ = 0;                              // the cell of missing and unknown values
+  size_t fields_ = 0, unknown_ = 0;
+  std::string first_unknown_;
 };
 
 absl::StatusOr<NewSamples> OpenTable(const Preparation& preparation, const std::string& path) {
   const SampleShape shape = ShapeOf(preparation);
   std::vector<ColumnCoder> coders;
-  size_t width = 0;
+  CodedRows rows;
   for (const Preparation::Column& column : preparation.columns()) {
-    width += coders.emplace_back(column).width();
+    rows.columns.push_back(coders.emplace_back(column).code());
   }
-  if (width == 0 || width != shape.elements()) return BadRecord();
+  if (rows.columns.empty() || rows.width() != shape.elements()) return BadRecord();
   std::vector<size_t> places;
-  std::vector<float> values;
   PSGD_RETURN_IF_ERROR(ForEachRow(
       path,
       [&](const ColumnNames& names) {
@@ -165,20 +192,18 @@ absl::StatusOr<NewSamples> OpenTable(const Preparation& preparation, const std::
         return absl::OkStatus();
       },
       [&](const std::vector<std::string>& fields, size_t) {
-        values.resize(values.size() + width);
-        float* inputs = values.data() + values.size() - width;
         for (size_t i = 0; i < coders.size(); ++i) {
-          const absl::Status filled = coders[i].Fill(fields[places[i]], inputs);
-          const Preparation::Column& column = preparation.columns(static_cast<int>(i));
-          if (!filled.ok()) {
-            return Annotate(filled, absl::StrCat("column \"", column.name(), "\""));
-          }
-          inputs += coders[i].width();
+          PSGD_ASSIGN_OR_RETURN(const float cell, coders[i].Cell(fields[places[i]]));
+          rows.cells.push_back(cell);
         }
-        if (values.size() / width <= kMostSamples) return absl::OkStatus();
+        if (rows.cells.size() / coders.size() <= kMostSamples) return absl::OkStatus();
         return absl::InvalidArgumentError("more than 2^30 rows; use a part of the file");
       }));
-  return RowsOf(std::make_shared<NumberRows>(std::move(values), shape));
+  NewSamples opened = RowsOf(std::make_shared<NewRows>(std::move(rows), shape));
+  for (const ColumnCoder& coder : coders) {
+    if (std::string note = coder.Note(); !note.empty()) opened.notes.push_back(std::move(note));
+  }
+  return opened;
 }
 
 // The files of `path`, which is one file or a folder, sorted. `endings`: lower-case; none: all.
@@ -192,8 +217,12 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path,
   for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
     const std::string name = absl::AsciiStrToLower(it->path().filename().string());
     const auto ends = [&](absl::string_view ending) { return absl::EndsWith(name, ending); };
+    if (name.starts_with('.')) {
+      it.disable_recursion_pending();
+      continue;
+    }
     std::error_code unknown;
-    const bool file = it->is_regular_file(unknown) && name[0] != '.';
+    const bool file = it->is_regular_file(unknown);
     if (file && (endings.empty() || std::ranges::any_of(endings, ends))) {
       files.push_back(it->path().string());
     }
@@ -217,6 +246,10 @@ absl::Status ReadTexts(const std::string& path, const std::string& column,
         return absl::OkStatus();
       },
       [&](const std::vector<std::string>& fields, size_t) {
+        if (absl::StripAsciiWhitespace(fields[place]).empty()) {
+          return InvalidArgumentError("column \"", column,
+                                      "\": the field is empty; leave the row out");
+        }
         take(fields[place]);
         return absl::OkStatus();
       });
@@ -236,9 +269,7 @@ absl::StatusOr<NewSamples> OpenTexts(const Preparation& preparation, const std::
   } else {
     PSGD_ASSIGN_OR_RETURN(files, FilesOf(path, {}));
     for (const std::string& file : files) {
-      PSGD_ASSIGN_OR_RETURN(const auto opened, TextFiles::Open({file}, kMostTextBytes));
-      std::string text(opened->size(), '\0');
-      PSGD_RETURN_IF_ERROR(opened->Read(0, {reinterpret_cast<uint8_t*>(text.data()), text.size()}));
+      PSGD_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file, kMostTextBytes));
       take(text);
     }
   }
@@ -258,8 +289,8 @@ absl::StatusOr<NewSamples> OpenPictures(const DataConfig& config, const Preparat
   transforms.push_back(std::make_unique<Normalize>(shape, normalization));
   auto images = MakeImageDataset(std::make_shared<ImageFiles>(files), shape,
                                  Viewer::Centred(config.images()));
-  return NewSamples{std::make_shared<SampleSource>(std::move(images), std::move(transforms)),
-                    files};
+  return NewSamples{
+      std::make_shared<SampleSource>(std::move(images), std::move(transforms)), files, {}};
 }
 
 absl::StatusOr<NewSamples> OpenArrays(const Preparation& preparation, const std::string& path) {
@@ -270,30 +301,16 @@ absl::StatusOr<NewSamples> OpenArrays(const Preparation& preparation, const std:
     return BadRecord();
   }
   PSGD_ASSIGN_OR_RETURN(std::vector<float> values, LoadNewArray(path, shape, scales));
-  return RowsOf(std::make_shared<NumberRows>(std::move(values), shape));
+  return RowsOf(std::make_shared<NewArrays>(std::move(values), shape));
 }
 
-}  // namespace
-
-absl::StatusOr<NewSamples> OpenNewSamples(const DataConfig& config, const Preparation& preparation,
-                                          const std::string& path) {
-  const std::string format = absl::AsciiStrToLower(DataConfig::Format_Name(config.format()));
-  if (config.format() != DataConfig::TABLE && config.format() != DataConfig::ARRAYS &&
-      config.format() != DataConfig::TEXT_CLASSES && config.format() != DataConfig::IMAGES) {
-    return InvalidArgumentError(
-        "predictions are for runs on data.format table, arrays, "
-        "text_classes or images, and this one trained on ",
-        format, "; export the network instead: ps-ctl export --onnx FILE");
-  }
-  if (!preparation.has_shape()) {
-    return FailedPreconditionError(
-        "the run keeps no record of its data's scales and names, because an earlier version of "
-        "psgd trained it, or because the names take more than 2 MiB; train it again with this "
-        "version, or with fewer categories (data.columns)");
-  }
+// REQUIRES: the format is one of those.
+absl::StatusOr<NewSamples> Open(const DataConfig& config, const Preparation& preparation,
+                                const std::string& path) {
   const Preparation::Shape& shape = preparation.shape();
-  const bool has_targets = shape.targets() == preparation.targets_size();
-  if (!has_targets || shape.classes() < 1 || preparation.classes_size() > shape.classes()) {
+  const int targets = preparation.targets_size();
+  if (shape.targets() != targets || (targets > 0 && targets != shape.classes()) ||
+      shape.classes() < 1 || preparation.classes_size() > shape.classes()) {
     return BadRecord();
   }
   switch (config.format()) {
@@ -306,6 +323,36 @@ absl::StatusOr<NewSamples> OpenNewSamples(const DataConfig& config, const Prepar
     default:
       return OpenPictures(config, preparation, path);
   }
+}
+
+}  // namespace
+
+bool HasPredictions(DataConfig::Format format) {
+  return format == DataConfig::TABLE || format == DataConfig::ARRAYS ||
+         format == DataConfig::TEXT_CLASSES || format == DataConfig::IMAGES;
+}
+
+absl::StatusOr<NewSamples> OpenNewSamples(const DataConfig& config, const Preparation& preparation,
+                                          const std::string& path) {
+  const std::string format = absl::AsciiStrToLower(DataConfig::Format_Name(config.format()));
+  if (!HasPredictions(config.format())) {
+    return InvalidArgumentError(
+        "predictions are for runs on data.format table, arrays, "
+        "text_classes or images, and this one trained on ",
+        format, "; export the network instead: ps-ctl export --onnx FILE");
+  }
+  if (!preparation.has_shape()) {
+    return FailedPreconditionError(
+        "the checkpoint keeps no record of its data's scales and names, because an earlier version "
+        "of psgd began the run; train it anew with this version");
+  }
+  if (preparation.too_large()) return FailedPreconditionError(TooLargeText());
+  NewSamples opened;
+  PSGD_RETURN_IF_ERROR(ReadUserData([&]() -> absl::Status {
+    PSGD_ASSIGN_OR_RETURN(opened, Open(config, preparation, path));
+    return absl::OkStatus();
+  }));
+  return opened;
 }
 
 }  // namespace psgd

@@ -16,7 +16,11 @@ namespace psgd {
 struct NewSamples {
   std::shared_ptr<const SampleSource> samples;  // all labels and targets are 0
   std::vector<std::string> files;               // of each sample; empty: samples are rows
+  std::vector<std::string> notes;               // for people, of values that the run does not know
 };
+
+// Whether there are new samples of this format.
+bool HasPredictions(DataConfig::Format format);
 
 // Opens what `path` has, in the order of rows or of names:
 // - table: a file with the columns that were inputs. Others are ignored.
@@ -24,8 +28,9 @@ struct NewSamples {
 // - text_classes: a table with the column of texts; or, if the run's texts were files, a file, or a
 //   folder of files.
 // - images: a JPEG or PNG file, or a folder of them.
-// A folder counts with the folders in it. A category that no training row has is as a missing one.
-// Errors name the file, the line, the column and what to do. `preparation` comes from a checkpoint.
+// A folder counts with the folders in it, but for names that begin with a dot. A category that no
+// training row has is as a missing one. Texts that are blank are errors, as in training. Errors
+// name the file, the line, the column and what to do. `preparation` comes from a checkpoint.
 absl::StatusOr<NewSamples> OpenNewSamples(const DataConfig& config, const Preparation& preparation,
                                           const std::string& path);
 

@@ -1,13 +1,14 @@
 #include "data/open_data.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "data/color_jitter.h"
 #include "data/open_formats.h"
 #include "data/prefix.h"
 #include "data/preparation.h"
+#include "data/read_user_data.h"
 
 namespace psgd {
 namespace {
@@ -120,6 +121,9 @@ absl::StatusOr<DataSets> Open(const DataConfig& config, uint64_t seed) {
   sets.preparation = std::move(raw.preparation);
   sets.note = std::move(raw.note);
   CompletePreparation(sets.shape, sets.targets, &sets.preparation);
+  if (sets.preparation.too_large()) {
+    absl::StrAppend(&sets.note, sets.note.empty() ? "" : ". ", TooLargeText());
+  }
   Transforms train, test;
   if (images) {
     PSGD_RETURN_IF_ERROR(CheckAugment(config, sets.shape));
@@ -140,29 +144,15 @@ absl::StatusOr<DataSets> Open(const DataConfig& config, uint64_t seed) {
   return sets;
 }
 
-// The user must correct damaged and unreadable files, just as wrong keys.
-absl::Status AsWrongData(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kDataLoss:
-    case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kFailedPrecondition:  // a folder where a file belongs, and the like
-      return absl::InvalidArgumentError(status.message());
-    default:
-      return status;
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<DataSets> OpenData(const DataConfig& config, uint64_t seed) {
-  try {
-    absl::StatusOr<DataSets> sets = Open(config, seed);
-    if (!sets.ok()) return AsWrongData(sets.status());
-    return sets;
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        "not enough memory to load the dataset; use a smaller one or a larger machine");
-  }
+  DataSets sets;
+  PSGD_RETURN_IF_ERROR(ReadUserData([&]() -> absl::Status {
+    PSGD_ASSIGN_OR_RETURN(sets, Open(config, seed));
+    return absl::OkStatus();
+  }));
+  return sets;
 }
 
 }  // namespace psgd

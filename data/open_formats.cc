@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "data/arrays.h"
+#include "data/byte_pairs.h"
 #include "data/cifar.h"
 #include "data/idx.h"
 #include "data/ratings.h"
@@ -107,10 +108,11 @@ absl::Status CheckFraction(absl::string_view key, double fraction) {
 // Returns 0 for bytes.
 absl::StatusOr<int> Vocabulary(const DataConfig& config) {
   if (config.tokens() == DataConfig::BYTES) return 0;
-  constexpr int kLeast = 260, kMost = 65536;  // a merge beside bytes and special tokens; 16 bits
-  if (config.vocabulary() >= kLeast && config.vocabulary() <= kMost) return config.vocabulary();
+  constexpr int kMost = 65536;  // 16 bits
+  if (config.vocabulary() >= kLeastVocabulary && config.vocabulary() <= kMost)
+    return config.vocabulary();
   return InvalidArgumentError("data.vocabulary is ", config.vocabulary(), "; it must be from ",
-                              kLeast, " to ", kMost);
+                              kLeastVocabulary, " to ", kMost);
 }
 
 absl::StatusOr<TrainAndTest> OpenText(const DataConfig& config) {

@@ -5,8 +5,8 @@
 namespace psgd {
 namespace {
 
-// The record travels with the model's parameters, in one message.
-constexpr size_t kMostPreparationBytes = size_t{2} << 20;
+// The record is stored with the model's parameters in one request, for which etcd allows 1.5 MiB.
+constexpr size_t kMostPreparationBytes = size_t{1} << 20;
 
 }  // namespace
 
@@ -42,7 +42,17 @@ void CompletePreparation(const SampleShape& shape, const Targets& targets,
     target.set_name(targets.names[t]);
     *target.mutable_scale() = RecordOf(targets.scales[t]);
   }
-  if (preparation->ByteSizeLong() > kMostPreparationBytes) preparation->Clear();
+  if (preparation->ByteSizeLong() <= kMostPreparationBytes) return;
+  const Preparation::Shape kept = record;
+  preparation->Clear();
+  *preparation->mutable_shape() = kept;
+  preparation->set_too_large(true);
+}
+
+std::string TooLargeText() {
+  return "the names of the data's categories and classes take more than 1 MiB, so checkpoints keep "
+         "no record of them, and ps-ctl predict needs it; use shorter names, or fewer columns of "
+         "categories (data.columns)";
 }
 
 SampleShape ShapeOf(const Preparation& preparation) {

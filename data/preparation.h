@@ -16,9 +16,11 @@ NumberScale ScaleOf(const Preparation::Scale& record);
 
 void RecordClasses(const std::vector<std::string>& names, Preparation* preparation);
 
-// Adds shape and targets. A record too large for a message becomes empty.
+// Adds shape and targets. Of a record of more than 1 MiB the shape alone stays (too_large).
 void CompletePreparation(const SampleShape& shape, const Targets& targets,
                          Preparation* preparation);
+// For people: that the record is too large, and what to do.
+std::string TooLargeText();
 
 // Without labels of pixels and groups of a test.
 SampleShape ShapeOf(const Preparation& preparation);

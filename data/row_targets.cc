@@ -1,6 +1,7 @@
 #include "data/row_targets.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <span>
 #include <utility>
@@ -59,11 +60,17 @@ void RowTargets::Read(size_t row, const Sample& sample) const {
 }
 
 std::string SortedNote(const std::string& path, const RowTargets& rows, size_t training) {
-  constexpr size_t kFewRows = 10;  // may have one class by chance
+  constexpr size_t kFewRows = 10;
+  constexpr double kUnlikely = 0.01;
   const auto test = std::span(rows.labels).subspan(std::min(training, rows.labels.size()));
   const bool one_class =
       std::ranges::all_of(test, [&](int32_t label) { return label == test.front(); });
   if (test.size() < kFewRows || !one_class) return "";
+  const auto first = rows.labels.begin(), last = first + static_cast<ptrdiff_t>(training);
+  const double share =
+      static_cast<double>(std::count(first, last, test.front())) / static_cast<double>(training);
+  // Of mixed rows, as many have one class by chance.
+  if (std::pow(share, static_cast<double>(test.size())) > kUnlikely) return "";
   return absl::StrCat(path, ": all ", test.size(),
                       " test rows, the last of the file, have the "
                       "class ",

@@ -42,8 +42,8 @@ struct RowTargets {
   void Read(size_t row, const Sample& sample) const;
 };
 
-// For people, if the rows behind the first `training` all have one class, and the others have more:
-// the rows are sorted. Else empty.
+// For people, if the rows behind the first `training` all have one class, which mixed rows would
+// have with less than 1 % chance: the rows are sorted. Else empty.
 std::string SortedNote(const std::string& path, const RowTargets& rows, size_t training);
 
 // The numbers of the first `training` rows are the classes, in ascending order. Errors call the

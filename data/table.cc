@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "data/column_code.h"
 #include "data/column_reader.h"
 #include "data/preparation.h"
 #include "data/row_targets.h"
@@ -20,8 +21,7 @@ namespace {
 constexpr size_t kMostInputs = size_t{1} << 20;
 
 struct TableRows {
-  std::vector<ColumnCode> columns;
-  std::vector<float> cells;  // rows x columns
+  CodedRows inputs;
   RowTargets targets;
   Preparation preparation;
 };
@@ -31,8 +31,10 @@ class TableDataset final : public Dataset {
  public:
   TableDataset(std::shared_ptr<const TableRows> rows, size_t begin, size_t end)
       : rows_(std::move(rows)), begin_(begin), size_(end - begin) {
-    shape_ = {.channels = 1, .height = 1, .classes = rows_->targets.classes};
-    for (const ColumnCode& column : rows_->columns) shape_.width += static_cast<int>(column.width);
+    shape_ = {.channels = 1,
+              .height = 1,
+              .width = static_cast<int>(rows_->inputs.width()),
+              .classes = rows_->targets.classes};
     shape_.targets = static_cast<int>(rows_->targets.targets.names.size());
   }
 
@@ -40,12 +42,7 @@ class TableDataset final : public Dataset {
   SampleShape shape() const override { return shape_; }
   absl::Status Read(const SampleKey& key, const Sample& sample) const override {
     const size_t row = begin_ + key.index;
-    const float* cell = rows_->cells.data() + row * rows_->columns.size();
-    float* inputs = sample.values.data();
-    for (const ColumnCode& column : rows_->columns) {
-      column.FillInputs(*cell++, inputs);
-      inputs += column.width;
-    }
+    rows_->inputs.FillInputs(row, sample.values.data());
     rows_->targets.Read(row, sample);
     return absl::OkStatus();
   }
@@ -157,23 +154,21 @@ absl::StatusOr<TableRows> TableReader::Finish(size_t training) {
     return Annotate(status, absl::StrCat(places_.first_file(), ": column \"", name, "\""));
   };
   TableRows table;
-  table.cells.resize(rows() * readers_.size());
-  size_t width = 0;
+  table.inputs.cells.resize(rows() * readers_.size());
   for (size_t i = 0; i < readers_.size(); ++i) {
     ColumnReader reader = std::move(readers_[i]);  // gives its memory back
     absl::StatusOr<ColumnReader::Column> column = std::move(reader).Finish(training, place);
     if (!column.ok()) return of_column(column.status(), inputs_[i]);
     for (size_t row = 0; row < rows(); ++row) {
-      table.cells[row * readers_.size() + i] = column->cells[row];
+      table.inputs.cells[row * readers_.size() + i] = column->cells[row];
     }
-    width += column->code.width;
-    table.columns.push_back(column->code);
+    table.inputs.columns.push_back(column->code);
     Preparation::Column& prepared = *table.preparation.add_columns();
     prepared = std::move(column->preparation);
     prepared.set_name(inputs_[i]);
   }
-  if (width > kMostInputs) {
-    return InvalidArgumentError(places_.first_file(), ": the columns become ", width,
+  if (table.inputs.width() > kMostInputs) {
+    return InvalidArgumentError(places_.first_file(), ": the columns become ", table.inputs.width(),
                                 " inputs, an input a value of a category; name fewer columns in "
                                 "data.columns");
   }

@@ -57,7 +57,9 @@ absl::Status TargetReader::AddClass(absl::string_view field) {
 
 bool TargetReader::HasRealNumbers() const {
   constexpr size_t kFewClasses = 20;  // as ratings in halves of a star
-  return !text_ && !fraction_.empty() && classes_.size() > kFewClasses;
+  const bool rarely_twice = class_of_row_.size() < 2 * classes_.size();
+  return !names_.empty() && !text_ && !fraction_.empty() && classes_.size() > kFewClasses &&
+         rarely_twice;
 }
 
 absl::Status TargetReader::RealNumbers() const {

@@ -19,7 +19,8 @@ inline constexpr size_t kMostColumnClasses = 1000;
 // Not thread-safe.
 class TargetReader {
  public:
-  // kNone: the classes of one column. REQUIRES: `names` has the columns, one if kNone.
+  // kNone: the classes of one column, or of folders. REQUIRES: `names` has the columns, one if
+  // kNone, and none of folders.
   TargetReader(Targets::Kind kind, std::vector<std::string> names)
       : kind_(kind), names_(std::move(names)) {}
 
@@ -32,7 +33,8 @@ class TargetReader {
 
  private:
   absl::Status AddClass(absl::string_view field);
-  // Whether classes are rather numbers to predict.
+  // Whether the classes of a column are rather numbers to predict: many fractions, few of them
+  // twice.
   bool HasRealNumbers() const;
   absl::Status RealNumbers() const;
   // The classes of the first rows in their order, by the numbers of classes_.

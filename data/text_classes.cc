@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "data/folder_names.h"
 #include "data/labelled_rows.h"
@@ -45,9 +44,7 @@ class TextClassDataset final : public Dataset {
   SampleShape shape() const override { return shape_; }
   absl::Status Read(const SampleKey& key, const Sample& sample) const override {
     const size_t text = begin_ + key.index;
-    const std::span<const Token> tokens = texts_->rows.Row(text);
-    std::ranges::fill(sample.tokens, kPaddingToken);
-    std::copy(tokens.begin(), tokens.end(), sample.tokens.begin());
+    texts_->rows.Read(text, sample.tokens);
     texts_->targets.Read(text, sample);
     return absl::OkStatus();
   }
@@ -112,13 +109,7 @@ class FolderReader {
 
  private:
   absl::Status AddFile(const std::string& path, const std::string& name) {
-    PSGD_ASSIGN_OR_RETURN(const std::shared_ptr<const TextFiles> file,
-                          TextFiles::Open({path}, kMostTextBytes - bytes_));
-    std::string text(file->size(), '\0');
-    PSGD_RETURN_IF_ERROR(file->Read(0, {reinterpret_cast<uint8_t*>(text.data()), text.size()}));
-    if (absl::StripAsciiWhitespace(text).empty()) {
-      return InvalidArgumentError(path, ": the file has no text; remove it");
-    }
+    PSGD_ASSIGN_OR_RETURN(std::string text, ReadTextFile(path, kMostTextBytes - bytes_));
     bytes_ += text.size();
     texts_.push_back(std::move(text));
     paths_.push_back(path);
@@ -126,7 +117,7 @@ class FolderReader {
   }
 
   std::vector<std::string> texts_, paths_;
-  TargetReader targets_{Targets::Kind::kNone, {"class"}};
+  TargetReader targets_{Targets::Kind::kNone, {}};
   uint64_t bytes_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "data/unpacked_file.h"
 
 namespace psgd {
@@ -77,6 +78,14 @@ absl::Status TextFiles::ReadPiece(const Piece& piece, uint64_t offset, std::span
   if (piece.file) return piece.file->Read(offset, out);
   PSGD_ASSIGN_OR_RETURN(const RangeFile file, RangeFile::Open(piece.path));
   return file.Read(offset, out);
+}
+
+absl::StatusOr<std::string> ReadTextFile(const std::string& path, uint64_t most) {
+  PSGD_ASSIGN_OR_RETURN(const auto file, TextFiles::Open({path}, most));
+  std::string text(file->size(), '\0');
+  PSGD_RETURN_IF_ERROR(file->Read(0, {reinterpret_cast<uint8_t*>(text.data()), text.size()}));
+  if (!absl::StripAsciiWhitespace(text).empty()) return text;
+  return InvalidArgumentError(path, ": the file has no text; remove it");
 }
 
 }  // namespace psgd

@@ -47,4 +47,7 @@ class TextFiles {
   uint64_t size_ = 0;
 };
 
+// Reads the text of one file, which may be gzip. An error if it is blank, or above `most` bytes.
+absl::StatusOr<std::string> ReadTextFile(const std::string& path, uint64_t most);
+
 }  // namespace psgd

@@ -9,6 +9,12 @@ absl::StatusOr<BytePairs> LearnTokens(std::span<const absl::string_view> texts, 
   return BytePairs::Learn(texts, vocabulary - kSpecialTokens, kSpecialTokens);
 }
 
+void TokenRows::Read(size_t index, std::span<int32_t> out) const {
+  const std::span<const Token> row = Row(index);
+  std::ranges::copy(row, out.begin());
+  std::ranges::fill(out.subspan(row.size()), kPaddingToken);
+}
+
 void TokenRows::Add(absl::string_view text, int length, BytePairs* encoder) {
   const size_t begin = tokens_.size(), most = begin + static_cast<size_t>(length);
   encoder->Encode(text, &tokens_);

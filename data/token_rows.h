@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -30,6 +31,9 @@ class TokenRows {
     const size_t begin = index == 0 ? 0 : ends_[index - 1];
     return std::span(tokens_).subspan(begin, ends_[index] - begin);
   }
+
+  // Fills `out` with a row, padded. REQUIRES: `out` is no shorter than the row; index < size().
+  void Read(size_t index, std::span<int32_t> out) const;
 
   // Adds a row of the first `length` tokens of a text.
   void Add(absl::string_view text, int length, BytePairs* encoder);

@@ -2,8 +2,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <deque>
-#include <future>
 #include <map>
 #include <optional>
 #include <span>
@@ -96,16 +94,7 @@ absl::StatusOr<EvalResult> Evaluate(Replicas& network, EvaluationBatches& batche
   const Time start = SteadyNow();
   Network::Result sum;
   OutputMeasures measures(batches.shape(), targets);
-  // A thread each, which is waited for where its batch is not taken.
-  std::deque<std::future<absl::StatusOr<Batch>>> ahead;
-  uint32_t asked = 0;
-  for (uint32_t i = 0; i < batches.size(); ++i) {
-    while (asked < batches.size() && ahead.size() <= static_cast<size_t>(threads)) {
-      ahead.push_back(
-          std::async(std::launch::async, [&batches, n = asked++] { return batches.Read(n); }));
-    }
-    PSGD_ASSIGN_OR_RETURN(const Batch batch, ahead.front().get());
-    ahead.pop_front();
+  PSGD_RETURN_IF_ERROR(ForEachBatch(batches, threads, [&](uint32_t, const Batch& batch) {
     PSGD_ASSIGN_OR_RETURN(const Network::Result part,
                           network.Evaluate({{batch.pixels, batch.tokens, batch.values},
                                             batch.labels,
@@ -115,7 +104,8 @@ absl::StatusOr<EvalResult> Evaluate(Replicas& network, EvaluationBatches& batche
     sum.correct += part.correct;
     sum.counted += part.counted;
     measures.Add(network, batch, part.counted);
-  }
+    return absl::OkStatus();
+  }));
   EvalResult result;
   if (sum.counted > 0) {
     result.set_loss(sum.loss_sum / static_cast<double>(sum.counted));

@@ -5,11 +5,10 @@
 
 namespace psgd {
 
-absl::Status Predict(Replicas& network, EvaluationBatches& batches, size_t samples,
+absl::Status Predict(Replicas& network, EvaluationBatches& batches, size_t samples, int threads,
                      const std::function<void(std::span<const float>)>& take) {
   const auto each_batch = static_cast<size_t>(network.batch());
-  for (uint32_t i = 0; i < batches.size(); ++i) {
-    PSGD_ASSIGN_OR_RETURN(const Batch batch, batches.Read(i));
+  return ForEachBatch(batches, threads, [&](uint32_t index, const Batch& batch) -> absl::Status {
     PSGD_RETURN_IF_ERROR(network
                              .Evaluate({{batch.pixels, batch.tokens, batch.values},
                                         batch.labels,
@@ -23,11 +22,11 @@ absl::Status Predict(Replicas& network, EvaluationBatches& batches, size_t sampl
           "export it instead: ps-ctl export --onnx FILE");
     }
     const size_t each = outputs.size() / each_batch;
-    for (size_t s = 0; s < std::min(each_batch, samples - i * each_batch); ++s) {
+    for (size_t s = 0; s < std::min(each_batch, samples - index * each_batch); ++s) {
       take(outputs.subspan(s * each, each));
     }
-  }
-  return absl::OkStatus();
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace psgd

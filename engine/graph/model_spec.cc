@@ -44,4 +44,12 @@ ModelSpec MakeModelSpec(const std::string& name, const Graph& graph) {
   return model;
 }
 
+bool IsSameNetwork(const ModelSpec& a, const ModelSpec& b) {
+  const auto network = [](ModelSpec model) {
+    model.clear_preparation();
+    return model.SerializeAsString();
+  };
+  return network(a) == network(b);
+}
+
 }  // namespace psgd

@@ -10,4 +10,7 @@ namespace psgd {
 
 ModelSpec MakeModelSpec(const std::string& name, const Graph& graph);
 
+// Whether the names and all parameters are equal. The preparation of the data does not count.
+bool IsSameNetwork(const ModelSpec& a, const ModelSpec& b);
+
 }  // namespace psgd

@@ -171,7 +171,7 @@ absl::StatusOr<std::string> ExportOnnx(const ModelConfig& config, const InputSha
                                        const ModelSpec& model, const ParameterValues& values) {
   PSGD_ASSIGN_OR_RETURN(const ModelGraph two, BuildModel(config, shape, 2, Mode::kEvaluate));
   PSGD_ASSIGN_OR_RETURN(const ModelGraph three, BuildModel(config, shape, 3, Mode::kEvaluate));
-  if (MakeModelSpec(model.name(), two.graph).SerializeAsString() != model.SerializeAsString()) {
+  if (!IsSameNetwork(MakeModelSpec(model.name(), two.graph), model)) {
     return absl::FailedPreconditionError(
         "the weights are of another network than the config builds now; export with the version of "
         "psgd, and the model file, that trained them");

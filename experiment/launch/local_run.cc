@@ -11,6 +11,7 @@
 #include "experiment/record/readable.h"
 #include "experiment/record/run_dir.h"
 #include "experiment/record/run_recorder.h"
+#include "optimizers/diverged.h"
 #include "server/control/server_shares.h"
 
 namespace psgd {
@@ -270,7 +271,7 @@ absl::Status LocalRun::ServerEnded() {
                             : absl::AbortedError(absl::StrCat(drain_reason_, ". ", Advice()));
   }
   if (const std::string why = FailureInSummary(); !why.empty()) {
-    return absl::AbortedError(absl::StrCat(why, ". ", Advice()));
+    return absl::AbortedError(SaysDiverged(why) ? why : absl::StrCat(why, ". ", Advice()));
   }
   if (server.exit_code() != 0 && server.exit_code() != kExitStopped) {
     return Failed(cluster_->Obituary(server));
@@ -318,8 +319,11 @@ absl::Status LocalRun::Failed(std::string what) {
                 Seconds(SteadyNow() - start_), samples_before_.value_or(0));
   const absl::Status written = WriteSummary(summary, RunDir(run_dir_).SummaryFile());
   if (!written.ok()) display_.Note(std::string(written.message()), /*important=*/true);
-  const std::string message =
-      absl::StrCat(what, what.find('\n') == std::string::npos ? ". " : "\n", Advice(), KeysLeft());
+  std::string message = what;
+  if (!SaysDiverged(what)) {
+    absl::StrAppend(&message, what.find('\n') == std::string::npos ? ". " : "\n", Advice());
+  }
+  message += KeysLeft();
   return asked ? absl::CancelledError(message) : absl::UnavailableError(message);
 }
 

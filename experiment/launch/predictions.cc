@@ -10,22 +10,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
+#include "common/csv.h"
 #include "data/batch.h"
 #include "data/new_samples.h"
 #include "data/preparation.h"
+#include "data/read_user_data.h"
 #include "data/row_targets.h"
 #include "engine/runtime/replicas.h"
 #include "train/predict.h"
 
 namespace psgd {
 namespace {
-
-// A field of CSV (RFC 4180).
-std::string Field(const std::string& text) {
-  if (text.find_first_of(",;\t\"\r\n") == std::string::npos) return text;
-  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
-}
 
 double Probability(double log_odds) { return 1 / (1 + std::exp(-log_odds)); }
 
@@ -42,7 +37,7 @@ class OutputFormat {
   std::vector<std::string> Names() const {
     std::vector<std::string> names;
     for (const Preparation::Target& target : preparation_.targets()) {
-      names.push_back(Field(target.name()));
+      names.push_back(CsvField(target.name()));
     }
     if (!names.empty()) return names;
     const bool probable = loss_ == ModelConfig::CROSS_ENTROPY || loss_ == ModelConfig::SIGMOID;
@@ -78,7 +73,7 @@ class OutputFormat {
     const auto best = std::ranges::max_element(known);
     const auto chosen = static_cast<int>(best - known.begin());
     const std::string name = chosen < preparation_.classes_size()
-                                 ? Field(preparation_.classes(chosen))
+                                 ? CsvField(preparation_.classes(chosen))
                                  : absl::StrCat(chosen);
     double value = *best;
     if (loss_ == ModelConfig::SIGMOID) value = Probability(value);
@@ -109,14 +104,17 @@ absl::StatusOr<Predictions> PredictNew(const WeightsCollector& weights, const st
   std::vector<std::string> names = format.Names();
   if (!data.files.empty()) names.insert(names.begin(), "file");
   Predictions made;
+  made.notes = data.notes;
   made.csv = absl::StrCat(absl::StrJoin(names, ","), "\n");
   EvaluationBatches batches(data.samples, network->batch());
-  PSGD_RETURN_IF_ERROR(
-      Predict(*network, batches, data.samples->size(), [&](std::span<const float> outputs) {
-        if (!data.files.empty()) absl::StrAppend(&made.csv, Field(data.files[made.samples]), ",");
-        absl::StrAppend(&made.csv, absl::StrJoin(format.Fields(outputs), ","), "\n");
-        ++made.samples;
-      }));
+  const auto take = [&](std::span<const float> outputs) {
+    if (!data.files.empty()) absl::StrAppend(&made.csv, CsvField(data.files[made.samples]), ",");
+    absl::StrAppend(&made.csv, absl::StrJoin(format.Fields(outputs), ","), "\n");
+    ++made.samples;
+  };
+  // Images are read only now.
+  PSGD_RETURN_IF_ERROR(ReadUserData(
+      [&] { return Predict(*network, batches, data.samples->size(), options.threads, take); }));
   return made;
 }
 

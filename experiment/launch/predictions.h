@@ -1,7 +1,9 @@
 // Predictions of a run's network for new data.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "common/status.h"
 #include "experiment/launch/trained_weights.h"
@@ -11,7 +13,8 @@ namespace psgd {
 
 struct Predictions {
   size_t samples = 0;
-  std::string csv;  // a line of names, then a line a sample
+  std::string csv;                 // a line of names, then a line a sample
+  std::vector<std::string> notes;  // for people, of values that the run does not know
 };
 
 // Predicts what `path` has (data/new_samples.h). Columns are `file`, if samples are files, and

@@ -69,6 +69,10 @@ std::string Head(const StatusReply& status) {
     absl::StrAppendFormat(&text, "  residual of norm %.4g with the workers, of norm %.4g lost\n",
                           total.residual_norm(), total.residual_norm_lost());
   }
+  if (total.counts_incomplete()) {
+    text +=
+        "  a server took over: steps, bytes and times may miss a second, and are lower bounds\n";
+  }
   if (status.batches_repeated() > 0 || status.batches_lost() > 0) {
     absl::StrAppendFormat(&text, "  of lost workers' batches %d dealt again, %d left out\n",
                           status.batches_repeated(), status.batches_lost());

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/units.h"
+#include "data/new_samples.h"
 #include "experiment/config/config_yaml.h"
 #include "experiment/launch/resume_advice.h"
 #include "experiment/launch/shell_line.h"
@@ -124,11 +125,9 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
 namespace {
 
 // The weights that the evaluations are of, as options of ps-ctl.
-std::string Evaluated(const Summary& summary, const std::string& run_dir) {
-  const auto config = LoadConfig(RunDir(run_dir).ConfigFile());
-  const bool average = config.ok() && config->train().average() > 0;
+std::string Evaluated(const Summary& summary, const Config& config) {
   return absl::StrCat(summary.best_checkpoint ? " --checkpoint best" : "",
-                      average ? " --average" : "");
+                      config.train().average() > 0 ? " --average" : "");
 }
 
 }  // namespace
@@ -142,8 +141,12 @@ std::string NextCommands(const Summary& summary, const std::string& run_dir,
     return text;
   }
   // Only the program knows the network.
-  const std::string which = Evaluated(summary, run_dir);
+  const Config config = LoadConfig(RunDir(run_dir).ConfigFile()).value_or(Config());
+  const std::string which = Evaluated(summary, config);
   if (command.empty()) absl::StrAppend(&text, "  ps-ctl eval --run-dir ", run_dir, which, "\n");
+  if (command.empty() && HasPredictions(config.data().format())) {
+    absl::StrAppend(&text, "  ps-ctl predict --run-dir ", run_dir, which, " --data NEW\n");
+  }
   absl::StrAppend(
       &text, "  ps-ctl export --run-dir ", run_dir, which, " --out weights.safetensors\n",
       "  ps-run ", run_dir,

@@ -7,6 +7,7 @@
 #include "data/batch.h"
 #include "data/open_data.h"
 #include "data/preparation.h"
+#include "engine/graph/model_spec.h"
 #include "engine/onnx/export.h"
 #include "engine/runtime/network.h"
 #include "experiment/record/run_dir.h"
@@ -55,9 +56,7 @@ absl::StatusOr<std::unique_ptr<Replicas>> NetworkWith(const WeightsCollector& we
   PSGD_ASSIGN_OR_RETURN(auto network,
                         Replicas::Create(config.model(), InputShapeOf(shape),
                                          config.data().eval_batch(), {network_options}));
-  ModelSpec trained = weights.model();
-  trained.clear_preparation();
-  if (network->spec().SerializeAsString() != trained.SerializeAsString()) {
+  if (!IsSameNetwork(network->spec(), weights.model())) {
     return absl::FailedPreconditionError(
         absl::StrCat("the weights of ", config.name(),
                      " are of another network than this version "

@@ -244,7 +244,7 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   }
   summary.epochs = total.epoch();
   summary.steps = total.steps();
-  summary.counts_incomplete = status.counts_incomplete();
+  summary.counts_incomplete = total.counts_incomplete();
   summary.wall_seconds = wall_seconds;
   summary.train_seconds = status.seconds();
   if (status.seconds() > 0 && total.samples() > samples_before) {

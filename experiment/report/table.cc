@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "common/csv.h"
 #include "common/units.h"
 #include "experiment/record/readable.h"
 
@@ -67,11 +68,6 @@ size_t WidthOf(const std::string& lines) {
 
 std::string MarkdownCell(const std::string& text) {
   return absl::StrReplaceAll(text, {{"|", "\\|"}});
-}
-
-std::string CsvCell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
 }
 
 }  // namespace
@@ -162,7 +158,7 @@ std::string Csv(const std::vector<std::vector<std::string>>& rows) {
   std::string csv;
   for (const auto& row : rows) {
     csv += absl::StrJoin(row, ",", [](std::string* out, const std::string& cell) {
-      absl::StrAppend(out, CsvCell(cell));
+      absl::StrAppend(out, CsvField(cell));
     });
     csv += "\n";
   }

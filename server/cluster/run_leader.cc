@@ -576,10 +576,10 @@ void RunLeader::OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpo
   GoOn(now, effects);
 }
 
-void RunLeader::OnQuarantined(const WorkerKey& worker, const std::string& why, Time now,
-                              ServerEffects* effects) {
+void RunLeader::OnQuarantined(QuarantinedWorker worker, Time now, ServerEffects* effects) {
+  worker.why = Readable(worker.why);
   Effects decided;
-  coordinator_.Quarantine(worker, Readable(why), &decided);
+  coordinator_.Quarantine(worker, &decided);
   Decide(std::move(decided));
   GoOn(now, effects);
 }
@@ -652,11 +652,9 @@ RunRecord RunLeader::RecordNow(Time now) const {
   RunRecord record = copies_.record();
   if (!record.has_plan()) return record;
   CoordinatorRecord* const coordinator = record.mutable_coordinator();
-  *coordinator = coordinator_.Save(now);
+  *coordinator = coordinator_.SaveWithoutPlan(now);
   orders_.Save(coordinator);
   for (const auto& [worker, pass] : passes_) *coordinator->add_passes() = pass;
-  coordinator->clear_model();
-  coordinator->clear_placement();
   return record;
 }
 

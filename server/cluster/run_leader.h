@@ -22,6 +22,7 @@
 #include "server/cluster/server_effects.h"
 #include "server/coordinator/coordinator_core.h"
 #include "server/coordinator/order_book.h"
+#include "server/shard/quarantine.h"
 
 namespace psgd {
 
@@ -64,8 +65,7 @@ class RunLeader {
               Time now, ServerEffects* effects);
   void OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpoint>& sealed, Time now,
                 ServerEffects* effects);
-  void OnQuarantined(const WorkerKey& worker, const std::string& why, Time now,
-                     ServerEffects* effects);
+  void OnQuarantined(QuarantinedWorker worker, Time now, ServerEffects* effects);
   // An Answer effect follows, perhaps much later.
   void OnRequest(uint64_t request, const ControlRequest& asked, Time now, ServerEffects* effects);
   // Call this at least ten times per `patience`.

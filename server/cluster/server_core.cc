@@ -212,9 +212,8 @@ void ServerCore::OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckp
   Settle(now, effects);
 }
 
-void ServerCore::OnQuarantined(const WorkerKey& worker, const std::string& why, Time now,
-                               ServerEffects* effects) {
-  if (leader_ != nullptr) leader_->OnQuarantined(worker, why, now, effects);
+void ServerCore::OnQuarantined(const QuarantinedWorker& worker, Time now, ServerEffects* effects) {
+  if (leader_ != nullptr) leader_->OnQuarantined(worker, now, effects);
   Settle(now, effects);
 }
 

@@ -58,8 +58,7 @@ class ServerCore {
               Time now, ServerEffects* effects);
   void OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpoint>& sealed, Time now,
                 ServerEffects* effects);
-  void OnQuarantined(const WorkerKey& worker, const std::string& why, Time now,
-                     ServerEffects* effects);
+  void OnQuarantined(const QuarantinedWorker& worker, Time now, ServerEffects* effects);
   void OnRequest(uint64_t request, const ControlRequest& asked, Time now, ServerEffects* effects);
 
   // Call this at least ten times per RunLeaderOptions.patience.

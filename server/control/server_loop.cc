@@ -374,11 +374,12 @@ CopyCallbacks ServerLoop::Callbacks() {
   callbacks.on_quarantine = [this](const QuarantinedWorker& worker) {
     Post([this, worker](Time now, ServerEffects* effects) {
       if (core_->leader() != nullptr) {
-        return core_->OnQuarantined(worker.key, worker.why, now, effects);
+        return core_->OnQuarantined(worker, now, effects);
       }
       ServerSays says;
       *says.mutable_quarantined()->mutable_key() = worker.key;
       says.mutable_quarantined()->set_why(worker.why);
+      says.mutable_quarantined()->set_not_finite(worker.not_finite);
       run_link_->Send(std::move(says));
     });
   };
@@ -579,7 +580,8 @@ void ServerLoop::HeardOf(uint64_t link, ServerSays says, ShardPartReader* parts)
                         {says.spans().spans().begin(), says.spans().spans().end()});
     }
     if (says.has_quarantined()) {
-      core_->OnQuarantined(says.quarantined().key(), says.quarantined().why(), now, effects);
+      const ServerSays::Quarantined& worker = says.quarantined();
+      core_->OnQuarantined({worker.key(), worker.why(), worker.not_finite()}, now, effects);
     }
   });
 }

@@ -148,8 +148,10 @@ absl::Status CoordinatorCore::FixModel(const ModelSpec& model, uint64_t batches_
   } else {
     ledger_.emplace(ledger);
   }
-  effects->commands.push_back(
-      InstallModel{model_, placement_, options_.checkpoint, hyper_, std::move(given)});
+  auto parameters = std::make_shared<ModelSpec>(*model_);
+  parameters->clear_preparation();  // which would be in the images of all shards
+  effects->commands.push_back(InstallModel{std::move(parameters), placement_, options_.checkpoint,
+                                           hyper_, std::move(given)});
   return absl::OkStatus();
 }
 
@@ -349,23 +351,23 @@ void CoordinatorCore::Remove(uint32_t worker, const std::string& note, Effects* 
   }
 }
 
-void CoordinatorCore::Quarantine(const WorkerKey& key, const std::string& why, Effects* effects) {
-  const MemberState* member = members_.Find(key.worker());
+void CoordinatorCore::Quarantine(const QuarantinedWorker& worker, Effects* effects) {
+  const uint32_t number = worker.key.worker();
+  const MemberState* member = members_.Find(number);
   if (member == nullptr || !member->record.live() ||
-      member->record.key().incarnation() != key.incarnation()) {
+      member->record.key().incarnation() != worker.key.incarnation()) {
     return;
   }
   const std::vector<uint32_t> ready = members_.Ready();
-  if (ready.size() == 1 && ready[0] == key.worker()) {
+  if (ready.size() == 1 && ready[0] == number) {
     DrainRequest alone;
     alone.set_failed(true);
-    alone.set_reason(
-        absl::StrCat(DivergedText(config_),
-                     ". In detail: no worker is left that sends sound updates: of worker ",
-                     key.worker(), ", ", why));
+    alone.set_reason(absl::StrCat(
+        worker.not_finite ? absl::StrCat(DivergedText(config_), ". In detail: ") : "",
+        "no worker is left that sends sound updates: of worker ", number, ", ", worker.why));
     Drain(alone, effects);
   }
-  Remove(key.worker(), absl::StrCat("quarantined: ", why), effects);
+  Remove(number, absl::StrCat("quarantined: ", worker.why), effects);
 }
 
 void CoordinatorCore::Tick(Time now, Effects* effects) {
@@ -727,10 +729,17 @@ absl::Status CoordinatorCore::CountEvaluation(const EvalResult& result, Effects*
 }
 
 CoordinatorRecord CoordinatorCore::Save(Time now) const {
-  CoordinatorRecord record;
+  CoordinatorRecord record = SaveWithoutPlan(now);
   if (model_ != nullptr) {
     *record.mutable_model() = *model_;
     *record.mutable_placement() = *placement_;
+  }
+  return record;
+}
+
+CoordinatorRecord CoordinatorCore::SaveWithoutPlan(Time now) const {
+  CoordinatorRecord record;
+  if (model_ != nullptr) {
     record.set_batches_per_epoch(batches_per_epoch_);
     record.set_train_samples(train_samples_);
     *record.mutable_ledger() = ledger_->Save();

@@ -19,6 +19,7 @@
 #include "server/coordinator/data_ledger.h"
 #include "server/coordinator/membership.h"
 #include "server/coordinator/run_totals.h"
+#include "server/shard/quarantine.h"
 #include "server/shard/shard_command.h"
 
 namespace psgd {
@@ -70,7 +71,7 @@ class CoordinatorCore {
 
   // A shard refuses to hear the worker any more, so the worker is out. The run fails if no other
   // worker is in.
-  void Quarantine(const WorkerKey& key, const std::string& why, Effects* effects);
+  void Quarantine(const QuarantinedWorker& worker, Effects* effects);
 
   // Requests a checkpoint at the next boundary and returns its id. `name`: empty or unused.
   absl::StatusOr<uint64_t> RequestCheckpoint(const std::string& name = "");
@@ -92,6 +93,8 @@ class CoordinatorCore {
 
   // Everything that the answer to the next request depends on.
   CoordinatorRecord Save(Time now) const;
+  // The same without model and placement, which are large and do not change.
+  CoordinatorRecord SaveWithoutPlan(Time now) const;
   // Goes on from a saved record. REQUIRES: `record` has a model, and this object has had no
   // request.
   void Restore(const CoordinatorRecord& record, Time now);

@@ -57,7 +57,6 @@ void RunTotals::Show(Time now, StatusReply* status) const {
   status->set_clock(sum_.clock());
   status->mutable_evaluations()->Assign(evaluations_.begin(), evaluations_.end());
   status->set_seconds(SecondsTrained(now));
-  status->set_counts_incomplete(incomplete_);
 }
 
 void RunTotals::Save(Time now, CoordinatorRecord* record) const {
@@ -80,7 +79,7 @@ void RunTotals::Restore(const CoordinatorRecord& record, Time now) {
                                std::chrono::duration<double>(record.seconds_trained()));
   if (record.started()) started_ = start;
   if (record.ended()) ended_ = now;
-  incomplete_ = started_ && !ended_;  // counts are stored once a second
+  if (started_ && !ended_) sum_.set_counts_incomplete(true);  // they are stored once a second
 }
 
 }  // namespace psgd

@@ -36,7 +36,7 @@ class RunTotals {
   // The samples in sum() from before the run was resumed. SecondsTrained began after them.
   uint64_t samples_before() const { return samples_before_; }
   double SecondsTrained(Time now) const;
-  // Sets total, clock, evaluations, seconds, and whether counts are incomplete.
+  // Sets total, clock, evaluations and seconds.
   void Show(Time now, StatusReply* status) const;
 
   void Save(Time now, CoordinatorRecord* record) const;
@@ -45,7 +45,6 @@ class RunTotals {
  private:
   WorkerReport sum_;
   uint64_t samples_before_ = 0;
-  bool incomplete_ = false;
   ReportHistograms histograms_;  // latencies: since this server began
   std::vector<EvalResult> evaluations_;
   std::optional<Time> started_;

@@ -30,6 +30,7 @@ std::optional<QuarantinedWorker> CountBadPush(const DataHeader& header, uint64_t
   worker.key.set_worker(header.worker());
   worker.key.set_incarnation(header.incarnation());
   worker.why = member->quarantined();
+  worker.not_finite = absl::IsOutOfRange(bad);
   return worker;
 }
 

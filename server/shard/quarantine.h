@@ -15,6 +15,7 @@ namespace psgd {
 struct QuarantinedWorker {
   WorkerKey key;
   std::string why;
+  bool not_finite = false;  // its last bad push had numbers that are not finite
 };
 
 // Counts a push of `member` that was next in order and sound.

@@ -82,7 +82,7 @@ class SmallRun {
         Check(core_->DrainWorker(Read<DrainRequest>(request).worker(), &effects));
         break;
       case 10:
-        core_->Quarantine(Read<LeaveRequest>(request).key(), "bad pushes", &effects);
+        core_->Quarantine({Read<LeaveRequest>(request).key(), "bad pushes"}, &effects);
         break;
       case 11:
         Check(core_->GiveWeights(Read<GiveWeightsRequest>(request), now_));
@@ -133,6 +133,7 @@ class SmallRun {
     auto again = std::make_unique<CoordinatorCore>(Options());
     again->Restore(before, now_);
     CoordinatorRecord after = again->Save(now_);
+    if (before.started() && !before.ended()) before.mutable_total()->set_counts_incomplete(true);
     before.clear_seconds_trained();  // counted in nanoseconds, but written as a number of seconds
     after.clear_seconds_trained();
     google::protobuf::util::DefaultFieldComparator values;

@@ -213,7 +213,7 @@ TEST_F(LabelledData, PngFoldersAreClassified) {
   EXPECT_THAT(predict("none").err, HasSubstr("no such file or folder"));
   Put("new/a.png", "no image");
   const Ended unreadable = predict("new");
-  EXPECT_EQ(unreadable.code, 1) << unreadable.out;
+  EXPECT_EQ(unreadable.code, 2) << unreadable.out;
   EXPECT_EQ(unreadable.out, "");
   EXPECT_THAT(unreadable.err, HasSubstr("new/a.png: "));
 

@@ -97,7 +97,8 @@ TEST_F(Tables, PricesAreLearnedToNearTheirNoise) {
   EXPECT_EQ(summary["test_accuracy"], nullptr);
   EXPECT_THAT(ended.err, AllOf(HasSubstr("epoch 20/20: test loss "), HasSubstr(", rmse "),
                                Not(HasSubstr("accuracy"))));
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("test rmse"), Not(HasSubstr("accuracy"))));
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("test rmse"), Not(HasSubstr("accuracy")),
+                               HasSubstr("ps-ctl predict --run-dir " + Path("houses"))));
   for (const Json& record : Metrics("houses", "progress")) EXPECT_EQ(record["accuracy"], nullptr);
   EXPECT_EQ(Metrics("houses", "evaluation").back()["measures"]["rmse"], rmse);
 
@@ -136,11 +137,25 @@ TEST_F(Tables, PricesAreLearnedToNearTheirNoise) {
   EXPECT_THAT(error("income,rooms,age,shore\nlow,2,3,bay\n"),
               HasSubstr("bad.csv:2: column \"income\": \"low\" is no number"));
   EXPECT_EQ(Ctl({"predict", "--run-dir", Path("houses"), "--data", Path("none.csv")}).code, 2);
-  // A shore that no training row has is as a missing one.
-  EXPECT_EQ(Ctl({"predict", "--run-dir", Path("houses"), "--data",
-                 Write("odd.csv", "income,rooms,age,shore\n5,4,30,lake\n")})
-                .code,
-            0);
+  const std::string odd = Write("odd.csv", "income,rooms,age,shore\n5,4,30,lake\n");
+  const auto odd_ones = [&](const std::vector<std::string>& more) {
+    return Ctl(std::vector<std::string>{"predict", "--run-dir", Path("houses"), "--data", odd} +
+               more);
+  };
+  const Ended unknown = odd_ones({});
+  EXPECT_EQ(unknown.code, 0) << unknown.err;
+  EXPECT_THAT(unknown.err,
+              HasSubstr("column \"shore\": 1 of 1 fields have a value that no training row has, as "
+                        "\"lake\"; they count as missing"));
+  EXPECT_THAT(odd_ones({"--json"}).err, HasSubstr("say --out FILE"));
+  EXPECT_EQ(odd_ones({"--out", Path("none/a.csv")}).code, 2);
+  const Ended json = odd_ones({"--out", Path("a.csv"), "--json"});
+  EXPECT_EQ(Json::parse(json.out)["predictions"], 1) << json.err;
+  const Ended unwritten =
+      RunProgram({"/bin/sh", "-c", "exec \"$0\" predict --run-dir \"$1\" --data \"$2\" > /dev/full",
+                  ProgramPath("ps-ctl"), Path("houses"), odd});
+  EXPECT_EQ(unwritten.code, 1);
+  EXPECT_THAT(unwritten.err, HasSubstr("could not be written to standard output"));
   // The data changed, so an evaluation would mean nothing.
   Write("houses.csv", Houses(5000));
   const Ended other = Ctl({"eval", "--run-dir", Path("houses")});
@@ -173,6 +188,14 @@ TEST_F(Tables, LabelsAreLearnedTogether) {
   EXPECT_GT(summary["test_measures"]["f1"], 0.95);
   EXPECT_GT(summary["test_measures"]["label_accuracy"], 0.95);
   EXPECT_EQ(summary["test_accuracy"], nullptr);
+  const Ended predict = Ctl({"predict", "--run-dir", Path("labels"), "--data",
+                             Write("new.csv", "y,x\n0.1,0.9\n0.1,-0.9\n")});
+  ASSERT_EQ(predict.code, 0) << predict.err;
+  const std::vector<std::string> lines = Lines(predict.out);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0], "warm,cold,near");
+  EXPECT_GT(std::stod(lines[1]), 0.9) << "warm, as x is above 0";
+  EXPECT_LT(std::stod(lines[2]), 0.1);
 }
 
 // Visits come at a rate that grows with the temperature.
@@ -247,15 +270,44 @@ TEST_F(Tables, ArraysMayHaveSeveralTargets) {
                                  {"y.npy", NpyOf<double>("<f8", {kRows, 2}, y)}},
                                 /*deflated=*/true, /*large=*/true));
   const std::string config = Config("arrays", "", "smooth_l1", "", 15);
-  const Ended ended =
-      RunProgram({"ps-run", config, "--run-dir", Path("arrays"), "--set", "data.format=arrays",
-                  "--set", "data.target=", "--set", "data.path=" + arrays},
-                 std::chrono::seconds(180));
+  const Ended ended = RunProgram(
+      {"ps-run", config, "--run-dir", Path("arrays"), "--set", "data.format=arrays", "--set",
+       "data.target=", "--set", "data.path=" + arrays, "--set", "train.average=0.9"},
+      std::chrono::seconds(180));
   ASSERT_EQ(ended.code, 0) << ended.err;
   const Json measures = Summary("arrays")["test_measures"];
   EXPECT_LT(measures["rmse_y0"], 0.2) << "the deviation is 1.15";
   EXPECT_LT(measures["rmse_y1"], 60) << "the deviation is 333";
   EXPECT_GT(measures["r2"], 0.96);
+
+  const std::string fresh = Write("new.npy", NpyOf<float>("<f4", {2, 2}, {0.5, 0.5, -0.5, 0.5}));
+  const auto predict = [&](const std::string& run, const std::vector<std::string>& more) {
+    const Ended predicted =
+        Ctl(std::vector<std::string>{"predict", "--run-dir", Path(run), "--data", fresh} + more);
+    EXPECT_EQ(predicted.code, 0) << predicted.err;
+    const std::vector<std::string> lines = Lines(predicted.out);
+    ASSERT_EQ(lines.size(), 3u);
+    EXPECT_EQ(lines[0], "y0,y1");
+    EXPECT_NEAR(std::stod(lines[1]), 6, 0.6);
+    EXPECT_NEAR(std::stod(lines[1].substr(lines[1].find(',') + 1)), 250, 150);
+    EXPECT_NEAR(std::stod(lines[2]), 4, 0.6);
+    EXPECT_NEAR(std::stod(lines[2].substr(lines[2].find(',') + 1)), -250, 150);
+  };
+  predict("arrays", {});
+  predict("arrays", {"--average"});
+  // The network goes on as an ONNX file.
+  const Ended exported =
+      Ctl({"export", "--run-dir", Path("arrays"), "--onnx", Path("arrays.onnx")});
+  ASSERT_EQ(exported.code, 0) << exported.err;
+  const std::string onnx = Write("onnx.yaml", "name: onnx\nmodel: {onnx: " + Path("arrays.onnx") +
+                                                  ", loss: smooth_l1}\ndata: {format: arrays, "
+                                                  "batch: 32, path: " +
+                                                  arrays +
+                                                  "}\ntrain: {epochs: 1, max_steps: 1}\n"
+                                                  "optimizer: {sgd: {learning_rate: 0.001}}\n");
+  const Ended went_on = Run("onnx", onnx);
+  ASSERT_EQ(went_on.code, 0) << went_on.err;
+  predict("onnx", {});
 }
 
 TEST_F(Tables, WhatMayNotBeMeantIsSaidFirst) {

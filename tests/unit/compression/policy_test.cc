@@ -1,5 +1,6 @@
 #include "compression/policy.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace psgd {
@@ -42,6 +43,17 @@ TEST(LeftOutText, SaysWhenMostWeightsTravelDense) {
             "(compression.dense_below) and travel whole");
   config.set_dense_below(1000);
   EXPECT_EQ(LeftOutText(config, model), "") << "biases are small in every network";
+  config.clear_dense_below();
+  config.mutable_push()->mutable_signum();
+  EXPECT_EQ(LeftOutText(config, model), "") << "small tensors send signs, too";
+  config.mutable_push()->mutable_dgc();
+  EXPECT_NE(LeftOutText(config, model), "") << "small tensors send every element";
+  ParameterSpec rows = Parameter("rows", {1000, 1000});
+  rows.set_sparse(true);
+  *model.add_parameters() = rows;
+  config.mutable_push()->mutable_int8();
+  EXPECT_THAT(LeftOutText(config, model), testing::StartsWith("codec int8 carries 0 of 2 tensors"))
+      << "of rows, the nonzero ones travel";
 }
 
 // The server's optimizer then has no momentum, and small tensors need theirs too.

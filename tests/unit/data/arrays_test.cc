@@ -140,8 +140,8 @@ TEST_F(ArraysTest, ErrorsNameTheArrayAndTheSample) {
   EXPECT_THAT(Error({.path = WritePair(kX, NpyOf<uint64_t>("<U2", {4}, {0, 0, 0, 0}))}),
               AllOf(HasSubstr("a.npz: y: its elements are texts"),
                     HasSubstr("numpy.unique(y, return_inverse=True)")));
-  EXPECT_THAT(Error({.path = Write("x.npy", kX)}),
-              AllOf(HasSubstr("x.npy is one array"), HasSubstr("a folder with x.npy and y.npy")));
+  EXPECT_THAT(Error({.path = Write("one.npy", kX)}),
+              AllOf(HasSubstr("one.npy is one array"), HasSubstr("a folder with x.npy and y.npy")));
   EXPECT_THAT(error(NpyOf<double>("<f8", {5, 2}, {1, 2, 3, 4}), kY),
               HasSubstr("its shape is not that of its bytes"));
   EXPECT_THAT(error("x", kY), HasSubstr("it does not begin as an array"));

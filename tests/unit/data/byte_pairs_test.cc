@@ -156,7 +156,7 @@ TEST(BytePairsTest, SeveralTextsAreLearnedTogetherInAnyOrder) {
 TEST(BytePairsTest, TextThatGivesTooFewTokensIsAnError) {
   EXPECT_THAT(Learn({""}, 300).status().message(),
               AllOf(HasSubstr("gives 256 tokens"), HasSubstr("data.vocabulary is 300"),
-                    HasSubstr("set data.vocabulary to 256 or less, or use more text")));
+                    HasSubstr("set data.tokens to bytes, or use more text")));
   // Words are cut after 64 bytes: 2, 4, ... 64 bytes become one token.
   const std::string same(6400, 'a');
   EXPECT_THAT(Learn({same}, 300).status().message(), HasSubstr("gives 262 tokens"));

@@ -31,6 +31,7 @@ class NewSamplesTest : public testing::Test {
     const auto sets = OpenData(config_, /*seed=*/1);
     ASSERT_TRUE(sets.ok()) << sets.status();
     preparation_ = sets->preparation;
+    note_ = sets->note;
   }
   NewSamples Open(const std::string& path) {
     auto opened = OpenNewSamples(config_, preparation_, path);
@@ -63,6 +64,7 @@ class NewSamplesTest : public testing::Test {
   ScratchFolder folder_;
   DataConfig config_;
   Preparation preparation_;
+  std::string note_;
 };
 
 constexpr char kSoldHouses[] =
@@ -85,6 +87,8 @@ TEST_F(NewSamplesTest, RowsAreCodedAsInTraining) {
       Open(Write("new.tsv", "id\tnear\trooms\n1\tsea\t4\n2\t\t\n3\tmoor\t4\n4\thill\tNA\n"));
   ASSERT_EQ(opened.samples->size(), 4u);
   EXPECT_TRUE(opened.files.empty());
+  EXPECT_THAT(opened.notes, ElementsAre("column \"near\": 1 of 4 fields have a value that no "
+                                        "training row has, as \"moor\"; they count as missing"));
   EXPECT_THAT(ValuesOf(opened, 0), ElementsAre(0, 0, 1, 0));
   EXPECT_THAT(ValuesOf(opened, 1), ElementsAre(0, 0, 0, 1)) << "missing";
   EXPECT_THAT(ValuesOf(opened, 2), ElementsAre(0, 0, 0, 1)) << "unknown counts as missing";
@@ -98,6 +102,30 @@ TEST_F(NewSamplesTest, RowsAreCodedAsInTraining) {
                     HasSubstr("the run trained on numbers here")));
   EXPECT_THAT(Error(folder_.File("none.csv")), HasSubstr("none.csv"));
   EXPECT_THAT(Error(Write("empty.csv", "rooms,near\n")), HasSubstr("has no row below"));
+  const std::string packed = Gzip(kSoldHouses);
+  const auto cut = OpenNewSamples(config_, preparation_,
+                                  Write("cut.csv.gz", packed.substr(0, packed.size() - 9)));
+  EXPECT_TRUE(absl::IsInvalidArgument(cut.status())) << cut.status();
+  // A damaged record, whose targets do not fit the outputs.
+  preparation_.mutable_shape()->set_classes(2);
+  EXPECT_THAT(Error(folder_.File("new.tsv")), HasSubstr("does not fit its network"));
+}
+
+TEST_F(NewSamplesTest, ARecordThatIsTooLargeIsNoted) {
+  std::string table = "name,price\n";
+  for (int i = 0; i < 600; ++i) {
+    table += std::string(2000, 'a') + std::to_string(i % 590) + "," + std::to_string(i) + "\n";
+  }
+  config_.add_target("price");
+  config_.set_target_kind(DataConfig::NUMBER);
+  config_.mutable_table()->set_test_fraction(0.01);
+  const std::string path = Write("names.csv", table);
+  Train(DataConfig::TABLE, path);
+  EXPECT_THAT(note_, HasSubstr("take more than 1 MiB"));
+  EXPECT_TRUE(preparation_.too_large());
+  EXPECT_EQ(preparation_.shape().width(), 590) << "an export needs it";
+  EXPECT_EQ(preparation_.columns_size(), 0);
+  EXPECT_THAT(Error(path), HasSubstr("take more than 1 MiB"));
 }
 
 TEST_F(NewSamplesTest, ClassesHaveNames) {
@@ -138,10 +166,12 @@ TEST_F(NewSamplesTest, TextsHaveTheTokensOfTheTraining) {
   Train(DataConfig::TEXT_CLASSES,
         Write("a.csv", "topic,words\nsky,abababab\nsea,abababab\nsky,z\nsea,z\n"));
   EXPECT_EQ(preparation_.text_column(), "words");
-  const NewSamples opened = Open(Write("new.csv", "words,id\nababz,1\n\"\",2\n"));
+  const NewSamples opened = Open(Write("new.csv", "words,id\nababz,1\na,2\n"));
   ASSERT_EQ(opened.samples->size(), 2u);
   EXPECT_THAT(TokensOf(opened, 0), ElementsAre(257 + kSpecialTokens, 'z' + kSpecialTokens, 0, 0));
-  EXPECT_THAT(TokensOf(opened, 1), Each(kPaddingToken));
+  EXPECT_THAT(TokensOf(opened, 1), ElementsAre('a' + kSpecialTokens, 0, 0, 0));
+  EXPECT_THAT(Error(Write("new.csv", "words,id\nababz,1\n\" \",2\n")),
+              HasSubstr("new.csv:3: column \"words\": the field is empty; leave the row out"));
   EXPECT_THAT(Error(Write("new.csv", "text\na\n")), HasSubstr("no column is named \"words\""));
   preparation_.mutable_shape()->set_vocabulary(300);
   EXPECT_THAT(Error(Write("new.csv", "words\na\n")), HasSubstr("does not fit its network"));
@@ -159,10 +189,12 @@ TEST_F(NewSamplesTest, TextsMayBeFiles) {
   Write("new/b", "b");
   Write("new/deep/c", "c");
   Write("new/.hidden", "d");
+  Write("new/.folder/e", "e");
   const NewSamples opened = Open(folder_.File("new"));
   EXPECT_THAT(opened.files, ElementsAre(folder_.File("new/b"), folder_.File("new/deep/c")));
   EXPECT_EQ(TokensOf(opened, 1)[0], 'c' + kSpecialTokens);
   EXPECT_THAT(Error(folder_.File("none")), HasSubstr("no such file or folder"));
+  EXPECT_THAT(Error(Write("blank", " \n")), HasSubstr("blank: the file has no text"));
 }
 
 }  // namespace

@@ -252,11 +252,12 @@ TEST_F(TableTest, ErrorsOfTheWholeFileSayWhatToDo) {
   EXPECT_THAT(ErrorOf(numbers),
               HasSubstr(":1002: column \"y\": data.target y has real numbers, as "
                         "1000.5: set model.loss: squared (or smooth_l1, poisson)"));
-  std::string whole = "x,y\n", few = whole, halves = whole;
+  std::string whole = "x,y\n", few = whole, halves = whole, versions = whole;
   for (int i = 0; i < 1002; ++i) {
     absl::StrAppend(&whole, i % 7, ",", i, "\n");
     if (i < 40) absl::StrAppend(&few, i % 7, ",", 0.25 * i, "\n");
     if (i < 40) absl::StrAppend(&halves, i % 7, ",", 0.5 * (i % 9), "\n");
+    if (i < 100) absl::StrAppend(&versions, i % 7, ",", 1 + 0.5 * (i % 25), "\n");
   }
   EXPECT_THAT(ErrorOf(whole), AllOf(HasSubstr(":1002: column \"y\": more than 1000 different"),
                                     HasSubstr("set model.loss to squared")));
@@ -264,6 +265,11 @@ TEST_F(TableTest, ErrorsOfTheWholeFileSayWhatToDo) {
   const TableOptions ratings = {
       .path = Write("a.csv", halves), .test_fraction = 0.25, .target = {"y"}};
   EXPECT_EQ(Load(ratings).train->shape().classes, 9) << "few, as ratings in halves of a star";
+  EXPECT_EQ(Load({.path = Write("v.csv", versions), .test_fraction = 0.25, .target = {"y"}})
+                .train->shape()
+                .classes,
+            25)
+      << "they come again";
   EXPECT_THAT(ErrorOf(numbers + "1x,1\n", {.kind = DataConfig::NUMBER}),
               HasSubstr("column \"x\": more than 1000 different values, and text, as \"1x\""));
 }
@@ -277,6 +283,9 @@ TEST_F(TableTest, ATestOfOneClassIsNoted) {
   TableOptions options = {.path = Write("s.csv", sorted), .test_fraction = 0.25, .target = {"y"}};
   EXPECT_THAT(Load(options).note,
               AllOf(HasSubstr("s.csv: all 10 test rows"), HasSubstr("have the class b;")));
+  std::string rare = "x,y\n";  // nine of ten rows have one class
+  for (int i = 0; i < 40; ++i) absl::StrAppend(&rare, i % 7, ",", i % 10 == 0 && i < 30, "\n");
+  EXPECT_EQ(Load({.path = Write("r.csv", rare), .test_fraction = 0.25, .target = {"y"}}).note, "");
   options.test = options.path;
   EXPECT_EQ(Load(options).note, "");
   EXPECT_EQ(Load({.path = Write("m.csv", mixed), .test_fraction = 0.25, .target = {"y"}}).note, "");

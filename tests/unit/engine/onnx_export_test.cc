@@ -26,7 +26,8 @@ absl::StatusOr<std::string> Exported(const char* zoo, const InputShape& shape) {
   config.set_zoo(zoo);
   if (shape.source > 0) config.set_layers(1);
   PSGD_ASSIGN_OR_RETURN(const ModelGraph model, BuildModel(config, shape, 2, Mode::kEvaluate));
-  const ModelSpec spec = MakeModelSpec(zoo, model.graph);
+  ModelSpec spec = MakeModelSpec(zoo, model.graph);
+  spec.mutable_preparation()->mutable_shape()->set_width(1);  // as a run's
   const std::vector<float> zeros(100'000'000);
   return ExportOnnx(config, shape, spec, [&](int i) {
     const auto& dims = spec.parameters(i).shape();

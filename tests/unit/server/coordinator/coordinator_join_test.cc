@@ -110,12 +110,24 @@ TEST(CoordinatorJoin, AllWorkersPrepareTheirDataAlike) {
   };
   EXPECT_TRUE(registers(4).ok());
   EXPECT_EQ(run.core().model()->preparation().columns(0).scale().mean(), 4);
+  EXPECT_FALSE(run.Commands<InstallModel>()[0].model->has_preparation()) << "shards need none";
   EXPECT_TRUE(registers(4).ok());
   EXPECT_THAT(Text(registers(5)),
               HasSubstr("its data have other scales, categories or classes (data.path: is it"));
   // As a program's, which brings its own data.
   Effects effects;
   EXPECT_TRUE(run.core().Register(run.Registration(run.Join()), {}, run.now(), &effects).ok());
+}
+
+// As in a run that goes on from a checkpoint of an earlier version.
+TEST(CoordinatorJoin, AModelMayHaveNoPreparation) {
+  CoordinatorFixture run(CoordinatorConfig(2, 1, 4));
+  run.JoinAndRegister();
+  RegisterRequest request = run.Registration(run.Join());
+  request.mutable_model()->mutable_preparation()->mutable_shape()->set_width(2);
+  Effects effects;
+  EXPECT_TRUE(run.core().Register(request, {}, run.now(), &effects).ok());
+  EXPECT_FALSE(run.core().model()->has_preparation());
 }
 
 TEST(CoordinatorJoin, TheFirstRegistrationFixesTheModel) {

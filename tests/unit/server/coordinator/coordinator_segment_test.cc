@@ -385,23 +385,35 @@ TEST(CoordinatorQuarantine, TheOthersGoOnAndTheLastEndsTheRun) {
   Effects effects;
   WorkerKey older = a;
   older.set_incarnation(a.incarnation() - 1);
-  run.core().Quarantine(older, "of one that is gone", &effects);
+  run.core().Quarantine({older, "of one that is gone"}, &effects);
   EXPECT_TRUE(effects.commands.empty());
 
-  run.core().Quarantine(a, "3 bad pushes", &effects);
+  run.core().Quarantine({a, "3 bad pushes"}, &effects);
   EXPECT_EQ(effects.commands.size(), 1u);
   EXPECT_EQ(run.core().state(), StatusReply::TRAINING);
   const StatusReply status = run.core().Status(run.now());
   EXPECT_FALSE(status.workers(0).live());
   EXPECT_EQ(status.workers(0).note(), "quarantined: 3 bad pushes");
 
-  run.core().Quarantine(b, "4 bad pushes", &effects);
+  run.core().Quarantine({b, "4 bad pushes"}, &effects);
   run.Tick();
   run.CheckpointDone(1);
   run.Tick();
   EXPECT_EQ(run.core().state(), StatusReply::FAILED);
+  EXPECT_THAT(
+      run.core().Status(run.now()).detail(),
+      testing::StartsWith("no worker is left that sends sound updates: of worker 1, 4 bad"));
+}
+
+TEST(CoordinatorQuarantine, NumbersThatAreNotFiniteMeanThatTrainingDiverged) {
+  CoordinatorFixture run(CoordinatorConfig(1, 3, 4));
+  const WorkerKey only = run.JoinAndRegister();
+  run.Next(only);
+  Effects effects;
+  run.core().Quarantine({only, "3 bad pushes", /*not_finite=*/true}, &effects);
   EXPECT_THAT(run.core().Status(run.now()).detail(),
-              testing::HasSubstr("no worker is left that sends sound updates: of worker 1, 4 bad"));
+              testing::AllOf(testing::StartsWith("training diverged: lower the learning rate"),
+                             testing::HasSubstr("of worker 0, 3 bad pushes")));
 }
 
 }  // namespace

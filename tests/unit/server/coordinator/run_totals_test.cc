@@ -109,8 +109,20 @@ TEST(RunTotalsTest, GoesOnFromItsRecord) {
   totals.Save(After(6), &record);
   RunTotals again;
   again.Restore(record, After(100));
+  EXPECT_TRUE(again.sum().counts_incomplete()) << "the record may be a second old";
   CoordinatorRecord same;
   again.Save(After(100), &same);
+  RunTotals ended = again;
+  ended.End(After(101));
+  ended.Save(After(102), &record);
+  RunTotals third;
+  third.Restore(record, After(103));
+  EXPECT_TRUE(third.sum().counts_incomplete()) << "a later server knows it, too";
+  RunTotals resumed;
+  resumed.GoOnFrom(third.sum(), {});
+  EXPECT_TRUE(resumed.sum().counts_incomplete());
+  totals.Save(After(6), &record);
+  record.mutable_total()->set_counts_incomplete(true);
   EXPECT_EQ(same.SerializeAsString(), record.SerializeAsString());
   EXPECT_DOUBLE_EQ(again.SecondsTrained(After(101)), 7) << "time without a server does not count";
 }

@@ -1,0 +1,29 @@
+#include "experiment/launch/onnx_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace psgd {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(OnnxReport, AnExportForEvaluationIsNoted) {
+  OnnxCheck check;
+  check.ops["Conv"].nodes = 5;
+  check.ops["Relu"].nodes = 5;
+  const auto text = [&](bool json) { return OnnxCheckText("a.onnx", check, json); };
+  EXPECT_THAT(text(false), HasSubstr("note: the file has 5 convolutions and neither batch norm nor "
+                                     "dropout; if the network has them, it was exported for "
+                                     "evaluation"));
+  EXPECT_THAT(text(true), HasSubstr("exported for evaluation"));
+  for (const char* layer : {"BatchNormalization", "Dropout", "GroupNormalization"}) {
+    OnnxCheck trained = check;
+    trained.ops[layer].nodes = 1;
+    EXPECT_THAT(OnnxCheckText("a.onnx", trained, false), Not(HasSubstr("note")));
+  }
+}
+
+}  // namespace
+}  // namespace psgd
