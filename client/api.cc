@@ -321,6 +321,13 @@ psgd_status psgd_push_rows(psgd_client client, uint32_t tensor, const int64_t* r
   });
 }
 
+psgd_status psgd_get_sent(psgd_client client, uint32_t tensor, uint8_t* sent, size_t count) {
+  return WithClient("psgd_get_sent", client, [&](Client& c) -> absl::Status {
+    PSGD_RETURN_IF_ERROR(CheckPointer(sent, "sent"));
+    return c.Sent(tensor, {sent, count});
+  });
+}
+
 psgd_status psgd_exchanges(psgd_client client, int32_t* exchanges) {
   return WithClient("psgd_exchanges", client, [&](Client& c) -> absl::Status {
     PSGD_RETURN_IF_ERROR(CheckPointer(exchanges, "exchanges"));

@@ -1,6 +1,7 @@
 #include "client/client.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "common/names.h"
 #include "common/program_state.h"
 #include "common/stopwatch.h"
+#include "compression/slice_shape.h"
 #include "proto/local_steps.h"
 #include "worker/install_slice.h"
 
@@ -624,11 +626,34 @@ void Client::Push(uint32_t tensor, const Update& update) {
   encoded_.clear();
   encoder_->Encode(static_cast<int>(tensor), update, weights_[tensor],
                    heartbeat().hyper().weight_decay(), clock, &encoded_);
+  sent_.erase(tensor);
+  if (encoder_->leaves_out(static_cast<int>(tensor))) sent_[tensor] = encoded_;
   for (EncodedSlice& slice : encoded_) {
     member_.autotune().Pushed(slice.travels().size());
     session().Push(clock, std::move(slice));
   }
   pushed_[tensor] = true;
+}
+
+absl::Status Client::Sent(uint32_t tensor, std::span<uint8_t> sent) {
+  PSGD_RETURN_IF_ERROR(CheckTensor(tensor, sent.size()));
+  std::ranges::fill(sent, uint8_t{0});
+  const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
+  for (const EncodedSlice& slice : sent_[tensor]) {
+    const SliceSpec& spec = member_.placement().slices(static_cast<int>(slice.slice));
+    const Codec* codec = codecs_.Find(slice.codec);
+    PSGD_ASSIGN_OR_RETURN(const auto reader,
+                          codec->Open(slice.payload.span(), ShapeOf(spec, parameter)));
+    if (!reader->sparse()) continue;
+    std::array<uint32_t, 512> indices;
+    std::array<float, 512> values;
+    while (const size_t count = reader->NextEntries(indices, values)) {
+      for (size_t i = 0; i < count; ++i) sent[spec.offset() + indices[i]] = 1;
+    }
+  }
+  const bool all = std::ranges::find(sent, 0) == sent.end();
+  if (all) std::ranges::fill(sent, uint8_t{0});
+  return absl::OkStatus();
 }
 
 absl::Status Client::EndStep(StepReport step) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -84,6 +85,9 @@ class Client {
   // strictly ascending.
   absl::Status PushRows(uint32_t tensor, std::span<const int64_t> rows,
                         std::span<const float> values);
+  // Which elements the last push of the tensor sent, where its codec sends single elements and
+  // leaves the others for later: 1, and 0 of the others. Elsewhere 0 of all.
+  absl::Status Sent(uint32_t tensor, std::span<uint8_t> sent);
   // Of `step`, what it encoded and waited for is known here.
   absl::Status EndStep(StepReport step);
   // Whether the step under way ends with an exchange. With local steps most do not: nothing may be
@@ -189,6 +193,8 @@ class Client {
   // Of the resumed checkpoint. An error: it has only a part.
   absl::StatusOr<std::optional<std::vector<std::byte>>> loaded_state_ = std::nullopt;
   std::vector<bool> pushed_;  // by tensor: in this step
+  // By tensor: what a codec made of its last push, if it left something out.
+  std::map<uint32_t, std::vector<EncodedSlice>> sent_;
   ClientTimings timings_;
   Waited waited_;  // since the last report
   double reported_encode_ = 0;

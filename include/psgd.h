@@ -180,6 +180,12 @@ PSGD_API psgd_status psgd_push_gradient(psgd_client client, uint32_t tensor, con
 PSGD_API psgd_status psgd_push_rows(psgd_client client, uint32_t tensor, const int64_t* rows,
                                     size_t count, const float* values, size_t elements);
 
+/* Which elements the last push of a tensor sent, if its codec sends single elements and leaves the
+ * others for later pushes (topk): 1 of those, and 0 of the others. Otherwise 0 of all. A worker's
+ * momentum may forget what was sent: what is to come of it was sent as well. */
+PSGD_API psgd_status psgd_get_sent(psgd_client client, uint32_t tensor, uint8_t* sent,
+                                   size_t count);
+
 /* Whether the step under way ends with an exchange. With local steps (local.steps of the run's
  * config) most do not: nothing is pushed in them, psgd_wait returns at once, and the program goes
  * on with its own weights. Without, every step does. */

@@ -50,6 +50,9 @@ class UpdateEncoder {
   // By parameter: its gradient is encoded on the device, by Start and Finish; the others by Encode.
   const std::vector<bool>& on_device() const { return on_device_; }
 
+  // Whether the codec of the parameter's last step leaves something out for later steps.
+  bool leaves_out(int parameter) const { return !tensors_[parameter].codec->lossless(); }
+
   // From now on Encode leaves out the other slices, whose gradient and residual wait.
   void OnlySlices(std::function<bool(uint32_t slice)> only) { only_ = std::move(only); }
 

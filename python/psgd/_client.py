@@ -268,6 +268,11 @@ class Client:
                               elements)
         del keep
 
+    def get_sent_memory(self, name: str, where: int, count: int) -> None:
+        """Bytes: 1 of each element that the last push of the tensor sent, if its codec sends single
+        elements and leaves the others for later; otherwise 0."""
+        self._call("psgd_get_sent", self._number(name), where, count)
+
     def exchanges(self) -> bool:
         """Whether the step under way ends with an exchange. With local.steps most do not: nothing
         is pushed in them, and the program goes on with its own weights."""

@@ -110,6 +110,7 @@ _CALLS = {
     "psgd_push_gradient": [_HANDLE, ctypes.c_uint32, _FLOATS, ctypes.c_size_t],
     "psgd_push_rows": [_HANDLE, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t, _FLOATS,
                        ctypes.c_size_t],
+    "psgd_get_sent": [_HANDLE, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t],
     "psgd_end_step": [_HANDLE, ctypes.POINTER(Step)],
     "psgd_exchanges": [_HANDLE, ctypes.POINTER(ctypes.c_int32)],
     "psgd_keep_state": [_HANDLE],

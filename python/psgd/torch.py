@@ -252,6 +252,11 @@ class _Tensor:
         rows = gradient.coalesce().indices()[0]
         self._push_rows(client, rows, tensor.detach()[rows])
 
+    def forget_what_was_sent(self, client: Client, momentum: torch.Tensor) -> None:
+        sent = torch.empty(self.shape, dtype=torch.uint8, device="cpu")
+        client.get_sent_memory(self.name, sent.data_ptr(), sent.numel())
+        momentum.masked_fill_(sent.to(momentum.device, torch.bool), 0)
+
     def _push_rows(self, client: Client, rows: torch.Tensor, values: torch.Tensor) -> None:
         rows = rows.to("cpu").contiguous()
         values = values.to("cpu", torch.float32).contiguous()
@@ -300,8 +305,14 @@ class Run:
     """A worker's part of a run. Made by join."""
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
-                 client: Client, statistics: Sequence[str] = (), overlap: bool = False) -> None:
+                 client: Client, statistics: Sequence[str] = (), overlap: bool = False,
+                 mask_momentum: bool = False) -> None:
+        if mask_momentum and (not client.worker_optimizer or client.local_steps):
+            raise StateError("mask_momentum=True is for momentum of this worker's optimizer in every "
+                             "step, and this run has an optimizer on the shards, or local.steps; "
+                             "join without it")
         self.client = client
+        self._masks_momentum = mask_momentum
         #: This worker's number, from 0. ps-run's worker-N is worker N, if nobody else has that number.
         self.worker: int = client.worker
         self._model = model
@@ -633,6 +644,11 @@ class Run:
                 tensor.push_changed_rows(self.client, self._stagings)
             else:
                 tensor.push(self.client, self._stagings)
+            if self._masks_momentum:
+                momentum = self._optimizer.state[parameter].get("momentum_buffer")
+                if momentum is not None:
+                    self._stagings.flush()  # pushes first what was still on its way from a GPU
+                    tensor.forget_what_was_sent(self.client, momentum)
 
     def _travels(self) -> Set[int]:
         """The ids of tensors whose values the run has."""
@@ -771,7 +787,7 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
          server: Optional[str] = None, name: Optional[str] = None,
          tls_dir: Optional[str] = None, log_file: Optional[str] = None,
          connect_seconds: float = 60, statistics: Sequence[str] = (),
-         overlap: bool = False) -> Any:
+         overlap: bool = False, mask_momentum: bool = False) -> Any:
     """Joins the run of ps-run's environment, or at `server`; without either, trains alone.
 
     Attaches to the model and the optimizer; schedulers, state_dict and closures keep working. The
@@ -786,6 +802,9 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
     weights only, and with an optimizer on the shards gradients leave during the backward pass. The
     program then must read weights by calling modules only, from optimizer.step() until the end of
     the next forward pass, and must not change gradients: clipping and GradScaler are an error.
+
+    `mask_momentum`: where a codec sent an element of a step (topk), the optimizer's momentum of it
+    begins anew, as in DGC (Lin et al. 2018): its old one was of gradients that waited for long.
     """
     if not (server or _environment.server()):
         return Alone()
@@ -795,7 +814,7 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
     client = Client(server, name=name, device=f"torch {torch.__version__}, {device}",
                     tls_dir=tls_dir, log_file=log_file, connect_seconds=connect_seconds)
     try:
-        run = Run(model, optimizer, client, statistics, overlap)
+        run = Run(model, optimizer, client, statistics, overlap, mask_momentum)
     except BaseException as error:
         client.leave(failed=True, reason=repr(error))
         raise

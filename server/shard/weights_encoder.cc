@@ -22,8 +22,8 @@ WeightsEncoder::WeightsEncoder(const Config& config, uint32_t starts)
     : seed_(config.seed()),
       dense_below_(static_cast<uint64_t>(config.compression().dense_below())),
       kernels_(KernelsFor(CodecBackend::kSimd)),
-      packer_(Packer::Make(config.compression().lossless())),
-      marks_(uint64_t{starts} << 40) {
+      packer_(Packer::Make(config.compression().lossless())) {
+  BeginLife(starts);
   const PullCodecConfig& pull = config.compression().pull();
   const CodecConfig whole = WholeCodec(pull);
   if (whole.kind_case() != CodecConfig::KIND_NOT_SET) {
@@ -77,9 +77,10 @@ Bytes WeightsEncoder::NoChange(const SliceState& slice, PullPart::Form form, Pul
   return Bytes::Adopt(std::move(nothing));
 }
 
-// The mark is the worker's version plus one.
+// The mark is the worker's version plus one, of this start of the server: if a disk forgot steps,
+// other weights may have the version.
 Bytes WeightsEncoder::Whole(SliceState& slice, uint64_t mark, PullPart* part) {
-  part->set_mark(slice.version + 1);
+  part->set_mark(life_ + slice.version + 1);
   if (mark == part->mark()) return NoChange(slice, PullPart::CHANGED, part);
   const bool by_blocks = whole_ != nullptr && whole_codec_->id() == CODEC_INT8;
   if (whole_ == nullptr || (by_blocks && IsSmall(slice))) return slice.weights.Share();
@@ -98,7 +99,7 @@ Bytes WeightsEncoder::Whole(SliceState& slice, uint64_t mark, PullPart* part) {
   return slice.encoded;
 }
 
-// The mark is as that of Whole.
+// The mark is the worker's version plus one.
 Bytes WeightsEncoder::Changes(SliceState& slice, uint64_t mark, PullPart* part) {
   part->set_mark(slice.version + 1);
   if (mark == 0) return slice.weights.Share();

@@ -49,7 +49,7 @@ class WeightsEncoder {
  public:
   // `starts`: starts of the server, including this start. Marks of earlier starts are never reused.
   explicit WeightsEncoder(const Config& config, uint32_t starts = 1);
-  void BeginLife(uint32_t starts) { marks_ = uint64_t{starts} << 40; }
+  void BeginLife(uint32_t starts) { marks_ = life_ = uint64_t{starts} << 40; }
 
   // Returns the payload for a worker at `clock`, and fills in `part` except its slice. `mark`: the
   // worker's mark.
@@ -79,7 +79,8 @@ class WeightsEncoder {
   std::unique_ptr<Codec> whole_codec_;
   std::unique_ptr<Encoder> whole_;        // null: weights travel without a codec
   std::unique_ptr<Packer> packer_;        // null: nothing is packed
-  uint64_t marks_;                        // the last mark given out with a difference
+  uint64_t life_ = 0;                     // all marks are above it
+  uint64_t marks_ = 0;                    // the last mark given out with a difference
   std::vector<float> values_, left_out_;  // scratch
 };
 

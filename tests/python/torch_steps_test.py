@@ -429,6 +429,33 @@ class Steps(unittest.TestCase):
         rows = 2 * SAMPLES * 6  # at most, each of 32 bytes and its indices
         self.assertLess(pushed, rows * 50 + 2 * SAMPLES // BATCH * 500)
 
+    def test_momentum_forgets_what_topk_sent(self):
+        """As DGC does, of one worker: what was sent is what changed on the shards."""
+        for push, masked in (("{topk: {density: 0.05}}", True), ("onebit", False), ("none", False)):
+            torch.manual_seed(5)
+            model = nn.Linear(6, 50)
+            more = f"compression: {{push: {push}, dense_below: 500}}"
+            with server(data=f"{{batch: {BATCH}}}", more=more) as at:
+                optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+                run, loader, _ = self.joined(at, model, optimizer, mask_momentum=True)
+                for _ in run.epochs(1):
+                    for x, y in loader:
+                        before = {p: p.detach().clone() for p in model.parameters()}
+                        step(model, optimizer, x, y)
+                        momentum = optimizer.state[model.weight]["momentum_buffer"]
+                        changed = model.weight != before[model.weight]
+                        if masked:
+                            self.assertEqual(int(changed.sum()), 15)
+                            self.assertTrue(torch.equal(momentum == 0, changed))
+                        else:
+                            self.assertGreater(int((momentum != 0).sum()), 200)
+                        # A small tensor has no codec.
+                        bias = optimizer.state[model.bias]["momentum_buffer"]
+                        self.assertGreater(int((bias != 0).sum()), 40)
+        with server(data=f"{{batch: {BATCH}}}", optimizer="{sgd: {learning_rate: 0.1}}") as at:
+            with self.assertRaisesRegex(psgd.StateError, "join without it"):
+                self.joined(at, nn.Linear(6, 2), mask_momentum=True)
+
     def test_what_is_frozen_travels_once(self):
         for how in ({}, {"optimizer": "{sgd: {learning_rate: 0.1, momentum: 0.9}}"},
                     {"more": "compression: {pull: fp16}"}, {"overlap": True}):

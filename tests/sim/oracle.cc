@@ -147,19 +147,25 @@ Oracle::Applied Oracle::ReadRegister(std::span<const float> weights) const {
   return applied;
 }
 
-void Oracle::Showed(const PullReply& reply,
-                    const std::vector<std::pair<uint32_t, Bytes>>& weights) {
-  if (!pulls_changes()) return;
-  for (const auto& [slice, bytes] : weights) {
-    for (const PullPart& part : reply.parts()) {
-      if (part.slice() == slice) shown_.try_emplace({slice, part.version()}, bytes);
+void Oracle::Showed(const Message& answer, const std::vector<std::pair<uint32_t, Bytes>>& weights) {
+  const PullReply& reply = answer.header.pull_reply();
+  for (int p = 0; p < reply.parts_size(); ++p) {
+    const PullPart& part = reply.parts(p);
+    for (const auto& [slice, bytes] : weights) {
+      if (pulls_changes() && part.slice() == slice) {
+        shown_.try_emplace({slice, part.version()}, bytes);
+      }
+    }
+    // The shard may have gone on since it made an answer that waited for its journal.
+    if (!pulls_changes() && part.form() == PullPart::WHOLE) {
+      shown_.insert_or_assign({part.slice(), part.version()}, answer.payloads[p]);
     }
   }
 }
 
 void Oracle::Installed(const WorkerKey& key, uint32_t slice, const PulledSlice& pulled,
                        std::span<const float> weights) {
-  if (!pulls_changes()) return;
+  if (!pulls_changes() && (pulled.form == PullPart::WHOLE || may_have_lost())) return;
   counts_.changes_checked += pulled.form == PullPart::CHANGED;
   auto shown = shown_.find({slice, pulled.version});
   if (shown == shown_.end()) return Breach("a pull brought weights that no shard had");
@@ -185,7 +191,11 @@ void Oracle::CheckPull(uint32_t shard, const Message& message) {
       bound < 0 || clock < static_cast<uint64_t>(bound) ? 0 : clock - static_cast<uint64_t>(bound);
   for (int p = 0; p < reply.parts_size(); ++p) {
     const uint32_t slice = reply.parts(p).slice();
-    const std::span<const float> weights = AsFloats(message.payloads[p]);
+    // Of a slice that has not changed the payload has nothing: the worker has those weights.
+    const bool whole = reply.parts(p).form() == PullPart::WHOLE;
+    const std::span<const float> weights =
+        AsFloats(whole ? message.payloads[p] : shown_[{slice, reply.parts(p).version()}]);
+    if (weights.empty()) return Breach("a pull brought nothing of a slice that never travelled");
     for (uint32_t m = 0; m < members_.size(); ++m) {
       if (!members_[m].in) continue;
       const uint64_t required = &members_[m] == &books ? own_clock : others_clock;

@@ -44,9 +44,10 @@ class Oracle {
   void CutOrdered(const TakeCheckpoint& command);
   void CutTaken(uint32_t shard, const ShardCut& cut);
 
-  // The weights that a shard has as it answers a pull, and those that a worker has once it
-  // installed the answer: where only what changed travels, they are the same all the same.
-  void Showed(const PullReply& reply, const std::vector<std::pair<uint32_t, Bytes>>& weights);
+  // The answer to a pull with the weights that the shard has then, and the weights that a worker
+  // has once it installed the answer: where only what changed travels, they are the same all the
+  // same.
+  void Showed(const Message& answer, const std::vector<std::pair<uint32_t, Bytes>>& weights);
   void Installed(const WorkerKey& key, uint32_t slice, const PulledSlice& pulled,
                  std::span<const float> weights);
 
@@ -144,7 +145,8 @@ class Oracle {
   // Lossy codecs: sums of gradients by slice and clock; residuals by slice and member.
   std::map<uint32_t, std::map<uint64_t, std::vector<float>>> accumulated_;
   std::map<uint32_t, std::map<uint32_t, std::vector<float>>> kept_;
-  std::map<std::pair<uint32_t, uint64_t>, Bytes> shown_;  // by slice and version
+  // By slice and version: what travelled whole, or where changes do, what the shards had.
+  std::map<std::pair<uint32_t, uint64_t>, Bytes> shown_;
   std::vector<uint32_t> owners_;  // by shard; empty: nobody else may hold any
   bool may_have_lost_ = false;
   std::vector<std::string> breaches_;

@@ -122,10 +122,10 @@ void RunWorld::SendToShard(Worker* worker, uint32_t machine, uint32_t shard,
 void RunWorld::AnswerWorker(uint32_t machine, uint32_t shard, Outgoing outgoing,
                             const ShardCore& core) {
   saboteur_.OnAnswer(&outgoing.message);
-  oracle_.Answered(outgoing.message, machine);
   if (outgoing.message.header.has_pull_reply()) {
-    oracle_.Showed(outgoing.message.header.pull_reply(), core.ShareWeights());
+    oracle_.Showed(outgoing.message, core.ShareWeights());
   }
+  oracle_.Answered(outgoing.message, machine);
   if (tracing())
     Note(absl::StrCat("<- machine ", machine, " ", outgoing.message.header.ShortDebugString()));
   MayDieAfter(machine, outgoing.message);

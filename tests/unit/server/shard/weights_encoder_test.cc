@@ -146,6 +146,25 @@ TEST_F(Delta, OfASliceThatDidNotChangeNothingTravels) {
   }
 }
 
+// A server that starts again may have forgotten steps, and have other weights of the same version.
+TEST_F(Delta, AfterAStartOfTheServerTheNextPullIsWhole) {
+  const auto encode = [](WeightsEncoder& encoder, uint64_t mark) {
+    BufferPool pool(1 << 20);
+    SliceState slice;
+    slice.weights = CowArray(&pool, kElements);
+    slice.version = 3;
+    PullPart part;
+    SentWeights sent;
+    (void)encoder.Encode(slice, 1, mark, &sent, &part);
+    return part;
+  };
+  WeightsEncoder encoder(Config(), /*starts=*/1);
+  const uint64_t mark = encode(encoder, 0).mark();
+  EXPECT_EQ(encode(encoder, mark).form(), PullPart::CHANGED);
+  encoder.BeginLife(2);
+  EXPECT_EQ(encode(encoder, mark).form(), PullPart::WHOLE);
+}
+
 // 1 % of a bias would be one element per pull.
 TEST_F(Delta, SmallTensorsTravelWholeWhateverTheCodec) {
   Config config = DeltaConfig("topk");
