@@ -15,6 +15,8 @@
 #include "bench/local_address.h"
 #include "bench/machine_limits.h"
 #include "bench/own_core.h"
+#include "common/open_files.h"
+#include "common/status.h"
 #include "net/transport.h"
 
 namespace psgd {
@@ -172,7 +174,7 @@ absl::StatusOr<std::vector<BenchRow>> RunTransportBench(const TransportBenchOpti
   Pipe address_pipe;
   Pipe result_pipe;
   if (!address_pipe.ok || !result_pipe.ok) {
-    return absl::UnavailableError("no pipes: are too many files open (ulimit -n)?");
+    return UnavailableError("no pipes: ", OpenFilesText());
   }
   const pid_t server = Fork(0, [&] { return Serve(options, address_pipe); });
   const pid_t worker = Fork(1, [&] { return Work(options, address_pipe, result_pipe); });

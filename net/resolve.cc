@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -72,11 +73,16 @@ Lookup::Lookup(const Address& address) : outcome_(std::make_shared<Outcome>()) {
     return;
   }
   // Not joined: a name server that does not answer would hold up the end of its endpoint.
-  std::thread([outcome = outcome_, address] {
-    Resolved resolved = Resolve(address.host, address.port);
-    const std::lock_guard lock(outcome->mutex);
-    outcome->resolved = std::move(resolved);
-  }).detach();
+  try {
+    std::thread([outcome = outcome_, address] {
+      Resolved resolved = Resolve(address.host, address.port);
+      const std::lock_guard lock(outcome->mutex);
+      outcome->resolved = std::move(resolved);
+    }).detach();
+  } catch (const std::system_error& error) {
+    outcome_->resolved = UnavailableError("no thread to look ", address.host, " up: ", error.what(),
+                                          "; may this user have more (ulimit -u)?");
+  }
 }
 
 std::optional<Resolved> Lookup::Take() {

@@ -13,7 +13,7 @@ using ListenFunction = StatusOrEndpoint (*)(const std::string&, const TransportO
 using ConnectFunction = StatusOrEndpoint (*)(const std::vector<std::string>&,
                                              const TransportOptions&);
 
-// A transport is two functions, since endpoints share nothing.
+// A transport of two functions: its endpoints share nothing.
 class SocketTransport : public Transport {
  public:
   SocketTransport(ListenFunction listen, ConnectFunction connect, const TransportOptions& options)
@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(ClusterConfig::Transpor
                                                          const TransportOptions& options) {
   switch (kind) {
     case ClusterConfig::AUTO:
-      return std::make_unique<SocketTransport>(ListenAuto, ConnectAuto, options);
+      return MakeAutoTransport(options);
     case ClusterConfig::ZMQ:
       return std::make_unique<SocketTransport>(ListenZmq, ConnectZmq, options);
     case ClusterConfig::IPC:

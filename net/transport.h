@@ -82,6 +82,9 @@ struct TransportOptions {
   size_t peers = 8192;  // of a listener with a port, at one time; further peers are refused
   // How long an endpoint's destructor waits until queued messages are sent.
   Duration linger = Milliseconds(1000);
+  // How long a listener may give no answer over UCX. Then AUTO takes ZeroMQ, and UCX warns. Time in
+  // which this process stands still does not count.
+  Duration patience = std::chrono::seconds(5);
   // Whether this machine counts as having a fast network, for AUTO; nullopt: what HasFastNetwork
   // finds. Tests set it; then AUTO listens for UCX at loopback, too.
   std::optional<bool> fast_network = std::nullopt;

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +33,8 @@ using Endpoints = std::array<std::unique_ptr<Endpoint>, kWays>;  // by way; null
 
 // A connection that is to be made again asks for a look now and then.
 constexpr Duration kConnectorLooks = std::chrono::milliseconds(50);
+// ZeroMQ's part could not be made, as without files; then it is tried again.
+constexpr Duration kReplacePause = std::chrono::seconds(1);
 // A listener looks after peers that connected and say nothing.
 constexpr Duration kListenerLooks = std::chrono::milliseconds(500);
 
@@ -77,7 +83,7 @@ class AutoEndpoint : public Endpoint {
       }
       const Duration left = std::max(deadline - SteadyNow(), Duration::zero());
       const bool waits = !zmq_first && left > Duration::zero();
-      if (waits && (SpinUntil(moved_, [&] { return HasWork(); }) || !BeginWait())) continue;
+      if (waits && (spin_.Until(moved_, [&] { return HasWork(); }) || !BeginWait())) continue;
       auto received = zmq_->Receive(waits ? std::min(left, longest_wait_) : Duration::zero());
       if (waits) EndWait(joined_.size());
       if (received) {
@@ -160,9 +166,10 @@ class AutoEndpoint : public Endpoint {
   ZmqEndpoint* const zmq_;  // of them; null: there is none
   const std::string address_;
   std::vector<Joined> joined_;  // the others
-  Time moved_{};                // when the last message of one of them came or left
-  uint64_t turn_ = 0;           // ZeroMQ's
-  uint64_t next_ = 0;           // of the others, the first to be asked
+  Spin spin_;
+  Time moved_{};       // when the last message of one of them came or left
+  uint64_t turn_ = 0;  // ZeroMQ's
+  uint64_t next_ = 0;  // of the others, the first to be asked
 };
 
 class AutoListener : public AutoEndpoint {
@@ -177,29 +184,50 @@ class AutoListener : public AutoEndpoint {
   PeerId PeerAt(Place place) const override { return kWays * place.peer + place.way; }
 };
 
-// The peers that UCX gave up. Thread-safe.
-class Unreached {
+// What UCX's endpoint finds out about its peers. Thread-safe.
+class UcxNews {
  public:
-  struct Peer {
+  struct Outcome {
     PeerId ucx = 0;  // of UCX's endpoint
-    std::string why;
+    absl::Status status;
   };
-  void Add(Peer peer) {
+  void Add(Outcome outcome) {
     const std::lock_guard lock(mutex_);
-    peers_.push_back(std::move(peer));
+    outcomes_.push_back(std::move(outcome));
     any_ = true;
   }
-  std::vector<Peer> Take() {
+  std::vector<Outcome> Take() {
     if (!any_.load(std::memory_order_relaxed)) return {};
     const std::lock_guard lock(mutex_);
     any_ = false;
-    return std::exchange(peers_, {});
+    return std::exchange(outcomes_, {});
   }
 
  private:
   std::mutex mutex_;
   std::atomic<bool> any_{false};
-  std::vector<Peer> peers_;
+  std::vector<Outcome> outcomes_;
+};
+
+// The hosts that UCX gave up, so that no later connection waits for them. Thread-safe.
+class HostsWithoutUcx {
+ public:
+  void Add(const std::string& tcp, std::string why) {
+    const std::lock_guard lock(mutex_);
+    hosts_.emplace(HostOf(tcp), std::move(why));
+  }
+  // Why; empty: UCX did not give it up.
+  std::string Why(const std::string& tcp) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = hosts_.find(HostOf(tcp));
+    return found == hosts_.end() ? "" : found->second;
+  }
+
+ private:
+  static std::string HostOf(const std::string& tcp) { return ParseTcpAddress(tcp)->host; }
+
+  mutable std::mutex mutex_;
+  std::map<std::string, std::string> hosts_;
 };
 
 class AutoConnector : public AutoEndpoint {
@@ -209,8 +237,10 @@ class AutoConnector : public AutoEndpoint {
   // What takes over where UCX reaches nobody.
   struct InsteadOfUcx {
     std::vector<std::string> tcp;  // ZeroMQ's addresses, in UCX's order
-    std::shared_ptr<Unreached> unreached = std::make_shared<Unreached>();
-    std::string detour;  // why UCX does not even start; empty: it does
+    std::shared_ptr<UcxNews> news = std::make_shared<UcxNews>();
+    std::shared_ptr<HostsWithoutUcx> hosts;
+    std::string why;    // an address takes ZeroMQ that has UCX; empty: none does
+    size_t shards = 0;  // that take ZeroMQ since UCX gives no answer
   };
 
   AutoConnector(Endpoints endpoints, Peers peers, InsteadOfUcx instead, Log log)
@@ -222,6 +252,7 @@ class AutoConnector : public AutoEndpoint {
     for (const Way way : {kZmq, kIpc, kUcx}) {
       for (PeerId i = 0; i < peers_[way].size(); ++i) places_[peers_[way][i]] = {way, i};
     }
+    for (PeerId i = 0; i < peers_[kUcx].size(); ++i) asked_.insert(i);
   }
 
   absl::Status Send(PeerId to, const Message& message) override {
@@ -232,7 +263,7 @@ class AutoConnector : public AutoEndpoint {
 
   EndpointStats stats() const override {
     EndpointStats stats = AutoEndpoint::stats();
-    stats.detour = instead_.detour;
+    stats.detour = Detour();
     return stats;
   }
 
@@ -240,34 +271,68 @@ class AutoConnector : public AutoEndpoint {
   Place PlaceOf(PeerId peer) const override { return places_[peer]; }
   PeerId PeerAt(Place place) const override { return peers_[place.way][place.peer]; }
 
-  // ZeroMQ takes over from UCX where no answer comes. What was sent there is lost, as when a
-  // connection breaks.
   void LookAfterPeers() override {
-    const std::vector<Unreached::Peer> unreached = instead_.unreached->Take();
-    for (const auto& [ucx, why] : unreached) {
-      const absl::Status connected =
-          static_cast<ZmqConnector*>(zmq())->Connect({instead_.tcp[ucx]});
-      if (!connected.ok()) {
-        log_->error("{}", std::string(connected.message()));
+    const std::vector<UcxNews::Outcome> news = instead_.news->Take();
+    for (const auto& [ucx, status] : news) {
+      const bool first = asked_.erase(ucx) > 0;
+      if (status.ok()) {
+        ++reached_;
         continue;
       }
-      const PeerId peer = peers_[kUcx][ucx];
-      places_[peer] = {kZmq, peers_[kZmq].size()};
-      peers_[kZmq].push_back(peer);
+      if (!first) --reached_;
+      instead_.hosts->Add(instead_.tcp[ucx], std::string(status.message()));
+      if (instead_.why.empty()) instead_.why = std::string(status.message());
+      unreached_.push_back(ucx);
     }
-    if (unreached.empty()) return;
-    instead_.detour = absl::StrCat(
-        unreached[0].why, "; data of ", unreached.size(),
-        unreached.size() == 1 ? " shard go" : " shards go",
-        " over ZeroMQ and TCP instead; cluster.transport: zmq does so from the beginning");
-    log_->warn("{}", instead_.detour);
+    if (!news.empty() && asked_.empty()) {
+      log_->info("UCX reaches {} of {} shards", reached_, places_.size());
+    }
+    if (!unreached_.empty()) ReplaceUcx();
   }
 
  private:
+  // ZeroMQ takes over from UCX where no answer comes. What was sent there is lost, as when a
+  // connection breaks.
+  void ReplaceUcx() {
+    const Time now = SteadyNow();
+    if (now < replace_again_) return;
+    while (!unreached_.empty()) {
+      const PeerId ucx = unreached_.front();
+      const absl::Status connected =
+          static_cast<ZmqConnector*>(zmq())->Connect({instead_.tcp[ucx]});
+      if (!connected.ok()) {
+        if (replace_again_ == Time{}) {
+          log_->error("{}; this is tried again", std::string(connected.message()));
+        }
+        replace_again_ = now + kReplacePause;
+        return;
+      }
+      unreached_.pop_front();
+      const PeerId peer = peers_[kUcx][ucx];
+      places_[peer] = {kZmq, peers_[kZmq].size()};
+      peers_[kZmq].push_back(peer);
+      ++instead_.shards;
+    }
+    replace_again_ = {};
+    log_->warn("{}", Detour());
+  }
+
+  std::string Detour() const {
+    if (instead_.shards == 0) return instead_.why;
+    return absl::StrCat(
+        instead_.why, "; data of ", instead_.shards,
+        instead_.shards == 1 ? " shard go" : " shards go",
+        " over ZeroMQ and TCP instead; cluster.transport: zmq does so from the beginning");
+  }
+
   const Log log_;
   Peers peers_;
   InsteadOfUcx instead_;
-  std::vector<Place> places_;  // by index of the address
+  std::vector<Place> places_;     // by index of the address
+  std::set<PeerId> asked_;        // of UCX's, those whose outcome is not known
+  size_t reached_ = 0;            // of UCX's
+  std::deque<PeerId> unreached_;  // of UCX's, those that ZeroMQ does not reach yet
+  Time replace_again_{};          // unset: the latest attempt succeeded
 };
 
 // Whether the listener is on this machine and lets itself be reached.
@@ -298,8 +363,6 @@ std::string SayWhyNotUcx(const absl::Status& why, const TransportOptions& option
   return text;
 }
 
-}  // namespace
-
 StatusOrEndpoint ListenAuto(const std::string& address, const TransportOptions& options) {
   PSGD_ASSIGN_OR_RETURN(AutoAddress parsed, ParseAutoAddress(address));
   Endpoints endpoints;
@@ -326,16 +389,23 @@ StatusOrEndpoint ListenAuto(const std::string& address, const TransportOptions& 
 }
 
 StatusOrEndpoint ConnectAuto(const std::vector<std::string>& addresses,
-                             const TransportOptions& options) {
+                             const TransportOptions& options,
+                             const std::shared_ptr<HostsWithoutUcx>& hosts) {
   const std::string this_machine = MachineId();
   const bool has_ucx = HasUcx(options);
   AutoConnector::Peers peers;
   std::array<std::vector<std::string>, kWays> reached;
   AutoConnector::InsteadOfUcx instead;
+  instead.hosts = hosts;
   for (const std::string& text : addresses) {
     PSGD_ASSIGN_OR_RETURN(const AutoAddress address, ParseAutoAddress(text));
-    const bool over_ucx = has_ucx && address.ucx != 0;
-    const Way way = IsHere(address, this_machine) ? kIpc : over_ucx ? kUcx : kZmq;
+    const bool may_ucx = has_ucx && address.ucx != 0;
+    const std::string why_not = may_ucx ? hosts->Why(address.tcp) : "";
+    const Way way = IsHere(address, this_machine) ? kIpc : may_ucx && why_not.empty() ? kUcx : kZmq;
+    if (way == kZmq && !why_not.empty()) {
+      instead.why = why_not;
+      ++instead.shards;
+    }
     const PeerId peer = peers[kZmq].size() + peers[kIpc].size() + peers[kUcx].size();
     peers[way].push_back(peer);
     reached[way].push_back(way == kIpc   ? address.ipc
@@ -345,16 +415,14 @@ StatusOrEndpoint ConnectAuto(const std::vector<std::string>& addresses,
   }
   Endpoints endpoints;
   if (!reached[kUcx].empty()) {
-    auto ucx =
-        ConnectUcxOrGiveUp(reached[kUcx], options,
-                           [unreached = instead.unreached](PeerId peer, const std::string& why) {
-                             unreached->Add({peer, why});
-                           });
+    auto ucx = ConnectUcxOrGiveUp(reached[kUcx], options,
+                                  [news = instead.news](PeerId peer, const absl::Status& outcome) {
+                                    news->Add({peer, outcome});
+                                  });
     if (ucx.ok()) {
-      options.log->info("UCX reaches {} of {} shards", peers[kUcx].size(), addresses.size());
       endpoints[kUcx] = *std::move(ucx);
     } else {
-      instead.detour = SayWhyNotUcx(ucx.status(), options);
+      instead.why = SayWhyNotUcx(ucx.status(), options);
       std::ranges::move(std::exchange(peers[kUcx], {}), std::back_inserter(peers[kZmq]));
       std::ranges::move(instead.tcp, std::back_inserter(reached[kZmq]));
     }
@@ -368,6 +436,28 @@ StatusOrEndpoint ConnectAuto(const std::vector<std::string>& addresses,
   }
   return std::make_unique<AutoConnector>(std::move(endpoints), std::move(peers), std::move(instead),
                                          options.log);
+}
+
+class AutoTransport : public Transport {
+ public:
+  explicit AutoTransport(const TransportOptions& options) : options_(options) {}
+
+  StatusOrEndpoint Listen(const std::string& address) override {
+    return ListenAuto(address, options_);
+  }
+  StatusOrEndpoint Connect(const std::vector<std::string>& addresses) override {
+    return ConnectAuto(addresses, options_, hosts_without_ucx_);
+  }
+
+ private:
+  const TransportOptions options_;
+  const std::shared_ptr<HostsWithoutUcx> hosts_without_ucx_ = std::make_shared<HostsWithoutUcx>();
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> MakeAutoTransport(const TransportOptions& options) {
+  return std::make_unique<AutoTransport>(options);
 }
 
 }  // namespace psgd

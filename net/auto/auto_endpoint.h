@@ -2,18 +2,15 @@
 // fast network, else ZeroMQ over TCP.
 #pragma once
 
-#include <string>
-#include <vector>
+#include <memory>
 
 #include "net/transport.h"
 
 namespace psgd {
 
-// Listens on each way that this machine has. Whoever lacks one takes another.
-StatusOrEndpoint ListenAuto(const std::string& address, const TransportOptions& options);
-// Chooses the way to each address now. REQUIRES: a listener whose address names its machine is
-// there.
-StatusOrEndpoint ConnectAuto(const std::vector<std::string>& addresses,
-                             const TransportOptions& options);
+// It listens on each way that this machine has; whoever lacks one takes another. Connect chooses
+// the way to each address; it takes ZeroMQ at once to a host from which a connection before got no
+// answer over UCX. REQUIRES of Connect: a listener whose address names its machine is there.
+std::unique_ptr<Transport> MakeAutoTransport(const TransportOptions& options);
 
 }  // namespace psgd

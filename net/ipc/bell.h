@@ -25,6 +25,8 @@ class Bell {
   // so the owner looks once more before it sleeps.
   void Arm();
   void Disarm();
+  // Whether nobody rang since Arm. A peer that broke the rules may make this wrong, but not fd().
+  bool IsArmed() const { return armed().load(std::memory_order_acquire) != 0; }
   // Makes fd() not readable. A ring may come late, when the owner is awake again.
   void Drain();
 

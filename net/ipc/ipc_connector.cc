@@ -62,7 +62,7 @@ class IpcConnector : public IpcEndpoint {
     return {};
   }
 
-  bool AnyIncoming() const override { return std::ranges::any_of(links_, &Link::HasIncoming); }
+  bool AnyWork() const override { return std::ranges::any_of(links_, &Link::HasWork); }
 
   void OnSocket(uint64_t key, bool gone) override {
     Link& link = links_[key];

@@ -9,7 +9,6 @@
 
 #include "net/address.h"
 #include "net/epoll.h"
-#include "net/spin.h"
 
 namespace psgd {
 namespace {
@@ -48,8 +47,11 @@ void IpcEndpoint::HandleSockets(Duration wait) {
       ::epoll_wait(epoll_.get(), events, std::size(events), static_cast<int>(milliseconds));
   for (int i = 0; i < count; ++i) {
     const uint64_t key = events[i].data.u64;
+    if (key == kWakeKey) continue;
+    // A ring that came late leaves the bell armed, so EndQuiet would not drain it.
     if (key == kBellKey) bell_.Drain();
-    if (key == kWakeKey || key == kBellKey) continue;
+    EndQuiet();
+    if (key == kBellKey) continue;
     OnSocket(key, (events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
   }
 }
@@ -63,7 +65,7 @@ std::optional<Received> IpcEndpoint::Receive(Duration timeout) {
   while (true) {
     if (wake_.Take()) return std::nullopt;
     LookAtSockets();
-    Attempt attempt = TryReceive();
+    Attempt attempt = IsQuiet() ? Attempt() : TryReceive();
     if (attempt.refused) return std::nullopt;
     Time now = SteadyNow();
     if (attempt.received) {
@@ -72,7 +74,7 @@ std::optional<Received> IpcEndpoint::Receive(Duration timeout) {
     }
     const Time next = Maintain(now);
     if (now >= deadline) return std::nullopt;
-    if (SpinUntil(moved_, [&] { return AnyIncoming(); }) || !BeginWait()) continue;
+    if (spin_.Until(moved_, [&] { return HasWork(); }) || !BeginWait()) continue;
     const Duration wait = std::min(deadline, next) - SteadyNow();
     HandleSockets(std::max(wait, Duration::zero()));
     EndWait();
@@ -80,10 +82,21 @@ std::optional<Received> IpcEndpoint::Receive(Duration timeout) {
 }
 
 bool IpcEndpoint::BeginWait() {
+  if (IsQuiet()) return true;
   bell_.Arm();
-  if (!AnyIncoming()) return true;
-  bell_.Disarm();
+  quiet_ = true;
+  if (!AnyWork()) return true;
+  EndQuiet();
   return false;
+}
+
+bool IpcEndpoint::IsQuiet() {
+  if (quiet_ && !bell_.IsArmed()) EndQuiet();
+  return quiet_;
+}
+
+void IpcEndpoint::EndQuiet() {
+  if (std::exchange(quiet_, false)) bell_.Disarm();
 }
 
 IpcEndpoint::Attempt IpcEndpoint::Take(PeerId from, Link& link) {
@@ -107,6 +120,7 @@ absl::Status IpcEndpoint::SendTo(PeerId to, Link& link, const Message& message) 
   }
   if (!link.shared->Send(encoded.frames)) {
     link.lost = link.lost || !link.shared->sound();
+    if (link.lost) EndQuiet();
     return link.lost ? Gone(to) : Full(to);
   }
   if (link.bell) link.bell->Ring();

@@ -10,6 +10,7 @@
 #include "net/ipc/bell.h"
 #include "net/ipc/shared_link.h"
 #include "net/joinable_endpoint.h"
+#include "net/spin.h"
 #include "net/wake_event.h"
 
 namespace psgd {
@@ -19,9 +20,9 @@ class IpcEndpoint : public JoinableEndpoint {
   std::optional<Received> Receive(Duration timeout) final;
   void Wake() final { wake_.Set(); }
 
-  bool HasWork() final { return AnyIncoming(); }
+  bool HasWork() final { return !IsQuiet() && AnyWork(); }
   bool BeginWait() final;
-  void EndWait() final { bell_.Disarm(); }
+  void EndWait() final { (void)IsQuiet(); }
   int fd() const final { return epoll_.get(); }
 
  protected:
@@ -34,13 +35,16 @@ class IpcEndpoint : public JoinableEndpoint {
     bool lost = false;         // the peer is gone; what it had sent is still read
 
     bool HasIncoming() const { return shared && shared->HasIncoming(); }
+    // Whether TryReceive has something to do: also for one that is to be dropped.
+    bool HasWork() const { return lost || HasIncoming(); }
   };
 
   IpcEndpoint(const TransportOptions& options, Bell bell, FileDescriptor epoll);
 
   // The next message of any peer, without waiting.
   virtual Attempt TryReceive() = 0;
-  virtual bool AnyIncoming() const = 0;
+  // Whether TryReceive has something to do.
+  virtual bool AnyWork() const = 0;
   // The socket with this key is readable, or its peer is gone.
   virtual void OnSocket(uint64_t key, bool gone) = 0;
   // Called at times. Returns when to call it again at the latest.
@@ -60,11 +64,17 @@ class IpcEndpoint : public JoinableEndpoint {
 
  private:
   void HandleSockets(Duration wait);
+  // Whether nothing can have come since the last wait began, so no link needs a look.
+  bool IsQuiet();
+  void EndQuiet();
 
   FileDescriptor epoll_;
   WakeEvent wake_;
   Time looked_{};
+  Spin spin_;
   Time moved_{};  // when the last message came or left
+  // The bell is armed, and all links were empty after that.
+  bool quiet_ = false;
 };
 
 StatusOrEndpoint ListenIpc(const std::string& address, const TransportOptions& options);

@@ -64,8 +64,8 @@ class IpcListener : public IpcEndpoint {
     return {};
   }
 
-  bool AnyIncoming() const override {
-    return std::ranges::any_of(peers_, [](const auto& peer) { return peer.second.HasIncoming(); });
+  bool AnyWork() const override {
+    return std::ranges::any_of(peers_, [](const auto& peer) { return peer.second.HasWork(); });
   }
 
   void OnSocket(uint64_t key, bool gone) override {

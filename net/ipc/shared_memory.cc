@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string>
 
 #include "common/open_files.h"
 
@@ -20,8 +21,10 @@ absl::StatusOr<SharedMemory> SharedMemory::Create(size_t bytes) {
   FileDescriptor fd(::memfd_create("psgd", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.open() || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
-    return UnavailableError("no shared memory of ", bytes, " bytes: ", std::strerror(errno), "; ",
-                            OpenFilesText());
+    const int error = errno;
+    const bool files = error == EMFILE || error == ENFILE;
+    return UnavailableError("no shared memory of ", bytes, " bytes: ", std::strerror(error),
+                            files ? "; " + OpenFilesText() : "");
   }
   return Map(std::move(fd), bytes);
 }

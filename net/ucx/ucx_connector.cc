@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/standstill.h"
 #include "net/epoll.h"
 #include "net/resolve.h"
 #include "net/ucx/ucx_endpoint.h"
@@ -14,19 +15,22 @@ namespace {
 
 constexpr Duration kFirstRetry = std::chrono::milliseconds(50);
 constexpr Duration kLongestRetry = std::chrono::seconds(2);
-// An attempt to connect, or a probe, that takes longer is given up.
+// An attempt to connect that takes longer is given up.
 constexpr Duration kAttempt = std::chrono::seconds(5);
-// A listener that never answered a probe for so long is told as unreached.
-constexpr Duration kPatience = std::chrono::seconds(5);
+// Patience runs only while somebody looks that often, since no answer is heard otherwise.
+constexpr int kLooksPerPatience = 10;
+constexpr Duration kLeastLook = std::chrono::milliseconds(100);
 constexpr Duration kLookupPoll = std::chrono::milliseconds(10);
 
 class UcxConnector : public UcxEndpoint {
  public:
   UcxConnector(const TransportOptions& options, std::unique_ptr<UcxWorker> worker,
-               FileDescriptor epoll, std::vector<Address> addresses, OnUnreached on_unreached)
+               FileDescriptor epoll, std::vector<Address> addresses, OnOutcome on_outcome)
       : UcxEndpoint(options, std::move(worker), std::move(epoll)),
-        on_unreached_(std::move(on_unreached)),
-        patient_until_(SteadyNow() + kPatience) {
+        on_outcome_(std::move(on_outcome)),
+        look_(std::max<Duration>(options.patience / kLooksPerPatience, kLeastLook)),
+        standstill_(look_),
+        patient_until_(SteadyNow() + options.patience) {
     for (Address& address : addresses) {
       auto peer = std::make_shared<Peer>();
       peer->id = targets_.size();
@@ -51,16 +55,18 @@ class UcxConnector : public UcxEndpoint {
  protected:
   void OnMet(const PeerPtr& peer) override {
     Target& target = targets_[peer->id];
-    target.due = SteadyNow() + kAttempt;
+    target.due = SteadyNow() + options_.patience;
     target.device = DeviceOf(*peer);
+    peer->failure.clear();
     Probe(peer);
   }
 
   void OnAnswered(const PeerPtr& peer) override {
     Target& target = targets_[peer->id];
-    target.state = State::kAnswered;
+    const bool first = std::exchange(target.state, State::kAnswered) == State::kNew;
     target.answered = SteadyNow();
     Open(peer);
+    if (first && on_outcome_ != nullptr) on_outcome_(peer->id, absl::OkStatus());
   }
 
   void OnConnected(const PeerPtr& peer) override {
@@ -81,17 +87,26 @@ class UcxConnector : public UcxEndpoint {
   }
 
   Time Maintain(Time now) override {
+    const Duration unheard = standstill_.Lost(now);
+    patient_until_ += unheard;
     Time next = now + std::chrono::hours(1);
     for (const auto& [id, peer] : peers_) {
       Target& target = targets_[id];
-      if (target.state == State::kNew && now >= patient_until_) TellUnreached(peer);
       if (peer->open || target.state == State::kGivenUp) continue;
+      if (peer->control.open()) target.due += unheard;
+      const bool unanswered = peer->met && target.due <= now;
+      if (target.state == State::kNew ? now >= patient_until_
+                                      : target.state == State::kAnswered && unanswered) {
+        TellUnreached(peer);
+        if (target.state == State::kGivenUp) continue;
+      }
       if (target.due <= now) {
+        if (peer->control.open() && !peer->met) peer->failure = "it takes no connection";
         Close(peer);
         Connect(peer, now);
       }
       next = std::min(next, target.due);
-      if (target.state == State::kNew) next = std::min(next, patient_until_);
+      if (target.state == State::kNew || peer->met) next = std::min(next, now + look_ / 2);
     }
     return next;
   }
@@ -119,6 +134,7 @@ class UcxConnector : public UcxEndpoint {
     if (!target.lookup) target.lookup.emplace(target.address);
     const auto found = target.lookup->Take();
     if (!found) {
+      if (peer->failure.empty()) peer->failure = "its name is being looked up";
       target.due = now + kLookupPoll;
       return;
     }
@@ -127,6 +143,7 @@ class UcxConnector : public UcxEndpoint {
     absl::StatusOr<FileDescriptor> control =
         found->ok() ? ConnectForGreeting((*found)->front()) : found->status();
     if (!control.ok()) {
+      peer->failure = std::string(control.status().message());
       target.wait = std::min(2 * target.wait, kLongestRetry);
       return;
     }
@@ -140,11 +157,13 @@ class UcxConnector : public UcxEndpoint {
     Target& target = targets_[peer->id];
     const std::string why = absl::StrCat(
         "UCX gets no answer from ", target.address.ToString(),
-        target.device.empty() ? " (is that port open in the firewall?)"
-                              : absl::StrCat(" over ", target.device,
-                                             " (is it of another network, or behind a firewall? "
-                                             "UCX_NET_DEVICES names devices to use)"));
-    if (on_unreached_ == nullptr) {
+        target.device.empty()
+            ? absl::StrCat(" (", peer->failure, peer->failure.empty() ? "" : "; ",
+                           "is that port open in the firewall?)")
+            : absl::StrCat(" over ", target.device,
+                           " (is it of another network, behind a firewall, or does an earlier "
+                           "version of psgd listen there? UCX_NET_DEVICES names devices to use)"));
+    if (on_outcome_ == nullptr) {
       target.state = State::kUnreached;
       options_.log->warn("{}, and goes on trying; cluster.transport: zmq does without UCX", why);
       return;
@@ -153,11 +172,13 @@ class UcxConnector : public UcxEndpoint {
     Close(peer);
     peer->waiting.clear();
     peer->waiting_bytes = 0;
-    on_unreached_(peer->id, why);
+    on_outcome_(peer->id, absl::UnavailableError(why));
   }
 
-  const OnUnreached on_unreached_;
-  const Time patient_until_;
+  const OnOutcome on_outcome_;
+  const Duration look_;  // the longest time between two of them
+  Standstill standstill_;
+  Time patient_until_;           // with each listener that never answered
   std::vector<Target> targets_;  // by index of the address
 };
 
@@ -169,7 +190,7 @@ StatusOrEndpoint ConnectUcx(const std::vector<std::string>& addresses,
 }
 
 StatusOrEndpoint ConnectUcxOrGiveUp(const std::vector<std::string>& addresses,
-                                    const TransportOptions& options, OnUnreached on_unreached) {
+                                    const TransportOptions& options, OnOutcome on_outcome) {
   std::vector<Address> parsed;
   for (const std::string& text : addresses) {
     PSGD_ASSIGN_OR_RETURN(Address address, ParseTcpAddress(text));
@@ -181,7 +202,7 @@ StatusOrEndpoint ConnectUcxOrGiveUp(const std::vector<std::string>& addresses,
   PSGD_ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker, UcxWorker::Create(ReachTo(parsed)));
   PSGD_ASSIGN_OR_RETURN(FileDescriptor epoll, MakeEpoll());
   return std::make_unique<UcxConnector>(options, std::move(worker), std::move(epoll),
-                                        std::move(parsed), std::move(on_unreached));
+                                        std::move(parsed), std::move(on_outcome));
 }
 
 }  // namespace psgd

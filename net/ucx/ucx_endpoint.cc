@@ -12,7 +12,6 @@
 
 #include "common/open_files.h"
 #include "net/epoll.h"
-#include "net/spin.h"
 #include "net/transport_security.h"
 
 namespace psgd {
@@ -124,6 +123,7 @@ void UcxEndpoint::LookAtSockets() {
       made ? OnConnected(peer) : OnControl(peer);
     }
   }
+  if (IsAwaited()) active_ = true;
 }
 
 void UcxEndpoint::OnControl(const PeerPtr& peer) {
@@ -132,12 +132,14 @@ void UcxEndpoint::OnControl(const PeerPtr& peer) {
   auto greeting = peer->reader.Read(peer->control.get());
   if (!greeting.ok()) {
     if (absl::IsInvalidArgument(greeting.status())) refused_ = greeting.status();
+    peer->failure = std::string(greeting.status().message());
     return Lose(peer);
   }
   if (!greeting->has_value()) return;
   if (peer->met) return Lose(peer);
   if (const absl::Status met = Meet(peer, **greeting); !met.ok()) {
-    if (!std::exchange(said_unmet_, true)) options_.log->warn("{}", std::string(met.message()));
+    peer->failure = std::string(met.message());
+    if (!std::exchange(said_unmet_, true)) options_.log->warn("{}", peer->failure);
     return Lose(peer);
   }
   OnMet(peer);
@@ -191,7 +193,10 @@ absl::Status UcxEndpoint::Meet(const PeerPtr& peer, const UcxGreeting& greeting)
 
 void UcxEndpoint::Greet(const PeerPtr& peer) {
   const UcxGreeting greeting{.number = peer->number(), .worker = worker_->address()};
-  if (!SendGreeting(peer->control.get(), greeting).ok()) Lose(peer);
+  const absl::Status sent = SendGreeting(peer->control.get(), greeting);
+  if (sent.ok()) return;
+  peer->failure = std::string(sent.message());
+  Lose(peer);
 }
 
 void UcxEndpoint::Lose(const PeerPtr& peer) {
@@ -213,7 +218,8 @@ ucs_status_t UcxEndpoint::OnActiveMessage(void* arg, const void* header, size_t 
                       (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
   }
   if constexpr (kind == kProbe) {
-    self->Post(peer, kProbeHeard, {}, 0).IgnoreError();
+    // Nobody who asks without end takes memory without end.
+    if (self->HasRoom(*peer, 0)) self->Post(peer, kProbeHeard, {}, 0).IgnoreError();
   } else if constexpr (kind == kProbeHeard) {
     self->OnAnswered(peer);
   } else {
@@ -523,10 +529,10 @@ std::optional<Received> UcxEndpoint::Receive(Duration timeout) {
     const Time now = SteadyNow();
     const Time next = Maintain(now);
     if (now >= deadline) {
-      if (now - moved_ > kInactive) active_ = false;
+      if (now - moved_ > kInactive && !IsAwaited()) active_ = false;
       return std::nullopt;
     }
-    if (!SpinUntil(moved_, [&] { return Move(); })) Sleep(inside, std::min(deadline, next));
+    if (!spin_.Until(moved_, [&] { return Move(); })) Sleep(inside, std::min(deadline, next));
   }
 }
 

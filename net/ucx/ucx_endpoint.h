@@ -25,6 +25,7 @@
 #include "common/bytes.h"
 #include "common/file_descriptor.h"
 #include "net/joinable_endpoint.h"
+#include "net/spin.h"
 #include "net/ucx/greeting.h"
 #include "net/ucx/ucx_worker.h"
 #include "net/wake_event.h"
@@ -60,6 +61,7 @@ class UcxEndpoint : public JoinableEndpoint {
     uint64_t attempt = 0;    // of connecting
     FileDescriptor control;  // closed: not connected
     GreetingReader reader;
+    std::string failure;        // why the latest connection failed; empty: none did, or it is met
     bool met = false;           // its greeting came
     bool open = false;          // messages may be sent; then it is met
     ucp_ep_h ep = nullptr;      // once it is met
@@ -104,6 +106,8 @@ class UcxEndpoint : public JoinableEndpoint {
   virtual void OnLost(const PeerPtr& peer) = 0;
   // The socket that the endpoint watches with kOwnKey is readable.
   virtual void OnOwnSocket() {}
+  // Whether peers may ask for an answer although no message moves.
+  virtual bool IsAwaited() const { return false; }
   // The connection to the peer is made.
   virtual void OnConnected(const PeerPtr& /*peer*/) {}
   // Called after each look at the sockets. Returns when to call it again at the latest.
@@ -193,7 +197,8 @@ class UcxEndpoint : public JoinableEndpoint {
   bool may_fetch_ = false;           // something changed since the last Fetch
   // Of messages that are not yet taken.
   size_t here_bytes_ = 0, coming_bytes_ = 0;
-  Time looked_{};         // at the sockets
+  Time looked_{};  // at the sockets
+  Spin spin_;
   Time moved_{};          // when UCX last did something, or a message left
   absl::Status refused_;  // why a greeting was
   bool said_unmet_ = false;
@@ -201,7 +206,7 @@ class UcxEndpoint : public JoinableEndpoint {
   WakeEvent wake_;
   std::optional<Inside> waiting_;     // the owner, from BeginWait to EndWait
   std::atomic<size_t> under_way_{0};  // requests that UCX works on
-  std::atomic<bool> active_{false};   // messages came or went of late
+  std::atomic<bool> active_{false};   // messages came or went of late, or peers await answers
   std::atomic<bool> inside_{false};
   std::atomic<uint64_t> visits_{0};  // of the owner
   // The background thread checks now and then whether the owner is away; otherwise it sleeps.
@@ -216,12 +221,12 @@ StatusOrEndpoint ListenUcx(const std::string& address, const TransportOptions& o
 // goes on trying.
 StatusOrEndpoint ConnectUcx(const std::vector<std::string>& addresses,
                             const TransportOptions& options);
-// Gets the index of an address from which no answer comes over UCX, and why. Any thread may call
-// it.
-using OnUnreached = std::function<void(PeerId peer, const std::string& why)>;
-// As above, but gives such an address up: what was sent there is lost.
+// Gets the index of an address. OK: its first answer over UCX came. UNAVAILABLE: no answer comes,
+// and why. Any thread may call it.
+using OnOutcome = std::function<void(PeerId peer, const absl::Status& outcome)>;
+// As above, but gives an address up from which no answer comes: what was sent there is lost.
 StatusOrEndpoint ConnectUcxOrGiveUp(const std::vector<std::string>& addresses,
-                                    const TransportOptions& options, OnUnreached on_unreached);
+                                    const TransportOptions& options, OnOutcome on_outcome);
 
 // What an endpoint needs for these addresses.
 UcxWorker::Reach ReachTo(std::span<const Address> addresses);

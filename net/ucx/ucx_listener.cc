@@ -55,6 +55,7 @@ class UcxListener : public UcxEndpoint {
     if (peer->met) Open(peer);
   }
   void OnLost(const PeerPtr& peer) override { peers_.erase(PeerId(peer->id)); }
+  bool IsAwaited() const override { return !peers_.empty(); }
 
   void OnOwnSocket() override {
     while (socket_.open()) {

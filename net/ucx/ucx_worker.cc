@@ -27,6 +27,11 @@ absl::StatusOr<std::shared_ptr<const UcxWorker::Context>> UcxWorker::SharedConte
   ucp_config_t* config = nullptr;  // of UCX_* in the environment
   PSGD_RETURN_IF_ERROR(Check(ucx, ucx.config_read(nullptr, nullptr, &config), "no configuration"));
   if (reach == Reach::kThisMachine) (void)ucx.config_modify(config, "NET_DEVICES", "lo");
+  // Otherwise UCX waits for each TCP connection that it makes: one into the void would stop all
+  // peers for minutes.
+  for (const char* name : {"CONN_NB", "TCP_CONN_NB"}) {  // until UCX 1.16, and since 1.17
+    (void)ucx.config_modify(config, name, "y");
+  }
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;

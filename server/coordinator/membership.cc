@@ -51,6 +51,7 @@ void MemberState::Count(const WorkerReport& report, Time now) {
 void Membership::PassTime(Time now) {
   const Duration lost = standstill_.Lost(now);
   if (lost == Duration::zero()) return;
+  look_again_ += lost;
   for (auto& [worker, member] : members_) member.last_heard += lost;
 }
 
@@ -122,9 +123,13 @@ void Membership::Leave(uint32_t worker, std::string note) {
 
 std::vector<uint32_t> Membership::Expired(Time now) {
   PassTime(now);
+  if (now <= look_again_) return {};
   std::vector<uint32_t> expired;
+  look_again_ = now + lease_;
   for (const auto& [worker, member] : members_) {
-    if (member.record.live() && now - member.last_heard > lease_) expired.push_back(worker);
+    if (!member.record.live()) continue;
+    look_again_ = std::min(look_again_, member.last_heard + lease_);
+    if (now - member.last_heard > lease_) expired.push_back(worker);
   }
   return expired;
 }

@@ -83,6 +83,7 @@ class Membership {
   const uint32_t first_incarnation_;
   std::map<uint32_t, MemberState> members_;
   Standstill standstill_;
+  Time look_again_{};  // no lease ends before
 };
 
 }  // namespace psgd

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -44,7 +45,10 @@ using testing::HasSubstr;
 // Greets as a UCX listener does, and never takes a message: as behind a firewall.
 class SilentUcx {
  public:
-  SilentUcx() : socket_(*ListenForGreetings(*ParseTcpAddress("tcp://127.0.0.1:0"), &port_)) {
+  // `port`: 0 takes a free one.
+  explicit SilentUcx(int port = 0)
+      : socket_(*ListenForGreetings(*ParseTcpAddress("tcp://127.0.0.1:" + std::to_string(port)),
+                                    &port_)) {
     thread_ = std::thread([this] {
       std::vector<FileDescriptor> peers;
       while (!ending_) {
@@ -72,11 +76,30 @@ class SilentUcx {
   std::thread thread_;
 };
 
+// As long as it lives, this process can open no further file.
+class FewFiles {
+ public:
+  FewFiles() {
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
+    rlimit few = before_;
+    few.rlim_cur = 12;
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  }
+  ~FewFiles() { EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before_), 0); }
+
+ private:
+  rlimit before_{};
+};
+
+constexpr Duration kShort = std::chrono::seconds(1);  // patience of tests that wait for its end
+
 class UcxPaths : public testing::Test {
  protected:
-  std::unique_ptr<Transport> TransportOf(ClusterConfig::Transport kind) {
+  std::unique_ptr<Transport> TransportOf(ClusterConfig::Transport kind,
+                                         Duration patience = TransportOptions().patience) {
     TransportOptions options;
     options.fast_network = true;
+    options.patience = patience;
     options.log = std::make_shared<spdlog::logger>("test", said_);
     return *MakeTransport(kind, options);
   }
@@ -96,6 +119,17 @@ class UcxPaths : public testing::Test {
     }));
     return received;
   }
+  static int ClosedPort() {
+    int port = 0;
+    EXPECT_TRUE(ListenForGreetings(*ParseTcpAddress("tcp://127.0.0.1:0"), &port).ok());
+    return port;
+  }
+  // As a worker on another machine sees the address.
+  static std::string Elsewhere(const Endpoint& listener) {
+    AutoAddress address = *ParseAutoAddress(listener.address());
+    address.machine = "another";
+    return address.ToString();
+  }
   static std::string DetourOf(const Endpoint& endpoint) { return endpoint.stats().detour; }
 
   std::string Said() const {
@@ -103,6 +137,15 @@ class UcxPaths : public testing::Test {
     for (const std::string& line : said_->last_formatted()) all += line;
     return all;
   }
+
+  size_t Count(const std::string& text) const {
+    const std::string said = Said();
+    size_t count = 0;
+    for (size_t at = said.find(text); at != std::string::npos; at = said.find(text, at + 1))
+      ++count;
+    return count;
+  }
+  bool Says(const std::string& text) const { return Count(text) > 0; }
 
   const std::shared_ptr<spdlog::sinks::ringbuffer_sink_mt> said_ =
       std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(100);
@@ -114,9 +157,7 @@ TEST_F(UcxPaths, ASilentWayGivesPlaceToZeroMq) {
   const SilentUcx silent;
   auto slow = *zmq_->Listen("tcp://127.0.0.1:0");
   auto fast = *auto_->Listen("tcp://127.0.0.1:0");
-  AutoAddress elsewhere = *ParseAutoAddress(fast->address());
-  elsewhere.machine = "another";
-  auto connector = *auto_->Connect({Beside(*slow, silent.port()), elsewhere.ToString()});
+  auto connector = *auto_->Connect({Beside(*slow, silent.port()), Elsewhere(*fast)});
   EXPECT_EQ(DetourOf(*connector), "");
 
   // The other way serves its peer from the beginning.
@@ -134,10 +175,7 @@ TEST_F(UcxPaths, ASilentWayGivesPlaceToZeroMq) {
                               std::to_string(silent.port()) + " over tcp/lo"),
                     HasSubstr("UCX_NET_DEVICES"), HasSubstr("data of 1 shard go over ZeroMQ"),
                     HasSubstr("cluster.transport: zmq")));
-  const std::string said = Said();
-  const size_t first = said.find("UCX gets no answer");
-  ASSERT_NE(first, std::string::npos) << said;
-  EXPECT_EQ(said.find("UCX gets no answer", first + 1), std::string::npos) << said;
+  EXPECT_EQ(Count("UCX gets no answer"), 1u) << Said();
 }
 
 // The port of the greetings is closed to this machine, or swallows what comes.
@@ -151,15 +189,113 @@ TEST_F(UcxPaths, APortThatIsClosedGivesPlaceToZeroMq) {
   EXPECT_THAT(DetourOf(*connector), HasSubstr("is that port open in the firewall?"));
 }
 
-// Without auto there is no other way.
+// Without auto there is no other way. A message waits for the answer that comes at last.
 TEST_F(UcxPaths, UcxAloneWarnsAndGoesOnTrying) {
-  const SilentUcx silent;
-  const auto ucx = TransportOf(ClusterConfig::UCX);
-  auto connector = *ucx->Connect({"tcp://127.0.0.1:" + std::to_string(silent.port())});
+  const auto ucx = TransportOf(ClusterConfig::UCX, kShort);
+  std::optional<SilentUcx> silent(std::in_place);
+  const std::string address = "tcp://127.0.0.1:" + std::to_string(silent->port());
+  auto connector = *ucx->Connect({address});
+  ASSERT_TRUE(connector->Send(0, MakePush(1, {100})).ok());
   ASSERT_TRUE(Eventually([&] {
     (void)connector->Receive(Milliseconds(10));
-    return Said().find("goes on trying; cluster.transport: zmq") != std::string::npos;
+    return Says("goes on trying; cluster.transport: zmq");
   }));
+  silent.reset();
+  auto listener = *ucx->Listen(address);
+  std::optional<Received> received;
+  ASSERT_TRUE(Eventually([&] {
+    (void)connector->Receive(Duration::zero());
+    received = listener->Receive(Milliseconds(10));
+    return received.has_value();
+  }));
+  EXPECT_TRUE(IsPush(received->message, 1, {100}));
+}
+
+// As a worker that computes, or is stopped, before its first message.
+TEST_F(UcxPaths, PatienceRunsOnlyWhileSomebodyListensForAnswers) {
+  const auto transport = TransportOf(ClusterConfig::AUTO, kShort);
+  auto listener = *transport->Listen("tcp://127.0.0.1:0");
+  auto connector = *transport->Connect({Elsewhere(*listener)});
+  std::this_thread::sleep_for(3 * kShort);
+  (void)connector->Receive(Duration::zero());
+  ASSERT_TRUE(SendUntilItComes(*connector, 0, *listener).has_value());
+  EXPECT_EQ(DetourOf(*connector), "");
+  ASSERT_TRUE(Eventually([&] {
+    (void)connector->Receive(Duration::zero());
+    return Says("UCX reaches 1 of 1 shards");
+  }));
+}
+
+// The owner of the listener computes, and its other peers have sent nothing for long.
+TEST_F(UcxPaths, AListenerAnswersWhileItsOwnerIsAway) {
+  auto listener = *auto_->Listen("tcp://127.0.0.1:0");
+  auto first = *auto_->Connect({Elsewhere(*listener)});
+  ASSERT_TRUE(SendUntilItComes(*first, 0, *listener).has_value());
+  const Time until = SteadyNow() + std::chrono::milliseconds(1500);
+  while (SteadyNow() < until) (void)listener->Receive(Milliseconds(100));
+  const size_t before = Count("UCX reaches");
+  auto second = *auto_->Connect({Elsewhere(*listener)});
+  ASSERT_TRUE(Eventually([&] {
+    (void)second->Receive(Milliseconds(10));
+    return Count("UCX reaches 1 of 1 shards") > before;
+  }));
+}
+
+// As after a move of shards, which connects to all of them again.
+TEST_F(UcxPaths, AHostThatWasGivenUpIsNotAskedAgain) {
+  const auto transport = TransportOf(ClusterConfig::AUTO, kShort);
+  const SilentUcx silent;
+  auto slow = *zmq_->Listen("tcp://127.0.0.1:0");
+  const std::vector<std::string> addresses = {Beside(*slow, silent.port())};
+  auto connector = *transport->Connect(addresses);
+  ASSERT_TRUE(SendUntilItComes(*connector, 0, *slow).has_value());
+  const std::string detour = DetourOf(*connector);
+  connector = *transport->Connect(addresses);
+  EXPECT_EQ(DetourOf(*connector), detour);
+  ASSERT_TRUE(connector->Send(0, MakePush(7, {100})).ok());
+  ASSERT_TRUE(Eventually([&] {
+    const auto received = slow->Receive(Milliseconds(10));
+    return received && IsPush(received->message, 7, {100});
+  }));
+  EXPECT_EQ(Count("UCX gets no answer"), 1u);
+}
+
+// ZeroMQ takes over once it gets the files for it.
+TEST_F(UcxPaths, ZeroMqThatCannotStartIsTriedAgain) {
+  const auto transport = TransportOf(ClusterConfig::AUTO, kShort);
+  auto slow = *zmq_->Listen("tcp://127.0.0.1:0");
+  auto connector = *transport->Connect({Beside(*slow, ClosedPort())});
+  {
+    const FewFiles few;
+    ASSERT_TRUE(Eventually([&] {
+      (void)connector->Receive(Milliseconds(10));
+      return Says("this is tried again");
+    }));
+  }
+  ASSERT_TRUE(SendUntilItComes(*connector, 0, *slow).has_value());
+  EXPECT_THAT(DetourOf(*connector), HasSubstr("data of 1 shard go over ZeroMQ"));
+}
+
+// The way that carried messages breaks, and only the connection for greetings comes back.
+TEST_F(UcxPaths, AWayThatFallsSilentLaterGivesPlaceToZeroMq) {
+  const auto transport = TransportOf(ClusterConfig::AUTO, kShort);
+  auto slow = *zmq_->Listen("tcp://127.0.0.1:0");
+  auto ucx = *TransportOf(ClusterConfig::UCX)->Listen("tcp://127.0.0.1:0");
+  const int port = ParseTcpAddress(ucx->address())->port;
+  auto connector = *transport->Connect({Beside(*slow, port)});
+  ASSERT_TRUE(SendUntilItComes(*connector, 0, *ucx).has_value());
+  ucx.reset();
+  const SilentUcx silent(port);
+  ASSERT_TRUE(SendUntilItComes(*connector, 0, *slow).has_value());
+  EXPECT_THAT(DetourOf(*connector), HasSubstr("UCX gets no answer"));
+}
+
+TEST_F(UcxPaths, WhyAShardIsNotReachedIsTold) {
+  const auto transport = TransportOf(ClusterConfig::AUTO, kShort);
+  auto slow = *zmq_->Listen("tcp://127.0.0.1:0");
+  auto connector = *transport->Connect({Beside(*slow, ClosedPort())});
+  ASSERT_TRUE(SendUntilItComes(*connector, 0, *slow).has_value());
+  EXPECT_THAT(DetourOf(*connector), HasSubstr("(Connection refused; is that port open"));
 }
 
 TEST_F(UcxPaths, ASlowNameServerStopsNobodyElse) {
@@ -178,13 +314,11 @@ TEST_F(UcxPaths, ASlowNameServerStopsNobodyElse) {
 }
 
 TEST_F(UcxPaths, TooFewFilesAreAnErrorWithTheFigures) {
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  rlimit few = before;
-  few.rlim_cur = 12;
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-  const absl::Status status = TransportOf(ClusterConfig::UCX)->Listen("tcp://127.0.0.1:0").status();
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto transport = TransportOf(ClusterConfig::UCX);
+  const absl::Status status = [&] {
+    const FewFiles few;
+    return transport->Listen("tcp://127.0.0.1:0").status();
+  }();
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("UCX: "), HasSubstr("files open and may have 12")));
