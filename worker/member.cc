@@ -76,6 +76,9 @@ absl::Status Member::Connect(const Connection& connection) {
   encoder_ = connection.encoder;
   TransportOptions transport;
   transport.log = options_.log;
+  // A slower way must be found before the deadline ends the worker.
+  transport.patience =
+      std::min<Duration>(transport.patience, Milliseconds(config_.cluster().deadline()) / 2);
   transport.security = MemberSecurity(options_.credentials, options_.server, curve_, joined_);
   PSGD_ASSIGN_OR_RETURN(transport_, MakeTransport(config_.cluster().transport(), transport));
   PSGD_ASSIGN_OR_RETURN(
