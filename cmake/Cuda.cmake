@@ -48,7 +48,7 @@ function(psgd_cuda_objects out)
     file(MAKE_DIRECTORY ${folder})
     add_custom_command(
       OUTPUT ${object}
-      COMMAND ${PSGD_CCACHE} ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++20 -O3 -DNDEBUG -lineinfo
+      COMMAND ${PSGD_CCACHE} ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++20 -O3 -DNDEBUG
               ${psgd_nvcc_options} ${ARG_OPTIONS} --expt-relaxed-constexpr --extended-lambda
               -Xcompiler=-fPIC,-fvisibility=hidden -I${CMAKE_SOURCE_DIR}
               -MD -MF ${object}.d -c ${path} -o ${object}

@@ -21,7 +21,7 @@ void Lower(const BatchNorm& op, const Context& c) {
   const View y = l.PutUsual(c.out(0));
   const View mean = l.Put(c.out(1), kPlainFloat), var = l.Put(c.out(2), kPlainFloat);
   const View mean_delta = l.Put(c.out(3), kPlainFloat), var_delta = l.Put(c.out(4), kPlainFloat);
-  const BufferId partial = l.Temporary(ColumnPartials(rows, columns) * sizeof(float));
+  const BufferId partial = l.Temporary(ColumnPartials(rows, columns, 2) * sizeof(float));
   l.CallKernel([=, stream = l.stream(), type = l.type(), rows = rows, columns = columns](
                    const Buffers& b, const Step&) {
     const BatchNormRunning running = {In(b, running_mean), In(b, running_var), Out(b, mean_delta),
@@ -58,7 +58,7 @@ void Lower(const BatchNormBackward& op, const Context& c) {
   const View gamma = l.Get(c.in(1), kPlainFloat), mean = l.Get(c.in(2), kPlainFloat);
   const View var = l.Get(c.in(3), kPlainFloat);
   const View dgamma = l.Put(c.out(0), kPlainFloat), dbeta = l.Put(c.out(1), kPlainFloat);
-  const BufferId partial = l.Temporary(ColumnPartials(rows, columns) * sizeof(float));
+  const BufferId partial = l.Temporary(ColumnPartials(rows, columns, 2) * sizeof(float));
   l.CallKernel([=, stream = l.stream(), type = l.type(), rows = rows, columns = columns](
                    const Buffers& b, const Step&) {
     return BatchNormSums(stream, type, rows, columns, b[x.buffer], b[dy.buffer], In(b, mean),

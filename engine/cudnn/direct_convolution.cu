@@ -14,11 +14,11 @@ __device__ int64_t OutputOf(int64_t at, int64_t place, int64_t stride, int64_t p
 }
 
 template <typename T>
-__global__ void DirectForwardKernel(DirectConvolution s, int64_t count, const T* x, const T* w,
-                                    T* y) {
+__global__ void DirectForwardKernel(DirectConvolution s, Grid grid, int64_t count, const T* x,
+                                    const T* w, T* y) {
   const int64_t of_group = s.channels / s.groups, outputs_of_group = s.outputs / s.groups;
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    const Place at = PlaceOf(i, s.out_height, s.out_width, s.outputs);
+    const Place at = grid.At(i);
     const int64_t first = at.channel / outputs_of_group * of_group;
     float sum = 0;
     for (int64_t u = 0; u < s.kernel_height; ++u) {
@@ -37,11 +37,11 @@ __global__ void DirectForwardKernel(DirectConvolution s, int64_t count, const T*
 }
 
 template <typename T>
-__global__ void DirectDataKernel(DirectConvolution s, int64_t count, const T* w, const T* dy,
-                                 T* dx) {
+__global__ void DirectDataKernel(DirectConvolution s, Grid grid, int64_t count, const T* w,
+                                 const T* dy, T* dx) {
   const int64_t of_group = s.channels / s.groups, outputs_of_group = s.outputs / s.groups;
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    const Place at = PlaceOf(i, s.height, s.width, s.channels);
+    const Place at = grid.At(i);
     const int64_t first = at.channel / of_group * outputs_of_group;
     float sum = 0;
     for (int64_t u = 0; u < s.kernel_height; ++u) {
@@ -66,17 +66,17 @@ __global__ void DirectDataKernel(DirectConvolution s, int64_t count, const T* w,
 
 // A warp makes one element at a time.
 template <typename T>
-__global__ void DirectWeightsKernel(DirectConvolution s, int64_t count, const T* x, const T* dy,
-                                    T* dw) {
+__global__ void DirectWeightsKernel(DirectConvolution s, Grid filters, Grid grid, int64_t count,
+                                    const T* x, const T* dy, T* dw) {
   const int64_t of_group = s.channels / s.groups, outputs_of_group = s.outputs / s.groups;
   const int64_t places = s.images * s.out_height * s.out_width;
   const int lane = threadIdx.x % kWarp;
   for (int64_t i = FirstIndex() / kWarp; i < count; i += IndexStep() / kWarp) {
-    const Place of = PlaceOf(i, s.kernel_height, s.kernel_width, of_group);
+    const Place of = filters.At(i);
     const int64_t o = of.image, channel = o / outputs_of_group * of_group + of.channel;
     float sum = 0;
     for (int64_t place = lane; place < places; place += kWarp) {
-      const Place at = PlaceOf(place, s.out_height, s.out_width, 1);
+      const Place at = grid.At(place);
       const int64_t row = at.row * s.stride_height - s.pad_height + of.row * s.dilation_height;
       const int64_t column =
           at.column * s.stride_width - s.pad_width + of.column * s.dilation_width;
@@ -95,7 +95,8 @@ cudaError_t DirectForward(cudaStream_t stream, Type type, const DirectConvolutio
                           const void* x, const void* w, void* y) {
   const int64_t count = shape.images * shape.out_height * shape.out_width * shape.outputs;
   return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, DirectForwardKernel<T>, shape, count, static_cast<const T*>(x),
+    Start(stream, blocks, kThreads, DirectForwardKernel<T>, shape,
+          Grid(shape.out_height, shape.out_width, shape.outputs), count, static_cast<const T*>(x),
           static_cast<const T*>(w), static_cast<T*>(y));
   });
 }
@@ -104,7 +105,8 @@ cudaError_t DirectData(cudaStream_t stream, Type type, const DirectConvolution& 
                        const void* w, const void* dy, void* dx) {
   const int64_t count = shape.images * shape.height * shape.width * shape.channels;
   return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, DirectDataKernel<T>, shape, count, static_cast<const T*>(w),
+    Start(stream, blocks, kThreads, DirectDataKernel<T>, shape,
+          Grid(shape.height, shape.width, shape.channels), count, static_cast<const T*>(w),
           static_cast<const T*>(dy), static_cast<T*>(dx));
   });
 }
@@ -114,7 +116,9 @@ cudaError_t DirectWeights(cudaStream_t stream, Type type, const DirectConvolutio
   const int64_t count =
       shape.outputs * shape.kernel_height * shape.kernel_width * (shape.channels / shape.groups);
   return ForElements(type, kWarp * count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, DirectWeightsKernel<T>, shape, count, static_cast<const T*>(x),
+    Start(stream, blocks, kThreads, DirectWeightsKernel<T>, shape,
+          Grid(shape.kernel_height, shape.kernel_width, shape.channels / shape.groups),
+          Grid(shape.out_height, shape.out_width, 1), count, static_cast<const T*>(x),
           static_cast<const T*>(dy), static_cast<T*>(dw));
   });
 }

@@ -5,10 +5,9 @@
 namespace psgd::cudnn {
 namespace {
 
-template <typename From, typename To>
-__global__ void CastKernel(int64_t count, const From* from, To* to) {
-  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) Store(Load(from, i), to, i);
-}
+struct Same {
+  __device__ float operator()(float x) const { return x; }
+};
 
 constexpr int kTile = 32;
 constexpr int kTileRows = 8;
@@ -40,8 +39,7 @@ template <typename From, typename To>
 cudaError_t ConvertAs(cudaStream_t stream, const ImageShape& shape, bool transpose, bool to_last,
                       const From* from, To* to) {
   if (!transpose) {
-    const int64_t count = shape.images * shape.channels * shape.area;
-    Start(stream, Blocks(count), kThreads, CastKernel<From, To>, count, from, to);
+    StartMap(stream, shape.images * shape.channels * shape.area, Same(), to, from);
     return cudaGetLastError();
   }
   const int64_t rows = to_last ? shape.channels : shape.area;
@@ -58,89 +56,142 @@ cudaError_t ConvertAs(cudaStream_t stream, const ImageShape& shape, bool transpo
   return cudaGetLastError();
 }
 
-template <typename T>
-__global__ void ReluKernel(int64_t count, const T* x, T* y) {
-  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    const float value = Load(x, i);
-    Store(value <= 0 ? 0.0f : value, y, i);  // NaN stays
+struct Relu {
+  __device__ float operator()(float x) const { return x <= 0 ? 0.0f : x; }  // NaN stays
+};
+struct ReluSlope {
+  __device__ float operator()(float y, float dy) const { return y <= 0 ? 0.0f : dy; }
+};
+struct Add {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+struct Multiply {
+  __device__ float operator()(float a, float b) const { return a * b; }
+};
+struct Unmask {
+  float scale;
+  __device__ float operator()(float dy, float kept) const { return kept != 0 ? dy * scale : 0.0f; }
+};
+
+// Moves the values of a pack one place down and puts `last` behind them.
+template <int N>
+__device__ void Shift(Pack<float, N>* values, float last) {
+#pragma unroll
+  for (int k = 0; k + 1 < N; ++k) values->of[k] = values->of[k + 1];
+  values->of[N - 1] = last;
+}
+
+// MapKernel for an op whose code is long: the code is there once. The values pass through the first
+// place of their pack, because registers have no index.
+template <typename Op, typename T, typename... From>
+__global__ void LongMapKernel(Run run, Op op, T* to, const From*... from) {
+  constexpr int N = kPackOf<T>;
+  const int64_t singles = run.count - run.packs * N;
+  for (int64_t unit = FirstIndex(); unit < run.packs + singles; unit += IndexStep()) {
+    const bool whole = unit < run.packs;
+    const int64_t i = whole ? unit * N : run.count - singles + unit - run.packs;
+    const auto load = [&](const T* p) {
+      return whole ? LoadPack<N>(p, i) : Pack<float, N>{Load(p, i)};
+    };
+    const auto apply = [&](auto... values) {
+      Pack<float, N> results = {};
+#pragma unroll 1
+      for (int k = whole ? N : 1; k > 0; --k) {
+        Shift(&results, op(values.of[0]...));
+        (Shift(&values, 0), ...);
+      }
+      if (whole) {
+        StorePack(results, to, i);
+      } else {
+        Store(results.of[N - 1], to, i);
+      }
+    };
+    apply(load(from)...);
   }
 }
 
-template <typename T>
-__global__ void ReluGradientKernel(int64_t count, const T* y, const T* dy, T* dx) {
-  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    Store(Load(y, i) <= 0 ? 0.0f : Load(dy, i), dx, i);
-  }
+template <typename Op, typename T, typename... From>
+void StartLongMap(cudaStream_t stream, int64_t count, Op op, T* to, const From*... from) {
+  const Run run = RunOf<kPackOf<T>>(count, to, from...);
+  Start(stream, Blocks(run), kThreads, LongMapKernel<Op, T, From...>, run, op, to, from...);
 }
 
-template <typename T>
-__global__ void AddPairKernel(int64_t count, const T* a, const T* b, T* y) {
-  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) Store(Load(a, i) + Load(b, i), y, i);
-}
+struct Activate {
+  Activation op;
+  __device__ float operator()(float x) const { return ActivationOf(op, x); }
+};
+struct ActivationGradientOf {
+  Activation op;
+  __device__ float operator()(float of, float dy) const { return dy * ActivationSlope(op, of); }
+};
 
+// No __restrict__: y may be x. A pack has one channel, or its channels lie side by side.
 template <typename T>
-__global__ void MultiplyPairKernel(int64_t count, const T* a, const T* b, T* y) {
-  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) Store(Load(a, i) * Load(b, i), y, i);
-}
-
-template <typename T>
-__global__ void ActivationKernel(Activation op, int64_t count, const T* x, T* y) {
-  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    Store(ActivationOf(op, Load(x, i)), y, i);
-  }
-}
-
-template <typename T>
-__global__ void ActivationGradientKernel(Activation op, int64_t count, const T* of, const T* dy,
-                                         T* dx) {
-  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    Store(Load(dy, i) * ActivationSlope(op, Load(of, i)), dx, i);
-  }
-}
-
-// No __restrict__: y may be x.
-template <typename T>
-__global__ void AddBiasKernel(int64_t count, int64_t channels, int64_t inner, const T* x,
+__global__ void AddBiasKernel(Run run, Divisor inner, Divisor channels, const T* x,
                               const float* bias, T* y) {
-  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    const int64_t place = inner == 1 ? i : i / inner;
-    Store(Load(x, i) + bias[place % channels], y, i);
-  }
+  ForEachPack<kPackOf<T>>(run, [&]<int N>(Width<N>, int64_t i) {
+    int64_t place = i;
+    inner.Split(&place);
+    const int64_t channel = channels.Split(&place);
+    Pack<float, N> values = LoadPack<N>(x, i);
+    if (inner.value() == 1) {
+      const Pack<float, N> added = LoadPack<N>(bias, channel);
+#pragma unroll
+      for (int k = 0; k < N; ++k) values.of[k] += added.of[k];
+    } else {
+      const float added = bias[channel];
+#pragma unroll
+      for (int k = 0; k < N; ++k) values.of[k] += added;
+    }
+    StorePack(values, y, i);
+  });
 }
 
-// A thread draws the four elements of one counter.
+// The word of a block for element i. REQUIRES: the block is that of counter i / 4.
+__device__ uint32_t WordOf(const PhiloxBlock& draw, int64_t i) {
+  const uint32_t low = i % 2 == 0 ? draw.word[0] : draw.word[1];
+  const uint32_t high = i % 2 == 0 ? draw.word[2] : draw.word[3];
+  return i % 4 < 2 ? low : high;
+}
+
+// A counter of the random numbers serves four elements.
 template <typename T>
-__global__ void DropoutKernel(int64_t count, float rate, PhiloxKey key, const StepValues* step,
+__global__ void DropoutKernel(Run run, float rate, PhiloxKey key, const StepValues* step,
                               const T* x, T* y, uint8_t* mask) {
   const float scale = 1.0f / (1.0f - rate);
-  for (int64_t block = FirstIndex(); block * 4 < count; block += IndexStep()) {
-    const PhiloxBlock draw = Philox(key, block, step->number);
-    for (int64_t i = block * 4; i < count && i < block * 4 + 4; ++i) {
-      mask[i] = UnitFloat(draw.word[i - block * 4]) >= rate;
-      Store(mask[i] ? Load(x, i) * scale : 0.0f, y, i);
+  ForEachPack<kPackOf<T>>(run, [&]<int N>(Width<N>, int64_t i) {
+    static_assert(N == 1 || N % 4 == 0);
+    Pack<float, N> values = LoadPack<N>(x, i);
+    Pack<uint8_t, N> kept;
+    PhiloxBlock draw;
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      if (k % 4 == 0) draw = Philox(key, (i + k) / 4, step->number);
+      const uint32_t word = N == 1 ? WordOf(draw, i) : draw.word[k % 4];
+      kept.of[k] = UnitFloat(word) >= rate;
+      values.of[k] = kept.of[k] ? values.of[k] * scale : 0.0f;
     }
-  }
-}
-
-template <typename T>
-__global__ void DropoutGradientKernel(int64_t count, float rate, const T* dy, const uint8_t* mask,
-                                      T* dx) {
-  const float scale = 1.0f / (1.0f - rate);
-  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    Store(mask[i] ? Load(dy, i) * scale : 0.0f, dx, i);
-  }
+    *reinterpret_cast<Pack<uint8_t, N>*>(mask + i) = kept;
+    StorePack(values, y, i);
+  });
 }
 
 __global__ void SetStepValuesKernel(StepValues values, StepValues* step) { *step = values; }
 
 // There is no race: all threads that find an overflow write the same value.
-__global__ void UnscaleKernel(int64_t count, float* gradient, StepValues* step) {
+__global__ void UnscaleKernel(Run run, float* gradient, StepValues* step) {
   const float factor = 1 / step->loss_scale;
-  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    const float value = gradient[i] * factor;
-    gradient[i] = value;
-    if (!isfinite(value)) step->overflowed = 1;
-  }
+  ForEachPack<kPackOf<float>>(run, [&]<int N>(Width<N>, int64_t i) {
+    Pack<float, N> values = LoadPack<N>(gradient, i);
+    bool finite = true;
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      values.of[k] *= factor;
+      finite &= isfinite(values.of[k]);
+    }
+    StorePack(values, gradient, i);
+    if (!finite) step->overflowed = 1;
+  });
 }
 
 }  // namespace
@@ -151,7 +202,8 @@ cudaError_t SetStepValues(cudaStream_t stream, const StepValues& values, StepVal
 }
 
 cudaError_t Unscale(cudaStream_t stream, int64_t count, float* gradient, StepValues* step) {
-  Start(stream, Blocks(count), kThreads, UnscaleKernel, count, gradient, step);
+  const Run run = RunOf<kPackOf<float>>(count, gradient);
+  Start(stream, Blocks(run), kThreads, UnscaleKernel, run, gradient, step);
   return cudaGetLastError();
 }
 
@@ -176,73 +228,77 @@ cudaError_t Convert(cudaStream_t stream, const ImageShape& shape, const void* fr
 }
 
 cudaError_t ReluForward(cudaStream_t stream, Type type, int64_t count, const void* x, void* y) {
-  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, ReluKernel<T>, count, static_cast<const T*>(x),
-          static_cast<T*>(y));
+  return ForType(type, [&]<typename T>(T*) {
+    StartMap(stream, count, Relu(), static_cast<T*>(y), static_cast<const T*>(x));
   });
 }
 
 cudaError_t ReluGradient(cudaStream_t stream, Type type, int64_t count, const void* y,
                          const void* dy, void* dx) {
-  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, ReluGradientKernel<T>, count, static_cast<const T*>(y),
-          static_cast<const T*>(dy), static_cast<T*>(dx));
+  return ForType(type, [&]<typename T>(T*) {
+    StartMap(stream, count, ReluSlope(), static_cast<T*>(dx), static_cast<const T*>(y),
+             static_cast<const T*>(dy));
   });
 }
 
 cudaError_t AddPair(cudaStream_t stream, Type type, int64_t count, const void* a, const void* b,
                     void* y) {
-  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, AddPairKernel<T>, count, static_cast<const T*>(a),
-          static_cast<const T*>(b), static_cast<T*>(y));
+  return ForType(type, [&]<typename T>(T*) {
+    StartMap(stream, count, Add(), static_cast<T*>(y), static_cast<const T*>(a),
+             static_cast<const T*>(b));
   });
 }
 
 cudaError_t MultiplyPair(cudaStream_t stream, Type type, int64_t count, const void* a,
                          const void* b, void* y) {
-  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, MultiplyPairKernel<T>, count, static_cast<const T*>(a),
-          static_cast<const T*>(b), static_cast<T*>(y));
+  return ForType(type, [&]<typename T>(T*) {
+    StartMap(stream, count, Multiply(), static_cast<T*>(y), static_cast<const T*>(a),
+             static_cast<const T*>(b));
   });
 }
 
 cudaError_t ActivationForward(cudaStream_t stream, Type type, const Activation& op, int64_t count,
                               const void* x, void* y) {
-  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, ActivationKernel<T>, op, count, static_cast<const T*>(x),
-          static_cast<T*>(y));
+  return ForType(type, [&]<typename T>(T*) {
+    StartLongMap(stream, count, Activate{op}, static_cast<T*>(y), static_cast<const T*>(x));
   });
 }
 
 cudaError_t ActivationGradient(cudaStream_t stream, Type type, const Activation& op, int64_t count,
                                const void* of, const void* dy, void* dx) {
-  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, ActivationGradientKernel<T>, op, count,
-          static_cast<const T*>(of), static_cast<const T*>(dy), static_cast<T*>(dx));
+  return ForType(type, [&]<typename T>(T*) {
+    StartLongMap(stream, count, ActivationGradientOf{op}, static_cast<T*>(dx),
+                 static_cast<const T*>(of), static_cast<const T*>(dy));
   });
 }
 
 cudaError_t AddBias(cudaStream_t stream, Type type, int64_t count, int64_t channels, int64_t inner,
                     const void* x, const float* bias, void* y) {
-  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, AddBiasKernel<T>, count, channels, inner,
-          static_cast<const T*>(x), bias, static_cast<T*>(y));
+  return ForType(type, [&]<typename T>(T*) {
+    const T* from = static_cast<const T*>(x);
+    T* to = static_cast<T*>(y);
+    const int64_t width = inner == 1 ? channels : inner;
+    const Run run = RunOfRows<kPackOf<T>>(count, width, from, bias, to);
+    Start(stream, Blocks(run), kThreads, AddBiasKernel<T>, run, Divisor(inner), Divisor(channels),
+          from, bias, to);
   });
 }
 
 cudaError_t DropoutForward(cudaStream_t stream, Type type, int64_t count, float rate, PhiloxKey key,
                            const StepValues* step, const void* x, void* y, uint8_t* mask) {
   return ForType(type, [&]<typename T>(T*) {
-    Start(stream, Blocks((count + 3) / 4), kThreads, DropoutKernel<T>, count, rate, key, step,
-          static_cast<const T*>(x), static_cast<T*>(y), mask);
+    const T* from = static_cast<const T*>(x);
+    T* to = static_cast<T*>(y);
+    const Run run = RunOf<kPackOf<T>>(count, from, to, mask);
+    Start(stream, Blocks(run), kThreads, DropoutKernel<T>, run, rate, key, step, from, to, mask);
   });
 }
 
 cudaError_t DropoutGradient(cudaStream_t stream, Type type, int64_t count, float rate,
                             const void* dy, const uint8_t* mask, void* dx) {
-  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, DropoutGradientKernel<T>, count, rate,
-          static_cast<const T*>(dy), mask, static_cast<T*>(dx));
+  return ForType(type, [&]<typename T>(T*) {
+    StartMap(stream, count, Unmask{1.0f / (1.0f - rate)}, static_cast<T*>(dx),
+             static_cast<const T*>(dy), mask);
   });
 }
 

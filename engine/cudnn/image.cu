@@ -1,7 +1,6 @@
 // Kernels on channels-last images: adaptive pooling, upsampling, and normalization across channels.
 #include "engine/cudnn/kernel_tools.cuh"
 #include "engine/cudnn/kernels.h"
-#include "engine/ops/adaptive_average_pool.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -11,6 +10,9 @@ int64_t OutputCount(const ResizeShape& s) {
   return s.images * s.channels * s.out_height * s.out_width;
 }
 
+Grid InputGrid(const ResizeShape& s) { return Grid(s.height, s.width, s.channels); }
+Grid OutputGrid(const ResizeShape& s) { return Grid(s.out_height, s.out_width, s.channels); }
+
 __device__ int64_t InputIndex(const ResizeShape& s, const Place& at, int64_t row, int64_t column) {
   return ((at.image * s.height + row) * s.width + column) * s.channels + at.channel;
 }
@@ -18,14 +20,29 @@ __device__ int64_t OutputIndex(const ResizeShape& s, const Place& at, int64_t ro
   return ((at.image * s.out_height + row) * s.out_width + column) * s.channels + at.channel;
 }
 
+// An axis of adaptive pooling: adaptive_average_pool.h has the formulas.
+struct Windows {
+  Windows(int64_t size, int64_t windows) : size(size), windows(windows) {}
+
+  __device__ int64_t Begin(int64_t i) const { return windows.Quotient(i * size.value()); }
+  __device__ int64_t End(int64_t i) const {
+    return windows.Quotient((i + 1) * size.value() + windows.value() - 1);
+  }
+  __device__ int64_t First(int64_t at) const { return size.Quotient(at * windows.value()); }
+  __device__ int64_t Last(int64_t at) const {
+    return size.Quotient((at + 1) * windows.value() - 1);
+  }
+
+  Divisor size, windows;
+};
+
 template <typename T>
-__global__ void AdaptivePoolKernel(ResizeShape s, int64_t count, const T* x, T* y) {
+__global__ void AdaptivePoolKernel(ResizeShape s, Grid grid, Windows rows, Windows columns,
+                                   int64_t count, const T* x, T* y) {
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    const Place at = PlaceOf(i, s.out_height, s.out_width, s.channels);
-    const int64_t top = AdaptiveBegin(at.row, s.height, s.out_height);
-    const int64_t bottom = AdaptiveEnd(at.row, s.height, s.out_height);
-    const int64_t left = AdaptiveBegin(at.column, s.width, s.out_width);
-    const int64_t right = AdaptiveEnd(at.column, s.width, s.out_width);
+    const Place at = grid.At(i);
+    const int64_t top = rows.Begin(at.row), bottom = rows.End(at.row);
+    const int64_t left = columns.Begin(at.column), right = columns.End(at.column);
     float sum = 0;
     for (int64_t row = top; row < bottom; ++row) {
       for (int64_t column = left; column < right; ++column) {
@@ -39,19 +56,17 @@ __global__ void AdaptivePoolKernel(ResizeShape s, int64_t count, const T* x, T* 
 // Each thread gathers one element of dx, so no two threads write one place and the order of the sum
 // is fixed.
 template <typename T>
-__global__ void AdaptivePoolGradientKernel(ResizeShape s, int64_t count, const T* dy, T* dx) {
+__global__ void AdaptivePoolGradientKernel(ResizeShape s, Grid grid, Windows rows, Windows columns,
+                                           int64_t count, const T* dy, T* dx) {
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    const Place at = PlaceOf(i, s.height, s.width, s.channels);
-    const int64_t last_row = AdaptiveLast(at.row, s.height, s.out_height);
-    const int64_t last_column = AdaptiveLast(at.column, s.width, s.out_width);
+    const Place at = grid.At(i);
+    const int64_t last_row = rows.Last(at.row), last_column = columns.Last(at.column);
     float sum = 0;
-    for (int64_t r = AdaptiveFirst(at.row, s.height, s.out_height); r <= last_row; ++r) {
-      const int64_t rows =
-          AdaptiveEnd(r, s.height, s.out_height) - AdaptiveBegin(r, s.height, s.out_height);
-      for (int64_t c = AdaptiveFirst(at.column, s.width, s.out_width); c <= last_column; ++c) {
-        const int64_t columns =
-            AdaptiveEnd(c, s.width, s.out_width) - AdaptiveBegin(c, s.width, s.out_width);
-        sum += Load(dy, OutputIndex(s, at, r, c)) / static_cast<float>(rows * columns);
+    for (int64_t r = rows.First(at.row); r <= last_row; ++r) {
+      const int64_t high = rows.End(r) - rows.Begin(r);
+      for (int64_t c = columns.First(at.column); c <= last_column; ++c) {
+        const int64_t wide = columns.End(c) - columns.Begin(c);
+        sum += Load(dy, OutputIndex(s, at, r, c)) / static_cast<float>(high * wide);
       }
     }
     Store(sum, dx, i);
@@ -59,19 +74,19 @@ __global__ void AdaptivePoolGradientKernel(ResizeShape s, int64_t count, const T
 }
 
 template <typename T>
-__global__ void UpsampleKernel(ResizeShape s, int64_t count, const T* x, T* y) {
-  const int64_t factor = s.out_height / s.height;
+__global__ void UpsampleKernel(ResizeShape s, Grid grid, Divisor factor, int64_t count, const T* x,
+                               T* y) {
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    const Place at = PlaceOf(i, s.out_height, s.out_width, s.channels);
-    y[i] = x[InputIndex(s, at, at.row / factor, at.column / factor)];
+    const Place at = grid.At(i);
+    y[i] = x[InputIndex(s, at, factor.Quotient(at.row), factor.Quotient(at.column))];
   }
 }
 
 template <typename T>
-__global__ void UpsampleGradientKernel(ResizeShape s, int64_t count, const T* dy, T* dx) {
-  const int64_t factor = s.out_height / s.height;
+__global__ void UpsampleGradientKernel(ResizeShape s, Grid grid, int64_t factor, int64_t count,
+                                       const T* dy, T* dx) {
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    const Place at = PlaceOf(i, s.height, s.width, s.channels);
+    const Place at = grid.At(i);
     float sum = 0;
     for (int64_t u = 0; u < factor; ++u) {
       for (int64_t v = 0; v < factor; ++v) {
@@ -84,15 +99,16 @@ __global__ void UpsampleGradientKernel(ResizeShape s, int64_t count, const T* dy
 
 // Calls visit(index) for the pixel's channels in the window around the channel of element `i`.
 template <typename Visit>
-__device__ void ForEachNeighbour(int64_t i, int64_t channels, int size, Visit visit) {
-  const int64_t channel = i % channels, pixel = i - channel, reach = size / 2;
+__device__ void ForEachNeighbour(int64_t i, const Divisor& channels, int size, Visit visit) {
+  int64_t place = i;
+  const int64_t channel = channels.Split(&place), pixel = i - channel, reach = size / 2;
   const int64_t first = channel > reach ? channel - reach : 0;
-  const int64_t last = channel + reach < channels ? channel + reach : channels - 1;
+  const int64_t last = channel + reach < channels.value() ? channel + reach : channels.value() - 1;
   for (int64_t c = first; c <= last; ++c) visit(pixel + c);
 }
 
 template <typename T>
-__global__ void ResponseNormKernel(LocalResponseNorm op, int64_t count, int64_t channels,
+__global__ void ResponseNormKernel(LocalResponseNorm op, int64_t count, Divisor channels,
                                    const T* x, T* y, float* scale) {
   const float share = op.alpha / static_cast<float>(op.size);
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
@@ -108,7 +124,7 @@ __global__ void ResponseNormKernel(LocalResponseNorm op, int64_t count, int64_t 
 }
 
 template <typename T>
-__global__ void ResponseNormGradientKernel(LocalResponseNorm op, int64_t count, int64_t channels,
+__global__ void ResponseNormGradientKernel(LocalResponseNorm op, int64_t count, Divisor channels,
                                            const T* x, const float* scale, const T* dy, T* dx) {
   const float share = 2 * op.alpha * op.beta / static_cast<float>(op.size);
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
@@ -126,8 +142,9 @@ cudaError_t AdaptivePoolForward(cudaStream_t stream, Type type, const ResizeShap
                                 const void* x, void* y) {
   const int64_t count = OutputCount(shape);
   return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, AdaptivePoolKernel<T>, shape, count, static_cast<const T*>(x),
-          static_cast<T*>(y));
+    Start(stream, blocks, kThreads, AdaptivePoolKernel<T>, shape, OutputGrid(shape),
+          Windows(shape.height, shape.out_height), Windows(shape.width, shape.out_width), count,
+          static_cast<const T*>(x), static_cast<T*>(y));
   });
 }
 
@@ -135,7 +152,8 @@ cudaError_t AdaptivePoolGradient(cudaStream_t stream, Type type, const ResizeSha
                                  const void* dy, void* dx) {
   const int64_t count = InputCount(shape);
   return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, AdaptivePoolGradientKernel<T>, shape, count,
+    Start(stream, blocks, kThreads, AdaptivePoolGradientKernel<T>, shape, InputGrid(shape),
+          Windows(shape.height, shape.out_height), Windows(shape.width, shape.out_width), count,
           static_cast<const T*>(dy), static_cast<T*>(dx));
   });
 }
@@ -144,7 +162,8 @@ cudaError_t UpsampleForward(cudaStream_t stream, Type type, const ResizeShape& s
                             void* y) {
   const int64_t count = OutputCount(shape);
   return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, UpsampleKernel<T>, shape, count, static_cast<const T*>(x),
+    Start(stream, blocks, kThreads, UpsampleKernel<T>, shape, OutputGrid(shape),
+          Divisor(shape.out_height / shape.height), count, static_cast<const T*>(x),
           static_cast<T*>(y));
   });
 }
@@ -153,8 +172,8 @@ cudaError_t UpsampleGradient(cudaStream_t stream, Type type, const ResizeShape& 
                              const void* dy, void* dx) {
   const int64_t count = InputCount(shape);
   return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, UpsampleGradientKernel<T>, shape, count,
-          static_cast<const T*>(dy), static_cast<T*>(dx));
+    Start(stream, blocks, kThreads, UpsampleGradientKernel<T>, shape, InputGrid(shape),
+          shape.out_height / shape.height, count, static_cast<const T*>(dy), static_cast<T*>(dx));
   });
 }
 
@@ -163,7 +182,7 @@ cudaError_t ResponseNormForward(cudaStream_t stream, Type type, const LocalRespo
                                 float* scale) {
   const int64_t count = pixels * channels;
   return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, ResponseNormKernel<T>, op, count, channels,
+    Start(stream, blocks, kThreads, ResponseNormKernel<T>, op, count, Divisor(channels),
           static_cast<const T*>(x), static_cast<T*>(y), scale);
   });
 }
@@ -173,7 +192,7 @@ cudaError_t ResponseNormGradient(cudaStream_t stream, Type type, const LocalResp
                                  const float* scale, const void* dy, void* dx) {
   const int64_t count = pixels * channels;
   return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, ResponseNormGradientKernel<T>, op, count, channels,
+    Start(stream, blocks, kThreads, ResponseNormGradientKernel<T>, op, count, Divisor(channels),
           static_cast<const T*>(x), scale, static_cast<const T*>(dy), static_cast<T*>(dx));
   });
 }

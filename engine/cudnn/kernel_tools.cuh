@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "engine/cudnn/divisor.h"
 #include "engine/cudnn/format.h"
 
 namespace psgd::cudnn {
@@ -24,6 +25,7 @@ __device__ inline void Store(float value, __nv_bfloat16* p, int64_t i) {
 __device__ inline float Load(const __half* p, int64_t i) { return __half2float(p[i]); }
 // Values that are too large become infinite; the overflow check relies on that.
 __device__ inline void Store(float value, __half* p, int64_t i) { p[i] = __float2half(value); }
+__device__ inline float Load(const uint8_t* p, int64_t i) { return p[i]; }
 
 #ifdef __CUDACC__
 // Tests that run kernels on the host replace Start (tests/fakes/emulated_cuda/device.h).
@@ -42,6 +44,87 @@ __device__ inline int64_t IndexStep() { return int64_t{gridDim.x} * blockDim.x; 
 inline int Blocks(int64_t count) {
   constexpr int64_t kMost = 8192;
   return static_cast<int>(std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, kMost));
+}
+
+// N elements side by side, which move in pieces of up to 16 bytes.
+inline constexpr int kPackBytes = 16;
+template <typename T, int N>
+struct alignas(std::min<size_t>(kPackBytes, N * sizeof(T))) Pack {
+  T of[N];
+};
+
+// Elements [i, i + N). REQUIRES: p + i is aligned as a Pack<T, N>.
+template <int N, typename T>
+__device__ Pack<float, N> LoadPack(const T* p, int64_t i) {
+  const Pack<T, N> pack = *reinterpret_cast<const Pack<T, N>*>(p + i);
+  Pack<float, N> values;
+#pragma unroll
+  for (int k = 0; k < N; ++k) values.of[k] = Load(pack.of, k);
+  return values;
+}
+template <int N, typename T>
+__device__ void StorePack(const Pack<float, N>& values, T* p, int64_t i) {
+  Pack<T, N> pack;
+#pragma unroll
+  for (int k = 0; k < N; ++k) Store(values.of[k], pack.of, k);
+  *reinterpret_cast<Pack<T, N>*>(p + i) = pack;
+}
+
+// The elements of a pack, for memory of these types: 16 bytes of the narrowest real type.
+template <typename... T>
+inline constexpr int kPackOf = kPackBytes / std::max<int>(2, std::min({sizeof(T)...}));
+
+// The work of a launch: packs, then single elements up to `count`.
+struct Run {
+  int64_t packs, count;
+};
+
+// Packs need aligned memory; else all elements are single.
+template <int N, typename... T>
+Run RunOf(int64_t count, const T*... memory) {
+  const bool aligned = ((reinterpret_cast<uintptr_t>(memory) % alignof(Pack<T, N>) == 0) && ...);
+  return {aligned ? count / N : 0, count};
+}
+// The same for rows of `width` elements. No pack has elements of two rows.
+template <int N, typename... T>
+Run RunOfRows(int64_t count, int64_t width, const T*... memory) {
+  return width % N == 0 ? RunOf<N>(count, memory...) : Run{0, count};
+}
+
+inline int Blocks(const Run& run) { return Blocks(run.packs > 0 ? run.packs : run.count); }
+
+template <int N>
+using Width = std::integral_constant<int, N>;
+
+// Calls body(Width<N>, i) for packs and body(Width<1>, i) for single elements, for elements from i,
+// over all threads of a launch.
+template <int N, typename Body>
+__device__ void ForEachPack(const Run& run, Body body) {
+  for (int64_t i = FirstIndex(); i < run.packs; i += IndexStep()) body(Width<N>(), i * N);
+#pragma unroll 1
+  for (int64_t i = run.packs * N + FirstIndex(); i < run.count; i += IndexStep()) {
+    body(Width<1>(), i);
+  }
+}
+
+// to[i] = op(from[i]...)
+template <typename Op, typename To, typename... From>
+__global__ void MapKernel(Run run, Op op, To* to, const From*... from) {
+  ForEachPack<kPackOf<To, From...>>(run, [&]<int N>(Width<N>, int64_t i) {
+    const auto apply = [&](const auto&... values) {
+      Pack<float, N> result;
+#pragma unroll
+      for (int k = 0; k < N; ++k) result.of[k] = op(values.of[k]...);
+      StorePack(result, to, i);
+    };
+    apply(LoadPack<N>(from, i)...);
+  });
+}
+
+template <typename Op, typename To, typename... From>
+void StartMap(cudaStream_t stream, int64_t count, Op op, To* to, const From*... from) {
+  const Run run = RunOf<kPackOf<To, From...>>(count, to, from...);
+  Start(stream, Blocks(run), kThreads, MapKernel<Op, To, From...>, run, op, to, from...);
 }
 
 // Calls launch with a null pointer to the element type. Returns the error of its launches.
@@ -91,19 +174,60 @@ __device__ T SumOfWarp(T value) {
   return value;
 }
 
-// Converts a channels-last index to image, row, column and channel.
+// The mean of values, and the sum of their squared distances from it.
+template <typename T>
+struct Moments {
+  T count, mean, squares;
+};
+
+// The moments of both sets of values (Chan et al., 1979).
+template <typename T>
+__device__ Moments<T> Merged(const Moments<T>& a, const Moments<T>& b) {
+  if (b.count == 0) return a;
+  const T count = a.count + b.count, apart = b.mean - a.mean, share = b.count / count;
+  return {count, a.mean + apart * share, a.squares + b.squares + apart * apart * a.count * share};
+}
+
+// Sums of the values of a thread, for their moments in one pass. Squares of values far from zero
+// would drown the variance, so it counts from one of the values: squares are then of the size of
+// the variance. If that value lies far out, only this thread's part loses bits.
+struct ShiftedSums {
+  float origin, sum, squares;
+
+  __device__ explicit ShiftedSums(float value) : origin(value), sum(0), squares(0) {}
+  __device__ void Add(float value) {
+    const float d = value - origin;
+    sum += d;
+    squares += d * d;
+  }
+  // The moments of all values less `zero`, a value near them, so that means keep their bits.
+  __device__ Moments<float> Of(int64_t values, float zero) const {
+    const float count = static_cast<float>(values), mean = sum / count;
+    const float rest = squares - sum * mean;
+    return {count, origin - zero + mean, rest < 0 ? 0 : rest};  // NaN stays
+  }
+};
+
+// Converts channels-last indices to image, row, column and channel.
 struct Place {
   int64_t image, row, column, channel;
 };
-__device__ inline Place PlaceOf(int64_t index, int64_t height, int64_t width, int64_t channels) {
-  Place place;
-  place.channel = index % channels;
-  index /= channels;
-  place.column = index % width;
-  index /= width;
-  place.row = index % height;
-  place.image = index / height;
-  return place;
-}
+class Grid {
+ public:
+  Grid(int64_t height, int64_t width, int64_t channels)
+      : height_(height), width_(width), channels_(channels) {}
+
+  __device__ Place At(int64_t index) const {
+    Place place;
+    place.channel = channels_.Split(&index);
+    place.column = width_.Split(&index);
+    place.row = height_.Split(&index);
+    place.image = index;
+    return place;
+  }
+
+ private:
+  Divisor height_, width_, channels_;
+};
 
 }  // namespace psgd::cudnn

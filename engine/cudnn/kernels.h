@@ -69,8 +69,8 @@ cudaError_t ActivationGradient(cudaStream_t stream, Type type, const Activation&
 // y[i] = x[i] + bias[i / inner % channels]; y may be x.
 cudaError_t AddBias(cudaStream_t stream, Type type, int64_t count, int64_t channels, int64_t inner,
                     const void* x, const float* bias, void* y);
-// sums[c] = sum of x[r, c]; `partial` has ColumnPartials floats.
-int64_t ColumnPartials(int64_t rows, int64_t columns);
+// sums[c] = sum of x[r, c]; `partial` has ColumnPartials floats for one sum.
+int64_t ColumnPartials(int64_t rows, int64_t columns, int sums);
 cudaError_t SumColumns(cudaStream_t stream, Type type, int64_t rows, int64_t columns, const void* x,
                        float* partial, float* sums);
 
@@ -97,7 +97,7 @@ cudaError_t AveragePoolGradient(cudaStream_t stream, Type type, const PoolShape&
                                 const void* dy, void* dx);
 
 // Channels-last batch normalization, see engine/ops/batchnorm.h. The matrix is rows x columns, a
-// column is a channel. `partial` has ColumnPartials floats.
+// column is a channel. `partial` has ColumnPartials floats for two sums.
 struct BatchNormRunning {
   const float *mean, *var;  // running statistics
   float *mean_delta, *var_delta;
@@ -117,14 +117,18 @@ cudaError_t BatchNormGradient(cudaStream_t stream, Type type, int64_t rows, int6
                               float epsilon, void* dx);
 
 // See engine/ops/softmax_cross_entropy.h. The classes of a place lie side by side. Each row has a
-// double in `losses` and an int32 in `correct`.
+// double in `losses` and an int32 in `correct`. p[c] = exp(x[c] - largest) share.
+struct RowSoftmax {
+  float largest, share;
+};
 cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
                                int64_t rows, int64_t classes, const void* x, const int32_t* labels,
-                               float* p, double* losses, int32_t* correct, double* result);
+                               RowSoftmax* softmax, double* losses, int32_t* correct,
+                               double* result);
 cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
-                                int64_t rows, int64_t classes, const float* p,
-                                const int32_t* labels, const double* result, const StepValues* step,
-                                void* dx);
+                                int64_t rows, int64_t classes, const void* x,
+                                const RowSoftmax* softmax, const int32_t* labels,
+                                const double* result, const StepValues* step, void* dx);
 // See engine/ops/element_loss.h. Layouts are as above. `targets`: rows x classes; null: not given.
 cudaError_t ElementLossForward(cudaStream_t stream, Type type, const ElementLoss& op, int64_t rows,
                                int64_t classes, const void* x, const int32_t* labels,
@@ -159,7 +163,8 @@ cudaError_t ResponseNormGradient(cudaStream_t stream, Type type, const LocalResp
                                  int64_t pixels, int64_t channels, const void* x,
                                  const float* scale, const void* dy, void* dx);
 
-// See engine/ops/layernorm.h. The matrix is rows x width. `partial` has ColumnPartials floats.
+// See engine/ops/layernorm.h. The matrix is rows x width. `partial` has ColumnPartials floats for
+// two sums.
 cudaError_t LayerNormForward(cudaStream_t stream, Type type, int64_t rows, int64_t width,
                              const void* x, const float* gamma, const float* beta, float epsilon,
                              void* y, float* mean, float* var);

@@ -34,7 +34,7 @@ void Lower(const LayerNormBackward& op, const Context& c) {
   const View gamma = l.Get(c.in(1), kPlainFloat);
   const View mean = l.Get(c.in(2), kPlainFloat), var = l.Get(c.in(3), kPlainFloat);
   const View dgamma = l.Put(c.out(0), kPlainFloat), dbeta = l.Put(c.out(1), kPlainFloat);
-  const BufferId partial = l.Temporary(ColumnPartials(rows.count, rows.width) * sizeof(float));
+  const BufferId partial = l.Temporary(ColumnPartials(rows.count, rows.width, 2) * sizeof(float));
   l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
     return LayerNormSums(stream, type, rows.count, rows.width, b[x.buffer], b[dy.buffer],
                          In(b, mean), In(b, var), epsilon, static_cast<float*>(b[partial]),

@@ -4,14 +4,18 @@
 namespace psgd::cudnn {
 namespace {
 
+// Kernels run over packs of channels, which lie side by side. Grids: that of x for gradients, else
+// that of y.
+
 // The windows over element `at`: [first, last].
 struct Span {
   int64_t first, last;
 };
-__device__ Span WindowsOver(int64_t at, int64_t kernel, int64_t stride, int64_t pad, int64_t out) {
+__device__ Span WindowsOver(int64_t at, int64_t kernel, const Divisor& stride, int64_t pad,
+                            int64_t out) {
   const int64_t lowest = at + pad - kernel + 1;
-  const int64_t first = lowest <= 0 ? 0 : (lowest + stride - 1) / stride;
-  const int64_t last = (at + pad) / stride;
+  const int64_t first = lowest <= 0 ? 0 : stride.Quotient(lowest + stride.value() - 1);
+  const int64_t last = stride.Quotient(at + pad);
   return {first, last < out ? last : out - 1};
 }
 
@@ -22,6 +26,7 @@ __device__ void ForEachInWindow(const PoolShape& s, const Place& at, Visit visit
   for (int64_t u = 0; u < s.kernel_height; ++u) {
     const int64_t row = at.row * s.stride_height + u - s.pad_height;
     if (row < 0 || row >= s.height) continue;
+#pragma unroll 1
     for (int64_t v = 0; v < s.kernel_width; ++v) {
       const int64_t column = at.column * s.stride_width + v - s.pad_width;
       if (column < 0 || column >= s.width) continue;
@@ -32,109 +37,150 @@ __device__ void ForEachInWindow(const PoolShape& s, const Place& at, Visit visit
 }
 
 template <typename T>
-__global__ void MaxPoolKernel(PoolShape s, int64_t count, const T* x, T* y, uint16_t* where) {
-  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    const Place at = PlaceOf(i, s.out_height, s.out_width, s.channels);
-    float best = 0;
-    int place = -1;
-    ForEachInWindow(s, at, [&](int64_t from, int64_t in_window) {
-      const float value = Load(x, from);
-      if (place >= 0 && !(value > best) && value == value) return;  // NaN is the largest
-      best = value;
-      place = static_cast<int>(in_window);
+__global__ void MaxPoolKernel(PoolShape s, Grid grid, Run run, const T* x, T* y, uint16_t* where) {
+  ForEachPack<kPackOf<T>>(run, [&]<int N>(Width<N>, int64_t i) {
+    Pack<float, N> best = {};
+    Pack<uint16_t, N> places = {};
+    bool first = true;
+    ForEachInWindow(s, grid.At(i), [&](int64_t from, int64_t in_window) {
+      const Pack<float, N> values = LoadPack<N>(x, from);
+#pragma unroll
+      for (int k = 0; k < N; ++k) {
+        const float value = values.of[k];
+        if (!first && !(value > best.of[k]) && value == value) continue;  // NaN is the largest
+        best.of[k] = value;
+        places.of[k] = static_cast<uint16_t>(in_window);
+      }
+      first = false;
     });
-    Store(best, y, i);
-    where[i] = static_cast<uint16_t>(place);
-  }
+    StorePack(best, y, i);
+    *reinterpret_cast<Pack<uint16_t, N>*>(where + i) = places;
+  });
 }
 
-// Each thread gathers one element of dx, so no two threads write one place and the order of the sum
-// is fixed. flow(index of y, place in its window) returns the contribution of that y.
+// Each thread gathers its elements of dx, so no two threads write one place and the order of the
+// sum is fixed. flow(Width<N>, index of y, place in its window) returns the contribution of that y.
 template <typename T, typename Flow>
-__device__ void GatherGradient(const PoolShape& s, int64_t count, T* dx, Flow flow) {
-  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    const Place at = PlaceOf(i, s.height, s.width, s.channels);
+__device__ void GatherGradient(const PoolShape& s, const Grid& grid, const Divisor& stride_height,
+                               const Divisor& stride_width, const Run& run, T* dx, Flow flow) {
+  ForEachPack<kPackOf<T>>(run, [&]<int N>(Width<N> width, int64_t i) {
+    const Place at = grid.At(i);
     const Span rows =
-        WindowsOver(at.row, s.kernel_height, s.stride_height, s.pad_height, s.out_height);
+        WindowsOver(at.row, s.kernel_height, stride_height, s.pad_height, s.out_height);
     const Span columns =
-        WindowsOver(at.column, s.kernel_width, s.stride_width, s.pad_width, s.out_width);
-    float sum = 0;
+        WindowsOver(at.column, s.kernel_width, stride_width, s.pad_width, s.out_width);
+    Pack<float, N> sums = {};
     for (int64_t r = rows.first; r <= rows.last; ++r) {
+#pragma unroll 1
       for (int64_t c = columns.first; c <= columns.last; ++c) {
         const int64_t place = (at.row + s.pad_height - r * s.stride_height) * s.kernel_width +
                               at.column + s.pad_width - c * s.stride_width;
-        sum += flow(((at.image * s.out_height + r) * s.out_width + c) * s.channels + at.channel,
-                    place);
+        const Pack<float, N> more =
+            flow(width, ((at.image * s.out_height + r) * s.out_width + c) * s.channels + at.channel,
+                 place);
+#pragma unroll
+        for (int k = 0; k < N; ++k) sums.of[k] += more.of[k];
       }
     }
-    Store(sum, dx, i);
-  }
+    StorePack(sums, dx, i);
+  });
 }
 
 template <typename T>
-__global__ void MaxPoolGradientKernel(PoolShape s, int64_t count, const T* dy,
+__global__ void MaxPoolGradientKernel(PoolShape s, Grid grid, Divisor stride_height,
+                                      Divisor stride_width, Run run, const T* dy,
                                       const uint16_t* where, T* dx) {
-  GatherGradient(s, count, dx,
-                 [&](int64_t y, int64_t place) { return where[y] == place ? Load(dy, y) : 0.0f; });
+  GatherGradient(s, grid, stride_height, stride_width, run, dx,
+                 [&]<int N>(Width<N>, int64_t y, int64_t place) {
+                   const auto places = *reinterpret_cast<const Pack<uint16_t, N>*>(where + y);
+                   Pack<float, N> values = LoadPack<N>(dy, y);
+#pragma unroll
+                   for (int k = 0; k < N; ++k) {
+                     if (places.of[k] != place) values.of[k] = 0;
+                   }
+                   return values;
+                 });
 }
 
 template <typename T>
-__global__ void AveragePoolKernel(PoolShape s, int64_t count, const T* x, T* y) {
+__global__ void AveragePoolKernel(PoolShape s, Grid grid, Run run, const T* x, T* y) {
   const float share = 1.0f / static_cast<float>(s.kernel_height * s.kernel_width);
-  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    const Place at = PlaceOf(i, s.out_height, s.out_width, s.channels);
-    float sum = 0;
-    ForEachInWindow(s, at, [&](int64_t from, int64_t) { sum += Load(x, from); });
-    Store(sum * share, y, i);
-  }
+  ForEachPack<kPackOf<T>>(run, [&]<int N>(Width<N>, int64_t i) {
+    Pack<float, N> sums = {};
+    ForEachInWindow(s, grid.At(i), [&](int64_t from, int64_t) {
+      const Pack<float, N> values = LoadPack<N>(x, from);
+#pragma unroll
+      for (int k = 0; k < N; ++k) sums.of[k] += values.of[k];
+    });
+#pragma unroll
+    for (int k = 0; k < N; ++k) sums.of[k] *= share;
+    StorePack(sums, y, i);
+  });
 }
 
 template <typename T>
-__global__ void AveragePoolGradientKernel(PoolShape s, int64_t count, const T* dy, T* dx) {
+__global__ void AveragePoolGradientKernel(PoolShape s, Grid grid, Divisor stride_height,
+                                          Divisor stride_width, Run run, const T* dy, T* dx) {
   const float share = 1.0f / static_cast<float>(s.kernel_height * s.kernel_width);
-  GatherGradient(s, count, dx, [&](int64_t y, int64_t) { return Load(dy, y) * share; });
+  GatherGradient(s, grid, stride_height, stride_width, run, dx,
+                 [&]<int N>(Width<N>, int64_t y, int64_t) {
+                   Pack<float, N> values = LoadPack<N>(dy, y);
+#pragma unroll
+                   for (int k = 0; k < N; ++k) values.of[k] *= share;
+                   return values;
+                 });
 }
 
 int64_t InputCount(const PoolShape& s) { return s.images * s.channels * s.height * s.width; }
 int64_t OutputCount(const PoolShape& s) {
   return s.images * s.channels * s.out_height * s.out_width;
 }
+Grid InputGrid(const PoolShape& s) { return Grid(s.height, s.width, s.channels); }
+Grid OutputGrid(const PoolShape& s) { return Grid(s.out_height, s.out_width, s.channels); }
 
 }  // namespace
 
 cudaError_t MaxPoolForward(cudaStream_t stream, Type type, const PoolShape& shape, const void* x,
                            void* y, uint16_t* where) {
-  const int64_t count = OutputCount(shape);
-  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, MaxPoolKernel<T>, shape, count, static_cast<const T*>(x),
-          static_cast<T*>(y), where);
+  return ForType(type, [&]<typename T>(T*) {
+    const T* from = static_cast<const T*>(x);
+    T* to = static_cast<T*>(y);
+    const Run run = RunOfRows<kPackOf<T>>(OutputCount(shape), shape.channels, from, to, where);
+    Start(stream, Blocks(run), kThreads, MaxPoolKernel<T>, shape, OutputGrid(shape), run, from, to,
+          where);
   });
 }
 
 cudaError_t MaxPoolGradient(cudaStream_t stream, Type type, const PoolShape& shape, const void* dy,
                             const uint16_t* where, void* dx) {
-  const int64_t count = InputCount(shape);
-  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, MaxPoolGradientKernel<T>, shape, count,
-          static_cast<const T*>(dy), where, static_cast<T*>(dx));
+  return ForType(type, [&]<typename T>(T*) {
+    const T* from = static_cast<const T*>(dy);
+    T* to = static_cast<T*>(dx);
+    const Run run = RunOfRows<kPackOf<T>>(InputCount(shape), shape.channels, from, to, where);
+    Start(stream, Blocks(run), kThreads, MaxPoolGradientKernel<T>, shape, InputGrid(shape),
+          Divisor(shape.stride_height), Divisor(shape.stride_width), run, from, where, to);
   });
 }
 
 cudaError_t AveragePoolForward(cudaStream_t stream, Type type, const PoolShape& shape,
                                const void* x, void* y) {
-  const int64_t count = OutputCount(shape);
-  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, AveragePoolKernel<T>, shape, count, static_cast<const T*>(x),
-          static_cast<T*>(y));
+  return ForType(type, [&]<typename T>(T*) {
+    const T* from = static_cast<const T*>(x);
+    T* to = static_cast<T*>(y);
+    const Run run = RunOfRows<kPackOf<T>>(OutputCount(shape), shape.channels, from, to);
+    Start(stream, Blocks(run), kThreads, AveragePoolKernel<T>, shape, OutputGrid(shape), run, from,
+          to);
   });
 }
 
 cudaError_t AveragePoolGradient(cudaStream_t stream, Type type, const PoolShape& shape,
                                 const void* dy, void* dx) {
-  const int64_t count = InputCount(shape);
-  return ForElements(type, count, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, AveragePoolGradientKernel<T>, shape, count,
-          static_cast<const T*>(dy), static_cast<T*>(dx));
+  return ForType(type, [&]<typename T>(T*) {
+    const T* from = static_cast<const T*>(dy);
+    T* to = static_cast<T*>(dx);
+    const Run run = RunOfRows<kPackOf<T>>(InputCount(shape), shape.channels, from, to);
+    Start(stream, Blocks(run), kThreads, AveragePoolGradientKernel<T>, shape, InputGrid(shape),
+          Divisor(shape.stride_height), Divisor(shape.stride_width), run, from, to);
   });
 }
 

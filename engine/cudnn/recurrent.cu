@@ -26,9 +26,11 @@ __device__ CellState<float> StateBefore(const Cell& cell, const CellShape& s, in
 }
 
 template <typename T>
-__global__ void CellKernel(Cell cell, CellShape s, int64_t step, CellForwardMemory m, T* y) {
+__global__ void CellKernel(Cell cell, CellShape s, Divisor width, int64_t step, CellForwardMemory m,
+                           T* y) {
   for (int64_t i = FirstIndex(); i < s.batch * s.width; i += IndexStep()) {
-    const int64_t n = i / s.width, j = i % s.width, place = n * s.steps + step;
+    int64_t n = i;
+    const int64_t j = width.Split(&n), place = n * s.steps + step;
     const float* of_a = m.a + place * cell.gates * s.width + j;
     const float* of_b = m.b + n * cell.gates * s.width + j;
     const auto a = [&](int gate) { return of_a[gate * s.width] + m.b_ih[gate * s.width + j]; };
@@ -43,11 +45,13 @@ __global__ void CellKernel(Cell cell, CellShape s, int64_t step, CellForwardMemo
 }
 
 template <typename T>
-__global__ void CellGradientKernel(Cell cell, CellShape s, int64_t step, CellBackwardMemory m,
-                                   const T* y, const T* dy, T* da, T* db, T* last) {
+__global__ void CellGradientKernel(Cell cell, CellShape s, Divisor width, int64_t step,
+                                   CellBackwardMemory m, const T* y, const T* dy, T* da, T* db,
+                                   T* last) {
   const bool first_run = step == s.steps - 1;
   for (int64_t i = FirstIndex(); i < s.batch * s.width; i += IndexStep()) {
-    const int64_t n = i / s.width, j = i % s.width, place = n * s.steps + step;
+    int64_t n = i;
+    const int64_t j = width.Split(&n), place = n * s.steps + step;
     const CellState<float> before = StateBefore(cell, s, step, place, j, m.saved, y);
     const float dh = (first_run ? 0.0f : m.dh[i]) + Load(dy, place * s.width + j);
     float carry = first_run ? 0.0f : m.carry[i];
@@ -69,16 +73,16 @@ __global__ void CellGradientKernel(Cell cell, CellShape s, int64_t step, CellBac
 cudaError_t CellForward(cudaStream_t stream, Type type, const Recurrent& op, const CellShape& shape,
                         int64_t step, const CellForwardMemory& memory) {
   return ForElements(type, shape.batch * shape.width, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, CellKernel<T>, Cell(op), shape, step, memory,
-          static_cast<T*>(memory.y));
+    Start(stream, blocks, kThreads, CellKernel<T>, Cell(op), shape, Divisor(shape.width), step,
+          memory, static_cast<T*>(memory.y));
   });
 }
 
 cudaError_t CellBackward(cudaStream_t stream, Type type, const Recurrent& op,
                          const CellShape& shape, int64_t step, const CellBackwardMemory& memory) {
   return ForElements(type, shape.batch * shape.width, [&]<typename T>(int blocks, T*) {
-    Start(stream, blocks, kThreads, CellGradientKernel<T>, Cell(op), shape, step, memory,
-          static_cast<const T*>(memory.y), static_cast<const T*>(memory.dy),
+    Start(stream, blocks, kThreads, CellGradientKernel<T>, Cell(op), shape, Divisor(shape.width),
+          step, memory, static_cast<const T*>(memory.y), static_cast<const T*>(memory.dy),
           static_cast<T*>(memory.da), static_cast<T*>(memory.db), static_cast<T*>(memory.last));
   });
 }

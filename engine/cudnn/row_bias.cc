@@ -33,7 +33,7 @@ void AddBiasToRows(const Context& c, int64_t rows, int64_t columns, TensorId bia
 void PutColumnSums(const Context& c, int64_t rows, int64_t columns, BufferId matrix,
                    TensorId sums) {
   Lowering& l = c.lowering;
-  const BufferId partial = l.Temporary(ColumnPartials(rows, columns) * sizeof(float));
+  const BufferId partial = l.Temporary(ColumnPartials(rows, columns, 1) * sizeof(float));
   const BufferId to = l.Put(sums, kPlainFloat).buffer;
   l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
     return SumColumns(stream, type, rows, columns, b[matrix], static_cast<float*>(b[partial]),

@@ -25,16 +25,19 @@ absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string&
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": label smoothing of ", op.label_smoothing, " is not in [0, 1)"));
   }
-  const TensorId p = graph->AddTensor(name + ".probability", graph->shape(x));
+  Shape pairs = graph->shape(labels);
+  pairs.push_back(2);
+  const TensorId softmax = graph->AddTensor(name + ".softmax", pairs, Element::kOpaque);
   const TensorId result =
       graph->AddTensor({.name = name, .shape = {3}, .element = Element::kDouble, .external = true});
-  graph->AddNode(name, op, {x, labels}, {p, result});
+  graph->AddNode(name, op, {x, labels}, {softmax, result});
   return result;
 }
 
 void AddGradient(const SoftmaxCrossEntropy& op, const Node& node, GradientTape* tape) {
   tape->AddBackward(node, SoftmaxCrossEntropyBackward{op},
-                    {node.outputs[0], node.inputs[1], node.outputs[1]}, node.inputs[0]);
+                    {node.inputs[0], node.outputs[0], node.inputs[1], node.outputs[1]},
+                    node.inputs[0]);
 }
 
 }  // namespace psgd

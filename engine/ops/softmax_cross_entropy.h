@@ -8,22 +8,23 @@
 // counted places:
 //   dx[n,c] = (p[n,c] - t[n,c]) / counted, and zero where the label is not counted.
 // A place is a sample, a token or a pixel:
-//   x, p: N C      label: N, int32, below C
-//   x, p: N T C    label: N T
-//   x, p: N C H W  label: N H W
+//   x: N C      label: N, int32, below C
+//   x: N T C    label: N T
+//   x: N C H W  label: N H W
+// The largest logit of a place and its sum pass to the backward node, which computes p again.
 #pragma once
 
 #include <cstdint>
 
 namespace psgd {
 
-// x, label -> p, result
+// x, label -> softmax, result; `softmax` is opaque
 struct SoftmaxCrossEntropy {
   float label_smoothing = 0;
   int32_t ignored = -1;
 };
 
-// p, label, result -> dx
+// x, softmax, label, result -> dx
 struct SoftmaxCrossEntropyBackward {
   SoftmaxCrossEntropy forward;
 };

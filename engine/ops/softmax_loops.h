@@ -14,25 +14,26 @@ inline bool Counts(const SoftmaxCrossEntropy& op, int32_t label) {
   return label >= 0 && label != op.ignored;
 }
 
-// The formulas of softmax_cross_entropy.h. `result` has three places.
+// The softmax of a place: p[c] = exp(x[c] - largest) / sum.
+struct PlaceSoftmax {
+  double largest, sum;
+};
+
+// The formulas of softmax_cross_entropy.h. `softmax` has a place of its own, `result` has three.
 // REQUIRES: labels are in [-1, classes), or the ignored label.
 template <typename T>
 void SoftmaxCrossEntropyForward(const SoftmaxCrossEntropy& op, const LogitsLayout& layout,
-                                const T* logits, const int32_t* label, T* powers, double* result) {
+                                const T* logits, const int32_t* label, PlaceSoftmax* softmax,
+                                double* result) {
   double loss = 0, correct = 0, counted = 0;
   const int64_t end = layout.classes * layout.inner;
   for (int64_t n = 0; n < layout.places; ++n) {
     const T* x = logits + layout.First(n);
-    T* p = powers + layout.First(n);
     int64_t best = 0;
     for (int64_t c = layout.inner; c < end; c += layout.inner) best = x[c] > x[best] ? c : best;
     double sum = 0;
-    for (int64_t c = 0; c < end; c += layout.inner) {
-      const T power = std::exp(x[c] - x[best]);
-      p[c] = power;
-      sum += power;
-    }
-    for (int64_t c = 0; c < end; c += layout.inner) p[c] = static_cast<T>(p[c] / sum);
+    for (int64_t c = 0; c < end; c += layout.inner) sum += std::exp(x[c] - x[best]);
+    softmax[n] = {x[best], sum};
     if (!Counts(op, label[n])) continue;
     const int64_t truth = label[n] * layout.inner;
     double target = double{x[truth]} - x[best];
@@ -52,17 +53,20 @@ void SoftmaxCrossEntropyForward(const SoftmaxCrossEntropy& op, const LogitsLayou
 
 template <typename T>
 void SoftmaxCrossEntropyGradient(const SoftmaxCrossEntropy& op, const LogitsLayout& layout,
-                                 const T* p, const int32_t* label, const double* result, T* dx) {
+                                 const T* logits, const PlaceSoftmax* softmax, const int32_t* label,
+                                 const double* result, T* dx) {
   const double weight = result[2] > 0 ? 1 / result[2] : 0;
   const double spread = op.label_smoothing / static_cast<double>(layout.classes);
   const T others = static_cast<T>(spread);
   const T truth = static_cast<T>(spread + 1 - double{op.label_smoothing});
   for (int64_t n = 0; n < layout.places; ++n) {
     const bool counted = Counts(op, label[n]);
+    const T largest = static_cast<T>(softmax[n].largest);
     for (int64_t c = 0; c < layout.classes; ++c) {
       const int64_t i = layout.First(n) + c * layout.inner;
       const T target = c == label[n] ? truth : others;
-      dx[i] = counted ? static_cast<T>((p[i] - target) * weight) : T{0};
+      const T p = static_cast<T>(std::exp(logits[i] - largest) / softmax[n].sum);
+      dx[i] = counted ? static_cast<T>((p - target) * weight) : T{0};
     }
   }
 }

@@ -70,6 +70,9 @@ void AddElementwiseCases(std::vector<OpCase>* cases) {
                              [](Graph* g, TensorId x) { return AddRelu(g, "relu", x); }));
   cases->push_back(
       UnaryCase("ReluRows", {3, 17}, [](Graph* g, TensorId x) { return AddRelu(g, "relu", x); }));
+  // A pack more than a block's packs, and an element more than that.
+  cases->push_back(UnaryCase("ReluLongRow", {1, 2057},
+                             [](Graph* g, TensorId x) { return AddRelu(g, "relu", x); }));
   cases->push_back(UnaryCase("Dropout", {7, 13}, [](Graph* g, TensorId x) {
     return AddDropout(g, "dropout", {.rate = 0.3f, .layer = 2}, x);
   }));
@@ -90,8 +93,10 @@ void AddElementwiseCases(std::vector<OpCase>* cases) {
   cases->push_back(MulCase("MulImages", {2, 3, 5, 7}));
   cases->push_back(MulCase("MulRows", {3, 17}));
   cases->push_back(MulCase("MulOfOne", {1}));
+  cases->push_back(MulCase("MulPacks", {2, 16, 3, 5}));
   cases->push_back(BiasCase("BiasImages", {2, 17, 3, 5}));
   cases->push_back(BiasCase("BiasRows", {3, 7}));
+  cases->push_back(BiasCase("BiasPacks", {2, 16, 3, 5}));
   cases->push_back(BiasCase("BiasOfOne", {1, 1, 1, 1}));
   cases->push_back(ActivationCase("LeakyRelu", {2, 3, 5, 7}, Kind::kLeakyRelu));
   cases->push_back(ActivationCase("Sigmoid", {2, 17, 3, 5}, Kind::kSigmoid));

@@ -35,6 +35,8 @@ void AddImageCases(std::vector<OpCase>* cases) {
   cases->push_back(PoolCase("MaxPool", kMax, {2, 3, 8, 8}, {2, 2}));
   cases->push_back(PoolCase("MaxPoolOverlappingPadded", kMax, {2, 17, 7, 5}, {3, 2, 1}));
   cases->push_back(PoolCase("MaxPoolOfOnePixel", kMax, {1, 1, 1, 1}, {1}));
+  cases->push_back(PoolCase("MaxPoolVectorChannels", kMax, {2, 24, 7, 5}, {3, 2, 1}));
+  cases->push_back(PoolCase("AveragePoolVectorChannels", kAverage, {2, 16, 7, 5}, {3, 2, 1}));
   cases->push_back(PoolCase("AveragePool", kAverage, {2, 3, 9, 7}, {{3, 2}, {2, 1}}));
   cases->push_back(PoolCase("AveragePoolPadded", kAverage, {1, 5, 7, 7}, {3, 2, 1}));
   cases->push_back(PoolCase("AveragePoolGlobal", kAverage, {3, 19, 5, 7}, {{5, 7}}));

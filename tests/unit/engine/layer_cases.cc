@@ -136,11 +136,14 @@ void AddLayerCases(std::vector<OpCase>* cases) {
   cases->push_back(BatchNormCase("BatchNorm", {3, 4, 5, 3}, true));
   cases->push_back(BatchNormCase("BatchNormOneChannel", {2, 1, 1, 1}, true));
   cases->push_back(BatchNormCase("BatchNormPrimes", {5, 17, 3, 7}, true));
+  cases->push_back(BatchNormCase("BatchNormVectorChannels", {4, 16, 12, 12}, true));
   cases->push_back(BatchNormCase("BatchNormInference", {2, 17, 3, 5}, false));
   cases->push_back(LossCase("SoftmaxCrossEntropy", {7}, 10));
   cases->push_back(LossCase("SoftmaxCrossEntropyOneClass", {2}, 1));
   cases->push_back(LossCase("SoftmaxCrossEntropyOfPixels", {2, 3, 5}, 7));
   cases->push_back(LossCase("SoftmaxCrossEntropyOfOnePixel", {3, 1, 1}, 2));
+  cases->push_back(LossCase("SoftmaxCrossEntropyVectorClasses", {3, 2, 2}, 40));
+  cases->push_back(LossCase("SoftmaxCrossEntropyManyClasses", {3}, 2051));
   cases->push_back(ChainCase());
   cases->push_back(ResidualCase());
   cases->push_back(SharedWeightsCase());

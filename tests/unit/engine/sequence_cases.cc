@@ -116,9 +116,14 @@ void AddSequenceCases(std::vector<OpCase>* cases) {
   cases->push_back(LayerNormCase("LayerNormOneRow", {1, 17}));
   cases->push_back(LayerNormCase("LayerNormOneValue", {3, 1}));
   cases->push_back(LayerNormCase("LayerNormPrimes", {5, 7, 37}));
+  cases->push_back(LayerNormCase("LayerNormVector", {5, 128}));
+  cases->push_back(LayerNormCase("LayerNormLongRows", {3, 1032}));
+  cases->push_back(LayerNormCase("LayerNormManyRows", {530, 5}));
   cases->push_back(LayerNormCase("LayerNormOfInputs", {3, 5, 16}, false));
   cases->push_back(SoftmaxCase("Softmax", {3, 7}, {}));
   cases->push_back(SoftmaxCase("SoftmaxOfOne", {1}, {}));
+  cases->push_back(SoftmaxCase("SoftmaxVector", {5, 128}, {}));
+  cases->push_back(SoftmaxCase("SoftmaxLongRows", {3, 1032}, {}));
   cases->push_back(SoftmaxCase("SoftmaxScaled", {2, 3, 5, 17}, {.scale = 0.3f}));
   cases->push_back(SoftmaxCase("SoftmaxCausal", {2, 3, 5, 5}, {.scale = 0.5f, .causal = true}));
   cases->push_back(SoftmaxCase("SoftmaxCausalMoreKeys", {2, 3, 7}, {.causal = true}));
