@@ -116,7 +116,7 @@ __global__ void BandGradientKernel(int64_t rows, int64_t columns, Sums<2> sums, 
   SumBand(rows, columns, sums, [&](int64_t row, int64_t column, float* sum) {
     const int64_t i = row * columns + column, of = kOfRows ? row : column;
     const float slope = Load(dy, i);
-    sum[0] += slope * ((Load(x, i) - mean[of]) * rsqrtf(var[of] + epsilon));
+    sum[0] += slope * (Load(x, i) - mean[of]) * rsqrtf(var[of] + epsilon);
     sum[1] += slope;
   });
 }

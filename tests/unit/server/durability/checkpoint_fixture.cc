@@ -79,10 +79,6 @@ std::vector<ShardSnapshot> TestSnapshots(uint64_t id, const Placement& placement
                                            ArrayOf(id, 10 + static_cast<int>(worker), spec));
     }
   }
-  for (ShardSnapshot& shard : snapshots) {
-    shard.workers[2].set_next_seq(id + 7);
-    shard.workers[2].set_clock(id + 8);
-  }
   return snapshots;
 }
 
