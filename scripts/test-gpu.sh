@@ -280,12 +280,15 @@ piece_torch_tf32() { against_torch tf32 resnet50 gpt vgg16; }
 piece_sanitize() {
   # Kernels that share memory, add up over threads, or move packs.
   local shared="LayerNorm*:BatchNorm*:Softmax*:KeepLargest*:Bias*:Transpose*:Lstm*:Embedding*:MaxPool*"
-  shared+=":AveragePool*:Relu*:Mul*:Dropout*:Slice*:Concat*"
-  local ops
-  ops="*BackendTest.AgreesWithTheOracle/cudnn_${shared//:/:*BackendTest.AgreesWithTheOracle/cudnn_}"
+  shared+=":AveragePool*:Relu*:Mul*:Dropout*:Slice*:Concat*:Pad*:Sum*"
+  local ops="" twin
+  for twin in cudnn cudnn_bf16; do
+    twin="*BackendTest.AgreesWithTheOracle/${twin}_"
+    ops+=":$twin${shared//:/:$twin}"
+  done
   if command -v compute-sanitizer > /dev/null || [[ $list == yes ]]; then
-    check 120 "memcheck: ops" sanitized memcheck "$ops"
-    check 120 "racecheck: ops" sanitized racecheck "$ops"
+    check 200 "memcheck: ops" sanitized memcheck "${ops#:}"
+    check 200 "racecheck: ops" sanitized racecheck "${ops#:}"
     PSGD_TENSORS=9 check 100 "memcheck: codecs" sanitized memcheck "*DeviceTwins.AgreeOnRandomTensors/cudnn*"
     PSGD_TENSORS=9 check 100 "racecheck: codecs" sanitized racecheck "*DeviceTwins.AgreeOnRandomTensors/cudnn*"
   else

@@ -50,9 +50,10 @@ __device__ Best BestOfTeam(Best mine) {
 
 __device__ bool Counts(int32_t ignored, int32_t label) { return label >= 0 && label != ignored; }
 
-// The power of x while `largest` may still be -infinity, as at the beginning of a row.
+// The power of x while `largest` may still be -infinity, as at the beginning of a row. NaN stays: a
+// diverged step must not look sound.
 __device__ float PowerOf(float x, float largest) {
-  return largest == -INFINITY ? 1 : expf(x - largest);
+  return largest == -INFINITY && !isnan(x) ? 1 : expf(x - largest);
 }
 
 // One pass over the row: a thread's sum has the powers relative to its largest value so far.
@@ -72,7 +73,7 @@ __global__ void SoftmaxLossKernel(SoftmaxCrossEntropy op, int64_t rows, int64_t 
         sum *= PowerOf(mine.value, value);
         mine = {value, c};
       }
-      sum += PowerOf(value, mine.value);  // NaN stays: a diverged step must not look sound
+      sum += PowerOf(value, mine.value);
       if (op.label_smoothing > 0) all += value;
     }
     const Best best = BestOfTeam<kTeam>(mine);
@@ -144,26 +145,25 @@ __device__ double TargetOf(const float* given, int64_t c, int32_t label) {
   return given == nullptr ? static_cast<double>(c == label) : static_cast<double>(*given);
 }
 
-// A warp a row.
-template <typename T>
+template <typename T, int kTeam>
 __global__ void ElementLossKernel(ElementLoss op, int64_t rows, int64_t classes, const T* all_x,
                                   const int32_t* labels, const float* targets, double* losses,
                                   int32_t* correct) {
-  for (int64_t row = FirstIndex() / kWarp; row < rows; row += IndexStep() / kWarp) {
+  for (int64_t row = FirstIndex() / kTeam; row < rows; row += IndexStep() / kTeam) {
     const T* x = all_x + row * classes;
     const int32_t label = labels[row];
-    const int lane = threadIdx.x % kWarp;
+    const int member = threadIdx.x % kTeam;
     Best mine = {-INFINITY, classes};
     double loss = 0;
-    for (int64_t c = lane; c < classes; c += kWarp) {
+    for (int64_t c = member; c < classes; c += kTeam) {
       const float value = Load(x, c);
       if (mine.at == classes || value > mine.value) mine = {value, c};
       const float* given = targets == nullptr ? nullptr : targets + row * classes + c;
       loss += LossOfElement(op, value, TargetOf(given, c, label));
     }
-    const Best best = BestOfTeam<kWarp>(mine);
-    loss = SumOfWarp(loss);
-    if (lane > 0) continue;
+    const Best best = BestOfTeam<kTeam>(mine);
+    loss = SumOfTeam<kTeam>(loss);
+    if (member > 0) continue;
     losses[row] = label < 0 ? 0.0 : loss / static_cast<double>(classes);
     correct[row] = targets == nullptr && best.at == label;
   }
@@ -221,8 +221,14 @@ cudaError_t ElementLossForward(cudaStream_t stream, Type type, const ElementLoss
                                const float* targets, double* losses, int32_t* correct,
                                double* result) {
   return ForType(type, [&]<typename T>(T*) {
-    Start(stream, Blocks(rows * kWarp), kThreads, ElementLossKernel<T>, op, rows, classes,
-          static_cast<const T*>(x), labels, targets, losses, correct);
+    const T* from = static_cast<const T*>(x);
+    if (classes < kLongRow) {
+      Start(stream, Blocks(rows * kWarp), kThreads, ElementLossKernel<T, kWarp>, op, rows, classes,
+            from, labels, targets, losses, correct);
+    } else {
+      Start(stream, Blocks(rows * kThreads), kThreads, ElementLossKernel<T, kThreads>, op, rows,
+            classes, from, labels, targets, losses, correct);
+    }
     Start(stream, 1, kThreads, LossResultKernel, -1, rows, labels, losses, correct, result);
   });
 }

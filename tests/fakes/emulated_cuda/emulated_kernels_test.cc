@@ -617,6 +617,23 @@ TEST_F(KernelsTest, AnInfiniteOrMissingLogitIsSeenInTheGradient) {
   }
 }
 
+TEST_F(KernelsTest, AMissingLogitBehindAnInfiniteOneIsSeenInTheLoss) {
+  // A thread reads each of these steps' places: of a warp, and of a block.
+  for (const auto& [classes, step] : {std::pair{int64_t{96}, 32}, {int64_t{3000}, 256}}) {
+    Elements x = Elements::Random(Type::kFloat, classes, 0, 1);
+    x.Set(0, -kInfinity);
+    x.Set(step, std::nanf(""));
+    x.Set(2 * step, 0);
+    const int32_t label = 1;
+    RowSoftmax softmax;
+    double losses, result[3];
+    int32_t correct;
+    Finish(SoftmaxLossForward(stream_, Type::kFloat, {}, 1, classes, x.at(), &label, &softmax,
+                              &losses, &correct, result));
+    EXPECT_FALSE(std::isfinite(result[0])) << classes;
+  }
+}
+
 TEST_F(KernelsTest, TablesOfAnyWidth) {
   const int32_t index[] = {3, 0, 3, 1, 2, 3};
   const float value[] = {1, 0.5f, 0, 2, -1, 1};

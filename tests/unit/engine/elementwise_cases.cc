@@ -96,7 +96,7 @@ void AddElementwiseCases(std::vector<OpCase>* cases) {
   cases->push_back(MulCase("MulPacks", {2, 16, 3, 5}));
   cases->push_back(BiasCase("BiasImages", {2, 17, 3, 5}));
   cases->push_back(BiasCase("BiasRows", {3, 7}));
-  cases->push_back(BiasCase("BiasPacks", {2, 16, 3, 5}));
+  cases->push_back(BiasCase("BiasPacks", {2, 16, 4, 4}));
   cases->push_back(BiasCase("BiasOfOne", {1, 1, 1, 1}));
   cases->push_back(ActivationCase("LeakyRelu", {2, 3, 5, 7}, Kind::kLeakyRelu));
   cases->push_back(ActivationCase("Sigmoid", {2, 17, 3, 5}, Kind::kSigmoid));

@@ -148,9 +148,11 @@ void AddSequenceCases(std::vector<OpCase>* cases) {
   cases->push_back(TransposeCase("TransposeNothing", {3, 1, 2}, {0, 1, 2}));
   cases->push_back(TransposeCase("TransposeOneAxis", {5}, {0}));
   cases->push_back(RowBiasCase("BiasOfRows", {2, 3, 17}, {17}));
+  cases->push_back(RowBiasCase("BiasOfRowsPacks", {2, 3, 24}, {24}));
   cases->push_back(RowBiasCase("BiasOfPositions", {5, 3, 7}, {3, 7}));
   cases->push_back(RowBiasCase("BiasOfAll", {3, 1}, {3, 1}));
   cases->push_back(EmbeddingCase("Embedding", {2, 7}, kIndexLimit, 3));
+  cases->push_back(EmbeddingCase("EmbeddingVector", {2, 7}, kIndexLimit, 24));
   cases->push_back(EmbeddingCase("EmbeddingOfOne", {1}, kIndexLimit, 1));
   cases->push_back(EmbeddingCase("EmbeddingRowsWithoutPlaces", {3, 1, 2}, 11, 17));
   cases->push_back(EmbeddingBagCase("EmbeddingBag", {3, 7}, kIndexLimit, 5));
