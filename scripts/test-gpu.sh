@@ -281,14 +281,12 @@ piece_sanitize() {
   # Kernels that share memory, add up over threads, or move packs.
   local shared="LayerNorm*:BatchNorm*:Softmax*:KeepLargest*:Bias*:Transpose*:Lstm*:Embedding*:MaxPool*"
   shared+=":AveragePool*:Relu*:Mul*:Dropout*:Slice*:Concat*:Pad*:Sum*"
-  local ops="" twin
-  for twin in cudnn cudnn_bf16; do
-    twin="*BackendTest.AgreesWithTheOracle/${twin}_"
-    ops+=":$twin${shared//:/:$twin}"
-  done
+  local fp32="*BackendTest.AgreesWithTheOracle/cudnn_" bf16="*BackendTest.AgreesWithTheOracle/cudnn_bf16_"
+  fp32+=${shared//:/:$fp32}
+  bf16+=${shared//:/:$bf16}
   if command -v compute-sanitizer > /dev/null || [[ $list == yes ]]; then
-    check 200 "memcheck: ops" sanitized memcheck "${ops#:}"
-    check 200 "racecheck: ops" sanitized racecheck "${ops#:}"
+    check 160 "memcheck: ops" sanitized memcheck "$fp32:$bf16"
+    check 120 "racecheck: ops" sanitized racecheck "$fp32"
     PSGD_TENSORS=9 check 100 "memcheck: codecs" sanitized memcheck "*DeviceTwins.AgreeOnRandomTensors/cudnn*"
     PSGD_TENSORS=9 check 100 "racecheck: codecs" sanitized racecheck "*DeviceTwins.AgreeOnRandomTensors/cudnn*"
   else
