@@ -184,6 +184,16 @@ __global__ void ElementLossGradientKernel(ElementLoss op, int64_t count, Divisor
   }
 }
 
+// Calls start<kTeam> with the size of the team that computes a row of so many classes.
+template <typename StartTeam>
+void WithTeam(int64_t classes, const StartTeam& start) {
+  if (classes < kLongRow) {
+    start.template operator()<kWarp>();
+  } else {
+    start.template operator()<kThreads>();
+  }
+}
+
 }  // namespace
 
 cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
@@ -192,13 +202,10 @@ cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, const SoftmaxCros
                                double* result) {
   return ForType(type, [&]<typename T>(T*) {
     const T* from = static_cast<const T*>(x);
-    if (classes < kLongRow) {
-      Start(stream, Blocks(rows * kWarp), kThreads, SoftmaxLossKernel<T, kWarp>, op, rows, classes,
+    WithTeam(classes, [&]<int kTeam>() {
+      Start(stream, Blocks(rows * kTeam), kThreads, SoftmaxLossKernel<T, kTeam>, op, rows, classes,
             from, labels, softmax, losses, correct);
-    } else {
-      Start(stream, Blocks(rows * kThreads), kThreads, SoftmaxLossKernel<T, kThreads>, op, rows,
-            classes, from, labels, softmax, losses, correct);
-    }
+    });
     Start(stream, 1, kThreads, LossResultKernel, op.ignored, rows, labels, losses, correct, result);
   });
 }
@@ -221,14 +228,10 @@ cudaError_t ElementLossForward(cudaStream_t stream, Type type, const ElementLoss
                                const float* targets, double* losses, int32_t* correct,
                                double* result) {
   return ForType(type, [&]<typename T>(T*) {
-    const T* from = static_cast<const T*>(x);
-    if (classes < kLongRow) {
-      Start(stream, Blocks(rows * kWarp), kThreads, ElementLossKernel<T, kWarp>, op, rows, classes,
-            from, labels, targets, losses, correct);
-    } else {
-      Start(stream, Blocks(rows * kThreads), kThreads, ElementLossKernel<T, kThreads>, op, rows,
-            classes, from, labels, targets, losses, correct);
-    }
+    WithTeam(classes, [&]<int kTeam>() {
+      Start(stream, Blocks(rows * kTeam), kThreads, ElementLossKernel<T, kTeam>, op, rows, classes,
+            static_cast<const T*>(x), labels, targets, losses, correct);
+    });
     Start(stream, 1, kThreads, LossResultKernel, -1, rows, labels, losses, correct, result);
   });
 }
