@@ -15,7 +15,7 @@ class WakeEvent {
 
   // Makes fd() readable until the next Take.
   void Set();
-  // Whether Set was called since the last Take. Cheap when it was not.
+  // Whether Set was called since the last Take; it may say so twice. Cheap when it was not.
   bool Take();
   int fd() const { return fd_; }
 

@@ -53,7 +53,7 @@ __device__ bool Counts(int32_t ignored, int32_t label) { return label >= 0 && la
 // The power of x while `largest` may still be -infinity, as at the beginning of a row. NaN stays: a
 // diverged step must not look sound.
 __device__ float PowerOf(float x, float largest) {
-  return largest == -INFINITY && !isnan(x) ? 1 : expf(x - largest);
+  return largest == -INFINITY && x == x ? 1 : expf(x - largest);
 }
 
 // One pass over the row: a thread's sum has the powers relative to its largest value so far.

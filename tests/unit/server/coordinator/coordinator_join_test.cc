@@ -100,22 +100,26 @@ TEST(CoordinatorJoin, TheFirstRatesAreThoseOfTheOptimizer) {
 
 TEST(CoordinatorJoin, AllWorkersPrepareTheirDataAlike) {
   CoordinatorFixture run(CoordinatorConfig(3, 1, 4));
+  Effects effects;
   const auto registers = [&](double mean) {
     RegisterRequest request = run.Registration(run.Join());
     Preparation& preparation = *request.mutable_model()->mutable_preparation();
     preparation.mutable_shape()->set_width(2);
     preparation.add_columns()->mutable_scale()->set_mean(mean);
-    Effects effects;
     return run.core().Register(request, {"a", "b"}, run.now(), &effects).status();
   };
   EXPECT_TRUE(registers(4).ok());
   EXPECT_EQ(run.core().model()->preparation().columns(0).scale().mean(), 4);
-  EXPECT_FALSE(run.Commands<InstallModel>()[0].model->has_preparation()) << "shards need none";
+  const InstallModel* install = nullptr;
+  for (const ShardCommand& command : effects.commands) {
+    if (const auto* one = std::get_if<InstallModel>(&command)) install = one;
+  }
+  ASSERT_NE(install, nullptr);
+  EXPECT_FALSE(install->model->has_preparation()) << "shards need none";
   EXPECT_TRUE(registers(4).ok());
   EXPECT_THAT(Text(registers(5)),
               HasSubstr("its data have other scales, categories or classes (data.path: is it"));
   // As a program's, which brings its own data.
-  Effects effects;
   EXPECT_TRUE(run.core().Register(run.Registration(run.Join()), {}, run.now(), &effects).ok());
 }
 
