@@ -43,7 +43,9 @@ absl::Status MakePipe(FileDescriptor* read_end, FileDescriptor* write_end) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  signal(SIGPIPE, SIG_DFL);
+  // Jobs in the background of a script ignore SIGINT. Of a child that does, too, a stop would be
+  // lost that comes before the child handles it.
+  for (const int number : {SIGINT, SIGPIPE, SIGTERM}) signal(number, SIG_DFL);
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);   // before exec, so that the child is never unwatched
   if (getppid() != parent) _exit(1);  // the parent died before the call above

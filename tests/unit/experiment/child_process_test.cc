@@ -84,6 +84,15 @@ TEST(ChildProcess, TerminalSignalsDoNotReachIt) {
   EXPECT_NE(getpgid(child->pid()), getpgid(0));
 }
 
+// As a job in the background of a script.
+TEST(ChildProcess, StopsThoughItsParentIgnoresInterrupts) {
+  const auto before = signal(SIGINT, SIG_IGN);
+  auto child = Shell("exec sleep 60");
+  child->Signal(SIGINT);
+  EXPECT_TRUE(child->WaitEnded(10s));
+  signal(SIGINT, before);
+}
+
 TEST(TailOfFile, OfWhatThereIs) {
   EXPECT_EQ(TailOfFile("/no/such/file", 3), "");
   const std::string path = testing::TempDir() + "tail";
