@@ -70,7 +70,13 @@ absl::StatusOr<Replica> MakeReplica(const StepBenchOptions& options, const std::
   return replica;
 }
 
-absl::StatusOr<Network::Result> RunStep(Replica* replica, uint64_t step) {
+// Where a step's batch comes from.
+enum class Batches {
+  kResident,  // a device keeps the batch, as PyTorch's in bench/vs_torch.py
+  kFed,       // each step brings the next batch to the device, as training does
+};
+
+absl::StatusOr<Network::Result> RunStep(Replica* replica, uint64_t step, Batches batches) {
   Network& network = *replica->network;
   // As after every pull. On a device that is a copy, which a step need not wait for (pull_ahead).
   if (!network.on_device()) network.InvalidateParameters();
@@ -78,7 +84,8 @@ absl::StatusOr<Network::Result> RunStep(Replica* replica, uint64_t step) {
   const StepBatch next = batch;
   batch.staged = replica->staged;
   replica->staged = network.stages();
-  return network.TrainStep(batch, step, nullptr, {.next = &next});
+  return network.TrainStep(batch, step, nullptr,
+                           {.next = batches == Batches::kFed ? &next : nullptr});
 }
 
 double Square(double x) { return x * x; }
@@ -130,8 +137,8 @@ absl::StatusOr<bool> Verify(const StepBenchOptions& options) {
   PSGD_RETURN_IF_ERROR(MakeSmall(&small));
   PSGD_ASSIGN_OR_RETURN(Replica tested, MakeReplica(small, options.backend, small.batch));
   PSGD_ASSIGN_OR_RETURN(Replica reference, MakeReplica(small, "reference", small.batch));
-  PSGD_ASSIGN_OR_RETURN(const Network::Result result, RunStep(&tested, 0));
-  PSGD_ASSIGN_OR_RETURN(const Network::Result expected, RunStep(&reference, 0));
+  PSGD_ASSIGN_OR_RETURN(const Network::Result result, RunStep(&tested, 0, Batches::kResident));
+  PSGD_ASSIGN_OR_RETURN(const Network::Result expected, RunStep(&reference, 0, Batches::kResident));
   const bool fine = options.precision == Precision::kFp32;
   const double loss_apart = std::abs(result.loss_sum - expected.loss_sum) / expected.loss_sum;
   double apart = 0, length = 0, true_length = 0;
@@ -149,16 +156,17 @@ absl::StatusOr<bool> Verify(const StepBenchOptions& options) {
          std::abs(std::sqrt(length / true_length) - 1) <= kLengthBound;
 }
 
-// Runs steps for that many seconds, at least three. Returns the milliseconds of each.
-absl::StatusOr<std::vector<double>> TimeSteps(Replica* replica, double seconds) {
+// Runs steps for that many seconds, at least three. Returns the milliseconds of each, sorted.
+absl::StatusOr<std::vector<double>> TimeSteps(Replica* replica, double seconds, Batches batches) {
   const Time start = SteadyNow();
   std::vector<double> times;
   for (Time before = start; times.size() < 3 || Seconds(before - start) < seconds;) {
-    PSGD_RETURN_IF_ERROR(RunStep(replica, times.size()).status());
+    PSGD_RETURN_IF_ERROR(RunStep(replica, times.size(), batches).status());
     const Time after = SteadyNow();
     times.push_back(1e3 * Seconds(after - before));
     before = after;
   }
+  std::sort(times.begin(), times.end());
   return times;
 }
 
@@ -179,9 +187,11 @@ absl::StatusOr<std::vector<BenchRow>> RunStepBench(const StepBenchOptions& optio
   PSGD_ASSIGN_OR_RETURN(
       const MemoryReport memory,
       PlanMemory(options.model, options.shape, options.batch, OptionsOf(options, options.backend)));
-  PSGD_RETURN_IF_ERROR(TimeSteps(&replica, std::min(0.5, options.seconds)).status());
-  PSGD_ASSIGN_OR_RETURN(std::vector<double> times, TimeSteps(&replica, options.seconds));
-  std::sort(times.begin(), times.end());
+  const auto time = [&](double seconds, Batches batches) {
+    return TimeSteps(&replica, seconds, batches);
+  };
+  PSGD_RETURN_IF_ERROR(time(std::min(0.5, options.seconds), Batches::kResident).status());
+  PSGD_ASSIGN_OR_RETURN(const std::vector<double> times, time(options.seconds, Batches::kResident));
   const double median = times[times.size() / 2];
   size_t parameters = 0;
   for (int i = 0; i < replica.network->spec().parameters_size(); ++i) {
@@ -195,7 +205,11 @@ absl::StatusOr<std::vector<BenchRow>> RunStepBench(const StepBenchOptions& optio
   row.extra["threads"] = options.threads;
   row.extra["mib"] = static_cast<double>(memory.total()) / (1 << 20);
   row.extra["parameters"] = static_cast<double>(parameters);
-  if (replica.network->on_device()) row.extra["recorded"] = replica.network->recorded().ok();
+  if (replica.network->on_device()) {
+    row.extra["recorded"] = replica.network->recorded().ok();
+    PSGD_ASSIGN_OR_RETURN(const std::vector<double> fed, time(options.seconds, Batches::kFed));
+    row.extra["ms_per_step_fed_median"] = fed[fed.size() / 2];
+  }
   std::vector<BenchRow> rows = {row};
   if (!options.roofline) return rows;
   PSGD_ASSIGN_OR_RETURN(

@@ -28,10 +28,11 @@ struct StepBenchOptions {
 };
 
 // The first row is of the step. `extra` has samples_per_second of the median step;
-// ms_per_step_{median,min,max}; batch, threads, parameters, and mib of memory; on a device
-// `recorded`: 1 if steps are replayed as one recorded launch, else 0. There is no limit to compare
-// with: gbps, limit_gbps and ratio are 0. `verified`: on a small batch, results agree with the
-// reference backend's.
+// ms_per_step_{median,min,max}; batch, threads, parameters, and mib of memory. On a device the
+// batch of these steps stays there, as in PyTorch's; ms_per_step_fed_median is of steps that bring
+// the next batch from the host, as training does; `recorded` is 1 if steps are replayed as one
+// recorded launch, else 0. There is no limit to compare with: gbps, limit_gbps and ratio are 0.
+// `verified`: on a small batch, results agree with the reference backend's.
 absl::StatusOr<std::vector<BenchRow>> RunStepBench(const StepBenchOptions& options);
 
 }  // namespace psgd

@@ -28,15 +28,36 @@ absl::Status Convolve(const Conv2d& op, Pass pass, const Context& c, const Shape
   return absl::OkStatus();
 }
 
+// The channels that the convolution has in memory. cuDNN's fast engines need whole units of 16
+// bytes, which the few channels of pictures are not: 0 for other inputs.
+int64_t PaddedChannels(const Context& c, TensorId x, int64_t filter_channels) {
+  Lowering& l = c.lowering;
+  const int64_t channels = l.shape(x)[1], unit = kPaddedBytes / TypeBytes(l.type());
+  const bool rounds = l.type() != Type::kFloat || c.options.precision == Precision::kTf32;
+  const bool few = channels > 2 && channels < unit && filter_channels == channels;
+  return rounds && few && l.external(x) ? unit : 0;
+}
+
+Format Padded(Format format, int64_t channels) {
+  format.channels = channels;
+  return format;
+}
+Shape Padded(Shape shape, int64_t channels) {
+  if (channels > 0) shape[1] = channels;
+  return shape;
+}
+
 }  // namespace
 
 absl::Status Lower(const Conv2d& op, const Context& c) {
   Lowering& l = c.lowering;
-  const View x = l.GetUsual(c.in(0)), w = l.GetUsual(c.in(1));
+  const int64_t channels = PaddedChannels(c, c.in(0), l.shape(c.in(1))[1]);
+  const View x = l.Get(c.in(0), Padded(l.Usual(c.in(0)), channels));
+  const View w = l.Get(c.in(1), Padded(l.Usual(c.in(1)), channels));
   const View y = l.PutUsual(c.out(0));
   const Shape& shape = l.shape(c.out(0));
-  PSGD_RETURN_IF_ERROR(
-      Convolve(op, Pass::kForward, c, l.shape(c.in(0)), l.shape(c.in(1)), shape, x, w, y));
+  PSGD_RETURN_IF_ERROR(Convolve(op, Pass::kForward, c, Padded(l.shape(c.in(0)), channels),
+                                Padded(l.shape(c.in(1)), channels), shape, x, w, y));
   if (c.has_in(2)) {
     AddBiasToRows(c, shape[0] * shape[2] * shape[3], shape[1], c.in(2), y);
   }
@@ -53,11 +74,14 @@ absl::Status Lower(const Conv2dBackwardData& op, const Context& c) {
 
 absl::Status Lower(const Conv2dBackwardWeights& op, const Context& c) {
   Lowering& l = c.lowering;
-  const View x = l.GetUsual(c.in(0)), dy = l.GetUsual(c.in(1));
-  const View dw = l.PutUsual(c.out(0));
+  const int64_t channels =
+      l.external(c.out(0)) ? PaddedChannels(c, c.in(0), l.shape(c.out(0))[1]) : 0;
+  const View x = l.Get(c.in(0), Padded(l.Usual(c.in(0)), channels)), dy = l.GetUsual(c.in(1));
+  const View dw = l.Put(c.out(0), Padded(l.Usual(c.out(0)), channels));
   const Shape& shape = l.shape(c.in(1));
-  PSGD_RETURN_IF_ERROR(Convolve(op.forward, Pass::kBackwardWeights, c, l.shape(c.in(0)),
-                                l.shape(c.out(0)), shape, x, dw, dy));
+  PSGD_RETURN_IF_ERROR(Convolve(op.forward, Pass::kBackwardWeights, c,
+                                Padded(l.shape(c.in(0)), channels),
+                                Padded(l.shape(c.out(0)), channels), shape, x, dw, dy));
   if (c.has_out(1)) {
     PutColumnSums(c, shape[0] * shape[2] * shape[3], shape[1], dy.buffer, c.out(1));
   }

@@ -56,6 +56,41 @@ cudaError_t ConvertAs(cudaStream_t stream, const ImageShape& shape, bool transpo
   return cudaGetLastError();
 }
 
+// The channels of a pixel as one pack, behind them zeros, and back. A warp has neighbouring pixels,
+// so it reads and writes whole lines of each channel.
+template <typename From, typename To>
+__global__ void PadChannelsKernel(int64_t pixels, Divisor area, int channels, const From* from,
+                                  To* to) {
+  constexpr int N = kPaddedBytes / sizeof(To);
+  for (int64_t i = FirstIndex(); i < pixels; i += IndexStep()) {
+    int64_t image = i;
+    const int64_t place = area.Split(&image);
+    const int64_t first = image * channels * area.value() + place;
+    Pack<float, N> values;
+#pragma unroll
+    for (int c = 0; c < N; ++c) {
+      values.of[c] = c < channels ? Load(from, first + c * area.value()) : 0.0f;
+    }
+    StorePack(values, to, i * N);
+  }
+}
+
+template <typename From, typename To>
+__global__ void CutChannelsKernel(int64_t pixels, Divisor area, int channels, const From* from,
+                                  To* to) {
+  constexpr int N = kPaddedBytes / sizeof(From);
+  for (int64_t i = FirstIndex(); i < pixels; i += IndexStep()) {
+    int64_t image = i;
+    const int64_t place = area.Split(&image);
+    const int64_t first = image * channels * area.value() + place;
+    const Pack<float, N> values = LoadPack<N>(from, i * N);
+#pragma unroll
+    for (int c = 0; c < N; ++c) {
+      if (c < channels) Store(values.of[c], to, first + c * area.value());
+    }
+  }
+}
+
 struct Relu {
   __device__ float operator()(float x) const { return x <= 0 ? 0.0f : x; }  // NaN stays
 };
@@ -123,6 +158,17 @@ struct Activate {
 struct ActivationGradientOf {
   Activation op;
   __device__ float operator()(float of, float dy) const { return dy * ActivationSlope(op, of); }
+};
+
+// The most frequent activation has kernels of its own: without branches they keep up with memory.
+struct Gelu {
+  static constexpr auto kKind = Activation::Kind::kGelu;
+  __device__ float operator()(float x) const { return ActivationOf(Activation{kKind}, x); }
+};
+struct GeluGradient {
+  __device__ float operator()(float x, float dy) const {
+    return dy * ActivationSlope(Activation{Gelu::kKind}, x);
+  }
 };
 
 // No __restrict__: y may be x. A pack has one channel, or its channels lie side by side.
@@ -213,14 +259,27 @@ cudaError_t Convert(cudaStream_t stream, const ImageShape& shape, const void* fr
   const bool transpose =
       from_format.layout != to_format.layout && shape.channels > 1 && shape.area > 1;
   const bool to_last = to_format.layout == Layout::kChannelsLast;
+  const int64_t pixels = shape.images * shape.area;
+  const auto channels = static_cast<int>(shape.channels);
   cudaError_t error = cudaErrorInvalidValue;
   ForType(from_format.type, [&]<typename From>(From*) {
     ForType(to_format.type, [&]<typename To>(To*) {
       // A device computes in only one type besides fp32.
       if constexpr (std::is_same_v<From, To> || std::is_same_v<From, float> ||
                     std::is_same_v<To, float>) {
-        error = ConvertAs(stream, shape, transpose, to_last, static_cast<const From*>(from),
-                          static_cast<To*>(to));
+        const From* const source = static_cast<const From*>(from);
+        To* const target = static_cast<To*>(to);
+        if (to_format.channels > 0) {
+          Start(stream, Blocks(pixels), kThreads, PadChannelsKernel<From, To>, pixels,
+                Divisor(shape.area), channels, source, target);
+          error = cudaGetLastError();
+        } else if (from_format.channels > 0) {
+          Start(stream, Blocks(pixels), kThreads, CutChannelsKernel<From, To>, pixels,
+                Divisor(shape.area), channels, source, target);
+          error = cudaGetLastError();
+        } else {
+          error = ConvertAs(stream, shape, transpose, to_last, source, target);
+        }
       }
     });
   });
@@ -260,15 +319,26 @@ cudaError_t MultiplyPair(cudaStream_t stream, Type type, int64_t count, const vo
 cudaError_t ActivationForward(cudaStream_t stream, Type type, const Activation& op, int64_t count,
                               const void* x, void* y) {
   return ForType(type, [&]<typename T>(T*) {
-    StartLongMap(stream, count, Activate{op}, static_cast<T*>(y), static_cast<const T*>(x));
+    T* const to = static_cast<T*>(y);
+    const T* const from = static_cast<const T*>(x);
+    if (op.kind == Gelu::kKind) {
+      StartMap(stream, count, Gelu(), to, from);
+    } else {
+      StartLongMap(stream, count, Activate{op}, to, from);
+    }
   });
 }
 
 cudaError_t ActivationGradient(cudaStream_t stream, Type type, const Activation& op, int64_t count,
                                const void* of, const void* dy, void* dx) {
   return ForType(type, [&]<typename T>(T*) {
-    StartLongMap(stream, count, ActivationGradientOf{op}, static_cast<T*>(dx),
-                 static_cast<const T*>(of), static_cast<const T*>(dy));
+    T* const to = static_cast<T*>(dx);
+    const T *const from = static_cast<const T*>(of), *const slope = static_cast<const T*>(dy);
+    if (op.kind == Gelu::kKind) {
+      StartMap(stream, count, GeluGradient(), to, from, slope);
+    } else {
+      StartLongMap(stream, count, ActivationGradientOf{op}, to, from, slope);
+    }
   });
 }
 

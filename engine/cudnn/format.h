@@ -17,6 +17,8 @@ enum class Layout {
 struct Format {
   Layout layout = Layout::kPlain;
   Type type = Type::kFloat;
+  // Channels-last memory may have more channels than the tensor, the rest zeros. 0: as many.
+  int64_t channels = 0;
   bool operator==(const Format&) const = default;
 };
 

@@ -86,6 +86,12 @@ std::unique_ptr<Kernel> Lowering::EndNode() {
                                         std::exchange(renewals_, {}), std::move(launches));
 }
 
+size_t Lowering::Bytes(TensorId tensor, const Format& format) const {
+  const int64_t padded = format.channels > 0 ? elements(tensor) / shape(tensor)[1] * format.channels
+                                             : elements(tensor);
+  return static_cast<size_t>(padded) * TypeBytes(format.type);
+}
+
 BufferId Lowering::NewBuffer(TensorId tensor, size_t bytes) {
   return graph_.tensors[tensor].external ? plan_->AddExternal(tensor, bytes)
                                          : plan_->Add(bytes, tensor);
@@ -108,7 +114,7 @@ View Lowering::Get(TensorId tensor, Format format) {
     return view;
   }
   const bool kept = kept_[tensor];
-  const size_t bytes = elements(tensor) * TypeBytes(format.type);
+  const size_t bytes = Bytes(tensor, format);
   const View made = {format,
                      kept ? plan_->AddPersistent(bytes, tensor) : plan_->Add(bytes, tensor)};
   (kept ? renewals_ : before_).push_back(Conversion(tensor, native, made));
@@ -118,7 +124,7 @@ View Lowering::Get(TensorId tensor, Format format) {
 
 View Lowering::Put(TensorId tensor, Format format) {
   std::vector<View>& views = views_[tensor];
-  const size_t bytes = elements(tensor) * TypeBytes(format.type);
+  const size_t bytes = Bytes(tensor, format);
   // Nodes that read a gradient need it with the loss scale, so the division is not in place.
   const bool apart = scaled_[tensor] && read_[tensor];
   if (!external(tensor) || (format == kPlainFloat && !apart)) {

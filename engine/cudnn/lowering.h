@@ -92,6 +92,7 @@ class Lowering {
   }
 
  private:
+  size_t Bytes(TensorId tensor, const Format& format) const;
   BufferId NewBuffer(TensorId tensor, size_t bytes);
   // Divides an external gradient by the loss scale if its values carry the scale.
   void Unscale(TensorId tensor, BufferId buffer);

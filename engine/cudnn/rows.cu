@@ -159,7 +159,7 @@ __global__ void LayerNormGradientKernel(int64_t rows, Run run, const T* all_x, c
       const Pack<float, N> of_gamma = LoadPack<N>(gamma, i);
       for (int k = 0; k < N; ++k) {
         values[0].of[k] = (values[0].of[k] - mean) * inverse;
-        values[1].of[k] *= of_gamma.of[k];
+        values[1].of[k] = RoundedProduct(values[1].of[k], of_gamma.of[k]);
       }
     };
     float sum = 0, projected = 0;

@@ -1,6 +1,8 @@
 #include "engine/runtime/batch_memory.h"
 
+#include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "engine/graph/memory_plan.h"
 
@@ -12,6 +14,11 @@ size_t Bytes(size_t elements) {
   constexpr size_t kUnit = MemoryPlan::kAlignment;
   return (elements * sizeof(float) + kUnit - 1) / kUnit * kUnit;
 }
+
+// One thread copies a few gigabytes a second, so it needs longer for a large batch of images than a
+// fast device for its step.
+constexpr size_t kLarge = 16 << 20;
+size_t CopyingThreads() { return std::clamp(std::thread::hardware_concurrency() / 4, 1u, 8u); }
 
 std::span<const std::byte> InputOf(const NetworkInput& input) {
   return input.tokens.empty() ? std::as_bytes(input.pixels) : std::as_bytes(input.tokens);
@@ -49,15 +56,24 @@ absl::Status BatchMemory::Upload(const StepBatch& batch) {
 
 absl::Status BatchMemory::Stage(const StepBatch& batch) {
   PSGD_RETURN_IF_ERROR(feed_->AwaitLeft());
-  char* const host = static_cast<char*>(host_->data());
-  const auto write = [&](size_t offset, std::span<const std::byte> bytes) {
-    if (!bytes.empty()) std::memcpy(host + offset, bytes.data(), bytes.size());
+  Write(0, InputOf(batch.input));
+  Write(values_offset_, std::as_bytes(batch.input.values));
+  Write(labels_offset_, std::as_bytes(batch.labels));
+  Write(targets_offset_, std::as_bytes(batch.targets));
+  return feed_->Start(host_->data());
+}
+
+void BatchMemory::Write(size_t offset, std::span<const std::byte> bytes) {
+  char* const to = static_cast<char*>(host_->data()) + offset;
+  const auto copy = [&](size_t begin, size_t end) {
+    if (begin < end) std::memcpy(to + begin, bytes.data() + begin, end - begin);
   };
-  write(0, InputOf(batch.input));
-  write(values_offset_, std::as_bytes(batch.input.values));
-  write(labels_offset_, std::as_bytes(batch.labels));
-  write(targets_offset_, std::as_bytes(batch.targets));
-  return feed_->Start(host);
+  if (bytes.size() < kLarge) return copy(0, bytes.size());
+  const size_t members = CopyingThreads();
+  if (crew_ == nullptr) crew_ = std::make_unique<Crew>(members);
+  const size_t share = (bytes.size() + members - 1) / members;
+  crew_->Run(
+      [&](size_t member) { copy(member * share, std::min(bytes.size(), (member + 1) * share)); });
 }
 
 }  // namespace psgd

@@ -7,6 +7,7 @@
 
 #include "common/status.h"
 #include "engine/runtime/backend.h"
+#include "engine/runtime/crew.h"
 #include "engine/runtime/network.h"
 
 namespace psgd {
@@ -34,11 +35,13 @@ class BatchMemory {
   // Starts the copy of a batch. The caller may change the batch once Stage returns.
   // REQUIRES: stages().
   absl::Status Stage(const StepBatch& batch);
-  // Kernels launched later see the batch that was staged last.
+  // Kernels launched later see the batch that was staged last, also if they saw it before.
   absl::Status TakeStaged() { return feed_->Take(memory_->data()); }
 
  private:
   BatchMemory(const Sizes& sizes, Backend* backend);
+  // Copies to `host_`.
+  void Write(size_t offset, std::span<const std::byte> bytes);
   void* At(size_t offset) const { return static_cast<char*>(memory_->data()) + offset; }
 
   Backend* const backend_;
@@ -46,6 +49,7 @@ class BatchMemory {
   std::unique_ptr<DeviceMemory> memory_;
   std::unique_ptr<DeviceMemory> host_;  // source of staged copies
   std::unique_ptr<Feed> feed_;          // null: kernels see the host's memory
+  std::unique_ptr<Crew> crew_;          // copies large batches; null until the first
 };
 
 }  // namespace psgd

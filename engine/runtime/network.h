@@ -57,7 +57,7 @@ struct NetworkInput {
 struct StepBatch {
   NetworkInput input;
   std::span<const int32_t> labels;
-  // The batch was `next` of the previous step.
+  // The batch was `next` of the previous step, or staged for that step if it had no `next`.
   bool staged = false;
   // batch x InputShape::targets. A label then says only whether its sample counts: 0, or -1.
   std::span<const float> targets = {};

@@ -202,10 +202,13 @@ std::vector<GoldenCase> Cases() {
           GoldenCase{"resnet50", backend, 0.1, 1e-4, 0.015, 5e-4, 0.01},
           GoldenCase{"googlenet", backend, 0.03, 1e-5, 6e-3, 1e-4, 1e-4},
           GoldenCase{"inception_v3", backend, 0.3, 3e-4, 0.05, 1e-3, 1e-3},
-          GoldenCase{"alexnet", backend}, GoldenCase{"vgg16", backend}}) {
+          GoldenCase{"alexnet", backend}}) {
       cases.push_back(test);
     }
   }
+  cases.push_back({"vgg16", "onednn"});
+  // cuDNN's rounding changes which pixel of a pool is the largest, and so all gradients before it.
+  cases.push_back({"vgg16", "cudnn", 0.02, 1e-5, 2e-3, 1e-5, 2e-4});
   return cases;
 }
 

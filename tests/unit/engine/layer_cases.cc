@@ -112,6 +112,7 @@ OpCase UpAndConcatCase() {
 void AddLayerCases(std::vector<OpCase>* cases) {
   cases->push_back(ConvCase("Conv1x1OfOnePixel", {1, 1, 1, 1}, 1, {1}));
   cases->push_back(ConvCase("ConvPadded", {2, 3, 7, 5}, 4, {3, 1, 1}));
+  cases->push_back(ConvCase("ConvFewChannels", {3, 6, 5, 9}, 9, {{3, 2}, {2, 1}, {1, 1}}));
   cases->push_back(ConvCase("ConvStrided", {2, 3, 11, 7}, 5, {3, 2, 1}));
   cases->push_back(ConvCase("ConvDilated", {1, 2, 9, 9}, 3, {3, 1, 2, 2}));
   cases->push_back(ConvCase("ConvUneven", {2, 2, 8, 9}, 3, {{5, 2}, {1, 2}, {2, 0}}));
