@@ -1,5 +1,7 @@
 #include "engine/cudnn/blas.h"
 
+#include "engine/cudnn/fused_product.h"
+
 namespace psgd::cudnn {
 namespace {
 
@@ -25,6 +27,9 @@ struct Argument {
         stride(m.stride > 0 ? m.stride : m.columns),
         area(m.rows * m.columns) {}
 
+  BlasMatrix AsBlas(const Matrix& m) const {
+    return {type, m.columns, m.rows, stride, operation == CUBLAS_OP_T};
+  }
   void* At(const Buffers& buffers) const { return static_cast<char*>(buffers[buffer]) + offset; }
 
   BufferId buffer;
@@ -35,6 +40,25 @@ struct Argument {
   int64_t area;  // from a matrix to the next
 };
 
+cublasComputeType_t ComputeType(const Context& c) {
+  return c.options.precision == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                 : CUBLAS_COMPUTE_32F;
+}
+
+std::shared_ptr<FusedProduct> PlanFused(const Context& c, FusedProduct::Extra extra,
+                                        const Matrix& a, const Matrix& b, const Matrix& out) {
+  return FusedProduct::Plan(*c.lowering.device(), extra, ComputeType(c), Argument(b).AsBlas(b),
+                            Argument(a).AsBlas(a), Argument(out).AsBlas(out));
+}
+
+void CallFused(const Context& c, std::shared_ptr<FusedProduct> plan, const Matrix& a,
+               const Matrix& b, const Matrix& out, BufferId vector) {
+  c.lowering.Call([=, device = c.lowering.device(), a = Argument(a), b = Argument(b),
+                   y = Argument(out)](const Buffers& buffers, const Step&) {
+    return plan->Run(*device, b.At(buffers), a.At(buffers), y.At(buffers), buffers[vector]);
+  });
+}
+
 }  // namespace
 
 // cuBLAS is column-major, so it sees every matrix transposed. The code swaps the factors, and
@@ -42,8 +66,7 @@ struct Argument {
 void Multiply(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
               const ProductOptions& options) {
   const int64_t inner = a.transposed ? a.rows : a.columns;
-  const cublasComputeType_t compute =
-      c.options.precision == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  const cublasComputeType_t compute = ComputeType(c);
   c.lowering.Call([=, blas = c.lowering.device()->blas(), a = Argument(a), b = Argument(b),
                    y = Argument(out), rows = out.rows,
                    columns = out.columns](const Buffers& buffers, const Step&) {
@@ -62,6 +85,27 @@ void Multiply(const Context& c, const Matrix& a, const Matrix& b, const Matrix& 
                                                    options.count, compute, CUBLAS_GEMM_DEFAULT),
                      "cublasGemmStridedBatchedEx_64");
   });
+}
+
+void MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
+                    TensorId bias) {
+  Lowering& l = c.lowering;
+  if (auto plan = PlanFused(c, FusedProduct::Extra::kAddVector, a, b, out)) {
+    const View vector = l.Get(bias, {Layout::kPlain, out.view.format.type});
+    return CallFused(c, std::move(plan), a, b, out, vector.buffer);
+  }
+  Multiply(c, a, b, out);
+  AddBiasToRows(c, out.rows, out.columns, bias, out.view);
+}
+
+void MultiplyAndSum(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
+                    TensorId sums) {
+  if (auto plan = PlanFused(c, FusedProduct::Extra::kSumSecond, a, b, out)) {
+    const View vector = c.lowering.Put(sums, {Layout::kPlain, out.view.format.type});
+    return CallFused(c, std::move(plan), a, b, out, vector.buffer);
+  }
+  Multiply(c, a, b, out);
+  PutColumnSums(c, a.rows, a.columns, a.view.buffer, sums);
 }
 
 }  // namespace psgd::cudnn

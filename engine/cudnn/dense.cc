@@ -7,8 +7,12 @@ void Lower(const Dense&, const Context& c) {
   const int64_t outputs = l.shape(c.in(1))[0];
   const View x = l.GetUsual(c.in(0)), w = l.GetUsual(c.in(1));
   const View y = l.PutUsual(c.out(0));
-  Multiply(c, {x, batch, inputs}, {w, outputs, inputs, true}, {y, batch, outputs});
-  if (c.has_in(2)) AddBiasToRows(c, batch, outputs, c.in(2), y);
+  const Matrix a = {x, batch, inputs}, b = {w, outputs, inputs, true}, out = {y, batch, outputs};
+  if (c.has_in(2)) {
+    MultiplyAndAdd(c, a, b, out, c.in(2));
+  } else {
+    Multiply(c, a, b, out);
+  }
 }
 
 void Lower(const DenseBackwardData&, const Context& c) {
@@ -25,9 +29,13 @@ void Lower(const DenseBackwardWeights&, const Context& c) {
   const int64_t outputs = l.shape(c.in(1))[1];
   const View x = l.GetUsual(c.in(0)), dy = l.GetUsual(c.in(1));
   // Writes fp32 directly, because the sums are in fp32 anyway.
-  Multiply(c, {dy, batch, outputs, true}, {x, batch, inputs},
-           {l.Put(c.out(0), kPlainFloat), outputs, inputs});
-  if (c.has_out(1)) PutColumnSums(c, batch, outputs, dy.buffer, c.out(1));
+  const Matrix a = {dy, batch, outputs, true}, b = {x, batch, inputs};
+  const Matrix out = {l.Put(c.out(0), kPlainFloat), outputs, inputs};
+  if (c.has_out(1)) {
+    MultiplyAndSum(c, a, b, out, c.out(1));
+  } else {
+    Multiply(c, a, b, out);
+  }
 }
 
 }  // namespace psgd::cudnn

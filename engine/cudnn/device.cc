@@ -84,10 +84,6 @@ absl::Status CheckCapability(const cudaDeviceProp& properties) {
       " and up: build with a CUDA 12 toolkit, which has 7.0 and up, or use the onednn backend"));
 }
 
-// Enough for cuBLAS's fastest kernels on recent devices. cuBLAS would allocate its own workspace
-// anew for recorded products.
-constexpr size_t kBlasWorkspace = 32 << 20;
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Device>> Device::Open(int index) {

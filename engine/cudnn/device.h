@@ -20,6 +20,10 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
+  // Enough for cuBLAS's fastest kernels on recent devices. cuBLAS would allocate its own workspace
+  // anew for recorded products.
+  static constexpr size_t kBlasWorkspace = 32 << 20;
+
   // Makes this the device of the calling thread.
   void Enter() const { cudaSetDevice(index_); }
 
@@ -32,6 +36,8 @@ class Device {
   cudaStream_t copies() const { return copies_; }
   cudnnHandle_t dnn() const { return dnn_; }
   cublasHandle_t blas() const { return blas_; }
+  // For all products of the stream, one after the other.
+  void* blas_workspace() const { return blas_workspace_; }
   StepValues* step() const { return step_; }
 
   // Free bytes; 0: unknown.

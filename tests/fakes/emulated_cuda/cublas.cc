@@ -1,7 +1,9 @@
-// The cuBLAS functions that the engine calls, as loops.
+// The functions of cuBLAS and cublasLt that the engine calls, as loops.
+#include <cublasLt.h>
 #include <cublas_v2.h>
 
 #include <atomic>
+#include <cstring>
 #include <vector>
 
 #include "tests/fakes/emulated_cuda/elements.h"
@@ -42,9 +44,10 @@ struct Operand {
   }
 };
 
+// `added`: a number for each row, or empty.
 void Multiply(int64_t m, int64_t n, int64_t k, float alpha, const std::vector<float>& a,
               const std::vector<float>& b, float beta, void* c, int64_t first, cudaDataType_t type,
-              int64_t leading) {
+              int64_t leading, const std::vector<float>& added = {}) {
   for (int64_t row = 0; row < m; ++row) {
     for (int64_t column = 0; column < n; ++column) {
       float sum = 0;  // as on a device
@@ -54,12 +57,163 @@ void Multiply(int64_t m, int64_t n, int64_t k, float alpha, const std::vector<fl
       const int64_t at = first + row + column * leading;
       // With beta 0 the old value may be NaN.
       const float before = beta == 0 ? 0 : beta * Load(c, at, type);
-      Store(alpha * sum + before, c, at, type);
+      const float further = added.empty() ? 0 : added[static_cast<size_t>(row)];
+      Store(alpha * sum + before + further, c, at, type);
     }
   }
 }
 
+struct LtOperation {
+  cublasComputeType_t compute;
+  int32_t first = CUBLAS_OP_N, second = CUBLAS_OP_N;
+  uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  void* vector = nullptr;
+};
+struct LtLayout {
+  cudaDataType_t type;
+  int64_t rows, columns, leading;
+};
+
+const LtLayout& LayoutOf(cublasLtMatrixLayout_t layout) {
+  return *reinterpret_cast<const LtLayout*>(layout);
+}
+
+bool IsKnown(uint32_t epilogue) {
+  return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_BGRADB;
+}
+
+template <typename T>
+cublasStatus_t Set(T* field, const void* value, size_t bytes) {
+  if (bytes != sizeof *field) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(field, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 }  // namespace
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComputeType_t compute,
+                                        cudaDataType_t) {
+  *made = reinterpret_cast<cublasLtMatmulDesc_t>(new LtOperation{compute});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation) {
+  delete reinterpret_cast<LtOperation*>(operation);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t set,
+                                              cublasLtMatmulDescAttributes_t name,
+                                              const void* value, size_t bytes) {
+  auto* const operation = reinterpret_cast<LtOperation*>(set);
+  switch (name) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return Set(&operation->first, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return Set(&operation->second, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return Set(&operation->epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return Set(&operation->vector, value, bytes);
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType type,
+                                          uint64_t rows, uint64_t columns, int64_t leading) {
+  *made = reinterpret_cast<cublasLtMatrixLayout_t>(
+      new LtLayout{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns), leading});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete reinterpret_cast<LtLayout*>(layout);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* made) {
+  *made = new cublasLtMatmulPreferenceOpaque_t();
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t name,
+                                                    const void* value, size_t bytes) {
+  if (name != CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) return CUBLAS_STATUS_SUCCESS;
+  uint32_t mask = 0;
+  const cublasStatus_t set = Set(&mask, value, bytes);
+  preference->data[0] = mask;
+  return set;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t described,
+                                              cublasLtMatrixLayout_t first,
+                                              cublasLtMatrixLayout_t second, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t product,
+                                              cublasLtMatmulPreference_t preference, int,
+                                              cublasLtMatmulHeuristicResult_t results[],
+                                              int* found) {
+  const auto& operation = *reinterpret_cast<const LtOperation*>(described);
+  const LtLayout &a = LayoutOf(first), &b = LayoutOf(second), &c = LayoutOf(product);
+  *found = 0;
+  if (a.type != b.type || (c.type != a.type && c.type != CUDA_R_32F) ||
+      !IsKnown(operation.epilogue) || operation.vector == nullptr) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (!psgd::emulated::GetSettings().fuses_products) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (a.type != CUDA_R_32F && preference->data[0] != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) {
+    ++std::atomic_ref(psgd::emulated::GetSettings().sums_in_16_bits);
+  }
+  results[0] = {};
+  results[0].state = CUBLAS_STATUS_SUCCESS;
+  *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t described,
+                              const void* alpha, const void* a, cublasLtMatrixLayout_t first,
+                              const void* b, cublasLtMatrixLayout_t second, const void* beta,
+                              const void*, cublasLtMatrixLayout_t, void* c,
+                              cublasLtMatrixLayout_t product, const cublasLtMatmulAlgo_t*,
+                              void* workspace, size_t, cudaStream_t stream) {
+  const LtOperation operation = *reinterpret_cast<const LtOperation*>(described);
+  const LtLayout x = LayoutOf(first), y = LayoutOf(second), z = LayoutOf(product);
+  if (*static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0 ||
+      !IsAligned(workspace, 256)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  for (const void* at : {a, b, static_cast<const void*>(c)}) {
+    if (!IsAligned(at, 16)) return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const bool a_transposed = operation.first == CUBLAS_OP_T;
+  const bool b_transposed = operation.second == CUBLAS_OP_T;
+  const int64_t m = z.rows, n = z.columns, k = a_transposed ? x.rows : x.columns;
+  if ((a_transposed ? x.columns : x.rows) != m || (b_transposed ? y.rows : y.columns) != n ||
+      (b_transposed ? y.columns : y.rows) != k) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (reinterpret_cast<cublasHandle_t>(handle)->device != psgd::emulated::CurrentDevice()) {
+    return CUBLAS_STATUS_EXECUTION_FAILED;
+  }
+  ++std::atomic_ref(psgd::emulated::GetSettings().fused_products);
+  const bool tensor_float = operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+  const Operand left = {a, x.type, x.leading, a_transposed, tensor_float};
+  const Operand right = {b, y.type, y.leading, b_transposed, tensor_float};
+  psgd::emulated::Put(stream, [=] {
+    const std::vector<float> of_right = right.Read(0, k, n);
+    std::vector<float> added;
+    if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS) {
+      for (int64_t row = 0; row < m; ++row) added.push_back(Load(operation.vector, row, z.type));
+    } else {
+      for (int64_t column = 0; column < n; ++column) {
+        float sum = 0;
+        for (int64_t i = 0; i < k; ++i) sum += of_right[static_cast<size_t>(i * n + column)];
+        Store(sum, operation.vector, column, z.type);
+      }
+    }
+    Multiply(m, n, k, 1, left.Read(0, m, k), of_right, 0, c, 0, z.type, z.leading, added);
+  });
+  return CUBLAS_STATUS_SUCCESS;
+}
 
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
   *handle = new cublasContext();

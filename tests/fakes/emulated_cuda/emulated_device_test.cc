@@ -138,6 +138,29 @@ TEST_F(EmulatedDeviceTest, SumsOf16BitProductsHaveMoreBits) {
 }
 
 // Each call makes its device the thread's, or CUDA would refuse its kernels and events.
+// cuBLAS may lack a product that adds a bias or sums one.
+TEST_F(EmulatedDeviceTest, BiasesNeedNoFusedProduct) {
+  const Problem problem = MakeProblem({1, 16, 16, 4}, 3);
+  std::vector<float> gradients[2];
+  for (const bool fuses : {false, true}) {
+    settings_->fuses_products = fuses;
+    auto network = Network::Create(ZooModel("mlp"), problem.shape, 3, options_);
+    ASSERT_TRUE(network.ok()) << network.status();
+    const ModelSpec& spec = (*network)->spec();
+    for (int i = 0; i < spec.parameters_size(); ++i) {
+      FillInitial(spec.parameters(i), 1, i, 0, (*network)->parameter(i));
+    }
+    (*network)->InvalidateParameters();
+    ASSERT_TRUE((*network)->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());
+    for (int i = 0; i < spec.parameters_size(); ++i) {
+      const auto gradient = (*network)->gradient(i);
+      gradients[fuses].insert(gradients[fuses].end(), gradient.begin(), gradient.end());
+    }
+    EXPECT_EQ(settings_->fused_products > before_.fused_products, fuses);
+  }
+  EXPECT_THAT(gradients[1], ::testing::Pointwise(::testing::FloatNear(1e-6f), gradients[0]));
+}
+
 TEST_F(EmulatedDeviceTest, NetworksOnTwoDevicesTakeTurnsInAThread) {
   const Problem problem = MakeProblem({1, 16, 16, 4}, 2);
   std::vector<std::unique_ptr<Network>> networks;

@@ -1,0 +1,52 @@
+// A product of matrices that does a little more while it reads or writes them, by cublasLt. That
+// saves a pass over memory.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <memory>
+
+#include "engine/cudnn/device.h"
+
+namespace psgd::cudnn {
+
+// A column-major matrix, as cuBLAS has it. `rows` and `columns` are those in memory.
+struct BlasMatrix {
+  cudaDataType_t type;
+  int64_t rows, columns;
+  int64_t stride;  // elements from column to column
+  bool transposed = false;
+};
+
+// Not thread-safe.
+class FusedProduct {
+ public:
+  // The vector has the type of the product.
+  enum class Extra {
+    kAddVector,  // adds the vector to each column of the product
+    kSumSecond,  // the vector becomes the sum of the second factor over the inner dimension
+  };
+  // Null: cuBLAS has no such product.
+  static std::shared_ptr<FusedProduct> Plan(const Device& device, Extra extra,
+                                            cublasComputeType_t compute, const BlasMatrix& first,
+                                            const BlasMatrix& second, const BlasMatrix& product);
+  FusedProduct() = default;
+  ~FusedProduct();
+  FusedProduct(const FusedProduct&) = delete;
+  FusedProduct& operator=(const FusedProduct&) = delete;
+
+  absl::Status Run(const Device& device, const void* first, const void* second, void* product,
+                   void* vector);
+
+ private:
+  absl::Status Describe(Extra extra, cublasComputeType_t compute, const BlasMatrix& first,
+                        const BlasMatrix& second, const BlasMatrix& product);
+  absl::Status SetVector(void* vector);
+  absl::Status Choose(const Device& device);
+
+  cublasLtMatmulDesc_t operation_ = nullptr;
+  cublasLtMatrixLayout_t first_ = nullptr, second_ = nullptr, product_ = nullptr;
+  cublasLtMatmulAlgo_t algorithm_ = {};
+};
+
+}  // namespace psgd::cudnn
