@@ -154,6 +154,18 @@ bool IsPacked(const CodecConfig& config, CodecBackend backend) {
          (config.has_none() || config.has_fp16() || config.has_int8() || config.has_topk());
 }
 
+absl::StatusOr<std::vector<BenchRow>> RunDeviceBench(const CodecBenchOptions& options,
+                                                     const std::vector<float>& gradient) {
+  std::vector<BenchRow> rows;
+  for (const CodecConfig& config : BenchedCodecs()) {
+    PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<Codec> codec, MakeCodec(config));
+    if (!Wanted(*codec, options.codecs)) continue;
+    PSGD_ASSIGN_OR_RETURN(auto row, MeasureOnDevice(config, *codec, gradient, options));
+    if (row) rows.push_back(*std::move(row));
+  }
+  return rows;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<BenchRow>> RunCodecBench(const CodecBenchOptions& options) {
@@ -163,6 +175,7 @@ absl::StatusOr<std::vector<BenchRow>> RunCodecBench(const CodecBenchOptions& opt
   }
   PSGD_RETURN_IF_ERROR(CheckCodecNames(options.codecs));
   const std::vector<float> gradient = RandomGradient(options.elements);
+  if (options.device != nullptr) return RunDeviceBench(options, gradient);
   std::vector<CodecBackend> backends = {CodecBackend::kSimd};
   if (options.scalar) backends.push_back(CodecBackend::kScalar);
 
@@ -183,11 +196,6 @@ absl::StatusOr<std::vector<BenchRow>> RunCodecBench(const CodecBenchOptions& opt
       zstd.mutable_zstd();
       measure(zstd, name + "+zstd");
     }
-    if (options.device == nullptr) continue;
-    PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<Codec> codec, MakeCodec(config));
-    if (!Wanted(*codec, options.codecs)) continue;
-    PSGD_ASSIGN_OR_RETURN(auto row, MeasureOnDevice(config, *codec, gradient, options));
-    if (row) rows.push_back(*std::move(row));
   }
   PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<Codec> factors, MakeCodec(FactorsConfig()));
   if (!Wanted(*factors, options.codecs)) return rows;

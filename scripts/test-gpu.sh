@@ -250,7 +250,7 @@ piece_repeat() {
   check 30 "topk, four shards: accuracy as on the host" as_on_the_host --set cluster.shards=4
 }
 piece_bench() {
-  check 60 "codecs: ps-bench codec --gpu 0" ps-bench codec --elements 8000000 --gpu 0
+  check 20 "codecs: ps-bench codec --gpu 0" ps-bench codec --gpu 0
   step 80 "resnet50 224px batch 256" bf16 --model resnet50 --image 224 --batch 256
   step 40 "gpt 6 layers of 512, 1024 tokens" bf16 --model gpt --layers 6 --width 512 --tokens 1024 --batch 16
   step 60 "vgg16 224px batch 64" bf16 --model vgg16 --image 224 --batch 64

@@ -25,7 +25,7 @@ struct Argument {
         type(DataType(m.view.format.type)),
         operation(m.transposed ? CUBLAS_OP_T : CUBLAS_OP_N),
         stride(m.stride > 0 ? m.stride : m.columns),
-        area(m.rows * m.columns) {}
+        area(m.area > 0 ? m.area : m.rows * m.columns) {}
 
   BlasMatrix AsBlas(const Matrix& m) const {
     return {type, m.columns, m.rows, stride, operation == CUBLAS_OP_T};

@@ -12,6 +12,7 @@ struct Matrix {
   bool transposed = false;  // the product uses the transpose
   int64_t begin = 0;        // elements before the matrix in the buffer
   int64_t stride = 0;       // elements from row to row; 0: the number of columns
+  int64_t area = 0;         // elements from a matrix to the next; 0: those of the matrix
 };
 
 struct ProductOptions {

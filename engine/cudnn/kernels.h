@@ -189,6 +189,7 @@ cudaError_t LengthsOfRows(cudaStream_t stream, const Lengths& op, int64_t rows, 
 struct SoftmaxShape {
   int64_t rows, keys;
   int64_t queries;    // of the causal mask; 0: no mask
+  int64_t stair;      // not 0: only the blocks of this many keys up to the diagonal count
   int64_t rows_each;  // rows that share a length
   float scale;
 };

@@ -4,6 +4,7 @@
 
 #include "engine/cudnn/kernels.h"
 #include "engine/cudnn/range.h"
+#include "engine/cudnn/staircase.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -60,7 +61,8 @@ Lowering::Lowering(const Graph& graph, MemoryPlan* plan, Device* device, Type ty
       views_(graph.tensors.size()),
       kept_(graph.tensors.size()),
       scaled_(graph.tensors.size()),
-      read_(graph.tensors.size()) {
+      read_(graph.tensors.size()),
+      staircases_(FindStaircases(graph)) {
   for (const Parameter& parameter : graph.parameters) {
     kept_[parameter.value] = true;
     if (type == Type::kHalf && !parameter.statistic && parameter.gradient != kNoTensor) {

@@ -45,6 +45,8 @@ class Lowering {
   int64_t elements(TensorId tensor) const { return ElementCount(shape(tensor)); }
   Type type() const { return type_; }
   bool external(TensorId tensor) const { return graph_.tensors[tensor].external; }
+  // See staircase.h.
+  bool staircase(TensorId tensor) const { return staircases_[tensor]; }
   // The format of an activation.
   Format Usual(TensorId tensor) const;
   // Row-major, the layout of all tensors but images.
@@ -106,6 +108,7 @@ class Lowering {
   std::vector<bool> kept_;                // by tensor: parameters and constants
   // By tensor: scaled_ are gradients of parameters with the loss scale, read_ are inputs of nodes.
   std::vector<bool> scaled_, read_;
+  const std::vector<bool> staircases_;  // by tensor
 
   int node_ = 0;  // the present node
   // Launches of the present node: once, on new parameters, and in each run first, then, last.

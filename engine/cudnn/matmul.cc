@@ -1,6 +1,43 @@
 #include "engine/cudnn/blas.h"
+#include "engine/cudnn/staircase.h"
 
 namespace psgd::cudnn {
+namespace {
+
+// Rows [row, row_end) and columns [column, column_end) of a matrix in memory.
+Matrix PartOf(const Matrix& whole, int64_t row, int64_t row_end, int64_t column,
+              int64_t column_end) {
+  Matrix part = whole;
+  part.rows = row_end - row;
+  part.columns = column_end - column;
+  part.begin = row * whole.columns + column;
+  part.stride = whole.columns;
+  part.area = whole.rows * whole.columns;
+  return part;
+}
+// The same of a factor as it is multiplied.
+Matrix PartOfFactor(const Matrix& whole, int64_t row, int64_t row_end, int64_t column,
+                    int64_t column_end) {
+  return whole.transposed ? PartOf(whole, column, column_end, row, row_end)
+                          : PartOf(whole, row, row_end, column, column_end);
+}
+
+// A product whose result or left factor is a staircase, by blocks of rows.
+void MultiplyStairs(const Context& c, const Matrix& a, const Matrix& b, const Matrix& y,
+                    bool of_result, const ProductOptions& options) {
+  const int64_t inner = a.transposed ? a.rows : a.columns;
+  for (int64_t row = 0; row < y.rows; row += kStair) {
+    const int64_t row_end = row + kStair, columns = of_result ? row_end : y.columns;
+    // What the left factor has in these rows: of its transpose, the columns from the diagonal on.
+    const int64_t first = !of_result && a.transposed ? row : 0;
+    const int64_t last = of_result || a.transposed ? inner : row_end;
+    Multiply(c, PartOfFactor(a, row, row_end, first, last),
+             PartOfFactor(b, first, last, 0, columns), PartOf(y, row, row_end, 0, columns),
+             options);
+  }
+}
+
+}  // namespace
 
 void Lower(const MatMul& op, const Context& c) {
   Lowering& l = c.lowering;
@@ -11,7 +48,14 @@ void Lower(const MatMul& op, const Context& c) {
   const Matrix a = matrix(c.in(0), l.Get(c.in(0), l.PlainFormat()), op.transpose_a);
   const Matrix b = matrix(c.in(1), l.Get(c.in(1), l.PlainFormat()), op.transpose_b);
   const Matrix y = matrix(c.out(0), l.Put(c.out(0), l.PlainFormat()), false);
-  Multiply(c, a, b, y, {.count = l.elements(c.out(0)) / (y.rows * y.columns), .scale = op.scale});
+  const ProductOptions options = {.count = l.elements(c.out(0)) / (y.rows * y.columns),
+                                  .scale = op.scale};
+  const bool of_result = l.staircase(c.out(0));
+  if (of_result || l.staircase(c.in(0))) {
+    MultiplyStairs(c, a, b, y, of_result, options);
+  } else {
+    Multiply(c, a, b, y, options);
+  }
 }
 
 }  // namespace psgd::cudnn

@@ -199,6 +199,14 @@ struct SoftmaxRows {
     return max(open, int64_t{0});
   }
 
+  // The part of the row that counts.
+  __device__ Run Reach(int64_t row, const Run& whole) const {
+    if (shape.stair == 0) return whole;
+    int64_t block = row;
+    const int64_t end = (queries.Split(&block) / shape.stair + 1) * shape.stair;
+    return {end * whole.packs / whole.count, end};
+  }
+
   SoftmaxShape shape;
   Divisor queries, rows_each;
 };
@@ -210,7 +218,7 @@ __global__ void SoftmaxKernel(SoftmaxRows rows, Run run, const T* all_x, const i
   for (int64_t r = FirstRow(); r < s.rows; r += RowStep()) {
     T* y = all_y + r * s.keys;
     const int64_t open = rows.Open(r, lengths);
-    Row<T, kKeep, 1> row(run, all_x + r * s.keys);
+    Row<T, kKeep, 1> row(rows.Reach(r, run), all_x + r * s.keys);
     float largest = -INFINITY;  // fmaxf drops NaN, but the exponentials of NaN stay NaN
     row.ForEach([&]<int N>(Width<N>, int64_t i, Pack<float, N>* values) {
       for (int k = 0; k < N; ++k) {
@@ -240,11 +248,12 @@ __global__ void SoftmaxKernel(SoftmaxRows rows, Run run, const T* all_x, const i
 }
 
 template <typename T, bool kKeep>
-__global__ void SoftmaxGradientKernel(int64_t rows, Run run, float scale, const T* all_y,
-                                      const T* all_dy, T* all_dx) {
-  for (int64_t r = FirstRow(); r < rows; r += RowStep()) {
+__global__ void SoftmaxGradientKernel(SoftmaxRows rows, Run run, const T* all_y, const T* all_dy,
+                                      T* all_dx) {
+  const float scale = rows.shape.scale;
+  for (int64_t r = FirstRow(); r < rows.shape.rows; r += RowStep()) {
     T* dx = all_dx + r * run.count;
-    Row<T, kKeep, 2> row(run, all_y + r * run.count, all_dy + r * run.count);
+    Row<T, kKeep, 2> row(rows.Reach(r, run), all_y + r * run.count, all_dy + r * run.count);
     float sum = 0;
     row.ForEach([&]<int N>(Width<N>, int64_t, Pack<float, N>* values) {
       for (int k = 0; k < N; ++k) sum += values[0].of[k] * values[1].of[k];
@@ -306,8 +315,9 @@ cudaError_t SoftmaxForward(cudaStream_t stream, Type type, const SoftmaxShape& s
 cudaError_t SoftmaxGradient(cudaStream_t stream, Type type, const SoftmaxShape& shape,
                             const void* y, const void* dy, void* dx) {
   const auto launch = [&]<typename T, bool kKeep>(const Run& run) {
-    Start(stream, RowBlocks(shape.rows), kThreads, SoftmaxGradientKernel<T, kKeep>, shape.rows, run,
-          shape.scale, static_cast<const T*>(y), static_cast<const T*>(dy), static_cast<T*>(dx));
+    Start(stream, RowBlocks(shape.rows), kThreads, SoftmaxGradientKernel<T, kKeep>,
+          SoftmaxRows(shape), run, static_cast<const T*>(y), static_cast<const T*>(dy),
+          static_cast<T*>(dx));
   };
   return ForRows(type, shape.keys, launch, y, dy, dx);
 }

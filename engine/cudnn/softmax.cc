@@ -1,5 +1,6 @@
 #include "engine/cudnn/kernels.h"
 #include "engine/cudnn/lower.h"
+#include "engine/cudnn/staircase.h"
 
 namespace psgd::cudnn {
 
@@ -9,6 +10,7 @@ void Lower(const Softmax& op, const Context& c) {
   SoftmaxShape softmax = {.rows = ElementCount(shape) / shape.back(),
                           .keys = shape.back(),
                           .queries = op.causal ? shape[shape.size() - 2] : 0,
+                          .stair = l.staircase(c.out(0)) ? kStair : 0,
                           .rows_each = 1,
                           .scale = op.scale};
   BufferId lengths = kNoBuffer;
@@ -30,7 +32,8 @@ void Lower(const SoftmaxBackward& op, const Context& c) {
   const Shape& shape = l.shape(c.in(0));
   const SoftmaxShape softmax = {.rows = ElementCount(shape) / shape.back(),
                                 .keys = shape.back(),
-                                .queries = 0,
+                                .queries = op.forward.causal ? shape[shape.size() - 2] : 0,
+                                .stair = l.staircase(c.out(0)) ? kStair : 0,
                                 .rows_each = 1,
                                 .scale = op.forward.scale};
   const View y = l.Get(c.in(0), l.PlainFormat()), dy = l.Get(c.in(1), l.PlainFormat());
