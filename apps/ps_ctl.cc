@@ -236,7 +236,7 @@ absl::Status Eval(const Arguments& arguments) {
 absl::Status PredictData(const Arguments& arguments) {
   if (arguments.json && arguments.out.empty()) {
     return absl::InvalidArgumentError(
-        "predictions are CSV; say --out FILE, of which --json tells, or leave --json out");
+        "--json needs --out FILE, because predictions are CSV; add --out, or leave --json out");
   }
   PSGD_ASSIGN_OR_RETURN(const WeightsCollector weights, Weights(arguments));
   std::unique_ptr<AtomicFile> file;

@@ -121,8 +121,8 @@ absl::StatusOr<std::vector<std::string>> GpusOfCommands(Arguments* arguments) {
   if (run.workers > 0 && static_cast<size_t>(run.workers) < names.size()) {
     return InvalidArgumentError("--gpu ", arguments->gpu, " names ", names.size(), " GPUs for ",
                                 run.workers, run.workers == 1 ? " worker" : " workers",
-                                ", and each worker of a command sees one; name as many, or say "
-                                "CUDA_VISIBLE_DEVICES in place of --gpu");
+                                ", but each worker of a command sees one GPU; name as many GPUs "
+                                "as workers, or set CUDA_VISIBLE_DEVICES and leave --gpu out");
   }
   return names;
 }

@@ -227,7 +227,7 @@ int ps_worker_main(int argc, char** argv) {
           ->type_name("CONFIG")
           ->excludes(server);
   app.add_option("--set", arguments.set,
-                 "With --dry-run: change one key, --set train.batch=64 (repeatable)")
+                 "With --dry-run: change one key, --set data.batch=64 (repeatable)")
       ->type_name("KEY=VALUE")
       ->needs(dry_run);
   auto* cpu = app.add_flag("--cpu", arguments.cpu, "Train on the processor");

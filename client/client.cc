@@ -289,7 +289,8 @@ absl::Status Client::TakeWeights() {
   if (absl::IsOutOfRange(here)) {
     return OutOfRangeError("the server's weights are not finite numbers (", here.message(),
                            "); training diverged: lower the learning rate or "
-                           "consistency.staleness. The last checkpoint is unharmed");
+                           "consistency.staleness, and go on from a checkpoint before that "
+                           "(ps-ctl checkpoints RUN_DIR lists them)");
   }
   PSGD_RETURN_IF_ERROR(here);
   core().Advance(SteadyNow());
@@ -307,7 +308,7 @@ absl::Status Client::Do(const task::RestoreState&) {
         worker(),
         ": did that worker end while the checkpoint was taken? Go on from "
         "an earlier one (ps-ctl checkpoints RUN_DIR lists them): ps-run --resume RUN_DIR "
-        "--checkpoint ID");
+        "--checkpoint ID -- COMMAND");
   }
   PSGD_RETURN_IF_ERROR(member_.RestoreResiduals(loaded));
   Done();

@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 
 absl::Status BadRecord() {
   return absl::InternalError(
-      "the run's record of its data does not fit its network; is its checkpoint damaged?");
+      "the checkpoint's preparation record does not fit its network; is the checkpoint damaged?");
 }
 
 void LeaveOutAnswers(const Sample& sample) {

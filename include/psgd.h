@@ -88,7 +88,9 @@ typedef struct psgd_join_options {
   const char* tls_dir;  /* folder with ca.crt, worker.crt and worker.key; NULL or "": no TLS */
   const char* log_file; /* appended to; NULL: no log */
   int64_t connect_ms;   /* how long to try; 0: a minute */
-  uint32_t wanted; /* worker's number plus one: given if it is below cluster.workers and free */
+  /* The number that this worker wants, plus one; it gets that number if it is free and below
+   * cluster.workers. 0: the lowest that is free. ps-run says the number in PSGD_WORKER. */
+  uint32_t wanted;
 } psgd_join_options;
 
 PSGD_API psgd_status psgd_join(const psgd_join_options* options, psgd_client* client);
@@ -174,15 +176,16 @@ PSGD_API psgd_status psgd_push_gradient(psgd_client client, uint32_t tensor, con
                                         size_t count);
 
 /* Either of them, of a tensor whose other rows have not changed: rows of the first dimension,
- * strictly ascending, and the values of one after the other. Of a tensor that is PSGD_SPARSE and
- * has no codec (compression.push: none, or a rule for its name) these rows alone are looked at and
- * travel; codecs take the whole tensor, with zeros in the other rows. */
+ * strictly ascending, and the values of one after the other. If the tensor is PSGD_SPARSE and
+ * travels as `none`, psgd reads and sends these rows only (docs/compression.md, "Which codec a
+ * tensor gets"). Other codecs take the whole tensor, with zeros in the other rows. */
 PSGD_API psgd_status psgd_push_rows(psgd_client client, uint32_t tensor, const int64_t* rows,
                                     size_t count, const float* values, size_t elements);
 
 /* Which elements the last push of a tensor sent, if its codec sends single elements and leaves the
- * others for later pushes (topk): 1 of those, and 0 of the others. Otherwise 0 of all. A worker's
- * momentum may forget what was sent: what is to come of it was sent as well. */
+ * others for later pushes (topk): 1 for an element that was sent, 0 for the others. With other
+ * codecs, or if all elements were sent, 0 for all. A program may set the momentum of sent elements
+ * to 0, as DGC does. */
 PSGD_API psgd_status psgd_get_sent(psgd_client client, uint32_t tensor, uint8_t* sent,
                                    size_t count);
 
@@ -220,7 +223,8 @@ PSGD_API psgd_status psgd_save_state(psgd_client client, const void* bytes, size
  * up to `room` bytes of it, and its whole size; 0: nothing. From the first psgd_next_share on,
  * until the first step has ended. A worker that the checkpoint does not have gets what worker 0
  * saved; one that joins a run under way, in place of another or beside those that it began with,
- * nothing. An error: the checkpoint has only a part, as its worker ended while it was taken. */
+ * nothing. PSGD_INTERNAL: the checkpoint has only a part of the state, because the worker ended
+ * while the checkpoint was taken. */
 PSGD_API psgd_status psgd_load_state(psgd_client client, void* bytes, size_t room, size_t* size);
 
 /* ---- Reports ---- */

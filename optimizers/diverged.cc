@@ -40,7 +40,8 @@ std::string DivergedText(const Config& config) {
       "schedule.warmup)",
       config.consistency().staleness() == 0 ? "" : " or a lower consistency.staleness",
       " may help, too. Start anew, or resume from a checkpoint before training diverged (ps-ctl "
-      "checkpoints lists them; ps-run --resume RUN_DIR --checkpoint ID)");
+      "checkpoints RUN_DIR lists them; ps-run --resume RUN_DIR --checkpoint ID",
+      config.model().has_client() ? " -- COMMAND)" : ")");
 }
 
 bool SaysDiverged(absl::string_view error) { return absl::StrContains(error, kDiverged); }

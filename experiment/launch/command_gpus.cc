@@ -21,8 +21,8 @@ absl::StatusOr<std::vector<std::string>> GpusForCommands(absl::string_view list)
       names.push_back(there[device]);
     } else {
       return NotFoundError("--gpu ", list, " asks for device ", device,
-                           ", but CUDA_VISIBLE_DEVICES is ", visible,
-                           " here, whose devices count from 0");
+                           ", but CUDA_VISIBLE_DEVICES is ", visible.empty() ? "empty" : visible,
+                           " here; --gpu counts the devices of that list from 0");
     }
   }
   return names;

@@ -71,7 +71,7 @@ std::string Head(const StatusReply& status) {
   }
   if (total.counts_incomplete()) {
     text +=
-        "  a server took over: steps, bytes and times may miss a second, and are lower bounds\n";
+        "  a server died: steps, bytes and times may lack its last second, and are lower bounds\n";
   }
   if (status.batches_repeated() > 0 || status.batches_lost() > 0) {
     absl::StrAppendFormat(&text, "  of lost workers' batches %d dealt again, %d left out\n",

@@ -161,8 +161,8 @@ class UcxConnector : public UcxEndpoint {
             ? absl::StrCat(" (", peer->failure, peer->failure.empty() ? "" : "; ",
                            "is that port open in the firewall?)")
             : absl::StrCat(" over ", target.device,
-                           " (is it of another network, behind a firewall, or does an earlier "
-                           "version of psgd listen there? UCX_NET_DEVICES names devices to use)"));
+                           " (is this device on another network, is a firewall between, or does an "
+                           "older psgd listen there? UCX_NET_DEVICES names the devices to use)"));
     if (on_outcome_ == nullptr) {
       target.state = State::kUnreached;
       options_.log->warn("{}, and goes on trying; cluster.transport: zmq does without UCX", why);

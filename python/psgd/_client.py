@@ -123,8 +123,9 @@ class Client:
         self.worker: int = info.worker
         if number is not None and self.worker != number:
             warnings.warn(f"this is worker {self.worker}, and not {number} as PSGD_WORKER says: another "
-                          f"worker has that number, or its lease (cluster.lease) has not ended; a "
-                          f"resumed state is that of worker {self.worker}", stacklevel=2)
+                          f"worker has that number, its lease (cluster.lease) has not ended, or "
+                          f"the number is not below cluster.workers; a resumed state is that of "
+                          f"worker {self.worker}", stacklevel=2)
         self.workers: int = info.workers
         self.batch: int = info.batch
         self.seed: int = info.seed

@@ -803,8 +803,9 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
     program then must read weights by calling modules only, from optimizer.step() until the end of
     the next forward pass, and must not change gradients: clipping and GradScaler are an error.
 
-    `mask_momentum`: where a codec sent an element of a step (topk), the optimizer's momentum of it
-    begins anew, as in DGC (Lin et al. 2018): its old one was of gradients that waited for long.
+    `mask_momentum`: for SGD with momentum and a codec that sends single elements (topk). When it
+    sends an element, the optimizer's momentum of that element becomes 0, as in DGC (Lin et al.
+    2018): the momentum came from gradients that had waited for many steps.
     """
     if not (server or _environment.server()):
         return Alone()

@@ -364,7 +364,7 @@ void CoordinatorCore::Quarantine(const QuarantinedWorker& worker, Effects* effec
     alone.set_failed(true);
     alone.set_reason(absl::StrCat(
         worker.not_finite ? absl::StrCat(DivergedText(config_), ". In detail: ") : "",
-        "no worker is left that sends sound updates: of worker ", number, ", ", worker.why));
+        "no worker is left that sends sound updates; worker ", number, ": ", worker.why));
     Drain(alone, effects);
   }
   Remove(number, absl::StrCat("quarantined: ", worker.why), effects);

@@ -402,7 +402,7 @@ TEST(CoordinatorQuarantine, TheOthersGoOnAndTheLastEndsTheRun) {
   EXPECT_EQ(run.core().state(), StatusReply::FAILED);
   EXPECT_THAT(
       run.core().Status(run.now()).detail(),
-      testing::StartsWith("no worker is left that sends sound updates: of worker 1, 4 bad"));
+      testing::StartsWith("no worker is left that sends sound updates; worker 1: 4 bad"));
 }
 
 TEST(CoordinatorQuarantine, NumbersThatAreNotFiniteMeanThatTrainingDiverged) {
