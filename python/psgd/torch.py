@@ -307,10 +307,11 @@ class Run:
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
                  client: Client, statistics: Sequence[str] = (), overlap: bool = False,
                  mask_momentum: bool = False) -> None:
-        if mask_momentum and (not client.worker_optimizer or client.local_steps):
-            raise StateError("mask_momentum=True is for momentum of this worker's optimizer in every "
-                             "step, and this run has an optimizer on the shards, or local.steps; "
-                             "join without it")
+        has_momentum = any(group.get("momentum", 0) > 0 for group in optimizer.param_groups)
+        if mask_momentum and (not client.worker_optimizer or client.local_steps or not has_momentum):
+            raise StateError("mask_momentum=True is for SGD with momentum in this worker, in every step; "
+                             "here the optimizer is on the shards, or has no momentum, or local.steps "
+                             "is set; join without it")
         self.client = client
         self._masks_momentum = mask_momentum
         #: This worker's number, from 0. ps-run's worker-N is worker N, if nobody else has that number.
@@ -646,7 +647,7 @@ class Run:
                 tensor.push(self.client, self._stagings)
             if self._masks_momentum:
                 momentum = self._optimizer.state[parameter].get("momentum_buffer")
-                if momentum is not None:
+                if momentum is not None and not momentum.is_sparse:  # rows travel whole
                     self._stagings.flush()  # pushes first what was still on its way from a GPU
                     tensor.forget_what_was_sent(self.client, momentum)
 

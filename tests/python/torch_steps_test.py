@@ -455,6 +455,10 @@ class Steps(unittest.TestCase):
         with server(data=f"{{batch: {BATCH}}}", optimizer="{sgd: {learning_rate: 0.1}}") as at:
             with self.assertRaisesRegex(psgd.StateError, "join without it"):
                 self.joined(at, nn.Linear(6, 2), mask_momentum=True)
+        with server(data=f"{{batch: {BATCH}}}") as at:
+            model = nn.Linear(6, 2)
+            with self.assertRaisesRegex(psgd.StateError, "has no momentum"):
+                self.joined(at, model, torch.optim.Adam(model.parameters()), mask_momentum=True)
 
     def test_what_is_frozen_travels_once(self):
         for how in ({}, {"optimizer": "{sgd: {learning_rate: 0.1, momentum: 0.9}}"},
