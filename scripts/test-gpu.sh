@@ -227,33 +227,33 @@ step() {
 
 # A piece takes less than 8 minutes and is useful alone.
 piece_capture() {
-  check 10 "what there is to train with" ps-doctor
-  check 20 "gradients of recorded steps are the step's own" conformance "*Capture*"
+  check 5 "what there is to train with" ps-doctor
+  check 5 "gradients of recorded steps are the step's own" conformance "*Capture*"
 }
 piece_ops() {
-  check 300 "ops and networks against the reference" conformance "*cudnn*-*Zoo*:*Golden*:*Onnx*:*Device*:*Capture*"
+  check 150 "ops and networks against the reference" conformance "*cudnn*-*Zoo*:*Golden*:*Onnx*:*Device*:*Capture*"
 }
 piece_twins() {
-  PSGD_TENSORS=300 check 120 "codecs against the host, byte by byte" conformance "*DeviceTwins*cudnn*"
+  PSGD_TENSORS=300 check 60 "codecs against the host, byte by byte" conformance "*DeviceTwins*cudnn*"
 }
 piece_golden() {
-  check 120 "golden networks: losses of PyTorch" conformance "*GoldenTest*cudnn*"
-  check 60 "networks from ONNX files: losses of PyTorch" conformance "*Onnx*cudnn*"
-  check 150 "large networks against the reference" conformance "*Zoo*cudnn*"
+  check 60 "golden networks: losses of PyTorch" conformance "*GoldenTest*cudnn*"
+  check 20 "networks from ONNX files: losses of PyTorch" conformance "*Onnx*cudnn*"
+  check 100 "large networks against the reference" conformance "*Zoo*cudnn*"
 }
 piece_repeat() {
   local precision
   for precision in fp32 bf16; do
-    check 20 "twice, bit for bit: topk, $precision" twice --gpu 0 --precision $precision \
+    check 10 "twice, bit for bit: topk, $precision" twice --gpu 0 --precision $precision \
       --set consistency.staleness=0
   done
-  check 30 "topk, four shards: accuracy as on the host" as_on_the_host --set cluster.shards=4
+  check 5 "topk, four shards: accuracy as on the host" as_on_the_host --set cluster.shards=4
 }
 piece_bench() {
   check 20 "codecs: ps-bench codec --gpu 0" ps-bench codec --gpu 0
-  step 80 "resnet50 224px batch 256" bf16 --model resnet50 --image 224 --batch 256
-  step 40 "gpt 6 layers of 512, 1024 tokens" bf16 --model gpt --layers 6 --width 512 --tokens 1024 --batch 16
-  step 60 "vgg16 224px batch 64" bf16 --model vgg16 --image 224 --batch 64
+  step 60 "resnet50 224px batch 256" bf16 --model resnet50 --image 224 --batch 256
+  step 20 "gpt 6 layers of 512, 1024 tokens" bf16 --model gpt --layers 6 --width 512 --tokens 1024 --batch 16
+  step 25 "vgg16 224px batch 64" bf16 --model vgg16 --image 224 --batch 64
 }
 # against_torch PRECISION MODELS...
 against_torch() {
@@ -262,7 +262,7 @@ against_torch() {
   for model; do
     name="against PyTorch: $model, $precision"
     if ((torch)) || [[ $list == yes ]]; then
-      check 120 "$name" python3 bench/vs_torch.py --bin bin --gpu 0 --rounds 1 --only "$model" --precision "$precision"
+      check 150 "$name" python3 bench/vs_torch.py --bin bin --gpu 0 --rounds 1 --only "$model" --precision "$precision"
     else
       skip "$name" \
         "no PyTorch for CUDA in $(command -v python3 || echo 'python3, which is not there')"
@@ -272,8 +272,8 @@ against_torch() {
 piece_torch() { against_torch bf16 resnet50 gpt vgg16; }
 # Where the time of a step goes, op by op.
 piece_roofline() {
-  step 40 "resnet50 224px batch 64, by op" bf16 --model resnet50 --image 224 --batch 64 --roofline
-  step 40 "gpt 6 layers of 512, by op" bf16 --model gpt --layers 6 --width 512 --tokens 1024 \
+  step 60 "resnet50 224px batch 64, by op" bf16 --model resnet50 --image 224 --batch 64 --roofline
+  step 20 "gpt 6 layers of 512, by op" bf16 --model gpt --layers 6 --width 512 --tokens 1024 \
     --batch 8 --roofline
 }
 piece_torch_tf32() { against_torch tf32 resnet50 gpt vgg16; }
@@ -297,13 +297,13 @@ piece_sanitize() {
   fi
 }
 piece_train() {
-  check 20 "training: server and worker by hand" serve gpu-run 7171 "--gpu 0,0"
-  check 15 "training: ps-run --gpu 0" train gpu-run --gpu 0
-  check 15 "training: ps-run --gpu 0, bf16" train gpu-run --gpu 0 --precision bf16
-  check 15 "training: codecs on the GPU, onebit" train gpu-run --gpu 0 --set compression.push=onebit
-  check 15 "training: codecs on the GPU, topk, fp16" train gpu-run --gpu 0 --precision fp16 \
+  check 5 "training: server and worker by hand" serve gpu-run 7171 "--gpu 0,0"
+  check 5 "training: ps-run --gpu 0" train gpu-run --gpu 0
+  check 5 "training: ps-run --gpu 0, bf16" train gpu-run --gpu 0 --precision bf16
+  check 5 "training: codecs on the GPU, onebit" train gpu-run --gpu 0 --set compression.push=onebit
+  check 5 "training: codecs on the GPU, topk, fp16" train gpu-run --gpu 0 --precision fp16 \
     --set compression.push=topk --set compression.push.topk.select=sampled
-  check 15 "training: node.reduce host, one GPU twice" train gpu-run --gpu 0,0 --set node.reduce=host
+  check 5 "training: node.reduce host, one GPU twice" train gpu-run --gpu 0,0 --set node.reduce=host
   if ((gpus > 1)); then
     check 20 "training: node.reduce host, two GPUs" train gpu-run --gpu 0,1 --set node.reduce=host
     check 20 "training: node.reduce nccl, two GPUs" train gpu-run --gpu 0,1 --set node.reduce=nccl
