@@ -1,6 +1,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "engine/cudnn/chain.h"
 #include "engine/cudnn/feed.h"
 #include "engine/cudnn/group.h"
 #include "engine/cudnn/lower.h"
@@ -22,6 +23,26 @@ Type TypeOf(Precision precision) {
       break;
   }
   return Type::kFloat;
+}
+
+// Null `chain`: the node has a kernel of its own.
+absl::Status LowerNode(const cudnn::Chain* chain, const cudnn::Context& context) {
+  if (chain != nullptr) {
+    const Node& first = context.lowering.node(chain->nodes.front());
+    const bool sum = std::holds_alternative<Sum>(first.op);
+    (sum ? cudnn::LowerSumChain : cudnn::LowerNormChain)(*chain, context);
+    return absl::OkStatus();
+  }
+  return std::visit(
+      [&](const auto& op) -> absl::Status {
+        if constexpr (std::is_void_v<decltype(cudnn::Lower(op, context))>) {
+          cudnn::Lower(op, context);
+          return absl::OkStatus();
+        } else {
+          return cudnn::Lower(op, context);
+        }
+      },
+      context.node.op);
 }
 
 class CudnnBackend : public Backend {
@@ -62,20 +83,17 @@ class CudnnBackend : public Backend {
                                                                    MemoryPlan* plan) override {
     std::vector<std::unique_ptr<Kernel>> kernels;
     cudnn::Lowering lowering(graph, plan, device_.get(), TypeOf(options_.precision));
+    std::vector<cudnn::Chain> chains;
+    if (options_.fuse) chains = cudnn::FindChains(graph);
+    std::vector<const cudnn::Chain*> chain_of(graph.nodes.size());  // by node; null: in none
+    for (const cudnn::Chain& chain : chains) {
+      for (int i : chain.nodes) chain_of[i] = &chain;
+    }
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       const Node& node = graph.nodes[i];
       lowering.BeginNode(static_cast<int>(i));
       const cudnn::Context context = {node, lowering, options_};
-      const absl::Status lowered = std::visit(
-          [&](const auto& op) -> absl::Status {
-            if constexpr (std::is_void_v<decltype(cudnn::Lower(op, context))>) {
-              cudnn::Lower(op, context);
-              return absl::OkStatus();
-            } else {
-              return cudnn::Lower(op, context);
-            }
-          },
-          node.op);
+      const absl::Status lowered = LowerNode(chain_of[i], context);
       if (!lowered.ok()) return Annotate(lowered, node.name);
       kernels.push_back(lowering.EndNode());
     }

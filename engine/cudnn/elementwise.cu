@@ -91,14 +91,18 @@ __global__ void CutChannelsKernel(int64_t pixels, Divisor area, int channels, co
   }
 }
 
-struct Relu {
-  __device__ float operator()(float x) const { return x <= 0 ? 0.0f : x; }  // NaN stays
-};
-struct ReluSlope {
-  __device__ float operator()(float y, float dy) const { return y <= 0 ? 0.0f : dy; }
-};
 struct Add {
   __device__ float operator()(float a, float b) const { return a + b; }
+};
+template <typename T>
+struct AddRelu {
+  __device__ float operator()(float a, float b) const { return Relu()(Rounded<T>(a + b)); }
+};
+template <typename T>
+struct AddReluSlope {
+  __device__ float operator()(float y, float a, float b) const {
+    return ReluSlope()(y, Rounded<T>(a + b));
+  }
 };
 struct Multiply {
   __device__ float operator()(float a, float b) const { return a * b; }
@@ -305,6 +309,22 @@ cudaError_t AddPair(cudaStream_t stream, Type type, int64_t count, const void* a
   return ForType(type, [&]<typename T>(T*) {
     StartMap(stream, count, Add(), static_cast<T*>(y), static_cast<const T*>(a),
              static_cast<const T*>(b));
+  });
+}
+
+cudaError_t AddReluForward(cudaStream_t stream, Type type, int64_t count, const void* a,
+                           const void* b, void* y) {
+  return ForType(type, [&]<typename T>(T*) {
+    StartMap(stream, count, AddRelu<T>(), static_cast<T*>(y), static_cast<const T*>(a),
+             static_cast<const T*>(b));
+  });
+}
+
+cudaError_t AddReluGradient(cudaStream_t stream, Type type, int64_t count, const void* y,
+                            const void* a, const void* b, void* dx) {
+  return ForType(type, [&]<typename T>(T*) {
+    StartMap(stream, count, AddReluSlope<T>(), static_cast<T*>(dx), static_cast<const T*>(y),
+             static_cast<const T*>(a), static_cast<const T*>(b));
   });
 }
 

@@ -27,6 +27,21 @@ __device__ inline float Load(const __half* p, int64_t i) { return __half2float(p
 __device__ inline void Store(float value, __half* p, int64_t i) { p[i] = __float2half(value); }
 __device__ inline float Load(const uint8_t* p, int64_t i) { return p[i]; }
 
+// The value that is read after this value was stored.
+template <typename T>
+__device__ float Rounded(float value) {
+  T stored;
+  Store(value, &stored, 0);
+  return Load(&stored, 0);
+}
+
+struct Relu {
+  __device__ float operator()(float x) const { return x <= 0 ? 0.0f : x; }  // NaN stays
+};
+struct ReluSlope {
+  __device__ float operator()(float y, float dy) const { return y <= 0 ? 0.0f : dy; }
+};
+
 #ifdef __CUDACC__
 // Tests that run kernels on the host replace Start (tests/fakes/emulated_cuda/device.h).
 template <typename... Parameters, typename... Arguments>

@@ -58,6 +58,11 @@ cudaError_t ReluGradient(cudaStream_t stream, Type type, int64_t count, const vo
 // y = a + b; y may be a.
 cudaError_t AddPair(cudaStream_t stream, Type type, int64_t count, const void* a, const void* b,
                     void* y);
+// ReluForward and ReluGradient of a + b. The sum is rounded as if it were stored.
+cudaError_t AddReluForward(cudaStream_t stream, Type type, int64_t count, const void* a,
+                           const void* b, void* y);
+cudaError_t AddReluGradient(cudaStream_t stream, Type type, int64_t count, const void* y,
+                            const void* a, const void* b, void* dx);
 
 // y = a b
 cudaError_t MultiplyPair(cudaStream_t stream, Type type, int64_t count, const void* a,
@@ -107,16 +112,28 @@ struct BatchNormRunning {
 cudaError_t BatchNormStatistics(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
                                 const void* x, float momentum, const BatchNormRunning& running,
                                 float* partial, float* mean, float* var);
+// By channel.
+struct Normalization {
+  const float *gamma = nullptr, *beta = nullptr, *mean = nullptr, *var = nullptr;
+  float epsilon = 0;
+};
+// What follows in the same kernel. The results between are rounded as if they were stored.
+struct Following {
+  const void* added = nullptr;  // null: nothing is added
+  Normalization added_by = {};  // without mean: what is added is not normalized
+  bool relu = false;
+};
 cudaError_t BatchNormApply(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
-                           const void* x, const float* gamma, const float* beta, const float* mean,
-                           const float* var, float epsilon, void* y);
+                           const void* x, const Normalization& by, const Following& following,
+                           void* y);
+// Without beta, dy is the gradient of y. With beta it is that of relu(y): y is computed again, and
+// the gradient passes where y is positive.
 cudaError_t BatchNormSums(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
-                          const void* x, const void* dy, const float* mean, const float* var,
-                          float epsilon, float* partial, float* dgamma, float* dbeta);
+                          const void* x, const void* dy, const Normalization& by, float* partial,
+                          float* dgamma, float* dbeta);
 cudaError_t BatchNormGradient(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
-                              const void* x, const void* dy, const float* gamma, const float* mean,
-                              const float* var, const float* dgamma, const float* dbeta,
-                              float epsilon, void* dx);
+                              const void* x, const void* dy, const Normalization& by,
+                              const float* dgamma, const float* dbeta, void* dx);
 
 // See engine/ops/softmax_cross_entropy.h. The classes of a place lie side by side. Each row has a
 // double in `losses` and an int32 in `correct`. p[c] = exp(x[c] - largest) share.

@@ -2,6 +2,7 @@
 // the device or a library cannot do.
 #pragma once
 
+#include "engine/cudnn/chain.h"
 #include "engine/cudnn/lowering.h"
 
 namespace psgd::cudnn {
@@ -11,6 +12,7 @@ struct Context {
   Lowering& lowering;
   const BackendOptions& options;
 
+  bool IsLastOf(const Chain& chain) const { return lowering.index() == chain.nodes.back(); }
   TensorId in(int i) const { return node.inputs[i]; }
   TensorId out(int i) const { return node.outputs[i]; }
   bool has_in(size_t i) const { return i < node.inputs.size(); }
@@ -70,6 +72,10 @@ absl::Status Lower(const EmbeddingBag& op, const Context& c);
 absl::Status Lower(const EmbeddingBagBackward& op, const Context& c);
 void Lower(const Recurrent& op, const Context& c);
 void Lower(const RecurrentBackward& op, const Context& c);
+
+// Lower a node of a chain that has a batch norm, or that begins with a sum.
+void LowerNormChain(const Chain& chain, const Context& c);
+void LowerSumChain(const Chain& chain, const Context& c);
 
 // Adds a bias to each row of the matrix y, in place.
 void AddBiasToRows(const Context& c, int64_t rows, int64_t columns, TensorId bias, const View& y);

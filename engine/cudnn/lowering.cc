@@ -1,10 +1,13 @@
 #include "engine/cudnn/lowering.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/cudnn/kernels.h"
 #include "engine/cudnn/range.h"
 #include "engine/cudnn/staircase.h"
+#include "engine/ops/cost.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -12,13 +15,15 @@ namespace {
 // The launches of one node.
 class LaunchKernel : public Kernel {
  public:
-  LaunchKernel(std::string name, std::vector<Launch> once, std::vector<Launch> renewals,
-               std::vector<Launch> launches)
+  LaunchKernel(std::string name, FusedWork fused, std::vector<Launch> once,
+               std::vector<Launch> renewals, std::vector<Launch> launches)
       : name_(std::move(name)),
+        fused_(std::move(fused)),
         once_(std::move(once)),
         renewals_(std::move(renewals)),
         launches_(std::move(launches)) {}
 
+  const FusedWork* fused() const override { return fused_.ops.empty() ? nullptr : &fused_; }
   void Bind(const Buffers& buffers) override { buffers_ = &buffers; }
 
   absl::Status Run(const Step& step) override {
@@ -40,6 +45,7 @@ class LaunchKernel : public Kernel {
   }
 
   const std::string name_;  // of the node
+  const FusedWork fused_;   // without ops: only the node
   const std::vector<Launch> once_, renewals_, launches_;
   bool ran_ = false;
   const Buffers* buffers_ = nullptr;
@@ -83,9 +89,15 @@ std::unique_ptr<Kernel> Lowering::EndNode() {
   Append(&before_, &launches);
   Append(&during_, &launches);
   Append(&after_, &launches);
+  FusedWork fused;
+  for (const int node : std::exchange(work_, {})) {
+    absl::StrAppend(&fused.ops, fused.ops.empty() ? "" : "+", OpName(graph_.nodes[node].op));
+  }
+  fused.tensors = std::exchange(tensors_, {});
   if (launches.empty() && renewals_.empty() && once_.empty()) return nullptr;
-  return std::make_unique<LaunchKernel>(graph_.nodes[node_].name, std::exchange(once_, {}),
-                                        std::exchange(renewals_, {}), std::move(launches));
+  return std::make_unique<LaunchKernel>(graph_.nodes[node_].name, std::move(fused),
+                                        std::exchange(once_, {}), std::exchange(renewals_, {}),
+                                        std::move(launches));
 }
 
 size_t Lowering::Bytes(TensorId tensor, const Format& format) const {
@@ -99,7 +111,14 @@ BufferId Lowering::NewBuffer(TensorId tensor, size_t bytes) {
                                          : plan_->Add(bytes, tensor);
 }
 
+void Lowering::AddToKernel(TensorId tensor) {
+  if (std::find(tensors_.begin(), tensors_.end(), tensor) == tensors_.end()) {
+    tensors_.push_back(tensor);
+  }
+}
+
 View Lowering::Native(TensorId tensor) {
+  AddToKernel(tensor);
   std::vector<View>& views = views_[tensor];
   if (views.empty()) {  // an external input; its widest type is double
     views.push_back({kPlainFloat, NewBuffer(tensor, elements(tensor) * sizeof(double))});
@@ -125,6 +144,7 @@ View Lowering::Get(TensorId tensor, Format format) {
 }
 
 View Lowering::Put(TensorId tensor, Format format) {
+  AddToKernel(tensor);
   std::vector<View>& views = views_[tensor];
   const size_t bytes = Bytes(tensor, format);
   // Nodes that read a gradient need it with the loss scale, so the division is not in place.

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/cudnn/device.h"
@@ -41,6 +42,7 @@ class Lowering {
   Device* device() const { return device_; }
   cudaStream_t stream() const { return device_->stream(); }
   StepValues* step() const { return device_->step(); }
+  const Node& node(int index) const { return graph_.nodes[index]; }
   const Shape& shape(TensorId tensor) const { return graph_.shape(tensor); }
   int64_t elements(TensorId tensor) const { return ElementCount(shape(tensor)); }
   Type type() const { return type_; }
@@ -59,6 +61,9 @@ class Lowering {
     plan_->BeginNode(index);
   }
   std::unique_ptr<Kernel> EndNode();
+  int index() const { return node_; }
+  // The present node's kernel computes these nodes, or a part of one.
+  void SetWork(std::vector<int> nodes) { work_ = std::move(nodes); }
 
   // The tensor in the format in which it was written.
   View Native(TensorId tensor);
@@ -96,6 +101,7 @@ class Lowering {
  private:
   size_t Bytes(TensorId tensor, const Format& format) const;
   BufferId NewBuffer(TensorId tensor, size_t bytes);
+  void AddToKernel(TensorId tensor);
   // Divides an external gradient by the loss scale if its values carry the scale.
   void Unscale(TensorId tensor, BufferId buffer);
   Launch Conversion(TensorId tensor, const View& from, const View& to) const;
@@ -110,7 +116,9 @@ class Lowering {
   std::vector<bool> scaled_, read_;
   const std::vector<bool> staircases_;  // by tensor
 
-  int node_ = 0;  // the present node
+  int node_ = 0;                   // the present node
+  std::vector<int> work_;          // the nodes of its kernel; empty: only itself
+  std::vector<TensorId> tensors_;  // that its kernel reads and writes, each once
   // Launches of the present node: once, on new parameters, and in each run first, then, last.
   std::vector<Launch> once_, renewals_, before_, during_, after_;
 };

@@ -108,15 +108,26 @@ __global__ void BandSumKernel(int64_t rows, int64_t columns, Sums<1> sums, const
   });
 }
 
-// The sums of dy xhat and of dy, with a mean and a variance a column or a row.
-template <typename T, bool kOfRows>
+// The y of a batch norm, as it is stored. The gradient calls it again and gets the same bits.
+template <typename T>
+__device__ float Normalized(float x, float mean, float scale, float beta) {
+  return Rounded<T>(fmaf(x - mean, scale, beta));
+}
+
+// The sums of dy xhat and of dy, with a mean and a variance a column or a row. kRelu: see
+// BatchNormSums.
+template <typename T, bool kOfRows, bool kRelu>
 __global__ void BandGradientKernel(int64_t rows, int64_t columns, Sums<2> sums, const T* x,
-                                   const T* dy, const float* mean, const float* var,
-                                   float epsilon) {
+                                   const T* dy, Normalization by) {
   SumBand(rows, columns, sums, [&](int64_t row, int64_t column, float* sum) {
     const int64_t i = row * columns + column, of = kOfRows ? row : column;
-    const float slope = Load(dy, i);
-    sum[0] += slope * (Load(x, i) - mean[of]) * rsqrtf(var[of] + epsilon);
+    const float from = Load(x, i), inverse = rsqrtf(by.var[of] + by.epsilon);
+    float slope = Load(dy, i);
+    if constexpr (kRelu) {
+      const float y = Normalized<T>(from, by.mean[of], by.gamma[of] * inverse, by.beta[of]);
+      slope = ReluSlope()(y, slope);
+    }
+    sum[0] += slope * (from - by.mean[of]) * inverse;
     sum[1] += slope;
   });
 }
@@ -180,47 +191,77 @@ __global__ void MomentsKernel(int64_t rows, int64_t bands, int64_t columns, cons
       static_cast<float>(static_cast<double>(momentum) * (unbiased - running.var[c]));
 }
 
-template <typename T>
-__global__ void NormaliseKernel(Run run, Divisor columns, const T* x, const float* gamma,
-                                const float* beta, const float* mean, const float* var,
-                                float epsilon, T* y) {
+// Elements of the channels from c on.
+template <typename T, int N>
+__device__ Pack<float, N> NormalizedPack(Pack<float, N> x, const Normalization& by, int64_t c) {
+  const auto of_mean = LoadPack<N>(by.mean, c), of_var = LoadPack<N>(by.var, c);
+  const auto of_gamma = LoadPack<N>(by.gamma, c), of_beta = LoadPack<N>(by.beta, c);
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    const float scale = of_gamma.of[k] * rsqrtf(of_var.of[k] + by.epsilon);
+    x.of[k] = Normalized<T>(x.of[k], of_mean.of[k], scale, of_beta.of[k]);
+  }
+  return x;
+}
+
+enum class Added { kNothing, kPlain, kNormalized };
+
+template <typename T, Added kAdded, bool kRelu>
+__global__ void NormaliseKernel(Run run, Divisor columns, const T* x, Normalization by,
+                                const T* added, Normalization added_by, T* y) {
   ForEachPack<kPackOf<T>>(run, [&]<int N>(Width<N>, int64_t i) {
     int64_t row = i;
     const int64_t c = columns.Split(&row);
-    Pack<float, N> values = LoadPack<N>(x, i);
-    const auto of_mean = LoadPack<N>(mean, c), of_var = LoadPack<N>(var, c);
-    const auto of_gamma = LoadPack<N>(gamma, c), of_beta = LoadPack<N>(beta, c);
+    const Pack<float, N> from = LoadPack<N>(x, i);
+    Pack<float, N> others;
+    if constexpr (kAdded != Added::kNothing) others = LoadPack<N>(added, i);
+    Pack<float, N> values = NormalizedPack<T, N>(from, by, c);
+    if constexpr (kAdded == Added::kNormalized) {
+      others = NormalizedPack<T, N>(others, added_by, c);
+    }
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      const float scale = of_gamma.of[k] * rsqrtf(of_var.of[k] + epsilon);
-      values.of[k] = (values.of[k] - of_mean.of[k]) * scale + of_beta.of[k];
+      float value = values.of[k];
+      if constexpr (kAdded != Added::kNothing) value = Rounded<T>(value + others.of[k]);
+      values.of[k] = kRelu ? Relu()(value) : value;
     }
     StorePack(values, y, i);
   });
 }
 
-template <typename T>
+template <typename T, bool kRelu>
 __global__ void NormaliseGradientKernel(Run run, Divisor columns, float share, const T* x,
-                                        const T* dy, const float* gamma, const float* mean,
-                                        const float* var, const float* dgamma, const float* dbeta,
-                                        float epsilon, T* dx) {
+                                        const T* dy, Normalization by, const float* dgamma,
+                                        const float* dbeta, T* dx) {
   ForEachPack<kPackOf<T>>(run, [&]<int N>(Width<N>, int64_t i) {
     int64_t row = i;
     const int64_t c = columns.Split(&row);
     const auto from = LoadPack<N>(x, i);
-    Pack<float, N> values = LoadPack<N>(dy, i);
-    const auto of_mean = LoadPack<N>(mean, c), of_var = LoadPack<N>(var, c);
-    const auto of_gamma = LoadPack<N>(gamma, c);
+    Pack<float, N> values = LoadPack<N>(dy, i), of_beta;
+    if constexpr (kRelu) of_beta = LoadPack<N>(by.beta, c);
+    const auto of_mean = LoadPack<N>(by.mean, c), of_var = LoadPack<N>(by.var, c);
+    const auto of_gamma = LoadPack<N>(by.gamma, c);
     const auto of_dgamma = LoadPack<N>(dgamma, c), of_dbeta = LoadPack<N>(dbeta, c);
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      const float inverse = rsqrtf(of_var.of[k] + epsilon);
+      const float inverse = rsqrtf(of_var.of[k] + by.epsilon);
+      const float scale = of_gamma.of[k] * inverse;
+      float slope = values.of[k];
+      if constexpr (kRelu) {
+        const float y = Normalized<T>(from.of[k], of_mean.of[k], scale, of_beta.of[k]);
+        slope = ReluSlope()(y, slope);
+      }
       const float normal = (from.of[k] - of_mean.of[k]) * inverse;
-      values.of[k] = of_gamma.of[k] * inverse *
-                     (values.of[k] - of_dbeta.of[k] * share - normal * of_dgamma.of[k] * share);
+      values.of[k] = scale * (slope - of_dbeta.of[k] * share - normal * of_dgamma.of[k] * share);
     }
     StorePack(values, dx, i);
   });
+}
+
+// Calls work(std::bool_constant<value>).
+template <typename Work>
+void ForBool(bool value, Work work) {
+  value ? work(std::true_type()) : work(std::false_type());
 }
 
 }  // namespace
@@ -251,40 +292,55 @@ cudaError_t BatchNormStatistics(cudaStream_t stream, Type type, int64_t rows, in
 }
 
 cudaError_t BatchNormApply(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
-                           const void* x, const float* gamma, const float* beta, const float* mean,
-                           const float* var, float epsilon, void* y) {
+                           const void* x, const Normalization& by, const Following& following,
+                           void* y) {
+  const Normalization& also = following.added_by;
   return ForType(type, [&]<typename T>(T*) {
-    const T* from = static_cast<const T*>(x);
+    const T *from = static_cast<const T*>(x), *added = static_cast<const T*>(following.added);
     T* to = static_cast<T*>(y);
     const Run run =
-        RunOfRows<kPackOf<T>>(rows * columns, columns, from, gamma, beta, mean, var, to);
-    Start(stream, Blocks(run), kThreads, NormaliseKernel<T>, run, Divisor(columns), from, gamma,
-          beta, mean, var, epsilon, to);
+        RunOfRows<kPackOf<T>>(rows * columns, columns, from, by.gamma, by.beta, by.mean, by.var,
+                              added, also.gamma, also.beta, also.mean, also.var, to);
+    const auto start = [&]<Added kAdded>(std::integral_constant<Added, kAdded>) {
+      ForBool(following.relu, [&]<bool kRelu>(std::bool_constant<kRelu>) {
+        Start(stream, Blocks(run), kThreads, NormaliseKernel<T, kAdded, kRelu>, run,
+              Divisor(columns), from, by, added, also, to);
+      });
+    };
+    if (added == nullptr) {
+      start(std::integral_constant<Added, Added::kNothing>());
+    } else if (also.mean == nullptr) {
+      start(std::integral_constant<Added, Added::kPlain>());
+    } else {
+      start(std::integral_constant<Added, Added::kNormalized>());
+    }
   });
 }
 
 cudaError_t BatchNormSums(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
-                          const void* x, const void* dy, const float* mean, const float* var,
-                          float epsilon, float* partial, float* dgamma, float* dbeta) {
+                          const void* x, const void* dy, const Normalization& by, float* partial,
+                          float* dgamma, float* dbeta) {
   return ForType(type, [&]<typename T>(T*) {
-    StartSums(stream, rows, columns, partial, Sums<2>{{dgamma, dbeta}},
-              BandGradientKernel<T, false>, static_cast<const T*>(x), static_cast<const T*>(dy),
-              mean, var, epsilon);
+    ForBool(by.beta != nullptr, [&]<bool kRelu>(std::bool_constant<kRelu>) {
+      StartSums(stream, rows, columns, partial, Sums<2>{{dgamma, dbeta}},
+                BandGradientKernel<T, false, kRelu>, static_cast<const T*>(x),
+                static_cast<const T*>(dy), by);
+    });
   });
 }
 
 cudaError_t BatchNormGradient(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
-                              const void* x, const void* dy, const float* gamma, const float* mean,
-                              const float* var, const float* dgamma, const float* dbeta,
-                              float epsilon, void* dx) {
+                              const void* x, const void* dy, const Normalization& by,
+                              const float* dgamma, const float* dbeta, void* dx) {
   return ForType(type, [&]<typename T>(T*) {
     const T *from = static_cast<const T*>(x), *slopes = static_cast<const T*>(dy);
     T* to = static_cast<T*>(dx);
-    const Run run = RunOfRows<kPackOf<T>>(rows * columns, columns, from, slopes, gamma, mean, var,
-                                          dgamma, dbeta, to);
-    Start(stream, Blocks(run), kThreads, NormaliseGradientKernel<T>, run, Divisor(columns),
-          1.0f / static_cast<float>(rows), from, slopes, gamma, mean, var, dgamma, dbeta, epsilon,
-          to);
+    const Run run = RunOfRows<kPackOf<T>>(rows * columns, columns, from, slopes, by.gamma, by.beta,
+                                          by.mean, by.var, dgamma, dbeta, to);
+    ForBool(by.beta != nullptr, [&]<bool kRelu>(std::bool_constant<kRelu>) {
+      Start(stream, Blocks(run), kThreads, NormaliseGradientKernel<T, kRelu>, run, Divisor(columns),
+            1.0f / static_cast<float>(rows), from, slopes, by, dgamma, dbeta, to);
+    });
   });
 }
 
@@ -292,8 +348,10 @@ cudaError_t LayerNormSums(cudaStream_t stream, Type type, int64_t rows, int64_t 
                           const void* x, const void* dy, const float* mean, const float* var,
                           float epsilon, float* partial, float* dgamma, float* dbeta) {
   return ForType(type, [&]<typename T>(T*) {
-    StartSums(stream, rows, width, partial, Sums<2>{{dgamma, dbeta}}, BandGradientKernel<T, true>,
-              static_cast<const T*>(x), static_cast<const T*>(dy), mean, var, epsilon);
+    const Normalization by = {.mean = mean, .var = var, .epsilon = epsilon};
+    StartSums(stream, rows, width, partial, Sums<2>{{dgamma, dbeta}},
+              BandGradientKernel<T, true, false>, static_cast<const T*>(x),
+              static_cast<const T*>(dy), by);
   });
 }
 

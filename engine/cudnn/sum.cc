@@ -1,3 +1,6 @@
+#include <variant>
+#include <vector>
+
 #include "engine/cudnn/kernels.h"
 #include "engine/cudnn/lower.h"
 
@@ -23,6 +26,30 @@ void Lower(const Sum&, const Context& c) {
     });
     sum = y;
   }
+}
+
+void LowerSumChain(const Chain& chain, const Context& c) {
+  if (!c.IsLastOf(chain)) return;
+  Lowering& l = c.lowering;
+  l.SetWork(chain.nodes);
+  const std::vector<TensorId>& terms = l.node(chain.nodes.front()).inputs;
+  const int64_t count = l.elements(c.out(0));
+  if (std::holds_alternative<Relu>(c.node.op)) {
+    const View a = l.GetAsWritten(terms[0]), b = l.Get(terms[1], a.format);
+    const View y = l.Put(c.out(0), a.format);
+    l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& buffers, const Step&) {
+      return AddReluForward(stream, type, count, buffers[a.buffer], buffers[b.buffer],
+                            buffers[y.buffer]);
+    });
+    return;
+  }
+  const View y = l.GetAsWritten(c.in(0));
+  const View a = l.Get(terms[0], y.format), b = l.Get(terms[1], y.format);
+  const View dx = l.Put(c.out(0), y.format);
+  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& buffers, const Step&) {
+    return AddReluGradient(stream, type, count, buffers[y.buffer], buffers[a.buffer],
+                           buffers[b.buffer], buffers[dx.buffer]);
+  });
 }
 
 }  // namespace psgd::cudnn

@@ -7,7 +7,6 @@
 #include <type_traits>
 #include <typeinfo>
 #include <variant>
-#include <vector>
 
 #include "absl/strings/strip.h"
 
@@ -84,17 +83,19 @@ double BytesEach(const Tensor& tensor, size_t real_bytes) {
 
 }  // namespace
 
+double BytesOf(const Graph& graph, std::span<const TensorId> tensors, size_t real_bytes) {
+  double bytes = 0;
+  for (const TensorId id : tensors) {
+    if (id == kNoTensor) continue;
+    const Tensor& tensor = graph.tensors[id];
+    bytes += Elements(tensor.shape) * BytesEach(tensor, real_bytes);
+  }
+  return bytes;
+}
+
 OpCost CostOf(const Graph& graph, const Node& node, size_t real_bytes) {
   OpCost cost;
-  const auto add = [&](const std::vector<TensorId>& tensors) {
-    for (const TensorId id : tensors) {
-      if (id == kNoTensor) continue;
-      const Tensor& tensor = graph.tensors[id];
-      cost.bytes += Elements(tensor.shape) * BytesEach(tensor, real_bytes);
-    }
-  };
-  add(node.inputs);
-  add(node.outputs);
+  cost.bytes = BytesOf(graph, node.inputs, real_bytes) + BytesOf(graph, node.outputs, real_bytes);
   const Shapes shapes(graph, node);
   if (std::holds_alternative<Embedding>(node.op)) {
     const Tensor& table = graph.tensors[node.inputs[1]];

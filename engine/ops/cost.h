@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 
 #include "engine/graph/graph.h"
@@ -16,6 +17,9 @@ struct OpCost {
 
 // `real_bytes`: of an element of a tensor that is not external, as 2 in bf16.
 OpCost CostOf(const Graph& graph, const Node& node, size_t real_bytes);
+
+// The bytes of tensors, each once.
+double BytesOf(const Graph& graph, std::span<const TensorId> tensors, size_t real_bytes);
 
 // As "Conv2dBackwardData".
 std::string OpName(const Op& op);

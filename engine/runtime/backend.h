@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/status.h"
@@ -25,10 +26,18 @@ struct Step {
   bool recorded = false;
 };
 
+// What a kernel does if it is not just its node.
+struct FusedWork {
+  std::string ops;                // as "Sum+Relu"
+  std::vector<TensorId> tensors;  // that it reads and writes, each once
+};
+
 // The work of one node. Not thread-safe.
 class Kernel {
  public:
   virtual ~Kernel() = default;
+  // Null: the work of its node. Otherwise it also computes other nodes, or leaves a part to them.
+  virtual const FusedWork* fused() const { return nullptr; }
   // Sets the addresses of the buffers. Called once, before the first Run. `buffers` outlives the
   // kernel.
   virtual void Bind(const Buffers& buffers) = 0;
@@ -106,6 +115,8 @@ struct BackendOptions {
   bool plan_only = false;
   // A file that keeps measured choices for later processes; empty: none.
   std::string choices = {};
+  // False: each node has a kernel of its own. For tests.
+  bool fuse = true;
 };
 
 // Not thread-safe. REQUIRES: it outlives its kernels and memory.

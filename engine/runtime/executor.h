@@ -46,6 +46,11 @@ class Executor {
   // no use. REQUIRES: Run ran.
   absl::StatusOr<std::vector<double>> TimeNodes(const Step& step, int runs);
 
+  // Kernel::fused of the node's kernel; null, too, if it has no kernel.
+  const FusedWork* fused(int node) const {
+    return kernels_[node] == nullptr ? nullptr : kernels_[node]->fused();
+  }
+
   // Fills each buffer with NaN before its first write, so a kernel that leaves elements out is
   // found. Not in replays. For tests.
   void set_poison(bool poison) { poison_ = poison; }

@@ -399,7 +399,12 @@ absl::StatusOr<std::vector<Network::NodeTime>> Network::TimeNodes(int runs) {
     if (seconds[i] == 0) continue;
     const Node& node = graph.nodes[i];
     const OpCost cost = CostOf(graph, node, impl_->real_bytes);
-    times.push_back({node.name, OpName(node.op), cost.bytes, cost.flops, seconds[i]});
+    NodeTime& time =
+        times.emplace_back(node.name, OpName(node.op), cost.bytes, cost.flops, seconds[i]);
+    const FusedWork* const fused = impl_->planned->train_executor->fused(static_cast<int>(i));
+    if (fused == nullptr) continue;
+    time.op = fused->ops;
+    time.bytes = BytesOf(graph, fused->tensors, impl_->real_bytes);
   }
   return times;
 }

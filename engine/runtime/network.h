@@ -173,7 +173,8 @@ class Network {
   std::span<const float> logits() const;
 
   // A node of the training step: the least bytes that it must move and operations that it must do
-  // (engine/ops/cost.h), and the seconds that its kernel takes.
+  // (engine/ops/cost.h), and the seconds that its kernel takes. If the kernel computes several
+  // nodes, `op` has their names, as "Sum+Relu".
   struct NodeTime {
     std::string name, op;
     double bytes = 0, flops = 0, seconds = 0;

@@ -3,6 +3,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -510,13 +511,13 @@ TEST_F(KernelsTest, BatchNormIsTheSameInPacks) {
         Elements dgamma = column(7), dbeta = column(8);
         Elements y(type, kRows * columns, offset), dx(type, kRows * columns, offset);
         std::vector<float> partial(ColumnPartials(kRows, columns, 2)), sums(columns);
-        Finish(BatchNormApply(stream_, type, kRows, columns, x.at(), gamma.floats(), beta.floats(),
-                              mean.floats(), var.floats(), 1e-5f, y.at()));
-        Finish(BatchNormSums(stream_, type, kRows, columns, x.at(), dy.at(), mean.floats(),
-                             var.floats(), 1e-5f, partial.data(), dgamma.floats(), dbeta.floats()));
-        Finish(BatchNormGradient(stream_, type, kRows, columns, x.at(), dy.at(), gamma.floats(),
-                                 mean.floats(), var.floats(), dgamma.floats(), dbeta.floats(),
-                                 1e-5f, dx.at()));
+        Normalization by = {gamma.floats(), beta.floats(), mean.floats(), var.floats(), 1e-5f};
+        Finish(BatchNormApply(stream_, type, kRows, columns, x.at(), by, {}, y.at()));
+        by.beta = nullptr;
+        Finish(BatchNormSums(stream_, type, kRows, columns, x.at(), dy.at(), by, partial.data(),
+                             dgamma.floats(), dbeta.floats()));
+        Finish(BatchNormGradient(stream_, type, kRows, columns, x.at(), dy.at(), by,
+                                 dgamma.floats(), dbeta.floats(), dx.at()));
         Finish(SumColumns(stream_, type, kRows, columns, dy.at(), partial.data(), sums.data()));
         for (int64_t c = 0; c < columns; ++c) {
           double of_beta = 0, of_gamma = 0;
@@ -535,6 +536,81 @@ TEST_F(KernelsTest, BatchNormIsTheSameInPacks) {
         EXPECT_EQ(dbeta.All(), sums);
       }
       EXPECT_EQ(results[0], results[1]) << columns << " columns";
+    }
+  }
+}
+
+// Kernels that compute several ops round between them, as if each op stored its result. Values that
+// a type cannot hold, small or missing, pass or stop as they do one by one.
+TEST_F(KernelsTest, FusedKernelsHaveTheBitsOfSingleOnes) {
+  constexpr int64_t kRows = 521;  // two bands
+  for (const Type type : kTypes) {
+    for (const int64_t columns : {1, 3, 8, 17, 24}) {
+      for (const int64_t offset : {0, 1}) {
+        SCOPED_TRACE(testing::Message() << "type " << static_cast<int>(type) << ", " << columns
+                                        << " columns from " << offset);
+        const int64_t count = kRows * columns;
+        Elements x = Elements::Random(type, count, offset, 1);
+        Elements other = Elements::Random(type, count, offset, 2);
+        Elements dy = Elements::Random(type, count, offset, 3);
+        const auto column = [&](uint32_t seed) {
+          return Elements::Random(Type::kFloat, columns, offset, seed);
+        };
+        Elements gamma = column(4), beta = column(5), mean = column(6), var = column(7);
+        for (int64_t c = 0; c < columns; ++c) var.Set(c, 2 + var[c]);
+        // Positive results of the last column are 0 in fp16.
+        gamma.Set(columns - 1, 1e-8f);
+        beta.Set(columns - 1, 0);
+        x.Set(count / 2, std::nanf(""));
+        other.Set(count / 3, kInfinity);
+        const Normalization by = {gamma.floats(), beta.floats(), mean.floats(), var.floats(),
+                                  1e-5f};
+        const auto bits = [&](const Elements& e) {
+          EXPECT_TRUE(e.EdgesAreWhole());
+          std::vector<uint32_t> all;
+          for (const float value : e.All()) all.push_back(std::bit_cast<uint32_t>(value));
+          return all;
+        };
+        Elements y(type, count, offset), sum = y, relu = y, fused = y;
+        Finish(BatchNormApply(stream_, type, kRows, columns, x.at(), by, {}, y.at()));
+        Finish(AddPair(stream_, type, count, y.at(), other.at(), sum.at()));
+        Finish(BatchNormApply(stream_, type, kRows, columns, x.at(), by, {.added = other.at()},
+                              fused.at()));
+        EXPECT_EQ(bits(fused), bits(sum));
+        Finish(ReluForward(stream_, type, count, sum.at(), relu.at()));
+        Finish(BatchNormApply(stream_, type, kRows, columns, x.at(), by,
+                              {.added = other.at(), .relu = true}, fused.at()));
+        EXPECT_EQ(bits(fused), bits(relu));
+        Finish(AddReluForward(stream_, type, count, y.at(), other.at(), fused.at()));
+        EXPECT_EQ(bits(fused), bits(relu));
+        Finish(ReluForward(stream_, type, count, y.at(), relu.at()));
+        Finish(
+            BatchNormApply(stream_, type, kRows, columns, x.at(), by, {.relu = true}, fused.at()));
+        EXPECT_EQ(bits(fused), bits(relu));
+
+        Elements masked = y;
+        Finish(AddPair(stream_, type, count, dy.at(), other.at(), sum.at()));
+        Finish(ReluGradient(stream_, type, count, relu.at(), sum.at(), masked.at()));
+        Finish(AddReluGradient(stream_, type, count, relu.at(), dy.at(), other.at(), fused.at()));
+        EXPECT_EQ(bits(fused), bits(masked));
+        Finish(ReluGradient(stream_, type, count, relu.at(), dy.at(), masked.at()));
+        Elements dgamma = column(8), dbeta = column(9), dgamma2 = dgamma, dbeta2 = dbeta;
+        std::vector<float> partial(ColumnPartials(kRows, columns, 2));
+        Normalization plain = by;
+        plain.beta = nullptr;
+        Finish(BatchNormSums(stream_, type, kRows, columns, x.at(), masked.at(), plain,
+                             partial.data(), dgamma.floats(), dbeta.floats()));
+        Finish(BatchNormSums(stream_, type, kRows, columns, x.at(), dy.at(), by, partial.data(),
+                             dgamma2.floats(), dbeta2.floats()));
+        EXPECT_EQ(bits(dgamma2), bits(dgamma));
+        EXPECT_EQ(bits(dbeta2), bits(dbeta));
+        Elements dx = y;
+        Finish(BatchNormGradient(stream_, type, kRows, columns, x.at(), masked.at(), plain,
+                                 dgamma.floats(), dbeta.floats(), dx.at()));
+        Finish(BatchNormGradient(stream_, type, kRows, columns, x.at(), dy.at(), by,
+                                 dgamma.floats(), dbeta.floats(), fused.at()));
+        EXPECT_EQ(bits(fused), bits(dx));
+      }
     }
   }
 }

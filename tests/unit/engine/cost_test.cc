@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <utility>
+#include <vector>
 
 #include "engine/ops/rules.h"
 
@@ -44,6 +45,12 @@ TEST(CostTest, AnEmbeddingReadsOnlyItsRows) {
   const OpCost cost = CostOf(graph, graph.nodes.back(), sizeof(float));
   EXPECT_EQ(cost.flops, 0);
   EXPECT_EQ(cost.bytes, 4.0 * (2 * 3 + 2 * 3 * 8 + 2 * 3 * 8));
+}
+
+TEST(CostTest, TensorsOfAKernelCountOnce) {
+  Graph graph;
+  const TensorId x = External(&graph, "x", {5, 7}), y = graph.AddTensor("y", {3});
+  EXPECT_EQ(BytesOf(graph, std::vector{x, y}, 2), 4.0 * 5 * 7 + 2.0 * 3);
 }
 
 }  // namespace

@@ -39,21 +39,6 @@ OpCase DenseCase(const char* name, int batch, int inputs, int outputs, bool bias
   return b.Finish(relu ? AddRelu(b.graph(), "relu", b.Check(y)) : y);
 }
 
-OpCase BatchNormCase(const char* name, Shape x, bool training) {
-  CaseBuilder b(name, 2e-5);
-  const Shape channels = {x[1]};
-  const TensorId in = b.Input(x, training);
-  BatchNormParameters p;
-  p.gamma = b.Input(channels, training);
-  p.beta = b.Input(channels, training);
-  p.running_mean = b.Input(channels, false);
-  p.running_var = b.Positive(channels);
-  if (!training) return b.Finish(AddBatchNormInference(b.graph(), "bn", {}, in, p));
-  const auto made = AddBatchNorm(b.graph(), "bn", {}, in, p);
-  EXPECT_TRUE(made.ok()) << made.status();
-  return b.Finish(made->y);
-}
-
 OpCase LossCase(const char* name, const Shape& labels, int classes) {
   CaseBuilder b(name, 2e-6);
   Shape logits = labels;
@@ -86,6 +71,47 @@ OpCase ResidualCase() {
   EXPECT_TRUE(bn.ok()) << bn.status();
   y = b.Check(AddRelu(g, "relu", b.Check(AddSum(g, "sum", {bn->y, x}))));
   return b.Finish(AddSum(g, "sum2", {y, x}));
+}
+
+// Batch norm of a new input.
+TensorId NormOfInput(CaseBuilder* b, const Shape& x, bool training) {
+  const Shape channels = {x[1]};
+  const TensorId in = b->Input(x, training);
+  const BatchNormParameters p = {b->Input(channels, training), b->Input(channels, training),
+                                 b->Input(channels, false), b->Positive(channels)};
+  if (!training) return b->Check(AddBatchNormInference(b->graph(), "bn", {}, in, p));
+  const auto made = AddBatchNorm(b->graph(), "bn", {}, in, p);
+  EXPECT_TRUE(made.ok()) << made.status();
+  return made->y;
+}
+
+OpCase BatchNormCase(const char* name, const Shape& x, bool training) {
+  CaseBuilder b(name, 2e-5);
+  return b.Finish(NormOfInput(&b, x, training));
+}
+
+// Batch norm, then what a kernel may compute with it: a sum, relu, both.
+enum class Term { kNone, kInput, kNorm };
+OpCase NormChainCase(const char* name, const Shape& x, bool training, Term term, bool relu) {
+  CaseBuilder b(name, 2e-5);
+  TensorId y = NormOfInput(&b, x, training);
+  if (term != Term::kNone) {
+    const TensorId other = term == Term::kInput ? b.Input(x) : NormOfInput(&b, x, training);
+    y = b.Check(AddSum(b.graph(), "sum", {other, y}));
+  }
+  return b.Finish(relu ? AddRelu(b.graph(), "relu", y) : y);
+}
+
+// Two ops read a relu, so its gradient is a sum.
+OpCase ReluOfTwoReadersCase(const char* name, const Shape& x, bool sum) {
+  CaseBuilder b(name, 2e-6);
+  Graph* g = b.graph();
+  TensorId y = b.Input(x);
+  if (sum) y = b.Check(AddSum(g, "sum", {y, b.Input(x)}));
+  y = b.Check(AddRelu(g, "relu", y));
+  const TensorId left = b.Check(AddMul(g, "left", y, b.Input(x)));
+  const TensorId right = b.Check(AddMul(g, "right", b.Input(x), y));
+  return b.Finish(AddSum(g, "both", {left, right}));
 }
 
 // Two layers share weights, so their gradients add up.
@@ -147,6 +173,22 @@ void AddLayerCases(std::vector<OpCase>* cases) {
   cases->push_back(LossCase("SoftmaxCrossEntropyManyClasses", {3}, 2051));
   cases->push_back(ChainCase());
   cases->push_back(ResidualCase());
+  cases->push_back(NormChainCase("BatchNormRelu", {3, 5, 3, 7}, true, Term::kNone, true));
+  cases->push_back(NormChainCase("BatchNormReluVector", {2, 16, 5, 3}, true, Term::kNone, true));
+  cases->push_back(NormChainCase("BatchNormSum", {2, 17, 3, 5}, true, Term::kInput, false));
+  cases->push_back(NormChainCase("BatchNormSumRelu", {2, 17, 3, 5}, true, Term::kInput, true));
+  cases->push_back(NormChainCase("BatchNormSumReluVector", {2, 8, 5, 3}, true, Term::kInput, true));
+  cases->push_back(
+      NormChainCase("BatchNormInferenceRelu", {2, 16, 3, 5}, false, Term::kNone, true));
+  cases->push_back(
+      NormChainCase("BatchNormInferenceSumRelu", {2, 5, 7, 3}, false, Term::kInput, true));
+  cases->push_back(NormChainCase("BatchNormsSumRelu", {2, 5, 7, 3}, true, Term::kNorm, true));
+  cases->push_back(NormChainCase("BatchNormsSumReluVector", {2, 8, 3, 5}, true, Term::kNorm, true));
+  cases->push_back(
+      NormChainCase("BatchNormsInferenceSum", {2, 8, 3, 5}, false, Term::kNorm, false));
+  cases->push_back(ReluOfTwoReadersCase("ReluOfTwoReaders", {2, 5, 3, 7}, false));
+  cases->push_back(ReluOfTwoReadersCase("SumReluOfTwoReaders", {2, 16, 3, 3}, true));
+  cases->push_back(ReluOfTwoReadersCase("SumReluOfTwoReadersRows", {3, 17}, true));
   cases->push_back(SharedWeightsCase());
   cases->push_back(UpAndConcatCase());
 }

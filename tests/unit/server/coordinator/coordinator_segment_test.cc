@@ -400,9 +400,8 @@ TEST(CoordinatorQuarantine, TheOthersGoOnAndTheLastEndsTheRun) {
   run.CheckpointDone(1);
   run.Tick();
   EXPECT_EQ(run.core().state(), StatusReply::FAILED);
-  EXPECT_THAT(
-      run.core().Status(run.now()).detail(),
-      testing::StartsWith("no worker is left that sends sound updates; worker 1: 4 bad"));
+  EXPECT_THAT(run.core().Status(run.now()).detail(),
+              testing::StartsWith("no worker is left that sends sound updates; worker 1: 4 bad"));
 }
 
 TEST(CoordinatorQuarantine, NumbersThatAreNotFiniteMeanThatTrainingDiverged) {

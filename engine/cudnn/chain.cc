@@ -1,0 +1,112 @@
+#include "engine/cudnn/chain.h"
+
+#include <utility>
+#include <variant>
+
+namespace psgd::cudnn {
+namespace {
+
+constexpr int kNone = -1;
+
+class Finder {
+ public:
+  explicit Finder(const Graph& graph)
+      : graph_(graph),
+        maker_(graph.tensors.size(), kNone),
+        reads_(graph.tensors.size()),
+        reader_(graph.tensors.size(), kNone),
+        taken_(graph.nodes.size()) {
+    for (int i = 0; i < count(); ++i) {
+      for (TensorId input : graph.nodes[i].inputs) {
+        ++reads_[input];
+        reader_[input] = i;
+      }
+      for (TensorId output : graph.nodes[i].outputs) maker_[output] = i;
+    }
+  }
+
+  std::vector<Chain> Find() {
+    for (int i = 0; i < count(); ++i) {
+      if (IsNorm(i)) TakeNormalized(i);
+    }
+    for (int i = 0; i < count(); ++i) {
+      if (Is<ReluBackward>(i)) TakeMasked(i);
+    }
+    for (int i = 0; i < count(); ++i) {
+      if (IsFreeSum(i)) TakeSum(i);
+    }
+    return std::move(chains_);
+  }
+
+ private:
+  int count() const { return static_cast<int>(graph_.nodes.size()); }
+  template <typename AnyOp>
+  bool Is(int node) const {
+    return node != kNone && std::holds_alternative<AnyOp>(graph_.nodes[node].op);
+  }
+  bool IsNorm(int node) const { return Is<BatchNorm>(node) || Is<BatchNormInference>(node); }
+  bool IsFreeSum(int node) const {
+    return Is<Sum>(node) && !taken_[node] && graph_.nodes[node].inputs.size() == 2;
+  }
+  // The node that reads the first result of `node`, if nothing else needs that result.
+  int OnlyReader(int node) const {
+    const TensorId result = graph_.nodes[node].outputs[0];
+    return reads_[result] == 1 && !graph_.tensors[result].external ? reader_[result] : kNone;
+  }
+  void Take(Chain chain) {
+    for (int node : chain.nodes) taken_[node] = true;
+    chains_.push_back(std::move(chain));
+  }
+
+  void TakeNormalized(int norm) {
+    if (taken_[norm]) return;
+    Chain chain = {{norm}};
+    if (const int sum = OnlyReader(norm); IsFreeSum(sum)) {
+      for (const TensorId term : graph_.nodes[sum].inputs) {
+        const int other = maker_[term];  // it comes later: an earlier one has taken the sum
+        if (other != norm && IsNorm(other) && OnlyReader(other) == sum) {
+          chain.nodes.push_back(other);
+        }
+      }
+      chain.nodes.push_back(sum);
+    }
+    if (const int relu = OnlyReader(chain.nodes.back()); Is<Relu>(relu)) {
+      chain.nodes.push_back(relu);
+    }
+    if (chain.nodes.size() > 1) Take(std::move(chain));
+  }
+
+  void TakeMasked(int relu_backward) {
+    const int norm_backward = OnlyReader(relu_backward);
+    if (!Is<BatchNormBackward>(norm_backward)) return;
+    // The kernel normalizes x again, so all that it needs for that must be at hand.
+    const int relu = maker_[graph_.nodes[relu_backward].inputs[0]];
+    if (!Is<Relu>(relu)) return;
+    const int norm = maker_[graph_.nodes[relu].inputs[0]];
+    if (!Is<BatchNorm>(norm)) return;
+    const Node &forward = graph_.nodes[norm], &backward = graph_.nodes[norm_backward];
+    const bool same = backward.inputs[0] == forward.inputs[0] &&   // x
+                      backward.inputs[1] == forward.inputs[1] &&   // gamma
+                      backward.inputs[2] == forward.outputs[1] &&  // mean
+                      backward.inputs[3] == forward.outputs[2];    // var
+    if (same) Take({{relu_backward, norm_backward}, norm});
+  }
+
+  void TakeSum(int sum) {
+    const int reader = OnlyReader(sum);
+    const bool gradient = Is<ReluBackward>(reader) && !taken_[reader] &&
+                          graph_.nodes[reader].inputs[1] == graph_.nodes[sum].outputs[0];
+    if (Is<Relu>(reader) || gradient) Take({{sum, reader}});
+  }
+
+  const Graph& graph_;
+  std::vector<int> maker_, reads_, reader_;  // by tensor; reader_: the last
+  std::vector<bool> taken_;                  // by node
+  std::vector<Chain> chains_;
+};
+
+}  // namespace
+
+std::vector<Chain> FindChains(const Graph& graph) { return Finder(graph).Find(); }
+
+}  // namespace psgd::cudnn

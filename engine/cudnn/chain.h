@@ -1,0 +1,28 @@
+// Chains of nodes that one kernel computes. What passes from node to node stays in registers, so
+// it has no memory.
+#pragma once
+
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace psgd::cudnn {
+
+// In the order of the graph. The kernel runs in place of the last node; only the statistics of
+// batch norms are computed at their own nodes. Possible chains:
+//   BatchNorm or BatchNormInference, Sum of its result and another tensor, Relu
+//   the same with a second BatchNorm or BatchNormInference, whose result is the other tensor
+//   the same without Sum, or without Relu
+//   Sum of two tensors, Relu
+//   ReluBackward, BatchNormBackward
+//   Sum of two tensors, ReluBackward
+struct Chain {
+  std::vector<int> nodes;
+  // With BatchNormBackward: the forward batch norm, whose result says where relu passes gradients.
+  int norm = -1;
+};
+
+// A node is in at most one chain. Only the next node reads a result within a chain.
+std::vector<Chain> FindChains(const Graph& graph);
+
+}  // namespace psgd::cudnn

@@ -1,0 +1,175 @@
+// Chains of ops that the cuDNN backend computes in one kernel have the bits of single kernels, and
+// need less memory and traffic.
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "engine/runtime/network.h"
+#include "engine/runtime/planned_network.h"
+#include "engine/runtime/plugin.h"
+#include "engine/zoo/zoo.h"
+#include "tests/unit/engine/graph_runner.h"
+#include "tests/unit/engine/network_fixture.h"
+#include "tests/unit/engine/op_cases.h"
+#include "tests/unit/engine/plugin_dir.h"
+
+namespace psgd {
+namespace {
+
+using testing::GraphRunner;
+using testing::OpCase;
+using testing::Problem;
+using testing::ZooModel;
+
+absl::StatusOr<std::unique_ptr<Backend>> Load(bool fuse, Precision precision,
+                                              bool plan_only = false) {
+  BackendOptions options = {.dropout = {.seed = 3, .worker = 2}, .precision = precision};
+  options.plan_only = plan_only;
+  options.fuse = fuse;
+  return LoadBackend("cudnn", testing::PluginDir(), options);
+}
+
+class FusionTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const std::map<std::string, Precision> precisions = {{"fp32", Precision::kFp32},
+                                                         {"tf32", Precision::kTf32},
+                                                         {"bf16", Precision::kBf16},
+                                                         {"fp16", Precision::kFp16}};
+    precision_ = precisions.at(GetParam());
+    const auto backend = Load(true, precision_);
+    if (!backend.ok()) GTEST_SKIP() << backend.status();
+  }
+
+  // The values of all external tensors after a run, from pseudo-random inputs.
+  std::vector<std::vector<double>> Compute(const Graph& graph, bool fuse) {
+    auto backend = Load(fuse, precision_);
+    EXPECT_TRUE(backend.ok()) << backend.status();
+    GraphRunner<float> runner(graph, *std::move(backend));
+    std::vector<bool> made(graph.tensors.size());
+    for (const Node& node : graph.nodes) {
+      for (const TensorId output : node.outputs) made[output] = true;
+    }
+    for (size_t i = 0; i < graph.tensors.size(); ++i) {
+      const TensorId id = static_cast<TensorId>(i);
+      if (!graph.tensors[i].external || made[i]) continue;
+      runner.Set(id, testing::RandomValues(graph, id, static_cast<uint32_t>(i)));
+    }
+    runner.Run(11);
+    std::vector<std::vector<double>> values;
+    for (size_t i = 0; i < graph.tensors.size(); ++i) {
+      if (graph.tensors[i].external && made[i]) {
+        values.push_back(runner.Get(static_cast<TensorId>(i)));
+      }
+    }
+    return values;
+  }
+
+  void ExpectSameBits(const Graph& graph, const std::string& name) {
+    const auto fused = Compute(graph, true), single = Compute(graph, false);
+    ASSERT_EQ(fused.size(), single.size());
+    for (size_t i = 0; i < fused.size(); ++i) {
+      for (size_t k = 0; k < fused[i].size(); ++k) {
+        ASSERT_EQ(std::bit_cast<uint64_t>(fused[i][k]), std::bit_cast<uint64_t>(single[i][k]))
+            << name << ", result " << i << ", element " << k << ": " << fused[i][k] << " against "
+            << single[i][k];
+      }
+    }
+  }
+
+  Precision precision_ = Precision::kFp32;
+};
+
+TEST_P(FusionTest, OpsHaveTheSameBits) {
+  int cases = 0;
+  for (const OpCase& test : testing::AllOpCases()) {
+    if (test.name.find("Relu") == std::string::npos && test.name.find("Sum") == std::string::npos &&
+        test.name != "ResidualBlock") {
+      continue;
+    }
+    ExpectSameBits(test.graph, test.name);
+    ++cases;
+  }
+  EXPECT_GT(cases, 20);
+}
+
+TEST_P(FusionTest, NetworksHaveTheSameBits) {
+  // All whole numbers of RandomValues are labels of a class.
+  const InputShape image = {3, 16, 16, testing::kIndexLimit};
+  ModelConfig model = ZooModel("resnet20");
+  for (const int segments : {0, 3}) {
+    model.set_recompute(segments);
+    const auto train = BuildTrainingGraph(model, image, 2);
+    ASSERT_TRUE(train.ok()) << train.status();
+    ExpectSameBits(train->graph, absl::StrCat(segments, " segments"));
+  }
+  auto evaluate = BuildModel(model, image, 2, Mode::kEvaluate);
+  ASSERT_TRUE(evaluate.ok()) << evaluate.status();
+  for (Tensor& tensor : evaluate->graph.tensors) {
+    if (tensor.name.ends_with("running_var")) tensor.name = "positive";
+  }
+  ExpectSameBits(evaluate->graph, "evaluation");
+}
+
+// What passes within a chain has no memory.
+TEST(Fusion, ShrinksTheMemoryOfResnet18_cudnn) {
+  const auto train = BuildTrainingGraph(ZooModel("resnet18"), {3, 64, 64, 10}, 8);
+  ASSERT_TRUE(train.ok()) << train.status();
+  size_t bytes[2] = {};
+  for (const bool fuse : {false, true}) {
+    auto backend = Load(fuse, Precision::kFp32, /*plan_only=*/true);
+    if (!backend.ok()) GTEST_SKIP() << backend.status();
+    const auto executor = Executor::Create(train->graph, backend->get());
+    ASSERT_TRUE(executor.ok()) << executor.status();
+    bytes[fuse] = (*executor)->plan().temporary_bytes();
+    for (const Buffer& buffer : (*executor)->plan().buffers()) {
+      if (!fuse || buffer.tensor == kNoTensor) continue;
+      const std::string& tensor = train->graph.tensors[buffer.tensor].name;
+      EXPECT_FALSE(tensor.ends_with(".bn1") || tensor.ends_with(".bn2")) << tensor;
+    }
+  }
+  EXPECT_LT(static_cast<double>(bytes[true]), 0.95 * static_cast<double>(bytes[false]));
+}
+
+// The time of a chain is that of its last node, which has the traffic of the chain.
+TEST(Fusion, IsTimedAsOneKernel_cudnn) {
+  const Problem problem = testing::MakeProblem({3, 8, 8, 4}, 2);
+  const NetworkOptions options = {.backend = "cudnn", .plugin_dir = testing::PluginDir()};
+  auto network = Network::Create(ZooModel("resnet20"), problem.shape, problem.batch, options);
+  if (!network.ok()) GTEST_SKIP() << network.status();
+  for (int i = 0; i < (*network)->spec().parameters_size(); ++i) {
+    std::ranges::fill((*network)->parameter(i), 0.1f);
+  }
+  (*network)->InvalidateParameters();
+  ASSERT_TRUE((*network)->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());
+  const auto times = (*network)->TimeNodes(1);
+  ASSERT_TRUE(times.ok()) << times.status();
+  std::map<std::string, double> bytes;  // by node
+  std::map<std::string, int> ops;
+  for (const Network::NodeTime& node : *times) {
+    bytes[node.name] = node.bytes;
+    ++ops[node.op];
+  }
+  EXPECT_EQ(ops["BatchNorm"], 19);  // their statistics
+  EXPECT_EQ(ops["BatchNorm+Relu"], 10);
+  EXPECT_EQ(ops["BatchNorm+Sum+Relu"], 9);
+  EXPECT_EQ(ops["ReluBackward+BatchNormBackward"], 10);
+  EXPECT_EQ(ops["Sum+ReluBackward"], 8);
+  EXPECT_EQ(ops["Relu"], 0);
+  EXPECT_EQ(ops["Sum"], 1);  // of gradients that go to the first batch norm
+  // Images have 16 channels of 8 x 8 pixels. A kernel also reads up to six numbers a channel.
+  constexpr double kImages = 4.0 * 2 * 16 * 8 * 8, kChannels = 4.0 * 16;
+  EXPECT_EQ(bytes["bn1"], kImages + 6 * kChannels);  // x
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, FusionTest, ::testing::Values("fp32", "tf32", "bf16", "fp16"),
+                         [](const auto& info) { return "cudnn_" + info.param; });
+
+}  // namespace
+}  // namespace psgd

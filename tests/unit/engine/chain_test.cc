@@ -1,0 +1,217 @@
+// Which nodes of a graph the cuDNN backend computes in one kernel.
+#include "engine/cudnn/chain.h"
+
+#include <functional>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "engine/graph/differentiate.h"
+#include "engine/graph/recompute.h"
+#include "engine/ops/rules.h"
+
+namespace psgd::cudnn {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+const Shape kShape = {2, 3, 4, 5};
+
+// A graph that grows op by op.
+class ChainTest : public ::testing::Test {
+ protected:
+  TensorId Input(const char* name, Shape shape = kShape) {
+    return graph_.AddTensor(
+        {.name = name, .shape = std::move(shape), .wants_gradient = true, .external = true});
+  }
+  BatchNormParameters Parameters() {
+    return {Input("gamma", {3}), Input("beta", {3}), Input("mean", {3}), Input("var", {3})};
+  }
+  TensorId Norm(const char* name, TensorId x) {
+    return AddBatchNorm(&graph_, name, {}, x, Parameters()).value().y;
+  }
+  TensorId NormInference(const char* name, TensorId x) {
+    return AddBatchNormInference(&graph_, name, {}, x, Parameters()).value();
+  }
+  TensorId Add(const char* name, std::vector<TensorId> terms) {
+    return AddSum(&graph_, name, std::move(terms)).value();
+  }
+  TensorId Clamp(const char* name, TensorId x) { return AddRelu(&graph_, name, x).value(); }
+  TensorId Product(const char* name, TensorId a, TensorId b) {
+    return AddMul(&graph_, name, a, b).value();
+  }
+  void Differentiate(TensorId y) {
+    const TensorId seed = graph_.AddTensor("seed", graph_.shape(y));
+    const GradientSeed seeds[] = {{y, seed}};
+    ASSERT_TRUE(psgd::Differentiate(&graph_, seeds).ok());
+  }
+
+  // The chains as texts, as "bn relu".
+  std::vector<std::string> Chains() const {
+    std::vector<std::string> texts;
+    for (const Chain& chain : FindChains(graph_)) {
+      std::string text;
+      for (const int node : chain.nodes) {
+        absl::StrAppend(&text, text.empty() ? "" : " ", graph_.nodes[node].name);
+      }
+      if (chain.norm >= 0) absl::StrAppend(&text, " of ", graph_.nodes[chain.norm].name);
+      texts.push_back(text);
+    }
+    return texts;
+  }
+
+  Graph graph_;
+};
+
+TEST_F(ChainTest, ANormIsClamped) {
+  Clamp("relu", Norm("bn", Input("x")));
+  EXPECT_THAT(Chains(), UnorderedElementsAre("bn relu"));
+}
+
+TEST_F(ChainTest, ANormIsClampedInEvaluation) {
+  Clamp("relu", NormInference("bn", Input("x")));
+  EXPECT_THAT(Chains(), UnorderedElementsAre("bn relu"));
+}
+
+TEST_F(ChainTest, ANormIsAddedAndClamped) {
+  const TensorId x = Input("x");
+  const TensorId first = Clamp("relu", Add("sum", {Norm("bn", x), x}));
+  Clamp("relu2", Add("sum2", {first, NormInference("bn2", x)}));
+  EXPECT_THAT(Chains(), UnorderedElementsAre("bn sum relu", "bn2 sum2 relu2"));
+}
+
+TEST_F(ChainTest, ANormIsAdded) {
+  const TensorId x = Input("x");
+  const TensorId sum = Add("sum", {Norm("bn", x), x});
+  Product("product", Clamp("relu", sum), sum);  // reads the sum, too
+  EXPECT_THAT(Chains(), UnorderedElementsAre("bn sum"));
+}
+
+TEST_F(ChainTest, TwoNormsAreAdded) {
+  const TensorId x = Input("x");
+  const TensorId first = Norm("bn", x), second = NormInference("bn2", x);
+  Clamp("relu", Add("sum", {second, first}));
+  EXPECT_THAT(Chains(), UnorderedElementsAre("bn bn2 sum relu"));
+}
+
+TEST_F(ChainTest, OneOfTwoNormsIsAddedIfTheOtherIsRead) {
+  const TensorId x = Input("x");
+  const TensorId first = Norm("bn", x), second = Norm("bn2", x);
+  Product("product", Clamp("relu", Add("sum", {first, second})), first);
+  EXPECT_THAT(Chains(), UnorderedElementsAre("bn2 sum relu"));
+}
+
+TEST_F(ChainTest, ASumIsClamped) {
+  Clamp("relu", Add("sum", {Input("a"), Input("b")}));
+  const TensorId x = Input("x", {7});
+  Clamp("relu2", Add("sum2", {x, x}));
+  EXPECT_THAT(Chains(), UnorderedElementsAre("sum relu", "sum2 relu2"));
+}
+
+TEST_F(ChainTest, ANormWithAnotherReaderIsStored) {
+  const TensorId y = Norm("bn", Input("x"));
+  Product("product", Clamp("relu", y), y);
+  EXPECT_THAT(Chains(), IsEmpty());
+}
+
+TEST_F(ChainTest, ANormThatIsAddedToItselfIsStored) {
+  const TensorId y = Norm("bn", Input("x"));
+  Clamp("relu", Add("sum", {y, y}));
+  EXPECT_THAT(Chains(), UnorderedElementsAre("sum relu"));
+}
+
+TEST_F(ChainTest, WhatLeavesTheGraphIsStored) {
+  const TensorId x = Input("x"), y = Norm("bn", x);
+  const TensorId sum = Add("sum", {Input("a"), Input("b")});
+  Clamp("relu", y);
+  Clamp("relu2", sum);
+  graph_.tensors[y].external = graph_.tensors[sum].external = true;
+  EXPECT_THAT(Chains(), IsEmpty());
+}
+
+TEST_F(ChainTest, ALastResultMayLeaveTheGraph) {
+  graph_.tensors[Clamp("relu", Norm("bn", Input("x")))].external = true;
+  EXPECT_THAT(Chains(), UnorderedElementsAre("bn relu"));
+}
+
+TEST_F(ChainTest, ANormThatIsReshapedIsStored) {
+  const TensorId flat = AddReshape(&graph_, "flat", Norm("bn", Input("x")), {2, 60}).value();
+  Clamp("relu", flat);
+  EXPECT_THAT(Chains(), IsEmpty());
+}
+
+TEST_F(ChainTest, ASumWithABroadcastTermIsNoSum) {
+  const TensorId x = Norm("bn", Input("x"));
+  Clamp("relu", AddBias(&graph_, "bias", x, Input("bias", {3})).value());
+  EXPECT_THAT(Chains(), IsEmpty());
+}
+
+TEST_F(ChainTest, SumsOfOneOrThreeTermsAreStored) {
+  const TensorId x = Input("x"), y = Norm("bn", x);
+  Clamp("relu", Add("sum", {y, x, x}));
+  Clamp("relu2", Add("sum2", {x}));
+  EXPECT_THAT(Chains(), IsEmpty());
+}
+
+TEST_F(ChainTest, AGradientPassesReluAndNorm) {
+  Differentiate(Clamp("relu", Norm("bn", Input("x"))));
+  EXPECT_THAT(Chains(), UnorderedElementsAre("bn relu", "relu.backward bn.backward of bn"));
+}
+
+// The kernel would need the sum for relu's mask, and both terms get relu's gradient.
+TEST_F(ChainTest, AGradientOfASumIsStored) {
+  const TensorId x = Input("x");
+  Differentiate(Clamp("relu", Add("sum", {Norm("bn", x), x})));
+  EXPECT_THAT(Chains(), UnorderedElementsAre("bn sum relu"));
+}
+
+TEST_F(ChainTest, TwoGradientsAreAddedAndMasked) {
+  const TensorId y = Clamp("relu", Input("x"));
+  Differentiate(Add("sum", {Product("a", y, Input("b")), Product("c", y, Input("d"))}));
+  EXPECT_THAT(Chains(), UnorderedElementsAre("d(relu) relu.backward"));
+}
+
+// The gradient of a norm behind relu saves more.
+TEST_F(ChainTest, ANormTakesTheMaskFromTheSum) {
+  const TensorId y = Clamp("relu", Norm("bn", Input("x")));
+  Differentiate(Add("sum", {Product("a", y, Input("b")), Product("c", y, Input("d"))}));
+  EXPECT_THAT(Chains(), UnorderedElementsAre("bn relu", "relu.backward bn.backward of bn"));
+}
+
+TEST_F(ChainTest, AGradientThatLeavesTheGraphIsStored) {
+  Differentiate(Clamp("relu", Norm("bn", Input("x"))));
+  for (const Node& node : graph_.nodes) {
+    if (node.name == "relu.backward") graph_.tensors[node.outputs[0]].external = true;
+  }
+  EXPECT_THAT(Chains(), UnorderedElementsAre("bn relu"));
+}
+
+// Two blocks of a residual network, each of which may be computed again.
+TEST_F(ChainTest, ARecomputedBlockHasItsOwnChains) {
+  TensorId x = Input("x");
+  for (const char* name : {"a", "b"}) {
+    const TensorId w = Input("w", {3, 3, 1, 1});
+    const auto conv = [&](const char* of, TensorId from) {
+      return AddConv2d(&graph_, absl::StrCat(name, of), {{1}}, from, w, kNoTensor).value();
+    };
+    const TensorId inner = Clamp(absl::StrCat(name, ".relu").c_str(),
+                                 Norm(absl::StrCat(name, ".bn").c_str(), conv(".conv", x)));
+    const TensorId last = Norm(absl::StrCat(name, ".bn2").c_str(), conv(".conv2", inner));
+    x = Clamp(absl::StrCat(name, ".end").c_str(),
+              Add(absl::StrCat(name, ".sum").c_str(), {last, x}));
+  }
+  const size_t forward = graph_.nodes.size();
+  Differentiate(x);
+  ASSERT_TRUE(Recompute(2, forward, &graph_).ok());
+  EXPECT_THAT(Chains(), UnorderedElementsAre("a.bn a.relu", "a.bn2 a.sum a.end", "b.bn b.relu",
+                                             "b.bn2 b.sum b.end", "a.bn (again) a.relu (again)",
+                                             "a.relu.backward a.bn.backward of a.bn (again)",
+                                             "b.relu.backward b.bn.backward of b.bn",
+                                             "d(a.end) a.end.backward"));
+}
+
+}  // namespace
+}  // namespace psgd::cudnn
