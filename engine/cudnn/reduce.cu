@@ -108,10 +108,11 @@ __global__ void BandSumKernel(int64_t rows, int64_t columns, Sums<1> sums, const
   });
 }
 
-// The y of a batch norm, as it is stored. The gradient calls it again and gets the same bits.
+// The y of a batch norm, as it is stored. The gradient calls it again and gets the same bits, as
+// nothing here is left to the compiler.
 template <typename T>
 __device__ float Normalized(float x, float mean, float scale, float beta) {
-  return Rounded<T>(fmaf(x - mean, scale, beta));
+  return Rounded<T>(__fmaf_rn(x - mean, scale, beta));
 }
 
 // The sums of dy xhat and of dy, with a mean and a variance a column or a row. kRelu: see

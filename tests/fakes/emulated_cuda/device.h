@@ -24,6 +24,8 @@ using std::max;
 using std::min;
 
 inline float rsqrtf(float x) { return static_cast<float>(1 / std::sqrt(double{x})); }
+// Rounds the product, too, as the host does wherever nvcc makes one instruction of both operations.
+inline float __fmaf_rn(float a, float b, float c) { return a * b + c; }
 // No lock is needed, because threads take turns.
 template <typename T>
 T atomicAdd(T* at, T value) {
