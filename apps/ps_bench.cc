@@ -249,7 +249,7 @@ int ps_bench_main(int argc, char** argv) {
   CLI::App* codec = add("codec", "Encode and decode, every implementation, one core");
   codec->add_option("--codec", arguments.codecs.codecs, "none, fp16, topk, ... (repeatable; all)");
   AddNumber(codec, "--elements", arguments.codecs.elements, "Values of the gradient", 1, 1 << 30);
-  codec->add_option("--gpu", arguments.gpu, "Only the twins on this GPU, against its own copies")
+  codec->add_option("--gpu", arguments.gpu, "Only the twins on this GPU, against its memory or bus")
       ->check(CLI::Range(0, 1023));
 
   CLI::App* data = add("data", "JPEG images to batches, by the loader's threads");

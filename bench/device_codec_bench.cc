@@ -96,13 +96,20 @@ absl::StatusOr<std::optional<BenchRow>> MeasureOnDevice(const CodecConfig& confi
                      .slices = subject->slices()};
   PSGD_ASSIGN_OR_RETURN(measured.verified, subject->Verify());
   absl::Status status;
-  const Timing copies = MeasureSeconds(options.repeats, [&] {
-    status.Update(options.device->CopyWithin(gradient.size() * sizeof(float)));
-  });
-  measured.limit_gbps = bytes / copies.best / 1e9;
+  const size_t copied = gradient.size() * sizeof(float);
+  const Timing within =
+      MeasureSeconds(options.repeats, [&] { status.Update(options.device->CopyWithin(copied)); });
+  const Timing to_host =
+      MeasureSeconds(options.repeats, [&] { status.Update(options.device->CopyToHost(copied)); });
+  const double memory_gbps = bytes / within.best / 1e9;
+  const double bus_gbps =
+      bytes / to_host.best / 1e9 * bytes / static_cast<double>(subject->payload_bytes());
+  measured.limit_gbps = std::min(memory_gbps, bus_gbps);
   BenchRow row = MeasureCodecCase(
       measured, options.repeats, [&] { status.Update(subject->Encode()); },
       [&] { return subject->payload_bytes(); });
+  row.extra["memory_gbps"] = memory_gbps;
+  row.extra["bus_gbps"] = bus_gbps;
   PSGD_RETURN_IF_ERROR(status);
   return row;
 }

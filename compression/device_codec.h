@@ -34,8 +34,11 @@ struct DeviceEncodeInput {
 class DeviceEncoder {
  public:
   virtual ~DeviceEncoder() = default;
-  // Launches the work that makes the payload and copies it to the host, after the event `ready`
-  // (null: at once). The memory that `input` points to must not change until Finish.
+  // Notes the work that makes the payload and copies it to the host, after the event `ready` (null:
+  // at once). It is launched together with that of other encoders behind the same event: when one
+  // behind another event starts, when these have many elements, or when any encoder finishes.
+  // REQUIRES: Finish was called for the last Start; the memory that `input` points to does not
+  // change until Finish.
   virtual absl::Status Start(const DeviceEncodeInput& input, void* ready) = 0;
   // Waits for the payload of the last Start. The payload is valid until the next Start.
   virtual absl::StatusOr<ByteSpan> Finish() = 0;
@@ -43,7 +46,8 @@ class DeviceEncoder {
   // and encoder state are then unchanged. Sent as `none`, the gradient is refused by the shard.
   virtual bool raw() const = 0;
   // Seconds that the device took for that payload and its copy to the host, including other work
-  // that ran meanwhile. REQUIRES: Finish was called; the step was timed.
+  // that ran meanwhile: its share, by elements, of those of the encoders launched together.
+  // REQUIRES: Finish was called; the step was timed.
   virtual absl::StatusOr<double> Seconds() = 0;
 
   // See ErrorFeedback. Use allocates nothing for options that it was given before. REQUIRES: the
@@ -71,6 +75,8 @@ class DeviceCodecs {
   virtual absl::StatusOr<std::unique_ptr<DeviceArray>> Upload(std::span<const float> values) = 0;
   // Copies `bytes` bytes from one place of the device to another. Returns when the copy is done.
   virtual absl::Status CopyWithin(size_t bytes) = 0;
+  // The same from the device to pinned memory of the host.
+  virtual absl::Status CopyToHost(size_t bytes) = 0;
 };
 
 // The function that the plugin exports as `psgd_make_device_codecs`; see MakeBackendFunction.

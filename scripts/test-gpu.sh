@@ -234,7 +234,7 @@ piece_ops() {
   check 150 "ops and networks against the reference" conformance "*cudnn*-*Zoo*:*Golden*:*Onnx*:*Device*:*Capture*"
 }
 piece_twins() {
-  PSGD_TENSORS=300 check 60 "codecs against the host, byte by byte" conformance "*DeviceTwins*cudnn*"
+  PSGD_TENSORS=300 check 60 "codecs against the host, byte by byte" conformance "*DeviceTwins*cudnn*:*DeviceGroups*cudnn*"
 }
 piece_golden() {
   check 60 "golden networks: losses of PyTorch" conformance "*GoldenTest*cudnn*"
@@ -287,8 +287,8 @@ piece_sanitize() {
   if command -v compute-sanitizer > /dev/null || [[ $list == yes ]]; then
     check 160 "memcheck: ops" sanitized memcheck "$fp32:$bf16"
     check 120 "racecheck: ops" sanitized racecheck "$fp32"
-    PSGD_TENSORS=9 check 100 "memcheck: codecs" sanitized memcheck "*DeviceTwins.AgreeOnRandomTensors/cudnn*"
-    PSGD_TENSORS=9 check 100 "racecheck: codecs" sanitized racecheck "*DeviceTwins.AgreeOnRandomTensors/cudnn*"
+    PSGD_TENSORS=9 check 100 "memcheck: codecs" sanitized memcheck "*DeviceTwins.AgreeOnRandomTensors/cudnn*:*DeviceGroups*cudnn*"
+    PSGD_TENSORS=9 check 100 "racecheck: codecs" sanitized racecheck "*DeviceTwins.AgreeOnRandomTensors/cudnn*:*DeviceGroups*cudnn*"
   else
     local name
     for name in "memcheck: ops" "racecheck: ops" "memcheck: codecs" "racecheck: codecs"; do

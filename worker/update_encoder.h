@@ -78,8 +78,9 @@ class UpdateEncoder {
   bool Choose(const LinkSpeed& speed);
   // What was measured and chosen. REQUIRES: tried().
   CodecChoices Choices(const LinkSpeed& speed) const;
-  // As Encode, on the device: Start launches it, behind the gradient's event; Finish waits for the
-  // payloads. REQUIRES: on_device()[parameter]; what `gradient` names stays as it is until Finish.
+  // As Encode, on the device. Start notes it, behind the gradient's event; gradients behind the
+  // same event are encoded together (DeviceEncoder::Start). Finish waits for the payloads.
+  // REQUIRES: on_device()[parameter]; what `gradient` names stays as it is until Finish.
   absl::Status Start(int parameter, const DeviceGradient& gradient, double weight_decay,
                      uint64_t step);
   absl::Status Finish(int parameter, std::vector<EncodedSlice>* out);

@@ -18,14 +18,12 @@ struct Nothing {};
 
 class Block {
  public:
-#ifdef __CUDACC__
-  __device__ Block() : index_(blockIdx.x), count_(gridDim.x) {}
-#endif
-  // A block on a host. `backwards`: the last thread of each phase runs first.
-  Block(uint32_t index, uint32_t count, bool backwards)
+  // `count`: the blocks of this body. `backwards`, on a host: the last thread of each phase runs
+  // first.
+  PS_HD Block(uint32_t index, uint32_t count, bool backwards)
       : index_(index), count_(count), backwards_(backwards) {}
 
-  // The index of this block in the launch.
+  // The index of this block among those of its body.
   PS_HD uint32_t index() const { return index_; }
 
   // A phase: f(thread) for each thread of the block. All threads run every phase.
@@ -61,6 +59,14 @@ class Block {
     Each([&](uint32_t thread) {
       const size_t step = size_t{count_} * kThreads;
       for (size_t i = size_t{index_} * kThreads + thread; i < count; i += step) f(i);
+    });
+  }
+
+  // A phase: f(begin, thread) for each thread and each `begin`, a multiple of `tile` below `count`.
+  template <typename F>
+  PS_HD void ForAllTiles(size_t count, size_t tile, F f) const {
+    Each([&](uint32_t thread) {
+      for (size_t i = index_ * tile; i < count; i += count_ * tile) f(i, thread);
     });
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compression/cuda/chosen.h"
+#include "compression/cuda/scan.h"
 
 namespace psgd::cuda {
 
@@ -14,8 +15,8 @@ inline uint32_t MostChosen(uint32_t keep, bool sampled, uint32_t elements) {
 template <typename Queue, typename Maker>
 void ListChosen(Queue& queue, const Maker& maker, bool zeros, Entries* entries) {
   entries->indices = queue.template Scratch<uint32_t>(entries->room);
-  queue.Select(entries->elements, ChosenFlag<Maker>{maker, entries->chosen, zeros},
-               entries->indices, &entries->chosen->count);
+  Select(queue, entries->elements, ChosenFlag<Maker>{maker, entries->chosen, zeros},
+         entries->indices, &entries->chosen->count);
 }
 
 template <typename Queue, typename Maker>
@@ -37,10 +38,10 @@ Entries ChooseLargest(Queue& queue, const Maker& maker, uint32_t elements, uint3
   Entries entries = {nullptr, queue.template Scratch<Chosen>(1),
                      MostChosen(keep, sampled, elements), elements};
   Chosen* chosen = entries.chosen;
-  uint32_t* bins = queue.template Scratch<uint32_t>(kSampleBins);
   queue.Zero(chosen, 1);
   if (sampled) {
     const SamplePlan plan = PlanSample(elements, keep, false);
+    uint32_t* bins = queue.template Scratch<uint32_t>(kSampleBins);
     queue.Zero(bins, kSampleBins);
     queue.Launch(BlocksFor(plan.runs * kSampleRun), SampleBody<Maker>{maker, plan, bins});
     queue.Launch(1, FindBinBody<UseAsGuess>{
@@ -52,6 +53,7 @@ Entries ChooseLargest(Queue& queue, const Maker& maker, uint32_t elements, uint3
   constexpr uint32_t kCountingBlocks = 512;  // each adds its bins to the common bins
   const uint32_t blocks = BlocksFor(elements);
   for (const auto& digit : kDigits) {
+    uint32_t* bins = queue.template Scratch<uint32_t>(size_t{1} << digit.width);
     queue.Zero(bins, size_t{1} << digit.width);
     queue.Launch(blocks < kCountingBlocks ? blocks : kCountingBlocks,
                  DigitsBody<Maker>{maker, elements, chosen, digit.shift, digit.width, bins});

@@ -8,7 +8,7 @@
 //   kChoosesZeros  whether zeros are chosen if all numbers are
 #pragma once
 
-#include "compression/cuda/coder.h"
+#include "compression/cuda/scan.h"
 #include "compression/sparse/sample_plan.h"
 
 namespace psgd::cuda {
@@ -17,7 +17,7 @@ inline constexpr uint32_t kEveryTie = 0xFFFFFFFFu;
 
 // Lives in device memory. Each pass reads what the passes before it wrote.
 struct Chosen {
-  uint32_t guess;     // magnitude bits, guessed from a sample
+  uint32_t guess;     // magnitude bits, guessed from a sample; 0: no guess
   uint32_t reached;   // elements that reach the guess
   uint32_t settled;   // not 0: least and last_tie are final
   uint32_t least;     // bits of the least chosen magnitude, as far as they are known
@@ -50,7 +50,7 @@ struct SampleBody {
 template <typename Use>
 struct FindBinBody {
   struct Shared {
-    uint32_t sum[kThreads];
+    BlockScan scan;
   };
   const uint32_t* bins;
   uint32_t count;
@@ -58,19 +58,27 @@ struct FindBinBody {
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
     if (use.Done()) return;
-    const uint32_t each = count / kThreads;
+    const uint32_t wanted = use.Wanted(), each = count / kThreads;
+    // Thread 0 has the bins at the top.
+    block.Each([&](uint32_t thread) { shared.scan.value[thread] = SumOf(count - thread * each); });
+    shared.scan.Exclusive(block);
     block.Each([&](uint32_t thread) {
-      uint32_t sum = 0;
-      for (uint32_t b = thread * each; b < (thread + 1) * each; ++b) sum += bins[b];
-      shared.sum[thread] = sum;
+      const uint32_t before = shared.scan.value[thread];
+      const bool last = thread == kThreads - 1;
+      const uint32_t end = last ? shared.scan.total() : shared.scan.value[thread + 1];
+      if ((thread > 0 && before >= wanted) || (!last && end < wanted)) return;
+      uint32_t left = wanted - before, bin = count - thread * each - 1;
+      while (bin > count - (thread + 1) * each && bins[bin] < left) left -= bins[bin--];
+      use(bin, left);
     });
-    block.Once([&] {
-      uint32_t wanted = use.Wanted(), part = kThreads - 1;
-      while (part > 0 && shared.sum[part] < wanted) wanted -= shared.sum[part--];
-      uint32_t bin = part * each + each - 1;
-      while (bin > part * each && bins[bin] < wanted) wanted -= bins[bin--];
-      use(bin, wanted);
-    });
+  }
+
+ private:
+  // Sums a thread's bins before `end`.
+  PS_HD uint32_t SumOf(uint32_t end) const {
+    uint32_t sum = 0;
+    for (uint32_t b = end - count / kThreads; b < end; ++b) sum += bins[b];
+    return sum;
   }
 };
 
@@ -96,7 +104,7 @@ struct UseAsDigit {
   }
 };
 
-// Makes all numbers and counts those that reach the guess.
+// Makes all numbers and, if there is a guess, counts those that reach it.
 template <typename Maker>
 struct MakeBody {
   struct Shared {
@@ -110,7 +118,8 @@ struct MakeBody {
     const uint32_t guess = chosen->guess;
     block.Once([&] { shared.reached = 0; });
     block.ForAll(elements, [&](size_t i) {
-      if (MagnitudeBits(maker.Make(i)) >= guess) AtomicAdd(&shared.reached, 1);
+      const uint32_t bits = MagnitudeBits(maker.Make(i));
+      if (guess != 0 && bits >= guess) AtomicAdd(&shared.reached, 1);
     });
     block.Once([&] { AtomicAdd(&chosen->reached, shared.reached); });
   }
@@ -196,9 +205,9 @@ template <typename Maker>
 struct FindLastTieBody {
   static constexpr uint32_t kEach = kTieChunk / kThreads;
   struct Shared {
+    BlockReach reach;
     uint32_t begin;  // of the chunk that holds the last tie
     uint32_t left;   // ties to choose in that chunk
-    uint32_t ties[kThreads];
   };
   Maker maker;
   uint32_t elements;
@@ -207,22 +216,22 @@ struct FindLastTieBody {
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
     if (chosen->settled != 0) return;
+    const uint32_t chunks = (elements + kTieChunk - 1) / kTieChunk;
+    shared.reach.Find(block, chunks, chosen->ties, [&](uint32_t c) { return ties[c]; });
     block.Once([&] {
-      uint32_t chunk = 0, left = chosen->ties;
-      while (ties[chunk] < left) left -= ties[chunk++];
-      shared.begin = chunk * kTieChunk;
-      shared.left = left;
+      shared.begin = shared.reach.found * kTieChunk;
+      shared.left = shared.reach.left;
     });
-    block.Each([&](uint32_t thread) {
+    shared.reach.Find(block, kThreads, shared.left, [&](uint32_t part) {
       uint32_t found = 0;
-      for (uint32_t k = 0; k < kEach; ++k) found += IsTie(shared.begin + thread * kEach + k);
-      shared.ties[thread] = found;
+      for (uint32_t k = 0; k < kEach; ++k) found += IsTie(shared.begin + part * kEach + k);
+      return found;
     });
     block.Once([&] {
-      uint32_t part = 0, left = shared.left;
-      while (shared.ties[part] < left) left -= shared.ties[part++];
-      uint32_t index = shared.begin + part * kEach;
-      for (left -= IsTie(index); left > 0; left -= IsTie(index)) ++index;
+      uint32_t index = shared.begin + shared.reach.found * kEach;
+      for (uint32_t left = shared.reach.left - IsTie(index); left > 0; left -= IsTie(index)) {
+        ++index;
+      }
       chosen->last_tie = index;
     });
   }

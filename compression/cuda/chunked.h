@@ -4,6 +4,7 @@
 
 #include "compression/cuda/coder.h"
 #include "compression/cuda/rice_codes.h"
+#include "compression/cuda/scan.h"
 #include "compression/cuda/sums.h"
 #include "compression/sparse/chunk_levels.h"
 
@@ -15,7 +16,7 @@ struct ChunkCutBody {
   struct Shared {
     uint32_t bins[kBins];
     FindBinBody<UseAsDigit>::Shared find;
-    uint32_t ties[kThreads];
+    BlockReach reach;
     Chosen chosen;
   };
   Source source;
@@ -57,18 +58,17 @@ struct ChunkCutBody {
   // Each thread counts the ties of neighbors.
   PS_HD void FindLastTie(const Block& block, size_t begin, uint32_t count, Shared& shared) const {
     const uint32_t each = (count + kThreads - 1) / kThreads;
-    block.Each([&](uint32_t thread) {
+    shared.reach.Find(block, kThreads, shared.chosen.ties, [&](uint32_t part) {
       uint32_t ties = 0;
-      for (uint32_t i = thread * each; i < (thread + 1) * each && i < count; ++i) {
+      for (uint32_t i = part * each; i < (part + 1) * each && i < count; ++i) {
         ties += BitsAt(begin + i) == shared.chosen.least;
       }
-      shared.ties[thread] = ties;
+      return ties;
     });
     block.Once([&] {
-      uint32_t part = 0, wanted = shared.chosen.ties;
-      while (shared.ties[part] < wanted) wanted -= shared.ties[part++];
-      size_t i = begin + part * each;
-      while (BitsAt(i) != shared.chosen.least || --wanted > 0) ++i;
+      uint32_t left = shared.reach.left;
+      size_t i = begin + size_t{shared.reach.found} * each;
+      while (BitsAt(i) != shared.chosen.least || --left > 0) ++i;
       shared.chosen.last_tie = static_cast<uint32_t>(i);
     });
   }
@@ -271,7 +271,7 @@ class CoderOf<ChunkedTwin, Queue> final : public Coder<Queue> {
     uint32_t* indices = queue.template Scratch<uint32_t>(room_);
     Chosen* chosen = queue.template Scratch<Chosen>(1);
     queue.Zero(chosen, 1);
-    queue.Select(elements_, ChunkFlag{source, options_.chunk, cuts}, indices, &chosen->count);
+    Select(queue, elements_, ChunkFlag{source, options_.chunk, cuts}, indices, &chosen->count);
     const EntriesView entries = {indices, chosen};
     queue.Zero(reinterpret_cast<uint32_t*>(output.payload), (Bound(0) + 3) / 4);
     RicePlan* plan = MeasureGaps(queue, entries, room_);

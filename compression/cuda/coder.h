@@ -1,14 +1,12 @@
 // A codec's twin as a series of launches on a queue. The queue is a stream of a device, or the host
 // loops of the tests (tests/conformance/codec/host_queue.h):
 //   queue.Launch(blocks, body)       runs the body for each block, if any (block.h)
-//   queue.Select(count, flag, out, found)
-//                                    lists each i below count with flag(i), ascending; their number
-//   queue.Scan(count, of, out)       out[i] = of(0) + ... + of(i - 1), uint32
-//   queue.Zero(pointer, count)
-//   queue.template Scratch<T>(count) not initialized; valid until the coder's Encode ends
-//   queue.SkipIf(flag)               if *flag is not 0 when later work runs, bodies do nothing,
-//                                    flags are false and terms are 0; null ends this
-// The queue runs all work in order. No Abseil: nvcc reads this.
+//   queue.Zero(pointer, count)       before the first launch of the slice
+//   queue.template Scratch<T>(count) not initialized; of this slice alone, until its last launch
+//   queue.SkipIf(flag)               if *flag is not 0 when later launches run, their bodies do
+//                                    nothing; null ends this
+// The queue runs the launches of a slice in order, with those of other slices. No Abseil: nvcc
+// reads this.
 #pragma once
 
 #include <cstddef>
@@ -62,9 +60,39 @@ void ForAll(Queue& queue, size_t count, const F& f) {
   queue.Launch(BlocksFor(count), ForAllBody<F>{count, f});
 }
 
+// A body for f.Write(i, f.Read(i)), for each i below `count`. A thread reads several numbers before
+// it writes, so that it waits for memory once.
+template <typename F>
+struct MapBody {
+  static constexpr size_t kAtOnce = 4, kTile = kAtOnce * kThreads;
+  using Shared = Nothing;
+  size_t count;
+  F f;
+
+  PS_HD void operator()(const Block& block, Shared&) const {
+    block.ForAllTiles(count, kTile, [&](size_t begin, uint32_t thread) {
+      const size_t first = begin + thread;
+      float read[kAtOnce];
+      if (begin + kTile <= count) {
+        for (size_t k = 0; k < kAtOnce; ++k) read[k] = f.Read(first + k * kThreads);
+        for (size_t k = 0; k < kAtOnce; ++k) f.Write(first + k * kThreads, read[k]);
+      } else {
+        for (size_t i = first; i < count; i += kThreads) f.Write(i, f.Read(i));
+      }
+    });
+  }
+};
+
+template <typename Queue, typename F>
+void Map(Queue& queue, size_t count, const F& f) {
+  constexpr size_t kAtOnce = MapBody<F>::kAtOnce;
+  queue.Launch(BlocksFor((count + kAtOnce - 1) / kAtOnce), MapBody<F>{count, f});
+}
+
 struct MakeElement {
   Source source;
-  PS_HD void operator()(size_t i) const { source.Make(i); }
+  PS_HD float Read(size_t i) const { return source.Corrected(i); }
+  PS_HD void Write(size_t i, float corrected) const { source.residual[i] = corrected; }
 };
 
 struct CoderInput {
@@ -74,7 +102,7 @@ struct CoderInput {
   uint64_t step = 0;
 };
 
-// Where payloads go. REQUIRES: `payload` is aligned to 8 bytes and has room for whole words.
+// Where payloads go. REQUIRES: `payload` is aligned to 16 bytes and has room for whole words.
 struct CoderOutput {
   std::byte* payload = nullptr;
   uint64_t* bytes = nullptr;  // set only by coders whose length varies
@@ -87,8 +115,6 @@ class Coder {
   virtual ~Coder() = default;
   // Upper bound of the bytes of that step's payload.
   virtual size_t Bound(uint64_t step) const = 0;
-  // Bytes that payloads exceed so seldom that the extra cost does not matter.
-  virtual size_t Likely(uint64_t step) const { return Bound(step); }
   // Whether Encode sets `bytes`.
   virtual bool varies() const { return false; }
   virtual void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) = 0;

@@ -11,6 +11,7 @@ namespace {
 
 absl::Status Check(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();
+  cudaGetLastError();  // clears the error, so that later launches do not report it
   const std::string message =
       absl::StrCat("codecs on the device, ", call, ": ", cudaGetErrorString(error));
   return error == cudaErrorMemoryAllocation ? absl::ResourceExhaustedError(message)
@@ -32,7 +33,26 @@ struct DestroyEvent {
 };
 using CudaEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
 
-// See twin_encoder.h. All work is on one stream. Not thread-safe.
+struct DestroyStream {
+  void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+};
+using CudaStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyStream>;
+
+absl::StatusOr<CudaEvent> NewCudaEvent(unsigned flags) {
+  cudaEvent_t event = nullptr;
+  PSGD_RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&event, flags), "cudaEventCreate"));
+  return CudaEvent(event);
+}
+
+absl::StatusOr<CudaStream> NewCudaStream() {
+  cudaStream_t stream = nullptr;
+  PSGD_RETURN_IF_ERROR(
+      Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate"));
+  return CudaStream(stream);
+}
+
+// See twin_encoder.h. Launches are on one stream, and copies of payloads on another, so that the
+// next launches run beside them. Not thread-safe.
 class CudaDevice {
  public:
   using Queue = CudaQueue;
@@ -42,13 +62,19 @@ class CudaDevice {
     CudaEvent started, stopped;
   };
 
-  CudaDevice(int index, cudaStream_t stream) : index_(index), stream_(stream), queue_(stream) {}
+  CudaDevice(int index, CudaStream launches, CudaStream copies, CudaEvent launched)
+      : index_(index),
+        launches_(std::move(launches)),
+        copies_(std::move(copies)),
+        launched_(std::move(launched)),
+        stream_(launches_.get()),
+        runner_(stream_) {}
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
   ~CudaDevice() {
     cudaSetDevice(index_);
     cudaStreamSynchronize(stream_);
-    cudaStreamDestroy(stream_);
+    cudaStreamSynchronize(copies_.get());
   }
 
   absl::Status Enter() const { return Check(cudaSetDevice(index_), "cudaSetDevice"); }
@@ -68,16 +94,14 @@ class CudaDevice {
     std::memset(data, 0, bytes);
     return CudaMemory(data, [](void* at) { return cudaFreeHost(at); });
   }
-  absl::StatusOr<CudaEvent> NewEvent(unsigned kind = cudaEventDisableTiming) const {
-    cudaEvent_t event = nullptr;
-    PSGD_RETURN_IF_ERROR(
-        Check(cudaEventCreateWithFlags(&event, kind | cudaEventBlockingSync), "cudaEventCreate"));
-    return CudaEvent(event);
+  absl::StatusOr<CudaEvent> NewEvent() const {
+    PSGD_RETURN_IF_ERROR(Enter());
+    return NewCudaEvent(cudaEventDisableTiming | cudaEventBlockingSync);
   }
   absl::StatusOr<Timer> NewTimer() const {
     Timer timer;
-    PSGD_ASSIGN_OR_RETURN(timer.started, NewEvent(cudaEventDefault));
-    PSGD_ASSIGN_OR_RETURN(timer.stopped, NewEvent(cudaEventDefault));
+    PSGD_ASSIGN_OR_RETURN(timer.started, NewCudaEvent(cudaEventBlockingSync));
+    PSGD_ASSIGN_OR_RETURN(timer.stopped, NewCudaEvent(cudaEventBlockingSync));
     return timer;
   }
 
@@ -93,40 +117,43 @@ class CudaDevice {
     return Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 
-  template <typename Encode>
-  absl::Status Fit(Encode encode) {
+  absl::Status SetScratch(size_t bytes) {
     PSGD_RETURN_IF_ERROR(Enter());
-    queue_.SetScratch(nullptr);
-    encode(queue_);
-    PSGD_RETURN_IF_ERROR(Check(queue_.TakeError(), "the size of scratch memory"));
-    if (queue_.scratch_used() < scratch_bytes_) return absl::OkStatus();
-    scratch_bytes_ = queue_.scratch_used() + 1;  // never null, whatever a coder needs
-    // Other coders may still work in the old scratch.
+    PSGD_ASSIGN_OR_RETURN(CudaMemory scratch, Allocate(bytes));
+    // Launches may still work in the old memory.
     PSGD_RETURN_IF_ERROR(Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"));
-    scratch_ = {};
-    PSGD_ASSIGN_OR_RETURN(scratch_, Allocate(scratch_bytes_));
+    scratch_ = std::move(scratch);
+    runner_.SetScratch(scratch_.data());
     return absl::OkStatus();
   }
 
   absl::Status Begin(void* ready) {
     PSGD_RETURN_IF_ERROR(Enter());
-    queue_.SetScratch(scratch_.data());
     if (ready == nullptr) return absl::OkStatus();
     return Check(cudaStreamWaitEvent(stream_, static_cast<cudaEvent_t>(ready)),
                  "cudaStreamWaitEvent");
   }
-  absl::Status StartRead(void* to, const void* from, size_t bytes, CudaEvent* event) {
-    PSGD_RETURN_IF_ERROR(Check(queue_.TakeError(), "a launch"));
-    PSGD_RETURN_IF_ERROR(Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_),
-                               "cudaMemcpyAsync"));
-    return Record(*event);
+  absl::Status TakeError() { return Check(runner_.TakeError(), "a launch"); }
+
+  absl::Status StartTimer(Timer* timer) const { return Record(timer->started, stream_); }
+  absl::Status StartCopies(std::span<const HostCopy> copies, Timer* timer, CudaEvent* done) const {
+    const cudaStream_t last = copies.empty() ? stream_ : copies_.get();
+    if (!copies.empty()) {
+      PSGD_RETURN_IF_ERROR(Record(launched_, stream_));
+      PSGD_RETURN_IF_ERROR(
+          Check(cudaStreamWaitEvent(last, launched_.get()), "cudaStreamWaitEvent"));
+    }
+    for (const HostCopy& copy : copies) {
+      PSGD_RETURN_IF_ERROR(
+          Check(cudaMemcpyAsync(copy.to, copy.from, copy.bytes, cudaMemcpyDeviceToHost, last),
+                "cudaMemcpyAsync"));
+    }
+    if (timer != nullptr) PSGD_RETURN_IF_ERROR(Record(timer->stopped, last));
+    return Record(*done, last);
   }
   absl::Status Wait(CudaEvent* event) const {
     return Check(cudaEventSynchronize(event->get()), "cudaEventSynchronize");
   }
-
-  absl::Status StartTimer(Timer* timer) const { return Record(timer->started); }
-  absl::Status StopTimer(Timer* timer) const { return Record(timer->stopped); }
   absl::StatusOr<double> SecondsOf(Timer* timer) const {
     PSGD_RETURN_IF_ERROR(Wait(&timer->stopped));
     float milliseconds = 0;
@@ -136,18 +163,19 @@ class CudaDevice {
     return milliseconds * 1e-3;
   }
 
-  CudaQueue& queue() { return queue_; }
+  CudaRunner* runner() { return &runner_; }
 
  private:
-  absl::Status Record(const CudaEvent& event) const {
-    return Check(cudaEventRecord(event.get(), stream_), "cudaEventRecord");
+  static absl::Status Record(const CudaEvent& event, cudaStream_t stream) {
+    return Check(cudaEventRecord(event.get(), stream), "cudaEventRecord");
   }
 
   const int index_;
-  const cudaStream_t stream_;
-  CudaQueue queue_;
-  CudaMemory scratch_;  // memory that all coders use in turn
-  size_t scratch_bytes_ = 0;
+  const CudaStream launches_, copies_;
+  const CudaEvent launched_;   // between the streams
+  const cudaStream_t stream_;  // of the launches
+  CudaRunner runner_;
+  CudaMemory scratch_;  // of the runner
 };
 
 class CudaArray final : public DeviceArray {
@@ -161,10 +189,11 @@ class CudaArray final : public DeviceArray {
 
 class CudaCodecs final : public DeviceCodecs {
  public:
-  CudaCodecs(int index, cudaStream_t stream) : device_(index, stream) {}
+  CudaCodecs(int index, CudaStream launches, CudaStream copies, CudaEvent launched)
+      : device_(index, std::move(launches), std::move(copies), std::move(launched)) {}
 
   absl::StatusOr<std::unique_ptr<DeviceEncoder>> NewEncoder(const TwinOptions& options) override {
-    return TwinEncoder<CudaDevice>::Create(options, &device_);
+    return TwinEncoder<CudaDevice>::Create(options, &device_, &group_);
   }
   absl::StatusOr<std::unique_ptr<DeviceArray>> Upload(std::span<const float> values) override {
     PSGD_ASSIGN_OR_RETURN(CudaMemory memory, device_.Allocate(values.size_bytes()));
@@ -172,17 +201,27 @@ class CudaCodecs final : public DeviceCodecs {
     return std::make_unique<CudaArray>(std::move(memory));
   }
   absl::Status CopyWithin(size_t bytes) override {
-    if (copied_bytes_ < bytes) {
-      PSGD_ASSIGN_OR_RETURN(copied_, device_.Allocate(2 * bytes));
-      copied_bytes_ = bytes;
-    }
+    PSGD_RETURN_IF_ERROR(MakeCopied(bytes));
     std::byte* const from = static_cast<std::byte*>(copied_.data());
     return device_.Copy(from + copied_bytes_, from, bytes, cudaMemcpyDeviceToDevice);
   }
+  absl::Status CopyToHost(size_t bytes) override {
+    PSGD_RETURN_IF_ERROR(MakeCopied(bytes));
+    return device_.Read(copied_here_.data(), copied_.data(), bytes);
+  }
 
  private:
+  absl::Status MakeCopied(size_t bytes) {
+    if (bytes <= copied_bytes_) return absl::OkStatus();
+    PSGD_ASSIGN_OR_RETURN(copied_, device_.Allocate(2 * bytes));
+    PSGD_ASSIGN_OR_RETURN(copied_here_, device_.AllocatePinned(bytes));
+    copied_bytes_ = bytes;
+    return absl::OkStatus();
+  }
+
   CudaDevice device_;
-  CudaMemory copied_;
+  SliceGroup<CudaDevice> group_{&device_};
+  CudaMemory copied_, copied_here_;  // of CopyWithin and CopyToHost
   size_t copied_bytes_ = 0;
 };
 
@@ -195,10 +234,11 @@ absl::StatusOr<std::unique_ptr<DeviceCodecs>> Make(int index) {
     return NotFoundError("there is no CUDA device ", index, ": this host has ", count);
   }
   PSGD_RETURN_IF_ERROR(Check(cudaSetDevice(index), "cudaSetDevice"));
-  cudaStream_t stream = nullptr;
-  PSGD_RETURN_IF_ERROR(
-      Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate"));
-  return std::make_unique<CudaCodecs>(index, stream);
+  PSGD_ASSIGN_OR_RETURN(CudaStream launches, NewCudaStream());
+  PSGD_ASSIGN_OR_RETURN(CudaStream copies, NewCudaStream());
+  PSGD_ASSIGN_OR_RETURN(CudaEvent launched, NewCudaEvent(cudaEventDisableTiming));
+  return std::make_unique<CudaCodecs>(index, std::move(launches), std::move(copies),
+                                      std::move(launched));
 }
 
 }  // namespace

@@ -12,10 +12,10 @@ struct MarkNotFinite {
   Source source;
   uint32_t* bad;
 
-  PS_HD void operator()(size_t i) const {
+  PS_HD float Read(size_t i) const { return source.Gradient(i); }
+  PS_HD void Write(size_t, float value) const {
     constexpr uint32_t kExponent = 0x7F800000u;
-    const auto bits = std::bit_cast<uint32_t>(source.Gradient(i));
-    if ((bits & kExponent) == kExponent) AtomicOr(bad, 1);
+    if ((std::bit_cast<uint32_t>(value) & kExponent) == kExponent) AtomicOr(bad, 1);
   }
 };
 
@@ -24,7 +24,7 @@ struct MarkNotFinite {
 template <typename Queue>
 void SkipUnlessFinite(Queue& queue, const Source& source, uint32_t elements, uint32_t* bad) {
   queue.Zero(bad, 1);
-  ForAll(queue, elements, MarkNotFinite{source, bad});
+  Map(queue, elements, MarkNotFinite{source, bad});
   queue.SkipIf(bad);
 }
 

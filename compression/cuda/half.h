@@ -12,8 +12,8 @@ struct SendHalf {
   Source source;
   uint16_t* out;
 
-  PS_HD void operator()(size_t i) const {
-    const float corrected = source.Corrected(i);
+  PS_HD float Read(size_t i) const { return source.Corrected(i); }
+  PS_HD void Write(size_t i, float corrected) const {
     const uint16_t half = Format::From(corrected);
     out[i] = half;
     if (source.residual != nullptr) source.residual[i] = corrected - Format::To(half);
@@ -29,9 +29,9 @@ class CoderOf<HalfTwin, Queue> final : public Coder<Queue> {
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
     uint16_t* const out = reinterpret_cast<uint16_t*>(output.payload);
     if (brain_) {
-      ForAll(queue, elements_, SendHalf<BrainFormat>{input.source, out});
+      Map(queue, elements_, SendHalf<BrainFormat>{input.source, out});
     } else {
-      ForAll(queue, elements_, SendHalf<HalfFormat>{input.source, out});
+      Map(queue, elements_, SendHalf<HalfFormat>{input.source, out});
     }
   }
 

@@ -10,8 +10,9 @@ struct SendAsIs {
   Source source;
   float* out;
 
-  PS_HD void operator()(size_t i) const {
-    out[i] = source.Corrected(i);
+  PS_HD float Read(size_t i) const { return source.Corrected(i); }
+  PS_HD void Write(size_t i, float corrected) const {
+    out[i] = corrected;
     if (source.residual != nullptr) source.residual[i] = 0;
   }
 };
@@ -23,7 +24,7 @@ class CoderOf<NoneTwin, Queue> final : public Coder<Queue> {
 
   size_t Bound(uint64_t) const override { return elements_ * sizeof(float); }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
-    ForAll(queue, elements_, SendAsIs{input.source, reinterpret_cast<float*>(output.payload)});
+    Map(queue, elements_, SendAsIs{input.source, reinterpret_cast<float*>(output.payload)});
   }
 
  private:

@@ -153,11 +153,17 @@ struct RightBody {
     block.ForAll(rank * place.columns, [&](size_t item) {
       const uint64_t column = item % place.columns;
       const size_t k = item / place.columns;
+      // The first and the last row may lack the column.
+      const uint64_t begin = column < place.first ? 1 : 0;
+      const uint64_t end =
+          place.rows - (column - place.Column(place.rows - 1) >= place.Count(place.rows - 1));
       float sum = 0;
-      for (uint64_t row = 0; row < place.rows; ++row) {
-        const uint64_t from = place.Column(row);
-        if (column < from || column - from >= place.Count(row)) continue;
-        sum += matrices.left[row * rank + k] * source.Made(place.Begin(row) + (column - from));
+#ifdef __CUDACC__
+#pragma unroll 8  // loads that do not wait for each other
+#endif
+      for (uint64_t row = begin; row < end; ++row) {
+        sum +=
+            matrices.left[row * rank + k] * source.Made(row * place.columns + column - place.first);
       }
       matrices.right[item] = sum;
       AtomicMax(&matrices.largest[1], MagnitudeBits(sum));
@@ -239,12 +245,11 @@ class CoderOf<PowersgdTwin, Queue> final : public Coder<Queue> {
   size_t Bound(uint64_t) const override {
     return sizeof(uint32_t) + size_t{place_.elements} * sizeof(uint16_t);
   }
-  size_t Likely(uint64_t step) const override { return rank_ > 0 ? LowRankBytes() : Bound(step); }
   bool varies() const override { return true; }
 
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
     if (input.source.residual != nullptr) {
-      ForAll(queue, place_.elements, MakeElement{input.source});
+      Map(queue, place_.elements, MakeElement{input.source});
     }
     float* const left = reinterpret_cast<float*>(output.payload + sizeof(uint32_t));
     LowRank matrices = {left, left + place_.rows * rank_, rank_, nullptr};

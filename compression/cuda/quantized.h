@@ -1,4 +1,4 @@
-// int8 and qsgd on a device, in one pass. A block of threads encodes a block of elements. See
+// int8 and qsgd on a device, in one pass. A team of threads encodes a block of elements. See
 // compression/dense/quantized.h.
 #pragma once
 
@@ -11,45 +11,49 @@ namespace psgd::cuda {
 struct QuantizedBody {
   struct Shared {
     uint32_t largest[kThreads];
-    double squares[kLanes];
-    float unit;
+    double squares[kTeams][kLanes];
+    float unit[kTeams];
   };
   Source source;
   uint32_t elements;
   QuantizedTwin options;
+  uint32_t blocks;        // blocks of elements, not of threads
+  uint32_t team_threads;  // see TeamThreads
   PhiloxKey key;
   uint64_t step;
   std::byte* payload;
 
+  // A team measures about 16 elements a thread.
+  static uint32_t TeamThreads(uint32_t block) {
+    uint32_t threads = kLanes;
+    while (threads < kThreads && threads * 16 < block) threads *= 2;
+    return threads;
+  }
+
   PS_HD void operator()(const Block& block, Shared& shared) const {
-    const size_t begin = size_t{block.index()} * options.block;
-    const size_t left = elements - begin, count = left < options.block ? left : options.block;
-    Measure(block, begin, count, shared);
+    const uint32_t teams = kThreads / team_threads, first = block.index() * teams;
     const auto top = static_cast<float>(LargestLevel(options.bits));
-    block.Once([&] {
-      shared.unit = QuantizedUnit(SizeOf(shared), top);
-      StoreUnit(block.index(), shared.unit);
+    block.Each([&](uint32_t thread) {
+      const uint32_t b = first + thread / team_threads;
+      if (b < blocks) Measure(b, thread, shared);
     });
-    const Quantizer quantizer = {source,      options.stochastic,       key, step,
-                                 shared.unit, InverseUnit(shared.unit), top};
-    std::byte* codes = payload + CodesAt();
-    if (options.packed) {
-      block.ForEach((count + kCodeGroup - 1) / kCodeGroup, [&](size_t g) {
-        PackGroup(quantizer, begin + g * kCodeGroup, begin + count, codes);
-      });
-    } else {
-      // Each thread has eight elements of a group of 32: those whose random bits one draw gives.
-      block.ForEach((count + kRandomGroup - 1) / kRandomGroup * 4, [&](size_t part) {
-        const size_t first = begin + part / 4 * kRandomGroup + part % 4 * 4;
-        const PhiloxBlock random = quantizer.Draw(first);
-        for (size_t k = 0; k < 8; ++k) {
-          const size_t i = first + k % 4 + k / 4 * kRandomGroup / 2;
-          if (i < begin + count) {
-            codes[i] = static_cast<std::byte>(quantizer.Level(i, random.word[k % 4], k >= 4));
-          }
-        }
-      });
-    }
+    block.Each([&](uint32_t thread) {
+      const uint32_t b = first + thread / team_threads;
+      if (options.l2 && b < blocks) SumSquares(b, thread, shared);
+    });
+    block.Each([&](uint32_t thread) {
+      // A slice without elements has a header.
+      if (thread >= teams || (first + thread >= blocks && first + thread > 0)) return;
+      shared.unit[thread] = blocks == 0 ? 0 : QuantizedUnit(SizeOf(thread, shared), top);
+      StoreUnit(first + thread, shared.unit[thread]);
+    });
+    block.Each([&](uint32_t thread) {
+      const uint32_t team = thread / team_threads, b = first + team;
+      if (b >= blocks) return;
+      const float unit = shared.unit[team];
+      Send(b, thread % team_threads,
+           {source, options.stochastic, key, step, unit, InverseUnit(unit), top});
+    });
   }
 
  private:
@@ -76,36 +80,67 @@ struct QuantizedBody {
     }
   };
 
-  // Makes the elements and measures their largest magnitude or the sum of their squares.
-  PS_HD void Measure(const Block& block, size_t begin, size_t count, Shared& shared) const {
-    block.Each([&](uint32_t thread) {
-      uint32_t largest = 0;
-      for (size_t i = thread; i < count; i += kThreads) {
-        largest = Larger(largest, MagnitudeBits(source.Make(begin + i)));
-      }
-      shared.largest[thread] = largest;
-    });
-    if (!options.l2) return;
-    block.Each([&](uint32_t thread) {
-      if (thread >= kLanes) return;
-      double squares = 0;
-      for (size_t i = thread; i < count; i += kLanes) {
-        const double value = source.Made(begin + i);
-        squares += value * value;
-      }
-      shared.squares[thread] = squares;
-    });
+  PS_HD size_t Begin(uint32_t b) const { return size_t{b} * options.block; }
+  PS_HD size_t Count(uint32_t b) const {
+    const size_t left = elements - Begin(b);
+    return left < options.block ? left : options.block;
   }
 
-  PS_HD double SizeOf(const Shared& shared) const {
+  // Makes elements of a block and measures their largest magnitude.
+  PS_HD void Measure(uint32_t b, uint32_t thread, Shared& shared) const {
+    const size_t begin = Begin(b), count = Count(b);
+    uint32_t largest = 0;
+    for (size_t i = thread % team_threads; i < count; i += team_threads) {
+      largest = Larger(largest, MagnitudeBits(source.Make(begin + i)));
+    }
+    shared.largest[thread] = largest;
+  }
+  PS_HD void SumSquares(uint32_t b, uint32_t thread, Shared& shared) const {
+    const uint32_t lane = thread % team_threads;
+    if (lane >= kLanes) return;
+    const size_t begin = Begin(b), count = Count(b);
+    double squares = 0;
+    for (size_t i = lane; i < count; i += kLanes) {
+      const double value = source.Made(begin + i);
+      squares += value * value;
+    }
+    shared.squares[thread / team_threads][lane] = squares;
+  }
+
+  PS_HD double SizeOf(uint32_t team, const Shared& shared) const {
     if (options.l2) {
       double squares = 0;
-      for (double lane : shared.squares) squares += lane;
+      for (double lane : shared.squares[team]) squares += lane;
       return std::sqrt(squares);
     }
     uint32_t largest = 0;
-    for (uint32_t bits : shared.largest) largest = Larger(largest, bits);
+    for (uint32_t i = 0; i < team_threads; ++i) {
+      largest = Larger(largest, shared.largest[team * team_threads + i]);
+    }
     return std::bit_cast<float>(largest);
+  }
+
+  // Sends a thread's elements of a block.
+  PS_HD void Send(uint32_t b, uint32_t lane, const Quantizer& quantizer) const {
+    const size_t begin = Begin(b), end = begin + Count(b);
+    std::byte* codes = payload + CodesAt();
+    if (options.packed) {
+      for (size_t i = begin + lane * kCodeGroup; i < end; i += team_threads * kCodeGroup) {
+        PackGroup(quantizer, i, end, codes);
+      }
+      return;
+    }
+    // Each thread has eight elements of a group of 32: those whose random bits one draw gives.
+    const size_t parts = (end - begin + kRandomGroup - 1) / kRandomGroup * 4;
+    for (size_t part = lane; part < parts; part += team_threads) {
+      const size_t from = begin + part / 4 * kRandomGroup + part % 4 * 4;
+      const PhiloxBlock random = quantizer.Draw(from);
+      for (size_t k = 0; k < 8; ++k) {
+        const size_t i = from + k % 4 + k / 4 * kRandomGroup / 2;
+        if (i >= end) continue;
+        codes[i] = static_cast<std::byte>(quantizer.Level(i, random.word[k % 4], k >= 4));
+      }
+    }
   }
 
   PS_HD size_t HeaderWords() const { return options.packed ? 2 : 1; }
@@ -158,8 +193,11 @@ class CoderOf<QuantizedTwin, Queue> final : public Coder<Queue> {
     return (options_.packed ? 8 : 4) + blocks_ * sizeof(uint16_t) + codes;
   }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
-    queue.Launch(blocks_ == 0 ? 1 : blocks_, QuantizedBody{input.source, elements_, options_,
-                                                           input.key, input.step, output.payload});
+    const uint32_t threads = QuantizedBody::TeamThreads(options_.block);
+    const uint32_t teams = kThreads / threads;
+    queue.Launch(blocks_ == 0 ? 1 : (blocks_ + teams - 1) / teams,
+                 QuantizedBody{input.source, elements_, options_, blocks_, threads, input.key,
+                               input.step, output.payload});
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "compression/cuda/choose.h"
+#include "compression/cuda/scan.h"
 #include "compression/sparse/rice_choice.h"
 
 namespace psgd::cuda {
@@ -127,7 +128,7 @@ template <typename Queue>
 void WriteCodes(Queue& queue, const EntriesView& entries, uint32_t room, const RicePlan* plan,
                 std::byte* payload) {
   uint32_t* zeros_before = queue.template Scratch<uint32_t>(room);
-  queue.Scan(room, ZerosOf{entries, plan}, zeros_before);
+  Scan(queue, room, ZerosOf{entries, plan}, zeros_before);
   queue.Launch(BlocksFor(room), CodesBody{entries, room, plan, zeros_before, payload});
 }
 

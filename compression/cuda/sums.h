@@ -83,7 +83,9 @@ struct FoldBody {
       const size_t own = all - begin < kThreads ? all - begin : kThreads;
       block.ForEach(own, [&](size_t i) { shared.part[i] = part[begin + i]; });
       block.Once([&] {
-        for (size_t i = 0; i < own; ++i) shared.sum += shared.part[i];
+        double sum = shared.sum;  // in a register
+        for (size_t i = 0; i < own; ++i) sum += shared.part[i];
+        shared.sum = sum;
       });
     }
     block.Once([&] { use(shared.sum); });

@@ -47,6 +47,7 @@ struct DrawBody {
   static_assert(kGroups * kTernaryGroup == kSumStretch && kGroups == kTeams);
   struct Shared {
     uint8_t digit[kSumStretch];
+    uint32_t drawn;
     float group[kGroups][kLanes];
     double lane[kLanes];
   };
@@ -61,7 +62,8 @@ struct DrawBody {
   PS_HD void operator()(const Block& block, Shared& shared) const {
     const size_t begin = size_t{block.index()} * kSumStretch;
     const size_t own = elements - begin < kSumStretch ? elements - begin : kSumStretch;
-    block.Each([&](uint32_t thread) { Draw(thread, begin, own, shared.digit); });
+    block.Once([&] { shared.drawn = 0; });
+    block.Each([&](uint32_t thread) { Draw(thread, begin, own, &shared); });
     block.ForEach(kGroups * kTernaryBytes,
                   [&](size_t b) { Pack(b, own, shared.digit, digits + begin / kTernaryDigits); });
     block.Each([&](uint32_t thread) {
@@ -83,11 +85,13 @@ struct DrawBody {
       double sum = 0;
       for (size_t lane = 0; lane < kLanes; ++lane) sum += shared.lane[lane];
       part[block.index()] = sum;
+      AtomicAdd(&fit->drawn, shared.drawn);
     });
   }
 
  private:
-  PS_HD void Draw(uint32_t thread, size_t begin, size_t own, uint8_t* digit) const {
+  PS_HD void Draw(uint32_t thread, size_t begin, size_t own, Shared* shared) const {
+    uint8_t* const digit = shared->digit;
     const float unit = fit->limit * kDrawUnit;
     uint32_t drawn = 0;
     for (size_t i = size_t{thread} * 4; i < kSumStretch; i += size_t{kThreads} * 4) {
@@ -101,7 +105,7 @@ struct DrawBody {
         ++drawn;
       }
     }
-    AtomicAdd(&fit->drawn, drawn);
+    AtomicAdd(&shared->drawn, drawn);
   }
 
   // Packs byte `b` of the stretch, if the stretch has that many.

@@ -1,16 +1,18 @@
 // A DeviceEncoder on any device: its memory between steps, and the work of a step. The Device is a
 // CUDA stream (device_codecs.cc) or the host loops of the tests:
-//   Device::Queue                      see coder.h
+//   Device::Queue                      see coder.h; it takes runner()
 //   Device::Memory                     device or pinned memory, freed with the object: data()
 //   Device::Event                      a point in the device's work
 //   Device::Timer                      two such points, and the time between them
 //   Allocate, AllocatePinned(bytes)    return zeroed memory
 //   Read, Write(to, from, bytes)       run after all earlier work; complete when they return
-//   Fit(encode)                        makes the queue's scratch fit what encode(queue) launches
-//   Begin(ready)                       makes later work of the queue wait for that event
-//   StartRead(to, from, bytes, event)  as Read, but does not wait: sets the event when complete
+//   SetScratch(bytes)                  makes scratch memory for the queue's launches
+//   Begin(ready)                       makes later work wait for that event, if it is not null
+//   TakeError()                        of the launches since the last call
+//   StartTimer(timer)                  sets the timer's first point after all earlier work
+//   StartCopies(copies, timer, event)  makes copies to the host (HostCopy) after all earlier work,
+//                                      then sets the timer's second point, if any, and the event
 //   Wait(event)
-//   StartTimer, StopTimer(timer)       set the timer's points after all earlier work
 //   SecondsOf(timer)                   waits for the second point
 // Calls that can fail return absl::Status or StatusOr.
 #pragma once
@@ -19,12 +21,13 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "compression/cuda/coder.h"
+#include "compression/cuda/copy_out.h"
 #include "compression/cuda/finite.h"
 #include "compression/cuda/norm.h"
+#include "compression/cuda/slice_group.h"
 #include "compression/device_codec.h"
 
 namespace psgd::cuda {
@@ -32,68 +35,67 @@ namespace psgd::cuda {
 template <typename Device>
 class TwinEncoder final : public DeviceEncoder {
  public:
-  // REQUIRES: `device` outlives the encoder.
+  // REQUIRES: `device` and `group` outlive the encoder.
   static absl::StatusOr<std::unique_ptr<DeviceEncoder>> Create(const TwinOptions& options,
-                                                               Device* device) {
-    std::unique_ptr<TwinEncoder> encoder(new TwinEncoder(device));
-    PSGD_ASSIGN_OR_RETURN(encoder->done_, device->NewEvent());
+                                                               Device* device,
+                                                               SliceGroup<Device>* group) {
+    std::unique_ptr<TwinEncoder> encoder(new TwinEncoder(device, group));
     PSGD_RETURN_IF_ERROR(encoder->Use(options));
     return encoder;
   }
+  ~TwinEncoder() override { group_->Remove(flight_.get(), scratch_); }
 
   absl::Status Start(const DeviceEncodeInput& input, void* ready) override {
-    PSGD_RETURN_IF_ERROR(device_->Begin(ready));
-    if (input.timed && !timer_) {
-      PSGD_ASSIGN_OR_RETURN(timer_, device_->NewTimer());
-    }
-    if (input.timed) PSGD_RETURN_IF_ERROR(device_->StartTimer(&*timer_));
     input_ = input;
-    // Some codecs would turn such values into finite numbers, and the residual would stay spoiled.
-    SkipUnlessFinite(device_->queue(), InputOf(input).source, options_.elements, Bad());
-    coder_->Encode(device_->queue(), InputOf(input), Output());
-    device_->queue().SkipIf(nullptr);
     bound_ = coder_->Bound(input.step);
-    likely_ = LikelyBytes(input.step);
-    PSGD_RETURN_IF_ERROR(
-        device_->StartRead(pinned_.data(), payload_.data(), kHeadBytes + likely_, &done_));
-    return input.timed ? device_->StopTimer(&*timer_) : absl::OkStatus();
+    typename SliceGroup<Device>::Slice slice;
+    slice.elements = options_.elements;
+    slice.scratch = scratch_;
+    slice.timed = input.timed;
+    const bool copied = !coder_->varies() && bound_ >= kLeastCopied;
+    if (copied) slice.copy = {pinned_.data(), payload_.data(), sizeof(PayloadHead) + bound_};
+    const auto encode = [&](typename Device::Queue& queue) {
+      // Some codecs would turn such values into finite numbers, and the residual would stay
+      // spoiled.
+      SkipUnlessFinite(queue, InputOf(input).source, options_.elements, &Head()->bad);
+      coder_->Encode(queue, InputOf(input), Output());
+      queue.SkipIf(nullptr);
+      if (copied) return;
+      queue.Launch(CopyBlocks(), CopyOutBody{Head(), static_cast<PayloadHead*>(pinned_.data()),
+                                             bound_, coder_->varies()});
+    };
+    PSGD_ASSIGN_OR_RETURN(flight_, group_->Start(slice, ready, encode));
+    return absl::OkStatus();
   }
 
   absl::StatusOr<ByteSpan> Finish() override {
-    PSGD_RETURN_IF_ERROR(device_->Wait(&done_));
-    std::byte* const head = static_cast<std::byte*>(pinned_.data());
-    uint32_t bad = 0;
-    std::memcpy(&bad, head + kBadAt, sizeof bad);
-    raw_ = bad != 0;
+    PSGD_RETURN_IF_ERROR(group_->Wait(flight_.get()));
+    const auto* const head = static_cast<const PayloadHead*>(pinned_.data());
+    raw_ = head->bad != 0;
     if (raw_) return ReadGradient();
-    uint64_t bytes = bound_;
-    if (coder_->varies()) std::memcpy(&bytes, head, sizeof bytes);
+    const uint64_t bytes = coder_->varies() ? head->bytes : bound_;
     if (bytes > bound_) {
       return absl::InternalError(
           absl::StrCat("a device made a payload of ", bytes, " bytes where ", bound_, " suffice"));
     }
-    if (coder_->varies()) last_bytes_ = bytes;
-    if (bytes > likely_) {
-      const size_t come = kHeadBytes + likely_;
-      const std::byte* const made = static_cast<const std::byte*>(payload_.data());
-      PSGD_RETURN_IF_ERROR(device_->Read(head + come, made + come, bytes - likely_));
-    }
-    return ByteSpan(head + kHeadBytes, bytes);
+    return ByteSpan(reinterpret_cast<const std::byte*>(head + 1), bytes);
   }
 
   bool raw() const override { return raw_; }
 
-  absl::StatusOr<double> Seconds() override { return device_->SecondsOf(&*timer_); }
+  absl::StatusOr<double> Seconds() override {
+    PSGD_ASSIGN_OR_RETURN(const double seconds, group_->SecondsOf(flight_.get()));
+    const auto all = static_cast<double>(flight_->elements);
+    return all == 0 ? seconds : seconds * options_.elements / all;
+  }
 
   absl::Status Use(const TwinOptions& options) override {
     options_ = options;
     coder_ = MakeCoder<typename Device::Queue>(options);
-    last_bytes_ = 0;
     PSGD_RETURN_IF_ERROR(TakeMemory());
     if (options.state_arrays == 0) return absl::OkStatus();
-    PSGD_RETURN_IF_ERROR(device_->Begin(nullptr));
-    device_->queue().Zero(remembered(), options.state_arrays * options.elements);
-    return absl::OkStatus();
+    return group_->Run(
+        [&](auto& queue) { queue.Zero(remembered(), options.state_arrays * options.elements); });
   }
 
   absl::StatusOr<std::vector<float>> CopyState() override {
@@ -121,8 +123,8 @@ class TwinEncoder final : public DeviceEncoder {
 
   absl::StatusOr<double> SquaredNorm() override {
     if (residual() == nullptr) return 0;
-    PSGD_RETURN_IF_ERROR(device_->Begin(nullptr));
-    SumSquares(device_->queue(), residual(), options_.elements, Sum());
+    PSGD_RETURN_IF_ERROR(
+        group_->Run([&](auto& queue) { SumSquares(queue, residual(), options_.elements, Sum()); }));
     double sum = 0;
     PSGD_RETURN_IF_ERROR(device_->Read(&sum, Sum(), sizeof sum));
     return sum;
@@ -131,11 +133,10 @@ class TwinEncoder final : public DeviceEncoder {
   bool takes_residual() const override { return residual() != nullptr; }
 
  private:
-  // Header of the payload: its length, if that varies, and whether the gradient is not finite.
-  static constexpr size_t kHeadBytes = 16, kBadAt = 8;
-  static constexpr size_t kSlackBytes = 4096;
+  // Payloads of a known length from here on are copied without threads of the device.
+  static constexpr size_t kLeastCopied = 256 << 10;
 
-  explicit TwinEncoder(Device* device) : device_(device) {}
+  TwinEncoder(Device* device, SliceGroup<Device>* group) : device_(device), group_(group) {}
 
   // Allocates what no earlier codec needed. Existing memory stays: a residual is kept for good.
   absl::Status TakeMemory() {
@@ -149,29 +150,31 @@ class TwinEncoder final : public DeviceEncoder {
     }
     // If the bound changes over the steps, its maximum is at the first or at the last step.
     constexpr uint64_t kFirst = 0, kLast = std::numeric_limits<uint64_t>::max();
-    const size_t bytes =
-        kHeadBytes + std::max(coder_->Bound(kFirst), coder_->Bound(kLast)) + sizeof(uint64_t);
+    // Whole pieces of the size of the head.
+    const size_t most = std::max(coder_->Bound(kFirst), coder_->Bound(kLast));
+    const size_t bytes = (2 + most / sizeof(PayloadHead)) * sizeof(PayloadHead);
     if (bytes > payload_bytes_) {
       PSGD_ASSIGN_OR_RETURN(payload_, device_->Allocate(bytes));
       PSGD_ASSIGN_OR_RETURN(pinned_, device_->AllocatePinned(bytes));
       payload_bytes_ = bytes;
     }
+    const auto fit = [&](auto encode) -> absl::Status {
+      PSGD_ASSIGN_OR_RETURN(scratch_, group_->Fit(scratch_, encode));
+      return absl::OkStatus();
+    };
     for (uint64_t step : {kFirst, kLast}) {
       DeviceEncodeInput input;
       input.step = step;
       PSGD_RETURN_IF_ERROR(
-          device_->Fit([&](auto& queue) { coder_->Encode(queue, InputOf(input), Output()); }));
+          fit([&](auto& queue) { coder_->Encode(queue, InputOf(input), Output()); }));
     }
-    return device_->Fit(
-        [&](auto& queue) { SumSquares(queue, residual(), options_.elements, Sum()); });
+    return fit([&](auto& queue) { SumSquares(queue, residual(), options_.elements, Sum()); });
   }
 
-  // The payload's length is unknown when its copy is launched. A length like the last one usually
-  // suffices.
-  size_t LikelyBytes(uint64_t step) const {
-    const size_t likely = coder_->Likely(step);
-    if (last_bytes_ == 0) return likely;
-    return std::min(likely, last_bytes_ + last_bytes_ / 8 + kSlackBytes);
+  // Few, because the copy is bound by the way to the host.
+  uint32_t CopyBlocks() const {
+    constexpr uint32_t kMost = 16;
+    return std::min(kMost, BlocksFor(1 + bound_ / sizeof(PayloadHead)));
   }
 
   CoderInput InputOf(const DeviceEncodeInput& input) const {
@@ -183,15 +186,10 @@ class TwinEncoder final : public DeviceEncoder {
     made.step = input.step;
     return made;
   }
-  CoderOutput Output() const {
-    std::byte* const head = static_cast<std::byte*>(payload_.data());
-    return {head + kHeadBytes, reinterpret_cast<uint64_t*>(head)};
-  }
+  CoderOutput Output() const { return {reinterpret_cast<std::byte*>(Head() + 1), &Head()->bytes}; }
   // Uses the memory of the payload. REQUIRES: the call is between Finish and Start.
   double* Sum() const { return static_cast<double*>(payload_.data()); }
-  uint32_t* Bad() const {
-    return reinterpret_cast<uint32_t*>(static_cast<std::byte*>(payload_.data()) + kBadAt);
-  }
+  PayloadHead* Head() const { return static_cast<PayloadHead*>(payload_.data()); }
   // Returns the gradient of the last Start, with weight decay, as the host would encode it.
   absl::StatusOr<ByteSpan> ReadGradient() {
     const size_t bytes = options_.elements * sizeof(float);
@@ -208,19 +206,19 @@ class TwinEncoder final : public DeviceEncoder {
   float* remembered() const { return static_cast<float*>(remembered_.data()); }
 
   Device* const device_;
+  SliceGroup<Device>* const group_;
   TwinOptions options_;
   std::unique_ptr<Coder<typename Device::Queue>> coder_;
-  typename Device::Event done_;
-  std::optional<typename Device::Timer> timer_;
-  typename Device::Memory residual_;    // none until a codec keeps one
-  typename Device::Memory remembered_;  // what codecs remember beside it
+  typename SliceGroup<Device>::FlightPtr flight_;  // of the last Start
+  typename Device::Memory residual_;               // none until a codec keeps one
+  typename Device::Memory remembered_;             // what codecs remember beside it
   typename Device::Memory payload_, pinned_;
   DeviceEncodeInput input_;      // of the last Start
   std::vector<float> gradient_;  // of input_, if it is not finite
   bool raw_ = false;
   size_t most_arrays_ = 0, payload_bytes_ = 0;  // sizes of the allocated memory
-  size_t bound_ = 0, likely_ = 0;               // of the last Start
-  size_t last_bytes_ = 0;  // of the last payload of varying length; 0: none yet
+  size_t scratch_ = 0;                          // bytes that the coders take at most
+  size_t bound_ = 0;                            // of the last Start
 };
 
 }  // namespace psgd::cuda

@@ -1,5 +1,6 @@
 #include "engine/runtime/parameter_memory.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/graph/memory_plan.h"
@@ -87,13 +88,29 @@ absl::Status ParameterMemory::Launched(int i, const OnGradient& done) {
     if (done) done(i);
     return absl::OkStatus();
   }
+  if (static_cast<size_t>(i) + 1 == kept_.size()) {
+    unmarked_.clear();
+    unmarked_bytes_ = marked_bytes_ = 0;
+  }
   if (kept_[i]) {
-    PSGD_ASSIGN_OR_RETURN(marks_[i], backend_->SetMark());
-    return absl::OkStatus();
+    unmarked_.push_back(i);
+    unmarked_bytes_ += of_gradients_.counts[i] * sizeof(float);
+    const bool last = std::find(kept_.begin(), kept_.end(), true) == kept_.begin() + i;
+    const bool enough = unmarked_bytes_ >= std::clamp(marked_bytes_, kLeastTogether, kMostAwaited);
+    return last || enough ? MarkLaunched() : absl::OkStatus();
   }
   const std::span<float> host = of_gradients_.Of(host_gradients_, i);
   PSGD_ASSIGN_OR_RETURN(
       copies_[i], backend_->StartDownload(device_gradient(i), host.data(), host.size_bytes()));
+  return absl::OkStatus();
+}
+
+absl::Status ParameterMemory::MarkLaunched() {
+  PSGD_ASSIGN_OR_RETURN(const std::shared_ptr<Mark> mark, backend_->SetMark());
+  for (int i : unmarked_) marks_[i] = mark;
+  marked_bytes_ += unmarked_bytes_;
+  unmarked_.clear();
+  unmarked_bytes_ = 0;
   return absl::OkStatus();
 }
 

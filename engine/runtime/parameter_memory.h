@@ -21,6 +21,8 @@ class ParameterMemory {
  public:
   using OnGradient = std::function<void(int)>;
   using OnLaunched = std::function<absl::Status(int, const DeviceGradient&)>;
+  // Bytes of gradients with one mark.
+  static constexpr size_t kLeastTogether = 64 << 10, kMostAwaited = 4 << 20;
 
   static absl::StatusOr<std::unique_ptr<ParameterMemory>> Create(const Graph& graph,
                                                                  Backend* backend);
@@ -55,12 +57,15 @@ class ParameterMemory {
 
   // Called once the kernels that make gradient i are launched. `done` may be null. done(i) is
   // called when the host can read the gradient: here if kernels run on the host, else in Finish.
+  // Gradients that stay on the device share a mark with those launched just before them, so that
+  // they leave together. A group is as large as all groups before it, between these bounds, so the
+  // first gradients leave soon. REQUIRES: each run launches all, from the last to the first.
   absl::Status Launched(int i, const OnGradient& done);
   // Calls `meanwhile` until all gradients are made or it returns false.
   void WorkMeanwhile(std::function<bool()>* meanwhile);
   // Hands over the gradients that stay on the device, then waits for all other launched or replayed
   // gradients, from the last parameter to the first. Null `done`: hands over nothing. Before each
-  // wait it calls `meanwhile`, as above. REQUIRES: launches were in that order.
+  // wait it calls `meanwhile`, as above.
   absl::Status Finish(const OnGradient& done, std::function<bool()>* meanwhile = nullptr);
 
  private:
@@ -75,6 +80,8 @@ class ParameterMemory {
   };
 
   explicit ParameterMemory(Backend* backend) : backend_(backend) {}
+  // Sets a mark for the gradients launched since the last mark.
+  absl::Status MarkLaunched();
   // Calls `meanwhile` until gradient i is made and copied, or `meanwhile` returns false.
   void WorkUntilMade(size_t i, std::function<bool()>* meanwhile);
 
@@ -91,9 +98,13 @@ class ParameterMemory {
   bool staged_ = false;                        // the next Upload takes the staged values
   std::binary_semaphore may_stage_{1};         // the last staged values were taken
   std::vector<std::unique_ptr<Copy>> copies_;  // by parameter: its last copy
-  std::vector<std::unique_ptr<Mark>> marks_;   // by parameter: the mark if it stays on the device
+  std::vector<std::shared_ptr<Mark>> marks_;   // by parameter: the mark if it stays on the device
   std::vector<bool> kept_;
   OnLaunched launched_;
+  // Gradients of this run that stay on the device: those after the last mark, and the bytes of the
+  // others.
+  std::vector<int> unmarked_;
+  size_t unmarked_bytes_ = 0, marked_bytes_ = 0;
 };
 
 }  // namespace psgd

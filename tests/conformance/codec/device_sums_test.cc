@@ -33,14 +33,21 @@ std::vector<float> Numbers(size_t count) {
 
 class DeviceSums : public ::testing::TestWithParam<std::tuple<bool, size_t>> {
  protected:
+  template <typename Body>
+  void Run(size_t blocks, const Body& body) {
+    HostRunner runner(std::get<0>(GetParam()));
+    HostQueue queue(&runner);
+    queue.BeginSlice();
+    queue.Launch(static_cast<uint32_t>(blocks), body);
+    queue.Run();
+  }
   double Fold(const std::vector<double>& part) {
     double sum = -1;
-    queue_.Launch(1, cuda::FoldBody<cuda::KnownCount, Keep>{part.data(), {part.size()}, {&sum}});
+    Run(1, cuda::FoldBody<cuda::KnownCount, Keep>{part.data(), {part.size()}, {&sum}});
     return sum;
   }
 
   const CodecKernels& kernels_ = KernelsFor(CodecBackend::kScalar);
-  HostQueue queue_{std::get<0>(GetParam())};
   std::vector<float> numbers_ = Numbers(std::get<1>(GetParam()));
 };
 
@@ -57,9 +64,8 @@ TEST_P(DeviceSums, OfSquaresGoByStretches) {
   uint32_t largest = 0;
   cuda::Source source;
   source.gradient = numbers_.data();
-  queue_.Launch(static_cast<uint32_t>(part.size()),
-                cuda::StretchSumBody<cuda::KnownCount, cuda::SquareOfGradient>{
-                    {numbers_.size()}, {source}, part.data(), &largest});
+  Run(part.size(), cuda::StretchSumBody<cuda::KnownCount, cuda::SquareOfGradient>{
+                       {numbers_.size()}, {source}, part.data(), &largest});
   EXPECT_EQ(Fold(part), expected.sum_squares);
   EXPECT_EQ(largest, MagnitudeBits(expected.largest));
 }
@@ -81,9 +87,8 @@ TEST_P(DeviceSums, OfDrawnMagnitudesGoByGroupsAndStretches) {
   fit.limit = draw.limit;
   cuda::Source source;
   source.gradient = numbers_.data();
-  queue_.Launch(static_cast<uint32_t>(part.size()),
-                cuda::DrawBody{source, static_cast<uint32_t>(numbers_.size()), draw.key, draw.step,
-                               &fit, part.data(), made.data()});
+  Run(part.size(), cuda::DrawBody{source, static_cast<uint32_t>(numbers_.size()), draw.key,
+                                  draw.step, &fit, part.data(), made.data()});
   EXPECT_EQ(Fold(part), expected.sum);
   EXPECT_EQ(fit.drawn, expected.count);
   EXPECT_EQ(made, digits);
@@ -96,8 +101,8 @@ TEST_P(DeviceSums, OfMagnitudesGoByLanesOfFloats) {
   std::vector<double> part(stretches);
   cuda::Source source;
   source.gradient = numbers_.data();
-  queue_.Launch(static_cast<uint32_t>((stretches + cuda::kTeams - 1) / cuda::kTeams),
-                cuda::MagnitudesBody{source, static_cast<uint32_t>(numbers_.size()), part.data()});
+  Run((stretches + cuda::kTeams - 1) / cuda::kTeams,
+      cuda::MagnitudesBody{source, static_cast<uint32_t>(numbers_.size()), part.data()});
   EXPECT_EQ(Fold(part), expected);
 }
 
@@ -116,7 +121,7 @@ TEST_P(DeviceSums, OfColumnsGoByLanesOfRows) {
   }
   std::vector<float> expected = matrix;
   MakeOrthonormal(expected, 2);
-  queue_.Launch(1, cuda::OrthonormalBody{matrix.data(), rows, 2});
+  Run(1, cuda::OrthonormalBody{matrix.data(), rows, 2});
   EXPECT_EQ(matrix, expected);
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "absl/strings/str_cat.h"
 #include "compression/device_codec.h"
 #include "compression/error_feedback.h"
 #include "compression/twin_options.h"
@@ -319,6 +320,79 @@ INSTANTIATE_TEST_SUITE_P(AllCodecs, DeviceTwins,
                            return NameOf(std::get<0>(info.param)) + "_" +
                                   std::get<1>(info.param).name;
                          });
+
+class DeviceGroups : public ::testing::TestWithParam<Where> {};
+
+// Slices of all codecs and of very different lengths start before the first finishes. Some
+// gradients are not finite.
+TEST_P(DeviceGroups, MakeThePayloadsOfSingleSlices) {
+  auto made = MakeCodecs(GetParam());
+  if (!made.ok()) GTEST_SKIP() << made.status();
+  const std::unique_ptr<DeviceCodecs> device = *std::move(made);
+  struct Slice {
+    std::string name;
+    std::unique_ptr<Codec> codec;
+    std::unique_ptr<ErrorFeedback> host;
+    std::unique_ptr<DeviceEncoder> twin;
+    std::unique_ptr<DeviceArray> there;
+    std::vector<float> gradient;
+    std::vector<std::byte> expected;
+    PhiloxKey key;
+  };
+  const ErrorFeedbackOptions feedback = {.backend = CodecBackend::kScalar};
+  std::vector<Slice> slices;
+  for (size_t elements : {1, 5003, 0, 40, 20000, 777, 2}) {
+    for (const CodecCase& codec : CasesWithTwins()) {
+      const SliceShape shape = ShapeOf(elements);
+      Slice slice;
+      slice.name = absl::StrCat(codec.name, " of ", elements);
+      slice.codec = Make(codec, CodecBackend::kScalar);
+      slice.host = std::make_unique<ErrorFeedback>(*slice.codec, shape, feedback);
+      slice.twin = device->NewEncoder(*TwinOf(codec, shape, feedback)).value();
+      slice.gradient.resize(elements);
+      slice.key = MakeKey(slices.size(), RandomPurpose::kCodec);
+      slices.push_back(std::move(slice));
+    }
+  }
+  RandomStream stream(MakeKey(1, RandomPurpose::kSynthetic), 8);
+  for (uint64_t step = 1; step <= 4; ++step) {
+    for (size_t s = 0; s < slices.size(); ++s) {
+      Slice& slice = slices[s];
+      for (float& value : slice.gradient) value = (stream.NextUnit() - 0.5f) * stream.NextUnit();
+      const bool bad = step == 2 && s % 3 == 0 && !slice.gradient.empty();
+      if (bad) slice.gradient[slice.gradient.size() / 2] = s % 2 == 0 ? NAN : -INFINITY;
+      slice.expected.clear();
+      if (bad) {
+        const ByteSpan bytes = AsBytes(slice.gradient);
+        slice.expected.assign(bytes.begin(), bytes.end());
+      } else {
+        slice.host->Encode(slice.gradient, slice.key, step, &slice.expected);
+      }
+      slice.there = device->Upload(slice.gradient).value();
+      DeviceEncodeInput input;
+      input.gradient = slice.there->data();
+      input.key = slice.key;
+      input.step = step;
+      input.timed = step == 3 && s % 2 == 0;
+      ASSERT_TRUE(slice.twin->Start(input, nullptr).ok());
+    }
+    for (size_t s = slices.size(); s-- > 0;) {
+      Slice& slice = slices[s];
+      const auto payload = slice.twin->Finish();
+      ASSERT_TRUE(payload.ok()) << payload.status();
+      EXPECT_TRUE(std::ranges::equal(*payload, slice.expected)) << slice.name << ", step " << step;
+      EXPECT_EQ(slice.twin->CopyState().value(), slice.host->CopyState())
+          << slice.name << ", step " << step;
+      if (step == 3 && s % 2 == 0) {
+        EXPECT_GE(slice.twin->Seconds().value(), 0);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceGroups,
+                         ::testing::Values(Where::kForwards, Where::kBackwards, Where::kCuda),
+                         [](const auto& info) { return NameOf(info.param); });
 
 TEST(DeviceCodecsPlugin, RefusesAProgramOfAnotherBuild) {
   const auto found = FindInPlugin("cudnn", testing::PluginDir(), "psgd_make_device_codecs");

@@ -31,7 +31,7 @@ class HostDevice {
     Time started, stopped;
   };
 
-  explicit HostDevice(bool backwards) : queue_(backwards) {}
+  explicit HostDevice(bool backwards) : runner_(backwards) {}
 
   absl::StatusOr<HostMemory> Allocate(size_t bytes) const { return HostMemory(bytes); }
   absl::StatusOr<HostMemory> AllocatePinned(size_t bytes) const { return HostMemory(bytes); }
@@ -43,34 +43,27 @@ class HostDevice {
   absl::Status Read(void* to, const void* from, size_t bytes) const {
     return Write(to, from, bytes);
   }
-  template <typename Encode>
-  absl::Status Fit(Encode) {
-    return absl::OkStatus();
-  }
-  absl::Status Begin(void*) {
-    queue_.Begin();
-    return absl::OkStatus();
-  }
-  absl::Status StartRead(void* to, const void* from, size_t bytes, Event*) const {
-    return Write(to, from, bytes);
-  }
+  absl::Status SetScratch(size_t) const { return absl::OkStatus(); }
+  absl::Status Begin(void*) const { return absl::OkStatus(); }
+  absl::Status TakeError() const { return absl::OkStatus(); }
   absl::Status Wait(Event*) const { return absl::OkStatus(); }
   absl::StatusOr<Timer> NewTimer() const { return Timer(); }
   absl::Status StartTimer(Timer* timer) const {
     timer->started = SteadyNow();
     return absl::OkStatus();
   }
-  absl::Status StopTimer(Timer* timer) const {
-    timer->stopped = SteadyNow();
+  absl::Status StartCopies(std::span<const cuda::HostCopy> copies, Timer* timer, Event*) const {
+    for (const cuda::HostCopy& copy : copies) std::memcpy(copy.to, copy.from, copy.bytes);
+    if (timer != nullptr) timer->stopped = SteadyNow();
     return absl::OkStatus();
   }
   absl::StatusOr<double> SecondsOf(Timer* timer) const {
     return psgd::Seconds(timer->stopped - timer->started);
   }
-  HostQueue& queue() { return queue_; }
+  HostRunner* runner() { return &runner_; }
 
  private:
-  HostQueue queue_;
+  HostRunner runner_;
 };
 
 class HostArray final : public DeviceArray {
@@ -86,15 +79,17 @@ class EmulatedCodecs final : public DeviceCodecs {
  public:
   explicit EmulatedCodecs(bool backwards) : device_(backwards) {}
   absl::StatusOr<std::unique_ptr<DeviceEncoder>> NewEncoder(const TwinOptions& options) override {
-    return cuda::TwinEncoder<HostDevice>::Create(options, &device_);
+    return cuda::TwinEncoder<HostDevice>::Create(options, &device_, &group_);
   }
   absl::StatusOr<std::unique_ptr<DeviceArray>> Upload(std::span<const float> values) override {
     return std::make_unique<HostArray>(values);
   }
   absl::Status CopyWithin(size_t) override { return absl::OkStatus(); }
+  absl::Status CopyToHost(size_t) override { return absl::OkStatus(); }
 
  private:
   HostDevice device_;
+  cuda::SliceGroup<HostDevice> group_{&device_};
 };
 
 }  // namespace

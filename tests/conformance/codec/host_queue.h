@@ -4,73 +4,60 @@
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
-#include "compression/cuda/block.h"
+#include "compression/cuda/launch_queue.h"
 
 namespace psgd::codec_test {
 
-class HostQueue {
+// See launch_queue.h.
+class HostRunner {
  public:
-  explicit HostQueue(bool backwards) : backwards_(backwards) {}
-
-  // Frees all scratch memory.
-  void Begin() { scratch_.clear(); }
-
-  void SkipIf(const uint32_t* flag) { skip_ = flag; }
+  // `put` keeps a launch for later; null: launches run at once.
+  explicit HostRunner(bool backwards, std::function<void(std::function<void()>)> put = nullptr)
+      : backwards_(backwards), put_(std::move(put)) {}
 
   template <typename Body>
-  void Launch(uint32_t blocks, const Body& body) {
-    if (Skips()) return;
-    auto shared = std::make_unique<typename Body::Shared>();
-    for (uint32_t b = 0; b < blocks; ++b) {
-      // Shared memory holds garbage at first, as on a device.
-      std::memset(static_cast<void*>(shared.get()), kGarbage, sizeof(*shared));
-      body(cuda::Block(backwards_ ? blocks - 1 - b : b, blocks, backwards_), *shared);
-    }
-  }
-
-  template <typename Flag>
-  void Select(uint32_t count, const Flag& flag, uint32_t* out, uint32_t* found) {
-    uint32_t chosen = 0;
-    for (uint32_t i = 0; i < count; ++i) {
-      if (!Skips() && flag(i)) out[chosen++] = i;
-    }
-    if (count > 0) *found = chosen;
-  }
-
-  template <typename Of>
-  void Scan(uint32_t count, const Of& of, uint32_t* out) {
-    uint32_t sum = 0;
-    for (uint32_t i = 0; i < count; ++i) {
-      out[i] = sum;
-      if (!Skips()) sum += of(i);
-    }
-  }
-
-  template <typename T>
-  void Zero(T* at, size_t count) {
-    std::memset(at, 0, count * sizeof(T));
+  static void Run(HostRunner& runner, std::span<const cuda::Part> parts) {
+    cuda::ForEachFused<Body>(parts, [&](const cuda::FusedBodies<Body>& bodies) {
+      if (runner.put_ == nullptr) return RunAll(bodies, runner.backwards_);
+      // The memory that it uses lives as long as the launch.
+      runner.put_([bodies, backwards = runner.backwards_, scratch = runner.scratch_] {
+        RunAll(bodies, backwards);
+      });
+    });
   }
 
   // Has exactly that size, so that a sanitizer detects an access beyond the end.
-  template <typename T>
-  T* Scratch(size_t count) {
-    const size_t bytes = count * sizeof(T);
-    std::byte* memory = scratch_.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
+  void* ScratchAt(size_t offset, size_t bytes) {
+    if (offset == 0) scratch_ = std::make_shared<std::vector<std::unique_ptr<std::byte[]>>>();
+    std::byte* memory = scratch_->emplace_back(std::make_unique<std::byte[]>(bytes)).get();
     std::memset(memory, kGarbage, bytes);
-    return reinterpret_cast<T*>(memory);
+    return memory;
   }
 
  private:
-  bool Skips() const { return skip_ != nullptr && *skip_ != 0; }
+  template <typename Body>
+  static void RunAll(const cuda::FusedBodies<Body>& bodies, bool backwards) {
+    auto shared = std::make_unique<typename Body::Shared>();
+    const uint32_t blocks = bodies.blocks();
+    for (uint32_t b = 0; b < blocks; ++b) {
+      // Shared memory holds garbage at first, as on a device.
+      std::memset(static_cast<void*>(shared.get()), kGarbage, sizeof(*shared));
+      bodies.Run(backwards ? blocks - 1 - b : b, *shared, backwards);
+    }
+  }
 
   static constexpr int kGarbage = 0xA5;
 
   const bool backwards_;
-  const uint32_t* skip_ = nullptr;
-  std::vector<std::unique_ptr<std::byte[]>> scratch_;
+  const std::function<void(std::function<void()>)> put_;
+  std::shared_ptr<std::vector<std::unique_ptr<std::byte[]>>> scratch_;  // since the last offset 0
 };
+
+using HostQueue = cuda::LaunchQueue<HostRunner>;
 
 }  // namespace psgd::codec_test

@@ -10,45 +10,6 @@
 namespace psgd::queued {
 namespace {
 
-// See coder.h.
-class CodecQueue {
- public:
-  explicit CodecQueue(QueuesPtr queues) : queues_(std::move(queues)) { Begin(); }
-
-  // Scratch memory lives until the launches that use it have run.
-  void Begin() { loops_ = std::make_shared<codec_test::HostQueue>(/*backwards=*/false); }
-
-  void SkipIf(const uint32_t* flag) {
-    Put([=, loops = loops_] { loops->SkipIf(flag); });
-  }
-  template <typename Body>
-  void Launch(uint32_t blocks, const Body& body) {
-    Put([=, loops = loops_] { loops->Launch(blocks, body); });
-  }
-  template <typename Flag>
-  void Select(uint32_t count, const Flag& flag, uint32_t* out, uint32_t* found) {
-    Put([=, loops = loops_] { loops->Select(count, flag, out, found); });
-  }
-  template <typename Of>
-  void Scan(uint32_t count, const Of& of, uint32_t* out) {
-    Put([=, loops = loops_] { loops->Scan(count, of, out); });
-  }
-  template <typename T>
-  void Zero(T* at, size_t count) {
-    Put([=, loops = loops_] { loops->Zero(at, count); });
-  }
-  template <typename T>
-  T* Scratch(size_t count) {
-    return loops_->template Scratch<T>(count);
-  }
-
- private:
-  void Put(Work work) { queues_->Put(kCodecs, Asked::kLaunch, std::move(work)); }
-
-  const QueuesPtr queues_;
-  std::shared_ptr<codec_test::HostQueue> loops_;
-};
-
 // Memory that is freed when no waiting work can use it.
 class CodecMemory {
  public:
@@ -70,7 +31,7 @@ class CodecMemory {
 // See twin_encoder.h. It corresponds to the class in compression/cuda/device_codecs.cc.
 class CodecDevice {
  public:
-  using Queue = CodecQueue;
+  using Queue = codec_test::HostQueue;
   using Memory = CodecMemory;
   using Event = EventPtr;
   struct Timer {
@@ -78,7 +39,12 @@ class CodecDevice {
     EventPtr done = std::make_shared<queued::Event>();
   };
 
-  explicit CodecDevice(QueuesPtr queues) : queues_(std::move(queues)), queue_(queues_) {}
+  explicit CodecDevice(QueuesPtr queues)
+      : queues_(std::move(queues)), runner_(/*backwards=*/false, [this](Work work) {
+          queues_->Put(kCodecs, Asked::kLaunch, std::move(work));
+        }) {}
+  CodecDevice(const CodecDevice&) = delete;
+  CodecDevice& operator=(const CodecDevice&) = delete;
 
   absl::StatusOr<CodecMemory> Allocate(size_t bytes) const { return CodecMemory(queues_, bytes); }
   absl::StatusOr<CodecMemory> AllocatePinned(size_t bytes) const { return Allocate(bytes); }
@@ -89,22 +55,14 @@ class CodecDevice {
   absl::Status Read(void* to, const void* from, size_t bytes) const {
     return Copy(Asked::kCopyOut, to, from, bytes);
   }
-  template <typename Encode>
-  absl::Status Fit(Encode) {
-    return absl::OkStatus();
-  }
-  absl::Status Begin(void* ready) {
-    queue_.Begin();
+  absl::Status SetScratch(size_t) const { return absl::OkStatus(); }
+  absl::Status Begin(void* ready) const {
     if (ready != nullptr) {
       queues_->Await(kCodecs, static_cast<queued::Event*>(ready)->shared_from_this());
     }
     return absl::OkStatus();
   }
-  absl::Status StartRead(void* to, const void* from, size_t bytes, EventPtr* event) const {
-    queues_->Put(kCodecs, Asked::kCopyOut, [=] { std::memcpy(to, from, bytes); });
-    queues_->Set(kCodecs, *event);
-    return absl::OkStatus();
-  }
+  absl::Status TakeError() const { return absl::OkStatus(); }
   absl::Status Wait(EventPtr* event) const {
     queues_->Wait(**event);
     return absl::OkStatus();
@@ -114,16 +72,24 @@ class CodecDevice {
     queues_->Put(kCodecs, Asked::kLaunch, [=] { timer->started = SteadyNow(); });
     return absl::OkStatus();
   }
-  absl::Status StopTimer(Timer* timer) const {
-    queues_->Put(kCodecs, Asked::kLaunch, [=] { timer->stopped = SteadyNow(); });
-    queues_->Set(kCodecs, timer->done);
+  absl::Status StartCopies(std::span<const cuda::HostCopy> copies, Timer* timer,
+                           EventPtr* done) const {
+    for (const cuda::HostCopy& copy : copies) {
+      queues_->Put(kCodecs, Asked::kCopyOut,
+                   [copy] { std::memcpy(copy.to, copy.from, copy.bytes); });
+    }
+    if (timer != nullptr) {
+      queues_->Put(kCodecs, Asked::kLaunch, [=] { timer->stopped = SteadyNow(); });
+      queues_->Set(kCodecs, timer->done);
+    }
+    queues_->Set(kCodecs, *done);
     return absl::OkStatus();
   }
   absl::StatusOr<double> SecondsOf(Timer* timer) const {
     queues_->Wait(*timer->done);
     return psgd::Seconds(timer->stopped - timer->started);
   }
-  CodecQueue& queue() { return queue_; }
+  codec_test::HostRunner* runner() { return &runner_; }
 
  private:
   absl::Status Copy(Asked::Kind kind, void* to, const void* from, size_t bytes) const {
@@ -135,7 +101,7 @@ class CodecDevice {
   }
 
   const QueuesPtr queues_;
-  CodecQueue queue_;
+  codec_test::HostRunner runner_;
 };
 
 class CodecArray final : public DeviceArray {
@@ -154,15 +120,17 @@ class QueuedCodecs final : public DeviceCodecs {
  public:
   explicit QueuedCodecs(QueuesPtr queues) : device_(std::move(queues)) {}
   absl::StatusOr<std::unique_ptr<DeviceEncoder>> NewEncoder(const TwinOptions& options) override {
-    return cuda::TwinEncoder<CodecDevice>::Create(options, &device_);
+    return cuda::TwinEncoder<CodecDevice>::Create(options, &device_, &group_);
   }
   absl::StatusOr<std::unique_ptr<DeviceArray>> Upload(std::span<const float> values) override {
     return std::make_unique<CodecArray>(device_, values);
   }
   absl::Status CopyWithin(size_t) override { return absl::OkStatus(); }
+  absl::Status CopyToHost(size_t) override { return absl::OkStatus(); }
 
  private:
   CodecDevice device_;
+  cuda::SliceGroup<CodecDevice> group_{&device_};
 };
 
 }  // namespace

@@ -1,0 +1,213 @@
+// Running sums of whole numbers, as launches on a queue: one sums each chunk, one adds up the
+// chunks, one goes through the chunks again with what is before each.
+#pragma once
+
+#include "compression/cuda/coder.h"
+
+namespace psgd::cuda {
+
+inline constexpr uint32_t kScanChunk = 4096;  // terms
+
+// One number of each thread of a block, and the sum of those before it.
+class BlockScan {
+ public:
+  uint32_t value[kThreads];
+
+  // Makes value[t] the sum of the values of the threads before t. REQUIRES: all are set.
+  PS_HD void Exclusive(const Block& block) {
+    block.Each([&](uint32_t thread) {
+      if (thread >= kGroups) return;
+      uint32_t sum = 0;
+      for (uint32_t k = 0; k < kGroup; ++k) sum += value[thread * kGroup + k];
+      group_[thread] = sum;
+    });
+    block.Once([&] {
+      uint32_t sum = 0;
+      for (uint32_t g = 0; g < kGroups; ++g) {
+        const uint32_t own = group_[g];
+        group_[g] = sum;
+        sum += own;
+      }
+      total_ = sum;
+    });
+    block.Each([&](uint32_t thread) {
+      if (thread >= kGroups) return;
+      uint32_t sum = group_[thread];
+      for (uint32_t k = 0; k < kGroup; ++k) {
+        const uint32_t own = value[thread * kGroup + k];
+        value[thread * kGroup + k] = sum;
+        sum += own;
+      }
+    });
+  }
+  // The sum of all values. REQUIRES: Exclusive was called.
+  PS_HD uint32_t total() const { return total_; }
+
+ private:
+  static constexpr uint32_t kGroup = 16, kGroups = kThreads / kGroup;
+  uint32_t group_[kGroups];
+  uint32_t total_;
+};
+
+// Finds where a running sum reaches a number.
+class BlockReach {
+ public:
+  uint32_t found;  // index of the term that reaches it
+  uint32_t left;   // what the terms before that one leave of the number
+
+  // REQUIRES: of(0) + ... + of(count - 1) >= wanted > 0.
+  template <typename Of>
+  PS_HD void Find(const Block& block, uint32_t count, uint32_t wanted, Of of) {
+    block.Once([&] {
+      found = count;
+      left = wanted;
+    });
+    for (uint32_t first = 0; first < count && found == count; first += kThreads) {
+      block.Each([&](uint32_t thread) {
+        scan_.value[thread] = first + thread < count ? of(first + thread) : 0;
+      });
+      const uint32_t wanted_here = left;
+      scan_.Exclusive(block);
+      block.Each([&](uint32_t thread) {
+        const uint32_t before = scan_.value[thread];
+        const uint32_t end = thread + 1 < kThreads ? scan_.value[thread + 1] : scan_.total();
+        if (before >= wanted_here || end < wanted_here) return;
+        found = first + thread;
+        left = wanted_here - before;
+      });
+      block.Once([&] {
+        if (found == count) left -= scan_.total();
+      });
+    }
+  }
+
+ private:
+  BlockScan scan_;
+};
+
+// sums[c] is the sum of chunk c. A block has one chunk.
+template <typename Of>
+struct ChunkSumsBody {
+  struct Shared {
+    uint32_t sum;
+  };
+  Of of;
+  uint32_t count;
+  uint32_t* sums;
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    const size_t begin = size_t{block.index()} * kScanChunk;
+    block.Once([&] { shared.sum = 0; });
+    block.Each([&](uint32_t thread) {
+      uint32_t sum = 0;
+      for (size_t i = begin + thread; i < begin + kScanChunk && i < count; i += kThreads) {
+        sum += of(static_cast<uint32_t>(i));
+      }
+      if (sum != 0) AtomicAdd(&shared.sum, sum);
+    });
+    block.Once([&] { sums[block.index()] = shared.sum; });
+  }
+};
+
+// Makes sums[c] what is before chunk c, and *all the sum of all. Runs as one block.
+struct ChunksBeforeBody {
+  struct Shared {
+    BlockScan scan;
+    uint32_t before;
+  };
+  uint32_t chunks;
+  uint32_t* sums;
+  uint32_t* all;  // may be null
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    block.Once([&] { shared.before = 0; });
+    for (uint32_t first = 0; first < chunks; first += kThreads) {
+      block.Each([&](uint32_t thread) {
+        shared.scan.value[thread] = first + thread < chunks ? sums[first + thread] : 0;
+      });
+      shared.scan.Exclusive(block);
+      block.Each([&](uint32_t thread) {
+        if (first + thread < chunks)
+          sums[first + thread] = shared.before + shared.scan.value[thread];
+      });
+      block.Once([&] { shared.before += shared.scan.total(); });
+    }
+    block.Once([&] {
+      if (all != nullptr) *all = shared.before;
+    });
+  }
+};
+
+// Calls use(i, term, sum of the terms before it). A block has one chunk, a thread neighbors.
+template <typename Of, typename Use>
+struct ChunkTermsBody {
+  static constexpr uint32_t kEach = kScanChunk / kThreads;
+  struct Shared {
+    BlockScan scan;
+    uint32_t term[kScanChunk + kThreads];
+  };
+  Of of;
+  uint32_t count;
+  const uint32_t* before;  // each chunk
+  Use use;
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    const size_t begin = size_t{block.index()} * kScanChunk;
+    block.ForEach(kScanChunk, [&](size_t k) {
+      shared.term[Place(k)] = begin + k < count ? of(static_cast<uint32_t>(begin + k)) : 0;
+    });
+    block.Each([&](uint32_t thread) {
+      uint32_t sum = 0;
+      for (uint32_t k = 0; k < kEach; ++k) sum += shared.term[Place(thread * kEach + k)];
+      shared.scan.value[thread] = sum;
+    });
+    shared.scan.Exclusive(block);
+    block.Each([&](uint32_t thread) {
+      uint32_t sum = before[block.index()] + shared.scan.value[thread];
+      for (size_t k = size_t{thread} * kEach; k < size_t{thread + 1} * kEach; ++k) {
+        const uint32_t term = shared.term[Place(k)];
+        if (begin + k < count) use(static_cast<uint32_t>(begin + k), term, sum);
+        sum += term;
+      }
+    });
+  }
+
+ private:
+  // Leaves a gap between the threads' terms, which would lie in one bank of memory.
+  PS_HD static size_t Place(size_t k) { return k + k / kEach; }
+};
+
+template <typename Queue, typename Of, typename Use>
+void ForEachTerm(Queue& queue, uint32_t count, const Of& of, uint32_t* all, const Use& use) {
+  const uint32_t chunks = (count + kScanChunk - 1) / kScanChunk;
+  uint32_t* sums = queue.template Scratch<uint32_t>(chunks);
+  queue.Launch(chunks, ChunkSumsBody<Of>{of, count, sums});
+  queue.Launch(1, ChunksBeforeBody{chunks, sums, all});
+  queue.Launch(chunks, ChunkTermsBody<Of, Use>{of, count, sums, use});
+}
+
+struct ListIfFlagged {
+  uint32_t* out;
+  PS_HD void operator()(uint32_t i, uint32_t flag, uint32_t before) const {
+    if (flag != 0) out[before] = i;
+  }
+};
+
+// Lists each i below `count` with flag(i), ascending, and stores how many there are.
+template <typename Queue, typename Flag>
+void Select(Queue& queue, uint32_t count, const Flag& flag, uint32_t* out, uint32_t* found) {
+  ForEachTerm(queue, count, flag, found, ListIfFlagged{out});
+}
+
+struct StoreBefore {
+  uint32_t* out;
+  PS_HD void operator()(uint32_t i, uint32_t, uint32_t before) const { out[i] = before; }
+};
+
+// out[i] = of(0) + ... + of(i - 1).
+template <typename Queue, typename Of>
+void Scan(Queue& queue, uint32_t count, const Of& of, uint32_t* out) {
+  ForEachTerm(queue, count, of, nullptr, StoreBefore{out});
+}
+
+}  // namespace psgd::cuda
