@@ -38,9 +38,10 @@ endif()
 
 find_program(PSGD_CCACHE ccache)
 if(PSGD_CCACHE)
-  # ccache caches objects with precompiled headers only with this setting.
+  # ccache caches objects with precompiled headers only with this setting. It knows the headers of a
+  # source from the compiler, so it need not preprocess the source first.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-      CCACHE_SLOPPINESS=pch_defines,time_macros ${PSGD_CCACHE})
+      CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1 ${PSGD_CCACHE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     add_compile_options(-fpch-preprocess)
   endif()

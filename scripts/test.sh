@@ -33,7 +33,8 @@ fi
 log=build/$preset/tests.log
 results=$PWD/build/$preset/tests.xml
 rm -f "$results"
-ctest --test-dir "build/$preset" -j"$(($(nproc) + 1))" --label-exclude '^gpu$' --output-on-failure --output-junit "$results" \
+# Half of the time, an average test waits.
+ctest --test-dir "build/$preset" -j"$(($(nproc) * 2))" --label-exclude '^gpu$' --output-on-failure --output-junit "$results" \
   --test-output-size-passed 100000000 </dev/null 2>&1 | tee "$log" || true
 
 # "97% tests passed, 1 tests failed out of 34": tests that could not run count as failed, skipped

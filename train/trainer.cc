@@ -55,6 +55,7 @@ Trainer::Trainer(TrainerOptions options)
 
 absl::Status Trainer::StopsAtOnce() const {
   if (options_.stops != nullptr && *options_.stops >= 2) return absl::CancelledError("stopped");
+  if (Asked() && !member_.keeps_lease()) return absl::CancelledError("stopped before it joined");
   if (Asked() && DrainTimeLeft() <= Duration::zero()) {
     return absl::CancelledError("asked to stop, and --drain-deadline has passed");
   }

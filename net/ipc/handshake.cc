@@ -17,13 +17,13 @@
 namespace psgd {
 namespace {
 
-constexpr uint64_t kMagic = 0x4350492d44475350;  // "PSGD-IPC", little-endian
+constexpr uint64_t kHandshakeMagic = 0x4350492d44475350;  // "PSGD-IPC", little-endian
 constexpr size_t kMostPass = 104;
 constexpr size_t kMostDescriptors = 3;
 
 // Both directions; a welcome has no arena and no pass.
 struct Greeting {
-  uint64_t magic = kMagic;
+  uint64_t magic = kHandshakeMagic;
   uint32_t version = kProtocolVersion;
   uint32_t pass_bytes = 0;
   uint64_t arena_bytes = 0;
@@ -90,8 +90,8 @@ absl::StatusOr<Greeted> ReceiveGreeting(int socket, size_t descriptors) {
   }
   if (got <= 0) return absl::UnavailableError("the other side is gone");
   const Greeting& greeting = greeted.greeting;
-  if (got != sizeof(Greeting) || greeting.magic != kMagic || greeting.pass_bytes > kMostPass ||
-      greeted.descriptors.size() != descriptors) {
+  if (got != sizeof(Greeting) || greeting.magic != kHandshakeMagic ||
+      greeting.pass_bytes > kMostPass || greeted.descriptors.size() != descriptors) {
     return absl::InvalidArgumentError("not a psgd process; does something else connect here?");
   }
   if (greeting.version != kProtocolVersion) {

@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kWakeKey = UINT64_MAX;
 constexpr uint64_t kBellKey = UINT64_MAX - 1;
 
-constexpr Duration kLookPeriod = std::chrono::milliseconds(1);
+constexpr Duration kLookAtSocketsPeriod = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -57,7 +57,7 @@ void IpcEndpoint::HandleSockets(Duration wait) {
 }
 
 void IpcEndpoint::LookAtSockets(bool now) {
-  if (now || SteadyNow() - looked_ >= kLookPeriod) HandleSockets(Duration::zero());
+  if (now || SteadyNow() - looked_ >= kLookAtSocketsPeriod) HandleSockets(Duration::zero());
 }
 
 std::optional<Received> IpcEndpoint::Receive(Duration timeout) {

@@ -13,12 +13,12 @@
 namespace psgd {
 namespace {
 
-constexpr uint64_t kMagic = 0x5843552d44475350;  // "PSGD-UCX", little-endian
+constexpr uint64_t kGreetingMagic = 0x5843552d44475350;  // "PSGD-UCX", little-endian
 constexpr uint32_t kMostAddress = 64u << 10;
 
 // Before the worker's address.
 struct Front {
-  uint64_t magic = kMagic;
+  uint64_t magic = kGreetingMagic;
   uint32_t version = kProtocolVersion;
   uint32_t address_bytes = 0;
   uint64_t number = 0;
@@ -26,7 +26,8 @@ struct Front {
 };
 
 absl::Status Check(const Front& front) {
-  if (front.magic != kMagic || front.address_bytes == 0 || front.address_bytes > kMostAddress) {
+  if (front.magic != kGreetingMagic || front.address_bytes == 0 ||
+      front.address_bytes > kMostAddress) {
     return absl::InvalidArgumentError("not a psgd process; does something else connect here?");
   }
   if (front.version != kProtocolVersion) {

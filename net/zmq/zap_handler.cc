@@ -10,16 +10,16 @@ namespace {
 
 constexpr char kAddress[] = "inproc://zeromq.zap.01";
 constexpr char kVersion[] = "1.0";
-constexpr size_t kKeyBytes = 32;
+constexpr size_t kBinaryKeyBytes = 32;
 
 // The positions of a request's frames. A reply repeats the first two.
 enum Frame { kVersionFrame, kRequestFrame, kDomain, kPeerAddress, kRoutingId, kMechanism, kKey };
 
 // Returns the Z85 text of a binary key, or "" if `binary` is not a key.
-std::string KeyText(const std::string& binary) {
-  if (binary.size() != kKeyBytes) return "";
-  std::array<char, kKeyBytes * 5 / 4 + 1> text{};
-  zmq_z85_encode(text.data(), reinterpret_cast<const uint8_t*>(binary.data()), kKeyBytes);
+std::string Z85Key(const std::string& binary) {
+  if (binary.size() != kBinaryKeyBytes) return "";
+  std::array<char, kBinaryKeyBytes * 5 / 4 + 1> text{};
+  zmq_z85_encode(text.data(), reinterpret_cast<const uint8_t*>(binary.data()), kBinaryKeyBytes);
   return text.data();
 }
 
@@ -58,7 +58,7 @@ void ZapHandler::Answer() {
     request.push_back(frame.to_string());
   }
   const bool asked = request.size() == kKey + 1 && request[kMechanism] == "CURVE";
-  const std::string key = asked ? KeyText(request[kKey]) : "";
+  const std::string key = asked ? Z85Key(request[kKey]) : "";
   const bool allowed = !key.empty() && allowed_->Knows(key);
   const std::vector<std::string> reply = {
       kVersion,

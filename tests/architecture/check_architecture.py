@@ -67,7 +67,7 @@ WAITERS = {
 OWN_NAME = re.compile(r"(?:inline |static )*(?:constexpr|const) [^;=({]*?\b(k[A-Z]\w*)\b|(?:struct|class|enum class|enum) (\w+)[^;]*$")
 # Sources that are compiled by themselves, and rooms whose sources all are.
 ALONE = re.compile(r"ALONE ([^)]*)\)")
-APART = {"net", "apps", "bench"}
+APART = {"apps", "bench"}
 OPENSSL_HEADER = re.compile(r"^openssl/")
 PROMISES = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 

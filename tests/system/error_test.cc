@@ -14,6 +14,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using namespace std::chrono_literals;
 
 class Error : public RunTest {
@@ -257,8 +258,11 @@ TEST_F(Error, AWorkerSaysForWhichServerItWaits) {
   Process worker({"ps-worker", "--cpu", "--server", "127.0.0.1:1"});
   EXPECT_TRUE(worker.WaitFor("no server answers at 127.0.0.1:1 yet; trying for 60 s"))
       << worker.Err();
+  // It has nothing to drain.
   worker.Signal(SIGINT);
-  worker.Wait();
+  const Ended ended = worker.Wait();
+  EXPECT_EQ(ended.code, 3) << ended.err;
+  EXPECT_THAT(ended.err, Not(HasSubstr("--drain-deadline")));
 }
 
 TEST_F(Error, GpuListThatIsNone) {

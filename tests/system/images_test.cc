@@ -120,8 +120,8 @@ TEST_F(ImagesRun, ResNetLearnsFromCifarFiles) {
 // Both runs have two workers, since batch normalization depends on a worker's batch.
 TEST_F(ImagesRun, ResNetFollowsTheReference) {
   WriteCifar();
-  const std::vector<std::string> settings = {"train.epochs=2", "data.train_samples=96",
-                                             "data.test_samples=20"};
+  const std::vector<std::string> settings = {"train.epochs=2", "data.train_samples=48",
+                                             "data.test_samples=12"};
   const Ended ended = Run("run", CifarYaml("cifar"), Sets(settings));
   ASSERT_EQ(ended.code, 0) << ended.err;
   RunOnReference("reference", Path("run.yaml"), settings, 2);
@@ -201,7 +201,7 @@ TEST_F(ImagesRun, FoldersOfJpegTrainAndADamagedOneIsNamed) {
 TEST_F(ImagesRun, BatchesAreMadeWhileAStepRuns) {
   const std::string image =
       Jpeg(640, 480, [](int x, int y, int c) { return 40 * c + (x * y / 64) % 90; });
-  for (int i = 0; i < 512; ++i) {
+  for (int i = 0; i < 256; ++i) {
     WriteIn("many/train/" + std::to_string(i % 2) + "/" + std::to_string(i) + ".jpg", image);
   }
   for (int i : {0, 1}) WriteIn("many/test/" + std::to_string(i) + "/0.jpg", image);
@@ -222,7 +222,7 @@ TEST_F(ImagesRun, BatchesAreMadeWhileAStepRuns) {
   const Json fast = train("fast", 0);
   const double step_ms = 8 * 1000 / fast["samples_per_second"].get<double>();
   const Json slow = train("slow", static_cast<int>(2 + 10 * step_ms));
-  EXPECT_EQ(slow["steps"], 64);
+  EXPECT_EQ(slow["steps"], 32);
   // Without overlap both would be equal: a delay is not part of a step.
   EXPECT_LT(slow["input_stall"].get<double>(), fast["input_stall"].get<double>())
       << "steps took " << step_ms << " ms";

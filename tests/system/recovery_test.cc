@@ -49,18 +49,18 @@ class Recovery : public RunTest {
 
 TEST_F(Recovery, TrainingGoesOnWhereTheJournalEnds) {
   const std::vector<std::string> settings = Journalled(
-      {"train.epochs=200", "consistency.staleness=2", "durability.checkpoint=100 epochs"});
+      {"train.epochs=100", "consistency.staleness=2", "durability.checkpoint=50 epochs"});
   ASSERT_EQ(RunSmall("calm", settings).code, 0);
   Process run(PsRun("run", settings));
-  ASSERT_TRUE(run.WaitFor("epoch 2/200")) << run.Err();
-  EXPECT_EQ(KillServers(run, 3, 700ms), 3);
+  ASSERT_TRUE(run.WaitFor("epoch 2/100")) << run.Err();
+  EXPECT_EQ(KillServers(run, 3, 350ms), 3);
   const Ended ended = run.Wait();
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("ps-server was killed by signal 9"));
   EXPECT_THAT(ended.err, HasSubstr("is back"));
   EXPECT_THAT(ended.err, Not(HasSubstr("worker-0")));
   EXPECT_EQ(Summary("run")["status"], "finished");
-  EXPECT_EQ(Summary("run")["epochs"], 200.0);
+  EXPECT_EQ(Summary("run")["epochs"], 100.0);
   // Steps are reported, and stored once a second.
   EXPECT_EQ(Summary("calm")["counts_incomplete"], false);
   EXPECT_EQ(Summary("run")["counts_incomplete"], true);
@@ -91,11 +91,11 @@ TEST_F(Recovery, AServerThatIsKilledAgainAsItStartsIsStartedOnceMore) {
 
 // With staleness 0 a run's bits depend only on its seed, not on its server's deaths.
 TEST_F(Recovery, TheWeightsAreThoseOfAnUndisturbedRun) {
-  const std::vector<std::string> settings = {"train.epochs=150", "optimizer.sgd.momentum=0.9",
+  const std::vector<std::string> settings = {"train.epochs=100", "optimizer.sgd.momentum=0.9",
                                              "compression.push=topk"};
   ASSERT_EQ(RunSmall("calm", Journalled(settings)).code, 0);
   Process run(PsRun("run", Journalled(settings)));
-  ASSERT_TRUE(run.WaitFor("epoch 2/150")) << run.Err();
+  ASSERT_TRUE(run.WaitFor("epoch 2/100")) << run.Err();
   const int killed = KillServers(run, 4, 300ms);
   EXPECT_GE(killed, 2);
   const Ended ended = run.Wait();

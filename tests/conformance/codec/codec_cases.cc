@@ -122,14 +122,22 @@ std::vector<Twin> AllTwins() {
   return twins;
 }
 
+// Detection asks the processor, which a hypervisor answers slowly.
+static int64_t DetectedTargets() {
+  static const int64_t detected = hwy::SupportedTargets();
+  return detected;
+}
+
 UseTwin::UseTwin(const Twin& twin) {
-  hwy::SetSupportedTargetsForTest(twin.target);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  const int64_t detected = DetectedTargets();
+  const int64_t targets = twin.target != 0 ? twin.target : detected;
+  hwy::SetSupportedTargetsForTest(targets);
+  hwy::GetChosenTarget().Update(targets);
 }
 
 UseTwin::~UseTwin() {
   hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  hwy::GetChosenTarget().Update(DetectedTargets());
 }
 
 std::unique_ptr<Codec> Make(const CodecCase& codec, CodecBackend backend) {

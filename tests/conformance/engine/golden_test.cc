@@ -82,10 +82,11 @@ TEST_P(GoldenTest, IsPyTorchs) {
 
   for (int i = 0; i < network.spec().parameters_size(); ++i) {
     const bool trained = network.spec().parameters(i).role() == ParameterSpec::TRAINED;
-    const auto value = network.parameter(i);
-    const auto gradient = network.gradient(i);
+    float* const value = network.parameter(i).data();
+    const float* const gradient = network.gradient(i).data();
+    const size_t size = network.parameter(i).size();
     const float factor = trained ? -GoldenProblem::kRate : 1;
-    for (size_t k = 0; k < value.size(); ++k) value[k] += factor * gradient[k];
+    for (size_t k = 0; k < size; ++k) value[k] += factor * gradient[k];
   }
   network.InvalidateParameters();
   const auto evaluated = network.Evaluate(input, problem.labels);

@@ -38,8 +38,8 @@ ModelConfig Model(const std::string& name) {
 Problem ProblemOf(const std::string& name) {
   if (name == "gpt" || name == "lstm_lm") return MakeTokenProblem(13, 17, 5);
   if (name != "unet") return MakeProblem({3, 16, 16, 4}, 4);
-  Problem problem = MakeProblem({1, 16, 16, 3}, 2);
-  problem.labels.resize(2 * 16 * 16);
+  Problem problem = MakeProblem({1, 16, 16, 3}, 1);
+  problem.labels.resize(16 * 16);
   for (size_t i = 0; i < problem.labels.size(); ++i) problem.labels[i] = static_cast<int>(i % 3);
   return problem;
 }

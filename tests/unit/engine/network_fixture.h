@@ -161,17 +161,18 @@ inline std::unique_ptr<Network> MakeNetwork(const ModelConfig& model, const Prob
 }
 
 // Makes one step of plain gradient descent and adds deltas to statistics. Returns the mean loss.
+// Tests are not optimized, so the loop over up to a hundred million weights takes pointers.
 inline double Descend(Network* network, const Problem& problem, uint64_t step,
                       float learning_rate) {
   const auto result = network->TrainStep(problem.step_batch(), step, nullptr);
   EXPECT_TRUE(result.ok()) << result.status();
   for (int i = 0; i < network->spec().parameters_size(); ++i) {
     const bool statistic = network->spec().parameters(i).role() == ParameterSpec::STATISTIC;
-    const std::span<float> parameter = network->parameter(i);
-    const std::span<const float> gradient = network->gradient(i);
-    for (size_t k = 0; k < parameter.size(); ++k) {
-      parameter[k] += statistic ? gradient[k] : -learning_rate * gradient[k];
-    }
+    const float factor = statistic ? 1 : -learning_rate;
+    float* const parameter = network->parameter(i).data();
+    const float* const gradient = network->gradient(i).data();
+    const size_t size = network->parameter(i).size();
+    for (size_t k = 0; k < size; ++k) parameter[k] += factor * gradient[k];
   }
   network->InvalidateParameters();
   return result->loss_sum / static_cast<double>(result->counted);
