@@ -1,12 +1,15 @@
 #include "common/open_files.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 
 #include <filesystem>
 #include <iterator>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/file_descriptor.h"
 
 namespace psgd {
 
@@ -15,6 +18,15 @@ void RaiseOpenFilesLimit() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
   limit.rlim_cur = limit.rlim_max;
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+bool CanOpenFiles(int count) {
+  std::vector<FileDescriptor> opened;
+  while (static_cast<int>(opened.size()) < count) {
+    opened.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!opened.back().open()) return false;
+  }
+  return true;
 }
 
 std::string OpenFilesText() {

@@ -122,6 +122,8 @@ cut_off() {
     row "$running" cut "" ""
     kill -TERM $job 2> /dev/null
     wait $job
+    # A signal that comes as timeout starts its program ends timeout alone. Both are in its group.
+    kill -KILL -- -$job 2> /dev/null
   fi
   exit 130
 }

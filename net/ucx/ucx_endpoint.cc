@@ -173,6 +173,8 @@ std::string UcxEndpoint::DeviceOf(const Peer& peer) const {
 }
 
 absl::Status UcxEndpoint::Meet(const PeerPtr& peer, const UcxGreeting& greeting) {
+  constexpr int kFiles = 8;  // more than a connection opens
+  PSGD_RETURN_IF_ERROR(UcxWorker::CheckFiles(kFiles));
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;

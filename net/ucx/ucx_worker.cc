@@ -16,6 +16,12 @@ absl::Status Check(const UcxLibrary& ucx, ucs_status_t status, const char* what)
 
 }  // namespace
 
+absl::Status UcxWorker::CheckFiles(int count) {
+  if (CanOpenFiles(count)) return absl::OkStatus();
+  return UnavailableError("UCX: it would need to open up to ", count, " more files; ",
+                          OpenFilesText());
+}
+
 absl::StatusOr<std::shared_ptr<const UcxWorker::Context>> UcxWorker::SharedContext(
     const UcxLibrary& ucx, Reach reach) {
   static std::mutex mutex;
@@ -46,6 +52,8 @@ absl::StatusOr<std::shared_ptr<const UcxWorker::Context>> UcxWorker::SharedConte
 }
 
 absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Create(Reach reach) {
+  constexpr int kFiles = 32;  // more than a context and a worker open
+  PSGD_RETURN_IF_ERROR(CheckFiles(kFiles));
   PSGD_ASSIGN_OR_RETURN(const UcxLibrary* const ucx, UcxLibrary::Load());
   PSGD_ASSIGN_OR_RETURN(std::shared_ptr<const Context> context, SharedContext(*ucx, reach));
   std::unique_ptr<UcxWorker> made(new UcxWorker(*ucx, std::move(context)));

@@ -15,6 +15,8 @@ class UcxWorker {
   // Which networks it may use. UCX opens ports of its own on each of them.
   enum class Reach { kThisMachine, kAllNetworks };
   static absl::StatusOr<std::unique_ptr<UcxWorker>> Create(Reach reach);
+  // An error if this process cannot open that many more files. UCX ends a process that cannot.
+  static absl::Status CheckFiles(int count);
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;

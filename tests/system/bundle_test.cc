@@ -203,7 +203,7 @@ TEST_F(GpuScript, StartsNoCheckThatDoesNotFitTheBudget) {
   const std::string table = TableOf(ended);
   EXPECT_THAT(table, ContainsRegex("ops and networks against the reference +skipped"));
   EXPECT_THAT(table, HasSubstr("== 3 passed, 0 failed, 1 skipped"));
-  EXPECT_THAT(ended.out, ContainsRegex("it takes about 300 seconds, and 12[0-9] of 125 are left"));
+  EXPECT_THAT(ended.out, ContainsRegex("it takes about 150 seconds, and 12[0-9] of 125 are left"));
 }
 
 // The table has every row until then, whole, and says what was under way.

@@ -147,7 +147,7 @@ TEST_F(Tables, PricesAreLearnedToNearTheirNoise) {
   EXPECT_THAT(unknown.err,
               HasSubstr("column \"shore\": 1 of 1 fields have a value that no training row has, as "
                         "\"lake\"; they count as missing"));
-  EXPECT_THAT(odd_ones({"--json"}).err, HasSubstr("say --out FILE"));
+  EXPECT_THAT(odd_ones({"--json"}).err, HasSubstr("add --out"));
   EXPECT_EQ(odd_ones({"--out", Path("none/a.csv")}).code, 2);
   const Ended json = odd_ones({"--out", Path("a.csv"), "--json"});
   EXPECT_EQ(Json::parse(json.out)["predictions"], 1) << json.err;

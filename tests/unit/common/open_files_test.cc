@@ -38,10 +38,14 @@ TEST_F(OpenFiles, TheLimitRisesToTheSystems) {
 TEST_F(OpenFiles, TheTextHasTheFigures) {
   AllowOnly(100);
   EXPECT_THAT(OpenFilesText(), AllOf(HasSubstr("this process has "), HasSubstr(" may have 100")));
+  EXPECT_TRUE(CanOpenFiles(10));
+  EXPECT_FALSE(CanOpenFiles(100));
+  EXPECT_TRUE(CanOpenFiles(10));
   std::vector<FileDescriptor> open;
   do {
     open.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   } while (open.back().open());
+  EXPECT_FALSE(CanOpenFiles(1));
   EXPECT_THAT(OpenFilesText(), HasSubstr("this process has 100 files open and may have 100"));
 }
 

@@ -412,7 +412,7 @@ TEST(CoordinatorQuarantine, NumbersThatAreNotFiniteMeanThatTrainingDiverged) {
   run.core().Quarantine({only, "3 bad pushes", /*not_finite=*/true}, &effects);
   EXPECT_THAT(run.core().Status(run.now()).detail(),
               testing::AllOf(testing::StartsWith("training diverged: lower the learning rate"),
-                             testing::HasSubstr("of worker 0, 3 bad pushes")));
+                             testing::HasSubstr("worker 0: 3 bad pushes")));
 }
 
 }  // namespace
