@@ -19,9 +19,15 @@ std::vector<std::string> ChoicesIn(const std::string& type) {
   return absl::StrSplit(type.substr(open + 1, close - open - 1), ',');
 }
 
-// Returns "N" for the type "INT:INT in [1 - 64]".
+// Returns "N" for the type "INT:INT in [1 - 64]", and "HOST:PORT" and "[NAME:]KEY=VALUE" as they
+// are.
 std::string ValueIn(const std::string& type) {
-  const std::string value = type.substr(0, type.find(':'));
+  size_t end = type.find(':');
+  const auto is_of_name = [&] {
+    return type.compare(end + 1, 4, "PORT") == 0 || type.compare(end + 1, 1, "]") == 0;
+  };
+  while (end != std::string::npos && is_of_name()) end = type.find(':', end + 1);
+  const std::string value = type.substr(0, end);
   if (value == "INT" || value == "UINT" || value == "FLOAT") return "N";
   return value.empty() ? "VALUE" : value;
 }
