@@ -38,14 +38,15 @@ Entries ChooseLargest(Queue& queue, const Maker& maker, uint32_t elements, uint3
   Entries entries = {nullptr, queue.template Scratch<Chosen>(1),
                      MostChosen(keep, sampled, elements), elements};
   Chosen* chosen = entries.chosen;
+  // Taken without a sample, too: then no step takes more memory than the first, which keeps most.
+  uint32_t* const samples = queue.template Scratch<uint32_t>(kSampleBins);
   queue.Zero(chosen, 1);
   if (sampled) {
     const SamplePlan plan = PlanSample(elements, keep, false);
-    uint32_t* bins = queue.template Scratch<uint32_t>(kSampleBins);
-    queue.Zero(bins, kSampleBins);
-    queue.Launch(BlocksFor(plan.runs * kSampleRun), SampleBody<Maker>{maker, plan, bins});
+    queue.Zero(samples, kSampleBins);
+    queue.Launch(BlocksFor(plan.runs * kSampleRun), SampleBody<Maker>{maker, plan, samples});
     queue.Launch(1, FindBinBody<UseAsGuess>{
-                        bins, kSampleBins, {chosen, static_cast<uint32_t>(plan.wanted)}});
+                        samples, kSampleBins, {chosen, static_cast<uint32_t>(plan.wanted)}});
   }
   queue.Launch(BlocksFor(elements), MakeBody<Maker>{maker, elements, chosen});
   queue.Launch(1, JudgeBody{chosen, keep, sampled, false, 0});

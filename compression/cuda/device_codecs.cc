@@ -99,6 +99,7 @@ class CudaDevice {
     return NewCudaEvent(cudaEventDisableTiming | cudaEventBlockingSync);
   }
   absl::StatusOr<Timer> NewTimer() const {
+    PSGD_RETURN_IF_ERROR(Enter());
     Timer timer;
     PSGD_ASSIGN_OR_RETURN(timer.started, NewCudaEvent(cudaEventBlockingSync));
     PSGD_ASSIGN_OR_RETURN(timer.stopped, NewCudaEvent(cudaEventBlockingSync));

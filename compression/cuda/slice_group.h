@@ -49,7 +49,8 @@ class SliceGroup {
   // Notes what encode(queue) launches, behind the event `ready` (null: at once).
   template <typename Encode>
   absl::StatusOr<FlightPtr> Start(const Slice& slice, void* ready, Encode encode) {
-    const bool joins = flight_ != nullptr && ready == ready_ &&
+    // A timed group has timed slices alone, whose codecs are compared.
+    const bool joins = flight_ != nullptr && ready == ready_ && flight_->timed == slice.timed &&
                        flight_->elements + slice.elements <= kMostElements &&
                        queue_.scratch_used() + slice.scratch <= scratch_bytes_;
     if (!joins) {
@@ -60,10 +61,14 @@ class SliceGroup {
     if (slice.timed && !flight_->timer) {
       PSGD_ASSIGN_OR_RETURN(flight_->timer, device_->NewTimer());
     }
-    flight_->timed |= slice.timed;
+    flight_->timed = slice.timed;
     flight_->elements += slice.elements;
     queue_.BeginSlice();
     encode(queue_);
+    if (queue_.scratch_used() > scratch_bytes_) {
+      Forget();
+      return absl::InternalError("a codec on the device takes more scratch memory than it said");
+    }
     if (slice.copy.bytes > 0) copies_.push_back(slice.copy);
     return flight_;
   }
@@ -118,12 +123,16 @@ class SliceGroup {
     const size_t wanted = wanted_scratch_ + bytes - had;
     const size_t least = std::max(bytes, std::min(wanted, kMostScratch));
     if (least > scratch_bytes_) {
-      const size_t room = std::max(least, std::min(2 * scratch_bytes_, kMostScratch));
-      const absl::Status made = device_->SetScratch(room);
+      const size_t most = std::max(least, std::min(2 * scratch_bytes_, kMostScratch));
+      absl::Status made;
       // With less scratch memory groups are smaller.
-      const bool enough = absl::IsResourceExhausted(made) && bytes <= scratch_bytes_;
-      if (!enough) PSGD_RETURN_IF_ERROR(made);
-      if (made.ok()) scratch_bytes_ = room;
+      for (const size_t room : {most, least, bytes}) {
+        if (room <= scratch_bytes_) break;
+        made = device_->SetScratch(room);
+        if (made.ok()) scratch_bytes_ = room;
+        if (!absl::IsResourceExhausted(made)) break;
+      }
+      if (bytes > scratch_bytes_ || !absl::IsResourceExhausted(made)) PSGD_RETURN_IF_ERROR(made);
     }
     wanted_scratch_ = wanted;
     return bytes;

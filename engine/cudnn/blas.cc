@@ -45,8 +45,9 @@ cublasComputeType_t ComputeType(const Context& c) {
                                                  : CUBLAS_COMPUTE_32F;
 }
 
-std::shared_ptr<FusedProduct> PlanFused(const Context& c, FusedProduct::Extra extra,
-                                        const Matrix& a, const Matrix& b, const Matrix& out) {
+absl::StatusOr<std::shared_ptr<FusedProduct>> PlanFused(const Context& c, FusedProduct::Extra extra,
+                                                        const Matrix& a, const Matrix& b,
+                                                        const Matrix& out) {
   return FusedProduct::Plan(*c.lowering.device(), extra, ComputeType(c), Argument(b).AsBlas(b),
                             Argument(a).AsBlas(a), Argument(out).AsBlas(out));
 }
@@ -87,25 +88,32 @@ void Multiply(const Context& c, const Matrix& a, const Matrix& b, const Matrix& 
   });
 }
 
-void MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
-                    TensorId bias) {
-  Lowering& l = c.lowering;
-  if (auto plan = PlanFused(c, FusedProduct::Extra::kAddVector, a, b, out)) {
-    const View vector = l.Get(bias, {Layout::kPlain, out.view.format.type});
-    return CallFused(c, std::move(plan), a, b, out, vector.buffer);
+absl::Status MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
+                            TensorId bias) {
+  auto plan = PlanFused(c, FusedProduct::Extra::kAddVector, a, b, out);
+  if (absl::IsUnimplemented(plan.status())) {
+    Multiply(c, a, b, out);
+    AddBiasToRows(c, out.rows, out.columns, bias, out.view);
+    return absl::OkStatus();
   }
-  Multiply(c, a, b, out);
-  AddBiasToRows(c, out.rows, out.columns, bias, out.view);
+  PSGD_RETURN_IF_ERROR(plan.status());
+  const View vector = c.lowering.Get(bias, {Layout::kPlain, out.view.format.type});
+  CallFused(c, *std::move(plan), a, b, out, vector.buffer);
+  return absl::OkStatus();
 }
 
-void MultiplyAndSum(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
-                    TensorId sums) {
-  if (auto plan = PlanFused(c, FusedProduct::Extra::kSumSecond, a, b, out)) {
-    const View vector = c.lowering.Put(sums, {Layout::kPlain, out.view.format.type});
-    return CallFused(c, std::move(plan), a, b, out, vector.buffer);
+absl::Status MultiplyAndSum(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
+                            TensorId sums) {
+  auto plan = PlanFused(c, FusedProduct::Extra::kSumSecond, a, b, out);
+  if (absl::IsUnimplemented(plan.status())) {
+    Multiply(c, a, b, out);
+    PutColumnSums(c, a.rows, a.columns, a.view.buffer, sums);
+    return absl::OkStatus();
   }
-  Multiply(c, a, b, out);
-  PutColumnSums(c, a.rows, a.columns, a.view.buffer, sums);
+  PSGD_RETURN_IF_ERROR(plan.status());
+  const View vector = c.lowering.Put(sums, {Layout::kPlain, out.view.format.type});
+  CallFused(c, *std::move(plan), a, b, out, vector.buffer);
+  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

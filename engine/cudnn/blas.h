@@ -24,11 +24,11 @@ struct ProductOptions {
 // out = scale a b + keep out; `out` is fp32 or of the type of a and b. Sums are fp32.
 void Multiply(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
               const ProductOptions& options = {});
-// out = a b + bias in each row
-void MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
-                    TensorId bias);
+// out = a b + bias in each row. In one product the bias has the type of `out`.
+absl::Status MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
+                            TensorId bias);
 // out = a b, sums = the sum of each row of a
-void MultiplyAndSum(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
-                    TensorId sums);
+absl::Status MultiplyAndSum(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
+                            TensorId sums);
 
 }  // namespace psgd::cudnn

@@ -22,7 +22,7 @@ struct Chain {
   int norm = -1;
 };
 
-// A node is in at most one chain. Only the next node reads a result within a chain.
+// A node is in at most one chain. Only a later node of the chain reads a result within it.
 std::vector<Chain> FindChains(const Graph& graph);
 
 }  // namespace psgd::cudnn

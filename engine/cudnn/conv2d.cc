@@ -38,6 +38,11 @@ int64_t PaddedChannels(const Context& c, TensorId x, int64_t filter_channels) {
   return rounds && few && l.external(x) ? unit : 0;
 }
 
+// Convert pads only what was written row-major.
+bool IsPlain(const Context& c, TensorId tensor) {
+  return c.lowering.Native(tensor).format.layout == Layout::kPlain;
+}
+
 Format Padded(Format format, int64_t channels) {
   format.channels = channels;
   return format;
@@ -51,7 +56,9 @@ Shape Padded(Shape shape, int64_t channels) {
 
 absl::Status Lower(const Conv2d& op, const Context& c) {
   Lowering& l = c.lowering;
-  const int64_t channels = PaddedChannels(c, c.in(0), l.shape(c.in(1))[1]);
+  const int64_t channels = IsPlain(c, c.in(0)) && IsPlain(c, c.in(1))
+                               ? PaddedChannels(c, c.in(0), l.shape(c.in(1))[1])
+                               : 0;
   const View x = l.Get(c.in(0), Padded(l.Usual(c.in(0)), channels));
   const View w = l.Get(c.in(1), Padded(l.Usual(c.in(1)), channels));
   const View y = l.PutUsual(c.out(0));
@@ -74,8 +81,10 @@ absl::Status Lower(const Conv2dBackwardData& op, const Context& c) {
 
 absl::Status Lower(const Conv2dBackwardWeights& op, const Context& c) {
   Lowering& l = c.lowering;
+  // A gradient that leaves the graph is converted anyway, unless other nodes read it here.
+  const bool leaves = l.external(c.out(0)) && !l.read(c.out(0));
   const int64_t channels =
-      l.external(c.out(0)) ? PaddedChannels(c, c.in(0), l.shape(c.out(0))[1]) : 0;
+      leaves && IsPlain(c, c.in(0)) ? PaddedChannels(c, c.in(0), l.shape(c.out(0))[1]) : 0;
   const View x = l.Get(c.in(0), Padded(l.Usual(c.in(0)), channels)), dy = l.GetUsual(c.in(1));
   const View dw = l.Put(c.out(0), Padded(l.Usual(c.out(0)), channels));
   const Shape& shape = l.shape(c.in(1));

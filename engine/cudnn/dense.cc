@@ -1,18 +1,16 @@
 #include "engine/cudnn/blas.h"
 
 namespace psgd::cudnn {
-void Lower(const Dense&, const Context& c) {
+absl::Status Lower(const Dense&, const Context& c) {
   Lowering& l = c.lowering;
   const int64_t batch = l.shape(c.in(0))[0], inputs = l.shape(c.in(0))[1];
   const int64_t outputs = l.shape(c.in(1))[0];
   const View x = l.GetUsual(c.in(0)), w = l.GetUsual(c.in(1));
   const View y = l.PutUsual(c.out(0));
   const Matrix a = {x, batch, inputs}, b = {w, outputs, inputs, true}, out = {y, batch, outputs};
-  if (c.has_in(2)) {
-    MultiplyAndAdd(c, a, b, out, c.in(2));
-  } else {
-    Multiply(c, a, b, out);
-  }
+  if (c.has_in(2)) return MultiplyAndAdd(c, a, b, out, c.in(2));
+  Multiply(c, a, b, out);
+  return absl::OkStatus();
 }
 
 void Lower(const DenseBackwardData&, const Context& c) {
@@ -23,7 +21,7 @@ void Lower(const DenseBackwardData&, const Context& c) {
   Multiply(c, {dy, batch, outputs}, {w, outputs, inputs}, {l.PutUsual(c.out(0)), batch, inputs});
 }
 
-void Lower(const DenseBackwardWeights&, const Context& c) {
+absl::Status Lower(const DenseBackwardWeights&, const Context& c) {
   Lowering& l = c.lowering;
   const int64_t batch = l.shape(c.in(0))[0], inputs = l.shape(c.in(0))[1];
   const int64_t outputs = l.shape(c.in(1))[1];
@@ -31,11 +29,9 @@ void Lower(const DenseBackwardWeights&, const Context& c) {
   // Writes fp32 directly, because the sums are in fp32 anyway.
   const Matrix a = {dy, batch, outputs, true}, b = {x, batch, inputs};
   const Matrix out = {l.Put(c.out(0), kPlainFloat), outputs, inputs};
-  if (c.has_out(1)) {
-    MultiplyAndSum(c, a, b, out, c.out(1));
-  } else {
-    Multiply(c, a, b, out);
-  }
+  if (c.has_out(1)) return MultiplyAndSum(c, a, b, out, c.out(1));
+  Multiply(c, a, b, out);
+  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

@@ -266,6 +266,10 @@ cudaError_t Convert(cudaStream_t stream, const ImageShape& shape, const void* fr
   const int64_t pixels = shape.images * shape.area;
   const auto channels = static_cast<int>(shape.channels);
   cudaError_t error = cudaErrorInvalidValue;
+  if ((to_format.channels > 0 && from_format.layout != Layout::kPlain) ||
+      (from_format.channels > 0 && to_format.layout != Layout::kPlain)) {
+    return error;
+  }
   ForType(from_format.type, [&]<typename From>(From*) {
     ForType(to_format.type, [&]<typename To>(To*) {
       // A device computes in only one type besides fp32.

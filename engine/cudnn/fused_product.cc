@@ -34,14 +34,15 @@ cublasLtHandle_t HandleOf(const Device& device) {
 
 }  // namespace
 
-std::shared_ptr<FusedProduct> FusedProduct::Plan(const Device& device, Extra extra,
-                                                 cublasComputeType_t compute,
-                                                 const BlasMatrix& first, const BlasMatrix& second,
-                                                 const BlasMatrix& product) {
+absl::StatusOr<std::shared_ptr<FusedProduct>> FusedProduct::Plan(const Device& device, Extra extra,
+                                                                 cublasComputeType_t compute,
+                                                                 const BlasMatrix& first,
+                                                                 const BlasMatrix& second,
+                                                                 const BlasMatrix& product) {
   auto made = std::make_shared<FusedProduct>();
-  absl::Status status = made->Describe(extra, compute, first, second, product);
-  if (status.ok()) status = made->Choose(device);
-  return status.ok() ? made : nullptr;
+  PSGD_RETURN_IF_ERROR(made->Describe(extra, compute, first, second, product));
+  PSGD_RETURN_IF_ERROR(made->Choose(device));
+  return made;
 }
 
 FusedProduct::~FusedProduct() {
@@ -89,9 +90,14 @@ absl::Status FusedProduct::Choose(const Device& device) {
   }
   cublasLtMatmulHeuristicResult_t result = {};
   int found = 0;
-  PSGD_CUDA(cublasLtMatmulAlgoGetHeuristic(HandleOf(device), operation_, first_, second_, product_,
-                                           product_, preference, 1, &result, &found));
-  if (found == 0) return absl::UnimplementedError("cuBLAS has no such product");
+  const cublasStatus_t searched =
+      cublasLtMatmulAlgoGetHeuristic(HandleOf(device), operation_, first_, second_, product_,
+                                     product_, preference, 1, &result, &found);
+  if (searched == CUBLAS_STATUS_NOT_SUPPORTED ||
+      (searched == CUBLAS_STATUS_SUCCESS && found == 0)) {
+    return absl::UnimplementedError("cuBLAS has no such product");
+  }
+  PSGD_RETURN_IF_ERROR(CheckCall(searched, "cublasLtMatmulAlgoGetHeuristic"));
   algorithm_ = result.algo;
   return CheckCall(result.state, "cublasLtMatmulAlgoGetHeuristic");
 }

@@ -26,10 +26,12 @@ class FusedProduct {
     kAddVector,  // adds the vector to each column of the product
     kSumSecond,  // the vector becomes the sum of the second factor over the inner dimension
   };
-  // Null: cuBLAS has no such product.
-  static std::shared_ptr<FusedProduct> Plan(const Device& device, Extra extra,
-                                            cublasComputeType_t compute, const BlasMatrix& first,
-                                            const BlasMatrix& second, const BlasMatrix& product);
+  // UNIMPLEMENTED: cuBLAS has no such product.
+  static absl::StatusOr<std::shared_ptr<FusedProduct>> Plan(const Device& device, Extra extra,
+                                                            cublasComputeType_t compute,
+                                                            const BlasMatrix& first,
+                                                            const BlasMatrix& second,
+                                                            const BlasMatrix& product);
   FusedProduct() = default;
   ~FusedProduct();
   FusedProduct(const FusedProduct&) = delete;

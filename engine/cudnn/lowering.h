@@ -47,6 +47,8 @@ class Lowering {
   int64_t elements(TensorId tensor) const { return ElementCount(shape(tensor)); }
   Type type() const { return type_; }
   bool external(TensorId tensor) const { return graph_.tensors[tensor].external; }
+  // Whether a node reads it.
+  bool read(TensorId tensor) const { return read_[tensor]; }
   // See staircase.h.
   bool staircase(TensorId tensor) const { return staircases_[tensor]; }
   // The format of an activation.

@@ -22,15 +22,15 @@ Matrix PartOfFactor(const Matrix& whole, int64_t row, int64_t row_end, int64_t c
                           : PartOf(whole, row, row_end, column, column_end);
 }
 
-// A product whose result or left factor is a staircase, by blocks of rows.
+// A product by blocks of rows. Its result, its left factor or both are staircases.
 void MultiplyStairs(const Context& c, const Matrix& a, const Matrix& b, const Matrix& y,
-                    bool of_result, const ProductOptions& options) {
+                    bool result_is, bool left_is, const ProductOptions& options) {
   const int64_t inner = a.transposed ? a.rows : a.columns;
   for (int64_t row = 0; row < y.rows; row += kStair) {
-    const int64_t row_end = row + kStair, columns = of_result ? row_end : y.columns;
+    const int64_t row_end = row + kStair, columns = result_is ? row_end : y.columns;
     // What the left factor has in these rows: of its transpose, the columns from the diagonal on.
-    const int64_t first = !of_result && a.transposed ? row : 0;
-    const int64_t last = of_result || a.transposed ? inner : row_end;
+    const int64_t first = left_is && a.transposed ? row : 0;
+    const int64_t last = left_is && !a.transposed ? row_end : inner;
     Multiply(c, PartOfFactor(a, row, row_end, first, last),
              PartOfFactor(b, first, last, 0, columns), PartOf(y, row, row_end, 0, columns),
              options);
@@ -50,9 +50,9 @@ void Lower(const MatMul& op, const Context& c) {
   const Matrix y = matrix(c.out(0), l.Put(c.out(0), l.PlainFormat()), false);
   const ProductOptions options = {.count = l.elements(c.out(0)) / (y.rows * y.columns),
                                   .scale = op.scale};
-  const bool of_result = l.staircase(c.out(0));
-  if (of_result || l.staircase(c.in(0))) {
-    MultiplyStairs(c, a, b, y, of_result, options);
+  const bool result_is = l.staircase(c.out(0)), left_is = l.staircase(c.in(0));
+  if (result_is || left_is) {
+    MultiplyStairs(c, a, b, y, result_is, left_is, options);
   } else {
     Multiply(c, a, b, y, options);
   }

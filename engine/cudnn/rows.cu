@@ -188,7 +188,8 @@ struct SoftmaxRows {
   explicit SoftmaxRows(const SoftmaxShape& s)
       : shape(s),
         queries(std::max<int64_t>(s.queries, 1)),
-        rows_each(std::max<int64_t>(s.rows_each, 1)) {}
+        rows_each(std::max<int64_t>(s.rows_each, 1)),
+        stair(std::max<int64_t>(s.stair, 1)) {}
 
   // The number of open places, which are the first places of the row.
   __device__ int64_t Open(int64_t row, const int32_t* lengths) const {
@@ -199,16 +200,17 @@ struct SoftmaxRows {
     return max(open, int64_t{0});
   }
 
-  // The part of the row that counts.
+  // The part of the row that counts, in packs of N.
+  template <int N>
   __device__ Run Reach(int64_t row, const Run& whole) const {
     if (shape.stair == 0) return whole;
     int64_t block = row;
-    const int64_t end = (queries.Split(&block) / shape.stair + 1) * shape.stair;
-    return {end * whole.packs / whole.count, end};
+    const int64_t end = (stair.Quotient(queries.Split(&block)) + 1) * shape.stair;
+    return {whole.packs == 0 ? 0 : end / N, end};
   }
 
   SoftmaxShape shape;
-  Divisor queries, rows_each;
+  Divisor queries, rows_each, stair;
 };
 
 template <typename T, bool kKeep>
@@ -218,7 +220,7 @@ __global__ void SoftmaxKernel(SoftmaxRows rows, Run run, const T* all_x, const i
   for (int64_t r = FirstRow(); r < s.rows; r += RowStep()) {
     T* y = all_y + r * s.keys;
     const int64_t open = rows.Open(r, lengths);
-    Row<T, kKeep, 1> row(rows.Reach(r, run), all_x + r * s.keys);
+    Row<T, kKeep, 1> row(rows.Reach<kPackOf<T>>(r, run), all_x + r * s.keys);
     float largest = -INFINITY;  // fmaxf drops NaN, but the exponentials of NaN stay NaN
     row.ForEach([&]<int N>(Width<N>, int64_t i, Pack<float, N>* values) {
       for (int k = 0; k < N; ++k) {
@@ -253,7 +255,8 @@ __global__ void SoftmaxGradientKernel(SoftmaxRows rows, Run run, const T* all_y,
   const float scale = rows.shape.scale;
   for (int64_t r = FirstRow(); r < rows.shape.rows; r += RowStep()) {
     T* dx = all_dx + r * run.count;
-    Row<T, kKeep, 2> row(rows.Reach(r, run), all_y + r * run.count, all_dy + r * run.count);
+    Row<T, kKeep, 2> row(rows.Reach<kPackOf<T>>(r, run), all_y + r * run.count,
+                         all_dy + r * run.count);
     float sum = 0;
     row.ForEach([&]<int N>(Width<N>, int64_t, Pack<float, N>* values) {
       for (int k = 0; k < N; ++k) sum += values[0].of[k] * values[1].of[k];

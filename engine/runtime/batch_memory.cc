@@ -40,6 +40,7 @@ absl::StatusOr<std::unique_ptr<BatchMemory>> BatchMemory::Create(const Sizes& si
   if (!backend->computes_on_host()) {
     PSGD_ASSIGN_OR_RETURN(made->host_, backend->AllocateHost(made->end_));
     PSGD_ASSIGN_OR_RETURN(made->feed_, backend->MakeFeed(made->end_));
+    if (made->end_ >= kLarge) made->crew_ = std::make_unique<Crew>(CopyingThreads());
   }
   return made;
 }
@@ -68,9 +69,8 @@ void BatchMemory::Write(size_t offset, std::span<const std::byte> bytes) {
   const auto copy = [&](size_t begin, size_t end) {
     if (begin < end) std::memcpy(to + begin, bytes.data() + begin, end - begin);
   };
-  if (bytes.size() < kLarge) return copy(0, bytes.size());
+  if (crew_ == nullptr) return copy(0, bytes.size());
   const size_t members = CopyingThreads();
-  if (crew_ == nullptr) crew_ = std::make_unique<Crew>(members);
   const size_t share = (bytes.size() + members - 1) / members;
   crew_->Run(
       [&](size_t member) { copy(member * share, std::min(bytes.size(), (member + 1) * share)); });

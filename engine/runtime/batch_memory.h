@@ -49,7 +49,7 @@ class BatchMemory {
   std::unique_ptr<DeviceMemory> memory_;
   std::unique_ptr<DeviceMemory> host_;  // source of staged copies
   std::unique_ptr<Feed> feed_;          // null: kernels see the host's memory
-  std::unique_ptr<Crew> crew_;          // copies large batches; null until the first
+  std::unique_ptr<Crew> crew_;          // null: one thread copies small batches
 };
 
 }  // namespace psgd

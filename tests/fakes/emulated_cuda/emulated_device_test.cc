@@ -137,7 +137,6 @@ TEST_F(EmulatedDeviceTest, SumsOf16BitProductsHaveMoreBits) {
   EXPECT_EQ(settings_->sums_in_16_bits, 0u);
 }
 
-// Each call makes its device the thread's, or CUDA would refuse its kernels and events.
 // cuBLAS may lack a product that adds a bias or sums one.
 TEST_F(EmulatedDeviceTest, BiasesNeedNoFusedProduct) {
   const Problem problem = MakeProblem({1, 16, 16, 4}, 3);
@@ -161,6 +160,7 @@ TEST_F(EmulatedDeviceTest, BiasesNeedNoFusedProduct) {
   EXPECT_THAT(gradients[1], ::testing::Pointwise(::testing::FloatNear(1e-6f), gradients[0]));
 }
 
+// Each call makes its device the thread's, or CUDA would refuse its kernels and events.
 TEST_F(EmulatedDeviceTest, NetworksOnTwoDevicesTakeTurnsInAThread) {
   const Problem problem = MakeProblem({1, 16, 16, 4}, 2);
   std::vector<std::unique_ptr<Network>> networks;

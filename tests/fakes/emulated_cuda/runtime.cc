@@ -231,6 +231,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
       return Note(cudaErrorInvalidValue);
     }
   }
+  if (bytes == 0) return cudaSuccess;
   if (staged && kind == cudaMemcpyHostToDevice) {
     const char* const first = static_cast<const char*>(from);
     psgd::emulated::Put(stream, [=, kept = std::vector<char>(first, first + bytes)] {

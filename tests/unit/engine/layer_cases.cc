@@ -31,6 +31,14 @@ OpCase ConvTransposeCase(const char* name, Shape x, int channels, Conv2d op, Ext
   return b.Finish(AddConvTranspose2d(b.graph(), "up", op, output_pad, in, weight, offset));
 }
 
+// Two parameters make the filter, so the gradient of one is also read in the graph.
+OpCase SharedFilterCase() {
+  CaseBuilder b("ConvSharedFilter", 2e-6);
+  const TensorId in = b.Input({2, 3, 7, 5}), one = b.Input({4, 3, 3, 3});
+  const TensorId filter = b.Check(AddSum(b.graph(), "filter", {one, b.Input({4, 3, 3, 3})}));
+  return b.Finish(AddConv2d(b.graph(), "conv", {{3, 1, 1}}, in, filter, kNoTensor));
+}
+
 OpCase DenseCase(const char* name, int batch, int inputs, int outputs, bool bias, bool relu) {
   CaseBuilder b(name, 2e-6);
   const TensorId in = b.Input({batch, inputs}), weight = b.Input({outputs, inputs});
@@ -139,6 +147,7 @@ void AddLayerCases(std::vector<OpCase>* cases) {
   cases->push_back(ConvCase("Conv1x1OfOnePixel", {1, 1, 1, 1}, 1, {1}));
   cases->push_back(ConvCase("ConvPadded", {2, 3, 7, 5}, 4, {3, 1, 1}));
   cases->push_back(ConvCase("ConvFewChannels", {3, 6, 5, 9}, 9, {{3, 2}, {2, 1}, {1, 1}}));
+  cases->push_back(SharedFilterCase());
   cases->push_back(ConvCase("ConvStrided", {2, 3, 11, 7}, 5, {3, 2, 1}));
   cases->push_back(ConvCase("ConvDilated", {1, 2, 9, 9}, 3, {3, 1, 2, 2}));
   cases->push_back(ConvCase("ConvUneven", {2, 2, 8, 9}, 3, {{5, 2}, {1, 2}, {2, 0}}));

@@ -75,6 +75,19 @@ OpCase AttentionCase(const char* name, const Shape& q, int64_t keys, bool causal
   return b.Finish(AddAttention(b.graph(), "attention", {causal}, query, key, value, lengths));
 }
 
+// The weights of one attention are the left factor of the scores of another.
+OpCase AttentionOfAttentionCase() {
+  constexpr int64_t kPlaces = 512;
+  CaseBuilder b("AttentionCausalOfAttention", 5e-6);
+  Graph* g = b.graph();
+  const TensorId query = b.Input({1, kPlaces, 2}), key = b.Input({1, kPlaces, 2});
+  TensorId x = b.Check(AddMatMul(g, "scores", {.transpose_b = true}, query, key));
+  x = b.Check(AddSoftmax(g, "weights", {.causal = true}, x, kNoTensor));
+  x = b.Check(AddMatMul(g, "scores2", {}, x, b.Input({1, kPlaces, kPlaces}, false)));
+  x = b.Check(AddSoftmax(g, "weights2", {.causal = true}, x, kNoTensor));
+  return b.Finish(AddMatMul(g, "values", {}, x, b.Input({1, kPlaces, 2})));
+}
+
 OpCase RecurrentCase(const char* name, Recurrent::Kind kind, const Shape& x, int64_t hidden,
                      bool wants_input_gradient = true) {
   CaseBuilder b(name, 5e-6);
@@ -161,7 +174,8 @@ void AddSequenceCases(std::vector<OpCase>* cases) {
   cases->push_back(AttentionCase("Attention", {2, 3, 5, 4}, 7, false, false));
   cases->push_back(AttentionCase("AttentionCausal", {2, 2, 17, 8}, 17, true, false));
   // More blocks than one of the GPU engine, which leaves out those above the diagonal.
-  cases->push_back(AttentionCase("AttentionCausalLong", {1, 1, 512, 2}, 512, true, false));
+  cases->push_back(AttentionCase("AttentionCausalLong", {2, 2, 768, 2}, 768, true, false));
+  cases->push_back(AttentionOfAttentionCase());
   cases->push_back(AttentionCase("AttentionCausalPadded", {7, 2, 4, 3}, 4, true, true));
   cases->push_back(AttentionCase("AttentionOfOne", {1, 1, 1, 1}, 1, false, false));
   constexpr auto kLstm = Recurrent::Kind::kLstm, kGru = Recurrent::Kind::kGru;
