@@ -193,13 +193,22 @@ TEST_F(SliceGroupTest, MakesSmallGroupsWhereMemoryIsShort) {
               ElementsAre("behind 0", "0 launches, 0 copies", "behind 0", "0 launches, 0 copies"));
 }
 
-TEST_F(SliceGroupTest, TimesAGroup) {
+TEST_F(SliceGroupTest, TimesGroupsOfTimedSlices) {
   std::vector<uint32_t> numbers(3);
-  const Group::FlightPtr flight = Start(nullptr, &numbers);
-  Start(nullptr, &numbers, {.timed = true});
+  Start(nullptr, &numbers);
+  const Group::FlightPtr flight = Start(nullptr, &numbers, {.timed = true});
+  EXPECT_EQ(Start(nullptr, &numbers, {.timed = true}), flight);
   ASSERT_TRUE(group_.Wait(flight.get()).ok());
-  EXPECT_THAT(TakeLog(), ElementsAre("behind 0", "timer", "3 launches, 0 copies, timer", "wait"));
+  EXPECT_THAT(TakeLog(), ElementsAre("behind 0", "3 launches, 0 copies", "behind 0", "timer",
+                                     "3 launches, 0 copies, timer", "wait"));
   EXPECT_EQ(group_.SecondsOf(flight.get()).value(), 2);
+}
+
+TEST_F(SliceGroupTest, RefusesASliceThatTakesMoreThanItSaid) {
+  const auto take = [](HostQueue& queue) { queue.Scratch<std::byte>(4096); };
+  EXPECT_EQ(group_.Fit(0, [](HostQueue& queue) { queue.Scratch<std::byte>(1024); }).value(), 1024u);
+  EXPECT_TRUE(absl::IsInternal(group_.Start({.scratch = 1024}, nullptr, take).status()));
+  EXPECT_THAT(TakeLog(), IsEmpty());
 }
 
 TEST_F(SliceGroupTest, ASliceThatGoesAwayTakesItsGroupAlong) {
