@@ -27,9 +27,6 @@ struct Argument {
         stride(m.stride > 0 ? m.stride : m.columns),
         area(m.area > 0 ? m.area : m.rows * m.columns) {}
 
-  BlasMatrix AsBlas(const Matrix& m) const {
-    return {type, m.columns, m.rows, stride, operation == CUBLAS_OP_T};
-  }
   void* At(const Buffers& buffers) const { return static_cast<char*>(buffers[buffer]) + offset; }
 
   BufferId buffer;
@@ -40,6 +37,11 @@ struct Argument {
   int64_t area;  // from a matrix to the next
 };
 
+BlasMatrix AsBlas(const Matrix& m) {
+  const Argument of(m);
+  return {of.type, m.columns, m.rows, of.stride, m.transposed};
+}
+
 cublasComputeType_t ComputeType(const Context& c) {
   return c.options.precision == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                  : CUBLAS_COMPUTE_32F;
@@ -48,8 +50,8 @@ cublasComputeType_t ComputeType(const Context& c) {
 absl::StatusOr<std::shared_ptr<FusedProduct>> PlanFused(const Context& c, FusedProduct::Extra extra,
                                                         const Matrix& a, const Matrix& b,
                                                         const Matrix& out) {
-  return FusedProduct::Plan(*c.lowering.device(), extra, ComputeType(c), Argument(b).AsBlas(b),
-                            Argument(a).AsBlas(a), Argument(out).AsBlas(out));
+  return FusedProduct::Plan(*c.lowering.device(), extra, ComputeType(c), AsBlas(b), AsBlas(a),
+                            AsBlas(out));
 }
 
 void CallFused(const Context& c, std::shared_ptr<FusedProduct> plan, const Matrix& a,

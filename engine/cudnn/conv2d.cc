@@ -28,6 +28,11 @@ absl::Status Convolve(const Conv2d& op, Pass pass, const Context& c, const Shape
   return absl::OkStatus();
 }
 
+// Convert pads only what was written row-major.
+bool IsPlain(const Context& c, TensorId tensor) {
+  return c.lowering.Native(tensor).format.layout == Layout::kPlain;
+}
+
 // The channels that the convolution has in memory. cuDNN's fast engines need whole units of 16
 // bytes, which the few channels of pictures are not: 0 for other inputs.
 int64_t PaddedChannels(const Context& c, TensorId x, int64_t filter_channels) {
@@ -35,12 +40,7 @@ int64_t PaddedChannels(const Context& c, TensorId x, int64_t filter_channels) {
   const int64_t channels = l.shape(x)[1], unit = kPaddedBytes / TypeBytes(l.type());
   const bool rounds = l.type() != Type::kFloat || c.options.precision == Precision::kTf32;
   const bool few = channels > 2 && channels < unit && filter_channels == channels;
-  return rounds && few && l.external(x) ? unit : 0;
-}
-
-// Convert pads only what was written row-major.
-bool IsPlain(const Context& c, TensorId tensor) {
-  return c.lowering.Native(tensor).format.layout == Layout::kPlain;
+  return rounds && few && l.external(x) && IsPlain(c, x) ? unit : 0;
 }
 
 Format Padded(Format format, int64_t channels) {
@@ -56,9 +56,8 @@ Shape Padded(Shape shape, int64_t channels) {
 
 absl::Status Lower(const Conv2d& op, const Context& c) {
   Lowering& l = c.lowering;
-  const int64_t channels = IsPlain(c, c.in(0)) && IsPlain(c, c.in(1))
-                               ? PaddedChannels(c, c.in(0), l.shape(c.in(1))[1])
-                               : 0;
+  const int64_t channels =
+      IsPlain(c, c.in(1)) ? PaddedChannels(c, c.in(0), l.shape(c.in(1))[1]) : 0;
   const View x = l.Get(c.in(0), Padded(l.Usual(c.in(0)), channels));
   const View w = l.Get(c.in(1), Padded(l.Usual(c.in(1)), channels));
   const View y = l.PutUsual(c.out(0));
@@ -83,8 +82,7 @@ absl::Status Lower(const Conv2dBackwardWeights& op, const Context& c) {
   Lowering& l = c.lowering;
   // A gradient that leaves the graph is converted anyway, unless other nodes read it here.
   const bool leaves = l.external(c.out(0)) && !l.read(c.out(0));
-  const int64_t channels =
-      leaves && IsPlain(c, c.in(0)) ? PaddedChannels(c, c.in(0), l.shape(c.out(0))[1]) : 0;
+  const int64_t channels = leaves ? PaddedChannels(c, c.in(0), l.shape(c.out(0))[1]) : 0;
   const View x = l.Get(c.in(0), Padded(l.Usual(c.in(0)), channels)), dy = l.GetUsual(c.in(1));
   const View dw = l.Put(c.out(0), Padded(l.Usual(c.out(0)), channels));
   const Shape& shape = l.shape(c.in(1));

@@ -56,6 +56,12 @@ cudaError_t ConvertAs(cudaStream_t stream, const ImageShape& shape, bool transpo
   return cudaGetLastError();
 }
 
+// Where the first channel of a pixel is in row-major images.
+__device__ int64_t FirstChannel(int64_t pixel, const Divisor& area, int channels) {
+  const int64_t place = area.Split(&pixel);
+  return pixel * channels * area.value() + place;
+}
+
 // The channels of a pixel as one pack, behind them zeros, and back. A warp has neighbouring pixels,
 // so it reads and writes whole lines of each channel.
 template <typename From, typename To>
@@ -63,9 +69,7 @@ __global__ void PadChannelsKernel(int64_t pixels, Divisor area, int channels, co
                                   To* to) {
   constexpr int N = kPaddedBytes / sizeof(To);
   for (int64_t i = FirstIndex(); i < pixels; i += IndexStep()) {
-    int64_t image = i;
-    const int64_t place = area.Split(&image);
-    const int64_t first = image * channels * area.value() + place;
+    const int64_t first = FirstChannel(i, area, channels);
     Pack<float, N> values;
 #pragma unroll
     for (int c = 0; c < N; ++c) {
@@ -80,9 +84,7 @@ __global__ void CutChannelsKernel(int64_t pixels, Divisor area, int channels, co
                                   To* to) {
   constexpr int N = kPaddedBytes / sizeof(From);
   for (int64_t i = FirstIndex(); i < pixels; i += IndexStep()) {
-    int64_t image = i;
-    const int64_t place = area.Split(&image);
-    const int64_t first = image * channels * area.value() + place;
+    const int64_t first = FirstChannel(i, area, channels);
     const Pack<float, N> values = LoadPack<N>(from, i * N);
 #pragma unroll
     for (int c = 0; c < N; ++c) {

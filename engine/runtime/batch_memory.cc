@@ -69,7 +69,7 @@ void BatchMemory::Write(size_t offset, std::span<const std::byte> bytes) {
   const auto copy = [&](size_t begin, size_t end) {
     if (begin < end) std::memcpy(to + begin, bytes.data() + begin, end - begin);
   };
-  if (crew_ == nullptr) return copy(0, bytes.size());
+  if (bytes.size() < kLarge) return copy(0, bytes.size());
   const size_t members = CopyingThreads();
   const size_t share = (bytes.size() + members - 1) / members;
   crew_->Run(
