@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "experiment/launch/resume_advice.h"
@@ -220,19 +221,25 @@ void LocalRun::ShowNewcomers() {
 }
 
 void LocalRun::BuryWorkers() {
-  bool asked = false;
+  std::vector<const ChildProcess*> ended;
   for (const auto& worker : cluster_->workers()) {
-    if (worker->Running() || !buried_.insert(worker->name()).second) continue;
-    // The last answer is older than this end, and training may have begun between the two.
-    if (!std::exchange(asked, true)) (void)Ask();
-    if (worker->exit_code() != 0) BuryWorker(*worker);
+    if (!worker->Running() && buried_.count(worker->name()) == 0) ended.push_back(worker.get());
+  }
+  if (ended.empty()) return;
+  // The last answer is older than these ends, and training may have begun between the two.
+  const bool answered = Ask();
+  // The next look asks again.
+  if (!answered && (cluster_->leader().Running() || MayRecover())) return;
+  for (const ChildProcess* worker : ended) {
+    buried_.insert(worker->name());
+    if (worker->exit_code() != 0) BuryWorker(*worker, /*state_known=*/answered);
     if (!options_.launch.command.empty() && command_exit_code_ == 0) {
       command_exit_code_ = std::max(0, worker->exit_code());
     }
   }
 }
 
-void LocalRun::BuryWorker(const ChildProcess& worker) {
+void LocalRun::BuryWorker(const ChildProcess& worker, bool state_known) {
   for (const WorkerStatus& member : status_.workers()) {
     if (member.name() != worker.name() || !member.live()) continue;
     // The server then need not wait until the worker's lease expires.
@@ -248,6 +255,7 @@ void LocalRun::BuryWorker(const ChildProcess& worker) {
   }
   if (drain_failed_) return;  // the failure was already shown
   display_.Note(cluster_->Obituary(worker), /*important=*/true);
+  if (!state_known) return;  // the servers are gone, and the run's summary says why
   if (status_.state() == StatusReply::WAITING) {
     drain_reason_ = absl::StrCat(worker.name(), " ", worker.HowItEnded(), " before training began");
     drain_failed_ = true;

@@ -57,7 +57,7 @@ class LocalRun {
   // Fails if a running process misses its deadline.
   absl::Status CheckDeadlines();
   void BuryWorkers();
-  void BuryWorker(const ChildProcess& worker);
+  void BuryWorker(const ChildProcess& worker, bool state_known);
   void ShowNewcomers();
   void Drain(const std::string& reason, bool failed);
   absl::Status ServerEnded();
