@@ -89,16 +89,20 @@ function(psgd_test_library name)
   target_link_libraries(${name} PUBLIC ${ARG_DEPS})
 endfunction()
 
-# psgd_test(NAME SOURCES ... DEPS ... [LABELS ...] [TIMEOUT seconds]): a GoogleTest binary, with one
-# ctest entry per binary.
-function(psgd_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS;ALONE" ${ARGN})
+# psgd_test_program(NAME SOURCES ... DEPS ...): a GoogleTest binary, without an entry in ctest.
+function(psgd_test_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;ALONE" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   psgd_compile_as_test(${name} ALONE ${ARG_ALONE})
   target_precompile_headers(${name} REUSE_FROM psgd_test_headers)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/bin)
-  add_test(NAME ${name} COMMAND ${name})
+endfunction()
+
+# psgd_add_test(NAME COMMAND ... [LABELS ...] [TIMEOUT seconds]): an entry in ctest.
+function(psgd_add_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "COMMAND;LABELS" ${ARGN})
+  add_test(NAME ${name} COMMAND ${ARG_COMMAND})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
@@ -113,4 +117,12 @@ function(psgd_test name)
     set_tests_properties(${name} PROPERTIES ENVIRONMENT
       "ASAN_OPTIONS=intercept_tls_get_addr=0;TSAN_OPTIONS=ignore_noninstrumented_modules=1 suppressions=${CMAKE_SOURCE_DIR}/tests/tsan_suppressions.txt;UCX_MEM_EVENTS=n")
   endif()
+endfunction()
+
+# psgd_test(NAME SOURCES ... DEPS ... [LABELS ...] [TIMEOUT seconds]): a GoogleTest binary, with one
+# ctest entry per binary.
+function(psgd_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS;ALONE" ${ARGN})
+  psgd_test_program(${name} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS} ALONE ${ARG_ALONE})
+  psgd_add_test(${name} COMMAND ${name} LABELS ${ARG_LABELS} TIMEOUT "${ARG_TIMEOUT}")
 endfunction()

@@ -22,7 +22,7 @@ build/release/tests/bin/kill_soak --copies=2 --undisturbed=30 --kills="$kills" -
 echo "$kills kills over UCX"
 build/release/tests/bin/kill_soak --copies=2 --transport=ucx --kills="$kills" --seed="$(date +%s)"
 echo "1000 clients"
-PSGD_CLIENTS=1000 build/release/tests/bin/system_overload_test --gtest_filter='*AClient*'
+PSGD_CLIENTS=1000 build/release/tests/bin/system_test --gtest_filter='*AClient*'
 echo "10000 random tensors a codec, its kernels for a device run by this machine's loops"
 PSGD_TENSORS=10000 build/release/tests/bin/codec_device_test --gtest_brief=1 \
   --gtest_filter='*RandomTensors*:-*cudnn*'

@@ -12,11 +12,19 @@ case ${1:-} in
   '') ;;
   *) echo "usage: scripts/test.sh [--preset release|debug|asan|tsan]" >&2; exit 2 ;;
 esac
+scripts/install-packages.sh python3
 # These are for tests of the dashboard, of leader changes, of a sweep's hosts and clusters, and of
-# manifests.
-scripts/install-packages.sh chromium clang-format-14 etcd-server openssh-server munge slurmctld slurmd slurm-client python3-yaml \
-  python3-jsonschema python3-torch python3-numpy
-scripts/build.sh "$preset"
+# manifests. No build needs them, so they are installed beside it.
+installed=$(mktemp)
+scripts/install-packages.sh chromium clang-format-14 etcd-server openssh-server munge slurmctld slurmd slurm-client \
+  python3-yaml python3-jsonschema python3-torch python3-numpy >"$installed" 2>&1 &
+installing=$!
+built=0
+scripts/build.sh "$preset" || built=$?
+wait $installing || { cat "$installed" >&2; exit 1; }
+cat "$installed"
+rm "$installed"
+((built == 0)) || exit "$built"
 
 # CUDA's parts compile without a GPU, so they are built if possible.
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "common/philox.h"
+#include "tests/system/draws.h"
 #include "tests/system/run_test.h"
 #include "tests/unit/data/picture_files.h"
 #include "tests/unit/data/png_files.h"
@@ -52,15 +52,6 @@ cluster: {shards: 2, workers: 2}
   }
 };
 
-class Draws {
- public:
-  uint32_t Below(uint32_t end) { return random_.NextBelow(end); }
-  float Unit() { return random_.NextUnit(); }
-
- private:
-  RandomStream random_{{91, 0}, 1};
-};
-
 constexpr const char* kTopics[] = {"bread", "ships", "stars"};
 
 // A sentence of a topic: some words of its own among words that all have.
@@ -79,7 +70,7 @@ std::string Sentence(uint32_t topic, Draws* draw) {
 }
 
 std::string TopicTable(int rows) {
-  Draws draw;
+  Draws draw(91);
   std::string table = "topic,text\n";
   for (int i = 0; i < rows; ++i) {
     const uint32_t topic = draw.Below(3);
@@ -129,7 +120,7 @@ TEST_F(LabelledData, TextsOfATableAreClassified) {
 }
 
 TEST_F(LabelledData, TextsInFoldersAreClassifiedByATransformer) {
-  Draws draw;
+  Draws draw(91);
   for (int i = 0; i < 240; ++i) {
     const uint32_t topic = static_cast<uint32_t>(i) % 3;
     Put("texts/" + std::string(kTopics[topic]) + "/" + std::to_string(i) + ".txt",
@@ -149,7 +140,7 @@ TEST_F(LabelledData, TextsInFoldersAreClassifiedByATransformer) {
 }
 
 TEST_F(LabelledData, NumbersOfTextsAreLearned) {
-  Draws draw;
+  Draws draw(91);
   std::string table = "stars\ttext\n";
   for (int i = 0; i < 600; ++i) {
     const uint32_t topic = draw.Below(3);
@@ -229,7 +220,7 @@ TEST_F(LabelledData, PngFoldersAreClassified) {
 }
 
 TEST_F(LabelledData, ImagesHaveLabelsInATable) {
-  Draws draw;
+  Draws draw(91);
   std::string table = "file,Red,left half\n";
   for (int i = 0; i < 160; ++i) {
     const Shown shown = {draw.Below(2) == 1, draw.Below(2) == 1};
@@ -268,7 +259,7 @@ TEST_F(LabelledData, ImagesHaveLabelsInATable) {
 
 // 3 + 2 a - b, and counts of that mean.
 std::string LibsvmNumbers(int rows, bool counts) {
-  Draws draw;
+  Draws draw(91);
   std::ostringstream text;
   for (int i = 0; i < rows; ++i) {
     const float a = draw.Unit(), b = draw.Unit();

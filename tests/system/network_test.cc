@@ -14,32 +14,24 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr char kScript[] = PSGD_SOURCE_DIR "/scripts/netns.sh";
-
 class Network : public RunTest {
  protected:
   explicit Network(std::vector<std::string> hosts = {"2", "20mbit"}) : hosts_(std::move(hosts)) {}
   void SetUp() override {
-    const Ended up = RunProgram(Script(std::vector<std::string>{"up"} + hosts_));
+    const Ended up = RunProgram(NetworkScript(std::vector<std::string>{"up"} + hosts_));
     if (up.code != 0) GTEST_SKIP() << "this machine lets no networks be made: " << up.err;
     up_ = true;
   }
   void TearDown() override {
     if (up_) {
-      EXPECT_EQ(RunProgram(Script({"down"})).code, 0);
+      EXPECT_EQ(RunProgram(NetworkScript({"down"})).code, 0);
     }
     RunTest::TearDown();
   }
 
-  // Each test has its own network, because tests run at the same time.
-  static std::vector<std::string> Script(const std::vector<std::string>& arguments) {
-    return std::vector<std::string>{"/usr/bin/env", "PSGD_NETNS=psgd" + std::to_string(getpid()),
-                                    kScript} +
-           arguments;
-  }
   static std::vector<std::string> On(int host, const std::string& program,
                                      const std::vector<std::string>& arguments) {
-    return Script({"run", std::to_string(host), ProgramPath(program)}) + arguments;
+    return NetworkScript({"run", std::to_string(host), ProgramPath(program)}) + arguments;
   }
 
   std::vector<std::string> Alone() const {
@@ -63,7 +55,7 @@ class FastNetwork : public Network {
   // On a host with a fast network.
   static std::vector<std::string> OnFast(int host, const std::string& program,
                                          const std::vector<std::string>& arguments) {
-    return Script({"run-fast", std::to_string(host), ProgramPath(program)}) + arguments;
+    return NetworkScript({"run-fast", std::to_string(host), ProgramPath(program)}) + arguments;
   }
 };
 
@@ -109,10 +101,10 @@ TEST_F(FastNetwork, IsUsedWhereBothHaveItAndShutsNobodyOut) {
 // The device that UCX is told to use leads nowhere, as a cable into another network.
 TEST_F(FastNetwork, ThatCarriesNothingGivesPlaceToZeroMq) {
   for (const char* host : {"1", "2"}) {
-    const Ended added = RunProgram(
-        Script({"run", host, "/bin/sh", "-ec",
-                std::string("ip link add dead0 type veth peer name dead1; ip addr add 10.78.0.") +
-                    host + "/24 dev dead0; ip link set dead0 up; ip link set dead1 up"}));
+    const Ended added = RunProgram(NetworkScript(
+        {"run", host, "/bin/sh", "-ec",
+         std::string("ip link add dead0 type veth peer name dead1; ip addr add 10.78.0.") + host +
+             "/24 dev dead0; ip link set dead0 up; ip link set dead1 up"}));
     ASSERT_EQ(added.code, 0) << added.err;
   }
   const std::vector<std::string> dead = {"/usr/bin/env", "UCX_NET_DEVICES=dead0"};
@@ -147,7 +139,7 @@ TEST_F(Network, ASlowLinkThatBreaksChangesNoBit) {
   ASSERT_TRUE(worker.WaitFor("joined")) << worker.Err();
   std::this_thread::sleep_for(300ms);
   for (const char* state : {"down", "up"}) {
-    const Ended link = RunProgram(Script({"run", "2", "ip", "link", "set", "eth0", state}));
+    const Ended link = RunProgram(NetworkScript({"run", "2", "ip", "link", "set", "eth0", state}));
     ASSERT_EQ(link.code, 0) << link.err;
     std::this_thread::sleep_for(700ms);
   }
@@ -158,7 +150,7 @@ TEST_F(Network, ASlowLinkThatBreaksChangesNoBit) {
 }
 
 TEST_F(Network, LostAndReorderedPacketsChangeNoBit) {
-  const Ended lossy = RunProgram(Script({"lossy", "2", "5", "15"}));
+  const Ended lossy = RunProgram(NetworkScript({"lossy", "2", "5", "15"}));
   if (lossy.code != 0) GTEST_SKIP() << "this kernel loses no packets on request: " << lossy.err;
   const std::string near = Near();
   for (const char* transport : {"zmq", "grpc"}) {
@@ -193,7 +185,8 @@ TEST_F(Network, APartitionLongerThanALeaseThatHeals) {
     Process far(On(2, "ps-worker", {"--cpu", "--server", address}));
     ASSERT_TRUE(server.WaitFor("epoch 1: test accuracy")) << server.Err();
     const auto link = [](const char* state) {
-      EXPECT_EQ(RunProgram(Script({"run", "2", "ip", "link", "set", "eth0", state})).code, 0);
+      EXPECT_EQ(RunProgram(NetworkScript({"run", "2", "ip", "link", "set", "eth0", state})).code,
+                0);
     };
     const auto goes_on = [&] {
       const std::string said = server.Err();
@@ -278,8 +271,8 @@ class AutoOverALink : public Network {
     for (const auto& [space, device] : {std::pair("2", "eth0"), std::pair("switch", "port1"),
                                         std::pair("1", "eth0"), std::pair("switch", "port2")}) {
       const Ended set =
-          RunProgram(Script({"run", space, "tc", "qdisc", "change", "dev", device, "root", "tbf",
-                             "rate", rate, "burst", "256kb", "latency", "200ms"}));
+          RunProgram(NetworkScript({"run", space, "tc", "qdisc", "change", "dev", device, "root",
+                                    "tbf", "rate", rate, "burst", "256kb", "latency", "200ms"}));
       ASSERT_EQ(set.code, 0) << set.err;
     }
   }
@@ -317,7 +310,7 @@ TEST_F(AutoOverALink, AnotherLinkIsNoticedAndMeasured) {
 }
 
 TEST_F(Network, NothingOfItIsLeft) {
-  EXPECT_EQ(RunProgram(Script({"down"})).code, 0);
+  EXPECT_EQ(RunProgram(NetworkScript({"down"})).code, 0);
   const Ended left = RunProgram({"/usr/bin/env", "ip", "netns", "list"});
   EXPECT_EQ(left.out.find("psgd" + std::to_string(getpid())), std::string::npos) << left.out;
 }

@@ -11,7 +11,6 @@
 namespace psgd {
 namespace {
 
-constexpr char kScript[] = PSGD_SOURCE_DIR "/scripts/netns.sh";
 constexpr int kServers = 3;
 constexpr int kHosts = 5;  // 1 to 3: a server and a member of etcd; 4 and 5: a worker
 
@@ -21,7 +20,7 @@ class Partition : public EtcdTest, public testing::WithParamInterface<bool> {
   void SetUp() override {
     EtcdTest::SetUp();
     if (IsSkipped()) return;
-    const Ended up = RunProgram(Script({"up", std::to_string(kHosts)}));
+    const Ended up = RunProgram(NetworkScript({"up", std::to_string(kHosts)}));
     if (up.code != 0) GTEST_SKIP() << "this machine lets no networks be made: " << up.err;
     up_ = true;
   }
@@ -30,19 +29,13 @@ class Partition : public EtcdTest, public testing::WithParamInterface<bool> {
     servers_.clear();
     etcd_members_.clear();
     if (up_) {
-      EXPECT_EQ(RunProgram(Script({"down"})).code, 0);
+      EXPECT_EQ(RunProgram(NetworkScript({"down"})).code, 0);
     }
     EtcdTest::TearDown();
   }
 
-  // A network of its own: tests run beside each other.
-  static std::vector<std::string> Script(const std::vector<std::string>& arguments) {
-    return std::vector<std::string>{"/usr/bin/env", "PSGD_NETNS=psgd" + std::to_string(getpid()),
-                                    kScript} +
-           arguments;
-  }
   static std::vector<std::string> On(int host, const std::vector<std::string>& command) {
-    return Script({IsFast(host) ? "run-fast" : "run", std::to_string(host)}) + command;
+    return NetworkScript({IsFast(host) ? "run-fast" : "run", std::to_string(host)}) + command;
   }
   // The servers differ: data go over UCX to two of them, over ZeroMQ to the third.
   static bool IsFast(int host) { return GetParam() && host != 3; }

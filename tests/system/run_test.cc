@@ -129,6 +129,12 @@ std::vector<double> RunTest::Losses(const std::string& run) const {
   return losses;
 }
 
+std::vector<std::string> RunTest::NetworkScript(const std::vector<std::string>& arguments) {
+  return std::vector<std::string>{"/usr/bin/env", "PSGD_NETNS=psgd" + std::to_string(getpid()),
+                                  PSGD_SOURCE_DIR "/scripts/netns.sh"} +
+         arguments;
+}
+
 std::vector<std::string> RunTest::Sets(const std::vector<std::string>& assignments) {
   std::vector<std::string> arguments;
   for (const std::string& assignment : assignments) {

@@ -52,6 +52,9 @@ class RunTest : public testing::Test {
 
   // "a=1", "b=2" as --set a=1 --set b=2.
   static std::vector<std::string> Sets(const std::vector<std::string>& assignments);
+  // A command of scripts/netns.sh on a network of this process's own, because tests run at the same
+  // time.
+  static std::vector<std::string> NetworkScript(const std::vector<std::string>& arguments);
   // HOST:PORT of the control plane, as ps-run or ps-server printed it; empty: not printed.
   static std::string ServerOf(Process& program);
   static Json StatusOf(const std::string& server);

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "common/philox.h"
+#include "tests/system/draws.h"
 #include "tests/system/run_test.h"
 #include "tests/unit/data/npz_files.h"
 
@@ -52,24 +52,13 @@ std::vector<std::string> Lines(const std::string& text) {
   return lines;
 }
 
-class Draws {
- public:
-  float Unit() { return random_.NextUnit(); }
-  float Between(float low, float high) { return low + (high - low) * Unit(); }
-  // Of deviation 1, nearly normal.
-  float Noise() { return (Unit() + Unit() + Unit() + Unit() - 2) * std::sqrt(3.0f); }
-
- private:
-  RandomStream random_{{77, 0}, 1};
-};
-
 constexpr double kNoise = 12;  // of the prices
 
 // Houses like those of California: the price is a function of income, rooms, age and shore, with
 // noise. Some ages are missing.
 std::string Houses(int rows) {
   const char* shores[] = {"inland", "bay", "ocean"};
-  Draws draw;
+  Draws draw(77);
   std::ostringstream table;
   table << "income,rooms,age,shore,price\n";
   for (int i = 0; i < rows; ++i) {
@@ -169,7 +158,7 @@ TEST_F(Tables, PricesAreLearnedToNearTheirNoise) {
 
 // Three labels; the second is the opposite of the first, and the third belongs to a circle.
 std::string Labels(int rows) {
-  Draws draw;
+  Draws draw(77);
   std::ostringstream table;
   table << "x\ty\twarm\tcold\tnear\n";
   for (int i = 0; i < rows; ++i) {
@@ -200,7 +189,7 @@ TEST_F(Tables, LabelsAreLearnedTogether) {
 
 // Visits come at a rate that grows with the temperature.
 std::string Visits(int rows) {
-  Draws draw;
+  Draws draw(77);
   std::ostringstream table;
   table << "temperature,day,visits,sunny\n";
   for (int i = 0; i < rows; ++i) {
@@ -256,7 +245,7 @@ TEST_F(Tables, CountsAndClassesOfOneTable) {
 
 // Two targets of different units, in NumPy's arrays: 5 + 2 a, and 1000 a b.
 TEST_F(Tables, ArraysMayHaveSeveralTargets) {
-  Draws draw;
+  Draws draw(77);
   std::vector<float> x;
   std::vector<double> y;
   constexpr size_t kRows = 3000;
