@@ -290,7 +290,7 @@ absl::Status CheckOnnxFile(const Arguments& arguments) {
     return NotFoundError(arguments.onnx,
                          ": no such file; check the spelling and the folder it is relative to");
   }
-  PSGD_ASSIGN_OR_RETURN(const InputShape shape, ParseSampleShape(arguments.shape));
+  PSGD_ASSIGN_OR_RETURN(const SampleShape shape, ParseSampleShape(arguments.shape));
   PSGD_ASSIGN_OR_RETURN(const OnnxCheck check, CheckOnnx(arguments.onnx, shape));
   std::cout << OnnxCheckText(arguments.onnx, check, arguments.json);
   return OnnxCheckStatus(arguments.onnx, check);

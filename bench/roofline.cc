@@ -83,8 +83,7 @@ absl::StatusOr<Limits> MeasureLimits(const NetworkOptions& options) {
   constexpr int kTimed = 2;  // in both graphs
   PSGD_ASSIGN_OR_RETURN(const double sum_seconds, TimeNode(sum, kTimed, backend.get()));
   PSGD_ASSIGN_OR_RETURN(const double product_seconds, TimeNode(product, kTimed, backend.get()));
-  const bool half = options.precision == Precision::kBf16 || options.precision == Precision::kFp16;
-  const size_t real_bytes = half ? 2 : sizeof(float);
+  const size_t real_bytes = RealBytes(options.precision);
   return Limits{CostOf(sum, sum.nodes[kTimed], real_bytes).bytes / sum_seconds / 1e9,
                 CostOf(product, product.nodes[kTimed], real_bytes).flops / product_seconds / 1e9};
 }

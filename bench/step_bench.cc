@@ -53,7 +53,7 @@ absl::StatusOr<Replica> MakeReplica(const StepBenchOptions& options, const std::
     FillInitial(spec.parameters(i), kSeed, i, 0, replica.network->parameter(i));
   }
   replica.network->InvalidateParameters();
-  const InputShape& shape = options.shape;
+  const SampleShape& shape = options.shape;
   RandomStream random(MakeKey(kSeed, RandomPurpose::kSynthetic), 0);
   replica.images.resize(size_t{1} * batch * shape.channels * shape.height * shape.width);
   for (float& pixel : replica.images) pixel = random.NextUnit();
@@ -92,7 +92,7 @@ double Square(double x) { return x * x; }
 
 constexpr int kSide = 80;  // of images that every network takes
 
-void LimitSide(int side, InputShape* shape) {
+void LimitSide(int side, SampleShape* shape) {
   shape->height = std::min(shape->height, side);
   shape->width = std::min(shape->width, side);
 }
@@ -107,7 +107,7 @@ bool Normalizes(const ModelSpec& spec) {
 // borrowed GPU waits. An error if the network does not fit the samples.
 absl::Status MakeSmall(StepBenchOptions* options) {
   constexpr int kTokens = 16, kSmallSide = 32;
-  InputShape& shape = options->shape;
+  SampleShape& shape = options->shape;
   options->batch = 4;
   if (shape.IsSequence()) {
     const int target = std::min(shape.length - shape.source, kTokens);
@@ -125,7 +125,7 @@ absl::Status MakeSmall(StepBenchOptions* options) {
     return absl::OkStatus();
   }
   options->batch = 2;
-  InputShape smaller = shape;
+  SampleShape smaller = shape;
   LimitSide(kSmallSide, &smaller);
   if (BuildModel(options->model, smaller, options->batch, Mode::kTrain).ok()) shape = smaller;
   return absl::OkStatus();

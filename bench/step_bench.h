@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "bench/bench_row.h"
+#include "common/sample_shape.h"
 #include "common/status.h"
-#include "engine/graph/input_shape.h"
 #include "engine/graph/precision.h"
 #include "proto/config.pb.h"
 
@@ -16,7 +16,7 @@ namespace psgd {
 
 struct StepBenchOptions {
   ModelConfig model;
-  InputShape shape = {1, 28, 28, 10};
+  SampleShape shape = {1, 28, 28, 10};
   int batch = 64;
   std::string backend = "onednn";
   std::string plugin_dir = {};  // see NetworkOptions

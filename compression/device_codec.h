@@ -72,6 +72,8 @@ class DeviceCodecs {
  public:
   virtual ~DeviceCodecs() = default;
   virtual absl::StatusOr<std::unique_ptr<DeviceEncoder>> NewEncoder(const TwinOptions& options) = 0;
+  // Launches what encoders noted. For the last of a step: nothing behind another event follows.
+  virtual absl::Status Flush() = 0;
   virtual absl::StatusOr<std::unique_ptr<DeviceArray>> Upload(std::span<const float> values) = 0;
   // Copies `bytes` bytes from one place of the device to another. Returns when the copy is done.
   virtual absl::Status CopyWithin(size_t bytes) = 0;

@@ -15,7 +15,6 @@
 #include "server/shard/placement.h"
 #include "server/shard/slice_state.h"
 #include "server/shard/weights_encoder.h"
-#include "train/evaluate.h"
 #include "worker/update_encoder.h"
 
 namespace psgd::sim {
@@ -164,9 +163,8 @@ absl::StatusOr<Workload> OpenWorkload(const Config& config) {
   Workload workload;
   workload.config = config;
   PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
-  PSGD_ASSIGN_OR_RETURN(
-      const ModelGraph graph,
-      BuildTrainingGraph(config.model(), InputShapeOf(data.shape), config.data().batch()));
+  PSGD_ASSIGN_OR_RETURN(const ModelGraph graph,
+                        BuildTrainingGraph(config.model(), data.shape, config.data().batch()));
   workload.model = MakeModelSpec(ModelName(config.model()), graph.graph);
   workload.samples = data.train->size();
   for (ParameterSpec& parameter : *workload.model.mutable_parameters()) {

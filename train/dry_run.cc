@@ -7,7 +7,6 @@
 #include "engine/runtime/memory_report.h"
 #include "engine/zoo/zoo.h"
 #include "proto/micro_batch.h"
-#include "train/evaluate.h"
 
 namespace psgd {
 namespace {
@@ -24,10 +23,9 @@ std::string Row(const char* what, size_t bytes, const std::string& note = "") {
 absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOptions& options,
                                        size_t available) {
   PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
-  const InputShape shape = InputShapeOf(data.shape);
   const int batch = MicroBatchOf(config.data());
   PSGD_ASSIGN_OR_RETURN(const MemoryReport report,
-                        PlanMemory(config.model(), shape, batch, options));
+                        PlanMemory(config.model(), data.shape, batch, options));
   std::string text =
       absl::StrCat(ModelName(config.model()), " on ", options.backend,
                    options.precision == Precision::kBf16 ? " in bf16" : "", ", batches of ", batch,
@@ -59,7 +57,8 @@ absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOption
   PSGD_ASSIGN_OR_RETURN(const std::string held, HeldFixedText(config.model()));
   if (!held.empty()) absl::StrAppend(&text, held, "\n");
   if (available == 0) return text;
-  PSGD_ASSIGN_OR_RETURN(const int largest, LargestBatch(config.model(), shape, options, available));
+  PSGD_ASSIGN_OR_RETURN(const int largest,
+                        LargestBatch(config.model(), data.shape, options, available));
   absl::StrAppend(&text, "largest batch in the ", available >> 20,
                   " MiB that are free: ", largest == 0 ? "none" : absl::StrCat("about ", largest),
                   "\n");

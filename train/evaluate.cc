@@ -15,18 +15,6 @@
 
 namespace psgd {
 
-InputShape InputShapeOf(const SampleShape& shape) {
-  return {.channels = shape.channels,
-          .height = shape.height,
-          .width = shape.width,
-          .classes = shape.classes,
-          .length = shape.length,
-          .source = shape.source,
-          .entries = shape.entries,
-          .vocabulary = shape.vocabulary,
-          .targets = shape.targets};
-}
-
 namespace {
 
 // Of sample i of the last batch: the logit of class 1 against that of class 0.

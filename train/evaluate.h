@@ -13,9 +13,6 @@
 
 namespace psgd {
 
-// What the network is told of a dataset's samples.
-InputShape InputShapeOf(const SampleShape& shape);
-
 // Besides loss and accuracy:
 // - of test sets by ranks (SampleShape::group), the measures of train/ranking.h;
 // - of targets, those of train/target_measures.h in place of the accuracy;

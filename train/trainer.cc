@@ -91,7 +91,7 @@ absl::Status Trainer::Prepare() {
   PSGD_ASSIGN_OR_RETURN(
       network_,
       Replicas::Create(
-          config().model(), InputShapeOf(data_->shape), MicroBatchOf(config().data()), networks,
+          config().model(), data_->shape, MicroBatchOf(config().data()), networks,
           config().node().reduce() == NodeConfig::NCCL ? ReduceOn::kDevices : ReduceOn::kHost,
           PartsOfBatch(config().data())));
   PSGD_ASSIGN_OR_RETURN(const std::string held, HeldFixedText(config().model()));
@@ -172,8 +172,11 @@ absl::Status Trainer::PrepareEncoder(const NetworkOptions& first) {
   if (moved == 0) return absl::OkStatus();
   options_.log->info("the gradients of {} of {} parameters are encoded on the GPU", moved,
                      on_device.size());
-  network->KeepOnDevice(on_device, [this](int parameter, const DeviceGradient& gradient) {
-    return encoder_->Start(parameter, gradient, step_weight_decay_, step_clock_);
+  // The first parameter's gradient comes last.
+  const auto last = std::ranges::find(on_device, true) - on_device.begin();
+  network->KeepOnDevice(on_device, [=, this](int parameter, const DeviceGradient& gradient) {
+    PSGD_RETURN_IF_ERROR(encoder_->Start(parameter, gradient, step_weight_decay_, step_clock_));
+    return parameter == last ? device_codecs_->Flush() : absl::OkStatus();
   });
   return absl::OkStatus();
 }

@@ -196,6 +196,7 @@ class CudaCodecs final : public DeviceCodecs {
   absl::StatusOr<std::unique_ptr<DeviceEncoder>> NewEncoder(const TwinOptions& options) override {
     return TwinEncoder<CudaDevice>::Create(options, &device_, &group_);
   }
+  absl::Status Flush() override { return group_.Flush(); }
   absl::StatusOr<std::unique_ptr<DeviceArray>> Upload(std::span<const float> values) override {
     PSGD_ASSIGN_OR_RETURN(CudaMemory memory, device_.Allocate(values.size_bytes()));
     PSGD_RETURN_IF_ERROR(device_.Write(memory.data(), values.data(), values.size_bytes()));

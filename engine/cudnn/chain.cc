@@ -1,29 +1,16 @@
 #include "engine/cudnn/chain.h"
 
 #include <utility>
-#include <variant>
+
+#include "engine/cudnn/neighbours.h"
 
 namespace psgd::cudnn {
 namespace {
 
-constexpr int kNone = -1;
-
 class Finder {
  public:
   explicit Finder(const Graph& graph)
-      : graph_(graph),
-        maker_(graph.tensors.size(), kNone),
-        reads_(graph.tensors.size()),
-        reader_(graph.tensors.size(), kNone),
-        taken_(graph.nodes.size()) {
-    for (int i = 0; i < count(); ++i) {
-      for (TensorId input : graph.nodes[i].inputs) {
-        ++reads_[input];
-        reader_[input] = i;
-      }
-      for (TensorId output : graph.nodes[i].outputs) maker_[output] = i;
-    }
-  }
+      : graph_(graph), neighbours_(graph), taken_(graph.nodes.size()) {}
 
   std::vector<Chain> Find() {
     for (int i = 0; i < count(); ++i) {
@@ -42,17 +29,14 @@ class Finder {
   int count() const { return static_cast<int>(graph_.nodes.size()); }
   template <typename AnyOp>
   bool Is(int node) const {
-    return node != kNone && std::holds_alternative<AnyOp>(graph_.nodes[node].op);
+    return neighbours_.Is<AnyOp>(node);
   }
   bool IsNorm(int node) const { return Is<BatchNorm>(node) || Is<BatchNormInference>(node); }
   bool IsFreeSum(int node) const {
     return Is<Sum>(node) && !taken_[node] && graph_.nodes[node].inputs.size() == 2;
   }
-  // The node that reads the first result of `node`, if nothing else needs that result.
-  int OnlyReader(int node) const {
-    const TensorId result = graph_.nodes[node].outputs[0];
-    return reads_[result] == 1 && !graph_.tensors[result].external ? reader_[result] : kNone;
-  }
+  // Of the first result.
+  int OnlyReader(int node) const { return neighbours_.OnlyReaderOf(graph_.nodes[node].outputs[0]); }
   void Take(Chain chain) {
     for (int node : chain.nodes) taken_[node] = true;
     chains_.push_back(std::move(chain));
@@ -63,7 +47,8 @@ class Finder {
     Chain chain = {{norm}};
     if (const int sum = OnlyReader(norm); IsFreeSum(sum)) {
       for (const TensorId term : graph_.nodes[sum].inputs) {
-        const int other = maker_[term];  // it comes later: an earlier one has taken the sum
+        // It comes later: an earlier one has taken the sum.
+        const int other = neighbours_.WriterOf(term);
         if (other != norm && IsNorm(other) && OnlyReader(other) == sum) {
           chain.nodes.push_back(other);
         }
@@ -80,9 +65,9 @@ class Finder {
     const int norm_backward = OnlyReader(relu_backward);
     if (!Is<BatchNormBackward>(norm_backward)) return;
     // The kernel normalizes x again, so all that it needs for that must be at hand.
-    const int relu = maker_[graph_.nodes[relu_backward].inputs[0]];
+    const int relu = neighbours_.WriterOf(graph_.nodes[relu_backward].inputs[0]);
     if (!Is<Relu>(relu)) return;
-    const int norm = maker_[graph_.nodes[relu].inputs[0]];
+    const int norm = neighbours_.WriterOf(graph_.nodes[relu].inputs[0]);
     if (!Is<BatchNorm>(norm)) return;
     const Node &forward = graph_.nodes[norm], &backward = graph_.nodes[norm_backward];
     const bool same = backward.inputs[0] == forward.inputs[0] &&   // x
@@ -100,8 +85,8 @@ class Finder {
   }
 
   const Graph& graph_;
-  std::vector<int> maker_, reads_, reader_;  // by tensor; reader_: the last
-  std::vector<bool> taken_;                  // by node
+  const Neighbours neighbours_;
+  std::vector<bool> taken_;  // by node
   std::vector<Chain> chains_;
 };
 

@@ -3,80 +3,66 @@
 #include <algorithm>
 #include <variant>
 
+#include "engine/cudnn/neighbours.h"
+
 namespace psgd::cudnn {
 namespace {
 
-template <typename Op>
-bool Is(const Node& node) {
-  return std::holds_alternative<Op>(node.op);
-}
-
-// The nodes around each tensor.
-class Neighbours {
+class StaircaseFinder {
  public:
-  explicit Neighbours(const Graph& graph)
-      : graph_(graph), writer_(graph.tensors.size()), readers_(graph.tensors.size()) {
-    for (const Node& node : graph.nodes) {
-      for (const TensorId output : node.outputs) writer_[output] = &node;
-      for (const TensorId input : node.inputs) readers_[input].push_back(&node);
-    }
-  }
+  explicit StaircaseFinder(const Graph& graph) : graph_(graph), neighbours_(graph) {}
 
-  const std::vector<const Node*>& ReadersOf(TensorId tensor) const { return readers_[tensor]; }
-  bool IsProduct(TensorId tensor) const {
-    return IsInside(tensor) && writer_[tensor] != nullptr && Is<MatMul>(*writer_[tensor]);
-  }
-  // Whether products read it as their left factor, and nothing else does but `other`.
-  bool OnlyLeftFactor(TensorId tensor, const Node* other) const {
-    return IsInside(tensor) && std::ranges::all_of(readers_[tensor], [&](const Node* reader) {
-             if (reader == other) return std::ranges::count(reader->inputs, tensor) == 1;
-             return Is<MatMul>(*reader) && reader->inputs[0] == tensor &&
-                    reader->inputs[1] != tensor;
-           });
+  // The matrices around a softmax; none, if a reader of one needs it whole.
+  std::vector<TensorId> Around(int softmax) const {
+    const TensorId scores = graph_.nodes[softmax].inputs[0];
+    const TensorId weights = graph_.nodes[softmax].outputs[0];
+    if (!IsProductFor(softmax, scores)) return {};
+    // At most one: the gradient of the softmax.
+    const auto& readers = neighbours_.ReadersOf(weights);
+    const auto backward = std::ranges::find_if(readers, [&](int reader) {
+      return neighbours_.Is<SoftmaxBackward>(reader) && graph_.nodes[reader].inputs[0] == weights;
+    });
+    const int gradient = backward == readers.end() ? kNoNode : *backward;
+    if (!IsOnlyLeftFactor(weights, gradient)) return {};
+    if (gradient == kNoNode) return {scores, weights};
+    const TensorId of_weights = graph_.nodes[gradient].inputs[1];
+    const TensorId of_scores = graph_.nodes[gradient].outputs[0];
+    if (!IsProductFor(gradient, of_weights) || !IsOnlyLeftFactor(of_scores, kNoNode)) return {};
+    return {scores, weights, of_weights, of_scores};
   }
 
  private:
-  bool IsInside(TensorId tensor) const { return !graph_.tensors[tensor].external; }
+  // Whether a product makes the tensor, for `reader` alone.
+  bool IsProductFor(int reader, TensorId tensor) const {
+    return neighbours_.Is<MatMul>(neighbours_.WriterOf(tensor)) &&
+           neighbours_.OnlyReaderOf(tensor) == reader;
+  }
+  // Whether products read it as their left factor, and nothing else does but `other`.
+  bool IsOnlyLeftFactor(TensorId tensor, int other) const {
+    return !graph_.tensors[tensor].external &&
+           std::ranges::all_of(neighbours_.ReadersOf(tensor), [&](int reader) {
+             const std::vector<TensorId>& inputs = graph_.nodes[reader].inputs;
+             if (reader == other) return std::ranges::count(inputs, tensor) == 1;
+             return neighbours_.Is<MatMul>(reader) && inputs[0] == tensor && inputs[1] != tensor;
+           });
+  }
 
   const Graph& graph_;
-  std::vector<const Node*> writer_;
-  std::vector<std::vector<const Node*>> readers_;
+  const Neighbours neighbours_;
 };
 
 }  // namespace
 
 std::vector<bool> FindStaircases(const Graph& graph) {
   std::vector<bool> found(graph.tensors.size());
-  const Neighbours neighbours(graph);
-  const auto only_reader = [&](TensorId tensor, const Node& node) {
-    return std::ranges::all_of(neighbours.ReadersOf(tensor),
-                               [&](const Node* reader) { return reader == &node; });
-  };
-  for (const Node& node : graph.nodes) {
-    const Softmax* const softmax = std::get_if<Softmax>(&node.op);
+  const StaircaseFinder finder(graph);
+  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
+    const Softmax* const softmax = std::get_if<Softmax>(&graph.nodes[i].op);
     if (softmax == nullptr || !softmax->causal) continue;
-    const TensorId scores = node.inputs[0], weights = node.outputs[0];
-    const Shape& shape = graph.shape(scores);
+    const Shape& shape = graph.shape(graph.nodes[i].inputs[0]);
     const int64_t keys = shape.back();
     if (shape[shape.size() - 2] != keys || keys % kStair != 0 || keys == kStair) continue;
-    if (!neighbours.IsProduct(scores) || !only_reader(scores, node)) continue;
-    // At most one: the gradient of the softmax.
-    const auto& readers = neighbours.ReadersOf(weights);
-    const auto backward = std::ranges::find_if(readers, [&](const Node* reader) {
-      return Is<SoftmaxBackward>(*reader) && reader->inputs[0] == weights;
-    });
-    const Node* const gradient = backward == readers.end() ? nullptr : *backward;
-    if (!neighbours.OnlyLeftFactor(weights, gradient)) continue;
-    std::vector<TensorId> all = {scores, weights};
-    if (gradient != nullptr) {
-      const TensorId of_weights = gradient->inputs[1], of_scores = gradient->outputs[0];
-      if (!neighbours.IsProduct(of_weights) || !only_reader(of_weights, *gradient) ||
-          !neighbours.OnlyLeftFactor(of_scores, nullptr)) {
-        continue;
-      }
-      all.insert(all.end(), {of_weights, of_scores});
-    }
-    for (const TensorId tensor : all) found[tensor] = true;
+    for (const TensorId tensor : finder.Around(i)) found[tensor] = true;
   }
   return found;
 }

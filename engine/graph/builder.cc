@@ -8,7 +8,7 @@
 
 namespace psgd {
 
-NetworkBuilder::NetworkBuilder(Mode mode, int batch, const InputShape& shape)
+NetworkBuilder::NetworkBuilder(Mode mode, int batch, const SampleShape& shape)
     : mode_(mode), shape_(shape) {
   const bool whole = shape.IsSequence() || shape.IsSparse();
   const Shape input = shape.IsSparse() ? Shape{batch, shape.entries}
@@ -124,19 +124,19 @@ TensorId NetworkBuilder::Conv2d(const std::string& name, TensorId x, const ConvL
 }
 
 TensorId NetworkBuilder::ConvTranspose2d(const std::string& name, TensorId x,
-                                         const ConvTransposeLayer& layer) {
+                                         const ConvLayer& layer) {
   return Layer([&]() -> absl::StatusOr<TensorId> {
     const Shape in = model_.graph.shape(x);
     if (in.size() != 4 || layer.groups < 1 || layer.channels % layer.groups != 0) {
       return absl::InvalidArgumentError(
           absl::StrCat(name, ": cannot convolve ", ShapeText(in), " in ", layer.groups, " groups"));
     }
-    const psgd::Conv2d op = {{layer.kernel, layer.stride, layer.pad}, layer.groups};
+    const psgd::Conv2d op = {{layer.kernel, layer.stride, layer.pad, layer.dilation}, layer.groups};
     const Shape shape = {in[1], layer.channels / layer.groups, layer.kernel.height,
                          layer.kernel.width};
     const TensorId weight = NewConvWeight(name, shape);
     const TensorId bias = layer.bias ? NewConvBias(name, layer.channels, shape) : kNoTensor;
-    return AddConvTranspose2d(&model_.graph, name, op, layer.output_pad, x, weight, bias);
+    return AddConvTranspose2d(&model_.graph, name, op, 0, x, weight, bias);
   });
 }
 
@@ -212,29 +212,10 @@ TensorId NetworkBuilder::Relu(TensorId x) {
   return Layer([&] { return AddRelu(&model_.graph, NextName("relu"), x); });
 }
 
-TensorId NetworkBuilder::Activation(psgd::Activation::Kind kind, const std::string& name,
-                                    TensorId x, float slope) {
-  return Layer([&] { return AddActivation(&model_.graph, NextName(name), {kind, slope}, x); });
-}
-
-TensorId NetworkBuilder::LeakyRelu(TensorId x, float slope) {
-  return Activation(psgd::Activation::Kind::kLeakyRelu, "leaky_relu", x, slope);
-}
-
-TensorId NetworkBuilder::Sigmoid(TensorId x) {
-  return Activation(psgd::Activation::Kind::kSigmoid, "sigmoid", x);
-}
-
-TensorId NetworkBuilder::Tanh(TensorId x) {
-  return Activation(psgd::Activation::Kind::kTanh, "tanh", x);
-}
-
 TensorId NetworkBuilder::Gelu(TensorId x) {
-  return Activation(psgd::Activation::Kind::kGelu, "gelu", x);
-}
-
-TensorId NetworkBuilder::LocalResponseNorm(TensorId x, const psgd::LocalResponseNorm& op) {
-  return Layer([&] { return AddLocalResponseNorm(&model_.graph, NextName("lrn"), op, x); });
+  return Layer([&] {
+    return AddActivation(&model_.graph, NextName("gelu"), {psgd::Activation::Kind::kGelu}, x);
+  });
 }
 
 TensorId NetworkBuilder::Dropout(TensorId x, float rate) {
@@ -280,10 +261,6 @@ TensorId NetworkBuilder::Slice(const std::string& name, TensorId x, const psgd::
 TensorId NetworkBuilder::Pad(const std::string& name, TensorId x, const psgd::Pad& op,
                              const Shape& after) {
   return Layer([&] { return AddPad(&model_.graph, name, op, after, x); });
-}
-
-TensorId NetworkBuilder::Upsample(const std::string& name, TensorId x, int factor) {
-  return Layer([&] { return AddUpsample(&model_.graph, name, {factor}, x); });
 }
 
 TensorId NetworkBuilder::Flatten(TensorId x) {

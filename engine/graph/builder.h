@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/sample_shape.h"
 #include "common/status.h"
 #include "engine/graph/graph.h"
-#include "engine/graph/input_shape.h"
 #include "engine/ops/rules.h"
 #include "proto/config.pb.h"
 
@@ -39,16 +39,6 @@ struct ConvLayer {
   Extent stride = 1;
   Extent pad = 0;
   Extent dilation = 1;
-  int groups = 1;
-  bool bias = true;
-};
-
-struct ConvTransposeLayer {
-  int channels = 0;
-  Extent kernel = 1;
-  Extent stride = 1;
-  Extent pad = 0;
-  Extent output_pad = 0;
   int groups = 1;
   bool bias = true;
 };
@@ -84,7 +74,7 @@ struct RecurrentLayer {
 // Not thread-safe.
 class NetworkBuilder {
  public:
-  NetworkBuilder(Mode mode, int batch, const InputShape& shape);
+  NetworkBuilder(Mode mode, int batch, const SampleShape& shape);
 
   // The input that the network takes. Samples of another kind are an error.
   TensorId image();
@@ -106,7 +96,7 @@ class NetworkBuilder {
   void UseHeInitial() { he_initial_ = true; }
 
   TensorId Conv2d(const std::string& name, TensorId x, const ConvLayer& layer);
-  TensorId ConvTranspose2d(const std::string& name, TensorId x, const ConvTransposeLayer& layer);
+  TensorId ConvTranspose2d(const std::string& name, TensorId x, const ConvLayer& layer);
   TensorId MaxPool(const std::string& name, TensorId x, const PoolLayer& layer);
   TensorId AveragePool(const std::string& name, TensorId x, const PoolLayer& layer);
   // Each channel's mean, flattened to N C.
@@ -115,11 +105,7 @@ class NetworkBuilder {
   // Flattens images first.
   TensorId Dense(const std::string& name, TensorId x, int64_t outputs);
   TensorId BatchNorm(const std::string& name, TensorId x, float epsilon = 1e-5f);
-  TensorId LocalResponseNorm(TensorId x, const psgd::LocalResponseNorm& op);
   TensorId Relu(TensorId x);
-  TensorId LeakyRelu(TensorId x, float slope = 0.01f);
-  TensorId Sigmoid(TensorId x);
-  TensorId Tanh(TensorId x);
   TensorId Gelu(TensorId x);
   // Returns x in evaluation or at rate 0.
   TensorId Dropout(TensorId x, float rate);
@@ -134,7 +120,6 @@ class NetworkBuilder {
   TensorId Slice(const std::string& name, TensorId x, const psgd::Slice& op, int64_t length);
   // `after`: elements to add behind x, one number an axis. op.before says how many come before x.
   TensorId Pad(const std::string& name, TensorId x, const psgd::Pad& op, const Shape& after);
-  TensorId Upsample(const std::string& name, TensorId x, int factor);
   TensorId Flatten(TensorId x);
 
   // Layers of sequences, which are N T C. Layers over one axis work on the last axis.
@@ -176,8 +161,6 @@ class NetworkBuilder {
   TensorId NewWeight(const std::string& name, Shape shape, int64_t fan_in, bool decay);
   TensorId NewConvWeight(const std::string& name, const Shape& shape);
   TensorId NewConvBias(const std::string& name, int channels, const Shape& weight);
-  TensorId Activation(psgd::Activation::Kind kind, const std::string& name, TensorId x,
-                      float slope = 0);
   TensorId Pool(Pool::Kind kind, const std::string& name, TensorId x, const PoolLayer& layer);
   TensorId Input(bool right, const char* wanted);
   TensorId Reshape(const std::string& name, TensorId x, Shape shape);
@@ -186,7 +169,7 @@ class NetworkBuilder {
   std::string NextName(const std::string& kind);
 
   const Mode mode_;
-  const InputShape shape_;
+  const SampleShape shape_;
   ModelGraph model_;
   absl::Status status_;
   bool he_initial_ = false;

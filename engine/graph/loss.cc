@@ -28,7 +28,7 @@ Shape PlacesOf(Shape logits) {
   return logits;
 }
 
-absl::Status CheckTargets(const ModelConfig& config, const InputShape& samples,
+absl::Status CheckTargets(const ModelConfig& config, const SampleShape& samples,
                           const Shape& logits) {
   if (samples.targets == 0) {
     if (config.loss() != ModelConfig::POISSON) return absl::OkStatus();
@@ -49,7 +49,7 @@ absl::Status CheckTargets(const ModelConfig& config, const InputShape& samples,
 
 }  // namespace
 
-absl::Status AddLoss(const ModelConfig& config, const InputShape& samples, Mode mode,
+absl::Status AddLoss(const ModelConfig& config, const SampleShape& samples, Mode mode,
                      TensorId logits, ModelGraph* model) {
   Graph& graph = model->graph;
   const Shape outputs = graph.shape(logits);

@@ -38,25 +38,37 @@
 
 namespace psgd {
 
-using Op = std::variant<
-    // Layers with weights.
-    Bias, BiasBackward, Conv2d, Conv2dBackwardData, Conv2dBackwardWeights, Dense, DenseBackwardData,
-    DenseBackwardWeights, Embedding, EmbeddingBackward, EmbeddingBag, EmbeddingBagBackward, MatMul,
-    Recurrent, RecurrentBackward, RowBias, RowBiasBackward,
-    // Windows over images.
-    AdaptiveAveragePool, AdaptiveAveragePoolBackward, Pool, PoolBackward, Upsample,
-    UpsampleBackward,
-    // Normalization.
-    BatchNorm, BatchNormInference, BatchNormBackward, LayerNorm, LayerNormBackward,
-    LocalResponseNorm, LocalResponseNormBackward, Softmax, SoftmaxBackward,
-    // Element by element.
-    Activation, ActivationBackward, Dropout, DropoutBackward, KeepLargest, Mul, Relu, ReluBackward,
-    Sum,
-    // Move or make elements.
-    AxisMap, Concat, Constant, Pad, Reshape, Slice, Transpose,
-    // Tokens.
-    Lengths,
-    // Losses.
-    ElementLoss, ElementLossBackward, SoftmaxCrossEntropy, SoftmaxCrossEntropyBackward>;
+// clang-format off
+// X(Bias) X(BiasBackward) and so on.
+#define PSGD_OPS(X) \
+  /* Layers with weights. */ \
+  X(Bias) X(BiasBackward) X(Conv2d) X(Conv2dBackwardData) X(Conv2dBackwardWeights) X(Dense) \
+  X(DenseBackwardData) X(DenseBackwardWeights) X(Embedding) X(EmbeddingBackward) \
+  X(EmbeddingBag) X(EmbeddingBagBackward) X(MatMul) X(Recurrent) X(RecurrentBackward) \
+  X(RowBias) X(RowBiasBackward) \
+  /* Windows over images. */ \
+  X(AdaptiveAveragePool) X(AdaptiveAveragePoolBackward) X(Pool) X(PoolBackward) X(Upsample) \
+  X(UpsampleBackward) \
+  /* Normalization. */ \
+  X(BatchNorm) X(BatchNormInference) X(BatchNormBackward) X(LayerNorm) X(LayerNormBackward) \
+  X(LocalResponseNorm) X(LocalResponseNormBackward) X(Softmax) X(SoftmaxBackward) \
+  /* Element by element. */ \
+  X(Activation) X(ActivationBackward) X(Dropout) X(DropoutBackward) X(KeepLargest) X(Mul) \
+  X(Relu) X(ReluBackward) X(Sum) \
+  /* Move or make elements. */ \
+  X(AxisMap) X(Concat) X(Constant) X(Pad) X(Reshape) X(Slice) X(Transpose) \
+  /* Tokens. */ \
+  X(Lengths) \
+  /* Losses. */ \
+  X(ElementLoss) X(ElementLossBackward) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyBackward)
+// clang-format on
+
+template <typename First, typename... Ops>
+struct VariantAfter {
+  using type = std::variant<Ops...>;
+};
+#define PSGD_NEXT(Op) , Op
+using Op = VariantAfter<void PSGD_OPS(PSGD_NEXT)>::type;
+#undef PSGD_NEXT
 
 }  // namespace psgd

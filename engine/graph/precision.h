@@ -1,6 +1,7 @@
 // The precision that a device computes in. Parameters, their gradients and sums are always fp32.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,11 @@ enum class Precision {
   kBf16,  // factors and activations have 8 significant bits
   kFp16,  // as kBf16 with 11 bits, but only 6e-8 to 65504, so training uses a loss scale
 };
+
+// Bytes of an activation.
+inline size_t RealBytes(Precision precision) {
+  return precision == Precision::kBf16 || precision == Precision::kFp16 ? 2 : sizeof(float);
+}
 
 inline absl::StatusOr<Precision> PrecisionNamed(const std::string& name) {
   if (name == "fp32") return Precision::kFp32;

@@ -127,7 +127,7 @@ absl::Status SamplesStayApart(const OpContext& c, const Value& a, const Value& b
     return static_cast<int>(shape.size()) - BatchAxis(shape, outer, batch);
   };
   if (from_end(of_a, a.outer) == from_end(of_b, b.outer)) return absl::OkStatus();
-  return c.Unsupported("combines the samples of a batch");
+  return c.CombinesSamples();
 }
 
 absl::StatusOr<TensorId> Spread(const OpContext& c, TensorId x, Shape shape) {

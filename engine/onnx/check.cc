@@ -48,7 +48,7 @@ void Count(const NodeProto& node, OnnxCheck* check) {
 }
 
 // Fills in the sizes that the file says. The input is an image, tokens, or indices and values.
-absl::Status FillShape(const onnx::OnnxFile& file, InputShape* shape) {
+absl::Status FillShape(const onnx::OnnxFile& file, SampleShape* shape) {
   bool tokens = false;
   for (const ValueInfoProto& input : file.graph().input()) {
     if (file.initializers().count(input.name()) > 0) continue;
@@ -89,7 +89,7 @@ absl::Status FillShape(const onnx::OnnxFile& file, InputShape* shape) {
 
 }  // namespace
 
-absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, InputShape shape) {
+absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, SampleShape shape) {
   PSGD_ASSIGN_OR_RETURN(const onnx::OnnxFile file, onnx::OnnxFile::Read(path));
   PSGD_RETURN_IF_ERROR(FillShape(file, &shape));
   OnnxCheck check;
@@ -101,14 +101,14 @@ absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, InputShape shape) {
   // Two samples, because a batch of one leaves no trace in the sizes.
   ModelConfig config;
   config.set_onnx(path);
-  const auto import = [&](const InputShape& samples) {
+  const auto import = [&](const SampleShape& samples) {
     return std::make_unique<onnx::Importer>(
         file, onnx::ImportOptions{.batch = 2, .shape = samples, .config = config});
   };
   std::unique_ptr<onnx::Importer> importer = import(shape);
   auto problems = importer->FindProblems();
   if (!problems.ok() && shape.IsSequence()) {
-    InputShape whole = shape;  // one label for all tokens
+    SampleShape whole = shape;  // one label for all tokens
     whole.source = whole.length;
     std::unique_ptr<onnx::Importer> of_texts = import(whole);
     auto others = of_texts->FindProblems();

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/sample_shape.h"
 #include "common/status.h"
-#include "engine/graph/input_shape.h"
 
 namespace psgd {
 
@@ -33,6 +33,6 @@ struct OnnxCheck {
 
 // `shape` has the sizes of samples that the file leaves open, or zeros. An error if the file cannot
 // be read, or leaves more open.
-absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, InputShape shape);
+absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, SampleShape shape);
 
 }  // namespace psgd

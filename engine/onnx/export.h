@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
+#include "common/sample_shape.h"
 #include "common/status.h"
-#include "engine/graph/input_shape.h"
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
 
@@ -18,7 +18,7 @@ using ParameterValues = std::function<std::span<const float>(int index)>;
 
 // Returns the file's bytes. `model` describes `values`. It is an error if `config` builds another
 // model.
-absl::StatusOr<std::string> ExportOnnx(const ModelConfig& config, const InputShape& shape,
+absl::StatusOr<std::string> ExportOnnx(const ModelConfig& config, const SampleShape& shape,
                                        const ModelSpec& model, const ParameterValues& values);
 
 }  // namespace psgd

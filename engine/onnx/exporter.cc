@@ -167,7 +167,7 @@ absl::StatusOr<std::string> Exporter::Run() {
 
 namespace psgd {
 
-absl::StatusOr<std::string> ExportOnnx(const ModelConfig& config, const InputShape& shape,
+absl::StatusOr<std::string> ExportOnnx(const ModelConfig& config, const SampleShape& shape,
                                        const ModelSpec& model, const ParameterValues& values) {
   PSGD_ASSIGN_OR_RETURN(const ModelGraph two, BuildModel(config, shape, 2, Mode::kEvaluate));
   PSGD_ASSIGN_OR_RETURN(const ModelGraph three, BuildModel(config, shape, 3, Mode::kEvaluate));

@@ -6,8 +6,8 @@
 
 namespace psgd {
 
-absl::StatusOr<ModelGraph> ImportOnnx(const ModelConfig& config, const InputShape& shape, int batch,
-                                      Mode mode) {
+absl::StatusOr<ModelGraph> ImportOnnx(const ModelConfig& config, const SampleShape& shape,
+                                      int batch, Mode mode) {
   PSGD_ASSIGN_OR_RETURN(const onnx::OnnxFile file, onnx::OnnxFile::Read(config.onnx()));
   return onnx::Importer(file, {.mode = mode, .batch = batch, .shape = shape, .config = config})
       .Run();

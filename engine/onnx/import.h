@@ -14,8 +14,8 @@ namespace psgd {
 // The network of config.onnx(), forward only, with the config's loss of its last output. Parameters
 // have names, layouts and initial values of the file. The error names every node that cannot be
 // imported.
-absl::StatusOr<ModelGraph> ImportOnnx(const ModelConfig& config, const InputShape& shape, int batch,
-                                      Mode mode);
+absl::StatusOr<ModelGraph> ImportOnnx(const ModelConfig& config, const SampleShape& shape,
+                                      int batch, Mode mode);
 
 // A log line that lists untrained values of config.onnx() on which the output depends: real values
 // of more than one element, without statistics and values that config.frozen() names. Empty if

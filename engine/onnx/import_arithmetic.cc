@@ -387,7 +387,7 @@ Imported ImportWhere(const OpContext& c) {
 absl::Status NotOverTheBatch(const OpContext& c, const std::vector<int>& axes) {
   const int batch = BatchAxis(c.shape(0), c.in(0).outer, c.importer.batch());
   if (std::find(axes.begin(), axes.end(), batch) == axes.end()) return absl::OkStatus();
-  return c.Unsupported("combines the samples of a batch");
+  return c.CombinesSamples();
 }
 
 // Logarithm of a sum of exponentials, below the largest so that none overflows.

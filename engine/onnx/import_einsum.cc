@@ -158,7 +158,7 @@ Imported ImportEinsum(const OpContext& c) {
     }
     if (const int axis = BatchAxis(shape, c.in(i).outer, c.importer.batch()); axis >= 0) {
       if (batch != 0 && batch != letters[axis]) {
-        return c.Unsupported("combines the samples of a batch");
+        return c.CombinesSamples();
       }
       batch = letters[axis];
     }
@@ -171,7 +171,7 @@ Imported ImportEinsum(const OpContext& c) {
     operands.push_back(operand);
   }
   if (batch != 0) {
-    if (!Has(equation.result, batch)) return c.Unsupported("combines the samples of a batch");
+    if (!Has(equation.result, batch)) return c.CombinesSamples();
     outer = 1;
     for (char letter : equation.result.substr(0, equation.result.find(batch))) {
       outer *= sizes[letter];

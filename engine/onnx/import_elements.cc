@@ -63,7 +63,7 @@ Imported ImportSoftmax(const OpContext& c) {
   const int last = static_cast<int>(in.size()) - 1;
   if (const int batch = BatchAxis(in, c.in(0).outer, c.importer.batch());
       batch == over.axis || (over.rest && batch > over.axis)) {
-    return c.Unsupported("combines the samples of a batch");
+    return c.CombinesSamples();
   }
   if (over.axis == last) return SoftmaxOf(c, c.in(0), kNoTensor);
   Graph* g = c.graph();

@@ -84,7 +84,7 @@ absl::Status CheckSamplesOfProduct(const OpContext& c) {
       left < 0 || right < 0 ||
       (static_cast<int>(a.size()) - left == static_cast<int>(b.size()) - right && right < rows);
   if (left != columns && right != rows && apart) return absl::OkStatus();
-  return c.Unsupported("combines the samples of a batch");
+  return c.CombinesSamples();
 }
 
 Imported ImportMatMul(const OpContext& c) {
@@ -203,7 +203,7 @@ Imported ImportLayerNorm(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const auto axes,
                         CheckedAxes({IntAttribute(c.node, "axis", -1)}, in.size()));
   if (BatchAxis(in, c.in(0).outer, c.importer.batch()) >= axes[0]) {
-    return c.Unsupported("combines the samples of a batch");
+    return c.CombinesSamples();
   }
   const int64_t width = ElementCount(Shape(in.begin() + axes[0], in.end()));
   return c.Made(

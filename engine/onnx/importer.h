@@ -19,7 +19,7 @@ namespace psgd::onnx {
 struct ImportOptions {
   Mode mode = Mode::kTrain;
   int batch = 1;
-  InputShape shape = {};
+  SampleShape shape = {};
   ModelConfig config = {};  // frozen weights and the loss
 };
 
@@ -157,6 +157,8 @@ struct OpContext {
   // Whole numbers from input `i` (newer opsets) or from an attribute (older opsets).
   absl::StatusOr<std::optional<std::vector<int64_t>>> Ints(const char* attribute, size_t i) const;
   absl::Status Unsupported(const std::string& what) const;
+  // The refusal of an op whose result for a sample would depend on the other samples.
+  absl::Status CombinesSamples() const { return Unsupported("combines the samples of a batch"); }
   // The tensor as a value whose batch is in the same axis as in input `i`.
   Value Like(TensorId tensor, size_t i = 0) const;
   // The result of an op that made one tensor, like input 0.

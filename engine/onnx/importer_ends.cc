@@ -87,14 +87,14 @@ absl::StatusOr<std::string> Logits(const OnnxFile& file, const ModelConfig& conf
   return output;
 }
 
-const char* Kind(const InputShape& sample) {
+const char* Kind(const SampleShape& sample) {
   return sample.IsSequence() ? "sequences of tokens"
          : sample.IsSparse() ? "sparse vectors"
                              : "images";
 }
 
 // The graph's input tensors: one, and for sparse vectors another for their values.
-std::vector<Tensor> Samples(const InputShape& sample, int64_t batch) {
+std::vector<Tensor> Samples(const SampleShape& sample, int64_t batch) {
   const auto indices = [](const char* name, Shape shape) {
     return Tensor{
         .name = name, .shape = std::move(shape), .element = Element::kInt32, .external = true};
@@ -265,13 +265,13 @@ absl::StatusOr<ModelGraph> Importer::Finish() {
   }
   PSGD_ASSIGN_OR_RETURN(const TensorId logits, Tensor(output));
   Shape places = model_.graph.shape(logits);
-  const InputShape& sample = options_.shape;
+  const SampleShape& sample = options_.shape;
   const size_t axis = places.size() == 4 ? 1 : places.size() - 1;
   const int64_t classes = places[axis];
   PSGD_RETURN_IF_ERROR(CheckProbabilities(places, static_cast<int64_t>(axis)));
   places.erase(places.begin() + static_cast<int64_t>(axis));
   const int64_t count = ElementCount(places);
-  const int64_t wanted = sample.IsSequence()  ? batch() * sample.labels()
+  const int64_t wanted = sample.IsSequence()  ? batch() * static_cast<int64_t>(sample.labels())
                          : places.size() == 3 ? batch() * sample.height * sample.width
                                               : batch();
   if (output.outer != 1 || places.empty() || places.size() > 3 || count != wanted ||

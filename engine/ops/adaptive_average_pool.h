@@ -22,12 +22,5 @@ constexpr int64_t AdaptiveBegin(int64_t i, int64_t size, int64_t windows) {
 constexpr int64_t AdaptiveEnd(int64_t i, int64_t size, int64_t windows) {
   return ((i + 1) * size + windows - 1) / windows;
 }
-// The first and the last window that contain element `at`.
-constexpr int64_t AdaptiveFirst(int64_t at, int64_t size, int64_t windows) {
-  return at * windows / size;
-}
-constexpr int64_t AdaptiveLast(int64_t at, int64_t size, int64_t windows) {
-  return ((at + 1) * windows - 1) / size;
-}
 
 }  // namespace psgd

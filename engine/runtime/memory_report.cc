@@ -65,7 +65,7 @@ MemoryReport ReportMemory(const PlannedNetwork& network) {
   return report;
 }
 
-absl::StatusOr<MemoryReport> PlanMemory(const ModelConfig& model, const InputShape& shape,
+absl::StatusOr<MemoryReport> PlanMemory(const ModelConfig& model, const SampleShape& shape,
                                         int batch, const NetworkOptions& options) {
   PSGD_ASSIGN_OR_RETURN(const auto network, PlannedNetwork::Create(model, shape, batch, options,
                                                                    /*plan_only=*/true));
@@ -91,7 +91,7 @@ absl::StatusOr<size_t> AvailableToEach(const std::vector<NetworkOptions>& replic
   return least;
 }
 
-absl::StatusOr<int> LargestBatch(const ModelConfig& model, const InputShape& shape,
+absl::StatusOr<int> LargestBatch(const ModelConfig& model, const SampleShape& shape,
                                  const NetworkOptions& options, size_t available) {
   const auto bytes = [&](int batch) -> absl::StatusOr<size_t> {
     PSGD_ASSIGN_OR_RETURN(const MemoryReport report, PlanMemory(model, shape, batch, options));

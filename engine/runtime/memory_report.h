@@ -37,7 +37,7 @@ inline bool HasRoomAhead(size_t ahead, size_t available) { return available / 2 
 MemoryReport ReportMemory(const PlannedNetwork& network);
 
 // Plans the memory of Network::Create with the same arguments. Errors are those of Create.
-absl::StatusOr<MemoryReport> PlanMemory(const ModelConfig& model, const InputShape& shape,
+absl::StatusOr<MemoryReport> PlanMemory(const ModelConfig& model, const SampleShape& shape,
                                         int batch, const NetworkOptions& options);
 
 // Free bytes for each replica, on the device with the fewest. Replicas on one device share its free
@@ -45,7 +45,7 @@ absl::StatusOr<MemoryReport> PlanMemory(const ModelConfig& model, const InputSha
 absl::StatusOr<size_t> AvailableToEach(const std::vector<NetworkOptions>& replicas);
 
 // The largest batch whose plan takes at most `available` bytes; 0: no batch does.
-absl::StatusOr<int> LargestBatch(const ModelConfig& model, const InputShape& shape,
+absl::StatusOr<int> LargestBatch(const ModelConfig& model, const SampleShape& shape,
                                  const NetworkOptions& options, size_t available);
 
 }  // namespace psgd

@@ -58,7 +58,7 @@ std::vector<std::vector<int>> FirstReadBy(const Graph& graph) {
 struct Network::Impl {
   ModelSpec spec;
   int batch = 0;
-  InputShape shape;
+  SampleShape shape;
   std::unique_ptr<PlannedNetwork> planned;
   Backend* backend = nullptr;  // of `planned`
   std::unique_ptr<BatchMemory> batch_memory;
@@ -283,15 +283,14 @@ Network::Network(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Network::~Network() = default;
 
 absl::StatusOr<std::unique_ptr<Network>> Network::Create(const ModelConfig& model,
-                                                         const InputShape& shape, int batch,
+                                                         const SampleShape& shape, int batch,
                                                          const NetworkOptions& options) {
   auto impl = std::make_unique<Impl>();
   PSGD_ASSIGN_OR_RETURN(impl->planned, PlannedNetwork::Create(model, shape, batch, options));
   impl->backend = impl->planned->backend.get();
   impl->spec = MakeModelSpec(ModelName(model), impl->planned->train.graph);
   impl->batch = batch;
-  const bool half = options.precision == Precision::kBf16 || options.precision == Precision::kFp16;
-  impl->real_bytes = half ? 2 : sizeof(float);
+  impl->real_bytes = RealBytes(options.precision);
   if (options.precision == Precision::kFp16 && !impl->backend->computes_on_host()) {
     impl->loss_scale.emplace();
   }

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/device_gradient.h"
+#include "common/sample_shape.h"
 #include "common/status.h"
-#include "engine/graph/input_shape.h"
 #include "engine/graph/precision.h"
 #include "engine/runtime/factors.h"
 #include "proto/config.pb.h"
@@ -59,7 +59,7 @@ struct StepBatch {
   std::span<const int32_t> labels;
   // The batch was `next` of the previous step, or staged for that step if it had no `next`.
   bool staged = false;
-  // batch x InputShape::targets. A label then says only whether its sample counts: 0, or -1.
+  // batch x SampleShape::targets. A label then says only whether its sample counts: 0, or -1.
   std::span<const float> targets = {};
 };
 
@@ -84,7 +84,7 @@ class Network {
   // An error names the layer and the shapes that do not fit. RESOURCE_EXHAUSTED: the memory does
   // not suffice; the error names the largest tensors and a batch that fits.
   static absl::StatusOr<std::unique_ptr<Network>> Create(const ModelConfig& model,
-                                                         const InputShape& shape, int batch,
+                                                         const SampleShape& shape, int batch,
                                                          const NetworkOptions& options);
   ~Network();
 

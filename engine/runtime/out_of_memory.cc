@@ -20,7 +20,7 @@ std::string Mebibytes(size_t bytes) {
 }
 
 // "data.batch about 12", or that not even one sample fits. Empty if planning fails.
-std::string WhatFits(const ModelConfig& model, const InputShape& shape,
+std::string WhatFits(const ModelConfig& model, const SampleShape& shape,
                      const NetworkOptions& options, size_t available) {
   const absl::StatusOr<int> largest = LargestBatch(model, shape, options, available);
   if (!largest.ok()) return "";
@@ -63,7 +63,7 @@ std::vector<std::pair<std::string, size_t>> LargestTensors(const PlannedNetwork&
   return largest;
 }
 
-absl::Status OutOfMemory(const ModelConfig& model, const InputShape& shape, int batch,
+absl::Status OutOfMemory(const ModelConfig& model, const SampleShape& shape, int batch,
                          const NetworkOptions& options, const PlannedNetwork& network,
                          size_t available) {
   std::string text =

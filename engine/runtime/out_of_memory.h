@@ -18,7 +18,7 @@ std::vector<std::pair<std::string, size_t>> LargestTensors(const PlannedNetwork&
 
 // RESOURCE_EXHAUSTED with the bytes that the network needs, its largest tensors, and the batch that
 // fits with and without recomputation. `available`: free bytes; 0: unknown, an allocation failed.
-absl::Status OutOfMemory(const ModelConfig& model, const InputShape& shape, int batch,
+absl::Status OutOfMemory(const ModelConfig& model, const SampleShape& shape, int batch,
                          const NetworkOptions& options, const PlannedNetwork& network,
                          size_t available);
 

@@ -10,7 +10,7 @@
 
 namespace psgd {
 
-absl::StatusOr<ModelGraph> BuildTrainingGraph(const ModelConfig& config, const InputShape& shape,
+absl::StatusOr<ModelGraph> BuildTrainingGraph(const ModelConfig& config, const SampleShape& shape,
                                               int batch) {
   PSGD_ASSIGN_OR_RETURN(ModelGraph model, BuildModel(config, shape, batch, Mode::kTrain));
   const size_t forward_nodes = model.graph.nodes.size();
@@ -27,7 +27,7 @@ absl::StatusOr<ModelGraph> BuildTrainingGraph(const ModelConfig& config, const I
 }
 
 absl::StatusOr<std::unique_ptr<PlannedNetwork>> PlannedNetwork::Create(
-    const ModelConfig& model, const InputShape& shape, int batch, const NetworkOptions& options,
+    const ModelConfig& model, const SampleShape& shape, int batch, const NetworkOptions& options,
     bool plan_only) {
   auto made = std::make_unique<PlannedNetwork>();
   PSGD_ASSIGN_OR_RETURN(made->train, BuildTrainingGraph(model, shape, batch));

@@ -13,14 +13,14 @@ namespace psgd {
 
 // Builds the training graph of `config`, with reverse pass and recomputation. An error names the
 // layer, the model or the key that does not fit.
-absl::StatusOr<ModelGraph> BuildTrainingGraph(const ModelConfig& config, const InputShape& shape,
+absl::StatusOr<ModelGraph> BuildTrainingGraph(const ModelConfig& config, const SampleShape& shape,
                                               int batch);
 
 // Not movable, because its parts refer to each other. Not thread-safe.
 struct PlannedNetwork {
   // `plan_only`: see BackendOptions.
   static absl::StatusOr<std::unique_ptr<PlannedNetwork>> Create(const ModelConfig& model,
-                                                                const InputShape& shape, int batch,
+                                                                const SampleShape& shape, int batch,
                                                                 const NetworkOptions& options,
                                                                 bool plan_only = false);
   PlannedNetwork() = default;

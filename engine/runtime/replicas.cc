@@ -270,7 +270,7 @@ absl::Status CheckDevicesMeet(const std::vector<NetworkOptions>& options) {
 }
 
 absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(
-    const ModelConfig& model, const InputShape& shape, int batch,
+    const ModelConfig& model, const SampleShape& shape, int batch,
     const std::vector<NetworkOptions>& options, ReduceOn reduce, int turns) {
   const size_t count = options.size();
   PSGD_ASSIGN_OR_RETURN(const int part, BatchOfReplica(batch, count));

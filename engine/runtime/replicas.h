@@ -29,7 +29,7 @@ class Replicas {
   // `turns`: TrainStep takes so many batches together, in turns, and adds their gradients up on the
   // host. Each sample counts as much as in one batch.
   static absl::StatusOr<std::unique_ptr<Replicas>> Create(
-      const ModelConfig& model, const InputShape& shape, int batch,
+      const ModelConfig& model, const SampleShape& shape, int batch,
       const std::vector<NetworkOptions>& options, ReduceOn reduce = ReduceOn::kHost, int turns = 1);
   ~Replicas();
 

@@ -47,14 +47,10 @@ const ZooEntry kZoo[] = {
     {"ncf", zoo::Ncf, {"dropout", "hidden", "width"}},
 };
 
-std::string SampleText(const InputShape& shape) {
-  if (shape.IsPair()) {
-    return absl::StrCat(shape.source, " and ", shape.length - shape.source, " tokens");
-  }
-  if (shape.IsSequence()) return absl::StrCat(shape.length, " tokens");
-  if (shape.IsSparse()) return absl::StrCat(shape.entries, " of ", shape.vocabulary, " features");
-  return absl::StrCat(shape.channels, "x", shape.height, "x", shape.width,
-                      " (channels, height, width)");
+std::string SampleText(const SampleShape& shape) {
+  return shape.IsImage() ? absl::StrCat(shape.channels, "x", shape.height, "x", shape.width,
+                                        " (channels, height, width)")
+                         : shape.ImageText();
 }
 
 // Refuses a key that has a value and no effect. (A resolved config contains defaults, which pass.)
@@ -109,8 +105,8 @@ std::string ModelName(const ModelConfig& config) {
                            : config.zoo();
 }
 
-absl::StatusOr<ModelGraph> BuildModel(const ModelConfig& config, const InputShape& shape, int batch,
-                                      Mode mode) {
+absl::StatusOr<ModelGraph> BuildModel(const ModelConfig& config, const SampleShape& shape,
+                                      int batch, Mode mode) {
   PSGD_RETURN_IF_ERROR(CheckIgnoredLabel(config, shape.classes));
   if (config.has_onnx()) {
     PSGD_RETURN_IF_ERROR(CheckKeys("a model from a file", {"frozen"}, config));

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "common/sample_shape.h"
 #include "common/status.h"
 #include "engine/graph/builder.h"
-#include "engine/graph/input_shape.h"
 #include "proto/config.pb.h"
 
 namespace psgd {
@@ -18,7 +18,7 @@ std::string ModelName(const ModelConfig& config);
 
 // The network of `config`, forward only. An error names the layer that does not fit the data, or
 // suggests the name that was probably meant.
-absl::StatusOr<ModelGraph> BuildModel(const ModelConfig& config, const InputShape& shape, int batch,
-                                      Mode mode);
+absl::StatusOr<ModelGraph> BuildModel(const ModelConfig& config, const SampleShape& shape,
+                                      int batch, Mode mode);
 
 }  // namespace psgd

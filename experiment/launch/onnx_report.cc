@@ -76,8 +76,8 @@ std::string Json(const std::string& path, const OnnxCheck& check) {
 
 }  // namespace
 
-absl::StatusOr<InputShape> ParseSampleShape(const std::string& text) {
-  InputShape shape;
+absl::StatusOr<SampleShape> ParseSampleShape(const std::string& text) {
+  SampleShape shape;
   if (text.empty()) return shape;
   std::vector<int> sizes;
   for (const absl::string_view part : absl::StrSplit(text, ',')) {

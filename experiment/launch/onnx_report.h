@@ -9,7 +9,7 @@
 namespace psgd {
 
 // Reads the --shape of ps-ctl onnx check: "3,224,224" for images, "128" for tokens; empty: none.
-absl::StatusOr<InputShape> ParseSampleShape(const std::string& text);
+absl::StatusOr<SampleShape> ParseSampleShape(const std::string& text);
 
 // A table of ops and the problems, or JSON.
 std::string OnnxCheckText(const std::string& path, const OnnxCheck& check, bool json);

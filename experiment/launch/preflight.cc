@@ -16,7 +16,6 @@
 #include "proto/local_steps.h"
 #include "proto/micro_batch.h"
 #include "proto/parameter_groups.h"
-#include "train/evaluate.h"
 
 namespace psgd {
 namespace {
@@ -83,9 +82,8 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config) {
         "{command: [python3, train.py]}");
   }
   PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
-  PSGD_ASSIGN_OR_RETURN(
-      const ModelGraph model,
-      BuildTrainingGraph(config.model(), InputShapeOf(data.shape), MicroBatchOf(config.data())));
+  PSGD_ASSIGN_OR_RETURN(const ModelGraph model, BuildTrainingGraph(config.model(), data.shape,
+                                                                   MicroBatchOf(config.data())));
   PSGD_RETURN_IF_ERROR(CheckLabels(config.data(), data.shape, model));
   const ModelSpec spec = MakeModelSpec(ModelName(config.model()), model.graph);
   TrainingSize size{.samples = static_cast<double>(data.train->size())};

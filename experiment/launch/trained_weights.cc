@@ -53,9 +53,9 @@ absl::StatusOr<std::unique_ptr<Replicas>> NetworkWith(const WeightsCollector& we
   network_options.backend = options.engine;
   network_options.threads = options.threads;
   network_options.seed = config.seed();
-  PSGD_ASSIGN_OR_RETURN(auto network,
-                        Replicas::Create(config.model(), InputShapeOf(shape),
-                                         config.data().eval_batch(), {network_options}));
+  PSGD_ASSIGN_OR_RETURN(
+      auto network,
+      Replicas::Create(config.model(), shape, config.data().eval_batch(), {network_options}));
   if (!IsSameNetwork(network->spec(), weights.model())) {
     return absl::FailedPreconditionError(
         absl::StrCat("the weights of ", config.name(),
@@ -98,7 +98,7 @@ absl::Status WriteOnnx(const WeightsCollector& weights, const std::string& path)
   }
   const auto values = [&](int p) { return std::span<const float>(weights.values(p)); };
   PSGD_ASSIGN_OR_RETURN(const std::string bytes,
-                        ExportOnnx(config.model(), InputShapeOf(shape), weights.model(), values));
+                        ExportOnnx(config.model(), shape, weights.model(), values));
   return WriteFileAtomically(path, bytes);
 }
 

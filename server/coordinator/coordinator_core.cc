@@ -78,7 +78,7 @@ void CoordinatorCore::EvaluateCheckpoint(const CheckpointManifest& manifest) {
   const double epoch = manifest.epoch_progress();
   if (!counts || EvaluatesByItself() || epoch == 0 || epoch != std::floor(epoch)) return;
   if (EvaluationAt(epoch, totals_.evaluations()) != nullptr) return;
-  pending_evaluations_.emplace_back().set_epoch(epoch);
+  pending_evaluations_.Add(/*after_segment=*/0, epoch, epoch);
 }
 
 absl::StatusOr<JoinReply> CoordinatorCore::Join(const JoinRequest& request, Time now,
@@ -336,11 +336,7 @@ void CoordinatorCore::Remove(uint32_t worker, const std::string& note, Effects* 
   const WorkerKey key = member->record.key();
   if (ledger_) GiveBack(worker, member->record.clock());
   members_.Leave(worker, note);
-  for (PendingEvaluationRecord& pending : pending_evaluations_) {
-    if (pending.has_evaluator() && pending.evaluator().worker() == worker) {
-      pending.clear_evaluator();
-    }
-  }
+  pending_evaluations_.Release(worker);
   effects->commands.push_back(RemoveWorker{key});
   effects->news.push_back(
       absl::StrCat("worker ", worker, " (", member->record.name(), ") is out: ", note));
@@ -528,12 +524,8 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
   if (ending != 0 && (over || ledger_->EndsEpoch(ending)) && !EvaluatesByItself()) {
     const double epoch = ledger_->Find(ending)->epoch() + 1;
     // Returned batches make an epoch end a second time: the later end counts.
-    std::erase_if(pending_evaluations_, [&](const PendingEvaluationRecord& pending) {
-      return std::ceil(pending.epoch()) == epoch && !pending.has_evaluator();
-    });
-    PendingEvaluationRecord& pending = pending_evaluations_.emplace_back();
-    pending.set_after(ending);
-    pending.set_epoch(ledger_->EndsEpoch(ending) ? epoch : ledger_->EpochProgress());
+    pending_evaluations_.Add(ending, ledger_->EndsEpoch(ending) ? epoch : ledger_->EpochProgress(),
+                             epoch);
   }
   if (over) {
     all_dealt_ = true;
@@ -576,20 +568,15 @@ bool CoordinatorCore::NobodyIsAhead(const MemberState& member) const {
 
 void CoordinatorCore::AssignEvaluation(const MemberState& member, NextSegmentReply* reply) {
   const bool may_evaluate = NobodyIsAhead(member);
-  for (PendingEvaluationRecord& pending : pending_evaluations_) {
+  const WorkerKey& key = member.record.key();
+  const auto epoch = pending_evaluations_.Assign(key, [&](uint64_t after) {
     // If all workers that finished the segment are gone, a worker that was not there stands in.
-    const WorkerKey& key = member.record.key();
-    const bool past =
-        PastSegment(member) >= pending.after() || !RunsIn(key.worker(), pending.after());
-    if (!pending.has_evaluator() && may_evaluate && past && AllFinished(pending.after())) {
-      *pending.mutable_evaluator() = key;
-    }
-    if (pending.has_evaluator() && pending.evaluator().worker() == key.worker()) {
-      reply->set_evaluate(true);
-      reply->set_evaluate_epoch(pending.epoch());
-      return;
-    }
-  }
+    const bool past = PastSegment(member) >= after || !RunsIn(key.worker(), after);
+    return may_evaluate && past && AllFinished(after);
+  });
+  if (!epoch) return;
+  reply->set_evaluate(true);
+  reply->set_evaluate_epoch(*epoch);
 }
 
 NextSegmentReply CoordinatorCore::Wait(std::string reason) const {
@@ -705,13 +692,9 @@ absl::Status CoordinatorCore::Evaluated(const EvaluatedRequest& request, Time no
     if (HasEvaluation(request.result())) return absl::OkStatus();  // the first one stands
     return CountEvaluation(request.result(), effects);
   }
-  const auto pending = std::ranges::find_if(pending_evaluations_, [&](const auto& p) {
-    return p.epoch() == request.result().epoch() && p.has_evaluator() &&
-           p.evaluator().worker() == member->record.key().worker();
-  });
+  const uint32_t worker = member->record.key().worker();
   // The result came twice: the first one stands.
-  if (pending == pending_evaluations_.end()) return absl::OkStatus();
-  pending_evaluations_.erase(pending);
+  if (!pending_evaluations_.Done(worker, request.result().epoch())) return absl::OkStatus();
   return CountEvaluation(request.result(), effects);
 }
 
@@ -753,8 +736,7 @@ CoordinatorRecord CoordinatorCore::SaveWithoutPlan(Time now) const {
   record.set_stopped_early(stopped_early_);
   record.set_all_dealt(all_dealt_);
   checkpoints_.Save(&record);
-  record.mutable_pending_evaluations()->Add(pending_evaluations_.begin(),
-                                            pending_evaluations_.end());
+  pending_evaluations_.Save(&record);
   totals_.Save(now, &record);
   record.set_loads_state(loads_state_);
   record.set_epochs(epochs_);
@@ -778,8 +760,7 @@ void CoordinatorCore::Restore(const CoordinatorRecord& record, Time now) {
   stopped_early_ = record.stopped_early();
   all_dealt_ = record.all_dealt();
   checkpoints_.Restore(record);
-  pending_evaluations_.assign(record.pending_evaluations().begin(),
-                              record.pending_evaluations().end());
+  pending_evaluations_.Restore(record);
   totals_.Restore(record, now);
   loads_state_ = record.loads_state();
 }

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +17,7 @@
 #include "server/coordinator/checkpoint_schedule.h"
 #include "server/coordinator/data_ledger.h"
 #include "server/coordinator/membership.h"
+#include "server/coordinator/pending_evaluations.h"
 #include "server/coordinator/run_totals.h"
 #include "server/shard/quarantine.h"
 #include "server/shard/shard_command.h"
@@ -148,6 +148,9 @@ class CoordinatorCore {
   // Each worker's steps in a clock of the next segment; empty: one.
   std::vector<uint32_t> StepsOf(const std::vector<uint32_t>& workers) const;
   bool NobodyIsAhead(const MemberState& member) const;
+  // An evaluation begins once all workers have finished the segment. The worker that is furthest
+  // makes it, so that a slow worker does not fall further behind. Workers at the same clock leave
+  // it to the last worker to ask.
   void AssignEvaluation(const MemberState& member, NextSegmentReply* reply);
   NextSegmentReply Wait(std::string reason) const;
   void EndRun(Time now);
@@ -177,11 +180,7 @@ class CoordinatorCore {
   std::string drain_reason_;
   bool all_dealt_ = false;  // no further segment will be dealt
 
-  // Evaluations to be made, oldest first. Each begins once all workers have finished the segment.
-  // The worker that is furthest makes it, so that a slow worker does not fall further behind.
-  // Workers at the same clock leave it to the last worker to ask. With unbounded staleness a fast
-  // worker opens further epochs before a slow one has finished.
-  std::deque<PendingEvaluationRecord> pending_evaluations_;
+  PendingEvaluations pending_evaluations_;
 };
 
 }  // namespace psgd

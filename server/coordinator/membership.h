@@ -1,4 +1,4 @@
-// Which workers are in: identities, incarnations and leases. No IO: the caller hands in the time.
+// Which workers are in: numbers, incarnations and leases. No IO: the caller hands in the time.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@ class Membership {
         first_incarnation_(first_incarnation),
         standstill_(std::max<Duration>(lease / 4, kLongestTick)) {}
 
-  // Takes the wanted identity, if there is one and no live worker holds it; else the lowest that no
+  // Takes the wanted number, if there is one and no live worker holds it; else the lowest that no
   // live worker holds.
   MemberState& Join(const std::string& name, const std::string& device, Time now,
                     std::optional<uint32_t> wanted = std::nullopt);
@@ -59,7 +59,7 @@ class Membership {
   // Live members that have been silent for longer than the lease.
   std::vector<uint32_t> Expired(Time now);
 
-  // Live, registered members by ascending identity.
+  // Live, registered members by ascending number.
   std::vector<uint32_t> Ready() const;
   const MemberState* Find(uint32_t worker) const;
   MemberState* Find(uint32_t worker);

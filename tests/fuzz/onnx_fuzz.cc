@@ -8,8 +8,8 @@ namespace psgd::fuzz {
 namespace {
 
 // The inputs of the models in the corpus and in tests/golden/onnx.
-InputShape ShapeFor(const std::string& kind) {
-  InputShape shape;
+SampleShape ShapeFor(const std::string& kind) {
+  SampleShape shape;
   if (kind == "small") shape = {.channels = 2, .height = 4, .width = 4, .classes = 3};
   if (kind == "images") shape = {.channels = 3, .height = 16, .width = 16, .classes = 10};
   if (kind == "tokens") shape = {.classes = 40, .length = 12, .vocabulary = 40};
@@ -17,14 +17,14 @@ InputShape ShapeFor(const std::string& kind) {
   return shape;
 }
 
-const InputShape* shape = nullptr;
+const SampleShape* shape = nullptr;
 
 }  // namespace
 }  // namespace psgd::fuzz
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   using namespace psgd::fuzz;
-  shape = new psgd::InputShape(ShapeFor(Variant("onnx", *argc, *argv)));
+  shape = new psgd::SampleShape(ShapeFor(Variant("onnx", *argc, *argv)));
   return 0;
 }
 

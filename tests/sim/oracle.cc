@@ -53,7 +53,7 @@ void Oracle::Dealt(const Segment& segment) {
   last_clock_ = segment.first_clock() + segment.clocks();
   ends_.insert({segment.first_clock(), last_clock_});
   for (int rank = 0; rank < segment.workers_size(); ++rank) {
-    // The newest incarnation that is in holds the identity.
+    // The newest incarnation that is in holds the number.
     MemberBooks* books = nullptr;
     for (MemberBooks& m : members_) {
       if (m.in && m.key.worker() == segment.workers(rank)) books = &m;

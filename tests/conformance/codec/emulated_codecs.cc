@@ -81,6 +81,7 @@ class EmulatedCodecs final : public DeviceCodecs {
   absl::StatusOr<std::unique_ptr<DeviceEncoder>> NewEncoder(const TwinOptions& options) override {
     return cuda::TwinEncoder<HostDevice>::Create(options, &device_, &group_);
   }
+  absl::Status Flush() override { return group_.Flush(); }
   absl::StatusOr<std::unique_ptr<DeviceArray>> Upload(std::span<const float> values) override {
     return std::make_unique<HostArray>(values);
   }

@@ -85,7 +85,7 @@ TEST_F(Bf16Test, TheSameStepsGiveTheSameBits) {
 }
 
 TEST_F(Bf16Test, ActivationsTakeLessMemory) {
-  const InputShape shape = {3, 32, 32, 10};
+  const SampleShape shape = {3, 32, 32, 10};
   const auto fp32 = PlanMemory(ZooModel("resnet18"), shape, 128, fp32_);
   const auto bf16 = PlanMemory(ZooModel("resnet18"), shape, 128, bf16_);
   ASSERT_TRUE(fp32.ok() && bf16.ok()) << bf16.status();

@@ -101,7 +101,7 @@ TEST_P(FusionTest, OpsHaveTheSameBits) {
 
 TEST_P(FusionTest, NetworksHaveTheSameBits) {
   // All whole numbers of RandomValues are labels of a class.
-  const InputShape image = {3, 16, 16, testing::kIndexLimit};
+  const SampleShape image = {3, 16, 16, testing::kIndexLimit};
   ModelConfig model = ZooModel("resnet20");
   for (const int segments : {0, 3}) {
     model.set_recompute(segments);

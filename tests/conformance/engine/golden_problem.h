@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/graph/input_shape.h"
+#include "common/sample_shape.h"
 #include "engine/runtime/network.h"
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
@@ -85,7 +85,7 @@ struct GoldenProblem {
 
   const Json& golden;
   ModelConfig config;
-  InputShape shape;
+  SampleShape shape;
   int batch = 0;
   std::map<std::string, uint64_t> streams;  // by parameter: the stream of its initial values
   std::vector<float> image, values;

@@ -28,7 +28,7 @@ using testing::Problem;
 
 struct RoundTrip {
   const char* model;  // a name of the zoo, or a file of tests/golden/onnx
-  InputShape shape;
+  SampleShape shape;
   bool file() const { return std::string(model).ends_with(".onnx"); }
 };
 void PrintTo(const RoundTrip& test, std::ostream* out) { *out << test.model; }
@@ -101,13 +101,13 @@ TEST_P(OnnxRoundTripTest, ComesBackAsItWas) {
   }
 }
 
-constexpr InputShape kWords = {.classes = 40, .length = 12, .vocabulary = 40};
-constexpr InputShape kPair = {.classes = 11, .length = 11, .source = 5, .vocabulary = 11};
-constexpr InputShape kText = {.classes = 4, .length = 6, .source = 6, .vocabulary = 11};
-constexpr InputShape Sparse(int entries, int classes) {
+constexpr SampleShape kWords = {.classes = 40, .length = 12, .vocabulary = 40};
+constexpr SampleShape kPair = {.classes = 11, .length = 11, .source = 5, .vocabulary = 11};
+constexpr SampleShape kText = {.classes = 4, .length = 6, .source = 6, .vocabulary = 11};
+constexpr SampleShape Sparse(int entries, int classes) {
   return {.classes = classes, .entries = entries, .vocabulary = 12};
 }
-constexpr InputShape kSentence = {.classes = 11, .length = 7, .vocabulary = 11};
+constexpr SampleShape kSentence = {.classes = 11, .length = 7, .vocabulary = 11};
 
 INSTANTIATE_TEST_SUITE_P(
     All, OnnxRoundTripTest,

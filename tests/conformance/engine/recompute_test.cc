@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(All, RecomputeConformanceTest,
 // onednn's own memory, copies in other layouts and scratch, does not undo the savings.
 TEST(RecomputeTest, DeepNetworksOnOnednnTakeAFractionOfTheMemory) {
   const NetworkOptions options = {.backend = "onednn", .plugin_dir = testing::PluginDir()};
-  const InputShape image = {3, 32, 32, 10};
+  const SampleShape image = {3, 32, 32, 10};
   ModelConfig model = ZooModel("resnet110");
   const auto keeps = PlanMemory(model, image, 16, options);
   if (absl::IsNotFound(keeps.status())) GTEST_SKIP() << keeps.status();

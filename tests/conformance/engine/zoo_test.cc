@@ -23,7 +23,7 @@ using testing::ZooModel;
 
 struct ZooCase {
   const char* model;
-  InputShape shape;
+  SampleShape shape;
   int batch;
   bool pixels = false;  // pixels have labels
 };

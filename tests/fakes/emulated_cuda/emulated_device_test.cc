@@ -394,7 +394,7 @@ TEST_F(EngineChoicesTest, AFileThatCannotBeWrittenIsAsNone) {
 TEST_F(EmulatedDeviceTest, APlanTakesNoMemoryAndRunsNothing) {
   settings_->memory = 64 * kMebibyte;
   settings_->convolutions = 0;
-  const InputShape shape = MakeProblem().shape;
+  const SampleShape shape = MakeProblem().shape;
   const auto large = PlanMemory(ZooModel("cnn"), shape, 4096, options_);
   ASSERT_TRUE(large.ok()) << large.status();
   EXPECT_GT(large->total(), settings_->memory);

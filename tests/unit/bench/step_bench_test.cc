@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-StepBenchOptions OptionsFor(const char* model, const InputShape& shape) {
+StepBenchOptions OptionsFor(const char* model, const SampleShape& shape) {
   StepBenchOptions options = {
       .model = {}, .shape = shape, .batch = 2, .backend = "reference", .seconds = 0};
   options.model.set_zoo(model);
@@ -25,7 +25,7 @@ StepBenchOptions OptionsFor(const char* model, const InputShape& shape) {
 }
 
 TEST(StepBench, EveryKindOfSampleIsTaken) {
-  const std::pair<const char*, InputShape> cases[] = {
+  const std::pair<const char*, SampleShape> cases[] = {
       {"mlp", {1, 4, 4, 10}},
       {"gpt", {.classes = 7, .length = 5, .vocabulary = 7}},
       // Only the target has labels. As for unet, whose labels are per pixel, the network says how

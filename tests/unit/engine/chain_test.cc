@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "engine/graph/differentiate.h"
 #include "engine/graph/recompute.h"
 #include "engine/ops/rules.h"
+#include "tests/unit/engine/growing_graph.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -20,12 +20,10 @@ using ::testing::UnorderedElementsAre;
 
 const Shape kShape = {2, 3, 4, 5};
 
-// A graph that grows op by op.
-class ChainTest : public ::testing::Test {
+class ChainTest : public testing::GrowingGraph {
  protected:
   TensorId Input(const char* name, Shape shape = kShape) {
-    return graph_.AddTensor(
-        {.name = name, .shape = std::move(shape), .wants_gradient = true, .external = true});
+    return GrowingGraph::Input(name, std::move(shape));
   }
   BatchNormParameters Parameters() {
     return {Input("gamma", {3}), Input("beta", {3}), Input("mean", {3}), Input("var", {3})};
@@ -43,11 +41,6 @@ class ChainTest : public ::testing::Test {
   TensorId Product(const char* name, TensorId a, TensorId b) {
     return AddMul(&graph_, name, a, b).value();
   }
-  void Differentiate(TensorId y) {
-    const TensorId seed = graph_.AddTensor("seed", graph_.shape(y));
-    const GradientSeed seeds[] = {{y, seed}};
-    ASSERT_TRUE(psgd::Differentiate(&graph_, seeds).ok());
-  }
 
   // The chains as texts, as "bn relu".
   std::vector<std::string> Chains() const {
@@ -62,8 +55,6 @@ class ChainTest : public ::testing::Test {
     }
     return texts;
   }
-
-  Graph graph_;
 };
 
 TEST_F(ChainTest, ANormIsClamped) {

@@ -126,7 +126,7 @@ TEST(Factors, AGroupThatAddsUpGradientsTakesNone) {
 TEST(Factors, TakeLessMemoryThanGradients) {
   ModelConfig model = ZooModel("mlp");
   model.add_hidden(512);
-  const InputShape shape = {1, 28, 28, 10};
+  const SampleShape shape = {1, 28, 28, 10};
   const auto plain = PlanMemory(model, shape, 4, testing::kReference);
   const auto factored = PlanMemory(model, shape, 4, Factored());
   ASSERT_TRUE(plain.ok() && factored.ok());

@@ -7,7 +7,7 @@
 namespace psgd {
 namespace {
 
-constexpr InputShape kShape = {1, 28, 28, 10};
+constexpr SampleShape kShape = {1, 28, 28, 10};
 
 ModelConfig Lenet() {
   ModelConfig model;
@@ -53,7 +53,7 @@ TEST(MemoryReport, TheLargestBatchIsTheLastThatFits) {
 TEST(MemoryReport, TheLargestBatchOfANetworkThatTakesNoSingleSample) {
   ModelConfig resnet;
   resnet.set_zoo("resnet18");
-  const InputShape shape = {3, 32, 32, 10};
+  const SampleShape shape = {3, 32, 32, 10};
   ASSERT_FALSE(PlanMemory(resnet, shape, 1, testing::kReference).ok());
   const auto largest = LargestBatch(resnet, shape, testing::kReference, size_t{1} << 30);
   ASSERT_TRUE(largest.ok()) << largest.status();

@@ -16,7 +16,7 @@ namespace psgd::testing {
 inline const NetworkOptions kReference = {.backend = "reference"};
 
 struct Problem {
-  InputShape shape = {1, 16, 16, 4};
+  SampleShape shape = {1, 16, 16, 4};
   int batch = 12;
   std::vector<float> images = {};
   std::vector<int32_t> labels = {};
@@ -28,7 +28,7 @@ struct Problem {
   StepBatch step_batch() const { return {input(), labels, /*staged=*/false, targets}; }
 };
 
-inline Problem MakeProblem(const InputShape& shape = {1, 16, 16, 4}, int batch = 12) {
+inline Problem MakeProblem(const SampleShape& shape = {1, 16, 16, 4}, int batch = 12) {
   Problem problem = {.shape = shape, .batch = batch};
   RandomStream random(MakeKey(5, RandomPurpose::kSynthetic), 1);
   const int pixels = shape.channels * shape.height * shape.width;

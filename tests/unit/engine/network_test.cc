@@ -19,7 +19,7 @@ using testing::MakeProblem;
 using testing::Problem;
 using testing::ZooModel;
 
-constexpr InputShape kTiny = {1, 8, 8, 3};
+constexpr SampleShape kTiny = {1, 8, 8, 3};
 
 std::vector<float> Copy(std::span<const float> values) { return {values.begin(), values.end()}; }
 
@@ -146,7 +146,7 @@ TEST(NetworkTest, LossOfTargetsFalls) {
 
 TEST(NetworkTest, RefusesTargetsThatDoNotFitTheLossOrTheModel) {
   const Problem problem = testing::MakeTargetProblem(2);
-  const auto error = [&](const ModelConfig& model, const InputShape& shape) {
+  const auto error = [&](const ModelConfig& model, const SampleShape& shape) {
     return Network::Create(model, shape, 4, testing::kReference).status().ToString();
   };
   EXPECT_THAT(
@@ -154,7 +154,7 @@ TEST(NetworkTest, RefusesTargetsThatDoNotFitTheLossOrTheModel) {
       HasSubstr("model.loss is cross_entropy, which is of classes, but the data have real"));
   EXPECT_THAT(error(testing::TargetModel(ModelConfig::POISSON), kTiny),
               HasSubstr("model.loss is poisson, which is of counts, but the data have classes"));
-  InputShape pixels = {1, 16, 16, 2};
+  SampleShape pixels = {1, 16, 16, 2};
   pixels.targets = 2;
   ModelConfig unet = ZooModel("unet");
   unet.set_loss(ModelConfig::SQUARED);

@@ -19,9 +19,9 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr InputShape kPairs = {.classes = 2, .entries = 2, .vocabulary = 12};
+constexpr SampleShape kPairs = {.classes = 2, .entries = 2, .vocabulary = 12};
 
-absl::StatusOr<std::string> Exported(const char* zoo, const InputShape& shape) {
+absl::StatusOr<std::string> Exported(const char* zoo, const SampleShape& shape) {
   ModelConfig config;
   config.set_zoo(zoo);
   if (shape.source > 0) config.set_layers(1);
@@ -43,7 +43,7 @@ TEST(OnnxExport, WhatOnnxLacksIsToldOfTheModel) {
                     HasSubstr("--out FILE.safetensors")));
 }
 
-std::vector<std::string> InputsOf(const char* zoo, const InputShape& shape) {
+std::vector<std::string> InputsOf(const char* zoo, const SampleShape& shape) {
   const auto bytes = Exported(zoo, shape);
   EXPECT_TRUE(bytes.ok()) << bytes.status();
   onnx::ModelProto file;
@@ -54,7 +54,7 @@ std::vector<std::string> InputsOf(const char* zoo, const InputShape& shape) {
 }
 
 // Changes the file's nodes, reads it for samples of `shape`, and returns the error.
-std::string ErrorOf(const std::string& bytes, const InputShape& shape,
+std::string ErrorOf(const std::string& bytes, const SampleShape& shape,
                     const std::function<void(onnx::NodeProto*)>& change) {
   onnx::ModelProto file;
   EXPECT_TRUE(file.ParseFromString(bytes));
@@ -66,7 +66,7 @@ std::string ErrorOf(const std::string& bytes, const InputShape& shape,
 
 // A mask that broadcasts over other axes than samples and keys would mask other places.
 TEST(OnnxExport, OnlyPaddingOfKeysIsLeftOut) {
-  constexpr InputShape kTranslation = {.classes = 11, .length = 9, .source = 4, .vocabulary = 11};
+  constexpr SampleShape kTranslation = {.classes = 11, .length = 9, .source = 4, .vocabulary = 11};
   const auto bytes = Exported("transformer", kTranslation);
   ASSERT_TRUE(bytes.ok()) << bytes.status();
   const auto spread = [&](std::vector<int64_t> shape) {
@@ -84,7 +84,7 @@ TEST(OnnxExport, OnlyPaddingOfKeysIsLeftOut) {
 TEST(OnnxExport, IndicesMustBeRowsOfTheTable) {
   const auto bytes = Exported("logistic_regression", kPairs);
   ASSERT_TRUE(bytes.ok()) << bytes.status();
-  const auto read = [&](const InputShape& shape) {
+  const auto read = [&](const SampleShape& shape) {
     return ErrorOf(*bytes, shape, [](onnx::NodeProto*) {});
   };
   EXPECT_EQ(read(kPairs), "");

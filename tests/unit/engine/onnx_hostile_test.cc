@@ -262,8 +262,8 @@ TEST(OnnxHostile, ChangedNetworksOfPyTorch) {
     ASSERT_TRUE(original.ParseFromIstream(&file)) << name;
     const bool tokens =
         original.graph().input(0).type().tensor_type().elem_type() != TensorProto::FLOAT;
-    const InputShape shape = tokens ? InputShape{.classes = 40, .length = 12, .vocabulary = 40}
-                                    : InputShape{3, 16, 16, 10};
+    const SampleShape shape = tokens ? SampleShape{.classes = 40, .length = 12, .vocabulary = 40}
+                                     : SampleShape{3, 16, 16, 10};
     ASSERT_TRUE(Import(original, 4, Mode::kTrain, shape).ok()) << name;
     int refused = 0;
     for (int round = 0; round < 300; ++round) {

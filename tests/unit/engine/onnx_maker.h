@@ -99,18 +99,18 @@ inline onnx::ModelProto SmallModel(int64_t batch = 0) {
   return model;
 }
 
-inline constexpr InputShape kSmallShape = {2, 4, 4, 3};
+inline constexpr SampleShape kSmallShape = {2, 4, 4, 3};
 
 inline absl::StatusOr<ModelGraph> ImportBytes(const std::string& bytes, int batch = 4,
                                               Mode mode = Mode::kTrain,
-                                              const InputShape& shape = kSmallShape) {
+                                              const SampleShape& shape = kSmallShape) {
   PSGD_ASSIGN_OR_RETURN(const onnx::OnnxFile file, onnx::OnnxFile::Parse(bytes, "small.onnx"));
   return onnx::Importer(file, {.mode = mode, .batch = batch, .shape = shape}).Run();
 }
 
 inline absl::StatusOr<ModelGraph> Import(const onnx::ModelProto& model, int batch = 4,
                                          Mode mode = Mode::kTrain,
-                                         const InputShape& shape = kSmallShape) {
+                                         const SampleShape& shape = kSmallShape) {
   return ImportBytes(model.SerializeAsString(), batch, mode, shape);
 }
 

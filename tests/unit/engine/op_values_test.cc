@@ -83,24 +83,6 @@ TEST(OpValuesTest, AverageCountsThePadding) {
   EXPECT_THAT(y.values, ElementsAre(DoubleEq(5), DoubleEq(5)));
 }
 
-// Kernels that gather and kernels that scatter see the same pairs.
-TEST(OpValuesTest, AdaptiveWindowsOverAnElementAreThoseThatHoldIt) {
-  for (int64_t size = 1; size <= 24; ++size) {
-    for (int64_t windows = 1; windows <= 24; ++windows) {
-      for (int64_t at = 0; at < size; ++at) {
-        for (int64_t i = 0; i < windows; ++i) {
-          const bool holds =
-              AdaptiveBegin(i, size, windows) <= at && at < AdaptiveEnd(i, size, windows);
-          const bool named =
-              AdaptiveFirst(at, size, windows) <= i && i <= AdaptiveLast(at, size, windows);
-          ASSERT_EQ(named, holds) << size << " elements, " << windows << " windows: " << at << ", "
-                                  << i;
-        }
-      }
-    }
-  }
-}
-
 TEST(OpValuesTest, AdaptiveWindowsOverlapWhereSizesDoNotDivide) {
   const auto pool = [](int width) {
     return [=](Graph* g, TensorId x) { return AddAdaptiveAveragePool(g, "pool", {1, width}, x); };

@@ -13,7 +13,7 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr InputShape kLargeShape = {1, 28, 28, 10};
+constexpr SampleShape kLargeShape = {1, 28, 28, 10};
 
 TEST(OutOfMemoryTest, NamesTheLargestTensorsAndWhatFits) {
   NetworkOptions options = {.backend = "reference", .memory = size_t{16} << 20};

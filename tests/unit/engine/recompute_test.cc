@@ -104,14 +104,14 @@ TEST(RecomputeTest, UpdatesRunningStatisticsOnce) {
 }
 
 TEST(RecomputeTest, DeepNetworksTakeAFractionOfTheMemory) {
-  const auto step = [](ModelConfig model, const InputShape& shape, int segments) {
+  const auto step = [](ModelConfig model, const SampleShape& shape, int segments) {
     model.set_recompute(segments);
     const auto report = PlanMemory(model, shape, 8, testing::kReference);
     EXPECT_TRUE(report.ok()) << report.status();
     return report.ok() ? report->step : 0;
   };
-  const InputShape image = {3, 32, 32, 10};
-  const InputShape text = {.classes = 64, .length = 64, .vocabulary = 64};
+  const SampleShape image = {3, 32, 32, 10};
+  const SampleShape text = {.classes = 64, .length = 64, .vocabulary = 64};
   ModelConfig gpt = testing::SequenceModel("gpt");
   gpt.set_layers(12);
   gpt.set_width(64);
@@ -127,7 +127,7 @@ TEST(RecomputeTest, DeepNetworksTakeAFractionOfTheMemory) {
 
 TEST(RecomputeTest, SaysWhatCannotBeCut) {
   ModelConfig model = ZooModel("lenet5");
-  const InputShape shape = {1, 28, 28, 10};
+  const SampleShape shape = {1, 28, 28, 10};
   model.set_recompute(1);
   EXPECT_THAT(std::string(PlanMemory(model, shape, 2, testing::kReference).status().message()),
               HasSubstr("one segment is the whole network"));

@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/graph/differentiate.h"
 #include "engine/ops/rules.h"
+#include "tests/unit/engine/growing_graph.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -15,12 +15,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-class StaircaseTest : public ::testing::Test {
+class StaircaseTest : public testing::GrowingGraph {
  protected:
-  TensorId Input(const char* name, Shape shape) {
-    return graph_.AddTensor(
-        {.name = name, .shape = std::move(shape), .wants_gradient = true, .external = true});
-  }
   TensorId Scores(int64_t queries, int64_t keys) {
     return AddMatMul(&graph_, "scores", {.transpose_b = true}, Input("q", {2, queries, 8}),
                      Input("k", {2, keys, 8}))
@@ -33,11 +29,6 @@ class StaircaseTest : public ::testing::Test {
     const int64_t keys = graph_.shape(weights).back();
     return AddMatMul(&graph_, "values", {}, weights, Input("v", {2, keys, 8})).value();
   }
-  void Differentiate(TensorId y) {
-    const TensorId seed = graph_.AddTensor("seed", graph_.shape(y));
-    const GradientSeed seeds[] = {{y, seed}};
-    ASSERT_TRUE(psgd::Differentiate(&graph_, seeds).ok());
-  }
   std::vector<std::string> Found() const {
     std::vector<std::string> names;
     const std::vector<bool> found = FindStaircases(graph_);
@@ -46,8 +37,6 @@ class StaircaseTest : public ::testing::Test {
     }
     return names;
   }
-
-  Graph graph_;
 };
 
 TEST_F(StaircaseTest, CausalAttentionAndItsGradients) {

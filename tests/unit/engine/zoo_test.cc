@@ -15,15 +15,15 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr InputShape kFashion = {1, 28, 28, 10};
-constexpr InputShape kCifar = {3, 32, 32, 10};
-constexpr InputShape kImageNet = {3, 224, 224, 1000};
+constexpr SampleShape kFashion = {1, 28, 28, 10};
+constexpr SampleShape kCifar = {3, 32, 32, 10};
+constexpr SampleShape kImageNet = {3, 224, 224, 1000};
 
 // Numbers of weights of published networks, from papers or torchvision (without auxiliary
 // classifiers).
 struct Published {
   const char* name;
-  InputShape shape;
+  SampleShape shape;
   int64_t weights;
 };
 constexpr Published kPublished[] = {
@@ -44,7 +44,7 @@ constexpr Published kPublished[] = {
 };
 
 // The shape of samples that the model takes.
-InputShape ShapeFor(const std::string& name) {
+SampleShape ShapeFor(const std::string& name) {
   for (const Published& published : kPublished) {
     if (name == published.name) return published.shape;
   }
@@ -86,13 +86,13 @@ std::vector<std::string> Names(const ModelSpec& spec) {
   return names;
 }
 
-ModelSpec Spec(const ModelConfig& config, const InputShape& shape = kFashion) {
+ModelSpec Spec(const ModelConfig& config, const SampleShape& shape = kFashion) {
   const auto model = BuildModel(config, shape, 2, Mode::kTrain);
   EXPECT_TRUE(model.ok()) << model.status();
   return model.ok() ? MakeModelSpec(config.zoo(), model->graph) : ModelSpec();
 }
 
-std::string ErrorOf(const ModelConfig& config, const InputShape& shape) {
+std::string ErrorOf(const ModelConfig& config, const SampleShape& shape) {
   const absl::Status status = BuildModel(config, shape, 2, Mode::kTrain).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   return std::string(status.message());
@@ -219,7 +219,7 @@ TEST(ZooTest, HeInitialHasTheDeviationOfTheFanOut) {
   EXPECT_FALSE(spec.parameters(1).decay());
 }
 
-InputShape Sparse(int entries, int vocabulary, int classes) {
+SampleShape Sparse(int entries, int vocabulary, int classes) {
   return {.classes = classes, .entries = entries, .vocabulary = vocabulary};
 }
 
@@ -236,7 +236,7 @@ TEST(ZooTest, LogisticRegressionHasAWeightAFeature) {
 }
 
 TEST(ZooTest, LinearRegressionHasAWeightAFeatureAndTarget) {
-  const InputShape two = {.classes = 2, .entries = 14, .vocabulary = 123, .targets = 2};
+  const SampleShape two = {.classes = 2, .entries = 14, .vocabulary = 123, .targets = 2};
   EXPECT_EQ(Count(Spec(Zoo("linear_regression"), two)), 2 * (123 + 1));
   EXPECT_THAT(ErrorOf(Zoo("linear_regression"), Sparse(14, 123, 2)),
               HasSubstr("use logistic_regression"));
@@ -245,7 +245,7 @@ TEST(ZooTest, LinearRegressionHasAWeightAFeatureAndTarget) {
   EXPECT_THAT(ErrorOf(classes, two), HasSubstr("use linear_regression"));
 }
 
-InputShape Labelled(int length, int vocabulary, int classes) {
+SampleShape Labelled(int length, int vocabulary, int classes) {
   return {.classes = classes, .length = length, .source = length, .vocabulary = vocabulary};
 }
 
@@ -278,7 +278,7 @@ TEST(ZooTest, NcfHasFactorsOfEachUserAndItemTwice) {
   EXPECT_THAT(ErrorOf(config, Sparse(3, 100, 2)), HasSubstr("pairs of a user and an item"));
 }
 
-InputShape Text(int length, int vocabulary) {
+SampleShape Text(int length, int vocabulary) {
   return {.classes = vocabulary, .length = length, .vocabulary = vocabulary};
 }
 
@@ -305,7 +305,7 @@ TEST(ZooTest, GptHasTheWeightsOfGpt2) {
   EXPECT_FALSE(spec.parameters(5).decay());
 }
 
-InputShape Pair(int source, int target, int vocabulary) {
+SampleShape Pair(int source, int target, int vocabulary) {
   return {
       .classes = vocabulary, .length = source + target, .source = source, .vocabulary = vocabulary};
 }
@@ -369,7 +369,7 @@ TEST(ZooTest, ModelsSayWhichSamplesTheyTake) {
 TEST(ZooTest, EvaluationHasTheSameParametersAsTraining) {
   for (const std::string& name : ZooNames()) {
     ModelConfig config = Zoo(name);
-    const InputShape shape =
+    const SampleShape shape =
         BuildModel(config, ShapeFor(name), 2, Mode::kTrain).ok() ? ShapeFor(name) : Text(16, 32);
     config.set_dropout(0.5);
     if (!BuildModel(config, shape, 2, Mode::kTrain).ok()) config.clear_dropout();  // no such key

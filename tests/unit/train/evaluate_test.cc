@@ -94,8 +94,7 @@ TEST(Evaluate, RanksByTheModelsScoresOverTheBordersOfBatches) {
     const auto set = std::make_shared<const Choices>(items, group);
     ModelConfig model;
     model.set_zoo("logistic_regression");
-    auto network =
-        Replicas::Create(model, InputShapeOf(set->shape()), batch, {{.backend = "reference"}});
+    auto network = Replicas::Create(model, set->shape(), batch, {{.backend = "reference"}});
     EXPECT_TRUE(network.ok()) << network.status();
     const std::span<float> weights = (*network)->parameter(0);
     EXPECT_EQ(weights.size(), 30u);
@@ -225,8 +224,7 @@ TEST(Evaluate, MeasuresTargetsWithoutTheBatchsPadding) {
   model.add_hidden(1);
   model.set_loss(ModelConfig::SQUARED);
   for (const int batch : {1, 2, 5, 8}) {
-    auto network =
-        Replicas::Create(model, InputShapeOf(set->shape()), batch, {{.backend = "reference"}});
+    auto network = Replicas::Create(model, set->shape(), batch, {{.backend = "reference"}});
     ASSERT_TRUE(network.ok()) << network.status();
     for (const int weight : {0, 2}) (*network)->parameter(weight)[0] = 1;
     (*network)->parameter(3)[0] = 0.5f;  // each output is half a deviation, 5, too large

@@ -112,7 +112,7 @@ TEST_P(ShardCutTest, HeldPushesOfADeadWorkerStillCount) {
   shard.Acknowledged(ShardFixture::SaveOf(0, 2, 1, {}));
   shard.Acknowledged(ShardFixture::PushOf(0, 3, 2, {{0, {5, 5, 5, 5}}}));
   shard.Remove(0);
-  shard.Admit(0, 2);  // another worker takes the identity before the cut is complete
+  shard.Admit(0, 2);  // another worker takes the number before the cut is complete
   shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {}));
   shard.Acknowledged(ShardFixture::SaveOf(1, 2, 1, {}));
   const auto cut = shard.core().TakeFinishedCut();
@@ -237,7 +237,7 @@ TEST(ShardResume, HandsSavedStateToTheSameWorkerUntilItPushes) {
   ASSERT_EQ(empty.size(), 1u);
   EXPECT_EQ(empty[0].message.header.state_reply().total(), 0u);
   EXPECT_TRUE(empty[0].message.header.state_reply().last());
-  // The first push carries the residual. A later owner of the identity must not send it again.
+  // The first push carries the residual. A later owner of the number must not send it again.
   shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {}));
   shard.Remove(1);
   shard.Admit(1, 2);
