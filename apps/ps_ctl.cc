@@ -33,6 +33,7 @@
 #include "experiment/launch/verify_report.h"
 #include "experiment/record/evaluation_record.h"
 #include "experiment/record/readable.h"
+#include "proto/measure_of.h"
 
 namespace psgd {
 namespace {
@@ -223,12 +224,8 @@ absl::Status Eval(const Arguments& arguments) {
                         {"seconds", result.seconds()}}
               << "\n";
   } else {
-    const std::string accuracy =
-        result.has_accuracy() ? absl::StrCat("accuracy ", ReadablePercent(result.accuracy()), ", ")
-                              : "";
-    std::cout << absl::StrFormat("test %sloss %.4f%s (%d samples in %s)\n", accuracy, result.loss(),
-                                 MeasuresText(result), result.samples(),
-                                 ReadableTime(result.seconds()));
+    std::cout << absl::StrFormat("test %s (%d samples in %s)\n", ResultText(result),
+                                 result.samples(), ReadableTime(result.seconds()));
   }
   return absl::OkStatus();
 }

@@ -1,9 +1,33 @@
 #include "common/first_measure.h"
 
+#include <algorithm>
 #include <cmath>
-#include <utility>
+
+#include "absl/strings/str_format.h"
 
 namespace psgd {
+
+namespace {
+
+struct Known {
+  const char* name;
+  bool smaller_is_better;
+};
+constexpr Known kKnown[] = {
+    {"accuracy", false}, {"rmse", true}, {"f1", false}, {"auc", false}, {"perplexity", true}};
+
+}  // namespace
+
+bool IsBetterSmaller(absl::string_view name) {
+  return std::ranges::any_of(
+      kKnown, [&](const Known& known) { return known.smaller_is_better && name == known.name; });
+}
+
+std::string ReadableMeasure(double value) {
+  const double size = std::abs(value);
+  return size == 0 || (size >= 0.01 && size < 100) ? absl::StrFormat("%.4f", value)
+                                                   : absl::StrFormat("%.5g", value);
+}
 
 bool Measurement::Beats(const Measurement& other, double least) const {
   if (!std::isfinite(value)) return false;
@@ -15,12 +39,12 @@ bool Measurement::Beats(const Measurement& other, double least) const {
 std::vector<Measurement> MeasurementsOf(const std::optional<double>& accuracy,
                                         const std::map<std::string, double>& measures) {
   std::vector<Measurement> all;
-  if (accuracy && *accuracy != 0) all.push_back({"accuracy", *accuracy, false});
-  for (const auto& [name, smaller_is_better] :
-       {std::pair{"rmse", true}, std::pair{"f1", false}, std::pair{"auc", false},
-        std::pair{"perplexity", true}}) {
+  for (const auto& [name, smaller_is_better] : kKnown) {
     const auto found = measures.find(name);
-    if (found != measures.end()) all.push_back({name, found->second, smaller_is_better});
+    std::optional<double> value;
+    if (found != measures.end()) value = found->second;
+    if (name == kKnown[0].name) value = accuracy && *accuracy != 0 ? accuracy : std::nullopt;
+    if (value) all.push_back({name, *value, smaller_is_better});
   }
   return all;
 }

@@ -24,6 +24,11 @@ struct Measurement {
   bool Beats(const Measurement& other, double least) const;
 };
 
+// Whether the measure of this name is better if it is smaller.
+bool IsBetterSmaller(absl::string_view name);
+// For example "0.5132" or "48214".
+std::string ReadableMeasure(double value);
+
 // What the evaluation has of them, in that order. An accuracy of 0 is not measured: programs need
 // not do it.
 std::vector<Measurement> MeasurementsOf(const std::optional<double>& accuracy,

@@ -344,7 +344,8 @@ absl::StatusOr<NewSamples> OpenNewSamples(const DataConfig& config, const Prepar
   if (!preparation.has_shape()) {
     return FailedPreconditionError(
         "the checkpoint keeps no record of its data's scales and names, because an earlier version "
-        "of psgd began the run; train it anew with this version");
+        "of psgd took it; train on with this version, which makes the record, as for an epoch more "
+        "(ps-run --resume RUN_DIR --set train.epochs=NUMBER), or train anew");
   }
   if (preparation.too_large()) return FailedPreconditionError(TooLargeText());
   NewSamples opened;

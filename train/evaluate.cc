@@ -2,12 +2,10 @@
 
 #include <cmath>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "common/clock.h"
 #include "train/area_under_curve.h"
 #include "train/ranking.h"
@@ -109,15 +107,6 @@ absl::StatusOr<EvalResult> Evaluate(Replicas& network, EvaluationBatches& batche
   result.set_samples(sum.counted);
   result.set_seconds(Seconds(SteadyNow() - start));
   return result;
-}
-
-std::string ResultText(const EvalResult& result) {
-  std::string text;
-  if (result.has_accuracy()) absl::StrAppendFormat(&text, "accuracy %.4f, ", result.accuracy());
-  absl::StrAppendFormat(&text, "loss %.4f", result.loss());
-  const std::map<std::string, double> measures(result.measures().begin(), result.measures().end());
-  for (const auto& [name, value] : measures) absl::StrAppendFormat(&text, ", %s %.4g", name, value);
-  return text;
 }
 
 }  // namespace psgd

@@ -24,7 +24,4 @@ namespace psgd {
 absl::StatusOr<EvalResult> Evaluate(Replicas& network, EvaluationBatches& batches,
                                     const Targets& targets, ModelConfig::Loss loss, int threads);
 
-// For the log: "accuracy 0.9123, loss 0.2811", or "loss 0.2811, mae 0.3, rmse 0.5".
-std::string ResultText(const EvalResult& result);
-
 }  // namespace psgd

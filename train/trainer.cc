@@ -14,6 +14,7 @@
 #include "engine/onnx/import.h"
 #include "optimizers/diverged.h"
 #include "proto/local_steps.h"
+#include "proto/measure_of.h"
 #include "proto/micro_batch.h"
 #include "train/device_codecs.h"
 #include "train/evaluate.h"

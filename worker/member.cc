@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "compression/policy.h"
 #include "net/wire_format.h"
@@ -192,6 +193,9 @@ void Member::ReportStep(const StepReport& step, const std::function<void(WorkerR
     report->set_steps(report->steps() + 1);
     report->set_samples(report->samples() + step.samples);
     report->set_loss_sum(report->loss_sum() + step.loss_sum);
+    if (step.samples > 0 && !std::exchange(reported_loss_, true)) {
+      report->set_first_loss(step.loss_sum / static_cast<double>(step.samples));
+    }
     report->set_correct(report->correct() + step.correct);
     session_report_.AddTo(traffic, core_->session().stats(), report);
     report->set_bytes_pushed_dense(report->bytes_pushed_dense() + dense_bytes_);

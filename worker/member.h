@@ -159,6 +159,7 @@ class Member {
   std::unique_ptr<Heartbeat> heartbeat_;
   SessionReport session_report_;
   Time residual_reported_{};
+  bool reported_loss_ = false;  // the first step's
   std::optional<double> residual_norm_left_;
 };
 

@@ -1,6 +1,7 @@
 #include "engine/cudnn/kernel_tools.cuh"
 #include "engine/cudnn/kernels.h"
 #include "engine/ops/activation_formula.h"
+#include "engine/ops/select.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -108,6 +109,22 @@ struct AddReluSlope {
 };
 struct Multiply {
   __device__ float operator()(float a, float b) const { return a * b; }
+};
+struct SelectOfTwo {
+  __device__ float operator()(float c, float a, float b) const { return Selected(c, a, b); }
+};
+// A number instead of a, of b, or of both.
+struct SelectNumberOr {
+  float a;
+  __device__ float operator()(float c, float b) const { return Selected(c, a, b); }
+};
+struct SelectOrNumber {
+  float b;
+  __device__ float operator()(float c, float a) const { return Selected(c, a, b); }
+};
+struct SelectNumber {
+  float a, b;
+  __device__ float operator()(float c) const { return Selected(c, a, b); }
 };
 struct Unmask {
   float scale;
@@ -339,6 +356,24 @@ cudaError_t MultiplyPair(cudaStream_t stream, Type type, int64_t count, const vo
   return ForType(type, [&]<typename T>(T*) {
     StartMap(stream, count, Multiply(), static_cast<T*>(y), static_cast<const T*>(a),
              static_cast<const T*>(b));
+  });
+}
+
+cudaError_t SelectElements(cudaStream_t stream, Type type, const Select& op, int64_t count,
+                           const void* condition, const void* a, const void* b, void* y) {
+  return ForType(type, [&]<typename T>(T*) {
+    T* const to = static_cast<T*>(y);
+    const T* const by = static_cast<const T*>(condition);
+    const T *const left = static_cast<const T*>(a), *const right = static_cast<const T*>(b);
+    if (op.a && op.b) {
+      StartMap(stream, count, SelectNumber{*op.a, *op.b}, to, by);
+    } else if (op.a) {
+      StartMap(stream, count, SelectNumberOr{*op.a}, to, by, right);
+    } else if (op.b) {
+      StartMap(stream, count, SelectOrNumber{*op.b}, to, by, left);
+    } else {
+      StartMap(stream, count, SelectOfTwo(), to, by, left, right);
+    }
   });
 }
 

@@ -13,6 +13,7 @@
 #include "engine/ops/lengths.h"
 #include "engine/ops/local_response_norm.h"
 #include "engine/ops/recurrent.h"
+#include "engine/ops/select.h"
 #include "engine/ops/softmax_cross_entropy.h"
 
 namespace psgd::cudnn {
@@ -67,6 +68,9 @@ cudaError_t AddReluGradient(cudaStream_t stream, Type type, int64_t count, const
 // y = a b
 cudaError_t MultiplyPair(cudaStream_t stream, Type type, int64_t count, const void* a,
                          const void* b, void* y);
+// See engine/ops/select.h. `a` and `b` are null where the op has a number.
+cudaError_t SelectElements(cudaStream_t stream, Type type, const Select& op, int64_t count,
+                           const void* condition, const void* a, const void* b, void* y);
 // See engine/ops/activation.h. `of`: y if op.FromOutput(), else x.
 cudaError_t ActivationForward(cudaStream_t stream, Type type, const Activation& op, int64_t count,
                               const void* x, void* y);

@@ -34,6 +34,7 @@ void Lower(const LocalResponseNormBackward& op, const Context& c);
 void Lower(const KeepLargest& op, const Context& c);
 void Lower(const Mul& op, const Context& c);
 absl::Status Lower(const Pad& op, const Context& c);
+void Lower(const Select& op, const Context& c);
 absl::Status Lower(const Slice& op, const Context& c);
 void Lower(const Upsample& op, const Context& c);
 void Lower(const UpsampleBackward& op, const Context& c);

@@ -29,6 +29,7 @@
 #include "engine/ops/relu.h"
 #include "engine/ops/reshape.h"
 #include "engine/ops/row_bias.h"
+#include "engine/ops/select.h"
 #include "engine/ops/slice.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/softmax_cross_entropy.h"
@@ -54,7 +55,7 @@ namespace psgd {
   X(LocalResponseNorm) X(LocalResponseNormBackward) X(Softmax) X(SoftmaxBackward) \
   /* Element by element. */ \
   X(Activation) X(ActivationBackward) X(Dropout) X(DropoutBackward) X(KeepLargest) X(Mul) \
-  X(Relu) X(ReluBackward) X(Sum) \
+  X(Relu) X(ReluBackward) X(Select) X(Sum) \
   /* Move or make elements. */ \
   X(AxisMap) X(Concat) X(Constant) X(Pad) X(Reshape) X(Slice) X(Transpose) \
   /* Tokens. */ \

@@ -121,7 +121,7 @@ absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, SampleShape shape) 
     if (importer->Needs(node)) Count(node, &check);
   }
   for (const auto& [name, array] : file.initializers()) {
-    if (array->real() && file.aliases().count(name) == 0) check.weights += array->count();
+    if (array->real()) check.weights += array->count();
   }
   if (!problems.ok()) {
     check.problems.push_back({"", "", std::string(problems.status().message())});

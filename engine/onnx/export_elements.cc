@@ -93,6 +93,12 @@ absl::Status Exporter::Emit(const Activation& op, const Node& node) {
     case Kind::kLog:
       Add("Log", node, Ins(node));
       return absl::OkStatus();
+    case Kind::kSin:
+      Add("Sin", node, Ins(node));
+      return absl::OkStatus();
+    case Kind::kCos:
+      Add("Cos", node, Ins(node));
+      return absl::OkStatus();
     case Kind::kAbsolute:
       Add("Abs", node, Ins(node));
       return absl::OkStatus();
@@ -104,6 +110,20 @@ absl::Status Exporter::Emit(const Activation& op, const Node& node) {
     }
   }
   return absl::OkStatus();
+}
+
+std::string Exporter::OfSamples(const Node& node, int64_t each, int axis, size_t rank) {
+  const std::string sizes = Between(node, "sizes"), samples = Between(node, "samples"),
+                    rows = Between(node, "rows"), shape = Between(node, "shape");
+  Add("Shape", sizes, {NameOf(model_.input)}, sizes);
+  Add("Gather", samples, {sizes, Ints(node, "first", {0})}, samples);
+  Add("Mul", rows, {samples, Ints(node, "each", {each})}, rows);
+  const Shape before(static_cast<size_t>(axis), 1), after(rank - axis - 1, 1);
+  std::vector<std::string> parts = {rows};
+  if (!before.empty()) parts.insert(parts.begin(), Ints(node, "before", before));
+  if (!after.empty()) parts.push_back(Ints(node, "after", after));
+  SetInt(Add("Concat", shape, parts, shape), "axis", 0);
+  return shape;
 }
 
 // ONNX has Gelu only from opset 20 on.
@@ -127,16 +147,11 @@ absl::Status Exporter::Emit(const AxisMap& op, const Node& node) {
   for (int64_t row = 0; row < matrix.rows(); ++row) takes = takes && matrix.first[row] == row;
   const Shape& in = model_.graph.shape(node.inputs[0]);
   if (BatchAxisOf(node.outputs[0]) == op.axis) {
-    if (!takes || op.axis != 0 || matrix.columns != 1) {
+    const int64_t batch = model_.graph.shape(model_.input)[0];
+    if (!takes || matrix.columns != 1 || matrix.rows() % batch != 0) {
       return absl::UnimplementedError("has " + node.name + ", which combines samples");
     }
-    const std::string sizes = Between(node, "sizes"), batch = Between(node, "batch"),
-                      shape = Between(node, "shape");
-    Add("Shape", sizes, {NameOf(model_.input)}, sizes);
-    Add("Gather", batch, {sizes, Ints(node, "first", {0})}, batch);
-    SetInt(Add("Concat", shape, {batch, Ints(node, "rest", Shape(in.size() - 1, 1))}, shape),
-           "axis", 0);
-    Add("Expand", node, {In(node, 0), shape});
+    Add("Expand", node, {In(node, 0), OfSamples(node, matrix.rows() / batch, op.axis, in.size())});
     return absl::OkStatus();
   }
   if (takes) {
@@ -178,7 +193,8 @@ absl::Status Exporter::Emit(const Concat& op, const Node& node) {
   return absl::OkStatus();
 }
 
-// A constant with an axis of the batch is written for one sample and broadcasts.
+// A constant with an axis of the batch is written for one sample, and repeated unless it
+// broadcasts.
 absl::Status Exporter::Emit(const Constant& op, const Node& node) {
   Shape shape = model_.graph.shape(node.outputs[0]);
   std::vector<float> values = *op.values;
@@ -190,6 +206,11 @@ absl::Status Exporter::Emit(const Constant& op, const Node& node) {
     }
     shape[0] /= batch;
     values.resize(static_cast<size_t>(ElementCount(shape)));
+    if (shape[0] > 1) {
+      Add("Tile", node,
+          {Numbers(node, "values", shape, values), OfSamples(node, 1, 0, shape.size())});
+      return absl::OkStatus();
+    }
   }
   names_[node.outputs[0]] = Numbers(node, "values", shape, values);
   return absl::OkStatus();
@@ -208,6 +229,15 @@ absl::Status Exporter::Emit(const Reshape&, const Node& node) {
   Shape shape = model_.graph.shape(node.outputs[0]);
   if (const int axis = BatchAxisOf(node.outputs[0]); axis >= 0) shape[axis] = -1;
   Add("Reshape", node, {In(node, 0), Ints(node, "shape", shape)});
+  return absl::OkStatus();
+}
+
+absl::Status Exporter::Emit(const Select& op, const Node& node) {
+  const std::string above = Between(node, "above");
+  Add("Greater", above, {In(node, 0), Number(node, "zero", 0)}, above);
+  Add("Where", node,
+      {above, op.a ? Number(node, "number", *op.a) : In(node, op.place_of_a()),
+       op.b ? Number(node, "otherwise", *op.b) : In(node, op.place_of_b())});
   return absl::OkStatus();
 }
 

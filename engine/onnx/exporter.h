@@ -47,6 +47,7 @@ class Exporter {
   absl::Status Emit(const Constant& op, const Node& node);
   absl::Status Emit(const Pad& op, const Node& node);
   absl::Status Emit(const Reshape& op, const Node& node);
+  absl::Status Emit(const Select& op, const Node& node);
   absl::Status Emit(const Slice& op, const Node& node);
   absl::Status Emit(const Transpose& op, const Node& node);
   absl::Status Emit(const EmbeddingBag& op, const Node& node);
@@ -81,6 +82,8 @@ class Exporter {
   std::string Number(const Node& node, const char* what, float value) {
     return Numbers(node, what, {}, {value});
   }
+  // Sizes of a tensor: `each` for each sample along the axis, and 1 along the others.
+  std::string OfSamples(const Node& node, int64_t each, int axis, size_t rank);
   void AddWeight(const std::string& name, const Shape& shape, std::span<const float> values);
   void AddParameters();
   // Adds a recurrent weight, or two biases, with gates in ONNX's order and an axis for the

@@ -239,6 +239,55 @@ Folded FoldExpand(const FoldContext& c) {
   return std::vector<ArrayPtr>{Pick(c.in(0), BroadcastSource(c.in(0).shape, shape), shape)};
 }
 
+Folded FoldTile(const FoldContext& c) {
+  const Shape& in = c.in(0).shape;
+  PSGD_ASSIGN_OR_RETURN(const auto repeats, Ints(c, "repeats", 1));
+  if (repeats.size() != in.size()) return Wrong("lacks a number of repeats for each axis");
+  Shape out = in;
+  for (size_t axis = 0; axis < in.size(); ++axis) {
+    if (repeats[axis] < 0 || repeats[axis] > kLargestFolded) return Wrong("repeats too often");
+    out[axis] *= repeats[axis];
+    PSGD_RETURN_IF_ERROR(CheckedCount(out, kLargestFolded).status());
+  }
+  std::vector<int64_t> places;
+  const int64_t count = ElementCount(out);
+  places.reserve(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i, place = 0, stride = 1;
+    for (size_t axis = out.size(); axis-- > 0;) {
+      place += rest % out[axis] % in[axis] * stride;
+      rest /= out[axis];
+      stride *= in[axis];
+    }
+    places.push_back(place);
+  }
+  return std::vector<ArrayPtr>{Pick(c.in(0), places, out)};
+}
+
+// Sums of the elements up to each one along an axis.
+Folded FoldCumSum(const FoldContext& c) {
+  if (!c.has(1) || c.in(1).real() || c.in(1).count() != 1) return Wrong("lacks its axis");
+  if (IntAttribute(c.node, "exclusive", 0) != 0 || IntAttribute(c.node, "reverse", 0) != 0) {
+    return absl::UnimplementedError("is taken from the first element to each, which counts");
+  }
+  PSGD_ASSIGN_OR_RETURN(const auto axes, CheckedAxes({c.in(1).ints[0]}, c.in(0).shape.size()));
+  auto made = std::make_shared<Array>(c.in(0));
+  const Shape& shape = made->shape;
+  const int64_t inner =
+      std::accumulate(shape.begin() + axes[0] + 1, shape.end(), int64_t{1}, std::multiplies<>());
+  const int64_t length = shape[axes[0]];
+  for (int64_t i = 0; i < made->count(); ++i) {
+    if (i / inner % length == 0) continue;
+    if (made->real()) made->reals[i] += made->reals[i - inner];
+    if (!made->real()) {
+      // Unsigned numbers wrap around without undefined behaviour.
+      made->ints[i] = static_cast<int64_t>(static_cast<uint64_t>(made->ints[i]) +
+                                           static_cast<uint64_t>(made->ints[i - inner]));
+    }
+  }
+  return std::vector<ArrayPtr>{ArrayPtr(std::move(made))};
+}
+
 Folded FoldIdentity(const FoldContext& c) { return std::vector<ArrayPtr>{c.inputs[0]}; }
 
 struct Folder {
@@ -260,6 +309,8 @@ const std::map<std::string, Folder>& Folders() {
       {"Transpose", {FoldTranspose}},
       {"Gather", {FoldGather}},
       {"Expand", {FoldExpand}},
+      {"Tile", {FoldTile}},
+      {"CumSum", {FoldCumSum}},
   };
   return *kFolders;
 }

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "engine/onnx/attributes.h"
@@ -212,43 +211,67 @@ Imported ImportPow(const OpContext& c) {
   return std::vector<Value>{c.Like(y)};
 }
 
-// The larger of two: b + relu(a - b).
-absl::StatusOr<Value> Larger(const OpContext& c, const Value& a, const Value& b) {
-  for (const auto& [number, other] : {std::pair{a, b}, {b, a}}) {
-    if (!IsNumber(number)) continue;
-    const float low = number.array->reals[0];
-    return Activated(c, {Act::kClip, low, std::numeric_limits<float>::infinity()}, other);
+// Chooses element by element, with broadcasting: `a` where the condition is positive, else `b`.
+absl::StatusOr<Value> Choose(const OpContext& c, const Value& condition, const Value& a,
+                             const Value& b) {
+  Select op;
+  Shape shape;
+  std::vector<TensorId> read;
+  const Value* of = nullptr;  // holds the batch
+  for (const Value* value : {&condition, &a, &b}) {
+    if (value->outer != kNoBatch) {
+      if (of != nullptr) PSGD_RETURN_IF_ERROR(SamplesStayApart(c, *of, *value));
+      if (of == nullptr) of = value;
+    }
+    PSGD_ASSIGN_OR_RETURN(shape, TogetherShape(shape, c.importer.ShapeOf(*value)));
+    TensorId tensor = kNoTensor;
+    if (value != &condition && IsNumber(*value)) {
+      (value == &a ? op.a : op.b) = value->array->reals[0];
+    } else {
+      PSGD_ASSIGN_OR_RETURN(tensor, c.importer.Tensor(*value));
+    }
+    read.push_back(tensor);
   }
-  PSGD_ASSIGN_OR_RETURN(const Value more, Difference(c, a, b));
-  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.importer.Tensor(more));
-  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddRelu(c.graph(), c.name + ".more", x));
-  PSGD_ASSIGN_OR_RETURN(const std::vector<Value> made,
-                        AddTwo(c, b, {.tensor = y, .outer = more.outer}));
-  return made[0];
+  for (TensorId& tensor : read) {
+    if (tensor == kNoTensor) continue;
+    PSGD_ASSIGN_OR_RETURN(tensor, Spread(c, tensor, shape));
+  }
+  PSGD_ASSIGN_OR_RETURN(const TensorId y,
+                        AddSelect(c.graph(), c.name, op, read[0], read[1], read[2]));
+  return Value{.tensor = y, .outer = of == nullptr ? kNoBatch : OuterAfterSpread(c, *of, shape)};
 }
 
-// Max and Min of any number of inputs. The smaller of two is -max(-a, -b).
-Imported ImportLargest(const OpContext& c) {
-  const bool min = c.node.op_type() == "Min";
-  // What is left to do on a value must be done before it is negated.
+// The larger or the smaller of two.
+absl::StatusOr<Value> Extreme(const OpContext& c, const Value& a, const Value& b, bool largest) {
+  for (const auto& [number, other] : {std::pair{a, b}, {b, a}}) {
+    if (!IsNumber(number)) continue;
+    constexpr float kInfinite = std::numeric_limits<float>::infinity();
+    const float bound = number.array->reals[0];
+    return Activated(c, {Act::kClip, largest ? bound : -kInfinite, largest ? kInfinite : bound},
+                     other);
+  }
+  PSGD_ASSIGN_OR_RETURN(const Value more, Difference(c, largest ? a : b, largest ? b : a));
+  return Choose(c, more, a, b);
+}
+
+// Max and Min of any number of inputs.
+Imported ImportExtreme(const OpContext& c) {
+  // The work that is left to do on a value is done once.
   const auto whole = [&](const Value& value) -> absl::StatusOr<Value> {
-    if (value.mask == nullptr) return value;
+    if (value.known()) {
+      PSGD_RETURN_IF_ERROR(c.importer.Spend(value.array->count()));
+      return value;
+    }
     PSGD_ASSIGN_OR_RETURN(const TensorId tensor, c.importer.Tensor(value));
     return Value{.tensor = tensor, .outer = value.outer};
   };
-  const auto signed_in = [&](size_t i) -> absl::StatusOr<Value> {
-    PSGD_ASSIGN_OR_RETURN(const Value value, whole(c.in(i)));
-    return min ? Negated(value) : value;
-  };
-  PSGD_ASSIGN_OR_RETURN(Value most, signed_in(0));
+  PSGD_ASSIGN_OR_RETURN(Value most, whole(c.in(0)));
   for (size_t i = 1; i < c.inputs.size(); ++i) {
     if (!c.has(i)) return Lacking();
-    if (c.in(i).known()) PSGD_RETURN_IF_ERROR(c.importer.Spend(c.in(i).array->count()));
-    PSGD_ASSIGN_OR_RETURN(const Value next, signed_in(i));
-    PSGD_ASSIGN_OR_RETURN(most, Larger(c, most, next));
-    PSGD_ASSIGN_OR_RETURN(most, whole(most));
+    PSGD_ASSIGN_OR_RETURN(const Value next, whole(c.in(i)));
+    PSGD_ASSIGN_OR_RETURN(most, Extreme(c, most, next, c.node.op_type() == "Max"));
   }
-  return std::vector<Value>{min ? Negated(most) : most};
+  return std::vector<Value>{most};
 }
 
 // Truth values are 1 and 0. a > b is a step of a - b; equal numbers have no distance.
@@ -280,8 +303,8 @@ Imported ImportLogic(const OpContext& c) {
   if (!c.has(1)) return Lacking();
   const Value a = AsNumbers(c.in(0)), b = AsNumbers(c.in(1));
   if (op == "And") return MulTwo(c, a, b);
-  PSGD_ASSIGN_OR_RETURN(const Value most, Larger(c, a, b));
-  return std::vector<Value>{most};
+  PSGD_ASSIGN_OR_RETURN(const Value either, Extreme(c, a, b, /*largest=*/true));
+  return std::vector<Value>{either};
 }
 
 // A softmax's mask: a known condition replaces values by a large negative number.
@@ -312,76 +335,17 @@ bool MasksAWholeRow(const Array& mask) {
   return false;
 }
 
-// Whether the value may be infinite or no number where a condition leaves it out, which times zero
-// is no number: the result of a logarithm, an exponential, a root or a division.
-bool MayBeInfinite(const OpContext& c, const Value& value) {
-  if (value.known()) {
-    return value.array->real() && !std::ranges::all_of(value.array->reals, [](float number) {
-             return std::isfinite(number);
-           });
-  }
-  const std::vector<Node>& nodes = c.graph()->nodes;
-  const auto maker = [&](TensorId tensor) {
-    return std::ranges::find_if(
-        nodes, [&](const Node& node) { return std::ranges::count(node.outputs, tensor) > 0; });
-  };
-  const auto is_wild = [&](TensorId tensor) {
-    const auto node = maker(tensor);
-    if (tensor == kNoTensor || node == nodes.end()) return false;
-    const auto* const op = std::get_if<Activation>(&node->op);
-    return op != nullptr && (op->kind == Act::kLog || op->kind == Act::kExp ||
-                             (op->kind == Act::kPower && op->alpha < 1));
-  };
-  if (value.tensor == kNoTensor) return false;
-  if (is_wild(value.tensor)) return true;
-  const auto node = maker(value.tensor);
-  return node != nodes.end() && std::holds_alternative<Mul>(node->op) &&
-         std::ranges::any_of(node->inputs, is_wild);
-}
-
-// Without a mask: condition * yes + (1 - condition) * no.
 Imported ImportWhere(const OpContext& c) {
   if (!c.has(2)) return Lacking();
-  if (c.in(0).known()) PSGD_RETURN_IF_ERROR(c.importer.Spend(c.in(0).array->count()));
+  for (size_t i : {0, 1, 2}) {
+    if (c.in(i).known()) PSGD_RETURN_IF_ERROR(c.importer.Spend(c.in(i).array->count()));
+  }
   if (const std::optional<Value> masked = MaskedWhere(c)) {
     if (MasksAWholeRow(*masked->mask)) return c.Unsupported("masks a whole row");
     return std::vector<Value>{*masked};
   }
-  const Value yes = AsNumbers(c.in(0));
-  Value no = {};
-  if (yes.known()) {
-    std::vector<float> numbers = yes.array->reals;
-    for (float& number : numbers) number = 1 - number;
-    no.array = MakeReals(yes.array->shape, std::move(numbers));
-  } else {
-    PSGD_ASSIGN_OR_RETURN(const std::vector<Value> made, Not(c, yes));
-    no = made[0];
-  }
-  Value sum = {};
-  for (size_t i : {1, 2}) {
-    Value branch = c.in(i);
-    if (IsNumber(branch)) {
-      // Infinity times zero is no number. Beside other scores this one has the same effect.
-      constexpr float kLeast = -60000;
-      const float number = branch.array->reals[0];
-      if (number == 0) continue;
-      if (number < -1e30f) branch.array = MakeReals(branch.array->shape, {kLeast});
-    }
-    if (MayBeInfinite(c, branch)) {
-      return c.Unsupported(
-          "chooses from values that may be infinite, as of a logarithm or a division; bound them "
-          "before, as by Clip");
-    }
-    PSGD_ASSIGN_OR_RETURN(const std::vector<Value> part, MulTwo(c, i == 1 ? yes : no, branch));
-    if (sum.tensor == kNoTensor) {
-      sum = part[0];
-      continue;
-    }
-    PSGD_ASSIGN_OR_RETURN(const std::vector<Value> both, AddTwo(c, sum, part[0]));
-    sum = both[0];
-  }
-  if (sum.tensor == kNoTensor) return c.Unsupported("both of its values are zero");
-  return std::vector<Value>{sum};
+  PSGD_ASSIGN_OR_RETURN(const Value chosen, Choose(c, AsNumbers(c.in(0)), c.in(1), c.in(2)));
+  return std::vector<Value>{chosen};
 }
 
 absl::Status NotOverTheBatch(const OpContext& c, const std::vector<int>& axes) {
@@ -468,8 +432,8 @@ void AddArithmeticOps(OpTable* table) {
   (*table)["Div"] = ImportDiv;
   (*table)["Neg"] = ImportNeg;
   (*table)["Pow"] = ImportPow;
-  (*table)["Max"] = ImportLargest;
-  (*table)["Min"] = ImportLargest;
+  (*table)["Max"] = ImportExtreme;
+  (*table)["Min"] = ImportExtreme;
   (*table)["Where"] = ImportWhere;
   for (const char* name : {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}) {
     (*table)[name] = ImportComparison;

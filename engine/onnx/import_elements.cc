@@ -125,6 +125,8 @@ const std::map<std::string, Known>& KnownActivations() {
       {"Reciprocal", {Act::kPower, -1}},
       {"Exp", {Act::kExp}},
       {"Log", {Act::kLog}},
+      {"Sin", {Act::kSin}},
+      {"Cos", {Act::kCos}},
       {"Abs", {Act::kAbsolute}},
   };
   return *kKnown;

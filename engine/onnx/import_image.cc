@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/onnx/attributes.h"
@@ -47,27 +48,78 @@ Imported ImportConv(const OpContext& c) {
   return c.Made(AddConv2d(c.graph(), c.name, {sliding.window, groups}, sliding.x, weight, bias));
 }
 
+// One axis of a transposed convolution.
+struct Stretched {
+  int64_t whole = 0;              // the outputs without padding
+  int64_t before = 0, after = 0;  // outputs left out; a negative `after` adds zeros
+  // Of the outputs that equal padding leaves, the first that stays.
+  int64_t begin() const { return before - pad(); }
+  int64_t pad() const { return std::clamp<int64_t>(after, 0, before); }
+  int64_t outputs() const { return whole - before - after; }
+};
+
+// `wanted`: outputs, of which those at the ends are left out; 0: `pads` says what is left out. The
+// odd one is at the beginning, except with SAME_UPPER.
+absl::Status LeaveOut(const OpContext& c, int64_t wanted, bool upper, Stretched* axis) {
+  if (wanted != 0) {
+    const int64_t out = axis->whole - wanted;
+    axis->before = std::max<int64_t>(0, upper ? out / 2 : out - out / 2);
+    axis->after = out - axis->before;
+  }
+  if (axis->outputs() >= 1 && axis->outputs() <= kLargestWindow) return absl::OkStatus();
+  return c.Unsupported(absl::StrCat("makes ", axis->outputs(), " outputs along an axis"));
+}
+
 Imported ImportConvTranspose(const OpContext& c) {
   if (!c.has(1)) return absl::InvalidArgumentError("lacks weights");
-  if (FindAttribute(c.node, "output_shape") != nullptr ||
-      TextAttribute(c.node, "auto_pad", "NOTSET") != "NOTSET") {
-    return c.Unsupported("output_shape and auto_pad; give pads");
-  }
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   PSGD_ASSIGN_OR_RETURN(const TensorId weight, c.Tensor(1));
   PSGD_ASSIGN_OR_RETURN(const TensorId bias, Bias(c));
   PSGD_ASSIGN_OR_RETURN(const auto kernel, KernelOf(c, weight));
-  const std::vector<int64_t> pads = IntsAttribute(c.node, "pads", {0, 0, 0, 0});
-  if (pads.size() == 4 && (pads[0] != pads[2] || pads[1] != pads[3])) {
-    return c.Unsupported("different padding before and after");
-  }
-  PSGD_ASSIGN_OR_RETURN(const Sliding sliding, Slide(c, x, kernel, 0));
+  PSGD_ASSIGN_OR_RETURN(Sliding sliding, WindowOf(c, x, kernel));
   PSGD_ASSIGN_OR_RETURN(const int groups, Groups(c));
   PSGD_ASSIGN_OR_RETURN(
       const Extent more,
       SlidingPair(c, "output_padding", IntsAttribute(c.node, "output_padding", {0, 0}), 0, 0));
-  return c.Made(
-      AddConvTranspose2d(c.graph(), c.name, {sliding.window, groups}, more, x, weight, bias));
+  Graph* g = c.graph();
+  const Shape in = g->shape(x);
+  Window& w = sliding.window;
+  // SAME makes as many outputs as the stride times the inputs.
+  std::vector<int64_t> wanted = {0, 0};
+  if (sliding.automatic.starts_with("SAME")) {
+    wanted = {in[2] * w.stride.height, in[3] * w.stride.width};
+  }
+  wanted = IntsAttribute(c.node, "output_shape", wanted);
+  if (wanted.size() == 4) wanted.erase(wanted.begin(), wanted.begin() + 2);  // N C H W
+  if (sliding.automatic == "VALID") sliding.before = sliding.after = 0;
+  const auto whole = [](int64_t size, int stride, int dilation, int of_kernel, int padding) {
+    return (size - 1) * stride + int64_t{dilation} * (of_kernel - 1) + 1 + padding;
+  };
+  Stretched high = {whole(in[2], w.stride.height, w.dilation.height, w.kernel.height, more.height),
+                    sliding.before.height, sliding.after.height};
+  Stretched wide = {whole(in[3], w.stride.width, w.dilation.width, w.kernel.width, more.width),
+                    sliding.before.width, sliding.after.width};
+  if (wanted.size() != 2 || std::ranges::min(wanted) < 0 ||
+      std::ranges::max(wanted) > kLargestWindow) {
+    return c.Unsupported("output_shape is not a height and a width in range");
+  }
+  const bool upper = sliding.automatic == "SAME_UPPER";
+  PSGD_RETURN_IF_ERROR(LeaveOut(c, wanted[0], upper, &high));
+  PSGD_RETURN_IF_ERROR(LeaveOut(c, wanted[1], upper, &wide));
+  w.pad = Extent(static_cast<int>(high.pad()), static_cast<int>(wide.pad()));
+  // The bias is added also to outputs behind the last window.
+  const bool longer = high.after < 0 || wide.after < 0;
+  PSGD_ASSIGN_OR_RETURN(TensorId y, AddConvTranspose2d(g, c.name, {w, groups}, more, x, weight,
+                                                       longer ? kNoTensor : bias));
+  for (const auto& [axis, of] : {std::pair{2, high}, {3, wide}}) {
+    const int64_t there = g->shape(y)[axis], kept = std::min(there - of.begin(), of.outputs());
+    if (kept == there) continue;
+    PSGD_ASSIGN_OR_RETURN(y, AddSlice(g, c.name + ".cut", {axis, of.begin()}, kept, y));
+  }
+  if (!longer) return std::vector<Value>{c.Like(y)};
+  const Shape beyond = {0, 0, std::max<int64_t>(0, -high.after), std::max<int64_t>(0, -wide.after)};
+  PSGD_ASSIGN_OR_RETURN(y, AddPad(g, c.name + ".longer", {{0, 0, 0, 0}, 0}, beyond, y));
+  return c.Made(bias == kNoTensor ? y : AddBias(g, c.name + ".bias", y, bias));
 }
 
 Imported ImportMaxPool(const OpContext& c) {
@@ -162,7 +214,10 @@ NodeProto WithHeight(const NodeProto& node) {
   for (AttributeProto& attribute : *made.mutable_attribute()) {
     const std::string& name = attribute.name();
     const bool pads = name == "pads" || name == "output_padding";
-    if (!pads && name != "kernel_shape" && name != "strides" && name != "dilations") continue;
+    if (!pads && name != "kernel_shape" && name != "strides" && name != "dilations" &&
+        name != "output_shape") {
+      continue;
+    }
     std::vector<int64_t> sizes;
     for (int64_t size : attribute.ints()) {
       sizes.push_back(pads ? 0 : 1);

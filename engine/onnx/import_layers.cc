@@ -313,8 +313,11 @@ Imported ImportGather(const OpContext& c) {
   }
   PSGD_RETURN_IF_ERROR(CheckTable(c, in));
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
-  PSGD_ASSIGN_OR_RETURN(const TensorId index, c.Tensor(1));
-  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddEmbedding(c.graph(), c.name, index, x));
+  const Value& index = c.in(1);
+  PSGD_ASSIGN_OR_RETURN(TensorId y, AddEmbedding(c.graph(), c.name, index.tensor, x));
+  if (index.flipped) {
+    PSGD_ASSIGN_OR_RETURN(y, AddTranspose(c.graph(), c.name + ".turned", {{1, 0, 2}}, y));
+  }
   return std::vector<Value>{c.Like(y, 1)};
 }
 

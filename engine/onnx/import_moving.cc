@@ -82,6 +82,14 @@ Imported ImportTranspose(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const auto order,
                         CheckedAxes(IntsAttribute(c.node, "perm", reversed), in.size()));
   if (order.size() != in.size()) return absl::InvalidArgumentError("does not order all axes");
+  if (c.importer.IsTokens(value)) {
+    if (order == std::vector<int>{0, 1}) return std::vector<Value>{value};
+    if (in.size() != 2) return c.Unsupported("orders tokens that have not two axes");
+    const bool batch_first = BatchAxis(in, value.outer, c.importer.batch()) == 0;
+    value.outer = batch_first ? in[1] : 1;
+    value.flipped = !value.flipped;
+    return std::vector<Value>{value};
+  }
   if (value.outer == kNoBatch && value.mask == nullptr && order == std::vector<int>{1, 0}) {
     if (value.tensor == kNoTensor) {
       Value unscaled = value;

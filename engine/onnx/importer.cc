@@ -42,11 +42,14 @@ bool IsKnown(const NodeProto& node) {
          node.op_type() == "Size";
 }
 
-// Whether the op keeps tokens unchanged (as a Reshape to the same shape) or looks them up.
-bool TakesTokens(const NodeProto& node, size_t input) {
+// Whether the op keeps tokens unchanged (as a Reshape to the same shape), turns them, or looks them
+// up. `turned`: the tokens are T N.
+bool TakesTokens(const NodeProto& node, size_t input, bool turned) {
   const std::string& op = node.op_type();
-  return op == "Identity" || op == "Cast" || op == "Reshape" || (op == "Gather" && input == 1) ||
-         ((op == "EmbeddingBag" || op == "PaddedSoftmax") && input == 1);
+  if (op == "Identity" || op == "Cast" || op == "Transpose") return true;
+  if (op == "Gather") return input == 1;
+  return !turned &&
+         (op == "Reshape" || ((op == "EmbeddingBag" || op == "PaddedSoftmax") && input == 1));
 }
 
 }  // namespace
@@ -245,7 +248,7 @@ absl::StatusOr<std::vector<Value>> Importer::ImportNode(const NodeProto& node,
   }
   if (!context.has(0)) return absl::InvalidArgumentError("lacks an input");
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (context.has(i) && IsTokens(context.in(i)) && !TakesTokens(node, i)) {
+    if (context.has(i) && IsTokens(context.in(i)) && !TakesTokens(node, i, context.in(i).flipped)) {
       return OfTokens(context, i);
     }
   }
@@ -279,8 +282,11 @@ absl::StatusOr<std::vector<Value>> Importer::OfTokens(const OpContext& c, size_t
                         MakeConstant(c.name + ".table", {vocabulary(), 1}, reals));
   PSGD_ASSIGN_OR_RETURN(const TensorId made,
                         AddEmbedding(graph(), c.name, c.in(input).tensor, rows));
-  const Shape shape = c.shape(input);
-  PSGD_ASSIGN_OR_RETURN(const TensorId flat, AddReshape(graph(), c.name + ".flat", made, shape));
+  const Shape shape = graph()->shape(c.in(input).tensor);
+  PSGD_ASSIGN_OR_RETURN(TensorId flat, AddReshape(graph(), c.name + ".flat", made, shape));
+  if (c.in(input).flipped) {
+    PSGD_ASSIGN_OR_RETURN(flat, AddTranspose(graph(), c.name + ".turned", {{1, 0}}, flat));
+  }
   return std::vector<Value>{c.Like(flat, input)};
 }
 

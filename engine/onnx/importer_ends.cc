@@ -185,11 +185,8 @@ absl::Status Importer::FindOutput() {
 absl::Status Importer::Start() {
   PSGD_RETURN_IF_ERROR(ChooseTrained());
   for (const auto& [name, array] : file_.initializers()) {
-    const auto alias = file_.aliases().find(name);
-    const std::string& first = alias == file_.aliases().end() ? name : alias->second;
     // Statistics are handled below.
-    const bool trained = trained_.count(name) > 0 || trained_.count(first) > 0;
-    values_[name] = {.array = array, .parameter = trained ? first : ""};
+    values_[name] = {.array = array, .parameter = trained_.count(name) > 0 ? name : ""};
   }
   for (const std::string& name : Statistics(file_.graph())) {
     const auto found = values_.find(name);

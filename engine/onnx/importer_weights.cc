@@ -30,7 +30,8 @@ std::vector<int> WeightInputs(const NodeProto& node) {
   if (op == "Gemm") return {0, 1, 2};
   if (op == "MatMul" || op == "Einsum" || op == "Add" || op == "Sub" || op == "Mul") return {0, 1};
   if (op == "Gather" || op == "EmbeddingBag" || op == "Div") return {0};
-  if (op != "Sum") return {};
+  if (op == "Where") return {1, 2};
+  if (op != "Sum" && op != "Max" && op != "Min") return {};
   std::vector<int> all;
   for (int i = 0; i < node.input_size(); ++i) all.push_back(i);
   return all;
@@ -57,6 +58,29 @@ std::set<std::string> Operands(const GraphProto& graph) {
     names.insert(node.input().begin(), node.input().end());
   }
   return names;
+}
+
+// Values that a sine or cosine is computed from without the input, as angles of positions.
+std::set<std::string> Angles(const GraphProto& graph) {
+  std::set<std::string> of_input;
+  for (const ValueInfoProto& input : graph.input()) of_input.insert(input.name());
+  for (const TensorProto& initializer : graph.initializer()) of_input.erase(initializer.name());
+  for (const NodeProto& node : graph.node()) {
+    const bool depends = std::ranges::any_of(
+        node.input(), [&](const std::string& name) { return of_input.count(name) > 0; });
+    if (!depends || node.op_type() == "Shape" || node.op_type() == "Size") continue;
+    of_input.insert(node.output().begin(), node.output().end());
+  }
+  std::set<std::string> angles;
+  for (int i = graph.node_size() - 1; i >= 0; --i) {
+    const NodeProto& node = graph.node(i);
+    const bool wave = node.op_type() == "Sin" || node.op_type() == "Cos";
+    const bool found = std::ranges::any_of(node.output(), [&](const std::string& name) {
+      return (wave || angles.count(name) > 0) && of_input.count(name) == 0;
+    });
+    if (found) angles.insert(node.input().begin(), node.input().end());
+  }
+  return angles;
 }
 
 }  // namespace
@@ -97,7 +121,7 @@ absl::Status Importer::CheckNumbers() const {
 }
 
 // An initializer is trained if it reaches an op's weights, unchanged or moved. Numbers without an
-// axis, masks with infinities and frozen values are not trained.
+// axis, masks with infinities, angles and frozen values are not trained.
 void Importer::FindTrained() {
   std::set<std::string> wanted;
   for (int i = file_.graph().node_size() - 1; i >= 0; --i) {
@@ -110,11 +134,12 @@ void Importer::FindTrained() {
     if (!passes) continue;
     for (const std::string& name : PassedOn(node)) wanted.insert(name);
   }
+  const std::set<std::string> angles = Angles(file_.graph());
   for (const auto& [name, array] : file_.initializers()) {
     const bool finite = std::all_of(array->reals.begin(), array->reals.end(),
                                     [](float value) { return std::isfinite(value); });
     if (wanted.count(name) > 0 && array->real() && !array->shape.empty() && finite &&
-        !IsFrozen(options_.config, name)) {
+        angles.count(name) == 0 && !IsFrozen(options_.config, name)) {
       trained_.insert(name);
     }
   }
@@ -142,11 +167,9 @@ absl::StatusOr<std::vector<std::string>> Importer::HeldFixed() {
     held.push_back(absl::StrCat(SafeName(name), " (", ShapeText(shape), ")"));
   };
   for (const auto& [name, array] : file_.initializers()) {
-    const auto alias = file_.aliases().find(name);
-    const bool trained = trained_.count(name) > 0 ||
-                         (alias != file_.aliases().end() && trained_.count(alias->second) > 0);
-    const bool meant = statistics.count(name) > 0 || IsFrozen(options_.config, name);
-    if (array->real() && !trained && !meant) add(name, array->shape);
+    const bool meant =
+        trained_.count(name) > 0 || statistics.count(name) > 0 || IsFrozen(options_.config, name);
+    if (array->real() && !meant) add(name, array->shape);
   }
   for (const NodeProto& node : file_.graph().node()) {
     if (node.op_type() != "Constant" || node.output_size() == 0) continue;

@@ -157,12 +157,10 @@ void OnnxFile::NameIdentities() {
     if (node.op_type() != "Identity" || node.input_size() != 1 || node.output_size() != 1) continue;
     const auto found = initializers_.find(node.input(0));
     if (found == initializers_.end()) continue;
-    const ArrayPtr array = found->second;
-    if (array->shape.size() > 1) {
-      const auto alias = aliases_.find(node.input(0));
-      aliases_[node.output(0)] = alias == aliases_.end() ? node.input(0) : alias->second;
-    }
-    initializers_[node.output(0)] = array;
+    // Not a copy that the network makes, which PyTorch calls /LAYER/Identity_output_0 or 12.
+    const std::string& name = node.output(0);
+    const bool weight = !name.starts_with('/') && !std::ranges::all_of(name, absl::ascii_isdigit);
+    if (weight) initializers_[name] = found->second;
   }
 }
 

@@ -22,12 +22,10 @@ class OnnxFile {
   const GraphProto& graph() const { return graph_; }
   const std::string& path() const { return path_; }
   int64_t opset() const { return opset_; }
-  // By name. An Identity node that gives an initializer a second name makes another entry. With one
-  // axis the two train apart, because exporters merge equal biases and norms. With more axes they
-  // are the same weights, see aliases().
+  // By name. An Identity node that gives an initializer a second name makes another entry:
+  // exporters merge weights that are equal before training, as those of copied layers. Tied weights
+  // have one name.
   const std::map<std::string, ArrayPtr>& initializers() const { return initializers_; }
-  // By second name: the initializer with the same weights.
-  const std::map<std::string, std::string>& aliases() const { return aliases_; }
 
  private:
   absl::Status Check();
@@ -39,7 +37,6 @@ class OnnxFile {
   GraphProto graph_;
   int64_t opset_ = 0;
   std::map<std::string, ArrayPtr> initializers_;
-  std::map<std::string, std::string> aliases_;
 };
 
 // As "Conv node /conv1/Conv". Control characters are replaced, because names come from a file.

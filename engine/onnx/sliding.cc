@@ -27,12 +27,12 @@ absl::StatusOr<Extent> SlidingPair(const OpContext& c, const char* name,
   return Extent(static_cast<int>(given[at]), static_cast<int>(given[at + 1]));
 }
 
-absl::StatusOr<Sliding> Slide(const OpContext& c, TensorId x, const std::vector<int64_t>& kernel,
-                              float outside) {
+absl::StatusOr<Sliding> WindowOf(const OpContext& c, TensorId x,
+                                 const std::vector<int64_t>& kernel) {
   const Shape in = c.graph()->shape(x);
   if (in.size() != 4)
     return c.Unsupported(absl::StrCat("works on ", ShapeText(in), "; psgd takes N C H W"));
-  Sliding sliding;
+  Sliding sliding = {.x = x};
   Window& w = sliding.window;
   PSGD_ASSIGN_OR_RETURN(w.kernel, SlidingPair(c, "kernel_shape", kernel, 0, 1));
   const std::vector<int64_t> strides = IntsAttribute(c.node, "strides", {1, 1});
@@ -40,23 +40,30 @@ absl::StatusOr<Sliding> Slide(const OpContext& c, TensorId x, const std::vector<
   const std::vector<int64_t> dilations = IntsAttribute(c.node, "dilations", {1, 1});
   PSGD_ASSIGN_OR_RETURN(w.dilation, SlidingPair(c, "dilations", dilations, 0, 1));
   const std::vector<int64_t> pads = IntsAttribute(c.node, "pads", {0, 0, 0, 0});
-  PSGD_ASSIGN_OR_RETURN(Extent before, SlidingPair(c, "pads", pads, 0, 0));
-  PSGD_ASSIGN_OR_RETURN(Extent after, SlidingPair(c, "pads", pads, 2, 0));
-  const std::string automatic = TextAttribute(c.node, "auto_pad", "NOTSET");
-  if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
+  PSGD_ASSIGN_OR_RETURN(sliding.before, SlidingPair(c, "pads", pads, 0, 0));
+  PSGD_ASSIGN_OR_RETURN(sliding.after, SlidingPair(c, "pads", pads, 2, 0));
+  sliding.automatic = TextAttribute(c.node, "auto_pad", "NOTSET");
+  for (const char* known : {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}) {
+    if (sliding.automatic == known) return sliding;
+  }
+  return c.Unsupported("auto_pad " + SafeName(sliding.automatic));
+}
+
+absl::StatusOr<Sliding> Slide(const OpContext& c, TensorId x, const std::vector<int64_t>& kernel,
+                              float outside) {
+  PSGD_ASSIGN_OR_RETURN(Sliding sliding, WindowOf(c, x, kernel));
+  Window& w = sliding.window;
+  Extent &before = sliding.before, &after = sliding.after;
+  if (sliding.automatic.starts_with("SAME")) {
+    const Shape in = c.graph()->shape(x);
     const int64_t high = SameAxis(in[2], w.kernel.height, w.stride.height, w.dilation.height);
     const int64_t wide = SameAxis(in[3], w.kernel.width, w.stride.width, w.dilation.width);
-    const int extra = automatic == "SAME_LOWER" ? 1 : 0;
+    const int extra = sliding.automatic == "SAME_LOWER" ? 1 : 0;
     before = Extent(static_cast<int>((high + extra) / 2), static_cast<int>((wide + extra) / 2));
     after = Extent(static_cast<int>(high) - before.height, static_cast<int>(wide) - before.width);
-  } else if (automatic == "VALID") {
+  } else if (sliding.automatic == "VALID") {
     before = after = 0;
-  } else if (automatic != "NOTSET") {
-    return c.Unsupported("auto_pad " + SafeName(automatic));
   }
-  sliding.x = x;
-  sliding.before = before;
-  sliding.after = after;
   if (before == after) {
     w.pad = before;
     return sliding;

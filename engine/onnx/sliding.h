@@ -1,6 +1,7 @@
 // Windows of ONNX convolutions and pools, which slide over images.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "engine/onnx/importer.h"
@@ -14,9 +15,14 @@ struct Sliding {
   Window window;
   TensorId x = kNoTensor;  // padded already if the sides differ; then the window has no padding
   Extent before = 0, after = 0;  // the node's padding
+  std::string automatic = {};    // auto_pad
 };
 
-// The window of the node's attributes over x. `outside`: the value of padding.
+// The window of the node's attributes, with the padding that `pads` says.
+absl::StatusOr<Sliding> WindowOf(const OpContext& c, TensorId x,
+                                 const std::vector<int64_t>& kernel);
+
+// WindowOf, padded also as auto_pad says. `outside`: the value of padding.
 absl::StatusOr<Sliding> Slide(const OpContext& c, TensorId x, const std::vector<int64_t>& kernel,
                               float outside);
 

@@ -14,7 +14,7 @@
 //   clip:         y = x, at least a and at most b         dx = dy where a < x < b, else 0
 //   linear:       y = a x + b
 //   power:        y = x^a
-//   exp, log, absolute (|x|)
+//   exp, log, sin, cos, absolute (|x|)
 //   step:         y = 1 where x > 0, else 0               dx = 0
 // A leaky relu's a is not negative, so y has the sign of x. relu.h has Relu, which is fused into
 // layers.
@@ -41,6 +41,8 @@ struct Activation {
     kPower,
     kExp,
     kLog,
+    kSin,
+    kCos,
     kAbsolute,
     kStep,
   };

@@ -72,6 +72,10 @@ PS_HD T ActivationOf(const Activation& op, T x) {
       return std::exp(x);
     case Activation::Kind::kLog:
       return std::log(x);
+    case Activation::Kind::kSin:
+      return std::sin(x);
+    case Activation::Kind::kCos:
+      return std::cos(x);
     case Activation::Kind::kAbsolute:
       return std::fabs(x);
     case Activation::Kind::kStep:
@@ -120,6 +124,10 @@ PS_HD T ActivationSlope(const Activation& op, T of) {
       return std::exp(of);
     case Activation::Kind::kLog:
       return 1 / of;
+    case Activation::Kind::kSin:
+      return std::cos(of);
+    case Activation::Kind::kCos:
+      return -std::sin(of);
     case Activation::Kind::kAbsolute:
       return of > 0 ? T(1) : of < 0 ? T(-1) : T(0);
     case Activation::Kind::kStep:

@@ -28,6 +28,9 @@ absl::StatusOr<TensorId> AddLocalResponseNorm(Graph* graph, const std::string& n
 absl::StatusOr<TensorId> AddMul(Graph* graph, const std::string& name, TensorId a, TensorId b);
 absl::StatusOr<TensorId> AddPad(Graph* graph, const std::string& name, const Pad& op,
                                 const Shape& after, TensorId x);
+// `a` and `b` are kNoTensor where `op` has a number.
+absl::StatusOr<TensorId> AddSelect(Graph* graph, const std::string& name, const Select& op,
+                                   TensorId condition, TensorId a, TensorId b);
 absl::StatusOr<TensorId> AddSlice(Graph* graph, const std::string& name, const Slice& op,
                                   int64_t length, TensorId x);
 absl::StatusOr<TensorId> AddUpsample(Graph* graph, const std::string& name, const Upsample& op,
@@ -114,6 +117,7 @@ void AddGradient(const Concat& op, const Node& node, GradientTape* tape);
 void AddGradient(const LocalResponseNorm& op, const Node& node, GradientTape* tape);
 void AddGradient(const Mul& op, const Node& node, GradientTape* tape);
 void AddGradient(const Pad& op, const Node& node, GradientTape* tape);
+void AddGradient(const Select& op, const Node& node, GradientTape* tape);
 void AddGradient(const Slice& op, const Node& node, GradientTape* tape);
 void AddGradient(const Upsample& op, const Node& node, GradientTape* tape);
 

@@ -15,6 +15,7 @@
 #include "experiment/record/evaluation_record.h"
 #include "experiment/record/readable.h"
 #include "proto/local_steps.h"
+#include "proto/measure_of.h"
 #include "proto/phases.h"
 
 namespace psgd {
@@ -161,11 +162,8 @@ std::string ProgressText(const StatusReply& status, const ProgressRate& rate) {
 }
 
 std::string EvaluationText(const EvalResult& result, uint32_t epochs) {
-  const std::string accuracy =
-      result.has_accuracy() ? absl::StrCat("accuracy ", ReadablePercent(result.accuracy()), ", ")
-                            : "";
-  return absl::StrFormat("epoch %s/%d: test %sloss %.4f%s", ReadableEpoch(result.epoch()), epochs,
-                         accuracy, result.loss(), MeasuresText(result));
+  return absl::StrFormat("epoch %s/%d: test %s", ReadableEpoch(result.epoch()), epochs,
+                         ResultText(result));
 }
 
 void ProgressDisplay::Update(const StatusReply& status) {

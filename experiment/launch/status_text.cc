@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/first_measure.h"
 #include "common/metrics.h"
 #include "common/units.h"
 #include "experiment/launch/checkpoint_report.h"

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/first_measure.h"
 #include "common/units.h"
 #include "data/new_samples.h"
 #include "experiment/config/config_yaml.h"
@@ -69,6 +70,7 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
     rows.emplace_back("reason", InOneLine(summary.error));
   }
   if (!summary.stopped_early.empty()) rows.emplace_back("stopped early", summary.stopped_early);
+  if (!summary.note.empty()) rows.emplace_back("note", summary.note);
   if (summary.test_accuracy) {
     rows.emplace_back("test accuracy", ReadablePercent(*summary.test_accuracy));
   }

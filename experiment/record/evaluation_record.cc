@@ -1,8 +1,5 @@
 #include "experiment/record/evaluation_record.h"
 
-#include "absl/strings/str_cat.h"
-#include "experiment/record/readable.h"
-
 namespace psgd {
 
 Record EvaluationRecord(const EvalResult& result) {
@@ -42,14 +39,6 @@ std::map<std::string, double> MeasuresOf(const EvalResult& result) {
 Score ScoreOf(const EvalResult& result) {
   return ScoreOf(result.has_accuracy() ? std::optional(result.accuracy()) : std::nullopt,
                  MeasuresOf(result));
-}
-
-std::string MeasuresText(const EvalResult& result) {
-  std::string text;
-  for (const auto& [name, value] : MeasuresOf(result)) {
-    absl::StrAppend(&text, ", ", name, " ", ReadableMeasure(value));
-  }
-  return text;
 }
 
 }  // namespace psgd

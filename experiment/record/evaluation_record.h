@@ -18,7 +18,5 @@ EvalResult EvaluationOf(const Record& record);
 // The measures other than accuracy and loss, by name.
 std::map<std::string, double> MeasuresOf(const EvalResult& result);
 Score ScoreOf(const EvalResult& result);
-// For example ", hit_ratio_10 0.6123, ndcg_10 0.3541"; empty if there are none.
-std::string MeasuresText(const EvalResult& result);
 
 }  // namespace psgd

@@ -8,11 +8,18 @@ namespace psgd {
 namespace {
 
 // By name; FirstMeasure says in which order they are looked for.
-constexpr Metric kMetrics[] = {{},
-                               {"rmse", "RMSE", false, true},
-                               {"f1", "F1", true, false},
-                               {"auc", "AUC", true, false},
-                               {"perplexity", "Perplexity", false, true}};
+const std::vector<Metric>& Metrics() {
+  static const auto* const kMetrics = [] {
+    auto* const metrics = new std::vector<Metric>{{},
+                                                  {"rmse", "RMSE", false},
+                                                  {"f1", "F1", true},
+                                                  {"auc", "AUC", true},
+                                                  {"perplexity", "Perplexity", false}};
+    for (Metric& metric : *metrics) metric.smaller_is_better = IsBetterSmaller(metric.name);
+    return metrics;
+  }();
+  return *kMetrics;
+}
 
 }  // namespace
 
@@ -29,7 +36,7 @@ std::string Metric::DifferenceText(double difference) const {
 }
 
 const Metric* MetricNamed(absl::string_view name) {
-  for (const Metric& metric : kMetrics) {
+  for (const Metric& metric : Metrics()) {
     if (name == metric.name) return &metric;
   }
   return nullptr;

@@ -52,12 +52,6 @@ std::string ShortPercent(double share) { return absl::StrFormat("%.4g %%", share
 std::string NameOrDash(const std::string& name) { return name.empty() ? "-" : name; }
 std::string WholePercent(double share) { return absl::StrFormat("%.0f %%", share * 100); }
 
-std::string ReadableMeasure(double value) {
-  const double size = std::abs(value);
-  return size == 0 || (size >= 0.01 && size < 100) ? absl::StrFormat("%.4f", value)
-                                                   : absl::StrFormat("%.5g", value);
-}
-
 std::string ReadableRatio(double dense, double sent) {
   if (!(sent > 0)) return "";
   const double ratio = dense / sent;

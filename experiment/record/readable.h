@@ -13,7 +13,6 @@ std::string ReadablePercent(double share);        // "91.20 %"
 std::string ShortPercent(double share);           // "91.2 %"
 std::string NameOrDash(const std::string& name);  // "-" if there is no name
 std::string WholePercent(double share);           // "91 %"
-std::string ReadableMeasure(double value);        // "0.6123", "48213", "1.25e-05"
 // The ratio of `dense` to `sent` bytes: "52x"; empty if nothing was sent.
 std::string ReadableRatio(double dense, double sent);
 

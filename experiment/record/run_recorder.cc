@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "common/clock.h"
 #include "common/cpu_time.h"
@@ -13,6 +14,7 @@
 #include "experiment/record/codec_choices_record.h"
 #include "experiment/record/evaluation_record.h"
 #include "experiment/record/weights_collector.h"
+#include "optimizers/diverged.h"
 #include "proto/phases.h"
 #include "server/control/server_shares.h"
 #include "server/durability/checkpoint_store.h"
@@ -227,6 +229,25 @@ absl::Status RunRecorder::SaveSummary(const StatusReply& status, Summary::Status
   return WriteSummary(summary, dir_.SummaryFile());
 }
 
+namespace {
+
+// A loss that grew by this factor since the first step is no result. Losses of sound runs may rise
+// somewhat, as those of regressions do on new data.
+constexpr double kExploded = 1000;
+
+// Empty: the loss did not explode.
+std::string ExplosionNote(const StatusReply& status) {
+  const double first = status.total().first_loss();
+  const bool tested = !status.evaluations().empty();
+  const double last = tested ? status.evaluations().rbegin()->loss() : status.train_loss();
+  if (!(first > 0) || !(last > kExploded * first)) return "";
+  return absl::StrFormat(
+      "the last %s loss, %.4g, is %.2g times the loss of the first step, %.4g; %s",
+      tested ? "test" : "training", last, last / first, first, DivergedText(status.config()));
+}
+
+}  // namespace
+
 Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std::string& error,
                   double wall_seconds, uint64_t samples_before) {
   const Config& config = status.config();
@@ -236,6 +257,7 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   summary.status = outcome;
   summary.error = error;
   summary.stopped_early = status.stopped_early();
+  if (outcome != Summary::Status::kFailed) summary.note = ExplosionNote(status);
   if (!status.evaluations().empty()) {
     const EvalResult& last = *status.evaluations().rbegin();
     if (last.has_accuracy()) summary.test_accuracy = last.accuracy();

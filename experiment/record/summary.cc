@@ -37,6 +37,7 @@ void VisitSummary(SummaryType& summary, Visit visit) {
   visit("status", summary.status);
   visit("error", summary.error);
   visit("stopped_early", summary.stopped_early);
+  visit("note", summary.note);
   visit("test_accuracy", summary.test_accuracy);
   visit("test_loss", summary.test_loss);
   visit("test_measures", summary.test_measures);

@@ -28,6 +28,7 @@ struct Summary {
   Status status = Status::kFailed;      // failed until the run has succeeded
   std::string error;                    // why the run failed or was interrupted
   std::string stopped_early;            // why it ended before its last epoch (train.early_stop)
+  std::string note;                     // what is odd about the result; empty: nothing
   std::optional<double> test_accuracy;  // of the last evaluation; null: none
   std::optional<double> test_loss;
   std::map<std::string, double> test_measures;  // other measures, such as hit_ratio_10

@@ -250,11 +250,14 @@ void ChooseMetric(ReportRuns* report) {
                                        ", by which runs are compared here; they have none of it."));
 }
 
-void NoteEarlyStops(ReportRuns* report) {
+// What runs' summaries say of their ends.
+void NoteEnds(ReportRuns* report) {
   for (const ReportRun& run : report->runs) {
-    if (!run.data.summary || run.data.summary->stopped_early.empty()) continue;
-    report->notes.push_back(absl::StrCat(run.label, ", seed ", run.seed,
-                                         ", ended early: ", run.data.summary->stopped_early, "."));
+    if (!run.data.summary) continue;
+    const std::string name = absl::StrCat(run.label, ", seed ", run.seed);
+    const std::string &early = run.data.summary->stopped_early, &note = run.data.summary->note;
+    if (!early.empty()) report->notes.push_back(absl::StrCat(name, ", ended early: ", early, "."));
+    if (!note.empty()) report->notes.push_back(absl::StrCat(name, ": ", note, "."));
   }
 }
 
@@ -283,7 +286,7 @@ absl::StatusOr<ReportRuns> ReadReportRuns(const std::string& dir, const std::str
   PSGD_ASSIGN_OR_RETURN(ReportRuns report, OfSweepOrFolder(dir));
   if (!metric.empty()) PSGD_RETURN_IF_ERROR(TakeMetric(metric, &report));
   ChooseMetric(&report);
-  NoteEarlyStops(&report);
+  NoteEnds(&report);
   return report;
 }
 

@@ -223,6 +223,12 @@ absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& r
                                    " batches an epoch, where the run has ", train_samples_, " and ",
                                    batches_per_epoch_, "; is its copy of the data set complete?");
   }
+  if (!brings && !model_->has_preparation() && request.model().has_preparation()) {
+    // The checkpoint of an earlier version has none.
+    auto recorded = std::make_shared<ModelSpec>(*model_);
+    *recorded->mutable_preparation() = request.model().preparation();
+    model_ = std::move(recorded);
+  }
   member->record.set_registered(true);
   RegisterReply reply;
   reply.set_epochs(static_cast<uint32_t>(config_.train().epochs()));
@@ -700,10 +706,7 @@ absl::Status CoordinatorCore::Evaluated(const EvaluatedRequest& request, Time no
 
 absl::Status CoordinatorCore::CountEvaluation(const EvalResult& result, Effects* effects) {
   totals_.CountEvaluation(result);
-  const std::string accuracy =
-      result.has_accuracy() ? absl::StrFormat("accuracy %.2f %%, ", 100 * result.accuracy()) : "";
-  effects->news.push_back(
-      absl::StrFormat("epoch %g: test %sloss %.4f", result.epoch(), accuracy, result.loss()));
+  effects->news.push_back(absl::StrFormat("epoch %g: test %s", result.epoch(), ResultText(result)));
   const auto why = WhyStopEarly(config_.train().early_stop(), totals_.evaluations());
   if (why && !draining_ && !over() && !ledger_->Finished()) {
     StopEarly(*why, effects);

@@ -22,6 +22,7 @@ void RunTotals::Count(const WorkerReport& report) {
   sum_.set_steps(sum_.steps() + report.steps());
   sum_.set_samples(sum_.samples() + report.samples());
   sum_.set_loss_sum(sum_.loss_sum() + report.loss_sum());
+  if (report.has_first_loss() && !sum_.has_first_loss()) sum_.set_first_loss(report.first_loss());
   sum_.set_correct(sum_.correct() + report.correct());
   sum_.set_bytes_pushed(sum_.bytes_pushed() + report.bytes_pushed());
   sum_.set_bytes_pulled(sum_.bytes_pulled() + report.bytes_pulled());

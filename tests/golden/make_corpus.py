@@ -4,6 +4,10 @@
     apt-get install python3-torch python3-torchvision    # PyTorch 1.13, torchvision 0.14
     ninja -C build/release engine_onnx_losses
     tests/golden/make_corpus.py build/release/bin/engine_onnx_losses [NETWORK ...]
+    tests/golden/make_corpus.py build/release/bin/engine_onnx_losses --texts [MODEL ...]
+
+With --texts it compares the small language models of language_models.py instead, each exported in
+several ways, in a few minutes.
 
 Each network is exported as docs/engine.md says, imported by psgd and trained for five steps. It passes
 if the losses differ by at most 1e-3 of PyTorch's. Both train in fp32 from the same random weights;
@@ -20,7 +24,8 @@ import warnings
 
 import torch
 import torch.nn.functional as F
-from make_onnx import fill, labels
+import language_models
+from make_onnx import export, fill, labels, tokens
 from torch import nn
 from torchvision import models
 
@@ -28,6 +33,7 @@ STEPS = 5
 FALL = 0.1  # of the loss in the first step, by its gradient
 BOUND = 1e-3
 MOST_WEIGHTS = 150e6
+RATE = 0.5  # of language models
 
 # The smallest sizes (of 96 and more) at which PyTorch exports the network.
 SIZES = {"alexnet": 224, "maxvit_t": 224} | {
@@ -73,12 +79,12 @@ def rate_of(model, x, y):
     return float(f"{rate:.3g}")
 
 
-def torch_losses(model, x, y, rate):
+def torch_losses(model, x, loss_of, rate):
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
     losses = []
     for _ in range(STEPS):
         optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y)
+        loss = loss_of(model(x))
         losses.append(loss.item())
         loss.backward()
         optimizer.step()
@@ -114,10 +120,53 @@ def compare(name, program, folder):
     if ran.returncode != 0:
         return size, "psgd: " + " ".join(ran.stderr.split("\n")[:2])[:300]
     ours = [float(line) for line in ran.stdout.split()]
-    theirs = torch_losses(model, x, y, rate)
+    theirs = torch_losses(model, x, lambda logits: F.cross_entropy(logits, y), rate)
+    return size, verdict(ours, theirs)
+
+
+# How a language model is exported.
+EXPORTS = {
+    "training": {"opset": 14},
+    "open time": {"opset": 14, "time": True},
+    "batch of 1": {"opset": 14, "dynamic": False},
+    "evaluation": {"opset": 17, "training": False},
+    "opset 11": {"opset": 11, "training": False},
+}
+
+
+def compare_text(name, program, folder):
+    """A cell for each of EXPORTS."""
+    batch, length, vocabulary = 3, language_models.LENGTH, language_models.VOCABULARY
+    torch.manual_seed(1)
+    make, frozen = language_models.CASES[name]
+    model = make().train()
+    x, y = tokens(batch, length, vocabulary), labels(batch * length, vocabulary)
+    flat = lambda logits: F.cross_entropy(logits.reshape(-1, vocabulary), y)
+    cells = []
+    theirs = None
+    for how in EXPORTS.values():
+        path = folder / "network.onnx"
+        try:
+            export(copy.deepcopy(model), x if how.get("dynamic", True) else x[:1], path, **how)
+        except Exception as error:  # what PyTorch's exporter cannot do
+            cells.append("PyTorch: " + str(error).split(". ")[0].strip()[:80])
+            continue
+        ran = subprocess.run([program, str(path), "onednn", str(batch), str(length), "0", str(RATE), str(STEPS),
+                              str(vocabulary)] + frozen, capture_output=True, text=True)
+        if ran.returncode != 0:
+            cells.append("psgd: " + " ".join(ran.stderr.split("\n")[1:2]).strip()[:200])
+            continue
+        ours = [float(line) for line in ran.stdout.split()]
+        if theirs is None:
+            theirs = torch_losses(copy.deepcopy(model), x, flat, RATE)
+        cells.append(verdict(ours, theirs))
+    return cells
+
+
+def verdict(ours, theirs):
     apart = max(abs(a - b) / b for a, b in zip(ours, theirs))
     passes = "passes" if len(ours) == STEPS and apart <= BOUND else "differs"
-    return size, f"{passes}: {apart:.1e} ({theirs[0]:.4f} to {theirs[-1]:.4f})"
+    return f"{passes}: {apart:.1e} ({theirs[0]:.4f} to {theirs[-1]:.4f})"
 
 
 def weights_of(name):
@@ -127,6 +176,13 @@ def weights_of(name):
 def main(program, names):
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
+    if names[:1] == ["--texts"]:
+        print(f"| model | {' | '.join(EXPORTS)} |\n|---|{'---|' * len(EXPORTS)}")
+        with tempfile.TemporaryDirectory() as folder:
+            for name in names[1:] or language_models.CASES:
+                cells = compare_text(name, program, pathlib.Path(folder))
+                print(f"| {name} | {' | '.join(cells)} |", flush=True)
+        return
     every = models.list_models(module=models) + models.list_models(module=models.segmentation)
     print("| network | image | result |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:

@@ -13,6 +13,7 @@ import math
 import pathlib
 import sys
 
+import language_models
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -227,6 +228,29 @@ class SmallMoves(nn.Module):
         return self.fc(torch.cat([spread.flatten(1), mixed.sum(1)], 1))
 
 
+class SmallChoices(nn.Module):
+    """Choices whose other branch is infinite, NaN or of another size, and learned values as branches."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.deep = nn.Conv2d(3, 8, 3, 2, 1), nn.Conv2d(8, 8, 3, 2, 1)
+        self.absent = nn.Parameter(torch.full((8, 1, 1), 0.3))
+        self.limit = nn.Parameter(torch.full((8, 1, 1), -0.2))
+        self.fc = nn.Linear(8, 10)
+
+    def forward(self, x):
+        x = self.conv(x)
+        x = torch.where(x > -0.1, x, self.absent)
+        high = torch.where(x > 0.2, torch.log(x.clamp(min=0.2)), torch.tensor(math.inf))
+        x = torch.where(high.abs() < 100, high, x)
+        x = torch.maximum(self.deep(x), self.limit)
+        huge = F.relu(x) * 1e9 + 1e9
+        x = torch.minimum(huge, torch.sigmoid(x)) + torch.maximum(-huge, torch.tanh(x))
+        closed = (x < 0.2) & ~(x == 0.1)
+        spread = F.softmax(x.flatten(2).masked_fill(closed.flatten(2), -1e9), -1)
+        return self.fc((spread * x.flatten(2)).sum(-1) + x.mean((2, 3)))
+
+
 class SmallSounds(nn.Module):
     """Rows of images as channels of a sequence."""
 
@@ -294,6 +318,10 @@ def one_hot(y):
     return F.one_hot(y, 10).float()
 
 
+# Those of language_models.py that are tests; make_corpus.py compares all.
+LANGUAGE_MODELS = ["encoder_square", "encoder_tutorial", "gpt2_where", "gpt2_new_gelu", "gpt2_places_repeat",
+                   "multihead_time_first", "lstm_zeros", "rotary", "padded", "padded_own"]
+
 # Keys are the values of model.loss.
 LOSSES = {
     "cross_entropy": F.cross_entropy,
@@ -319,13 +347,13 @@ def train(model, x, y, loss_of):
     return losses
 
 
-def export(model, x, path, training=True, dynamic=True, opset=13):
+def export(model, x, path, training=True, dynamic=True, opset=13, time=False):
     model.train(training)
     state = {k: v.clone() for k, v in model.state_dict().items()}
     mode = torch.onnx.TrainingMode.TRAINING if training else torch.onnx.TrainingMode.EVAL
     torch.onnx.export(model, x, str(path), training=mode, do_constant_folding=not training,
                       opset_version=opset, input_names=["input"], output_names=["logits"],
-                      dynamic_axes={"input": {0: "batch"}} if dynamic else None)
+                      dynamic_axes={"input": {0: "batch"} | ({1: "time"} if time else {})} if dynamic else None)
     model.load_state_dict(state)
 
 
@@ -359,7 +387,11 @@ def main(folder, large):
             "moves": (SmallMoves(), x, y, {}),
             "sounds": (SmallSounds(), x, y, {}),
             "both_ways": (SmallBothWays(), t, u, {}),
+            "choices": (SmallChoices(), x, y, {}),
         }
+        for name in LANGUAGE_MODELS:
+            make, _ = language_models.CASES[name]
+            cases[f"lm_{name}"] = (make(), t, u, {"opset": 14, "time": True})
     losses = {}
     for name, (model, x, y, how) in cases.items():
         print(name)

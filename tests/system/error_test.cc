@@ -99,6 +99,17 @@ TEST_F(Error, ARunThatDivergesSaysWhatToDo) {
   EXPECT_EQ(Summary("run")["status"], "failed");
 }
 
+// The loss stays finite, so nothing else says so.
+TEST_F(Error, ARunWhoseLossExplodesSaysSo) {
+  const Ended ended = RunSmall("run", Sets({"optimizer.sgd.learning_rate=3e3"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("times the loss of the first step"));
+  const auto summary = Summary("run");
+  EXPECT_EQ(summary["status"], "finished");
+  EXPECT_THAT(summary["note"].get<std::string>(),
+              HasSubstr("lower the learning rate (optimizer.sgd.learning_rate is 3000)"));
+}
+
 TEST_F(Error, MissingDataset) {
   const Ended ended =
       RunText("model: {zoo: lenet5}\ndata: {format: idx, path: " + Path("none") + "}\n");

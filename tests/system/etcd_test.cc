@@ -38,6 +38,30 @@ TEST_F(Etcd, ServersDieAndComeAndTheWeightsAreThoseOfAnUndisturbedRun) {
   EXPECT_THAT(gone.err, HasSubstr("etcd knows no run called small"));
 }
 
+// The new leader knows the evaluations from before, and which checkpoint is the best.
+TEST_F(Etcd, ARunStopsEarlyUnderItsNextLeader) {
+  StartEtcd();
+  // After the first epochs no evaluation is better by half.
+  StartRun({"train.epochs=100000", "train.early_stop={patience: 30, least: 0.5}",
+            "durability.checkpoint=1 epoch", "durability.keep=1", "durability.keep_best=true"});
+  Kill(*servers_[0]);
+  ExpectWorkersFinish();
+  EXPECT_EQ(servers_[1]->Wait().code, 0) << servers_[1]->Err();
+  const Json summary = Summary("server-2");
+  EXPECT_EQ(summary["status"], "finished");
+  EXPECT_THAT(summary["stopped_early"].get<std::string>(), HasSubstr("in 30 evaluations"));
+  EXPECT_LT(summary["epochs"].get<double>(), 40);
+  const Ended listed = RunProgram({"ps-ctl", "checkpoints", Path("server-2"), "--json"});
+  ASSERT_EQ(listed.code, 0) << listed.err;
+  std::vector<uint64_t> best;
+  const Json checkpoints = Json::parse(listed.out)["checkpoints"];
+  for (const Json& checkpoint : checkpoints) {
+    if (checkpoint["best"].get<bool>()) best.push_back(checkpoint["id"].get<uint64_t>());
+  }
+  ASSERT_EQ(best.size(), 1u) << listed.out;
+  EXPECT_EQ(summary["best_checkpoint"], best[0]);
+}
+
 TEST_F(Etcd, TrainingWaitsForItAndSaysSo) {
   StartEtcd();
   StartRun({"train.epochs=200"});

@@ -9,16 +9,22 @@ namespace psgd {
 namespace {
 
 int PrintLosses(int argc, char** argv) {
-  if (argc != 8) {
-    std::fprintf(stderr, "usage: %s FILE.onnx BACKEND BATCH SIZE PIXELS RATE STEPS\n", argv[0]);
+  if (argc < 8) {
+    std::fprintf(
+        stderr,
+        "usage: %s FILE.onnx BACKEND BATCH SIZE PIXELS RATE STEPS [VOCABULARY [FROZEN ...]]\n"
+        "With a vocabulary SIZE is the tokens of a sequence.\n",
+        argv[0]);
     return 2;
   }
   const int batch = std::atoi(argv[3]), size = std::atoi(argv[4]), steps = std::atoi(argv[7]);
   const bool pixels = std::atoi(argv[5]) != 0;
   const auto rate = static_cast<float>(std::atof(argv[6]));
-  const testing::Problem problem = testing::TorchImages(batch, size, 10, pixels);
+  const testing::Problem problem = argc > 8 ? testing::TorchTokens(batch, size, std::atoi(argv[8]))
+                                            : testing::TorchImages(batch, size, 10, pixels);
   ModelConfig config;
   config.set_onnx(argv[1]);
+  for (int i = 9; i < argc; ++i) config.add_frozen(argv[i]);
   const auto network = testing::NetworkOfFile(
       config, problem, {.backend = argv[2], .plugin_dir = testing::PluginDir()});
   if (!network.ok()) {

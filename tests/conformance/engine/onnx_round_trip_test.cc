@@ -102,6 +102,7 @@ TEST_P(OnnxRoundTripTest, ComesBackAsItWas) {
 }
 
 constexpr SampleShape kWords = {.classes = 40, .length = 12, .vocabulary = 40};
+constexpr SampleShape kImages = {3, 16, 16, 10};
 constexpr SampleShape kPair = {.classes = 11, .length = 11, .source = 5, .vocabulary = 11};
 constexpr SampleShape kText = {.classes = 4, .length = 6, .source = 6, .vocabulary = 11};
 constexpr SampleShape Sparse(int entries, int classes) {
@@ -111,18 +112,25 @@ constexpr SampleShape kSentence = {.classes = 11, .length = 7, .vocabulary = 11}
 
 INSTANTIATE_TEST_SUITE_P(
     All, OnnxRoundTripTest,
-    ::testing::Values(RoundTrip{"mlp", {1, 8, 8, 10}}, RoundTrip{"lenet5", {1, 28, 28, 10}},
-                      RoundTrip{"cnn", {1, 28, 28, 10}}, RoundTrip{"googlenet", {3, 32, 32, 10}},
-                      RoundTrip{"squeezenet", {3, 32, 32, 10}},
-                      RoundTrip{"resnet20", {3, 32, 32, 10}}, RoundTrip{"gpt", kSentence},
-                      RoundTrip{"lstm_lm", kSentence}, RoundTrip{"transformer", kPair},
-                      RoundTrip{"bag_of_tokens", kText}, RoundTrip{"transformer_encoder", kText},
-                      RoundTrip{"logistic_regression", Sparse(4, 2)},
-                      RoundTrip{"logistic_regression", Sparse(5, 3)},
-                      RoundTrip{"ncf", Sparse(2, 2)}, RoundTrip{"resnet.onnx", {3, 16, 16, 10}},
-                      RoundTrip{"unet.onnx", {3, 16, 16, 10}}, RoundTrip{"gpt.onnx", kWords},
-                      RoundTrip{"gpt_folded.onnx", kWords}, RoundTrip{"encoder.onnx", kWords},
-                      RoundTrip{"lstm.onnx", kWords}, RoundTrip{"gru.onnx", kWords}),
+    ::testing::Values(
+        RoundTrip{"mlp", {1, 8, 8, 10}}, RoundTrip{"lenet5", {1, 28, 28, 10}},
+        RoundTrip{"cnn", {1, 28, 28, 10}}, RoundTrip{"googlenet", {3, 32, 32, 10}},
+        RoundTrip{"squeezenet", {3, 32, 32, 10}}, RoundTrip{"resnet20", {3, 32, 32, 10}},
+        RoundTrip{"gpt", kSentence}, RoundTrip{"lstm_lm", kSentence},
+        RoundTrip{"transformer", kPair}, RoundTrip{"bag_of_tokens", kText},
+        RoundTrip{"transformer_encoder", kText}, RoundTrip{"logistic_regression", Sparse(4, 2)},
+        RoundTrip{"logistic_regression", Sparse(5, 3)}, RoundTrip{"ncf", Sparse(2, 2)},
+        RoundTrip{"resnet.onnx", kImages}, RoundTrip{"unet.onnx", kImages},
+        RoundTrip{"gpt.onnx", kWords}, RoundTrip{"gpt_folded.onnx", kWords},
+        RoundTrip{"encoder.onnx", kWords}, RoundTrip{"lstm.onnx", kWords},
+        RoundTrip{"gru.onnx", kWords}, RoundTrip{"gpt_fixed_batch.onnx", kWords},
+        RoundTrip{"both_ways.onnx", kWords}, RoundTrip{"rows.onnx", kImages},
+        RoundTrip{"pools.onnx", kImages}, RoundTrip{"activations.onnx", kImages},
+        RoundTrip{"norms.onnx", kImages}, RoundTrip{"moves.onnx", kImages},
+        RoundTrip{"sounds.onnx", kImages}, RoundTrip{"choices.onnx", kImages},
+        RoundTrip{"lm_encoder_tutorial.onnx", kWords}, RoundTrip{"lm_gpt2_new_gelu.onnx", kWords},
+        RoundTrip{"lm_rotary.onnx", kWords}, RoundTrip{"lm_padded.onnx", kWords},
+        RoundTrip{"lm_padded_own.onnx", kWords}),
     [](const auto& info) {
       std::string name = info.param.model;
       std::replace(name.begin(), name.end(), '.', '_');

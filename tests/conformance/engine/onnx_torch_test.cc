@@ -30,6 +30,7 @@ struct TorchCase {
   bool tokens;
   int size = 16;  // of images
   ModelConfig::Loss loss = ModelConfig::CROSS_ENTROPY;
+  const char* frozen = "";  // a buffer of PyTorch
 };
 void PrintTo(const TorchCase& test, std::ostream* out) { *out << test.name; }
 
@@ -54,6 +55,7 @@ class OnnxTorchTest : public ::testing::TestWithParam<TorchCase> {
     ModelConfig config;
     config.set_onnx(path);
     if (test.loss != ModelConfig::CROSS_ENTROPY) config.set_loss(test.loss);
+    if (*test.frozen != '\0') config.add_frozen(test.frozen);
     const auto network = FromFile(config, problem, backend);
     if (Missing(network.status()) && backend != "reference") GTEST_SKIP() << network.status();
     ASSERT_TRUE(network.ok()) << network.status();
@@ -74,17 +76,22 @@ TEST_P(OnnxTorchTest, FirstLossesAreTorchs_cudnn) { Compare("cudnn"); }
 
 INSTANTIATE_TEST_SUITE_P(
     Golden, OnnxTorchTest,
-    ::testing::Values(TorchCase{"resnet", false}, TorchCase{"unet", false}, TorchCase{"gpt", true},
-                      TorchCase{"gpt_folded", true}, TorchCase{"gpt_fixed_batch", true},
-                      TorchCase{"encoder", true}, TorchCase{"lstm", true},
-                      TorchCase{"lstm_folded", true}, TorchCase{"gru", true},
-                      TorchCase{"resnet18_thin", false, 64}, TorchCase{"rows", false},
-                      TorchCase{"pools", false}, TorchCase{"activations", false},
-                      TorchCase{"norms", false}, TorchCase{"moves", false},
-                      TorchCase{"sounds", false}, TorchCase{"both_ways", true},
-                      TorchCase{"pools_sigmoid", false, 16, ModelConfig::SIGMOID},
-                      TorchCase{"pools_squared", false, 16, ModelConfig::SQUARED},
-                      TorchCase{"pools_smooth_l1", false, 16, ModelConfig::SMOOTH_L1}),
+    ::testing::Values(
+        TorchCase{"resnet", false}, TorchCase{"unet", false}, TorchCase{"gpt", true},
+        TorchCase{"gpt_folded", true}, TorchCase{"gpt_fixed_batch", true},
+        TorchCase{"encoder", true}, TorchCase{"lstm", true}, TorchCase{"lstm_folded", true},
+        TorchCase{"gru", true}, TorchCase{"resnet18_thin", false, 64}, TorchCase{"rows", false},
+        TorchCase{"pools", false}, TorchCase{"activations", false}, TorchCase{"norms", false},
+        TorchCase{"moves", false}, TorchCase{"sounds", false}, TorchCase{"both_ways", true},
+        TorchCase{"choices", false}, TorchCase{"lm_encoder_square", true},
+        TorchCase{"lm_encoder_tutorial", true, 0, ModelConfig::CROSS_ENTROPY, "pe"},
+        TorchCase{"lm_gpt2_where", true}, TorchCase{"lm_gpt2_new_gelu", true},
+        TorchCase{"lm_gpt2_places_repeat", true}, TorchCase{"lm_multihead_time_first", true},
+        TorchCase{"lm_lstm_zeros", true}, TorchCase{"lm_rotary", true},
+        TorchCase{"lm_padded", true}, TorchCase{"lm_padded_own", true},
+        TorchCase{"pools_sigmoid", false, 16, ModelConfig::SIGMOID},
+        TorchCase{"pools_squared", false, 16, ModelConfig::SQUARED},
+        TorchCase{"pools_smooth_l1", false, 16, ModelConfig::SMOOTH_L1}),
     [](const auto& info) { return std::string(info.param.name); });
 
 class OnnxFrozen : public ::testing::TestWithParam<const char*> {};

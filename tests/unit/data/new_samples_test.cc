@@ -134,7 +134,8 @@ TEST_F(NewSamplesTest, ClassesHaveNames) {
   Train(DataConfig::TABLE, Write("a.csv", "x,near\n1,sea\n2,hill\n3,sea\n4,hill\n"));
   EXPECT_THAT(preparation_.classes(), ElementsAre("hill", "sea"));
   preparation_.Clear();
-  EXPECT_THAT(Error(Write("new.csv", "x\n1\n")), HasSubstr("keeps no record"));
+  EXPECT_THAT(Error(Write("new.csv", "x\n1\n")),
+              AllOf(HasSubstr("keeps no record"), HasSubstr("ps-run --resume RUN_DIR")));
   config_.set_format(DataConfig::TEXT);
   EXPECT_THAT(Error("new.csv"), HasSubstr("this one trained on text"));
 }

@@ -20,6 +20,25 @@ OpCase MulCase(const char* name, const Shape& x) {
   return b.Finish(AddMul(b.graph(), "mul", left, right));
 }
 
+// Random conditions are positive and negative.
+OpCase SelectCase(const char* name, const Shape& x, const Select& op) {
+  CaseBuilder b(name, 0);
+  const TensorId condition = b.Input(x, false);
+  const TensorId left = op.a ? kNoTensor : b.Input(x), right = op.b ? kNoTensor : b.Input(x);
+  return b.Finish(AddSelect(b.graph(), "select", op, condition, left, right));
+}
+
+// The larger of two, in the layout of a convolution.
+OpCase ConvMaximumCase() {
+  CaseBuilder b("ConvMaximum", 5e-6);
+  Graph* g = b.graph();
+  const TensorId x = b.Check(AddConv2d(g, "conv", {{3, 1, 1}}, b.Input({2, 3, 5, 7}),
+                                       b.Input({17, 3, 3, 3}), b.Input({17})));
+  const TensorId y = b.Input({2, 17, 5, 7});
+  const TensorId less = b.Check(AddActivation(g, "less", {Activation::Kind::kLinear, -1}, y));
+  return b.Finish(AddSelect(g, "most", {}, b.Check(AddSum(g, "more", {x, less})), x, y));
+}
+
 OpCase BiasCase(const char* name, const Shape& x) {
   CaseBuilder b(name, 1e-6);
   const TensorId in = b.Input(x), bias = b.Input({x[1]});
@@ -94,6 +113,12 @@ void AddElementwiseCases(std::vector<OpCase>* cases) {
   cases->push_back(MulCase("MulRows", {3, 17}));
   cases->push_back(MulCase("MulOfOne", {1}));
   cases->push_back(MulCase("MulPacks", {2, 16, 3, 5}));
+  cases->push_back(SelectCase("SelectImages", {2, 3, 5, 7}, {}));
+  cases->push_back(SelectCase("SelectRows", {3, 17}, {}));
+  cases->push_back(SelectCase("SelectNumberOr", {2, 16, 3, 5}, {.a = -0.5f}));
+  cases->push_back(SelectCase("SelectOrNumber", {2, 7, 13}, {.b = 0.25f}));
+  cases->push_back(SelectCase("SelectOneOfTwoNumbers", {3, 17}, {.a = 1.0f, .b = -1.0f}));
+  cases->push_back(ConvMaximumCase());
   cases->push_back(BiasCase("BiasImages", {2, 17, 3, 5}));
   cases->push_back(BiasCase("BiasRows", {3, 7}));
   cases->push_back(BiasCase("BiasPacks", {2, 16, 4, 4}));
@@ -118,6 +143,8 @@ void AddElementwiseCases(std::vector<OpCase>* cases) {
   cases->push_back(ActivationCase("Linear", {2, 17, 3, 5}, {Kind::kLinear, -1.5f, 0.25f}));
   cases->push_back(ActivationCase("Cube", {3, 17}, {Kind::kPower, 3}));
   cases->push_back(ActivationCase("Exp", {1}, Kind::kExp));
+  cases->push_back(ActivationCase("Sin", {2, 3, 5, 7}, Kind::kSin));
+  cases->push_back(ActivationCase("Cos", {3, 17}, Kind::kCos));
   cases->push_back(ActivationCase("Absolute", {2, 3, 5, 7}, Kind::kAbsolute));
   cases->push_back(ActivationCase("Step", {2, 3, 5, 7}, Kind::kStep));
   cases->push_back(PositiveCase("Root", {2, 3, 5, 7}, {Kind::kPower, 0.5f}));

@@ -157,14 +157,26 @@ const OnnxOpCase kOnnxOpCases[] = {
        AddNode(g, "Transpose", {"soft"}, "m");
      },
      32, "combines the samples"},
-    {"WhereOfLogarithms",
+    {"WhereOfSamplesOfEachOther",
+     [](GraphProto* g) {
+       AddInts(g, "first", {0});
+       AddInts(g, "second", {1});
+       AddWeights(g, "limit", {}, 0.5f);
+       AddNode(g, "Unsqueeze", {"x", "first"}, "rows");
+       AddNode(g, "Unsqueeze", {"x", "second"}, "columns");
+       AddNode(g, "Greater", {"rows", "limit"}, "large");
+       AddNode(g, "Where", {"large", "rows", "columns"}, "apart");
+       SetInts(AddNode(g, "ReduceMax", {"apart"}, "m"), "axes", {0});
+     },
+     32, "combines the samples"},
+    {"WhereOfOtherShape",
      [](GraphProto* g) {
        AddWeights(g, "limit", {}, 0.5f);
+       AddWeights(g, "row", {3});
        AddNode(g, "Greater", {"x", "limit"}, "large");
-       AddNode(g, "Log", {"x"}, "log");
-       AddNode(g, "Where", {"large", "log", "x"}, "m");
+       AddNode(g, "Where", {"large", "row", "x"}, "m");
      },
-     32, "may be infinite"},
+     32, "do not broadcast"},
     {"WhereOfValues", [](GraphProto* g) {
        AddWeights(g, "limit", {}, 0.5f);
        AddNode(g, "GreaterOrEqual", {"x", "limit"}, "large");

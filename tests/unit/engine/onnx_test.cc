@@ -191,7 +191,7 @@ TEST(Onnx, FrozenWeightsAreConstants) {
   EXPECT_EQ(OpsOf<Constant>(*model).size(), 2u);
 }
 
-TEST(Onnx, EqualBiasesThatAnExporterMergedAreTrainedApart) {
+TEST(Onnx, EqualWeightsThatAnExporterMergedAreTrainedApart) {
   ModelProto model = SmallModel();
   GraphProto* graph = model.mutable_graph();
   AddWeights(graph, "fc2.weight", {3, 3});
@@ -199,11 +199,18 @@ TEST(Onnx, EqualBiasesThatAnExporterMergedAreTrainedApart) {
   AddNode(graph, "Identity", {"fc.bias"}, "fc2.bias");
   AddNode(graph, "Add", {"y", "fc.bias"}, "b");
   SetInt(AddNode(graph, "Gemm", {"b", "fc2.weight", "fc2.bias"}, "z"), "transB", 1);
-  SetOutput(graph, "z");
+  AddNode(graph, "Identity", {"fc2.weight"}, "fc3.weight");
+  SetInt(AddNode(graph, "Gemm", {"z", "fc3.weight"}, "third"), "transB", 1);
+  // A copy that the network makes is the same weight, as are tied weights.
+  AddNode(graph, "Identity", {"fc2.weight"}, "/fc4/Identity_output_0");
+  SetInt(AddNode(graph, "Gemm", {"third", "/fc4/Identity_output_0"}, "fourth"), "transB", 1);
+  SetInt(AddNode(graph, "Gemm", {"fourth", "fc3.weight"}, "fifth"), "transB", 1);
+  SetOutput(graph, "fifth");
   const auto imported = Import(model);
   ASSERT_TRUE(imported.ok()) << imported.status();
-  EXPECT_THAT(ParameterNames(*imported), ElementsAre("conv.weight", "conv.bias", "fc.weight",
-                                                     "fc.bias", "fc2.weight", "fc2.bias"));
+  EXPECT_THAT(ParameterNames(*imported),
+              ElementsAre("conv.weight", "conv.bias", "fc.weight", "fc.bias", "fc2.weight",
+                          "fc2.bias", "fc3.weight"));
 }
 
 TEST(Onnx, PaddingThatDiffersIsAPadOfItsOwn) {

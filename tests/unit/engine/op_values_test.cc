@@ -59,6 +59,35 @@ TEST(OpValuesTest, NanGoesThroughReluAndMaxPool) {
               ElementsAre(IsNan(), IsNan(), IsNan(), 9));
 }
 
+// NaN passes a maximum, but not a choice that leaves it out.
+TEST(OpValuesTest, WhatSelectLeavesOutLeavesNoTrace) {
+  const double nan = std::nan(""), inf = INFINITY;
+  const auto select = [](const Select& op) {
+    return [=](Graph* g, TensorId x) -> absl::StatusOr<TensorId> {
+      const TensorId condition = *AddSlice(g, "condition", {0, 0}, 1, x);
+      const TensorId a = *AddSlice(g, "a", {0, 1}, 1, x);
+      return AddSelect(g, "select", op, condition, a, *AddSlice(g, "b", {0, 2}, 1, x));
+    };
+  };
+  // Rows: the condition, a, b.
+  EXPECT_THAT(Compute({3, 5},
+                      {1, 0, -2, nan, nan,    //
+                       5, nan, -inf, 3, nan,  //
+                       nan, 6, 7, inf, 4},
+                      select({}))
+                  .values,
+              ElementsAre(5, 6, 7, inf, IsNan()));
+  EXPECT_THAT(Compute({3, 2}, {1, -1, nan, nan, nan, 2}, select({.a = -inf})).values,
+              ElementsAre(-inf, 2));
+  EXPECT_THAT(
+      ErrorOf(
+          {3, 2},
+          [](Graph* g, TensorId x) {
+            return AddSelect(g, "s", {.b = 0.0f}, x, *AddSlice(g, "a", {0, 0}, 1, x), kNoTensor);
+          }),
+      HasSubstr("s: cannot choose elements of 1x2 by a condition of 3x2"));
+}
+
 TEST(OpValuesTest, CeilAddsAWindowForWhatIsLeftUnlessItWouldBeginInThePadding) {
   const auto pool = [](const Window& window) {
     return [=](Graph* g, TensorId x) {

@@ -40,6 +40,7 @@ Summary Example() {
   summary.status = Summary::Status::kInterrupted;
   summary.error = "stopped by Ctrl-C";
   summary.stopped_early = "no gain";
+  summary.note = "odd";
   summary.test_accuracy = 0.9125;
   summary.test_measures = {{"hit_ratio_10", 0.625}, {"ndcg_10", 1}};
   summary.epochs = 4.5;
@@ -107,6 +108,7 @@ TEST_F(SummaryTest, HasTheFieldsThatOthersRead) {
         "\"shards\": 4",
         "\"servers\": 3",
         "\"stopped_early\": \"no gain\"",
+        "\"note\": \"odd\"",
         "\"best_checkpoint\": 5",
         "\"transport\": \"zmq\"",
         "\"codec\": \"topk\"",

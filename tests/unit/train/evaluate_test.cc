@@ -1,4 +1,5 @@
 #include "train/evaluate.h"
+#include "proto/measure_of.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -241,7 +242,7 @@ TEST(Evaluate, MeasuresTargetsWithoutTheBatchsPadding) {
         UnorderedElementsAre(Pair("rmse", DoubleNear(5, 1e-5)), Pair("mae", DoubleNear(5, 1e-5)),
                              Pair("r2", DoubleNear(1 - 25.0 / 200, 1e-5))))
         << batch;
-    EXPECT_EQ(ResultText(*result), "loss 0.2500, mae 5, r2 0.875, rmse 5");
+    EXPECT_EQ(ResultText(*result), "loss 0.2500, mae 5.0000, r2 0.8750, rmse 5.0000");
   }
 }
 

@@ -131,7 +131,7 @@ TEST(CoordinatorJoin, AModelMayHaveNoPreparation) {
   request.mutable_model()->mutable_preparation()->mutable_shape()->set_width(2);
   Effects effects;
   EXPECT_TRUE(run.core().Register(request, {}, run.now(), &effects).ok());
-  EXPECT_FALSE(run.core().model()->has_preparation());
+  EXPECT_EQ(run.core().model()->preparation().shape().width(), 2) << "the next checkpoint keeps it";
 }
 
 TEST(CoordinatorJoin, TheFirstRegistrationFixesTheModel) {

@@ -96,6 +96,24 @@ TEST(EarlyStop, TheRunIsFinishedThen) {
   EXPECT_THAT(status.stopped_early(), HasSubstr("train.early_stop"));
 }
 
+TEST(Evaluations, TheNewsHasAllMeasures) {
+  CoordinatorFixture run(EarlyConfig());
+  const WorkerKey key = run.JoinAndRegister();
+  const NextSegmentReply next = run.Next(key, run.Next(key).segment().id());
+  ASSERT_TRUE(next.evaluate());
+  EvaluatedRequest request;
+  *request.mutable_key() = key;
+  EvalResult* const result = request.mutable_result();
+  result->set_epoch(next.evaluate_epoch());
+  result->set_loss(0.25);
+  (*result->mutable_measures())["rmse"] = 48214;
+  (*result->mutable_measures())["r2"] = 0.75;
+  Effects effects;
+  ASSERT_TRUE(run.core().Evaluated(request, run.now(), &effects).ok());
+  EXPECT_THAT(effects.news,
+              ::testing::ElementsAre("epoch 1: test loss 0.2500, r2 0.7500, rmse 48214"));
+}
+
 // What is dealt is finished, so workers are not asked to leave; but a failure ends the run as one.
 TEST(EarlyStop, AFailureMeanwhileIsAFailure) {
   CoordinatorFixture run(EarlyConfig());

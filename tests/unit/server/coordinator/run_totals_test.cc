@@ -48,6 +48,18 @@ TEST(RunTotalsTest, AddsReportsUp) {
   EXPECT_EQ(totals.sum().pull_staleness_size(), 0);
 }
 
+TEST(RunTotalsTest, TheFirstLossIsThatOfTheFirstReport) {
+  RunTotals totals;
+  totals.Count(Report(1, 10));
+  EXPECT_FALSE(totals.sum().has_first_loss());
+  for (const double loss : {2.5, 9.0}) {
+    WorkerReport report;
+    report.set_first_loss(loss);
+    totals.Count(report);
+  }
+  EXPECT_EQ(totals.sum().first_loss(), 2.5);
+}
+
 TEST(RunTotalsTest, LostResidualsAddUpAsNorms) {
   RunTotals totals;
   WorkerReport report;

@@ -1,0 +1,23 @@
+#include "proto/measure_of.h"
+
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace psgd {
+
+std::string ResultText(const EvalResult& result) {
+  std::string text;
+  if (result.has_accuracy()) {
+    absl::StrAppendFormat(&text, "accuracy %.2f %%, ", 100 * result.accuracy());
+  }
+  absl::StrAppendFormat(&text, "loss %.4f", result.loss());
+  const std::map<std::string, double> measures(result.measures().begin(), result.measures().end());
+  for (const auto& [name, value] : measures) {
+    absl::StrAppend(&text, ", ", name, " ", ReadableMeasure(value));
+  }
+  return text;
+}
+
+}  // namespace psgd
