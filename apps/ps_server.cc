@@ -10,6 +10,7 @@
 #include "apps/server_arguments.h"
 #include "apps/server_start.h"
 #include "apps/stop_signals.h"
+#include "common/freed_memory.h"
 #include "common/open_files.h"
 #include "common/units.h"
 #include "dashboard/live_pages.h"
@@ -329,6 +330,7 @@ int ps_server_main(int argc, char** argv) {
   if (arguments.die_with_parent) DieWithParent();
   const StopSignals stops;
   RaiseOpenFilesLimit();
+  KeepFreedMemory();
   Program program(arguments, stops);
   const auto code = program.Run();
   return code.ok() ? *code : Fail("ps-server", code.status());

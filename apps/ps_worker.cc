@@ -15,6 +15,7 @@
 #include "apps/program_mains.h"
 #include "apps/stop_signals.h"
 #include "apps/tls_arguments.h"
+#include "common/freed_memory.h"
 #include "common/open_files.h"
 #include "common/units.h"
 #include "engine/runtime/memory_report.h"
@@ -305,6 +306,7 @@ int ps_worker_main(int argc, char** argv) {
   if (arguments.die_with_parent) DieWithParent();
   const StopSignals stops;
   RaiseOpenFilesLimit();
+  KeepFreedMemory();
   const absl::Status status = Run(arguments, stops);
   if (!status.ok()) return Fail("ps-worker", status);
   return stops.count() > 0 ? kExitInterrupted : kExitOk;

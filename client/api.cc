@@ -61,6 +61,8 @@ psgd_status CodeOf(const absl::Status& status) {
       return PSGD_UNAVAILABLE;
     case absl::StatusCode::kOutOfRange:
       return PSGD_DIVERGED;
+    case absl::StatusCode::kDataLoss:
+      return PSGD_DATA_LOSS;
     default:
       return PSGD_INTERNAL;
   }
@@ -333,6 +335,15 @@ psgd_status psgd_exchanges(psgd_client client, int32_t* exchanges) {
     PSGD_RETURN_IF_ERROR(CheckPointer(exchanges, "exchanges"));
     PSGD_ASSIGN_OR_RETURN(const bool does, c.Exchanges());
     *exchanges = does ? 1 : 0;
+    return absl::OkStatus();
+  });
+}
+
+psgd_status psgd_sends_elements(psgd_client client, uint32_t tensor, int32_t* sends) {
+  return WithClient("psgd_sends_elements", client, [&](Client& c) -> absl::Status {
+    PSGD_RETURN_IF_ERROR(CheckPointer(sends, "sends"));
+    PSGD_ASSIGN_OR_RETURN(const bool does, c.SendsElements(tensor));
+    *sends = does ? 1 : 0;
     return absl::OkStatus();
   });
 }

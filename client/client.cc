@@ -10,10 +10,13 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "common/cpu_time.h"
+#include "common/freed_memory.h"
 #include "common/names.h"
 #include "common/program_state.h"
 #include "common/stopwatch.h"
+#include "compression/policy.h"
 #include "compression/slice_shape.h"
+#include "optimizers/diverged.h"
 #include "proto/local_steps.h"
 #include "worker/install_slice.h"
 
@@ -65,6 +68,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Join(MemberOptions options) {
     return InvalidArgumentError("the worker's name \"", Readable(options.name),
                                 "\" is not 1 to 64 letters, digits, '.', '_' or '-'");
   }
+  KeepFreedMemory();
   std::unique_ptr<Client> client(new Client(std::move(options)));
   PSGD_RETURN_IF_ERROR(client->Prepare());
   return client;
@@ -287,10 +291,7 @@ absl::Status Client::TakeWeights() {
   if (!std::exchange(arrive_, true)) arriving_->Begin();
   const absl::Status here = awaited_ == kAll ? arriving_->AwaitAll() : arriving_->Await(awaited_);
   if (absl::IsOutOfRange(here)) {
-    return OutOfRangeError("the server's weights are not finite numbers (", here.message(),
-                           "); training diverged: lower the learning rate or "
-                           "consistency.staleness, and go on from a checkpoint before that "
-                           "(ps-ctl checkpoints RUN_DIR lists them)");
+    return OutOfRangeError(WeightsDivergedText(config(), here.message()));
   }
   PSGD_RETURN_IF_ERROR(here);
   core().Advance(SteadyNow());
@@ -473,19 +474,19 @@ absl::Status Client::Wait(Time until) {
 }
 
 absl::Status Client::WaitFor(uint32_t tensor, Time until) {
-  if (tensor >= weights_.size()) {
-    return InvalidArgumentError("tensor ", tensor, ", and there are ", weights_.size());
-  }
+  if (tensor >= weights_.size()) return NoTensor(tensor);
   awaited_ = static_cast<int>(tensor);
   const absl::Status status = Wait(until);
   awaited_ = kAll;
   return status;
 }
 
+absl::Status Client::NoTensor(uint32_t tensor) const {
+  return InvalidArgumentError("tensor ", tensor, ", and there are ", weights_.size());
+}
+
 absl::Status Client::CheckTensor(uint32_t tensor, size_t count) const {
-  if (tensor >= weights_.size()) {
-    return InvalidArgumentError("tensor ", tensor, ", and there are ", weights_.size());
-  }
+  if (tensor >= weights_.size()) return NoTensor(tensor);
   if (count == weights_[tensor].size()) return absl::OkStatus();
   return InvalidArgumentError(model_.parameters(static_cast<int>(tensor)).name(), " has ",
                               weights_[tensor].size(), " elements, and this call ", count,
@@ -532,6 +533,12 @@ bool Client::PushesWeights() const {
   return config().optimizer().has_worker() || TakesLocalSteps(config().local());
 }
 
+absl::StatusOr<bool> Client::SendsElements(uint32_t tensor) const {
+  if (tensor >= weights_.size()) return NoTensor(tensor);
+  const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
+  return SendsSingleElements(ChooseCodec(config().compression(), parameter));
+}
+
 absl::Status Client::CheckIsWhatRunTakes(const ParameterSpec& parameter, bool weights) const {
   const bool statistic = parameter.role() == ParameterSpec::STATISTIC;
   if (weights == (statistic || PushesWeights())) return absl::OkStatus();
@@ -560,9 +567,8 @@ absl::Status Client::PushWeights(uint32_t tensor, std::span<const float> values)
       update_[i] = trained ? before[i] - values[i] : values[i] - before[i];
     }
     if (const auto bad = FirstNotFinite(update_)) {
-      return OutOfRangeError(parameter.name(), " is not finite after this step: element ", *bad,
-                             " is ", values[*bad],
-                             "; lower the learning rate, or clip the gradients");
+      return OutOfRangeError(DivergedText(config()), ". After this step ", parameter.name(),
+                             " is not finite: element ", *bad, " is ", values[*bad]);
     }
   }
   Push(tensor, std::span<const float>(update_));
@@ -574,9 +580,8 @@ absl::Status Client::PushGradient(uint32_t tensor, std::span<const float> values
   const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
   PSGD_RETURN_IF_ERROR(CheckIsWhatRunTakes(parameter, /*weights=*/false));
   if (const auto bad = FirstNotFinite(values)) {
-    return OutOfRangeError("the gradient of ", parameter.name(), " is not finite: element ", *bad,
-                           " is ", values[*bad],
-                           "; lower the learning rate, or clip the gradients");
+    return OutOfRangeError(DivergedText(config()), ". The gradient of ", parameter.name(),
+                           " is not finite: element ", *bad, " is ", values[*bad]);
   }
   Push(tensor, values);
   return absl::OkStatus();
@@ -602,9 +607,8 @@ absl::Status Client::PushRows(uint32_t tensor, std::span<const int64_t> rows,
                                 parameter.shape(0), " rows; name rows once, in ascending order");
   }
   if (const auto bad = FirstNotFinite(values)) {
-    return OutOfRangeError("row ", rows[*bad / columns], " of ", parameter.name(),
-                           " is not finite: ", values[*bad],
-                           "; lower the learning rate, or clip the gradients");
+    return OutOfRangeError(DivergedText(config()), ". Row ", rows[*bad / columns], " of ",
+                           parameter.name(), " is not finite: ", values[*bad]);
   }
   if (of_weights) {
     Stopwatch copying(&timings_.copy);

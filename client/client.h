@@ -88,6 +88,8 @@ class Client {
   // Which elements the last push of the tensor sent, where its codec sends single elements and
   // leaves the others for later: 1, and 0 of the others. Elsewhere 0 of all.
   absl::Status Sent(uint32_t tensor, std::span<uint8_t> sent);
+  // Whether the tensor's codec does so.
+  absl::StatusOr<bool> SendsElements(uint32_t tensor) const;
   // Of `step`, what it encoded and waited for is known here.
   absl::Status EndStep(StepReport step);
   // Whether the step under way ends with an exchange. With local steps most do not: nothing may be
@@ -145,6 +147,7 @@ class Client {
   void SetAsked();
   bool IsAsked() const;
 
+  absl::Status NoTensor(uint32_t tensor) const;
   // Checks the call's tensor and its size.
   absl::Status CheckTensor(uint32_t tensor, size_t count) const;
   // A step is under way that `tensor` may be pushed in.

@@ -73,6 +73,18 @@ CodecConfig Whole(CodecConfig codec) {
 
 }  // namespace
 
+bool SendsSingleElements(const CodecConfig& codec) {
+  switch (codec.kind_case()) {
+    case CodecConfig::kTopk:
+    case CodecConfig::kRandomk:
+    case CodecConfig::kThreshold:
+    case CodecConfig::kChunked:
+      return true;
+    default:
+      return false;
+  }
+}
+
 CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& parameter) {
   if (parameter.role() == ParameterSpec::STATISTIC) return NoCodec();
   const CompressionRule* const rule = RuleOf(config, parameter);

@@ -17,6 +17,9 @@ namespace psgd {
 // auto, or if no rule chose and the codec sends zeros.
 CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& parameter);
 
+// Whether pushes have single elements, and leave the others for later ones.
+bool SendsSingleElements(const CodecConfig& codec);
+
 // For people, if dense_below keeps the codec from more than half of the weights that train: "codec
 // topk carries 0 of 4 tensors: ...". Else empty.
 std::string LeftOutText(const CompressionConfig& config, const ModelSpec& model);

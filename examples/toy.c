@@ -1,6 +1,6 @@
 /* A worker in C: fits y = 3 x - 1 by gradient descent.
  *
- *     cc examples/toy.c -Iinclude -Lbuild/release/bin -lpsgd -o toy
+ *     cc examples/toy.c -Iinclude -Lbuild/release/bin -Wl,-rpath,$PWD/build/release/bin -lpsgd -o toy
  *     ps-run examples/cluster.yaml --workers 2 -- sh -c './toy $PSGD_SERVER'
  */
 #include <stdint.h>

@@ -66,7 +66,8 @@ typedef enum psgd_status {
   PSGD_UNAVAILABLE = 6, /* the server does not answer, or counts this worker out */
   PSGD_DIVERGED = 7,    /* weights or updates are not finite numbers */
   PSGD_INTERNAL = 8,    /* anything else, such as too little memory */
-  PSGD_SAVE = 9         /* after psgd_keep_state: psgd_save_state, then call again */
+  PSGD_SAVE = 9,        /* after psgd_keep_state: psgd_save_state, then call again */
+  PSGD_DATA_LOSS = 10   /* what a checkpoint has of this worker is damaged, or only a part */
 } psgd_status;
 
 /* One worker of one run; never reused. 0 is none. */
@@ -93,6 +94,8 @@ typedef struct psgd_join_options {
   uint32_t wanted;
 } psgd_join_options;
 
+/* From the first join on glibc's malloc keeps up to 1 GiB of freed memory for later (mallopt,
+ * M_TRIM_THRESHOLD): messages take and free as much as the model in each step. */
 PSGD_API psgd_status psgd_join(const psgd_join_options* options, psgd_client* client);
 
 /* What the run's config says. */
@@ -189,6 +192,9 @@ PSGD_API psgd_status psgd_push_rows(psgd_client client, uint32_t tensor, const i
 PSGD_API psgd_status psgd_get_sent(psgd_client client, uint32_t tensor, uint8_t* sent,
                                    size_t count);
 
+/* Whether the codec of a tensor that was added is of that kind. */
+PSGD_API psgd_status psgd_sends_elements(psgd_client client, uint32_t tensor, int32_t* sends);
+
 /* Whether the step under way ends with an exchange. With local steps (local.steps of the run's
  * config) most do not: nothing is pushed in them, psgd_wait returns at once, and the program goes
  * on with its own weights. Without, every step does. */
@@ -223,7 +229,7 @@ PSGD_API psgd_status psgd_save_state(psgd_client client, const void* bytes, size
  * up to `room` bytes of it, and its whole size; 0: nothing. From the first psgd_next_share on,
  * until the first step has ended. A worker that the checkpoint does not have gets what worker 0
  * saved; one that joins a run under way, in place of another or beside those that it began with,
- * nothing. PSGD_INTERNAL: the checkpoint has only a part of the state, because the worker ended
+ * nothing. PSGD_DATA_LOSS: the checkpoint has only a part of the state, because the worker ended
  * while the checkpoint was taken. */
 PSGD_API psgd_status psgd_load_state(psgd_client client, void* bytes, size_t room, size_t* size);
 

@@ -44,6 +44,11 @@ std::string DivergedText(const Config& config) {
       config.model().has_client() ? " -- COMMAND)" : ")");
 }
 
+std::string WeightsDivergedText(const Config& config, absl::string_view which) {
+  return absl::StrCat(DivergedText(config), ". The server's weights are not finite numbers (",
+                      which, ")");
+}
+
 bool SaysDiverged(absl::string_view error) { return absl::StrContains(error, kDiverged); }
 
 }  // namespace psgd

@@ -34,6 +34,7 @@ for line in requires("torch"):
     if "extra ==" not in line and not line.startswith(("triton", "cuda-bindings")):
         print(line)
 EOF
+  echo "pip's error that torch lacks cuda-bindings and triton is expected"
   "${pip[@]}" -r "$venv/needed.txt" numpy pillow jax
   touch "$venv/complete"
 fi

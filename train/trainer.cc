@@ -318,8 +318,7 @@ absl::Status Trainer::Do(const task::Report& report) {
 
 absl::Status Trainer::OfWeights(absl::Status status) const {
   if (!absl::IsOutOfRange(status)) return status;
-  return OutOfRangeError(DivergedText(config()), ". The server's weights are not finite numbers (",
-                         status.message(), ")");
+  return OutOfRangeError(WeightsDivergedText(config(), status.message()));
 }
 
 absl::Status Trainer::Do(const task::Train& train) {

@@ -5,9 +5,9 @@
 """
 
 from psgd._client import Client, Share
-from psgd._library import (DivergedError, Error, InvalidError, RefusedError, RunOver, StateError,
-                           UnavailableError)
+from psgd._library import (DataLossError, DivergedError, Error, InvalidError, RefusedError, RunOver,
+                           StateError, UnavailableError)
 
 __all__ = ["Client", "Share", "Error", "InvalidError", "StateError", "RefusedError",
-           "UnavailableError", "DivergedError", "RunOver"]
+           "UnavailableError", "DivergedError", "DataLossError", "RunOver"]
 __version__ = "0.1.0"

@@ -274,6 +274,12 @@ class Client:
         elements and leaves the others for later; otherwise 0."""
         self._call("psgd_get_sent", self._number(name), where, count)
 
+    def sends_elements(self, name: str) -> bool:
+        """Whether the codec of a tensor sends single elements and leaves the others for later, as topk."""
+        does = ctypes.c_int32()
+        self._call("psgd_sends_elements", self._number(name), ctypes.byref(does))
+        return bool(does.value)
+
     def exchanges(self) -> bool:
         """Whether the step under way ends with an exchange. With local.steps most do not: nothing
         is pushed in them, and the program goes on with its own weights."""
@@ -300,7 +306,8 @@ class Client:
     def load_state(self) -> bytes:
         """What this worker kept in the checkpoint that the run goes on from; b"": nothing.
 
-        To be called between the first share and the end of its first step.
+        To be called between the first share and the end of its first step. DataLossError: the
+        checkpoint has only a part, because the worker ended while it was taken.
         """
         size = ctypes.c_size_t()
         self._call("psgd_load_state", None, 0, ctypes.byref(size))

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from psgd import _environment
 
-OK, AGAIN, OVER, INVALID, STATE, REFUSED, UNAVAILABLE, DIVERGED, INTERNAL, SAVE = range(10)
+OK, AGAIN, OVER, INVALID, STATE, REFUSED, UNAVAILABLE, DIVERGED, INTERNAL, SAVE, DATA_LOSS = range(11)
 ABI_VERSION = 1
 
 
@@ -36,12 +36,16 @@ class DivergedError(Error, ArithmeticError):
     """Weights or updates are not finite numbers."""
 
 
+class DataLossError(Error):
+    """What a checkpoint has of this worker is damaged, or only a part."""
+
+
 class RunOver(Error):
     """The run is over, or this worker was asked to leave it."""
 
 
 ERRORS = {OVER: RunOver, INVALID: InvalidError, STATE: StateError, REFUSED: RefusedError,
-          UNAVAILABLE: UnavailableError, DIVERGED: DivergedError}
+          UNAVAILABLE: UnavailableError, DIVERGED: DivergedError, DATA_LOSS: DataLossError}
 
 
 class Sized(ctypes.Structure):
@@ -111,6 +115,7 @@ _CALLS = {
     "psgd_push_rows": [_HANDLE, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t, _FLOATS,
                        ctypes.c_size_t],
     "psgd_get_sent": [_HANDLE, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t],
+    "psgd_sends_elements": [_HANDLE, ctypes.c_uint32, ctypes.POINTER(ctypes.c_int32)],
     "psgd_end_step": [_HANDLE, ctypes.POINTER(Step)],
     "psgd_exchanges": [_HANDLE, ctypes.POINTER(ctypes.c_int32)],
     "psgd_keep_state": [_HANDLE],

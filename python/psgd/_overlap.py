@@ -12,10 +12,15 @@ from psgd._client import Client
 from psgd._library import RunOver, StateError
 
 
-def _sum(gradient: torch.Tensor) -> torch.Tensor:
-    """Tells whether it has changed: GradScaler's changes, and those of .data, raise no version."""
+_SUMMED = 1 << 16  # elements of a gradient, at most
+
+
+def _mark(gradient: torch.Tensor) -> Tuple[int, torch.Tensor]:
+    """Tells whether it has changed: by its version, and by a sum of elements all over it, since
+    GradScaler's changes raise no version."""
     values = gradient.detach()
-    return (values._values() if values.is_sparse else values).sum()
+    values = (values._values() if values.is_sparse else values).flatten()
+    return gradient._version, values[::-(-values.numel() // _SUMMED) or 1].sum()
 
 
 class _BeforeForward:
@@ -57,8 +62,8 @@ class Overlap:
         self._to_come: Dict[str, Any] = {}
         self._waits = False  # to be told that all weights are here
         self._may_push: Set[int] = set()  # ids of parameters
-        # By name, the gradient that left and the sum of its values then; None: it left twice.
-        self._left: Dict[str, Optional[Tuple[torch.Tensor, torch.Tensor]]] = {}
+        # By name, the gradient that left and its mark then; None: it left twice.
+        self._left: Dict[str, Optional[Tuple[torch.Tensor, Tuple[int, torch.Tensor]]]] = {}
         self._nodes: List[Any] = []  # autograd's, which live as long as somebody has them
         for module in model.modules():
             handle = module.register_forward_pre_hook(_BeforeForward(self))
@@ -157,7 +162,7 @@ class Overlap:
         if tensor.name not in self._left:
             return False
         left = self._left[tensor.name]
-        if left is not None and left[0] is tensor.tensor.grad and _sum(left[0]) == left[1]:
+        if left is not None and left[0] is tensor.tensor.grad and _mark(left[0]) == left[1]:
             return True
         raise StateError(
             f"the gradient of {tensor.name} changed after it left for the shards: by clipping, by a "
@@ -188,7 +193,7 @@ class Overlap:
             self.bring_all()
             begun = time.monotonic()
             tensor.push_gradient(self._client, self._stagings)
-            self._left[tensor.name] = (parameter.grad, _sum(parameter.grad))
+            self._left[tensor.name] = (parameter.grad, _mark(parameter.grad))
             self.seconds += time.monotonic() - begun
         except RunOver:  # the step's end sees it, too
             self._may_push = set()

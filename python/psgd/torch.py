@@ -30,7 +30,7 @@ from torch.utils.data import Sampler
 
 from psgd import _environment
 from psgd._client import Client, Share, environment_seed
-from psgd._library import Error, InvalidError, RunOver, StateError
+from psgd._library import DataLossError, InvalidError, RunOver, StateError
 from psgd._overlap import Overlap
 from psgd._torch_state import State
 from psgd._torch_tensor import Stagings, Tensor, members
@@ -39,6 +39,7 @@ __all__ = ["join", "seed", "Run", "Alone"]
 
 
 _seeded: Optional[int] = None  # by seed(): what with
+_joined: Optional["Run"] = None  # the last run
 _MOST_STATE_BYTES = 2 << 30  # kMostProgramState of common/program_state.h
 
 
@@ -93,6 +94,10 @@ def seed(default: int = 1) -> int:
     join on, each draws random numbers of its own, from the run's seed and its number.
     """
     global _seeded
+    if _joined is not None and not _joined._over:
+        raise StateError("psgd.torch.seed() after psgd.torch.join() comes too late for the first "
+                         "weights, and would give all workers the same random numbers; call it "
+                         "before the model is made")
     given = environment_seed()
     _seeded = default if given is None else given
     _seed_all(_seeded)
@@ -165,14 +170,15 @@ class Run:
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
                  client: Client, statistics: Sequence[str] = (), overlap: bool = False,
-                 mask_momentum: bool = False) -> None:
+                 mask_momentum: Optional[bool] = None) -> None:
         has_momentum = any(group.get("momentum", 0) > 0 for group in optimizer.param_groups)
-        if mask_momentum and (not client.worker_optimizer or client.local_steps or not has_momentum):
+        could_mask = client.worker_optimizer and not client.local_steps and has_momentum
+        if mask_momentum and not could_mask:
             raise StateError("mask_momentum=True is for SGD with momentum in this worker, in every step; "
                              "here the optimizer is on the shards, or has no momentum, or local.steps "
                              "is set; join without it")
         self.client = client
-        self._masks_momentum = mask_momentum
+        self._masks_momentum = bool(mask_momentum)
         #: This worker's number, from 0. ps-run's worker-N is worker N, if nobody else has that number.
         self.worker: int = client.worker
         self._model = model
@@ -201,6 +207,22 @@ class Run:
         self._within_batch = False
         self._owes_state = False   # the run ends, and wants it at the end of this batch
         self._add_tensors(statistics)
+        by_elements = [tensor for tensor in self._tensors if client.sends_elements(tensor.name)]
+        rows = set() if client.local_steps else self._row_wise()
+        tables = [tensor.name for tensor in by_elements if tensor.sparse and id(tensor.tensor) in rows]
+        if tables and client.worker == 0:
+            warnings.warn(
+                f"{', '.join(tables)}: gradients are sparse, and the codec (compression.push) chooses "
+                "elements of the whole tensor and leaves the others for later. That takes fewer bytes "
+                "if a batch has more rows than the codec would send. To send the rows of each step as "
+                "they are, add to the run's config: compression.rules: "
+                f'[{{match: "{tables[0]}", push: none}}]', stacklevel=3)
+        if mask_momentum is None and could_mask and client.worker == 0 and by_elements:
+            warnings.warn(
+                "this run's codec (compression.push) sends some elements of an update and leaves the "
+                "others for later, and the optimizer has momentum: join(..., mask_momentum=True) mostly "
+                "learns more; mask_momentum=False keeps the momentum as it is, without this note",
+                stacklevel=3)
         if overlap and client.local_steps:
             raise StateError("overlap=True hides the exchange of every step, and this run exchanges "
                              "rarely (local.steps); join without it")
@@ -254,12 +276,14 @@ class Run:
         return {id(p) for group in self._optimizer.param_groups for p in group["params"]}
 
     def _row_wise(self) -> Set[int]:
-        """Parameters of which a step changes those rows alone that have a gradient."""
+        """Parameters of which a step changes those rows alone that have a gradient, if it is sparse."""
+        if not self.client.worker_optimizer:
+            return self._trained()
         if type(self._optimizer) not in (torch.optim.SparseAdam, torch.optim.Adagrad,
                                          torch.optim.SGD):
             return set()
         return {id(p) for group in self._optimizer.param_groups if not group.get("momentum")
-                for p in group["params"] if p.grad is not None and p.grad.is_sparse}
+                for p in group["params"]}
 
     def _check_none(self, unknown: Set[int]) -> None:
         if unknown:
@@ -585,9 +609,7 @@ class Run:
     def _load_state(self) -> None:
         try:
             saved = self.client.load_state()
-        except RunOver:
-            raise
-        except Error as error:  # the checkpoint has only a part
+        except DataLossError as error:
             warnings.warn(f"this worker's optimizer and random numbers begin anew: {error}")
             return
         if saved:
@@ -647,7 +669,7 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
          server: Optional[str] = None, name: Optional[str] = None,
          tls_dir: Optional[str] = None, log_file: Optional[str] = None,
          connect_seconds: float = 60, statistics: Sequence[str] = (),
-         overlap: bool = False, mask_momentum: bool = False) -> Any:
+         overlap: bool = False, mask_momentum: Optional[bool] = None) -> Any:
     """Joins the run of ps-run's environment, or at `server`; without either, trains alone.
 
     Attaches to the model and the optimizer; schedulers, state_dict and closures keep working. The
@@ -665,7 +687,8 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
 
     `mask_momentum`: for SGD with momentum and a codec that sends single elements (topk). When it
     sends an element, the optimizer's momentum of that element becomes 0, as in DGC (Lin et al.
-    2018): the momentum came from gradients that had waited for many steps.
+    2018): the momentum came from gradients that had waited for many steps. Where it is not said and
+    could help, worker 0 warns.
     """
     if not (server or _environment.server()):
         return Alone()
@@ -679,6 +702,7 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
     except BaseException as error:
         client.leave(failed=True, reason=repr(error))
         raise
-    optimizer._psgd_run = run  # type: ignore[attr-defined]
+    global _joined
+    _joined = optimizer._psgd_run = run  # type: ignore[attr-defined]
     _seed_worker(client)
     return run

@@ -24,7 +24,7 @@ ROOMS = {
     "engine": {"common", "proto"},
     "server": {"common", "proto", "compression", "optimizers", "net"},
     "worker": {"common", "proto", "compression", "net"},
-    "client": {"common", "proto", "compression", "net", "worker", "data", "include"},
+    "client": {"common", "proto", "compression", "optimizers", "net", "worker", "data", "include"},
     "include": set(),  # public headers, in C
     "train": {"common", "proto", "compression", "optimizers", "net", "worker", "data", "engine"},
 }

@@ -10,8 +10,10 @@ import sys
 import threading
 import time
 import unittest
+from unittest import mock
 
 import psgd
+from psgd import _library
 from servers import server
 
 
@@ -58,7 +60,8 @@ class Errors(unittest.TestCase):
             self.assertEqual(list(w), [1, 2])
             self.fails(psgd.InvalidError, "2 elements", run.push, {"w": floats(1)})
             self.fails(psgd.InvalidError, "no tensor is called", run.push, {"v": w})
-            self.fails(psgd.DivergedError, "not finite", run.push, {"w": floats(1, float("inf"))})
+            self.fails(psgd.DivergedError, "training diverged: lower the learning rate", run.push,
+                       {"w": floats(1, float("inf"))})
             self.fails(psgd.StateError, "optimizer", run.push, {"w": w}, gradients=True)
             run.push({"w": floats(1.5, 2)})
             self.fails(psgd.StateError, "before in this step", run.push, {"w": w})
@@ -113,6 +116,13 @@ class Errors(unittest.TestCase):
             w = floats(0, 0)
             other.pull({"w": w})
             self.assertEqual(list(w), [1, 2])  # the first worker's count
+
+    def test_a_checkpoint_with_a_part_of_a_state(self):
+        library = mock.Mock()
+        library.psgd_load_state.return_value = 10  # PSGD_DATA_LOSS
+        library.psgd_last_error.return_value = b"only a part"
+        with mock.patch.object(_library, "_loaded", library):
+            self.fails(psgd.DataLossError, "only a part", _library.call, "psgd_load_state", 1)
 
     def test_a_fork_does_not_have_the_run(self):
         with server() as at, psgd.Client(at) as run:

@@ -142,8 +142,9 @@ class TorchRun(unittest.TestCase):
 
     def test_sparse_and_stale_updates_train_as_well(self):
         with tempfile.TemporaryDirectory() as folder:
-            _, workers = self.train(folder, 16, staleness=2, push="{topk: {density: 0.1}}")
+            run, workers = self.train(folder, 16, staleness=2, push="{topk: {density: 0.1}}")
             self.assertGreater(workers[0]["accuracy"], 0.6)
+            self.assertEqual(run.log().count("join(..., mask_momentum=True)"), 1)
 
     def test_the_samples_of_a_worker_that_dies_are_dealt_again(self):
         with tempfile.TemporaryDirectory() as folder:

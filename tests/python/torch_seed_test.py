@@ -126,6 +126,17 @@ class Seeds(unittest.TestCase):
             warnings.simplefilter("error")
             self.assertEqual(self.join(), drawn)
 
+    def test_a_seed_after_the_join_comes_too_late(self):
+        model = nn.Linear(6, 2)
+        with server(data="{batch: 4}") as at:
+            run = psgd.torch.join(model, torch.optim.SGD(model.parameters(), 0.1), server=at)
+            drawn = torch.get_rng_state()
+            with self.assertRaisesRegex(psgd.StateError, "call it before the model is made"):
+                psgd.torch.seed()
+            self.assertTrue(torch.equal(torch.get_rng_state(), drawn))
+            run.leave(failed=True)
+        self.assertEqual(psgd.torch.seed(5), 5)  # for the next run
+
     def test_a_join_without_a_seed_draws_on(self):
         torch.manual_seed(2)
         expected = torch.nn.Linear(6, 2), torch.rand(1).item()

@@ -41,6 +41,9 @@ class RandomNumbers(unittest.TestCase):
     """Of GPUs, which are not here: torch.cuda is another one."""
 
     def setUp(self):
+        self.model = torch.nn.Linear(2, 2)
+        # PyTorch 2 imports parts that need the true torch.cuda with the first optimizer.
+        self.optimizer = torch.optim.SGD(self.model.parameters(), 0.1)
         self.numbers = [torch.arange(16, dtype=torch.uint8) + i for i in range(2)]
         self.cuda = mock.Mock()
         self.cuda.get_rng_state_all.return_value = self.numbers
@@ -51,8 +54,7 @@ class RandomNumbers(unittest.TestCase):
         self.addCleanup(replaced.stop)
 
     def state(self):
-        model = torch.nn.Linear(2, 2)
-        return State(model, torch.optim.SGD(model.parameters(), 0.1), worker=0)
+        return State(self.model, self.optimizer, worker=0)
 
     def save(self):
         return bytes(self.state().save(travels=set(), within_epoch=False))

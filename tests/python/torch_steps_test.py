@@ -231,6 +231,10 @@ class Steps(unittest.TestCase):
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 0.1)
 
+        def clip_values(model, run, loss):
+            loss.backward()
+            nn.utils.clip_grad_value_(model.parameters(), 0.01)
+
         def replace(model, run, loss):
             loss.backward()
             model.weight.grad = model.weight.grad * 2
@@ -251,7 +255,7 @@ class Steps(unittest.TestCase):
             loss.backward()
             run.skip()
 
-        for change in (clip, replace, again, unseen, drop, skip):
+        for change in (clip, clip_values, replace, again, unseen, drop, skip):
             model = nn.Linear(6, 2)
             with server(data=f"{{batch: {BATCH}}}", optimizer="{sgd: {learning_rate: 0.1}}") as at:
                 run, loader, optimizer = self.joined(at, model, overlap=True)
@@ -407,7 +411,12 @@ class Steps(unittest.TestCase):
             push = f"compression: {{push: {codec}, dense_below: 64{rules}}}"
             with server(data=f"{{batch: {BATCH}}}", more=push,
                         optimizer="{sgd: {learning_rate: 0.1}}") as at:
-                run, loader, optimizer = self.joined(at, model)
+                with warnings.catch_warnings(record=True) as notes:
+                    warnings.simplefilter("always")
+                    run, loader, optimizer = self.joined(at, model)
+                rule = 'rules: [{match: "table.weight", push: none}]'
+                leads = [note for note in notes if rule in str(note.message)]
+                self.assertEqual(len(leads), sparse and "topk" in codec and not rules)
                 for _ in run.epochs(2):
                     for x, y in loader:
                         step(model, optimizer, x, y)
@@ -459,6 +468,30 @@ class Steps(unittest.TestCase):
             model = nn.Linear(6, 2)
             with self.assertRaisesRegex(psgd.StateError, "has no momentum"):
                 self.joined(at, model, torch.optim.Adam(model.parameters()), mask_momentum=True)
+
+    def test_a_note_leads_to_momentum_that_forgets(self):
+        """Of worker 0, where a tensor's codec leaves out elements and the optimizer has momentum."""
+        push = "compression: {push: {topk: {density: 0.05}}, dense_below: 500}"
+
+        def notes(more=push, momentum=0.9, outputs=50, workers=1, optimizer="worker", **how):
+            with server(data=f"{{batch: {BATCH}}}", more=more, workers=workers,
+                        optimizer=optimizer) as at, warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                models = [nn.Linear(6, outputs) for _ in range(workers)]
+                runs = [self.joined(at, model, torch.optim.SGD(model.parameters(), 0.1, momentum), **how)
+                        for model in models]
+                for run, *_ in runs:
+                    run.leave(failed=True)
+                return [note for note in caught if "mask_momentum=True" in str(note.message)]
+
+        (note,) = notes(workers=2)
+        self.assertEqual(note.filename, __file__)
+        for how in ({"mask_momentum": True}, {"mask_momentum": False}, {"momentum": 0},
+                    {"outputs": 2}, {"more": "compression: {push: onebit, dense_below: 500}"},
+                    {"more": push + "\nlocal: {steps: 4}"},
+                    {"optimizer": "{sgd: {learning_rate: 0.1}}"}):
+            with self.subTest(how):
+                self.assertEqual(notes(**how), [])
 
     def test_what_is_frozen_travels_once(self):
         for how in ({}, {"optimizer": "{sgd: {learning_rate: 0.1, momentum: 0.9}}"},

@@ -39,6 +39,8 @@ TEST(ClientApi, AClientThatWasNeverMadeIsRefusedByEachCall) {
     EXPECT_EQ(psgd_push_rows(client, 0, &row, 1, &value, 1), PSGD_INVALID);
     uint8_t sent = 0;
     EXPECT_EQ(psgd_get_sent(client, 0, &sent, 1), PSGD_INVALID);
+    int32_t sends = 0;
+    EXPECT_EQ(psgd_sends_elements(client, 0, &sends), PSGD_INVALID);
     EXPECT_EQ(psgd_keep_state(client), PSGD_INVALID);
     EXPECT_EQ(psgd_save_state(client, &value, sizeof value), PSGD_INVALID);
     EXPECT_EQ(psgd_load_state(client, &value, sizeof value, &size), PSGD_INVALID);

@@ -133,7 +133,7 @@ TEST(Client, HalfAStateIsAnErrorThatSaysWhatToDo) {
   psgd_share share{.size = sizeof share};
   ASSERT_EQ(PollShare(client, 100, &share), PSGD_OK) << psgd_last_error();
   size_t size = 0;
-  EXPECT_EQ(psgd_load_state(client, nullptr, 0, &size), PSGD_INTERNAL);
+  EXPECT_EQ(psgd_load_state(client, nullptr, 0, &size), PSGD_DATA_LOSS);
   EXPECT_THAT(psgd_last_error(), HasSubstr("only a part of the state of worker 0"));
   EXPECT_THAT(psgd_last_error(), HasSubstr("--checkpoint ID"));
   EXPECT_EQ(psgd_leave(client, 0, nullptr), PSGD_OK);
@@ -196,7 +196,7 @@ TEST(Client, RowsAreTheDifferenceOfTheWholeTensor) {
     EXPECT_THAT(psgd_last_error(), HasSubstr("row 100 of w, which has 100 rows"));
     values[15] = NAN;
     EXPECT_EQ(psgd_push_rows(client, 0, rows, 3, values.data(), 30), PSGD_DIVERGED);
-    EXPECT_THAT(psgd_last_error(), HasSubstr("row 7 of w is not finite"));
+    EXPECT_THAT(psgd_last_error(), HasSubstr("Row 7 of w is not finite"));
     values[15] = 0.25f;
     ASSERT_EQ(psgd_push_rows(client, 0, rows, 3, values.data(), 30), PSGD_OK) << psgd_last_error();
     ASSERT_EQ(psgd_end_step(client, nullptr), PSGD_OK);
