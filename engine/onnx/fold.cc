@@ -243,25 +243,16 @@ Folded FoldTile(const FoldContext& c) {
   const Shape& in = c.in(0).shape;
   PSGD_ASSIGN_OR_RETURN(const auto repeats, Ints(c, "repeats", 1));
   if (repeats.size() != in.size()) return Wrong("lacks a number of repeats for each axis");
-  Shape out = in;
+  // Each axis is spread over an axis of repeats before it.
+  Shape out = in, from, to;
   for (size_t axis = 0; axis < in.size(); ++axis) {
     if (repeats[axis] < 0 || repeats[axis] > kLargestFolded) return Wrong("repeats too often");
     out[axis] *= repeats[axis];
     PSGD_RETURN_IF_ERROR(CheckedCount(out, kLargestFolded).status());
+    from.insert(from.end(), {1, in[axis]});
+    to.insert(to.end(), {repeats[axis], in[axis]});
   }
-  std::vector<int64_t> places;
-  const int64_t count = ElementCount(out);
-  places.reserve(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t rest = i, place = 0, stride = 1;
-    for (size_t axis = out.size(); axis-- > 0;) {
-      place += rest % out[axis] % in[axis] * stride;
-      rest /= out[axis];
-      stride *= in[axis];
-    }
-    places.push_back(place);
-  }
-  return std::vector<ArrayPtr>{Pick(c.in(0), places, out)};
+  return std::vector<ArrayPtr>{Pick(c.in(0), BroadcastSource(from, to), out)};
 }
 
 // Sums of the elements up to each one along an axis.

@@ -7,19 +7,14 @@
 namespace psgd {
 namespace {
 
-// By name; FirstMeasure says in which order they are looked for.
-const std::vector<Metric>& Metrics() {
-  static const auto* const kMetrics = [] {
-    auto* const metrics = new std::vector<Metric>{{},
-                                                  {"rmse", "RMSE", false},
-                                                  {"f1", "F1", true},
-                                                  {"auc", "AUC", true},
-                                                  {"perplexity", "Perplexity", false}};
-    for (Metric& metric : *metrics) metric.smaller_is_better = IsBetterSmaller(metric.name);
-    return metrics;
-  }();
-  return *kMetrics;
+Metric Named(const char* name, const char* title, bool share) {
+  return {name, title, share, IsBetterSmaller(name)};
 }
+
+// By name; FirstMeasure says in which order they are looked for.
+const Metric kMetrics[] = {Named("accuracy", "Accuracy", true), Named("rmse", "RMSE", false),
+                           Named("f1", "F1", true), Named("auc", "AUC", true),
+                           Named("perplexity", "Perplexity", false)};
 
 }  // namespace
 
@@ -36,7 +31,7 @@ std::string Metric::DifferenceText(double difference) const {
 }
 
 const Metric* MetricNamed(absl::string_view name) {
-  for (const Metric& metric : Metrics()) {
+  for (const Metric& metric : kMetrics) {
     if (name == metric.name) return &metric;
   }
   return nullptr;
