@@ -1,16 +1,18 @@
 #!/usr/bin/python3
-"""What codecs cost in accuracy: ResNet-20 on generated images in CIFAR-10's format, two workers.
+"""What codecs and local steps cost in accuracy: ResNet-20 on generated images in CIFAR-10's format, two workers.
 
     bench/codec_order.py                                # eight codecs, one seed: some 15 minutes on two cores
     bench/codec_order.py --only 'none,onebit' --seeds 1,2,3
     bench/codec_order.py --epochs 20 --strength 62 --test 4000   # images that are hard to tell apart
     bench/codec_order.py --only 'none,onebit,onebit 1024,onebit 256,onebit 64' --epochs 10
+    bench/codec_order.py --only 'none,25 local steps' --epochs 20 --strength 62 --test 4000 --seeds 1,2,3 --gpu 0
     bench/codec_order.py --json > rows.json
 
 Each run is ps-run's, of the build that this tree has (--bin for another), on the same images: textures,
 two to a class, at any place, mirrored or not, behind a texture that belongs to no class, and noise.
-Printed are the test accuracy, what that is below `none`, and how much smaller the pushes are. Bytes are
-those of the whole run, headers included.
+Printed are the test accuracy, what that is below `none`, and how much smaller pushes and pulls are. Bytes are
+those of the whole run, headers included. Local steps are of the same optimizer, and exchanges have 4 bits a
+weight.
 """
 import argparse
 import json
@@ -39,6 +41,10 @@ CODECS = {  # keys of the config
     "powersgd 4": ["compression.push={powersgd: {rank: 4}}"],
 }
 MORE = {f"onebit {block}": [f"compression.push={{onebit: {{block: {block}}}}}"] for block in (1024, 256, 64)}
+MORE |= {f"{steps} local steps": [
+    f"local.steps={steps}", "local.optimizer={sgd: {learning_rate: 0.1, momentum: 0.9, weight_decay: 1e-4}}",
+    "local.schedule={warmup: 0.5 epochs, cosine: {}}", "optimizer=worker", "schedule=constant",
+    "compression={push: {qsgd: {bits: 4}}, pull: {delta: {codec: {qsgd: {bits: 4}}}}}"] for steps in (10, 25, 50, 100)}
 
 CONFIG = """name: codec-order
 seed: 1
@@ -103,6 +109,8 @@ def run(arguments, folder, codec, settings, seed):
     run_dir = folder / f"{codec.replace(' ', '-').replace('%', 'percent')}-{seed}"
     command = [arguments.bin + "/ps-run", str(folder / "config.yaml"), "--run-dir", str(run_dir), "--quiet",
                "--threads", str(arguments.threads), "--set", f"seed={seed}"]
+    if arguments.gpu:
+        command += ["--gpu", arguments.gpu, "--workers", "2"]
     for setting in settings:
         command += ["--set", setting]
     ended = subprocess.run(command, capture_output=True, text=True)
@@ -121,6 +129,7 @@ def main():
     parser.add_argument("--strength", type=int, default=80, choices=range(1, BOTH), metavar=f"1..{BOTH - 1}",
                         help=f"of a class's texture, of {BOTH} that it has with what is behind it")
     parser.add_argument("--threads", type=int, default=1, help="of each worker")
+    parser.add_argument("--gpu", help="train on these GPUs, as ps-run's --gpu")
     parser.add_argument("--bin", default=str(ROOT / "build" / "release" / "bin"))
     parser.add_argument("--json", action="store_true", help="a JSON object a codec")
     arguments = parser.parse_args()
@@ -136,23 +145,25 @@ def main():
         (folder / "config.yaml").write_text(CONFIG.format(data=folder, epochs=arguments.epochs))
         dense = None
         if not arguments.json:
-            print("| codec | test accuracy, % | below none | pushes smaller by | seconds |\n|---|---|---|---|---|")
+            print("| codec | test accuracy, % | below none | pushes smaller by | pulls smaller by | seconds |"
+                  "\n|---|---|---|---|---|---|")
         for codec in codecs:
             runs = [run(arguments, folder, codec, known[codec], seed) for seed in seeds]
             accuracy = statistics.mean(100 * summary["test_accuracy"] for summary in runs)
             if codec == "none":
                 dense = accuracy
             smaller = statistics.mean(s["bytes_pushed_dense"] / s["bytes_pushed"] for s in runs)
+            pulls = statistics.mean(s["bytes_pulled_dense"] / s["bytes_pulled"] for s in runs)
             seconds = statistics.mean(summary["wall_seconds"] for summary in runs)
             row = {"bench": "codec_order", "case": codec, "test_accuracy": round(accuracy, 2),
                    "below_none": None if dense is None else round(dense - accuracy, 2),
-                   "smaller_by": round(smaller, 1), "seconds": round(seconds, 1), "seeds": seeds,
+                   "smaller_by": round(smaller, 1), "pulls_smaller_by": round(pulls, 1), "seconds": round(seconds, 1), "seeds": seeds,
                    "accuracies": [round(100 * summary["test_accuracy"], 2) for summary in runs]}
             if arguments.json:
                 print(json.dumps(row), flush=True)
             else:
                 below = "" if dense is None else f"{dense - accuracy:.2f}"
-                print(f"| `{codec}` | {accuracy:.2f} | {below} | {smaller:.1f}x | {seconds:.0f} |", flush=True)
+                print(f"| `{codec}` | {accuracy:.2f} | {below} | {smaller:.1f}x | {pulls:.1f}x | {seconds:.0f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,11 @@ class Adagrad : public Optimizer {
   void ApplyBlock(const OptimizerStep& step, const OptimizerBlock& block) const override {
     AdagradLoop(static_cast<float>(step.learning_rate), epsilon_, block);
   }
+  std::optional<ElementUpdate> ElementUpdateAt(const OptimizerStep& step) const override {
+    return ElementUpdate{.kind = ElementUpdate::Kind::kAdagrad,
+                         .rate = static_cast<float>(step.learning_rate),
+                         .epsilon = epsilon_};
+  }
 
   void ApplySparse(const OptimizerStep& step, const SparseUpdate& update) const override {
     const float rate = static_cast<float>(step.learning_rate);

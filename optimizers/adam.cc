@@ -13,12 +13,26 @@ class Adam : public Optimizer {
   absl::string_view state_name(int i) const override { return i == 0 ? "exp_avg" : "exp_avg_sq"; }
 
   void ApplyBlock(const OptimizerStep& step, const OptimizerBlock& block) const override {
-    const float keep =
-        decoupled_ ? static_cast<float>(1 - step.learning_rate * step.weight_decay) : 1.0f;
-    AdamLoop(MomentConstantsAt(config_, step.step, step.learning_rate), keep, block);
+    AdamLoop(MomentConstantsAt(config_, step.step, step.learning_rate), KeepAt(step), block);
+  }
+  std::optional<ElementUpdate> ElementUpdateAt(const OptimizerStep& step) const override {
+    const MomentConstants c = MomentConstantsAt(config_, step.step, step.learning_rate);
+    return ElementUpdate{.kind = ElementUpdate::Kind::kAdam,
+                         .rate = c.step_size,
+                         .keep = KeepAt(step),
+                         .epsilon = c.epsilon,
+                         .beta1 = c.beta1,
+                         .one_minus_beta1 = c.one_minus_beta1,
+                         .beta2 = c.beta2,
+                         .one_minus_beta2 = c.one_minus_beta2,
+                         .inverse_root_correction = c.inverse_root_correction};
   }
 
  private:
+  float KeepAt(const OptimizerStep& step) const {
+    return decoupled_ ? static_cast<float>(1 - step.learning_rate * step.weight_decay) : 1.0f;
+  }
+
   const AdamConfig config_;
   const bool decoupled_;
 };

@@ -34,9 +34,11 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "absl/strings/string_view.h"
+#include "common/element_update.h"
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
 
@@ -82,6 +84,11 @@ class Optimizer {
   // do not change.
   virtual absl::string_view state_name(int i) const = 0;
   virtual void ApplyBlock(const OptimizerStep& step, const OptimizerBlock& block) const = 0;
+  // What ApplyBlock does, for a device. None: the new value of an element depends on others, too,
+  // or only shards make such updates.
+  virtual std::optional<ElementUpdate> ElementUpdateAt(const OptimizerStep& step) const {
+    return std::nullopt;
+  }
   // A block for ApplyBlock must be a whole slice, because the update depends on its norms.
   virtual bool whole_slices() const { return false; }
   // An element whose gradient is 0 keeps its weight and state, so that ApplySparse, which costs

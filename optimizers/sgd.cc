@@ -15,6 +15,10 @@ class Sgd : public Optimizer {
   void ApplyBlock(const OptimizerStep& step, const OptimizerBlock& block) const override {
     SgdLoop(static_cast<float>(step.learning_rate), block);
   }
+  std::optional<ElementUpdate> ElementUpdateAt(const OptimizerStep& step) const override {
+    return ElementUpdate{.kind = ElementUpdate::Kind::kSgd,
+                         .rate = static_cast<float>(step.learning_rate)};
+  }
 
   void ApplySparse(const OptimizerStep& step, const SparseUpdate& update) const override {
     const float rate = static_cast<float>(step.learning_rate);
@@ -41,6 +45,12 @@ class Momentum : public Optimizer {
     } else {
       MomentumLoop(rate, momentum_, block);
     }
+  }
+  std::optional<ElementUpdate> ElementUpdateAt(const OptimizerStep& step) const override {
+    using Kind = ElementUpdate::Kind;
+    return ElementUpdate{.kind = nesterov_ ? Kind::kNesterov : Kind::kMomentum,
+                         .rate = static_cast<float>(step.learning_rate),
+                         .momentum = momentum_};
   }
 
  private:

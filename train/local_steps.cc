@@ -22,19 +22,66 @@ struct SavedHead {
 
 }  // namespace
 
+bool LocalSteps::CanUseDevice(const OptimizerConfig& optimizer, int* state_arrays) {
+  const std::unique_ptr<Optimizer> made = MakeOptimizer(optimizer);
+  *state_arrays = made->state_arrays();
+  return made->ElementUpdateAt(OptimizerStep()).has_value();
+}
+
 LocalSteps::LocalSteps(Options options)
     : options_(std::move(options)),
       optimizer_(MakeOptimizer(options_.config.local().optimizer())),
       hyper_(FirstHyper(options_.config.local().optimizer())) {
-  for (int p = 0; p < options_.model.parameters_size(); ++p) {
-    shards_.emplace_back(options_.weights(p).size(), 0.0f);
-    rates_.push_back(RatesOf(options_.config.local().optimizer(), options_.model.parameters(p)));
+  for (const ParameterSpec& parameter : options_.model.parameters()) {
+    rates_.push_back(RatesOf(options_.config.local().optimizer(), parameter));
   }
-  states_.assign(static_cast<size_t>(optimizer_->state_arrays()), shards_);
-  if (options_.config.local().fragments() > 1) base_ = shards_;
+  shards_ = Zeros();
+  if (options_.config.local().fragments() > 1) base_ = Zeros();
+  if (options_.device == nullptr) {
+    states_.assign(static_cast<size_t>(optimizer_->state_arrays()), Zeros());
+  }
 }
 
-void LocalSteps::Take(uint64_t clock) {
+LocalSteps::Arrays LocalSteps::Zeros() const {
+  Arrays zeros;
+  for (int p = 0; p < options_.model.parameters_size(); ++p) {
+    zeros.emplace_back(options_.weights(p).size(), 0.0f);
+  }
+  return zeros;
+}
+
+absl::Status LocalSteps::BringWeights() {
+  if (weights_here_) return absl::OkStatus();
+  weights_here_ = true;
+  return options_.device->FetchParameters();
+}
+
+absl::Status LocalSteps::ReadStates() {
+  if (options_.device == nullptr) return absl::OkStatus();
+  states_.assign(static_cast<size_t>(optimizer_->state_arrays()), Zeros());
+  for (size_t array = 0; array < states_.size(); ++array) {
+    for (size_t p = 0; p < states_[array].size(); ++p) {
+      PSGD_RETURN_IF_ERROR(options_.device->ReadState(static_cast<int>(array), static_cast<int>(p),
+                                                      states_[array][p]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalSteps::WriteStates() {
+  if (options_.device == nullptr) return absl::OkStatus();
+  for (size_t array = 0; array < states_.size(); ++array) {
+    for (size_t p = 0; p < states_[array].size(); ++p) {
+      PSGD_RETURN_IF_ERROR(options_.device->WriteState(static_cast<int>(array), static_cast<int>(p),
+                                                       states_[array][p]));
+    }
+  }
+  states_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status LocalSteps::Take(uint64_t clock) {
+  PSGD_RETURN_IF_ERROR(BringWeights());
   const auto mix = static_cast<float>(begun_ ? options_.config.local().mix() : 1);
   for (int id = 0; id < options_.placement.slices_size(); ++id) {
     if (begun_ && !options_.fragments.Carries(clock, static_cast<uint32_t>(id))) continue;
@@ -57,39 +104,69 @@ void LocalSteps::Take(uint64_t clock) {
     if (!from.empty()) std::ranges::copy(theirs, from.begin());
   }
   begun_ = true;
+  options_.wrote();
+  return absl::OkStatus();
 }
 
-void LocalSteps::Step(const ScheduleTime& time) {
+absl::Status LocalSteps::Step(const ScheduleTime& time) {
   OptimizerStep step;
   step.step = ++steps_;
   const double rate =
       hyper_.learning_rate() * ScheduleFactor(options_.config.local().schedule(), time);
-  const bool decoupled = DecouplesDecay(options_.config.local().optimizer());
+  std::vector<ElementUpdate> updates;  // by parameter
   for (int p = 0; p < options_.model.parameters_size(); ++p) {
-    const std::span<float> weights = options_.weights(p);
-    std::span<const float> gradient = options_.gradient(p);
-    if (!Trained(p)) {
-      AddDelta(gradient, weights.data(), weights.data());
-      continue;
-    }
     step.decays = options_.model.parameters(p).decay();
     step.learning_rate = rate * rates_[p].rate;
     step.weight_decay = rates_[p].DecayOf(step.decays, hyper_.weight_decay());
-    if (step.weight_decay != 0 && !decoupled) {
-      const auto decay = static_cast<float>(step.weight_decay);
-      scratch_.resize(weights.size());
-      for (size_t i = 0; i < weights.size(); ++i) scratch_[i] = gradient[i] + decay * weights[i];
-      gradient = scratch_;
+    if (options_.device != nullptr) {
+      updates.push_back(UpdateOf(p, step));
+    } else {
+      StepOnHost(p, step);
     }
-    OptimizerBlock block;
-    block.size = weights.size();
-    block.gradient = gradient.data();
-    block.weights_in = block.weights_out = weights.data();
-    for (size_t s = 0; s < states_.size(); ++s) {
-      block.state_in[s] = block.state_out[s] = states_[s][p].data();
-    }
-    optimizer_->ApplyBlock(step, block);
   }
+  if (options_.device == nullptr) {
+    options_.wrote();
+    return absl::OkStatus();
+  }
+  weights_here_ = false;
+  return options_.device->UpdateParameters(updates);
+}
+
+ElementUpdate LocalSteps::UpdateOf(int parameter, const OptimizerStep& step) const {
+  if (!Trained(parameter)) return {.kind = ElementUpdate::Kind::kAdd};
+  ElementUpdate update = *optimizer_->ElementUpdateAt(step);
+  if (!DecouplesDecay(options_.config.local().optimizer())) {
+    update.decay = static_cast<float>(step.weight_decay);
+  }
+  return update;
+}
+
+void LocalSteps::StepOnHost(int parameter, const OptimizerStep& step) {
+  const std::span<float> weights = options_.weights(parameter);
+  std::span<const float> gradient = options_.gradient(parameter);
+  if (!Trained(parameter)) {
+    AddDelta(gradient, weights.data(), weights.data());
+    return;
+  }
+  if (step.weight_decay != 0 && !DecouplesDecay(options_.config.local().optimizer())) {
+    const auto decay = static_cast<float>(step.weight_decay);
+    scratch_.resize(weights.size());
+    for (size_t i = 0; i < weights.size(); ++i) scratch_[i] = gradient[i] + decay * weights[i];
+    gradient = scratch_;
+  }
+  OptimizerBlock block;
+  block.size = weights.size();
+  block.gradient = gradient.data();
+  block.weights_in = block.weights_out = weights.data();
+  for (size_t s = 0; s < states_.size(); ++s) {
+    block.state_in[s] = block.state_out[s] = states_[s][parameter].data();
+  }
+  optimizer_->ApplyBlock(step, block);
+}
+
+absl::Status LocalSteps::Exchange(uint64_t clock) {
+  exchanged_ = clock;
+  return BringWeights();
 }
 
 std::span<const float> LocalSteps::Change(int parameter) {
@@ -101,13 +178,16 @@ std::span<const float> LocalSteps::Change(int parameter) {
   return scratch_;
 }
 
-void LocalSteps::ShowShards() {
+absl::Status LocalSteps::ShowShards() {
+  PSGD_RETURN_IF_ERROR(BringWeights());
   hidden_.resize(shards_.size());
   for (size_t p = 0; p < shards_.size(); ++p) {
     const std::span<float> weights = options_.weights(static_cast<int>(p));
     hidden_[p].assign(weights.begin(), weights.end());
     std::ranges::copy(shards_[p], weights.begin());
   }
+  options_.wrote();
+  return absl::OkStatus();
 }
 
 void LocalSteps::ShowOwn() {
@@ -115,6 +195,7 @@ void LocalSteps::ShowOwn() {
     std::ranges::copy(hidden_[p], options_.weights(static_cast<int>(p)).begin());
   }
   hidden_ = {};
+  options_.wrote();
 }
 
 template <typename Use>
@@ -130,6 +211,10 @@ void LocalSteps::ForEachSaved(const Use& use) {
 size_t LocalSteps::SavedBytes() {
   size_t bytes = sizeof(SavedHead);
   ForEachSaved([&](std::span<float> array) { bytes += array.size_bytes(); });
+  if (!states_.empty()) return bytes;
+  for (const std::vector<float>& array : shards_) {
+    bytes += static_cast<size_t>(optimizer_->state_arrays()) * array.size() * sizeof(float);
+  }
   return bytes;
 }
 
@@ -138,7 +223,9 @@ void LocalSteps::Begin(uint64_t clock) {
   saved_clock_ = 0;
 }
 
-Bytes LocalSteps::Save(uint32_t worker, uint64_t clock) {
+absl::StatusOr<Bytes> LocalSteps::Save(uint32_t worker, uint64_t clock) {
+  PSGD_RETURN_IF_ERROR(BringWeights());
+  PSGD_RETURN_IF_ERROR(ReadStates());
   SavedHead head;
   const absl::string_view name = optimizer_->name();
   name.copy(head.optimizer, sizeof(head.optimizer));
@@ -152,21 +239,26 @@ Bytes LocalSteps::Save(uint32_t worker, uint64_t clock) {
     std::memcpy(at, array.data(), array.size_bytes());
     at += array.size_bytes();
   });
+  if (options_.device != nullptr) states_.clear();
   return Bytes::Adopt(std::move(saved));
 }
 
-bool LocalSteps::Restore(std::span<const std::byte> saved, uint32_t worker) {
+absl::StatusOr<bool> LocalSteps::Restore(std::span<const std::byte> saved, uint32_t worker) {
   SavedHead head;
   if (saved.size() != SavedBytes()) return false;
   std::memcpy(&head, saved.data(), sizeof(head));
   const absl::string_view name(head.optimizer, strnlen(head.optimizer, sizeof(head.optimizer)));
   if (name != optimizer_->name()) return false;
   steps_ = head.steps;
+  PSGD_RETURN_IF_ERROR(ReadStates());  // makes room
   const std::byte* at = saved.data() + sizeof(head);
   ForEachSaved([&](std::span<float> array) {
     std::memcpy(array.data(), at, array.size_bytes());
     at += array.size_bytes();
   });
+  PSGD_RETURN_IF_ERROR(WriteStates());
+  weights_here_ = true;
+  options_.wrote();
   begun_ = KeepsOwnWeights(options_.config.local()) && head.worker == worker;
   exchanged_ = saved_clock_ = head.clock;
   return true;

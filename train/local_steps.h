@@ -1,6 +1,7 @@
 // A worker's own steps between two exchanges with the shards (local.steps): its local optimizer
 // moves its weights, and an exchange pushes its weight change, the weights minus those that it took
-// from the shards.
+// from the shards. The optimizer runs where the network's gradients are: on the host, or on a
+// device whose weights come to the host for an exchange.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,8 @@
 #include <vector>
 
 #include "common/bytes.h"
+#include "common/status.h"
+#include "engine/runtime/network.h"
 #include "optimizers/optimizer.h"
 #include "optimizers/schedule.h"
 #include "proto/config.pb.h"
@@ -27,9 +30,17 @@ class LocalSteps {
     const ModelSpec& model;
     const Placement& placement;
     const Fragments& fragments;
-    std::function<std::span<float>(int)> weights;         // of a parameter: the network's
-    std::function<std::span<const float>(int)> gradient;  // of its last step
+    // Of a parameter: the network's, in the host's memory.
+    std::function<std::span<float>(int)> weights;
+    std::function<void()> wrote;                          // called after `weights` were written
+    std::function<std::span<const float>(int)> gradient;  // of the last step
+    // The network whose device makes the steps; null: the host makes them. REQUIRES: it keeps
+    // states (Network::KeepStates) as CanUseDevice says.
+    Network* device = nullptr;
   };
+
+  // Whether a device can make the steps of this optimizer. Sets its number of state arrays.
+  static bool CanUseDevice(const OptimizerConfig& optimizer, int* state_arrays);
 
   explicit LocalSteps(Options options);
 
@@ -40,17 +51,17 @@ class LocalSteps {
   bool begun() const { return begun_; }
   // The shards' weights after `clock` are here. Mixes the slices that its exchange carried into the
   // network's weights, as local.mix says. The first call copies all slices.
-  void Take(uint64_t clock);
+  absl::Status Take(uint64_t clock);
   // The local optimizer makes a step from the network's gradients, at this time of the run.
-  void Step(const ScheduleTime& time);
+  absl::Status Step(const ScheduleTime& time);
+  // The exchange of `clock` begins. Change can be called until the next step.
+  absl::Status Exchange(uint64_t clock);
   // The weight change of a parameter since Take, as a push has it: what the shards subtract from
   // trained weights, and add to statistics. Valid until the next call.
   std::span<const float> Change(int parameter);
-  // The weight changes of the slices that the exchange of `clock` carries are pushed.
-  void Exchanged(uint64_t clock) { exchanged_ = clock; }
 
   // For an evaluation the network gets the shards' weights, and then its own again.
-  void ShowShards();
+  absl::Status ShowShards();
   void ShowOwn();
 
   // A segment begins: weights that were restored for another clock are given up.
@@ -58,11 +69,11 @@ class LocalSteps {
 
   // The optimizer's state, and the network's weights if they differ from the shards', of a worker
   // after `clock`.
-  Bytes Save(uint32_t worker, uint64_t clock);
+  absl::StatusOr<Bytes> Save(uint32_t worker, uint64_t clock);
   size_t SavedBytes();
   // False, and nothing changes: the state is of another model, or of other local.* keys.
   // Of another worker only the optimizer's state is taken.
-  bool Restore(std::span<const std::byte> saved, uint32_t worker);
+  absl::StatusOr<bool> Restore(std::span<const std::byte> saved, uint32_t worker);
 
  private:
   using Arrays = std::vector<std::vector<float>>;  // by parameter
@@ -77,6 +88,15 @@ class LocalSteps {
   // All arrays of a state, in order.
   template <typename Use>
   void ForEachSaved(const Use& use);
+  void StepOnHost(int parameter, const OptimizerStep& step);
+  // What a step does to a parameter on the device.
+  ElementUpdate UpdateOf(int parameter, const OptimizerStep& step) const;
+  // options_.weights are the network's from then on, until the next step.
+  absl::Status BringWeights();
+  // Copy states_ from the device, and to it. On the host they do nothing.
+  absl::Status ReadStates();
+  absl::Status WriteStates();
+  Arrays Zeros() const;
 
   const Options options_;
   const std::unique_ptr<Optimizer> optimizer_;
@@ -85,8 +105,10 @@ class LocalSteps {
   Arrays shards_;
   // Only with fragments: an evaluation pulls weights that the worker has not taken yet.
   Arrays base_;
-  std::vector<Arrays> states_;  // of the optimizer, by state array
-  uint64_t steps_ = 0;          // that the optimizer made
+  // Of the optimizer, by state array. With a device: empty except while they are saved or restored.
+  std::vector<Arrays> states_;
+  bool weights_here_ = true;  // false: the device has moved them since BringWeights
+  uint64_t steps_ = 0;        // that the optimizer made
   bool begun_ = false;
   uint64_t exchanged_ = 0;    // the last clock whose weight changes were pushed
   uint64_t saved_clock_ = 0;  // of the restored weights; 0: none were restored

@@ -126,13 +126,16 @@ absl::Status Trainer::Prepare() {
       {.encoder = encoder_.get(),
        .on_acknowledged = [this](const Message& push, Time sent) { Acknowledged(push, sent); }}));
   if (TakesLocalSteps(config().local())) {
+    PSGD_ASSIGN_OR_RETURN(Network* const device, DeviceOfLocalSteps(networks.size()));
     local_ = std::make_unique<LocalSteps>(LocalSteps::Options{
         .config = config(),
         .model = network_->spec(),
         .placement = member_.placement(),
         .fragments = core().session().fragments(),
         .weights = [this](int parameter) { return network_->parameter(parameter); },
-        .gradient = [this](int parameter) { return GradientOf(parameter); }});
+        .wrote = [this] { network_->InvalidateParameters(); },
+        .gradient = [this](int parameter) { return GradientOf(parameter); },
+        .device = device});
   }
   const auto traced = [this](TraceSpan::Kind kind) {
     return [this, kind](Time start, Time end) { trace_.Add(kind, arriving_for_, start, end); };
@@ -180,6 +183,29 @@ absl::Status Trainer::PrepareEncoder(const NetworkOptions& first) {
     return parameter == last ? device_codecs_->Flush() : absl::OkStatus();
   });
   return absl::OkStatus();
+}
+
+absl::StatusOr<Network*> Trainer::DeviceOfLocalSteps(size_t replicas) {
+  Network* const network = network_->device_network();
+  if (network == nullptr) return nullptr;
+  int arrays = 0;
+  std::string why;
+  if (replicas > 1) {
+    why = "several GPUs train together";
+  } else if (clip_) {
+    why = "of train.clip";
+  } else if (!LocalSteps::CanUseDevice(config().local().optimizer(), &arrays)) {
+    why = "of its norms";
+  } else if (const absl::Status kept = network->KeepStates(arrays); kept.ok()) {
+    options_.log->info("the local optimizer runs on the GPU");
+    return network;
+  } else if (absl::IsResourceExhausted(kept)) {
+    why = "the GPU's memory is full";
+  } else {
+    return kept;
+  }
+  options_.log->info("the local optimizer runs on the host, because {}", why);
+  return nullptr;
 }
 
 absl::Status Trainer::Train() {
@@ -249,7 +275,11 @@ absl::Status Trainer::Do(const task::RestoreState&) {
   const std::map<uint32_t, Bytes> loaded = core().session().TakeLoadedState();
   if (local_) {
     const auto saved = JoinProgramState(loaded);
-    if (!saved || !local_->Restore(*saved, member_.key().worker())) {
+    bool restored = false;
+    if (saved) {
+      PSGD_ASSIGN_OR_RETURN(restored, local_->Restore(*saved, member_.key().worker()));
+    }
+    if (!restored) {
       options_.log->warn(
           "the local optimizer begins anew: the checkpoint {}",
           saved ? "has its state for other local.* keys" : "has no complete state of this worker");
@@ -262,7 +292,7 @@ absl::Status Trainer::Do(const task::RestoreState&) {
 
 absl::Status Trainer::Do(const task::SaveState& save) {
   PSGD_ASSIGN_OR_RETURN(auto states, member_.SaveResiduals());
-  AddLocalState(&states);
+  PSGD_RETURN_IF_ERROR(AddLocalState(&states));
   core().session().SaveState(save.checkpoint, states, SteadyNow());
   Done();
   return absl::OkStatus();
@@ -284,10 +314,10 @@ absl::Status Trainer::Do(const task::Install& install) {
   if (weights_ahead_ != nullptr && weights_ahead_->begun()) {
     StepClock finishing(&took_.seconds_encode, &trace_, TraceSpan::INSTALL, install.clock + 1);
     PSGD_RETURN_IF_ERROR(OfWeights(weights_ahead_->Finish()));
-  } else {
+  } else if (!local_) {
     network_->InvalidateParameters();
   }
-  if (local_ && install.for_step) local_->Take(install.clock);
+  if (local_ && install.for_step) PSGD_RETURN_IF_ERROR(local_->Take(install.clock));
   took_.waited += PartsOfWait(weights_->waited(), core().session().last_answer());
   took_.seconds_encode += weights_->installing();
   core().session().TakePulled();
@@ -440,17 +470,15 @@ absl::Status Trainer::LocalStep(uint64_t clock, const ScheduleTime& time, bool a
   beside.next = ahead_ ? &next : nullptr;
   const auto compute = [&] {
     const Session::Away away(&session());
-    return network_->TrainStep(
-        now, time.step + 1,
-        [this](int parameter) {
-          if (clip_) clip_->Add(parameter, network_->gradient(parameter));
-        },
-        beside);
+    std::function<void(int)> on_gradient;
+    if (clip_) {
+      on_gradient = [this](int parameter) { clip_->Add(parameter, network_->gradient(parameter)); };
+    }
+    return network_->TrainStep(now, time.step + 1, on_gradient, beside);
   };
   PSGD_ASSIGN_OR_RETURN(const Network::Result result, compute());
-  local_->Step(time);
+  PSGD_RETURN_IF_ERROR(local_->Step(time));
   if (clip_) clip_->EndStep();
-  network_->InvalidateParameters();
   const Time end = SteadyNow();
   took_.seconds_compute += Seconds(end - start);
   trace_.Add(TraceSpan::COMPUTE, clock, start, end);
@@ -469,7 +497,7 @@ absl::Status Trainer::PushChanges(uint64_t clock) {
   Stopwatch encoding(&took_.seconds_encode);
   encoder_->OnlySlices(
       [this, clock](uint32_t slice) { return core().session().fragments().Carries(clock, slice); });
-  local_->Exchanged(clock);
+  PSGD_RETURN_IF_ERROR(local_->Exchange(clock));
   for (int p = 0; p < network_->spec().parameters_size(); ++p) {
     encoded_.clear();
     encoder_->Encode(p, local_->Change(p), local_->shards(p), /*weight_decay=*/0, clock, &encoded_);
@@ -488,18 +516,19 @@ void Trainer::PushEncoded(uint64_t clock) {
   }
 }
 
-void Trainer::AddLocalState(std::vector<std::pair<uint32_t, Bytes>>* states) {
-  if (!local_ || !local_->begun()) return;
+absl::Status Trainer::AddLocalState(std::vector<std::pair<uint32_t, Bytes>>* states) {
+  if (!local_ || !local_->begun()) return absl::OkStatus();
   if (local_->SavedBytes() > kMostProgramState) {
     options_.log->warn(
         "the state of this worker's local optimizer has {}, and checkpoints keep at most {} of a "
         "worker: this checkpoint has none, and a run that goes on from it begins with a new one",
         HumanBytes(static_cast<double>(local_->SavedBytes())),
         HumanBytes(static_cast<double>(kMostProgramState)));
-    return;
+    return absl::OkStatus();
   }
-  std::ranges::move(SplitProgramState(local_->Save(member_.key().worker(), core().clock())),
-                    std::back_inserter(*states));
+  PSGD_ASSIGN_OR_RETURN(Bytes saved, local_->Save(member_.key().worker(), core().clock()));
+  std::ranges::move(SplitProgramState(std::move(saved)), std::back_inserter(*states));
+  return absl::OkStatus();
 }
 
 // A step that would wait for its batch, or for its --step-delay, reads its messages first.
@@ -575,7 +604,7 @@ void Trainer::PutBackWeights() {
 }
 
 absl::Status Trainer::Do(const task::Evaluate& evaluate) {
-  if (local_) local_->ShowShards();
+  if (local_) PSGD_RETURN_IF_ERROR(local_->ShowShards());
   EvaluationBatches batches(data_->test, network_->batch());
   EvaluatedRequest request;
   *request.mutable_key() = member_.key();
@@ -584,7 +613,7 @@ absl::Status Trainer::Do(const task::Evaluate& evaluate) {
                                  config().data().threads()));
   if (local_) local_->ShowOwn();
   PutBackWeights();
-  network_->InvalidateParameters();
+  if (!local_) network_->InvalidateParameters();
   ReportDamage();
   request.mutable_result()->set_epoch(evaluate.epoch);
   request.mutable_result()->set_clock(evaluate.clock);
@@ -642,7 +671,7 @@ Duration Trainer::DrainTimeLeft() const {
 absl::Status Trainer::Do(const task::GiveResidual& give) {
   if (local_ && heartbeat().drain()) {
     std::vector<std::pair<uint32_t, Bytes>> states;
-    AddLocalState(&states);
+    PSGD_RETURN_IF_ERROR(AddLocalState(&states));
     core().session().SaveState(0, states, SteadyNow());
   }
   PSGD_ASSIGN_OR_RETURN(const GivenResidual given, member_.GiveResidual(give));

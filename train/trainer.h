@@ -98,8 +98,10 @@ class Trainer {
   absl::Status PushChanges(uint64_t clock);
   // Sends the payloads of encoded_ as updates of `clock`.
   void PushEncoded(uint64_t clock);
+  // The network whose device makes the local steps; null: the host makes them.
+  absl::StatusOr<Network*> DeviceOfLocalSteps(size_t replicas);
   // Adds what the local steps need to go on later.
-  void AddLocalState(std::vector<std::pair<uint32_t, Bytes>>* states);
+  absl::Status AddLocalState(std::vector<std::pair<uint32_t, Bytes>>* states);
   // Ends the local steps, which may be many, without a push if this worker is to leave or the run
   // drains. Returns whether it did.
   bool GaveUpLocalSteps();

@@ -77,6 +77,11 @@ class CudnnBackend : public Backend {
   absl::StatusOr<std::unique_ptr<Feed>> MakeFeed(size_t bytes) override {
     return cudnn::MakeFeed(*device_, bytes);
   }
+  absl::Status Update(std::span<const ParameterUpdate> updates) override {
+    return cudnn::CheckCall(
+        cudnn::UpdateParameters(device_->stream(), updates.data(), updates.size()),
+        "UpdateParameters");
+  }
   absl::StatusOr<std::unique_ptr<Mark>> SetMark() override { return device_->SetMark(); }
 
   absl::StatusOr<std::vector<std::unique_ptr<Kernel>>> MakeKernels(const Graph& graph,

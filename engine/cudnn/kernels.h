@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "common/element_update.h"
 #include "common/philox.h"
 #include "engine/cudnn/format.h"
 #include "engine/ops/activation.h"
@@ -28,6 +29,9 @@ struct StepValues {
 cudaError_t SetStepValues(cudaStream_t stream, const StepValues& values, StepValues* step);
 // Divides by the loss scale, and sets `overflowed` if a value is not finite.
 cudaError_t Unscale(cudaStream_t stream, int64_t count, float* gradient, StepValues* step);
+
+// Updates parameters by their gradients.
+cudaError_t UpdateParameters(cudaStream_t stream, const ParameterUpdate* updates, size_t count);
 
 // Converts values to another layout or type. Only images have a channels-last layout. For other
 // tensors `area` is 1 and `channels` is the number of elements. Of two formats one may have more

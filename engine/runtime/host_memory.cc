@@ -53,6 +53,10 @@ absl::StatusOr<std::unique_ptr<Feed>> HostBackend::MakeFeed(size_t) {
   return absl::UnimplementedError("kernels see the host's memory");
 }
 
+absl::Status HostBackend::Update(std::span<const ParameterUpdate>) {
+  return absl::UnimplementedError("an optimizer of the host updates the host's weights");
+}
+
 absl::StatusOr<std::unique_ptr<Mark>> HostBackend::SetMark() {
   return absl::UnimplementedError("kernels run on the host");
 }

@@ -367,6 +367,26 @@ void Network::KeepOnDevice(std::vector<bool> kept,
   impl_->parameters->KeepOnDevice(std::move(kept), std::move(launched));
 }
 
+absl::Status Network::KeepStates(int arrays) {
+  impl_->backend->EnterThread();
+  return impl_->parameters->MakeStates(arrays);
+}
+absl::Status Network::UpdateParameters(std::span<const ElementUpdate> updates) {
+  return impl_->parameters->Update(updates, ++impl_->parameter_version);
+}
+absl::Status Network::FetchParameters() {
+  impl_->backend->EnterThread();
+  return impl_->parameters->Fetch();
+}
+absl::Status Network::ReadState(int array, int i, std::span<float> to) {
+  impl_->backend->EnterThread();
+  return impl_->parameters->ReadState(array, i, to);
+}
+absl::Status Network::WriteState(int array, int i, std::span<const float> from) {
+  impl_->backend->EnterThread();
+  return impl_->parameters->WriteState(array, i, from);
+}
+
 void Network::set_share(float share) { impl_->share = share; }
 void Network::InvalidateParameters() { ++impl_->parameter_version; }
 

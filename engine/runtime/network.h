@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/device_gradient.h"
+#include "common/element_update.h"
 #include "common/sample_shape.h"
 #include "common/status.h"
 #include "engine/graph/precision.h"
@@ -116,6 +117,18 @@ class Network {
   // on_gradient calls only keep the order. REQUIRES: on_device(), and no step was taken yet.
   void KeepOnDevice(std::vector<bool> kept,
                     std::function<absl::Status(int, const DeviceGradient&)> launched);
+
+  // From the next step on, gradients stay on the device, where UpdateParameters uses them, with
+  // `arrays` zeroed arrays for each parameter. RESOURCE_EXHAUSTED: the device lacks room for these.
+  // REQUIRES: on_device(), no step was taken yet, and every TrainStep has a null on_gradient.
+  absl::Status KeepStates(int arrays);
+  // Moves the parameters by the gradients of the last TrainStep, on the device. `updates`: by
+  // parameter. Afterwards parameter(i) is old, until FetchParameters. REQUIRES: KeepStates.
+  absl::Status UpdateParameters(std::span<const ElementUpdate> updates);
+  absl::Status FetchParameters();
+  // An array of parameter i.
+  absl::Status ReadState(int array, int i, std::span<float> to);
+  absl::Status WriteState(int array, int i, std::span<const float> from);
 
   // Makes the network renew its reordered copies of parameters. REQUIRES: called after parameters
   // are written, before the next step.

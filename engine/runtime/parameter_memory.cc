@@ -44,6 +44,49 @@ void ParameterMemory::KeepOnDevice(std::vector<bool> kept, OnLaunched launched) 
   launched_ = std::move(launched);
 }
 
+absl::Status ParameterMemory::MakeStates(int arrays) {
+  const size_t each = of_values_.end;
+  PSGD_ASSIGN_OR_RETURN(state_memory_,
+                        backend_->Allocate(static_cast<size_t>(arrays) * each * sizeof(float)));
+  auto* const first = static_cast<float*>(state_memory_->data());
+  for (int array = 0; array < arrays; ++array) states_.push_back(first + array * each);
+  kept_.assign(kept_.size(), true);
+  return absl::OkStatus();
+}
+
+absl::Status ParameterMemory::Update(std::span<const ElementUpdate> updates, uint64_t version) {
+  std::vector<ParameterUpdate> all;
+  for (size_t i = 0; i < updates.size(); ++i) {
+    const size_t begin = of_values_.begins[i];
+    ParameterUpdate& one = all.emplace_back();
+    one.size = of_values_.counts[i];
+    one.gradient = gradients_ + of_gradients_.begins[i];
+    one.weights = values_ + begin;
+    // A statistic has no state.
+    const size_t arrays = updates[i].kind == ElementUpdate::Kind::kAdd ? 0 : states_.size();
+    for (size_t array = 0; array < arrays; ++array) one.states[array] = states_[array] + begin;
+    one.update = updates[i];
+  }
+  uploaded_ = version;
+  return backend_->Update(all);
+}
+
+absl::Status ParameterMemory::Fetch() {
+  return backend_->Download(values_, host_values_, of_values_.end * sizeof(float));
+}
+
+absl::Status ParameterMemory::ReadState(int array, int i, std::span<float> to) {
+  return backend_->Download(states_[array] + of_values_.begins[i], to.data(), to.size_bytes());
+}
+
+absl::Status ParameterMemory::WriteState(int array, int i, std::span<const float> from) {
+  float* const state = states_[array] + of_values_.begins[i];
+  PSGD_RETURN_IF_ERROR(backend_->Upload(from.data(), state, from.size_bytes()));
+  // Returns when the device has read `from`.
+  float first = 0;
+  return backend_->Download(state, &first, sizeof(first));
+}
+
 absl::Status ParameterMemory::Upload(uint64_t version) {
   if (staged_) {
     staged_ = false;

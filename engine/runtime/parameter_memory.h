@@ -37,6 +37,17 @@ class ParameterMemory {
   // See Network::KeepOnDevice.
   void KeepOnDevice(std::vector<bool> kept, OnLaunched launched);
 
+  // Allocates `arrays` arrays for each parameter, of zeros, on the device: an optimizer's state.
+  // From the next step on, gradients stay on the device, for Update. REQUIRES: kernels do not run
+  // on the host.
+  absl::Status MakeStates(int arrays);
+  // Launches the updates of all parameters, by parameter. Afterwards `value` is old, until Fetch.
+  absl::Status Update(std::span<const ElementUpdate> updates, uint64_t version);
+  // Copies the device's values to the host's.
+  absl::Status Fetch();
+  absl::Status ReadState(int array, int i, std::span<float> to);
+  absl::Status WriteState(int array, int i, std::span<const float> from);
+
   // Kernels launched later see the staged values, if any, or the values written since the last
   // call.
   absl::Status Upload(uint64_t version);
@@ -91,6 +102,8 @@ class ParameterMemory {
   float *values_ = nullptr, *gradients_ = nullptr;
   float *host_values_ = nullptr, *host_gradients_ = nullptr;
   uint64_t uploaded_ = 0;
+  std::unique_ptr<DeviceMemory> state_memory_;
+  std::vector<float*> states_;  // by array; laid out as the values
   // The second copy.
   std::unique_ptr<DeviceMemory> next_memory_;
   float* next_values_ = nullptr;

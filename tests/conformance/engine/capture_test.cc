@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/philox.h"
 #include "engine/runtime/plugin.h"
 #include "tests/unit/engine/network_fixture.h"
 #include "tests/unit/engine/plugin_dir.h"
@@ -106,6 +107,55 @@ TEST_P(CaptureTest, GradientsAreFinalWhenTheyAreAnnounced) {
     before = std::move(announced);
   }
   EXPECT_TRUE(network->recorded().ok()) << network->recorded();
+}
+
+// Parameters of all sizes, more of them than one launch takes, aligned for packs or not.
+TEST_P(CaptureTest, AnOptimizerUpdatesParametersAsOnTheHost) {
+  using Kind = ElementUpdate::Kind;
+  constexpr size_t kSizes[] = {1, 3, 4, 255, 4096, 4099, 9001}, kMost = 9004;
+  constexpr size_t kParameters = 120, kArrays = 4;  // gradient, weights, two states
+  constexpr size_t kBytes = kParameters * kArrays * kMost * sizeof(float);
+  backend_->EnterThread();
+  const auto memory = backend_->Allocate(kBytes).value();
+  float* const device = static_cast<float*>(memory->data());
+  std::vector<float> wanted(kBytes / sizeof(float));
+  RandomStream random({1, 2}, 3);
+  for (float& value : wanted) value = random.NextUnit();
+  std::vector<float> got = wanted;
+  ASSERT_TRUE(backend_->Upload(got.data(), device, kBytes).ok());
+
+  std::vector<ParameterUpdate> updates;
+  for (size_t p = 0; p < kParameters; ++p) {
+    const size_t unaligned = p % 5 == 4;
+    const auto at = [&](size_t array) { return (p * kArrays + array) * kMost + unaligned; };
+    const auto kind = static_cast<Kind>(p % 6);
+    const size_t states = kind == Kind::kAdam                        ? 2
+                          : kind == Kind::kAdd || kind == Kind::kSgd ? 0
+                                                                     : 1;
+    ParameterUpdate& of = updates.emplace_back();
+    of.size = kSizes[p % std::size(kSizes)];
+    of.gradient = device + at(0);
+    of.weights = device + at(1);
+    for (size_t s = 0; s < states; ++s) of.states[s] = device + at(2 + s);
+    of.update = {.kind = kind,
+                 .rate = 0.01f,
+                 .decay = p % 2 == 0 ? 0.1f : 0.0f,
+                 .keep = 0.99f,
+                 .momentum = 0.9f,
+                 .epsilon = 1e-6f,
+                 .beta1 = 0.9f,
+                 .one_minus_beta1 = 0.1f,
+                 .beta2 = 0.99f,
+                 .one_minus_beta2 = 0.01f,
+                 .inverse_root_correction = 1.1f};
+    for (size_t i = 0; i < of.size; ++i) {
+      float* const host = wanted.data() + i;
+      of.update.Apply(host[at(0)], host + at(1), host + at(2), host + at(3));
+    }
+  }
+  ASSERT_TRUE(backend_->Update(updates).ok());
+  ASSERT_TRUE(backend_->Download(device, got.data(), kBytes).ok());
+  EXPECT_TRUE(got == wanted);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, CaptureTest, ::testing::Values("cudnn"),

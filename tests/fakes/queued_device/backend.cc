@@ -142,6 +142,20 @@ class QueuedBackend : public HostBackend {
     queues_->Set(kDownloads, done, /*external=*/true);
     return std::make_unique<QueuedCopy>(queues_, done);
   }
+  absl::Status Update(std::span<const ParameterUpdate> updates) override {
+    for (const ParameterUpdate& of : updates) {
+      queues_->Put(kKernels, Asked::kLaunch, [of] {
+        float unused[2] = {};
+        for (size_t i = 0; i < of.size; ++i) {
+          const auto state = [&](int s) {
+            return of.states[s] != nullptr ? of.states[s] + i : &unused[s];
+          };
+          of.update.Apply(of.gradient[i], of.weights + i, state(0), state(1));
+        }
+      });
+    }
+    return absl::OkStatus();
+  }
   absl::StatusOr<std::unique_ptr<Mark>> SetMark() override {
     auto mark = std::make_unique<QueuedMark>(queues_);
     queues_->Set(kKernels, mark->shared(), /*external=*/true);

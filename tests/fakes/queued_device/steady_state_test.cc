@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "tests/fakes/queued_device/asked.h"
@@ -75,8 +76,8 @@ class SteadyState : public RunTest {
   static std::vector<std::string> Common() {
     return {"cluster.workers=1", "cluster.segment=1000", "train.epochs=1", "data.prefetch=64"};
   }
-  // The steady steps of an epoch.
-  std::vector<std::vector<Asked>> Train(const std::vector<std::string>& settings) {
+  // All steps and evaluations of a run.
+  std::vector<std::vector<Asked>> TrainAll(const std::vector<std::string>& settings) {
     Process server(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
                                             "--run-dir", Path("run")} +
                    Sets(Common() + settings));
@@ -90,7 +91,11 @@ class SteadyState : public RunTest {
     const absl::Status trained = Trainer(options).Run();
     EXPECT_TRUE(trained.ok()) << trained;
     EXPECT_EQ(server.Wait().code, 0) << server.Err();
-    std::vector<std::vector<Asked>> steps = Steps(AskedOf(kDevice));
+    return Steps(AskedOf(kDevice));
+  }
+  // The steady steps of an epoch.
+  std::vector<std::vector<Asked>> Train(const std::vector<std::string>& settings) {
+    std::vector<std::vector<Asked>> steps = TrainAll(settings);
     // Removes evaluations, which bring back only their result.
     std::erase_if(steps, [](const auto& step) {
       return Count(step, Asked::kWaitForEvent, kDownloads) +
@@ -201,6 +206,33 @@ TEST_F(SteadyState, TheHostWaitsForPayloadsAndTheLoss) {
   // Small payloads are copied by launches.
   Check(Train(settings), kCodecs, 1, 0);
   CheckWeights(settings);
+}
+
+// Local steps keep gradients and weights on the device; only the loss comes back, and at an
+// exchange the weights.
+TEST_F(SteadyState, LocalStepsStayOnTheDevice) {
+  for (const std::string more : {"local.mix=1", "local={fragments: 2, delay: 1, mix: 0.5}"}) {
+    SCOPED_TRACE(more);
+    const std::vector<std::string> settings = {
+        more,
+        "local.steps=8",
+        "local.optimizer={adamw: {learning_rate: 0.01, weight_decay: 0.1}}",
+        "optimizer={worker: {}}",
+        "compression.push=none",
+        "train.epochs=2"};
+    const std::vector<std::vector<Asked>> steps = TrainAll(settings);
+    size_t exchanges = 0;
+    for (const std::vector<Asked>& step : steps) {
+      EXPECT_EQ(Count(step, Asked::kCopyOut, kDownloads), 0u);
+      const size_t out = Count(step, Asked::kCopyOut, kKernels);
+      exchanges += out > 1;
+    }
+    EXPECT_GT(exchanges, steps.size() / 16);
+    EXPECT_LT(exchanges, steps.size() * 3 / 4);
+    CheckWeights(settings);
+    std::filesystem::remove_all(Path("run"));
+    std::filesystem::remove_all(Path("reference"));
+  }
 }
 
 // Bounds need the gradients themselves.

@@ -223,5 +223,32 @@ TEST(OptimizerTest, AddsDeltasToStatistics) {
   EXPECT_EQ(in_place, out);
 }
 
+// Devices have the formulas again, for one element.
+TEST(OptimizerTest, ADevicesUpdateHasTheHostsBits) {
+  constexpr size_t kSize = 67;
+  int compared = 0;
+  for (const Case& c : Cases()) {
+    const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(c.config);
+    if (!optimizer->ElementUpdateAt({}).has_value()) continue;
+    SCOPED_TRACE(c.name);
+    ++compared;
+    const int steps = 5;
+    const Arrays wanted = Train(*optimizer, kSize, steps, /*out_of_place=*/false);
+    Arrays made{Random(1, kSize, -1, 1), {}};
+    made.states.assign(kMaxStateArrays, std::vector<float>(kSize));
+    for (int t = 1; t <= steps; ++t) {
+      const std::vector<float> gradient = Random(100 + t, kSize, -0.5, 0.5);
+      const ElementUpdate update = *optimizer->ElementUpdateAt(
+          {.learning_rate = 0.05, .weight_decay = 0.1, .step = static_cast<uint64_t>(t)});
+      for (size_t i = 0; i < kSize; ++i) {
+        update.Apply(gradient[i], &made.weights[i], &made.states[0][i], &made.states[1][i]);
+      }
+    }
+    EXPECT_EQ(made.weights, wanted.weights);
+    for (size_t s = 0; s < wanted.states.size(); ++s) EXPECT_EQ(made.states[s], wanted.states[s]);
+  }
+  EXPECT_EQ(compared, 6);
+}
+
 }  // namespace
 }  // namespace psgd

@@ -40,6 +40,7 @@ class LocalStepsTest : public testing::Test {
         .placement = placement_,
         .fragments = *fragments_,
         .weights = [this](int p) { return std::span(own_[p]); },
+        .wrote = [] {},
         .gradient = [this](int p) { return std::span<const float>(gradient_[p]); }});
   }
   static void Arrive(LocalSteps& local, const Values& trained, const Values& statistic) {
@@ -60,11 +61,11 @@ TEST_F(LocalStepsTest, PushesTheWeightChange) {
   const auto local = Make();
   EXPECT_FALSE(local->begun());
   Arrive(*local, {1, 1, 1, 1}, {2});
-  local->Take(0);
+  EXPECT_TRUE(local->Take(0).ok());
   EXPECT_TRUE(local->begun());
   EXPECT_THAT(own_[0], ElementsAre(1, 1, 1, 1));
-  local->Step({});
-  local->Step({});
+  EXPECT_TRUE(local->Step({}).ok());
+  EXPECT_TRUE(local->Step({}).ok());
   EXPECT_THAT(own_[0], ElementsAre(0, -1, -2, -3));
   EXPECT_THAT(own_[1], ElementsAre(2.5f));
   EXPECT_THAT(Of(local->Change(0)), ElementsAre(1, 2, 3, 4));  // to be subtracted
@@ -75,8 +76,8 @@ TEST_F(LocalStepsTest, WeightDecayIsTheWorkers) {
   config_.mutable_local()->mutable_optimizer()->mutable_sgd()->set_weight_decay(0.5);
   const auto local = Make();
   Arrive(*local, {4, 4, 4, 4}, {4});
-  local->Take(0);
-  local->Step({});
+  EXPECT_TRUE(local->Take(0).ok());
+  EXPECT_TRUE(local->Step({}).ok());
   EXPECT_THAT(own_[0], ElementsAre(4 - 0.5f * 3, 4 - 0.5f * 4, 4 - 0.5f * 5, 4 - 0.5f * 6));
   EXPECT_THAT(own_[1], ElementsAre(4.25f));
 }
@@ -90,16 +91,16 @@ TEST_F(LocalStepsTest, AGroupHasRatesOfItsOwn) {
   group->set_weight_decay(0.5);
   const auto local = Make();
   Arrive(*local, {4, 4, 4, 4}, {4});
-  local->Take(0);
-  local->Step({});
+  EXPECT_TRUE(local->Take(0).ok());
+  EXPECT_TRUE(local->Step({}).ok());
   EXPECT_THAT(own_[0], ElementsAre(4 - 0.25f * 3, 4 - 0.25f * 4, 4 - 0.25f * 5, 4 - 0.25f * 6));
 }
 
 TEST_F(LocalStepsTest, TheScheduleIsOfItsOwnSteps) {
   config_.mutable_local()->mutable_schedule()->mutable_warmup()->set_steps(4);
   const auto local = Make();
-  local->Take(0);
-  local->Step({.step = 1});
+  EXPECT_TRUE(local->Take(0).ok());
+  EXPECT_TRUE(local->Step({.step = 1}).ok());
   EXPECT_THAT(own_[0], ElementsAre(-0.25f, -0.5f, -0.75f, -1));
 }
 
@@ -107,10 +108,10 @@ TEST_F(LocalStepsTest, MixesTheShardsWeightsWithItsOwn) {
   config_.mutable_local()->set_mix(0.25);
   const auto local = Make();
   Arrive(*local, {8, 8, 8, 8}, {8});
-  local->Take(0);  // nothing to mix with yet
+  EXPECT_TRUE(local->Take(0).ok());  // nothing to mix with yet
   EXPECT_THAT(own_[0], ElementsAre(8, 8, 8, 8));
   Arrive(*local, {4, 8, 12, 16}, {8});
-  local->Take(1);
+  EXPECT_TRUE(local->Take(1).ok());
   EXPECT_THAT(own_[0], ElementsAre(7, 8, 9, 10));
   EXPECT_THAT(Of(local->Change(0)), ElementsAre(-3, 0, 3, 6));
 }
@@ -120,11 +121,11 @@ TEST_F(LocalStepsTest, AFragmentMovesFromTheWeightsThatWereTaken) {
   config_.mutable_local()->set_fragments(2);
   const auto local = Make();
   Arrive(*local, {1, 1, 1, 1}, {1});
-  local->Take(0);
-  local->Step({});
+  EXPECT_TRUE(local->Take(0).ok());
+  EXPECT_TRUE(local->Step({}).ok());
   Arrive(*local, {9, 9, 9, 9}, {9});
-  local->Exchanged(1);
-  local->Take(1);
+  EXPECT_TRUE(local->Exchange(1).ok());
+  EXPECT_TRUE(local->Take(1).ok());
   int taken = 0;
   for (uint32_t slice = 0; slice < 2; ++slice) {
     const float own = own_[0][slice * 2];
@@ -146,11 +147,11 @@ TEST_F(LocalStepsTest, AFragmentThatWasNotPushedKeepsItsChange) {
   config_.mutable_local()->set_fragments(2);
   const auto local = Make();
   Arrive(*local, {1, 1, 1, 1}, {1});
-  local->Take(0);
-  local->Step({});
+  EXPECT_TRUE(local->Take(0).ok());
+  EXPECT_TRUE(local->Step({}).ok());
   const Values before = Of(local->Change(0));
   Arrive(*local, {9, 9, 9, 9}, {9});
-  local->Take(1);
+  EXPECT_TRUE(local->Take(1).ok());
   EXPECT_EQ(Of(local->Change(0)), before);
 }
 
@@ -158,18 +159,18 @@ TEST_F(LocalStepsTest, WeightsOfAnotherWorkerOrClockAreGivenUp) {
   config_.mutable_local()->set_mix(0.5);
   config_.mutable_local()->mutable_optimizer()->mutable_sgd()->set_momentum(0.5);
   const auto local = Make();
-  local->Take(0);
-  local->Step({});
-  const Bytes saved = local->Save(3, 4);
+  EXPECT_TRUE(local->Take(0).ok());
+  EXPECT_TRUE(local->Step({}).ok());
+  const Bytes saved = local->Save(3, 4).value();
   for (const auto& [worker, clock, kept] :
        {std::tuple(3u, 4u, true), {2u, 4u, false}, {3u, 5u, false}}) {
     const auto other = Make();
-    ASSERT_TRUE(other->Restore(saved.span(), worker));
+    ASSERT_TRUE(other->Restore(saved.span(), worker).value());
     other->Begin(clock);
     EXPECT_EQ(other->begun(), kept) << worker << " " << clock;
     Arrive(*other, {0, 0, 0, 0}, {0});
-    other->Take(clock);
-    other->Step({});
+    EXPECT_TRUE(other->Take(clock).ok());
+    EXPECT_TRUE(other->Step({}).ok());
     // The momentum is there in each case.
     const float own = kept ? -0.25f : 0;
     EXPECT_FLOAT_EQ(own_[0][0], own - 0.5f * 1.5f);
@@ -180,10 +181,10 @@ TEST_F(LocalStepsTest, AnEvaluationSeesTheShardsWeights) {
   config_.mutable_local()->set_mix(0.5);
   const auto local = Make();
   Arrive(*local, {1, 1, 1, 1}, {1});
-  local->Take(0);
-  local->Step({});
+  EXPECT_TRUE(local->Take(0).ok());
+  EXPECT_TRUE(local->Step({}).ok());
   const std::vector<Values> own = own_;
-  local->ShowShards();
+  EXPECT_TRUE(local->ShowShards().ok());
   EXPECT_THAT(own_[0], ElementsAre(1, 1, 1, 1));
   local->ShowOwn();
   EXPECT_EQ(own_, own);
@@ -195,29 +196,29 @@ TEST_F(LocalStepsTest, GoesOnFromASavedStateToTheBit) {
   config_.mutable_local()->mutable_optimizer()->mutable_adamw()->set_learning_rate(0.1);
   const auto local = Make();
   Arrive(*local, {1, 2, 3, 4}, {1});
-  local->Take(0);
-  for (int i = 0; i < 3; ++i) local->Step({});
-  local->Exchanged(4);
-  const Bytes saved = local->Save(3, 4);
+  EXPECT_TRUE(local->Take(0).ok());
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(local->Step({}).ok());
+  EXPECT_TRUE(local->Exchange(4).ok());
+  const Bytes saved = local->Save(3, 4).value();
   const std::vector<Values> weights = own_;
 
   const auto go_on = [&](LocalSteps& steps) {
     Arrive(steps, {5, 6, 7, 8}, {2});
-    steps.Take(4);
-    steps.Step({});
+    EXPECT_TRUE(steps.Take(4).ok());
+    EXPECT_TRUE(steps.Step({}).ok());
     return std::pair(own_, Of(steps.Change(0)));
   };
   const auto wanted = go_on(*local);
   own_ = {{0, 0, 0, 0}, {0}};
   const auto other = Make();
-  ASSERT_TRUE(other->Restore(saved.span(), 3));
+  ASSERT_TRUE(other->Restore(saved.span(), 3).value());
   EXPECT_EQ(own_, weights);
   EXPECT_EQ(go_on(*other), wanted);
 
-  EXPECT_FALSE(other->Restore(saved.span().first(saved.size() - 4), 3));
-  EXPECT_FALSE(other->Restore({}, 3));
+  EXPECT_FALSE(other->Restore(saved.span().first(saved.size() - 4), 3).value());
+  EXPECT_FALSE(other->Restore({}, 3).value());
   config_.mutable_local()->mutable_optimizer()->mutable_sgd();
-  EXPECT_FALSE(Make()->Restore(saved.span(), 3));
+  EXPECT_FALSE(Make()->Restore(saved.span(), 3).value());
 }
 
 }  // namespace

@@ -1,0 +1,91 @@
+// What an optimizer does to each element of a parameter, as a device does it
+// (optimizers/optimizer.h has the formulas). It rounds after every operation, so it gives the bits
+// that the optimizers' loops give on the host. No Abseil here, because nvcc reads this.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+
+#include "common/host_device.h"
+
+namespace psgd {
+
+struct ElementUpdate {
+  enum class Kind { kAdd, kSgd, kMomentum, kNesterov, kAdagrad, kAdam };
+
+  Kind kind = Kind::kAdd;  // kAdd: w += g
+  float rate = 0;          // adam: rate / (1 - beta1^t)
+  float decay = 0;         // not 0: g += decay * w first
+  float keep = 1;          // adam: a factor of the weight
+  float momentum = 0;
+  float epsilon = 0;
+  float beta1 = 0, one_minus_beta1 = 0;
+  float beta2 = 0, one_minus_beta2 = 0;
+  float inverse_root_correction = 0;
+
+  PS_HD void Apply(float g, float* w, float* first_state, float* second_state) const;
+};
+
+// A parameter, in a device's memory, and its update. A state that the update does not have is null.
+struct ParameterUpdate {
+  size_t size = 0;
+  const float* gradient = nullptr;
+  float* weights = nullptr;
+  float* states[2] = {};
+  ElementUpdate update;
+};
+
+// No compiler may contract these.
+struct RoundedMath {
+#ifdef __CUDA_ARCH__
+  PS_HD static float Mul(float a, float b) { return __fmul_rn(a, b); }
+  PS_HD static float Add(float a, float b) { return __fadd_rn(a, b); }
+  PS_HD static float Sub(float a, float b) { return __fsub_rn(a, b); }
+  PS_HD static float Div(float a, float b) { return __fdiv_rn(a, b); }
+  PS_HD static float Sqrt(float a) { return __fsqrt_rn(a); }
+#else
+  PS_HD static float Mul(float a, float b) { return a * b; }
+  PS_HD static float Add(float a, float b) { return a + b; }
+  PS_HD static float Sub(float a, float b) { return a - b; }
+  PS_HD static float Div(float a, float b) { return a / b; }
+  PS_HD static float Sqrt(float a) { return std::sqrt(a); }
+#endif
+};
+
+PS_HD inline void ElementUpdate::Apply(float g, float* w, float* first_state,
+                                       float* second_state) const {
+  using Math = RoundedMath;
+  if (decay != 0) g = Math::Add(g, Math::Mul(decay, *w));
+  switch (kind) {
+    case Kind::kAdd:
+      *w = Math::Add(*w, g);
+      return;
+    case Kind::kSgd:
+      *w = Math::Sub(*w, Math::Mul(rate, g));
+      return;
+    case Kind::kMomentum:
+      *first_state = Math::Add(Math::Mul(momentum, *first_state), g);
+      *w = Math::Sub(*w, Math::Mul(rate, *first_state));
+      return;
+    case Kind::kNesterov:
+      *first_state = Math::Add(Math::Mul(momentum, *first_state), g);
+      *w = Math::Sub(*w, Math::Mul(rate, Math::Add(g, Math::Mul(momentum, *first_state))));
+      return;
+    case Kind::kAdagrad:
+      *first_state = Math::Add(*first_state, Math::Mul(g, g));
+      *w = Math::Sub(*w,
+                     Math::Div(Math::Mul(rate, g), Math::Add(Math::Sqrt(*first_state), epsilon)));
+      return;
+    case Kind::kAdam: {
+      *first_state = Math::Add(Math::Mul(beta1, *first_state), Math::Mul(one_minus_beta1, g));
+      *second_state =
+          Math::Add(Math::Mul(beta2, *second_state), Math::Mul(Math::Mul(one_minus_beta2, g), g));
+      const float root =
+          Math::Add(Math::Mul(Math::Sqrt(*second_state), inverse_root_correction), epsilon);
+      *w = Math::Sub(Math::Mul(*w, keep), Math::Div(Math::Mul(rate, *first_state), root));
+      return;
+    }
+  }
+}
+
+}  // namespace psgd
