@@ -18,10 +18,13 @@ rlimit Limit() {
 }
 
 rlim_t OpenFiles(const rlimit& limit) {
-  // Where no file can be opened, the folder cannot be read, too: then all are open.
+  // Where no file can be opened, the folder cannot be read, too: then all are open. Without /proc
+  // the number is not known.
   std::error_code error;
   const std::filesystem::directory_iterator open("/proc/self/fd", error);
-  if (error) return limit.rlim_cur;
+  const bool full =
+      error == std::errc::too_many_files_open || error == std::errc::too_many_files_open_in_system;
+  if (error) return full ? limit.rlim_cur : 0;
   return static_cast<rlim_t>(std::distance(begin(open), end(open))) - 1;  // but for this folder
 }
 

@@ -74,11 +74,15 @@ CodecConfig Whole(CodecConfig codec) {
 }  // namespace
 
 bool SendsSingleElements(const CodecConfig& codec) {
+  if (codec.has_auto_()) {
+    return std::ranges::any_of(Candidates(codec.auto_()), SendsSingleElements);
+  }
   switch (codec.kind_case()) {
     case CodecConfig::kTopk:
     case CodecConfig::kRandomk:
     case CodecConfig::kThreshold:
     case CodecConfig::kChunked:
+    case CodecConfig::kDgc:
       return true;
     default:
       return false;

@@ -67,7 +67,7 @@ typedef enum psgd_status {
   PSGD_DIVERGED = 7,    /* weights or updates are not finite numbers */
   PSGD_INTERNAL = 8,    /* anything else, such as too little memory */
   PSGD_SAVE = 9,        /* after psgd_keep_state: psgd_save_state, then call again */
-  PSGD_DATA_LOSS = 10   /* what a checkpoint has of this worker is damaged, or only a part */
+  PSGD_DATA_LOSS = 10   /* data were lost: of a checkpoint, or of a server */
 } psgd_status;
 
 /* One worker of one run; never reused. 0 is none. */

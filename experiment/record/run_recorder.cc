@@ -232,15 +232,17 @@ absl::Status RunRecorder::SaveSummary(const StatusReply& status, Summary::Status
 namespace {
 
 // A loss that grew by this factor since the first step is no result. Losses of sound runs may rise
-// somewhat, as those of regressions do on new data.
+// somewhat, as those of regressions do on new data. A first loss below 1 counts as 1, because one
+// batch of a trained network may have a loss near 0.
 constexpr double kExploded = 1000;
 
 // Empty: the loss did not explode.
 std::string ExplosionNote(const StatusReply& status) {
   const double first = status.total().first_loss();
-  const bool tested = !status.evaluations().empty();
-  const double last = tested ? status.evaluations().rbegin()->loss() : status.train_loss();
-  if (!(first > 0) || !(last > kExploded * first)) return "";
+  const double test = status.evaluations().empty() ? 0 : status.evaluations().rbegin()->loss();
+  const bool tested = test != 0;  // a program may report an accuracy alone
+  const double last = tested ? test : status.train_loss();
+  if (!(first > 0) || !(last > kExploded * std::max(first, 1.0))) return "";
   return absl::StrFormat(
       "the last %s loss, %.4g, is %.2g times the loss of the first step, %.4g; %s",
       tested ? "test" : "training", last, last / first, first, DivergedText(status.config()));

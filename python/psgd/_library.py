@@ -37,7 +37,7 @@ class DivergedError(Error, ArithmeticError):
 
 
 class DataLossError(Error):
-    """What a checkpoint has of this worker is damaged, or only a part."""
+    """Data were lost: of a checkpoint, or of a server."""
 
 
 class RunOver(Error):

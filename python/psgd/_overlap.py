@@ -12,15 +12,11 @@ from psgd._client import Client
 from psgd._library import RunOver, StateError
 
 
-_SUMMED = 1 << 16  # elements of a gradient, at most
-
-
 def _mark(gradient: torch.Tensor) -> Tuple[int, torch.Tensor]:
-    """Tells whether it has changed: by its version, and by a sum of elements all over it, since
-    GradScaler's changes raise no version."""
+    """Tells whether it has changed: by its version, and by its sum, since GradScaler's changes, and
+    those of .data, raise no version."""
     values = gradient.detach()
-    values = (values._values() if values.is_sparse else values).flatten()
-    return gradient._version, values[::-(-values.numel() // _SUMMED) or 1].sum()
+    return gradient._version, (values._values() if values.is_sparse else values).sum()
 
 
 class _BeforeForward:

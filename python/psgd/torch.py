@@ -207,16 +207,19 @@ class Run:
         self._within_batch = False
         self._owes_state = False   # the run ends, and wants it at the end of this batch
         self._add_tensors(statistics)
-        by_elements = [tensor for tensor in self._tensors if client.sends_elements(tensor.name)]
+        trained = self._trained()
+        by_elements = [tensor for tensor in self._tensors if id(tensor.tensor) in trained and
+                       tensor.tensor.requires_grad and client.sends_elements(tensor.name)]
         rows = set() if client.local_steps else self._row_wise()
         tables = [tensor.name for tensor in by_elements if tensor.sparse and id(tensor.tensor) in rows]
         if tables and client.worker == 0:
             warnings.warn(
-                f"{', '.join(tables)}: gradients are sparse, and the codec (compression.push) chooses "
+                f"{', '.join(tables)}: gradients are sparse, and the codec (compression) chooses "
                 "elements of the whole tensor and leaves the others for later. That takes fewer bytes "
                 "if a batch has more rows than the codec would send. To send the rows of each step as "
-                "they are, add to the run's config: compression.rules: "
-                f'[{{match: "{tables[0]}", push: none}}]', stacklevel=3)
+                "they are, put first into the run's config: compression.rules: ["
+                + ", ".join(f'{{match: "{table}", push: none}}' for table in tables) + "]",
+                stacklevel=3)
         if mask_momentum is None and could_mask and client.worker == 0 and by_elements:
             warnings.warn(
                 "this run's codec (compression.push) sends some elements of an update and leaves the "

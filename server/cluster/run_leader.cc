@@ -669,6 +669,14 @@ void RunLeader::Store(Time now, ServerEffects* effects) {
     effects->push_back(effect::WriteStore{0, revision_, writing_.record, writing_.plan});
     return;
   }
+  if (plan_ != nullptr && !plan_->model().has_preparation() &&
+      coordinator_.model()->has_preparation()) {
+    // The run goes on from a checkpoint of an earlier version, and a worker brought it.
+    auto plan = std::make_shared<RunPlan>(*plan_);
+    *plan->mutable_model() = *coordinator_.model();
+    plan_ = std::move(plan);
+    plan_stored_ = false;
+  }
   writing_ = {RecordNow(now),   plan_stored_ ? nullptr : plan_,
               Changes(),        orders_.last(),
               checkpoint_done_, copies_.MarkNow()};

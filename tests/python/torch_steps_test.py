@@ -247,6 +247,10 @@ class Steps(unittest.TestCase):
             loss.backward()
             model.weight.grad.data.mul_(0.5)
 
+        def one_of_many(model, run, loss):
+            loss.backward()
+            model.weight.grad.data[7777, 3] += 1
+
         def drop(model, run, loss):
             loss.backward()
             model.weight.grad = None
@@ -255,8 +259,8 @@ class Steps(unittest.TestCase):
             loss.backward()
             run.skip()
 
-        for change in (clip, clip_values, replace, again, unseen, drop, skip):
-            model = nn.Linear(6, 2)
+        for change in (clip, clip_values, replace, again, unseen, one_of_many, drop, skip):
+            model = nn.Linear(6, 20000 if change is one_of_many else 2)
             with server(data=f"{{batch: {BATCH}}}", optimizer="{sgd: {learning_rate: 0.1}}") as at:
                 run, loader, optimizer = self.joined(at, model, overlap=True)
                 with self.assertRaisesRegex(psgd.StateError, "[Jj]oin without overlap=True"):

@@ -164,5 +164,17 @@ TEST(ChooseCodec, TheFirstRuleThatMatchesDecides) {
   EXPECT_TRUE(ChooseCodec(config, Parameter("fc1.bias", {10})).has_none());
 }
 
+TEST(SendsSingleElements, AlsoIfACandidateDoes) {
+  CodecConfig codec;
+  codec.mutable_qsgd();
+  EXPECT_FALSE(SendsSingleElements(codec));
+  codec.mutable_dgc();
+  EXPECT_TRUE(SendsSingleElements(codec));
+  codec.mutable_auto_()->add_codecs()->mutable_int8();
+  EXPECT_FALSE(SendsSingleElements(codec));
+  codec.mutable_auto_()->add_codecs()->mutable_topk();
+  EXPECT_TRUE(SendsSingleElements(codec));
+}
+
 }  // namespace
 }  // namespace psgd

@@ -25,7 +25,12 @@ TEST(SummaryOfARun, SaysThatTheLossExploded) {
                 "is 8)"));
   EXPECT_THAT(note(2.5, 5e6, false), HasSubstr("the last training loss, 5e+06, is"));
   EXPECT_EQ(note(2.5, 2000, true), "");
-  EXPECT_EQ(note(1e-9, 9e-7, false), "");
+  note(2.5, 0, true);
+  status.set_train_loss(5e6);
+  EXPECT_THAT(SummaryOf(status, Summary::Status::kFinished, "", 1, 0).note,
+              HasSubstr("the last training loss"))
+      << "a program that reports an accuracy alone";
+  EXPECT_EQ(note(3.4e-7, 5.74, true), "") << "a first batch that a trained network knows";
   EXPECT_EQ(note(1e9, 3e11, true), "") << "a regression of large numbers on new data";
   status.mutable_total()->clear_first_loss();  // as of a run of an older version
   EXPECT_EQ(SummaryOf(status, Summary::Status::kFinished, "", 1, 0).note, "");

@@ -123,6 +123,7 @@ class RunLeaderTest : public testing::Test {
       const ServerEffect effect = effects_[i];
       if (const auto* write = std::get_if<effect::WriteStore>(&effect)) {
         ++writes_;
+        if (write->plan != nullptr) stored_plan_ = *write->plan;
         if (store_answers_) leader_->OnStoreWritten(write->revision + 1, now_, &effects_);
       } else if (const auto* order = std::get_if<effect::SendOrder>(&effect)) {
         leader_->OnOrderDone(order->order.shard, order->order.epoch, order->order.number,
@@ -136,13 +137,13 @@ class RunLeaderTest : public testing::Test {
     effects_.clear();
   }
   // A worker of that name joins and is registered.
-  WorkerKey JoinWorker(const std::string& name) {
+  WorkerKey JoinWorker(const std::string& name, const ModelSpec& model = SmallPlan().model()) {
     JoinRequest join;
     join.set_name(name);
     join.set_protocol(kProtocolVersion);
     RegisterRequest registers;
     *registers.mutable_key() = std::get<JoinReply>(Ask(join)).key();
-    *registers.mutable_model() = SmallPlan().model();
+    *registers.mutable_model() = model;
     registers.set_batches_per_epoch(10);
     Ask(registers);
     return registers.key();
@@ -173,8 +174,26 @@ class RunLeaderTest : public testing::Test {
   std::map<uint64_t, absl::StatusOr<ControlReply>> answers_;
   uint64_t request_ = 0;
   int writes_ = 0;
+  std::optional<RunPlan> stored_plan_;  // the last that was written
   bool store_answers_ = true;
 };
+
+// A run that goes on from a checkpoint of an earlier version learns it from a worker.
+TEST_F(RunLeaderTest, StoresHowTheDataWerePrepared) {
+  Make(TrainingRecord(1));
+  Live(kTick, CopyUnder(1, true), CopyUnder(1, false));
+  ModelSpec model = SmallPlan().model();
+  model.mutable_preparation()->mutable_shape()->set_width(2);
+  JoinWorker("a", model);
+  Tick();
+  ASSERT_TRUE(stored_plan_.has_value());
+  EXPECT_EQ(stored_plan_->model().preparation().shape().width(), 2);
+  EXPECT_EQ(stored_plan_->placement().slices_size(), 1);
+  stored_plan_.reset();
+  JoinWorker("b", model);
+  Tick();
+  EXPECT_FALSE(stored_plan_.has_value()) << "once is enough";
+}
 
 // Servers keep cuts and hold back images until they hear that a checkpoint is done.
 TEST_F(RunLeaderTest, CheckpointsFromBeforeItLedAreDone) {

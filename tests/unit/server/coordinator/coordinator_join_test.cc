@@ -301,6 +301,9 @@ TEST(CoordinatorJoin, StatusCountsReportsAndNamesWorkers) {
   EXPECT_EQ(status.workers(0).name(), "host");
   EXPECT_DOUBLE_EQ(status.workers(0).input_stall(), 0.25);
   EXPECT_DOUBLE_EQ(status.seconds(), 2);
+
+  run.Leave(a);
+  EXPECT_DOUBLE_EQ(run.core().Status(run.now()).train_loss(), 0.5) << "that of the last report";
 }
 
 TEST(CoordinatorJoin, AHostileHistogramTakesNoMemory) {
