@@ -10,6 +10,26 @@
 
 namespace psgd {
 
+// Bounds of a gradient, as train/gradient_clip.h has them on the host: first of each element, then
+// of the norm over all parameters but those of kind kAdd. 0: no bound.
+struct GradientBounds {
+  float value = 0;
+  double norm = 0;
+
+  PS_HD float Bound(float g) const {
+    if (value == 0 || !(g - g == 0)) return g;  // NaN and infinity stay what they are
+    return g < -value ? -value : g > value ? value : g;
+  }
+  // What the gradient is multiplied by. Of PyTorch's clip_grad_norm_: 1e-6 keeps a division by 0
+  // away.
+  PS_HD float Scale(double squares) const {
+    const double found = sqrt(squares);
+    if (!(found - found == 0)) return static_cast<float>(found - found);  // NaN
+    const double scale = norm / (found + 1e-6);
+    return static_cast<float>(scale < 1 ? scale : 1);
+  }
+};
+
 struct ElementUpdate {
   enum class Kind { kAdd, kSgd, kMomentum, kNesterov, kAdagrad, kAdam };
 

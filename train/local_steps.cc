@@ -129,7 +129,9 @@ absl::Status LocalSteps::Step(const ScheduleTime& time) {
     return absl::OkStatus();
   }
   weights_here_ = false;
-  return options_.device->UpdateParameters(updates);
+  const ClipConfig& clip = options_.config.train().clip();
+  return options_.device->UpdateParameters(
+      updates, {.value = static_cast<float>(clip.value()), .norm = clip.norm()});
 }
 
 ElementUpdate LocalSteps::UpdateOf(int parameter, const OptimizerStep& step) const {

@@ -47,6 +47,8 @@ class LocalSteps {
   // The weights of a parameter as the shards sent them last. A pull is installed here.
   std::span<float> shards(int parameter) { return shards_[parameter]; }
 
+  // A device makes the steps, from gradients that it bounds by itself (train.clip).
+  bool on_device() const { return options_.device != nullptr; }
   // The network has weights to train with: a step need not wait for those of the shards.
   bool begun() const { return begun_; }
   // The shards' weights after `clock` are here. Mixes the slices that its exchange carried into the

@@ -192,8 +192,6 @@ absl::StatusOr<Network*> Trainer::DeviceOfLocalSteps(size_t replicas) {
   std::string why;
   if (replicas > 1) {
     why = "several GPUs train together";
-  } else if (clip_) {
-    why = "of train.clip";
   } else if (!LocalSteps::CanUseDevice(config().local().optimizer(), &arrays)) {
     why = "of its norms";
   } else if (const absl::Status kept = network->KeepStates(arrays); kept.ok()) {
@@ -471,7 +469,7 @@ absl::Status Trainer::LocalStep(uint64_t clock, const ScheduleTime& time, bool a
   const auto compute = [&] {
     const Session::Away away(&session());
     std::function<void(int)> on_gradient;
-    if (clip_) {
+    if (clip_ && !local_->on_device()) {
       on_gradient = [this](int parameter) { clip_->Add(parameter, network_->gradient(parameter)); };
     }
     return network_->TrainStep(now, time.step + 1, on_gradient, beside);

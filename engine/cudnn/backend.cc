@@ -77,9 +77,17 @@ class CudnnBackend : public Backend {
   absl::StatusOr<std::unique_ptr<Feed>> MakeFeed(size_t bytes) override {
     return cudnn::MakeFeed(*device_, bytes);
   }
-  absl::Status Update(std::span<const ParameterUpdate> updates) override {
+  absl::Status Update(std::span<const ParameterUpdate> updates,
+                      const GradientBounds& bounds) override {
+    const size_t sums = bounds.norm > 0 ? cudnn::UpdateSums(updates.data(), updates.size()) : 0;
+    if (sums > update_sums_) {
+      PSGD_ASSIGN_OR_RETURN(update_memory_, device_->Allocate(sums * sizeof(double)));
+      update_sums_ = sums;
+    }
     return cudnn::CheckCall(
-        cudnn::UpdateParameters(device_->stream(), updates.data(), updates.size()),
+        cudnn::UpdateParameters(
+            device_->stream(), updates.data(), updates.size(), bounds,
+            static_cast<double*>(update_memory_ ? update_memory_->data() : nullptr)),
         "UpdateParameters");
   }
   absl::StatusOr<std::unique_ptr<Mark>> SetMark() override { return device_->SetMark(); }
@@ -134,6 +142,8 @@ class CudnnBackend : public Backend {
  private:
   const BackendOptions options_;
   const std::unique_ptr<cudnn::Device> device_;
+  std::unique_ptr<DeviceMemory> update_memory_;  // of an update, for the norm of its gradients
+  size_t update_sums_ = 0;
 };
 
 absl::StatusOr<std::unique_ptr<Backend>> Make(const BackendOptions& options) {

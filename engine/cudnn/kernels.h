@@ -30,8 +30,11 @@ cudaError_t SetStepValues(cudaStream_t stream, const StepValues& values, StepVal
 // Divides by the loss scale, and sets `overflowed` if a value is not finite.
 cudaError_t Unscale(cudaStream_t stream, int64_t count, float* gradient, StepValues* step);
 
-// Updates parameters by their gradients.
-cudaError_t UpdateParameters(cudaStream_t stream, const ParameterUpdate* updates, size_t count);
+// Updates parameters by their gradients within the bounds. `sums` has UpdateSums doubles if the
+// norm has a bound.
+size_t UpdateSums(const ParameterUpdate* updates, size_t count);
+cudaError_t UpdateParameters(cudaStream_t stream, const ParameterUpdate* updates, size_t count,
+                             const GradientBounds& bounds, double* sums);
 
 // Converts values to another layout or type. Only images have a channels-last layout. For other
 // tensors `area` is 1 and `channels` is the number of elements. Of two formats one may have more

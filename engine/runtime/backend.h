@@ -141,9 +141,10 @@ class Backend {
   // A Download that returns at once.
   virtual absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
                                                               size_t bytes) = 0;
-  // Launches an optimizer's update of parameters in the device's memory. An error if
-  // computes_on_host().
-  virtual absl::Status Update(std::span<const ParameterUpdate> updates) = 0;
+  // Launches an optimizer's update of parameters in the device's memory, by their gradients within
+  // the bounds. An error if computes_on_host().
+  virtual absl::Status Update(std::span<const ParameterUpdate> updates,
+                              const GradientBounds& bounds) = 0;
   // Sets a mark behind all earlier launches. In a recording each replay sets the mark again. An
   // error if computes_on_host().
   virtual absl::StatusOr<std::unique_ptr<Mark>> SetMark() = 0;

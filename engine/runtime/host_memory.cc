@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<Feed>> HostBackend::MakeFeed(size_t) {
   return absl::UnimplementedError("kernels see the host's memory");
 }
 
-absl::Status HostBackend::Update(std::span<const ParameterUpdate>) {
+absl::Status HostBackend::Update(std::span<const ParameterUpdate>, const GradientBounds&) {
   return absl::UnimplementedError("an optimizer of the host updates the host's weights");
 }
 

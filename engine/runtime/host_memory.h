@@ -21,7 +21,8 @@ class HostBackend : public Backend {
   absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
                                                       size_t bytes) override;
   absl::StatusOr<std::unique_ptr<Feed>> MakeFeed(size_t bytes) override;
-  absl::Status Update(std::span<const ParameterUpdate> updates) override;
+  absl::Status Update(std::span<const ParameterUpdate> updates,
+                      const GradientBounds& bounds) override;
   absl::StatusOr<std::unique_ptr<Mark>> SetMark() override;
   absl::Status BeginRun(const Step&) override { return absl::OkStatus(); }
   // Always an error: a kernel is done when Run returns, so there are no launches to record.

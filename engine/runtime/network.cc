@@ -371,8 +371,9 @@ absl::Status Network::KeepStates(int arrays) {
   impl_->backend->EnterThread();
   return impl_->parameters->MakeStates(arrays);
 }
-absl::Status Network::UpdateParameters(std::span<const ElementUpdate> updates) {
-  return impl_->parameters->Update(updates, ++impl_->parameter_version);
+absl::Status Network::UpdateParameters(std::span<const ElementUpdate> updates,
+                                       const GradientBounds& bounds) {
+  return impl_->parameters->Update(updates, bounds, ++impl_->parameter_version);
 }
 absl::Status Network::FetchParameters() {
   impl_->backend->EnterThread();

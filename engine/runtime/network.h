@@ -122,9 +122,11 @@ class Network {
   // `arrays` zeroed arrays for each parameter. RESOURCE_EXHAUSTED: the device lacks room for these.
   // REQUIRES: on_device(), no step was taken yet, and every TrainStep has a null on_gradient.
   absl::Status KeepStates(int arrays);
-  // Moves the parameters by the gradients of the last TrainStep, on the device. `updates`: by
-  // parameter. Afterwards parameter(i) is old, until FetchParameters. REQUIRES: KeepStates.
-  absl::Status UpdateParameters(std::span<const ElementUpdate> updates);
+  // Moves the parameters by the gradients of the last TrainStep within the bounds, on the device.
+  // `updates`: by parameter. Afterwards parameter(i) is old, until FetchParameters. REQUIRES:
+  // KeepStates.
+  absl::Status UpdateParameters(std::span<const ElementUpdate> updates,
+                                const GradientBounds& bounds);
   absl::Status FetchParameters();
   // An array of parameter i.
   absl::Status ReadState(int array, int i, std::span<float> to);

@@ -54,7 +54,8 @@ absl::Status ParameterMemory::MakeStates(int arrays) {
   return absl::OkStatus();
 }
 
-absl::Status ParameterMemory::Update(std::span<const ElementUpdate> updates, uint64_t version) {
+absl::Status ParameterMemory::Update(std::span<const ElementUpdate> updates,
+                                     const GradientBounds& bounds, uint64_t version) {
   std::vector<ParameterUpdate> all;
   for (size_t i = 0; i < updates.size(); ++i) {
     const size_t begin = of_values_.begins[i];
@@ -68,7 +69,7 @@ absl::Status ParameterMemory::Update(std::span<const ElementUpdate> updates, uin
     one.update = updates[i];
   }
   uploaded_ = version;
-  return backend_->Update(all);
+  return backend_->Update(all, bounds);
 }
 
 absl::Status ParameterMemory::Fetch() {

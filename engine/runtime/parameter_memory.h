@@ -42,7 +42,8 @@ class ParameterMemory {
   // on the host.
   absl::Status MakeStates(int arrays);
   // Launches the updates of all parameters, by parameter. Afterwards `value` is old, until Fetch.
-  absl::Status Update(std::span<const ElementUpdate> updates, uint64_t version);
+  absl::Status Update(std::span<const ElementUpdate> updates, const GradientBounds& bounds,
+                      uint64_t version);
   // Copies the device's values to the host's.
   absl::Status Fetch();
   absl::Status ReadState(int array, int i, std::span<float> to);

@@ -148,14 +148,38 @@ TEST_P(CaptureTest, AnOptimizerUpdatesParametersAsOnTheHost) {
                  .beta2 = 0.99f,
                  .one_minus_beta2 = 0.01f,
                  .inverse_root_correction = 1.1f};
-    for (size_t i = 0; i < of.size; ++i) {
-      float* const host = wanted.data() + i;
-      of.update.Apply(host[at(0)], host + at(1), host + at(2), host + at(3));
-    }
   }
-  ASSERT_TRUE(backend_->Update(updates).ok());
-  ASSERT_TRUE(backend_->Download(device, got.data(), kBytes).ok());
-  EXPECT_TRUE(got == wanted);
+  for (const GradientBounds bounds :
+       {GradientBounds{}, GradientBounds{.value = 0.75f}, GradientBounds{.norm = 10},
+        GradientBounds{.value = 0.5f, .norm = 1e6}}) {
+    SCOPED_TRACE(::testing::Message() << bounds.value << " " << bounds.norm);
+    const auto host = [&](const float* there) {
+      return &wanted[static_cast<size_t>(there - device)];
+    };
+    double squares = 0;
+    for (const ParameterUpdate& of : updates) {
+      for (size_t i = 0; i < of.size && of.update.kind != Kind::kAdd; ++i) {
+        const double g = bounds.Bound(host(of.gradient)[i]);
+        squares += g * g;
+      }
+    }
+    const float scale = bounds.norm > 0 ? bounds.Scale(squares) : 1;
+    EXPECT_EQ(scale < 1, bounds.norm == 10);
+    for (const ParameterUpdate& of : updates) {
+      float unused[2] = {};
+      for (size_t i = 0; i < of.size; ++i) {
+        const float g = host(of.gradient)[i];
+        const auto state = [&](int s) {
+          return of.states[s] != nullptr ? host(of.states[s]) + i : unused + s;
+        };
+        of.update.Apply(of.update.kind == Kind::kAdd ? g : bounds.Bound(g) * scale,
+                        host(of.weights) + i, state(0), state(1));
+      }
+    }
+    ASSERT_TRUE(backend_->Update(updates, bounds).ok());
+    ASSERT_TRUE(backend_->Download(device, got.data(), kBytes).ok());
+    EXPECT_TRUE(got == wanted);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, CaptureTest, ::testing::Values("cudnn"),

@@ -142,15 +142,34 @@ class QueuedBackend : public HostBackend {
     queues_->Set(kDownloads, done, /*external=*/true);
     return std::make_unique<QueuedCopy>(queues_, done);
   }
-  absl::Status Update(std::span<const ParameterUpdate> updates) override {
+  absl::Status Update(std::span<const ParameterUpdate> updates,
+                      const GradientBounds& bounds) override {
+    const auto scale = std::make_shared<float>(1.0f);
+    if (bounds.norm > 0) {
+      queues_->Put(kKernels, Asked::kLaunch,
+                   [=, all = std::vector(updates.begin(), updates.end())] {
+                     double squares = 0;
+                     for (const ParameterUpdate& of : all) {
+                       if (of.update.kind == ElementUpdate::Kind::kAdd) continue;
+                       for (size_t i = 0; i < of.size; ++i) {
+                         const double g = bounds.Bound(of.gradient[i]);
+                         squares += g * g;
+                       }
+                     }
+                     *scale = bounds.Scale(squares);
+                   });
+    }
     for (const ParameterUpdate& of : updates) {
-      queues_->Put(kKernels, Asked::kLaunch, [of] {
+      queues_->Put(kKernels, Asked::kLaunch, [=] {
         float unused[2] = {};
+        const bool trained = of.update.kind != ElementUpdate::Kind::kAdd;
         for (size_t i = 0; i < of.size; ++i) {
           const auto state = [&](int s) {
             return of.states[s] != nullptr ? of.states[s] + i : &unused[s];
           };
-          of.update.Apply(of.gradient[i], of.weights + i, state(0), state(1));
+          const float g = of.gradient[i];
+          of.update.Apply(trained ? bounds.Bound(g) * *scale : g, of.weights + i, state(0),
+                          state(1));
         }
       });
     }

@@ -211,7 +211,8 @@ TEST_F(SteadyState, TheHostWaitsForPayloadsAndTheLoss) {
 // Local steps keep gradients and weights on the device; only the loss comes back, and at an
 // exchange the weights.
 TEST_F(SteadyState, LocalStepsStayOnTheDevice) {
-  for (const std::string more : {"local.mix=1", "local={fragments: 2, delay: 1, mix: 0.5}"}) {
+  for (const std::string more :
+       {"train.clip={norm: 0.05, value: 0.01}", "local={fragments: 2, delay: 1, mix: 0.5}"}) {
     SCOPED_TRACE(more);
     const std::vector<std::string> settings = {
         more,
