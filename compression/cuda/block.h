@@ -53,7 +53,26 @@ class Block {
     });
   }
 
-  // The same, dealt to all threads of the launch.
+  // A phase: put(w, bits) for each word of 32 bits. Bit k is bit(32 * w + k), 0 beyond `count`.
+  template <typename Bit, typename Put>
+  PS_HD void Bits(uint32_t count, Bit bit, Put put) const {
+#ifdef __CUDA_ARCH__
+    for (uint32_t i = threadIdx.x; i < (count + 31) / 32 * 32; i += kThreads) {
+      const uint32_t bits = __ballot_sync(0xFFFFFFFFu, i < count && bit(i));
+      if (i % 32 == 0) put(i / 32, bits);
+    }
+    __syncthreads();
+#else
+    for (uint32_t w = 0; w * 32 < count; ++w) {
+      uint32_t bits = 0;
+      for (uint32_t k = 0; k < 32 && w * 32 + k < count; ++k)
+        bits |= uint32_t{bit(w * 32 + k)} << k;
+      put(w, bits);
+    }
+#endif
+  }
+
+  // A phase: f(i) for each i below `count`, dealt to all threads of the launch.
   template <typename F>
   PS_HD void ForAll(size_t count, F f) const {
     Each([&](uint32_t thread) {

@@ -2,9 +2,8 @@
 // elements. See compression/sparse/blocks.h.
 #pragma once
 
-#include "compression/cuda/coder.h"
+#include "compression/cuda/block_tiles.h"
 #include "compression/cuda/rice_codes.h"
-#include "compression/cuda/sums.h"
 #include "compression/sparse/block_norm.h"
 #include "compression/sparse/density_count.h"
 
@@ -13,42 +12,40 @@ namespace psgd::cuda {
 // The norms to choose from. A block of zeros is never chosen.
 struct NormMaker {
   static constexpr bool kChoosesZeros = false;
-  const float* norms;
-  PS_HD float Make(size_t i) const { return norms[i]; }
-  PS_HD float Made(size_t i) const { return norms[i]; }
-  PS_HD float Corrected(size_t i) const { return norms[i]; }
+  Source norms;
+  PS_HD Source In() const { return norms; }
+  PS_HD void Keep(size_t, Four&, uint32_t) const {}
+  PS_HD Source Out() const { return norms; }
+  PS_HD float Corrected(size_t i) const { return norms.gradient[i]; }
+  PS_HD float Made(size_t i) const { return norms.gradient[i]; }
 };
 
-// A team of threads makes the elements of one block and computes their norm.
+// Makes the elements of the blocks and computes their norms.
 struct NormsBody {
   struct Shared {
-    double squares[kTeams][kLanes];
+    alignas(sizeof(Four)) float tile[kTile];
+    double squares[kMostTeams * kLanes];
   };
-  Source source;
-  uint32_t elements;
-  uint32_t block_elements;
-  uint32_t blocks;
+  BlockTiles tiles;
   float* norms;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
-    const uint32_t first = block.index() * kTeams;
-    block.Each([&](uint32_t thread) {
-      const uint32_t team = thread / kLanes, b = first + team;
-      if (b >= blocks) return;
-      const size_t begin = size_t{b} * block_elements, left = elements - begin;
-      const size_t count = left < block_elements ? left : block_elements;
+    tiles.ForEachTile(block, false, tiles.source.residual, shared.tile,
+                      [&](size_t begin, uint32_t count) {
+                        tiles.ForEachLane(block, begin, count, [&](const TileLane& lane) {
+                          double squares = lane.first ? 0 : shared.squares[lane.index];
+                          for (uint32_t i = lane.begin; i < lane.end; i += kLanes) {
+                            const double value = shared.tile[i];
+                            squares += value * value;
+                          }
+                          shared.squares[lane.index] = squares;
+                        });
+                      });
+    tiles.ForEachTeam(block, [&](uint32_t b, uint32_t team) {
       double squares = 0;
-      for (size_t i = thread % kLanes; i < count; i += kLanes) {
-        const double value = source.Make(begin + i);
-        squares += value * value;
-      }
-      shared.squares[team][thread % kLanes] = squares;
-    });
-    block.Each([&](uint32_t thread) {
-      if (thread >= kTeams || first + thread >= blocks) return;
-      double squares = 0;
-      for (double lane : shared.squares[thread]) squares += lane;
-      norms[first + thread] = NormOfBlock(squares);
+      for (uint32_t lane = 0; lane < kLanes; ++lane)
+        squares += shared.squares[team * kLanes + lane];
+      norms[b] = NormOfBlock(squares);
     });
   }
 };
@@ -120,9 +117,10 @@ class CoderOf<BlocksTwin, Queue> final : public Coder<Queue> {
   bool varies() const override { return true; }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
     float* norms = queue.template Scratch<float>(blocks_);
-    queue.Launch((blocks_ + kTeams - 1) / kTeams,
-                 NormsBody{input.source, elements_, block_, blocks_, norms});
-    const Entries chosen = ChooseLargest(queue, NormMaker{norms}, blocks_, keep_, false);
+    const BlockTiles tiles = TilesOfBlocks(input.source, elements_, block_);
+    queue.Launch(tiles.launched(), NormsBody{tiles, norms});
+    const Entries chosen =
+        ChooseLargest(queue, NormMaker{{.gradient = norms}}, blocks_, keep_, false);
     const EntriesView entries = {chosen.indices, chosen.chosen};
     queue.Zero(reinterpret_cast<uint32_t*>(output.payload), (Bound(0) + 3) / 4);
     RicePlan* plan = MeasureGaps(queue, entries, keep_);

@@ -23,7 +23,7 @@ template <typename Queue, typename Maker>
 Entries ChooseReaching(Queue& queue, const Maker& maker, uint32_t elements, uint32_t least) {
   Entries entries = {nullptr, queue.template Scratch<Chosen>(1), elements, elements};
   queue.Zero(entries.chosen, 1);
-  queue.Launch(BlocksFor(elements), MakeBody<Maker>{maker, elements, entries.chosen});
+  queue.Launch(TilesOf(elements), MakeBody<Maker>{maker, elements, entries.chosen});
   queue.Launch(1, JudgeBody{entries.chosen, elements, false, true, least});
   ListChosen(queue, maker, Maker::kChoosesZeros, &entries);
   return entries;
@@ -48,11 +48,11 @@ Entries ChooseLargest(Queue& queue, const Maker& maker, uint32_t elements, uint3
     queue.Launch(1, FindBinBody<UseAsGuess>{
                         samples, kSampleBins, {chosen, static_cast<uint32_t>(plan.wanted)}});
   }
-  queue.Launch(BlocksFor(elements), MakeBody<Maker>{maker, elements, chosen});
+  queue.Launch(TilesOf(elements), MakeBody<Maker>{maker, elements, chosen});
   queue.Launch(1, JudgeBody{chosen, keep, sampled, false, 0});
   constexpr struct { uint32_t shift, width; } kDigits[] = {{20, 11}, {10, 10}, {0, 10}};
   constexpr uint32_t kCountingBlocks = 512;  // each adds its bins to the common bins
-  const uint32_t blocks = BlocksFor(elements);
+  const uint32_t blocks = TilesOf(elements);
   for (const auto& digit : kDigits) {
     uint32_t* bins = queue.template Scratch<uint32_t>(size_t{1} << digit.width);
     queue.Zero(bins, size_t{1} << digit.width);

@@ -1,9 +1,11 @@
 // Chooses the elements of a slice to send, on a device, as compression/sparse/select_largest.h
 // does: by their magnitudes' bits, the lower index first among equals. A Maker makes the numbers to
 // choose from:
-//   Corrected(i)   the value that Make(i) gives number i
-//   Make(i)        makes number i and returns it
+//   In(), Keep(i, values, count)  make numbers i, i + 1, ...: from those of the source In(), and
+//                                 stores them
+//   Corrected(i)   the value that they give number i
 //   Made(i)        number i, once made
+//   Out()          a source of these
 //   Leave(i, left) keeps `left`, what is not sent of a chosen number i
 //   kChoosesZeros  whether zeros are chosen if all numbers are
 #pragma once
@@ -117,9 +119,14 @@ struct MakeBody {
   PS_HD void operator()(const Block& block, Shared& shared) const {
     const uint32_t guess = chosen->guess;
     block.Once([&] { shared.reached = 0; });
-    block.ForAll(elements, [&](size_t i) {
-      const uint32_t bits = MagnitudeBits(maker.Make(i));
-      if (guess != 0 && bits >= guess) AtomicAdd(&shared.reached, 1);
+    const Source in = maker.In();
+    block.ForAllTiles(elements, kTile, [&](size_t begin, uint32_t thread) {
+      uint32_t reached = 0;
+      ForRuns<kTile>(in, begin, elements, thread, [&](size_t i, Four& values, uint32_t count) {
+        maker.Keep(i, values, count);
+        for (uint32_t k = 0; k < count; ++k) reached += MagnitudeBits(values.at[k]) >= guess;
+      });
+      if (guess != 0 && reached != 0) AtomicAdd(&shared.reached, reached);
     });
     block.Once([&] { AtomicAdd(&chosen->reached, shared.reached); });
   }
@@ -165,9 +172,14 @@ struct DigitsBody {
     if (chosen->settled != 0) return;
     const uint32_t above = shift + width, found = chosen->least, mask = (1u << width) - 1;
     block.ForEach(size_t{mask} + 1, [&](size_t b) { shared.bins[b] = 0; });
-    block.ForAll(elements, [&](size_t i) {
-      const uint32_t bits = MagnitudeBits(maker.Made(i));
-      if (bits >> above == found >> above) AtomicAdd(&shared.bins[(bits >> shift) & mask], 1);
+    const Source out = maker.Out();
+    block.ForAllTiles(elements, kTile, [&](size_t begin, uint32_t thread) {
+      ForRuns<kTile>(out, begin, elements, thread, [&](size_t, const Four& values, uint32_t count) {
+        for (uint32_t k = 0; k < count; ++k) {
+          const uint32_t bits = MagnitudeBits(values.at[k]);
+          if (bits >> above == found >> above) AtomicAdd(&shared.bins[(bits >> shift) & mask], 1);
+        }
+      });
     });
     block.ForEach(size_t{mask} + 1, [&](size_t b) {
       if (shared.bins[b] != 0) AtomicAdd(&bins[b], shared.bins[b]);
@@ -190,11 +202,18 @@ struct CountTiesBody {
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
     if (chosen->settled != 0) return;
-    const size_t begin = size_t{block.index()} * kTieChunk, left = elements - begin;
+    const size_t begin = size_t{block.index()} * kTieChunk;
     const uint32_t least = chosen->least;
     block.Once([&] { shared.ties = 0; });
-    block.ForEach(left < kTieChunk ? left : kTieChunk, [&](size_t i) {
-      if (MagnitudeBits(maker.Made(begin + i)) == least) AtomicAdd(&shared.ties, 1);
+    block.Each([&](uint32_t thread) {
+      uint32_t ties = 0;
+      ForRuns<kTieChunk>(maker.Out(), begin, elements, thread,
+                         [&](size_t, const Four& values, uint32_t count) {
+                           for (uint32_t k = 0; k < count; ++k) {
+                             ties += MagnitudeBits(values.at[k]) == least;
+                           }
+                         });
+      if (ties != 0) AtomicAdd(&shared.ties, ties);
     });
     block.Once([&] { ties[block.index()] = shared.ties; });
   }

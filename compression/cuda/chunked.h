@@ -13,7 +13,9 @@ namespace psgd::cuda {
 // Makes the elements of a chunk and finds which to send: cuts[c] is set up for IsChosen.
 struct ChunkCutBody {
   static constexpr uint32_t kBins = 2048;
+  static constexpr uint32_t kKept = 4096;  // elements of a chunk that stay in shared memory
   struct Shared {
+    alignas(sizeof(Four)) float value[kKept];
     uint32_t bins[kBins];
     FindBinBody<UseAsDigit>::Shared find;
     BlockReach reach;
@@ -27,7 +29,16 @@ struct ChunkCutBody {
   PS_HD void operator()(const Block& block, Shared& shared) const {
     const size_t begin = size_t{block.index()} * options.chunk, left = elements - begin;
     const auto count = static_cast<uint32_t>(left < options.chunk ? left : options.chunk);
-    block.ForEach(count, [&](size_t i) { source.Make(begin + i); });
+    block.Each([&](uint32_t thread) {
+      for (size_t from = begin; from < begin + count; from += kKept) {
+        ForRuns<kKept>(source, from, begin + count, thread,
+                       [&](size_t i, const Four& values, uint32_t own) {
+                         if (source.residual != nullptr)
+                           StoreFour(source.residual + i, values, own);
+                         if (from == begin) StoreFour(shared.value + (i - begin), values, own);
+                       });
+      }
+    });
     block.Once([&] {
       shared.chosen.settled = 0;
       shared.chosen.least = 0;
@@ -41,14 +52,17 @@ struct ChunkCutBody {
   }
 
  private:
-  PS_HD uint32_t BitsAt(size_t i) const { return MagnitudeBits(source.Made(i)); }
+  // Of element i of a chunk.
+  PS_HD uint32_t BitsAt(size_t begin, uint32_t i, const Shared& shared) const {
+    return MagnitudeBits(i < kKept ? shared.value[i] : source.Made(begin + i));
+  }
 
   PS_HD void FindDigit(const Block& block, size_t begin, uint32_t count, uint32_t shift,
                        uint32_t width, Shared& shared) const {
     const uint32_t above = shift + width, bins = 1u << width;
     block.ForEach(bins, [&](size_t b) { shared.bins[b] = 0; });
     block.ForEach(count, [&](size_t i) {
-      const uint32_t bits = BitsAt(begin + i);
+      const uint32_t bits = BitsAt(begin, static_cast<uint32_t>(i), shared);
       if (bits >> above != shared.chosen.least >> above) return;
       AtomicAdd(&shared.bins[(bits >> shift) & (bins - 1)], 1);
     });
@@ -61,15 +75,15 @@ struct ChunkCutBody {
     shared.reach.Find(block, kThreads, shared.chosen.ties, [&](uint32_t part) {
       uint32_t ties = 0;
       for (uint32_t i = part * each; i < (part + 1) * each && i < count; ++i) {
-        ties += BitsAt(begin + i) == shared.chosen.least;
+        ties += BitsAt(begin, i, shared) == shared.chosen.least;
       }
       return ties;
     });
     block.Once([&] {
       uint32_t left = shared.reach.left;
-      size_t i = begin + size_t{shared.reach.found} * each;
-      while (BitsAt(i) != shared.chosen.least || --left > 0) ++i;
-      shared.chosen.last_tie = static_cast<uint32_t>(i);
+      uint32_t i = shared.reach.found * each;
+      while (BitsAt(begin, i, shared) != shared.chosen.least || --left > 0) ++i;
+      shared.chosen.last_tie = static_cast<uint32_t>(begin) + i;
     });
   }
 };

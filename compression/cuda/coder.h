@@ -3,8 +3,8 @@
 //   queue.Launch(blocks, body)       runs the body for each block, if any (block.h)
 //   queue.Zero(pointer, count)       before the first launch of the slice
 //   queue.template Scratch<T>(count) not initialized; of this slice alone, until its last launch
-//   queue.SkipIf(flag)               if *flag is not 0 when later launches run, their bodies do
-//                                    nothing; null ends this
+//   queue.SkipIf({at, mark})         if *at is `mark` when later launches run, their bodies do
+//                                    nothing; {} ends this
 // The queue runs the launches of a slice in order, with those of other slices. No Abseil: nvcc
 // reads this.
 #pragma once
@@ -20,6 +20,33 @@
 
 namespace psgd::cuda {
 
+// Neighbors that a thread moves at once.
+struct alignas(16) Four {
+  float at[4];
+};
+
+PS_HD inline bool IsAligned(const void* at, size_t bytes) {
+  return reinterpret_cast<uintptr_t>(at) % bytes == 0;
+}
+
+// Stores the first `count` of the numbers.
+PS_HD inline void StoreFour(float* to, const Four& values, uint32_t count) {
+  if (count == 4 && IsAligned(to, sizeof(Four))) {
+    *reinterpret_cast<Four*>(to) = values;
+    return;
+  }
+  for (uint32_t k = 0; k < count; ++k) to[k] = values.at[k];
+}
+
+// Stores the first `count` bytes of `bytes`, the lowest first.
+PS_HD inline void StoreBytes(std::byte* to, uint32_t bytes, uint32_t count) {
+  if (count == 4 && IsAligned(to, 4)) {
+    *reinterpret_cast<uint32_t*>(to) = bytes;
+    return;
+  }
+  for (uint32_t k = 0; k < count; ++k) to[k] = static_cast<std::byte>(bytes >> (8 * k) & 0xFF);
+}
+
 // The input of a slice's payload, added up in the order of the host's twin: weight decay, then the
 // residual. Pointers are device memory.
 struct Source {
@@ -28,13 +55,48 @@ struct Source {
   float weight_decay = 0;
   float* residual = nullptr;  // null: nothing is kept
   float residual_decay = 1;
+  float scale = 1;  // of the gradient, where it is added to the residual
 
   PS_HD float Gradient(size_t i) const {
     return weights == nullptr ? gradient[i] : gradient[i] + weight_decay * weights[i];
   }
   // Gradient + residual.
   PS_HD float Corrected(size_t i) const {
-    return residual == nullptr ? Gradient(i) : Gradient(i) + residual_decay * residual[i];
+    return residual == nullptr ? Gradient(i) : scale * Gradient(i) + residual_decay * residual[i];
+  }
+  // Whether CorrectedFours may read from element i on.
+  PS_HD bool Aligned(size_t i) const {
+    return IsAligned(gradient + i, sizeof(Four)) &&
+           (weights == nullptr || IsAligned(weights + i, sizeof(Four))) &&
+           (residual == nullptr || IsAligned(residual + i, sizeof(Four)));
+  }
+  // values[k] are the four elements from at[k] on.
+  template <uint32_t kRuns>
+  PS_HD void CorrectedFours(const size_t (&at)[kRuns], Four (&values)[kRuns]) const {
+    Four more[kRuns];
+    for (uint32_t k = 0; k < kRuns; ++k) values[k] = FourAt(gradient + at[k]);
+    if (residual != nullptr) {
+      for (uint32_t k = 0; k < kRuns; ++k) more[k] = FourAt(residual + at[k]);
+    }
+    if (weights != nullptr) {
+      for (uint32_t k = 0; k < kRuns; ++k) {
+        const Four own = FourAt(weights + at[k]);
+        for (uint32_t e = 0; e < 4; ++e) values[k].at[e] += weight_decay * own.at[e];
+      }
+    }
+    if (residual == nullptr) return;
+    for (uint32_t k = 0; k < kRuns; ++k) {
+      for (uint32_t e = 0; e < 4; ++e) {
+        values[k].at[e] = scale * values[k].at[e] + residual_decay * more[k].at[e];
+      }
+    }
+  }
+  // The source of what is made: Corrected(i) is Made(i).
+  PS_HD Source AsMade() const {
+    if (residual == nullptr) return *this;
+    Source made;
+    made.gradient = residual;
+    return made;
   }
   // Stores the sum in the residual, if there is one. Made reads it there.
   PS_HD float Make(size_t i) const {
@@ -43,6 +105,9 @@ struct Source {
     return corrected;
   }
   PS_HD float Made(size_t i) const { return residual == nullptr ? Gradient(i) : residual[i]; }
+
+ private:
+  PS_HD static const Four& FourAt(const float* at) { return *reinterpret_cast<const Four*>(at); }
 };
 
 // A body for f(i), for each i below `count`.
@@ -60,39 +125,70 @@ void ForAll(Queue& queue, size_t count, const F& f) {
   queue.Launch(BlocksFor(count), ForAllBody<F>{count, f});
 }
 
-// A body for f.Write(i, f.Read(i)), for each i below `count`. A thread reads several numbers before
-// it writes, so that it waits for memory once.
+// f(i, values, count) for runs of up to four elements below `end`, among the kMost that begin at
+// `begin`. A block's threads share the runs. A thread reads all its numbers before it uses one, so
+// that it waits for memory once.
+template <uint32_t kMost, typename F>
+PS_HD void ForRuns(const Source& source, size_t begin, size_t end, uint32_t thread, const F& f) {
+  constexpr uint32_t kEach = kMost / 4 / kThreads;
+  static_assert(kEach * 4 * kThreads == kMost);
+  const auto own = static_cast<uint32_t>(end - begin < kMost ? end - begin : kMost);
+  const uint32_t whole = source.Aligned(begin) ? own / 4 : 0;
+  if (whole > 0) {
+    size_t at[kEach];
+    Four values[kEach];
+    // A thread without work reads the first run.
+    for (uint32_t k = 0; k < kEach; ++k) {
+      const uint32_t run = k * kThreads + thread;
+      at[k] = begin + (run < whole ? run * 4 : 0);
+    }
+    source.CorrectedFours(at, values);
+    for (uint32_t k = 0; k < kEach; ++k) {
+      if (k * kThreads + thread < whole) f(at[k], values[k], 4u);
+    }
+  }
+  for (uint32_t i = (whole + thread) * 4; i < own; i += kThreads * 4) {
+    const uint32_t count = own - i < 4 ? own - i : 4;
+    Four values = {};
+    for (uint32_t k = 0; k < count; ++k) values.at[k] = source.Corrected(begin + i + k);
+    f(begin + i, values, count);
+  }
+}
+
+inline constexpr uint32_t kTile = 2048;  // elements that a block of threads takes at once
+
+// A body for f(i, values, count) for runs of up to four elements: all of them, in tiles.
 template <typename F>
 struct MapBody {
-  static constexpr size_t kAtOnce = 4, kTile = kAtOnce * kThreads;
   using Shared = Nothing;
-  size_t count;
+  Source source;
+  uint32_t count;
   F f;
 
   PS_HD void operator()(const Block& block, Shared&) const {
     block.ForAllTiles(count, kTile, [&](size_t begin, uint32_t thread) {
-      const size_t first = begin + thread;
-      float read[kAtOnce];
-      if (begin + kTile <= count) {
-        for (size_t k = 0; k < kAtOnce; ++k) read[k] = f.Read(first + k * kThreads);
-        for (size_t k = 0; k < kAtOnce; ++k) f.Write(first + k * kThreads, read[k]);
-      } else {
-        for (size_t i = first; i < count; i += kThreads) f.Write(i, f.Read(i));
-      }
+      ForRuns<kTile>(source, begin, count, thread, f);
     });
   }
 };
 
+// The elements of the tile that begins at `begin`.
+PS_HD inline uint32_t TileLength(size_t begin, size_t all) {
+  return static_cast<uint32_t>(all - begin < kTile ? all - begin : kTile);
+}
+inline uint32_t TilesOf(size_t count) { return static_cast<uint32_t>((count + kTile - 1) / kTile); }
+
 template <typename Queue, typename F>
-void Map(Queue& queue, size_t count, const F& f) {
-  constexpr size_t kAtOnce = MapBody<F>::kAtOnce;
-  queue.Launch(BlocksFor((count + kAtOnce - 1) / kAtOnce), MapBody<F>{count, f});
+void Map(Queue& queue, const Source& source, uint32_t count, const F& f) {
+  queue.Launch(TilesOf(count), MapBody<F>{source, count, f});
 }
 
+// Stores the corrected numbers in the residual.
 struct MakeElement {
-  Source source;
-  PS_HD float Read(size_t i) const { return source.Corrected(i); }
-  PS_HD void Write(size_t i, float corrected) const { source.residual[i] = corrected; }
+  float* residual;
+  PS_HD void operator()(size_t i, const Four& values, uint32_t count) const {
+    StoreFour(residual + i, values, count);
+  }
 };
 
 struct CoderInput {

@@ -2,7 +2,10 @@
 #include <cuda_runtime_api.h>
 
 #include <utility>
+#include <vector>
 
+#include "common/clock.h"
+#include "compression/cuda/copy_out.h"
 #include "compression/cuda/queue.h"
 #include "compression/cuda/twin_encoder.h"
 
@@ -44,10 +47,11 @@ absl::StatusOr<CudaEvent> NewCudaEvent(unsigned flags) {
   return CudaEvent(event);
 }
 
-absl::StatusOr<CudaStream> NewCudaStream() {
+// A stream with a lower number goes first.
+absl::StatusOr<CudaStream> NewCudaStream(int priority) {
   cudaStream_t stream = nullptr;
-  PSGD_RETURN_IF_ERROR(
-      Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate"));
+  PSGD_RETURN_IF_ERROR(Check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority),
+                             "cudaStreamCreateWithPriority"));
   return CudaStream(stream);
 }
 
@@ -68,7 +72,8 @@ class CudaDevice {
         copies_(std::move(copies)),
         launched_(std::move(launched)),
         stream_(launches_.get()),
-        runner_(stream_) {}
+        runner_(stream_),
+        copy_runner_(copies_.get()) {}
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
   ~CudaDevice() {
@@ -137,22 +142,32 @@ class CudaDevice {
   absl::Status TakeError() { return Check(runner_.TakeError(), "a launch"); }
 
   absl::Status StartTimer(Timer* timer) const { return Record(timer->started, stream_); }
-  absl::Status StartCopies(std::span<const HostCopy> copies, Timer* timer, CudaEvent* done) const {
-    const cudaStream_t last = copies.empty() ? stream_ : copies_.get();
-    if (!copies.empty()) {
-      PSGD_RETURN_IF_ERROR(Record(launched_, stream_));
-      PSGD_RETURN_IF_ERROR(
-          Check(cudaStreamWaitEvent(last, launched_.get()), "cudaStreamWaitEvent"));
+  absl::Status StartCopies(std::span<const CopyOutBody> copies, Timer* timer, CudaEvent* done) {
+    const cudaStream_t last = copies_.get();
+    PSGD_RETURN_IF_ERROR(Record(launched_, stream_));
+    PSGD_RETURN_IF_ERROR(Check(cudaStreamWaitEvent(last, launched_.get()), "cudaStreamWaitEvent"));
+    std::vector<CopyOutBody> short_copies;
+    for (const CopyOutBody& copy : copies) {
+      if (copy.varies || copy.bound < kLeastCopied) {
+        short_copies.push_back(copy);
+        continue;
+      }
+      PSGD_RETURN_IF_ERROR(Check(cudaMemcpyAsync(copy.to, copy.from, sizeof *copy.to + copy.bound,
+                                                 cudaMemcpyDeviceToHost, last),
+                                 "cudaMemcpyAsync"));
     }
-    for (const HostCopy& copy : copies) {
-      PSGD_RETURN_IF_ERROR(
-          Check(cudaMemcpyAsync(copy.to, copy.from, copy.bytes, cudaMemcpyDeviceToHost, last),
-                "cudaMemcpyAsync"));
-    }
+    CopyOut(copy_runner_, short_copies);
+    PSGD_RETURN_IF_ERROR(Check(copy_runner_.TakeError(), "a launch"));
     if (timer != nullptr) PSGD_RETURN_IF_ERROR(Record(timer->stopped, last));
     return Record(*done, last);
   }
+  // A thread that sleeps wakes up late, so short waits ask again and again.
   absl::Status Wait(CudaEvent* event) const {
+    for (const Time begin = SteadyNow(); SteadyNow() - begin < kShortWait;) {
+      const cudaError_t asked = cudaEventQuery(event->get());
+      if (asked != cudaErrorNotReady) return Check(asked, "cudaEventQuery");
+      cudaGetLastError();  // so that a launch does not report it
+    }
     return Check(cudaEventSynchronize(event->get()), "cudaEventSynchronize");
   }
   absl::StatusOr<double> SecondsOf(Timer* timer) const {
@@ -167,6 +182,10 @@ class CudaDevice {
   CudaRunner* runner() { return &runner_; }
 
  private:
+  // Payloads of a known length from here on are copied without threads of the device.
+  static constexpr size_t kLeastCopied = 256 << 10;
+  static constexpr Duration kShortWait = std::chrono::microseconds(200);
+
   static absl::Status Record(const CudaEvent& event, cudaStream_t stream) {
     return Check(cudaEventRecord(event.get(), stream), "cudaEventRecord");
   }
@@ -175,7 +194,7 @@ class CudaDevice {
   const CudaStream launches_, copies_;
   const CudaEvent launched_;   // between the streams
   const cudaStream_t stream_;  // of the launches
-  CudaRunner runner_;
+  CudaRunner runner_, copy_runner_;
   CudaMemory scratch_;  // of the runner
 };
 
@@ -236,8 +255,12 @@ absl::StatusOr<std::unique_ptr<DeviceCodecs>> Make(int index) {
     return NotFoundError("there is no CUDA device ", index, ": this host has ", count);
   }
   PSGD_RETURN_IF_ERROR(Check(cudaSetDevice(index), "cudaSetDevice"));
-  PSGD_ASSIGN_OR_RETURN(CudaStream launches, NewCudaStream());
-  PSGD_ASSIGN_OR_RETURN(CudaStream copies, NewCudaStream());
+  int last = 0, first = 0;
+  PSGD_RETURN_IF_ERROR(
+      Check(cudaDeviceGetStreamPriorityRange(&last, &first), "cudaDeviceGetStreamPriorityRange"));
+  PSGD_ASSIGN_OR_RETURN(CudaStream launches, NewCudaStream(last));
+  // The short work of copies does not wait for the next group's threads.
+  PSGD_ASSIGN_OR_RETURN(CudaStream copies, NewCudaStream(first));
   PSGD_ASSIGN_OR_RETURN(CudaEvent launched, NewCudaEvent(cudaEventDisableTiming));
   return std::make_unique<CudaCodecs>(index, std::move(launches), std::move(copies),
                                       std::move(launched));

@@ -18,14 +18,23 @@ struct VelocityMaker {
   float* velocity;
   bool masks;  // whether the velocity of sent elements becomes 0
 
-  PS_HD float Moved(size_t i) const {
-    return momentum * velocity[i] + (scale == nullptr ? 1 : *scale) * source.Gradient(i);
+  PS_HD Source In() const {
+    Source moved = source;
+    moved.residual = velocity;
+    moved.residual_decay = momentum;
+    if (scale != nullptr) moved.scale = *scale;
+    return moved;
   }
-  PS_HD float Corrected(size_t i) const { return With(i, Moved(i)); }
-  PS_HD float Make(size_t i) const {
-    const float moved = Moved(i), made = With(i, moved);
-    velocity[i] = moved;
-    if (source.residual != nullptr) source.residual[i] = made;
+  PS_HD float Corrected(size_t i) const { return With(i, In().Corrected(i)); }
+  PS_HD void Keep(size_t i, Four& values, uint32_t count) const {
+    StoreFour(velocity + i, values, count);
+    if (source.residual == nullptr) return;
+    for (uint32_t k = 0; k < count; ++k) values.at[k] = With(i + k, values.at[k]);
+    StoreFour(source.residual + i, values, count);
+  }
+  PS_HD Source Out() const {
+    Source made;
+    made.gradient = source.residual == nullptr ? velocity : source.residual;
     return made;
   }
   PS_HD float Made(size_t i) const {
@@ -40,12 +49,6 @@ struct VelocityMaker {
   PS_HD float With(size_t i, float moved) const {
     return source.residual == nullptr ? moved : source.residual_decay * source.residual[i] + moved;
   }
-};
-
-struct SquareOfGradient {
-  Source source;
-  PS_HD float Make(size_t i) const { return source.Gradient(i); }
-  PS_HD static double Of(float value) { return static_cast<double>(value) * value; }
 };
 
 struct UseAsScale {
@@ -78,13 +81,13 @@ class CoderOf<DgcTwin, Queue> final : public Coder<Queue> {
         WorthSending(CountAt(density, elements_), elements_, ValueCoding::kFloat));
   }
 
-  const float* Scale(Queue& queue, const Source& source) const {
+  const float* Scale(Queue& queue, Source source) const {
     if (options_.limit == 0) return nullptr;
     const uint32_t stretches = StretchesOf(elements_);
     double* part = queue.template Scratch<double>(stretches);
     float* scale = queue.template Scratch<float>(1);
-    queue.Launch(stretches, StretchSumBody<KnownCount, SquareOfGradient>{
-                                {elements_}, {source}, part, nullptr});
+    source.residual = nullptr;
+    queue.Launch(stretches, SquaresBody{source, elements_, nullptr, part, nullptr});
     queue.Launch(1, FoldBody<KnownCount, UseAsScale>{part, {stretches}, {options_.limit, scale}});
     return scale;
   }

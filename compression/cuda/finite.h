@@ -7,25 +7,29 @@
 
 namespace psgd::cuda {
 
-// Sets *bad to 1 if an element is NaN or infinite. REQUIRES: *bad is 0.
+// Makes *bad `mark` if an element is NaN or infinite.
 struct MarkNotFinite {
-  Source source;
-  uint32_t* bad;
+  uint64_t* bad;
+  uint64_t mark;
 
-  PS_HD float Read(size_t i) const { return source.Gradient(i); }
-  PS_HD void Write(size_t, float value) const {
+  PS_HD void operator()(size_t, const Four& values, uint32_t count) const {
     constexpr uint32_t kExponent = 0x7F800000u;
-    if ((std::bit_cast<uint32_t>(value) & kExponent) == kExponent) AtomicOr(bad, 1);
+    bool finite = true;
+    for (uint32_t k = 0; k < count; ++k) {
+      finite &= (std::bit_cast<uint32_t>(values.at[k]) & kExponent) != kExponent;
+    }
+    if (!finite) *bad = mark;
   }
 };
 
-// If the gradient is not finite, the queue skips all work put on it after this call, until
-// SkipIf(nullptr).
+// If the gradient is not finite, *bad becomes `mark`, and the queue skips all work put on it after
+// this call, until SkipIf({}). REQUIRES: *bad is not `mark`.
 template <typename Queue>
-void SkipUnlessFinite(Queue& queue, const Source& source, uint32_t elements, uint32_t* bad) {
-  queue.Zero(bad, 1);
-  Map(queue, elements, MarkNotFinite{source, bad});
-  queue.SkipIf(bad);
+void SkipUnlessFinite(Queue& queue, Source source, uint32_t elements, uint64_t* bad,
+                      uint64_t mark) {
+  source.residual = nullptr;
+  Map(queue, source, elements, MarkNotFinite{bad, mark});
+  queue.SkipIf({bad, mark});
 }
 
 }  // namespace psgd::cuda

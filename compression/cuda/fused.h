@@ -10,11 +10,19 @@
 
 namespace psgd::cuda {
 
+// A body does nothing if *at is `mark`; null: it always runs.
+struct SkipMark {
+  const uint64_t* at = nullptr;
+  uint64_t mark = 0;
+
+  PS_HD bool Skips() const { return at != nullptr && *at == mark; }
+};
+
 // A slice's part of a launch.
 struct Part {
   const void* body = nullptr;
   uint32_t blocks = 0;
-  const uint32_t* skip = nullptr;  // the body does nothing if *skip is not 0; null: it always runs
+  SkipMark skip;
 };
 
 // The bodies of a launch. A kernel takes them as its parameter.
@@ -45,7 +53,7 @@ class FusedBodies {
       }
     }
     const One& one = one_[first];
-    if (one.skip != nullptr && *one.skip != 0) return;
+    if (one.skip.Skips()) return;
     const uint32_t begin = first == 0 ? 0 : one_[first - 1].end;
     one.body(Block(block - begin, one.end - begin, backwards), shared);
   }
@@ -53,10 +61,11 @@ class FusedBodies {
  private:
   struct One {
     Body body;
-    const uint32_t* skip;
+    SkipMark skip;
     uint32_t end;  // blocks of this body and of those before it
   };
-  static constexpr size_t kParameterBytes = 4096;  // that kernels may have on any device
+  // Kernels may have 4,096 on any device. The rest is for other parameters.
+  static constexpr size_t kParameterBytes = 4080;
   static constexpr uint32_t kMost = (kParameterBytes - 16) / sizeof(One);
 
   uint32_t count_ = 0;

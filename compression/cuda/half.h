@@ -9,15 +9,28 @@ namespace psgd::cuda {
 
 template <typename Format>
 struct SendHalf {
-  Source source;
+  float* residual;
   uint16_t* out;
 
-  PS_HD float Read(size_t i) const { return source.Corrected(i); }
-  PS_HD void Write(size_t i, float corrected) const {
-    const uint16_t half = Format::From(corrected);
-    out[i] = half;
-    if (source.residual != nullptr) source.residual[i] = corrected - Format::To(half);
+  PS_HD void operator()(size_t i, const Four& values, uint32_t count) const {
+    FourHalves halves;
+    Four left;
+    for (uint32_t k = 0; k < 4; ++k) {
+      halves.at[k] = Format::From(values.at[k]);
+      left.at[k] = values.at[k] - Format::To(halves.at[k]);
+    }
+    if (count == 4) {
+      *reinterpret_cast<FourHalves*>(out + i) = halves;
+    } else {
+      for (uint32_t k = 0; k < count; ++k) out[i + k] = halves.at[k];
+    }
+    if (residual != nullptr) StoreFour(residual + i, left, count);
   }
+
+ private:
+  struct alignas(8) FourHalves {
+    uint16_t at[4];
+  };
 };
 
 template <typename Queue>
@@ -28,10 +41,11 @@ class CoderOf<HalfTwin, Queue> final : public Coder<Queue> {
   size_t Bound(uint64_t) const override { return elements_ * sizeof(uint16_t); }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
     uint16_t* const out = reinterpret_cast<uint16_t*>(output.payload);
+    float* const residual = input.source.residual;
     if (brain_) {
-      Map(queue, elements_, SendHalf<BrainFormat>{input.source, out});
+      Map(queue, input.source, elements_, SendHalf<BrainFormat>{residual, out});
     } else {
-      Map(queue, elements_, SendHalf<HalfFormat>{input.source, out});
+      Map(queue, input.source, elements_, SendHalf<HalfFormat>{residual, out});
     }
   }
 

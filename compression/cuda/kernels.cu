@@ -13,7 +13,7 @@ template std::unique_ptr<Coder<CudaQueue>> MakeCoder(const TwinOptions&);
 template void CudaRunner::Run<ZeroBody>(CudaRunner&, Parts);
 template void CudaRunner::Run<CopyOutBody>(CudaRunner&, Parts);
 template void CudaRunner::Run<MapBody<MarkNotFinite>>(CudaRunner&, Parts);
-template void CudaRunner::Run<StretchSumBody<KnownCount, SquareOfValue>>(CudaRunner&, Parts);
+template void CudaRunner::Run<SquaresBody>(CudaRunner&, Parts);
 template void CudaRunner::Run<FoldBody<KnownCount, StoreSum>>(CudaRunner&, Parts);
 
 }  // namespace psgd::cuda

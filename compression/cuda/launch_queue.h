@@ -34,10 +34,10 @@ class LaunchQueue {
   // The calls of coder.h after this one are of another slice.
   void BeginSlice() {
     begins_.push_back(launches_.size());
-    skip_ = nullptr;
+    skip_ = {};
   }
 
-  void SkipIf(const uint32_t* flag) { skip_ = flag; }
+  void SkipIf(const SkipMark& skip) { skip_ = skip; }
   template <typename Body>
   void Launch(uint32_t blocks, const Body& body) {
     launches_.push_back(Note(blocks, body));
@@ -47,7 +47,7 @@ class LaunchQueue {
     static_assert(sizeof(T) % sizeof(uint32_t) == 0);
     const size_t words = count * (sizeof(T) / sizeof(uint32_t));
     zeros_.push_back(Note(BlocksFor(words), ZeroBody{reinterpret_cast<uint32_t*>(at), words}));
-    zeros_.back().skip = nullptr;
+    zeros_.back().skip = {};
   }
   template <typename T>
   T* Scratch(size_t count) {
@@ -102,7 +102,7 @@ class LaunchQueue {
     zeros_.clear();
     words_.clear();
     begins_.clear();
-    skip_ = nullptr;
+    skip_ = {};
     scratch_used_ = 0;
   }
 
@@ -114,7 +114,7 @@ class LaunchQueue {
   struct Noted {
     RunParts run;  // by the type of the body
     uint32_t blocks;
-    const uint32_t* skip;
+    SkipMark skip;
     size_t body;  // place in words_
   };
 
@@ -145,7 +145,7 @@ class LaunchQueue {
   std::vector<Word> words_;     // the bodies
   std::vector<size_t> begins_;  // of the slices' launches
   std::vector<Part> parts_;     // of one launch
-  const uint32_t* skip_ = nullptr;
+  SkipMark skip_;
   size_t scratch_used_ = 0;
 };
 

@@ -1,5 +1,4 @@
-// natural on a device, in one pass. A thread encodes the eight elements of one byte of signs. See
-// compression/dense/natural.h.
+// natural on a device, in one pass. See compression/dense/natural.h.
 #pragma once
 
 #include "compression/cuda/coder.h"
@@ -9,25 +8,46 @@
 namespace psgd::cuda {
 
 struct SendNatural {
+  struct Shared {
+    alignas(sizeof(Four)) float tile[kTile];
+  };
   Source source;
   uint32_t elements;
   PhiloxKey key;
   uint64_t step;
   std::byte* exponents;
 
-  PS_HD void operator()(size_t b) const {
-    std::byte* signs = exponents + elements;
-    const PhiloxBlock random[2] = {Philox(key, 2 * b, step), Philox(key, 2 * b + 1, step)};
-    signs[b] = ByteOfBits(b, elements, [&](size_t i) {
-      const float corrected = source.Corrected(i);
-      const uint8_t exponent = NaturalExponent(corrected, random[i / 4 % 2].word[i % 4]);
-      const bool negative = std::signbit(corrected);
-      exponents[i] = static_cast<std::byte>(exponent);
-      if (source.residual != nullptr) {
-        source.residual[i] = corrected - NaturalValue(exponent, negative);
-      }
-      return negative;
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    const size_t begin = size_t{block.index()} * kTile;
+    block.Each([&](uint32_t thread) {
+      ForRuns<kTile>(source, begin, elements, thread,
+                     [&](size_t i, const Four& values, uint32_t count) {
+                       StoreFour(shared.tile + (i - begin), values, count);
+                       Send(i, values, count);
+                     });
     });
+    std::byte* const signs = exponents + elements + begin / 8;
+    const uint32_t count = TileLength(begin, elements);
+    block.Bits(
+        count, [&](uint32_t i) { return std::signbit(shared.tile[i]); },
+        [&](uint32_t w, uint32_t bits) {
+          const size_t left = BitBytes(count) - w * 4;
+          StoreBytes(signs + w * 4, bits, left < 4 ? static_cast<uint32_t>(left) : 4);
+        });
+  }
+
+ private:
+  PS_HD void Send(size_t i, const Four& values, uint32_t count) const {
+    const PhiloxBlock random = Philox(key, i / 4, step);
+    uint32_t sent = 0;
+    Four left;
+    for (uint32_t k = 0; k < 4; ++k) {
+      const uint8_t exponent = NaturalExponent(values.at[k], random.word[k]);
+      sent |= uint32_t{exponent} << (8 * k);
+      left.at[k] = values.at[k] - NaturalValue(exponent, std::signbit(values.at[k]));
+    }
+    StoreBytes(exponents + i, sent, count);
+    if (source.residual != nullptr) StoreFour(source.residual + i, left, count);
   }
 };
 
@@ -38,8 +58,8 @@ class CoderOf<NaturalTwin, Queue> final : public Coder<Queue> {
 
   size_t Bound(uint64_t) const override { return elements_ + BitBytes(elements_); }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
-    ForAll(queue, BitBytes(elements_),
-           SendNatural{input.source, elements_, input.key, input.step, output.payload});
+    queue.Launch(TilesOf(elements_),
+                 SendNatural{input.source, elements_, input.key, input.step, output.payload});
   }
 
  private:

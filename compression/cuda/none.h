@@ -7,13 +7,12 @@
 namespace psgd::cuda {
 
 struct SendAsIs {
-  Source source;
+  float* residual;
   float* out;
 
-  PS_HD float Read(size_t i) const { return source.Corrected(i); }
-  PS_HD void Write(size_t i, float corrected) const {
-    out[i] = corrected;
-    if (source.residual != nullptr) source.residual[i] = 0;
+  PS_HD void operator()(size_t i, const Four& values, uint32_t count) const {
+    StoreFour(out + i, values, count);
+    if (residual != nullptr) StoreFour(residual + i, {}, count);
   }
 };
 
@@ -24,7 +23,8 @@ class CoderOf<NoneTwin, Queue> final : public Coder<Queue> {
 
   size_t Bound(uint64_t) const override { return elements_ * sizeof(float); }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
-    Map(queue, elements_, SendAsIs{input.source, reinterpret_cast<float*>(output.payload)});
+    Map(queue, input.source, elements_,
+        SendAsIs{input.source.residual, reinterpret_cast<float*>(output.payload)});
   }
 
  private:

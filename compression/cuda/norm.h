@@ -5,12 +5,6 @@
 
 namespace psgd::cuda {
 
-struct SquareOfValue {
-  const float* values;
-  PS_HD float Make(size_t i) const { return values[i]; }
-  PS_HD static double Of(float value) { return static_cast<double>(value) * value; }
-};
-
 struct StoreSum {
   double* to;
   PS_HD void operator()(double sum) const { *to = sum; }
@@ -20,8 +14,9 @@ template <typename Queue>
 void SumSquares(Queue& queue, const float* values, uint32_t count, double* to) {
   const uint32_t stretches = StretchesOf(count);
   double* part = queue.template Scratch<double>(stretches);
-  queue.Launch(stretches,
-               StretchSumBody<KnownCount, SquareOfValue>{{count}, {values}, part, nullptr});
+  Source source;
+  source.gradient = values;
+  queue.Launch(stretches, SquaresBody{source, count, nullptr, part, nullptr});
   queue.Launch(1, FoldBody<KnownCount, StoreSum>{part, {stretches}, {to}});
 }
 

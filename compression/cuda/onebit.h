@@ -1,56 +1,49 @@
-// onebit on a device, in one pass. A team of threads encodes one block of elements. See
-// compression/dense/onebit.h.
+// onebit on a device, in one pass. See compression/dense/onebit.h.
 #pragma once
 
 #include "compression/coarse.h"
-#include "compression/cuda/coder.h"
+#include "compression/cuda/block_tiles.h"
 #include "compression/cuda/signs.h"
 
 namespace psgd::cuda {
 
 struct OnebitBody {
+  static constexpr uint32_t kUnit = 64;  // divides each block
   struct Shared {
+    alignas(sizeof(Four)) float tile[kTile];
     SplitLanes lanes;
-    float high[kTeams];
-    float low[kTeams];
+    SignPair means[kMostTeams];
+    uint8_t team[kTile / kUnit];  // of these elements
   };
-  Source source;
-  uint32_t elements;
-  uint32_t block_elements;
-  uint32_t blocks;  // blocks of elements, not of threads
+  BlockTiles tiles;
   std::byte* payload;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
-    const uint32_t first = block.index() * kTeams;
+    uint32_t* const words = reinterpret_cast<uint32_t*>(payload);
     block.Each([&](uint32_t thread) {
-      const uint32_t b = first + thread / kLanes;
-      if (thread == 0 && b == 0) *reinterpret_cast<uint32_t*>(payload) = block_elements;
-      if (b < blocks) SplitLane(source, Begin(b), Count(b), thread, &shared.lanes);
+      if (thread == 0 && block.index() == 0) words[0] = tiles.size;
+      if (thread >= kTile / kUnit) return;
+      const uint32_t team = thread * kUnit / tiles.size;
+      shared.team[thread] = static_cast<uint8_t>(team);
     });
-    block.Each([&](uint32_t thread) {
-      const uint32_t b = first + thread;
-      if (thread >= kTeams || b >= blocks) return;
-      const SplitSums sums = FoldSplit(source, Begin(b), Count(b), shared.lanes, thread);
-      shared.high[thread] = CoarseMean(sums.positive, sums.positives);
-      shared.low[thread] = CoarseMean(sums.negative, Count(b) - sums.positives);
-      reinterpret_cast<uint32_t*>(payload)[1 + b] =
-          CoarseBits(shared.high[thread]) | uint32_t{CoarseBits(shared.low[thread])} << 16;
+    tiles.ForEachTile(block, false, nullptr, shared.tile, [&](size_t begin, uint32_t count) {
+      tiles.ForEachLane(block, begin, count,
+                        [&](const TileLane& lane) { shared.lanes.Add(lane, shared.tile); });
     });
-    block.Each([&](uint32_t thread) {
-      const uint32_t team = thread / kLanes, b = first + team;
-      if (b >= blocks) return;
-      std::byte* bits = payload + sizeof(uint32_t) * (1 + size_t{blocks}) + Begin(b) / 8;
-      for (size_t i = thread % kLanes; i < BitBytes(Count(b)); i += kLanes) {
-        bits[i] = SendSigns(source, Begin(b), i, Count(b), shared.high[team], shared.low[team]);
-      }
+    tiles.ForEachTeam(block, [&](uint32_t b, uint32_t team) {
+      const SplitSums sums =
+          FoldSplit(tiles.source, tiles.Begin(b), tiles.Count(b), shared.lanes, team);
+      const SignPair means = {CoarseMean(sums.positive, sums.positives),
+                              CoarseMean(sums.negative, tiles.Count(b) - sums.positives)};
+      shared.means[team] = means;
+      words[1 + b] = CoarseBits(means.high) | uint32_t{CoarseBits(means.low)} << 16;
     });
-  }
-
- private:
-  PS_HD size_t Begin(uint32_t b) const { return size_t{b} * block_elements; }
-  PS_HD size_t Count(uint32_t b) const {
-    const size_t left = elements - Begin(b);
-    return left < block_elements ? left : block_elements;
+    float* const residual = tiles.source.residual;
+    tiles.ForEachTile(block, true, nullptr, shared.tile, [&](size_t begin, uint32_t count) {
+      SendSigns(block, shared.tile, count, residual == nullptr ? nullptr : residual + begin,
+                words + 1 + tiles.blocks + begin / 32,
+                [&](uint32_t i) { return shared.means[shared.team[i / kUnit]]; });
+    });
   }
 };
 
@@ -66,8 +59,8 @@ class CoderOf<OnebitTwin, Queue> final : public Coder<Queue> {
     return sizeof(uint32_t) * (1 + size_t{blocks_}) + BitBytes(elements_);
   }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
-    queue.Launch(blocks_ == 0 ? 1 : (blocks_ + kTeams - 1) / kTeams,
-                 OnebitBody{input.source, elements_, block_, blocks_, output.payload});
+    const BlockTiles tiles = TilesOfBlocks(input.source, elements_, block_);
+    queue.Launch(tiles.launched(), OnebitBody{tiles, output.payload});
   }
 
  private:

@@ -249,7 +249,7 @@ class CoderOf<PowersgdTwin, Queue> final : public Coder<Queue> {
 
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
     if (input.source.residual != nullptr) {
-      Map(queue, place_.elements, MakeElement{input.source});
+      Map(queue, input.source, place_.elements, MakeElement{input.source.residual});
     }
     float* const left = reinterpret_cast<float*>(output.payload + sizeof(uint32_t));
     LowRank matrices = {left, left + place_.rows * rank_, rank_, nullptr};

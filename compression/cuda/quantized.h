@@ -1,181 +1,128 @@
-// int8 and qsgd on a device, in one pass. A team of threads encodes a block of elements. See
-// compression/dense/quantized.h.
+// int8 and qsgd on a device, in one pass. See compression/dense/quantized.h.
 #pragma once
 
-#include "compression/cuda/coder.h"
-#include "compression/cuda/sums.h"
+#include "compression/cuda/block_tiles.h"
 #include "compression/dense/quantized.h"
 
 namespace psgd::cuda {
 
 struct QuantizedBody {
   struct Shared {
-    uint32_t largest[kThreads];
-    double squares[kTeams][kLanes];
-    float unit[kTeams];
+    alignas(sizeof(Four)) float tile[kTile];
+    alignas(sizeof(Four)) uint32_t codes[kTile / 4];  // bytes
+    uint32_t largest[kMostTeams * kLanes];
+    double squares[kMostTeams * kLanes];
+    float unit[kMostTeams];
   };
-  Source source;
-  uint32_t elements;
+  BlockTiles tiles;
   QuantizedTwin options;
-  uint32_t blocks;        // blocks of elements, not of threads
-  uint32_t team_threads;  // see TeamThreads
   PhiloxKey key;
   uint64_t step;
   std::byte* payload;
 
-  // A team measures about 16 elements a thread.
-  static uint32_t TeamThreads(uint32_t block) {
-    uint32_t threads = kLanes;
-    while (threads < kThreads && threads * 16 < block) threads *= 2;
-    return threads;
-  }
-
   PS_HD void operator()(const Block& block, Shared& shared) const {
-    const uint32_t teams = kThreads / team_threads, first = block.index() * teams;
     const auto top = static_cast<float>(LargestLevel(options.bits));
-    block.Each([&](uint32_t thread) {
-      const uint32_t b = first + thread / team_threads;
-      if (b < blocks) Measure(b, thread, shared);
+    block.Once([&] {
+      if (block.index() == 0) StoreHeader();
     });
-    block.Each([&](uint32_t thread) {
-      const uint32_t b = first + thread / team_threads;
-      if (options.l2 && b < blocks) SumSquares(b, thread, shared);
+    tiles.ForEachTile(block, false, nullptr, shared.tile, [&](size_t begin, uint32_t count) {
+      tiles.ForEachLane(block, begin, count, [&](const TileLane& lane) { Measure(lane, shared); });
     });
-    block.Each([&](uint32_t thread) {
-      // A slice without elements has a header.
-      if (thread >= teams || (first + thread >= blocks && first + thread > 0)) return;
-      shared.unit[thread] = blocks == 0 ? 0 : QuantizedUnit(SizeOf(thread, shared), top);
-      StoreUnit(first + thread, shared.unit[thread]);
+    tiles.ForEachTeam(block, [&](uint32_t b, uint32_t team) {
+      shared.unit[team] = QuantizedUnit(SizeOf(team, shared), top);
+      uint16_t* const units = reinterpret_cast<uint16_t*>(payload + HeaderBytes());
+      units[b] = CoarseBits(shared.unit[team]);
     });
-    block.Each([&](uint32_t thread) {
-      const uint32_t team = thread / team_threads, b = first + team;
-      if (b >= blocks) return;
-      const float unit = shared.unit[team];
-      Send(b, thread % team_threads,
-           {source, options.stochastic, key, step, unit, InverseUnit(unit), top});
+    tiles.ForEachTile(block, true, nullptr, shared.tile, [&](size_t begin, uint32_t count) {
+      // Each thread has eight elements of a group of 32: those whose random bits one draw gives.
+      const uint32_t parts = (count + kRandomGroup - 1) / kRandomGroup * 4;
+      block.ForEach(parts, [&](size_t part) {
+        const auto from = static_cast<uint32_t>(part / 4 * kRandomGroup + part % 4 * 4);
+        Send(begin, from, count, top, shared);
+      });
+      if (options.packed) Pack(block, begin, count, shared);
     });
   }
 
  private:
-  struct Quantizer {
-    Source source;
-    bool stochastic;
-    PhiloxKey key;
-    uint64_t step;
-    float unit, inverse, top;
-
-    // Draws the random bits of elements i to i + 3, and of the four elements half a group later.
-    PS_HD PhiloxBlock Draw(size_t i) const {
-      if (!stochastic) return {};
-      return Philox(key, RandomWordOf(static_cast<uint32_t>(i)) / 4, step);
+  PS_HD void Measure(const TileLane& lane, Shared& shared) const {
+    uint32_t largest = lane.first ? 0 : shared.largest[lane.index];
+    double squares = lane.first ? 0 : shared.squares[lane.index];
+    for (uint32_t i = lane.begin; i < lane.end; i += kLanes) {
+      largest = Larger(largest, MagnitudeBits(shared.tile[i]));
+      const double value = shared.tile[i];
+      if (options.l2) squares += value * value;
     }
-    // Returns the level of element i and leaves the rest in the residual. A NaN unit gives level 0.
-    PS_HD int8_t Level(size_t i, uint32_t word, bool high) const {
-      if (!(unit == unit)) return 0;
-      const float value = source.Made(i);
-      const float part = stochastic ? RandomPartOf(word, high) : 0.5f;
-      const int8_t level = LevelOf(value, inverse, part, top);
-      if (source.residual != nullptr) source.residual[i] = value - unit * static_cast<float>(level);
-      return level;
-    }
-  };
-
-  PS_HD size_t Begin(uint32_t b) const { return size_t{b} * options.block; }
-  PS_HD size_t Count(uint32_t b) const {
-    const size_t left = elements - Begin(b);
-    return left < options.block ? left : options.block;
-  }
-
-  // Makes elements of a block and measures their largest magnitude.
-  PS_HD void Measure(uint32_t b, uint32_t thread, Shared& shared) const {
-    const size_t begin = Begin(b), count = Count(b);
-    uint32_t largest = 0;
-    for (size_t i = thread % team_threads; i < count; i += team_threads) {
-      largest = Larger(largest, MagnitudeBits(source.Make(begin + i)));
-    }
-    shared.largest[thread] = largest;
-  }
-  PS_HD void SumSquares(uint32_t b, uint32_t thread, Shared& shared) const {
-    const uint32_t lane = thread % team_threads;
-    if (lane >= kLanes) return;
-    const size_t begin = Begin(b), count = Count(b);
-    double squares = 0;
-    for (size_t i = lane; i < count; i += kLanes) {
-      const double value = source.Made(begin + i);
-      squares += value * value;
-    }
-    shared.squares[thread / team_threads][lane] = squares;
+    shared.largest[lane.index] = largest;
+    shared.squares[lane.index] = squares;
   }
 
   PS_HD double SizeOf(uint32_t team, const Shared& shared) const {
-    if (options.l2) {
-      double squares = 0;
-      for (double lane : shared.squares[team]) squares += lane;
-      return std::sqrt(squares);
-    }
+    double squares = 0;
     uint32_t largest = 0;
-    for (uint32_t i = 0; i < team_threads; ++i) {
-      largest = Larger(largest, shared.largest[team * team_threads + i]);
+    for (uint32_t at = team * kLanes; at < (team + 1) * kLanes; ++at) {
+      squares += shared.squares[at];
+      largest = Larger(largest, shared.largest[at]);
     }
-    return std::bit_cast<float>(largest);
+    return options.l2 ? std::sqrt(squares) : std::bit_cast<float>(largest);
   }
 
-  // Sends a thread's elements of a block.
-  PS_HD void Send(uint32_t b, uint32_t lane, const Quantizer& quantizer) const {
-    const size_t begin = Begin(b), end = begin + Count(b);
-    std::byte* codes = payload + CodesAt();
-    if (options.packed) {
-      for (size_t i = begin + lane * kCodeGroup; i < end; i += team_threads * kCodeGroup) {
-        PackGroup(quantizer, i, end, codes);
-      }
-      return;
-    }
-    // Each thread has eight elements of a group of 32: those whose random bits one draw gives.
-    const size_t parts = (end - begin + kRandomGroup - 1) / kRandomGroup * 4;
-    for (size_t part = lane; part < parts; part += team_threads) {
-      const size_t from = begin + part / 4 * kRandomGroup + part % 4 * 4;
-      const PhiloxBlock random = quantizer.Draw(from);
-      for (size_t k = 0; k < 8; ++k) {
-        const size_t i = from + k % 4 + k / 4 * kRandomGroup / 2;
-        if (i >= end) continue;
-        codes[i] = static_cast<std::byte>(quantizer.Level(i, random.word[k % 4], k >= 4));
-      }
-    }
-  }
-
-  PS_HD size_t HeaderWords() const { return options.packed ? 2 : 1; }
-  PS_HD size_t CodesAt() const {
-    const size_t blocks = (elements + size_t{options.block} - 1) / options.block;
-    return HeaderWords() * sizeof(uint32_t) + blocks * sizeof(uint16_t);
-  }
-  PS_HD void StoreUnit(uint32_t index, float unit) const {
-    uint32_t* words = reinterpret_cast<uint32_t*>(payload);
-    if (index == 0) {
-      words[0] = options.block;
-      if (options.packed) words[1] = options.bits;
-    }
-    if (elements > 0) reinterpret_cast<uint16_t*>(words + HeaderWords())[index] = CoarseBits(unit);
-  }
-
-  // Packs the bit planes of the group that begins at element `first`.
-  PS_HD void PackGroup(const Quantizer& quantizer, size_t first, size_t end,
-                       std::byte* codes) const {
-    const bool spoilt = !(quantizer.unit == quantizer.unit);
-    uint8_t code[kCodeGroup];
+  // Sends the four elements from `from` on, and the four half a group later. The tile begins at
+  // element `begin`.
+  PS_HD void Send(size_t begin, uint32_t from, uint32_t count, float top, Shared& shared) const {
+    const float unit = shared.unit[from / tiles.size], inverse = InverseUnit(unit);
+    const bool spoilt = !(unit == unit);  // then all codes are 0
     PhiloxBlock random = {};
-    for (size_t k = 0; k < kCodeGroup; ++k) {
-      const size_t i = first + k;
-      if (k % 4 == 0) random = quantizer.Draw(i);
-      const int8_t level = i < end ? quantizer.Level(i, random.word[k % 4], IsHighPart(i)) : 0;
-      code[k] = i < end && !spoilt ? static_cast<uint8_t>(level + LargestLevel(options.bits))
-                                   : uint8_t{0};
+    if (options.stochastic) {
+      random = Philox(key, RandomWordOf(static_cast<uint32_t>(begin + from)) / 4, step);
     }
-    uint16_t* out = reinterpret_cast<uint16_t*>(codes) + first / kCodeGroup * options.bits;
-    for (uint32_t plane = 0; plane < options.bits; ++plane) {
-      unsigned word = 0;
-      for (unsigned k = 0; k < kCodeGroup; ++k) word |= ((code[k] >> plane) & 1u) << k;
-      out[plane] = static_cast<uint16_t>(word);
+    for (uint32_t half = 0; half < 2; ++half) {
+      const uint32_t at = from + half * kRandomGroup / 2;
+      const uint32_t own = at >= count ? 0 : count - at < 4 ? count - at : 4;
+      Four left;
+      uint32_t codes = 0;
+      for (uint32_t k = 0; k < 4; ++k) {
+        if (k >= own || spoilt) continue;
+        const float value = shared.tile[at + k];
+        const float part = options.stochastic ? RandomPartOf(random.word[k], half != 0) : 0.5f;
+        const int level = LevelOf(value, inverse, part, top);
+        left.at[k] = value - unit * static_cast<float>(level);
+        const int code = options.packed ? level + LargestLevel(options.bits) : level;
+        codes |= uint32_t{static_cast<uint8_t>(code)} << (8 * k);
+      }
+      shared.codes[at / 4] = codes;
+      if (own == 0) continue;
+      if (!options.packed) StoreBytes(payload + CodesAt() + begin + at, codes, own);
+      if (tiles.source.residual == nullptr || spoilt) continue;
+      StoreFour(tiles.source.residual + begin + at, left, own);
     }
+  }
+
+  // Packs the bit planes of a tile's groups of codes.
+  PS_HD void Pack(const Block& block, size_t begin, uint32_t count, const Shared& shared) const {
+    constexpr uint32_t kWords = kCodeGroup / 4;
+    uint16_t* const out =
+        reinterpret_cast<uint16_t*>(payload + CodesAt()) + begin / kCodeGroup * options.bits;
+    const uint32_t groups = (count + kCodeGroup - 1) / kCodeGroup;
+    block.ForEach(groups * options.bits, [&](size_t item) {
+      const uint32_t group = static_cast<uint32_t>(item) / options.bits;
+      const uint32_t plane = static_cast<uint32_t>(item) % options.bits;
+      uint32_t bits = 0;
+      for (uint32_t w = 0; w < kWords; ++w) {
+        // The product moves the lowest bit of each byte to bits 24 to 27.
+        const uint32_t lowest = shared.codes[group * kWords + w] >> plane & 0x01010101u;
+        bits |= (lowest * 0x01020408u >> 24 & 0xFu) << (4 * w);
+      }
+      out[item] = static_cast<uint16_t>(bits);
+    });
+  }
+
+  PS_HD size_t HeaderBytes() const { return options.packed ? 8 : 4; }
+  PS_HD size_t CodesAt() const { return HeaderBytes() + tiles.blocks * sizeof(uint16_t); }
+  PS_HD void StoreHeader() const {
+    uint32_t* words = reinterpret_cast<uint32_t*>(payload);
+    words[0] = options.block;
+    if (options.packed) words[1] = options.bits;
   }
 };
 
@@ -193,11 +140,9 @@ class CoderOf<QuantizedTwin, Queue> final : public Coder<Queue> {
     return (options_.packed ? 8 : 4) + blocks_ * sizeof(uint16_t) + codes;
   }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
-    const uint32_t threads = QuantizedBody::TeamThreads(options_.block);
-    const uint32_t teams = kThreads / threads;
-    queue.Launch(blocks_ == 0 ? 1 : (blocks_ + teams - 1) / teams,
-                 QuantizedBody{input.source, elements_, options_, blocks_, threads, input.key,
-                               input.step, output.payload});
+    const BlockTiles tiles = TilesOfBlocks(input.source, elements_, options_.block);
+    queue.Launch(tiles.launched(),
+                 QuantizedBody{tiles, options_, input.key, input.step, output.payload});
   }
 
  private:

@@ -7,15 +7,18 @@ namespace psgd::cuda {
 
 template <typename Body>
 __global__ void __launch_bounds__(kThreads)
-    RunFused(const __grid_constant__ FusedBodies<Body> bodies) {
+    RunFused(const __grid_constant__ FusedBodies<Body> bodies, bool backwards) {
   __shared__ typename Body::Shared shared;
-  bodies.Run(blockIdx.x, shared);
+  bodies.Run(backwards ? gridDim.x - 1 - blockIdx.x : blockIdx.x, shared);
 }
 
 template <typename Body>
 void CudaRunner::Run(CudaRunner& runner, std::span<const Part> parts) {
   ForEachFused<Body>(parts, [&](const FusedBodies<Body>& bodies) {
-    RunFused<<<bodies.blocks(), kThreads, 0, runner.stream_>>>(bodies);
+    // Each launch over much memory begins where the last one ended, with what the cache still has.
+    constexpr uint32_t kMany = 512;
+    if (bodies.blocks() >= kMany) runner.backwards_ = !runner.backwards_;
+    RunFused<<<bodies.blocks(), kThreads, 0, runner.stream_>>>(bodies, runner.backwards_);
     const cudaError_t error = cudaGetLastError();
     if (runner.error_ == cudaSuccess) runner.error_ = error;
   });

@@ -31,6 +31,7 @@ class CudaRunner {
   const cudaStream_t stream_;
   uintptr_t scratch_ = 0;
   cudaError_t error_ = cudaSuccess;
+  bool backwards_ = false;  // whether the last launch over much memory began at its end
 };
 
 using CudaQueue = LaunchQueue<CudaRunner>;

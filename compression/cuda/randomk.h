@@ -50,7 +50,7 @@ class CoderOf<RandomkTwin, Queue> final : public Coder<Queue> {
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
     const Source& source = input.source;
     if (source.residual != nullptr) {
-      Map(queue, elements_, MakeElement{source});
+      Map(queue, source, elements_, MakeElement{source.residual});
     }
     queue.Launch(count_ == 0 ? 1 : BlocksFor(count_),
                  StrataBody{source, elements_, count_, input.key, input.step,

@@ -85,6 +85,21 @@ class BlockReach {
   BlockScan scan_;
 };
 
+// Sets term[k] to of(begin + thread + k * kThreads), if that is below `count`, else 0. Nothing else
+// happens between the calls, so that their loads do not wait for each other.
+template <typename Of>
+PS_HD void ReadTerms(const Of& of, size_t begin, uint32_t count, uint32_t thread,
+                     uint32_t (&term)[kScanChunk / kThreads]) {
+  const auto first = static_cast<uint32_t>(begin) + thread;
+  if (begin + kScanChunk <= count) {
+    for (uint32_t k = 0; k < kScanChunk / kThreads; ++k) term[k] = of(first + k * kThreads);
+    return;
+  }
+  for (uint32_t k = 0; k < kScanChunk / kThreads; ++k) {
+    term[k] = first + k * kThreads < count ? of(first + k * kThreads) : 0;
+  }
+}
+
 // sums[c] is the sum of chunk c. A block has one chunk.
 template <typename Of>
 struct ChunkSumsBody {
@@ -99,10 +114,9 @@ struct ChunkSumsBody {
     const size_t begin = size_t{block.index()} * kScanChunk;
     block.Once([&] { shared.sum = 0; });
     block.Each([&](uint32_t thread) {
-      uint32_t sum = 0;
-      for (size_t i = begin + thread; i < begin + kScanChunk && i < count; i += kThreads) {
-        sum += of(static_cast<uint32_t>(i));
-      }
+      uint32_t term[kScanChunk / kThreads], sum = 0;
+      ReadTerms(of, begin, count, thread, term);
+      for (uint32_t own : term) sum += own;
       if (sum != 0) AtomicAdd(&shared.sum, sum);
     });
     block.Once([&] { sums[block.index()] = shared.sum; });
@@ -153,8 +167,10 @@ struct ChunkTermsBody {
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
     const size_t begin = size_t{block.index()} * kScanChunk;
-    block.ForEach(kScanChunk, [&](size_t k) {
-      shared.term[Place(k)] = begin + k < count ? of(static_cast<uint32_t>(begin + k)) : 0;
+    block.Each([&](uint32_t thread) {
+      uint32_t term[kEach];
+      ReadTerms(of, begin, count, thread, term);
+      for (uint32_t k = 0; k < kEach; ++k) shared.term[Place(thread + k * kThreads)] = term[k];
     });
     block.Each([&](uint32_t thread) {
       uint32_t sum = 0;

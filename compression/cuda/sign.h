@@ -7,30 +7,27 @@
 
 namespace psgd::cuda {
 
-// part[s] is the sum of magnitudes of stretch s of kSignStretch elements. A team has one stretch.
+// part[s] is the sum of magnitudes of stretch s of kSignStretch elements.
 struct MagnitudesBody {
-  using Shared = SplitLanes;
-  Source source;
-  uint32_t elements;
+  struct Shared {
+    alignas(sizeof(Four)) float tile[kTile];
+    SplitLanes lanes;
+  };
+  BlockTiles stretches;
   double* part;
 
-  PS_HD void operator()(const Block& block, Shared& lanes) const {
-    const size_t first = size_t{block.index()} * kTeams;
-    block.Each([&](uint32_t thread) {
-      const size_t begin = (first + thread / kLanes) * kSignStretch;
-      if (begin < elements) SplitLane(source, begin, Count(begin), thread, &lanes);
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    const Source& source = stretches.source;
+    stretches.ForEachTile(
+        block, false, source.residual, shared.tile, [&](size_t begin, uint32_t count) {
+          stretches.ForEachLane(block, begin, count,
+                                [&](const TileLane& lane) { shared.lanes.Add(lane, shared.tile); });
+        });
+    stretches.ForEachTeam(block, [&](uint32_t s, uint32_t team) {
+      const SplitSums sums =
+          FoldSplit(source.AsMade(), stretches.Begin(s), stretches.Count(s), shared.lanes, team);
+      part[s] = sums.positive - sums.negative;
     });
-    block.Each([&](uint32_t thread) {
-      const size_t begin = (first + thread) * kSignStretch;
-      if (thread >= kTeams || begin >= elements) return;
-      const SplitSums sums = FoldSplit(source, begin, Count(begin), lanes, thread);
-      part[first + thread] = sums.positive - sums.negative;
-    });
-  }
-
- private:
-  PS_HD size_t Count(size_t begin) const {
-    return elements - begin < kSignStretch ? elements - begin : kSignStretch;
   }
 };
 
@@ -41,13 +38,21 @@ struct UseAsMagnitude {
 };
 
 struct SendSignBits {
+  struct Shared {
+    alignas(sizeof(Four)) float tile[kTile];
+  };
   Source source;
   uint32_t elements;
   float* payload;
 
-  PS_HD void operator()(size_t b) const {
-    std::byte* bits = reinterpret_cast<std::byte*>(payload + 1);
-    bits[b] = SendSigns(source, 0, b, elements, *payload, -*payload);
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    const size_t begin = size_t{block.index()} * kTile;
+    const SignPair sent = {*payload, -*payload};
+    ReadTile(block, source.AsMade(), begin, elements, nullptr, shared.tile);
+    SendSigns(block, shared.tile, TileLength(begin, elements),
+              source.residual == nullptr ? nullptr : source.residual + begin,
+              reinterpret_cast<uint32_t*>(payload + 1) + begin / 32,
+              [&](uint32_t) { return sent; });
   }
 };
 
@@ -58,12 +63,13 @@ class CoderOf<SignTwin, Queue> final : public Coder<Queue> {
 
   size_t Bound(uint64_t) const override { return sizeof(float) + BitBytes(elements_); }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
-    const auto stretches = static_cast<uint32_t>((elements_ + kSignStretch - 1) / kSignStretch);
-    double* part = queue.template Scratch<double>(stretches);
+    const BlockTiles stretches = TilesOfBlocks(input.source, elements_, kSignStretch);
+    double* part = queue.template Scratch<double>(stretches.blocks);
     float* payload = reinterpret_cast<float*>(output.payload);
-    queue.Launch((stretches + kTeams - 1) / kTeams, MagnitudesBody{input.source, elements_, part});
-    queue.Launch(1, FoldBody<KnownCount, UseAsMagnitude>{part, {stretches}, {payload, elements_}});
-    ForAll(queue, BitBytes(elements_), SendSignBits{input.source, elements_, payload});
+    queue.Launch(stretches.launched(), MagnitudesBody{stretches, part});
+    queue.Launch(
+        1, FoldBody<KnownCount, UseAsMagnitude>{part, {stretches.blocks}, {payload, elements_}});
+    queue.Launch(TilesOf(elements_), SendSignBits{input.source, elements_, payload});
   }
 
  private:
@@ -71,19 +77,22 @@ class CoderOf<SignTwin, Queue> final : public Coder<Queue> {
 };
 
 struct SendMomentumSigns {
-  Source source;
+  using Shared = SendSignBits::Shared;
+  Source source;  // its residual is the mean
   uint32_t elements;
-  float momentum;
-  float* mean;
   uint64_t step;
-  std::byte* bits;
+  uint32_t* words;
 
-  PS_HD void operator()(size_t b) const {
-    const float share = 1 - momentum;
-    bits[b] = ByteOfBits(b, elements, [&](size_t i) {
-      mean[i] = momentum * mean[i] + share * source.Gradient(i);
-      return mean[i] == 0 ? (i + step) % 2 == 1 : mean[i] > 0;
-    });
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    const size_t begin = size_t{block.index()} * kTile;
+    ReadTile(block, source, begin, elements, source.residual, shared.tile);
+    block.Bits(
+        TileLength(begin, elements),
+        [&](uint32_t i) {
+          const float mean = shared.tile[i];
+          return mean == 0 ? (begin + i + step) % 2 == 1 : mean > 0;
+        },
+        [&](uint32_t w, uint32_t bits) { words[begin / 32 + w] = bits; });
   }
 };
 
@@ -95,9 +104,13 @@ class CoderOf<SignumTwin, Queue> final : public Coder<Queue> {
 
   size_t Bound(uint64_t) const override { return BitBytes(elements_); }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
-    ForAll(queue, BitBytes(elements_),
-           SendMomentumSigns{input.source, elements_, momentum_, input.state, input.step,
-                             output.payload});
+    Source source = input.source;
+    source.residual = input.state;
+    source.residual_decay = momentum_;
+    source.scale = 1 - momentum_;
+    queue.Launch(TilesOf(elements_),
+                 SendMomentumSigns{source, elements_, input.step,
+                                   reinterpret_cast<uint32_t*>(output.payload)});
   }
 
  private:

@@ -11,15 +11,9 @@
 
 #include "common/status.h"
 #include "compression/cuda/coder.h"
+#include "compression/cuda/copy_out.h"
 
 namespace psgd::cuda {
-
-// A copy to pinned memory that the device makes behind a group's launches.
-struct HostCopy {
-  void* to = nullptr;
-  const void* from = nullptr;
-  size_t bytes = 0;
-};
 
 // For Device see twin_encoder.h. Not thread-safe.
 template <typename Device>
@@ -40,7 +34,7 @@ class SliceGroup {
     size_t elements = 0;
     size_t scratch = 0;  // bytes that Fit found
     bool timed = false;
-    HostCopy copy{};  // bytes 0: none
+    std::optional<CopyOutBody> copy{};  // of the payload
   };
 
   // REQUIRES: `device` outlives the group.
@@ -69,7 +63,7 @@ class SliceGroup {
       Forget();
       return absl::InternalError("a codec on the device takes more scratch memory than it said");
     }
-    if (slice.copy.bytes > 0) copies_.push_back(slice.copy);
+    if (slice.copy) copies_.push_back(*slice.copy);
     return flight_;
   }
 
@@ -176,7 +170,7 @@ class SliceGroup {
   // The group that is noted; null: none.
   FlightPtr flight_;
   void* ready_ = nullptr;
-  std::vector<HostCopy> copies_;
+  std::vector<CopyOutBody> copies_;
 
   std::vector<FlightPtr> flights_;  // all that there are
   size_t wanted_scratch_ = 0;       // by all slices at once

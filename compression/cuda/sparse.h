@@ -77,20 +77,26 @@ struct ValuesBody {
   }
 };
 
-struct CountOfChosen {
-  const Chosen* chosen;
-  PS_HD size_t operator()() const { return chosen->count; }
-};
 struct StretchesOfChosen {
   const Chosen* chosen;
   PS_HD size_t operator()() const { return (chosen->count + kSumStretch - 1) / kSumStretch; }
 };
+// part[b] is the sum of the magnitudes of stretch b of the entries.
 template <typename Maker>
-struct MagnitudeOfEntry {
+struct MagnitudesOfEntriesBody {
+  using Shared = StretchSum;
   Maker maker;
-  const uint32_t* indices;
-  PS_HD float Make(size_t i) const { return maker.Made(indices[i]); }
-  PS_HD static double Of(float value) { return std::fabs(value); }
+  EntriesView entries;
+  double* part;
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    const size_t begin = size_t{block.index()} * kSumStretch;
+    const uint32_t own = StretchLength(begin, entries.count());
+    block.ForEach(own, [&](size_t i) { shared.value[i] = maker.Made(entries.indices[begin + i]); });
+    shared.Sum(
+        block, own, [](float value) { return static_cast<double>(std::fabs(value)); },
+        [&](double sum, uint32_t) { part[block.index()] = sum; });
+  }
 };
 struct UseAsMean {
   const Chosen* chosen;
@@ -128,9 +134,7 @@ void WriteEntries(Queue& queue, const Maker& maker, const Entries& entries, Valu
       queue.Launch(1, StoreBody{magnitude, at});
     } else {
       double* part = queue.template Scratch<double>(StretchesOf(room));
-      queue.Launch(StretchesOf(room),
-                   StretchSumBody<CountOfChosen, MagnitudeOfEntry<Maker>>{
-                       {entries.chosen}, {maker, entries.indices}, part, nullptr});
+      queue.Launch(StretchesOf(room), MagnitudesOfEntriesBody<Maker>{maker, view, part});
       queue.Launch(
           1, FoldBody<StretchesOfChosen, UseAsMean>{part, {entries.chosen}, {entries.chosen, at}});
     }

@@ -22,46 +22,76 @@ inline uint32_t StretchesOf(size_t count) {
   return static_cast<uint32_t>((count + kSumStretch - 1) / kSumStretch);
 }
 
-// part[b] is the sum of term.Of(value) over the values term.Make(i) of stretch b, i < count(),
-// added in lanes of doubles. If `largest` is not null, *largest is raised to the bits of the
-// largest magnitude. A block of threads has one stretch.
-template <typename Count, typename Term>
-struct StretchSumBody {
-  struct Shared {
-    float value[kSumStretch];
-    double sum[kLanes];
-    uint32_t largest[kLanes];
-  };
-  Count count;
-  Term term;
-  double* part;
-  uint32_t* largest;
+// Phases in which a block of threads makes and sums a stretch of up to kSumStretch numbers, in
+// lanes of doubles.
+class StretchSum {
+ public:
+  alignas(sizeof(Four)) float value[kSumStretch];
 
-  PS_HD void operator()(const Block& block, Shared& shared) const {
-    const size_t begin = size_t{block.index()} * kSumStretch, all = count();
-    const size_t own = begin >= all ? 0 : all - begin < kSumStretch ? all - begin : kSumStretch;
-    block.ForEach(own, [&](size_t i) { shared.value[i] = term.Make(begin + i); });
+  // Sums term(value) over the first `own` values. One thread calls use(sum, bits of the largest
+  // magnitude).
+  template <typename Term, typename Use>
+  PS_HD void Sum(const Block& block, uint32_t own, Term term, Use use) {
     block.Each([&](uint32_t thread) {
       if (thread >= kLanes) return;
       double sum = 0;
       uint32_t top = 0;
-      for (size_t i = thread; i < own; i += kLanes) {
-        sum += term.Of(shared.value[i]);
-        top = Larger(top, MagnitudeBits(shared.value[i]));
+      for (uint32_t i = thread; i < own; i += kLanes) {
+        sum += term(value[i]);
+        top = Larger(top, MagnitudeBits(value[i]));
       }
-      shared.sum[thread] = sum;
-      shared.largest[thread] = top;
+      lane_[thread] = sum;
+      largest_[thread] = top;
     });
     block.Once([&] {
       double sum = 0;
       uint32_t top = 0;
       for (size_t lane = 0; lane < kLanes; ++lane) {
-        sum += shared.sum[lane];
-        top = Larger(top, shared.largest[lane]);
+        sum += lane_[lane];
+        top = Larger(top, largest_[lane]);
       }
-      part[block.index()] = sum;
-      if (largest != nullptr) AtomicMax(largest, top);
+      use(sum, top);
     });
+  }
+
+ private:
+  double lane_[kLanes];
+  uint32_t largest_[kLanes];
+};
+
+// The number of elements of a stretch, which begins at `begin`.
+PS_HD inline uint32_t StretchLength(size_t begin, size_t all) {
+  return static_cast<uint32_t>(begin >= all                ? 0
+                               : all - begin < kSumStretch ? all - begin
+                                                           : kSumStretch);
+}
+
+// part[b] is the sum of the squares of stretch b. If `made` is not null, it gets the numbers. If
+// `largest` is not null, *largest is raised to the bits of the largest magnitude.
+struct SquaresBody {
+  using Shared = StretchSum;
+  Source source;
+  uint32_t count;
+  float* made;
+  double* part;
+  uint32_t* largest;
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    const size_t begin = size_t{block.index()} * kSumStretch;
+    block.Each([&](uint32_t thread) {
+      ForRuns<kSumStretch>(source, begin, count, thread,
+                           [&](size_t i, const Four& values, uint32_t own) {
+                             StoreFour(shared.value + (i - begin), values, own);
+                             if (made != nullptr) StoreFour(made + i, values, own);
+                           });
+    });
+    shared.Sum(
+        block, StretchLength(begin, count),
+        [](float value) { return static_cast<double>(value) * value; },
+        [&](double sum, uint32_t top) {
+          part[block.index()] = sum;
+          if (largest != nullptr) AtomicMax(largest, top);
+        });
   }
 };
 
@@ -84,6 +114,9 @@ struct FoldBody {
       block.ForEach(own, [&](size_t i) { shared.part[i] = part[begin + i]; });
       block.Once([&] {
         double sum = shared.sum;  // in a register
+#ifdef __CUDACC__
+#pragma unroll 16  // loads that do not wait for each other
+#endif
         for (size_t i = 0; i < own; ++i) sum += shared.part[i];
         shared.sum = sum;
       });

@@ -16,12 +16,6 @@ struct TernaryFit {
   float value;  // of a drawn element
 };
 
-struct SquareOfMade {
-  Source source;
-  PS_HD float Make(size_t i) const { return source.Make(i); }
-  PS_HD static double Of(float value) { return static_cast<double>(value) * value; }
-};
-
 struct UseAsLimit {
   TernaryFit* fit;
   double clip;
@@ -46,6 +40,7 @@ struct DrawBody {
   static constexpr uint32_t kGroups = kSumStretch / kTernaryGroup;
   static_assert(kGroups * kTernaryGroup == kSumStretch && kGroups == kTeams);
   struct Shared {
+    alignas(sizeof(Four)) float value[kSumStretch];
     uint8_t digit[kSumStretch];
     uint32_t drawn;
     float group[kGroups][kLanes];
@@ -61,17 +56,17 @@ struct DrawBody {
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
     const size_t begin = size_t{block.index()} * kSumStretch;
-    const size_t own = elements - begin < kSumStretch ? elements - begin : kSumStretch;
+    const uint32_t own = StretchLength(begin, elements);
     block.Once([&] { shared.drawn = 0; });
-    block.Each([&](uint32_t thread) { Draw(thread, begin, own, &shared); });
+    block.Each([&](uint32_t thread) { Draw(thread, begin, shared); });
     block.ForEach(kGroups * kTernaryBytes,
                   [&](size_t b) { Pack(b, own, shared.digit, digits + begin / kTernaryDigits); });
     block.Each([&](uint32_t thread) {
       const uint32_t lane = thread % kLanes, group = thread / kLanes;
       float sum = 0;  // short sums in fp32 are cheap; the long one is in double
-      for (size_t i = lane; i < kTernaryGroup; i += kLanes) {
-        const size_t element = group * kTernaryGroup + i;
-        if (shared.digit[element] != 1) sum += std::fabs(source.Made(begin + element));
+      for (uint32_t i = lane; i < kTernaryGroup; i += kLanes) {
+        const uint32_t element = group * kTernaryGroup + i;
+        if (element < own && shared.digit[element] != 1) sum += std::fabs(shared.value[element]);
       }
       shared.group[group][lane] = sum;
     });
@@ -90,33 +85,36 @@ struct DrawBody {
   }
 
  private:
-  PS_HD void Draw(uint32_t thread, size_t begin, size_t own, Shared* shared) const {
-    uint8_t* const digit = shared->digit;
+  PS_HD void Draw(uint32_t thread, size_t begin, Shared& shared) const {
     const float unit = fit->limit * kDrawUnit;
     uint32_t drawn = 0;
-    for (size_t i = size_t{thread} * 4; i < kSumStretch; i += size_t{kThreads} * 4) {
-      const PhiloxBlock random = Philox(key, (begin + i) / 4, step);
-      for (size_t k = 0; k < 4; ++k) {
-        digit[i + k] = 1;
-        if (i + k >= own) continue;
-        const float value = source.Made(begin + i + k);
-        if (!IsDrawn(random.word[k], unit, std::fabs(value))) continue;
-        digit[i + k] = value < 0 ? 0 : 2;
-        ++drawn;
-      }
-    }
-    AtomicAdd(&shared->drawn, drawn);
+    ForRuns<kSumStretch>(source.AsMade(), begin, elements, thread,
+                         [&](size_t i, const Four& values, uint32_t own) {
+                           const PhiloxBlock random = Philox(key, i / 4, step);
+                           StoreFour(shared.value + (i - begin), values, own);
+                           uint32_t found = 0x01010101u;
+                           for (uint32_t k = 0; k < own; ++k) {
+                             if (!IsDrawn(random.word[k], unit, std::fabs(values.at[k]))) continue;
+                             found += values.at[k] < 0 ? -(1u << (8 * k)) : 1u << (8 * k);
+                             ++drawn;
+                           }
+                           *reinterpret_cast<uint32_t*>(shared.digit + (i - begin)) = found;
+                         });
+    if (drawn > 0) AtomicAdd(&shared.drawn, drawn);
   }
 
   // Packs byte `b` of the stretch, if the stretch has that many.
-  PS_HD static void Pack(size_t b, size_t own, const uint8_t* digit, std::byte* out) {
+  PS_HD static void Pack(size_t b, uint32_t own, const uint8_t* digit, std::byte* out) {
     const size_t first = b / kTernaryBytes * kTernaryGroup, at = b % kTernaryBytes;
     if (first >= own) return;
     const size_t count = own - first < kTernaryGroup ? own - first : kTernaryGroup;
     const size_t bytes = TernaryBytes(count);
     if (at >= bytes) return;
     unsigned packed = 0;
-    for (size_t t = kTernaryDigits; t-- > 0;) packed = packed * 3 + digit[first + at + bytes * t];
+    for (size_t t = kTernaryDigits; t-- > 0;) {
+      const size_t e = at + bytes * t;
+      packed = packed * 3 + (e < count ? digit[first + e] : 1);
+    }
     out[b] = static_cast<std::byte>(packed);
   }
 };
@@ -127,14 +125,23 @@ struct KeepUndrawn {
   const std::byte* digits;
   float* residual;
 
-  PS_HD void operator()(size_t i) const {
+  PS_HD void operator()(size_t i, const Four& values, uint32_t count) const {
     const float value = fit->value;
-    const size_t group = i / kTernaryGroup, first = group * kTernaryGroup, e = i - first;
-    const size_t count = elements - first < kTernaryGroup ? elements - first : kTernaryGroup;
-    const size_t bytes = TernaryBytes(count);
-    unsigned rest = static_cast<unsigned>(digits[group * kTernaryBytes + e % bytes]);
-    for (size_t t = 0; t < e / bytes; ++t) rest /= 3;
-    residual[i] += -value * static_cast<float>(static_cast<int>(rest % 3) - 1);
+    const auto first = static_cast<uint32_t>(i / kTernaryGroup * kTernaryGroup);
+    const auto at = static_cast<uint32_t>(i) - first;
+    const uint32_t rest = elements - first;
+    const auto bytes =
+        static_cast<uint32_t>(rest < kTernaryGroup ? TernaryBytes(rest) : kTernaryBytes);
+    const std::byte* const packed = digits + first / kTernaryDigits;
+    Four left;
+    for (uint32_t k = 0; k < 4; ++k) {
+      if (k >= count) break;
+      const uint32_t e = at + k;
+      auto digit = static_cast<unsigned>(packed[e % bytes]);
+      for (uint32_t t = 0; t < e / bytes; ++t) digit /= 3;
+      left.at[k] = values.at[k] + -value * static_cast<float>(static_cast<int>(digit % 3) - 1);
+    }
+    StoreFour(residual + i, left, count);
   }
 };
 
@@ -150,8 +157,7 @@ class CoderOf<TernaryTwin, Queue> final : public Coder<Queue> {
     double* part = queue.template Scratch<double>(stretches);
     queue.Zero(fit, 1);
     const Source& source = input.source;
-    queue.Launch(stretches, StretchSumBody<KnownCount, SquareOfMade>{
-                                {elements_}, {source}, part, &fit->largest});
+    queue.Launch(stretches, SquaresBody{source, elements_, source.residual, part, &fit->largest});
     queue.Launch(1, FoldBody<KnownCount, UseAsLimit>{part, {stretches}, {fit, clip_, elements_}});
     std::byte* digits = output.payload + sizeof(float);
     queue.Launch(stretches, DrawBody{source, elements_, input.key, input.step, fit, part, digits});
@@ -159,7 +165,7 @@ class CoderOf<TernaryTwin, Queue> final : public Coder<Queue> {
     queue.Launch(
         1, FoldBody<KnownCount, UseAsValue>{part, {stretches}, {fit, fitted, output.payload}});
     if (!fitted) return;
-    ForAll(queue, elements_, KeepUndrawn{elements_, fit, digits, source.residual});
+    Map(queue, source.AsMade(), elements_, KeepUndrawn{elements_, fit, digits, source.residual});
   }
 
  private:

@@ -12,7 +12,11 @@ struct CorrectedMaker {
   static constexpr bool kChoosesZeros = true;
   Source source;
   PS_HD float Corrected(size_t i) const { return source.Corrected(i); }
-  PS_HD float Make(size_t i) const { return source.Make(i); }
+  PS_HD Source In() const { return source; }
+  PS_HD void Keep(size_t i, Four& values, uint32_t count) const {
+    if (source.residual != nullptr) StoreFour(source.residual + i, values, count);
+  }
+  PS_HD Source Out() const { return source.AsMade(); }
   PS_HD float Made(size_t i) const { return source.Made(i); }
   PS_HD void Leave(size_t i, float left) const {
     if (source.residual != nullptr) source.residual[i] = left;

@@ -10,8 +10,9 @@
 //   Begin(ready)                       makes later work wait for that event, if it is not null
 //   TakeError()                        of the launches since the last call
 //   StartTimer(timer)                  sets the timer's first point after all earlier work
-//   StartCopies(copies, timer, event)  makes copies to the host (HostCopy) after all earlier work,
-//                                      then sets the timer's second point, if any, and the event
+//   StartCopies(copies, timer, event)  makes copies to the host (CopyOutBody) after all earlier
+//                                      work, then sets the timer's second point, if any, and the
+//                                      event
 //   Wait(event)
 //   SecondsOf(timer)                   waits for the second point
 // Calls that can fail return absl::Status or StatusOr.
@@ -24,7 +25,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/cuda/coder.h"
-#include "compression/cuda/copy_out.h"
 #include "compression/cuda/finite.h"
 #include "compression/cuda/norm.h"
 #include "compression/cuda/slice_group.h"
@@ -52,17 +52,13 @@ class TwinEncoder final : public DeviceEncoder {
     slice.elements = options_.elements;
     slice.scratch = scratch_;
     slice.timed = input.timed;
-    const bool copied = !coder_->varies() && bound_ >= kLeastCopied;
-    if (copied) slice.copy = {pinned_.data(), payload_.data(), sizeof(PayloadHead) + bound_};
+    slice.copy = {Head(), static_cast<PayloadHead*>(pinned_.data()), bound_, coder_->varies(),
+                  ++started_};
     const auto encode = [&](typename Device::Queue& queue) {
       // Some codecs would turn such values into finite numbers, and the residual would stay
       // spoiled.
-      SkipUnlessFinite(queue, InputOf(input).source, options_.elements, &Head()->bad);
+      SkipUnlessFinite(queue, InputOf(input).source, options_.elements, &Head()->bad, started_);
       coder_->Encode(queue, InputOf(input), Output());
-      queue.SkipIf(nullptr);
-      if (copied) return;
-      queue.Launch(CopyBlocks(), CopyOutBody{Head(), static_cast<PayloadHead*>(pinned_.data()),
-                                             bound_, coder_->varies()});
     };
     PSGD_ASSIGN_OR_RETURN(flight_, group_->Start(slice, ready, encode));
     return absl::OkStatus();
@@ -71,7 +67,7 @@ class TwinEncoder final : public DeviceEncoder {
   absl::StatusOr<ByteSpan> Finish() override {
     PSGD_RETURN_IF_ERROR(group_->Wait(flight_.get()));
     const auto* const head = static_cast<const PayloadHead*>(pinned_.data());
-    raw_ = head->bad != 0;
+    raw_ = head->bad == started_;
     if (raw_) return ReadGradient();
     const uint64_t bytes = coder_->varies() ? head->bytes : bound_;
     if (bytes > bound_) {
@@ -133,9 +129,6 @@ class TwinEncoder final : public DeviceEncoder {
   bool takes_residual() const override { return residual() != nullptr; }
 
  private:
-  // Payloads of a known length from here on are copied without threads of the device.
-  static constexpr size_t kLeastCopied = 256 << 10;
-
   TwinEncoder(Device* device, SliceGroup<Device>* group) : device_(device), group_(group) {}
 
   // Allocates what no earlier codec needed. Existing memory stays: a residual is kept for good.
@@ -169,12 +162,6 @@ class TwinEncoder final : public DeviceEncoder {
           fit([&](auto& queue) { coder_->Encode(queue, InputOf(input), Output()); }));
     }
     return fit([&](auto& queue) { SumSquares(queue, residual(), options_.elements, Sum()); });
-  }
-
-  // Few, because the copy is bound by the way to the host.
-  uint32_t CopyBlocks() const {
-    constexpr uint32_t kMost = 16;
-    return std::min(kMost, BlocksFor(1 + bound_ / sizeof(PayloadHead)));
   }
 
   CoderInput InputOf(const DeviceEncodeInput& input) const {
@@ -215,6 +202,7 @@ class TwinEncoder final : public DeviceEncoder {
   typename Device::Memory payload_, pinned_;
   DeviceEncodeInput input_;      // of the last Start
   std::vector<float> gradient_;  // of input_, if it is not finite
+  uint64_t started_ = 0;         // calls of Start
   bool raw_ = false;
   size_t most_arrays_ = 0, payload_bytes_ = 0;  // sizes of the allocated memory
   size_t scratch_ = 0;                          // bytes that the coders take at most

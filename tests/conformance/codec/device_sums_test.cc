@@ -64,8 +64,8 @@ TEST_P(DeviceSums, OfSquaresGoByStretches) {
   uint32_t largest = 0;
   cuda::Source source;
   source.gradient = numbers_.data();
-  Run(part.size(), cuda::StretchSumBody<cuda::KnownCount, cuda::SquareOfGradient>{
-                       {numbers_.size()}, {source}, part.data(), &largest});
+  Run(part.size(), cuda::SquaresBody{source, static_cast<uint32_t>(numbers_.size()), nullptr,
+                                     part.data(), &largest});
   EXPECT_EQ(Fold(part), expected.sum_squares);
   EXPECT_EQ(largest, MagnitudeBits(expected.largest));
 }
@@ -97,12 +97,12 @@ TEST_P(DeviceSums, OfDrawnMagnitudesGoByGroupsAndStretches) {
 TEST_P(DeviceSums, OfMagnitudesGoByLanesOfFloats) {
   std::vector<std::byte> bits(SignBytes(numbers_.size()));
   const double expected = SplitAllSigns(numbers_, {}, bits.data(), kernels_);
-  const size_t stretches = (numbers_.size() + kSignStretch - 1) / kSignStretch;
-  std::vector<double> part(stretches);
   cuda::Source source;
   source.gradient = numbers_.data();
-  Run((stretches + cuda::kTeams - 1) / cuda::kTeams,
-      cuda::MagnitudesBody{source, static_cast<uint32_t>(numbers_.size()), part.data()});
+  const cuda::BlockTiles stretches =
+      cuda::TilesOfBlocks(source, static_cast<uint32_t>(numbers_.size()), kSignStretch);
+  std::vector<double> part(stretches.blocks);
+  Run(stretches.launched(), cuda::MagnitudesBody{stretches, part.data()});
   EXPECT_EQ(Fold(part), expected);
 }
 

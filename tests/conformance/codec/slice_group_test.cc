@@ -53,7 +53,7 @@ class LoggingDevice {
     log.push_back("timer");
     return absl::OkStatus();
   }
-  absl::Status StartCopies(std::span<const cuda::HostCopy> copies, Timer* timer, Event*) {
+  absl::Status StartCopies(std::span<const cuda::CopyOutBody> copies, Timer* timer, Event*) {
     log.push_back(absl::StrCat(launches, " launches, ", copies.size(), " copies",
                                timer == nullptr ? "" : ", timer"));
     launches = 0;
@@ -123,7 +123,7 @@ TEST_F(SliceGroupTest, TakesAFewLaunchesForManySlices) {
   Group::FlightPtr flight;
   for (auto& each : numbers) flight = Start(nullptr, &each);
   ASSERT_TRUE(group_.Wait(flight.get()).ok());
-  // A kernel has 4 KiB of parameters; a body takes 32 bytes.
+  // A kernel has 4 KiB of parameters; a body takes 40 bytes.
   EXPECT_THAT(TakeLog(), ElementsAre("behind 0", "6 launches, 0 copies", "wait"));
   for (const auto& each : numbers) EXPECT_THAT(each, ::testing::Each(11));
 }
@@ -149,7 +149,7 @@ TEST_F(SliceGroupTest, SlicesOfOtherKindsLaunchApart) {
 TEST_F(SliceGroupTest, LaunchesAGroupThatIsFull) {
   std::vector<uint32_t> numbers(3);
   for (int slice = 0; slice < 17; ++slice) {
-    Start(nullptr, &numbers, {.elements = size_t{1} << 20, .copy = {&numbers, &numbers, 1}});
+    Start(nullptr, &numbers, {.elements = size_t{1} << 20, .copy = cuda::CopyOutBody()});
   }
   EXPECT_THAT(TakeLog(),
               ElementsAre("behind 0", "3 launches, 8 copies", "behind 0", "3 launches, 8 copies"));

@@ -72,12 +72,9 @@ class CodecDevice {
     queues_->Put(kCodecs, Asked::kLaunch, [=] { timer->started = SteadyNow(); });
     return absl::OkStatus();
   }
-  absl::Status StartCopies(std::span<const cuda::HostCopy> copies, Timer* timer,
-                           EventPtr* done) const {
-    for (const cuda::HostCopy& copy : copies) {
-      queues_->Put(kCodecs, Asked::kCopyOut,
-                   [copy] { std::memcpy(copy.to, copy.from, copy.bytes); });
-    }
+  absl::Status StartCopies(std::span<const cuda::CopyOutBody> copies, Timer* timer,
+                           EventPtr* done) {
+    cuda::CopyOut(runner_, copies);
     if (timer != nullptr) {
       queues_->Put(kCodecs, Asked::kLaunch, [=] { timer->stopped = SteadyNow(); });
       queues_->Set(kCodecs, timer->done);
