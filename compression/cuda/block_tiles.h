@@ -14,8 +14,8 @@ inline constexpr uint32_t kMostTeams = 32;  // blocks of elements that a block o
 PS_HD inline void ReadTile(const Block& block, const Source& source, size_t begin, size_t end,
                            float* keep, float* tile) {
   block.Each([&](uint32_t thread) {
-    ForRuns<kTile>(source, begin, end, thread, [&](size_t i, const Four& values, uint32_t count) {
-      StoreFour(tile + (i - begin), values, count);
+    ForRuns<kTile>(source, begin, end, thread, [&](size_t i, const Four& values, auto count) {
+      StoreShared(tile + (i - begin), values, count);
       if (keep != nullptr) StoreFour(keep + i, values, count);
     });
   });

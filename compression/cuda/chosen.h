@@ -29,9 +29,9 @@ struct Chosen {
 };
 
 PS_HD inline bool IsChosen(const Chosen& chosen, uint32_t bits, uint32_t index) {
-  return bits > chosen.least || (bits == chosen.least && index <= chosen.last_tie);
+  const uint32_t least = chosen.least, last_tie = chosen.last_tie;
+  return bits > least || (bits == least && index <= last_tie);
 }
-
 template <typename Maker>
 struct SampleBody {
   using Shared = Nothing;
@@ -122,7 +122,7 @@ struct MakeBody {
     const Source in = maker.In();
     block.ForAllTiles(elements, kTile, [&](size_t begin, uint32_t thread) {
       uint32_t reached = 0;
-      ForRuns<kTile>(in, begin, elements, thread, [&](size_t i, Four& values, uint32_t count) {
+      ForRuns<kTile>(in, begin, elements, thread, [&](size_t i, Four& values, auto count) {
         maker.Keep(i, values, count);
         for (uint32_t k = 0; k < count; ++k) reached += MagnitudeBits(values.at[k]) >= guess;
       });
@@ -266,8 +266,9 @@ struct ChosenFlag {
   Maker maker;
   const Chosen* chosen;
   bool zeros;  // whether zeros are chosen too
-  PS_HD bool operator()(uint32_t i) const {
-    const uint32_t bits = MagnitudeBits(maker.Made(i));
+  PS_HD Source Out() const { return maker.Out(); }
+  PS_HD bool Of(uint32_t i, float made) const {
+    const uint32_t bits = MagnitudeBits(made);
     return (zeros || bits != 0) && IsChosen(*chosen, bits, i);
   }
 };

@@ -32,10 +32,10 @@ struct ChunkCutBody {
     block.Each([&](uint32_t thread) {
       for (size_t from = begin; from < begin + count; from += kKept) {
         ForRuns<kKept>(source, from, begin + count, thread,
-                       [&](size_t i, const Four& values, uint32_t own) {
+                       [&](size_t i, const Four& values, auto own) {
                          if (source.residual != nullptr)
                            StoreFour(source.residual + i, values, own);
-                         if (from == begin) StoreFour(shared.value + (i - begin), values, own);
+                         if (from == begin) StoreShared(shared.value + (i - begin), values, own);
                        });
       }
     });
@@ -92,12 +92,12 @@ struct ChunkFlag {
   Source source;
   uint32_t chunk;
   const Chosen* cuts;
-  PS_HD bool operator()(uint32_t i) const {
-    const uint32_t bits = MagnitudeBits(source.Made(i));
+  PS_HD Source Out() const { return source.AsMade(); }
+  PS_HD bool Of(uint32_t i, float made) const {
+    const uint32_t bits = MagnitudeBits(made);
     return bits != 0 && IsChosen(cuts[i / chunk], bits, i);
   }
 };
-
 struct FitLevelsBody {
   struct Shared {
     LevelSums sums[kTeams][kLanes];

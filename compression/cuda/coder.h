@@ -29,21 +29,39 @@ PS_HD inline bool IsAligned(const void* at, size_t bytes) {
   return reinterpret_cast<uintptr_t>(at) % bytes == 0;
 }
 
-// Stores the first `count` of the numbers.
-PS_HD inline void StoreFour(float* to, const Four& values, uint32_t count) {
-  if (count == 4 && IsAligned(to, sizeof(Four))) {
-    *reinterpret_cast<Four*>(to) = values;
-    return;
-  }
+// The count of a run that has all four elements, in aligned memory.
+struct Whole {
+  PS_HD constexpr operator uint32_t() const { return 4; }
+};
+
+// Stores the first `count` of the numbers in shared memory.
+PS_HD inline void StoreShared(float* to, const Four& values, Whole) {
+  *reinterpret_cast<Four*>(to) = values;
+}
+PS_HD inline void StoreShared(float* to, const Four& values, uint32_t count) {
   for (uint32_t k = 0; k < count; ++k) to[k] = values.at[k];
 }
 
+// The same in memory of the device. nvcc would make four stores of one.
+PS_HD inline void StoreFour(float* to, const Four& values, Whole count) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
+               "f"(values.at[0]), "f"(values.at[1]), "f"(values.at[2]), "f"(values.at[3])
+               : "memory");
+#else
+  StoreShared(to, values, count);
+#endif
+}
+PS_HD inline void StoreFour(float* to, const Four& values, uint32_t count) {
+  StoreShared(to, values, count);
+}
+
 // Stores the first `count` bytes of `bytes`, the lowest first.
+PS_HD inline void StoreBytes(std::byte* to, uint32_t bytes, Whole) {
+  *reinterpret_cast<uint32_t*>(to) = bytes;
+}
 PS_HD inline void StoreBytes(std::byte* to, uint32_t bytes, uint32_t count) {
-  if (count == 4 && IsAligned(to, 4)) {
-    *reinterpret_cast<uint32_t*>(to) = bytes;
-    return;
-  }
+  if (count == 4 && IsAligned(to, 4)) return StoreBytes(to, bytes, Whole());
   for (uint32_t k = 0; k < count; ++k) to[k] = static_cast<std::byte>(bytes >> (8 * k) & 0xFF);
 }
 
@@ -126,8 +144,9 @@ void ForAll(Queue& queue, size_t count, const F& f) {
 }
 
 // f(i, values, count) for runs of up to four elements below `end`, among the kMost that begin at
-// `begin`. A block's threads share the runs. A thread reads all its numbers before it uses one, so
-// that it waits for memory once.
+// `begin`. For a Whole count, element i of the source's arrays is aligned to 16 bytes. A block's
+// threads share the runs. A thread reads all its numbers before it uses one, so that it waits for
+// memory once.
 template <uint32_t kMost, typename F>
 PS_HD void ForRuns(const Source& source, size_t begin, size_t end, uint32_t thread, const F& f) {
   constexpr uint32_t kEach = kMost / 4 / kThreads;
@@ -144,7 +163,7 @@ PS_HD void ForRuns(const Source& source, size_t begin, size_t end, uint32_t thre
     }
     source.CorrectedFours(at, values);
     for (uint32_t k = 0; k < kEach; ++k) {
-      if (k * kThreads + thread < whole) f(at[k], values[k], 4u);
+      if (k * kThreads + thread < whole) f(at[k], values[k], Whole());
     }
   }
   for (uint32_t i = (whole + thread) * 4; i < own; i += kThreads * 4) {
@@ -186,7 +205,8 @@ void Map(Queue& queue, const Source& source, uint32_t count, const F& f) {
 // Stores the corrected numbers in the residual.
 struct MakeElement {
   float* residual;
-  PS_HD void operator()(size_t i, const Four& values, uint32_t count) const {
+  template <typename Count>
+  PS_HD void operator()(size_t i, const Four& values, Count count) const {
     StoreFour(residual + i, values, count);
   }
 };

@@ -12,25 +12,22 @@ struct SendHalf {
   float* residual;
   uint16_t* out;
 
-  PS_HD void operator()(size_t i, const Four& values, uint32_t count) const {
-    FourHalves halves;
+  template <typename Count>
+  PS_HD void operator()(size_t i, const Four& values, Count count) const {
+    uint64_t halves = 0;
     Four left;
     for (uint32_t k = 0; k < 4; ++k) {
-      halves.at[k] = Format::From(values.at[k]);
-      left.at[k] = values.at[k] - Format::To(halves.at[k]);
+      const uint16_t half = Format::From(values.at[k]);
+      halves |= uint64_t{half} << (16 * k);
+      left.at[k] = values.at[k] - Format::To(half);
     }
-    if (count == 4) {
-      *reinterpret_cast<FourHalves*>(out + i) = halves;
+    if constexpr (std::is_same_v<Count, Whole>) {
+      *reinterpret_cast<uint64_t*>(out + i) = halves;
     } else {
-      for (uint32_t k = 0; k < count; ++k) out[i + k] = halves.at[k];
+      for (uint32_t k = 0; k < count; ++k) out[i + k] = static_cast<uint16_t>(halves >> (16 * k));
     }
     if (residual != nullptr) StoreFour(residual + i, left, count);
   }
-
- private:
-  struct alignas(8) FourHalves {
-    uint16_t at[4];
-  };
 };
 
 template <typename Queue>

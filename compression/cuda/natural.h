@@ -21,8 +21,8 @@ struct SendNatural {
     const size_t begin = size_t{block.index()} * kTile;
     block.Each([&](uint32_t thread) {
       ForRuns<kTile>(source, begin, elements, thread,
-                     [&](size_t i, const Four& values, uint32_t count) {
-                       StoreFour(shared.tile + (i - begin), values, count);
+                     [&](size_t i, const Four& values, auto count) {
+                       StoreShared(shared.tile + (i - begin), values, count);
                        Send(i, values, count);
                      });
     });
@@ -37,7 +37,8 @@ struct SendNatural {
   }
 
  private:
-  PS_HD void Send(size_t i, const Four& values, uint32_t count) const {
+  template <typename Count>
+  PS_HD void Send(size_t i, const Four& values, Count count) const {
     const PhiloxBlock random = Philox(key, i / 4, step);
     uint32_t sent = 0;
     Four left;

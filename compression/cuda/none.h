@@ -10,7 +10,8 @@ struct SendAsIs {
   float* residual;
   float* out;
 
-  PS_HD void operator()(size_t i, const Four& values, uint32_t count) const {
+  template <typename Count>
+  PS_HD void operator()(size_t i, const Four& values, Count count) const {
     StoreFour(out + i, values, count);
     if (residual != nullptr) StoreFour(residual + i, {}, count);
   }

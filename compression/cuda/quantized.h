@@ -12,7 +12,7 @@ struct QuantizedBody {
     alignas(sizeof(Four)) uint32_t codes[kTile / 4];  // bytes
     uint32_t largest[kMostTeams * kLanes];
     double squares[kMostTeams * kLanes];
-    float unit[kMostTeams];
+    float unit[kMostTeams], inverse[kMostTeams];
   };
   BlockTiles tiles;
   QuantizedTwin options;
@@ -30,6 +30,7 @@ struct QuantizedBody {
     });
     tiles.ForEachTeam(block, [&](uint32_t b, uint32_t team) {
       shared.unit[team] = QuantizedUnit(SizeOf(team, shared), top);
+      shared.inverse[team] = InverseUnit(shared.unit[team]);
       uint16_t* const units = reinterpret_cast<uint16_t*>(payload + HeaderBytes());
       units[b] = CoarseBits(shared.unit[team]);
     });
@@ -40,7 +41,15 @@ struct QuantizedBody {
         const auto from = static_cast<uint32_t>(part / 4 * kRandomGroup + part % 4 * 4);
         Send(begin, from, count, top, shared);
       });
-      if (options.packed) Pack(block, begin, count, shared);
+      if (options.packed) {
+        Pack(block, begin, count, shared);
+      } else {
+        std::byte* const out = payload + CodesAt() + begin;
+        block.ForEach((count + 3) / 4, [&](size_t w) {
+          const auto left = count - static_cast<uint32_t>(w) * 4;
+          StoreBytes(out + w * 4, shared.codes[w], left < 4 ? left : 4);
+        });
+      }
     });
   }
 
@@ -70,7 +79,8 @@ struct QuantizedBody {
   // Sends the four elements from `from` on, and the four half a group later. The tile begins at
   // element `begin`.
   PS_HD void Send(size_t begin, uint32_t from, uint32_t count, float top, Shared& shared) const {
-    const float unit = shared.unit[from / tiles.size], inverse = InverseUnit(unit);
+    const uint32_t team = from / tiles.size;
+    const float unit = shared.unit[team], inverse = shared.inverse[team];
     const bool spoilt = !(unit == unit);  // then all codes are 0
     PhiloxBlock random = {};
     if (options.stochastic) {
@@ -91,10 +101,13 @@ struct QuantizedBody {
         codes |= uint32_t{static_cast<uint8_t>(code)} << (8 * k);
       }
       shared.codes[at / 4] = codes;
-      if (own == 0) continue;
-      if (!options.packed) StoreBytes(payload + CodesAt() + begin + at, codes, own);
       if (tiles.source.residual == nullptr || spoilt) continue;
-      StoreFour(tiles.source.residual + begin + at, left, own);
+      float* const residual = tiles.source.residual + begin + at;
+      if (own == 4) {
+        StoreFour(residual, left, Whole());
+      } else {
+        StoreFour(residual, left, own);
+      }
     }
   }
 

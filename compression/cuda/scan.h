@@ -85,18 +85,21 @@ class BlockReach {
   BlockScan scan_;
 };
 
-// Sets term[k] to of(begin + thread + k * kThreads), if that is below `count`, else 0. Nothing else
-// happens between the calls, so that their loads do not wait for each other.
-template <typename Of>
-PS_HD void ReadTerms(const Of& of, size_t begin, uint32_t count, uint32_t thread,
-                     uint32_t (&term)[kScanChunk / kThreads]) {
-  const auto first = static_cast<uint32_t>(begin) + thread;
-  if (begin + kScanChunk <= count) {
-    for (uint32_t k = 0; k < kScanChunk / kThreads; ++k) term[k] = of(first + k * kThreads);
-    return;
-  }
-  for (uint32_t k = 0; k < kScanChunk / kThreads; ++k) {
-    term[k] = first + k * kThreads < count ? of(first + k * kThreads) : 0;
+// put(i, term) for each term of the chunk that begins at `begin`, dealt to a block's threads. `of`
+// has either of(i), or of.Of(i, value) for the values of the source of.Out().
+template <typename Of, typename Put>
+PS_HD void ForTerms(const Of& of, uint32_t begin, uint32_t count, uint32_t thread, const Put& put) {
+  if constexpr (requires { of.Out(); }) {
+    ForRuns<kScanChunk>(of.Out(), begin, count, thread,
+                        [&](size_t i, const Four& values, uint32_t own) {
+                          const auto first = static_cast<uint32_t>(i);
+                          for (uint32_t k = 0; k < own; ++k) {
+                            put(first + k, uint32_t{of.Of(first + k, values.at[k])});
+                          }
+                        });
+  } else {
+    const uint32_t end = count - begin < kScanChunk ? count : begin + kScanChunk;
+    for (uint32_t i = begin + thread; i < end; i += kThreads) put(i, of(i));
   }
 }
 
@@ -111,12 +114,11 @@ struct ChunkSumsBody {
   uint32_t* sums;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
-    const size_t begin = size_t{block.index()} * kScanChunk;
     block.Once([&] { shared.sum = 0; });
     block.Each([&](uint32_t thread) {
-      uint32_t term[kScanChunk / kThreads], sum = 0;
-      ReadTerms(of, begin, count, thread, term);
-      for (uint32_t own : term) sum += own;
+      uint32_t sum = 0;
+      ForTerms(of, block.index() * kScanChunk, count, thread,
+               [&](uint32_t, uint32_t term) { sum += term; });
       if (sum != 0) AtomicAdd(&shared.sum, sum);
     });
     block.Once([&] { sums[block.index()] = shared.sum; });
@@ -166,11 +168,12 @@ struct ChunkTermsBody {
   Use use;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
-    const size_t begin = size_t{block.index()} * kScanChunk;
+    const uint32_t begin = block.index() * kScanChunk;
+    const uint32_t own = count - begin < kScanChunk ? count - begin : kScanChunk;
     block.Each([&](uint32_t thread) {
-      uint32_t term[kEach];
-      ReadTerms(of, begin, count, thread, term);
-      for (uint32_t k = 0; k < kEach; ++k) shared.term[Place(thread + k * kThreads)] = term[k];
+      ForTerms(of, begin, count, thread,
+               [&](uint32_t i, uint32_t term) { shared.term[Place(i - begin)] = term; });
+      for (uint32_t k = own + thread; k < kScanChunk; k += kThreads) shared.term[Place(k)] = 0;
     });
     block.Each([&](uint32_t thread) {
       uint32_t sum = 0;
@@ -180,9 +183,9 @@ struct ChunkTermsBody {
     shared.scan.Exclusive(block);
     block.Each([&](uint32_t thread) {
       uint32_t sum = before[block.index()] + shared.scan.value[thread];
-      for (size_t k = size_t{thread} * kEach; k < size_t{thread + 1} * kEach; ++k) {
+      for (uint32_t k = thread * kEach; k < (thread + 1) * kEach; ++k) {
         const uint32_t term = shared.term[Place(k)];
-        if (begin + k < count) use(static_cast<uint32_t>(begin + k), term, sum);
+        if (k < own) use(begin + k, term, sum);
         sum += term;
       }
     });
@@ -190,7 +193,7 @@ struct ChunkTermsBody {
 
  private:
   // Leaves a gap between the threads' terms, which would lie in one bank of memory.
-  PS_HD static size_t Place(size_t k) { return k + k / kEach; }
+  PS_HD static uint32_t Place(uint32_t k) { return k + k / kEach; }
 };
 
 template <typename Queue, typename Of, typename Use>

@@ -80,8 +80,8 @@ struct SquaresBody {
     const size_t begin = size_t{block.index()} * kSumStretch;
     block.Each([&](uint32_t thread) {
       ForRuns<kSumStretch>(source, begin, count, thread,
-                           [&](size_t i, const Four& values, uint32_t own) {
-                             StoreFour(shared.value + (i - begin), values, own);
+                           [&](size_t i, const Four& values, auto own) {
+                             StoreShared(shared.value + (i - begin), values, own);
                              if (made != nullptr) StoreFour(made + i, values, own);
                            });
     });

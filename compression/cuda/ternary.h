@@ -89,9 +89,9 @@ struct DrawBody {
     const float unit = fit->limit * kDrawUnit;
     uint32_t drawn = 0;
     ForRuns<kSumStretch>(source.AsMade(), begin, elements, thread,
-                         [&](size_t i, const Four& values, uint32_t own) {
+                         [&](size_t i, const Four& values, auto own) {
                            const PhiloxBlock random = Philox(key, i / 4, step);
-                           StoreFour(shared.value + (i - begin), values, own);
+                           StoreShared(shared.value + (i - begin), values, own);
                            uint32_t found = 0x01010101u;
                            for (uint32_t k = 0; k < own; ++k) {
                              if (!IsDrawn(random.word[k], unit, std::fabs(values.at[k]))) continue;
@@ -124,8 +124,8 @@ struct KeepUndrawn {
   const TernaryFit* fit;
   const std::byte* digits;
   float* residual;
-
-  PS_HD void operator()(size_t i, const Four& values, uint32_t count) const {
+  template <typename Count>
+  PS_HD void operator()(size_t i, const Four& values, Count count) const {
     const float value = fit->value;
     const auto first = static_cast<uint32_t>(i / kTernaryGroup * kTernaryGroup);
     const auto at = static_cast<uint32_t>(i) - first;

@@ -13,7 +13,8 @@ struct CorrectedMaker {
   Source source;
   PS_HD float Corrected(size_t i) const { return source.Corrected(i); }
   PS_HD Source In() const { return source; }
-  PS_HD void Keep(size_t i, Four& values, uint32_t count) const {
+  template <typename Count>
+  PS_HD void Keep(size_t i, Four& values, Count count) const {
     if (source.residual != nullptr) StoreFour(source.residual + i, values, count);
   }
   PS_HD Source Out() const { return source.AsMade(); }
