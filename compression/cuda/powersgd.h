@@ -1,9 +1,10 @@
 // powersgd on a device. See compression/low_rank/powersgd.h. Sums have the host's order: along a
 // row in lanes of fp32, down a column of P in lanes of doubles, down a column of the slice from the
 // first row to the last. So a team of threads computes an element of P, one block makes P
-// orthonormal, and a thread computes an element of Q.
+// orthonormal, and one thread at a time adds to an element of Q.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "compression/cuda/coder.h"
@@ -127,6 +128,9 @@ struct OrthonormalBody {
     block.Each([&](uint32_t thread) {
       if (thread >= kLanes) return;
       double sum = 0;
+#ifdef __CUDACC__
+#pragma unroll 8  // loads that do not wait for each other
+#endif
       for (uint64_t row = thread; row < rows; row += kLanes) {
         const float* const at = matrix + row * columns;
         sum += static_cast<double>(at[a]) * at[b];
@@ -141,71 +145,132 @@ struct OrthonormalBody {
   }
 };
 
-// Computes Q = transposed M times P, and the largest magnitudes of both.
+// Computes Q = transposed M times P, and the largest magnitudes of both. A block has some columns
+// of M and goes down them in tiles.
 struct RightBody {
-  using Shared = Nothing;
+  static constexpr uint32_t kColumns = 16, kRows = kTile / kColumns;
+  struct Shared {
+    alignas(sizeof(Four)) float tile[kTile];
+    uint32_t largest[2];
+  };
   Source source;
   MatrixPlace place;
   LowRank matrices;
 
-  PS_HD void operator()(const Block& block, Shared&) const {
+  static uint32_t BlocksOf(uint64_t columns) {
+    return static_cast<uint32_t>((columns + kColumns - 1) / kColumns);
+  }
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
     const uint32_t rank = matrices.rank;
-    block.ForAll(rank * place.columns, [&](size_t item) {
-      const uint64_t column = item % place.columns;
-      const size_t k = item / place.columns;
-      // The first and the last row may lack the column.
-      const uint64_t begin = column < place.first ? 1 : 0;
-      const uint64_t end =
-          place.rows - (column - place.Column(place.rows - 1) >= place.Count(place.rows - 1));
-      float sum = 0;
+    const uint64_t first = uint64_t{block.index()} * kColumns, after = place.columns - first;
+    const auto own = static_cast<uint32_t>(after < kColumns ? after : kColumns);
+    block.ForEach(2, [&](size_t k) { shared.largest[k] = 0; });
+    for (uint64_t row = 0; row < place.rows; row += kRows) {
+      block.Each([&](uint32_t thread) { ReadTile(row, first, thread, shared.tile); });
+      block.ForEach(rank * own, [&](size_t item) {
+        const auto c = static_cast<uint32_t>(item % own), k = static_cast<uint32_t>(item / own);
+        AddTile(row, first + c, k, shared.tile + c, &matrices.right[k * place.columns + first + c]);
+      });
+    }
+    block.ForEach(rank * own, [&](size_t item) {
+      const float sum = matrices.right[item / own * place.columns + first + item % own];
+      AtomicMax(&shared.largest[1], MagnitudeBits(sum));
+    });
+    block.ForAll(rank * place.rows, [&](size_t item) {
+      AtomicMax(&shared.largest[0], MagnitudeBits(matrices.left[item]));
+    });
+    block.ForEach(2, [&](size_t k) { AtomicMax(&matrices.largest[k], shared.largest[k]); });
+  }
+
+ private:
+  // The element at a row and column, if there is one; else at least `elements`.
+  PS_HD size_t At(uint64_t row, uint64_t column) const {
+    const bool there =
+        row < place.rows && column < place.columns && (row > 0 || column >= place.first);
+    return there ? row * place.columns + column - place.first : place.elements;
+  }
+
+  PS_HD void ReadTile(uint64_t row, uint64_t column, uint32_t thread, float* tile) const {
+    const Source made = source.AsMade();
+    if ((place.columns | place.first | place.elements) % 4 != 0 || !made.Aligned(0)) {
+      for (uint32_t i = thread; i < kTile; i += kThreads) {
+        const size_t at = At(row + i / kColumns, column + i % kColumns);
+        if (at < place.elements) tile[i] = made.Corrected(at);
+      }
+      return;
+    }
+    constexpr uint32_t kRuns = kTile / 4 / kThreads;
+    size_t at[kRuns];
+    Four values[kRuns];
+    for (uint32_t k = 0; k < kRuns; ++k) {
+      const uint32_t i = (k * kThreads + thread) * 4;
+      at[k] = At(row + i / kColumns, column + i % kColumns);
+      if (at[k] >= place.elements) at[k] = 0;  // nothing reads it
+    }
+    made.CorrectedFours(at, values);
+    for (uint32_t k = 0; k < kRuns; ++k) {
+      StoreShared(tile + (k * kThreads + thread) * 4, values[k], Whole());
+    }
+  }
+
+  // Adds a column of the tile to its sum. The first and the last row may lack the column.
+  PS_HD void AddTile(uint64_t row, uint64_t column, uint32_t k, const float* tile,
+                     float* sum) const {
+    const uint64_t last = place.rows - 1;
+    const uint64_t end = place.rows - (column - place.Column(last) >= place.Count(last));
+    const uint32_t from = row == 0 && column < place.first ? 1 : 0;
+    const auto to = static_cast<uint32_t>(end - row < kRows ? end - row : kRows);
+    const float* const left = matrices.left + row * matrices.rank + k;
+    float added = row == 0 ? 0 : *sum;  // in a register
 #ifdef __CUDACC__
 #pragma unroll 8  // loads that do not wait for each other
 #endif
-      for (uint64_t row = begin; row < end; ++row) {
-        sum +=
-            matrices.left[row * rank + k] * source.Made(row * place.columns + column - place.first);
-      }
-      matrices.right[item] = sum;
-      AtomicMax(&matrices.largest[1], MagnitudeBits(sum));
-    });
-    block.ForAll(rank * place.rows, [&](size_t item) {
-      AtomicMax(&matrices.largest[0], MagnitudeBits(matrices.left[item]));
-    });
+    for (uint32_t i = from; i < to; ++i) added += left[i * matrices.rank] * tile[i * kColumns];
+    *sum = added;
   }
 };
 
-// Subtracts what is sent from the residual, and keeps Q as the next step's start.
-struct TakeOffBody {
-  using Shared = Nothing;
-  Source source;
+// Subtracts what is sent from the residual, which has the matrix M.
+struct TakeOff {
   MatrixPlace place;
   LowRank matrices;
-  float* start;
+  float* residual;
 
-  PS_HD void operator()(const Block& block, Shared&) const {
-    const bool finite = matrices.Finite();
-    const uint32_t rank = matrices.rank;
-    block.ForAll(rank * place.columns,
-                 [&](size_t i) { start[i] = finite ? matrices.right[i] : 0; });
-    const bool takes = finite && source.residual != nullptr;
-    block.ForAll(takes ? place.elements : 0, [&](size_t i) {
-      const uint64_t at = place.first + i, row = at / place.columns, column = at % place.columns;
+  template <typename Count>
+  PS_HD void operator()(size_t i, const Four& values, Count count) const {
+    if (!matrices.Finite()) return;
+    const uint64_t at = place.first + i;
+    uint64_t row = at / place.columns, column = at % place.columns;
+    Four left;
+    for (uint32_t e = 0; e < 4; ++e) {
+      if (e >= count) break;
       float sum = 0;
-      for (uint32_t k = 0; k < rank; ++k) {
-        sum += matrices.left[row * rank + k] * matrices.right[k * place.columns + column];
+      for (uint32_t k = 0; k < matrices.rank; ++k) {
+        sum += matrices.left[row * matrices.rank + k] * matrices.right[k * place.columns + column];
       }
-      source.residual[i] += -1.0f * sum;
-    });
+      left.at[e] = values.at[e] + -1.0f * sum;
+      if (++column < place.columns) continue;
+      column = 0;
+      ++row;
+    }
+    StoreFour(residual + i, left, count);
   }
 };
 
-// Draws columns as DrawColumnBody does, but only if Q was sent.
-struct DrawSentColumnBody {
+// Keeps a column of Q as the next step's start, and draws one as DrawColumnBody does.
+struct KeepColumnBody {
   using Shared = DrawColumnBody::Shared;
   DrawColumnBody draw;
   LowRank matrices;
+
   PS_HD void operator()(const Block& block, Shared& shared) const {
-    if (matrices.Finite()) draw(block, shared);
+    const bool finite = matrices.Finite();
+    const size_t first = block.index() * draw.length;
+    block.ForEach(draw.length, [&](size_t i) {
+      draw.columns[first + i] = finite ? matrices.right[first + i] : 0;
+    });
+    if (finite) draw(block, shared);
   }
 };
 
@@ -257,7 +322,9 @@ class CoderOf<PowersgdTwin, Queue> final : public Coder<Queue> {
       matrices.largest = queue.template Scratch<uint32_t>(2);
       Factor(queue, input, matrices);
     }
-    queue.Launch(BlocksFor(place_.elements + 1),
+    // Few, because they have something to do in few steps.
+    constexpr uint32_t kMost = 256;
+    queue.Launch(std::min(kMost, BlocksFor(place_.elements + 1)),
                  HalvesBody{input.source, place_.elements, matrices, output.payload, output.bytes,
                             LowRankBytes()});
   }
@@ -274,11 +341,12 @@ class CoderOf<PowersgdTwin, Queue> final : public Coder<Queue> {
     const auto teams = static_cast<uint32_t>((place_.rows * rank_ + kTeams - 1) / kTeams);
     queue.Launch(teams, LeftBody{input.source, place_, input.state, matrices});
     queue.Launch(1, OrthonormalBody{matrices.left, place_.rows, rank_});
-    queue.Launch(BlocksFor(rank_ * (place_.rows + place_.columns)),
-                 RightBody{input.source, place_, matrices});
-    queue.Launch(BlocksFor(place_.elements),
-                 TakeOffBody{input.source, place_, matrices, input.state});
-    queue.Launch(rank_, DrawSentColumnBody{draw, matrices});
+    queue.Launch(RightBody::BlocksOf(place_.columns), RightBody{input.source, place_, matrices});
+    if (input.source.residual != nullptr) {
+      Map(queue, input.source.AsMade(), place_.elements,
+          TakeOff{place_, matrices, input.source.residual});
+    }
+    queue.Launch(rank_, KeepColumnBody{draw, matrices});
   }
 
   const uint32_t rank_;
