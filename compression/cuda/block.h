@@ -103,11 +103,14 @@ inline uint32_t BlocksFor(size_t count) {
 }
 
 // Atomic operations are for whole numbers only: their result does not depend on the order.
-PS_HD inline void AtomicAdd(uint32_t* at, uint32_t value) {
+// Returns the number before.
+PS_HD inline uint32_t AtomicAdd(uint32_t* at, uint32_t value) {
 #ifdef __CUDA_ARCH__
-  atomicAdd(at, value);
+  return atomicAdd(at, value);
 #else
+  const uint32_t before = *at;
   *at += value;
+  return before;
 #endif
 }
 
@@ -124,6 +127,28 @@ PS_HD inline void AtomicOr(uint32_t* at, uint32_t bits) {
   atomicOr(at, bits);
 #else
   *at |= bits;
+#endif
+}
+
+// Stores a number, other than 0, for a block that waits for it with AwaitNumber. REQUIRES: *at is 0
+// so far; the storing block waits for none that may start later.
+PS_HD inline void PublishNumber(uint32_t* at, uint32_t number) {
+#ifdef __CUDA_ARCH__
+  atomicExch(at, number);
+#else
+  *at = number;
+#endif
+}
+
+PS_HD inline uint32_t AwaitNumber(const uint32_t* at) {
+#ifdef __CUDA_ARCH__
+  uint32_t number;
+  do {
+    number = *const_cast<const volatile uint32_t*>(at);
+  } while (number == 0);
+  return number;
+#else
+  return *at;
 #endif
 }
 

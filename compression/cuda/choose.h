@@ -1,6 +1,8 @@
 // The passes that choose entries; see chosen.h.
 #pragma once
 
+#include <algorithm>
+
 #include "compression/cuda/chosen.h"
 #include "compression/cuda/scan.h"
 
@@ -23,7 +25,7 @@ template <typename Queue, typename Maker>
 Entries ChooseReaching(Queue& queue, const Maker& maker, uint32_t elements, uint32_t least) {
   Entries entries = {nullptr, queue.template Scratch<Chosen>(1), elements, elements};
   queue.Zero(entries.chosen, 1);
-  queue.Launch(TilesOf(elements), MakeBody<Maker>{maker, elements, entries.chosen});
+  queue.Launch(TilesOf(elements), MakeBody<Maker>{maker, elements, entries.chosen, nullptr});
   queue.Launch(1, JudgeBody{entries.chosen, elements, false, true, least});
   ListChosen(queue, maker, Maker::kChoosesZeros, &entries);
   return entries;
@@ -48,17 +50,21 @@ Entries ChooseLargest(Queue& queue, const Maker& maker, uint32_t elements, uint3
     queue.Launch(1, FindBinBody<UseAsGuess>{
                         samples, kSampleBins, {chosen, static_cast<uint32_t>(plan.wanted)}});
   }
-  queue.Launch(TilesOf(elements), MakeBody<Maker>{maker, elements, chosen});
-  queue.Launch(1, JudgeBody{chosen, keep, sampled, false, 0});
-  constexpr struct { uint32_t shift, width; } kDigits[] = {{20, 11}, {10, 10}, {0, 10}};
   constexpr uint32_t kCountingBlocks = 512;  // each adds its bins to the common bins
-  const uint32_t blocks = TilesOf(elements);
-  for (const auto& digit : kDigits) {
-    uint32_t* bins = queue.template Scratch<uint32_t>(size_t{1} << digit.width);
-    queue.Zero(bins, size_t{1} << digit.width);
-    queue.Launch(blocks < kCountingBlocks ? blocks : kCountingBlocks,
-                 DigitsBody<Maker>{maker, elements, chosen, digit.shift, digit.width, bins});
-    queue.Launch(1, FindBinBody<UseAsDigit>{bins, 1u << digit.width, {chosen, digit.shift}});
+  const uint32_t blocks = std::min(TilesOf(elements), kCountingBlocks);
+  for (uint32_t d = 0; d < kDigits; ++d) {
+    const Digit digit = DigitAt(d);
+    const uint32_t count = 1u << digit.width;
+    uint32_t* const bins = queue.template Scratch<uint32_t>(count);
+    queue.Zero(bins, count);
+    if (d == 0) {
+      queue.Launch(blocks, MakeBody<Maker>{maker, elements, chosen, sampled ? nullptr : bins});
+      queue.Launch(1, JudgeBody{chosen, keep, sampled, false, 0});
+    }
+    if (d > 0 || sampled) {
+      queue.Launch(blocks, DigitsBody<Maker>{maker, elements, chosen, digit, bins});
+    }
+    queue.Launch(1, FindBinBody<UseAsDigit>{bins, count, {chosen, digit.shift}});
   }
   const uint32_t chunks = (elements + kTieChunk - 1) / kTieChunk;
   uint32_t* ties = queue.template Scratch<uint32_t>(chunks);

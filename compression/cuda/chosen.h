@@ -17,6 +17,16 @@ namespace psgd::cuda {
 
 inline constexpr uint32_t kEveryTie = 0xFFFFFFFFu;
 
+// A part of a magnitude's bits. The first has those at the top.
+struct Digit {
+  uint32_t shift, width;  // in bits
+};
+inline constexpr uint32_t kDigits = 3;
+PS_HD constexpr Digit DigitAt(uint32_t d) {
+  return d == 0 ? Digit{20, 11} : d == 1 ? Digit{10, 10} : Digit{0, 10};
+}
+inline constexpr uint32_t kFirstBins = 1u << DigitAt(0).width;
+
 // Lives in device memory. Each pass reads what the passes before it wrote.
 struct Chosen {
   uint32_t guess;     // magnitude bits, guessed from a sample; 0: no guess
@@ -48,7 +58,7 @@ struct SampleBody {
 };
 
 // Finds the bin in which the count from the top reaches `wanted`, and calls use(bin, elements still
-// wanted of that bin). Runs as one block. REQUIRES: kThreads divides `count`.
+// wanted of that bin, elements in it). Runs as one block. REQUIRES: kThreads divides `count`.
 template <typename Use>
 struct FindBinBody {
   struct Shared {
@@ -71,7 +81,7 @@ struct FindBinBody {
       if ((thread > 0 && before >= wanted) || (!last && end < wanted)) return;
       uint32_t left = wanted - before, bin = count - thread * each - 1;
       while (bin > count - (thread + 1) * each && bins[bin] < left) left -= bins[bin--];
-      use(bin, left);
+      use(bin, left, bins[bin]);
     });
   }
 
@@ -89,7 +99,7 @@ struct UseAsGuess {
   uint32_t wanted;
   PS_HD bool Done() const { return false; }
   PS_HD uint32_t Wanted() const { return wanted; }
-  PS_HD void operator()(uint32_t bin, uint32_t) const {
+  PS_HD void operator()(uint32_t bin, uint32_t, uint32_t) const {
     const uint32_t guess = bin << kSampleShift;
     chosen->guess = guess < kLeastNotZero ? kLeastNotZero : guess;
   }
@@ -100,35 +110,48 @@ struct UseAsDigit {
   uint32_t shift;
   PS_HD bool Done() const { return chosen->settled != 0; }
   PS_HD uint32_t Wanted() const { return chosen->ties; }
-  PS_HD void operator()(uint32_t bin, uint32_t left) const {
+  PS_HD void operator()(uint32_t bin, uint32_t left, uint32_t all) const {
     chosen->least |= bin << shift;
     chosen->ties = left;
+    if (shift == 0 && left == all) chosen->settled = 1;  // with every tie
   }
 };
 
-// Makes all numbers and, if there is a guess, counts those that reach it.
+// Makes all numbers. Counts those that reach the guess, if there is one, or else, if `bins` is not
+// null, all by their first digit.
 template <typename Maker>
 struct MakeBody {
   struct Shared {
     uint32_t reached;
+    uint32_t bins[kFirstBins];
   };
   Maker maker;
   uint32_t elements;
   Chosen* chosen;
+  uint32_t* bins;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
     const uint32_t guess = chosen->guess;
     block.Once([&] { shared.reached = 0; });
+    const uint32_t counted = bins == nullptr ? 0 : kFirstBins;
+    block.ForEach(counted, [&](size_t b) { shared.bins[b] = 0; });
     const Source in = maker.In();
     block.ForAllTiles(elements, kTile, [&](size_t begin, uint32_t thread) {
       uint32_t reached = 0;
       ForRuns<kTile>(in, begin, elements, thread, [&](size_t i, Four& values, auto count) {
         maker.Keep(i, values, count);
-        for (uint32_t k = 0; k < count; ++k) reached += MagnitudeBits(values.at[k]) >= guess;
+        for (uint32_t k = 0; k < count; ++k) {
+          const uint32_t bits = MagnitudeBits(values.at[k]);
+          reached += bits >= guess;
+          if (counted > 0) AtomicAdd(&shared.bins[bits >> DigitAt(0).shift], 1);
+        }
       });
       if (guess != 0 && reached != 0) AtomicAdd(&shared.reached, reached);
     });
     block.Once([&] { AtomicAdd(&chosen->reached, shared.reached); });
+    block.ForEach(counted, [&](size_t b) {
+      if (shared.bins[b] != 0) AtomicAdd(&bins[b], shared.bins[b]);
+    });
   }
 };
 
@@ -164,13 +187,13 @@ struct DigitsBody {
   Maker maker;
   uint32_t elements;
   const Chosen* chosen;
-  uint32_t shift;
-  uint32_t width;  // of the digit, in bits
+  Digit digit;
   uint32_t* bins;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
     if (chosen->settled != 0) return;
-    const uint32_t above = shift + width, found = chosen->least, mask = (1u << width) - 1;
+    const uint32_t shift = digit.shift, above = shift + digit.width;
+    const uint32_t found = chosen->least, mask = (1u << digit.width) - 1;
     block.ForEach(size_t{mask} + 1, [&](size_t b) { shared.bins[b] = 0; });
     const Source out = maker.Out();
     block.ForAllTiles(elements, kTile, [&](size_t begin, uint32_t thread) {

@@ -42,12 +42,11 @@ struct ChunkCutBody {
     block.Once([&] {
       shared.chosen.settled = 0;
       shared.chosen.least = 0;
+      shared.chosen.last_tie = kEveryTie;
       shared.chosen.ties = KeptOfChunk(options.keep, options.chunk, count);
     });
-    FindDigit(block, begin, count, 20, 11, shared);
-    FindDigit(block, begin, count, 10, 10, shared);
-    FindDigit(block, begin, count, 0, 10, shared);
-    FindLastTie(block, begin, count, shared);
+    for (uint32_t d = 0; d < kDigits; ++d) FindDigit(block, begin, count, DigitAt(d), shared);
+    if (shared.chosen.settled == 0) FindLastTie(block, begin, count, shared);
     block.Once([&] { cuts[block.index()] = shared.chosen; });
   }
 
@@ -57,9 +56,9 @@ struct ChunkCutBody {
     return MagnitudeBits(i < kKept ? shared.value[i] : source.Made(begin + i));
   }
 
-  PS_HD void FindDigit(const Block& block, size_t begin, uint32_t count, uint32_t shift,
-                       uint32_t width, Shared& shared) const {
-    const uint32_t above = shift + width, bins = 1u << width;
+  PS_HD void FindDigit(const Block& block, size_t begin, uint32_t count, const Digit& digit,
+                       Shared& shared) const {
+    const uint32_t shift = digit.shift, above = shift + digit.width, bins = 1u << digit.width;
     block.ForEach(bins, [&](size_t b) { shared.bins[b] = 0; });
     block.ForEach(count, [&](size_t i) {
       const uint32_t bits = BitsAt(begin, static_cast<uint32_t>(i), shared);

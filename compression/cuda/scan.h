@@ -1,5 +1,4 @@
-// Running sums of whole numbers, as launches on a queue: one sums each chunk, one adds up the
-// chunks, one goes through the chunks again with what is before each.
+// Running sums of whole numbers, each as one launch on a queue.
 #pragma once
 
 #include "compression/cuda/coder.h"
@@ -103,72 +102,34 @@ PS_HD void ForTerms(const Of& of, uint32_t begin, uint32_t count, uint32_t threa
   }
 }
 
-// sums[c] is the sum of chunk c. A block has one chunk.
-template <typename Of>
-struct ChunkSumsBody {
-  struct Shared {
-    uint32_t sum;
-  };
-  Of of;
-  uint32_t count;
-  uint32_t* sums;
-
-  PS_HD void operator()(const Block& block, Shared& shared) const {
-    block.Once([&] { shared.sum = 0; });
-    block.Each([&](uint32_t thread) {
-      uint32_t sum = 0;
-      ForTerms(of, block.index() * kScanChunk, count, thread,
-               [&](uint32_t, uint32_t term) { sum += term; });
-      if (sum != 0) AtomicAdd(&shared.sum, sum);
-    });
-    block.Once([&] { sums[block.index()] = shared.sum; });
-  }
+// What the blocks of a running sum tell each other. All 0 at first.
+struct ScanState {
+  uint32_t started;  // chunks
+  uint32_t sums[];   // of each chunk, plus 1; 0: not yet known
 };
 
-// Makes sums[c] what is before chunk c, and *all the sum of all. Runs as one block.
-struct ChunksBeforeBody {
-  struct Shared {
-    BlockScan scan;
-    uint32_t before;
-  };
-  uint32_t chunks;
-  uint32_t* sums;
-  uint32_t* all;  // may be null
-
-  PS_HD void operator()(const Block& block, Shared& shared) const {
-    block.Once([&] { shared.before = 0; });
-    for (uint32_t first = 0; first < chunks; first += kThreads) {
-      block.Each([&](uint32_t thread) {
-        shared.scan.value[thread] = first + thread < chunks ? sums[first + thread] : 0;
-      });
-      shared.scan.Exclusive(block);
-      block.Each([&](uint32_t thread) {
-        if (first + thread < chunks)
-          sums[first + thread] = shared.before + shared.scan.value[thread];
-      });
-      block.Once([&] { shared.before += shared.scan.total(); });
-    }
-    block.Once([&] {
-      if (all != nullptr) *all = shared.before;
-    });
-  }
-};
-
-// Calls use(i, term, sum of the terms before it). A block has one chunk, a thread neighbors.
+// Calls use(i, term, sum of the terms before it). A block has one chunk, a thread neighbors. Blocks
+// take the chunks in the order in which they start, so none waits for one that has not started.
 template <typename Of, typename Use>
-struct ChunkTermsBody {
+struct TermsBody {
   static constexpr uint32_t kEach = kScanChunk / kThreads;
   struct Shared {
     BlockScan scan;
+    uint32_t chunk, before;
     uint32_t term[kScanChunk + kThreads];
   };
   Of of;
   uint32_t count;
-  const uint32_t* before;  // each chunk
+  ScanState* state;
+  uint32_t* all;  // the sum of all terms; may be null
   Use use;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
-    const uint32_t begin = block.index() * kScanChunk;
+    block.Once([&] {
+      shared.chunk = AtomicAdd(&state->started, 1);
+      shared.before = 0;
+    });
+    const uint32_t chunk = shared.chunk, begin = chunk * kScanChunk;
     const uint32_t own = count - begin < kScanChunk ? count - begin : kScanChunk;
     block.Each([&](uint32_t thread) {
       ForTerms(of, begin, count, thread,
@@ -181,8 +142,18 @@ struct ChunkTermsBody {
       shared.scan.value[thread] = sum;
     });
     shared.scan.Exclusive(block);
+    block.Once([&] { PublishNumber(&state->sums[chunk], shared.scan.total() + 1); });
     block.Each([&](uint32_t thread) {
-      uint32_t sum = before[block.index()] + shared.scan.value[thread];
+      uint32_t before = 0;
+      for (uint32_t c = thread; c < chunk; c += kThreads)
+        before += AwaitNumber(&state->sums[c]) - 1;
+      if (before != 0) AtomicAdd(&shared.before, before);
+    });
+    block.Once([&] {
+      if (all != nullptr && begin + own == count) *all = shared.before + shared.scan.total();
+    });
+    block.Each([&](uint32_t thread) {
+      uint32_t sum = shared.before + shared.scan.value[thread];
       for (uint32_t k = thread * kEach; k < (thread + 1) * kEach; ++k) {
         const uint32_t term = shared.term[Place(k)];
         if (k < own) use(begin + k, term, sum);
@@ -196,13 +167,14 @@ struct ChunkTermsBody {
   PS_HD static uint32_t Place(uint32_t k) { return k + k / kEach; }
 };
 
+// `all` is 0 if there are no terms: REQUIRES: it is 0 before.
 template <typename Queue, typename Of, typename Use>
 void ForEachTerm(Queue& queue, uint32_t count, const Of& of, uint32_t* all, const Use& use) {
   const uint32_t chunks = (count + kScanChunk - 1) / kScanChunk;
-  uint32_t* sums = queue.template Scratch<uint32_t>(chunks);
-  queue.Launch(chunks, ChunkSumsBody<Of>{of, count, sums});
-  queue.Launch(1, ChunksBeforeBody{chunks, sums, all});
-  queue.Launch(chunks, ChunkTermsBody<Of, Use>{of, count, sums, use});
+  uint32_t* const words = queue.template Scratch<uint32_t>(1 + chunks);
+  queue.Zero(words, 1 + chunks);
+  queue.Launch(chunks,
+               TermsBody<Of, Use>{of, count, reinterpret_cast<ScanState*>(words), all, use});
 }
 
 struct ListIfFlagged {
