@@ -38,10 +38,6 @@ struct Chosen {
   uint32_t count;     // elements chosen
 };
 
-PS_HD inline bool IsChosen(const Chosen& chosen, uint32_t bits, uint32_t index) {
-  const uint32_t least = chosen.least, last_tie = chosen.last_tie;
-  return bits > least || (bits == least && index <= last_tie);
-}
 template <typename Maker>
 struct SampleBody {
   using Shared = Nothing;
@@ -284,16 +280,22 @@ struct FindLastTieBody {
   }
 };
 
+// See ForTerms. `zeros`: whether zeros are chosen too.
 template <typename Maker>
 struct ChosenFlag {
+  struct Flag {
+    uint32_t least, last_tie;
+    bool zeros;
+    PS_HD bool operator()(uint32_t i, float made) const {
+      const uint32_t bits = MagnitudeBits(made);
+      return (zeros || bits != 0) && (bits > least || (bits == least && i <= last_tie));
+    }
+  };
   Maker maker;
   const Chosen* chosen;
-  bool zeros;  // whether zeros are chosen too
+  bool zeros;
   PS_HD Source Out() const { return maker.Out(); }
-  PS_HD bool Of(uint32_t i, float made) const {
-    const uint32_t bits = MagnitudeBits(made);
-    return (zeros || bits != 0) && IsChosen(*chosen, bits, i);
-  }
+  PS_HD Flag Ready() const { return {chosen->least, chosen->last_tie, zeros}; }
 };
 
 // Entries of a slice, in device memory.

@@ -10,7 +10,7 @@
 
 namespace psgd::cuda {
 
-// Makes the elements of a chunk and finds which to send: cuts[c] is set up for IsChosen.
+// Makes the elements of a chunk and finds which to send: cuts[c] has least and last_tie.
 struct ChunkCutBody {
   static constexpr uint32_t kBins = 2048;
   static constexpr uint32_t kKept = 4096;  // elements of a chunk that stay in shared memory
@@ -87,16 +87,21 @@ struct ChunkCutBody {
   }
 };
 
+// See ForTerms.
 struct ChunkFlag {
   Source source;
   uint32_t chunk;
   const Chosen* cuts;
   PS_HD Source Out() const { return source.AsMade(); }
-  PS_HD bool Of(uint32_t i, float made) const {
+  PS_HD const ChunkFlag& Ready() const { return *this; }
+  PS_HD bool operator()(uint32_t i, float made) const {
     const uint32_t bits = MagnitudeBits(made);
-    return bits != 0 && IsChosen(cuts[i / chunk], bits, i);
+    const Chosen& cut = cuts[i / chunk];
+    const uint32_t least = cut.least, last_tie = cut.last_tie;
+    return bits != 0 && (bits > least || (bits == least && i <= last_tie));
   }
 };
+
 struct FitLevelsBody {
   struct Shared {
     LevelSums sums[kTeams][kLanes];

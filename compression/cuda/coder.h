@@ -162,6 +162,9 @@ PS_HD void ForRuns(const Source& source, size_t begin, size_t end, uint32_t thre
       at[k] = begin + (run < whole ? run * 4 : 0);
     }
     source.CorrectedFours(at, values);
+#ifdef __CUDACC__
+#pragma unroll  // else the numbers lie in memory
+#endif
     for (uint32_t k = 0; k < kEach; ++k) {
       if (k * kThreads + thread < whole) f(at[k], values[k], Whole());
     }

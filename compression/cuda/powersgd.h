@@ -169,7 +169,8 @@ struct RightBody {
     for (uint64_t row = 0; row < place.rows; row += kRows) {
       block.Each([&](uint32_t thread) { ReadTile(row, first, thread, shared.tile); });
       block.ForEach(rank * own, [&](size_t item) {
-        const auto c = static_cast<uint32_t>(item % own), k = static_cast<uint32_t>(item / own);
+        const auto at = static_cast<uint32_t>(item);
+        const uint32_t c = at % own, k = at / own;
         AddTile(row, first + c, k, shared.tile + c, &matrices.right[k * place.columns + first + c]);
       });
     }
@@ -240,21 +241,33 @@ struct TakeOff {
   template <typename Count>
   PS_HD void operator()(size_t i, const Four& values, Count count) const {
     if (!matrices.Finite()) return;
-    const uint64_t at = place.first + i;
-    uint64_t row = at / place.columns, column = at % place.columns;
+    const uint64_t at = place.first + i, row = at / place.columns, column = at % place.columns;
+    if (column + count > place.columns) return OneByOne(i, count);
+    const float* const p = matrices.left + row * matrices.rank;
+    const float* const q = matrices.right + column;
+    float sum[4] = {};
+    for (uint32_t k = 0; k < matrices.rank; ++k) {
+      for (uint32_t e = 0; e < 4; ++e) {
+        if (e < count) sum[e] += p[k] * q[k * place.columns + e];
+      }
+    }
     Four left;
-    for (uint32_t e = 0; e < 4; ++e) {
-      if (e >= count) break;
+    for (uint32_t e = 0; e < 4; ++e) left.at[e] = values.at[e] + -1.0f * sum[e];
+    StoreFour(residual + i, left, count);
+  }
+
+ private:
+  // For elements of more than one row.
+  PS_HD void OneByOne(size_t i, uint32_t count) const {
+    for (uint32_t e = 0; e < count; ++e) {
+      const uint64_t at = place.first + i + e, row = at / place.columns;
+      const float* const q = matrices.right + at % place.columns;
       float sum = 0;
       for (uint32_t k = 0; k < matrices.rank; ++k) {
-        sum += matrices.left[row * matrices.rank + k] * matrices.right[k * place.columns + column];
+        sum += matrices.left[row * matrices.rank + k] * q[k * place.columns];
       }
-      left.at[e] = values.at[e] + -1.0f * sum;
-      if (++column < place.columns) continue;
-      column = 0;
-      ++row;
+      residual[i + e] += -1.0f * sum;
     }
-    StoreFour(residual + i, left, count);
   }
 };
 

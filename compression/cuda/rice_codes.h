@@ -83,27 +83,21 @@ struct ZerosOf {
   }
 };
 
-struct CodesBody {
-  using Shared = Nothing;
+// Writes the code of entry i.
+struct WriteCode {
   EntriesView entries;
-  uint32_t room;
   const RicePlan* plan;
-  const uint32_t* zeros_before;
   std::byte* payload;  // its bytes for codes are 0 so far
 
-  PS_HD void operator()(const Block& block, Shared&) const {
-    const uint32_t count = entries.count(), low = plan->low_bits;
-    if (plan->coded == 0) return;
-    uint32_t* words = reinterpret_cast<uint32_t*>(payload);
-    block.ForAll(room, [&](size_t i) {
-      if (i >= count) return;
-      const uint32_t gap = entries.Gap(i);
-      const uint64_t at = plan->codes_at * 8ull + i * (1ull + low) + zeros_before[i] + (gap >> low);
-      const uint64_t code = 1 | (uint64_t{gap} & ((1ull << low) - 1)) << 1;
-      const uint64_t bits = code << (at % 32);
-      AtomicOr(&words[at / 32], static_cast<uint32_t>(bits));
-      if (bits >> 32 != 0) AtomicOr(&words[at / 32 + 1], static_cast<uint32_t>(bits >> 32));
-    });
+  PS_HD void operator()(uint32_t i, uint32_t zeros, uint32_t before) const {
+    if (i >= entries.count() || plan->coded == 0) return;
+    const uint32_t low = plan->low_bits;
+    const uint64_t at = plan->codes_at * 8ull + i * (1ull + low) + before + zeros;
+    const uint64_t code = 1 | (uint64_t{entries.Gap(i)} & ((1ull << low) - 1)) << 1;
+    const uint64_t bits = code << (at % 32);
+    uint32_t* const words = reinterpret_cast<uint32_t*>(payload);
+    AtomicOr(&words[at / 32], static_cast<uint32_t>(bits));
+    if (bits >> 32 != 0) AtomicOr(&words[at / 32 + 1], static_cast<uint32_t>(bits >> 32));
   }
 };
 
@@ -127,9 +121,7 @@ RicePlan* MeasureGaps(Queue& queue, const EntriesView& entries, uint32_t room) {
 template <typename Queue>
 void WriteCodes(Queue& queue, const EntriesView& entries, uint32_t room, const RicePlan* plan,
                 std::byte* payload) {
-  uint32_t* zeros_before = queue.template Scratch<uint32_t>(room);
-  Scan(queue, room, ZerosOf{entries, plan}, zeros_before);
-  queue.Launch(BlocksFor(room), CodesBody{entries, room, plan, zeros_before, payload});
+  ForEachTerm(queue, room, ZerosOf{entries, plan}, nullptr, WriteCode{entries, plan, payload});
 }
 
 }  // namespace psgd::cuda

@@ -85,15 +85,16 @@ class BlockReach {
 };
 
 // put(i, term) for each term of the chunk that begins at `begin`, dealt to a block's threads. `of`
-// has either of(i), or of.Of(i, value) for the values of the source of.Out().
+// has either of(i), or of.Out() and of.Ready(): a source, and a function of i and its number i.
 template <typename Of, typename Put>
 PS_HD void ForTerms(const Of& of, uint32_t begin, uint32_t count, uint32_t thread, const Put& put) {
   if constexpr (requires { of.Out(); }) {
+    const auto term = of.Ready();
     ForRuns<kScanChunk>(of.Out(), begin, count, thread,
                         [&](size_t i, const Four& values, uint32_t own) {
                           const auto first = static_cast<uint32_t>(i);
                           for (uint32_t k = 0; k < own; ++k) {
-                            put(first + k, uint32_t{of.Of(first + k, values.at[k])});
+                            put(first + k, uint32_t{term(first + k, values.at[k])});
                           }
                         });
   } else {
@@ -188,17 +189,6 @@ struct ListIfFlagged {
 template <typename Queue, typename Flag>
 void Select(Queue& queue, uint32_t count, const Flag& flag, uint32_t* out, uint32_t* found) {
   ForEachTerm(queue, count, flag, found, ListIfFlagged{out});
-}
-
-struct StoreBefore {
-  uint32_t* out;
-  PS_HD void operator()(uint32_t i, uint32_t, uint32_t before) const { out[i] = before; }
-};
-
-// out[i] = of(0) + ... + of(i - 1).
-template <typename Queue, typename Of>
-void Scan(Queue& queue, uint32_t count, const Of& of, uint32_t* out) {
-  ForEachTerm(queue, count, of, nullptr, StoreBefore{out});
 }
 
 }  // namespace psgd::cuda

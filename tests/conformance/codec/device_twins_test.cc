@@ -55,6 +55,7 @@ struct Steps {
   ErrorFeedbackOptions feedback;
   uint64_t seed = 0;
   uint64_t first_step = 0;
+  size_t before = 0;  // floats in memory before each gradient
 };
 
 class DeviceTwins : public ::testing::TestWithParam<std::tuple<Where, CodecCase>> {
@@ -89,9 +90,11 @@ class DeviceTwins : public ::testing::TestWithParam<std::tuple<Where, CodecCase>
       std::vector<std::byte> expected;
       host.Encode(decayed, key, step, &expected);
 
-      const auto there = device_->Upload(gradient).value();
+      std::vector<float> uploaded(run.before);
+      uploaded.insert(uploaded.end(), gradient.begin(), gradient.end());
+      const auto there = device_->Upload(uploaded).value();
       DeviceEncodeInput input;
-      input.gradient = there->data();
+      input.gradient = there->data() + run.before;
       if (!run.weights.empty()) input.weights = weights->data();
       input.weight_decay = kWeightDecay;
       input.key = key;
@@ -161,6 +164,21 @@ TEST_P(DeviceTwins, AgreeWithWeightDecay) {
       run.feedback.accumulate = accumulate;
       ASSERT_NO_FATAL_FAILURE(ExpectAgreement(run));
     }
+  }
+}
+
+// Only runs of aligned elements are read at once.
+TEST_P(DeviceTwins, AgreeOnUnalignedGradients) {
+  RandomStream stream(MakeKey(1, RandomPurpose::kSynthetic), 9);
+  for (size_t before : {1, 2, 4}) {
+    Steps run;
+    run.before = before;
+    run.first_step = 1000;
+    run.gradients.assign(2, std::vector<float>(9001));
+    for (auto& gradient : run.gradients) {
+      for (float& value : gradient) value = (stream.NextUnit() - 0.5f) * stream.NextUnit();
+    }
+    ASSERT_NO_FATAL_FAILURE(ExpectAgreement(run)) << before << " floats before";
   }
 }
 
