@@ -22,10 +22,9 @@ class Block {
   // first.
   PS_HD Block(uint32_t index, uint32_t count, bool backwards)
       : index_(index), count_(count), backwards_(backwards) {}
-
-  // The index of this block among those of its body.
+  // The index of this block among those of its body, and their number.
   PS_HD uint32_t index() const { return index_; }
-
+  PS_HD uint32_t count() const { return count_; }
   // A phase: f(thread) for each thread of the block. All threads run every phase.
   template <typename F>
   PS_HD void Each(F f) const {

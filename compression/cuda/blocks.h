@@ -128,7 +128,7 @@ class CoderOf<BlocksTwin, Queue> final : public Coder<Queue> {
     queue.Launch(BlocksFor(ValuesRoom()),
                  BlockValuesBody{input.source, entries, elements_, block_, ValuesRoom(),
                                  reinterpret_cast<float*>(output.payload + kBlocksHeaderBytes)});
-    WriteCodes(queue, entries, keep_, plan, output.payload);
+    LaunchCodes(queue, entries, keep_, plan, output.payload);
   }
 
  private:

@@ -295,7 +295,7 @@ struct ChosenFlag {
   const Chosen* chosen;
   bool zeros;
   PS_HD Source Out() const { return maker.Out(); }
-  PS_HD Flag Ready() const { return {chosen->least, chosen->last_tie, zeros}; }
+  PS_HD Flag Begin() const { return {chosen->least, chosen->last_tie, zeros}; }
 };
 
 // Entries of a slice, in device memory.

@@ -93,7 +93,7 @@ struct ChunkFlag {
   uint32_t chunk;
   const Chosen* cuts;
   PS_HD Source Out() const { return source.AsMade(); }
-  PS_HD const ChunkFlag& Ready() const { return *this; }
+  PS_HD const ChunkFlag& Begin() const { return *this; }
   PS_HD bool operator()(uint32_t i, float made) const {
     const uint32_t bits = MagnitudeBits(made);
     const Chosen& cut = cuts[i / chunk];
@@ -300,7 +300,7 @@ class CoderOf<ChunkedTwin, Queue> final : public Coder<Queue> {
     const size_t groups = (size_t{room_} + kCodeGroup - 1) / kCodeGroup;
     queue.Launch(BlocksFor(groups), LevelCodesBody{source, entries, groups, options_, ranges,
                                                    reinterpret_cast<uint16_t*>(ranges + chunks_)});
-    WriteCodes(queue, entries, room_, plan, output.payload);
+    LaunchCodes(queue, entries, room_, plan, output.payload);
   }
 
  private:

@@ -91,7 +91,7 @@ struct Source {
   // values[k] are the four elements from at[k] on.
   template <uint32_t kRuns>
   PS_HD void CorrectedFours(const size_t (&at)[kRuns], Four (&values)[kRuns]) const {
-    Four more[kRuns];
+    Four more[kRuns] = {};
     for (uint32_t k = 0; k < kRuns; ++k) values[k] = FourAt(gradient + at[k]);
     if (residual != nullptr) {
       for (uint32_t k = 0; k < kRuns; ++k) more[k] = FourAt(residual + at[k]);

@@ -8,7 +8,8 @@
 namespace psgd::cuda {
 
 struct OnebitBody {
-  static constexpr uint32_t kUnit = 64;  // divides each block
+  static constexpr uint32_t kLeastResident = 6;  // measured: 4 take longer
+  static constexpr uint32_t kUnit = 64;          // divides each block
   struct Shared {
     alignas(sizeof(Four)) float tile[kTile];
     SplitLanes lanes;

@@ -94,37 +94,48 @@ struct LeftBody {
 
 // Makes the columns of P orthonormal; see orthonormal.h. Runs as one block.
 struct OrthonormalBody {
+  static constexpr uint32_t kMost = 8192;  // numbers that stay in shared memory
   struct Shared {
     double lane[kLanes];
     double before, sum;
+    float matrix[kMost];
   };
   float* matrix;
   uint64_t rows;
   uint32_t columns;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
+    const size_t count = rows * columns;
+    if (count > kMost) return Work(block, shared, matrix);
+    block.ForEach(count, [&](size_t i) { shared.matrix[i] = matrix[i]; });
+    Work(block, shared, shared.matrix);
+    block.ForEach(count, [&](size_t i) { matrix[i] = shared.matrix[i]; });
+  }
+
+ private:
+  PS_HD void Work(const Block& block, Shared& shared, float* numbers) const {
     for (uint32_t k = 0; k < columns; ++k) {
-      Dot(block, shared, k, k);
+      Dot(block, shared, numbers, k, k);
       block.Once([&] { shared.before = std::sqrt(shared.sum); });
       for (uint32_t j = 0; j < k; ++j) {
-        Dot(block, shared, j, k);
+        Dot(block, shared, numbers, j, k);
         const double part = shared.sum;
         block.ForEach(rows, [&](size_t row) {
-          float* const at = matrix + row * columns;
+          float* const at = numbers + row * columns;
           at[k] = static_cast<float>(at[k] - part * at[j]);
         });
       }
-      Dot(block, shared, k, k);
+      Dot(block, shared, numbers, k, k);
       const double inverse = InverseNorm(std::sqrt(shared.sum), shared.before);
       block.ForEach(rows, [&](size_t row) {
-        float* const at = matrix + row * columns + k;
+        float* const at = numbers + row * columns + k;
         *at = static_cast<float>(*at * inverse);
       });
     }
   }
 
- private:
-  PS_HD void Dot(const Block& block, Shared& shared, uint32_t a, uint32_t b) const {
+  PS_HD void Dot(const Block& block, Shared& shared, const float* numbers, uint32_t a,
+                 uint32_t b) const {
     block.Each([&](uint32_t thread) {
       if (thread >= kLanes) return;
       double sum = 0;
@@ -132,7 +143,7 @@ struct OrthonormalBody {
 #pragma unroll 8  // loads that do not wait for each other
 #endif
       for (uint64_t row = thread; row < rows; row += kLanes) {
-        const float* const at = matrix + row * columns;
+        const float* const at = numbers + row * columns;
         sum += static_cast<double>(at[a]) * at[b];
       }
       shared.lane[thread] = sum;
@@ -148,9 +159,11 @@ struct OrthonormalBody {
 // Computes Q = transposed M times P, and the largest magnitudes of both. A block has some columns
 // of M and goes down them in tiles.
 struct RightBody {
-  static constexpr uint32_t kColumns = 16, kRows = kTile / kColumns;
+  static constexpr uint32_t kColumns = 16, kMostRows = kTile / kColumns;
+  static constexpr uint32_t kLeft = 4096;  // numbers of P
   struct Shared {
     alignas(sizeof(Four)) float tile[kTile];
+    float left[kLeft];
     uint32_t largest[2];
   };
   Source source;
@@ -165,13 +178,21 @@ struct RightBody {
     const uint32_t rank = matrices.rank;
     const uint64_t first = uint64_t{block.index()} * kColumns, after = place.columns - first;
     const auto own = static_cast<uint32_t>(after < kColumns ? after : kColumns);
+    const uint32_t fit = kLeft / rank, rows = fit < kMostRows ? fit : kMostRows;
     block.ForEach(2, [&](size_t k) { shared.largest[k] = 0; });
-    for (uint64_t row = 0; row < place.rows; row += kRows) {
-      block.Each([&](uint32_t thread) { ReadTile(row, first, thread, shared.tile); });
+    for (uint64_t row = 0; row < place.rows; row += rows) {
+      const auto here = static_cast<uint32_t>(place.rows - row < rows ? place.rows - row : rows);
+      block.Each([&](uint32_t thread) {
+        for (uint32_t i = thread; i < here * rank; i += kThreads) {
+          shared.left[i] = matrices.left[row * rank + i];
+        }
+        ReadTile(row, first, thread, shared.tile);
+      });
       block.ForEach(rank * own, [&](size_t item) {
         const auto at = static_cast<uint32_t>(item);
         const uint32_t c = at % own, k = at / own;
-        AddTile(row, first + c, k, shared.tile + c, &matrices.right[k * place.columns + first + c]);
+        AddTile(row, here, first + c, shared.left + k, shared.tile + c,
+                &matrices.right[k * place.columns + first + c]);
       });
     }
     block.ForEach(rank * own, [&](size_t item) {
@@ -215,14 +236,14 @@ struct RightBody {
     }
   }
 
-  // Adds a column of the tile to its sum. The first and the last row may lack the column.
-  PS_HD void AddTile(uint64_t row, uint64_t column, uint32_t k, const float* tile,
-                     float* sum) const {
+  // Adds a column of a tile of `rows` rows to its sum. The first and the last row may lack the
+  // column.
+  PS_HD void AddTile(uint64_t row, uint32_t rows, uint64_t column, const float* left,
+                     const float* tile, float* sum) const {
     const uint64_t last = place.rows - 1;
-    const uint64_t end = place.rows - (column - place.Column(last) >= place.Count(last));
+    const bool lacks_last = column - place.Column(last) >= place.Count(last);
     const uint32_t from = row == 0 && column < place.first ? 1 : 0;
-    const auto to = static_cast<uint32_t>(end - row < kRows ? end - row : kRows);
-    const float* const left = matrices.left + row * matrices.rank + k;
+    const uint32_t to = row + rows > last && lacks_last ? rows - 1 : rows;
     float added = row == 0 ? 0 : *sum;  // in a register
 #ifdef __CUDACC__
 #pragma unroll 8  // loads that do not wait for each other

@@ -5,8 +5,16 @@
 
 namespace psgd::cuda {
 
+// Blocks of a body that run on a multiprocessor at once, at least; 0: as many as its registers
+// allow.
 template <typename Body>
-__global__ void __launch_bounds__(kThreads)
+constexpr uint32_t LeastResident() {
+  if constexpr (requires { Body::kLeastResident; }) return Body::kLeastResident;
+  return 0;
+}
+
+template <typename Body>
+__global__ void __launch_bounds__(kThreads, LeastResident<Body>())
     RunFused(const __grid_constant__ FusedBodies<Body> bodies, bool backwards) {
   __shared__ typename Body::Shared shared;
   bodies.Run(backwards ? gridDim.x - 1 - blockIdx.x : blockIdx.x, shared);

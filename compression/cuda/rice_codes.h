@@ -37,19 +37,25 @@ struct GapsBody {
     uint32_t zeros[kRiceTries];
   };
   EntriesView entries;
-  uint32_t room;
   RicePlan* plan;
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
     block.ForEach(kRiceTries, [&](size_t k) { shared.zeros[k] = 0; });
     const RiceCandidates candidates = entries.Candidates();
     const uint32_t count = entries.count();
-    block.ForAll(room, [&](size_t i) {
-      if (i >= count) return;
+    block.Each([&](uint32_t thread) {
+      uint32_t zeros[kRiceTries] = {};
+      for (uint32_t i = block.index() * kThreads + thread; i < count;
+           i += block.count() * kThreads) {
+        const uint32_t gap = entries.Gap(i);
+        for (uint32_t k = 0; k < kRiceTries; ++k) {
+          // No code reads the sums beyond the candidates.
+          const uint32_t low = candidates.first + k;
+          if (low <= candidates.last) zeros[k] += gap >> low;
+        }
+      }
       for (uint32_t k = 0; k < kRiceTries; ++k) {
-        // No code reads the sums beyond the candidates.
-        const uint32_t low = candidates.first + k;
-        if (low <= candidates.last) AtomicAdd(&shared.zeros[k], entries.Gap(i) >> low);
+        if (zeros[k] != 0) AtomicAdd(&shared.zeros[k], zeros[k]);
       }
     });
     block.ForEach(kRiceTries, [&](size_t k) {
@@ -78,27 +84,57 @@ PS_HD inline uint64_t ChooseLowBits(const EntriesView& entries, RicePlan* plan) 
 struct ZerosOf {
   EntriesView entries;
   const RicePlan* plan;
-  PS_HD uint32_t operator()(uint32_t i) const {
-    return i < entries.count() && plan->coded != 0 ? entries.Gap(i) >> plan->low_bits : 0;
+  PS_HD auto Begin() const {
+    return [entries = entries, count = plan->coded == 0 ? 0 : entries.count(),
+            low = plan->low_bits](uint32_t i) { return i < count ? entries.Gap(i) >> low : 0; };
   }
 };
 
-// Writes the code of entry i.
-struct WriteCode {
+// Writes the codes of neighbors. See TermsBody.
+struct WriteCodes {
+  class Ready {
+   public:
+    PS_HD Ready(const EntriesView& entries, const RicePlan& plan, uint32_t* words)
+        : entries_(entries),
+          count_(plan.coded == 0 ? 0 : entries.count()),
+          low_(plan.low_bits),
+          first_(plan.codes_at * 8ull),
+          words_(words) {}
+
+    PS_HD void operator()(uint32_t i, uint32_t zeros, uint32_t before) {
+      if (i >= count_) return;
+      const uint64_t at = first_ + i * (1ull + low_) + before + zeros;
+      const uint64_t code = 1 | (uint64_t{entries_.Gap(i)} & ((1ull << low_) - 1)) << 1;
+      const uint64_t bits = code << (at % 32);
+      Add(at / 32, static_cast<uint32_t>(bits));
+      if (bits >> 32 != 0) Add(at / 32 + 1, static_cast<uint32_t>(bits >> 32));
+    }
+    PS_HD void End() {
+      if (word_ != 0) AtomicOr(&words_[at_], word_);
+    }
+
+   private:
+    PS_HD void Add(uint64_t at, uint32_t bits) {
+      if (at != at_) {
+        End();
+        at_ = at;
+        word_ = 0;
+      }
+      word_ |= bits;
+    }
+
+    const EntriesView entries_;
+    const uint32_t count_, low_;
+    const uint64_t first_;  // bit
+    uint32_t* const words_;
+    uint64_t at_ = 0;    // the word that is not yet stored
+    uint32_t word_ = 0;  // its bits
+  };
   EntriesView entries;
   const RicePlan* plan;
   std::byte* payload;  // its bytes for codes are 0 so far
 
-  PS_HD void operator()(uint32_t i, uint32_t zeros, uint32_t before) const {
-    if (i >= entries.count() || plan->coded == 0) return;
-    const uint32_t low = plan->low_bits;
-    const uint64_t at = plan->codes_at * 8ull + i * (1ull + low) + before + zeros;
-    const uint64_t code = 1 | (uint64_t{entries.Gap(i)} & ((1ull << low) - 1)) << 1;
-    const uint64_t bits = code << (at % 32);
-    uint32_t* const words = reinterpret_cast<uint32_t*>(payload);
-    AtomicOr(&words[at / 32], static_cast<uint32_t>(bits));
-    if (bits >> 32 != 0) AtomicOr(&words[at / 32 + 1], static_cast<uint32_t>(bits >> 32));
-  }
+  PS_HD Ready Begin() const { return {entries, *plan, reinterpret_cast<uint32_t*>(payload)}; }
 };
 
 // Upper bound of the bytes of `room` codes below `places`. The best of the low_bits tried takes at
@@ -113,15 +149,16 @@ template <typename Queue>
 RicePlan* MeasureGaps(Queue& queue, const EntriesView& entries, uint32_t room) {
   RicePlan* plan = queue.template Scratch<RicePlan>(1);
   queue.Zero(plan, 1);
-  queue.Launch(BlocksFor(room), GapsBody{entries, room, plan});
+  constexpr uint32_t kMost = 256;  // each adds to the common sums
+  queue.Launch(std::min(kMost, BlocksFor(room)), GapsBody{entries, plan});
   return plan;
 }
 
 // Last step, once the plan says where the codes go.
 template <typename Queue>
-void WriteCodes(Queue& queue, const EntriesView& entries, uint32_t room, const RicePlan* plan,
-                std::byte* payload) {
-  ForEachTerm(queue, room, ZerosOf{entries, plan}, nullptr, WriteCode{entries, plan, payload});
+void LaunchCodes(Queue& queue, const EntriesView& entries, uint32_t room, const RicePlan* plan,
+                 std::byte* payload) {
+  ForEachTerm(queue, room, ZerosOf{entries, plan}, nullptr, WriteCodes{entries, plan, payload});
 }
 
 }  // namespace psgd::cuda

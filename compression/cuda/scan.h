@@ -84,12 +84,12 @@ class BlockReach {
   BlockScan scan_;
 };
 
-// put(i, term) for each term of the chunk that begins at `begin`, dealt to a block's threads. `of`
-// has either of(i), or of.Out() and of.Ready(): a source, and a function of i and its number i.
+// put(i, term) for each term of the chunk that begins at `begin`, dealt to a block's threads.
+// of.Begin() is a function of i; if there is of.Out(), also of number i of that source.
 template <typename Of, typename Put>
 PS_HD void ForTerms(const Of& of, uint32_t begin, uint32_t count, uint32_t thread, const Put& put) {
+  const auto term = of.Begin();
   if constexpr (requires { of.Out(); }) {
-    const auto term = of.Ready();
     ForRuns<kScanChunk>(of.Out(), begin, count, thread,
                         [&](size_t i, const Four& values, uint32_t own) {
                           const auto first = static_cast<uint32_t>(i);
@@ -99,7 +99,7 @@ PS_HD void ForTerms(const Of& of, uint32_t begin, uint32_t count, uint32_t threa
                         });
   } else {
     const uint32_t end = count - begin < kScanChunk ? count : begin + kScanChunk;
-    for (uint32_t i = begin + thread; i < end; i += kThreads) put(i, of(i));
+    for (uint32_t i = begin + thread; i < end; i += kThreads) put(i, term(i));
   }
 }
 
@@ -109,7 +109,8 @@ struct ScanState {
   uint32_t sums[];   // of each chunk, plus 1; 0: not yet known
 };
 
-// Calls use(i, term, sum of the terms before it). A block has one chunk, a thread neighbors. Blocks
+// A thread calls ready(i, term, sum of the terms before it) for neighbors, with
+// ready = use.Begin(), then ready.End(). A block has one chunk. Blocks
 // take the chunks in the order in which they start, so none waits for one that has not started.
 template <typename Of, typename Use>
 struct TermsBody {
@@ -155,11 +156,13 @@ struct TermsBody {
     });
     block.Each([&](uint32_t thread) {
       uint32_t sum = shared.before + shared.scan.value[thread];
+      auto ready = use.Begin();
       for (uint32_t k = thread * kEach; k < (thread + 1) * kEach; ++k) {
         const uint32_t term = shared.term[Place(k)];
-        if (k < own) use(begin + k, term, sum);
+        if (k < own) ready(begin + k, term, sum);
         sum += term;
       }
+      ready.End();
     });
   }
 
@@ -180,9 +183,11 @@ void ForEachTerm(Queue& queue, uint32_t count, const Of& of, uint32_t* all, cons
 
 struct ListIfFlagged {
   uint32_t* out;
+  PS_HD const ListIfFlagged& Begin() const { return *this; }
   PS_HD void operator()(uint32_t i, uint32_t flag, uint32_t before) const {
     if (flag != 0) out[before] = i;
   }
+  PS_HD void End() const {}
 };
 
 // Lists each i below `count` with flag(i), ascending, and stores how many there are.

@@ -8,16 +8,6 @@ namespace psgd::cuda {
 
 PS_HD constexpr size_t BitBytes(size_t elements) { return (elements + 7) / 8; }
 
-// Returns byte `b` of the bits of that many elements.
-template <typename Bit>
-PS_HD std::byte ByteOfBits(size_t b, size_t elements, const Bit& bit) {
-  unsigned bits = 0;
-  for (size_t i = b * 8; i < elements && i < b * 8 + 8; ++i) {
-    bits |= static_cast<unsigned>(bit(i)) << (i % 8);
-  }
-  return static_cast<std::byte>(bits);
-}
-
 struct SignPair {
   float high, low;
 };

@@ -51,15 +51,20 @@ struct ValuesBody {
     const uint32_t count = entries.count();
     if (coding == ValueCoding::kSign) {
       const float magnitude = *reinterpret_cast<const float*>(values);
-      block.ForAll(BitBytes(room), [&](size_t b) {
-        if (b >= BitBytes(count)) return;
-        values[sizeof(float) + b] = ByteOfBits(b, count, [&](size_t i) {
-          const float value = maker.Made(entries.indices[i]);
-          const bool bit = value >= 0;
-          maker.Leave(entries.indices[i], value + (bit ? -magnitude : magnitude));
-          return bit;
-        });
-      });
+      uint32_t* const words = reinterpret_cast<uint32_t*>(values + sizeof(float));
+      for (uint32_t begin = block.index() * kThreads; begin < count;
+           begin += block.count() * kThreads) {
+        block.Bits(
+            count - begin < kThreads ? count - begin : kThreads,
+            [&](uint32_t i) {
+              const uint32_t at = entries.indices[begin + i];
+              const float value = maker.Made(at);
+              const bool bit = value >= 0;
+              maker.Leave(at, value + (bit ? -magnitude : magnitude));
+              return bit;
+            },
+            [&](uint32_t w, uint32_t bits) { words[begin / 32 + w] = bits; });
+      }
       return;
     }
     block.ForAll(room, [&](size_t i) {
@@ -140,7 +145,7 @@ void WriteEntries(Queue& queue, const Maker& maker, const Entries& entries, Valu
     }
   }
   queue.Launch(BlocksFor(room), ValuesBody<Maker>{maker, view, room, coding, values});
-  WriteCodes(queue, view, room, plan, output.payload);
+  LaunchCodes(queue, view, room, plan, output.payload);
 }
 
 }  // namespace psgd::cuda
