@@ -93,13 +93,13 @@ struct QuantizedBody {
       Four left;
       uint32_t codes = 0;
       for (uint32_t k = 0; k < 4; ++k) {
-        if (k >= own || spoilt) continue;
-        const float value = shared.tile[at + k];
+        const bool sent = k < own && !spoilt;
+        const float value = sent ? shared.tile[at + k] : 0;
         const float part = options.stochastic ? RandomPartOf(random.word[k], half != 0) : 0.5f;
         const int level = LevelOf(value, inverse, part, top);
         left.at[k] = value - unit * static_cast<float>(level);
         const int code = options.packed ? level + LargestLevel(options.bits) : level;
-        codes |= uint32_t{static_cast<uint8_t>(code)} << (8 * k);
+        codes |= sent ? uint32_t{static_cast<uint8_t>(code)} << (8 * k) : 0;
       }
       shared.codes[at / 4] = codes;
       if (tiles.source.residual == nullptr || spoilt) continue;
