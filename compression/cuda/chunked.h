@@ -2,6 +2,7 @@
 // its levels. See compression/sparse/chunked.h.
 #pragma once
 
+#include "compression/cuda/code_planes.h"
 #include "compression/cuda/coder.h"
 #include "compression/cuda/rice_codes.h"
 #include "compression/cuda/scan.h"
@@ -225,31 +226,29 @@ struct ChunkedPlanBody {
   }
 };
 
-// Each thread packs the codes of a group.
+// Sends the codes of the entries.
 struct LevelCodesBody {
-  using Shared = Nothing;
+  struct Shared {
+    uint32_t codes[kThreads / 4];  // bytes
+  };
   Source source;
   EntriesView entries;
-  size_t groups;
   ChunkedTwin options;
   const uint32_t* ranges;
   uint16_t* codes;
 
-  PS_HD void operator()(const Block& block, Shared&) const {
+  PS_HD void operator()(const Block& block, Shared& shared) const {
     const uint32_t count = entries.count();
-    block.ForAll(groups, [&](size_t g) {
-      uint16_t planes[kMostQuantizedBits] = {};
-      for (size_t k = 0; k < kCodeGroup && g * kCodeGroup + k < count; ++k) {
-        const uint32_t code = Send(entries.indices[g * kCodeGroup + k]);
-        for (uint32_t plane = 0; plane < options.bits; ++plane) {
-          planes[plane] = static_cast<uint16_t>(planes[plane] | ((code >> plane) & 1u) << k);
-        }
-      }
-      if (g * kCodeGroup >= count) return;
-      for (uint32_t plane = 0; plane < options.bits; ++plane) {
-        codes[g * options.bits + plane] = planes[plane];
-      }
-    });
+    uint8_t* const bytes = reinterpret_cast<uint8_t*>(shared.codes);
+    for (uint32_t begin = block.index() * kThreads; begin < count;
+         begin += block.count() * kThreads) {
+      const uint32_t own = count - begin < kThreads ? count - begin : kThreads;
+      block.Each([&](uint32_t thread) {
+        const uint32_t code = thread < own ? Send(entries.indices[begin + thread]) : 0;
+        bytes[thread] = static_cast<uint8_t>(code);
+      });
+      PackPlanes(block, shared.codes, own, options.bits, codes + begin / kCodeGroup * options.bits);
+    }
   }
 
  private:
@@ -297,9 +296,8 @@ class CoderOf<ChunkedTwin, Queue> final : public Coder<Queue> {
     uint32_t* ranges = reinterpret_cast<uint32_t*>(output.payload + kChunkedHeaderBytes);
     queue.Launch((chunks_ + kTeams - 1) / kTeams,
                  FitLevelsBody{source, entries, options_.chunk, chunks_, options_.bits, ranges});
-    const size_t groups = (size_t{room_} + kCodeGroup - 1) / kCodeGroup;
-    queue.Launch(BlocksFor(groups), LevelCodesBody{source, entries, groups, options_, ranges,
-                                                   reinterpret_cast<uint16_t*>(ranges + chunks_)});
+    queue.Launch(BlocksFor(room_), LevelCodesBody{source, entries, options_, ranges,
+                                                  reinterpret_cast<uint16_t*>(ranges + chunks_)});
     LaunchCodes(queue, entries, room_, plan, output.payload);
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compression/cuda/block_tiles.h"
+#include "compression/cuda/code_planes.h"
 #include "compression/dense/quantized.h"
 
 namespace psgd::cuda {
@@ -43,7 +44,9 @@ struct QuantizedBody {
         Send(begin, from, count, top, shared);
       });
       if (options.packed) {
-        Pack(block, begin, count, shared);
+        uint16_t* const out = reinterpret_cast<uint16_t*>(payload + CodesAt());
+        PackPlanes(block, shared.codes, count, options.bits,
+                   out + begin / kCodeGroup * options.bits);
       } else {
         std::byte* const out = payload + CodesAt() + begin;
         block.ForEach((count + 3) / 4, [&](size_t w) {
@@ -110,25 +113,6 @@ struct QuantizedBody {
         StoreFour(residual, left, own);
       }
     }
-  }
-
-  // Packs the bit planes of a tile's groups of codes.
-  PS_HD void Pack(const Block& block, size_t begin, uint32_t count, const Shared& shared) const {
-    constexpr uint32_t kWords = kCodeGroup / 4;
-    uint16_t* const out =
-        reinterpret_cast<uint16_t*>(payload + CodesAt()) + begin / kCodeGroup * options.bits;
-    const uint32_t groups = (count + kCodeGroup - 1) / kCodeGroup;
-    block.ForEach(groups * options.bits, [&](size_t item) {
-      const uint32_t group = static_cast<uint32_t>(item) / options.bits;
-      const uint32_t plane = static_cast<uint32_t>(item) % options.bits;
-      uint32_t bits = 0;
-      for (uint32_t w = 0; w < kWords; ++w) {
-        // The product moves the lowest bit of each byte to bits 24 to 27.
-        const uint32_t lowest = shared.codes[group * kWords + w] >> plane & 0x01010101u;
-        bits |= (lowest * 0x01020408u >> 24 & 0xFu) << (4 * w);
-      }
-      out[item] = static_cast<uint16_t>(bits);
-    });
   }
 
   PS_HD size_t HeaderBytes() const { return options.packed ? 8 : 4; }
