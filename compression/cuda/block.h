@@ -62,7 +62,9 @@ class Block {
     }
     __syncthreads();
 #else
-    for (uint32_t w = 0; w * 32 < count; ++w) {
+    const uint32_t words = (count + 31) / 32;
+    for (uint32_t n = 0; n < words; ++n) {
+      const uint32_t w = backwards_ ? words - 1 - n : n;
       uint32_t bits = 0;
       for (uint32_t k = 0; k < 32 && w * 32 + k < count; ++k)
         bits |= uint32_t{bit(w * 32 + k)} << k;

@@ -116,32 +116,12 @@ struct Source {
     made.gradient = residual;
     return made;
   }
-  // Stores the sum in the residual, if there is one. Made reads it there.
-  PS_HD float Make(size_t i) const {
-    const float corrected = Corrected(i);
-    if (residual != nullptr) residual[i] = corrected;
-    return corrected;
-  }
+  // Corrected(i), once the residual has it.
   PS_HD float Made(size_t i) const { return residual == nullptr ? Gradient(i) : residual[i]; }
 
  private:
   PS_HD static const Four& FourAt(const float* at) { return *reinterpret_cast<const Four*>(at); }
 };
-
-// A body for f(i), for each i below `count`.
-template <typename F>
-struct ForAllBody {
-  using Shared = Nothing;
-  size_t count;
-  F f;
-
-  PS_HD void operator()(const Block& block, Shared&) const { block.ForAll(count, f); }
-};
-
-template <typename Queue, typename F>
-void ForAll(Queue& queue, size_t count, const F& f) {
-  queue.Launch(BlocksFor(count), ForAllBody<F>{count, f});
-}
 
 // f(i, values, count) for runs of up to four elements below `end`, among the kMost that begin at
 // `begin`. For a Whole count, element i of the source's arrays is aligned to 16 bytes. A block's
