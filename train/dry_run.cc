@@ -1,5 +1,8 @@
 #include "train/dry_run.h"
 
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "data/open_data.h"
@@ -54,8 +57,8 @@ absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOption
     if (room) together += report.ahead;
   }
   absl::StrAppend(&text, Row("together", together));
-  PSGD_ASSIGN_OR_RETURN(const std::string held, HeldFixedText(config.model()));
-  if (!held.empty()) absl::StrAppend(&text, held, "\n");
+  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> notes, OnnxNotes(config.model()));
+  for (const std::string& note : notes) absl::StrAppend(&text, note, "\n");
   if (available == 0) return text;
   PSGD_ASSIGN_OR_RETURN(const int largest,
                         LargestBatch(config.model(), data.shape, options, available));

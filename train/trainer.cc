@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/cpu_time.h"
@@ -95,8 +97,10 @@ absl::Status Trainer::Prepare() {
           config().model(), data_->shape, MicroBatchOf(config().data()), networks,
           config().node().reduce() == NodeConfig::NCCL ? ReduceOn::kDevices : ReduceOn::kHost,
           PartsOfBatch(config().data())));
-  PSGD_ASSIGN_OR_RETURN(const std::string held, HeldFixedText(config().model()));
-  if (!held.empty()) options_.log->info("{}: {}", config().model().onnx(), held);
+  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> notes, OnnxNotes(config().model()));
+  for (const std::string& note : notes) {
+    options_.log->info("{}: {}", config().model().onnx(), note);
+  }
   loader_ = std::make_unique<BatchLoader>(
       data_->train, BatchLoaderOptions{
                         .batch = config().data().batch(),

@@ -1,6 +1,8 @@
 #include "engine/cudnn/lowering.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -78,6 +80,13 @@ Lowering::Lowering(const Graph& graph, MemoryPlan* plan, Device* device, Type ty
   for (const Node& node : graph.nodes) {
     for (TensorId input : node.inputs) read_[input] = true;
   }
+}
+
+float Lowering::KeptFinite(float number) const {
+  const float most = type_ == Type::kHalf       ? 65504
+                     : type_ == Type::kBfloat16 ? 0x1.fep127f
+                                                : std::numeric_limits<float>::max();
+  return std::isfinite(number) ? std::clamp(number, -most, most) : number;
 }
 
 Format Lowering::Usual(TensorId tensor) const {

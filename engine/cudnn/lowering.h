@@ -46,6 +46,8 @@ class Lowering {
   const Shape& shape(TensorId tensor) const { return graph_.shape(tensor); }
   int64_t elements(TensorId tensor) const { return ElementCount(shape(tensor)); }
   Type type() const { return type_; }
+  // The number, or the type's largest where a large finite one, as of a mask, would be infinite.
+  float KeptFinite(float number) const;
   bool external(TensorId tensor) const { return graph_.tensors[tensor].external; }
   // Whether a node reads it.
   bool read(TensorId tensor) const { return read_[tensor]; }

@@ -1,5 +1,4 @@
-#include <algorithm>
-#include <cmath>
+#include <optional>
 
 #include "engine/cudnn/kernels.h"
 #include "engine/cudnn/lower.h"
@@ -16,10 +15,7 @@ void Lower(const Select& op, const Context& c) {
   const View y = l.Put(c.out(0), condition.format);
   Select made = op;
   for (std::optional<float>* number : {&made.a, &made.b}) {
-    // A large finite number, as of a mask, stays finite in fp16.
-    constexpr float kMostOfHalf = 65504;
-    if (l.type() != Type::kHalf || !*number || std::isinf(**number)) continue;
-    *number = std::clamp(**number, -kMostOfHalf, kMostOfHalf);
+    if (*number) *number = l.KeptFinite(**number);
   }
   l.CallKernel([=, stream = l.stream(), type = l.type(), count = l.elements(c.out(0))](
                    const Buffers& buffers, const Step&) {

@@ -120,9 +120,8 @@ absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, SampleShape shape) 
   for (const NodeProto& node : file.graph().node()) {
     if (importer->Needs(node)) Count(node, &check);
   }
-  for (const auto& [name, array] : file.initializers()) {
-    if (array->real()) check.weights += array->count();
-  }
+  check.weights = importer->CountWeights();
+  check.notes = importer->Notes();
   if (!problems.ok()) {
     check.problems.push_back({"", "", std::string(problems.status().message())});
     return check;

@@ -25,9 +25,10 @@ struct OnnxProblem {
 struct OnnxCheck {
   int64_t opset = 0;
   int nodes = 0;        // on which the output depends
-  int64_t weights = 0;  // in initializers, trained or not
+  int64_t weights = 0;  // in initializers on which the output depends, trained or not
   std::string samples;  // as "images of 3x224x224"
   std::map<std::string, OnnxOp> ops = {};
+  std::vector<std::string> notes = {};
   std::vector<OnnxProblem> problems = {};
 };
 

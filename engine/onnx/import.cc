@@ -1,7 +1,5 @@
 #include "engine/onnx/import.h"
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/onnx/importer.h"
 
 namespace psgd {
@@ -13,19 +11,12 @@ absl::StatusOr<ModelGraph> ImportOnnx(const ModelConfig& config, const SampleSha
       .Run();
 }
 
-absl::StatusOr<std::string> HeldFixedText(const ModelConfig& config) {
-  if (!config.has_onnx()) return std::string();
+absl::StatusOr<std::vector<std::string>> OnnxNotes(const ModelConfig& config) {
+  if (!config.has_onnx()) return std::vector<std::string>();
   PSGD_ASSIGN_OR_RETURN(const onnx::OnnxFile file, onnx::OnnxFile::Read(config.onnx()));
-  PSGD_ASSIGN_OR_RETURN(std::vector<std::string> held,
-                        onnx::Importer(file, {.config = config}).HeldFixed());
-  if (held.empty()) return std::string();
-  constexpr size_t kMost = 20;  // values to name
-  if (held.size() > kMost) {
-    const size_t more = held.size() - kMost;
-    held.resize(kMost);
-    held.push_back(absl::StrCat("and ", more, " more"));
-  }
-  return absl::StrCat("not trained, but kept as the file has them: ", absl::StrJoin(held, ", "));
+  onnx::Importer importer(file, {.config = config});
+  PSGD_RETURN_IF_ERROR(importer.ChooseTrained());
+  return importer.Notes();
 }
 
 absl::StatusOr<std::map<std::string, std::vector<float>>> ReadOnnxWeights(const std::string& path) {

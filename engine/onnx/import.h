@@ -17,10 +17,9 @@ namespace psgd {
 absl::StatusOr<ModelGraph> ImportOnnx(const ModelConfig& config, const SampleShape& shape,
                                       int batch, Mode mode);
 
-// A log line that lists untrained values of config.onnx() on which the output depends: real values
-// of more than one element, without statistics and values that config.frozen() names. Empty if
+// Log lines that list untrained values of config.onnx(), and weights that train apart. Empty if
 // there are none, or no file.
-absl::StatusOr<std::string> HeldFixedText(const ModelConfig& config);
+absl::StatusOr<std::vector<std::string>> OnnxNotes(const ModelConfig& config);
 
 // All values of a file that may be initial values of a parameter, by name.
 absl::StatusOr<std::map<std::string, std::vector<float>>> ReadOnnxWeights(const std::string& path);

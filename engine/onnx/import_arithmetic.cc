@@ -345,6 +345,7 @@ Imported ImportWhere(const OpContext& c) {
     return std::vector<Value>{*masked};
   }
   PSGD_ASSIGN_OR_RETURN(const Value chosen, Choose(c, AsNumbers(c.in(0)), c.in(1), c.in(2)));
+  c.importer.AddChoice(c.node, chosen.tensor);
   return std::vector<Value>{chosen};
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -11,6 +12,7 @@
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/fold.h"
 #include "engine/onnx/fuse.h"
+#include "engine/onnx/left_out.h"
 #include "engine/ops/rules.h"
 
 namespace psgd::onnx {
@@ -293,7 +295,7 @@ absl::StatusOr<std::vector<Value>> Importer::OfTokens(const OpContext& c, size_t
 void Importer::ImportAll() {
   for (const NodeProto& node : file_.graph().node()) {
     if (!Needs(node)) continue;
-    if (file_.initializers().count(node.output(0)) > 0) continue;  // a second name
+    if (file_.IsSecondName(node)) continue;
     std::vector<const Value*> inputs;
     bool missing = false;
     for (const std::string& input : node.input()) {
@@ -322,6 +324,15 @@ void Importer::ImportAll() {
       }
       values_[node.output(i)] = there ? (*made)[i] : Assumed(node.output(i));
     }
+  }
+  if (training()) AddSpoiledChoices();
+}
+
+void Importer::AddSpoiledChoices() {
+  std::vector<TensorId> made;
+  for (const auto& [node, tensor] : choices_) made.push_back(tensor);
+  for (SpoiledChoice& spoiled : SpoiledChoices(model_.graph, made)) {
+    problems_.push_back({choices_[spoiled.choice].first, std::move(spoiled.why)});
   }
 }
 

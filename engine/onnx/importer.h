@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/status.h"
@@ -62,8 +63,13 @@ class Importer {
   absl::StatusOr<std::vector<Problem>> FindProblems();
   // After FindProblems. Whether the output depends on the node.
   bool Needs(const NodeProto& node) const;
-  // Called instead of Run. Returns the values of HeldFixedText, each with its shape.
-  absl::StatusOr<std::vector<std::string>> HeldFixed();
+  // Called instead of Run. Finds the output, the values that it depends on, and which of them are
+  // trained.
+  absl::Status ChooseTrained();
+  // After FindProblems or ChooseTrained. What a user should know of the weights, each note a line.
+  std::vector<std::string> Notes() const;
+  // After FindProblems. Elements of the initializers on which the output depends.
+  int64_t CountWeights() const;
 
   // For the ops.
   Graph* graph() { return &model_.graph; }
@@ -82,6 +88,8 @@ class Importer {
   // A constant in this run's sizes.
   absl::StatusOr<TensorId> MakeConstant(const std::string& name, Shape shape,
                                         std::vector<float> values);
+  // Notes that the node, a Where, made the tensor by choosing.
+  void AddChoice(const NodeProto& node, TensorId made) { choices_.push_back({&node, made}); }
   // Counts further known values. An error if all together are above the limit; the import then
   // ends.
   absl::Status Spend(int64_t elements);
@@ -97,8 +105,6 @@ class Importer {
 
  private:
   absl::Status Start();
-  // Finds the output, the values that it depends on, and which of them are trained.
-  absl::Status ChooseTrained();
   absl::Status FindOutput();
   absl::Status CheckFrozen() const;
   absl::Status CheckNumbers() const;
@@ -107,10 +113,17 @@ class Importer {
   absl::Status CheckInput(const ValueInfoProto& input, const psgd::Tensor& sample, Shape* shape);
   void FindNeeded();
   void FindTrained();
+  // Untrained values on which the output depends, each with its shape: real values of more than one
+  // element, without statistics and values that config.frozen() names.
+  std::vector<std::string> HeldFixed() const;
+  // Weights that train apart though the file has their values once.
+  std::vector<std::string> TrainedApart() const;
   absl::StatusOr<std::vector<Value>> ImportNode(const NodeProto& node,
                                                 std::vector<const Value*>& inputs);
   absl::StatusOr<std::vector<Value>> OfTokens(const OpContext& context, size_t input);
   void ImportAll();
+  // Adds the choices through which training would get gradients that are NaN.
+  void AddSpoiledChoices();
   absl::StatusOr<ModelGraph> Finish();
   // A tensor of the shape that the file says for this name.
   Value Assumed(const std::string& name);
@@ -125,9 +138,11 @@ class Importer {
   int64_t file_batch_ = 1;
   std::set<std::string> needed_;   // names that the output depends on
   std::set<std::string> trained_;  // initializers
+  std::set<std::string> chosen_;   // values that reach a branch of a Where, a Max or a Min
   std::map<std::string, Value> values_;
   std::map<std::string, TensorId> parameters_;
   std::map<ArrayPtr, TensorId> constants_;  // owns the arrays, so addresses are not reused
+  std::vector<std::pair<const NodeProto*, TensorId>> choices_;
   std::vector<Problem> problems_;
   bool assumes_ = false;  // the shapes of results of nodes that cannot be imported
   uint32_t dropouts_ = 0;

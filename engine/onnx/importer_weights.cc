@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/importer.h"
 
@@ -21,6 +22,12 @@ bool IsFrozen(const ModelConfig& config, const std::string& name) {
   });
 }
 
+// Whether the op chooses element by element. Its operands of one element are bounds and values to
+// fill in.
+bool Chooses(const NodeProto& node) {
+  return node.op_type() == "Where" || node.op_type() == "Max" || node.op_type() == "Min";
+}
+
 // Inputs that are trained if they come from the file.
 std::vector<int> WeightInputs(const NodeProto& node) {
   const std::string& op = node.op_type();
@@ -31,7 +38,7 @@ std::vector<int> WeightInputs(const NodeProto& node) {
   if (op == "MatMul" || op == "Einsum" || op == "Add" || op == "Sub" || op == "Mul") return {0, 1};
   if (op == "Gather" || op == "EmbeddingBag" || op == "Div") return {0};
   if (op == "Where") return {1, 2};
-  if (op != "Sum" && op != "Max" && op != "Min") return {};
+  if (op != "Sum" && !Chooses(node)) return {};
   std::vector<int> all;
   for (int i = 0; i < node.input_size(); ++i) all.push_back(i);
   return all;
@@ -60,8 +67,10 @@ std::set<std::string> Operands(const GraphProto& graph) {
   return names;
 }
 
-// Values that a sine or cosine is computed from without the input, as angles of positions.
-std::set<std::string> Angles(const GraphProto& graph) {
+// Values that serve only a sine or cosine which does not depend on the input, as angles of
+// positions.
+std::set<std::string> Angles(const OnnxFile& file) {
+  const GraphProto& graph = file.graph();
   std::set<std::string> of_input;
   for (const ValueInfoProto& input : graph.input()) of_input.insert(input.name());
   for (const TensorProto& initializer : graph.initializer()) of_input.erase(initializer.name());
@@ -71,15 +80,21 @@ std::set<std::string> Angles(const GraphProto& graph) {
     if (!depends || node.op_type() == "Shape" || node.op_type() == "Size") continue;
     of_input.insert(node.output().begin(), node.output().end());
   }
-  std::set<std::string> angles;
+  std::set<std::string> angles, others;
+  for (const ValueInfoProto& output : graph.output()) others.insert(output.name());
   for (int i = graph.node_size() - 1; i >= 0; --i) {
     const NodeProto& node = graph.node(i);
+    const bool reads_size = node.op_type() == "Shape" || node.op_type() == "Size";
+    if (reads_size || file.IsSecondName(node)) continue;
     const bool wave = node.op_type() == "Sin" || node.op_type() == "Cos";
-    const bool found = std::ranges::any_of(node.output(), [&](const std::string& name) {
-      return (wave || angles.count(name) > 0) && of_input.count(name) == 0;
-    });
-    if (found) angles.insert(node.input().begin(), node.input().end());
+    bool used = wave, serves = true;
+    for (const std::string& name : node.output()) {
+      used = used || angles.count(name) + others.count(name) > 0;
+      serves = serves && of_input.count(name) == 0 && (wave || others.count(name) == 0);
+    }
+    if (used) (serves ? angles : others).insert(node.input().begin(), node.input().end());
   }
+  for (const std::string& name : others) angles.erase(name);
   return angles;
 }
 
@@ -98,6 +113,7 @@ void Importer::FindNeeded() {
   needed_.insert(output_);
   for (int i = file_.graph().node_size() - 1; i >= 0; --i) {
     const NodeProto& node = file_.graph().node(i);
+    if (file_.IsSecondName(node)) continue;
     const bool needed = std::any_of(node.output().begin(), node.output().end(),
                                     [&](const auto& name) { return needed_.count(name) > 0; });
     if (needed) needed_.insert(node.input().begin(), node.input().end());
@@ -121,25 +137,29 @@ absl::Status Importer::CheckNumbers() const {
 }
 
 // An initializer is trained if it reaches an op's weights, unchanged or moved. Numbers without an
-// axis, masks with infinities, angles and frozen values are not trained.
+// axis, bounds of one element, masks with infinities, angles and frozen values are not trained.
 void Importer::FindTrained() {
   std::set<std::string> wanted;
   for (int i = file_.graph().node_size() - 1; i >= 0; --i) {
     const NodeProto& node = file_.graph().node(i);
+    std::set<std::string>& found = Chooses(node) ? chosen_ : wanted;
     for (int input : WeightInputs(node)) {
-      if (input < node.input_size()) wanted.insert(node.input(input));
+      if (input < node.input_size()) found.insert(node.input(input));
     }
-    const bool passes = std::any_of(node.output().begin(), node.output().end(),
-                                    [&](const auto& name) { return wanted.count(name) > 0; });
-    if (!passes) continue;
-    for (const std::string& name : PassedOn(node)) wanted.insert(name);
+    for (std::set<std::string>* const names : {&wanted, &chosen_}) {
+      const bool passes = std::any_of(node.output().begin(), node.output().end(),
+                                      [&](const auto& name) { return names->count(name) > 0; });
+      if (!passes) continue;
+      for (const std::string& name : PassedOn(node)) names->insert(name);
+    }
   }
-  const std::set<std::string> angles = Angles(file_.graph());
+  const std::set<std::string> angles = Angles(file_);
   for (const auto& [name, array] : file_.initializers()) {
     const bool finite = std::all_of(array->reals.begin(), array->reals.end(),
                                     [](float value) { return std::isfinite(value); });
-    if (wanted.count(name) > 0 && array->real() && !array->shape.empty() && finite &&
-        angles.count(name) == 0 && !IsFrozen(options_.config, name)) {
+    const bool weight = wanted.count(name) > 0 || (chosen_.count(name) > 0 && array->count() > 1);
+    if (weight && array->real() && !array->shape.empty() && finite && angles.count(name) == 0 &&
+        !IsFrozen(options_.config, name)) {
       trained_.insert(name);
     }
   }
@@ -154,35 +174,69 @@ absl::Status Importer::ChooseTrained() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<std::string>> Importer::HeldFixed() {
-  PSGD_RETURN_IF_ERROR(ChooseTrained());
+std::vector<std::string> Importer::TrainedApart() const {
+  std::vector<std::string> apart;
+  for (const auto& [name, first] : file_.second_names()) {
+    if (trained_.count(name) == 0 || needed_.count(name) == 0) continue;
+    apart.push_back(absl::StrCat(SafeName(name), " (as ", SafeName(first), ")"));
+  }
+  return apart;
+}
+
+std::vector<std::string> Importer::HeldFixed() const {
   const std::set<std::string> statistics = Statistics(file_.graph());
   const std::set<std::string> operands = Operands(file_.graph());
   std::vector<std::string> held;
-  const auto add = [&](const std::string& name, const Shape& shape) {
-    // A single number is a factor or an epsilon.
+  const auto add = [&](const std::string& name, const Shape& shape, bool bounds) {
+    // A single number is a factor or an epsilon, but one with an axis may be meant as a weight.
     const bool single =
         std::all_of(shape.begin(), shape.end(), [](int64_t size) { return size < 2; });
-    if (single || needed_.count(name) == 0 || operands.count(name) == 0) return;
+    if (single && (shape.empty() || !bounds)) return;
+    if (needed_.count(name) == 0 || operands.count(name) == 0) return;
     held.push_back(absl::StrCat(SafeName(name), " (", ShapeText(shape), ")"));
   };
   for (const auto& [name, array] : file_.initializers()) {
     const bool meant =
         trained_.count(name) > 0 || statistics.count(name) > 0 || IsFrozen(options_.config, name);
-    if (array->real() && !meant) add(name, array->shape);
+    if (array->real() && !meant) add(name, array->shape, chosen_.count(name) > 0);
   }
   for (const NodeProto& node : file_.graph().node()) {
     if (node.op_type() != "Constant" || node.output_size() == 0) continue;
     if (const AttributeProto* value = FindAttribute(node, "value")) {
       const TensorProto& tensor = value->t();
       if (IsReal(tensor.data_type())) {
-        add(node.output(0), {tensor.dims().begin(), tensor.dims().end()});
+        add(node.output(0), {tensor.dims().begin(), tensor.dims().end()}, false);
       }
     } else if (const AttributeProto* row = FindAttribute(node, "value_floats")) {
-      add(node.output(0), {row->floats_size()});
+      add(node.output(0), {row->floats_size()}, false);
     }
   }
   return held;
+}
+
+std::vector<std::string> Importer::Notes() const {
+  std::vector<std::string> notes;
+  const auto add = [&](const char* what, std::vector<std::string> values) {
+    constexpr size_t kMost = 20;  // values to name
+    if (values.empty()) return;
+    if (values.size() > kMost) {
+      const size_t more = values.size() - kMost;
+      values.resize(kMost);
+      values.push_back(absl::StrCat("and ", more, " more"));
+    }
+    notes.push_back(absl::StrCat(what, ": ", absl::StrJoin(values, ", ")));
+  };
+  add("not trained, but kept as the file has them", HeldFixed());
+  add("trained apart, though the file has their values once", TrainedApart());
+  return notes;
+}
+
+int64_t Importer::CountWeights() const {
+  int64_t weights = 0;
+  for (const auto& [name, array] : file_.initializers()) {
+    if (array->real() && needed_.count(name) > 0) weights += array->count();
+  }
+  return weights;
 }
 
 }  // namespace psgd::onnx

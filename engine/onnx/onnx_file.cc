@@ -15,9 +15,20 @@ namespace {
 constexpr int64_t kOldestOpset = 9, kNewestOpset = 20;
 // The time to plan a step's memory grows with the square of the nodes.
 constexpr int kMostNodes = 20000;
+constexpr char kPyTorch[] = "pytorch";  // the producer in files of its exporter
 constexpr uintmax_t kLargestFile = (uintmax_t{1} << 31) - 1;  // protobuf reads no larger file
 
 absl::Status NotAModel(const std::string& what) { return absl::InvalidArgumentError(what); }
+
+// Whether the name is as that of a parameter of PyTorch, or of one that its exporter has
+// transposed, as onnx::MatMul_12. A copy that the network makes is called /LAYER/Identity_output_0
+// or 12.
+bool IsOfParameter(const std::string& name, const std::string& producer) {
+  const bool transposed = producer == kPyTorch && name.starts_with("onnx::");
+  return name.find('/') == std::string::npos &&
+         (transposed || name.find(':') == std::string::npos) &&
+         !std::ranges::all_of(name, absl::ascii_isdigit);
+}
 
 }  // namespace
 
@@ -67,6 +78,7 @@ absl::StatusOr<OnnxFile> OnnxFile::Parse(const std::string& bytes, const std::st
   for (const OperatorSetIdProto& set : model.opset_import()) {
     if (set.domain().empty() || set.domain() == "ai.onnx") file.opset_ = set.version();
   }
+  file.producer_ = model.producer_name();
   file.graph_ = std::move(*model.mutable_graph());
   const absl::Status checked = file.Check();
   if (!checked.ok()) return Annotate(checked, absl::StrCat("the model ", path));
@@ -153,14 +165,16 @@ absl::Status OnnxFile::CheckNodes() const {
 }
 
 void OnnxFile::NameIdentities() {
+  if (!producer_.empty() && producer_ != kPyTorch) return;
   for (const NodeProto& node : graph_.node()) {
     if (node.op_type() != "Identity" || node.input_size() != 1 || node.output_size() != 1) continue;
     const auto found = initializers_.find(node.input(0));
     if (found == initializers_.end()) continue;
-    // Not a copy that the network makes, which PyTorch calls /LAYER/Identity_output_0 or 12.
     const std::string& name = node.output(0);
-    const bool weight = !name.starts_with('/') && !std::ranges::all_of(name, absl::ascii_isdigit);
-    if (weight) initializers_[name] = found->second;
+    if (!IsOfParameter(name, producer_)) continue;
+    const auto first = second_names_.find(node.input(0));
+    second_names_[name] = first == second_names_.end() ? node.input(0) : first->second;
+    initializers_[name] = found->second;
   }
 }
 

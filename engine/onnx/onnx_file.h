@@ -22,10 +22,16 @@ class OnnxFile {
   const GraphProto& graph() const { return graph_; }
   const std::string& path() const { return path_; }
   int64_t opset() const { return opset_; }
-  // By name. An Identity node that gives an initializer a second name makes another entry:
-  // exporters merge weights that are equal before training, as those of copied layers. Tied weights
-  // have one name.
+  // By name, with the second names.
   const std::map<std::string, ArrayPtr>& initializers() const { return initializers_; }
+  // Second names of initializers, each with the first. PyTorch's exporter merges weights that are
+  // equal before training, as those of copied layers, and an Identity node has the second one's
+  // name. Tied weights have one name. Identity nodes of other exporters, and those of the network,
+  // pass a weight on.
+  const std::map<std::string, std::string>& second_names() const { return second_names_; }
+  bool IsSecondName(const NodeProto& node) const {
+    return node.output_size() > 0 && second_names_.count(node.output(0)) > 0;
+  }
 
  private:
   absl::Status Check();
@@ -33,10 +39,11 @@ class OnnxFile {
   absl::Status CheckNodes() const;
   void NameIdentities();
 
-  std::string path_;
+  std::string path_, producer_;
   GraphProto graph_;
   int64_t opset_ = 0;
   std::map<std::string, ArrayPtr> initializers_;
+  std::map<std::string, std::string> second_names_;
 };
 
 // As "Conv node /conv1/Conv". Control characters are replaced, because names come from a file.

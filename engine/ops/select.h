@@ -2,7 +2,8 @@
 //   y = a where c > 0, b where c <= 0, and a + b where c is NaN
 // So NaN passes a maximum, which chooses by a difference. Gradients are Select too:
 //   da = Select(c, dy, 0), db = Select(c, 0, dy); c has none.
-// What is not chosen leaves no trace, also if it is infinite or NaN.
+// What is not chosen leaves no trace in y, also if it is infinite or NaN. Its gradient is 0. The
+// ops before it may multiply this 0 by infinity or NaN, which is NaN, in PyTorch, too.
 //   c, a, b, y: any one shape, in c's layout
 #pragma once
 

@@ -1,5 +1,6 @@
 #include "experiment/launch/onnx_report.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -50,6 +51,12 @@ std::string EvaluationNote(const OnnxCheck& check) {
                       "training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False");
 }
 
+std::vector<std::string> NotesOf(const OnnxCheck& check) {
+  std::vector<std::string> notes = check.notes;
+  if (std::string note = EvaluationNote(check); !note.empty()) notes.push_back(std::move(note));
+  return notes;
+}
+
 std::string Where(const OnnxProblem& problem) {
   if (problem.op.empty()) return "";
   return absl::StrCat(problem.op, problem.node.empty() ? "" : " node " + problem.node, ": ");
@@ -70,7 +77,7 @@ std::string Json(const std::string& path, const OnnxCheck& check) {
   const Record record = {
       {"file", path},         {"taken", check.problems.empty()}, {"opset", check.opset},
       {"nodes", check.nodes}, {"weights", check.weights},        {"samples", check.samples},
-      {"ops", ops},           {"note", EvaluationNote(check)},   {"problems", problems}};
+      {"ops", ops},           {"notes", NotesOf(check)},         {"problems", problems}};
   return record.dump(2) + "\n";
 }
 
@@ -112,9 +119,7 @@ std::string OnnxCheckText(const std::string& path, const OnnxCheck& check, bool 
                refused == 0 ? "" : absl::StrCat(refused), AttributesText(op)});
   }
   absl::StrAppend(&text, table.Text());
-  if (const std::string note = EvaluationNote(check); !note.empty()) {
-    absl::StrAppend(&text, "\nnote: ", note, "\n");
-  }
+  for (const std::string& note : NotesOf(check)) absl::StrAppend(&text, "\nnote: ", note, "\n");
   if (check.problems.empty()) return text + "\npsgd takes all of it\n";
   absl::StrAppend(&text, "\nnot taken:\n");
   for (const OnnxProblem& problem : check.problems) {

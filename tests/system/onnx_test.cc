@@ -155,6 +155,45 @@ TEST_F(Onnx, WhatIsNotTrainedIsTold) {
   EXPECT_THAT(dry.out, HasSubstr(told));
 }
 
+TEST_F(Onnx, WeightsThatTrainApartAreTold) {
+  onnx::ModelProto model = testing::SmallModel();
+  onnx::GraphProto* graph = model.mutable_graph();
+  testing::AddWeights(graph, "first.weight", {3, 3});
+  testing::AddNode(graph, "Identity", {"first.weight"}, "second.weight");
+  testing::AddNode(graph, "MatMul", {"y", "first.weight"}, "one");
+  testing::AddNode(graph, "MatMul", {"one", "second.weight"}, "two");
+  testing::SetOutput(graph, "two");
+  const std::string path = Write("twice.onnx", model.SerializeAsString());
+  const Ended ended = Run(
+      "run", path,
+      Sets({"data.synthetic.shape=[2, 4, 4]", "data.synthetic.classes=3", "train.max_steps=1"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const std::string told =
+      "trained apart, though the file has their values once: second.weight (as first.weight)\n";
+  EXPECT_THAT(File("run/worker-0/worker.log"), HasSubstr(path + ": " + told));
+  const Ended check = RunProgram({"ps-ctl", "onnx", "check", path});
+  EXPECT_EQ(check.code, 0) << check.err;
+  EXPECT_THAT(check.out, AllOf(HasSubstr("note: " + told), HasSubstr("173 weights")));
+}
+
+TEST_F(Onnx, AChoiceWhoseGradientMayBeNaNIsRefused) {
+  onnx::ModelProto model = testing::SmallModel();
+  onnx::GraphProto* graph = model.mutable_graph();
+  testing::AddWeights(graph, "limit", {}, 0);
+  testing::AddNode(graph, "Greater", {"y", "limit"}, "positive");
+  testing::AddNode(graph, "Log", {"y"}, "log");
+  testing::AddNode(graph, "Where", {"positive", "log", "limit"}, "z");
+  testing::SetOutput(graph, "z");
+  const std::string path = Write("log.onnx", model.SerializeAsString());
+  const Ended ended =
+      Run("run", path, Sets({"data.synthetic.shape=[2, 4, 4]", "data.synthetic.classes=3"}));
+  EXPECT_EQ(ended.code, 2) << ended.err;
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("Where node z_node: leaves out values that may be "
+                                         "infinite or NaN"),
+                               HasSubstr("in PyTorch, too"), HasSubstr("torch.clamp")));
+  EXPECT_EQ(RunProgram({"ps-ctl", "onnx", "check", path}).code, 1);
+}
+
 TEST_F(Onnx, MachinesWithDifferentFiles) {
   onnx::ModelProto model = testing::SmallModel();
   const std::string path = Write("model.onnx", model.SerializeAsString());

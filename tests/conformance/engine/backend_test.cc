@@ -2,7 +2,10 @@
 // within the bound of the case. Outputs are filled with NaN before each run.
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <memory>
 #include <tuple>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -130,6 +133,49 @@ TEST(AttentionInFp16, ScalesBeforeItStores_cudnn) {
   for (const double value : runner.Get(y)) EXPECT_NEAR(value, 1, 1e-3);
   for (const TensorId of : {q, k, v}) {
     for (const double value : runner.Get(gradients[of])) EXPECT_TRUE(std::isfinite(value)) << value;
+  }
+}
+
+// Masks of the least number of fp32 leave no NaN, also in a row that is masked as a whole.
+TEST(MaskInHalfPrecision, StaysFinite_cudnn) {
+  constexpr float kLeast = std::numeric_limits<float>::lowest();
+  constexpr int kKeys = 8;
+  for (const Precision precision : {Precision::kBf16, Precision::kFp16}) {
+    for (const bool as_array : {false, true}) {
+      BackendOptions options = kOptions;
+      options.precision = precision;
+      auto backend = LoadBackend("cudnn", testing::PluginDir(), options);
+      if (!backend.ok()) GTEST_SKIP() << backend.status();
+      Graph graph;
+      const Shape shape = {3, kKeys};
+      const TensorId condition =
+          graph.AddTensor({.name = "condition", .shape = shape, .external = true});
+      const TensorId x = graph.AddTensor({.name = "x", .shape = shape, .external = true});
+      TensorId b = kNoTensor;
+      Select op;
+      if (as_array) {
+        const Constant mask = {std::make_shared<const std::vector<float>>(3 * kKeys, kLeast)};
+        b = AddConstant(&graph, "mask", mask, shape).value();
+      } else {
+        op.b = kLeast;
+      }
+      const TensorId masked = AddSelect(&graph, "masked", op, condition, x, b).value();
+      const TensorId y = AddSoftmax(&graph, "softmax", {}, masked, kNoTensor).value();
+      graph.tensors[y].external = true;
+      GraphRunner<float> runner(graph, *std::move(backend));
+      std::vector<double> open(3 * kKeys, 1);
+      std::fill(open.begin() + kKeys, open.begin() + 2 * kKeys, 0);  // the second row
+      open[0] = 0;
+      runner.Set(condition, open);
+      runner.Set(x, std::vector<double>(3 * kKeys, 0.5));
+      runner.Run();
+      const std::vector<double> made = runner.Get(y);
+      EXPECT_EQ(made[0], 0);
+      for (int i = 1; i < 3 * kKeys; ++i) {
+        EXPECT_NEAR(made[i], i < kKeys ? 1.0 / (kKeys - 1) : 1.0 / kKeys, 2e-3)
+            << "array: " << as_array << ", element " << i;
+      }
+    }
   }
 }
 

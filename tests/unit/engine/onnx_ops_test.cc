@@ -177,6 +177,13 @@ const OnnxOpCase kOnnxOpCases[] = {
        AddNode(g, "Where", {"large", "row", "x"}, "m");
      },
      32, "do not broadcast"},
+    {"WhereOfLogarithmsThatAreNotTrained",
+     [](GraphProto* g) {
+       AddWeights(g, "limit", {}, 0.5f);
+       AddNode(g, "Greater", {"x", "limit"}, "large");
+       AddNode(g, "Log", {"x"}, "log");
+       AddNode(g, "Where", {"large", "log", "x"}, "m");
+     }},
     {"WhereOfValues", [](GraphProto* g) {
        AddWeights(g, "limit", {}, 0.5f);
        AddNode(g, "GreaterOrEqual", {"x", "limit"}, "large");

@@ -4,6 +4,9 @@
 
 #include <cmath>
 #include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/onnx/fold.h"
 #include "tests/unit/engine/onnx_maker.h"
@@ -24,12 +27,14 @@ using testing::EmptyModel;
 using ::testing::HasSubstr;
 using testing::Import;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using testing::OpsOf;
 using testing::ParameterNames;
 using testing::SetInt;
 using testing::SetInts;
 using testing::SetOutput;
 using testing::SmallModel;
+using ::testing::UnorderedElementsAre;
 
 // Images of 2 x 4 x 4 times the matrix "m" of 3 x 32, which `add` makes from the weights "w".
 ModelProto TimesMade(const Shape& weights, const std::function<void(GraphProto*)>& add) {
@@ -121,17 +126,19 @@ TEST(OnnxWeights, OfSumsAndDifferences) {
   }
 }
 
-std::vector<std::string> Held(const ModelProto& model, const ModelConfig& config = {}) {
+std::vector<std::string> Notes(const ModelProto& model, const ModelConfig& config = {}) {
   const auto file = onnx::OnnxFile::Parse(model.SerializeAsString(), "small.onnx");
   EXPECT_TRUE(file.ok()) << file.status();
-  auto held = onnx::Importer(*file, {.config = config}).HeldFixed();
-  EXPECT_TRUE(held.ok()) << held.status();
-  return *std::move(held);
+  onnx::Importer importer(*file, {.config = config});
+  const absl::Status chosen = importer.ChooseTrained();
+  EXPECT_TRUE(chosen.ok()) << chosen;
+  return importer.Notes();
 }
+constexpr char kHeld[] = "not trained, but kept as the file has them: ";
 
 TEST(OnnxWeights, WhatIsHeldFixedIsNamed) {
   ModelProto model = SmallModel();
-  EXPECT_THAT(Held(model), IsEmpty());
+  EXPECT_THAT(Notes(model), IsEmpty());
   GraphProto* graph = model.mutable_graph();
   AddWeights(graph, "by", {3}, 2);
   AddNode(graph, "Div", {"y", "by"}, "z");
@@ -151,10 +158,145 @@ TEST(OnnxWeights, WhatIsHeldFixedIsNamed) {
   const auto imported = Import(model);
   ASSERT_TRUE(imported.ok()) << imported.status();
   EXPECT_THAT(ParameterNames(*imported), ElementsAre("conv.weight", "conv.bias"));
-  EXPECT_THAT(Held(model), ElementsAre("by (3)", "k (3x20)"));
+  EXPECT_THAT(Notes(model), ElementsAre(kHeld + std::string("by (3), k (3x20)")));
   ModelConfig config;
   config.add_frozen("by");
-  EXPECT_THAT(Held(model, config), ElementsAre("k (3x20)"));
+  EXPECT_THAT(Notes(model, config), ElementsAre(kHeld + std::string("k (3x20)")));
+}
+
+// Adds "bound" as an operand of a choice between the logits and it.
+ModelProto ChoiceOf(const std::string& op, const Shape& bound, bool negated) {
+  ModelProto model = SmallModel();
+  GraphProto* graph = model.mutable_graph();
+  AddWeights(graph, "bound", bound);
+  const std::string operand = negated ? "negative" : "bound";
+  if (negated) AddNode(graph, "Neg", {"bound"}, operand);
+  if (op == "Where") {
+    AddWeights(graph, "limit", {});
+    AddNode(graph, "Greater", {"y", "limit"}, "large");
+    AddNode(graph, op, {"large", "y", operand}, "z");
+  } else {
+    AddNode(graph, op, {"y", operand}, "z");
+  }
+  SetOutput(graph, "z");
+  return model;
+}
+
+TEST(OnnxWeights, OneElementIsABoundAndManyAreWeights) {
+  for (const char* op : {"Where", "Max", "Min"}) {
+    for (const bool negated : {false, true}) {
+      for (const Shape& shape : {Shape{1}, Shape{1, 1}}) {
+        const ModelProto model = ChoiceOf(op, shape, negated);
+        const auto imported = Import(model);
+        ASSERT_TRUE(imported.ok()) << op << ": " << imported.status();
+        EXPECT_THAT(ParameterNames(*imported), Not(Contains("bound"))) << op << negated;
+        EXPECT_THAT(Notes(model), ElementsAre(kHeld + ("bound (" + ShapeText(shape) + ")")));
+      }
+      const ModelProto model = ChoiceOf(op, {3}, negated);
+      const auto imported = Import(model);
+      ASSERT_TRUE(imported.ok()) << op << ": " << imported.status();
+      EXPECT_THAT(ParameterNames(*imported), Contains("bound")) << op << negated;
+      EXPECT_THAT(Notes(model), IsEmpty());
+    }
+    ModelProto model = ChoiceOf(op, {1}, false);  // the bound is also a weight
+    AddNode(model.mutable_graph(), "Mul", {"z", "bound"}, "scaled");
+    SetOutput(model.mutable_graph(), "scaled");
+    const auto imported = Import(model);
+    ASSERT_TRUE(imported.ok()) << op << ": " << imported.status();
+    EXPECT_THAT(ParameterNames(*imported), Contains("bound")) << op;
+  }
+}
+
+// Adds sin(places * w + b) to the logits, and w where `elsewhere`.
+ModelProto Waves(bool elsewhere) {
+  ModelProto model = SmallModel();
+  GraphProto* graph = model.mutable_graph();
+  for (const char* name : {"places", "w", "b"}) AddWeights(graph, name, {3});
+  AddNode(graph, "Mul", {"places", "w"}, "turned");
+  AddNode(graph, "Add", {"turned", "b"}, "angle");
+  AddNode(graph, "Shape", {"w"}, "size");
+  AddNode(graph, "Sin", {"angle"}, "wave");
+  AddNode(graph, "Add", {"y", "wave"}, "z");
+  if (elsewhere) AddNode(graph, "Add", {"z", "w"}, "moved");
+  SetOutput(graph, elsewhere ? "moved" : "z");
+  return model;
+}
+
+TEST(OnnxWeights, AnglesAreTrainedIfTheyServeElsewhere) {
+  const auto angles = Import(Waves(false));
+  ASSERT_TRUE(angles.ok()) << angles.status();
+  EXPECT_THAT(ParameterNames(*angles), ElementsAre("conv.weight", "conv.bias", "fc.weight"));
+  EXPECT_THAT(Notes(Waves(false)), ElementsAre(kHeld + std::string("b (3), places (3), w (3)")));
+  const auto weights = Import(Waves(true));
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_THAT(ParameterNames(*weights),
+              UnorderedElementsAre("conv.weight", "conv.bias", "fc.weight", "w"));
+  EXPECT_THAT(Notes(Waves(true)), ElementsAre(kHeld + std::string("b (3), places (3)")));
+}
+
+// Images of 2 x 4 x 4 times "table", twice, through Identity nodes of these names.
+ModelProto TwiceNamed(const std::string& first, const std::string& second) {
+  ModelProto model = EmptyModel({0, 2, 4, 4});
+  GraphProto* graph = model.mutable_graph();
+  AddWeights(graph, "table", {32, 32});
+  AddWeights(graph, "fc.weight", {3, 32});
+  AddNode(graph, "Flatten", {"x"}, "flat");
+  AddNode(graph, "Identity", {"table"}, first);
+  AddNode(graph, "Identity", {"table"}, second);
+  AddNode(graph, "MatMul", {"flat", first}, "one");
+  AddNode(graph, "MatMul", {"one", second}, "two");
+  SetInt(AddNode(graph, "Gemm", {"two", "fc.weight"}, "y"), "transB", 1);
+  SetOutput(graph, "y");
+  return model;
+}
+
+int64_t CountedWeights(const ModelProto& model) {
+  const auto file = onnx::OnnxFile::Parse(model.SerializeAsString(), "small.onnx");
+  EXPECT_TRUE(file.ok()) << file.status();
+  onnx::Importer importer(*file,
+                          {.batch = 4, .shape = testing::kSmallShape, .config = ModelConfig()});
+  EXPECT_TRUE(importer.FindProblems().ok());
+  return importer.CountWeights();
+}
+
+TEST(OnnxWeights, TrainApartUnderNamesOfPyTorchsParametersAlone) {
+  constexpr int64_t kTable = 32 * 32, kRest = 3 * 32;
+  for (const auto& [first, second] :
+       {std::pair{"model/emb/embedding_lookup/Identity:0", "model/dense/MatMul/ReadVariableOp:0"},
+        {"/a/Identity_output_0", "/b/Identity_output_0"},
+        {"a/Identity", "onnx::MatMul_12"},
+        {"12", "13"}}) {
+    const ModelProto model = TwiceNamed(first, second);
+    const auto imported = Import(model);
+    ASSERT_TRUE(imported.ok()) << imported.status();
+    EXPECT_THAT(ParameterNames(*imported), ElementsAre("table", "fc.weight")) << first;
+    EXPECT_THAT(Notes(model), IsEmpty());
+    EXPECT_EQ(CountedWeights(model), kTable + kRest) << first;
+  }
+  // A table that PyTorch's exporter has transposed, and merged with an equal one.
+  ModelProto folded = TwiceNamed("onnx::MatMul_12", "/a/Identity_output_0");
+  folded.set_producer_name("pytorch");
+  const auto imported = Import(folded);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(ParameterNames(*imported), ElementsAre("onnx::MatMul_12", "table", "fc.weight"));
+  for (const char* producer : {"", "pytorch", "tf2onnx"}) {
+    ModelProto model = TwiceNamed("layers.0.table", "layers.1.table");
+    model.set_producer_name(producer);
+    const auto imported = Import(model);
+    ASSERT_TRUE(imported.ok()) << imported.status();
+    if (std::string(producer) == "tf2onnx") {
+      EXPECT_THAT(ParameterNames(*imported), ElementsAre("table", "fc.weight"));
+      EXPECT_THAT(Notes(model), IsEmpty());
+      EXPECT_EQ(CountedWeights(model), kTable + kRest);
+      continue;
+    }
+    EXPECT_THAT(ParameterNames(*imported),
+                ElementsAre("layers.0.table", "layers.1.table", "fc.weight"));
+    EXPECT_THAT(Notes(model),
+                ElementsAre("trained apart, though the file has their values once: layers.0.table "
+                            "(as table), layers.1.table (as table)"));
+    EXPECT_EQ(CountedWeights(model), 2 * kTable + kRest);
+  }
 }
 
 TEST(OnnxWeights, NaNIsRefusedWhereTheOutputDependsOnIt) {

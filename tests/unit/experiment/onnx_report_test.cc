@@ -25,5 +25,13 @@ TEST(OnnxReport, AnExportForEvaluationIsNoted) {
   }
 }
 
+TEST(OnnxReport, NotesOfTheImportAreTold) {
+  OnnxCheck check;
+  check.notes = {"trained apart: a", "not trained: b"};
+  EXPECT_THAT(OnnxCheckText("a.onnx", check, false),
+              HasSubstr("\nnote: trained apart: a\n\nnote: not trained: b\n"));
+  EXPECT_THAT(OnnxCheckText("a.onnx", check, true), HasSubstr("trained apart: a"));
+}
+
 }  // namespace
 }  // namespace psgd
