@@ -23,15 +23,13 @@ using Act = Activation::Kind;
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // What underflows to zero only beside enormous inputs, as exp(x), counts as larger than zero.
 constexpr double kSmall = std::numeric_limits<float>::min();
-constexpr size_t kMostSpoiled = 50;   // choices in one error
-constexpr double kMostExponent = 88;  // exp of more may be infinite in fp32
+constexpr size_t kMostSpoiled = 50;  // choices in one error
 
 // What is known of the elements of a tensor.
 struct Facts {
   double low = -kInfinite, high = kInfinite;  // of those that are numbers
   TensorId wild = kNoTensor;  // the first tensor on the way here that may be infinite or NaN
-  bool trained = false;       // computed from trained weights,
-  bool sampled = false;       // from samples
+  bool trained = false;       // computed from trained weights
 };
 
 // Bounds of an unknown element may be infinite; zero times it is zero.
@@ -185,9 +183,7 @@ class Analysis {
         holds_(holds),
         facts_(graph.tensors.size()),
         makers_(graph.tensors.size(), nullptr) {
-    for (size_t i = 0; i < graph.tensors.size(); ++i) facts_[i].sampled = true;
     for (const Parameter& parameter : graph.parameters) {
-      facts_[parameter.value].sampled = false;
       facts_[parameter.value].trained = graph.tensors[parameter.value].wants_gradient;
     }
     for (const Node& node : graph.nodes) {
@@ -234,7 +230,6 @@ class Analysis {
     Facts made;
     for (const TensorId input : node.inputs) {
       made.trained = made.trained || facts_[input].trained;
-      made.sampled = made.sampled || facts_[input].sampled;
       if (made.wild == kNoTensor) made.wild = facts_[input].wild;
     }
     const auto bound = [&](const Facts& facts) {
@@ -284,7 +279,7 @@ class Analysis {
   }
 
   void Activate(const Activation& op, const Node& node, Facts* made) const {
-    const auto& [low, high, wild, trained, sampled] = of(node, 0);
+    const auto& [low, high, wild, trained] = of(node, 0);
     const auto bound = [&](double least, double most) {
       made->low = least;
       made->high = most;
@@ -317,10 +312,9 @@ class Analysis {
         made->high += op.beta;
         return;
       case Act::kExp:
-        bound(std::max(kSmall, std::exp(low)), std::exp(high));
-        // If weights alone overflow here, they do so in what is chosen, too.
-        if (high > kMostExponent && sampled) outside();
-        return;
+        // Above 88 it overflows. Networks that train do not get there, and the usual ways to write
+        // elu and selu would be refused.
+        return bound(std::max(kSmall, std::exp(low)), std::exp(high));
       case Act::kLog:
         if (low <= 0) return outside();
         return bound(std::log(low), std::log(high));
@@ -448,7 +442,6 @@ class Analysis {
       switch (activation->kind) {
         case Act::kLog:
         case Act::kPower:
-        case Act::kExp:
           return facts_[node.outputs[0]].wild;
         case Act::kLinear:
           return std::isfinite(activation->alpha) ? kNoTensor : node.outputs[0];
@@ -479,7 +472,6 @@ class Analysis {
     if (const auto* activation = std::get_if<Activation>(&makers_[wild]->op)) {
       const bool divides = activation->kind == Act::kPower && activation->alpha < 0;
       if (activation->kind == Act::kLog) bounded("logarithm", "input", "min=1e-6");
-      if (activation->kind == Act::kExp) bounded("exponential", "input", "max=80");
       if (divides) bounded("division", "divisor", "min=1e-6");
       if (activation->kind == Act::kPower && !divides) bounded("root", "input", "min=1e-6");
     }

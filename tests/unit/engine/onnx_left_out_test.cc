@@ -139,12 +139,6 @@ const LeftOutCase kLeftOutCases[] = {
      },
      "the division"},
     {"Root", [](GraphProto* g) { AddNode(g, "Sqrt", {"h"}, "left"); }, "the root left; "},
-    {"Exponential",
-     [](GraphProto* g) {
-       AddNode(g, "Exp", {"h"}, "exp");
-       AddNode(g, "Sub", {"exp", "one"}, "left");
-     },
-     "torch.clamp(x, max=80)"},
     {"InfiniteFactor",
      [](GraphProto* g) {
        AddWeights(g, "many", {4}, std::numeric_limits<float>::infinity());
@@ -171,10 +165,10 @@ const LeftOutCase kLeftOutCases[] = {
        Clip(g, "norm", 1e-6f, 1e6f, "bounded");
        AddNode(g, "Div", {"h", "bounded"}, "left");
      }},
-    {"ExponentialOfBounded",
+    {"EluByHand",
      [](GraphProto* g) {
-       Clip(g, "h", -80, 80, "bounded");
-       AddNode(g, "Exp", {"bounded"}, "left");
+       AddNode(g, "Exp", {"h"}, "exp");
+       AddNode(g, "Sub", {"exp", "one"}, "left");
      }},
     {"LogOfChosen",
      [](GraphProto* g) {
