@@ -58,8 +58,8 @@ class LocalSteps {
   absl::Status Step(const ScheduleTime& time);
   // The exchange of `clock` begins. Change can be called until the next step.
   absl::Status Exchange(uint64_t clock);
-  // The weight change of a parameter since Take, as a push has it: what the shards subtract from
-  // trained weights, and add to statistics. Valid until the next call.
+  // The weight change of a parameter since Take, as a push has it. For trained weights its sign is
+  // reversed, because shards subtract a push. Valid until the next call.
   std::span<const float> Change(int parameter);
 
   // For an evaluation the network gets the shards' weights, and then its own again.

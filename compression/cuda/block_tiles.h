@@ -1,6 +1,6 @@
-// Blocks of elements that have a scale each, on a device. A block of threads has as many whole ones
-// as fit into a tile in shared memory. One that does not fit goes through it in tiles, each time
-// that its numbers are needed.
+// Blocks of elements that have a scale each, on a device. A block of threads takes as many whole
+// blocks of elements as fit into a tile in shared memory. If a block of elements does not fit, the
+// threads read it tile by tile, each time that they need its numbers.
 #pragma once
 
 #include "compression/cuda/coder.h"

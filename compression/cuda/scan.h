@@ -85,7 +85,8 @@ class BlockReach {
 };
 
 // put(i, term) for each term of the chunk that begins at `begin`, dealt to a block's threads.
-// of.Begin() is a function of i; if there is of.Out(), also of number i of that source.
+// of.Begin() returns the function that computes term i from i. If `of` has Out(), the function also
+// gets number i of the source Out().
 template <typename Of, typename Put>
 PS_HD void ForTerms(const Of& of, uint32_t begin, uint32_t count, uint32_t thread, const Put& put) {
   const auto term = of.Begin();
