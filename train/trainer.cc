@@ -190,12 +190,14 @@ absl::Status Trainer::PrepareEncoder(const NetworkOptions& first) {
 }
 
 absl::StatusOr<Network*> Trainer::DeviceOfLocalSteps(size_t replicas) {
+  if (options_.gpus.empty()) return nullptr;
   Network* const network = network_->device_network();
-  if (network == nullptr) return nullptr;
   int arrays = 0;
   std::string why;
   if (replicas > 1) {
     why = "several GPUs train together";
+  } else if (network == nullptr) {
+    why = "of data.micro_batch";
   } else if (!LocalSteps::CanUseDevice(config().local().optimizer(), &arrays)) {
     why = "of its norms";
   } else if (const absl::Status kept = network->KeepStates(arrays); kept.ok()) {

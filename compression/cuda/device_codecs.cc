@@ -141,7 +141,13 @@ class CudaDevice {
   }
   absl::Status TakeError() { return Check(runner_.TakeError(), "a launch"); }
 
-  absl::Status StartTimer(Timer* timer) const { return Record(timer->started, stream_); }
+  // The copies of earlier groups do not count.
+  absl::Status StartTimer(Timer* timer) const {
+    PSGD_RETURN_IF_ERROR(Record(launched_, copies_.get()));
+    PSGD_RETURN_IF_ERROR(
+        Check(cudaStreamWaitEvent(stream_, launched_.get()), "cudaStreamWaitEvent"));
+    return Record(timer->started, stream_);
+  }
   absl::Status StartCopies(std::span<const CopyOutBody> copies, Timer* timer, CudaEvent* done) {
     const cudaStream_t last = copies_.get();
     PSGD_RETURN_IF_ERROR(Record(launched_, stream_));

@@ -100,12 +100,14 @@ struct QuantizedBody {
         const float value = sent ? shared.tile[at + k] : 0;
         const float part = options.stochastic ? RandomPartOf(random.word[k], half != 0) : 0.5f;
         const int level = LevelOf(value, inverse, part, top);
-        left.at[k] = value - unit * static_cast<float>(level);
+        // As on the host, a spoilt group keeps its numbers.
+        left.at[k] =
+            spoilt && k < own ? shared.tile[at + k] : value - unit * static_cast<float>(level);
         const int code = options.packed ? level + LargestLevel(options.bits) : level;
         codes |= sent ? uint32_t{static_cast<uint8_t>(code)} << (8 * k) : 0;
       }
       shared.codes[at / 4] = codes;
-      if (tiles.source.residual == nullptr || spoilt) continue;
+      if (tiles.source.residual == nullptr) continue;
       float* const residual = tiles.source.residual + begin + at;
       if (own == 4) {
         StoreFour(residual, left, Whole());

@@ -29,7 +29,8 @@ constexpr size_t kMostSpoiled = 50;  // choices in one error
 struct Facts {
   double low = -kInfinite, high = kInfinite;  // of those that are numbers
   TensorId wild = kNoTensor;  // the first tensor on the way here that may be infinite or NaN
-  bool trained = false;       // computed from trained weights
+  bool trained = false;       // computed from trained weights,
+  bool sampled = false;       // from samples
 };
 
 // Bounds of an unknown element may be infinite; zero times it is zero.
@@ -183,7 +184,9 @@ class Analysis {
         holds_(holds),
         facts_(graph.tensors.size()),
         makers_(graph.tensors.size(), nullptr) {
+    for (Facts& facts : facts_) facts.sampled = true;
     for (const Parameter& parameter : graph.parameters) {
+      facts_[parameter.value].sampled = false;
       facts_[parameter.value].trained = graph.tensors[parameter.value].wants_gradient;
     }
     for (const Node& node : graph.nodes) {
@@ -230,6 +233,7 @@ class Analysis {
     Facts made;
     for (const TensorId input : node.inputs) {
       made.trained = made.trained || facts_[input].trained;
+      made.sampled = made.sampled || facts_[input].sampled;
       if (made.wild == kNoTensor) made.wild = facts_[input].wild;
     }
     const auto bound = [&](const Facts& facts) {
@@ -279,13 +283,14 @@ class Analysis {
   }
 
   void Activate(const Activation& op, const Node& node, Facts* made) const {
-    const auto& [low, high, wild, trained] = of(node, 0);
+    const auto& [low, high, wild, trained, sampled] = of(node, 0);
     const auto bound = [&](double least, double most) {
       made->low = least;
       made->high = most;
     };
+    // What is made of weights alone is the same where it is chosen.
     const auto outside = [&] {
-      if (made->wild == kNoTensor) made->wild = node.outputs[0];
+      if (made->wild == kNoTensor && sampled) made->wild = node.outputs[0];
     };
     switch (op.kind) {
       case Act::kSigmoid:

@@ -369,6 +369,14 @@ void Network::KeepOnDevice(std::vector<bool> kept,
 
 absl::Status Network::KeepStates(int arrays) {
   impl_->backend->EnterThread();
+  // Kernels, and the norm of a gradient, take memory later.
+  constexpr size_t kSpare = size_t{256} << 20;
+  const size_t available = impl_->backend->AvailableMemory();
+  const size_t bytes = static_cast<size_t>(arrays) * ReportMemory(*impl_->planned).ahead;
+  if (available > 0 && available < bytes + kSpare) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        bytes >> 20, " MiB for an optimizer's state, of ", available >> 20, " MiB free"));
+  }
   return impl_->parameters->MakeStates(arrays);
 }
 absl::Status Network::UpdateParameters(std::span<const ElementUpdate> updates,

@@ -16,7 +16,14 @@ def _mark(gradient: torch.Tensor) -> Tuple[int, torch.Tensor]:
     """Tells whether it has changed: by its version, and by its sum, since GradScaler's changes, and
     those of .data, raise no version."""
     values = gradient.detach()
-    return gradient._version, (values._values() if values.is_sparse else values).sum()
+    values = values._values() if values.is_sparse else values
+    return gradient._version, values.sum(dtype=torch.promote_types(values.dtype, torch.float32))
+
+
+def _unchanged(gradient: torch.Tensor, mark: Tuple[int, torch.Tensor]) -> bool:
+    version, total = _mark(gradient)
+    both_nan = bool(total.isnan()) and bool(mark[1].isnan())  # the run ends elsewhere: diverged
+    return version == mark[0] and (both_nan or bool(total == mark[1]))
 
 
 class _BeforeForward:
@@ -158,7 +165,7 @@ class Overlap:
         if tensor.name not in self._left:
             return False
         left = self._left[tensor.name]
-        if left is not None and left[0] is tensor.tensor.grad and _mark(left[0]) == left[1]:
+        if left is not None and left[0] is tensor.tensor.grad and _unchanged(*left):
             return True
         raise StateError(
             f"the gradient of {tensor.name} changed after it left for the shards: by clipping, by a "

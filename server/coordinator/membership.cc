@@ -149,7 +149,8 @@ int Membership::live() const {
 
 void Membership::Show(Time now, StatusReply* status) const {
   double loss = 0, accuracy = 0, speed = 0, last_loss = 0;
-  int reporting = 0, reported = 0;
+  int reporting = 0;
+  Time last_report{};
   bool first_found = false;
   for (const auto& [worker, member] : members_) {
     WorkerStatus* out = status->add_workers();
@@ -172,8 +173,10 @@ void Membership::Show(Time now, StatusReply* status) const {
       first_found = true;
       if (chose) *status->mutable_choices() = member.record.choices();
     }
-    last_loss += member.recent_loss;
-    reported += member.recent_loss != 0;
+    if (member.recent_loss != 0 && member.last_report >= last_report) {
+      last_report = member.last_report;
+      last_loss = member.recent_loss;
+    }
     if (!member.record.live() || member.samples_per_second == 0) continue;
     speed += member.samples_per_second;
     loss += member.recent_loss;
@@ -181,10 +184,8 @@ void Membership::Show(Time now, StatusReply* status) const {
     ++reporting;
   }
   status->set_samples_per_second(speed);
-  // At the run's end no worker is left: then the loss is that of all last reports.
-  status->set_train_loss(reporting > 0  ? loss / reporting
-                         : reported > 0 ? last_loss / reported
-                                        : 0);
+  // At the run's end no worker is left: then the loss is that of the last report.
+  status->set_train_loss(reporting > 0 ? loss / reporting : last_loss);
   status->set_train_accuracy(reporting == 0 ? 0 : accuracy / reporting);
 }
 

@@ -240,6 +240,13 @@ const LeftOutCase kLeftOutCases[] = {
        AddNode(g, "MatMul", {"quotient", "matrix"}, "product");
        AddNode(g, "MatMul", {"product", "matrix"}, "left");
      }},
+    {"WeightNorm",
+     [](GraphProto* g) {
+       AddWeights(g, "direction", {4, 4});
+       SetInts(AddNode(g, "ReduceL2", {"direction"}, "length"), "axes", {1});
+       AddNode(g, "Div", {"direction", "length"}, "unit");
+       AddNode(g, "MatMul", {"h", "unit"}, "left");
+     }},
     {"ScaledByTrainedExponential",
      [](GraphProto* g) {
        AddWeights(g, "temperature", {1});
