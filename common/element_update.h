@@ -10,8 +10,8 @@
 
 namespace psgd {
 
-// Bounds of a gradient, as train/gradient_clip.h has them on the host: first of each element, then
-// of the norm over all parameters but those of kind kAdd. 0: no bound.
+// Bounds of a gradient, on the host and on devices (train/gradient_clip.h): first of each element,
+// then of the norm over all trained parameters. 0: no bound.
 struct GradientBounds {
   float value = 0;
   double norm = 0;

@@ -10,9 +10,6 @@
 namespace psgd {
 namespace {
 
-// Of PyTorch's clip_grad_norm_: keeps a division by 0 away.
-constexpr double kBesideNorm = 1e-6;
-
 double Dot(std::span<const float> a, std::span<const float> b) {
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * b[i];
@@ -23,22 +20,18 @@ double Dot(std::span<const float> a, std::span<const float> b) {
 
 GradientClip::GradientClip(const ClipConfig& config, const ModelSpec& model,
                            std::vector<int64_t> factor_rows)
-    : norm_(config.norm()),
-      value_(static_cast<float>(config.value())),
+    : bounds_{.value = static_cast<float>(config.value()), .norm = config.norm()},
       model_(model),
       factor_rows_(std::move(factor_rows)) {}
-
-float GradientClip::Bound(float value) const {
-  return std::isfinite(value) ? std::clamp(value, -value_, value_) : value;
-}
 
 double GradientClip::SquaresOf(std::span<const float> gradient) {
   SquareSums sums;
   for (size_t begin = 0; begin < gradient.size(); begin += kStretch) {
     auto stretch = gradient.subspan(begin, std::min(kStretch, gradient.size() - begin));
-    if (value_ > 0) {
+    if (bounds_.value > 0) {
       clipped_.resize(stretch.size());
-      std::ranges::transform(stretch, clipped_.begin(), [this](float v) { return Bound(v); });
+      std::ranges::transform(stretch, clipped_.begin(),
+                             [this](float v) { return bounds_.Bound(v); });
       stretch = clipped_;
     }
     AddSquares(stretch.data(), stretch.size(), &sums);
@@ -63,27 +56,19 @@ double GradientClip::SquaresOfProduct(int parameter, std::span<const float> fact
 }
 
 void GradientClip::Add(int parameter, std::span<const float> gradient) {
-  if (norm_ == 0 || !Counts(parameter)) return;
+  if (bounds_.norm == 0 || !Counts(parameter)) return;
   const bool factors = factor_rows_[parameter] > 0;
   squares_ += factors ? SquaresOfProduct(parameter, gradient) : SquaresOf(gradient);
 }
 
-double GradientClip::Scale() const {
-  if (norm_ == 0) return 1;
-  const double norm = std::sqrt(squares_);
-  if (!std::isfinite(norm)) return std::nan("");
-  return std::min(1.0, norm_ / (norm + kBesideNorm));
-}
-
 std::span<const float> GradientClip::Clipped(int parameter, std::span<const float> gradient) {
-  const double scale = Scale();
-  if (!Counts(parameter) || (scale == 1 && value_ == 0)) return gradient;
+  const float factor = Scale();
+  if (!Counts(parameter) || (factor == 1 && bounds_.value == 0)) return gradient;
   clipped_.assign(gradient.begin(), gradient.end());
-  if (value_ > 0) {
-    for (float& value : clipped_) value = Bound(value);
+  if (bounds_.value > 0) {
+    for (float& value : clipped_) value = bounds_.Bound(value);
   }
-  if (scale == 1) return clipped_;
-  const auto factor = static_cast<float>(scale);
+  if (factor == 1) return clipped_;
   if (factor_rows_[parameter] == 0) {
     for (float& value : clipped_) value *= factor;
     return clipped_;

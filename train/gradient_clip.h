@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "common/element_update.h"
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
 
@@ -21,7 +22,7 @@ class GradientClip {
   GradientClip(const ClipConfig& config, const ModelSpec& model, std::vector<int64_t> factor_rows);
 
   // Whether Clipped needs the gradients of all parameters: nothing can leave before the last one.
-  bool waits_for_all() const { return norm_ > 0; }
+  bool waits_for_all() const { return bounds_.norm > 0; }
   // A parameter's gradient is final. REQUIRES: each parameter once, in the same order in each step.
   void Add(int parameter, std::span<const float> gradient);
   // The gradient within the bounds. A gradient with a value that is not finite keeps one in each
@@ -35,16 +36,13 @@ class GradientClip {
   bool Counts(int parameter) const {
     return model_.parameters(parameter).role() == ParameterSpec::TRAINED;
   }
-  // An element within its bound; NaN and infinity stay what they are.
-  float Bound(float value) const;
   double SquaresOf(std::span<const float> gradient);
   // The square of the norm of the product of factors.
   double SquaresOfProduct(int parameter, std::span<const float> factors) const;
   // What the gradient is multiplied by.
-  double Scale() const;
+  float Scale() const { return bounds_.norm == 0 ? 1 : bounds_.Scale(squares_); }
 
-  const double norm_;
-  const float value_;
+  const GradientBounds bounds_;
   const ModelSpec& model_;
   const std::vector<int64_t> factor_rows_;  // by parameter
   double squares_ = 0;                      // of the gradients that were added
