@@ -53,6 +53,9 @@ absl::Status CopySet::StartTransport() {
 absl::Status CopySet::Recover() {
   if (!HasJournal()) return absl::OkStatus();
   for (uint32_t s = 0; s < static_cast<uint32_t>(options_.config.cluster().shards()); ++s) {
+    for (const std::string& discarded : {AsideOf(s), FolderOf(s)}) {
+      PSGD_RETURN_IF_ERROR(RemoveFolder(discarded + kGoneSuffix));
+    }
     const bool replaced = std::filesystem::exists(AsideOf(s));
     if (!replaced && !std::filesystem::exists(FolderOf(s))) continue;
     absl::Status recovered = RecoverShard(s);
@@ -255,9 +258,12 @@ void CopySet::Drop(uint32_t shard) {
   if (gone.copy != nullptr) gone.copy->Stop();
   gone.copy.reset();
   if (!HasJournal()) return;
-  std::error_code ignored;  // a copy that comes back begins with an empty journal
-  std::filesystem::remove_all(FolderOf(shard), ignored);
-  std::filesystem::remove_all(AsideOf(shard), ignored);
+  // A server that starts takes what is aside for the shard, so that goes first.
+  absl::Status removed = DiscardFolder(AsideOf(shard));
+  removed.Update(DiscardFolder(FolderOf(shard)));
+  if (!removed.ok()) {
+    options_.log->warn("what is left of a copy that is needed no more: {}", removed.ToString());
+  }
 }
 
 absl::Status CopySet::Execute(const ShardOrderTo& order) {

@@ -106,6 +106,14 @@ absl::Status RemoveFolder(const std::string& path) {
   return error ? FileError("remove", path, error.value()) : absl::OkStatus();
 }
 
+absl::Status DiscardFolder(const std::string& path) {
+  const std::string gone = path + kGoneSuffix;
+  PSGD_RETURN_IF_ERROR(RemoveFolder(gone));
+  if (!FileExists(path)) return absl::OkStatus();
+  PSGD_RETURN_IF_ERROR(RenameFolder(path, gone));
+  return RemoveFolder(gone);
+}
+
 absl::Status RenameFolder(const std::string& from, const std::string& to) {
   std::error_code error;
   fs::rename(from, to, error);

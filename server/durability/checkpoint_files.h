@@ -23,6 +23,10 @@ std::string NumberedFolder(const std::string& root, absl::string_view prefix, ui
 absl::Status MakeFolders(const std::string& path);
 // Removes the folder with all contents. A missing folder is OK.
 absl::Status RemoveFolder(const std::string& path);
+inline constexpr char kGoneSuffix[] = ".gone";
+// The same for a folder whose name counts: a crash leaves the whole folder, or none of that name.
+// What it then leaves at `path` with kGoneSuffix is removed by the next call.
+absl::Status DiscardFolder(const std::string& path);
 // Replaces an empty or absent `to`.
 absl::Status RenameFolder(const std::string& from, const std::string& to);
 absl::Status SyncFolder(const std::string& path);

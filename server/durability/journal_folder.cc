@@ -61,6 +61,7 @@ std::vector<std::string> StrayFolders(const std::string& shard_folder) {
   for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
     const std::string name = at->path().filename();
     absl::string_view number = name;
+    absl::ConsumeSuffix(&number, kGoneSuffix);
     absl::ConsumeSuffix(&number, kAsideSuffix);
     uint32_t shard = 0;
     const bool of_shard = absl::ConsumePrefix(&number, "shard-") &&

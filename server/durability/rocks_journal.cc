@@ -57,7 +57,7 @@ std::string RocksJournal::ImageFolder(uint64_t entry) const {
 }
 
 absl::StatusOr<std::unique_ptr<RocksJournal>> RocksJournal::Create(RocksJournalOptions options) {
-  PSGD_RETURN_IF_ERROR(RemoveFolder(options.folder));
+  PSGD_RETURN_IF_ERROR(DiscardFolder(options.folder));
   PSGD_RETURN_IF_ERROR(MakeFolders(options.folder));
   std::unique_ptr<RocksJournal> journal(new RocksJournal(std::move(options)));
   PSGD_RETURN_IF_ERROR(journal->OpenDatabase(Opening::kCreate));

@@ -67,6 +67,7 @@ constexpr int kShards = 2;
 constexpr int kBatchesPerEpoch = 4096;
 // More steps than workers go on without one that is dead (consistency.staleness).
 constexpr int64_t kStepsBehind = 10;
+constexpr double kLongWait = 1.5;  // seconds; longer ones are told
 constexpr uint64_t kSaved =
     UINT64_MAX;  // in place of a shard: a saved state, which has a number but is no push
 
@@ -145,6 +146,7 @@ class Soak {
     return Eventually([this] { return InSync(); }, 60s);
   }
   std::string KillServer();
+  double SecondsSinceKill() const;
   std::string KillOne();
   std::string Train();
   std::string Audit();
@@ -361,6 +363,10 @@ std::string Soak::KillServer() {
   return "";
 }
 
+double Soak::SecondsSinceKill() const {
+  return std::chrono::duration<double>(Clock::now() - killed_).count();
+}
+
 std::string Soak::KillOne() {
   if (HasCopies()) {
     for (const Server& server : servers_) KeepJournals(server);
@@ -373,12 +379,23 @@ std::string Soak::KillOne() {
     if (!failed.empty()) return failed;
     // Pushes on their way may still count.
     Eventually([&] { return (clock_ = Step()) >= 0; }, 40s);
+    const double answered = SecondsSinceKill();
     if (!GoesOn()) return "training stands still after a server was killed";
+    const double seconds = SecondsSinceKill();
     const bool all_workers = killed_at > worker_killed_at_ + kStepsBehind;
     (!all_copies   ? seconds_without_a_copy_
      : all_workers ? seconds_to_go_on_
                    : seconds_without_a_worker_)
-        .push_back(std::chrono::duration<double>(Clock::now() - killed_).count());
+        .push_back(seconds);
+    if (seconds > kLongWait) {
+      std::cerr << absl::StrFormat(
+          "step %d: %.1f s after the kill of a server training goes on%s; it answered after %.1f s\n",
+          clock_, seconds,
+          !all_copies    ? " (without a copy in sync)"
+          : !all_workers ? " (a worker was away, too)"
+                         : "",
+          answered);
+    }
   } else {
     auto& victim = workers_[chance_.NextBelow(static_cast<uint32_t>(workers_.size()))];
     victim->Signal(SIGKILL);

@@ -1,12 +1,16 @@
 // Journals in wrong folders, or in folders that are open to other users.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <spdlog/sinks/ostream_sink.h>
+#include <sys/wait.h>
 
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "server/durability/checkpoint_files.h"
 #include "server/durability/journal_folder.h"
 #include "tests/unit/server/durability/small_journal.h"
 
@@ -60,6 +64,31 @@ TEST_F(JournalPlaceTest, OfAnotherShardIsRefusedAndSaid) {
     EXPECT_TRUE(RocksJournal::Open(OptionsOf(shard)).ok());
     EXPECT_TRUE(RocksJournal::Check(OptionsOf(shard)).recovers);
   }
+}
+
+TEST_F(JournalPlaceTest, OneThatACrashKeepsFromBeingDiscardedIsWholeOrGone) {
+  constexpr int kFiles = 400;
+  const std::string folder = root_ + "/shard-0";
+  const auto files = [&] {
+    return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+  };
+  int halfway = 0;
+  for (int life = 0; life < 40; ++life) {
+    fs::create_directories(folder);
+    for (int i = 0; i < kFiles; ++i) std::ofstream(absl::StrCat(folder, "/", i));
+    const pid_t child = fork();
+    if (child == 0) _exit(DiscardFolder(folder).ok() ? 0 : 1);
+    usleep(50 * life);
+    kill(child, SIGKILL);
+    int code = 0;
+    waitpid(child, &code, 0);
+    EXPECT_TRUE(!fs::exists(folder) || files() == kFiles);
+    halfway += fs::exists(folder + kGoneSuffix) ? 1 : 0;
+    EXPECT_THAT(StrayFolders(root_ + "/shard-1"), testing::IsEmpty());
+    EXPECT_TRUE(DiscardFolder(folder).ok());
+    EXPECT_TRUE(fs::is_empty(root_));
+  }
+  RecordProperty("halfway", halfway);
 }
 
 TEST_F(JournalPlaceTest, OneThatIsOpenToOthersIsClosedAndThatIsSaid) {
