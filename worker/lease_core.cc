@@ -17,6 +17,7 @@ HeartbeatRequest LeaseCore::Beat() {
   HeartbeatRequest request;
   *request.mutable_key() = key_;
   request.set_number(++beats_);
+  soon_ = std::max(soon_ - 1, 0);
   request.mutable_report()->Swap(&report_);
   // These are levels, not counts: they stand until they change.
   report_.set_clock(request.report().clock());
@@ -49,6 +50,7 @@ LeaseCore::Servers LeaseCore::OnLeaders(const Leaders& leaders) {
   servers.addresses.assign(leaders.addresses().begin(), leaders.addresses().end());
   if (servers.addresses.empty()) return {};
   servers.another_leads = !leader_.empty() && leader_ != servers.addresses[0];
+  if (servers.another_leads) soon_ = kSoonBeats;
   leader_ = servers.addresses[0];
   // Answers overtake one another: one that lacks a server that another of the same epoch named may
   // be the older.
@@ -65,6 +67,7 @@ void LeaseCore::CompareEndpoints(std::vector<std::string> endpoints) {
   if (endpoints.empty() || endpoints_.empty() || endpoints == endpoints_) return;
   endpoints_ = endpoints;
   moved_ = std::move(endpoints);
+  soon_ = kSoonBeats;
 }
 
 void LeaseCore::CompareClocks(int64_t server_ns, Time asked, Time answered) {

@@ -2,6 +2,7 @@
 // IO, threads or a clock. heartbeat.h drives it with a thread, tests/sim with simulated time.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,8 +32,9 @@ class LeaseCore {
 
   explicit LeaseCore(const JoinReply& joined);
 
-  // From one heartbeat to the next.
-  Duration period() const { return period_; }
+  // From one heartbeat to the next. Another leader of the run moves shards soon, and a moved shard
+  // is seldom alone: workers that hear of it late stand still.
+  Duration period() const { return soon_ > 0 ? std::min<Duration>(period_, kSoon) : period_; }
   // How long one attempt may take: the lease has room for a second one.
   Duration attempt() const { return attempt_; }
 
@@ -60,6 +62,9 @@ class LeaseCore {
   const absl::Status& status() const { return status_; }
 
  private:
+  static constexpr Duration kSoon = std::chrono::milliseconds(100);
+  static constexpr int kSoonBeats = 5;
+
   void CompareClocks(int64_t server_ns, Time asked, Time answered);
   void CompareEndpoints(std::vector<std::string> endpoints);
   // Converts the spans of a report to the server's clock. Keeps them until that clock is known.
@@ -69,6 +74,7 @@ class LeaseCore {
   const Duration period_;
   const Duration attempt_;
   uint64_t beats_ = 0;
+  int soon_ = 0;  // so many more heartbeats come soon
   WorkerReport report_;
   HyperParameters hyper_;
   bool drain_ = false;

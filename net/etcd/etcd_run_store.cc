@@ -98,6 +98,14 @@ absl::Status EtcdRunStore::EndUnkeptLease() {
   return absl::IsNotFound(ended) ? absl::OkStatus() : ended;
 }
 
+absl::Status EtcdRunStore::RenewLease() {
+  if (lease_ == 0) return absl::OkStatus();
+  const absl::Status kept = etcd_.KeepLease(lease_);
+  if (!absl::IsNotFound(kept)) return kept;
+  lease_ = 0;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RunStore::Held> EtcdRunStore::Read() {
   // One transaction reads both keys at the same moment.
   pb::TxnRequest request;
@@ -164,7 +172,10 @@ absl::StatusOr<int64_t> EtcdRunStore::Write(int64_t revision, const RunRecord& n
   std::lock_guard lock(changing_);
   // A late leader loses its lease here. It takes a new one, and still leads if its write comes
   // before this server's change.
-  if (as == As::kSuccessor) PSGD_RETURN_IF_ERROR(EndUnkeptLease());
+  if (as == As::kSuccessor) {
+    PSGD_RETURN_IF_ERROR(EndUnkeptLease());
+    PSGD_RETURN_IF_ERROR(RenewLease());
+  }
   address_ = LeaderOf(next);
   run_id_ = next.run_id();
   const std::string text = BytesOf(next);

@@ -41,6 +41,9 @@ class EtcdRunStore final : public RunStore {
   // Revokes the lease of a leader that stopped renewing it. That lease would block a successor
   // until its last second is over.
   absl::Status EndUnkeptLease();
+  // An earlier attempt to lead has left a lease that may be about to end: the next server would
+  // take the lead at once.
+  absl::Status RenewLease();
   etcdserverpb::Compare RecordIsAt(int64_t revision) const;
   absl::Status SomebodyElse() const;
 

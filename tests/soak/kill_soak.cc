@@ -389,7 +389,8 @@ std::string Soak::KillOne() {
         .push_back(seconds);
     if (seconds > kLongWait) {
       std::cerr << absl::StrFormat(
-          "step %d: %.1f s after the kill of a server training goes on%s; it answered after %.1f s\n",
+          "step %d: %.1f s after the kill of a server training goes on%s; it answered after %.1f "
+          "s\n",
           clock_, seconds,
           !all_copies    ? " (without a copy in sync)"
           : !all_workers ? " (a worker was away, too)"

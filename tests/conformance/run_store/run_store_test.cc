@@ -217,6 +217,17 @@ TEST_F(EtcdRuns, NobodySucceedsALeaderWhoseLeaseRuns) {
   EXPECT_EQ(etcd_.Contents()["/psgd/run/leader"], "host-2:7070");
 }
 
+TEST_F(EtcdRuns, ASuccessorThatTriedBeforeLeadsForAWholeLease) {
+  const int64_t revision = Begin();
+  const auto other = Open({etcd_.address()});
+  EXPECT_TRUE(
+      absl::IsAborted(other->Write(revision, RecordOf(2, 2), nullptr, As::kSuccessor).status()));
+  etcd_.PassSeconds(2);
+  const auto taken = other->Write(revision, RecordOf(2, 2), nullptr, As::kSuccessor);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_TRUE(Open({etcd_.address()})->Read()->led);
+}
+
 // Names of runs repeat, and each run counts its epochs from 1.
 TEST_F(EtcdRuns, ALeaderDoesNotKeepTheLeadOfALaterRunOfTheSameName) {
   const int64_t revision = Begin();

@@ -30,6 +30,27 @@ TEST(LeaseCore, ALeaseHasRoomForSecondAttempts) {
   EXPECT_EQ(lease.attempt(), Milliseconds(400));
 }
 
+TEST(LeaseCore, HeartbeatsComeSoonForAWhileAfterAnotherServerLeadsOrShardsMoved) {
+  LeaseCore lease(Joined());
+  lease.SetEndpoints({"a"});
+  const auto beats_soon = [&] {
+    int beats = 0;
+    for (; lease.period() < Milliseconds(300); ++beats) (void)lease.Beat();
+    return beats;
+  };
+  (void)lease.OnLeaders(LeadersOf(1, {"one"}));
+  EXPECT_EQ(beats_soon(), 0);
+  (void)lease.OnLeaders(LeadersOf(2, {"two", "one"}));
+  EXPECT_EQ(lease.period(), Milliseconds(100));
+  EXPECT_EQ(beats_soon(), 5);
+  HeartbeatReply reply;
+  reply.add_endpoints("b");
+  (void)lease.OnAnswer(reply, kNow, kNow);
+  EXPECT_EQ(beats_soon(), 5);
+  (void)lease.OnAnswer(reply, kNow, kNow);
+  EXPECT_EQ(beats_soon(), 0);
+}
+
 TEST(LeaseCore, CountsAreReportedOnceAndLevelsStand) {
   LeaseCore lease(Joined());
   lease.report().set_steps(5);
