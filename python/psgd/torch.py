@@ -22,6 +22,7 @@ import sys
 import time
 import types
 import warnings
+import weakref
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Sized, Tuple
 
 import torch
@@ -39,7 +40,7 @@ __all__ = ["join", "seed", "Run", "Alone"]
 
 
 _seeded: Optional[int] = None  # by seed(): what with
-_joined: Optional["Run"] = None  # the last run
+_joined: List["Run"] = []  # those that have not left
 _MOST_STATE_BYTES = 2 << 30  # kMostProgramState of common/program_state.h
 
 
@@ -94,7 +95,7 @@ def seed(default: int = 1) -> int:
     join on, each draws random numbers of its own, from the run's seed and its number.
     """
     global _seeded
-    if _joined is not None and not _joined._over:
+    if _joined:
         raise StateError("psgd.torch.seed() after psgd.torch.join() comes too late for the first "
                          "weights, and would give all workers the same random numbers; call it "
                          "before the model is made")
@@ -231,7 +232,6 @@ class Run:
                              "rarely (local.steps); join without it")
         self._overlap = Overlap(model, self._tensors, client, self._stagings) if overlap else None
         self._attach()
-        atexit.register(self._at_exit)
         self._watch_exceptions()
 
     # ---- Joining ----
@@ -319,10 +319,12 @@ class Run:
         self._optimizer.step = types.MethodType(step, self._optimizer)  # type: ignore[assignment]
 
     def _watch_exceptions(self) -> None:
-        before = sys.excepthook
+        before, watching = sys.excepthook, weakref.ref(self)
 
         def hook(kind: Any, error: Any, trace: Any) -> None:
-            self._failure = f"{kind.__name__}: {error}"
+            run = watching()
+            if run is not None:
+                run._failure = f"{kind.__name__}: {error}"
             before(kind, error, trace)
 
         sys.excepthook = hook
@@ -449,6 +451,7 @@ class Run:
         if not self._over:
             self.timings()
             self._over = True
+            _joined.remove(self)
             if self._overlap is not None:
                 self._overlap.end()
             self.client.leave(failed, reason)
@@ -696,7 +699,8 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
     if not (server or _environment.server()):
         return Alone()
     if hasattr(optimizer, "_psgd_run"):
-        raise StateError("this optimizer has joined a run before; join once, and leave first")
+        raise StateError("this optimizer has joined a run before; join once, and make another optimizer "
+                         "for another run")
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     client = Client(server, name=name, device=f"torch {torch.__version__}, {device}",
                     tls_dir=tls_dir, log_file=log_file, connect_seconds=connect_seconds)
@@ -705,7 +709,13 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
     except BaseException as error:
         client.leave(failed=True, reason=repr(error))
         raise
-    global _joined
-    _joined = optimizer._psgd_run = run  # type: ignore[attr-defined]
+    _joined.append(run)
+    optimizer._psgd_run = run  # type: ignore[attr-defined]
     _seed_worker(client)
     return run
+
+
+@atexit.register
+def _leave_all() -> None:
+    for run in list(_joined):
+        run._at_exit()

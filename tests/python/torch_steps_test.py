@@ -5,10 +5,12 @@ torch_steps_test.py BIN_FOLDER SOURCE_FOLDER
 """
 
 import copy
+import gc
 import sys
 import threading
 import unittest
 import warnings
+import weakref
 
 try:
     import torch
@@ -211,6 +213,19 @@ class Steps(unittest.TestCase):
                 break
         for name, value in best.state_dict().items():
             self.assertTrue(torch.equal(value, kept[name]), name)
+
+    def test_a_run_that_was_left_keeps_no_model(self):
+        for overlap in (False, True):
+            with server(data=f"{{batch: {BATCH}}}", optimizer="{sgd: {learning_rate: 0.1}}") as at:
+                model = nn.Linear(6, 2)
+                run, loader, optimizer = self.joined(at, model, overlap=overlap)
+                kept = [weakref.ref(one) for one in (run, model, model.weight, optimizer)]
+                for _ in run.epochs(1):
+                    for x, y in loader:
+                        step(model, optimizer, x, y)
+                del run, loader, model, optimizer
+                gc.collect()
+                self.assertEqual([one() for one in kept], [None] * len(kept))
 
     def test_another_default_type(self):
         torch.set_default_dtype(torch.float64)
