@@ -330,7 +330,7 @@ int ps_server_main(int argc, char** argv) {
   if (arguments.die_with_parent) DieWithParent();
   const StopSignals stops;
   RaiseOpenFilesLimit();
-  KeepFreedMemory();
+  const FreedMemoryKeeper keeper;
   Program program(arguments, stops);
   const auto code = program.Run();
   return code.ok() ? *code : Fail("ps-server", code.status());

@@ -306,7 +306,7 @@ int ps_worker_main(int argc, char** argv) {
   if (arguments.die_with_parent) DieWithParent();
   const StopSignals stops;
   RaiseOpenFilesLimit();
-  KeepFreedMemory();
+  const FreedMemoryKeeper keeper;
   const absl::Status status = Run(arguments, stops);
   if (!status.ok()) return Fail("ps-worker", status);
   return stops.count() > 0 ? kExitInterrupted : kExitOk;

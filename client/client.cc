@@ -10,7 +10,6 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "common/cpu_time.h"
-#include "common/freed_memory.h"
 #include "common/names.h"
 #include "common/program_state.h"
 #include "common/stopwatch.h"
@@ -68,7 +67,6 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Join(MemberOptions options) {
     return InvalidArgumentError("the worker's name \"", Readable(options.name),
                                 "\" is not 1 to 64 letters, digits, '.', '_' or '-'");
   }
-  KeepFreedMemory();
   std::unique_ptr<Client> client(new Client(std::move(options)));
   PSGD_RETURN_IF_ERROR(client->Prepare());
   return client;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/freed_memory.h"
 #include "common/status.h"
 #include "compression/codec.h"
 #include "data/epoch_order.h"
@@ -167,6 +168,7 @@ class Client {
   const WorkerCore& core() const { return member_.core(); }
   Session& session() { return member_.session(); }
 
+  const FreedMemoryKeeper keeper_;  // ends after all that frees memory
   ModelSpec model_;
   std::vector<std::vector<float>> weights_;  // by tensor: first ones, then those that came last
   bool committed_ = false;

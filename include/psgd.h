@@ -94,8 +94,11 @@ typedef struct psgd_join_options {
   uint32_t wanted;
 } psgd_join_options;
 
-/* From the first join on glibc's malloc keeps up to 1 GiB of freed memory for later (mallopt,
- * M_TRIM_THRESHOLD): messages take and free as much as the model in each step. */
+/* From the first join to the last leave glibc's malloc keeps up to 1 GiB of freed memory for later
+ * (mallopt, M_TRIM_THRESHOLD): messages take and free as much as the model in each step. The last
+ * leave gives free memory back to the system (malloc_trim); from then on malloc keeps up to 64 MiB.
+ * Where the environment sets MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_, or the same in
+ * GLIBC_TUNABLES, psgd leaves malloc as it is. */
 PSGD_API psgd_status psgd_join(const psgd_join_options* options, psgd_client* client);
 
 /* What the run's config says. */

@@ -6,6 +6,7 @@ torch_steps_test.py BIN_FOLDER SOURCE_FOLDER
 
 import copy
 import gc
+import os
 import sys
 import threading
 import unittest
@@ -226,6 +227,20 @@ class Steps(unittest.TestCase):
                 del run, loader, model, optimizer
                 gc.collect()
                 self.assertEqual([one() for one in kept], [None] * len(kept))
+
+    def test_memory_of_a_run_that_was_left_goes_back_to_the_system(self):
+        def resident():
+            with open("/proc/self/statm", encoding="ascii") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+        with server(data=f"{{batch: {BATCH}}}") as at, psgd.Client(at) as client:
+            first = torch.ones(2 << 20)
+            for i in range(16):
+                client.add_memory(f"w{i}", first.shape, first.data_ptr())
+            client.commit(SAMPLES, 1)
+            before = resident()
+            client.leave()
+            self.assertLess(resident(), before - (64 << 20))
 
     def test_another_default_type(self):
         torch.set_default_dtype(torch.float64)
