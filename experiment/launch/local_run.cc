@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "experiment/launch/resume_advice.h"
 #include "experiment/launch/run_dir_status.h"
@@ -134,8 +135,9 @@ absl::Status LocalRun::Look() {
     display_.Note(status_.state() == StatusReply::WAITING
                       ? "stopping: training has not begun, so no checkpoint is taken (Ctrl-C again "
                         "stops at once)"
-                      : "stopping: finishing the segment and taking a checkpoint (Ctrl-C again "
-                        "stops at once)",
+                      : absl::StrCat("stopping: finishing the ",
+                                     options_.launch.command.empty() ? "segment" : "step",
+                                     " and taking a checkpoint (Ctrl-C again stops at once)"),
                   /*important=*/true);
   }
   if (const absl::Status etcd = cluster_->CheckEtcd(); !etcd.ok()) {
@@ -204,9 +206,22 @@ void LocalRun::Poll() {
   // Workers that people started by hand count as well.
   if (ours_ended && !AnyoneLives() && drain_reason_.empty() &&
       status_.state() == StatusReply::TRAINING) {
-    drain_reason_ = "no worker is left";
+    drain_reason_ = absl::StrCat("no worker is left", WhyTheWorkersLeft());
     drain_failed_ = true;
   }
+}
+
+std::string LocalRun::WhyTheWorkersLeft() const {
+  const auto tells = [](const std::string& note) {
+    return SaysDiverged(note) ? 3 : absl::StartsWith(note, "failed: ") ? 2 : note.empty() ? 0 : 1;
+  };
+  std::string name, why;
+  for (const WorkerStatus& worker : status_.workers()) {
+    if (tells(worker.note()) <= tells(why)) continue;
+    name = worker.name();
+    why = worker.note();
+  }
+  return why.empty() ? "" : absl::StrCat("; ", name, " ", why);
 }
 
 void LocalRun::ShowNewcomers() {
@@ -233,9 +248,15 @@ void LocalRun::BuryWorkers() {
   for (const ChildProcess* worker : ended) {
     buried_.insert(worker->name());
     if (worker->exit_code() != 0) BuryWorker(*worker, /*state_known=*/answered);
-    if (!options_.launch.command.empty() && command_exit_code_ == 0) {
-      command_exit_code_ = std::max(0, worker->exit_code());
+    if (options_.launch.command.empty()) continue;
+    if (worker->exit_code() == 0 && status_.state() == StatusReply::TRAINING) {
+      display_.Note(
+          absl::StrCat(
+              worker->name(), "'s program ended before the run did",
+              buried_.size() < cluster_->workers().size() ? "; the other workers go on" : ""),
+          /*important=*/true);
     }
+    if (command_exit_code_ == 0) command_exit_code_ = std::max(0, worker->exit_code());
   }
 }
 
@@ -276,10 +297,10 @@ absl::Status LocalRun::ServerEnded() {
   const ChildProcess& server = cluster_->leader();
   if (drain_failed_ && server.exit_code() == 1) {
     return config_at_fault_ ? absl::InvalidArgumentError(drain_reason_)
-                            : absl::AbortedError(absl::StrCat(drain_reason_, ". ", Advice()));
+                            : absl::AbortedError(WithAdvice(drain_reason_));
   }
   if (const std::string why = FailureInSummary(); !why.empty()) {
-    return absl::AbortedError(SaysDiverged(why) ? why : absl::StrCat(why, ". ", Advice()));
+    return absl::AbortedError(WithAdvice(why));
   }
   if (server.exit_code() != 0 && server.exit_code() != kExitStopped) {
     return Failed(cluster_->Obituary(server));
@@ -327,12 +348,15 @@ absl::Status LocalRun::Failed(std::string what) {
                 Seconds(SteadyNow() - start_), samples_before_.value_or(0));
   const absl::Status written = WriteSummary(summary, RunDir(run_dir_).SummaryFile());
   if (!written.ok()) display_.Note(std::string(written.message()), /*important=*/true);
-  std::string message = what;
-  if (!SaysDiverged(what)) {
-    absl::StrAppend(&message, what.find('\n') == std::string::npos ? ". " : "\n", Advice());
-  }
-  message += KeysLeft();
+  const std::string message = WithAdvice(std::move(what)) + KeysLeft();
   return asked ? absl::CancelledError(message) : absl::UnavailableError(message);
+}
+
+std::string LocalRun::WithAdvice(std::string what) const {
+  // The newest checkpoint of training that diverged is the wrong one to go on from.
+  if (SaysDiverged(what)) return what;
+  const char* const between = what.find('\n') == std::string::npos ? ". " : "\n";
+  return absl::StrCat(std::move(what), between, Advice());
 }
 
 std::string LocalRun::Advice() const {
@@ -351,6 +375,8 @@ std::string LocalRun::KeysLeft() const {
 }
 
 void LocalRun::WaitForWorkers() {
+  // Programs that have not joined would look for the servers for long.
+  if (stops() > 0 && status_.state() == StatusReply::WAITING) return;
   const Time start = SteadyNow();
   const int asked = stops();
   const bool of_programs = !options_.launch.command.empty();

@@ -77,6 +77,9 @@ class LocalRun {
   // Shows each trouble once, and which absent servers delay the stop.
   void ShowTroubles();
   absl::Status Failed(std::string what);
+  // "; worker-0 failed: ...": what the worker said that tells most. Empty: none said anything.
+  std::string WhyTheWorkersLeft() const;
+  std::string WithAdvice(std::string what) const;
   std::string Advice() const;  // how to go on
   // Tells people which keys etcd still holds for a run whose servers were killed. Empty: none.
   std::string KeysLeft() const;

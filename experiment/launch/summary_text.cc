@@ -16,6 +16,7 @@
 #include "experiment/launch/shell_line.h"
 #include "experiment/record/readable.h"
 #include "experiment/record/run_dir.h"
+#include "optimizers/diverged.h"
 
 namespace psgd {
 namespace {
@@ -139,7 +140,12 @@ std::string NextCommands(const Summary& summary, const std::string& run_dir,
   std::string text = "next commands to try\n";
   if (summary.status != Summary::Status::kFinished) {
     absl::StrAppend(&text, "  ps-ctl status ", run_dir, "\n");
-    if (HasCheckpoint(run_dir)) absl::StrAppend(&text, "  ", ResumeCommand(run_dir, command), "\n");
+    if (!HasCheckpoint(run_dir)) return text;
+    // The newest checkpoint of training that diverged is the wrong one to go on from.
+    absl::StrAppend(&text, "  ",
+                    SaysDiverged(summary.error) ? absl::StrCat("ps-ctl checkpoints ", run_dir)
+                                                : ResumeCommand(run_dir, command),
+                    "\n");
     return text;
   }
   // Only the program knows the network.

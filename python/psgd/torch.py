@@ -17,6 +17,7 @@ that run. Otherwise it trains alone, with the same lines.
 
 import atexit
 import contextlib
+import pathlib
 import random
 import sys
 import time
@@ -31,7 +32,7 @@ from torch.utils.data import Sampler
 
 from psgd import _environment
 from psgd._client import Client, Share, environment_seed
-from psgd._library import DataLossError, InvalidError, RunOver, StateError
+from psgd._library import DataLossError, Error, InvalidError, RunOver, StateError
 from psgd._overlap import Overlap
 from psgd._torch_state import State
 from psgd._torch_tensor import Stagings, Tensor, members
@@ -77,6 +78,17 @@ class _Shuffled(Sampler):
 def _number(value: Any) -> float:
     """Of a loss as well, whose graph a conversion would warn about."""
     return float(value.detach() if isinstance(value, torch.Tensor) else value)
+
+
+def _leave_out_own_calls(trace: Any) -> None:
+    """So that a traceback ends with the program's line: the error's text says the rest."""
+    here, last = str(pathlib.Path(__file__).parent), None
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(here):
+            last = trace
+        trace = trace.tb_next
+    if last is not None:
+        last.tb_next = None
 
 
 def _seed_all(number: int) -> None:
@@ -325,13 +337,16 @@ class Run:
             run = watching()
             if run is not None:
                 run._failure = f"{kind.__name__}: {error}"
+            if isinstance(error, Error):
+                _leave_out_own_calls(trace)
             before(kind, error, trace)
 
         sys.excepthook = hook
 
     def _at_exit(self) -> None:
         try:
-            self.leave(failed=bool(self._failure), reason=self._failure or "done")
+            self.leave(failed=bool(self._failure),
+                       reason=self._failure or "its program ended before the run did")
         except Exception as error:  # the program's own end counts
             print(f"psgd: {error}", file=sys.stderr)
 

@@ -33,6 +33,26 @@ cluster: {{shards: 2, workers: 2, deadline: 30s}}
 local: {{steps: {local}}}
 """
 HERE = pathlib.Path(__file__).parent
+SCRIPT = """
+import os, signal, sys, time
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+import psgd.torch
+
+torch.set_num_threads(1)
+data = TensorDataset(torch.randn(512, 4))
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+run = psgd.torch.join(model, optimizer)
+loader = DataLoader(data, 16, sampler=run.sampler(data))
+for epoch in run.epochs(2):
+    for batch, (x,) in enumerate(loader):
+        if epoch == 1 and batch == 4:
+            {how}
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+"""
 
 
 class Run:
@@ -187,6 +207,59 @@ class TorchRun(unittest.TestCase):
             run = Run(folder, [sys.executable, "-c", "pass"])
             self.assertEqual(run.done.returncode, 1, run.log())
             self.assertIn("does the command join it", run.done.stderr)
+
+    def end(self, how):
+        """What ps-run says of a script that trains a while, and its exit code."""
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "script.py"
+            script.write_text(SCRIPT.format(how=how))
+            run = Run(folder, [sys.executable, str(script)])
+            return run.done.returncode, run.done.stderr, run.done.stdout
+
+    def test_a_script_that_diverges_says_what_to_do(self):
+        code, said, shown = self.end("model.weight.data.fill_(float('nan'))")
+        self.assertEqual(code, 1, said)
+        advice = "training diverged: lower the learning rate (of the program's optimizer)"
+        self.assertIn(advice, said.splitlines()[-1])
+        self.assertIn(advice, shown)
+        for text in (said, shown):  # the newest checkpoint may have diverged
+            self.assertNotIn("Go on from", text)
+            self.assertNotIn("ps-run --resume /", text)
+        self.assertIn("optimizer.step()", said)  # the traceback has the script's line
+        self.assertNotIn("_library.call", said)
+
+    def test_the_end_says_what_the_last_workers_said(self):
+        code, said, _ = self.end("raise ValueError('it is Monday')")
+        self.assertEqual(code, 1, said)
+        self.assertRegex(said.splitlines()[-1],
+                         "no worker is left; worker-. failed: ValueError: it is Monday. Go on from")
+        code, said, _ = self.end("sys.exit(3)")
+        self.assertEqual(code, 3, said)
+        self.assertIn("its program ended before the run did. Go on from", said.splitlines()[-1])
+        code, said, _ = self.end("os.kill(os.getpid(), signal.SIGKILL)")
+        self.assertEqual(code, 1, said)
+        self.assertIn("was killed by signal 9", said.splitlines()[-1])
+
+    def test_a_script_that_ends_early_is_told_apart(self):
+        code, said, _ = self.end("sys.exit(0) if run.worker == 1 else time.sleep(3)")
+        self.assertEqual(code, 0, said)
+        self.assertIn("worker-1's program ended before the run did; the other workers go on", said)
+
+    def test_ctrl_c_does_not_wait_for_scripts_that_have_not_joined(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder) / "config.yaml"
+            config.write_text(CONFIG.format(batch=worker.BATCH, staleness=0, push="none", local=1))
+            with subprocess.Popen(
+                    [BIN / "ps-run", config, "--run-dir", f"{folder}/run", "--", sys.executable, "-c",
+                     "import time; time.sleep(600)"],
+                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
+                run.stderr.readline()
+                while not pathlib.Path(f"{folder}/run/worker-1").exists() and run.poll() is None:
+                    time.sleep(0.1)
+                run.send_signal(signal.SIGINT)
+                said = run.communicate(timeout=60)[1]
+            self.assertEqual(run.returncode, 3, said)
+            self.assertIn("Nothing was trained, so start anew", said)
 
     def test_an_exception_leaves_the_run_as_failed(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -32,13 +32,20 @@ TEST(DivergedText, LocalStepsHaveTheirOwnOptimizer) {
                                           HasSubstr("(local.schedule.warmup)")));
 }
 
-TEST(DivergedText, AProgramClipsByItself) {
+TEST(DivergedText, AProgramHasItsOwnOptimizer) {
   Config config;
   config.mutable_model()->mutable_client();
   config.mutable_optimizer()->mutable_worker();
-  EXPECT_THAT(DivergedText(config),
-              AllOf(HasSubstr("lower the learning rate (optimizer)"),
-                    HasSubstr("torch.nn.utils.clip_grad_norm_"), Not(HasSubstr("train.clip"))));
+  const auto is_the_programs =
+      AllOf(HasSubstr("(of the program's optimizer)"), HasSubstr("torch.nn.utils.clip_grad_norm_"),
+            HasSubstr("torch.optim.lr_scheduler"), Not(HasSubstr("train.clip")),
+            Not(HasSubstr("schedule.warmup")));
+  EXPECT_THAT(DivergedText(config), is_the_programs);
+  config.mutable_optimizer()->mutable_sgd()->set_learning_rate(10);
+  EXPECT_THAT(DivergedText(config), AllOf(HasSubstr("(optimizer.sgd.learning_rate is 10)"),
+                                          HasSubstr("torch.nn.utils.clip_grad_norm_")));
+  config.mutable_local()->set_steps(8);
+  EXPECT_THAT(DivergedText(config), is_the_programs);
 }
 
 TEST(SaysDiverged, FindsTheText) {
