@@ -249,7 +249,7 @@ void LocalRun::BuryWorkers() {
     buried_.insert(worker->name());
     if (worker->exit_code() != 0) BuryWorker(*worker, /*state_known=*/answered);
     if (options_.launch.command.empty()) continue;
-    if (worker->exit_code() == 0 && status_.state() == StatusReply::TRAINING) {
+    if (answered && worker->exit_code() == 0 && status_.state() == StatusReply::TRAINING) {
       display_.Note(
           absl::StrCat(
               worker->name(), "'s program ended before the run did",
