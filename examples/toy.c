@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   join.server = argv[1];
+  join.name = getenv("PSGD_NAME"); /* under ps-run */
   check(psgd_join(&join, &run));
   check(psgd_get_run(run, &config));
   if (config.batch > kMostBatch || !config.worker_optimizer) {

@@ -83,8 +83,10 @@ PSGD_API const char* psgd_last_error(void);
 /* Set `size` to sizeof(psgd_join_options) and all else that you do not need to zero. */
 typedef struct psgd_join_options {
   size_t size;
-  const char* server;   /* HOST:PORT, or several with commas, of which one leads the run */
-  const char* name;     /* for people: letters, digits, '.', '_', '-'; NULL: made of host and pid */
+  const char* server; /* HOST:PORT, or several with commas, of which one leads the run */
+  /* For people: letters, digits, '.', '_', '-'; NULL: made of host and pid. ps-run says the name of
+   * its worker in PSGD_NAME. */
+  const char* name;
   const char* device;   /* for people: "cpu, 2 threads" */
   const char* tls_dir;  /* folder with ca.crt, worker.crt and worker.key; NULL or "": no TLS */
   const char* log_file; /* appended to; NULL: no log */

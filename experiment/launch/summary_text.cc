@@ -121,7 +121,11 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   }
   rows.emplace_back("run directory", run_dir);
   std::string text = absl::StrCat(summary.name, "\n");
-  for (const auto& [key, value] : rows) absl::StrAppendFormat(&text, "  %-14s %s\n", key, value);
+  int widest = 14;
+  for (const auto& [key, value] : rows) widest = std::max(widest, static_cast<int>(key.size()));
+  for (const auto& [key, value] : rows) {
+    absl::StrAppendFormat(&text, "  %-*s %s\n", widest, key, value);
+  }
   return text;
 }
 
