@@ -355,7 +355,8 @@ absl::Status LocalRun::Failed(std::string what) {
 std::string LocalRun::WithAdvice(std::string what) const {
   // The newest checkpoint of training that diverged is the wrong one to go on from.
   if (SaysDiverged(what)) return what;
-  const char* const between = what.find('\n') == std::string::npos ? ". " : "\n";
+  const bool one_line = what.find('\n') == std::string::npos;
+  const char* const between = !one_line ? "\n" : what.ends_with('.') ? " " : ". ";
   return absl::StrCat(std::move(what), between, Advice());
 }
 

@@ -336,7 +336,7 @@ class Run:
         def hook(kind: Any, error: Any, trace: Any) -> None:
             run = watching()
             if run is not None:
-                run._failure = f"{kind.__name__}: {error}"
+                run._failure = f"{kind.__name__}: {error}" if str(error) else kind.__name__
             if isinstance(error, Error):
                 _leave_out_own_calls(trace)
             before(kind, error, trace)

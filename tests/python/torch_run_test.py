@@ -233,6 +233,8 @@ class TorchRun(unittest.TestCase):
         self.assertEqual(code, 1, said)
         self.assertRegex(said.splitlines()[-1],
                          "no worker is left; worker-. failed: ValueError: it is Monday. Go on from")
+        _, said, _ = self.end("assert not batch")
+        self.assertIn("failed: AssertionError. Go on from", said.splitlines()[-1])
         code, said, _ = self.end("sys.exit(3)")
         self.assertEqual(code, 3, said)
         self.assertIn("its program ended before the run did. Go on from", said.splitlines()[-1])
