@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "common/host_device.h"
+#include "common/rounded_math.h"
 
 namespace psgd {
 
@@ -53,23 +54,6 @@ struct ParameterUpdate {
   float* weights = nullptr;
   float* states[2] = {};
   ElementUpdate update;
-};
-
-// No compiler may contract these.
-struct RoundedMath {
-#ifdef __CUDA_ARCH__
-  PS_HD static float Mul(float a, float b) { return __fmul_rn(a, b); }
-  PS_HD static float Add(float a, float b) { return __fadd_rn(a, b); }
-  PS_HD static float Sub(float a, float b) { return __fsub_rn(a, b); }
-  PS_HD static float Div(float a, float b) { return __fdiv_rn(a, b); }
-  PS_HD static float Sqrt(float a) { return __fsqrt_rn(a); }
-#else
-  PS_HD static float Mul(float a, float b) { return a * b; }
-  PS_HD static float Add(float a, float b) { return a + b; }
-  PS_HD static float Sub(float a, float b) { return a - b; }
-  PS_HD static float Div(float a, float b) { return a / b; }
-  PS_HD static float Sqrt(float a) { return std::sqrt(a); }
-#endif
 };
 
 PS_HD inline void ElementUpdate::Apply(float g, float* w, float* first_state,

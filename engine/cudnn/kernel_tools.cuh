@@ -55,15 +55,6 @@ void Start(cudaStream_t stream, dim3 blocks, dim3 threads, void (*kernel)(Parame
 __device__ inline int64_t FirstIndex() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t IndexStep() { return int64_t{gridDim.x} * blockDim.x; }
 
-// a b, rounded. A compiler may not merge it with a later sum, whose terms then cancel to the bit.
-__device__ inline float RoundedProduct(float a, float b) {
-#ifdef __CUDA_ARCH__
-  return __fmul_rn(a, b);
-#else
-  return a * b;
-#endif
-}
-
 // Blocks for one thread an element, limited to a number that keeps any device busy.
 inline int Blocks(int64_t count) {
   constexpr int64_t kMost = 8192;

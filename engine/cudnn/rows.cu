@@ -1,6 +1,7 @@
 // Normalization of rows: layer normalization, softmax, and lengths for masks. A warp computes a
 // row: its lanes stride along the row, and their sums are added in a fixed order. Lanes keep the
 // values of short rows, so these are read once.
+#include "common/rounded_math.h"
 #include "engine/cudnn/kernel_tools.cuh"
 #include "engine/cudnn/kernels.h"
 
@@ -159,7 +160,7 @@ __global__ void LayerNormGradientKernel(int64_t rows, Run run, const T* all_x, c
       const Pack<float, N> of_gamma = LoadPack<N>(gamma, i);
       for (int k = 0; k < N; ++k) {
         values[0].of[k] = (values[0].of[k] - mean) * inverse;
-        values[1].of[k] = RoundedProduct(values[1].of[k], of_gamma.of[k]);
+        values[1].of[k] = RoundedMath::Mul(values[1].of[k], of_gamma.of[k]);
       }
     };
     float sum = 0, projected = 0;

@@ -1,4 +1,5 @@
 // The update of parameters by an optimizer: one launch for many parameters.
+#include "common/rounded_math.h"
 #include "engine/cudnn/kernel_tools.cuh"
 #include "engine/cudnn/kernels.h"
 
@@ -93,7 +94,7 @@ __global__ void UpdateKernel(Updates updates, GradientBounds bounds, const doubl
     if (of.states[1] != nullptr) second = LoadPack<N>(of.states[1], i);
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      if (trained) gradient.of[k] = RoundedProduct(bounds.Bound(gradient.of[k]), by);
+      if (trained) gradient.of[k] = RoundedMath::Mul(bounds.Bound(gradient.of[k]), by);
       of.update.Apply(gradient.of[k], &weights.of[k], &first.of[k], &second.of[k]);
     }
     StorePack(weights, of.weights, i);
