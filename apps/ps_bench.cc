@@ -23,7 +23,7 @@
 #include "engine/graph/recompute.h"
 #include "engine/runtime/plugin.h"
 #include "experiment/record/cache_file.h"
-#include "train/device_codecs.h"
+#include "worker/device_codecs.h"
 
 namespace psgd {
 namespace {
@@ -158,10 +158,7 @@ absl::StatusOr<std::vector<BenchRow>> Codecs(const Arguments& arguments) {
   CodecBenchOptions options = arguments.codecs;
   std::unique_ptr<DeviceCodecs> device;
   if (arguments.gpu) {
-    NetworkOptions network;
-    network.backend = "cudnn";
-    network.device = *arguments.gpu;
-    PSGD_ASSIGN_OR_RETURN(device, LoadDeviceCodecs(network));
+    PSGD_ASSIGN_OR_RETURN(device, LoadDeviceCodecs("cudnn", "", *arguments.gpu));
     options.device = device.get();
   }
   return RunCodecBench(options);

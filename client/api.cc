@@ -103,6 +103,7 @@ psgd_status WithClient(const char* call, uint64_t handle, const Body& body) noex
     if (open == nullptr) return NoClient(handle);
     std::lock_guard lock(open->mutex);
     if (open->client == nullptr) return NoClient(handle);
+    const auto kept = open->client->KeepThreadDevice();
     return body(*open->client);
   });
 }
@@ -314,6 +315,38 @@ psgd_status psgd_push_gradient(psgd_client client, uint32_t tensor, const float*
   });
 }
 
+psgd_status psgd_use_device(psgd_client client, uint32_t tensor, int32_t device) {
+  return WithClient("psgd_use_device", client,
+                    [&](Client& c) { return c.UseDevice(tensor, device); });
+}
+
+psgd_status psgd_get_place(psgd_client client, uint32_t tensor, int32_t* place) {
+  return WithClient("psgd_get_place", client, [&](Client& c) -> absl::Status {
+    PSGD_RETURN_IF_ERROR(CheckPointer(place, "place"));
+    PSGD_ASSIGN_OR_RETURN(const CodedOn where, c.WhereCoded(tensor));
+    *place = where == CodedOn::kHost     ? PSGD_ON_HOST
+             : where == CodedOn::kDevice ? PSGD_ON_DEVICE
+                                         : PSGD_ON_DEVICE_WITH_BASE;
+    return absl::OkStatus();
+  });
+}
+
+psgd_status psgd_push_device_weights(psgd_client client, uint32_t tensor, const float* values,
+                                     const float* base, size_t count, void* stream) {
+  return WithClient("psgd_push_device_weights", client, [&](Client& c) -> absl::Status {
+    PSGD_RETURN_IF_ERROR(CheckPointer(values, "values"));
+    return c.PushDeviceWeights(tensor, {values, base, stream}, count);
+  });
+}
+
+psgd_status psgd_push_device_gradient(psgd_client client, uint32_t tensor, const float* values,
+                                      const float* base, size_t count, void* stream) {
+  return WithClient("psgd_push_device_gradient", client, [&](Client& c) -> absl::Status {
+    PSGD_RETURN_IF_ERROR(CheckPointer(values, "values"));
+    return c.PushDeviceGradient(tensor, {values, base, stream}, count);
+  });
+}
+
 psgd_status psgd_push_rows(psgd_client client, uint32_t tensor, const int64_t* rows, size_t count,
                            const float* values, size_t elements) {
   return WithClient("psgd_push_rows", client, [&](Client& c) -> absl::Status {
@@ -427,6 +460,7 @@ psgd_status psgd_leave(psgd_client client, int32_t failed, const char* reason) {
     if (open == nullptr) return NoClient(client);
     std::lock_guard lock(open->mutex);
     const std::unique_ptr<Client> leaving = std::move(open->client);
+    const auto kept = leaving->KeepThreadDevice();
     return leaving->Leave(failed != 0, TextOr(reason, failed != 0 ? "it failed" : "it is done"));
   });
 }

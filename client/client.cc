@@ -61,13 +61,14 @@ std::optional<size_t> FirstNotFinite(std::span<const float> values) {
 bool IsOutOfOrder(const absl::Status& status) { return status.GetPayload(kOutOfOrder).has_value(); }
 bool WantsState(const absl::Status& status) { return status.GetPayload(kWantsState).has_value(); }
 
-absl::StatusOr<std::unique_ptr<Client>> Client::Join(MemberOptions options) {
+absl::StatusOr<std::unique_ptr<Client>> Client::Join(MemberOptions options,
+                                                     std::string plugin_dir) {
   PSGD_RETURN_IF_ERROR(CheckServerAddress(options.server));
   if (!IsName(options.name)) {
     return InvalidArgumentError("the worker's name \"", Readable(options.name),
                                 "\" is not 1 to 64 letters, digits, '.', '_' or '-'");
   }
-  std::unique_ptr<Client> client(new Client(std::move(options)));
+  std::unique_ptr<Client> client(new Client(std::move(options), std::move(plugin_dir)));
   PSGD_RETURN_IF_ERROR(client->Prepare());
   return client;
 }
@@ -113,6 +114,20 @@ absl::Status Client::AddTensor(const ClientTensor& tensor, std::span<const float
   return absl::OkStatus();
 }
 
+absl::Status Client::UseDevice(uint32_t tensor, int device) {
+  if (tensor >= weights_.size()) return NoTensor(tensor);
+  if (committed_) {
+    return OutOfOrder("the device of a tensor comes after the commit; say it before");
+  }
+  if (device < 0) {
+    return InvalidArgumentError("CUDA device ", device, " of ",
+                                model_.parameters(static_cast<int>(tensor)).name(),
+                                "; devices are numbered from 0");
+  }
+  device_pushes_.Use(tensor, device);
+  return absl::OkStatus();
+}
+
 absl::Status Client::Commit(uint64_t samples, uint32_t epochs) {
   if (committed_) return OutOfOrder("the model was committed before; commit once");
   if (model_.parameters_size() == 0) return OutOfOrder("no tensor was added before the commit");
@@ -126,8 +141,12 @@ absl::Status Client::Commit(uint64_t samples, uint32_t epochs) {
   }
   PSGD_RETURN_IF_ERROR(RegisterModel(samples, epochs));
   order_.emplace(samples, config().data().batch(), config().seed());
-  PSGD_ASSIGN_OR_RETURN(encoder_, UpdateEncoder::Create(config(), model_, member_.placement(),
-                                                        member_.key().worker()));
+  const std::vector<DeviceCodecs*> devices = device_pushes_.Open(model_, config());
+  const auto kept = KeepThreadDevice();
+  PSGD_ASSIGN_OR_RETURN(
+      encoder_, UpdateEncoder::Create(config(), model_, member_.placement(), member_.key().worker(),
+                                      /*factor_rows=*/{}, devices));
+  device_pushes_.Tell(model_, *encoder_, member_.options().log);
   pushed_.assign(weights_.size(), false);
   PSGD_RETURN_IF_ERROR(Connect());
   committed_ = true;
@@ -551,10 +570,49 @@ absl::Status Client::CheckIsWhatRunTakes(const ParameterSpec& parameter, bool we
                         : ", but this worker has the optimizer (optimizer: worker): push weights");
 }
 
-absl::Status Client::PushWeights(uint32_t tensor, std::span<const float> values) {
-  PSGD_RETURN_IF_ERROR(CheckPush(tensor, values.size()));
+absl::Status Client::CheckHostPush(uint32_t tensor, size_t count, bool weights) const {
+  PSGD_RETURN_IF_ERROR(CheckPush(tensor, count));
   const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
-  PSGD_RETURN_IF_ERROR(CheckIsWhatRunTakes(parameter, /*weights=*/true));
+  PSGD_RETURN_IF_ERROR(CheckIsWhatRunTakes(parameter, weights));
+  if (!encoder_->on_device()[tensor]) return absl::OkStatus();
+  return InvalidArgumentError(
+      parameter.name(),
+      " is coded on a GPU, and this call has values of the host; push it "
+      "with psgd_push_device_weights or psgd_push_device_gradient, or leave "
+      "out psgd_use_device");
+}
+
+absl::Status Client::CheckDevicePush(uint32_t tensor, const DeviceValues& values, size_t count,
+                                     bool weights) const {
+  PSGD_RETURN_IF_ERROR(CheckPush(tensor, count));
+  const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
+  PSGD_RETURN_IF_ERROR(CheckIsWhatRunTakes(parameter, weights));
+  PSGD_ASSIGN_OR_RETURN(const CodedOn where, WhereCoded(tensor));
+  if (where == CodedOn::kHost) {
+    return InvalidArgumentError(parameter.name(),
+                                " is coded on the host, and this call has values of a GPU; the "
+                                "log (log_file) says why, and psgd_get_place tells before: copy "
+                                "the values to the host and push them there");
+  }
+  if (where == CodedOn::kDeviceWithBase && values.base == nullptr) {
+    return InvalidArgumentError("the base of ", parameter.name(),
+                                " is a null pointer; a device needs what psgd_get gave for ",
+                                weights ? "the difference of weights" : "weight decay");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CodedOn> Client::WhereCoded(uint32_t tensor) const {
+  if (tensor >= weights_.size()) return NoTensor(tensor);
+  if (!committed_) return OutOfOrder("the model is not committed; commit it before");
+  if (!encoder_->on_device()[tensor]) return CodedOn::kHost;
+  const bool with_base = PushesWeights() || encoder_->adds_decay(static_cast<int>(tensor));
+  return with_base ? CodedOn::kDeviceWithBase : CodedOn::kDevice;
+}
+
+absl::Status Client::PushWeights(uint32_t tensor, std::span<const float> values) {
+  PSGD_RETURN_IF_ERROR(CheckHostPush(tensor, values.size(), /*weights=*/true));
+  const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
   const bool trained = parameter.role() == ParameterSpec::TRAINED;
   {
     Stopwatch copying(&timings_.copy);
@@ -569,20 +627,36 @@ absl::Status Client::PushWeights(uint32_t tensor, std::span<const float> values)
                              " is not finite: element ", *bad, " is ", values[*bad]);
     }
   }
-  Push(tensor, std::span<const float>(update_));
-  return absl::OkStatus();
+  return Push(tensor, std::span<const float>(update_));
 }
 
 absl::Status Client::PushGradient(uint32_t tensor, std::span<const float> values) {
-  PSGD_RETURN_IF_ERROR(CheckPush(tensor, values.size()));
+  PSGD_RETURN_IF_ERROR(CheckHostPush(tensor, values.size(), /*weights=*/false));
   const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
-  PSGD_RETURN_IF_ERROR(CheckIsWhatRunTakes(parameter, /*weights=*/false));
   if (const auto bad = FirstNotFinite(values)) {
     return OutOfRangeError(DivergedText(config()), ". The gradient of ", parameter.name(),
                            " is not finite: element ", *bad, " is ", values[*bad]);
   }
-  Push(tensor, values);
-  return absl::OkStatus();
+  return Push(tensor, values);
+}
+
+absl::Status Client::PushDeviceWeights(uint32_t tensor, const DeviceValues& values, size_t count) {
+  PSGD_RETURN_IF_ERROR(CheckDevicePush(tensor, values, count, /*weights=*/true));
+  Stopwatch encoding(&timings_.encode);
+  const uint64_t clock = std::get<task::Train>(core().task()).clock;
+  PSGD_RETURN_IF_ERROR(device_pushes_.StartWeights(tensor, values, clock, encoder_.get()));
+  pushed_[tensor] = true;
+  return device_pushes_.FinishDone(encoder_.get(), TakeFromDevices());
+}
+
+absl::Status Client::PushDeviceGradient(uint32_t tensor, const DeviceValues& values, size_t count) {
+  PSGD_RETURN_IF_ERROR(CheckDevicePush(tensor, values, count, /*weights=*/false));
+  Stopwatch encoding(&timings_.encode);
+  const uint64_t clock = std::get<task::Train>(core().task()).clock;
+  PSGD_RETURN_IF_ERROR(device_pushes_.StartGradient(
+      tensor, values, heartbeat().hyper().weight_decay(), clock, encoder_.get()));
+  pushed_[tensor] = true;
+  return device_pushes_.FinishDone(encoder_.get(), TakeFromDevices());
 }
 
 absl::Status Client::PushRows(uint32_t tensor, std::span<const int64_t> rows,
@@ -592,7 +666,7 @@ absl::Status Client::PushRows(uint32_t tensor, std::span<const int64_t> rows,
   const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
   const bool statistic = parameter.role() == ParameterSpec::STATISTIC;
   const bool of_weights = statistic || PushesWeights();
-  PSGD_RETURN_IF_ERROR(CheckIsWhatRunTakes(parameter, of_weights));
+  PSGD_RETURN_IF_ERROR(CheckHostPush(tensor, elements, of_weights));
   const std::vector<float>& before = weights_[tensor];
   const size_t columns = elements / static_cast<size_t>(parameter.shape(0));
   if (values.size() / columns != rows.size() || values.size() % columns != 0) {
@@ -618,28 +692,70 @@ absl::Status Client::PushRows(uint32_t tensor, std::span<const int64_t> rows,
     }
     values = update_;
   }
-  Push(tensor, SparseRows{rows, columns, values});
-  return absl::OkStatus();
+  return Push(tensor, SparseRows{rows, columns, values});
 }
 
 template <typename Update>
-void Client::Push(uint32_t tensor, const Update& update) {
+absl::Status Client::Push(uint32_t tensor, const Update& update) {
   const uint64_t clock = std::get<task::Train>(core().task()).clock;
   Stopwatch encoding(&timings_.encode);
+  PSGD_RETURN_IF_ERROR(device_pushes_.Flush());  // devices encode meanwhile
   encoded_.clear();
   encoder_->Encode(static_cast<int>(tensor), update, weights_[tensor],
                    heartbeat().hyper().weight_decay(), clock, &encoded_);
+  Send(tensor, &encoded_);
+  pushed_[tensor] = true;
+  return absl::OkStatus();
+}
+
+void Client::Send(uint32_t tensor, std::vector<EncodedSlice>* encoded) {
+  const uint64_t clock = std::get<task::Train>(core().task()).clock;
   sent_.erase(tensor);
-  if (encoder_->leaves_out(static_cast<int>(tensor))) sent_[tensor] = encoded_;
-  for (EncodedSlice& slice : encoded_) {
+  if (encoder_->leaves_out(static_cast<int>(tensor))) sent_[tensor] = *encoded;
+  for (EncodedSlice& slice : *encoded) {
     member_.autotune().Pushed(slice.travels().size());
     session().Push(clock, std::move(slice));
   }
-  pushed_[tensor] = true;
+}
+
+DevicePushes::Take Client::TakeFromDevices() {
+  return [this](uint32_t tensor, std::vector<EncodedSlice> encoded) -> absl::Status {
+    PSGD_RETURN_IF_ERROR(CheckFinite(tensor, encoded));
+    Send(tensor, &encoded);
+    return absl::OkStatus();
+  };
+}
+
+absl::Status Client::CheckFinite(uint32_t tensor, std::span<const EncodedSlice> encoded) const {
+  const std::string& name = model_.parameters(static_cast<int>(tensor)).name();
+  for (const EncodedSlice& slice : encoded) {
+    if (slice.codec != CODEC_NONE) continue;
+    // The update itself, perhaps because it is not finite.
+    std::vector<float> update(slice.payload.size() / sizeof(float));
+    std::memcpy(update.data(), slice.payload.span().data(), slice.payload.size());
+    const auto bad = FirstNotFinite(update);
+    if (!bad) continue;
+    const size_t element =
+        member_.placement().slices(static_cast<int>(slice.slice)).offset() + *bad;
+    if (!PushesWeights()) {
+      return OutOfRangeError(DivergedText(config()), ". The gradient of ", name,
+                             " is not finite: element ", element, " is ", update[*bad]);
+    }
+    return OutOfRangeError(DivergedText(config()), ". After this step ", name,
+                           " is not finite: element ", element, " is ",
+                           weights_[tensor][element] - update[*bad]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Client::FinishDevicePushes() {
+  Stopwatch encoding(&timings_.encode);
+  return device_pushes_.FinishAll(encoder_.get(), TakeFromDevices());
 }
 
 absl::Status Client::Sent(uint32_t tensor, std::span<uint8_t> sent) {
   PSGD_RETURN_IF_ERROR(CheckTensor(tensor, sent.size()));
+  PSGD_RETURN_IF_ERROR(FinishDevicePushes());
   std::ranges::fill(sent, uint8_t{0});
   const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
   for (const EncodedSlice& slice : sent_[tensor]) {
@@ -661,6 +777,7 @@ absl::Status Client::Sent(uint32_t tensor, std::span<uint8_t> sent) {
 
 absl::Status Client::EndStep(StepReport step) {
   PSGD_RETURN_IF_ERROR(CheckInStep("the end of a step"));
+  PSGD_RETURN_IF_ERROR(FinishDevicePushes());
   const Session::Inside inside(&session());
   if (local_step_ + 1 < core().steps()) {
     ++local_step_;
@@ -704,8 +821,11 @@ absl::Status Client::Leave(bool failed, const std::string& reason) {
     leaves_ = true;
     // A step that began to push ends here: the shards have a part of it.
     const bool in_step = std::holds_alternative<task::Train>(core().task());
-    if (in_step && std::ranges::count(pushed_, true) > 0) Done();
-    status = Drive(Goal::kEnd, SteadyNow() + kDrainTime);
+    if (in_step && std::ranges::count(pushed_, true) > 0) {
+      status = FinishDevicePushes();
+      Done();
+    }
+    status.Update(Drive(Goal::kEnd, SteadyNow() + kDrainTime));
   }
   member_.Leave(status, {.reason = Readable(reason), .failed = failed, .limit = kFarewell});
   return status;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/device_pushes.h"
 #include "common/clock.h"
 #include "common/freed_memory.h"
 #include "common/status.h"
@@ -42,6 +43,10 @@ struct ClientShare {
   uint32_t rank = 0, ranks = 1;  // of the workers in this segment
 };
 
+// Where the updates of a tensor are coded. With a base, the device needs the weights that the
+// program got last, too.
+enum class CodedOn { kHost, kDevice, kDeviceWithBase };
+
 struct ClientTimings {
   uint64_t steps = 0;
   double wait = 0, install = 0, encode = 0, copy = 0, control = 0;  // seconds
@@ -58,8 +63,9 @@ bool WantsState(const absl::Status& status);
 // give. Not thread-safe.
 class Client {
  public:
-  // Joins the run.
-  static absl::StatusOr<std::unique_ptr<Client>> Join(MemberOptions options);
+  // Joins the run. `plugin_dir`: where the codecs of GPUs are, see FindInPlugin.
+  static absl::StatusOr<std::unique_ptr<Client>> Join(MemberOptions options,
+                                                      std::string plugin_dir = "");
 
   const Config& config() const { return member_.config(); }
   uint32_t worker() const { return member_.key().worker(); }
@@ -70,7 +76,15 @@ class Client {
 
   // `first` has as many values as the shape.
   absl::Status AddTensor(const ClientTensor& tensor, std::span<const float> first);
+  // The program pushes the tensor from the memory of that CUDA device, where it can be coded there.
+  absl::Status UseDevice(uint32_t tensor, int device);
   absl::Status Commit(uint64_t samples, uint32_t epochs);
+  // REQUIRES of the program: it has committed.
+  absl::StatusOr<CodedOn> WhereCoded(uint32_t tensor) const;
+  // The calling thread's device is the same again when the returned object ends.
+  DevicePushes::KeptThreadDevice KeepThreadDevice() const {
+    return DevicePushes::KeptThreadDevice(device_pushes_);
+  }
 
   // Waits at most until `until`. REQUIRES of the program: no step of the last share is left.
   absl::StatusOr<std::optional<ClientShare>> NextShare(Time until);
@@ -82,6 +96,10 @@ class Client {
   absl::Status Get(uint32_t tensor, std::span<float> values);
   absl::Status PushWeights(uint32_t tensor, std::span<const float> values);
   absl::Status PushGradient(uint32_t tensor, std::span<const float> values);
+  // The same of `count` values on the device that codes the tensor. Does not wait for the device.
+  // The memory must not change until EndStep. Of values that are not finite, EndStep tells.
+  absl::Status PushDeviceWeights(uint32_t tensor, const DeviceValues& values, size_t count);
+  absl::Status PushDeviceGradient(uint32_t tensor, const DeviceValues& values, size_t count);
   // As PushWeights or PushGradient, of a tensor of whose rows the others did not change. `rows`:
   // strictly ascending.
   absl::Status PushRows(uint32_t tensor, std::span<const int64_t> rows,
@@ -120,7 +138,8 @@ class Client {
 
   static constexpr int kAll = -1;
 
-  explicit Client(MemberOptions options) : member_(std::move(options)) {}
+  Client(MemberOptions options, std::string plugin_dir)
+      : device_pushes_(std::move(plugin_dir)), member_(std::move(options)) {}
   absl::Status Prepare();
   absl::Status RegisterModel(uint64_t samples, uint32_t epochs);
   absl::Status GiveFirstWeights();
@@ -156,9 +175,22 @@ class Client {
   absl::Status CheckInStep(const char* call) const;
   // Either weights or a gradient may be pushed, as the run's config says.
   absl::Status CheckIsWhatRunTakes(const ParameterSpec& parameter, bool weights) const;
+  // A push from the host's memory: the host codes the tensor.
+  absl::Status CheckHostPush(uint32_t tensor, size_t count, bool weights) const;
+  // A push from a device's memory: the device codes the tensor.
+  absl::Status CheckDevicePush(uint32_t tensor, const DeviceValues& values, size_t count,
+                               bool weights) const;
   // `Update`: what UpdateEncoder::Encode takes.
   template <typename Update>
-  void Push(uint32_t tensor, const Update& update);
+  absl::Status Push(uint32_t tensor, const Update& update);
+  // Sends the payloads of a push.
+  void Send(uint32_t tensor, std::vector<EncodedSlice>* encoded);
+  // Sends the payloads that a device has made.
+  DevicePushes::Take TakeFromDevices();
+  // What a device encoded is finite: a device sends the update itself otherwise.
+  absl::Status CheckFinite(uint32_t tensor, std::span<const EncodedSlice> encoded) const;
+  // Waits for what devices encode of the step.
+  absl::Status FinishDevicePushes();
   // WantsState: the program has a state and did not give it yet.
   absl::Status AskForState();
 
@@ -174,7 +206,8 @@ class Client {
   bool committed_ = false;
   std::optional<EpochOrder> order_;
   CodecTable codecs_;
-  PushedFactors factors_;  // none: a program pushes whole gradients
+  PushedFactors factors_;       // none: a program pushes whole gradients
+  DevicePushes device_pushes_;  // has the codecs of the encoder's devices
   std::unique_ptr<UpdateEncoder> encoder_;
   Member member_;
   std::unique_ptr<ArrivingWeights> arriving_;

@@ -42,6 +42,8 @@ class DeviceEncoder {
   virtual absl::Status Start(const DeviceEncodeInput& input, void* ready) = 0;
   // Waits for the payload of the last Start. The payload is valid until the next Start.
   virtual absl::StatusOr<ByteSpan> Finish() = 0;
+  // Whether Finish would not wait: the work of the last Start was launched, and is done.
+  virtual absl::StatusOr<bool> IsDone() = 0;
   // Whether Finish returned the gradient, with its weight decay, because it is not finite. Residual
   // and encoder state are then unchanged. Sent as `none`, the gradient is refused by the shard.
   virtual bool raw() const = 0;
@@ -74,6 +76,12 @@ class DeviceCodecs {
   virtual absl::StatusOr<std::unique_ptr<DeviceEncoder>> NewEncoder(const TwinOptions& options) = 0;
   // Launches what encoders noted. For the last of a step: nothing behind another event follows.
   virtual absl::Status Flush() = 0;
+  // An event for Start: the encoder's launches follow all that `stream` (a cudaStream_t; null: the
+  // default stream) has been given by now. Each stream has one event, which later calls set again.
+  virtual absl::StatusOr<void*> EventOf(void* stream) = 0;
+  // The calling thread's device. Other calls, also of encoders, make it the device of the codecs.
+  virtual int ThreadDevice() const = 0;
+  virtual void SetThreadDevice(int device) const = 0;
   virtual absl::StatusOr<std::unique_ptr<DeviceArray>> Upload(std::span<const float> values) = 0;
   // Copies `bytes` bytes from one place of the device to another. Returns when the copy is done.
   virtual absl::Status CopyWithin(size_t bytes) = 0;

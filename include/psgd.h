@@ -219,6 +219,42 @@ typedef struct psgd_step {
  * as well, and no worker waits for it. `step` may be NULL. */
 PSGD_API psgd_status psgd_end_step(psgd_client client, const psgd_step* step);
 
+/* ---- Values on a GPU ----
+ *
+ * A GPU encodes updates that lie in its own memory, so that only payloads come to the host. The
+ * payloads are those that the host would make, bit for bit. It takes the codecs of
+ * libpsgd_cudnn.so, which lies beside libpsgd.so or in the folder psgd there, and a codec that
+ * shortens the tensor (compression.push). What a codec leaves out stays in the GPU's memory: as
+ * many bytes again as the tensor has. */
+
+/* The values of a tensor that was added lie on this CUDA device. Before psgd_commit, which decides
+ * where the tensor is coded and tells in the log. `first` of psgd_add_tensor and psgd_get remain in
+ * the host's memory. */
+PSGD_API psgd_status psgd_use_device(psgd_client client, uint32_t tensor, int32_t device);
+
+typedef enum psgd_place {
+  PSGD_ON_HOST = 0,   /* push from the host's memory, with the functions of Training */
+  PSGD_ON_DEVICE = 1, /* push from the device's memory, with the functions below */
+  /* Likewise. The device needs the weights, too: for their difference, or for weight decay. */
+  PSGD_ON_DEVICE_WITH_BASE = 2
+} psgd_place;
+
+/* Where a tensor is coded, from psgd_commit on: a psgd_place. */
+PSGD_API psgd_status psgd_get_place(psgd_client client, uint32_t tensor, int32_t* place);
+
+/* As psgd_push_weights and psgd_push_gradient, from the memory of the tensor's device. Neither
+ * waits for the device. `base`: memory of the device with what psgd_get gave last; it may be NULL
+ * with PSGD_ON_DEVICE. `stream`: the cudaStream_t that has been given the work that makes the
+ * values and the base; NULL: the device's default stream. Values and base must not change until
+ * psgd_end_step, or psgd_leave, returns. If values are not finite, psgd_end_step or an earlier call
+ * of the step returns PSGD_DIVERGED. */
+PSGD_API psgd_status psgd_push_device_weights(psgd_client client, uint32_t tensor,
+                                              const float* values, const float* base, size_t count,
+                                              void* stream);
+PSGD_API psgd_status psgd_push_device_gradient(psgd_client client, uint32_t tensor,
+                                               const float* values, const float* base, size_t count,
+                                               void* stream);
+
 /* ---- State ---- */
 
 /* This program has a state beside the weights, such as its optimizer's and its random numbers:

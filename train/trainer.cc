@@ -18,10 +18,10 @@
 #include "proto/local_steps.h"
 #include "proto/measure_of.h"
 #include "proto/micro_batch.h"
-#include "train/device_codecs.h"
 #include "train/evaluate.h"
 #include "train/factor_layers.h"
 #include "train/step_clock.h"
+#include "worker/device_codecs.h"
 #include "worker/factor_pushes.h"
 
 namespace psgd {
@@ -162,7 +162,8 @@ absl::Status Trainer::PrepareEncoder(const NetworkOptions& first) {
   const bool clips = clip.norm() > 0 || clip.value() > 0;
   // Local steps and bounds need the gradients themselves.
   if (network != nullptr && !TakesLocalSteps(config().local()) && !clips) {
-    PSGD_ASSIGN_OR_RETURN(device_codecs_, LoadDeviceCodecs(first));
+    PSGD_ASSIGN_OR_RETURN(device_codecs_,
+                          LoadDeviceCodecs(first.backend, first.plugin_dir, first.device));
   }
   std::vector<int64_t> factor_rows;
   for (int i = 0; i < network_->spec().parameters_size(); ++i) {
@@ -172,9 +173,10 @@ absl::Status Trainer::PrepareEncoder(const NetworkOptions& first) {
                        network_->spec().parameters(i).name());
   }
   if (clips) clip_.emplace(clip, network_->spec(), factor_rows);
-  PSGD_ASSIGN_OR_RETURN(
-      encoder_, UpdateEncoder::Create(config(), network_->spec(), member_.placement(),
-                                      member_.key().worker(), factor_rows, device_codecs_.get()));
+  const std::vector<DeviceCodecs*> devices(factor_rows.size(), device_codecs_.get());
+  PSGD_ASSIGN_OR_RETURN(encoder_,
+                        UpdateEncoder::Create(config(), network_->spec(), member_.placement(),
+                                              member_.key().worker(), factor_rows, devices));
   const auto& on_device = encoder_->on_device();
   const auto moved = std::ranges::count(on_device, true);
   if (moved == 0) return absl::OkStatus();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "common/clock.h"
 #include "compression/policy.h"
 #include "compression/saved_state.h"
@@ -73,7 +74,7 @@ absl::StatusOr<UpdateEncoder::Tensor> UpdateEncoder::MakeTensor(const Config& co
 
 absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(
     const Config& config, const ModelSpec& model, const Placement& placement, uint32_t worker,
-    std::span<const int64_t> factor_rows, DeviceCodecs* device) {
+    std::span<const int64_t> factor_rows, std::span<DeviceCodecs* const> devices) {
   std::unique_ptr<UpdateEncoder> encoder(new UpdateEncoder());
   encoder->residual_decay_ = FeedbackOf(config).decay;
   for (const ParameterSpec& parameter : model.parameters()) {
@@ -104,28 +105,33 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(
     tensor.slices.push_back(std::move(slice));
   }
   encoder->on_device_.resize(model.parameters_size());
-  for (int i = 0; i < model.parameters_size() && device != nullptr; ++i) {
-    PSGD_RETURN_IF_ERROR(encoder->MoveToDevice(i, config, device));
+  encoder->why_on_host_.resize(model.parameters_size());
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (devices[i] == nullptr) continue;
+    PSGD_ASSIGN_OR_RETURN(encoder->why_on_host_[i],
+                          encoder->MoveToDevice(static_cast<int>(i), config, devices[i]));
   }
   return encoder;
 }
 
-absl::Status UpdateEncoder::MoveToDevice(int parameter, const Config& config,
-                                         DeviceCodecs* device) {
+absl::StatusOr<std::string> UpdateEncoder::MoveToDevice(int parameter, const Config& config,
+                                                        DeviceCodecs* device) {
   Tensor& tensor = tensors_[parameter];
   // What travels whole is copied as it is.
   const bool whole = !tensor.choice && tensor.codec->id() == CODEC_NONE;
-  if (tensor.factors || whole) return absl::OkStatus();
+  if (tensor.factors) return "it travels as factors";
+  if (whole) return "no codec shortens it (none)";
   std::vector<std::unique_ptr<DeviceEncoder>> made;
   for (Slice& slice : tensor.slices) {
     for (size_t i = 0; i < tensor.codecs.size(); ++i) {
       const auto twin = MakeTwinOptions(*tensor.codecs[i], slice.shape, FeedbackOf(config));
-      if (!twin) return absl::OkStatus();
+      if (!twin)
+        return absl::StrCat("its codec, ", tensor.codecs[i]->name(), ", runs on hosts only");
       slice.twins.push_back(*twin);
     }
     auto encoder = NewDeviceEncoder(slice.twins, device);
     // Memory that the network left too little of: the host has more.
-    if (absl::IsResourceExhausted(encoder.status())) return absl::OkStatus();
+    if (absl::IsResourceExhausted(encoder.status())) return "the device's memory is full";
     PSGD_RETURN_IF_ERROR(encoder.status());
     made.push_back(*std::move(encoder));
   }
@@ -134,7 +140,7 @@ absl::Status UpdateEncoder::MoveToDevice(int parameter, const Config& config,
     tensor.slices[i].device_encoder = std::move(made[i]);
   }
   on_device_[parameter] = !made.empty();
-  return absl::OkStatus();
+  return "";
 }
 
 void UpdateEncoder::Encode(int parameter, std::span<const float> gradient,
@@ -296,8 +302,8 @@ CodecChoices UpdateEncoder::Choices(const LinkSpeed& speed) const {
   return choices;
 }
 
-absl::Status UpdateEncoder::Start(int parameter, const DeviceGradient& gradient,
-                                  double weight_decay, uint64_t step) {
+absl::Status UpdateEncoder::StartSlices(int parameter, const float* array, const float* second,
+                                        float times, void* ready, uint64_t step) {
   Tensor& tensor = tensors_[parameter];
   if (tensor.TakeUpChoice()) {
     for (Slice& slice : tensor.slices) {
@@ -305,19 +311,38 @@ absl::Status UpdateEncoder::Start(int parameter, const DeviceGradient& gradient,
       packing_[slice.id] = {};
     }
   }
-  weight_decay = tensor.DecayOf(weight_decay);
-  const bool decays = weight_decay != 0;
   for (const Slice& slice : tensor.slices) {
     DeviceEncodeInput input;
-    input.gradient = gradient.gradient + slice.spec.offset();
-    input.weights = decays ? gradient.value + slice.spec.offset() : nullptr;
-    input.weight_decay = static_cast<float>(weight_decay);
+    input.gradient = array + slice.spec.offset();
+    input.weights = second == nullptr ? nullptr : second + slice.spec.offset();
+    input.weight_decay = times;
     input.key = slice.key;
     input.step = step;
     input.timed = tensor.trying();
-    PSGD_RETURN_IF_ERROR(slice.device_encoder->Start(input, gradient.ready));
+    PSGD_RETURN_IF_ERROR(slice.device_encoder->Start(input, ready));
   }
   return absl::OkStatus();
+}
+
+absl::Status UpdateEncoder::Start(int parameter, const DeviceGradient& gradient,
+                                  double weight_decay, uint64_t step) {
+  weight_decay = tensors_[parameter].DecayOf(weight_decay);
+  return StartSlices(parameter, gradient.gradient, weight_decay == 0 ? nullptr : gradient.value,
+                     static_cast<float>(weight_decay), gradient.ready, step);
+}
+
+absl::Status UpdateEncoder::Start(int parameter, const DeviceDifference& difference,
+                                  uint64_t step) {
+  return StartSlices(parameter, difference.of, difference.minus, /*times=*/-1, difference.ready,
+                     step);
+}
+
+absl::StatusOr<bool> UpdateEncoder::IsDone(int parameter) const {
+  for (const Slice& slice : tensors_[parameter].slices) {
+    PSGD_ASSIGN_OR_RETURN(const bool done, slice.device_encoder->IsDone());
+    if (!done) return false;
+  }
+  return true;
 }
 
 absl::Status UpdateEncoder::Finish(int parameter, std::vector<EncodedSlice>* out) {

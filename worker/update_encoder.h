@@ -31,6 +31,13 @@
 
 namespace psgd {
 
+// Two arrays of a parameter on a device; their difference is encoded.
+struct DeviceDifference {
+  const float* of = nullptr;
+  const float* minus = nullptr;
+  void* ready = nullptr;  // see DeviceGradient
+};
+
 // What was left behind of a slice, as a push of its own.
 struct FlushedSlice {
   EncodedSlice encoded;
@@ -40,15 +47,19 @@ struct FlushedSlice {
 // Owns the residuals of one worker. Not thread-safe.
 class UpdateEncoder {
  public:
-  // `factor_rows`: by parameter, of Network::factor_rows; none is 0 for all. `device` has the
-  // codecs of where gradients lie; null: on the host. REQUIRES: `model`, `placement` and `device`
-  // outlive this.
+  // `factor_rows`: by parameter, of Network::factor_rows; none is 0 for all. `devices`: by
+  // parameter, the codecs of where its gradients lie; null, or no `devices`: on the host. REQUIRES:
+  // `model`, `placement` and `devices` outlive this.
   static absl::StatusOr<std::unique_ptr<UpdateEncoder>> Create(
       const Config& config, const ModelSpec& model, const Placement& placement, uint32_t worker,
-      std::span<const int64_t> factor_rows = {}, DeviceCodecs* device = nullptr);
+      std::span<const int64_t> factor_rows = {}, std::span<DeviceCodecs* const> devices = {});
 
   // By parameter: its gradient is encoded on the device, by Start and Finish; the others by Encode.
   const std::vector<bool>& on_device() const { return on_device_; }
+  // By parameter that has a device and is not on_device(): why. Otherwise "".
+  const std::vector<std::string>& why_on_host() const { return why_on_host_; }
+  // Whether weight decay is added to the gradient of the parameter here, when there is any.
+  bool adds_decay(int parameter) const { return tensors_[parameter].adds_decay; }
 
   // Whether the codec of the parameter's last step leaves something out for later steps.
   bool leaves_out(int parameter) const { return !tensors_[parameter].codec->lossless(); }
@@ -84,6 +95,10 @@ class UpdateEncoder {
   absl::Status Start(int parameter, const DeviceGradient& gradient, double weight_decay,
                      uint64_t step);
   absl::Status Finish(int parameter, std::vector<EncodedSlice>* out);
+  // As Start, of a difference. REQUIRES: no weight decay applies to the parameter.
+  absl::Status Start(int parameter, const DeviceDifference& difference, uint64_t step);
+  // Whether Finish would not wait. REQUIRES: the parameter was started and not finished.
+  absl::StatusOr<bool> IsDone(int parameter) const;
 
   // What codecs left behind, and what their encoders remember, of the slices that have any: see
   // ErrorFeedback::CopyState.
@@ -144,18 +159,24 @@ class UpdateEncoder {
   // Behind the codec, the lossless stage, if there is one; the seconds that it took.
   double Pack(std::span<EncodedSlice> encoded);
 
+  // Starts the slices of a parameter: the first array plus `times` times the second, if any.
+  absl::Status StartSlices(int parameter, const float* array, const float* second, float times,
+                           void* ready, uint64_t step);
   // Makes the device's encoders of a parameter, if its codecs have twins there and there is room.
-  absl::Status MoveToDevice(int parameter, const Config& config, DeviceCodecs* device);
+  // Otherwise returns why not.
+  absl::StatusOr<std::string> MoveToDevice(int parameter, const Config& config,
+                                           DeviceCodecs* device);
 
   float residual_decay_ = 1;
   std::function<bool(uint32_t)> only_;  // null: all
   std::vector<Tensor> tensors_;         // by parameter
   std::vector<bool> on_device_;         // by parameter
-  std::vector<float> decayed_;          // scratch: gradient with weight decay
-  std::vector<float> dense_;            // scratch: gradient that came as rows
-  std::vector<float> applied_;          // scratch: what payloads are tried on
-  std::unique_ptr<Packer> packer_;      // null: nothing is packed
-  std::vector<PackingHabit> packing_;   // by slice id
+  std::vector<std::string> why_on_host_;
+  std::vector<float> decayed_;         // scratch: gradient with weight decay
+  std::vector<float> dense_;           // scratch: gradient that came as rows
+  std::vector<float> applied_;         // scratch: what payloads are tried on
+  std::unique_ptr<Packer> packer_;     // null: nothing is packed
+  std::vector<PackingHabit> packing_;  // by slice id
   NonzeroEncoder nonzero_;
 };
 

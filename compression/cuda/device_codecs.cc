@@ -1,6 +1,7 @@
 // The codecs of a CUDA device, as the plugin exports them.
 #include <cuda_runtime_api.h>
 
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,18 @@ struct DestroyStream {
 };
 using CudaStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyStream>;
 
+// The calling thread's device, which is its device again when this object ends.
+class KeptThreadDevice {
+ public:
+  KeptThreadDevice() { cudaGetDevice(&index_); }
+  ~KeptThreadDevice() { cudaSetDevice(index_); }
+  KeptThreadDevice(const KeptThreadDevice&) = delete;
+  KeptThreadDevice& operator=(const KeptThreadDevice&) = delete;
+
+ private:
+  int index_ = 0;
+};
+
 absl::StatusOr<CudaEvent> NewCudaEvent(unsigned flags) {
   cudaEvent_t event = nullptr;
   PSGD_RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&event, flags), "cudaEventCreate"));
@@ -77,6 +90,7 @@ class CudaDevice {
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
   ~CudaDevice() {
+    const KeptThreadDevice kept;
     cudaSetDevice(index_);
     cudaStreamSynchronize(stream_);
     cudaStreamSynchronize(copies_.get());
@@ -170,11 +184,19 @@ class CudaDevice {
   // A thread that sleeps wakes up late, so short waits ask again and again.
   absl::Status Wait(CudaEvent* event) const {
     for (const Time begin = SteadyNow(); SteadyNow() - begin < kShortWait;) {
-      const cudaError_t asked = cudaEventQuery(event->get());
-      if (asked != cudaErrorNotReady) return Check(asked, "cudaEventQuery");
-      cudaGetLastError();  // so that a launch does not report it
+      PSGD_ASSIGN_OR_RETURN(const bool passed, Passed(event));
+      if (passed) return absl::OkStatus();
     }
     return Check(cudaEventSynchronize(event->get()), "cudaEventSynchronize");
+  }
+  absl::StatusOr<bool> Passed(CudaEvent* event) const {
+    const cudaError_t asked = cudaEventQuery(event->get());
+    if (asked == cudaErrorNotReady) {
+      cudaGetLastError();  // so that a launch does not report it
+      return false;
+    }
+    PSGD_RETURN_IF_ERROR(Check(asked, "cudaEventQuery"));
+    return true;
   }
   absl::StatusOr<double> SecondsOf(Timer* timer) const {
     PSGD_RETURN_IF_ERROR(Wait(&timer->stopped));
@@ -222,6 +244,20 @@ class CudaCodecs final : public DeviceCodecs {
     return TwinEncoder<CudaDevice>::Create(options, &device_, &group_);
   }
   absl::Status Flush() override { return group_.Flush(); }
+  absl::StatusOr<void*> EventOf(void* stream) override {
+    PSGD_RETURN_IF_ERROR(device_.Enter());
+    CudaEvent& event = events_[stream];
+    if (event == nullptr) PSGD_ASSIGN_OR_RETURN(event, NewCudaEvent(cudaEventDisableTiming));
+    PSGD_RETURN_IF_ERROR(
+        Check(cudaEventRecord(event.get(), static_cast<cudaStream_t>(stream)), "cudaEventRecord"));
+    return event.get();
+  }
+  int ThreadDevice() const override {
+    int device = 0;
+    cudaGetDevice(&device);
+    return device;
+  }
+  void SetThreadDevice(int device) const override { cudaSetDevice(device); }
   absl::StatusOr<std::unique_ptr<DeviceArray>> Upload(std::span<const float> values) override {
     PSGD_ASSIGN_OR_RETURN(CudaMemory memory, device_.Allocate(values.size_bytes()));
     PSGD_RETURN_IF_ERROR(device_.Write(memory.data(), values.data(), values.size_bytes()));
@@ -248,7 +284,8 @@ class CudaCodecs final : public DeviceCodecs {
 
   CudaDevice device_;
   SliceGroup<CudaDevice> group_{&device_};
-  CudaMemory copied_, copied_here_;  // of CopyWithin and CopyToHost
+  std::map<void*, CudaEvent> events_;  // by stream of the program
+  CudaMemory copied_, copied_here_;    // of CopyWithin and CopyToHost
   size_t copied_bytes_ = 0;
 };
 
@@ -260,6 +297,7 @@ absl::StatusOr<std::unique_ptr<DeviceCodecs>> Make(int index) {
   if (index < 0 || index >= count) {
     return NotFoundError("there is no CUDA device ", index, ": this host has ", count);
   }
+  const KeptThreadDevice kept;
   PSGD_RETURN_IF_ERROR(Check(cudaSetDevice(index), "cudaSetDevice"));
   int last = 0, first = 0;
   PSGD_RETURN_IF_ERROR(

@@ -94,6 +94,12 @@ class SliceGroup {
     flight->done_here = true;
     return absl::OkStatus();
   }
+  // Whether Wait would return at once.
+  absl::StatusOr<bool> IsDone(Flight* flight) {
+    if (!flight->launched || flight->done_here) return flight->launched;
+    PSGD_ASSIGN_OR_RETURN(flight->done_here, device_->Passed(&flight->done));
+    return flight->done_here;
+  }
   // Seconds that a group took. REQUIRES: it was timed and waited for.
   absl::StatusOr<double> SecondsOf(Flight* flight) { return device_->SecondsOf(&*flight->timer); }
 

@@ -14,6 +14,7 @@
 //                                      work, then sets the timer's second point, if any, and the
 //                                      event
 //   Wait(event)
+//   Passed(event)                      whether Wait would return at once
 //   SecondsOf(timer)                   waits for the second point
 // Calls that can fail return absl::Status or StatusOr.
 #pragma once
@@ -76,6 +77,8 @@ class TwinEncoder final : public DeviceEncoder {
     }
     return ByteSpan(reinterpret_cast<const std::byte*>(head + 1), bytes);
   }
+
+  absl::StatusOr<bool> IsDone() override { return group_->IsDone(flight_.get()); }
 
   bool raw() const override { return raw_; }
 

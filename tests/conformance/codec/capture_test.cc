@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/plugin.h"
 #include "compression/device_codec.h"
 #include "compression/error_feedback.h"
 #include "compression/twin_options.h"

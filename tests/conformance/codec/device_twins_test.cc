@@ -9,10 +9,10 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "common/plugin.h"
 #include "compression/device_codec.h"
 #include "compression/error_feedback.h"
 #include "compression/twin_options.h"
-#include "engine/runtime/plugin.h"
 #include "tests/conformance/codec/codec_cases.h"
 #include "tests/conformance/codec/emulated_codecs.h"
 #include "tests/unit/engine/plugin_dir.h"

@@ -47,6 +47,7 @@ class HostDevice {
   absl::Status Begin(void*) const { return absl::OkStatus(); }
   absl::Status TakeError() const { return absl::OkStatus(); }
   absl::Status Wait(Event*) const { return absl::OkStatus(); }
+  absl::StatusOr<bool> Passed(Event*) const { return true; }
   absl::StatusOr<Timer> NewTimer() const { return Timer(); }
   absl::Status StartTimer(Timer* timer) const {
     timer->started = SteadyNow();
@@ -82,6 +83,9 @@ class EmulatedCodecs final : public DeviceCodecs {
     return cuda::TwinEncoder<HostDevice>::Create(options, &device_, &group_);
   }
   absl::Status Flush() override { return group_.Flush(); }
+  absl::StatusOr<void*> EventOf(void* stream) override { return stream; }
+  int ThreadDevice() const override { return 0; }
+  void SetThreadDevice(int) const override {}
   absl::StatusOr<std::unique_ptr<DeviceArray>> Upload(std::span<const float> values) override {
     return std::make_unique<HostArray>(values);
   }

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/plugin.h"
 #include "engine/ops/rules.h"
 #include "engine/runtime/memory_report.h"
 #include "engine/runtime/plugin.h"

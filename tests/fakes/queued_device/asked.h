@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace psgd::queued {
@@ -34,6 +35,10 @@ struct Faults {
 
 // The type of `psgd_queued_device_faults`, which the plugin exports.
 using FaultsFunction = Faults* (*)();
+
+// The type of `psgd_queued_device_put`, which the plugin exports. It puts a program's own work on a
+// stream of the device.
+using PutFunction = void (*)(int device, int stream, const std::function<void()>* work);
 
 // The type of `psgd_queued_device_asked`, which the plugin exports. It returns all calls since the
 // device was last made.

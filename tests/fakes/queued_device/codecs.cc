@@ -1,5 +1,6 @@
 // The codecs of a queued device: the kernels' own sources, run as loops on a stream of their own.
 #include <cstring>
+#include <map>
 
 #include "common/clock.h"
 #include "compression/cuda/coders.h"
@@ -67,6 +68,7 @@ class CodecDevice {
     queues_->Wait(**event);
     return absl::OkStatus();
   }
+  absl::StatusOr<bool> Passed(EventPtr* event) const { return queues_->Passed(**event); }
   absl::StatusOr<Timer> NewTimer() const { return Timer(); }
   absl::Status StartTimer(Timer* timer) const {
     queues_->Put(kCodecs, Asked::kLaunch, [=] { timer->started = SteadyNow(); });
@@ -87,6 +89,7 @@ class CodecDevice {
     return psgd::Seconds(timer->stopped - timer->started);
   }
   codec_test::HostRunner* runner() { return &runner_; }
+  Queues* queues() const { return queues_.get(); }
 
  private:
   absl::Status Copy(Asked::Kind kind, void* to, const void* from, size_t bytes) const {
@@ -120,6 +123,16 @@ class QueuedCodecs final : public DeviceCodecs {
     return cuda::TwinEncoder<CodecDevice>::Create(options, &device_, &group_);
   }
   absl::Status Flush() override { return group_.Flush(); }
+  // A stream is its number.
+  absl::StatusOr<void*> EventOf(void* stream) override {
+    const auto number = static_cast<int>(reinterpret_cast<intptr_t>(stream));
+    EventPtr& event = events_[number];
+    if (event == nullptr) event = std::make_shared<queued::Event>();
+    device_.queues()->Set(number, event);
+    return event.get();
+  }
+  int ThreadDevice() const override { return 0; }
+  void SetThreadDevice(int) const override {}
   absl::StatusOr<std::unique_ptr<DeviceArray>> Upload(std::span<const float> values) override {
     return std::make_unique<CodecArray>(device_, values);
   }
@@ -129,6 +142,7 @@ class QueuedCodecs final : public DeviceCodecs {
  private:
   CodecDevice device_;
   cuda::SliceGroup<CodecDevice> group_{&device_};
+  std::map<int, EventPtr> events_;  // by stream of the program
 };
 
 }  // namespace

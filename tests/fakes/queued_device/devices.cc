@@ -24,16 +24,21 @@ Devices& All() {
 }  // namespace
 
 QueuesPtr MakeDevice(int index) {
-  const auto device = std::make_shared<Device>();
-  device->queues = std::make_unique<Queues>(kStreams, static_cast<uint32_t>(index), &device->asked);
-  std::lock_guard lock(All().mutex);
-  All().made[index] = device;
-  return {device, device->queues.get()};
+  {
+    std::lock_guard lock(All().mutex);
+    All().made.erase(index);
+  }
+  return FindDevice(index);
 }
 
 QueuesPtr FindDevice(int index) {
   std::lock_guard lock(All().mutex);
-  const std::shared_ptr<Device>& device = All().made.at(index);
+  std::shared_ptr<Device>& device = All().made[index];
+  if (device == nullptr) {
+    device = std::make_shared<Device>();
+    device->queues =
+        std::make_unique<Queues>(kStreams, static_cast<uint32_t>(index), &device->asked);
+  }
   return {device, device->queues.get()};
 }
 
@@ -47,6 +52,11 @@ Faults& GetFaults() {
 extern "C" __attribute__((visibility("default"))) psgd::queued::Faults*
 psgd_queued_device_faults() {
   return &psgd::queued::GetFaults();
+}
+
+extern "C" __attribute__((visibility("default"))) void psgd_queued_device_put(
+    int device, int stream, const std::function<void()>* work) {
+  psgd::queued::FindDevice(device)->Put(stream, psgd::queued::Asked::kLaunch, *work);
 }
 
 extern "C" __attribute__((visibility("default"))) void psgd_queued_device_asked(

@@ -12,7 +12,7 @@ using EventPtr = std::shared_ptr<Event>;
 
 // Makes the device anew, with an empty trace.
 QueuesPtr MakeDevice(int index);
-// The device that MakeDevice made last for `index`.
+// The device that was made last for `index`; made now, if there is none.
 QueuesPtr FindDevice(int index);
 
 // The faults that are set now.

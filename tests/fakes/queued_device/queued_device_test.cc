@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <future>
 
-#include "engine/runtime/plugin.h"
+#include "common/plugin.h"
 #include "engine/runtime/replicas.h"
 #include "tests/fakes/queued_device/asked.h"
 #include "tests/unit/engine/network_fixture.h"

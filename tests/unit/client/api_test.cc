@@ -37,6 +37,11 @@ TEST(ClientApi, AClientThatWasNeverMadeIsRefusedByEachCall) {
     const int64_t row = 0;
     size_t size = 0;
     EXPECT_EQ(psgd_push_rows(client, 0, &row, 1, &value, 1), PSGD_INVALID);
+    EXPECT_EQ(psgd_use_device(client, 0, 0), PSGD_INVALID);
+    int32_t place = 0;
+    EXPECT_EQ(psgd_get_place(client, 0, &place), PSGD_INVALID);
+    EXPECT_EQ(psgd_push_device_weights(client, 0, &value, &value, 1, nullptr), PSGD_INVALID);
+    EXPECT_EQ(psgd_push_device_gradient(client, 0, &value, nullptr, 1, nullptr), PSGD_INVALID);
     uint8_t sent = 0;
     EXPECT_EQ(psgd_get_sent(client, 0, &sent, 1), PSGD_INVALID);
     int32_t sends = 0;
@@ -117,6 +122,10 @@ TEST(ClientApi, AnyArgumentsGiveAStatus) {
     EXPECT_NE(psgd_push_rows(client, number, draw() % 2 == 0 ? nullptr : shape, count, floats,
                              static_cast<size_t>(draw())),
               PSGD_OK);
+    EXPECT_NE(psgd_use_device(client, number, static_cast<int32_t>(draw())), PSGD_OK);
+    EXPECT_NE(psgd_get_place(client, number, nullptr), PSGD_OK);
+    EXPECT_NE(psgd_push_device_weights(client, number, floats, floats, count, nullptr), PSGD_OK);
+    EXPECT_NE(psgd_push_device_gradient(client, number, floats, nullptr, count, nullptr), PSGD_OK);
     EXPECT_NE(psgd_save_state(client, floats, count), PSGD_OK);
     EXPECT_NE(psgd_load_state(client, floats, count, nullptr), PSGD_OK);
     EXPECT_NE(psgd_commit(client, draw(), number), PSGD_OK);

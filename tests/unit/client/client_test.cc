@@ -175,7 +175,7 @@ TEST(Client, WhatIsLeftBehindIsPushedBeforeTheEnd) {
   const std::vector<char> state(3 << 20, 's');
   ASSERT_EQ(psgd_save_state(client, state.data(), state.size()), PSGD_OK);
   EXPECT_EQ(PollWait(client, 1), PSGD_OVER) << psgd_last_error();
-  EXPECT_NEAR(server.FirstWeight(), wanted[0], 1e-4);
+  EXPECT_NEAR(server.Weights()[0], wanted[0], 1e-4);
   EXPECT_EQ(psgd_leave(client, 0, nullptr), PSGD_OK) << psgd_last_error();
 }
 

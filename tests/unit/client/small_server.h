@@ -51,12 +51,15 @@ class SmallServer : public Control::Service {
     std::lock_guard lock(mutex_);
     return shard_.stats();
   }
-  // The value of the model's first weight.
-  float FirstWeight() {
+  std::vector<float> Weights() {
     std::lock_guard lock(mutex_);
-    float value = 0;
-    std::memcpy(&value, shard_.ShareWeights()[0].second.data(), sizeof value);
-    return value;
+    std::vector<float> weights;
+    for (const auto& [slice, values] : shard_.ShareWeights()) {
+      const size_t before = weights.size();
+      weights.resize(before + values.size() / sizeof(float));
+      std::memcpy(weights.data() + before, values.data(), values.size());
+    }
+    return weights;
   }
   void Drain() {
     std::lock_guard lock(mutex_);

@@ -46,7 +46,7 @@ class CodecSwitch : public testing::TestWithParam<bool> {
   AutoCodec* Auto() { return config_.mutable_compression()->mutable_push()->mutable_auto_(); }
   std::unique_ptr<UpdateEncoder> Make() { return Make(device_.get()); }
   std::unique_ptr<UpdateEncoder> Make(DeviceCodecs* device) {
-    auto encoder = UpdateEncoder::Create(config_, model_, placement_, 0, {}, device);
+    auto encoder = UpdateEncoder::Create(config_, model_, placement_, 0, {}, {{device, device}});
     EXPECT_TRUE(encoder.ok()) << encoder.status();
     const bool there = device != nullptr;
     EXPECT_EQ((*encoder)->on_device(), (std::vector<bool>{there, false}));

@@ -33,7 +33,7 @@ class OtherCodec : public testing::TestWithParam<bool> {
     config.mutable_compression()->set_dense_below(0);
     *config.mutable_compression()->mutable_push() = codec;
     const std::vector<int64_t> rows = {factor_rows};
-    return UpdateEncoder::Create(config, model_, placement_, 0, rows, device_.get()).value();
+    return UpdateEncoder::Create(config, model_, placement_, 0, rows, {{device_.get()}}).value();
   }
   // Returns the saved state after some steps.
   std::map<uint32_t, Bytes> SavedBy(const CodecConfig& codec) {

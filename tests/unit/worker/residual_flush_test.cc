@@ -47,7 +47,7 @@ class Flush : public testing::TestWithParam<bool> {
 
   void Use(const CodecConfig& codec) {
     *config_.mutable_compression()->mutable_push() = codec;
-    encoder_ = UpdateEncoder::Create(config_, model_, placement_, 0, {}, device_.get()).value();
+    encoder_ = UpdateEncoder::Create(config_, model_, placement_, 0, {}, {{device_.get()}}).value();
     sum_.assign(kElements, 0);
     decoded_.assign(kElements, 0);
   }

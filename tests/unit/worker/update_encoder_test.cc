@@ -264,8 +264,9 @@ TEST(UpdateEncoder, SendsWhatIsNotFiniteAsItIsAndRemembersNothingOfIt) {
     parameter->add_shape(8);
     Placement placement;
     placement.add_slices()->set_count(8);
-    const auto poisoned = UpdateEncoder::Create(config, model, placement, 0, {}, where).value();
-    const auto clean = UpdateEncoder::Create(config, model, placement, 0, {}, where).value();
+    const std::vector<DeviceCodecs*> devices = {where};
+    const auto poisoned = UpdateEncoder::Create(config, model, placement, 0, {}, devices).value();
+    const auto clean = UpdateEncoder::Create(config, model, placement, 0, {}, devices).value();
     EncodeStep(*poisoned, good, 1);
     EncodeStep(*clean, good, 1);
     for (const float bad : {INFINITY, -INFINITY, NAN}) {
@@ -311,7 +312,8 @@ TEST(UpdateEncoder, EncodesOnADeviceWhatHasATwinThere) {
     slice->set_count(count);
   }
   const auto device = codec_test::MakeEmulatedCodecs(false);
-  const auto there = UpdateEncoder::Create(config, model, placement, 3, {}, device.get()).value();
+  const std::vector<DeviceCodecs*> devices(3, device.get());
+  const auto there = UpdateEncoder::Create(config, model, placement, 3, {}, devices).value();
   const auto here = UpdateEncoder::Create(config, model, placement, 3).value();
   EXPECT_EQ(there->on_device(), (std::vector<bool>{true, false, false}));
   EXPECT_EQ(here->on_device(), std::vector<bool>(3));

@@ -1,0 +1,131 @@
+#include "client/device_pushes.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/device_gradient.h"
+#include "proto/local_steps.h"
+#include "worker/device_codecs.h"
+
+namespace psgd {
+
+std::vector<DeviceCodecs*> DevicePushes::Open(const ModelSpec& model, const Config& config) {
+  std::vector<DeviceCodecs*> codecs(static_cast<size_t>(model.parameters_size()));
+  why_not_.clear();
+  for (const auto& [tensor, device] : wanted_) {
+    if (TakesLocalSteps(config.local())) {
+      why_not_[tensor] = "exchanges are rare (local.steps)";
+      continue;
+    }
+    if (model.parameters(static_cast<int>(tensor)).sparse()) {
+      why_not_[tensor] = "its rows travel one by one (PSGD_SPARSE)";
+      continue;
+    }
+    if (!codecs_.contains(device)) {
+      codecs_.emplace(device, LoadDeviceCodecs("cudnn", plugin_dir_, device));
+    }
+    const auto& opened = codecs_.at(device);
+    if (opened.ok()) {
+      codecs[tensor] = opened->get();
+    } else {
+      why_not_[tensor] = std::string(opened.status().message());
+    }
+  }
+  return codecs;
+}
+
+void DevicePushes::Tell(const ModelSpec& model, const UpdateEncoder& encoder,
+                        const Log& log) const {
+  std::map<int, std::vector<std::string>> there;                 // by device
+  std::map<std::string, std::vector<std::string>> through_host;  // by reason
+  for (const auto& [tensor, device] : wanted_) {
+    const std::string& name = model.parameters(static_cast<int>(tensor)).name();
+    if (encoder.on_device()[tensor]) {
+      there[device].push_back(name);
+      continue;
+    }
+    const auto why = why_not_.find(tensor);
+    through_host[why != why_not_.end() ? why->second : encoder.why_on_host()[tensor]].push_back(
+        name);
+  }
+  for (const auto& [device, names] : there) {
+    log->info("coded on CUDA device {}: {}", device, absl::StrJoin(names, ", "));
+  }
+  for (const auto& [why, names] : through_host) {
+    log->info("on a GPU, but coded on the host, because {}: {}", why, absl::StrJoin(names, ", "));
+  }
+}
+
+absl::Status DevicePushes::StartGradient(uint32_t tensor, const DeviceValues& gradient,
+                                         double weight_decay, uint64_t clock,
+                                         UpdateEncoder* encoder) {
+  PSGD_ASSIGN_OR_RETURN(void* const ready, CodecsOf(tensor).EventOf(gradient.stream));
+  PSGD_RETURN_IF_ERROR(encoder->Start(static_cast<int>(tensor),
+                                      DeviceGradient{gradient.values, gradient.base, ready},
+                                      weight_decay, clock));
+  started_.push_back(tensor);
+  return absl::OkStatus();
+}
+
+absl::Status DevicePushes::StartWeights(uint32_t tensor, const DeviceValues& weights,
+                                        uint64_t clock, UpdateEncoder* encoder) {
+  PSGD_ASSIGN_OR_RETURN(void* const ready, CodecsOf(tensor).EventOf(weights.stream));
+  PSGD_RETURN_IF_ERROR(encoder->Start(
+      static_cast<int>(tensor), DeviceDifference{weights.base, weights.values, ready}, clock));
+  started_.push_back(tensor);
+  return absl::OkStatus();
+}
+
+absl::Status DevicePushes::Flush() {
+  for (const auto& [device, codecs] : codecs_) {
+    if (codecs.ok()) PSGD_RETURN_IF_ERROR((*codecs)->Flush());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<EncodedSlice>> DevicePushes::FinishFirst(UpdateEncoder* encoder) {
+  const uint32_t tensor = started_.front();
+  started_.pop_front();
+  std::vector<EncodedSlice> encoded;
+  PSGD_RETURN_IF_ERROR(encoder->Finish(static_cast<int>(tensor), &encoded));
+  return encoded;
+}
+
+absl::Status DevicePushes::FinishDone(UpdateEncoder* encoder, const Take& take) {
+  while (!started_.empty()) {
+    const uint32_t tensor = started_.front();
+    PSGD_ASSIGN_OR_RETURN(const bool done, encoder->IsDone(static_cast<int>(tensor)));
+    if (!done) return absl::OkStatus();
+    PSGD_ASSIGN_OR_RETURN(auto encoded, FinishFirst(encoder));
+    PSGD_RETURN_IF_ERROR(take(tensor, std::move(encoded)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DevicePushes::FinishAll(UpdateEncoder* encoder, const Take& take) {
+  absl::Status status;
+  while (!started_.empty()) {
+    const uint32_t tensor = started_.front();
+    auto encoded = FinishFirst(encoder);
+    if (status.ok()) status = encoded.status();
+    if (status.ok()) status = take(tensor, *std::move(encoded));
+  }
+  return status;
+}
+
+const DeviceCodecs* DevicePushes::AnyCodecs() const {
+  for (const auto& [device, codecs] : codecs_) {
+    if (codecs.ok()) return codecs->get();
+  }
+  return nullptr;
+}
+
+DevicePushes::KeptThreadDevice::KeptThreadDevice(const DevicePushes& pushes)
+    : codecs_(pushes.AnyCodecs()), device_(codecs_ == nullptr ? 0 : codecs_->ThreadDevice()) {}
+
+DevicePushes::KeptThreadDevice::~KeptThreadDevice() {
+  if (codecs_ != nullptr) codecs_->SetThreadDevice(device_);
+}
+
+}  // namespace psgd

@@ -1,0 +1,89 @@
+// Tensors of a program that lie on GPUs: which of them are coded there, and what was pushed of them
+// in the step under way.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/log.h"
+#include "common/status.h"
+#include "compression/device_codec.h"
+#include "proto/config.pb.h"
+#include "proto/model.pb.h"
+#include "worker/encoded_slice.h"
+#include "worker/update_encoder.h"
+
+namespace psgd {
+
+// A tensor's values in the memory of its GPU.
+struct DeviceValues {
+  const float* values = nullptr;
+  // The weights that the program got last. Null: none are needed.
+  const float* base = nullptr;
+  // The cudaStream_t that has been given all that makes the values and the base; null: the default
+  // stream.
+  void* stream = nullptr;
+};
+
+// Not thread-safe.
+class DevicePushes {
+ public:
+  // `plugin_dir`: of libpsgd_cudnn.so, see FindInPlugin.
+  explicit DevicePushes(std::string plugin_dir) : plugin_dir_(std::move(plugin_dir)) {}
+
+  // The program pushes the tensor from that CUDA device.
+  void Use(uint32_t tensor, int device) { wanted_[tensor] = device; }
+  // The codecs of the devices, by tensor; null: the host codes the tensor.
+  std::vector<DeviceCodecs*> Open(const ModelSpec& model, const Config& config);
+  // Tells where each tensor is coded, and why those of a device are coded on the host. REQUIRES:
+  // Open was called for the encoder.
+  void Tell(const ModelSpec& model, const UpdateEncoder& encoder, const Log& log) const;
+
+  // Notes a push: of a gradient, or of weights, which is that of `base` minus the weights.
+  // REQUIRES: the encoder has the tensor on its device; the memory stays as it is until the payload
+  // is handed over.
+  absl::Status StartGradient(uint32_t tensor, const DeviceValues& gradient, double weight_decay,
+                             uint64_t clock, UpdateEncoder* encoder);
+  absl::Status StartWeights(uint32_t tensor, const DeviceValues& weights, uint64_t clock,
+                            UpdateEncoder* encoder);
+  // Launches what was noted, so that it runs while the host does something else.
+  absl::Status Flush();
+  // Hands over the payloads of the tensors that were started, in their order: those that are done,
+  // or all of them. After an error none is handed over.
+  using Take = std::function<absl::Status(uint32_t tensor, std::vector<EncodedSlice> encoded)>;
+  absl::Status FinishDone(UpdateEncoder* encoder, const Take& take);
+  absl::Status FinishAll(UpdateEncoder* encoder, const Take& take);
+
+  // While it lives, calls of the codecs do not change the calling thread's device for its owner.
+  class KeptThreadDevice {
+   public:
+    explicit KeptThreadDevice(const DevicePushes& pushes);
+    ~KeptThreadDevice();
+    KeptThreadDevice(const KeptThreadDevice&) = delete;
+    KeptThreadDevice& operator=(const KeptThreadDevice&) = delete;
+
+   private:
+    const DeviceCodecs* const codecs_;  // null: none are open
+    const int device_;
+  };
+
+ private:
+  // Those of any device; null: none are open.
+  const DeviceCodecs* AnyCodecs() const;
+  DeviceCodecs& CodecsOf(uint32_t tensor) { return **codecs_.at(wanted_.at(tensor)); }
+  absl::StatusOr<std::vector<EncodedSlice>> FinishFirst(UpdateEncoder* encoder);
+
+  const std::string plugin_dir_;
+  std::map<uint32_t, int> wanted_;  // devices by tensor
+  // By device; an error: its tensors are coded on the host.
+  std::map<int, absl::StatusOr<std::unique_ptr<DeviceCodecs>>> codecs_;
+  std::map<uint32_t, std::string> why_not_;  // by tensor that Open leaves on the host
+  std::deque<uint32_t> started_;
+};
+
+}  // namespace psgd

@@ -1,0 +1,345 @@
+// Programs whose tensors lie on a GPU, here an emulated one whose streams work as late as they may
+// (tests/fakes/queued_device): with the same numbers the host's memory gives the same bits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/client.h"
+#include "common/log.h"
+#include "common/plugin.h"
+#include "tests/fakes/queued_device/asked.h"
+#include "tests/unit/client/small_server.h"
+
+namespace psgd {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr size_t kElements = 1000;
+constexpr uint64_t kSamples = 40;  // ten batches of four
+constexpr int kSteps = 10;
+constexpr uint32_t kMatrix = 0, kBias = 1;
+const std::vector<size_t> kCounts = {kElements, 4};
+
+Time Soon() { return SteadyNow() + std::chrono::seconds(30); }
+
+MemberOptions OptionsFor(const SmallServer& server) {
+  MemberOptions options;
+  options.server = server.address();
+  options.name = "program";
+  return options;
+}
+
+// An array of the device, whose memory is the host's. Programs write to it on their stream.
+class DeviceArrayOfProgram {
+ public:
+  DeviceArrayOfProgram(int device, size_t count) : device_(device), values_(count, NAN) {
+    const auto found = FindInPlugin("cudnn", PSGD_QUEUED_DEVICE_DIR, "psgd_queued_device_put");
+    EXPECT_TRUE(found.ok()) << found.status();
+    put_ = reinterpret_cast<queued::PutFunction>(*found);
+  }
+  void Write(int stream, const std::vector<float>& values) {
+    const std::function<void()> write = [this, values] { values_ = values; };
+    put_(device_, stream, &write);
+  }
+  // As memory that is used for something else: whoever still reads it gets NaN.
+  void Spoil() { values_.assign(values_.size(), NAN); }
+  const float* data() const { return values_.data(); }
+
+ private:
+  const int device_;
+  queued::PutFunction put_;
+  std::vector<float> values_;
+};
+
+struct Program {
+  std::string config = {};         // of the run
+  bool gradients = false;          // pushes them; else weights
+  std::optional<int> device = {};  // where its matrix and bias are; nullopt: on the host
+  int stream = 0;                  // on which it writes there
+  std::string plugin_dir = PSGD_QUEUED_DEVICE_DIR;
+  std::string log_file = {};
+  int steps = kSteps;
+  bool ends_last_step = true;  // else it leaves within the step
+  // Changes what the program pushes of its matrix in a step.
+  std::function<void(int step, std::vector<float>*)> change = nullptr;
+};
+
+struct Trained {
+  std::vector<std::vector<float>> weights;  // of the matrix, in each step
+  std::vector<std::vector<uint8_t>> sent;   // elements of the matrix that each step sent
+  std::vector<float> first_shard;           // what the shard has when the program has left
+  uint64_t bytes_pushed = 0;
+  CodedOn matrix = CodedOn::kHost, bias = CodedOn::kHost;
+  absl::Status status;  // of the steps
+};
+
+class Running {
+ public:
+  explicit Running(const Program& program) : program_(program), server_(program.config) {
+    MemberOptions options = OptionsFor(server_);
+    if (!program.log_file.empty()) {
+      options.log =
+          MakeLog({.name = "program", .file = program.log_file, .to_stderr = false}).value();
+    }
+    client_ = Client::Join(options, program.plugin_dir).value();
+    EXPECT_TRUE(client_
+                    ->AddTensor({.name = "matrix", .shape = {100, 10}, .decays = true},
+                                std::vector<float>(kElements, 1))
+                    .ok());
+    EXPECT_TRUE(client_->AddTensor({.name = "bias", .shape = {4}}, std::vector<float>(4, 1)).ok());
+    for (const uint32_t tensor : {kMatrix, kBias}) {
+      if (!program.device) continue;
+      EXPECT_TRUE(client_->UseDevice(tensor, *program.device).ok());
+      values_.push_back(std::make_unique<DeviceArrayOfProgram>(*program.device, kCounts[tensor]));
+      bases_.push_back(std::make_unique<DeviceArrayOfProgram>(*program.device, kCounts[tensor]));
+    }
+    const absl::Status committed = client_->Commit(kSamples, 1);
+    EXPECT_TRUE(committed.ok()) << committed;
+    EXPECT_TRUE(client_->NextShare(Soon()).ok());
+  }
+  // The device's work may use the arrays.
+  ~Running() { client_.reset(); }
+
+  Client& client() { return *client_; }
+
+  absl::Status Push(uint32_t tensor, const std::vector<float>& weights,
+                    const std::vector<float>& pushed) {
+    PSGD_ASSIGN_OR_RETURN(const CodedOn where, client_->WhereCoded(tensor));
+    if (where == CodedOn::kHost) {
+      return program_.gradients ? client_->PushGradient(tensor, pushed)
+                                : client_->PushWeights(tensor, pushed);
+    }
+    values_[tensor]->Write(program_.stream, pushed);
+    bases_[tensor]->Write(program_.stream, weights);
+    const DeviceValues values{values_[tensor]->data(),
+                              where == CodedOn::kDevice ? nullptr : bases_[tensor]->data(),
+                              reinterpret_cast<void*>(static_cast<intptr_t>(program_.stream))};
+    return program_.gradients ? client_->PushDeviceGradient(tensor, values, pushed.size())
+                              : client_->PushDeviceWeights(tensor, values, pushed.size());
+  }
+
+  absl::Status Step(int step, Trained* trained) {
+    PSGD_RETURN_IF_ERROR(client_->Wait(Soon()));
+    for (const uint32_t tensor : {kMatrix, kBias}) {
+      std::vector<float> weights(kCounts[tensor]);
+      PSGD_RETURN_IF_ERROR(client_->Get(tensor, weights));
+      std::vector<float> pushed = weights;
+      for (size_t i = 0; i < pushed.size(); ++i) {
+        const float gradient =
+            static_cast<float>((i * 37 + static_cast<size_t>(step) * 101) % 211) / 64 - 1.5f;
+        pushed[i] = program_.gradients ? gradient : weights[i] - 0.125f * gradient * weights[i];
+      }
+      if (tensor == kMatrix) trained->weights.push_back(weights);
+      if (tensor == kMatrix && program_.change) program_.change(step, &pushed);
+      PSGD_RETURN_IF_ERROR(Push(tensor, weights, pushed));
+    }
+    if (step % 3 == 1) {  // now and then the program asks before the step ends
+      trained->sent.emplace_back(kElements);
+      PSGD_RETURN_IF_ERROR(client_->Sent(kMatrix, trained->sent.back()));
+    }
+    if (step + 1 == program_.steps && !program_.ends_last_step) return absl::OkStatus();
+    PSGD_RETURN_IF_ERROR(client_->EndStep({.samples = 4}));
+    for (const auto& array : values_) array->Spoil();
+    for (const auto& array : bases_) array->Spoil();
+    return absl::OkStatus();
+  }
+
+  Trained Train() {
+    Trained trained;
+    trained.matrix = client_->WhereCoded(kMatrix).value();
+    trained.bias = client_->WhereCoded(kBias).value();
+    for (int step = 0; step < program_.steps && trained.status.ok(); ++step) {
+      trained.status = Step(step, &trained);
+    }
+    trained.bytes_pushed = client_->timings().bytes_pushed;
+    const absl::Status left = client_->Leave(!trained.status.ok(), "done");
+    EXPECT_TRUE(left.ok()) << left;
+    trained.first_shard = server_.Weights();
+    return trained;
+  }
+
+ private:
+  const Program program_;
+  SmallServer server_;
+  std::vector<std::unique_ptr<DeviceArrayOfProgram>> values_, bases_;  // by tensor
+  std::unique_ptr<Client> client_;
+};
+
+Trained Train(const Program& program) { return Running(program).Train(); }
+
+void ExpectSameBits(const Trained& there, const Trained& here) {
+  EXPECT_TRUE(there.status.ok()) << there.status;
+  EXPECT_TRUE(here.status.ok()) << here.status;
+  EXPECT_EQ(there.weights, here.weights);
+  EXPECT_EQ(there.sent, here.sent);
+  EXPECT_EQ(there.first_shard, here.first_shard);
+  EXPECT_EQ(there.bytes_pushed, here.bytes_pushed);
+}
+
+std::string Compression(const std::string& push) {
+  return absl::StrCat("compression: {push: ", push,
+                      ", dense_below: 1, rules: [{match: bias, push: none}]}\n");
+}
+
+constexpr char kSgd[] = "optimizer: {sgd: {learning_rate: 0.1, weight_decay: 0.01}}\n";
+
+class DeviceProgram : public testing::TestWithParam<const char*> {};
+
+TEST_P(DeviceProgram, TrainsWithTheBitsOfTheHost) {
+  for (const bool gradients : {false, true}) {
+    Program program{.config = Compression(GetParam()), .gradients = gradients};
+    if (gradients) program.config += kSgd;
+    const Trained here = Train(program);
+    EXPECT_EQ(here.matrix, CodedOn::kHost);
+    EXPECT_EQ(here.weights.size(), static_cast<size_t>(kSteps));
+    const bool coded = std::string(GetParam()) != "none";
+    for (const int device : {0, 1, 2, 3}) {
+      SCOPED_TRACE(absl::StrCat(gradients ? "gradients" : "weights", ", device ", device));
+      program.device = device;
+      program.stream = device % 2;
+      const Trained there = Train(program);
+      EXPECT_EQ(there.matrix, coded ? CodedOn::kDeviceWithBase : CodedOn::kHost);
+      EXPECT_EQ(there.bias, CodedOn::kHost);
+      ExpectSameBits(there, here);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Codecs, DeviceProgram,
+                         testing::Values("none", "int8", "onebit", "ternary", "fp16",
+                                         "{topk: {density: 0.05}}", "{dgc: {density: 0.05}}"),
+                         [](const auto& info) {
+                           const std::string codec = info.param;
+                           return codec[0] == '{' ? codec.substr(1, codec.find(':') - 1) : codec;
+                         });
+
+// What a codec leaves out is pushed when the program leaves, also in the middle of a step.
+TEST(DeviceProgramTest, LeavesAsAProgramOnTheHost) {
+  for (const int steps : {1, 4}) {
+    Program program{
+        .config = Compression("{topk: {density: 0.02}}"), .steps = steps, .ends_last_step = false};
+    const Trained here = Train(program);
+    program.device = 1;
+    ExpectSameBits(Train(program), here);
+  }
+}
+
+// Weight decay of the shards' optimizer needs the weights; without it gradients travel alone.
+TEST(DeviceProgramTest, TellsWhetherTheDeviceNeedsTheWeights) {
+  Program program{
+      .config = Compression("onebit") + "optimizer: {adamw: {}}\n", .gradients = true, .device = 0};
+  EXPECT_EQ(Train(program).matrix, CodedOn::kDevice);
+}
+
+TEST(DeviceProgramTest, CodecsAreTriedAndChosenOnTheDevice) {
+  const Program program{.config = Compression("{auto: {steps: 2, codecs: [int8, onebit]}}"),
+                        .device = 2};
+  const Trained trained = Train(program);
+  EXPECT_TRUE(trained.status.ok()) << trained.status;
+  EXPECT_EQ(trained.matrix, CodedOn::kDeviceWithBase);
+}
+
+TEST(DeviceProgramTest, ValuesThatAreNotFiniteGiveTheErrorOfTheHost) {
+  for (const bool gradients : {false, true}) {
+    for (const float bad : {NAN, INFINITY, -INFINITY}) {
+      Program program{.config = Compression("int8") + (gradients ? kSgd : ""),
+                      .gradients = gradients,
+                      .change = [=](int step, std::vector<float>* pushed) {
+                        if (step == 2) (*pushed)[777] = bad;
+                      }};
+      const absl::Status here = Train(program).status;
+      program.device = 0;
+      const absl::Status there = Train(program).status;
+      EXPECT_TRUE(absl::IsOutOfRange(there)) << there;
+      EXPECT_THAT(there.message(), HasSubstr("matrix is not finite: element 777"));
+      EXPECT_EQ(there.message(), here.message());
+    }
+  }
+}
+
+std::string Read(const std::string& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(DeviceProgramTest, TheLogTellsWhereTensorsAreCodedAndWhy) {
+  const std::string log = testing::TempDir() + "/device_program.log";
+  const auto said = [&](const std::string& config, const std::string& plugin_dir) {
+    std::filesystem::remove(log);
+    EXPECT_TRUE(Train({.config = config, .device = 0, .plugin_dir = plugin_dir, .log_file = log})
+                    .status.ok());
+    return Read(log);
+  };
+  EXPECT_THAT(said(Compression("onebit"), PSGD_QUEUED_DEVICE_DIR),
+              AllOf(HasSubstr("coded on CUDA device 0: matrix"),
+                    HasSubstr("on a GPU, but coded on the host, because no codec shortens it "
+                              "(none): bias")));
+  EXPECT_THAT(said(Compression("onebit"), "/nowhere"),
+              AllOf(Not(HasSubstr("coded on CUDA device")),
+                    HasSubstr("the plugin libpsgd_cudnn.so is not installed (looked for "
+                              "/nowhere/libpsgd_cudnn.so); build it: matrix, bias")));
+}
+
+TEST(DeviceProgramTest, LocalStepsAreCodedOnTheHost) {
+  const std::string log = testing::TempDir() + "/device_local_steps.log";
+  std::filesystem::remove(log);
+  Running running(
+      {.config = Compression("onebit") + "local: {steps: 5}\n", .device = 0, .log_file = log});
+  EXPECT_EQ(running.client().WhereCoded(kMatrix).value(), CodedOn::kHost);
+  EXPECT_THAT(Read(log), HasSubstr("local.steps"));
+  EXPECT_TRUE(running.client().Leave(false, "done").ok());
+}
+
+TEST(DeviceProgramTest, WrongCallsSayWhatToDo) {
+  SmallServer server(Compression("onebit"));
+  const auto client = Client::Join(OptionsFor(server), PSGD_QUEUED_DEVICE_DIR).value();
+  const std::vector<float> first(kElements, 1);
+  ASSERT_TRUE(client->AddTensor({.name = "matrix", .shape = {100, 10}}, first).ok());
+  ASSERT_TRUE(client->AddTensor({.name = "bias", .shape = {kElements}}, first).ok());
+  const auto expect = [](const absl::Status& status, absl::StatusCode code, const char* text) {
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(status.ToString(), HasSubstr(text));
+  };
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  constexpr auto kState = absl::StatusCode::kFailedPrecondition;
+  expect(client->UseDevice(2, 0), kInvalid, "tensor 2, and there are 2");
+  expect(client->UseDevice(0, -1), kInvalid, "devices are numbered from 0");
+  expect(client->WhereCoded(0).status(), kState, "commit it before");
+  ASSERT_TRUE(client->UseDevice(kMatrix, 0).ok());
+  ASSERT_TRUE(client->Commit(kSamples, 1).ok());
+  expect(client->UseDevice(kMatrix, 0), kState, "after the commit");
+  expect(client->WhereCoded(2).status(), kInvalid, "tensor 2, and there are 2");
+  std::vector<float> values(kElements, 0.5f);
+  const DeviceValues there{values.data(), first.data()};
+  expect(client->PushDeviceWeights(kMatrix, there, kElements), kState, "before a share was dealt");
+  ASSERT_TRUE(client->NextShare(Soon()).ok());
+  ASSERT_TRUE(client->Wait(Soon()).ok());
+  expect(client->PushDeviceWeights(kBias, there, kElements), kInvalid, "bias is coded on the host");
+  expect(client->PushWeights(kMatrix, values), kInvalid, "matrix is coded on a GPU");
+  const int64_t row = 0;
+  expect(client->PushRows(kMatrix, {&row, 1}, std::span(values).first(10)), kInvalid,
+         "matrix is coded on a GPU");
+  expect(client->PushDeviceWeights(kMatrix, {values.data()}, kElements), kInvalid,
+         "the base of matrix is a null pointer");
+  expect(client->PushDeviceWeights(kMatrix, there, 7), kInvalid, "matrix has 1000 elements");
+  expect(client->PushDeviceGradient(kMatrix, there, kElements), kState, "push weights");
+  ASSERT_TRUE(client->PushDeviceWeights(kMatrix, there, kElements).ok());
+  expect(client->PushDeviceWeights(kMatrix, there, kElements), kState, "was pushed before");
+  ASSERT_TRUE(client->EndStep({}).ok());
+  EXPECT_TRUE(client->Leave(false, "done").ok());
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,17 @@
+// The codecs of the device that gradients lie on.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/status.h"
+#include "compression/device_codec.h"
+
+namespace psgd {
+
+// From the plugin of that name (see FindInPlugin), for that device.
+absl::StatusOr<std::unique_ptr<DeviceCodecs>> LoadDeviceCodecs(const std::string& plugin,
+                                                               const std::string& plugin_dir,
+                                                               int device);
+
+}  // namespace psgd
