@@ -23,7 +23,7 @@ refuse() {
   exit 2
 }
 
-pieces=(capture ops twins golden repeat bench torch roofline sanitize train steps torch_tf32)
+pieces=(capture ops twins programs golden repeat bench torch roofline sanitize train steps torch_tf32)
 list=no budget=0 minutes=20 results=$PWD/gpu-results words=()
 while (($# > 0)); do
   case $1 in
@@ -237,6 +237,9 @@ piece_ops() {
 }
 piece_twins() {
   PSGD_TENSORS=300 check 60 "codecs against the host, byte by byte" conformance "*DeviceTwins*cudnn*:*DeviceGroups*cudnn*"
+}
+piece_programs() {
+  check 10 "programs: codecs wait for a program's stream" conformance "ProgramStream*"
 }
 piece_golden() {
   check 60 "golden networks: losses of PyTorch" conformance "*GoldenTest*cudnn*"

@@ -247,7 +247,9 @@ class CudaCodecs final : public DeviceCodecs {
   absl::StatusOr<void*> EventOf(void* stream) override {
     PSGD_RETURN_IF_ERROR(device_.Enter());
     CudaEvent& event = events_[stream];
-    if (event == nullptr) PSGD_ASSIGN_OR_RETURN(event, NewCudaEvent(cudaEventDisableTiming));
+    if (event == nullptr) {
+      PSGD_ASSIGN_OR_RETURN(event, NewCudaEvent(cudaEventDisableTiming));
+    }
     PSGD_RETURN_IF_ERROR(
         Check(cudaEventRecord(event.get(), static_cast<cudaStream_t>(stream)), "cudaEventRecord"));
     return event.get();

@@ -258,6 +258,26 @@ class Client:
             self.push_memory(name, where, count, gradient=gradients)
             del keep
 
+    def use_device(self, name: str, device: int) -> None:
+        """Before commit: the tensor lies on that CUDA device, and is to be coded there."""
+        self._call("psgd_use_device", self._number(name), device)
+
+    def place(self, name: str) -> int:
+        """After commit, where the tensor is coded: ON_HOST, ON_DEVICE or ON_DEVICE_WITH_BASE."""
+        place = ctypes.c_int32()
+        self._call("psgd_get_place", self._number(name), ctypes.byref(place))
+        return place.value
+
+    def push_device_memory(self, name: str, where: int, base: int, count: int, stream: int, *,
+                           gradient: bool = False) -> None:
+        """As push_memory, of values on the tensor's device, which stay as they are until end_step.
+
+        `base`: what get_memory gave, on the device; 0: with ON_DEVICE it needs none. `stream`: the
+        cudaStream_t that has been given all that makes the values.
+        """
+        self._call("psgd_push_device_gradient" if gradient else "psgd_push_device_weights",
+                   self._number(name), where, base or None, count, stream or None)
+
     def push_rows_memory(self, name: str, rows: int, count: int, where: int, elements: int) -> None:
         self._call("psgd_push_rows", self._number(name), rows, count, where, elements)
 

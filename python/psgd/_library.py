@@ -9,6 +9,7 @@ from typing import Any, Optional
 from psgd import _environment
 
 OK, AGAIN, OVER, INVALID, STATE, REFUSED, UNAVAILABLE, DIVERGED, INTERNAL, SAVE, DATA_LOSS = range(11)
+ON_HOST, ON_DEVICE, ON_DEVICE_WITH_BASE = range(3)  # psgd_place
 ABI_VERSION = 1
 
 
@@ -114,6 +115,12 @@ _CALLS = {
     "psgd_push_gradient": [_HANDLE, ctypes.c_uint32, _FLOATS, ctypes.c_size_t],
     "psgd_push_rows": [_HANDLE, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t, _FLOATS,
                        ctypes.c_size_t],
+    "psgd_use_device": [_HANDLE, ctypes.c_uint32, ctypes.c_int32],
+    "psgd_get_place": [_HANDLE, ctypes.c_uint32, ctypes.POINTER(ctypes.c_int32)],
+    "psgd_push_device_weights": [_HANDLE, ctypes.c_uint32, _FLOATS, _FLOATS, ctypes.c_size_t,
+                                 ctypes.c_void_p],
+    "psgd_push_device_gradient": [_HANDLE, ctypes.c_uint32, _FLOATS, _FLOATS, ctypes.c_size_t,
+                                  ctypes.c_void_p],
     "psgd_get_sent": [_HANDLE, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t],
     "psgd_sends_elements": [_HANDLE, ctypes.c_uint32, ctypes.POINTER(ctypes.c_int32)],
     "psgd_end_step": [_HANDLE, ctypes.POINTER(Step)],

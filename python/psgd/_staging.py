@@ -52,6 +52,10 @@ class Staging:
         into.record_stream(self._stream)
         current.wait_stream(self._stream)
 
+    def stream(self) -> int:
+        """The program's stream, as CUDA knows it."""
+        return self._cuda.current_stream(self._device).cuda_stream
+
     def _pinned(self, like: torch.Tensor) -> torch.Tensor:
         # PyTorch keeps pinned memory for later, and gives it out again once its copies are done.
         return torch.empty(like.shape, dtype=torch.float32, device="cpu",

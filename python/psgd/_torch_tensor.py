@@ -1,9 +1,10 @@
 """Tensors of a PyTorch model on their way between the program and the shards."""
 
-from typing import Any, Dict, Iterator, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 import torch
 
+from psgd import _library
 from psgd._client import Client
 from psgd._library import InvalidError
 from psgd._staging import Staging
@@ -19,14 +20,19 @@ def members(model: torch.nn.Module, which: str) -> Iterator[Tuple[str, torch.nn.
                 yield f"{prefix}.{key}" if prefix else key, module, key, tensor
 
 
+def is_on_gpu(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "cuda"
+
+
 class Stagings:
     """Of each GPU that has tensors of the model."""
 
     def __init__(self) -> None:
         self._of_device: Dict[torch.device, Staging] = {}
+        self._kept: List[torch.Tensor] = []
 
     def of(self, tensor: torch.Tensor) -> Optional[Staging]:
-        if tensor.device.type != "cuda":
+        if not is_on_gpu(tensor):
             return None
         if tensor.device not in self._of_device:
             self._of_device[tensor.device] = Staging(tensor.device)
@@ -36,9 +42,26 @@ class Stagings:
         for staging in self._of_device.values():
             staging.flush()
 
+    def keep(self, values: torch.Tensor) -> None:
+        """Their memory is not given to another tensor before `release`."""
+        self._kept.append(values)
+
+    def release(self) -> None:
+        """The step has ended: its values have been encoded."""
+        self._kept.clear()
+
+
+def _exactly(values: torch.Tensor, exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What the step changed, not what the tensor's type rounds off. `exact`: before the step."""
+    if dtype in (torch.float32, torch.float64):
+        return values
+    return exact + (values - exact.to(dtype).to(torch.float32))
+
 
 class Tensor:
-    """A tensor of the model, and how it travels: as float32, contiguous, on the host."""
+    """A tensor of the model, and how it travels: as float32 and contiguous, from the host's memory;
+    or, where a GPU codes it, from the GPU's.
+    """
 
     def __init__(self, name: str, module: torch.nn.Module, key: str, statistic: bool) -> None:
         self.name = name
@@ -47,6 +70,9 @@ class Tensor:
         self._key = key
         self.sparse = bool(getattr(module, "sparse", False)) and not statistic
         self.shape = tuple(self.tensor.shape)
+        self._place = _library.ON_HOST
+        self._device = self.tensor.device  # that codes it, if one does
+        self._base: Optional[torch.Tensor] = None  # there: what the last pull brought, if it is needed
 
     @property
     def tensor(self) -> torch.Tensor:
@@ -57,6 +83,16 @@ class Tensor:
             raise InvalidError(f"{self.name} is not in the model any more; the run's tensors are "
                                "fixed by the join: join after the model is complete")
         return tensor
+
+    def use_device(self, client: Client) -> None:
+        """Before the commit: its GPU is to code it."""
+        if is_on_gpu(self.tensor):
+            self._device = self.tensor.device
+            client.use_device(self.name, self._device.index or 0)
+
+    def find_place(self, client: Client) -> None:
+        """After the commit, which says where it is coded."""
+        self._place = client.place(self.name)
 
     def copy_out(self) -> torch.Tensor:
         return self.tensor.detach().to("cpu", torch.float32).contiguous()
@@ -79,26 +115,61 @@ class Tensor:
 
     def pull(self, client: Client, stagings: Stagings) -> None:
         tensor, direct = self._checked()
+        if self._base is not None:
+            self._bring(client, stagings, self._base)
+            with torch.no_grad():
+                tensor.copy_(self._base)
+            return
         if direct:
             client.get_memory(self.name, tensor.data_ptr(), tensor.numel())
             return
-        staging = stagings.of(tensor)
-        if staging is not None:
-            staging.bring(lambda host: client.get_memory(self.name, host.data_ptr(), host.numel()),
-                          tensor)
+        if is_on_gpu(tensor):
+            self._bring(client, stagings, tensor)
             return
         with torch.no_grad():
             tensor.copy_(self._shards_values(client))
 
+    def _bring(self, client: Client, stagings: Stagings, into: torch.Tensor) -> None:
+        staging = stagings.of(into)
+        assert staging is not None
+        staging.bring(lambda host: client.get_memory(self.name, host.data_ptr(), host.numel()), into)
+
+    def _base_for(self, client: Client, gradient: bool) -> Optional[torch.Tensor]:
+        """What the last pull brought, on the device that codes the tensor; None: it needs nothing."""
+        if self._place == _library.ON_DEVICE:
+            return None
+        tensor = self.tensor.detach()
+        if gradient and (tensor.device, tensor.dtype, tensor.is_contiguous()) == (
+                self._device, torch.float32, True):
+            return tensor  # the program's optimizer does nothing
+        if self._base is None:  # from now on pulls bring it
+            self._base = self._shards_values(client).to(self._device)
+        return self._base
+
+    def _push_from_device(self, client: Client, stagings: Stagings, values: torch.Tensor,
+                          gradient: bool) -> None:
+        base = self._base_for(client, gradient)
+        dtype = values.dtype
+        values = values.to(self._device, torch.float32).contiguous()
+        if base is not None and not gradient:
+            values = _exactly(values, base, dtype)
+        stagings.keep(values)
+        staging = stagings.of(values)
+        assert staging is not None
+        client.push_device_memory(self.name, values.data_ptr(),
+                                  0 if base is None else base.data_ptr(), values.numel(),
+                                  staging.stream(), gradient=gradient)
+
     def push(self, client: Client, stagings: Stagings) -> None:
         tensor, direct = self._checked()
         dtype = tensor.dtype
+        if self._place != _library.ON_HOST:
+            self._push_from_device(client, stagings, tensor.detach(), gradient=False)
+            return
 
         def push(values: torch.Tensor) -> None:
             if dtype not in (torch.float32, torch.float64):
-                # What the step changed, not what the tensor's type rounds off.
-                exact = self._shards_values(client)
-                values = exact + (values - exact.to(dtype).to(torch.float32))
+                values = _exactly(values, self._shards_values(client), dtype)
             client.push_memory(self.name, values.data_ptr(), values.numel())
 
         staging = stagings.of(tensor)
@@ -133,12 +204,16 @@ class Tensor:
     def push_gradient(self, client: Client, stagings: Stagings) -> None:
         gradient: Any = self.tensor.grad
         gradient = gradient.detach()
-        if gradient.is_sparse and gradient.sparse_dim() == 1:
+        on_host = self._place == _library.ON_HOST
+        if on_host and gradient.is_sparse and gradient.sparse_dim() == 1:
             gradient = gradient.coalesce()
             self._push_rows(client, gradient.indices()[0], gradient.values())
             return
         if gradient.is_sparse:
             gradient = gradient.to_dense()
+        if not on_host:
+            self._push_from_device(client, stagings, gradient, gradient=True)
+            return
 
         def push(values: torch.Tensor) -> None:
             client.push_memory(self.name, values.data_ptr(), values.numel(), gradient=True)

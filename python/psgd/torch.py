@@ -183,7 +183,7 @@ class Run:
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
                  client: Client, statistics: Sequence[str] = (), overlap: bool = False,
-                 mask_momentum: Optional[bool] = None) -> None:
+                 mask_momentum: Optional[bool] = None, device_codecs: bool = True) -> None:
         has_momentum = any(group.get("momentum", 0) > 0 for group in optimizer.param_groups)
         could_mask = client.worker_optimizer and not client.local_steps and has_momentum
         if mask_momentum and not could_mask:
@@ -192,6 +192,7 @@ class Run:
                              "is set; join without it")
         self.client = client
         self._masks_momentum = bool(mask_momentum)
+        self._device_codecs = device_codecs
         #: This worker's number, from 0. ps-run's worker-N is worker N, if nobody else has that number.
         self.worker: int = client.worker
         self._model = model
@@ -400,7 +401,13 @@ class Run:
                                  "run.sampler(dataset), or say run.stream(samples), before the "
                                  "epochs begin")
             self._state.save(self._travels(), within_epoch=False)  # what cannot be is said now
+            travels = self._travels()
+            for tensor in self._tensors:
+                if self._device_codecs and id(tensor.tensor) in travels:
+                    tensor.use_device(self.client)
             self.client.commit(self._samples_in_set, count)
+            for tensor in self._tensors:
+                tensor.find_place(self.client)
             self.client.keep_state(self._save_state)
             self._committed = True
         while self._pending or self._next_share():
@@ -511,6 +518,7 @@ class Run:
                 self._stagings.flush()
             computed = begun - self._last - (overlapped - self._last_overlapped)
             self.client.end_step(seconds_compute=max(0.0, computed))
+            self._stagings.release()
             self._steps += 1
             self._skips += not pushes
             if exchanges:
@@ -533,6 +541,7 @@ class Run:
         self._check_none(trained - {id(t.tensor) for t in self._tensors if not t.statistic})
         shards_optimize = not self.client.worker_optimizer
         row_wise = self._row_wise()
+        pushed: List[Tensor] = []
         for tensor in self._tensors:
             if tensor.statistic:
                 tensor.push(self.client, self._stagings)
@@ -549,10 +558,12 @@ class Run:
                 tensor.push_changed_rows(self.client, self._stagings)
             else:
                 tensor.push(self.client, self._stagings)
-            if self._masks_momentum:
-                momentum = self._optimizer.state[parameter].get("momentum_buffer")
+            pushed.append(tensor)
+        if self._masks_momentum:
+            self._stagings.flush()  # pushes first what was still on its way from a GPU
+            for tensor in pushed:
+                momentum = self._optimizer.state[tensor.tensor].get("momentum_buffer")
                 if momentum is not None and not momentum.is_sparse:  # rows travel whole
-                    self._stagings.flush()  # pushes first what was still on its way from a GPU
                     tensor.forget_what_was_sent(self.client, momentum)
 
     def _travels(self) -> Set[int]:
@@ -690,7 +701,8 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
          server: Optional[str] = None, name: Optional[str] = None,
          tls_dir: Optional[str] = None, log_file: Optional[str] = None,
          connect_seconds: float = 60, statistics: Sequence[str] = (),
-         overlap: bool = False, mask_momentum: Optional[bool] = None) -> Any:
+         overlap: bool = False, mask_momentum: Optional[bool] = None,
+         device_codecs: bool = True) -> Any:
     """Joins the run of ps-run's environment, or at `server`; without either, trains alone.
 
     Attaches to the model and the optimizer; schedulers, state_dict and closures keep working. The
@@ -710,6 +722,11 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
     sends an element, the optimizer's momentum of that element becomes 0, as in DGC (Lin et al.
     2018): the momentum came from gradients that had waited for many steps. Where it is not said and
     could help, worker 0 warns.
+
+    `device_codecs`: GPUs encode the updates of tensors that lie there, where libpsgd_cudnn.so is
+    beside libpsgd.so, so that only payloads come to the host; the worker's log says which. It takes
+    memory of the GPU: for what a codec leaves out as much as the tensor in float32, and with
+    `optimizer: worker` as much again. False: they travel whole, through pinned memory.
     """
     if not (server or _environment.server()):
         return Alone()
@@ -720,7 +737,7 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
     client = Client(server, name=name, device=f"torch {torch.__version__}, {device}",
                     tls_dir=tls_dir, log_file=log_file, connect_seconds=connect_seconds)
     try:
-        run = Run(model, optimizer, client, statistics, overlap, mask_momentum)
+        run = Run(model, optimizer, client, statistics, overlap, mask_momentum, device_codecs)
     except BaseException as error:
         client.leave(failed=True, reason=repr(error))
         raise

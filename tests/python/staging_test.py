@@ -111,6 +111,10 @@ class StagingTest(unittest.TestCase):
         self.assertEqual(self.pushed, [(0, [1, 1]), (1, [2, 2]), (2, [3, 3])])
         self.assertTrue(all(tensor.users for tensor in tensors))
 
+    def test_it_names_the_programs_stream(self):
+        self.cuda.program.cuda_stream = 140
+        self.assertEqual(self.staging.stream(), 140)
+
     def test_copies_that_are_done_are_pushed_without_waiting(self):
         first, second = self.cuda.Tensor([5]), self.cuda.Tensor([6])
         self.send(first, "first")
