@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -23,15 +24,25 @@ except ImportError as error:
     print(f"no PyTorch for this Python: {error}")
     sys.exit(77)
 
+import device_worker
 import psgd
 import psgd.torch
 from psgd import _library, _torch_tensor
 from servers import server
 
 BIN = pathlib.Path(sys.argv[1])
+PLUGIN = BIN.parent / "tests/queued_device/libpsgd_cudnn.so"
+WORKER = pathlib.Path(__file__).with_name("device_worker.py")
+CONFIG = """
+name: device
+model: client
+data: {batch: 4}
+train: {epochs: 2}
+cluster: {shards: 2, workers: 1, deadline: 30s}
+"""
 CODECS = ["none", "int8", "onebit", "ternary", "{topk: {density: 0.05}}"]
 SGD = "{sgd: {learning_rate: 0.1, weight_decay: 0.01}}"
-ELEMENTS, SAMPLES, BATCH = 200, 32, 4
+BATCH = 4
 
 
 def compression(push):
@@ -40,11 +51,10 @@ def compression(push):
 
 def setUpModule():
     """The plugin is found beside the library."""
-    folder = pathlib.Path(unittest.enterModuleContext(tempfile.TemporaryDirectory())
-                          if hasattr(unittest, "enterModuleContext") else tempfile.mkdtemp())
-    plugin = BIN.parent / "tests/queued_device/libpsgd_cudnn.so"
-    assert plugin.exists(), plugin
-    (folder / "libpsgd_cudnn.so").symlink_to(plugin)
+    kept = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(kept.cleanup)
+    folder = pathlib.Path(kept.name)
+    (folder / "libpsgd_cudnn.so").symlink_to(PLUGIN.resolve(strict=True))
     (folder / "libpsgd.so").symlink_to(pathlib.Path(os.environ["PSGD_LIBRARY"]).resolve())
     os.environ["PSGD_LIBRARY"] = str(folder / "libpsgd.so")
 
@@ -53,37 +63,9 @@ class OfArrays(unittest.TestCase):
     """The C interface."""
 
     def train(self, push, gradients, on_gpu):
-        """The matrix in each step, and where it is coded."""
-        seen = []
-        first = (ctypes.c_float * ELEMENTS)(*[1 + i % 7 for i in range(ELEMENTS)])
-        memory = (ctypes.c_float * ELEMENTS)()   # of the GPU, if the matrix is there
-        base = (ctypes.c_float * ELEMENTS)()
-        got = array.array("f", [0] * ELEMENTS)
         with server(optimizer=SGD if gradients else "worker", more=compression(push)) as at, \
                 psgd.Client(at) as run:
-            run.add_memory("matrix", [20, 10], ctypes.addressof(first), decay=True)
-            run.add("bias", array.array("f", [0]))
-            if on_gpu:
-                run.use_device("matrix", 3)
-            run.commit(samples=SAMPLES, epochs=2)
-            place = run.place("matrix")
-            for share in run.shares():
-                for _ in share:
-                    run.pull({"matrix": got})
-                    seen.append(got.tobytes())
-                    for i in range(ELEMENTS):
-                        change = ((i * 37 + len(seen) * 101) % 211) / 64 - 1.5
-                        memory[i] = change if gradients else got[i] - 0.25 * change
-                        base[i] = got[i]
-                    where = ctypes.addressof(memory)
-                    if place == _library.ON_HOST:
-                        run.push_memory("matrix", where, ELEMENTS, gradient=gradients)
-                    else:
-                        run.push_device_memory("matrix", where, ctypes.addressof(base), ELEMENTS, 0,
-                                               gradient=gradients)
-                    run.end_step()
-                run.wait()
-        return seen, place
+            return device_worker.train(run, 2, on_gpu, gradients)
 
     def test_the_run_gets_the_bits_of_the_host(self):
         for push in CODECS:
@@ -94,8 +76,32 @@ class OfArrays(unittest.TestCase):
                     self.assertEqual(on_host, _library.ON_HOST)
                     self.assertEqual(place, _library.ON_HOST if push == "none"
                                      else _library.ON_DEVICE_WITH_BASE)
-                    self.assertEqual(len(here), 2 * SAMPLES // BATCH)
+                    self.assertEqual(len(here), 2 * device_worker.SAMPLES // BATCH)
                     self.assertEqual(there, here)
+
+    def test_the_threads_device_stays(self):
+        """Only the codecs' calls make their device the thread's."""
+        plugin = ctypes.CDLL(str(PLUGIN))
+        before = plugin.psgd_queued_thread_device()
+        self.assertNotEqual(before, device_worker.DEVICE)
+        _, place = self.train("onebit", False, on_gpu=True)
+        self.assertNotEqual(place, _library.ON_HOST)
+        self.assertEqual(plugin.psgd_queued_thread_device(), before)
+
+    def test_a_run_that_stops_goes_on_with_what_was_left_out(self):
+        weights = set()
+        for parts in ([(4, "")], [(4, "gpu")], [(2, "gpu"), (4, "gpu")], [(2, "gpu"), (4, "")]):
+            with self.subTest(parts=parts), tempfile.TemporaryDirectory() as folder:
+                run = pathlib.Path(folder) / "run"
+                (run.parent / "config.yaml").write_text(CONFIG + compression(CODECS[-1]))
+                for epochs, place in parts:
+                    how = (["--resume", run, "--set", f"train.epochs={epochs}"] if run.exists() else
+                           [run.parent / "config.yaml", "--run-dir", run])
+                    subprocess.run([BIN / "ps-run", *how, "--quiet", "--", sys.executable, "-B", WORKER,
+                                    str(epochs), place], check=True, timeout=120,
+                                   stdout=subprocess.DEVNULL)
+                weights.add((run / "weights.safetensors").read_bytes())
+        self.assertEqual(len(weights), 1)
 
     def test_wrong_calls(self):
         values, base = (ctypes.c_float * 2)(1, 2), (ctypes.c_float * 2)(1, 2)
@@ -104,7 +110,7 @@ class OfArrays(unittest.TestCase):
             for name in ("w", "bias"):
                 run.add(name, array.array("f", [1, 2]))
                 run.use_device(name, 0)
-            run.commit(samples=SAMPLES, epochs=1)
+            run.commit(samples=8, epochs=1)
             run.next_share()
             run.wait()
             for text, call, *arguments in (
@@ -155,7 +161,7 @@ def network(kind):
 
 def points(kind):
     draw = torch.Generator().manual_seed(3)
-    x = torch.randn(SAMPLES, 6, generator=draw)
+    x = torch.randn(32, 6, generator=draw)
     return TensorDataset(x.to(torch.bfloat16) if kind == "bf16" else x, (x.sum(1) > 0).long())
 
 
@@ -186,7 +192,7 @@ class OfPyTorch(unittest.TestCase):
             self.assertTrue(torch.equal(there[name], values), name)
 
     def test_the_run_gets_the_bits_of_the_host(self):
-        for push in CODECS:
+        for push in ("none", "onebit", CODECS[-1]):
             for optimizer in ("worker", SGD):
                 with self.subTest(push=push, optimizer=optimizer):
                     here, _ = self.train(False, push, optimizer=optimizer, mask_momentum=False

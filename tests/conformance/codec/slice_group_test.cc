@@ -120,6 +120,20 @@ TEST_F(SliceGroupTest, LaunchesWhatIsReadyTogether) {
   for (const auto& each : numbers) EXPECT_THAT(each, ::testing::Each(11));
 }
 
+TEST_F(SliceGroupTest, TellsWhetherAGroupIsDone) {
+  std::vector<uint32_t> numbers(3);
+  const Group::FlightPtr flight = Start(nullptr, &numbers);
+  device_.passed = true;
+  EXPECT_FALSE(group_.IsDone(flight.get()).value());  // it is not launched
+  ASSERT_TRUE(group_.Flush().ok());
+  device_.passed = false;
+  EXPECT_FALSE(group_.IsDone(flight.get()).value());
+  device_.passed = true;
+  EXPECT_TRUE(group_.IsDone(flight.get()).value());
+  ASSERT_TRUE(group_.Wait(flight.get()).ok());
+  EXPECT_THAT(TakeLog(), ElementsAre("behind 0", "3 launches, 0 copies"));  // and no wait
+}
+
 TEST_F(SliceGroupTest, TakesAFewLaunchesForManySlices) {
   std::vector<std::vector<uint32_t>> numbers(200, std::vector<uint32_t>(300));
   Group::FlightPtr flight;

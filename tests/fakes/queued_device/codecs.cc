@@ -116,23 +116,27 @@ class CodecArray final : public DeviceArray {
   const CodecMemory memory_;
 };
 
+thread_local int thread_device = 0;
+
 class QueuedCodecs final : public DeviceCodecs {
  public:
-  explicit QueuedCodecs(QueuesPtr queues) : device_(std::move(queues)) {}
+  QueuedCodecs(int index, QueuesPtr queues) : index_(index), device_(std::move(queues)) {}
   absl::StatusOr<std::unique_ptr<DeviceEncoder>> NewEncoder(const TwinOptions& options) override {
+    SetThreadDevice(index_);
     return cuda::TwinEncoder<CodecDevice>::Create(options, &device_, &group_);
   }
   absl::Status Flush() override { return group_.Flush(); }
   // A stream is its number.
   absl::StatusOr<void*> EventOf(void* stream) override {
+    SetThreadDevice(index_);
     const auto number = static_cast<int>(reinterpret_cast<intptr_t>(stream));
     EventPtr& event = events_[number];
     if (event == nullptr) event = std::make_shared<queued::Event>();
     device_.queues()->Set(number, event);
     return event.get();
   }
-  int ThreadDevice() const override { return 0; }
-  void SetThreadDevice(int) const override {}
+  int ThreadDevice() const override { return thread_device; }
+  void SetThreadDevice(int device) const override { thread_device = device; }
   absl::StatusOr<std::unique_ptr<DeviceArray>> Upload(std::span<const float> values) override {
     return std::make_unique<CodecArray>(device_, values);
   }
@@ -140,6 +144,7 @@ class QueuedCodecs final : public DeviceCodecs {
   absl::Status CopyToHost(size_t) override { return absl::OkStatus(); }
 
  private:
+  const int index_;
   CodecDevice device_;
   cuda::SliceGroup<CodecDevice> group_{&device_};
   std::map<int, EventPtr> events_;  // by stream of the program
@@ -148,10 +153,15 @@ class QueuedCodecs final : public DeviceCodecs {
 }  // namespace
 }  // namespace psgd::queued
 
+// For tests: the device of the calling thread.
+extern "C" __attribute__((visibility("default"))) int psgd_queued_thread_device() {
+  return psgd::queued::thread_device;
+}
+
 extern "C" __attribute__((visibility("default"))) bool psgd_make_device_codecs(
     uint32_t interface, int device, absl::StatusOr<std::unique_ptr<psgd::DeviceCodecs>>* made) {
   using namespace psgd::queued;
   if (interface != PSGD_BACKEND_INTERFACE) return false;
-  *made = std::make_unique<QueuedCodecs>(FindDevice(device));
+  *made = std::make_unique<QueuedCodecs>(device, FindDevice(device));
   return true;
 }

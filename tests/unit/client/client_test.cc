@@ -233,6 +233,7 @@ TEST(Client, AnyCallsInAnyOrderGiveAStatus) {
       float* const floats = below(10) == 0 ? nullptr : values.data();
       values[below(kElements)] = below(40) == 0 ? NAN : 0.25f;
       size_t size = 0;
+      int32_t place = 0;
       psgd_share share{.size = below(8) == 0 ? below(5000) : sizeof share};
       psgd_step step{};
       step.size = below(8) == 0 ? below(5000) : sizeof step;
@@ -264,7 +265,9 @@ TEST(Client, AnyCallsInAnyOrderGiveAStatus) {
           status = psgd_push_weights(client, tensor, floats, count);
           break;
         case 9:
-          status = psgd_push_gradient(client, tensor, floats, count);
+          status = below(2) == 0
+                       ? psgd_push_gradient(client, tensor, floats, count)
+                       : psgd_push_device_weights(client, tensor, floats, floats, count, nullptr);
           break;
         case 10:
           status = psgd_push_rows(client, tensor, rows.data(), below(9), floats, 10 * below(9));
@@ -285,7 +288,9 @@ TEST(Client, AnyCallsInAnyOrderGiveAStatus) {
                                  : psgd_load_state(client, bytes.data(), below(65), &size);
           break;
         case 17:
-          status = below(4) == 0 ? psgd_keep_state(client) : psgd_get_timings(client, &timings);
+          status = below(4) == 0   ? psgd_keep_state(client)
+                   : below(2) == 0 ? psgd_get_place(client, tensor, &place)
+                                   : psgd_get_timings(client, &timings);
           break;
         default:
           status = psgd_commit(client, below(60), below(4));

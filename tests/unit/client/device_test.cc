@@ -29,8 +29,8 @@ using testing::Not;
 constexpr size_t kElements = 1000;
 constexpr uint64_t kSamples = 40;  // ten batches of four
 constexpr int kSteps = 10;
-constexpr uint32_t kMatrix = 0, kBias = 1;
-const std::vector<size_t> kCounts = {kElements, 4};
+constexpr uint32_t kMatrix = 0, kBias = 1, kTail = 2;
+const std::vector<size_t> kCounts = {kElements, 4, 500};
 
 Time Soon() { return SteadyNow() + std::chrono::seconds(30); }
 
@@ -66,7 +66,7 @@ class DeviceArrayOfProgram {
 struct Program {
   std::string config = {};         // of the run
   bool gradients = false;          // pushes them; else weights
-  std::optional<int> device = {};  // where its matrix and bias are; nullopt: on the host
+  std::optional<int> device = {};  // where its tensors are; nullopt: on the host
   int stream = 0;                  // on which it writes there
   std::string plugin_dir = PSGD_QUEUED_DEVICE_DIR;
   std::string log_file = {};
@@ -99,7 +99,9 @@ class Running {
                                 std::vector<float>(kElements, 1))
                     .ok());
     EXPECT_TRUE(client_->AddTensor({.name = "bias", .shape = {4}}, std::vector<float>(4, 1)).ok());
-    for (const uint32_t tensor : {kMatrix, kBias}) {
+    EXPECT_TRUE(
+        client_->AddTensor({.name = "tail", .shape = {50, 10}}, std::vector<float>(500, 2)).ok());
+    for (const uint32_t tensor : {kMatrix, kBias, kTail}) {
       if (!program.device) continue;
       EXPECT_TRUE(client_->UseDevice(tensor, *program.device).ok());
       values_.push_back(std::make_unique<DeviceArrayOfProgram>(*program.device, kCounts[tensor]));
@@ -132,7 +134,7 @@ class Running {
 
   absl::Status Step(int step, Trained* trained) {
     PSGD_RETURN_IF_ERROR(client_->Wait(Soon()));
-    for (const uint32_t tensor : {kMatrix, kBias}) {
+    for (const uint32_t tensor : {kMatrix, kBias, kTail}) {
       std::vector<float> weights(kCounts[tensor]);
       PSGD_RETURN_IF_ERROR(client_->Get(tensor, weights));
       std::vector<float> pushed = weights;
@@ -283,13 +285,13 @@ TEST(DeviceProgramTest, TheLogTellsWhereTensorsAreCodedAndWhy) {
     return Read(log);
   };
   EXPECT_THAT(said(Compression("onebit"), PSGD_QUEUED_DEVICE_DIR),
-              AllOf(HasSubstr("coded on CUDA device 0: matrix"),
+              AllOf(HasSubstr("coded on CUDA device 0: matrix, tail"),
                     HasSubstr("on a GPU, but coded on the host, because no codec shortens it "
                               "(none): bias")));
   EXPECT_THAT(said(Compression("onebit"), "/nowhere"),
               AllOf(Not(HasSubstr("coded on CUDA device")),
                     HasSubstr("the plugin libpsgd_cudnn.so is not installed (looked for "
-                              "/nowhere/libpsgd_cudnn.so); build it: matrix, bias")));
+                              "/nowhere/libpsgd_cudnn.so); build it: matrix, bias, tail")));
 }
 
 TEST(DeviceProgramTest, LocalStepsAreCodedOnTheHost) {

@@ -1,5 +1,6 @@
 #include "worker/update_encoder.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -345,6 +346,21 @@ TEST(UpdateEncoder, EncodesOnADeviceWhatHasATwinThere) {
   }
   ASSERT_TRUE(here->RestoreResiduals({}).ok());
   ASSERT_TRUE(there->RestoreResiduals(saved).ok());
+  // What weights moved by is encoded there as the host's difference.
+  std::vector<float> moved(weights), difference(weights.size());
+  for (size_t i = 0; i < moved.size(); ++i) {
+    moved[i] += 0.1f * gradient[i];
+    difference[i] = weights[i] - moved[i];
+  }
+  std::vector<EncodedSlice> expected, made;
+  here->Encode(0, difference, {}, 0, 9, &expected);
+  ASSERT_TRUE(there->Start(0, DeviceDifference{weights.data(), moved.data(), nullptr}, 9).ok());
+  ASSERT_TRUE(there->Finish(0, &made).ok());
+  for (size_t s = 0; s < 2; ++s) {
+    EXPECT_TRUE(std::ranges::equal(made[s].payload.span(), expected[s].payload.span()));
+  }
+  EXPECT_EQ(there->why_on_host()[0], "");
+  EXPECT_THAT(there->why_on_host()[1], testing::HasSubstr("(none)"));
   step(4);
 }
 
