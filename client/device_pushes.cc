@@ -57,10 +57,19 @@ void DevicePushes::Tell(const ModelSpec& model, const UpdateEncoder& encoder,
   }
 }
 
+absl::StatusOr<void*> DevicePushes::EventOf(uint32_t tensor, const DeviceValues& values) {
+  DeviceCodecs& codecs = **codecs_.at(wanted_.at(tensor));
+  PSGD_RETURN_IF_ERROR(codecs.CheckMemory(values.values));
+  if (values.base != nullptr) {
+    PSGD_RETURN_IF_ERROR(codecs.CheckMemory(values.base));
+  }
+  return codecs.EventOf(values.stream);
+}
+
 absl::Status DevicePushes::StartGradient(uint32_t tensor, const DeviceValues& gradient,
                                          double weight_decay, uint64_t clock,
                                          UpdateEncoder* encoder) {
-  PSGD_ASSIGN_OR_RETURN(void* const ready, CodecsOf(tensor).EventOf(gradient.stream));
+  PSGD_ASSIGN_OR_RETURN(void* const ready, EventOf(tensor, gradient));
   PSGD_RETURN_IF_ERROR(encoder->Start(static_cast<int>(tensor),
                                       DeviceGradient{gradient.values, gradient.base, ready},
                                       weight_decay, clock));
@@ -70,7 +79,7 @@ absl::Status DevicePushes::StartGradient(uint32_t tensor, const DeviceValues& gr
 
 absl::Status DevicePushes::StartWeights(uint32_t tensor, const DeviceValues& weights,
                                         uint64_t clock, UpdateEncoder* encoder) {
-  PSGD_ASSIGN_OR_RETURN(void* const ready, CodecsOf(tensor).EventOf(weights.stream));
+  PSGD_ASSIGN_OR_RETURN(void* const ready, EventOf(tensor, weights));
   PSGD_RETURN_IF_ERROR(encoder->Start(
       static_cast<int>(tensor), DeviceDifference{weights.base, weights.values, ready}, clock));
   started_.push_back(tensor);

@@ -75,7 +75,8 @@ class DevicePushes {
  private:
   // Those of any device; null: none are open.
   const DeviceCodecs* AnyCodecs() const;
-  DeviceCodecs& CodecsOf(uint32_t tensor) { return **codecs_.at(wanted_.at(tensor)); }
+  // Checks where the values are; the event after which they are made.
+  absl::StatusOr<void*> EventOf(uint32_t tensor, const DeviceValues& values);
   absl::StatusOr<std::vector<EncodedSlice>> FinishFirst(UpdateEncoder* encoder);
 
   const std::string plugin_dir_;

@@ -79,6 +79,8 @@ class DeviceCodecs {
   // An event for Start: the encoder's launches follow all that `stream` (a cudaStream_t; null: the
   // default stream) has been given by now. Each stream has one event, which later calls set again.
   virtual absl::StatusOr<void*> EventOf(void* stream) = 0;
+  // An error if `memory`, which a program names, is not of this device.
+  virtual absl::Status CheckMemory(const void* memory) const = 0;
   // The calling thread's device. Other calls, also of encoders, make it the device of the codecs.
   virtual int ThreadDevice() const = 0;
   virtual void SetThreadDevice(int device) const = 0;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/clock.h"
 #include "compression/cuda/copy_out.h"
 #include "compression/cuda/queue.h"
@@ -208,6 +209,7 @@ class CudaDevice {
   }
 
   CudaRunner* runner() { return &runner_; }
+  int index() const { return index_; }
 
  private:
   // Payloads of a known length from here on are copied without threads of the device.
@@ -253,6 +255,16 @@ class CudaCodecs final : public DeviceCodecs {
     PSGD_RETURN_IF_ERROR(
         Check(cudaEventRecord(event.get(), static_cast<cudaStream_t>(stream)), "cudaEventRecord"));
     return event.get();
+  }
+  absl::Status CheckMemory(const void* memory) const override {
+    cudaPointerAttributes attributes;
+    PSGD_RETURN_IF_ERROR(
+        Check(cudaPointerGetAttributes(&attributes, memory), "cudaPointerGetAttributes"));
+    const bool is_there =
+        attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+    if (is_there && attributes.device == device_.index()) return absl::OkStatus();
+    return InvalidArgumentError("the address 0x", absl::Hex(reinterpret_cast<uintptr_t>(memory)),
+                                " is not in memory of CUDA device ", device_.index());
   }
   int ThreadDevice() const override {
     int device = 0;

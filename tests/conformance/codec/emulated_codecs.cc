@@ -84,6 +84,7 @@ class EmulatedCodecs final : public DeviceCodecs {
   }
   absl::Status Flush() override { return group_.Flush(); }
   absl::StatusOr<void*> EventOf(void* stream) override { return stream; }
+  absl::Status CheckMemory(const void*) const override { return absl::OkStatus(); }
   int ThreadDevice() const override { return 0; }
   void SetThreadDevice(int) const override {}
   absl::StatusOr<std::unique_ptr<DeviceArray>> Upload(std::span<const float> values) override {

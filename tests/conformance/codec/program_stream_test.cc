@@ -83,6 +83,10 @@ TEST(ProgramStream, PayloadsAreOfWhatTheStreamMadeLast) {
   ErrorFeedback host(*codec, shape, {.backend = CodecBackend::kScalar});
   const std::vector<float> before(kEncoded, 0.75f);
   const auto base = (*codecs)->Upload(before).value();
+  EXPECT_TRUE((*codecs)->CheckMemory(last).ok());
+  EXPECT_TRUE((*codecs)->CheckMemory(base->data()).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument((*codecs)->CheckMemory(source)));
+  EXPECT_TRUE(absl::IsInvalidArgument((*codecs)->CheckMemory(before.data())));
   for (void* const stream : {static_cast<void*>(nullptr), driver.NewStream()}) {
     for (uint64_t step = 1; step <= 12; ++step) {
       std::vector<float> difference(kEncoded);

@@ -30,7 +30,8 @@ struct Asked {
 
 // Faults that tests inject into all devices of the process.
 struct Faults {
-  bool recorded_downloads = false;  // recording a download is an error
+  bool recorded_downloads = false;       // recording a download is an error
+  const void* foreign_memory = nullptr;  // it is not of the device
 };
 
 // The type of `psgd_queued_device_faults`, which the plugin exports.

@@ -135,6 +135,10 @@ class QueuedCodecs final : public DeviceCodecs {
     device_.queues()->Set(number, event);
     return event.get();
   }
+  absl::Status CheckMemory(const void* memory) const override {
+    if (memory != GetFaults().foreign_memory) return absl::OkStatus();
+    return InvalidArgumentError("the address is not in memory of CUDA device ", index_);
+  }
   int ThreadDevice() const override { return thread_device; }
   void SetThreadDevice(int device) const override { thread_device = device; }
   absl::StatusOr<std::unique_ptr<DeviceArray>> Upload(std::span<const float> values) override {

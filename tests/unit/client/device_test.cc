@@ -336,6 +336,14 @@ TEST(DeviceProgramTest, WrongCallsSayWhatToDo) {
   expect(client->PushDeviceWeights(kMatrix, {values.data()}, kElements), kInvalid,
          "the base of matrix is a null pointer");
   expect(client->PushDeviceWeights(kMatrix, there, 7), kInvalid, "matrix has 1000 elements");
+  const auto found = FindInPlugin("cudnn", PSGD_QUEUED_DEVICE_DIR, "psgd_queued_device_faults");
+  queued::Faults* const faults = reinterpret_cast<queued::FaultsFunction>(*found)();
+  for (const float* const memory : {there.values, there.base}) {
+    faults->foreign_memory = memory;
+    expect(client->PushDeviceWeights(kMatrix, there, kElements), kInvalid,
+           "not in memory of CUDA device 0");
+  }
+  faults->foreign_memory = nullptr;
   expect(client->PushDeviceGradient(kMatrix, there, kElements), kState, "push weights");
   ASSERT_TRUE(client->PushDeviceWeights(kMatrix, there, kElements).ok());
   expect(client->PushDeviceWeights(kMatrix, there, kElements), kState, "was pushed before");
