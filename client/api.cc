@@ -335,7 +335,7 @@ psgd_status psgd_push_device_weights(psgd_client client, uint32_t tensor, const 
                                      const float* base, size_t count, void* stream) {
   return WithClient("psgd_push_device_weights", client, [&](Client& c) -> absl::Status {
     PSGD_RETURN_IF_ERROR(CheckPointer(values, "values"));
-    return c.PushDeviceWeights(tensor, {values, base, stream}, count);
+    return c.PushDeviceWeights(tensor, {values, base, count, stream});
   });
 }
 
@@ -343,7 +343,7 @@ psgd_status psgd_push_device_gradient(psgd_client client, uint32_t tensor, const
                                       const float* base, size_t count, void* stream) {
   return WithClient("psgd_push_device_gradient", client, [&](Client& c) -> absl::Status {
     PSGD_RETURN_IF_ERROR(CheckPointer(values, "values"));
-    return c.PushDeviceGradient(tensor, {values, base, stream}, count);
+    return c.PushDeviceGradient(tensor, {values, base, count, stream});
   });
 }
 

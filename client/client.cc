@@ -582,9 +582,9 @@ absl::Status Client::CheckHostPush(uint32_t tensor, size_t count, bool weights) 
       "out psgd_use_device");
 }
 
-absl::Status Client::CheckDevicePush(uint32_t tensor, const DeviceValues& values, size_t count,
+absl::Status Client::CheckDevicePush(uint32_t tensor, const DeviceValues& values,
                                      bool weights) const {
-  PSGD_RETURN_IF_ERROR(CheckPush(tensor, count));
+  PSGD_RETURN_IF_ERROR(CheckPush(tensor, values.count));
   const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
   PSGD_RETURN_IF_ERROR(CheckIsWhatRunTakes(parameter, weights));
   PSGD_ASSIGN_OR_RETURN(const CodedOn where, WhereCoded(tensor));
@@ -640,8 +640,8 @@ absl::Status Client::PushGradient(uint32_t tensor, std::span<const float> values
   return Push(tensor, values);
 }
 
-absl::Status Client::PushDeviceWeights(uint32_t tensor, const DeviceValues& values, size_t count) {
-  PSGD_RETURN_IF_ERROR(CheckDevicePush(tensor, values, count, /*weights=*/true));
+absl::Status Client::PushDeviceWeights(uint32_t tensor, const DeviceValues& values) {
+  PSGD_RETURN_IF_ERROR(CheckDevicePush(tensor, values, /*weights=*/true));
   Stopwatch encoding(&timings_.encode);
   const uint64_t clock = std::get<task::Train>(core().task()).clock;
   PSGD_RETURN_IF_ERROR(device_pushes_.StartWeights(tensor, values, clock, encoder_.get()));
@@ -649,8 +649,8 @@ absl::Status Client::PushDeviceWeights(uint32_t tensor, const DeviceValues& valu
   return device_pushes_.FinishDone(encoder_.get(), TakeFromDevices());
 }
 
-absl::Status Client::PushDeviceGradient(uint32_t tensor, const DeviceValues& values, size_t count) {
-  PSGD_RETURN_IF_ERROR(CheckDevicePush(tensor, values, count, /*weights=*/false));
+absl::Status Client::PushDeviceGradient(uint32_t tensor, const DeviceValues& values) {
+  PSGD_RETURN_IF_ERROR(CheckDevicePush(tensor, values, /*weights=*/false));
   Stopwatch encoding(&timings_.encode);
   const uint64_t clock = std::get<task::Train>(core().task()).clock;
   PSGD_RETURN_IF_ERROR(device_pushes_.StartGradient(
@@ -699,7 +699,7 @@ template <typename Update>
 absl::Status Client::Push(uint32_t tensor, const Update& update) {
   const uint64_t clock = std::get<task::Train>(core().task()).clock;
   Stopwatch encoding(&timings_.encode);
-  PSGD_RETURN_IF_ERROR(device_pushes_.Flush());  // devices encode meanwhile
+  PSGD_RETURN_IF_ERROR(device_pushes_.LaunchIfMuch());
   encoded_.clear();
   encoder_->Encode(static_cast<int>(tensor), update, weights_[tensor],
                    heartbeat().hyper().weight_decay(), clock, &encoded_);

@@ -96,10 +96,10 @@ class Client {
   absl::Status Get(uint32_t tensor, std::span<float> values);
   absl::Status PushWeights(uint32_t tensor, std::span<const float> values);
   absl::Status PushGradient(uint32_t tensor, std::span<const float> values);
-  // The same of `count` values on the device that codes the tensor. Does not wait for the device.
+  // The same of values on the device that codes the tensor. Does not wait for the device.
   // The memory must not change until EndStep. Of values that are not finite, EndStep tells.
-  absl::Status PushDeviceWeights(uint32_t tensor, const DeviceValues& values, size_t count);
-  absl::Status PushDeviceGradient(uint32_t tensor, const DeviceValues& values, size_t count);
+  absl::Status PushDeviceWeights(uint32_t tensor, const DeviceValues& values);
+  absl::Status PushDeviceGradient(uint32_t tensor, const DeviceValues& values);
   // As PushWeights or PushGradient, of a tensor of whose rows the others did not change. `rows`:
   // strictly ascending.
   absl::Status PushRows(uint32_t tensor, std::span<const int64_t> rows,
@@ -178,8 +178,7 @@ class Client {
   // A push from the host's memory: the host codes the tensor.
   absl::Status CheckHostPush(uint32_t tensor, size_t count, bool weights) const;
   // A push from a device's memory: the device codes the tensor.
-  absl::Status CheckDevicePush(uint32_t tensor, const DeviceValues& values, size_t count,
-                               bool weights) const;
+  absl::Status CheckDevicePush(uint32_t tensor, const DeviceValues& values, bool weights) const;
   // `Update`: what UpdateEncoder::Encode takes.
   template <typename Update>
   absl::Status Push(uint32_t tensor, const Update& update);

@@ -74,6 +74,7 @@ absl::Status DevicePushes::StartGradient(uint32_t tensor, const DeviceValues& gr
                                       DeviceGradient{gradient.values, gradient.base, ready},
                                       weight_decay, clock));
   started_.push_back(tensor);
+  noted_ += gradient.count;
   return absl::OkStatus();
 }
 
@@ -83,10 +84,13 @@ absl::Status DevicePushes::StartWeights(uint32_t tensor, const DeviceValues& wei
   PSGD_RETURN_IF_ERROR(encoder->Start(
       static_cast<int>(tensor), DeviceDifference{weights.base, weights.values, ready}, clock));
   started_.push_back(tensor);
+  noted_ += weights.count;
   return absl::OkStatus();
 }
 
-absl::Status DevicePushes::Flush() {
+absl::Status DevicePushes::LaunchIfMuch() {
+  if (noted_ < kMuch) return absl::OkStatus();
+  noted_ = 0;
   for (const auto& [device, codecs] : codecs_) {
     if (codecs.ok()) PSGD_RETURN_IF_ERROR((*codecs)->Flush());
   }
@@ -113,6 +117,7 @@ absl::Status DevicePushes::FinishDone(UpdateEncoder* encoder, const Take& take) 
 }
 
 absl::Status DevicePushes::FinishAll(UpdateEncoder* encoder, const Take& take) {
+  noted_ = 0;
   absl::Status status;
   while (!started_.empty()) {
     const uint32_t tensor = started_.front();

@@ -25,6 +25,7 @@ struct DeviceValues {
   const float* values = nullptr;
   // The weights that the program got last. Null: none are needed.
   const float* base = nullptr;
+  size_t count = 0;  // elements of each
   // The cudaStream_t that has been given all that makes the values and the base; null: the default
   // stream.
   void* stream = nullptr;
@@ -51,8 +52,9 @@ class DevicePushes {
                              uint64_t clock, UpdateEncoder* encoder);
   absl::Status StartWeights(uint32_t tensor, const DeviceValues& weights, uint64_t clock,
                             UpdateEncoder* encoder);
-  // Launches what was noted, so that it runs while the host does something else.
-  absl::Status Flush();
+  // Launches what was noted if it is much, so that it runs while the host does something else.
+  // Little is launched together with what follows, with fewer launches.
+  absl::Status LaunchIfMuch();
   // Hands over the payloads of the tensors that were started, in their order: those that are done,
   // or all of them. After an error none is handed over.
   using Take = std::function<absl::Status(uint32_t tensor, std::vector<EncodedSlice> encoded)>;
@@ -73,6 +75,9 @@ class DevicePushes {
   };
 
  private:
+  // Elements, of which a launch takes longer on a GPU than on the host.
+  static constexpr size_t kMuch = size_t{1} << 20;
+
   // Those of any device; null: none are open.
   const DeviceCodecs* AnyCodecs() const;
   // Checks where the values are; the event after which they are made.
@@ -85,6 +90,7 @@ class DevicePushes {
   std::map<int, absl::StatusOr<std::unique_ptr<DeviceCodecs>>> codecs_;
   std::map<uint32_t, std::string> why_not_;  // by tensor that Open leaves on the host
   std::deque<uint32_t> started_;
+  size_t noted_ = 0;  // elements since the last launch
 };
 
 }  // namespace psgd

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -30,7 +31,6 @@ constexpr size_t kElements = 1000;
 constexpr uint64_t kSamples = 40;  // ten batches of four
 constexpr int kSteps = 10;
 constexpr uint32_t kMatrix = 0, kBias = 1, kTail = 2;
-const std::vector<size_t> kCounts = {kElements, 4, 500};
 
 Time Soon() { return SteadyNow() + std::chrono::seconds(30); }
 
@@ -71,6 +71,7 @@ struct Program {
   std::string plugin_dir = PSGD_QUEUED_DEVICE_DIR;
   std::string log_file = {};
   int steps = kSteps;
+  int64_t rows = 100;          // of the matrix
   bool ends_last_step = true;  // else it leaves within the step
   // Changes what the program pushes of its matrix in a step.
   std::function<void(int step, std::vector<float>*)> change = nullptr;
@@ -87,7 +88,10 @@ struct Trained {
 
 class Running {
  public:
-  explicit Running(const Program& program) : program_(program), server_(program.config) {
+  explicit Running(const Program& program)
+      : program_(program),
+        server_(program.config),
+        counts_{static_cast<size_t>(program.rows) * 10, 4, 500} {
     MemberOptions options = OptionsFor(server_);
     if (!program.log_file.empty()) {
       options.log =
@@ -95,8 +99,8 @@ class Running {
     }
     client_ = Client::Join(options, program.plugin_dir).value();
     EXPECT_TRUE(client_
-                    ->AddTensor({.name = "matrix", .shape = {100, 10}, .decays = true},
-                                std::vector<float>(kElements, 1))
+                    ->AddTensor({.name = "matrix", .shape = {program.rows, 10}, .decays = true},
+                                std::vector<float>(counts_[kMatrix], 1))
                     .ok());
     EXPECT_TRUE(client_->AddTensor({.name = "bias", .shape = {4}}, std::vector<float>(4, 1)).ok());
     EXPECT_TRUE(
@@ -104,8 +108,8 @@ class Running {
     for (const uint32_t tensor : {kMatrix, kBias, kTail}) {
       if (!program.device) continue;
       EXPECT_TRUE(client_->UseDevice(tensor, *program.device).ok());
-      values_.push_back(std::make_unique<DeviceArrayOfProgram>(*program.device, kCounts[tensor]));
-      bases_.push_back(std::make_unique<DeviceArrayOfProgram>(*program.device, kCounts[tensor]));
+      values_.push_back(std::make_unique<DeviceArrayOfProgram>(*program.device, counts_[tensor]));
+      bases_.push_back(std::make_unique<DeviceArrayOfProgram>(*program.device, counts_[tensor]));
     }
     const absl::Status committed = client_->Commit(kSamples, 1);
     EXPECT_TRUE(committed.ok()) << committed;
@@ -125,17 +129,17 @@ class Running {
     }
     values_[tensor]->Write(program_.stream, pushed);
     bases_[tensor]->Write(program_.stream, weights);
-    const DeviceValues values{values_[tensor]->data(),
-                              where == CodedOn::kDevice ? nullptr : bases_[tensor]->data(),
-                              reinterpret_cast<void*>(static_cast<intptr_t>(program_.stream))};
-    return program_.gradients ? client_->PushDeviceGradient(tensor, values, pushed.size())
-                              : client_->PushDeviceWeights(tensor, values, pushed.size());
+    const DeviceValues values{
+        values_[tensor]->data(), where == CodedOn::kDevice ? nullptr : bases_[tensor]->data(),
+        pushed.size(), reinterpret_cast<void*>(static_cast<intptr_t>(program_.stream))};
+    return program_.gradients ? client_->PushDeviceGradient(tensor, values)
+                              : client_->PushDeviceWeights(tensor, values);
   }
 
   absl::Status Step(int step, Trained* trained) {
     PSGD_RETURN_IF_ERROR(client_->Wait(Soon()));
     for (const uint32_t tensor : {kMatrix, kBias, kTail}) {
-      std::vector<float> weights(kCounts[tensor]);
+      std::vector<float> weights(counts_[tensor]);
       PSGD_RETURN_IF_ERROR(client_->Get(tensor, weights));
       std::vector<float> pushed = weights;
       for (size_t i = 0; i < pushed.size(); ++i) {
@@ -148,7 +152,7 @@ class Running {
       PSGD_RETURN_IF_ERROR(Push(tensor, weights, pushed));
     }
     if (step % 3 == 1) {  // now and then the program asks before the step ends
-      trained->sent.emplace_back(kElements);
+      trained->sent.emplace_back(counts_[kMatrix]);
       PSGD_RETURN_IF_ERROR(client_->Sent(kMatrix, trained->sent.back()));
     }
     if (step + 1 == program_.steps && !program_.ends_last_step) return absl::OkStatus();
@@ -175,6 +179,7 @@ class Running {
  private:
   const Program program_;
   SmallServer server_;
+  const std::vector<size_t> counts_;                                   // by tensor
   std::vector<std::unique_ptr<DeviceArrayOfProgram>> values_, bases_;  // by tensor
   std::unique_ptr<Client> client_;
 };
@@ -243,6 +248,26 @@ TEST(DeviceProgramTest, TellsWhetherTheDeviceNeedsTheWeights) {
   Program program{
       .config = Compression("onebit") + "optimizer: {adamw: {}}\n", .gradients = true, .device = 0};
   EXPECT_EQ(Train(program).matrix, CodedOn::kDevice);
+}
+
+TEST(DeviceProgramTest, SmallTensorsAreEncodedTogether) {
+  const int device = 7;
+  EXPECT_TRUE(Train({.config = Compression("onebit"), .device = device}).status.ok());
+  const auto found = FindInPlugin("cudnn", PSGD_QUEUED_DEVICE_DIR, "psgd_queued_device_asked");
+  std::vector<queued::Asked> asked;
+  reinterpret_cast<queued::AskedFunction> (*found)(device, &asked);
+  const auto groups = std::ranges::count_if(asked, [](const queued::Asked& call) {
+    return call.kind == queued::Asked::kSetEvent && call.stream == queued::kCodecs;
+  });
+  EXPECT_EQ(groups, kSteps);
+}
+
+// What is launched before the host encodes the bias may be done, and leave, before the step ends.
+TEST(DeviceProgramTest, LargeTensorsOfSeveralSlicesHaveTheBitsOfTheHost) {
+  Program program{.config = Compression("int8"), .steps = 1, .rows = 105'000};
+  const Trained here = Train(program);
+  program.device = 8;
+  ExpectSameBits(Train(program), here);
 }
 
 TEST(DeviceProgramTest, CodecsAreTriedAndChosenOnTheDevice) {
@@ -324,29 +349,29 @@ TEST(DeviceProgramTest, WrongCallsSayWhatToDo) {
   expect(client->UseDevice(kMatrix, 0), kState, "after the commit");
   expect(client->WhereCoded(2).status(), kInvalid, "tensor 2, and there are 2");
   std::vector<float> values(kElements, 0.5f);
-  const DeviceValues there{values.data(), first.data()};
-  expect(client->PushDeviceWeights(kMatrix, there, kElements), kState, "before a share was dealt");
+  const DeviceValues there{values.data(), first.data(), kElements};
+  expect(client->PushDeviceWeights(kMatrix, there), kState, "before a share was dealt");
   ASSERT_TRUE(client->NextShare(Soon()).ok());
   ASSERT_TRUE(client->Wait(Soon()).ok());
-  expect(client->PushDeviceWeights(kBias, there, kElements), kInvalid, "bias is coded on the host");
+  expect(client->PushDeviceWeights(kBias, there), kInvalid, "bias is coded on the host");
   expect(client->PushWeights(kMatrix, values), kInvalid, "matrix is coded on a GPU");
   const int64_t row = 0;
   expect(client->PushRows(kMatrix, {&row, 1}, std::span(values).first(10)), kInvalid,
          "matrix is coded on a GPU");
-  expect(client->PushDeviceWeights(kMatrix, {values.data()}, kElements), kInvalid,
+  expect(client->PushDeviceWeights(kMatrix, {values.data(), nullptr, kElements}), kInvalid,
          "the base of matrix is a null pointer");
-  expect(client->PushDeviceWeights(kMatrix, there, 7), kInvalid, "matrix has 1000 elements");
+  expect(client->PushDeviceWeights(kMatrix, {values.data(), first.data(), 7}), kInvalid,
+         "matrix has 1000 elements");
   const auto found = FindInPlugin("cudnn", PSGD_QUEUED_DEVICE_DIR, "psgd_queued_device_faults");
   queued::Faults* const faults = reinterpret_cast<queued::FaultsFunction>(*found)();
   for (const float* const memory : {there.values, there.base}) {
     faults->foreign_memory = memory;
-    expect(client->PushDeviceWeights(kMatrix, there, kElements), kInvalid,
-           "not in memory of CUDA device 0");
+    expect(client->PushDeviceWeights(kMatrix, there), kInvalid, "not in memory of CUDA device 0");
   }
   faults->foreign_memory = nullptr;
-  expect(client->PushDeviceGradient(kMatrix, there, kElements), kState, "push weights");
-  ASSERT_TRUE(client->PushDeviceWeights(kMatrix, there, kElements).ok());
-  expect(client->PushDeviceWeights(kMatrix, there, kElements), kState, "was pushed before");
+  expect(client->PushDeviceGradient(kMatrix, there), kState, "push weights");
+  ASSERT_TRUE(client->PushDeviceWeights(kMatrix, there).ok());
+  expect(client->PushDeviceWeights(kMatrix, there), kState, "was pushed before");
   ASSERT_TRUE(client->EndStep({}).ok());
   EXPECT_TRUE(client->Leave(false, "done").ok());
 }

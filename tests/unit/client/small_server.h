@@ -37,6 +37,7 @@ class SmallServer : public Control::Service {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(this);
+    builder.SetMaxReceiveMessageSize(8 << 20);  // parts of first weights take 4 MiB
     server_ = builder.BuildAndStart();
     thread_ = std::thread([this] { Serve(); });
   }
