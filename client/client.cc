@@ -577,9 +577,8 @@ absl::Status Client::CheckHostPush(uint32_t tensor, size_t count, bool weights) 
   if (!encoder_->on_device()[tensor]) return absl::OkStatus();
   return InvalidArgumentError(
       parameter.name(),
-      " is coded on a GPU, and this call has values of the host; push it "
-      "with psgd_push_device_weights or psgd_push_device_gradient, or leave "
-      "out psgd_use_device");
+      " is coded on a GPU, and this call has values of the host; push it with "
+      "psgd_push_device_weights or psgd_push_device_gradient, or leave out psgd_use_device");
 }
 
 absl::Status Client::CheckDevicePush(uint32_t tensor, const DeviceValues& values,
