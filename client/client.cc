@@ -622,8 +622,7 @@ absl::Status Client::PushWeights(uint32_t tensor, std::span<const float> values)
       update_[i] = trained ? before[i] - values[i] : values[i] - before[i];
     }
     if (const auto bad = FirstNotFinite(update_)) {
-      return OutOfRangeError(DivergedText(config()), ". After this step ", parameter.name(),
-                             " is not finite: element ", *bad, " is ", values[*bad]);
+      return NotFinite(tensor, /*weights=*/true, *bad, values[*bad]);
     }
   }
   return Push(tensor, std::span<const float>(update_));
@@ -631,10 +630,8 @@ absl::Status Client::PushWeights(uint32_t tensor, std::span<const float> values)
 
 absl::Status Client::PushGradient(uint32_t tensor, std::span<const float> values) {
   PSGD_RETURN_IF_ERROR(CheckHostPush(tensor, values.size(), /*weights=*/false));
-  const ParameterSpec& parameter = model_.parameters(static_cast<int>(tensor));
   if (const auto bad = FirstNotFinite(values)) {
-    return OutOfRangeError(DivergedText(config()), ". The gradient of ", parameter.name(),
-                           " is not finite: element ", *bad, " is ", values[*bad]);
+    return NotFinite(tensor, /*weights=*/false, *bad, values[*bad]);
   }
   return Push(tensor, values);
 }
@@ -726,7 +723,6 @@ DevicePushes::Take Client::TakeFromDevices() {
 }
 
 absl::Status Client::CheckFinite(uint32_t tensor, std::span<const EncodedSlice> encoded) const {
-  const std::string& name = model_.parameters(static_cast<int>(tensor)).name();
   for (const EncodedSlice& slice : encoded) {
     if (slice.codec != CODEC_NONE) continue;
     // The update itself, perhaps because it is not finite.
@@ -736,15 +732,18 @@ absl::Status Client::CheckFinite(uint32_t tensor, std::span<const EncodedSlice> 
     if (!bad) continue;
     const size_t element =
         member_.placement().slices(static_cast<int>(slice.slice)).offset() + *bad;
-    if (!PushesWeights()) {
-      return OutOfRangeError(DivergedText(config()), ". The gradient of ", name,
-                             " is not finite: element ", element, " is ", update[*bad]);
-    }
-    return OutOfRangeError(DivergedText(config()), ". After this step ", name,
-                           " is not finite: element ", element, " is ",
-                           weights_[tensor][element] - update[*bad]);
+    const bool weights = PushesWeights();
+    return NotFinite(tensor, weights, element,
+                     weights ? weights_[tensor][element] - update[*bad] : update[*bad]);
   }
   return absl::OkStatus();
+}
+
+absl::Status Client::NotFinite(uint32_t tensor, bool weights, size_t element, float value) const {
+  return OutOfRangeError(DivergedText(config()),
+                         weights ? ". After this step " : ". The gradient of ",
+                         model_.parameters(static_cast<int>(tensor)).name(),
+                         " is not finite: element ", element, " is ", value);
 }
 
 absl::Status Client::FinishDevicePushes() {

@@ -188,6 +188,8 @@ class Client {
   DevicePushes::Take TakeFromDevices();
   // What a device encoded is finite: a device sends the update itself otherwise.
   absl::Status CheckFinite(uint32_t tensor, std::span<const EncodedSlice> encoded) const;
+  // The error if the program pushes such a value, of weights or of a gradient.
+  absl::Status NotFinite(uint32_t tensor, bool weights, size_t element, float value) const;
   // Waits for what devices encode of the step.
   absl::Status FinishDevicePushes();
   // WantsState: the program has a state and did not give it yet.
