@@ -46,6 +46,14 @@ pb::Compare IsAbsent(const std::string& key) {
   return compare;
 }
 
+pb::Compare IsUnder(const std::string& key, int64_t lease) {
+  pb::Compare compare;
+  compare.set_target(pb::Compare::LEASE);
+  compare.set_key(key);
+  compare.set_lease(lease);
+  return compare;
+}
+
 std::string LeaderOf(const RunRecord& record) {
   for (const RunServer& server : record.servers()) {
     if (server.server() == record.leader()) return server.address();
@@ -88,14 +96,21 @@ absl::StatusOr<bool> EtcdRunStore::IsKept(const pb::RangeResponse& leader) {
   return left >= kLastSecond;
 }
 
-absl::Status EtcdRunStore::EndUnkeptLease() {
+absl::StatusOr<pb::Compare> EtcdRunStore::NobodyElseLeads() {
+  PSGD_RETURN_IF_ERROR(RenewLease());
   pb::RangeRequest request;
   request.set_key(leader_key_);
   PSGD_ASSIGN_OR_RETURN(const pb::RangeResponse leader, etcd_.Range(request));
+  if (leader.kvs_size() == 0) return IsAbsent(leader_key_);
+  const int64_t lease = leader.kvs(0).lease();
+  // This server leads already, and did not hear so: the answer to its earlier attempt was lost.
+  if (lease == lease_) return IsUnder(leader_key_, lease);
   PSGD_ASSIGN_OR_RETURN(const bool kept, IsKept(leader));
-  if (leader.kvs_size() == 0 || kept) return absl::OkStatus();
-  const absl::Status ended = etcd_.RevokeLease(leader.kvs(0).lease());
-  return absl::IsNotFound(ended) ? absl::OkStatus() : ended;
+  if (!kept) {
+    const absl::Status ended = etcd_.RevokeLease(lease);
+    if (!ended.ok() && !absl::IsNotFound(ended)) return ended;
+  }
+  return IsAbsent(leader_key_);
 }
 
 absl::Status EtcdRunStore::RenewLease() {
@@ -170,18 +185,16 @@ absl::StatusOr<pb::TxnResponse> EtcdRunStore::TxnWithLease(pb::TxnRequest reques
 absl::StatusOr<int64_t> EtcdRunStore::Write(int64_t revision, const RunRecord& next,
                                             const RunPlan* plan, As as) {
   std::lock_guard lock(changing_);
-  // A late leader loses its lease here. It takes a new one, and still leads if its write comes
-  // before this server's change.
-  if (as == As::kSuccessor) {
-    PSGD_RETURN_IF_ERROR(EndUnkeptLease());
-    PSGD_RETURN_IF_ERROR(RenewLease());
-  }
   address_ = LeaderOf(next);
   run_id_ = next.run_id();
   const std::string text = BytesOf(next);
   pb::TxnRequest request;
   *request.add_compare() = RecordIsAt(revision);
-  if (as == As::kSuccessor) *request.add_compare() = IsAbsent(leader_key_);
+  if (as == As::kSuccessor) {
+    // A late leader loses its lease here. It takes a new one, and still leads if its write comes
+    // before this server's change.
+    PSGD_ASSIGN_OR_RETURN(*request.add_compare(), NobodyElseLeads());
+  }
   *request.add_success() = Put(record_key_, text);
   if (plan != nullptr) *request.add_success() = Put(plan_key_, plan->SerializeAsString());
   *request.add_failure() = Get(record_key_);

@@ -38,10 +38,10 @@ class EtcdRunStore final : public RunStore {
   // Whether a leader keeps its lease alive. A lease is one second longer than the allowed silence;
   // a leader that renews the lease in time never reaches that last second.
   absl::StatusOr<bool> IsKept(const etcdserverpb::RangeResponse& leader);
-  // Revokes the lease of a leader that stopped renewing it. That lease would block a successor
-  // until its last second is over.
-  absl::Status EndUnkeptLease();
-  // An earlier attempt to lead has left a lease that may be about to end: the next server would
+  // What holds while no other server leads the run. Revokes the lease of a leader that stopped
+  // renewing it: that lease would block a successor until its last second is over.
+  absl::StatusOr<etcdserverpb::Compare> NobodyElseLeads();
+  // A lease that an earlier attempt to lead has left may be about to end: the next server would
   // take the lead at once.
   absl::Status RenewLease();
   etcdserverpb::Compare RecordIsAt(int64_t revision) const;

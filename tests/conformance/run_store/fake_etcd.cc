@@ -75,6 +75,9 @@ bool FakeEtcd::Holds(const pb::Compare& compare) const {
   if (compare.target() == pb::Compare::MOD) {
     return (at == keys_.end() ? 0 : at->second.mod_revision()) == compare.mod_revision();
   }
+  if (compare.target() == pb::Compare::LEASE) {
+    return at != keys_.end() && at->second.lease() == compare.lease();
+  }
   return compare.target() == pb::Compare::VERSION && (at != keys_.end()) == (compare.version() > 0);
 }
 

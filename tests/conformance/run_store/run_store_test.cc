@@ -228,6 +228,27 @@ TEST_F(EtcdRuns, ASuccessorThatTriedBeforeLeadsForAWholeLease) {
   EXPECT_TRUE(Open({etcd_.address()})->Read()->led);
 }
 
+// It goes on from the record that it wrote, under the next epoch.
+TEST_F(EtcdRuns, ASuccessorWhoseAnswerWasLostTakesTheLeadAgain) {
+  const int64_t revision = Begin();
+  const auto other = Open({etcd_.address()});
+  etcd_.EndLeases();
+  etcd_.LoseAnswers(2);
+  ASSERT_FALSE(other->Write(revision, RecordOf(2, 2), nullptr, As::kSuccessor).ok());
+  etcd_.LoseAnswers(0);
+  const RunStore::Held held = *other->Read();
+  ASSERT_EQ(held.record.epoch(), 2u) << "the lost answer was that of a success";
+  for (int again = 0; again < 2; ++again) {
+    etcd_.PassSeconds(again);
+    EXPECT_TRUE(absl::IsAborted(
+        store_->Write(held.revision, RecordOf(3, 1), nullptr, As::kSuccessor).status()));
+  }
+  const auto taken = other->Write(held.revision, RecordOf(3, 2), nullptr, As::kSuccessor);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_TRUE(other->Keep(3).ok());
+  EXPECT_TRUE(store_->Read()->led);
+}
+
 // Names of runs repeat, and each run counts its epochs from 1.
 TEST_F(EtcdRuns, ALeaderDoesNotKeepTheLeadOfALaterRunOfTheSameName) {
   const int64_t revision = Begin();
