@@ -19,7 +19,7 @@ void Heartbeat::Stop() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
-    stop_changed_.notify_all();
+    changed_.notify_all();
   }
   thread_.join();
 }
@@ -65,6 +65,7 @@ void Heartbeat::Tell(const LeaseCore::Servers& servers) {
 void Heartbeat::SetLeaders(const Leaders& leaders) {
   std::lock_guard lock(mutex_);
   Tell(lease_.OnLeaders(leaders));
+  changed_.notify_all();  // the next heartbeat may be due sooner
 }
 
 void Heartbeat::SetHyper(const HyperParameters& hyper) {
@@ -110,7 +111,10 @@ void Heartbeat::Run() {
     lock.unlock();
     (void)Flush();  // a failure is kept in the lease, which the trainer reads
     lock.lock();
-    stop_changed_.wait_for(lock, lease_.period(), [&] { return stop_; });
+    const Time sent = SteadyNow();
+    while (!stop_ && SteadyNow() < sent + lease_.period()) {
+      changed_.wait_for(lock, sent + lease_.period() - SteadyNow());
+    }
   }
 }
 

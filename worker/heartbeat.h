@@ -52,7 +52,7 @@ class Heartbeat {
   std::mutex sending_;        // one heartbeat at a time
   mutable std::mutex mutex_;  // guards everything below
   LeaseCore lease_;
-  std::condition_variable stop_changed_;
+  std::condition_variable changed_;  // stop_, or when the next heartbeat is due
   bool stop_ = false;
   std::thread thread_;
 };

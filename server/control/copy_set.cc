@@ -59,8 +59,8 @@ absl::Status CopySet::Recover() {
     const bool replaced = std::filesystem::exists(AsideOf(s));
     if (!replaced && !std::filesystem::exists(FolderOf(s))) continue;
     absl::Status recovered = RecoverShard(s);
-    if (replaced && recovered.ok()) PSGD_RETURN_IF_ERROR(RemoveFolder(AsideOf(s)));
-    if (replaced && !recovered.ok()) {
+    if (replaced && recovered.ok()) PSGD_RETURN_IF_ERROR(DiscardFolder(AsideOf(s)));
+    if (replaced && (absl::IsNotFound(recovered) || absl::IsDataLoss(recovered))) {
       // It was being made again from another copy's image: what was there before counts.
       PSGD_RETURN_IF_ERROR(PutBack(s));
       recovered = RecoverShard(s);
@@ -74,7 +74,7 @@ absl::Status CopySet::Recover() {
 }
 
 absl::Status CopySet::PutBack(uint32_t shard) const {
-  PSGD_RETURN_IF_ERROR(RemoveFolder(FolderOf(shard)));
+  PSGD_RETURN_IF_ERROR(DiscardFolder(FolderOf(shard)));
   return RenameFolder(AsideOf(shard), FolderOf(shard));
 }
 
@@ -153,7 +153,7 @@ std::shared_ptr<CopyThread> CopySet::Make(uint32_t shard, std::unique_ptr<Durabl
     return ReadShard(shard);
   };
   options.core.settled = [this, shard] {
-    const absl::Status removed = RemoveFolder(AsideOf(shard));
+    const absl::Status removed = DiscardFolder(AsideOf(shard));
     if (!removed.ok()) options_.log->warn("shard {}: {}", shard, removed.ToString());
   };
   options.listen = [this, shard] { return transport_->Listen(ListenAddress(shard)); };

@@ -24,8 +24,8 @@ absl::Status MakeFolders(const std::string& path);
 // Removes the folder with all contents. A missing folder is OK.
 absl::Status RemoveFolder(const std::string& path);
 inline constexpr char kGoneSuffix[] = ".gone";
-// The same for a folder whose name counts: a crash leaves the whole folder, or none of that name.
-// What it then leaves at `path` with kGoneSuffix is removed by the next call.
+// Like RemoveFolder, but a crash leaves the whole folder or no folder of this name. It may leave
+// files in a folder whose name ends in kGoneSuffix; the next call removes them.
 absl::Status DiscardFolder(const std::string& path);
 // Replaces an empty or absent `to`.
 absl::Status RenameFolder(const std::string& from, const std::string& to);

@@ -13,12 +13,16 @@
 namespace psgd {
 namespace {
 
+bool HasImage(const std::string& shard_folder) {
+  const auto images = FolderIds(shard_folder, "image");
+  return images.ok() && !images->empty();
+}
+
 bool AnyShardHasImage(const std::string& folder) {
   std::error_code failed;
   std::filesystem::directory_iterator at(folder, failed);
   for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
-    const auto images = FolderIds(at->path().string(), "image");
-    if (images.ok() && !images->empty()) return true;
+    if (HasImage(at->path().string())) return true;
   }
   return false;
 }
@@ -74,6 +78,11 @@ std::vector<std::string> StrayFolders(const std::string& shard_folder) {
 
 absl::Status CheckShardThere(const std::string& shard_folder) {
   const std::string log = shard_folder + "/log";
+  if (FileExists(shard_folder) && !FileExists(log + "/CURRENT") && !HasImage(shard_folder) &&
+      !FileExists(shard_folder + kMachineStartFile)) {
+    return absl::NotFoundError(
+        absl::StrCat("the journal in ", shard_folder, " was being created, and holds nothing yet"));
+  }
   std::error_code failed;  // an error here says nothing; opening the database reports why
   if (std::filesystem::exists(log, failed) || failed) return absl::OkStatus();
   if (FileExists(shard_folder)) {

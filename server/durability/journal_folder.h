@@ -12,6 +12,10 @@ namespace psgd {
 // Ends the name of a shard's folder while an image of another copy takes its place.
 inline constexpr char kAsideSuffix[] = ".before";
 
+// In a shard's folder: when the machine last started. Its first writing ends the creation of a
+// journal.
+inline constexpr char kMachineStartFile[] = "/machine-start";
+
 // `part`: "coordinator" or "shard-N".
 std::string JournalFolder(const std::string& server_dir, const std::string& part);
 // Makes the folder for all journals, closed to other users: the updates of a run, and the passes of
@@ -22,6 +26,7 @@ absl::Status CloseJournalFolder(const std::string& server_dir, const Log& log);
 
 // Unknown folders beside a shard's folder. A missing shard may be one of them, under another name.
 std::vector<std::string> StrayFolders(const std::string& shard_folder);
+// NOT_FOUND: the server died while it created the journal, before there was anything to lose.
 // DATA_LOSS: the folder of the shard, or of its log, is missing.
 absl::Status CheckShardThere(const std::string& shard_folder);
 // Whether the coordinator's folder, or the database in it, is missing.

@@ -23,7 +23,6 @@ namespace {
 constexpr absl::string_view kLogPrefix = "log-";
 constexpr absl::string_view kImagePrefix = "image";
 
-constexpr char kMachineStartFile[] = "/machine-start";
 constexpr char kSystemsMachineStart[] = "/proc/sys/kernel/random/boot_id";
 
 rocksdb::Slice SliceOf(const JournalKey& key) { return {key.data(), key.size()}; }

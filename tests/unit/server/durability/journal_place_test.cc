@@ -91,6 +91,21 @@ TEST_F(JournalPlaceTest, OneThatACrashKeepsFromBeingDiscardedIsWholeOrGone) {
   RecordProperty("halfway", halfway);
 }
 
+TEST_F(JournalPlaceTest, OneThatACrashLeftHalfCreatedHoldsNothing) {
+  const auto remove = [&](const std::string& what) { fs::remove_all(root_ + "/shard-0/" + what); };
+  const auto opened = [&] { return RocksJournal::Open(OptionsOf(0)).status(); };
+  fs::create_directories(root_ + "/shard-0");
+  EXPECT_TRUE(absl::IsNotFound(opened())) << opened();
+  fs::create_directories(root_ + "/shard-0/log");
+  EXPECT_TRUE(absl::IsNotFound(opened())) << opened();
+  MakeJournal(0);
+  EXPECT_TRUE(opened().ok()) << opened();
+  remove("log/CURRENT");
+  EXPECT_FALSE(absl::IsNotFound(opened())) << "it had been created: " << opened();
+  remove("log");
+  EXPECT_TRUE(absl::IsDataLoss(opened())) << opened();
+}
+
 TEST_F(JournalPlaceTest, OneThatIsOpenToOthersIsClosedAndThatIsSaid) {
   EXPECT_EQ(Closed(MakeJournalFolder), "");
   EXPECT_EQ(Mode(), fs::perms::owner_all);
