@@ -716,7 +716,10 @@ void Client::Send(uint32_t tensor, std::vector<EncodedSlice>* encoded) {
 
 DevicePushes::Take Client::TakeFromDevices() {
   return [this](uint32_t tensor, std::vector<EncodedSlice> encoded) -> absl::Status {
-    PSGD_RETURN_IF_ERROR(CheckFinite(tensor, encoded));
+    if (absl::Status bad = CheckFinite(tensor, encoded); !bad.ok()) {
+      pushed_[tensor] = false;
+      return bad;
+    }
     Send(tensor, &encoded);
     return absl::OkStatus();
   };
@@ -817,12 +820,10 @@ absl::Status Client::Leave(bool failed, const std::string& reason) {
   away_.reset();
   if (committed_ && !over_ && !failed && member_.Interrupted().ok()) {
     leaves_ = true;
+    status = FinishDevicePushes();
     // A step that began to push ends here: the shards have a part of it.
     const bool in_step = std::holds_alternative<task::Train>(core().task());
-    if (in_step && std::ranges::count(pushed_, true) > 0) {
-      status = FinishDevicePushes();
-      Done();
-    }
+    if (in_step && std::ranges::count(pushed_, true) > 0) Done();
     status.Update(Drive(Goal::kEnd, SteadyNow() + kDrainTime));
   }
   member_.Leave(status, {.reason = Readable(reason), .failed = failed, .limit = kFarewell});

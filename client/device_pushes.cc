@@ -122,8 +122,7 @@ absl::Status DevicePushes::FinishAll(UpdateEncoder* encoder, const Take& take) {
   while (!started_.empty()) {
     const uint32_t tensor = started_.front();
     auto encoded = FinishFirst(encoder);
-    if (status.ok()) status = encoded.status();
-    if (status.ok()) status = take(tensor, *std::move(encoded));
+    status.Update(encoded.ok() ? take(tensor, *std::move(encoded)) : encoded.status());
   }
   return status;
 }

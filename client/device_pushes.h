@@ -55,10 +55,12 @@ class DevicePushes {
   // Launches what was noted if it is much, so that it runs while the host does something else.
   // Little is launched together with what follows, with fewer launches.
   absl::Status LaunchIfMuch();
-  // Hands over the payloads of the tensors that were started, in their order: those that are done,
-  // or all of them. After an error none is handed over.
   using Take = std::function<absl::Status(uint32_t tensor, std::vector<EncodedSlice> encoded)>;
+  // Hands over the payloads of the tensors that were started and are done, in their order. After an
+  // error the others remain started.
   absl::Status FinishDone(UpdateEncoder* encoder, const Take& take);
+  // Waits for all tensors that were started, and hands over their payloads. An error of one tensor
+  // does not keep back the others; returns the first error.
   absl::Status FinishAll(UpdateEncoder* encoder, const Take& take);
 
   // While it lives, calls of the codecs do not change the calling thread's device for its owner.

@@ -246,8 +246,12 @@ PSGD_API psgd_status psgd_get_place(psgd_client client, uint32_t tensor, int32_t
  * waits for the device. `base`: memory of the device with what psgd_get gave last; it may be NULL
  * with PSGD_ON_DEVICE. `stream`: the cudaStream_t that has been given the work that makes the
  * values and the base; NULL: the device's default stream. Values and base must not change until
- * psgd_end_step, or psgd_leave, returns. If values are not finite, psgd_end_step or an earlier call
- * of the step returns PSGD_DIVERGED. */
+ * psgd_end_step, or psgd_leave, returns.
+ *
+ * If values are not finite, a later call of the step returns PSGD_DIVERGED: a push from a device,
+ * psgd_get_sent, psgd_end_step or psgd_leave. Nothing of that tensor is sent, and it may be pushed
+ * again. The other tensors are sent. After PSGD_DIVERGED the step goes on: call psgd_end_step
+ * again, or psgd_leave. */
 PSGD_API psgd_status psgd_push_device_weights(psgd_client client, uint32_t tensor,
                                               const float* values, const float* base, size_t count,
                                               void* stream);
