@@ -260,12 +260,17 @@ class Client:
 
     def use_device(self, name: str, device: int) -> None:
         """Before commit: the tensor lies on that CUDA device, and is to be coded there."""
-        self._call("psgd_use_device", self._number(name), device)
+        number = self._number(name)
+        if _library.codes_on_devices():
+            self._call("psgd_use_device", number, device)
 
     def place(self, name: str) -> int:
         """After commit, where the tensor is coded: ON_HOST, ON_DEVICE or ON_DEVICE_WITH_BASE."""
+        number = self._number(name)
+        if not _library.codes_on_devices():
+            return _library.ON_HOST
         place = ctypes.c_int32()
-        self._call("psgd_get_place", self._number(name), ctypes.byref(place))
+        self._call("psgd_get_place", number, ctypes.byref(place))
         return place.value
 
     def push_device_memory(self, name: str, where: int, base: int, count: int, stream: int, *,

@@ -133,6 +133,8 @@ _CALLS = {
     "psgd_get_timings": [_HANDLE, ctypes.POINTER(Timings)],
     "psgd_leave": [_HANDLE, ctypes.c_int32, ctypes.c_char_p],
 }
+_OF_DEVICES = ("psgd_use_device", "psgd_get_place", "psgd_push_device_weights",
+               "psgd_push_device_gradient")
 _loaded: Optional[ctypes.CDLL] = None
 
 
@@ -164,10 +166,20 @@ def load() -> ctypes.CDLL:
             raise Error(f"{path} has version {version} of its interface, and this package needs "
                         f"{ABI_VERSION}; install both from one release")
         for name, arguments in _CALLS.items():
-            getattr(library, name).argtypes = arguments
-            getattr(library, name).restype = ctypes.c_int
+            function = getattr(library, name, None)
+            if function is not None:
+                function.argtypes = arguments
+                function.restype = ctypes.c_int
+            elif name not in _OF_DEVICES:
+                raise Error(f"{path} has no {name}, which this package needs: it is of an older "
+                            "release; install both from one release")
         _loaded = library
     return _loaded
+
+
+def codes_on_devices() -> bool:
+    """Whether the library can: one of an older release encodes on the host."""
+    return all(hasattr(load(), name) for name in _OF_DEVICES)
 
 
 def call(name: str, *arguments: Any) -> int:

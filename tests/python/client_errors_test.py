@@ -4,6 +4,7 @@ client_errors_test.py BIN_FOLDER SOURCE_FOLDER
 """
 
 import array
+import contextlib
 import ctypes
 import multiprocessing
 import sys
@@ -19,6 +20,27 @@ from servers import server
 
 def floats(*values):
     return array.array("f", values)
+
+
+class OlderLibrary:
+    """Libpsgd without some functions."""
+
+    def __init__(self, library, lacks):
+        self._library = library
+        self._lacks = lacks
+
+    def __getattr__(self, name):
+        if name in self._lacks:
+            raise AttributeError(f"undefined symbol: {name}")
+        return getattr(self._library, name)
+
+
+@contextlib.contextmanager
+def library_without(*functions):
+    load = ctypes.CDLL
+    with mock.patch.object(_library, "_loaded", None), \
+            mock.patch.object(ctypes, "CDLL", lambda path: OlderLibrary(load(path), functions)):
+        yield
 
 
 class Errors(unittest.TestCase):
@@ -123,6 +145,20 @@ class Errors(unittest.TestCase):
         library.psgd_last_error.return_value = b"only a part"
         with mock.patch.object(_library, "_loaded", library):
             self.fails(psgd.DataLossError, "only a part", _library.call, "psgd_load_state", 1)
+
+    def test_an_older_library_codes_on_the_host(self):
+        with library_without("psgd_use_device", "psgd_get_place", "psgd_push_device_weights",
+                             "psgd_push_device_gradient"), server() as at, psgd.Client(at) as run:
+            run.add("w", floats(1, 2))
+            run.use_device("w", 0)
+            run.commit(8, 1)
+            self.assertEqual(run.place("w"), _library.ON_HOST)
+            self.fails(psgd.InvalidError, "no tensor", run.place, "x")
+
+    def test_an_older_library_that_lacks_more_is_an_error(self):
+        with library_without("psgd_exchanges"):
+            self.fails(psgd.Error, "has no psgd_exchanges, which this package needs: it is of an "
+                       "older release; install both from one release", psgd.Client, "127.0.0.1:1")
 
     def test_a_fork_does_not_have_the_run(self):
         with server() as at, psgd.Client(at) as run:
