@@ -17,6 +17,7 @@ that run. Otherwise it trains alone, with the same lines.
 
 import atexit
 import contextlib
+import os
 import pathlib
 import random
 import sys
@@ -82,7 +83,7 @@ def _number(value: Any) -> float:
 
 def _leave_out_own_calls(trace: Any) -> None:
     """So that a traceback ends with the program's line: the error's text says the rest."""
-    here, last = str(pathlib.Path(__file__).parent), None
+    here, last = str(pathlib.Path(__file__).parent) + os.sep, None
     while trace is not None:
         if not trace.tb_frame.f_code.co_filename.startswith(here):
             last = trace

@@ -9,6 +9,7 @@ import gc
 import os
 import sys
 import threading
+import traceback
 import unittest
 import warnings
 import weakref
@@ -829,6 +830,18 @@ class Steps(unittest.TestCase):
             run.leave()
         self.assertEqual(model.table.tolist(), [1, 1, 1])
         self.assertEqual(model.usage.tolist(), [2, 2])
+
+    def test_a_traceback_ends_with_the_programs_line(self):
+        package = os.path.dirname(psgd.__file__)
+        names = {"psgd": psgd}
+        exec(compile("def step(): raise psgd.Error", f"{package}/torch.py", "exec"), names)
+        exec(compile("def train(): step()", f"{package}_tools/train.py", "exec"), names)
+        try:
+            names["train"]()
+        except psgd.Error as error:
+            psgd.torch._leave_out_own_calls(error.__traceback__)
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            self.assertEqual(last.filename, f"{package}_tools/train.py")
 
     def test_the_loader_has_a_length_before_the_first_epoch(self):
         with server(data=f"{{batch: {BATCH}}}", workers=2) as at:
