@@ -6,7 +6,7 @@ import torch
 
 from psgd import _library
 from psgd._client import Client
-from psgd._library import InvalidError
+from psgd._library import Error, InvalidError
 from psgd._staging import Staging
 
 
@@ -72,7 +72,9 @@ class Tensor:
         self.shape = tuple(self.tensor.shape)
         self._place = _library.ON_HOST
         self._device = self.tensor.device  # that codes it, if one does
-        self._base: Optional[torch.Tensor] = None  # there: what the last pull brought, if it is needed
+        # There: what the last pull brought, if the codec needs it. Not the program's tensor, which
+        # the program may change between the pull and the push.
+        self._base: Optional[torch.Tensor] = None
 
     @property
     def tensor(self) -> torch.Tensor:
@@ -93,6 +95,14 @@ class Tensor:
     def find_place(self, client: Client) -> None:
         """After the commit, which says where it is coded."""
         self._place = client.place(self.name)
+        if self._place != _library.ON_DEVICE_WITH_BASE:
+            return
+        try:
+            self._base = torch.empty(self.shape, dtype=torch.float32, device=self._device)
+        except torch.cuda.OutOfMemoryError as error:
+            raise Error(f"{self._device} has no memory for the weights of {self.name}, which its "
+                        "codec needs beside the model; say join(..., device_codecs=False), or use "
+                        f"less memory of the GPU ({error})") from error
 
     def copy_out(self) -> torch.Tensor:
         return self.tensor.detach().to("cpu", torch.float32).contiguous()
@@ -134,21 +144,9 @@ class Tensor:
         assert staging is not None
         staging.bring(lambda host: client.get_memory(self.name, host.data_ptr(), host.numel()), into)
 
-    def _base_for(self, client: Client, gradient: bool) -> Optional[torch.Tensor]:
-        """What the last pull brought, on the device that codes the tensor; None: it needs nothing."""
-        if self._place == _library.ON_DEVICE:
-            return None
-        tensor = self.tensor.detach()
-        if gradient and (tensor.device, tensor.dtype, tensor.is_contiguous()) == (
-                self._device, torch.float32, True):
-            return tensor  # the program's optimizer does nothing
-        if self._base is None:  # from now on pulls bring it
-            self._base = self._shards_values(client).to(self._device)
-        return self._base
-
     def _push_from_device(self, client: Client, stagings: Stagings, values: torch.Tensor,
                           gradient: bool) -> None:
-        base = self._base_for(client, gradient)
+        base = self._base
         dtype = values.dtype
         values = values.to(self._device, torch.float32).contiguous()
         if base is not None and not gradient:

@@ -166,7 +166,8 @@ def points(kind):
 
 
 class OfPyTorch(unittest.TestCase):
-    def train(self, on_gpu, push, kind="fp32", optimizer="worker", device_codecs=True, **named):
+    def train(self, on_gpu, push, kind="fp32", optimizer="worker", device_codecs=True,
+              after_backward=lambda model: None, **named):
         """The model after a run, and what the worker logged."""
         model, data = network(kind), points(kind)
         sgd = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
@@ -184,6 +185,7 @@ class OfPyTorch(unittest.TestCase):
                     loss = nn.CrossEntropyLoss()(model(x).float(), y)
                     sgd.zero_grad()
                     loss.backward()
+                    after_backward(model)
                     sgd.step()
             return model.state_dict(), log.read_text()
 
@@ -227,6 +229,31 @@ class OfPyTorch(unittest.TestCase):
         there, log = self.train(True, "int8", optimizer=SGD, overlap=True)
         self.assert_same_bits(there, here)
         self.assertIn("coded on CUDA device 0", log)
+
+    def test_weight_decay_is_that_of_the_runs_weights(self):
+        """Whatever the program does to its own between the backward pass and the step."""
+        def fill(model):
+            model[0].weight.data.fill_(7)
+
+        def replace(model):
+            model[0].weight.data = torch.full_like(model[0].weight, 7)
+
+        here, _ = self.train(False, "int8", optimizer=SGD)
+        for change in (fill, replace):
+            for overlap in (False, True):
+                with self.subTest(change=change.__name__, overlap=overlap):
+                    there, log = self.train(True, "int8", optimizer=SGD, after_backward=change,
+                                            overlap=overlap)
+                    self.assert_same_bits(there, here)
+                    self.assertIn("coded on CUDA device 0: 0.weight", log)
+
+    def test_too_little_memory_says_what_to_do(self):
+        tensor = _torch_tensor.Tensor("0.weight", nn.Linear(6, 20), "weight", statistic=False)
+        client = mock.Mock()
+        client.place.return_value = _library.ON_DEVICE_WITH_BASE
+        with mock.patch.object(torch, "empty", side_effect=torch.cuda.OutOfMemoryError("full")), \
+                self.assertRaisesRegex(psgd.Error, "weights of 0.weight.*device_codecs=False"):
+            tensor.find_place(client)
 
     def test_without_the_devices_codecs(self):
         here, _ = self.train(False, "onebit")
