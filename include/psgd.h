@@ -225,7 +225,9 @@ PSGD_API psgd_status psgd_end_step(psgd_client client, const psgd_step* step);
  * payloads are those that the host would make, bit for bit. It takes the codecs of
  * libpsgd_cudnn.so, which lies beside libpsgd.so or in the folder psgd there, and a codec that
  * shortens the tensor (compression.push). What a codec leaves out stays in the GPU's memory: as
- * many bytes again as the tensor has. The calling thread's device is the same after each call. */
+ * many bytes again as the tensor has. The calling thread's device is the same after each call. Set
+ * it to the tensors' device before (cudaSetDevice): from CUDA 12 on a thread that returns to
+ * another device makes a context there, which takes memory. */
 
 /* The values of a tensor that was added lie on this CUDA device. Before psgd_commit, which decides
  * where the tensor is coded and tells in the log. `first` of psgd_add_tensor and psgd_get remain in

@@ -43,16 +43,27 @@ struct DestroyStream {
 };
 using CudaStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyStream>;
 
+int DeviceOfThread() {
+  int index = 0;
+  cudaGetDevice(&index);
+  return index;
+}
+
+// Sets only another device: the call would make a context on a device that has none yet.
+void SetDeviceOfThread(int index) {
+  if (index != DeviceOfThread()) cudaSetDevice(index);
+}
+
 // The calling thread's device, which is its device again when this object ends.
 class KeptThreadDevice {
  public:
-  KeptThreadDevice() { cudaGetDevice(&index_); }
-  ~KeptThreadDevice() { cudaSetDevice(index_); }
+  KeptThreadDevice() : index_(DeviceOfThread()) {}
+  ~KeptThreadDevice() { SetDeviceOfThread(index_); }
   KeptThreadDevice(const KeptThreadDevice&) = delete;
   KeptThreadDevice& operator=(const KeptThreadDevice&) = delete;
 
  private:
-  int index_ = 0;
+  const int index_;
 };
 
 absl::StatusOr<CudaEvent> NewCudaEvent(unsigned flags) {
@@ -266,12 +277,8 @@ class CudaCodecs final : public DeviceCodecs {
     return InvalidArgumentError("the address 0x", absl::Hex(reinterpret_cast<uintptr_t>(memory)),
                                 " is not in memory of CUDA device ", device_.index());
   }
-  int ThreadDevice() const override {
-    int device = 0;
-    cudaGetDevice(&device);
-    return device;
-  }
-  void SetThreadDevice(int device) const override { cudaSetDevice(device); }
+  int ThreadDevice() const override { return DeviceOfThread(); }
+  void SetThreadDevice(int device) const override { SetDeviceOfThread(device); }
   absl::StatusOr<std::unique_ptr<DeviceArray>> Upload(std::span<const float> values) override {
     PSGD_ASSIGN_OR_RETURN(CudaMemory memory, device_.Allocate(values.size_bytes()));
     PSGD_RETURN_IF_ERROR(device_.Write(memory.data(), values.data(), values.size_bytes()));
