@@ -695,7 +695,7 @@ template <typename Update>
 absl::Status Client::Push(uint32_t tensor, const Update& update) {
   const uint64_t clock = std::get<task::Train>(core().task()).clock;
   Stopwatch encoding(&timings_.encode);
-  PSGD_RETURN_IF_ERROR(device_pushes_.LaunchIfMuch());
+  PSGD_RETURN_IF_ERROR(device_pushes_.LaunchIfMany());
   encoded_.clear();
   encoder_->Encode(static_cast<int>(tensor), update, weights_[tensor],
                    heartbeat().hyper().weight_decay(), clock, &encoded_);

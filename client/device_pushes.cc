@@ -88,8 +88,8 @@ absl::Status DevicePushes::StartWeights(uint32_t tensor, const DeviceValues& wei
   return absl::OkStatus();
 }
 
-absl::Status DevicePushes::LaunchIfMuch() {
-  if (noted_ < kMuch) return absl::OkStatus();
+absl::Status DevicePushes::LaunchIfMany() {
+  if (noted_ < kMany) return absl::OkStatus();
   noted_ = 0;
   for (const auto& [device, codecs] : codecs_) {
     if (codecs.ok()) PSGD_RETURN_IF_ERROR((*codecs)->Flush());

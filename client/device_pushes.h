@@ -52,9 +52,9 @@ class DevicePushes {
                              uint64_t clock, UpdateEncoder* encoder);
   absl::Status StartWeights(uint32_t tensor, const DeviceValues& weights, uint64_t clock,
                             UpdateEncoder* encoder);
-  // Launches what was noted if it is much, so that it runs while the host does something else.
-  // Little is launched together with what follows, with fewer launches.
-  absl::Status LaunchIfMuch();
+  // Launches what was noted if it has many elements, so that it runs while the host encodes. Few
+  // elements wait for the next tensors, because one launch for all takes less time.
+  absl::Status LaunchIfMany();
   using Take = std::function<absl::Status(uint32_t tensor, std::vector<EncodedSlice> encoded)>;
   // Hands over the payloads of the tensors that were started and are done, in their order. After an
   // error the others remain started.
@@ -77,8 +77,8 @@ class DevicePushes {
   };
 
  private:
-  // Elements, of which a launch takes longer on a GPU than on the host.
-  static constexpr size_t kMuch = size_t{1} << 20;
+  // A GPU needs longer to encode so many elements than the host needs to launch the work.
+  static constexpr size_t kMany = size_t{1} << 20;
 
   // Those of any device; null: none are open.
   const DeviceCodecs* AnyCodecs() const;

@@ -215,7 +215,8 @@ typedef struct psgd_step {
   double seconds_compute;
 } psgd_step;
 
-/* The step is done and all its updates are pushed; does not wait. A step without a push is counted
+/* The step is done and all its updates are pushed. Waits for nothing but the GPUs that encode some
+ * of them (see Values on a GPU). A step without a push is counted
  * as well, and no worker waits for it. `step` may be NULL. */
 PSGD_API psgd_status psgd_end_step(psgd_client client, const psgd_step* step);
 
@@ -305,7 +306,7 @@ typedef struct psgd_timings {
   uint64_t steps;
   double wait;    /* for weights */
   double install; /* decoding weights */
-  double encode;  /* coding updates */
+  double encode;  /* coding updates; waiting for GPUs that code, or still compute, them */
   double copy;    /* to and from the program's memory, and differences of weights */
   double control; /* between shares */
   uint64_t bytes_pushed;

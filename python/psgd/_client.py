@@ -314,7 +314,8 @@ class Client:
 
     def end_step(self, samples: Optional[int] = None, loss_sum: float = 0, correct: int = 0, *,
                  seconds_data: float = 0, seconds_compute: float = 0) -> None:
-        """The step is done and pushed; also of a step without a push. Does not wait."""
+        """The step is done and pushed; also of a step without a push. Waits for nothing but the GPUs
+        that encode its pushes."""
         step = _library.Step(samples=self.batch if samples is None else samples, correct=correct,
                              loss_sum=loss_sum, seconds_data=seconds_data,
                              seconds_compute=seconds_compute)

@@ -727,8 +727,8 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
     `device_codecs`: GPUs encode the updates of tensors that lie there, where libpsgd_cudnn.so is
     beside libpsgd.so, so that only payloads come to the host; the worker's log says which. It takes
     memory of the GPU: for what a codec leaves out as much as the tensor in float32, and with
-    `optimizer: worker`, or weight decay on the shards, as much again. False: they travel whole,
-    through pinned memory.
+    `optimizer: worker`, or weight decay that is added to gradients, as much again. False: they travel
+    whole, through pinned memory.
     """
     if not (server or _environment.server()):
         return Alone()
