@@ -216,8 +216,8 @@ typedef struct psgd_step {
 } psgd_step;
 
 /* The step is done and all its updates are pushed. Waits for nothing but the GPUs that encode some
- * of them (see Values on a GPU). A step without a push is counted
- * as well, and no worker waits for it. `step` may be NULL. */
+ * of them (see Values on a GPU). A step without a push is counted as well, and no worker waits for
+ * it. `step` may be NULL. */
 PSGD_API psgd_status psgd_end_step(psgd_client client, const psgd_step* step);
 
 /* ---- Values on a GPU ----
@@ -248,13 +248,15 @@ PSGD_API psgd_status psgd_get_place(psgd_client client, uint32_t tensor, int32_t
 /* As psgd_push_weights and psgd_push_gradient, from the memory of the tensor's device. Neither
  * waits for the device. `base`: memory of the device with what psgd_get gave last; it may be NULL
  * with PSGD_ON_DEVICE. `stream`: the cudaStream_t that has been given the work that makes the
- * values and the base; NULL: the device's default stream. Values and base must not change until
+ * values and the base; NULL: the device's default stream (cudaStreamLegacy). cudaStreamPerThread is
+ * refused: it is another stream in each thread. Values and base must not change until
  * psgd_end_step, or psgd_leave, returns.
  *
- * If values are not finite, a later call of the step returns PSGD_DIVERGED: a push from a device,
- * psgd_get_sent, psgd_end_step or psgd_leave. Nothing of that tensor is sent, and it may be pushed
- * again. The other tensors are sent. After PSGD_DIVERGED the step goes on: call psgd_end_step
- * again, or psgd_leave. */
+ * If values are not finite, a call of the step returns PSGD_DIVERGED: a push from a device, of this
+ * tensor or a later one, psgd_get_sent, psgd_end_step or psgd_leave. psgd_last_error names the
+ * tensor. Nothing of that tensor is sent, and it may be pushed again. The other tensors are sent, of
+ * the same call as well. After PSGD_DIVERGED the step goes on: call psgd_end_step again, or
+ * psgd_leave. */
 PSGD_API psgd_status psgd_push_device_weights(psgd_client client, uint32_t tensor,
                                               const float* values, const float* base, size_t count,
                                               void* stream);

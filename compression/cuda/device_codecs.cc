@@ -258,6 +258,11 @@ class CudaCodecs final : public DeviceCodecs {
   }
   absl::Status Flush() override { return group_.Flush(); }
   absl::StatusOr<void*> EventOf(void* stream) override {
+    if (stream == cudaStreamPerThread) {
+      return InvalidArgumentError(
+          "the stream is cudaStreamPerThread, which is another stream in each thread; make the "
+          "values on a stream that cudaStreamCreate gave, or on the default stream (NULL)");
+    }
     PSGD_RETURN_IF_ERROR(device_.Enter());
     CudaEvent& event = events_[stream];
     if (event == nullptr) {

@@ -87,6 +87,8 @@ TEST(ProgramStream, PayloadsAreOfWhatTheStreamMadeLast) {
   EXPECT_TRUE((*codecs)->CheckMemory(base->data()).ok());
   EXPECT_TRUE(absl::IsInvalidArgument((*codecs)->CheckMemory(source)));
   EXPECT_TRUE(absl::IsInvalidArgument((*codecs)->CheckMemory(before.data())));
+  void* const of_each_thread = reinterpret_cast<void*>(uintptr_t{2});  // cudaStreamPerThread
+  EXPECT_TRUE(absl::IsInvalidArgument((*codecs)->EventOf(of_each_thread).status()));
   for (void* const stream : {static_cast<void*>(nullptr), driver.NewStream()}) {
     for (uint64_t step = 1; step <= 12; ++step) {
       std::vector<float> difference(kEncoded);
