@@ -18,8 +18,14 @@ std::vector<DeviceCodecs*> DevicePushes::Open(const ModelSpec& model, const Conf
       why_not_[tensor] = "exchanges are rare (local.steps)";
       continue;
     }
-    if (model.parameters(static_cast<int>(tensor)).sparse()) {
+    const ParameterSpec& parameter = model.parameters(static_cast<int>(tensor));
+    if (parameter.sparse()) {
       why_not_[tensor] = "its rows travel one by one (PSGD_SPARSE)";
+      continue;
+    }
+    // A device of which nothing is coded is not opened.
+    if (std::string why = UpdateEncoder::WhyOnHost(config, parameter); !why.empty()) {
+      why_not_[tensor] = std::move(why);
       continue;
     }
     if (!codecs_.contains(device)) {

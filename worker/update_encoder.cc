@@ -108,19 +108,27 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(
   encoder->why_on_host_.resize(model.parameters_size());
   for (size_t i = 0; i < devices.size(); ++i) {
     if (devices[i] == nullptr) continue;
-    PSGD_ASSIGN_OR_RETURN(encoder->why_on_host_[i],
-                          encoder->MoveToDevice(static_cast<int>(i), config, devices[i]));
+    Tensor& tensor = encoder->tensors_[i];
+    PSGD_ASSIGN_OR_RETURN(
+        encoder->why_on_host_[i],
+        MoveToDevice(model.parameters(static_cast<int>(i)), &tensor, config, devices[i]));
+    encoder->on_device_[i] = encoder->why_on_host_[i].empty() && !tensor.slices.empty();
   }
   return encoder;
 }
 
-absl::StatusOr<std::string> UpdateEncoder::MoveToDevice(int parameter, const Config& config,
-                                                        DeviceCodecs* device) {
-  Tensor& tensor = tensors_[parameter];
+std::string UpdateEncoder::WhyOnHost(const Config& config, const ParameterSpec& parameter) {
+  const CodecConfig chosen = ChooseCodec(config.compression(), parameter);
   // What travels whole is copied as it is.
-  const bool whole = !tensor.choice && tensor.codec->id() == CODEC_NONE;
+  return chosen.has_none() || chosen.has_factors() ? "no codec shortens it (none)" : "";
+}
+
+absl::StatusOr<std::string> UpdateEncoder::MoveToDevice(const ParameterSpec& parameter,
+                                                        Tensor* moved, const Config& config,
+                                                        DeviceCodecs* device) {
+  Tensor& tensor = *moved;
   if (tensor.factors) return "it travels as factors";
-  if (whole) return "no codec shortens it (none)";
+  if (std::string why = WhyOnHost(config, parameter); !why.empty()) return why;
   std::vector<std::unique_ptr<DeviceEncoder>> made;
   for (Slice& slice : tensor.slices) {
     for (size_t i = 0; i < tensor.codecs.size(); ++i) {
@@ -139,7 +147,6 @@ absl::StatusOr<std::string> UpdateEncoder::MoveToDevice(int parameter, const Con
     tensor.slices[i].encoder.reset();
     tensor.slices[i].device_encoder = std::move(made[i]);
   }
-  on_device_[parameter] = !made.empty();
   return "";
 }
 

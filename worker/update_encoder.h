@@ -54,6 +54,10 @@ class UpdateEncoder {
       const Config& config, const ModelSpec& model, const Placement& placement, uint32_t worker,
       std::span<const int64_t> factor_rows = {}, std::span<DeviceCodecs* const> devices = {});
 
+  // Why no device encodes a parameter of a program, by its codec: none shortens it. "": a device
+  // may.
+  static std::string WhyOnHost(const Config& config, const ParameterSpec& parameter);
+
   // By parameter: its gradient is encoded on the device, by Start and Finish; the others by Encode.
   const std::vector<bool>& on_device() const { return on_device_; }
   // By parameter that has a device and is not on_device(): why. Otherwise "".
@@ -164,8 +168,8 @@ class UpdateEncoder {
                            void* ready, uint64_t step);
   // Makes the device's encoders of a parameter, if its codecs have twins there and there is room.
   // Otherwise returns why not.
-  absl::StatusOr<std::string> MoveToDevice(int parameter, const Config& config,
-                                           DeviceCodecs* device);
+  static absl::StatusOr<std::string> MoveToDevice(const ParameterSpec& parameter, Tensor* tensor,
+                                                  const Config& config, DeviceCodecs* device);
 
   float residual_decay_ = 1;
   std::function<bool(uint32_t)> only_;  // null: all

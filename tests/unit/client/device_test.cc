@@ -356,7 +356,11 @@ TEST(DeviceProgramTest, TheLogTellsWhereTensorsAreCodedAndWhy) {
   EXPECT_THAT(said(Compression("onebit"), "/nowhere"),
               AllOf(Not(HasSubstr("coded on CUDA device")),
                     HasSubstr("the plugin libpsgd_cudnn.so is not installed (looked for "
-                              "/nowhere/libpsgd_cudnn.so); build it: matrix, bias, tail")));
+                              "/nowhere/libpsgd_cudnn.so); build it: matrix, tail"),
+                    HasSubstr("no codec shortens it (none): bias")));
+  EXPECT_THAT(said(Compression("none"), "/nowhere"),
+              AllOf(Not(HasSubstr("libpsgd_cudnn.so")),
+                    HasSubstr("no codec shortens it (none): matrix, bias, tail")));
 }
 
 TEST(DeviceProgramTest, LocalStepsAreCodedOnTheHost) {
