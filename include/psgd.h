@@ -254,8 +254,8 @@ PSGD_API psgd_status psgd_get_place(psgd_client client, uint32_t tensor, int32_t
  *
  * If values are not finite, a call of the step returns PSGD_DIVERGED: a push from a device, of this
  * tensor or a later one, psgd_get_sent, psgd_end_step or psgd_leave. psgd_last_error names the
- * tensor. Nothing of that tensor is sent, and it may be pushed again. The other tensors are sent, of
- * the same call as well. After PSGD_DIVERGED the step goes on: call psgd_end_step again, or
+ * tensor. Nothing of that tensor is sent, and it may be pushed again. The other tensors are sent,
+ * of the same call as well. After PSGD_DIVERGED the step goes on: call psgd_end_step again, or
  * psgd_leave. */
 PSGD_API psgd_status psgd_push_device_weights(psgd_client client, uint32_t tensor,
                                               const float* values, const float* base, size_t count,
