@@ -97,7 +97,8 @@ class Client {
   absl::Status PushWeights(uint32_t tensor, std::span<const float> values);
   absl::Status PushGradient(uint32_t tensor, std::span<const float> values);
   // The same of values on the device that codes the tensor. Does not wait for the device.
-  // The memory must not change until EndStep. Of values that are not finite, EndStep tells.
+  // The memory must not change until EndStep. This push, a later one, Sent, EndStep or Leave tells
+  // of values that are not finite.
   absl::Status PushDeviceWeights(uint32_t tensor, const DeviceValues& values);
   absl::Status PushDeviceGradient(uint32_t tensor, const DeviceValues& values);
   // As PushWeights or PushGradient, of a tensor of whose rows the others did not change. `rows`:

@@ -45,9 +45,9 @@ class DevicePushes {
   // Open was called for the encoder.
   void Tell(const ModelSpec& model, const UpdateEncoder& encoder, const Log& log) const;
 
-  // Notes a push: of a gradient, or of weights, which is that of `base` minus the weights.
-  // REQUIRES: the encoder has the tensor on its device; the memory stays as it is until the payload
-  // is handed over.
+  // StartGradient notes a gradient, StartWeights the update `base` minus the weights. REQUIRES: the
+  // encoder has the tensor on its device; the memory stays as it is until the payload is handed
+  // over.
   absl::Status StartGradient(uint32_t tensor, const DeviceValues& gradient, double weight_decay,
                              uint64_t clock, UpdateEncoder* encoder);
   absl::Status StartWeights(uint32_t tensor, const DeviceValues& weights, uint64_t clock,

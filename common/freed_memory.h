@@ -8,7 +8,7 @@ namespace psgd {
 // again. The last one gives back what is free. From then on malloc keeps up to 64 MiB, as it does
 // by itself once a program has freed a block of 32 MiB.
 //
-// Nothing of this in an environment that says what malloc keeps: MALLOC_TRIM_THRESHOLD_,
+// The keeper changes nothing if the environment sets MALLOC_TRIM_THRESHOLD_ or
 // MALLOC_MMAP_THRESHOLD_, or the same in GLIBC_TUNABLES. Thread-safe.
 class FreedMemoryKeeper {
  public:

@@ -223,16 +223,17 @@ PSGD_API psgd_status psgd_end_step(psgd_client client, const psgd_step* step);
 /* ---- Values on a GPU ----
  *
  * A GPU encodes updates that lie in its own memory, so that only payloads come to the host. The
- * payloads are those that the host would make, bit for bit. It takes the codecs of
- * libpsgd_cudnn.so, which lies beside libpsgd.so or in the folder psgd there, and a codec that
- * shortens the tensor (compression.push). What a codec leaves out stays in the GPU's memory: as
- * many bytes again as the tensor has. The calling thread's device is the same after each call. Set
- * it to the tensors' device before (cudaSetDevice): from CUDA 12 on a thread that returns to
- * another device makes a context there, which takes memory. */
+ * payloads are those that the host would make, bit for bit. Encoding on a GPU needs two things: the
+ * plugin libpsgd_cudnn.so beside libpsgd.so, or in the folder psgd there, and a codec that shortens
+ * the tensor (compression.push). What a codec leaves out stays in the GPU's memory: as many bytes
+ * again as the tensor has. Each call restores the calling thread's device. Call cudaSetDevice with
+ * the tensors' device before psgd_commit. Otherwise, from CUDA 12 on, the restoring makes a context
+ * on the other device, which takes memory. The waits of psgd_end_step, psgd_get_sent and psgd_leave
+ * for a GPU have no time limit: a program whose stream hangs waits there. */
 
-/* The values of a tensor that was added lie on this CUDA device. Before psgd_commit, which decides
- * where the tensor is coded and tells in the log. `first` of psgd_add_tensor and psgd_get remain in
- * the host's memory. */
+/* The values of a tensor that was added lie on this CUDA device. Call this before psgd_commit,
+ * which decides where each tensor is coded, and writes it to the log. `first` of psgd_add_tensor
+ * and psgd_get remain in the host's memory. */
 PSGD_API psgd_status psgd_use_device(psgd_client client, uint32_t tensor, int32_t device);
 
 typedef enum psgd_place {
@@ -254,9 +255,10 @@ PSGD_API psgd_status psgd_get_place(psgd_client client, uint32_t tensor, int32_t
  *
  * If values are not finite, a call of the step returns PSGD_DIVERGED: a push from a device, of this
  * tensor or a later one, psgd_get_sent, psgd_end_step or psgd_leave. psgd_last_error names the
- * tensor. Nothing of that tensor is sent, and it may be pushed again. The other tensors are sent,
- * of the same call as well. After PSGD_DIVERGED the step goes on: call psgd_end_step again, or
- * psgd_leave. */
+ * tensor. Only that tensor is not sent, and the program may push it again. A push whose error names
+ * an earlier tensor has still taken its own tensor: do not push that one again. After PSGD_DIVERGED
+ * the step goes on: call psgd_end_step again, or psgd_leave. If the tensor has several slices (more
+ * than 1 Mi elements), what the codec left out of its finite slices may be lost. */
 PSGD_API psgd_status psgd_push_device_weights(psgd_client client, uint32_t tensor,
                                               const float* values, const float* base, size_t count,
                                               void* stream);

@@ -49,13 +49,13 @@ class UpdateEncoder {
  public:
   // `factor_rows`: by parameter, of Network::factor_rows; none is 0 for all. `devices`: by
   // parameter, the codecs of where its gradients lie; null, or no `devices`: on the host. REQUIRES:
-  // `model`, `placement` and `devices` outlive this.
+  // `model`, `placement` and the codecs of `devices` outlive this.
   static absl::StatusOr<std::unique_ptr<UpdateEncoder>> Create(
       const Config& config, const ModelSpec& model, const Placement& placement, uint32_t worker,
       std::span<const int64_t> factor_rows = {}, std::span<DeviceCodecs* const> devices = {});
 
-  // Why no device encodes a parameter of a program, by its codec: none shortens it. "": a device
-  // may.
+  // The reason, from the codec alone, why the host encodes a parameter of a program. Empty: a
+  // device may encode it.
   static std::string WhyOnHost(const Config& config, const ParameterSpec& parameter);
 
   // By parameter: its gradient is encoded on the device, by Start and Finish; the others by Encode.

@@ -38,11 +38,12 @@ class EtcdRunStore final : public RunStore {
   // Whether a leader keeps its lease alive. A lease is one second longer than the allowed silence;
   // a leader that renews the lease in time never reaches that last second.
   absl::StatusOr<bool> IsKept(const etcdserverpb::RangeResponse& leader);
-  // What holds while no other server leads the run. Revokes the lease of a leader that stopped
-  // renewing it: that lease would block a successor until its last second is over.
+  // Returns the condition that no other server leads the run. Before that, renews this server's
+  // lease, and revokes the lease of a leader that stopped renewing it: that lease would block a
+  // successor until its last second is over.
   absl::StatusOr<etcdserverpb::Compare> NobodyElseLeads();
-  // A lease that an earlier attempt to lead has left may be about to end: the next server would
-  // take the lead at once.
+  // Renews the lease of an earlier attempt to lead. It could end soon after this server takes the
+  // lead, and the next server would take the lead at once.
   absl::Status RenewLease();
   etcdserverpb::Compare RecordIsAt(int64_t revision) const;
   absl::Status SomebodyElse() const;

@@ -66,7 +66,10 @@ absl::Status CopySet::Recover() {
       recovered = RecoverShard(s);
     }
     // Nothing was acknowledged before the first image was finished.
-    if (absl::IsNotFound(recovered)) continue;
+    if (absl::IsNotFound(recovered)) {
+      options_.log->info("shard {}: {}", s, std::string(recovered.message()));
+      continue;
+    }
     PSGD_RETURN_IF_ERROR(
         Annotate(recovered, absl::StrCat("shard ", s, " cannot go on from its journal")));
   }

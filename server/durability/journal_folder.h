@@ -12,8 +12,8 @@ namespace psgd {
 // Ends the name of a shard's folder while an image of another copy takes its place.
 inline constexpr char kAsideSuffix[] = ".before";
 
-// In a shard's folder: when the machine last started. Its first writing ends the creation of a
-// journal.
+// In a shard's folder: the boot id of the machine that last had the journal open. The file is
+// written once the journal has been created.
 inline constexpr char kMachineStartFile[] = "/machine-start";
 
 // `part`: "coordinator" or "shard-N".
