@@ -383,19 +383,16 @@ std::string Soak::KillOne() {
     if (!GoesOn()) return "training stands still after a server was killed";
     const double seconds = SecondsSinceKill();
     const bool all_workers = killed_at > worker_killed_at_ + kStepsBehind;
-    (!all_copies   ? seconds_without_a_copy_
-     : all_workers ? seconds_to_go_on_
-                   : seconds_without_a_worker_)
-        .push_back(seconds);
+    const auto [times, away] =
+        !all_copies    ? std::pair(&seconds_without_a_copy_, " (without a copy in sync)")
+        : !all_workers ? std::pair(&seconds_without_a_worker_, " (a worker was away, too)")
+                       : std::pair(&seconds_to_go_on_, "");
+    times->push_back(seconds);
     if (seconds > kLongWait) {
       std::cerr << absl::StrFormat(
           "step %d: %.1f s after the kill of a server training goes on%s; it answered after %.1f "
           "s\n",
-          clock_, seconds,
-          !all_copies    ? " (without a copy in sync)"
-          : !all_workers ? " (a worker was away, too)"
-                         : "",
-          answered);
+          clock_, seconds, away, answered);
     }
   } else {
     auto& victim = workers_[chance_.NextBelow(static_cast<uint32_t>(workers_.size()))];
