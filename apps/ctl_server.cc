@@ -25,20 +25,22 @@ absl::StatusOr<std::shared_ptr<const Credentials>> Tls(const TlsArguments& tls) 
 
 }  // namespace
 
-absl::Status FindServer(const EtcdArguments& etcd, const TlsArguments& tls, std::string* server) {
+absl::Status FindServers(const EtcdArguments& etcd, const TlsArguments& tls, RunServers* servers) {
   if (!etcd.given()) return absl::OkStatus();
   PSGD_ASSIGN_OR_RETURN(const auto credentials, Tls(tls));
   PSGD_ASSIGN_OR_RETURN(const auto store, OpenEtcd(etcd, credentials));
-  PSGD_ASSIGN_OR_RETURN(const auto servers, ServersOf(*store, store->run()));
-  *server = absl::StrJoin(servers, ",");
+  servers->find = [store] { return ServersOf(*store, store->run()); };
+  PSGD_ASSIGN_OR_RETURN(const auto addresses, servers->find());
+  servers->addresses = absl::StrJoin(addresses, ",");
   return absl::OkStatus();
 }
 
-absl::StatusOr<StatusReply> ReachServer(const std::string& server, const TlsArguments& tls) {
-  PSGD_RETURN_IF_ERROR(CheckServerAddress(server));
+absl::StatusOr<StatusReply> ReachServer(const RunServers& servers, const TlsArguments& tls) {
+  PSGD_RETURN_IF_ERROR(CheckServerAddress(servers.addresses));
   PSGD_ASSIGN_OR_RETURN(const auto credentials, Tls(tls));
   ControlClient client(
-      {.server = server,
+      {.server = servers.addresses,
+       .find = servers.find,
        .deadline = kFirstAnswer,
        .interrupted = {},
        .credentials = credentials,
@@ -46,12 +48,15 @@ absl::StatusOr<StatusReply> ReachServer(const std::string& server, const TlsArgu
   return client.Status(StatusRequest());
 }
 
-absl::StatusOr<std::unique_ptr<ControlClient>> ConnectServer(const std::string& server,
+absl::StatusOr<std::unique_ptr<ControlClient>> ConnectServer(const RunServers& servers,
                                                              const TlsArguments& tls) {
-  PSGD_RETURN_IF_ERROR(ReachServer(server, tls).status());
+  PSGD_RETURN_IF_ERROR(ReachServer(servers, tls).status());
   PSGD_ASSIGN_OR_RETURN(const auto credentials, Tls(tls));
-  return std::make_unique<ControlClient>(ControlClientOptions{
-      .server = server, .deadline = kLongAnswer, .interrupted = {}, .credentials = credentials});
+  return std::make_unique<ControlClient>(ControlClientOptions{.server = servers.addresses,
+                                                              .find = servers.find,
+                                                              .deadline = kLongAnswer,
+                                                              .interrupted = {},
+                                                              .credentials = credentials});
 }
 
 absl::StatusOr<SetHyperRequest> ParseAssignments(const std::vector<std::string>& assignments) {

@@ -1,6 +1,7 @@
 // Finds and reaches the server of a run, and makes its requests.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,13 +12,19 @@
 
 namespace psgd {
 
-// Sets `server` to the addresses of the run's servers, the leader first, as etcd has them. Does
-// nothing if etcd is not given.
-absl::Status FindServer(const EtcdArguments& etcd, const TlsArguments& tls, std::string* server);
-// Asks the server for its status, with a short deadline, to detect a missing server soon.
-absl::StatusOr<StatusReply> ReachServer(const std::string& server, const TlsArguments& tls);
+// Where a run's servers are.
+struct RunServers {
+  std::string addresses;  // HOST:PORT, or several with commas
+  // Where they are by now, as ControlClientOptions::find. Null: etcd is not asked.
+  std::function<absl::StatusOr<std::vector<std::string>>()> find;
+};
+
+// Sets `servers` to what etcd has, the leader first. Does nothing if etcd is not given.
+absl::Status FindServers(const EtcdArguments& etcd, const TlsArguments& tls, RunServers* servers);
+// Asks the run for its status, with a short deadline, to detect a missing server soon.
+absl::StatusOr<StatusReply> ReachServer(const RunServers& servers, const TlsArguments& tls);
 // Returns a client with a long deadline.
-absl::StatusOr<std::unique_ptr<ControlClient>> ConnectServer(const std::string& server,
+absl::StatusOr<std::unique_ptr<ControlClient>> ConnectServer(const RunServers& servers,
                                                              const TlsArguments& tls);
 
 // Parses "learning_rate=0.01".

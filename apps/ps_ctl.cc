@@ -39,7 +39,7 @@ namespace psgd {
 namespace {
 
 struct Arguments {
-  std::string server;
+  RunServers servers;
   EtcdArguments etcd;
   TlsArguments tls;
   std::string run_dir;
@@ -67,22 +67,22 @@ void PrintNotes(const std::vector<std::string>& notes) {
 
 // `run_dir` is the syntax for a run directory in this command.
 absl::Status NeedsTarget(const Arguments& arguments, absl::string_view run_dir) {
-  if (!arguments.server.empty() || !arguments.run_dir.empty()) return absl::OkStatus();
+  if (!arguments.servers.addresses.empty() || !arguments.run_dir.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("which run? say --server HOST:PORT for a running one, or ", run_dir));
 }
 
 // For commands that ask a running server.
 absl::StatusOr<std::unique_ptr<ControlClient>> Connect(const Arguments& arguments) {
-  if (!arguments.server.empty()) return ConnectServer(arguments.server, arguments.tls);
+  if (!arguments.servers.addresses.empty()) return ConnectServer(arguments.servers, arguments.tls);
   return absl::InvalidArgumentError(
       "which run? say --server HOST:PORT, or --etcd HOST:PORT --run NAME");
 }
 
 absl::StatusOr<WeightsCollector> Weights(const Arguments& arguments) {
   PSGD_RETURN_IF_ERROR(NeedsTarget(arguments, "--run-dir RUN_DIR"));
-  if (!arguments.server.empty()) {
-    PSGD_ASSIGN_OR_RETURN(const auto client, ConnectServer(arguments.server, arguments.tls));
+  if (!arguments.servers.addresses.empty()) {
+    PSGD_ASSIGN_OR_RETURN(const auto client, ConnectServer(arguments.servers, arguments.tls));
     return WeightsOfServer(*client);
   }
   std::vector<std::string> notes;
@@ -99,8 +99,8 @@ absl::StatusOr<WeightsCollector> Weights(const Arguments& arguments) {
 
 absl::Status Status(const Arguments& arguments) {
   PSGD_RETURN_IF_ERROR(NeedsTarget(arguments, "the run directory itself: ps-ctl status RUN_DIR"));
-  if (!arguments.server.empty()) {
-    PSGD_ASSIGN_OR_RETURN(const StatusReply status, ReachServer(arguments.server, arguments.tls));
+  if (!arguments.servers.addresses.empty()) {
+    PSGD_ASSIGN_OR_RETURN(const StatusReply status, ReachServer(arguments.servers, arguments.tls));
     std::cout << (arguments.json ? StatusJson(status) : StatusText(status));
     return absl::OkStatus();
   }
@@ -134,8 +134,8 @@ absl::Status Checkpoint(const Arguments& arguments) {
 absl::Status Checkpoints(const Arguments& arguments) {
   PSGD_RETURN_IF_ERROR(
       NeedsTarget(arguments, "the run directory itself: ps-ctl checkpoints RUN_DIR"));
-  if (!arguments.server.empty()) {
-    PSGD_ASSIGN_OR_RETURN(const StatusReply status, ReachServer(arguments.server, arguments.tls));
+  if (!arguments.servers.addresses.empty()) {
+    PSGD_ASSIGN_OR_RETURN(const StatusReply status, ReachServer(arguments.servers, arguments.tls));
     std::cout << CheckpointList({status.checkpoints().begin(), status.checkpoints().end()},
                                 arguments.json);
     return absl::OkStatus();
@@ -332,7 +332,7 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   const auto server = [&](CLI::App* command) {
     AddTlsOptions(*command, arguments.tls, "admin");
     CLI::Option* const named =
-        command->add_option("--server", arguments.server, "Of a running ps-server")
+        command->add_option("--server", arguments.servers.addresses, "Of a running ps-server")
             ->type_name("HOST:PORT");
     return std::pair(named, AddEtcdOptions(*command, arguments.etcd, named));
   };
@@ -481,7 +481,7 @@ int ps_ctl_main(int argc, char** argv) {
     return option == "--http" ? absl::StrCat("; ps-ctl ui has --port ", value) : std::string();
   };
   if (const auto code = ParseCommandLine(app, argc, argv, hint)) return *code;
-  absl::Status status = FindServer(arguments.etcd, arguments.tls, &arguments.server);
+  absl::Status status = FindServers(arguments.etcd, arguments.tls, &arguments.servers);
   if (status.ok()) status = chosen(arguments);
   if (status.ok() && !std::cout.flush()) {
     status = absl::DataLossError("the result could not be written to standard output");

@@ -58,6 +58,7 @@ std::string StateOf(const CheckedJournal& journal) {
   if (journal.server != 0) return absl::StrCat("on server ", journal.server);
   if (IsUnread(journal)) return "could not be read";
   if (journal.report.misplaced) return "misplaced";
+  if (journal.report.empty) return "holds nothing yet";
   return IsDamaged(journal) ? "damaged" : "sound";
 }
 
@@ -87,21 +88,39 @@ absl::Status CheckReadable(const std::string& folder) {
   return error ? unread(folder, error.value()) : absl::OkStatus();
 }
 
-CheckedJournal CheckShard(const std::string& folder, uint32_t shard) {
-  CheckedJournal checked{absl::StrCat("shard ", shard), {}};
+CheckedJournal CheckJournal(std::string part, const std::string& folder, uint32_t shard) {
+  CheckedJournal checked{std::move(part), {}};
   RocksJournalOptions options;
-  options.folder = absl::StrCat(folder, "/shard-", shard);
+  options.folder = folder;
   options.shard = shard;
   checked.unread = std::string(CheckReadable(options.folder).message());
   if (checked.unread.empty()) checked.report = RocksJournal::Check(std::move(options));
   return checked;
 }
 
+std::string ShardFolder(const std::string& folder, uint32_t shard) {
+  return absl::StrCat(folder, "/shard-", shard);
+}
+
+bool HoldsShard(const std::string& folder, uint32_t shard) {
+  return FileExists(ShardFolder(folder, shard)) ||
+         FileExists(ShardFolder(folder, shard) + kAsideSuffix);
+}
+
+// Checks the journal that a server goes on from: the one that is aside if its successor was not
+// finished.
+CheckedJournal CheckShard(const std::string& folder, uint32_t shard) {
+  const std::string place = ShardFolder(folder, shard);
+  const std::string part = absl::StrCat("shard ", shard);
+  CheckedJournal checked = CheckJournal(part, place, shard);
+  const bool finished = checked.report.recovers && !checked.report.empty;
+  if (finished || IsUnread(checked) || !FileExists(place + kAsideSuffix)) return checked;
+  return CheckJournal(absl::StrCat(part, kAsideSuffix), place + kAsideSuffix, shard);
+}
+
 // Checks the shards in the folder, if no record says which shards should be there.
 void CheckShardsThere(const std::string& folder, VerifiedRun* run) {
-  for (uint32_t s = 0; FileExists(absl::StrCat(folder, "/shard-", s)); ++s) {
-    run->journal.push_back(CheckShard(folder, s));
-  }
+  for (uint32_t s = 0; HoldsShard(folder, s); ++s) run->journal.push_back(CheckShard(folder, s));
 }
 
 // NOT_FOUND: training had not begun.
@@ -179,8 +198,7 @@ absl::Status VerifyJoinedJournal(const std::string& run_dir, const std::string& 
   }
   CheckServerRecord(RunDir(run_dir).ServerDir(), run);
   for (uint32_t s = 0; s < static_cast<uint32_t>(config.cluster().shards()); ++s) {
-    if (FileExists(absl::StrCat(folder, "/shard-", s)))
-      run->journal.push_back(CheckShard(folder, s));
+    if (HoldsShard(folder, s)) run->journal.push_back(CheckShard(folder, s));
   }
   if (run->journal.empty())
     run->journal_note = "this server joined the run and holds no shard of it";

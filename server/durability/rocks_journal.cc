@@ -367,6 +367,8 @@ constexpr size_t kMostEntriesNamed = 20;  // of the damaged entries
 JournalReport RocksJournal::Check(RocksJournalOptions options) {
   JournalReport report;
   if (const absl::Status there = CheckShardThere(options.folder); !there.ok()) {
+    report.empty = report.recovers = absl::IsNotFound(there);
+    if (report.empty) return report;
     report.damage.emplace_back(there.message());
     report.misplaced = !FileExists(options.folder) && !StrayFolders(options.folder).empty();
     return report;

@@ -41,6 +41,7 @@ struct JournalReport {
   uint64_t first = 0, last = 0;     // present entries; 0: none
   std::vector<std::string> damage;  // each names a file, image or entry
   bool recovers = false;            // a server can go on from it
+  bool empty = false;               // the server died while it created the journal
   bool misplaced = false;           // folders are mixed up or renamed; there may be no damage
 };
 

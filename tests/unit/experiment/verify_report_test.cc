@@ -151,6 +151,34 @@ TEST_F(VerifyReportTest, AServerThatJoinedHasNoCoordinator) {
   EXPECT_TRUE(status_.ok()) << status_;
 }
 
+TEST_F(VerifyReportTest, AJournalThatWasBeingCreatedIsNotDamaged) {
+  MakeJoined();
+  MakeShard(0);
+  fs::create_directories(Journal("shard-1/log"));
+  Verify();
+  EXPECT_TRUE(status_.ok()) << status_ << text_;
+  EXPECT_EQ(StateOf("shard 0"), "sound");
+  EXPECT_EQ(StateOf("shard 1"), "holds nothing yet");
+}
+
+TEST_F(VerifyReportTest, AJournalThatIsPutBackIsLookedAt) {
+  MakeCoordinator({1, 1});
+  MakeShard(0);
+  MakeShard(1);
+  fs::rename(Journal("shard-0"), Journal("shard-0.before"));
+  Verify();
+  EXPECT_TRUE(status_.ok()) << status_ << text_;
+  EXPECT_EQ(StateOf("shard 0.before"), "sound");
+  MakeShard(0);  // the server died before it removed the one that is aside
+  Verify();
+  EXPECT_EQ(StateOf("shard 0"), "sound");
+  fs::remove_all(Journal("shard-0/log"));
+  fs::remove_all(Journal("shard-0.before/log"));
+  Verify();
+  EXPECT_EQ(StateOf("shard 0.before"), "damaged");
+  EXPECT_THAT(Advice(), HasSubstr("--recover would refuse it"));
+}
+
 TEST_F(VerifyReportTest, AServerThatKeepsTheRunsRecordDidNotJoin) {
   MakeShard(0);
   MakeServer(true);
