@@ -7,6 +7,7 @@
 
 #include "net/etcd/etcd_run_store.h"
 #include "proto/config.pb.h"
+#include "proto/has_journal.h"
 
 namespace psgd {
 
@@ -35,8 +36,7 @@ inline CLI::Option* AddEtcdOptions(CLI::App& app, EtcdArguments& etcd, CLI::Opti
 
 // Checks that a run whose servers choose their leader through etcd can survive its first server.
 inline absl::Status CheckSettles(const Config& config) {
-  const bool memory = config.durability().acknowledge() == DurabilityConfig::MEMORY;
-  if (!memory || config.cluster().copies() > 1) return absl::OkStatus();
+  if (HasJournal(config) || config.cluster().copies() > 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "--etcd settles which server leads, and says where it is by now, but this run ends with its "
       "first server, which alone has its shards in memory: add --set "

@@ -61,12 +61,14 @@ class Records {
 };
 
 void AnnounceReady(const Arguments& arguments, const ServerLoop& server, const std::string& run,
-                   const std::string& http, const RunDir& dir) {
+                   const std::string& http, const RunDir& dir,
+                   const std::vector<std::string>& notes) {
   if (arguments.json) {
     std::cout << nlohmann::ordered_json{{"event", "ready"},
                                         {"control", server.address()},
                                         {"http", http},
-                                        {"run_dir", dir.path()}}
+                                        {"run_dir", dir.path()},
+                                        {"notes", notes}}
               << std::endl;
     return;
   }
@@ -174,7 +176,7 @@ class Program {
     if (pages != nullptr) pages->Serve(server_.get());
     opened().recorder->BeginsAt(status_, server_->samples_before());
     AnnounceReady(arguments_, *server_, status_.name(), pages == nullptr ? "" : pages->address(),
-                  opened().results);
+                  opened().results, start_.notes);
     last_worker_ = SteadyNow();
     return absl::OkStatus();
   }

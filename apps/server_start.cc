@@ -20,6 +20,7 @@
 #include "experiment/record/run_dir.h"
 #include "net/address.h"
 #include "net/memory_run_store.h"
+#include "proto/has_journal.h"
 #include "proto/measure_of.h"
 #include "server/control/peer_client.h"
 #include "server/durability/checkpoint_files.h"
@@ -39,10 +40,6 @@ constexpr Duration kAskRetry = std::chrono::milliseconds(100);
 // The directory of the run to continue; empty: a new run.
 const std::string& EarlierRun(const Arguments& arguments) {
   return arguments.recover.empty() ? arguments.resume : arguments.recover;
-}
-
-bool HasJournal(const Config& config) {
-  return config.durability().acknowledge() != DurabilityConfig::MEMORY;
 }
 
 // This machine's name, with unusual characters replaced.
@@ -74,10 +71,15 @@ absl::StatusOr<LoadedCheckpoint> LoadChosen(const CheckpointStore& store,
 }
 
 // Prepares the run to go on from the chosen checkpoint.
-absl::Status Resume(const Arguments& arguments, const Log& log, CoordinatorOptions* coordinator) {
+absl::Status Resume(const Arguments& arguments, ServerStart* start) {
+  CoordinatorOptions* const coordinator = &start->loop.core.leader.coordinator;
   const CheckpointStore store(RunDir(arguments.resume).ServerDir());
   PSGD_ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadChosen(store, arguments.checkpoint));
-  for (const std::string& note : loaded.notes()) log->warn("{}", note);
+  start->notes = loaded.notes();
+  for (const std::string& note : start->notes) start->opened.log->warn("{}", note);
+  if (!start->notes.empty()) {
+    start->notes.push_back(absl::StrCat("goes on from checkpoint ", loaded.manifest().id()));
+  }
   // Later checkpoints stay, so new ids begin above them.
   if (!arguments.checkpoint.empty()) {
     PSGD_ASSIGN_OR_RETURN(coordinator->last_checkpoint, store.LastId());
@@ -227,7 +229,7 @@ absl::StatusOr<ServerStart> NewRun(const Arguments& arguments, ServerStart start
   PSGD_ASSIGN_OR_RETURN(start.opened, OpenRun(arguments, dir));
   // Before any file of the run is written, so that a run that cannot be resumed stays unchanged.
   if (dir.resume) {
-    PSGD_RETURN_IF_ERROR(Resume(arguments, start.opened.log, &start.loop.core.leader.coordinator));
+    PSGD_RETURN_IF_ERROR(Resume(arguments, &start));
   }
   if (const absl::Status begun = BeginRun(arguments, &start); !begun.ok()) {
     start.opened.dir.Abandon();  // otherwise the directory would block the next attempt

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "apps/opened_run.h"
 #include "apps/server_arguments.h"
@@ -19,6 +21,8 @@ struct ServerStart {
   OpenedRun opened;
   std::unique_ptr<ControlService> service;
   ServerLoopOptions loop;  // without its callbacks
+  // What the person who starts it should know: checkpoints that were passed over.
+  std::vector<std::string> notes;
 };
 
 absl::StatusOr<ServerStart> StartServer(const ServerArguments& arguments, const StopSignals& stops);

@@ -87,7 +87,8 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> LocalCluster::RunServer(
 void LocalCluster::Leads(size_t server, const std::string& ready) {
   const auto said = nlohmann::json::parse(ready);
   const std::string run_dir = addresses_.run_dir;  // people were told this path, so it stays
-  addresses_ = {said.value("control", ""), said.value("http", ""), said.value("run_dir", "")};
+  addresses_ = {said.value("control", ""), said.value("http", ""), said.value("run_dir", ""),
+                said.value("notes", std::vector<std::string>())};
   if (!run_dir.empty()) addresses_.run_dir = run_dir;
   servers_[server].control = addresses_.control;
   leads_ = server;

@@ -48,6 +48,7 @@ struct ServerAddresses {
   std::string control;  // HOST:PORT
   std::string http;     // empty: no dashboard
   std::string run_dir;
+  std::vector<std::string> notes;  // what it passed over as it started
 };
 
 // Not thread-safe. The destructor kills the remaining processes. They also end when the thread that

@@ -14,6 +14,7 @@
 #include "experiment/record/run_dir.h"
 #include "experiment/record/run_recorder.h"
 #include "optimizers/diverged.h"
+#include "proto/has_journal.h"
 #include "server/control/server_shares.h"
 
 namespace psgd {
@@ -24,6 +25,7 @@ constexpr Duration kJoinPeriod = std::chrono::milliseconds(20);
 constexpr Duration kAnswer = std::chrono::milliseconds(1000);
 constexpr Duration kJoin = std::chrono::seconds(10);
 constexpr Duration kGoodbye = std::chrono::seconds(5);
+constexpr Duration kSilence = std::chrono::seconds(2);
 constexpr Duration kRestartRetry = std::chrono::seconds(5);
 
 }  // namespace
@@ -50,6 +52,9 @@ absl::Status LocalRun::Run() {
           },
       .credentials = options_.credentials});
   display_.Note(absl::StrCat("run directory: ", run_dir_));
+  for (const std::string& note : cluster_->addresses().notes) {
+    display_.Note(note, /*important=*/true);
+  }
   if (!cluster_->addresses().http.empty()) {
     display_.Note(absl::StrCat("dashboard: ", options_.credentials ? "https://" : "http://",
                                cluster_->addresses().http, "/ (for Prometheus: /metrics)"));
@@ -100,7 +105,7 @@ bool LocalRun::MayRecover() const {
   const bool died = cluster_->leader().exit_code() < 0;
   // Before training, too: it may have begun after the last answer.
   return died && !IsOver() && !drain_failed_ && fruitless_recoveries_ < kMostRecoveries &&
-         options_.config.durability().acknowledge() != DurabilityConfig::MEMORY;
+         (HasJournal(options_.config) || HasCopies());
 }
 
 absl::Status LocalRun::RecoverServer() {
@@ -115,6 +120,7 @@ absl::Status LocalRun::RecoverServer() {
       return absl::OkStatus();
     }
   }
+  if (!HasJournal(options_.config)) return Failed(cluster_->Obituary(cluster_->leader()));
   display_.Note(absl::StrCat(how, "; it is started again where its journal ends"),
                 /*important=*/true);
   const Time start = SteadyNow();
@@ -155,10 +161,16 @@ absl::Status LocalRun::CheckDeadlines() {
   if (!cluster_->leader().Running()) return absl::OkStatus();
   const Duration deadline = Milliseconds(options_.config.cluster().deadline());
   const Time now = SteadyNow();
-  if (now - last_heard_ > deadline) {
+  const Duration silence = now - last_heard_;
+  if (silence > deadline) {
     return Failed(absl::StrCat("ps-server has not answered for ",
-                               static_cast<int64_t>(Seconds(now - last_heard_)),
-                               " s (cluster.deadline)"));
+                               static_cast<int64_t>(Seconds(silence)), " s (cluster.deadline)"));
+  }
+  if (silence > kSilence && !std::exchange(told_silence_, true)) {
+    display_.Note(absl::StrCat("waiting for ps-server at ", cluster_->addresses().control,
+                               ", which does not answer; the run fails after ",
+                               ReadableTime(Seconds(deadline)), " of it (cluster.deadline)"),
+                  /*important=*/true);
   }
   if (AnyoneLives() && now - last_going_on_ > deadline) {
     return Failed(absl::StrCat("the run is over, but not all workers have left it within ",
@@ -181,7 +193,12 @@ bool LocalRun::Ask() {
   if (!status.ok()) return false;
   status_ = *std::move(status);
   if (!samples_before_) samples_before_ = status_.total().samples();
-  last_heard_ = SteadyNow();
+  const Time heard = SteadyNow();
+  if (std::exchange(told_silence_, false)) {
+    display_.Note(absl::StrCat("ps-server answers again, after ",
+                               ReadableTime(Seconds(heard - last_heard_))));
+  }
+  last_heard_ = heard;
   if (!IsOver()) last_going_on_ = last_heard_;
   return true;
 }
@@ -424,12 +441,10 @@ void LocalRun::TakenOver(Time since) {
 absl::Status LocalRun::RestartServers() {
   for (const size_t number : cluster_->TakeDeadServers()) {
     const ChildProcess& died = cluster_->server(number);
-    if (died.exit_code() == kExitStopped || IsOver())
-      continue;  // its shards moved to other
-                 // servers
+    // Its shards moved to other servers.
+    if (died.exit_code() == kExitStopped || IsOver()) continue;
     const std::string how = absl::StrCat(died.name(), " ", died.HowItEnded());
-    const bool memory = options_.config.durability().acknowledge() == DurabilityConfig::MEMORY;
-    if (memory && options_.config.cluster().copies() < 2) {
+    if (!HasJournal(options_.config) && options_.config.cluster().copies() < 2) {
       return Failed(absl::StrCat(how, ", and its shards with it (durability.acknowledge: memory)"));
     }
     display_.Note(absl::StrCat(how, "; it is started again"), /*important=*/true);

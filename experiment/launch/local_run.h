@@ -100,6 +100,7 @@ class LocalRun {
   StatusReply status_;                      // the last answer
   std::optional<uint64_t> samples_before_;  // trained before a resume: in the first answer
   Time last_heard_{};
+  bool told_silence_ = false;     // people know that the leader does not answer
   Time last_going_on_{};          // when the run was last not over
   std::set<std::string> buried_;  // names of workers that ended
   std::set<std::string> known_;   // workers already shown to people

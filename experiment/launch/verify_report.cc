@@ -15,6 +15,7 @@
 #include "experiment/record/readable.h"
 #include "experiment/record/records.h"
 #include "experiment/record/run_dir.h"
+#include "proto/has_journal.h"
 #include "server/cluster/copies.h"
 #include "server/durability/checkpoint_files.h"
 #include "server/durability/journal_folder.h"
@@ -191,7 +192,7 @@ void VerifyLeadersJournal(const std::string& server_dir, VerifiedRun* run) {
 absl::Status VerifyJoinedJournal(const std::string& run_dir, const std::string& folder,
                                  VerifiedRun* run) {
   PSGD_ASSIGN_OR_RETURN(const Config config, LoadConfig(RunDir(run_dir).ConfigFile()));
-  if (config.durability().acknowledge() == DurabilityConfig::MEMORY) {
+  if (!HasJournal(config)) {
     run->journal_note =
         "this server joined the run, which keeps no journal (durability.acknowledge: memory)";
     return absl::OkStatus();
@@ -287,7 +288,7 @@ absl::StatusOr<VerifiedRun> VerifyRun(const std::string& run_dir) {
   run.joined = !FileExists(folder + "/coordinator") && !absl::IsNotFound(server.status()) &&
                !(server.ok() && server->keeps_run());
   const auto config = LoadConfig(RunDir(run_dir).ConfigFile());
-  const bool memory = config.ok() && config->durability().acknowledge() == DurabilityConfig::MEMORY;
+  const bool memory = config.ok() && !HasJournal(*config);
   if (memory && !run.joined) return run;
   const auto held = RunDir::Take(run_dir);
   if (!held.ok()) {

@@ -10,6 +10,7 @@
 #include "common/names.h"
 #include "net/transport_security.h"
 #include "net/wire_format.h"
+#include "proto/has_journal.h"
 #include "proto/local_steps.h"
 #include "server/coordinator/access.h"
 
@@ -47,8 +48,7 @@ void SetEndpoints(const std::vector<std::string>& endpoints, Placement* placemen
 CopyAssignerOptions ForCopies(const RunLeaderOptions& options) {
   const Config& config = options.coordinator.config;
   CopyAssignerOptions copies{options.copies, options.patience, std::nullopt, options.replaced};
-  if (config.durability().acknowledge() == DurabilityConfig::MEMORY)
-    copies.lost_after = Milliseconds(config.cluster().deadline());
+  if (!HasJournal(config)) copies.lost_after = Milliseconds(config.cluster().deadline());
   return copies;
 }
 

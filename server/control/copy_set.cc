@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/random_id.h"
+#include "proto/has_journal.h"
 #include "server/control/copy_wire.h"
 #include "server/durability/checkpoint_files.h"
 #include "server/durability/journal_folder.h"
@@ -32,9 +33,7 @@ absl::StatusOr<std::unique_ptr<CopySet>> CopySet::Open(CopySetOptions options) {
 
 CopySet::~CopySet() { Stop(); }
 
-bool CopySet::HasJournal() const {
-  return options_.config.durability().acknowledge() != DurabilityConfig::MEMORY;
-}
+bool CopySet::HasJournal() const { return psgd::HasJournal(options_.config); }
 
 absl::Status CopySet::StartTransport() {
   TransportOptions transport;

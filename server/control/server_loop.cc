@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/has_journal.h"
 #include "server/durability/server_record.h"
 #include "server/durability/shard_parts.h"
 #include "server/shard/shard_order.h"
@@ -59,9 +60,7 @@ absl::StatusOr<std::unique_ptr<ServerLoop>> ServerLoop::Start(ServerLoopOptions 
   return loop;
 }
 
-bool ServerLoop::HasJournal() const {
-  return options_.copies.config.durability().acknowledge() != DurabilityConfig::MEMORY;
-}
+bool ServerLoop::HasJournal() const { return psgd::HasJournal(options_.copies.config); }
 
 std::shared_ptr<const TransportSecurity> ServerLoop::DataSecurity() const {
   if (members_ == nullptr) return nullptr;

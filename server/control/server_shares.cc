@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/units.h"
+#include "proto/has_journal.h"
 
 namespace psgd {
 namespace {
@@ -60,7 +61,7 @@ std::string StopWaitsFor(const StatusReply& status) {
   if (away.empty()) return "";
   // First the workers give up, then the run's leader.
   const int64_t most = 2 * status.config().cluster().deadline();
-  const bool restarts = status.config().durability().acknowledge() != DurabilityConfig::MEMORY;
+  const bool restarts = HasJournal(status.config());
   return absl::StrCat("stopping waits until ", away, " is back",
                       restarts ? " (if it died: ps-server --join with its --run-dir)" : "",
                       ", at most ", FormatMilliseconds(most),

@@ -78,6 +78,19 @@ TEST_F(Copies, AFrozenServerIsReplacedWhicheverItIs) {
   }
 }
 
+TEST_F(Copies, InMemoryReplaceTheLeaderToo) {
+  for (const int signal : {SIGKILL, SIGSTOP}) {
+    std::filesystem::remove_all(Path("run"));
+    Start({"train.epochs=60", "durability.acknowledge=memory"}, 2);
+    ASSERT_TRUE(WaitAllInSync()) << run_->Err();
+    ASSERT_EQ(kill(Servers().front(), signal), 0);
+    const Ended ended = run_->Wait();
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr("leads the run"));
+    EXPECT_EQ(Summary("run")["epochs"], 60.0);
+  }
+}
+
 TEST_F(Copies, NothingIsLeftOfAPsRunThatIsKilled) {
   Start({"train.epochs=100000"}, 2);
   ASSERT_TRUE(WaitAllInSync()) << run_->Err();

@@ -67,6 +67,8 @@ TEST_F(Damage, AFlippedBitFallsBackToTheCheckpointBefore) {
   const auto before =
       std::stoul(checkpoints[checkpoints.size() - 2].filename().string().substr(11));
   EXPECT_THAT(log, HasSubstr("resuming from checkpoint " + std::to_string(before) + " "));
+  EXPECT_THAT(resumed.err, HasSubstr("is damaged and passed over"));
+  EXPECT_THAT(resumed.err, HasSubstr("goes on from checkpoint " + std::to_string(before) + "\n"));
 }
 
 TEST_F(Damage, ATruncatedFileFallsBackToTheCheckpointBefore) {

@@ -45,6 +45,20 @@ TEST_F(Death, TheOthersFinishWithoutAKilledWorker) {
   EXPECT_GE(Summary("run")["test_accuracy"].get<double>(), 0.85);
 }
 
+TEST_F(Death, AFrozenServerIsSaidToBeWaitedFor) {
+  Process run(PsRun("run", Sets({"train.epochs=60"})));
+  ASSERT_TRUE(run.WaitFor("epoch 2/")) << run.Err();
+  const std::vector<pid_t> servers = run.Children("ps-server");
+  ASSERT_EQ(servers.size(), 1u);
+  ASSERT_EQ(kill(servers[0], SIGSTOP), 0);
+  const bool said = run.WaitFor("waiting for ps-server at 127.0.0.1:");
+  ASSERT_EQ(kill(servers[0], SIGCONT), 0);
+  EXPECT_TRUE(said) << run.Err();
+  const Ended ended = run.Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("ps-server answers again, after"));
+}
+
 TEST_F(Death, AllWorkersKilled) {
   Process run(PsRun("run", Long()));
   ASSERT_TRUE(run.WaitFor("epoch 1/")) << run.Err();
