@@ -28,7 +28,6 @@ import weakref
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Sized, Tuple
 
 import torch
-from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.data import Sampler
 
 from psgd import _environment
@@ -36,9 +35,10 @@ from psgd._client import Client, Share, environment_seed
 from psgd._library import DataLossError, Error, InvalidError, RunOver, StateError
 from psgd._overlap import Overlap
 from psgd._torch_state import State
-from psgd._torch_tensor import Stagings, Tensor, members
+from psgd._torch_tensor import Stagings, Tensor, is_statistic, members
+from psgd._torch_weights import load_weights
 
-__all__ = ["join", "seed", "Run", "Alone"]
+__all__ = ["join", "load_weights", "seed", "Run", "Alone"]
 
 
 _seeded: Optional[int] = None  # by seed(): what with
@@ -275,7 +275,7 @@ class Run:
             if named and not buffer.is_floating_point():
                 raise InvalidError(f"{name} is of {buffer.dtype}, and a statistic is averaged: it "
                                    "must be a real floating-point tensor")
-            if named or (isinstance(module, _NormBase) and key in ("running_mean", "running_var")):
+            if named or is_statistic(module, key):
                 self._tensors.append(Tensor(name, module, key, statistic=True))
         if unknown:
             there = [name for name, *_ in members(self._model, "_buffers")]
