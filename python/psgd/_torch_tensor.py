@@ -83,6 +83,11 @@ class Tensor:
         self._base: Optional[torch.Tensor] = None
 
     @property
+    def place(self) -> Tuple[int, str]:
+        """Its module and the name there."""
+        return id(self._module), self._key
+
+    @property
     def tensor(self) -> torch.Tensor:
         """As it is now: model.to(...) changes parameters, and makes other buffers."""
         tensors = self._module._buffers if self.statistic else self._module._parameters

@@ -32,6 +32,7 @@ from torch.utils.data import Sampler
 
 from psgd import _environment
 from psgd._client import Client, Share, environment_seed
+from psgd._layout import Layout, check_optimizer
 from psgd._library import DataLossError, Error, InvalidError, RunOver, StateError
 from psgd._overlap import Overlap
 from psgd._torch_state import State
@@ -244,6 +245,7 @@ class Run:
         if overlap and client.local_steps:
             raise StateError("overlap=True hides the exchange of every step, and this run exchanges "
                              "rarely (local.steps); join without it")
+        self._layout = Layout(model, self._tensors)
         self._overlap = Overlap(model, self._tensors, client, self._stagings) if overlap else None
         self._attach()
         self._watch_exceptions()
@@ -253,7 +255,7 @@ class Run:
     def _add_tensors(self, statistics: Sequence[str]) -> None:
         trained = self._trained()
         parameters = list(members(self._model, "_parameters"))
-        self._check_none(trained - {id(parameter) for *_, parameter in parameters})
+        check_optimizer(trained - {id(parameter) for *_, parameter in parameters}, self._optimizer, {})
         for name, module, key, parameter in parameters:
             is_trained = id(parameter) in trained
             if parameter.requires_grad and not is_trained:
@@ -301,12 +303,6 @@ class Run:
             return set()
         return {id(p) for group in self._optimizer.param_groups if not group.get("momentum")
                 for p in group["params"]}
-
-    def _check_none(self, unknown: Set[int]) -> None:
-        if unknown:
-            raise InvalidError(
-                f"the optimizer has {len(unknown)} parameters that are not of this model; join with "
-                "the model that contains all of them")
 
     def _attach(self) -> None:
         """The optimizer's step does what it did, and then this worker's part of the run."""
@@ -377,6 +373,7 @@ class Run:
 
         They change between segments alone: without cluster.segment, between epochs.
         """
+        self._check_joined()
         if self._share is None:
             raise StateError("a part of the data is dealt within the run's epochs; call run.part() "
                              "inside of `for epoch in run.epochs(n):`")
@@ -479,6 +476,11 @@ class Run:
                 self._overlap.end()
             self.client.leave(failed, reason)
 
+    def _check_joined(self) -> None:
+        if self._over:
+            raise StateError("this worker has left the run: its epochs are over, or the program called "
+                             "run.leave(). For another run make another optimizer, and join again")
+
     # ---- Steps ----
 
     def _overlapped(self) -> float:
@@ -494,6 +496,7 @@ class Run:
         if self._asked_to_leave:
             self._give_owed_state()
             return  # a batch that a loader had made ahead
+        self._check_joined()
         if self._share is None:
             raise StateError("a step outside of the run's epochs; train inside of `for epoch in "
                              "run.epochs(n):`")
@@ -539,7 +542,7 @@ class Run:
     def _push(self, update: bool) -> None:
         """Statistics change in each batch; parameters by an update of the optimizer."""
         trained = self._trained()
-        self._check_none(trained - {id(t.tensor) for t in self._tensors if not t.statistic})
+        self._layout.check(trained, self._optimizer)
         shards_optimize = not self.client.worker_optimizer
         row_wise = self._row_wise()
         pushed: List[Tensor] = []
@@ -668,6 +671,7 @@ class Run:
 
     def _dealt(self) -> Iterator[List[int]]:
         """The samples of each batch of this epoch."""
+        self._check_joined()
         if self._share is None:
             raise StateError("the run deals samples within its epochs; iterate over the loader "
                              "inside of `for epoch in run.epochs(n):`")
@@ -735,6 +739,10 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
     if hasattr(optimizer, "_psgd_run"):
         raise StateError("this optimizer has joined a run before; join once, and make another optimizer "
                          "for another run")
+    if any(run._model is model for run in _joined):
+        raise StateError("this model has joined a run with another optimizer, and has not left it; "
+                         "give one optimizer all that is trained, in several groups if need be, and "
+                         "join once")
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     client = Client(server, name=name, device=f"torch {torch.__version__}, {device}",
                     tls_dir=tls_dir, log_file=log_file, connect_seconds=connect_seconds)

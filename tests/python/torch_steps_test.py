@@ -632,6 +632,9 @@ class Steps(unittest.TestCase):
             run = psgd.torch.join(model, optimizer, server=at)
             with self.assertRaisesRegex(psgd.StateError, "joined a run before"):
                 psgd.torch.join(model, optimizer, server=at)
+            other = torch.optim.SGD(model.parameters(), 0.1)
+            with self.assertRaisesRegex(psgd.StateError, "this model has joined"):
+                psgd.torch.join(model, other, server=at)
             with self.assertRaisesRegex(psgd.StateError, "run.sampler"):
                 next(run.epochs(1))
             loader = DataLoader(points(), batch_size=BATCH, sampler=run.sampler(points()))
@@ -643,6 +646,25 @@ class Steps(unittest.TestCase):
                         step(model, optimizer, x, y)
             run.leave()
             step(model, optimizer, *next(iter(DataLoader(points(), BATCH))))  # as alone
+            psgd.torch.join(model, other, server=at).leave()  # the model has left
+
+    def test_calls_after_the_end(self):
+        model = nn.Linear(6, 2)
+        with server(data=f"{{batch: {BATCH}}}") as at:
+            run, loader, optimizer = self.joined(at, model)
+            for _ in run.epochs(1):
+                for x, y in loader:
+                    step(model, optimizer, x, y)
+
+            def accumulate():
+                with run.accumulate():
+                    pass
+
+            for call in (run.skip, run.part, accumulate, lambda: list(loader),
+                         lambda: list(run.batches([1])), lambda: list(run.epochs(1))):
+                with self.assertRaisesRegex(psgd.StateError, "this (worker|client) has left the run"):
+                    call()
+            step(model, optimizer, x, y)  # as alone
 
     def test_a_shape_that_changes(self):
         model = nn.Linear(6, 2)
