@@ -188,12 +188,8 @@ class Run:
                  mask_momentum: Optional[bool] = None, device_codecs: bool = True) -> None:
         has_momentum = any(group.get("momentum", 0) > 0 for group in optimizer.param_groups)
         could_mask = client.worker_optimizer and not client.local_steps and has_momentum
-        if mask_momentum and not could_mask:
-            raise StateError("mask_momentum=True is for SGD with momentum in this worker, in every step; "
-                             "here the optimizer is on the shards, or has no momentum, or local.steps "
-                             "is set; join without it")
         self.client = client
-        self._masks_momentum = bool(mask_momentum)
+        self._masked: Set[str] = set()  # tensors whose momentum begins anew where they were sent
         self._device_codecs = device_codecs
         #: This worker's number, from 0. ps-run's worker-N is worker N, if nobody else has that number.
         self.worker: int = client.worker
@@ -236,11 +232,15 @@ class Run:
                 "they are, put first into the run's config: compression.rules: ["
                 + ", ".join(f'{{match: "{table}", push: none}}' for table in tables) + "]",
                 stacklevel=3)
+        if mask_momentum and could_mask:
+            self._masked = {tensor.name for tensor in self._tensors
+                            if client.sends_elements(tensor.name)}
         if mask_momentum is None and could_mask and client.worker == 0 and by_elements:
             warnings.warn(
                 "this run's codec (compression.push) sends some elements of an update and leaves the "
-                "others for later, and the optimizer has momentum: join(..., mask_momentum=True) mostly "
-                "learns more; mask_momentum=False keeps the momentum as it is, without this note",
+                "others for later, and the optimizer has momentum: join(..., mask_momentum=True) learns "
+                "more where an element waits for many steps, as with topk 1 %; mask_momentum=False keeps "
+                "the momentum as it is, without this note",
                 stacklevel=3)
         if overlap and client.local_steps:
             raise StateError("overlap=True hides the exchange of every step, and this run exchanges "
@@ -563,9 +563,10 @@ class Run:
             else:
                 tensor.push(self.client, self._stagings)
             pushed.append(tensor)
-        if self._masks_momentum:
+        masked = [tensor for tensor in pushed if tensor.name in self._masked]
+        if masked:
             self._stagings.flush()  # pushes first what was still on its way from a GPU
-            for tensor in pushed:
+            for tensor in masked:
                 momentum = self._optimizer.state[tensor.tensor].get("momentum_buffer")
                 if momentum is not None and not momentum.is_sparse:  # rows travel whole
                     tensor.forget_what_was_sent(self.client, momentum)
@@ -725,8 +726,8 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
 
     `mask_momentum`: for SGD with momentum and a codec that sends single elements (topk). When it
     sends an element, the optimizer's momentum of that element becomes 0, as in DGC (Lin et al.
-    2018): the momentum came from gradients that had waited for many steps. Where it is not said and
-    could help, worker 0 warns.
+    2018): the momentum came from gradients that had waited for many steps. In other runs it changes
+    nothing. Where it is not said and could help, worker 0 warns.
 
     `device_codecs`: GPUs encode the updates of tensors that lie there, where libpsgd_cudnn.so is
     beside libpsgd.so, so that only payloads come to the host; the worker's log says which. It takes

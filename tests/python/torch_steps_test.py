@@ -13,6 +13,7 @@ import traceback
 import unittest
 import warnings
 import weakref
+from unittest import mock
 
 try:
     import torch
@@ -496,13 +497,22 @@ class Steps(unittest.TestCase):
                         # A small tensor has no codec.
                         bias = optimizer.state[model.bias]["momentum_buffer"]
                         self.assertGreater(int((bias != 0).sum()), 40)
-        with server(data=f"{{batch: {BATCH}}}", optimizer="{sgd: {learning_rate: 0.1}}") as at:
-            with self.assertRaisesRegex(psgd.StateError, "join without it"):
-                self.joined(at, nn.Linear(6, 2), mask_momentum=True)
-        with server(data=f"{{batch: {BATCH}}}") as at:
-            model = nn.Linear(6, 2)
-            with self.assertRaisesRegex(psgd.StateError, "has no momentum"):
-                self.joined(at, model, torch.optim.Adam(model.parameters()), mask_momentum=True)
+
+    def test_momentum_that_nothing_masks(self):
+        """mask_momentum=True may stay in a script whose run has no such codec or no momentum here."""
+        topk = "compression: {push: {topk: {density: 0.05}}, dense_below: 8}"
+        for momentum, how in ((0.9, {}), (0.9, {"optimizer": "{sgd: {learning_rate: 0.1}}", "more": topk}),
+                              (0.9, {"more": topk + "\nlocal: {steps: 3}"}), (0, {"more": topk})):
+            asked = mock.Mock(side_effect=psgd.Client.get_sent_memory)
+            with self.subTest(how), server(data=f"{{batch: {BATCH}}}", **how) as at, \
+                    mock.patch.object(psgd.Client, "get_sent_memory", asked):
+                model = nn.Linear(6, 2)
+                optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=momentum)
+                run, loader, _ = self.joined(at, model, optimizer, mask_momentum=True)
+                for _ in run.epochs(1):
+                    for x, y in loader:
+                        step(model, optimizer, x, y)
+            self.assertEqual(asked.call_count, 0)
 
     def test_a_note_leads_to_momentum_that_forgets(self):
         """Of worker 0, where a tensor's codec leaves out elements and the optimizer has momentum."""
