@@ -15,6 +15,9 @@ if(plugins)
     install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/psgd COMPONENT ${component})
   endforeach()
 endif()
+# Where Debian's Python looks below /usr; libpsgd.so is in the same lib/.
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/psgd DESTINATION lib/python3/dist-packages COMPONENT psgd
+  PATTERN __pycache__ EXCLUDE PATTERN *.so EXCLUDE)
 # Needed by a sweep's launch.link and by --launcher slurm.
 install(PROGRAMS ${CMAKE_SOURCE_DIR}/scripts/netns.sh ${CMAKE_SOURCE_DIR}/deploy/slurm/run.sbatch
   DESTINATION ${CMAKE_INSTALL_DATADIR}/psgd COMPONENT psgd)

@@ -15,8 +15,8 @@ set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_COMPONENT_PSGD_DESCRIPTION "Trains neural networks through sharded parameter servers, with bounded
 staleness and compressed updates, on processors and GPUs.")
 set(CPACK_DEBIAN_PSGD_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PSGD_PACKAGE_RECOMMENDS "openssl")
-set(CPACK_DEBIAN_PSGD_PACKAGE_SUGGESTS "libucx0")
+set(CPACK_DEBIAN_PSGD_PACKAGE_RECOMMENDS "openssl, python3")
+set(CPACK_DEBIAN_PSGD_PACKAGE_SUGGESTS "libucx0, python3-torch")
 # Creates the user that the units run as.
 set(CPACK_DEBIAN_PSGD_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/deploy/systemd/postinst)
 set(CPACK_DEBIAN_COMPRESSION_TYPE gzip)

@@ -42,7 +42,7 @@ model = nn.Sequential(
 criterion = nn.CrossEntropyLoss()
 optimizer = torch.optim.SGD(model.parameters(), arguments.lr, momentum=0.9, weight_decay=5e-4)
 train, test = read("train", arguments.data), read("t10k", arguments.data)
-run = psgd.torch.join(model, optimizer)
+run = psgd.torch.join(model, optimizer, mask_momentum=True)  # under topk
 loader = DataLoader(train, batch_size=64, sampler=run.sampler(train), drop_last=True)
 for epoch in run.epochs(arguments.epochs):
     for x, y in loader:

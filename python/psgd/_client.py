@@ -5,7 +5,7 @@ import os
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from psgd import _environment, _library
+from psgd import _dlpack, _environment, _library
 from psgd._library import InvalidError, RunOver, StateError
 
 _SLICE_MS = 200  # a wait looks this often whether Ctrl-C was pressed
@@ -15,13 +15,11 @@ def _memory(array: Any, write: bool) -> Tuple[int, int, Any]:
     """Address and elements of a float32 array in C order, and what keeps it alive."""
     try:
         view = memoryview(array)
-    except TypeError:
-        if not hasattr(array, "__dlpack__"):
-            raise InvalidError(f"{type(array).__name__} is no array: it has neither a buffer nor "
-                               "DLPack") from None
-        import numpy  # its from_dlpack shares the memory
-        shared: Any = numpy.from_dlpack(array)
-        view = memoryview(shared)
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        if hasattr(array, "__dlpack__"):
+            return _dlpack.memory(array)
+        raise InvalidError(f"{type(array).__name__} is no array: it has neither a buffer nor "
+                           "DLPack") from None
     # JAX says "=f", ctypes "<f".
     if view.format not in ("f", "=f", "<f") or not view.c_contiguous:
         raise InvalidError(f"an array of format {view.format!r}"
@@ -75,8 +73,9 @@ def environment_seed() -> Optional[int]:
 class Client:
     """A worker of the run at `server` (HOST:PORT), whose config says `model: client`.
 
-    Arrays are float32 in C order, and speak the buffer protocol or DLPack: NumPy, JAX, CuPy on the
-    host. Without `server`, that of ps-run's environment.
+    Arrays are float32 in C order on the host, and speak the buffer protocol or DLPack: NumPy, JAX,
+    PyTorch. Those of CuPy are on a GPU: push_device_memory takes their addresses, and get_memory
+    writes to the host. Without `server`, that of ps-run's environment.
 
         with psgd.Client() as run:
             run.add("w", w)                        # first weights; those of the run win

@@ -141,9 +141,11 @@ _loaded: Optional[ctypes.CDLL] = None
 def _path() -> str:
     if _environment.library():
         return _environment.library()
-    beside = pathlib.Path(__file__).parent / "libpsgd.so"  # of a wheel
-    if beside.exists():
-        return str(beside)
+    package = pathlib.Path(__file__).resolve().parent
+    for path in (package / "libpsgd.so",                              # of a wheel
+                 package.parent.parent.parent / "libpsgd.so.1"):      # of lib/python3/dist-packages
+        if path.exists():
+            return str(path)
     return ctypes.util.find_library("psgd") or "libpsgd.so.1"
 
 
@@ -156,7 +158,7 @@ def load() -> ctypes.CDLL:
             library = ctypes.CDLL(path)
         except OSError as error:
             raise Error(f"libpsgd is not here ({error}); install the wheel that scripts/wheel.sh "
-                        "makes, or start the program with ps-run, or build the library with "
+                        "makes, or the Debian package, or start the program with ps-run, or build the library with "
                         "scripts/build.sh release psgd_library and set PSGD_LIBRARY to "
                         "build/release/bin/libpsgd.so") from error
         library.psgd_last_error.restype = ctypes.c_char_p

@@ -177,12 +177,20 @@ class Overlap:
 
     def _watch_gradient(self, tensor: Any) -> None:
         parameter = tensor.tensor
+        # PyTorch's hooks hide from Python's garbage collector what they hold.
+        watching, watched = weakref.ref(self), weakref.ref(tensor)
+
+        def leave(*_: Any) -> None:
+            overlap = watching()
+            if overlap is not None:
+                overlap._leave(watched())
+
         if hasattr(parameter, "register_post_accumulate_grad_hook"):
-            parameter.register_post_accumulate_grad_hook(lambda _: self._leave(tensor))
+            parameter.register_post_accumulate_grad_hook(leave)
             return
         # PyTorch 1 has no such hook; the node that accumulates the gradient has one.
         node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
-        node.register_hook(lambda *_: self._leave(tensor))
+        node.register_hook(leave)
         self._nodes.append(node)
 
     def _leave(self, tensor: Any) -> None:

@@ -3,6 +3,7 @@
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 import torch
+from torch.nn.modules.batchnorm import _NormBase
 
 from psgd import _library
 from psgd._client import Client
@@ -18,6 +19,11 @@ def members(model: torch.nn.Module, which: str) -> Iterator[Tuple[str, torch.nn.
             if tensor is not None and id(tensor) not in seen:
                 seen.add(id(tensor))
                 yield f"{prefix}.{key}" if prefix else key, module, key, tensor
+
+
+def is_statistic(module: torch.nn.Module, key: str) -> bool:
+    """Whether a buffer is a running mean or variance of a normalization."""
+    return isinstance(module, _NormBase) and key in ("running_mean", "running_var")
 
 
 def is_on_gpu(tensor: torch.Tensor) -> bool:
@@ -75,6 +81,11 @@ class Tensor:
         # There: what the last pull brought, if the codec needs it. Not the program's tensor, which
         # the program may change between the pull and the push.
         self._base: Optional[torch.Tensor] = None
+
+    @property
+    def place(self) -> Tuple[int, str]:
+        """Its module and the name there."""
+        return id(self._module), self._key
 
     @property
     def tensor(self) -> torch.Tensor:

@@ -28,17 +28,18 @@ import weakref
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Sized, Tuple
 
 import torch
-from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.data import Sampler
 
 from psgd import _environment
 from psgd._client import Client, Share, environment_seed
+from psgd._layout import Layout, check_optimizer
 from psgd._library import DataLossError, Error, InvalidError, RunOver, StateError
 from psgd._overlap import Overlap
 from psgd._torch_state import State
-from psgd._torch_tensor import Stagings, Tensor, members
+from psgd._torch_tensor import Stagings, Tensor, is_statistic, members
+from psgd._torch_weights import load_weights
 
-__all__ = ["join", "seed", "Run", "Alone"]
+__all__ = ["join", "load_weights", "seed", "Run", "Alone"]
 
 
 _seeded: Optional[int] = None  # by seed(): what with
@@ -187,12 +188,8 @@ class Run:
                  mask_momentum: Optional[bool] = None, device_codecs: bool = True) -> None:
         has_momentum = any(group.get("momentum", 0) > 0 for group in optimizer.param_groups)
         could_mask = client.worker_optimizer and not client.local_steps and has_momentum
-        if mask_momentum and not could_mask:
-            raise StateError("mask_momentum=True is for SGD with momentum in this worker, in every step; "
-                             "here the optimizer is on the shards, or has no momentum, or local.steps "
-                             "is set; join without it")
         self.client = client
-        self._masks_momentum = bool(mask_momentum)
+        self._masked: Set[str] = set()  # tensors whose momentum begins anew where they were sent
         self._device_codecs = device_codecs
         #: This worker's number, from 0. ps-run's worker-N is worker N, if nobody else has that number.
         self.worker: int = client.worker
@@ -235,15 +232,20 @@ class Run:
                 "they are, put first into the run's config: compression.rules: ["
                 + ", ".join(f'{{match: "{table}", push: none}}' for table in tables) + "]",
                 stacklevel=3)
+        if mask_momentum and could_mask:
+            self._masked = {tensor.name for tensor in self._tensors
+                            if client.sends_elements(tensor.name)}
         if mask_momentum is None and could_mask and client.worker == 0 and by_elements:
             warnings.warn(
                 "this run's codec (compression.push) sends some elements of an update and leaves the "
-                "others for later, and the optimizer has momentum: join(..., mask_momentum=True) mostly "
-                "learns more; mask_momentum=False keeps the momentum as it is, without this note",
+                "others for later, and the optimizer has momentum: join(..., mask_momentum=True) learns "
+                "more where an element waits for many steps, as with topk 1 %; mask_momentum=False keeps "
+                "the momentum as it is, without this note",
                 stacklevel=3)
         if overlap and client.local_steps:
             raise StateError("overlap=True hides the exchange of every step, and this run exchanges "
                              "rarely (local.steps); join without it")
+        self._layout = Layout(model, self._tensors)
         self._overlap = Overlap(model, self._tensors, client, self._stagings) if overlap else None
         self._attach()
         self._watch_exceptions()
@@ -253,7 +255,7 @@ class Run:
     def _add_tensors(self, statistics: Sequence[str]) -> None:
         trained = self._trained()
         parameters = list(members(self._model, "_parameters"))
-        self._check_none(trained - {id(parameter) for *_, parameter in parameters})
+        check_optimizer(trained - {id(parameter) for *_, parameter in parameters}, self._optimizer, {})
         for name, module, key, parameter in parameters:
             is_trained = id(parameter) in trained
             if parameter.requires_grad and not is_trained:
@@ -275,7 +277,7 @@ class Run:
             if named and not buffer.is_floating_point():
                 raise InvalidError(f"{name} is of {buffer.dtype}, and a statistic is averaged: it "
                                    "must be a real floating-point tensor")
-            if named or (isinstance(module, _NormBase) and key in ("running_mean", "running_var")):
+            if named or is_statistic(module, key):
                 self._tensors.append(Tensor(name, module, key, statistic=True))
         if unknown:
             there = [name for name, *_ in members(self._model, "_buffers")]
@@ -301,12 +303,6 @@ class Run:
             return set()
         return {id(p) for group in self._optimizer.param_groups if not group.get("momentum")
                 for p in group["params"]}
-
-    def _check_none(self, unknown: Set[int]) -> None:
-        if unknown:
-            raise InvalidError(
-                f"the optimizer has {len(unknown)} parameters that are not of this model; join with "
-                "the model that contains all of them")
 
     def _attach(self) -> None:
         """The optimizer's step does what it did, and then this worker's part of the run."""
@@ -377,6 +373,7 @@ class Run:
 
         They change between segments alone: without cluster.segment, between epochs.
         """
+        self._check_joined()
         if self._share is None:
             raise StateError("a part of the data is dealt within the run's epochs; call run.part() "
                              "inside of `for epoch in run.epochs(n):`")
@@ -479,6 +476,11 @@ class Run:
                 self._overlap.end()
             self.client.leave(failed, reason)
 
+    def _check_joined(self) -> None:
+        if self._over:
+            raise StateError("this worker has left the run: its epochs are over, or the program called "
+                             "run.leave(). For another run make another optimizer, and join again")
+
     # ---- Steps ----
 
     def _overlapped(self) -> float:
@@ -494,6 +496,7 @@ class Run:
         if self._asked_to_leave:
             self._give_owed_state()
             return  # a batch that a loader had made ahead
+        self._check_joined()
         if self._share is None:
             raise StateError("a step outside of the run's epochs; train inside of `for epoch in "
                              "run.epochs(n):`")
@@ -539,7 +542,7 @@ class Run:
     def _push(self, update: bool) -> None:
         """Statistics change in each batch; parameters by an update of the optimizer."""
         trained = self._trained()
-        self._check_none(trained - {id(t.tensor) for t in self._tensors if not t.statistic})
+        self._layout.check(trained, self._optimizer)
         shards_optimize = not self.client.worker_optimizer
         row_wise = self._row_wise()
         pushed: List[Tensor] = []
@@ -560,9 +563,10 @@ class Run:
             else:
                 tensor.push(self.client, self._stagings)
             pushed.append(tensor)
-        if self._masks_momentum:
+        masked = [tensor for tensor in pushed if tensor.name in self._masked]
+        if masked:
             self._stagings.flush()  # pushes first what was still on its way from a GPU
-            for tensor in pushed:
+            for tensor in masked:
                 momentum = self._optimizer.state[tensor.tensor].get("momentum_buffer")
                 if momentum is not None and not momentum.is_sparse:  # rows travel whole
                     tensor.forget_what_was_sent(self.client, momentum)
@@ -668,6 +672,7 @@ class Run:
 
     def _dealt(self) -> Iterator[List[int]]:
         """The samples of each batch of this epoch."""
+        self._check_joined()
         if self._share is None:
             raise StateError("the run deals samples within its epochs; iterate over the loader "
                              "inside of `for epoch in run.epochs(n):`")
@@ -721,8 +726,8 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
 
     `mask_momentum`: for SGD with momentum and a codec that sends single elements (topk). When it
     sends an element, the optimizer's momentum of that element becomes 0, as in DGC (Lin et al.
-    2018): the momentum came from gradients that had waited for many steps. Where it is not said and
-    could help, worker 0 warns.
+    2018): the momentum came from gradients that had waited for many steps. In other runs it changes
+    nothing. Where it is not said and could help, worker 0 warns.
 
     `device_codecs`: GPUs encode the updates of tensors that lie there, where libpsgd_cudnn.so is
     beside libpsgd.so, so that only payloads come to the host; the worker's log says which. It takes
@@ -735,6 +740,10 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
     if hasattr(optimizer, "_psgd_run"):
         raise StateError("this optimizer has joined a run before; join once, and make another optimizer "
                          "for another run")
+    if any(run._model is model for run in _joined):
+        raise StateError("this model has joined a run with another optimizer, and has not left it; "
+                         "give one optimizer all that is trained, in several groups if need be, and "
+                         "join once")
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     client = Client(server, name=name, device=f"torch {torch.__version__}, {device}",
                     tls_dir=tls_dir, log_file=log_file, connect_seconds=connect_seconds)

@@ -18,6 +18,24 @@ PROGRAMS = ["ps-bench", "ps-ctl", "ps-doctor", "ps-run", "ps-server", "ps-sim", 
 # psgd has no copyright file or changelog in Debian's form.
 KNOWN_TAGS = {"no-copyright-file", "no-changelog", "extended-description-is-empty"}
 
+# Adds 1 to a weight in each of 8 steps.
+PROGRAM = """
+import array
+import psgd
+w = array.array("f", [1])
+with psgd.Client() as run:
+    run.add("w", w)
+    run.commit(samples=64, epochs=1)
+    for share in run.shares():
+        for _ in share:
+            run.pull({"w": w})
+            w[0] += 1
+            run.push({"w": w})
+            run.end_step()
+        run.pull({"w": w})
+print(psgd.__path__[0], psgd._library._path(), w[0])
+"""
+
 
 def options_of(program, *command):
     """All that --help lists."""
@@ -79,7 +97,8 @@ class PackageTest(unittest.TestCase):
     def test_what_is_in_it(self):
         package = self.packages["psgd"]
         about = run("dpkg-deb", "-I", package)
-        for wanted in ("Package: psgd\n", "Section: science", "Depends: ", "libgrpc++", "librocksdb", "Description: Asynchronous"):
+        for wanted in ("Package: psgd\n", "Section: science", "Depends: ", "libgrpc++", "librocksdb",
+                       "Recommends: openssl, python3\n", "Description: Asynchronous"):
             self.assertIn(wanted, about)
         self.assertNotIn("cuda", about.lower().split("description")[0])
         listed = run("dpkg-deb", "-c", package)
@@ -89,6 +108,8 @@ class PackageTest(unittest.TestCase):
                          f"./usr/share/zsh/vendor-completions/_{program}", f"./usr/share/fish/vendor_completions.d/{program}.fish"):
                 self.assertRegex(listed, rf"-r\S+ root/root .* {re.escape(file)}\n")
         self.assertIn("./usr/share/psgd/configs/fashion_mnist.yaml", listed)
+        self.assertIn("./usr/lib/python3/dist-packages/psgd/py.typed", listed)
+        self.assertNotIn("__pycache__", listed)
         for file in ("share/psgd/deploy/grafana/psgd.json", "share/psgd/deploy/kubernetes/run.yaml",
                      "lib/systemd/system/ps-server@.service", "lib/systemd/system/ps-worker@.service", "lib/sysusers.d/psgd.conf"):
             self.assertIn(f"./usr/{file}", listed)
@@ -102,6 +123,18 @@ class PackageTest(unittest.TestCase):
         self.assertIn("psgd manual", gzip.decompress((usr / "share/man/man1/ps-ctl.1.gz").read_bytes()).decode())
         run(usr / "bin/ps-run", usr / "share/psgd/configs/mlp_synthetic.yaml", "--run-dir", self.folder / "run", "--quiet",
             "--set", "train.epochs=1")
+
+    def test_python_programs_find_the_library_of_the_same_tree(self):
+        run("dpkg-deb", "-x", self.packages["psgd"], self.folder / "python")
+        usr = self.folder / "python" / "usr"
+        environment = {name: value for name, value in os.environ.items() if name != "PSGD_LIBRARY"}
+        environment["PYTHONPATH"] = str(usr / "lib/python3/dist-packages")
+        config = self.folder / "program.yaml"
+        config.write_text("name: program\nmodel: client\ndata: {batch: 8}\n")
+        run(usr / "bin/ps-run", config, "--workers", "1", "--run-dir", self.folder / "program", "--quiet", "--",
+            "python3", "-B", "-c", PROGRAM, env=environment, cwd=self.folder)
+        said = (self.folder / "program/worker-0/worker.log").read_text()
+        self.assertEqual(said.split(), [str(usr / "lib/python3/dist-packages/psgd"), str(usr / "lib/libpsgd.so.1"), "9.0"])
 
     def test_lintian(self):
         if not shutil.which("lintian"):

@@ -13,6 +13,7 @@ import traceback
 import unittest
 import warnings
 import weakref
+from unittest import mock
 
 try:
     import torch
@@ -496,13 +497,22 @@ class Steps(unittest.TestCase):
                         # A small tensor has no codec.
                         bias = optimizer.state[model.bias]["momentum_buffer"]
                         self.assertGreater(int((bias != 0).sum()), 40)
-        with server(data=f"{{batch: {BATCH}}}", optimizer="{sgd: {learning_rate: 0.1}}") as at:
-            with self.assertRaisesRegex(psgd.StateError, "join without it"):
-                self.joined(at, nn.Linear(6, 2), mask_momentum=True)
-        with server(data=f"{{batch: {BATCH}}}") as at:
-            model = nn.Linear(6, 2)
-            with self.assertRaisesRegex(psgd.StateError, "has no momentum"):
-                self.joined(at, model, torch.optim.Adam(model.parameters()), mask_momentum=True)
+
+    def test_momentum_that_nothing_masks(self):
+        """mask_momentum=True may stay in a script whose run has no such codec or no momentum here."""
+        topk = "compression: {push: {topk: {density: 0.05}}, dense_below: 8}"
+        for momentum, how in ((0.9, {}), (0.9, {"optimizer": "{sgd: {learning_rate: 0.1}}", "more": topk}),
+                              (0.9, {"more": topk + "\nlocal: {steps: 3}"}), (0, {"more": topk})):
+            asked = mock.Mock(side_effect=psgd.Client.get_sent_memory)
+            with self.subTest(how), server(data=f"{{batch: {BATCH}}}", **how) as at, \
+                    mock.patch.object(psgd.Client, "get_sent_memory", asked):
+                model = nn.Linear(6, 2)
+                optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=momentum)
+                run, loader, _ = self.joined(at, model, optimizer, mask_momentum=True)
+                for _ in run.epochs(1):
+                    for x, y in loader:
+                        step(model, optimizer, x, y)
+            self.assertEqual(asked.call_count, 0)
 
     def test_a_note_leads_to_momentum_that_forgets(self):
         """Of worker 0, where a tensor's codec leaves out elements and the optimizer has momentum."""
@@ -632,6 +642,9 @@ class Steps(unittest.TestCase):
             run = psgd.torch.join(model, optimizer, server=at)
             with self.assertRaisesRegex(psgd.StateError, "joined a run before"):
                 psgd.torch.join(model, optimizer, server=at)
+            other = torch.optim.SGD(model.parameters(), 0.1)
+            with self.assertRaisesRegex(psgd.StateError, "this model has joined"):
+                psgd.torch.join(model, other, server=at)
             with self.assertRaisesRegex(psgd.StateError, "run.sampler"):
                 next(run.epochs(1))
             loader = DataLoader(points(), batch_size=BATCH, sampler=run.sampler(points()))
@@ -643,6 +656,25 @@ class Steps(unittest.TestCase):
                         step(model, optimizer, x, y)
             run.leave()
             step(model, optimizer, *next(iter(DataLoader(points(), BATCH))))  # as alone
+            psgd.torch.join(model, other, server=at).leave()  # the model has left
+
+    def test_calls_after_the_end(self):
+        model = nn.Linear(6, 2)
+        with server(data=f"{{batch: {BATCH}}}") as at:
+            run, loader, optimizer = self.joined(at, model)
+            for _ in run.epochs(1):
+                for x, y in loader:
+                    step(model, optimizer, x, y)
+
+            def accumulate():
+                with run.accumulate():
+                    pass
+
+            for call in (run.skip, run.part, accumulate, lambda: list(loader),
+                         lambda: list(run.batches([1])), lambda: list(run.epochs(1))):
+                with self.assertRaisesRegex(psgd.StateError, "this (worker|client) has left the run"):
+                    call()
+            step(model, optimizer, x, y)  # as alone
 
     def test_a_shape_that_changes(self):
         model = nn.Linear(6, 2)

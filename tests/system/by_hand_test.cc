@@ -56,6 +56,24 @@ TEST_F(ByHand, AServerAndTwoWorkers) {
   EXPECT_FALSE(Listens(address));
 }
 
+// examples/toy.c, which fits a line.
+TEST_F(ByHand, TwoProgramsInC) {
+  Process server({"ps-server", "--config", PSGD_SOURCE_DIR "/examples/cluster.yaml", "--port", "0",
+                  "--run-dir", Path("run")});
+  const std::string address = ServerOf(server);
+  ASSERT_FALSE(address.empty()) << server.Err();
+  const std::string toy = PSGD_BUILD_DIR "/tests/bin/psgd_toy";
+  Process first({toy, address});
+  Process second({toy, address});
+  for (Process* program : {&first, &second}) {
+    const Ended ended = program->Wait();
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(ended.out, "y = 3.0000 x + -1.0000\n");
+  }
+  EXPECT_EQ(server.Wait().code, 0) << server.Err();
+  EXPECT_EQ(Summary("run")["epochs"], 3.0);
+}
+
 TEST_F(ByHand, AWorkerJoinsLate) {
   Process server(Server({"train.epochs=100000", "cluster.workers=1"}));
   const std::string address = ServerOf(server);

@@ -2,11 +2,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <random>
 #include <set>
+#include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "include/psgd.h"
 #include "tests/unit/client/small_server.h"
 
@@ -107,6 +112,65 @@ TEST(Client, PollingWithoutWaitingGetsOn) {
   }
   EXPECT_EQ(steps, 30) << psgd_last_error();
   EXPECT_EQ(psgd_leave(client, 0, nullptr), PSGD_OK) << psgd_last_error();
+}
+
+// Other threads look at the client that one thread trains. Each has its own last error, and all are
+// told when the client has left.
+TEST(Client, SeveralThreadsCallOneClient) {
+  SmallServer server;
+  const psgd_client client = Joined(server);
+  ASSERT_EQ(psgd_commit(client, kSamples, 3), PSGD_OK) << psgd_last_error();
+  std::atomic<int> looked = 0;
+  const auto look = [&](uint32_t thread) {
+    std::vector<float> seen(kElements);
+    std::vector<uint32_t> indices(4);
+    while (true) {
+      psgd_timings timings{.size = sizeof timings};
+      const psgd_status status = psgd_get_timings(client, &timings);
+      if (status != PSGD_OK) {
+        EXPECT_EQ(status, PSGD_INVALID);
+        EXPECT_THAT(psgd_last_error(), HasSubstr("has left the run"));
+        return;
+      }
+      // All weights of a version are the same.
+      if (psgd_get(client, 0, seen.data(), kElements) == PSGD_OK) {
+        EXPECT_EQ(seen, std::vector<float>(kElements, seen[0]));
+        ++looked;
+      }
+      EXPECT_NE(psgd_wait(client, 1), PSGD_INTERNAL) << psgd_last_error();
+      EXPECT_NE(psgd_batch(client, 0, indices.data(), 4), PSGD_INTERNAL) << psgd_last_error();
+      const std::string tensor = "tensor" + std::to_string(thread);
+      EXPECT_NE(psgd_add_tensor(client, tensor.c_str(), nullptr, -1, 0, seen.data()), PSGD_OK);
+      EXPECT_NE(psgd_get(client, 100 + thread, seen.data(), kElements), PSGD_OK);
+      const std::string error = psgd_last_error();
+      if (!absl::StrContains(error, "has left")) {
+        EXPECT_THAT(error, HasSubstr(std::to_string(100 + thread)));
+      }
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (uint32_t thread = 0; thread < 4; ++thread) threads.emplace_back(look, thread);
+  const absl::Cleanup ends_threads = [&] { psgd_leave(client, 1, "the test failed"); };
+  psgd_share share{.size = sizeof share};
+  std::vector<float> weights(kElements);
+  int steps = 0;
+  while (PollShare(client, 1, &share) == PSGD_OK) {
+    for (uint32_t i = 0; i < share.batches; ++i, ++steps) {
+      ASSERT_EQ(PollWait(client, 1), PSGD_OK) << psgd_last_error();
+      ASSERT_EQ(psgd_get(client, 0, weights.data(), kElements), PSGD_OK);
+      ASSERT_EQ(weights, std::vector<float>(kElements, static_cast<float>(1 - steps)));
+      for (float& weight : weights) weight -= 1;
+      ASSERT_EQ(psgd_push_weights(client, 0, weights.data(), kElements), PSGD_OK)
+          << psgd_last_error();
+      ASSERT_EQ(psgd_end_step(client, nullptr), PSGD_OK);
+    }
+    ASSERT_EQ(PollWait(client, 1), PSGD_OK) << psgd_last_error();
+  }
+  EXPECT_EQ(steps, 30) << psgd_last_error();
+  while (looked < 20) std::this_thread::yield();
+  EXPECT_EQ(psgd_leave(client, 0, nullptr), PSGD_OK) << psgd_last_error();
+  threads.clear();
+  EXPECT_EQ(server.Weights(), std::vector<float>(kElements, 1 - 30));
 }
 
 // The pauses of a run that waits for another worker hold for a program that polls.
@@ -227,6 +291,7 @@ TEST(Client, AnyCallsInAnyOrderGiveAStatus) {
     std::vector<uint32_t> indices(8);
     std::vector<int64_t> rows(8);
     std::vector<char> bytes(64);
+    std::vector<int64_t> sides(9, 1);
     for (int call = 0; call < 600; ++call) {
       const uint32_t tensor = below(8) == 0 ? below(4) : 0;
       const size_t count = below(4) == 0 ? below(2 * kElements) : kElements;
@@ -246,7 +311,7 @@ TEST(Client, AnyCallsInAnyOrderGiveAStatus) {
       for (int64_t& row : rows) row = below(120);
       if (below(2) == 0) std::ranges::sort(rows);
       psgd_status status = PSGD_OK;
-      switch (below(call < 20 ? 20 : 18)) {
+      switch (below(call < 20 ? 21 : 19)) {
         case 0:
         case 1:
         case 2:
@@ -292,6 +357,15 @@ TEST(Client, AnyCallsInAnyOrderGiveAStatus) {
                    : below(2) == 0 ? psgd_get_place(client, tensor, &place)
                                    : psgd_get_timings(client, &timings);
           break;
+        case 18: {
+          for (int64_t* side = sides.data(); side < &sides[3]; ++side) *side = below(13) - 1;
+          const std::string name = below(4) == 0 ? "w" : "x" + std::to_string(below(5));
+          status = psgd_add_tensor(client, below(10) == 0 ? nullptr : name.c_str(),
+                                   below(10) == 0 ? nullptr : sides.data(),
+                                   static_cast<int32_t>(below(11)) - 1,
+                                   static_cast<int32_t>(below(10)), floats);
+          break;
+        }
         default:
           status = psgd_commit(client, below(60), below(4));
       }
