@@ -127,13 +127,16 @@ absl::StatusOr<std::vector<std::string>> GpusOfCommands(Arguments* arguments) {
   return names;
 }
 
+void PrintNotes(const Arguments& arguments, const std::vector<std::string>& notes) {
+  if (arguments.quiet) return;
+  for (const std::string& note : notes) std::cerr << "ps-run: note: " << note << "\n";
+}
+
 // What the workers run, against the config's model.
 absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
   if (arguments.command.empty()) {
     PSGD_ASSIGN_OR_RETURN(const TrainingSize size, CheckTrainable(config));
-    for (const std::string& note : size.notes) {
-      if (!arguments.quiet) std::cerr << "ps-run: note: " << note << "\n";
-    }
+    PrintNotes(arguments, size.notes);
     return absl::OkStatus();
   }
   PSGD_RETURN_IF_ERROR(CheckBringsModel(config));
@@ -146,10 +149,13 @@ absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
 }
 
 // Keys of the config are no options: "; say --set train.epochs=3".
-std::string HintForOption(const std::string& option, const std::string& value) {
+std::string HintForOption(const RunChoice& run, const std::string& option,
+                          const std::string& value) {
   std::string name = absl::StrReplaceAll(option.substr(2), {{"-", "_"}});
   if (name == "optimizer") return absl::StrCat("; say --set optimizer.", value, "={}");
-  const std::string hint = HintForOtherName(name == "model" ? "arch" : name, "");
+  const Config config = ReadRunConfig(run).value_or(Config());
+  const std::string hint =
+      HintForOtherName(name == "model" ? "arch" : name, "", OptimizerOf(config));
   absl::string_view key = hint;
   if (!absl::ConsumePrefix(&key, "; psgd calls it ")) return hint;
   const size_t end = std::min(key.find_first_of(" ,:"), key.size());
@@ -174,7 +180,9 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
   } else if (!arguments.gpu.empty()) {
     options.launch.gpus = {arguments.gpu};  // as each worker sees its GPUs
   }
-  PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run));
+  std::vector<std::string> notes;
+  PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run, &notes));
+  PrintNotes(arguments, notes);
   if (arguments.servers_on_workers &&
       (options.config.cluster().copies() > 1 || arguments.etcd.given())) {
     return absl::InvalidArgumentError(
@@ -313,7 +321,10 @@ int ps_run_main(int argc, char** argv) {
       std::find_if(argv, argv + argc, [](absl::string_view word) { return word == "--"; });
   if (dashes != argv + argc) arguments.command.assign(dashes + 1, argv + argc);
   argc = static_cast<int>(dashes - argv);
-  if (const auto code = ParseCommandLine(app, argc, argv, HintForOption)) return *code;
+  const auto hint = [&](const std::string& option, const std::string& value) {
+    return HintForOption(arguments.run, option, value);
+  };
+  if (const auto code = ParseCommandLine(app, argc, argv, hint)) return *code;
   if (arguments.run.config.empty() && arguments.run.resume.empty()) {
     return Fail("ps-run", absl::InvalidArgumentError(
                               "no run given; say ps-run CONFIG.yaml, or ps-run --resume RUN_DIR"));
