@@ -246,7 +246,7 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
        "c.yaml:1:8: unknown key \"noise\" in data; its keys are format, path, batch, eval_batch, "
        "mean, stddev, augment, synthetic, prefetch, threads, train_samples, test_samples, text, "
        "images, table, ratings, tokens, vocabulary, translation, "
-       "target, columns, categories, target_kind, micro_batch\n"
+       "target, columns, categories, target_kind, input, micro_batch\n"
        "c.yaml:1:37: data.synthetic.noise: expected a number, got \"1x\""},
       {"data: {synthetic: {noise: 1x}}",
        "c.yaml:1:27: data.synthetic.noise: expected a number, got \"1x\""},
