@@ -2,6 +2,8 @@
 
 #include <google/protobuf/descriptor.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <map>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "experiment/config/schema.h"
 
@@ -123,6 +126,7 @@ std::string HintForOtherName(absl::string_view name, absl::string_view section,
       {"loss", "model.loss"},
       {"world_size", "cluster.workers"},
       {"workers", "cluster.workers"},
+      {"worker", "cluster.workers"},
       {"shards", "cluster.shards"},
       {"transport", "cluster.transport"},
       {"staleness", "consistency.staleness"},
@@ -176,6 +180,19 @@ std::string HintForOtherName(absl::string_view name, absl::string_view section,
   if (of_optimizer) return HintAtOptimizer(key, optimizer);
   const bool is_option = absl::StartsWith(ours_is, "use ");
   return absl::StrCat(is_option ? "; " : "; psgd calls it ", ours_is);
+}
+
+std::string HintForOption(const std::string& option, const std::string& value,
+                          absl::string_view optimizer) {
+  std::string name = absl::StrReplaceAll(option.substr(2), {{"-", "_"}});
+  if (name == "optimizer") return absl::StrCat("; say --set optimizer.", value, "={}");
+  const std::string hint = HintForOtherName(name == "model" ? "arch" : name, "", optimizer);
+  absl::string_view key = hint;
+  if (!absl::ConsumePrefix(&key, "; psgd calls it ")) return hint;
+  const size_t end = std::min(key.find_first_of(" ,:"), key.size());
+  // The option's value is not the key's, as --async is a number.
+  if (end < key.size() && !absl::StartsWith(key.substr(end), " (")) return hint;
+  return absl::StrCat("; say --set ", key.substr(0, end), "=", value, key.substr(end));
 }
 
 }  // namespace psgd

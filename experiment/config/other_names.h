@@ -17,4 +17,9 @@ std::string OptimizerOf(const Config& config);
 std::string HintForOtherName(absl::string_view name, absl::string_view section,
                              absl::string_view optimizer);
 
+// What to say in place of an option that no program has, but a config: "; say --set train.epochs=3"
+// for --epochs 3. Empty: no such key is known.
+std::string HintForOption(const std::string& option, const std::string& value,
+                          absl::string_view optimizer);
+
 }  // namespace psgd

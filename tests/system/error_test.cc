@@ -83,6 +83,9 @@ TEST_F(Error, KeysOfTheConfigAreNoOptions) {
   EXPECT_THAT(error({"--warmup-steps", "500"}),
               HasSubstr("; psgd calls it schedule.warmup, as 500 steps\n"));
   EXPECT_THAT(error({"--optimizer", "adam"}), HasSubstr("say --set optimizer.adam={}"));
+  EXPECT_THAT(error({"--worker", "3"}), HasSubstr("did you mean \"--workers\"?"));
+  EXPECT_THAT(RunProgram({"ps-sweep", SmallConfig(), "--worker", "3"}).err,
+              HasSubstr("say --set cluster.workers=3"));
   EXPECT_THAT(RunProgram({"ps-ctl", "ui", "runs", "--http", "7080"}).err,
               HasSubstr("ps-ctl ui has --port 7080"));
 }
