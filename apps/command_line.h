@@ -61,6 +61,8 @@ inline std::string SuggestOptions(const CLI::App& app, int argc, char** argv,
   for (const CLI::App* command : app.get_subcommands()) add(*command);
   for (const std::string& word : app.remaining(/*recurse=*/true)) {
     if (!word.starts_with("--")) continue;
+    const std::string plural = word.substr(0, word.find('=')) + "s";
+    if (std::ranges::count(known, plural) > 0) return Suggest(plural, known);
     if (hint_for) {
       const size_t end = std::min(word.find('='), word.size());
       std::string value = end < word.size() ? word.substr(end + 1) : "";

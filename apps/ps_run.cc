@@ -8,8 +8,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/strip.h"
 #include "apps/command_line.h"
 #include "apps/etcd_arguments.h"
 #include "apps/exit_code.h"
@@ -127,13 +125,16 @@ absl::StatusOr<std::vector<std::string>> GpusOfCommands(Arguments* arguments) {
   return names;
 }
 
+void PrintNotes(const Arguments& arguments, const std::vector<std::string>& notes) {
+  if (arguments.quiet) return;
+  for (const std::string& note : notes) std::cerr << "ps-run: note: " << note << "\n";
+}
+
 // What the workers run, against the config's model.
 absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
   if (arguments.command.empty()) {
     PSGD_ASSIGN_OR_RETURN(const TrainingSize size, CheckTrainable(config));
-    for (const std::string& note : size.notes) {
-      if (!arguments.quiet) std::cerr << "ps-run: note: " << note << "\n";
-    }
+    PrintNotes(arguments, size.notes);
     return absl::OkStatus();
   }
   PSGD_RETURN_IF_ERROR(CheckBringsModel(config));
@@ -143,19 +144,6 @@ absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
         "precision itself, and brings no server");
   }
   return absl::OkStatus();
-}
-
-// Keys of the config are no options: "; say --set train.epochs=3".
-std::string HintForOption(const std::string& option, const std::string& value) {
-  std::string name = absl::StrReplaceAll(option.substr(2), {{"-", "_"}});
-  if (name == "optimizer") return absl::StrCat("; say --set optimizer.", value, "={}");
-  const std::string hint = HintForOtherName(name == "model" ? "arch" : name, "");
-  absl::string_view key = hint;
-  if (!absl::ConsumePrefix(&key, "; psgd calls it ")) return hint;
-  const size_t end = std::min(key.find_first_of(" ,:"), key.size());
-  // The option's value is not the key's, as --async is a number.
-  if (end < key.size() && !absl::StartsWith(key.substr(end), " (")) return hint;
-  return absl::StrCat("; say --set ", key.substr(0, end), "=", value, key.substr(end));
 }
 
 // `command_exit_code`: of the first worker that failed, if workers run a command; 0: none did.
@@ -174,7 +162,9 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
   } else if (!arguments.gpu.empty()) {
     options.launch.gpus = {arguments.gpu};  // as each worker sees its GPUs
   }
-  PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run));
+  std::vector<std::string> notes;
+  PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run, &notes));
+  PrintNotes(arguments, notes);
   if (arguments.servers_on_workers &&
       (options.config.cluster().copies() > 1 || arguments.etcd.given())) {
     return absl::InvalidArgumentError(
@@ -270,7 +260,8 @@ int ps_run_main(int argc, char** argv) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--gpu", arguments.gpu,
                  "Train on these GPUs, as 0-7 or 0,2: a worker on each, or --workers in turn; a "
-                 "command after -- sees its GPU alone (CUDA_VISIBLE_DEVICES)");
+                 "command after -- sees its GPU alone (CUDA_VISIBLE_DEVICES)")
+      ->type_name("LIST");
   app.add_option(
          "--precision", arguments.precision,
          "What to compute in: fp32, bf16 or, on a GPU, tf32 or fp16; weights and updates stay fp32")
@@ -313,7 +304,11 @@ int ps_run_main(int argc, char** argv) {
       std::find_if(argv, argv + argc, [](absl::string_view word) { return word == "--"; });
   if (dashes != argv + argc) arguments.command.assign(dashes + 1, argv + argc);
   argc = static_cast<int>(dashes - argv);
-  if (const auto code = ParseCommandLine(app, argc, argv, HintForOption)) return *code;
+  const auto hint = [&](const std::string& option, const std::string& value) {
+    return HintForOption(option, value,
+                         OptimizerOf(ReadRunConfig(arguments.run).value_or(Config())));
+  };
+  if (const auto code = ParseCommandLine(app, argc, argv, hint)) return *code;
   if (arguments.run.config.empty() && arguments.run.resume.empty()) {
     return Fail("ps-run", absl::InvalidArgumentError(
                               "no run given; say ps-run CONFIG.yaml, or ps-run --resume RUN_DIR"));

@@ -8,6 +8,7 @@
 #include "apps/exit_code.h"
 #include "apps/program_mains.h"
 #include "apps/stop_signals.h"
+#include "experiment/config/other_names.h"
 #include "experiment/report/png.h"
 #include "experiment/report/write_report.h"
 #include "experiment/sweep/attend.h"
@@ -214,7 +215,10 @@ int ps_sweep_main(int argc, char** argv) {
       "connection does. Not for people.");
   of_attend->group("");  // hidden in the help as well
   AddAttendOptions(*of_attend, &attend);
-  if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
+  const auto hint = [](const std::string& option, const std::string& value) {
+    return HintForOption(option, value, /*optimizer=*/"");
+  };
+  if (const auto code = ParseCommandLine(app, argc, argv, hint)) return *code;
   if (of_attend->parsed()) return AttendRun(std::move(attend));
   if (of_report->parsed()) {
     if (target >= 0) report.target = target;

@@ -235,6 +235,7 @@ int ps_worker_main(int argc, char** argv) {
   auto* gpu =
       app.add_option("--gpu", arguments.gpu,
                      "Train on these GPUs: 0, 0-7 or 0,2,4-6; 0,0,0 for three replicas on one")
+          ->type_name("LIST")
           ->excludes(cpu);
   app.add_option("--replicas", arguments.replicas,
                  "On the processor, as many as a GPU list would make: workers of their own, or one "

@@ -15,6 +15,7 @@
 #include "data/preparation.h"
 #include "data/range_file.h"
 #include "data/row_targets.h"
+#include "data/segmentation.h"
 #include "data/zip.h"
 
 namespace psgd {
@@ -23,11 +24,15 @@ namespace {
 constexpr uint64_t kMostArrayBytes = uint64_t{1} << 40;
 constexpr size_t kMostArraySide = size_t{1} << 20;  // of a sample's shape
 constexpr size_t kMostArrayTargets = 1 << 16;
+constexpr int kMostTokens = 1 << 26;
 
+// The samples of one or two files, in one order.
 struct ArrayRows {
   SampleShape shape;
-  std::vector<float> values;  // samples x elements
+  std::vector<float> values;    // samples x elements; empty if they are tokens
+  std::vector<int32_t> tokens;  // likewise
   RowTargets targets;
+  std::vector<int32_t> places;  // samples x labels, if tokens or pixels have a label each
   Preparation preparation;
 };
 
@@ -40,24 +45,26 @@ class ArrayDataset final : public Dataset {
   size_t size() const override { return size_; }
   SampleShape shape() const override { return rows_->shape; }
   absl::Status Read(const SampleKey& key, const Sample& sample) const override {
-    const size_t row = begin_ + key.index, each = sample.values.size();
-    std::copy_n(rows_->values.begin() + static_cast<ptrdiff_t>(row * each), each,
-                sample.values.begin());
-    rows_->targets.Read(row, sample);
+    const size_t row = begin_ + key.index;
+    const auto copy = [row](const auto& from, auto to) {
+      std::copy_n(from.begin() + static_cast<ptrdiff_t>(row * to.size()), to.size(), to.begin());
+    };
+    if (rows_->tokens.empty()) {
+      copy(rows_->values, sample.values);
+    } else {
+      copy(rows_->tokens, sample.tokens);
+    }
+    if (rows_->places.empty()) {
+      rows_->targets.Read(row, sample);
+    } else {
+      copy(rows_->places, sample.labels);
+    }
     return absl::OkStatus();
   }
 
  private:
   const std::shared_ptr<const ArrayRows> rows_;
   const size_t begin_, size_;
-};
-
-// x and y of one file.
-struct ArrayPair {
-  std::string path;
-  NpyArray x, y;
-
-  size_t samples() const { return x.shape()[0]; }
 };
 
 std::string AxesText(const NpyArray& array) {
@@ -101,36 +108,58 @@ std::vector<size_t> InnerSides(std::vector<size_t> sides) {
   return sides;
 }
 
-absl::Status NotFinite(double number, absl::string_view place) {
-  return InvalidArgumentError(place, " has ", number,
-                              "; replace what is not finite, or above 1e30");
+absl::Status NotFinite(double number) {
+  return InvalidArgumentError(number, " is not finite, or above 1e30; replace it");
 }
 
-absl::Status CheckAxes(const ArrayPair& pair) {
+absl::Status CheckToken(double number, int vocabulary) {
+  if (number >= 0 && number < vocabulary && number == std::floor(number)) return absl::OkStatus();
+  return InvalidArgumentError(number, " is no token: these are whole numbers from 0 to ",
+                              vocabulary - 1, " here");
+}
+
+absl::Status CheckTokens(const ArrayPair& pair) {
+  if (pair.x.has_whole_numbers() && pair.x.shape().size() == 2) return absl::OkStatus();
+  return InvalidArgumentError(
+      pair.path, ": ", pair.x_name, " is ", AxesText(pair.x),
+      pair.x.has_whole_numbers() ? "" : " of other than whole numbers",
+      ", but the model takes tokens: whole numbers, samples x tokens; convert it with "
+      "x.astype('int32') if its numbers are tokens, or choose another model");
+}
+
+absl::Status CheckAxes(const ArrayPair& pair, ArrayInput::Kind input) {
   const std::vector<size_t>&x = pair.x.shape(), &y = pair.y.shape();
-  if (x.size() < 2 || x.size() > 4) {
-    return InvalidArgumentError(pair.path, ": x is ", AxesText(pair.x),
+  if (x.size() > 4) {
+    return InvalidArgumentError(pair.path, ": ", pair.x_name, " is ", AxesText(pair.x),
+                                "; psgd has no convolutions in three dimensions: make the depth "
+                                "channels, as with x.reshape(n, channels * depth, height, width)");
+  }
+  if (x.size() < 2) {
+    return InvalidArgumentError(pair.path, ": ", pair.x_name, " is ", AxesText(pair.x),
                                 "; it must be samples x columns, samples x height x width, or "
                                 "samples x channels x height x width");
   }
-  if (y.empty() || y.size() > 2 || y[0] != x[0]) {
-    return InvalidArgumentError(pair.path, ": y is ", AxesText(pair.y), " and x is ",
-                                AxesText(pair.x),
+  if (y.empty() || y[0] != x[0]) {
+    return InvalidArgumentError(pair.path, ": ", pair.y_name, " is ", AxesText(pair.y), " and ",
+                                pair.x_name, " is ", AxesText(pair.x),
                                 "; y must have as many samples, each of one number or of several");
   }
   if (x[0] == 0 || x[0] > kMostSamples) {
     return InvalidArgumentError(pair.path, " has ", x[0], " samples; give from 1 to ",
                                 kMostSamples);
   }
+  if (input == ArrayInput::TOKENS) PSGD_RETURN_IF_ERROR(CheckTokens(pair));
   const bool fits = std::all_of(x.begin() + 1, x.end(),
                                 [](size_t side) { return side > 0 && side <= kMostArraySide; });
-  if (fits && pair.x.size() / x[0] <= kMostArraySide &&
-      (y.size() == 1 || y[1] <= kMostArrayTargets)) {
+  const size_t each_y = pair.y.size() / x[0];
+  if (fits && pair.x.size() / x[0] <= kMostArraySide && each_y > 0 &&
+      each_y <= std::max(kMostArrayTargets, pair.x.size() / x[0])) {
     return absl::OkStatus();
   }
-  return InvalidArgumentError(pair.path, ": x is ", AxesText(pair.x), " and y is ",
-                              AxesText(pair.y), "; a sample is empty, or has more than ",
-                              kMostArraySide, " numbers or ", kMostArrayTargets, " targets");
+  return InvalidArgumentError(pair.path, ": ", pair.x_name, " is ", AxesText(pair.x), " and ",
+                              pair.y_name, " is ", AxesText(pair.y),
+                              "; a sample is empty, or has more than ", kMostArraySide,
+                              " numbers or ", kMostArrayTargets, " targets");
 }
 
 absl::StatusOr<ArrayPair> ReadPair(const std::string& path) {
@@ -153,42 +182,48 @@ absl::StatusOr<ArrayPair> ReadPair(const std::string& path) {
     return ArrayPair{path, std::move(x), std::move(y)};
   };
   absl::StatusOr<ArrayPair> read = pair();
-  if (read.ok()) PSGD_RETURN_IF_ERROR(CheckAxes(*read));
+  if (read.ok()) read->x.AddColumnAxis();
   return read;
 }
 
-// The samples of one or two files, in one order.
 class JoinedPairs {
  public:
-  explicit JoinedPairs(std::vector<ArrayPair> pairs) : pairs_(std::move(pairs)) {
+  JoinedPairs(std::vector<ArrayPair> pairs, size_t training)
+      : pairs_(std::move(pairs)), training_(training) {
     for (const ArrayPair& pair : pairs_) samples_ += pair.samples();
   }
 
+  absl::Status CheckAlike() const;
+  absl::StatusOr<ArrayRows> Finish(Targets::Kind kind, ArrayInput::Kind input) const;
+
+ private:
   size_t samples() const { return samples_; }
   const ArrayPair& first() const { return pairs_.front(); }
   size_t each_x() const { return first().x.size() / first().samples(); }
   size_t each_y() const { return first().y.size() / first().samples(); }
-
-  absl::Status CheckAlike() const;
-  // Appends the numbers of x or y of all files, in order.
-  absl::Status ReadAll(NpyArray ArrayPair::*array, const char* name,
-                       std::vector<double>* numbers) const;
-  absl::StatusOr<ArrayRows> Finish(Targets::Kind kind, size_t training) const;
-
- private:
-  absl::StatusOr<RowTargets> ReadTargets(Targets::Kind kind, size_t training) const;
-  absl::StatusOr<RowTargets> Classes(const std::vector<double>& numbers, size_t training) const;
+  // The numbers of x or y of all files, in order.
+  absl::StatusOr<std::vector<double>> ReadAll(NpyArray ArrayPair::*array,
+                                              std::string ArrayPair::*name) const;
+  absl::Status ReadTargets(Targets::Kind kind, ArrayRows* rows) const;
+  absl::Status ReadClasses(const std::vector<double>& numbers, ArrayRows* rows) const;
+  // Whether each token or pixel has a label, by the axes of y.
+  bool HasPlaces(const SampleShape& shape) const;
+  absl::Status ReadPlaces(const std::vector<double>& numbers, ArrayRows* rows) const;
+  absl::Status ReadTokens(ArrayRows* rows) const;
+  absl::Status ReadNumbers(ArrayRows* rows) const;
   // "FILE: y[17]".
-  std::string Place(const char* name, size_t sample) const;
+  std::string Place(std::string ArrayPair::*name, size_t sample) const;
 
   std::vector<ArrayPair> pairs_;
+  const size_t training_;
   size_t samples_ = 0;
 };
 
-std::string JoinedPairs::Place(const char* name, size_t sample) const {
+std::string JoinedPairs::Place(std::string ArrayPair::*name, size_t sample) const {
   const bool of_test = sample >= first().samples();
-  return absl::StrCat(pairs_[of_test ? 1 : 0].path, ": ", name, "[",
-                      sample - (of_test ? first().samples() : 0), "]");
+  const ArrayPair& pair = pairs_[of_test ? 1 : 0];
+  return absl::StrCat(pair.path, ": ", pair.*name, "[", sample - (of_test ? first().samples() : 0),
+                      "]");
 }
 
 absl::Status JoinedPairs::CheckAlike() const {
@@ -199,124 +234,225 @@ absl::Status JoinedPairs::CheckAlike() const {
   if (rest(first().x) == rest(other.x) && rest(first().y) == rest(other.y)) {
     return absl::OkStatus();
   }
-  return InvalidArgumentError(other.path, ": x is ", AxesText(other.x), " and y is ",
-                              AxesText(other.y), ", but in ", first().path, " they are ",
-                              AxesText(first().x), " and ", AxesText(first().y),
+  return InvalidArgumentError(other.path, ": ", other.x_name, " is ", AxesText(other.x), " and ",
+                              other.y_name, " is ", AxesText(other.y), ", but in ", first().path,
+                              " they are ", AxesText(first().x), " and ", AxesText(first().y),
                               "; only the number of samples may differ");
 }
 
-absl::Status JoinedPairs::ReadAll(NpyArray ArrayPair::*array, const char* name,
-                                  std::vector<double>* numbers) const {
+absl::StatusOr<std::vector<double>> JoinedPairs::ReadAll(NpyArray ArrayPair::*array,
+                                                         std::string ArrayPair::*name) const {
+  std::vector<double> numbers;
+  const size_t each = (first().*array).size() / first().samples();
+  numbers.reserve(samples_ * each);
   for (const ArrayPair& pair : pairs_) {
     const NpyArray& from = pair.*array;
     for (size_t i = 0; i < from.size(); ++i) {
       const double number = from.At(i);
-      const size_t sample = numbers->size() / (from.size() / pair.samples());
-      if (!(std::abs(number) <= kLargestNumber)) return NotFinite(number, Place(name, sample));
-      numbers->push_back(number);
+      if (!(std::abs(number) <= kLargestNumber)) {
+        return Annotate(NotFinite(number), Place(name, numbers.size() / each));
+      }
+      numbers.push_back(number);
     }
+  }
+  return numbers;
+}
+
+absl::Status JoinedPairs::ReadClasses(const std::vector<double>& numbers, ArrayRows* rows) const {
+  if (each_y() != 1) {
+    return InvalidArgumentError(
+        first().path, ": ", first().y_name, " is ", AxesText(first().y), " and ", first().x_name,
+        " ", AxesText(first().x),
+        ", but a sample has one class, or each of its tokens or pixels has one; set model.loss to "
+        "sigmoid if they are labels of 0 or 1, or to squared, smooth_l1 or poisson if they are "
+        "numbers");
+  }
+  PSGD_ASSIGN_OR_RETURN(
+      rows->targets,
+      NumberClasses(numbers, training_, absl::StrCat(first().path, ": ", first().y_name),
+                    [this](size_t sample) { return Place(&ArrayPair::y_name, sample); }));
+  rows->shape.classes = rows->targets.classes;
+  RecordClasses(rows->targets.class_names, &rows->preparation);
+  return absl::OkStatus();
+}
+
+bool JoinedPairs::HasPlaces(const SampleShape& shape) const {
+  const std::vector<size_t>&x = first().x.shape(), &y = first().y.shape();
+  if (each_y() == 1 || !first().y.has_whole_numbers()) return false;
+  if (shape.IsSequence()) return y == x;
+  return x.size() > 2 && y.size() == 3 && y[1] == x[x.size() - 2] && y[2] == x.back();
+}
+
+absl::Status JoinedPairs::ReadPlaces(const std::vector<double>& numbers, ArrayRows* rows) const {
+  const size_t each = each_y();
+  const bool pixels = !rows->shape.IsSequence();
+  rows->places.reserve(numbers.size());
+  int32_t most = -1;  // of the training samples
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] >= kMostNumberClasses) {
+      return InvalidArgumentError(Place(&ArrayPair::y_name, i / each), " has the class ",
+                                  numbers[i], "; classes are below ", kMostNumberClasses,
+                                  ", and a number below 0 is not counted");
+    }
+    const auto label = static_cast<int32_t>(std::max(numbers[i], -1.0));
+    rows->places.push_back(pixels && label == kIgnoredPixel ? -1 : label);
+    if (i < training_ * each) {
+      most = std::max(most, rows->places.back());
+    } else if (rows->places.back() > most) {
+      return InvalidArgumentError(Place(&ArrayPair::y_name, i / each), " has the class ", label,
+                                  ", and those of the training samples end at ", most,
+                                  "; mix the samples, or choose another test (data.table)");
+    }
+  }
+  if (most < 1) {
+    return InvalidArgumentError(first().path, ": ", first().y_name,
+                                " has no class above 0 in the training samples; classes are "
+                                "numbered from 0 on, and are at least 2");
+  }
+  rows->shape.classes = most + 1;
+  rows->shape.label_each_pixel = pixels;
+  if (!pixels) rows->shape.source = 0;
+  // A network may name the next token, and such networks have as many classes as tokens.
+  if (!pixels) rows->shape.vocabulary = std::max(rows->shape.vocabulary, most + 1);
+  return absl::OkStatus();
+}
+
+absl::Status JoinedPairs::ReadTargets(Targets::Kind kind, ArrayRows* rows) const {
+  PSGD_ASSIGN_OR_RETURN(const std::vector<double> numbers,
+                        ReadAll(&ArrayPair::y, &ArrayPair::y_name));
+  if (kind == Targets::Kind::kNone) {
+    return HasPlaces(rows->shape) ? ReadPlaces(numbers, rows) : ReadClasses(numbers, rows);
+  }
+  std::vector<std::string> names;
+  for (size_t t = 0; t < each_y(); ++t) names.push_back(each_y() == 1 ? "y" : absl::StrCat("y", t));
+  PSGD_ASSIGN_OR_RETURN(
+      rows->targets, CheckedTargets(kind, std::move(names), numbers, training_,
+                                    [this](size_t row) { return Place(&ArrayPair::y_name, row); }));
+  rows->shape.classes = rows->targets.classes;
+  rows->shape.targets = static_cast<int>(each_y());
+  return absl::OkStatus();
+}
+
+absl::Status JoinedPairs::ReadTokens(ArrayRows* rows) const {
+  PSGD_ASSIGN_OR_RETURN(const std::vector<double> numbers,
+                        ReadAll(&ArrayPair::x, &ArrayPair::x_name));
+  rows->tokens.reserve(numbers.size());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    PSGD_RETURN_IF_ERROR(
+        Annotate(CheckToken(numbers[i], kMostTokens), Place(&ArrayPair::x_name, i / each_x())));
+    rows->tokens.push_back(static_cast<int32_t>(numbers[i]));
+  }
+  rows->shape.length = rows->shape.source = static_cast<int>(each_x());
+  rows->shape.vocabulary = *std::ranges::max_element(rows->tokens) + 1;
+  return absl::OkStatus();
+}
+
+// A plane is what shares a mean and a deviation: a column of a row, or a channel of an image.
+absl::Status JoinedPairs::ReadNumbers(ArrayRows* rows) const {
+  const std::vector<size_t>& axes = first().x.shape();
+  rows->shape.channels = axes.size() == 4 ? static_cast<int>(axes[1]) : 1;
+  rows->shape.height = axes.size() == 2 ? 1 : static_cast<int>(axes[axes.size() - 2]);
+  rows->shape.width = static_cast<int>(axes.back());
+  PSGD_ASSIGN_OR_RETURN(const std::vector<double> numbers,
+                        ReadAll(&ArrayPair::x, &ArrayPair::x_name));
+  const size_t planes = axes.size() == 2 ? each_x() : static_cast<size_t>(rows->shape.channels);
+  const size_t plane = each_x() / planes;
+  rows->values.resize(numbers.size());
+  for (size_t p = 0; p < planes; ++p) {
+    const auto at = [&](size_t i) { return i / plane * each_x() + p * plane + i % plane; };
+    const NumberScale scale = MeasureScale(training_ * plane, [&](size_t i) {
+                                return numbers[at(i)];
+                              }).value_or(NumberScale());
+    for (size_t i = 0; i < samples_ * plane; ++i) rows->values[at(i)] = scale.Of(numbers[at(i)]);
+    *rows->preparation.add_planes() = RecordOf(scale);
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<RowTargets> JoinedPairs::Classes(const std::vector<double>& numbers,
-                                                size_t training) const {
-  if (each_y() != 1) {
-    return InvalidArgumentError(first().path, ": y has ", each_y(),
-                                " numbers a sample, but a sample has one class; set model.loss to "
-                                "sigmoid if they are labels of 0 or 1, or to squared, smooth_l1 or "
-                                "poisson if they are numbers");
-  }
-  return NumberClasses(numbers, training, absl::StrCat(first().path, ": y"),
-                       [this](size_t sample) { return Place("y", sample); });
-}
-
-absl::StatusOr<RowTargets> JoinedPairs::ReadTargets(Targets::Kind kind, size_t training) const {
-  std::vector<double> numbers;
-  numbers.reserve(samples_ * each_y());
-  PSGD_RETURN_IF_ERROR(ReadAll(&ArrayPair::y, "y", &numbers));
-  if (kind == Targets::Kind::kNone) return Classes(numbers, training);
-  std::vector<std::string> names;
-  for (size_t t = 0; t < each_y(); ++t) names.push_back(each_y() == 1 ? "y" : absl::StrCat("y", t));
-  return CheckedTargets(kind, std::move(names), numbers, training,
-                        [this](size_t sample) { return Place("y", sample); });
-}
-
-// A plane is what shares a mean and a deviation: a column of a row, or a channel of an image.
-absl::StatusOr<ArrayRows> JoinedPairs::Finish(Targets::Kind kind, size_t training) const {
-  const std::vector<size_t>& axes = first().x.shape();
+absl::StatusOr<ArrayRows> JoinedPairs::Finish(Targets::Kind kind, ArrayInput::Kind input) const {
   ArrayRows rows;
-  rows.shape.channels = axes.size() == 4 ? static_cast<int>(axes[1]) : 1;
-  rows.shape.height = axes.size() == 2 ? 1 : static_cast<int>(axes[axes.size() - 2]);
-  rows.shape.width = static_cast<int>(axes.back());
-  PSGD_ASSIGN_OR_RETURN(rows.targets, ReadTargets(kind, training));
-  rows.shape.classes = rows.targets.classes;
-  rows.shape.targets = static_cast<int>(rows.targets.targets.names.size());
-  std::vector<double> numbers;
-  numbers.reserve(samples_ * each_x());
-  PSGD_RETURN_IF_ERROR(ReadAll(&ArrayPair::x, "x", &numbers));
-  const size_t planes = axes.size() == 2 ? each_x() : static_cast<size_t>(rows.shape.channels);
-  const size_t plane = each_x() / planes;
-  rows.values.resize(numbers.size());
-  for (size_t p = 0; p < planes; ++p) {
-    const auto at = [&](size_t i) { return i / plane * each_x() + p * plane + i % plane; };
-    const NumberScale scale = MeasureScale(training * plane, [&](size_t i) {
-                                return numbers[at(i)];
-                              }).value_or(NumberScale());
-    for (size_t i = 0; i < samples_ * plane; ++i) rows.values[at(i)] = scale.Of(numbers[at(i)]);
-    *rows.preparation.add_planes() = RecordOf(scale);
-  }
-  RecordClasses(rows.targets.class_names, &rows.preparation);
+  PSGD_RETURN_IF_ERROR(input == ArrayInput::TOKENS ? ReadTokens(&rows) : ReadNumbers(&rows));
+  PSGD_RETURN_IF_ERROR(ReadTargets(kind, &rows));
   return rows;
+}
+
+// Reads the new samples of x, checked for those of the run, number by number.
+template <typename Value, typename Take>
+absl::StatusOr<std::vector<Value>> ReadNew(const std::string& path, const SampleShape& shape,
+                                           std::vector<size_t> wanted, Take take) {
+  PSGD_ASSIGN_OR_RETURN(NpyArray x, ReadX(path));
+  x.AddColumnAxis();
+  const size_t each = shape.elements();
+  std::vector<size_t> sides = x.shape();
+  if (!sides.empty()) sides.erase(sides.begin());
+  if (x.size() == 0 || x.size() / each > kMostSamples ||
+      InnerSides(sides) != InnerSides(std::move(wanted))) {
+    return InvalidArgumentError(path, ": x is ", AxesText(x),
+                                ", but the run trained on samples of ", shape.ImageText(),
+                                "; the first axis counts samples");
+  }
+  std::vector<Value> values;
+  values.reserve(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    absl::StatusOr<Value> value = take(x.At(i), i % each);
+    if (!value.ok()) return Annotate(value.status(), absl::StrCat(path, ": x[", i / each, "]"));
+    values.push_back(*value);
+  }
+  return values;
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<float>> LoadNewArray(const std::string& path, const SampleShape& shape,
                                                 std::span<const NumberScale> scales) {
-  PSGD_ASSIGN_OR_RETURN(const NpyArray x, ReadX(path));
-  const size_t each = shape.elements();
-  std::vector<size_t> sides = x.shape();
-  if (!sides.empty()) sides.erase(sides.begin());
-  const std::vector<size_t> wanted = {static_cast<size_t>(shape.channels),
-                                      static_cast<size_t>(shape.height),
-                                      static_cast<size_t>(shape.width)};
-  if (x.size() == 0 || x.size() / each > kMostSamples || InnerSides(sides) != InnerSides(wanted)) {
-    return InvalidArgumentError(path, ": x is ", AxesText(x),
-                                ", but the run trained on samples of ", shape.ImageText(),
-                                "; the first axis counts samples");
+  const size_t plane = shape.elements() / scales.size();
+  const auto side = [](int size) { return static_cast<size_t>(size); };
+  return ReadNew<float>(path, shape, {side(shape.channels), side(shape.height), side(shape.width)},
+                        [&](double number, size_t at) -> absl::StatusOr<float> {
+                          if (std::abs(number) <= kLargestNumber) {
+                            return scales[at / plane].Of(number);
+                          }
+                          return NotFinite(number);
+                        });
+}
+
+absl::StatusOr<std::vector<int32_t>> LoadNewTokens(const std::string& path,
+                                                   const SampleShape& shape) {
+  return ReadNew<int32_t>(path, shape, {static_cast<size_t>(shape.length)},
+                          [&](double number, size_t) -> absl::StatusOr<int32_t> {
+                            PSGD_RETURN_IF_ERROR(CheckToken(number, shape.vocabulary));
+                            return static_cast<int32_t>(number);
+                          });
+}
+
+absl::StatusOr<TrainAndTest> LoadArrayPairs(std::vector<ArrayPair> pairs,
+                                            const ArraysOptions& options) {
+  size_t samples = 0;
+  for (const ArrayPair& pair : pairs) {
+    PSGD_RETURN_IF_ERROR(CheckAxes(pair, options.input));
+    samples += pair.samples();
   }
-  const size_t plane = each / scales.size();
-  std::vector<float> values;
-  values.reserve(x.size());
-  for (size_t i = 0; i < x.size(); ++i) {
-    const double number = x.At(i);
-    if (!(std::abs(number) <= kLargestNumber)) {
-      return NotFinite(number, absl::StrCat(path, ": x[", i / each, "]"));
-    }
-    values.push_back(scales[i % each / plane].Of(number));
+  size_t training = pairs.front().samples();
+  if (pairs.size() == 1) {
+    PSGD_ASSIGN_OR_RETURN(training, TrainingRows(options.path, training, options.test_fraction));
   }
-  return values;
+  const JoinedPairs joined(std::move(pairs), training);
+  PSGD_RETURN_IF_ERROR(joined.CheckAlike());
+  PSGD_ASSIGN_OR_RETURN(ArrayRows all, joined.Finish(KindOf(options.kind), options.input));
+  auto rows = std::make_shared<const ArrayRows>(std::move(all));
+  return TrainAndTest{std::make_shared<ArrayDataset>(rows, 0, training),
+                      std::make_shared<ArrayDataset>(rows, training, samples),
+                      rows->targets.targets, rows->preparation};
 }
 
 absl::StatusOr<TrainAndTest> LoadArrays(const ArraysOptions& options) {
   std::vector<ArrayPair> pairs;
-  PSGD_ASSIGN_OR_RETURN(ArrayPair pair, ReadPair(options.path));
-  size_t training = pair.samples();
-  pairs.push_back(std::move(pair));
-  if (!options.test.empty()) {
-    PSGD_ASSIGN_OR_RETURN(ArrayPair test, ReadPair(options.test));
-    pairs.push_back(std::move(test));
-  } else {
-    PSGD_ASSIGN_OR_RETURN(training, TrainingRows(options.path, training, options.test_fraction));
+  for (const std::string& path : {options.path, options.test}) {
+    if (path.empty()) continue;
+    PSGD_ASSIGN_OR_RETURN(ArrayPair pair, ReadPair(path));
+    pairs.push_back(std::move(pair));
   }
-  const JoinedPairs joined(std::move(pairs));
-  PSGD_RETURN_IF_ERROR(joined.CheckAlike());
-  PSGD_ASSIGN_OR_RETURN(ArrayRows all, joined.Finish(KindOf(options.kind), training));
-  auto rows = std::make_shared<const ArrayRows>(std::move(all));
-  return TrainAndTest{std::make_shared<ArrayDataset>(rows, 0, training),
-                      std::make_shared<ArrayDataset>(rows, training, joined.samples()),
-                      rows->targets.targets, rows->preparation};
+  return LoadArrayPairs(std::move(pairs), options);
 }
 
 }  // namespace psgd

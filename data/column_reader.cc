@@ -21,10 +21,11 @@ std::string Quoted(absl::string_view field) {
 }
 
 absl::Status TooMany(absl::string_view text) {
-  return InvalidArgumentError(
-      "more than ", kMostCategories, " different values, and text, as ", Quoted(text),
-      ": too many for categories; correct the text of a number, or leave the column out of "
-      "data.columns");
+  return InvalidArgumentError("more than ", kMostCategories, " different values, and text, as ",
+                              Quoted(text),
+                              ": too many for categories; correct the text of a number, or list "
+                              "the columns to predict from "
+                              "in data.columns, without this one");
 }
 
 }  // namespace
@@ -104,7 +105,8 @@ absl::StatusOr<ColumnReader::Column> ColumnReader::Finish(size_t training,
   Column column = category ? Categories(training) : Numbers(training);
   if (!column.cells.empty()) return column;
   return absl::InvalidArgumentError(
-      "no training row has a value; leave the column out of data.columns");
+      "no training row has a value; list the columns to predict from in data.columns, without this "
+      "one");
 }
 
 // Without cells if no training row has a number.

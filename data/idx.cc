@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
+#include <memory>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -11,6 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "data/arrays.h"
+#include "data/npy.h"
+#include "data/row_targets.h"
 #include "data/unpacked_file.h"
 
 namespace psgd {
@@ -18,15 +23,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint8_t kBytesType = 0x08;
+// The types of elements, as the header and as NumPy call them.
+struct IdxType {
+  uint8_t code;
+  const char* name;
+  size_t bytes;
+};
+constexpr uint8_t kBytesType = 0x08, kFirstFloatType = 0x0d;
+constexpr IdxType kIdxTypes[] = {{kBytesType, "|u1", 1}, {0x09, "|i1", 1}, {0x0b, "<i2", 2},
+                                 {0x0c, "<i4", 4},       {0x0d, "<f4", 4}, {0x0e, "<f8", 8}};
 constexpr uint32_t kLargestSide = 1 << 14;
 constexpr std::array<const char*, 4> kStems{"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                             "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
 
 struct IdxArray {
   std::string path;
+  const IdxType* type = nullptr;
   std::vector<uint32_t> sizes;
-  std::unique_ptr<uint8_t[]> values;
+  uint64_t bytes = 0;
+  std::unique_ptr<uint8_t[]> values;  // big-endian
 };
 
 class IdxDataset final : public Dataset {
@@ -100,16 +115,18 @@ absl::StatusOr<IdxArray> ReadArray(const std::string& path, size_t dimensions) {
   if (magic[0] != 0 || magic[1] != 0) {
     return file->Bad("is not an idx file: it does not begin with two zero bytes; check data.path");
   }
-  if (magic[2] != kBytesType) {
+  const auto type =
+      std::ranges::find_if(kIdxTypes, [&](const IdxType& one) { return one.code == magic[2]; });
+  if (type == std::end(kIdxTypes)) {
     return file->Bad(absl::StrCat("holds values of type 0x", absl::Hex(magic[2], absl::kZeroPad2),
-                                  "; only bytes (0x08) can be read"));
+                                  "; bytes (0x08, 0x09), whole numbers (0x0b, 0x0c) and floats "
+                                  "(0x0d, 0x0e) can be read"));
   }
   if (magic[3] != dimensions) {
     return file->Bad(absl::StrCat("has ", magic[3], " dimensions instead of ", dimensions,
                                   "; are image and label files mixed up?"));
   }
-  IdxArray array{path, {}, nullptr};
-  uint64_t total = 1;
+  IdxArray array{path, type, {}, type->bytes, nullptr};
   for (size_t i = 0; i < dimensions; ++i) {
     uint8_t bytes[4];
     PSGD_RETURN_IF_ERROR(file->Read(bytes));
@@ -119,15 +136,16 @@ absl::StatusOr<IdxArray> ReadArray(const std::string& path, size_t dimensions) {
       return file->Bad(absl::StrCat("announces images ", array.sizes[i], " pixels long; at most ",
                                     kLargestSide, " can be read"));
     }
-    total *= array.sizes[i];
+    array.bytes *= array.sizes[i];
   }
-  if (total > file->most_bytes()) {
-    return file->Bad(absl::StrCat("announces ", absl::StrJoin(array.sizes, "x"),
-                                  " bytes, more than the file can hold; fetch it again"));
+  if (array.bytes > file->most_bytes()) {
+    return file->Bad(absl::StrCat("announces ", absl::StrJoin(array.sizes, "x"), " values of ",
+                                  type->bytes, type->bytes == 1 ? " byte" : " bytes",
+                                  ", more than the file can hold; fetch it again"));
   }
   // Left uninitialized: memory for which no data arrives is never touched.
-  array.values = std::make_unique_for_overwrite<uint8_t[]>(total);
-  PSGD_RETURN_IF_ERROR(file->Read({array.values.get(), total}));
+  array.values = std::make_unique_for_overwrite<uint8_t[]>(array.bytes);
+  PSGD_RETURN_IF_ERROR(file->Read({array.values.get(), array.bytes}));
   PSGD_RETURN_IF_ERROR(file->ExpectEnd());
   return array;
 }
@@ -155,9 +173,23 @@ absl::Status CheckSets(const IdxArray& train, const IdxArray& test, const IdxArr
   return absl::OkStatus();
 }
 
+NpyArray LittleEndian(const IdxArray& array) {
+  std::vector<uint8_t> bytes(array.values.get(), array.values.get() + array.bytes);
+  for (size_t i = 0; i < bytes.size(); i += array.type->bytes) {
+    const auto element = bytes.begin() + static_cast<ptrdiff_t>(i);
+    std::reverse(element, element + static_cast<ptrdiff_t>(array.type->bytes));
+  }
+  return NpyArray::Of(array.type->name, {array.sizes.begin(), array.sizes.end()}, std::move(bytes));
+}
+
+ArrayPair PairOf(const IdxArray& images, const IdxArray& labels) {
+  return {fs::path(images.path).parent_path().string(), LittleEndian(images), LittleEndian(labels),
+          fs::path(images.path).filename().string(), fs::path(labels.path).filename().string()};
+}
+
 }  // namespace
 
-absl::StatusOr<TrainAndTest> LoadIdx(const std::string& folder) {
+absl::StatusOr<TrainAndTest> LoadIdx(const std::string& folder, DataConfig::TargetKind kind) {
   PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> paths, FindFiles(folder));
   PSGD_ASSIGN_OR_RETURN(IdxArray train_images, ReadArray(paths[0], 3));
   PSGD_ASSIGN_OR_RETURN(IdxArray train_labels, ReadArray(paths[1], 1));
@@ -165,6 +197,21 @@ absl::StatusOr<TrainAndTest> LoadIdx(const std::string& folder) {
   PSGD_ASSIGN_OR_RETURN(IdxArray test_labels, ReadArray(paths[3], 1));
   PSGD_RETURN_IF_ERROR(CheckPair(train_images, train_labels));
   PSGD_RETURN_IF_ERROR(CheckPair(test_images, test_labels));
+  if (kind == DataConfig::AUTO && train_labels.type->code >= kFirstFloatType) {
+    return InvalidArgumentError(
+        train_labels.path,
+        " holds floats; say what they are: data.target_kind: number, with model.loss: squared (or "
+        "smooth_l1), or count, labels or class");
+  }
+  const bool bytes =
+      std::ranges::all_of(std::array{&train_images, &train_labels, &test_images, &test_labels},
+                          [](const IdxArray* array) { return array->type->code == kBytesType; });
+  if (!bytes || KindOf(kind) != Targets::Kind::kNone) {
+    std::vector<ArrayPair> pairs;
+    pairs.push_back(PairOf(train_images, train_labels));
+    pairs.push_back(PairOf(test_images, test_labels));
+    return LoadArrayPairs(std::move(pairs), {.path = folder, .kind = kind});
+  }
   const uint8_t* labels = train_labels.values.get();
   const int classes = 1 + *std::max_element(labels, labels + train_labels.sizes[0]);
   PSGD_RETURN_IF_ERROR(CheckSets(train_images, test_images, test_labels, classes));

@@ -73,7 +73,7 @@ absl::StatusOr<TrainAndTest> OpenImages(const DataConfig& config, uint64_t seed)
                                                ? FindImages(config.path())
                                                : ListLabelledImages(config));
   const int size = config.images().size();
-  const SampleShape shape = {.channels = 3,
+  const SampleShape shape = {.channels = ChannelsOf(config.images()),
                              .height = size,
                              .width = size,
                              .classes = found.classes,

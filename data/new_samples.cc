@@ -20,6 +20,7 @@
 #include "data/encoded_images.h"
 #include "data/images.h"
 #include "data/open_formats.h"
+#include "data/picture_reader.h"
 #include "data/preparation.h"
 #include "data/range_file.h"
 #include "data/read_user_data.h"
@@ -60,23 +61,25 @@ class NewRows final : public Dataset {
   const SampleShape shape_;
 };
 
-// Arrays in memory. Thread-safe: immutable.
+// Arrays in memory, of numbers or of tokens. Thread-safe: immutable.
+template <typename Value>
 class NewArrays final : public Dataset {
  public:
-  NewArrays(std::vector<float> values, const SampleShape& shape)
-      : values_(std::move(values)), shape_(shape) {}
+  NewArrays(std::vector<Value> values, std::span<Value> Sample::*part, const SampleShape& shape)
+      : values_(std::move(values)), part_(part), shape_(shape) {}
 
   size_t size() const override { return values_.size() / shape_.elements(); }
   SampleShape shape() const override { return shape_; }
   absl::Status Read(const SampleKey& key, const Sample& sample) const override {
     std::copy_n(values_.begin() + static_cast<ptrdiff_t>(key.index * shape_.elements()),
-                shape_.elements(), sample.values.begin());
+                shape_.elements(), (sample.*part_).begin());
     LeaveOutAnswers(sample);
     return absl::OkStatus();
   }
 
  private:
-  const std::vector<float> values_;
+  const std::vector<Value> values_;
+  std::span<Value> Sample::*const part_;  // of a sample, where its values go
   const SampleShape shape_;
 };
 
@@ -282,7 +285,8 @@ absl::StatusOr<NewSamples> OpenPictures(const DataConfig& config, const Preparat
   PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> files,
                         FilesOf(path, {".jpg", ".jpeg", ".png"}));
   PSGD_ASSIGN_OR_RETURN(const Normalization normalization, PictureNormalization(config));
-  if (shape.channels != 3 || shape.height != shape.width || shape.width != config.images().size()) {
+  if (shape.channels != ChannelsOf(config.images()) || shape.height != shape.width ||
+      shape.width != config.images().size()) {
     return BadRecord();
   }
   Transforms transforms;
@@ -295,13 +299,22 @@ absl::StatusOr<NewSamples> OpenPictures(const DataConfig& config, const Preparat
 
 absl::StatusOr<NewSamples> OpenArrays(const Preparation& preparation, const std::string& path) {
   const SampleShape shape = ShapeOf(preparation);
+  if (preparation.classes_size() == 0 && preparation.targets_size() == 0) {
+    return absl::InvalidArgumentError(
+        "predictions are for samples with one class, or with targets, and this run trained on a "
+        "class for each token or pixel; export the network instead: ps-ctl export --onnx FILE");
+  }
+  if (shape.IsSequence()) {
+    PSGD_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, LoadNewTokens(path, shape));
+    return RowsOf(std::make_shared<NewArrays<int32_t>>(std::move(tokens), &Sample::tokens, shape));
+  }
   std::vector<NumberScale> scales;
   for (const Preparation::Scale& plane : preparation.planes()) scales.push_back(ScaleOf(plane));
   if (shape.elements() == 0 || scales.empty() || shape.elements() % scales.size() != 0) {
     return BadRecord();
   }
   PSGD_ASSIGN_OR_RETURN(std::vector<float> values, LoadNewArray(path, shape, scales));
-  return RowsOf(std::make_shared<NewArrays>(std::move(values), shape));
+  return RowsOf(std::make_shared<NewArrays<float>>(std::move(values), &Sample::values, shape));
 }
 
 // REQUIRES: the format is one of those.

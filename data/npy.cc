@@ -59,6 +59,26 @@ absl::string_view ValueOf(absl::string_view header, absl::string_view key) {
 
 }  // namespace
 
+bool NpyArray::SetType(absl::string_view type) {
+  const auto known = std::ranges::find_if(
+      kNpyTypes, [&](const NpyType& one) { return absl::StartsWith(type, one.name); });
+  if (known == std::end(kNpyTypes)) return false;
+  element_bytes_ = known->bytes;
+  read_ = known->read;
+  whole_ = known->name[1] == 'i' || known->name[1] == 'u';
+  return true;
+}
+
+NpyArray NpyArray::Of(absl::string_view type, std::vector<size_t> shape,
+                      std::vector<uint8_t> bytes) {
+  NpyArray array;
+  array.SetType(type);
+  array.size_ = bytes.size() / array.element_bytes_;
+  array.shape_ = std::move(shape);
+  array.bytes_ = std::move(bytes);
+  return array;
+}
+
 absl::StatusOr<NpyArray> NpyArray::Parse(std::vector<uint8_t> bytes, const std::string& name) {
   NpyArray array;
   const absl::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -73,8 +93,6 @@ absl::StatusOr<NpyArray> NpyArray::Parse(std::vector<uint8_t> bytes, const std::
   if (array.offset_ > bytes.size()) return BadNpy(name, "its header is cut short");
   const absl::string_view header = text.substr(8 + length_bytes, length);
   const absl::string_view type = ValueOf(header, "'descr': '");
-  const auto known = std::ranges::find_if(
-      kNpyTypes, [&](const NpyType& one) { return absl::StartsWith(type, one.name); });
   if (const absl::string_view kind = type.substr(0, 2);
       kind == "<U" || kind == "|S" || kind == "|O") {
     return InvalidArgumentError(
@@ -82,14 +100,12 @@ absl::StatusOr<NpyArray> NpyArray::Parse(std::vector<uint8_t> bytes, const std::
         ", and arrays have numbers; number classes first, as with names, y = numpy.unique(y, "
         "return_inverse=True), or write a table (data.format: table)");
   }
-  if (known == std::end(kNpyTypes)) {
+  if (!array.SetType(type)) {
     return InvalidArgumentError(
         name, ": its elements are ",
         std::string(type.substr(0, std::min<size_t>(type.find('\''), 16))),
         ", which is not read; convert the array first, as with x.astype('float32')");
   }
-  array.element_bytes_ = known->bytes;
-  array.read_ = known->read;
   if (!absl::StartsWith(ValueOf(header, "'fortran_order': "), "False")) {
     return InvalidArgumentError(
         name, ": it is in Fortran order; convert it first with numpy.ascontiguousarray");

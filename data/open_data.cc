@@ -83,7 +83,8 @@ absl::Status RefuseImageKeys(const DataConfig& config) {
   if (augment.crop_padding() > 0 || augment.flip() || Jitters(augment) ||
       config.mean_size() + config.stddev_size() > 0) {
     return absl::InvalidArgumentError(
-        "data.augment, data.mean and data.stddev are for images; leave them out with this format");
+        "data.augment, data.mean and data.stddev are for images of bytes; leave them out with this "
+        "format");
   }
   return absl::OkStatus();
 }
@@ -108,10 +109,11 @@ Transforms Augmentation(const AugmentConfig& augment, const SampleShape& shape, 
 absl::StatusOr<DataSets> Open(const DataConfig& config, uint64_t seed) {
   PSGD_RETURN_IF_ERROR(CheckCounts(config));
   const bool pictures = IsPictureFormat(config.format());
-  const bool images = !IsSequenceFormat(config.format()) && !IsSparseFormat(config.format()) &&
-                      !IsRowFormat(config.format());
-  if (!images) PSGD_RETURN_IF_ERROR(RefuseImageKeys(config));
   PSGD_ASSIGN_OR_RETURN(TrainAndTest raw, OpenFormat(config, seed));
+  const bool normalized = raw.preparation.planes_size() > 0;  // idx files may be arrays of numbers
+  const bool images = !IsSequenceFormat(config.format()) && !IsSparseFormat(config.format()) &&
+                      !IsRowFormat(config.format()) && !normalized;
+  if (!images) PSGD_RETURN_IF_ERROR(RefuseImageKeys(config));
   PSGD_RETURN_IF_ERROR(Limit("train_samples", config.train_samples(), &raw.train));
   PSGD_RETURN_IF_ERROR(Limit("test_samples", config.test_samples(), &raw.test));
   PSGD_RETURN_IF_ERROR(CheckBatch(config, raw.train->size()));

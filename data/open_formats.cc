@@ -7,6 +7,7 @@
 #include "data/byte_pairs.h"
 #include "data/cifar.h"
 #include "data/idx.h"
+#include "data/picture_reader.h"
 #include "data/ratings.h"
 #include "data/segmentation.h"
 #include "data/sparse_table.h"
@@ -25,7 +26,7 @@ absl::StatusOr<TrainAndTest> OpenIdx(const DataConfig& config) {
         "data.path is not set, and format idx reads its files from there; set it to their folder, "
         "as /usr/share/datasets/fashion-mnist, or set data.format to synthetic");
   }
-  return LoadIdx(config.path());
+  return LoadIdx(config.path(), config.target_kind());
 }
 
 absl::StatusOr<SampleShape> SyntheticShape(const SyntheticConfig& config) {
@@ -200,7 +201,8 @@ absl::StatusOr<TrainAndTest> OpenRows(const DataConfig& config) {
     return LoadArrays({.path = config.path(),
                        .test = config.table().test(),
                        .test_fraction = config.table().test_fraction(),
-                       .kind = config.target_kind()});
+                       .kind = config.target_kind(),
+                       .input = config.input()});
   }
   TableOptions options;
   options.path = config.path();
@@ -251,10 +253,12 @@ absl::StatusOr<TrainAndTest> OpenFormat(const DataConfig& config, uint64_t seed)
 }
 
 absl::StatusOr<Normalization> PictureNormalization(const DataConfig& config) {
+  const int channels = ChannelsOf(config.images());
   if (config.mean().empty() && config.stddev().empty()) {
+    if (channels == 1) return Normalization{{0.459f}, {0.226f}};  // of grey, by the same weights
     return Normalization{{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}};
   }
-  return GivenNormalization(config, /*channels=*/3);
+  return GivenNormalization(config, channels);
 }
 
 }  // namespace psgd

@@ -1,9 +1,14 @@
 #include "data/picture_reader.h"
 
+#include <cstddef>
+#include <vector>
+
 #include "data/resample.h"
 
 namespace psgd {
 namespace {
+
+constexpr float kGreyWeights[] = {0.299f, 0.587f, 0.114f};  // ITU-R BT.601
 
 bool IsJpeg(std::span<const uint8_t> bytes) {
   return bytes.size() >= 2 && bytes[0] == 0xff && bytes[1] == 0xd8;
@@ -28,7 +33,17 @@ absl::Status PictureReader::ReadView(const View& view, int size, std::span<float
   PSGD_ASSIGN_OR_RETURN(
       const Picture picture,
       std::visit([&](const auto& reader) { return reader.Decode(shrink); }, reader_));
-  ResampleColours(picture, shrink, view, size, pixels);
+  const size_t plane = static_cast<size_t>(size) * static_cast<size_t>(size);
+  if (pixels.size() > plane) {
+    ResampleColours(picture, shrink, view, size, pixels);
+    return absl::OkStatus();
+  }
+  std::vector<float> colours(3 * plane);
+  ResampleColours(picture, shrink, view, size, colours);
+  for (size_t i = 0; i < plane; ++i) {
+    pixels[i] = kGreyWeights[0] * colours[i] + kGreyWeights[1] * colours[plane + i] +
+                kGreyWeights[2] * colours[2 * plane + i];
+  }
   return absl::OkStatus();
 }
 

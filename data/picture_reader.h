@@ -11,8 +11,12 @@
 #include "data/picture.h"
 #include "data/png.h"
 #include "data/view.h"
+#include "proto/config.pb.h"
 
 namespace psgd {
+
+// Of the samples of pictures.
+inline int ChannelsOf(const ImagesConfig& config) { return config.channels() == 1 ? 1 : 3; }
 
 // Reads a JPEG or a PNG, which is told by its first bytes. Not thread-safe.
 class PictureReader {
@@ -28,7 +32,8 @@ class PictureReader {
     return std::visit([](const auto& reader) { return reader.height(); }, reader_);
   }
 
-  // Decodes the view, as size x size pixels in [0, 1]. The picture is decoded at a fraction of its
+  // Decodes the view, as size x size pixels in [0, 1]: of three channels, or grey if `pixels` has
+  // room for one. The picture is decoded at a fraction of its
   // size if that is enough. DataLoss: damaged.
   absl::Status ReadView(const View& view, int size, std::span<float> pixels) const;
 

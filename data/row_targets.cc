@@ -10,11 +10,6 @@
 #include "absl/strings/str_format.h"
 
 namespace psgd {
-namespace {
-
-constexpr size_t kMostNumberClasses = 100000;  // more mean that the numbers are no classes
-
-}  // namespace
 
 Targets::Kind KindOf(DataConfig::TargetKind kind) {
   switch (kind) {

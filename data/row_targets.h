@@ -16,6 +16,9 @@
 
 namespace psgd {
 
+// More different numbers mean that they are no classes.
+inline constexpr size_t kMostNumberClasses = 100000;
+
 // AUTO, in a config that nobody resolved, is CLASS. Classes are no targets: kNone.
 Targets::Kind KindOf(DataConfig::TargetKind kind);
 

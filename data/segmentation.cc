@@ -43,7 +43,7 @@ class SegmentationDataset final : public Dataset {
  public:
   SegmentationDataset(std::vector<Pair> pairs, const ImagesConfig& config, const Viewer& viewer)
       : pairs_(std::move(pairs)),
-        shape_{.channels = 3,
+        shape_{.channels = ChannelsOf(config),
                .height = config.size(),
                .width = config.size(),
                .classes = config.classes(),

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/suggest.h"
@@ -23,12 +24,17 @@ absl::Status UnknownColumn(absl::string_view key, const std::string& name,
                            const ColumnNames& names) {
   const std::string hint = Suggest(name, names);
   const auto shown = static_cast<ptrdiff_t>(std::min(names.size(), kMostNamed));
+  const bool numbers = std::ranges::all_of(names, [](const std::string& column) {
+    double number = 0;
+    return absl::SimpleAtod(column, &number);
+  });
   return absl::InvalidArgumentError(absl::StrCat(
       "no column is named \"", name, "\", as ", key, " says",
       hint.empty() ? absl::StrCat("; the columns are ",
                                   absl::StrJoin(names.begin(), names.begin() + shown, ", "),
                                   names.size() > kMostNamed ? ", ..." : "")
-                   : hint));
+                   : hint,
+      numbers ? "; is the line of column names missing? Write it above the first row" : ""));
 }
 
 absl::Status CheckNames(const ColumnNames& names) {
@@ -41,6 +47,21 @@ absl::Status CheckNames(const ColumnNames& names) {
     if (!seen.insert(name).second) {
       return InvalidArgumentError("two columns are named \"", name, "\"; rename one");
     }
+  }
+  return absl::OkStatus();
+}
+
+// Files that are taken for tables, by their first bytes.
+absl::Status CheckText(absl::string_view line) {
+  if (absl::StartsWith(line, "\x93NUMPY") || absl::StartsWith(line, "PK\x03\x04")) {
+    return absl::InvalidArgumentError(
+        line[0] == 'P' ? "this is an archive, as NumPy and Excel write: data.format: arrays reads "
+                         "an .npz file; save a sheet as CSV"
+                       : "this is a NumPy file: data.format: arrays reads it");
+  }
+  if (absl::StartsWith(line, "PAR1")) {
+    return absl::InvalidArgumentError(
+        "this is Parquet, which psgd does not read: write it as CSV (pandas: to_csv)");
   }
   return absl::OkStatus();
 }
@@ -93,6 +114,7 @@ class RowReader {
  private:
   absl::Status ReadNames(absl::string_view line) {
     constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    PSGD_RETURN_IF_ERROR(CheckText(line));
     if (absl::StartsWith(line, kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
     separator_ = SeparatorOf(line);
     const absl::Status split = SplitFields(line, separator_, &fields_);

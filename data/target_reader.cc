@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
@@ -26,12 +27,17 @@ absl::Status TargetReader::Add(absl::string_view field) {
         "the target is missing, and a row without it teaches nothing; leave the row out");
   }
   if (kind_ == Targets::Kind::kNone) return AddClass(field);
+  if (kind_ == Targets::Kind::kLabel) {
+    const std::string word = absl::AsciiStrToLower(field);  // as pandas and R write labels
+    if (word == "true" || word == "false") field = word == "true" ? "1" : "0";
+  }
   const absl::StatusOr<double> value = ParseNumber(field);
   if (!value.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        value.status().message(), kind_ == Targets::Kind::kLabel
-                                      ? "; labels are 0 or 1 (model.loss: sigmoid)"
-                                      : "; if it is a class, set model.loss to cross_entropy"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(value.status().message(),
+                     kind_ == Targets::Kind::kLabel
+                         ? "; labels are 0 or 1, or True or False (model.loss: sigmoid)"
+                         : "; if it is a class, set model.loss to cross_entropy"));
   }
   PSGD_RETURN_IF_ERROR(CheckTarget(kind_, *value));
   values_.push_back(*value);

@@ -13,6 +13,8 @@ inline bool HasTargetKind(const DataConfig& data) {
     case DataConfig::LIBSVM:
     case DataConfig::TEXT_CLASSES:
       return true;
+    case DataConfig::IDX:  // whose files say it only if they have floats
+      return data.target_kind() != DataConfig::AUTO;
     default:
       return data.format() == DataConfig::IMAGES && !data.images().labels().empty();
   }

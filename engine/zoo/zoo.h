@@ -16,6 +16,13 @@ std::vector<std::string> ZooNames();
 // The network's name in the zoo, or of its file.
 std::string ModelName(const ModelConfig& config);
 
+struct ModelInput {
+  bool tokens = false;  // samples are sequences of tokens
+  bool grey = false;    // samples are images of one channel, and of no other number
+};
+// What a network takes, as far as its name or its file say so.
+ModelInput InputOf(const ModelConfig& config);
+
 // The network of `config`, forward only. An error names the layer that does not fit the data, or
 // suggests the name that was probably meant.
 absl::StatusOr<ModelGraph> BuildModel(const ModelConfig& config, const SampleShape& shape,

@@ -1,5 +1,6 @@
 #include "experiment/config/config_reader.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -11,6 +12,7 @@
 #include "experiment/config/parse_value.h"
 #include "experiment/config/schema.h"
 #include "experiment/config/utf8.h"
+#include "proto/config.pb.h"
 
 namespace psgd {
 
@@ -55,10 +57,11 @@ std::string What(const YamlNode& node) {
 
 }  // namespace
 
-std::string UnknownKey(absl::string_view key, const std::string& path, const Descriptor& type) {
+std::string UnknownKey(absl::string_view key, const std::string& path, const Descriptor& type,
+                       absl::string_view optimizer) {
   const std::vector<std::string> keys = KeysOf(type);
   std::string hint = Suggest(key, keys);
-  if (hint.empty()) hint = HintForOtherName(key, path);
+  if (hint.empty()) hint = HintForOtherName(key, path, optimizer);
   if (hint.empty()) {
     hint =
         keys.empty() ? "; it has none" : absl::StrCat("; its keys are ", absl::StrJoin(keys, ", "));
@@ -88,9 +91,27 @@ absl::Status ConfigReader::ReadSection(uint32_t index, const std::string& path, 
                absl::StrCat("expected ", SectionForm(*message->GetDescriptor()), ", got a list"));
 }
 
+std::string ConfigReader::Optimizer() const {
+  if (config_ == nullptr) return "";
+  const std::vector<std::string> optimizers = MembersOf(*OptimizerConfig::descriptor());
+  for (size_t i = 0; i + 1 < config_->children.size(); i += 2) {
+    if (tree_.nodes[config_->children[i]].text != "optimizer") continue;
+    const YamlNode& optimizer = tree_.nodes[config_->children[i + 1]];
+    std::vector<std::string> words = {absl::AsciiStrToLower(optimizer.text)};
+    for (size_t k = 0; k + 1 < optimizer.children.size(); k += 2) {
+      words.push_back(tree_.nodes[optimizer.children[k]].text);
+    }
+    for (const std::string& word : words) {
+      if (std::ranges::count(optimizers, word) > 0) return word;
+    }
+  }
+  return "";
+}
+
 absl::Status ConfigReader::ReadKeys(const YamlNode& map, const std::string& path,
                                     Message* message) {
   const Descriptor& type = *message->GetDescriptor();
+  if (&type == Config::descriptor()) config_ = &map;
   GivenKeys given{path, &type, {}, {}};
   std::vector<std::string> problems;
   for (size_t i = 0; i + 1 < map.children.size(); i += 2) {
@@ -125,7 +146,9 @@ absl::StatusOr<const FieldDescriptor*> ConfigReader::FieldOf(const YamlNode& key
                  "that leads included, so 2 followers are cluster.copies: 3");
   }
   const FieldDescriptor* field = given->type->FindFieldByName(key.text);
-  if (field == nullptr) return source_.ErrorAt(key.mark, UnknownKey(key.text, path, *given->type));
+  if (field == nullptr) {
+    return source_.ErrorAt(key.mark, UnknownKey(key.text, path, *given->type, Optimizer()));
+  }
   const auto [first, is_new] = given->keys.emplace(field, &key);
   if (!is_new) {
     return Error(
@@ -149,6 +172,7 @@ absl::Status ConfigReader::ReadWord(uint32_t index, const std::string& path, Mes
   const YamlNode& word = tree_.nodes[index];
   const Descriptor& type = *message->GetDescriptor();
   if (const FieldDescriptor* key = KeyOfWord(type)) {
+    if (left_out_.contains(Join(path, key->name()))) return absl::OkStatus();
     return ReadField(index, Join(path, key->name()), *key, message);
   }
   const std::vector<std::string> members = MembersOf(type);

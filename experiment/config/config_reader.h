@@ -58,6 +58,8 @@ class ConfigReader {
   absl::StatusOr<const google::protobuf::FieldDescriptor*> FieldOf(const YamlNode& key,
                                                                    const YamlNode& value,
                                                                    GivenKeys* given) const;
+  // The optimizer that the config of the tree chooses; empty: none.
+  std::string Optimizer() const;
   absl::Status ReadWord(uint32_t node, const std::string& path, google::protobuf::Message* message);
   absl::Status ReadList(const YamlNode& list, const std::string& path,
                         const google::protobuf::FieldDescriptor& field,
@@ -72,11 +74,13 @@ class ConfigReader {
   const YamlTree& tree_;
   const OwnWay own_way_;
   std::set<std::string> left_out_;
+  const YamlNode* config_ = nullptr;  // the mapping of the whole config, once it is read
   size_t visited_ = 0;  // nodes read; aliases count each time, so their expansion is bounded
 };
 
 // Returns `unknown key "x" in a.b; did you mean "y"?`, or lists all keys of the section.
+// `optimizer`: the one that the config chooses; empty: none.
 std::string UnknownKey(absl::string_view key, const std::string& path,
-                       const google::protobuf::Descriptor& type);
+                       const google::protobuf::Descriptor& type, absl::string_view optimizer);
 
 }  // namespace psgd

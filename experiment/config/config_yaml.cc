@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "common/files.h"
 #include "experiment/config/config_reader.h"
+#include "experiment/config/other_names.h"
 #include "experiment/config/parse_value.h"
 #include "experiment/config/schema.h"
 #include "experiment/config/yaml_tree.h"
@@ -17,22 +18,52 @@
 namespace psgd {
 namespace {
 
+using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// Adds a note for each choice that two configs make in different ways. `path`: of the messages.
+void NoteReplacedChoices(const Message& file, const Message& now, const std::string& path,
+                         std::vector<std::string>* notes) {
+  const Descriptor& type = *file.GetDescriptor();
+  const Reflection* reflection = file.GetReflection();
+  const auto name = [&](const FieldDescriptor& field) {
+    return absl::StrCat(path, path.empty() ? "" : ".", field.name());
+  };
+  for (int i = 0; i < type.real_oneof_decl_count(); ++i) {
+    const FieldDescriptor* before = reflection->GetOneofFieldDescriptor(file, type.oneof_decl(i));
+    const FieldDescriptor* after = reflection->GetOneofFieldDescriptor(now, type.oneof_decl(i));
+    if (before == nullptr || after == nullptr || before == after) continue;
+    notes->push_back(absl::StrCat("--set chooses ", name(*after), ": the file's ", name(*before),
+                                  " does not count"));
+  }
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (field.is_repeated() || !IsSection(field) || !reflection->HasField(file, &field) ||
+        !reflection->HasField(now, &field))
+      continue;
+    NoteReplacedChoices(reflection->GetMessage(file, &field), reflection->GetMessage(now, &field),
+                        name(field), notes);
+  }
+}
 
 }  // namespace
 
-absl::StatusOr<Config> LoadConfig(const std::string& path, const std::vector<std::string>& set) {
+absl::StatusOr<Config> LoadConfig(const std::string& path, const std::vector<std::string>& set,
+                                  std::vector<std::string>* notes) {
   absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxYamlBytes);
   if (absl::IsNotFound(text.status())) return Annotate(text.status(), "config");
   // Any other read error is the user's fault too: the user gave this name.
   if (!text.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("config: ", text.status().message()));
   }
-  return ParseConfig(*std::move(text), path, set);
+  return ParseConfig(*std::move(text), path, set, notes);
 }
 
 absl::StatusOr<Config> ParseConfig(std::string text, std::string name_for_errors,
-                                   const std::vector<std::string>& set) {
+                                   const std::vector<std::string>& set,
+                                   std::vector<std::string>* notes) {
   const YamlSource source{std::move(name_for_errors), std::move(text)};
   PSGD_ASSIGN_OR_RETURN(const YamlTree tree, ParseYaml(source));
   Config config;
@@ -42,7 +73,9 @@ absl::StatusOr<Config> ParseConfig(std::string text, std::string name_for_errors
   ConfigReader reader(source, tree);
   reader.LeaveOut(std::move(given));
   PSGD_RETURN_IF_ERROR(reader.ReadSection(tree.root, "", &config));
+  const Config of_file = config;
   for (const std::string& assignment : set) PSGD_RETURN_IF_ERROR(ApplySet(assignment, &config));
+  if (notes != nullptr) NoteReplacedChoices(of_file, config, "", notes);
   return config;
 }
 
@@ -97,7 +130,9 @@ absl::StatusOr<ConfigKey> FindConfigKey(const std::string& path, google::protobu
     const auto& type = *place.message->GetDescriptor();
     place.field = type.FindFieldByName(std::string(key));
     if (place.field == nullptr) {
-      return absl::InvalidArgumentError(UnknownKey(key, walked, type));
+      const auto* config = dynamic_cast<const Config*>(root);
+      return absl::InvalidArgumentError(
+          UnknownKey(key, walked, type, config == nullptr ? "" : OptimizerOf(*config)));
     }
     absl::StrAppend(&walked, walked.empty() ? "" : ".", key);
   }

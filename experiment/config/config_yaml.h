@@ -18,13 +18,15 @@ namespace psgd {
 
 // Returns only the keys that the file or `set` gives. `set`: as of ApplySet; the file's values of
 // these keys are not read, so they may be wrong. Errors name every wrong key, each in a line that
-// begins with "path:line:column: ".
-absl::StatusOr<Config> LoadConfig(const std::string& path,
-                                  const std::vector<std::string>& set = {});
+// begins with "path:line:column: ". `notes`: gets a text for people for each choice of the file, as
+// an optimizer, that a key of another member in `set` replaces.
+absl::StatusOr<Config> LoadConfig(const std::string& path, const std::vector<std::string>& set = {},
+                                  std::vector<std::string>* notes = nullptr);
 
 // As LoadConfig, from text. `name_for_errors` replaces the path.
 absl::StatusOr<Config> ParseConfig(std::string text, std::string name_for_errors,
-                                   const std::vector<std::string>& set = {});
+                                   const std::vector<std::string>& set = {},
+                                   std::vector<std::string>* notes = nullptr);
 
 // Applies one `--set` argument, "a.b.c=value". The value is YAML, but a string is taken literally.
 // A mapping, list or bare word replaces the old value of the key. An empty value or `null` restores
@@ -32,7 +34,8 @@ absl::StatusOr<Config> ParseConfig(std::string text, std::string name_for_errors
 absl::Status ApplySet(const std::string& assignment, Config* config);
 
 // Fills in every default: values, sections, and the first member of each choice (codec none,
-// optimizer sgd, schedule constant). Keys that an element of a list leaves out stay out.
+// optimizer sgd, schedule constant). Keys that an element of a list leaves out stay out. Reads the
+// input of an ONNX network whose samples are arrays or pictures.
 Config ResolveDefaults(Config config);
 
 // Returns the resolved config as YAML with every key. Parsing that YAML gives

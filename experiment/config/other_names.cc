@@ -1,20 +1,60 @@
 #include "experiment/config/other_names.h"
 
+#include <google/protobuf/descriptor.h>
+
+#include <algorithm>
+#include <cstddef>
 #include <map>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "experiment/config/schema.h"
 
 namespace psgd {
 
-std::string HintForOtherName(absl::string_view name, absl::string_view section) {
+namespace {
+
+constexpr absl::string_view kOfOptimizers = "optimizer.sgd.";
+
+// Where the optimizer has a key that all of them call as sgd does.
+std::string HintAtOptimizer(absl::string_view key, absl::string_view optimizer) {
+  if (optimizer.empty()) {
+    return absl::StrCat("; psgd calls it ", kOfOptimizers, key, " (or of another optimizer)");
+  }
+  const google::protobuf::Descriptor& type =
+      *OptimizerConfig::descriptor()->FindFieldByName(std::string(optimizer))->message_type();
+  if (type.FindFieldByName(std::string(key)) != nullptr) {
+    return absl::StrCat("; psgd calls it optimizer.", optimizer, ".", key);
+  }
+  const std::vector<std::string> keys = KeysOf(type);
+  return absl::StrCat("; optimizer.", optimizer, " has no ", key,
+                      keys.empty() ? "" : absl::StrCat(", but ", absl::StrJoin(keys, ", ")));
+}
+
+}  // namespace
+
+std::string OptimizerOf(const Config& config) {
+  const OptimizerConfig& optimizer = config.optimizer();
+  const google::protobuf::OneofDescriptor* kind = OptimizerConfig::descriptor()->oneof_decl(0);
+  const auto* chosen = optimizer.GetReflection()->GetOneofFieldDescriptor(optimizer, kind);
+  return chosen == nullptr ? "" : chosen->name();
+}
+
+std::string HintForOtherName(absl::string_view name, absl::string_view section,
+                             absl::string_view optimizer) {
   static const auto& ours = *new std::map<absl::string_view, const char*>{
-      {"lr", "optimizer.sgd.learning_rate (or of another optimizer)"},
-      {"learning_rate", "optimizer.sgd.learning_rate (or of another optimizer)"},
+      {"lr", "optimizer.sgd.learning_rate"},
+      {"learning_rate", "optimizer.sgd.learning_rate"},
       {"momentum", "optimizer.sgd.momentum"},
-      {"weight_decay", "optimizer.sgd.weight_decay (or of another optimizer)"},
-      {"wd", "optimizer.sgd.weight_decay (or of another optimizer)"},
+      {"training", "train"},
+      {"trainer", "train"},
+      {"weight_decay", "optimizer.sgd.weight_decay"},
+      {"wd", "optimizer.sgd.weight_decay"},
       {"lr_scheduler", "schedule"},
       {"scheduler", "schedule"},
       {"warmup", "schedule.warmup"},
@@ -86,6 +126,7 @@ std::string HintForOtherName(absl::string_view name, absl::string_view section) 
       {"loss", "model.loss"},
       {"world_size", "cluster.workers"},
       {"workers", "cluster.workers"},
+      {"worker", "cluster.workers"},
       {"shards", "cluster.shards"},
       {"transport", "cluster.transport"},
       {"staleness", "consistency.staleness"},
@@ -127,20 +168,31 @@ std::string HintForOtherName(absl::string_view name, absl::string_view section) 
   const auto found = ours.find(absl::AsciiStrToLower(name));
   if (found == ours.end()) return "";
   const absl::string_view ours_is = found->second;
-  // Every optimizer has the keys of sgd, by the same names.
-  const absl::string_view of_optimizers = "optimizer.sgd.";
-  if (absl::StrContains(absl::StrCat(".", section), ".optimizer.") &&
-      absl::StartsWith(ours_is, of_optimizers)) {
-    absl::string_view key = ours_is.substr(of_optimizers.size());
-    key = key.substr(0, key.find(' '));
+  absl::string_view key = ours_is;
+  const bool of_optimizer = absl::ConsumePrefix(&key, kOfOptimizers);
+  if (of_optimizer && absl::StrContains(absl::StrCat(".", section), ".optimizer.")) {
     return key == name ? "" : absl::StrCat("; psgd calls it ", key);
   }
   // Elsewhere, as in local or compression, a hint at another section would mislead.
   const bool is_general = section == "train" || section == "data" || section == "model";
   if (!section.empty() && !is_general && !absl::StartsWith(ours_is, absl::StrCat(section, ".")))
     return "";
+  if (of_optimizer) return HintAtOptimizer(key, optimizer);
   const bool is_option = absl::StartsWith(ours_is, "use ");
   return absl::StrCat(is_option ? "; " : "; psgd calls it ", ours_is);
+}
+
+std::string HintForOption(const std::string& option, const std::string& value,
+                          absl::string_view optimizer) {
+  std::string name = absl::StrReplaceAll(option.substr(2), {{"-", "_"}});
+  if (name == "optimizer") return absl::StrCat("; say --set optimizer.", value, "={}");
+  const std::string hint = HintForOtherName(name == "model" ? "arch" : name, "", optimizer);
+  absl::string_view key = hint;
+  if (!absl::ConsumePrefix(&key, "; psgd calls it ")) return hint;
+  const size_t end = std::min(key.find_first_of(" ,:"), key.size());
+  // The option's value is not the key's, as --async is a number.
+  if (end < key.size() && !absl::StartsWith(key.substr(end), " (")) return hint;
+  return absl::StrCat("; say --set ", key.substr(0, end), "=", value, key.substr(end));
 }
 
 }  // namespace psgd

@@ -4,12 +4,22 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "proto/config.pb.h"
 
 namespace psgd {
 
+// The optimizer that a config chooses, as "adam". Empty: none.
+std::string OptimizerOf(const Config& config);
+
 // A hint for a name that other systems use, given in `section` ("" for the whole config): "; psgd
 // calls it data.batch", or an option of a program. Empty: the name is not known, or means something
-// else in this section.
-std::string HintForOtherName(absl::string_view name, absl::string_view section);
+// else in this section. `optimizer`: as OptimizerOf returns it.
+std::string HintForOtherName(absl::string_view name, absl::string_view section,
+                             absl::string_view optimizer);
+
+// What to say in place of an option that no program has, but a config: "; say --set train.epochs=3"
+// for --epochs 3. Empty: no such key is known.
+std::string HintForOption(const std::string& option, const std::string& value,
+                          absl::string_view optimizer);
 
 }  // namespace psgd

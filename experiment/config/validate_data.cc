@@ -31,11 +31,14 @@ const char* FolderOf(DataConfig::Format format) {
 bool IsDefault(const ImagesConfig& images) {
   const ImagesConfig& off = ImagesConfig::default_instance();
   return images.size() == off.size() && images.resize() == off.resize() &&
-         images.skip_damaged() == off.skip_damaged() && images.classes() == off.classes() &&
-         images.labels().empty();
+         images.skip_damaged() == off.skip_damaged() && images.channels() == off.channels() &&
+         images.classes() == off.classes() && images.labels().empty();
 }
 
 void CheckSizes(const ImagesConfig& images, Problems* problems) {
+  if (images.channels() == 2) {
+    problems->push_back("data.images.channels is 2: say 1 for grey pictures, 3 for coloured ones");
+  }
   if (images.resize() != 0 && images.resize() < images.size()) {
     problems->push_back(absl::StrCat("data.images.resize is ", images.resize(),
                                      ", less than the data.images.size of ", images.size(),
@@ -198,6 +201,10 @@ void CheckTargetKeys(const Config& config, Problems* problems) {
         data.format() == DataConfig::IMAGES && !HasTargetKind(data)
             ? " without data.images.labels: name the table of labels there, or leave it out"
             : ": leave it out, or set data.format to table"));
+  }
+  if (data.input() != ArrayInput::AUTO && data.format() != DataConfig::ARRAYS) {
+    problems->push_back(absl::StrCat("data.input does nothing with format ", format,
+                                     ": leave it out, or set data.format to arrays"));
   }
   if (!HasTargetKind(data)) return CheckClassesAlone(config, problems);
   if (const char* file = FileOf(data.format()); file != nullptr && data.path().empty()) {

@@ -37,10 +37,10 @@ absl::Status MakePathsAbsolute(Config* config) {
 
 }  // namespace
 
-absl::StatusOr<Config> ReadRunConfig(const RunChoice& choice) {
+absl::StatusOr<Config> ReadRunConfig(const RunChoice& choice, std::vector<std::string>* notes) {
   const std::string path =
       choice.resume.empty() ? choice.config : RunDir(choice.resume).ConfigFile();
-  PSGD_ASSIGN_OR_RETURN(Config config, LoadConfig(path, choice.set));
+  PSGD_ASSIGN_OR_RETURN(Config config, LoadConfig(path, choice.set, notes));
   if (!choice.shards.empty() &&
       !ApplySet(absl::StrCat("cluster.shards=", choice.shards), &config).ok()) {
     return absl::InvalidArgumentError(

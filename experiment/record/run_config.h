@@ -21,8 +21,9 @@ struct RunChoice {
 };
 
 // Reads the config, applies the options, resolves and validates it. Makes paths absolute; relative
-// ones are relative to the current folder.
-absl::StatusOr<Config> ReadRunConfig(const RunChoice& choice);
+// ones are relative to the current folder. `notes`: as of LoadConfig.
+absl::StatusOr<Config> ReadRunConfig(const RunChoice& choice,
+                                     std::vector<std::string>* notes = nullptr);
 
 // The arguments that give ps-server the same choice.
 std::vector<std::string> ArgumentsOfServer(const RunChoice& choice);

@@ -118,6 +118,17 @@ std::string LegendMarkdown(const ReportRuns& report) {
   return text;
 }
 
+std::string EvaluationsMarkdown(const ReportRuns& report, const std::vector<ReportGroup>& groups) {
+  const auto once = static_cast<size_t>(std::ranges::count_if(groups, [&](const auto& group) {
+    return !group.runs.empty() && std::ranges::all_of(group.runs, [&](size_t run) {
+      return report.runs[run].data.curve.size() == 1;
+    });
+  }));
+  if (once == 0) return "";
+  return absl::StrCat("\n", once, once == 1 ? " configuration has" : " configurations have",
+                      " one evaluation.\n");
+}
+
 std::string TableText(const ReportTable& table, size_t width) {
   const auto with_spreads = [&](size_t columns) {
     TextTable text(table.columns);

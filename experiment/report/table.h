@@ -26,6 +26,8 @@ ReportTable TableOf(const ReportRuns& report, const std::vector<ReportGroup>& gr
 std::string TableMarkdown(const ReportTable& table);
 // The meaning of the labels, shown below the table. Empty: labels need no explanation.
 std::string LegendMarkdown(const ReportRuns& report);
+// Which rows have one evaluation, so that nothing says how training went on. Empty: none.
+std::string EvaluationsMarkdown(const ReportRuns& report, const std::vector<ReportGroup>& groups);
 // If a line is wider than `width`, only accuracies keep their spreads.
 std::string TableText(const ReportTable& table, size_t width);
 // Each value with a spread has an extra column for it.

@@ -19,7 +19,10 @@ absl::StatusOr<WrittenReport> WriteReport(const ReportOptions& options) {
   const std::vector<ReportGroup> groups = GroupRuns(report);
   const ReportTable table = TableOf(report, groups);
   WrittenReport written;
-  if (options.markdown) written.text = TableMarkdown(table) + LegendMarkdown(report);
+  if (options.markdown) {
+    written.text =
+        TableMarkdown(table) + LegendMarkdown(report) + EvaluationsMarkdown(report, groups);
+  }
   if (options.csv) written.text += RunsCsv(report);
   const bool page = !options.markdown && !options.csv;
   if (!page && options.svg_dir.empty()) return written;

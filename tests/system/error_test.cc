@@ -74,7 +74,7 @@ TEST_F(Error, KeysOfTheConfigAreNoOptions) {
   };
   EXPECT_THAT(error({"--epochs", "3"}), HasSubstr("say --set train.epochs=3"));
   EXPECT_THAT(error({"--batch-size=16"}), HasSubstr("say --set data.batch=16"));
-  EXPECT_THAT(error({"--lr", "0.1"}), HasSubstr("say --set optimizer.sgd.learning_rate=0.1 (or"));
+  EXPECT_THAT(error({"--lr", "0.1"}), HasSubstr("say --set optimizer.sgd.learning_rate=0.1\n"));
   EXPECT_THAT(error({"--model", "mlp"}), HasSubstr("say --set model.zoo=mlp"));
   EXPECT_THAT(error({"--async"}), HasSubstr("; psgd calls it consistency.staleness: unbounded\n"));
   EXPECT_THAT(error({"--sync", "true"}), HasSubstr("; psgd calls it consistency.staleness: 0\n"));
@@ -83,8 +83,30 @@ TEST_F(Error, KeysOfTheConfigAreNoOptions) {
   EXPECT_THAT(error({"--warmup-steps", "500"}),
               HasSubstr("; psgd calls it schedule.warmup, as 500 steps\n"));
   EXPECT_THAT(error({"--optimizer", "adam"}), HasSubstr("say --set optimizer.adam={}"));
+  EXPECT_THAT(error({"--worker", "3"}), HasSubstr("did you mean \"--workers\"?"));
+  EXPECT_THAT(RunProgram({"ps-sweep", SmallConfig(), "--worker", "3"}).err,
+              HasSubstr("say --set cluster.workers=3"));
   EXPECT_THAT(RunProgram({"ps-ctl", "ui", "runs", "--http", "7080"}).err,
               HasSubstr("ps-ctl ui has --port 7080"));
+}
+
+TEST_F(Error, AHintKeepsTheOptimizerAndAChangeOfItIsNoted) {
+  const std::string config =
+      Write("adam.yaml", "model: {zoo: mlp}\ndata: {format: synthetic}\noptimizer: {adam: {}}\n");
+  const Ended option = RunProgram({"ps-run", config, "--lr", "0.1"});
+  EXPECT_EQ(option.code, 2);
+  EXPECT_THAT(option.err, HasSubstr("say --set optimizer.adam.learning_rate=0.1\n"));
+  const Ended key = RunProgram({"ps-run", config, "--set", "train.lr=0.1"});
+  EXPECT_EQ(key.code, 2);
+  EXPECT_THAT(key.err, HasSubstr("psgd calls it optimizer.adam.learning_rate\n"));
+  const std::vector<std::string> sgd = {"ps-run",    config,
+                                        "--run-dir", Path("run"),
+                                        "--set",     "optimizer.sgd.momentum=0.9",
+                                        "--set",     "train.max_steps=2"};
+  const Ended noted = RunProgram(sgd);
+  EXPECT_EQ(noted.code, 0) << noted.err;
+  EXPECT_THAT(noted.err, HasSubstr("ps-run: note: --set chooses optimizer.sgd: the file's "
+                                   "optimizer.adam does not count\n"));
 }
 
 TEST_F(Error, ARunThatDivergesSaysWhatToDo) {

@@ -1,6 +1,7 @@
 // Tables with numbers, labels, counts and classes to predict, through the real programs: two
 // asynchronous workers with compressed updates.
 #include <cmath>
+#include <filesystem>
 #include <sstream>
 
 #include "tests/system/draws.h"
@@ -338,6 +339,42 @@ TEST_F(Tables, WrongTablesEndTheProgramBeforeItTrains) {
               HasSubstr("data.target_kind is class, but model.loss is squared"));
   EXPECT_THAT(error({"model.zoo=lenet5", "model.hidden="}), HasSubstr("does not fit samples of"));
   EXPECT_THAT(error({"data.augment.flip=true"}), HasSubstr("are for images"));
+
+  const std::string table = Houses(100), file = Path("houses.csv");
+  const auto with_row = [&](const std::string& row) {
+    Write("houses.csv", table + row + "\n");
+    return error({});
+  };
+  EXPECT_THAT(with_row("1,2,3,bay"),
+              HasSubstr(file + ":102: 4 fields, but the first line names 5"));
+  EXPECT_THAT(with_row("low,2,3,bay,900"),
+              HasSubstr(file + ": column \"income\": line 102: \"low\" is no number"));
+  EXPECT_THAT(with_row("nan,2,3,bay,900"),
+              HasSubstr(file + ": column \"income\": line 102: \"nan\" is no finite number"));
+  EXPECT_THAT(with_row("1,2,3,bay,nan"),
+              HasSubstr(file + ":102: column \"price\": \"nan\" is no finite number"));
+  EXPECT_THAT(with_row("1,2,3,bay,"), HasSubstr(file + ":102: column \"price\": the target is"));
+  Write("houses.csv", "1,2,3,4,5\n6,7,8,9,10\n");
+  EXPECT_THAT(error({}), HasSubstr("the columns are 1, 2, 3, 4, 5; is the line of column names "
+                                   "missing?"));
+  const std::string x = NpyOf<float>("<f4", {2, 2}, {1, 2, 3, 4});
+  const std::string y = NpyOf<float>("<f4", {2}, {1, 2});
+  const std::string npz = ZipOf({{"x.npy", x}, {"y.npy", y}});
+  Write("houses.csv", x);
+  EXPECT_THAT(error({}), HasSubstr("this is a NumPy file: data.format: arrays reads it"));
+  Write("houses.csv", npz);
+  EXPECT_THAT(error({}), HasSubstr("data.format: arrays reads an .npz file"));
+  Write("houses.csv", "PAR1\x15");
+  EXPECT_THAT(error({}), HasSubstr("this is Parquet, which psgd does not read: write it as CSV"));
+
+  const std::vector<std::string> arrays = {"data.format=arrays", "data.target="};
+  Write("x.npy", x.substr(0, x.size() - 5));
+  Write("y.npy", y);
+  EXPECT_THAT(error(arrays + std::vector<std::string>{"data.path=" + Path("")}),
+              HasSubstr("x.npy: its shape is not that of its bytes"));
+  const std::string cut = Write("cut.npz", npz.substr(0, npz.size() / 2));
+  EXPECT_THAT(error(arrays + std::vector<std::string>{"data.path=" + cut}), HasSubstr("cut.npz: "));
+  EXPECT_FALSE(std::filesystem::exists(Path("run")));
 }
 
 }  // namespace

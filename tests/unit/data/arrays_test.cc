@@ -10,6 +10,7 @@
 #include "tests/unit/data/npz_files.h"
 #include "tests/unit/data/row_samples.h"
 #include "tests/unit/data/scratch.h"
+#include "tests/unit/data/sequence_sets.h"
 
 namespace psgd {
 namespace {
@@ -119,17 +120,20 @@ TEST_F(ArraysTest, ErrorsNameTheArrayAndTheSample) {
     return Error({.path = WritePair(x, y), .test_fraction = 0.3, .kind = kind});
   };
   EXPECT_THAT(error(NpyOf<float>("<f4", {4, 1}, {1, 2, NAN, 3}), kY),
-              StartsWith(file + ": x[2] has nan; replace what is not finite"));
-  EXPECT_THAT(error(kX, NpyOf<float>("<f4", {4}, {1, 2, 3, INFINITY})), HasSubstr("y[3] has inf"));
+              StartsWith(file + ": x[2]: nan is not finite, or above 1e30; replace it"));
+  EXPECT_THAT(error(kX, NpyOf<float>("<f4", {4}, {1, 2, 3, INFINITY})),
+              HasSubstr("y[3]: inf is not"));
   EXPECT_THAT(error(kX, kY, DataConfig::LABELS), HasSubstr("y[0]: 10 is neither 0 nor 1"));
   EXPECT_THAT(error(kX, NpyOf<float>("<f4", {4}, {1, -2, 3, 4}), DataConfig::COUNT),
               HasSubstr("y[1]: -2 is below 0"));
   EXPECT_THAT(error(kX, kY, DataConfig::CLASS), HasSubstr("y[2] is 30, a class that no training"));
   EXPECT_THAT(error(kX, NpyOf<float>("<f4", {4, 2}, std::vector<float>(8)), DataConfig::CLASS),
-              HasSubstr("y has 2 numbers a sample, but a sample has one class"));
+              HasSubstr("y is (4, 2) and x (4, 2), but a sample has one class"));
   EXPECT_THAT(error(kX, NpyOf<float>("<f4", {3}, {1, 2, 3})),
               HasSubstr("y is (3) and x is (4, 2); y must have as many samples"));
-  EXPECT_THAT(error(NpyOf<float>("<f4", {4}, {1, 2, 3, 4}), kY), HasSubstr("x is (4); it must be"));
+  EXPECT_THAT(error(NpyOf<float>("<f4", {}, {1}), kY), HasSubstr("x is (); it must be"));
+  EXPECT_THAT(error(NpyOf<float>("<f4", {4, 1, 1, 1, 2}, std::vector<float>(8)), kY),
+              HasSubstr("no convolutions in three dimensions: make the depth channels"));
   EXPECT_THAT(error(NpyOf<float>("<f4", {0, 4}, {}), NpyOf<float>("<f4", {0}, {})),
               HasSubstr("has 0 samples"));
   EXPECT_THAT(error(NpyOf<float>("<f4", {4, 0}, {}), kY), HasSubstr("a sample is empty"));
@@ -153,6 +157,87 @@ TEST_F(ArraysTest, ErrorsNameTheArrayAndTheSample) {
              .test = Write("b.npz", ZipOf({{"x.npy", NpyOf<float>("<f4", {1, 3}, {1, 2, 3})},
                                            {"y.npy", NpyOf<float>("<f4", {1}, {1})}}))}),
       AllOf(StartsWith(folder_.File("b.npz")), HasSubstr("only the number of samples")));
+}
+
+TEST_F(ArraysTest, OneAxisIsOneColumn) {
+  const TrainAndTest sets = Load({.path = WritePair(NpyOf<float>("<f4", {4}, {1, 3, 5, 7}), kY),
+                                  .test_fraction = 0.5,
+                                  .kind = DataConfig::NUMBER});
+  EXPECT_EQ(sets.train->shape().ImageText(), "1 values");
+  EXPECT_THAT(RowOf(*sets.test, 0).values, ElementsAre(3));
+}
+
+TEST_F(ArraysTest, AxesOfTargetsAreFlattened) {
+  const std::string y = NpyOf<float>("<f4", {4, 1, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const TrainAndTest sets =
+      Load({.path = WritePair(kX, y), .test_fraction = 0.5, .kind = DataConfig::NUMBER});
+  EXPECT_EQ(sets.train->shape().targets, 2);
+  EXPECT_THAT(sets.targets.names, ElementsAre("y0", "y1"));
+  EXPECT_THAT(RowOf(*sets.test, 0).targets, ElementsAre(3, 3));
+}
+
+const std::string kTokens = NpyOf<int64_t>("<i8", {3, 2}, {4, 0, 2, 3, 9, 1});
+
+TEST_F(ArraysTest, TokensHaveOneLabel) {
+  const TrainAndTest sets = Load({.path = WritePair(kTokens, NpyOf<int32_t>("<i4", {3}, {5, 7, 5})),
+                                  .test_fraction = 0.3,
+                                  .input = ArrayInput::TOKENS});
+  const SampleShape shape = sets.train->shape();
+  EXPECT_TRUE(shape.HasOneLabel());
+  EXPECT_EQ(shape.ImageText(), "2 tokens");
+  EXPECT_EQ(shape.vocabulary, 10) << "the test's tokens count";
+  EXPECT_EQ(shape.classes, 2);
+  const Sequence second = ReadSequence(*sets.train, 1), test = ReadSequence(*sets.test, 0);
+  EXPECT_THAT(second.tokens, ElementsAre(2, 3));
+  EXPECT_THAT(second.labels, ElementsAre(1));
+  EXPECT_THAT(test.tokens, ElementsAre(9, 1));
+  EXPECT_EQ(sets.preparation.planes_size(), 0);
+}
+
+TEST_F(ArraysTest, EachTokenMayHaveALabel) {
+  const std::string y = NpyOf<int64_t>("<i8", {3, 2}, {1, -100, 0, 12, 1, 1});
+  const TrainAndTest sets =
+      Load({.path = WritePair(kTokens, y), .test_fraction = 0.3, .input = ArrayInput::TOKENS});
+  const SampleShape shape = sets.train->shape();
+  EXPECT_EQ(shape.source, 0);
+  EXPECT_EQ(shape.classes, 13);
+  EXPECT_EQ(shape.vocabulary, 13);
+  EXPECT_THAT(ReadSequence(*sets.train, 0).labels, ElementsAre(1, -1));
+  EXPECT_THAT(ReadSequence(*sets.train, 1).labels, ElementsAre(0, 12));
+}
+
+TEST_F(ArraysTest, EachPixelMayHaveALabel) {
+  const std::string x = NpyOf<float>("<f4", {3, 2, 1, 2}, std::vector<float>(12));
+  const std::string y = NpyOf<uint8_t>("|u1", {3, 1, 2}, {0, 2, 255, 1, 1, 2});
+  const TrainAndTest sets = Load({.path = WritePair(x, y), .test_fraction = 0.3});
+  const SampleShape shape = sets.train->shape();
+  EXPECT_TRUE(shape.label_each_pixel);
+  EXPECT_EQ(shape.classes, 3);
+  std::vector<float> values(4);
+  std::vector<int32_t> labels(2);
+  ASSERT_TRUE(sets.train->Read({0, 1}, {.values = values, .labels = labels}).ok());
+  EXPECT_THAT(labels, ElementsAre(-1, 1));
+}
+
+TEST_F(ArraysTest, WrongTokensAndLabelsOfPlacesAreErrors) {
+  const auto error = [&](const std::string& x, const std::string& y) {
+    return Error({.path = WritePair(x, y), .test_fraction = 0.3, .input = ArrayInput::TOKENS});
+  };
+  const std::string y = NpyOf<int32_t>("<i4", {3}, {5, 7, 5});
+  EXPECT_THAT(error(NpyOf<int32_t>("<i4", {3, 2}, {4, 0, 2, -3, 9, 1}), y),
+              HasSubstr("a.npz: x[1]: -3 is no token"));
+  EXPECT_THAT(error(NpyOf<float>("<f4", {3, 2}, {4, 0, 2, 3, 9, 1}), y),
+              HasSubstr("x is (3, 2) of other than whole numbers, but the model takes tokens"));
+  EXPECT_THAT(error(NpyOf<int32_t>("<i4", {3, 1, 2}, {4, 0, 2, 3, 9, 1}), y),
+              HasSubstr("x is (3, 1, 2), but the model takes tokens"));
+  EXPECT_THAT(error(kTokens, NpyOf<int32_t>("<i4", {3, 3}, std::vector<int32_t>(9))),
+              HasSubstr("y is (3, 3) and x (3, 2), but a sample has one class, or each"));
+  EXPECT_THAT(error(kTokens, NpyOf<int32_t>("<i4", {3, 2}, {0, 1, 1, 0, 2, 0})),
+              HasSubstr("y[2] has the class 2, and those of the training samples end at 1"));
+  EXPECT_THAT(error(kTokens, NpyOf<int32_t>("<i4", {3, 2}, std::vector<int32_t>(6))),
+              HasSubstr("y has no class above 0"));
+  EXPECT_THAT(error(kTokens, NpyOf<int32_t>("<i4", {3, 2}, {0, 1, 100000, 0, 2, 0})),
+              HasSubstr("y[1] has the class 100000; classes are below 100000"));
 }
 
 TEST_F(ArraysTest, DamagedArchivesAreErrors) {

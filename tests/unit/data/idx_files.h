@@ -1,6 +1,8 @@
 // Small idx datasets, sound until a test damages them.
 #pragma once
 
+#include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,18 @@ inline std::string IdxHeader(const std::vector<uint32_t>& sizes) {
     for (int shift = 24; shift >= 0; shift -= 8) header += static_cast<char>(size >> shift);
   }
   return header;
+}
+
+// Numbers of a type, big-endian, below their header.
+template <typename T>
+std::string IdxOf(char type, const std::vector<uint32_t>& sizes, const std::vector<T>& numbers) {
+  std::string file = IdxHeader(sizes);
+  file[2] = type;
+  for (const T& number : numbers) {
+    const auto* bytes = reinterpret_cast<const char*>(&number);
+    file.append(std::make_reverse_iterator(bytes + sizeof(T)), std::make_reverse_iterator(bytes));
+  }
+  return file;
 }
 
 // Byte i is i mod `below`.

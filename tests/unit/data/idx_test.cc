@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "tests/unit/data/idx_files.h"
+#include "tests/unit/data/row_samples.h"
 
 namespace psgd {
 namespace {
@@ -99,12 +101,43 @@ TEST_F(IdxTest, FolderInPlaceOfAFile) {
 TEST_F(IdxTest, NotIdx) {
   Put(kTrainImages, "<html>404 not found</html>");
   EXPECT_THAT(Error(), AllOf(HasSubstr(kTrainImages), HasSubstr("not an idx file")));
-  Put(kTrainImages, std::string("\0\0\x0d\x03", 4) + std::string(100, '\0'));
-  EXPECT_THAT(Error(), HasSubstr("type 0x0d"));
+  Put(kTrainImages, std::string("\0\0\x0a\x03", 4) + std::string(100, '\0'));
+  EXPECT_THAT(Error(), HasSubstr("type 0x0a"));
   Put(kTrainImages, Plain(kTrainLabels));
   EXPECT_THAT(Error(), HasSubstr("mixed up"));
   Put(kTrainImages, "");
   EXPECT_THAT(Error(), HasSubstr("ends early"));
+}
+
+TEST_F(IdxTest, FloatsAreNormalizedAsArraysAre) {
+  Put(kTrainImages, IdxOf<float>(0x0d, {2, 1, 2}, {0.5f, -0.5f, 1.5f, 0.5f}));
+  Put(kTrainLabels, IdxOf<int32_t>(0x0c, {2}, {300, 7}));
+  Put(kTestImages, IdxOf<double>(0x0e, {1, 1, 2}, {2.5, 0.5}));
+  Put(kTestLabels, IdxOf<int16_t>(0x0b, {1}, {300}));
+  const auto sets = LoadIdx(folder_.path());
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EXPECT_EQ(sets->train->shape().height, 1);
+  EXPECT_EQ(sets->train->shape().width, 2);
+  EXPECT_EQ(sets->train->shape().classes, 2);
+  EXPECT_EQ(RowOf(*sets->train, 0).label, 1);
+  EXPECT_NEAR(RowOf(*sets->test, 0).values[0], 2 / std::sqrt(0.5), 1e-6);
+  EXPECT_EQ(RowOf(*sets->test, 0).values[1], 0);
+
+  Put(kTestImages, IdxOf<float>(0x0d, {1, 1, 2}, {2.5f, NAN}));
+  EXPECT_THAT(Error(), HasSubstr(std::string(kTestImages) + "[0]: nan is not finite"));
+  Put(kTestImages, IdxOf<double>(0x0e, {1, 1, 2}, {2.5}));
+  EXPECT_THAT(Error(), HasSubstr("ends early"));
+}
+
+TEST_F(IdxTest, FloatLabelsAreTargets) {
+  Put(kTrainLabels, IdxOf<float>(0x0d, {20}, std::vector<float>(20, 1.5f)));
+  Put(kTestLabels, IdxOf<float>(0x0d, {7}, std::vector<float>(7, 2.5f)));
+  EXPECT_THAT(Error(), AllOf(HasSubstr(kTrainLabels), HasSubstr("data.target_kind: number")));
+  const auto sets = LoadIdx(folder_.path(), DataConfig::NUMBER);
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EXPECT_EQ(sets->train->shape().targets, 1);
+  EXPECT_EQ(sets->targets.scales[0].mean, 1.5);
+  EXPECT_THAT(RowOf(*sets->test, 0).targets, testing::ElementsAre(1));
 }
 
 TEST_F(IdxTest, HeaderMustMatchTheFile) {

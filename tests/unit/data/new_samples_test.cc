@@ -155,7 +155,7 @@ TEST_F(NewSamplesTest, ArraysNeedNoTargets) {
   EXPECT_THAT(Error(Write("wide.npy", NpyOf<float>("<f4", {1, 3}, {1, 2, 3}))),
               HasSubstr("x is (1, 3), but the run trained on samples of 2 values"));
   EXPECT_THAT(Error(Write("nan.npy", NpyOf<float>("<f4", {1, 2}, {1, NAN}))),
-              HasSubstr("nan.npy: x[0] has nan"));
+              HasSubstr("nan.npy: x[0]: nan is not finite"));
 }
 
 TEST_F(NewSamplesTest, TextsHaveTheTokensOfTheTraining) {

@@ -125,6 +125,18 @@ TEST(PictureReaderTest, TheFirstBytesTellTheKind) {
   EXPECT_THAT(error(png.substr(0, 5)), HasSubstr("does not begin as a JPEG or a PNG does"));
 }
 
+TEST(PictureReaderTest, OneChannelIsGrey) {
+  const std::string png = PngOf(PictureOf(4, 4, 3, [](int, int, int c) { return 50 * (c + 1); }));
+  const std::span<const uint8_t> bytes = BytesOf(png);
+  const auto reader = PictureReader::Open(bytes);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  std::vector<float> grey(2 * 2);
+  ASSERT_TRUE(reader->ReadView({.window = {0, 0, 4, 4}}, 2, grey).ok());
+  for (const float pixel : grey) {
+    EXPECT_NEAR(pixel, (0.299 * 50 + 0.587 * 100 + 0.114 * 150) / 255, 1e-6);
+  }
+}
+
 // A PNG is seen as a JPEG of the same picture.
 TEST(PictureReaderTest, BothKindsGiveTheSameView) {
   const Picture picture = Gradient(90, 70);

@@ -157,6 +157,17 @@ TEST_F(TableTest, SeveralTargetsAreNumbersCountsOrLabels) {
   for (const NumberScale& scale : numbers.targets.scales) EXPECT_NEAR(scale.mean, 2.0 / 3, 1e-12);
 }
 
+TEST_F(TableTest, LabelsMayBeTrueOrFalse) {
+  const TrainAndTest sets = Load({.path = Write("a.csv", "x,y\n1,True\n3,False\n1,TRUE\n2,0\n"),
+                                  .target = {"y"},
+                                  .kind = DataConfig::LABELS});
+  EXPECT_THAT(RowOf(*sets.train, 0).targets, ElementsAre(1));
+  EXPECT_THAT(RowOf(*sets.train, 1).targets, ElementsAre(0));
+  EXPECT_THAT(RowOf(*sets.train, 2).targets, ElementsAre(1));
+  EXPECT_THAT(ErrorOf("x,y\n1,yes\n", {.kind = DataConfig::LABELS}),
+              HasSubstr("labels are 0 or 1, or True or False"));
+}
+
 TEST_F(TableTest, MeasuresTheTrainingRowsAlone) {
   const TrainAndTest sets = Load({.path = Write("a.csv", "x,y\n1,1\n3,3\n100,100\n"),
                                   .test_fraction = 0.3,
@@ -177,6 +188,11 @@ TEST_F(TableTest, ErrorsOfTheFirstLineNameItAndTheColumn) {
               AllOf(StartsWith(file + ":1: no column is named \"prise\", as data.target says"),
                     HasSubstr("did you mean \"price\"?")));
   EXPECT_THAT(ErrorOf("x,z\n1,2\n"), HasSubstr("the columns are x, z"));
+  EXPECT_THAT(ErrorOf("1,2.5\n1,2\n"),
+              HasSubstr("the columns are 1, 2.5; is the line of column names missing?"));
+  EXPECT_THAT(ErrorOf("\x93NUMPY\x01"), HasSubstr(file + ":1: this is a NumPy file"));
+  EXPECT_THAT(ErrorOf("PK\x03\x04z"), HasSubstr("data.format: arrays reads an .npz file"));
+  EXPECT_THAT(ErrorOf("PAR1"), HasSubstr("this is Parquet, which psgd does not read"));
   EXPECT_THAT(ErrorOf("x,y\n1,2\n", {.columns = {"x", "z"}}), HasSubstr("as data.columns says"));
   EXPECT_THAT(ErrorOf("x,y\n1,2\n", {.columns = {"y"}}),
               HasSubstr("column \"y\" is in data.columns and in data.target"));
@@ -229,7 +245,8 @@ TEST_F(TableTest, ErrorsOfTheWholeFileSayWhatToDo) {
               HasSubstr("line 3 of " + folder_.File("b.csv") + ": no training row has this class"));
   EXPECT_THAT(ErrorOf("x,y\n1,a\n2,a\n3,a\n4,b\n"), HasSubstr("have the same class"));
   EXPECT_THAT(ErrorOf("x,y\n,1\n,2\n,3\n5,2\n"),
-              HasSubstr("column \"x\": no training row has a value"));
+              AllOf(HasSubstr("column \"x\": no training row has a value"),
+                    HasSubstr("in data.columns, without this one")));
   EXPECT_THAT(ErrorOf("x,y\n1,2\n"), HasSubstr("1 samples are too few to keep 0.25 of them"));
   std::string mistyped = "x,y\n";
   for (int i = 0; i < 30; ++i) {

@@ -55,9 +55,52 @@ TEST(ConfigParse, KnowsWhatOthersCallAKey) {
   EXPECT_THAT(ErrorOf("optimizer: {adam: {momentum: 0.9}}"), HasSubstr("its keys are "));
   EXPECT_THAT(ErrorOf("train: {lr: 0.1}"), HasSubstr("psgd calls it optimizer.sgd.learning_rate"));
   EXPECT_THAT(ErrorOf("staleness: 4"), HasSubstr("psgd calls it consistency.staleness"));
+  EXPECT_THAT(ErrorOf("training: {epochs: 2}"), HasSubstr("; psgd calls it train"));
   // The outer optimizer's rate is not meant here.
   EXPECT_THAT(ErrorOf("local: {learning_rate: 0.1}"), HasSubstr("its keys are steps, "));
   EXPECT_THAT(ErrorOf("output_dir: a"), HasSubstr("; use the option --run-dir of ps-run"));
+}
+
+TEST(ConfigParse, AHintIsAtTheOptimizerThatTheConfigChooses) {
+  const std::string adam =
+      "unknown key \"lr\" in config; psgd calls it optimizer.adam.learning_rate";
+  for (const char* text : {"lr: 0.1\noptimizer: {adam: {learning_rate: 0.01}}\n",
+                           "optimizer: Adam\nlr: 0.1\n", "{lr: 1, optimizer: {adam: }}"}) {
+    EXPECT_TRUE(ErrorOf(text).ends_with(adam)) << ErrorOf(text);
+  }
+  EXPECT_THAT(ErrorOf("optimizer: {groups: [], lamb: {}}\ntrain: {weight_decay: 0.1}"),
+              HasSubstr("psgd calls it optimizer.lamb.weight_decay"));
+  EXPECT_THAT(ErrorOf("optimizer: {adagrad: {}, lr: 0.1}"),
+              HasSubstr("psgd calls it optimizer.adagrad.learning_rate"));
+  EXPECT_THAT(ErrorOf("optimizer: adamw\nmomentum: 0.9"),
+              HasSubstr("; optimizer.adamw has no momentum, but learning_rate, beta1, "));
+  EXPECT_THAT(ErrorOf("optimizer: worker\nlr: 0.9"),
+              testing::EndsWith("; optimizer.worker has no learning_rate"));
+  EXPECT_THAT(ErrorOf("optimizer: admm\nlr: 0.9"), HasSubstr("(or of another optimizer)"));
+  Config config;
+  config.mutable_optimizer()->mutable_adam();
+  EXPECT_THAT(std::string(ApplySet("train.lr=1", &config).message()),
+              testing::EndsWith("; psgd calls it optimizer.adam.learning_rate"));
+}
+
+TEST(ConfigParse, ASettingThatReplacesAChoiceIsNoted) {
+  const auto notes = [](const std::string& text, const std::vector<std::string>& set) {
+    std::vector<std::string> notes;
+    EXPECT_TRUE(ParseConfig(text, "c.yaml", set, &notes).ok());
+    return notes;
+  };
+  const std::string text =
+      "optimizer: {adam: {learning_rate: 0.1}}\ncompression: topk\nschedule: {warmup: 2 epochs}\n";
+  EXPECT_THAT(notes(text, {"optimizer.sgd.momentum=0.9", "optimizer.sgd.learning_rate=0.1"}),
+              ElementsAre("--set chooses optimizer.sgd: the file's optimizer.adam does not count"));
+  EXPECT_THAT(notes(text, {"compression.push.onebit.block=64"}),
+              ElementsAre("--set chooses compression.push.onebit: the file's compression.push.topk "
+                          "does not count"));
+  EXPECT_THAT(notes(text, {"optimizer.adam.learning_rate=1", "schedule.warmup=500 steps"}),
+              ElementsAre());
+  // Who gives the whole choice knows that it replaces the other.
+  EXPECT_THAT(notes(text, {"compression.push=onebit", "optimizer=sgd"}), ElementsAre());
+  EXPECT_THAT(notes("seed: 1", {"optimizer.sgd.momentum=0.9"}), ElementsAre());
 }
 
 TEST(ConfigParse, ASettingMendsWhatTheTextHasWrong) {
@@ -203,7 +246,7 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
        "c.yaml:1:8: unknown key \"noise\" in data; its keys are format, path, batch, eval_batch, "
        "mean, stddev, augment, synthetic, prefetch, threads, train_samples, test_samples, text, "
        "images, table, ratings, tokens, vocabulary, translation, "
-       "target, columns, categories, target_kind, micro_batch\n"
+       "target, columns, categories, target_kind, input, micro_batch\n"
        "c.yaml:1:37: data.synthetic.noise: expected a number, got \"1x\""},
       {"data: {synthetic: {noise: 1x}}",
        "c.yaml:1:27: data.synthetic.noise: expected a number, got \"1x\""},

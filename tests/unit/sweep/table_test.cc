@@ -70,6 +70,19 @@ TEST(ReportTable, ItsFileHasAColumnForEachSpread) {
                 "1.0000001e+09,100,1.1,0.1,5100,100,104,4\n"));
 }
 
+TEST(ReportTable, SaysWhichConfigurationsHaveOneEvaluation) {
+  ReportRuns report;
+  report.runs.resize(2);
+  report.runs[0].data.curve.resize(1);
+  report.runs[1].data.curve.resize(2);
+  std::vector<ReportGroup> groups(2);
+  groups[0].runs = {0};
+  groups[1].runs = {0, 1};
+  EXPECT_EQ(EvaluationsMarkdown(report, groups), "\n1 configuration has one evaluation.\n");
+  groups[0].runs = {1};
+  EXPECT_EQ(EvaluationsMarkdown(report, groups), "");
+}
+
 TEST(ReportTable, OneSeedHasNoSpread) {
   ReportRuns report;
   report.runs.resize(1);
