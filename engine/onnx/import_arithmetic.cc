@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "engine/onnx/attributes.h"
@@ -92,7 +91,8 @@ Imported AddTwo(const OpContext& c, const Value& a, const Value& b) {
   };
   // One value a channel of images, or the same row of values each time.
   const bool channels = small.size() == 3 && shape.size() == 4 && small == Shape{shape[1], 1, 1};
-  if (channels || (small != shape && EndsWith(shape, small))) {
+  const bool rows = !small.empty() && small != shape && EndsWith(shape, small);
+  if (channels || rows) {
     PSGD_ASSIGN_OR_RETURN(const TensorId x, c.importer.Tensor(ordered.large));
     PSGD_ASSIGN_OR_RETURN(TensorId row, c.importer.Tensor(ordered.small));
     const Shape flat = channels ? Shape{shape[1]} : small;
@@ -401,14 +401,9 @@ absl::StatusOr<TensorId> Reduced(const OpContext& c, const std::vector<int>& axe
 Imported ImportReduce(const OpContext& c) {
   const Shape in = c.shape(0);
   PSGD_ASSIGN_OR_RETURN(const auto given, c.Ints("axes", 1));
-  std::vector<int64_t> all(in.size());
-  std::iota(all.begin(), all.end(), 0);
-  const bool named = given && !given->empty();
-  if (!named && IntAttribute(c.node, "noop_with_empty_axes", 0) != 0) {
-    return std::vector<Value>{c.in(0)};
-  }
-  PSGD_ASSIGN_OR_RETURN(std::vector<int> axes, CheckedAxes(named ? *given : all, in.size()));
-  std::sort(axes.begin(), axes.end());
+  PSGD_ASSIGN_OR_RETURN(const std::vector<int> axes,
+                        ReducedAxes(c.node, given.value_or(std::vector<int64_t>()), in.size()));
+  if (axes.empty() && !in.empty()) return std::vector<Value>{c.in(0)};
   PSGD_RETURN_IF_ERROR(NotOverTheBatch(c, axes));
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   PSGD_ASSIGN_OR_RETURN(TensorId y, Reduced(c, axes, x));

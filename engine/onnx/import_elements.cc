@@ -141,6 +141,28 @@ Imported ImportActivation(const OpContext& c) {
   return c.Made(AddActivation(c.graph(), c.name, op, x));
 }
 
+// elu of x / alpha, times alpha
+Imported ImportCelu(const OpContext& c) {
+  const float alpha = FloatAttribute(c.node, "alpha", 1);
+  if (!(alpha > 0)) return c.Unsupported(absl::StrCat("an alpha of ", alpha, ", not above 0"));
+  PSGD_ASSIGN_OR_RETURN(TensorId x, c.Tensor(0));
+  if (alpha != 1) {
+    PSGD_ASSIGN_OR_RETURN(x, AddActivation(c.graph(), c.name, {Act::kLinear, 1 / alpha}, x));
+  }
+  return c.Made(AddActivation(c.graph(), c.name, {Act::kElu, 1, alpha}, x));
+}
+
+// step(x) - step(-x)
+Imported ImportSign(const OpContext& c) {
+  Graph* g = c.graph();
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  PSGD_ASSIGN_OR_RETURN(const TensorId above, AddActivation(g, c.name, {Act::kStep}, x));
+  PSGD_ASSIGN_OR_RETURN(TensorId below, AddActivation(g, c.name, {Act::kLinear, -1}, x));
+  PSGD_ASSIGN_OR_RETURN(below, AddActivation(g, c.name, {Act::kStep}, below));
+  PSGD_ASSIGN_OR_RETURN(below, AddActivation(g, c.name, {Act::kLinear, -1}, below));
+  return c.Made(AddSum(g, c.name, {above, below}));
+}
+
 Imported ImportRelu(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   return c.Made(AddRelu(c.graph(), c.name, x));
@@ -218,10 +240,26 @@ Imported ImportCast(const OpContext& c) {
   return std::vector<Value>{c.in(0)};
 }
 
+// A cast to the type of another value, which is a real number unless it is known or tokens.
+Imported ImportCastLike(const OpContext& c) {
+  if (!c.has(1)) return absl::InvalidArgumentError("lacks an input");
+  const Value &x = c.in(0), &other = c.in(1);
+  if (c.importer.IsTokens(x) || c.importer.IsTokens(other) ||
+      (other.array != nullptr && !other.array->real())) {
+    return c.Unsupported("casts to whole numbers, or casts tokens");
+  }
+  if (!x.known() || x.array->real()) return std::vector<Value>{x};
+  PSGD_RETURN_IF_ERROR(c.importer.Spend(x.array->count()));
+  return std::vector<Value>{
+      {.array = MakeReals(x.array->shape, {x.array->ints.begin(), x.array->ints.end()})}};
+}
+
 }  // namespace
 
 void AddElementOps(OpTable* table) {
   for (const auto& [name, known] : KnownActivations()) (*table)[name] = ImportActivation;
+  (*table)["Celu"] = ImportCelu;
+  (*table)["Sign"] = ImportSign;
   (*table)["Relu"] = ImportRelu;
   (*table)["Gelu"] = ImportGelu;
   (*table)["Clip"] = ImportClip;
@@ -230,6 +268,7 @@ void AddElementOps(OpTable* table) {
   (*table)["PaddedSoftmax"] = ImportPaddedSoftmax;
   (*table)["Identity"] = ImportSame;
   (*table)["Cast"] = ImportCast;
+  (*table)["CastLike"] = ImportCastLike;
 }
 
 }  // namespace psgd::onnx
