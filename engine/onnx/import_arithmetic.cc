@@ -1,5 +1,6 @@
 // Arithmetic with broadcasting, comparisons, masks, and reductions.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -217,16 +218,18 @@ absl::StatusOr<Value> Choose(const OpContext& c, const Value& condition, const V
   Select op;
   Shape shape;
   std::vector<TensorId> read;
-  const Value* of = nullptr;  // holds the batch
-  for (const Value* value : {&condition, &a, &b}) {
+  const Value* of = nullptr;                                        // holds the batch
+  const std::array<const Value*, 3> values = {&condition, &a, &b};  // a and b may be one
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Value* const value = values[i];
     if (value->outer != kNoBatch) {
       if (of != nullptr) PSGD_RETURN_IF_ERROR(SamplesStayApart(c, *of, *value));
       if (of == nullptr) of = value;
     }
     PSGD_ASSIGN_OR_RETURN(shape, TogetherShape(shape, c.importer.ShapeOf(*value)));
     TensorId tensor = kNoTensor;
-    if (value != &condition && IsNumber(*value)) {
-      (value == &a ? op.a : op.b) = value->array->reals[0];
+    if (i > 0 && IsNumber(*value)) {
+      (i == 1 ? op.a : op.b) = value->array->reals[0];
     } else {
       PSGD_ASSIGN_OR_RETURN(tensor, c.importer.Tensor(*value));
     }

@@ -87,16 +87,17 @@ Imported ImportSoftmax(const OpContext& c) {
 Imported ImportPaddedSoftmax(const OpContext& c) {
   if (!c.has(2)) return absl::InvalidArgumentError("lacks an input");
   const Shape scores = c.shape(0), tokens = c.shape(1);
+  const char* const kOther = "leaves out other padding than that of a key for each token";
+  if (tokens.size() != 2 || scores.size() < 3) return c.Unsupported(kOther);
   const int64_t places = IntAttribute(c.node, "places", tokens.back());
   Shape spread(scores.size(), 1);
   spread.front() = -1;
   spread.back() = places;
   PSGD_ASSIGN_OR_RETURN(auto shape, c.Ints("shape", 2));
   if (shape && !shape->empty() && shape->front() == c.importer.file_batch()) shape->front() = -1;
-  if (!c.importer.IsTokens(c.in(1)) || tokens.size() != 2 || scores.size() < 3 ||
-      scores.back() != places || places > tokens[1] || c.in(0).outer != 1 || c.in(1).outer != 1 ||
-      !shape || *shape != spread) {
-    return c.Unsupported("leaves out other padding than that of a key for each token");
+  if (!c.importer.IsTokens(c.in(1)) || scores.back() != places || places > tokens[1] ||
+      c.in(0).outer != 1 || c.in(1).outer != 1 || !shape || *shape != spread) {
+    return c.Unsupported(kOther);
   }
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(1));
   const Lengths op = {.places = places,

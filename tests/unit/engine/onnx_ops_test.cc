@@ -60,6 +60,19 @@ const OnnxOpCase kOnnxOpCases[] = {
        SetText(AddNode(g, "Einsum", {"x", "w"}, "m"), "equation", "nchw,oc->nohw");
      },
      5, "two sizes for c"},
+    {"WhereBothAreOneNumber",
+     [](GraphProto* g) {
+       AddWeights(g, "one", {}, 1);
+       AddNode(g, "Greater", {"x", "one"}, "large");
+       AddNode(g, "Where", {"large", "one", "one"}, "made");
+       AddNode(g, "Add", {"x", "made"}, "m");
+     }},
+    {"PaddedSoftmaxOfANumber",
+     [](GraphProto* g) {
+       AddWeights(g, "number", {});
+       AddNode(g, "PaddedSoftmax", {"x", "number", "number"}, "m");
+     },
+     32, "other padding than that of a key"},
     {"CastLike",
      [](GraphProto* g) {
        AddInts(g, "two", {2});
