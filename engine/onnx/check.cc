@@ -122,6 +122,10 @@ absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, SampleShape shape) 
   }
   check.weights = importer->CountWeights();
   check.notes = importer->Notes();
+  for (const auto& [name, array] : importer->Trained()) {
+    check.trained.push_back({name, ShapeText(array->shape), array->count()});
+  }
+  check.marks_buffers = file.marks_parameters();
   if (!problems.ok()) {
     check.problems.push_back({"", "", std::string(problems.status().message())});
     return check;

@@ -22,12 +22,19 @@ struct OnnxProblem {
   std::string why;
 };
 
+struct OnnxWeights {
+  std::string name, shape;  // the shape as "64x3x7x7"
+  int64_t elements = 0;
+};
+
 struct OnnxCheck {
   int64_t opset = 0;
   int nodes = 0;        // on which the output depends
   int64_t weights = 0;  // in initializers on which the output depends, trained or not
   std::string samples;  // as "images of 3x224x224"
   std::map<std::string, OnnxOp> ops = {};
+  std::vector<OnnxWeights> trained = {};
+  bool marks_buffers = false;  // the file tells PyTorch's buffers from its parameters
   std::vector<std::string> notes = {};
   std::vector<OnnxProblem> problems = {};
 };

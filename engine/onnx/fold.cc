@@ -13,14 +13,6 @@ namespace {
 
 absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
 
-// Whole numbers from an attribute (older opsets) or from input `i`.
-absl::StatusOr<std::vector<int64_t>> Ints(const FoldContext& c, const char* attribute, size_t i,
-                                          std::vector<int64_t> otherwise = {}) {
-  if (!c.has(i)) return IntsAttribute(c.node, attribute, std::move(otherwise));
-  if (c.in(i).real()) return Wrong(absl::StrCat(attribute, " are not whole numbers"));
-  return c.in(i).ints;
-}
-
 ArrayPtr Reshaped(const Array& array, Shape shape) {
   auto made = std::make_shared<Array>(array);
   made->shape = std::move(shape);
@@ -65,14 +57,14 @@ Folded FoldConstantOfShape(const FoldContext& c) {
 }
 
 Folded FoldReshape(const FoldContext& c) {
-  PSGD_ASSIGN_OR_RETURN(const auto to, Ints(c, "shape", 1));
+  PSGD_ASSIGN_OR_RETURN(const auto to, c.Ints("shape", 1));
   PSGD_ASSIGN_OR_RETURN(Shape shape,
                         ReshapedTo(c.in(0).shape, to, IntAttribute(c.node, "allowzero", 0)));
   return std::vector<ArrayPtr>{Reshaped(c.in(0), std::move(shape))};
 }
 
 Folded FoldUnsqueeze(const FoldContext& c) {
-  PSGD_ASSIGN_OR_RETURN(const auto given, Ints(c, "axes", 1));
+  PSGD_ASSIGN_OR_RETURN(const auto given, c.Ints("axes", 1));
   const size_t rank = c.in(0).shape.size() + given.size();
   if (rank > 16) return Wrong("makes too many axes");
   PSGD_ASSIGN_OR_RETURN(const std::vector<int> axes, CheckedAxes(given, rank));
@@ -86,7 +78,7 @@ Folded FoldUnsqueeze(const FoldContext& c) {
 
 Folded FoldSqueeze(const FoldContext& c) {
   const Shape& in = c.in(0).shape;
-  PSGD_ASSIGN_OR_RETURN(const auto given, Ints(c, "axes", 1));
+  PSGD_ASSIGN_OR_RETURN(const auto given, c.Ints("axes", 1));
   PSGD_ASSIGN_OR_RETURN(const std::vector<int> axes, CheckedAxes(given, in.size()));
   Shape shape;
   for (int axis = 0; axis < static_cast<int>(in.size()); ++axis) {
@@ -128,13 +120,13 @@ std::vector<int64_t> Places(const Shape& from, const std::vector<Range>& box, co
 
 Folded FoldSlice(const FoldContext& c) {
   const Shape& in = c.in(0).shape;
-  PSGD_ASSIGN_OR_RETURN(const auto starts, Ints(c, "starts", 1));
-  PSGD_ASSIGN_OR_RETURN(const auto ends, Ints(c, "ends", 2));
+  PSGD_ASSIGN_OR_RETURN(const auto starts, c.Ints("starts", 1));
+  PSGD_ASSIGN_OR_RETURN(const auto ends, c.Ints("ends", 2));
   std::vector<int64_t> all(starts.size());
   std::iota(all.begin(), all.end(), 0);
-  PSGD_ASSIGN_OR_RETURN(const auto given, Ints(c, "axes", 3, all));
+  PSGD_ASSIGN_OR_RETURN(const auto given, c.Ints("axes", 3, all));
   PSGD_ASSIGN_OR_RETURN(const auto steps,
-                        Ints(c, "steps", 4, std::vector<int64_t>(starts.size(), 1)));
+                        c.Ints("steps", 4, std::vector<int64_t>(starts.size(), 1)));
   PSGD_ASSIGN_OR_RETURN(const std::vector<int> axes, CheckedAxes(given, in.size()));
   if (ends.size() != starts.size() || axes.size() != starts.size() ||
       steps.size() != starts.size()) {
@@ -234,14 +226,14 @@ Folded FoldGather(const FoldContext& c) {
 }
 
 Folded FoldExpand(const FoldContext& c) {
-  PSGD_ASSIGN_OR_RETURN(const auto to, Ints(c, "shape", 1));
+  PSGD_ASSIGN_OR_RETURN(const auto to, c.Ints("shape", 1));
   PSGD_ASSIGN_OR_RETURN(const Shape shape, BroadcastShape(c.in(0).shape, to));
   return std::vector<ArrayPtr>{Pick(c.in(0), BroadcastSource(c.in(0).shape, shape), shape)};
 }
 
 Folded FoldTile(const FoldContext& c) {
   const Shape& in = c.in(0).shape;
-  PSGD_ASSIGN_OR_RETURN(const auto repeats, Ints(c, "repeats", 1));
+  PSGD_ASSIGN_OR_RETURN(const auto repeats, c.Ints("repeats", 1));
   if (repeats.size() != in.size()) return Wrong("lacks a number of repeats for each axis");
   // Each axis is spread over an axis of repeats before it.
   Shape out = in, from, to;
@@ -308,8 +300,15 @@ const std::map<std::string, Folder>& Folders() {
 
 }  // namespace
 
+absl::StatusOr<std::vector<int64_t>> FoldContext::Ints(const char* attribute, size_t i,
+                                                       std::vector<int64_t> otherwise) const {
+  if (!has(i)) return IntsAttribute(node, attribute, std::move(otherwise));
+  if (in(i).real()) return Wrong(absl::StrCat(attribute, " are not whole numbers"));
+  return in(i).ints;
+}
+
 bool Folds(const NodeProto& node) {
-  return Folders().count(node.op_type()) > 0 || FoldsElements(node);
+  return Folders().count(node.op_type()) > 0 || FoldsElements(node) || FoldsReduction(node);
 }
 
 absl::StatusOr<std::vector<ArrayPtr>> Fold(const NodeProto& node,
@@ -318,7 +317,8 @@ absl::StatusOr<std::vector<ArrayPtr>> Fold(const NodeProto& node,
   const auto found = Folders().find(node.op_type());
   if (found != Folders().end() && !found->second.needs_input) return found->second.fold(context);
   if (node.op_type() != "Range" && !context.has(0)) return Wrong("lacks an input");
-  return found != Folders().end() ? found->second.fold(context) : FoldElements(context);
+  if (found != Folders().end()) return found->second.fold(context);
+  return FoldsReduction(node) ? FoldReduction(context) : FoldElements(context);
 }
 
 absl::StatusOr<std::vector<Value>> FoldShape(const NodeProto& node, const Shape& shape) {

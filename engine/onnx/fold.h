@@ -23,6 +23,11 @@ absl::StatusOr<std::vector<Value>> FoldShape(const NodeProto& node, const Shape&
 // distinct.
 absl::StatusOr<std::vector<int>> CheckedAxes(const std::vector<int64_t>& axes, size_t rank);
 
+// The axes that a Reduce node adds up or otherwise joins, in order. `given`: those that it names.
+// Empty: it leaves its input unchanged, or there are no axes.
+absl::StatusOr<std::vector<int>> ReducedAxes(const NodeProto& node,
+                                             const std::vector<int64_t>& given, size_t rank);
+
 // The shape that a Reshape node asks for.
 absl::StatusOr<Shape> ReshapedTo(const Shape& from, const std::vector<int64_t>& to,
                                  bool allow_zero);
@@ -43,10 +48,15 @@ struct FoldContext {
 
   bool has(size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }
   const Array& in(size_t i) const { return *inputs[i]; }
+  // Whole numbers from input `i` (newer opsets) or from an attribute (older opsets).
+  absl::StatusOr<std::vector<int64_t>> Ints(const char* attribute, size_t i,
+                                            std::vector<int64_t> otherwise = {}) const;
 };
 using Folded = absl::StatusOr<std::vector<ArrayPtr>>;
-Folded FoldElements(const FoldContext& context);  // in fold_elements.cc
+Folded FoldElements(const FoldContext& context);  // this and the next in fold_elements.cc
 bool FoldsElements(const NodeProto& node);
+Folded FoldReduction(const FoldContext& context);
+bool FoldsReduction(const NodeProto& node);
 // The shape to which both broadcast.
 absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b);
 // For each element of `to`, its place in `from`. REQUIRES: `from` broadcasts to `to`.

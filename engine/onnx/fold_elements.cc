@@ -1,4 +1,4 @@
-// Ops element by element, and ranges of numbers.
+// Ops element by element, reductions, and ranges of numbers.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -11,7 +11,7 @@
 namespace psgd::onnx {
 namespace {
 
-using OfReals = float (*)(float, float);
+using OfReals = double (*)(double, double);
 using OfInts = int64_t (*)(int64_t, int64_t);
 
 // Overflow by a hostile file wraps around. Sizes are checked at their use.
@@ -28,41 +28,41 @@ int64_t Quotient(int64_t a, int64_t b) { return b == 0 || b == -1 ? Wrapped(-uin
 const std::map<std::string, Binary>& Binaries() {
   static const auto* const kBinaries = new std::map<std::string, Binary>{
       {"Add",
-       {[](float a, float b) { return a + b; },
+       {[](double a, double b) { return a + b; },
         [](int64_t a, int64_t b) { return Wrapped(uint64_t(a) + uint64_t(b)); }}},
       {"Sub",
-       {[](float a, float b) { return a - b; },
+       {[](double a, double b) { return a - b; },
         [](int64_t a, int64_t b) { return Wrapped(uint64_t(a) - uint64_t(b)); }}},
       {"Mul",
-       {[](float a, float b) { return a * b; },
+       {[](double a, double b) { return a * b; },
         [](int64_t a, int64_t b) { return Wrapped(uint64_t(a) * uint64_t(b)); }}},
-      {"Div", {[](float a, float b) { return a / b; }, Quotient}},
+      {"Div", {[](double a, double b) { return a / b; }, Quotient}},
       {"Pow",
-       {[](float a, float b) { return std::pow(a, b); },
+       {[](double a, double b) { return std::pow(a, b); },
         [](int64_t a, int64_t b) {
           return static_cast<int64_t>(std::llround(
               std::min(1e18, std::pow(static_cast<double>(a), static_cast<double>(b)))));
         }}},
       {"Equal",
-       {[](float a, float b) -> float { return a == b; },
+       {[](double a, double b) -> double { return a == b; },
         [](int64_t a, int64_t b) -> int64_t { return a == b; }, true}},
       {"Less",
-       {[](float a, float b) -> float { return a < b; },
+       {[](double a, double b) -> double { return a < b; },
         [](int64_t a, int64_t b) -> int64_t { return a < b; }, true}},
       {"LessOrEqual",
-       {[](float a, float b) -> float { return a <= b; },
+       {[](double a, double b) -> double { return a <= b; },
         [](int64_t a, int64_t b) -> int64_t { return a <= b; }, true}},
       {"Greater",
-       {[](float a, float b) -> float { return a > b; },
+       {[](double a, double b) -> double { return a > b; },
         [](int64_t a, int64_t b) -> int64_t { return a > b; }, true}},
       {"GreaterOrEqual",
-       {[](float a, float b) -> float { return a >= b; },
+       {[](double a, double b) -> double { return a >= b; },
         [](int64_t a, int64_t b) -> int64_t { return a >= b; }, true}},
       {"Max",
-       {[](float a, float b) { return std::max(a, b); },
+       {[](double a, double b) { return std::max(a, b); },
         [](int64_t a, int64_t b) { return std::max(a, b); }}},
       {"Min",
-       {[](float a, float b) { return std::min(a, b); },
+       {[](double a, double b) { return std::min(a, b); },
         [](int64_t a, int64_t b) { return std::min(a, b); }}},
       {"And", {nullptr, [](int64_t a, int64_t b) -> int64_t { return a && b; }, true}},
       {"Or", {nullptr, [](int64_t a, int64_t b) -> int64_t { return a || b; }, true}},
@@ -83,8 +83,55 @@ const std::map<std::string, float (*)(float)>& Unaries() {
       {"Abs", [](float x) { return std::fabs(x); }},
       {"Reciprocal", [](float x) { return 1 / x; }},
       {"Round", [](float x) { return std::nearbyint(x); }},
+      {"Sign", [](float x) { return x > 0   ? 1.0f
+                                    : x < 0 ? -1.0f
+                                            : x; }},
   };
   return *kUnaries;
+}
+
+// How a reduction joins the elements. Without `each` and `last` it takes whole numbers, too.
+struct KnownReduction {
+  Binary join;
+  double (*each)(double) = nullptr;                       // of an element, first
+  double (*last)(double joined, double count) = nullptr;  // of the joined elements
+};
+
+// log(exp(a) + exp(b)) without overflow.
+double LogOfSum(double a, double b) {
+  return a == b ? a + std::log(2.0) : std::max(a, b) + std::log1p(std::exp(-std::fabs(a - b)));
+}
+
+const std::map<std::string, KnownReduction>& Reductions() {
+  const auto square = [](double x) { return x * x; };
+  static const auto* const kReductions = new std::map<std::string, KnownReduction>{
+      {"ReduceSum", {Binaries().at("Add")}},
+      {"ReduceProd", {Binaries().at("Mul")}},
+      {"ReduceMax", {Binaries().at("Max")}},
+      {"ReduceMin", {Binaries().at("Min")}},
+      {"ReduceMean", {Binaries().at("Add"), nullptr, [](double x, double n) { return x / n; }}},
+      {"ReduceL1", {Binaries().at("Add"), [](double x) { return std::fabs(x); }}},
+      {"ReduceL2", {Binaries().at("Add"), square, [](double x, double) { return std::sqrt(x); }}},
+      {"ReduceSumSquare", {Binaries().at("Add"), square}},
+      {"ReduceLogSum",
+       {Binaries().at("Add"), nullptr, [](double x, double) { return std::log(x); }}},
+      {"ReduceLogSumExp", {{LogOfSum, nullptr}}},
+  };
+  return *kReductions;
+}
+
+// Joins the elements that have equal places.
+template <typename Elements, typename Element = typename Elements::value_type>
+Elements Joined(const Elements& elements, const std::vector<int64_t>& places, int64_t count,
+                Element (*join)(Element, Element)) {
+  Elements joined(static_cast<size_t>(count));
+  std::vector<bool> begun(joined.size());
+  for (size_t i = 0; i < elements.size(); ++i) {
+    Element& so_far = joined[places[i]];
+    so_far = begun[places[i]] ? join(so_far, elements[i]) : elements[i];
+    begun[places[i]] = true;
+  }
+  return joined;
 }
 
 // The sign of the result is the divisor's, or (fmod) the dividend's.
@@ -155,7 +202,8 @@ Folded FoldBinary(const FoldContext& c, const Binary& op) {
     } else if (op.truth) {
       made->ints.push_back(op.reals(c.in(0).reals[left[i]], c.in(1).reals[right[i]]) != 0);
     } else {
-      made->reals.push_back(op.reals(c.in(0).reals[left[i]], c.in(1).reals[right[i]]));
+      made->reals.push_back(
+          static_cast<float>(op.reals(c.in(0).reals[left[i]], c.in(1).reals[right[i]])));
     }
   }
   return std::vector<ArrayPtr>{ArrayPtr(std::move(made))};
@@ -178,28 +226,36 @@ Folded FoldWhere(const FoldContext& c) {
   return std::vector<ArrayPtr>{ArrayPtr(std::move(made))};
 }
 
+Folded CastTo(const Array& array, Array::Kind kind) {
+  auto made = std::make_shared<Array>();
+  made->shape = array.shape;
+  made->kind = kind;
+  for (int64_t i = 0; i < array.count(); ++i) {
+    const double value = array.real() ? array.reals[i] : static_cast<double>(array.ints[i]);
+    if (made->real()) {
+      made->reals.push_back(static_cast<float>(value));
+    } else if (kind == Array::Kind::kBool) {
+      made->ints.push_back(value != 0);
+    } else {
+      const double bounded = std::isnan(value) ? 0 : std::clamp(value, -9e18, 9e18);
+      made->ints.push_back(array.real() ? static_cast<int64_t>(bounded) : array.ints[i]);
+    }
+  }
+  return std::vector<ArrayPtr>{ArrayPtr(std::move(made))};
+}
+
 Folded FoldCast(const FoldContext& c) {
   const int64_t to = IntAttribute(c.node, "to", 0);
   const bool real =
       to == TensorProto::FLOAT || to == TensorProto::DOUBLE || to == TensorProto::FLOAT16;
-  auto made = std::make_shared<Array>();
-  made->shape = c.in(0).shape;
-  made->kind = real                      ? Array::Kind::kReal
-               : to == TensorProto::BOOL ? Array::Kind::kBool
-                                         : Array::Kind::kInt;
-  for (int64_t i = 0; i < c.in(0).count(); ++i) {
-    const double value = c.in(0).real() ? c.in(0).reals[i] : static_cast<double>(c.in(0).ints[i]);
-    if (real) {
-      made->reals.push_back(static_cast<float>(value));
-    } else if (made->kind == Array::Kind::kBool) {
-      made->ints.push_back(value != 0);
-    } else {
-      const bool whole = !c.in(0).real();
-      const double bounded = std::isnan(value) ? 0 : std::clamp(value, -9e18, 9e18);
-      made->ints.push_back(whole ? c.in(0).ints[i] : static_cast<int64_t>(bounded));
-    }
-  }
-  return std::vector<ArrayPtr>{ArrayPtr(std::move(made))};
+  return CastTo(c.in(0), real                      ? Array::Kind::kReal
+                         : to == TensorProto::BOOL ? Array::Kind::kBool
+                                                   : Array::Kind::kInt);
+}
+
+Folded FoldCastLike(const FoldContext& c) {
+  if (!c.has(1)) return absl::InvalidArgumentError("lacks an input");
+  return CastTo(c.in(0), c.in(1).kind);
 }
 
 Folded FoldRange(const FoldContext& c) {
@@ -252,8 +308,9 @@ Folded FoldUnary(const FoldContext& c, float (*op)(float)) {
 
 const std::map<std::string, Folded (*)(const FoldContext&)>& Others() {
   static const auto* const kOthers = new std::map<std::string, Folded (*)(const FoldContext&)>{
-      {"Where", FoldWhere}, {"Cast", FoldCast}, {"Range", FoldRange},      {"Trilu", FoldTrilu},
-      {"Mod", FoldMod},     {"Not", FoldNot},   {"ScatterND", FoldScatter}};
+      {"Where", FoldWhere}, {"Cast", FoldCast},        {"CastLike", FoldCastLike},
+      {"Range", FoldRange}, {"Trilu", FoldTrilu},      {"Mod", FoldMod},
+      {"Not", FoldNot},     {"ScatterND", FoldScatter}};
   return *kOthers;
 }
 
@@ -264,6 +321,8 @@ bool FoldsElements(const NodeProto& node) {
   return Binaries().count(op) > 0 || Unaries().count(op) > 0 || Others().count(op) > 0;
 }
 
+bool FoldsReduction(const NodeProto& node) { return Reductions().count(node.op_type()) > 0; }
+
 Folded FoldElements(const FoldContext& c) {
   const std::string& op = c.node.op_type();
   if (const auto found = Binaries().find(op); found != Binaries().end()) {
@@ -273,6 +332,40 @@ Folded FoldElements(const FoldContext& c) {
     return FoldUnary(c, found->second);
   }
   return Others().at(op)(c);
+}
+
+Folded FoldReduction(const FoldContext& c) {
+  const KnownReduction& op = Reductions().at(c.node.op_type());
+  const Array& in = c.in(0);
+  PSGD_ASSIGN_OR_RETURN(const auto given, c.Ints("axes", 1));
+  PSGD_ASSIGN_OR_RETURN(const auto axes, ReducedAxes(c.node, given, in.shape.size()));
+  if (axes.empty() && !in.shape.empty()) return std::vector<ArrayPtr>{c.inputs[0]};
+  const bool real_only = op.each != nullptr || op.last != nullptr || op.join.ints == nullptr;
+  if (in.kind == Array::Kind::kBool || (real_only && !in.real())) {
+    return absl::UnimplementedError("is taken of real numbers only");
+  }
+  if (in.count() == 0) return absl::InvalidArgumentError("has no elements to join");
+  auto made = std::make_shared<Array>();
+  made->kind = in.kind;
+  Shape whole = in.shape;
+  for (int axis = 0; axis < static_cast<int>(in.shape.size()); ++axis) {
+    const bool reduced = std::binary_search(axes.begin(), axes.end(), axis);
+    if (reduced) whole[axis] = 1;
+    if (!reduced || IntAttribute(c.node, "keepdims", 1) != 0) made->shape.push_back(whole[axis]);
+  }
+  const std::vector<int64_t> places = BroadcastSource(whole, in.shape);
+  const int64_t count = ElementCount(whole);
+  if (!in.real()) {
+    made->ints = Joined(in.ints, places, count, op.join.ints);
+    return std::vector<ArrayPtr>{ArrayPtr(std::move(made))};
+  }
+  std::vector<double> elements(in.reals.begin(), in.reals.end());
+  for (double& element : elements) element = op.each != nullptr ? op.each(element) : element;
+  const double each = static_cast<double>(in.count() / count);
+  for (const double joined : Joined(elements, places, count, op.join.reals)) {
+    made->reals.push_back(static_cast<float>(op.last != nullptr ? op.last(joined, each) : joined));
+  }
+  return std::vector<ArrayPtr>{ArrayPtr(std::move(made))};
 }
 
 }  // namespace psgd::onnx

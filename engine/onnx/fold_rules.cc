@@ -1,8 +1,10 @@
 // Rules for known values and for ops of the graph: axes, ranges, broadcasting.
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "engine/onnx/attributes.h"
 #include "engine/onnx/fold.h"
 
 namespace psgd::onnx {
@@ -19,6 +21,18 @@ absl::StatusOr<std::vector<int>> CheckedAxes(const std::vector<int64_t>& axes, s
     checked.push_back(static_cast<int>(counted));
   }
   return checked;
+}
+
+absl::StatusOr<std::vector<int>> ReducedAxes(const NodeProto& node,
+                                             const std::vector<int64_t>& given, size_t rank) {
+  std::vector<int64_t> named = given;
+  if (named.empty() && IntAttribute(node, "noop_with_empty_axes", 0) == 0) {
+    named.resize(rank);
+    std::iota(named.begin(), named.end(), 0);
+  }
+  PSGD_ASSIGN_OR_RETURN(std::vector<int> axes, CheckedAxes(named, rank));
+  std::sort(axes.begin(), axes.end());
+  return axes;
 }
 
 absl::StatusOr<Shape> ReshapedTo(const Shape& from, const std::vector<int64_t>& to,

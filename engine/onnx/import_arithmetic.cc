@@ -1,8 +1,8 @@
 // Arithmetic with broadcasting, comparisons, masks, and reductions.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "engine/onnx/attributes.h"
@@ -92,7 +92,8 @@ Imported AddTwo(const OpContext& c, const Value& a, const Value& b) {
   };
   // One value a channel of images, or the same row of values each time.
   const bool channels = small.size() == 3 && shape.size() == 4 && small == Shape{shape[1], 1, 1};
-  if (channels || (small != shape && EndsWith(shape, small))) {
+  const bool rows = !small.empty() && small != shape && EndsWith(shape, small);
+  if (channels || rows) {
     PSGD_ASSIGN_OR_RETURN(const TensorId x, c.importer.Tensor(ordered.large));
     PSGD_ASSIGN_OR_RETURN(TensorId row, c.importer.Tensor(ordered.small));
     const Shape flat = channels ? Shape{shape[1]} : small;
@@ -217,16 +218,18 @@ absl::StatusOr<Value> Choose(const OpContext& c, const Value& condition, const V
   Select op;
   Shape shape;
   std::vector<TensorId> read;
-  const Value* of = nullptr;  // holds the batch
-  for (const Value* value : {&condition, &a, &b}) {
+  const Value* of = nullptr;                                        // holds the batch
+  const std::array<const Value*, 3> values = {&condition, &a, &b};  // a and b may be one
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Value* const value = values[i];
     if (value->outer != kNoBatch) {
       if (of != nullptr) PSGD_RETURN_IF_ERROR(SamplesStayApart(c, *of, *value));
       if (of == nullptr) of = value;
     }
     PSGD_ASSIGN_OR_RETURN(shape, TogetherShape(shape, c.importer.ShapeOf(*value)));
     TensorId tensor = kNoTensor;
-    if (value != &condition && IsNumber(*value)) {
-      (value == &a ? op.a : op.b) = value->array->reals[0];
+    if (i > 0 && IsNumber(*value)) {
+      (i == 1 ? op.a : op.b) = value->array->reals[0];
     } else {
       PSGD_ASSIGN_OR_RETURN(tensor, c.importer.Tensor(*value));
     }
@@ -401,14 +404,9 @@ absl::StatusOr<TensorId> Reduced(const OpContext& c, const std::vector<int>& axe
 Imported ImportReduce(const OpContext& c) {
   const Shape in = c.shape(0);
   PSGD_ASSIGN_OR_RETURN(const auto given, c.Ints("axes", 1));
-  std::vector<int64_t> all(in.size());
-  std::iota(all.begin(), all.end(), 0);
-  const bool named = given && !given->empty();
-  if (!named && IntAttribute(c.node, "noop_with_empty_axes", 0) != 0) {
-    return std::vector<Value>{c.in(0)};
-  }
-  PSGD_ASSIGN_OR_RETURN(std::vector<int> axes, CheckedAxes(named ? *given : all, in.size()));
-  std::sort(axes.begin(), axes.end());
+  PSGD_ASSIGN_OR_RETURN(const std::vector<int> axes,
+                        ReducedAxes(c.node, given.value_or(std::vector<int64_t>()), in.size()));
+  if (axes.empty() && !in.empty()) return std::vector<Value>{c.in(0)};
   PSGD_RETURN_IF_ERROR(NotOverTheBatch(c, axes));
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   PSGD_ASSIGN_OR_RETURN(TensorId y, Reduced(c, axes, x));

@@ -87,16 +87,17 @@ Imported ImportSoftmax(const OpContext& c) {
 Imported ImportPaddedSoftmax(const OpContext& c) {
   if (!c.has(2)) return absl::InvalidArgumentError("lacks an input");
   const Shape scores = c.shape(0), tokens = c.shape(1);
+  const char* const kOther = "leaves out other padding than that of a key for each token";
+  if (tokens.size() != 2 || scores.size() < 3) return c.Unsupported(kOther);
   const int64_t places = IntAttribute(c.node, "places", tokens.back());
   Shape spread(scores.size(), 1);
   spread.front() = -1;
   spread.back() = places;
   PSGD_ASSIGN_OR_RETURN(auto shape, c.Ints("shape", 2));
   if (shape && !shape->empty() && shape->front() == c.importer.file_batch()) shape->front() = -1;
-  if (!c.importer.IsTokens(c.in(1)) || tokens.size() != 2 || scores.size() < 3 ||
-      scores.back() != places || places > tokens[1] || c.in(0).outer != 1 || c.in(1).outer != 1 ||
-      !shape || *shape != spread) {
-    return c.Unsupported("leaves out other padding than that of a key for each token");
+  if (!c.importer.IsTokens(c.in(1)) || scores.back() != places || places > tokens[1] ||
+      c.in(0).outer != 1 || c.in(1).outer != 1 || !shape || *shape != spread) {
+    return c.Unsupported(kOther);
   }
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(1));
   const Lengths op = {.places = places,
@@ -139,6 +140,28 @@ Imported ImportActivation(const OpContext& c) {
   if (op.kind == Act::kLeakyRelu && !(op.alpha >= 0)) return c.Unsupported("a negative slope");
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   return c.Made(AddActivation(c.graph(), c.name, op, x));
+}
+
+// elu of x / alpha, times alpha
+Imported ImportCelu(const OpContext& c) {
+  const float alpha = FloatAttribute(c.node, "alpha", 1);
+  if (!(alpha > 0)) return c.Unsupported(absl::StrCat("an alpha of ", alpha, ", not above 0"));
+  PSGD_ASSIGN_OR_RETURN(TensorId x, c.Tensor(0));
+  if (alpha != 1) {
+    PSGD_ASSIGN_OR_RETURN(x, AddActivation(c.graph(), c.name, {Act::kLinear, 1 / alpha}, x));
+  }
+  return c.Made(AddActivation(c.graph(), c.name, {Act::kElu, 1, alpha}, x));
+}
+
+// step(x) - step(-x)
+Imported ImportSign(const OpContext& c) {
+  Graph* g = c.graph();
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  PSGD_ASSIGN_OR_RETURN(const TensorId above, AddActivation(g, c.name, {Act::kStep}, x));
+  PSGD_ASSIGN_OR_RETURN(TensorId below, AddActivation(g, c.name, {Act::kLinear, -1}, x));
+  PSGD_ASSIGN_OR_RETURN(below, AddActivation(g, c.name, {Act::kStep}, below));
+  PSGD_ASSIGN_OR_RETURN(below, AddActivation(g, c.name, {Act::kLinear, -1}, below));
+  return c.Made(AddSum(g, c.name, {above, below}));
 }
 
 Imported ImportRelu(const OpContext& c) {
@@ -218,10 +241,26 @@ Imported ImportCast(const OpContext& c) {
   return std::vector<Value>{c.in(0)};
 }
 
+// A cast to the type of another value, which is a real number unless it is known or tokens.
+Imported ImportCastLike(const OpContext& c) {
+  if (!c.has(1)) return absl::InvalidArgumentError("lacks an input");
+  const Value &x = c.in(0), &other = c.in(1);
+  if (c.importer.IsTokens(x) || c.importer.IsTokens(other) ||
+      (other.array != nullptr && !other.array->real())) {
+    return c.Unsupported("casts to whole numbers, or casts tokens");
+  }
+  if (!x.known() || x.array->real()) return std::vector<Value>{x};
+  PSGD_RETURN_IF_ERROR(c.importer.Spend(x.array->count()));
+  return std::vector<Value>{
+      {.array = MakeReals(x.array->shape, {x.array->ints.begin(), x.array->ints.end()})}};
+}
+
 }  // namespace
 
 void AddElementOps(OpTable* table) {
   for (const auto& [name, known] : KnownActivations()) (*table)[name] = ImportActivation;
+  (*table)["Celu"] = ImportCelu;
+  (*table)["Sign"] = ImportSign;
   (*table)["Relu"] = ImportRelu;
   (*table)["Gelu"] = ImportGelu;
   (*table)["Clip"] = ImportClip;
@@ -230,6 +269,7 @@ void AddElementOps(OpTable* table) {
   (*table)["PaddedSoftmax"] = ImportPaddedSoftmax;
   (*table)["Identity"] = ImportSame;
   (*table)["Cast"] = ImportCast;
+  (*table)["CastLike"] = ImportCastLike;
 }
 
 }  // namespace psgd::onnx

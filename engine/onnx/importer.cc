@@ -86,6 +86,7 @@ int64_t OuterAfter(const Shape& from, int64_t outer, const Shape& to, int64_t ba
 
 Shape Importer::ShapeOf(const Value& value) const {
   if (value.tensor == kNoTensor) return value.array->shape;
+  if (value.scalar) return {};
   Shape shape = model_.graph.shape(value.tensor);
   if (value.flipped) std::swap(shape[0], shape[1]);
   return shape;
@@ -102,20 +103,19 @@ absl::StatusOr<TensorId> Importer::NewParameter(const Value& value, bool statist
   const auto [place, added] = parameters_.emplace(value.parameter, kNoTensor);
   if (!added) return place->second;
   const Array& array = *value.array;
-  if (TooLarge(array.shape) || array.shape.empty()) {
+  const Shape shape = array.shape.empty() ? Shape{1} : array.shape;
+  if (TooLarge(shape)) {
     parameters_.erase(place);
     return absl::InvalidArgumentError(
-        absl::StrCat(SafeName(value.parameter), ": ", ShapeText(array.shape), " are not weights"));
+        absl::StrCat(SafeName(value.parameter), ": ", ShapeText(shape), " are not weights"));
   }
   Initial initial = {.kind = Initial::Kind::kGiven};
   initial.checksum = ChecksumOf(std::as_bytes(std::span(array.reals)));
-  place->second = model_.graph.AddTensor({.name = value.parameter,
-                                          .shape = array.shape,
-                                          .wants_gradient = !statistic,
-                                          .external = true});
+  place->second = model_.graph.AddTensor(
+      {.name = value.parameter, .shape = shape, .wants_gradient = !statistic, .external = true});
   model_.graph.parameters.push_back({.value = place->second,
                                      .statistic = statistic,
-                                     .decay = !statistic && array.shape.size() > 1,
+                                     .decay = !statistic && shape.size() > 1,
                                      .initial = initial});
   return place->second;
 }
@@ -313,6 +313,11 @@ void Importer::ImportAll() {
         }
       }
     }
+    if (made.ok() && !missing && MakesScalars(node, inputs)) {
+      for (Value& value : *made) {
+        value.scalar = value.tensor != kNoTensor && model_.graph.shape(value.tensor) == Shape{1};
+      }
+    }
     if (!made.ok()) problems_.push_back({&node, std::string(made.status().message())});
     if (absl::IsResourceExhausted(made.status())) return;  // further nodes would waste time
     for (int i = 0; i < node.output_size(); ++i) {
@@ -334,6 +339,12 @@ void Importer::AddSpoiledChoices() {
   for (SpoiledChoice& spoiled : SpoiledChoices(model_.graph, made)) {
     problems_.push_back({choices_[spoiled.choice].first, std::move(spoiled.why)});
   }
+}
+
+bool Importer::MakesScalars(const NodeProto& node, const std::vector<const Value*>& inputs) const {
+  return node.op_type() != "Unsqueeze" && std::ranges::all_of(inputs, [&](const Value* value) {
+           return value == nullptr || ShapeOf(*value).empty();
+         });
 }
 
 bool Importer::Needs(const NodeProto& node) const {

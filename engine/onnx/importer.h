@@ -39,6 +39,7 @@ struct Value {
   float scale = 1;       // then multiply it,
   ArrayPtr mask = {};    // then add this to its last axes.
   bool missing = false;  // its node could not be imported
+  bool scalar = false;   // the tensor has one element and one axis; in the file it has no axis
 
   bool known() const { return array != nullptr && parameter.empty(); }
 };
@@ -68,6 +69,8 @@ class Importer {
   absl::Status ChooseTrained();
   // After FindProblems or ChooseTrained. What a user should know of the weights, each note a line.
   std::vector<std::string> Notes() const;
+  // After FindProblems or ChooseTrained. The trained initializers on which the output depends.
+  std::map<std::string, ArrayPtr> Trained() const;
   // After FindProblems. Elements of the initializers on which the output depends.
   int64_t CountWeights() const;
 
@@ -113,15 +116,22 @@ class Importer {
   absl::Status CheckInput(const ValueInfoProto& input, const psgd::Tensor& sample, Shape* shape);
   void FindNeeded();
   void FindTrained();
-  // Untrained values on which the output depends, each with its shape: real values of more than one
-  // element, without statistics and values that config.frozen() names.
-  std::vector<std::string> HeldFixed() const;
+  // Why an initializer is not trained that is no statistic and that config.frozen() does not name;
+  // null: it is trained.
+  const char* WhyHeld(const std::string& name, const Array& array) const;
+  // Untrained real values on which the output depends, each with its shape, by the reason. Numbers
+  // are left out if they are factors, divisors or bounds of the network.
+  std::map<std::string, std::vector<std::string>> HeldFixed() const;
   // Weights that train apart though the file has their values once.
   std::vector<std::string> TrainedApart() const;
+  // Weights that the file marks neither as parameters nor as buffers.
+  std::vector<std::string> TrainedInPlace() const;
   absl::StatusOr<std::vector<Value>> ImportNode(const NodeProto& node,
                                                 std::vector<const Value*>& inputs);
   absl::StatusOr<std::vector<Value>> OfTokens(const OpContext& context, size_t input);
   void ImportAll();
+  // Whether the results have no axis, as all inputs.
+  bool MakesScalars(const NodeProto& node, const std::vector<const Value*>& inputs) const;
   // Adds the choices through which training would get gradients that are NaN.
   void AddSpoiledChoices();
   absl::StatusOr<ModelGraph> Finish();
@@ -138,7 +148,9 @@ class Importer {
   int64_t file_batch_ = 1;
   std::set<std::string> needed_;   // names that the output depends on
   std::set<std::string> trained_;  // initializers
-  std::set<std::string> chosen_;   // values that reach a branch of a Where, a Max or a Min
+  // Values that reach weights of an op; a branch of a Where, a Max or a Min; the divisor of a Div.
+  std::set<std::string> wanted_, chosen_, divisors_;
+  std::set<std::string> angles_;  // values that serve only a sine or cosine
   std::map<std::string, Value> values_;
   std::map<std::string, TensorId> parameters_;
   std::map<ArrayPtr, TensorId> constants_;  // owns the arrays, so addresses are not reused

@@ -12,6 +12,10 @@
 namespace psgd::onnx {
 namespace {
 
+// Reasons why values are held.
+constexpr char kNumbers[] = "numbers without an axis";
+constexpr char kOthers[] = "operands that are not trained, as divisors and exponents";
+
 bool IsReal(int64_t type) {
   return type == TensorProto::FLOAT || type == TensorProto::DOUBLE || type == TensorProto::FLOAT16;
 }
@@ -47,8 +51,9 @@ std::vector<int> WeightInputs(const NodeProto& node) {
 // Inputs whose weights the op passes on to its output.
 std::vector<std::string> PassedOn(const NodeProto& node) {
   static const std::set<std::string>* const kMoving = new std::set<std::string>{
-      "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten",  "Slice",   "Split",
-      "Expand",   "Pad",       "Neg",     "Tile",    "Exp",       "Softplus", "Sigmoid", "Tanh"};
+      "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Slice",
+      "Split",    "Expand",    "Pad",     "Neg",     "Tile",      "Exp",     "Softplus",
+      "Sigmoid",  "Tanh",      "Clip",    "Softmax", "CastLike",  "Pow",     "Reciprocal"};
   const std::string& op = node.op_type();
   if (op == "Concat") return {node.input().begin(), node.input().end()};
   const bool passes =
@@ -136,33 +141,43 @@ absl::Status Importer::CheckNumbers() const {
   return absl::OkStatus();
 }
 
-// An initializer is trained if it reaches an op's weights, unchanged or moved. Numbers without an
-// axis, bounds of one element, masks with infinities, angles and frozen values are not trained.
 void Importer::FindTrained() {
-  std::set<std::string> wanted;
   for (int i = file_.graph().node_size() - 1; i >= 0; --i) {
     const NodeProto& node = file_.graph().node(i);
-    std::set<std::string>& found = Chooses(node) ? chosen_ : wanted;
+    std::set<std::string>& found = Chooses(node) ? chosen_ : wanted_;
     for (int input : WeightInputs(node)) {
       if (input < node.input_size()) found.insert(node.input(input));
     }
-    for (std::set<std::string>* const names : {&wanted, &chosen_}) {
+    if (node.op_type() == "Div" && node.input_size() > 1) divisors_.insert(node.input(1));
+    for (std::set<std::string>* const names : {&wanted_, &chosen_, &divisors_}) {
       const bool passes = std::any_of(node.output().begin(), node.output().end(),
                                       [&](const auto& name) { return names->count(name) > 0; });
       if (!passes) continue;
       for (const std::string& name : PassedOn(node)) names->insert(name);
     }
   }
-  const std::set<std::string> angles = Angles(file_);
+  angles_ = Angles(file_);
+  const std::set<std::string> statistics = Statistics(file_.graph());
   for (const auto& [name, array] : file_.initializers()) {
-    const bool finite = std::all_of(array->reals.begin(), array->reals.end(),
-                                    [](float value) { return std::isfinite(value); });
-    const bool weight = wanted.count(name) > 0 || (chosen_.count(name) > 0 && array->count() > 1);
-    if (weight && array->real() && !array->shape.empty() && finite && angles.count(name) == 0 &&
-        !IsFrozen(options_.config, name)) {
-      trained_.insert(name);
-    }
+    const bool trained = array->real() && statistics.count(name) == 0 &&
+                         !IsFrozen(options_.config, name) && WhyHeld(name, *array) == nullptr;
+    if (trained) trained_.insert(name);
   }
+}
+
+const char* Importer::WhyHeld(const std::string& name, const Array& array) const {
+  const bool finite = std::all_of(array.reals.begin(), array.reals.end(),
+                                  [](float value) { return std::isfinite(value); });
+  const bool single = array.count() == 1;
+  if (file_.IsBuffer(name)) return "buffers of PyTorch";
+  if (!finite) return "masks with infinities";
+  if (angles_.count(name) > 0) return "angles of a sine or cosine";
+  if (wanted_.count(name) > 0) {
+    return array.shape.empty() && !file_.IsParameter(name) ? kNumbers : nullptr;
+  }
+  if (divisors_.count(name) > 0 && single && file_.IsParameter(name)) return nullptr;
+  if (chosen_.count(name) > 0) return single ? "bounds and values to fill in" : nullptr;
+  return kOthers;
 }
 
 absl::Status Importer::ChooseTrained() {
@@ -183,32 +198,47 @@ std::vector<std::string> Importer::TrainedApart() const {
   return apart;
 }
 
-std::vector<std::string> Importer::HeldFixed() const {
+std::vector<std::string> Importer::TrainedInPlace() const {
+  std::vector<std::string> made;
+  if (!file_.marks_parameters()) return made;
+  for (const auto& [name, array] : Trained()) {
+    if (file_.IsParameter(name) || file_.second_names().count(name) > 0) continue;
+    made.push_back(absl::StrCat(name, " (", ShapeText(array->shape), ")"));
+  }
+  return made;
+}
+
+std::map<std::string, std::vector<std::string>> Importer::HeldFixed() const {
   const std::set<std::string> statistics = Statistics(file_.graph());
   const std::set<std::string> operands = Operands(file_.graph());
-  std::vector<std::string> held;
-  const auto add = [&](const std::string& name, const Shape& shape, bool bounds) {
-    // A single number is a factor or an epsilon, but one with an axis may be meant as a weight.
-    const bool single =
-        std::all_of(shape.begin(), shape.end(), [](int64_t size) { return size < 2; });
-    if (single && (shape.empty() || !bounds)) return;
+  std::map<std::string, std::vector<std::string>> held;
+  const auto add = [&](const std::string& name, const Shape& shape, const char* why) {
     if (needed_.count(name) == 0 || operands.count(name) == 0) return;
-    held.push_back(absl::StrCat(SafeName(name), " (", ShapeText(shape), ")"));
+    held[why].push_back(absl::StrCat(SafeName(name), " (", ShapeText(shape), ")"));
   };
   for (const auto& [name, array] : file_.initializers()) {
     const bool meant =
         trained_.count(name) > 0 || statistics.count(name) > 0 || IsFrozen(options_.config, name);
-    if (array->real() && !meant) add(name, array->shape, chosen_.count(name) > 0);
+    if (!array->real() || meant) continue;
+    const char* const why = WhyHeld(name, *array);
+    // A number that is no weight is a factor or an epsilon, but one with an axis may be a bound
+    // that is meant as a weight.
+    const bool plain = why == kOthers || (array->shape.empty() && why != kNumbers);
+    const bool said = file_.IsParameter(name) || file_.IsBuffer(name);
+    if (array->count() > 1 || !plain || said) add(name, array->shape, why);
   }
+  const auto add_constant = [&](const NodeProto& node, const Shape& shape) {
+    if (ElementCount(shape) > 1) add(node.output(0), shape, "Constant nodes");
+  };
   for (const NodeProto& node : file_.graph().node()) {
     if (node.op_type() != "Constant" || node.output_size() == 0) continue;
     if (const AttributeProto* value = FindAttribute(node, "value")) {
       const TensorProto& tensor = value->t();
       if (IsReal(tensor.data_type())) {
-        add(node.output(0), {tensor.dims().begin(), tensor.dims().end()}, false);
+        add_constant(node, {tensor.dims().begin(), tensor.dims().end()});
       }
     } else if (const AttributeProto* row = FindAttribute(node, "value_floats")) {
-      add(node.output(0), {row->floats_size()}, false);
+      add_constant(node, {row->floats_size()});
     }
   }
   return held;
@@ -216,7 +246,7 @@ std::vector<std::string> Importer::HeldFixed() const {
 
 std::vector<std::string> Importer::Notes() const {
   std::vector<std::string> notes;
-  const auto add = [&](const char* what, std::vector<std::string> values) {
+  const auto add = [&](const std::string& what, std::vector<std::string> values) {
     constexpr size_t kMost = 20;  // values to name
     if (values.empty()) return;
     if (values.size() > kMost) {
@@ -226,9 +256,22 @@ std::vector<std::string> Importer::Notes() const {
     }
     notes.push_back(absl::StrCat(what, ": ", absl::StrJoin(values, ", ")));
   };
-  add("not trained, but kept as the file has them", HeldFixed());
+  for (const auto& [why, values] : HeldFixed()) {
+    add(absl::StrCat("not trained, but kept as the file has them (", why, ")"), values);
+  }
   add("trained apart, though the file has their values once", TrainedApart());
+  add("trained in place of the parameters that the exporter computed them from (export with "
+      "optimize=False to train the parameters)",
+      TrainedInPlace());
   return notes;
+}
+
+std::map<std::string, ArrayPtr> Importer::Trained() const {
+  std::map<std::string, ArrayPtr> trained;
+  for (const std::string& name : trained_) {
+    if (needed_.count(name) > 0) trained[SafeName(name)] = file_.initializers().at(name);
+  }
+  return trained;
 }
 
 int64_t Importer::CountWeights() const {

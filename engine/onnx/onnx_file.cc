@@ -16,6 +16,9 @@ constexpr int64_t kOldestOpset = 9, kNewestOpset = 20;
 // The time to plan a step's memory grows with the square of the nodes.
 constexpr int kMostNodes = 20000;
 constexpr char kPyTorch[] = "pytorch";  // the producer in files of its exporter
+// The key of a value's mark, whose values are those of torch.export's InputKind.
+constexpr char kMark[] = "pkg.torch.export.graph_signature.InputSpec.kind";
+constexpr char kMarkOfParameters[] = "PARAMETER";
 constexpr uintmax_t kLargestFile = (uintmax_t{1} << 31) - 1;  // protobuf reads no larger file
 
 absl::Status NotAModel(const std::string& what) { return absl::InvalidArgumentError(what); }
@@ -103,6 +106,7 @@ absl::Status OnnxFile::Check() {
   PSGD_RETURN_IF_ERROR(ReadInitializers());
   PSGD_RETURN_IF_ERROR(CheckNodes());
   NameIdentities();
+  ReadMarks();
   FuseNodes(&graph_, initializers_);
   return absl::OkStatus();
 }
@@ -176,6 +180,26 @@ void OnnxFile::NameIdentities() {
     second_names_[name] = first == second_names_.end() ? node.input(0) : first->second;
     initializers_[name] = found->second;
   }
+}
+
+void OnnxFile::ReadMarks() {
+  for (const auto* const infos : {&graph_.input(), &graph_.value_info()}) {
+    for (const ValueInfoProto& info : *infos) {
+      for (const StringStringEntryProto& property : info.metadata_props()) {
+        if (property.key() == kMark) marks_[info.name()] = property.value();
+      }
+    }
+  }
+}
+
+bool OnnxFile::IsParameter(const std::string& name) const {
+  if (!marks_parameters()) return producer_ == kPyTorch && IsOfParameter(name, /*producer=*/"");
+  const auto mark = marks_.find(name);
+  return mark != marks_.end() && mark->second == kMarkOfParameters;
+}
+
+bool OnnxFile::IsBuffer(const std::string& name) const {
+  return marks_.count(name) > 0 && !IsParameter(name);
 }
 
 }  // namespace psgd::onnx

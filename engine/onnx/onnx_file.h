@@ -32,18 +32,28 @@ class OnnxFile {
   bool IsSecondName(const NodeProto& node) const {
     return node.output_size() > 0 && second_names_.count(node.output(0)) > 0;
   }
+  // Whether the file marks PyTorch's parameters and buffers, as torch.onnx.export with dynamo=True
+  // does.
+  bool marks_parameters() const { return !marks_.empty(); }
+  // Whether the file marks the initializer as a parameter of PyTorch. Without marks: whether it has
+  // the name of one, or of a buffer.
+  bool IsParameter(const std::string& name) const;
+  // Whether the file marks the initializer as a buffer or another constant.
+  bool IsBuffer(const std::string& name) const;
 
  private:
   absl::Status Check();
   absl::Status ReadInitializers();
   absl::Status CheckNodes() const;
   void NameIdentities();
+  void ReadMarks();
 
   std::string path_, producer_;
   GraphProto graph_;
   int64_t opset_ = 0;
   std::map<std::string, ArrayPtr> initializers_;
   std::map<std::string, std::string> second_names_;
+  std::map<std::string, std::string> marks_;  // PyTorch's kind of a value, as PARAMETER
 };
 
 // As "Conv node /conv1/Conv". Control characters are replaced, because names come from a file.

@@ -1,8 +1,11 @@
 #include "experiment/launch/onnx_report.h"
 
+#include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -57,13 +60,49 @@ std::vector<std::string> NotesOf(const OnnxCheck& check) {
   return notes;
 }
 
+// Weights whose names differ in numbers alone, as those of equal layers, are one row.
+std::string TrainedText(const OnnxCheck& check) {
+  struct Group {
+    int count = 0;
+    int64_t elements = 0;
+    std::set<std::string> shapes = {};
+  };
+  std::map<std::string, Group> groups;
+  for (const OnnxWeights& weights : check.trained) {
+    std::string pattern;
+    for (const char c : weights.name) {
+      const bool digit = absl::ascii_isdigit(static_cast<unsigned char>(c));
+      if (!digit) pattern += c;
+      if (digit && !pattern.ends_with('*')) pattern += '*';
+    }
+    Group& group = groups[pattern];
+    ++group.count;
+    group.elements += weights.elements;
+    group.shapes.insert(weights.shape);
+  }
+  TextTable table({"trained", "tensors", "weights", "shape"});
+  for (const auto& [pattern, group] : groups) {
+    table.Add({pattern, absl::StrCat(group.count),
+               ReadableCount(static_cast<double>(group.elements)),
+               group.shapes.size() == 1 ? *group.shapes.begin() : "several"});
+  }
+  std::string text = absl::StrCat("\n", table.Text());
+  if (!check.marks_buffers) {
+    absl::StrAppend(
+        &text,
+        "  The file does not say which of these are buffers of PyTorch: name buffers, as "
+        "fixed filters, in model.frozen.\n");
+  }
+  return text;
+}
+
 std::string Where(const OnnxProblem& problem) {
   if (problem.op.empty()) return "";
   return absl::StrCat(problem.op, problem.node.empty() ? "" : " node " + problem.node, ": ");
 }
 
 std::string Json(const std::string& path, const OnnxCheck& check) {
-  Record ops = Record::array(), problems = Record::array();
+  Record ops = Record::array(), trained = Record::array(), problems = Record::array();
   for (const auto& [name, op] : check.ops) {
     ops.push_back({{"op", name},
                    {"nodes", op.nodes},
@@ -71,13 +110,24 @@ std::string Json(const std::string& path, const OnnxCheck& check) {
                    {"attributes", op.attributes},
                    {"refused", ProblemsOf(check, name)}});
   }
+  for (const OnnxWeights& weights : check.trained) {
+    trained.push_back(
+        {{"name", weights.name}, {"shape", weights.shape}, {"elements", weights.elements}});
+  }
   for (const OnnxProblem& problem : check.problems) {
     problems.push_back({{"op", problem.op}, {"node", problem.node}, {"why", problem.why}});
   }
-  const Record record = {
-      {"file", path},         {"taken", check.problems.empty()}, {"opset", check.opset},
-      {"nodes", check.nodes}, {"weights", check.weights},        {"samples", check.samples},
-      {"ops", ops},           {"notes", NotesOf(check)},         {"problems", problems}};
+  const Record record = {{"file", path},
+                         {"taken", check.problems.empty()},
+                         {"opset", check.opset},
+                         {"nodes", check.nodes},
+                         {"weights", check.weights},
+                         {"samples", check.samples},
+                         {"ops", ops},
+                         {"trained", trained},
+                         {"marks_buffers", check.marks_buffers},
+                         {"notes", NotesOf(check)},
+                         {"problems", problems}};
   return record.dump(2) + "\n";
 }
 
@@ -118,7 +168,7 @@ std::string OnnxCheckText(const std::string& path, const OnnxCheck& check, bool 
     table.Add({absl::StrCat(name, op.fused ? " (of several)" : ""), absl::StrCat(op.nodes),
                refused == 0 ? "" : absl::StrCat(refused), AttributesText(op)});
   }
-  absl::StrAppend(&text, table.Text());
+  absl::StrAppend(&text, table.Text(), TrainedText(check));
   for (const std::string& note : NotesOf(check)) absl::StrAppend(&text, "\nnote: ", note, "\n");
   if (check.problems.empty()) return text + "\npsgd takes all of it\n";
   absl::StrAppend(&text, "\nnot taken:\n");

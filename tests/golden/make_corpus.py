@@ -7,7 +7,11 @@
     tests/golden/make_corpus.py build/release/bin/engine_onnx_losses --texts [MODEL ...]
 
 With --texts it compares the small language models of language_models.py instead, each exported in
-several ways, in a few minutes.
+several ways, in a few minutes. Each row is made by a process of its own, which --limit ends after so
+many seconds. With --table rows are appended to a file, and a later call makes only those that the file
+lacks or that ran out of time (delete a line to make it again):
+
+    tests/golden/make_corpus.py PROGRAM vgg11 swin_s --limit 1800 --table corpus.md
 
 Each network is exported as docs/engine.md says, imported by psgd and trained for five steps. It passes
 if the losses differ by at most 1e-3 of PyTorch's. Both train in fp32 from the same random weights;
@@ -15,11 +19,15 @@ dropout and stochastic depth are 0. The learning rate is such that the losses fa
 error is multiplied as in a network that jumps about. All networks take an hour or more on two cores and several GB.
 """
 
+import argparse
 import copy
+import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 
 import torch
@@ -32,7 +40,8 @@ from torchvision import models
 STEPS = 5
 FALL = 0.1  # of the loss in the first step, by its gradient
 BOUND = 1e-3
-MOST_WEIGHTS = 150e6
+MOST_WEIGHTS = 150e6  # of networks that are not named
+OUT_OF_TIME = "out of time"
 RATE = 0.5  # of language models
 
 # The smallest sizes (of 96 and more) at which PyTorch exports the network.
@@ -97,9 +106,6 @@ def compare(name, program, folder):
     batch = 2 if size == 224 else 4
     torch.manual_seed(1)
     model = without_chance(build(name, size))
-    weights = sum(p.numel() for p in model.parameters())
-    if weights > MOST_WEIGHTS:
-        return size, f"left out: {weights / 1e6:.0f} M weights"
     pixels = isinstance(model, Logits)
     x = torch.tensor(fill(batch * 3 * size * size, 7)).view(batch, 3, size, size)
     y = labels(batch * size * size if pixels else batch, 10)
@@ -173,25 +179,82 @@ def weights_of(name):
     return models.get_model_weights(name).DEFAULT.meta["num_params"]
 
 
-def main(program, names):
+def print_row(program, name, texts):
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
-    if names[:1] == ["--texts"]:
-        print(f"| model | {' | '.join(EXPORTS)} |\n|---|{'---|' * len(EXPORTS)}")
-        with tempfile.TemporaryDirectory() as folder:
-            for name in names[1:] or language_models.CASES:
-                cells = compare_text(name, program, pathlib.Path(folder))
-                print(f"| {name} | {' | '.join(cells)} |", flush=True)
-        return
-    every = models.list_models(module=models) + models.list_models(module=models.segmentation)
-    print("| network | image | result |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for name in names or sorted(every, key=weights_of):
-            size, result = compare(name, program, pathlib.Path(folder))
-            print(f"| {name} | {size} | {result} |", flush=True)
+        folder = pathlib.Path(folder)
+        cells = compare_text(name, program, folder) if texts else compare(name, program, folder)
+    print(" | ".join(str(cell) for cell in cells))
+
+
+def made_row(how, name):
+    """The row that a process of its own makes, with its seconds."""
+    command = [sys.executable, __file__, how.program, name, "--row"] + (["--texts"] if how.texts else [])
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        # The process and its children are a group, so that all end together.
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   start_new_session=True, env=os.environ | {"TMPDIR": folder})
+        try:
+            out, error = process.communicate(timeout=how.limit)
+        except subprocess.TimeoutExpired:
+            out, error = "", f"{OUT_OF_TIME}: more than {how.limit:g} s"
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    seconds = time.monotonic() - start
+    columns = len(EXPORTS) if how.texts else 2
+    if process.returncode == 0 and out:
+        cells = out.strip()
+    else:
+        why = (error.strip().splitlines() or [f"ended with {process.returncode}"])[-1][:200]
+        cells = " | ".join([why] + [""] * (columns - 1)) if how.texts else f" | {why}"
+    return f"| {name} | {cells} | {seconds:.0f} |"
+
+
+def names_of(how):
+    known = list(language_models.CASES) if how.texts else sorted(
+        models.list_models(module=models) + models.list_models(module=models.segmentation), key=weights_of)
+    for name in how.names:
+        if name not in known:
+            sys.exit(f"make_corpus.py: there is no {name}; there are {', '.join(known)}")
+    return how.names or [name for name in known if how.texts or weights_of(name) <= MOST_WEIGHTS]
+
+
+def name_in(row):
+    return row.split("|")[1].strip()
+
+
+def main(how):
+    names = names_of(how)
+    if how.row:
+        return print_row(how.program, how.names[0], how.texts)
+    columns = ["model", *EXPORTS, "s"] if how.texts else ["network", "image", "result", "s"]
+    head = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    rows = how.table.read_text().splitlines() if how.table and how.table.exists() else head
+    if rows[:2] != head:
+        sys.exit(f"make_corpus.py: {how.table} is another table; --table names a new file or one of its own")
+    rows = [row for row in rows if OUT_OF_TIME not in row or name_in(row) not in names]
+    print("\n".join(rows), flush=True)
+    made = {name_in(row) for row in rows}
+    for name in names:
+        if name in made:
+            continue
+        rows.append(made_row(how, name))
+        print(rows[-1], flush=True)
+        if how.table:
+            how.table.write_text("\n".join(rows) + "\n")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    main(sys.argv[1], sys.argv[2:])
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", help="engine_onnx_losses")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a network or model; none: all")
+    parser.add_argument("--texts", action="store_true", help="language models instead of networks")
+    parser.add_argument("--limit", type=float, metavar="SECONDS", help="of each row")
+    parser.add_argument("--table", type=pathlib.Path, metavar="FILE", help="the rows, to go on from")
+    parser.add_argument("--row", action="store_true", help=argparse.SUPPRESS)
+    main(parser.parse_intermixed_args())

@@ -284,6 +284,42 @@ class SmallBothWays(nn.Module):
         return self.head(x)
 
 
+class SmallSpread(nn.Module):
+    """Standard deviations and variances, whose number of elements is a product of sizes, and others."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 12, 3, 2, 1)
+        self.deep = nn.Conv2d(12, 12, 3, padding=1)
+        self.fc = nn.Linear(24, 10)
+
+    def forward(self, x):
+        x = F.celu(self.conv(x), 0.5)
+        x = (x - x.mean(1, keepdim=True)) / (x.std(1, keepdim=True) + 0.1)
+        x = F.celu(self.deep(x)) * torch.sign(x)
+        pooled = F.lp_pool2d(x.abs() + 0.1, 2, 2)
+        return self.fc(torch.cat([x.std((2, 3)) + x.var((2, 3), unbiased=False), pooled.var((2, 3))], 1))
+
+
+class SmallCosine(nn.Module):
+    """A cosine head as that of CLIP, and other learned numbers without an axis."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 12, 3, 2, 1)
+        self.weight = nn.Parameter(torch.randn(10, 12))
+        self.shift, self.scale = nn.Parameter(torch.tensor(0.3)), nn.Parameter(torch.tensor(2.0))
+        self.temperature = nn.Parameter(torch.tensor(0.7))
+        self.mean, self.most = nn.Parameter(torch.tensor(0.5)), nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, x):
+        x = F.relu(self.conv(x) + self.shift)
+        parts = torch.softmax(torch.stack([self.mean.exp(), self.most]), 0)
+        x = parts[0] * x.mean((2, 3)) + parts[1] * x.amax((2, 3))
+        cosines = F.linear(F.normalize(x), F.normalize(self.weight))
+        return cosines * self.scale.clamp(max=4.6).exp() / self.temperature
+
+
 def small_rows():
     return nn.Sequential(nn.Flatten(), nn.Linear(768, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 10))
 
@@ -392,6 +428,8 @@ def main(folder, large):
         for name in LANGUAGE_MODELS:
             make, _ = language_models.CASES[name]
             cases[f"lm_{name}"] = (make(), t, u, {"opset": 14, "time": True})
+        cases["spread"] = (SmallSpread(), x, y, {})
+        cases["cosine"] = (SmallCosine(), x, y, {})
     losses = {}
     for name, (model, x, y, how) in cases.items():
         print(name)

@@ -1,6 +1,7 @@
 // Networks from ONNX files through the real programs, and back into files.
 #include <signal.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -147,12 +148,38 @@ TEST_F(Onnx, WhatIsNotTrainedIsTold) {
       Sets({"data.synthetic.shape=[2, 4, 4]", "data.synthetic.classes=3", "train.max_steps=1"});
   const Ended ended = Run("run", path, sets);
   ASSERT_EQ(ended.code, 0) << ended.err;
-  const std::string told = "not trained, but kept as the file has them: divisor (3)\n";
+  const std::string told =
+      "not trained, but kept as the file has them (operands that are not trained, as divisors and "
+      "exponents): divisor (3)\n";
   EXPECT_THAT(File("run/worker-0/worker.log"), HasSubstr(path + ": " + told));
   const Ended dry = RunProgram(
       std::vector<std::string>{"ps-worker", "--cpu", "--dry-run", Path("run.yaml")} + sets);
   ASSERT_EQ(dry.code, 0) << dry.err;
   EXPECT_THAT(dry.out, HasSubstr(told));
+}
+
+TEST_F(Onnx, LearnedNumbersAreToldAndTrained) {
+  const std::string model = PSGD_SOURCE_DIR "/tests/golden/onnx/cosine.onnx";
+  const Ended check = RunProgram({"ps-ctl", "onnx", "check", model});
+  EXPECT_EQ(check.code, 0) << check.err;
+  EXPECT_THAT(check.out, AllOf(HasSubstr("\n  scale              1        1  scalar\n"),
+                               HasSubstr("name buffers, as fixed filters, in model.frozen")));
+  const Ended json = RunProgram({"ps-ctl", "onnx", "check", model, "--json"});
+  const auto record = Json::parse(json.out);
+  EXPECT_FALSE(record["marks_buffers"].get<bool>());
+  EXPECT_EQ(record["trained"].size(), 8u);
+  EXPECT_EQ(record["trained"][1]["shape"], "12x3x3x3");
+
+  const Ended ended = Run("run", model, Sets({"train.max_steps=8"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const Ended exported =
+      RunProgram({"ps-ctl", "export", "--run-dir", Path("run"), "--onnx", Path("trained.onnx")});
+  ASSERT_EQ(exported.code, 0) << exported.err;
+  const auto before = ReadOnnxWeights(model), after = ReadOnnxWeights(Path("trained.onnx"));
+  ASSERT_TRUE(before.ok() && after.ok());
+  for (const char* name : {"scale", "shift", "temperature"}) {
+    EXPECT_GT(std::abs(after->at(name).at(0) - before->at(name).at(0)), 1e-4) << name;
+  }
 }
 
 TEST_F(Onnx, WeightsThatTrainApartAreTold) {

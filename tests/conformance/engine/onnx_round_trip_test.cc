@@ -128,6 +128,7 @@ INSTANTIATE_TEST_SUITE_P(
         RoundTrip{"pools.onnx", kImages}, RoundTrip{"activations.onnx", kImages},
         RoundTrip{"norms.onnx", kImages}, RoundTrip{"moves.onnx", kImages},
         RoundTrip{"sounds.onnx", kImages}, RoundTrip{"choices.onnx", kImages},
+        RoundTrip{"spread.onnx", kImages}, RoundTrip{"cosine.onnx", kImages},
         RoundTrip{"lm_encoder_tutorial.onnx", kWords}, RoundTrip{"lm_gpt2_new_gelu.onnx", kWords},
         RoundTrip{"lm_rotary.onnx", kWords}, RoundTrip{"lm_padded.onnx", kWords},
         RoundTrip{"lm_padded_own.onnx", kWords}),

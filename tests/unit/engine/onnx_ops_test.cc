@@ -60,6 +60,41 @@ const OnnxOpCase kOnnxOpCases[] = {
        SetText(AddNode(g, "Einsum", {"x", "w"}, "m"), "equation", "nchw,oc->nohw");
      },
      5, "two sizes for c"},
+    {"WhereBothAreOneNumber",
+     [](GraphProto* g) {
+       AddWeights(g, "one", {}, 1);
+       AddNode(g, "Greater", {"x", "one"}, "large");
+       AddNode(g, "Where", {"large", "one", "one"}, "made");
+       AddNode(g, "Add", {"x", "made"}, "m");
+     }},
+    {"PaddedSoftmaxOfANumber",
+     [](GraphProto* g) {
+       AddWeights(g, "number", {});
+       AddNode(g, "PaddedSoftmax", {"x", "number", "number"}, "m");
+     },
+     32, "other padding than that of a key"},
+    {"CastLike",
+     [](GraphProto* g) {
+       AddInts(g, "two", {2});
+       AddNode(g, "CastLike", {"two", "x"}, "real");
+       AddNode(g, "Mul", {"x", "real"}, "doubled");
+       AddNode(g, "CastLike", {"doubled", "real"}, "m");
+     }},
+    {"CastLikeWholeNumbers",
+     [](GraphProto* g) {
+       AddInts(g, "two", {2});
+       AddNode(g, "CastLike", {"x", "two"}, "m");
+     },
+     32, "casts to whole numbers"},
+    {"CeluOfANegativeAlpha",
+     [](GraphProto* g) {
+       onnx::AttributeProto* alpha = AddNode(g, "Celu", {"x"}, "m")->add_attribute();
+       alpha->set_name("alpha");
+       alpha->set_f(-2);
+     },
+     32, "an alpha of -2, not above 0"},
+    {"ReduceProdOfTheInput", [](GraphProto* g) { AddNode(g, "ReduceProd", {"x"}, "m"); }, 1,
+     "only supported where its values do not depend on the input"},
     {"GatherAnyIndices",
      [](GraphProto* g) {
        AddInts(g, "index", {1, -2, 1});

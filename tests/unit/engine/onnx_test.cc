@@ -5,6 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "engine/graph/model_spec.h"
 #include "engine/onnx/fold.h"
@@ -23,6 +27,7 @@ using ::testing::AllOf;
 using testing::AroundNode;
 using ::testing::ElementsAre;
 using testing::EmptyModel;
+using ::testing::FloatEq;
 using ::testing::HasSubstr;
 using testing::Import;
 using testing::OpsOf;
@@ -340,6 +345,63 @@ TEST(OnnxFold, RangesOfSlices) {
   EXPECT_THAT(range(10, 5, 2, 1), ElementsAre(5, 0));
   EXPECT_TRUE(range(10, 0, 5, 0).empty());
   EXPECT_THAT(range(10, 0, most, most), ElementsAre(0, 1));
+}
+
+// What the node makes of the numbers, over `axes`.
+std::vector<float> Reduced(const std::string& op, const onnx::ArrayPtr& numbers,
+                           const std::vector<int64_t>& axes, Shape* shape) {
+  onnx::NodeProto node;
+  node.set_op_type(op);
+  SetInts(&node, "axes", axes);
+  SetInt(&node, "keepdims", 0);
+  const auto made = onnx::Fold(node, {numbers}, 13);
+  EXPECT_TRUE(made.ok()) << op << ": " << made.status();
+  if (!made.ok()) return {};
+  *shape = made->front()->shape;
+  if (made->front()->real()) return made->front()->reals;
+  return {made->front()->ints.begin(), made->front()->ints.end()};
+}
+
+TEST(OnnxFold, Reductions) {
+  const auto reals = onnx::MakeReals({2, 3, 1}, {1, -2, 4, 3, 2, 0.5});
+  const auto ints = onnx::MakeInts({2, 3, 1}, {1, -2, 4, 3, 2, 5});
+  const auto log_of = [](double a, double b, double c) {
+    return static_cast<float>(std::log(std::exp(a) + std::exp(b) + std::exp(c)));
+  };
+  Shape shape;
+  for (const auto& [op, first, second] : std::vector<std::tuple<const char*, float, float>>{
+           {"ReduceSum", 3, 5.5},
+           {"ReduceMean", 1, 5.5f / 3},
+           {"ReduceProd", -8, 3},
+           {"ReduceMax", 4, 3},
+           {"ReduceMin", -2, 0.5},
+           {"ReduceL1", 7, 5.5},
+           {"ReduceL2", std::sqrt(21.0f), std::sqrt(13.25f)},
+           {"ReduceSumSquare", 21, 13.25},
+           {"ReduceLogSum", std::log(3.0f), std::log(5.5f)},
+           {"ReduceLogSumExp", log_of(1, -2, 4), log_of(3, 2, 0.5)}}) {
+    EXPECT_THAT(Reduced(op, reals, {1, -1}, &shape), ElementsAre(FloatEq(first), FloatEq(second)));
+    EXPECT_EQ(shape, Shape{2}) << op;
+  }
+  EXPECT_THAT(Reduced("ReduceProd", ints, {0}, &shape), ElementsAre(3, -4, 20));
+  EXPECT_EQ(shape, (Shape{3, 1}));
+  EXPECT_THAT(Reduced("ReduceSum", ints, {}, &shape), ElementsAre(13));
+  EXPECT_EQ(shape, Shape());
+  EXPECT_THAT(Reduced("ReduceMin", ints, {0, 1, 2}, &shape), ElementsAre(-2));
+}
+
+TEST(OnnxFold, ReductionsThatHaveNoResult) {
+  const auto why = [](const std::string& op, const onnx::ArrayPtr& numbers, int64_t axis) {
+    onnx::NodeProto node;
+    node.set_op_type(op);
+    SetInts(&node, "axes", {axis});
+    return std::string(onnx::Fold(node, {numbers}, 13).status().message());
+  };
+  EXPECT_THAT(why("ReduceMean", onnx::MakeInts({2}, {1, 2}), 0), HasSubstr("real numbers only"));
+  EXPECT_THAT(why("ReduceSum", onnx::MakeInts({2}, {1, 0}, onnx::Array::Kind::kBool), 0),
+              HasSubstr("real numbers only"));
+  EXPECT_THAT(why("ReduceMax", onnx::MakeReals({2, 0}, {}), 1), HasSubstr("no elements"));
+  EXPECT_THAT(why("ReduceProd", onnx::MakeReals({2}, {1, 2}), 1), HasSubstr("names axis 1 of 1"));
 }
 
 }  // namespace

@@ -176,5 +176,32 @@ TEST(OnnxValues, MaximumKeepsBits) {
   }
 }
 
+TEST(OnnxValues, CeluAndSignOfTheirFormulas) {
+  const Made x = Evaluate(
+      [](GraphProto* g) {
+        AddWeights(g, "half", {}, 0.5f);
+        AddNode(g, "Mul", {"x", "half"}, "half_of_x");
+        AddNode(g, "Add", {"half_of_x", "half_of_x"}, "m");
+      },
+      32);
+  const Made sign = Evaluate([](GraphProto* g) { AddNode(g, "Sign", {"x"}, "m"); }, 32);
+  for (const float alpha : {1.0f, 0.25f}) {
+    const Made celu = Evaluate(
+        [&](GraphProto* g) {
+          onnx::AttributeProto* attribute = AddNode(g, "Celu", {"x"}, "m")->add_attribute();
+          attribute->set_name("alpha");
+          attribute->set_type(onnx::AttributeProto::FLOAT);
+          attribute->set_f(alpha);
+        },
+        32);
+    ASSERT_EQ(celu.values.size(), x.values.size());
+    for (size_t i = 0; i < x.values.size(); ++i) {
+      const double of = x.values[i];
+      EXPECT_NEAR(celu.values[i], of > 0 ? of : alpha * std::expm1(of / alpha), 1e-12);
+      EXPECT_EQ(sign.values[i], of > 0 ? 1 : of < 0 ? -1 : 0);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace psgd

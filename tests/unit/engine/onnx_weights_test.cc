@@ -134,7 +134,15 @@ std::vector<std::string> Notes(const ModelProto& model, const ModelConfig& confi
   EXPECT_TRUE(chosen.ok()) << chosen;
   return importer.Notes();
 }
-constexpr char kHeld[] = "not trained, but kept as the file has them: ";
+// The note on values that are held for a reason.
+std::string Held(const std::string& why, const std::string& values) {
+  return "not trained, but kept as the file has them (" + why + "): " + values;
+}
+constexpr char kOperands[] = "operands that are not trained, as divisors and exponents";
+constexpr char kConstants[] = "Constant nodes";
+constexpr char kNumbers[] = "numbers without an axis";
+constexpr char kAngles[] = "angles of a sine or cosine";
+constexpr char kBounds[] = "bounds and values to fill in";
 
 TEST(OnnxWeights, WhatIsHeldFixedIsNamed) {
   ModelProto model = SmallModel();
@@ -158,10 +166,109 @@ TEST(OnnxWeights, WhatIsHeldFixedIsNamed) {
   const auto imported = Import(model);
   ASSERT_TRUE(imported.ok()) << imported.status();
   EXPECT_THAT(ParameterNames(*imported), ElementsAre("conv.weight", "conv.bias"));
-  EXPECT_THAT(Notes(model), ElementsAre(kHeld + std::string("by (3), k (3x20)")));
+  EXPECT_THAT(Notes(model), ElementsAre(Held(kConstants, "k (3x20)"), Held(kOperands, "by (3)")));
   ModelConfig config;
   config.add_frozen("by");
-  EXPECT_THAT(Notes(model, config), ElementsAre(kHeld + std::string("k (3x20)")));
+  EXPECT_THAT(Notes(model, config), ElementsAre(Held(kConstants, "k (3x20)")));
+}
+
+// Logits times exp(scale), clipped, and divided by a temperature, plus the logits' least.
+ModelProto Scaled(const std::string& scale, const std::string& temperature) {
+  ModelProto model = SmallModel();
+  model.set_producer_name("pytorch");
+  GraphProto* graph = model.mutable_graph();
+  for (const char* name : {"least", "most"}) AddWeights(graph, name, {}, name[0] == 'l' ? -9 : 9);
+  for (const std::string& name : {scale, temperature}) AddWeights(graph, name, {}, 2);
+  AddWeights(graph, "floor", {}, -5);
+  AddNode(graph, "Clip", {scale, "least", "most"}, "clipped");
+  AddNode(graph, "Exp", {"clipped"}, "factor");
+  AddNode(graph, "Mul", {"y", "factor"}, "scaled");
+  AddNode(graph, "Div", {"scaled", temperature}, "warm");
+  AddNode(graph, "Max", {"warm", "floor"}, "z");
+  SetOutput(graph, "z");
+  return model;
+}
+
+TEST(OnnxWeights, NumbersAreTrainedUnderNamesOfPyTorchsParametersAlone) {
+  const ModelProto model = Scaled("head.scale", "head.temperature");
+  const auto imported = Import(model);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(ParameterNames(*imported), ElementsAre("conv.weight", "conv.bias", "fc.weight",
+                                                     "head.scale", "head.temperature"));
+  EXPECT_EQ(imported->graph.shape(imported->graph.parameters[3].value), Shape{1});
+  EXPECT_FALSE(imported->graph.parameters[3].decay);
+  EXPECT_THAT(Notes(model), ElementsAre(Held(kBounds, "floor (scalar)"),
+                                        Held(kOperands, "least (scalar), most (scalar)")));
+  ModelConfig config;
+  config.add_frozen("head.*");
+  config.add_frozen("*st");
+  EXPECT_THAT(Notes(model, config), ElementsAre(Held(kBounds, "floor (scalar)")));
+
+  for (const char* name : {"/head/Constant_output_0", "onnx::Mul_12", "12"}) {
+    const ModelProto folded = Scaled(name, "head.temperature");
+    const auto held = Import(folded);
+    ASSERT_TRUE(held.ok()) << held.status();
+    EXPECT_THAT(ParameterNames(*held), Not(Contains(name)));
+    EXPECT_THAT(Notes(folded), Contains(Held(kNumbers, name + std::string(" (scalar)"))));
+  }
+  ModelProto other = model;
+  other.set_producer_name("tf2onnx");
+  const auto held = Import(other);
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_THAT(ParameterNames(*held), ElementsAre("conv.weight", "conv.bias", "fc.weight"));
+  EXPECT_THAT(Notes(other), ElementsAre(Held(kNumbers, "head.scale (scalar)")));
+}
+
+// Marks a value as PyTorch's newer exporter does.
+void MarkAs(GraphProto* graph, const std::string& name, const std::string& kind) {
+  onnx::ValueInfoProto* info = graph->add_value_info();
+  info->set_name(name);
+  onnx::StringStringEntryProto* mark = info->add_metadata_props();
+  mark->set_key("pkg.torch.export.graph_signature.InputSpec.kind");
+  mark->set_value(kind);
+}
+
+TEST(OnnxWeights, MarksTellParametersFromBuffers) {
+  ModelProto model = Scaled("scale", "temperature");
+  GraphProto* graph = model.mutable_graph();
+  MarkAs(graph, "x", "USER_INPUT");
+  for (const char* name : {"conv.bias", "fc.weight", "scale"}) MarkAs(graph, name, "PARAMETER");
+  for (const char* name : {"conv.weight", "temperature"}) MarkAs(graph, name, "BUFFER");
+  const auto imported = Import(model);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(ParameterNames(*imported), ElementsAre("conv.bias", "fc.weight", "scale"));
+  EXPECT_THAT(Notes(model), ElementsAre(Held("buffers of PyTorch",
+                                             "conv.weight (5x2x3x3), temperature (scalar)")));
+  graph->mutable_value_info()->DeleteSubrange(4, 2);  // the marks of buffers
+  EXPECT_THAT(Notes(model),
+              ElementsAre("trained in place of the parameters that the exporter computed them from "
+                          "(export with optimize=False to train the parameters): "
+                          "conv.weight (5x2x3x3)"));
+}
+
+TEST(OnnxWeights, NumbersHaveNoAxisInWhatTheyMake) {
+  ModelProto model = SmallModel();
+  model.set_producer_name("pytorch");
+  GraphProto* graph = model.mutable_graph();
+  std::vector<std::string> parts;
+  for (const std::string name : {"first", "second", "third"}) {
+    AddWeights(graph, name, {});
+    AddNode(graph, "Exp", {name}, name + ".exp");
+    SetInts(AddNode(graph, "Unsqueeze", {name + ".exp"}, name + ".row"), "axes", {0});
+    parts.push_back(name + ".row");
+  }
+  SetInt(AddNode(graph, "Concat", parts, "factors"), "axis", 0);
+  AddNode(graph, "Mul", {"y", "factors"}, "z");
+  SetOutput(graph, "z");
+  model.mutable_opset_import(0)->set_version(11);
+  const auto imported = Import(model);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(OpsOf<Concat>(*imported).size(), 1u);
+  for (const auto& node : imported->graph.nodes) {
+    if (std::holds_alternative<Concat>(node.op)) {
+      EXPECT_EQ(imported->graph.shape(node.outputs[0]), Shape{3});
+    }
+  }
 }
 
 // Adds "bound" as an operand of a choice between the logits and it.
@@ -190,7 +297,7 @@ TEST(OnnxWeights, OneElementIsABoundAndManyAreWeights) {
         const auto imported = Import(model);
         ASSERT_TRUE(imported.ok()) << op << ": " << imported.status();
         EXPECT_THAT(ParameterNames(*imported), Not(Contains("bound"))) << op << negated;
-        EXPECT_THAT(Notes(model), ElementsAre(kHeld + ("bound (" + ShapeText(shape) + ")")));
+        EXPECT_THAT(Notes(model), ElementsAre(Held(kBounds, "bound (" + ShapeText(shape) + ")")));
       }
       const ModelProto model = ChoiceOf(op, {3}, negated);
       const auto imported = Import(model);
@@ -226,12 +333,12 @@ TEST(OnnxWeights, AnglesAreTrainedIfTheyServeElsewhere) {
   const auto angles = Import(Waves(false));
   ASSERT_TRUE(angles.ok()) << angles.status();
   EXPECT_THAT(ParameterNames(*angles), ElementsAre("conv.weight", "conv.bias", "fc.weight"));
-  EXPECT_THAT(Notes(Waves(false)), ElementsAre(kHeld + std::string("b (3), places (3), w (3)")));
+  EXPECT_THAT(Notes(Waves(false)), ElementsAre(Held(kAngles, "b (3), places (3), w (3)")));
   const auto weights = Import(Waves(true));
   ASSERT_TRUE(weights.ok()) << weights.status();
   EXPECT_THAT(ParameterNames(*weights),
               UnorderedElementsAre("conv.weight", "conv.bias", "fc.weight", "w"));
-  EXPECT_THAT(Notes(Waves(true)), ElementsAre(kHeld + std::string("b (3), places (3)")));
+  EXPECT_THAT(Notes(Waves(true)), ElementsAre(Held(kAngles, "b (3), places (3)")));
 }
 
 // Images of 2 x 4 x 4 times "table", twice, through Identity nodes of these names.
