@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "server/durability/failpoint.h"
+#include "server/durability/reopening.h"
 #include "server/shard/journal.h"
 
 namespace rocksdb {
@@ -85,8 +86,7 @@ class RocksJournal final : public Journal {
   absl::StatusOr<uint64_t> LastEntryUpTo(uint64_t most) const;
   absl::StatusOr<ShardRecord> ReadRecord(uint64_t entry) const;
   absl::StatusOr<ShardImage> ReadImage(uint64_t entry) const;
-  // Opens the database again after a failed write, because RocksDB then takes no more writes for
-  // some time. Its log has what was acknowledged.
+  // Opens the database again after a failed write. Its log has what was acknowledged.
   absl::Status Reopen();
   // Removes tables of images that were never finished.
   absl::Status RemoveUnfinishedTables() const;
@@ -100,7 +100,8 @@ class RocksJournal final : public Journal {
 
   const RocksJournalOptions options_;
   std::unique_ptr<rocksdb::DB> db_;
-  bool failed_ = false;                // the last write failed
+  bool failed_ = false;  // the last write failed
+  Reopening reopening_;
   bool machine_started_anew_ = false;  // the machine restarted since the journal was last open
   mutable std::mutex mutex_;           // guards db_ while it is reopened, logs_ and damaged_
   Logs logs_;
