@@ -283,6 +283,8 @@ absl::Status CopyAssigner::SettleLeader(uint32_t s, Time now, News* news) {
   if (may_come) return absl::OkStatus();
   if (from_disk == leader) {
     PSGD_RETURN_IF_ERROR(CheckJournalEnd(*shard, s, Find(leader, s)->entries()));
+    if (ReadsMore(leader)) return absl::OkStatus();
+    PSGD_RETURN_IF_ERROR(CompareJournals(leader));
     shard->set_epoch(shard->epoch() + 1);
     BeginEpoch(s);
     peers_.at(leader).may_lead_from[s] = shard->epoch();
@@ -300,6 +302,22 @@ absl::Status CopyAssigner::SettleLeader(uint32_t s, Time now, News* news) {
                                       " was in memory alone (durability.acknowledge: memory)"));
   }
   return absl::OkStatus();
+}
+
+bool CopyAssigner::ReadsMore(uint32_t server) const {
+  return std::ranges::any_of(peers_.at(server).state.copies(),
+                             [](const CopyState& copy) { return copy.unread(); });
+}
+
+absl::Status CopyAssigner::CompareJournals(uint32_t server) const {
+  std::vector<ReadJournal> journals;
+  for (uint32_t s = 0; s < static_cast<uint32_t>(record_.shards_size()); ++s) {
+    const CopyState* const copy = Find(server, s);
+    const bool leads = record_.shards(static_cast<int>(s)).leader() == server;
+    if (leads && copy != nullptr && copy->epoch() == 0) journals.push_back({s, &copy->clocks()});
+  }
+  const auto lost = FindLostEnd(journals, options_.most_ahead);
+  return lost ? lost->why : absl::OkStatus();
 }
 
 uint32_t CopyAssigner::InsteadOfTroubled(const ShardCopies& shard, uint32_t s, Time now) {

@@ -47,7 +47,8 @@ void SetEndpoints(const std::vector<std::string>& endpoints, Placement* placemen
 
 CopyAssignerOptions ForCopies(const RunLeaderOptions& options) {
   const Config& config = options.coordinator.config;
-  CopyAssignerOptions copies{options.copies, options.patience, std::nullopt, options.replaced};
+  CopyAssignerOptions copies{options.copies, options.patience, std::nullopt, options.replaced,
+                             MostClocksAhead(config)};
   if (config.durability().acknowledge() == DurabilityConfig::MEMORY)
     copies.lost_after = Milliseconds(config.cluster().deadline());
   return copies;

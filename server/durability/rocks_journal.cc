@@ -396,10 +396,15 @@ JournalReport RocksJournal::Check(RocksJournalOptions options) {
   // Recovers like a server, but carries out no steps.
   std::vector<std::string> notes;
   const auto image = journal.LoadImage(&notes);
-  report.recovers =
-      CheckLogEnds(journal.LogFolder()).ok() && image.ok() &&
-      journal.Replay(image->record.entry(), [](const JournalEntry&) { return absl::OkStatus(); })
-          .ok();
+  if (!image.ok() || !CheckLogEnds(journal.LogFolder()).ok()) return report;
+  JournalMembers members(image->record);
+  const absl::Status read =
+      journal.Replay(image->record.entry(), [&members](const JournalEntry& entry) {
+        members.Add(entry.head);
+        return absl::OkStatus();
+      });
+  report.recovers = read.ok();
+  if (read.ok() && !image->arrays.slices.empty()) report.clocks = members.Clocks();
   return report;
 }
 

@@ -20,6 +20,7 @@
 #include "server/durability/failpoint.h"
 #include "server/durability/reopening.h"
 #include "server/shard/journal.h"
+#include "server/shard/member_clocks.h"
 
 namespace rocksdb {
 class ColumnFamilyHandle;
@@ -40,6 +41,7 @@ struct RocksJournalOptions {
 struct JournalReport {
   std::vector<uint64_t> images;     // entries of sound images, newest first
   uint64_t first = 0, last = 0;     // present entries; 0: none
+  MemberClocks clocks;              // at its end, as ShardCore::Clocks; if a server can go on
   std::vector<std::string> damage;  // each names a file, image or entry
   bool recovers = false;            // a server can go on from it
   bool empty = false;               // the server died while it created the journal
