@@ -10,6 +10,7 @@
 #include "apps/server_arguments.h"
 #include "apps/server_start.h"
 #include "apps/stop_signals.h"
+#include "common/files.h"
 #include "common/freed_memory.h"
 #include "common/open_files.h"
 #include "common/units.h"
@@ -127,7 +128,7 @@ class Program {
         if (code.ok() && code->has_value()) return **code;
         if (code.ok()) {
           trouble_since_.reset();
-        } else if (!MayPass(code.status())) {
+        } else if (!MayPass(code.status()) && !WaitsForRoom(code.status(), known)) {
           return code.status();
         }
       } else if (leads_) {
@@ -148,7 +149,7 @@ class Program {
   // Does what the server that leads the run does now. Returns how the program ends, if it does.
   absl::StatusOr<std::optional<ExitCode>> Lead(const ServerStanding& known) {
     if (!leads_) PSGD_RETURN_IF_ERROR(BeginToLead());
-    Look();
+    Look(known);
     if (!known.trained) return std::nullopt;
     PSGD_ASSIGN_OR_RETURN(const ExitCode code, SaveResults());
     return code;
@@ -164,6 +165,23 @@ class Program {
     return SteadyNow() - *trouble_since_ < Milliseconds(start_.config.cluster().deadline());
   }
 
+  // Whether the results are to be written again, because the disk is full: until somebody asks the
+  // run to stop. If that came before, until cluster.deadline has passed.
+  bool WaitsForRoom(const absl::Status& trouble, const ServerStanding& known) {
+    if (!known.trained || !absl::IsResourceExhausted(trouble)) return false;
+    const bool asked = known.asked_to_stop || stops_.count() > 0;
+    if (!room_wait_) {
+      room_wait_ = RoomWait{SteadyNow(), asked};
+      const std::string what =
+          absl::StrCat("waiting for room on ", MountPointOf(opened().results.path()),
+                       " to save the results: ", trouble.message());
+      log()->warn("{}", what);
+      server_->SetResultsWaitFor(what);
+    }
+    const Duration deadline = Milliseconds(start_.config.cluster().deadline());
+    return room_wait_->asked_before ? SteadyNow() - room_wait_->since < deadline : !asked;
+  }
+
   absl::Status BeginToLead() {
     if (opened().recorder == nullptr) {
       if (arguments_.json) std::cout << nlohmann::json{{"event", "taking_over"}} << std::endl;
@@ -177,7 +195,7 @@ class Program {
     opened().recorder->BeginsAt(status_, server_->samples_before());
     AnnounceReady(arguments_, *server_, status_.name(), pages == nullptr ? "" : pages->address(),
                   opened().results, start_.notes);
-    last_worker_ = SteadyNow();
+    last_worker_ = written_ = SteadyNow();
     return absl::OkStatus();
   }
 
@@ -192,7 +210,7 @@ class Program {
   }
 
   // Acts once per second.
-  void Look() {
+  void Look(const ServerStanding& known) {
     if (SteadyNow() < next_look_) return;
     auto status = server_->Call(StatusRequest());
     if (!status.ok()) return;
@@ -205,20 +223,33 @@ class Program {
     const bool anyone = std::any_of(status_.workers().begin(), status_.workers().end(),
                                     [](const WorkerStatus& worker) { return worker.live(); });
     if (anyone || !draining_) last_worker_ = SteadyNow();
-    const std::string waits_for = draining_ ? StopWaitsFor(status_) : "";
+    const bool unwritten = known.asked_to_stop && !status_.storage_trouble().empty();
+    if (!unwritten) written_ = SteadyNow();
+    const std::string waits_for = unwritten   ? status_.waits_for()
+                                  : draining_ ? StopWaitsFor(status_)
+                                              : "";
     if (!waits_for.empty() && told_ != waits_for) log()->warn("{}", waits_for);
     told_ = waits_for;
   }
 
   std::optional<ExitCode> HearStops(const ServerStanding& known) {
+    const std::string later =
+        server_->HasJournal()
+            ? absl::StrCat("ps-server --recover ", opened().dir.path(), " goes on from the journal")
+            : "what came after the last checkpoint is lost";
     if (stops_.count() >= 2) {
-      log()->warn("stopped at once; {}",
-                  server_->HasJournal()
-                      ? "ps-server --recover of its run directory goes on from the journal"
-                      : "what came after the last checkpoint is lost");
+      log()->warn("stopped at once; {}", later);
       return Interrupted();
     }
     const Duration deadline = Milliseconds(start_.config.cluster().deadline());
+    const bool unwritten = known.asked_to_stop && !status_.storage_trouble().empty();
+    if (known.leads && unwritten && SteadyNow() - written_ > deadline) {
+      log()->warn(
+          "it was asked to stop, and this could not be written for longer than cluster.deadline: "
+          "{}; stopped at once; {}",
+          status_.storage_trouble(), later);
+      return Interrupted();
+    }
     if (draining_ && known.leads && SteadyNow() - last_worker_ > deadline) {
       log()->warn(
           "ends without what is still to be written down: no worker is left, and another server or "
@@ -246,7 +277,7 @@ class Program {
 
   absl::Status SaveSummary(Summary::Status outcome, const std::string& error) {
     RunRecorder& recorder = *opened().recorder;
-    recorder.Progress(status_, /*last=*/true);
+    if (!std::exchange(told_last_, true)) recorder.Progress(status_, /*last=*/true);
     PSGD_RETURN_IF_ERROR(recorder.SaveSummary(status_, outcome, error));
     PSGD_RETURN_IF_ERROR(opened().trace->Write(opened().results.TraceFile()));
     log()->info("run directory: {}", opened().results.path());
@@ -256,15 +287,17 @@ class Program {
   // Saves results after training. REQUIRES: this server leads the run.
   absl::StatusOr<ExitCode> SaveResults() {
     PSGD_ASSIGN_OR_RETURN(status_, server_->Call(StatusRequest()));
-    if (status_.total().steps() > 0) {
+    if (status_.total().steps() > 0 && !weights_saved_) {
       PSGD_RETURN_IF_ERROR(
           opened().recorder->SaveWeights([&](const auto& take) { return server_->Weights(take); }));
+      weights_saved_ = true;
     }
     const bool failed = status_.state() == StatusReply::FAILED;
     const Summary::Status outcome = failed                      ? Summary::Status::kFailed
                                     : !status_.detail().empty() ? Summary::Status::kInterrupted
                                                                 : Summary::Status::kFinished;
     PSGD_RETURN_IF_ERROR(SaveSummary(outcome, status_.detail()));
+    server_->SetResultsWaitFor("");
     server_->Close();
     ServerStanding known = server_->standing();
     const Time until = SteadyNow() + Milliseconds(start_.config.cluster().deadline());
@@ -315,10 +348,17 @@ class Program {
   bool leads_ = false;
   bool told_joined_ = false;
   std::optional<Time> trouble_since_;  // as the server that leads the run
+  struct RoomWait {
+    Time since{};
+    bool asked_before = false;  // the run was asked to stop before
+  };
+  std::optional<RoomWait> room_wait_;  // of the results
+  bool weights_saved_ = false, told_last_ = false;
   bool draining_ = false;
   bool leaving_ = false;
   std::string told_;  // the last shown reason for a delayed stop
   Time last_worker_{};
+  Time written_{};  // when nothing kept a run that was asked to stop from being written last
   Time next_look_{};
 };
 

@@ -1,10 +1,12 @@
 #include "common/files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <span>
 
 #include "absl/cleanup/cleanup.h"
@@ -63,6 +65,19 @@ absl::Status WriteFileAtomically(const std::string& path, absl::string_view cont
   PSGD_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path));
   PSGD_RETURN_IF_ERROR(file->Write(std::as_bytes(std::span(contents.data(), contents.size()))));
   return file->Commit();
+}
+
+std::string MountPointOf(const std::string& path) {
+  std::error_code error;
+  std::filesystem::path at = std::filesystem::absolute(path, error).lexically_normal();
+  struct stat status {};
+  while (stat(at.c_str(), &status) != 0 && at.has_relative_path()) at = at.parent_path();
+  struct stat above {};
+  while (at.has_relative_path() && stat(at.parent_path().c_str(), &above) == 0 &&
+         above.st_dev == status.st_dev) {
+    at = at.parent_path();
+  }
+  return at.string();
 }
 
 }  // namespace psgd

@@ -19,4 +19,7 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t limit)
 // moment, and for any reader, `path` holds either the old contents or the new.
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents);
 
+// The mount point of the file system of this file or folder, which need not exist yet.
+std::string MountPointOf(const std::string& path);
+
 }  // namespace psgd

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -146,6 +147,24 @@ void CheckEnd(const ShardCopies& copies, uint32_t shard, CheckedJournal* checked
   report.recovers = false;
 }
 
+// Compares the journals of the shards that this server leads.
+void CompareJournals(const RunRecord& record, uint64_t most_ahead, VerifiedRun* run) {
+  std::vector<ReadJournal> journals;
+  std::map<uint32_t, JournalReport*> reports;
+  size_t at = run->journal.size() - static_cast<size_t>(record.shards_size());
+  for (uint32_t s = 0; at < run->journal.size(); ++s, ++at) {
+    JournalReport& report = run->journal[at].report;
+    if (record.shards(static_cast<int>(s)).leader() != record.leader() || !report.recovers)
+      continue;
+    journals.push_back({s, &report.clocks});
+    reports[s] = &report;
+  }
+  const auto lost = FindLostEnd(journals, most_ahead);
+  if (!lost) return;
+  reports[lost->shard]->damage.emplace_back(lost->why.message());
+  reports[lost->shard]->recovers = false;
+}
+
 // Adds an entry only if the server's record is damaged or unreadable.
 void CheckServerRecord(const std::string& server_dir, VerifiedRun* run) {
   const auto record = LoadServerRecord(server_dir);
@@ -157,7 +176,8 @@ void CheckServerRecord(const std::string& server_dir, VerifiedRun* run) {
   run->journal.push_back(std::move(damaged));
 }
 
-void VerifyLeadersJournal(const std::string& server_dir, VerifiedRun* run) {
+void VerifyLeadersJournal(const std::string& server_dir, const absl::StatusOr<Config>& config,
+                          VerifiedRun* run) {
   const std::string folder = server_dir + "/journal";
   CheckedJournal coordinator{"coordinator", {}};
   coordinator.unread = std::string(CheckReadable(folder + "/coordinator").message());
@@ -186,6 +206,7 @@ void VerifyLeadersJournal(const std::string& server_dir, VerifiedRun* run) {
     if (copies.leader() == record->leader())
       CheckEnd(copies, static_cast<uint32_t>(s), &run->journal.back());
   }
+  if (config.ok()) CompareJournals(*record, MostClocksAhead(*config), run);
 }
 
 // Checks a server that does not keep the run's record and may hold any shards.
@@ -297,7 +318,7 @@ absl::StatusOr<VerifiedRun> VerifyRun(const std::string& run_dir) {
   } else if (run.joined) {
     PSGD_RETURN_IF_ERROR(VerifyJoinedJournal(run_dir, folder, &run));
   } else {
-    VerifyLeadersJournal(store.root(), &run);
+    VerifyLeadersJournal(store.root(), config, &run);
   }
   return run;
 }

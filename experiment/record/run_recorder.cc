@@ -223,10 +223,11 @@ absl::Status RunRecorder::SaveWeights(const ReadWeights& read) {
 
 absl::Status RunRecorder::SaveSummary(const StatusReply& status, Summary::Status outcome,
                                       const std::string& error) {
-  Write("staleness", StalenessCounts(status));
   Summary summary = SummaryOf(status, outcome, error, Elapsed(), samples_before_);
   summary.best_checkpoint = CheckpointStore(dir_.ServerDir()).KeptBest().value_or(std::nullopt);
-  return WriteSummary(summary, dir_.SummaryFile());
+  PSGD_RETURN_IF_ERROR(WriteSummary(summary, dir_.SummaryFile()));
+  Write("staleness", StalenessCounts(status));
+  return absl::OkStatus();
 }
 
 namespace {

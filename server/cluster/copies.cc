@@ -1,6 +1,7 @@
 #include "server/cluster/copies.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include "server/cluster/spread.h"
@@ -56,6 +57,10 @@ uint32_t OneTooMany(const RunRecord& record, const ShardCopies& shard, const Cop
 void PadIds(ShardCopies* shard) {
   while (shard->ids_size() < shard->copies_size()) shard->add_ids(0);
 }
+
+constexpr char kEndIsGone[] =
+    ": its end is gone. Was a file of it deleted or cut off, or did the machine lose power? Go on "
+    "from the last checkpoint with ps-run --resume";
 
 }  // namespace
 
@@ -157,8 +162,58 @@ absl::Status CheckJournalEnd(const ShardCopies& shard, uint32_t number, uint64_t
   if (entries >= shard.entries()) return absl::OkStatus();
   return DataLossError("the journal of shard ", number, " ends at entry ", entries,
                        ", and the run's record says that it had entry ", shard.entries(),
-                       ": its end is gone. Was a file of it deleted or cut off, or did the machine "
-                       "lose power? Go on from the last checkpoint with ps-run --resume");
+                       kEndIsGone);
+}
+
+// A worker computes a step once every shard has answered its pull. The answer tells that the shard
+// has the worker's pushes up to the step before; with consistency.pull_ahead, up to the one before
+// that. With local.fragments a shard is pulled from only once in so many steps. At the end of its
+// segment, or before it leaves, a worker pushes one more clock without weights. Between two
+// segments it waits until every shard has everything.
+uint64_t MostClocksAhead(const Config& config) {
+  constexpr uint64_t kStep = 1, kAhead = 1, kWithoutWeights = 1;
+  const auto fragments = static_cast<uint64_t>(std::max(config.local().fragments(), 1));
+  return kStep + kAhead + kWithoutWeights + fragments - 1;
+}
+
+std::optional<LostEnd> FindLostEnd(const std::vector<ReadJournal>& journals, uint64_t most_ahead) {
+  // By worker: its newest incarnation that pushed, that one's most clocks, and a shard that has
+  // them.
+  struct Furthest {
+    uint32_t incarnation = 0;
+    uint64_t clock = 0;
+    uint32_t shard = 0;
+  };
+  std::map<uint32_t, Furthest> furthest;
+  for (const ReadJournal& journal : journals) {
+    for (const MemberClock& member : *journal.clocks) {
+      if (!member.pushed()) continue;
+      Furthest& most = furthest[member.key().worker()];
+      const uint32_t incarnation = member.key().incarnation();
+      if (std::tuple(incarnation, member.clock()) > std::tuple(most.incarnation, most.clock))
+        most = {incarnation, member.clock(), journal.shard};
+    }
+  }
+  for (const ReadJournal& journal : journals) {
+    if (journal.clocks->empty()) continue;
+    for (const auto& [worker, most] : furthest) {
+      MemberClock here;
+      for (const MemberClock& member : *journal.clocks) {
+        if (member.key().worker() == worker) here = member;
+      }
+      // Every shard knows an incarnation before that one pushes.
+      if (here.key().incarnation() > most.incarnation) continue;
+      if (here.key().incarnation() < most.incarnation) here.clear_clock();
+      if (here.key().incarnation() == most.incarnation && here.clock() + most_ahead >= most.clock)
+        continue;
+      return LostEnd{
+          journal.shard,
+          DataLossError("the journal of shard ", journal.shard, " has the pushes of worker ",
+                        worker, " up to clock ", here.clock(), ", and that of shard ", most.shard,
+                        " up to clock ", most.clock, kEndIsGone)};
+    }
+  }
+  return std::nullopt;
 }
 
 absl::Status CheckCopies(const RunRecord& record) {

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "common/status.h"
+#include "proto/config.pb.h"
 #include "proto/run.pb.h"
+#include "server/shard/member_clocks.h"
 
 namespace psgd {
 
@@ -62,6 +64,21 @@ size_t CopiesOn(const RunRecord& record, uint32_t server);
 
 // DATA_LOSS: the journal of the shard's leading copy has only `entries` entries, but had more.
 absl::Status CheckJournalEnd(const ShardCopies& shard, uint32_t number, uint64_t entries);
+
+// A shard's journal, as it was read from a disk.
+struct ReadJournal {
+  uint32_t shard = 0;
+  const MemberClocks* clocks = nullptr;
+};
+struct LostEnd {
+  uint32_t shard = 0;
+  absl::Status why;
+};
+// How many clocks of a worker a shard may have that another shard lacks.
+uint64_t MostClocksAhead(const Config& config);
+// A shard whose journal lacks more of a worker's clocks than that, compared with another journal.
+// nullopt: there is none.
+std::optional<LostEnd> FindLostEnd(const std::vector<ReadJournal>& journals, uint64_t most_ahead);
 
 // Checks the record: every leader is in sync, every server in sync holds a copy, epochs are at
 // least 1. DATA_LOSS names what does not hold.

@@ -282,7 +282,14 @@ absl::Status CopyAssigner::SettleLeader(uint32_t s, Time now, News* news) {
   // may have lost.
   if (may_come) return absl::OkStatus();
   if (from_disk == leader) {
-    PSGD_RETURN_IF_ERROR(CheckJournalEnd(*shard, s, Find(leader, s)->entries()));
+    const absl::Status whole = CheckJournalEnd(*shard, s, Find(leader, s)->entries());
+    if (whole.ok() && ReadsMore(leader)) return absl::OkStatus();
+    const absl::Status agree = whole.ok() ? CompareJournals(leader) : whole;
+    // A copy in sync on another server has what this disk lost.
+    const bool another_has_it = std::ranges::any_of(
+        shard->in_sync(), [&](uint32_t server) { return server != leader && !IsHere(server); });
+    if (!agree.ok() && another_has_it) return absl::OkStatus();
+    PSGD_RETURN_IF_ERROR(agree);
     shard->set_epoch(shard->epoch() + 1);
     BeginEpoch(s);
     peers_.at(leader).may_lead_from[s] = shard->epoch();
@@ -300,6 +307,22 @@ absl::Status CopyAssigner::SettleLeader(uint32_t s, Time now, News* news) {
                                       " was in memory alone (durability.acknowledge: memory)"));
   }
   return absl::OkStatus();
+}
+
+bool CopyAssigner::ReadsMore(uint32_t server) const {
+  return std::ranges::any_of(peers_.at(server).state.copies(),
+                             [](const CopyState& copy) { return copy.unread(); });
+}
+
+absl::Status CopyAssigner::CompareJournals(uint32_t server) const {
+  std::vector<ReadJournal> journals;
+  for (uint32_t s = 0; s < static_cast<uint32_t>(record_.shards_size()); ++s) {
+    const CopyState* const copy = Find(server, s);
+    const bool leads = record_.shards(static_cast<int>(s)).leader() == server;
+    if (leads && copy != nullptr && copy->epoch() == 0) journals.push_back({s, &copy->clocks()});
+  }
+  const auto lost = FindLostEnd(journals, options_.most_ahead);
+  return lost ? lost->why : absl::OkStatus();
 }
 
 uint32_t CopyAssigner::InsteadOfTroubled(const ShardCopies& shard, uint32_t s, Time now) {

@@ -31,6 +31,7 @@ struct CopyAssignerOptions {
   // The server that this one replaced as the run's leader, after it had been silent for
   // `patience`; 0: nobody, or it may only not have connected yet.
   uint32_t replaced = 0;
+  uint64_t most_ahead = 0;  // MostClocksAhead
 };
 
 // Not thread-safe.
@@ -120,6 +121,10 @@ class CopyAssigner {
   // were granted. Those copies have all that was acknowledged, so they are in sync again.
   void TakeBackGrants(uint32_t server);
   absl::Status SettleLeader(uint32_t shard, Time now, News* news);
+  // Whether the server has copies on its disk that it did not read yet.
+  bool ReadsMore(uint32_t server) const;
+  // Compares the journals of this server that are to lead and were just read from its disk.
+  absl::Status CompareJournals(uint32_t server) const;
   // A server in sync that can lead the shard although its leader has been in trouble for
   // `patience`, with a full disk for example; 0: there is none, or no such trouble.
   uint32_t InsteadOfTroubled(const ShardCopies& copies, uint32_t shard, Time now);

@@ -405,6 +405,7 @@ CopyState CopyCore::State() const {
   state.set_entries(shard_ == nullptr ? 0 : shard_->entries());
   state.set_trouble(trouble_);
   state.set_report(report_);
+  if (epoch_ == 0 && shard_ != nullptr) *state.mutable_clocks() = shard_->core().Clocks();
   if (!state.leads()) return state;
   for (const auto& [server, copy] : caught_up_) {
     CopyState::CaughtUp* const caught_up = state.add_caught_up();

@@ -23,6 +23,7 @@ constexpr Duration kAnswerWithin = std::chrono::milliseconds(1500);
 constexpr uint32_t kWaitMs = 100;
 constexpr uint64_t kJoinsAnEpoch = 1000;  // of one worker, before training begins
 constexpr Duration kStoreCounts = std::chrono::seconds(1);
+constexpr Duration kRoomRetry = std::chrono::seconds(1);
 // A longer wait is reported.
 constexpr Duration kMoment = std::chrono::seconds(2);
 
@@ -47,7 +48,8 @@ void SetEndpoints(const std::vector<std::string>& endpoints, Placement* placemen
 
 CopyAssignerOptions ForCopies(const RunLeaderOptions& options) {
   const Config& config = options.coordinator.config;
-  CopyAssignerOptions copies{options.copies, options.patience, std::nullopt, options.replaced};
+  CopyAssignerOptions copies{options.copies, options.patience, std::nullopt, options.replaced,
+                             MostClocksAhead(config)};
   if (!HasJournal(config)) copies.lost_after = Milliseconds(config.cluster().deadline());
   return copies;
 }
@@ -368,6 +370,7 @@ void RunLeader::OnRequest(uint64_t request, const ControlRequest& asked, Time no
     if (drain->has_worker()) {
       status = coordinator_.DrainWorker(drain->worker(), &decided);
     } else {
+      asked_to_stop_ = true;
       DrainRequest readable = *drain;
       readable.set_reason(Readable(drain->reason()));
       coordinator_.Drain(readable, &decided);
@@ -420,14 +423,30 @@ StatusReply RunLeader::Status(Time now) const {
     status.mutable_checkpoints()->rbegin()->set_best(best_checkpoint_ == checkpoint.id());
   }
   status.set_failed_checkpoint(failed_checkpoint_);
-  if (told_waits_) status.set_waits_for(waits_);
+  if (told_waits_) {
+    status.set_waits_for(waits_);
+    status.set_storage_trouble(absl::StrJoin(StorageTroubles(), "; "));
+  }
   copies_.AddStatus(stored_, now, &status);
   return status;
 }
 
+std::vector<std::string> RunLeader::StorageTroubles() const {
+  std::vector<std::string> troubles;
+  if (!store_trouble_.empty()) troubles.push_back(absl::StrCat("the run store: ", store_trouble_));
+  for (int s = 0; s < stored_.shards_size(); ++s) {
+    const CopyState* const copy =
+        copies_.Find(stored_.shards(s).leader(), static_cast<uint32_t>(s));
+    if (copy != nullptr && !copy->status().stalled().empty())
+      troubles.push_back(absl::StrCat("shard ", s, ": ", copy->status().stalled()));
+  }
+  if (!no_room_.ok())
+    troubles.push_back(absl::StrCat("room for the last checkpoint: ", no_room_.message()));
+  return troubles;
+}
+
 std::string RunLeader::WaitsFor() const {
-  std::vector<std::string> waits;
-  if (!store_trouble_.empty()) waits.push_back(absl::StrCat("the run store: ", store_trouble_));
+  std::vector<std::string> waits = StorageTroubles();
   const size_t here = copies_.Present().size();
   if (!gathered_ && here < options_.servers) {
     waits.push_back(absl::StrCat("servers: ", here, " of ", options_.servers, " are here"));
@@ -437,7 +456,9 @@ std::string RunLeader::WaitsFor() const {
     const ShardCopies& shard = stored_.shards(s);
     const auto number = static_cast<uint32_t>(s);
     if (!copies_.GoesOn(shard.leader(), number)) {
-      waits.push_back(absl::StrCat("server ", shard.leader(), ", which has shard ", s));
+      waits.push_back(copies_.Find(shard.leader(), number) == nullptr
+                          ? absl::StrCat("server ", shard.leader(), ", which has shard ", s)
+                          : absl::StrCat("another server that has shard ", s));
     } else if (!gathered_ && static_cast<size_t>(shard.in_sync_size()) < copies) {
       waits.push_back(absl::StrCat("a copy of shard ", s));
     } else if (!gathered_ && stored_.has_plan() && copies_.MovesTo(number) != 0) {
@@ -447,7 +468,7 @@ std::string RunLeader::WaitsFor() const {
       waits.push_back(absl::StrCat("server ", shard.leader(), " to lead shard ", s));
     }
     const CopyState* const copy = copies_.Find(shard.leader(), number);
-    if (copy != nullptr && !copy->trouble().empty())
+    if (copy != nullptr && !copy->trouble().empty() && copy->status().stalled().empty())
       waits.push_back(absl::StrCat("shard ", s, ": ", copy->trouble()));
   }
   return waits.empty() ? "" : absl::StrCat("waiting for ", absl::StrJoin(waits, "; "));
@@ -507,15 +528,23 @@ void RunLeader::OnPart(uint64_t checkpoint, uint32_t shard,
     return;
   }
   if (!receipt.ok()) {
-    OnSealed(checkpoint, receipt.status(), now, effects);
+    if (WaitsForRoom(receipt.status(), now)) {
+      unwritten_parts_.insert(shard);
+    } else {
+      OnSealed(checkpoint, receipt.status(), now, effects);
+    }
     return;
   }
   if (std::exchange(receipts_of_, checkpoint) != checkpoint) receipts_.clear();
   receipts_[shard] = *receipt;
-  if (receipts_.size() < progress_.size()) return;
+  if (receipts_.size() == progress_.size()) Seal(now, effects);
+}
+
+void RunLeader::Seal(Time now, ServerEffects* effects) {
+  const auto& under_way = coordinator_.checkpoint_under_way();
   sealing_ = true;
   CheckpointManifest manifest;
-  manifest.set_id(checkpoint);
+  manifest.set_id(under_way->checkpoint);
   *manifest.mutable_config() = coordinator_.config();
   *manifest.mutable_model() = *coordinator_.model();
   *manifest.mutable_placement() = *coordinator_.placement();
@@ -546,6 +575,10 @@ void RunLeader::OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpo
                          Time now, ServerEffects* effects) {
   const auto& under_way = coordinator_.checkpoint_under_way();
   if (!under_way || under_way->checkpoint != checkpoint) return;
+  if (WaitsForRoom(sealed.status(), now)) return;
+  no_room_ = absl::OkStatus();
+  write_last_again_.reset();
+  unwritten_parts_.clear();
   sealing_ = false;
   receipts_.clear();
   Effects decided;
@@ -576,6 +609,29 @@ void RunLeader::OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpo
   GoOn(now, effects);
 }
 
+bool RunLeader::WaitsForRoom(const absl::Status& status, Time now) {
+  if (!absl::IsResourceExhausted(status) || !coordinator_.last_checkpoint_under_way()) return false;
+  if (no_room_.ok()) stop_came_before_ = asked_to_stop();
+  if (asked_to_stop() && !stop_came_before_) return false;
+  if (no_room_.ok()) no_room_ = status;
+  write_last_again_ = now + kRoomRetry;
+  return true;
+}
+
+void RunLeader::WriteLastCheckpointAgain(Time now, ServerEffects* effects) {
+  if (no_room_.ok()) return;
+  const uint64_t checkpoint = coordinator_.checkpoint_under_way()->checkpoint;
+  if (asked_to_stop() && !stop_came_before_) {
+    const absl::Status no_room = no_room_;
+    return OnSealed(checkpoint, no_room, now, effects);
+  }
+  if (!write_last_again_ || now < *write_last_again_) return;
+  write_last_again_.reset();
+  for (const uint32_t shard : std::exchange(unwritten_parts_, {}))
+    effects->push_back(effect::WritePartAgain{checkpoint, shard});
+  if (sealing_) Seal(now, effects);
+}
+
 void RunLeader::OnQuarantined(QuarantinedWorker worker, Time now, ServerEffects* effects) {
   worker.why = Readable(worker.why);
   Effects decided;
@@ -595,6 +651,7 @@ void RunLeader::Tick(Time now, ServerEffects* effects) {
     ++changes_;
   }
   EndCheckpointWaits(now, effects);
+  WriteLastCheckpointAgain(now, effects);
   LookWhatWaits(now, effects);
   GoOn(now, effects);
 }

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,8 @@ class RunLeader {
   std::vector<uint64_t> links() const { return copies_.links(); }
   // What the run waits for, in words; empty: it waits for nothing.
   std::string WaitsFor() const;
+  // Somebody asked the run to stop before its training was done, or after that.
+  bool asked_to_stop() const { return asked_to_stop_ || coordinator_.asked_to_end(); }
   // Training is over, every shard knows, and no worker is left.
   bool trained() const;
   // The store says that the run is over.
@@ -123,8 +126,16 @@ class RunLeader {
   absl::StatusOr<RegisterReply> Register(const RegisterRequest& request, Time now,
                                          Effects* decided);
   StatusReply Status(Time now) const;
+  // What cannot be written: journals, the run store, the last checkpoint.
+  std::vector<std::string> StorageTroubles() const;
   void LookWhatWaits(Time now, ServerEffects* effects);
   void EndCheckpointWaits(Time now, ServerEffects* effects);
+  // REQUIRES: every part of the checkpoint under way is written.
+  void Seal(Time now, ServerEffects* effects);
+  // Whether the checkpoint under way is written again later. That is so for the last checkpoint
+  // while the disk is full, unless somebody asks the run to stop meanwhile.
+  bool WaitsForRoom(const absl::Status& status, Time now);
+  void WriteLastCheckpointAgain(Time now, ServerEffects* effects);
   void Decide(Effects decided);
   void AnswerNow(uint64_t request, absl::StatusOr<ControlReply> reply, ServerEffects* effects);
 
@@ -187,6 +198,10 @@ class RunLeader {
   bool sealing_ = false;
   uint64_t receipts_of_ = 0;  // checkpoint that `receipts_` belong to
   std::map<uint32_t, ShardReceipt> receipts_;
+  absl::Status no_room_;                  // why the last checkpoint waits; OK: it does not wait
+  bool stop_came_before_ = false;         // somebody asked the run to stop before that wait
+  std::optional<Time> write_last_again_;  // nullopt: it is being written
+  std::set<uint32_t> unwritten_parts_;    // of the last checkpoint
   struct Awaiting {
     uint64_t checkpoint = 0;
     uint64_t request = 0;
@@ -206,6 +221,7 @@ class RunLeader {
   Time waits_since_{};
   bool told_waits_ = false;
   bool closing_ = false;
+  bool asked_to_stop_ = false;
 };
 
 }  // namespace psgd

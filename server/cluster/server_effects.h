@@ -92,6 +92,11 @@ struct Answer {
   uint64_t request = 0;
   absl::StatusOr<ControlReply> reply;
 };
+// The shard's part of the checkpoint could not be written, and is written again. OnPart follows.
+struct WritePartAgain {
+  uint64_t checkpoint = 0;
+  uint32_t shard = 0;
+};
 // OnSealed follows, with a SealedCheckpoint.
 struct SealCheckpoint {
   CheckpointManifest manifest;
@@ -120,8 +125,9 @@ struct End {
 using ServerEffect =
     std::variant<effect::HaveCopy, effect::DropCopy, effect::CheckpointDone, effect::SendState,
                  effect::SendAssignment, effect::SendOrder, effect::Refuse, effect::ReadStore,
-                 effect::WriteStore, effect::KeepLease, effect::Answer, effect::SealCheckpoint,
-                 effect::Admit, effect::Expel, effect::Observed, effect::News, effect::End>;
+                 effect::WriteStore, effect::KeepLease, effect::Answer, effect::WritePartAgain,
+                 effect::SealCheckpoint, effect::Admit, effect::Expel, effect::Observed,
+                 effect::News, effect::End>;
 using ServerEffects = std::vector<ServerEffect>;
 
 }  // namespace psgd

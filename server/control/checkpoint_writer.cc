@@ -7,14 +7,12 @@ namespace psgd {
 std::optional<absl::StatusOr<ShardReceipt>> CheckpointWriter::Write(uint32_t shard,
                                                                     const ShardCut& cut) {
   if (cut.checkpoint < id_) return std::nullopt;
-  absl::Status begun;
   if (id_ != cut.checkpoint) {
-    begun = store_->Begin(cut.checkpoint);
+    if (absl::Status begun = store_->Begin(cut.checkpoint); !begun.ok()) return begun;
     id_ = cut.checkpoint;
     written_.clear();
   }
   if (const auto before = written_.find(shard); before != written_.end()) return before->second;
-  if (!begun.ok()) return begun;
   absl::StatusOr<ShardReceipt> receipt = store_->WriteShard(id_, shard, cut.snapshot);
   if (receipt.ok()) written_[shard] = *receipt;
   Reach(failpoint_, Failpoint::kCheckpointPart);

@@ -301,7 +301,7 @@ CopyState CopyThread::State() const {
   CopyState state = core_.State();
   // Without a port the copy serves nobody.
   state.set_leads(state.leads() && endpoint_ != nullptr);
-  if (!port_trouble_.empty()) state.set_trouble(port_trouble_);
+  if (!Trouble().empty()) state.set_trouble(Trouble());
   if (state.leads()) state.set_endpoint(options_.advertised(endpoint_->address()));
   return state;
 }
@@ -330,7 +330,7 @@ ShardStatus CopyThread::Status() const {
   status.set_fastest_clock(core.FastestClock());
   status.set_journal_entries(durable.entries());
   status.set_journal_bytes(durable.journal_bytes());
-  status.set_stalled(std::string(durable.stalled().message()));
+  status.set_stalled(stalled_);
   status.set_waiting_pulls(core.waiting_pulls());
   uint64_t queued = core.held_bytes();
   for (const auto& [peer, messages] : waiting_) {
@@ -346,12 +346,11 @@ void CopyThread::TellState() {
   // Called for every message, so it compares before it makes anything.
   const Time now = SteadyNow();
   const absl::string_view port = endpoint_ == nullptr ? absl::string_view() : endpoint_->address();
-  const bool same =
-      core_.StillSays(told_) && port == told_port_ && port_trouble_ == told_port_trouble_;
+  const bool same = core_.StillSays(told_) && port == told_port_ && Trouble() == told_trouble_;
   if (same && now < told_at_ + kStatePeriod) return;
   told_ = core_.State();
   told_port_ = std::string(port);
-  told_port_trouble_ = port_trouble_;
+  told_trouble_ = Trouble();
   told_at_ = now;
   CopyState state = State();
   *state.mutable_status() = Status();
@@ -364,10 +363,12 @@ void CopyThread::ReportStall() {
     case StallReport::News::kNone:
       return;
     case StallReport::News::kWaits:
+      stalled_ = std::string(stalled.message());
       options_.log->error("shard {}: waits, since its journal cannot be written: {}",
-                          options_.core.shard, std::string(stalled.message()));
+                          options_.core.shard, stalled_);
       return;
     case StallReport::News::kGoesOn:
+      stalled_.clear();
       options_.log->info("shard {}: its journal can be written again; goes on, after it waited {}",
                          options_.core.shard,
                          stalls_.times() == 1 ? "once" : absl::StrCat(stalls_.times(), " times"));

@@ -100,6 +100,8 @@ class CopyThread {
   void TellState();
   CopyState State() const;
   ShardStatus Status() const;
+  // Why the copy cannot go on; empty: it can.
+  const std::string& Trouble() const { return port_trouble_.empty() ? stalled_ : port_trouble_; }
   void ReportStall();
   void ReportStrangers();
 
@@ -114,12 +116,13 @@ class CopyThread {
   Time looked_for_strangers_{};
   uint64_t logged_malformed_ = 0, logged_turned_away_ = 0;
   StallReport stalls_;
+  std::string stalled_;             // why the journal could not be written first, while that recurs
   CountHistogram journal_latency_;  // common/latency.h
   PullTimes pull_times_;
   std::optional<ShardTrace> trace_;
-  // What was told last: the core's state, the port and the trouble with it.
+  // What was told last: the core's state, the port and the trouble.
   CopyState told_;
-  std::string told_port_, told_port_trouble_;
+  std::string told_port_, told_trouble_;
   Time told_at_{};
 
   std::atomic<bool> stop_{false};

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/has_journal.h"
+#include "server/control/server_shares.h"
 #include "server/durability/server_record.h"
 #include "server/durability/shard_parts.h"
 #include "server/shard/shard_order.h"
@@ -177,6 +178,7 @@ void ServerLoop::CarryOut(ServerEffects effects) {
     FailAsked(UnavailableError("this server does not lead the run any more",
                                known.empty() ? "" : absl::StrCat("; ", known, " does")));
   }
+  if (!leads) parts_.clear();
   led_ = leads;
 }
 
@@ -200,6 +202,7 @@ void ServerLoop::LookAtStanding() {
   ServerStanding now = standing_;
   now.server = core_->holder().self().server();
   now.leads = leader != nullptr;
+  now.asked_to_stop = leader != nullptr && leader->asked_to_stop();
   now.trained = leader != nullptr && leader->trained();
   now.closed = leader != nullptr && leader->closed();
   if (leaving_ && leader == nullptr && !now.ended && core_->holder().copies() == 0) {
@@ -247,6 +250,10 @@ absl::StatusOr<ControlReply> ServerLoop::Ask(ControlRequest request) {
     status->set_run_dir(options_.run_dir);
     for (const auto& [reason, count] : guard_.refused())
       (*status->mutable_refused())[reason] = count;
+    std::lock_guard lock(mutex_);
+    if (standing_.asked_to_stop && !status->storage_trouble().empty())
+      status->set_waits_for(StopWaitsForStorage(*status));
+    if (!results_wait_for_.empty()) status->set_waits_for(results_wait_for_);
   }
   return reply;
 }
@@ -330,6 +337,11 @@ void ServerLoop::Close() {
   Post([this](Time now, ServerEffects* effects) {
     if (core_->leader() != nullptr) core_->Close(now, effects);
   });
+}
+
+void ServerLoop::SetResultsWaitFor(std::string what) {
+  std::lock_guard lock(mutex_);
+  results_wait_for_ = std::move(what);
 }
 
 void ServerLoop::WaitUntilTold() {
@@ -439,7 +451,10 @@ void ServerLoop::Do(const effect::DropCopy& drop) {
 
 void ServerLoop::Do(const effect::CheckpointDone& done) {
   copies_->CheckpointDone(done.checkpoint);
-  std::erase_if(cuts_, [&](const auto& cut) { return cut.second->checkpoint <= done.checkpoint; });
+  for (auto* cuts : {&cuts_, &parts_}) {
+    std::erase_if(*cuts,
+                  [&](const auto& cut) { return cut.second->checkpoint <= done.checkpoint; });
+  }
 }
 
 void ServerLoop::TellOrder(uint32_t shard, uint64_t epoch, const CopyCore::OrderDone& done) {
@@ -700,6 +715,7 @@ void ServerLoop::WritePart(uint32_t shard, std::shared_ptr<const ShardCut> cut) 
   // A journal that is replayed makes cuts of checkpoints again that are complete by now.
   const auto& under_way = core_->leader()->coordinator().checkpoint_under_way();
   if (!under_way || under_way->checkpoint != cut->checkpoint) return;
+  parts_[shard] = cut;
   disk_.Post([this, shard, cut = std::move(cut)] {
     auto receipt = writer_.Write(shard, *cut);
     if (!receipt) return true;
@@ -708,6 +724,12 @@ void ServerLoop::WritePart(uint32_t shard, std::shared_ptr<const ShardCut> cut) 
             Time now, ServerEffects* effects) { core_->OnPart(id, shard, receipt, now, effects); });
     return true;
   });
+}
+
+void ServerLoop::Do(const effect::WritePartAgain& part) {
+  const auto cut = parts_.find(part.shard);
+  if (cut != parts_.end() && cut->second->checkpoint == part.checkpoint)
+    WritePart(part.shard, cut->second);
 }
 
 void ServerLoop::Do(const effect::SealCheckpoint& seal) {

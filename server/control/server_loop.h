@@ -61,8 +61,9 @@ struct ServerLoopOptions {
 
 // A server's part in its run.
 struct ServerStanding {
-  uint32_t server = 0;   // its number; 0: no number yet
-  bool leads = false;    // it leads the run
+  uint32_t server = 0;         // its number; 0: no number yet
+  bool leads = false;          // it leads the run
+  bool asked_to_stop = false;  // it leads the run, which was asked to stop
   bool trained = false;  // it leads the run, whose training is over: the results must be saved
   bool closed = false;   // the results are saved: the server is not needed any more
   std::optional<absl::Status> ended;  // why it is not part of the run any more
@@ -102,6 +103,8 @@ class ServerLoop final : public PeerHandler {
   void Leave();
   // The run's results are saved. REQUIRES: this server leads the run, and the run is trained.
   void Close();
+  // What the results wait for, for StatusReply.waits_for; empty: nothing.
+  void SetResultsWaitFor(std::string what);
   // Waits until the other servers know how the run ended, for two seconds at most.
   void WaitUntilTold();
   // Tells the other servers that the run is closed, and frees its name in the store.
@@ -176,6 +179,7 @@ class ServerLoop final : public PeerHandler {
   void Do(const effect::WriteStore& write);
   void Do(const effect::KeepLease& keep);
   void Do(const effect::Answer& answer);
+  void Do(const effect::WritePartAgain& part);
   void Do(const effect::SealCheckpoint& seal);
   void Do(const effect::Admit& admit);
   void Do(const effect::Expel& expel);
@@ -199,7 +203,10 @@ class ServerLoop final : public PeerHandler {
   Time linked_at_{};        // while it leaves: when it was last connected to the leading server
   Duration clock_ahead_{};  // the leader's clock minus this server's clock
   bool keeping_ = false;    // a KeepLease is under way
-  std::map<uint32_t, std::shared_ptr<const ShardCut>> cuts_;  // kept until their checkpoint is done
+  // By shard; kept until their checkpoint is done.
+  std::map<uint32_t, std::shared_ptr<const ShardCut>> cuts_;
+  // All parts of the checkpoint, likewise, while it leads the run.
+  std::map<uint32_t, std::shared_ptr<const ShardCut>> parts_;
   // Shards whose copies are being dropped, with the copies that are to be there afterwards.
   std::map<uint32_t, std::optional<effect::HaveCopy>> dropping_;
 
@@ -216,6 +223,7 @@ class ServerLoop final : public PeerHandler {
   uint64_t next_link_ = 1;
   std::map<uint32_t, CoordinatorRecord::Pass> passes_;  // by worker; of a secured run
   ServerStanding standing_;
+  std::string results_wait_for_;
   bool stopping_ = false;
 
   // Threads for calls that may wait: to the run store, for the lease in the store, to the disk, and

@@ -68,4 +68,15 @@ std::string StopWaitsFor(const StatusReply& status) {
                       " (cluster.deadline twice); asked to stop once more, this ends at once");
 }
 
+std::string StopWaitsForStorage(const StatusReply& status) {
+  const Config& config = status.config();
+  const bool restarts = HasJournal(config);
+  return absl::StrCat("stopping waits until this can be written: ", status.storage_trouble(),
+                      ". After ", FormatMilliseconds(config.cluster().deadline()),
+                      " (cluster.deadline), or asked to stop once more, this ends at once",
+                      restarts ? absl::StrCat("; with room again, ps-server --recover ",
+                                              status.run_dir(), " goes on from the journal")
+                               : "");
+}
+
 }  // namespace psgd

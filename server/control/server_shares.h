@@ -25,5 +25,7 @@ int ServersThatHold(const StatusReply& status);
 // For people: which servers a stopping run waits for, how long at most, and what helps. Empty: all
 // servers that lead shards are there.
 std::string StopWaitsFor(const StatusReply& status);
+// The same of what cannot be written. REQUIRES: there is a storage_trouble.
+std::string StopWaitsForStorage(const StatusReply& status);
 
 }  // namespace psgd

@@ -39,6 +39,7 @@ class CheckpointSchedule {
   bool Due(const LedgerPosition& position, uint64_t batches_per_epoch) const;
   // The checkpoint at the end of the run is still to begin, and none is under way.
   bool LacksLast() const { return !under_way_ && !last_taken_; }
+  bool LastUnderWay() const { return under_way_ && last_taken_; }
 
   // Begins the next checkpoint, whose boundary is the end of the segment `after`, and returns its
   // id. Takes all of `state` but id and name. `last`: the run ends with it. REQUIRES: none is under

@@ -105,6 +105,10 @@ class CoordinatorCore {
   // FINISHED or FAILED.
   bool over() const { return state_ == StatusReply::FINISHED || state_ == StatusReply::FAILED; }
   bool drained() const { return draining_; }
+  // People, or a failure, ended the run before its training was done.
+  bool asked_to_end() const { return draining_ && !stopped_early_; }
+  // The checkpoint under way is the one at the end of the run.
+  bool last_checkpoint_under_way() const { return checkpoints_.LastUnderWay(); }
   const std::vector<EvalResult>& evaluations() const { return totals_.evaluations(); }
   const Config& config() const { return config_; }
   const ModelSpec* model() const { return model_.get(); }

@@ -4,7 +4,9 @@
 
 #include <map>
 #include <memory>
+#include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "server/durability/checkpoint_files.h"
 #include "server/durability/checkpoint_format.h"
 #include "server/durability/rocks.h"
@@ -90,6 +92,10 @@ absl::StatusOr<ShardReceipt> WriteShardDatabase(const std::string& folder, uint3
   receipt.set_shard(shard);
   if (FileExists(folder)) return absl::AlreadyExistsError(folder + " exists already");
   const std::string table = folder + ".sst";
+  // What a failed attempt wrote would take room, and be in the way of the next attempt.
+  auto remove = absl::MakeCleanup([&] {
+    for (const std::string& left : {folder, table}) (void)RemoveFolder(left);
+  });
   PSGD_RETURN_IF_ERROR(WriteTable(table, snapshot, &receipt));
   {
     rocksdb::Options options = DatabaseOptions();
@@ -111,6 +117,7 @@ absl::StatusOr<ShardReceipt> WriteShardDatabase(const std::string& folder, uint3
     receipt.set_bytes(receipt.bytes() + file.bytes());
     *receipt.add_files() = file;
   }
+  std::move(remove).Cancel();
   return receipt;
 }
 

@@ -7,6 +7,7 @@
 #include <rocksdb/table.h>
 
 #include "absl/strings/str_cat.h"
+#include "common/files.h"
 
 namespace psgd {
 namespace {
@@ -44,7 +45,7 @@ absl::Status FromRocks(const rocksdb::Status& status, const std::string& folder)
   if (status.ok()) return absl::OkStatus();
   const std::string text = absl::StrCat("database ", folder, ": ", status.ToString());
   if (status.IsNoSpace()) {
-    return ResourceExhaustedError(text, "; free some space");
+    return ResourceExhaustedError(text, "; free some space on ", MountPointOf(folder));
   }
   if (status.IsCorruption()) return absl::DataLossError(text);
   return UnavailableError(text, "; check the disk and the folder's permissions");

@@ -42,7 +42,8 @@ rocksdb::Options JournalOptions() {
 
 }  // namespace
 
-RocksJournal::RocksJournal(RocksJournalOptions options) : options_(std::move(options)) {}
+RocksJournal::RocksJournal(RocksJournalOptions options)
+    : options_(std::move(options)), reopening_(LogFolder()) {}
 
 RocksJournal::~RocksJournal() {
   logs_.clear();
@@ -153,14 +154,17 @@ absl::Status RocksJournal::Append(uint64_t first, std::span<const JournalEntry> 
   const absl::Status written = FromRocks(db_->Write(options, &batch), LogFolder());
   Reach(options_.failpoint.get(), Failpoint::kJournalWritten);
   failed_ = !written.ok();
+  if (failed_) reopening_.Failed(written, SteadyNow());
   return written;
 }
 
 absl::Status RocksJournal::Reopen() {
-  std::lock_guard lock(mutex_);
-  logs_.clear();
-  db_.reset();
-  PSGD_RETURN_IF_ERROR(OpenDatabase(Opening::kGoOn));
+  PSGD_RETURN_IF_ERROR(reopening_.Try([this] {
+    std::lock_guard lock(mutex_);
+    logs_.clear();
+    db_.reset();
+    return OpenDatabase(Opening::kGoOn);
+  }));
   failed_ = false;
   return absl::OkStatus();
 }
@@ -392,10 +396,15 @@ JournalReport RocksJournal::Check(RocksJournalOptions options) {
   // Recovers like a server, but carries out no steps.
   std::vector<std::string> notes;
   const auto image = journal.LoadImage(&notes);
-  report.recovers =
-      CheckLogEnds(journal.LogFolder()).ok() && image.ok() &&
-      journal.Replay(image->record.entry(), [](const JournalEntry&) { return absl::OkStatus(); })
-          .ok();
+  if (!image.ok() || !CheckLogEnds(journal.LogFolder()).ok()) return report;
+  JournalMembers members(image->record);
+  const absl::Status read =
+      journal.Replay(image->record.entry(), [&members](const JournalEntry& entry) {
+        members.Add(entry.head);
+        return absl::OkStatus();
+      });
+  report.recovers = read.ok();
+  if (read.ok() && !image->arrays.slices.empty()) report.clocks = members.Clocks();
   return report;
 }
 

@@ -18,7 +18,9 @@
 #include <vector>
 
 #include "server/durability/failpoint.h"
+#include "server/durability/reopening.h"
 #include "server/shard/journal.h"
+#include "server/shard/member_clocks.h"
 
 namespace rocksdb {
 class ColumnFamilyHandle;
@@ -39,6 +41,7 @@ struct RocksJournalOptions {
 struct JournalReport {
   std::vector<uint64_t> images;     // entries of sound images, newest first
   uint64_t first = 0, last = 0;     // present entries; 0: none
+  MemberClocks clocks;              // at its end, as ShardCore::Clocks; if a server can go on
   std::vector<std::string> damage;  // each names a file, image or entry
   bool recovers = false;            // a server can go on from it
   bool empty = false;               // the server died while it created the journal
@@ -85,8 +88,7 @@ class RocksJournal final : public Journal {
   absl::StatusOr<uint64_t> LastEntryUpTo(uint64_t most) const;
   absl::StatusOr<ShardRecord> ReadRecord(uint64_t entry) const;
   absl::StatusOr<ShardImage> ReadImage(uint64_t entry) const;
-  // Opens the database again after a failed write, because RocksDB then takes no more writes for
-  // some time. Its log has what was acknowledged.
+  // Opens the database again after a failed write. Its log has what was acknowledged.
   absl::Status Reopen();
   // Removes tables of images that were never finished.
   absl::Status RemoveUnfinishedTables() const;
@@ -100,7 +102,8 @@ class RocksJournal final : public Journal {
 
   const RocksJournalOptions options_;
   std::unique_ptr<rocksdb::DB> db_;
-  bool failed_ = false;                // the last write failed
+  bool failed_ = false;  // the last write failed
+  Reopening reopening_;
   bool machine_started_anew_ = false;  // the machine restarted since the journal was last open
   mutable std::mutex mutex_;           // guards db_ while it is reopened, logs_ and damaged_
   Logs logs_;

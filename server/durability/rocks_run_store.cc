@@ -28,7 +28,7 @@ std::string WithRevision(int64_t revision, const RunRecord& record) {
 }  // namespace
 
 RocksRunStore::RocksRunStore(std::string folder, bool sync)
-    : folder_(std::move(folder)), sync_(sync) {}
+    : folder_(std::move(folder)), sync_(sync), reopening_(folder_) {}
 
 RocksRunStore::~RocksRunStore() {
   if (db_ != nullptr) (void)db_->Close();
@@ -77,6 +77,11 @@ absl::Status RocksRunStore::OpenDatabase(bool create) {
   return absl::OkStatus();
 }
 
+absl::Status RocksRunStore::Reopen() {
+  if (db_ != nullptr) return absl::OkStatus();
+  return reopening_.Try([this] { return OpenDatabase(false); });
+}
+
 absl::StatusOr<std::string> RocksRunStore::Load(const char* key) const {
   std::string value;
   const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), key, &value);
@@ -110,13 +115,13 @@ absl::StatusOr<RunStore::Held> RocksRunStore::ReadNow() const {
 
 absl::StatusOr<RunStore::Held> RocksRunStore::Read() {
   std::lock_guard lock(mutex_);
-  if (db_ == nullptr) PSGD_RETURN_IF_ERROR(OpenDatabase(false));
+  PSGD_RETURN_IF_ERROR(Reopen());
   return ReadNow();
 }
 
 absl::StatusOr<RunPlan> RocksRunStore::ReadPlan() {
   std::lock_guard lock(mutex_);
-  if (db_ == nullptr) PSGD_RETURN_IF_ERROR(OpenDatabase(false));
+  PSGD_RETURN_IF_ERROR(Reopen());
   PSGD_ASSIGN_OR_RETURN(const std::string text, Load(kPlanKey));
   RunPlan plan;
   if (!plan.ParseFromString(text)) {
@@ -128,8 +133,7 @@ absl::StatusOr<RunPlan> RocksRunStore::ReadPlan() {
 absl::StatusOr<int64_t> RocksRunStore::Write(int64_t revision, const RunRecord& next,
                                              const RunPlan* plan, As) {
   std::lock_guard lock(mutex_);
-  // After a failed write RocksDB takes no more writes for some time, so it is opened again.
-  if (db_ == nullptr) PSGD_RETURN_IF_ERROR(OpenDatabase(false));
+  PSGD_RETURN_IF_ERROR(Reopen());
   PSGD_ASSIGN_OR_RETURN(const Held held, ReadNow());
   if (held.revision != revision) {
     // An earlier try of the same change succeeded, but its answer was lost.
@@ -149,6 +153,7 @@ absl::StatusOr<int64_t> RocksRunStore::Write(int64_t revision, const RunRecord& 
   const absl::Status written = FromRocks(db_->Write(options, &batch), folder_);
   if (written.ok()) return revision + 1;
   db_.reset();
+  reopening_.Failed(written, SteadyNow());
   // The write may be on disk nevertheless.
   return absl::UnavailableError(written.message());
 }

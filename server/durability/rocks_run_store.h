@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "net/run_store.h"
+#include "server/durability/reopening.h"
 
 namespace rocksdb {
 class DB;
@@ -37,6 +38,8 @@ class RocksRunStore final : public RunStore {
  private:
   RocksRunStore(std::string folder, bool sync);
   absl::Status OpenDatabase(bool create);
+  // Opens the database again, if a failed write closed it.
+  absl::Status Reopen();
   // NOT_FOUND: there is no value under that key.
   absl::StatusOr<std::string> Load(const char* key) const;
   absl::StatusOr<Held> ReadNow() const;
@@ -45,6 +48,7 @@ class RocksRunStore final : public RunStore {
   const bool sync_;
   mutable std::mutex mutex_;  // guards what follows
   std::unique_ptr<rocksdb::DB> db_;
+  Reopening reopening_;
 };
 
 }  // namespace psgd

@@ -108,10 +108,9 @@ void ShardCore::Admit(const AdmitWorker& command) {
 }
 
 void ShardCore::Remove(const RemoveWorker& command) {
-  auto it = members_.find(command.key.worker());
+  const auto it = members_.find(command.key.worker());
   if (it == members_.end() || it->second.incarnation() != command.key.incarnation()) return;
-  it->second.set_live(false);
-  it->second.set_running(false);
+  RemoveMember(command.key, &members_);
   pulls_.Forget(command.key.worker());
   if (cut_) cut_->Forget(command.key.worker());
 }
@@ -120,20 +119,16 @@ void ShardCore::Begin(const BeginSegment& command) {
   const Segment& segment = command.segment;
   Segment& kept = segments_[segment.first_clock()] = segment;
   kept.clear_batches();
-  for (uint32_t worker : segment.workers()) {
-    auto it = members_.find(worker);
-    if (it == members_.end() || !it->second.live() || it->second.running()) continue;
-    Member& member = it->second;
-    member.set_running(true);
-    member.set_first_clock(segment.first_clock());
-    member.set_clock(segment.first_clock());
-    member.set_arrived_clock(segment.first_clock());
-  }
+  BeginSegmentFor(segment, &members_);
   // Drops segments that every running worker has left.
   const uint64_t slowest = SlowestClock();
   while (segments_.size() > 1 && std::next(segments_.begin())->first <= slowest) {
     segments_.erase(segments_.begin());
   }
+}
+
+MemberClocks ShardCore::Clocks() const {
+  return slices() == 0 ? MemberClocks() : ClocksOf(members_);
 }
 
 uint64_t ShardCore::SlowestClock() const {

@@ -42,6 +42,7 @@
 #include "server/shard/gathered_pushes.h"
 #include "server/shard/grace.h"
 #include "server/shard/journal.h"
+#include "server/shard/member_clocks.h"
 #include "server/shard/open_push.h"
 #include "server/shard/outbox.h"
 #include "server/shard/pull_answerer.h"
@@ -124,6 +125,8 @@ class ShardCore {
   size_t waiting_pulls() const { return pulls_.waiting(); }
   // Bytes of pushes that wait for slower workers or for a checkpoint.
   size_t held_bytes() const { return held_bytes_ + gathered_.bytes(); }
+  // How far it is with each worker. Empty: it has no slices, so no worker waits for it.
+  MemberClocks Clocks() const;
   uint64_t SlowestClock() const;
   uint64_t FastestClock() const;
 
@@ -205,7 +208,7 @@ class ShardCore {
   SliceSet slices_;
   PullAnswerer pulls_;
   HyperParameters hyper_;
-  std::map<uint32_t, Member> members_;
+  Members members_;
   std::map<uint64_t, Segment> segments_;  // by first clock
   uint64_t completed_ = 0;                // staleness 0: clocks applied
   uint32_t awaited_ = 0;     // staleness 0: a worker that the next clock lacked at the last look

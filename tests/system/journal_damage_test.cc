@@ -22,10 +22,11 @@ using testing::HasSubstr;
 class JournalDamage : public RunTest {
  protected:
   // Makes a run with two images for each shard, and kills its processes.
-  void KilledRun() {
+  void KilledRun(const std::string& image_after = "64KiB") {
     Process server({"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir", Path("run"),
-                    "--set", "durability.acknowledge=journal", "--set", "durability.journal=64KiB",
-                    "--set", "train.epochs=100000", "--set", "durability.checkpoint=5 epochs"});
+                    "--set", "durability.acknowledge=journal", "--set",
+                    "durability.journal=" + image_after, "--set", "train.epochs=100000", "--set",
+                    "durability.checkpoint=5 epochs"});
     const std::string address = ServerOf(server);
     Process one({"ps-worker", "--cpu", "--server", address});
     Process other({"ps-worker", "--cpu", "--server", address});
@@ -72,10 +73,18 @@ class JournalDamage : public RunTest {
     bytes.put(static_cast<char>(byte ^ 0x10));
   }
 
+  RocksJournalOptions OptionsOf(int shard) const {
+    RocksJournalOptions options;
+    options.folder = absl::StrCat(Path("copy/shard-"), shard);
+    options.shard = static_cast<uint32_t>(shard);
+    return options;
+  }
+
   // The state of a server that goes on from the journal: the coordinator's record, and each shard's
   // weights and position. Empty: the server would not start.
   std::map<std::string, std::string> Recovered() {
     fs::remove_all(Path("copy"));
+    clocks_.clear();
     fs::copy(Journal(), Path("copy"), fs::copy_options::recursive);
     std::map<std::string, std::string> state;
     {
@@ -89,9 +98,7 @@ class JournalDamage : public RunTest {
     const auto config = LoadConfig(RunDir(Path("run")).ConfigFile());
     EXPECT_TRUE(config.ok()) << config.status();
     for (int s = 0; s < config->cluster().shards(); ++s) {
-      RocksJournalOptions options;
-      options.folder = absl::StrCat(Path("copy/shard-"), s);
-      options.shard = static_cast<uint32_t>(s);
+      const RocksJournalOptions options = OptionsOf(s);
       auto journal = RocksJournal::Open(options);
       if (!journal.ok()) return {};
       DurableShardOptions durable;
@@ -101,6 +108,8 @@ class JournalDamage : public RunTest {
       std::vector<std::string> notes;
       const auto shard = DurableShard::Recover(std::move(durable), &notes);
       if (!shard.ok()) return {};
+      for (const MemberClock& clock : (*shard)->core().Clocks())
+        clocks_ += clock.ShortDebugString();
       std::string& text = state[absl::StrCat("shard ", s)];
       absl::StrAppend(&text, (*shard)->entries(), " ");
       for (const SliceSnapshot& slice : (*shard)->core().MakeImage().arrays.slices) {
@@ -112,6 +121,8 @@ class JournalDamage : public RunTest {
     }
     return state;
   }
+
+  std::string clocks_;  // how far the shards are with the workers, as Recovered() found
 };
 
 TEST_F(JournalDamage, AFlippedBitOfAnyFileIsFoundOrHarmless) {
@@ -187,7 +198,35 @@ TEST_F(JournalDamage, ALostEndOfOneShardsJournalIsFound) {
     fs::remove(newest);
   }
   ASSERT_LT(LastEntry(1), known);
-  ExpectRefused({" ends at entry ", "its end is gone", "ps-run --resume"});
+  ExpectRefused({"the journal of shard 1 ", "its end is gone", "ps-run --resume"});
+}
+
+// The run's record is older than what the shards have. They are compared with each other.
+TEST_F(JournalDamage, ALostEndThatTheRecordDoesNotTellIsFound) {
+  KilledRun("1GiB");
+  ASSERT_FALSE(HasFailure());
+  ASSERT_FALSE(Recovered().empty());
+  std::string clocks;  // without the shards themselves
+  for (int s = 0; s < 2; ++s) {
+    for (const MemberClock& clock : RocksJournal::Check(OptionsOf(s)).clocks)
+      clocks += clock.ShortDebugString();
+  }
+  EXPECT_EQ(clocks, clocks_);
+  EXPECT_THAT(clocks, HasSubstr("pushed: true"));
+  {
+    const auto store = RocksRunStore::Open(Journal() + "/coordinator", false);
+    ASSERT_TRUE(store.ok()) << store.status();
+    const auto held = (*store)->Read();
+    ASSERT_TRUE(held.ok()) << held.status();
+    RunRecord older = held->record;
+    older.mutable_shards(1)->set_entries(0);
+    ASSERT_TRUE((*store)->Write(held->revision, older, nullptr, RunStore::As::kLeader).ok());
+  }
+  EXPECT_EQ(RunProgram({"ps-ctl", "verify", Path("run")}).code, 0);
+  const fs::path newest = NewestLog("shard-1/log");
+  fs::resize_file(newest, fs::file_size(newest) / 4 * 3);
+  ExpectRefused(
+      {"the journal of shard 1 has the pushes of worker ", "its end is gone", "ps-run --resume"});
 }
 
 TEST_F(JournalDamage, ACoordinatorWhoseFolderIsGoneIsFound) {

@@ -1,9 +1,9 @@
 // Servers with a journal that die and go on.
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -44,6 +44,15 @@ class Recovery : public RunTest {
       Pause(between);
     }
     return killed;
+  }
+  // Writes beyond that size of a file fail in the server of a ps-run, as on a full disk.
+  static void LimitFiles(Process& run, rlim_t bytes) {
+    const std::vector<pid_t> servers = run.Children("ps-server");
+    ASSERT_EQ(servers.size(), 1u);
+    rlimit limit{};
+    ASSERT_EQ(prlimit(servers[0], RLIMIT_FSIZE, nullptr, &limit), 0);
+    limit.rlim_cur = std::min(bytes, limit.rlim_max);
+    ASSERT_EQ(prlimit(servers[0], RLIMIT_FSIZE, &limit, nullptr), 0);
   }
 };
 
@@ -246,64 +255,38 @@ TEST_F(Recovery, ADamagedJournalIsNeverTrainedOnSilently) {
   EXPECT_THAT(ended.err, HasSubstr("shard 0 cannot go on from its journal"));
 }
 
-// A full disk does not stop a run for good: the shards wait, and go on when there is room.
-TEST_F(Recovery, AFullDiskIsWaitedOut) {
-  const std::string disk = Path("disk");
-  std::filesystem::create_directory(disk);
-  if (mount("psgd-test", disk.c_str(), "tmpfs", 0, "size=48m") != 0) {
-    GTEST_SKIP() << "no file system may be mounted here";
-  }
-  ASSERT_EQ(RunSmall("calm", Sets({"train.epochs=80"})).code, 0);
-  {
-    Process run({"ps-run", SmallConfig(), "--run-dir", disk + "/run", "--set",
-                 "durability.acknowledge=journal", "--set", "cluster.resend=200ms", "--set",
-                 "train.epochs=80", "--set", "durability.journal=1MiB"});
-    EXPECT_TRUE(run.WaitFor("epoch 2/80")) << run.Err();
-    // Fills the rest of the disk.
-    std::ofstream filler(disk + "/filler", std::ios::binary);
-    const std::string block(1 << 16, 'x');
-    while (filler.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
-    }
-    filler.close();
-    const auto log = [&] {
-      std::ifstream in(disk + "/run/server/server.log");
-      return std::string(std::istreambuf_iterator<char>(in), {});
-    };
-    EXPECT_TRUE(Eventually(
-        [&] {
-          return log().find("cannot be written") != std::string::npos ||
-                 run.Err().find("cannot") != std::string::npos;
-        },
-        30s))
-        << run.Err();
-    std::filesystem::remove(disk + "/filler");
-    const Ended ended = run.Wait();
-    EXPECT_EQ(ended.code, 0) << ended.err << log();
-    EXPECT_EQ(Weights("disk/run"), Weights("calm"));
-  }
-  EXPECT_EQ(umount2(disk.c_str(), MNT_DETACH), 0);
-}
-
 // Like a full disk, for machines where the test may not mount one: writes beyond a file size fail.
 TEST_F(Recovery, WaitsWhileItsFilesMayNotGrow) {
   ASSERT_EQ(RunSmall("calm", Sets({"train.epochs=80"})).code, 0);
   Process run(PsRun("run", Journalled({"train.epochs=80", "durability.journal=1MiB"})));
   ASSERT_TRUE(run.WaitFor("epoch 2/80")) << run.Err();
-  const std::vector<pid_t> servers = run.Children("ps-server");
-  ASSERT_EQ(servers.size(), 1u);
-  rlimit before{};
-  ASSERT_EQ(prlimit(servers[0], RLIMIT_FSIZE, nullptr, &before), 0);
-  const rlimit small{64 << 10, before.rlim_max};
-  ASSERT_EQ(prlimit(servers[0], RLIMIT_FSIZE, &small, nullptr), 0);
+  LimitFiles(run, 64 << 10);
   EXPECT_TRUE(Eventually(
       [&] { return File("run/server/server.log").find("cannot be written") != std::string::npos; },
       30s))
       << File("run/server/server.log");
-  ASSERT_EQ(prlimit(servers[0], RLIMIT_FSIZE, &before, nullptr), 0);
+  LimitFiles(run, RLIM_INFINITY);
   const Ended ended = run.Wait();
   EXPECT_EQ(ended.code, 0) << ended.err << File("run/server/server.log");
   EXPECT_THAT(ended.err, Not(HasSubstr("was killed")));
   EXPECT_TRUE(Weights("run") == Weights("calm"));
+}
+
+TEST_F(Recovery, ARunThatCannotWriteEndsWhenItIsAskedTo) {
+  Process run(
+      PsRun("run", Sets({"durability.acknowledge=journal", "train.epochs=100000",
+                         "cluster.resend=200ms", "cluster.lease=2s", "cluster.deadline=4s"})));
+  ASSERT_TRUE(run.WaitFor("epoch 2/")) << run.Err();
+  LimitFiles(run, 0);
+  EXPECT_TRUE(run.WaitFor("waiting for ")) << run.Err();
+  run.Signal(SIGTERM);
+  const Ended ended = run.Wait(60s);
+  EXPECT_EQ(ended.code, 3) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("stopping waits until this can be written: "));
+  EXPECT_THAT(ended.err, HasSubstr("ps-server --recover " + Path("run")));
+  Process again({"ps-server", "--recover", Path("run")});
+  EXPECT_TRUE(again.WaitFor("ready: ")) << again.Err();
+  again.Signal(SIGKILL);
 }
 
 }  // namespace

@@ -130,6 +130,10 @@ class RunLeaderTest : public testing::Test {
                              absl::OkStatus(), now_, &effects_);
       } else if (const auto* told = std::get_if<effect::SendAssignment>(&effect)) {
         assignments_[told->link] = told->assignment;
+      } else if (std::holds_alternative<effect::WritePartAgain>(effect)) {
+        ++parts_again_;
+      } else if (std::holds_alternative<effect::SealCheckpoint>(effect)) {
+        ++seals_;
       } else if (const auto* answer = std::get_if<effect::Answer>(&effect)) {
         answers_.insert_or_assign(answer->request, answer->reply);
       }
@@ -173,7 +177,7 @@ class RunLeaderTest : public testing::Test {
   std::map<uint64_t, Assignment> assignments_;
   std::map<uint64_t, absl::StatusOr<ControlReply>> answers_;
   uint64_t request_ = 0;
-  int writes_ = 0;
+  int writes_ = 0, parts_again_ = 0, seals_ = 0;
   std::optional<RunPlan> stored_plan_;  // the last that was written
   bool store_answers_ = true;
 };
@@ -328,6 +332,58 @@ TEST_F(RunLeaderTest, TrainingBeginsOnceShardsAreWhereTheyBelong) {
   Hear(2, {follows, CopyUnder(2, false)});
   Hear(1, {leads, CopyUnder(2, true)});
   EXPECT_EQ(NextSegment(worker).kind(), NextSegmentReply::RUN);
+}
+
+// A full disk.
+TEST_F(RunLeaderTest, AJournalThatCannotBeWrittenIsTold) {
+  Make(TrainingRecord(1));
+  CopyState stalled = CopyUnder(1, true);
+  stalled.mutable_status()->set_stalled("no space left");
+  const auto status = [this] { return std::get<StatusReply>(Ask(StatusRequest())); };
+  Live(std::chrono::seconds(1), stalled, CopyUnder(1, false));
+  EXPECT_EQ(status().waits_for(), "");
+  Live(std::chrono::seconds(3), stalled, CopyUnder(1, false));
+  EXPECT_EQ(status().waits_for(), "waiting for shard 0: no space left");
+  EXPECT_EQ(status().storage_trouble(), "shard 0: no space left");
+  Live(std::chrono::seconds(1), CopyUnder(1, true), CopyUnder(1, false));
+  EXPECT_EQ(status().waits_for(), "");
+  EXPECT_EQ(status().storage_trouble(), "");
+}
+
+TEST_F(RunLeaderTest, TheLastCheckpointWaitsForRoomUntilTheRunIsAskedToStop) {
+  RunRecord record = TrainingRecord(1);
+  record.mutable_coordinator()->mutable_under_way()->set_id(3);
+  record.mutable_coordinator()->set_final_checkpoint_taken(true);
+  Make(record);
+  const auto live = [this] {
+    Live(std::chrono::milliseconds(1500), CopyUnder(1, true), CopyUnder(1, false));
+  };
+  const auto status = [this] { return std::get<StatusReply>(Ask(StatusRequest())); };
+  live();
+  const absl::Status full = absl::ResourceExhaustedError("no space left");
+  leader_->OnPart(3, 0, full, now_, &effects_);
+  Settle();
+  EXPECT_EQ(parts_again_, 0);
+  live();
+  EXPECT_EQ(parts_again_, 1);
+  leader_->OnPart(3, 0, full, now_, &effects_);
+  live();
+  EXPECT_EQ(parts_again_, 2);
+  EXPECT_EQ(status().waits_for(), "waiting for room for the last checkpoint: no space left");
+  leader_->OnPart(3, 0, ShardReceipt(), now_, &effects_);
+  Settle();
+  EXPECT_EQ(seals_, 1);
+  leader_->OnSealed(3, full, now_, &effects_);
+  live();
+  EXPECT_EQ(seals_, 2);
+  leader_->OnSealed(3, full, now_, &effects_);
+  EXPECT_TRUE(leader_->coordinator().checkpoint_under_way());
+  Ask(DrainRequest());
+  live();
+  EXPECT_EQ(seals_, 2);
+  EXPECT_FALSE(leader_->coordinator().checkpoint_under_way());
+  EXPECT_EQ(status().waits_for(), "");
+  EXPECT_THAT(status().failed_checkpoint(), HasSubstr("no space left"));
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <set>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 
@@ -393,12 +395,27 @@ TEST_F(RocksJournalTest, AFullDiskThatHasRoomAgainIsWrittenOn) {
     }
   }
   const JournalEntry entry = PushOf(21, 20000);
-  for (int i = 0; i < 3; ++i) {
-    const absl::Status full = journal->Append(21, {&entry, 1});
+  const auto append = [&] { return journal->Append(21, {&entry, 1}); };
+  const auto names = [&] {
+    std::set<std::string> names;
+    for (const auto& file : fs::directory_iterator(root_ + "/shard-0/log"))
+      names.insert(file.path().filename());
+    return names;
+  };
+  EXPECT_TRUE(absl::IsResourceExhausted(append()));
+  const auto before = names();
+  for (int i = 0; i < 20; ++i) {
+    const absl::Status full = append();
     EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
+    std::this_thread::sleep_for(Reopening::kFirstPause);
   }
+  EXPECT_EQ(names(), before);
   fs::remove(root_ + "/filler");
-  Append(*journal, 21, 5, 20000);
+  const Time freed = SteadyNow();
+  absl::Status written = append();
+  while (!written.ok() && SteadyNow() < freed + 2 * Reopening::kLongestPause) written = append();
+  EXPECT_TRUE(written.ok()) << written;
+  Append(*journal, 22, 4, 20000);
   EXPECT_EQ(Read(*journal, 0)->size(), 25u);
   journal.reset();
   auto again = RocksJournal::Open(Options());
