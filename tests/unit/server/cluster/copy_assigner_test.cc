@@ -234,6 +234,20 @@ TEST_F(CopyAssignerTest, AShortJournalLosesTheShard) {
   EXPECT_EQ(shard().epoch(), 1u);
 }
 
+TEST_F(CopyAssignerTest, AShortJournalWaitsForACopyInSyncThatIsAway) {
+  RunRecord record = RecordOn(2);
+  record.mutable_shards(0)->set_entries(8);
+  Make(record);
+  ASSERT_TRUE(Hear(1, FromDisk(7)).ok());
+  now_ += 2 * kSilence;  // server 2 is not expected any more
+  ASSERT_TRUE(Hear(1, FromDisk(7)).ok());
+  ASSERT_TRUE(Settle().ok());
+  EXPECT_EQ(shard().epoch(), 1u);
+  ASSERT_TRUE(Hear(2, FromDisk(8)).ok());
+  ASSERT_TRUE(Settle().ok());
+  EXPECT_EQ(shard().leader(), 2u);
+}
+
 TEST_F(CopyAssignerTest, OnlyCopiesInMemoryAreLostWithTime) {
   for (const bool in_memory : {false, true}) {
     Make(RecordOn(2), in_memory ? std::optional(kLost) : std::nullopt);
