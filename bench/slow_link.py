@@ -5,18 +5,22 @@
     sudo bench/slow_link.py --nets mlp --links 100mbit --only 'psgd dgc'
     sudo bench/slow_link.py --nets vgg11 --links 100mbit,1gbit,unlimited --json > rows.json
     sudo bench/slow_link.py --torch --nets resnet18          # PyTorch computes on both sides
+    sudo bench/slow_link.py --nets mlp --links 'unlimited,10mbit 50ms' --seconds 60 \\
+        --only 'psgd 128 local' --only 'DDP powersgd'        # 50 ms more each way
 
 Hosts of scripts/netns.sh: ps-server on the first, a worker with one thread on each of the other two (or
 --workers); DDP has a process on each of those. With --servers workers each of them has a ps-server too, and
 the first host has nothing. All train the same network on generated images in batches of 32 a worker (or
 --batch): ps-worker has it as ONNX, and with --torch PyTorch programs are psgd's workers. Printed are milliseconds a step (psgd's mean, DDP's median), images a second of all
 together, and megabytes a step that each worker sends and receives, headers included, from when training has settled.
+psgd's time is that of whole exchanges, by records that come once a second: with local steps measure for a minute.
 Needs root (network namespaces), Debian's python3-torch and python3-onnx.
 """
 import argparse
 import json
 import os
 import pathlib
+import re
 import signal
 import statistics
 import subprocess
@@ -205,7 +209,14 @@ def serve(host, arguments, options):
                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
-def last_progress(run):
+def steps_of_clock(sets):
+    """A worker's steps from exchange to exchange."""
+    local = " ".join(each for each in sets if each.startswith("local="))
+    steps, fragments = (re.search(rf"{key}: (\d+)", local) for key in ("steps", "fragments"))
+    return (int(steps[1]) if steps else 1) // (int(fragments[1]) if fragments else 1)
+
+
+def progress(run):
     try:
         lines = (run / "metrics.jsonl").read_text().splitlines()
     except OSError:
@@ -264,7 +275,7 @@ cluster: {{transport: {options.transport}, shards: {options.workers}, workers: {
             [NETNS, "run", str(host)] + worker + arguments, env=environment,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
     try:
-        first = None
+        first, latest = None, 0
         while True:
             time.sleep(0.2)
             if any(process.poll() is not None for process in servers + workers):
@@ -272,18 +283,19 @@ cluster: {{transport: {options.transport}, shards: {options.workers}, workers: {
                     process.kill()
                 raise RuntimeError("psgd ended early:\n" + "".join(
                     process.communicate()[1] for process in servers + workers))
-            records = last_progress(run)
-            if not records:
+            # The first record of each clock: time counts from the end of an exchange to that of another one.
+            last = next((r for r in progress(run) if r["clock"] > latest), None)
+            if last is None:
                 continue
-            last = records[-1]
+            latest = last["clock"]
             if first is None:
-                # Two steps of each worker pull all weights and fill every residual.
+                # Two exchanges of each worker pull all weights and fill every residual.
                 if last["clock"] >= 3:
                     first, before = last, transferred(2)
                 continue
             clocks, took = last["clock"] - first["clock"], last["seconds"] - first["seconds"]
             if clocks >= 2 and took >= seconds:
-                steps = (last["steps"] - first["steps"]) / options.workers
+                steps = clocks * steps_of_clock(sets)
                 sent, received = (now - then for now, then in zip(transferred(2), before))
                 return took / steps, sent / steps, received / steps
     finally:
@@ -302,8 +314,8 @@ cluster: {{transport: {options.transport}, shards: {options.workers}, workers: {
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--nets", default="mlp,vgg11", help="mlp, vgg11, alexnet, resnet18")
-    parser.add_argument("--links", default="100mbit,1gbit,unlimited")
-    parser.add_argument("--only", default="", help="ways whose name has this in it, as 'psgd' or 'fp16'")
+    parser.add_argument("--links", default="100mbit,1gbit,unlimited", help="rates, also with a delay: '10mbit 50ms'")
+    parser.add_argument("--only", action="append", help="ways whose name has this in it, as 'psgd' or 'fp16'; repeatable")
     parser.add_argument("--seconds", type=float, default=15, help="to measure each for, at least")
     parser.add_argument("--staleness", default="0", help="of psgd; DDP has none")
     parser.add_argument("--servers", default="one", choices=["one", "workers"],
@@ -316,7 +328,7 @@ def main():
     parser.add_argument("--json", action="store_true", help="a JSON object a row")
     options = parser.parse_args()
     ways = [("psgd", way) for way in PSGD] + [("DDP", way) for way in DDP]
-    ways = [(system, way) for system, way in ways if options.only in f"{system} {way}"]
+    ways = [(system, way) for system, way in ways if any(only in f"{system} {way}" for only in options.only or [""])]
     if options.servers == "workers":  # a single shard cannot be on several servers
         ways = [(system, way) for system, way in ways
                 if system == "DDP" or "cluster.shards=1" not in PSGD[way]]
@@ -339,7 +351,11 @@ def compare(ways, options, folder):
     for name in options.nets.split(","):
         # The unlimited link comes first, because the others are printed as multiples of it.
         for link in sorted(options.links.split(","), key=lambda link: link != "unlimited"):
-            subprocess.run([NETNS, "up", str(1 + options.workers)] + ([] if link == "unlimited" else [link]), check=True)
+            up = subprocess.run([NETNS, "up", str(1 + options.workers)] + ([] if link == "unlimited" else link.split()),
+                                stderr=subprocess.PIPE, text=True)
+            if up.returncode != 0:
+                sys.exit(f"no link of {link}: {up.stderr.strip().splitlines()[-1]}" +
+                         ("; a delay needs the kernel's netem queue (module sch_netem)" if " " in link else ""))
             for system, way in ways:
                 if system == "DDP":
                     step, sent, received = ddp(name, way, options.workers, options.batch, options.seconds)
@@ -356,7 +372,7 @@ def compare(ways, options, folder):
                     print(json.dumps(row), flush=True)
                     continue
                 times = f"{row['times_unlimited']:7.2f}x" if alone else "       -"
-                print(f"{name:6} {link:10} {system:5} {way:44} {row['ms_per_step']:9.1f} ms "
+                print(f"{name:6} {link:11} {system:5} {way:44} {row['ms_per_step']:9.1f} ms "
                       f"{row['images_per_second']:8.1f} img/s  up {row['mb_sent_per_step']:8.3f} MB  "
                       f"down {row['mb_received_per_step']:8.3f} MB {times}", flush=True)
 

@@ -10,6 +10,7 @@ constexpr Duration kBetweenLines = std::chrono::seconds(10);
 }  // namespace
 
 void ProgressLog::Add(uint64_t clock, uint64_t samples, double loss_sum, double wait, Time now) {
+  ++all_steps_;
   if (since_ == Time{}) {
     since_ = now;
     return;

@@ -696,7 +696,7 @@ absl::Status Trainer::Do(const task::GiveResidual& give) {
 absl::Status Trainer::Do(const task::Leave& leave) {
   switch (leave.why) {
     case task::Leave::kRunIsOver:
-      options_.log->info("done: {}", leave.reason);
+      options_.log->info("done after {} steps: {}", progress_log_.all_steps(), leave.reason);
       return absl::OkStatus();
     case task::Leave::kAskedBeforeFirstStep:
       // What it loaded, and never pushed, stays on the shards for the worker that takes its place.

@@ -29,6 +29,7 @@ SessionCore::SessionCore(const SessionOptions& options, const Placement& placeme
       shards_(placement.endpoints_size()),
       pulled_(placement.slices_size()),
       base_versions_(placement.slices_size()),
+      base_lives_(placement.slices_size()),
       marks_(placement.slices_size()),
       parts_left_(placement.endpoints_size()),
       asked_(placement.slices_size()),
@@ -106,6 +107,7 @@ std::vector<PulledSlice> SessionCore::TakePulled() {
   for (size_t id = 0; id < pulled_.size(); ++id) {
     if (!asked_[id] || pulls_average_) continue;
     base_versions_[id] = pulled_[id].version;
+    base_lives_[id] = pulled_[id].life;
     marks_[id] = pulled_[id].mark;
   }
   arrived_.clear();
@@ -147,6 +149,7 @@ void SessionCore::AddParts(const EncodedSlice& update, psgd::Push* push) const {
     part->set_slice(slice);
     part->set_codec(update.codec);
     part->set_base_version(base_versions_[slice]);
+    part->set_base_life(base_lives_[slice]);
     part->set_with_previous(slice != update.slice);
     part->set_zstd(update.packed.planes);
   };
@@ -291,7 +294,7 @@ void SessionCore::OnPullReply(PeerId from, Shard& shard, const Message& message)
     if (part.version() < base_versions_[part.slice()]) WentBack(from, part);
     pulled_[part.slice()] = {
         part.codec(), part.version(), part.form(), part.mark(), message.payloads[payloads - 1],
-        part.zstd()};
+        part.zstd(),  reply.life()};
     --parts_left_[from];
   }
   if (reply.last()) {
@@ -325,6 +328,9 @@ void SessionCore::OnRefusal(PeerId from, Shard& shard, const Refusal& refusal, T
     case Refusal::NOT_READY:
       ResendAll(shard);
       shard.paused_until = now + options_.resend / 8;
+      return;
+    case Refusal::LOST:
+      fatal_ = Lost(from, refusal.detail());
       return;
     case Refusal::UNKNOWN_WORKER:
     case Refusal::FENCED:

@@ -55,6 +55,7 @@ struct PulledSlice {
   uint64_t mark = 0;
   Bytes payload;
   uint32_t planes = 0;  // of Unpack
+  uint32_t life = 0;    // of the shard that sent it
 };
 
 struct SessionStats {
@@ -227,6 +228,7 @@ class SessionCore {
   std::vector<PulledSlice> pulled_;
   PullAnswer last_answer_;
   std::vector<uint64_t> base_versions_;  // by slice id: what pushes are computed from
+  std::vector<uint32_t> base_lives_;     // likewise
   std::vector<uint64_t> marks_;          // by slice id: of what was installed last
   uint64_t next_request_ = 1;
   uint64_t pull_clock_ = 0;

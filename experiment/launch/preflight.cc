@@ -16,6 +16,7 @@
 #include "proto/local_steps.h"
 #include "proto/micro_batch.h"
 #include "proto/parameter_groups.h"
+#include "proto/short_clocks.h"
 
 namespace psgd {
 namespace {
@@ -95,8 +96,11 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config) {
   PSGD_RETURN_IF_ERROR(CheckRules(config.compression(), spec));
   PSGD_RETURN_IF_ERROR(CheckGroups("optimizer.groups", config.optimizer(), spec));
   PSGD_RETURN_IF_ERROR(CheckGroups("local.optimizer.groups", config.local().optimizer(), spec));
+  const uint64_t batches = data.train->size() / static_cast<uint64_t>(config.data().batch());
+  const auto workers = static_cast<uint64_t>(config.cluster().workers());
   for (std::string note :
-       {data.note, LeftOutText(config.compression(), spec), WarmupNote(config, size.samples)}) {
+       {data.note, LeftOutText(config.compression(), spec), WarmupNote(config, size.samples),
+        ShortClocksText(config.local(), batches, workers)}) {
     if (!note.empty()) size.notes.push_back(std::move(note));
   }
   return size;

@@ -15,6 +15,7 @@
 #include "proto/local_steps.h"
 #include "proto/measure_of.h"
 #include "proto/parameter_groups.h"
+#include "proto/short_clocks.h"
 #include "server/coordinator/changed_hyper.h"
 #include "server/coordinator/early_stop.h"
 #include "server/shard/placement.h"
@@ -544,6 +545,8 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
   if (auto segment = ledger_->Deal(workers, StepsOf(workers))) {
     state_ = StatusReply::TRAINING;
     effects->commands.push_back(BeginSegment{*segment});
+    std::string cut = ShortClocksText(config_.local(), batches_per_epoch_, workers.size());
+    if (ending == 0 && !cut.empty()) effects->news.push_back(std::move(cut));
   }
 }
 

@@ -277,6 +277,25 @@ absl::Status ShardCore::CheckPush(const Member& member, const Push& push, size_t
   return absl::OkStatus();
 }
 
+void ShardCore::BeginLife(uint32_t starts) {
+  pulls_.BeginLife(starts);
+  life_ = starts;
+  life_versions_.clear();
+  for (const SliceState& slice : slices_.all()) life_versions_.push_back(slice.version);
+}
+
+std::string ShardCore::LostBase(const Push& push) const {
+  for (const PushPart& part : push.parts()) {
+    const auto local = slices_.Local(part.slice());
+    if (!local || *local >= life_versions_.size()) continue;
+    if (part.base_life() == life_ || part.base_version() <= life_versions_[*local]) continue;
+    return absl::StrCat("slice ", part.slice(), " came back with version ", life_versions_[*local],
+                        ", and the update is computed from version ", part.base_version(),
+                        " before that");
+  }
+  return "";
+}
+
 void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out) {
   const DataHeader& header = message.header;
   const Push& push = header.push();
@@ -289,6 +308,11 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
     Refuse(from, header, Refusal::OUT_OF_ORDER,
            absl::StrCat("push ", push.seq(), " came before ", member.next_seq()), member.next_seq(),
            out);
+    return;
+  }
+  // Before it is written: a replay does not know of lives.
+  if (const std::string lost = LostBase(push); !lost.empty()) {
+    Refuse(from, header, Refusal::LOST, lost, member.next_seq(), out);
     return;
   }
   // Only a push that must wait may be refused. To refuse a push that the next clock or the cut

@@ -96,7 +96,7 @@ class ShardCore {
   // Overrides ShardOptions.journal from now on.
   void KeepJournal(bool keep) { keeps_journal_ = keep; }
   // Like a new ShardOptions.starts: this copy of the shard answers pulls from now on.
-  void BeginLife(uint32_t starts) { pulls_.BeginLife(starts); }
+  void BeginLife(uint32_t starts);
   // Carries out a written step again.
   absl::Status Replay(const JournalEntry& entry);
   // False while a cut is under way: a cut is made again from the journal, so no image may replace
@@ -151,6 +151,9 @@ class ShardCore {
   void OnPush(PeerId from, Member& member, Message message, Outbox* out);
   // Checks a push that is next in order, except its payloads.
   absl::Status CheckPush(const Member& member, const Push& push, size_t payloads) const;
+  // Whether a part is computed from weights that an earlier life of the shard had, and that the
+  // journal of this life lacks. Says which; empty: none is.
+  std::string LostBase(const Push& push) const;
   // `shown`: the weights that the worker was sent, if they are known.
   void ApplyNow(Member& member, std::span<const ShownWeights> shown, const Push& push,
                 std::span<const OpenedPart> parts);
@@ -207,6 +210,8 @@ class ShardCore {
 
   SliceSet slices_;
   PullAnswerer pulls_;
+  uint32_t life_ = options_.starts;
+  std::vector<uint64_t> life_versions_;  // by local index: as this life found them
   HyperParameters hyper_;
   Members members_;
   std::map<uint64_t, Segment> segments_;  // by first clock

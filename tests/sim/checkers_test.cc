@@ -136,6 +136,40 @@ INSTANTIATE_TEST_SUITE_P(BadMessages, CheckersCanFail,
 INSTANTIATE_TEST_SUITE_P(Membership, CheckersCanFail,
                          testing::Values(Breakage{Sabotage::kKeepDead, "the run did not end"}));
 
+// Each server that dies loses its last write, and a worker dies with it: nobody misses the lost
+// update, and another worker may have weights with it.
+std::vector<std::string> RunsThatLoseWeights(Sabotage sabotage) {
+  std::vector<std::string> breaches;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    Scenario scenario = CalmScenario(seed, 3, -1);
+    scenario.config.mutable_local()->set_steps(2);
+    scenario.config.mutable_durability()->set_acknowledge(DurabilityConfig::JOURNAL);
+    scenario.config.mutable_train()->set_epochs(3);
+    scenario.config.mutable_cluster()->set_segment(14);
+    scenario.longest_step = std::chrono::milliseconds(150);
+    scenario.patience = std::chrono::seconds(30);
+    scenario.disk_fault = DiskFault::kWritesLate;
+    scenario.sabotage = sabotage;
+    RunFaults faults = OneServer();
+    faults.kills = 10;
+    faults.kills_workers = true;
+    const RunOutcome outcome = RunWorld(scenario, faults, false).Run();
+    breaches.insert(breaches.end(), outcome.breaches.begin(), outcome.breaches.end());
+  }
+  return breaches;
+}
+
+TEST(LostWeights, NoDifferenceFromThemCounts) {
+  const std::vector<std::string> found = RunsThatLoseWeights(Sabotage::kNone);
+  EXPECT_THAT(found, testing::Contains(testing::HasSubstr("the update is computed from version")));
+  EXPECT_THAT(found, testing::Not(testing::Contains(testing::HasSubstr("a difference from"))));
+}
+
+TEST(LostWeights, ADifferenceFromThemIsFound) {
+  EXPECT_THAT(RunsThatLoseWeights(Sabotage::kTrustLost),
+              testing::Contains(testing::HasSubstr("a difference from weights")));
+}
+
 class LossyBooksCanFail : public testing::TestWithParam<Sabotage> {};
 
 TEST_P(LossyBooksCanFail, AndSayWhy) {

@@ -92,7 +92,10 @@ void Oracle::Made(const Message& message, bool poisoned) {
     ++counts_.pushes_made;
     it->second.clock = push.clock();
     it->second.poisoned = poisoned;
-    for (const PushPart& part : push.parts()) it->second.slices.push_back(part.slice());
+    for (const PushPart& part : push.parts()) {
+      it->second.slices.push_back(part.slice());
+      it->second.bases[part.slice()] = books.installed[part.slice()];
+    }
   }
 }
 
@@ -165,6 +168,10 @@ void Oracle::Showed(const Message& answer, const std::vector<std::pair<uint32_t,
 
 void Oracle::Installed(const WorkerKey& key, uint32_t slice, const PulledSlice& pulled,
                        std::span<const float> weights) {
+  if (!scenario_.smooth && !lossy()) {
+    Marks& installed = members_[*Member(key)].installed[slice];
+    for (uint32_t i = 0; i < kRegister; ++i) installed[i] = weights[i] != kInitial;
+  }
   if (!pulls_changes() && (pulled.form == PullPart::WHOLE || may_have_lost())) return;
   counts_.changes_checked += pulled.form == PullPart::CHANGED;
   auto shown = shown_.find({slice, pulled.version});
@@ -260,8 +267,27 @@ void Oracle::Keeps(const WorkerKey& key, uint32_t slice, std::span<const float> 
   kept_[slice][*Member(key)].assign(residual.begin(), residual.end());
 }
 
+void Oracle::CheckBases(const std::string& where, uint32_t slice, const Applied& applied) {
+  Marks in;
+  for (uint32_t i = 0; i < kRegister; ++i) in[i] = applied[i] != 0;
+  for (uint32_t i = 0; i < kRegister; ++i) {
+    if (!in[i] || i / kClocks >= members_.size()) continue;
+    bool acknowledged = false;
+    const MadePush* push = Find(i / kClocks, i % kClocks + 1, slice, &acknowledged);
+    if (push == nullptr) continue;
+    const Marks lost = push->bases.at(slice) & ~in;
+    if (lost.none()) continue;
+    const uint32_t first = static_cast<uint32_t>(lost._Find_first());
+    Breach(absl::StrCat(where, ": clock ", push->clock, " of ", Name(i / kClocks), " in slice ",
+                        slice, " is a difference from weights with clock ", first % kClocks + 1,
+                        " of ", Name(first / kClocks), ", which a crash took back"));
+    return;
+  }
+}
+
 void Oracle::CheckSlice(const std::string& where, uint32_t slice, std::span<const float> weights) {
   const Applied applied = ReadRegister(weights);
+  CheckBases(where, slice, applied);
   std::vector<float> expected(weights.size() - kRegister, kInitial);
   for (uint32_t i = 0; i < kRegister; ++i) {
     if (applied[i] == 0) continue;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -81,9 +82,11 @@ class Oracle {
 
  private:
   using Batch = std::pair<uint32_t, uint32_t>;  // epoch, index
+  using Marks = std::bitset<kRegister>;         // the updates that are in some weights
   struct MadePush {
     uint64_t clock = 0;
     std::vector<uint32_t> slices;
+    std::map<uint32_t, Marks> bases;  // by slice: what the weights had that it was computed from
     bool poisoned = false;
   };
   struct PullMade {
@@ -98,6 +101,7 @@ class Oracle {
     std::map<uint64_t, PullMade> pulls;                       // by request
     std::map<uint32_t, std::map<uint64_t, MadePush>> pushes;  // shard -> seq
     std::map<uint32_t, uint64_t> acknowledged;                // shard -> pushes below this
+    std::map<uint32_t, Marks> installed;                      // by slice
   };
   struct OrderedCut {
     uint64_t clock = 0;
@@ -115,6 +119,8 @@ class Oracle {
   void CheckPull(uint32_t shard, const Message& message);
   // Clocks up to `clock` that no weights lack: with a quorum, those of whole segments.
   uint64_t Whole(uint64_t clock) const;
+  // Each update that is in was computed from weights whose updates are in, too.
+  void CheckBases(const std::string& where, uint32_t slice, const Applied& applied);
   // Registers agree with contents, and nothing is in that was never made or was refused.
   void CheckSlice(const std::string& where, uint32_t slice, std::span<const float> weights);
   void CheckCutSlice(const std::string& where, const OrderedCut& cut, uint32_t slice,

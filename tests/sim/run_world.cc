@@ -227,15 +227,30 @@ bool RunWorld::CanLoseDisk(const SimServer& server) const {
   return true;
 }
 
+Worker* RunWorld::AnyWorker() {
+  std::vector<Worker*> alive;
+  for (const auto& worker : workers_) {
+    if (!worker->dead() && !worker->done()) alive.push_back(worker.get());
+  }
+  if (alive.empty()) return nullptr;
+  return alive[static_cast<size_t>(chance_.Between(0, static_cast<int64_t>(alive.size()) - 1))];
+}
+
+void RunWorld::KillWorker() {
+  Worker* const worker = AnyWorker();
+  if (worker != nullptr && workers_.size() < kWorkersBeforeCalm) worker->Crash("killed");
+}
+
 void RunWorld::KillAny(bool power) {
   SimServer& server = *machines_[static_cast<size_t>(chance_.Between(0, faults_.machines - 1))];
   if (!server.up() || server.over()) return;
-  const bool soon = !power && chance_.Happens(0.4);
+  const bool soon = !power && !faults_.kills_workers && chance_.Happens(0.4);
   if (soon) return server.DieSoon();
   const bool lose_disk = chance_.Happens(faults_.deleted_disks) && CanLoseDisk(server);
   // What was not synced is lost with the power, which only other copies can make good.
   const bool synced = scenario_.config.durability().acknowledge() == DurabilityConfig::FSYNC;
   server.Die(power && (synced || CanLoseDisk(server)), lose_disk);
+  if (faults_.kills_workers) KillWorker();
 }
 
 void RunWorld::CutAny() {
@@ -261,31 +276,19 @@ void RunWorld::PlanMisfortunes() {
     for (int i = 0; i < times; ++i)
       queue_.After(chance_.Between(Duration(0), kFaultsFor * 3 / 4), what);
   };
-  const auto any_worker = [this]() -> Worker* {
-    std::vector<Worker*> alive;
-    for (const auto& worker : workers_) {
-      if (!worker->dead() && !worker->done()) alive.push_back(worker.get());
-    }
-    return alive.empty() ? nullptr
-                         : alive[static_cast<size_t>(
-                               chance_.Between(0, static_cast<int64_t>(alive.size()) - 1))];
-  };
-  plan(scenario_.crashes, [=, this] {
-    Worker* const worker = any_worker();
-    if (worker != nullptr && workers_.size() < kWorkersBeforeCalm) worker->Crash("killed");
-  });
+  plan(scenario_.crashes, [this] { KillWorker(); });
   plan(scenario_.restarts, [this] {
     if (workers_.size() < kWorkersBeforeCalm) StartProcess();
   });
-  plan(scenario_.slow_step.count() > 0 ? 1 : 0, [=, this] {
-    if (Worker* const worker = any_worker()) worker->SlowDown(scenario_.slow_step);
+  plan(scenario_.slow_step.count() > 0 ? 1 : 0, [this] {
+    if (Worker* const worker = AnyWorker()) worker->SlowDown(scenario_.slow_step);
   });
-  plan(scenario_.leavers, [=, this] {
-    Worker* const worker = any_worker();
+  plan(scenario_.leavers, [this] {
+    Worker* const worker = AnyWorker();
     if (worker != nullptr && workers_.size() < kWorkersBeforeCalm) worker->AskToLeave();
   });
-  plan(scenario_.pauses, [=, this] {
-    if (Worker* const worker = any_worker()) {
+  plan(scenario_.pauses, [this] {
+    if (Worker* const worker = AnyWorker()) {
       worker->Pause(
           chance_.Between(std::chrono::milliseconds(10), std::chrono::milliseconds(1800)));
     }

@@ -27,6 +27,7 @@ struct RunFaults {
   int kills = 0;             // of any server
   int answer_kills = 0;      // of a server right after it acknowledged a push
   int power_losses = 0;
+  bool kills_workers = false;  // with each server, as one that runs on its machine
   double deleted_disks =
       0;  // share of deaths after which the disk is empty, where others have all that is on it
   int pauses = 0;
@@ -96,6 +97,8 @@ class RunWorld final : public World {
                Answered answer);
   void StartProcess();
   void PlanMisfortunes();
+  Worker* AnyWorker();  // null: none trains
+  void KillWorker();
   void KillAny(bool power);
   void MayDieAfter(uint32_t machine, const Message& answer);
   // Every shard that it has in sync is in sync elsewhere, too.

@@ -72,6 +72,9 @@ std::vector<Message> Saboteur::OnMessage(Message message) {
       payload = Bytes::CopyOf(AsBytes(clean));
     }
   }
+  if (kind_ == Sabotage::kTrustLost) {
+    for (PushPart& part : *push->mutable_parts()) part.set_base_version(0);
+  }
   if (!hit) return {std::move(message)};
   return ChangeVictim(sender, std::move(message));
 }
@@ -150,7 +153,18 @@ void Saboteur::OnCut(const ShardCore& core, ShardCut* cut) const {
   }
 }
 
+void Saboteur::HideLoss(const Sender& sender, PullReply* reply) {
+  for (PullPart& part : *reply->mutable_parts()) {
+    uint64_t& newest = versions_[{sender, part.slice()}];
+    newest = std::max(newest, part.version());
+    part.set_version(newest);
+  }
+}
+
 void Saboteur::OnAnswer(Message* message) {
+  if (kind_ == Sabotage::kTrustLost && message->header.has_pull_reply()) {
+    HideLoss(SenderOf(*message), message->header.mutable_pull_reply());
+  }
   if (message->header.has_push_ack()) {
     uint64_t& below = acknowledged_[SenderOf(*message)];
     below = std::max(below, message->header.push_ack().next_seq());

@@ -30,6 +30,8 @@ class Saboteur {
   using Sender = std::pair<uint32_t, std::pair<uint32_t, uint32_t>>;  // shard, worker, incarnation
   static Sender SenderOf(const Message& message);
   void ChangeOther(Message* message) const;
+  // No version of a slice is older than one before it.
+  void HideLoss(const Sender& sender, PullReply* reply);
   // Changes the push that was chosen; there may be one more.
   std::vector<Message> ChangeVictim(const Sender& sender, Message message);
   bool IsVictim(const Sender& sender, const Push& push);
@@ -37,7 +39,8 @@ class Saboteur {
   const Sabotage kind_;
   std::map<Sender, uint64_t> shifted_from_;  // numbers from here on are one higher at the shard
   std::map<Sender, uint64_t> victim_;
-  std::map<Sender, uint64_t> acknowledged_;  // numbers below
+  std::map<Sender, uint64_t> acknowledged_;                   // numbers below
+  std::map<std::pair<Sender, uint32_t>, uint64_t> versions_;  // by slice: the newest that was sent
 };
 
 }  // namespace psgd::sim

@@ -34,6 +34,7 @@ enum class Sabotage {
   kKeepDead,        // one shard is not told that a worker is out
   kRefuseSound,     // a push is damaged on its way
   kClaimSteps,      // workers report steps that they have not done
+  kTrustLost,       // nobody notices that a worker has weights that the shard has lost
   kClaimNewer,      // pulls claim that their worker holds a version more than it does
 };
 

@@ -2,12 +2,14 @@
 //
 //   kill_soak --kills=1000 --seed=7 [--copies=2] [--acknowledge=fsync] [--transport=ucx]
 //             [--folder=DIR]
-//             [--undisturbed=SECONDS] [--every=SECONDS] [--set=KEY=VALUE]...
+//             [--undisturbed=SECONDS] [--every=SECONDS] [--pairs] [--set=KEY=VALUE]...
 //
 // A ps-server with a journal and three ps-workers train. One process is killed (SIGKILL), the
 // server as often as a worker, and started again. The next kill comes once training has gone on,
-// and, with --every, so long after the last kill. --set changes a key of the config, as
-// local.steps.
+// and, with --every, so long after the last kill. With --pairs a server and a worker are killed
+// together. --set changes a key of the config, as local.steps. The report has the test loss after
+// each epoch, before the first kill and from then on. --kills=0 --undisturbed=600 makes the curve
+// to compare with.
 // With --copies=2: three servers and an etcd of three members; one of ten killed servers loses its
 // disk. A copy that starts anew begins with an image. So the journals of dead servers and of
 // dropped copies are kept. If the last copies do not reach back to the first step, the audit takes
@@ -56,6 +58,7 @@ struct SoakOptions {
   std::string folder;
   int64_t undisturbed = 0;  // seconds of training before the first kill, to compare speeds
   int64_t every = 0;        // seconds between two kills
+  bool pairs = false;       // a server and a worker at once
   std::vector<std::string> sets;
 };
 
@@ -147,7 +150,12 @@ class Soak {
   }
   std::string KillServer();
   double SecondsSinceKill() const;
-  std::string KillOne();
+  void KillWorker();
+  // Also waits until training goes on. `with_worker`: a worker was killed just before.
+  std::string KillServerAndGoOn(bool with_worker);
+  std::string Kill();
+  // Test losses after each epoch, in order.
+  Json Losses() const;
   std::string Train();
   std::string Audit();
   std::string AuditShard(uint32_t shard, const Config& config);
@@ -171,7 +179,9 @@ class Soak {
   uint64_t servers_killed_ = 0, workers_killed_ = 0, disks_lost_ = 0;
   Clock::time_point killed_;                  // when the last server was killed
   double undisturbed_ = 0, under_kills_ = 0;  // batches a second
-  int64_t worker_killed_at_ = 0;              // step at which the last worker was killed
+  size_t losses_undisturbed_ = 0;             // of losses_, before the first kill
+  Json losses_ = Json::array();
+  int64_t worker_killed_at_ = 0;  // step at which the last worker was killed
   // From a server's kill until training went on. If a worker was killed right before, the others
   // also wait until its lease ends. If the killed server may have had the only copy in sync of a
   // shard, all wait until it is back.
@@ -367,42 +377,59 @@ double Soak::SecondsSinceKill() const {
   return std::chrono::duration<double>(Clock::now() - killed_).count();
 }
 
-std::string Soak::KillOne() {
+void Soak::KillWorker() {
+  auto& victim = workers_[chance_.NextBelow(static_cast<uint32_t>(workers_.size()))];
+  victim->Signal(SIGKILL);
+  victim->Wait();
+  ++workers_killed_;
+}
+
+std::string Soak::KillServerAndGoOn(bool with_worker) {
+  const int64_t killed_at = clock_;
+  const bool all_copies = !HasCopies() || InSync();
+  if (with_worker) KillWorker();
+  const std::string failed = KillServer();
+  if (!failed.empty()) return failed;
+  // Pushes on their way may still count.
+  Eventually([&] { return (clock_ = Step()) >= 0; }, 40s);
+  const double answered = SecondsSinceKill();
+  if (!GoesOn()) return "training stands still after a server was killed";
+  const double seconds = SecondsSinceKill();
+  const bool all_workers = !with_worker && killed_at > worker_killed_at_ + kStepsBehind;
+  const auto [times, away] =
+      !all_copies    ? std::pair(&seconds_without_a_copy_, " (without a copy in sync)")
+      : !all_workers ? std::pair(&seconds_without_a_worker_, " (a worker was away, too)")
+                     : std::pair(&seconds_to_go_on_, "");
+  times->push_back(seconds);
+  if (seconds > kLongWait) {
+    std::cerr << absl::StrFormat(
+        "step %d: %.1f s after the kill of a server training goes on%s; it answered after %.1f "
+        "s\n",
+        clock_, seconds, away, answered);
+  }
+  return "";
+}
+
+std::string Soak::Kill() {
   if (HasCopies()) {
     for (const Server& server : servers_) KeepJournals(server);
   }
   Pause(std::chrono::milliseconds(chance_.NextBelow(150)));
-  if (chance_.NextBelow(2) == 0) {
-    const int64_t killed_at = clock_;
-    const bool all_copies = !HasCopies() || InSync();
-    const std::string failed = KillServer();
-    if (!failed.empty()) return failed;
-    // Pushes on their way may still count.
-    Eventually([&] { return (clock_ = Step()) >= 0; }, 40s);
-    const double answered = SecondsSinceKill();
-    if (!GoesOn()) return "training stands still after a server was killed";
-    const double seconds = SecondsSinceKill();
-    const bool all_workers = killed_at > worker_killed_at_ + kStepsBehind;
-    const auto [times, away] =
-        !all_copies    ? std::pair(&seconds_without_a_copy_, " (without a copy in sync)")
-        : !all_workers ? std::pair(&seconds_without_a_worker_, " (a worker was away, too)")
-                       : std::pair(&seconds_to_go_on_, "");
-    times->push_back(seconds);
-    if (seconds > kLongWait) {
-      std::cerr << absl::StrFormat(
-          "step %d: %.1f s after the kill of a server training goes on%s; it answered after %.1f "
-          "s\n",
-          clock_, seconds, away, answered);
-    }
-  } else {
-    auto& victim = workers_[chance_.NextBelow(static_cast<uint32_t>(workers_.size()))];
-    victim->Signal(SIGKILL);
-    victim->Wait();
-    ++workers_killed_;
-    worker_killed_at_ = Step();
-    ReplaceWorkers();
-  }
+  if (options_.pairs || chance_.NextBelow(2) == 0) return KillServerAndGoOn(options_.pairs);
+  KillWorker();
+  worker_killed_at_ = Step();
+  ReplaceWorkers();
   return "";
+}
+
+Json Soak::Losses() const {
+  Json losses = Json::array();
+  const Json status = Status();
+  if (!status.is_object()) return losses;
+  for (const auto& evaluation : status["evaluations"]) {
+    losses.push_back({{"epoch", evaluation["epoch"]}, {"loss", evaluation["loss"]}});
+  }
+  return losses;
 }
 
 std::string Soak::Train() {
@@ -415,6 +442,7 @@ std::string Soak::Train() {
     const Pace pace = PaceNow();
     Pause(std::chrono::seconds(options_.undisturbed));
     undisturbed_ = BatchesPerSecond(pace);
+    losses_undisturbed_ = Losses().size();
   }
   const Pace pace = PaceNow();
   for (uint64_t kill = 0; kill < options_.kills; ++kill) {
@@ -422,7 +450,7 @@ std::string Soak::Train() {
     if (due > Clock::now()) {
       Pause(std::chrono::duration_cast<std::chrono::milliseconds>(due - Clock::now()));
     }
-    failed = GoesOn() ? KillOne() : "training stands still";
+    failed = GoesOn() ? Kill() : "training stands still";
     if (!failed.empty()) {
       for (const auto& worker : workers_) absl::StrAppend(&failed, "\n", worker->Err());
       for (const Server& server : servers_) absl::StrAppend(&failed, "\n", server.process->Err());
@@ -432,6 +460,7 @@ std::string Soak::Train() {
   }
   if (!GoesOn()) return "training does not go on after the last kill";
   under_kills_ = BatchesPerSecond(pace);
+  losses_ = Losses();
   if (HasCopies() && !WaitInSync()) return "copies do not get in sync after the last kill";
   const Ended drained = RunProgram(std::vector<std::string>{"ps-ctl", "drain"} + where_);
   if (drained.code != 0) return "drain: " + drained.err;
@@ -613,6 +642,10 @@ Json Soak::Report() const {
     };
     return {{"times", seconds.size()}, {"median", at(0.5)}, {"p99", at(0.99)}, {"max", at(1)}};
   };
+  const auto first_kill =
+      losses_.begin() + static_cast<std::ptrdiff_t>(std::min(losses_undisturbed_, losses_.size()));
+  const Json undisturbed(std::vector<Json>(losses_.begin(), first_kill));
+  const Json under_kills(std::vector<Json>(first_kill, losses_.end()));
   return {{"kills", servers_killed_ + workers_killed_},
           {"servers_killed", servers_killed_},
           {"workers_killed", workers_killed_},
@@ -624,6 +657,7 @@ Json Soak::Report() const {
           {"seconds_without_a_worker", spread(seconds_without_a_worker_)},
           {"seconds_without_a_copy", spread(seconds_without_a_copy_)},
           {"batches_per_second", {{"undisturbed", undisturbed_}, {"under_kills", under_kills_}}},
+          {"losses", {{"undisturbed", undisturbed}, {"under_kills", under_kills}}},
           {"clock", clock_},
           {"pushes_acknowledged", acknowledged_.size()},
           {"pushes_journalled", journalled_},
@@ -639,6 +673,10 @@ int Main(int argc, char** argv) {
   SoakOptions options;
   for (int i = 1; i < argc; ++i) {
     absl::string_view argument = argv[i];
+    if (argument == "--pairs") {
+      options.pairs = true;
+      continue;
+    }
     const bool known =
         (absl::ConsumePrefix(&argument, "--kills=") &&
          absl::SimpleAtoi(argument, &options.kills)) ||
@@ -659,9 +697,10 @@ int Main(int argc, char** argv) {
       continue;
     }
     if (!known) {
-      std::cerr << argv[i]
-                << ": use --kills=N, --seed=N, --copies=N, --acknowledge=LEVEL, --transport=NAME, "
-                   "--folder=DIR, --undisturbed=SECONDS, --every=SECONDS, --set=KEY=VALUE\n";
+      std::cerr
+          << argv[i]
+          << ": use --kills=N, --seed=N, --copies=N, --acknowledge=LEVEL, --transport=NAME, "
+             "--folder=DIR, --undisturbed=SECONDS, --every=SECONDS, --pairs, --set=KEY=VALUE\n";
       return 2;
     }
   }

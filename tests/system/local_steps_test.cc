@@ -1,6 +1,8 @@
 // Local steps with the real programs: workers that train by themselves between two exchanges.
 #include <signal.h>
 
+#include <cstdlib>
+
 #include "tests/system/run_test.h"
 
 namespace psgd {
@@ -78,6 +80,10 @@ INSTANTIATE_TEST_SUITE_P(
                {"optimizer={sgd: {learning_rate: 0.7, momentum: 0.9, nesterov: true}}",
                 "local.optimizer={adamw: {learning_rate: 0.003}}",
                 "local.schedule={warmup: 8 steps, cosine: {}}"}},
+        Method{"DelayedNesterov",
+               {"optimizer={delayed_nesterov: {learning_rate: 0.7, momentum: 0.5}}"}},
+        Method{"Lars", {"local.optimizer={lars: {learning_rate: 1, trust: 0.005}}"}},
+        Method{"Lamb", {"local.optimizer={lamb: {learning_rate: 0.01}}"}},
         Method{"Fragments",
                {"local.fragments=4", "local.delay=1", "local.mix=0.5", "cluster.shards=3"}},
         Method{"Compressed",
@@ -88,16 +94,40 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(LocalStepsRun, WorkersOfDifferentSpeedsTakeDifferentNumbersOfSteps) {
   Process server(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
                                           "--run-dir", Path("run")} +
-                 Sets(Base() + std::vector<std::string>{"local.steps=auto", "local.most=16",
-                                                        "train.epochs=3", "cluster.segment=1"}));
+                 Sets(Base() + std::vector<std::string>{
+                                   "local.steps=auto", "local.most=16", "train.epochs=12",
+                                   "cluster.segment=1", "consistency.staleness=unbounded",
+                                   "optimizer={delayed_nesterov: {learning_rate: 0.7, momentum: "
+                                   "0.5}}"}));
   const std::string address = ServerOf(server);
   const std::vector<std::string> worker = {"ps-worker", "--cpu", "--server", address};
-  Process slow(worker + std::vector<std::string>{"--step-delay", "40ms"});
-  Process fast(worker);
+  // Slow enough that their reports come early in the run.
+  Process slow(worker + std::vector<std::string>{"--step-delay", "80ms"});
+  Process fast(worker + std::vector<std::string>{"--step-delay", "10ms"});
   EXPECT_EQ(slow.Wait().code, 0) << slow.Err();
   EXPECT_EQ(fast.Wait().code, 0) << fast.Err();
   EXPECT_EQ(server.Wait().code, 0) << server.Err();
   EXPECT_GT(Number("run", "test_accuracy"), 0.85);
+  const auto steps = [](const Process& worker) {
+    const std::string log = worker.Err();
+    const std::string words = "done after ";
+    const size_t at = log.find(words);
+    return at == std::string::npos ? -1 : std::atoi(log.c_str() + at + words.size());
+  };
+  EXPECT_GT(steps(slow), 0);
+  EXPECT_GE(steps(fast), 3 * steps(slow));
+  EXPECT_EQ(steps(fast) + steps(slow), Number("run", "steps"));
+}
+
+TEST_F(LocalStepsRun, AnEpochThatCutsClocksShortIsTold) {
+  const Ended ended = RunSmall("run", Sets({"local={steps: 100, delay: 24}", "train.epochs=1"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  const std::string told =
+      "local.steps is 100, and an epoch has 32 batches for each worker: a clock ends with the "
+      "epoch, so workers exchange after 32 steps, and a local.delay of 24 lasts 7; set local.steps "
+      "to 32 or less, or lower data.batch";
+  EXPECT_THAT(ended.err, HasSubstr("ps-run: note: " + told));
+  EXPECT_THAT(File("run/server/server.log"), HasSubstr(told));
 }
 
 // A worker that stands still holds nobody up, and what it pushes later counts.

@@ -345,6 +345,13 @@ TEST_F(SessionTest, AShardWhoseWeightsWentBackIsFoundOut) {
               testing::HasSubstr("slice 3 is at version 6, and was at 7"));
 }
 
+TEST_F(SessionTest, AShardThatRefusesUpdatesOfLostWeightsEndsTheWorker) {
+  PushAll(1);
+  Drain();
+  Refuse(0, Refusal::LOST, 1);
+  EXPECT_TRUE(absl::IsDataLoss(core_->Tick(now_)));
+}
+
 // A shard restarted from a journal that had lost its end.
 TEST_F(SessionTest, AShardThatLostWhatItAcknowledgedIsFoundOut) {
   for (uint64_t clock = 1; clock <= 5; ++clock) PushAll(clock);

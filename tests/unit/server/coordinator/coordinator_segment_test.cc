@@ -75,6 +75,21 @@ TEST(CoordinatorSegment, LocalStepsFollowTheSpeedOfWorkers) {
   EXPECT_THAT(steps(1), ElementsAre(20, 5, 1));
 }
 
+TEST(CoordinatorSegment, AnEpochThatCutsClocksShortIsTold) {
+  Config config = CoordinatorConfig(2, 1, 64);
+  config.mutable_local()->set_steps(25);
+  const auto told = [&](uint64_t batches) {
+    CoordinatorFixture run(config, batches);
+    const std::vector<WorkerKey> workers = {run.JoinAndRegister(), run.JoinAndRegister()};
+    for (const WorkerKey& key : workers) run.Next(key);
+    return run.News();
+  };
+  EXPECT_THAT(told(9), HasSubstr("local.steps is 25, and an epoch has 5 batches for each worker: a "
+                                 "clock ends with the epoch, so workers exchange after 5 steps; "
+                                 "set local.steps to 5 or less, or lower data.batch"));
+  EXPECT_THAT(told(50), testing::Not(HasSubstr("local.steps")));
+}
+
 TEST(CoordinatorSegment, AStepLimitCountsLocalSteps) {
   Config config = CoordinatorConfig(1, 1, 64);
   config.mutable_local()->set_steps(8);

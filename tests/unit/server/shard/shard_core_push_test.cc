@@ -129,6 +129,29 @@ INSTANTIATE_TEST_SUITE_P(
                 Refusal::NON_FINITE, "values up to 2e+15, beyond 1e+15"}),
     [](const auto& info) { return info.param.name; });
 
+// A worker has seen version 1 of a slice, and the shard came back with version 0. Another worker's
+// push makes a version 1 again.
+TEST(ShardPush, AnUpdateFromWeightsThatACrashTookBackIsRefused) {
+  ShardFixture shard({.staleness = -1, .journal = true});
+  shard.Start(2);
+  shard.core().BeginLife(2);
+  shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {{0, {1, 1, 1, 1}}}));
+  shard.core().TakeJournal();
+  Message push = ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}});
+  PushPart* part = push.header.mutable_push()->mutable_parts(0);
+  part->set_base_version(1);
+  part->set_base_life(1);
+  const Refusal refusal = shard.Refused(push);
+  EXPECT_EQ(refusal.reason(), Refusal::LOST);
+  EXPECT_EQ(refusal.next_seq(), 1u) << "it did not count";
+  EXPECT_EQ(refusal.detail(),
+            "slice 0 came back with version 0, and the update is computed from version 1 before "
+            "that");
+  EXPECT_TRUE(shard.core().TakeJournal().empty());
+  part->set_base_life(2);
+  shard.Acknowledged(push);
+}
+
 // A bad push. Its clock is also its number.
 Message Poison(uint64_t clock) {
   return ShardFixture::PushOf(0, clock, clock, {{0, {kNaN, 1, 1, 1}}});
