@@ -397,7 +397,6 @@ void SimServer::Have(const AssignedCopy& assigned) {
     if (copy == nullptr) copy = std::make_unique<CopyCore>(OptionsOf(shard), nullptr);
     copy->Follow(assigned.epoch(), assigned.leader(), assigned.copy(), now);
     copy->Tick(now);
-    cuts_.erase(shard);
   }
   Flush(shard);
 }
