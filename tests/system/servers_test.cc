@@ -101,7 +101,8 @@ TEST_F(Servers, BesideWorkersComputeWhatOneDoes) {
   EXPECT_TRUE(Weights("run") == Weights("calm"));
   EXPECT_THAT(ended.out, HasSubstr("5 shards on 3 servers, 2 workers"));
   // Nothing was trained before the shards were where they belong.
-  EXPECT_THAT(File("run/server/server.log"), HasSubstr("moved from server 1 to server 3"));
+  EXPECT_THAT(File("run/server/server.log"),
+              testing::ContainsRegex("moved from server . to server 3"));
 }
 
 // The shares of the bytes are those that keep every link as busy as the others: of two workers, the
@@ -135,7 +136,8 @@ TEST_F(Servers, BesideTheProgramsOfARun) {
   Json status;
   ASSERT_TRUE(Eventually([&] {
     const Ended asked = RunProgram({"ps-ctl", "status", Path("run"), "--json"});
-    status = Json::parse(asked.out, nullptr, false).value("live", Json());
+    const Json told = Json::parse(asked.out, nullptr, false);
+    status = told.is_object() ? told.value("live", Json()) : Json();
     return status.is_object() && status["state"] == "TRAINING";
   })) << run.Err();
   std::map<int, int> shards;  // by server
