@@ -1,10 +1,11 @@
 // ps-bench: compares each hot path with the machine's limit.
-#include <cstdio>
+#include <iostream>
 #include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "apps/command_line.h"
 #include "apps/program_mains.h"
@@ -181,17 +182,24 @@ absl::Status ShowHistory(const Arguments& arguments) {
   return WriteFileAtomically(arguments.page, HistoryPage(entries));
 }
 
+std::string ThreeDigits(double value) {
+  return value < 100 ? absl::StrFormat("%#.3g", value) : absl::StrFormat("%.0f", value);
+}
+
 void Print(const std::vector<BenchRow>& rows, bool json) {
   if (json) {
     for (const BenchRow& row : rows) std::cout << ToJsonLine(row) << "\n";
     return;
   }
-  std::printf("%-40s %10s %10s %8s  %s\n", "case", "GB/s", "limit", "ratio", "verified");
+  std::cout << absl::StreamFormat("%-40s %10s %10s %8s  %s\n", "case", "GB/s", "limit", "ratio",
+                                  "verified");
   for (const BenchRow& row : rows) {
-    std::printf("%-40s %10.2f %10.2f %8.2f  %s", row.name.c_str(), row.gbps, row.limit_gbps,
-                row.ratio, row.verified ? "yes" : "NO");
-    for (const auto& [name, value] : row.extra) std::printf("  %s=%.6g", name.c_str(), value);
-    std::printf("\n");
+    std::cout << absl::StreamFormat("%-40s %10s %10s %8s  %s", row.name, ThreeDigits(row.gbps),
+                                    ThreeDigits(row.limit_gbps), ThreeDigits(row.ratio),
+                                    row.verified ? "yes" : "NO");
+    for (const auto& [name, value] : row.extra)
+      std::cout << absl::StreamFormat("  %s=%.6g", name, value);
+    std::cout << "\n";
   }
 }
 
@@ -204,7 +212,7 @@ int ps_bench_main(int argc, char** argv) {
   CLI::App app(
       std::string(kExamples) +
           "\nMeasures each hot path, checked first, against the machine's own limit in the same "
-          "run (memcpy or stream triad of one core).",
+          "run (memcpy of one core, or stream triad).",
       "ps-bench");
   app.require_subcommand(1);
   const auto add = [&](const char* name, const char* help) {
@@ -234,9 +242,11 @@ int ps_bench_main(int argc, char** argv) {
   AddText(transport, "--transport", arguments.transport, "zmq, ipc, grpc, auto or ucx");
   AddText(transport, "--size", arguments.size, "Bytes of a message");
 
-  CLI::App* apply = add("apply", "Payload to weights on a shard, one core");
+  CLI::App* apply = add("apply", "Payload to weights on a shard, on one core or more");
   apply->add_option("--optimizer", arguments.apply.optimizers,
                     "sgd, momentum, ... (repeatable; all)");
+  AddNumber(apply, "--shards", arguments.apply.shards,
+            "Shards, each on a core of its own, against the triad of as many cores", 1, 1024);
 
   CLI::App* journal =
       add("journal", "What it costs a shard to write pushes down, by durability.acknowledge");

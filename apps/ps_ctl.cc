@@ -33,7 +33,10 @@
 #include "experiment/launch/verify_report.h"
 #include "experiment/record/evaluation_record.h"
 #include "experiment/record/readable.h"
+#include "experiment/record/run_dir.h"
 #include "proto/measure_of.h"
+#include "server/durability/checkpoint_files.h"
+#include "server/durability/server_record.h"
 
 namespace psgd {
 namespace {
@@ -97,6 +100,15 @@ absl::StatusOr<WeightsCollector> Weights(const Arguments& arguments) {
   return weights;
 }
 
+// Where the server answers that writes to the run directory; empty: none does, or it does not say.
+std::string ServerOfLiveRun(const std::string& run_dir) {
+  if (!FileExists(RunDir(run_dir).ConfigFile()) || RunDir::Take(run_dir).ok()) return "";
+  const auto record = LoadServerRecord(RunDir(run_dir).ServerDir());
+  if (!record.ok()) return "";
+  return absl::StrCat(record->advertise().empty() ? record->host() : record->advertise(), ":",
+                      record->control_port());
+}
+
 absl::Status Status(const Arguments& arguments) {
   PSGD_RETURN_IF_ERROR(NeedsTarget(arguments, "the run directory itself: ps-ctl status RUN_DIR"));
   if (!arguments.servers.addresses.empty()) {
@@ -104,7 +116,17 @@ absl::Status Status(const Arguments& arguments) {
     std::cout << (arguments.json ? StatusJson(status) : StatusText(status));
     return absl::OkStatus();
   }
-  PSGD_ASSIGN_OR_RETURN(const RunDirStatus status, ReadRunDirStatus(arguments.run_dir));
+  PSGD_ASSIGN_OR_RETURN(RunDirStatus status, ReadRunDirStatus(arguments.run_dir));
+  if (const std::string server = ServerOfLiveRun(arguments.run_dir); !server.empty()) {
+    const auto live = ReachServer({.addresses = server, .find = {}}, arguments.tls);
+    if (live.ok()) {
+      status.live = *live;
+    } else {
+      status.notes.push_back(absl::StrCat(
+          "the run's server at ", server,
+          " does not tell about its servers, shards and workers: ", live.status().message()));
+    }
+  }
   PrintNotes(status.notes);
   std::cout << (arguments.json ? RunDirStatusJson(status).dump(2) + "\n"
                                : RunDirStatusText(status));

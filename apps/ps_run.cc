@@ -138,10 +138,9 @@ absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
     return absl::OkStatus();
   }
   PSGD_RETURN_IF_ERROR(CheckBringsModel(config));
-  if (arguments.servers_on_workers || arguments.precision != "fp32") {
+  if (arguments.precision != "fp32") {
     return absl::InvalidArgumentError(
-        "--precision and --servers-on-workers are for ps-worker: a command after -- chooses its "
-        "precision itself, and brings no server");
+        "--precision is for ps-worker: a command after -- chooses its precision itself");
   }
   return absl::OkStatus();
 }
@@ -173,8 +172,15 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
         "machines instead");
   }
   if (arguments.servers_on_workers && arguments.run.resume.empty()) {
-    arguments.run.set.push_back(
-        absl::StrCat("cluster.servers=", options.config.cluster().workers() + 1));
+    const int workers = options.config.cluster().workers();
+    const int shards = options.config.cluster().shards();  // 0: auto
+    if (shards > 0 && shards <= workers) {
+      return InvalidArgumentError(
+          "--servers-on-workers needs a shard for each server, the first and one beside each of ",
+          workers, workers == 1 ? " worker" : " workers", ", but cluster.shards is ", shards,
+          ": say --shards ", workers + 1, " or more, best ", workers + 2, " or a multiple of that");
+    }
+    arguments.run.set.push_back(absl::StrCat("cluster.servers=", workers + 1));
     PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run));
   }
   if (arguments.gpu.empty() && options.config.node().reduce() == NodeConfig::NCCL) {
@@ -295,8 +301,8 @@ int ps_run_main(int argc, char** argv) {
       ->allow_extra_args(false);
   app.add_flag(
       "--servers-on-workers", arguments.servers_on_workers,
-      "Each worker brings a ps-server, so that the traffic of the weights is shared by all "
-      "machines; cluster.servers is then one more than cluster.workers");
+      "Beside each worker, or each command after --, runs a ps-server, so that the traffic of the "
+      "weights is shared by all machines; cluster.servers is then one more than cluster.workers");
   app.add_flag("--json", arguments.json, "Print summary.json instead of the table");
   app.add_flag("--quiet", arguments.quiet, "No progress, only what went wrong");
   // The command has options of its own.

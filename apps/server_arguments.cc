@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
+#include "net/address.h"
 
 namespace psgd {
 namespace {
@@ -84,6 +85,10 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
       ->check(CLI::Range(1, 100000));
   AddTlsOptions(app, arguments.tls, "server");
   app.add_flag("--insecure", arguments.insecure, "Allow --bind to a public address, unprotected");
+  app.add_flag("--beside-worker", arguments.beside_worker,
+               "A worker runs on this machine, whose link the two share: shards are spread so that "
+               "every link is as busy as the others; --join then listens by default at the address "
+               "from which this machine reaches the run");
   app.add_flag("--json", arguments.json, "Announce the addresses as one JSON line");
   app.add_flag("--quiet", arguments.quiet, "Log to the run directory only");
   app.add_option("--log-level", arguments.log_level, "trace, debug, info, warn, error")
@@ -95,7 +100,7 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
                  "(server/durability/failpoint.h)")
       ->type_name("NAME[=COUNT]");
   // A recovered run keeps its config, directory and address.
-  for (const char* other : {"--set", "--shards", "--workers", "--run-dir"})
+  for (const char* other : {"--set", "--shards", "--workers", "--run-dir", "--beside-worker"})
     recover->excludes(other);
   for (const char* other : {"--set", "--shards", "--workers", "--trace"}) join->excludes(other);
   std::string follow;
@@ -107,6 +112,12 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
                                  " holds copies of the run's shards (cluster.copies)")));
   }
   if (join->count() > 0 && app.count("--port") == 0) arguments.port = 0;
+  if (arguments.beside_worker && join->count() > 0 && app.count("--bind") == 0 &&
+      !arguments.etcd.given()) {
+    const auto address = OwnAddressTowards(arguments.join);
+    if (!address.ok()) return Fail("ps-server", address.status());
+    arguments.bind = *address;
+  }
   for (const char* place : {"--bind", "--advertise", "--port"}) {
     arguments.elsewhere = arguments.elsewhere || (recover->count() > 0 && app.count(place) > 0);
   }

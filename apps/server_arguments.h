@@ -30,6 +30,7 @@ struct ServerArguments {
   std::string http = "off";
   uint64_t trace = 0;
   bool insecure = false;
+  bool beside_worker = false;
   bool elsewhere = false;  // with `recover`: listens at `bind` and `port`, not at the old address
   TlsArguments tls;
   bool json = false;

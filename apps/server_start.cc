@@ -107,6 +107,7 @@ ServerRecord NewRecord(const Arguments& arguments, int port) {
   record.set_identity(RandomId());
   record.set_host(arguments.bind);
   record.set_advertise(arguments.advertise);
+  record.set_beside_worker(arguments.beside_worker);
   record.set_control_port(port);
   return record;
 }

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <memory>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "bench/machine_limits.h"
 #include "bench/optimizers.h"
-#include "common/clock.h"
+#include "bench/pinned_threads.h"
+#include "common/cores.h"
 #include "common/philox.h"
 #include "compression/codec.h"
 #include "server/shard/slice_state.h"
@@ -43,13 +45,15 @@ absl::StatusOr<Payloads> Encode(const CodecConfig& config, const ApplyBenchOptio
   return payloads;
 }
 
-// One optimizer and the payloads of one codec, over all slices.
+// One optimizer and the payloads of one codec, over the slices of one shard.
 class Case {
  public:
   Case(const OptimizerConfig& config, const Payloads& payloads)
       : config_(config), payloads_(payloads), updater_(ConfigOf(config)) {}
 
-  absl::Status Prepare(const ApplyBenchOptions& options) {
+  // Makes slices `first` to `last`, without the last.
+  absl::Status Prepare(const ApplyBenchOptions& options, int first, int last) {
+    first_ = static_cast<size_t>(first);
     ModelSpec model;
     ParameterSpec* parameter = model.add_parameters();
     parameter->set_name("weights");
@@ -57,7 +61,7 @@ class Case {
     parameter->add_shape(int64_t{options.slices} * options.slice);
     parameter->mutable_initializer()->mutable_uniform()->set_low(-1);
     parameter->mutable_initializer()->mutable_uniform()->set_high(1);
-    for (int s = 0; s < options.slices; ++s) {
+    for (int s = first; s < last; ++s) {
       SliceSpec spec;
       spec.set_offset(uint64_t{options.slice} * static_cast<uint64_t>(s));
       spec.set_count(options.slice);
@@ -68,24 +72,24 @@ class Case {
     return absl::OkStatus();
   }
 
-  // Checks and applies every payload once. Sets the seconds of both parts.
-  absl::Status Pass(double* open_seconds, double* apply_seconds) {
-    std::vector<std::unique_ptr<PayloadReader>> readers;
-    const Time start = SteadyNow();
+  // Checks every payload.
+  absl::Status Open() {
+    readers_.clear();
     for (size_t s = 0; s < slices_.size(); ++s) {
       PSGD_ASSIGN_OR_RETURN(auto reader,
-                            payloads_.codec->Open(payloads_.bytes[s], slices_[s].shape));
-      readers.push_back(std::move(reader));
+                            payloads_.codec->Open(payloads_.bytes[first_ + s], slices_[s].shape));
+      readers_.push_back(std::move(reader));
     }
-    const Time opened = SteadyNow();
+    return absl::OkStatus();
+  }
+
+  // Applies every payload that was checked.
+  void Apply() {
     for (size_t s = 0; s < slices_.size(); ++s) {
       Contribution contribution;
-      contribution.reader = readers[s].get();
+      contribution.reader = readers_[s].get();
       updater_.Apply(slices_[s], {&contribution, 1}, {kLearningRate, DecoupledDecay()});
     }
-    *apply_seconds = Seconds(SteadyNow() - opened);
-    *open_seconds = Seconds(opened - start);
-    return absl::OkStatus();
   }
 
   // Runs a few passes, then checks every element of the first slice against the formulas in double.
@@ -94,11 +98,11 @@ class Case {
     const std::vector<float> before(slice.weights.read().begin(), slice.weights.read().end());
     std::vector<float> gradient(before.size());
     PSGD_ASSIGN_OR_RETURN(const auto reader,
-                          payloads_.codec->Open(payloads_.bytes[0], slice.shape));
+                          payloads_.codec->Open(payloads_.bytes[first_], slice.shape));
     reader->AddBlock(1.0f, gradient);
     for (int pass = 0; pass < kCheckedPasses; ++pass) {
-      double open_seconds, apply_seconds;
-      PSGD_RETURN_IF_ERROR(Pass(&open_seconds, &apply_seconds));
+      PSGD_RETURN_IF_ERROR(Open());
+      Apply();
     }
     std::vector<ReferenceElement> expected;
     for (const float weight : before) expected.push_back({.weight = weight});
@@ -117,7 +121,8 @@ class Case {
   // Returns the bytes that one pass must move between memory and core.
   double TrafficBytes() const {
     double payload = 0;
-    for (const auto& bytes : payloads_.bytes) payload += static_cast<double>(bytes.size());
+    for (size_t s = 0; s < slices_.size(); ++s)
+      payload += static_cast<double>(payloads_.bytes[first_ + s].size());
     const auto optimizer = MakeOptimizer(config_);
     double touched = ParameterBytes();
     if (payloads_.codec->id() == CODEC_TOPK && optimizer->sparse()) touched *= SparseShare();
@@ -136,7 +141,7 @@ class Case {
 
   // Returns the share of the slice's elements that are entries of the first payload.
   double SparseShare() const {
-    const auto reader = payloads_.codec->Open(payloads_.bytes[0], slices_[0].shape);
+    const auto reader = payloads_.codec->Open(payloads_.bytes[first_], slices_[0].shape);
     if (!reader.ok()) return 1;
     uint32_t indices[256];
     float values[256];
@@ -148,7 +153,60 @@ class Case {
   const OptimizerConfig config_;
   const Payloads& payloads_;
   SliceUpdater updater_;
+  size_t first_ = 0;  // of the payloads: the first slice's
   std::vector<SliceState> slices_;
+  std::vector<std::unique_ptr<PayloadReader>> readers_;
+};
+
+// One Case a shard. Each works on the core of its shard.
+class Shards {
+ public:
+  Shards(const NamedOptimizer& optimizer, const Payloads& payloads, int shards)
+      : cases_(static_cast<size_t>(shards)) {
+    for (auto& work : cases_) work = std::make_unique<Case>(optimizer.config, payloads);
+  }
+
+  absl::Status Prepare(const ApplyBenchOptions& options) {
+    const auto first = [&](size_t shard) {
+      return static_cast<int>(shard * static_cast<size_t>(options.slices) / cases_.size());
+    };
+    return OnEach([&](size_t i) { return cases_[i]->Prepare(options, first(i), first(i + 1)); })
+        .status();
+  }
+  absl::StatusOr<double> Open() {
+    return OnEach([&](size_t i) { return cases_[i]->Open(); });
+  }
+  absl::StatusOr<double> Apply() {
+    return OnEach([&](size_t i) { return cases_[i]->Apply(), absl::OkStatus(); });
+  }
+  absl::StatusOr<bool> Check() {
+    for (auto& work : cases_) {
+      PSGD_ASSIGN_OR_RETURN(const bool right, work->Check());
+      if (!right) return false;
+    }
+    return true;
+  }
+
+  double ParameterBytes() const { return Sum(&Case::ParameterBytes); }
+  double TrafficBytes() const { return Sum(&Case::TrafficBytes); }
+
+ private:
+  // Returns the seconds that all take together.
+  absl::StatusOr<double> OnEach(absl::FunctionRef<absl::Status(size_t)> work) {
+    std::vector<absl::Status> statuses(cases_.size());
+    const double seconds = OnPinnedThreads(static_cast<int>(cases_.size()), [&](int i) {
+      statuses[static_cast<size_t>(i)] = work(static_cast<size_t>(i));
+    });
+    for (const absl::Status& status : statuses) PSGD_RETURN_IF_ERROR(status);
+    return seconds;
+  }
+  double Sum(double (Case::*bytes)() const) const {
+    double sum = 0;
+    for (const auto& work : cases_) sum += ((*work).*bytes)();
+    return sum;
+  }
+
+  std::vector<std::unique_ptr<Case>> cases_;
 };
 
 absl::StatusOr<BenchRow> Measure(const NamedOptimizer& optimizer, const Payloads& payloads,
@@ -156,12 +214,15 @@ absl::StatusOr<BenchRow> Measure(const NamedOptimizer& optimizer, const Payloads
   BenchRow row;
   row.bench = "apply";
   row.name = absl::StrCat(optimizer.name, "/", payloads.name);
-  Case work(optimizer.config, payloads);
+  Shards work(optimizer, payloads, options.shards);
   PSGD_RETURN_IF_ERROR(work.Prepare(options));
   PSGD_ASSIGN_OR_RETURN(row.verified, work.Check());
   if (!row.verified) return row;
   std::vector<double> open(options.repeats), apply(options.repeats);
-  for (int i = 0; i < options.repeats; ++i) PSGD_RETURN_IF_ERROR(work.Pass(&open[i], &apply[i]));
+  for (int i = 0; i < options.repeats; ++i) {
+    PSGD_ASSIGN_OR_RETURN(open[i], work.Open());
+    PSGD_ASSIGN_OR_RETURN(apply[i], work.Apply());
+  }
   std::sort(open.begin(), open.end());
   std::sort(apply.begin(), apply.end());
   row.gbps = work.TrafficBytes() / apply[0] / 1e9;
@@ -177,6 +238,14 @@ absl::StatusOr<std::vector<BenchRow>> RunApplyBench(const ApplyBenchOptions& opt
   if (options.slices < 1 || options.repeats < 1 || options.slice < 1) {
     return absl::InvalidArgumentError("slice, slices and repeats must be at least 1");
   }
+  const size_t cores = UsableCores().order.size();
+  if (options.shards < 1 || static_cast<size_t>(options.shards) > cores ||
+      options.shards > options.slices) {
+    return InvalidArgumentError("--shards ", options.shards, ": a shard needs a core of its own ",
+                                "and at least one slice; this process may use ", cores,
+                                cores == 1 ? " core" : " cores", ", and there are ", options.slices,
+                                " slices");
+  }
   for (const std::string& name : options.optimizers)
     PSGD_RETURN_IF_ERROR(OptimizerNamed(name).status());
   CodecConfig none, topk;
@@ -186,7 +255,7 @@ absl::StatusOr<std::vector<BenchRow>> RunApplyBench(const ApplyBenchOptions& opt
   PSGD_ASSIGN_OR_RETURN(const Payloads sparse, Encode(topk, options));
 
   // The limit is the best that the machine reaches in this run, so it is measured before and after.
-  double limit = MeasureTriad();
+  double limit = MeasureTriad(options.shards);
   std::vector<BenchRow> rows;
   for (const NamedOptimizer& optimizer : AllOptimizers()) {
     const auto& wanted = options.optimizers;
@@ -199,7 +268,7 @@ absl::StatusOr<std::vector<BenchRow>> RunApplyBench(const ApplyBenchOptions& opt
       rows.push_back(std::move(row));
     }
   }
-  limit = std::max(limit, MeasureTriad());
+  limit = std::max(limit, MeasureTriad(options.shards));
   for (BenchRow& row : rows) {
     row.limit_gbps = limit;
     row.ratio = row.gbps / limit;

@@ -1,5 +1,5 @@
-// How fast a shard turns payloads into weights, on one core, compared with the stream triad of the
-// same run.
+// How fast shards turn payloads into weights, each on a core of its own, compared with the stream
+// triad of as many cores in the same run.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,10 @@ namespace psgd {
 
 struct ApplyBenchOptions {
   uint32_t slice = 1u << 20;  // elements; all slices together must be far larger than the caches
-  int slices = 32;
-  int repeats = 7;                      // passes over all slices; the best counts
-  double density = 0.01;                // of topk's payloads
+  int slices = 32;            // dealt to the shards
+  int shards = 1;             // each on a core of its own
+  int repeats = 7;            // passes over all slices; the best counts
+  double density = 0.01;      // of topk's payloads
   std::vector<std::string> optimizers;  // by name; empty: all
 };
 
@@ -24,7 +25,8 @@ struct ApplyBenchOptions {
 // in double. gbps counts memory traffic, as triad does: payload read, weights and optimizer state
 // read and written. If a sparse payload is applied in O(entries), only the entries count. extra:
 // "parameter_gbps" (fp32 weights updated a second), "median_gbps", and "open_gbps" (payload checked
-// before it is applied, in fp32 gradient a second). An unknown optimizer name is an error.
+// before it is applied, in fp32 gradient a second). An unknown optimizer name is an error, and so
+// are more shards than cores.
 absl::StatusOr<std::vector<BenchRow>> RunApplyBench(const ApplyBenchOptions& options);
 
 }  // namespace psgd

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <thread>
 
 #include "absl/strings/ascii.h"
@@ -18,6 +17,7 @@
 #include "bench/machine_limits.h"
 #include "bench/own_core.h"
 #include "bench/process_usage.h"
+#include "common/freed_memory.h"
 #include "net/transport.h"
 #include "server/control/copy_thread.h"
 #include "server/shard/placement.h"
@@ -145,13 +145,12 @@ float Expected(const OptimizerConfig& optimizer, uint64_t updates, float gradien
 
 // Where the time of the counted rounds goes.
 struct Profile {
-  double seconds = 0;
   ProcessUsage worker, server;
 };
 
 struct Rates {
-  double push_gbps = 0;
-  double pull_gbps = 0;
+  double bytes_a_round = 0;
+  double push_seconds = 0, pull_seconds = 0;  // of the median round
   bool verified = false;
   double payload_bytes = 0;
   Profile push, pull;
@@ -223,9 +222,8 @@ absl::StatusOr<Rates> Drive(const PushPullBenchOptions& options, Placement place
     }
     return absl::OkStatus();
   };
-  const double bytes_a_round =
-      static_cast<double>(options.slice_bytes) * options.slices * options.workers;
   Rates rates;
+  rates.bytes_a_round = static_cast<double>(options.slice_bytes) * options.slices * options.workers;
   std::vector<double> push_seconds, pull_seconds;
   // The first half of the rounds warms up.
   const auto time = [&](const auto& run, int round, std::vector<double>* seconds) -> absl::Status {
@@ -250,8 +248,7 @@ absl::StatusOr<Rates> Drive(const PushPullBenchOptions& options, Placement place
         PSGD_RETURN_IF_ERROR(time(run, round, seconds));
       }
       worker = UsageOf(getpid()) - worker;
-      return Profile{std::accumulate(seconds->begin(), seconds->end(), 0.0), worker,
-                     UsageOf(server) - its_server};
+      return Profile{worker, UsageOf(server) - its_server};
     };
     PSGD_ASSIGN_OR_RETURN(rates.push, profile(push_round, &push_seconds));
     PSGD_ASSIGN_OR_RETURN(rates.pull, profile(pull_round, &pull_seconds));
@@ -260,8 +257,8 @@ absl::StatusOr<Rates> Drive(const PushPullBenchOptions& options, Placement place
     std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
     return values[values.size() / 2];
   };
-  rates.push_gbps = bytes_a_round / median(push_seconds) / 1e9;
-  rates.pull_gbps = bytes_a_round / median(pull_seconds) / 1e9;
+  rates.push_seconds = median(push_seconds);
+  rates.pull_seconds = median(pull_seconds);
   rates.payload_bytes = static_cast<double>(payload.size());
   rates.verified = true;
   const std::vector<PulledSlice> pulled = cores[0]->TakePulled();
@@ -288,6 +285,7 @@ absl::StatusOr<std::vector<BenchRow>> RunPushPullBench(const PushPullBenchOption
   int ready[2], end[2];
   if (pipe(ready) != 0 || pipe(end) != 0) return absl::InternalError("cannot make a pipe");
   const std::string address = LocalAddress(options.transport);
+  const FreedMemoryKeeper keeper;  // of both processes, as servers and workers have it
   const pid_t child = fork();
   if (child < 0) return absl::InternalError("cannot fork the server side");
   if (options.pin) PinToCore(child == 0 ? 0 : 1);
@@ -318,17 +316,18 @@ absl::StatusOr<std::vector<BenchRow>> RunPushPullBench(const PushPullBenchOption
     BenchRow& row = rows[i];
     row.bench = "push-pull";
     row.name = absl::StrCat(i == 0 ? "push/" : "pull/", where);
-    row.gbps = i == 0 ? rates->push_gbps : rates->pull_gbps;
+    const double seconds = i == 0 ? rates->push_seconds : rates->pull_seconds;
+    row.gbps = rates->bytes_a_round / seconds / 1e9;
     row.limit_gbps = limit;
     row.ratio = row.gbps / limit;
     row.verified = rates->verified;
     row.extra["workers"] = options.workers;
     row.extra["slices"] = options.slices;
     row.extra["payload_bytes"] = i == 0 ? rates->payload_bytes : options.slice_bytes;
+    row.extra["exchange_us"] = 1e6 * seconds;
     if (!options.profile) continue;
     const Profile& profile = i == 0 ? rates->push : rates->pull;
     const double slices = static_cast<double>(options.rounds) * options.slices * options.workers;
-    row.extra["us"] = 1e6 * profile.seconds / slices;
     for (const auto& [side, usage] :
          {std::pair("worker", &profile.worker), std::pair("server", &profile.server)}) {
       row.extra[absl::StrCat(side, "_us")] = 1e6 * usage->cpu_seconds / slices;

@@ -258,8 +258,9 @@ consistency: {{staleness: {options.staleness}}}
 cluster: {{transport: {options.transport}, shards: {options.workers}, workers: {options.workers}, servers: {options.workers if options.servers == "workers" else 1}, deadline: 300s, resend: 120s}}
 """)
     first = 2 if options.servers == "workers" else 1
+    beside = ["--beside-worker"] if options.servers == "workers" else []
     address = f"10.77.0.{first}:7070"
-    servers = [serve(first, ["--config", str(config), "--run-dir", str(run), "--port", "7070"]
+    servers = [serve(first, ["--config", str(config), "--run-dir", str(run), "--port", "7070"] + beside
                      + [word for each in sets for word in ("--set", each)], options)]
     workers = []
     environment = dict(os.environ, PSGD_SERVER=address, PSGD_LIBRARY=f"{options.bin}/libpsgd.so",
@@ -268,7 +269,7 @@ cluster: {{transport: {options.transport}, shards: {options.workers}, workers: {
         arguments = [] if options.torch else ["--server", address]
         if options.servers == "workers" and host > 2 and options.torch:
             servers.append(serve(host, ["--join", address, "--run-dir", str(folder / f"server-{host}"),
-                                        "--port", "7070"], options))
+                                        "--port", "7070"] + beside, options))
         elif options.servers == "workers" and host > 2:
             arguments += ["--with-server", str(folder / f"server-{host}"), "--insecure"]
         workers.append(subprocess.Popen(

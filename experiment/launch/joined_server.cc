@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "experiment/launch/program_dir.h"
 #include "experiment/launch/server_event.h"
-#include "net/address.h"
 
 namespace psgd {
 namespace {
@@ -19,11 +18,10 @@ constexpr Duration kEndLook = std::chrono::milliseconds(100);
 absl::StatusOr<std::unique_ptr<JoinedServer>> JoinedServer::Start(
     const JoinedServerOptions& options) {
   PSGD_ASSIGN_OR_RETURN(const std::string program, SiblingProgram("ps-server"));
-  PSGD_ASSIGN_OR_RETURN(const std::string address, OwnAddressTowards(options.server));
   ChildOptions child;
   child.name = "the server beside this worker";
-  child.argv = {program,     "--join",        options.server, "--json", "--quiet",
-                "--run-dir", options.run_dir, "--bind",       address};
+  child.argv = {program,   "--join",    options.server,  "--json",
+                "--quiet", "--run-dir", options.run_dir, "--beside-worker"};
   if (!options.tls_dir.empty()) child.argv.insert(child.argv.end(), {"--tls-dir", options.tls_dir});
   if (options.insecure) child.argv.push_back("--insecure");
   PSGD_ASSIGN_OR_RETURN(auto process, ChildProcess::Start(std::move(child)));

@@ -20,7 +20,7 @@ struct JoinedServerOptions {
   const std::atomic<int>* stops = nullptr;  // 1 ends Start; 2 makes End kill it, with its shards
 };
 
-// The server's address is the one from which this machine reaches the run. Not thread-safe.
+// Not thread-safe.
 class JoinedServer {
  public:
   // Returns once it has joined. An error holds its last words.

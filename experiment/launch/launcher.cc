@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(const LaunchOp
   arguments.insert(arguments.end(), options.run.begin(), options.run.end());
   Server& first = cluster->servers_.emplace_back();
   cluster->started_ = 1;
-  PSGD_ASSIGN_OR_RETURN(first.process, cluster->RunServer("ps-server", arguments));
+  PSGD_ASSIGN_OR_RETURN(first.process, cluster->RunServer("ps-server", arguments, std::nullopt));
   PSGD_RETURN_IF_ERROR(cluster->WaitReady());
   first.run_dir = cluster->addresses_.run_dir;
   return cluster;
@@ -64,23 +64,27 @@ absl::Status LocalCluster::RecoverServer() {
   }
   // The dashboard's viewers look for it at the old address.
   if (!addresses_.http.empty()) arguments.push_back("--http=" + addresses_.http);
-  PSGD_ASSIGN_OR_RETURN(server.process, RunServer("ps-server", arguments));
+  PSGD_ASSIGN_OR_RETURN(server.process, RunServer("ps-server", arguments, std::nullopt));
   return WaitReady();
 }
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> LocalCluster::RunServer(
-    const std::string& name, const std::vector<std::string>& arguments) const {
+    const std::string& name, const std::vector<std::string>& arguments,
+    std::optional<size_t> beside) const {
   PSGD_ASSIGN_OR_RETURN(const std::string program, SiblingProgram("ps-server"));
   ChildOptions child;
   child.name = name;
   child.argv = {program, "--json", "--quiet", "--die-with-parent"};
-  // A recovered server listens at its old address.
-  if (arguments.front() != "--recover") {
+  if (beside) {
+    child.argv.push_back("--beside-worker");
+    if (options_.insecure) child.argv.push_back("--insecure");
+  } else if (arguments.front() != "--recover") {  // that one listens at its old address
     child.argv.insert(child.argv.end(), options_.listen.begin(), options_.listen.end());
   }
   child.argv.insert(child.argv.end(), arguments.begin(), arguments.end());
   if (!etcd_members_.empty()) child.argv.insert(child.argv.end(), {"--etcd", etcd_members_});
   AddTlsDir(&child.argv);
+  if (beside) PSGD_RETURN_IF_ERROR(AddPrefix(*beside, &child.argv));
   return ChildProcess::Start(std::move(child));
 }
 
@@ -125,7 +129,7 @@ absl::Status LocalCluster::Join(const std::string& name, const std::string& run_
     // Once this server leads, viewers of the run look for it at this address.
     if (!addresses_.http.empty()) arguments.push_back("--http=" + addresses_.http);
   }
-  PSGD_ASSIGN_OR_RETURN(server->process, RunServer(name, arguments));
+  PSGD_ASSIGN_OR_RETURN(server->process, RunServer(name, arguments, server->beside));
   server->run_dir = run_dir;
   const size_t number = static_cast<size_t>(server - servers_.data());
   // A run that is asked to stop may need this server for its last checkpoint.
@@ -153,6 +157,13 @@ absl::Status LocalCluster::StartServer() {
   ForgetEarlierServer(run_dir);
   servers_.emplace_back();
   return Join(name, run_dir, &servers_.back());
+}
+
+absl::Status LocalCluster::StartServerBeside(const std::string& worker) {
+  const std::string run_dir = absl::StrCat(addresses_.run_dir, "/", worker, "/server");
+  ForgetEarlierServer(run_dir);
+  servers_.emplace_back().beside = workers_.size();
+  return Join(absl::StrCat("the server beside ", worker), run_dir, &servers_.back());
 }
 
 void LocalCluster::ForgetEarlierServer(const std::string& run_dir) const {
@@ -264,7 +275,7 @@ absl::Status LocalCluster::StartWorker() {
     if (options_.insecure) child.argv.push_back("--insecure");
   }
   AddTlsDir(&child.argv);
-  PSGD_RETURN_IF_ERROR(AddPrefix(&child.argv));
+  PSGD_RETURN_IF_ERROR(AddPrefix(workers_.size(), &child.argv));
   PSGD_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> worker,
                         ChildProcess::Start(std::move(child)));
   workers_.push_back(std::move(worker));
@@ -273,6 +284,7 @@ absl::Status LocalCluster::StartWorker() {
 
 // python/psgd/_environment.py reads these variables.
 absl::Status LocalCluster::StartCommand(ChildOptions child) {
+  if (options_.servers_on_workers) PSGD_RETURN_IF_ERROR(StartServerBeside(child.name));
   child.argv = options_.command;
   PSGD_ASSIGN_OR_RETURN(child.argv.front(), FoundProgram(child.argv.front()));
   child.logs_output = true;
@@ -297,7 +309,7 @@ absl::Status LocalCluster::StartCommand(ChildOptions child) {
     PSGD_ASSIGN_OR_RETURN(std::string env, FoundProgram("env"));
     child.argv.insert(child.argv.begin(), std::move(env));
   }
-  PSGD_RETURN_IF_ERROR(AddPrefix(&child.argv));
+  PSGD_RETURN_IF_ERROR(AddPrefix(workers_.size(), &child.argv));
   PSGD_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> worker,
                         ChildProcess::Start(std::move(child)));
   workers_.push_back(std::move(worker));
@@ -308,11 +320,11 @@ const std::string& LocalCluster::NextGpus() const {
   return options_.gpus[workers_.size() % options_.gpus.size()];
 }
 
-absl::Status LocalCluster::AddPrefix(std::vector<std::string>* argv) const {
+absl::Status LocalCluster::AddPrefix(size_t worker, std::vector<std::string>* argv) const {
   const std::vector<std::string>& prefixes = options_.worker_prefixes;
   if (prefixes.empty()) return absl::OkStatus();
   std::vector<std::string> words =
-      absl::StrSplit(prefixes[workers_.size() % prefixes.size()], ' ', absl::SkipEmpty());
+      absl::StrSplit(prefixes[worker % prefixes.size()], ' ', absl::SkipEmpty());
   if (words.empty()) return absl::OkStatus();
   PSGD_ASSIGN_OR_RETURN(words.front(), FoundProgram(words.front()));
   argv->insert(argv->begin(), words.begin(), words.end());

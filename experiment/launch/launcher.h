@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,9 +27,9 @@ struct LaunchOptions {
   // Empty: ps-worker uses the CPU, and a command sees every GPU.
   std::vector<std::string> gpus;
   std::string precision = "fp32";
-  // Words before a worker's command that start it elsewhere, such as "ip netns exec host-2" or
-  // "srun --het-group=1". Worker i gets the i-th prefix; prefixes repeat if there are fewer than
-  // workers.
+  // Words before a worker's command, and before the server beside it, that start it elsewhere, such
+  // as "ip netns exec host-2" or "srun --het-group=1". Worker i gets the i-th prefix; prefixes
+  // repeat if there are fewer than workers.
   std::vector<std::string> worker_prefixes;
   bool servers_on_workers = false;  // each worker brings a server of its own
   bool insecure = false;            // those servers may listen on public addresses without TLS
@@ -99,14 +100,16 @@ class LocalCluster {
   struct Server {
     std::unique_ptr<ChildProcess> process;
     std::string run_dir;
-    std::string control;  // HOST:PORT; empty: the server has not reported it
+    std::string control;           // HOST:PORT; empty: the server has not reported it
+    std::optional<size_t> beside;  // the worker on whose machine the server runs
     bool told_dead = false;
   };
 
   explicit LocalCluster(const LaunchOptions& options)
       : options_(options), etcd_members_(options.etcd) {}
-  absl::StatusOr<std::unique_ptr<ChildProcess>> RunServer(
-      const std::string& name, const std::vector<std::string>& arguments) const;
+  absl::StatusOr<std::unique_ptr<ChildProcess>> RunServer(const std::string& name,
+                                                          const std::vector<std::string>& arguments,
+                                                          std::optional<size_t> beside) const;
   absl::Status WaitReady();
   // Starts a server in `run_dir` and waits until it has joined the run.
   absl::Status Join(const std::string& name, const std::string& run_dir, Server* server);
@@ -114,8 +117,11 @@ class LocalCluster {
   void ForgetEarlierServer(const std::string& run_dir) const;
   // Of the next worker. REQUIRES: there are lists of GPUs.
   const std::string& NextGpus() const;
-  absl::Status AddPrefix(std::vector<std::string>* argv) const;
+  // Of that worker.
+  absl::Status AddPrefix(size_t worker, std::vector<std::string>* argv) const;
   absl::Status StartCommand(ChildOptions child);
+  // Starts a server beside the next worker.
+  absl::Status StartServerBeside(const std::string& worker);
   void AddTlsDir(std::vector<std::string>* argv) const;
   std::string LogFile(const ChildProcess& child) const;
 

@@ -64,6 +64,7 @@ absl::StatusOr<RunDirStatus> ReadRunDirStatus(const std::string& run_dir) {
 }
 
 std::string RunDirStatusText(const RunDirStatus& status) {
+  if (status.live) return StatusText(*status.live);
   std::string text;
   if (status.summary) {
     text = SummaryText(*status.summary, status.run_dir);
@@ -93,6 +94,7 @@ Record RunDirStatusJson(const RunDirStatus& status) {
   for (const EvalResult& result : status.evaluations) {
     json["evaluations"].push_back(EvaluationRecord(result));
   }
+  if (status.live) json["live"] = Record::parse(StatusJson(*status.live));
   if (!status.choices.tensors().empty()) json["codecs"] = CodecChoicesRecord(status.choices);
   json["checkpoints"] = Record::array();
   const std::vector<CheckpointInfo> infos = InfosOf(status.checkpoints);

@@ -9,6 +9,7 @@
 #include "experiment/record/records.h"
 #include "experiment/record/summary.h"
 #include "proto/checkpoint.pb.h"
+#include "proto/control.pb.h"
 
 namespace psgd {
 
@@ -21,6 +22,8 @@ struct RunDirStatus {
   CodecChoices choices;                         // the latest choices of the lowest worker that made
                                                 // any
   std::vector<CheckpointManifest> checkpoints;  // newest first
+  std::optional<StatusReply> live;              // what its server says; none: it was not asked, or
+                                                // does not answer
   std::vector<std::string> notes;               // what could not be read
 };
 

@@ -88,28 +88,33 @@ std::string Head(const StatusReply& status) {
   return text;
 }
 
+std::string ShareText(uint64_t bytes, uint64_t of) {
+  if (of == 0) return "-";
+  return absl::StrFormat("%.1f %%", 100 * static_cast<double>(bytes) / static_cast<double>(of));
+}
+
 std::string Shards(const StatusReply& status) {
   TextTable table(
       {"shard", "slices", "weights", "share", "pushes", "pulls", "refused", "endpoint"});
-  double total = 0, largest = 0;
+  uint64_t total = 0, largest = 0;
   for (const ShardStatus& shard : status.shards()) {
-    total += static_cast<double>(shard.bytes());
-    largest = std::max(largest, static_cast<double>(shard.bytes()));
+    total += shard.bytes();
+    largest = std::max(largest, shard.bytes());
   }
   for (const ShardStatus& shard : status.shards()) {
     uint64_t refused = 0;
     for (const auto& [reason, count] : shard.refused()) refused += count;
-    const double bytes = static_cast<double>(shard.bytes());
-    table.Add({absl::StrCat(shard.shard()), absl::StrCat(shard.slices()), HumanBytes(bytes),
-               total > 0 ? absl::StrFormat("%.1f %%", 100 * bytes / total) : "-",
+    table.Add({absl::StrCat(shard.shard()), absl::StrCat(shard.slices()),
+               HumanBytes(static_cast<double>(shard.bytes())), ShareText(shard.bytes(), total),
                absl::StrCat(shard.pushes()), absl::StrCat(shard.pulls()), absl::StrCat(refused),
                shard.endpoint().substr(0, shard.endpoint().find(' '))});
   }
   if (table.empty()) return "";
   std::string text = absl::StrCat("\nshards\n", table.Text());
   if (total > 0) {
-    absl::StrAppendFormat(&text, "  balance: the largest holds %.2f of the mean\n",
-                          largest * status.shards_size() / total);
+    absl::StrAppendFormat(
+        &text, "  balance: the largest holds %.2f of the mean\n",
+        static_cast<double>(largest) * status.shards_size() / static_cast<double>(total));
   }
   for (const ShardStatus& shard : status.shards()) {
     if (shard.stalled().empty()) continue;
@@ -120,15 +125,20 @@ std::string Shards(const StatusReply& status) {
 }
 
 std::string Servers(const StatusReply& status) {
-  TextTable table({"server", "name", "state", "shards", "bytes", "copies", "heard"});
-  for (const ServerShare& share : SharesOf(status)) {
+  TextTable table(
+      {"server", "name", "beside", "state", "shards", "bytes", "share", "copies", "heard"});
+  const std::vector<ServerShare> shares = SharesOf(status);
+  uint64_t total = 0;
+  for (const ServerShare& share : shares) total += share.bytes;
+  for (const ServerShare& share : shares) {
     const std::string copies =
         share.catching_up == 0
             ? absl::StrCat(share.copies)
             : absl::StrCat(share.copies, " and ", share.catching_up, " catching up");
     table.Add({absl::StrCat(share.server.server(), share.server.leads() ? " (leads)" : ""),
-               share.server.name(), share.state, absl::StrCat(share.shards.size()),
-               HumanBytes(static_cast<double>(share.bytes)), copies,
+               share.server.name(), share.server.beside_worker() ? "a worker" : "-", share.state,
+               absl::StrCat(share.shards.size()), HumanBytes(static_cast<double>(share.bytes)),
+               ShareText(share.bytes, total), copies,
                absl::StrCat(ReadableTime(share.server.seconds_since_heard()), " ago")});
   }
   return table.empty() ? "" : absl::StrCat("\nservers\n", table.Text());

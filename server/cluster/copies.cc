@@ -78,10 +78,15 @@ std::vector<uint32_t> LeadersOf(const RunRecord& record) {
   return leaders;
 }
 
-std::vector<uint32_t> SpreadLeaders(const RunRecord& record, const std::set<uint32_t>& present) {
+std::vector<uint32_t> SpreadLeaders(const RunRecord& record, const std::set<uint32_t>& present,
+                                    std::span<const uint64_t> bytes, uint64_t workers) {
   std::vector<uint32_t> leaders = LeadersOf(record);
   if (present.empty()) return leaders;
-  return SpreadShards(std::move(leaders), std::vector<uint32_t>(present.begin(), present.end()));
+  std::map<uint32_t, bool> beside;
+  for (const RunServer& server : record.servers()) {
+    if (present.contains(server.server())) beside[server.server()] = server.beside_worker();
+  }
+  return SpreadShards(std::move(leaders), bytes, WeighServers(beside, workers));
 }
 
 std::optional<CopyChange> NextChange(const RunRecord& record, uint32_t shard,

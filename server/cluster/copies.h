@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "common/status.h"
@@ -40,8 +41,10 @@ uint64_t IdOf(const ShardCopies& shard, uint32_t server);
 
 // By shard: the server that leads it.
 std::vector<uint32_t> LeadersOf(const RunRecord& record);
-// The leaders spread evenly over `present`, with as few moves as that takes.
-std::vector<uint32_t> SpreadLeaders(const RunRecord& record, const std::set<uint32_t>& present);
+// The leaders spread over `present` by the bytes of the shards and the links of the servers
+// (server/cluster/spread.h), with few moves. `workers`: of the run.
+std::vector<uint32_t> SpreadLeaders(const RunRecord& record, const std::set<uint32_t>& present,
+                                    std::span<const uint64_t> bytes, uint64_t workers);
 
 // The next change of this shard; nullopt: the shard matches the targets. No change reduces the
 // number of in-sync copies, except the drop of a surplus copy.

@@ -16,6 +16,7 @@ constexpr int kTicksPerPatience = 4;  // a longer time between two ticks is a st
 CopyAssigner::CopyAssigner(CopyAssignerOptions options, RunRecord record, Time now)
     : options_(options),
       record_(std::move(record)),
+      bytes_(static_cast<size_t>(record_.shards_size())),
       heard_(static_cast<size_t>(record_.shards_size())),
       troubled_since_(static_cast<size_t>(record_.shards_size())),
       untold_grants_(static_cast<size_t>(record_.shards_size())),
@@ -170,6 +171,7 @@ void CopyAssigner::AddStatus(const RunRecord& stored, Time now, StatusReply* sta
     told->set_name(server.name());
     told->set_connected(IsHere(server.server()));
     told->set_leads(server.server() == stored.leader());
+    told->set_beside_worker(server.beside_worker());
     const auto peer = peers_.find(server.server());
     if (peer == peers_.end()) continue;
     told->set_leaving(peer->second.state.leaving());
@@ -190,6 +192,12 @@ void CopyAssigner::AddStatus(const RunRecord& stored, Time now, StatusReply* sta
 
 // --- Copies
 // ------------------------------------------------------------------------------------------
+
+void CopyAssigner::SetPlacement(const Placement& placement) {
+  std::ranges::fill(bytes_, 0);
+  for (const SliceSpec& slice : placement.slices())
+    bytes_[slice.shard()] += uint64_t{slice.count()} * sizeof(float);
+}
 
 void CopyAssigner::BeginTraining() {
   record_.set_has_plan(true);
@@ -376,7 +384,7 @@ void CopyAssigner::Balance(News* news) {
   if (!record_.has_plan() || record_.over()) return;
   const std::set<uint32_t> present = Present();
   if (present != spread_over_) {
-    targets_ = SpreadLeaders(record_, present);
+    targets_ = SpreadLeaders(record_, present, bytes_, options_.workers);
     spread_over_ = present;
   }
   CopyTargets targets{present, targets_, options_.copies};
@@ -410,7 +418,7 @@ void CopyAssigner::Balance(News* news) {
 }
 
 absl::StatusOr<RebalanceReply> CopyAssigner::Rebalance(const RebalanceRequest& request) {
-  std::vector<uint32_t> targets = SpreadLeaders(record_, Present());
+  std::vector<uint32_t> targets = SpreadLeaders(record_, Present(), bytes_, options_.workers);
   if (request.moves_size() > 0) targets = targets_;
   for (const RebalanceRequest::Move& move : request.moves()) {
     if (move.shard() >= targets.size()) {

@@ -32,6 +32,7 @@ struct CopyAssignerOptions {
   // `patience`; 0: nobody, or it may only not have connected yet.
   uint32_t replaced = 0;
   uint64_t most_ahead = 0;  // MostClocksAhead
+  uint32_t workers = 1;     // of the run
 };
 
 // Not thread-safe.
@@ -56,6 +57,8 @@ class CopyAssigner {
   // Finds silent servers. Call this at least ten times per `patience`.
   void Tick(Time now);
 
+  // Shards are spread by their weights' bytes, of which this placement tells.
+  void SetPlacement(const Placement& placement);
   // The shards have weights: from now on, their copies are replaced and moved.
   void BeginTraining();
   // No server joins any more, and no copy moves.
@@ -65,7 +68,7 @@ class CopyAssigner {
   absl::Status Settle(uint32_t shard, Time now, News* news);
   // Makes the changes that are due next, so that there are enough copies and the right ones lead.
   void Balance(News* news);
-  // Shards move to these servers, or are spread evenly.
+  // Shards move to these servers, or are spread.
   absl::StatusOr<RebalanceReply> Rebalance(const RebalanceRequest& request);
 
   // The run's record as it is decided, without the coordinator's part.
@@ -138,6 +141,7 @@ class CopyAssigner {
   const CopyAssignerOptions options_;
   RunRecord record_;
   uint64_t changes_ = 0;
+  std::vector<uint64_t> bytes_;                      // by shard: of its weights
   std::vector<uint64_t> heard_;                      // by shard: see Mark
   std::vector<std::optional<Time>> troubled_since_;  // by shard: its leading copy
   // By shard: the silent copies without which it may go on, by server, with their

@@ -48,8 +48,9 @@ void SetEndpoints(const std::vector<std::string>& endpoints, Placement* placemen
 
 CopyAssignerOptions ForCopies(const RunLeaderOptions& options) {
   const Config& config = options.coordinator.config;
-  CopyAssignerOptions copies{options.copies, options.patience, std::nullopt, options.replaced,
-                             MostClocksAhead(config)};
+  CopyAssignerOptions copies{
+      options.copies,   options.patience,        std::nullopt,
+      options.replaced, MostClocksAhead(config), static_cast<uint32_t>(config.cluster().workers())};
   if (!HasJournal(config)) copies.lost_after = Milliseconds(config.cluster().deadline());
   return copies;
 }
@@ -124,6 +125,7 @@ absl::StatusOr<std::unique_ptr<RunLeader>> RunLeader::Make(RunLeaderOptions opti
 absl::Status RunLeader::Restore(const RunPlan& plan, Time now) {
   plan_ = std::make_shared<RunPlan>(plan);
   plan_stored_ = true;
+  copies_.SetPlacement(plan.placement());
   CoordinatorRecord coordinator = stored_.coordinator();
   *coordinator.mutable_model() = plan.model();
   *coordinator.mutable_placement() = plan.placement();
@@ -779,6 +781,7 @@ void RunLeader::GiveOrders(Time now, ServerEffects* effects) {
   const uint64_t done = CarriedOut();
   for (OrderBook::Order& order : orders_.orders()) order.carried_out = order.number <= done;
   if (!training() && coordinator_.model() != nullptr && !orders_.installs()) {
+    copies_.SetPlacement(*coordinator_.placement());
     copies_.BeginTraining();
     auto plan = std::make_shared<RunPlan>();
     *plan->mutable_model() = *coordinator_.model();

@@ -77,6 +77,7 @@ absl::Status ServerLoop::Open() {
   core.run_id = options_.record.run_id();
   core.self.set_identity(options_.record.identity());
   core.self.set_name(options_.name);
+  core.self.set_beside_worker(options_.record.beside_worker());
   core.may_lead = options_.store != nullptr;
   core.self.set_may_lead(core.may_lead && options_.store->shared());
   core.leader.trace_steps = options_.trace_steps;

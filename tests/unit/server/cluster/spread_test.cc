@@ -9,25 +9,34 @@ namespace psgd {
 namespace {
 
 using testing::ElementsAre;
+using testing::Pair;
 using Owners = std::vector<uint32_t>;
+using Sizes = std::vector<uint64_t>;
 
-Owners Spread(Owners owners, std::vector<uint32_t> servers) {
-  return SpreadShards(std::move(owners), servers);
+Owners Spread(Owners owners, const Sizes& bytes, const ServerWeights& weights) {
+  return SpreadShards(std::move(owners), bytes, weights);
+}
+// Shards and servers are alike.
+Owners SpreadAlike(Owners owners, const std::vector<uint32_t>& servers) {
+  ServerWeights weights;
+  for (const uint32_t server : servers) weights[server] = 1;
+  const Sizes bytes(owners.size(), 1000);
+  return Spread(std::move(owners), bytes, weights);
 }
 
 TEST(SpreadShards, IsEvenAndMovesNoMoreThanThatTakes) {
-  EXPECT_THAT(Spread({1, 1, 1, 1, 1}, {1, 2}), ElementsAre(1, 1, 1, 2, 2));
-  EXPECT_THAT(Spread({1, 1, 1, 2, 2}, {1, 2, 3}), ElementsAre(1, 1, 3, 2, 2));
-  EXPECT_THAT(Spread({1, 2, 1, 2}, {1, 2}), ElementsAre(1, 2, 1, 2));
+  EXPECT_THAT(SpreadAlike({1, 1, 1, 1, 1}, {1, 2}), ElementsAre(1, 1, 1, 2, 2));
+  EXPECT_THAT(SpreadAlike({1, 1, 1, 2, 2}, {1, 2, 3}), ElementsAre(1, 1, 3, 2, 2));
+  EXPECT_THAT(SpreadAlike({1, 2, 1, 2}, {1, 2}), ElementsAre(1, 2, 1, 2));
 }
 
 TEST(SpreadShards, WhatAServerHeldThatLeavesGoesToTheOthers) {
-  EXPECT_THAT(Spread({1, 2, 3, 2, 3}, {1, 3}), ElementsAre(1, 1, 3, 1, 3));
-  EXPECT_THAT(Spread({2, 2, 2}, {1}), ElementsAre(1, 1, 1));
+  EXPECT_THAT(SpreadAlike({1, 2, 3, 2, 3}, {1, 3}), ElementsAre(1, 1, 3, 1, 3));
+  EXPECT_THAT(SpreadAlike({2, 2, 2}, {1}), ElementsAre(1, 1, 1));
 }
 
 TEST(SpreadShards, MoreServersThanShards) {
-  EXPECT_THAT(Spread({1, 1}, {1, 2, 3}), ElementsAre(1, 2));
+  EXPECT_THAT(SpreadAlike({1, 1}, {1, 2, 3}), ElementsAre(1, 2));
 }
 
 TEST(SpreadShards, IsEvenFromWherever) {
@@ -37,15 +46,96 @@ TEST(SpreadShards, IsEvenFromWherever) {
       for (uint32_t s = 0; s < shards; ++s) owners.push_back(1 + s * s % 7);
       std::vector<uint32_t> among;
       for (uint32_t s = 1; s <= servers; ++s) among.push_back(s);
-      const Owners spread = SpreadShards(owners, among);
+      const Owners spread = SpreadAlike(owners, among);
       for (const uint32_t server : among) {
         const auto held = std::count(spread.begin(), spread.end(), server);
         EXPECT_GE(held, shards / servers);
         EXPECT_LE(held, (shards + servers - 1) / servers);
       }
-      EXPECT_EQ(SpreadShards(spread, among), spread);
+      EXPECT_EQ(SpreadAlike(spread, among), spread);
     }
   }
+}
+
+TEST(SpreadShards, CountsBytesAndNotShards) {
+  const Sizes one_is_large = {18'900, 256, 40, 0};
+  EXPECT_THAT(Spread({1, 1, 1, 1}, one_is_large, {{1, 1}, {2, 1}}), ElementsAre(1, 2, 2, 2));
+  EXPECT_THAT(Spread({1, 1, 2, 2}, {8, 4, 4, 8}, {{1, 1}, {2, 1}}), ElementsAre(1, 1, 2, 2));
+  // The one that fits moves, not the last.
+  EXPECT_THAT(Spread({1, 1, 1, 1, 2}, {10, 30, 20, 10, 30}, {{1, 1}, {2, 1}}),
+              ElementsAre(1, 1, 2, 1, 2));
+  // A shard stays where its move would help little.
+  EXPECT_THAT(Spread({1, 1, 2, 2, 3}, {10, 10, 10, 10, 9}, {{1, 1}, {2, 1}, {3, 1}}),
+              ElementsAre(1, 1, 2, 2, 3));
+}
+
+TEST(SpreadShards, ServersHoldAsTheirWeights) {
+  const Owners on_one(16, 1);
+  const Owners spread = Spread(on_one, Sizes(16, 100), {{1, 4}, {2, 2}, {3, 2}, {4, 0}});
+  EXPECT_EQ(std::ranges::count(spread, 1u), 8);
+  EXPECT_EQ(std::ranges::count(spread, 2u), 4);
+  EXPECT_EQ(std::ranges::count(spread, 3u), 4);
+  // No server is left without a shard if there is one for each.
+  EXPECT_THAT(Spread({1, 1, 1}, Sizes(3, 100), {{1, 2}, {2, 1}, {3, 1}}), ElementsAre(1, 3, 2));
+  EXPECT_THAT(Spread({4, 4}, {5, 5}, {{1, 1}, {4, 0}}), ElementsAre(1, 1));
+}
+
+TEST(SpreadShards, IsWithinAShardOfTheWeights) {
+  for (uint64_t seed = 1; seed < 200; ++seed) {
+    Sizes bytes;
+    Owners owners;
+    for (uint64_t s = 0; s < 24; ++s) {
+      bytes.push_back(1'000 + seed * seed * (s + 3) % 1'000);
+      owners.push_back(1);
+    }
+    const ServerWeights weights = {{1, 1 + seed % 4}, {2, 1}, {5, 2}};
+    const Owners spread = Spread(owners, bytes, weights);
+    EXPECT_EQ(Spread(spread, bytes, weights), spread);
+    double total = 0, sum = 0;
+    for (const uint64_t size : bytes) total += static_cast<double>(size);
+    for (const auto& [server, weight] : weights) sum += static_cast<double>(weight);
+    for (const auto& [server, weight] : weights) {
+      double held = 0;
+      for (size_t s = 0; s < bytes.size(); ++s) {
+        if (spread[s] == server) held += static_cast<double>(bytes[s]);
+      }
+      EXPECT_NEAR(held, total * static_cast<double>(weight) / sum, 4'000) << seed;
+    }
+  }
+}
+
+TEST(WeighServers, ServersOfTheirOwnAreAlike) {
+  EXPECT_THAT(WeighServers({{1, false}, {2, false}}, 8), ElementsAre(Pair(1, 1), Pair(2, 1)));
+  EXPECT_THAT(WeighServers({{1, true}, {2, true}}, 2), ElementsAre(Pair(1, 1), Pair(2, 1)));
+}
+
+TEST(WeighServers, EveryLinkIsAsBusy) {
+  for (uint64_t n = 2; n < 12; ++n) {
+    for (uint64_t m = 1; m <= n; ++m) {
+      for (uint64_t k = 1; k < n; ++k) {
+        std::map<uint32_t, bool> beside;
+        for (uint32_t server = 1; server <= k + m; ++server) beside[server] = server > k;
+        const ServerWeights weights = WeighServers(beside, n);
+        const auto own = static_cast<double>(weights.at(1));
+        const auto other = static_cast<double>(weights.at(static_cast<uint32_t>(k + m)));
+        const double sum = static_cast<double>(k) * own + static_cast<double>(m) * other;
+        const double x = own / sum, y = other / sum;
+        const auto workers = static_cast<double>(n);
+        EXPECT_NEAR(workers * x, 1 - y + (workers - 1) * y, 1e-9) << n << " " << m << " " << k;
+      }
+    }
+  }
+}
+
+TEST(WeighServers, AtTheEnds) {
+  // Enough servers of their own take the weights of all links.
+  EXPECT_THAT(WeighServers({{1, false}, {2, false}, {3, true}}, 2),
+              ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 0)));
+  // One worker's weights need no link.
+  EXPECT_THAT(WeighServers({{1, false}, {2, true}}, 1), ElementsAre(Pair(1, 0), Pair(2, 1)));
+  // More servers are beside workers than the run asks workers for.
+  EXPECT_THAT(WeighServers({{1, false}, {2, true}, {3, true}}, 1),
+              ElementsAre(Pair(1, 2), Pair(2, 1), Pair(3, 1)));
 }
 
 }  // namespace

@@ -1,0 +1,26 @@
+// ps-bench prints what it measured so that a small number can be judged.
+#include "tests/system/run_test.h"
+
+namespace psgd {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+TEST(Bench, ASmallSliceHasThreeDigitsAndTheTimeOfAnExchange) {
+  const Ended ended = RunProgram({"ps-bench", "push-pull", "--transport", "zmq", "--slice", "4KiB",
+                                  "--count", "1", "--rounds", "20", "--pause", "2"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, ContainsRegex("push/zmq/4KiB +[0-9.]+ .*yes  exchange_us=[0-9]"));
+  EXPECT_THAT(ended.out, testing::Not(ContainsRegex("KiB +0\\.0[0-9] ")))
+      << "two digits say little";
+}
+
+TEST(Bench, MoreShardsThanCoresAreRefused) {
+  const Ended ended = RunProgram({"ps-bench", "apply", "--shards", "1024"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("--shards 1024: a shard needs a core of its own"));
+}
+
+}  // namespace
+}  // namespace psgd
