@@ -41,7 +41,7 @@ struct Value {
   bool missing = false;  // its node could not be imported
   bool scalar = false;   // the tensor has one element and one axis; in the file it has no axis
 
-  // The shape of the tensor, whose shape in the file this is. The engine's tensors have an axis.
+  // Sets `scalar`, and returns the tensor's shape for a shape in the file. A tensor has an axis.
   Shape WithAxis(const Shape& shape) {
     scalar = shape.empty();
     return scalar ? Shape{1} : shape;

@@ -169,7 +169,7 @@ TEST_F(Onnx, LearnedNumbersAreToldAndTrained) {
   const auto record = Json::parse(json.out);
   EXPECT_TRUE(record["marks_buffers"].get<bool>());
   EXPECT_EQ(record["trained"].size(), 8u);
-  EXPECT_EQ(record["trained"][1]["shape"], "12x3x3x3");
+  EXPECT_EQ(record["trained"][2]["shape"], "12x3x3x3");
 
   const Ended ended = Run("run", model, Sets({"train.max_steps=8"}));
   ASSERT_EQ(ended.code, 0) << ended.err;
