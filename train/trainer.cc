@@ -98,9 +98,7 @@ absl::Status Trainer::Prepare() {
           config().node().reduce() == NodeConfig::NCCL ? ReduceOn::kDevices : ReduceOn::kHost,
           PartsOfBatch(config().data())));
   PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> notes, OnnxNotes(config().model()));
-  for (const std::string& note : notes) {
-    options_.log->info("{}: {}", config().model().onnx(), note);
-  }
+  for (const std::string& note : notes) options_.log->info("{}", note);
   loader_ = std::make_unique<BatchLoader>(
       data_->train, BatchLoaderOptions{
                         .batch = config().data().batch(),

@@ -107,7 +107,7 @@ Dims Lowering::dims(TensorId tensor) const {
 Desc Lowering::Plain(TensorId tensor, Type type) const {
   const Shape& shape = graph_.shape(tensor);
   Dims strides(shape.size(), 1);
-  for (size_t i = shape.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * shape[i + 1];
+  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
   return Desc(dims(tensor), type, strides);
 }
 

@@ -1,5 +1,6 @@
 #include "engine/onnx/import.h"
 
+#include "absl/strings/str_cat.h"
 #include "engine/onnx/importer.h"
 
 namespace psgd {
@@ -11,12 +12,14 @@ absl::StatusOr<ModelGraph> ImportOnnx(const ModelConfig& config, const SampleSha
       .Run();
 }
 
-absl::StatusOr<std::vector<std::string>> OnnxNotes(const ModelConfig& config) {
+absl::StatusOr<std::vector<std::string>> OnnxNotes(const ModelConfig& config, size_t most) {
   if (!config.has_onnx()) return std::vector<std::string>();
   PSGD_ASSIGN_OR_RETURN(const onnx::OnnxFile file, onnx::OnnxFile::Read(config.onnx()));
   onnx::Importer importer(file, {.config = config});
   PSGD_RETURN_IF_ERROR(importer.ChooseTrained());
-  return importer.Notes();
+  std::vector<std::string> notes = importer.Notes(most);
+  for (std::string& note : notes) note = absl::StrCat(config.onnx(), ": ", note);
+  return notes;
 }
 
 absl::StatusOr<std::map<std::string, std::vector<float>>> ReadOnnxWeights(const std::string& path) {

@@ -17,9 +17,9 @@ namespace psgd {
 absl::StatusOr<ModelGraph> ImportOnnx(const ModelConfig& config, const SampleShape& shape,
                                       int batch, Mode mode);
 
-// Log lines that list untrained values of config.onnx(), and weights that train apart. Empty if
-// there are none, or no file.
-absl::StatusOr<std::vector<std::string>> OnnxNotes(const ModelConfig& config);
+// Log lines that begin with the file config.onnx() and list its untrained values, and weights that
+// train apart. A line names at most `most` weights. Empty if there are none, or no file.
+absl::StatusOr<std::vector<std::string>> OnnxNotes(const ModelConfig& config, size_t most = 20);
 
 // All values of a file that may be initial values of a parameter, by name.
 absl::StatusOr<std::map<std::string, std::vector<float>>> ReadOnnxWeights(const std::string& path);

@@ -411,13 +411,14 @@ Imported ImportReduce(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   PSGD_ASSIGN_OR_RETURN(TensorId y, Reduced(c, axes, x));
   Value made = c.Like(y);
+  made.scalar = in.empty();
   if (IntAttribute(c.node, "keepdims", 1) != 0) return std::vector<Value>{made};
   Shape shape;
   for (int axis = 0; axis < static_cast<int>(in.size()); ++axis) {
     if (!std::binary_search(axes.begin(), axes.end(), axis)) shape.push_back(in[axis]);
   }
-  if (shape.empty()) shape = {1};
-  PSGD_ASSIGN_OR_RETURN(made.tensor, AddReshape(c.graph(), c.name + ".flat", y, shape));
+  PSGD_ASSIGN_OR_RETURN(made.tensor,
+                        AddReshape(c.graph(), c.name + ".flat", y, made.WithAxis(shape)));
   return std::vector<Value>{made};
 }
 

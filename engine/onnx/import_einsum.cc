@@ -182,7 +182,8 @@ Imported ImportEinsum(const OpContext& c) {
     PSGD_ASSIGN_OR_RETURN(made, Product(c, operands[0], operands[1], equation.result));
   }
   PSGD_ASSIGN_OR_RETURN(made, Reordered(c, made, equation.result));
-  return std::vector<Value>{{.tensor = made.tensor, .outer = outer}};
+  return std::vector<Value>{
+      {.tensor = made.tensor, .outer = outer, .scalar = equation.result.empty()}};
 }
 
 }  // namespace

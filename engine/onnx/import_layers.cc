@@ -61,15 +61,16 @@ Imported ProductOfAll(const OpContext& c) {
   };
   PSGD_ASSIGN_OR_RETURN(x, spread(x, a));
   PSGD_ASSIGN_OR_RETURN(y, spread(y, b));
-  PSGD_ASSIGN_OR_RETURN(TensorId product, AddMatMul(g, c.name, {}, x, y));
+  PSGD_ASSIGN_OR_RETURN(const TensorId product, AddMatMul(g, c.name, {}, x, y));
   Shape shape = g->shape(product);
   const Value& of = c.in(0).outer != kNoBatch ? c.in(0) : c.in(1);
   const int64_t outer = OuterAfterSpread(c, of, shape);
   if (column) shape.pop_back();
   if (row) shape.erase(shape.end() - (column ? 1 : 2));
-  if (shape.empty()) shape = {1};
-  PSGD_ASSIGN_OR_RETURN(product, AddReshape(g, c.name + ".product", product, shape));
-  return std::vector<Value>{{.tensor = product, .outer = outer}};
+  Value made = {.outer = outer};
+  PSGD_ASSIGN_OR_RETURN(made.tensor,
+                        AddReshape(g, c.name + ".product", product, made.WithAxis(shape)));
+  return std::vector<Value>{made};
 }
 
 // A product must neither sum over the batch nor take each sample with each other.

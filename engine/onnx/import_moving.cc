@@ -26,14 +26,14 @@ Imported Reshaped(const OpContext& c, Shape shape) {
     }
     shape[axis] = shape[axis] / c.importer.file_batch() * c.importer.batch();
   }
-  float scale = 1;
-  if (value.mask == nullptr) std::swap(scale, value.scale);
-  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.importer.Tensor(value));
-  if (c.graph()->shape(x) == shape)
-    return std::vector<Value>{{.tensor = x, .outer = outer, .scale = scale}};
+  Value made = {.outer = outer};
+  shape = made.WithAxis(shape);
+  if (value.mask == nullptr) std::swap(made.scale, value.scale);
+  PSGD_ASSIGN_OR_RETURN(made.tensor, c.importer.Tensor(value));
+  if (c.graph()->shape(made.tensor) == shape) return std::vector<Value>{made};
   if (c.importer.IsTokens(c.in(0))) return c.Unsupported("reshapes tokens");
-  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddReshape(c.graph(), c.name, x, shape));
-  return std::vector<Value>{{.tensor = y, .outer = outer, .scale = scale}};
+  PSGD_ASSIGN_OR_RETURN(made.tensor, AddReshape(c.graph(), c.name, made.tensor, shape));
+  return std::vector<Value>{made};
 }
 
 Imported ImportReshape(const OpContext& c) {
@@ -316,8 +316,9 @@ Imported SpreadTo(const OpContext& c, Shape to) {
   }
   if (TooLarge(to)) return absl::InvalidArgumentError("makes a tensor that is empty or too large");
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
-  PSGD_ASSIGN_OR_RETURN(const TensorId y, Spread(c, x, to));
-  return std::vector<Value>{{.tensor = y, .outer = outer}};
+  Value made = {.outer = outer};
+  PSGD_ASSIGN_OR_RETURN(made.tensor, Spread(c, x, made.WithAxis(to)));
+  return std::vector<Value>{made};
 }
 
 Imported ImportExpand(const OpContext& c) {
@@ -410,8 +411,8 @@ Imported GatherKnown(const OpContext& c, int axis) {
   Shape shape(in.begin(), in.begin() + axis);
   shape.insert(shape.end(), index.shape.begin(), index.shape.end());
   shape.insert(shape.end(), in.begin() + axis + 1, in.end());
-  if (shape.empty()) shape = {1};
-  PSGD_ASSIGN_OR_RETURN(made.tensor, AddReshape(c.graph(), c.name + ".rows", part, shape));
+  PSGD_ASSIGN_OR_RETURN(made.tensor,
+                        AddReshape(c.graph(), c.name + ".rows", part, made.WithAxis(shape)));
   return std::vector<Value>{made};
 }
 

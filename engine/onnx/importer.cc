@@ -33,11 +33,6 @@ OpTable MakeTable() {
   return table;
 }
 
-const OpTable& Table() {
-  static const OpTable* const kTable = new OpTable(MakeTable());
-  return *kTable;
-}
-
 // Whether the op is supported at all, for some inputs.
 bool IsKnown(const NodeProto& node) {
   return Table().count(node.op_type()) > 0 || Folds(node) || node.op_type() == "Shape" ||
@@ -55,6 +50,11 @@ bool TakesTokens(const NodeProto& node, size_t input, bool turned) {
 }
 
 }  // namespace
+
+const OpTable& Table() {
+  static const OpTable* const kTable = new OpTable(MakeTable());
+  return *kTable;
+}
 
 int BatchAxis(const Shape& shape, int64_t outer, int64_t batch) {
   if (outer == kNoBatch) return -1;
@@ -307,7 +307,9 @@ void Importer::ImportAll() {
     if (missing && !IsKnown(node)) made = absl::UnimplementedError("is not supported");
     if (made.ok() && !missing) {
       for (const Value& value : *made) {
-        if (value.tensor != kNoTensor && TooLarge(model_.graph.shape(value.tensor))) {
+        if (value.tensor == kNoTensor) continue;
+        const Shape& shape = model_.graph.shape(value.tensor);
+        if (shape.empty() || TooLarge(shape)) {
           made = absl::InvalidArgumentError("makes a tensor that is empty or too large");
           break;
         }

@@ -41,6 +41,11 @@ struct Value {
   bool missing = false;  // its node could not be imported
   bool scalar = false;   // the tensor has one element and one axis; in the file it has no axis
 
+  // Sets `scalar`, and returns the tensor's shape for a shape in the file. A tensor has an axis.
+  Shape WithAxis(const Shape& shape) {
+    scalar = shape.empty();
+    return scalar ? Shape{1} : shape;
+  }
   bool known() const { return array != nullptr && parameter.empty(); }
 };
 
@@ -67,8 +72,9 @@ class Importer {
   // Called instead of Run. Finds the output, the values that it depends on, and which of them are
   // trained.
   absl::Status ChooseTrained();
-  // After FindProblems or ChooseTrained. What a user should know of the weights, each note a line.
-  std::vector<std::string> Notes() const;
+  // After FindProblems or ChooseTrained. What a user should know of the weights, each note a line
+  // that names at most `most` weights.
+  std::vector<std::string> Notes(size_t most = 20) const;
   // After FindProblems or ChooseTrained. The trained initializers on which the output depends.
   std::map<std::string, ArrayPtr> Trained() const;
   // After FindProblems. Elements of the initializers on which the output depends.
@@ -116,6 +122,7 @@ class Importer {
   absl::Status CheckInput(const ValueInfoProto& input, const psgd::Tensor& sample, Shape* shape);
   void FindNeeded();
   void FindTrained();
+  void FindReached();
   // Why an initializer is not trained that is no statistic and that config.frozen() does not name;
   // null: it is trained.
   const char* WhyHeld(const std::string& name, const Array& array) const;
@@ -148,9 +155,10 @@ class Importer {
   int64_t file_batch_ = 1;
   std::set<std::string> needed_;   // names that the output depends on
   std::set<std::string> trained_;  // initializers
-  // Values that reach weights of an op; a branch of a Where, a Max or a Min; the divisor of a Div.
-  std::set<std::string> wanted_, chosen_, divisors_;
-  std::set<std::string> angles_;  // values that serve only a sine or cosine
+  std::set<std::string> wanted_,
+      chosen_;                     // values that reach an op's weights; a branch of a choice
+  std::set<std::string> reached_;  // values that get a gradient of the loss
+  std::set<std::string> angles_;   // values that serve only a sine or cosine
   std::map<std::string, Value> values_;
   std::map<std::string, TensorId> parameters_;
   std::map<ArrayPtr, TensorId> constants_;  // owns the arrays, so addresses are not reused
@@ -205,6 +213,7 @@ Imported GatherKnown(const OpContext& c, int axis);
 
 // Ops by their ONNX names. Each Add... function has a file of its own.
 using OpTable = std::map<std::string, OpImport>;
+const OpTable& Table();
 void AddArithmeticOps(OpTable* table);
 void AddEinsum(OpTable* table);
 void AddImageOps(OpTable* table);

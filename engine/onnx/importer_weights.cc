@@ -15,6 +15,10 @@ namespace {
 // Reasons why values are held.
 constexpr char kNumbers[] = "numbers without an axis";
 constexpr char kOthers[] = "operands that are not trained, as divisors and exponents";
+constexpr char kUnmarked[] =
+    "numbers without an axis, which the file does not mark as parameters or buffers; to train "
+    "parameters, export with dynamo=True, optimize=False";
+constexpr char kUnreached[] = "no gradient of the loss reaches them";
 
 bool IsReal(int64_t type) {
   return type == TensorProto::FLOAT || type == TensorProto::DOUBLE || type == TensorProto::FLOAT16;
@@ -51,15 +55,31 @@ std::vector<int> WeightInputs(const NodeProto& node) {
 // Inputs whose weights the op passes on to its output.
 std::vector<std::string> PassedOn(const NodeProto& node) {
   static const std::set<std::string>* const kMoving = new std::set<std::string>{
-      "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Slice",
-      "Split",    "Expand",    "Pad",     "Neg",     "Tile",      "Exp",     "Softplus",
-      "Sigmoid",  "Tanh",      "Clip",    "Softmax", "CastLike",  "Pow",     "Reciprocal"};
+      "Identity", "Transpose", "Reshape",  "Squeeze", "Unsqueeze",  "Flatten",  "Slice",   "Split",
+      "Expand",   "Pad",       "Neg",      "Tile",    "Exp",        "Softplus", "Sigmoid", "Tanh",
+      "Clip",     "Softmax",   "CastLike", "Pow",     "Reciprocal", "Sqrt",     "Abs"};
   const std::string& op = node.op_type();
   if (op == "Concat") return {node.input().begin(), node.input().end()};
   const bool passes =
       kMoving->count(op) > 0 || (op == "Cast" && IsReal(IntAttribute(node, "to", 0)));
   if (!passes || node.input_size() == 0) return {};
   return {node.input(0)};
+}
+
+// Inputs that get a gradient if an output of the node gets one.
+std::vector<std::string> GradientInputs(const NodeProto& node) {
+  static const std::set<std::string>* const kSteps = new std::set<std::string>{
+      "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Not", "Sign"};
+  static const std::set<std::string>* const kOfFirst = new std::set<std::string>{
+      "CastLike", "Clip", "Dropout", "Gather", "Pad", "Pow", "Resize", "Upsample"};
+  const std::string& op = node.op_type();
+  const auto first = node.input().begin();
+  const int size = node.input_size();
+  if (Table().count(op) == 0 || kSteps->count(op) > 0) return {};
+  if (op == "Cast" && !IsReal(IntAttribute(node, "to", 0))) return {};
+  if (op == "Where") return {first + std::min(size, 1), node.input().end()};
+  const bool recurrent = op == "LSTM" || op == "GRU" || op == "RNN";  // from zeros
+  return {first, first + std::min(size, kOfFirst->count(op) > 0 ? 1 : recurrent ? 4 : size)};
 }
 
 // The inputs of all nodes, except resizing nodes, which read sizes of images.
@@ -141,6 +161,18 @@ absl::Status Importer::CheckNumbers() const {
   return absl::OkStatus();
 }
 
+void Importer::FindReached() {
+  reached_.insert(output_);
+  for (int i = file_.graph().node_size() - 1; i >= 0; --i) {
+    const NodeProto& node = file_.graph().node(i);
+    const bool reached = std::ranges::any_of(
+        node.output(), [&](const std::string& name) { return reached_.count(name) > 0; });
+    if (!reached || file_.IsSecondName(node)) continue;
+    for (const std::string& name : GradientInputs(node)) reached_.insert(name);
+    reached_.erase("");  // the name of an omitted input or output
+  }
+}
+
 void Importer::FindTrained() {
   for (int i = file_.graph().node_size() - 1; i >= 0; --i) {
     const NodeProto& node = file_.graph().node(i);
@@ -148,8 +180,7 @@ void Importer::FindTrained() {
     for (int input : WeightInputs(node)) {
       if (input < node.input_size()) found.insert(node.input(input));
     }
-    if (node.op_type() == "Div" && node.input_size() > 1) divisors_.insert(node.input(1));
-    for (std::set<std::string>* const names : {&wanted_, &chosen_, &divisors_}) {
+    for (std::set<std::string>* const names : {&wanted_, &chosen_}) {
       const bool passes = std::any_of(node.output().begin(), node.output().end(),
                                       [&](const auto& name) { return names->count(name) > 0; });
       if (!passes) continue;
@@ -168,15 +199,15 @@ void Importer::FindTrained() {
 const char* Importer::WhyHeld(const std::string& name, const Array& array) const {
   const bool finite = std::all_of(array.reals.begin(), array.reals.end(),
                                   [](float value) { return std::isfinite(value); });
-  const bool single = array.count() == 1;
+  const bool number = array.shape.empty();
   if (file_.IsBuffer(name)) return "buffers of PyTorch";
   if (!finite) return "masks with infinities";
   if (angles_.count(name) > 0) return "angles of a sine or cosine";
-  if (wanted_.count(name) > 0) {
-    return array.shape.empty() && !file_.IsParameter(name) ? kNumbers : nullptr;
-  }
-  if (divisors_.count(name) > 0 && single && file_.IsParameter(name)) return nullptr;
-  if (chosen_.count(name) > 0) return single ? "bounds and values to fill in" : nullptr;
+  if (reached_.count(name) == 0) return kUnreached;
+  if (file_.IsParameter(name)) return nullptr;
+  if (number && file_.MayBeParameter(name)) return kUnmarked;
+  if (wanted_.count(name) > 0) return number ? kNumbers : nullptr;
+  if (chosen_.count(name) > 0) return array.count() == 1 ? "bounds and values to fill in" : nullptr;
   return kOthers;
 }
 
@@ -185,6 +216,7 @@ absl::Status Importer::ChooseTrained() {
   FindNeeded();
   PSGD_RETURN_IF_ERROR(CheckFrozen());
   PSGD_RETURN_IF_ERROR(CheckNumbers());
+  FindReached();
   FindTrained();
   return absl::OkStatus();
 }
@@ -223,8 +255,9 @@ std::map<std::string, std::vector<std::string>> Importer::HeldFixed() const {
     const char* const why = WhyHeld(name, *array);
     // A number that is no weight is a factor or an epsilon, but one with an axis may be a bound
     // that is meant as a weight.
-    const bool plain = why == kOthers || (array->shape.empty() && why != kNumbers);
-    const bool said = file_.IsParameter(name) || file_.IsBuffer(name);
+    const bool plain =
+        why == kOthers || why == kUnreached || (array->shape.empty() && why != kNumbers);
+    const bool said = file_.IsParameter(name) || file_.IsBuffer(name) || file_.MayBeParameter(name);
     if (array->count() > 1 || !plain || said) add(name, array->shape, why);
   }
   const auto add_constant = [&](const NodeProto& node, const Shape& shape) {
@@ -244,14 +277,13 @@ std::map<std::string, std::vector<std::string>> Importer::HeldFixed() const {
   return held;
 }
 
-std::vector<std::string> Importer::Notes() const {
+std::vector<std::string> Importer::Notes(size_t most) const {
   std::vector<std::string> notes;
   const auto add = [&](const std::string& what, std::vector<std::string> values) {
-    constexpr size_t kMost = 20;  // values to name
     if (values.empty()) return;
-    if (values.size() > kMost) {
-      const size_t more = values.size() - kMost;
-      values.resize(kMost);
+    if (values.size() > most) {
+      const size_t more = values.size() - most;
+      values.resize(most);
       values.push_back(absl::StrCat("and ", more, " more"));
     }
     notes.push_back(absl::StrCat(what, ": ", absl::StrJoin(values, ", ")));

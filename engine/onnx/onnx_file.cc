@@ -193,9 +193,12 @@ void OnnxFile::ReadMarks() {
 }
 
 bool OnnxFile::IsParameter(const std::string& name) const {
-  if (!marks_parameters()) return producer_ == kPyTorch && IsOfParameter(name, /*producer=*/"");
   const auto mark = marks_.find(name);
   return mark != marks_.end() && mark->second == kMarkOfParameters;
+}
+
+bool OnnxFile::MayBeParameter(const std::string& name) const {
+  return !marks_parameters() && producer_ == kPyTorch && IsOfParameter(name, /*producer=*/"");
 }
 
 bool OnnxFile::IsBuffer(const std::string& name) const {

@@ -35,9 +35,11 @@ class OnnxFile {
   // Whether the file marks PyTorch's parameters and buffers, as torch.onnx.export with dynamo=True
   // does.
   bool marks_parameters() const { return !marks_.empty(); }
-  // Whether the file marks the initializer as a parameter of PyTorch. Without marks: whether it has
-  // the name of one, or of a buffer.
+  // Whether the file marks the initializer as a parameter of PyTorch.
   bool IsParameter(const std::string& name) const;
+  // Whether the file has no marks, and PyTorch wrote it and named the initializer as it names
+  // parameters and buffers.
+  bool MayBeParameter(const std::string& name) const;
   // Whether the file marks the initializer as a buffer or another constant.
   bool IsBuffer(const std::string& name) const;
 

@@ -7,7 +7,7 @@ namespace psgd {
 
 absl::StatusOr<TensorId> AddReshape(Graph* graph, const std::string& name, TensorId x,
                                     Shape shape) {
-  if (ElementCount(shape) != ElementCount(graph->shape(x))) {
+  if (shape.empty() || ElementCount(shape) != ElementCount(graph->shape(x))) {
     return absl::InvalidArgumentError(absl::StrCat(
         name, ": cannot reshape ", ShapeText(graph->shape(x)), " to ", ShapeText(shape)));
   }

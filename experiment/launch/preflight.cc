@@ -11,6 +11,7 @@
 #include "compression/policy.h"
 #include "data/open_data.h"
 #include "engine/graph/model_spec.h"
+#include "engine/onnx/import.h"
 #include "engine/runtime/planned_network.h"
 #include "engine/zoo/zoo.h"
 #include "proto/local_steps.h"
@@ -103,6 +104,10 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config) {
         ShortClocksText(config.local(), batches, workers)}) {
     if (!note.empty()) size.notes.push_back(std::move(note));
   }
+  constexpr size_t kMostWeights = 4;  // in a note
+  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> weights,
+                        OnnxNotes(config.model(), kMostWeights));
+  size.notes.insert(size.notes.end(), weights.begin(), weights.end());
   return size;
 }
 

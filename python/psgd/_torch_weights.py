@@ -46,8 +46,9 @@ def load_weights(model: torch.nn.Module, path: Union[str, "os.PathLike[str]"]) -
     for which in ("_parameters", "_buffers"):
         for name, module, key, tensor in members(model, which):
             value = weights.pop(name, None)
-            if value is not None and value.shape == tensor.shape:
-                found.append((tensor, value))
+            # Tensors of an ONNX run have an axis: a number is an array of one element.
+            if value is not None and value.shape in (tensor.shape, tensor.shape or (1,)):
+                found.append((tensor, value.reshape(tensor.shape)))
             elif value is not None:
                 wrong.append(f"{name} is {list(value.shape)} in the file, and {list(tensor.shape)} in "
                              "the model")

@@ -198,7 +198,10 @@ absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& r
     return FailedPreconditionError(
         "worker ", member->record.key().worker(), " (", member->record.name(),
         ") built another model than the run's: ", FirstDifference(model, *model_),
-        options_.resume
+        options_.resume && config_.model().has_onnx()
+            ? "; the run goes on from a checkpoint: keep the file and data it was taken with, and "
+              "name weights that the run did not train, as --set 'model.frozen=[NAME]'"
+        : options_.resume
             ? "; the run goes on from a checkpoint: keep the model and data it was taken with"
         : brings ? "; the worker that joined first brought the run's model: start the same program "
                    "with the same arguments on all workers"

@@ -3,9 +3,10 @@
 
     make_onnx.py tests/golden/onnx [--resnet18]
 
-Needs PyTorch (1.13 was used), torchvision and onnx; the tests need none of them. For each network it
-writes NAME.onnx, with random weights, and losses.json with what PyTorch's own training gives on the
-batches of onnx_torch_test.cc: the same formula makes them on both sides.
+Needs PyTorch, torchvision, onnx and onnxscript; the tests need none of them. PyTorch 1.13 made the files,
+and 2.15 those of its newer exporter (dynamo). For each network the script writes NAME.onnx, with random
+weights, and losses.json with what PyTorch's own training gives on the batches of onnx_torch_test.cc: the
+same formula makes them on both sides.
 """
 
 import json
@@ -302,7 +303,7 @@ class SmallSpread(nn.Module):
 
 
 class SmallCosine(nn.Module):
-    """A cosine head as that of CLIP, and other learned numbers without an axis."""
+    """A cosine head as that of CLIP, and other learned numbers without an axis; a buffer stays as it is."""
 
     def __init__(self):
         super().__init__()
@@ -310,14 +311,35 @@ class SmallCosine(nn.Module):
         self.weight = nn.Parameter(torch.randn(10, 12))
         self.shift, self.scale = nn.Parameter(torch.tensor(0.3)), nn.Parameter(torch.tensor(2.0))
         self.temperature = nn.Parameter(torch.tensor(0.7))
-        self.mean, self.most = nn.Parameter(torch.tensor(0.5)), nn.Parameter(torch.tensor(0.5))
+        self.average, self.most = nn.Parameter(torch.tensor(0.5)), nn.Parameter(torch.tensor(0.5))
+        self.register_buffer("share", torch.tensor(0.5))
 
     def forward(self, x):
-        x = F.relu(self.conv(x) + self.shift)
-        parts = torch.softmax(torch.stack([self.mean.exp(), self.most]), 0)
+        x = F.relu(self.conv(x) * self.share + self.shift)
+        parts = torch.softmax(torch.stack([self.average.exp(), self.most]), 0)
         x = parts[0] * x.mean((2, 3)) + parts[1] * x.amax((2, 3))
         cosines = F.linear(F.normalize(x), F.normalize(self.weight))
         return cosines * self.scale.clamp(max=4.6).exp() / self.temperature
+
+
+class SmallNumbers(nn.Module):
+    """Learned numbers that squeezing, means and norms make, and those that choices and roots take."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.mixed = nn.Conv2d(3, 12, 3, 2, 1), nn.Parameter(torch.randn(12, 12) * 0.3)
+        self.gain, self.row = nn.Parameter(torch.tensor(1.3)), nn.Parameter(torch.tensor(0.8))
+        self.most, self.least = nn.Parameter(torch.tensor(0.2)), nn.Parameter(torch.tensor(-0.1))
+        self.other, self.root = nn.Parameter(torch.tensor(0.3)), nn.Parameter(torch.tensor(0.9))
+        self.limit = nn.Parameter(torch.tensor(0.1))
+        self.fc = nn.Linear(12, 10)
+
+    def forward(self, x):
+        x = self.conv(x).mean((2, 3)) * self.row.view(1).squeeze() * self.most.exp().clamp(max=100)
+        x = F.linear(x, (self.mixed - self.mixed.mean()) / (self.mixed.std() + 1e-3) * self.gain)
+        x = torch.where(x > self.limit, x, self.other * x) + torch.maximum(x, self.least)
+        spread = self.root.sqrt().unsqueeze(0).expand(12) * (self.mixed - self.mixed.mean()).abs().mean()
+        return self.fc(x * spread)
 
 
 def small_rows():
@@ -383,8 +405,16 @@ def train(model, x, y, loss_of):
     return losses
 
 
-def export(model, x, path, training=True, dynamic=True, opset=13, time=False):
+def export(model, x, path, training=True, dynamic=True, opset=13, time=False, dynamo=False):
     model.train(training)
+    if dynamo:
+        made = torch.onnx.export(model, (x,), dynamo=True, optimize=False, verbose=False,
+                                 dynamic_shapes=({0: torch.export.Dim("batch")},)).model_proto
+        del made.metadata_props[:], made.graph.metadata_props[:]
+        for node in made.graph.node:  # traces of the program
+            del node.metadata_props[:]
+        path.write_bytes(made.SerializeToString())
+        return
     state = {k: v.clone() for k, v in model.state_dict().items()}
     mode = torch.onnx.TrainingMode.TRAINING if training else torch.onnx.TrainingMode.EVAL
     torch.onnx.export(model, x, str(path), training=mode, do_constant_folding=not training,
@@ -429,7 +459,8 @@ def main(folder, large):
             make, _ = language_models.CASES[name]
             cases[f"lm_{name}"] = (make(), t, u, {"opset": 14, "time": True})
         cases["spread"] = (SmallSpread(), x, y, {})
-        cases["cosine"] = (SmallCosine(), x, y, {})
+        for name, make in (("cosine", SmallCosine), ("numbers", SmallNumbers)):
+            cases[name] = (make(), x, y, {"dynamo": True})
     losses = {}
     for name, (model, x, y, how) in cases.items():
         print(name)

@@ -34,10 +34,11 @@ class Words(nn.Module):
         self.frozen = nn.Linear(4, 4).requires_grad_(False)
         self.head = nn.Linear(4, words, bias=False)
         self.head.weight = self.table.weight
+        self.scale = nn.Parameter(torch.tensor(2.0))
         self.register_buffer("mask", torch.zeros(3))
 
     def forward(self, x):
-        return self.head(self.frozen(self.norm(self.table(x))))
+        return self.head(self.frozen(self.norm(self.table(x)))) * self.scale
 
 
 class Weights(unittest.TestCase):
@@ -69,6 +70,19 @@ class Weights(unittest.TestCase):
         for name, value in self.trained.state_dict().items():
             if name not in ("mask", "norm.num_batches_tracked"):
                 self.assertTrue(torch.equal(model.state_dict()[name], value), name)
+
+    def test_a_number_that_is_an_array_of_one_element_in_the_file(self):
+        whole = self.file.read_bytes()
+        size = int.from_bytes(whole[:8], "little")
+        entries = json.loads(whole[8:8 + size])
+        entries["scale"]["shape"] = [1]
+        header = json.dumps(entries).encode()
+        file = self.file.with_name("numbers.safetensors")
+        file.write_bytes(len(header).to_bytes(8, "little") + header + whole[8 + size:])
+        model = Words()
+        psgd.torch.load_weights(model, file)
+        self.assertEqual(model.scale.shape, ())
+        self.assertEqual(model.scale.item(), self.trained.scale.item())
 
     def test_a_model_of_another_type(self):
         model = Words().to(torch.bfloat16)

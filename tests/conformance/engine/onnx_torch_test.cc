@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
         TorchCase{"pools", false}, TorchCase{"activations", false}, TorchCase{"norms", false},
         TorchCase{"moves", false}, TorchCase{"sounds", false}, TorchCase{"both_ways", true},
         TorchCase{"choices", false}, TorchCase{"spread", false}, TorchCase{"cosine", false},
-        TorchCase{"lm_encoder_square", true},
+        TorchCase{"numbers", false}, TorchCase{"lm_encoder_square", true},
         TorchCase{"lm_encoder_tutorial", true, 0, ModelConfig::CROSS_ENTROPY, "pe"},
         TorchCase{"lm_gpt2_where", true}, TorchCase{"lm_gpt2_new_gelu", true},
         TorchCase{"lm_gpt2_places_repeat", true}, TorchCase{"lm_multihead_time_first", true},

@@ -23,6 +23,7 @@ using testing::AddWeights;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using testing::EmptyModel;
 using ::testing::HasSubstr;
 using testing::Import;
@@ -79,6 +80,8 @@ std::vector<Way> Ways() {
          AddNode(g, "Pad", {"w", "pads"}, "m");
        }},
       {"Neg", {3, 32}, [](GraphProto* g) { AddNode(g, "Neg", {"w"}, "m"); }},
+      {"Sqrt", {3, 32}, [](GraphProto* g) { AddNode(g, "Sqrt", {"w"}, "m"); }},
+      {"Abs", {3, 32}, [](GraphProto* g) { AddNode(g, "Abs", {"w"}, "m"); }},
       {"Div",
        {3, 32},
        [](GraphProto* g) {
@@ -141,6 +144,10 @@ std::string Held(const std::string& why, const std::string& values) {
 constexpr char kOperands[] = "operands that are not trained, as divisors and exponents";
 constexpr char kConstants[] = "Constant nodes";
 constexpr char kNumbers[] = "numbers without an axis";
+constexpr char kUnmarked[] =
+    "numbers without an axis, which the file does not mark as parameters or buffers; to train "
+    "parameters, export with dynamo=True, optimize=False";
+constexpr char kUnreached[] = "no gradient of the loss reaches them";
 constexpr char kAngles[] = "angles of a sine or cosine";
 constexpr char kBounds[] = "bounds and values to fill in";
 
@@ -189,36 +196,6 @@ ModelProto Scaled(const std::string& scale, const std::string& temperature) {
   return model;
 }
 
-TEST(OnnxWeights, NumbersAreTrainedUnderNamesOfPyTorchsParametersAlone) {
-  const ModelProto model = Scaled("head.scale", "head.temperature");
-  const auto imported = Import(model);
-  ASSERT_TRUE(imported.ok()) << imported.status();
-  EXPECT_THAT(ParameterNames(*imported), ElementsAre("conv.weight", "conv.bias", "fc.weight",
-                                                     "head.scale", "head.temperature"));
-  EXPECT_EQ(imported->graph.shape(imported->graph.parameters[3].value), Shape{1});
-  EXPECT_FALSE(imported->graph.parameters[3].decay);
-  EXPECT_THAT(Notes(model), ElementsAre(Held(kBounds, "floor (scalar)"),
-                                        Held(kOperands, "least (scalar), most (scalar)")));
-  ModelConfig config;
-  config.add_frozen("head.*");
-  config.add_frozen("*st");
-  EXPECT_THAT(Notes(model, config), ElementsAre(Held(kBounds, "floor (scalar)")));
-
-  for (const char* name : {"/head/Constant_output_0", "onnx::Mul_12", "12"}) {
-    const ModelProto folded = Scaled(name, "head.temperature");
-    const auto held = Import(folded);
-    ASSERT_TRUE(held.ok()) << held.status();
-    EXPECT_THAT(ParameterNames(*held), Not(Contains(name)));
-    EXPECT_THAT(Notes(folded), Contains(Held(kNumbers, name + std::string(" (scalar)"))));
-  }
-  ModelProto other = model;
-  other.set_producer_name("tf2onnx");
-  const auto held = Import(other);
-  ASSERT_TRUE(held.ok()) << held.status();
-  EXPECT_THAT(ParameterNames(*held), ElementsAre("conv.weight", "conv.bias", "fc.weight"));
-  EXPECT_THAT(Notes(other), ElementsAre(Held(kNumbers, "head.scale (scalar)")));
-}
-
 // Marks a value as PyTorch's newer exporter does.
 void MarkAs(GraphProto* graph, const std::string& name, const std::string& kind) {
   onnx::ValueInfoProto* info = graph->add_value_info();
@@ -226,6 +203,70 @@ void MarkAs(GraphProto* graph, const std::string& name, const std::string& kind)
   onnx::StringStringEntryProto* mark = info->add_metadata_props();
   mark->set_key("pkg.torch.export.graph_signature.InputSpec.kind");
   mark->set_value(kind);
+}
+
+TEST(OnnxWeights, NumbersAreTrainedIfTheFileMarksThemAsParameters) {
+  ModelProto model = Scaled("head.scale", "head.temperature");
+  const std::vector<std::string> weights = {"conv.weight", "conv.bias", "fc.weight"};
+  const auto unmarked = Import(model);
+  ASSERT_TRUE(unmarked.ok()) << unmarked.status();
+  EXPECT_THAT(ParameterNames(*unmarked), ElementsAreArray(weights));
+  EXPECT_THAT(Notes(model),
+              ElementsAre(Held(kUnreached, "least (scalar), most (scalar)"),
+                          Held(kUnmarked,
+                               "floor (scalar), head.scale (scalar), head.temperature (scalar)")));
+  ModelConfig config;
+  for (const char* glob : {"head.*", "*st", "floor"}) config.add_frozen(glob);
+  EXPECT_THAT(Notes(model, config), IsEmpty());
+
+  for (const char* name : {"/head/Constant_output_0", "onnx::Mul_12", "12"}) {
+    EXPECT_THAT(Notes(Scaled(name, "head.temperature")),
+                Contains(Held(kNumbers, name + std::string(" (scalar)"))));
+  }
+  ModelProto other = model;
+  other.set_producer_name("tf2onnx");
+  EXPECT_THAT(Notes(other), ElementsAre(Held(kNumbers, "head.scale (scalar)")));
+
+  for (const std::string& name : weights) MarkAs(model.mutable_graph(), name, "PARAMETER");
+  for (const char* name : {"head.scale", "head.temperature", "floor"}) {
+    MarkAs(model.mutable_graph(), name, "PARAMETER");
+  }
+  const auto marked = Import(model);
+  ASSERT_TRUE(marked.ok()) << marked.status();
+  EXPECT_THAT(ParameterNames(*marked), ElementsAre("conv.weight", "conv.bias", "fc.weight",
+                                                   "head.scale", "head.temperature", "floor"));
+  EXPECT_EQ(marked->graph.shape(marked->graph.parameters[3].value), Shape{1});
+  EXPECT_FALSE(marked->graph.parameters[3].decay);
+}
+
+TEST(OnnxWeights, NoEpsilonOfAnUnmarkedFileIsTrained) {
+  ModelProto model = SmallModel();
+  model.set_producer_name("pytorch");
+  GraphProto* graph = model.mutable_graph();
+  AddWeights(graph, "eps", {}, 1e-5f);
+  AddNode(graph, "Abs", {"y"}, "size");
+  AddNode(graph, "Add", {"size", "eps"}, "above");
+  AddNode(graph, "Div", {"y", "above"}, "z");
+  SetOutput(graph, "z");
+  const auto imported = Import(model);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(ParameterNames(*imported), Not(Contains("eps")));
+  EXPECT_THAT(Notes(model), ElementsAre(Held(kUnmarked, "eps (scalar)")));
+}
+
+TEST(OnnxWeights, WhatOnlyConditionsReadIsHeld) {
+  ModelProto model = SmallModel();
+  GraphProto* graph = model.mutable_graph();
+  for (const char* name : {"limit", "weight"}) AddWeights(graph, name, {3});
+  AddNode(graph, "Mul", {"limit", "limit"}, "square");
+  AddNode(graph, "Greater", {"y", "square"}, "large");
+  AddNode(graph, "Mul", {"y", "weight"}, "other");
+  AddNode(graph, "Where", {"large", "y", "other"}, "z");
+  SetOutput(graph, "z");
+  const auto imported = Import(model);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(ParameterNames(*imported), AllOf(Contains("weight"), Not(Contains("limit"))));
+  EXPECT_THAT(Notes(model), ElementsAre(Held(kUnreached, "limit (3)")));
 }
 
 TEST(OnnxWeights, MarksTellParametersFromBuffers) {
@@ -248,11 +289,11 @@ TEST(OnnxWeights, MarksTellParametersFromBuffers) {
 
 TEST(OnnxWeights, NumbersHaveNoAxisInWhatTheyMake) {
   ModelProto model = SmallModel();
-  model.set_producer_name("pytorch");
   GraphProto* graph = model.mutable_graph();
   std::vector<std::string> parts;
   for (const std::string name : {"first", "second", "third"}) {
     AddWeights(graph, name, {});
+    MarkAs(graph, name, "PARAMETER");
     AddNode(graph, "Exp", {name}, name + ".exp");
     SetInts(AddNode(graph, "Unsqueeze", {name + ".exp"}, name + ".row"), "axes", {0});
     parts.push_back(name + ".row");
@@ -267,6 +308,32 @@ TEST(OnnxWeights, NumbersHaveNoAxisInWhatTheyMake) {
   for (const auto& node : imported->graph.nodes) {
     if (std::holds_alternative<Concat>(node.op)) {
       EXPECT_EQ(imported->graph.shape(node.outputs[0]), Shape{3});
+    }
+  }
+}
+
+TEST(OnnxWeights, OfOneElementLoseTheirAxes) {
+  for (const char* op : {"Squeeze", "Reshape", "ReduceSum"}) {
+    ModelProto model = SmallModel();
+    GraphProto* graph = model.mutable_graph();
+    AddWeights(graph, "w", {1, 1});
+    AddInts(graph, "none", {});
+    if (std::string(op) == "Reshape") {
+      AddNode(graph, op, {"w", "none"}, "number");
+    } else {
+      onnx::NodeProto* node = AddNode(graph, op, {"w"}, "number");
+      if (std::string(op) == "ReduceSum") SetInt(node, "keepdims", 0);
+    }
+    AddInts(graph, "axes", {0});
+    AddNode(graph, "Unsqueeze", {"number", "axes"}, "row");
+    AddNode(graph, "Mul", {"y", "number"}, "scaled");
+    SetInt(AddNode(graph, "Concat", {"row", "row", "row"}, "factors"), "axis", 0);
+    AddNode(graph, "Mul", {"scaled", "factors"}, "z");
+    SetOutput(graph, "z");
+    const auto imported = Import(model);
+    ASSERT_TRUE(imported.ok()) << op << ": " << imported.status();
+    for (const Tensor& tensor : imported->graph.tensors) {
+      EXPECT_THAT(tensor.shape, Not(IsEmpty())) << op << " " << tensor.name;
     }
   }
 }

@@ -145,6 +145,12 @@ TEST(CoordinatorJoin, TheFirstRegistrationFixesTheModel) {
   EXPECT_THAT(Text(run.core().Register(other, {}, run.now(), &effects).status()),
               HasSubstr("built another model than the run's: w is 99, not 100"));
   other = run.Registration(second);
+  ParameterSpec* scale = other.mutable_model()->add_parameters();
+  scale->set_name("scale");
+  scale->add_shape(1);
+  EXPECT_THAT(Text(run.core().Register(other, {}, run.now(), &effects).status()),
+              HasSubstr("built another model than the run's: it also trains scale;"));
+  other = run.Registration(second);
   other.set_batches_per_epoch(7);
   EXPECT_THAT(Text(run.core().Register(other, {}, run.now(), &effects).status()),
               HasSubstr("7 batches an epoch, where the run has 800 and 8"));
