@@ -76,10 +76,11 @@ TEST_F(Arrays, TokensTrainAnEmbedding) {
   EXPECT_GT(Accuracy("texts", Config("zoo: bag_of_tokens", data, 3)), 0.95);
   // The next network may take numbers.
   EXPECT_EQ(Run("numbers", Path("texts/config.yaml"), {"--set", "model={zoo: mlp}"}).code, 0);
-  EXPECT_EQ(Run("synthetic", Path("texts/config.yaml"),
-                {"--set", "data={format: synthetic}", "--set", "model={zoo: mlp}"})
-                .code,
-            0);
+  EXPECT_EQ(
+      Run("synthetic", Path("texts/config.yaml"),
+          {"--set", "data.format=synthetic", "--set", "data.path=", "--set", "model={zoo: mlp}"})
+          .code,
+      0);
   const Ended misfit = Run("misfit", Path("texts/config.yaml"),
                            {"--set", "model={zoo: mlp}", "--set", "data.input=tokens"});
   EXPECT_EQ(misfit.code, 2);
@@ -95,7 +96,7 @@ TEST_F(Arrays, TokensTrainAnEmbedding) {
       {"ps-ctl", "predict", "--run-dir", Path("texts"), "--data",
        Write("far.npy", NpyOf<int32_t>("<i4", {1, kLength}, {31, 32, 33, 1, 2, 31, 32, 400}))});
   EXPECT_EQ(unknown.code, 2);
-  EXPECT_THAT(unknown.err, HasSubstr("far.npy: x[0]: token 400: the run's data had none above 39"));
+  EXPECT_THAT(unknown.err, HasSubstr("far.npy: x[0]: token 400: the run's data had none above 40"));
 
   // The input of an ONNX network says that it takes tokens.
   const Ended exported =
@@ -190,7 +191,7 @@ TEST_F(Arrays, PicturesBecomeGreyForANetworkOfOneChannel) {
   // Other data need no pictures' keys.
   EXPECT_EQ(Run("synthetic", Path("photos/config.yaml"),
                 {"--set", "model={zoo: mlp}", "--set", "data.format=synthetic", "--set",
-                 "data.images.size=null"})
+                 "data.path=", "--set", "data.images.size=null"})
                 .code,
             0);
   const Ended predicted = RunProgram(
