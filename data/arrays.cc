@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -112,10 +113,12 @@ absl::Status NotFinite(double number) {
   return InvalidArgumentError(number, " is not finite, or above 1e30; replace it");
 }
 
-absl::Status CheckToken(double number, int vocabulary) {
-  if (number >= 0 && number < vocabulary && number == std::floor(number)) return absl::OkStatus();
+absl::StatusOr<int32_t> TokenOf(double number) {
+  if (number >= 0 && number < kMostTokens && number == std::floor(number)) {
+    return static_cast<int32_t>(number);
+  }
   return InvalidArgumentError(number, " is no token: these are whole numbers from 0 to ",
-                              vocabulary - 1, " here");
+                              kMostTokens - 1);
 }
 
 absl::Status CheckTokens(const ArrayPair& pair) {
@@ -123,8 +126,9 @@ absl::Status CheckTokens(const ArrayPair& pair) {
   return InvalidArgumentError(
       pair.path, ": ", pair.x_name, " is ", AxesText(pair.x),
       pair.x.has_whole_numbers() ? "" : " of other than whole numbers",
-      ", but the model takes tokens: whole numbers, samples x tokens; convert it with "
-      "x.astype('int32') if its numbers are tokens, or choose another model");
+      ", but the model takes tokens, or data.input says so: whole numbers, samples x tokens; "
+      "convert it with x.astype('int32') if its numbers are tokens, choose another model, or leave "
+      "data.input out");
 }
 
 absl::Status CheckAxes(const ArrayPair& pair, ArrayInput::Kind input) {
@@ -206,8 +210,12 @@ class JoinedPairs {
                                               std::string ArrayPair::*name) const;
   absl::Status ReadTargets(Targets::Kind kind, ArrayRows* rows) const;
   absl::Status ReadClasses(const std::vector<double>& numbers, ArrayRows* rows) const;
-  // Whether each token or pixel has a label, by the axes of y.
+  // The axes of a y with a label for each token or pixel. Empty: samples have neither.
+  std::vector<size_t> PlaceAxes(const SampleShape& shape) const;
   bool HasPlaces(const SampleShape& shape) const;
+  // Turns y, which has these numbers, into labels of places, in Python, if its type or an axis of 1
+  // alone is wrong. Else empty.
+  std::string ToPlaces(const SampleShape& shape, const std::vector<double>& numbers) const;
   absl::Status ReadPlaces(const std::vector<double>& numbers, ArrayRows* rows) const;
   absl::Status ReadTokens(ArrayRows* rows) const;
   absl::Status ReadNumbers(ArrayRows* rows) const;
@@ -259,6 +267,13 @@ absl::StatusOr<std::vector<double>> JoinedPairs::ReadAll(NpyArray ArrayPair::*ar
 }
 
 absl::Status JoinedPairs::ReadClasses(const std::vector<double>& numbers, ArrayRows* rows) const {
+  if (const std::string convert = ToPlaces(rows->shape, numbers); !convert.empty()) {
+    return InvalidArgumentError(
+        first().path, ": ", first().y_name, " is ", AxesText(first().y),
+        first().y.has_whole_numbers() ? "" : " of floats", ", but classes of ",
+        rows->shape.IsSequence() ? "tokens" : "pixels", " are whole numbers of the axes (",
+        absl::StrJoin(PlaceAxes(rows->shape), ", "), "); convert it with ", convert);
+  }
   if (each_y() != 1) {
     return InvalidArgumentError(
         first().path, ": ", first().y_name, " is ", AxesText(first().y), " and ", first().x_name,
@@ -276,18 +291,45 @@ absl::Status JoinedPairs::ReadClasses(const std::vector<double>& numbers, ArrayR
   return absl::OkStatus();
 }
 
+std::vector<size_t> JoinedPairs::PlaceAxes(const SampleShape& shape) const {
+  const std::vector<size_t>& x = first().x.shape();
+  if (shape.IsSequence()) return x;
+  if (x.size() < 3) return {};
+  return {x[0], x[x.size() - 2], x.back()};
+}
+
 bool JoinedPairs::HasPlaces(const SampleShape& shape) const {
-  const std::vector<size_t>&x = first().x.shape(), &y = first().y.shape();
-  if (each_y() == 1 || !first().y.has_whole_numbers()) return false;
-  if (shape.IsSequence()) return y == x;
-  return x.size() > 2 && y.size() == 3 && y[1] == x[x.size() - 2] && y[2] == x.back();
+  return each_y() != 1 && first().y.has_whole_numbers() && first().y.shape() == PlaceAxes(shape);
+}
+
+std::string JoinedPairs::ToPlaces(const SampleShape& shape,
+                                  const std::vector<double>& numbers) const {
+  const std::vector<size_t> wanted = PlaceAxes(shape), &y = first().y.shape();
+  const auto whole = [](double number) { return number == std::floor(number); };
+  if (each_y() == 1 || wanted.empty() || !std::ranges::all_of(numbers, whole)) return "";
+  const auto without = [&](size_t axis) {
+    std::vector<size_t> axes = y;
+    axes.erase(axes.begin() + static_cast<ptrdiff_t>(axis));
+    return y[axis] == 1 && axes == wanted;
+  };
+  std::string index;
+  if (y != wanted) {
+    if (y.size() != wanted.size() + 1) return "";
+    index = without(1) ? "[:, 0]" : without(y.size() - 1) ? "[..., 0]" : "";
+    if (index.empty()) return "";
+  }
+  if (first().y.has_whole_numbers()) return absl::StrCat("y", index);
+  const auto is_byte = [](double number) { return number >= 0 && number <= UINT8_MAX; };
+  return absl::StrCat("y", index, ".astype('",
+                      std::ranges::all_of(numbers, is_byte) ? "uint8" : "int64", "')");
 }
 
 absl::Status JoinedPairs::ReadPlaces(const std::vector<double>& numbers, ArrayRows* rows) const {
   const size_t each = each_y();
   const bool pixels = !rows->shape.IsSequence();
   rows->places.reserve(numbers.size());
-  int32_t most = -1;  // of the training samples
+  int32_t most = -1;     // of the training samples
+  bool ignored = false;  // whether they have such pixels
   for (size_t i = 0; i < numbers.size(); ++i) {
     if (numbers[i] >= kMostNumberClasses) {
       return InvalidArgumentError(Place(&ArrayPair::y_name, i / each), " has the class ",
@@ -295,14 +337,26 @@ absl::Status JoinedPairs::ReadPlaces(const std::vector<double>& numbers, ArrayRo
                                   ", and a number below 0 is not counted");
     }
     const auto label = static_cast<int32_t>(std::max(numbers[i], -1.0));
-    rows->places.push_back(pixels && label == kIgnoredPixel ? -1 : label);
+    const bool ignore = pixels && label == kIgnoredPixel;
+    rows->places.push_back(ignore ? -1 : label);
     if (i < training_ * each) {
       most = std::max(most, rows->places.back());
+      ignored |= ignore;
     } else if (rows->places.back() > most) {
       return InvalidArgumentError(Place(&ArrayPair::y_name, i / each), " has the class ", label,
                                   ", and those of the training samples end at ", most,
                                   "; mix the samples, or choose another test (data.table)");
     }
+  }
+  if (most < 1 && ignored) {
+    return InvalidArgumentError(first().path, ": ", first().y_name,
+                                " has 255, which is not counted, and no class from 1 to 254 in the "
+                                "training samples; if 255 is the class 1, divide by 255: y // 255");
+  }
+  if (most < 0) {
+    return InvalidArgumentError(first().path, ": ", first().y_name,
+                                " has numbers below 0 alone in the training samples, which are not "
+                                "counted; classes are numbered from 0 on");
   }
   if (most < 1) {
     return InvalidArgumentError(first().path, ": ", first().y_name,
@@ -338,9 +392,9 @@ absl::Status JoinedPairs::ReadTokens(ArrayRows* rows) const {
                         ReadAll(&ArrayPair::x, &ArrayPair::x_name));
   rows->tokens.reserve(numbers.size());
   for (size_t i = 0; i < numbers.size(); ++i) {
-    PSGD_RETURN_IF_ERROR(
-        Annotate(CheckToken(numbers[i], kMostTokens), Place(&ArrayPair::x_name, i / each_x())));
-    rows->tokens.push_back(static_cast<int32_t>(numbers[i]));
+    const absl::StatusOr<int32_t> token = TokenOf(numbers[i]);
+    if (!token.ok()) return Annotate(token.status(), Place(&ArrayPair::x_name, i / each_x()));
+    rows->tokens.push_back(*token);
   }
   rows->shape.length = rows->shape.source = static_cast<int>(each_x());
   rows->shape.vocabulary = *std::ranges::max_element(rows->tokens) + 1;
@@ -420,8 +474,13 @@ absl::StatusOr<std::vector<int32_t>> LoadNewTokens(const std::string& path,
                                                    const SampleShape& shape) {
   return ReadNew<int32_t>(path, shape, {static_cast<size_t>(shape.length)},
                           [&](double number, size_t) -> absl::StatusOr<int32_t> {
-                            PSGD_RETURN_IF_ERROR(CheckToken(number, shape.vocabulary));
-                            return static_cast<int32_t>(number);
+                            PSGD_ASSIGN_OR_RETURN(const int32_t token, TokenOf(number));
+                            if (token < shape.vocabulary) return token;
+                            return InvalidArgumentError(
+                                "token ", token, ": the run's data had none above ",
+                                shape.vocabulary - 1,
+                                ", so the network has not learned it; replace it, as by a token "
+                                "that stands for unknown ones");
                           });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "data/arrays.h"
 #include "data/npy.h"
 #include "data/row_targets.h"
+#include "data/targets.h"
 #include "data/unpacked_file.h"
 
 namespace psgd {
@@ -44,12 +46,18 @@ struct IdxArray {
   std::unique_ptr<uint8_t[]> values;  // big-endian
 };
 
+// Images of bytes. `first` is the row of the first image.
 class IdxDataset final : public Dataset {
  public:
-  IdxDataset(IdxArray images, IdxArray labels, int classes)
+  IdxDataset(IdxArray images, std::shared_ptr<const RowTargets> rows, size_t first)
       : images_(std::move(images)),
-        labels_(std::move(labels)),
-        shape_{1, static_cast<int>(images_.sizes[1]), static_cast<int>(images_.sizes[2]), classes},
+        rows_(std::move(rows)),
+        first_(first),
+        shape_{.channels = 1,
+               .height = static_cast<int>(images_.sizes[1]),
+               .width = static_cast<int>(images_.sizes[2]),
+               .classes = rows_->classes,
+               .targets = static_cast<int>(rows_->targets.names.size())},
         elements_(shape_.elements()) {}
 
   size_t size() const override { return images_.sizes[0]; }
@@ -58,13 +66,14 @@ class IdxDataset final : public Dataset {
     const uint8_t* bytes = images_.values.get() + key.index * elements_;
     float* out = sample.values.data();
     for (size_t i = 0; i < elements_; ++i) out[i] = static_cast<float>(bytes[i]) / 255.0f;
-    sample.labels[0] = labels_.values[key.index];
+    rows_->Read(first_ + key.index, sample);
     return absl::OkStatus();
   }
 
  private:
   const IdxArray images_;
-  const IdxArray labels_;
+  const std::shared_ptr<const RowTargets> rows_;
+  const size_t first_;
   const SampleShape shape_;
   const size_t elements_;
 };
@@ -157,18 +166,11 @@ absl::Status CheckPair(const IdxArray& images, const IdxArray& labels) {
                        " labels; the files do not belong together: fetch both again");
 }
 
-absl::Status CheckSets(const IdxArray& train, const IdxArray& test, const IdxArray& test_labels,
-                       int classes) {
+absl::Status CheckSides(const IdxArray& train, const IdxArray& test) {
   if (train.sizes[1] != test.sizes[1] || train.sizes[2] != test.sizes[2]) {
     return DataLossError(test.path, " holds images of ", test.sizes[1], "x", test.sizes[2],
                          ", but ", train.path, " of ", train.sizes[1], "x", train.sizes[2],
                          "; the files do not belong together");
-  }
-  for (uint32_t i = 0; i < test_labels.sizes[0]; ++i) {
-    if (test_labels.values[i] < classes) continue;
-    return DataLossError(test_labels.path, ": label ", i, " is ", test_labels.values[i],
-                         ", but the training labels end at ", classes - 1,
-                         "; the files do not belong together, or one is damaged");
   }
   return absl::OkStatus();
 }
@@ -181,6 +183,58 @@ NpyArray LittleEndian(const IdxArray& array) {
   }
   return NpyArray::Of(array.type->name, {array.sizes.begin(), array.sizes.end()}, std::move(bytes));
 }
+
+// The labels of images of bytes. Classes are numbered as the labels are.
+class Labels {
+ public:
+  Labels(const IdxArray& train, const IdxArray& test)
+      : paths_{train.path, test.path}, training_(train.sizes[0]) {
+    for (const IdxArray* array : {&train, &test}) {
+      const NpyArray numbers = LittleEndian(*array);
+      for (size_t i = 0; i < numbers.size(); ++i) numbers_.push_back(numbers.At(i));
+    }
+  }
+
+  absl::StatusOr<RowTargets> Of(Targets::Kind kind) const {
+    if (kind == Targets::Kind::kNone) return Classes();
+    return CheckedTargets(kind, {"y"}, numbers_, training_,
+                          [this](size_t row) { return Place(row); });
+  }
+
+ private:
+  std::string Place(size_t row) const {
+    const bool test = row >= training_;
+    return absl::StrCat(paths_[test ? 1 : 0], ": label ", row - (test ? training_ : 0));
+  }
+
+  absl::StatusOr<RowTargets> Classes() const {
+    RowTargets rows;
+    for (const double number : numbers_) {
+      const size_t row = rows.labels.size();
+      if (!(number >= 0 && number < kMostNumberClasses && number == std::floor(number))) {
+        return InvalidArgumentError(
+            Place(row), " is ", number, "; classes are whole numbers from 0 to ",
+            kMostNumberClasses - 1,
+            ": renumber them, or say that labels are numbers (data.target_kind: number, with "
+            "model.loss: squared or smooth_l1)");
+      }
+      const auto label = static_cast<int32_t>(number);
+      if (row < training_) {
+        rows.classes = std::max(rows.classes, label + 1);
+      } else if (label >= rows.classes) {
+        return DataLossError(Place(row), " is ", label, ", but the training labels end at ",
+                             rows.classes - 1,
+                             "; the files do not belong together, or one is damaged");
+      }
+      rows.labels.push_back(label);
+    }
+    return rows;
+  }
+
+  const std::array<std::string, 2> paths_;  // of the training, of the test
+  const size_t training_;
+  std::vector<double> numbers_;  // of the training, then of the test
+};
 
 ArrayPair PairOf(const IdxArray& images, const IdxArray& labels) {
   return {fs::path(images.path).parent_path().string(), LittleEndian(images), LittleEndian(labels),
@@ -203,21 +257,19 @@ absl::StatusOr<TrainAndTest> LoadIdx(const std::string& folder, DataConfig::Targ
         " holds floats; say what they are: data.target_kind: number, with model.loss: squared (or "
         "smooth_l1), or count, labels or class");
   }
-  const bool bytes =
-      std::ranges::all_of(std::array{&train_images, &train_labels, &test_images, &test_labels},
-                          [](const IdxArray* array) { return array->type->code == kBytesType; });
-  if (!bytes || KindOf(kind) != Targets::Kind::kNone) {
+  if (train_images.type->code != kBytesType || test_images.type->code != kBytesType) {
     std::vector<ArrayPair> pairs;
     pairs.push_back(PairOf(train_images, train_labels));
     pairs.push_back(PairOf(test_images, test_labels));
     return LoadArrayPairs(std::move(pairs), {.path = folder, .kind = kind});
   }
-  const uint8_t* labels = train_labels.values.get();
-  const int classes = 1 + *std::max_element(labels, labels + train_labels.sizes[0]);
-  PSGD_RETURN_IF_ERROR(CheckSets(train_images, test_images, test_labels, classes));
+  PSGD_RETURN_IF_ERROR(CheckSides(train_images, test_images));
+  PSGD_ASSIGN_OR_RETURN(RowTargets targets, Labels(train_labels, test_labels).Of(KindOf(kind)));
+  const auto rows = std::make_shared<const RowTargets>(std::move(targets));
   return TrainAndTest{
-      std::make_shared<IdxDataset>(std::move(train_images), std::move(train_labels), classes),
-      std::make_shared<IdxDataset>(std::move(test_images), std::move(test_labels), classes)};
+      std::make_shared<IdxDataset>(std::move(train_images), rows, 0),
+      std::make_shared<IdxDataset>(std::move(test_images), rows, train_labels.sizes[0]),
+      rows->targets};
 }
 
 }  // namespace psgd

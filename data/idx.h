@@ -17,11 +17,10 @@
 
 namespace psgd {
 
-// Loads both sets into memory. If all four files have bytes (0x08) and labels are classes, the
-// number of classes is the largest training label plus one. Otherwise images are normalized, and
-// labels are read, as LoadArrays does; labels that are floats need a kind other than AUTO. A
-// damaged or inconsistent file is refused. Every error names the file, what is wrong with it and
-// what to do.
+// Loads both sets into memory. With images of bytes (0x08), the number of classes is the largest
+// training label plus one. Otherwise images are normalized, and labels are read, as LoadArrays
+// does. Labels that are floats need a kind other than AUTO. A damaged or inconsistent file is
+// refused. Every error names the file, what is wrong with it and what to do.
 absl::StatusOr<TrainAndTest> LoadIdx(const std::string& folder,
                                      DataConfig::TargetKind kind = DataConfig::AUTO);
 

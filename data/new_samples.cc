@@ -299,11 +299,6 @@ absl::StatusOr<NewSamples> OpenPictures(const DataConfig& config, const Preparat
 
 absl::StatusOr<NewSamples> OpenArrays(const Preparation& preparation, const std::string& path) {
   const SampleShape shape = ShapeOf(preparation);
-  if (preparation.classes_size() == 0 && preparation.targets_size() == 0) {
-    return absl::InvalidArgumentError(
-        "predictions are for samples with one class, or with targets, and this run trained on a "
-        "class for each token or pixel; export the network instead: ps-ctl export --onnx FILE");
-  }
   if (shape.IsSequence()) {
     PSGD_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, LoadNewTokens(path, shape));
     return RowsOf(std::make_shared<NewArrays<int32_t>>(std::move(tokens), &Sample::tokens, shape));
@@ -340,19 +335,14 @@ absl::StatusOr<NewSamples> Open(const DataConfig& config, const Preparation& pre
 
 }  // namespace
 
-bool HasPredictions(DataConfig::Format format) {
-  return format == DataConfig::TABLE || format == DataConfig::ARRAYS ||
-         format == DataConfig::TEXT_CLASSES || format == DataConfig::IMAGES;
-}
-
-absl::StatusOr<NewSamples> OpenNewSamples(const DataConfig& config, const Preparation& preparation,
-                                          const std::string& path) {
-  const std::string format = absl::AsciiStrToLower(DataConfig::Format_Name(config.format()));
-  if (!HasPredictions(config.format())) {
+absl::Status CheckPredictable(DataConfig::Format format, const Preparation& preparation) {
+  if (format != DataConfig::TABLE && format != DataConfig::ARRAYS &&
+      format != DataConfig::TEXT_CLASSES && format != DataConfig::IMAGES) {
     return InvalidArgumentError(
         "predictions are for runs on data.format table, arrays, "
         "text_classes or images, and this one trained on ",
-        format, "; export the network instead: ps-ctl export --onnx FILE");
+        absl::AsciiStrToLower(DataConfig::Format_Name(format)),
+        "; export the network instead: ps-ctl export --onnx FILE");
   }
   if (!preparation.has_shape()) {
     return FailedPreconditionError(
@@ -361,6 +351,18 @@ absl::StatusOr<NewSamples> OpenNewSamples(const DataConfig& config, const Prepar
         "(ps-run --resume RUN_DIR --set train.epochs=NUMBER), or train anew");
   }
   if (preparation.too_large()) return FailedPreconditionError(TooLargeText());
+  if (format == DataConfig::ARRAYS && preparation.classes_size() == 0 &&
+      preparation.targets_size() == 0) {
+    return absl::InvalidArgumentError(
+        "predictions are for samples with one class, or with targets, and this run trained on a "
+        "class for each token or pixel; export the network instead: ps-ctl export --onnx FILE");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NewSamples> OpenNewSamples(const DataConfig& config, const Preparation& preparation,
+                                          const std::string& path) {
+  PSGD_RETURN_IF_ERROR(CheckPredictable(config.format(), preparation));
   NewSamples opened;
   PSGD_RETURN_IF_ERROR(ReadUserData([&]() -> absl::Status {
     PSGD_ASSIGN_OR_RETURN(opened, Open(config, preparation, path));

@@ -19,8 +19,8 @@ struct NewSamples {
   std::vector<std::string> notes;               // for people, of values that the run does not know
 };
 
-// Whether there are new samples of this format.
-bool HasPredictions(DataConfig::Format format);
+// OK if new samples of these data can be predicted. Else an error that says what to do instead.
+absl::Status CheckPredictable(DataConfig::Format format, const Preparation& preparation);
 
 // Opens what `path` has, in the order of rows or of names:
 // - table: a file with the columns that were inputs. Others are ignored.

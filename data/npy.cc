@@ -65,7 +65,7 @@ bool NpyArray::SetType(absl::string_view type) {
   if (known == std::end(kNpyTypes)) return false;
   element_bytes_ = known->bytes;
   read_ = known->read;
-  whole_ = known->name[1] == 'i' || known->name[1] == 'u';
+  whole_ = known->name[1] != 'f';
   return true;
 }
 

@@ -27,6 +27,7 @@ class NpyArray {
   void AddColumnAxis() {
     if (shape_.size() == 1) shape_.push_back(1);
   }
+  // Truth values are whole numbers.
   bool has_whole_numbers() const { return whole_; }
   // Element i in C order, as a double.
   double At(size_t i) const { return read_(bytes_.data() + offset_ + i * element_bytes_); }

@@ -109,11 +109,14 @@ Transforms Augmentation(const AugmentConfig& augment, const SampleShape& shape, 
 absl::StatusOr<DataSets> Open(const DataConfig& config, uint64_t seed) {
   PSGD_RETURN_IF_ERROR(CheckCounts(config));
   const bool pictures = IsPictureFormat(config.format());
+  bool images = !IsSequenceFormat(config.format()) && !IsSparseFormat(config.format()) &&
+                !IsRowFormat(config.format());
+  if (!images) PSGD_RETURN_IF_ERROR(RefuseImageKeys(config));  // opening may take long
   PSGD_ASSIGN_OR_RETURN(TrainAndTest raw, OpenFormat(config, seed));
-  const bool normalized = raw.preparation.planes_size() > 0;  // idx files may be arrays of numbers
-  const bool images = !IsSequenceFormat(config.format()) && !IsSparseFormat(config.format()) &&
-                      !IsRowFormat(config.format()) && !normalized;
-  if (!images) PSGD_RETURN_IF_ERROR(RefuseImageKeys(config));
+  if (images && raw.preparation.planes_size() > 0) {  // idx files of numbers that are no bytes
+    images = false;
+    PSGD_RETURN_IF_ERROR(RefuseImageKeys(config));
+  }
   PSGD_RETURN_IF_ERROR(Limit("train_samples", config.train_samples(), &raw.train));
   PSGD_RETURN_IF_ERROR(Limit("test_samples", config.test_samples(), &raw.test));
   PSGD_RETURN_IF_ERROR(CheckBatch(config, raw.train->size()));

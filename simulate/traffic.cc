@@ -8,13 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/philox.h"
 #include "compression/policy.h"
-#include "data/open_data.h"
 #include "engine/graph/model_spec.h"
 #include "engine/runtime/planned_network.h"
 #include "engine/zoo/zoo.h"
 #include "server/shard/placement.h"
 #include "server/shard/slice_state.h"
 #include "server/shard/weights_encoder.h"
+#include "train/network_data.h"
 #include "worker/update_encoder.h"
 
 namespace psgd::sim {
@@ -162,7 +162,7 @@ absl::StatusOr<Workload> OpenWorkload(const Config& config) {
   PSGD_RETURN_IF_ERROR(CheckModelled(config));
   Workload workload;
   workload.config = config;
-  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
+  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenDataOf(config));
   PSGD_ASSIGN_OR_RETURN(const ModelGraph graph,
                         BuildTrainingGraph(config.model(), data.shape, config.data().batch()));
   workload.model = MakeModelSpec(ModelName(config.model()), graph.graph);

@@ -5,11 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "data/open_data.h"
 #include "engine/onnx/import.h"
 #include "engine/runtime/memory_report.h"
 #include "engine/zoo/zoo.h"
 #include "proto/micro_batch.h"
+#include "train/network_data.h"
 
 namespace psgd {
 namespace {
@@ -25,7 +25,7 @@ std::string Row(const char* what, size_t bytes, const std::string& note = "") {
 
 absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOptions& options,
                                        size_t available) {
-  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
+  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenDataOf(config));
   const int batch = MicroBatchOf(config.data());
   PSGD_ASSIGN_OR_RETURN(const MemoryReport report,
                         PlanMemory(config.model(), data.shape, batch, options));

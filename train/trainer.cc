@@ -20,6 +20,7 @@
 #include "proto/micro_batch.h"
 #include "train/evaluate.h"
 #include "train/factor_layers.h"
+#include "train/network_data.h"
 #include "train/step_clock.h"
 #include "worker/device_codecs.h"
 #include "worker/factor_pushes.h"
@@ -83,7 +84,8 @@ absl::Status Trainer::Prepare() {
   }
   member_.KeepLease();
 
-  PSGD_ASSIGN_OR_RETURN(data_, options_.open_data(config().data(), config().seed()));
+  PSGD_ASSIGN_OR_RETURN(const DataConfig data, DataOf(config()));
+  PSGD_ASSIGN_OR_RETURN(data_, options_.open_data(data, config().seed()));
   std::vector<NetworkOptions> networks = NetworksOf(options_);
   for (NetworkOptions& network : networks) {
     network.seed = config().seed();

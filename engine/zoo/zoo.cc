@@ -106,23 +106,22 @@ std::string ModelName(const ModelConfig& config) {
                            : config.zoo();
 }
 
-ModelInput InputOf(const ModelConfig& config) {
+absl::StatusOr<ModelInput> InputOf(const ModelConfig& config) {
   if (!config.has_onnx()) {
     const std::set<std::string> takers = {"bag_of_tokens", "gpt", "lstm_lm", "transformer_encoder"};
-    return {.tokens = takers.count(config.zoo()) > 0};
+    return ModelInput{.tokens = takers.count(config.zoo()) > 0};
   }
-  const auto file = onnx::OnnxFile::Read(config.onnx());
-  if (!file.ok()) return {};
+  PSGD_ASSIGN_OR_RETURN(const auto file, onnx::OnnxFile::Read(config.onnx()));
   std::vector<onnx::TypeProto_Tensor> inputs;
-  for (const onnx::ValueInfoProto& input : file->graph().input()) {
-    if (file->initializers().count(input.name()) > 0) continue;
+  for (const onnx::ValueInfoProto& input : file.graph().input()) {
+    if (file.initializers().count(input.name()) > 0) continue;
     inputs.push_back(input.type().tensor_type());
   }
-  if (inputs.size() != 1) return {};
+  if (inputs.size() != 1) return ModelInput{};
   const int type = inputs[0].elem_type();
   const auto& sides = inputs[0].shape().dim();
-  return {.tokens = type == onnx::TensorProto::INT64 || type == onnx::TensorProto::INT32,
-          .grey = sides.size() == 4 && sides[1].dim_value() == 1};
+  return ModelInput{.tokens = type == onnx::TensorProto::INT64 || type == onnx::TensorProto::INT32,
+                    .grey = sides.size() == 4 && sides[1].dim_value() == 1};
 }
 
 absl::StatusOr<ModelGraph> BuildModel(const ModelConfig& config, const SampleShape& shape,

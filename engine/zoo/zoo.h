@@ -20,8 +20,8 @@ struct ModelInput {
   bool tokens = false;  // samples are sequences of tokens
   bool grey = false;    // samples are images of one channel, and of no other number
 };
-// What a network takes, as far as its name or its file say so.
-ModelInput InputOf(const ModelConfig& config);
+// What a network takes, as far as its name or its file, which is read, say so.
+absl::StatusOr<ModelInput> InputOf(const ModelConfig& config);
 
 // The network of `config`, forward only. An error names the layer that does not fit the data, or
 // suggests the name that was probably meant.

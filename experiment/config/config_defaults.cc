@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "engine/zoo/zoo.h"
 #include "experiment/config/config_yaml.h"
 #include "experiment/config/schema.h"
 #include "proto/local_steps.h"
@@ -76,15 +75,6 @@ Config ResolveDefaults(Config config) {
   }
   if (HasTargetKind(config.data()) && config.data().target_kind() == DataConfig::AUTO) {
     config.mutable_data()->set_target_kind(TargetKindOf(config));
-  }
-  if (config.data().format() == DataConfig::ARRAYS && config.data().input() == ArrayInput::AUTO) {
-    config.mutable_data()->set_input(InputOf(config.model()).tokens ? ArrayInput::TOKENS
-                                                                    : ArrayInput::NUMBERS);
-  }
-  const bool pictures = config.data().format() == DataConfig::IMAGES ||
-                        config.data().format() == DataConfig::SEGMENTATION;
-  if (pictures && config.data().images().channels() == 0) {
-    config.mutable_data()->mutable_images()->set_channels(InputOf(config.model()).grey ? 1 : 3);
   }
   if (TakesLocalSteps(config.local())) {
     if (config.optimizer().kind_case() == OptimizerConfig::KIND_NOT_SET) {

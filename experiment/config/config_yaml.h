@@ -34,8 +34,7 @@ absl::StatusOr<Config> ParseConfig(std::string text, std::string name_for_errors
 absl::Status ApplySet(const std::string& assignment, Config* config);
 
 // Fills in every default: values, sections, and the first member of each choice (codec none,
-// optimizer sgd, schedule constant). Keys that an element of a list leaves out stay out. Reads the
-// input of an ONNX network whose samples are arrays or pictures.
+// optimizer sgd, schedule constant). Keys that an element of a list leaves out stay out.
 Config ResolveDefaults(Config config);
 
 // Returns the resolved config as YAML with every key. Parsing that YAML gives

@@ -113,7 +113,7 @@ bool IsDefault(const TranslationConfig& translation) {
 // With formats whose samples have classes by nature.
 void CheckClassesAlone(const Config& config, Problems* problems) {
   const std::string format = FormatName(config.data());
-  if (config.data().target_kind() != DataConfig::AUTO) {
+  if (!HasClasses(config.data())) {
     problems->push_back(absl::StrCat("data.target_kind does nothing with format ", format,
                                      ", whose samples have classes: leave it out"));
   }

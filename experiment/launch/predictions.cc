@@ -17,6 +17,7 @@
 #include "data/read_user_data.h"
 #include "data/row_targets.h"
 #include "engine/runtime/replicas.h"
+#include "train/network_data.h"
 #include "train/predict.h"
 
 namespace psgd {
@@ -97,8 +98,8 @@ absl::StatusOr<Predictions> PredictNew(const WeightsCollector& weights, const st
   PSGD_RETURN_IF_ERROR(weights.Complete());
   const Preparation& preparation = weights.model().preparation();
   PSGD_RETURN_IF_ERROR(CheckHasNetwork(weights));
-  PSGD_ASSIGN_OR_RETURN(const NewSamples data,
-                        OpenNewSamples(weights.config().data(), preparation, path));
+  PSGD_ASSIGN_OR_RETURN(const DataConfig config, DataOf(weights.config()));
+  PSGD_ASSIGN_OR_RETURN(const NewSamples data, OpenNewSamples(config, preparation, path));
   PSGD_ASSIGN_OR_RETURN(const auto network, NetworkWith(weights, data.samples->shape(), options));
   const OutputFormat format(weights.config(), preparation);
   std::vector<std::string> names = format.Names();

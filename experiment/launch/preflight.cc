@@ -4,12 +4,12 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/available_memory.h"
 #include "common/units.h"
 #include "compression/policy.h"
-#include "data/open_data.h"
 #include "engine/graph/model_spec.h"
 #include "engine/onnx/import.h"
 #include "engine/runtime/planned_network.h"
@@ -18,9 +18,22 @@
 #include "proto/micro_batch.h"
 #include "proto/parameter_groups.h"
 #include "proto/short_clocks.h"
+#include "train/network_data.h"
 
 namespace psgd {
 namespace {
+
+// An error names data.input if the config sets it, because it may be what does not fit the network.
+absl::StatusOr<ModelGraph> BuildGraph(const Config& config, const SampleShape& shape) {
+  absl::StatusOr<ModelGraph> model =
+      BuildTrainingGraph(config.model(), shape, MicroBatchOf(config.data()));
+  if (model.ok() || config.data().input() == ArrayInput::AUTO) return model;
+  return absl::Status(
+      model.status().code(),
+      absl::StrCat(model.status().message(), "; data.input is ",
+                   absl::AsciiStrToLower(ArrayInput::Kind_Name(config.data().input())),
+                   ": leave it out if the network should choose"));
+}
 
 absl::Status CheckLabels(const DataConfig& config, const SampleShape& shape,
                          const ModelGraph& model) {
@@ -83,9 +96,8 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config) {
         "say ps-run CONFIG.yaml -- COMMAND, as -- python3 train.py, or in a sweep launch: "
         "{command: [python3, train.py]}");
   }
-  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
-  PSGD_ASSIGN_OR_RETURN(const ModelGraph model, BuildTrainingGraph(config.model(), data.shape,
-                                                                   MicroBatchOf(config.data())));
+  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenDataOf(config));
+  PSGD_ASSIGN_OR_RETURN(const ModelGraph model, BuildGraph(config, data.shape));
   PSGD_RETURN_IF_ERROR(CheckLabels(config.data(), data.shape, model));
   const ModelSpec spec = MakeModelSpec(ModelName(config.model()), model.graph);
   TrainingSize size{.samples = static_cast<double>(data.train->size())};

@@ -1,6 +1,5 @@
 #include "experiment/launch/resume_advice.h"
 
-#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +9,6 @@
 #include "server/durability/checkpoint_store.h"
 
 namespace psgd {
-namespace {
 
 std::optional<CheckpointManifest> NewestCheckpoint(const std::string& run_dir) {
   std::vector<std::string> notes;
@@ -18,8 +16,6 @@ std::optional<CheckpointManifest> NewestCheckpoint(const std::string& run_dir) {
   if (!checkpoints.ok() || checkpoints->empty()) return std::nullopt;
   return checkpoints->front();
 }
-
-}  // namespace
 
 bool HasCheckpoint(const std::string& run_dir) { return NewestCheckpoint(run_dir).has_value(); }
 

@@ -1,11 +1,16 @@
 // What to do with a run that did not end well.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "proto/checkpoint.pb.h"
+
 namespace psgd {
 
+// None, if the list of checkpoints cannot be read.
+std::optional<CheckpointManifest> NewestCheckpoint(const std::string& run_dir);
 bool HasCheckpoint(const std::string& run_dir);
 
 // `command`: what the workers ran in place of ps-worker; empty: they were ps-workers.

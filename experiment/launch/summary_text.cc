@@ -156,7 +156,9 @@ std::string NextCommands(const Summary& summary, const std::string& run_dir,
   const Config config = LoadConfig(RunDir(run_dir).ConfigFile()).value_or(Config());
   const std::string which = Evaluated(summary, config);
   if (command.empty()) absl::StrAppend(&text, "  ps-ctl eval --run-dir ", run_dir, which, "\n");
-  if (command.empty() && HasPredictions(config.data().format())) {
+  const auto newest = NewestCheckpoint(run_dir);
+  if (command.empty() && newest &&
+      CheckPredictable(config.data().format(), newest->model().preparation()).ok()) {
     absl::StrAppend(&text, "  ps-ctl predict --run-dir ", run_dir, which, " --data NEW\n");
   }
   absl::StrAppend(

@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "data/batch.h"
-#include "data/open_data.h"
 #include "data/preparation.h"
 #include "engine/graph/model_spec.h"
 #include "engine/onnx/export.h"
@@ -13,6 +12,7 @@
 #include "experiment/record/run_dir.h"
 #include "server/durability/checkpoint_store.h"
 #include "train/evaluate.h"
+#include "train/network_data.h"
 
 namespace psgd {
 
@@ -73,7 +73,7 @@ absl::StatusOr<EvalResult> EvaluateWeights(const WeightsCollector& weights,
                                            const EvaluateOptions& options) {
   const Config& config = weights.config();
   PSGD_RETURN_IF_ERROR(CheckHasNetwork(weights));
-  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
+  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenDataOf(config));
   const Preparation& preparation = weights.model().preparation();
   if (preparation.has_shape() &&
       preparation.SerializeAsString() != data.preparation.SerializeAsString()) {
@@ -93,7 +93,7 @@ absl::Status WriteOnnx(const WeightsCollector& weights, const std::string& path)
   const Config& config = weights.config();
   SampleShape shape = ShapeOf(weights.model().preparation());
   if (!weights.model().preparation().has_shape()) {
-    PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
+    PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenDataOf(config));
     shape = data.shape;
   }
   const auto values = [&](int p) { return std::span<const float>(weights.values(p)); };

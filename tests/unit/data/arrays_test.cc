@@ -17,6 +17,7 @@ namespace {
 
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -219,6 +220,37 @@ TEST_F(ArraysTest, EachPixelMayHaveALabel) {
   EXPECT_THAT(labels, ElementsAre(-1, 1));
 }
 
+TEST_F(ArraysTest, MasksMayBeTruthValues) {
+  const std::string x = NpyOf<float>("<f4", {3, 2, 1, 2}, std::vector<float>(12));
+  const std::string y = NpyOf<uint8_t>("|b1", {3, 1, 2}, {0, 1, 1, 0, 1, 1});
+  const TrainAndTest sets = Load({.path = WritePair(x, y), .test_fraction = 0.3});
+  EXPECT_TRUE(sets.train->shape().label_each_pixel);
+  EXPECT_EQ(sets.train->shape().classes, 2);
+}
+
+TEST_F(ArraysTest, ErrorsSayHowMasksAreConverted) {
+  const auto error = [&](const std::string& y) {
+    const std::string x = NpyOf<float>("<f4", {3, 2, 2, 2}, std::vector<float>(24));
+    return Error({.path = WritePair(x, y), .test_fraction = 0.3});
+  };
+  const std::vector<float> floats = {0, 1, 1, 0, 1, 1, 0, 1, 1, 0, 1, 1};
+  const std::vector<uint8_t> bytes = {0, 1, 1, 0, 1, 1, 0, 1, 1, 0, 1, 1};
+  EXPECT_THAT(error(NpyOf("<f4", {3, 2, 2}, floats)),
+              HasSubstr("y is (3, 2, 2) of floats, but classes of pixels are whole numbers of the "
+                        "axes (3, 2, 2); convert it with y.astype('uint8')"));
+  EXPECT_THAT(error(NpyOf("<f4", {3, 2, 2}, std::vector<float>(12, 0.5f))),
+              HasSubstr("but a sample has one class, or each"));
+  EXPECT_THAT(error(NpyOf("|u1", {3, 1, 2, 2}, bytes)),
+              AllOf(HasSubstr("y is (3, 1, 2, 2), but"), EndsWith("convert it with y[:, 0]")));
+  EXPECT_THAT(error(NpyOf("|u1", {3, 2, 2, 1}, bytes)), EndsWith("convert it with y[..., 0]"));
+  EXPECT_THAT(error(NpyOf("<f4", {3, 1, 2, 2}, floats)),
+              EndsWith("convert it with y[:, 0].astype('uint8')"));
+  EXPECT_THAT(
+      error(NpyOf<uint8_t>("|u1", {3, 2, 2}, {0, 255, 255, 0, 0, 0, 0, 255, 255, 0, 255, 255})),
+      HasSubstr("y has 255, which is not counted, and no class from 1 to 254 in the "
+                "training samples; if 255 is the class 1, divide by 255"));
+}
+
 TEST_F(ArraysTest, WrongTokensAndLabelsOfPlacesAreErrors) {
   const auto error = [&](const std::string& x, const std::string& y) {
     return Error({.path = WritePair(x, y), .test_fraction = 0.3, .input = ArrayInput::TOKENS});
@@ -236,6 +268,12 @@ TEST_F(ArraysTest, WrongTokensAndLabelsOfPlacesAreErrors) {
               HasSubstr("y[2] has the class 2, and those of the training samples end at 1"));
   EXPECT_THAT(error(kTokens, NpyOf<int32_t>("<i4", {3, 2}, std::vector<int32_t>(6))),
               HasSubstr("y has no class above 0"));
+  EXPECT_THAT(error(kTokens, NpyOf<int32_t>("<i4", {3, 2}, std::vector<int32_t>(6, -100))),
+              HasSubstr("y has numbers below 0 alone in the training samples"));
+  EXPECT_THAT(
+      error(kTokens, NpyOf<float>("<f4", {3, 2}, {0, 1, 1, -100, 1, 0})),
+      HasSubstr("y is (3, 2) of floats, but classes of tokens are whole numbers of the axes "
+                "(3, 2); convert it with y.astype('int64')"));
   EXPECT_THAT(error(kTokens, NpyOf<int32_t>("<i4", {3, 2}, {0, 1, 100000, 0, 2, 0})),
               HasSubstr("y[1] has the class 100000; classes are below 100000"));
 }

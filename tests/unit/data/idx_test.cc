@@ -129,6 +129,37 @@ TEST_F(IdxTest, FloatsAreNormalizedAsArraysAre) {
   EXPECT_THAT(Error(), HasSubstr("ends early"));
 }
 
+TEST_F(IdxTest, LabelsOfBytesMayHaveAnyType) {
+  std::vector<int32_t> train(20, 2), test(7, 300);
+  train[3] = 300;
+  Put(kTrainLabels, IdxOf<int32_t>(0x0c, {20}, train));
+  Put(kTestLabels, IdxOf<int32_t>(0x0c, {7}, test));
+  const auto sets = LoadIdx(folder_.path());
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EXPECT_EQ(sets->train->shape().classes, 301);
+  EXPECT_EQ(sets->preparation.planes_size(), 0) << "pixels are bytes";
+  EXPECT_EQ(RowOf(*sets->train, 3).label, 300);
+  EXPECT_EQ(RowOf(*sets->test, 6).label, 300);
+  EXPECT_EQ(RowOf(*sets->train, 17).values[0], 1);
+
+  train[3] = -1;
+  Put(kTrainLabels, IdxOf<int32_t>(0x0c, {20}, train));
+  EXPECT_THAT(Error(), AllOf(HasSubstr(kTrainLabels), HasSubstr("label 3 is -1; classes are")));
+  Put(kTrainLabels, IdxOf<float>(0x0d, {20}, std::vector<float>(20, 1.5f)));
+  EXPECT_THAT(std::string(LoadIdx(folder_.path(), DataConfig::CLASS).status().message()),
+              HasSubstr("label 0 is 1.5; classes are whole numbers"));
+}
+
+TEST_F(IdxTest, BytesMayHaveTargets) {
+  const auto sets = LoadIdx(folder_.path(), DataConfig::NUMBER);
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EXPECT_EQ(sets->train->shape().targets, 1);
+  EXPECT_EQ(sets->preparation.planes_size(), 0);
+  EXPECT_EQ(sets->targets.scales[0].mean, 1.5);
+  EXPECT_EQ(RowOf(*sets->train, 17).values[0], 1);
+  EXPECT_LT(RowOf(*sets->train, 17).targets[0], 0) << "its label is 1";
+}
+
 TEST_F(IdxTest, FloatLabelsAreTargets) {
   Put(kTrainLabels, IdxOf<float>(0x0d, {20}, std::vector<float>(20, 1.5f)));
   Put(kTestLabels, IdxOf<float>(0x0d, {7}, std::vector<float>(7, 2.5f)));

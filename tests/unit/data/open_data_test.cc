@@ -89,6 +89,13 @@ TEST(OpenDataTest, MissingDataset) {
                     HasSubstr("train-images-idx3-ubyte"), HasSubstr("check data.path")));
 }
 
+TEST(OpenDataTest, KeysOfImagesAreRefusedBeforeTheFilesAreRead) {
+  for (const char* format : {"ARRAYS", "TABLE", "TEXT", "LIBSVM"}) {
+    EXPECT_THAT(Error(std::string("augment { flip: true } path: \"/nowhere\" format: ") + format),
+                HasSubstr("are for images of bytes"));
+  }
+}
+
 TEST(OpenDataTest, TooFewSamples) {
   EXPECT_THAT(Error("format: SYNTHETIC batch: 65 synthetic { train_samples: 64 }"),
               AllOf(HasSubstr("data.batch is 65"), HasSubstr("only 64 samples")));
