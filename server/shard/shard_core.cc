@@ -706,6 +706,7 @@ void ShardCore::WriteDown(const WeightsShown& shown) {
 
 absl::Status ShardCore::Replay(const JournalEntry& entry) {
   Outbox nobody;
+  life_versions_.clear();  // who replays does not answer workers: a life of it has ended
   journal_.clear();
   switch (entry.head.step_case()) {
     case JournalHead::kOrder: {

@@ -152,6 +152,27 @@ TEST(ShardPush, AnUpdateFromWeightsThatACrashTookBackIsRefused) {
   shard.Acknowledged(push);
 }
 
+// Also one that led before.
+TEST(ShardPush, ACopyThatFollowsTakesUpdatesFromWeightsOfEveryLife) {
+  ShardFixture leads({.staleness = -1, .journal = true});
+  leads.Start(2);
+  leads.core().BeginLife(3);
+  leads.core().TakeJournal();
+  leads.Acknowledged(ShardFixture::PushOf(1, 1, 1, {{0, {1, 1, 1, 1}}}));
+  Message push = ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}});
+  PushPart* part = push.header.mutable_push()->mutable_parts(0);
+  part->set_base_version(1);
+  part->set_base_life(3);
+  leads.Acknowledged(push);
+  ShardFixture follows({.staleness = -1, .journal = true});
+  follows.Start(2);
+  follows.core().BeginLife(2);
+  for (const JournalEntry& entry : leads.core().TakeJournal()) {
+    const absl::Status replayed = follows.core().Replay(entry);
+    EXPECT_TRUE(replayed.ok()) << replayed;
+  }
+}
+
 // A bad push. Its clock is also its number.
 Message Poison(uint64_t clock) {
   return ShardFixture::PushOf(0, clock, clock, {{0, {kNaN, 1, 1, 1}}});
