@@ -1,8 +1,8 @@
 // The idx format of the MNIST family (http://yann.lecun.com/exdb/mnist): a big-endian header
 //
-//   0x00 0x00 TYPE D   numbers in D dimensions: bytes (0x08; with a sign 0x09), whole numbers of 2
-//   or 4
-//                      bytes (0x0b, 0x0c), floats of 4 or 8 (0x0d, 0x0e)
+//   0x00 0x00 TYPE D   numbers in D dimensions: bytes (0x08; with a sign 0x09),
+//                      whole numbers of 2 or 4 bytes (0x0b, 0x0c),
+//                      floats of 4 or 8 (0x0d, 0x0e)
 //   u32 x D            the sizes: images, rows, columns (D = 3); labels (D = 1)
 //
 // then the numbers, big-endian, the last dimension fastest. A folder holds four such files, each

@@ -191,7 +191,7 @@ void PullAnswerer::Send(const WaitingPull& pull, size_t later, uint64_t slowest,
     PullReply* reply = message.header.mutable_pull_reply();
     reply->set_request(pull.request);
     reply->set_slowest_clock(slowest);
-    reply->set_life(life_);
+    reply->set_life(life());
     reply->set_remaining(static_cast<uint32_t>(pull.slices.size() - answered + later));
     reply->set_last(reply->remaining() == 0);
     out->push_back({pull.from, std::exchange(message, {})});

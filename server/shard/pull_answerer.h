@@ -58,10 +58,8 @@ class PullAnswerer {
   PullAnswerer(const Config& config, const PullOptions& options, SliceSet* slices,
                PullClocks clocks);
 
-  void BeginLife(uint32_t starts) {
-    life_ = starts;
-    encoder_.BeginLife(starts);
-  }
+  void BeginLife(uint32_t starts) { encoder_.BeginLife(starts); }
+  uint32_t life() const { return encoder_.life(); }
 
   // A worker that has no weights yet may pull from now on. A new model makes workers new, too.
   void Meet(uint32_t worker);
@@ -120,7 +118,6 @@ class PullAnswerer {
   const uint64_t bound_;  // clocks that a worker may be ahead, unless unbounded_
   const bool remembers_shown_;
   const PullClocks clocks_;
-  uint32_t life_ = options_.starts;
   SliceSet& slices_;
   WeightsEncoder encoder_;
 

@@ -279,7 +279,6 @@ absl::Status ShardCore::CheckPush(const Member& member, const Push& push, size_t
 
 void ShardCore::BeginLife(uint32_t starts) {
   pulls_.BeginLife(starts);
-  life_ = starts;
   life_versions_.clear();
   for (const SliceState& slice : slices_.all()) life_versions_.push_back(slice.version);
 }
@@ -288,7 +287,8 @@ std::string ShardCore::LostBase(const Push& push) const {
   for (const PushPart& part : push.parts()) {
     const auto local = slices_.Local(part.slice());
     if (!local || *local >= life_versions_.size()) continue;
-    if (part.base_life() == life_ || part.base_version() <= life_versions_[*local]) continue;
+    if (part.base_life() == pulls_.life() || part.base_version() <= life_versions_[*local])
+      continue;
     return absl::StrCat("slice ", part.slice(), " came back with version ", life_versions_[*local],
                         ", and the update is computed from version ", part.base_version(),
                         " before that");

@@ -210,7 +210,6 @@ class ShardCore {
 
   SliceSet slices_;
   PullAnswerer pulls_;
-  uint32_t life_ = options_.starts;
   std::vector<uint64_t> life_versions_;  // by local index: as this life found them
   HyperParameters hyper_;
   Members members_;

@@ -50,6 +50,8 @@ class WeightsEncoder {
   // `starts`: starts of the server, including this start. Marks of earlier starts are never reused.
   explicit WeightsEncoder(const Config& config, uint32_t starts = 1);
   void BeginLife(uint32_t starts) { marks_ = life_ = uint64_t{starts} << 40; }
+  // `starts` of the present life.
+  uint32_t life() const { return static_cast<uint32_t>(life_ >> 40); }
 
   // Returns the payload for a worker at `clock`, and fills in `part` except its slice. `mark`: the
   // worker's mark.
