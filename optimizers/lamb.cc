@@ -30,7 +30,7 @@ class Lamb : public Optimizer {
       AddSquares(r, size, &update);
     }
     const double ratio = step.decays ? TrustRatio(1, weights, update) : 1;
-    LambStepLoop(c, decay, static_cast<float>(step.learning_rate * ratio), slice);
+    LambStepLoop(c, decay, RateOf(step.learning_rate, ratio), slice);
   }
 
  private:

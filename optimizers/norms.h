@@ -1,8 +1,10 @@
 // Norms of slices, for optimizers whose rate follows them.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
 namespace psgd {
 
@@ -19,6 +21,13 @@ struct SquareSums {
     return std::sqrt(total);
   }
 };
+
+// The rate for an update, as a float. A tiny update has a rate beyond the largest float: infinity
+// times an element that is 0 would be NaN.
+inline float RateOf(double learning_rate, double ratio) {
+  return static_cast<float>(
+      std::min<double>(learning_rate * ratio, std::numeric_limits<float>::max()));
+}
 
 // trust * |weights| / |update|; 1 if one of the norms is 0.
 inline double TrustRatio(double trust, const SquareSums& weights, const SquareSums& update) {

@@ -68,4 +68,6 @@ size=$(du -sk --apparent-size "$out" | cut -f1)
 
 tar -C "$to" -czf "$out.tar.gz" psgd
 du -sh "$out" "$out.tar.gz"
+echo "machine code for GPUs of compute capability $(sed -n 's/^PSGD_CUDA_ARCHITECTURES:[A-Z]*=//p' "$build/CMakeCache.txt" |
+  sed 's/AUTO/80, 90 and 100/'); the driver translates for others at the first start"
 echo "copy $out.tar.gz to the machine, then: tar xzf psgd.tar.gz && source psgd/activate && ps-worker --help"

@@ -84,8 +84,9 @@ check() {
     fi
     limit=$(awk -v a="$limit" -v b="$left" 'BEGIN { print a < b ? a : b }')
   fi
+  log=$(log_of "$name") start=$(now)
   say "$name (about $estimate s)"
-  log=$(log_of "$name") start=$(now) running=$name
+  running=$name
   # In the background, because bash handles no signal while it waits for a command in front.
   limited "$limit" "$@" > "$log" 2>&1 < /dev/null &
   job=$!

@@ -1,4 +1,4 @@
-// Damages files of checkpoints ten thousand times. Each load is refused, or returns the data that
+// Damages files of checkpoints three thousand times. Each load is refused, or returns the data that
 // was written.
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMutations = 10'000;
+constexpr int kMutations = 3'000;
 constexpr int kShards = 2;
 
 std::string Read(const std::string& path) {

@@ -208,10 +208,11 @@ TEST_F(GpuScript, StartsNoCheckThatDoesNotFitTheBudget) {
 
 // The table has every row until then, whole, and says what was under way.
 TEST_F(GpuScript, KeepsAWholeTableWhenItIsCut) {
-  Program("ps-bench", "case \"$*\" in *vgg16*) echo here; sleep 600;; esac");
+  const std::string begun = Path("begun");
+  Program("ps-bench", "case \"$*\" in *vgg16*) touch '" + begun + "'; sleep 600;; esac");
   const std::string kept = Path("kept here");
   Process script({"/bin/bash", Path("bundle/test-gpu.sh"), "--results", kept, "bench"});
-  ASSERT_TRUE(script.WaitFor("== step: vgg16")) << script.Err();
+  ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(begun); })) << script.Err();
   EXPECT_THAT(File("kept here/table.txt"),
               ContainsRegex("gpt 6 layers of 512, 1024 tokens, bf16 +ok +[0-9.]+ *\n$"));
   script.Signal(SIGTERM);

@@ -120,8 +120,8 @@ TEST_F(ImagesRun, ResNetLearnsFromCifarFiles) {
 // Both runs have two workers, since batch normalization depends on a worker's batch.
 TEST_F(ImagesRun, ResNetFollowsTheReference) {
   WriteCifar();
-  const std::vector<std::string> settings = {"train.epochs=2", "data.train_samples=32",
-                                             "data.test_samples=8"};
+  const std::vector<std::string> settings = {"train.epochs=2", "data.batch=8",
+                                             "data.train_samples=16", "data.test_samples=8"};
   const Ended ended = Run("run", CifarYaml("cifar"), Sets(settings));
   ASSERT_EQ(ended.code, 0) << ended.err;
   RunOnReference("reference", Path("run.yaml"), settings, 2);

@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "local.schedule={warmup: 8 steps, cosine: {}}"}},
         Method{"DelayedNesterov",
                {"optimizer={delayed_nesterov: {learning_rate: 0.7, momentum: 0.5}}"}},
-        Method{"Lars", {"local.optimizer={lars: {learning_rate: 1, trust: 0.005}}"}},
+        Method{"Lars", {"local.optimizer={lars: {learning_rate: 1, trust: 0.002}}"}},
         Method{"Lamb", {"local.optimizer={lamb: {learning_rate: 0.01}}"}},
         Method{"Fragments",
                {"local.fragments=4", "local.delay=1", "local.mix=0.5", "cluster.shards=3"}},

@@ -139,7 +139,7 @@ TEST(Fusion, ShrinksTheMemoryOfResnet18_cudnn) {
 
 // The time of a chain is that of its last node, which has the traffic of the chain.
 TEST(Fusion, IsTimedAsOneKernel_cudnn) {
-  const Problem problem = testing::MakeProblem({3, 8, 8, 4}, 2);
+  const Problem problem = testing::MakeProblem({3, 4, 4, 4}, 2);
   const NetworkOptions options = {.backend = "cudnn", .plugin_dir = testing::PluginDir()};
   auto network = Network::Create(ZooModel("resnet20"), problem.shape, problem.batch, options);
   if (!network.ok()) GTEST_SKIP() << network.status();
@@ -163,8 +163,8 @@ TEST(Fusion, IsTimedAsOneKernel_cudnn) {
   EXPECT_EQ(ops["Sum+ReluBackward"], 8);
   EXPECT_EQ(ops["Relu"], 0);
   EXPECT_EQ(ops["Sum"], 1);  // of gradients that go to the first batch norm
-  // Images have 16 channels of 8 x 8 pixels. A kernel also reads up to six numbers a channel.
-  constexpr double kImages = 4.0 * 2 * 16 * 8 * 8, kChannels = 4.0 * 16;
+  // Images have 16 channels of 4 x 4 pixels. A kernel also reads up to six numbers a channel.
+  constexpr double kImages = 4.0 * 2 * 16 * 4 * 4, kChannels = 4.0 * 16;
   EXPECT_EQ(bytes["bn1"], kImages + 6 * kChannels);  // x
 }
 

@@ -106,5 +106,12 @@ TEST(NormsTest, ZerosDoNotAdapt) {
   EXPECT_EQ(Updated(Lamb(), {3, 4}, {0, 0}, {.learning_rate = 1}), (std::vector<float>{3, 4}));
 }
 
+// |weights| / |gradient| is beyond the largest float.
+TEST(NormsTest, TinyGradientsMoveNothingFar) {
+  const auto weights = Updated(Lars(), {3, 4}, {1e-40f, 0}, {.learning_rate = 1});
+  EXPECT_NEAR(weights[0], 3, 0.1);
+  EXPECT_EQ(weights[1], 4);
+}
+
 }  // namespace
 }  // namespace psgd
