@@ -104,7 +104,7 @@ TEST_F(Copies, NothingIsLeftOfAPsRunThatIsKilled) {
 
 TEST_F(Copies, OfASecuredRunShowCertificates) {
   const Certificates certificates;
-  Start({"train.epochs=150"}, 2, {"--tls-dir", certificates.dir()});
+  Start({"train.epochs=80"}, 2, {"--tls-dir", certificates.dir()});
   const Ended stranger = RunProgram({"ps-server", "--join", "small", "--etcd", Etcd(), "--run-dir",
                                      Path("stranger"), "--connect-deadline", "1s"});
   EXPECT_NE(stranger.code, 0);
@@ -113,7 +113,7 @@ TEST_F(Copies, OfASecuredRunShowCertificates) {
   ASSERT_EQ(kill(Servers()[0], SIGKILL), 0);
   const Ended ended = run_->Wait();
   EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_EQ(Summary("run")["epochs"], 150.0);
+  EXPECT_EQ(Summary("run")["epochs"], 80.0);
 }
 
 TEST_F(Copies, WhatEarlierVersionsCalledThemIsSaid) {

@@ -103,7 +103,7 @@ class EtcdOver : public Etcd, public testing::WithParamInterface<std::string> {}
 // A server that hangs for a while finds that another server leads, and goes on with its copies.
 TEST_P(EtcdOver, AServerThatHangsIsReplacedAndFollows) {
   StartEtcd();
-  StartRun({"train.epochs=150", "cluster.transport=" + GetParam()});
+  StartRun({"train.epochs=90", "cluster.transport=" + GetParam()});
   servers_[0]->Signal(SIGSTOP);
   ASSERT_TRUE(servers_[1]->WaitFor("ready: workers connect")) << servers_[1]->Err();
   Pause(300ms);
@@ -112,7 +112,7 @@ TEST_P(EtcdOver, AServerThatHangsIsReplacedAndFollows) {
   ExpectWorkersFinish();
   EXPECT_EQ(servers_[1]->Wait().code, 0) << servers_[1]->Err();
   EXPECT_EQ(servers_[0]->Wait(30s).code, 0) << servers_[0]->Err();
-  EXPECT_EQ(Summary("server-2")["epochs"], 150.0);
+  EXPECT_EQ(Summary("server-2")["epochs"], 90.0);
 }
 INSTANTIATE_TEST_SUITE_P(Transports, EtcdOver, testing::Values("zmq", "grpc", "ucx"));
 
