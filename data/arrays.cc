@@ -109,10 +109,6 @@ std::vector<size_t> InnerSides(std::vector<size_t> sides) {
   return sides;
 }
 
-absl::Status NotFinite(double number) {
-  return InvalidArgumentError(number, " is not finite, or above 1e30; replace it");
-}
-
 absl::StatusOr<int32_t> TokenOf(double number) {
   if (number >= 0 && number < kMostTokens && number == std::floor(number)) {
     return static_cast<int32_t>(number);
@@ -282,6 +278,12 @@ absl::Status JoinedPairs::ReadClasses(const std::vector<double>& numbers, ArrayR
         "sigmoid if they are labels of 0 or 1, or to squared, smooth_l1 or poisson if they are "
         "numbers");
   }
+  for (size_t i = 0; first().y.has_whole_numbers() && i < numbers.size(); ++i) {
+    if (std::abs(numbers[i]) < kLargestExact) continue;
+    return InvalidArgumentError(Place(&ArrayPair::y_name, i), " is ", numbers[i],
+                                ", and above 2^53 neighbours cannot be told apart; number classes "
+                                "first, as with y = numpy.unique(y, return_inverse=True)[1]");
+  }
   PSGD_ASSIGN_OR_RETURN(
       rows->targets,
       NumberClasses(numbers, training_, absl::StrCat(first().path, ": ", first().y_name),
@@ -331,6 +333,10 @@ absl::Status JoinedPairs::ReadPlaces(const std::vector<double>& numbers, ArrayRo
   int32_t most = -1;     // of the training samples
   bool ignored = false;  // whether they have such pixels
   for (size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] != std::floor(numbers[i])) {  // of a test of another type
+      return InvalidArgumentError(Place(&ArrayPair::y_name, i / each), " has ", numbers[i],
+                                  ", and classes are whole numbers: write y as the training's");
+    }
     if (numbers[i] >= kMostNumberClasses) {
       return InvalidArgumentError(Place(&ArrayPair::y_name, i / each), " has the class ",
                                   numbers[i], "; classes are below ", kMostNumberClasses,
@@ -495,13 +501,15 @@ absl::StatusOr<TrainAndTest> LoadArrayPairs(std::vector<ArrayPair> pairs,
   if (pairs.size() == 1) {
     PSGD_ASSIGN_OR_RETURN(training, TrainingRows(options.path, training, options.test_fraction));
   }
+  const bool split = pairs.size() == 1;
   const JoinedPairs joined(std::move(pairs), training);
   PSGD_RETURN_IF_ERROR(joined.CheckAlike());
   PSGD_ASSIGN_OR_RETURN(ArrayRows all, joined.Finish(KindOf(options.kind), options.input));
   auto rows = std::make_shared<const ArrayRows>(std::move(all));
   return TrainAndTest{std::make_shared<ArrayDataset>(rows, 0, training),
                       std::make_shared<ArrayDataset>(rows, training, samples),
-                      rows->targets.targets, rows->preparation};
+                      rows->targets.targets, rows->preparation,
+                      split ? SortedNote(options.path, rows->targets, training) : ""};
 }
 
 absl::StatusOr<TrainAndTest> LoadArrays(const ArraysOptions& options) {

@@ -35,6 +35,7 @@ struct EncodedSets {
   int classes = 0;                            // or the number of targets
   Targets targets = {};                       // none, if labels are classes
   std::vector<std::string> class_names = {};  // empty: classes are numbers, or there are targets
+  std::string note = {};                      // for people, if the sets may be wrong
 };
 
 }  // namespace psgd

@@ -131,6 +131,11 @@ absl::StatusOr<IdxArray> ReadArray(const std::string& path, size_t dimensions) {
                                   "; bytes (0x08, 0x09), whole numbers (0x0b, 0x0c) and floats "
                                   "(0x0d, 0x0e) can be read"));
   }
+  if (dimensions == 3 && magic[3] == 4) {
+    return file->Bad(
+        "has 4 dimensions, and images of this format are grey; write colours as arrays, samples x "
+        "channels x height x width (data.format: arrays)");
+  }
   if (magic[3] != dimensions) {
     return file->Bad(absl::StrCat("has ", magic[3], " dimensions instead of ", dimensions,
                                   "; are image and label files mixed up?"));
@@ -228,6 +233,11 @@ class Labels {
       }
       rows.labels.push_back(label);
     }
+    if (rows.classes < 2) {
+      return InvalidArgumentError(paths_[0],
+                                  ": all labels are 0; classes are at least 2: is it the file of "
+                                  "the labels?");
+    }
     return rows;
   }
 
@@ -257,7 +267,13 @@ absl::StatusOr<TrainAndTest> LoadIdx(const std::string& folder, DataConfig::Targ
         " holds floats; say what they are: data.target_kind: number, with model.loss: squared (or "
         "smooth_l1), or count, labels or class");
   }
-  if (train_images.type->code != kBytesType || test_images.type->code != kBytesType) {
+  const bool bytes = train_images.type->code == kBytesType;
+  if (bytes != (test_images.type->code == kBytesType)) {
+    return DataLossError(test_images.path, " and ", train_images.path,
+                         " hold images of different types, of which one is bytes; the files do not "
+                         "belong together: write both with the same type");
+  }
+  if (!bytes) {
     std::vector<ArrayPair> pairs;
     pairs.push_back(PairOf(train_images, train_labels));
     pairs.push_back(PairOf(test_images, test_labels));

@@ -98,6 +98,10 @@ absl::StatusOr<EncodedSets> ListImageFolders(const std::string& folder) {
   const std::string train = absl::StrCat(folder, "/train");
   PSGD_ASSIGN_OR_RETURN(const std::string test, TestFolder(folder));
   PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> classes, ClassFolders(train));
+  if (classes.size() < 2) {
+    return InvalidArgumentError(train,
+                                " has one folder; classes are at least 2, each in its own folder");
+  }
   PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> tested, ClassFolders(test));
   EncodedSets sets;
   sets.classes = static_cast<int>(classes.size());

@@ -192,6 +192,10 @@ absl::StatusOr<EncodedSets> IndexImageShards(const std::string& folder) {
   PSGD_ASSIGN_OR_RETURN(sets.train, IndexSet(ShardsOf(folder, "train")));
   PSGD_ASSIGN_OR_RETURN(sets.test, IndexSet(std::move(test)));
   sets.classes = LargestLabel(*sets.train) + 1;
+  if (sets.classes < 2) {
+    return InvalidArgumentError(folder,
+                                ": all .cls members of train-*.tar are 0; classes are at least 2");
+  }
   for (size_t i = 0; i < sets.test->size(); ++i) {
     if (sets.test->label(i) < sets.classes) continue;
     return DataLossError(sets.test->Name(i), ": is of class ", sets.test->label(i),

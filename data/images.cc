@@ -83,6 +83,7 @@ absl::StatusOr<TrainAndTest> OpenImages(const DataConfig& config, uint64_t seed)
                                 Viewer::Augmented(config.images(), config.augment(), seed));
   sets.test = MakeImageDataset(std::move(found.test), shape, Viewer::Centred(config.images()));
   sets.targets = std::move(found.targets);
+  sets.note = std::move(found.note);
   RecordClasses(found.class_names, &sets.preparation);
   return sets;
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "data/labelled_rows.h"
 #include "data/range_file.h"
+#include "data/row_targets.h"
 
 namespace psgd {
 namespace {
@@ -88,6 +89,9 @@ absl::StatusOr<EncodedSets> ListLabelledImages(const DataConfig& config) {
   sets.classes = rows->targets.classes;
   sets.targets = rows->targets.targets;
   sets.class_names = rows->targets.class_names;
+  if (options.files.test.empty()) {
+    sets.note = SortedNote(options.files.path, rows->targets, rows->training);
+  }
   return sets;
 }
 

@@ -100,6 +100,12 @@ absl::StatusOr<NpyArray> NpyArray::Parse(std::vector<uint8_t> bytes, const std::
         ", and arrays have numbers; number classes first, as with names, y = numpy.unique(y, "
         "return_inverse=True), or write a table (data.format: table)");
   }
+  if (absl::StartsWith(ValueOf(header, "'descr': "), "[")) {
+    return InvalidArgumentError(
+        name,
+        ": its elements are records, which are not read; join their columns, as with "
+        "numpy.lib.recfunctions.structured_to_unstructured(x)");
+  }
   if (!array.SetType(type)) {
     return InvalidArgumentError(
         name, ": its elements are ",

@@ -10,6 +10,15 @@
 #include "absl/strings/str_format.h"
 
 namespace psgd {
+namespace {
+
+// Whole numbers have all their digits.
+std::string NameOf(double number) {
+  const bool whole = std::abs(number) < kLargestExact && number == std::floor(number);
+  return whole ? absl::StrCat(static_cast<int64_t>(number)) : absl::StrFormat("%.15g", number);
+}
+
+}  // namespace
 
 Targets::Kind KindOf(DataConfig::TargetKind kind) {
   switch (kind) {
@@ -24,7 +33,12 @@ Targets::Kind KindOf(DataConfig::TargetKind kind) {
   }
 }
 
+absl::Status NotFinite(double value) {
+  return InvalidArgumentError(value, " is not finite, or above 1e30; replace it");
+}
+
 absl::Status CheckTarget(Targets::Kind kind, double value) {
+  if (!(std::abs(value) <= kLargestNumber)) return NotFinite(value);
   if (kind == Targets::Kind::kCount && value < 0) {
     return InvalidArgumentError(value,
                                 " is below 0, which no count is; to predict any number, set "
@@ -67,8 +81,7 @@ std::string SortedNote(const std::string& path, const RowTargets& rows, size_t t
   // Of mixed rows, as many have one class by chance.
   if (std::pow(share, static_cast<double>(test.size())) > kUnlikely) return "";
   return absl::StrCat(path, ": all ", test.size(),
-                      " test rows, the last of the file, have the "
-                      "class ",
+                      " test rows, the last of the file, have the class ",
                       rows.class_names[static_cast<size_t>(test.front())],
                       "; mix the rows first, or name a test file (data.table.test)");
 }
@@ -87,7 +100,7 @@ absl::StatusOr<RowTargets> NumberClasses(const std::vector<double>& numbers, siz
   RowTargets rows;
   rows.classes = static_cast<int>(classes.size());
   const std::vector<double> sorted(classes.begin(), classes.end());
-  for (const double number : sorted) rows.class_names.push_back(absl::StrFormat("%.15g", number));
+  for (const double number : sorted) rows.class_names.push_back(NameOf(number));
   rows.labels.reserve(numbers.size());
   for (size_t row = 0; row < numbers.size(); ++row) {
     const auto found = std::lower_bound(sorted.begin(), sorted.end(), numbers[row]);

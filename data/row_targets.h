@@ -22,6 +22,9 @@ inline constexpr size_t kMostNumberClasses = 100000;
 // AUTO, in a config that nobody resolved, is CLASS. Classes are no targets: kNone.
 Targets::Kind KindOf(DataConfig::TargetKind kind);
 
+// The error of a number that is NaN, or above kLargestNumber in size.
+absl::Status NotFinite(double value);
+
 // Whether a number can be such a target. An error says why not, and what can be done.
 absl::Status CheckTarget(Targets::Kind kind, double value);
 

@@ -108,7 +108,9 @@ absl::StatusOr<TrainAndTest> LoadSparseTable(const SparseTableOptions& options) 
   return TrainAndTest{
       std::make_shared<SparseRowsDataset>(rows, targets, 0, training, shape),
       std::make_shared<SparseRowsDataset>(rows, targets, training, rows->size(), shape),
-      targets->targets};
+      targets->targets,
+      {},
+      test_path.empty() ? SortedNote(options.path, *targets, training) : ""};
 }
 
 }  // namespace psgd

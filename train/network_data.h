@@ -1,8 +1,11 @@
 // The data of a config, as its network takes them.
 #pragma once
 
+#include <string>
+
 #include "common/status.h"
 #include "data/open_data.h"
+#include "data/transforms.h"
 #include "proto/config.pb.h"
 
 namespace psgd {
@@ -11,7 +14,15 @@ namespace psgd {
 // auto. Reads an ONNX file if its input decides.
 absl::StatusOr<DataConfig> DataOf(const Config& config);
 
-// Opens them. Errors as of OpenData, or of the ONNX file.
+// Opens them. Errors as of OpenData, of the ONNX file, or of CheckPadding.
 absl::StatusOr<DataSets> OpenDataOf(const Config& config);
+
+// An error if the network takes a sequence only up to its first token 0, as padding, and arrays
+// have other tokens behind it. Such networks would learn nothing of a row that begins with padding.
+// The error begins with `what`, as "data.npz: training sample".
+absl::Status CheckPadding(const Config& config, const SampleSource& samples,
+                          const std::string& what);
+// Of both sets.
+absl::Status CheckPadding(const Config& config, const DataSets& data);
 
 }  // namespace psgd

@@ -3,27 +3,34 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <string>
+#include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 
 namespace psgd {
 namespace {
 
 constexpr size_t kLongestTargetName = 32;  // names of measures are keys in many places
 
-std::string MeasureName(const char* measure, const std::string& target) {
-  std::string name = absl::AsciiStrToLower(target.substr(0, kLongestTargetName));
-  for (char& c : name) {
-    if (!absl::ascii_isalnum(static_cast<uint8_t>(c))) c = '_';
+// One name for each target. A name that is taken gets the target's number.
+std::vector<std::string> NamesOf(const std::vector<std::string>& targets) {
+  std::vector<std::string> names;
+  for (size_t t = 0; t < targets.size(); ++t) {
+    std::string name = absl::AsciiStrToLower(targets[t].substr(0, kLongestTargetName));
+    for (char& c : name) {
+      if (!absl::ascii_isalnum(static_cast<uint8_t>(c))) c = '_';
+    }
+    while (std::ranges::find(names, name) != names.end()) absl::StrAppend(&name, "_", t);
+    names.push_back(std::move(name));
   }
-  return measure + name;
+  return names;
 }
 
 }  // namespace
 
 TargetMeasures::TargetMeasures(const Targets& targets)
-    : targets_(targets), sums_(targets.names.size()) {}
+    : targets_(targets), names_(NamesOf(targets.names)), sums_(targets.names.size()) {}
 
 void TargetMeasures::Add(std::span<const float> outputs, std::span<const float> targets) {
   const size_t each = sums_.size();
@@ -80,7 +87,7 @@ void TargetMeasures::ReportNumbers(EvalResult* result) const {
     rmse += own;
     mae += sums.error / samples_;
     r2 += varies > 0 ? 1 - sums.squared_error / varies : 0;
-    if (names_targets()) measures[MeasureName("rmse_", targets_.names[t])] = own;
+    if (names_targets()) measures["rmse_" + names_[t]] = own;
   }
   const auto count = static_cast<double>(sums_.size());
   measures["rmse"] = rmse / count;
@@ -102,7 +109,7 @@ void TargetMeasures::ReportLabels(EvalResult* result) const {
     if (!area) continue;
     areas += *area;
     measured += 1;
-    if (names_targets()) measures[MeasureName("auc_", targets_.names[t])] = *area;
+    if (names_targets()) measures["auc_" + names_[t]] = *area;
   }
   if (measured > 0) measures["auc"] = areas / measured;
   measures["label_accuracy"] = 1 - errors / (samples_ * static_cast<double>(sums_.size()));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "data/targets.h"
@@ -29,8 +30,8 @@ class TargetMeasures {
   //   label_accuracy  the share of labels that are right
   //   auc             AreaUnderCurve; the mean over the labels that are both 0 and 1 somewhere, and
   //                   auc_NAME as above
-  // Names are in lower case, with _ for other characters than letters and digits. Nothing without
-  // samples.
+  // Names are in lower case, with _ for other characters than letters and digits, and end with the
+  // target's number if they would not differ. Nothing without samples.
   void Report(EvalResult* result) const;
 
  private:
@@ -50,6 +51,7 @@ class TargetMeasures {
   void ReportLabels(EvalResult* result) const;
 
   const Targets targets_;
+  const std::vector<std::string> names_;  // of targets, in the names of measures
   double samples_ = 0;
   std::vector<Sums> sums_;  // by target
 };

@@ -86,6 +86,7 @@ absl::Status Trainer::Prepare() {
 
   PSGD_ASSIGN_OR_RETURN(const DataConfig data, DataOf(config()));
   PSGD_ASSIGN_OR_RETURN(data_, options_.open_data(data, config().seed()));
+  PSGD_RETURN_IF_ERROR(CheckPadding(config(), *data_));
   std::vector<NetworkOptions> networks = NetworksOf(options_);
   for (NetworkOptions& network : networks) {
     network.seed = config().seed();

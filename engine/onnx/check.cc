@@ -48,11 +48,12 @@ void Count(const NodeProto& node, OnnxCheck* check) {
 }
 
 // Fills in the sizes that the file says. The input is an image, tokens, or indices and values.
-absl::Status FillShape(const onnx::OnnxFile& file, SampleShape* shape) {
+absl::Status FillShape(const onnx::OnnxFile& file, const ModelConfig& config, SampleShape* shape) {
+  onnx::Importer importer(file, {.config = config});
+  importer.ChooseTrained().IgnoreError();  // FindProblems says it
   bool tokens = false;
-  for (const ValueInfoProto& input : file.graph().input()) {
-    if (file.initializers().count(input.name()) > 0) continue;
-    const auto& type = input.type().tensor_type();
+  for (const ValueInfoProto* input : importer.Inputs()) {
+    const auto& type = input->type().tensor_type();
     const auto& dims = type.shape().dim();
     const auto size = [&](int axis, int otherwise) {
       const bool fixed = axis < dims.size() && dims[axis].has_dim_value() &&
@@ -91,7 +92,9 @@ absl::Status FillShape(const onnx::OnnxFile& file, SampleShape* shape) {
 
 absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, SampleShape shape) {
   PSGD_ASSIGN_OR_RETURN(const onnx::OnnxFile file, onnx::OnnxFile::Read(path));
-  PSGD_RETURN_IF_ERROR(FillShape(file, &shape));
+  ModelConfig config;
+  config.set_onnx(path);
+  PSGD_RETURN_IF_ERROR(FillShape(file, config, &shape));
   OnnxCheck check;
   check.opset = file.opset();
   check.samples = shape.IsSequence() ? absl::StrCat("sequences of ", shape.length, " tokens")
@@ -99,8 +102,6 @@ absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, SampleShape shape) 
                                      : absl::StrCat("images of ", shape.channels, "x", shape.height,
                                                     "x", shape.width);
   // Two samples, because a batch of one leaves no trace in the sizes.
-  ModelConfig config;
-  config.set_onnx(path);
   const auto import = [&](const SampleShape& samples) {
     return std::make_unique<onnx::Importer>(
         file, onnx::ImportOptions{.batch = 2, .shape = samples, .config = config});

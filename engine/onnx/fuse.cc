@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "engine/onnx/attributes.h"
@@ -16,6 +17,9 @@ class Fuser {
       : graph_(graph), initializers_(initializers) {
     for (int i = 0; i < graph->node_size(); ++i) {
       for (const std::string& output : graph->node(i).output()) maker_[output] = i;
+    }
+    for (const ValueInfoProto& input : graph->input()) {
+      if (initializers.count(input.name()) == 0) inputs_.insert(input.name());
     }
   }
 
@@ -131,7 +135,7 @@ class Fuser {
     return &difference->input(0);
   }
 
-  // Fuses (x - mean) / sqrt(mean of (x - mean)^2 + epsilon).
+  // Fuses (x - mean) / sqrt(mean of (x - mean)^2 + epsilon), with means over `axis` alone.
   bool FuseNorm(NodeProto* node) {
     if (node->input_size() != 2) return false;
     int64_t axis = 0, square_axis = 0;
@@ -226,7 +230,7 @@ class Fuser {
            found->second->shape.size() == 1;
   }
 
-  // Fuses a norm of FuseNorm with its weights: norm times a row plus a row.
+  // Fuses a norm of FuseNorm over the last axis with its weights: norm times a row plus a row.
   void FuseAffine(NodeProto* node) {
     if (node->input_size() != 2) return;
     for (int i : {0, 1}) {
@@ -235,7 +239,7 @@ class Fuser {
       for (int k : {0, 1}) {
         const NodeProto* norm = Maker(product->input(k), "LayerNormalization");
         if (norm == nullptr || norm->domain() != kOwnDomain || !IsRow(product->input(1 - k)) ||
-            norm->input_size() != 1) {
+            norm->input_size() != 1 || IntAttribute(*norm, "axis", 0) != -1) {
           continue;
         }
         const auto attributes = norm->attribute();
@@ -305,7 +309,8 @@ class Fuser {
     return true;
   }
 
-  // Fuses a sum over entries of a table's rows, each times its value.
+  // Fuses a sum over entries of a table's rows, each times its value. Values are an input: computed
+  // ones may need a gradient, which the fused op does not give them.
   bool FuseEmbeddingBag(NodeProto* node) {
     if (node->input_size() != 2 || !IsNumber(node->input(1), 1) ||
         IntAttribute(*node, "keepdims", 1) != 0) {
@@ -316,7 +321,7 @@ class Fuser {
     const NodeProto* rows = Maker(weighted->input(0), "Gather");
     const NodeProto* column = WithNumber(weighted->input(1), "Unsqueeze", 2);
     if (rows == nullptr || rows->input_size() != 2 || IntAttribute(*rows, "axis", 0) != 0 ||
-        column == nullptr) {
+        column == nullptr || inputs_.count(column->input(0)) == 0) {
       return false;
     }
     Become(node, "EmbeddingBag", {rows->input(0), rows->input(1), column->input(0)});
@@ -326,6 +331,7 @@ class Fuser {
   GraphProto* const graph_;
   const std::map<std::string, ArrayPtr>& initializers_;
   std::map<std::string, int> maker_;
+  std::set<std::string> inputs_;  // of the graph
 };
 
 }  // namespace

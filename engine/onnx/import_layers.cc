@@ -7,6 +7,7 @@
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/broadcast.h"
 #include "engine/onnx/fold.h"
+#include "engine/onnx/fuse.h"
 #include "engine/onnx/importer.h"
 #include "engine/ops/rules.h"
 
@@ -198,15 +199,28 @@ absl::StatusOr<TensorId> NormalizedRows(const OpContext& c, TensorId x, int64_t 
   return whole ? absl::StatusOr<TensorId>(y) : AddReshape(g, c.name + ".whole", y, in);
 }
 
+// The standard's norm is over all axes from one on. A fused one (fuse.cc) is over one axis alone,
+// which becomes the last for the norm.
 Imported ImportLayerNorm(const OpContext& c) {
-  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  PSGD_ASSIGN_OR_RETURN(TensorId x, c.Tensor(0));
   const Shape in = c.graph()->shape(x);
   PSGD_ASSIGN_OR_RETURN(const auto axes,
                         CheckedAxes({IntAttribute(c.node, "axis", -1)}, in.size()));
-  if (BatchAxis(in, c.in(0).outer, c.importer.batch()) >= axes[0]) {
+  const int axis = axes[0], last = static_cast<int>(in.size()) - 1;
+  const bool alone = c.node.domain() == kOwnDomain;
+  if (const int batch = BatchAxis(in, c.in(0).outer, c.importer.batch());
+      batch == axis || (!alone && batch > axis)) {
     return c.CombinesSamples();
   }
-  const int64_t width = ElementCount(Shape(in.begin() + axes[0], in.end()));
+  if (alone && axis != last) {  // has no weights
+    std::vector<int> order(in.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::swap(order[axis], order[last]);
+    PSGD_ASSIGN_OR_RETURN(x, AddTranspose(c.graph(), c.name + ".last", {order}, x));
+    PSGD_ASSIGN_OR_RETURN(x, NormalizedRows(c, x, in[axis], nullptr, nullptr));
+    return c.Made(AddTranspose(c.graph(), c.name + ".back", {order}, x));
+  }
+  const int64_t width = ElementCount(Shape(in.begin() + axis, in.end()));
   return c.Made(
       NormalizedRows(c, x, width, c.has(1) ? &c.in(1) : nullptr, c.has(2) ? &c.in(2) : nullptr));
 }

@@ -72,6 +72,9 @@ class Importer {
   // Called instead of Run. Finds the output, the values that it depends on, and which of them are
   // trained.
   absl::Status ChooseTrained();
+  // The file's inputs on which the output depends, in their order; of a loss in the file, no
+  // labels. All inputs if ChooseTrained, here or within another call, has not found the output.
+  std::vector<const ValueInfoProto*> Inputs() const;
   // After FindProblems or ChooseTrained. What a user should know of the weights, each note a line
   // that names at most `most` weights.
   std::vector<std::string> Notes(size_t most = 20) const;
@@ -117,6 +120,8 @@ class Importer {
   absl::Status FindOutput();
   absl::Status CheckFrozen() const;
   absl::Status CheckNumbers() const;
+  // An error if a marked parameter of several elements gets a gradient in PyTorch alone.
+  absl::Status CheckLost() const;
   // Checks that a dropped last softmax is over the classes. (The loss includes a softmax.)
   absl::Status CheckProbabilities(const Shape& logits, int64_t classes_axis) const;
   absl::Status CheckInput(const ValueInfoProto& input, const psgd::Tensor& sample, Shape* shape);
@@ -158,6 +163,7 @@ class Importer {
   std::set<std::string> wanted_,
       chosen_;                     // values that reach an op's weights; a branch of a choice
   std::set<std::string> reached_;  // values that get a gradient of the loss
+  std::set<std::string> lost_;     // values that get one in PyTorch, which psgd does not pass on
   std::set<std::string> angles_;   // values that serve only a sine or cosine
   std::map<std::string, Value> values_;
   std::map<std::string, TensorId> parameters_;

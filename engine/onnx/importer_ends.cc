@@ -182,6 +182,15 @@ absl::Status Importer::FindOutput() {
   return absl::OkStatus();
 }
 
+std::vector<const ValueInfoProto*> Importer::Inputs() const {
+  std::vector<const ValueInfoProto*> inputs;
+  for (const ValueInfoProto& input : file_.graph().input()) {
+    const bool needed = needed_.empty() || needed_.count(input.name()) > 0;
+    if (needed && file_.initializers().count(input.name()) == 0) inputs.push_back(&input);
+  }
+  return inputs;
+}
+
 absl::Status Importer::Start() {
   PSGD_RETURN_IF_ERROR(ChooseTrained());
   for (const auto& [name, array] : file_.initializers()) {
@@ -203,20 +212,17 @@ absl::Status Importer::Start() {
   model_.input = ids[0];
   if (options_.shape.IsSparse()) model_.values = ids[1];
   std::vector<const ValueInfoProto*> inputs(samples.size());
-  for (const ValueInfoProto& candidate : file_.graph().input()) {
-    if (needed_.count(candidate.name()) == 0 || file_.initializers().count(candidate.name()) > 0) {
-      continue;
-    }
+  for (const ValueInfoProto* candidate : Inputs()) {
     // Only the input of values is real; other inputs are whole numbers or the one image.
-    const bool real = candidate.type().tensor_type().elem_type() == TensorProto::FLOAT;
+    const bool real = candidate->type().tensor_type().elem_type() == TensorProto::FLOAT;
     const ValueInfoProto*& input = real ? inputs.back() : inputs.front();
     if (input != nullptr) {
       return absl::InvalidArgumentError(
           absl::StrCat("the model ", file_.path(), " has several inputs (", SafeName(input->name()),
-                       ", ", SafeName(candidate.name()),
+                       ", ", SafeName(candidate->name()),
                        "); psgd gives it one: images or tokens, or indices and their values"));
     }
-    input = &candidate;
+    input = candidate;
   }
   if (inputs[0] == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(

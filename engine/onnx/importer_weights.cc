@@ -14,11 +14,15 @@ namespace {
 
 // Reasons why values are held.
 constexpr char kNumbers[] = "numbers without an axis";
-constexpr char kOthers[] = "operands that are not trained, as divisors and exponents";
+constexpr char kOthers[] = "operands that are not trained, as divisors";
 constexpr char kUnmarked[] =
     "numbers without an axis, which the file does not mark as parameters or buffers; to train "
     "parameters, export with dynamo=True, optimize=False";
 constexpr char kUnreached[] = "no gradient of the loss reaches them";
+constexpr char kLost[] =
+    "exponents, bounds of Clip, and what goes through Trilu, CumSum, ReduceProd or ScatterND, "
+    "which "
+    "psgd does not train";
 
 bool IsReal(int64_t type) {
   return type == TensorProto::FLOAT || type == TensorProto::DOUBLE || type == TensorProto::FLOAT16;
@@ -80,6 +84,20 @@ std::vector<std::string> GradientInputs(const NodeProto& node) {
   if (op == "Where") return {first + std::min(size, 1), node.input().end()};
   const bool recurrent = op == "LSTM" || op == "GRU" || op == "RNN";  // from zeros
   return {first, first + std::min(size, kOfFirst->count(op) > 0 ? 1 : recurrent ? 4 : size)};
+}
+
+// Inputs that get a gradient in PyTorch alone.
+std::vector<std::string> LostInputs(const NodeProto& node) {
+  static const auto* const kLostInputs = new std::map<std::string, std::vector<int>>{
+      {"Pow", {1}},   {"Clip", {1, 2}},    {"CumSum", {0}},
+      {"Trilu", {0}}, {"ReduceProd", {0}}, {"ScatterND", {0, 2}}};
+  std::vector<std::string> names;
+  const auto found = kLostInputs->find(node.op_type());
+  if (found == kLostInputs->end()) return names;
+  for (const int input : found->second) {
+    if (input < node.input_size()) names.push_back(node.input(input));
+  }
+  return names;
 }
 
 // The inputs of all nodes, except resizing nodes, which read sizes of images.
@@ -165,12 +183,36 @@ void Importer::FindReached() {
   reached_.insert(output_);
   for (int i = file_.graph().node_size() - 1; i >= 0; --i) {
     const NodeProto& node = file_.graph().node(i);
-    const bool reached = std::ranges::any_of(
-        node.output(), [&](const std::string& name) { return reached_.count(name) > 0; });
-    if (!reached || file_.IsSecondName(node)) continue;
-    for (const std::string& name : GradientInputs(node)) reached_.insert(name);
-    reached_.erase("");  // the name of an omitted input or output
+    if (file_.IsSecondName(node)) continue;
+    const auto makes_one_of = [&](const std::set<std::string>& names) {
+      return std::ranges::any_of(node.output(),
+                                 [&](const std::string& name) { return names.count(name) > 0; });
+    };
+    const bool reached = makes_one_of(reached_);
+    if (!reached && !makes_one_of(lost_)) continue;
+    for (const std::string& name : GradientInputs(node)) (reached ? reached_ : lost_).insert(name);
+    for (const std::string& name : LostInputs(node)) lost_.insert(name);
+    for (std::set<std::string>* names : {&reached_, &lost_}) {
+      names->erase("");  // the name of an omitted input or output
+    }
   }
+}
+
+absl::Status Importer::CheckLost() const {
+  for (const auto& [name, array] : file_.initializers()) {
+    if (!file_.IsParameter(name) || array->count() == 1 || needed_.count(name) == 0 ||
+        IsFrozen(options_.config, name) || WhyHeld(name, *array) != kLost) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the model ", file_.path(), ": PyTorch trains its parameter ", SafeName(name), " (",
+        ShapeText(array->shape),
+        "), and psgd would not: it does not train exponents, bounds of Clip, and what goes through "
+        "Trilu, CumSum, ReduceProd or ScatterND; compute it otherwise, as w * mask for "
+        "torch.tril(w), or keep it as it is with model.frozen: [",
+        SafeName(name), "]"));
+  }
+  return absl::OkStatus();
 }
 
 void Importer::FindTrained() {
@@ -203,7 +245,7 @@ const char* Importer::WhyHeld(const std::string& name, const Array& array) const
   if (file_.IsBuffer(name)) return "buffers of PyTorch";
   if (!finite) return "masks with infinities";
   if (angles_.count(name) > 0) return "angles of a sine or cosine";
-  if (reached_.count(name) == 0) return kUnreached;
+  if (reached_.count(name) == 0) return lost_.count(name) > 0 ? kLost : kUnreached;
   if (file_.IsParameter(name)) return nullptr;
   if (number && file_.MayBeParameter(name)) return kUnmarked;
   if (wanted_.count(name) > 0) return number ? kNumbers : nullptr;
@@ -218,7 +260,7 @@ absl::Status Importer::ChooseTrained() {
   PSGD_RETURN_IF_ERROR(CheckNumbers());
   FindReached();
   FindTrained();
-  return absl::OkStatus();
+  return CheckLost();
 }
 
 std::vector<std::string> Importer::TrainedApart() const {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "common/suggest.h"
 #include "engine/onnx/import.h"
+#include "engine/onnx/importer.h"
 #include "engine/onnx/onnx_file.h"
 #include "engine/zoo/models.h"
 
@@ -109,17 +110,18 @@ std::string ModelName(const ModelConfig& config) {
 absl::StatusOr<ModelInput> InputOf(const ModelConfig& config) {
   if (!config.has_onnx()) {
     const std::set<std::string> takers = {"bag_of_tokens", "gpt", "lstm_lm", "transformer_encoder"};
-    return ModelInput{.tokens = takers.count(config.zoo()) > 0};
+    const std::set<std::string> padded = {"bag_of_tokens", "transformer_encoder"};
+    return ModelInput{.tokens = takers.count(config.zoo()) > 0,
+                      .ends = padded.count(config.zoo()) > 0};
   }
   PSGD_ASSIGN_OR_RETURN(const auto file, onnx::OnnxFile::Read(config.onnx()));
-  std::vector<onnx::TypeProto_Tensor> inputs;
-  for (const onnx::ValueInfoProto& input : file.graph().input()) {
-    if (file.initializers().count(input.name()) > 0) continue;
-    inputs.push_back(input.type().tensor_type());
-  }
+  onnx::Importer importer(file, {.config = config});
+  PSGD_RETURN_IF_ERROR(importer.ChooseTrained());
+  const std::vector<const onnx::ValueInfoProto*> inputs = importer.Inputs();
   if (inputs.size() != 1) return ModelInput{};
-  const int type = inputs[0].elem_type();
-  const auto& sides = inputs[0].shape().dim();
+  const onnx::TypeProto_Tensor& input = inputs[0]->type().tensor_type();
+  const int type = input.elem_type();
+  const auto& sides = input.shape().dim();
   return ModelInput{.tokens = type == onnx::TensorProto::INT64 || type == onnx::TensorProto::INT32,
                     .grey = sides.size() == 4 && sides[1].dim_value() == 1};
 }

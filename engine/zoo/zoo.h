@@ -19,6 +19,7 @@ std::string ModelName(const ModelConfig& config);
 struct ModelInput {
   bool tokens = false;  // samples are sequences of tokens
   bool grey = false;    // samples are images of one channel, and of no other number
+  bool ends = false;    // a sequence ends before its first token 0
 };
 // What a network takes, as far as its name or its file, which is read, say so.
 absl::StatusOr<ModelInput> InputOf(const ModelConfig& config);

@@ -100,6 +100,7 @@ absl::StatusOr<Predictions> PredictNew(const WeightsCollector& weights, const st
   PSGD_RETURN_IF_ERROR(CheckHasNetwork(weights));
   PSGD_ASSIGN_OR_RETURN(const DataConfig config, DataOf(weights.config()));
   PSGD_ASSIGN_OR_RETURN(const NewSamples data, OpenNewSamples(config, preparation, path));
+  PSGD_RETURN_IF_ERROR(CheckPadding(weights.config(), *data.samples, path + ": sample"));
   PSGD_ASSIGN_OR_RETURN(const auto network, NetworkWith(weights, data.samples->shape(), options));
   const OutputFormat format(weights.config(), preparation);
   std::vector<std::string> names = format.Names();

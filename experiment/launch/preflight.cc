@@ -42,7 +42,8 @@ absl::Status CheckLabels(const DataConfig& config, const SampleShape& shape,
   if (taken == given) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("the model takes ", taken, " labels a batch, and data.format gives ", given,
-                   taken > given ? ": a model of pixels, as unet, needs data.format: segmentation"
+                   taken > given ? ": a model of pixels, as unet, needs data.format: segmentation, "
+                                   "or arrays whose y is samples x height x width"
                                  : ": labels of pixels need a model of pixels, as unet"));
 }
 

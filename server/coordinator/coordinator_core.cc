@@ -41,6 +41,25 @@ absl::Status CheckFits(const ModelSpec& model, const Config& config, uint64_t me
                                 "run more servers (cluster.servers), or one with more memory");
 }
 
+// What helps if a worker's model is not that of the checkpoint.
+std::string ResumeAdvice(const ModelSpec& model, const ModelSpec& checkpoint, bool from_file) {
+  const std::string keep = "; the run goes on from a checkpoint: keep the ";
+  if (!from_file) return keep + "model and data it was taken with";
+  const std::string file = keep + "file, model.frozen and data it was taken with";
+  if (!NamesAdded(model, checkpoint).empty()) {
+    return file +
+           "; if it is of a version that did not train these weights, name them, as --set "
+           "'model.frozen=[NAME]'";
+  }
+  if (!NamesAdded(checkpoint, model).empty()) {
+    return file +
+           "; if it is of a version that trained these weights without marks in the file, "
+           "go on with that version, or export the network with "
+           "torch.onnx.export(..., dynamo=True, optimize=False) for a new run";
+  }
+  return file;
+}
+
 }  // namespace
 
 LedgerOptions LedgerOptionsFor(const Config& config, uint64_t batches_per_epoch) {
@@ -198,11 +217,7 @@ absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& r
     return FailedPreconditionError(
         "worker ", member->record.key().worker(), " (", member->record.name(),
         ") built another model than the run's: ", FirstDifference(model, *model_),
-        options_.resume && config_.model().has_onnx()
-            ? "; the run goes on from a checkpoint: keep the file and data it was taken with, and "
-              "name weights that the run did not train, as --set 'model.frozen=[NAME]'"
-        : options_.resume
-            ? "; the run goes on from a checkpoint: keep the model and data it was taken with"
+        options_.resume ? ResumeAdvice(model, *model_, config_.model().has_onnx())
         : brings ? "; the worker that joined first brought the run's model: start the same program "
                    "with the same arguments on all workers"
                  : "; do all workers run the same version of psgd?");

@@ -22,21 +22,6 @@ constexpr uint64_t kMaxModelElements = uint64_t{1} << 35;
 constexpr uint64_t kSmallestAutomaticSlice = 16 * 1024;
 constexpr uint64_t kMostSlices = 1 << 18;  // plus up to one for each parameter
 
-// The parameters that only `model` has, if it has all those of `other`, in their order. Else none.
-std::vector<std::string> NamesAdded(const ModelSpec& model, const ModelSpec& other) {
-  std::vector<std::string> added;
-  int next = 0;
-  for (const ParameterSpec& parameter : model.parameters()) {
-    if (next < other.parameters_size() && parameter.name() == other.parameters(next).name()) {
-      ++next;
-    } else {
-      added.push_back(parameter.name());
-    }
-  }
-  if (next < other.parameters_size()) added.clear();
-  return added;
-}
-
 absl::Status Wrong(const std::string& where, absl::string_view what) {
   return InvalidArgumentError(where, " ", what);
 }
@@ -146,10 +131,27 @@ absl::Status ValidateModel(const ModelSpec& model) {
   return absl::OkStatus();
 }
 
+std::vector<std::string> NamesAdded(const ModelSpec& model, const ModelSpec& other) {
+  std::vector<std::string> added;
+  int next = 0;
+  for (const ParameterSpec& parameter : model.parameters()) {
+    if (next < other.parameters_size() && parameter.name() == other.parameters(next).name()) {
+      ++next;
+    } else {
+      added.push_back(parameter.name());
+    }
+  }
+  if (next < other.parameters_size()) added.clear();
+  return added;
+}
+
 std::string FirstDifference(const ModelSpec& model, const ModelSpec& other) {
   if (model.SerializeAsString() == other.SerializeAsString()) return "";
   if (const auto added = NamesAdded(model, other); !added.empty()) {
     return absl::StrCat("it also trains ", absl::StrJoin(added, ", "));
+  }
+  if (const auto lacking = NamesAdded(other, model); !lacking.empty()) {
+    return absl::StrCat("it does not train ", absl::StrJoin(lacking, ", "));
   }
   for (int i = 0; i < std::min(model.parameters_size(), other.parameters_size()); ++i) {
     const ParameterSpec &a = model.parameters(i), &b = other.parameters(i);

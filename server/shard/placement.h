@@ -19,6 +19,9 @@ uint64_t ElementsOf(const ParameterSpec& parameter);
 // parameter.
 absl::Status ValidateModel(const ModelSpec& model);
 
+// The parameters that only `model` has, if it has all those of `other`, in their order. Else none.
+std::vector<std::string> NamesAdded(const ModelSpec& model, const ModelSpec& other);
+
 // For people: the first difference of two models, as "fc1.weight is 64x32, not 256x32". Empty: the
 // models are equal.
 std::string FirstDifference(const ModelSpec& model, const ModelSpec& other);

@@ -24,10 +24,14 @@ void WriteIdx(const path& folder) {
                        const std::string& d) {
     return WithLength<uint16_t>(a) + WithLength<uint16_t>(b) + WithLength<uint16_t>(c) + d;
   };
-  WriteCorpusFile(folder / "plain.bin", join(images, labels, small, two));
-  WriteCorpusFile(folder / "gzip.bin", join(Gzip(images), Gzip(labels), Gzip(small), Gzip(two)));
-  WriteCorpusFile(folder / "members.bin",
+  WriteCorpusFile(folder / "idx" / "plain.bin", join(images, labels, small, two));
+  WriteCorpusFile(folder / "idx" / "gzip.bin",
+                  join(Gzip(images), Gzip(labels), Gzip(small), Gzip(two)));
+  WriteCorpusFile(folder / "idx" / "members.bin",
                   join(Gzip(images.substr(0, 40)) + Gzip(images.substr(40)), labels, small, two));
+  WriteCorpusFile(folder / "idx_numbers" / "floats.bin",
+                  join(images, IdxOf<float>(0x0d, {6}, {1, 2, -3, 0.5f, 5, 6}), small,
+                       IdxOf<float>(0x0d, {2}, {2, -4})));
 }
 
 void WritePictures(const path& folder) {
@@ -56,7 +60,7 @@ void WritePictures(const path& folder) {
                       TarFile("a/1.jpg", large) + TarEnd());
   WriteCorpusFile(folder / "tar" / "long.tar",
                   TarFile("././@LongLink", "long/0.jpg", 'L') + TarFile("long", small) +
-                      TarFile("x", "19 path=long/0.cls\n", 'x') + TarFile("long", "0") + TarEnd());
+                      TarFile("x", "19 path=long/0.cls\n", 'x') + TarFile("long", "1") + TarEnd());
 }
 
 void WriteTables(const path& folder) {
@@ -193,7 +197,7 @@ void WriteModels(const path& folder) {
 }
 
 void WriteCorpus(const path& folder) {
-  WriteIdx(folder / "data" / "idx");
+  WriteIdx(folder / "data");
   std::string records;
   for (int label = 0; label < 2; ++label) records += static_cast<char>(label) + Ramp(3072, 256);
   WriteCorpusFile(folder / "data" / "cifar" / "two.bin",

@@ -204,6 +204,28 @@ class SmallNorms(nn.Module):
         return self.fc((x / (length + 1)).amax((2, 3)))
 
 
+def normed(x, axis):
+    """A norm over one axis alone, as ConvNeXt's own code has it for images."""
+    mean = x.mean(axis, keepdim=True)
+    return (x - mean) / torch.sqrt((x - mean).pow(2).mean(axis, keepdim=True) + 1e-5)
+
+
+class SmallAxisNorms(nn.Module):
+    """Norms over the channels of images and over time, with weights. There are as many channels as times."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.mix = nn.Conv2d(3, 12, 3, 2, 1), nn.Conv2d(12, 16, 3, 2, 1)
+        self.weight, self.bias = nn.Parameter(torch.rand(12)), nn.Parameter(torch.rand(12))
+        self.scale, self.shift = nn.Parameter(torch.rand(16)), nn.Parameter(torch.rand(16))
+        self.fc = nn.Linear(16, 10)
+
+    def forward(self, x):
+        x = normed(self.conv(x), 1) * self.weight[:, None, None] + self.bias[:, None, None]
+        rows = normed(self.mix(F.relu(x)).flatten(2).transpose(1, 2), 1) * self.scale + self.shift
+        return self.fc(rows.amax(1))
+
+
 class SmallMoves(nn.Module):
     """Patches with a class token as in a vision transformer, moved and resized, and reductions."""
 
@@ -461,6 +483,7 @@ def main(folder, large):
         cases["spread"] = (SmallSpread(), x, y, {})
         for name, make in (("cosine", SmallCosine), ("numbers", SmallNumbers)):
             cases[name] = (make(), x, y, {"dynamo": True})
+        cases["axis_norms"] = (SmallAxisNorms(), x, y, {})
     losses = {}
     for name, (model, x, y, how) in cases.items():
         print(name)

@@ -92,11 +92,25 @@ TEST_F(Arrays, TokensTrainAnEmbedding) {
       RunProgram({"ps-ctl", "predict", "--run-dir", Path("texts"), "--data", fresh});
   EXPECT_EQ(predicted.code, 0) << predicted.err;
   EXPECT_THAT(predicted.out, HasSubstr("class,probability\n2,"));
+  const Ended padded = RunProgram(
+      {"ps-ctl", "predict", "--run-dir", Path("texts"), "--data",
+       Write("front.npy", NpyOf<int32_t>("<i4", {1, kLength}, {0, 0, 31, 32, 33, 1, 2, 31}))});
+  EXPECT_EQ(padded.code, 2);
+  EXPECT_THAT(padded.err, HasSubstr("front.npy: sample 0 has token 31 behind a 0"));
   const Ended unknown = RunProgram(
       {"ps-ctl", "predict", "--run-dir", Path("texts"), "--data",
        Write("far.npy", NpyOf<int32_t>("<i4", {1, kLength}, {31, 32, 33, 1, 2, 31, 32, 400}))});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("far.npy: x[0]: token 400: the run's data had none above 40"));
+
+  Texts front = texts;
+  front.tokens[kLength] = 0;
+  Npz("front.npz", NpyOf("<i8", {kTexts, kLength}, front.tokens),
+      NpyOf("<i8", {kTexts}, front.classes));
+  const Ended refused =
+      Run("front", Path("texts/config.yaml"), {"--set", "data.path=" + Path("front.npz")});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("front.npz: the training sample 1 has token"));
 
   // The input of an ONNX network says that it takes tokens.
   const Ended exported =

@@ -150,8 +150,8 @@ TEST_F(Onnx, WhatIsNotTrainedIsTold) {
   const Ended ended = Run("run", path, sets);
   ASSERT_EQ(ended.code, 0) << ended.err;
   const std::string told =
-      "not trained, but kept as the file has them (operands that are not trained, as divisors and "
-      "exponents): divisor (3)\n";
+      "not trained, but kept as the file has them (operands that are not trained, as "
+      "divisors): divisor (3)\n";
   EXPECT_THAT(File("run/worker-0/worker.log"), HasSubstr(path + ": " + told));
   EXPECT_THAT(ended.err, HasSubstr("ps-run: note: " + path + ": " + told));
   const Ended dry = RunProgram(
@@ -184,7 +184,7 @@ TEST_F(Onnx, LearnedNumbersAreToldAndTrained) {
   }
 }
 
-TEST_F(Onnx, AResumedRunNamesWeightsThatItDidNotTrain) {
+TEST_F(Onnx, AResumedRunNamesWeightsThatItTrainsNoMoreOrDidNotTrain) {
   const std::string model = PSGD_SOURCE_DIR "/tests/golden/onnx/cosine.onnx";
   const Ended held = Run("run", model, Sets({"train.epochs=1", "model.frozen=[scale]"}));
   ASSERT_EQ(held.code, 0) << held.err;
@@ -196,6 +196,9 @@ TEST_F(Onnx, AResumedRunNamesWeightsThatItDidNotTrain) {
   EXPECT_NE(refused.code, 0);
   EXPECT_THAT(File("run/worker-0/worker.log"),
               AllOf(HasSubstr("it also trains scale; "), HasSubstr("--set 'model.frozen=[NAME]'")));
+  EXPECT_NE(resume("[scale, shift]").code, 0);
+  EXPECT_THAT(File("run/worker-0/worker.log"),
+              AllOf(HasSubstr("it does not train shift; "), HasSubstr("go on with that version")));
   const Ended resumed = resume("[scale]");
   EXPECT_EQ(resumed.code, 0) << resumed.err;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "data/npy.h"
+#include "data/number_scale.h"
 #include "data/zip.h"
 #include "tests/unit/data/npz_files.h"
 #include "tests/unit/data/row_samples.h"
@@ -59,6 +60,27 @@ TEST_F(ArraysTest, RowsAreNormalizedByTheTrainingSamples) {
   EXPECT_THAT(RowOf(*sets.test, 1).targets, ElementsAre(9));
   EXPECT_EQ(sets.targets.scales[0].mean, 15);
   EXPECT_THAT(sets.targets.names, ElementsAre("y"));
+}
+
+// The sum of a thousand times 0.1 is rounded.
+TEST_F(ArraysTest, AColumnThatIsConstantInTrainingStaysSmall) {
+  constexpr size_t kRows = 1001;
+  std::vector<double> x(kRows, 0.1);
+  x.back() = 0.2;
+  const TrainAndTest sets =
+      Load({.path = WritePair(NpyOf("<f8", {kRows, 1}, x),
+                              NpyOf("<f8", {kRows}, std::vector<double>(kRows, -0.1))),
+            .test_fraction = 0.5 / kRows,
+            .kind = DataConfig::NUMBER});
+  EXPECT_EQ(RowOf(*sets.train, 7).values[0], 0);
+  EXPECT_FLOAT_EQ(RowOf(*sets.test, 0).values[0], 0.1f);
+  EXPECT_EQ(sets.targets.scales[0].mean, -0.1);
+  EXPECT_EQ(sets.targets.scales[0].deviation, 1);
+
+  const double nearly[] = {0.3, 0.1 + 0.2};  // differ by rounding
+  EXPECT_EQ(MeasureScale(2, [&](size_t i) { return nearly[i]; })->deviation, 1);
+  const double varied[] = {1, 1 + 1e-9};
+  EXPECT_NEAR(MeasureScale(2, [&](size_t i) { return varied[i]; })->deviation, 5e-10, 1e-15);
 }
 
 TEST_F(ArraysTest, ImagesAreNormalizedByChannel) {
@@ -149,6 +171,10 @@ TEST_F(ArraysTest, ErrorsNameTheArrayAndTheSample) {
               AllOf(HasSubstr("one.npy is one array"), HasSubstr("a folder with x.npy and y.npy")));
   EXPECT_THAT(error(NpyOf<double>("<f8", {5, 2}, {1, 2, 3, 4}), kY),
               HasSubstr("its shape is not that of its bytes"));
+  std::string records = NpyOf<float>("<f4", {4}, {1, 2, 3, 4});
+  records.replace(records.find("'<f4', "), 7, "[('a','");
+  EXPECT_THAT(error(records, kY), AllOf(HasSubstr("its elements are records"),
+                                        HasSubstr("structured_to_unstructured")));
   EXPECT_THAT(error("x", kY), HasSubstr("it does not begin as an array"));
   EXPECT_THAT(Error({.path = Write("a.npz", ZipOf({{"data.npy", kX}}))}),
               HasSubstr("has no array x, but data.npy"));
@@ -158,6 +184,33 @@ TEST_F(ArraysTest, ErrorsNameTheArrayAndTheSample) {
              .test = Write("b.npz", ZipOf({{"x.npy", NpyOf<float>("<f4", {1, 3}, {1, 2, 3})},
                                            {"y.npy", NpyOf<float>("<f4", {1}, {1})}}))}),
       AllOf(StartsWith(folder_.File("b.npz")), HasSubstr("only the number of samples")));
+}
+
+TEST_F(ArraysTest, SortedClassesAreNoted) {
+  constexpr size_t kRows = 40;
+  const std::string x = NpyOf("<f4", {kRows, 1}, std::vector<float>(kRows));
+  std::vector<int32_t> y;
+  for (size_t i = 0; i < kRows; ++i) y.push_back(i < kRows / 2 ? 3 : 7);
+  ArraysOptions options = {.path = WritePair(x, NpyOf("<i4", {kRows}, y)), .test_fraction = 0.25};
+  EXPECT_THAT(Load(options).note, HasSubstr("a.npz: all 10 test rows, the last of the file, have "
+                                            "the class 7; mix the rows"));
+  options.test = options.path;
+  EXPECT_EQ(Load(options).note, "");
+  options.test = "";
+  options.kind = DataConfig::NUMBER;
+  EXPECT_EQ(Load(options).note, "");
+}
+
+TEST_F(ArraysTest, ClassesKeepAllTheirDigits) {
+  const auto pair = [&](int64_t a, int64_t b) {
+    return WritePair(kX, NpyOf<int64_t>("<i8", {4}, {a, b, a, b}));
+  };
+  constexpr int64_t kLargest = (int64_t{1} << 53) - 1;
+  EXPECT_THAT(
+      Load({.path = pair(kLargest - 1, kLargest), .test_fraction = 0.3}).preparation.classes(),
+      ElementsAre("9007199254740990", "9007199254740991"));
+  EXPECT_THAT(Error({.path = pair(kLargest + 2, kLargest + 3), .test_fraction = 0.3}),
+              AllOf(HasSubstr("a.npz: y[0] is 9.0072e+15"), HasSubstr("numpy.unique")));
 }
 
 TEST_F(ArraysTest, OneAxisIsOneColumn) {
@@ -226,6 +279,18 @@ TEST_F(ArraysTest, MasksMayBeTruthValues) {
   const TrainAndTest sets = Load({.path = WritePair(x, y), .test_fraction = 0.3});
   EXPECT_TRUE(sets.train->shape().label_each_pixel);
   EXPECT_EQ(sets.train->shape().classes, 2);
+}
+
+TEST_F(ArraysTest, MasksOfATestAreWholeNumbersToo) {
+  const std::string x = NpyOf<float>("<f4", {1, 2, 1, 2}, std::vector<float>(4));
+  const auto test = [&](float last) {
+    const std::string y = NpyOf<float>("<f4", {1, 1, 2}, {0, last});
+    return ArraysOptions{.path = WritePair(x, NpyOf<uint8_t>("|u1", {1, 1, 2}, {0, 1})),
+                         .test = Write("t.npz", ZipOf({{"x.npy", x}, {"y.npy", y}}))};
+  };
+  EXPECT_EQ(Load(test(1)).test->size(), 1u);
+  EXPECT_THAT(Error(test(0.7f)),
+              AllOf(HasSubstr("t.npz: y[0] has 0.7"), HasSubstr("classes are whole numbers")));
 }
 
 TEST_F(ArraysTest, ErrorsSayHowMasksAreConverted) {

@@ -105,6 +105,8 @@ TEST_F(IdxTest, NotIdx) {
   EXPECT_THAT(Error(), HasSubstr("type 0x0a"));
   Put(kTrainImages, Plain(kTrainLabels));
   EXPECT_THAT(Error(), HasSubstr("mixed up"));
+  Put(kTrainImages, IdxHeader({20, 3, 5, 3}) + Ramp(20 * 45, 256));
+  EXPECT_THAT(Error(), AllOf(HasSubstr("has 4 dimensions"), HasSubstr("data.format: arrays")));
   Put(kTrainImages, "");
   EXPECT_THAT(Error(), HasSubstr("ends early"));
 }
@@ -158,6 +160,30 @@ TEST_F(IdxTest, BytesMayHaveTargets) {
   EXPECT_EQ(sets->targets.scales[0].mean, 1.5);
   EXPECT_EQ(RowOf(*sets->train, 17).values[0], 1);
   EXPECT_LT(RowOf(*sets->train, 17).targets[0], 0) << "its label is 1";
+}
+
+TEST_F(IdxTest, TargetsOfBytesAreFinite) {
+  const auto error = [&](DataConfig::TargetKind kind) {
+    return std::string(LoadIdx(folder_.path(), kind).status().message());
+  };
+  std::vector<float> labels(20, 1);
+  labels[3] = NAN;
+  Put(kTrainLabels, IdxOf(0x0d, {20}, labels));
+  for (const auto kind : {DataConfig::NUMBER, DataConfig::COUNT}) {
+    EXPECT_THAT(error(kind),
+                AllOf(HasSubstr(kTrainLabels), HasSubstr("label 3: nan is not finite")));
+  }
+  labels[3] = 2;
+  Put(kTrainLabels, IdxOf(0x0d, {20}, labels));
+  Put(kTestLabels, IdxOf<float>(0x0d, {7}, std::vector<float>(7, INFINITY)));
+  EXPECT_THAT(error(DataConfig::NUMBER),
+              AllOf(HasSubstr(kTestLabels), HasSubstr("label 0: inf is not finite")));
+}
+
+TEST_F(IdxTest, OneClassIsRefused) {
+  Put(kTrainLabels, IdxHeader({20}) + Ramp(20, 1));
+  Put(kTestLabels, IdxHeader({7}) + Ramp(7, 1));
+  EXPECT_THAT(Error(), AllOf(HasSubstr(kTrainLabels), HasSubstr("classes are at least 2")));
 }
 
 TEST_F(IdxTest, FloatLabelsAreTargets) {
@@ -216,6 +242,8 @@ TEST_F(IdxTest, FilesMustBelongTogether) {
   WriteIdxFolder(folder_);
   Put(kTestImages, IdxHeader({7, 5, 3}) + Ramp(7 * 15, 256));
   EXPECT_THAT(Error(), AllOf(HasSubstr("5x3"), HasSubstr("3x5")));
+  Put(kTestImages, IdxOf(0x0d, {7, 3, 5}, std::vector<float>(7 * 15, 0.5f)));
+  EXPECT_THAT(Error(), AllOf(HasSubstr(kTestImages), HasSubstr("different types")));
 }
 
 // Any bytes give a dataset within its bounds or an error, never a crash.

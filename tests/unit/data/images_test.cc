@@ -216,6 +216,9 @@ TEST(ImagesTest, FoldersThatDoNotFit) {
   WriteInFolder(folder.File("train/ant/0.jpg"), ClassJpeg(0));
   EXPECT_THAT(Error(folder.path()), HasSubstr("neither test nor val"));
   WriteInFolder(folder.File("test/dog/0.jpg"), ClassJpeg(0));
+  EXPECT_THAT(Error(folder.path()),
+              AllOf(HasSubstr("/train has one folder"), HasSubstr("classes are at least 2")));
+  WriteInFolder(folder.File("train/bee/0.jpg"), ClassJpeg(0));
   EXPECT_THAT(Error(folder.path()), AllOf(HasSubstr("test/dog"), HasSubstr("no training image")));
   std::filesystem::create_directory(folder.File("train/dog"));
   EXPECT_THAT(Error(folder.path()), AllOf(HasSubstr("train/dog"), HasSubstr("holds no .jpg")));
@@ -259,6 +262,10 @@ TEST(ImagesTest, ShardsThatDoNotFit) {
   WriteFile(folder.File("test-0.tar"), image + TarFile("a.cls", "3") + TarEnd());
   EXPECT_THAT(Error(folder.path()),
               AllOf(HasSubstr("a.jpg"), HasSubstr("is of class 3"), HasSubstr("end at 2")));
+  std::filesystem::remove(folder.File("train-1.tar"));
+  WriteFile(folder.File("train-0.tar"), image + TarFile("a.cls", "0") + TarEnd());
+  EXPECT_THAT(Error(folder.path()),
+              HasSubstr("all .cls members of train-*.tar are 0; classes are at least 2"));
   std::filesystem::remove(folder.File("test-0.tar"));
   EXPECT_THAT(Error(folder.path()), HasSubstr("neither test-*.tar nor val-*.tar"));
 }

@@ -69,6 +69,19 @@ TEST_F(LabelledImagesTest, AColumnOfClasses) {
   EXPECT_EQ(LabelAt(*sets->test, 1, &none), 1);
 }
 
+TEST_F(LabelledImagesTest, SortedClassesAreNoted) {
+  std::string table = "file,kind\n";
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = "s/" + std::to_string(i) + ".png";
+    WriteInFolder(folder_.File(name), "not read");
+    table += name + (i < 20 ? ",ant\n" : ",bee\n");
+  }
+  const auto sets = Open(table, "target: \"kind\" table { test_fraction: 0.25 }");
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EXPECT_THAT(sets->note, HasSubstr("labels.csv: all 10 test rows, the last of the file, have the "
+                                    "class bee;"));
+}
+
 TEST_F(LabelledImagesTest, LabelsAndNumbers) {
   const std::string table = "file\tred\tround\na/0.png\t1\t0\na/1.png\t0\t1\nb.jpg\t1\t1\n";
   const auto sets = Open(table, "target: [\"red\", \"round\"] target_kind: LABELS");

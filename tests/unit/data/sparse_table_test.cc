@@ -75,6 +75,15 @@ TEST_F(SparseTableTest, TheTestIsANeighbourOrTheLastLines) {
   EXPECT_EQ(Load({.path = path}).train->size(), 4u);
 }
 
+TEST_F(SparseTableTest, SortedClassesAreNoted) {
+  std::string lines;
+  for (int i = 0; i < 40; ++i) lines += i < 20 ? "+1 1:1\n" : "-1 1:1\n";
+  EXPECT_THAT(Load({.path = Write("s", lines), .test_fraction = 0.25}).note,
+              HasSubstr("s: all 10 test rows, the last of the file, have the class -1;"));
+  Write("s.t", "-1 1:1\n");
+  EXPECT_EQ(Load({.path = folder_.File("s")}).note, "");
+}
+
 TEST_F(SparseTableTest, ALineOfARemarkAloneIsNoSample) {
   const std::string path =
       Write("a", "# made by hand\n+1 1:1\r\n  # 2:1\n#\n \t\n-1 2:1# 3:1\n-1\n");

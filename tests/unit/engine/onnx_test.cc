@@ -6,12 +6,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "engine/graph/model_spec.h"
+#include "engine/onnx/check.h"
 #include "engine/onnx/fold.h"
+#include "engine/zoo/zoo.h"
 #include "tests/unit/engine/onnx_maker.h"
 
 namespace psgd {
@@ -20,6 +24,7 @@ namespace {
 using onnx::AttributeProto;
 using onnx::GraphProto;
 using onnx::ModelProto;
+using onnx::TensorProto;
 using testing::AddInts;
 using testing::AddNode;
 using testing::AddWeights;
@@ -108,6 +113,62 @@ TEST(Onnx, TheLossOfTheFileIsTheLosss) {
     EXPECT_EQ(OpsOf<SoftmaxCrossEntropy>(*imported).size(), 1u);
     EXPECT_EQ(ParameterNames(*imported), ParameterNames(*Import(SmallModel())));
   }
+}
+
+TEST(Onnx, LabelsOfALossAreNoInput) {
+  for (const bool tokens : {false, true}) {
+    ModelProto model = tokens ? EmptyModel({0, 12}) : SmallModel();
+    GraphProto* graph = model.mutable_graph();
+    if (tokens) {
+      graph->mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(
+          TensorProto::INT64);
+      AddWeights(graph, "table", {9, 3});
+      AddNode(graph, "Gather", {"table", "x"}, "y");
+    }
+    onnx::ValueInfoProto* labels = graph->add_input();
+    labels->set_name("labels");
+    labels->mutable_type()->mutable_tensor_type()->set_elem_type(TensorProto::INT64);
+    graph->mutable_input()->SwapElements(0, 1);
+    AddNode(graph, "SoftmaxCrossEntropyLoss", {"y", "labels"}, "loss");
+    SetOutput(graph, "loss");
+    const std::string path = ::testing::TempDir() + "/with_loss.onnx";
+    std::ofstream(path, std::ios::binary) << model.SerializeAsString();
+    ModelConfig config;
+    config.set_onnx(path);
+    const auto input = InputOf(config);
+    ASSERT_TRUE(input.ok()) << input.status();
+    EXPECT_EQ(input->tokens, tokens);
+    const auto check = CheckOnnx(path, {});
+    ASSERT_TRUE(check.ok()) << check.status();
+    EXPECT_EQ(check->samples, tokens ? "sequences of 12 tokens" : "images of 2x4x4");
+    EXPECT_TRUE(check->problems.empty());
+    std::filesystem::remove(path);
+  }
+}
+
+// A fused bag takes values of the data alone, and these are of a second table.
+TEST(Onnx, ASumOfRowsTimesLearnedValuesIsNoBag) {
+  ModelProto model = EmptyModel({0, 12});
+  GraphProto* graph = model.mutable_graph();
+  graph->mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(TensorProto::INT64);
+  AddWeights(graph, "table", {9, 4});
+  AddWeights(graph, "shares", {9, 1});
+  AddWeights(graph, "fc", {4, 3});
+  AddInts(graph, "one", {1});
+  AddInts(graph, "two", {2});
+  AddNode(graph, "Gather", {"table", "x"}, "rows");
+  AddNode(graph, "Gather", {"shares", "x"}, "share");
+  AddNode(graph, "Squeeze", {"share", "two"}, "values");
+  AddNode(graph, "Unsqueeze", {"values", "two"}, "column");
+  AddNode(graph, "Mul", {"rows", "column"}, "weighted");
+  SetInt(AddNode(graph, "ReduceSum", {"weighted", "one"}, "sum"), "keepdims", 0);
+  AddNode(graph, "MatMul", {"sum", "fc"}, "y");
+  SetOutput(graph, "y");
+  const auto imported =
+      Import(model, 4, Mode::kTrain, {.classes = 3, .length = 12, .source = 12, .vocabulary = 9});
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_TRUE(OpsOf<EmbeddingBag>(*imported).empty());
+  EXPECT_THAT(ParameterNames(*imported), ::testing::UnorderedElementsAre("table", "shares", "fc"));
 }
 
 TEST(Onnx, ALossOfAnotherKindIsRefused) {

@@ -141,13 +141,17 @@ std::vector<std::string> Notes(const ModelProto& model, const ModelConfig& confi
 std::string Held(const std::string& why, const std::string& values) {
   return "not trained, but kept as the file has them (" + why + "): " + values;
 }
-constexpr char kOperands[] = "operands that are not trained, as divisors and exponents";
+constexpr char kOperands[] = "operands that are not trained, as divisors";
 constexpr char kConstants[] = "Constant nodes";
 constexpr char kNumbers[] = "numbers without an axis";
 constexpr char kUnmarked[] =
     "numbers without an axis, which the file does not mark as parameters or buffers; to train "
     "parameters, export with dynamo=True, optimize=False";
 constexpr char kUnreached[] = "no gradient of the loss reaches them";
+constexpr char kLost[] =
+    "exponents, bounds of Clip, and what goes through Trilu, CumSum, ReduceProd or ScatterND, "
+    "which "
+    "psgd does not train";
 constexpr char kAngles[] = "angles of a sine or cosine";
 constexpr char kBounds[] = "bounds and values to fill in";
 
@@ -212,7 +216,7 @@ TEST(OnnxWeights, NumbersAreTrainedIfTheFileMarksThemAsParameters) {
   ASSERT_TRUE(unmarked.ok()) << unmarked.status();
   EXPECT_THAT(ParameterNames(*unmarked), ElementsAreArray(weights));
   EXPECT_THAT(Notes(model),
-              ElementsAre(Held(kUnreached, "least (scalar), most (scalar)"),
+              ElementsAre(Held(kLost, "least (scalar), most (scalar)"),
                           Held(kUnmarked,
                                "floor (scalar), head.scale (scalar), head.temperature (scalar)")));
   ModelConfig config;
@@ -336,6 +340,48 @@ TEST(OnnxWeights, OfOneElementLoseTheirAxes) {
       EXPECT_THAT(tensor.shape, Not(IsEmpty())) << op << " " << tensor.name;
     }
   }
+}
+
+// Images of 2 x 4 x 4 times tril(w), to a power.
+ModelProto Causal(const Shape& power) {
+  ModelProto model = TimesMade({3, 32}, [&](GraphProto* g) {
+    AddWeights(g, "p", power, 3);
+    AddNode(g, "Neg", {"w"}, "negative");
+    SetInt(AddNode(g, "Trilu", {"negative"}, "lower"), "upper", 0);
+    AddWeights(g, "other", {3, 32});
+    AddNode(g, "Add", {"lower", "other"}, "m");
+  });
+  AddNode(model.mutable_graph(), "Pow", {"y", "p"}, "z");
+  SetOutput(model.mutable_graph(), "z");
+  return model;
+}
+
+TEST(OnnxWeights, WhatPyTorchAloneWouldTrainIsNotedAndRefusedIfMarked) {
+  for (const Shape& power : {Shape{1}, Shape{}}) {
+    ModelProto model = Causal(power);
+    const auto imported = Import(model);
+    ASSERT_TRUE(imported.ok()) << imported.status();
+    EXPECT_THAT(ParameterNames(*imported), ElementsAre("other"));
+    EXPECT_THAT(Notes(model),
+                ElementsAre(Held(kLost, power.empty() ? "w (3x32)" : "p (1), w (3x32)")));
+    for (const char* name : {"other", "p"}) MarkAs(model.mutable_graph(), name, "PARAMETER");
+    EXPECT_TRUE(Import(model).ok()) << "one element is noted";
+    MarkAs(model.mutable_graph(), "w", "PARAMETER");
+    EXPECT_THAT(std::string(Import(model).status().message()),
+                AllOf(HasSubstr("PyTorch trains its parameter w (3x32), and psgd would not"),
+                      HasSubstr("model.frozen: [w]")));
+    ModelConfig config;
+    config.add_frozen("w");
+    EXPECT_THAT(Notes(model, config), ElementsAre(Held(kLost, "p (" + ShapeText(power) + ")")));
+  }
+}
+
+TEST(OnnxWeights, MarkedParametersThatAlsoGoAnotherWayAreTrained) {
+  ModelProto model = Causal({1});
+  GraphProto* graph = model.mutable_graph();
+  graph->mutable_node(2)->set_input(1, "w");  // tril(-w) + w
+  for (const char* name : {"w", "p"}) MarkAs(graph, name, "PARAMETER");
+  EXPECT_THAT(Notes(model), ElementsAre(Held(kLost, "p (1)")));
 }
 
 // Adds "bound" as an operand of a choice between the logits and it.

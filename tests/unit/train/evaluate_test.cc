@@ -168,6 +168,11 @@ TEST(TargetMeasures, OfLabelsCountHitsAndErrors) {
 TEST(TargetMeasures, NamesAreFitForKeysAndNotTooMany) {
   const Targets odd = {Targets::Kind::kNumber, {"Price (EUR)", "b"}, {{}, {}}};
   EXPECT_EQ(Measured(odd, {1, 1}, {1, 1}).measures().count("rmse_price__eur_"), 1u);
+  const Targets alike = {Targets::Kind::kNumber, {"a b", "a_b", "A-B"}, {{}, {}, {}}};
+  const EvalResult result = Measured(alike, {1, 2, 3}, {0, 0, 0});
+  EXPECT_EQ(result.measures().at("rmse_a_b"), 1);
+  EXPECT_EQ(result.measures().at("rmse_a_b_1"), 2);
+  EXPECT_EQ(result.measures().at("rmse_a_b_2"), 3);
   const auto many = [](size_t targets) {
     Targets made = {Targets::Kind::kNumber, {}, std::vector<NumberScale>(targets)};
     for (size_t t = 0; t < targets; ++t) made.names.push_back("y" + std::to_string(t));

@@ -151,6 +151,10 @@ TEST(CoordinatorJoin, TheFirstRegistrationFixesTheModel) {
   EXPECT_THAT(Text(run.core().Register(other, {}, run.now(), &effects).status()),
               HasSubstr("built another model than the run's: it also trains scale;"));
   other = run.Registration(second);
+  other.mutable_model()->mutable_parameters()->RemoveLast();
+  EXPECT_THAT(Text(run.core().Register(other, {}, run.now(), &effects).status()),
+              HasSubstr("built another model than the run's: it does not train "));
+  other = run.Registration(second);
   other.set_batches_per_epoch(7);
   EXPECT_THAT(Text(run.core().Register(other, {}, run.now(), &effects).status()),
               HasSubstr("7 batches an epoch, where the run has 800 and 8"));
