@@ -25,7 +25,7 @@ import time
 import types
 import warnings
 import weakref
-from typing import AbstractSet, Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Sized, Tuple
+from typing import AbstractSet, Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Sized, Tuple, Union
 
 import torch
 from torch.utils.data import Sampler
@@ -750,7 +750,7 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
          tls_dir: Optional[str] = None, log_file: Optional[str] = None,
          connect_seconds: float = 60, statistics: Sequence[str] = (),
          overlap: bool = False, mask_momentum: Optional[bool] = None,
-         device_codecs: bool = True) -> Any:
+         device_codecs: bool = True) -> Union[Run, Alone]:
     """Joins the run of ps-run's environment, or at `server`; without either, trains alone.
 
     Attaches to the model and the optimizer; schedulers, state_dict and closures keep working. The

@@ -198,10 +198,12 @@ class TorchRun(unittest.TestCase):
                 for what, skipped, data in (("images-idx3", 16, pixels), ("labels-idx1", 8, bytes(count))):
                     with gzip.open(f"{folder}/{name}-{what}-ubyte.gz", "wb", 1) as file:
                         file.write(bytes(skipped) + data)
+            script = [sys.executable, "-B", example, "--epochs", "1", "--data", folder]
+            alone = subprocess.run(script, capture_output=True, text=True, timeout=120)
+            self.assertRegex(alone.stdout, r"epoch 1: loss 0\.0.*, accuracy 1\.0000", alone.stderr)
             done = subprocess.run(
                 [BIN / "ps-run", SOURCE / "examples/cluster.yaml", "--run-dir", f"{folder}/run", "--",
-                 sys.executable, "-B", example, "--epochs", "1", "--data", folder],
-                capture_output=True, text=True, timeout=120)
+                 *script], capture_output=True, text=True, timeout=120)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(json.loads(pathlib.Path(folder, "run/summary.json").read_text())
                              ["test_accuracy"], 1)  # all are of one class

@@ -21,6 +21,7 @@ from unittest import mock
 try:
     import torch
     from torch import nn
+    from torch.utils.checkpoint import checkpoint
     from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 except ImportError as error:
     print(f"no PyTorch for this Python: {error}")
@@ -76,6 +77,17 @@ class Attention(nn.Module):
     def forward(self, x):
         hidden = self.norm(self.input(x))
         return self.last(self.head(self.attention(hidden, hidden, hidden)[0]))
+
+
+class Checkpointed(nn.Sequential):
+    """Its backward pass computes the forward pass again."""
+
+    def __init__(self):
+        torch.manual_seed(5)
+        super().__init__(nn.Linear(6, 6), nn.Sequential(nn.Tanh(), nn.Linear(6, 6)), nn.Linear(6, 2))
+
+    def forward(self, x):
+        return self[2](checkpoint(self[1], self[0](x), use_reentrant=False))
 
 
 class Kept:
@@ -176,7 +188,7 @@ class Steps(unittest.TestCase):
         def sgd(model):
             return torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
 
-        for model in (Tied(), Attention()):
+        for model in (Tied(), Attention(), Checkpointed()):
             self.assert_same(*self.train(sgd, copy.deepcopy(model), overlap=True), delta=1e-5)
             self.assert_same(*self.train(sgd, copy.deepcopy(model), overlap=True,
                                          optimizer="{sgd: {learning_rate: 0.1, momentum: 0.9}}"),
@@ -408,7 +420,7 @@ class Steps(unittest.TestCase):
             scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
             run = psgd.torch.join(model, optimizer, server=at)
             loader = DataLoader(points(), batch_size=BATCH, sampler=run.sampler(points()),
-                                num_workers=2)
+                                num_workers=2, persistent_workers=True)
             epochs = 0
             for _ in run.epochs(2):
                 for i, (x, y) in enumerate(loader):
