@@ -206,6 +206,11 @@ class Steps(unittest.TestCase):
                 asked.append(f"push {name}"), push(name, *how, **named))
             for _ in run.epochs(1):
                 for i, (x, y) in enumerate(loader):
+                    if i == 3:
+                        model[0]._is_replica = True  # as DataParallel's copies have it
+                        with self.assertRaisesRegex(psgd.StateError, "join the DataParallel model"):
+                            model(x)
+                        del model[0]._is_replica
                     asked.clear()
                     optimizer.zero_grad()
                     loss = nn.CrossEntropyLoss()(model(x), y)
