@@ -75,6 +75,14 @@ def _exactly(values: torch.Tensor, exact: torch.Tensor, dtype: torch.dtype) -> t
     return exact + (values - exact.to(dtype).to(torch.float32))
 
 
+def _raise_version(tensor: torch.Tensor) -> None:
+    """By which autograd sees that a graph is of other weights."""
+    if hasattr(torch.autograd.graph, "increment_version"):  # PyTorch 2
+        torch.autograd.graph.increment_version(tensor)
+    else:
+        tensor.detach().view(-1)[:0].zero_()
+
+
 class Tensor:
     """A tensor of the model, and how it travels: as float32 and contiguous, from the host's memory;
     or, where a GPU codes it, from the GPU's.
@@ -155,8 +163,7 @@ class Tensor:
         if direct:
             client.get_memory(self.name, tensor.data_ptr(), tensor.numel())
             if tensor.requires_grad:
-                # Raises its version, by which autograd sees that a graph is of other weights.
-                tensor.detach().view(-1)[:0].zero_()
+                _raise_version(tensor)
             return
         if is_on_gpu(tensor):
             self._bring(client, stagings, tensor)
