@@ -180,6 +180,7 @@ class Errors(unittest.TestCase):
 
     def interrupted(self, call, *arguments, **named):
         """Ctrl-C ends the call."""
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # not so where ctest ignores it
         start = time.monotonic()
         press = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
         press.start()
