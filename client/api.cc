@@ -16,12 +16,12 @@
 #include "include/psgd.h"
 #include "net/credentials.h"
 #include "proto/local_steps.h"
+#include "proto/measure_of.h"
 
 namespace psgd {
 namespace {
 
 constexpr int32_t kMostDimensions = 8;
-constexpr size_t kMostMeasures = 64;
 constexpr int64_t kLongestConnect = int64_t{24} * 3600 * 1000;  // milliseconds
 constexpr uint32_t kMostEpochsOfARun = 1u << 30;
 
@@ -421,7 +421,7 @@ psgd_status psgd_load_state(psgd_client client, void* bytes, size_t room, size_t
 psgd_status psgd_report(psgd_client client, const psgd_result* result) {
   return WithClient("psgd_report", client, [&](Client& c) -> absl::Status {
     PSGD_ASSIGN_OR_RETURN(const psgd_result given, TakeIn(result, "result"));
-    if (given.measures > kMostMeasures) {
+    if (given.measures > size_t{kMostMeasures}) {
       return InvalidArgumentError(given.measures, " measures; at most ", kMostMeasures,
                                   " are allowed");
     }
@@ -458,7 +458,12 @@ psgd_status psgd_leave(psgd_client client, int32_t failed, const char* reason) {
   return Guarded("psgd_leave", [&]() -> absl::Status {
     const std::shared_ptr<OpenClient> open = AllClients().Take(client);
     if (open == nullptr) return NoClient(client);
-    std::lock_guard lock(open->mutex);
+    std::unique_lock lock(open->mutex, std::try_to_lock);
+    if (!lock) {
+      // A program that goes down does not wait for the call of another thread.
+      if (failed != 0) open->client->Interrupt();
+      lock.lock();
+    }
     const std::unique_ptr<Client> leaving = std::move(open->client);
     const auto kept = leaving->KeepThreadDevice();
     return leaving->Leave(failed != 0, TextOr(reason, failed != 0 ? "it failed" : "it is done"));

@@ -126,6 +126,8 @@ class Client {
 
   absl::Status Report(EvalResult result);
   ClientTimings timings() const;
+  // Ends the call that is under way in another thread. Only Leave may follow.
+  void Interrupt() { member_.Close(); }
   // No call may follow.
   absl::Status Leave(bool failed, const std::string& reason);
 

@@ -289,7 +289,8 @@ PSGD_API psgd_status psgd_load_state(psgd_client client, void* bytes, size_t roo
 
 /* What the program measured after `epoch` epochs: shown on the dashboard, in metrics.jsonl and
  * summary.json. Of several workers the first counts. `names` and `values`: further measures, with
- * names of lower-case letters, digits and '_'. */
+ * names of lower-case letters, digits and '_', at most 16. An epoch whose samples are dealt again
+ * after a worker's death ends once more: its later results count. */
 typedef struct psgd_result {
   size_t size; /* set to sizeof(psgd_result) */
   double epoch;
@@ -323,7 +324,8 @@ PSGD_API psgd_status psgd_get_timings(psgd_client client, psgd_timings* timings)
 
 /* Ends the client, whatever state it is in; its handle is closed, even after an error. If steps of
  * its share are left, they are dealt again, and what codecs left behind is pushed. `failed`: the
- * program goes down with an error, which `reason` tells. */
+ * program goes down with an error, which `reason` tells; it ends a call that is under way in
+ * another thread, and otherwise waits for that. */
 PSGD_API psgd_status psgd_leave(psgd_client client, int32_t failed, const char* reason);
 
 #ifdef __cplusplus

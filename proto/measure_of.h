@@ -10,6 +10,9 @@
 
 namespace psgd {
 
+// Of an evaluation, at most; python/psgd/_client.py has the number, too.
+inline constexpr int kMostMeasures = 16;
+
 // The first measure, or the loss if there is none.
 inline Measurement MeasureOf(const EvalResult& result) {
   std::optional<double> accuracy;

@@ -1,13 +1,19 @@
 """A worker of a run, for named arrays of any kind."""
 
+import contextlib
 import ctypes
 import os
+import re
+import threading
 import warnings
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+import weakref
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from psgd import _dlpack, _environment, _library
 from psgd._library import InvalidError, RunOver, StateError
 
+_MOST_MEASURES = 16  # kMostMeasures of proto/measure_of.h
+_LONGEST_NAME = 64  # kLongestName of common/names.h
 _SLICE_MS = 200  # a wait looks this often whether Ctrl-C was pressed
 
 
@@ -32,6 +38,22 @@ def _memory(array: Any, write: bool) -> Tuple[int, int, Any]:
         return ctypes.addressof(copy), view.nbytes // 4, copy
     block = (ctypes.c_char * view.nbytes).from_buffer(view)
     return ctypes.addressof(block), view.nbytes // 4, block
+
+
+def check_measures(names: Iterable[str]) -> None:
+    """Of results: these become names of metrics and keys in files (coordinator_core.cc)."""
+    further = [name for name in names if name not in ("loss", "accuracy", "samples", "seconds")]
+    for name in further:
+        if name in ("epoch", "self"):
+            raise InvalidError(f"{name!r} is no name of a result: the run counts the epochs itself; "
+                               "leave it out, or call it something else")
+        if len(name) > _LONGEST_NAME or not re.fullmatch("[a-z0-9_]+", name):
+            raise InvalidError(f"{name!r} is no name of a result: names are of lower-case letters, "
+                               f"digits and _, and have at most {_LONGEST_NAME}; call it "
+                               f"{re.sub('[^a-z0-9_]', '_', name.lower())[:_LONGEST_NAME]!r}")
+    if len(further) > _MOST_MEASURES:
+        raise InvalidError(f"{len(further)} results besides loss, accuracy, samples and seconds, and "
+                           f"at most {_MOST_MEASURES} are kept; leave out some")
 
 
 class Share:
@@ -68,6 +90,14 @@ def _number_of(variable: str, text: str, most: int) -> Optional[int]:
 def environment_seed() -> Optional[int]:
     """The run's seed, as ps-run says it; None: it does not."""
     return _number_of("PSGD_SEED", _environment.seed(), 2**64 - 1)
+
+
+def _leave_forgotten(handle: int, process: int, over: threading.Event) -> None:
+    """Of a client that nobody refers to any more. `over`: its run is."""
+    if handle != 0 and os.getpid() == process:
+        with contextlib.suppress(_library.Error):
+            _library.call("psgd_leave", handle, int(not over.is_set()),
+                          b"its program forgot it; a program that is done calls leave()")
 
 
 class Client:
@@ -113,8 +143,14 @@ class Client:
             tls_dir=text(tls_dir or _environment.tls_dir()), log_file=text(log_file),
             connect_ms=int(connect_seconds * 1000), wanted=0 if number is None else number + 1)
         handle = ctypes.c_uint64()
-        _library.call("psgd_join", ctypes.byref(options), ctypes.byref(handle))
+        over = self._over = threading.Event()
+        process = self._process
+        _library.call_aside("psgd_join", ctypes.byref(options), ctypes.byref(handle),
+                            undo=lambda: _leave_forgotten(handle.value, process, over))
         self._handle = handle.value
+        # Otherwise its lease would be kept, and others would wait for it as long as the process lives.
+        self._forgotten = weakref.finalize(self, _leave_forgotten, self._handle, process, over)
+        self._forgotten.atexit = False  # then the process ends, and with it the lease
         self._state: Optional[Callable[[], Any]] = None
         self._names: List[str] = []
         self._numbers: Dict[str, int] = {}
@@ -135,15 +171,16 @@ class Client:
         #: Steps of this worker's own between two exchanges; False: every step is an exchange.
         self.local_steps: bool = info.local_steps > 1
 
-    def _call(self, name: str, *arguments: Any) -> int:
+    def _call(self, name: str, *arguments: Any, aside: bool = False) -> int:
         if not self._handle:
             raise StateError("this client has left the run; join again for another one")
         _library.check_process(self._process)
-        return _library.call(name, self._handle, *arguments)
+        call = _library.call_aside if aside else _library.call
+        return call(name, self._handle, *arguments)
 
-    def _wait(self, name: str, *arguments: Any) -> None:
+    def _wait(self, name: str, *arguments: Any, aside: bool = False) -> None:
         while True:
-            status = self._call(name, _SLICE_MS, *arguments)
+            status = self._call(name, _SLICE_MS, *arguments, aside=aside)
             if status == _library.OK:
                 return
             if status == _library.SAVE:
@@ -202,14 +239,16 @@ class Client:
 
         The first worker brings model, first weights and epochs; 0 epochs: the config's.
         """
-        self._call("psgd_commit", samples, epochs)
+        self._call("psgd_commit", samples, epochs, aside=True)
 
     def next_share(self) -> Optional[Share]:
         """Waits for the next share and its weights; None: the run is over."""
         info = _library.ShareInfo()
         try:
-            self._wait("psgd_next_share", ctypes.byref(info))
+            # It asks the coordinator, which may be away.
+            self._wait("psgd_next_share", ctypes.byref(info), aside=True)
         except RunOver:
+            self._over.set()
             return None
         return Share(self, info)
 
@@ -343,6 +382,7 @@ class Client:
     def report(self, epoch: float, *, loss: float = 0, accuracy: float = 0, samples: int = 0,
                seconds: float = 0, **measures: float) -> None:
         """What was measured after so many epochs. Of several workers the first counts."""
+        check_measures(measures)
         names = (ctypes.c_char_p * max(1, len(measures)))(*[name.encode() for name in measures])
         values = (ctypes.c_double * max(1, len(measures)))(*measures.values())
         result = _library.Result(epoch=epoch, loss=loss, accuracy=accuracy, samples=int(samples),
@@ -356,10 +396,15 @@ class Client:
         self._call("psgd_get_timings", ctypes.byref(timings))
         return {name: getattr(timings, name) for name, *_ in _library.Timings._fields_[1:]}
 
+    def is_forked(self) -> bool:
+        """Whether this is another process than the one that joined."""
+        return os.getpid() != self._process
+
     def leave(self, failed: bool = False, reason: str = "done") -> None:
         """Leaves the run. Steps that are left are dealt again. Does nothing the second time."""
-        if not self._handle or os.getpid() != self._process:
+        if not self._handle or self.is_forked():
             return
+        self._forgotten.detach()
         handle, self._handle = self._handle, 0
         _library.call("psgd_leave", handle, int(failed), reason.encode())
 

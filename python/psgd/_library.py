@@ -4,7 +4,8 @@ import ctypes
 import ctypes.util
 import os
 import pathlib
-from typing import Any, Optional
+import threading
+from typing import Any, Callable, List, Optional
 
 from psgd import _environment
 
@@ -192,6 +193,33 @@ def call(name: str, *arguments: Any) -> int:
         return status
     text = (library.psgd_last_error() or b"").decode("utf-8", "replace")
     raise ERRORS.get(status, Error)(text)
+
+
+def call_aside(name: str, *arguments: Any, undo: Optional[Callable[[], None]] = None) -> int:
+    """As call, of what may wait long. Ctrl-C ends the wait; the call goes on in a thread of its own,
+    and `undo` follows it."""
+    if threading.current_thread() is not threading.main_thread():
+        return call(name, *arguments)
+    ended: List[Any] = []
+
+    def work() -> None:
+        try:
+            ended.append(call(name, *arguments))
+        except BaseException as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:
+        if undo is not None:
+            end = undo
+            threading.Thread(target=lambda: (thread.join(), end()), daemon=True).start()
+        raise
+    if isinstance(ended[0], BaseException):
+        raise ended[0]
+    return ended[0]
 
 
 def check_process(process: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Set
 import torch
 
 from psgd._library import InvalidError
+from psgd._torch_tensor import unwrapped
 
 _OPTIMIZER, _OWN, _RANDOM = "psgd.optimizer", "psgd.own", "psgd.random"
 
@@ -81,7 +82,7 @@ class State:
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
                  worker: int) -> None:
-        self._model = model
+        self._model = unwrapped(model)
         self._worker = worker
         self._parts: Dict[str, Any] = {_OPTIMIZER: optimizer}
         self._random: Dict[str, Any] = {}  # to be restored

@@ -11,10 +11,21 @@ from psgd._library import Error, InvalidError
 from psgd._staging import Staging
 
 
+def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
+    """Without torch.compile and DataParallel around it, which put a prefix before all names."""
+    while True:
+        if isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+            model = model.module
+        elif "_orig_mod" in model._modules:
+            model = model._orig_mod
+        else:
+            return model
+
+
 def members(model: torch.nn.Module, which: str) -> Iterator[Tuple[str, torch.nn.Module, str, Any]]:
     """Name, module, name in the module and tensor of all `_parameters` or `_buffers`, each once."""
     seen: Set[int] = set()
-    for prefix, module in model.named_modules():
+    for prefix, module in unwrapped(model).named_modules():
         for key, tensor in getattr(module, which).items():
             if tensor is not None and id(tensor) not in seen:
                 seen.add(id(tensor))
@@ -62,6 +73,14 @@ def _exactly(values: torch.Tensor, exact: torch.Tensor, dtype: torch.dtype) -> t
     if dtype in (torch.float32, torch.float64):
         return values
     return exact + (values - exact.to(dtype).to(torch.float32))
+
+
+def _raise_version(tensor: torch.Tensor) -> None:
+    """By which autograd sees that a graph is of other weights."""
+    if hasattr(torch.autograd.graph, "increment_version"):  # PyTorch 2
+        torch.autograd.graph.increment_version(tensor)
+    else:
+        tensor.detach().view(-1)[:0].zero_()
 
 
 class Tensor:
@@ -143,6 +162,8 @@ class Tensor:
             return
         if direct:
             client.get_memory(self.name, tensor.data_ptr(), tensor.numel())
+            if tensor.requires_grad:
+                _raise_version(tensor)
             return
         if is_on_gpu(tensor):
             self._bring(client, stagings, tensor)
@@ -193,8 +214,9 @@ class Tensor:
         """After a step that changed the rows alone that have a gradient."""
         tensor, direct = self._checked()
         gradient = tensor.grad
-        if not (direct and gradient.is_sparse and gradient.sparse_dim() == 1):
-            self.push(client, stagings)
+        known = gradient is not None and gradient.is_sparse and gradient._nnz() > 0
+        if not (direct and known and gradient.sparse_dim() == 1):
+            self.push(client, stagings)  # as where the step has dropped the gradient
             return
         rows = gradient.coalesce().indices()[0]
         self._push_rows(client, rows, tensor.detach()[rows])

@@ -25,13 +25,13 @@ import time
 import types
 import warnings
 import weakref
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Sized, Tuple
+from typing import AbstractSet, Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Sized, Tuple, Union
 
 import torch
 from torch.utils.data import Sampler
 
 from psgd import _environment
-from psgd._client import Client, Share, environment_seed
+from psgd._client import Client, Share, check_measures, environment_seed
 from psgd._layout import Layout, check_optimizer
 from psgd._library import DataLossError, Error, InvalidError, RunOver, StateError
 from psgd._overlap import Overlap
@@ -91,6 +91,17 @@ def _leave_out_own_calls(trace: Any) -> None:
         trace = trace.tb_next
     if last is not None:
         last.tb_next = None
+
+
+def _refuse_scaled_gradients(optimizer: Any, named: Dict[str, Any]) -> None:
+    """GradScaler leaves the unscaling to the step of a fused optimizer: of PyTorch 1 by an argument,
+    of PyTorch 2 by attributes."""
+    if named.get("grad_scaler") is not None or hasattr(optimizer, "found_inf"):
+        raise StateError(
+            "the optimizer is fused: GradScaler lets it unscale the gradients within its step, and "
+            "the step is made on the shards (`optimizer` of the run's config), which would get "
+            "scaled gradients. Make the program's optimizer without fused=True, or say "
+            "optimizer: worker in the config")
 
 
 def _seed_all(number: int) -> None:
@@ -160,6 +171,7 @@ class Alone:
             yield epoch
 
     def log(self, **values: Any) -> None:
+        check_measures(values)
         shown = ", ".join(f"{name} {_number(value):.4f}" for name, value in values.items())
         print(f"epoch {self._epoch}: {shown}", flush=True)
 
@@ -201,10 +213,12 @@ class Run:
         self._committed = False
         self._share: Optional[Share] = None
         self._pending = False     # the share is of the next epoch
+        self._dealt_out = False   # a loader has had all samples of the epoch
         self._batches_dealt = 0   # batches of this epoch that this worker has had
         self._steps = 0           # of the share that have ended
         self._skips = 0           # of them, without an update
         self._epochs_done = 0
+        self._logged = False       # the results of this epoch
         self._last = time.monotonic()
         self._last_overlapped = 0.0
         self._own_seconds = 0.0   # in psgd, between the program's own work
@@ -310,16 +324,21 @@ class Run:
         run = self
 
         def step(optimizer: Any, *arguments: Any, **named: Any) -> Any:
+            had: AbstractSet[int] = frozenset()
             run._give_owed_state()
             run._bring_all()
             if run.client.worker_optimizer or run._over:
+                # Some steps, and hooks after them, drop the gradients.
+                had = {id(p) for group in optimizer.param_groups for p in group["params"]
+                       if p.grad is not None}
                 result = original(*arguments, **named)
             else:  # the shards have the optimizer
+                _refuse_scaled_gradients(optimizer, named)
                 closure = arguments[0] if arguments else named.get("closure")
                 with torch.enable_grad():
                     result = closure() if closure is not None else None
             if not run._over:
-                run._end_step(pushes=True)
+                run._end_step(pushes=True, had=had)
             return result
 
         # Schedulers look for these, of PyTorch 1 and of 2, and take the method apart.
@@ -342,6 +361,8 @@ class Run:
         sys.excepthook = hook
 
     def _at_exit(self) -> None:
+        if self.client.is_forked():
+            return
         try:
             self.leave(failed=bool(self._failure),
                        reason=self._failure or "its program ended before the run did")
@@ -363,7 +384,7 @@ class Run:
         self._set_samples(samples, "say the same number again")
 
     def _set_samples(self, samples: int, advice: str) -> None:
-        if self._committed and samples != self._samples_in_set:
+        if self._samples_in_set not in (0, samples):
             raise StateError(f"the run deals a data set of {self._samples_in_set} samples, and this "
                              f"one has {samples}; {advice}")
         self._samples_in_set = samples
@@ -413,6 +434,7 @@ class Run:
             self._pending = False
             self._epochs_done = self._share.epoch + 1
             self._within_epoch = True
+            self._logged = False
             yield self._share.epoch
             self._within_epoch = False
             self._finish_share()
@@ -422,8 +444,9 @@ class Run:
         """What the program measured after this epoch: loss=, accuracy= (0 to 1), and others.
 
         On the dashboard, in metrics.jsonl, TensorBoard and summary.json. Of several workers the
-        first counts.
+        first counts, and of a worker the first call in an epoch.
         """
+        check_measures(values)
         if self._over:
             warnings.warn("the run is over, and takes no more results: log them inside of the loop "
                           "over run.epochs", stacklevel=2)
@@ -432,8 +455,13 @@ class Run:
             warnings.warn("this worker was asked to leave before the end of the epoch; its results "
                           "are not reported", stacklevel=2)
             return
+        if self._logged:
+            warnings.warn(f"results of epoch {self._epochs_done} were logged before, and those stand: "
+                          "give all of an epoch in one call of run.log", stacklevel=2)
+            return
         numbers: Dict[str, Any] = {name: _number(value) for name, value in values.items()}
         self.client.report(self._epochs_done, **numbers)
+        self._logged = True
 
     @contextlib.contextmanager
     def accumulate(self) -> Iterator[None]:
@@ -469,7 +497,8 @@ class Run:
     def leave(self, failed: bool = False, reason: str = "done") -> None:
         """Leaves the run; called by itself when the program ends."""
         if not self._over:
-            self.timings()
+            if not failed:  # which asks the client: perhaps it is in a call that Ctrl-C left
+                self.timings()
             self._over = True
             _joined.remove(self)
             if self._overlap is not None:
@@ -492,7 +521,8 @@ class Run:
         self._last, self._last_overlapped = time.monotonic(), self._overlapped()
         self._own_seconds += self._last - begun - (self._last_overlapped - overlapped)
 
-    def _end_step(self, pushes: bool) -> None:
+    def _end_step(self, pushes: bool, had: AbstractSet[int] = frozenset()) -> None:
+        """`had`: ids of parameters that had a gradient before the optimizer's step."""
         if self._asked_to_leave:
             self._give_owed_state()
             return  # a batch that a loader had made ahead
@@ -506,8 +536,10 @@ class Run:
         if self._steps >= self._share.batches:
             raise StateError(
                 f"this is step {self._steps + 1} of a share of {self._share.batches} batches: the "
-                f"DataLoader's batches are not those of the run. Give it batch_size="
-                f"{self.client.batch} (data.batch of the run's config) and the run's sampler")
+                f"DataLoader's batches are not those of the run, or the program makes two steps a "
+                f"batch. Give the loader batch_size={self.client.batch} (data.batch of the run's "
+                "config) and the run's sampler. Of two networks that train in turn (a GAN) give both "
+                "to one ModuleDict and one optimizer, and make one step a batch")
         begun, overlapped = time.monotonic(), self._overlapped()
         self._within_batch = True
         try:
@@ -518,7 +550,7 @@ class Run:
                                  "such a batch")
             exchanges = self.client.exchanges()
             if exchanges:
-                self._push(update=pushes)
+                self._push(pushes, had)
                 self._stagings.flush()
             computed = begun - self._last - (overlapped - self._last_overlapped)
             self.client.end_step(seconds_compute=max(0.0, computed))
@@ -539,7 +571,7 @@ class Run:
             self._overlap.end()
         self._return(begun, overlapped)
 
-    def _push(self, update: bool) -> None:
+    def _push(self, update: bool, had: AbstractSet[int]) -> None:
         """Statistics change in each batch; parameters by an update of the optimizer."""
         trained = self._trained()
         self._layout.check(trained, self._optimizer)
@@ -553,7 +585,8 @@ class Run:
             parameter = tensor.tensor
             if self._overlap is not None and self._overlap.has_left(tensor):
                 continue
-            changed = self.client.local_steps or (update and parameter.grad is not None)
+            changed = self.client.local_steps or (
+                update and (parameter.grad is not None or id(parameter) in had))
             if not changed or id(parameter) not in trained:
                 continue  # not this program's, or not used in this step
             if shards_optimize:
@@ -604,12 +637,16 @@ class Run:
     def _save_state(self) -> memoryview:
         if self._within_batch:  # schedulers and averages may follow the optimizer's step
             raise _NotYet
-        state = self._state.save(self._travels(), self._within_epoch)
-        if len(state) <= _MOST_STATE_BYTES:
-            return state
-        warnings.warn(f"the state of this worker has {len(state) / 1e9:.1f} GB, and checkpoints keep "
-                      "2.1 GB at most: this checkpoint has none, and a run that goes on from it "
-                      "begins with a new optimizer")
+        try:
+            state = self._state.save(self._travels(), self._within_epoch)
+            if len(state) <= _MOST_STATE_BYTES:
+                return state
+            why = (f"the state of this worker has {len(state) / 1e9:.1f} GB, and checkpoints keep "
+                   "2.1 GB at most")
+        except InvalidError as error:  # that is not worth the hours that were trained
+            why = str(error)
+        warnings.warn(f"{why}: this checkpoint has no state of this worker, and a run that goes on "
+                      "from it begins with a new optimizer")
         return memoryview(b"")
 
     def _give_owed_state(self) -> None:
@@ -621,17 +658,20 @@ class Run:
     # ---- Shares ----
 
     def _batches(self) -> int:
-        """Of this epoch for this worker; about as many as it will have before its last share."""
+        """Of this epoch for this worker. Before its last share, not less than there will be while
+        no worker leaves."""
         if self._share is not None and self._share.ends_epoch:
             return self._batches_dealt
         workers = max(1, self.client.workers)
-        return max(1, self._batches_dealt, self._samples_in_set // self.client.batch // workers)
+        batches = self._samples_in_set // self.client.batch
+        return max(1, self._batches_dealt, -(-batches // workers))
 
     def _next_share(self) -> bool:
         begun, overlapped = time.monotonic(), self._overlapped()
         before = self._share
         self._share = self.client.next_share()
         self._steps = self._skips = 0
+        self._dealt_out = False
         if self._share is not None:
             if before is None or before.ends_epoch or before.epoch != self._share.epoch:
                 self._batches_dealt = 0
@@ -676,9 +716,10 @@ class Run:
         if self._share is None:
             raise StateError("the run deals samples within its epochs; iterate over the loader "
                              "inside of `for epoch in run.epochs(n):`")
-        if self._pending:
+        if self._pending or (self._dealt_out and self._steps > 0):
             raise StateError("all samples of this epoch have been dealt; iterate over the loader "
-                             "once an epoch")
+                             "once an epoch, and give the test set a loader without the run's "
+                             "sampler")
         epoch = self._share.epoch
         self._state.restore_random_numbers()
         while True:
@@ -688,6 +729,7 @@ class Run:
                     return
                 yield batch
             if self._share.ends_epoch or self._asked_to_leave:
+                self._dealt_out = True
                 return
             if self._steps < self._share.batches:
                 raise StateError(
@@ -708,7 +750,7 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
          tls_dir: Optional[str] = None, log_file: Optional[str] = None,
          connect_seconds: float = 60, statistics: Sequence[str] = (),
          overlap: bool = False, mask_momentum: Optional[bool] = None,
-         device_codecs: bool = True) -> Any:
+         device_codecs: bool = True) -> Union[Run, Alone]:
     """Joins the run of ps-run's environment, or at `server`; without either, trains alone.
 
     Attaches to the model and the optimizer; schedulers, state_dict and closures keep working. The
@@ -744,6 +786,10 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
         raise StateError("this model has joined a run with another optimizer, and has not left it; "
                          "give one optimizer all that is trained, in several groups if need be, and "
                          "join once")
+    if _joined and not server:
+        raise StateError("this process has joined the run before, and has not left it; a second join "
+                         "would make it another worker. Give one ModuleDict and one optimizer all "
+                         "that is trained, and join once; or call run.leave() before")
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     client = Client(server, name=name, device=f"torch {torch.__version__}, {device}",
                     tls_dir=tls_dir, log_file=log_file, connect_seconds=connect_seconds)

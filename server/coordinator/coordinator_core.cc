@@ -477,7 +477,6 @@ uint64_t PastSegment(const MemberState& member) {
 
 // Measures become names of metrics and keys in files.
 absl::Status CheckMeasures(const EvalResult& result) {
-  constexpr int kMostMeasures = 16;
   if (result.measures_size() > kMostMeasures) {
     return InvalidArgumentError("more than ", kMostMeasures, " measures in an evaluation");
   }
@@ -485,8 +484,9 @@ absl::Status CheckMeasures(const EvalResult& result) {
     const bool plain = std::ranges::all_of(
         name, [](char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_'; });
     if (!plain || name.empty() || name.size() > kLongestName) {
-      return absl::InvalidArgumentError(
-          "a measure of an evaluation whose name is not of lower-case letters, digits and _");
+      return InvalidArgumentError("a measure of an evaluation is called \"", Readable(name),
+                                  "\"; names are 1 to ", kLongestName,
+                                  " lower-case letters, digits and _: call it something else");
     }
   }
   return absl::OkStatus();
@@ -701,7 +701,9 @@ bool CoordinatorCore::LastCheckpointTaken(Effects* effects) {
 bool CoordinatorCore::HasEvaluation(const EvalResult& result) const {
   return EvaluatesByItself() &&
          std::ranges::any_of(totals_.evaluations(), [&](const EvalResult& counted) {
-           return counted.epoch() == result.epoch();
+           return counted.epoch() == result.epoch() &&
+                  !(ledger_ && ledger_->WentOn(static_cast<uint32_t>(result.epoch() - 1),
+                                               counted.clock(), result.clock()));
          });
 }
 

@@ -62,7 +62,8 @@ class CoordinatorCore {
   absl::StatusOr<NextSegmentReply> NextSegment(const NextSegmentRequest& request, Time now,
                                                Effects* effects);
   absl::Status Evaluated(const EvaluatedRequest& request, Time now, Effects* effects);
-  // Programs that evaluate by themselves: another one told of these weights before.
+  // Programs that evaluate by themselves: another one told of these weights before, and the epoch
+  // did not go on since.
   bool HasEvaluation(const EvalResult& result) const;
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request, Time now);
   // The request came before, and its answer was lost.

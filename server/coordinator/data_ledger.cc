@@ -217,4 +217,11 @@ bool DataLedger::EndsEpoch(uint64_t id) const {
   return it != segments_.end() && it->second.segment().ends_epoch();
 }
 
+bool DataLedger::WentOn(uint32_t epoch, uint64_t from, uint64_t to) const {
+  return std::ranges::any_of(segments_, [&](const auto& entry) {
+    const Segment& segment = entry.second.segment();
+    return segment.epoch() == epoch && segment.first_clock() >= from && segment.first_clock() < to;
+  });
+}
+
 }  // namespace psgd

@@ -75,6 +75,8 @@ class DataLedger {
   uint64_t latest() const { return segments_.empty() ? 0 : segments_.rbegin()->first; }
   // True when the segment was the last one of its epoch when it was dealt.
   bool EndsEpoch(uint64_t id) const;
+  // Whether a segment of the epoch began in these clocks: batches that were returned made it go on.
+  bool WentOn(uint32_t epoch, uint64_t from, uint64_t to) const;
   bool Finished() const;
   const LedgerPosition& position() const { return position_; }
   // Training dealt so far, in epochs.

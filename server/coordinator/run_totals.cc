@@ -13,6 +13,15 @@ void RunTotals::GoOnFrom(const WorkerReport& total, const std::vector<EvalResult
   evaluations_ = evaluations;
 }
 
+void RunTotals::CountEvaluation(const EvalResult& result) {
+  const auto same = std::ranges::find(evaluations_, result.epoch(), &EvalResult::epoch);
+  if (same == evaluations_.end()) {
+    evaluations_.push_back(result);
+  } else {
+    *same = result;
+  }
+}
+
 void RunTotals::Start(Time now) {
   if (!started_) started_ = now;
 }

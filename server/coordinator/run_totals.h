@@ -24,7 +24,8 @@ class RunTotals {
 
   // REQUIRES: the report has not been counted.
   void Count(const WorkerReport& report);
-  void CountEvaluation(const EvalResult& result) { evaluations_.push_back(result); }
+  // Replaces that of the same epoch.
+  void CountEvaluation(const EvalResult& result);
   // `norm`: of what the codecs of all workers left behind.
   void SetResidual(double norm) { sum_.set_residual_norm(norm); }
   // A residual of this norm is lost with its worker.

@@ -2,10 +2,13 @@
 the run say how often each sample was trained. Needs nothing but Python.
 
 counting_worker.py [--epochs N] [--pause SECONDS] [--rate RATE] [--log FILE] [--after SECONDS]
+                   [--dies STEPS]
 """
 
 import argparse
 import array
+import os
+import signal
 import time
 
 import psgd
@@ -20,9 +23,11 @@ def main():
     parser.add_argument("--rate", type=float, default=0, help="reported as loss")
     parser.add_argument("--log", help="gets a line for each step")
     parser.add_argument("--after", type=float, default=0, help="seconds of work after the run")
+    parser.add_argument("--dies", type=int, help="worker 1 is killed in the step after so many")
     options = parser.parse_args()
     log = open(options.log, "a", buffering=1) if options.log else None
     counts = array.array("f", bytes(4 * SAMPLES))
+    steps = 0
     with psgd.Client() as run:
         run.add("counts", counts)
         run.commit(samples=SAMPLES, epochs=options.epochs)
@@ -32,6 +37,10 @@ def main():
                 for index in indices:
                     counts[index] += 1
                 run.push({"counts": counts})
+                if steps == options.dies and run.worker == 1:
+                    print("dies", *indices, file=log)
+                    os.kill(os.getpid(), signal.SIGKILL)
+                steps += 1
                 run.end_step(samples=len(indices), loss_sum=options.rate * len(indices))
                 if log:
                     print(share.epoch, *indices, file=log)

@@ -1,4 +1,4 @@
-"""Programs as workers, in runs that lose a server, get a worker more, are stopped or secured. The
+"""Programs as workers, in runs that lose a server or a worker, get a worker more, are stopped or secured. The
 programs go on without a changed line, and nothing acknowledged is lost: each sample counts once an
 epoch.
 
@@ -38,14 +38,14 @@ class Run:
     """A ps-run of counting workers."""
 
     def __init__(self, folder, epochs, options=(), pause=0.05, staleness=0, acknowledge="memory",
-                 cluster="", after=0):
+                 cluster="", after=0, dies=-1):
         self.folder, self.epochs = pathlib.Path(folder), epochs
         config = self.folder / "config.yaml"
         config.write_text(CONFIG.format(staleness=staleness, acknowledge=acknowledge,
                                         cluster=cluster))
         self.dir, self.errors = self.folder / "run", self.folder / "errors"
         self.worker = [sys.executable, "-B", str(WORKER), "--epochs", str(epochs), "--pause",
-                       str(pause), "--after", str(after)]
+                       str(pause), "--after", str(after), "--dies", str(dies)]
         with open(self.errors, "w", encoding="utf-8") as errors:
             self.process = subprocess.Popen(
                 [BIN / "ps-run", config, "--run-dir", self.dir, "--threads", "1", *options, "--",
@@ -126,6 +126,25 @@ class Failures(unittest.TestCase):
             os.kill(run.servers()[0], signal.SIGKILL)
             self.assertTrue(run.eventually(lambda: "leads the run" in run.said()), run.said())
             self.assert_all_counted(run)
+
+    def test_a_killed_worker(self):
+        """Its last steps come again, as nobody was told of them. Each step counts once, but the one
+        that it was in: that is a whole step or none."""
+        for staleness in (0, 2):
+            with self.subTest(staleness=staleness), tempfile.TemporaryDirectory() as folder, \
+                    Run(folder, 2, staleness=staleness, pause=0.02, dies=5) as run:
+                self.assertEqual(run.process.wait(DEADLINE), 0, run.said())
+                more, last = run.counts(), []
+                for line in run.steps():
+                    kind, *samples = line.split()
+                    if kind == "dies":
+                        last = [int(i) for i in samples]
+                    for i in samples if kind in "01" else ():
+                        more[int(i)] -= 1
+                self.assertEqual(len(last), 4)
+                self.assertIn([i for i, count in enumerate(more) if count != 0], ([], sorted(last)))
+                self.assertLessEqual(set(more), {0, 1})
+                self.assertGreaterEqual(min(run.counts()), 2)
 
     def test_a_worker_joins_late(self):
         with Run(self.folder, 6, cluster=", segment: 4") as run:

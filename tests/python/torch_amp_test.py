@@ -69,6 +69,19 @@ class MixedPrecision(unittest.TestCase):
             with self.subTest(how):
                 self.train(step_of, **how)
 
+    def test_a_fused_optimizer_has_no_part_of_the_step_on_the_shards(self):
+        """GradScaler says so by an argument in PyTorch 1, and by attributes in PyTorch 2."""
+        model = nn.Linear(6, 2)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        with server(data=f"{{batch: {BATCH}}}", **SHARDS) as at:
+            run = psgd.torch.join(model, optimizer, server=at)
+            with self.assertRaisesRegex(psgd.StateError, "without fused=True"):
+                optimizer.step(grad_scaler=object())
+            optimizer.grad_scale = optimizer.found_inf = torch.zeros(1)
+            with self.assertRaisesRegex(psgd.StateError, "without fused=True"):
+                optimizer.step()
+            run.leave()
+
     @unittest.skipUnless(hasattr(torch.amp, "GradScaler"), "GradScaler for CPUs came with PyTorch 2.3")
     def test_a_scaler_skips_a_step(self):
         scalers = []

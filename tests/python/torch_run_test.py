@@ -3,6 +3,8 @@
 torch_run_test.py BIN_FOLDER SOURCE_FOLDER
 """
 
+import difflib
+import gzip
 import json
 import os
 import pathlib
@@ -177,6 +179,34 @@ class TorchRun(unittest.TestCase):
             self.assertEqual({i for batches in seen for batch in batches for i in batch},
                              set(range(worker.SAMPLES)))
             self.assertGreaterEqual(len(seen[0]), worker.SAMPLES // worker.BATCH - 6)
+            # The epoch came again, and its results are those of all samples.
+            survivor = torch.load(f"{folder}/worker-0.pt")
+            self.assertEqual(survivor["epochs"], [0, 0])
+            self.assertAlmostEqual(run.summary()["test_accuracy"], survivor["accuracy"], places=5)
+            self.assertAlmostEqual(run.summary()["test_loss"], survivor["loss"], places=5)
+
+    def test_an_example(self):
+        """It differs in few lines from the same program without psgd."""
+        example = SOURCE / "examples/fashion_mnist.py"
+        plain = (SOURCE / "examples/plain/fashion_mnist.py").read_text().splitlines()
+        changes = list(difflib.ndiff(plain, example.read_text().splitlines()))
+        for sign in "+-":
+            self.assertLessEqual(sum(line.startswith(sign + " ") for line in changes), 8)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, count in (("train", 640), ("t10k", 500)):
+                pixels = bytes(count * 784)
+                for what, skipped, data in (("images-idx3", 16, pixels), ("labels-idx1", 8, bytes(count))):
+                    with gzip.open(f"{folder}/{name}-{what}-ubyte.gz", "wb", 1) as file:
+                        file.write(bytes(skipped) + data)
+            script = [sys.executable, "-B", example, "--epochs", "1", "--data", folder]
+            alone = subprocess.run(script, capture_output=True, text=True, timeout=120)
+            self.assertRegex(alone.stdout, r"epoch 1: loss 0\.0.*, accuracy 1\.0000", alone.stderr)
+            done = subprocess.run(
+                [BIN / "ps-run", SOURCE / "examples/cluster.yaml", "--run-dir", f"{folder}/run", "--",
+                 *script], capture_output=True, text=True, timeout=120)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(pathlib.Path(folder, "run/summary.json").read_text())
+                             ["test_accuracy"], 1)  # all are of one class
 
     def test_ctrl_c_stops_with_a_checkpoint(self):
         with tempfile.TemporaryDirectory() as folder:

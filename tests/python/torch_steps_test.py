@@ -4,20 +4,24 @@ that trains alone.
 torch_steps_test.py BIN_FOLDER SOURCE_FOLDER
 """
 
+import contextlib
 import copy
 import gc
+import io
+import math
 import os
 import sys
-import threading
 import traceback
 import unittest
 import warnings
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 try:
     import torch
     from torch import nn
+    from torch.utils.checkpoint import checkpoint
     from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 except ImportError as error:
     print(f"no PyTorch for this Python: {error}")
@@ -75,6 +79,17 @@ class Attention(nn.Module):
         return self.last(self.head(self.attention(hidden, hidden, hidden)[0]))
 
 
+class Checkpointed(nn.Sequential):
+    """Its backward pass computes the forward pass again."""
+
+    def __init__(self):
+        torch.manual_seed(5)
+        super().__init__(nn.Linear(6, 6), nn.Sequential(nn.Tanh(), nn.Linear(6, 6)), nn.Linear(6, 2))
+
+    def forward(self, x):
+        return self[2](checkpoint(self[1], self[0](x), use_reentrant=False))
+
+
 class Kept:
     """A sampler's run that notes which batches it dealt."""
 
@@ -100,7 +115,7 @@ class Steps(unittest.TestCase):
         for (name, one), (_, other) in zip(model.state_dict().items(), alone.state_dict().items()):
             self.assertLess((one.float() - other.float()).abs().max().item(), delta, name)
 
-    def train(self, make_optimizer, model=None, overlap=False, **how):
+    def train(self, make_optimizer, model=None, overlap=False, step=step, **how):
         """Trains within a run, then alone on the same batches; returns both models."""
         model = model or Tied()
         alone = copy.deepcopy(model)
@@ -129,6 +144,26 @@ class Steps(unittest.TestCase):
 
         self.assert_same(*self.train(adam), delta=1e-5)
 
+    def test_closures(self):
+        def with_closure(model, optimizer, x, y):
+            def closure():
+                optimizer.zero_grad()
+                loss = nn.CrossEntropyLoss()(model(x), y)
+                loss.backward()
+                return loss
+
+            self.assertGreater(optimizer.step(closure).item(), 0)
+
+        def sgd(model):
+            return torch.optim.SGD(model.parameters(), 0.1)
+
+        self.assert_same(*self.train(sgd, step=with_closure))
+        self.assert_same(*self.train(sgd, step=with_closure,
+                                     optimizer="{sgd: {learning_rate: 0.1}}"))
+        # Its steps are long where a gradient has hardly changed, so no batch norm and a small rate.
+        self.assert_same(*self.train(lambda m: torch.optim.LBFGS(m.parameters(), 0.1, max_iter=3),
+                                     nn.Linear(6, 2), step=with_closure), delta=1e-4)
+
     def test_an_optimizer_of_the_shards(self):
         self.assert_same(*self.train(lambda m: torch.optim.SGD(m.parameters(), 0.1, momentum=0.9),
                                      optimizer="{sgd: {learning_rate: 0.1, momentum: 0.9}}"))
@@ -153,7 +188,7 @@ class Steps(unittest.TestCase):
         def sgd(model):
             return torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
 
-        for model in (Tied(), Attention()):
+        for model in (Tied(), Attention(), Checkpointed()):
             self.assert_same(*self.train(sgd, copy.deepcopy(model), overlap=True), delta=1e-5)
             self.assert_same(*self.train(sgd, copy.deepcopy(model), overlap=True,
                                          optimizer="{sgd: {learning_rate: 0.1, momentum: 0.9}}"),
@@ -171,6 +206,11 @@ class Steps(unittest.TestCase):
                 asked.append(f"push {name}"), push(name, *how, **named))
             for _ in run.epochs(1):
                 for i, (x, y) in enumerate(loader):
+                    if i == 3:
+                        model[0]._is_replica = True  # as DataParallel's copies have it
+                        with self.assertRaisesRegex(psgd.StateError, "join the DataParallel model"):
+                            model(x)
+                        del model[0]._is_replica
                     asked.clear()
                     optimizer.zero_grad()
                     loss = nn.CrossEntropyLoss()(model(x), y)
@@ -303,16 +343,44 @@ class Steps(unittest.TestCase):
                             optimizer.step()
                 run.leave(failed=True)
 
+    def both(self, work, make=lambda: nn.Linear(6, 2), rate=0.1, samples=SAMPLES):
+        """What work(run, batches, model, optimizer) returns of two workers, in threads, by number."""
+        data = TensorDataset(torch.randn(samples, 6), torch.arange(samples) % 2)
+        models = [make() for _ in range(2)]
+        with server(data=f"{{batch: {BATCH}}}", workers=2) as at, ThreadPoolExecutor(2) as pool:
+            def worker(model):
+                optimizer = torch.optim.SGD(model.parameters(), rate)
+                run = psgd.torch.join(model, optimizer, server=at)
+                try:
+                    return run.worker, work(run, Kept(run, data), model, optimizer)
+                except Exception:
+                    run.leave(failed=True)  # the other would wait
+                    raise
+
+            return [done for _, done in sorted(pool.map(worker, models), key=lambda done: done[0])]
+
     def test_bf16_weights_do_not_round_the_shards(self):
-        model = nn.Sequential(nn.Linear(6, 2)).to(torch.bfloat16)
-        with server(data=f"{{batch: {BATCH}}}") as at:
-            optimizer = torch.optim.SGD(model.parameters(), 1e-3)
-            run = psgd.torch.join(model, optimizer, server=at)
-            loader = DataLoader(points(), batch_size=BATCH, sampler=run.sampler(points()))
+        """The mean of two workers' steps lies between two numbers of bf16."""
+        bit = 2**-7  # of numbers from 1 to 2
+
+        def ones():
+            model = nn.Linear(6, 2).bfloat16()
+            for parameter in model.parameters():
+                nn.init.ones_(parameter)
+            return model
+
+        def work(run, kept, model, optimizer):
             for _ in run.epochs(1):
-                for x, y in loader:
-                    step(model, optimizer, x.to(torch.bfloat16), y)
-        self.assertTrue(all(torch.isfinite(p).all() for p in model.parameters()))
+                for steps, _ in enumerate(kept, 1):
+                    for parameter in model.parameters():
+                        parameter.grad = torch.full_like(parameter, -bit * (run.worker == 0))
+                    optimizer.step()
+                    shards = torch.empty(model.weight.shape)
+                    run.client.get_memory("weight", shards.data_ptr(), shards.numel())
+                    self.assertEqual(shards.unique().tolist(), [1 + steps * bit / 2])
+            return steps
+
+        self.assertEqual(self.both(work, ones, rate=1), [SAMPLES // BATCH // 2] * 2)
 
     def test_accumulated_gradients(self):
         self.accumulate()
@@ -357,7 +425,7 @@ class Steps(unittest.TestCase):
             scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
             run = psgd.torch.join(model, optimizer, server=at)
             loader = DataLoader(points(), batch_size=BATCH, sampler=run.sampler(points()),
-                                num_workers=2)
+                                num_workers=2, persistent_workers=True)
             epochs = 0
             for _ in run.epochs(2):
                 for i, (x, y) in enumerate(loader):
@@ -384,6 +452,21 @@ class Steps(unittest.TestCase):
             self.assertEqual(epochs, [0, 1])
             self.assertEqual(run.timings()["steps"], 11)
 
+    def test_a_graph_of_weights_that_came_later_is_an_error(self):
+        """As in PyTorch alone, whose step changes the weights."""
+        model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 2))
+        with server(data=f"{{batch: {BATCH}}}", optimizer="{sgd: {learning_rate: 0.1}}") as at:
+            run, loader, optimizer = self.joined(at, model)
+            for _ in run.epochs(1):
+                x, y = next(iter(loader))
+                loss = nn.CrossEntropyLoss()(model(x), y)
+                loss.backward(retain_graph=True)
+                optimizer.step()
+                with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+                    loss.backward()
+                break
+            run.leave()
+
     def test_rows_of_embeddings(self):
         class Words(nn.Module):
             def __init__(self):
@@ -401,8 +484,14 @@ class Steps(unittest.TestCase):
         def sgd(model):
             return torch.optim.SGD(model.parameters(), 0.1)
 
+        def dropping(model):  # as a hook after the step may
+            optimizer = sgd(model)
+            original = optimizer.step
+            optimizer.step = lambda *_: (original(), optimizer.zero_grad(set_to_none=True))
+            return optimizer
+
         shards = {"optimizer": "{sgd: {learning_rate: 0.1}}"}
-        for make, how in ((sgd, {}), (sgd, shards), (adam, {}),
+        for make, how in ((sgd, {}), (sgd, shards), (adam, {}), (dropping, {}),
                           (lambda m: torch.optim.SGD(m.parameters(), 0.1, momentum=0.9), {}),
                           (sgd, {"more": "compression: {push: fp16}"}),
                           (sgd, {"overlap": True}), (sgd, {"overlap": True, **shards})):
@@ -425,7 +514,7 @@ class Steps(unittest.TestCase):
             if make is sgd or make is adam:
                 self.assertEqual(len(pushed), 2 * SAMPLES // BATCH)
                 self.assertLessEqual(max(pushed), 6 * BATCH)
-            else:  # momentum moves rows of earlier steps
+            else:  # momentum moves rows of earlier steps, and without a gradient none are known
                 self.assertEqual(pushed, [])
 
     def test_codecs_of_rows_take_the_whole_table_unless_a_rule_leaves_it_out(self):
@@ -594,28 +683,68 @@ class Steps(unittest.TestCase):
         self.assertEqual(list(alone.batches([1, 2])), [1, 2])
 
     def test_two_workers_have_different_parts_of_a_stream(self):
-        with server(data=f"{{batch: {BATCH}}}", workers=2) as at:
-            parts, batches = {}, {}
+        def work(run, _, model, optimizer):
+            run.stream(SAMPLES)
+            for _ in run.epochs(1):
+                part, batches = run.part(), 0
+                for x, y in run.batches(iter(lambda: points()[:BATCH], None)):
+                    batches += 1
+                    step(model, optimizer, x, y)
+            return part, batches
 
-            def work(index):
-                model = nn.Linear(6, 2)
+        self.assertEqual(self.both(work), [((i, 2), SAMPLES // BATCH // 2) for i in range(2)])
+
+    def test_a_schedule_of_batches_that_two_workers_cannot_share_evenly(self):
+        def work(run, kept, model, optimizer):
+            scheduler = torch.optim.lr_scheduler.OneCycleLR(
+                optimizer, 0.1, epochs=2, steps_per_epoch=len(kept.loader), cycle_momentum=False)
+            for _ in run.epochs(2):
+                for x, y in kept:
+                    step(model, optimizer, x, y)
+                    scheduler.step()
+            return len(kept.batches)
+
+        self.assertEqual(self.both(work, samples=9 * BATCH), [10, 8])
+
+    def test_the_mean_of_two_workers_with_statistics_and_a_skipped_step(self):
+        """As GradScaler skips it, which needs a GPU or PyTorch 2.3."""
+        def make():
+            torch.manual_seed(5)
+            return nn.Sequential(nn.BatchNorm1d(6, momentum=0.5), nn.Linear(6, 2))
+
+        def scaled_step(model, optimizer, x, y, factor):
+            loss = nn.CrossEntropyLoss()(model(x), y) * factor
+            optimizer.zero_grad()
+            loss.backward()
+            if all(p.grad.isfinite().all() for p in model.parameters()):
+                optimizer.step()
+
+        def work(run, kept, model, optimizer):
+            for _ in run.epochs(1):
+                for i, (x, y) in enumerate(kept):
+                    scaled_step(model, optimizer, x, y, math.inf if run.worker == i == 1 else 1)
+            self.assertEqual(run.timings()["steps"], len(kept.batches))
+            return kept.batches, model.state_dict()
+
+        (one, trained), (other, same) = self.both(work, make)
+        mean = make().state_dict()
+        # Worker 1 skipped its second batch: its later ones are a step earlier, and none is left.
+        for batches in zip(([b] for b in one), (other[:1], other[1:3], other[3:], [])):
+            states = []
+            for taken in batches:
+                model = make()
+                model.load_state_dict(mean)
                 optimizer = torch.optim.SGD(model.parameters(), 0.1)
-                run = psgd.torch.join(model, optimizer, server=at, name=f"w{index}")
-                run.stream(SAMPLES)
-                for _ in run.epochs(1):
-                    parts[index] = run.part()
-                    batches[index] = 0
-                    for x, y in run.batches(iter(lambda: points()[:BATCH], None)):
-                        batches[index] += 1
-                        step(model, optimizer, x, y)
-
-            threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        self.assertEqual(set(parts.values()), {(0, 2), (1, 2)})
-        self.assertEqual(list(batches.values()), [SAMPLES // BATCH // 2] * 2)
+                for i, (x, y) in enumerate(taken, 1):
+                    scaled_step(model, optimizer, x, y, 1 if i == len(taken) else math.inf)
+                states.append(model.state_dict())
+            for name in mean:  # of weights, over those that made a step
+                taking = states if batches[1] or "running" in name else states[:1]
+                mean[name] = sum(state[name].float() for state in taking) / len(taking)
+        for name, value in trained.items():
+            if "num_batches" not in name:
+                self.assertLess((value - mean[name]).abs().max().item(), 1e-5, name)
+                self.assertTrue(torch.equal(value, same[name]), name)
 
     def test_states_that_checkpoints_do_not_keep(self):
         model = nn.Linear(6, 2)
@@ -626,11 +755,20 @@ class Steps(unittest.TestCase):
             run.state(mine={"what": [1, {2}]})
             with self.assertRaisesRegex(psgd.InvalidError, r"mine\['what'\]\[1\] is a set"):
                 next(run.epochs(1))
-            run.state(mine={"best": 0.5})
+            mine = {"best": 0.5}
+            run.state(mine=mine)
             for _ in run.epochs(1):
                 with self.assertRaisesRegex(psgd.StateError, "before them"):
                     run.state(more={})
+                mine["later"] = {2}
+                with self.assertWarnsRegex(UserWarning, "is a set.*begins with a new optimizer"):
+                    self.assertEqual(len(run._save_state()), 0)
                 break
+            # A forked child ends without a word: the run is its parent's.
+            with mock.patch.object(os, "getpid", lambda: -1), \
+                    contextlib.redirect_stderr(io.StringIO()) as said:
+                psgd.torch._leave_all()
+            self.assertEqual(said.getvalue(), "")
             run.leave()
 
     def test_mistakes(self):
@@ -645,12 +783,19 @@ class Steps(unittest.TestCase):
             other = torch.optim.SGD(model.parameters(), 0.1)
             with self.assertRaisesRegex(psgd.StateError, "this model has joined"):
                 psgd.torch.join(model, other, server=at)
+            with self.assertRaisesRegex(psgd.StateError, "has joined the run before"), \
+                    mock.patch.object(psgd._environment, "server", lambda: at):
+                second = nn.Linear(6, 2)
+                psgd.torch.join(second, torch.optim.SGD(second.parameters(), 0.1))
             with self.assertRaisesRegex(psgd.StateError, "run.sampler"):
                 next(run.epochs(1))
             loader = DataLoader(points(), batch_size=BATCH, sampler=run.sampler(points()))
             with self.assertRaisesRegex(psgd.StateError, "within its epochs"):
                 next(iter(loader))
-            with self.assertRaisesRegex(psgd.StateError, "batch_size=8"):
+            with self.assertRaisesRegex(psgd.StateError, "this one has 8; give the sampler to the "
+                                        "training set alone"):
+                run.sampler(range(8))
+            with self.assertRaisesRegex(psgd.StateError, "two steps a batch. Give .*batch_size=8"):
                 for _ in run.epochs(1):
                     for x, y in loader:
                         step(model, optimizer, x, y)
@@ -730,6 +875,8 @@ class Steps(unittest.TestCase):
                     step(model, optimizer, x, y)
                     seen += [(epoch, tuple(one.tolist())) for one in x]
                     self.assertEqual(len(kept.loader), SAMPLES // BATCH)
+                with self.assertRaisesRegex(psgd.StateError, "without the run's sampler"):
+                    next(iter(kept.loader))
                 run.log(accuracy=0.5)
             self.assertEqual(len(seen), 3 * SAMPLES)
             self.assertEqual(len(set(seen)), 3 * SAMPLES)
@@ -807,6 +954,25 @@ class Steps(unittest.TestCase):
                     run.log(accuracy=0.5)
             run.leave()
         self.assertEqual(reported, [])
+
+    def test_names_of_results(self):
+        model = nn.Linear(6, 2)
+        with server(data=f"{{batch: {BATCH}}}") as at:
+            run, _, _ = self.joined(at, model)
+            for _ in run.epochs(1):
+                for log in (run.log, psgd.torch.Alone().log, lambda **how: run.client.report(1, **how)):
+                    for wrong in ({"mAP": 1}, {"x" * 65: 1}, {f"m{i}": 1 for i in range(17)}):
+                        text = "'mAP' .*'map'" if "mAP" in wrong else "at most (16|64)"
+                        with self.assertRaisesRegex(psgd.InvalidError, text):
+                            log(loss=1, **wrong)
+                for log in (run.log, psgd.torch.Alone().log):
+                    with self.assertRaisesRegex(psgd.InvalidError, "counts the epochs itself"):
+                        log(epoch=1, loss=1)
+                run.log(loss=1, accuracy=1, samples=3, seconds=1, **{f"m{i}": 1 for i in range(16)})
+                with self.assertWarnsRegex(UserWarning, "in one call"):
+                    run.log(accuracy=1)
+                break
+            run.leave()
 
     def test_a_worker_that_is_asked_to_leave_among_empty_steps(self):
         model = nn.Linear(6, 2)

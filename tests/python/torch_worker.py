@@ -52,8 +52,9 @@ def main():
     criterion = nn.CrossEntropyLoss()
     run = psgd.torch.join(model, optimizer)
     loader = DataLoader(data, batch_size=BATCH, sampler=run.sampler(data))
-    seen, first = [], None
+    seen, first, came = [], None, []
     for epoch in run.epochs(epochs):
+        came.append(epoch)
         if first is None:
             first = {name: value.clone() for name, value in model.state_dict().items()}
         for x, y, indices in loader:
@@ -72,7 +73,7 @@ def main():
         with torch.no_grad():
             right = (model(data.x).argmax(1) == data.y).float().mean()
         run.log(loss=loss, accuracy=right, samples=SAMPLES, margin=0.25)
-    torch.save({"seen": seen, "first": first, "last": model.state_dict(),
+    torch.save({"seen": seen, "epochs": came, "loss": float(loss), "first": first, "last": model.state_dict(),
                 "accuracy": float(right), "timings": run.timings()}, f"{out}/{name}.pt")
 
 

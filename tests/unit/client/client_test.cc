@@ -174,6 +174,21 @@ TEST(Client, SeveralThreadsCallOneClient) {
 }
 
 // The pauses of a run that waits for another worker hold for a program that polls.
+TEST(Client, AProgramThatGoesDownDoesNotWaitForTheCallOfAnotherThread) {
+  SmallServer server("", /*workers=*/2);
+  const psgd_client client = Joined(server);
+  ASSERT_EQ(psgd_commit(client, kSamples, 1), PSGD_OK) << psgd_last_error();
+  psgd_status waited = PSGD_OK;
+  std::thread other([&] {
+    psgd_share share{.size = sizeof share};
+    waited = psgd_next_share(client, 20'000, &share);  // for the second worker, who never comes
+  });
+  while (server.segments_asked == 0) std::this_thread::sleep_for(Milliseconds(5));
+  EXPECT_EQ(psgd_leave(client, 1, "it failed"), PSGD_OK) << psgd_last_error();
+  other.join();
+  EXPECT_EQ(waited, PSGD_OVER);
+}
+
 TEST(Client, PollingDoesNotAskWithoutPause) {
   SmallServer server("", /*workers=*/2);
   const psgd_client client = Joined(server);

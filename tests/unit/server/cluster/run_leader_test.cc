@@ -182,6 +182,19 @@ class RunLeaderTest : public testing::Test {
   bool store_answers_ = true;
 };
 
+TEST_F(RunLeaderTest, AWorkerOfAnotherProtocolIsRefused) {
+  Make(TrainingRecord(1));
+  JoinRequest join;
+  join.set_name("a");
+  join.set_protocol(kProtocolVersion + 1);
+  leader_->OnRequest(++request_, join, now_, &effects_);
+  Settle();
+  ASSERT_TRUE(answers_.contains(request_));
+  const absl::Status refused = answers_[request_].status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(refused.message(), HasSubstr("install the same version of psgd on both"));
+}
+
 // A run that goes on from a checkpoint of an earlier version learns it from a worker.
 TEST_F(RunLeaderTest, StoresHowTheDataWerePrepared) {
   Make(TrainingRecord(1));

@@ -124,6 +124,27 @@ TEST_F(BroughtModelTest, ProgramsEvaluateByThemselvesAndTheFirstResultStands) {
   EXPECT_EQ(status.evaluations(0).accuracy(), 0.5);
 }
 
+TEST_F(BroughtModelTest, ResultsOfAnEpochThatGoesOnAreReplaced) {
+  const WorkerKey one = run_.Join(), other = run_.Join();
+  ASSERT_TRUE(Register(Registration(one, {1})).ok());
+  ASSERT_TRUE(Give(one, {1}).ok());
+  ASSERT_TRUE(Register(Registration(one, {1})).ok());
+  ASSERT_TRUE(Register(Registration(other, {1})).ok());
+  run_.Next(one);
+  const Segment first = run_.Next(other).segment();
+  const uint64_t end = first.first_clock() + first.clocks();
+  EXPECT_TRUE(run_.EvaluateWith(one, 1, 0.5, {}, end).ok());
+  Leave(other);
+  const Segment again = run_.Next(one, first.id()).segment();
+  ASSERT_EQ(again.epoch(), 0u);
+  ASSERT_EQ(again.batches_size(), first.batches_size());
+  EXPECT_TRUE(run_.EvaluateWith(one, 1, 0.6, {}, end + again.clocks()).ok());
+  EXPECT_TRUE(run_.EvaluateWith(one, 1, 0.7, {}, end + again.clocks()).ok());
+  const StatusReply status = run_.core().Status(run_.now());
+  ASSERT_EQ(status.evaluations_size(), 1);
+  EXPECT_EQ(status.evaluations(0).accuracy(), 0.6);
+}
+
 TEST_F(BroughtModelTest, TheEpochsOfAProgramThatIsRefusedDoNotCount) {
   const WorkerKey one = run_.Join(), other = run_.Join();
   RegisterRequest bad = Registration(one, {1});

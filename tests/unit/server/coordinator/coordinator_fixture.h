@@ -87,9 +87,10 @@ class CoordinatorFixture {
     EXPECT_TRUE(EvaluateWith(key, epoch, accuracy, {}).ok());
   }
   absl::Status EvaluateWith(const WorkerKey& key, double epoch, double accuracy,
-                            const std::vector<std::string>& measures) {
+                            const std::vector<std::string>& measures, uint64_t clock = 0) {
     EvaluatedRequest request;
     *request.mutable_key() = key;
+    request.mutable_result()->set_clock(clock);
     request.mutable_result()->set_epoch(epoch);
     request.mutable_result()->set_accuracy(accuracy);
     for (const auto& name : measures) (*request.mutable_result()->mutable_measures())[name] = 0.5;

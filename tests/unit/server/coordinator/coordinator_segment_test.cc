@@ -108,7 +108,9 @@ TEST(CoordinatorSegment, MeasuresAreKeptIfTheyCanBeNamesOfMetrics) {
   EXPECT_TRUE(run.Next(a, 2).evaluate());
   for (const std::string& name : {std::string("a b"), std::string("x\n"), std::string(),
                                   std::string("Upper"), std::string(65, 'a')}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(run.EvaluateWith(a, 1, 0.9, {name}))) << name;
+    const absl::Status refused = run.EvaluateWith(a, 1, 0.9, {name});
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << name;
+    EXPECT_THAT(refused.message(), HasSubstr("names are 1 to 64"));
   }
   std::vector<std::string> many;
   for (int i = 0; i < 17; ++i) many.push_back("m" + std::to_string(i));
