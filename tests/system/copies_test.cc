@@ -102,6 +102,8 @@ TEST_F(Copies, PsCtlFindsTheServerThatTookOver) {
     const Json told = Json::parse(asked.out, nullptr, false);
     return told.is_object() && told.contains("live") && told["live"]["servers"].size() >= 2;
   })) << RunProgram({"ps-ctl", "status", Path("run")}).err;
+  for (int i = 0; i < 2; ++i) run_->Signal(SIGINT);
+  run_->Wait();
 }
 
 TEST_F(Copies, NothingIsLeftOfAPsRunThatIsKilled) {

@@ -88,7 +88,8 @@ TEST_F(FullDisk, TheResultsWaitForRoom) {
 
 // There is room for the weights, and not for the checkpoint.
 TEST_F(FullDisk, ARunThatIsAskedToStopFirstSavesItsWeights) {
-  Process run(OnDisk({"train.epochs=100000", "model.hidden=[4000]", "cluster.deadline=5s"}));
+  Process run(OnDisk(
+      {"train.epochs=100000", "model.hidden=[4000]", "cluster.lease=2s", "cluster.deadline=5s"}));
   ASSERT_TRUE(run.WaitFor("epoch 2/")) << run.Err();
   Fill();
   LeaveRoom(2 << 20);
