@@ -100,13 +100,39 @@ absl::StatusOr<WeightsCollector> Weights(const Arguments& arguments) {
   return weights;
 }
 
-// Where the server answers that writes to the run directory; empty: none does, or it does not say.
-std::string ServerOfLiveRun(const std::string& run_dir) {
+// Where the servers answer that ps-run began and whose run goes on; empty: it does not, or they do
+// not say. The first server comes last: it may be dead, and another run may have its port by now.
+std::string ServersOfLiveRun(const std::string& run_dir) {
   if (!FileExists(RunDir(run_dir).ConfigFile()) || RunDir::Take(run_dir).ok()) return "";
-  const auto record = LoadServerRecord(RunDir(run_dir).ServerDir());
-  if (!record.ok()) return "";
-  return absl::StrCat(record->advertise().empty() ? record->host() : record->advertise(), ":",
-                      record->control_port());
+  std::vector<std::string> places;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(run_dir, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (absl::StartsWith(name, "server-")) places.push_back(entry.path().string());
+    if (absl::StartsWith(name, "worker-")) places.push_back((entry.path() / "server").string());
+  }
+  std::ranges::sort(places);
+  places.push_back(run_dir);
+  std::vector<std::string> addresses;
+  for (const std::string& place : places) {
+    const auto record = LoadServerRecord(RunDir(place).ServerDir());
+    if (!record.ok()) continue;
+    addresses.push_back(
+        absl::StrCat(record->advertise().empty() ? record->host() : record->advertise(), ":",
+                     record->control_port()));
+  }
+  return absl::StrJoin(addresses, ",");
+}
+
+// Whether the directory that a server names is this one. It may name it from another folder, or on
+// another machine.
+bool IsSameDir(const std::string& named, const std::string& run_dir) {
+  std::error_code error;
+  const std::filesystem::path here = std::filesystem::canonical(run_dir, error);
+  const std::filesystem::path there = named;
+  if (there.is_absolute() && std::filesystem::exists(there, error))
+    return std::filesystem::equivalent(there, here, error);
+  return there.filename() == here.filename();
 }
 
 absl::Status Status(const Arguments& arguments) {
@@ -117,13 +143,16 @@ absl::Status Status(const Arguments& arguments) {
     return absl::OkStatus();
   }
   PSGD_ASSIGN_OR_RETURN(RunDirStatus status, ReadRunDirStatus(arguments.run_dir));
-  if (const std::string server = ServerOfLiveRun(arguments.run_dir); !server.empty()) {
-    const auto live = ReachServer({.addresses = server, .find = {}}, arguments.tls);
+  if (const std::string servers = ServersOfLiveRun(arguments.run_dir); !servers.empty()) {
+    auto live = ReachServer({.addresses = servers, .find = {}}, arguments.tls);
+    if (live.ok() && !IsSameDir(live->run_dir(), arguments.run_dir)) {
+      live = FailedPreconditionError("the server that answers is of the run in ", live->run_dir());
+    }
     if (live.ok()) {
       status.live = *live;
     } else {
       status.notes.push_back(absl::StrCat(
-          "the run's server at ", server,
+          "the run's server at ", servers,
           " does not tell about its servers, shards and workers: ", live.status().message()));
     }
   }

@@ -78,7 +78,8 @@ void PrintResult(const Arguments& arguments, const std::string& run_dir) {
   if (!summary.ok() || summary->steps == 0) return;  // there is nothing to show except the error
   std::cout << "\n"
             << SummaryText(*summary, run_dir) << "\n"
-            << NextCommands(*summary, run_dir, arguments.command) << std::flush;
+            << NextCommands(*summary, run_dir, {arguments.servers_on_workers, arguments.command})
+            << std::flush;
 }
 
 // A list of GPUs for each worker. If a worker's GPUs share its batches (node.reduce), there is one

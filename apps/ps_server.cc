@@ -17,6 +17,8 @@
 #include "dashboard/live_pages.h"
 #include "experiment/record/run_recorder.h"
 #include "experiment/record/trace_file.h"
+#include "proto/has_journal.h"
+#include "server/cluster/room_wait.h"
 #include "server/control/server_loop.h"
 #include "server/control/server_shares.h"
 
@@ -165,21 +167,18 @@ class Program {
     return SteadyNow() - *trouble_since_ < Milliseconds(start_.config.cluster().deadline());
   }
 
-  // Whether the results are to be written again, because the disk is full: until somebody asks the
-  // run to stop. If that came before, until cluster.deadline has passed.
+  // Whether the results are to be written again, because the disk is full.
   bool WaitsForRoom(const absl::Status& trouble, const ServerStanding& known) {
     if (!known.trained || !absl::IsResourceExhausted(trouble)) return false;
-    const bool asked = known.asked_to_stop || stops_.count() > 0;
-    if (!room_wait_) {
-      room_wait_ = RoomWait{SteadyNow(), asked};
+    if (!room_wait_.begun()) {
       const std::string what =
           absl::StrCat("waiting for room on ", MountPointOf(opened().results.path()),
                        " to save the results: ", trouble.message());
       log()->warn("{}", what);
       server_->SetResultsWaitFor(what);
     }
-    const Duration deadline = Milliseconds(start_.config.cluster().deadline());
-    return room_wait_->asked_before ? SteadyNow() - room_wait_->since < deadline : !asked;
+    return room_wait_.GoesOn(known.asked_to_stop || stops_.count() > 0,
+                             Milliseconds(start_.config.cluster().deadline()), SteadyNow());
   }
 
   absl::Status BeginToLead() {
@@ -232,25 +231,36 @@ class Program {
     told_ = waits_for;
   }
 
+  // What becomes of the run if this server ends now.
+  std::string Later() const {
+    const EtcdArguments& etcd = arguments_.etcd;
+    if (HasJournal(start_.config)) {
+      return absl::StrCat("ps-server --recover ", start_.opened.dir.path(),
+                          etcd.given() ? absl::StrCat(" --etcd ", etcd.members) : "",
+                          " goes on from the journal");
+    }
+    if (etcd.given()) return "other servers that have its copies go on";
+    return "what came after the last checkpoint is lost";
+  }
+
   std::optional<ExitCode> HearStops(const ServerStanding& known) {
-    const std::string later =
-        server_->HasJournal()
-            ? absl::StrCat("ps-server --recover ", opened().dir.path(), " goes on from the journal")
-            : "what came after the last checkpoint is lost";
     if (stops_.count() >= 2) {
-      log()->warn("stopped at once; {}", later);
+      log()->warn("stopped at once; {}", Later());
       return Interrupted();
     }
     const Duration deadline = Milliseconds(start_.config.cluster().deadline());
     const bool unwritten = known.asked_to_stop && !status_.storage_trouble().empty();
-    if (known.leads && unwritten && SteadyNow() - written_ > deadline) {
+    // Without a journal the run's leader gives up what it cannot write (RunLeader::WaitsForRoom).
+    if (known.leads && unwritten && HasJournal(start_.config) &&
+        SteadyNow() - written_ > deadline) {
       log()->warn(
           "it was asked to stop, and this could not be written for longer than cluster.deadline: "
           "{}; stopped at once; {}",
-          status_.storage_trouble(), later);
+          status_.storage_trouble(), Later());
       return Interrupted();
     }
-    if (draining_ && known.leads && SteadyNow() - last_worker_ > deadline) {
+    const bool waits_for_room = unwritten || room_wait_.begun();
+    if (draining_ && known.leads && !waits_for_room && SteadyNow() - last_worker_ > deadline) {
       log()->warn(
           "ends without what is still to be written down: no worker is left, and another server or "
           "the disk does not answer");
@@ -348,11 +358,7 @@ class Program {
   bool leads_ = false;
   bool told_joined_ = false;
   std::optional<Time> trouble_since_;  // as the server that leads the run
-  struct RoomWait {
-    Time since{};
-    bool asked_before = false;  // the run was asked to stop before
-  };
-  std::optional<RoomWait> room_wait_;  // of the results
+  RoomWait room_wait_;                 // of the results
   bool weights_saved_ = false, told_last_ = false;
   bool draining_ = false;
   bool leaving_ = false;

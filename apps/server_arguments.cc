@@ -112,8 +112,12 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
                                  " holds copies of the run's shards (cluster.copies)")));
   }
   if (join->count() > 0 && app.count("--port") == 0) arguments.port = 0;
-  if (arguments.beside_worker && join->count() > 0 && app.count("--bind") == 0 &&
-      !arguments.etcd.given()) {
+  if (arguments.beside_worker && join->count() > 0 && app.count("--bind") == 0) {
+    if (arguments.etcd.given()) {
+      return Fail("ps-server", absl::InvalidArgumentError(
+                                   "--beside-worker with --etcd: say --bind too, the address of "
+                                   "this machine that the others reach"));
+    }
     const auto address = OwnAddressTowards(arguments.join);
     if (!address.ok()) return Fail("ps-server", address.status());
     arguments.bind = *address;

@@ -38,8 +38,10 @@ absl::string_view NextStep(int error) {
 }  // namespace
 
 absl::Status FileError(absl::string_view action, const std::string& path, int error) {
+  // RESOURCE_EXHAUSTED is a full disk, for which callers wait.
+  const bool too_many_open = error == EMFILE || error == ENFILE;
   return absl::Status(
-      absl::ErrnoToStatusCode(error),
+      too_many_open ? absl::StatusCode::kUnavailable : absl::ErrnoToStatusCode(error),
       absl::StrCat("cannot ", action, " ", path, ": ", std::strerror(error), NextStep(error)));
 }
 

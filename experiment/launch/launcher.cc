@@ -1,6 +1,7 @@
 #include "experiment/launch/launcher.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -164,6 +165,14 @@ absl::Status LocalCluster::StartServerBeside(const std::string& worker) {
   ForgetEarlierServer(run_dir);
   servers_.emplace_back().beside = workers_.size();
   return Join(absl::StrCat("the server beside ", worker), run_dir, &servers_.back());
+}
+
+void LocalCluster::EndServerBeside(const ChildProcess& worker) {
+  for (Server& server : servers_) {
+    const bool is_its = server.beside && *server.beside < workers_.size() &&
+                        workers_[*server.beside].get() == &worker;
+    if (is_its) server.process->Signal(SIGTERM);
+  }
 }
 
 void LocalCluster::ForgetEarlierServer(const std::string& run_dir) const {

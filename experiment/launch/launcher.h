@@ -64,6 +64,8 @@ class LocalCluster {
   absl::Status StartWorker();
   // Starts the next server: server-2 and so on. Waits until the server has joined the run.
   absl::Status StartServer();
+  // The server beside a worker that runs a command gives its shards to others, and ends.
+  void EndServerBeside(const ChildProcess& worker);
   // Reads what the servers report. Returns true if another server now leads the run. The old leader
   // is killed, because it must no longer write to the run directory.
   bool HearServers();

@@ -266,6 +266,9 @@ void LocalRun::BuryWorkers() {
     buried_.insert(worker->name());
     if (worker->exit_code() != 0) BuryWorker(*worker, /*state_known=*/answered);
     if (options_.launch.command.empty()) continue;
+    const bool goes_on =
+        status_.state() == StatusReply::TRAINING && buried_.size() < cluster_->workers().size();
+    if (goes_on) cluster_->EndServerBeside(*worker);
     if (answered && worker->exit_code() == 0 && status_.state() == StatusReply::TRAINING) {
       display_.Note(
           absl::StrCat(
@@ -381,7 +384,7 @@ std::string LocalRun::Advice() const {
   if (status_.state() == StatusReply::WAITING && !HasCheckpoint(run_dir_)) {
     return "Nothing was trained, so start anew";
   }
-  return ResumeAdvice(run_dir_, options_.launch.command);
+  return ResumeAdvice(run_dir_, {options_.launch.servers_on_workers, options_.launch.command});
 }
 
 std::string LocalRun::KeysLeft() const {

@@ -7,6 +7,7 @@
 #include "experiment/launch/shell_line.h"
 #include "experiment/record/run_dir.h"
 #include "server/durability/checkpoint_store.h"
+#include "server/durability/journal_folder.h"
 
 namespace psgd {
 
@@ -19,20 +20,29 @@ std::optional<CheckpointManifest> NewestCheckpoint(const std::string& run_dir) {
 
 bool HasCheckpoint(const std::string& run_dir) { return NewestCheckpoint(run_dir).has_value(); }
 
-std::string ResumeCommand(const std::string& run_dir, const std::vector<std::string>& command) {
-  return absl::StrCat(ShellLine({"ps-run", "--resume", run_dir}), command.empty() ? "" : " -- ",
-                      ShellLine(command));
+std::string ResumeCommand(const std::string& run_dir, const StartedAs& started) {
+  std::vector<std::string> words = {"ps-run", "--resume", run_dir};
+  if (started.servers_on_workers) words.push_back("--servers-on-workers");
+  return absl::StrCat(ShellLine(words), started.command.empty() ? "" : " -- ",
+                      ShellLine(started.command));
 }
 
-std::string ResumeAdvice(const std::string& run_dir, const std::vector<std::string>& command) {
+std::string ResumeAdvice(const std::string& run_dir, const StartedAs& started) {
   const auto newest = NewestCheckpoint(run_dir);
+  if (!newest && !CoordinatorIsMissing(RunDir(run_dir).ServerDir())) {
+    return absl::StrCat(
+        "It has no checkpoint to go on from, but a journal: unless that is damaged "
+        "or the run is over, it goes on with: ",
+        ShellLine({"ps-server", "--recover", run_dir}),
+        "  and workers, as ps-worker --cpu --server HOST:PORT");
+  }
   if (!newest) {
     return absl::StrCat(
         "It has no checkpoint to go on from: start anew, with checkpoints earlier than it ended, "
         "as --set durability.checkpoint=\"0.25 epochs\"");
   }
   return absl::StrFormat("Go on from checkpoint %d (epoch %.2f) with: %s", newest->id(),
-                         newest->epoch_progress(), ResumeCommand(run_dir, command));
+                         newest->epoch_progress(), ResumeCommand(run_dir, started));
 }
 
 }  // namespace psgd

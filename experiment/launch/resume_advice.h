@@ -13,10 +13,15 @@ namespace psgd {
 std::optional<CheckpointManifest> NewestCheckpoint(const std::string& run_dir);
 bool HasCheckpoint(const std::string& run_dir);
 
-// `command`: what the workers ran in place of ps-worker; empty: they were ps-workers.
-std::string ResumeCommand(const std::string& run_dir, const std::vector<std::string>& command);
+// What ps-run was told, as far as --resume must be told it again.
+struct StartedAs {
+  bool servers_on_workers = false;
+  std::vector<std::string> command;  // of the workers, in place of ps-worker; empty: ps-worker
+};
 
-// One sentence for people: how to go on from the run's newest checkpoint, or that there is none.
-std::string ResumeAdvice(const std::string& run_dir, const std::vector<std::string>& command);
+std::string ResumeCommand(const std::string& run_dir, const StartedAs& started);
+
+// For people: how to go on from the run's newest checkpoint; if there is none, from its journal.
+std::string ResumeAdvice(const std::string& run_dir, const StartedAs& started);
 
 }  // namespace psgd

@@ -140,7 +140,7 @@ std::string Evaluated(const Summary& summary, const Config& config) {
 }  // namespace
 
 std::string NextCommands(const Summary& summary, const std::string& run_dir,
-                         const std::vector<std::string>& command) {
+                         const StartedAs& started) {
   std::string text = "next commands to try\n";
   if (summary.status != Summary::Status::kFinished) {
     absl::StrAppend(&text, "  ps-ctl status ", run_dir, "\n");
@@ -148,16 +148,17 @@ std::string NextCommands(const Summary& summary, const std::string& run_dir,
     // The newest checkpoint of training that diverged is the wrong one to go on from.
     absl::StrAppend(&text, "  ",
                     SaysDiverged(summary.error) ? absl::StrCat("ps-ctl checkpoints ", run_dir)
-                                                : ResumeCommand(run_dir, command),
+                                                : ResumeCommand(run_dir, started),
                     "\n");
     return text;
   }
   // Only the program knows the network.
   const Config config = LoadConfig(RunDir(run_dir).ConfigFile()).value_or(Config());
   const std::string which = Evaluated(summary, config);
-  if (command.empty()) absl::StrAppend(&text, "  ps-ctl eval --run-dir ", run_dir, which, "\n");
+  if (started.command.empty())
+    absl::StrAppend(&text, "  ps-ctl eval --run-dir ", run_dir, which, "\n");
   const auto newest = NewestCheckpoint(run_dir);
-  if (command.empty() && newest &&
+  if (started.command.empty() && newest &&
       CheckPredictable(config.data().format(), newest->model().preparation()).ok()) {
     absl::StrAppend(&text, "  ps-ctl predict --run-dir ", run_dir, which, " --data NEW\n");
   }
@@ -165,7 +166,7 @@ std::string NextCommands(const Summary& summary, const std::string& run_dir,
       &text, "  ps-ctl export --run-dir ", run_dir, which, " --out weights.safetensors\n",
       "  ps-run ", run_dir,
       "/config.yaml --set compression.push=", summary.codec == "onebit" ? "topk" : "onebit",
-      command.empty() ? "" : " -- ", ShellLine(command), "\n");
+      started.command.empty() ? "" : " -- ", ShellLine(started.command), "\n");
   return text;
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
+#include "experiment/launch/resume_advice.h"
 #include "experiment/record/summary.h"
 
 namespace psgd {
@@ -11,8 +11,8 @@ namespace psgd {
 // A table with one figure per line.
 std::string SummaryText(const Summary& summary, const std::string& run_dir);
 
-// Commands that are useful after that run, whose workers ran `command` (empty: ps-worker).
+// Commands that are useful after that run.
 std::string NextCommands(const Summary& summary, const std::string& run_dir,
-                         const std::vector<std::string>& command);
+                         const StartedAs& started);
 
 }  // namespace psgd

@@ -159,10 +159,12 @@ void CompareJournals(const RunRecord& record, uint64_t most_ahead, VerifiedRun* 
     journals.push_back({s, &report.clocks});
     reports[s] = &report;
   }
-  const auto lost = FindLostEnd(journals, most_ahead);
-  if (!lost) return;
-  reports[lost->shard]->damage.emplace_back(lost->why.message());
-  reports[lost->shard]->recovers = false;
+  for (const auto& [shard, report] : reports) {
+    const absl::Status agrees = CompareJournal(journals, shard, most_ahead);
+    if (agrees.ok()) continue;
+    report->damage.emplace_back(agrees.message());
+    report->recovers = false;
+  }
 }
 
 // Adds an entry only if the server's record is damaged or unreadable.

@@ -181,7 +181,8 @@ uint64_t MostClocksAhead(const Config& config) {
   return kStep + kAhead + kWithoutWeights + fragments - 1;
 }
 
-std::optional<LostEnd> FindLostEnd(const std::vector<ReadJournal>& journals, uint64_t most_ahead) {
+absl::Status CompareJournal(const std::vector<ReadJournal>& journals, uint32_t shard,
+                            uint64_t most_ahead) {
   // By worker: its newest incarnation that pushed, that one's most clocks, and a shard that has
   // them.
   struct Furthest {
@@ -200,7 +201,7 @@ std::optional<LostEnd> FindLostEnd(const std::vector<ReadJournal>& journals, uin
     }
   }
   for (const ReadJournal& journal : journals) {
-    if (journal.clocks->empty()) continue;
+    if (journal.shard != shard || journal.clocks->empty()) continue;
     for (const auto& [worker, most] : furthest) {
       MemberClock here;
       for (const MemberClock& member : *journal.clocks) {
@@ -211,14 +212,12 @@ std::optional<LostEnd> FindLostEnd(const std::vector<ReadJournal>& journals, uin
       if (here.key().incarnation() < most.incarnation) here.clear_clock();
       if (here.key().incarnation() == most.incarnation && here.clock() + most_ahead >= most.clock)
         continue;
-      return LostEnd{
-          journal.shard,
-          DataLossError("the journal of shard ", journal.shard, " has the pushes of worker ",
-                        worker, " up to clock ", here.clock(), ", and that of shard ", most.shard,
-                        " up to clock ", most.clock, kEndIsGone)};
+      return DataLossError("the journal of shard ", shard, " has the pushes of worker ", worker,
+                           " up to clock ", here.clock(), ", and that of shard ", most.shard,
+                           " up to clock ", most.clock, kEndIsGone);
     }
   }
-  return std::nullopt;
+  return absl::OkStatus();
 }
 
 absl::Status CheckCopies(const RunRecord& record) {

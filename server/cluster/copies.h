@@ -73,15 +73,11 @@ struct ReadJournal {
   uint32_t shard = 0;
   const MemberClocks* clocks = nullptr;
 };
-struct LostEnd {
-  uint32_t shard = 0;
-  absl::Status why;
-};
 // How many clocks of a worker a shard may have that another shard lacks.
 uint64_t MostClocksAhead(const Config& config);
-// A shard whose journal lacks more of a worker's clocks than that, compared with another journal.
-// nullopt: there is none.
-std::optional<LostEnd> FindLostEnd(const std::vector<ReadJournal>& journals, uint64_t most_ahead);
+// DATA_LOSS: the shard's journal lacks more of a worker's clocks than that, compared with another.
+absl::Status CompareJournal(const std::vector<ReadJournal>& journals, uint32_t shard,
+                            uint64_t most_ahead);
 
 // Checks the record: every leader is in sync, every server in sync holds a copy, epochs are at
 // least 1. DATA_LOSS names what does not hold.

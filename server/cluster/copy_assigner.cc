@@ -19,6 +19,7 @@ CopyAssigner::CopyAssigner(CopyAssignerOptions options, RunRecord record, Time n
       bytes_(static_cast<size_t>(record_.shards_size())),
       heard_(static_cast<size_t>(record_.shards_size())),
       troubled_since_(static_cast<size_t>(record_.shards_size())),
+      lacks_end_(static_cast<size_t>(record_.shards_size())),
       untold_grants_(static_cast<size_t>(record_.shards_size())),
       standstill_(options_.patience / kTicksPerPatience),
       replaced_(options_.replaced),
@@ -259,21 +260,16 @@ absl::Status CopyAssigner::SettleLeader(uint32_t s, Time now, News* news) {
   ShardCopies* const shard = record_.mutable_shards(static_cast<int>(s));
   const uint32_t leader = shard->leader();
   if (GoesOn(leader, s)) {
+    lacks_end_[s].clear();
     const uint32_t other = InsteadOfTroubled(*shard, s, now);
     if (other != 0) Promote(s, other, news);
     return absl::OkStatus();
   }
-  uint32_t goes_on = 0;    // another server in sync, with a copy that goes on
-  uint32_t from_disk = 0;  // the server in sync whose disk has most entries
+  uint32_t goes_on = 0;  // another server in sync, with a copy that goes on
   bool may_come = false;
   for (const uint32_t server : shard->in_sync()) {
     const CopyState* const copy = Find(server, s);
     may_come = may_come || (copy != nullptr && copy->unread());
-    if (copy != nullptr && !copy->unread() &&
-        (from_disk == 0 || copy->entries() > Find(from_disk, s)->entries() ||
-         (copy->entries() == Find(from_disk, s)->entries() && server == leader))) {
-      from_disk = server;
-    }
     if (server == leader) continue;
     if (GoesOn(server, s)) goes_on = server;
     may_come = may_come || (!IsHere(server) && !IsGone(server, now));
@@ -289,20 +285,24 @@ absl::Status CopyAssigner::SettleLeader(uint32_t s, Time now, News* news) {
   // A server whose copy went on all the time may still come. It has what a machine that lost power
   // may have lost.
   if (may_come) return absl::OkStatus();
-  if (from_disk == leader) {
-    const absl::Status whole = CheckJournalEnd(*shard, s, Find(leader, s)->entries());
-    if (whole.ok() && ReadsMore(leader)) return absl::OkStatus();
-    const absl::Status agree = whole.ok() ? CompareJournals(leader) : whole;
+  if (const uint32_t from_disk = LongestFromDisk(s); from_disk != 0) {
+    const absl::Status whole = CheckEnd(s, from_disk);
+    if (whole.ok() && ReadsMore(from_disk)) return absl::OkStatus();
     // A copy in sync on another server has what this disk lost.
-    const bool another_has_it = std::ranges::any_of(
-        shard->in_sync(), [&](uint32_t server) { return server != leader && !IsHere(server); });
-    if (!agree.ok() && another_has_it) return absl::OkStatus();
-    PSGD_RETURN_IF_ERROR(agree);
-    shard->set_epoch(shard->epoch() + 1);
-    BeginEpoch(s);
-    peers_.at(leader).may_lead_from[s] = shard->epoch();
-  } else if (from_disk != 0) {
-    Promote(s, from_disk, news);
+    const bool another_has_it =
+        std::ranges::any_of(shard->in_sync(), [&](uint32_t server) { return !IsHere(server); });
+    if (!whole.ok() && another_has_it) {
+      if (std::exchange(lacks_end_[s], std::string(whole.message())).empty())
+        news->push_back(absl::StrCat("another copy of shard ", s, " must come: ", whole.message()));
+      return absl::OkStatus();
+    }
+    PSGD_RETURN_IF_ERROR(whole);
+    if (from_disk == leader) {
+      shard->set_epoch(shard->epoch() + 1);
+      BeginEpoch(s);
+    } else {
+      Promote(s, from_disk, news);
+    }
     peers_.at(from_disk).may_lead_from[s] = shard->epoch();
   } else if (std::ranges::all_of(shard->in_sync(), [&](uint32_t server) {
                return IsHere(server) || IsLost(server, now);
@@ -322,15 +322,34 @@ bool CopyAssigner::ReadsMore(uint32_t server) const {
                              [](const CopyState& copy) { return copy.unread(); });
 }
 
-absl::Status CopyAssigner::CompareJournals(uint32_t server) const {
-  std::vector<ReadJournal> journals;
-  for (uint32_t s = 0; s < static_cast<uint32_t>(record_.shards_size()); ++s) {
+uint32_t CopyAssigner::LongestFromDisk(uint32_t s) const {
+  const ShardCopies& shard = record_.shards(static_cast<int>(s));
+  uint32_t longest = 0;
+  for (const uint32_t server : shard.in_sync()) {
     const CopyState* const copy = Find(server, s);
-    const bool leads = record_.shards(static_cast<int>(s)).leader() == server;
-    if (leads && copy != nullptr && copy->epoch() == 0) journals.push_back({s, &copy->clocks()});
+    if (copy == nullptr || copy->unread()) continue;
+    const uint64_t most = longest == 0 ? 0 : Find(longest, s)->entries();
+    if (longest == 0 || copy->entries() > most ||
+        (copy->entries() == most && server == shard.leader())) {
+      longest = server;
+    }
   }
-  const auto lost = FindLostEnd(journals, options_.most_ahead);
-  return lost ? lost->why : absl::OkStatus();
+  return longest;
+}
+
+absl::Status CopyAssigner::CheckEnd(uint32_t s, uint32_t server) const {
+  const ShardCopies& shard = record_.shards(static_cast<int>(s));
+  // The leader may have had entries that no other copy got, and that nobody acknowledged.
+  if (server == shard.leader())
+    PSGD_RETURN_IF_ERROR(CheckJournalEnd(shard, s, Find(server, s)->entries()));
+  std::vector<ReadJournal> journals;
+  for (uint32_t other = 0; other < static_cast<uint32_t>(record_.shards_size()); ++other) {
+    if (HasBegun(record_.shards(static_cast<int>(other)).leader(), other)) continue;
+    const uint32_t longest = LongestFromDisk(other);
+    if (longest != 0 && !HasBegun(longest, other))
+      journals.push_back({other, &Find(longest, other)->clocks()});
+  }
+  return CompareJournal(journals, s, options_.most_ahead);
 }
 
 uint32_t CopyAssigner::InsteadOfTroubled(const ShardCopies& shard, uint32_t s, Time now) {
@@ -361,6 +380,7 @@ void CopyAssigner::Promote(uint32_t s, uint32_t server, News* news) {
 void CopyAssigner::BeginEpoch(uint32_t s) {
   heard_[s] = 0;
   troubled_since_[s].reset();
+  lacks_end_[s].clear();
   untold_grants_[s].clear();
   ++changes_;
 }

@@ -94,6 +94,9 @@ class CopyAssigner {
   bool GoesOn(uint32_t server, uint32_t shard) const;
   // The server that the shard is to move to; 0: it stays, or that server cannot take it.
   uint32_t MovesTo(uint32_t shard) const;
+  // Why no copy of the shard that is here may lead it, although it was read; empty: nothing is
+  // wrong with it.
+  const std::string& LacksItsEnd(uint32_t shard) const { return lacks_end_[shard]; }
   // The copy that must lead the shard, if it reports that it does; null: it does not.
   const CopyState* FindLeading(const ShardCopies& copies, uint32_t shard) const;
   // Adds the servers and shards of this record, as they were heard of.
@@ -126,8 +129,11 @@ class CopyAssigner {
   absl::Status SettleLeader(uint32_t shard, Time now, News* news);
   // Whether the server has copies on its disk that it did not read yet.
   bool ReadsMore(uint32_t server) const;
-  // Compares the journals of this server that are to lead and were just read from its disk.
-  absl::Status CompareJournals(uint32_t server) const;
+  // Of the servers in sync that read a copy of the shard, the one with most entries; 0: none did.
+  uint32_t LongestFromDisk(uint32_t shard) const;
+  // Whether the copy on that server, just read from its disk, has all that was acknowledged, as far
+  // as the run's record and the other journals that are to lead tell.
+  absl::Status CheckEnd(uint32_t shard, uint32_t server) const;
   // A server in sync that can lead the shard although its leader has been in trouble for
   // `patience`, with a full disk for example; 0: there is none, or no such trouble.
   uint32_t InsteadOfTroubled(const ShardCopies& copies, uint32_t shard, Time now);
@@ -144,6 +150,7 @@ class CopyAssigner {
   std::vector<uint64_t> bytes_;                      // by shard: of its weights
   std::vector<uint64_t> heard_;                      // by shard: see Mark
   std::vector<std::optional<Time>> troubled_since_;  // by shard: its leading copy
+  std::vector<std::string> lacks_end_;               // by shard: see LacksItsEnd
   // By shard: the silent copies without which it may go on, by server, with their
   // AssignedCopy.copy. The leading copy was not told yet.
   std::vector<std::map<uint32_t, uint64_t>> untold_grants_;

@@ -162,7 +162,7 @@ bool RunLeader::EndpointsKnown() const {
 }
 
 void RunLeader::Lose(const std::string& why) {
-  if (coordinator_.drained()) return;
+  if (!lost_.ok()) return;
   DrainRequest failed;
   failed.set_reason(why);
   failed.set_failed(true);
@@ -435,7 +435,8 @@ StatusReply RunLeader::Status(Time now) const {
 
 std::vector<std::string> RunLeader::StorageTroubles() const {
   std::vector<std::string> troubles;
-  if (!store_trouble_.empty()) troubles.push_back(absl::StrCat("the run store: ", store_trouble_));
+  if (!store_trouble_.empty() && !options_.shared_store)
+    troubles.push_back(absl::StrCat("the run store: ", store_trouble_));
   for (int s = 0; s < stored_.shards_size(); ++s) {
     const CopyState* const copy =
         copies_.Find(stored_.shards(s).leader(), static_cast<uint32_t>(s));
@@ -449,6 +450,8 @@ std::vector<std::string> RunLeader::StorageTroubles() const {
 
 std::string RunLeader::WaitsFor() const {
   std::vector<std::string> waits = StorageTroubles();
+  if (!store_trouble_.empty() && options_.shared_store)
+    waits.push_back(absl::StrCat("the run store: ", store_trouble_));
   const size_t here = copies_.Present().size();
   if (!gathered_ && here < options_.servers) {
     waits.push_back(absl::StrCat("servers: ", here, " of ", options_.servers, " are here"));
@@ -461,6 +464,8 @@ std::string RunLeader::WaitsFor() const {
       waits.push_back(copies_.Find(shard.leader(), number) == nullptr
                           ? absl::StrCat("server ", shard.leader(), ", which has shard ", s)
                           : absl::StrCat("another server that has shard ", s));
+      if (!copies_.LacksItsEnd(number).empty())
+        absl::StrAppend(&waits.back(), " (", copies_.LacksItsEnd(number), ")");
     } else if (!gathered_ && static_cast<size_t>(shard.in_sync_size()) < copies) {
       waits.push_back(absl::StrCat("a copy of shard ", s));
     } else if (!gathered_ && stored_.has_plan() && copies_.MovesTo(number) != 0) {
@@ -579,6 +584,7 @@ void RunLeader::OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpo
   if (!under_way || under_way->checkpoint != checkpoint) return;
   if (WaitsForRoom(sealed.status(), now)) return;
   no_room_ = absl::OkStatus();
+  room_wait_.End();
   write_last_again_.reset();
   unwritten_parts_.clear();
   sealing_ = false;
@@ -613,17 +619,26 @@ void RunLeader::OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpo
 
 bool RunLeader::WaitsForRoom(const absl::Status& status, Time now) {
   if (!absl::IsResourceExhausted(status) || !coordinator_.last_checkpoint_under_way()) return false;
-  if (no_room_.ok()) stop_came_before_ = asked_to_stop();
-  if (asked_to_stop() && !stop_came_before_) return false;
+  if (!WaitsOnForRoom(now)) return false;
   if (no_room_.ok()) no_room_ = status;
   write_last_again_ = now + kRoomRetry;
   return true;
 }
 
+// With a journal the run may go on later, with its last checkpoint: ps-server ends it. Without one,
+// the weights must be saved at least.
+bool RunLeader::WaitsOnForRoom(Time now) {
+  const Config& config = coordinator_.config();
+  const Duration most = HasJournal(config) && !coordinator_.fails()
+                            ? Duration::max()
+                            : Milliseconds(config.cluster().deadline());
+  return room_wait_.GoesOn(asked_to_stop(), most, now);
+}
+
 void RunLeader::WriteLastCheckpointAgain(Time now, ServerEffects* effects) {
   if (no_room_.ok()) return;
   const uint64_t checkpoint = coordinator_.checkpoint_under_way()->checkpoint;
-  if (asked_to_stop() && !stop_came_before_) {
+  if (!WaitsOnForRoom(now)) {
     const absl::Status no_room = no_room_;
     return OnSealed(checkpoint, no_room, now, effects);
   }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "server/cluster/copy_assigner.h"
+#include "server/cluster/room_wait.h"
 #include "server/cluster/server_effects.h"
 #include "server/coordinator/coordinator_core.h"
 #include "server/coordinator/order_book.h"
@@ -29,11 +30,12 @@ namespace psgd {
 
 struct RunLeaderOptions {
   CoordinatorOptions coordinator;
-  uint32_t server = 0;    // this server
-  size_t copies = 1;      // of each shard
-  size_t servers = 1;     // servers that must connect before training begins
-  Duration patience{};    // how long a server may be silent before others lead its shards
-  uint32_t replaced = 0;  // see CopyAssignerOptions
+  uint32_t server = 0;        // this server
+  size_t copies = 1;          // of each shard
+  size_t servers = 1;         // servers that must connect before training begins
+  Duration patience{};        // how long a server may be silent before others lead its shards
+  uint32_t replaced = 0;      // see CopyAssignerOptions
+  bool shared_store = false;  // the run store is not on this server's disk
   // For a secured run: the public key of its data ports, and the source of workers' tokens.
   std::string curve_key;
   std::function<std::string()> draw_token;  // null: the run is not secured
@@ -132,9 +134,10 @@ class RunLeader {
   void EndCheckpointWaits(Time now, ServerEffects* effects);
   // REQUIRES: every part of the checkpoint under way is written.
   void Seal(Time now, ServerEffects* effects);
-  // Whether the checkpoint under way is written again later. That is so for the last checkpoint
-  // while the disk is full, unless somebody asks the run to stop meanwhile.
+  // Whether the checkpoint under way is written again later. That may be so for the last checkpoint
+  // while the disk is full.
   bool WaitsForRoom(const absl::Status& status, Time now);
+  bool WaitsOnForRoom(Time now);
   void WriteLastCheckpointAgain(Time now, ServerEffects* effects);
   void Decide(Effects decided);
   void AnswerNow(uint64_t request, absl::StatusOr<ControlReply> reply, ServerEffects* effects);
@@ -198,8 +201,8 @@ class RunLeader {
   bool sealing_ = false;
   uint64_t receipts_of_ = 0;  // checkpoint that `receipts_` belong to
   std::map<uint32_t, ShardReceipt> receipts_;
-  absl::Status no_room_;                  // why the last checkpoint waits; OK: it does not wait
-  bool stop_came_before_ = false;         // somebody asked the run to stop before that wait
+  absl::Status no_room_;  // why the last checkpoint waits; OK: it does not wait
+  RoomWait room_wait_;
   std::optional<Time> write_last_again_;  // nullopt: it is being written
   std::set<uint32_t> unwritten_parts_;    // of the last checkpoint
   struct Awaiting {

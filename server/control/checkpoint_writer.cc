@@ -11,6 +11,7 @@ std::optional<absl::StatusOr<ShardReceipt>> CheckpointWriter::Write(uint32_t sha
     if (absl::Status begun = store_->Begin(cut.checkpoint); !begun.ok()) return begun;
     id_ = cut.checkpoint;
     written_.clear();
+    sealed_ = false;
   }
   if (const auto before = written_.find(shard); before != written_.end()) return before->second;
   absl::StatusOr<ShardReceipt> receipt = store_->WriteShard(id_, shard, cut.snapshot);
@@ -27,6 +28,7 @@ absl::StatusOr<SealedCheckpoint> CheckpointWriter::Seal(const CheckpointManifest
     log_->error("checkpoint {}: {}", manifest.id(), sealed.ToString());
     return sealed;
   }
+  sealed_ = true;
   SealedCheckpoint result;
   auto removed = store_->Prune(keep_);
   if (removed.ok()) {
@@ -44,6 +46,13 @@ absl::StatusOr<SealedCheckpoint> CheckpointWriter::Seal(const CheckpointManifest
     info.set_bytes(info.bytes() + receipt.bytes());
   }
   return result;
+}
+
+void CheckpointWriter::Done(uint64_t checkpoint) {
+  if (id_ == 0 || checkpoint < id_ || sealed_) return;
+  written_.clear();
+  const absl::Status removed = store_->Discard(id_);
+  if (!removed.ok()) log_->warn("checkpoint {}: {}", id_, removed.ToString());
 }
 
 }  // namespace psgd

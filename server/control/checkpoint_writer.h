@@ -28,6 +28,8 @@ class CheckpointWriter {
   std::optional<absl::StatusOr<ShardReceipt>> Write(uint32_t shard, const ShardCut& cut);
   // Makes the checkpoint count, and removes old ones.
   absl::StatusOr<SealedCheckpoint> Seal(const CheckpointManifest& manifest);
+  // The checkpoint is over. If it was not sealed, its parts must not take the room of the weights.
+  void Done(uint64_t checkpoint);
 
  private:
   const CheckpointStore* const store_;
@@ -36,6 +38,7 @@ class CheckpointWriter {
   const Log log_;
   uint64_t id_ = 0;  // the checkpoint that is being written, and its parts
   std::map<uint32_t, ShardReceipt> written_;
+  bool sealed_ = false;
 };
 
 }  // namespace psgd

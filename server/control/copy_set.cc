@@ -33,8 +33,6 @@ absl::StatusOr<std::unique_ptr<CopySet>> CopySet::Open(CopySetOptions options) {
 
 CopySet::~CopySet() { Stop(); }
 
-bool CopySet::HasJournal() const { return psgd::HasJournal(options_.config); }
-
 absl::Status CopySet::StartTransport() {
   TransportOptions transport;
   transport.queue_bytes = options_.config.cluster().queue();
@@ -50,7 +48,7 @@ absl::Status CopySet::StartTransport() {
 }
 
 absl::Status CopySet::Recover() {
-  if (!HasJournal()) return absl::OkStatus();
+  if (!HasJournal(options_.config)) return absl::OkStatus();
   for (uint32_t s = 0; s < static_cast<uint32_t>(options_.config.cluster().shards()); ++s) {
     for (const std::string& discarded : {AsideOf(s), FolderOf(s)}) {
       PSGD_RETURN_IF_ERROR(RemoveFolder(discarded + kGoneSuffix));
@@ -121,7 +119,7 @@ std::string CopySet::AsideOf(uint32_t shard) const {
 
 absl::StatusOr<DurableShardOptions> CopySet::PlaceOf(uint32_t shard, bool is_there) const {
   DurableShardOptions options = DurableShardOptionsOf(options_.config, shard, 1);
-  if (!HasJournal()) return options;
+  if (!HasJournal(options_.config)) return options;
   RocksJournalOptions journal;
   journal.folder = FolderOf(shard);
   journal.shard = shard;
@@ -141,14 +139,14 @@ std::shared_ptr<CopyThread> CopySet::Make(uint32_t shard, std::unique_ptr<Durabl
   options.core.silence = options_.silence;
   options.core.empty_place = [this, shard]() -> absl::StatusOr<DurableShardOptions> {
     // If an earlier image was not finished, what was there before it is aside already.
-    if (HasJournal() && std::filesystem::exists(FolderOf(shard)) &&
+    if (HasJournal(options_.config) && std::filesystem::exists(FolderOf(shard)) &&
         !std::filesystem::exists(AsideOf(shard))) {
       PSGD_RETURN_IF_ERROR(RenameFolder(FolderOf(shard), AsideOf(shard)));
     }
     return PlaceOf(shard, false);
   };
   options.core.restored = [this, shard]() -> absl::StatusOr<std::unique_ptr<DurableShard>> {
-    if (!HasJournal() || !std::filesystem::exists(AsideOf(shard))) {
+    if (!HasJournal(options_.config) || !std::filesystem::exists(AsideOf(shard))) {
       return absl::NotFoundError("there was nothing before");
     }
     PSGD_RETURN_IF_ERROR(PutBack(shard));
@@ -259,7 +257,7 @@ void CopySet::Drop(uint32_t shard) {
   gone.link.reset();
   if (gone.copy != nullptr) gone.copy->Stop();
   gone.copy.reset();
-  if (!HasJournal()) return;
+  if (!HasJournal(options_.config)) return;
   // A server that starts takes what is aside for the shard, so that goes first.
   absl::Status removed = DiscardFolder(AsideOf(shard));
   removed.Update(DiscardFolder(FolderOf(shard)));

@@ -80,7 +80,6 @@ class CopySet {
   absl::Status RecoverShard(uint32_t shard);
   std::string ListenAddress(uint32_t shard) const;
   std::string Advertised(const std::string& address) const;
-  bool HasJournal() const;
   std::string FolderOf(uint32_t shard) const;
   // Where the folder lies while an image of another copy takes its place.
   std::string AsideOf(uint32_t shard) const;

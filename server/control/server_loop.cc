@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/has_journal.h"
 #include "server/control/server_shares.h"
 #include "server/durability/server_record.h"
 #include "server/durability/shard_parts.h"
@@ -61,8 +60,6 @@ absl::StatusOr<std::unique_ptr<ServerLoop>> ServerLoop::Start(ServerLoopOptions 
   return loop;
 }
 
-bool ServerLoop::HasJournal() const { return psgd::HasJournal(options_.copies.config); }
-
 std::shared_ptr<const TransportSecurity> ServerLoop::DataSecurity() const {
   if (members_ == nullptr) return nullptr;
   auto security = std::make_shared<TransportSecurity>();
@@ -79,7 +76,8 @@ absl::Status ServerLoop::Open() {
   core.self.set_name(options_.name);
   core.self.set_beside_worker(options_.record.beside_worker());
   core.may_lead = options_.store != nullptr;
-  core.self.set_may_lead(core.may_lead && options_.store->shared());
+  core.leader.shared_store = core.may_lead && options_.store->shared();
+  core.self.set_may_lead(core.leader.shared_store);
   core.leader.trace_steps = options_.trace_steps;
   if (members_ != nullptr) {
     core.leader.curve_key = options_.record.curve_public();
@@ -456,6 +454,12 @@ void ServerLoop::Do(const effect::CheckpointDone& done) {
     std::erase_if(*cuts,
                   [&](const auto& cut) { return cut.second->checkpoint <= done.checkpoint; });
   }
+  // A server that led before must not touch what the one that leads now writes.
+  if (core_->leader() == nullptr) return;
+  disk_.Post([this, checkpoint = done.checkpoint] {
+    writer_.Done(checkpoint);
+    return true;
+  });
 }
 
 void ServerLoop::TellOrder(uint32_t shard, uint64_t epoch, const CopyCore::OrderDone& done) {
@@ -716,13 +720,17 @@ void ServerLoop::WritePart(uint32_t shard, std::shared_ptr<const ShardCut> cut) 
   // A journal that is replayed makes cuts of checkpoints again that are complete by now.
   const auto& under_way = core_->leader()->coordinator().checkpoint_under_way();
   if (!under_way || under_way->checkpoint != cut->checkpoint) return;
-  parts_[shard] = cut;
+  if (core_->leader()->coordinator().last_checkpoint_under_way()) parts_[shard] = cut;
   disk_.Post([this, shard, cut = std::move(cut)] {
     auto receipt = writer_.Write(shard, *cut);
     if (!receipt) return true;
-    Post(
-        [this, id = cut->checkpoint, shard, receipt = *std::move(receipt)](
-            Time now, ServerEffects* effects) { core_->OnPart(id, shard, receipt, now, effects); });
+    Post([this, id = cut->checkpoint, shard, receipt = *std::move(receipt)](
+             Time now, ServerEffects* effects) {
+      const auto part = parts_.find(shard);
+      if (receipt.ok() && part != parts_.end() && part->second->checkpoint == id)
+        parts_.erase(part);
+      core_->OnPart(id, shard, receipt, now, effects);
+    });
     return true;
   });
 }

@@ -113,7 +113,6 @@ class ServerLoop final : public PeerHandler {
   ServerStanding standing() const;
   // Waits until the standing differs from `known`, at most `timeout`.
   ServerStanding WaitChanged(const ServerStanding& known, Duration timeout);
-  bool HasJournal() const;
   // How many samples the run had when it was resumed.
   uint64_t samples_before() const { return samples_before_; }
   const std::string& address() const { return options_.core.self.address(); }
@@ -205,7 +204,8 @@ class ServerLoop final : public PeerHandler {
   bool keeping_ = false;    // a KeepLease is under way
   // By shard; kept until their checkpoint is done.
   std::map<uint32_t, std::shared_ptr<const ShardCut>> cuts_;
-  // All parts of the checkpoint, likewise, while it leads the run.
+  // Parts of the last checkpoint, which may have to wait for room, until they are written; while it
+  // leads the run.
   std::map<uint32_t, std::shared_ptr<const ShardCut>> parts_;
   // Shards whose copies are being dropped, with the copies that are to be there afterwards.
   std::map<uint32_t, std::optional<effect::HaveCopy>> dropping_;

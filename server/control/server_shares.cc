@@ -70,13 +70,17 @@ std::string StopWaitsFor(const StatusReply& status) {
 
 std::string StopWaitsForStorage(const StatusReply& status) {
   const Config& config = status.config();
-  const bool restarts = HasJournal(config);
-  return absl::StrCat("stopping waits until this can be written: ", status.storage_trouble(),
-                      ". After ", FormatMilliseconds(config.cluster().deadline()),
-                      " (cluster.deadline), or asked to stop once more, this ends at once",
-                      restarts ? absl::StrCat("; with room again, ps-server --recover ",
-                                              status.run_dir(), " goes on from the journal")
-                               : "");
+  const std::string after = absl::StrCat(
+      "stopping waits until this can be written: ", status.storage_trouble(), ". After ",
+      FormatMilliseconds(config.cluster().deadline()), " (cluster.deadline)");
+  return HasJournal(config)
+             ? absl::StrCat(after,
+                            ", or asked to stop once more, this ends at once; with room again, "
+                            "ps-server --recover ",
+                            status.run_dir(), " goes on from the journal")
+             : absl::StrCat(after,
+                            " the weights are saved without it; asked to stop once more, this ends "
+                            "at once");
 }
 
 }  // namespace psgd

@@ -108,6 +108,8 @@ class CoordinatorCore {
   bool drained() const { return draining_; }
   // People, or a failure, ended the run before its training was done.
   bool asked_to_end() const { return draining_ && !stopped_early_; }
+  // It ends because of a failure.
+  bool fails() const { return drain_failed_; }
   // The checkpoint under way is the one at the end of the run.
   bool last_checkpoint_under_way() const { return checkpoints_.LastUnderWay(); }
   const std::vector<EvalResult>& evaluations() const { return totals_.evaluations(); }

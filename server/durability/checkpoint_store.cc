@@ -61,6 +61,11 @@ absl::Status CheckpointStore::Seal(CheckpointManifest manifest) const {
   return WriteManifest(ManifestPath(root_, manifest.id()), manifest);
 }
 
+absl::Status CheckpointStore::Discard(uint64_t id) const {
+  if (FileExists(ManifestPath(root_, id))) return absl::OkStatus();
+  return RemoveFolder(CheckpointFolder(root_, id));
+}
+
 absl::StatusOr<std::vector<uint64_t>> CheckpointStore::Prune(int keep) const {
   PSGD_ASSIGN_OR_RETURN(const auto ids, FolderIds(root_, kCheckpoint));
   std::vector<std::string> ignored;

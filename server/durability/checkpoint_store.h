@@ -41,9 +41,9 @@ struct CheckedCheckpoint {
 // nor kBest.
 absl::Status CheckName(const std::string& name);
 
-// The folder with a run's checkpoints. Only Begin, WriteShard, Seal and Prune write; the other
-// calls change no file and need no lock. Thread-safe if one process writes, each shard is written
-// once for each checkpoint, and Begin comes before WriteShard, and WriteShard before Seal.
+// The folder with a run's checkpoints. Only Begin, WriteShard, Seal, Discard and Prune write; the
+// other calls change no file and need no lock. Thread-safe if one process writes, each shard is
+// written once for each checkpoint, and Begin comes before WriteShard, and WriteShard before Seal.
 class CheckpointStore {
  public:
   explicit CheckpointStore(std::string root) : root_(std::move(root)) {}
@@ -57,6 +57,8 @@ class CheckpointStore {
   // Makes the checkpoint count. REQUIRES: `manifest` has a receipt for every shard of the
   // placement.
   absl::Status Seal(CheckpointManifest manifest) const;
+  // Removes the parts of a checkpoint, unless it is sealed.
+  absl::Status Discard(uint64_t id) const;
   // Keeps named checkpoints, and the newest `keep` sealed checkpoints without a name (at least
   // one). In a run with durability.keep_best also that with the best evaluation, and the newest of
   // a whole epoch, whose evaluation may be to come. Removes discarded folders and all other

@@ -2,10 +2,13 @@
 
 #include <rocksdb/env.h>
 
+#include <cerrno>
+#include <cstring>
 #include <memory>
 
 #include <rocksdb/table.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
 
@@ -44,7 +47,9 @@ void StartRocksThreads() {
 absl::Status FromRocks(const rocksdb::Status& status, const std::string& folder) {
   if (status.ok()) return absl::OkStatus();
   const std::string text = absl::StrCat("database ", folder, ": ", status.ToString());
-  if (status.IsNoSpace()) {
+  // RocksDB has a code for ENOSPC alone.
+  const bool over_quota = absl::StrContains(text, std::strerror(EDQUOT));
+  if (status.IsNoSpace() || over_quota) {
     return ResourceExhaustedError(text, "; free some space on ", MountPointOf(folder));
   }
   if (status.IsCorruption()) return absl::DataLossError(text);

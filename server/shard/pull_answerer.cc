@@ -9,14 +9,15 @@ namespace psgd {
 namespace {
 
 // Adds the parts of slices that share one payload of updates.
-void AddUpdateParts(std::span<const SliceState> tensor, uint32_t planes, PullReply* reply) {
+void AddUpdateParts(std::span<const SliceState> tensor, const WeightsEncoder& encoder,
+                    uint32_t planes, PullReply* reply) {
   for (const SliceState& slice : tensor) {
     PullPart* part = reply->add_parts();
     part->set_slice(slice.id);
     part->set_codec(CODEC_FACTORS);
     part->set_version(slice.version);
     part->set_form(PullPart::UPDATES);
-    part->set_mark(slice.version + 1);
+    part->set_mark(encoder.MarkOf(slice));
     part->set_with_previous(&slice != &tensor.front());
     part->set_zstd(planes);
   }
@@ -206,7 +207,7 @@ void PullAnswerer::Send(const WaitingPull& pull, size_t later, uint64_t slowest,
         if (bytes > 0 && bytes + updates->size() > options_.reply_bytes) send(i);
         bytes += updates->size();
         const PackedPayload packed = encoder_.Pack(slices_[local], *updates, PullPart::UPDATES);
-        AddUpdateParts(tensor, packed.planes, message.header.mutable_pull_reply());
+        AddUpdateParts(tensor, encoder_, packed.planes, message.header.mutable_pull_reply());
         message.payloads.push_back(packed.planes == 0 ? *std::move(updates) : packed.frame);
         i += count - 1;
         continue;

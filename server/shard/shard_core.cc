@@ -283,12 +283,19 @@ void ShardCore::BeginLife(uint32_t starts) {
   for (const SliceState& slice : slices_.all()) life_versions_.push_back(slice.version);
 }
 
+bool ShardCore::KnowsALaterLife(const Push& push) const {
+  return !life_versions_.empty() && std::ranges::any_of(push.parts(), [&](const PushPart& part) {
+    return part.base_life() > pulls_.life();
+  });
+}
+
 std::string ShardCore::LostBase(const Push& push) const {
   for (const PushPart& part : push.parts()) {
     const auto local = slices_.Local(part.slice());
     if (!local || *local >= life_versions_.size()) continue;
     if (part.base_life() == pulls_.life() || part.base_version() <= life_versions_[*local])
       continue;
+    if (part.base_life() == 0) continue;  // of an earlier version of psgd, which does not know LOST
     return absl::StrCat("slice ", part.slice(), " came back with version ", life_versions_[*local],
                         ", and the update is computed from version ", part.base_version(),
                         " before that");
@@ -310,6 +317,8 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
            out);
     return;
   }
+  // The worker sends it again, to the copy that leads.
+  if (KnowsALaterLife(push)) return;
   // Before it is written: a replay does not know of lives.
   if (const std::string lost = LostBase(push); !lost.empty()) {
     Refuse(from, header, Refusal::LOST, lost, member.next_seq(), out);

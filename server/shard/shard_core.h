@@ -151,6 +151,8 @@ class ShardCore {
   void OnPush(PeerId from, Member& member, Message message, Outbox* out);
   // Checks a push that is next in order, except its payloads.
   absl::Status CheckPush(const Member& member, const Push& push, size_t payloads) const;
+  // Whether the worker knows a later life of the shard: another copy leads it by now.
+  bool KnowsALaterLife(const Push& push) const;
   // Whether a part is computed from weights that an earlier life of the shard had, and that the
   // journal of this life lacks. Says which; empty: none is.
   std::string LostBase(const Push& push) const;

@@ -77,10 +77,13 @@ Bytes WeightsEncoder::NoChange(const SliceState& slice, PullPart::Form form, Pul
   return Bytes::Adopt(std::move(nothing));
 }
 
-// The mark is the worker's version plus one, of this start of the server: if a disk forgot steps,
-// other weights may have the version.
+std::optional<uint64_t> WeightsEncoder::VersionOf(uint64_t mark) const {
+  if (mark <= life_ || mark >> kVersionBits != life()) return std::nullopt;
+  return mark - life_ - 1;
+}
+
 Bytes WeightsEncoder::Whole(SliceState& slice, uint64_t mark, PullPart* part) {
-  part->set_mark(life_ + slice.version + 1);
+  part->set_mark(MarkOf(slice));
   if (mark == part->mark()) return NoChange(slice, PullPart::CHANGED, part);
   const bool by_blocks = whole_ != nullptr && whole_codec_->id() == CODEC_INT8;
   if (whole_ == nullptr || (by_blocks && IsSmall(slice))) return slice.weights.Share();
@@ -99,15 +102,15 @@ Bytes WeightsEncoder::Whole(SliceState& slice, uint64_t mark, PullPart* part) {
   return slice.encoded;
 }
 
-// The mark is the worker's version plus one.
 Bytes WeightsEncoder::Changes(SliceState& slice, uint64_t mark, PullPart* part) {
-  part->set_mark(slice.version + 1);
-  if (mark == 0) return slice.weights.Share();
+  part->set_mark(MarkOf(slice));
+  const std::optional<uint64_t> held = VersionOf(mark);
+  if (!held) return slice.weights.Share();
   if (slice.encoded_version != slice.version || slice.encoded_since != mark) {
     slice.encoded_version = slice.version;
     slice.encoded_since = mark;
     slice.encoded = {};
-    if (const auto changed = slice.changes->Since(mark - 1)) {
+    if (const auto changed = slice.changes->Since(*held)) {
       const std::span<const float> weights = slice.weights.read();
       values_.clear();
       for (uint32_t index : *changed) values_.push_back(weights[index]);
@@ -125,12 +128,13 @@ Bytes WeightsEncoder::Changes(SliceState& slice, uint64_t mark, PullPart* part) 
 std::optional<Bytes> WeightsEncoder::EncodeUpdates(std::span<const SliceState> tensor,
                                                    uint64_t mark,
                                                    const UpdateReader& reader) const {
-  if (mark == 0 || !tensor.front().updates) return std::nullopt;
-  const auto updates = tensor.front().updates->Since(mark - 1);
+  const std::optional<uint64_t> held = VersionOf(mark);
+  if (!held || !tensor.front().updates) return std::nullopt;
+  const auto updates = tensor.front().updates->Since(*held);
   if (!updates || updates->empty()) return std::nullopt;
   size_t whole = 0;
   for (const SliceState& slice : tensor) {
-    const auto own = slice.updates->Since(mark - 1);
+    const auto own = slice.updates->Since(*held);
     if (!own || !AreSame(*updates, *own)) return std::nullopt;
     whole += slice.weights.read().size_bytes();
   }

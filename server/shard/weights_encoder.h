@@ -49,9 +49,12 @@ class WeightsEncoder {
  public:
   // `starts`: starts of the server, including this start. Marks of earlier starts are never reused.
   explicit WeightsEncoder(const Config& config, uint32_t starts = 1);
-  void BeginLife(uint32_t starts) { marks_ = life_ = uint64_t{starts} << 40; }
+  void BeginLife(uint32_t starts) { marks_ = life_ = uint64_t{starts} << kVersionBits; }
+  // Of the slice as it is now. A worker with a mark of an earlier life gets the whole slice: the
+  // disk may have forgotten steps, and other weights may have the version.
+  uint64_t MarkOf(const SliceState& slice) const { return life_ + slice.version + 1; }
   // `starts` of the present life.
-  uint32_t life() const { return static_cast<uint32_t>(life_ >> 40); }
+  uint32_t life() const { return static_cast<uint32_t>(life_ >> kVersionBits); }
 
   // Returns the payload for a worker at `clock`, and fills in `part` except its slice. `mark`: the
   // worker's mark.
@@ -66,6 +69,10 @@ class WeightsEncoder {
                                      const UpdateReader& reader) const;
 
  private:
+  static constexpr int kVersionBits = 40;  // of a mark; the others say its life
+
+  // The version that the mark names; nullopt: no mark of this life.
+  std::optional<uint64_t> VersionOf(uint64_t mark) const;
   bool IsSmall(const SliceState& slice) const;
   Bytes NoChange(const SliceState& slice, PullPart::Form form, PullPart* part) const;
   Bytes Whole(SliceState& slice, uint64_t mark, PullPart* part);

@@ -17,8 +17,6 @@ void Oracle::Breach(const std::string& what) {
   if (breaches_.size() < kBreachesKept) breaches_.push_back(what);
 }
 
-void Oracle::MayHaveLost() { may_have_lost_ = true; }
-
 void Oracle::Registered(const WorkerKey& key, const Placement& placement) {
   placement_ = placement;
   fragments_.emplace(placement, static_cast<uint32_t>(scenario_.config.local().fragments()));
@@ -100,7 +98,7 @@ void Oracle::Made(const Message& message, bool poisoned) {
 }
 
 void Oracle::Answered(const Message& message, uint32_t server) {
-  if (!owners_.empty() && !may_have_lost() && owners_[message.header.shard()] != server) {
+  if (!owners_.empty() && owners_[message.header.shard()] != server) {
     Breach(absl::StrCat("server ", server, " answered for shard ", message.header.shard(),
                         ", which server ", owners_[message.header.shard()], " holds"));
   }
@@ -127,8 +125,7 @@ void Oracle::Answered(const Message& message, uint32_t server) {
       if (refusal.reason() != Refusal::MALFORMED && refusal.reason() != Refusal::NON_FINITE) break;
       const auto& pushes = books.pushes[shard];
       auto refused = pushes.find(refusal.next_seq() - 1);
-      // Computed from weights that are lost it cannot be taken; that it was not must be found out.
-      if (!may_have_lost() && (refused == pushes.end() || !refused->second.poisoned)) {
+      if (refused == pushes.end() || !refused->second.poisoned) {
         Breach(absl::StrCat("shard ", shard, " refused a sound push ", refusal.next_seq() - 1,
                             " of ", Name(*member), ": ", refusal.detail()));
       }
@@ -136,8 +133,7 @@ void Oracle::Answered(const Message& message, uint32_t server) {
       break;
     }
     case DataHeader::kPullReply:
-      // Weights that lack what is lost are the worker's to find out.
-      if (!scenario_.smooth && !lossy() && !may_have_lost()) CheckPull(shard, message);
+      if (!scenario_.smooth && !lossy()) CheckPull(shard, message);
       break;
     default:
       break;
@@ -172,7 +168,7 @@ void Oracle::Installed(const WorkerKey& key, uint32_t slice, const PulledSlice& 
     Marks& installed = members_[*Member(key)].installed[slice];
     for (uint32_t i = 0; i < kRegister; ++i) installed[i] = weights[i] != kInitial;
   }
-  if (!pulls_changes() && (pulled.form == PullPart::WHOLE || may_have_lost())) return;
+  if (!pulls_changes() && pulled.form == PullPart::WHOLE) return;
   counts_.changes_checked += pulled.form == PullPart::CHANGED;
   auto shown = shown_.find({slice, pulled.version});
   if (shown == shown_.end()) return Breach("a pull brought weights that no shard had");
@@ -209,8 +205,7 @@ void Oracle::CheckPull(uint32_t shard, const Message& message) {
       for (const auto& [step, batches] : members_[m].steps) {
         if (step > required) break;
         if (!fragments_->Carries(step, slice)) continue;
-        bool acknowledged = false;
-        const MadePush* push = Find(m, step, slice, &acknowledged);
+        const MadePush* push = Find(m, step, slice);
         if (push != nullptr && push->poisoned) continue;
         if (weights[RegisterAt(m, step)] != kInitial) continue;
         if (step > Whole(required)) {
@@ -232,8 +227,7 @@ uint64_t Oracle::Whole(uint64_t clock) const {
   return after == ends_.begin() ? 0 : *std::prev(after);
 }
 
-const Oracle::MadePush* Oracle::Find(uint32_t member, uint64_t clock, uint32_t slice,
-                                     bool* acknowledged) const {
+const Oracle::MadePush* Oracle::Find(uint32_t member, uint64_t clock, uint32_t slice) const {
   const MemberBooks& books = members_[member];
   const uint32_t shard = placement_.slices(static_cast<int>(slice)).shard();
   auto pushes = books.pushes.find(shard);
@@ -242,8 +236,6 @@ const Oracle::MadePush* Oracle::Find(uint32_t member, uint64_t clock, uint32_t s
     const auto& [seq, push] = *it;
     if (push.clock != clock) continue;
     if (std::find(push.slices.begin(), push.slices.end(), slice) == push.slices.end()) continue;
-    auto below = books.acknowledged.find(shard);
-    *acknowledged = below != books.acknowledged.end() && seq < below->second;
     return &push;
   }
   return nullptr;
@@ -272,8 +264,7 @@ void Oracle::CheckBases(const std::string& where, uint32_t slice, const Applied&
   for (uint32_t i = 0; i < kRegister; ++i) in[i] = applied[i] != 0;
   for (uint32_t i = 0; i < kRegister; ++i) {
     if (!in[i] || i / kClocks >= members_.size()) continue;
-    bool acknowledged = false;
-    const MadePush* push = Find(i / kClocks, i % kClocks + 1, slice, &acknowledged);
+    const MadePush* push = Find(i / kClocks, i % kClocks + 1, slice);
     if (push == nullptr) continue;
     const Marks lost = push->bases.at(slice) & ~in;
     if (lost.none()) continue;
@@ -296,9 +287,7 @@ void Oracle::CheckSlice(const std::string& where, uint32_t slice, std::span<cons
     const std::string what =
         absl::StrCat(where, ": clock ", clock, " of member ", member, " in slice ", slice);
     if (applied[i] != 1) Breach(absl::StrCat(what, " was applied ", applied[i], " times"));
-    bool acknowledged = false;
-    const MadePush* push =
-        member < members_.size() ? Find(member, clock, slice, &acknowledged) : nullptr;
+    const MadePush* push = member < members_.size() ? Find(member, clock, slice) : nullptr;
     if (push == nullptr) {
       Breach(absl::StrCat(what, " is in, but nobody made it"));
       continue;
@@ -346,8 +335,7 @@ void Oracle::CheckCutSlice(const std::string& where, const OrderedCut& cut, uint
       // What a worker that is out did not bring in time is not waited for.
       if (in || clock > cut.clock || !members_[m].in || !members_[m].steps.count(clock)) continue;
       if (!fragments_->Carries(clock, slice)) continue;
-      bool acknowledged = false;
-      const MadePush* push = Find(m, clock, slice, &acknowledged);
+      const MadePush* push = Find(m, clock, slice);
       if (push != nullptr && push->poisoned) continue;
       Breach(absl::StrCat(where, ": slice ", slice, " lacks clock ", clock, " of ", Name(m)));
     }
@@ -420,8 +408,7 @@ void Oracle::CheckWholeMessages(const std::map<uint32_t, Applied>& applied) {
         if (in != 0 && in != static_cast<int>(push.slices.size())) {
           Breach(absl::StrCat(what, " was applied in part"));
         }
-        if (seq < below && in == 0 && !MayBeMissed(m))
-          Breach(absl::StrCat(what, " was acknowledged and is lost"));
+        if (seq < below && in == 0) Breach(absl::StrCat(what, " was acknowledged and is lost"));
         if (seq >= below) ++counts_.pushes_in_doubt;
       }
     }
@@ -436,9 +423,8 @@ void Oracle::CheckBatches(const std::map<uint32_t, Applied>& applied) {
     for (const auto& [clock, batches] : members_[m].steps) {
       const bool in = std::all_of(applied.begin(), applied.end(), [&](const auto& slice) {
         if (!fragments_->Carries(clock, slice.first)) return true;
-        bool acknowledged = false;
-        const MadePush* push = Find(m, clock, slice.first, &acknowledged);
-        if (push != nullptr && (push->poisoned || (acknowledged && MayBeMissed(m)))) return true;
+        const MadePush* push = Find(m, clock, slice.first);
+        if (push != nullptr && push->poisoned) return true;
         return slice.second[RegisterAt(m, clock)] != 0;
       });
       if (in) seen.insert(batches.begin(), batches.end());

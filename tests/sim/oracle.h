@@ -58,14 +58,6 @@ class Oracle {
   void Accumulated(uint32_t slice, uint64_t clock, std::span<const float> gradient);
   void Keeps(const WorkerKey& key, uint32_t slice, std::span<const float> residual);
 
-  // A machine lost power, and not all that it wrote was synced: what was acknowledged may be gone,
-  // which the workers that are in have to find out.
-  void MayHaveLost();
-  bool may_have_lost() const {
-    return may_have_lost_ &&
-           scenario_.config.durability().acknowledge() == DurabilityConfig::JOURNAL;
-  }
-
   void Breach(const std::string& what);
   const std::vector<std::string>& breaches() const { return breaches_; }
 
@@ -110,12 +102,10 @@ class Oracle {
   using Applied = std::array<int, kRegister>;
 
   std::string Name(uint32_t member) const;
-  // Nobody is left who knows what it was acknowledged.
-  bool MayBeMissed(uint32_t member) const { return may_have_lost() && !members_[member].in; }
   // Reads the register of a slice.
   Applied ReadRegister(std::span<const float> weights) const;
   // The push of that member, clock and slice; null when none was made.
-  const MadePush* Find(uint32_t member, uint64_t clock, uint32_t slice, bool* acknowledged) const;
+  const MadePush* Find(uint32_t member, uint64_t clock, uint32_t slice) const;
   void CheckPull(uint32_t shard, const Message& message);
   // Clocks up to `clock` that no weights lack: with a quorum, those of whole segments.
   uint64_t Whole(uint64_t clock) const;
@@ -154,7 +144,6 @@ class Oracle {
   // By slice and version: what travelled whole, or where changes do, what the shards had.
   std::map<std::pair<uint32_t, uint64_t>, Bytes> shown_;
   std::vector<uint32_t> owners_;  // by shard; empty: nobody else may hold any
-  bool may_have_lost_ = false;
   std::vector<std::string> breaches_;
   Counts counts_;
 };

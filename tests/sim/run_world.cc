@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/cluster/copies.h"
 
 namespace psgd::sim {
 namespace {
@@ -357,10 +358,41 @@ void RunWorld::CheckLeaders() {
   }
 }
 
+void RunWorld::CheckClocks() {
+  const RunRecord& record = store_.record();
+  if (!record.has_plan() || record.over() || scenario_.sabotage != Sabotage::kNone ||
+      scenario_.disk_fault != DiskFault::kNone || faults_.bug != CopyBug::kNone) {
+    return;
+  }
+  std::vector<std::pair<uint32_t, MemberClocks>> all, leading;
+  for (uint32_t s = 0; s < static_cast<uint32_t>(record.shards_size()); ++s) {
+    const ShardCopies& shard = record.shards(static_cast<int>(s));
+    for (const auto& machine : machines_) {
+      const CopyCore* const copy = machine->copy(s);
+      if (!machine->up() || copy == nullptr || copy->shard() == nullptr ||
+          copy->epoch() != shard.epoch() || !IsInSync(shard, machine->server())) {
+        continue;
+      }
+      all.emplace_back(s, copy->shard()->core().Clocks());
+      if (copy->leads()) leading.push_back(all.back());
+    }
+  }
+  const uint64_t most = MostClocksAhead(scenario_.config);
+  for (const auto& [s, clocks] : all) {
+    std::vector<ReadJournal> journals = {{s, &clocks}};
+    for (const auto& [other, others] : leading) {
+      if (other != s) journals.push_back({other, &others});
+    }
+    const absl::Status agrees = CompareJournal(journals, s, most);
+    if (!agrees.ok()) oracle_.Breach(absl::StrCat("while nothing is lost: ", agrees.message()));
+  }
+}
+
 void RunWorld::Tick() {
   queue_.After(kLook, [this] { Tick(); });
   for (const auto& machine : machines_) machine->Tick();
   CheckLeaders();
+  CheckClocks();
   if (queue_.now() < scenario_.network.heals_at) return;
   store_.Heal();
   SimServer* const leader = Leading();

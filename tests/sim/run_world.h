@@ -107,6 +107,8 @@ class RunWorld final : public World {
   void Tick();
   bool Over() const;
   void CheckLeaders();
+  // No copy in sync is further behind another shard than a restarted server believes.
+  void CheckClocks();
   void CheckEnd();
   // The disk makes the very weights that the copy has.
   void CheckDisk(SimServer* machine, uint32_t shard);

@@ -343,6 +343,8 @@ void SimServer::Carry(ServerEffect effect) {
     });
   } else if (auto* answer = std::get_if<effect::Answer>(&effect)) {
     world_->AnswerRequest(answer->request, std::move(answer->reply));
+  } else if (const auto* part = std::get_if<effect::WritePartAgain>(&effect)) {
+    WritePart(part->checkpoint, part->shard);
   } else if (auto* seal = std::get_if<effect::SealCheckpoint>(&effect)) {
     const uint64_t id = seal->manifest.id();
     world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(20)), [=, this] {
@@ -593,18 +595,22 @@ void SimServer::SendPart(uint32_t shard) {
   const auto at = cuts_.find(shard);
   if (at == cuts_.end()) return;
   const uint64_t checkpoint = at->second->checkpoint;
-  ShardReceipt receipt;
-  receipt.set_shard(shard);
-  const auto tell = [=](SimServer* leader) {
-    leader->Feed([=](Time now, ServerEffects* effects) {
-      leader->core_->OnPart(checkpoint, shard, receipt, now, effects);
-    });
-  };
   if (core_->leader() != nullptr) {
-    tell(this);
+    WritePart(checkpoint, shard);
   } else {
-    SendUp(tell);
+    SendUp([=](SimServer* leader) { leader->WritePart(checkpoint, shard); });
   }
+}
+
+void SimServer::WritePart(uint64_t checkpoint, uint32_t shard) {
+  Feed([=, this](Time now, ServerEffects* effects) {
+    ShardReceipt written;
+    written.set_shard(shard);
+    absl::StatusOr<ShardReceipt> receipt = written;
+    if (chance_.Happens(world_->scenario().failed_checkpoints))
+      receipt = absl::ResourceExhaustedError("disk full");
+    core_->OnPart(checkpoint, shard, receipt, now, effects);
+  });
 }
 
 void SimServer::SaveImageLater(uint32_t shard, ShardImage image) {

@@ -95,6 +95,8 @@ class SimServer {
   void LoseLink(uint64_t id, SimServer* leader);
   void Flush(uint32_t shard);
   void SendPart(uint32_t shard);
+  // As the run's leader.
+  void WritePart(uint64_t checkpoint, uint32_t shard);
   void SaveImageLater(uint32_t shard, ShardImage image);
   CopyState StateOf(uint32_t shard) const;
   CopyOptions OptionsOf(uint32_t shard);

@@ -91,6 +91,21 @@ TEST_F(Copies, InMemoryReplaceTheLeaderToo) {
   }
 }
 
+// Its run directory has the address of the dead one.
+TEST_F(Copies, PsCtlFindsTheServerThatTookOver) {
+  Start({"train.epochs=100000"});
+  ASSERT_TRUE(WaitAllInSync()) << run_->Err();
+  ASSERT_EQ(kill(Servers().front(), SIGKILL), 0);
+  ASSERT_TRUE(run_->WaitFor("leads the run")) << run_->Err();
+  EXPECT_TRUE(Eventually([&] {
+    const Ended asked = RunProgram({"ps-ctl", "status", Path("run"), "--json"});
+    const Json told = Json::parse(asked.out, nullptr, false);
+    return told.is_object() && told.contains("live") && told["live"]["servers"].size() >= 2;
+  })) << RunProgram({"ps-ctl", "status", Path("run")}).err;
+  for (int i = 0; i < 2; ++i) run_->Signal(SIGINT);
+  run_->Wait();
+}
+
 TEST_F(Copies, NothingIsLeftOfAPsRunThatIsKilled) {
   Start({"train.epochs=100000"}, 2);
   ASSERT_TRUE(WaitAllInSync()) << run_->Err();

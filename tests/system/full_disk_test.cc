@@ -38,6 +38,9 @@ class FullDisk : public RunTest {
     while (filler.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
     }
   }
+  void LeaveRoom(uintmax_t bytes) const {
+    fs::resize_file(disk_ + "/filler", fs::file_size(disk_ + "/filler") - bytes);
+  }
   void Free() const { fs::remove(disk_ + "/filler"); }
   std::string Log() const { return File("disk/run/server/server.log"); }
   size_t JournalFiles() const {
@@ -81,6 +84,21 @@ TEST_F(FullDisk, TheResultsWaitForRoom) {
   EXPECT_EQ(Summary("disk/run")["status"], "finished");
   EXPECT_FALSE(Weights("disk/run").empty());
   EXPECT_TRUE(fs::exists(Path("disk/run/server/checkpoint-000000000001/manifest")));
+}
+
+// There is room for the weights, and not for the checkpoint.
+TEST_F(FullDisk, ARunThatIsAskedToStopFirstSavesItsWeights) {
+  Process run(OnDisk(
+      {"train.epochs=100000", "model.hidden=[4000]", "cluster.lease=2s", "cluster.deadline=5s"}));
+  ASSERT_TRUE(run.WaitFor("epoch 2/")) << run.Err();
+  Fill();
+  LeaveRoom(2 << 20);
+  run.Signal(SIGINT);
+  EXPECT_TRUE(run.WaitFor("room for the last checkpoint: ")) << run.Err() << Log();
+  const Ended ended = run.Wait(60s);
+  EXPECT_EQ(ended.code, 3) << ended.err << Log();
+  EXPECT_FALSE(Weights("disk/run").empty());
+  EXPECT_EQ(Summary("disk/run")["status"], "interrupted");
 }
 
 TEST_F(FullDisk, ResultsThatWaitForRoomAreGivenUpWhenAsked) {

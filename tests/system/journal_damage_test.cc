@@ -198,7 +198,8 @@ TEST_F(JournalDamage, ALostEndOfOneShardsJournalIsFound) {
     fs::remove(newest);
   }
   ASSERT_LT(LastEntry(1), known);
-  ExpectRefused({"the journal of shard 1 ", "its end is gone", "ps-run --resume"});
+  // An image may be newer than the rest of the log, and names the loss before the record does.
+  ExpectRefused({"shard 1", "its end is gone", "ps-run --resume"});
 }
 
 // The run's record is older than what the shards have. They are compared with each other.

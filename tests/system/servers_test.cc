@@ -147,6 +147,13 @@ TEST_F(Servers, BesideTheProgramsOfARun) {
   const std::string text = RunProgram({"ps-ctl", "status", Path("run")}).out;
   EXPECT_THAT(text, testing::ContainsRegex("1 \\(leads\\) +[^ ]+ +- +live +2 .* 50.0 %"));
   EXPECT_THAT(text, testing::ContainsRegex("\n +3 +[^ ]+ +a worker +live +1 .* 25.0 %"));
+  // A program that ends takes the server beside it along.
+  ASSERT_EQ(run.Children("python3").size(), 2u);
+  kill(run.Children("python3").back(), SIGKILL);
+  EXPECT_TRUE(Eventually([&] {
+    return RunProgram({"ps-ctl", "status", Path("run")}).out.find("  left ") != std::string::npos;
+  })) << run.Err();
+  EXPECT_EQ(StatusOf(ServerOf(run))["state"], "TRAINING");
   run.Signal(SIGINT);
   run.Signal(SIGINT);
   run.Wait();
@@ -180,6 +187,7 @@ TEST_F(Servers, BesideWorkersEndWithThemAndBeginAnew) {
   ASSERT_TRUE(first.WaitFor("epoch 1/")) << first.Err();
   first.Signal(SIGINT);
   EXPECT_EQ(first.Wait().code, 3) << first.Err();
+  EXPECT_THAT(first.Err(), HasSubstr(Path("run") + " --servers-on-workers"));
   Process again({"ps-run", "--resume", Path("run"), "--servers-on-workers"});
   ASSERT_TRUE(again.WaitFor("epoch 2")) << again.Err();
   again.Signal(SIGKILL);
@@ -361,6 +369,9 @@ TEST_F(Servers, WhatCannotBeIsSaid) {
   ended = RunProgram({"ps-server", "--join", "127.0.0.1:1", "--connect-deadline", "300ms"});
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.err, HasSubstr("no server of the run answers at 127.0.0.1:1"));
+  ended = RunProgram({"ps-server", "--join", "small", "--etcd", "127.0.0.1:1", "--beside-worker"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("say --bind too"));
   ended = RunSmall("run", {"--servers-on-workers"});
   EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.err, HasSubstr("a shard for each server, the first and one beside each of 2 "

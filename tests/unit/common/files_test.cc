@@ -49,6 +49,9 @@ TEST_F(FilesTest, ErrorsSayWhatToDo) {
   EXPECT_EQ(ReadSmallFile(folder_, 1).status().message(),
             "cannot read " + folder_ + ": Is a directory");
   EXPECT_EQ(FileError("write", "/x", ENOSPC).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(FileError("write", "/x", EDQUOT).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(FileError("open", "/x", EMFILE).code(), absl::StatusCode::kResourceExhausted)
+      << "no room would help";
 }
 
 TEST_F(FilesTest, AFailedWriteLeavesTheOldFileAndNothingElse) {

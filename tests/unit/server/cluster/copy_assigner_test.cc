@@ -69,6 +69,22 @@ CopyState FromDisk(uint64_t entries) {
   return copy;
 }
 
+// It has the pushes of a worker up to that clock.
+CopyState FromDisk(uint32_t shard, uint64_t entries, uint64_t clock) {
+  CopyState copy = FromDisk(entries);
+  copy.set_shard(shard);
+  MemberClock* const worker = copy.add_clocks();
+  worker->mutable_key()->set_incarnation(1);
+  worker->set_clock(clock);
+  worker->set_pushed(true);
+  return copy;
+}
+
+CopyState Of(uint32_t shard, CopyState copy) {
+  copy.set_shard(shard);
+  return copy;
+}
+
 class CopyAssignerTest : public testing::Test {
  protected:
   void Make(const RunRecord& record, std::optional<Duration> lost_after = std::nullopt,
@@ -86,9 +102,20 @@ class CopyAssignerTest : public testing::Test {
     if (copy) *state.add_copies() = *copy;
     return assigner_->OnState(server, state, now_, &news_);
   }
+  void HearAll(uint32_t server, const std::vector<CopyState>& copies) {
+    ServerState state;
+    state.set_run_id("run-id");
+    *state.mutable_self() = Numbered(server);
+    for (const CopyState& copy : copies) *state.add_copies() = copy;
+    ASSERT_TRUE(assigner_->OnState(server, state, now_, &news_).ok());
+  }
+  // The first error, if there is one.
   absl::Status Settle() {
     assigner_->Tick(now_);
-    absl::Status settled = assigner_->Settle(0, now_, &news_);
+    absl::Status settled;
+    for (int s = 0; s < assigner_->record().shards_size(); ++s) {
+      settled.Update(assigner_->Settle(static_cast<uint32_t>(s), now_, &news_));
+    }
     assigner_->Balance(&news_);
     return settled;
   }
@@ -240,12 +267,67 @@ TEST_F(CopyAssignerTest, AShortJournalWaitsForACopyInSyncThatIsAway) {
   Make(record);
   ASSERT_TRUE(Hear(1, FromDisk(7)).ok());
   now_ += 2 * kSilence;  // server 2 is not expected any more
-  ASSERT_TRUE(Hear(1, FromDisk(7)).ok());
-  ASSERT_TRUE(Settle().ok());
-  EXPECT_EQ(shard().epoch(), 1u);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(Hear(1, FromDisk(7)).ok());
+    ASSERT_TRUE(Settle().ok());
+    EXPECT_EQ(shard().epoch(), 1u);
+    EXPECT_THAT(news_, ElementsAre(HasSubstr("another copy of shard 0 must come: the journal")));
+    EXPECT_THAT(assigner_->LacksItsEnd(0), HasSubstr("its end is gone"));
+  }
   ASSERT_TRUE(Hear(2, FromDisk(8)).ok());
   ASSERT_TRUE(Settle().ok());
   EXPECT_EQ(shard().leader(), 2u);
+  EXPECT_EQ(assigner_->LacksItsEnd(0), "");
+}
+
+// Both journals that server 1 read are compared. Only that of shard 1 is short, and another server
+// has a copy of it.
+TEST_F(CopyAssignerTest, AShortJournalOfOneShardDoesNotKeepAnotherFromGoingOn) {
+  for (const bool goes_on : {false, true}) {
+    RunRecord record = RecordOn(2);
+    const ShardCopies both = record.shards(0);
+    *record.add_shards() = both;
+    record.mutable_shards(0)->mutable_in_sync()->Truncate(1);
+    Make(record);
+    HearAll(1, {FromDisk(0, 90, 50), FromDisk(1, 60, 10)});
+    if (goes_on) {
+      HearAll(2, {Of(1, Following(1))});
+    } else {
+      HearAll(2, {FromDisk(1, 90, 50)});
+    }
+    const absl::Status settled = Settle();
+    EXPECT_TRUE(settled.ok()) << settled;
+    EXPECT_EQ(assigner_->record().shards(0).leader(), 1u);
+    EXPECT_EQ(assigner_->record().shards(0).epoch(), 2u);
+    EXPECT_EQ(assigner_->record().shards(1).leader(), 2u);
+  }
+}
+
+TEST_F(CopyAssignerTest, AShortJournalIsComparedWithThoseOfOtherServers) {
+  RunRecord record = RecordOn(2);
+  const ShardCopies both = record.shards(0);
+  *record.add_shards() = both;
+  record.mutable_shards(1)->set_leader(2);
+  record.mutable_shards(0)->mutable_in_sync()->Truncate(1);
+  Make(record);
+  HearAll(1, {FromDisk(0, 90, 10), FromDisk(1, 60, 50)});
+  HearAll(2, {FromDisk(1, 60, 50)});
+  EXPECT_TRUE(absl::IsDataLoss(Settle()));
+}
+
+// The longest copy may be short as well.
+TEST_F(CopyAssignerTest, ACopyFromADiskThatLacksItsEndIsNotPromoted) {
+  RunRecord record = RecordOn(2);
+  const ShardCopies both = record.shards(0);
+  *record.add_shards() = both;
+  Make(record);
+  HearAll(1, {FromDisk(0, 80, 48), FromDisk(1, 50, 8)});
+  HearAll(2, {FromDisk(0, 90, 50), FromDisk(1, 60, 10)});
+  const absl::Status settled = Settle();
+  EXPECT_TRUE(absl::IsDataLoss(settled)) << settled;
+  EXPECT_THAT(std::string(settled.message()), HasSubstr("the journal of shard 1"));
+  EXPECT_EQ(assigner_->record().shards(0).leader(), 2u);
+  EXPECT_EQ(assigner_->record().shards(1).leader(), 1u);
 }
 
 TEST_F(CopyAssignerTest, OnlyCopiesInMemoryAreLostWithTime) {

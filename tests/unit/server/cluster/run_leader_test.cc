@@ -66,10 +66,18 @@ CopyState CopyUnder(uint64_t epoch, bool leads, uint64_t report = 0) {
   return copy;
 }
 
+// The last checkpoint, of number 3, is under way.
+RunRecord EndingRecord() {
+  RunRecord record = TrainingRecord(1);
+  record.mutable_coordinator()->mutable_under_way()->set_id(3);
+  record.mutable_coordinator()->set_final_checkpoint_taken(true);
+  return record;
+}
+
 class RunLeaderTest : public testing::Test {
  protected:
   void Make(const RunRecord& record) {
-    RunLeaderOptions options;
+    RunLeaderOptions options = options_;
     options.server = 1;
     options.copies = 2;
     options.servers = 2;
@@ -81,7 +89,7 @@ class RunLeaderTest : public testing::Test {
     config.mutable_cluster()->set_lease(20000);
     config.mutable_cluster()->set_deadline(60000);
     config.mutable_train()->set_epochs(2);
-    config.mutable_durability()->set_acknowledge(DurabilityConfig::JOURNAL);
+    config.mutable_durability()->set_acknowledge(acknowledge_);
     const RunPlan plan = SmallPlan();
     auto leader = RunLeader::Make(options, 1, record, &plan, now_);
     ASSERT_TRUE(leader.ok()) << leader.status();
@@ -125,6 +133,7 @@ class RunLeaderTest : public testing::Test {
         ++writes_;
         if (write->plan != nullptr) stored_plan_ = *write->plan;
         if (store_answers_) leader_->OnStoreWritten(write->revision + 1, now_, &effects_);
+        if (!store_fails_.ok()) leader_->OnStoreWritten(store_fails_, now_, &effects_);
       } else if (const auto* order = std::get_if<effect::SendOrder>(&effect)) {
         leader_->OnOrderDone(order->order.shard, order->order.epoch, order->order.number,
                              absl::OkStatus(), now_, &effects_);
@@ -166,6 +175,7 @@ class RunLeaderTest : public testing::Test {
     EXPECT_TRUE(answers_[request].ok()) << answers_[request].status();
     return answers_[request].value();
   }
+  StatusReply Status() { return std::get<StatusReply>(Ask(StatusRequest())); }
   const ShardCopies& shard() const { return leader_->stored().shards(0); }
   std::vector<uint32_t> in_sync() const {
     return {shard().in_sync().begin(), shard().in_sync().end()};
@@ -180,6 +190,9 @@ class RunLeaderTest : public testing::Test {
   int writes_ = 0, parts_again_ = 0, seals_ = 0;
   std::optional<RunPlan> stored_plan_;  // the last that was written
   bool store_answers_ = true;
+  absl::Status store_fails_;
+  RunLeaderOptions options_;
+  DurabilityConfig::Acknowledge acknowledge_ = DurabilityConfig::JOURNAL;
 };
 
 TEST_F(RunLeaderTest, AWorkerOfAnotherProtocolIsRefused) {
@@ -364,10 +377,7 @@ TEST_F(RunLeaderTest, AJournalThatCannotBeWrittenIsTold) {
 }
 
 TEST_F(RunLeaderTest, TheLastCheckpointWaitsForRoomUntilTheRunIsAskedToStop) {
-  RunRecord record = TrainingRecord(1);
-  record.mutable_coordinator()->mutable_under_way()->set_id(3);
-  record.mutable_coordinator()->set_final_checkpoint_taken(true);
-  Make(record);
+  Make(EndingRecord());
   const auto live = [this] {
     Live(std::chrono::milliseconds(1500), CopyUnder(1, true), CopyUnder(1, false));
   };
@@ -397,6 +407,81 @@ TEST_F(RunLeaderTest, TheLastCheckpointWaitsForRoomUntilTheRunIsAskedToStop) {
   EXPECT_FALSE(leader_->coordinator().checkpoint_under_way());
   EXPECT_EQ(status().waits_for(), "");
   EXPECT_THAT(status().failed_checkpoint(), HasSubstr("no space left"));
+}
+
+// The weights may fit where the checkpoint does not. With a journal the run can go on later.
+TEST_F(RunLeaderTest, ALastCheckpointThatSomebodyWaitsForIsGivenUpInTheEnd) {
+  struct Case {
+    DurabilityConfig::Acknowledge acknowledge;
+    bool failed;
+    bool given_up;
+  };
+  for (const Case& c :
+       {Case{DurabilityConfig::MEMORY, false, true}, Case{DurabilityConfig::JOURNAL, false, false},
+        Case{DurabilityConfig::JOURNAL, true, true}}) {
+    acknowledge_ = c.acknowledge;
+    Make(EndingRecord());
+    Live(kTick, CopyUnder(1, true), CopyUnder(1, false));
+    DrainRequest drain;
+    drain.set_failed(c.failed);
+    Ask(drain);
+    leader_->OnPart(3, 0, absl::ResourceExhaustedError("no space left"), now_, &effects_);
+    Live(std::chrono::seconds(59), CopyUnder(1, true), CopyUnder(1, false));
+    EXPECT_TRUE(leader_->coordinator().checkpoint_under_way());
+    EXPECT_THAT(Status().storage_trouble(), HasSubstr("no space left"));
+    Live(std::chrono::seconds(2), CopyUnder(1, true), CopyUnder(1, false));
+    EXPECT_EQ(!leader_->coordinator().checkpoint_under_way(), c.given_up);
+    EXPECT_EQ(leader_->coordinator().over(), c.given_up) << "no worker is left";
+    EXPECT_EQ(leader_->coordinator().state() == StatusReply::FAILED, c.failed);
+  }
+}
+
+// etcd, which other servers reach as well: nothing is to be done on this server's disk.
+TEST_F(RunLeaderTest, ASharedStoreThatIsAwayIsNoTroubleOfStorage) {
+  for (const bool shared : {false, true}) {
+    options_.shared_store = shared;
+    store_fails_ = absl::OkStatus();
+    store_answers_ = true;
+    Make(TrainingRecord(1));
+    Live(kPatience, CopyUnder(1, true), CopyUnder(1, false));
+    JoinWorker("w");  // otherwise the run ends at once
+    store_answers_ = false;
+    store_fails_ = absl::UnavailableError("no answer");
+    leader_->OnRequest(++request_, DrainRequest(), now_, &effects_);
+    Live(std::chrono::seconds(3), CopyUnder(1, true), CopyUnder(1, false));
+    EXPECT_EQ(Status().waits_for(), "waiting for the run store: no answer");
+    EXPECT_EQ(Status().storage_trouble(), shared ? "" : "the run store: no answer");
+  }
+}
+
+// It was asked to stop before its server died.
+TEST_F(RunLeaderTest, AStoppingRunThatLostAShardEnds) {
+  RunRecord record = TrainingRecord(1);
+  record.mutable_coordinator()->set_draining(true);
+  record.mutable_coordinator()->set_state(StatusReply::DRAINING);
+  record.mutable_shards(0)->set_entries(8);
+  record.mutable_shards(0)->mutable_in_sync()->Truncate(1);
+  Make(record);
+  CopyState read;
+  read.set_entries(7);
+  Hear(1, read);
+  EXPECT_TRUE(absl::IsDataLoss(leader_->deposed())) << leader_->deposed();
+  EXPECT_THAT(std::string(leader_->deposed().message()), HasSubstr("the journal of shard 0"));
+}
+
+TEST_F(RunLeaderTest, PeopleHearWhyACopyThatIsHereCannotLead) {
+  RunRecord record = TrainingRecord(1);
+  record.mutable_shards(0)->set_entries(8);
+  Make(record);
+  CopyState read;
+  read.set_entries(7);
+  for (const Time end = now_ + 4 * kPatience; now_ < end; now_ += kTick) {
+    Hear(1, read);
+    Tick();
+  }
+  EXPECT_TRUE(leader_->deposed().ok()) << leader_->deposed();
+  EXPECT_THAT(Status().waits_for(), HasSubstr("another server that has shard 0 (the journal of "
+                                              "shard 0 ends at entry 7"));
 }
 
 }  // namespace

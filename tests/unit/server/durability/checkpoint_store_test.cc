@@ -87,6 +87,14 @@ TEST_F(CheckpointTest, BeginPutsAbandonedFuturesAside) {
   EXPECT_EQ(Ids(store_), (std::vector<uint64_t>{2, 1}));
 }
 
+TEST_F(CheckpointTest, OnlyAnUnsealedOneIsDiscarded) {
+  Write(1, 2);
+  WriteUnsealed(2, 2);
+  for (const uint64_t id : {1, 2, 3}) EXPECT_TRUE(store_.Discard(id).ok());
+  EXPECT_EQ(Ids(store_), std::vector<uint64_t>{1});
+  EXPECT_FALSE(fs::exists(CheckpointFolder(root_, 2)));
+}
+
 TEST_F(CheckpointTest, PruneKeepsTheNewest) {
   for (uint64_t id = 1; id <= 4; ++id) Write(id, 1);
   WriteUnsealed(5, 1);

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "server/durability/rocks.h"
 
 namespace psgd {
 namespace {
@@ -423,6 +425,16 @@ TEST_F(RocksJournalTest, AFullDiskThatHasRoomAgainIsWrittenOn) {
   EXPECT_EQ(Read(**again, 0)->size(), 25u);
   again->reset();
   EXPECT_EQ(umount2(root_.c_str(), MNT_DETACH), 0);
+}
+
+TEST(FromRocks, AQuotaThatIsUsedUpIsAFullDisk) {
+  for (const int error : {ENOSPC, EDQUOT, EIO}) {
+    const auto status = error == ENOSPC
+                            ? rocksdb::Status::NoSpace()
+                            : rocksdb::Status::IOError("While appending to file: /x/000004.log",
+                                                       std::strerror(error));
+    EXPECT_EQ(absl::IsResourceExhausted(FromRocks(status, "/")), error != EIO) << error;
+  }
 }
 
 TEST_F(RocksJournalTest, AJournalThatIsNotThereIsAnError) {

@@ -85,6 +85,17 @@ TEST_F(FactorsPull, TheFirstIsWholeAndLaterOnesAreUpdates) {
   EXPECT_EQ(Pull().parts(0).form(), PullPart::CHANGED);  // nothing changed
 }
 
+// The life before may have had other updates, which the disk forgot.
+TEST_F(FactorsPull, UpdatesOfAnEarlierLifeAreUnknown) {
+  StartDelta(4);
+  Pull();
+  shard_->Acknowledged(PushOf(1, 1, Factors(1)));
+  shard_->core().BeginLife(2);
+  EXPECT_EQ(Pull().parts(0).form(), PullPart::WHOLE);
+  shard_->Acknowledged(PushOf(1, 2, Factors(2)));
+  EXPECT_EQ(Pull().parts(0).form(), PullPart::UPDATES);
+}
+
 TEST_F(FactorsPull, UpdatesMayComePacked) {
   StartDelta(4, 0, /*pack=*/true);
   Pull();

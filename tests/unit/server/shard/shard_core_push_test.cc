@@ -152,6 +152,31 @@ TEST(ShardPush, AnUpdateFromWeightsThatACrashTookBackIsRefused) {
   shard.Acknowledged(push);
 }
 
+// A copy that led, and does not know yet that another one does, must not say that pushes are lost.
+TEST(ShardPush, AnUpdateFromWeightsOfALaterLifeIsNotAnswered) {
+  ShardFixture shard({.staleness = -1, .journal = true});
+  shard.Start(2);
+  shard.core().BeginLife(2);
+  shard.core().TakeJournal();
+  Message push = ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}});
+  PushPart* part = push.header.mutable_push()->mutable_parts(0);
+  part->set_base_version(1);
+  part->set_base_life(3);
+  EXPECT_TRUE(shard.Send(push).empty());
+  EXPECT_TRUE(shard.core().TakeJournal().empty());
+}
+
+// Such a worker would send a refused push again for ever.
+TEST(ShardPush, AnUpdateOfAWorkerThatNamesNoLifeIsTaken) {
+  ShardFixture shard({.staleness = -1});
+  shard.Start(2);
+  shard.core().BeginLife(2);
+  shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {{0, {1, 1, 1, 1}}}));
+  Message push = ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}});
+  push.header.mutable_push()->mutable_parts(0)->set_base_version(1);
+  shard.Acknowledged(push);
+}
+
 // Also one that led before.
 TEST(ShardPush, ACopyThatFollowsTakesUpdatesFromWeightsOfEveryLife) {
   ShardFixture leads({.staleness = -1, .journal = true});

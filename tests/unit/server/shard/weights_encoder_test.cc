@@ -37,6 +37,8 @@ Bytes TopkOf(const std::vector<float>& gradient, size_t count) {
 class Puller {
  public:
   explicit Puller(ShardFixture* shard) : shard_(shard) {}
+  // The shard was restarted.
+  void Meets(ShardFixture* shard) { shard_ = shard; }
 
   PullReply Pull(bool lose_the_reply = false) {
     Message pull = ShardFixture::PullOf(worker, ++request_, clock);
@@ -64,7 +66,7 @@ class Puller {
   size_t payload_bytes = 0;
 
  private:
-  ShardFixture* const shard_;
+  ShardFixture* shard_;
   const CodecTable codecs_;
   uint64_t request_ = 0;
   std::vector<uint64_t> marks_ = {0, 0};
@@ -210,6 +212,30 @@ TEST_F(Delta, WorkersThatHoldDifferentVersionsEachGetWhatTheyLack) {
     EXPECT_EQ(late.weights[0], Weights());
     PushSome({1, 7});
   }
+}
+
+// Worker 0 holds version 2. The shard came back with version 1, and other steps made a version 3.
+TEST_F(Delta, WhatChangedSinceWeightsOfAnEarlierLifeIsUnknown) {
+  Start("");
+  Puller puller(shard_.get());
+  puller.Pull();
+  PushSome({1});
+  PushSome({2});
+  puller.Pull();
+  const std::vector<float> lost = puller.weights[0];
+  Start("");
+  seq_ = 0;
+  PushSome({1});
+  shard_->core().BeginLife(2);
+  puller.Meets(shard_.get());
+  PushSome({3});
+  PushSome({4});
+  EXPECT_EQ(puller.Pull().parts(0).form(), PullPart::WHOLE);
+  EXPECT_NE(puller.weights[0][2], lost[2]);
+  EXPECT_EQ(puller.weights[0], Weights());
+  PushSome({5});
+  EXPECT_EQ(puller.Pull().parts(0).form(), PullPart::CHANGED);
+  EXPECT_EQ(puller.weights[0], Weights());
 }
 
 TEST_F(Delta, ADenseUpdateMakesTheNextPullWhole) {
