@@ -355,6 +355,7 @@ std::string JoinedPairs::ToPlaces(const SampleShape& shape,
 std::string JoinedPairs::FromOneHot(const SampleShape& shape,
                                     const std::vector<double>& numbers) const {
   const std::vector<size_t>& y = first().y.shape();
+  if (each_y() == 1) return "";
   const auto sums_to_one = [&](size_t axis) {
     size_t stride = 1;
     for (size_t a = axis + 1; a < y.size(); ++a) stride *= y[a];
@@ -366,7 +367,7 @@ std::string JoinedPairs::FromOneHot(const SampleShape& shape,
     return std::ranges::all_of(ones, [](int count) { return count == 1; });
   };
   for (const size_t axis : {size_t{1}, y.size() - 1}) {
-    if (axis >= y.size() || y[axis] < 2) continue;
+    if (y[axis] < 2) continue;
     std::vector<size_t> axes = y;
     axes.erase(axes.begin() + static_cast<ptrdiff_t>(axis));
     if ((axes.size() != 1 && axes != PlaceAxes(shape)) || !sums_to_one(axis)) continue;

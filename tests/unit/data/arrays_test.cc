@@ -243,6 +243,8 @@ TEST_F(ArraysTest, OneHotClassesAreTold) {
               EndsWith("convert it with y.argmax(1)"));
   EXPECT_THAT(error(kX, NpyOf<float>("<f4", {4, 2}, {1, 0, 0, 1, 1, 1, 0, 1})),
               HasSubstr("set model.loss to sigmoid if they are labels"));
+  const std::string classes = NpyOf<int32_t>("<i4", {4}, {0, 1, 0, 0});
+  EXPECT_EQ(Load({.path = WritePair(kX, classes), .test_fraction = 0.3}).train->shape().classes, 2);
 }
 
 TEST_F(ArraysTest, ClassesKeepAllTheirDigits) {
