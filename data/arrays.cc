@@ -109,6 +109,19 @@ std::vector<size_t> InnerSides(std::vector<size_t> sides) {
   return sides;
 }
 
+// Whether x is rather samples x height x width x channels than images of many channels.
+bool IsChannelsLast(const NpyArray& x) {
+  constexpr size_t kMostColours = 4;
+  const std::vector<size_t>& axes = x.shape();
+  return axes.size() == 4 && axes[3] <= kMostColours && axes[3] != 2 &&
+         std::min(axes[1], axes[2]) > kMostColours;
+}
+
+// Whether y has the height and the width of x, which IsChannelsLast.
+bool HasSidesOf(const NpyArray& x, const NpyArray& y) {
+  return std::ranges::search(y.shape(), std::span(x.shape()).subspan(1, 2)).size() == 2;
+}
+
 absl::StatusOr<int32_t> TokenOf(double number) {
   if (number >= 0 && number < kMostTokens && number == std::floor(number)) {
     return static_cast<int32_t>(number);
@@ -212,6 +225,8 @@ class JoinedPairs {
   // Turns y, which has these numbers, into labels of places, in Python, if its type or an axis of 1
   // alone is wrong. Else empty.
   std::string ToPlaces(const SampleShape& shape, const std::vector<double>& numbers) const;
+  // Turns y, which has these numbers, into classes, in Python, if it is one-hot. Else empty.
+  std::string FromOneHot(const SampleShape& shape, const std::vector<double>& numbers) const;
   absl::Status ReadPlaces(const std::vector<double>& numbers, ArrayRows* rows) const;
   absl::Status ReadTokens(ArrayRows* rows) const;
   absl::Status ReadNumbers(ArrayRows* rows) const;
@@ -270,6 +285,17 @@ absl::Status JoinedPairs::ReadClasses(const std::vector<double>& numbers, ArrayR
         rows->shape.IsSequence() ? "tokens" : "pixels", " are whole numbers of the axes (",
         absl::StrJoin(PlaceAxes(rows->shape), ", "), "); convert it with ", convert);
   }
+  if (each_y() != 1 && IsChannelsLast(first().x) && HasSidesOf(first().x, first().y)) {
+    return InvalidArgumentError(first().path, ": ", first().x_name, " is ", AxesText(first().x),
+                                ", it seems samples x height x width x channels; make the "
+                                "channels its second axis: x.transpose(0, 3, 1, 2)");
+  }
+  if (const std::string convert = FromOneHot(rows->shape, numbers); !convert.empty()) {
+    return InvalidArgumentError(first().path, ": ", first().y_name, " is ", AxesText(first().y),
+                                " with one 1 for each class (one-hot), but classes are numbers "
+                                "from 0; convert it with ",
+                                convert);
+  }
   if (each_y() != 1) {
     return InvalidArgumentError(
         first().path, ": ", first().y_name, " is ", AxesText(first().y), " and ", first().x_name,
@@ -324,6 +350,30 @@ std::string JoinedPairs::ToPlaces(const SampleShape& shape,
   const auto is_byte = [](double number) { return number >= 0 && number <= UINT8_MAX; };
   return absl::StrCat("y", index, ".astype('",
                       std::ranges::all_of(numbers, is_byte) ? "uint8" : "int64", "')");
+}
+
+std::string JoinedPairs::FromOneHot(const SampleShape& shape,
+                                    const std::vector<double>& numbers) const {
+  const std::vector<size_t>& y = first().y.shape();
+  if (each_y() == 1) return "";
+  const auto sums_to_one = [&](size_t axis) {
+    size_t stride = 1;
+    for (size_t a = axis + 1; a < y.size(); ++a) stride *= y[a];
+    std::vector<int> ones(numbers.size() / y[axis]);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      if (numbers[i] != 0 && numbers[i] != 1) return false;
+      ones[i / (stride * y[axis]) * stride + i % stride] += static_cast<int>(numbers[i]);
+    }
+    return std::ranges::all_of(ones, [](int count) { return count == 1; });
+  };
+  for (const size_t axis : {size_t{1}, y.size() - 1}) {
+    if (y[axis] < 2) continue;
+    std::vector<size_t> axes = y;
+    axes.erase(axes.begin() + static_cast<ptrdiff_t>(axis));
+    if ((axes.size() != 1 && axes != PlaceAxes(shape)) || !sums_to_one(axis)) continue;
+    return axis == 1 ? "y.argmax(1)" : "y.argmax(-1)";
+  }
+  return "";
 }
 
 absl::Status JoinedPairs::ReadPlaces(const std::vector<double>& numbers, ArrayRows* rows) const {
@@ -502,14 +552,23 @@ absl::StatusOr<TrainAndTest> LoadArrayPairs(std::vector<ArrayPair> pairs,
     PSGD_ASSIGN_OR_RETURN(training, TrainingRows(options.path, training, options.test_fraction));
   }
   const bool split = pairs.size() == 1;
+  std::string note;
+  if (IsChannelsLast(pairs.front().x)) {
+    note = absl::StrCat(options.path, ": x is ", AxesText(pairs.front().x),
+                        ", read as samples x channels x height x width; if its last axis is the "
+                        "channels, make that the second: x.transpose(0, 3, 1, 2)");
+  }
   const JoinedPairs joined(std::move(pairs), training);
   PSGD_RETURN_IF_ERROR(joined.CheckAlike());
   PSGD_ASSIGN_OR_RETURN(ArrayRows all, joined.Finish(KindOf(options.kind), options.input));
   auto rows = std::make_shared<const ArrayRows>(std::move(all));
+  if (std::string sorted = split ? SortedNote(options.path, rows->targets, training) : "";
+      !sorted.empty()) {
+    absl::StrAppend(&note, note.empty() ? "" : ". ", sorted);
+  }
   return TrainAndTest{std::make_shared<ArrayDataset>(rows, 0, training),
                       std::make_shared<ArrayDataset>(rows, training, samples),
-                      rows->targets.targets, rows->preparation,
-                      split ? SortedNote(options.path, rows->targets, training) : ""};
+                      rows->targets.targets, rows->preparation, std::move(note)};
 }
 
 absl::StatusOr<TrainAndTest> LoadArrays(const ArraysOptions& options) {

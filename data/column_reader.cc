@@ -6,8 +6,10 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "data/number_scale.h"
 #include "data/preparation.h"
 
@@ -20,12 +22,22 @@ std::string Quoted(absl::string_view field) {
   return absl::StrCat("\"", field.substr(0, kMostQuoted), "\"");
 }
 
+// How to write a number with a decimal comma. Else empty.
+std::string CommaText(absl::string_view field) {
+  double number = 0;
+  const std::string point = absl::StrReplaceAll(field, {{",", "."}});
+  if (point == field || !absl::SimpleAtod(point, &number)) return "";
+  return absl::StrCat(" (with a decimal point: ", point, ")");
+}
+
 absl::Status TooMany(absl::string_view text) {
-  return InvalidArgumentError("more than ", kMostCategories, " different values, and text, as ",
-                              Quoted(text),
-                              ": too many for categories; correct the text of a number, or list "
-                              "the columns to predict from "
-                              "in data.columns, without this one");
+  return InvalidArgumentError(
+      "more than ", kMostCategories, " different values, and text, as ", Quoted(text),
+      ": too many for categories; correct the text of a number", CommaText(text),
+      ", or list the columns to predict from in data.columns, without this one",
+      absl::StrContains(text, ' ')
+          ? "; to learn from texts, set data.format: text_classes and data.columns to this column"
+          : "");
 }
 
 }  // namespace
@@ -48,7 +60,7 @@ absl::Status ColumnReader::Add(absl::string_view field) {
   numbers_.push_back(std::numeric_limits<double>::quiet_NaN());
   if (!missing && kind_ != Kind::kCategory) PSGD_RETURN_IF_ERROR(AddNumber(field));
   if (kind_ == Kind::kNumber) return absl::OkStatus();
-  if (many_values_) return text_ ? TooMany(*text_) : absl::OkStatus();
+  if (many_values_) return absl::OkStatus();
   if (!missing) return AddValue(field);
   value_of_row_.push_back(-1);
   return absl::OkStatus();
@@ -58,6 +70,7 @@ absl::Status ColumnReader::AddNumber(absl::string_view field) {
   const absl::StatusOr<double> number = ParseNumber(field);
   if (number.ok()) {
     numbers_.back() = *number;
+    ++present_;
     return absl::OkStatus();
   }
   if (kind_ == Kind::kNumber) return number.status();
@@ -79,27 +92,45 @@ absl::Status ColumnReader::AddValue(absl::string_view field) {
       values_.emplace(std::string(field), static_cast<int32_t>(values_.size()));
   value_of_row_.push_back(value->second);
   if (!is_new || values_.size() <= kMostCategories) return absl::OkStatus();
-  if (kind_ == Kind::kCategory || text_) return TooMany(text_.value_or(std::string(field)));
+  if (kind_ == Kind::kCategory) return TooMany(field);
   many_values_ = true;
   values_.clear();
   value_of_row_ = {};
   return absl::OkStatus();
 }
 
-absl::Status ColumnReader::CheckLoneText(const PlaceOfRow& place) const {
+absl::Status ColumnReader::CheckTexts(const PlaceOfRow& place) const {
   constexpr size_t kManyNumbers = 20;  // for each text
-  const auto numbers = static_cast<size_t>(
-      std::ranges::count_if(numbers_, [](double number) { return !std::isnan(number); }));
-  if (kind_ || !text_ || numbers < kManyNumbers * texts_) return absl::OkStatus();
-  return InvalidArgumentError(
-      place(text_row_), ": ", Quoted(*text_), " is no number, as ", numbers,
-      " other fields are; correct it, leave the field empty where the value is missing, or name "
-      "the column in data.categories");
+  if (kind_ || !text_) return absl::OkStatus();
+  if (many_values_ && present_ <= texts_) return Annotate(TooMany(*text_), place(text_row_));
+  if (!many_values_ && present_ < kManyNumbers * texts_) return absl::OkStatus();
+  return InvalidArgumentError(place(text_row_), ": ", Quoted(*text_), " is no number, as ",
+                              present_, " other fields are; correct it", CommaText(*text_),
+                              ", leave the field empty where the value is missing, or ",
+                              many_values_ ? "leave the column out (data.columns names the inputs)"
+                                           : "name the column in data.categories");
+}
+
+// Whether the numbers are those of the rows, in any order.
+bool ColumnReader::NumbersTheRows() const {
+  constexpr size_t kManyRows = 20;
+  const size_t rows = numbers_.size();
+  if (present_ != rows || rows < kManyRows) return false;
+  const double least = *std::ranges::min_element(numbers_);
+  std::vector<bool> seen(rows);
+  for (const double number : numbers_) {
+    const double place = number - least;
+    if (place >= static_cast<double>(rows) || place != std::floor(place)) return false;
+    const auto at = static_cast<size_t>(place);
+    if (seen[at]) return false;
+    seen[at] = true;
+  }
+  return true;
 }
 
 absl::StatusOr<ColumnReader::Column> ColumnReader::Finish(size_t training,
                                                           const PlaceOfRow& place) && {
-  PSGD_RETURN_IF_ERROR(CheckLoneText(place));
+  PSGD_RETURN_IF_ERROR(CheckTexts(place));
   const bool category = kind_ ? *kind_ == Kind::kCategory : text_.has_value();
   if (!category && !infinite_.ok()) return Annotate(infinite_, place(infinite_row_));
   Column column = category ? Categories(training) : Numbers(training);
@@ -116,6 +147,7 @@ ColumnReader::Column ColumnReader::Numbers(size_t training) const {
   if (!scale) return {};
   Column column;
   *column.preparation.mutable_scale() = RecordOf(*scale);
+  column.numbers_rows = NumbersTheRows();
   column.cells.reserve(numbers_.size());
   for (const double number : numbers_) {
     column.cells.push_back(std::isnan(number) ? 0 : scale->Of(number));

@@ -32,6 +32,7 @@ class ColumnReader {
     ColumnCode code;
     std::vector<float> cells;         // by row
     Preparation::Column preparation;  // without its name
+    bool numbers_rows = false;        // whether it is as a number of the rows, in any order
   };
 
   // `kind`: nothing: a category if any field is text, else a number.
@@ -50,13 +51,15 @@ class ColumnReader {
   absl::Status AddNumber(absl::string_view field);
   absl::Status AddValue(absl::string_view field);
   // A text among many numbers is a mistake rather than the name of a category.
-  absl::Status CheckLoneText(const PlaceOfRow& place) const;
+  absl::Status CheckTexts(const PlaceOfRow& place) const;
+  bool NumbersTheRows() const;
   Column Numbers(size_t training) const;
   Column Categories(size_t training) const;
 
   const std::optional<Kind> kind_;
   std::vector<double> numbers_;  // by row; NaN: missing, or no number
-  // The distinct values, and each row's; -1: missing. Given up for a number of many values.
+  size_t present_ = 0;           // how many are numbers
+  // The distinct values, and each row's; -1: missing. Given up for many values.
   std::unordered_map<std::string, int32_t> values_;
   std::vector<int32_t> value_of_row_;
   bool many_values_ = false;

@@ -90,8 +90,10 @@ absl::StatusOr<std::string> TestFolder(const std::string& folder) {
     const std::string path = absl::StrCat(folder, "/", name);
     if (fs::is_directory(path, error)) return path;
   }
-  return NotFoundError(
-      folder, ": has a folder train, but neither test nor val; runs are evaluated on one of them");
+  return NotFoundError(folder,
+                       ": has a folder train, but neither test nor val; runs are evaluated on one "
+                       "of them: move some of the files to folders of the same names in ",
+                       folder, "/test");
 }
 
 absl::StatusOr<EncodedSets> ListImageFolders(const std::string& folder) {

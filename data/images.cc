@@ -38,6 +38,22 @@ class ImageDataset final : public Dataset {
   const Viewer viewer_;
 };
 
+// Where a folder without sets has something else that people take for them. Else empty.
+std::string MisplacedText(const std::string& folder) {
+  const std::filesystem::path path = (std::filesystem::path(folder) / "").parent_path();
+  if (path.filename() == "train" || path.filename() == "test" || path.filename() == "val") {
+    return absl::StrCat("; set data.path to the folder that holds ", path.filename().string(), ": ",
+                        path.parent_path().string());
+  }
+  const auto classes = ClassFolders(folder);
+  if (!classes.ok()) return "";
+  const auto pictures = PictureNames(absl::StrCat(folder, "/", classes->front()));
+  if (!pictures.ok() || pictures->empty()) return "";
+  return absl::StrCat("; if its folders, as ", classes->front(), ", are the classes, move them to ",
+                      folder, "/train, and some files of each to folders of the same names in ",
+                      folder, "/test");
+}
+
 absl::StatusOr<EncodedSets> FindImages(const std::string& folder) {
   std::error_code error;
   const bool folders = std::filesystem::is_directory(absl::StrCat(folder, "/train"), error);
@@ -48,11 +64,13 @@ absl::StatusOr<EncodedSets> FindImages(const std::string& folder) {
   }
   if (folders) return ListImageFolders(folder);
   if (shards) return IndexImageShards(folder);
+  const std::string misplaced = MisplacedText(folder);
   return NotFoundError(folder,
                        std::filesystem::is_directory(folder, error) ? "" : " (no such folder)",
                        ": looked for a folder train, in it a folder of JPEG or PNG files for each "
-                       "class, or for train-*.tar; check data.path, or name a table of labels in "
-                       "data.images.labels");
+                       "class, or for train-*.tar",
+                       misplaced.empty() ? "; check data.path" : misplaced,
+                       ", or name a table of labels in data.images.labels");
 }
 
 }  // namespace

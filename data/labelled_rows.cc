@@ -69,7 +69,7 @@ class LabelledRowsReader {
           "besides data.target there are ", others.size(), " columns",
           others.empty() ? "" : ": " + absl::StrJoin(others, ", "),
           others.empty() ? "; one must have the text"
-                         : "; name the one with the text, as data.columns: [" + others[0] + "]");
+                         : "; name the one with the text in data.columns, as data.columns: [NAME]");
     }
     column_ = others[0];
     return absl::OkStatus();

@@ -12,6 +12,8 @@
 namespace psgd {
 namespace {
 
+constexpr size_t kFewClasses = 20;
+
 // Whole numbers have all their digits.
 std::string NameOf(double number) {
   const bool whole = std::abs(number) < kLargestExact && number == std::floor(number);
@@ -86,6 +88,8 @@ std::string SortedNote(const std::string& path, const RowTargets& rows, size_t t
                       "; mix the rows first, or name a test file (data.table.test)");
 }
 
+bool RarelyRepeat(size_t rows, size_t values) { return values > kFewClasses && rows < 2 * values; }
+
 absl::StatusOr<RowTargets> NumberClasses(const std::vector<double>& numbers, size_t training,
                                          absl::string_view what, const PlaceOfRow& place) {
   const std::set<double> classes(numbers.begin(),
@@ -97,6 +101,14 @@ absl::StatusOr<RowTargets> NumberClasses(const std::vector<double>& numbers, siz
         kMostNumberClasses,
         "; to predict a number, set model.loss to squared, smooth_l1 or poisson");
   }
+  const auto fraction =
+      std::ranges::find_if(classes, [](double number) { return number != std::floor(number); });
+  if (fraction != classes.end() && RarelyRepeat(training, classes.size())) {
+    return InvalidArgumentError(what, " has ", classes.size(), " different numbers, as ",
+                                NameOf(*fraction),
+                                ": to predict a number, set model.loss: squared (or smooth_l1, "
+                                "poisson)");
+  }
   RowTargets rows;
   rows.classes = static_cast<int>(classes.size());
   const std::vector<double> sorted(classes.begin(), classes.end());
@@ -105,9 +117,10 @@ absl::StatusOr<RowTargets> NumberClasses(const std::vector<double>& numbers, siz
   for (size_t row = 0; row < numbers.size(); ++row) {
     const auto found = std::lower_bound(sorted.begin(), sorted.end(), numbers[row]);
     if (found == sorted.end() || *found != numbers[row]) {
-      return InvalidArgumentError(place(row), " is ", numbers[row],
-                                  ", a class that no training sample has; mix the samples, or "
-                                  "choose another test (data.table)");
+      return InvalidArgumentError(
+          place(row), " is ", NameOf(numbers[row]), ", a class that no training sample has; ",
+          classes.size() > kFewClasses ? "to predict a number, set model.loss: squared; or " : "",
+          "mix the samples, or choose another test (data.table)");
     }
     rows.labels.push_back(static_cast<int32_t>(found - sorted.begin()));
   }

@@ -52,6 +52,10 @@ struct RowTargets {
 // have with less than 1 % chance: the rows are sorted. Else empty.
 std::string SortedNote(const std::string& path, const RowTargets& rows, size_t training);
 
+// Whether so many rows have so many values that these are measured rather than classes, as ratings
+// in halves of a star are.
+bool RarelyRepeat(size_t rows, size_t values);
+
 // The numbers of the first `training` rows are the classes, in ascending order. Errors call the
 // numbers `what`, and name a row's place.
 absl::StatusOr<RowTargets> NumberClasses(const std::vector<double>& numbers, size_t training,

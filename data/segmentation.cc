@@ -1,6 +1,7 @@
 #include "data/segmentation.h"
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <system_error>
@@ -36,6 +37,46 @@ absl::StatusOr<Picture> ParseMask(std::span<const uint8_t> bytes) {
   if (!IsPng(bytes)) return ParsePgm(bytes);
   PSGD_ASSIGN_OR_RETURN(const PngReader reader, PngReader::Open(bytes));
   return reader.DecodeValues();
+}
+
+// The cause is probably a wrong key, not damage, so such a sample is not skipped.
+absl::Status BeyondClasses(const std::string& mask_path, int label, int classes) {
+  return InvalidArgumentError(mask_path, ": has a pixel of class ", label,
+                              ", but data.images.classes is ", classes, " (", kIgnoredPixel,
+                              " means not counted)");
+}
+
+// Reads masks until two classes occur, as in most sets in the first. Else the network learns
+// nothing: an error if the reason is 255, or a note. Leaves damage to training.
+absl::StatusOr<std::string> CheckClasses(const std::vector<Pair>& pairs, int classes) {
+  std::optional<int> only;
+  bool ignored = false;
+  for (const Pair& pair : pairs) {
+    const auto bytes = ReadWholeFile(pair.mask, kMostEncodedBytes);
+    const auto mask = bytes.ok() ? ParseMask(*bytes) : bytes.status();
+    if (!mask.ok()) continue;
+    for (const uint8_t label : std::span(mask->pixels.get(), mask->bytes())) {
+      if (label == kIgnoredPixel) {
+        ignored = true;
+      } else if (label >= classes) {
+        return BeyondClasses(pair.mask, label, classes);
+      } else if (only.value_or(label) != label) {
+        return "";
+      } else {
+        only = label;
+      }
+    }
+  }
+  const std::string folder = std::filesystem::path(pairs.front().mask).parent_path().string();
+  if (ignored) {
+    return InvalidArgumentError(
+        folder, ": the masks have ", kIgnoredPixel, ", which is not counted, and ",
+        only ? absl::StrCat("the class ", *only, " alone") : "no class", "; if ", kIgnoredPixel,
+        " is the class 1, divide by 255 (mask // 255)");
+  }
+  if (!only) return "";
+  return absl::StrCat(folder, ": all pixels are of class ", *only,
+                      ", so the network learns nothing; data.images.classes is ", classes);
 }
 
 // Images and their masks. Thread-safe: immutable.
@@ -79,10 +120,7 @@ class SegmentationDataset final : public Dataset {
       if (label == kIgnoredPixel) {
         label = -1;
       } else if (label >= shape_.classes) {
-        // The cause is probably a wrong key, not damage, so this sample is not skipped.
-        return InvalidArgumentError(mask_path, ": has a pixel of class ", label,
-                                    ", but data.images.classes is ", shape_.classes, " (",
-                                    kIgnoredPixel, " means not counted)");
+        return BeyondClasses(mask_path, label, shape_.classes);
       }
     }
     return absl::OkStatus();
@@ -93,9 +131,7 @@ class SegmentationDataset final : public Dataset {
   const Viewer viewer_;
 };
 
-absl::StatusOr<std::shared_ptr<const Dataset>> OpenSet(const std::string& folder,
-                                                       const ImagesConfig& config,
-                                                       const Viewer& viewer) {
+absl::StatusOr<std::vector<Pair>> ListPairs(const std::string& folder) {
   PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> images,
                         PictureNames(absl::StrCat(folder, "/images")));
   if (images.empty()) {
@@ -111,25 +147,28 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenSet(const std::string& folder
                          ".png (or .pgm): there is no such file, but an image ", pair.image,
                          "; each image needs a mask of its name");
   }
-  return std::make_shared<SegmentationDataset>(std::move(pairs), config, viewer);
+  return pairs;
 }
 
 }  // namespace
 
 absl::StatusOr<TrainAndTest> OpenSegmentation(const DataConfig& config, uint64_t seed) {
   std::error_code error;
+  const ImagesConfig& images = config.images();
   const std::string train = absl::StrCat(config.path(), "/train");
   if (!std::filesystem::is_directory(train, error)) {
     return NotFoundError(train,
                          ": no such folder; it should hold images and masks: check data.path");
   }
   PSGD_ASSIGN_OR_RETURN(const std::string test, TestFolder(config.path()));
+  PSGD_ASSIGN_OR_RETURN(std::vector<Pair> training, ListPairs(train));
+  PSGD_ASSIGN_OR_RETURN(std::vector<Pair> tested, ListPairs(test));
   TrainAndTest sets;
-  PSGD_ASSIGN_OR_RETURN(
-      sets.train,
-      OpenSet(train, config.images(), Viewer::Augmented(config.images(), config.augment(), seed)));
-  PSGD_ASSIGN_OR_RETURN(sets.test,
-                        OpenSet(test, config.images(), Viewer::Centred(config.images())));
+  PSGD_ASSIGN_OR_RETURN(sets.note, CheckClasses(training, images.classes()));
+  sets.train = std::make_shared<SegmentationDataset>(
+      std::move(training), images, Viewer::Augmented(images, config.augment(), seed));
+  sets.test =
+      std::make_shared<SegmentationDataset>(std::move(tested), images, Viewer::Centred(images));
   return sets;
 }
 

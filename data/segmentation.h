@@ -17,8 +17,8 @@ namespace psgd {
 
 inline constexpr int kIgnoredPixel = 255;
 
-// Lists the folders and checks that images and masks are pairs, without opening a file. An image
-// and its mask are cut and mirrored alike.
+// Lists the folders, and checks that images and masks are pairs and that the training masks have
+// two classes. An image and its mask are cut and mirrored alike.
 absl::StatusOr<TrainAndTest> OpenSegmentation(const DataConfig& config, uint64_t seed);
 
 }  // namespace psgd

@@ -1,6 +1,7 @@
 #include "data/table.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -24,7 +25,16 @@ struct TableRows {
   CodedRows inputs;
   RowTargets targets;
   Preparation preparation;
+  std::string note;  // for people: what the columns became
 };
+
+// "a, b, ..."
+std::string SomeOf(const std::vector<std::string>& names) {
+  constexpr size_t kMostNamed = 8;
+  const auto shown = static_cast<ptrdiff_t>(std::min(names.size(), kMostNamed));
+  return absl::StrCat(absl::StrJoin(names.begin(), names.begin() + shown, ", "),
+                      names.size() > kMostNamed ? ", ..." : "");
+}
 
 // A range of rows. Thread-safe: immutable.
 class TableDataset final : public Dataset {
@@ -73,9 +83,11 @@ class TableReader {
   absl::Status ReadNames(const ColumnNames& names);
   absl::Status ChooseInputs(const ColumnNames& names);
   absl::Status AddRow(const std::vector<std::string>& fields, size_t line);
+  // `row_numbers`: the columns that are as a number of the rows.
+  std::string InputsText(const TableRows& table, const std::vector<std::string>& row_numbers) const;
 
   const TableOptions options_;
-  ColumnNames inputs_;  // once the first names were read
+  ColumnNames inputs_, left_out_;  // once the first names were read
   std::vector<ColumnReader> readers_;
   std::optional<TargetReader> targets_;
   Layout layout_;
@@ -117,6 +129,9 @@ absl::Status TableReader::ChooseInputs(const ColumnNames& names) {
     return InvalidArgumentError("column \"", name,
                                 "\" is in data.columns and in data.target; leave it out of one");
   }
+  std::ranges::copy_if(names, std::back_inserter(left_out_), [&](const std::string& name) {
+    return !is_target(name) && std::ranges::count(inputs_, name) == 0;
+  });
   if (inputs_.empty()) {
     return absl::InvalidArgumentError("all columns are targets; leave one out of data.target");
   }
@@ -154,6 +169,7 @@ absl::StatusOr<TableRows> TableReader::Finish(size_t training) {
     return Annotate(status, absl::StrCat(places_.first_file(), ": column \"", name, "\""));
   };
   TableRows table;
+  std::vector<std::string> row_numbers;
   table.inputs.cells.resize(rows() * readers_.size());
   for (size_t i = 0; i < readers_.size(); ++i) {
     ColumnReader reader = std::move(readers_[i]);  // gives its memory back
@@ -166,6 +182,7 @@ absl::StatusOr<TableRows> TableReader::Finish(size_t training) {
     Preparation::Column& prepared = *table.preparation.add_columns();
     prepared = std::move(column->preparation);
     prepared.set_name(inputs_[i]);
+    if (column->numbers_rows) row_numbers.push_back(inputs_[i]);
   }
   if (table.inputs.width() > kMostInputs) {
     return InvalidArgumentError(places_.first_file(), ": the columns become ", table.inputs.width(),
@@ -176,7 +193,41 @@ absl::StatusOr<TableRows> TableReader::Finish(size_t training) {
   if (!targets.ok()) return of_column(targets.status(), absl::StrJoin(options_.target, ", "));
   table.targets = *std::move(targets);
   RecordClasses(table.targets.class_names, &table.preparation);
+  table.note = InputsText(table, row_numbers);
   return table;
+}
+
+std::string TableReader::InputsText(const TableRows& table,
+                                    const std::vector<std::string>& row_numbers) const {
+  std::vector<std::string> numbers;
+  std::vector<std::pair<size_t, std::string>> categories;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const ColumnCode& code = table.inputs.columns[i];
+    if (code.category) {
+      categories.emplace_back(code.width, absl::StrCat(inputs_[i], " (", code.width, " values)"));
+    } else {
+      numbers.push_back(inputs_[i]);
+    }
+  }
+  std::ranges::stable_sort(categories, std::greater(),
+                           [](const auto& named) { return named.first; });
+  std::vector<std::string> widest;
+  for (auto& [width, name] : categories) widest.push_back(std::move(name));
+  std::string text = absl::StrCat(places_.first_file(), " becomes ", table.inputs.width(),
+                                  table.inputs.width() == 1 ? " input" : " inputs");
+  const char* mark = ": ";
+  using Part = std::pair<const char*, const std::vector<std::string>*>;
+  for (const auto& [what, names] :
+       {Part("numbers ", &numbers), Part("categories ", &widest), Part("left out ", &left_out_)}) {
+    if (names->empty()) continue;
+    absl::StrAppend(&text, mark, what, SomeOf(*names));
+    mark = "; ";
+  }
+  if (!row_numbers.empty()) {
+    absl::StrAppend(&text, "; row numbers, it seems, in ", SomeOf(row_numbers),
+                    ": leave them out if so (data.columns names the inputs)");
+  }
+  return text;
 }
 
 }  // namespace
@@ -190,11 +241,14 @@ absl::StatusOr<TrainAndTest> LoadTable(const TableOptions& options) {
                      [&](const std::string& path) { return reader.Read(path); }));
   PSGD_ASSIGN_OR_RETURN(TableRows table, reader.Finish(training));
   auto rows = std::make_shared<const TableRows>(std::move(table));
-  return TrainAndTest{
-      std::make_shared<TableDataset>(rows, 0, training),
-      std::make_shared<TableDataset>(rows, training, reader.rows()), rows->targets.targets,
-      rows->preparation,
-      options.test.empty() ? SortedNote(options.path, rows->targets, training) : ""};
+  std::string note = rows->note;
+  if (options.test.empty()) {
+    const std::string sorted = SortedNote(options.path, rows->targets, training);
+    if (!sorted.empty()) absl::StrAppend(&note, ". ", sorted);
+  }
+  return TrainAndTest{std::make_shared<TableDataset>(rows, 0, training),
+                      std::make_shared<TableDataset>(rows, training, reader.rows()),
+                      rows->targets.targets, rows->preparation, std::move(note)};
 }
 
 }  // namespace psgd

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -24,17 +25,18 @@ absl::Status UnknownColumn(absl::string_view key, const std::string& name,
                            const ColumnNames& names) {
   const std::string hint = Suggest(name, names);
   const auto shown = static_cast<ptrdiff_t>(std::min(names.size(), kMostNamed));
-  const bool numbers = std::ranges::all_of(names, [](const std::string& column) {
+  const auto numbers = std::ranges::count_if(names, [](const std::string& column) {
     double number = 0;
     return absl::SimpleAtod(column, &number);
   });
+  const bool half = 2 * static_cast<size_t>(numbers) >= names.size();
   return absl::InvalidArgumentError(absl::StrCat(
       "no column is named \"", name, "\", as ", key, " says",
       hint.empty() ? absl::StrCat("; the columns are ",
                                   absl::StrJoin(names.begin(), names.begin() + shown, ", "),
                                   names.size() > kMostNamed ? ", ..." : "")
                    : hint,
-      numbers ? "; is the line of column names missing? Write it above the first row" : ""));
+      half ? "; is the line of column names missing? Write it above the first row" : ""));
 }
 
 absl::Status CheckNames(const ColumnNames& names) {
@@ -62,6 +64,10 @@ absl::Status CheckText(absl::string_view line) {
   if (absl::StartsWith(line, "PAR1")) {
     return absl::InvalidArgumentError(
         "this is Parquet, which psgd does not read: write it as CSV (pandas: to_csv)");
+  }
+  if (std::ranges::any_of(line, [](char c) { return absl::ascii_iscntrl(c) && c != '\t'; })) {
+    return absl::InvalidArgumentError(
+        "this is no text in ASCII or UTF-8: write the table as CSV (pandas: to_csv)");
   }
   return absl::OkStatus();
 }

@@ -19,6 +19,18 @@ bool Before(bool numbers, const std::string& a, const std::string& b) {
   return first != second ? first < second : a < b;
 }
 
+// How to write labels instead of this field, with pandas.
+std::string LabelsText(absl::string_view field) {
+  const size_t mark = field.find_first_of("|;,");
+  return absl::StrCat(
+      "; labels are 0 or 1, or True or False (model.loss: sigmoid); ",
+      mark == absl::string_view::npos
+          ? "write so, as with pandas: df[column] == \"yes\""
+          : absl::StrCat("give each label its column, as with pandas: "
+                         "df[column].str.get_dummies(\"",
+                         field.substr(mark, 1), "\"), and name the columns in data.target"));
+}
+
 }  // namespace
 
 absl::Status TargetReader::Add(absl::string_view field) {
@@ -33,11 +45,10 @@ absl::Status TargetReader::Add(absl::string_view field) {
   }
   const absl::StatusOr<double> value = ParseNumber(field);
   if (!value.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(value.status().message(),
-                     kind_ == Targets::Kind::kLabel
-                         ? "; labels are 0 or 1, or True or False (model.loss: sigmoid)"
-                         : "; if it is a class, set model.loss to cross_entropy"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        value.status().message(), kind_ == Targets::Kind::kLabel
+                                      ? LabelsText(field)
+                                      : "; if it is a class, set model.loss to cross_entropy"));
   }
   PSGD_RETURN_IF_ERROR(CheckTarget(kind_, *value));
   values_.push_back(*value);
@@ -62,10 +73,8 @@ absl::Status TargetReader::AddClass(absl::string_view field) {
 }
 
 bool TargetReader::HasRealNumbers() const {
-  constexpr size_t kFewClasses = 20;  // as ratings in halves of a star
-  const bool rarely_twice = class_of_row_.size() < 2 * classes_.size();
-  return !names_.empty() && !text_ && !fraction_.empty() && classes_.size() > kFewClasses &&
-         rarely_twice;
+  return !names_.empty() && !text_ && !fraction_.empty() &&
+         RarelyRepeat(class_of_row_.size(), classes_.size());
 }
 
 absl::Status TargetReader::RealNumbers() const {

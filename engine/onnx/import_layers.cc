@@ -294,9 +294,8 @@ Imported ImportDropout(const OpContext& c) {
 // Tokens are checked only against the data's vocabulary, so each table must be that large.
 absl::Status CheckTable(const OpContext& c, const Shape& table) {
   if (table[0] >= c.importer.vocabulary()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("its table has ", table[0],
-                                                 " rows, but the data have ",
-                                                 c.importer.vocabulary(), " different tokens"));
+  return InvalidArgumentError("its table has rows for the tokens 0 to ", table[0] - 1,
+                              ", but those of the data go up to ", c.importer.vocabulary() - 1);
 }
 
 // See fuse.cc.

@@ -76,13 +76,17 @@ TEST_F(BadData, AGzipFileThatEndsEarly) {
                 {"clicks.gz", "ends early", "fetch the file again"});
 }
 
-// Masks are read during the run, so any damage makes the run fail.
+// Masks behind the first with two classes are read during the run, so any damage makes the run
+// fail.
 TEST_F(BadData, MasksThatTurnOutToBeWrong) {
   const std::string image = JpegOf(Gradient(32, 32)), pixels(32 * 32, '\1');
+  const std::string halves = std::string(512, '\0') + pixels.substr(512);
+  const std::string data = "format: segmentation, path: " + Path("pairs") +
+                           ", images: {size: 16, resize: 16, classes: 2}";
   for (const char* set : {"train", "test"}) {
     for (const char* name : {"0", "1"}) {
       Put(std::string("pairs/") + set + "/images/" + name + ".jpg", image);
-      Put(std::string("pairs/") + set + "/masks/" + name + ".pgm", "P5 32 32 255\n" + pixels);
+      Put(std::string("pairs/") + set + "/masks/" + name + ".pgm", "P5 32 32 255\n" + halves);
     }
   }
   const std::pair<std::string, const char*> bad[] = {
@@ -91,14 +95,19 @@ TEST_F(BadData, MasksThatTurnOutToBeWrong) {
       {"P6 32 32 255\n" + pixels, "does not begin with P5"},
   };
   for (const auto& [mask, problem] : bad) {
-    Put("pairs/train/masks/0.pgm", mask);
+    Put("pairs/train/masks/1.pgm", mask);
     std::filesystem::remove_all(Path("run"));
-    const Ended ended = Run("unet", "format: segmentation, path: " + Path("pairs") +
-                                        ", images: {size: 16, resize: 16, classes: 2}");
+    const Ended ended = Run("unet", data);
     EXPECT_EQ(ended.code, 1) << problem << ": " << ended.err;
-    EXPECT_THAT(ended.err, AllOf(HasSubstr("masks/0.pgm"), HasSubstr(problem),
+    EXPECT_THAT(ended.err, AllOf(HasSubstr("masks/1.pgm"), HasSubstr(problem),
                                  HasSubstr("exited with code 1")));
   }
+  std::filesystem::remove_all(Path("run"));
+  for (const char* name : {"0", "1"}) {
+    Put(std::string("pairs/train/masks/") + name + ".pgm",
+        "P5 32 32 255\n" + std::string(512, '\0') + std::string(512, '\377'));
+  }
+  ExpectRefused("unet", data, {"pairs/train/masks: the masks have 255", "divide by 255"});
 }
 
 }  // namespace

@@ -86,6 +86,8 @@ TEST_F(Tables, PricesAreLearnedToNearTheirNoise) {
   EXPECT_GT(summary["test_measures"]["mae"], 0.5 * rmse);
   EXPECT_EQ(summary["test_accuracy"], nullptr);
   EXPECT_THAT(ended.err, AllOf(HasSubstr("epoch 20/20: test loss "), HasSubstr(", rmse "),
+                               HasSubstr("houses.csv becomes 6 inputs: numbers income, rooms, age; "
+                                         "categories shore (3 values)"),
                                Not(HasSubstr("accuracy"))));
   EXPECT_THAT(ended.out, AllOf(HasSubstr("test rmse"), Not(HasSubstr("accuracy")),
                                HasSubstr("ps-ctl predict --run-dir " + Path("houses"))));

@@ -201,6 +201,52 @@ TEST_F(ArraysTest, SortedClassesAreNoted) {
   EXPECT_EQ(Load(options).note, "");
 }
 
+TEST_F(ArraysTest, NumbersThatAreNoClassesAreTold) {
+  const auto error = [&](double each) {
+    constexpr size_t kRows = 60;
+    std::vector<double> y;
+    for (size_t i = 0; i < kRows; ++i) y.push_back(each * static_cast<double>(i));
+    const std::string x = NpyOf("<f4", {kRows, 1}, std::vector<float>(kRows));
+    return Error({.path = WritePair(x, NpyOf("<f8", {kRows}, y)), .test_fraction = 0.1});
+  };
+  EXPECT_THAT(error(0.25), HasSubstr("a.npz: y has 54 different numbers, as 0.25: to predict a "
+                                     "number, set model.loss: squared (or smooth_l1, poisson)"));
+  EXPECT_THAT(error(1000), HasSubstr("y[54] is 54000, a class that no training sample has; to "
+                                     "predict a number, set model.loss: squared; or mix"));
+}
+
+TEST_F(ArraysTest, ChannelsAtTheEndAreTold) {
+  const std::string x = NpyOf<float>("<f4", {3, 5, 6, 3}, std::vector<float>(270));
+  const std::string masks = NpyOf<uint8_t>("|u1", {3, 5, 6}, std::vector<uint8_t>(90));
+  EXPECT_THAT(Error({.path = WritePair(x, masks), .test_fraction = 0.3}),
+              AllOf(HasSubstr("x is (3, 5, 6, 3), it seems samples x height x width x channels"),
+                    EndsWith("x.transpose(0, 3, 1, 2)")));
+  const std::string y = NpyOf<int32_t>("<i4", {3}, {1, 0, 1});
+  EXPECT_THAT(Load({.path = WritePair(x, y), .test_fraction = 0.3}).note,
+              AllOf(HasSubstr("read as samples x channels"), EndsWith("x.transpose(0, 3, 1, 2)")));
+  const std::string first = NpyOf<float>("<f4", {3, 3, 5, 6}, std::vector<float>(270));
+  EXPECT_EQ(Load({.path = WritePair(first, y), .test_fraction = 0.3}).note, "");
+}
+
+TEST_F(ArraysTest, OneHotClassesAreTold) {
+  const auto error = [&](const std::string& x, const std::string& y) {
+    return Error({.path = WritePair(x, y), .test_fraction = 0.3});
+  };
+  const std::string image = NpyOf<float>("<f4", {2, 1, 1, 3}, std::vector<float>(6));
+  EXPECT_THAT(
+      error(image, NpyOf<uint8_t>("|u1", {2, 2, 1, 3}, {1, 1, 0, 0, 0, 1, 0, 1, 0, 1, 0, 1})),
+      AllOf(HasSubstr("y is (2, 2, 1, 3) with one 1 for each class (one-hot)"),
+            EndsWith("convert it with y.argmax(1)")));
+  EXPECT_THAT(error(image, NpyOf<float>("<f4", {2, 1, 3, 2}, {1, 0, 0, 1, 0, 1, 0, 1, 1, 0, 1, 0})),
+              EndsWith("convert it with y.argmax(-1)"));
+  EXPECT_THAT(error(kX, NpyOf<float>("<f4", {4, 2}, {1, 0, 0, 1, 1, 0, 0, 1})),
+              EndsWith("convert it with y.argmax(1)"));
+  EXPECT_THAT(error(kX, NpyOf<float>("<f4", {4, 2}, {1, 0, 0, 1, 1, 1, 0, 1})),
+              HasSubstr("set model.loss to sigmoid if they are labels"));
+  const std::string classes = NpyOf<int32_t>("<i4", {4}, {0, 1, 0, 0});
+  EXPECT_EQ(Load({.path = WritePair(kX, classes), .test_fraction = 0.3}).train->shape().classes, 2);
+}
+
 TEST_F(ArraysTest, ClassesKeepAllTheirDigits) {
   const auto pair = [&](int64_t a, int64_t b) {
     return WritePair(kX, NpyOf<int64_t>("<i8", {4}, {a, b, a, b}));

@@ -214,7 +214,14 @@ TEST(ImagesTest, FoldersThatDoNotFit) {
                                        HasSubstr("train-*.tar"), HasSubstr("check data.path")));
   EXPECT_THAT(Error(folder.path()), HasSubstr("looked for a folder train"));
   WriteInFolder(folder.File("train/ant/0.jpg"), ClassJpeg(0));
-  EXPECT_THAT(Error(folder.path()), HasSubstr("neither test nor val"));
+  EXPECT_THAT(Error(folder.path()),
+              AllOf(HasSubstr("neither test nor val"),
+                    HasSubstr("folders of the same names in " + folder.File("test"))));
+  for (const char* end : {"train", "train/"}) {
+    const std::string classes = folder.File(end);
+    EXPECT_THAT(Error(classes), HasSubstr("set data.path to the folder that holds train: " +
+                                          folder.path() + ", or name a table"));
+  }
   WriteInFolder(folder.File("test/dog/0.jpg"), ClassJpeg(0));
   EXPECT_THAT(Error(folder.path()),
               AllOf(HasSubstr("/train has one folder"), HasSubstr("classes are at least 2")));
@@ -224,6 +231,18 @@ TEST(ImagesTest, FoldersThatDoNotFit) {
   EXPECT_THAT(Error(folder.path()), AllOf(HasSubstr("train/dog"), HasSubstr("holds no .jpg")));
   WriteFile(folder.File("train-0.tar"), TarEnd());
   EXPECT_THAT(Error(folder.path()), HasSubstr("both a folder train and train-*.tar"));
+}
+
+TEST(ImagesTest, ClassesWithoutSets) {
+  ScratchFolder folder;
+  WriteInFolder(folder.File("ant/0.jpg"), ClassJpeg(0));
+  WriteInFolder(folder.File("bee/0.jpg"), ClassJpeg(0));
+  EXPECT_THAT(
+      Error(folder.path()),
+      HasSubstr("if its folders, as ant, are the classes, move them to " + folder.File("train") +
+                ", and some files of each to folders of the same "
+                "names in " +
+                folder.File("test")));
 }
 
 TEST(ImagesTest, KeysFromElsewhere) {

@@ -111,6 +111,35 @@ TEST_F(SegmentationTest, ClassBeyondTheLast) {
                                  HasSubstr("data.images.classes is 2")));
 }
 
+// Masks of 0 and 255, where 255 does not count, have one class.
+TEST_F(SegmentationTest, MasksOfOneClass) {
+  const auto write = [&](int low, int high) {
+    for (int i = 0; i < 4; ++i) {
+      WriteFile(
+          folder_.File("train/masks/p" + std::to_string(i) + ".pgm"),
+          PgmOf(PictureOf(kSide, kSide, 1, [&](int x, int, int) { return x < 20 ? low : high; })));
+    }
+  };
+  const auto open = [&] { return OpenData(Config(folder_.path()), 1); };
+  write(0, 255);
+  EXPECT_THAT(
+      std::string(open().status().message()),
+      AllOf(HasSubstr("train/masks: the masks have 255, which is not counted, and the class "
+                      "0 alone"),
+            HasSubstr("divide by 255 (mask // 255)")));
+  write(255, 255);
+  EXPECT_THAT(std::string(open().status().message()), HasSubstr("and no class"));
+  write(0, 127);
+  EXPECT_THAT(
+      std::string(open().status().message()),
+      AllOf(HasSubstr("p0.pgm: has a pixel of class 127"), HasSubstr("data.images.classes is 2")));
+  write(1, 1);
+  ASSERT_TRUE(open().ok()) << open().status();
+  EXPECT_THAT(open()->note, HasSubstr("train/masks: all pixels are of class 1"));
+  write(0, 1);
+  EXPECT_EQ(open()->note, "");
+}
+
 TEST_F(SegmentationTest, MissingMaskAndDamagedFiles) {
   WriteFile(folder_.File("train/images/p0.jpg"), "not a JPEG");
   EXPECT_THAT(ReadError(), AllOf(HasSubstr("images/p0.jpg"), HasSubstr("JPEG or a PNG")));

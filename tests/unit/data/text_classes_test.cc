@@ -77,7 +77,7 @@ TEST_F(TextClassesTest, TheColumnOfTextIsNamedWhereThereAreMore) {
       Write("a.tsv", "id\ttopic\ttitle\n1\tsky\tab\n2\tsea\tc\n3\tsea\td\n4\tsky\te\n");
   EXPECT_THAT(Error(path), AllOf(HasSubstr("a.tsv:1: besides data.target there are 2 columns: id, "
                                            "title"),
-                                 HasSubstr("as data.columns: [id]")));
+                                 HasSubstr("as data.columns: [NAME]")));
   const auto sets = Open(path, "target: \"topic\" columns: \"title\" table { test_fraction: 0.5 }");
   ASSERT_TRUE(sets.ok()) << sets.status();
   EXPECT_THAT(At(*sets->train, 1).tokens, ElementsAre(kA + 2, 0, 0));

@@ -88,8 +88,9 @@ TEST(OnnxExport, IndicesMustBeRowsOfTheTable) {
     return ErrorOf(*bytes, shape, [](onnx::NodeProto*) {});
   };
   EXPECT_EQ(read(kPairs), "");
-  EXPECT_THAT(read({.classes = 2, .entries = 2, .vocabulary = 13}),
-              HasSubstr("its table has 12 rows, but the data have 13 different tokens"));
+  EXPECT_THAT(
+      read({.classes = 2, .entries = 2, .vocabulary = 13}),
+      HasSubstr("its table has rows for the tokens 0 to 11, but those of the data go up to 12"));
   EXPECT_THAT(read({.classes = 2, .length = 2, .vocabulary = 12}),
               HasSubstr("has several inputs (indices, values)"));
   EXPECT_THAT(read({1, 28, 28, 10}), HasSubstr("has several inputs (indices, values)"));
