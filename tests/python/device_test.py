@@ -54,8 +54,10 @@ def setUpModule():
     kept = tempfile.TemporaryDirectory()
     unittest.addModuleCleanup(kept.cleanup)
     folder = pathlib.Path(kept.name)
+    library = pathlib.Path(os.environ["PSGD_LIBRARY"]).resolve()
     (folder / "libpsgd_cudnn.so").symlink_to(PLUGIN.resolve(strict=True))
-    (folder / "libpsgd.so").symlink_to(pathlib.Path(os.environ["PSGD_LIBRARY"]).resolve())
+    (folder / "libpsgd.so").symlink_to(library)
+    (folder / "lib").symlink_to(library.parent / "lib")  # what a wheel's library needs
     os.environ["PSGD_LIBRARY"] = str(folder / "libpsgd.so")
 
 
