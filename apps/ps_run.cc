@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -20,6 +21,7 @@
 #include "experiment/launch/command_gpus.h"
 #include "experiment/launch/local_run.h"
 #include "experiment/launch/preflight.h"
+#include "experiment/launch/resume_advice.h"
 #include "experiment/launch/summary_text.h"
 #include "experiment/launch/terminal.h"
 #include "experiment/record/run_config.h"
@@ -130,10 +132,16 @@ void PrintNotes(const Arguments& arguments, const std::vector<std::string>& note
   for (const std::string& note : notes) std::cerr << "ps-run: note: " << note << "\n";
 }
 
-// What the workers run, against the config's model.
+// What the workers run, against the config's model and the checkpoint that the run goes on from.
 absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
+  std::optional<CheckpointManifest> checkpoint;
+  if (!arguments.run.resume.empty()) {
+    checkpoint = ChosenCheckpoint(arguments.run.resume, arguments.run.checkpoint);
+    if (checkpoint) PSGD_RETURN_IF_ERROR(CheckOptimizerKept(*checkpoint, config));
+  }
   if (arguments.command.empty()) {
-    PSGD_ASSIGN_OR_RETURN(const TrainingSize size, CheckTrainable(config));
+    PSGD_ASSIGN_OR_RETURN(const TrainingSize size,
+                          CheckTrainable(config, checkpoint ? &*checkpoint : nullptr));
     PrintNotes(arguments, size.notes);
     return absl::OkStatus();
   }
@@ -193,6 +201,7 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
   }
   PSGD_RETURN_IF_ERROR(CheckWorkers(arguments, options.config));
   options.launch.command = arguments.command;
+  options.resume = arguments.run.resume;
   options.launch.seed = options.config.seed();
   options.launch.run = ArgumentsOfServer(arguments.run);
   if (!arguments.http.empty()) options.launch.run.push_back("--http=" + arguments.http);
@@ -225,7 +234,7 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
   LocalRun run(std::move(options));
   const absl::Status status = run.Run();
   *command_exit_code = run.command_exit_code();
-  if (!run.run_dir().empty()) PrintResult(arguments, run.run_dir());
+  if (!run.run_dir().empty() && !run.is_as_before()) PrintResult(arguments, run.run_dir());
   if (status.ok() && !std::cout) {
     return absl::DataLossError(absl::StrCat(
         "the result could not be written to standard output; it is in ", run.run_dir()));
