@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/files.h"
 #include "experiment/config/config_reader.h"
@@ -72,9 +73,14 @@ absl::StatusOr<Config> ParseConfig(std::string text, std::string name_for_errors
     given.insert(assignment.substr(0, assignment.find('=')));
   ConfigReader reader(source, tree);
   reader.LeaveOut(std::move(given));
-  PSGD_RETURN_IF_ERROR(reader.ReadSection(tree.root, "", &config));
+  std::vector<std::string> problems;
+  const auto note = [&](const absl::Status& read) {
+    if (!read.ok()) problems.emplace_back(read.message());
+  };
+  note(reader.ReadSection(tree.root, "", &config));
   const Config of_file = config;
-  for (const std::string& assignment : set) PSGD_RETURN_IF_ERROR(ApplySet(assignment, &config));
+  for (const std::string& assignment : set) note(ApplySet(assignment, &config));
+  if (!problems.empty()) return absl::InvalidArgumentError(absl::StrJoin(problems, "\n"));
   if (notes != nullptr) NoteReplacedChoices(of_file, config, "", notes);
   return config;
 }

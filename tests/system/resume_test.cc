@@ -94,9 +94,8 @@ TEST_F(Resume, AMistakeInSetChangesNothing) {
 TEST_F(Resume, ARunThatEndsBeforeItTrainsIsAsBefore) {
   ASSERT_EQ(RunSmall("run", Sets({"train.epochs=1"})).code, 0);
   const std::string before = File("run/config.yaml") + File("run/summary.json");
-  const Ended ended =
-      RunProgram({"ps-run", "--resume", Path("run"), "--set", "train.epochs=2", "--worker-prefix",
-                  "sh " + Write("fail.sh", "exit 1\n")});
+  const Ended ended = RunProgram({"ps-run", "--resume", Path("run"), "--set", "train.epochs=2",
+                                  "--worker-prefix", "sh " + Write("fail.sh", "exit 1\n")});
   EXPECT_EQ(ended.code, 1) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("before training began"));
   EXPECT_TRUE(File("run/config.yaml") + File("run/summary.json") == before);
