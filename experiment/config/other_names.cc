@@ -252,13 +252,9 @@ std::string HintForOtherValue(absl::string_view value, const std::vector<std::st
       {"async", "unbounded"},
   };
   const auto compact = [](absl::string_view word) {
-    std::string text =
+    const std::string text =
         absl::StrReplaceAll(absl::AsciiStrToLower(word), {{"-", ""}, {"_", ""}, {" ", ""}});
-    for (const absl::string_view end : {"loss", "lr"}) {
-      if (text.size() > end.size() && absl::EndsWith(text, end))
-        text.resize(text.size() - end.size());
-    }
-    return text;
+    return std::string(absl::StripSuffix(absl::StripSuffix(text, "loss"), "lr"));
   };
   const std::string word = compact(value);
   const auto known = ours.find(word);
@@ -271,6 +267,7 @@ std::string HintForOtherValue(absl::string_view value, const std::vector<std::st
 
 std::string HintForOption(const std::string& option, const std::string& value,
                           absl::string_view optimizer) {
+  if (!absl::StartsWith(option, "--")) return "";
   std::string name = absl::StrReplaceAll(option.substr(2), {{"-", "_"}});
   if (name == "optimizer") return absl::StrCat("; say --set optimizer.", value, "={}");
   const std::string hint = HintForOtherName(name == "model" ? "arch" : name, "", optimizer);

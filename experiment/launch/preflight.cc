@@ -14,6 +14,7 @@
 #include "engine/onnx/import.h"
 #include "engine/runtime/planned_network.h"
 #include "engine/zoo/zoo.h"
+#include "experiment/launch/onnx_report.h"
 #include "experiment/record/run_config.h"
 #include "proto/local_steps.h"
 #include "proto/micro_batch.h"
@@ -141,6 +142,10 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config,
   PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> weights,
                         OnnxNotes(config.model(), kMostWeights));
   size.notes.insert(size.notes.end(), weights.begin(), weights.end());
+  if (!config.model().has_onnx()) return size;
+  const auto check = CheckOnnx(config.model().onnx(), data.shape);
+  std::string note = check.ok() ? EvaluationNote(*check) : "";
+  if (!note.empty()) size.notes.push_back(std::move(note));
   return size;
 }
 

@@ -110,6 +110,24 @@ TEST(ConfigParse, ASettingThatReplacesAChoiceIsNoted) {
   EXPECT_THAT(notes("seed: 1", {"optimizer.sgd.momentum=0.9"}), ElementsAre());
 }
 
+TEST(ConfigParse, NotesThatLocalStepsMakeTheOptimizerTheOuterOne) {
+  const auto notes = [](const std::string& text) {
+    std::vector<std::string> notes;
+    const auto config = ParseConfig(text, "c.yaml", {}, &notes);
+    EXPECT_TRUE(config.ok()) << config.status();
+    return notes;
+  };
+  const std::string sgd = "optimizer: {sgd: {learning_rate: 0.05}}\n";
+  EXPECT_THAT(notes(sgd + "local: {steps: 10}"),
+              ElementsAre("with local.steps, workers train with local.optimizer, which is not set "
+                          "(sgd 0.01), and optimizer: sgd applies their changes: if it is meant "
+                          "for the workers, move it to local.optimizer"));
+  EXPECT_THAT(notes(sgd), ElementsAre());
+  EXPECT_THAT(notes("local: {steps: 10}"), ElementsAre());
+  EXPECT_THAT(notes(sgd + "local: {steps: 10, optimizer: adam}"), ElementsAre());
+  EXPECT_THAT(notes(sgd + "local: {steps: 10}\nmodel: client"), ElementsAre());
+}
+
 TEST(ConfigParse, HintsAtValuesOfOtherSystems) {
   const auto calls = [](const std::string& text, const std::string& ours) {
     EXPECT_THAT(ErrorOf(text), testing::EndsWith("; psgd calls it " + ours)) << text;
