@@ -153,7 +153,7 @@ absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
   std::optional<CheckpointManifest> checkpoint;
   if (!arguments.run.resume.empty()) {
     checkpoint = ChosenCheckpoint(arguments.run.resume, arguments.run.checkpoint);
-    if (checkpoint) PSGD_RETURN_IF_ERROR(CheckOptimizerKept(*checkpoint, config));
+    if (checkpoint) PSGD_RETURN_IF_ERROR(CheckGoesOn(*checkpoint, config));
   }
   if (arguments.command.empty() && !arguments.run.resume.empty() && config.model().has_client()) {
     return InvalidArgumentError("a program trains the run in ", arguments.run.resume,

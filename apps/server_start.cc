@@ -84,7 +84,7 @@ absl::Status Resume(const Arguments& arguments, ServerStart* start) {
   if (!arguments.checkpoint.empty()) {
     PSGD_ASSIGN_OR_RETURN(coordinator->last_checkpoint, store.LastId());
   }
-  PSGD_RETURN_IF_ERROR(CheckOptimizerKept(loaded.manifest(), start->config));
+  PSGD_RETURN_IF_ERROR(CheckGoesOn(loaded.manifest(), start->config));
   coordinator->checkpoint = std::make_shared<LoadedCheckpoint>(std::move(loaded));
   const CheckpointManifest& manifest = coordinator->checkpoint->manifest();
   CoordinatorSnapshot& snapshot = coordinator->resume.emplace();

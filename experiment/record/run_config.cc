@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/cores.h"
 #include "experiment/config/config_yaml.h"
@@ -123,7 +124,15 @@ std::string ChangedKeys(const Config& before, const Config& now, const std::stri
   return absl::StrJoin(changes, "; ");
 }
 
-absl::Status CheckOptimizerKept(const CheckpointManifest& checkpoint, const Config& config) {
+absl::Status CheckGoesOn(const CheckpointManifest& checkpoint, const Config& config) {
+  const bool ends_by_epochs = !config.model().has_client() && config.train().max_steps() == 0;
+  if (ends_by_epochs && checkpoint.epoch_progress() > config.train().epochs() + 1e-6) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("checkpoint %d is at epoch %.2f, and train.epochs is %d: raise it, or go "
+                        "on from an earlier "
+                        "checkpoint (--checkpoint)",
+                        checkpoint.id(), checkpoint.epoch_progress(), config.train().epochs()));
+  }
   const auto had = MakeOptimizer(checkpoint.config().optimizer());
   const auto needs = MakeOptimizer(config.optimizer());
   for (int i = 0; i < needs->state_arrays(); ++i) {

@@ -36,7 +36,7 @@ absl::Status CheckUnfinished(const std::string& run_dir, const Config& config);
 // was sgd". Of a section that is of another kind, only the kind. Empty: there is none.
 std::string ChangedKeys(const Config& before, const Config& now, const std::string& section);
 
-// The optimizer needs no array that the checkpoint lacks.
-absl::Status CheckOptimizerKept(const CheckpointManifest& checkpoint, const Config& config);
+// The optimizer needs no array that the checkpoint lacks, and the run ends no earlier than it.
+absl::Status CheckGoesOn(const CheckpointManifest& checkpoint, const Config& config);
 
 }  // namespace psgd

@@ -217,23 +217,33 @@ class TorchRun(unittest.TestCase):
                 [BIN / "ps-run", config, "--run-dir", f"{folder}/run", "--quiet", *command],
                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             seen = pathlib.Path(folder) / "worker-0.jsonl"
-            lines = lambda: len(seen.read_text().splitlines()) if seen.exists() else 0
-            while lines() < 4 * 16 and run.poll() is None:
+            while not seen.exists() and run.poll() is None:
                 time.sleep(0.1)
+            time.sleep(1)
             run.send_signal(signal.SIGINT)
             said = run.communicate(timeout=30)[1]
             self.assertEqual(run.returncode, 3, said)
             self.assertIn("ps-run --resume", said)
-            self.assertLess(lines(), 400 * 16)
+            done = len(seen.read_text().splitlines())
+            self.assertLess(done, 400 * 16)
 
-            summary = pathlib.Path(folder, "run/summary.json")
-            before = summary.read_text()
-            fewer = subprocess.run([BIN / "ps-run", "--resume", f"{folder}/run", *command[:-1], "2"],
+    def test_fewer_epochs_than_a_resumed_run_has_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "script.py"
+            command = [sys.executable, str(script)]
+            stop = "os.kill(os.getppid(), signal.SIGINT) if run.worker == 0 else None; time.sleep(1)"
+            script.write_text(SCRIPT.format(how=stop))
+            run = Run(folder, command)
+            self.assertEqual(run.done.returncode, 3, run.log())
+            files = [run.dir / "config.yaml", run.dir / "summary.json"]
+            before = [file.read_text() for file in files]
+            script.write_text(SCRIPT.format(how="pass").replace("run.epochs(2)", "run.epochs(1)"))
+            fewer = subprocess.run([BIN / "ps-run", "--resume", run.dir, "--", *command],
                                    capture_output=True, text=True, timeout=60)
             self.assertEqual(fewer.returncode, 1, fewer.stderr)
-            self.assertRegex(fewer.stderr, r"the run goes on in epoch \d+, and run.epochs\(2\) ends "
-                                           "before it; say more epochs")
-            self.assertEqual(summary.read_text(), before)  # nothing was trained
+            self.assertIn("the run goes on in epoch 2, and run.epochs(1) ends before it; say more "
+                          "epochs", fewer.stderr)
+            self.assertEqual([file.read_text() for file in files], before)  # nothing was trained
 
     def test_a_script_that_fails_gives_its_exit_code(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -90,6 +90,16 @@ TEST_F(Resume, AMistakeInSetChangesNothing) {
                         "them: --set train.epochs=4"));
 }
 
+TEST_F(Resume, FewerEpochsThanAnInterruptedRunHasAreRefused) {
+  StopARun();
+  const std::string before = File("run/config.yaml") + File("run/summary.json");
+  ASSERT_GT(Summary("run")["epochs"].get<double>(), 1);
+  const Ended ended = Go({"train.epochs=1"});
+  EXPECT_EQ(ended.code, 2) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("and train.epochs is 1: raise it"));
+  EXPECT_TRUE(File("run/config.yaml") + File("run/summary.json") == before);
+}
+
 // What only a worker finds.
 TEST_F(Resume, ARunThatEndsBeforeItTrainsIsAsBefore) {
   ASSERT_EQ(RunSmall("run", Sets({"train.epochs=1"})).code, 0);
