@@ -46,7 +46,18 @@ class ExamplesFirst : public CLI::Formatter {
 };
 
 // A hint for an option that a program does not have, and its value: "; say ...". Empty: no hint.
+// For another word that is not expected, `value` is the rest of the command line.
 using OptionHint = std::function<std::string(const std::string& option, const std::string& value)>;
+
+// A hint for a word that is no option. Empty: none.
+inline std::string SuggestForWord(const std::string& word, bool has_set, int argc, char** argv,
+                                  const OptionHint& hint_for) {
+  const auto at = std::find(argv, argv + argc, word);
+  if (has_set && word.find('=', 1) != std::string::npos) return "; say --set " + word;
+  if (has_set && at - argv > 2 && at[-2] == std::string("--set"))
+    return absl::StrCat("; say --set ", at[-1], "=", word);
+  return hint_for ? hint_for(word, absl::StrJoin(at, argv + argc, " ")) : "";
+}
 
 // Suggests options for those that the app does not know.
 inline std::string SuggestOptions(const CLI::App& app, int argc, char** argv,
@@ -60,6 +71,11 @@ inline std::string SuggestOptions(const CLI::App& app, int argc, char** argv,
   add(app);
   for (const CLI::App* command : app.get_subcommands()) add(*command);
   for (const std::string& word : app.remaining(/*recurse=*/true)) {
+    if (!word.starts_with("-")) {
+      const bool has_set = std::ranges::count(known, "--set") > 0;
+      const std::string hint = SuggestForWord(word, has_set, argc, argv, hint_for);
+      if (!hint.empty()) return hint;
+    }
     if (!word.starts_with("--")) continue;
     const std::string plural = word.substr(0, word.find('=')) + "s";
     if (std::ranges::count(known, plural) > 0) return Suggest(plural, known);
@@ -112,7 +128,10 @@ inline std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv,
     return kExitOk;
   } catch (const CLI::ParseError& error) {
     const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
-    std::cerr << app.get_name() << ": " << error.what()
+    // CLI11 names them in reverse.
+    std::cerr << app.get_name() << ": "
+              << (unknown ? "not expected: " + absl::StrJoin(app.remaining(/*recurse=*/true), " ")
+                          : error.what())
               << (unknown ? SuggestOptions(app, argc, argv, hint_for) : "") << "\n("
               << app.get_name() << " --help shows examples and all options)\n";
     return kExitUsage;

@@ -89,9 +89,9 @@ absl::StatusOr<WeightsCollector> Weights(const Arguments& arguments) {
     return WeightsOfServer(*client);
   }
   std::vector<std::string> notes;
+  PSGD_ASSIGN_OR_RETURN(const CheckpointStore store, CheckpointsOf(arguments.run_dir));
   std::optional<uint64_t> checkpoint;
   if (!arguments.checkpoint.empty()) {
-    PSGD_ASSIGN_OR_RETURN(const CheckpointStore store, CheckpointsOf(arguments.run_dir));
     PSGD_ASSIGN_OR_RETURN(checkpoint, store.Find(arguments.checkpoint));
   }
   const auto which = arguments.average ? WhichWeights::kAverage : WhichWeights::kPresent;
@@ -458,7 +458,7 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
                           kPredictExamples, PredictData);
   run_dir_or_checkpoint(predict, server(predict));
   predict
-      ->add_option("--data", arguments.data,
+      ->add_option("--data,data", arguments.data,
                    "As the run's data, without the target: a table, arrays, texts or images")
       ->type_name("FILE|FOLDER")
       ->required();

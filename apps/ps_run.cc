@@ -3,7 +3,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -20,6 +22,7 @@
 #include "experiment/launch/command_gpus.h"
 #include "experiment/launch/local_run.h"
 #include "experiment/launch/preflight.h"
+#include "experiment/launch/resume_advice.h"
 #include "experiment/launch/summary_text.h"
 #include "experiment/launch/terminal.h"
 #include "experiment/record/run_config.h"
@@ -131,10 +134,40 @@ void PrintNotes(const Arguments& arguments, const std::vector<std::string>& note
   for (const std::string& note : notes) std::cerr << "ps-run: note: " << note << "\n";
 }
 
-// What the workers run, against the config's model.
+// Where data.path leads from the config's folder and not from the current one. Empty: it does not.
+std::string WhereDataLie(const Arguments& arguments, const Config& config) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path path = config.data().path();
+  const fs::path folder = fs::path(arguments.run.config).parent_path();
+  const fs::path beside = folder / path.lexically_relative(fs::current_path(error));
+  if (error || path.empty() || folder.empty() || fs::exists(path, error) ||
+      !fs::exists(beside, error))
+    return "";
+  return absl::StrCat("; data.path is relative to the current folder, and the config has ",
+                      beside.string(), " beside it: start ps-run in ", folder.string(),
+                      ", or say --set data.path=", beside.string());
+}
+
+// What the workers run, against the config's model and the checkpoint that the run goes on from.
 absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
+  std::optional<CheckpointManifest> checkpoint;
+  if (!arguments.run.resume.empty()) {
+    checkpoint = ChosenCheckpoint(arguments.run.resume, arguments.run.checkpoint);
+    if (checkpoint) PSGD_RETURN_IF_ERROR(CheckGoesOn(*checkpoint, config));
+  }
+  if (arguments.command.empty() && !arguments.run.resume.empty() && config.model().has_client()) {
+    return InvalidArgumentError("a program trains the run in ", arguments.run.resume,
+                                ": give its command again, as in  ps-run --resume ",
+                                arguments.run.resume, " -- python3 train.py");
+  }
   if (arguments.command.empty()) {
-    PSGD_ASSIGN_OR_RETURN(const TrainingSize size, CheckTrainable(config));
+    const auto checked = CheckTrainable(config, checkpoint ? &*checkpoint : nullptr);
+    if (!checked.ok()) {
+      return absl::Status(checked.status().code(), absl::StrCat(checked.status().message(),
+                                                                WhereDataLie(arguments, config)));
+    }
+    const TrainingSize& size = *checked;
     PrintNotes(arguments, size.notes);
     return absl::OkStatus();
   }
@@ -194,6 +227,7 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
   }
   PSGD_RETURN_IF_ERROR(CheckWorkers(arguments, options.config));
   options.launch.command = arguments.command;
+  options.resume = arguments.run.resume;
   options.launch.seed = options.config.seed();
   options.launch.run = ArgumentsOfServer(arguments.run);
   if (!arguments.http.empty()) options.launch.run.push_back("--http=" + arguments.http);
@@ -226,7 +260,7 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
   LocalRun run(std::move(options));
   const absl::Status status = run.Run();
   *command_exit_code = run.command_exit_code();
-  if (!run.run_dir().empty()) PrintResult(arguments, run.run_dir());
+  if (!run.run_dir().empty() && !run.is_as_before()) PrintResult(arguments, run.run_dir());
   if (status.ok() && !std::cout) {
     return absl::DataLossError(absl::StrCat(
         "the result could not be written to standard output; it is in ", run.run_dir()));
@@ -245,11 +279,10 @@ int ps_run_main(int argc, char** argv) {
           "\nRuns a training job on this machine: starts a ps-server and its workers, shows "
           "progress, ends with a summary. Ctrl-C once stops with a checkpoint, twice at once.",
       "ps-run");
-  auto* config = app.add_option("config", arguments.run.config, "YAML file that describes the run")
-                     ->type_name("CONFIG");
+  app.add_option("config", arguments.run.config, "YAML file that describes the run")
+      ->type_name("CONFIG");
   auto* resume = app.add_option("--resume", arguments.run.resume, "Run directory to go on from")
-                     ->type_name("RUN_DIR")
-                     ->excludes(config);
+                     ->type_name("RUN_DIR");
   app.add_option("--checkpoint", arguments.run.checkpoint,
                  "Of the run to go on with; default: the newest that is sound")
       ->type_name("ID|NAME")
@@ -311,7 +344,11 @@ int ps_run_main(int argc, char** argv) {
       std::find_if(argv, argv + argc, [](absl::string_view word) { return word == "--"; });
   if (dashes != argv + argc) arguments.command.assign(dashes + 1, argv + argc);
   argc = static_cast<int>(dashes - argv);
-  const auto hint = [&](const std::string& option, const std::string& value) {
+  const auto hint = [&](const std::string& option, const std::string& value) -> std::string {
+    const bool may_be_command = !absl::StartsWith(option, "-") && !absl::EndsWith(option, ".yaml");
+    if (may_be_command) {
+      return absl::StrCat("; if that is the workers' command, put -- before it: -- ", value);
+    }
     return HintForOption(option, value,
                          OptimizerOf(ReadRunConfig(arguments.run).value_or(Config())));
   };
@@ -319,6 +356,11 @@ int ps_run_main(int argc, char** argv) {
   if (arguments.run.config.empty() && arguments.run.resume.empty()) {
     return Fail("ps-run", absl::InvalidArgumentError(
                               "no run given; say ps-run CONFIG.yaml, or ps-run --resume RUN_DIR"));
+  }
+  if (!arguments.run.config.empty() && !arguments.run.resume.empty()) {
+    return Fail("ps-run",
+                InvalidArgumentError("leave out ", arguments.run.config, ": ", arguments.run.resume,
+                                     " has the config of its run, which --set KEY=VALUE changes"));
   }
   const StopSignals stops;
   int command_exit_code = 0;

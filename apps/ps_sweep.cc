@@ -94,9 +94,10 @@ void AddReportOptions(CLI::App& report, ReportOptions* options, std::string* png
   report.add_option("dir", options->dir, "A sweep's directory, or any folder of run directories")
       ->type_name("DIR")
       ->required();
-  report.add_option("--out", options->out, "The page; default: DIR/report.html")->type_name("FILE");
-  report.add_flag("--markdown", options->markdown, "Print the table as Markdown instead");
-  report.add_flag("--csv", options->csv, "Print a line for each run as CSV instead");
+  report.add_option("--out", options->out, "The file; default: DIR/report.html")->type_name("FILE");
+  report.add_flag("--markdown", options->markdown,
+                  "The table as Markdown instead, printed without --out");
+  report.add_flag("--csv", options->csv, "A line for each run as CSV instead, likewise");
   report.add_option("--svg", options->svg_dir, "Write each figure as SVG and its data as CSV, too")
       ->type_name("DIR");
   report.add_option("--png", *png_dir, "Write each figure as PNG, too; Chromium draws it")

@@ -84,6 +84,7 @@ absl::Status Resume(const Arguments& arguments, ServerStart* start) {
   if (!arguments.checkpoint.empty()) {
     PSGD_ASSIGN_OR_RETURN(coordinator->last_checkpoint, store.LastId());
   }
+  PSGD_RETURN_IF_ERROR(CheckGoesOn(loaded.manifest(), start->config));
   coordinator->checkpoint = std::make_shared<LoadedCheckpoint>(std::move(loaded));
   const CheckpointManifest& manifest = coordinator->checkpoint->manifest();
   CoordinatorSnapshot& snapshot = coordinator->resume.emplace();
@@ -189,7 +190,6 @@ absl::Status ForgetJournal(const std::string& server_dir) {
 }
 
 absl::Status BeginRun(const Arguments& arguments, ServerStart* start) {
-  PSGD_RETURN_IF_ERROR(start->opened.dir.SaveConfig(FormatConfig(start->config)));
   PSGD_RETURN_IF_ERROR(OpenResults(arguments, start->config, start->credentials, &start->opened));
   CoordinatorOptions& coordinator = start->loop.core.leader.coordinator;
   if (start->config.model().has_onnx() && arguments.resume.empty()) {
@@ -198,6 +198,7 @@ absl::Status BeginRun(const Arguments& arguments, ServerStart* start) {
   }
   PSGD_ASSIGN_OR_RETURN(start->service, ControlService::Start(arguments.bind, arguments.port,
                                                               start->credentials.get()));
+  PSGD_RETURN_IF_ERROR(start->opened.dir.SaveConfig(FormatConfig(start->config)));
   PSGD_RETURN_IF_ERROR(ForgetJournal(start->opened.dir.ServerDir()));
   ServerRecord record = NewRecord(arguments, start->service->port());
   record.set_run_id(absl::StrCat(absl::Hex(RandomId(), absl::kZeroPad16)));

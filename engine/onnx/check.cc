@@ -123,6 +123,17 @@ absl::StatusOr<OnnxCheck> CheckOnnx(const std::string& path, SampleShape shape) 
   }
   check.weights = importer->CountWeights();
   check.notes = importer->Notes();
+  for (const NodeProto& node : file.graph().node()) {
+    const std::string& op = node.op_type();
+    if (node.output_size() != 1 || importer->Needs(node) ||
+        node.output(0) != file.graph().output(file.graph().output_size() - 1).name() ||
+        (op != "Softmax" && op != "LogSoftmax"))
+      continue;
+    check.notes.push_back(
+        absl::StrCat("the last ", op,
+                     " is part of the loss, so what ps-ctl export --onnx writes ends before it, in "
+                     "logits: apply it to them"));
+  }
   for (const auto& [name, array] : importer->Trained()) {
     check.trained.push_back({name, ShapeText(array->shape), array->count()});
   }

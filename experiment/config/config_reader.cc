@@ -184,16 +184,17 @@ absl::Status ConfigReader::ReadWord(uint32_t index, const std::string& path, Mes
     message->GetReflection()->MutableMessage(message, type.FindFieldByName(member));
     return absl::OkStatus();
   }
+  const std::string hint = HintForOtherValue(word.text, members);
   // The others of the choice take values, and may be meant.
   const OneofDescriptor* choice = type.FindFieldByName(members.front())->real_containing_oneof();
   if (choice->field_count() > static_cast<int>(members.size())) {
     return Error(word, path,
                  absl::StrCat("expected ", absl::StrJoin(members, ", "), " or ", SectionForm(type),
-                              ", got ", What(word)));
+                              ", got ", What(word), hint));
   }
   return Error(word, path,
                absl::StrCat(What(word), " is not one of ", absl::StrJoin(members, ", "),
-                            Suggest(word.text, members)));
+                            hint.empty() ? Suggest(word.text, members) : hint));
 }
 
 absl::Status ConfigReader::ReadField(uint32_t index, const std::string& path,

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/files.h"
 #include "experiment/config/config_reader.h"
@@ -14,6 +15,7 @@
 #include "experiment/config/parse_value.h"
 #include "experiment/config/schema.h"
 #include "experiment/config/yaml_tree.h"
+#include "proto/local_steps.h"
 
 namespace psgd {
 namespace {
@@ -48,6 +50,21 @@ void NoteReplacedChoices(const Message& file, const Message& now, const std::str
   }
 }
 
+// `optimizer` was the workers' until `local` was added.
+void NoteOuterOptimizer(const Config& config, std::vector<std::string>* notes) {
+  const std::string outer = OptimizerOf(config);
+  if (config.model().has_client() || !TakesLocalSteps(config.local()) ||
+      config.local().optimizer().kind_case() != OptimizerConfig::KIND_NOT_SET ||
+      (outer != "sgd" && outer != "adagrad" && outer != "adam" && outer != "adamw"))
+    return;
+  notes->push_back(absl::StrCat(
+      "with local.steps, workers train with local.optimizer, which is not set (sgd ",
+      NumberInUnit(*SgdConfig::descriptor()->FindFieldByName("learning_rate"),
+                   SgdConfig().learning_rate()),
+      "), and optimizer: ", outer,
+      " applies their changes: if it is meant for the workers, move it to local.optimizer"));
+}
+
 }  // namespace
 
 absl::StatusOr<Config> LoadConfig(const std::string& path, const std::vector<std::string>& set,
@@ -72,10 +89,18 @@ absl::StatusOr<Config> ParseConfig(std::string text, std::string name_for_errors
     given.insert(assignment.substr(0, assignment.find('=')));
   ConfigReader reader(source, tree);
   reader.LeaveOut(std::move(given));
-  PSGD_RETURN_IF_ERROR(reader.ReadSection(tree.root, "", &config));
+  std::vector<std::string> problems;
+  const auto note = [&](const absl::Status& read) {
+    if (!read.ok()) problems.emplace_back(read.message());
+  };
+  note(reader.ReadSection(tree.root, "", &config));
   const Config of_file = config;
-  for (const std::string& assignment : set) PSGD_RETURN_IF_ERROR(ApplySet(assignment, &config));
-  if (notes != nullptr) NoteReplacedChoices(of_file, config, "", notes);
+  for (const std::string& assignment : set) note(ApplySet(assignment, &config));
+  if (!problems.empty()) return absl::InvalidArgumentError(absl::StrJoin(problems, "\n"));
+  if (notes != nullptr) {
+    NoteReplacedChoices(of_file, config, "", notes);
+    NoteOuterOptimizer(config, notes);
+  }
   return config;
 }
 

@@ -60,6 +60,7 @@ std::string HintForOtherName(absl::string_view name, absl::string_view section,
       {"warmup", "schedule.warmup"},
       {"warmup_steps", "schedule.warmup, as 500 steps"},
       {"warmup_epochs", "schedule.warmup, as 2 epochs"},
+      {"betas", "optimizer.adam.beta1 and optimizer.adam.beta2"},
       {"batch_size", "data.batch"},
       {"per_device_train_batch_size", "data.batch"},
       {"micro_batch_size", "data.micro_batch"},
@@ -103,6 +104,14 @@ std::string HintForOtherName(absl::string_view name, absl::string_view section,
       {"data_dir", "data.path"},
       {"dataroot", "data.path"},
       {"num_workers", "cluster.workers, or data.threads for threads that prepare batches"},
+      {"image_size", "data.images.size"},
+      {"img_size", "data.images.size"},
+      {"test_size", "data.table.test_fraction, or data.text.test_fraction"},
+      {"test_split", "data.table.test_fraction, or data.text.test_fraction"},
+      {"shuffle", "leave it out: psgd deals the samples in a new order in each epoch"},
+      {"mirror", "data.augment.flip"},
+      {"horizontal_flip", "data.augment.flip"},
+      {"max_length", "data.text.length, or data.translation.source_length"},
       {"seq_len", "data.text.length"},
       {"sequence_length", "data.text.length"},
       {"block_size", "data.text.length"},
@@ -111,11 +120,14 @@ std::string HintForOtherName(absl::string_view name, absl::string_view section,
       {"num_epochs", "train.epochs"},
       {"num_train_epochs", "train.epochs"},
       {"epochs", "train.epochs"},
+      {"max_epochs", "train.epochs"},
       {"max_steps", "train.max_steps"},
       {"steps", "train.max_steps"},
       {"arch", "model.zoo"},
       {"architecture", "model.zoo"},
       {"network", "model.zoo"},
+      {"activation",
+       "leave it out: networks of model.zoo have their own; give another as model.onnx"},
       {"num_layers", "model.layers"},
       {"n_layer", "model.layers"},
       {"hidden_size", "model.width"},
@@ -140,6 +152,8 @@ std::string HintForOtherName(absl::string_view name, absl::string_view section,
       {"compressor", "compression.push"},
       {"compress_ratio", "compression.push.topk.density"},
       {"topk_ratio", "compression.push.topk.density"},
+      {"ratio", "compression.push.topk.density"},
+      {"density", "compression.push.topk.density"},
       {"max_staleness", "consistency.staleness"},
       {"staleness_threshold", "consistency.staleness"},
       {"sync", "consistency.staleness: 0"},
@@ -164,6 +178,7 @@ std::string HintForOtherName(absl::string_view name, absl::string_view section,
       {"run_dir", "use the option --run-dir of ps-run and ps-server"},
       {"port", "use the option --port of ps-server"},
       {"resume", "use the option --resume of ps-run"},
+      {"seeds", "repeat.seeds, in a sweep"},
   };
   const auto found = ours.find(absl::AsciiStrToLower(name));
   if (found == ours.end()) return "";
@@ -174,16 +189,85 @@ std::string HintForOtherName(absl::string_view name, absl::string_view section,
     return key == name ? "" : absl::StrCat("; psgd calls it ", key);
   }
   // Elsewhere, as in local or compression, a hint at another section would mislead.
-  const bool is_general = section == "train" || section == "data" || section == "model";
+  const bool is_general =
+      section == "train" || section == "data" || section == "model" || section == "cluster";
   if (!section.empty() && !is_general && !absl::StartsWith(ours_is, absl::StrCat(section, ".")))
     return "";
   if (of_optimizer) return HintAtOptimizer(key, optimizer);
-  const bool is_option = absl::StartsWith(ours_is, "use ");
-  return absl::StrCat(is_option ? "; " : "; psgd calls it ", ours_is);
+  const bool is_advice = absl::StartsWith(ours_is, "use ") || absl::StartsWith(ours_is, "leave ");
+  return absl::StrCat(is_advice ? "; " : "; psgd calls it ", ours_is);
+}
+
+std::string HintForOtherValue(absl::string_view value, const std::vector<std::string>& choices) {
+  // As written without - and _, and without the end of a class, as in MSELoss and StepLR.
+  static const auto& ours = *new std::map<absl::string_view, absl::string_view>{
+      {"csv", "table"},
+      {"tsv", "table"},
+      {"pandas", "table"},
+      {"npz", "arrays"},
+      {"npy", "arrays"},
+      {"numpy", "arrays"},
+      {"imagefolder", "images"},
+      {"folder", "images"},
+      {"jpeg", "images"},
+      {"jpg", "images"},
+      {"png", "images"},
+      {"webdataset", "images"},
+      {"mnist", "idx"},
+      {"fashionmnist", "idx"},
+      {"masks", "segmentation"},
+      {"svmlight", "libsvm"},
+      {"movielens", "ratings"},
+      {"txt", "text"},
+      {"textclassification", "text_classes"},
+      {"seq2seq", "translation"},
+      {"ce", "cross_entropy"},
+      {"nll", "cross_entropy"},
+      {"softmax", "cross_entropy"},
+      {"softmaxcrossentropy", "cross_entropy"},
+      {"categoricalcrossentropy", "cross_entropy"},
+      {"sparsecategoricalcrossentropy", "cross_entropy"},
+      {"bce", "sigmoid"},
+      {"bcewithlogits", "sigmoid"},
+      {"binarycrossentropy", "sigmoid"},
+      {"logistic", "sigmoid"},
+      {"mse", "squared"},
+      {"l2", "squared"},
+      {"meansquarederror", "squared"},
+      {"regression", "squared"},
+      {"huber", "smooth_l1"},
+      {"poissonnll", "poisson"},
+      {"cosineannealing", "cosine"},
+      {"cosinedecay", "cosine"},
+      {"poly", "polynomial"},
+      {"inversesquareroot", "inverse_sqrt"},
+      {"momentum", "sgd"},
+      {"half", "fp16"},
+      {"float16", "fp16"},
+      {"1bit", "onebit"},
+      {"inf", "unbounded"},
+      {"infinite", "unbounded"},
+      {"infinity", "unbounded"},
+      {"unlimited", "unbounded"},
+      {"async", "unbounded"},
+  };
+  const auto compact = [](absl::string_view word) {
+    const std::string text =
+        absl::StrReplaceAll(absl::AsciiStrToLower(word), {{"-", ""}, {"_", ""}, {" ", ""}});
+    return std::string(absl::StripSuffix(absl::StripSuffix(text, "loss"), "lr"));
+  };
+  const std::string word = compact(value);
+  const auto known = ours.find(word);
+  for (const std::string& choice : choices) {
+    if (compact(choice) == word || (known != ours.end() && known->second == choice))
+      return absl::StrCat("; psgd calls it ", choice);
+  }
+  return "";
 }
 
 std::string HintForOption(const std::string& option, const std::string& value,
                           absl::string_view optimizer) {
+  if (!absl::StartsWith(option, "--")) return "";
   std::string name = absl::StrReplaceAll(option.substr(2), {{"-", "_"}});
   if (name == "optimizer") return absl::StrCat("; say --set optimizer.", value, "={}");
   const std::string hint = HintForOtherName(name == "model" ? "arch" : name, "", optimizer);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "proto/config.pb.h"
@@ -16,6 +17,10 @@ std::string OptimizerOf(const Config& config);
 // else in this section. `optimizer`: as OptimizerOf returns it.
 std::string HintForOtherName(absl::string_view name, absl::string_view section,
                              absl::string_view optimizer);
+
+// A hint for a value that other systems use: "; psgd calls it table" for csv. Empty: it is not
+// known, or not what one of `choices` means.
+std::string HintForOtherValue(absl::string_view value, const std::vector<std::string>& choices);
 
 // What to say in place of an option that no program has, but a config: "; say --set train.epochs=3"
 // for --epochs 3. Empty: no such key is known.

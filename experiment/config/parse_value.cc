@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "common/suggest.h"
 #include "common/units.h"
+#include "experiment/config/other_names.h"
 #include "experiment/config/schema.h"
 #include "experiment/config/utf8.h"
 #include "proto/config.pb.h"
@@ -79,9 +80,10 @@ absl::Status ParseInteger(const FieldDescriptor& field, absl::string_view text, 
     if (!std::in_range<T>(number)) return DoesNotFit<T>(field, text);
     *value = static_cast<T>(number);
   } else if (quoted || digits.empty() || digits.find_first_not_of("0123456789") != digits.npos) {
-    return Expected(named.has_value() ? absl::StrCat("a whole number or \"", named->word, "\"")
-                                      : "a whole number",
-                    text, quoted);
+    if (!named.has_value()) return Expected("a whole number", text, quoted);
+    return InvalidArgumentError(
+        Expected(absl::StrCat("a whole number or \"", named->word, "\""), text, quoted).message(),
+        HintForOtherValue(text, {named->word}));
   } else if (!absl::SimpleAtoi(text, value)) {
     return DoesNotFit<T>(field, text);
   } else if (named.has_value() && static_cast<int64_t>(*value) == named->number) {
@@ -123,8 +125,10 @@ absl::StatusOr<const google::protobuf::EnumValueDescriptor*> ParseEnum(const Enu
   for (size_t i = 0; i < choices.size(); ++i) {
     if (absl::EqualsIgnoreCase(choices[i], text)) return type.value(static_cast<int>(i));
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      Quote(text), " is not one of ", absl::StrJoin(choices, ", "), Suggest(text, choices)));
+  const std::string hint = HintForOtherValue(text, choices);
+  return absl::InvalidArgumentError(absl::StrCat(Quote(text), " is not one of ",
+                                                 absl::StrJoin(choices, ", "),
+                                                 hint.empty() ? Suggest(text, choices) : hint));
 }
 
 absl::Status CheckString(const FieldDescriptor& field, absl::string_view text) {

@@ -312,6 +312,15 @@ absl::Status LocalCluster::StartCommand(ChildOptions child) {
   set_unless_given("OMP_NUM_THREADS", absl::StrCat(options_.threads));
   const auto library = SiblingProgram("libpsgd.so");
   if (library.ok()) set_unless_given("PSGD_LIBRARY", *library);
+  // Beside a build, psgd need not be installed for that Python.
+  if (const auto package = ShippedFile("python/psgd/__init__.py"); package.ok()) {
+    const char* const given = getenv("PYTHONPATH");
+    const std::filesystem::path folder =
+        std::filesystem::path(*package).parent_path().parent_path();
+    child.environment.push_back(absl::StrCat("PYTHONPATH=", given != nullptr ? given : "",
+                                             given != nullptr && *given != 0 ? ":" : "",
+                                             folder.string()));
+  }
   // What a prefix starts may get another environment, as of ssh.
   if (!options_.worker_prefixes.empty()) {
     child.argv.insert(child.argv.begin(), child.environment.begin(), child.environment.end());

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/files.h"
 #include "experiment/launch/resume_advice.h"
 #include "experiment/launch/run_dir_status.h"
 #include "experiment/record/readable.h"
@@ -27,6 +28,7 @@ constexpr Duration kJoin = std::chrono::seconds(10);
 constexpr Duration kGoodbye = std::chrono::seconds(5);
 constexpr Duration kSilence = std::chrono::seconds(2);
 constexpr Duration kRestartRetry = std::chrono::seconds(5);
+constexpr size_t kMostEarlierBytes = size_t{16} << 20;
 
 }  // namespace
 
@@ -36,7 +38,28 @@ LocalRun::LocalRun(LocalRunOptions options)
   *status_.mutable_config() = options_.config;
 }
 
+void LocalRun::RememberEarlier() {
+  if (options_.resume.empty()) return;
+  const RunDir dir(options_.resume);
+  if (auto text = ReadSmallFile(dir.ConfigFile(), kMostEarlierBytes); text.ok())
+    earlier_config_ = *std::move(text);
+  if (auto text = ReadSmallFile(dir.SummaryFile(), kMostEarlierBytes); text.ok())
+    earlier_summary_ = *std::move(text);
+}
+
+// Otherwise a mistake in --set, or a program that does not join, would stay with a good run.
+void LocalRun::RestoreEarlier() {
+  if (!earlier_config_ || status_.total().steps() > steps_before_) return;
+  const RunDir dir(options_.resume);
+  const auto summary = ReadSummary(dir.SummaryFile());
+  if (samples_before_ && summary.ok() && summary->steps > steps_before_) return;
+  is_as_before_ =
+      WriteFileAtomically(dir.ConfigFile(), *earlier_config_).ok() &&
+      (!earlier_summary_ || WriteFileAtomically(dir.SummaryFile(), *earlier_summary_).ok());
+}
+
 absl::Status LocalRun::Run() {
+  RememberEarlier();
   auto cluster = LocalCluster::Start(options_.launch);
   PSGD_RETURN_IF_ERROR(cluster.status());
   cluster_ = *std::move(cluster);
@@ -71,6 +94,7 @@ absl::Status LocalRun::Run() {
   if (status.ok()) status = Supervise();
   display_.Clear();
   cluster_->KillAll();
+  if (!status.ok()) RestoreEarlier();
   return status;
 }
 
@@ -192,7 +216,10 @@ bool LocalRun::Ask() {
   auto status = client_->Status(StatusRequest());
   if (!status.ok()) return false;
   status_ = *std::move(status);
-  if (!samples_before_) samples_before_ = status_.total().samples();
+  if (!samples_before_) {
+    samples_before_ = status_.total().samples();
+    steps_before_ = status_.total().steps();
+  }
   const Time heard = SteadyNow();
   if (std::exchange(told_silence_, false)) {
     display_.Note(absl::StrCat("ps-server answers again, after ",

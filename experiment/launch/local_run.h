@@ -23,7 +23,8 @@ inline constexpr int kExitStopped = 3;
 
 struct LocalRunOptions {
   LaunchOptions launch;
-  Config config;  // resolved and valid
+  Config config;       // resolved and valid
+  std::string resume;  // the directory of the run that goes on; empty: a new run
   ProgressOptions progress;
   std::shared_ptr<const Credentials> credentials;  // an admin's, if launch.tls_dir is set
   const std::atomic<int>* stops = nullptr;         // 1 drains the run, 2 kills it
@@ -43,6 +44,8 @@ class LocalRun {
   int command_exit_code() const { return command_exit_code_; }
   // Empty: no server made a run directory.
   const std::string& run_dir() const { return run_dir_; }
+  // A resumed run ended before it trained, so its config and summary are those of before.
+  bool is_as_before() const { return is_as_before_; }
 
  private:
   static constexpr int kMostRecoveries = 3;  // fruitless recoveries in a row
@@ -77,6 +80,9 @@ class LocalRun {
   // Shows each trouble once, and which absent servers delay the stop.
   void ShowTroubles();
   absl::Status Failed(std::string what);
+  // Reads what a resumed run has of before, and writes it back if nothing was trained since.
+  void RememberEarlier();
+  void RestoreEarlier();
   // "; worker-0 failed: ...": what the worker said that tells most. Empty: none said anything.
   std::string WhyTheWorkersLeft() const;
   std::string WithAdvice(std::string what) const;
@@ -99,6 +105,9 @@ class LocalRun {
 
   StatusReply status_;                      // the last answer
   std::optional<uint64_t> samples_before_;  // trained before a resume: in the first answer
+  uint64_t steps_before_ = 0;               // likewise
+  std::optional<std::string> earlier_config_, earlier_summary_;
+  bool is_as_before_ = false;
   Time last_heard_{};
   bool told_silence_ = false;     // people know that the leader does not answer
   Time last_going_on_{};          // when the run was last not over

@@ -39,20 +39,34 @@ int ProblemsOf(const OnnxCheck& check, const std::string& op) {
   return problems;
 }
 
-// Of a file that looks like an export in evaluation mode, which folds batch norm into convolutions
-// and leaves dropout out. Else empty.
+}  // namespace
+
 std::string EvaluationNote(const OnnxCheck& check) {
   constexpr int kSomeConvolutions = 4;
+  constexpr char kHow[] =
+      "export it with training=torch.onnx.TrainingMode.TRAINING, "
+      "do_constant_folding=False";
   const auto conv = check.ops.find("Conv");
-  if (conv == check.ops.end() || conv->second.nodes < kSomeConvolutions) return "";
+  if (conv == check.ops.end()) return "";
   for (const auto& [name, op] : check.ops) {
     if (name == "Dropout" || absl::StrContains(name, "Normalization")) return "";
   }
+  // PyTorch's exporter names so what it makes of a convolution and a batch norm.
+  for (const OnnxWeights& weights : check.trained) {
+    if (!absl::StartsWith(weights.name, "onnx::Conv_")) continue;
+    return absl::StrCat("the exporter made ", weights.name,
+                        ", as it does for evaluation of a convolution and its batch norm, and left "
+                        "out dropout; to train with both, ",
+                        kHow);
+  }
+  if (conv->second.nodes < kSomeConvolutions) return "";
   return absl::StrCat("the file has ", conv->second.nodes,
                       " convolutions and neither batch norm nor dropout; if the network has them, "
-                      "it was exported for evaluation, which takes them out: export it with "
-                      "training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False");
+                      "it was exported for evaluation, which takes them out: ",
+                      kHow);
 }
+
+namespace {
 
 std::vector<std::string> NotesOf(const OnnxCheck& check) {
   std::vector<std::string> notes = check.notes;

@@ -14,10 +14,13 @@
 #include "engine/onnx/import.h"
 #include "engine/runtime/planned_network.h"
 #include "engine/zoo/zoo.h"
+#include "experiment/launch/onnx_report.h"
+#include "experiment/record/run_config.h"
 #include "proto/local_steps.h"
 #include "proto/micro_batch.h"
 #include "proto/parameter_groups.h"
 #include "proto/short_clocks.h"
+#include "server/shard/placement.h"
 #include "train/network_data.h"
 
 namespace psgd {
@@ -45,6 +48,22 @@ absl::Status CheckLabels(const DataConfig& config, const SampleShape& shape,
                    taken > given ? ": a model of pixels, as unet, needs data.format: segmentation, "
                                    "or arrays whose y is samples x height x width"
                                  : ": labels of pixels need a model of pixels, as unet"));
+}
+
+absl::Status CheckModelKept(const CheckpointManifest& checkpoint, const Config& config,
+                            const ModelSpec& model) {
+  // Of a file, the server's error says more.
+  if (config.model().has_onnx() || IsSameNetwork(model, checkpoint.model()))
+    return absl::OkStatus();
+  ModelSpec now = model, before = checkpoint.model();
+  now.clear_preparation();
+  before.clear_preparation();
+  std::string changes = ChangedKeys(checkpoint.config(), config, "model");
+  if (changes.empty()) changes = ChangedKeys(checkpoint.config(), config, "data");
+  return InvalidArgumentError("checkpoint ", checkpoint.id(),
+                              " has another model than the config: ", FirstDifference(now, before),
+                              changes.empty() ? "" : "; ", changes,
+                              "; keep the model and data it was taken with, or begin a new run");
 }
 
 // The run needs at least the weights on the server, and weights and gradients in each worker. A
@@ -90,7 +109,8 @@ absl::Status CheckBringsModel(const Config& config) {
       "the config, or leave out the command");
 }
 
-absl::StatusOr<TrainingSize> CheckTrainable(const Config& config) {
+absl::StatusOr<TrainingSize> CheckTrainable(const Config& config,
+                                            const CheckpointManifest* checkpoint) {
   if (config.model().has_client()) {
     return absl::InvalidArgumentError(
         "model: client is for programs that bring their model and data, and ps-worker has neither; "
@@ -101,6 +121,7 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config) {
   PSGD_ASSIGN_OR_RETURN(const ModelGraph model, BuildGraph(config, data.shape));
   PSGD_RETURN_IF_ERROR(CheckLabels(config.data(), data.shape, model));
   const ModelSpec spec = MakeModelSpec(ModelName(config.model()), model.graph);
+  if (checkpoint != nullptr) PSGD_RETURN_IF_ERROR(CheckModelKept(*checkpoint, config, spec));
   TrainingSize size{.samples = static_cast<double>(data.train->size())};
   for (const ParameterSpec& parameter : spec.parameters()) {
     size.weights +=
@@ -121,6 +142,10 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config) {
   PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> weights,
                         OnnxNotes(config.model(), kMostWeights));
   size.notes.insert(size.notes.end(), weights.begin(), weights.end());
+  if (!config.model().has_onnx()) return size;
+  const auto check = CheckOnnx(config.model().onnx(), data.shape);
+  std::string note = check.ok() ? EvaluationNote(*check) : "";
+  if (!note.empty()) size.notes.push_back(std::move(note));
   return size;
 }
 

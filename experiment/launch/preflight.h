@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "proto/checkpoint.pb.h"
 #include "proto/config.pb.h"
 
 namespace psgd {
@@ -15,8 +16,10 @@ struct TrainingSize {
   std::vector<std::string> notes = {};  // for people: what may not be meant
 };
 // Opens the data and builds the network, as every worker on this machine will. The error says what
-// does not fit, or which key would have no effect.
-absl::StatusOr<TrainingSize> CheckTrainable(const Config& config);
+// does not fit, or which key would have no effect. `checkpoint`: of a run that goes on, which keeps
+// its network; nullptr: of a new run.
+absl::StatusOr<TrainingSize> CheckTrainable(const Config& config,
+                                            const CheckpointManifest* checkpoint = nullptr);
 
 // The check of a run whose workers run another program than ps-worker.
 absl::Status CheckBringsModel(const Config& config);

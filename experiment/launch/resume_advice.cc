@@ -18,6 +18,20 @@ std::optional<CheckpointManifest> NewestCheckpoint(const std::string& run_dir) {
   return checkpoints->front();
 }
 
+std::optional<CheckpointManifest> ChosenCheckpoint(const std::string& run_dir,
+                                                   const std::string& id_or_name) {
+  if (id_or_name.empty()) return NewestCheckpoint(run_dir);
+  const CheckpointStore store(RunDir(run_dir).ServerDir());
+  const auto id = store.Find(id_or_name);
+  std::vector<std::string> notes;
+  const auto checkpoints = store.List(&notes);
+  if (!id.ok() || !checkpoints.ok()) return std::nullopt;
+  for (const CheckpointManifest& checkpoint : *checkpoints) {
+    if (checkpoint.id() == *id) return checkpoint;
+  }
+  return std::nullopt;
+}
+
 bool HasCheckpoint(const std::string& run_dir) { return NewestCheckpoint(run_dir).has_value(); }
 
 std::string ResumeCommand(const std::string& run_dir, const StartedAs& started) {

@@ -11,6 +11,9 @@ namespace psgd {
 
 // None, if the list of checkpoints cannot be read.
 std::optional<CheckpointManifest> NewestCheckpoint(const std::string& run_dir);
+// The one that --checkpoint chooses; of an empty word, the newest.
+std::optional<CheckpointManifest> ChosenCheckpoint(const std::string& run_dir,
+                                                   const std::string& id_or_name);
 bool HasCheckpoint(const std::string& run_dir);
 
 // What ps-run was told, as far as --resume must be told it again.

@@ -75,7 +75,8 @@ std::string Head(const StatusReply& status) {
         "  a server died: steps, bytes and times may lack its last second, and are lower bounds\n";
   }
   if (status.batches_repeated() > 0 || status.batches_lost() > 0) {
-    absl::StrAppendFormat(&text, "  of lost workers' batches %d dealt again, %d left out\n",
+    absl::StrAppendFormat(&text,
+                          "  of workers that left or died, batches: %d dealt again, %d left out\n",
                           status.batches_repeated(), status.batches_lost());
   }
   // Otherwise the workers' programs have them.

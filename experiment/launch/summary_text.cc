@@ -100,8 +100,8 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
                                                        summary.residual_norm_lost));
   }
   if (summary.batches_repeated > 0 || summary.batches_lost > 0) {
-    rows.emplace_back("lost workers'",
-                      absl::StrFormat("batches: %d dealt again, %d left out",
+    rows.emplace_back("dealt again",
+                      absl::StrFormat("%d batches of workers that left or died; %d were left out",
                                       summary.batches_repeated, summary.batches_lost));
   }
   for (const auto& [reason, count] : summary.rejected) {

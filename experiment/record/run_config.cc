@@ -1,14 +1,21 @@
 #include "experiment/record/run_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <map>
 #include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "common/cores.h"
 #include "experiment/config/config_yaml.h"
+#include "experiment/config/flat_config.h"
 #include "experiment/record/run_dir.h"
 #include "experiment/record/summary.h"
+#include "optimizers/optimizer.h"
 
 namespace psgd {
 namespace {
@@ -84,9 +91,62 @@ absl::Status CheckUnfinished(const std::string& run_dir, const Config& config) {
   if (config.train().max_steps() > 0 || summary->epochs < config.train().epochs() - 1e-6) {
     return absl::OkStatus();
   }
+  const int trained = static_cast<int>(std::ceil(summary->epochs - 1e-6));
+  const bool fewer = trained > config.train().epochs();
   return absl::InvalidArgumentError(absl::StrCat(
-      run_dir, " has finished its ", config.train().epochs(),
-      " epochs; to train on, raise them: --set train.epochs=", 2 * config.train().epochs()));
+      run_dir, fewer ? " has already trained " : " has finished its ", trained, " epochs",
+      fewer ? absl::StrCat(", and train.epochs is ", config.train().epochs()) : std::string(),
+      "; to train on, raise them: --set train.epochs=", 2 * trained));
+}
+
+std::string ChangedKeys(const Config& before, const Config& now, const std::string& section) {
+  const auto keys = [&](const Config& config) {
+    std::map<std::string, std::string> values;
+    for (const auto& [key, value] : Flatten(config, /*with_defaults=*/true)) {
+      if (key == section || absl::StartsWith(key, section + ".")) values[key] = value;
+    }
+    return values;
+  };
+  const auto old = keys(before), current = keys(now);
+  std::vector<std::string> changes;
+  const auto add = [&](const std::string& key) {
+    const auto was = old.find(key), is = current.find(key);
+    const std::string then = was == old.end() ? "not set" : was->second;
+    const std::string today = is == current.end() ? "not set" : is->second;
+    if (then != today) changes.push_back(absl::StrCat(key, " is ", today, ", and was ", then));
+  };
+  add(section);
+  if (!changes.empty()) return changes.front();
+  for (const auto& [key, value] : current) add(key);
+  for (const auto& [key, value] : old) {
+    if (!current.contains(key)) add(key);
+  }
+  return absl::StrJoin(changes, "; ");
+}
+
+absl::Status CheckGoesOn(const CheckpointManifest& checkpoint, const Config& config) {
+  const bool ends_by_epochs = !config.model().has_client() && config.train().max_steps() == 0;
+  if (ends_by_epochs && checkpoint.epoch_progress() > config.train().epochs() + 1e-6) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("checkpoint %d is at epoch %.2f, and train.epochs is %d: raise it, or go "
+                        "on from an earlier "
+                        "checkpoint (--checkpoint)",
+                        checkpoint.id(), checkpoint.epoch_progress(), config.train().epochs()));
+  }
+  const auto had = MakeOptimizer(checkpoint.config().optimizer());
+  const auto needs = MakeOptimizer(config.optimizer());
+  for (int i = 0; i < needs->state_arrays(); ++i) {
+    bool found = false;
+    for (int k = 0; k < had->state_arrays(); ++k)
+      found |= had->state_name(k) == needs->state_name(i);
+    if (found) continue;
+    return InvalidArgumentError("checkpoint ", checkpoint.id(),
+                                " was taken with another optimizer, and has no ",
+                                std::string(needs->state_name(i)), ": ",
+                                ChangedKeys(checkpoint.config(), config, "optimizer"),
+                                "; keep what it was, or begin a new run with the new one");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace psgd

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "proto/checkpoint.pb.h"
 #include "proto/config.pb.h"
 
 namespace psgd {
@@ -30,5 +31,12 @@ std::vector<std::string> ArgumentsOfServer(const RunChoice& choice);
 
 // A finished run cannot be resumed: the error says which key to raise.
 absl::Status CheckUnfinished(const std::string& run_dir, const Config& config);
+
+// The keys of a section that two configs set in different ways, for people: "optimizer is adam, and
+// was sgd". Of a section that is of another kind, only the kind. Empty: there is none.
+std::string ChangedKeys(const Config& before, const Config& now, const std::string& section);
+
+// The optimizer needs no array that the checkpoint lacks, and the run ends no earlier than it.
+absl::Status CheckGoesOn(const CheckpointManifest& checkpoint, const Config& config);
 
 }  // namespace psgd

@@ -25,6 +25,11 @@ absl::StatusOr<WrittenReport> WriteReport(const ReportOptions& options) {
   }
   if (options.csv) written.text += RunsCsv(report);
   const bool page = !options.markdown && !options.csv;
+  if (!page && !options.out.empty()) {
+    PSGD_RETURN_IF_ERROR(WriteFileAtomically(options.out, written.text));
+    written.text.clear();
+    written.files.push_back(options.out);
+  }
   if (!page && options.svg_dir.empty()) return written;
 
   const std::vector<Figure> figures = MakeFigures(report, groups, {.target = options.target});

@@ -11,7 +11,8 @@ namespace psgd {
 
 struct ReportOptions {
   std::string dir;                 // of a sweep, or any folder of run directories
-  std::string out{};               // path of the page; empty: report.html in `dir`
+  std::string out{};               // a file for the page, table or rows; empty: the page is
+                                   // report.html in `dir`, and the others become `text`
   bool markdown = false;           // the table instead of the page
   bool csv = false;                // one row per run instead of the page
   std::string svg_dir{};           // also writes each figure to a file here; empty: no

@@ -431,6 +431,9 @@ class Run:
             self._committed = True
         while self._pending or self._next_share():
             assert self._share is not None
+            if 0 < count <= self._share.epoch:
+                raise InvalidError(f"the run goes on in epoch {self._share.epoch + 1}, and "
+                                   f"run.epochs({count}) ends before it; say more epochs")
             self._pending = False
             self._epochs_done = self._share.epoch + 1
             self._within_epoch = True

@@ -227,6 +227,24 @@ class TorchRun(unittest.TestCase):
             done = len(seen.read_text().splitlines())
             self.assertLess(done, 400 * 16)
 
+    def test_fewer_epochs_than_a_resumed_run_has_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "script.py"
+            command = [sys.executable, str(script)]
+            stop = "os.kill(os.getppid(), signal.SIGINT) if run.worker == 0 else None; time.sleep(1)"
+            script.write_text(SCRIPT.format(how=stop))
+            run = Run(folder, command)
+            self.assertEqual(run.done.returncode, 3, run.log())
+            files = [run.dir / "config.yaml", run.dir / "summary.json"]
+            before = [file.read_text() for file in files]
+            script.write_text(SCRIPT.format(how="pass").replace("run.epochs(2)", "run.epochs(1)"))
+            fewer = subprocess.run([BIN / "ps-run", "--resume", run.dir, "--", *command],
+                                   capture_output=True, text=True, timeout=60)
+            self.assertEqual(fewer.returncode, 1, fewer.stderr)
+            self.assertIn("the run goes on in epoch 2, and run.epochs(1) ends before it; say more "
+                          "epochs", fewer.stderr)
+            self.assertEqual([file.read_text() for file in files], before)  # nothing was trained
+
     def test_a_script_that_fails_gives_its_exit_code(self):
         with tempfile.TemporaryDirectory() as folder:
             run = Run(folder, [sys.executable, "-c", "import sys; sys.exit(7)"])

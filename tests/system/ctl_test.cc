@@ -141,9 +141,10 @@ TEST_F(Ctl, ARunOfAProgramHasNoNetwork) {
   GTEST_SKIP() << "Python has no runtime of the sanitizer, which libpsgd needs";
 #endif
   Write("client.yaml", "model: client\ndata: {batch: 4}\ncluster: {shards: 1, workers: 1}\n");
-  const Ended run = RunProgram({"ps-run", Path("client.yaml"), "--run-dir", Path("run"), "--",
-                                "env", "PYTHONPATH=" PSGD_SOURCE_DIR "/python", "/usr/bin/python3",
-                                "-B", PSGD_SOURCE_DIR "/tests/python/counting_worker.py"});
+  // ps-run leads Python to the package beside its build.
+  const Ended run =
+      RunProgram({"ps-run", Path("client.yaml"), "--run-dir", Path("run"), "--", "/usr/bin/python3",
+                  "-B", PSGD_SOURCE_DIR "/tests/python/counting_worker.py"});
   ASSERT_EQ(run.code, 0) << run.err;
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"eval"}, {"predict", "--data", "x.csv"}}) {
@@ -152,6 +153,14 @@ TEST_F(Ctl, ARunOfAProgramHasNoNetwork) {
     EXPECT_THAT(ended.err, AllOf(HasSubstr("a program brought the model"),
                                  HasSubstr("ps-ctl export --out FILE.safetensors")));
   }
+  const Ended words = Run({"predict", Path("run"), "x.csv"});
+  EXPECT_THAT(words.err, HasSubstr("a program brought the model")) << "both without options";
+  const Ended elsewhere = Run({"predict", Path("rum"), "x.csv"});
+  EXPECT_EQ(elsewhere.code, 2);
+  EXPECT_THAT(elsewhere.err, HasSubstr("rum is not a run directory"));
+  const Ended resumed = RunProgram({"ps-run", "--resume", Path("run")});
+  EXPECT_EQ(resumed.code, 2);
+  EXPECT_THAT(resumed.err, HasSubstr("ps-run --resume " + Path("run") + " -- python3 train.py"));
 }
 
 TEST_F(Ctl, WhichRun) {

@@ -90,6 +90,31 @@ TEST_F(Error, KeysOfTheConfigAreNoOptions) {
               HasSubstr("ps-ctl ui has --port 7080"));
 }
 
+TEST_F(Error, WordsInTheWrongPlace) {
+  const auto error = [&](const std::vector<std::string>& words) {
+    const Ended ended = RunProgram(std::vector<std::string>{"ps-run", SmallConfig()} + words);
+    EXPECT_EQ(ended.code, 2);
+    return ended.err;
+  };
+  EXPECT_THAT(error({"--workers", "2", "python3", "train.py", "--epochs", "3"}),
+              HasSubstr("not expected: python3 train.py --epochs 3; if that is the workers' "
+                        "command, put -- before it: -- python3 train.py --epochs 3\n"));
+  EXPECT_THAT(error({"train.epochs=2"}), HasSubstr("; say --set train.epochs=2\n"));
+  EXPECT_THAT(error({"--set", "train.epochs", "2"}), HasSubstr("; say --set train.epochs=2\n"));
+  EXPECT_THAT(error({"--resume", "run"}),
+              AllOf(HasSubstr("leave out"), HasSubstr("run has the config of its run")));
+}
+
+TEST_F(Error, DataBesideTheConfig) {
+  const std::string config =
+      "model: {zoo: mlp}\ndata: {format: table, path: prices.csv, target: price}\n";
+  std::filesystem::create_directories(Path("there"));
+  Write("there/prices.csv", "size,price\n1,2\n");
+  const Ended ended = RunProgram({"ps-run", Write("there/c.yaml", config)});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("--set data.path=" + Path("there/prices.csv")));
+}
+
 TEST_F(Error, AHintKeepsTheOptimizerAndAChangeOfItIsNoted) {
   const std::string config =
       Write("adam.yaml", "model: {zoo: mlp}\ndata: {format: synthetic}\noptimizer: {adam: {}}\n");

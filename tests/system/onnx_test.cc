@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kGolden[] = PSGD_SOURCE_DIR "/tests/golden/onnx/resnet.onnx";
 
@@ -222,6 +223,27 @@ TEST_F(Onnx, WeightsThatTrainApartAreTold) {
   const Ended check = RunProgram({"ps-ctl", "onnx", "check", path});
   EXPECT_EQ(check.code, 0) << check.err;
   EXPECT_THAT(check.out, AllOf(HasSubstr("note: " + told), HasSubstr("173 weights")));
+  EXPECT_THAT(check.out, Not(HasSubstr("logits")));
+}
+
+TEST_F(Onnx, ALastSoftmaxAndAFoldedBatchNormAreTold) {
+  onnx::ModelProto model = testing::SmallModel();
+  onnx::GraphProto* graph = model.mutable_graph();
+  graph->mutable_initializer(0)->set_name("onnx::Conv_7");
+  graph->mutable_node(0)->set_input(1, "onnx::Conv_7");
+  testing::AddNode(graph, "Softmax", {"y"}, "probabilities");
+  testing::SetOutput(graph, "probabilities");
+  const std::string path = Write("softmax.onnx", model.SerializeAsString());
+  const Ended check = RunProgram({"ps-ctl", "onnx", "check", path});
+  EXPECT_EQ(check.code, 0) << check.err;
+  EXPECT_THAT(check.out,
+              AllOf(HasSubstr("note: the last Softmax is part of the loss"),
+                    HasSubstr("note: the exporter made onnx::Conv_7, as it does for evaluation")));
+  const Ended ended = Run(
+      "run", path,
+      Sets({"data.synthetic.shape=[2, 4, 4]", "data.synthetic.classes=3", "train.max_steps=1"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("ps-run: note: the exporter made onnx::Conv_7"));
 }
 
 TEST_F(Onnx, AChoiceWhoseGradientMayBeNaNIsRefused) {

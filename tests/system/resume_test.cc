@@ -61,6 +61,56 @@ TEST_F(Resume, AnotherOptimizerIsRefused) {
   EXPECT_THAT(ended.err, HasSubstr("another optimizer"));
 }
 
+// So that the next resume, without the mistake, goes on.
+TEST_F(Resume, AMistakeInSetChangesNothing) {
+  ASSERT_EQ(RunSmall("run", Sets({"train.epochs=1", "model.hidden=[64]"})).code, 0);
+  const auto files = [&] {
+    return File("run/config.yaml") + File("run/summary.json") + File("run/metrics.jsonl");
+  };
+  const std::string before = files();
+  const auto refused = [&](const std::string& set, const std::string& names) {
+    const Ended ended = Go({"train.epochs=2", set});
+    EXPECT_EQ(ended.code, 2) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr(names));
+    EXPECT_TRUE(files() == before) << set;
+  };
+  refused("optimizer=adam", "optimizer is adam, and was sgd");
+  refused("model.hidden=[32]", "model.hidden is [32], and was [64]");
+  const Ended server = RunProgram({"ps-server", "--resume", Path("run"), "--port", "0", "--set",
+                                   "train.epochs=2", "--set", "optimizer=adam"});
+  EXPECT_EQ(server.code, 2) << server.err;
+  EXPECT_THAT(server.err, HasSubstr("optimizer is adam, and was sgd"));
+  EXPECT_TRUE(files() == before);
+  const Ended fewer = Go({"train.epochs=1"});
+  EXPECT_THAT(fewer.err, HasSubstr("has finished its 1 epochs"));
+  EXPECT_EQ(Go({"train.epochs=2"}).code, 0);
+  EXPECT_EQ(Summary("run")["status"], "finished");
+  EXPECT_THAT(Go({"train.epochs=1"}).err,
+              HasSubstr("has already trained 2 epochs, and train.epochs is 1; to train on, raise "
+                        "them: --set train.epochs=4"));
+}
+
+TEST_F(Resume, FewerEpochsThanAnInterruptedRunHasAreRefused) {
+  StopARun();
+  const std::string before = File("run/config.yaml") + File("run/summary.json");
+  ASSERT_GT(Summary("run")["epochs"].get<double>(), 1);
+  const Ended ended = Go({"train.epochs=1"});
+  EXPECT_EQ(ended.code, 2) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("and train.epochs is 1: raise it"));
+  EXPECT_TRUE(File("run/config.yaml") + File("run/summary.json") == before);
+}
+
+// What only a worker finds.
+TEST_F(Resume, ARunThatEndsBeforeItTrainsIsAsBefore) {
+  ASSERT_EQ(RunSmall("run", Sets({"train.epochs=1"})).code, 0);
+  const std::string before = File("run/config.yaml") + File("run/summary.json");
+  const Ended ended = RunProgram({"ps-run", "--resume", Path("run"), "--set", "train.epochs=2",
+                                  "--worker-prefix", "sh " + Write("fail.sh", "exit 1\n")});
+  EXPECT_EQ(ended.code, 1) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("before training began"));
+  EXPECT_TRUE(File("run/config.yaml") + File("run/summary.json") == before);
+}
+
 TEST_F(Resume, WhatIsStoppedBeforeItBeginsPromisesNoCheckpoint) {
   Process run(PsRun("run", {"--worker-prefix", "sh " + Write("hang.sh", "exec sleep 60\n")}));
   ASSERT_TRUE(run.WaitFor("watch it with")) << run.Err();

@@ -54,6 +54,13 @@ TEST(ConfigParse, KnowsWhatOthersCallAKey) {
   EXPECT_THAT(ErrorOf("optimizer: {adam: {lr: 0.1}}"), HasSubstr("; psgd calls it learning_rate"));
   EXPECT_THAT(ErrorOf("optimizer: {adam: {momentum: 0.9}}"), HasSubstr("its keys are "));
   EXPECT_THAT(ErrorOf("train: {lr: 0.1}"), HasSubstr("psgd calls it optimizer.sgd.learning_rate"));
+  EXPECT_THAT(ErrorOf("cluster: {staleness: 4}"), HasSubstr("calls it consistency.staleness"));
+  EXPECT_THAT(ErrorOf("compression: {push: {topk: {ratio: 0.1}}}"),
+              HasSubstr("calls it compression.push.topk.density"));
+  EXPECT_THAT(ErrorOf("optimizer: {betas: [0.9, 0.99]}"),
+              HasSubstr("calls it optimizer.adam.beta1 and optimizer.adam.beta2"));
+  EXPECT_THAT(ErrorOf("data: {augment: {mirror: true}}"), HasSubstr("calls it data.augment.flip"));
+  EXPECT_THAT(ErrorOf("data: {shuffle: true}"), HasSubstr("in data; leave it out: psgd deals"));
   EXPECT_THAT(ErrorOf("staleness: 4"), HasSubstr("psgd calls it consistency.staleness"));
   EXPECT_THAT(ErrorOf("training: {epochs: 2}"), HasSubstr("; psgd calls it train"));
   // The outer optimizer's rate is not meant here.
@@ -101,6 +108,42 @@ TEST(ConfigParse, ASettingThatReplacesAChoiceIsNoted) {
   // Who gives the whole choice knows that it replaces the other.
   EXPECT_THAT(notes(text, {"compression.push=onebit", "optimizer=sgd"}), ElementsAre());
   EXPECT_THAT(notes("seed: 1", {"optimizer.sgd.momentum=0.9"}), ElementsAre());
+}
+
+TEST(ConfigParse, NotesThatLocalStepsMakeTheOptimizerTheOuterOne) {
+  const auto notes = [](const std::string& text) {
+    std::vector<std::string> notes;
+    const auto config = ParseConfig(text, "c.yaml", {}, &notes);
+    EXPECT_TRUE(config.ok()) << config.status();
+    return notes;
+  };
+  const std::string sgd = "optimizer: {sgd: {learning_rate: 0.05}}\n";
+  EXPECT_THAT(notes(sgd + "local: {steps: 10}"),
+              ElementsAre("with local.steps, workers train with local.optimizer, which is not set "
+                          "(sgd 0.01), and optimizer: sgd applies their changes: if it is meant "
+                          "for the workers, move it to local.optimizer"));
+  EXPECT_THAT(notes(sgd), ElementsAre());
+  EXPECT_THAT(notes("local: {steps: 10}"), ElementsAre());
+  EXPECT_THAT(notes(sgd + "local: {steps: 10, optimizer: adam}"), ElementsAre());
+  EXPECT_THAT(notes(sgd + "local: {steps: 10}\nmodel: client"), ElementsAre());
+}
+
+TEST(ConfigParse, HintsAtValuesOfOtherSystems) {
+  const auto calls = [](const std::string& text, const std::string& ours) {
+    EXPECT_THAT(ErrorOf(text), testing::EndsWith("; psgd calls it " + ours)) << text;
+  };
+  calls("data: {format: csv}", "table");
+  calls("data: {format: image_folder}", "images");
+  calls("data: {format: npz}", "arrays");
+  calls("model: {loss: mse}", "squared");
+  calls("model: {loss: l2}", "squared");
+  calls("model: {loss: bce}", "sigmoid");
+  calls("model: {loss: nll}", "cross_entropy");
+  calls("model: {loss: CrossEntropyLoss}", "cross_entropy");
+  calls("schedule: cosine_annealing", "cosine");
+  calls("schedule: CosineAnnealingLR", "cosine");
+  calls("consistency: {staleness: inf}", "unbounded");
+  EXPECT_THAT(ErrorOf("model: {loss: table}"), testing::EndsWith("smooth_l1, poisson"));
 }
 
 TEST(ConfigParse, ASettingMendsWhatTheTextHasWrong) {

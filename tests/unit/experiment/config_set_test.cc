@@ -96,6 +96,16 @@ TEST_F(ConfigSet, StringsAreTakenAsTheyAre) {
   }
 }
 
+TEST_F(ConfigSet, AllProblemsAreNamedAtOnce) {
+  const auto config =
+      ParseConfig("batch_size: 1\n", "c.yaml", {"optimzer.lr=0.1", "seed=2", "train.epoch=1"});
+  EXPECT_EQ(config.status().message(),
+            "c.yaml:1:1: unknown key \"batch_size\" in config; psgd calls it data.batch\n"
+            "--set optimzer.lr=0.1: unknown key \"optimzer\" in config; did you mean "
+            "\"optimizer\"?\n"
+            "--set train.epoch=1: unknown key \"epoch\" in train; did you mean \"epochs\"?");
+}
+
 TEST_F(ConfigSet, Errors) {
   EXPECT_EQ(ErrorOf("compression.pussh=topk"),
             "--set compression.pussh=topk: unknown key \"pussh\" in compression; did you mean "

@@ -6,6 +6,7 @@
 namespace psgd {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -23,6 +24,18 @@ TEST(OnnxReport, AnExportForEvaluationIsNoted) {
     trained.ops[layer].nodes = 1;
     EXPECT_THAT(OnnxCheckText("a.onnx", trained, false), Not(HasSubstr("note")));
   }
+}
+
+TEST(OnnxReport, AFoldedBatchNormIsNotedInSmallNetworks) {
+  OnnxCheck check;
+  check.ops["Conv"].nodes = 1;
+  check.trained = {{"features.0.weight", "8x3x3x3", 216}};
+  EXPECT_EQ(EvaluationNote(check), "");
+  check.trained.push_back({"onnx::Conv_23", "8x3x3x3", 216});
+  EXPECT_THAT(EvaluationNote(check),
+              AllOf(HasSubstr("the exporter made onnx::Conv_23, as it does for evaluation of a "
+                              "convolution and its batch norm"),
+                    HasSubstr("training=torch.onnx.TrainingMode.TRAINING")));
 }
 
 TEST(OnnxReport, NotesOfTheImportAreTold) {

@@ -151,7 +151,7 @@ TEST(StatusText, BatchesOfLostWorkersAreCounted) {
   status.set_batches_repeated(5);
   status.set_batches_lost(2);
   EXPECT_THAT(StatusText(status),
-              HasSubstr("of lost workers' batches 5 dealt again, 2 left out\n"));
+              HasSubstr("of workers that left or died, batches: 5 dealt again, 2 left out\n"));
   EXPECT_THAT(RenderPrometheus(status), HasSubstr("\npsgd_batches_repeated_total 5\n"));
   EXPECT_THAT(RenderPrometheus(status), HasSubstr("\npsgd_batches_lost_total 2\n"));
 }

@@ -375,6 +375,15 @@ TEST_F(ReportTest, AFolderWithoutRunsIsAnError) {
               HasSubstr("holds no runs"));
 }
 
+TEST_F(ReportTest, TheTableGoesToAGivenFile) {
+  Make("a", {});
+  const auto written = WriteReport({.dir = dir_, .out = dir_ + "/table.md", .markdown = true});
+  ASSERT_TRUE(written.ok()) << written.status();
+  EXPECT_EQ(written->text, "");
+  EXPECT_THAT(written->files, ElementsAre(dir_ + "/table.md"));
+  EXPECT_THAT(ReadText(dir_ + "/table.md"), HasSubstr("| finished |"));
+}
+
 TEST_F(ReportTest, FilesOfFigures) {
   Make("a", {});
   Make("b", {.push = "fp16"});
