@@ -102,8 +102,8 @@ absl::StatusOr<WeightsCollector> Weights(const Arguments& arguments) {
 
 // Where the servers answer that ps-run began and whose run goes on; empty: it does not, or they do
 // not say. The first server comes last: it may be dead, and another run may have its port by now.
-std::string ServersOfLiveRun(const std::string& run_dir) {
-  if (!FileExists(RunDir(run_dir).ConfigFile()) || RunDir::Take(run_dir).ok()) return "";
+std::vector<std::string> ServersOfLiveRun(const std::string& run_dir) {
+  if (!FileExists(RunDir(run_dir).ConfigFile()) || RunDir::Take(run_dir).ok()) return {};
   std::vector<std::string> places;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(run_dir, ignored)) {
@@ -121,7 +121,7 @@ std::string ServersOfLiveRun(const std::string& run_dir) {
         absl::StrCat(record->advertise().empty() ? record->host() : record->advertise(), ":",
                      record->control_port()));
   }
-  return absl::StrJoin(addresses, ",");
+  return addresses;
 }
 
 // Whether the directory that a server names is this one. It may name it from another folder, or on
@@ -135,6 +135,23 @@ bool IsSameDir(const std::string& named, const std::string& run_dir) {
   return there.filename() == here.filename();
 }
 
+// Asks all at once: the dead among them cost no time. Each alone only if another run's answers.
+absl::StatusOr<StatusReply> AskLiveRun(const std::vector<std::string>& servers,
+                                       const Arguments& arguments) {
+  std::vector<std::string> asked = {absl::StrJoin(servers, ",")};
+  if (servers.size() > 1) asked.insert(asked.end(), servers.begin(), servers.end());
+  absl::Status why;
+  for (const std::string& addresses : asked) {
+    auto live = ReachServer({.addresses = addresses, .find = {}}, arguments.tls);
+    if (live.ok() && IsSameDir(live->run_dir(), arguments.run_dir)) return live;
+    why.Update(live.ok() ? FailedPreconditionError("the server that answers is of the run in ",
+                                                   live->run_dir())
+                         : live.status());
+    if (absl::IsUnavailable(live.status()) && addresses == asked.front()) break;
+  }
+  return why;
+}
+
 absl::Status Status(const Arguments& arguments) {
   PSGD_RETURN_IF_ERROR(NeedsTarget(arguments, "the run directory itself: ps-ctl status RUN_DIR"));
   if (!arguments.servers.addresses.empty()) {
@@ -143,16 +160,14 @@ absl::Status Status(const Arguments& arguments) {
     return absl::OkStatus();
   }
   PSGD_ASSIGN_OR_RETURN(RunDirStatus status, ReadRunDirStatus(arguments.run_dir));
-  if (const std::string servers = ServersOfLiveRun(arguments.run_dir); !servers.empty()) {
-    auto live = ReachServer({.addresses = servers, .find = {}}, arguments.tls);
-    if (live.ok() && !IsSameDir(live->run_dir(), arguments.run_dir)) {
-      live = FailedPreconditionError("the server that answers is of the run in ", live->run_dir());
-    }
+  const std::vector<std::string> servers = ServersOfLiveRun(arguments.run_dir);
+  if (!servers.empty()) {
+    const auto live = AskLiveRun(servers, arguments);
     if (live.ok()) {
       status.live = *live;
     } else {
       status.notes.push_back(absl::StrCat(
-          "the run's server at ", servers,
+          "the run's server at ", absl::StrJoin(servers, ","),
           " does not tell about its servers, shards and workers: ", live.status().message()));
     }
   }

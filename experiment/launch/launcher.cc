@@ -168,6 +168,8 @@ absl::Status LocalCluster::StartServerBeside(const std::string& worker) {
 }
 
 void LocalCluster::EndServerBeside(const ChildProcess& worker) {
+  // A prefix as ssh keeps the signal to itself, so it would kill the server that has shards.
+  if (!options_.worker_prefixes.empty()) return;
   for (Server& server : servers_) {
     const bool is_its = server.beside && *server.beside < workers_.size() &&
                         workers_[*server.beside].get() == &worker;

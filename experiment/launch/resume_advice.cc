@@ -47,8 +47,10 @@ std::string ResumeAdvice(const std::string& run_dir, const StartedAs& started) {
     return absl::StrCat(
         "It has no checkpoint to go on from, but a journal: unless that is damaged "
         "or the run is over, it goes on with: ",
-        ShellLine({"ps-server", "--recover", run_dir}),
-        "  and workers, as ps-worker --cpu --server HOST:PORT");
+        ShellLine({"ps-server", "--recover", run_dir}), "  and workers, as ",
+        started.command.empty()
+            ? "ps-worker --cpu --server HOST:PORT"
+            : absl::StrCat("PSGD_SERVER=HOST:PORT ", ShellLine(started.command)));
   }
   if (!newest) {
     return absl::StrCat(

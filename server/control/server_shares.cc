@@ -59,13 +59,16 @@ std::string StopWaitsFor(const StatusReply& status) {
                     share.shards.size() == 1 ? " shard)" : " shards)");
   }
   if (away.empty()) return "";
+  const int64_t deadline = status.config().cluster().deadline();
   // First the workers give up, then the run's leader.
-  const int64_t most = 2 * status.config().cluster().deadline();
-  const bool restarts = HasJournal(status.config());
-  return absl::StrCat("stopping waits until ", away, " is back",
-                      restarts ? " (if it died: ps-server --join with its --run-dir)" : "",
-                      ", at most ", FormatMilliseconds(most),
-                      " (cluster.deadline twice); asked to stop once more, this ends at once");
+  const std::string most =
+      HasJournal(status.config())
+          ? absl::StrCat(" (if it died: ps-server --join with its --run-dir), at most ",
+                         FormatMilliseconds(2 * deadline), " (cluster.deadline twice)")
+          : absl::StrCat(", at most ", FormatMilliseconds(deadline),
+                         " (cluster.deadline): if it died, its shards are lost, and the run fails");
+  return absl::StrCat("stopping waits until ", away, " is back", most,
+                      "; asked to stop once more, this ends at once");
 }
 
 std::string StopWaitsForStorage(const StatusReply& status) {

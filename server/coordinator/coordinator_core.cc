@@ -699,12 +699,14 @@ bool CoordinatorCore::LastCheckpointTaken(Effects* effects) {
 }
 
 bool CoordinatorCore::HasEvaluation(const EvalResult& result) const {
-  return EvaluatesByItself() &&
-         std::ranges::any_of(totals_.evaluations(), [&](const EvalResult& counted) {
-           return counted.epoch() == result.epoch() &&
-                  !(ledger_ && ledger_->WentOn(static_cast<uint32_t>(result.epoch() - 1),
-                                               counted.clock(), result.clock()));
-         });
+  if (!EvaluatesByItself()) return false;
+  // Within an epoch other workers go on after each result.
+  const bool of_whole = ledger_ && result.epoch() == std::floor(result.epoch());
+  return std::ranges::any_of(totals_.evaluations(), [&](const EvalResult& counted) {
+    return counted.epoch() == result.epoch() &&
+           !(of_whole && ledger_->WentOn(static_cast<uint32_t>(result.epoch() - 1), counted.clock(),
+                                         result.clock()));
+  });
 }
 
 absl::Status CoordinatorCore::Evaluated(const EvaluatedRequest& request, Time now,

@@ -113,15 +113,12 @@ TEST_F(Servers, BesideTheProgramsOfARun) {
 #endif
   Write("client.yaml",
         "model: client\ndata: {batch: 4}\ncluster: {shards: 4, workers: 2, slice: 96B}\n");
-  const auto ps_run = [&](const std::string& run, const std::string& epochs) {
-    return std::vector<std::string>{"ps-run",
-                                    Path("client.yaml"),
-                                    "--run-dir",
-                                    Path(run),
-                                    "--servers-on-workers",
-                                    "--worker-prefix",
-                                    "env PREFIXED=yes",
-                                    "--",
+  const auto ps_run = [&](const std::string& run, const std::string& epochs,
+                          const std::vector<std::string>& more) {
+    return std::vector<std::string>{"ps-run", Path("client.yaml"), "--run-dir", Path(run),
+                                    "--servers-on-workers"} +
+           more +
+           std::vector<std::string>{"--",
                                     "env",
                                     "PYTHONPATH=" PSGD_SOURCE_DIR "/python",
                                     "/usr/bin/python3",
@@ -132,7 +129,7 @@ TEST_F(Servers, BesideTheProgramsOfARun) {
                                     "--pause",
                                     "0.01"};
   };
-  Process run(ps_run("run", "100000"));
+  Process run(ps_run("run", "100000", {}));
   Json status;
   ASSERT_TRUE(Eventually([&] {
     const Ended asked = RunProgram({"ps-ctl", "status", Path("run"), "--json"});
@@ -158,7 +155,7 @@ TEST_F(Servers, BesideTheProgramsOfARun) {
   run.Signal(SIGINT);
   run.Wait();
 
-  const Ended whole = RunProgram(ps_run("whole", "2"));
+  const Ended whole = RunProgram(ps_run("whole", "2", {"--worker-prefix", "env PREFIXED=yes"}));
   EXPECT_EQ(whole.code, 0) << whole.err;
   EXPECT_EQ(Summary("whole")["servers"], 3);
   EXPECT_TRUE(std::filesystem::exists(Path("whole/worker-1/server/server/server.log")));
@@ -277,7 +274,8 @@ TEST_F(Servers, ThatAreAwayWhenTheRunIsToStopAreNamed) {
   coordinator_->Signal(SIGTERM);
   EXPECT_TRUE(coordinator_->WaitFor("stopping waits until server 2 (", 5s)) << coordinator_->Err();
   // The coordinator does not wait longer than it says.
-  EXPECT_THAT(coordinator_->Wait(20s).err, HasSubstr("with 2 shards) is back, at most 6s"));
+  EXPECT_THAT(coordinator_->Wait(20s).err,
+              HasSubstr("with 2 shards) is back, at most 3s (cluster.deadline)"));
 }
 
 TEST_F(Servers, ThatAreAwayWhenTheRunIsToStopAreNamedByPsRun) {

@@ -17,6 +17,8 @@ TEST(ResumeAdvice, NamesTheJournalOfARunWithoutCheckpoints) {
   std::filesystem::create_directories(run + "/server/journal/coordinator");
   std::ofstream(run + "/server/journal/coordinator/CURRENT") << "MANIFEST-000001\n";
   EXPECT_THAT(ResumeAdvice(run, {}), HasSubstr("ps-server --recover " + run));
+  EXPECT_THAT(ResumeAdvice(run, {false, {"python3", "train.py"}}),
+              HasSubstr("PSGD_SERVER=HOST:PORT python3 train.py"));
   std::filesystem::remove_all(run);
 }
 

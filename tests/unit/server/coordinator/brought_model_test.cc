@@ -133,6 +133,7 @@ TEST_F(BroughtModelTest, ResultsOfAnEpochThatGoesOnAreReplaced) {
   run_.Next(one);
   const Segment first = run_.Next(other).segment();
   const uint64_t end = first.first_clock() + first.clocks();
+  EXPECT_TRUE(run_.EvaluateWith(one, 0.5, 0.4, {}, end).ok());
   EXPECT_TRUE(run_.EvaluateWith(one, 1, 0.5, {}, end).ok());
   Leave(other);
   const Segment again = run_.Next(one, first.id()).segment();
@@ -140,9 +141,12 @@ TEST_F(BroughtModelTest, ResultsOfAnEpochThatGoesOnAreReplaced) {
   ASSERT_EQ(again.batches_size(), first.batches_size());
   EXPECT_TRUE(run_.EvaluateWith(one, 1, 0.6, {}, end + again.clocks()).ok());
   EXPECT_TRUE(run_.EvaluateWith(one, 1, 0.7, {}, end + again.clocks()).ok());
+  // Half an epoch has passed for each worker: the first result counts.
+  EXPECT_TRUE(run_.EvaluateWith(one, 0.5, 0.8, {}, end + again.clocks()).ok());
   const StatusReply status = run_.core().Status(run_.now());
-  ASSERT_EQ(status.evaluations_size(), 1);
-  EXPECT_EQ(status.evaluations(0).accuracy(), 0.6);
+  ASSERT_EQ(status.evaluations_size(), 2);
+  EXPECT_EQ(status.evaluations(0).accuracy(), 0.4);
+  EXPECT_EQ(status.evaluations(1).accuracy(), 0.6);
 }
 
 TEST_F(BroughtModelTest, TheEpochsOfAProgramThatIsRefusedDoNotCount) {
