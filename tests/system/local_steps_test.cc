@@ -137,7 +137,7 @@ TEST_F(LocalStepsRun, WithAQuorumTheOthersGoOnWithoutALateWorker) {
                                Path("run")} +
       Sets(Base() + std::vector<std::string>{
                         "local.steps=2", "cluster.workers=3", "train.epochs=1",
-                        "data.synthetic.train_samples=200000", "cluster.segment=100000",
+                        "data.synthetic.train_samples=500000", "cluster.segment=100000",
                         "cluster.lease=60s", "cluster.deadline=120s", "consistency.quorum=2",
                         "consistency.grace=20ms", "consistency.compensation=scale"}));
   const std::string address = ServerOf(server);
