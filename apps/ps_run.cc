@@ -134,7 +134,8 @@ void PrintNotes(const Arguments& arguments, const std::vector<std::string>& note
 // What the workers run, against the config's model.
 absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
   if (arguments.command.empty()) {
-    PSGD_ASSIGN_OR_RETURN(const TrainingSize size, CheckTrainable(config));
+    PSGD_ASSIGN_OR_RETURN(const TrainingSize size,
+                          CheckTrainable(config, /*begins=*/arguments.run.resume.empty()));
     PrintNotes(arguments, size.notes);
     return absl::OkStatus();
   }
