@@ -162,7 +162,8 @@ absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
                                 arguments.run.resume, " -- python3 train.py");
   }
   if (arguments.command.empty()) {
-    const auto checked = CheckTrainable(config, checkpoint ? &*checkpoint : nullptr);
+    const auto checked = CheckTrainable(config, /*begins=*/arguments.run.resume.empty(),
+                                        checkpoint ? &*checkpoint : nullptr);
     if (!checked.ok()) {
       return absl::Status(checked.status().code(), absl::StrCat(checked.status().message(),
                                                                 WhereDataLie(arguments, config)));

@@ -41,9 +41,11 @@ class ImageDataset final : public Dataset {
 // Where a folder without sets has something else that people take for them. Else empty.
 std::string MisplacedText(const std::string& folder) {
   const std::filesystem::path path = (std::filesystem::path(folder) / "").parent_path();
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return "";
   if (path.filename() == "train" || path.filename() == "test" || path.filename() == "val") {
     return absl::StrCat("; set data.path to the folder that holds ", path.filename().string(), ": ",
-                        path.parent_path().string());
+                        path.has_parent_path() ? path.parent_path().string() : ".");
   }
   const auto classes = ClassFolders(folder);
   if (!classes.ok()) return "";

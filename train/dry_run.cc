@@ -26,6 +26,9 @@ std::string Row(const char* what, size_t bytes, const std::string& note = "") {
 absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOptions& options,
                                        size_t available) {
   PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenDataOf(config));
+  PSGD_ASSIGN_OR_RETURN(const PaddingNote padding, CheckPadding(config, data));
+  if (padding.of_many) return absl::InvalidArgumentError(padding.text);
+  PSGD_RETURN_IF_ERROR(CheckOnnxTrained(config.model()));
   const int batch = MicroBatchOf(config.data());
   PSGD_ASSIGN_OR_RETURN(const MemoryReport report,
                         PlanMemory(config.model(), data.shape, batch, options));
@@ -59,6 +62,7 @@ absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOption
   absl::StrAppend(&text, Row("together", together));
   PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> notes, OnnxNotes(config.model()));
   for (const std::string& note : notes) absl::StrAppend(&text, note, "\n");
+  if (!padding.text.empty()) absl::StrAppend(&text, padding.text, "\n");
   if (available == 0) return text;
   PSGD_ASSIGN_OR_RETURN(const int largest,
                         LargestBatch(config.model(), data.shape, options, available));

@@ -24,43 +24,54 @@ absl::StatusOr<DataConfig> DataOf(const Config& config) {
 
 absl::StatusOr<DataSets> OpenDataOf(const Config& config) {
   PSGD_ASSIGN_OR_RETURN(const DataConfig data, DataOf(config));
-  PSGD_ASSIGN_OR_RETURN(DataSets sets, OpenData(data, config.seed()));
-  PSGD_RETURN_IF_ERROR(CheckPadding(config, sets));
-  return sets;
+  return OpenData(data, config.seed());
 }
 
-absl::Status CheckPadding(const Config& config, const SampleSource& samples,
-                          const std::string& what) {
+absl::StatusOr<PaddingNote> CheckPadding(const Config& config, const SampleSource& samples,
+                                         const std::string& what) {
   const SampleShape shape = samples.shape();
+  PaddingNote note;
   if (config.data().format() != DataConfig::ARRAYS || config.model().has_onnx() ||
       !shape.IsSequence()) {
-    return absl::OkStatus();
+    return note;
   }
   PSGD_ASSIGN_OR_RETURN(const ModelInput input, InputOf(config.model()));
-  if (!input.ends) return absl::OkStatus();
+  if (!input.ends) return note;
   std::vector<int32_t> tokens(shape.elements()), labels(shape.labels());
   std::vector<float> targets(static_cast<size_t>(shape.targets));
+  size_t count = 0, first = 0;
+  int32_t token = 0;
   for (size_t i = 0; i < samples.size(); ++i) {
     PSGD_RETURN_IF_ERROR(
         samples.Read({.index = i}, {.tokens = tokens, .labels = labels, .targets = targets}));
     const auto end = std::ranges::find(tokens, 0);
     const auto behind = std::find_if(end, tokens.end(), [](int32_t token) { return token != 0; });
     if (behind == tokens.end()) continue;
-    return InvalidArgumentError(
-        what, " ", i, " has token ", *behind, " behind a 0, and ", config.model().zoo(),
-        " leaves out a sequence from its first 0 on, as padding; put the padding last, as with "
-        "Keras' pad_sequences(..., padding='post'), and if 0 is a token, add 1 to all tokens");
+    if (count++ > 0) continue;
+    first = i;
+    token = *behind;
   }
-  return absl::OkStatus();
+  if (count == 0) return note;
+  note.of_many = count * 20 > samples.size();
+  note.text = absl::StrCat(
+      what, " ", first, " has token ", token, " behind a 0, as ", count, " of ", samples.size(),
+      count == 1 ? " has, and " : " have, and ", config.model().zoo(),
+      " leaves out a sequence from its first 0 on, as padding; put the padding last, as with "
+      "Keras' pad_sequences(..., padding='post'), and if 0 is a token, add 1 to all tokens");
+  return note;
 }
 
-absl::Status CheckPadding(const Config& config, const DataSets& data) {
+absl::StatusOr<PaddingNote> CheckPadding(const Config& config, const DataSets& data) {
   const std::string& path = config.data().path();
   const std::string& test = config.data().table().test();
-  PSGD_RETURN_IF_ERROR(
+  PSGD_ASSIGN_OR_RETURN(
+      PaddingNote train,
       CheckPadding(config, *data.train, absl::StrCat(path, ": the training sample")));
-  return CheckPadding(config, *data.test,
-                      absl::StrCat(test.empty() ? path : test, ": the test sample"));
+  PSGD_ASSIGN_OR_RETURN(PaddingNote tested, CheckPadding(config, *data.test,
+                                                         absl::StrCat(test.empty() ? path : test,
+                                                                      ": the test sample")));
+  const bool says_test = train.text.empty() || (tested.of_many && !train.of_many);
+  return says_test ? tested : train;
 }
 
 }  // namespace psgd

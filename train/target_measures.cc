@@ -13,9 +13,10 @@ namespace {
 
 constexpr size_t kLongestTargetName = 32;  // names of measures are keys in many places
 
-// One name for each target. A name that is taken gets the target's number.
+// One name for each target, if they are few. A name that is taken gets the target's number.
 std::vector<std::string> NamesOf(const std::vector<std::string>& targets) {
   std::vector<std::string> names;
+  if (targets.size() > kMostNamedTargets) return names;
   for (size_t t = 0; t < targets.size(); ++t) {
     std::string name = absl::AsciiStrToLower(targets[t].substr(0, kLongestTargetName));
     for (char& c : name) {

@@ -86,7 +86,9 @@ absl::Status Trainer::Prepare() {
 
   PSGD_ASSIGN_OR_RETURN(const DataConfig data, DataOf(config()));
   PSGD_ASSIGN_OR_RETURN(data_, options_.open_data(data, config().seed()));
-  PSGD_RETURN_IF_ERROR(CheckPadding(config(), *data_));
+  // No error: perhaps the run goes on, and an earlier version began it.
+  PSGD_ASSIGN_OR_RETURN(const PaddingNote padding, CheckPadding(config(), *data_));
+  if (!padding.text.empty()) options_.log->warn("{}", padding.text);
   std::vector<NetworkOptions> networks = NetworksOf(options_);
   for (NetworkOptions& network : networks) {
     network.seed = config().seed();

@@ -22,6 +22,14 @@ absl::StatusOr<std::vector<std::string>> OnnxNotes(const ModelConfig& config, si
   return notes;
 }
 
+absl::Status CheckOnnxTrained(const ModelConfig& config) {
+  if (!config.has_onnx()) return absl::OkStatus();
+  PSGD_ASSIGN_OR_RETURN(const onnx::OnnxFile file, onnx::OnnxFile::Read(config.onnx()));
+  onnx::Importer importer(file, {.config = config});
+  PSGD_RETURN_IF_ERROR(importer.ChooseTrained());
+  return importer.CheckLost();
+}
+
 absl::StatusOr<std::map<std::string, std::vector<float>>> ReadOnnxWeights(const std::string& path) {
   PSGD_ASSIGN_OR_RETURN(const onnx::OnnxFile file, onnx::OnnxFile::Read(path));
   std::map<std::string, std::vector<float>> weights;

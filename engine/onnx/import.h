@@ -21,6 +21,10 @@ absl::StatusOr<ModelGraph> ImportOnnx(const ModelConfig& config, const SampleSha
 // train apart. A line names at most `most` weights. Empty if there are none, or no file.
 absl::StatusOr<std::vector<std::string>> OnnxNotes(const ModelConfig& config, size_t most = 20);
 
+// An error if the file marks a parameter of several elements that PyTorch trains and psgd would
+// not. Of a run that begins: one of an earlier version has trained without them.
+absl::Status CheckOnnxTrained(const ModelConfig& config);
+
 // All values of a file that may be initial values of a parameter, by name.
 absl::StatusOr<std::map<std::string, std::vector<float>>> ReadOnnxWeights(const std::string& path);
 

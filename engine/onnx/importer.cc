@@ -378,6 +378,7 @@ Value Importer::Assumed(const std::string& name) {
 absl::StatusOr<std::vector<Problem>> Importer::FindProblems() {
   assumes_ = true;
   PSGD_RETURN_IF_ERROR(Start());
+  PSGD_RETURN_IF_ERROR(CheckLost());
   ImportAll();
   if (problems_.empty()) PSGD_RETURN_IF_ERROR(Finish().status());
   return problems_;

@@ -72,6 +72,9 @@ class Importer {
   // Called instead of Run. Finds the output, the values that it depends on, and which of them are
   // trained.
   absl::Status ChooseTrained();
+  // After ChooseTrained. An error if a marked parameter of several elements gets a gradient in
+  // PyTorch alone.
+  absl::Status CheckLost() const;
   // The file's inputs on which the output depends, in their order; of a loss in the file, no
   // labels. All inputs if ChooseTrained, here or within another call, has not found the output.
   std::vector<const ValueInfoProto*> Inputs() const;
@@ -120,8 +123,6 @@ class Importer {
   absl::Status FindOutput();
   absl::Status CheckFrozen() const;
   absl::Status CheckNumbers() const;
-  // An error if a marked parameter of several elements gets a gradient in PyTorch alone.
-  absl::Status CheckLost() const;
   // Checks that a dropped last softmax is over the classes. (The loss includes a softmax.)
   absl::Status CheckProbabilities(const Shape& logits, int64_t classes_axis) const;
   absl::Status CheckInput(const ValueInfoProto& input, const psgd::Tensor& sample, Shape* shape);

@@ -100,13 +100,15 @@ absl::StatusOr<Predictions> PredictNew(const WeightsCollector& weights, const st
   PSGD_RETURN_IF_ERROR(CheckHasNetwork(weights));
   PSGD_ASSIGN_OR_RETURN(const DataConfig config, DataOf(weights.config()));
   PSGD_ASSIGN_OR_RETURN(const NewSamples data, OpenNewSamples(config, preparation, path));
-  PSGD_RETURN_IF_ERROR(CheckPadding(weights.config(), *data.samples, path + ": sample"));
+  PSGD_ASSIGN_OR_RETURN(const PaddingNote padding,
+                        CheckPadding(weights.config(), *data.samples, path + ": sample"));
   PSGD_ASSIGN_OR_RETURN(const auto network, NetworkWith(weights, data.samples->shape(), options));
   const OutputFormat format(weights.config(), preparation);
   std::vector<std::string> names = format.Names();
   if (!data.files.empty()) names.insert(names.begin(), "file");
   Predictions made;
   made.notes = data.notes;
+  if (!padding.text.empty()) made.notes.push_back(padding.text);
   made.csv = absl::StrCat(absl::StrJoin(names, ","), "\n");
   EvaluationBatches batches(data.samples, network->batch());
   const auto take = [&](std::span<const float> outputs) {

@@ -109,7 +109,7 @@ absl::Status CheckBringsModel(const Config& config) {
       "the config, or leave out the command");
 }
 
-absl::StatusOr<TrainingSize> CheckTrainable(const Config& config,
+absl::StatusOr<TrainingSize> CheckTrainable(const Config& config, bool begins,
                                             const CheckpointManifest* checkpoint) {
   if (config.model().has_client()) {
     return absl::InvalidArgumentError(
@@ -118,6 +118,9 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config,
         "{command: [python3, train.py]}");
   }
   PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenDataOf(config));
+  PSGD_ASSIGN_OR_RETURN(const PaddingNote padding, CheckPadding(config, data));
+  if (begins && padding.of_many) return absl::InvalidArgumentError(padding.text);
+  if (begins) PSGD_RETURN_IF_ERROR(CheckOnnxTrained(config.model()));
   PSGD_ASSIGN_OR_RETURN(const ModelGraph model, BuildGraph(config, data.shape));
   PSGD_RETURN_IF_ERROR(CheckLabels(config.data(), data.shape, model));
   const ModelSpec spec = MakeModelSpec(ModelName(config.model()), model.graph);
@@ -134,8 +137,8 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config,
   const uint64_t batches = data.train->size() / static_cast<uint64_t>(config.data().batch());
   const auto workers = static_cast<uint64_t>(config.cluster().workers());
   for (std::string note :
-       {data.note, LeftOutText(config.compression(), spec), WarmupNote(config, size.samples),
-        ShortClocksText(config.local(), batches, workers)}) {
+       {data.note, padding.text, LeftOutText(config.compression(), spec),
+        WarmupNote(config, size.samples), ShortClocksText(config.local(), batches, workers)}) {
     if (!note.empty()) size.notes.push_back(std::move(note));
   }
   constexpr size_t kMostWeights = 4;  // in a note

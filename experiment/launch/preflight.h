@@ -16,9 +16,10 @@ struct TrainingSize {
   std::vector<std::string> notes = {};  // for people: what may not be meant
 };
 // Opens the data and builds the network, as every worker on this machine will. The error says what
-// does not fit, or which key would have no effect. `checkpoint`: of a run that goes on, which keeps
-// its network; nullptr: of a new run.
-absl::StatusOr<TrainingSize> CheckTrainable(const Config& config,
+// does not fit, or which key would have no effect. `begins`: false of a run that goes on; an
+// earlier version may have begun it, so what it would learn in vain is a note and no error.
+// `checkpoint`: from which a run goes on, so it keeps that network.
+absl::StatusOr<TrainingSize> CheckTrainable(const Config& config, bool begins,
                                             const CheckpointManifest* checkpoint = nullptr);
 
 // The check of a run whose workers run another program than ps-worker.

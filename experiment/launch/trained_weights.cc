@@ -80,7 +80,9 @@ absl::StatusOr<EvalResult> EvaluateWeights(const WeightsCollector& weights,
     return FailedPreconditionError(
         config.data().path(),
         " is not what the run trained on: its scales, categories or classes are others; restore "
-        "the file, or predict new data (ps-ctl predict)");
+        "the file, or predict new data (ps-ctl predict); of the same file, with a column of equal "
+        "numbers: an earlier version, which scaled it otherwise, trained the run and can "
+        "evaluate it");
   }
   PSGD_ASSIGN_OR_RETURN(const auto network, NetworkWith(weights, data.shape, options));
   EvaluationBatches batches(data.test, network->batch());

@@ -45,7 +45,7 @@ absl::StatusOr<SweepEstimate> EstimateSweep(const std::vector<PlannedRun>& runs,
     }
     const std::string key = TaskKey(run.config);
     if (tasks.count(key) == 0) {
-      const auto size = CheckTrainable(run.config);
+      const auto size = CheckTrainable(run.config, /*begins=*/done.empty());
       if (!size.ok()) return Annotate(size.status(), run.label);
       tasks[key] = *size;
     }

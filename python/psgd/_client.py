@@ -128,6 +128,7 @@ class Client:
                  log_file: Optional[str] = None, connect_seconds: float = 60) -> None:
         self._handle = 0
         self._process = os.getpid()
+        self._left: List[threading.Event] = []  # the ends of calls that Ctrl-C left
         server = server or _environment.server()
         if not server:
             raise InvalidError("no server: say psgd.Client(\"HOST:PORT\"), or start the program "
@@ -175,8 +176,9 @@ class Client:
         if not self._handle:
             raise StateError("this client has left the run; join again for another one")
         _library.check_process(self._process)
-        call = _library.call_aside if aside else _library.call
-        return call(name, self._handle, *arguments)
+        if aside:
+            return _library.call_aside(name, self._handle, *arguments, left=self._left)
+        return _library.call(name, self._handle, *arguments)
 
     def _wait(self, name: str, *arguments: Any, aside: bool = False) -> None:
         while True:
@@ -400,12 +402,18 @@ class Client:
         """Whether this is another process than the one that joined."""
         return os.getpid() != self._process
 
+    def is_in_call(self) -> bool:
+        """Whether a call that Ctrl-C left goes on: others would wait for its end."""
+        return not all(ended.is_set() for ended in self._left)
+
     def leave(self, failed: bool = False, reason: str = "done") -> None:
         """Leaves the run. Steps that are left are dealt again. Does nothing the second time."""
         if not self._handle or self.is_forked():
             return
         self._forgotten.detach()
         handle, self._handle = self._handle, 0
+        # A worker that failed does not wait for the call's end.
+        failed = failed or self.is_in_call()
         _library.call("psgd_leave", handle, int(failed), reason.encode())
 
     def __enter__(self) -> "Client":

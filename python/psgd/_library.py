@@ -195,31 +195,35 @@ def call(name: str, *arguments: Any) -> int:
     raise ERRORS.get(status, Error)(text)
 
 
-def call_aside(name: str, *arguments: Any, undo: Optional[Callable[[], None]] = None) -> int:
+def call_aside(name: str, *arguments: Any, undo: Optional[Callable[[], None]] = None,
+               left: Optional[List[threading.Event]] = None) -> int:
     """As call, of what may wait long. Ctrl-C ends the wait; the call goes on in a thread of its own,
-    and `undo` follows it."""
+    and `undo` follows it. `left` gets what says that it has ended."""
     if threading.current_thread() is not threading.main_thread():
         return call(name, *arguments)
-    ended: List[Any] = []
+    results: List[Any] = []
+    ended = threading.Event()  # a thread whose join Ctrl-C ends may count as ended
 
     def work() -> None:
         try:
-            ended.append(call(name, *arguments))
+            results.append(call(name, *arguments))
         except BaseException as error:
-            ended.append(error)
+            results.append(error)
+        ended.set()
 
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
+    threading.Thread(target=work, daemon=True).start()
     try:
-        thread.join()
+        ended.wait()
     except BaseException:
+        if left is not None:
+            left.append(ended)
         if undo is not None:
             end = undo
-            threading.Thread(target=lambda: (thread.join(), end()), daemon=True).start()
+            threading.Thread(target=lambda: (ended.wait(), end()), daemon=True).start()
         raise
-    if isinstance(ended[0], BaseException):
-        raise ended[0]
-    return ended[0]
+    if isinstance(results[0], BaseException):
+        raise results[0]
+    return results[0]
 
 
 def check_process(process: int) -> None:

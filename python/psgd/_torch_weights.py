@@ -3,7 +3,7 @@
 import json
 import os
 import pathlib
-from typing import Dict, List, Union
+from typing import Dict, List, Set, Union
 
 import torch
 
@@ -32,6 +32,14 @@ def _read(path: Union[str, "os.PathLike[str]"]) -> Dict[str, torch.Tensor]:
             "a run directory, or a file of `ps-ctl export --out FILE.safetensors`") from error
 
 
+def _without_wrappers(weights: Dict[str, torch.Tensor], known: Set[str]) -> Dict[str, torch.Tensor]:
+    """Earlier versions named tensors as torch.compile and DataParallel do."""
+    prefixes = ("_orig_mod.", "module.")
+    while weights and not known & weights.keys() and all(n.startswith(prefixes) for n in weights):
+        weights = {name.split(".", 1)[1]: value for name, value in weights.items()}
+    return weights
+
+
 def load_weights(model: torch.nn.Module, path: Union[str, "os.PathLike[str]"]) -> None:
     """Fills the model with the weights of a file: a run's weights.safetensors, or one of ps-ctl export.
 
@@ -40,7 +48,8 @@ def load_weights(model: torch.nn.Module, path: Union[str, "os.PathLike[str]"]) -
     Tied weights are in the file once, and all modules that share them get them. Buffers that stay
     in a program (masks, counters) are not in the file, and keep their values.
     """
-    weights = _read(path)
+    weights = _without_wrappers(_read(path), {name for which in ("_parameters", "_buffers")
+                                              for name, *_ in members(model, which)})
     found, wrong = [], []
     missing: List[str] = []
     for which in ("_parameters", "_buffers"):

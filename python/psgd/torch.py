@@ -492,7 +492,7 @@ class Run:
 
     def timings(self) -> Dict[str, float]:
         """Seconds: `total` is psgd's own time, waiting included, of `seconds` since the join."""
-        if not self._over:
+        if not self._over and not self.client.is_in_call():
             self._timings = self.client.timings()
         return {**self._timings, "total": self._own_seconds + self._overlapped(),
                 "seconds": time.monotonic() - self._start}
@@ -500,7 +500,7 @@ class Run:
     def leave(self, failed: bool = False, reason: str = "done") -> None:
         """Leaves the run; called by itself when the program ends."""
         if not self._over:
-            if not failed:  # which asks the client: perhaps it is in a call that Ctrl-C left
+            if not failed:
                 self.timings()
             self._over = True
             _joined.remove(self)
@@ -722,7 +722,8 @@ class Run:
         if self._pending or (self._dealt_out and self._steps > 0):
             raise StateError("all samples of this epoch have been dealt; iterate over the loader "
                              "once an epoch, and give the test set a loader without the run's "
-                             "sampler")
+                             "sampler; for the accuracy on the training data make another such "
+                             "loader, too")
         epoch = self._share.epoch
         self._state.restore_random_numbers()
         while True:

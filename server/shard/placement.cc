@@ -167,7 +167,9 @@ std::string FirstDifference(const ModelSpec& model, const ModelSpec& other) {
     }
   }
   if (model.parameters_size() == other.parameters_size() && model.name() == other.name()) {
-    return "its data have other scales, categories or classes (data.path: is it another file?)";
+    return "its data have other scales, categories or classes (data.path: is it another file? "
+           "Of the same file, with a column of equal numbers: an earlier version, which scaled it "
+           "otherwise, began the run and can continue it)";
   }
   if (model.parameters_size() == other.parameters_size()) {
     return absl::StrCat("it is called ", model.name(), ", not ", other.name());

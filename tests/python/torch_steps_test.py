@@ -10,7 +10,10 @@ import gc
 import io
 import math
 import os
+import signal
 import sys
+import threading
+import time
 import traceback
 import unittest
 import warnings
@@ -451,6 +454,19 @@ class Steps(unittest.TestCase):
                     step(model, optimizer, x, y)
             self.assertEqual(epochs, [0, 1])
             self.assertEqual(run.timings()["steps"], 11)
+
+    def test_a_program_that_catches_ctrl_c_ends_while_the_server_is_away(self):
+        model = nn.Linear(6, 2)
+        with server(data=f"{{batch: {BATCH}}}") as at:
+            run, _, _ = self.joined(at, model)
+            run.client.commit(SAMPLES, 1)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # not so where ctest ignores it
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with self.assertRaises(KeyboardInterrupt):
+            run.client.next_share()
+        start = time.monotonic()
+        run.leave()
+        self.assertLess(time.monotonic() - start, 2)
 
     def test_a_graph_of_weights_that_came_later_is_an_error(self):
         """As in PyTorch alone, whose step changes the weights."""

@@ -86,6 +86,23 @@ class Weights(unittest.TestCase):
         self.assertEqual(model.scale.shape, ())
         self.assertEqual(model.scale.item(), self.trained.scale.item())
 
+    def test_a_file_of_an_earlier_version_with_names_of_wrappers(self):
+        whole = self.file.read_bytes()
+        size = int.from_bytes(whole[:8], "little")
+        entries = json.loads(whole[8:8 + size])
+        for prefix in ("module.", "_orig_mod.module."):
+            header = json.dumps({prefix + name: entry for name, entry in entries.items()
+                                 if name != "__metadata__"}).encode()
+            file = self.file.with_name("wrapped.safetensors")
+            file.write_bytes(len(header).to_bytes(8, "little") + header + whole[8 + size:])
+            for wrap in (nn.DataParallel, lambda inner: inner):
+                model = Words()
+                psgd.torch.load_weights(wrap(model), file)
+                self.assertTrue(torch.equal(model.table.weight, self.trained.table.weight))
+            own = nn.ModuleDict({"module": Words()})  # the name is the model's
+            if prefix == "module.":
+                psgd.torch.load_weights(own, file)
+
     def test_a_model_of_another_type(self):
         model = Words().to(torch.bfloat16)
         psgd.torch.load_weights(model, str(self.file))

@@ -1,5 +1,6 @@
 // Tokens, labels of tokens and of pixels, and floats in idx files, through the real programs: two
 // asynchronous workers with compressed updates.
+#include <filesystem>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -95,7 +96,7 @@ TEST_F(Arrays, TokensTrainAnEmbedding) {
   const Ended padded = RunProgram(
       {"ps-ctl", "predict", "--run-dir", Path("texts"), "--data",
        Write("front.npy", NpyOf<int32_t>("<i4", {1, kLength}, {0, 0, 31, 32, 33, 1, 2, 31}))});
-  EXPECT_EQ(padded.code, 2);
+  EXPECT_EQ(padded.code, 0) << padded.err;
   EXPECT_THAT(padded.err, HasSubstr("front.npy: sample 0 has token 31 behind a 0"));
   const Ended unknown = RunProgram(
       {"ps-ctl", "predict", "--run-dir", Path("texts"), "--data",
@@ -104,13 +105,20 @@ TEST_F(Arrays, TokensTrainAnEmbedding) {
   EXPECT_THAT(unknown.err, HasSubstr("far.npy: x[0]: token 400: the run's data had none above 40"));
 
   Texts front = texts;
-  front.tokens[kLength] = 0;
+  for (size_t row = 1; row < kTexts; row += 4) front.tokens[row * kLength] = 0;
   Npz("front.npz", NpyOf("<i8", {kTexts, kLength}, front.tokens),
       NpyOf("<i8", {kTexts}, front.classes));
   const Ended refused =
       Run("front", Path("texts/config.yaml"), {"--set", "data.path=" + Path("front.npz")});
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("front.npz: the training sample 1 has token"));
+  // A run of an earlier version may have been trained on such data.
+  std::filesystem::copy_file(Path("texts.npz"), Path("kept.npz"));
+  std::filesystem::copy_file(Path("front.npz"), Path("texts.npz"),
+                             std::filesystem::copy_options::overwrite_existing);
+  const Ended evaluated = RunProgram({"ps-ctl", "eval", "--run-dir", Path("texts")});
+  EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+  std::filesystem::rename(Path("kept.npz"), Path("texts.npz"));
 
   // The input of an ONNX network says that it takes tokens.
   const Ended exported =

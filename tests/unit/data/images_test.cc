@@ -212,6 +212,8 @@ TEST(ImagesTest, FoldersThatDoNotFit) {
   ScratchFolder folder;
   EXPECT_THAT(Error("/nowhere"), AllOf(HasSubstr("/nowhere (no such folder)"),
                                        HasSubstr("train-*.tar"), HasSubstr("check data.path")));
+  EXPECT_THAT(Error("/nowhere/test"),
+              AllOf(HasSubstr("check data.path"), Not(HasSubstr("the folder that holds"))));
   EXPECT_THAT(Error(folder.path()), HasSubstr("looked for a folder train"));
   WriteInFolder(folder.File("train/ant/0.jpg"), ClassJpeg(0));
   EXPECT_THAT(Error(folder.path()),

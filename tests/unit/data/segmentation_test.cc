@@ -140,6 +140,27 @@ TEST_F(SegmentationTest, MasksOfOneClass) {
   EXPECT_EQ(open()->note, "");
 }
 
+TEST_F(SegmentationTest, OpeningLooksAtSomeOfManyMasks) {
+  const auto mask = [&](int i, int value) {
+    const std::string stem = std::to_string(1000 + i);
+    WriteInFolder(folder_.File("train/images/p" + stem + ".jpg"), "");
+    WriteInFolder(folder_.File("train/masks/p" + stem + ".pgm"),
+                  PgmOf(PictureOf(1, 1, 1, [&](int, int, int) { return value; })));
+  };
+  std::filesystem::remove_all(folder_.File("train"));
+  for (int i = 0; i < 200; ++i) mask(i, 0);
+  mask(199, 9);
+  auto sets = OpenData(Config(folder_.path()), 1);
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EXPECT_EQ(sets->note, "") << "the others may have objects";
+  mask(0, 255);
+  EXPECT_THAT(OpenData(Config(folder_.path()), 1)->note,
+              HasSubstr("100 of the masks have 255, which is not counted, and the class 0 alone"));
+  mask(198, 9);
+  EXPECT_THAT(std::string(OpenData(Config(folder_.path()), 1).status().message()),
+              HasSubstr("p1198.pgm: has a pixel of class 9"));
+}
+
 TEST_F(SegmentationTest, MissingMaskAndDamagedFiles) {
   WriteFile(folder_.File("train/images/p0.jpg"), "not a JPEG");
   EXPECT_THAT(ReadError(), AllOf(HasSubstr("images/p0.jpg"), HasSubstr("JPEG or a PNG")));

@@ -8,7 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "engine/onnx/check.h"
 #include "engine/onnx/fold.h"
+#include "engine/onnx/import.h"
+#include "tests/unit/data/scratch.h"
 #include "tests/unit/engine/onnx_maker.h"
 
 namespace psgd {
@@ -357,6 +360,7 @@ ModelProto Causal(const Shape& power) {
 }
 
 TEST(OnnxWeights, WhatPyTorchAloneWouldTrainIsNotedAndRefusedIfMarked) {
+  ScratchFolder folder;
   for (const Shape& power : {Shape{1}, Shape{}}) {
     ModelProto model = Causal(power);
     const auto imported = Import(model);
@@ -367,11 +371,18 @@ TEST(OnnxWeights, WhatPyTorchAloneWouldTrainIsNotedAndRefusedIfMarked) {
     for (const char* name : {"other", "p"}) MarkAs(model.mutable_graph(), name, "PARAMETER");
     EXPECT_TRUE(Import(model).ok()) << "one element is noted";
     MarkAs(model.mutable_graph(), "w", "PARAMETER");
-    EXPECT_THAT(std::string(Import(model).status().message()),
+    EXPECT_TRUE(Import(model).ok()) << "runs of earlier versions go on";
+    EXPECT_THAT(Notes(model), Contains(HasSubstr("w (3x32)")));
+    WriteFile(folder.File("lost.onnx"), model.SerializeAsString());
+    EXPECT_THAT(CheckOnnx(folder.File("lost.onnx"), {})->problems.at(0).why,
+                HasSubstr("PyTorch trains its parameter w"));
+    ModelConfig config;
+    config.set_onnx(folder.File("lost.onnx"));
+    EXPECT_THAT(std::string(CheckOnnxTrained(config).message()),
                 AllOf(HasSubstr("PyTorch trains its parameter w (3x32), and psgd would not"),
                       HasSubstr("model.frozen: [w]")));
-    ModelConfig config;
     config.add_frozen("w");
+    EXPECT_TRUE(CheckOnnxTrained(config).ok());
     EXPECT_THAT(Notes(model, config), ElementsAre(Held(kLost, "p (" + ShapeText(power) + ")")));
   }
 }

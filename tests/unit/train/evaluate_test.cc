@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 
 #include "train/area_under_curve.h"
@@ -181,6 +182,9 @@ TEST(TargetMeasures, NamesAreFitForKeysAndNotTooMany) {
   };
   EXPECT_EQ(many(12), 15u);  // an evaluation has at most 16
   EXPECT_EQ(many(13), 3u);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(many(65'536), 3u);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
 }
 
 double AreaOf(const std::vector<std::pair<float, bool>>& samples) {

@@ -36,7 +36,8 @@ TEST(NetworkDataTest, TheNetworkChoosesWhatIsAuto) {
 // Of tokens, with a class each.
 class PaddingTest : public testing::Test {
  protected:
-  absl::Status Open(const std::string& zoo, const std::vector<int32_t>& tokens, size_t rows = 4) {
+  absl::StatusOr<PaddingNote> Check(const std::string& zoo, const std::vector<int32_t>& tokens,
+                                    size_t rows = 4) {
     WriteFile(folder_.File("x.npy"), NpyOf("<i4", {rows, tokens.size() / rows}, tokens));
     std::vector<int32_t> classes;
     for (size_t i = 0; i < rows; ++i) classes.push_back(static_cast<int32_t>(i % 2));
@@ -44,7 +45,8 @@ class PaddingTest : public testing::Test {
     Config config = ConfigOf(zoo, DataConfig::ARRAYS);
     config.mutable_data()->set_path(folder_.path());
     config.mutable_data()->mutable_table()->set_test_fraction(0.25);
-    return OpenDataOf(config).status();
+    PSGD_ASSIGN_OR_RETURN(const DataSets sets, OpenDataOf(config));
+    return CheckPadding(config, sets);
   }
 
   ScratchFolder folder_;
@@ -52,16 +54,33 @@ class PaddingTest : public testing::Test {
 
 TEST_F(PaddingTest, ComesLastWhereItEndsASequence) {
   for (const char* zoo : {"bag_of_tokens", "transformer_encoder"}) {
-    EXPECT_TRUE(Open(zoo, {1, 2, 3, 4, 0, 0, 0, 0, 0, 5, 6, 0}).ok()) << "a row may be empty";
-    EXPECT_THAT(std::string(Open(zoo, {1, 2, 3, 0, 4, 5, 1, 1, 1, 5, 6, 0}).message()),
-                AllOf(HasSubstr(folder_.path() + ": the training sample 1 has token 4 behind a 0"),
-                      HasSubstr("padding='post'"), HasSubstr("add 1 to all tokens")));
-    EXPECT_THAT(std::string(Open(zoo, {1, 2, 3, 4, 5, 1, 1, 1, 1, 6, 0, 5}).message()),
-                HasSubstr("the test sample 0 has token 5 behind a 0"));
+    EXPECT_EQ(Check(zoo, {1, 2, 3, 4, 0, 0, 0, 0, 0, 5, 6, 0})->text, "") << "a row may be empty";
+    const auto train = Check(zoo, {1, 2, 3, 0, 4, 5, 1, 1, 1, 5, 6, 0});
+    ASSERT_TRUE(train.ok()) << train.status();
+    EXPECT_TRUE(train->of_many);
+    EXPECT_THAT(
+        train->text,
+        AllOf(HasSubstr(folder_.path() +
+                        ": the training sample 1 has token 4 behind a 0, as 1 of 3 has, and"),
+              HasSubstr("padding='post'"), HasSubstr("add 1 to all tokens")));
+    const auto test = Check(zoo, {1, 2, 3, 4, 5, 1, 1, 1, 1, 6, 0, 5});
+    EXPECT_TRUE(test->of_many);
+    EXPECT_THAT(test->text, HasSubstr("the test sample 0 has token 5 behind a 0"));
   }
   for (const char* zoo : {"gpt", "lstm_lm", "mlp"}) {
-    EXPECT_TRUE(Open(zoo, {0, 2, 3, 0, 4, 5, 1, 1, 1, 5, 0, 6}).ok()) << "0 is as other tokens";
+    EXPECT_EQ(Check(zoo, {0, 2, 3, 0, 4, 5, 1, 1, 1, 5, 0, 6})->text, "") << "0 is as other tokens";
   }
+}
+
+TEST_F(PaddingTest, OfFewRowsIsARareToken) {
+  std::vector<int32_t> tokens(size_t{80} * 3, 1);
+  const auto cut = [&](size_t row) { tokens[row * 3 + 1] = 0; };
+  for (const size_t row : {7, 8, 9}) cut(row);
+  EXPECT_FALSE(Check("bag_of_tokens", tokens, 80)->of_many);
+  EXPECT_THAT(Check("bag_of_tokens", tokens, 80)->text,
+              HasSubstr("sample 7 has token 1 behind a 0, as 3 of 60 have"));
+  cut(10);
+  EXPECT_TRUE(Check("bag_of_tokens", tokens, 80)->of_many);
 }
 
 TEST_F(PaddingTest, OfTextsIsPsgdsOwn) {
@@ -75,8 +94,9 @@ TEST_F(PaddingTest, OfTextsIsPsgdsOwn) {
   ASSERT_TRUE(sets.ok()) << sets.status();
   // Their tokens pass as those of arrays would.
   config.mutable_data()->set_format(DataConfig::ARRAYS);
-  const absl::Status passed = CheckPadding(config, *sets);
-  EXPECT_TRUE(passed.ok()) << passed;
+  const auto passed = CheckPadding(config, *sets);
+  ASSERT_TRUE(passed.ok()) << passed.status();
+  EXPECT_EQ(passed->text, "");
 }
 
 TEST(NetworkDataTest, AnUnreadableFileIsAnError) {

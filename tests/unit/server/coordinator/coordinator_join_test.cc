@@ -4,6 +4,7 @@
 namespace psgd {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -117,8 +118,10 @@ TEST(CoordinatorJoin, AllWorkersPrepareTheirDataAlike) {
   ASSERT_NE(install, nullptr);
   EXPECT_FALSE(install->model->has_preparation()) << "shards need none";
   EXPECT_TRUE(registers(4).ok());
-  EXPECT_THAT(Text(registers(5)),
-              HasSubstr("its data have other scales, categories or classes (data.path: is it"));
+  EXPECT_THAT(
+      Text(registers(5)),
+      AllOf(HasSubstr("its data have other scales, categories or classes (data.path: is it"),
+            HasSubstr("a column of equal numbers: an earlier version")));
   // As a program's, which brings its own data.
   EXPECT_TRUE(run.core().Register(run.Registration(run.Join()), {}, run.now(), &effects).ok());
 }
