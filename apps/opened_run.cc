@@ -124,9 +124,10 @@ absl::Status OpenResults(const ServerArguments& arguments, const Config& config,
     observer = [pages](const Record& record) { pages->Observe(record); };
   }
   const bool goes_on = !arguments.recover.empty() || !arguments.join.empty();
+  const std::string yaml = FormatConfig(config);
   PSGD_ASSIGN_OR_RETURN(opened->recorder,
-                        goes_on ? RunRecorder::GoOn(opened->results, opened->log, observer)
-                                : RunRecorder::Open(opened->results, opened->log, observer));
+                        goes_on ? RunRecorder::GoOn(opened->results, yaml, opened->log, observer)
+                                : RunRecorder::Open(opened->results, yaml, opened->log, observer));
   return absl::OkStatus();
 }
 

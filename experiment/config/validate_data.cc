@@ -200,6 +200,8 @@ void CheckTargetKeys(const Config& config, Problems* problems) {
         "data.", key, " does nothing with format ", format,
         data.format() == DataConfig::IMAGES && !HasTargetKind(data)
             ? " without data.images.labels: name the table of labels there, or leave it out"
+        : data.format() == DataConfig::TEXT && key != std::string("categories")
+            ? ": leave it out, or set data.format to text_classes to learn labels of texts"
             : ": leave it out, or set data.format to table"));
   }
   if (data.input() != ArrayInput::AUTO && data.format() != DataConfig::ARRAYS) {

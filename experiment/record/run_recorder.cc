@@ -8,7 +8,6 @@
 #include "absl/strings/str_replace.h"
 #include "common/clock.h"
 #include "common/cpu_time.h"
-#include "common/files.h"
 #include "common/metrics.h"
 #include "compression/policy.h"
 #include "experiment/record/codec_choices_record.h"
@@ -21,8 +20,6 @@
 
 namespace psgd {
 namespace {
-
-constexpr size_t kMostConfigBytes = size_t{1} << 20;
 
 // The full histograms of staleness; the summary has only their statistics.
 Record StalenessCounts(const StatusReply& status) {
@@ -37,17 +34,16 @@ Record StalenessCounts(const StatusReply& status) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::Open(const RunDir& dir, Log log,
+absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::Open(const RunDir& dir,
+                                                               const std::string& config, Log log,
                                                                Observer observer) {
   PSGD_ASSIGN_OR_RETURN(auto metrics, MetricsWriter::Open(dir.MetricsFile()));
   PSGD_ASSIGN_OR_RETURN(auto events, EventFile::Create(dir.path()));
   std::unique_ptr<RunRecorder> recorder(new RunRecorder(dir, std::move(metrics), std::move(events),
                                                         std::move(log), std::move(observer)));
-  if (const auto config = ReadSmallFile(dir.ConfigFile(), kMostConfigBytes); config.ok()) {
-    const std::string indented =
-        absl::StrCat("    ", absl::StrReplaceAll(*config, {{"\n", "\n    "}}));
-    recorder->ToEvents([&](EventFile& file) { return file.Text(0, "config", indented); });
-  }
+  const std::string indented =
+      absl::StrCat("    ", absl::StrReplaceAll(config, {{"\n", "\n    "}}));
+  recorder->ToEvents([&](EventFile& file) { return file.Text(0, "config", indented); });
   return recorder;
 }
 
@@ -61,10 +57,11 @@ RunRecorder::RunRecorder(const RunDir& dir, std::unique_ptr<MetricsWriter> metri
       start_(SteadyNow()),
       cpu_before_(ProcessCpuSeconds()) {}
 
-absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::GoOn(const RunDir& dir, Log log,
+absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::GoOn(const RunDir& dir,
+                                                               const std::string& config, Log log,
                                                                Observer observer) {
   const double seconds = LastSeconds(dir.MetricsFile());
-  PSGD_ASSIGN_OR_RETURN(auto recorder, Open(dir, std::move(log), std::move(observer)));
+  PSGD_ASSIGN_OR_RETURN(auto recorder, Open(dir, config, std::move(log), std::move(observer)));
   recorder->seconds_before_ = seconds;
   return recorder;
 }

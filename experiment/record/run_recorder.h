@@ -27,10 +27,13 @@ class RunRecorder {
   // block.
   using Observer = std::function<void(const Record& record)>;
 
-  static absl::StatusOr<std::unique_ptr<RunRecorder>> Open(const RunDir& dir, Log log,
+  // `config`: YAML, for readers of the event file.
+  static absl::StatusOr<std::unique_ptr<RunRecorder>> Open(const RunDir& dir,
+                                                           const std::string& config, Log log,
                                                            Observer observer = nullptr);
   // Opens the files of a run that another server led before. Times continue from the last record.
-  static absl::StatusOr<std::unique_ptr<RunRecorder>> GoOn(const RunDir& dir, Log log,
+  static absl::StatusOr<std::unique_ptr<RunRecorder>> GoOn(const RunDir& dir,
+                                                           const std::string& config, Log log,
                                                            Observer observer = nullptr);
 
   // The state of the run when this server begins: times continue from there. Rates ignore the

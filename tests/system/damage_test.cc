@@ -104,9 +104,13 @@ TEST_F(Damage, PrunedAndResumedFromAnOlderOne) {
   const auto checkpoints = StoppedRun();
   const std::string oldest =
       std::to_string(std::stoul(checkpoints[0].filename().string().substr(11)));
+  const Ended listed = RunProgram({"ps-ctl", "checkpoints", Path("run"), "--json"});
+  const Json list = Json::parse(listed.out, nullptr, false)["checkpoints"];
+  const int epochs = static_cast<int>(list.back()["epoch"].get<double>()) + 3;
   // The run resumes from an older checkpoint, while the later checkpoints stay.
-  const Ended resumed = RunProgram({"ps-run", "--resume", Path("run"), "--checkpoint", oldest,
-                                    "--set", "train.epochs=6", "--set", "durability.keep=100"});
+  const Ended resumed =
+      RunProgram({"ps-run", "--resume", Path("run"), "--checkpoint", oldest, "--set",
+                  "train.epochs=" + std::to_string(epochs), "--set", "durability.keep=100"});
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(File("run/server/server.log"), HasSubstr("resuming from checkpoint " + oldest + " "));
   for (const fs::path& checkpoint : checkpoints) EXPECT_TRUE(fs::exists(checkpoint)) << checkpoint;

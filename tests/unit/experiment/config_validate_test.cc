@@ -123,6 +123,9 @@ TEST(ConfigValidate, CrossChecks) {
       {{"data.format=text", "data.path=x", "data.vocabulary=300"},
        "data.vocabulary does nothing with bytes, of which there are 256: leave it out, or set "
        "data.tokens to bpe"},
+      {{"data.format=text", "data.path=x", "data.target=book"},
+       "data.target does nothing with format text: leave it out, or set data.format to "
+       "text_classes to learn labels of texts"},
       {{"data.target=price"},
        "data.target does nothing with format synthetic: leave it out, or set data.format to table"},
       {{"data.target_kind=number"},
