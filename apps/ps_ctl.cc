@@ -117,9 +117,7 @@ std::vector<std::string> ServersOfLiveRun(const std::string& run_dir) {
   for (const std::string& place : places) {
     const auto record = LoadServerRecord(RunDir(place).ServerDir());
     if (!record.ok()) continue;
-    addresses.push_back(
-        absl::StrCat(record->advertise().empty() ? record->host() : record->advertise(), ":",
-                     record->control_port()));
+    addresses.push_back(absl::StrCat(ReachedAs(*record), ":", record->control_port()));
   }
   return addresses;
 }

@@ -168,8 +168,7 @@ absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
       return absl::Status(checked.status().code(), absl::StrCat(checked.status().message(),
                                                                 WhereDataLie(arguments, config)));
     }
-    const TrainingSize& size = *checked;
-    PrintNotes(arguments, size.notes);
+    PrintNotes(arguments, checked->notes);
     return absl::OkStatus();
   }
   PSGD_RETURN_IF_ERROR(CheckBringsModel(config));

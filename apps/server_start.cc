@@ -126,7 +126,7 @@ void WarnOfCertificate(const Credentials* credentials, const std::string& reache
 absl::Status FillLoop(const Arguments& arguments, ServerRecord record, ServerStart* start) {
   const Config& config = start->config;
   ServerLoopOptions& loop = start->loop;
-  const std::string& reached = record.advertise().empty() ? record.host() : record.advertise();
+  const std::string& reached = ReachedAs(record);
   WarnOfCertificate(start->credentials.get(), reached, start->opened.log);
   loop.core.self.set_address(absl::StrCat(reached, ":", start->service->port()));
   loop.core.leader.coordinator.config = config;

@@ -28,13 +28,7 @@ struct TableRows {
   std::string note;  // for people: what the columns became
 };
 
-// "a, b, ..."
-std::string SomeOf(const std::vector<std::string>& names) {
-  constexpr size_t kMostNamed = 8;
-  const auto shown = static_cast<ptrdiff_t>(std::min(names.size(), kMostNamed));
-  return absl::StrCat(absl::StrJoin(names.begin(), names.begin() + shown, ", "),
-                      names.size() > kMostNamed ? ", ..." : "");
-}
+constexpr size_t kMostNoted = 8;  // columns of a kind in a note
 
 // A range of rows. Thread-safe: immutable.
 class TableDataset final : public Dataset {
@@ -220,11 +214,11 @@ std::string TableReader::InputsText(const TableRows& table,
   for (const auto& [what, names] :
        {Part("numbers ", &numbers), Part("categories ", &widest), Part("left out ", &left_out_)}) {
     if (names->empty()) continue;
-    absl::StrAppend(&text, mark, what, SomeOf(*names));
+    absl::StrAppend(&text, mark, what, SomeOf(*names, kMostNoted));
     mark = "; ";
   }
   if (!row_numbers.empty()) {
-    absl::StrAppend(&text, "; row numbers, it seems, in ", SomeOf(row_numbers),
+    absl::StrAppend(&text, "; row numbers, it seems, in ", SomeOf(row_numbers, kMostNoted),
                     ": leave them out if so (data.columns names the inputs)");
   }
   return text;

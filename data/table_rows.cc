@@ -24,7 +24,6 @@ constexpr size_t kLongestOpenRow = size_t{64} << 10;
 absl::Status UnknownColumn(absl::string_view key, const std::string& name,
                            const ColumnNames& names) {
   const std::string hint = Suggest(name, names);
-  const auto shown = static_cast<ptrdiff_t>(std::min(names.size(), kMostNamed));
   const auto numbers = std::ranges::count_if(names, [](const std::string& column) {
     double number = 0;
     return absl::SimpleAtod(column, &number);
@@ -32,10 +31,7 @@ absl::Status UnknownColumn(absl::string_view key, const std::string& name,
   const bool half = 2 * static_cast<size_t>(numbers) >= names.size();
   return absl::InvalidArgumentError(absl::StrCat(
       "no column is named \"", name, "\", as ", key, " says",
-      hint.empty() ? absl::StrCat("; the columns are ",
-                                  absl::StrJoin(names.begin(), names.begin() + shown, ", "),
-                                  names.size() > kMostNamed ? ", ..." : "")
-                   : hint,
+      hint.empty() ? absl::StrCat("; the columns are ", SomeOf(names, kMostNamed)) : hint,
       half ? "; is the line of column names missing? Write it above the first row" : ""));
 }
 
@@ -149,6 +145,12 @@ absl::Status ForEachRow(const std::string& path, const TakeNames& take_names,
   PSGD_RETURN_IF_ERROR(ForEachNumberedLine(
       path, [&](absl::string_view line, size_t number) { return reader.Take(line, number); }));
   return reader.Finish(path);
+}
+
+std::string SomeOf(const ColumnNames& names, size_t most) {
+  const auto shown = static_cast<ptrdiff_t>(std::min(names.size(), most));
+  return absl::StrCat(absl::StrJoin(names.begin(), names.begin() + shown, ", "),
+                      names.size() > most ? ", ..." : "");
 }
 
 absl::StatusOr<size_t> PlaceOf(absl::string_view key, const std::string& name,

@@ -27,6 +27,9 @@ absl::Status ForEachRow(
 absl::StatusOr<size_t> PlaceOf(absl::string_view key, const std::string& name,
                                const ColumnNames& names);
 
+// "a, b, ...": the first `most` of the names.
+std::string SomeOf(const ColumnNames& names, size_t most);
+
 // Whether columns can be targets of a kind: at least one, none twice, and one if it is a class.
 absl::Status CheckTargetColumns(const ColumnNames& target, DataConfig::TargetKind kind);
 

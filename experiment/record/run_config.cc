@@ -129,8 +129,7 @@ absl::Status CheckGoesOn(const CheckpointManifest& checkpoint, const Config& con
   if (ends_by_epochs && checkpoint.epoch_progress() > config.train().epochs() + 1e-6) {
     return absl::InvalidArgumentError(
         absl::StrFormat("checkpoint %d is at epoch %.2f, and train.epochs is %d: raise it, or go "
-                        "on from an earlier "
-                        "checkpoint (--checkpoint)",
+                        "on from an earlier checkpoint (--checkpoint)",
                         checkpoint.id(), checkpoint.epoch_progress(), config.train().epochs()));
   }
   const auto had = MakeOptimizer(checkpoint.config().optimizer());

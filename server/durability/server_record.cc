@@ -34,6 +34,10 @@ absl::StatusOr<ServerRecord> LoadServerRecord(const std::string& server_dir) {
   return record;
 }
 
+const std::string& ReachedAs(const ServerRecord& record) {
+  return record.advertise().empty() ? record.host() : record.advertise();
+}
+
 absl::Status SaveServerRecord(const std::string& server_dir, const ServerRecord& record) {
   const std::string contents = record.SerializeAsString();
   std::string value;

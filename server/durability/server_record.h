@@ -11,6 +11,8 @@ namespace psgd {
 
 // NOT_FOUND: there is no record. `server_dir`: the server's folder in the run directory.
 absl::StatusOr<ServerRecord> LoadServerRecord(const std::string& server_dir);
+// The host under which others reach the server.
+const std::string& ReachedAs(const ServerRecord& record);
 // REQUIRES: MakeJournalFolder was called.
 absl::Status SaveServerRecord(const std::string& server_dir, const ServerRecord& record);
 
