@@ -157,7 +157,6 @@ def main():
     small = {
         "unet": golden(Unet(), 1, (1, 16, 16), classes=3),
         "resnet18": golden(torchvision_model(tv.resnet18), 4, (3, 32, 32)),
-        "resnet50": golden(torchvision_model(tv.resnet50), 4, (3, 32, 32)),
         "googlenet": golden(torchvision_model(tv.googlenet, **inception), 4, (3, 32, 32)),
         "inception_v3": golden(torchvision_model(tv.inception_v3, **inception), 3, (3, 75, 75)),
     }

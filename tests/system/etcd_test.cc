@@ -64,7 +64,7 @@ TEST_F(Etcd, ARunStopsEarlyUnderItsNextLeader) {
 
 TEST_F(Etcd, TrainingWaitsForItAndSaysSo) {
   StartEtcd();
-  StartRun({"train.epochs=200"});
+  StartRun({"train.epochs=120"});
   etcd_->Signal(SIGSTOP);
   const std::string address = ServerOf(*servers_[0]);
   ASSERT_TRUE(Eventually([&] {
@@ -79,13 +79,13 @@ TEST_F(Etcd, TrainingWaitsForItAndSaysSo) {
   for (auto& server : servers_) EXPECT_EQ(server->Wait().code, 0) << server->Err();
   const std::string leader =
       std::filesystem::exists(Path("server-2/summary.json")) ? "server-2" : "server-1";
-  EXPECT_EQ(Summary(leader)["epochs"], 200.0);
+  EXPECT_EQ(Summary(leader)["epochs"], 120.0);
 }
 
 // No server leads without etcd's consent, and waiting for it loses nothing.
 TEST_F(Etcd, AServerWaitsForItBeforeItLeads) {
   StartEtcd();
-  StartRun({"train.epochs=120"});
+  StartRun({"train.epochs=40"});
   etcd_->Signal(SIGKILL);
   etcd_->Wait();
   Kill(*servers_[0]);
@@ -95,7 +95,7 @@ TEST_F(Etcd, AServerWaitsForItBeforeItLeads) {
   ASSERT_TRUE(servers_[1]->WaitFor("ready: workers connect")) << servers_[1]->Err() << etcd_->Err();
   ExpectWorkersFinish();
   EXPECT_EQ(servers_[1]->Wait().code, 0) << servers_[1]->Err();
-  EXPECT_EQ(Summary("server-2")["epochs"], 120.0);
+  EXPECT_EQ(Summary("server-2")["epochs"], 40.0);
 }
 
 class EtcdOver : public Etcd, public testing::WithParamInterface<std::string> {};
@@ -103,7 +103,7 @@ class EtcdOver : public Etcd, public testing::WithParamInterface<std::string> {}
 // A server that hangs for a while finds that another server leads, and goes on with its copies.
 TEST_P(EtcdOver, AServerThatHangsIsReplacedAndFollows) {
   StartEtcd();
-  StartRun({"train.epochs=90", "cluster.transport=" + GetParam()});
+  StartRun({"train.epochs=50", "cluster.transport=" + GetParam()});
   servers_[0]->Signal(SIGSTOP);
   ASSERT_TRUE(servers_[1]->WaitFor("ready: workers connect")) << servers_[1]->Err();
   Pause(300ms);
@@ -112,13 +112,13 @@ TEST_P(EtcdOver, AServerThatHangsIsReplacedAndFollows) {
   ExpectWorkersFinish();
   EXPECT_EQ(servers_[1]->Wait().code, 0) << servers_[1]->Err();
   EXPECT_EQ(servers_[0]->Wait(30s).code, 0) << servers_[0]->Err();
-  EXPECT_EQ(Summary("server-2")["epochs"], 90.0);
+  EXPECT_EQ(Summary("server-2")["epochs"], 50.0);
 }
 INSTANTIATE_TEST_SUITE_P(Transports, EtcdOver, testing::Values("zmq", "grpc", "ucx"));
 
 TEST_F(Etcd, AServerThatHangsBeyondTheEndOfItsRunEnds) {
   StartEtcd();
-  StartRun({"train.epochs=60"});
+  StartRun({"train.epochs=30"});
   servers_[0]->Signal(SIGSTOP);
   ExpectWorkersFinish();
   EXPECT_EQ(servers_[1]->Wait().code, 0) << servers_[1]->Err();
@@ -168,7 +168,7 @@ TEST_F(Etcd, OfASecuredRunIsShownCertificates) {
 // All servers die and restart at other addresses. Workers find them by the run's name.
 TEST_F(Etcd, ServersThatAllDiedGoOnElsewhere) {
   StartEtcd();
-  StartRun({"train.epochs=120"});
+  StartRun({"train.epochs=40"});
   const std::string before = ServerOf(*servers_[0]);
   Kill(*servers_[1]);
   Kill(*servers_[0]);

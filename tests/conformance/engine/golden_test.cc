@@ -168,8 +168,8 @@ TEST_P(GoldenInDouble, IsPyTorchs) {
   EXPECT_NEAR(evaluated.Loss(), evaluation, kBound * evaluation);
 }
 
-// alexnet and vgg16 are left out: they have hundreds of megabytes of weights and no op of their
-// own.
+// alexnet and vgg16 are left out, for they have hundreds of megabytes of weights and no op of their
+// own; resnet50, for its blocks are resnet18's with one convolution more.
 INSTANTIATE_TEST_SUITE_P(
     Engine, GoldenInDouble,
     ::testing::Values(DoubleCase{"mlp"}, DoubleCase{"lenet5"}, DoubleCase{"cnn"},
@@ -177,8 +177,7 @@ INSTANTIATE_TEST_SUITE_P(
                       DoubleCase{"transformer"}, DoubleCase{"lstm_lm"}, DoubleCase{"bag_of_tokens"},
                       DoubleCase{"transformer_encoder"}, DoubleCase{"logistic_regression"},
                       DoubleCase{"ncf"}, DoubleCase{"unet", true}, DoubleCase{"resnet18", true},
-                      DoubleCase{"resnet50", true}, DoubleCase{"googlenet", true},
-                      DoubleCase{"inception_v3", true}),
+                      DoubleCase{"googlenet", true}, DoubleCase{"inception_v3", true}),
     [](const auto& info) { return std::string(info.param.model); });
 
 std::string NameOf(const ::testing::TestParamInfo<GoldenCase>& info) {
@@ -207,8 +206,8 @@ std::vector<GoldenCase> Cases() {
       cases.push_back(test);
     }
   }
-  cases.push_back({"vgg16", "onednn"});
-  // cuDNN's rounding changes which pixel of a pool is the largest, and so all gradients before it.
+  // On a CPU its 138 million weights take ten seconds, and alexnet has the same ops. cuDNN's rounding
+  // changes which pixel of a pool is the largest, and so all gradients before it.
   cases.push_back({"vgg16", "cudnn", 0.02, 1e-5, 2e-3, 1e-5, 2e-4});
   return cases;
 }
