@@ -137,9 +137,24 @@ TEST(CoordinatorSegment, TheLastToFinishAnEpochEvaluatesIt) {
   EXPECT_TRUE(run.Next(a, 2).evaluate());
 }
 
-// The slow worker would fall further behind with each evaluation.
-TEST(CoordinatorSegment, TheFastestEvaluatesWhatAllHaveFinished) {
-  CoordinatorFixture run(CoordinatorConfig(2, 3, 4));
+// A worker whose share of an epoch ends early may finish the next epoch before the other asks.
+TEST(CoordinatorSegment, TheLastToFinishEvaluatesAlsoIfTheOtherFinishedMore) {
+  CoordinatorFixture run(CoordinatorConfig(2, 2, 4));
+  const WorkerKey a = run.JoinAndRegister(), b = run.JoinAndRegister();
+  run.Next(a);
+  run.Next(b);
+  EXPECT_FALSE(run.Next(a, 1).evaluate());
+  EXPECT_FALSE(run.Next(a, 2).evaluate());
+  const NextSegmentReply last = run.Next(b, 1);
+  EXPECT_TRUE(last.evaluate());
+  EXPECT_EQ(last.evaluate_epoch(), 1u);
+}
+
+// Where nobody waits, the slow worker would fall further behind with each evaluation.
+TEST(CoordinatorSegment, OfAnUnboundedRunTheFastestEvaluatesWhatAllHaveFinished) {
+  Config config = CoordinatorConfig(2, 3, 4);
+  config.mutable_consistency()->set_staleness(-1);
+  CoordinatorFixture run(config);
   const WorkerKey fast = run.JoinAndRegister(), slow = run.JoinAndRegister();
   run.Next(fast);
   run.Next(slow);
