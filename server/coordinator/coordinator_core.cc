@@ -594,9 +594,9 @@ bool CoordinatorCore::NobodyIsAhead(const MemberState& member) const {
 }
 
 void CoordinatorCore::AssignEvaluation(const MemberState& member, NextSegmentReply* reply) {
-  // The last worker that finishes an epoch evaluates it: others may have finished more, but wait for
-  // this worker's next step, so these are the weights of the epoch's end. Where nobody waits, a slow
-  // worker would fall further behind with each evaluation.
+  // The last worker that finishes an epoch evaluates it: others may have finished more, but wait
+  // for this worker's next step, so these are the weights of the epoch's end. Where nobody waits, a
+  // slow worker would fall further behind with each evaluation.
   const bool others_wait = config_.consistency().staleness() >= 0;
   const bool may_evaluate = others_wait || NobodyIsAhead(member);
   const WorkerKey& key = member.record.key();
