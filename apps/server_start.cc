@@ -21,6 +21,7 @@
 #include "net/address.h"
 #include "net/memory_run_store.h"
 #include "proto/has_journal.h"
+#include "proto/local_steps.h"
 #include "proto/measure_of.h"
 #include "server/control/peer_client.h"
 #include "server/durability/checkpoint_files.h"
@@ -91,6 +92,10 @@ absl::Status Resume(const Arguments& arguments, ServerStart* start) {
   snapshot.checkpoint = manifest.id();
   snapshot.position.epoch = manifest.epoch();
   snapshot.position.clock = manifest.clock();
+  snapshot.position.steps = manifest.steps();
+  if (manifest.steps() == 0) {  // an earlier version wrote it
+    snapshot.position.steps = manifest.clock() * StepsOfClock(manifest.config().local());
+  }
   snapshot.position.remaining = BatchQueue(manifest.remaining());
   snapshot.hyper = manifest.hyper();
   snapshot.total = manifest.total();

@@ -263,7 +263,7 @@ absl::Status Trainer::Do(const task::Await& await) {
   const auto advanced = [this] { return core().Advance(SteadyNow()); };
   if (await.what != task::Await::kWeights) return session().WaitUntil(advanced);
   arriving_for_ = await.clock + 1;
-  if (core().session().pulls_average()) KeepWeights();
+  if (core().session().pulls_aside()) KeepWeights();
   weights_->Begin();
   if (local_) {
     if (core().step_follows() && local_->begun() && config().local().delay() > 0) {
@@ -330,9 +330,9 @@ absl::Status Trainer::Do(const task::Install& install) {
   took_.waited += PartsOfWait(weights_->waited(), core().session().last_answer());
   took_.seconds_encode += weights_->installing();
   core().session().TakePulled();
-  // A pull that was sent ahead may lack the step before. After an evaluation of the average the
+  // A pull that was sent ahead may lack the step before. After an evaluation aside the
   // worker goes on with its own weights, which lack more.
-  if (install.clock > 0 && !core().session().pulls_average()) {
+  if (install.clock > 0 && !core().session().pulls_aside()) {
     pushed_factors_.Forget(install.clock - 1);
   }
   if (install.for_step) {
@@ -433,7 +433,7 @@ absl::Status Trainer::Step(uint64_t clock, const Bring& bring) {
   took_.seconds_encode += encoding;
   trace_.Add(TraceSpan::COMPUTE, clock, computes_since, end);
   ReportLaunches(clock, result);
-  return ReportStep(clock, result);
+  return ReportStep(clock, clock, result);
 }
 
 absl::Status Trainer::StepLocally(uint64_t clock, const Bring& bring) {
@@ -492,7 +492,7 @@ absl::Status Trainer::LocalStep(uint64_t clock, const ScheduleTime& time, bool a
   took_.seconds_compute += Seconds(end - start);
   trace_.Add(TraceSpan::COMPUTE, clock, start, end);
   ReportLaunches(clock, result);
-  return ReportStep(clock, result);
+  return ReportStep(clock, time.step + 1, result);
 }
 
 bool Trainer::GaveUpLocalSteps() {
@@ -710,7 +710,8 @@ absl::Status Trainer::Do(const task::Leave& leave) {
     case task::Leave::kGaveResidual:
       break;
   }
-  const std::string what = absl::StrCat("asked to stop after step ", core().clock(), "; ", gave_);
+  const std::string what = absl::StrCat("asked to stop after ", local_ ? "clock " : "step ",
+                                        core().clock(), "; ", gave_);
   options_.log->info("{}", what);
   return absl::CancelledError(what);
 }
@@ -741,10 +742,10 @@ void Trainer::Acknowledged(const Message& push, Time sent) {
   trace_.AddPush(push.header, sent, SteadyNow());
 }
 
-absl::Status Trainer::ReportStep(uint64_t clock, const Network::Result& result) {
+absl::Status Trainer::ReportStep(uint64_t clock, uint64_t step, const Network::Result& result) {
   if (!std::isfinite(result.loss_sum)) {
     return OutOfRangeError(DivergedText(config()), ". The loss is not a finite number at step ",
-                           clock);
+                           step);
   }
   const double cpu_before = std::exchange(cpu_seconds_, ProcessCpuSeconds());
   took_.samples = result.counted;

@@ -120,7 +120,7 @@ class Trainer {
   // Logs what was left out of the data since the last call.
   void ReportDamage();
   // An error: the step's loss is not finite.
-  absl::Status ReportStep(uint64_t clock, const Network::Result& result);
+  absl::Status ReportStep(uint64_t clock, uint64_t step, const Network::Result& result);
   // Whether this worker is to leave by itself; and whether it is to stay while the run drains.
   void TellAsked();
   // Logs how a GPU runs the steps, once, and each step that was computed again in fp16.

@@ -154,7 +154,12 @@ absl::Status Member::ReportResidual() {
 
 absl::Status Member::Report(const task::Report& report) {
   if (SteadyNow() - residual_reported_ >= kResidualPeriod) PSGD_RETURN_IF_ERROR(ReportResidual());
-  heartbeat_->Record([&](WorkerReport* next) { next->set_clock(report.clock); });
+  const EndpointStats traffic = session_->traffic();
+  heartbeat_->Record([&](WorkerReport* next) {
+    next->set_clock(report.clock);
+    // Local steps are reported before the exchange that ends them.
+    session_report_.AddTo(traffic, core_->session().stats(), next);
+  });
   return heartbeat_->Flush();
 }
 

@@ -19,7 +19,11 @@ SessionOptions SessionOptionsOf(const Config& config, const WorkerKey& key) {
   options.window_bytes = config.cluster().window();
   options.fuse_bytes = config.cluster().fuse();
   options.fragments = static_cast<uint32_t>(config.local().fragments());
-  options.averages = config.train().average() > 0;
+  // The shards' coded differences to what a worker has would differ after a pull of slices that its
+  // exchange does not carry, and so would its training.
+  const bool differs =
+      config.local().fragments() > 1 && config.compression().pull().delta().has_codec();
+  options.evaluates_aside = config.train().average() > 0 || differs;
   return options;
 }
 
@@ -47,10 +51,10 @@ Message SessionCore::MakeMessage(uint32_t shard) const {
   return message;
 }
 
-void SessionCore::AskShards(uint64_t clock, Time now, bool all, bool average) {
+void SessionCore::AskShards(uint64_t clock, Time now, bool all, bool aside) {
   SetTime(now);
   pull_clock_ = clock;
-  pulls_average_ = average;
+  pulls_aside_ = aside;
   std::ranges::fill(parts_left_, 0);
   arrived_.clear();
   for (uint32_t id = 0; id < slice_seen_.size(); ++id) {
@@ -67,7 +71,7 @@ void SessionCore::AskShards(uint64_t clock, Time now, bool all, bool average) {
     message.header.mutable_pull()->set_request(request);
     message.header.mutable_pull()->set_clock(clock);
     message.header.mutable_pull()->set_own_clock(ended_clock_);
-    message.header.mutable_pull()->set_average(average);
+    message.header.mutable_pull()->set_aside(aside);
     AddWanted(s, message.header.mutable_pull());
     shards_[s].pull = message;
     shards_[s].pull_sent = Time{};
@@ -103,9 +107,9 @@ Message SessionCore::PullAgain(uint32_t shard) const {
 }
 
 std::vector<PulledSlice> SessionCore::TakePulled() {
-  has_all_ = has_all_ || !pulls_average_;
+  has_all_ = has_all_ || !pulls_aside_;
   for (size_t id = 0; id < pulled_.size(); ++id) {
-    if (!asked_[id] || pulls_average_) continue;
+    if (!asked_[id] || pulls_aside_) continue;
     base_versions_[id] = pulled_[id].version;
     base_lives_[id] = pulled_[id].life;
     marks_[id] = pulled_[id].mark;

@@ -38,8 +38,8 @@ struct SessionOptions {
   Duration deadline = Milliseconds(60000);
   size_t window_bytes = 64u << 20;
   size_t fuse_bytes = 64u << 10;
-  uint32_t fragments = 1;  // a pull carries one part of the slices, in turn: fragments.h
-  bool averages = false;   // evaluations are of the average of the weights (train.average)
+  uint32_t fragments = 1;        // a pull carries one part of the slices, in turn: fragments.h
+  bool evaluates_aside = false;  // evaluations leave the weights of training as they are
   // Called for each push that a shard acknowledged, with when it first left, if set.
   std::function<void(const Message& push, Time sent)> on_acknowledged;
 };
@@ -82,15 +82,15 @@ class SessionCore {
   // the exchange of `clock` carries, or of all, as always the first time. REQUIRES: no pull is
   // under way.
   void Pull(uint64_t clock, Time now, bool all = true) {
-    AskShards(clock, now, all, /*average=*/false);
+    AskShards(clock, now, all, /*aside=*/false);
   }
-  // The same for an evaluation: of all slices, and of their average where evaluations are of it.
+  // The same for an evaluation: of all slices.
   void PullForEvaluation(uint64_t clock, Time now) {
-    AskShards(clock, now, /*all=*/true, options_.averages);
+    AskShards(clock, now, /*all=*/true, options_.evaluates_aside);
   }
-  // The pull under way, or the last, is of the average. The worker evaluates what comes, and then
-  // trains on with the weights that it has.
-  bool pulls_average() const { return pulls_average_; }
+  // The worker evaluates what the pull under way, or the last, brings, and then trains on with the
+  // weights that it has.
+  bool pulls_aside() const { return pulls_aside_; }
   const Fragments& fragments() const { return fragments_; }
   // Whether the pull under way, or the last, asked for the slice.
   bool Asked(uint32_t slice) const { return asked_[slice]; }
@@ -220,7 +220,7 @@ class SessionCore {
   Message MakeMessage(uint32_t shard) const;
   // Sends the request, whose answer the shard owes from now on.
   void Ask(Shard& shard, Message request);
-  void AskShards(uint64_t clock, Time now, bool all, bool average);
+  void AskShards(uint64_t clock, Time now, bool all, bool aside);
 
   const SessionOptions options_;
   Placement placement_;
@@ -232,7 +232,7 @@ class SessionCore {
   std::vector<uint64_t> marks_;          // by slice id: of what was installed last
   uint64_t next_request_ = 1;
   uint64_t pull_clock_ = 0;
-  bool pulls_average_ = false;
+  bool pulls_aside_ = false;
   uint64_t ended_clock_ = 0;
   size_t pulls_left_ = 0;
   std::vector<size_t> parts_left_;  // of the pull under way, by shard

@@ -57,8 +57,8 @@ struct Train {
   uint64_t clock = 0;
   uint64_t steps = 1;
 };
-// Evaluate the weights that were installed last, and tell the coordinator. If they are an average
-// (SessionCore::pulls_average), then put back the weights from before the Install.
+// Evaluate the weights that were installed last, and tell the coordinator. If they were pulled
+// aside (SessionCore::pulls_aside), then put back the weights from before the Install.
 struct Evaluate {
   double epoch = 0;
   uint64_t clock = 0;

@@ -162,12 +162,12 @@ void CheckDelta(const DeltaPull& delta, const OptimizerConfig& optimizer, Proble
                      "gradients: use topk, or sign"));
   }
   CheckContracts(delta.codec(), path, "", problems);
-  const bool few_change =
-      optimizer.has_adagrad() || (optimizer.has_sgd() && optimizer.sgd().momentum() == 0);
+  const bool few_change = optimizer.has_adagrad() || optimizer.has_worker() ||
+                          (optimizer.has_sgd() && optimizer.sgd().momentum() == 0);
   if (delta.has_codec() || few_change) return;
   problems->push_back(
       "compression.pull.delta sends the weights that changed, and this optimizer changes all at "
-      "every step: use optimizer.sgd without momentum or adagrad, or give "
+      "every step: use optimizer.sgd without momentum, adagrad or worker, or give "
       "compression.pull.delta a lossy codec, as {codec: {topk: {density: 0.01}}}");
 }
 

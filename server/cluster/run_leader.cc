@@ -557,6 +557,7 @@ void RunLeader::Seal(Time now, ServerEffects* effects) {
   *manifest.mutable_placement() = *coordinator_.placement();
   manifest.set_name(under_way->name);
   manifest.set_clock(under_way->position.clock);
+  manifest.set_steps(under_way->position.steps);
   manifest.set_epoch(under_way->position.epoch);
   *manifest.mutable_remaining() = under_way->position.remaining.Save();
   manifest.set_batches_per_epoch(coordinator_.batches_per_epoch());

@@ -115,11 +115,7 @@ absl::StatusOr<PullAnswerer::WaitingPull> PullAnswerer::Read(PeerId from,
   pull.request = request.request();
   pull.clock = request.clock();
   pull.own_clock = request.own_clock();
-  pull.average = request.average();
-  const bool has_average = slices_.size() == 0 || slices_[0].average.has_value();
-  if (pull.average && !has_average) {
-    return absl::InvalidArgumentError("the run keeps no average of the weights (train.average)");
-  }
+  pull.aside = request.aside();
   if (request.slices_size() > static_cast<int>(slices_.size())) {
     return absl::InvalidArgumentError("more slices than the shard has");
   }
@@ -156,7 +152,7 @@ bool PullAnswerer::Allowed(const WaitingPull& pull, uint64_t slowest) const {
 AnsweredPull PullAnswerer::Answer(const WaitingPull& pull, uint64_t slowest, Outbox* out) {
   AnsweredPull answered;
   answered.staleness = pull.clock > slowest ? pull.clock - slowest : 0;
-  if (remembers_shown_ && !pull.average) {
+  if (remembers_shown_ && !pull.aside) {
     answered.shown.emplace().set_worker(pull.key.worker());
     for (const auto& [local, mark] : pull.slices) answered.shown->add_slices(local);
     Show(*answered.shown);
@@ -169,11 +165,11 @@ Bytes PullAnswerer::EncodeSlice(const WaitingPull& pull, size_t i, PullPart* par
   const auto [local, mark] = pull.slices[i];
   SliceState& slice = slices_[local];
   part->set_slice(slice.id);
-  if (pull.average) {
+  if (pull.aside) {
     part->set_codec(CODEC_NONE);
     part->set_version(slice.version);
     part->set_mark(mark);
-    return slice.average->Share();
+    return slice.average ? slice.average->Share() : slice.weights.Share();
   }
   SentWeights* const sent = &workers_.at(pull.key.worker()).sent[local];
   Bytes payload = encoder_.Encode(slice, pull.clock, mark, sent, part);
@@ -200,7 +196,7 @@ void PullAnswerer::Send(const WaitingPull& pull, size_t later, uint64_t slowest,
   };
   for (size_t i = 0; i < pull.slices.size(); ++i) {
     const auto [local, mark] = pull.slices[i];
-    if (const size_t count = pull.average ? 0 : WholeTensor(pull, i); count > 0) {
+    if (const size_t count = pull.aside ? 0 : WholeTensor(pull, i); count > 0) {
       const auto tensor = std::span<const SliceState>(slices_.all()).subspan(local, count);
       const UpdateReader reader = {pull.key.worker(), pull.key.incarnation()};
       if (std::optional<Bytes> updates = encoder_.EncodeUpdates(tensor, mark, reader)) {

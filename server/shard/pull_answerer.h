@@ -6,8 +6,9 @@
 // answer that is too large for one message comes in several, front layers first. At staleness 0 the
 // slices that have the awaited clock leave before the others have it.
 //
-// The moving average of the weights leaves whole and exact, whatever compression.pull is. Its parts
-// repeat the worker's marks: the worker keeps the weights that it has, and trains on from them.
+// A pull aside (data.proto) is answered whole and exact, whatever compression.pull is, with the
+// moving average of the weights where the run keeps one. Its parts repeat the worker's marks: the
+// worker keeps the weights that it has, and trains on from them.
 #pragma once
 
 #include <cstdint>
@@ -97,7 +98,7 @@ class PullAnswerer {
     uint64_t request;
     uint64_t clock;
     uint64_t own_clock;
-    bool average;  // of the moving average, for an evaluation
+    bool aside;  // for an evaluation: whole and exact, or of the moving average
     // Local indices of the slices that were not sent yet, ascending, and the worker's marks.
     std::vector<std::pair<uint32_t, uint64_t>> slices;
   };

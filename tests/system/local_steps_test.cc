@@ -85,11 +85,32 @@ INSTANTIATE_TEST_SUITE_P(
         Method{"Lars", {"local.optimizer={lars: {learning_rate: 1, trust: 0.002}}"}},
         Method{"Lamb", {"local.optimizer={lamb: {learning_rate: 0.01}}"}},
         Method{"Fragments",
-               {"local.fragments=4", "local.delay=1", "local.mix=0.5", "cluster.shards=3"}},
+               {"local.fragments=4", "local.delay=1", "local.mix=0.5", "cluster.shards=3",
+                "compression={push: {qsgd: {bits: 4}}, pull: {delta: {codec: {qsgd: {bits: 4}}}}, "
+                "dense_below: 0}"}},
         Method{"Compressed",
                {"compression={push: {topk: {density: 0.1}}, pull: {delta: {codec: {topk: {density: "
                 "0.2}}}}}"}}),
     [](const auto& info) { return info.param.name; });
+
+// The local schedule, dropout and the run's end count the steps from before, too.
+TEST_F(LocalStepsRun, AResumedRunHasTheBitsOfOneThatWasNotStopped) {
+  const std::vector<std::string> sets = {
+      "model.dropout=0.2", "local.schedule={step: {every: 40 steps, factor: 0.3}}",
+      "train.max_steps=150", "durability.checkpoint=1 epoch", "durability.keep=9"};
+  Train("whole", sets);
+  EXPECT_NEAR(Number("whole", "steps"), 2 * 150, 2 * 8);
+  std::filesystem::copy(Path("whole"), Path("again"), std::filesystem::copy_options::recursive);
+  const Ended ended = RunProgram({"ps-run", "--resume", Path("again"), "--checkpoint", "1"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(Number("again", "steps"), Number("whole", "steps"));
+  EXPECT_TRUE(Weights("again") == Weights("whole"));
+}
+
+TEST_F(LocalStepsRun, TheLastExchangeCounts) {
+  Train("run", {"local.steps=1000", "train.epochs=1", "compression.push=none"});
+  EXPECT_GT(Number("run", "bytes_pushed"), Number("run", "bytes_pushed_dense") / 40);
+}
 
 TEST_F(LocalStepsRun, WorkersOfDifferentSpeedsTakeDifferentNumbersOfSteps) {
   Process server(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",

@@ -210,15 +210,18 @@ TEST(ConfigValidate, CrossChecks) {
        "optimizer.delayed_nesterov.every to 2 or more, or leave spread out"},
       {{"compression.pull=delta", "optimizer=delayed_nesterov"},
        "compression.pull.delta sends the weights that changed, and this optimizer changes all at "
-       "every step: use optimizer.sgd without momentum or adagrad, or give compression.pull.delta "
+       "every step: use optimizer.sgd without momentum, adagrad or worker, or give "
+       "compression.pull.delta "
        "a lossy codec, as {codec: {topk: {density: 0.01}}}"},
       {{"compression.pull=delta", "optimizer=lars"},
        "compression.pull.delta sends the weights that changed, and this optimizer changes all at "
-       "every step: use optimizer.sgd without momentum or adagrad, or give compression.pull.delta "
+       "every step: use optimizer.sgd without momentum, adagrad or worker, or give "
+       "compression.pull.delta "
        "a lossy codec, as {codec: {topk: {density: 0.01}}}"},
       {{"compression.pull=delta", "optimizer=lamb"},
        "compression.pull.delta sends the weights that changed, and this optimizer changes all at "
-       "every step: use optimizer.sgd without momentum or adagrad, or give compression.pull.delta "
+       "every step: use optimizer.sgd without momentum, adagrad or worker, or give "
+       "compression.pull.delta "
        "a lossy codec, as {codec: {topk: {density: 0.01}}}"},
       {{"compression.push=dgc", "optimizer=lars"},
        "compression.push: dgc applies momentum on the worker, so the server's optimizer must be "
@@ -359,7 +362,8 @@ TEST(ConfigValidate, CrossChecks) {
       {{"compression.pull=delta", "optimizer={sgd: {momentum: 0.9}}"},
        "compression.pull.delta sends the weights that changed, and this optimizer changes all at "
        "every "
-       "step: use optimizer.sgd without momentum or adagrad, or give compression.pull.delta a "
+       "step: use optimizer.sgd without momentum, adagrad or worker, or give "
+       "compression.pull.delta a "
        "lossy "
        "codec, as {codec: {topk: {density: 0.01}}}"},
       {{"compression.pull={delta: {codec: none}}"},

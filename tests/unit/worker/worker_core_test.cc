@@ -20,14 +20,14 @@ class WorkerCoreTest : public testing::Test {
   WorkerCoreTest() { Make(false); }
 
   void Make(bool pull_ahead, WorkerCore::AtEnd at_end = WorkerCore::AtEnd::kAsk,
-            bool averages = false) {
+            bool evaluates_aside = false) {
     Placement placement;
     placement.add_slices()->set_count(4);
     placement.add_endpoints("tcp://alpha:1");
     SessionOptions options;
     options.key.set_worker(3);
     options.key.set_incarnation(2);
-    options.averages = averages;
+    options.evaluates_aside = evaluates_aside;
     core_ = std::make_unique<WorkerCore>(options, pull_ahead, placement, now_, at_end);
   }
 
@@ -66,7 +66,7 @@ class WorkerCoreTest : public testing::Test {
     reply.header.set_incarnation(2);
     if (asked.has_pull()) {
       pulls_.push_back(asked.pull().clock());
-      averages_.push_back(asked.pull().average());
+      aside_.push_back(asked.pull().aside());
       PullReply* const weights = reply.header.mutable_pull_reply();
       weights->set_request(asked.pull().request());
       weights->add_parts()->set_version(1);
@@ -105,7 +105,7 @@ class WorkerCoreTest : public testing::Test {
   Time now_ = std::chrono::hours(1);
   std::unique_ptr<WorkerCore> core_;
   std::vector<uint64_t> pulls_, pushes_;  // their clocks
-  std::vector<bool> averages_;            // by pull
+  std::vector<bool> aside_;               // by pull
 };
 
 TEST_F(WorkerCoreTest, ASegmentIsTrainedReportedAndFinished) {
@@ -308,8 +308,8 @@ TEST_F(WorkerCoreTest, AWorkerThatTrainedMayWaitForTheNextSegmentToTakeItsResidu
   EXPECT_EQ(Expect<task::Leave>(*core_).why, task::Leave::kAskedWhileWaiting);
 }
 
-TEST_F(WorkerCoreTest, AnEvaluationIsOfTheAverageAndTrainingOfTheWeights) {
-  Make(false, WorkerCore::AtEnd::kAsk, /*averages=*/true);
+TEST_F(WorkerCoreTest, AnEvaluationAsideLeavesTheWeightsOfTraining) {
+  Make(false, WorkerCore::AtEnd::kAsk, /*evaluates_aside=*/true);
   Answer(Run(1, 0, 1, 1));
   Do<task::BeginSegment>();
   Step(1);
@@ -317,15 +317,15 @@ TEST_F(WorkerCoreTest, AnEvaluationIsOfTheAverageAndTrainingOfTheWeights) {
   NextSegmentReply next = Run(2, 1, 1, 1);
   next.set_evaluate(true);
   Answer(next);
-  EXPECT_TRUE(core_->session().pulls_average());
+  EXPECT_TRUE(core_->session().pulls_aside());
   Await(task::Await::kWeights);
   core_->session().TakePulled();
   Do<task::Install>();
   Do<task::Evaluate>();
   Do<task::BeginSegment>();
   Step(2);
-  EXPECT_FALSE(core_->session().pulls_average());
-  EXPECT_THAT(averages_, testing::ElementsAre(false, true, false));
+  EXPECT_FALSE(core_->session().pulls_aside());
+  EXPECT_THAT(aside_, testing::ElementsAre(false, true, false));
 }
 
 }  // namespace

@@ -129,7 +129,7 @@ TEST(PullOfAnAverage, IsWholeAndLeavesTheWorkersMarks) {
       shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}, {1, {2, 2, 2, 2}}})),
       2u);
   Message pull = ShardFixture::PullOf(0, 1, 1);
-  pull.header.mutable_pull()->set_average(true);
+  pull.header.mutable_pull()->set_aside(true);
   for (const uint64_t mark : {7, 8}) pull.header.mutable_pull()->add_marks(mark);
   const auto out = shard.Send(pull);
   ASSERT_EQ(out.size(), 1u);
@@ -147,12 +147,24 @@ TEST(PullOfAnAverage, IsWholeAndLeavesTheWorkersMarks) {
   }
 }
 
-TEST(PullOfAnAverage, OfARunWithoutOneIsMalformed) {
-  ShardFixture shard;
+TEST(PullAside, MovesNoMarkAndNoDifference) {
+  Config config;
+  config.mutable_compression()->mutable_pull()->mutable_delta()->mutable_codec()->mutable_qsgd();
+  ShardFixture shard({}, config);
   shard.Start(1);
-  Message pull = ShardFixture::PullOf(0, 1, 0);
-  pull.header.mutable_pull()->set_average(true);
-  EXPECT_EQ(shard.Refused(pull).reason(), Refusal::MALFORMED);
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}, {1, {2, 2, 2, 2}}}));
+  Message pull = ShardFixture::PullOf(0, 1, 1);
+  pull.header.mutable_pull()->set_aside(true);
+  for (const uint64_t mark : {7, 8}) pull.header.mutable_pull()->add_marks(mark);
+  const auto out = shard.Send(pull);
+  ASSERT_EQ(out.size(), 1u);
+  for (int i = 0; i < 2; ++i) {
+    const PullPart& part = out[0].message.header.pull_reply().parts(i);
+    EXPECT_EQ(part.form(), PullPart::WHOLE);
+    EXPECT_EQ(part.mark(), 7u + static_cast<uint64_t>(i));
+    const auto sent = Floats(out[0].message.payloads[static_cast<size_t>(i)]);
+    EXPECT_TRUE(std::ranges::equal(sent, shard.Weights(static_cast<uint32_t>(i))));
+  }
 }
 
 // Images and replays have the average, whether updates are clocks or pushes.
