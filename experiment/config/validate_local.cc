@@ -39,8 +39,12 @@ bool HasOwnOptimizer(const LocalConfig& local) {
           local.schedule().SerializeAsString() != usual.schedule().SerializeAsString());
 }
 
+bool HasOwnMost(const LocalConfig& local) {
+  return local.most() != ResolveDefaults({}).local().most();
+}
+
 void CheckUnused(const LocalConfig& local, Problems* problems) {
-  if (KeepsOwnWeights(local) || HasOwnOptimizer(local)) {
+  if (KeepsOwnWeights(local) || HasOwnOptimizer(local) || HasOwnMost(local)) {
     problems->emplace_back(
         "local.steps is 1, so each step is an exchange and the other keys of local do nothing: set "
         "local.steps, as 30, or leave local out");
@@ -53,6 +57,10 @@ void CheckLocal(const Config& config, Problems* problems) {
   const LocalConfig& local = config.local();
   if (!TakesLocalSteps(local)) return CheckUnused(local, problems);
   const int32_t steps = StepsBetweenExchanges(local);
+  if (local.steps() != 0 && HasOwnMost(local)) {
+    problems->push_back(absl::StrCat("local.most bounds local.steps: auto, and local.steps is ",
+                                     local.steps(), ": leave local.most out"));
+  }
   if (local.fragments() > steps) {
     problems->push_back(absl::StrCat("local.fragments is ", local.fragments(), ", and there are ",
                                      steps,

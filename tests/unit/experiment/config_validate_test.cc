@@ -313,6 +313,8 @@ TEST(ConfigValidate, CrossChecks) {
       {{"local.fragments=2"},
        "local.steps is 1, so each step is an exchange and the other keys of local do nothing: set "
        "local.steps, as 30, or leave local out"},
+      {{"local={steps: 30, most: 50}"},
+       "local.most bounds local.steps: auto, and local.steps is 30: leave local.most out"},
       {{"local.optimizer=adamw"},
        "local.steps is 1, so each step is an exchange and the other keys of local do nothing: set "
        "local.steps, as 30, or leave local out"},
