@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,6 +27,7 @@ constexpr Duration kStoreCounts = std::chrono::seconds(1);
 constexpr Duration kRoomRetry = std::chrono::seconds(1);
 // A longer wait is reported.
 constexpr Duration kMoment = std::chrono::seconds(2);
+constexpr size_t kMostNamed = 3;  // of many workers
 
 template <typename Reply>
 absl::StatusOr<ControlReply> AsControlReply(absl::StatusOr<Reply> reply) {
@@ -674,9 +676,39 @@ void RunLeader::Tick(Time now, ServerEffects* effects) {
   GoOn(now, effects);
 }
 
+std::optional<LateWorkers> RunLeader::LookWhoIsLate(Time now) {
+  for (int s = 0; s < stored_.shards_size(); ++s) {
+    const auto shard = static_cast<uint32_t>(s);
+    const CopyState* const copy = copies_.Find(stored_.shards(s).leader(), shard);
+    if (copy != nullptr) late_watch_.See(shard, copy->status(), now);
+  }
+  return late_watch_.Late(now);
+}
+
+std::string RunLeader::WaitsForWorkers(const LateWorkers& late) const {
+  const std::vector<std::string> names = coordinator_.NamesOfTraining(late.workers);
+  if (names.empty()) return "";
+  const bool one = names.size() == 1;
+  const size_t named = std::min(names.size(), kMostNamed);
+  return absl::StrCat(
+      "waiting for ", absl::StrJoin(std::span(names).first(named), ", "),
+      named < names.size() ? absl::StrCat(" and ", names.size() - named, " more") : "", ", which ",
+      one ? "has" : "have", " not pushed clock ", late.clock, " for more than ",
+      std::lround(Seconds(late.patience)), " s; the other workers go on if ",
+      one ? "its process ends" : "their processes end");
+}
+
 void RunLeader::LookWhatWaits(Time now, ServerEffects* effects) {
   std::string waits = coordinator_.over() ? "" : WaitsFor();
-  if (waits_.empty()) waits_since_ = now;
+  const bool may_train = coordinator_.state() != StatusReply::WAITING && !coordinator_.over();
+  std::optional<LateWorkers> late;
+  if (may_train && waits.empty()) {
+    late = LookWhoIsLate(now);
+  } else {
+    late_watch_.Forget();
+  }
+  if (late) waits = WaitsForWorkers(*late);
+  if (waits_.empty()) waits_since_ = late ? late->since : now;
   if (!waits.empty() && !told_waits_ && now >= waits_since_ + kMoment) {
     told_waits_ = true;
     effects->push_back(effect::News{waits});

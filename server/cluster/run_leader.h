@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "server/cluster/copy_assigner.h"
+#include "server/cluster/late_watch.h"
 #include "server/cluster/room_wait.h"
 #include "server/cluster/server_effects.h"
 #include "server/coordinator/coordinator_core.h"
@@ -131,6 +132,9 @@ class RunLeader {
   // What cannot be written: journals, the run store, the last checkpoint.
   std::vector<std::string> StorageTroubles() const;
   void LookWhatWaits(Time now, ServerEffects* effects);
+  std::optional<LateWorkers> LookWhoIsLate(Time now);
+  // For people. Empty: it is no wonder that they are late.
+  std::string WaitsForWorkers(const LateWorkers& late) const;
   void EndCheckpointWaits(Time now, ServerEffects* effects);
   // REQUIRES: every part of the checkpoint under way is written.
   void Seal(Time now, ServerEffects* effects);
@@ -223,6 +227,7 @@ class RunLeader {
   std::string waits_;            // last result of WaitsFor
   Time waits_since_{};
   bool told_waits_ = false;
+  LateWatch late_watch_;
   bool closing_ = false;
   bool asked_to_stop_ = false;
 };

@@ -332,6 +332,7 @@ ShardStatus CopyThread::Status() const {
   status.set_journal_bytes(durable.journal_bytes());
   status.set_stalled(stalled_);
   status.set_waiting_pulls(core.waiting_pulls());
+  for (const uint32_t worker : core.LateWorkers()) status.add_late_workers(worker);
   uint64_t queued = core.held_bytes();
   for (const auto& [peer, messages] : waiting_) {
     for (const Message& message : messages) queued += message.PayloadBytes();

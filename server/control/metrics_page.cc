@@ -139,8 +139,8 @@ std::string RenderPrometheus(const StatusReply& status) {
   }
   text.Gauge("psgd_checkpoint_failed", "1: the last checkpoint could not be written.", "",
              status.failed_checkpoint().empty() ? 0 : 1);
-  text.Gauge("psgd_waits", "1: the run waits for a server, a disk or the run store.", "",
-             status.waits_for().empty() ? 0 : 1);
+  text.Gauge("psgd_waits", "1: the run waits for a server, a disk, the run store or a late worker.",
+             "", status.waits_for().empty() ? 0 : 1);
   text.Counter("psgd_steps_total", "Steps of all workers.", "", total.steps());
   text.Counter("psgd_samples_total", "Samples trained on.", "", total.samples());
   text.Counter("psgd_pushed_bytes_total", "Sent by workers, headers included.", "",

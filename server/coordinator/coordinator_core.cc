@@ -803,6 +803,17 @@ void CoordinatorCore::MoveShards(const std::vector<std::string>& endpoints) {
   placement_ = std::move(moved);
 }
 
+std::vector<std::string> CoordinatorCore::NamesOfTraining(std::span<const uint32_t> workers) const {
+  std::vector<std::string> names;
+  for (const uint32_t worker : workers) {
+    const MemberState* const member = members_.Find(worker);
+    if (member == nullptr || !member->record.live() || pending_evaluations_.Evaluates(worker))
+      continue;
+    names.push_back(absl::StrCat("worker ", worker, " (", member->record.name(), ")"));
+  }
+  return names;
+}
+
 StatusReply CoordinatorCore::Status(Time now) const {
   StatusReply status;
   status.set_state(state_);

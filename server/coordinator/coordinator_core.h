@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -118,6 +119,9 @@ class CoordinatorCore {
   const std::shared_ptr<const Placement>& placement() const { return placement_; }
   // Everything but servers, shards and checkpoints, which the caller adds.
   StatusReply Status(Time now) const;
+  // Names, for people, of those of the workers that only have to train: one that evaluates may take
+  // its time.
+  std::vector<std::string> NamesOfTraining(std::span<const uint32_t> workers) const;
   double SecondsTrained(Time now) const { return totals_.SecondsTrained(now); }
   // The samples in the total from before the run was resumed. SecondsTrained began after them.
   uint64_t samples_before() const { return totals_.samples_before(); }

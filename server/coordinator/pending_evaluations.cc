@@ -47,6 +47,11 @@ bool PendingEvaluations::Done(uint32_t worker, double epoch) {
   return true;
 }
 
+bool PendingEvaluations::Evaluates(uint32_t worker) const {
+  return std::ranges::any_of(
+      pending_, [&](const PendingEvaluationRecord& pending) { return Makes(worker, pending); });
+}
+
 void PendingEvaluations::Save(CoordinatorRecord* record) const {
   record->mutable_pending_evaluations()->Add(pending_.begin(), pending_.end());
 }

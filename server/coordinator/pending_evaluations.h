@@ -28,6 +28,8 @@ class PendingEvaluations {
   // The worker has a result. Returns whether it was awaited.
   bool Done(uint32_t worker, double epoch);
 
+  bool Evaluates(uint32_t worker) const;
+
   void Save(CoordinatorRecord* record) const;
   void Restore(const CoordinatorRecord& record);
 

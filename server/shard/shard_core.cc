@@ -146,6 +146,24 @@ uint64_t ShardCore::FastestClock() const {
   return fastest;
 }
 
+std::vector<uint32_t> ShardCore::LateWorkers() const {
+  std::vector<uint32_t> late;
+  if (waiting_pulls() == 0) return late;
+  const uint64_t slowest = SlowestClock();
+  bool any_ahead = false;
+  for (const auto& [worker, member] : members_) {
+    if (!member.running()) continue;
+    if (member.arrived_clock() > slowest) {
+      any_ahead = true;
+    } else {
+      late.push_back(worker);
+    }
+  }
+  // Otherwise the pulls wait for something else, as for a checkpoint.
+  if (!any_ahead) late.clear();
+  return late;
+}
+
 void ShardCore::OnMessage(PeerId from, Message message, Outbox* out) {
   Member* member = Find(message.header, from, out);
   if (member == nullptr) return;

@@ -129,6 +129,9 @@ class ShardCore {
   MemberClocks Clocks() const;
   uint64_t SlowestClock() const;
   uint64_t FastestClock() const;
+  // The workers whose next push the waiting pulls need. Empty: no pull waits, or no worker is
+  // ahead.
+  std::vector<uint32_t> LateWorkers() const;
 
  private:
   using Member = MemberRecord;  // without shown_versions, which PullAnswerer has

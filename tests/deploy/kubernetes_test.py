@@ -4,12 +4,13 @@ Exit code 77: there is no python3-yaml or python3-jsonschema here."""
 
 import copy
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
-from programs import BIN, DEPLOY, SKIPPED, check_command, seconds, value_of
+from programs import BIN, DEPLOY, SKIPPED, check_command, manifests_of_program, seconds, value_of
 
 try:
     import jsonschema
@@ -82,13 +83,22 @@ class SchemaTest(unittest.TestCase):
 
 class MeaningTest(unittest.TestCase):
     @classmethod
+    def documents(cls):
+        return documents()
+
+    @classmethod
     def setUpClass(cls):
-        cls.config_map, cls.service, cls.policy, cls.servers, cls.workers = documents()
+        kinds = {document["kind"]: document for document in cls.documents()}
+        cls.config_map, cls.service, cls.policy = (kinds[kind] for kind in ("ConfigMap", "Service", "NetworkPolicy"))
+        cls.servers, cls.workers = kinds["StatefulSet"], kinds["Job"]
         cls.pods = {each["kind"]: each["spec"]["template"] for each in (cls.servers, cls.workers)}
         cls.config = yaml.safe_load(cls.config_map["data"]["run.yaml"])
 
     def container(self, kind):
         return self.pods[kind]["spec"]["containers"][0]
+
+    def server_of_workers(self):
+        return value_of(self.container("Job")["command"], "--server")
 
     def test_commands_are_understood(self):
         for kind in self.pods:
@@ -104,7 +114,7 @@ class MeaningTest(unittest.TestCase):
         self.assertEqual(ended.returncode, 0, ended.stderr)
 
     def test_names_lead_somewhere(self):
-        server, worker = self.container("StatefulSet"), self.container("Job")
+        server = self.container("StatefulSet")
         ports = {port["name"]: port["containerPort"] for port in server["ports"]}
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
             self.assertIn(server[probe]["httpGet"]["port"], ports)
@@ -115,7 +125,7 @@ class MeaningTest(unittest.TestCase):
             self.assertEqual(ports[port["targetPort"]], port["port"])
         self.assertEqual(self.servers["spec"]["serviceName"], self.service["metadata"]["name"])
         first = f"{self.servers['metadata']['name']}-0.{self.service['metadata']['name']}"
-        self.assertEqual(value_of(worker["command"], "--server"), f"{first}:{ports['control']}")
+        self.assertEqual(self.server_of_workers(), f"{first}:{ports['control']}")
         self.assertEqual(value_of(server["command"], "--advertise"), f"$(POD_NAME).{self.service['metadata']['name']}")
         for kind in self.pods:
             self.assertIn("POD_NAME", [variable["name"] for variable in self.container(kind)["env"]])
@@ -153,6 +163,33 @@ class MeaningTest(unittest.TestCase):
         self.assertEqual(spec["parallelism"], spec["completions"])
         # Kubernetes allows failure policies only with "Never".
         self.assertEqual(self.pods["Job"]["spec"]["restartPolicy"], "Never")
+
+
+@unittest.skipUnless(shutil.which("kubectl"), "no kubectl")
+class ProgramTest(MeaningTest):
+    """The same with a PyTorch program in place of ps-worker."""
+
+    @classmethod
+    def documents(cls):
+        return list(yaml.safe_load_all(manifests_of_program()))
+
+    def server_of_workers(self):
+        return {each["name"]: each.get("value") for each in self.container("Job")["env"]}["PSGD_SERVER"]
+
+    def test_the_manifests_are_sound(self):
+        self.assertEqual(len(self.documents()), len(documents()))
+        for document in self.documents():
+            check(document)
+
+    def test_commands_are_understood(self):
+        self.assertIsNone(check_command(self.container("StatefulSet")["command"]))
+        self.assertEqual(self.container("Job")["command"][0], "python3")
+
+    def test_the_config_is_understood(self):
+        self.assertEqual(self.config["model"], "client")  # program_test.py starts a run with it
+
+    def test_there_is_time_to_drain(self):
+        self.assertEqual(self.config["durability"]["acknowledge"], "fsync")  # the program itself just ends
 
 
 if __name__ == "__main__":

@@ -13,6 +13,11 @@ START_OPTIONS = {"--crash-only": 1, "--show-finished": 2}  # and how many words
 UNITS = {"ms": 1e-3, "s": 1, "min": 60, "m": 60, "h": 3600}
 
 
+def manifests_of_program():
+    """The run of the manifests with a program in place of ps-worker, as text."""
+    return subprocess.run(["kubectl", "kustomize", DEPLOY / "kubernetes"], capture_output=True, text=True, check=True).stdout
+
+
 def options_of(program):
     """All that --help lists, and whether each takes a value, which stands one space after the name."""
     text = subprocess.run([BIN / program, "--help"], capture_output=True, text=True, check=True).stdout

@@ -12,6 +12,8 @@ import unittest
 from programs import BIN, DEPLOY, SKIPPED, check_command, seconds, value_of
 
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+WORKER = "ps-worker@.service"
+PROGRAM = DEPLOY / "systemd" / "program.conf"
 if not shutil.which("systemd-analyze"):
     print("skipped: no systemd-analyze; apt-get install systemd")
     sys.exit(SKIPPED)
@@ -28,12 +30,15 @@ def command(unit):
     return [part for word in words for part in self_made.get(word, [word])]
 
 
-def verify(text, name):
-    """What systemd has to say of a unit whose programs are those of this build."""
+def verify(text, name, program=""):
+    """What systemd has to say of a unit whose programs are those of this build; `program`: settings that replace its own."""
     text = text.replace("/usr/share/psgd/deploy", str(DEPLOY)).replace("/usr/bin", str(BIN))
     with tempfile.TemporaryDirectory(prefix="psgd-units-") as folder:
         file = pathlib.Path(folder) / name.replace("@.", "@one.")
         file.write_text(text)
+        if program:
+            file.with_name(f"{name}.d").mkdir()
+            (file.with_name(f"{name}.d") / PROGRAM.name).write_text(program)
         ended = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", file],
                                capture_output=True, text=True, check=False)
     return ended.stdout + ended.stderr
@@ -41,7 +46,7 @@ def verify(text, name):
 
 class UnitTest(unittest.TestCase):
     def test_systemd_understands_them(self):
-        self.assertEqual([unit.name for unit in UNITS], ["ps-server@.service", "ps-worker@.service"])
+        self.assertEqual([unit.name for unit in UNITS], ["ps-server@.service", WORKER])
         for unit in UNITS:
             self.assertEqual(verify(unit.read_text(), unit.name), "")
 
@@ -49,6 +54,12 @@ class UnitTest(unittest.TestCase):
         for unit in UNITS:
             said = verify(unit.read_text().replace("TimeoutStopSec", "TimeoutStoppSec"), unit.name)
             self.assertIn("'TimeoutStoppSec'", said)
+
+    def test_a_worker_may_be_a_program(self):
+        worker = (DEPLOY / "systemd" / WORKER).read_text()
+        self.assertEqual(verify(worker, WORKER, PROGRAM.read_text()), "")
+        said = verify(worker, WORKER, PROGRAM.read_text().replace("ExecStart=/", "ExecStartt=/"))
+        self.assertIn("ExecStartt", said)
 
     def test_commands_are_understood(self):
         for unit in UNITS:

@@ -111,6 +111,7 @@ class PackageTest(unittest.TestCase):
         self.assertIn("./usr/lib/python3/dist-packages/psgd/py.typed", listed)
         self.assertNotIn("__pycache__", listed)
         for file in ("share/psgd/deploy/grafana/psgd.json", "share/psgd/deploy/kubernetes/run.yaml",
+                     "share/psgd/deploy/kubernetes/kustomization.yaml", "share/psgd/deploy/systemd/program.conf",
                      "lib/systemd/system/ps-server@.service", "lib/systemd/system/ps-worker@.service", "lib/sysusers.d/psgd.conf"):
             self.assertIn(f"./usr/{file}", listed)
         # The program that the units start.

@@ -8,8 +8,12 @@ import contextlib
 import ctypes
 import multiprocessing
 import os
+import pathlib
+import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -18,6 +22,8 @@ from unittest import mock
 import psgd
 from psgd import _library
 from servers import server
+
+SOURCE = pathlib.Path(sys.argv[2])
 
 
 def floats(*values):
@@ -59,6 +65,35 @@ class Errors(unittest.TestCase):
 
     def test_no_environment(self):
         self.fails(psgd.InvalidError, "ps-run", psgd.Client)
+
+    @unittest.skipUnless(shutil.which("openssl"), "no openssl")
+    def test_certificates_of_a_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            certificates, part = f"{folder}/certs", f"{folder}/part"
+            subprocess.run([SOURCE / "scripts/make-certs.sh", certificates], check=True,
+                           capture_output=True)
+            os.mkdir(part)
+            with server(options=["--tls-dir", certificates]) as at:
+                self.fails(psgd.UnavailableError, "Does it ask for certificates", psgd.Client, at,
+                           connect_seconds=0.5)
+                self.fails(psgd.InvalidError, f"cannot open {part}/ca.crt", psgd.Client, at,
+                           tls_dir=part)
+                shutil.copy(f"{certificates}/ca.crt", part)
+                self.fails(psgd.InvalidError, f"cannot open {part}/worker.crt", psgd.Client, at,
+                           tls_dir=part)
+                w = floats(1)
+                with psgd.Client(at, tls_dir=certificates) as run:
+                    run.add("w", w)
+                    run.commit(4, 1)
+                    for _ in run.next_share():
+                        run.pull({"w": w})
+                        run.push({"w": floats(3)})
+                        run.end_step()
+                    run.pull({"w": w})
+                    self.assertEqual(list(w), [3])
+            with server() as at:
+                self.fails(psgd.RefusedError, "is it a secured ps-server", psgd.Client, at,
+                           tls_dir=certificates)
 
     def test_a_run_of_another_model(self):
         with server(model="{zoo: mlp}", optimizer="sgd",

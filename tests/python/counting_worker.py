@@ -2,7 +2,7 @@
 the run say how often each sample was trained. Needs nothing but Python.
 
 counting_worker.py [--epochs N] [--pause SECONDS] [--rate RATE] [--log FILE] [--after SECONDS]
-                   [--dies STEPS]
+                   [--dies STEPS] [--until FILE]
 """
 
 import argparse
@@ -24,6 +24,7 @@ def main():
     parser.add_argument("--log", help="gets a line for each step")
     parser.add_argument("--after", type=float, default=0, help="seconds of work after the run")
     parser.add_argument("--dies", type=int, help="worker 1 is killed in the step after so many")
+    parser.add_argument("--until", help="worker 1 stands still in its sixth step until this exists")
     options = parser.parse_args()
     log = open(options.log, "a", buffering=1) if options.log else None
     counts = array.array("f", bytes(4 * SAMPLES))
@@ -36,6 +37,10 @@ def main():
                 run.pull({"counts": counts})
                 for index in indices:
                     counts[index] += 1
+                while options.until and steps == 5 and run.worker == 1:
+                    if os.path.exists(options.until):
+                        break
+                    time.sleep(0.05)
                 run.push({"counts": counts})
                 if steps == options.dies and run.worker == 1:
                     print("dies", *indices, file=log)

@@ -38,14 +38,15 @@ class Run:
     """A ps-run of counting workers."""
 
     def __init__(self, folder, epochs, options=(), pause=0.05, staleness=0, acknowledge="memory",
-                 cluster="", after=0, dies=-1):
+                 cluster="", after=0, dies=-1, until=""):
         self.folder, self.epochs = pathlib.Path(folder), epochs
         config = self.folder / "config.yaml"
         config.write_text(CONFIG.format(staleness=staleness, acknowledge=acknowledge,
                                         cluster=cluster))
         self.dir, self.errors = self.folder / "run", self.folder / "errors"
         self.worker = [sys.executable, "-B", str(WORKER), "--epochs", str(epochs), "--pause",
-                       str(pause), "--after", str(after), "--dies", str(dies)]
+                       str(pause), "--after", str(after), "--dies", str(dies),
+                       "--until", str(until)]
         with open(self.errors, "w", encoding="utf-8") as errors:
             self.process = subprocess.Popen(
                 [BIN / "ps-run", config, "--run-dir", self.dir, "--threads", "1", *options, "--",
@@ -145,6 +146,19 @@ class Failures(unittest.TestCase):
                 self.assertIn([i for i, count in enumerate(more) if count != 0], ([], sorted(last)))
                 self.assertLessEqual(set(more), {0, 1})
                 self.assertGreaterEqual(min(run.counts()), 2)
+
+    def test_people_hear_which_worker_the_others_wait_for(self):
+        goes_on = pathlib.Path(self.folder) / "goes_on"
+        with Run(self.folder, 1, pause=0, until=goes_on) as run:
+            late = "waiting for worker 1 (worker-1), which has not pushed clock 6 for more than 10 s"
+            self.assertTrue(run.eventually(lambda: late in run.said()), run.said())
+            status = subprocess.run([BIN / "ps-ctl", "status", "--server", run.address()],
+                                    capture_output=True, text=True, check=True).stdout
+            self.assertIn(late, status)
+            goes_on.touch()
+            self.assertEqual(run.process.wait(DEADLINE), 0, run.said())
+            self.assertEqual(run.said().count(late), 1, run.said())
+            self.assertEqual(run.counts(), [1] * counting_worker.SAMPLES)
 
     def test_a_worker_joins_late(self):
         with Run(self.folder, 6, cluster=", segment: 4") as run:

@@ -41,7 +41,7 @@ def is_in_sync(said, name):
 
 @contextlib.contextmanager
 def server(model="client", optimizer="worker", data="{batch: 4}", workers=1, cluster="",
-           more=""):
+           more="", options=()):
     """A ps-server of a run; its address."""
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / "config.yaml"
@@ -49,7 +49,7 @@ def server(model="client", optimizer="worker", data="{batch: 4}", workers=1, clu
                                         workers=workers, cluster=cluster, more=more))
         process = subprocess.Popen(
             [pathlib.Path(sys.argv[1]) / "ps-server", "--config", config, "--port", "0", "--json",
-             "--quiet", "--run-dir", f"{folder}/run"], stdout=subprocess.PIPE, text=True)
+             "--quiet", "--run-dir", f"{folder}/run", *options], stdout=subprocess.PIPE, text=True)
         try:
             yield json.loads(process.stdout.readline())["control"]
         finally:

@@ -376,6 +376,28 @@ TEST_F(RunLeaderTest, AJournalThatCannotBeWrittenIsTold) {
   EXPECT_EQ(status().storage_trouble(), "");
 }
 
+// A program that is stuck, as in its data loader.
+TEST_F(RunLeaderTest, PeopleHearWhichWorkerOthersWaitFor) {
+  Make(TrainingRecord(1));
+  Live(std::chrono::seconds(1), CopyUnder(1, true), CopyUnder(1, false));
+  JoinWorker("a");
+  const WorkerKey late = JoinWorker("b");
+  CopyState waits = CopyUnder(1, true);
+  waits.mutable_status()->set_slowest_clock(11);
+  waits.mutable_status()->add_late_workers(late.worker());
+  Live(std::chrono::seconds(9), waits, CopyUnder(1, false));
+  EXPECT_EQ(Status().waits_for(), "");
+  Live(std::chrono::seconds(2), waits, CopyUnder(1, false));
+  EXPECT_EQ(Status().waits_for(),
+            "waiting for worker 1 (b), which has not pushed clock 12 for more than 10 s; the other "
+            "workers go on if its process ends");
+  Ask(DrainRequest());  // which waits for it, too
+  Live(std::chrono::seconds(1), waits, CopyUnder(1, false));
+  EXPECT_THAT(Status().waits_for(), HasSubstr("waiting for worker 1"));
+  Live(std::chrono::seconds(1), CopyUnder(1, true), CopyUnder(1, false));
+  EXPECT_EQ(Status().waits_for(), "");
+}
+
 TEST_F(RunLeaderTest, TheLastCheckpointWaitsForRoomUntilTheRunIsAskedToStop) {
   Make(EndingRecord());
   const auto live = [this] {

@@ -132,6 +132,8 @@ TEST(CoordinatorSegment, TheLastToFinishAnEpochEvaluatesIt) {
   EXPECT_TRUE(last.evaluate());
   EXPECT_EQ(last.segment().id(), 2u);
   EXPECT_FALSE(run.Next(a, 1).evaluate());  // only one worker evaluates
+  const std::vector<uint32_t> both = {a.worker(), b.worker()};
+  EXPECT_THAT(run.core().NamesOfTraining(both), ElementsAre(HasSubstr("worker 0 (")));
   // The evaluator dies before its report: the other worker takes over at its next request.
   run.Leave(b);
   EXPECT_TRUE(run.Next(a, 2).evaluate());

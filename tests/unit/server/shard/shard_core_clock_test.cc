@@ -1,10 +1,15 @@
 // Clocks: sums at staleness 0, late joiners, workers that die, and the limit of held pushes.
+#include <gmock/gmock.h>
+
 #include <algorithm>
 
 #include "tests/unit/server/shard/shard_fixture.h"
 
 namespace psgd {
 namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
 
 TEST(ShardClock, StalenessZeroSumsInWorkerOrderWhoeverIsFirst) {
   // Floats whose sum depends on the order.
@@ -28,14 +33,30 @@ TEST(ShardClock, StalenessZeroAppliesNothingBeforeAllHaveCome) {
   shard.Start(2);
   shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}}));
   EXPECT_EQ(shard.Weights(0), (Values{0, 0, 0, 0}));
+  EXPECT_THAT(shard.core().LateWorkers(), IsEmpty()) << "nobody waits yet";
   EXPECT_TRUE(shard.Send(ShardFixture::PullOf(0, 1, 1)).empty());
   EXPECT_EQ(shard.core().waiting_pulls(), 1u);
+  EXPECT_THAT(shard.core().LateWorkers(), ElementsAre(1u));
   // The last push of the clock applies it and answers waiting pulls at once.
   const auto out = shard.Send(ShardFixture::PushOf(1, 1, 1, {{0, {2, 2, 2, 2}}}));
   ASSERT_EQ(out.size(), 2u);
   EXPECT_EQ(out[1].to, 0u);
   EXPECT_EQ(Floats(out[1].message.payloads[0])[0], -3);
   EXPECT_EQ(shard.core().waiting_pulls(), 0u);
+  EXPECT_THAT(shard.core().LateWorkers(), IsEmpty());
+}
+
+TEST(ShardClock, WithABoundOnlyAWorkerBeyondItWaitsForTheSlowest) {
+  ShardFixture shard({.staleness = 1});
+  shard.Start(3);
+  for (const uint64_t clock : {1, 2}) {
+    shard.Acknowledged(ShardFixture::PushOf(0, clock, clock, {{0, {1, 1, 1, 1}}}));
+    const bool waits = shard.Send(ShardFixture::PullOf(0, clock, clock)).empty();
+    EXPECT_EQ(waits, clock == 2);
+    EXPECT_EQ(shard.core().LateWorkers().empty(), !waits);
+  }
+  shard.Acknowledged(ShardFixture::PushOf(2, 1, 1, {{0, {1, 1, 1, 1}}}));
+  EXPECT_THAT(shard.core().LateWorkers(), ElementsAre(1u));
 }
 
 TEST(ShardClock, MeanDividesByThoseWhoContributed) {

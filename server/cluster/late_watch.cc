@@ -1,0 +1,40 @@
+#include "server/cluster/late_watch.h"
+
+#include <algorithm>
+
+namespace psgd {
+
+Duration LateWatch::Shard::Patience() const {
+  if (clock == first_clock) return kPatience;
+  const Duration usual = (since - first) / static_cast<int64_t>(clock - first_clock);
+  return std::max(kPatience, kUsualClocks * usual);
+}
+
+void LateWatch::See(uint32_t shard, const ShardStatus& status, Time now) {
+  const Duration lost = standstill_.Lost(now);
+  for (auto& [number, other] : shards_) {
+    other.since += lost;
+    other.first += lost;
+  }
+  const auto [found, is_new] = shards_.try_emplace(shard);
+  Shard& seen = found->second;
+  if (is_new) {
+    seen.first_clock = status.slowest_clock();
+    seen.first = now;
+  }
+  const bool goes_on = seen.late.empty() || seen.clock != status.slowest_clock();
+  if (is_new || goes_on) seen.since = now;
+  seen.clock = status.slowest_clock();
+  seen.late.assign(status.late_workers().begin(), status.late_workers().end());
+}
+
+std::optional<LateWorkers> LateWatch::Late(Time now) const {
+  for (const auto& [number, shard] : shards_) {
+    const Duration patience = shard.Patience();
+    if (shard.late.empty() || now - shard.since <= patience) continue;
+    return LateWorkers{shard.late, shard.clock + 1, shard.since, patience};
+  }
+  return std::nullopt;
+}
+
+}  // namespace psgd

@@ -1,0 +1,53 @@
+// Notices that workers keep the others waiting for longer than usual.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/standstill.h"
+#include "proto/control.pb.h"
+
+namespace psgd {
+
+struct LateWorkers {
+  std::vector<uint32_t> workers;
+  uint64_t clock = 0;  // which they have not pushed
+  Time since{};        // others have waited since then, for longer than `patience`
+  Duration patience{};
+};
+
+// Time in which this process stood still does not count: it heard of no clock. Not thread-safe.
+class LateWatch {
+ public:
+  // Nobody looks for a reason earlier. A clock that takes long has a longer patience: a program may
+  // evaluate between two steps, and one machine may be slower than another.
+  static constexpr Duration kPatience = std::chrono::seconds(10);
+  static constexpr int kUsualClocks = 3;
+
+  // The shard's latest report. Call it at least once a second.
+  void See(uint32_t shard, const ShardStatus& status, Time now);
+  // Of the first shard whose workers are late; nullopt: no worker is late.
+  std::optional<LateWorkers> Late(Time now) const;
+  // All waits begin anew.
+  void Forget() { shards_.clear(); }
+
+ private:
+  struct Shard {
+    std::vector<uint32_t> late;
+    uint64_t clock = 0;
+    Time since{};
+    uint64_t first_clock = 0;  // when this watch first saw the shard
+    Time first{};
+
+    Duration Patience() const;
+  };
+
+  std::map<uint32_t, Shard> shards_;
+  Standstill standstill_{std::chrono::seconds(1)};
+};
+
+}  // namespace psgd

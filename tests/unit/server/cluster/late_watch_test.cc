@@ -1,0 +1,80 @@
+#include "server/cluster/late_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace psgd {
+namespace {
+
+using std::chrono::seconds;
+using testing::ElementsAre;
+
+ShardStatus At(uint64_t clock, std::initializer_list<uint32_t> late) {
+  ShardStatus status;
+  status.set_slowest_clock(clock);
+  for (const uint32_t worker : late) status.add_late_workers(worker);
+  return status;
+}
+
+class LateWatchTest : public testing::Test {
+ protected:
+  // The shard says the same for so long.
+  void Says(const ShardStatus& status, seconds time) {
+    for (seconds passed(0); passed < time; passed += seconds(1)) {
+      now_ += seconds(1);
+      watch_.See(0, status, now_);
+    }
+  }
+
+  LateWatch watch_;
+  Time now_{};
+};
+
+TEST_F(LateWatchTest, AWorkerIsLateWhenItsClockStandsAndOthersWaitForIt) {
+  Says(At(0, {1}), seconds(1));
+  const Time begin = now_;
+  Says(At(0, {1}), seconds(10));
+  EXPECT_FALSE(watch_.Late(now_));
+  Says(At(0, {1}), seconds(1));
+  const auto late = watch_.Late(now_);
+  ASSERT_TRUE(late);
+  EXPECT_THAT(late->workers, ElementsAre(1));
+  EXPECT_EQ(late->clock, 1);
+  EXPECT_EQ(late->since, begin);
+  EXPECT_EQ(late->patience, LateWatch::kPatience);
+  Says(At(1, {0}), seconds(1));
+  EXPECT_FALSE(watch_.Late(now_));
+}
+
+TEST_F(LateWatchTest, TimeInWhichNobodyWaitsDoesNotCount) {
+  Says(At(5, {}), seconds(60));
+  EXPECT_FALSE(watch_.Late(now_));
+  Says(At(5, {1}), seconds(10));
+  EXPECT_FALSE(watch_.Late(now_));
+  Says(At(5, {1}), seconds(2));
+  EXPECT_TRUE(watch_.Late(now_));
+  watch_.Forget();
+  Says(At(5, {1}), seconds(10));
+  EXPECT_FALSE(watch_.Late(now_));
+}
+
+TEST_F(LateWatchTest, TimeInWhichTheServerStoodStillDoesNotCount) {
+  Says(At(5, {1}), seconds(5));
+  now_ += seconds(60);
+  Says(At(5, {1}), seconds(5));
+  EXPECT_FALSE(watch_.Late(now_));
+  Says(At(5, {1}), seconds(3));
+  EXPECT_TRUE(watch_.Late(now_));
+}
+
+TEST_F(LateWatchTest, LongClocksNeedMorePatience) {
+  for (uint64_t clock = 0; clock < 10; ++clock) Says(At(clock, {1}), seconds(20));
+  Says(At(10, {1}), seconds(60));
+  EXPECT_FALSE(watch_.Late(now_));
+  Says(At(10, {1}), seconds(2));
+  ASSERT_TRUE(watch_.Late(now_));
+  EXPECT_EQ(watch_.Late(now_)->patience, seconds(60));
+}
+
+}  // namespace
+}  // namespace psgd
