@@ -260,7 +260,8 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
   LocalRun run(std::move(options));
   const absl::Status status = run.Run();
   *command_exit_code = run.command_exit_code();
-  if (!run.run_dir().empty() && !run.is_as_before()) PrintResult(arguments, run.run_dir());
+  if (!run.run_dir().empty() && (status.ok() || !run.is_as_before()))
+    PrintResult(arguments, run.run_dir());
   if (status.ok() && !std::cout) {
     return absl::DataLossError(absl::StrCat(
         "the result could not be written to standard output; it is in ", run.run_dir()));

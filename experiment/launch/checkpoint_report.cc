@@ -39,13 +39,16 @@ CheckpointInfo InfoOf(const CheckpointManifest& manifest) {
 }
 
 Record CheckpointRecord(const CheckpointInfo& info) {
-  return {{"id", info.id()},       {"name", info.name()},   {"epoch", info.epoch()},
-          {"clock", info.clock()}, {"bytes", info.bytes()}, {"age_seconds", info.age_seconds()},
-          {"best", info.best()}};
+  return {{"id", info.id()},       {"name", info.name()},
+          {"epoch", info.epoch()}, {"clock", info.clock()},
+          {"bytes", info.bytes()}, {"age_seconds", info.age_seconds()},
+          {"best", info.best()},   {"given_up", info.given_up()}};
 }
 
 std::string NamesOf(const CheckpointInfo& info) {
   if (!info.best()) return NameOrDash(info.name());
+  if (info.given_up())
+    return absl::StrCat(info.name(), info.name().empty() ? "" : ", ", "given up");
   return info.name().empty() ? kBest : absl::StrCat(info.name(), ", ", kBest);
 }
 
@@ -59,10 +62,12 @@ absl::StatusOr<std::vector<CheckpointInfo>> CheckpointsIn(const std::string& run
 std::vector<CheckpointInfo> InfosOf(const std::vector<CheckpointManifest>& manifests) {
   const auto best = KeepsBest(manifests) ? BestOf(manifests) : std::nullopt;
   std::vector<CheckpointInfo> checkpoints;
+  const std::set<uint64_t> given_up = GivenUp(manifests);
   for (const CheckpointManifest& manifest : manifests) {
     checkpoints.push_back(InfoOf(manifest));
     checkpoints.back().set_best(best == manifest.id());
   }
+    checkpoints.back().set_given_up(given_up.contains(manifest.id()));
   return checkpoints;
 }
 

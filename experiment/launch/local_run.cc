@@ -45,6 +45,10 @@ void LocalRun::RememberEarlier() {
     earlier_config_ = *std::move(text);
   if (auto text = ReadSmallFile(dir.SummaryFile(), kMostEarlierBytes); text.ok())
     earlier_summary_ = *std::move(text);
+  const auto summary = ReadSummary(dir.SummaryFile());
+  if (summary.ok() && summary->status == Summary::Status::kFinished)
+    finished_steps_ = summary->steps;
+  seconds_before_ = TotalSeconds(dir.MetricsFile());
 }
 
 // Otherwise a mistake in --set, or a program that does not join, would stay with a good run.
@@ -94,11 +98,23 @@ absl::Status LocalRun::Run() {
   if (status.ok()) status = Supervise();
   display_.Clear();
   cluster_->KillAll();
-  if (!status.ok()) RestoreEarlier();
+  if (!status.ok() || HadNothingToDo()) RestoreEarlier();
+  if (status.ok() && is_as_before_) {
+    display_.Note(
+        absl::StrCat(run_dir_, " had finished its ", ReadableEpoch(status_.total().epoch()),
+                     " epochs, and nothing was left to train: its summary is as before"),
+        /*important=*/true);
+  }
   return status;
 }
 
 absl::Status LocalRun::StartWorkers() {
+bool LocalRun::HadNothingToDo() const {
+  if (!finished_steps_) return false;
+  const auto summary = ReadSummary(RunDir(run_dir_).SummaryFile());
+  return summary.ok() && summary->steps == *finished_steps_;
+}
+
   for (int w = 0; w < options_.config.cluster().workers(); ++w) {
     PSGD_RETURN_IF_ERROR(cluster_->StartWorker());
     // A program may take long until it joins.
@@ -392,7 +408,7 @@ absl::Status LocalRun::Failed(std::string what) {
   const bool asked = stops() > 0;
   const Summary summary =
       SummaryOf(status_, asked ? Summary::Status::kInterrupted : Summary::Status::kFailed, what,
-                Seconds(SteadyNow() - start_), samples_before_.value_or(0));
+                Seconds(SteadyNow() - start_), samples_before_.value_or(0), seconds_before_);
   const absl::Status written = WriteSummary(summary, RunDir(run_dir_).SummaryFile());
   if (!written.ok()) display_.Note(std::string(written.message()), /*important=*/true);
   const std::string message = WithAdvice(std::move(what)) + KeysLeft();

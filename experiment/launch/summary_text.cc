@@ -83,8 +83,13 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   rows.emplace_back("epochs", absl::StrFormat("%.2f", summary.epochs));
   rows.emplace_back("steps",
                     absl::StrCat(summary.counts_incomplete ? "at least " : "", summary.steps));
-  rows.emplace_back("wall time", ReadableTime(summary.wall_seconds));
-  rows.emplace_back("samples/s", ReadableCount(summary.samples_per_second));
+  const std::optional<double>& since = summary.seconds_since_resume;
+  rows.emplace_back(
+      "wall time",
+      absl::StrCat(ReadableTime(summary.wall_seconds),
+                   since ? absl::StrCat(" (since the resume: ", ReadableTime(*since), ")") : ""));
+  rows.emplace_back("samples/s", absl::StrCat(ReadableCount(summary.samples_per_second),
+                                              since ? " (since the resume)" : ""));
   if (const std::string phases = Shares(summary.phase_seconds); !phases.empty()) {
     rows.emplace_back("workers' time", phases);
   }

@@ -121,6 +121,22 @@ double LastSeconds(const std::string& path) {
 
 double NumberIn(const Record& record, const char* key) {
   const auto found = record.find(key);
+double TotalSeconds(const std::string& path) {
+  if (!CheckRegularFile(path).ok()) return 0;
+  constexpr std::string_view kSeconds = "\"seconds\":";
+  std::ifstream file(path, std::ios::binary);
+  std::string line;
+  double before = 0, last = 0;
+  while (std::getline(file, line) && !file.eof()) {
+    const size_t at = line.find(kSeconds);
+    if (at == std::string::npos) continue;
+    const double seconds = std::strtod(line.c_str() + at + kSeconds.size(), nullptr);
+    if (seconds < last) before += last;
+    last = seconds;
+  }
+  return before + last;
+}
+
   return found != record.end() && found->is_number() ? found->get<double>() : 0;
 }
 

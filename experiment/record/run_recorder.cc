@@ -65,9 +65,23 @@ absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::GoOn(const RunDir& dir
   recorder->seconds_before_ = seconds;
   return recorder;
 }
+  if (const double before = TotalSeconds(dir.MetricsFile()) - seconds; before > 0)
+    recorder->seconds_of_parts_ = before;
 
 void RunRecorder::BeginsAt(const StatusReply& status, uint64_t samples_before) {
   samples_before_ = samples_before;
+void RunRecorder::Resumed(uint64_t checkpoint, double epoch) {
+  seconds_of_parts_ = TotalSeconds(dir_.MetricsFile());
+  std::lock_guard lock(resumed_mutex_);
+  resumed_ = {{"checkpoint", checkpoint}, {"epoch", epoch}};
+}
+
+void RunRecorder::WriteResumed() {
+  std::lock_guard lock(resumed_mutex_);
+  if (!resumed_.is_null()) Write("resumed", resumed_);
+  resumed_ = nullptr;
+}
+
   recorded_samples_ = status.total().samples();
   recorded_seconds_ = status.seconds();
   seconds_before_ =
@@ -220,7 +234,8 @@ absl::Status RunRecorder::SaveWeights(const ReadWeights& read) {
 
 absl::Status RunRecorder::SaveSummary(const StatusReply& status, Summary::Status outcome,
                                       const std::string& error) {
-  Summary summary = SummaryOf(status, outcome, error, Elapsed(), samples_before_);
+  Summary summary =
+      SummaryOf(status, outcome, error, Elapsed(), samples_before_, seconds_of_parts_);
   summary.best_checkpoint = CheckpointStore(dir_.ServerDir()).KeptBest().value_or(std::nullopt);
   PSGD_RETURN_IF_ERROR(WriteSummary(summary, dir_.SummaryFile()));
   Write("staleness", StalenessCounts(status));
@@ -249,7 +264,8 @@ std::string ExplosionNote(const StatusReply& status) {
 }  // namespace
 
 Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std::string& error,
-                  double wall_seconds, uint64_t samples_before) {
+                  double wall_seconds, uint64_t samples_before,
+                  std::optional<double> seconds_before) {
   const Config& config = status.config();
   const WorkerReport& total = status.total();
   Summary summary;
@@ -267,7 +283,8 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   summary.epochs = total.epoch();
   summary.steps = total.steps();
   summary.counts_incomplete = total.counts_incomplete();
-  summary.wall_seconds = wall_seconds;
+  summary.wall_seconds = wall_seconds + seconds_before.value_or(0);
+  if (seconds_before) summary.seconds_since_resume = wall_seconds;
   summary.train_seconds = status.seconds();
   if (status.seconds() > 0 && total.samples() > samples_before) {
     summary.samples_per_second =

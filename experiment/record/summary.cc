@@ -45,6 +45,7 @@ void VisitSummary(SummaryType& summary, Visit visit) {
   visit("steps", summary.steps);
   visit("counts_incomplete", summary.counts_incomplete);
   visit("wall_seconds", summary.wall_seconds);
+  visit("seconds_since_resume", summary.seconds_since_resume);
   visit("train_seconds", summary.train_seconds);
   visit("samples_per_second", summary.samples_per_second);
   visit("phase_seconds", summary.phase_seconds);

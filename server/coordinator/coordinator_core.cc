@@ -88,6 +88,7 @@ CoordinatorCore::CoordinatorCore(CoordinatorOptions options)
             config_.optimizer().SerializeAsString();
     if (same_optimizer && resume.hyper.version() > hyper_.version()) hyper_ = resume.hyper;
     totals_.GoOnFrom(resume.total, resume.evaluations);
+    totals_.SetPart(resume.checkpoint, std::max(resume.checkpoint, options_.last_checkpoint) + 1);
     if (options_.checkpoint) EvaluateCheckpoint(options_.checkpoint->manifest());
   }
 }

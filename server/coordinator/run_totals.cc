@@ -14,6 +14,17 @@ void RunTotals::GoOnFrom(const WorkerReport& total, const std::vector<EvalResult
 }
 
 void RunTotals::CountEvaluation(const EvalResult& result) {
+void RunTotals::SetPart(uint64_t resumed_from, uint64_t first_checkpoint) {
+  sum_.set_resumed_from(resumed_from);
+  sum_.set_first_checkpoint(first_checkpoint);
+}
+
+void RunTotals::Note(const std::string& note) {
+  constexpr int kMostNotes = 8;
+  if (note.empty() || sum_.notes_size() >= kMostNotes) return;
+  if (std::ranges::find(sum_.notes(), note) == sum_.notes().end()) sum_.add_notes(note);
+}
+
   const auto same = std::ranges::find(evaluations_, result.epoch(), &EvalResult::epoch);
   if (same == evaluations_.end()) {
     evaluations_.push_back(result);

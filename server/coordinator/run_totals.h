@@ -19,6 +19,8 @@ class RunTotals {
   // The run goes on from a checkpoint with this total. Its time counts from Start.
   void GoOnFrom(const WorkerReport& total, const std::vector<EvalResult>& evaluations);
   // The first call counts.
+  // That checkpoint, and the first id of this part's own.
+  void SetPart(uint64_t resumed_from, uint64_t first_checkpoint);
   void Start(Time now);
   void End(Time now) { ended_ = now; }
 

@@ -134,6 +134,28 @@ TEST_F(Resume, TheRateCountsWhatWasTrainedSince) {
 }
 
 TEST_F(Resume, AServerHasTheWeightsBeforeAWorkerComes) {
+TEST_F(Resume, TrainingAfterAnEarlierCheckpointIsGivenUp) {
+  const std::vector<std::string> sets =
+      Sets({"train.epochs=5", "durability={checkpoint: 1 epoch, keep: 9, keep_best: true}"});
+  ASSERT_EQ(RunSmall("run", sets).code, 0);
+  const double before = Summary("run")["wall_seconds"].get<double>();
+  const Ended ended = RunProgram(
+      {"ps-run", "--resume", Path("run"), "--checkpoint", "2", "--set", "train.epochs=3"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("epoch 3/3"), Not(HasSubstr("epoch 4/3"))));
+  const Json status = Json::parse(RunProgram({"ps-ctl", "status", Path("run"), "--json"}).out);
+  EXPECT_EQ(status["evaluations"].size(), 3u);
+  for (const Json& checkpoint : status["checkpoints"]) {
+    const auto id = checkpoint["id"].get<uint64_t>();
+    EXPECT_EQ(checkpoint["given_up"].get<bool>(), id > 2 && id <= 5) << id;
+  }
+  const Json summary = Summary("run");
+  const auto best = summary["best_checkpoint"].get<uint64_t>();
+  EXPECT_TRUE(best <= 2 || best > 5) << best;
+  EXPECT_NEAR(summary["wall_seconds"].get<double>(),
+              before + summary["seconds_since_resume"].get<double>(), 0.2);
+}
+
   StopARun();
   const std::string before = Weights("run");
   Process server({"ps-server", "--resume", Path("run"), "--port", "0"});
