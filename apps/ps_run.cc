@@ -77,8 +77,9 @@ void PrintResult(const Arguments& arguments, const std::string& run_dir) {
     if (text.ok()) std::cout << *text << std::flush;
     return;
   }
-  const auto summary = ReadSummary(dir.SummaryFile());
-  if (!summary.ok() || summary->steps == 0) return;  // there is nothing to show except the error
+  if (!summary.ok()) return;
+  // There is nothing to show except the error.
+  if (summary->steps == 0 && summary->status != Summary::Status::kFinished) return;
   std::cout << "\n"
             << SummaryText(*summary, run_dir) << "\n"
             << NextCommands(*summary, run_dir, {arguments.servers_on_workers, arguments.command})

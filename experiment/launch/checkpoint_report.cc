@@ -3,6 +3,7 @@
 #include <ctime>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -46,9 +47,9 @@ Record CheckpointRecord(const CheckpointInfo& info) {
 }
 
 std::string NamesOf(const CheckpointInfo& info) {
-  if (!info.best()) return NameOrDash(info.name());
   if (info.given_up())
     return absl::StrCat(info.name(), info.name().empty() ? "" : ", ", "given up");
+  if (!info.best()) return NameOrDash(info.name());
   return info.name().empty() ? kBest : absl::StrCat(info.name(), ", ", kBest);
 }
 
@@ -61,13 +62,13 @@ absl::StatusOr<std::vector<CheckpointInfo>> CheckpointsIn(const std::string& run
 
 std::vector<CheckpointInfo> InfosOf(const std::vector<CheckpointManifest>& manifests) {
   const auto best = KeepsBest(manifests) ? BestOf(manifests) : std::nullopt;
-  std::vector<CheckpointInfo> checkpoints;
   const std::set<uint64_t> given_up = GivenUp(manifests);
+  std::vector<CheckpointInfo> checkpoints;
   for (const CheckpointManifest& manifest : manifests) {
     checkpoints.push_back(InfoOf(manifest));
     checkpoints.back().set_best(best == manifest.id());
-  }
     checkpoints.back().set_given_up(given_up.contains(manifest.id()));
+  }
   return checkpoints;
 }
 

@@ -51,7 +51,8 @@ void LocalRun::RememberEarlier() {
   seconds_before_ = TotalSeconds(dir.MetricsFile());
 }
 
-// Otherwise a mistake in --set, or a program that does not join, would stay with a good run.
+// Otherwise a mistake in --set, or a program that does not join or has nothing to do, would stay
+// with a good run.
 void LocalRun::RestoreEarlier() {
   if (!earlier_config_ || status_.total().steps() > steps_before_) return;
   const RunDir dir(options_.resume);
@@ -108,13 +109,13 @@ absl::Status LocalRun::Run() {
   return status;
 }
 
-absl::Status LocalRun::StartWorkers() {
 bool LocalRun::HadNothingToDo() const {
   if (!finished_steps_) return false;
   const auto summary = ReadSummary(RunDir(run_dir_).SummaryFile());
   return summary.ok() && summary->steps == *finished_steps_;
 }
 
+absl::Status LocalRun::StartWorkers() {
   for (int w = 0; w < options_.config.cluster().workers(); ++w) {
     PSGD_RETURN_IF_ERROR(cluster_->StartWorker());
     // A program may take long until it joins.
@@ -250,6 +251,7 @@ void LocalRun::Poll() {
   if (!Ask()) return;
   ShowNewcomers();
   ShowTroubles();
+  ShowNotes();
   display_.Update(status_);
   // ps-worker ends with an error instead.
   if (status_.state() == StatusReply::WAITING && !cluster_->workers().empty() &&
@@ -511,6 +513,13 @@ absl::Status LocalRun::RestartServers() {
     return Failed(std::string(started.message()));
   display_.Note(std::string(started.message()), /*important=*/true);
   return absl::OkStatus();
+}
+
+void LocalRun::ShowNotes() {
+  if (options_.launch.command.empty()) return;
+  for (const std::string& note : status_.total().notes()) {
+    if (noted_.insert(note).second) display_.Note("note: " + note);
+  }
 }
 
 void LocalRun::ShowTroubles() {

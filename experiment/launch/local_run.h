@@ -79,14 +79,16 @@ class LocalRun {
   absl::Status RestartServers();
   // Shows each trouble once, and which absent servers delay the stop.
   void ShowTroubles();
+  // Shows each of the run's notes once. ps-run itself finds those of ps-worker's runs before.
+  void ShowNotes();
   absl::Status Failed(std::string what);
   // Reads what a resumed run has of before, and writes it back if nothing was trained since.
   void RememberEarlier();
   void RestoreEarlier();
-  // "; worker-0 failed: ...": what the worker said that tells most. Empty: none said anything.
-  std::string WhyTheWorkersLeft() const;
   // A finished run that went on has made no more steps.
   bool HadNothingToDo() const;
+  // "; worker-0 failed: ...": what the worker said that tells most. Empty: none said anything.
+  std::string WhyTheWorkersLeft() const;
   std::string WithAdvice(std::string what) const;
   std::string Advice() const;  // how to go on
   // Tells people which keys etcd still holds for a run whose servers were killed. Empty: none.
@@ -130,6 +132,7 @@ class LocalRun {
   std::string stop_waits_for_;  // last shown to people
   std::string waits_for_;       // last shown to people
   std::string failed_checkpoint_;
+  std::set<std::string> noted_;  // already shown to people
 };
 
 }  // namespace psgd

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,8 @@ namespace psgd {
 namespace {
 
 std::string Traffic(uint64_t sent, uint64_t dense) {
-  const std::string ratio = ReadableRatio(static_cast<double>(dense), static_cast<double>(sent));
+  const std::string ratio =
+      dense == 0 ? "" : ReadableRatio(static_cast<double>(dense), static_cast<double>(sent));
   return absl::StrCat(HumanBytes(static_cast<double>(sent)),
                       " (fp32: ", HumanBytes(static_cast<double>(dense)), ratio.empty() ? "" : ", ",
                       ratio, ")");

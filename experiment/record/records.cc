@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <fstream>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
@@ -119,8 +121,6 @@ double LastSeconds(const std::string& path) {
   return 0;
 }
 
-double NumberIn(const Record& record, const char* key) {
-  const auto found = record.find(key);
 double TotalSeconds(const std::string& path) {
   if (!CheckRegularFile(path).ok()) return 0;
   constexpr std::string_view kSeconds = "\"seconds\":";
@@ -137,6 +137,8 @@ double TotalSeconds(const std::string& path) {
   return before + last;
 }
 
+double NumberIn(const Record& record, const char* key) {
+  const auto found = record.find(key);
   return found != record.end() && found->is_number() ? found->get<double>() : 0;
 }
 

@@ -1,10 +1,12 @@
 #include "experiment/record/run_recorder.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "common/clock.h"
 #include "common/cpu_time.h"
@@ -63,13 +65,11 @@ absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::GoOn(const RunDir& dir
   const double seconds = LastSeconds(dir.MetricsFile());
   PSGD_ASSIGN_OR_RETURN(auto recorder, Open(dir, config, std::move(log), std::move(observer)));
   recorder->seconds_before_ = seconds;
-  return recorder;
-}
   if (const double before = TotalSeconds(dir.MetricsFile()) - seconds; before > 0)
     recorder->seconds_of_parts_ = before;
+  return recorder;
+}
 
-void RunRecorder::BeginsAt(const StatusReply& status, uint64_t samples_before) {
-  samples_before_ = samples_before;
 void RunRecorder::Resumed(uint64_t checkpoint, double epoch) {
   seconds_of_parts_ = TotalSeconds(dir_.MetricsFile());
   std::lock_guard lock(resumed_mutex_);
@@ -82,6 +82,8 @@ void RunRecorder::WriteResumed() {
   resumed_ = nullptr;
 }
 
+void RunRecorder::BeginsAt(const StatusReply& status, uint64_t samples_before) {
+  samples_before_ = samples_before;
   recorded_samples_ = status.total().samples();
   recorded_seconds_ = status.seconds();
   seconds_before_ =
@@ -164,6 +166,7 @@ void RunRecorder::WriteDetail(const StatusReply& status, bool last) {
 }
 
 void RunRecorder::Evaluation(const EvalResult& result) {
+  WriteResumed();
   Write("evaluation", EvaluationRecord(result));
   ToEvents([&](EventFile& file) {
     std::vector<std::pair<std::string, double>> values = {{"test/loss", result.loss()}};
@@ -174,6 +177,7 @@ void RunRecorder::Evaluation(const EvalResult& result) {
 }
 
 void RunRecorder::Checkpoint(const CheckpointInfo& info) {
+  WriteResumed();
   Write("checkpoint", {{"id", info.id()},
                        {"epoch", info.epoch()},
                        {"clock", info.clock()},
@@ -188,6 +192,7 @@ void RunRecorder::News(const std::string& text) { Write("event", {{"text", text}
 
 void RunRecorder::Progress(const StatusReply& status, bool last) {
   const WorkerReport& total = status.total();
+  if (total.samples() > samples_before_) WriteResumed();
   const double speed = SpeedOf(status, last);
   const CountHistogram staleness = CountHistogram::FromCounts(total.pull_staleness());
   int live = 0;
@@ -273,7 +278,10 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   summary.status = outcome;
   summary.error = error;
   summary.stopped_early = status.stopped_early();
-  if (outcome != Summary::Status::kFailed) summary.note = ExplosionNote(status);
+  std::vector<std::string> notes{total.notes().begin(), total.notes().end()};
+  if (outcome != Summary::Status::kFailed) notes.insert(notes.begin(), ExplosionNote(status));
+  std::erase(notes, "");
+  summary.note = absl::StrJoin(notes, "; ");
   if (!status.evaluations().empty()) {
     const EvalResult& last = *status.evaluations().rbegin();
     if (last.has_accuracy()) summary.test_accuracy = last.accuracy();
@@ -313,6 +321,7 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   summary.transport =
       absl::AsciiStrToLower(ClusterConfig::Transport_Name(config.cluster().transport()));
   summary.codec = PushCodecName(config.compression());
+  summary.codec_carries = status.codec_carries();
   summary.codecs = ChosenCodecs(status.choices());
   summary.seed = config.seed();
   return summary;

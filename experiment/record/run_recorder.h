@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "common/clock.h"
@@ -36,6 +37,9 @@ class RunRecorder {
                                                            const std::string& config, Log log,
                                                            Observer observer = nullptr);
 
+  // The run goes on from that checkpoint: later evaluations of before no longer count. To be called
+  // before anything is written. Readers are told once training goes on.
+  void Resumed(uint64_t checkpoint, double epoch);
   // The state of the run when this server begins: times continue from there. Rates ignore the
   // samples trained before a resume. Call this before the first Progress.
   void BeginsAt(const StatusReply& status, uint64_t samples_before);
@@ -65,6 +69,7 @@ class RunRecorder {
   void WriteScalars(const StatusReply& status, double speed);
   void WriteDetail(const StatusReply& status, bool last);
   double Elapsed() const;
+  void WriteResumed();
 
   const RunDir dir_;
   const std::unique_ptr<MetricsWriter> metrics_;

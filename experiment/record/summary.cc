@@ -67,6 +67,7 @@ void VisitSummary(SummaryType& summary, Visit visit) {
   visit("failed_checkpoint", summary.failed_checkpoint);
   visit("transport", summary.transport);
   visit("codec", summary.codec);
+  visit("codec_carries", summary.codec_carries);
   visit("codecs", summary.codecs);
   visit("seed", summary.seed);
 }

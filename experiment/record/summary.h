@@ -60,6 +60,7 @@ struct Summary {
       failed_checkpoint;  // why the last checkpoint could not be written; empty: it was written
   std::string transport;
   std::string codec;
+  std::string codec_carries;  // as "0 of 4 tensors", if that is less than half of the weights
   std::map<std::string, std::string> codecs;  // the last choice of auto for each parameter's pushes
   uint64_t seed = 0;
 

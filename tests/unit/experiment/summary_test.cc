@@ -64,6 +64,7 @@ Summary Example() {
   summary.best_checkpoint = 5;
   summary.transport = "zmq";
   summary.codec = "topk";
+  summary.codec_carries = "0 of 4 tensors";
   summary.codecs = {{"fc.weight", "topk(density: 0.05)"}};
   summary.seed = 7;
   return summary;

@@ -8,7 +8,9 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
+#include "server/durability/best_checkpoint.h"
 #include "server/durability/checkpoint_files.h"
 #include "tests/unit/server/durability/checkpoint_fixture.h"
 
@@ -196,8 +198,6 @@ TEST_F(EvaluatedCheckpointTest, AnEvaluationIsOfNoAbandonedTraining) {
   EXPECT_FALSE(*store_.EvaluationOf(6));
 }
 
-TEST_F(CheckpointTest, WithoutEvaluationsNoneIsTheBest) {
-  CheckpointManifest manifest = WriteUnsealed(1, 1);
 // A resume from checkpoint 2 gave up 3 and 4, and one from 6 the checkpoint 7.
 TEST_F(EvaluatedCheckpointTest, TheBestIsOfNoTrainingThatWasGivenUp) {
   const auto write = [&](uint64_t id, double epoch, double accuracy, uint64_t from,
@@ -227,6 +227,8 @@ TEST_F(EvaluatedCheckpointTest, TheBestIsOfNoTrainingThatWasGivenUp) {
   EXPECT_EQ(GivenUp(*store_.List(&notes)), (std::set<uint64_t>{3, 4, 7}));
 }
 
+TEST_F(CheckpointTest, WithoutEvaluationsNoneIsTheBest) {
+  CheckpointManifest manifest = WriteUnsealed(1, 1);
   manifest.clear_evaluations();
   ASSERT_TRUE(store_.Seal(manifest).ok());
   EXPECT_TRUE(absl::IsNotFound(store_.Find("best").status()));
