@@ -27,6 +27,7 @@
 #include "experiment/launch/terminal.h"
 #include "experiment/record/run_config.h"
 #include "experiment/record/run_dir.h"
+#include "optimizers/diverged.h"
 #include "train/gpu_devices.h"
 
 namespace psgd {
@@ -72,6 +73,9 @@ int DefaultThreads(const Config& config) {
 
 void PrintResult(const Arguments& arguments, const std::string& run_dir) {
   const RunDir dir(run_dir);
+  const auto summary = ReadSummary(dir.SummaryFile());
+  if (summary.ok() && SaysDiverged(summary->note))
+    std::cerr << "ps-run: note: " << summary->note << "\n";
   if (arguments.json) {
     const auto text = ReadSmallFile(dir.SummaryFile(), kMostSummaryBytes);
     if (text.ok()) std::cout << *text << std::flush;

@@ -68,7 +68,9 @@ std::string InOneLine(const std::string& story) {
 
 std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   std::vector<std::pair<std::string, std::string>> rows;
-  rows.emplace_back("status", NameOf(summary.status));
+  rows.emplace_back("status",
+                    absl::StrCat(NameOf(summary.status),
+                                 SaysDiverged(summary.note) ? ", but training diverged" : ""));
   if (!summary.error.empty()) {
     rows.emplace_back("reason", InOneLine(summary.error));
   }
@@ -77,8 +79,7 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   if (summary.test_accuracy) {
     rows.emplace_back("test accuracy", ReadablePercent(*summary.test_accuracy));
   }
-  if (summary.test_loss)
-    rows.emplace_back("test loss", absl::StrFormat("%.4f", *summary.test_loss));
+  if (summary.test_loss) rows.emplace_back("test loss", ReadableLoss(*summary.test_loss));
   for (const auto& [name, value] : summary.test_measures) {
     rows.emplace_back("test " + name, ReadableMeasure(value));
   }

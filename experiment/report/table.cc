@@ -97,8 +97,8 @@ ReportTable TableOf(const ReportRuns& report, const std::vector<ReportGroup>& gr
     row.push_back(group.twin ? kNothing
                              : ScoreCell(metric, group.against_twin,
                                          metric.DifferenceText(group.against_twin.mean)));
-    row.push_back(MeanCell(group.loss, Loss));
-    row.push_back(BytesCell(group.bytes_pushed, group.push_ratio));
+    row.push_back(MeanCell(group.loss, ReadableLoss));
+    row.push_back(BytesCell(group.bytes_pushed, group.push_ratio, Carried(report, group)));
     row.push_back(BytesCell(group.bytes_pulled, group.pull_ratio));
     row.push_back(
         MeanCell(group.staleness, Clocks, absl::StrFormat(", max %.0f", group.staleness_max)));
