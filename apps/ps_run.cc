@@ -27,6 +27,7 @@
 #include "experiment/launch/terminal.h"
 #include "experiment/record/run_config.h"
 #include "experiment/record/run_dir.h"
+#include "optimizers/diverged.h"
 #include "train/gpu_devices.h"
 
 namespace psgd {
@@ -72,13 +73,17 @@ int DefaultThreads(const Config& config) {
 
 void PrintResult(const Arguments& arguments, const std::string& run_dir) {
   const RunDir dir(run_dir);
+  const auto summary = ReadSummary(dir.SummaryFile());
+  if (summary.ok() && SaysDiverged(summary->note))
+    std::cerr << "ps-run: note: " << summary->note << "\n";
   if (arguments.json) {
     const auto text = ReadSmallFile(dir.SummaryFile(), kMostSummaryBytes);
     if (text.ok()) std::cout << *text << std::flush;
     return;
   }
-  const auto summary = ReadSummary(dir.SummaryFile());
-  if (!summary.ok() || summary->steps == 0) return;  // there is nothing to show except the error
+  if (!summary.ok()) return;
+  // There is nothing to show except the error.
+  if (summary->steps == 0 && summary->status != Summary::Status::kFinished) return;
   std::cout << "\n"
             << SummaryText(*summary, run_dir) << "\n"
             << NextCommands(*summary, run_dir, {arguments.servers_on_workers, arguments.command})
@@ -260,7 +265,8 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
   LocalRun run(std::move(options));
   const absl::Status status = run.Run();
   *command_exit_code = run.command_exit_code();
-  if (!run.run_dir().empty() && !run.is_as_before()) PrintResult(arguments, run.run_dir());
+  if (!run.run_dir().empty() && (status.ok() || !run.is_as_before()))
+    PrintResult(arguments, run.run_dir());
   if (status.ok() && !std::cout) {
     return absl::DataLossError(absl::StrCat(
         "the result could not be written to standard output; it is in ", run.run_dir()));

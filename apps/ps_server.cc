@@ -297,7 +297,7 @@ class Program {
   // Saves results after training. REQUIRES: this server leads the run.
   absl::StatusOr<ExitCode> SaveResults() {
     PSGD_ASSIGN_OR_RETURN(status_, server_->Call(StatusRequest()));
-    if (status_.total().steps() > 0 && !weights_saved_) {
+    if (status_.total().samples() > 0 && !weights_saved_) {
       PSGD_RETURN_IF_ERROR(
           opened().recorder->SaveWeights([&](const auto& take) { return server_->Weights(take); }));
       weights_saved_ = true;

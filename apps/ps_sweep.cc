@@ -104,8 +104,8 @@ void AddReportOptions(CLI::App& report, ReportOptions* options, std::string* png
       ->type_name("DIR");
   report
       .add_option("--metric", options->metric,
-                  "Compare by accuracy, rmse, f1, auc or perplexity; default: the first of these "
-                  "that runs have measured")
+                  "Compare by loss or any measure of summary.json, as mae; default: the first of "
+                  "accuracy, rmse, f1, auc and perplexity that runs have measured")
       ->type_name("NAME");
   report
       .add_option("--target", *target,

@@ -197,6 +197,10 @@ absl::Status ForgetJournal(const std::string& server_dir) {
 absl::Status BeginRun(const Arguments& arguments, ServerStart* start) {
   PSGD_RETURN_IF_ERROR(OpenResults(arguments, start->config, start->credentials, &start->opened));
   CoordinatorOptions& coordinator = start->loop.core.leader.coordinator;
+  if (coordinator.resume) {
+    start->opened.recorder->Resumed(coordinator.resume->checkpoint,
+                                    coordinator.checkpoint->manifest().epoch_progress());
+  }
   if (start->config.model().has_onnx() && arguments.resume.empty()) {
     PSGD_ASSIGN_OR_RETURN(GivenWeights given, ReadOnnxWeights(start->config.model().onnx()));
     coordinator.given = std::make_shared<const GivenWeights>(std::move(given));

@@ -15,6 +15,7 @@
 #include "common/names.h"
 #include "include/psgd.h"
 #include "net/credentials.h"
+#include "optimizers/optimizer.h"
 #include "proto/local_steps.h"
 #include "proto/measure_of.h"
 
@@ -223,6 +224,10 @@ psgd_status psgd_get_run(psgd_client client, psgd_run* run) {
     made.worker_optimizer = c.PushesWeights() ? 1 : 0;
     c.run_name().copy(made.name, sizeof made.name - 1);
     made.local_steps = StepsOfClock(config.local());
+    if (!c.PushesWeights()) {
+      made.learning_rate = FirstHyper(config.optimizer()).learning_rate();
+      made.momentum = config.optimizer().sgd().momentum();
+    }
     GiveOut(made, given.size, run);
     return absl::OkStatus();
   });
@@ -389,7 +394,8 @@ psgd_status psgd_end_step(psgd_client client, const psgd_step* step) {
                       .correct = given.correct,
                       .loss_sum = std::isfinite(given.loss_sum) ? given.loss_sum : 0,
                       .seconds_data = std::max(0.0, given.seconds_data),
-                      .seconds_compute = std::max(0.0, given.seconds_compute)});
+                      .seconds_compute = std::max(0.0, given.seconds_compute),
+                      .empty = given.empty != 0});
   });
 }
 
@@ -425,6 +431,10 @@ psgd_status psgd_report(psgd_client client, const psgd_result* result) {
       return InvalidArgumentError(given.measures, " measures; at most ", kMostMeasures,
                                   " are allowed");
     }
+    if (!(given.accuracy >= 0 && given.accuracy <= 1)) {
+      return InvalidArgumentError("an accuracy of ", given.accuracy,
+                                  ": it is a fraction from 0 to 1; divide a percentage by 100");
+    }
     EvalResult report;
     report.set_epoch(given.epoch);
     report.set_loss(given.loss);
@@ -440,6 +450,14 @@ psgd_status psgd_report(psgd_client client, const psgd_result* result) {
       (*report.mutable_measures())[given.names[i]] = given.values[i];
     }
     return c.Report(std::move(report));
+  });
+}
+
+psgd_status psgd_note(psgd_client client, const char* text) {
+  return WithClient("psgd_note", client, [&](Client& c) -> absl::Status {
+    PSGD_RETURN_IF_ERROR(CheckPointer(text, "text"));
+    c.Note(text);
+    return absl::OkStatus();
   });
 }
 

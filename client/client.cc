@@ -813,6 +813,10 @@ absl::Status Client::Report(EvalResult result) {
   return member_.control().Evaluated(request).status();
 }
 
+void Client::Note(const std::string& text) {
+  heartbeat().Record([&](WorkerReport* report) { report->add_notes(Readable(text)); });
+}
+
 ClientTimings Client::timings() const { return timings_; }
 
 absl::Status Client::Leave(bool failed, const std::string& reason) {

@@ -125,6 +125,8 @@ class Client {
   absl::StatusOr<const std::vector<std::byte>*> LoadedState() const;
 
   absl::Status Report(EvalResult result);
+  // For the people who watch the run: what may not be meant.
+  void Note(const std::string& text);
   ClientTimings timings() const;
   // Ends the call that is under way in another thread. Only Leave may follow.
   void Interrupt() { member_.Close(); }

@@ -29,6 +29,10 @@ std::string ReadableMeasure(double value) {
                                                    : absl::StrFormat("%.5g", value);
 }
 
+std::string ReadableLoss(double loss) {
+  return std::abs(loss) < 1e6 ? absl::StrFormat("%.4f", loss) : absl::StrFormat("%.4g", loss);
+}
+
 bool Measurement::Beats(const Measurement& other, double least) const {
   if (!std::isfinite(value)) return false;
   if (name != other.name) return other.name == kLoss;

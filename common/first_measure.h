@@ -28,6 +28,8 @@ struct Measurement {
 bool IsBetterSmaller(absl::string_view name);
 // For example "0.5132" or "48214".
 std::string ReadableMeasure(double value);
+// For example "0.2811", or "3.213e+30" of training that diverged.
+std::string ReadableLoss(double loss);
 
 // What the evaluation has of them, in that order. An accuracy of 0 is not measured: programs need
 // not do it.

@@ -100,7 +100,7 @@ CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& pa
   return chosen;
 }
 
-std::string LeftOutText(const CompressionConfig& config, const ModelSpec& model) {
+std::string CarriedText(const CompressionConfig& config, const ModelSpec& model) {
   if (!config.has_push() || config.push().has_none()) return "";
   int tensors = 0, carried = 0;
   double weights = 0, carried_weights = 0;
@@ -120,9 +120,25 @@ std::string LeftOutText(const CompressionConfig& config, const ModelSpec& model)
     carried_weights += elements;
   }
   if (weights == 0 || carried_weights >= weights / 2) return "";
-  return absl::StrCat("codec ", PushCodecName(config), " carries ", carried, " of ", tensors,
-                      " tensors: the others have fewer than ", config.dense_below(),
+  return absl::StrCat(carried, " of ", tensors, " tensors");
+}
+
+std::string LeftOutText(const CompressionConfig& config, const ModelSpec& model) {
+  const std::string carried = CarriedText(config, model);
+  if (carried.empty()) return "";
+  return absl::StrCat("codec ", PushCodecName(config), " carries ", carried,
+                      ": the others have fewer than ", config.dense_below(),
                       " bytes (compression.dense_below) and travel whole");
+}
+
+std::string FullDensityText(const CompressionConfig& config) {
+  const CodecConfig& codec = config.push();
+  const bool full = codec.topk().density() == 1 || codec.randomk().density() == 1 ||
+                    codec.blocks().density() == 1 || codec.dgc().density() == 1;
+  if (!full) return "";
+  const std::string name = PushCodecName(config);
+  return absl::StrCat("compression.push.", name, ".density is 1, a share from 0 to 1: ", name,
+                      " leaves nothing out, and takes as many bytes as none or more; 1 % is 0.01");
 }
 
 bool PushesFactors(const CompressionConfig& config) {

@@ -20,9 +20,14 @@ CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& pa
 // Whether pushes have single elements, and leave the others for later ones.
 bool SendsSingleElements(const CodecConfig& codec);
 
-// For people, if dense_below keeps the codec from more than half of the weights that train: "codec
-// topk carries 0 of 4 tensors: ...". Else empty.
+// For people, if dense_below keeps the codec from more than half of the weights that train: "0 of 4
+// tensors". Else empty.
+std::string CarriedText(const CompressionConfig& config, const ModelSpec& model);
+// The same in a sentence: "codec topk carries 0 of 4 tensors: ...".
 std::string LeftOutText(const CompressionConfig& config, const ModelSpec& model);
+
+// For people, if a codec that is to leave values out has a density of 1. Else empty.
+std::string FullDensityText(const CompressionConfig& config);
 
 // Whether any tensor is to be pushed as the factors of its gradient.
 bool PushesFactors(const CompressionConfig& config);

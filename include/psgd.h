@@ -115,6 +115,9 @@ typedef struct psgd_run {
   int32_t worker_optimizer; /* 1: push weights (optimizer: worker, or local.steps); 0: gradients */
   char name[128];
   uint32_t local_steps; /* between two exchanges (local.steps; auto: local.most); 1: all exchange */
+  /* Of the optimizer on the shards, as the run begins; 0: it has none, or pushes are weights. */
+  double learning_rate;
+  double momentum;
 } psgd_run;
 
 PSGD_API psgd_status psgd_get_run(psgd_client client, psgd_run* run);
@@ -213,6 +216,7 @@ typedef struct psgd_step {
   double loss_sum;     /* over the samples */
   double seconds_data; /* that the program waited for its batch */
   double seconds_compute;
+  int32_t empty; /* 1: the batch made no update, so it is none of the steps that the run counts */
 } psgd_step;
 
 /* The step is done and all its updates are pushed. Waits for nothing but the GPUs that encode some
@@ -295,7 +299,7 @@ typedef struct psgd_result {
   size_t size; /* set to sizeof(psgd_result) */
   double epoch;
   double loss;
-  double accuracy; /* 0 to 1; 0: not measured */
+  double accuracy; /* 0 to 1, or it is PSGD_INVALID; 0: not measured */
   uint64_t samples;
   double seconds;
   const char* const* names;
@@ -304,6 +308,10 @@ typedef struct psgd_result {
 } psgd_result;
 
 PSGD_API psgd_status psgd_report(psgd_client client, const psgd_result* result);
+
+/* Tells the people who watch the run what may not be meant: ps-run shows it once, and summary.json
+ * keeps it as a note. One line of UTF-8. */
+PSGD_API psgd_status psgd_note(psgd_client client, const char* text);
 
 /* Where the time went, in seconds since psgd_commit, and bytes. */
 typedef struct psgd_timings {

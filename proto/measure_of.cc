@@ -12,7 +12,7 @@ std::string ResultText(const EvalResult& result) {
   if (result.has_accuracy()) {
     absl::StrAppendFormat(&text, "accuracy %.2f %%, ", 100 * result.accuracy());
   }
-  absl::StrAppendFormat(&text, "loss %.4f", result.loss());
+  absl::StrAppend(&text, "loss ", ReadableLoss(result.loss()));
   const std::map<std::string, double> measures(result.measures().begin(), result.measures().end());
   for (const auto& [name, value] : measures) {
     absl::StrAppend(&text, ", ", name, " ", ReadableMeasure(value));

@@ -195,7 +195,7 @@ void Member::ReportStep(const StepReport& step, const std::function<void(WorkerR
   heartbeat_->Record([&](WorkerReport* report) {
     // Not this step's: what is not acknowledged may have to be done again by another worker.
     report->set_clock(core_->session().AcknowledgedClock());
-    report->set_steps(report->steps() + 1);
+    report->set_steps(report->steps() + (step.empty ? 0 : 1));
     report->set_samples(report->samples() + step.samples);
     report->set_loss_sum(report->loss_sum() + step.loss_sum);
     if (step.samples > 0 && !std::exchange(reported_loss_, true)) {
@@ -203,7 +203,9 @@ void Member::ReportStep(const StepReport& step, const std::function<void(WorkerR
     }
     report->set_correct(report->correct() + step.correct);
     session_report_.AddTo(traffic, core_->session().stats(), report);
-    report->set_bytes_pushed_dense(report->bytes_pushed_dense() + dense_bytes_);
+    if (!step.empty) {
+      report->set_bytes_pushed_dense(report->bytes_pushed_dense() + dense_bytes_);
+    }
     report->set_bytes_pulled_dense(report->bytes_pulled_dense() + dense_bytes_);
     report->set_seconds_data(report->seconds_data() + step.seconds_data);
     report->set_seconds_compute(report->seconds_compute() + step.seconds_compute);

@@ -55,6 +55,7 @@ struct StepReport {
   double seconds_compute = 0;
   double seconds_encode = 0;
   Waited waited = {};
+  bool empty = false;  // the batch made no update
 };
 
 // What became of a residual that was pushed.

@@ -16,6 +16,11 @@ export class Run {
     switch (record.kind) {
       case "progress": this.progress.push(record); break;
       case "detail": this.addDetail(record); break;
+      case "resumed":  // later ones are of training that was given up
+        for (const epoch of [...this.evaluations.keys()]) {
+          if (epoch > record.epoch + 1e-9) this.evaluations.delete(epoch);
+        }
+        break;
       case "evaluation":
         this.evaluations.delete(record.epoch);
         this.evaluations.set(record.epoch, record);

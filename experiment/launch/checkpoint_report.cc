@@ -3,6 +3,7 @@
 #include <ctime>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -39,12 +40,15 @@ CheckpointInfo InfoOf(const CheckpointManifest& manifest) {
 }
 
 Record CheckpointRecord(const CheckpointInfo& info) {
-  return {{"id", info.id()},       {"name", info.name()},   {"epoch", info.epoch()},
-          {"clock", info.clock()}, {"bytes", info.bytes()}, {"age_seconds", info.age_seconds()},
-          {"best", info.best()}};
+  return {{"id", info.id()},       {"name", info.name()},
+          {"epoch", info.epoch()}, {"clock", info.clock()},
+          {"bytes", info.bytes()}, {"age_seconds", info.age_seconds()},
+          {"best", info.best()},   {"given_up", info.given_up()}};
 }
 
 std::string NamesOf(const CheckpointInfo& info) {
+  if (info.given_up())
+    return absl::StrCat(info.name(), info.name().empty() ? "" : ", ", "given up");
   if (!info.best()) return NameOrDash(info.name());
   return info.name().empty() ? kBest : absl::StrCat(info.name(), ", ", kBest);
 }
@@ -58,10 +62,12 @@ absl::StatusOr<std::vector<CheckpointInfo>> CheckpointsIn(const std::string& run
 
 std::vector<CheckpointInfo> InfosOf(const std::vector<CheckpointManifest>& manifests) {
   const auto best = KeepsBest(manifests) ? BestOf(manifests) : std::nullopt;
+  const std::set<uint64_t> given_up = GivenUp(manifests);
   std::vector<CheckpointInfo> checkpoints;
   for (const CheckpointManifest& manifest : manifests) {
     checkpoints.push_back(InfoOf(manifest));
     checkpoints.back().set_best(best == manifest.id());
+    checkpoints.back().set_given_up(given_up.contains(manifest.id()));
   }
   return checkpoints;
 }

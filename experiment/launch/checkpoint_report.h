@@ -20,7 +20,7 @@ uint64_t BytesOf(const CheckpointManifest& manifest);
 CheckpointInfo InfoOf(const CheckpointManifest& manifest);
 // Of all checkpoints of a run, newest first. The best is marked if the run keeps it.
 std::vector<CheckpointInfo> InfosOf(const std::vector<CheckpointManifest>& manifests);
-// Such as "before-decay", "best" or "-", for a table.
+// Such as "before-decay", "best", "given up" or "-", for a table.
 std::string NamesOf(const CheckpointInfo& info);
 Record CheckpointRecord(const CheckpointInfo& info);
 

@@ -45,9 +45,14 @@ void LocalRun::RememberEarlier() {
     earlier_config_ = *std::move(text);
   if (auto text = ReadSmallFile(dir.SummaryFile(), kMostEarlierBytes); text.ok())
     earlier_summary_ = *std::move(text);
+  const auto summary = ReadSummary(dir.SummaryFile());
+  if (summary.ok() && summary->status == Summary::Status::kFinished)
+    finished_steps_ = summary->steps;
+  seconds_before_ = TotalSeconds(dir.MetricsFile());
 }
 
-// Otherwise a mistake in --set, or a program that does not join, would stay with a good run.
+// Otherwise a mistake in --set, or a program that does not join or has nothing to do, would stay
+// with a good run.
 void LocalRun::RestoreEarlier() {
   if (!earlier_config_ || status_.total().steps() > steps_before_) return;
   const RunDir dir(options_.resume);
@@ -94,8 +99,20 @@ absl::Status LocalRun::Run() {
   if (status.ok()) status = Supervise();
   display_.Clear();
   cluster_->KillAll();
-  if (!status.ok()) RestoreEarlier();
+  if (!status.ok() || HadNothingToDo()) RestoreEarlier();
+  if (status.ok() && is_as_before_) {
+    display_.Note(
+        absl::StrCat(run_dir_, " had finished its ", ReadableEpoch(status_.total().epoch()),
+                     " epochs, and nothing was left to train: its summary is as before"),
+        /*important=*/true);
+  }
   return status;
+}
+
+bool LocalRun::HadNothingToDo() const {
+  if (!finished_steps_) return false;
+  const auto summary = ReadSummary(RunDir(run_dir_).SummaryFile());
+  return summary.ok() && summary->steps == *finished_steps_;
 }
 
 absl::Status LocalRun::StartWorkers() {
@@ -234,6 +251,7 @@ void LocalRun::Poll() {
   if (!Ask()) return;
   ShowNewcomers();
   ShowTroubles();
+  ShowNotes();
   display_.Update(status_);
   // ps-worker ends with an error instead.
   if (status_.state() == StatusReply::WAITING && !cluster_->workers().empty() &&
@@ -392,7 +410,7 @@ absl::Status LocalRun::Failed(std::string what) {
   const bool asked = stops() > 0;
   const Summary summary =
       SummaryOf(status_, asked ? Summary::Status::kInterrupted : Summary::Status::kFailed, what,
-                Seconds(SteadyNow() - start_), samples_before_.value_or(0));
+                Seconds(SteadyNow() - start_), samples_before_.value_or(0), seconds_before_);
   const absl::Status written = WriteSummary(summary, RunDir(run_dir_).SummaryFile());
   if (!written.ok()) display_.Note(std::string(written.message()), /*important=*/true);
   const std::string message = WithAdvice(std::move(what)) + KeysLeft();
@@ -495,6 +513,13 @@ absl::Status LocalRun::RestartServers() {
     return Failed(std::string(started.message()));
   display_.Note(std::string(started.message()), /*important=*/true);
   return absl::OkStatus();
+}
+
+void LocalRun::ShowNotes() {
+  if (options_.launch.command.empty()) return;
+  for (const std::string& note : status_.total().notes()) {
+    if (noted_.insert(note).second) display_.Note("note: " + note);
+  }
 }
 
 void LocalRun::ShowTroubles() {

@@ -44,7 +44,7 @@ class LocalRun {
   int command_exit_code() const { return command_exit_code_; }
   // Empty: no server made a run directory.
   const std::string& run_dir() const { return run_dir_; }
-  // A resumed run ended before it trained, so its config and summary are those of before.
+  // A resumed run trained nothing, so its config and summary are those of before.
   bool is_as_before() const { return is_as_before_; }
 
  private:
@@ -79,10 +79,14 @@ class LocalRun {
   absl::Status RestartServers();
   // Shows each trouble once, and which absent servers delay the stop.
   void ShowTroubles();
+  // Shows each of the run's notes once. ps-run itself finds those of ps-worker's runs before.
+  void ShowNotes();
   absl::Status Failed(std::string what);
   // Reads what a resumed run has of before, and writes it back if nothing was trained since.
   void RememberEarlier();
   void RestoreEarlier();
+  // A finished run that went on has made no more steps.
+  bool HadNothingToDo() const;
   // "; worker-0 failed: ...": what the worker said that tells most. Empty: none said anything.
   std::string WhyTheWorkersLeft() const;
   std::string WithAdvice(std::string what) const;
@@ -107,6 +111,8 @@ class LocalRun {
   std::optional<uint64_t> samples_before_;  // trained before a resume: in the first answer
   uint64_t steps_before_ = 0;               // likewise
   std::optional<std::string> earlier_config_, earlier_summary_;
+  std::optional<uint64_t> finished_steps_;  // before it was resumed; nothing: it had not finished
+  std::optional<double> seconds_before_;    // of its parts; nothing: it is not resumed
   bool is_as_before_ = false;
   Time last_heard_{};
   bool told_silence_ = false;     // people know that the leader does not answer
@@ -126,6 +132,7 @@ class LocalRun {
   std::string stop_waits_for_;  // last shown to people
   std::string waits_for_;       // last shown to people
   std::string failed_checkpoint_;
+  std::set<std::string> noted_;  // already shown to people
 };
 
 }  // namespace psgd

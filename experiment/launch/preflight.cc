@@ -125,7 +125,8 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config, bool begins,
   PSGD_RETURN_IF_ERROR(CheckLabels(config.data(), data.shape, model));
   const ModelSpec spec = MakeModelSpec(ModelName(config.model()), model.graph);
   if (checkpoint != nullptr) PSGD_RETURN_IF_ERROR(CheckModelKept(*checkpoint, config, spec));
-  TrainingSize size{.samples = static_cast<double>(data.train->size())};
+  TrainingSize size{.samples = static_cast<double>(data.train->size()),
+                    .model = std::make_shared<const ModelSpec>(spec)};
   for (const ParameterSpec& parameter : spec.parameters()) {
     size.weights +=
         static_cast<double>(ElementCount({parameter.shape().begin(), parameter.shape().end()}));
@@ -136,9 +137,9 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config, bool begins,
   PSGD_RETURN_IF_ERROR(CheckGroups("local.optimizer.groups", config.local().optimizer(), spec));
   const uint64_t batches = data.train->size() / static_cast<uint64_t>(config.data().batch());
   const auto workers = static_cast<uint64_t>(config.cluster().workers());
-  for (std::string note :
-       {data.note, padding.text, LeftOutText(config.compression(), spec),
-        WarmupNote(config, size.samples), ShortClocksText(config.local(), batches, workers)}) {
+  for (std::string note : {data.note, padding.text, LeftOutText(config.compression(), spec),
+                           FullDensityText(config.compression()), WarmupNote(config, size.samples),
+                           ShortClocksText(config.local(), batches, workers)}) {
     if (!note.empty()) size.notes.push_back(std::move(note));
   }
   constexpr size_t kMostWeights = 4;  // in a note

@@ -1,18 +1,21 @@
 // Finds problems of a run before any of its processes starts.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "common/status.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/config.pb.h"
+#include "proto/model.pb.h"
 
 namespace psgd {
 
 struct TrainingSize {
   double samples = 0;  // of an epoch
   double weights = 0;
+  std::shared_ptr<const ModelSpec> model = nullptr;
   std::vector<std::string> notes = {};  // for people: what may not be meant
 };
 // Opens the data and builds the network, as every worker on this machine will. The error says what

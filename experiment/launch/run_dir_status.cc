@@ -35,6 +35,11 @@ void ReadRecords(const RunDir& dir, RunDirStatus* status) {
       const bool first = status->choices.tensors().empty();
       if (first || choices.worker() <= status->choices.worker()) status->choices = choices;
     }
+    if (kind == "resumed") {  // later evaluations are of training that was given up
+      constexpr double kSame = 1e-9;
+      evaluations.erase(evaluations.upper_bound(NumberIn(record, "epoch") + kSame),
+                        evaluations.end());
+    }
     if (kind != "evaluation") continue;
     const EvalResult result = EvaluationOf(record);
     evaluations[result.epoch()] = result;

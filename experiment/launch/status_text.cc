@@ -172,6 +172,13 @@ std::string Checkpoints(const StatusReply& status) {
   return table.empty() ? "" : absl::StrCat("\ncheckpoints\n", table.Text());
 }
 
+std::string Notes(const StatusReply& status) {
+  std::string text;
+  for (const std::string& note : status.total().notes())
+    absl::StrAppend(&text, "\nnote: ", note, "\n");
+  return text;
+}
+
 std::string LocalTime(int64_t unix_seconds) {
   const auto seconds = static_cast<std::time_t>(unix_seconds);
   std::tm local{};
@@ -185,7 +192,7 @@ std::string LocalTime(int64_t unix_seconds) {
 std::string StatusText(const StatusReply& status) {
   return absl::StrCat(Head(status), Servers(status), Shards(status), Workers(status),
                       EvaluationsText({status.evaluations().begin(), status.evaluations().end()}),
-                      Checkpoints(status), CodecChoicesText(status.choices()));
+                      Checkpoints(status), CodecChoicesText(status.choices()), Notes(status));
 }
 
 std::string StatusJson(const StatusReply& status) {

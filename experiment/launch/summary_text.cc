@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,8 @@ namespace psgd {
 namespace {
 
 std::string Traffic(uint64_t sent, uint64_t dense) {
-  const std::string ratio = ReadableRatio(static_cast<double>(dense), static_cast<double>(sent));
+  const std::string ratio =
+      dense == 0 ? "" : ReadableRatio(static_cast<double>(dense), static_cast<double>(sent));
   return absl::StrCat(HumanBytes(static_cast<double>(sent)),
                       " (fp32: ", HumanBytes(static_cast<double>(dense)), ratio.empty() ? "" : ", ",
                       ratio, ")");
@@ -66,7 +68,9 @@ std::string InOneLine(const std::string& story) {
 
 std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   std::vector<std::pair<std::string, std::string>> rows;
-  rows.emplace_back("status", NameOf(summary.status));
+  rows.emplace_back("status",
+                    absl::StrCat(NameOf(summary.status),
+                                 SaysDiverged(summary.note) ? ", but training diverged" : ""));
   if (!summary.error.empty()) {
     rows.emplace_back("reason", InOneLine(summary.error));
   }
@@ -75,16 +79,20 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   if (summary.test_accuracy) {
     rows.emplace_back("test accuracy", ReadablePercent(*summary.test_accuracy));
   }
-  if (summary.test_loss)
-    rows.emplace_back("test loss", absl::StrFormat("%.4f", *summary.test_loss));
+  if (summary.test_loss) rows.emplace_back("test loss", ReadableLoss(*summary.test_loss));
   for (const auto& [name, value] : summary.test_measures) {
     rows.emplace_back("test " + name, ReadableMeasure(value));
   }
   rows.emplace_back("epochs", absl::StrFormat("%.2f", summary.epochs));
   rows.emplace_back("steps",
                     absl::StrCat(summary.counts_incomplete ? "at least " : "", summary.steps));
-  rows.emplace_back("wall time", ReadableTime(summary.wall_seconds));
-  rows.emplace_back("samples/s", ReadableCount(summary.samples_per_second));
+  const std::optional<double>& since = summary.seconds_since_resume;
+  rows.emplace_back(
+      "wall time",
+      absl::StrCat(ReadableTime(summary.wall_seconds),
+                   since ? absl::StrCat(" (since the resume: ", ReadableTime(*since), ")") : ""));
+  rows.emplace_back("samples/s", absl::StrCat(ReadableCount(summary.samples_per_second),
+                                              since ? " (since the resume)" : ""));
   if (const std::string phases = Shares(summary.phase_seconds); !phases.empty()) {
     rows.emplace_back("workers' time", phases);
   }

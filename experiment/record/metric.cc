@@ -1,5 +1,9 @@
 #include "experiment/record/metric.h"
 
+#include <functional>
+#include <mutex>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "common/first_measure.h"
 #include "experiment/record/readable.h"
@@ -37,17 +41,36 @@ const Metric* MetricNamed(absl::string_view name) {
   return nullptr;
 }
 
+const Metric* MetricOfMeasure(absl::string_view name) {
+  if (const Metric* const known = MetricNamed(name)) return known;
+  static std::mutex mutex;
+  static auto* const others = new std::map<std::string, Metric, std::less<>>;  // never destroyed
+  std::lock_guard lock(mutex);
+  const auto [found, is_new] = others->try_emplace(std::string(name));
+  if (is_new) {
+    const bool less = name == "mae" || name == "mse" || absl::StrContains(name, "loss") ||
+                      absl::StrContains(name, "error");
+    found->second = {found->first.c_str(), found->first.c_str(), /*share=*/false, less};
+  }
+  return &found->second;
+}
+
 std::vector<Score> ScoresOf(const std::optional<double>& accuracy,
                             const std::map<std::string, double>& measures) {
   std::vector<Score> scores;
   for (const Measurement& one : MeasurementsOf(accuracy, measures))
     scores.push_back({MetricNamed(one.name), one.value});
+  for (const auto& [name, value] : measures) {
+    if (MetricNamed(name) == nullptr) scores.push_back({MetricOfMeasure(name), value});
+  }
   return scores;
 }
 
 Score ScoreNamed(const std::vector<Score>& scores, absl::string_view name) {
   for (const Score& score : scores) {
-    if (name.empty() || score.metric->name == name) return score;
+    const bool is_it =
+        name.empty() ? MetricNamed(score.metric->name) != nullptr : score.metric->name == name;
+    if (is_it) return score;
   }
   return {};
 }

@@ -35,15 +35,17 @@ struct Score {
 
 // Returns null if no metric has the name.
 const Metric* MetricNamed(absl::string_view name);
+// Of any measure: less is better of mae, mse, and what is called a loss or an error.
+const Metric* MetricOfMeasure(absl::string_view name);
 
 // The accuracy of classes, the rmse of numbers, the f1 of labels, then the auc and the perplexity:
 // what was measured of these. The first says how good the model is, unless another is asked for. An
-// accuracy of 0 is not measured: programs need not do it.
+// accuracy of 0 is not measured: programs need not do it. Then all other measures.
 std::vector<Score> ScoresOf(const std::optional<double>& accuracy,
                             const std::map<std::string, double>& measures);
 // Of a record of an evaluation.
 std::vector<Score> ScoresIn(const Record& evaluation);
-// Returns the score of that name, or the first if the name is empty; else none.
+// Returns the score of that name; if the name is empty, the first of a metric; else none.
 Score ScoreNamed(const std::vector<Score>& scores, absl::string_view name);
 // Returns the first of ScoresOf.
 Score ScoreOf(const std::optional<double>& accuracy, const std::map<std::string, double>& measures);

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <fstream>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
@@ -117,6 +119,22 @@ double LastSeconds(const std::string& path) {
     end = before;
   }
   return 0;
+}
+
+double TotalSeconds(const std::string& path) {
+  if (!CheckRegularFile(path).ok()) return 0;
+  constexpr std::string_view kSeconds = "\"seconds\":";
+  std::ifstream file(path, std::ios::binary);
+  std::string line;
+  double before = 0, last = 0;
+  while (std::getline(file, line) && !file.eof()) {
+    const size_t at = line.find(kSeconds);
+    if (at == std::string::npos) continue;
+    const double seconds = std::strtod(line.c_str() + at + kSeconds.size(), nullptr);
+    if (seconds < last) before += last;
+    last = seconds;
+  }
+  return before + last;
 }
 
 double NumberIn(const Record& record, const char* key) {

@@ -50,6 +50,9 @@ absl::StatusOr<std::vector<Record>> ReadMetrics(const std::string& path);
 // The time of a file's last whole record; 0: the file has none or cannot be read.
 double LastSeconds(const std::string& path);
 
+// The time of all parts of a run, each of which counts from 0: a resume begins another.
+double TotalSeconds(const std::string& path);
+
 // Returns zero if the record has no such number.
 double NumberIn(const Record& record, const char* key);
 

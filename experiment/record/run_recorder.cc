@@ -1,10 +1,12 @@
 #include "experiment/record/run_recorder.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "common/clock.h"
 #include "common/cpu_time.h"
@@ -63,7 +65,21 @@ absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::GoOn(const RunDir& dir
   const double seconds = LastSeconds(dir.MetricsFile());
   PSGD_ASSIGN_OR_RETURN(auto recorder, Open(dir, config, std::move(log), std::move(observer)));
   recorder->seconds_before_ = seconds;
+  if (const double before = TotalSeconds(dir.MetricsFile()) - seconds; before > 0)
+    recorder->seconds_of_parts_ = before;
   return recorder;
+}
+
+void RunRecorder::Resumed(uint64_t checkpoint, double epoch) {
+  seconds_of_parts_ = TotalSeconds(dir_.MetricsFile());
+  std::lock_guard lock(resumed_mutex_);
+  resumed_ = {{"checkpoint", checkpoint}, {"epoch", epoch}};
+}
+
+void RunRecorder::WriteResumed() {
+  std::lock_guard lock(resumed_mutex_);
+  if (!resumed_.is_null()) Write("resumed", resumed_);
+  resumed_ = nullptr;
 }
 
 void RunRecorder::BeginsAt(const StatusReply& status, uint64_t samples_before) {
@@ -150,6 +166,7 @@ void RunRecorder::WriteDetail(const StatusReply& status, bool last) {
 }
 
 void RunRecorder::Evaluation(const EvalResult& result) {
+  WriteResumed();
   Write("evaluation", EvaluationRecord(result));
   ToEvents([&](EventFile& file) {
     std::vector<std::pair<std::string, double>> values = {{"test/loss", result.loss()}};
@@ -160,6 +177,7 @@ void RunRecorder::Evaluation(const EvalResult& result) {
 }
 
 void RunRecorder::Checkpoint(const CheckpointInfo& info) {
+  WriteResumed();
   Write("checkpoint", {{"id", info.id()},
                        {"epoch", info.epoch()},
                        {"clock", info.clock()},
@@ -174,6 +192,7 @@ void RunRecorder::News(const std::string& text) { Write("event", {{"text", text}
 
 void RunRecorder::Progress(const StatusReply& status, bool last) {
   const WorkerReport& total = status.total();
+  if (total.samples() > samples_before_) WriteResumed();
   const double speed = SpeedOf(status, last);
   const CountHistogram staleness = CountHistogram::FromCounts(total.pull_staleness());
   int live = 0;
@@ -220,7 +239,8 @@ absl::Status RunRecorder::SaveWeights(const ReadWeights& read) {
 
 absl::Status RunRecorder::SaveSummary(const StatusReply& status, Summary::Status outcome,
                                       const std::string& error) {
-  Summary summary = SummaryOf(status, outcome, error, Elapsed(), samples_before_);
+  Summary summary =
+      SummaryOf(status, outcome, error, Elapsed(), samples_before_, seconds_of_parts_);
   summary.best_checkpoint = CheckpointStore(dir_.ServerDir()).KeptBest().value_or(std::nullopt);
   PSGD_RETURN_IF_ERROR(WriteSummary(summary, dir_.SummaryFile()));
   Write("staleness", StalenessCounts(status));
@@ -249,7 +269,8 @@ std::string ExplosionNote(const StatusReply& status) {
 }  // namespace
 
 Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std::string& error,
-                  double wall_seconds, uint64_t samples_before) {
+                  double wall_seconds, uint64_t samples_before,
+                  std::optional<double> seconds_before) {
   const Config& config = status.config();
   const WorkerReport& total = status.total();
   Summary summary;
@@ -257,7 +278,10 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   summary.status = outcome;
   summary.error = error;
   summary.stopped_early = status.stopped_early();
-  if (outcome != Summary::Status::kFailed) summary.note = ExplosionNote(status);
+  std::vector<std::string> notes{total.notes().begin(), total.notes().end()};
+  if (outcome != Summary::Status::kFailed) notes.insert(notes.begin(), ExplosionNote(status));
+  std::erase(notes, "");
+  summary.note = absl::StrJoin(notes, "; ");
   if (!status.evaluations().empty()) {
     const EvalResult& last = *status.evaluations().rbegin();
     if (last.has_accuracy()) summary.test_accuracy = last.accuracy();
@@ -267,7 +291,8 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   summary.epochs = total.epoch();
   summary.steps = total.steps();
   summary.counts_incomplete = total.counts_incomplete();
-  summary.wall_seconds = wall_seconds;
+  summary.wall_seconds = wall_seconds + seconds_before.value_or(0);
+  if (seconds_before) summary.seconds_since_resume = wall_seconds;
   summary.train_seconds = status.seconds();
   if (status.seconds() > 0 && total.samples() > samples_before) {
     summary.samples_per_second =
@@ -296,6 +321,7 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   summary.transport =
       absl::AsciiStrToLower(ClusterConfig::Transport_Name(config.cluster().transport()));
   summary.codec = PushCodecName(config.compression());
+  summary.codec_carries = status.codec_carries();
   summary.codecs = ChosenCodecs(status.choices());
   summary.seed = config.seed();
   return summary;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "common/clock.h"
@@ -36,6 +37,9 @@ class RunRecorder {
                                                            const std::string& config, Log log,
                                                            Observer observer = nullptr);
 
+  // The run goes on from that checkpoint: later evaluations of before no longer count. To be called
+  // before anything is written. Readers are told once training goes on.
+  void Resumed(uint64_t checkpoint, double epoch);
   // The state of the run when this server begins: times continue from there. Rates ignore the
   // samples trained before a resume. Call this before the first Progress.
   void BeginsAt(const StatusReply& status, uint64_t samples_before);
@@ -65,6 +69,7 @@ class RunRecorder {
   void WriteScalars(const StatusReply& status, double speed);
   void WriteDetail(const StatusReply& status, bool last);
   double Elapsed() const;
+  void WriteResumed();
 
   const RunDir dir_;
   const std::unique_ptr<MetricsWriter> metrics_;
@@ -73,8 +78,11 @@ class RunRecorder {
   const Log log_;
   const Observer observer_;
   const Time start_;
-  std::atomic<double> seconds_before_{0};  // the run's age when this server began
-  const double cpu_before_;                // CPU time that the server needed to start
+  std::atomic<double> seconds_before_{0};   // the run's age when this server began
+  std::optional<double> seconds_of_parts_;  // before the resume; nothing: there was none
+  std::mutex resumed_mutex_;                // guards resumed_
+  Record resumed_;                          // still to be written; null: nothing is
+  const double cpu_before_;                 // CPU time that the server needed to start
   DetailSchedule details_;
   StatusReply detailed_;  // the status of the last detail written
   StatusReply observed_;  // the status of the last detail told to observer_
@@ -83,9 +91,12 @@ class RunRecorder {
   double recorded_seconds_ = 0;
 };
 
-// The summary of a run in that state. A pure function, for ps-ctl and tests. Counts cover the whole
-// run. Times and the rate count since the last resume, after `samples_before`.
+// The summary of a run in that state. A pure function, for ps-ctl and tests. Counts and the wall
+// time cover the whole run. The rate counts since the last resume, after `samples_before`.
+// `wall_seconds`: since then; `seconds_before`: of the parts before it; nothing: the run was not
+// resumed.
 Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std::string& error,
-                  double wall_seconds, uint64_t samples_before);
+                  double wall_seconds, uint64_t samples_before,
+                  std::optional<double> seconds_before = std::nullopt);
 
 }  // namespace psgd

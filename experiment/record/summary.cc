@@ -45,6 +45,7 @@ void VisitSummary(SummaryType& summary, Visit visit) {
   visit("steps", summary.steps);
   visit("counts_incomplete", summary.counts_incomplete);
   visit("wall_seconds", summary.wall_seconds);
+  visit("seconds_since_resume", summary.seconds_since_resume);
   visit("train_seconds", summary.train_seconds);
   visit("samples_per_second", summary.samples_per_second);
   visit("phase_seconds", summary.phase_seconds);
@@ -66,6 +67,7 @@ void VisitSummary(SummaryType& summary, Visit visit) {
   visit("failed_checkpoint", summary.failed_checkpoint);
   visit("transport", summary.transport);
   visit("codec", summary.codec);
+  visit("codec_carries", summary.codec_carries);
   visit("codecs", summary.codecs);
   visit("seed", summary.seed);
 }

@@ -35,9 +35,10 @@ struct Summary {
   double epochs = 0;                            // finished epochs, with fractions
   uint64_t steps = 0;                           // summed over workers
   bool counts_incomplete = false;               // a server died: sums may miss its last second
-  double wall_seconds = 0;                      // from start to end
-  double train_seconds = 0;                     // the part of wall_seconds spent training
-  double samples_per_second = 0;                // while training
+  double wall_seconds = 0;                      // from start to end, of all parts of a resumed run
+  std::optional<double> seconds_since_resume;   // of wall_seconds; null: it was not resumed
+  double train_seconds = 0;                     // spent training; since the last resume
+  double samples_per_second = 0;                // while training; since the last resume
   std::map<std::string, double>
       phase_seconds;              // summed over workers: data, compute, encode, wait, wire, apply
   double input_stall = 0;         // share of the workers' time spent waiting for data
@@ -59,6 +60,7 @@ struct Summary {
       failed_checkpoint;  // why the last checkpoint could not be written; empty: it was written
   std::string transport;
   std::string codec;
+  std::string codec_carries;  // as "0 of 4 tensors", if that is less than half of the weights
   std::map<std::string, std::string> codecs;  // the last choice of auto for each parameter's pushes
   uint64_t seed = 0;
 

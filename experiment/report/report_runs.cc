@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/first_measure.h"
 #include "experiment/config/flat_config.h"
 #include "experiment/plan/dense_twin.h"
 #include "experiment/plan/sweep_dir.h"
@@ -217,15 +218,20 @@ absl::StatusOr<ReportRuns> OfFolder(const std::string& folder) {
 
 absl::Status TakeMetric(const std::string& name, ReportRuns* report) {
   bool measured = false;
+  std::set<std::string> names;
   for (ReportRun& run : report->runs) {
+    for (const Score& score : run.scores) names.insert(score.metric->name);
     run.score = ScoreNamed(run.scores, name);
+    if (name == kLoss && run.loss) run.score = {MetricOfMeasure(kLoss), *run.loss};
     measured = measured || run.score.metric != nullptr;
-    for (CurvePoint& point : run.data.curve) point.score = ScoreNamed(point.scores, name);
+    for (CurvePoint& point : run.data.curve) {
+      point.score = name == kLoss ? Score{MetricOfMeasure(kLoss), point.loss}
+                                  : ScoreNamed(point.scores, name);
+    }
   }
   if (measured) return absl::OkStatus();
-  return InvalidArgumentError("no run has measured ", name,
-                              " on its test set; compare by accuracy, rmse, f1, auc or perplexity, "
-                              "whichever summary.json has");
+  return InvalidArgumentError("no run has measured ", name, " on its test set; compare by loss",
+                              names.empty() ? "" : ", ", absl::StrJoin(names, ", "));
 }
 
 // The metric of most runs is the report's. Runs with another keep no score.
@@ -252,12 +258,14 @@ void ChooseMetric(ReportRuns* report) {
 
 // What runs' summaries say of their ends.
 void NoteEnds(ReportRuns* report) {
+  std::set<std::pair<std::string, std::string>> noted;  // of a configuration once
   for (const ReportRun& run : report->runs) {
     if (!run.data.summary) continue;
     const std::string name = absl::StrCat(run.label, ", seed ", run.seed);
     const std::string &early = run.data.summary->stopped_early, &note = run.data.summary->note;
     if (!early.empty()) report->notes.push_back(absl::StrCat(name, ", ended early: ", early, "."));
-    if (!note.empty()) report->notes.push_back(absl::StrCat(name, ": ", note, "."));
+    if (!note.empty() && noted.emplace(run.label, note).second)
+      report->notes.push_back(absl::StrCat(name, ": ", note, "."));
   }
 }
 

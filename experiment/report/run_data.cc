@@ -75,6 +75,7 @@ void MetricsFollower::Line(const std::string& line) {
   const auto kind = record.find("kind");
   if (kind == record.end() || !kind->is_string()) return;
   if (*kind == "evaluation") AddEvaluation(record);
+  if (*kind == "resumed") GiveUpAfter(NumberIn(record, "epoch"));
   if (*kind == "staleness") pull_staleness_ = CountsIn(record, "pulls");
 }
 
@@ -129,6 +130,11 @@ void MetricsFollower::AddEvaluation(const Record& record) {
   placed_ = std::min(placed_, curve_.size());
   curve_.push_back(point);
   Place();
+}
+
+void MetricsFollower::GiveUpAfter(double epoch) {
+  while (!curve_.empty() && curve_.back().epoch > epoch + kSameEpoch) curve_.pop_back();
+  placed_ = std::min(placed_, curve_.size());
 }
 
 RunData ReadRunData(const std::string& dir) {

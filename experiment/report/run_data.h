@@ -68,6 +68,8 @@ class MetricsFollower {
   void Line(const std::string& line);
   void ParseProgress();
   void AddEvaluation(const Record& record);
+  // The run went on from there: later evaluations are of training that was given up.
+  void GiveUpAfter(double epoch);
   void Place();
 
   const std::string path_;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/csv.h"
+#include "common/first_measure.h"
 #include "common/units.h"
 #include "experiment/record/readable.h"
 
@@ -50,13 +51,24 @@ TableCell MeanCell(const Statistic& statistic, std::string (*format)(double),
   return Cell(statistic, format(statistic.mean), shows ? spread : "", more);
 }
 
-// Bytes, and the ratio of fp32's bytes to them.
-TableCell BytesCell(const Statistic& bytes, const Statistic& ratio) {
-  return MeanCell(bytes, HumanBytes,
-                  absl::StrFormat(ratio.mean < 9.95 ? " (%.1fx)" : " (%.0fx)", ratio.mean));
+// Bytes, the ratio of fp32's bytes to them, and `more`.
+TableCell BytesCell(const Statistic& bytes, const Statistic& ratio, const std::string& more = "") {
+  return MeanCell(
+      bytes, HumanBytes,
+      absl::StrCat(absl::StrFormat(ratio.mean < 9.95 ? " (%.1fx" : " (%.0fx", ratio.mean), more,
+                   ")"));
 }
 
-std::string Loss(double loss) { return absl::StrFormat("%.4f", loss); }
+// Empty: the codec of these runs carried what it was chosen for, or there was none.
+std::string Carried(const ReportRuns& report, const ReportGroup& group) {
+  for (const size_t run : group.runs) {
+    const auto& summary = report.runs[run].data.summary;
+    if (summary && !summary->codec_carries.empty())
+      return absl::StrCat(", carried ", summary->codec_carries);
+  }
+  return "";
+}
+
 std::string Clocks(double staleness) { return absl::StrFormat("%.2f", staleness); }
 
 size_t WidthOf(const std::string& lines) {
@@ -85,8 +97,8 @@ ReportTable TableOf(const ReportRuns& report, const std::vector<ReportGroup>& gr
     row.push_back(group.twin ? kNothing
                              : ScoreCell(metric, group.against_twin,
                                          metric.DifferenceText(group.against_twin.mean)));
-    row.push_back(MeanCell(group.loss, Loss));
-    row.push_back(BytesCell(group.bytes_pushed, group.push_ratio));
+    row.push_back(MeanCell(group.loss, ReadableLoss));
+    row.push_back(BytesCell(group.bytes_pushed, group.push_ratio, Carried(report, group)));
     row.push_back(BytesCell(group.bytes_pulled, group.pull_ratio));
     row.push_back(
         MeanCell(group.staleness, Clocks, absl::StrFormat(", max %.0f", group.staleness_max)));

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/units.h"
+#include "compression/policy.h"
 #include "experiment/config/flat_config.h"
 #include "experiment/launch/preflight.h"
 #include "experiment/record/readable.h"
@@ -63,6 +64,12 @@ absl::StatusOr<SweepEstimate> EstimateSweep(const std::vector<PlannedRun>& runs,
       done_seconds += found->second.seconds;
       estimate.left.push_back(0);
       continue;
+    }
+    if (const std::string left_out = LeftOutText(run.config.compression(), *task.model);
+        !left_out.empty()) {
+      std::string note = absl::StrCat(run.label, ": ", left_out);
+      const bool told = std::ranges::find(estimate.notes, note) != estimate.notes.end();
+      if (!told) estimate.notes.push_back(std::move(note));
     }
     estimate.left.push_back(samples);
     estimate.samples += samples;

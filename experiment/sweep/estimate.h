@@ -25,6 +25,8 @@ struct SweepEstimate {
   size_t kinds = 0, tried = 0;
   std::string trouble;       // an error of a trial
   std::vector<double> left;  // samples left of each run, in order; 0: done
+  // For people, of each configuration that is to do: its codec leaves most weights out.
+  std::vector<std::string> notes;
 };
 
 // The settings that decide a run's data and network.

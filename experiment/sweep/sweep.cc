@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -138,8 +139,9 @@ absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
   return prepared;
 }
 
-absl::StatusOr<std::string> DryRun(const SweepOptions& options, const Prepared& prepared) {
+absl::StatusOr<std::string> DryRun(const SweepOptions& options, Prepared prepared) {
   PSGD_ASSIGN_OR_RETURN(SweepEstimate estimate, EstimateSweep(prepared.plan.runs, prepared.dir));
+  std::ranges::copy(estimate.notes, std::back_inserter(prepared.plan.notes));
   estimate.stops_early = prepared.sweep.has_asha();
   // This machine cannot predict the speed of others.
   if (estimate.seconds < 0 && estimate.untold == 0 && options.launcher == "local") {
@@ -280,6 +282,7 @@ SweepResult RunSweep(const SweepOptions& options) {
   runner.retry_failed = options.retry_failed;
   if (prepared->sweep.has_asha()) runner.asha = prepared->sweep.asha();
   runner.notes = prepared->plan.notes;
+  std::ranges::copy(estimate->notes, std::back_inserter(runner.notes));
   runner.stops = options.stops;
   runner.display = {STDERR_FILENO, DescribeTerminal(STDERR_FILENO), options.quiet,
                     prepared->sweep.name()};

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/first_measure.h"
 #include "experiment/launch/local_run.h"
 #include "experiment/launch/resume_advice.h"
 #include "experiment/record/readable.h"
@@ -18,8 +19,9 @@ namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(50);
 constexpr Duration kLookPeriod = std::chrono::milliseconds(500);
-constexpr int kLogLines = 12;
+constexpr int kLogLines = 24;
 constexpr int kMostPlaces = 5;
+constexpr size_t kUnbegun = 3;  // runs that fail before they train: the sweep is at fault
 // A file that another machine writes to a shared folder may appear late.
 constexpr Duration kSettles = std::chrono::seconds(60);
 
@@ -36,16 +38,24 @@ bool CanGoOn(const SweepDir& dir, const std::string& id) {
 
 std::string ResultText(const CurvePoint& point) {
   const Score& score = point.score;
-  if (score.metric == nullptr) return absl::StrFormat("loss %.4f", point.loss);
+  if (score.metric == nullptr) return "loss " + ReadableLoss(point.loss);
   const std::string text = score.metric->Text(score.value);
   return score.metric->share ? text : absl::StrCat(score.metric->name, " ", text);
 }
 
-// The last message of ps-run about itself.
-std::string LastWords(const std::string& log) {
+// The last message of ps-run about itself, after the last line of a worker's program, which it
+// shows.
+std::string LastWords(const std::string& log, const PlannedRun& run) {
   const std::string tail = TailOfFile(log, kLogLines);
   const size_t own = tail.rfind("ps-run: ");
-  if (own != std::string::npos) return tail.substr(own + sizeof "ps-run: " - 1);
+  if (own != std::string::npos) {
+    constexpr std::string_view kShown = "\n  | ";
+    const size_t shown = tail.rfind(kShown, own);
+    const std::string words = tail.substr(own + sizeof "ps-run: " - 1);
+    if (shown == std::string::npos || run.launch.command().empty()) return words;
+    const size_t begin = shown + kShown.size();
+    return absl::StrCat(tail.substr(begin, tail.find('\n', begin) - begin), "; ", words);
+  }
   const size_t line = tail.rfind('\n');
   return line == std::string::npos ? tail : tail.substr(line + 1);
 }
@@ -89,9 +99,11 @@ absl::Status SweepRunner::Run() {
     return absl::CancelledError("stopped; the same command goes on where this one ended");
   }
   if (counts_.failed == 0) return absl::OkStatus();
-  return absl::AbortedError(absl::StrCat(counts_.failed, " of ", counts_.runs,
-                                         " runs failed; their logs are in ", dir_.path(),
-                                         "/logs; --retry-failed repeats them"));
+  const bool alike = counts_.failed > 1 && failures_.size() == 1;
+  return absl::AbortedError(
+      absl::StrCat(counts_.failed, " of ", counts_.runs, " runs failed",
+                   alike ? absl::StrCat(", all of them so: ", *failures_.begin()) : "",
+                   "; their logs are in ", dir_.path(), "/logs; --retry-failed repeats them"));
 }
 
 absl::Status SweepRunner::ForgetWhatIsRepeated() {
@@ -131,6 +143,7 @@ absl::Status SweepRunner::TakeStock() {
       }
     } else if (outcome && outcome->kind == Outcome::Kind::kFailed) {
       ++counts_.failed;
+      failures_.insert(outcome->detail);
       Keep(&last_failed_,
            {"failed", absl::StrCat(run.LabelWithSeed(), ": ", outcome->detail), 0, {}});
       display_.Note(absl::StrCat("failed before: ", run.LabelWithSeed(), ": ", outcome->detail,
@@ -239,6 +252,7 @@ absl::Status SweepRunner::StartChild(Active* active) {
 void SweepRunner::Fail(const PlannedRun& run, const std::string& detail) {
   const absl::Status written = dir_.WriteOutcome(run.id, {Outcome::Kind::kFailed, detail, 0});
   ++counts_.failed;
+  failures_.insert(detail);
   Keep(&last_failed_, {"failed", absl::StrCat(run.LabelWithSeed(), ": ", detail), 0, {}});
   display_.Note(absl::StrCat("failed: ", run.LabelWithSeed(), ": ", detail,
                              written.ok() ? "" : absl::StrCat(" (", written.message(), ")")),
@@ -278,6 +292,7 @@ absl::Status SweepRunner::Ended(Active& active) {
       CheckMeasured(active, /*ended=*/true);
       CountDone(run, *active.metrics);
     }
+    TellNote(run);
     const auto& curve = active.metrics->curve();
     const bool early = counts_.stopped > stopped;
     const double seconds = Seconds(SteadyNow() - active.start);
@@ -302,15 +317,35 @@ absl::Status SweepRunner::Ended(Active& active) {
   if (active.resumed) {
     // The checkpoint may be the cause, so the run starts again from the beginning.
     display_.Note(absl::StrCat("could not go on: ", run.LabelWithSeed(), ": ",
-                               LastWords(dir_.LogFile(run.id)), "; it begins again"),
+                               LastWords(dir_.LogFile(run.id), run), "; it begins again"),
                   /*important=*/true);
     PSGD_RETURN_IF_ERROR(dir_.PutAway(run.id));
     Wait(run);
     return absl::OkStatus();
   }
-  const std::string words = LastWords(dir_.LogFile(run.id));
-  Fail(run, words.empty() ? absl::StrCat("ps-run ", active.child->HowItEnded()) : words);
+  std::string words = LastWords(dir_.LogFile(run.id), run);
+  if (words.empty()) words = absl::StrCat("ps-run ", active.child->HowItEnded());
+  Fail(run, words);
+  TellIfNoneBegins(active, words);
   return absl::OkStatus();
+}
+
+void SweepRunner::TellIfNoneBegins(const Active& run, const std::string& why) {
+  const Record& progress = run.metrics->progress();
+  if (progress.is_object() && NumberIn(progress, "samples") > 0) return;
+  if (++unbegun_ != kUnbegun || counts_.finished + counts_.stopped > 0 || waiting_.empty()) return;
+  display_.Note(
+      absl::StrCat("the first ", kUnbegun, " runs all failed before training began, so the ",
+                   waiting_.size(), " left may as well; Ctrl-C ends the sweep. The last: ", why),
+      /*important=*/true);
+}
+
+void SweepRunner::TellNote(const PlannedRun& run) {
+  if (run.launch.command().empty()) return;  // told before the runs
+  const auto summary = ReadSummary(RunDir(dir_.RunPath(run.id)).SummaryFile());
+  if (!summary.ok() || summary->note.empty()) return;
+  if (noted_.emplace(run.label, summary->note).second)
+    display_.Note(absl::StrCat("note: ", run.label, ": ", summary->note));
 }
 
 void SweepRunner::PutElsewhere(const Active& active, const std::string& why) {

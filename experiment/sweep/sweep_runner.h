@@ -9,7 +9,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -71,7 +73,11 @@ class SweepRunner {
   // Puts a run whose place was lost back into the queue.
   void PutElsewhere(const Active& active, const std::string& why);
   void Wait(const PlannedRun& run);
+  // Shows what the run's program or its server found odd, of each configuration once.
+  void TellNote(const PlannedRun& run);
   void Fail(const PlannedRun& run, const std::string& detail);
+  // Says early that no run is likely to succeed. `run` has failed.
+  void TellIfNoneBegins(const Active& run, const std::string& why);
   void FollowMetrics();
   // Stops the sweep if what asha compares is not measured.
   void CheckMeasured(const Active& active, bool ended);
@@ -102,7 +108,10 @@ class SweepRunner {
   size_t ended_ = 0;
   std::vector<EndedRun> last_ended_;   // finished or stopped early, for the table
   std::vector<EndedRun> last_failed_;  // also before this ps-sweep
-  absl::Status broken_;                // why the sweep stops by itself
+  std::set<std::string> failures_;     // why runs failed, also before this ps-sweep
+  size_t unbegun_ = 0;                 // failed before training
+  std::set<std::pair<std::string, std::string>> noted_;  // configuration and note
+  absl::Status broken_;                                  // why the sweep stops by itself
   bool told_of_locks_ = false;
   Time looked_{};
 };

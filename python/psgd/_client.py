@@ -56,6 +56,12 @@ def check_measures(names: Iterable[str]) -> None:
                            f"at most {_MOST_MEASURES} are kept; leave out some")
 
 
+def check_accuracy(value: float) -> None:
+    if not 0 <= value <= 1:
+        raise InvalidError(f"accuracy is {value:g}: it is a fraction from 0 to 1; divide a percentage "
+                           "by 100")
+
+
 class Share:
     """Steps that the run has dealt to this worker, each with one batch of samples."""
 
@@ -171,6 +177,9 @@ class Client:
         self.worker_optimizer: bool = bool(info.worker_optimizer)
         #: Steps of this worker's own between two exchanges; False: every step is an exchange.
         self.local_steps: bool = info.local_steps > 1
+        #: Of the optimizer on the shards, as the run begins; 0: there is none.
+        self.learning_rate: float = info.learning_rate
+        self.momentum: float = info.momentum
 
     def _call(self, name: str, *arguments: Any, aside: bool = False) -> int:
         if not self._handle:
@@ -353,12 +362,12 @@ class Client:
         return bool(does.value)
 
     def end_step(self, samples: Optional[int] = None, loss_sum: float = 0, correct: int = 0, *,
-                 seconds_data: float = 0, seconds_compute: float = 0) -> None:
+                 seconds_data: float = 0, seconds_compute: float = 0, empty: bool = False) -> None:
         """The step is done and pushed; also of a step without a push. Waits for nothing but the GPUs
-        that encode its pushes."""
+        that encode its pushes. `empty`: the batch made no update, and is none of the run's steps."""
         step = _library.Step(samples=self.batch if samples is None else samples, correct=correct,
                              loss_sum=loss_sum, seconds_data=seconds_data,
-                             seconds_compute=seconds_compute)
+                             seconds_compute=seconds_compute, empty=int(empty))
         self._call("psgd_end_step", ctypes.byref(step))
 
     def keep_state(self, state: Callable[[], Any]) -> None:
@@ -385,12 +394,19 @@ class Client:
                seconds: float = 0, **measures: float) -> None:
         """What was measured after so many epochs. Of several workers the first counts."""
         check_measures(measures)
+        check_accuracy(accuracy)
         names = (ctypes.c_char_p * max(1, len(measures)))(*[name.encode() for name in measures])
         values = (ctypes.c_double * max(1, len(measures)))(*measures.values())
         result = _library.Result(epoch=epoch, loss=loss, accuracy=accuracy, samples=int(samples),
                                  seconds=seconds, names=names, values=values,
                                  measures=len(measures))
         self._call("psgd_report", ctypes.byref(result))
+
+    def note(self, text: str) -> None:
+        """Tells the people who watch the run what may not be meant: ps-run shows it once, and
+        summary.json keeps it."""
+        if _library.takes_notes():
+            self._call("psgd_note", " ".join(text.split()).encode())
 
     def timings(self) -> Dict[str, float]:
         """Seconds that psgd took since commit, by what for; steps; bytes of pushes and pulls."""

@@ -69,7 +69,8 @@ class RunInfo(Sized):
                 ("workers", ctypes.c_uint32), ("batch", ctypes.c_uint32),
                 ("epochs", ctypes.c_uint32), ("seed", ctypes.c_uint64),
                 ("staleness", ctypes.c_int64), ("worker_optimizer", ctypes.c_int32),
-                ("name", ctypes.c_char * 128), ("local_steps", ctypes.c_uint32)]
+                ("name", ctypes.c_char * 128), ("local_steps", ctypes.c_uint32),
+                ("learning_rate", ctypes.c_double), ("momentum", ctypes.c_double)]
 
 
 class ShareInfo(Sized):
@@ -82,7 +83,8 @@ class ShareInfo(Sized):
 class Step(Sized):
     _fields_ = [("size", ctypes.c_size_t), ("samples", ctypes.c_uint64),
                 ("correct", ctypes.c_uint64), ("loss_sum", ctypes.c_double),
-                ("seconds_data", ctypes.c_double), ("seconds_compute", ctypes.c_double)]
+                ("seconds_data", ctypes.c_double), ("seconds_compute", ctypes.c_double),
+                ("empty", ctypes.c_int32)]
 
 
 class Result(Sized):
@@ -131,11 +133,13 @@ _CALLS = {
     "psgd_load_state": [_HANDLE, ctypes.c_void_p, ctypes.c_size_t,
                         ctypes.POINTER(ctypes.c_size_t)],
     "psgd_report": [_HANDLE, ctypes.POINTER(Result)],
+    "psgd_note": [_HANDLE, ctypes.c_char_p],
     "psgd_get_timings": [_HANDLE, ctypes.POINTER(Timings)],
     "psgd_leave": [_HANDLE, ctypes.c_int32, ctypes.c_char_p],
 }
 _OF_DEVICES = ("psgd_use_device", "psgd_get_place", "psgd_push_device_weights",
                "psgd_push_device_gradient")
+_MAY_LACK = (*_OF_DEVICES, "psgd_note")  # libraries of older releases
 _loaded: Optional[ctypes.CDLL] = None
 
 
@@ -173,11 +177,15 @@ def load() -> ctypes.CDLL:
             if function is not None:
                 function.argtypes = arguments
                 function.restype = ctypes.c_int
-            elif name not in _OF_DEVICES:
+            elif name not in _MAY_LACK:
                 raise Error(f"{path} has no {name}, which this package needs: it is of an older "
                             "release; install both from one release")
         _loaded = library
     return _loaded
+
+
+def takes_notes() -> bool:
+    return hasattr(load(), "psgd_note")
 
 
 def codes_on_devices() -> bool:

@@ -28,10 +28,10 @@ import weakref
 from typing import AbstractSet, Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Sized, Tuple, Union
 
 import torch
-from torch.utils.data import Sampler
+from torch.utils.data import BatchSampler, Sampler
 
 from psgd import _environment
-from psgd._client import Client, Share, check_measures, environment_seed
+from psgd._client import Client, Share, check_accuracy, check_measures, environment_seed
 from psgd._layout import Layout, check_optimizer
 from psgd._library import DataLossError, Error, InvalidError, RunOver, StateError
 from psgd._overlap import Overlap
@@ -44,6 +44,7 @@ __all__ = ["join", "load_weights", "seed", "Run", "Alone"]
 
 _seeded: Optional[int] = None  # by seed(): what with
 _joined: List["Run"] = []  # those that have not left
+_MANY_STEPS = 10  # without a gradient: nothing is trained
 _MOST_STATE_BYTES = 2 << 30  # kMostProgramState of common/program_state.h
 
 
@@ -58,7 +59,8 @@ class _Dealt(Sampler):
         self._run = run
 
     def __iter__(self) -> Iterator[int]:
-        return self._run._samples()
+        caller = sys._getframe(1).f_locals.get("self")  # a DataLoader's batches ask
+        return self._run._samples(caller.batch_size if isinstance(caller, BatchSampler) else 0)
 
     def __len__(self) -> int:
         return self._run._batches() * self._run.client.batch
@@ -135,10 +137,33 @@ def _seed_worker(client: Client) -> None:
     if _seeded is None:
         return
     if _seeded != client.seed:
-        warnings.warn(f"the run's seed is {client.seed}, and this program's first weights are of seed "
-                      f"{_seeded}: set PSGD_SEED={client.seed} in its environment, as ps-run does",
-                      stacklevel=3)
+        _warn(client, f"the run's seed is {client.seed}, and this program's first weights are of seed "
+                      f"{_seeded}: set PSGD_SEED={client.seed} in its environment, as ps-run does", 3)
     _seed_all(random.Random(f"{client.seed} {client.worker}").getrandbits(63))
+
+
+def _warn(client: Client, text: str, stacklevel: int = 1) -> None:
+    """In the program's output, and where the run is watched."""
+    warnings.warn(text, stacklevel=stacklevel + 1)
+    client.note(text)
+
+
+def _compare_rates(optimizer: torch.optim.Optimizer, client: Client) -> None:
+    """The optimizer on the shards makes the steps, whatever the program's says."""
+    def of_program(*keys: str) -> List[float]:
+        found = [next((group[key] for key in keys if key in group), 0.0)
+                 for group in optimizer.param_groups]
+        return sorted({float(value) for value in found})
+
+    pairs = [("learning rate", client.learning_rate, of_program("initial_lr", "lr")),
+             ("momentum", client.momentum, of_program("momentum"))]
+    others = [f"{what} {', '.join(f'{value:g}' for value in values)} here and {on_shards:g} there"
+              for what, on_shards, values in pairs
+              if any(abs(value - on_shards) > 1e-6 * abs(on_shards) for value in values)]
+    if others and client.learning_rate > 0:
+        _warn(client, "the shards make the steps (optimizer of the run's config), and this program's "
+                      f"optimizer only says what is trained: {', '.join(others)}; set them in the "
+                      "config, or say optimizer: worker there", 4)
 
 
 class Alone:
@@ -172,6 +197,7 @@ class Alone:
 
     def log(self, **values: Any) -> None:
         check_measures(values)
+        check_accuracy(_number(values.get("accuracy", 0)))
         shown = ", ".join(f"{name} {_number(value):.4f}" for name, value in values.items())
         print(f"epoch {self._epoch}: {shown}", flush=True)
 
@@ -217,6 +243,13 @@ class Run:
         self._batches_dealt = 0   # batches of this epoch that this worker has had
         self._steps = 0           # of the share that have ended
         self._skips = 0           # of them, without an update
+        self._drawn = 0           # samples of the share that a loader has had
+        self._loader_batch = 0    # samples of the loader's batches; 0: not known
+        self._draws_by_step = False  # it has had as many batches as there were steps
+        self._had_gradient = False   # a parameter that joined
+        self._without_gradient = 0   # steps before that
+        self._told_gradients = False
+        self._told_batches = False   # that most batches make no step
         self._epochs_done = 0
         self._logged = False       # the results of this epoch
         self._last = time.monotonic()
@@ -239,23 +272,23 @@ class Run:
         rows = set() if client.local_steps else self._row_wise()
         tables = [tensor.name for tensor in by_elements if tensor.sparse and id(tensor.tensor) in rows]
         if tables and client.worker == 0:
-            warnings.warn(
-                f"{', '.join(tables)}: gradients are sparse, and the codec (compression) chooses "
+            _warn(
+                client, f"{', '.join(tables)}: gradients are sparse, and the codec (compression) chooses "
                 "elements of the whole tensor and leaves the others for later. That takes fewer bytes "
                 "if a batch has more rows than the codec would send. To send the rows of each step as "
                 "they are, put first into the run's config: compression.rules: ["
-                + ", ".join(f'{{match: "{table}", push: none}}' for table in tables) + "]",
-                stacklevel=3)
+                + ", ".join(f'{{match: "{table}", push: none}}' for table in tables) + "]", 3)
         if mask_momentum and could_mask:
             self._masked = {tensor.name for tensor in self._tensors
                             if client.sends_elements(tensor.name)}
         if mask_momentum is None and could_mask and client.worker == 0 and by_elements:
-            warnings.warn(
-                "this run's codec (compression.push) sends some elements of an update and leaves the "
+            _warn(
+                client, "this run's codec (compression.push) sends some elements of an update and leaves the "
                 "others for later, and the optimizer has momentum: join(..., mask_momentum=True) learns "
                 "more where an element waits for many steps, as with topk 1 %; mask_momentum=False keeps "
-                "the momentum as it is, without this note",
-                stacklevel=3)
+                "the momentum as it is, without this note", 3)
+        if not client.worker_optimizer and client.worker == 0:
+            _compare_rates(optimizer, client)
         if overlap and client.local_steps:
             raise StateError("overlap=True hides the exchange of every step, and this run exchanges "
                              "rarely (local.steps); join without it")
@@ -455,12 +488,12 @@ class Run:
                           "over run.epochs", stacklevel=2)
             return
         if self._asked_to_leave:
-            warnings.warn("this worker was asked to leave before the end of the epoch; its results "
-                          "are not reported", stacklevel=2)
+            _warn(self.client, "this worker was asked to leave before the end of the epoch; its "
+                               "results are not reported", 2)
             return
         if self._logged:
-            warnings.warn(f"results of epoch {self._epochs_done} were logged before, and those stand: "
-                          "give all of an epoch in one call of run.log", stacklevel=2)
+            _warn(self.client, f"results of epoch {self._epochs_done} were logged before, and those "
+                               "stand: give all of an epoch in one call of run.log", 2)
             return
         numbers: Dict[str, Any] = {name: _number(value) for name, value in values.items()}
         self.client.report(self._epochs_done, **numbers)
@@ -543,10 +576,13 @@ class Run:
                 f"batch. Give the loader batch_size={self.client.batch} (data.batch of the run's "
                 "config) and the run's sampler. Of two networks that train in turn (a GAN) give both "
                 "to one ModuleDict and one optimizer, and make one step a batch")
+        self._check_loader()
         begun, overlapped = time.monotonic(), self._overlapped()
         self._within_batch = True
         try:
             self._bring_all()
+            if pushes and not self._had_gradient:
+                self._look_for_gradients(had)
             if not pushes and self._overlap is not None and self._overlap.any_left():
                 raise StateError("a batch without a step, and its gradients have left for the shards; "
                                  "join without overlap=True, or say `with run.accumulate():` around "
@@ -556,7 +592,8 @@ class Run:
                 self._push(pushes, had)
                 self._stagings.flush()
             computed = begun - self._last - (overlapped - self._last_overlapped)
-            self.client.end_step(seconds_compute=max(0.0, computed))
+            self.client.end_step(seconds_compute=max(0.0, computed),
+                                 empty=not (pushes and self._had_gradient))
             self._stagings.release()
             self._steps += 1
             self._skips += not pushes
@@ -573,6 +610,35 @@ class Run:
         if self._asked_to_leave and self._overlap is not None:
             self._overlap.end()
         self._return(begun, overlapped)
+
+    def _check_loader(self) -> None:
+        """A loader without workers draws a batch a step, which shows by the second one."""
+        step, batch = self._steps + 1, self._loader_batch
+        self._draws_by_step = self._drawn == step * batch and (step == 1 or self._draws_by_step)
+        if step == 2 and self._draws_by_step and batch > self.client.batch:
+            raise StateError(self._of_large_batches())
+
+    def _of_large_batches(self) -> str:
+        return (f"the DataLoader's batches have {self._loader_batch} samples, and the run deals steps "
+                f"of {self.client.batch} (data.batch of its config): give the loader "
+                f"batch_size={self.client.batch}, or say data.batch: {self._loader_batch}")
+
+    def _look_for_gradients(self, had: AbstractSet[int]) -> None:
+        """The program may have put another model in the place of the one that joined."""
+        assert self._share is not None
+        self._had_gradient = (
+            not had.isdisjoint(self._trained())
+            or (self._overlap is not None and self._overlap.any_left())
+            or any(tensor.tensor.grad is not None for tensor in self._tensors))
+        if self._had_gradient:
+            return
+        self._without_gradient += 1
+        last = self._steps + 1 == self._share.batches
+        if not self._told_gradients and (last or self._without_gradient == _MANY_STEPS):
+            self._told_gradients = True
+            _warn(self.client, "no parameter of the model that joined has had a gradient in "
+                               f"{self._without_gradient} steps, so nothing is trained: does the loop "
+                               "use another model, which the program made after the join?", 4)
 
     def _push(self, update: bool, had: AbstractSet[int]) -> None:
         """Statistics change in each batch; parameters by an update of the optimizer."""
@@ -648,8 +714,8 @@ class Run:
                    "2.1 GB at most")
         except InvalidError as error:  # that is not worth the hours that were trained
             why = str(error)
-        warnings.warn(f"{why}: this checkpoint has no state of this worker, and a run that goes on "
-                      "from it begins with a new optimizer")
+        _warn(self.client, f"{why}: this checkpoint has no state of this worker, and a run that goes "
+                           "on from it begins with a new optimizer")
         return memoryview(b"")
 
     def _give_owed_state(self) -> None:
@@ -673,7 +739,7 @@ class Run:
         begun, overlapped = time.monotonic(), self._overlapped()
         before = self._share
         self._share = self.client.next_share()
-        self._steps = self._skips = 0
+        self._steps = self._skips = self._drawn = 0
         self._dealt_out = False
         if self._share is not None:
             if before is None or before.ends_epoch or before.epoch != self._share.epoch:
@@ -690,7 +756,7 @@ class Run:
         try:
             saved = self.client.load_state()
         except DataLossError as error:
-            warnings.warn(f"this worker's optimizer and random numbers begin anew: {error}")
+            _warn(self.client, f"this worker's optimizer and random numbers begin anew: {error}")
             return
         if saved:
             self._state.load(saved)
@@ -700,18 +766,27 @@ class Run:
         if self._share is None or self._pending or self._asked_to_leave:
             return
         without = self._share.batches - self._steps
-        if without > self._share.batches // 2 and self._skips == 0:
-            warnings.warn(
-                f"epoch {self._share.epoch}: {without} of {self._share.batches} batches made no step. "
-                f"Is the DataLoader's batch_size {self.client.batch} (data.batch of the run's "
-                "config), and did the loop end early? Accumulate gradients in `with "
-                "run.accumulate():`", stacklevel=3)
+        large, one_a_batch = self._loader_batch > self.client.batch, (
+            (self._steps - 1) * self._loader_batch < self._share.batches * self.client.batch)
+        if without > 0 and self._dealt_out and large and one_a_batch:
+            raise StateError(self._of_large_batches())
+        if without > self._share.batches // 2 and self._skips == 0 and not self._told_batches:
+            self._told_batches = True
+            _warn(self.client, f"{without} of {self._share.batches} batches of an epoch made no step: is "
+                               "the optimizer that joined the one whose step() the loop calls, is the "
+                               f"DataLoader's batch_size {self.client.batch} (data.batch of the run's "
+                               "config), and did the loop end early? Accumulate gradients in `with "
+                               "run.accumulate():`", 3)
         while self._steps < self._share.batches and not self._asked_to_leave:
             self.skip()
 
-    def _samples(self) -> Iterator[int]:
+    def _samples(self, loader_batch: int) -> Iterator[int]:
+        """`loader_batch`: how many make a batch of the loader; 0: not known."""
+        self._loader_batch = loader_batch
         for batch in self._dealt():
-            yield from batch
+            for sample in batch:
+                self._drawn += 1
+                yield sample
 
     def _dealt(self) -> Iterator[List[int]]:
         """The samples of each batch of this epoch."""
@@ -768,7 +843,8 @@ def join(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
     `overlap`: hides the network behind the computation. Each module's forward pass waits for its own
     weights only, and with an optimizer on the shards gradients leave during the backward pass. The
     program then must read weights by calling modules only, from optimizer.step() until the end of
-    the next forward pass, and must not change gradients: clipping and GradScaler are an error.
+    the next forward pass. With an optimizer on the shards it must not change gradients after they
+    left: clipping and GradScaler are an error.
 
     `mask_momentum`: for SGD with momentum and a codec that sends single elements (topk). When it
     sends an element, the optimizer's momentum of that element becomes 0, as in DGC (Lin et al.

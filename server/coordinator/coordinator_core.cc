@@ -23,6 +23,7 @@
 namespace psgd {
 namespace {
 
+constexpr int kUsualEpochs = 1;   // the default of train.epochs
 constexpr int64_t kPollMs = 100;  // after this time a waiting worker asks again
 
 // A worker may name any shapes. A model that shards cannot hold must be refused before it is made.
@@ -39,6 +40,15 @@ absl::Status CheckFits(const ModelSpec& model, const Config& config, uint64_t me
                                 ", and this run's servers have ", HumanBytes(memory),
                                 " of memory left; is it the model that you mean? If so, give the "
                                 "run more servers (cluster.servers), or one with more memory");
+}
+
+// Of a program that brings its epochs. A config with the default need not name any.
+std::string EpochsNote(const TrainConfig& config, uint32_t epochs) {
+  if (epochs == 0 || config.epochs() == static_cast<int>(epochs)) return "";
+  if (config.epochs() == kUsualEpochs) return "";
+  return absl::StrCat("the program says how many epochs there are, ", epochs,
+                      " (run.epochs), and train.epochs: ", config.epochs(),
+                      " of the config does nothing; leave one of them out");
 }
 
 // What helps if a worker's model is not that of the checkpoint.
@@ -88,6 +98,7 @@ CoordinatorCore::CoordinatorCore(CoordinatorOptions options)
             config_.optimizer().SerializeAsString();
     if (same_optimizer && resume.hyper.version() > hyper_.version()) hyper_ = resume.hyper;
     totals_.GoOnFrom(resume.total, resume.evaluations);
+    totals_.SetPart(resume.checkpoint, std::max(resume.checkpoint, options_.last_checkpoint) + 1);
     if (options_.checkpoint) EvaluateCheckpoint(options_.checkpoint->manifest());
   }
 }
@@ -172,6 +183,8 @@ absl::Status CoordinatorCore::FixModel(const ModelSpec& model, uint64_t batches_
   parameters->clear_preparation();  // which would be in the images of all shards
   effects->commands.push_back(InstallModel{std::move(parameters), placement_, options_.checkpoint,
                                            hyper_, std::move(given)});
+  totals_.Note(LeftOutText(config_.compression(), *model_));
+  totals_.Note(FullDensityText(config_.compression()));
   return absl::OkStatus();
 }
 
@@ -204,6 +217,7 @@ absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& r
       return fixed;
     }
     if (brings) epochs_ = request.epochs();
+    if (brings) totals_.Note(EpochsNote(before.train(), request.epochs()));
     brought_.reset();
   }
   if (train_samples_ == 0) train_samples_ = request.train_samples();
@@ -317,6 +331,7 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   member->record.set_reports(request.number());
   const WorkerReport& report = request.report();
   totals_.Count(report);
+  for (const std::string& note : report.notes()) totals_.Note(note);
   member->Count(report, now);
   SetResidual(*member, report.residual_norm());
   return reply;
@@ -843,6 +858,7 @@ StatusReply CoordinatorCore::Status(Time now) const {
   }
   *status.mutable_hyper() = hyper_;
   *status.mutable_config() = config_;
+  if (model_ != nullptr) status.set_codec_carries(CarriedText(config_.compression(), *model_));
   return status;
 }
 

@@ -10,7 +10,19 @@ void RunTotals::GoOnFrom(const WorkerReport& total, const std::vector<EvalResult
   sum_ = total;
   samples_before_ = sum_.samples();
   sum_.clear_residual_norm();  // of workers that are gone; new workers report their own
+  sum_.clear_notes();          // likewise
   evaluations_ = evaluations;
+}
+
+void RunTotals::SetPart(uint64_t resumed_from, uint64_t first_checkpoint) {
+  sum_.set_resumed_from(resumed_from);
+  sum_.set_first_checkpoint(first_checkpoint);
+}
+
+void RunTotals::Note(const std::string& note) {
+  constexpr int kMostNotes = 8;
+  if (note.empty() || sum_.notes_size() >= kMostNotes) return;
+  if (std::ranges::find(sum_.notes(), note) == sum_.notes().end()) sum_.add_notes(note);
 }
 
 void RunTotals::CountEvaluation(const EvalResult& result) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/clock.h"
@@ -18,12 +19,16 @@ class RunTotals {
  public:
   // The run goes on from a checkpoint with this total. Its time counts from Start.
   void GoOnFrom(const WorkerReport& total, const std::vector<EvalResult>& evaluations);
+  // That checkpoint, and the first id of this part's own.
+  void SetPart(uint64_t resumed_from, uint64_t first_checkpoint);
   // The first call counts.
   void Start(Time now);
   void End(Time now) { ended_ = now; }
 
   // REQUIRES: the report has not been counted.
   void Count(const WorkerReport& report);
+  // For people: what may not be meant. Each counts once, and of many only the first.
+  void Note(const std::string& note);
   // Replaces that of the same epoch.
   void CountEvaluation(const EvalResult& result);
   // `norm`: of what the codecs of all workers left behind.

@@ -9,6 +9,20 @@
 
 namespace psgd {
 
+std::set<uint64_t> GivenUp(std::span<const CheckpointManifest> manifests) {
+  std::set<uint64_t> given_up;
+  uint64_t first = 0, from = 0;  // of the part of training that the last one that counts is of
+  for (const CheckpointManifest& manifest : manifests) {
+    if (manifest.id() < first && manifest.id() > from) {
+      given_up.insert(manifest.id());
+      continue;
+    }
+    first = manifest.total().first_checkpoint();
+    from = manifest.total().resumed_from();
+  }
+  return given_up;
+}
+
 const EvalResult* EvaluationOf(std::span<const CheckpointManifest> manifests, size_t index) {
   const double epoch = manifests[index].epoch_progress();
   for (size_t later = index + 1; later-- > 0;) {
@@ -25,7 +39,9 @@ const EvalResult* EvaluationOf(std::span<const CheckpointManifest> manifests, si
 std::optional<uint64_t> BestOf(std::span<const CheckpointManifest> manifests) {
   std::optional<uint64_t> id;
   Measurement best;
+  const std::set<uint64_t> given_up = GivenUp(manifests);
   for (size_t i = manifests.size(); i-- > 0;) {
+    if (given_up.contains(manifests[i].id())) continue;
     const EvalResult* const result = EvaluationOf(manifests, i);
     if (result == nullptr) continue;
     const Measurement measure = MeasureOf(*result);

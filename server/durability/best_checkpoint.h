@@ -17,6 +17,9 @@ inline constexpr char kBest[] = "best";
 // All take the manifests of all checkpoints of a run, newest first. A later checkpoint knows the
 // evaluation of an earlier one.
 
+// Ids of training that was given up: the run went on from an earlier checkpoint. Nothing of them
+// counts.
+std::set<uint64_t> GivenUp(std::span<const CheckpointManifest> manifests);
 // The evaluation of a checkpoint, which may have come while later ones were written; null: there is
 // none.
 const EvalResult* EvaluationOf(std::span<const CheckpointManifest> manifests, size_t index);

@@ -60,15 +60,15 @@ for epoch in run.epochs(2):
 class Run:
     """One run of ps-run, which must end in time."""
 
-    def __init__(self, folder, command, staleness=0, push="none", local=1):
+    def __init__(self, folder, command, staleness=0, push="none", local=1, quiet=True):
         self.folder = pathlib.Path(folder)
         config = self.folder / "config.yaml"
         config.write_text(CONFIG.format(batch=worker.BATCH, staleness=staleness, push=push,
                                         local=local))
         self.dir = self.folder / "run"
         self.done = subprocess.run(
-            [BIN / "ps-run", config, "--run-dir", self.dir, "--quiet", "--threads", "1", "--",
-             *command], capture_output=True, text=True, timeout=120,
+            [BIN / "ps-run", config, "--run-dir", self.dir, *(["--quiet"] if quiet else []),
+             "--threads", "1", "--", *command], capture_output=True, text=True, timeout=120,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
 
     def weights(self):
@@ -161,6 +161,17 @@ class TorchRun(unittest.TestCase):
             exchanges = -(-len(seen[0]) // steps)
             dense = sum(value.numel() * 4 for value in mean.values())
             self.assertLess(run.summary()["bytes_pushed"], 2 * exchanges * (dense + 2000))
+
+    def test_what_its_programs_note_is_shown_and_kept(self):
+        script = SCRIPT.format(how="pass").replace("optimizer.step()", "pass", 1)
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "train.py").write_text(script)
+            run = Run(folder, [sys.executable, f"{folder}/train.py"], push="int8", quiet=False)
+            self.assertEqual(run.done.returncode, 0, run.log())
+            for note in ("codec int8 carries 0 of 2 tensors", "16 of 16 batches of an epoch made no step"):
+                self.assertEqual(run.done.stderr.count(f"note: {note}"), 1, run.log())
+                self.assertEqual(run.summary()["note"].count(note), 1)
+            self.assertEqual(run.summary()["steps"], 0)
 
     def test_sparse_and_stale_updates_train_as_well(self):
         with tempfile.TemporaryDirectory() as folder:

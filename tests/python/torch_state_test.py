@@ -4,6 +4,7 @@ bit, of one that never stopped.
 torch_state_test.py BIN_FOLDER SOURCE_FOLDER
 """
 
+import json
 import os
 import pathlib
 import shutil
@@ -132,6 +133,14 @@ class Runs(unittest.TestCase):
             for epochs in (2, 3, EPOCHS):
                 self.train(folder, epochs)
             self.assert_same(self.last(folder), self.last(self.straight.name))
+            kept = pathlib.Path(folder) / "run/summary.json"
+            summary = json.loads(kept.read_text())
+            self.assertGreater(summary["wall_seconds"], 1.5 * summary["seconds_since_resume"])
+            self.assertEqual(summary["steps"], 10 * EPOCHS)
+            before = kept.read_text()
+            self.train(folder, EPOCHS)
+            self.assertIn("nothing was left to train: its summary is as before", self.said(folder))
+            self.assertEqual(kept.read_text(), before)
 
     def wait_until(self, done, run, folder):
         while not done():

@@ -301,6 +301,79 @@ class Steps(unittest.TestCase):
         finally:
             torch.set_default_dtype(torch.float32)
 
+    def test_a_loader_of_larger_batches_is_an_error(self):
+        data = points()
+        for workers, steps in ((0, 1), (1, SAMPLES // BATCH // 2)):
+            with server(data=f"{{batch: {BATCH}}}") as at:
+                model = nn.Linear(6, 2)
+                optimizer = torch.optim.SGD(model.parameters(), 0.1)
+                run = psgd.torch.join(model, optimizer, server=at)
+                loader = DataLoader(data, 2 * BATCH, sampler=run.sampler(data), num_workers=workers)
+                with self.assertRaisesRegex(psgd.StateError, f"batches have {2 * BATCH} samples.*"
+                                                             f"batch_size={BATCH}"):
+                    for _ in run.epochs(2):
+                        for x, y in loader:
+                            step(model, optimizer, x, y)
+                self.assertEqual(run.timings()["steps"], steps)
+                run.leave()
+
+    def test_a_loader_whose_batches_are_divided_into_steps(self):
+        data = points()
+        with server(data=f"{{batch: {BATCH}}}") as at:
+            model = nn.Linear(6, 2)
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            run = psgd.torch.join(model, optimizer, server=at)
+            loader = DataLoader(data, 3 * BATCH, sampler=run.sampler(data), drop_last=True)
+            for _ in run.epochs(1):
+                for x, y in loader:
+                    for part in range(0, 3 * BATCH, BATCH):
+                        step(model, optimizer, x[part:part + BATCH], y[part:part + BATCH])
+
+    def test_what_may_not_be_meant_is_noted(self):
+        def noted(train, optimizer="worker", rate=0.1):
+            with server(data=f"{{batch: {BATCH}}}", optimizer=optimizer) as at:
+                model = nn.Linear(6, 2)
+                with warnings.catch_warnings(record=True) as caught, \
+                        mock.patch.object(psgd.Client, "note", autospec=True) as note:
+                    warnings.simplefilter("always")
+                    run, loader, joined = self.joined(
+                        at, model, torch.optim.SGD(model.parameters(), rate))
+                    for _ in run.epochs(2):
+                        for x, y in loader:
+                            train(model, joined, x, y)
+                notes = [call.args[1] for call in note.call_args_list]
+                ours = [str(one.message) for one in caught if str(one.message) in notes]
+                self.assertEqual(ours, notes)
+                return notes
+
+        def another_model(model, optimizer, x, y):
+            step(nn.Linear(6, 2), optimizer, x, y)
+
+        def no_step(model, optimizer, x, y):
+            nn.CrossEntropyLoss()(model(x), y).backward()
+
+        self.assertEqual(noted(step), [])
+        self.assertEqual(noted(step, "{sgd: {learning_rate: 0.1}}"), [])
+        for train, text in ((another_model, "has had a gradient in 8 steps"),
+                            (no_step, "8 of 8 batches of an epoch made no step")):
+            notes = noted(train)
+            self.assertEqual(len(notes), 1, notes)
+            self.assertIn(text, notes[0])
+        notes = noted(step, "{sgd: {learning_rate: 0.1, momentum: 0.9}}", rate=0.5)
+        self.assertEqual(len(notes), 1, notes)
+        self.assertIn("learning rate 0.5 here and 0.1 there, momentum 0 here and 0.9 there", notes[0])
+
+    def test_an_accuracy_is_a_fraction(self):
+        with server(data=f"{{batch: {BATCH}}}") as at:
+            model = nn.Linear(6, 2)
+            run, loader, optimizer = self.joined(at, model)
+            for _ in run.epochs(1):
+                for x, y in loader:
+                    step(model, optimizer, x, y)
+                for logs in (run, psgd.torch.Alone()):
+                    with self.assertRaisesRegex(psgd.InvalidError, "94.25: it is a fraction from 0 to 1"):
+                        logs.log(accuracy=94.25)
+
     def test_gradients_that_change_after_they_left(self):
         def clip(model, run, loss):
             loss.backward()

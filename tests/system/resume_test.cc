@@ -10,6 +10,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class Resume : public RunTest {
  protected:
@@ -131,6 +132,28 @@ TEST_F(Resume, TheRateCountsWhatWasTrainedSince) {
   const double since = summary["steps"].get<double>() - before;
   const double rate = 32 * since / summary["train_seconds"].get<double>();
   EXPECT_NEAR(summary["samples_per_second"].get<double>(), rate, 0.1 * rate);
+}
+
+TEST_F(Resume, TrainingAfterAnEarlierCheckpointIsGivenUp) {
+  const std::vector<std::string> sets =
+      Sets({"train.epochs=5", "durability={checkpoint: 1 epoch, keep: 9, keep_best: true}"});
+  ASSERT_EQ(RunSmall("run", sets).code, 0);
+  const double before = Summary("run")["wall_seconds"].get<double>();
+  const Ended ended = RunProgram(
+      {"ps-run", "--resume", Path("run"), "--checkpoint", "2", "--set", "train.epochs=3"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("epoch 3/3"), Not(HasSubstr("epoch 4/3"))));
+  const Json status = Json::parse(RunProgram({"ps-ctl", "status", Path("run"), "--json"}).out);
+  EXPECT_EQ(status["evaluations"].size(), 3u);
+  for (const Json& checkpoint : status["checkpoints"]) {
+    const auto id = checkpoint["id"].get<uint64_t>();
+    EXPECT_EQ(checkpoint["given_up"].get<bool>(), id > 2 && id <= 5) << id;
+  }
+  const Json summary = Summary("run");
+  const auto best = summary["best_checkpoint"].get<uint64_t>();
+  EXPECT_TRUE(best <= 2 || best > 5) << best;
+  EXPECT_NEAR(summary["wall_seconds"].get<double>(),
+              before + summary["seconds_since_resume"].get<double>(), 0.2);
 }
 
 TEST_F(Resume, AServerHasTheWeightsBeforeAWorkerComes) {

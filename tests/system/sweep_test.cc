@@ -55,11 +55,13 @@ class SweepTest : public RunTest {
 
 TEST_F(SweepTest, RunsEverythingOnceAndReports) {
   const std::string sweep = SmallSweep(1);
-  const Ended planned = RunProgram(Command(sweep, "out", {"--dry-run"}));
+  const Ended planned =
+      RunProgram(Command(sweep, "out", {"--dry-run", "--set", "compression.dense_below=1MiB"}));
   EXPECT_EQ(planned.code, 0) << planned.err;
   EXPECT_THAT(planned.out,
               AllOf(HasSubstr("push topk density 0.05"), HasSubstr("3 runs. To do: 6.14 k samples"),
-                    HasSubstr("1 of 1 kind of runs went here for a moment")));
+                    HasSubstr("1 of 1 kind of runs went here for a moment"),
+                    HasSubstr("note: push topk density 0.05: codec topk carries 0 of ")));
   EXPECT_FALSE(std::filesystem::exists(Path("out")));
 
   const Ended first = RunProgram(Command(sweep, "out", {"--json", "--parallel", "2"}));
@@ -380,13 +382,15 @@ TEST_F(SweepTest, ErrorsSayWhere) {
 // Runs whose workers are a program. Each of its results says which --rate it was given.
 TEST_F(SweepTest, OptionsOfACommandAreVaried) {
   const std::string sweep =
-      ProgramSweep("--epochs, 2", "grid: {--rate: [0.25, 0.5], compression.push: [none]}\n");
+      ProgramSweep("--epochs, 2", "grid: {--rate: [0.25, 0.5], compression.push: [int8]}\n");
   const Ended planned = RunProgram(Command(sweep, "out", {"--dry-run"}));
   EXPECT_EQ(planned.code, 0) << planned.err;
   EXPECT_THAT(planned.out,
               AllOf(HasSubstr("--rate 0.25"), HasSubstr("The time is not known: 2 of them")));
   const Ended ended = RunProgram(Command(sweep, "out", {"--json", "--parallel", "2"}));
   ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("note: --rate 0.25: codec int8 carries 0 of 1 tensors"));
+  EXPECT_THAT(File("out/report.html"), HasSubstr(", carried 0 of 1 tensors)"));
   const Json result = JsonOf(ended);
   ASSERT_EQ(result["runs"].size(), 2u);
   for (const int i : {0, 1}) {
@@ -398,6 +402,17 @@ TEST_F(SweepTest, OptionsOfACommandAreVaried) {
   }
   EXPECT_THAT(File("out/report.html"), HasSubstr("--rate 0.25"));
   EXPECT_THAT(RunProgram(Command(sweep, "out")).err, HasSubstr("2 of 2 runs are done already"));
+}
+
+TEST_F(SweepTest, ACommandThatAlwaysFailsIsTold) {
+  const std::string sweep =
+      ProgramSweep("--no-such, 1", "grid: {--rate: [1, 2, 3, 4]}\nresources: {cores: 1}\n");
+  const Ended ended = RunProgram(Command(sweep, "out"));
+  EXPECT_EQ(ended.code, 1) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("the first 3 runs all failed before training began, so the 1 "
+                                   "left may as well; Ctrl-C ends the sweep. The last: "));
+  EXPECT_THAT(ended.err, testing::ContainsRegex("4 of 4 runs failed, all of them so: .*error: "
+                                                "unrecognized arguments: --no-such 1"));
 }
 
 // The first run that passes a rung without what asha compares ends the sweep; its checkpoint stays.

@@ -51,6 +51,7 @@ TEST(ClientApi, AClientThatWasNeverMadeIsRefusedByEachCall) {
     EXPECT_EQ(psgd_load_state(client, &value, sizeof value, &size), PSGD_INVALID);
     EXPECT_EQ(psgd_end_step(client, &step), PSGD_INVALID);
     EXPECT_EQ(psgd_report(client, &result), PSGD_INVALID);
+    EXPECT_EQ(psgd_note(client, "odd"), PSGD_INVALID);
     EXPECT_EQ(psgd_get_timings(client, &timings), PSGD_INVALID);
     EXPECT_EQ(psgd_leave(client, 0, nullptr), PSGD_INVALID);
     EXPECT_THAT(psgd_last_error(), HasSubstr("psgd_leave: there is no client"));

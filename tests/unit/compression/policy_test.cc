@@ -31,6 +31,16 @@ TEST(ChooseCodec, SmallTensorsAndStatisticsTravelDense) {
   EXPECT_TRUE(ChooseCodec(config, mean).has_none());
 }
 
+TEST(FullDensityText, SaysWhenNothingIsLeftOut) {
+  CompressionConfig config;
+  EXPECT_EQ(FullDensityText(config), "");
+  config.mutable_push()->mutable_topk()->set_density(0.01);
+  EXPECT_EQ(FullDensityText(config), "");
+  config.mutable_push()->mutable_topk()->set_density(1);
+  EXPECT_THAT(FullDensityText(config),
+              testing::StartsWith("compression.push.topk.density is 1, a share from 0 to 1: "));
+}
+
 TEST(LeftOutText, SaysWhenMostWeightsTravelDense) {
   ModelSpec model;
   *model.add_parameters() = Parameter("w", {30, 30});

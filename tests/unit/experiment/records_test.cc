@@ -65,6 +65,20 @@ TEST_F(RecordsTest, TheLastTimeIsThatOfTheLastWholeRecord) {
   EXPECT_EQ(LastSeconds(path_), 2.5);
 }
 
+TEST_F(RecordsTest, TheTimeOfARunIsThatOfAllItsParts) {
+  EXPECT_EQ(TotalSeconds(path_), 0);
+  SetText(R"({"kind":"progress","seconds":2.5})"
+          "\n"
+          R"({"kind":"progress","seconds":7})"
+          "\n"
+          R"({"kind":"progress","seconds":0.5})"
+          "\nnot a record\n"
+          R"({"kind":"progress","seconds":3})"
+          "\n"
+          R"({"kind":"x","seconds":9)");
+  EXPECT_EQ(TotalSeconds(path_), 10);
+}
+
 TEST_F(RecordsTest, OddValuesStayOneLineOfJson) {
   const auto writer = Open();
   ASSERT_TRUE(writer->Write("x", std::nan(""), {{"text", "a\nb\xFF"}, {"inf", INFINITY}}).ok());

@@ -36,5 +36,20 @@ TEST(SummaryOfARun, SaysThatTheLossExploded) {
   EXPECT_EQ(SummaryOf(status, Summary::Status::kFinished, "", 1, 0).note, "");
 }
 
+TEST(SummaryOfARun, HasTheRunsNotesAndTheTimeOfAllItsParts) {
+  StatusReply status;
+  status.set_codec_carries("0 of 4 tensors");
+  status.mutable_total()->add_notes("one");
+  status.mutable_total()->add_notes("two");
+  const Summary whole = SummaryOf(status, Summary::Status::kFinished, "", 3, 0);
+  EXPECT_EQ(whole.note, "one; two");
+  EXPECT_EQ(whole.codec_carries, "0 of 4 tensors");
+  EXPECT_EQ(whole.wall_seconds, 3);
+  EXPECT_FALSE(whole.seconds_since_resume);
+  const Summary resumed = SummaryOf(status, Summary::Status::kFinished, "", 3, 0, 50);
+  EXPECT_EQ(resumed.wall_seconds, 53);
+  EXPECT_EQ(resumed.seconds_since_resume, 3);
+}
+
 }  // namespace
 }  // namespace psgd

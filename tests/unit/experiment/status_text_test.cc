@@ -33,7 +33,9 @@ TEST(StatusText, AWorkerWhoseMessagesTakeASlowerWayIsShown) {
   worker.set_live(true);
   EXPECT_THAT(StatusText(status), Not(HasSubstr("worker 3:")));
   worker.set_detour("UCX gets no answer");
-  EXPECT_THAT(StatusText(status), HasSubstr("  worker 3: UCX gets no answer\n"));
+  status.mutable_total()->add_notes("odd");
+  EXPECT_THAT(StatusText(status),
+              AllOf(HasSubstr("  worker 3: UCX gets no answer\n"), HasSubstr("\nnote: odd\n")));
 }
 
 TEST(StatusText, WhatWasNotMeasuredYetIsNotZero) {

@@ -47,6 +47,7 @@ Summary Example() {
   summary.steps = 1234;
   summary.counts_incomplete = true;
   summary.wall_seconds = 12.5;
+  summary.seconds_since_resume = 2.5;
   summary.samples_per_second = 5000.25;
   summary.phase_seconds = {{"compute", 6.5}, {"wire", 0.25}};
   summary.input_stall = 0.125;
@@ -63,6 +64,7 @@ Summary Example() {
   summary.best_checkpoint = 5;
   summary.transport = "zmq";
   summary.codec = "topk";
+  summary.codec_carries = "0 of 4 tensors";
   summary.codecs = {{"fc.weight", "topk(density: 0.05)"}};
   summary.seed = 7;
   return summary;

@@ -180,7 +180,21 @@ TEST_F(ReportTest, RunsAreComparedByAnotherMetricThatIsAskedFor) {
   EXPECT_EQ(runs.runs[1].score.value, 0.6);
   EXPECT_EQ(runs.runs[1].data.curve[0].score.value, 0.7);
   EXPECT_STREQ(by("auc")->metric.name, "auc");
-  EXPECT_THAT(by("f1").status().ToString(), HasSubstr("no run has measured f1"));
+  EXPECT_THAT(
+      by("f1").status().ToString(),
+      HasSubstr("no run has measured f1 on its test set; compare by loss, auc, perplexity"));
+  EXPECT_STREQ(by("loss")->metric.name, "loss");
+}
+
+TEST_F(ReportTest, RunsAreComparedByAnyMeasureThatIsAskedFor) {
+  Make("a", {.accuracies = {0.9, 0.8}, .measure = "mae"});
+  EXPECT_EQ(Runs().runs[0].score.metric, nullptr) << "unless it is asked for";
+  const auto by_mae = ReadReportRuns(dir_, "mae");
+  ASSERT_TRUE(by_mae.ok()) << by_mae.status();
+  EXPECT_STREQ(by_mae->metric.name, "mae");
+  EXPECT_TRUE(by_mae->metric.smaller_is_better);
+  EXPECT_EQ(by_mae->runs[0].score.value, 0.8);
+  EXPECT_TRUE(WriteReport({.dir = dir_, .metric = "mae"}).ok());
 }
 
 TEST_F(ReportTest, ATargetMustBeOfTheMetric) {

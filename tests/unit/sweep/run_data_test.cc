@@ -62,6 +62,16 @@ TEST_F(RunDataTest, ARunThatWentOnHasOneCurve) {
   EXPECT_EQ(run.curve[2].seconds, 14);
 }
 
+TEST_F(RunDataTest, EvaluationsOfTrainingThatWasGivenUpDoNotCount) {
+  std::filesystem::create_directories(dir_);
+  WriteText(dir_ + "/metrics.jsonl",
+            "{\"kind\":\"evaluation\",\"seconds\":4,\"epoch\":1,\"accuracy\":0.5}\n"
+            "{\"kind\":\"evaluation\",\"seconds\":6,\"epoch\":2,\"accuracy\":0.6}\n"
+            "{\"kind\":\"evaluation\",\"seconds\":8,\"epoch\":3,\"accuracy\":0.7}\n"
+            "{\"kind\":\"resumed\",\"seconds\":1,\"checkpoint\":1,\"epoch\":1}\n");
+  EXPECT_EQ(ReadRunData(dir_).curve.size(), 1u);
+}
+
 // Between progress records bytes and samples grow with the epoch.
 TEST_F(RunDataTest, EvaluationsTakeBytesFromTheRecordsAroundThem) {
   std::filesystem::create_directories(dir_);

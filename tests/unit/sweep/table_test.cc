@@ -22,6 +22,7 @@ ReportTable TwoRows() {
     group.label = i == 0 ? "dense" : "topk, staleness 4";
     group.twin = i == 0;
     group.runs = {3 * i, 3 * i + 1, 3 * i + 2};
+    if (!group.twin) report.runs[3].data.summary.emplace().codec_carries = "0 of 2 tensors";
     group.score = Statistic::Of({0.90, 0.91, 0.92});
     if (!group.twin) group.against_twin = Statistic::Of({-0.01, 0, 0.01});
     group.loss = Statistic::Of({0.3, 0.31, 0.32});
@@ -45,14 +46,14 @@ TEST(ReportTable, SpreadsStandBesideMeansWhereTheyShow) {
   EXPECT_THAT(
       text,
       HasSubstr("| topk, staleness 4 | 3 finished | 91.00 % ±1.00 | +0.00 ±1.00 | 0.3100 ±0.0100 | "
-                "1.02 GB ±20.0 MB (1.0x) | 1.00 GB (1.0x) | 1.10 ±0.10, max 4 | 5.10 k ±100 | "
-                "1:44 ±4.0 s |"));
+                "1.02 GB ±20.0 MB (1.0x, carried 0 of 2 tensors) | 1.00 GB (1.0x) | 1.10 ±0.10, "
+                "max 4 | 5.10 k ±100 | 1:44 ±4.0 s |"));
 }
 
 TEST(ReportTable, ANarrowTerminalHasThoseOfAccuraciesAlone) {
-  EXPECT_THAT(TableText(TwoRows(), SIZE_MAX), HasSubstr("1.02 GB +-20.0 MB (1.0x)"));
+  EXPECT_THAT(TableText(TwoRows(), SIZE_MAX), HasSubstr("1.02 GB +-20.0 MB (1.0x, carried"));
   EXPECT_THAT(TableText(TwoRows(), 120),
-              testing::AllOf(HasSubstr("91.00 % +-1.00"), HasSubstr("1.02 GB (1.0x)"),
+              testing::AllOf(HasSubstr("91.00 % +-1.00"), HasSubstr("1.02 GB (1.0x, carried"),
                              HasSubstr("1.10, max 4"), Not(HasSubstr("+-20.0 MB"))));
 }
 

@@ -10,8 +10,8 @@ namespace {
 
 using testing::HasSubstr;
 
-Config ClientConfig() {
-  Config config = CoordinatorConfig(/*workers=*/2, /*epochs=*/1, /*segment=*/8);
+Config ClientConfig(int epochs = 1) {
+  Config config = CoordinatorConfig(/*workers=*/2, epochs, /*segment=*/8);
   config.mutable_model()->mutable_client();
   config.mutable_optimizer()->mutable_worker();
   return config;
@@ -75,6 +75,27 @@ TEST_F(BroughtModelTest, TheFirstWorkerGivesTheWeightsAndOthersWait) {
   RegisterRequest any = Registration(run_.Join(), {7, 8, 9});
   any.set_epochs(0);
   EXPECT_EQ(Register(any)->epochs(), 3u);
+}
+
+TEST_F(BroughtModelTest, EpochsOfTheConfigBesideOthersOfTheProgramAreNoted) {
+  for (const int in_config : {1, 3, 9}) {  // 1 is the default
+    CoordinatorFixture run(ClientConfig(in_config));
+    const RegisterRequest request = Registration(run.Join(), {1});
+    const auto registers = [&] {
+      return run.core().Register(request, {"a", "b"}, run.now(), &effects_);
+    };
+    EXPECT_TRUE(registers()->give_weights());
+    GiveWeightsRequest give;
+    *give.mutable_key() = request.key();
+    const float one = 1;
+    give.set_values(&one, sizeof one);
+    EXPECT_TRUE(run.core().GiveWeights(give, run.now()).ok());
+    EXPECT_TRUE(registers().ok());
+    const WorkerReport total = run.core().Status(run.now()).total();
+    ASSERT_EQ(total.notes_size(), in_config == 9 ? 1 : 0);
+    if (in_config == 9)
+      EXPECT_THAT(total.notes(0), HasSubstr("train.epochs: 9 of the config does nothing"));
+  }
 }
 
 TEST_F(BroughtModelTest, AnotherTakesThePlaceOfAWorkerThatLeft) {

@@ -34,6 +34,26 @@ TEST(CoordinatorStatus, CountsAReportOnce) {
   EXPECT_EQ(run.core().Status(run.now()).total().samples(), 200u);
 }
 
+TEST(CoordinatorStatus, NotesSayOnceWhatMayNotBeMeant) {
+  Config config = CoordinatorConfig(1, 1, 4);
+  config.mutable_compression()->mutable_push()->mutable_int8();
+  config.mutable_compression()->set_dense_below(4096);
+  CoordinatorFixture run(config);
+  const WorkerKey key = run.JoinAndRegister();
+  WorkerReport report;
+  report.add_notes("odd");
+  for (int i = 0; i < 20; ++i) {
+    Beat(run, key, report);
+    if (i > 0) report.set_notes(0, std::to_string(i));
+  }
+  const StatusReply status = run.core().Status(run.now());
+  EXPECT_EQ(status.codec_carries(), "0 of 1 tensors");
+  ASSERT_EQ(status.total().notes_size(), 8) << "of many the first";
+  EXPECT_THAT(status.total().notes(0), HasSubstr("codec int8 carries 0 of 1 tensors"));
+  EXPECT_THAT(status.total().notes(1), "odd");
+  EXPECT_THAT(status.total().notes(2), "1");
+}
+
 TEST(CoordinatorStatus, CountsHistogramsForEachWorkerAndForAll) {
   CoordinatorFixture run(CoordinatorConfig(2, 1, 4));
   const WorkerKey first = run.JoinAndRegister();

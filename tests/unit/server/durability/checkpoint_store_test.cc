@@ -8,7 +8,9 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
+#include "server/durability/best_checkpoint.h"
 #include "server/durability/checkpoint_files.h"
 #include "tests/unit/server/durability/checkpoint_fixture.h"
 
@@ -194,6 +196,35 @@ TEST_F(EvaluatedCheckpointTest, AnEvaluationIsOfNoAbandonedTraining) {
   EXPECT_EQ((*store_.EvaluationOf(4))->accuracy(), 0.7);
   EXPECT_EQ((*store_.EvaluationOf(1))->accuracy(), 0.5);
   EXPECT_FALSE(*store_.EvaluationOf(6));
+}
+
+// A resume from checkpoint 2 gave up 3 and 4, and one from 6 the checkpoint 7.
+TEST_F(EvaluatedCheckpointTest, TheBestIsOfNoTrainingThatWasGivenUp) {
+  const auto write = [&](uint64_t id, double epoch, double accuracy, uint64_t from,
+                         uint64_t first) {
+    CheckpointManifest manifest = WriteUnsealed(id, 1);
+    manifest.clear_evaluations();
+    manifest.set_epoch_progress(epoch);
+    EvalResult* result = manifest.add_evaluations();
+    result->set_epoch(epoch);
+    result->set_accuracy(accuracy);
+    manifest.mutable_total()->set_resumed_from(from);
+    manifest.mutable_total()->set_first_checkpoint(first);
+    ASSERT_TRUE(store_.Seal(manifest).ok());
+  };
+  write(1, 1, 0.5, 0, 0);
+  write(2, 2, 0.6, 0, 0);
+  write(3, 3, 0.7, 0, 0);
+  write(4, 4, 0.9, 0, 0);
+  EXPECT_EQ(*store_.Find("best"), 4u);
+  write(5, 3.5, 0.65, 2, 5);
+  EXPECT_EQ(*store_.Find("best"), 5u);
+  write(6, 4, 0.6, 2, 5);
+  write(7, 5, 0.8, 2, 5);
+  write(8, 5, 0.6, 6, 8);
+  EXPECT_EQ(*store_.Find("best"), 5u);
+  std::vector<std::string> notes;
+  EXPECT_EQ(GivenUp(*store_.List(&notes)), (std::set<uint64_t>{3, 4, 7}));
 }
 
 TEST_F(CheckpointTest, WithoutEvaluationsNoneIsTheBest) {
