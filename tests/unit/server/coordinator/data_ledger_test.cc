@@ -67,7 +67,9 @@ TEST(DataLedger, AClockMayHaveSeveralBatchesOfAWorker) {
         const Segment share = ShareOf(*segment, workers[rank]);
         EXPECT_THAT(share.steps(), ::testing::ElementsAre(steps[rank]));
         EXPECT_LE(share.batches_size(), static_cast<int>(2 * steps[rank]));
-        if (whole) EXPECT_EQ(share.batches_size(), static_cast<int>(2 * steps[rank]));
+        if (whole) {
+          EXPECT_EQ(share.batches_size(), static_cast<int>(2 * steps[rank]));
+        }
         // A short clock is short for all.
         const double part = static_cast<double>(segment->batches_size()) / (2 * of_clock);
         EXPECT_NEAR(share.batches_size(), 2 * steps[rank] * part, steps[rank] + 1.0);
