@@ -562,10 +562,7 @@ absl::StatusOr<TrainAndTest> LoadArrayPairs(std::vector<ArrayPair> pairs,
   PSGD_RETURN_IF_ERROR(joined.CheckAlike());
   PSGD_ASSIGN_OR_RETURN(ArrayRows all, joined.Finish(KindOf(options.kind), options.input));
   auto rows = std::make_shared<const ArrayRows>(std::move(all));
-  if (std::string sorted = split ? SortedNote(options.path, rows->targets, training) : "";
-      !sorted.empty()) {
-    absl::StrAppend(&note, note.empty() ? "" : ". ", sorted);
-  }
+  AddNote(TargetsNote(options.path, rows->targets, training, split), &note);
   return TrainAndTest{std::make_shared<ArrayDataset>(rows, 0, training),
                       std::make_shared<ArrayDataset>(rows, training, samples),
                       rows->targets.targets, rows->preparation, std::move(note)};

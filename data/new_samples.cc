@@ -142,7 +142,7 @@ class ColumnCoder {
 
   absl::StatusOr<float> Cell(absl::string_view field) {
     ++fields_;
-    if (IsMissing(field)) return others_;
+    if (code_.category ? IsMissing(field) : IsMissingNumber(field)) return others_;
     if (code_.category) return CellOfValue(field);
     const absl::StatusOr<double> value = ParseNumber(field);
     if (value.ok()) return scale_.Of(*value);
@@ -270,6 +270,11 @@ absl::StatusOr<NewSamples> OpenTexts(const Preparation& preparation, const std::
   if (!preparation.text_column().empty()) {
     PSGD_RETURN_IF_ERROR(ReadTexts(path, preparation.text_column(), take));
   } else {
+    if (absl::EndsWith(path, ".csv") || absl::EndsWith(path, ".tsv")) {
+      return InvalidArgumentError(path,
+                                  " is a table, but the run trained on files, each with one text: "
+                                  "write each text to a file of its own, and name their folder");
+    }
     PSGD_ASSIGN_OR_RETURN(files, FilesOf(path, {}));
     for (const std::string& file : files) {
       PSGD_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file, kMostTextBytes));

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "common/available_memory.h"
 #include "common/units.h"
 #include "compression/policy.h"
@@ -136,9 +137,12 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config, bool begins,
   PSGD_RETURN_IF_ERROR(CheckGroups("local.optimizer.groups", config.local().optimizer(), spec));
   const uint64_t batches = data.train->size() / static_cast<uint64_t>(config.data().batch());
   const auto workers = static_cast<uint64_t>(config.cluster().workers());
+  for (absl::string_view line : absl::StrSplit(data.note, '\n', absl::SkipEmpty())) {
+    size.notes.emplace_back(line);
+  }
   for (std::string note :
-       {data.note, padding.text, LeftOutText(config.compression(), spec),
-        WarmupNote(config, size.samples), ShortClocksText(config.local(), batches, workers)}) {
+       {padding.text, LeftOutText(config.compression(), spec), WarmupNote(config, size.samples),
+        ShortClocksText(config.local(), batches, workers)}) {
     if (!note.empty()) size.notes.push_back(std::move(note));
   }
   constexpr size_t kMostWeights = 4;  // in a note

@@ -206,8 +206,8 @@ std::vector<GoldenCase> Cases() {
       cases.push_back(test);
     }
   }
-  // On a CPU its 138 million weights take ten seconds, and alexnet has the same ops. cuDNN's rounding
-  // changes which pixel of a pool is the largest, and so all gradients before it.
+  // On a CPU its 138 million weights take ten seconds, and alexnet has the same ops. cuDNN's
+  // rounding changes which pixel of a pool is the largest, and so all gradients before it.
   cases.push_back({"vgg16", "cudnn", 0.02, 1e-5, 2e-3, 1e-5, 2e-4});
   return cases;
 }

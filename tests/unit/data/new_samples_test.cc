@@ -84,7 +84,7 @@ TEST_F(NewSamplesTest, RowsAreCodedAsInTraining) {
 
   // In another order, with a column more. The rooms have mean 4, and a deviation of sqrt(8 / 3).
   const NewSamples opened =
-      Open(Write("new.tsv", "id\tnear\trooms\n1\tsea\t4\n2\t\t\n3\tmoor\t4\n4\thill\tNA\n"));
+      Open(Write("new.tsv", "id\tnear\trooms\n1\tsea\t4\n2\t\t\n3\tmoor\t4\n4\thill\tNULL\n"));
   ASSERT_EQ(opened.samples->size(), 4u);
   EXPECT_TRUE(opened.files.empty());
   EXPECT_THAT(opened.notes, ElementsAre("column \"near\": 1 of 4 fields have a value that no "
@@ -195,6 +195,8 @@ TEST_F(NewSamplesTest, TextsMayBeFiles) {
   EXPECT_THAT(opened.files, ElementsAre(folder_.File("new/b"), folder_.File("new/deep/c")));
   EXPECT_EQ(TokensOf(opened, 1)[0], 'c' + kSpecialTokens);
   EXPECT_THAT(Error(folder_.File("none")), HasSubstr("no such file or folder"));
+  EXPECT_THAT(Error(Write("new.csv", "text\na\n")),
+              HasSubstr("new.csv is a table, but the run trained on files"));
   EXPECT_THAT(Error(Write("blank", " \n")), HasSubstr("blank: the file has no text"));
 }
 
