@@ -151,12 +151,19 @@ bool ColumnReader::NumbersTheRows() const {
   return true;
 }
 
-absl::StatusOr<ColumnReader::Column> ColumnReader::Finish(size_t training,
-                                                          const PlaceOfRow& place) && {
+absl::StatusOr<ColumnReader::Column> ColumnReader::Finish(size_t training, const PlaceOfRow& place,
+                                                          bool standardize) && {
   PSGD_RETURN_IF_ERROR(CheckTexts(place));
   const bool category = kind_ ? *kind_ == Kind::kCategory : text_.has_value();
   if (!category && !infinite_.ok()) return Annotate(infinite_, place(infinite_row_));
-  Column column = category ? Categories(training) : Numbers(training);
+  if (!category && !standardize && present_ > 0 && present_ < numbers_.size()) {
+    const auto missing =
+        std::ranges::find_if(numbers_, [](double number) { return std::isnan(number); });
+    return InvalidArgumentError(place(static_cast<size_t>(missing - numbers_.begin())),
+                                ": the number is missing, and with data.standardize: false there "
+                                "is no mean to stand for it; fill it in");
+  }
+  Column column = category ? Categories(training) : Numbers(training, standardize);
   if (!column.cells.empty()) return column;
   return absl::InvalidArgumentError(
       "no training row has a value; list the columns to predict from in data.columns, without this "
@@ -164,10 +171,11 @@ absl::StatusOr<ColumnReader::Column> ColumnReader::Finish(size_t training,
 }
 
 // Without cells if no training row has a number.
-ColumnReader::Column ColumnReader::Numbers(size_t training) const {
-  const std::optional<NumberScale> scale =
+ColumnReader::Column ColumnReader::Numbers(size_t training, bool standardize) const {
+  std::optional<NumberScale> scale =
       MeasureScale(training, [&](size_t row) { return numbers_[row]; });
   if (!scale) return {};
+  if (!standardize) scale = NumberScale();
   Column column;
   *column.preparation.mutable_scale() = RecordOf(*scale);
   column.numbers_rows = NumbersTheRows();

@@ -54,8 +54,9 @@ class ColumnReader {
   // Codes all rows by the first `training` rows, which alone are measured: a number is (value -
   // mean) / deviation, and 0 if it is missing. The values of a category are in the order of their
   // names, and missing ones last, if training rows lack any. What only later rows have counts as
-  // missing. Errors name the row's place, if they are about one.
-  absl::StatusOr<Column> Finish(size_t training, const PlaceOfRow& place) &&;
+  // missing. Errors name the row's place, if they are about one. Without `standardize` a number
+  // stays as it is, and must not be missing.
+  absl::StatusOr<Column> Finish(size_t training, const PlaceOfRow& place, bool standardize) &&;
 
  private:
   absl::Status AddNumber(absl::string_view field);
@@ -64,7 +65,7 @@ class ColumnReader {
   // with decimal commas.
   absl::Status CheckTexts(const PlaceOfRow& place) const;
   bool NumbersTheRows() const;
-  Column Numbers(size_t training) const;
+  Column Numbers(size_t training, bool standardize) const;
   Column Categories(size_t training) const;
 
   const std::optional<Kind> kind_;

@@ -84,7 +84,7 @@ absl::Status RefuseImageKeys(const DataConfig& config) {
       config.mean_size() + config.stddev_size() > 0) {
     return absl::InvalidArgumentError(
         "data.augment, data.mean and data.stddev are for images of bytes; leave them out with this "
-        "format");
+        "format; tables and arrays stay as they are with data.standardize: false");
   }
   return absl::OkStatus();
 }

@@ -181,22 +181,22 @@ absl::StatusOr<RowTargets> NumberClasses(const std::vector<double>& numbers, siz
 
 absl::StatusOr<RowTargets> CheckedTargets(Targets::Kind kind, std::vector<std::string> names,
                                           const std::vector<double>& values, size_t training,
-                                          const PlaceOfRow& place) {
+                                          const PlaceOfRow& place, bool standardize) {
   const size_t each = names.size();
   for (size_t i = 0; i < values.size(); ++i) {
     const absl::Status fits = CheckTarget(kind, values[i]);
     if (!fits.ok()) return Annotate(fits, place(i / each));
   }
-  return RealTargets(kind, std::move(names), values, training);
+  return RealTargets(kind, std::move(names), values, training, standardize);
 }
 
 RowTargets RealTargets(Targets::Kind kind, std::vector<std::string> names,
-                       const std::vector<double>& values, size_t training) {
+                       const std::vector<double>& values, size_t training, bool standardize) {
   const size_t each = names.size();
   RowTargets rows;
   rows.classes = static_cast<int>(each);
   rows.targets = {kind, std::move(names), std::vector<NumberScale>(each)};
-  for (size_t t = 0; kind == Targets::Kind::kNumber && t < each; ++t) {
+  for (size_t t = 0; standardize && kind == Targets::Kind::kNumber && t < each; ++t) {
     const auto scale = MeasureScale(training, [&](size_t row) { return values[row * each + t]; });
     rows.targets.scales[t] = scale.value_or(NumberScale());
   }

@@ -70,11 +70,12 @@ absl::StatusOr<RowTargets> NumberClasses(const std::vector<double>& numbers, siz
 // Checks that the numbers fit the kind, then RealTargets. Errors name a row's place.
 absl::StatusOr<RowTargets> CheckedTargets(Targets::Kind kind, std::vector<std::string> names,
                                           const std::vector<double>& values, size_t training,
-                                          const PlaceOfRow& place);
+                                          const PlaceOfRow& place, bool standardize = true);
 
-// Measures and normalizes kNumber by the first `training` rows. `values`: rows x names.
+// Measures and normalizes kNumber by the first `training` rows, if `standardize`. `values`: rows x
+// names.
 // REQUIRES: the values fit the kind, which is not kNone.
 RowTargets RealTargets(Targets::Kind kind, std::vector<std::string> names,
-                       const std::vector<double>& values, size_t training);
+                       const std::vector<double>& values, size_t training, bool standardize = true);
 
 }  // namespace psgd

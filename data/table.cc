@@ -140,7 +140,7 @@ absl::Status TableReader::ChooseInputs(const ColumnNames& names) {
             ? std::nullopt
             : std::optional(listed ? ColumnReader::Kind::kCategory : ColumnReader::Kind::kNumber));
   }
-  targets_.emplace(KindOf(options_.kind), options_.target);
+  targets_.emplace(KindOf(options_.kind), options_.target, options_.standardize);
   return absl::OkStatus();
 }
 
@@ -167,7 +167,8 @@ absl::StatusOr<TableRows> TableReader::Finish(size_t training) {
   table.inputs.cells.resize(rows() * readers_.size());
   for (size_t i = 0; i < readers_.size(); ++i) {
     ColumnReader reader = std::move(readers_[i]);  // gives its memory back
-    absl::StatusOr<ColumnReader::Column> column = std::move(reader).Finish(training, place);
+    absl::StatusOr<ColumnReader::Column> column =
+        std::move(reader).Finish(training, place, options_.standardize);
     if (!column.ok()) return of_column(column.status(), inputs_[i]);
     for (size_t row = 0; row < rows(); ++row) {
       table.inputs.cells[row * readers_.size() + i] = column->cells[row];

@@ -100,7 +100,8 @@ std::vector<int32_t> TargetReader::SortedClasses(size_t training) const {
 }
 
 absl::StatusOr<RowTargets> TargetReader::Finish(size_t training, const PlaceOfRow& place) && {
-  if (kind_ != Targets::Kind::kNone) return RealTargets(kind_, names_, values_, training);
+  if (kind_ != Targets::Kind::kNone)
+    return RealTargets(kind_, names_, values_, training, standardize_);
   if (HasRealNumbers()) return RealNumbers();
   const std::vector<int32_t> sorted = SortedClasses(training);
   if (sorted.size() < 2) {

@@ -1,5 +1,6 @@
 #include "proto/measure_of.h"
 
+#include <cmath>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +13,11 @@ std::string ResultText(const EvalResult& result) {
   if (result.has_accuracy()) {
     absl::StrAppendFormat(&text, "accuracy %.2f %%, ", 100 * result.accuracy());
   }
-  absl::StrAppendFormat(&text, "loss %.4f", result.loss());
+  const double loss = result.loss();
+  // That of a run that diverged may have 59 digits.
+  absl::StrAppend(
+      &text, "loss ",
+      std::abs(loss) < 1e6 ? absl::StrFormat("%.4f", loss) : absl::StrFormat("%.4g", loss));
   const std::map<std::string, double> measures(result.measures().begin(), result.measures().end());
   for (const auto& [name, value] : measures) {
     absl::StrAppend(&text, ", ", name, " ", ReadableMeasure(value));

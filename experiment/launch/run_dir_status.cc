@@ -75,7 +75,7 @@ std::string RunDirStatusText(const RunDirStatus& status) {
       const double loss = NumberIn(status.progress, "loss");  // 0: a program does not tell it
       absl::StrAppendFormat(&text, "  last heard: epoch %.2f, %s%s samples/s, after %s\n",
                             NumberIn(status.progress, "epoch"),
-                            loss == 0 ? "" : absl::StrFormat("loss %.4f, ", loss),
+                            loss == 0 ? "" : absl::StrCat("loss ", ReadableLoss(loss), ", "),
                             ReadableCount(NumberIn(status.progress, "samples_per_second")),
                             ReadableTime(NumberIn(status.progress, "seconds")));
     }

@@ -75,8 +75,7 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   if (summary.test_accuracy) {
     rows.emplace_back("test accuracy", ReadablePercent(*summary.test_accuracy));
   }
-  if (summary.test_loss)
-    rows.emplace_back("test loss", absl::StrFormat("%.4f", *summary.test_loss));
+  if (summary.test_loss) rows.emplace_back("test loss", ReadableLoss(*summary.test_loss));
   for (const auto& [name, value] : summary.test_measures) {
     rows.emplace_back("test " + name, ReadableMeasure(value));
   }

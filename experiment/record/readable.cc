@@ -47,6 +47,10 @@ std::string ReadableEpoch(double epoch) {
                                     : absl::StrFormat("%.2f", epoch);
 }
 
+std::string ReadableLoss(double loss) {
+  return std::abs(loss) < 1e6 ? absl::StrFormat("%.4f", loss) : absl::StrFormat("%.4g", loss);
+}
+
 std::string ReadablePercent(double share) { return absl::StrFormat("%.2f %%", share * 100); }
 std::string ShortPercent(double share) { return absl::StrFormat("%.4g %%", share * 100); }
 std::string NameOrDash(const std::string& name) { return name.empty() ? "-" : name; }

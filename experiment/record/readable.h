@@ -9,6 +9,7 @@ namespace psgd {
 std::string ReadableCount(double count);          // "843", "5.12 k", "60.0 k", "1.20 M"
 std::string ReadableTime(double seconds);         // "0.8 s", "43 s", "4:05", "2:03:20"
 std::string ReadableEpoch(double epoch);          // "3", or "2.82" within an epoch
+std::string ReadableLoss(double loss);            // "0.5213"; "3.1e+58" of a run that diverged
 std::string ReadablePercent(double share);        // "91.20 %"
 std::string ShortPercent(double share);           // "91.2 %"
 std::string NameOrDash(const std::string& name);  // "-" if there is no name

@@ -56,7 +56,6 @@ TableCell BytesCell(const Statistic& bytes, const Statistic& ratio) {
                   absl::StrFormat(ratio.mean < 9.95 ? " (%.1fx)" : " (%.0fx)", ratio.mean));
 }
 
-std::string Loss(double loss) { return absl::StrFormat("%.4f", loss); }
 std::string Clocks(double staleness) { return absl::StrFormat("%.2f", staleness); }
 
 size_t WidthOf(const std::string& lines) {
@@ -85,7 +84,7 @@ ReportTable TableOf(const ReportRuns& report, const std::vector<ReportGroup>& gr
     row.push_back(group.twin ? kNothing
                              : ScoreCell(metric, group.against_twin,
                                          metric.DifferenceText(group.against_twin.mean)));
-    row.push_back(MeanCell(group.loss, Loss));
+    row.push_back(MeanCell(group.loss, ReadableLoss));
     row.push_back(BytesCell(group.bytes_pushed, group.push_ratio));
     row.push_back(BytesCell(group.bytes_pulled, group.pull_ratio));
     row.push_back(

@@ -36,7 +36,7 @@ bool CanGoOn(const SweepDir& dir, const std::string& id) {
 
 std::string ResultText(const CurvePoint& point) {
   const Score& score = point.score;
-  if (score.metric == nullptr) return absl::StrFormat("loss %.4f", point.loss);
+  if (score.metric == nullptr) return absl::StrCat("loss ", ReadableLoss(point.loss));
   const std::string text = score.metric->Text(score.value);
   return score.metric->share ? text : absl::StrCat(score.metric->name, " ", text);
 }

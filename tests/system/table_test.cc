@@ -291,6 +291,7 @@ TEST_F(Tables, ArraysMayHaveSeveralTargets) {
   const Ended exported =
       Ctl({"export", "--run-dir", Path("arrays"), "--onnx", Path("arrays.onnx")});
   ASSERT_EQ(exported.code, 0) << exported.err;
+  EXPECT_THAT(exported.out, HasSubstr(Path("arrays.onnx.json") + ": the scales and names"));
   const std::string onnx = Write("onnx.yaml", "name: onnx\nmodel: {onnx: " + Path("arrays.onnx") +
                                                   ", loss: smooth_l1}\ndata: {format: arrays, "
                                                   "batch: 32, path: " +

@@ -208,6 +208,18 @@ TEST_F(ArraysTest, SortedClassesAreNoted) {
                         "y than any other; mix the rows"));
 }
 
+TEST_F(ArraysTest, NumbersStayAsTheyAreIfAsked) {
+  const TrainAndTest sets =
+      Load({.path = WritePair(NpyOf<float>("<f4", {4, 2}, {1, 50, 2, 60, 3, 70, 4, 80}),
+                              NpyOf<float>("<f4", {4}, {100, 200, 300, 400})),
+            .test_fraction = 0.25,
+            .kind = DataConfig::NUMBER,
+            .standardize = false});
+  EXPECT_THAT(RowOf(*sets.train, 1).values, ElementsAre(2, 60));
+  EXPECT_THAT(RowOf(*sets.train, 1).targets, ElementsAre(200));
+  EXPECT_EQ(sets.preparation.planes(1).mean(), 0) << "so that new samples stay, too";
+}
+
 TEST_F(ArraysTest, NumbersThatAreNoClassesAreTold) {
   const auto error = [&](double each) {
     constexpr size_t kRows = 60;

@@ -106,6 +106,8 @@ TEST_F(NewSamplesTest, RowsAreCodedAsInTraining) {
   const auto cut = OpenNewSamples(config_, preparation_,
                                   Write("cut.csv.gz", packed.substr(0, packed.size() - 9)));
   EXPECT_TRUE(absl::IsInvalidArgument(cut.status())) << cut.status();
+  config_.set_standardize(false);
+  EXPECT_THAT(Error(folder_.File("new.tsv")), HasSubstr("column \"rooms\": the number is missing"));
   // A damaged record, whose targets do not fit the outputs.
   preparation_.mutable_shape()->set_classes(2);
   EXPECT_THAT(Error(folder_.File("new.tsv")), HasSubstr("does not fit its network"));

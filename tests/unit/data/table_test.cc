@@ -350,6 +350,19 @@ TEST_F(TableTest, WhatTheColumnsBecomeIsNoted) {
             path + " becomes 1 input: numbers price; left out id, built, city\n2 classes: 0, 1");
 }
 
+TEST_F(TableTest, NumbersStayAsTheyAreIfAsked) {
+  TableOptions options = {.path = Write("a.csv", "x,c,y\n1,a,10\n3,b,20\n5,a,30\n"),
+                          .test_fraction = 0.25,
+                          .target = {"y"},
+                          .kind = DataConfig::NUMBER,
+                          .standardize = false};
+  const TrainAndTest sets = Load(options);
+  EXPECT_THAT(RowOf(*sets.train, 1).values, ElementsAre(3, 0, 1));
+  EXPECT_THAT(RowOf(*sets.train, 1).targets, ElementsAre(20));
+  options.path = Write("m.csv", "x,c,y\n1,a,10\nNA,b,20\n5,a,30\n");
+  EXPECT_THAT(Error(options), HasSubstr("column \"x\": line 3: the number is missing"));
+}
+
 // As Excel, databases and Python write them.
 TEST_F(TableTest, NumbersThatAreMissingOrHaveCommasAreNoCategories) {
   constexpr const char* kMarks[] = {"NULL", "None", "n/a", "-", "NaN", "<NA>", "", "NA"};
