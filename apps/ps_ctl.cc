@@ -25,6 +25,7 @@
 #include "common/atomic_file.h"
 #include "common/suggest.h"
 #include "experiment/launch/checkpoint_report.h"
+#include "experiment/launch/data_record.h"
 #include "experiment/launch/onnx_report.h"
 #include "experiment/launch/predictions.h"
 #include "experiment/launch/run_dir_status.h"
@@ -35,6 +36,7 @@
 #include "experiment/record/readable.h"
 #include "experiment/record/run_dir.h"
 #include "proto/measure_of.h"
+#include "server/durability/best_checkpoint.h"
 #include "server/durability/checkpoint_files.h"
 #include "server/durability/server_record.h"
 
@@ -96,6 +98,12 @@ absl::StatusOr<WeightsCollector> Weights(const Arguments& arguments) {
   }
   const auto which = arguments.average ? WhichWeights::kAverage : WhichWeights::kPresent;
   auto weights = WeightsOfRun(arguments.run_dir, checkpoint, which, &notes);
+  if (weights.ok() && arguments.checkpoint == kBest &&
+      !weights->config().durability().keep_best()) {
+    notes.push_back(absl::StrCat("best is checkpoint ", *checkpoint,
+                                 ", the best of those that are left: the run did not keep its best "
+                                 "one (durability.keep_best)"));
+  }
   PrintNotes(notes);
   return weights;
 }
@@ -247,16 +255,21 @@ absl::Status Export(const Arguments& arguments) {
   if (!arguments.out.empty()) PSGD_RETURN_IF_ERROR(weights.Write(arguments.out));
   if (!arguments.onnx.empty()) PSGD_RETURN_IF_ERROR(WriteOnnx(weights, arguments.onnx));
   const std::string written = arguments.out.empty() ? arguments.onnx : arguments.out;
+  PSGD_ASSIGN_OR_RETURN(const std::string data, WriteDataRecord(weights, written));
   uint64_t elements = 0;
   for (int p = 0; p < weights.model().parameters_size(); ++p) elements += weights.values(p).size();
   if (arguments.json) {
     std::cout << Record{{"out", written},
+                        {"data", data},
                         {"parameters", weights.model().parameters_size()},
                         {"elements", elements}}
               << "\n";
   } else {
     std::cout << absl::StrFormat("%s: %d parameters, %d weights\n", written,
                                  weights.model().parameters_size(), elements);
+    if (!data.empty()) {
+      std::cout << data << ": the scales and names of the network's inputs and outputs\n";
+    }
   }
   return absl::OkStatus();
 }

@@ -207,7 +207,7 @@ class JoinedPairs {
   }
 
   absl::Status CheckAlike() const;
-  absl::StatusOr<ArrayRows> Finish(Targets::Kind kind, ArrayInput::Kind input) const;
+  absl::StatusOr<ArrayRows> Finish(const ArraysOptions& options) const;
 
  private:
   size_t samples() const { return samples_; }
@@ -217,7 +217,7 @@ class JoinedPairs {
   // The numbers of x or y of all files, in order.
   absl::StatusOr<std::vector<double>> ReadAll(NpyArray ArrayPair::*array,
                                               std::string ArrayPair::*name) const;
-  absl::Status ReadTargets(Targets::Kind kind, ArrayRows* rows) const;
+  absl::Status ReadTargets(Targets::Kind kind, bool standardize, ArrayRows* rows) const;
   absl::Status ReadClasses(const std::vector<double>& numbers, ArrayRows* rows) const;
   // The axes of a y with a label for each token or pixel. Empty: samples have neither.
   std::vector<size_t> PlaceAxes(const SampleShape& shape) const;
@@ -229,7 +229,7 @@ class JoinedPairs {
   std::string FromOneHot(const SampleShape& shape, const std::vector<double>& numbers) const;
   absl::Status ReadPlaces(const std::vector<double>& numbers, ArrayRows* rows) const;
   absl::Status ReadTokens(ArrayRows* rows) const;
-  absl::Status ReadNumbers(ArrayRows* rows) const;
+  absl::Status ReadNumbers(bool standardize, ArrayRows* rows) const;
   // "FILE: y[17]".
   std::string Place(std::string ArrayPair::*name, size_t sample) const;
 
@@ -427,7 +427,7 @@ absl::Status JoinedPairs::ReadPlaces(const std::vector<double>& numbers, ArrayRo
   return absl::OkStatus();
 }
 
-absl::Status JoinedPairs::ReadTargets(Targets::Kind kind, ArrayRows* rows) const {
+absl::Status JoinedPairs::ReadTargets(Targets::Kind kind, bool standardize, ArrayRows* rows) const {
   PSGD_ASSIGN_OR_RETURN(const std::vector<double> numbers,
                         ReadAll(&ArrayPair::y, &ArrayPair::y_name));
   if (kind == Targets::Kind::kNone) {
@@ -436,8 +436,10 @@ absl::Status JoinedPairs::ReadTargets(Targets::Kind kind, ArrayRows* rows) const
   std::vector<std::string> names;
   for (size_t t = 0; t < each_y(); ++t) names.push_back(each_y() == 1 ? "y" : absl::StrCat("y", t));
   PSGD_ASSIGN_OR_RETURN(
-      rows->targets, CheckedTargets(kind, std::move(names), numbers, training_,
-                                    [this](size_t row) { return Place(&ArrayPair::y_name, row); }));
+      rows->targets,
+      CheckedTargets(
+          kind, std::move(names), numbers, training_,
+          [this](size_t row) { return Place(&ArrayPair::y_name, row); }, standardize));
   rows->shape.classes = rows->targets.classes;
   rows->shape.targets = static_cast<int>(each_y());
   return absl::OkStatus();
@@ -458,7 +460,7 @@ absl::Status JoinedPairs::ReadTokens(ArrayRows* rows) const {
 }
 
 // A plane is what shares a mean and a deviation: a column of a row, or a channel of an image.
-absl::Status JoinedPairs::ReadNumbers(ArrayRows* rows) const {
+absl::Status JoinedPairs::ReadNumbers(bool standardize, ArrayRows* rows) const {
   const std::vector<size_t>& axes = first().x.shape();
   rows->shape.channels = axes.size() == 4 ? static_cast<int>(axes[1]) : 1;
   rows->shape.height = axes.size() == 2 ? 1 : static_cast<int>(axes[axes.size() - 2]);
@@ -470,19 +472,20 @@ absl::Status JoinedPairs::ReadNumbers(ArrayRows* rows) const {
   rows->values.resize(numbers.size());
   for (size_t p = 0; p < planes; ++p) {
     const auto at = [&](size_t i) { return i / plane * each_x() + p * plane + i % plane; };
-    const NumberScale scale = MeasureScale(training_ * plane, [&](size_t i) {
-                                return numbers[at(i)];
-                              }).value_or(NumberScale());
+    const auto measured = MeasureScale(training_ * plane, [&](size_t i) { return numbers[at(i)]; });
+    const NumberScale scale = standardize ? measured.value_or(NumberScale()) : NumberScale();
     for (size_t i = 0; i < samples_ * plane; ++i) rows->values[at(i)] = scale.Of(numbers[at(i)]);
     *rows->preparation.add_planes() = RecordOf(scale);
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<ArrayRows> JoinedPairs::Finish(Targets::Kind kind, ArrayInput::Kind input) const {
+absl::StatusOr<ArrayRows> JoinedPairs::Finish(const ArraysOptions& options) const {
   ArrayRows rows;
-  PSGD_RETURN_IF_ERROR(input == ArrayInput::TOKENS ? ReadTokens(&rows) : ReadNumbers(&rows));
-  PSGD_RETURN_IF_ERROR(ReadTargets(kind, &rows));
+  PSGD_RETURN_IF_ERROR(options.input == ArrayInput::TOKENS
+                           ? ReadTokens(&rows)
+                           : ReadNumbers(options.standardize, &rows));
+  PSGD_RETURN_IF_ERROR(ReadTargets(KindOf(options.kind), options.standardize, &rows));
   return rows;
 }
 
@@ -560,12 +563,9 @@ absl::StatusOr<TrainAndTest> LoadArrayPairs(std::vector<ArrayPair> pairs,
   }
   const JoinedPairs joined(std::move(pairs), training);
   PSGD_RETURN_IF_ERROR(joined.CheckAlike());
-  PSGD_ASSIGN_OR_RETURN(ArrayRows all, joined.Finish(KindOf(options.kind), options.input));
+  PSGD_ASSIGN_OR_RETURN(ArrayRows all, joined.Finish(options));
   auto rows = std::make_shared<const ArrayRows>(std::move(all));
-  if (std::string sorted = split ? SortedNote(options.path, rows->targets, training) : "";
-      !sorted.empty()) {
-    absl::StrAppend(&note, note.empty() ? "" : ". ", sorted);
-  }
+  AddNote(TargetsNote(options.path, rows->targets, training, split), &note);
   return TrainAndTest{std::make_shared<ArrayDataset>(rows, 0, training),
                       std::make_shared<ArrayDataset>(rows, training, samples),
                       rows->targets.targets, rows->preparation, std::move(note)};

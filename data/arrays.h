@@ -21,6 +21,7 @@ struct ArraysOptions {
   double test_fraction = 0.1;  // share of samples for the test, if no file has them
   DataConfig::TargetKind kind = DataConfig::CLASS;
   ArrayInput::Kind input = ArrayInput::NUMBERS;
+  bool standardize = true;  // else numbers stay as they are
 };
 
 // Loads both sets into memory, 4 bytes a number. x is N, N F (rows of numbers), N H W (grey images)

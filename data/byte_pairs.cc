@@ -166,25 +166,21 @@ absl::StatusOr<BytePairs> BytePairs::FromMerges(std::span<const uint32_t> merges
   return made;
 }
 
-absl::StatusOr<BytePairs> BytePairs::Learn(std::span<const absl::string_view> texts, int tokens,
-                                           int special) {
+BytePairs BytePairs::Learn(std::span<const absl::string_view> texts, int tokens) {
   BytePairs made;
   WordPairs words(texts);
-  while (made.size() < tokens) {
-    Pair pair = 0;
-    if (!words.Next(&pair)) {
-      const int most = made.size() + special;
-      return InvalidArgumentError(
-          "data.vocabulary is ", tokens + special, ", but the training text gives ", most,
-          " tokens and no more, for then no pair of them comes twice within words; ",
-          most < kLeastVocabulary ? "set data.tokens to bytes"
-                                  : absl::StrCat("set data.vocabulary to ", most, " or less"),
-          ", or use more text");
-    }
+  for (Pair pair = 0; made.size() < tokens && words.Next(&pair);) {
     words.Take(pair, static_cast<Token>(made.size()));
     made.Add(static_cast<Token>(pair >> 16), static_cast<Token>(pair));
   }
   return made;
+}
+
+std::string FewerTokensText(int wanted, int learned) {
+  if (learned >= wanted) return "";
+  return absl::StrCat("data.vocabulary is ", wanted, ", and the training text gives ", learned,
+                      " tokens, which the run takes: no other pair of them comes twice within "
+                      "words");
 }
 
 // Merges in the order in which they were learned give the same result as learning. A merge never

@@ -24,16 +24,18 @@ using Token = uint16_t;
 // Of data.vocabulary: a merge beside the bytes and the special tokens of data/token_rows.h.
 inline constexpr int kLeastVocabulary = 260;
 
+// For people, if the texts gave fewer tokens than data.vocabulary asks for. Else empty. `wanted`: 0
+// if that was not asked.
+std::string FewerTokensText(int wanted, int learned);
+
 // Encodes text. Not thread-safe: it remembers words that it has encoded.
 class BytePairs {
  public:
   // Makes the encoding whose tokens are the bytes alone.
   BytePairs();
-  // Learns `tokens` tokens from all texts together. An error names the largest possible
-  // data.vocabulary, which has `special` tokens besides, or data.tokens if there is none. REQUIRES:
-  // tokens is from 256 to 65536.
-  static absl::StatusOr<BytePairs> Learn(std::span<const absl::string_view> texts, int tokens,
-                                         int special = 0);
+  // Learns up to `tokens` tokens from all texts together: fewer if no other pair comes twice.
+  // REQUIRES: tokens is from 256 to 65536.
+  static BytePairs Learn(std::span<const absl::string_view> texts, int tokens);
 
   // Makes the encoding with these merges, in their order. DataLoss: no encoding has such merges.
   static absl::StatusOr<BytePairs> FromMerges(std::span<const uint32_t> merges);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <utility>
@@ -22,19 +23,14 @@ std::string Quoted(absl::string_view field) {
   return absl::StrCat("\"", field.substr(0, kMostQuoted), "\"");
 }
 
-// How to write a number with a decimal comma. Else empty.
-std::string CommaText(absl::string_view field) {
-  double number = 0;
-  const std::string point = absl::StrReplaceAll(field, {{",", "."}});
-  if (point == field || !absl::SimpleAtod(point, &number)) return "";
-  return absl::StrCat(" (with a decimal point: ", point, ")");
-}
+// Marks of a missing number are few, and so are the texts that stand for one.
+constexpr size_t kFewTexts = 2;
 
 absl::Status TooMany(absl::string_view text) {
   return InvalidArgumentError(
       "more than ", kMostCategories, " different values, and text, as ", Quoted(text),
-      ": too many for categories; correct the text of a number", CommaText(text),
-      ", or list the columns to predict from in data.columns, without this one",
+      ": too many for categories; correct the text of a number, or list the columns to predict "
+      "from in data.columns, without this one",
       absl::StrContains(text, ' ')
           ? "; to learn from texts, set data.format: text_classes and data.columns to this column"
           : "");
@@ -44,10 +40,25 @@ absl::Status TooMany(absl::string_view text) {
 
 bool IsMissing(absl::string_view field) { return field.empty() || field == "NA" || field == "?"; }
 
+bool IsMissingNumber(absl::string_view field) {
+  constexpr absl::string_view kMarks[] = {
+      "-",    "N/A",  "n/a",  "NULL", "null",     "None",   "NaN",     "nan",     "-NaN",
+      "-nan", "<NA>", "#N/A", "#NA",  "#N/A N/A", "1.#IND", "1.#QNAN", "-1.#IND", "-1.#QNAN"};
+  return IsMissing(field) || std::ranges::find(kMarks, field) != std::end(kMarks);
+}
+
+std::string DecimalCommaText(absl::string_view field) {
+  double number = 0;
+  const std::string point = absl::StrReplaceAll(field, {{",", "."}});
+  if (point == field || !absl::SimpleAtod(point, &number)) return "";
+  return absl::StrCat("; it has a decimal comma: write ", point,
+                      " (pandas: read_csv(FILE, decimal=\",\"), then to_csv(FILE, index=False))");
+}
+
 absl::StatusOr<double> ParseNumber(absl::string_view field) {
   double number = 0;
   if (!absl::SimpleAtod(field, &number)) {
-    return InvalidArgumentError(Quoted(field), " is no number");
+    return InvalidArgumentError(Quoted(field), " is no number", DecimalCommaText(field));
   }
   if (std::abs(number) <= kLargestNumber) return number;
   return InvalidArgumentError(Quoted(field),
@@ -58,7 +69,7 @@ absl::StatusOr<double> ParseNumber(absl::string_view field) {
 absl::Status ColumnReader::Add(absl::string_view field) {
   const bool missing = IsMissing(field);
   numbers_.push_back(std::numeric_limits<double>::quiet_NaN());
-  if (!missing && kind_ != Kind::kCategory) PSGD_RETURN_IF_ERROR(AddNumber(field));
+  if (kind_ != Kind::kCategory && !IsMissingNumber(field)) PSGD_RETURN_IF_ERROR(AddNumber(field));
   if (kind_ == Kind::kNumber) return absl::OkStatus();
   if (many_values_) return absl::OkStatus();
   if (!missing) return AddValue(field);
@@ -80,6 +91,8 @@ absl::Status ColumnReader::AddNumber(absl::string_view field) {
       text_row_ = numbers_.size() - 1;
     }
     ++texts_;
+    if (!DecimalCommaText(field).empty()) ++commas_;
+    if (some_texts_.size() <= kFewTexts) some_texts_.insert(std::string(field));
   } else if (infinite_.ok()) {  // it may be a name, in a column of text
     infinite_ = number.status();
     infinite_row_ = numbers_.size() - 1;
@@ -101,14 +114,24 @@ absl::Status ColumnReader::AddValue(absl::string_view field) {
 
 absl::Status ColumnReader::CheckTexts(const PlaceOfRow& place) const {
   constexpr size_t kManyNumbers = 20;  // for each text
+  constexpr size_t kFewNumbers = 20;   // different ones, as codes that are categories
   if (kind_ || !text_) return absl::OkStatus();
-  if (many_values_ && present_ <= texts_) return Annotate(TooMany(*text_), place(text_row_));
-  if (!many_values_ && present_ < kManyNumbers * texts_) return absl::OkStatus();
-  return InvalidArgumentError(place(text_row_), ": ", Quoted(*text_), " is no number, as ",
-                              present_, " other fields are; correct it", CommaText(*text_),
-                              ", leave the field empty where the value is missing, or ",
-                              many_values_ ? "leave the column out (data.columns names the inputs)"
-                                           : "name the column in data.categories");
+  if (commas_ == texts_ || 2 * commas_ > numbers_.size()) {
+    return InvalidArgumentError(place(text_row_), ": ", ParseNumber(*text_).status().message(),
+                                "; or, if its values are names, list the column in "
+                                "data.categories");
+  }
+  const bool numbers =
+      some_texts_.size() <= kFewTexts && (many_values_ || values_.size() > kFewNumbers + kFewTexts);
+  if (many_values_ && !numbers && present_ <= texts_) {
+    return Annotate(TooMany(*text_), place(text_row_));
+  }
+  if (!many_values_ && !numbers && present_ < kManyNumbers * texts_) return absl::OkStatus();
+  return InvalidArgumentError(
+      place(text_row_), ": ", Quoted(*text_), " is no number, as ", present_,
+      " other fields are; correct it, leave the field empty where the value is missing, or ",
+      many_values_ ? "leave the column out (data.columns names the inputs)"
+                   : "name the column in data.categories");
 }
 
 // Whether the numbers are those of the rows, in any order.
@@ -128,12 +151,19 @@ bool ColumnReader::NumbersTheRows() const {
   return true;
 }
 
-absl::StatusOr<ColumnReader::Column> ColumnReader::Finish(size_t training,
-                                                          const PlaceOfRow& place) && {
+absl::StatusOr<ColumnReader::Column> ColumnReader::Finish(size_t training, const PlaceOfRow& place,
+                                                          bool standardize) && {
   PSGD_RETURN_IF_ERROR(CheckTexts(place));
   const bool category = kind_ ? *kind_ == Kind::kCategory : text_.has_value();
   if (!category && !infinite_.ok()) return Annotate(infinite_, place(infinite_row_));
-  Column column = category ? Categories(training) : Numbers(training);
+  if (!category && !standardize && present_ > 0 && present_ < numbers_.size()) {
+    const auto missing =
+        std::ranges::find_if(numbers_, [](double number) { return std::isnan(number); });
+    return InvalidArgumentError(place(static_cast<size_t>(missing - numbers_.begin())),
+                                ": the number is missing, and with data.standardize: false there "
+                                "is no mean to stand for it; fill it in");
+  }
+  Column column = category ? Categories(training) : Numbers(training, standardize);
   if (!column.cells.empty()) return column;
   return absl::InvalidArgumentError(
       "no training row has a value; list the columns to predict from in data.columns, without this "
@@ -141,10 +171,11 @@ absl::StatusOr<ColumnReader::Column> ColumnReader::Finish(size_t training,
 }
 
 // Without cells if no training row has a number.
-ColumnReader::Column ColumnReader::Numbers(size_t training) const {
-  const std::optional<NumberScale> scale =
+ColumnReader::Column ColumnReader::Numbers(size_t training, bool standardize) const {
+  std::optional<NumberScale> scale =
       MeasureScale(training, [&](size_t row) { return numbers_[row]; });
   if (!scale) return {};
+  if (!standardize) scale = NumberScale();
   Column column;
   *column.preparation.mutable_scale() = RecordOf(*scale);
   column.numbers_rows = NumbersTheRows();
@@ -159,9 +190,11 @@ ColumnReader::Column ColumnReader::Numbers(size_t training) const {
 ColumnReader::Column ColumnReader::Categories(size_t training) const {
   std::vector<bool> known(values_.size());
   bool missing = false;
+  size_t present = 0;
   for (size_t row = 0; row < training; ++row) {
     const int32_t value = value_of_row_[row];
     missing = missing || value < 0;
+    present += value < 0 ? 0 : 1;
     if (value >= 0) known[static_cast<size_t>(value)] = true;
   }
   std::map<std::string, int32_t> sorted;
@@ -176,6 +209,7 @@ ColumnReader::Column ColumnReader::Categories(size_t training) const {
   Column column = {{.category = true, .width = sorted.size() + (missing ? 1 : 0)}, {}, {}};
   for (const auto& [name, value] : sorted) column.preparation.add_values(name);
   column.preparation.set_missing(missing);
+  column.rarely_repeats = !kind_ && RarelyRepeat(present, sorted.size());
   column.cells.reserve(value_of_row_.size());
   for (const int32_t value : value_of_row_) {
     column.cells.push_back(value < 0 ? others : cell_of_value[static_cast<size_t>(value)]);

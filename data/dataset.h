@@ -10,6 +10,8 @@
 #include <span>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/sample_shape.h"
 #include "common/status.h"
 #include "data/targets.h"
@@ -53,13 +55,18 @@ class Dataset {
   virtual absl::Status Read(const SampleKey& key, const Sample& sample) const = 0;
 };
 
+// Adds a line, unless it is empty, to lines for people.
+inline void AddNote(absl::string_view line, std::string* notes) {
+  if (!line.empty()) absl::StrAppend(notes, notes->empty() ? "" : "\n", line);
+}
+
 // The two sets that a format loads.
 struct TrainAndTest {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> test;
   Targets targets = {};          // none, if labels are classes
   Preparation preparation = {};  // without shape and targets
-  std::string note = {};         // for people, if the sets may be wrong
+  std::string note = {};         // for people, if the sets may be wrong; lines
 };
 
 }  // namespace psgd

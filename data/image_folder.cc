@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "data/folder_names.h"
 #include "data/range_file.h"
+#include "data/row_targets.h"
 
 namespace psgd {
 namespace {
@@ -90,6 +91,12 @@ absl::StatusOr<std::string> TestFolder(const std::string& folder) {
     const std::string path = absl::StrCat(folder, "/", name);
     if (fs::is_directory(path, error)) return path;
   }
+  for (const char* name : {"valid", "validation", "dev", "eval", "Test", "Val"}) {
+    const std::string path = absl::StrCat(folder, "/", name);
+    if (!fs::is_directory(path, error)) continue;
+    return NotFoundError(folder, ": has a folder train, but neither test nor val; rename ", path,
+                         " to val");
+  }
   return NotFoundError(folder,
                        ": has a folder train, but neither test nor val; runs are evaluated on one "
                        "of them: move some of the files to folders of the same names in ",
@@ -110,6 +117,9 @@ absl::StatusOr<EncodedSets> ListImageFolders(const std::string& folder) {
   PSGD_ASSIGN_OR_RETURN(sets.train, ListSet(train, classes, classes));
   PSGD_ASSIGN_OR_RETURN(sets.test, ListSet(test, classes, tested));
   sets.class_names = classes;
+  std::vector<bool> has_test;
+  for (const std::string& name : classes) has_test.push_back(std::ranges::count(tested, name) > 0);
+  sets.note = ClassesText(classes, has_test);
   return sets;
 }
 

@@ -89,9 +89,8 @@ absl::StatusOr<EncodedSets> ListLabelledImages(const DataConfig& config) {
   sets.classes = rows->targets.classes;
   sets.targets = rows->targets.targets;
   sets.class_names = rows->targets.class_names;
-  if (options.files.test.empty()) {
-    sets.note = SortedNote(options.files.path, rows->targets, rows->training);
-  }
+  sets.note = TargetsNote(options.files.path, rows->targets, rows->training,
+                          /*split=*/options.files.test.empty());
   return sets;
 }
 

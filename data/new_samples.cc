@@ -127,8 +127,9 @@ NewSamples RowsOf(std::shared_ptr<const Dataset> rows, std::vector<std::string> 
 // Codes the fields of one input column.
 class ColumnCoder {
  public:
-  explicit ColumnCoder(const Preparation::Column& column)
-      : name_(column.name()), scale_(ScaleOf(column.scale())) {
+  // `standardize`: whether a missing number is the mean, 0.
+  ColumnCoder(const Preparation::Column& column, bool standardize)
+      : name_(column.name()), scale_(ScaleOf(column.scale())), standardize_(standardize) {
     if (column.values().empty()) return;
     code_ = {.category = true,
              .width = static_cast<size_t>(column.values_size()) + (column.missing() ? 1 : 0)};
@@ -142,7 +143,12 @@ class ColumnCoder {
 
   absl::StatusOr<float> Cell(absl::string_view field) {
     ++fields_;
-    if (IsMissing(field)) return others_;
+    if (code_.category ? IsMissing(field) : IsMissingNumber(field)) {
+      if (code_.category || standardize_) return others_;
+      return InvalidArgumentError("column \"", name_,
+                                  "\": the number is missing, and the run's data.standardize is "
+                                  "false, so that no mean stands for it; fill it in");
+    }
     if (code_.category) return CellOfValue(field);
     const absl::StatusOr<double> value = ParseNumber(field);
     if (value.ok()) return scale_.Of(*value);
@@ -169,6 +175,7 @@ class ColumnCoder {
 
   const std::string name_;
   const NumberScale scale_;  // of a number
+  const bool standardize_;
   ColumnCode code_;
   std::unordered_map<std::string, float> cells_;  // of a category
   float others_ = 0;                              // the cell of missing and unknown values
@@ -176,12 +183,13 @@ class ColumnCoder {
   std::string first_unknown_;
 };
 
-absl::StatusOr<NewSamples> OpenTable(const Preparation& preparation, const std::string& path) {
+absl::StatusOr<NewSamples> OpenTable(const DataConfig& config, const Preparation& preparation,
+                                     const std::string& path) {
   const SampleShape shape = ShapeOf(preparation);
   std::vector<ColumnCoder> coders;
   CodedRows rows;
   for (const Preparation::Column& column : preparation.columns()) {
-    rows.columns.push_back(coders.emplace_back(column).code());
+    rows.columns.push_back(coders.emplace_back(column, config.standardize()).code());
   }
   if (rows.columns.empty() || rows.width() != shape.elements()) return BadRecord();
   std::vector<size_t> places;
@@ -270,6 +278,11 @@ absl::StatusOr<NewSamples> OpenTexts(const Preparation& preparation, const std::
   if (!preparation.text_column().empty()) {
     PSGD_RETURN_IF_ERROR(ReadTexts(path, preparation.text_column(), take));
   } else {
+    if (absl::EndsWith(path, ".csv") || absl::EndsWith(path, ".tsv")) {
+      return InvalidArgumentError(path,
+                                  " is a table, but the run trained on files, each with one text: "
+                                  "write each text to a file of its own, and name their folder");
+    }
     PSGD_ASSIGN_OR_RETURN(files, FilesOf(path, {}));
     for (const std::string& file : files) {
       PSGD_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file, kMostTextBytes));
@@ -323,7 +336,7 @@ absl::StatusOr<NewSamples> Open(const DataConfig& config, const Preparation& pre
   }
   switch (config.format()) {
     case DataConfig::TABLE:
-      return OpenTable(preparation, path);
+      return OpenTable(config, preparation, path);
     case DataConfig::ARRAYS:
       return OpenArrays(preparation, path);
     case DataConfig::TEXT_CLASSES:

@@ -84,7 +84,7 @@ absl::Status RefuseImageKeys(const DataConfig& config) {
       config.mean_size() + config.stddev_size() > 0) {
     return absl::InvalidArgumentError(
         "data.augment, data.mean and data.stddev are for images of bytes; leave them out with this "
-        "format");
+        "format; tables and arrays stay as they are with data.standardize: false");
   }
   return absl::OkStatus();
 }
@@ -127,7 +127,7 @@ absl::StatusOr<DataSets> Open(const DataConfig& config, uint64_t seed) {
   sets.note = std::move(raw.note);
   CompletePreparation(sets.shape, sets.targets, &sets.preparation);
   if (sets.preparation.too_large()) {
-    absl::StrAppend(&sets.note, sets.note.empty() ? "" : ". ", TooLargeText());
+    AddNote(TooLargeText(), &sets.note);
   }
   Transforms train, test;
   if (images) {
@@ -138,11 +138,11 @@ absl::StatusOr<DataSets> Open(const DataConfig& config, uint64_t seed) {
     train.push_back(std::make_unique<Normalize>(sets.shape, sets.normalization));
     test.push_back(std::make_unique<Normalize>(sets.shape, sets.normalization));
   }
-  if (pictures && config.images().skip_damaged()) {
-    auto damage = std::make_shared<DamageCount>();
+  if (pictures) {
+    const auto damage = config.images().skip_damaged() ? std::make_shared<DamageCount>() : nullptr;
     raw.train = std::make_shared<SkipDamaged>(std::move(raw.train), damage);
     raw.test = std::make_shared<SkipDamaged>(std::move(raw.test), damage);
-    sets.damage = std::move(damage);
+    sets.damage = damage;
   }
   sets.train = std::make_shared<SampleSource>(std::move(raw.train), std::move(train));
   sets.test = std::make_shared<SampleSource>(std::move(raw.test), std::move(test));

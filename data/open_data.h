@@ -22,7 +22,7 @@ struct DataSets {
   Normalization normalization;                // of images
   std::shared_ptr<const DamageCount> damage;  // null unless data.images.skip_damaged
   Preparation preparation;                    // what new samples need (data/new_samples.h)
-  std::string note;                           // for people, if the sets may be wrong
+  std::string note;                           // for people, if the sets may be wrong; lines
 };
 
 // `seed` is the run's; it keys synthetic samples and augmentation. Every error names the wrong key

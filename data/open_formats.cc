@@ -202,7 +202,8 @@ absl::StatusOr<TrainAndTest> OpenRows(const DataConfig& config) {
                        .test = config.table().test(),
                        .test_fraction = config.table().test_fraction(),
                        .kind = config.target_kind(),
-                       .input = config.input()});
+                       .input = config.input(),
+                       .standardize = config.standardize()});
   }
   TableOptions options;
   options.path = config.path();
@@ -212,6 +213,7 @@ absl::StatusOr<TrainAndTest> OpenRows(const DataConfig& config) {
   options.columns.assign(config.columns().begin(), config.columns().end());
   options.categories.assign(config.categories().begin(), config.categories().end());
   options.kind = config.target_kind();
+  options.standardize = config.standardize();
   return LoadTable(options);
 }
 

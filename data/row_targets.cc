@@ -8,16 +8,60 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "data/table_rows.h"
 
 namespace psgd {
 namespace {
 
 constexpr size_t kFewClasses = 20;
+constexpr size_t kFewRows = 10;  // of a test: they may be alike by chance
 
 // Whole numbers have all their digits.
 std::string NameOf(double number) {
   const bool whole = std::abs(number) < kLargestExact && number == std::floor(number);
   return whole ? absl::StrCat(static_cast<int64_t>(number)) : absl::StrFormat("%.15g", number);
+}
+
+// If the rows behind the first `training` all have one class, and not by chance.
+std::string SortedClassesText(const std::string& path, const RowTargets& rows, size_t training) {
+  constexpr double kUnlikely = 0.01;
+  const auto test = std::span(rows.labels).subspan(std::min(training, rows.labels.size()));
+  const bool one_class =
+      std::ranges::all_of(test, [&](int32_t label) { return label == test.front(); });
+  if (test.size() < kFewRows || !one_class) return "";
+  const auto first = rows.labels.begin(), last = first + static_cast<ptrdiff_t>(training);
+  const double share =
+      static_cast<double>(std::count(first, last, test.front())) / static_cast<double>(training);
+  // Of mixed rows, as many have one class by chance.
+  if (std::pow(share, static_cast<double>(test.size())) > kUnlikely) return "";
+  return absl::StrCat(path, ": all ", test.size(),
+                      " test rows, the last of the file, have the class ",
+                      rows.class_names[static_cast<size_t>(test.front())],
+                      "; mix the rows first, or name a test file (data.table.test)");
+}
+
+// If a target of the rows behind the first `training` is always larger, or always smaller.
+std::string SortedNumbersText(const std::string& path, const RowTargets& rows, size_t training) {
+  const size_t each = rows.targets.names.size(), all = each == 0 ? 0 : rows.values.size() / each;
+  if (all < training + kFewRows) return "";
+  for (size_t t = 0; t < each; ++t) {
+    const auto range = [&](size_t begin, size_t end) {
+      std::pair<float, float> found(rows.values[begin * each + t], rows.values[begin * each + t]);
+      for (size_t row = begin; row < end; ++row) {
+        const float value = rows.values[row * each + t];
+        found = {std::min(found.first, value), std::max(found.second, value)};
+      }
+      return found;
+    };
+    const auto [least, most] = range(0, training);
+    const auto [test_least, test_most] = range(training, all);
+    if (test_least <= most && test_most >= least) continue;
+    return absl::StrCat(path, ": all ", all - training, " test rows, the last of the file, have a ",
+                        test_least > most ? "larger " : "smaller ", rows.targets.names[t],
+                        " than any other; mix the rows first, or name a test file "
+                        "(data.table.test)");
+  }
+  return "";
 }
 
 }  // namespace
@@ -70,22 +114,30 @@ void RowTargets::Read(size_t row, const Sample& sample) const {
   ReadTargets(row, sample.targets);
 }
 
-std::string SortedNote(const std::string& path, const RowTargets& rows, size_t training) {
-  constexpr size_t kFewRows = 10;
-  constexpr double kUnlikely = 0.01;
-  const auto test = std::span(rows.labels).subspan(std::min(training, rows.labels.size()));
-  const bool one_class =
-      std::ranges::all_of(test, [&](int32_t label) { return label == test.front(); });
-  if (test.size() < kFewRows || !one_class) return "";
-  const auto first = rows.labels.begin(), last = first + static_cast<ptrdiff_t>(training);
-  const double share =
-      static_cast<double>(std::count(first, last, test.front())) / static_cast<double>(training);
-  // Of mixed rows, as many have one class by chance.
-  if (std::pow(share, static_cast<double>(test.size())) > kUnlikely) return "";
-  return absl::StrCat(path, ": all ", test.size(),
-                      " test rows, the last of the file, have the class ",
-                      rows.class_names[static_cast<size_t>(test.front())],
-                      "; mix the rows first, or name a test file (data.table.test)");
+std::string ClassesText(const std::vector<std::string>& names, const std::vector<bool>& tested) {
+  constexpr size_t kMostClasses = 12;  // in a note
+  if (names.empty()) return "";
+  std::vector<std::string> untested;
+  for (size_t label = 0; label < names.size(); ++label) {
+    if (!tested[label]) untested.push_back(names[label]);
+  }
+  return absl::StrCat(names.size(), " classes: ", SomeOf(names, kMostClasses),
+                      untested.empty() ? "" : "; no test sample has ",
+                      SomeOf(untested, kMostClasses));
+}
+
+std::string TargetsNote(const std::string& path, const RowTargets& rows, size_t training,
+                        bool split) {
+  std::vector<bool> tested(rows.class_names.size());
+  for (size_t row = training; row < rows.labels.size(); ++row) {
+    const int32_t label = rows.labels[row];
+    if (label >= 0 && !tested.empty()) tested[static_cast<size_t>(label)] = true;
+  }
+  std::string note = ClassesText(rows.class_names, tested);
+  if (!split) return note;
+  AddNote(SortedClassesText(path, rows, training), &note);
+  AddNote(SortedNumbersText(path, rows, training), &note);
+  return note;
 }
 
 bool RarelyRepeat(size_t rows, size_t values) { return values > kFewClasses && rows < 2 * values; }
@@ -129,22 +181,22 @@ absl::StatusOr<RowTargets> NumberClasses(const std::vector<double>& numbers, siz
 
 absl::StatusOr<RowTargets> CheckedTargets(Targets::Kind kind, std::vector<std::string> names,
                                           const std::vector<double>& values, size_t training,
-                                          const PlaceOfRow& place) {
+                                          const PlaceOfRow& place, bool standardize) {
   const size_t each = names.size();
   for (size_t i = 0; i < values.size(); ++i) {
     const absl::Status fits = CheckTarget(kind, values[i]);
     if (!fits.ok()) return Annotate(fits, place(i / each));
   }
-  return RealTargets(kind, std::move(names), values, training);
+  return RealTargets(kind, std::move(names), values, training, standardize);
 }
 
 RowTargets RealTargets(Targets::Kind kind, std::vector<std::string> names,
-                       const std::vector<double>& values, size_t training) {
+                       const std::vector<double>& values, size_t training, bool standardize) {
   const size_t each = names.size();
   RowTargets rows;
   rows.classes = static_cast<int>(each);
   rows.targets = {kind, std::move(names), std::vector<NumberScale>(each)};
-  for (size_t t = 0; kind == Targets::Kind::kNumber && t < each; ++t) {
+  for (size_t t = 0; standardize && kind == Targets::Kind::kNumber && t < each; ++t) {
     const auto scale = MeasureScale(training, [&](size_t row) { return values[row * each + t]; });
     rows.targets.scales[t] = scale.value_or(NumberScale());
   }

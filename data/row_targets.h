@@ -48,9 +48,15 @@ struct RowTargets {
   void Read(size_t row, const Sample& sample) const;
 };
 
-// For people, if the rows behind the first `training` all have one class, which mixed rows would
-// have with less than 1 % chance: the rows are sorted. Else empty.
-std::string SortedNote(const std::string& path, const RowTargets& rows, size_t training);
+// For people: how many classes there are, their names, and those that the test lacks. Empty without
+// names. `tested`: by class.
+std::string ClassesText(const std::vector<std::string>& names, const std::vector<bool>& tested);
+
+// Lines for people: ClassesText; and, if the rows behind the first `training` are the end of the
+// same file (`split`), that this file is sorted: they all have one class, which mixed rows would
+// have with less than 1 % chance, or their numbers are all beyond the others.
+std::string TargetsNote(const std::string& path, const RowTargets& rows, size_t training,
+                        bool split);
 
 // Whether so many rows have so many values that these are measured rather than classes, as ratings
 // in halves of a star are.
@@ -64,11 +70,12 @@ absl::StatusOr<RowTargets> NumberClasses(const std::vector<double>& numbers, siz
 // Checks that the numbers fit the kind, then RealTargets. Errors name a row's place.
 absl::StatusOr<RowTargets> CheckedTargets(Targets::Kind kind, std::vector<std::string> names,
                                           const std::vector<double>& values, size_t training,
-                                          const PlaceOfRow& place);
+                                          const PlaceOfRow& place, bool standardize = true);
 
-// Measures and normalizes kNumber by the first `training` rows. `values`: rows x names.
+// Measures and normalizes kNumber by the first `training` rows, if `standardize`. `values`: rows x
+// names.
 // REQUIRES: the values fit the kind, which is not kNone.
 RowTargets RealTargets(Targets::Kind kind, std::vector<std::string> names,
-                       const std::vector<double>& values, size_t training);
+                       const std::vector<double>& values, size_t training, bool standardize = true);
 
 }  // namespace psgd

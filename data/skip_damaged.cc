@@ -27,6 +27,10 @@ SkipDamaged::SkipDamaged(std::shared_ptr<const Dataset> whole, std::shared_ptr<D
 absl::Status SkipDamaged::Read(const SampleKey& key, const Sample& sample) const {
   const absl::Status read = whole_->Read(key, sample);
   if (!absl::IsDataLoss(read)) return read;
+  if (!damage_) {
+    return DataLossError(read.message(),
+                         "; replace the file, or skip such files (data.images.skip_damaged=true)");
+  }
   damage_->Add(read.message());
   std::ranges::fill(sample.values, 0.0f);
   std::ranges::fill(sample.labels, -1);

@@ -23,7 +23,8 @@ class DamageCount {
   std::string last_;
 };
 
-// Wraps another dataset. Damaged samples become black pictures that are not counted (label -1).
+// Wraps another dataset. Damaged samples become black pictures that are not counted (label -1), or,
+// if `damage` is null, are errors that say how to skip them.
 // Batches keep their size and samples their numbers, whichever worker reads the damage. Other
 // errors stay errors. Thread-safe, as every Dataset.
 class SkipDamaged final : public Dataset {

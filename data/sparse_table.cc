@@ -110,7 +110,7 @@ absl::StatusOr<TrainAndTest> LoadSparseTable(const SparseTableOptions& options) 
       std::make_shared<SparseRowsDataset>(rows, targets, training, rows->size(), shape),
       targets->targets,
       {},
-      test_path.empty() ? SortedNote(options.path, *targets, training) : ""};
+      TargetsNote(options.path, *targets, training, /*split=*/test_path.empty())};
 }
 
 }  // namespace psgd

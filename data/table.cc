@@ -140,7 +140,7 @@ absl::Status TableReader::ChooseInputs(const ColumnNames& names) {
             ? std::nullopt
             : std::optional(listed ? ColumnReader::Kind::kCategory : ColumnReader::Kind::kNumber));
   }
-  targets_.emplace(KindOf(options_.kind), options_.target);
+  targets_.emplace(KindOf(options_.kind), options_.target, options_.standardize);
   return absl::OkStatus();
 }
 
@@ -163,11 +163,12 @@ absl::StatusOr<TableRows> TableReader::Finish(size_t training) {
     return Annotate(status, absl::StrCat(places_.first_file(), ": column \"", name, "\""));
   };
   TableRows table;
-  std::vector<std::string> row_numbers;
+  std::vector<std::string> row_numbers, names_of_rows;
   table.inputs.cells.resize(rows() * readers_.size());
   for (size_t i = 0; i < readers_.size(); ++i) {
     ColumnReader reader = std::move(readers_[i]);  // gives its memory back
-    absl::StatusOr<ColumnReader::Column> column = std::move(reader).Finish(training, place);
+    absl::StatusOr<ColumnReader::Column> column =
+        std::move(reader).Finish(training, place, options_.standardize);
     if (!column.ok()) return of_column(column.status(), inputs_[i]);
     for (size_t row = 0; row < rows(); ++row) {
       table.inputs.cells[row * readers_.size() + i] = column->cells[row];
@@ -177,6 +178,7 @@ absl::StatusOr<TableRows> TableReader::Finish(size_t training) {
     prepared = std::move(column->preparation);
     prepared.set_name(inputs_[i]);
     if (column->numbers_rows) row_numbers.push_back(inputs_[i]);
+    if (column->rarely_repeats) names_of_rows.push_back(inputs_[i]);
   }
   if (table.inputs.width() > kMostInputs) {
     return InvalidArgumentError(places_.first_file(), ": the columns become ", table.inputs.width(),
@@ -188,6 +190,13 @@ absl::StatusOr<TableRows> TableReader::Finish(size_t training) {
   table.targets = *std::move(targets);
   RecordClasses(table.targets.class_names, &table.preparation);
   table.note = InputsText(table, row_numbers);
+  if (!names_of_rows.empty()) {
+    AddNote(
+        absl::StrCat("most rows have a text of their own in ", SomeOf(names_of_rows, kMostNoted),
+                     ", which tells nothing of other rows: leave that out (data.columns names "
+                     "the inputs), or write it as numbers, as the year and month of a date"),
+        &table.note);
+  }
   return table;
 }
 
@@ -236,10 +245,8 @@ absl::StatusOr<TrainAndTest> LoadTable(const TableOptions& options) {
   PSGD_ASSIGN_OR_RETURN(TableRows table, reader.Finish(training));
   auto rows = std::make_shared<const TableRows>(std::move(table));
   std::string note = rows->note;
-  if (options.test.empty()) {
-    const std::string sorted = SortedNote(options.path, rows->targets, training);
-    if (!sorted.empty()) absl::StrAppend(&note, ". ", sorted);
-  }
+  AddNote(TargetsNote(options.path, rows->targets, training, /*split=*/options.test.empty()),
+          &note);
   return TrainAndTest{std::make_shared<TableDataset>(rows, 0, training),
                       std::make_shared<TableDataset>(rows, training, reader.rows()),
                       rows->targets.targets, rows->preparation, std::move(note)};

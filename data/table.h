@@ -19,6 +19,7 @@ struct TableOptions {
   std::vector<std::string> columns = {};     // inputs; empty: all other columns
   std::vector<std::string> categories = {};  // empty: columns with any text
   DataConfig::TargetKind kind = DataConfig::CLASS;
+  bool standardize = true;  // else numbers stay as they are
 };
 
 // Loads both sets into memory, where an input takes 4 bytes a row, and more while a file is read.

@@ -40,7 +40,10 @@ absl::Status CheckNames(const ColumnNames& names) {
   for (const std::string& name : names) {
     if (name.empty()) {
       return absl::InvalidArgumentError(
-          "a column has no name; the first line must name all columns");
+          &name == &names.front()
+              ? "the first column has no name, as the index that pandas writes; write the table "
+                "with to_csv(FILE, index=False), or name the column in the first line"
+              : "a column has no name; the first line must name all columns");
     }
     if (!seen.insert(name).second) {
       return InvalidArgumentError("two columns are named \"", name, "\"; rename one");
@@ -59,11 +62,18 @@ absl::Status CheckText(absl::string_view line) {
   }
   if (absl::StartsWith(line, "PAR1")) {
     return absl::InvalidArgumentError(
-        "this is Parquet, which psgd does not read: write it as CSV (pandas: to_csv)");
+        "this is Parquet, which psgd does not read: write it as CSV (pandas: to_csv(FILE, "
+        "index=False))");
+  }
+  if (absl::StartsWith(line, "{\"") || absl::StartsWith(line, "[{")) {
+    return InvalidArgumentError("this is JSON: write it as CSV (pandas: read_json(FILE",
+                                line[0] == '{' ? ", lines=True" : "",
+                                "), then to_csv(FILE, index=False))");
   }
   if (std::ranges::any_of(line, [](char c) { return absl::ascii_iscntrl(c) && c != '\t'; })) {
     return absl::InvalidArgumentError(
-        "this is no text in ASCII or UTF-8: write the table as CSV (pandas: to_csv)");
+        "this is no text in ASCII or UTF-8: write the table as CSV (pandas: to_csv(FILE, "
+        "index=False))");
   }
   return absl::OkStatus();
 }

@@ -34,7 +34,8 @@ std::string LabelsText(absl::string_view field) {
 }  // namespace
 
 absl::Status TargetReader::Add(absl::string_view field) {
-  if (IsMissing(field)) {
+  const bool number = kind_ != Targets::Kind::kNone;
+  if (number ? IsMissingNumber(field) : IsMissing(field)) {
     return absl::InvalidArgumentError(
         "the target is missing, and a row without it teaches nothing; leave the row out");
   }
@@ -45,10 +46,10 @@ absl::Status TargetReader::Add(absl::string_view field) {
   }
   const absl::StatusOr<double> value = ParseNumber(field);
   if (!value.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        value.status().message(), kind_ == Targets::Kind::kLabel
-                                      ? LabelsText(field)
-                                      : "; if it is a class, set model.loss to cross_entropy"));
+    const std::string text(value.status().message());
+    if (kind_ == Targets::Kind::kLabel) return InvalidArgumentError(text, LabelsText(field));
+    if (!DecimalCommaText(field).empty()) return value.status();
+    return InvalidArgumentError(text, "; if it is a class, set model.loss to cross_entropy");
   }
   PSGD_RETURN_IF_ERROR(CheckTarget(kind_, *value));
   values_.push_back(*value);
@@ -61,8 +62,9 @@ absl::Status TargetReader::AddClass(absl::string_view field) {
   class_of_row_.push_back(found->second);
   double number = 0;
   const bool is_number = is_new && absl::SimpleAtod(field, &number);
-  text_ = text_ || (is_new && !is_number);
-  if (is_number && std::isfinite(number) && number != std::floor(number))
+  const bool comma = is_new && !is_number && !DecimalCommaText(field).empty();
+  text_ = text_ || (is_new && !is_number && !comma);
+  if (comma || (is_number && std::isfinite(number) && number != std::floor(number)))
     fraction_ = std::string(field);
   if (classes_.size() <= kMostColumnClasses) return absl::OkStatus();
   if (HasRealNumbers()) return RealNumbers();
@@ -79,7 +81,8 @@ bool TargetReader::HasRealNumbers() const {
 
 absl::Status TargetReader::RealNumbers() const {
   return InvalidArgumentError("data.target ", names_[0], " has real numbers, as ", fraction_,
-                              ": set model.loss: squared (or smooth_l1, poisson)");
+                              ": set model.loss: squared (or smooth_l1, poisson)",
+                              DecimalCommaText(fraction_));
 }
 
 std::vector<int32_t> TargetReader::SortedClasses(size_t training) const {
@@ -97,7 +100,8 @@ std::vector<int32_t> TargetReader::SortedClasses(size_t training) const {
 }
 
 absl::StatusOr<RowTargets> TargetReader::Finish(size_t training, const PlaceOfRow& place) && {
-  if (kind_ != Targets::Kind::kNone) return RealTargets(kind_, names_, values_, training);
+  if (kind_ != Targets::Kind::kNone)
+    return RealTargets(kind_, names_, values_, training, standardize_);
   if (HasRealNumbers()) return RealNumbers();
   const std::vector<int32_t> sorted = SortedClasses(training);
   if (sorted.size() < 2) {

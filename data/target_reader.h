@@ -21,8 +21,9 @@ class TargetReader {
  public:
   // kNone: the classes of one column, or of folders. REQUIRES: `names` has the columns, one if
   // kNone, and none of folders.
-  TargetReader(Targets::Kind kind, std::vector<std::string> names)
-      : kind_(kind), names_(std::move(names)) {}
+  // `standardize`: as of RealTargets.
+  TargetReader(Targets::Kind kind, std::vector<std::string> names, bool standardize = true)
+      : kind_(kind), names_(std::move(names)), standardize_(standardize) {}
 
   // Adds a field. Calls go through the columns, row by row. An error says what is wrong with it.
   absl::Status Add(absl::string_view field);
@@ -42,6 +43,7 @@ class TargetReader {
 
   const Targets::Kind kind_;
   const std::vector<std::string> names_;
+  const bool standardize_;
   std::vector<double> values_;  // rows x names; of targets
   std::unordered_map<std::string, int32_t> classes_;
   std::vector<int32_t> class_of_row_;

@@ -82,23 +82,19 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path) {
   return files;
 }
 
-std::shared_ptr<const Dataset> Whole(std::vector<Token> tokens, const TextOptions& options) {
-  const size_t size = tokens.size();
-  return std::make_shared<TextDataset<TokenList>>(
-      std::make_shared<const TokenList>(TokenList{std::move(tokens)}), 0, size, options.length,
-      options.vocabulary);
-}
-
-absl::StatusOr<TrainAndTest> CutBytePairs(absl::string_view train, absl::string_view test,
-                                          const TextOptions& options) {
-  PSGD_ASSIGN_OR_RETURN(BytePairs pairs,
-                        BytePairs::Learn(std::span(&train, 1), options.vocabulary));
+TrainAndTest CutBytePairs(absl::string_view train, absl::string_view test,
+                          const TextOptions& options) {
+  BytePairs pairs = BytePairs::Learn(std::span(&train, 1), options.vocabulary);
   const auto encode = [&](absl::string_view text) {
-    std::vector<Token> tokens;
-    pairs.Encode(text, &tokens);
-    return Whole(std::move(tokens), options);
+    TokenList list;
+    pairs.Encode(text, &list.tokens);
+    const size_t size = list.tokens.size();
+    return std::make_shared<TextDataset<TokenList>>(
+        std::make_shared<const TokenList>(std::move(list)), 0, size, options.length, pairs.size());
   };
-  return TrainAndTest{encode(train), encode(test)};
+  TrainAndTest sets{encode(train), encode(test)};
+  sets.note = FewerTokensText(options.vocabulary, pairs.size());
+  return sets;
 }
 
 }  // namespace
@@ -118,9 +114,7 @@ absl::StatusOr<TrainAndTest> LoadText(const TextOptions& options) {
     std::vector<uint8_t> bytes(size);
     PSGD_RETURN_IF_ERROR(text->Read(0, bytes));
     const absl::string_view all(reinterpret_cast<const char*>(bytes.data()), size);
-    auto cut = CutBytePairs(all.substr(0, split), all.substr(split), options);
-    if (!cut.ok()) return Annotate(cut.status(), options.path);
-    sets = *std::move(cut);
+    sets = CutBytePairs(all.substr(0, split), all.substr(split), options);
   }
   if (sets.train->size() == 0 || sets.test->size() == 0) {
     return InvalidArgumentError(

@@ -190,23 +190,24 @@ absl::StatusOr<TrainAndTest> LoadTextClasses(const TextClassesOptions& options) 
                         IsFolder(options.path) ? ReadFolder(options) : ReadTable(options));
   const std::vector<absl::string_view> training(
       read.texts.begin(), read.texts.begin() + static_cast<ptrdiff_t>(read.training));
-  absl::StatusOr<BytePairs> encoder = LearnTokens(training, options.vocabulary);
-  if (!encoder.ok()) return Annotate(encoder.status(), options.path);
+  BytePairs encoder = LearnTokens(training, options.vocabulary);
   Preparation preparation;
   preparation.set_text_column(read.column);
-  preparation.mutable_merges()->Add(encoder->merges().begin(), encoder->merges().end());
+  preparation.mutable_merges()->Add(encoder.merges().begin(), encoder.merges().end());
   RecordClasses(read.targets.class_names, &preparation);
-  std::string note;
-  if (options.test.empty()) note = SortedNote(options.path, read.targets, read.training);
+  std::string note =
+      TargetsNote(options.path, read.targets, read.training, /*split=*/options.test.empty());
+  AddNote(FewerTokensText(options.vocabulary, VocabularyOf(encoder)), &note);
   auto coded = std::make_shared<CodedTexts>();
   for (const std::string& text : read.texts) {
-    coded->rows.Add(text, options.length, &*encoder);
+    coded->rows.Add(text, options.length, &encoder);
   }
+  AddNote(CutText(coded->rows.cut(), read.texts.size(), "text.length", options.length), &note);
   coded->targets = std::move(read.targets);
   const SampleShape shape = {.classes = coded->targets.classes,
                              .length = options.length,
                              .source = options.length,
-                             .vocabulary = VocabularyOf(*encoder),
+                             .vocabulary = VocabularyOf(encoder),
                              .targets = static_cast<int>(coded->targets.targets.names.size())};
   return TrainAndTest{
       std::make_shared<TextClassDataset>(coded, 0, read.training, shape),

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -15,9 +16,9 @@ namespace psgd {
 // The first tokens of a vocabulary. The tokens of texts follow.
 enum SpecialToken { kPaddingToken = 0, kBeginToken = 1, kEndToken = 2, kSpecialTokens = 3 };
 
-// Learns the tokens of texts, so that the vocabulary has `vocabulary` tokens. 0: bytes instead of
-// byte pairs.
-absl::StatusOr<BytePairs> LearnTokens(std::span<const absl::string_view> texts, int vocabulary);
+// Learns the tokens of texts, so that the vocabulary has at most `vocabulary` tokens. 0: bytes
+// instead of byte pairs.
+BytePairs LearnTokens(std::span<const absl::string_view> texts, int vocabulary);
 
 // The number of tokens, the special ones too.
 inline int VocabularyOf(const BytePairs& encoder) { return encoder.size() + kSpecialTokens; }
@@ -26,6 +27,8 @@ inline int VocabularyOf(const BytePairs& encoder) { return encoder.size() + kSpe
 class TokenRows {
  public:
   size_t size() const { return ends_.size(); }
+  // How many texts were longer than their rows.
+  size_t cut() const { return cut_; }
   // REQUIRES: index < size().
   std::span<const Token> Row(size_t index) const {
     const size_t begin = index == 0 ? 0 : ends_[index - 1];
@@ -43,6 +46,10 @@ class TokenRows {
  private:
   std::vector<Token> tokens_;
   std::vector<size_t> ends_;
+  size_t cut_ = 0;
 };
+
+// For people, if texts were cut. Else empty. `length` is what the config's `key` says.
+std::string CutText(size_t cut, size_t texts, absl::string_view key, int length);
 
 }  // namespace psgd

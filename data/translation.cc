@@ -80,18 +80,22 @@ absl::StatusOr<std::vector<TextPair>> ReadPairs(const std::string& path) {
   return pairs;
 }
 
+// `cut`: sources and targets that are longer than their places; the new ones are added.
 std::shared_ptr<const Dataset> Encoded(std::span<const TextPair> pairs, BytePairs* encoder,
-                                       const TranslationOptions& options) {
+                                       const TranslationOptions& options,
+                                       std::pair<size_t, size_t>* cut) {
   TokenRows sources, targets;
   for (const TextPair& pair : pairs) {
     sources.Add(pair.source, options.source_length, encoder);
     targets.AddWithEnd(pair.target, options.target_length, encoder);
   }
+  cut->first += sources.cut();
+  cut->second += targets.cut();
   return std::make_shared<TranslationDataset>(std::move(sources), std::move(targets),
                                               VocabularyOf(*encoder), options);
 }
 
-absl::StatusOr<BytePairs> MakeEncoder(std::span<const TextPair> train, int vocabulary) {
+BytePairs MakeEncoder(std::span<const TextPair> train, int vocabulary) {
   std::vector<absl::string_view> texts;
   for (const TextPair& pair : train) {
     texts.push_back(pair.source);
@@ -114,9 +118,17 @@ absl::StatusOr<TrainAndTest> LoadTranslation(const TranslationOptions& options) 
         options.test_fraction,
         " of them; use more lines or another data.translation.test_fraction");
   }
-  absl::StatusOr<BytePairs> encoder = MakeEncoder(train, options.vocabulary);
-  if (!encoder.ok()) return Annotate(encoder.status(), options.path);
-  return TrainAndTest{Encoded(train, &*encoder, options), Encoded(test, &*encoder, options)};
+  BytePairs encoder = MakeEncoder(train, options.vocabulary);
+  std::pair<size_t, size_t> cut;
+  TrainAndTest sets;
+  sets.train = Encoded(train, &encoder, options, &cut);
+  sets.test = Encoded(test, &encoder, options, &cut);
+  AddNote(FewerTokensText(options.vocabulary, VocabularyOf(encoder)), &sets.note);
+  AddNote(CutText(cut.first, pairs.size(), "translation.source_length", options.source_length),
+          &sets.note);
+  AddNote(CutText(cut.second, pairs.size(), "translation.target_length", options.target_length),
+          &sets.note);
+  return sets;
 }
 
 }  // namespace psgd

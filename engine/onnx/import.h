@@ -11,6 +11,9 @@
 
 namespace psgd {
 
+// In the error of a file whose table lacks rows for tokens of the data, before the largest of them.
+inline constexpr char kTokensBeyondTable[] = ", but those of the data go up to ";
+
 // The network of config.onnx(), forward only, with the config's loss of its last output. Parameters
 // have names, layouts and initial values of the file. The error names every node that cannot be
 // imported.

@@ -8,6 +8,7 @@
 #include "engine/onnx/broadcast.h"
 #include "engine/onnx/fold.h"
 #include "engine/onnx/fuse.h"
+#include "engine/onnx/import.h"
 #include "engine/onnx/importer.h"
 #include "engine/ops/rules.h"
 
@@ -295,7 +296,7 @@ Imported ImportDropout(const OpContext& c) {
 absl::Status CheckTable(const OpContext& c, const Shape& table) {
   if (table[0] >= c.importer.vocabulary()) return absl::OkStatus();
   return InvalidArgumentError("its table has rows for the tokens 0 to ", table[0] - 1,
-                              ", but those of the data go up to ", c.importer.vocabulary() - 1);
+                              kTokensBeyondTable, c.importer.vocabulary() - 1);
 }
 
 // See fuse.cc.

@@ -148,10 +148,14 @@ absl::Status Importer::CheckInput(const ValueInfoProto& input, const psgd::Tenso
           &text, text.empty() ? "" : "x",
           dim.has_dim_value() ? absl::StrCat(dim.dim_value()) : SafeName(dim.dim_param()));
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, " is ", text, ", but a batch of samples is ", ShapeText(ours),
-                     " (the batch comes first); export the model for samples of this size, or with "
-                     "dynamic_axes for all axes"));
+    const bool channels_last = dims.size() == 4 && ours.size() == 4 && given.size() == 4 &&
+                               given[1] == ours[3] && given[2] == ours[1] && given[3] == ours[2];
+    return absl::InvalidArgumentError(absl::StrCat(
+        where, " is ", text, ", but a batch of samples is ", ShapeText(ours),
+        channels_last ? ": the samples have their channels last; make them the second axis: "
+                        "x.transpose(0, 3, 1, 2)"
+                      : " (the batch comes first); export the model for samples of this size, or "
+                        "with dynamic_axes for all axes"));
   }
   file_batch_ = fixed(0) ? dims[0].dim_value() : batch();
   if (file_batch_ > (int64_t{1} << 20)) {

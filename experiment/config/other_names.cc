@@ -221,6 +221,11 @@ std::string HintForOtherValue(absl::string_view value, const std::vector<std::st
       {"txt", "text"},
       {"textclassification", "text_classes"},
       {"seq2seq", "translation"},
+      {"subwords", "bpe"},
+      {"wordpiece", "bpe"},
+      {"sentencepiece", "bpe"},
+      {"chars", "bytes"},
+      {"characters", "bytes"},
       {"ce", "cross_entropy"},
       {"nll", "cross_entropy"},
       {"softmax", "cross_entropy"},
@@ -257,6 +262,9 @@ std::string HintForOtherValue(absl::string_view value, const std::vector<std::st
     return std::string(absl::StripSuffix(absl::StripSuffix(text, "loss"), "lr"));
   };
   const std::string word = compact(value);
+  if ((word == "words" || word == "word") && std::ranges::count(choices, "bpe") > 0) {
+    return "; psgd has no tokens of whole words: bpe learns frequent parts of words";
+  }
   const auto known = ours.find(word);
   for (const std::string& choice : choices) {
     if (compact(choice) == word || (known != ours.end() && known->second == choice))

@@ -208,6 +208,11 @@ void CheckTargetKeys(const Config& config, Problems* problems) {
     problems->push_back(absl::StrCat("data.input does nothing with format ", format,
                                      ": leave it out, or set data.format to arrays"));
   }
+  if (!data.standardize() && data.format() != DataConfig::ARRAYS &&
+      data.format() != DataConfig::TABLE) {
+    problems->push_back(absl::StrCat("data.standardize does nothing with format ", format,
+                                     ": leave it out; images have data.mean and data.stddev"));
+  }
   if (!HasTargetKind(data)) return CheckClassesAlone(config, problems);
   if (const char* file = FileOf(data.format()); file != nullptr && data.path().empty()) {
     problems->push_back(absl::StrCat("data.path is missing: format ", format, " needs ", file));

@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "common/available_memory.h"
 #include "common/units.h"
 #include "compression/policy.h"
@@ -26,10 +28,37 @@
 namespace psgd {
 namespace {
 
+// Where the largest token of arrays stands, which may be a mistake in the data.
+std::string LargestTokenText(const Config& config, const DataSets& data) {
+  const SampleShape& shape = data.shape;
+  const std::string& test = config.data().table().test();
+  if (config.data().format() != DataConfig::ARRAYS || !shape.IsSequence()) return "";
+  std::vector<int32_t> tokens(shape.elements()), labels(shape.labels());
+  std::vector<float> targets(static_cast<size_t>(shape.targets));
+  for (const SampleSource* samples : {data.train.get(), data.test.get()}) {
+    const bool of_test = samples == data.test.get();
+    for (size_t i = 0; i < samples->size(); ++i) {
+      const auto read =
+          samples->Read({.index = i}, {.tokens = tokens, .labels = labels, .targets = targets});
+      if (!read.ok() || std::ranges::count(tokens, shape.vocabulary - 1) == 0) continue;
+      // Without a file of its own, the test follows the training samples.
+      const size_t row = of_test && test.empty() ? data.train->size() + i : i;
+      return absl::StrCat("\nor correct the data: in ",
+                          of_test && !test.empty() ? test : config.data().path(), " x[", row,
+                          "] has the token ", shape.vocabulary - 1);
+    }
+  }
+  return "";
+}
+
 // An error names data.input if the config sets it, because it may be what does not fit the network.
-absl::StatusOr<ModelGraph> BuildGraph(const Config& config, const SampleShape& shape) {
+absl::StatusOr<ModelGraph> BuildGraph(const Config& config, const DataSets& data) {
   absl::StatusOr<ModelGraph> model =
-      BuildTrainingGraph(config.model(), shape, MicroBatchOf(config.data()));
+      BuildTrainingGraph(config.model(), data.shape, MicroBatchOf(config.data()));
+  if (!model.ok() && absl::StrContains(model.status().message(), kTokensBeyondTable)) {
+    return absl::Status(model.status().code(),
+                        absl::StrCat(model.status().message(), LargestTokenText(config, data)));
+  }
   if (model.ok() || config.data().input() == ArrayInput::AUTO) return model;
   return absl::Status(
       model.status().code(),
@@ -81,6 +110,26 @@ absl::Status CheckWeightsFit(const Config& config, const std::string& model, dou
       config.data().table().features() > 0 ? ", or fewer data.table.features" : ""));
 }
 
+// A network of an ONNX file may have been trained on numbers as they are.
+std::string StandardizedNote(const Config& config, const DataSets& data) {
+  const Preparation& preparation = data.preparation;
+  const bool numbers = preparation.planes_size() > 0 ||
+                       std::ranges::any_of(preparation.columns(), [](const auto& column) {
+                         return column.values().empty();
+                       });
+  const bool row_format =
+      config.data().format() == DataConfig::TABLE || config.data().format() == DataConfig::ARRAYS;
+  if (!config.model().has_onnx() || !config.data().standardize() || !row_format || !numbers) {
+    return "";
+  }
+  return absl::StrCat("the network reads each number as (x - mean) / deviation",
+                      data.targets.kind == Targets::Kind::kNumber
+                          ? ", and its output is to be the same of the target"
+                          : "",
+                      "; if ", config.model().onnx(),
+                      " was trained on numbers as they are, set data.standardize: false");
+}
+
 // Empty if the run is longer than its warm-up.
 std::string WarmupNote(const Config& config, double samples) {
   if (config.train().max_steps() > 0) return "";  // the config's check knows the end
@@ -121,7 +170,7 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config, bool begins,
   PSGD_ASSIGN_OR_RETURN(const PaddingNote padding, CheckPadding(config, data));
   if (begins && padding.of_many) return absl::InvalidArgumentError(padding.text);
   if (begins) PSGD_RETURN_IF_ERROR(CheckOnnxTrained(config.model()));
-  PSGD_ASSIGN_OR_RETURN(const ModelGraph model, BuildGraph(config, data.shape));
+  PSGD_ASSIGN_OR_RETURN(const ModelGraph model, BuildGraph(config, data));
   PSGD_RETURN_IF_ERROR(CheckLabels(config.data(), data.shape, model));
   const ModelSpec spec = MakeModelSpec(ModelName(config.model()), model.graph);
   if (checkpoint != nullptr) PSGD_RETURN_IF_ERROR(CheckModelKept(*checkpoint, config, spec));
@@ -137,9 +186,13 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config, bool begins,
   PSGD_RETURN_IF_ERROR(CheckGroups("local.optimizer.groups", config.local().optimizer(), spec));
   const uint64_t batches = data.train->size() / static_cast<uint64_t>(config.data().batch());
   const auto workers = static_cast<uint64_t>(config.cluster().workers());
-  for (std::string note : {data.note, padding.text, LeftOutText(config.compression(), spec),
-                           FullDensityText(config.compression()), WarmupNote(config, size.samples),
-                           ShortClocksText(config.local(), batches, workers)}) {
+  for (absl::string_view line : absl::StrSplit(data.note, '\n', absl::SkipEmpty())) {
+    size.notes.emplace_back(line);
+  }
+  for (std::string note :
+       {padding.text, begins ? StandardizedNote(config, data) : "",
+        LeftOutText(config.compression(), spec), FullDensityText(config.compression()),
+        WarmupNote(config, size.samples), ShortClocksText(config.local(), batches, workers)}) {
     if (!note.empty()) size.notes.push_back(std::move(note));
   }
   constexpr size_t kMostWeights = 4;  // in a note

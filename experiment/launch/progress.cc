@@ -77,7 +77,11 @@ struct Part {
 
 std::vector<Part> Parts(const StatusReply& status, const ProgressRate& rate) {
   std::vector<Part> parts{{Epoch(status), 0}};
-  if (TellsLoss(status)) parts.push_back({absl::StrFormat("loss %.3f", status.train_loss()), 1});
+  if (TellsLoss(status))
+    parts.push_back({absl::StrCat("loss ", status.train_loss() < 1e6
+                                               ? absl::StrFormat("%.3f", status.train_loss())
+                                               : absl::StrFormat("%.3g", status.train_loss())),
+                     1});
   if (TellsAccuracy(status)) {
     parts.push_back({absl::StrFormat("train %.1f %%", status.train_accuracy() * 100), 4});
   }

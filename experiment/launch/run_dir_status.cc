@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/files.h"
+#include "common/first_measure.h"
 #include "experiment/launch/checkpoint_report.h"
 #include "experiment/launch/codec_choices_text.h"
 #include "experiment/launch/status_text.h"
@@ -80,7 +81,7 @@ std::string RunDirStatusText(const RunDirStatus& status) {
       const double loss = NumberIn(status.progress, "loss");  // 0: a program does not tell it
       absl::StrAppendFormat(&text, "  last heard: epoch %.2f, %s%s samples/s, after %s\n",
                             NumberIn(status.progress, "epoch"),
-                            loss == 0 ? "" : absl::StrFormat("loss %.4f, ", loss),
+                            loss == 0 ? "" : absl::StrCat("loss ", ReadableLoss(loss), ", "),
                             ReadableCount(NumberIn(status.progress, "samples_per_second")),
                             ReadableTime(NumberIn(status.progress, "seconds")));
     }

@@ -48,7 +48,7 @@ std::string Head(const StatusReply& status) {
   const WorkerReport& total = status.total();
   absl::StrAppend(&text, "\n  ");
   if (AnyoneReports(status)) {
-    if (TellsLoss(status)) absl::StrAppendFormat(&text, "loss %.4f, ", status.train_loss());
+    if (TellsLoss(status)) absl::StrAppend(&text, "loss ", ReadableLoss(status.train_loss()), ", ");
     if (TellsAccuracy(status)) {
       absl::StrAppend(&text, "train accuracy ", ReadablePercent(status.train_accuracy()), ", ");
     }
@@ -233,7 +233,7 @@ std::string EvaluationsText(const std::vector<EvalResult>& evaluations) {
   for (const EvalResult& result : evaluations) {
     std::vector<std::string> row = {ReadableEpoch(result.epoch())};
     if (accuracy) row.push_back(result.has_accuracy() ? ReadablePercent(result.accuracy()) : "-");
-    row.push_back(absl::StrFormat("%.4f", result.loss()));
+    row.push_back(ReadableLoss(result.loss()));
     row.push_back(absl::StrCat(result.samples()));
     for (const auto& [name, value] : MeasuresOf(result)) row.push_back(ReadableMeasure(value));
     row.resize(header.size());

@@ -132,6 +132,13 @@ absl::Status CheckGoesOn(const CheckpointManifest& checkpoint, const Config& con
                         "on from an earlier checkpoint (--checkpoint)",
                         checkpoint.id(), checkpoint.epoch_progress(), config.train().epochs()));
   }
+  const int batch = checkpoint.config().data().batch();
+  if (config.data().batch() != batch) {
+    return InvalidArgumentError("data.batch is ", config.data().batch(), ", and was ", batch,
+                                " when checkpoint ", checkpoint.id(),
+                                " was taken: a run keeps its batches; leave the key out, or begin "
+                                "a new run");
+  }
   const auto had = MakeOptimizer(checkpoint.config().optimizer());
   const auto needs = MakeOptimizer(config.optimizer());
   for (int i = 0; i < needs->state_arrays(); ++i) {

@@ -68,7 +68,7 @@ Measure ErrorMeasure(const Metric& metric) {
 
 Statistic LossOf(const ReportGroup& group) { return group.loss; }
 
-std::string ReadableLoss(double loss) { return absl::StrFormat("%.3g", loss); }
+std::string LossAtAxis(double loss) { return absl::StrFormat("%.3g", loss); }
 
 // Groups that differ in the size of the training set alone.
 struct Curve {
@@ -281,7 +281,7 @@ MadeFigures LearningFigures(const ReportRuns& report, const std::vector<ReportGr
   MadeFigures figures;
   for (const Measure& measure : {ErrorMeasure(report.metric),
                                  Measure{"learning-curve-loss", "Test loss over training samples",
-                                         "test loss", LossOf, ReadableLoss}}) {
+                                         "test loss", LossOf, LossAtAxis}}) {
     LearningFigure figure(measure, curves.size());
     for (const Curve& curve : curves) figure.Add(curve);
     if (auto made = figure.Take(left_out)) figures.push_back(*std::move(made));

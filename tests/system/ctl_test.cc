@@ -130,6 +130,10 @@ TEST_F(Ctl, ARunDirectory) {
   EXPECT_EQ(eval.code, 0) << eval.err;
   EXPECT_EQ(Json::parse(eval.out)["test_accuracy"], Summary("run")["test_accuracy"]);
 
+  const Ended best = Run({"eval", "--run-dir", Path("run"), "--checkpoint", "best"});
+  EXPECT_EQ(best.code, 0) << best.err;
+  EXPECT_THAT(best.err, HasSubstr("the run did not keep its best one (durability.keep_best)"));
+
   const Ended none = Run(
       {"export", "--run-dir", Path("run"), "--checkpoint", "99", "--out", Path("x.safetensors")});
   EXPECT_EQ(none.code, 2) << none.err;

@@ -291,6 +291,7 @@ TEST_F(Tables, ArraysMayHaveSeveralTargets) {
   const Ended exported =
       Ctl({"export", "--run-dir", Path("arrays"), "--onnx", Path("arrays.onnx")});
   ASSERT_EQ(exported.code, 0) << exported.err;
+  EXPECT_THAT(exported.out, HasSubstr(Path("arrays.onnx.json") + ": the scales and names"));
   const std::string onnx = Write("onnx.yaml", "name: onnx\nmodel: {onnx: " + Path("arrays.onnx") +
                                                   ", loss: smooth_l1}\ndata: {format: arrays, "
                                                   "batch: 32, path: " +
@@ -351,10 +352,10 @@ TEST_F(Tables, WrongTablesEndTheProgramBeforeItTrains) {
               HasSubstr(file + ":102: 4 fields, but the first line names 5"));
   EXPECT_THAT(with_row("low,2,3,bay,900"),
               HasSubstr(file + ": column \"income\": line 102: \"low\" is no number"));
-  EXPECT_THAT(with_row("nan,2,3,bay,900"),
-              HasSubstr(file + ": column \"income\": line 102: \"nan\" is no finite number"));
-  EXPECT_THAT(with_row("1,2,3,bay,nan"),
-              HasSubstr(file + ":102: column \"price\": \"nan\" is no finite number"));
+  EXPECT_THAT(with_row("inf,2,3,bay,900"),
+              HasSubstr(file + ": column \"income\": line 102: \"inf\" is no finite number"));
+  EXPECT_THAT(with_row("1,2,3,bay,inf"),
+              HasSubstr(file + ":102: column \"price\": \"inf\" is no finite number"));
   EXPECT_THAT(with_row("1,2,3,bay,"), HasSubstr(file + ":102: column \"price\": the target is"));
   Write("houses.csv", "1,2,3,4,5\n6,7,8,9,10\n");
   EXPECT_THAT(error({}), HasSubstr("the columns are 1, 2, 3, 4, 5; is the line of column names "

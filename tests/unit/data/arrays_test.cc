@@ -195,10 +195,29 @@ TEST_F(ArraysTest, SortedClassesAreNoted) {
   EXPECT_THAT(Load(options).note, HasSubstr("a.npz: all 10 test rows, the last of the file, have "
                                             "the class 7; mix the rows"));
   options.test = options.path;
-  EXPECT_EQ(Load(options).note, "");
+  EXPECT_EQ(Load(options).note, "2 classes: 3, 7");
   options.test = "";
   options.kind = DataConfig::NUMBER;
   EXPECT_EQ(Load(options).note, "");
+  std::ranges::sort(y, std::greater());
+  y.back() = 1;
+  options.path = WritePair(x, NpyOf("<i4", {kRows}, y));
+  options.test_fraction = 0.5;
+  EXPECT_THAT(Load(options).note,
+              HasSubstr("all 20 test rows, the last of the file, have a smaller "
+                        "y than any other; mix the rows"));
+}
+
+TEST_F(ArraysTest, NumbersStayAsTheyAreIfAsked) {
+  const TrainAndTest sets =
+      Load({.path = WritePair(NpyOf<float>("<f4", {4, 2}, {1, 50, 2, 60, 3, 70, 4, 80}),
+                              NpyOf<float>("<f4", {4}, {100, 200, 300, 400})),
+            .test_fraction = 0.25,
+            .kind = DataConfig::NUMBER,
+            .standardize = false});
+  EXPECT_THAT(RowOf(*sets.train, 1).values, ElementsAre(2, 60));
+  EXPECT_THAT(RowOf(*sets.train, 1).targets, ElementsAre(200));
+  EXPECT_EQ(sets.preparation.planes(1).mean(), 0) << "so that new samples stay, too";
 }
 
 TEST_F(ArraysTest, NumbersThatAreNoClassesAreTold) {
@@ -223,9 +242,11 @@ TEST_F(ArraysTest, ChannelsAtTheEndAreTold) {
                     EndsWith("x.transpose(0, 3, 1, 2)")));
   const std::string y = NpyOf<int32_t>("<i4", {3}, {1, 0, 1});
   EXPECT_THAT(Load({.path = WritePair(x, y), .test_fraction = 0.3}).note,
-              AllOf(HasSubstr("read as samples x channels"), EndsWith("x.transpose(0, 3, 1, 2)")));
+              AllOf(HasSubstr("read as samples x channels"),
+                    HasSubstr("x.transpose(0, 3, 1, 2)\n2 classes: 0, 1; no test sample has 0")));
   const std::string first = NpyOf<float>("<f4", {3, 3, 5, 6}, std::vector<float>(270));
-  EXPECT_EQ(Load({.path = WritePair(first, y), .test_fraction = 0.3}).note, "");
+  EXPECT_THAT(Load({.path = WritePair(first, y), .test_fraction = 0.3}).note,
+              StartsWith("2 classes"));
 }
 
 TEST_F(ArraysTest, OneHotClassesAreTold) {

@@ -12,6 +12,7 @@ namespace {
 
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 // The blue of a picture gives its class.
@@ -193,7 +194,8 @@ TEST(ImagesTest, DamageIsNamedOrLeftOut) {
   EXPECT_TRUE(strict->train->Read({0, 0}, {.values = pixels, .labels = {&label, 1}}).ok());
   EXPECT_THAT(
       std::string(strict->train->Read({0, 1}, {.values = pixels, .labels = {&label, 1}}).message()),
-      AllOf(HasSubstr("train-0.tar, member d/01.jpg"), HasSubstr("cannot be decoded")));
+      AllOf(HasSubstr("train-0.tar, member d/01.jpg"), HasSubstr("cannot be decoded"),
+            HasSubstr("replace the file, or skip such files (data.images.skip_damaged=true)")));
 
   DataConfig config = Config(folder.path());
   config.mutable_images()->set_skip_damaged(true);
@@ -219,6 +221,8 @@ TEST(ImagesTest, FoldersThatDoNotFit) {
   EXPECT_THAT(Error(folder.path()),
               AllOf(HasSubstr("neither test nor val"),
                     HasSubstr("folders of the same names in " + folder.File("test"))));
+  WriteInFolder(folder.File("valid/ant/0.jpg"), ClassJpeg(0));
+  EXPECT_THAT(Error(folder.path()), EndsWith("rename " + folder.File("valid") + " to val"));
   for (const char* end : {"train", "train/"}) {
     const std::string classes = folder.File(end);
     EXPECT_THAT(Error(classes), HasSubstr("set data.path to the folder that holds train: " +

@@ -130,8 +130,8 @@ TEST_F(LabelledImagesTest, WrongTablesNameTheLine) {
   EXPECT_THAT(Error("file,kind\na/0.png,x\na/1.png,nan\n", "target: \"kind\" target_kind: LABELS"),
               AllOf(HasSubstr("labels.csv:2: column \"kind\": \"x\" is no number"),
                     HasSubstr("labels are 0 or 1")));
-  EXPECT_THAT(Error("file,kind\na/0.png,1\na/1.png,nan\n", "target: \"kind\" target_kind: NUMBER"),
-              HasSubstr("labels.csv:3: column \"kind\": \"nan\" is no finite number"));
+  EXPECT_THAT(Error("file,kind\na/0.png,1\na/1.png,inf\n", "target: \"kind\" target_kind: NUMBER"),
+              HasSubstr("labels.csv:3: column \"kind\": \"inf\" is no finite number"));
   EXPECT_THAT(Error("file,kind\na/0.png,x\na/1.png,x\nb.jpg,x\n"), HasSubstr("the same class"));
   EXPECT_THAT(Error("file,kind\n", ""), HasSubstr("data.target is missing"));
 }

@@ -84,7 +84,7 @@ TEST_F(NewSamplesTest, RowsAreCodedAsInTraining) {
 
   // In another order, with a column more. The rooms have mean 4, and a deviation of sqrt(8 / 3).
   const NewSamples opened =
-      Open(Write("new.tsv", "id\tnear\trooms\n1\tsea\t4\n2\t\t\n3\tmoor\t4\n4\thill\tNA\n"));
+      Open(Write("new.tsv", "id\tnear\trooms\n1\tsea\t4\n2\t\t\n3\tmoor\t4\n4\thill\tNULL\n"));
   ASSERT_EQ(opened.samples->size(), 4u);
   EXPECT_TRUE(opened.files.empty());
   EXPECT_THAT(opened.notes, ElementsAre("column \"near\": 1 of 4 fields have a value that no "
@@ -106,6 +106,8 @@ TEST_F(NewSamplesTest, RowsAreCodedAsInTraining) {
   const auto cut = OpenNewSamples(config_, preparation_,
                                   Write("cut.csv.gz", packed.substr(0, packed.size() - 9)));
   EXPECT_TRUE(absl::IsInvalidArgument(cut.status())) << cut.status();
+  config_.set_standardize(false);
+  EXPECT_THAT(Error(folder_.File("new.tsv")), HasSubstr("column \"rooms\": the number is missing"));
   // A damaged record, whose targets do not fit the outputs.
   preparation_.mutable_shape()->set_classes(2);
   EXPECT_THAT(Error(folder_.File("new.tsv")), HasSubstr("does not fit its network"));
@@ -195,6 +197,8 @@ TEST_F(NewSamplesTest, TextsMayBeFiles) {
   EXPECT_THAT(opened.files, ElementsAre(folder_.File("new/b"), folder_.File("new/deep/c")));
   EXPECT_EQ(TokensOf(opened, 1)[0], 'c' + kSpecialTokens);
   EXPECT_THAT(Error(folder_.File("none")), HasSubstr("no such file or folder"));
+  EXPECT_THAT(Error(Write("new.csv", "text\na\n")),
+              HasSubstr("new.csv is a table, but the run trained on files"));
   EXPECT_THAT(Error(Write("blank", " \n")), HasSubstr("blank: the file has no text"));
 }
 

@@ -81,7 +81,7 @@ TEST_F(SparseTableTest, SortedClassesAreNoted) {
   EXPECT_THAT(Load({.path = Write("s", lines), .test_fraction = 0.25}).note,
               HasSubstr("s: all 10 test rows, the last of the file, have the class -1;"));
   Write("s.t", "-1 1:1\n");
-  EXPECT_EQ(Load({.path = folder_.File("s")}).note, "");
+  EXPECT_EQ(Load({.path = folder_.File("s")}).note, "2 classes: -1, 1; no test sample has 1");
 }
 
 TEST_F(SparseTableTest, ALineOfARemarkAloneIsNoSample) {

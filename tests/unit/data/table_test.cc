@@ -188,6 +188,11 @@ TEST_F(TableTest, ErrorsOfTheFirstLineNameItAndTheColumn) {
   EXPECT_THAT(ErrorOf("x,y\n"), HasSubstr("no row below the names of its columns"));
   EXPECT_THAT(ErrorOf("x,x,y\n1,2,3\n"), HasSubstr(file + ":1: two columns are named \"x\""));
   EXPECT_THAT(ErrorOf("x,,y\n1,2,3\n"), HasSubstr("a column has no name"));
+  EXPECT_THAT(ErrorOf(",x,y\n0,2,3\n"), HasSubstr("the first column has no name, as the index that "
+                                                  "pandas writes; write the table with "
+                                                  "to_csv(FILE, index=False)"));
+  EXPECT_THAT(ErrorOf("{\"x\": 1, \"y\": 2}\n"), HasSubstr("this is JSON: write it as CSV (pandas: "
+                                                           "read_json(FILE, lines=True)"));
   EXPECT_THAT(ErrorOf("x,price\n1,2\n", {.target = {"prise"}}),
               AllOf(StartsWith(file + ":1: no column is named \"prise\", as data.target says"),
                     HasSubstr("did you mean \"price\"?")));
@@ -225,8 +230,14 @@ TEST_F(TableTest, ErrorsOfARowNameItsLineAndColumn) {
   EXPECT_THAT(ErrorOf("x,y\n\"1\"1,2\n"), HasSubstr(":2: after the quoted field \"1\""));
   EXPECT_THAT(ErrorOf("x,z,y\n1,1,2\n1,old,3\n", {.categories = {"x"}}),
               StartsWith(file + ":3: column \"z\": \"old\" is no number"));
-  EXPECT_THAT(ErrorOf("x,y\n1,2\nNaN,3\n2,1\n3,1\n"),
-              StartsWith(file + ": column \"x\": line 3: \"NaN\" is no finite number"));
+  EXPECT_THAT(ErrorOf("x,y\n1,2\ninf,3\n2,1\n3,1\n"),
+              StartsWith(file + ": column \"x\": line 3: \"inf\" is no finite number"));
+  EXPECT_THAT(ErrorOf("x,y\n1,2\n1,NULL\n", number), HasSubstr(":3: column \"y\": the target is "
+                                                               "missing"));
+  EXPECT_THAT(ErrorOf("x;y\n1;2\n1;\"948,96\"\n", number),
+              AllOf(HasSubstr(":3: column \"y\": \"948,96\" is no number; it has a decimal comma: "
+                              "write 948.96 (pandas: read_csv(FILE, decimal=\",\")"),
+                    Not(HasSubstr("class"))));
   EXPECT_THAT(ErrorOf("x,y\n1,2\n1,inf\n", number),
               StartsWith(file + ":3: column \"y\": \"inf\" is no finite number"));
   EXPECT_THAT(ErrorOf("x,y\n1,2\n1,-1e31\n", number),
@@ -311,13 +322,11 @@ TEST_F(TableTest, TextsInAColumnOfManyNumbersHaveTheirLines) {
               AllOf(StartsWith(file + ": column \"x\": line 1004: \"1x\" is no number, as 1002 "
                                       "other fields are; correct it"),
                     HasSubstr("or leave the column out (data.columns")));
-  EXPECT_THAT(
-      error("5,1\n\"1,5\",1\n" + numbers),
-      HasSubstr("line 3: \"1,5\" is no number, as 1003 other fields are; correct it (with a "
-                "decimal point: 1.5)"));
+  EXPECT_THAT(error("5,1\n\"1,5\",1\n" + numbers),
+              HasSubstr("line 3: \"1,5\" is no number; it has a decimal comma: write 1.5 (pandas"));
   EXPECT_THAT(error("5,1\n" + commas),
-              AllOf(HasSubstr("line 3: more than 1000 different values, and text, as \"0,5\""),
-                    HasSubstr("correct the text of a number (with a decimal point: 0.5)")));
+              AllOf(HasSubstr("line 3: \"0,5\" is no number; it has a decimal comma: write 0.5"),
+                    HasSubstr("if its values are names, list the column in data.categories")));
   EXPECT_THAT(error(sentences), HasSubstr("set data.format: text_classes and data.columns"));
 }
 
@@ -333,9 +342,50 @@ TEST_F(TableTest, WhatTheColumnsBecomeIsNoted) {
       path +
           " becomes 31 inputs: numbers id, price; categories built (27 values), city "
           "(2 values); row numbers, it seems, in id: leave them out if so (data.columns names "
-          "the inputs)");
+          "the inputs)\n"
+          "most rows have a text of their own in built, which tells nothing of other rows: leave "
+          "that out (data.columns names the inputs), or write it as numbers, as the year and month "
+          "of a date\n2 classes: 0, 1");
   EXPECT_EQ(Load({.path = path, .target = {"y"}, .columns = {"price"}}).note,
-            path + " becomes 1 input: numbers price; left out id, built, city");
+            path + " becomes 1 input: numbers price; left out id, built, city\n2 classes: 0, 1");
+}
+
+TEST_F(TableTest, NumbersStayAsTheyAreIfAsked) {
+  TableOptions options = {.path = Write("a.csv", "x,c,y\n1,a,10\n3,b,20\n5,a,30\n"),
+                          .test_fraction = 0.25,
+                          .target = {"y"},
+                          .kind = DataConfig::NUMBER,
+                          .standardize = false};
+  const TrainAndTest sets = Load(options);
+  EXPECT_THAT(RowOf(*sets.train, 1).values, ElementsAre(3, 0, 1));
+  EXPECT_THAT(RowOf(*sets.train, 1).targets, ElementsAre(20));
+  options.path = Write("m.csv", "x,c,y\n1,a,10\nNA,b,20\n5,a,30\n");
+  EXPECT_THAT(Error(options), HasSubstr("column \"x\": line 3: the number is missing"));
+}
+
+// As Excel, databases and Python write them.
+TEST_F(TableTest, NumbersThatAreMissingOrHaveCommasAreNoCategories) {
+  constexpr const char* kMarks[] = {"NULL", "None", "n/a", "-", "NaN", "<NA>", "", "NA"};
+  std::string marked = "x;city;y\n", commas = marked, unknown = marked;
+  for (int i = 0; i < 40; ++i) {
+    const std::string rest = absl::StrCat(";", i % 2 == 0 ? "None" : "Wien", ";", i % 2, "\n");
+    absl::StrAppend(&marked, i % 5 == 0 ? kMarks[i / 5] : absl::StrCat(i), rest);
+    absl::StrAppend(&unknown, i % 5 == 0 ? "unknown" : absl::StrCat(i), rest);
+    absl::StrAppend(&commas, i, ",", i % 10, rest);
+  }
+  const TrainAndTest sets =
+      Load({.path = Write("m.csv", marked), .test_fraction = 0.25, .target = {"y"}});
+  EXPECT_THAT(sets.note, HasSubstr("3 inputs: numbers x; categories city (2 values)"));
+  EXPECT_EQ(RowOf(*sets.train, 0).values[0], 0) << "the mean";
+  EXPECT_THAT(ErrorOf(commas), HasSubstr("column \"x\": line 2: \"0,0\" is no number; it has a "
+                                         "decimal comma: write 0.0"));
+  EXPECT_THAT(ErrorOf(unknown), HasSubstr("column \"x\": line 2: \"unknown\" is no number, as 32 "
+                                          "other fields are; correct it, leave the field empty"));
+  std::string target = "x;y\n";
+  for (int i = 0; i < 40; ++i) absl::StrAppend(&target, i, ";", 100 + i, ",25\n");
+  EXPECT_THAT(ErrorOf(target), AllOf(HasSubstr("data.target y has real numbers, as 139,25: set "
+                                               "model.loss: squared"),
+                                     HasSubstr("decimal comma: write 139.25")));
 }
 
 TEST_F(TableTest, ATestOfOneClassIsNoted) {

@@ -14,6 +14,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr int kA = 'a' + kSpecialTokens;
 constexpr char kTable[] = "topic,words\nsky,ab\nsea,\"b,a\"\nsky,c\nsea,a\nsky,abcde\n";
@@ -192,15 +193,16 @@ TEST_F(TextClassesTest, BytePairsAreLearnedFromTheTrainingTexts) {
   EXPECT_THAT(At(*sets->train, 0).tokens,
               ElementsAre(257 + kSpecialTokens, 257 + kSpecialTokens, 0));
   EXPECT_THAT(At(*sets->test, 0).tokens, ElementsAre('z' + 3, 'z' + 3, 'z' + 3));
-  EXPECT_THAT(Error(path, "target: \"topic\" tokens: BPE vocabulary: 2000"),
-              HasSubstr("a.csv: data.vocabulary is 2000, but the training text gives 2"));
-  // The largest possible is what the error says, special tokens included.
-  const std::string error = Error(path, "target: \"topic\" tokens: BPE vocabulary: 2000");
-  const size_t at = error.find("set data.vocabulary to ") + 23;
-  const int most = std::stoi(error.substr(at));
-  const std::string keys = "target: \"topic\" tokens: BPE vocabulary: ";
-  EXPECT_TRUE(Open(path, keys + std::to_string(most)).ok());
-  EXPECT_FALSE(Open(path, keys + std::to_string(most + 1)).ok());
+  EXPECT_THAT(sets->note,
+              AllOf(HasSubstr("2 classes: sea, sky; no test sample has sea"),
+                    HasSubstr("1 of 3 texts (33 %) are longer than data.text.length, 3 tokens"),
+                    Not(HasSubstr("vocabulary"))));
+  const auto fewer = Open(path,
+                          "target: \"topic\" tokens: BPE vocabulary: 2000 table { test_fraction: "
+                          "0.3 }");
+  ASSERT_TRUE(fewer.ok()) << fewer.status();
+  EXPECT_EQ(fewer->shape.vocabulary, kSpecialTokens + 256 + fewer->preparation.merges_size());
+  EXPECT_THAT(fewer->note, HasSubstr("data.vocabulary is 2000, and the training text gives 261"));
 }
 
 }  // namespace

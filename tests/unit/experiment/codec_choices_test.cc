@@ -12,7 +12,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-CodecChoices::Tensor Tensor(const std::string& parameter, uint64_t elements, uint32_t chosen) {
+CodecChoices::Tensor ChosenTensor(const std::string& parameter, uint64_t elements,
+                                  uint32_t chosen) {
   CodecChoices::Tensor tensor;
   tensor.set_parameter(parameter);
   tensor.set_chosen(chosen);
@@ -33,8 +34,8 @@ CodecChoices Two() {
   choices.set_clock(12);
   choices.set_bytes_per_second(2.5e6);
   choices.set_seconds_round_trip(0.00125);
-  *choices.add_tensors() = Tensor("conv.weight", 1000, 0);
-  *choices.add_tensors() = Tensor("fc.weight", 100000, 1);
+  *choices.add_tensors() = ChosenTensor("conv.weight", 1000, 0);
+  *choices.add_tensors() = ChosenTensor("fc.weight", 100000, 1);
   CodecChoices::Candidate* third = choices.mutable_tensors(1)->add_candidates();
   third->set_codec("int8");
   third->set_seconds_encode(0.25);
@@ -54,7 +55,7 @@ TEST(CodecChoicesText, IsATableTheLargestFirst) {
 TEST(CodecChoicesText, SmallerOnesAreCounted) {
   CodecChoices choices;
   for (int i = 0; i < 20; ++i) {
-    *choices.add_tensors() = Tensor(absl::StrCat("w", i, "."), 1000 + 10 * i, i % 2);
+    *choices.add_tensors() = ChosenTensor(absl::StrCat("w", i, "."), 1000 + 10 * i, i % 2);
   }
   const std::string text = CodecChoicesText(choices);
   EXPECT_THAT(text, HasSubstr("  w19. "));

@@ -47,6 +47,9 @@ TEST(ConfigParse, KnowsWhatOthersCallAKey) {
   EXPECT_THAT(ErrorOf("optimizer: {lr: 0.1}"),
               HasSubstr("psgd calls it optimizer.sgd.learning_rate"));
   EXPECT_THAT(ErrorOf("batch_size: 32"), HasSubstr("psgd calls it data.batch"));
+  EXPECT_THAT(ErrorOf("data: {tokens: words}"),
+              HasSubstr("is not one of bytes, bpe; psgd has no tokens of whole words: bpe learns "
+                        "frequent parts of words"));
   EXPECT_THAT(ErrorOf("max_grad_norm: 1"), HasSubstr("psgd calls it train.clip.norm"));
   EXPECT_THAT(ErrorOf("train: {ema_decay: 0.9}"), HasSubstr("psgd calls it train.average"));
   EXPECT_THAT(ErrorOf("optimizer: {param_groups: []}"),
@@ -289,7 +292,7 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
        "c.yaml:1:8: unknown key \"noise\" in data; its keys are format, path, batch, eval_batch, "
        "mean, stddev, augment, synthetic, prefetch, threads, train_samples, test_samples, text, "
        "images, table, ratings, tokens, vocabulary, translation, "
-       "target, columns, categories, target_kind, input, micro_batch\n"
+       "target, columns, categories, target_kind, standardize, input, micro_batch\n"
        "c.yaml:1:37: data.synthetic.noise: expected a number, got \"1x\""},
       {"data: {synthetic: {noise: 1x}}",
        "c.yaml:1:27: data.synthetic.noise: expected a number, got \"1x\""},

@@ -4,17 +4,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <span>
 #include <string>
 #include <vector>
 
+#include "engine/graph/model_spec.h"
+#include "engine/onnx/export.h"
+#include "engine/zoo/zoo.h"
 #include "experiment/config/config_yaml.h"
 #include "tests/unit/data/npz_files.h"
 
 namespace psgd {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 // Rows that begin with padding teach bag_of_tokens nothing.
 TEST(Preflight, OfPaddingInFrontLetsARunGoOn) {
@@ -32,6 +38,73 @@ TEST(Preflight, OfPaddingInFrontLetsARunGoOn) {
   const auto goes_on = CheckTrainable(*config, /*begins=*/false);
   ASSERT_TRUE(goes_on.ok()) << goes_on.status();
   EXPECT_THAT(goes_on->notes, Contains(HasSubstr("has token 1 behind a 0")));
+}
+
+// Writes a network as ONNX, as another program's export of it.
+void WriteNetwork(const std::string& path, const char* zoo, const SampleShape& shape) {
+  ModelConfig config;
+  config.set_zoo(zoo);
+  if (zoo == std::string("mlp")) config.add_hidden(4);
+  const auto model = BuildModel(config, shape, 2, Mode::kEvaluate);
+  ASSERT_TRUE(model.ok()) << model.status();
+  ModelSpec spec = MakeModelSpec(zoo, model->graph);
+  spec.mutable_preparation()->mutable_shape()->set_width(1);
+  std::vector<float> zeros(1'000'000);
+  const auto bytes = ExportOnnx(config, shape, spec, [&](int i) {
+    const auto& dims = spec.parameters(i).shape();
+    return std::span<const float>(zeros).first(
+        static_cast<size_t>(ElementCount({dims.begin(), dims.end()})));
+  });
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  WriteFile(path, *bytes);
+}
+
+class PreflightOfOnnx : public testing::Test {
+ protected:
+  absl::StatusOr<TrainingSize> Check(const std::string& more = "") const {
+    const auto config = ParseConfig("model: {onnx: " + folder_.File("n.onnx") +
+                                        "}\ndata: {format: arrays, batch: 2, table: "
+                                        "{test_fraction: 0.5}, path: " +
+                                        folder_.path() + more,
+                                    "run.yaml");
+    EXPECT_TRUE(config.ok()) << config.status();
+    return CheckTrainable(*config, /*begins=*/true);
+  }
+  void WriteArrays(const std::string& x) const {
+    WriteFile(folder_.File("x.npy"), x);
+    WriteFile(folder_.File("y.npy"), NpyOf<int32_t>("<i4", {4}, {0, 1, 0, 1}));
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_F(PreflightOfOnnx, StandardizedNumbersAreNoted) {
+  WriteNetwork(folder_.File("n.onnx"), "mlp", {1, 1, 3, 2});
+  WriteArrays(NpyOf("<f4", {4, 3}, std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9, 8, 7, 6}));
+  const auto note =
+      Contains(HasSubstr("was trained on numbers as they are, set data.standardize: "
+                         "false"));
+  const auto standardized = Check("}\ncompression: {push: {topk: {density: 1}}}\n");
+  ASSERT_TRUE(standardized.ok()) << standardized.status();
+  EXPECT_THAT(standardized->notes, note);
+  EXPECT_THAT(standardized->notes, Contains(HasSubstr("compression.push.topk.density is 1")));
+  const auto raw = Check(", standardize: false}\n");
+  ASSERT_TRUE(raw.ok()) << raw.status();
+  EXPECT_THAT(raw->notes, Not(note));
+}
+
+TEST_F(PreflightOfOnnx, TokensAndAxesThatDoNotFitAreNamed) {
+  WriteNetwork(folder_.File("n.onnx"), "bag_of_tokens",
+               {.classes = 2, .length = 2, .source = 2, .vocabulary = 5});
+  WriteArrays(NpyOf<int32_t>("<i4", {4, 2}, {1, 2, 3, 4, 1, 9, 2, 1}));
+  EXPECT_THAT(
+      std::string(Check("}\n").status().message()),
+      AllOf(HasSubstr("those of the data go up to 9"),
+            HasSubstr("or correct the data: in " + folder_.path() + " x[2] has the token 9")));
+  WriteNetwork(folder_.File("n.onnx"), "lenet5", {1, 28, 28, 2});
+  WriteArrays(NpyOf("<f4", {4, 28, 28, 1}, std::vector<float>(size_t{4} * 28 * 28)));
+  EXPECT_THAT(std::string(Check("}\n").status().message()),
+              HasSubstr("make them the second axis: x.transpose(0, 3, 1, 2)"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/first_measure.h"
 #include "experiment/record/readable.h"
 
 namespace psgd {
@@ -133,6 +134,8 @@ TEST(Readable, Figures) {
   EXPECT_EQ(ReadableTime(245), "4:05");
   EXPECT_EQ(ReadableTime(7400), "2:03:20");
   EXPECT_EQ(ReadablePercent(0.912), "91.20 %");
+  EXPECT_EQ(ReadableLoss(0.52134), "0.5213");
+  EXPECT_EQ(ReadableLoss(3.14159e58), "3.142e+58");
   EXPECT_EQ(ReadableEpoch(5), "5");
   EXPECT_EQ(ReadableEpoch(0.8203), "0.82");
   EXPECT_EQ(ReadableRatio(100, 0), "");

@@ -69,6 +69,19 @@ TEST_F(RunConfigTest, OtherPathsStayAsTheyAre) {
   EXPECT_EQ(config->data().table().test(), "");
 }
 
+TEST_F(RunConfigTest, ARunKeepsItsBatch) {
+  const auto config = ParseConfig("data: {batch: 32}\n", "run.yaml");
+  ASSERT_TRUE(config.ok()) << config.status();
+  CheckpointManifest checkpoint;
+  checkpoint.set_id(3);
+  *checkpoint.mutable_config() = *config;
+  EXPECT_TRUE(CheckGoesOn(checkpoint, *config).ok());
+  checkpoint.mutable_config()->mutable_data()->set_batch(16);
+  EXPECT_EQ(CheckGoesOn(checkpoint, *config).message(),
+            "data.batch is 32, and was 16 when checkpoint 3 was taken: a run keeps its batches; "
+            "leave the key out, or begin a new run");
+}
+
 TEST_F(RunConfigTest, AutoShardsFollowTheCores) {
   Write("model: {zoo: lenet5}\ndata: {format: synthetic}\ncluster: {shards: auto, servers: 2}\n");
   const int for_two = 2 * ShardsFor(UsableCores());
