@@ -28,6 +28,7 @@ namespace {
 using Arguments = ServerArguments;
 
 constexpr Duration kLook = std::chrono::seconds(1);
+constexpr int kFilesForOthers = 32;  // a worker's connections, and a database
 
 // Records the events of the run while this server leads it. Thread-safe.
 class Records {
@@ -139,8 +140,9 @@ class Program {
         AnnounceJoined(arguments_, *server_, known.server, opened().dir);
       }
       if (const auto code = HearStops(known)) return *code;
-      next_look_ = std::max(next_look_, SteadyNow());
-      if (SteadyNow() >= next_look_) next_look_ = SteadyNow() + kLook;
+      if (SteadyNow() < next_look_) continue;
+      WatchOpenFiles();
+      next_look_ = SteadyNow() + kLook;
     }
   }
 
@@ -155,6 +157,15 @@ class Program {
     if (!known.trained) return std::nullopt;
     PSGD_ASSIGN_OR_RETURN(const ExitCode code, SaveResults());
     return code;
+  }
+
+  // Who is refused for want of a file does not learn why.
+  void WatchOpenFiles() {
+    if (warned_of_files_ || CanOpenFiles(kFilesForOthers)) return;
+    warned_of_files_ = true;
+    log()->warn(
+        "few more files can be opened; then workers cannot connect and checkpoints fail: {}",
+        OpenFilesText());
   }
 
   // Whether another server is away, or leads by now: that passes within cluster.deadline.
@@ -357,6 +368,7 @@ class Program {
   StatusReply status_;  // the last one while this server led the run
   bool leads_ = false;
   bool told_joined_ = false;
+  bool warned_of_files_ = false;
   std::optional<Time> trouble_since_;  // as the server that leads the run
   RoomWait room_wait_;                 // of the results
   bool weights_saved_ = false, told_last_ = false;

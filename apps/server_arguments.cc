@@ -70,7 +70,8 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
       ->check(CLI::Range(1, 4096));
   app.add_option("--run-dir", arguments.run_dir, "Where the run leaves its files")
       ->excludes("--resume");
-  app.add_option("--bind", arguments.bind, "Address to listen on")->capture_default_str();
+  app.add_option("--bind", arguments.bind, "Address or name of this machine to listen at")
+      ->capture_default_str();
   app.add_option("--advertise", arguments.advertise, "Address workers are told to connect to");
   app.add_option("--port", arguments.port,
                  "Control port; 0 takes any free one, as --join does by default")

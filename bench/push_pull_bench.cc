@@ -308,9 +308,10 @@ absl::StatusOr<std::vector<BenchRow>> RunPushPullBench(const PushPullBenchOption
   if (!rates.ok()) return rates.status();
 
   const double limit = MeasureMemcpy();
-  const std::string where =
-      absl::StrCat(absl::AsciiStrToLower(ClusterConfig::Transport_Name(options.transport)), "/",
-                   options.slice_bytes >> 10, "KiB");
+  const bool is_whole = options.slice_bytes % 1024 == 0;
+  const std::string where = absl::StrCat(
+      absl::AsciiStrToLower(ClusterConfig::Transport_Name(options.transport)), "/",
+      is_whole ? options.slice_bytes / 1024 : options.slice_bytes, is_whole ? "KiB" : "B");
   std::vector<BenchRow> rows(2);
   for (int i = 0; i < 2; ++i) {
     BenchRow& row = rows[i];

@@ -12,6 +12,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/atomic_file.h"
+#include "common/open_files.h"
 
 namespace psgd {
 namespace {
@@ -42,7 +43,8 @@ absl::Status FileError(absl::string_view action, const std::string& path, int er
   const bool too_many_open = error == EMFILE || error == ENFILE;
   return absl::Status(
       too_many_open ? absl::StatusCode::kUnavailable : absl::ErrnoToStatusCode(error),
-      absl::StrCat("cannot ", action, " ", path, ": ", std::strerror(error), NextStep(error)));
+      absl::StrCat("cannot ", action, " ", path, ": ", std::strerror(error),
+                   too_many_open ? absl::StrCat("; ", OpenFilesText()) : NextStep(error)));
 }
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t limit) {

@@ -1,6 +1,5 @@
 #include "net/address.h"
 
-#include <netdb.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -128,10 +127,8 @@ absl::StatusOr<std::string> OwnAddressTowards(const std::string& host_port) {
     const bool connected = fd.open() && ::connect(fd.get(), at.get(), at.size) == 0;
     error = errno;
     SocketAddress own;
-    char text[NI_MAXHOST] = {};
-    if (connected && ::getsockname(fd.get(), own.get(), &own.size) == 0 &&
-        ::getnameinfo(own.get(), own.size, text, sizeof(text), nullptr, 0, NI_NUMERICHOST) == 0) {
-      return std::string(text);
+    if (connected && ::getsockname(fd.get(), own.get(), &own.size) == 0) {
+      return own.host();
     }
   }
   return UnavailableError("no way to ", host_port, ": ", std::strerror(error));

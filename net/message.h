@@ -8,6 +8,10 @@
 
 namespace psgd {
 
+// Senders put at most so many parts, each a payload or a part of one, into a message: their fields
+// and sizes then stay below the limits of wire_format.h.
+constexpr int kMostParts = 32768;
+
 struct Message {
   DataHeader header;  // payload_sizes is filled by the wire format
   std::vector<Bytes> payloads;

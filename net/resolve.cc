@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -45,6 +46,12 @@ int SocketAddress::port() const {
                                     : reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
 }
 
+std::string SocketAddress::host() const {
+  char text[NI_MAXHOST] = {};
+  (void)::getnameinfo(get(), size, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
+  return text;
+}
+
 bool SocketAddress::loopback() const {
   if (family() == AF_INET6) {
     return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr);
@@ -54,6 +61,13 @@ bool SocketAddress::loopback() const {
 }
 
 Resolved Resolve(const std::string& host, int port) { return Ask(host, port, 0); }
+
+std::vector<std::string> InDigits(const Resolved& addresses) {
+  std::vector<std::string> hosts;
+  if (addresses.ok())
+    std::ranges::transform(*addresses, std::back_inserter(hosts), &SocketAddress::host);
+  return hosts;
+}
 
 bool IsLoopback(const std::string& host) {
   if (host == "localhost") return true;

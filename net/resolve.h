@@ -22,12 +22,16 @@ struct SocketAddress {
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
   int family() const { return storage.ss_family; }
   int port() const;
+  std::string host() const;  // in digits
   bool loopback() const;
 };
 
 // All addresses of a name and port, at least one; those of IPv4 first, since most servers listen
 // there. May wait for name servers. UNAVAILABLE: the name is unknown, now at least.
 absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& host, int port);
+
+// Their hosts in digits; none if there was an error.
+std::vector<std::string> InDigits(const absl::StatusOr<std::vector<SocketAddress>>& addresses);
 
 // Whether only this machine reaches the host: localhost, or an address of the loopback network.
 // Asks no name server, so nobody else decides.

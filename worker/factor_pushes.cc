@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "compression/slice_shape.h"
+#include "net/message.h"
 
 namespace psgd {
 namespace {
@@ -42,7 +43,7 @@ void FactorPushes::Encode(std::span<const float> factors, std::span<const float>
   encoder_.Begin(factors, rows_, columns_, {key_, step});
   for (const auto& [shard, group] : groups_) {
     std::vector<std::byte> payload;
-    if (!encoder_.Encode(group.shapes, &payload)) {
+    if (group.slices.size() > kMostParts || !encoder_.Encode(group.shapes, &payload)) {
       for (size_t i = 0; i < group.slices.size(); ++i) {
         const SliceShape& shape = group.shapes[i];
         const std::vector<float> gradient =

@@ -21,8 +21,9 @@ class FactorPushes {
                int64_t rows, const FactorsCodec& codec = FactorsCodec::default_instance(),
                PhiloxKey key = {});
 
-  // A payload for each shard. Where factors do not pay for what a shard has of the tensor, its
-  // slices get their gradient, which then has `decay` times the weights in it.
+  // A payload for each shard. Where factors do not pay for what a shard has of the tensor, or one
+  // message cannot name all its slices, they get their gradient, which then has `decay` times the
+  // weights in it.
   void Encode(std::span<const float> factors, std::span<const float> weights, float decay,
               uint64_t step, std::vector<EncodedSlice>* out);
   // The gradient itself, with `decay` times the weights.

@@ -93,6 +93,8 @@ void Session::SendNow() {
     const absl::Status status = endpoint_->Send(next->to, *next->message);
     if (status.ok()) {
       core_->Sent(start);
+    } else if (absl::IsInvalidArgument(status)) {
+      core_->CannotSend(status);
     } else {
       // Full or not connected: it stays in the core, which gives up at its deadline.
       core_->Retry(SteadyNow(), kFullQueuePause);

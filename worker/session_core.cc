@@ -8,8 +8,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/latency.h"
 #include "common/program_state.h"
+#include "net/wire_format.h"
 
 namespace psgd {
+namespace {
+
+constexpr size_t kOtherFieldBytes = 1024;  // far more than a header has besides slices and marks
+
+}  // namespace
 
 SessionOptions SessionOptionsOf(const Config& config, const WorkerKey& key) {
   SessionOptions options;
@@ -97,7 +103,9 @@ void SessionCore::AddWanted(uint32_t shard, psgd::Pull* pull) const {
     any_mark = any_mark || marks_[id] != 0;
   }
   if (all) pull->clear_slices();
-  if (!any_mark) pull->clear_marks();
+  // Without marks the slices come whole.
+  const bool fit = pull->ByteSizeLong() < kMaxHeaderBytes - kOtherFieldBytes;
+  if (!any_mark || !fit) pull->clear_marks();
 }
 
 Message SessionCore::PullAgain(uint32_t shard) const {
@@ -171,7 +179,9 @@ void SessionCore::MakePush(uint32_t s, bool ends_clock) {
   size_t bytes = 0;
   while (!shard.parts.empty()) {
     const EncodedSlice& part = shard.parts.begin()->second;
-    if (bytes > 0 && bytes + part.payload.size() > options_.fuse_bytes) break;
+    const bool any = push->parts_size() > 0;
+    if (any && bytes + part.payload.size() > options_.fuse_bytes) break;
+    if (any && push->parts_size() + part.also.size() >= kMostParts) break;
     bytes += part.payload.size();
     AddParts(part, push);
     message.payloads.push_back(part.travels());
@@ -345,7 +355,7 @@ void SessionCore::OnRefusal(PeerId from, Shard& shard, const Refusal& refusal, T
       ++stats_.refused[absl::AsciiStrToLower(Refusal::Reason_Name(refusal.reason()))];
       if (refusal.request() != 0) {
         fatal_ = absl::InternalError(
-            absl::StrCat("shard ", from, " refused a pull: ", refusal.detail()));
+            absl::StrCat("shard ", from, " refused a request: ", refusal.detail()));
       }
       OnAck(shard, refusal.next_seq());
   }
@@ -405,6 +415,7 @@ Time SessionCore::NextTick() const {
 }
 
 std::optional<SessionCore::Outgoing> SessionCore::Next() {
+  if (!fatal_.ok()) return std::nullopt;
   for (size_t i = 0; i < shards_.size(); ++i) {
     const auto s = static_cast<uint32_t>((turn_ + i) % shards_.size());
     Shard& shard = shards_[s];
@@ -473,6 +484,12 @@ void SessionCore::Retry(Time now, Duration pause) {
   offered_.reset();
 }
 
+void SessionCore::CannotSend(const absl::Status& why) {
+  fatal_ = absl::InternalError(
+      absl::StrCat("a message to shard ", *offered_, " cannot be sent: ", why.message()));
+  offered_.reset();
+}
+
 void SessionCore::SetTime(Time now) {
   if (now < now_) {
     // The clock was set back: what happened so long ago is still so long ago.
@@ -510,7 +527,10 @@ void SessionCore::SaveState(uint64_t checkpoint,
   for (const auto& [id, state] : states) {
     const uint32_t s = IsProgramPart(id) ? ShardOfProgramPart(id, shards)
                                          : placement_.slices(static_cast<int>(id)).shard();
-    if (open_bytes[s] > 0 && open_bytes[s] + state.size() > kMessageBytes) close(s, false);
+    const int there = open[s].header.save_state().slices_size();
+    if (there == kMostParts || (there > 0 && open_bytes[s] + state.size() > kMessageBytes)) {
+      close(s, false);
+    }
     open[s].header.mutable_save_state()->add_slices(id);
     open[s].payloads.push_back(state);
     open_bytes[s] += state.size();

@@ -147,13 +147,15 @@ class SessionCore {
   // When Tick next has something to do.
   Time NextTick() const;
 
-  // The next message to send; Sent or Retry must follow. Empty: nothing to send now.
+  // The next message to send; Sent, Retry or CannotSend must follow. Empty: nothing to send now.
   std::optional<Outgoing> Next();
   // Something is to be sent, perhaps once there is room.
   bool WaitsForRoom() const;
   void Sent(Time now);
   // The transport could not take it: it will come again from Next after `now + pause`.
   void Retry(Time now, Duration pause);
+  // The transport will never take it: Tick says so.
+  void CannotSend(const absl::Status& why);
 
   const SessionStats& stats() const { return stats_; }
 

@@ -12,6 +12,7 @@
 #include <span>
 #include <utility>
 
+#include "common/open_files.h"
 #include "net/wire_format.h"
 
 namespace psgd {
@@ -90,8 +91,13 @@ absl::StatusOr<Greeted> ReceiveGreeting(int socket, size_t descriptors) {
   }
   if (got <= 0) return absl::UnavailableError("the other side is gone");
   const Greeting& greeting = greeted.greeting;
-  if (got != sizeof(Greeting) || greeting.magic != kHandshakeMagic ||
-      greeting.pass_bytes > kMostPass || greeted.descriptors.size() != descriptors) {
+  const bool is_greeting = got == sizeof(Greeting) && greeting.magic == kHandshakeMagic &&
+                           greeting.pass_bytes <= kMostPass;
+  const size_t passed = greeted.descriptors.size();
+  if (is_greeting && passed < descriptors && (message.msg_flags & MSG_CTRUNC) != 0) {
+    return ResourceExhaustedError("no file can be opened for a peer: ", OpenFilesText());
+  }
+  if (!is_greeting || passed != descriptors) {
     return absl::InvalidArgumentError("not a psgd process; does something else connect here?");
   }
   if (greeting.version != kProtocolVersion) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/open_files.h"
 #include "net/address.h"
 #include "net/epoll.h"
 #include "net/ipc/handshake.h"
@@ -92,7 +93,10 @@ class IpcListener : public IpcEndpoint {
           ::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket.open()) {
         // The socket stays readable until a descriptor is free.
-        if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(kNoDescriptorPause);
+        if (errno == EMFILE || errno == ENFILE) {
+          SayFull();
+          std::this_thread::sleep_for(kNoDescriptorPause);
+        }
         return;
       }
       if (peers_.size() >= options_.peers) {
@@ -111,13 +115,22 @@ class IpcListener : public IpcEndpoint {
     }
   }
 
+  void SayFull() {
+    if (std::exchange(said_full_, true)) return;
+    options_.log->warn("shared memory: no further peer can connect: {}", OpenFilesText());
+  }
+
   // Takes the greeting. False: it is not here yet, or the peer is refused, which makes it lost.
   bool Meet(Link* link) {
     absl::StatusOr<IpcHello> hello = ReceiveHello(link->socket.get());
     if (absl::IsNotFound(hello.status())) return false;
     const absl::Status met = hello.ok() ? Join(*std::move(hello), link) : hello.status();
     link->lost = !met.ok();
-    if (!met.ok() && !absl::IsUnavailable(met)) CountMalformed(met.message());
+    if (absl::IsResourceExhausted(met)) {
+      SayFull();
+    } else if (!met.ok() && !absl::IsUnavailable(met)) {
+      CountMalformed(met.message());
+    }
     return met.ok();
   }
 
@@ -157,6 +170,7 @@ class IpcListener : public IpcEndpoint {
   PeerId last_ = 0;  // the peer whose message was taken last
   uint64_t strangers_ = 0, over_budget_ = 0;
   std::string turned_away_;
+  bool said_full_ = false;
 };
 
 }  // namespace

@@ -26,22 +26,28 @@ absl::StatusOr<SharedMemory> SharedMemory::Create(size_t bytes) {
     return UnavailableError("no shared memory of ", bytes, " bytes: ", std::strerror(error),
                             files ? "; " + OpenFilesText() : "");
   }
-  return Map(std::move(fd), bytes);
+  PSGD_ASSIGN_OR_RETURN(std::byte* const data, MapInto(fd.get(), bytes));
+  return SharedMemory(std::move(fd), data, bytes);
 }
 
 absl::StatusOr<SharedMemory> SharedMemory::Map(FileDescriptor fd, size_t bytes) {
+  PSGD_ASSIGN_OR_RETURN(std::byte* const data, MapInto(fd.get(), bytes));
+  return SharedMemory(FileDescriptor(), data, bytes);
+}
+
+absl::StatusOr<std::byte*> SharedMemory::MapInto(int fd, size_t bytes) {
   struct stat info;
-  if (::fstat(fd.get(), &info) != 0 || info.st_size != static_cast<off_t>(bytes) ||
-      (::fcntl(fd.get(), F_GET_SEALS) & kSeals) != kSeals) {
+  if (::fstat(fd, &info) != 0 || info.st_size != static_cast<off_t>(bytes) ||
+      (::fcntl(fd, F_GET_SEALS) & kSeals) != kSeals) {
     return absl::InvalidArgumentError("the shared memory has another size, or could shrink");
   }
-  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) {
     return UnavailableError("cannot map ", bytes, " bytes: ", std::strerror(errno));
   }
   // Fewer page faults, where the kernel gives shared memory huge pages.
   (void)::madvise(data, bytes, MADV_HUGEPAGE);
-  return SharedMemory(std::move(fd), static_cast<std::byte*>(data), bytes);
+  return static_cast<std::byte*>(data);
 }
 
 SharedMemory::~SharedMemory() {

@@ -65,6 +65,7 @@ class UcxConnector : public UcxEndpoint {
     Target& target = targets_[peer->id];
     const bool first = std::exchange(target.state, State::kAnswered) == State::kNew;
     target.answered = SteadyNow();
+    --target.turn;  // the address that answers is the next one, too
     Open(peer);
     if (first && on_outcome_ != nullptr) on_outcome_(peer->id, absl::OkStatus());
   }
@@ -121,6 +122,7 @@ class UcxConnector : public UcxEndpoint {
   struct Target {
     Address address;
     std::optional<Lookup> lookup;
+    size_t turn = 0;     // of the name's addresses
     std::string device;  // of UCX, by which it was to be reached; empty: it was never met
     State state = State::kNew;
     Time due{};       // for the next attempt, unless it is open
@@ -141,7 +143,8 @@ class UcxConnector : public UcxEndpoint {
     target.lookup.reset();
     target.due = now + target.wait;
     absl::StatusOr<FileDescriptor> control =
-        found->ok() ? ConnectForGreeting((*found)->front()) : found->status();
+        found->ok() ? ConnectForGreeting((**found)[target.turn++ % (*found)->size()])
+                    : found->status();
     if (!control.ok()) {
       peer->failure = std::string(control.status().message());
       target.wait = std::min(2 * target.wait, kLongestRetry);

@@ -39,34 +39,15 @@ std::optional<uint64_t> BytesReceived(int fd) {
 
 ConnectionWatch::ConnectionWatch(zmq::context_t& context, zmq::socket_t& socket,
                                  const ConnectionLimits& limits)
-    : limits_(limits), socket_(socket), events_(context, zmq::socket_type::pair) {
-  static_assert(sizeof(void*) <= sizeof(uintptr_t));
-  const std::string address =
-      absl::StrCat("inproc://watch-", reinterpret_cast<uintptr_t>(socket.handle()));
-  // No bound: with a bound, ZeroMQ's IO thread would wait for us.
-  events_.set(zmq::sockopt::rcvhwm, 0);
-  events_.set(zmq::sockopt::linger, 0);
-  if (zmq_socket_monitor(socket.handle(), address.c_str(), kEvents) != 0) throw zmq::error_t();
-  events_.connect(address);
-}
-
-ConnectionWatch::~ConnectionWatch() { zmq_socket_monitor(socket_.handle(), nullptr, 0); }
+    : limits_(limits), events_(context, socket, kEvents) {}
 
 void ConnectionWatch::Delivered(int fd) {
   if (const auto it = connections_.find(fd); it != connections_.end()) it->second.delivered = true;
 }
 
 void ConnectionWatch::TakeEvents() {
-  zmq::message_t event;
-  while (zmq_msg_recv(event.handle(), events_.handle(), ZMQ_DONTWAIT) >= 0) {
-    uint16_t what = 0;
-    int32_t value = 0;
-    if (event.size() == sizeof what + sizeof value) {
-      std::memcpy(&what, event.data(), sizeof what);
-      std::memcpy(&value, event.data<std::byte>() + sizeof what, sizeof value);
-    }
-    while (event.more() && zmq_msg_recv(event.handle(), events_.handle(), 0) >= 0) {
-    }
+  while (const auto event = events_.Take()) {
+    const auto [what, value] = *event;
     if (what == ZMQ_EVENT_ACCEPTED) {
       Accepted(value);
     } else if (what == ZMQ_EVENT_DISCONNECTED) {

@@ -10,6 +10,7 @@
 #include <zmq.hpp>
 
 #include "common/clock.h"
+#include "net/zmq/socket_events.h"
 
 namespace psgd {
 
@@ -26,13 +27,11 @@ struct ConnectionLimits {
 // their folder belongs to the run's user. Belongs to the socket's thread.
 class ConnectionWatch {
  public:
-  // REQUIRES: the socket does not listen yet.
+  // REQUIRES: the socket does not listen yet, and outlives this.
   ConnectionWatch(zmq::context_t& context, zmq::socket_t& socket, const ConnectionLimits& limits);
-  // REQUIRES: the socket is still open.
-  ~ConnectionWatch();
 
   // Readable when a connection event waits.
-  zmq::socket_t& events() { return events_; }
+  zmq::socket_t& events() { return events_.socket(); }
   // Called when a message of this connection was taken.
   void Delivered(int fd);
   // Checks all connections. `empty`: no whole message waits in the socket.
@@ -54,8 +53,7 @@ class ConnectionWatch {
   void End(int fd, const Connection& connection, std::string why);
 
   const ConnectionLimits limits_;
-  zmq::socket_t& socket_;
-  zmq::socket_t events_;
+  SocketEvents events_;
   std::map<int, Connection> connections_;  // by file descriptor
   Time next_look_{};
   uint64_t failed_handshakes_ = 0;

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <exception>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -11,6 +12,8 @@
 namespace psgd {
 
 absl::Status ZmqConnector::Connect(const std::vector<std::string>& addresses) {
+  std::map<std::string, std::vector<std::string>>
+      known;  // digits by host; ZeroMQ asks again for unknown ones
   for (const std::string& text : addresses) {
     PSGD_ASSIGN_OR_RETURN(const Address address, ParseTcpAddress(text));
     if (address.port == 0) {
@@ -20,10 +23,17 @@ absl::Status ZmqConnector::Connect(const std::vector<std::string>& addresses) {
       zmq::socket_t socket = MakeZmqSocket(context_, zmq::socket_type::dealer, options_);
       if (options_.security) SecureConnecting(socket, *options_.security);
       socket.set(zmq::sockopt::ipv6, true);  // always: a name may have only IPv6 addresses
-      if (zmq_connect(socket.handle(), address.ToString().c_str()) != 0) {
+      const auto [hosts, first] = known.try_emplace(address.host);
+      if (first) hosts->second = InDigits(resolve_(address.host, address.port));
+      std::unique_ptr<AddressTurns> turns;
+      if (hosts->second.size() > 1) {
+        turns = std::make_unique<AddressTurns>(context_, socket, address, hosts->second);
+        PollOn(turns->events());
+      } else if (zmq_connect(socket.handle(), address.ToString().c_str()) != 0) {
         return InvalidArgumentError("cannot connect to ", text, ": ", zmq_strerror(zmq_errno()));
       }
       PollOn(sockets_.emplace_back(std::move(socket)));
+      turns_.push_back(std::move(turns));
     } catch (const std::exception& error) {
       return ZmqUnavailable(text, error);
     }
@@ -33,12 +43,22 @@ absl::Status ZmqConnector::Connect(const std::vector<std::string>& addresses) {
 
 absl::Status ZmqConnector::Send(PeerId to, const Message& message) {
   if (to >= sockets_.size()) return NotConnected(to);
+  if (AddressTurns* const turns = turns_[to].get()) {
+    turns->Look(SteadyNow());
+    if (!turns->reached()) return Full(to);
+  }
   PSGD_ASSIGN_OR_RETURN(const EncodedMessage encoded, Encode(message));
   const int error = SendFrames(sockets_[to], encoded.frames);
   if (error == EAGAIN) return Full(to);
   if (error != 0) return absl::UnavailableError(zmq_strerror(error));
   CountSent(encoded.size);
   return absl::OkStatus();
+}
+
+void ZmqConnector::Idle() {
+  for (const auto& turns : turns_) {
+    if (turns != nullptr) turns->Look(SteadyNow());
+  }
 }
 
 ZmqConnector::Attempt ZmqConnector::TryReceive() {

@@ -1,19 +1,28 @@
 // The connecting side: one DEALER socket for each address. ZeroMQ reconnects by itself and keeps
-// queued messages, so a Send to a lost peer succeeds until the queue is full.
+// queued messages, so a Send to a lost peer succeeds until the queue is full. With a name of
+// several addresses messages may wait only once one of them was reached.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 #include <zmq.hpp>
 
 #include "common/bytes.h"
+#include "net/resolve.h"
+#include "net/zmq/address_turns.h"
 #include "net/zmq/zmq_endpoint.h"
 
 namespace psgd {
 
 class ZmqConnector : public ZmqEndpoint {
  public:
-  using ZmqEndpoint::ZmqEndpoint;
+  using Resolver = absl::StatusOr<std::vector<SocketAddress>> (*)(const std::string& host,
+                                                                  int port);
+
+  // `resolve`: tests know names that the system does not.
+  explicit ZmqConnector(const TransportOptions& options, Resolver resolve = &Resolve)
+      : ZmqEndpoint(options), resolve_(resolve) {}
 
   // Adds addresses, whose indices follow those before. INVALID_ARGUMENT: one is wrong.
   absl::Status Connect(const std::vector<std::string>& addresses);
@@ -21,9 +30,12 @@ class ZmqConnector : public ZmqEndpoint {
 
  protected:
   Attempt TryReceive() override;
+  void Idle() override;
 
  private:
+  const Resolver resolve_;
   std::vector<zmq::socket_t> sockets_;
+  std::vector<std::unique_ptr<AddressTurns>> turns_;  // of each; null: it has only one address
   size_t next_ = 0;
   std::vector<Bytes> frames_;  // of the message being received
 };

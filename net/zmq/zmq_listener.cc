@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "net/address.h"
+#include "net/resolve.h"
 #include "net/zmq/connection_watch.h"
 #include "net/zmq/peer_table.h"
 #include "net/zmq/send_budget.h"
@@ -52,12 +53,20 @@ class ZmqListener : public ZmqEndpoint {
   }
 
   absl::Status Bind(const Address& address) {
-    socket_.set(zmq::sockopt::ipv6, address.ipv6());
-    if (zmq_bind(socket_.handle(), address.ToString().c_str()) != 0) {
-      return ListenError(address, zmq_errno());
+    // ZeroMQ itself takes digits and names of network interfaces.
+    std::vector<std::string> hosts = InDigits(Resolve(address.host, address.port));
+    if (hosts.empty()) hosts.push_back(address.host);
+    int error = 0;
+    for (const std::string& host : hosts) {
+      const Address at{.host = host, .port = address.port};
+      socket_.set(zmq::sockopt::ipv6, at.ipv6());
+      if (zmq_bind(socket_.handle(), at.ToString().c_str()) == 0) {
+        address_ = socket_.get(zmq::sockopt::last_endpoint);
+        return absl::OkStatus();
+      }
+      error = zmq_errno();
     }
-    address_ = socket_.get(zmq::sockopt::last_endpoint);
-    return absl::OkStatus();
+    return ListenError(address, error);
   }
 
   absl::Status Send(PeerId to, const Message& message) override {

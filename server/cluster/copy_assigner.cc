@@ -73,6 +73,11 @@ absl::Status CopyAssigner::OnState(uint64_t link, const ServerState& state, Time
   }
   peer->heard = now;
   peer->state = state;
+  peer->places.assign(bytes_.size(), 0);
+  for (int place = state.copies_size(); place > 0; --place) {
+    const uint32_t shard = state.copies(place - 1).shard();
+    if (shard < peer->places.size()) peer->places[shard] = place;
+  }
   return absl::OkStatus();
 }
 
@@ -115,11 +120,15 @@ bool CopyAssigner::IsLost(uint32_t server, Time now) const {
 }
 
 const CopyState* CopyAssigner::Find(uint32_t server, uint32_t shard) const {
+  const CopyState* const copy = FindReport(server, shard);
+  return copy == nullptr || copy->empty() ? nullptr : copy;
+}
+
+const CopyState* CopyAssigner::FindReport(uint32_t server, uint32_t shard) const {
   if (!IsHere(server)) return nullptr;
-  for (const CopyState& copy : peers_.at(server).state.copies()) {
-    if (copy.shard() == shard) return copy.empty() ? nullptr : &copy;
-  }
-  return nullptr;
+  const Peer& peer = peers_.at(server);
+  const int place = shard < peer.places.size() ? peer.places[shard] : 0;
+  return place == 0 ? nullptr : &peer.state.copies(place - 1);
 }
 
 // The copy leads or follows since the server's process began: nothing that the process wrote is
@@ -143,10 +152,8 @@ const CopyState* CopyAssigner::FindLeading(const ShardCopies& copies, uint32_t s
 uint32_t CopyAssigner::MovesTo(uint32_t shard) const {
   const uint32_t target = targets_[shard];
   if (target == record_.shards(static_cast<int>(shard)).leader() || !IsHere(target)) return 0;
-  for (const CopyState& copy : peers_.at(target).state.copies()) {
-    if (copy.shard() == shard && !copy.trouble().empty()) return 0;
-  }
-  return target;
+  const CopyState* const copy = FindReport(target, shard);
+  return copy == nullptr || copy->trouble().empty() ? target : 0;
 }
 
 std::vector<uint64_t> CopyAssigner::links() const {

@@ -108,11 +108,15 @@ class CopyAssigner {
     Time heard{};
     uint64_t came = 0;  // number of the change that recorded its arrival
     ServerState state;
+    // By shard: of its copy in `state`, counted from 1; 0: it has none. Looked up for each shard.
+    std::vector<int> places;
     // By shard: the epoch from which a copy that this server read from its disk may lead.
     std::map<uint32_t, uint64_t> may_lead_from;
     std::string assigned;  // the last Assignment sent on this link
   };
 
+  // As Find, also of a copy that has no data.
+  const CopyState* FindReport(uint32_t server, uint32_t shard) const;
   absl::StatusOr<Peer*> Welcome(uint64_t link, const ServerState& state, News* news);
   void Away(uint32_t server, Peer* peer);
   bool IsGone(uint32_t server, Time now) const;

@@ -166,8 +166,8 @@ void ServerCore::OnAssignment(const Assignment& assignment, Time now, ServerEffe
 
 void ServerCore::OnRefused(const absl::Status& why, ServerEffects* effects) { Step(why, effects); }
 
-void ServerCore::OnCopy(const CopyState& copy, Time now, ServerEffects* effects) {
-  holder_.OnCopy(copy);
+void ServerCore::OnCopies(std::span<const CopyState> copies, Time now, ServerEffects* effects) {
+  for (const CopyState& copy : copies) holder_.OnCopy(copy);
   holder_.Tick(now, effects);
   Settle(now, effects);
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 
 #include "server/cluster/copy_holder.h"
@@ -45,8 +46,8 @@ class ServerCore {
   void OnAssignment(const Assignment& assignment, Time now, ServerEffects* effects);
   void OnRefused(const absl::Status& why, ServerEffects* effects);
 
-  // Reports of copies on this server.
-  void OnCopy(const CopyState& copy, Time now, ServerEffects* effects);
+  // Reports of copies on this server. The run's leader hears of all of them at once.
+  void OnCopies(std::span<const CopyState> copies, Time now, ServerEffects* effects);
   void OnDropped(uint32_t shard, Time now, ServerEffects* effects);
 
   // Inputs for a server that leads the run; RunLeader explains them.

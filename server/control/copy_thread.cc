@@ -29,6 +29,20 @@ void DropOlderPulls(const DataHeader& newer, std::deque<Message>* waiting) {
   });
 }
 
+// In place of an answer that no message can hold: its worker would ask again for ever.
+Message RefusalInPlaceOf(const DataHeader& answer, const absl::Status& why) {
+  Message refusal;
+  refusal.header.set_worker(answer.worker());
+  refusal.header.set_incarnation(answer.incarnation());
+  refusal.header.set_shard(answer.shard());
+  Refusal* const body = refusal.header.mutable_refusal();
+  body->set_reason(Refusal::MALFORMED);
+  body->set_detail(absl::StrCat("its answer cannot be sent: ", why.message()));
+  body->set_request(answer.has_pull_reply() ? answer.pull_reply().request()
+                                            : answer.state_reply().request());
+  return refusal;
+}
+
 }  // namespace
 
 CopyThread::CopyThread(CopyThreadOptions options, std::unique_ptr<DurableShard> shard)
@@ -262,20 +276,25 @@ void CopyThread::Commit() {
   }
 }
 
+bool CopyThread::SendNow(PeerId to, const Message& message) {
+  absl::Status status = endpoint_->Send(to, message);
+  if (absl::IsInvalidArgument(status)) {
+    options_.log->error("shard {}: an answer to worker {} cannot be sent: {}", options_.core.shard,
+                        message.header.worker(), std::string(status.message()));
+    status = endpoint_->Send(to, RefusalInPlaceOf(message.header, status));
+  }
+  // A peer that is gone asks again when it returns.
+  if (!status.ok()) options_.log->debug("to peer {}: {}", to, status.ToString());
+  return !absl::IsResourceExhausted(status);
+}
+
 void CopyThread::SendAll(Outbox* out) {
   for (Outgoing& outgoing : *out) {
     if (endpoint_ == nullptr) break;
     pull_times_.Stamp(&outgoing.message.header, SteadyNow());
     auto waiting = waiting_.find(outgoing.to);
     if (waiting == waiting_.end()) {
-      const absl::Status status = endpoint_->Send(outgoing.to, outgoing.message);
-      if (!absl::IsResourceExhausted(status)) {
-        // A peer that is gone asks again when it returns.
-        if (!status.ok()) {
-          options_.log->debug("to peer {}: {}", outgoing.to, status.ToString());
-        }
-        continue;
-      }
+      if (SendNow(outgoing.to, outgoing.message)) continue;
       waiting = waiting_.try_emplace(outgoing.to).first;
     }
     DropOlderPulls(outgoing.message.header, &waiting->second);
@@ -289,8 +308,7 @@ void CopyThread::SendAll(Outbox* out) {
 void CopyThread::SendWaiting() {
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     auto& messages = it->second;
-    while (!messages.empty() &&
-           !absl::IsResourceExhausted(endpoint_->Send(it->first, messages.front()))) {
+    while (!messages.empty() && SendNow(it->first, messages.front())) {
       messages.pop_front();
     }
     it = messages.empty() ? waiting_.erase(it) : std::next(it);

@@ -96,6 +96,8 @@ class CopyThread {
   // Writes the steps, and releases the answers.
   void Commit();
   void SendAll(Outbox* out);
+  // False: the peer's queue is full.
+  bool SendNow(PeerId to, const Message& message);
   void SendWaiting();
   void TellState();
   CopyState State() const;

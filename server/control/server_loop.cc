@@ -364,8 +364,18 @@ absl::Status ServerLoop::FreeRun() {
 CopyCallbacks ServerLoop::Callbacks() {
   CopyCallbacks callbacks;
   callbacks.on_state = [this](CopyState state) {
-    Post([this, state = std::move(state)](Time now, ServerEffects* effects) {
-      core_->OnCopy(state, now, effects);
+    {
+      const std::lock_guard lock(mutex_);
+      copy_states_.push_back(std::move(state));
+      if (copy_states_.size() > 1) return;  // an event for the first waits, and takes all
+    }
+    Post([this](Time now, ServerEffects* effects) {
+      std::vector<CopyState> states;
+      {
+        const std::lock_guard lock(mutex_);
+        states.swap(copy_states_);
+      }
+      core_->OnCopies(states, now, effects);
     });
   };
   callbacks.on_order = [this](uint32_t shard, uint64_t epoch, CopyCore::OrderDone done) {

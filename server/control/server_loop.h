@@ -217,6 +217,7 @@ class ServerLoop final : public PeerHandler {
   std::condition_variable changed_;  // wakes the loop, and who waits for links to end
   std::condition_variable standing_changed_;
   std::deque<Event> events_;
+  std::vector<CopyState> copy_states_;  // reports of copies that the loop did not take yet
   std::map<uint64_t, std::promise<absl::StatusOr<ControlReply>>> asked_;
   uint64_t next_request_ = 1;
   std::map<uint64_t, Link> links_;

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "common/open_files.h"
 
 namespace psgd {
 namespace {
@@ -51,6 +52,9 @@ absl::Status FromRocks(const rocksdb::Status& status, const std::string& folder)
   const bool over_quota = absl::StrContains(text, std::strerror(EDQUOT));
   if (status.IsNoSpace() || over_quota) {
     return ResourceExhaustedError(text, "; free some space on ", MountPointOf(folder));
+  }
+  if (absl::StrContains(text, std::strerror(EMFILE))) {
+    return UnavailableError(text, "; ", OpenFilesText());
   }
   if (status.IsCorruption()) return absl::DataLossError(text);
   return UnavailableError(text, "; check the disk and the folder's permissions");

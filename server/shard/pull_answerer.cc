@@ -194,13 +194,17 @@ void PullAnswerer::Send(const WaitingPull& pull, size_t later, uint64_t slowest,
     out->push_back({pull.from, std::exchange(message, {})});
     bytes = 0;
   };
+  const auto is_full = [&](size_t parts, size_t more) {
+    const auto there = static_cast<size_t>(message.header.pull_reply().parts_size());
+    return there > 0 && (there + parts > kMostParts || bytes + more > options_.reply_bytes);
+  };
   for (size_t i = 0; i < pull.slices.size(); ++i) {
     const auto [local, mark] = pull.slices[i];
     if (const size_t count = pull.aside ? 0 : WholeTensor(pull, i); count > 0) {
       const auto tensor = std::span<const SliceState>(slices_.all()).subspan(local, count);
       const UpdateReader reader = {pull.key.worker(), pull.key.incarnation()};
       if (std::optional<Bytes> updates = encoder_.EncodeUpdates(tensor, mark, reader)) {
-        if (bytes > 0 && bytes + updates->size() > options_.reply_bytes) send(i);
+        if (is_full(count, updates->size())) send(i);
         bytes += updates->size();
         const PackedPayload packed = encoder_.Pack(slices_[local], *updates, PullPart::UPDATES);
         AddUpdateParts(tensor, encoder_, packed.planes, message.header.mutable_pull_reply());
@@ -211,7 +215,7 @@ void PullAnswerer::Send(const WaitingPull& pull, size_t later, uint64_t slowest,
     }
     PullPart part;
     Bytes payload = EncodeSlice(pull, i, &part);
-    if (bytes > 0 && bytes + payload.size() > options_.reply_bytes) send(i);
+    if (is_full(1, payload.size())) send(i);
     bytes += payload.size();
     *message.header.mutable_pull_reply()->add_parts() = std::move(part);
     message.payloads.push_back(std::move(payload));
@@ -220,7 +224,7 @@ void PullAnswerer::Send(const WaitingPull& pull, size_t later, uint64_t slowest,
 }
 
 // If the requested slices from the i-th on include all slices that the shard has of a tensor, and
-// the worker holds the same version of them: their number. Otherwise 0.
+// the worker holds the same version of them: their number, if it fits a message. Otherwise 0.
 size_t PullAnswerer::WholeTensor(const WaitingPull& pull, size_t i) const {
   const auto [local, mark] = pull.slices[i];
   const std::vector<SliceState>& slices = slices_.all();
@@ -228,7 +232,7 @@ size_t PullAnswerer::WholeTensor(const WaitingPull& pull, size_t i) const {
   const bool first = local == 0 || slices[local - 1].spec.parameter() != tensor;
   if (mark == 0 || !first) return 0;
   const size_t count = EndOfTensor(slices, local) - local;
-  if (count > pull.slices.size() - i) return 0;
+  if (count > pull.slices.size() - i || count > kMostParts) return 0;
   for (size_t k = 0; k < count; ++k) {
     if (pull.slices[i + k] != std::pair<uint32_t, uint64_t>(local + k, mark)) return 0;
   }

@@ -704,7 +704,8 @@ void ShardCore::OnLoadState(PeerId from, const Message& message, Outbox* out) {
   body->set_total(static_cast<uint32_t>(states.size()));
   size_t bytes = 0;
   for (const auto& [id, state] : states) {
-    if (bytes > 0 && bytes + state.size() > options_.reply_bytes) {
+    const int there = body->slices_size();
+    if (there == kMostParts || (there > 0 && bytes + state.size() > options_.reply_bytes)) {
       out->push_back({from, reply});
       body->clear_slices();
       reply.payloads.clear();

@@ -587,7 +587,7 @@ void SimServer::Flush(uint32_t shard) {
   if (core_ == nullptr) return;
   if (cut_taken) SendPart(shard);
   Feed([this, state](Time now, ServerEffects* more) {
-    if (copies_.contains(state.shard())) core_->OnCopy(state, now, more);
+    if (copies_.contains(state.shard())) core_->OnCopies({&state, 1}, now, more);
   });
 }
 

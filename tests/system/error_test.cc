@@ -254,6 +254,12 @@ TEST_F(Error, PortInUse) {
   close(fd);
 }
 
+TEST_F(Error, AServerThatMayOpenFewMoreFilesSaysSo) {
+  Process server({"/bin/sh", "-c", "ulimit -n 70 && exec \"$@\"", "sh", ProgramPath("ps-server"),
+                  "--config", SmallConfig(), "--run-dir", Path("run"), "--port", "0"});
+  EXPECT_TRUE(server.WaitFor("files open and may have 70")) << server.Err();
+}
+
 TEST_F(Error, MetricsPortOfAnotherServer) {
   Process first({"ps-server", "--config", SmallConfig(), "--run-dir", Path("first"), "--port", "0",
                  "--http", "0"});

@@ -52,6 +52,8 @@ TEST_F(FilesTest, ErrorsSayWhatToDo) {
   EXPECT_EQ(FileError("write", "/x", EDQUOT).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_NE(FileError("open", "/x", EMFILE).code(), absl::StatusCode::kResourceExhausted)
       << "no room would help";
+  EXPECT_THAT(std::string(FileError("open", "/x", EMFILE).message()),
+              HasSubstr("files open and may have"));
 }
 
 TEST_F(FilesTest, AFailedWriteLeavesTheOldFileAndNothingElse) {

@@ -1,14 +1,20 @@
 // The memory that two processes share: full and fragmented arenas, and peers that break the rules.
 #include "net/ipc/shared_link.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <deque>
 #include <thread>
+
+#include "net/ipc/bell.h"
+#include "net/ipc/handshake.h"
 
 namespace psgd {
 namespace {
@@ -170,6 +176,34 @@ TEST_F(SharedLinkTest, MemoryThatCouldShrinkIsRefused) {
   const auto sealed = SharedMemory::Create(4096);
   EXPECT_TRUE(absl::IsInvalidArgument(
       SharedMemory::Map(FileDescriptor(::dup(sealed->fd())), 8192).status()));
+}
+
+TEST_F(SharedLinkTest, MemoryOfAPeerTakesNoDescriptor) {
+  const auto made = SharedMemory::Create(4096);
+  FileDescriptor fd(::dup(made->fd()));
+  const int number = fd.get();
+  const auto mapped = SharedMemory::Map(std::move(fd), 4096);
+  ASSERT_TRUE(mapped.ok());
+  EXPECT_EQ(::fcntl(number, F_GETFD), -1);
+}
+
+TEST(IpcHandshake, APeerWhoseFilesCannotBeOpenedIsNoStranger) {
+  int pair[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+  const FileDescriptor from(pair[0]), to(pair[1]);
+  const auto memory = SharedMemory::Create(4096);
+  const auto bell = Bell::Create();
+  ASSERT_TRUE(memory.ok() && bell.ok());
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = static_cast<rlim_t>(FileDescriptor(::dup(0)).get()) + 1;  // room for one more
+  ASSERT_TRUE(SendHello(from.get(), 4096, "", memory->fd(), *bell).ok());
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  const absl::Status status = ReceiveHello(to.get()).status();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_NE(status.message().find("ulimit"), absl::string_view::npos) << status;
 }
 
 }  // namespace

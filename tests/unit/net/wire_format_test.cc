@@ -131,6 +131,32 @@ TEST(WireFormatTest, SendersLimitsAreNamed) {
   EXPECT_EQ(EncodeMessage(header, kLimit).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(WireFormatTest, TheMostPartsOfASenderFit) {
+  DataHeader pull, push;
+  for (int i = 0; i < kMostParts; ++i) {
+    PullPart* const pulled = pull.mutable_pull_reply()->add_parts();
+    pulled->set_slice(UINT32_MAX);
+    pulled->set_codec(CODEC_CHUNKED);
+    pulled->set_version(UINT64_MAX);
+    pulled->set_form(PullPart::UPDATES);
+    pulled->set_mark(UINT64_MAX);
+    pulled->set_with_previous(true);
+    pulled->set_zstd(4);
+    PushPart* const pushed = push.mutable_push()->add_parts();
+    pushed->set_slice(UINT32_MAX);
+    pushed->set_codec(CODEC_CHUNKED);
+    pushed->set_base_version(UINT64_MAX);
+    pushed->set_with_previous(true);
+    pushed->set_zstd(4);
+    pushed->set_base_life(UINT32_MAX);
+  }
+  const size_t largest_sizes = size_t{5} * kMostParts;
+  for (const DataHeader& header : {pull, push}) {
+    EXPECT_LT(header.ByteSizeLong() + largest_sizes, kMaxHeaderBytes);
+  }
+  EXPECT_LE(static_cast<size_t>(kMostParts), kMaxPayloads);
+}
+
 // Changes encoded bytes and seals them with a valid checksum, so that only the later checks see the
 // change.
 class SealedTest : public testing::Test {

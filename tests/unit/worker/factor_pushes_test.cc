@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "net/message.h"
 #include "tests/unit/compression/factors_of.h"
 #include "worker/update_encoder.h"
 
@@ -72,6 +73,26 @@ TEST(FactorPushes, AreOneForEachShard) {
       (*readers)[i]->AddBlock(1, values);
       EXPECT_EQ(values, factors.Product(shapes[i])) << "the shard adds the decay";
     }
+  }
+}
+
+TEST(FactorPushes, MoreSlicesThanAMessageMayNameGetTheGradient) {
+  constexpr uint32_t kSide = 200;
+  static_assert(kSide * kSide > kMostParts);
+  ParameterSpec parameter;
+  parameter.add_shape(kSide);
+  parameter.add_shape(kSide);
+  for (const uint32_t count : {1u, 2u}) {
+    Placement placement;
+    for (uint32_t offset = 0; offset < kSide * kSide; offset += count) {
+      SliceSpec* slice = placement.add_slices();
+      slice->set_offset(offset);
+      slice->set_count(count);
+    }
+    std::vector<EncodedSlice> out;
+    FactorPushes pushes(parameter, 0, placement, 1);
+    pushes.Encode(std::vector<float>(2 * kSide, 1.0f), {}, 0, 1, &out);
+    EXPECT_EQ(out.size(), count == 1 ? kSide * kSide : 1);
   }
 }
 

@@ -1,4 +1,5 @@
 // A session whose owner computes: its thread sends what waits for room.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -127,6 +128,19 @@ TEST(SessionLimit, AWaitEndsAtItsLimit) {
     for (const Duration wait : waits) sum += wait;
     EXPECT_LE(sum, left + Milliseconds(2));
   }
+}
+
+TEST(SessionLimit, AMessageThatCannotBeSentEndsTheWait) {
+  TransportOptions small;
+  small.max_message_bytes = 8;
+  const auto transport = MakeInProcessTransport(small);
+  SessionCore core({}, OneShard(), SteadyNow());
+  Session session(&core, *transport->Connect({"shard"}), [] { return absl::OkStatus(); });
+  core.Pull(0, SteadyNow());
+  const absl::Status status = session.WaitUntil([&] { return !core.pulling(); });
+  EXPECT_TRUE(absl::IsInternal(status));
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("a message to shard 0 cannot be sent: a message of"));
 }
 
 TEST(SessionLimit, WhatIsDoneIsNotAskedAgain) {

@@ -17,10 +17,10 @@ class SessionTest : public testing::Test {
  protected:
   SessionTest() { Make(); }
 
-  // Slices are dealt to two shards in turn: 0, 2, 4 to shard 0 and 1, 3 to shard 1.
-  void Make(size_t window = 1 << 20, size_t fuse = 1 << 20) {
+  // Slices are dealt to two shards in turn: 0, 2, 4... to shard 0 and 1, 3... to shard 1.
+  void Make(size_t window = 1 << 20, size_t fuse = 1 << 20, int slices = 5) {
     Placement placement;
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < slices; ++i) {
       SliceSpec* slice = placement.add_slices();
       slice->set_count(4);
       slice->set_shard(i % 2);

@@ -1,4 +1,5 @@
 // Tests order, window, acknowledgement and refusals.
+#include "net/wire_format.h"
 #include "tests/unit/worker/session_fixture.h"
 
 namespace psgd {
@@ -34,6 +35,46 @@ TEST_F(SessionTest, LargePartsTravelAlone) {
     EXPECT_EQ(sent[i].header.push().seq(), i + 1);
     EXPECT_EQ(sent[i].payloads.size(), 1u);
     EXPECT_EQ(sent[i].header.push().end_of_clock(), i == 2);
+  }
+}
+
+TEST_F(SessionTest, MorePartsThanAMessageMayHaveAreCut) {
+  Make(1 << 20, 1 << 20, 2 * kMostParts + 2);
+  for (uint32_t id = 0; id <= 2u * kMostParts; id += 2) {
+    core_->Push(1, {id, CODEC_NONE, Bytes()}, now_);
+  }
+  core_->EndClock(1, now_);
+  const auto sent = DrainTo(0);
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0].header.push().parts_size(), kMostParts);
+  EXPECT_FALSE(sent[0].header.push().end_of_clock());
+  EXPECT_EQ(sent[1].header.push().parts_size(), 1);
+  EXPECT_TRUE(sent[1].header.push().end_of_clock());
+}
+
+TEST_F(SessionTest, MarksThatNoMessageHoldsStayAway) {
+  for (const int slices : {1000, 500'000}) {
+    Make(1 << 20, 1 << 20, slices);
+    core_->Pull(0, now_);
+    Drain();
+    for (const uint32_t shard : {0, 1}) {
+      Message message = From(shard);
+      message.header.mutable_pull_reply()->set_request(1);
+      for (uint32_t id = shard; id < static_cast<uint32_t>(slices); id += 2) {
+        PullPart* const part = message.header.mutable_pull_reply()->add_parts();
+        part->set_slice(id);
+        part->set_mark(UINT64_MAX);
+        message.payloads.push_back(Payload(4));
+      }
+      core_->OnMessage(shard, message, now_);
+    }
+    ASSERT_FALSE(core_->pulling());
+    core_->TakePulled();
+    core_->Pull(1, now_);
+    for (const auto& [to, message] : Drain()) {
+      EXPECT_TRUE(EncodedSize(message, SIZE_MAX).ok());
+      EXPECT_EQ(message.header.pull().marks_size(), slices == 1000 ? 500 : 0);
+    }
   }
 }
 
@@ -444,7 +485,8 @@ TEST_F(SessionTest, ARefusedPullIsAnError) {
   core_->Pull(0, now_);
   Drain();
   Refuse(1, Refusal::MALFORMED, 0, 1);
-  EXPECT_THAT(std::string(core_->Tick(now_).message()), HasSubstr("shard 1 refused a pull: why"));
+  EXPECT_THAT(std::string(core_->Tick(now_).message()),
+              HasSubstr("shard 1 refused a request: why"));
 }
 
 }  // namespace

@@ -195,6 +195,17 @@ TEST_F(SessionTest, SpreadsAProgramsStateOverTheShards) {
   EXPECT_THAT(parts[1], ElementsAre(kProgramState + 3));
 }
 
+TEST_F(SessionTest, MoreStatesThanAMessageMayHaveAreCut) {
+  std::vector<std::pair<uint32_t, Bytes>> states;
+  for (uint32_t i = 0; i <= 2 * kMostParts; i += 2) states.emplace_back(kProgramState + i, Bytes());
+  core_->SaveState(9, states, now_);
+  std::vector<int> sizes;
+  for (const Message& message : DrainTo(0)) {
+    sizes.push_back(message.header.save_state().slices_size());
+  }
+  EXPECT_THAT(sizes, ElementsAre(kMostParts, 1));
+}
+
 class SessionLoadTest : public SessionTest {
  protected:
   void State(uint32_t shard, const std::vector<uint32_t>& slices, uint32_t total, bool last,

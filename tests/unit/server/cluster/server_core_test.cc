@@ -68,6 +68,21 @@ TEST(ServerCore, ARunThatWasEndedIsOver) {
   EXPECT_TRUE(ends[0].why.ok());
 }
 
+// With hundreds of shards a state for each report would take all of the server's time.
+TEST(ServerCore, ReportsOfManyCopiesAreOneState) {
+  ServerCore core(Options(false));
+  std::vector<CopyState> copies(3);
+  for (uint32_t shard = 0; shard < 3; ++shard) {
+    copies[shard].set_shard(shard);
+    copies[shard].set_epoch(1);
+  }
+  ServerEffects effects;
+  core.OnCopies(copies, kNow, &effects);
+  const auto states = All<effect::SendState>(effects);
+  ASSERT_EQ(states.size(), 1u);
+  EXPECT_EQ(states[0].state.copies_size(), 3);
+}
+
 TEST(ServerCore, TroubleWithTheStoreIsToldOnceAndTriedAgain) {
   ServerCore core(Options(true));
   ServerEffects effects;

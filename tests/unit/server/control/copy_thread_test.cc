@@ -251,7 +251,8 @@ class Node final : public PeerHandler {
 
 class CopyThreads : public ::testing::Test {
  protected:
-  CopyThreads() : transport_(MakeInProcessTransport({})), first_(1, transport_.get(), true) {}
+  explicit CopyThreads(const TransportOptions& options = {})
+      : transport_(MakeInProcessTransport(options)), first_(1, transport_.get(), true) {}
 
   // The first server leads the shard, and worker 0 may push to it.
   void Start() {
@@ -341,6 +342,29 @@ TEST_F(CopyThreads, AnOrderOfAnotherEpochIsNotCarriedOut) {
   Start();
   EXPECT_TRUE(absl::IsUnavailable(first_.Execute(AdmitWorker{ShardFixture::Key(1)}, 4, 7)));
   EXPECT_TRUE(first_.Execute(AdmitWorker{ShardFixture::Key(1)}, 4, 1).ok());
+}
+
+class CopyThreadsOfSmallMessages : public CopyThreads {
+ protected:
+  CopyThreadsOfSmallMessages() : CopyThreads(Small()) {}
+
+ private:
+  static TransportOptions Small() {
+    TransportOptions options;
+    options.max_message_bytes = sizeof(float) * kElements;
+    return options;
+  }
+};
+
+// The worker would ask for it again for ever.
+TEST_F(CopyThreadsOfSmallMessages, AnAnswerThatCannotBeSentIsRefused) {
+  Start();
+  ASSERT_TRUE(worker_->Send(0, ShardFixture::PullOf(0, 7, 0)).ok());
+  const auto received = worker_->Receive(kPatience);
+  ASSERT_TRUE(received.has_value());
+  const Refusal& refusal = received->message.header.refusal();
+  EXPECT_EQ(refusal.request(), 7u);
+  EXPECT_THAT(refusal.detail(), ::testing::HasSubstr("this endpoint allows 4000"));
 }
 
 // Saving may begin late. Then the image may be of a shard that another copy's image replaced.

@@ -437,6 +437,13 @@ TEST(FromRocks, AQuotaThatIsUsedUpIsAFullDisk) {
   }
 }
 
+TEST(FromRocks, AFileThatCannotBeOpenedNamesTheLimit) {
+  const auto status = rocksdb::Status::IOError("While open a file for appending: /x/000004.log",
+                                               std::strerror(EMFILE));
+  EXPECT_THAT(std::string(FromRocks(status, "/").message()),
+              testing::HasSubstr("files open and may have"));
+}
+
 TEST_F(RocksJournalTest, AJournalThatIsNotThereIsAnError) {
   const auto journal = RocksJournal::Open(Options());
   EXPECT_FALSE(journal.ok());

@@ -189,7 +189,7 @@ TEST_P(ShardCutTest, WhatItWaitsForIsNeverSentAway) {
   shard.Acknowledged(later);
 }
 
-// A checkpoint with residuals of workers 0 and 1 in both slices, or of other workers.
+// A checkpoint with residuals of workers 0 and 1 in all slices, or of other workers.
 std::shared_ptr<const LoadedCheckpoint> CheckpointOf(ShardFixture& shard,
                                                      const std::vector<uint32_t>& workers = {0,
                                                                                              1}) {
@@ -199,7 +199,8 @@ std::shared_ptr<const LoadedCheckpoint> CheckpointOf(ShardFixture& shard,
   *manifest.mutable_placement() = *shard.install().placement;
   manifest.mutable_placement()->add_endpoints("tcp://x");
   manifest.add_shards();
-  for (uint32_t id = 0; id < 2; ++id) {
+  const auto slices = static_cast<uint32_t>(shard.install().placement->slices_size());
+  for (uint32_t id = 0; id < slices; ++id) {
     SliceSnapshot& slice = snapshot.slices.emplace_back();
     slice.id = id;
     slice.spec = shard.install().placement->slices(static_cast<int>(id));
@@ -213,6 +214,19 @@ std::shared_ptr<const LoadedCheckpoint> CheckpointOf(ShardFixture& shard,
   auto loaded = LoadedCheckpoint::Assemble(manifest, {snapshot});
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   return std::make_shared<LoadedCheckpoint>(*std::move(loaded));
+}
+
+TEST(ShardResume, HandsOverManySmallStatesInSeveralMessages) {
+  ShardFixture shard({.staleness = 4, .elements = std::vector<uint32_t>(kMostParts + 1, 4)});
+  shard.install().checkpoint = CheckpointOf(shard);
+  shard.Start(1);
+  Message load = ShardFixture::Header(0);
+  load.header.mutable_load_state()->set_request(3);
+  const auto out = shard.Send(load);
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_EQ(out[0].message.header.state_reply().slices_size(), kMostParts);
+  EXPECT_EQ(out[1].message.header.state_reply().slices_size(), 1);
+  EXPECT_TRUE(out[1].message.header.state_reply().last());
 }
 
 TEST(ShardResume, HandsSavedStateToTheSameWorkerUntilItPushes) {

@@ -1,4 +1,5 @@
 // Pulls: the staleness gate, replies in pieces, copy-on-write.
+#include "net/wire_format.h"
 #include "tests/unit/server/shard/shard_fixture.h"
 
 namespace psgd {
@@ -80,6 +81,20 @@ TEST(ShardPull, ALargeReplyComesInPiecesThatAddUp) {
     EXPECT_EQ(slices, (std::vector<uint32_t>{0, 1, 2, 3, 4}));
     EXPECT_EQ(out.size(), reply_bytes == 1 ? 5u : reply_bytes == 40 ? 3u : 1u);
   }
+}
+
+TEST(ShardPull, ManySmallSlicesComeInMessagesThatTheFormatAllows) {
+  constexpr size_t kSlices = 70000;
+  static_assert(kSlices > kMaxPayloads);
+  ShardFixture shard({.staleness = 4, .elements = std::vector<uint32_t>(kSlices, 1)});
+  shard.Start(1);
+  size_t slices = 0;
+  for (const auto& [to, message] : shard.Send(ShardFixture::PullOf(0, 9, 0))) {
+    EXPECT_TRUE(EncodedSize(message, SIZE_MAX).ok());
+    slices += message.payloads.size();
+    EXPECT_EQ(message.header.pull_reply().remaining(), kSlices - slices);
+  }
+  EXPECT_EQ(slices, kSlices);
 }
 
 TEST(ShardPull, SomeSlicesOnly) {
