@@ -224,9 +224,12 @@ psgd_status psgd_get_run(psgd_client client, psgd_run* run) {
     made.worker_optimizer = c.PushesWeights() ? 1 : 0;
     c.run_name().copy(made.name, sizeof made.name - 1);
     made.local_steps = StepsOfClock(config.local());
-    if (!c.PushesWeights()) {
-      made.learning_rate = FirstHyper(config.optimizer()).learning_rate();
-      made.momentum = config.optimizer().sgd().momentum();
+    // With groups there is no one rate.
+    if (const OptimizerConfig& optimizer = config.optimizer();
+        !c.PushesWeights() && optimizer.groups().empty()) {
+      made.learning_rate = FirstHyper(optimizer).learning_rate();
+      made.momentum =
+          optimizer.has_lars() ? optimizer.lars().momentum() : optimizer.sgd().momentum();
     }
     GiveOut(made, given.size, run);
     return absl::OkStatus();
@@ -431,14 +434,19 @@ psgd_status psgd_report(psgd_client client, const psgd_result* result) {
       return InvalidArgumentError(given.measures, " measures; at most ", kMostMeasures,
                                   " are allowed");
     }
-    if (!(given.accuracy >= 0 && given.accuracy <= 1)) {
+    constexpr double kRounding = 1e-6;  // of a mean of accuracies
+    if (std::isnan(given.accuracy)) {
+      return absl::InvalidArgumentError(
+          "an accuracy that is not a number: give 0 where nothing was measured");
+    }
+    if (given.accuracy < 0 || given.accuracy > 1 + kRounding) {
       return InvalidArgumentError("an accuracy of ", given.accuracy,
                                   ": it is a fraction from 0 to 1; divide a percentage by 100");
     }
     EvalResult report;
     report.set_epoch(given.epoch);
     report.set_loss(given.loss);
-    report.set_accuracy(given.accuracy);
+    report.set_accuracy(std::min(given.accuracy, 1.0));
     report.set_samples(given.samples);
     report.set_seconds(given.seconds);
     if (given.measures > 0) {

@@ -1,8 +1,10 @@
 #include "common/names.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "absl/strings/ascii.h"
+#include "common/utf8.h"
 
 namespace psgd {
 namespace {
@@ -25,14 +27,24 @@ absl::Status CheckPeerName(absl::string_view what, absl::string_view name) {
       name.size(), " characters); choose another with --name");
 }
 
+// Messages take only valid UTF-8.
 std::string Readable(absl::string_view text) {
-  std::string readable(text.substr(0, kLongestText));
+  if (text.size() > kLongestText) {
+    size_t end = kLongestText;
+    while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) --end;
+    text = text.substr(0, end);
+  }
+  std::string readable;
+  while (!text.empty()) {
+    const size_t sound = std::min(FindNonText(text), text.size());
+    readable.append(text.substr(0, sound));
+    text.remove_prefix(sound);
+    if (text.empty()) break;
+    readable.push_back('?');
+    text.remove_prefix(1);
+  }
   for (char& c : readable) {
     if (absl::ascii_iscntrl(c) && c != '\n') c = '?';
-  }
-  // Do not cut in the middle of a UTF-8 character.
-  while (text.size() > kLongestText && !readable.empty() && (readable.back() & 0x80) != 0) {
-    readable.pop_back();
   }
   return readable;
 }

@@ -115,7 +115,8 @@ typedef struct psgd_run {
   int32_t worker_optimizer; /* 1: push weights (optimizer: worker, or local.steps); 0: gradients */
   char name[128];
   uint32_t local_steps; /* between two exchanges (local.steps; auto: local.most); 1: all exchange */
-  /* Of the optimizer on the shards, as the run begins; 0: it has none, or pushes are weights. */
+  /* Of the optimizer on the shards, as the run begins; 0: it has none, or different ones for groups
+   * of parameters, or pushes are weights. */
   double learning_rate;
   double momentum;
 } psgd_run;

@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/suggest.h"
+#include "common/utf8.h"
 #include "experiment/config/other_names.h"
 #include "experiment/config/parse_value.h"
 #include "experiment/config/schema.h"
-#include "experiment/config/utf8.h"
 #include "proto/config.pb.h"
 
 namespace psgd {

@@ -13,9 +13,9 @@
 #include "absl/strings/str_join.h"
 #include "common/suggest.h"
 #include "common/units.h"
+#include "common/utf8.h"
 #include "experiment/config/other_names.h"
 #include "experiment/config/schema.h"
-#include "experiment/config/utf8.h"
 #include "proto/config.pb.h"
 
 namespace psgd {

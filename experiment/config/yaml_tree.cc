@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "experiment/config/utf8.h"
+#include "common/utf8.h"
 
 namespace psgd {
 namespace {

@@ -1,10 +1,12 @@
 #include "experiment/record/metric.h"
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <mutex>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "common/first_measure.h"
 #include "experiment/record/readable.h"
 
@@ -19,6 +21,17 @@ Metric Named(const char* name, const char* title, bool share) {
 const Metric kMetrics[] = {Named("accuracy", "Accuracy", true), Named("rmse", "RMSE", false),
                            Named("f1", "F1", true), Named("auc", "AUC", true),
                            Named("perplexity", "Perplexity", false)};
+
+// Whether a word of a measure's name is one of an error, as in "val_loss" and "wer".
+bool MeansError(absl::string_view name) {
+  constexpr absl::string_view kErrors[] = {"loss",  "error", "mae", "mse", "mape",
+                                           "smape", "rmsle", "nll", "ppl", "bpc",
+                                           "wer",   "cer",   "ter", "fid", "brier"};
+  for (absl::string_view word : absl::StrSplit(name, '_')) {
+    if (std::ranges::find(kErrors, word) != std::end(kErrors)) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -48,9 +61,8 @@ const Metric* MetricOfMeasure(absl::string_view name) {
   std::lock_guard lock(mutex);
   const auto [found, is_new] = others->try_emplace(std::string(name));
   if (is_new) {
-    const bool less = name == "mae" || name == "mse" || absl::StrContains(name, "loss") ||
-                      absl::StrContains(name, "error");
-    found->second = {found->first.c_str(), found->first.c_str(), /*share=*/false, less};
+    found->second = {found->first.c_str(), found->first.c_str(), /*share=*/false,
+                     MeansError(found->first)};
   }
   return &found->second;
 }

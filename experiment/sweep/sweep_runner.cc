@@ -331,8 +331,12 @@ absl::Status SweepRunner::Ended(Active& active) {
 }
 
 void SweepRunner::TellIfNoneBegins(const Active& run, const std::string& why) {
-  const Record& progress = run.metrics->progress();
-  if (progress.is_object() && NumberIn(progress, "samples") > 0) return;
+  const auto trains = [](const Active& active) {
+    const Record& progress = active.metrics->progress();
+    return progress.is_object() && NumberIn(progress, "samples") > 0;
+  };
+  const auto other = [&](const std::unique_ptr<Active>& active) { return trains(*active); };
+  if (trains(run) || std::ranges::any_of(active_, other)) return;
   if (++unbegun_ != kUnbegun || counts_.finished + counts_.stopped > 0 || waiting_.empty()) return;
   display_.Note(
       absl::StrCat("the first ", kUnbegun, " runs all failed before training began, so the ",

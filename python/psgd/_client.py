@@ -14,6 +14,7 @@ from psgd._library import InvalidError, RunOver, StateError
 
 _MOST_MEASURES = 16  # kMostMeasures of proto/measure_of.h
 _LONGEST_NAME = 64  # kLongestName of common/names.h
+_ROUNDING = 1e-6  # of a mean of accuracies; kRounding of client/api.cc
 _SLICE_MS = 200  # a wait looks this often whether Ctrl-C was pressed
 
 
@@ -57,7 +58,9 @@ def check_measures(names: Iterable[str]) -> None:
 
 
 def check_accuracy(value: float) -> None:
-    if not 0 <= value <= 1:
+    if value != value:
+        raise InvalidError("accuracy is not a number: leave it out where nothing was measured")
+    if not 0 <= value <= 1 + _ROUNDING:
         raise InvalidError(f"accuracy is {value:g}: it is a fraction from 0 to 1; divide a percentage "
                            "by 100")
 
@@ -406,7 +409,7 @@ class Client:
         """Tells the people who watch the run what may not be meant: ps-run shows it once, and
         summary.json keeps it."""
         if _library.takes_notes():
-            self._call("psgd_note", " ".join(text.split()).encode())
+            self._call("psgd_note", " ".join(text.split()).encode(errors="replace"))
 
     def timings(self) -> Dict[str, float]:
         """Seconds that psgd took since commit, by what for; steps; bytes of pushes and pulls."""

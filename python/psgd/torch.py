@@ -60,7 +60,9 @@ class _Dealt(Sampler):
 
     def __iter__(self) -> Iterator[int]:
         caller = sys._getframe(1).f_locals.get("self")  # a DataLoader's batches ask
-        return self._run._samples(caller.batch_size if isinstance(caller, BatchSampler) else 0)
+        # Of other classes batch_size may mean something else.
+        batch = caller.batch_size if type(caller) is BatchSampler else 0
+        return self._run._samples(batch)
 
     def __len__(self) -> int:
         return self._run._batches() * self._run.client.batch
@@ -492,8 +494,8 @@ class Run:
                                "results are not reported", 2)
             return
         if self._logged:
-            _warn(self.client, f"results of epoch {self._epochs_done} were logged before, and those "
-                               "stand: give all of an epoch in one call of run.log", 2)
+            _warn(self.client, "results of an epoch were logged twice, and the first ones stand: give "
+                               "all of an epoch in one call of run.log", 2)
             return
         numbers: Dict[str, Any] = {name: _number(value) for name, value in values.items()}
         self.client.report(self._epochs_done, **numbers)

@@ -5,16 +5,17 @@
 namespace psgd {
 
 Duration LateWatch::Shard::Patience() const {
-  if (clock == first_clock) return kPatience;
-  const Duration usual = (since - first) / static_cast<int64_t>(clock - first_clock);
+  const Duration usual =
+      (since - first) / static_cast<int64_t>(std::max<uint64_t>(1, clock - first_clock));
   return std::max(kPatience, kUsualClocks * usual);
 }
 
 void LateWatch::See(uint32_t shard, const ShardStatus& status, Time now) {
-  const Duration lost = standstill_.Lost(now);
-  for (auto& [number, other] : shards_) {
-    other.since += lost;
-    other.first += lost;
+  if (const Duration lost = standstill_.Lost(now); lost > Duration::zero()) {
+    for (auto& [number, other] : shards_) {
+      other.since += lost;
+      other.first += lost;
+    }
   }
   const auto [found, is_new] = shards_.try_emplace(shard);
   Shard& seen = found->second;
@@ -26,6 +27,10 @@ void LateWatch::See(uint32_t shard, const ShardStatus& status, Time now) {
   if (is_new || goes_on) seen.since = now;
   seen.clock = status.slowest_clock();
   seen.late.assign(status.late_workers().begin(), status.late_workers().end());
+}
+
+void LateWatch::Excuse(Time now) {
+  for (auto& [number, shard] : shards_) shard.since = now;
 }
 
 std::optional<LateWorkers> LateWatch::Late(Time now) const {

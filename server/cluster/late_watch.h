@@ -32,7 +32,9 @@ class LateWatch {
   void See(uint32_t shard, const ShardStatus& status, Time now);
   // Of the first shard whose workers are late; nullopt: no worker is late.
   std::optional<LateWorkers> Late(Time now) const;
-  // All waits begin anew.
+  // It is no wonder that workers are late now: their waits begin anew.
+  void Excuse(Time now);
+  // All waits begin anew, and what is usual is not known.
   void Forget() { shards_.clear(); }
 
  private:

@@ -708,6 +708,10 @@ void RunLeader::LookWhatWaits(Time now, ServerEffects* effects) {
     late_watch_.Forget();
   }
   if (late) waits = WaitsForWorkers(*late);
+  if (late && waits.empty()) {
+    late_watch_.Excuse(now);
+    late.reset();
+  }
   if (waits_.empty()) waits_since_ = late ? late->since : now;
   if (!waits.empty() && !told_waits_ && now >= waits_since_ + kMoment) {
     told_waits_ = true;

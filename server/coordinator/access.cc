@@ -54,10 +54,7 @@ absl::Status CheckAccess(Role role, absl::string_view call) {
 
 void MakeReadable(WorkerReport* report) {
   report->set_detour(Readable(report->detour()));
-  constexpr size_t kLongestNote = 1000;
-  for (std::string& note : *report->mutable_notes()) {
-    note = Readable(absl::string_view(note).substr(0, kLongestNote));
-  }
+  for (std::string& note : *report->mutable_notes()) note = Readable(note);
   const auto refused = report->refused();
   report->clear_refused();
   for (const auto& [reason, count] : refused) {

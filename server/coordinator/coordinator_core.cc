@@ -612,7 +612,8 @@ void CoordinatorCore::AssignEvaluation(const MemberState& member, NextSegmentRep
   // The last worker that finishes an epoch evaluates it: others may have finished more, but wait
   // for this worker's next step, so these are the weights of the epoch's end. Where nobody waits, a
   // slow worker would fall further behind with each evaluation.
-  const bool others_wait = config_.consistency().staleness() >= 0;
+  const ConsistencyConfig& consistency = config_.consistency();
+  const bool others_wait = consistency.staleness() >= 0 && consistency.quorum() == 0;
   const bool may_evaluate = others_wait || NobodyIsAhead(member);
   const WorkerKey& key = member.record.key();
   const auto epoch = pending_evaluations_.Assign(key, [&](uint64_t after) {

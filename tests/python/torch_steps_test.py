@@ -373,6 +373,9 @@ class Steps(unittest.TestCase):
                 for logs in (run, psgd.torch.Alone()):
                     with self.assertRaisesRegex(psgd.InvalidError, "94.25: it is a fraction from 0 to 1"):
                         logs.log(accuracy=94.25)
+                    with self.assertRaisesRegex(psgd.InvalidError, "accuracy is not a number"):
+                        logs.log(accuracy=float("nan"))
+                    logs.log(accuracy=1 + 7e-16)  # a mean of accuracies of 1
 
     def test_gradients_that_change_after_they_left(self):
         def clip(model, run, loss):

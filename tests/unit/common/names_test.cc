@@ -27,6 +27,9 @@ TEST(Names, TextOfPeersIsReadable) {
   EXPECT_EQ(Readable(std::string(5000, 'x')).size(), 2000u);
   // The cut drops a whole umlaut rather than half of it.
   EXPECT_EQ(Readable(std::string(1999, 'x') + "\xc3\xa4"), std::string(1999, 'x'));
+  EXPECT_EQ(Readable("\xc3\xa4\xe2\x82\xac"), "\xc3\xa4\xe2\x82\xac");
+  // Messages have only UTF-8.
+  EXPECT_EQ(Readable("caf\xe9 \xed\xa0\x80"), "caf? ???");
 }
 
 }  // namespace

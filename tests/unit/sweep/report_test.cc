@@ -193,6 +193,12 @@ TEST_F(ReportTest, RunsAreComparedByAnyMeasureThatIsAskedFor) {
   ASSERT_TRUE(by_mae.ok()) << by_mae.status();
   EXPECT_STREQ(by_mae->metric.name, "mae");
   EXPECT_TRUE(by_mae->metric.smaller_is_better);
+  for (const char* error : {"wer", "val_loss", "top1_error"}) {
+    EXPECT_TRUE(MetricOfMeasure(error)->smaller_is_better) << error;
+  }
+  for (const char* success : {"bleu", "iou", "transfer"}) {
+    EXPECT_FALSE(MetricOfMeasure(success)->smaller_is_better) << success;
+  }
   EXPECT_EQ(by_mae->runs[0].score.value, 0.8);
   EXPECT_TRUE(WriteReport({.dir = dir_, .metric = "mae"}).ok());
 }

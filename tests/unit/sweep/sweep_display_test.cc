@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "experiment/config/utf8.h"
+#include "common/utf8.h"
 
 namespace psgd {
 namespace {

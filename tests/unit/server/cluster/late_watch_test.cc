@@ -67,6 +67,22 @@ TEST_F(LateWatchTest, TimeInWhichTheServerStoodStillDoesNotCount) {
   EXPECT_TRUE(watch_.Late(now_));
 }
 
+TEST_F(LateWatchTest, TheFirstClockThatIsSeenMayBeLong) {
+  Says(At(0, {}), seconds(40));
+  Says(At(0, {1}), seconds(110));
+  EXPECT_FALSE(watch_.Late(now_));
+  Says(At(0, {1}), seconds(12));
+  EXPECT_TRUE(watch_.Late(now_));
+}
+
+TEST_F(LateWatchTest, AnExcusedWaitBeginsAnew) {
+  Says(At(5, {1}), seconds(12));
+  ASSERT_TRUE(watch_.Late(now_));
+  watch_.Excuse(now_);
+  Says(At(5, {1}), seconds(9));
+  EXPECT_FALSE(watch_.Late(now_));
+}
+
 TEST_F(LateWatchTest, LongClocksNeedMorePatience) {
   for (uint64_t clock = 0; clock < 10; ++clock) Says(At(clock, {1}), seconds(20));
   Says(At(10, {1}), seconds(60));

@@ -1,4 +1,4 @@
-#include "experiment/config/utf8.h"
+#include "common/utf8.h"
 
 #include <cstdint>
 
