@@ -37,7 +37,7 @@ std::string Readable(absl::string_view text) {
   std::string readable;
   while (!text.empty()) {
     const size_t sound = std::min(FindNonText(text), text.size());
-    readable.append(text.substr(0, sound));
+    readable.append(text.data(), sound);
     text.remove_prefix(sound);
     if (text.empty()) break;
     readable.push_back('?');
