@@ -255,20 +255,22 @@ absl::Status Export(const Arguments& arguments) {
   if (!arguments.out.empty()) PSGD_RETURN_IF_ERROR(weights.Write(arguments.out));
   if (!arguments.onnx.empty()) PSGD_RETURN_IF_ERROR(WriteOnnx(weights, arguments.onnx));
   const std::string written = arguments.out.empty() ? arguments.onnx : arguments.out;
-  PSGD_ASSIGN_OR_RETURN(const std::string data, WriteDataRecord(weights, written));
+  PSGD_ASSIGN_OR_RETURN(const DataRecordFile data, WriteDataRecord(weights, written));
+  if (!data.note.empty()) PrintNotes({data.note});
   uint64_t elements = 0;
   for (int p = 0; p < weights.model().parameters_size(); ++p) elements += weights.values(p).size();
   if (arguments.json) {
     std::cout << Record{{"out", written},
-                        {"data", data},
+                        {"data", data.path},
                         {"parameters", weights.model().parameters_size()},
                         {"elements", elements}}
               << "\n";
   } else {
     std::cout << absl::StrFormat("%s: %d parameters, %d weights\n", written,
                                  weights.model().parameters_size(), elements);
-    if (!data.empty()) {
-      std::cout << data << ": the scales and names of the network's inputs and outputs\n";
+    if (!data.path.empty()) {
+      std::cout << data.path << ": the " << (data.note.empty() ? "scales and " : "")
+                << "names of the network's inputs and outputs\n";
     }
   }
   return absl::OkStatus();

@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,19 @@ std::string Quoted(absl::string_view field) {
 
 // Marks of a missing number are few, and so are the texts that stand for one.
 constexpr size_t kFewTexts = 2;
+
+// Numbers with texts are codes, and the texts names, if no more numbers are different, and if
+// fewer numbers come with each text.
+constexpr size_t kFewNumbers = 20, kManyNumbers = 20;
+
+// Whether a comma may separate thousands: of at most three digits, three follow.
+bool MayBeThousands(absl::string_view field) {
+  if (absl::StartsWith(field, "-") || absl::StartsWith(field, "+")) field.remove_prefix(1);
+  const size_t comma = field.find(',');
+  return comma != absl::string_view::npos && comma > 0 && comma <= 3 && field[0] != '0' &&
+         field.size() == comma + 4 &&
+         std::ranges::all_of(field.substr(comma + 1), absl::ascii_isdigit);
+}
 
 absl::Status TooMany(absl::string_view text) {
   return InvalidArgumentError(
@@ -51,8 +65,12 @@ std::string DecimalCommaText(absl::string_view field) {
   double number = 0;
   const std::string point = absl::StrReplaceAll(field, {{",", "."}});
   if (point == field || !absl::SimpleAtod(point, &number)) return "";
-  return absl::StrCat("; it has a decimal comma: write ", point,
-                      " (pandas: read_csv(FILE, decimal=\",\"), then to_csv(FILE, index=False))");
+  const bool thousands = MayBeThousands(field);
+  return absl::StrCat(
+      "; it has a decimal comma", thousands ? " or one of thousands" : "", ": write ", point,
+      thousands ? absl::StrCat(" or ", absl::StrReplaceAll(field, {{",", ""}})) : "",
+      " (pandas: read_csv(FILE, decimal=\",\"", thousands ? " or thousands=\",\"" : "",
+      "), then to_csv(FILE, index=False))");
 }
 
 absl::StatusOr<double> ParseNumber(absl::string_view field) {
@@ -69,12 +87,24 @@ absl::StatusOr<double> ParseNumber(absl::string_view field) {
 absl::Status ColumnReader::Add(absl::string_view field) {
   const bool missing = IsMissing(field);
   numbers_.push_back(std::numeric_limits<double>::quiet_NaN());
-  if (kind_ != Kind::kCategory && !IsMissingNumber(field)) PSGD_RETURN_IF_ERROR(AddNumber(field));
+  if (kind_ != Kind::kCategory && !missing) {
+    if (IsMissingNumber(field)) {
+      AddMark(field);
+    } else {
+      PSGD_RETURN_IF_ERROR(AddNumber(field));
+    }
+  }
   if (kind_ == Kind::kNumber) return absl::OkStatus();
   if (many_values_) return absl::OkStatus();
   if (!missing) return AddValue(field);
   value_of_row_.push_back(-1);
   return absl::OkStatus();
+}
+
+void ColumnReader::AddMark(absl::string_view field) {
+  if (marks_++ == 0) mark_ = std::string(field);
+  double number = 0;
+  if (!absl::SimpleAtod(field, &number)) ++words_;
 }
 
 absl::Status ColumnReader::AddNumber(absl::string_view field) {
@@ -113,8 +143,6 @@ absl::Status ColumnReader::AddValue(absl::string_view field) {
 }
 
 absl::Status ColumnReader::CheckTexts(const PlaceOfRow& place) const {
-  constexpr size_t kManyNumbers = 20;  // for each text
-  constexpr size_t kFewNumbers = 20;   // different ones, as codes that are categories
   if (kind_ || !text_) return absl::OkStatus();
   if (commas_ == texts_ || 2 * commas_ > numbers_.size()) {
     return InvalidArgumentError(place(text_row_), ": ", ParseNumber(*text_).status().message(),
@@ -132,6 +160,16 @@ absl::Status ColumnReader::CheckTexts(const PlaceOfRow& place) const {
       " other fields are; correct it, leave the field empty where the value is missing, or ",
       many_values_ ? "leave the column out (data.columns names the inputs)"
                    : "name the column in data.categories");
+}
+
+bool ColumnReader::MarksAreNames() const {
+  return words_ > 0 && present_ > 0 && !many_values_ && values_.size() <= kFewNumbers + kFewTexts &&
+         present_ < kManyNumbers * words_;
+}
+
+std::string ColumnReader::MarksText() const {
+  if (marks_ == 0) return "";
+  return absl::StrCat(marks_, " of ", numbers_.size(), " marked missing, as ", Quoted(mark_));
 }
 
 // Whether the numbers are those of the rows, in any order.
@@ -154,7 +192,7 @@ bool ColumnReader::NumbersTheRows() const {
 absl::StatusOr<ColumnReader::Column> ColumnReader::Finish(size_t training, const PlaceOfRow& place,
                                                           bool standardize) && {
   PSGD_RETURN_IF_ERROR(CheckTexts(place));
-  const bool category = kind_ ? *kind_ == Kind::kCategory : text_.has_value();
+  const bool category = kind_ ? *kind_ == Kind::kCategory : text_.has_value() || MarksAreNames();
   if (!category && !infinite_.ok()) return Annotate(infinite_, place(infinite_row_));
   if (!category && !standardize && present_ > 0 && present_ < numbers_.size()) {
     const auto missing =
@@ -165,6 +203,12 @@ absl::StatusOr<ColumnReader::Column> ColumnReader::Finish(size_t training, const
   }
   Column column = category ? Categories(training) : Numbers(training, standardize);
   if (!column.cells.empty()) return column;
+  if (!category && marks_ > 0 && present_ == 0) {
+    return InvalidArgumentError(
+        "all its values mean missing, as ", Quoted(mark_),
+        "; if they are names, list the column in data.categories, or else leave it out "
+        "(data.columns names the inputs)");
+  }
   return absl::InvalidArgumentError(
       "no training row has a value; list the columns to predict from in data.columns, without this "
       "one");
@@ -179,6 +223,7 @@ ColumnReader::Column ColumnReader::Numbers(size_t training, bool standardize) co
   Column column;
   *column.preparation.mutable_scale() = RecordOf(*scale);
   column.numbers_rows = NumbersTheRows();
+  column.marks = MarksText();
   column.cells.reserve(numbers_.size());
   for (const double number : numbers_) {
     column.cells.push_back(std::isnan(number) ? 0 : scale->Of(number));

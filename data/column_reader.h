@@ -26,7 +26,8 @@ bool IsMissing(absl::string_view field);
 // for missing. In a category these may be names, as None.
 bool IsMissingNumber(absl::string_view field);
 
-// For people, of a number with a decimal comma: how to write it. Else empty.
+// For people, of a number with a decimal comma, or one that separates thousands: how to write it.
+// Else empty.
 std::string DecimalCommaText(absl::string_view field);
 
 // A finite number up to kLargestNumber in size; else an error that quotes the field.
@@ -42,10 +43,11 @@ class ColumnReader {
     Preparation::Column preparation;  // without its name
     bool numbers_rows = false;        // whether it is as a number of the rows, in any order
     bool rarely_repeats = false;      // whether nearly each row has its own category
+    std::string marks;                // for people: the marks of missing numbers, if it has any
   };
 
-  // `kind`: nothing: a category if any field is text and no mark of a missing number, else a
-  // number.
+  // `kind`: nothing: a category if any field is text and no mark of a missing number, or if marks
+  // are many beside few different numbers; else a number.
   explicit ColumnReader(std::optional<Kind> kind) : kind_(kind) {}
 
   // Adds the field of the next row. An error says what is wrong with it.
@@ -60,10 +62,14 @@ class ColumnReader {
 
  private:
   absl::Status AddNumber(absl::string_view field);
+  void AddMark(absl::string_view field);
   absl::Status AddValue(absl::string_view field);
   // A text among many numbers is a mistake rather than the name of a category, and so are numbers
   // with decimal commas.
   absl::Status CheckTexts(const PlaceOfRow& place) const;
+  // Whether marks of missing numbers are names, beside numbers that are codes.
+  bool MarksAreNames() const;
+  std::string MarksText() const;
   bool NumbersTheRows() const;
   Column Numbers(size_t training, bool standardize) const;
   Column Categories(size_t training) const;
@@ -79,6 +85,9 @@ class ColumnReader {
   size_t text_row_ = 0, texts_ = 0;   // its row, and how many there are
   size_t commas_ = 0;                 // those that are numbers with decimal commas
   std::set<std::string> some_texts_;  // distinct ones, at most kFewTexts + 1
+  size_t marks_ = 0;                  // of missing numbers, without those of IsMissing
+  size_t words_ = 0;                  // such marks that may be names: all but NaN
+  std::string mark_;                  // the first
   absl::Status infinite_;             // of the first number that is not finite
   size_t infinite_row_ = 0;
 };

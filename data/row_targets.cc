@@ -22,6 +22,10 @@ std::string NameOf(double number) {
   return whole ? absl::StrCat(static_cast<int64_t>(number)) : absl::StrFormat("%.15g", number);
 }
 
+constexpr char kMixText[] =
+    "; mix the rows first, unless they are in the order of time, or name a test file "
+    "(data.table.test)";
+
 // If the rows behind the first `training` all have one class, and not by chance.
 std::string SortedClassesText(const std::string& path, const RowTargets& rows, size_t training) {
   constexpr double kUnlikely = 0.01;
@@ -36,8 +40,7 @@ std::string SortedClassesText(const std::string& path, const RowTargets& rows, s
   if (std::pow(share, static_cast<double>(test.size())) > kUnlikely) return "";
   return absl::StrCat(path, ": all ", test.size(),
                       " test rows, the last of the file, have the class ",
-                      rows.class_names[static_cast<size_t>(test.front())],
-                      "; mix the rows first, or name a test file (data.table.test)");
+                      rows.class_names[static_cast<size_t>(test.front())], kMixText);
 }
 
 // If a target of the rows behind the first `training` is always larger, or always smaller.
@@ -58,8 +61,7 @@ std::string SortedNumbersText(const std::string& path, const RowTargets& rows, s
     if (test_least <= most && test_most >= least) continue;
     return absl::StrCat(path, ": all ", all - training, " test rows, the last of the file, have a ",
                         test_least > most ? "larger " : "smaller ", rows.targets.names[t],
-                        " than any other; mix the rows first, or name a test file "
-                        "(data.table.test)");
+                        " than any other", kMixText);
   }
   return "";
 }

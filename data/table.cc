@@ -78,7 +78,9 @@ class TableReader {
   absl::Status ChooseInputs(const ColumnNames& names);
   absl::Status AddRow(const std::vector<std::string>& fields, size_t line);
   // `row_numbers`: the columns that are as a number of the rows.
-  std::string InputsText(const TableRows& table, const std::vector<std::string>& row_numbers) const;
+  // `marks`: of each input, as of ColumnReader.
+  std::string InputsText(const TableRows& table, const std::vector<std::string>& row_numbers,
+                         const std::vector<std::string>& marks) const;
 
   const TableOptions options_;
   ColumnNames inputs_, left_out_;  // once the first names were read
@@ -163,7 +165,7 @@ absl::StatusOr<TableRows> TableReader::Finish(size_t training) {
     return Annotate(status, absl::StrCat(places_.first_file(), ": column \"", name, "\""));
   };
   TableRows table;
-  std::vector<std::string> row_numbers, names_of_rows;
+  std::vector<std::string> row_numbers, names_of_rows, marks;
   table.inputs.cells.resize(rows() * readers_.size());
   for (size_t i = 0; i < readers_.size(); ++i) {
     ColumnReader reader = std::move(readers_[i]);  // gives its memory back
@@ -177,6 +179,7 @@ absl::StatusOr<TableRows> TableReader::Finish(size_t training) {
     Preparation::Column& prepared = *table.preparation.add_columns();
     prepared = std::move(column->preparation);
     prepared.set_name(inputs_[i]);
+    marks.push_back(std::move(column->marks));
     if (column->numbers_rows) row_numbers.push_back(inputs_[i]);
     if (column->rarely_repeats) names_of_rows.push_back(inputs_[i]);
   }
@@ -189,7 +192,7 @@ absl::StatusOr<TableRows> TableReader::Finish(size_t training) {
   if (!targets.ok()) return of_column(targets.status(), absl::StrJoin(options_.target, ", "));
   table.targets = *std::move(targets);
   RecordClasses(table.targets.class_names, &table.preparation);
-  table.note = InputsText(table, row_numbers);
+  table.note = InputsText(table, row_numbers, marks);
   if (!names_of_rows.empty()) {
     AddNote(
         absl::StrCat("most rows have a text of their own in ", SomeOf(names_of_rows, kMostNoted),
@@ -201,17 +204,21 @@ absl::StatusOr<TableRows> TableReader::Finish(size_t training) {
 }
 
 std::string TableReader::InputsText(const TableRows& table,
-                                    const std::vector<std::string>& row_numbers) const {
-  std::vector<std::string> numbers;
+                                    const std::vector<std::string>& row_numbers,
+                                    const std::vector<std::string>& marks) const {
+  std::vector<std::string> numbers, marked;
   std::vector<std::pair<size_t, std::string>> categories;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const ColumnCode& code = table.inputs.columns[i];
     if (code.category) {
       categories.emplace_back(code.width, absl::StrCat(inputs_[i], " (", code.width, " values)"));
-    } else {
+    } else if (marks[i].empty()) {
       numbers.push_back(inputs_[i]);
+    } else {
+      marked.push_back(absl::StrCat(inputs_[i], " (", marks[i], ")"));
     }
   }
+  numbers.insert(numbers.begin(), marked.begin(), marked.end());
   std::ranges::stable_sort(categories, std::greater(),
                            [](const auto& named) { return named.first; });
   std::vector<std::string> widest;

@@ -63,7 +63,8 @@ absl::Status TargetReader::AddClass(absl::string_view field) {
   double number = 0;
   const bool is_number = is_new && absl::SimpleAtod(field, &number);
   const bool comma = is_new && !is_number && !DecimalCommaText(field).empty();
-  text_ = text_ || (is_new && !is_number && !comma);
+  text_ = text_ || (is_new && (!is_number || std::isnan(number)));
+  word_ = word_ || (is_new && !is_number && !comma);
   if (comma || (is_number && std::isfinite(number) && number != std::floor(number)))
     fraction_ = std::string(field);
   if (classes_.size() <= kMostColumnClasses) return absl::OkStatus();
@@ -75,7 +76,7 @@ absl::Status TargetReader::AddClass(absl::string_view field) {
 }
 
 bool TargetReader::HasRealNumbers() const {
-  return !names_.empty() && !text_ && !fraction_.empty() &&
+  return !names_.empty() && !word_ && !fraction_.empty() &&
          RarelyRepeat(class_of_row_.size(), classes_.size());
 }
 

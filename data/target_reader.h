@@ -47,7 +47,8 @@ class TargetReader {
   std::vector<double> values_;  // rows x names; of targets
   std::unordered_map<std::string, int32_t> classes_;
   std::vector<int32_t> class_of_row_;
-  bool text_ = false;     // whether a class is no number
+  bool text_ = false;     // whether a class is no number, so that the order is that of names
+  bool word_ = false;     // whether one is none with a decimal comma either
   std::string fraction_;  // a class that is a number, but no whole one
 };
 

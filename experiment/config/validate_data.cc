@@ -187,6 +187,24 @@ void CheckImageKeys(const DataConfig& data, Problems* problems) {
   }
 }
 
+// What stands for data.standardize with this format.
+const char* StandardizeText(DataConfig::Format format) {
+  switch (format) {
+    case DataConfig::LIBSVM:
+    case DataConfig::TEXT_CLASSES:
+      return "; it reads inputs as they are, and always standardizes numbers to predict";
+    case DataConfig::IDX:
+    case DataConfig::SYNTHETIC:
+    case DataConfig::CIFAR10:
+    case DataConfig::CIFAR100:
+    case DataConfig::IMAGES:
+    case DataConfig::SEGMENTATION:
+      return "; images have data.mean and data.stddev";
+    default:
+      return "";
+  }
+}
+
 void CheckTargetKeys(const Config& config, Problems* problems) {
   const DataConfig& data = config.data();
   const std::string format = FormatName(data);
@@ -211,7 +229,7 @@ void CheckTargetKeys(const Config& config, Problems* problems) {
   if (!data.standardize() && data.format() != DataConfig::ARRAYS &&
       data.format() != DataConfig::TABLE) {
     problems->push_back(absl::StrCat("data.standardize does nothing with format ", format,
-                                     ": leave it out; images have data.mean and data.stddev"));
+                                     ": leave it out", StandardizeText(data.format())));
   }
   if (!HasTargetKind(data)) return CheckClassesAlone(config, problems);
   if (const char* file = FileOf(data.format()); file != nullptr && data.path().empty()) {

@@ -1,10 +1,9 @@
 #include "experiment/launch/data_record.h"
 
-#include <optional>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "data/normalization.h"
 #include "data/open_formats.h"
 #include "data/preparation.h"
 #include "data/token_rows.h"
@@ -35,28 +34,25 @@ Record ColumnRecords(const Preparation& preparation) {
   return inputs;
 }
 
-// Of images of bytes. Nothing: the run measured it, and its data are not here.
-std::optional<Normalization> PixelScales(const Config& config) {
-  const auto data = DataOf(config);
-  if (!data.ok()) return std::nullopt;
-  if (IsPictureFormat(data->format())) {
-    auto scales = PictureNormalization(*data);
-    return scales.ok() ? std::optional(*scales) : std::nullopt;
-  }
-  const auto opened = OpenDataOf(config);
-  return opened.ok() ? std::optional(opened->normalization) : std::nullopt;
+// Of images of bytes. An error: the run measured it, and its data cannot be read.
+absl::StatusOr<Normalization> PixelScales(const Config& config, int channels) {
+  PSGD_ASSIGN_OR_RETURN(const DataConfig data, DataOf(config));
+  if (IsPictureFormat(data.format())) return PictureNormalization(data);
+  if (data.mean_size() > 0) return GivenNormalization(data, channels);
+  PSGD_ASSIGN_OR_RETURN(const DataSets opened, OpenDataOf(config));
+  return opened.normalization;
 }
 
-Record PixelRecords(const Config& config) {
+Record PixelRecords(const Normalization& scales) {
   Record channels = Record::array();
-  const std::optional<Normalization> scales = PixelScales(config);
-  for (size_t c = 0; scales && c < scales->mean.size(); ++c) {
-    channels.push_back({{"mean", scales->mean[c]}, {"deviation", scales->stddev[c]}});
+  for (size_t c = 0; c < scales.mean.size(); ++c) {
+    channels.push_back({{"mean", scales.mean[c]}, {"deviation", scales.stddev[c]}});
   }
   return channels;
 }
 
-Record DataRecordOf(const Config& config, const Preparation& preparation) {
+// `unread`: set to the error if the scales of images cannot be read.
+Record DataRecordOf(const Config& config, const Preparation& preparation, absl::Status* unread) {
   const DataConfig::Format format = config.data().format();
   const SampleShape shape = ShapeOf(preparation);
   Record record = {{"format", absl::AsciiStrToLower(DataConfig::Format_Name(format))}};
@@ -75,7 +71,9 @@ Record DataRecordOf(const Config& config, const Preparation& preparation) {
     }
   } else if (!shape.IsSequence() && !shape.IsSparse()) {
     record["bytes_over"] = 255;
-    record["channels"] = PixelRecords(config);
+    const auto scales = PixelScales(config, shape.channels);
+    if (scales.ok()) record["channels"] = PixelRecords(*scales);
+    *unread = scales.status();
   }
   for (const Preparation::Target& target : preparation.targets()) {
     Record made = {{"name", target.name()}};
@@ -88,17 +86,24 @@ Record DataRecordOf(const Config& config, const Preparation& preparation) {
 
 }  // namespace
 
-absl::StatusOr<std::string> WriteDataRecord(const WeightsCollector& weights,
-                                            const std::string& file) {
+absl::StatusOr<DataRecordFile> WriteDataRecord(const WeightsCollector& weights,
+                                               const std::string& file) {
   const Preparation& preparation = weights.model().preparation();
-  if (!preparation.has_shape() || preparation.too_large()) return "";
-  const Record record = DataRecordOf(weights.config(), preparation);
-  if (record.size() == 1) return "";
-  const std::string path = absl::StrCat(file, ".json");
+  if (!preparation.has_shape() || preparation.too_large()) return DataRecordFile();
+  absl::Status unread;
+  const Record record = DataRecordOf(weights.config(), preparation, &unread);
+  if (record.size() == 1) return DataRecordFile();
+  DataRecordFile written = {absl::StrCat(file, ".json"), ""};
   // Names may be in any encoding.
   PSGD_RETURN_IF_ERROR(WriteFileAtomically(
-      path, record.dump(1, ' ', /*ensure_ascii=*/false, Record::error_handler_t::replace) + "\n"));
-  return path;
+      written.path,
+      record.dump(1, ' ', /*ensure_ascii=*/false, Record::error_handler_t::replace) + "\n"));
+  if (!unread.ok()) {
+    written.note =
+        absl::StrCat(written.path, " has no scales of the images' channels: ", unread.message(),
+                     "; export again where data.path has the run's data set");
+  }
+  return written;
 }
 
 }  // namespace psgd

@@ -8,10 +8,14 @@
 
 namespace psgd {
 
+struct DataRecordFile {
+  std::string path;  // empty: the run has no record of its data, as that of a program
+  std::string note;  // for people: why it is without the scales of images, if so
+};
+
 // Writes FILE.json beside an exported FILE: the scales and the order of the network's inputs, its
-// targets and classes. Returns the path. Empty: the run has no record of its data, as that of a
-// program.
-absl::StatusOr<std::string> WriteDataRecord(const WeightsCollector& weights,
-                                            const std::string& file);
+// targets and classes.
+absl::StatusOr<DataRecordFile> WriteDataRecord(const WeightsCollector& weights,
+                                               const std::string& file);
 
 }  // namespace psgd

@@ -97,6 +97,18 @@ TEST_F(TableTest, ClassesAreInTheOrderOfTheirNumbersOrNames) {
   EXPECT_EQ(RowOf(*names.train, 0).label, 2);
   EXPECT_EQ(RowOf(*names.train, 2).label, 0);
   EXPECT_EQ(RowOf(*names.test, 0).label, 1);
+  // In any order of the rows: beside a name that is no number, numbers are names too.
+  const auto note = [&](const std::vector<std::string>& classes, size_t first) {
+    std::string rows = "x,y\n";
+    for (size_t i = first; i < first + 16; ++i) {
+      absl::StrAppend(&rows, i, ",", classes[i % classes.size()], "\n");
+    }
+    return Load({.path = Write("c.csv", rows), .test_fraction = 0.25, .target = {"y"}}).note;
+  };
+  for (size_t first = 0; first < 3; ++first) {
+    EXPECT_THAT(note({"9", "10", "\"5,5\""}, first), HasSubstr("3 classes: 10, 5,5, 9"));
+    EXPECT_THAT(note({"9", "10", "nan"}, first), HasSubstr("3 classes: 10, 9, nan"));
+  }
 }
 
 TEST_F(TableTest, ATestFileMayHaveItsColumnsInAnotherOrder) {
@@ -324,6 +336,12 @@ TEST_F(TableTest, TextsInAColumnOfManyNumbersHaveTheirLines) {
                     HasSubstr("or leave the column out (data.columns")));
   EXPECT_THAT(error("5,1\n\"1,5\",1\n" + numbers),
               HasSubstr("line 3: \"1,5\" is no number; it has a decimal comma: write 1.5 (pandas"));
+  EXPECT_THAT(
+      error("5,1\n\"-2,361\",1\n" + numbers),
+      HasSubstr("it has a decimal comma or one of thousands: write -2.361 or -2361 (pandas: "
+                "read_csv(FILE, decimal=\",\" or thousands=\",\"), then to_csv("));
+  EXPECT_THAT(error("5,1\n\"0,361\",1\n" + numbers), Not(HasSubstr("thousands")));
+  EXPECT_THAT(error("5,1\n\"2361,500\",1\n" + numbers), Not(HasSubstr("thousands")));
   EXPECT_THAT(error("5,1\n" + commas),
               AllOf(HasSubstr("line 3: \"0,5\" is no number; it has a decimal comma: write 0.5"),
                     HasSubstr("if its values are names, list the column in data.categories")));
@@ -375,7 +393,8 @@ TEST_F(TableTest, NumbersThatAreMissingOrHaveCommasAreNoCategories) {
   }
   const TrainAndTest sets =
       Load({.path = Write("m.csv", marked), .test_fraction = 0.25, .target = {"y"}});
-  EXPECT_THAT(sets.note, HasSubstr("3 inputs: numbers x; categories city (2 values)"));
+  EXPECT_THAT(sets.note, HasSubstr("3 inputs: numbers x (6 of 40 marked missing, as \"NULL\"); "
+                                   "categories city (2 values)"));
   EXPECT_EQ(RowOf(*sets.train, 0).values[0], 0) << "the mean";
   EXPECT_THAT(ErrorOf(commas), HasSubstr("column \"x\": line 2: \"0,0\" is no number; it has a "
                                          "decimal comma: write 0.0"));
@@ -388,6 +407,27 @@ TEST_F(TableTest, NumbersThatAreMissingOrHaveCommasAreNoCategories) {
                                      HasSubstr("decimal comma: write 139.25")));
 }
 
+// Of strands, "-" is one.
+TEST_F(TableTest, ManyMarksBesideFewNumbersAreNames) {
+  const auto note = [&](int codes, int marked, const char* mark) {
+    std::string rows = "x,y\n";
+    for (int i = 0; i < 400; ++i) {
+      absl::StrAppend(&rows, i % marked == 1 ? mark : absl::StrCat(i / 2 % codes), ",", i % 3,
+                      "\n");
+    }
+    return Load({.path = Write("c.csv", rows), .test_fraction = 0.25, .target = {"y"}}).note;
+  };
+  EXPECT_THAT(note(1, 2, "-"), HasSubstr("becomes 2 inputs: categories x (2 values)"));
+  EXPECT_THAT(note(3, 4, "None"), HasSubstr("categories x (4 values)"));
+  EXPECT_THAT(note(3, 40, "None"), HasSubstr("numbers x (10 of 400 marked missing, as \"None\")"));
+  EXPECT_THAT(note(50, 4, "None"), HasSubstr("numbers x (100 of 400 marked"));
+  EXPECT_THAT(note(3, 4, "nan"), HasSubstr("numbers x (100 of 400 marked")) << "no name";
+  EXPECT_THAT(ErrorOf("x,y\n-,1\n,2\n-,1\n-,2\n"),
+              AllOf(HasSubstr("column \"x\": all its values mean missing, as \"-\"; if they are "
+                              "names, list the column in data.categories"),
+                    Not(HasSubstr("no training row"))));
+}
+
 TEST_F(TableTest, ATestOfOneClassIsNoted) {
   std::string sorted = "x,y\n", mixed = sorted;
   for (int i = 0; i < 40; ++i) {
@@ -396,7 +436,9 @@ TEST_F(TableTest, ATestOfOneClassIsNoted) {
   }
   TableOptions options = {.path = Write("s.csv", sorted), .test_fraction = 0.25, .target = {"y"}};
   EXPECT_THAT(Load(options).note,
-              AllOf(HasSubstr("s.csv: all 10 test rows"), HasSubstr("have the class b;")));
+              AllOf(HasSubstr("s.csv: all 10 test rows"),
+                    HasSubstr("have the class b; mix the rows first, unless they are in "
+                              "the order of time, or name a test file")));
   std::string rare = "x,y\n";  // nine of ten rows have one class
   for (int i = 0; i < 40; ++i) absl::StrAppend(&rare, i % 7, ",", i % 10 == 0 && i < 30, "\n");
   EXPECT_THAT(Load({.path = Write("r.csv", rare), .test_fraction = 0.25, .target = {"y"}}).note,

@@ -116,6 +116,12 @@ TEST(ConfigValidate, CrossChecks) {
       {{"data.format=segmentation", "data.path=x", "data.images.classes=2",
         "data.images.labels=labels.csv"},
        "data.images.labels is for format images; format segmentation has masks: leave it out"},
+      {{"data.format=libsvm", "data.path=x", "data.standardize=false"},
+       "data.standardize does nothing with format libsvm: leave it out; it reads inputs as they "
+       "are, and always standardizes numbers to predict"},
+      {{"data.standardize=false"},
+       "data.standardize does nothing with format synthetic: leave it out; images have data.mean "
+       "and data.stddev"},
       {{"data.format=libsvm", "data.path=x", "data.target_kind=number"},
        "data.target_kind is number, but model.loss is cross_entropy, which is of class: leave "
        "target_kind out, and set model.loss to cross_entropy for a class, to squared or smooth_l1 "

@@ -1,6 +1,7 @@
 // The file beside an exported network.
 #include "experiment/launch/data_record.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -11,11 +12,15 @@
 namespace psgd {
 namespace {
 
+using testing::AllOf;
+using testing::HasSubstr;
+
 // What export writes of a run on such data. Null: no file.
-Record Written(DataConfig::Format format, const Preparation& preparation) {
+Record Written(const DataConfig& data, const Preparation& preparation, std::string* note) {
   ScratchFolder folder;
   WeightsChunk chunk;
-  chunk.mutable_config()->mutable_data()->set_format(format);
+  chunk.mutable_config()->mutable_model()->set_zoo("mlp");
+  *chunk.mutable_config()->mutable_data() = data;
   *chunk.mutable_model()->mutable_preparation() = preparation;
   auto& parameter = *chunk.mutable_model()->add_parameters();
   parameter.set_name("w");
@@ -23,11 +28,21 @@ Record Written(DataConfig::Format format, const Preparation& preparation) {
   parameter.mutable_initializer()->mutable_constant();
   WeightsCollector weights;
   EXPECT_TRUE(weights.Add(chunk).ok()) << weights.Add(chunk);
-  const auto path = WriteDataRecord(weights, folder.File("net.onnx"));
-  EXPECT_TRUE(path.ok()) << path.status();
-  if (path->empty()) return nullptr;
-  EXPECT_EQ(*path, folder.File("net.onnx.json"));
-  return Record::parse(ReadFile(*path));
+  const auto written = WriteDataRecord(weights, folder.File("net.onnx"));
+  EXPECT_TRUE(written.ok()) << written.status();
+  if (written->path.empty()) return nullptr;
+  EXPECT_EQ(written->path, folder.File("net.onnx.json"));
+  *note = written->note;
+  return Record::parse(ReadFile(written->path));
+}
+
+Record Written(DataConfig::Format format, const Preparation& preparation) {
+  DataConfig data;
+  data.set_format(format);
+  std::string note;
+  const Record written = Written(data, preparation, &note);
+  EXPECT_EQ(note, "");
+  return written;
 }
 
 void SetScale(Preparation::Scale* scale, double mean, double deviation) {
@@ -73,6 +88,27 @@ TEST(DataRecord, OfArraysHasColumnsOrChannels) {
   rows.mutable_shape()->set_channels(2);
   EXPECT_EQ(Written(DataConfig::ARRAYS, rows)["channels"][0]["deviation"], 2);
   EXPECT_TRUE(Written(DataConfig::ARRAYS, Preparation()).is_null()) << "as of a program";
+}
+
+TEST(DataRecord, OfImagesWithoutTheirDataSaysSo) {
+  Preparation images;
+  images.mutable_shape()->set_channels(1);
+  images.mutable_shape()->set_height(28);
+  images.mutable_shape()->set_width(28);
+  images.add_classes("0");
+  DataConfig data;
+  data.set_format(DataConfig::IDX);
+  data.set_path("/no/such/folder");
+  std::string note;
+  const Record unread = Written(data, images, &note);
+  EXPECT_FALSE(unread.contains("channels"));
+  EXPECT_EQ(unread["classes"].size(), 1u);
+  EXPECT_THAT(note, AllOf(HasSubstr("net.onnx.json has no scales of the images' channels: "),
+                          HasSubstr("/no/such/folder"), HasSubstr("export again")));
+  data.add_mean(0.5);
+  data.add_stddev(0.25);
+  EXPECT_EQ(Written(data, images, &note)["channels"].dump(), "[{\"mean\":0.5,\"deviation\":0.25}]");
+  EXPECT_EQ(note, "");
 }
 
 }  // namespace
