@@ -146,7 +146,7 @@ absl::StatusOr<std::unique_ptr<ControlService>> ControlService::Start(
     const std::string& host, int port, const Credentials* credentials) {
   PSGD_RETURN_IF_ERROR(CheckMayListen({.host = host, .port = port, .name = {}}));
   auto impl = std::make_unique<Impl>();
-  const std::string address = Address{.host = host, .port = port, .name = {}}.HostPort();
+  const std::string address = absl::StrCat(host, ":", port);
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(kMaxMessage);
   // Two servers on one port would each get half of the workers.
