@@ -1,7 +1,6 @@
 #include "common/names.h"
 
 #include <algorithm>
-#include <cstdint>
 
 #include "absl/strings/ascii.h"
 #include "common/utf8.h"
@@ -29,11 +28,7 @@ absl::Status CheckPeerName(absl::string_view what, absl::string_view name) {
 
 // Messages take only valid UTF-8.
 std::string Readable(absl::string_view text) {
-  if (text.size() > kLongestText) {
-    size_t end = kLongestText;
-    while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) --end;
-    text = text.substr(0, end);
-  }
+  text = StartOf(text, kLongestText);
   std::string readable;
   while (!text.empty()) {
     const size_t sound = std::min(FindNonText(text), text.size());

@@ -49,15 +49,17 @@ size_t FindNonText(absl::string_view text) {
   return absl::string_view::npos;
 }
 
+absl::string_view StartOf(absl::string_view text, size_t size) {
+  if (text.size() <= size) return text;
+  while (size > 0 && (static_cast<uint8_t>(text[size]) & 0xC0) == 0x80) --size;
+  return text.substr(0, size);
+}
+
 std::string Quote(absl::string_view text) {
   constexpr size_t kShown = 60;
-  size_t end = text.size();
-  if (end > kShown) {
-    end = kShown;
-    while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) --end;
-  }
-  return absl::StrCat("\"", absl::Utf8SafeCEscape(text.substr(0, end)),
-                      end < text.size() ? "...\"" : "\"");
+  const absl::string_view shown = StartOf(text, kShown);
+  return absl::StrCat("\"", absl::Utf8SafeCEscape(shown),
+                      shown.size() < text.size() ? "...\"" : "\"");
 }
 
 }  // namespace psgd

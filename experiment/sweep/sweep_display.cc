@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/utf8.h"
 #include "experiment/record/readable.h"
 
 namespace psgd {
@@ -60,13 +61,6 @@ Row RowOf(const EndedRun& run) {
           ScoreText(*run.last),
           "",
           ReadableTime(run.seconds)};
-}
-
-// Cuts `text` to at most `size` bytes, at the start of a UTF-8 character.
-std::string Cut(const std::string& text, size_t size) {
-  if (text.size() <= size) return text;
-  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
-  return text.substr(0, size);
 }
 
 std::vector<std::string> Aligned(const std::vector<Row>& rows, bool header) {
@@ -135,7 +129,8 @@ std::vector<std::string> SweepLines(const std::string& name, const SweepView& vi
   const size_t room = std::max<size_t>(kNarrowestLabel, columns - std::min(columns, taken));
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].size() > 2)
-      figures[i][1] = rows[i][1].size() > room ? Cut(rows[i][1], room - 3) + "..." : rows[i][1];
+      figures[i][1] = rows[i][1].size() > room ? absl::StrCat(StartOf(rows[i][1], room - 3), "...")
+                                               : rows[i][1];
   }
   for (std::string& line : Aligned(figures, header)) lines.push_back(std::move(line));
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -144,7 +139,7 @@ std::vector<std::string> SweepLines(const std::string& name, const SweepView& vi
     line.resize(states + 4, ' ');
     line += rows[i][1];
   }
-  for (std::string& line : lines) line = Cut(line, columns);
+  for (std::string& line : lines) line = std::string(StartOf(line, columns));
   return lines;
 }
 
