@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "experiment/config/config_yaml.h"
+#include "net/address.h"
 #include "net/resolve.h"
 
 namespace psgd {
@@ -62,7 +63,8 @@ absl::StatusOr<std::optional<HttpServerOptions>> PagesAddress(const ServerArgume
   if (arguments.http == "off") return std::nullopt;
   HttpServerOptions options;
   const size_t colon = arguments.http.rfind(':');
-  options.host = colon == std::string::npos ? arguments.bind : arguments.http.substr(0, colon);
+  options.host = colon == std::string::npos ? arguments.bind
+                                            : WithoutBrackets(arguments.http.substr(0, colon));
   const std::string port = arguments.http.substr(colon == std::string::npos ? 0 : colon + 1);
   const bool good =
       absl::SimpleAtoi(port, &options.port) && options.port >= 0 && options.port < 65536;

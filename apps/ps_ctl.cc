@@ -35,6 +35,7 @@
 #include "experiment/record/evaluation_record.h"
 #include "experiment/record/readable.h"
 #include "experiment/record/run_dir.h"
+#include "net/address.h"
 #include "proto/measure_of.h"
 #include "server/durability/best_checkpoint.h"
 #include "server/durability/checkpoint_files.h"
@@ -125,7 +126,7 @@ std::vector<std::string> ServersOfLiveRun(const std::string& run_dir) {
   for (const std::string& place : places) {
     const auto record = LoadServerRecord(RunDir(place).ServerDir());
     if (!record.ok()) continue;
-    addresses.push_back(absl::StrCat(ReachedAs(*record), ":", record->control_port()));
+    addresses.push_back(HostPort(ReachedAs(*record), static_cast<int>(record->control_port())));
   }
   return addresses;
 }

@@ -112,6 +112,8 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
                                  "--follow is --join by now: --join ", follow,
                                  " holds copies of the run's shards (cluster.copies)")));
   }
+  arguments.bind = WithoutBrackets(arguments.bind);
+  arguments.advertise = WithoutBrackets(arguments.advertise);
   if (join->count() > 0 && app.count("--port") == 0) arguments.port = 0;
   if (arguments.beside_worker && join->count() > 0 && app.count("--bind") == 0) {
     if (arguments.etcd.given()) {

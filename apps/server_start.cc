@@ -133,7 +133,7 @@ absl::Status FillLoop(const Arguments& arguments, ServerRecord record, ServerSta
   ServerLoopOptions& loop = start->loop;
   const std::string& reached = ReachedAs(record);
   WarnOfCertificate(start->credentials.get(), reached, start->opened.log);
-  loop.core.self.set_address(absl::StrCat(reached, ":", start->service->port()));
+  loop.core.self.set_address(HostPort(reached, start->service->port()));
   loop.core.leader.coordinator.config = config;
   // Assumes that other servers have as much memory as this one.
   loop.core.leader.coordinator.memory =
@@ -425,7 +425,7 @@ absl::StatusOr<ServerStart> StartServer(const ServerArguments& arguments,
   PSGD_RETURN_IF_ERROR(CheckBind(arguments, "--bind", arguments.bind));
   if (!arguments.advertise.empty()) {
     PSGD_RETURN_IF_ERROR(
-        Annotate(ParseAddress(absl::StrCat("tcp://", arguments.advertise, ":1")).status(),
+        Annotate(ParseAddress(absl::StrCat("tcp://", HostPort(arguments.advertise, 1))).status(),
                  "--advertise takes a host without a port"));
   }
   // Checked here, because no way of starting should leave files behind if these are wrong.

@@ -26,6 +26,16 @@ absl::Status Bad(absl::string_view text, absl::string_view why) {
 
 }  // namespace
 
+std::string HostPort(absl::string_view host, int port) {
+  return Address{.host = std::string(host), .port = port, .name = {}}.HostPort();
+}
+
+std::string WithoutBrackets(absl::string_view host) {
+  absl::string_view inside = host;
+  const bool brackets = absl::ConsumePrefix(&inside, "[") && absl::ConsumeSuffix(&inside, "]");
+  return std::string(brackets ? inside : host);
+}
+
 std::string Address::HostPort() const {
   return ipv6() ? absl::StrCat("[", host, "]:", port) : absl::StrCat(host, ":", port);
 }
@@ -53,11 +63,11 @@ absl::StatusOr<Address> ParseAddress(absl::string_view text) {
   if (!absl::ConsumePrefix(&rest, "tcp://")) return Bad(text, "unknown scheme");
   const size_t colon = rest.rfind(':');
   if (colon == absl::string_view::npos) return Bad(text, "no port");
-  absl::string_view host = rest.substr(0, colon);
-  const bool brackets = absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]");
-  address.host = std::string(host);
+  const absl::string_view host = rest.substr(0, colon);
+  address.host = WithoutBrackets(host);
   if (address.host.empty()) return Bad(text, "no host");
-  if (address.ipv6() != brackets) return Bad(text, "an IPv6 address goes in brackets");
+  if (address.ipv6() != (address.host.size() < host.size()))
+    return Bad(text, "an IPv6 address goes in brackets");
   if (!absl::SimpleAtoi(rest.substr(colon + 1), &address.port) || address.port < 0 ||
       address.port > 65535) {
     return Bad(text, "the port is not a number from 0 to 65535");

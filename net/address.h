@@ -20,6 +20,10 @@ struct Address {
   std::string ToString() const;
 };
 
+std::string HostPort(absl::string_view host, int port);
+// "::1" of "[::1]"; any other host as it is.
+std::string WithoutBrackets(absl::string_view host);
+
 // Returns INVALID_ARGUMENT, with the expected form, when `text` is not an address.
 absl::StatusOr<Address> ParseAddress(absl::string_view text);
 

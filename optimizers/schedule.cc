@@ -67,8 +67,12 @@ double AlongCosine(double from, double to, double share) {
 }
 
 // The step that begins at the end of the run less one step is the last.
+double TopOf(const OneCycleSchedule& cycle, const ScheduleTime& time) {
+  return cycle.rise() * time.total_epochs - time.epochs_per_step;
+}
+
 double OneCycle(const OneCycleSchedule& cycle, const ScheduleTime& time) {
-  const double top = cycle.rise() * time.total_epochs - time.epochs_per_step;
+  const double top = TopOf(cycle, time);
   const double end = time.total_epochs - time.epochs_per_step;
   if (time.epoch <= top && top > 0) return AlongCosine(cycle.first(), 1, time.epoch / top);
   const double fall = end - std::max(top, 0.0);
@@ -110,6 +114,11 @@ double DecayFactor(const ScheduleConfig& schedule, const ScheduleTime& time) {
 
 double ScheduleFactor(const ScheduleConfig& schedule, const ScheduleTime& time) {
   return std::clamp(WarmupsDone(schedule.warmup(), time), 0.0, 1.0) * DecayFactor(schedule, time);
+}
+
+double RateLeft(const ScheduleConfig& schedule, const ScheduleTime& time) {
+  const bool rises = schedule.has_one_cycle() && time.epoch <= TopOf(schedule.one_cycle(), time);
+  return rises ? 1 : DecayFactor(schedule, time);
 }
 
 }  // namespace psgd

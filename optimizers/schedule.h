@@ -32,4 +32,7 @@ struct ScheduleTime {
 // ends with the step that crosses it.
 double ScheduleFactor(const ScheduleConfig& schedule, const ScheduleTime& time);
 
+// The share of the highest rate that is left; 1 until the rate has been highest.
+double RateLeft(const ScheduleConfig& schedule, const ScheduleTime& time);
+
 }  // namespace psgd

@@ -453,13 +453,14 @@ absl::Status Trainer::StepLocally(uint64_t clock, const Bring& bring) {
     }
     if (!waits() && GaveUpLocalSteps()) return absl::OkStatus();
     // A worker that takes fewer steps than the fastest leaves numbers out.
-    PSGD_RETURN_IF_ERROR(LocalStep(
-        clock,
-        {.epoch = begin + static_cast<double>(i) * epochs_per_step,
-         .step = segment_->first_step() + (clock - 1 - segment_->first_clock()) * most + i,
-         .epochs_per_step = epochs_per_step,
-         .total_epochs = static_cast<double>(config().train().epochs())},
-        i + 1 < steps));
+    PSGD_RETURN_IF_ERROR(
+        LocalStep(clock,
+                  {.epoch = begin + static_cast<double>(i) * epochs_per_step,
+                   .step = segment_->first_step() +
+                           (clock - 1 - segment_->first_clock()) * segment_->most_steps() + i,
+                   .epochs_per_step = epochs_per_step,
+                   .total_epochs = static_cast<double>(config().train().epochs())},
+                  i + 1 < steps));
   }
   if (waits()) PSGD_RETURN_IF_ERROR(bring(kAllWeights));
   PSGD_RETURN_IF_ERROR(PushChanges(clock));

@@ -43,8 +43,36 @@ bool HasOwnMost(const LocalConfig& local) {
   return local.most() != ResolveDefaults({}).local().most();
 }
 
+void CheckLeast(const Config& config, Problems* problems) {
+  const LocalConfig& local = config.local();
+  if (local.least() == 0) return;
+  if (config.model().has_client()) {
+    problems->emplace_back(
+        "local.least follows local.schedule, and with model: client programs have the schedule: "
+        "leave local.least out");
+    return;
+  }
+  if (local.least() >= StepsBetweenExchanges(local)) {
+    problems->push_back(absl::StrCat(
+        "local.least is ", local.least(), ", and the steps between two exchanges grow from it to ",
+        StepsBetweenExchanges(local), ": lower local.least, as to 4, or leave it out"));
+  }
+  if (local.least() < local.fragments()) {
+    problems->push_back(absl::StrCat("local.least is ", local.least(), ", and there are ",
+                                     local.fragments(),
+                                     " fragments: each needs at least one step, so raise "
+                                     "local.least or lower local.fragments"));
+  }
+  if (local.schedule().decay_case() == ScheduleConfig::DECAY_NOT_SET ||
+      local.schedule().has_constant()) {
+    problems->emplace_back(
+        "local.least: steps grow as local.schedule lowers the rate, and it does not: set "
+        "local.schedule, as {cosine: {}}, or leave local.least out");
+  }
+}
+
 void CheckUnused(const LocalConfig& local, Problems* problems) {
-  if (KeepsOwnWeights(local) || HasOwnOptimizer(local) || HasOwnMost(local)) {
+  if (KeepsOwnWeights(local) || HasOwnOptimizer(local) || HasOwnMost(local) || local.least() != 0) {
     problems->emplace_back(
         "local.steps is 1, so each step is an exchange and the other keys of local do nothing: set "
         "local.steps, as 30, or leave local out");
@@ -67,6 +95,7 @@ void CheckLocal(const Config& config, Problems* problems) {
                                      " local steps: each fragment needs at least one, so lower "
                                      "local.fragments or raise local.steps"));
   }
+  CheckLeast(config, problems);
   const auto of_clock = static_cast<int32_t>(StepsOfClock(local));
   if (local.delay() > 0 && local.delay() >= of_clock) {
     problems->push_back(absl::StrCat(

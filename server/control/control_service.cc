@@ -144,9 +144,10 @@ struct ControlService::Impl {
 
 absl::StatusOr<std::unique_ptr<ControlService>> ControlService::Start(
     const std::string& host, int port, const Credentials* credentials) {
-  PSGD_RETURN_IF_ERROR(CheckMayListen({.host = host, .port = port, .name = {}}));
+  const Address at{.host = host, .port = port, .name = {}};
+  PSGD_RETURN_IF_ERROR(CheckMayListen(at));
   auto impl = std::make_unique<Impl>();
-  const std::string address = absl::StrCat(host, ":", port);
+  const std::string address = at.HostPort();
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(kMaxMessage);
   // Two servers on one port would each get half of the workers.

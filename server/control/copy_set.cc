@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/random_id.h"
+#include "net/address.h"
 #include "proto/has_journal.h"
 #include "server/control/copy_wire.h"
 #include "server/durability/checkpoint_files.h"
@@ -95,7 +96,7 @@ absl::Status CopySet::RecoverShard(uint32_t s) {
 }
 
 std::string CopySet::ListenAddress(uint32_t shard) const {
-  const std::string tcp = absl::StrCat("tcp://", options_.host, ":0");
+  const std::string tcp = absl::StrCat("tcp://", HostPort(options_.host, 0));
   if (socket_name_.empty()) return tcp;
   const std::string ipc = absl::StrCat("ipc://", socket_name_, "-shard-", shard);
   const bool both = options_.config.cluster().transport() == ClusterConfig::AUTO;
@@ -106,7 +107,8 @@ std::string CopySet::Advertised(const std::string& address) const {
   if (options_.advertise.empty() || address.rfind("tcp://", 0) != 0) return address;
   const size_t end = address.find(' ');
   const size_t colon = address.rfind(':', end);
-  return absl::StrCat("tcp://", options_.advertise, address.substr(colon));
+  const std::string host = HostPort(options_.advertise, 0);
+  return absl::StrCat("tcp://", host.substr(0, host.rfind(':')), address.substr(colon));
 }
 
 std::string CopySet::FolderOf(uint32_t shard) const {

@@ -12,6 +12,7 @@
 #include "compression/policy.h"
 #include "optimizers/diverged.h"
 #include "optimizers/optimizer.h"
+#include "optimizers/schedule.h"
 #include "proto/local_steps.h"
 #include "proto/measure_of.h"
 #include "proto/parameter_groups.h"
@@ -586,7 +587,14 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
 std::vector<uint32_t> CoordinatorCore::StepsOf(const std::vector<uint32_t>& workers) const {
   const LocalConfig& local = config_.local();
   if (!TakesLocalSteps(local)) return {};
-  const uint32_t most = StepsOfClock(local);
+  const LedgerPosition& position = ledger_->position();
+  const double left =
+      RateLeft(local.schedule(),
+               {.epoch = ledger_->EpochProgress(),
+                .step = position.steps,
+                .epochs_per_step = static_cast<double>(workers.size()) / batches_per_epoch_,
+                .total_epochs = static_cast<double>(config_.train().epochs())});
+  const uint32_t most = StepsOfClock(local, left);
   std::vector<uint32_t> steps(workers.size(), most);
   if (local.steps() != 0) return steps;
   double fastest = 0;

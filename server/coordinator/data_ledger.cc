@@ -83,7 +83,10 @@ Segment ShareOf(const Segment& segment, uint32_t worker) {
   const auto rank = std::ranges::lower_bound(workers, worker) - workers.begin();
   share.set_rank(static_cast<uint32_t>(rank));
   share.set_ranks(static_cast<uint32_t>(workers.size()));
-  if (!segment.steps().empty()) share.add_steps(segment.steps(static_cast<int>(rank)));
+  if (!segment.steps().empty()) {
+    share.add_steps(segment.steps(static_cast<int>(rank)));
+    share.set_most_steps(*std::ranges::max_element(segment.steps()));
+  }
   const uint64_t batches = BatchesOf(segment, static_cast<int>(rank));
   for (uint64_t i = 0; i < batches; ++i) {
     share.add_batches(

@@ -1,12 +1,17 @@
 // ps-server and ps-worker started by hand, and the bound on staleness with a slow worker.
 #include <signal.h>
 
+#include <filesystem>
+
+#include "net/address.h"
+#include "net/resolve.h"
 #include "tests/system/run_test.h"
 
 namespace psgd {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 using namespace std::chrono_literals;
 
 double NumberAfter(const std::string& text, const std::string& words) {
@@ -54,6 +59,24 @@ TEST_F(ByHand, AServerAndTwoWorkers) {
   EXPECT_EQ(Summary("run")["status"], "finished");
   EXPECT_GE(Summary("run")["test_accuracy"].get<double>(), 0.85);
   EXPECT_FALSE(Listens(address));
+}
+
+// A machine without IPv6 has nothing to listen at.
+TEST_F(ByHand, AtAnIpv6Address) {
+  if (!Resolve("::1", 0).ok() || TryToListen({.host = "::1", .port = 0, .name = {}}) != 0) {
+    GTEST_SKIP() << "this machine has no IPv6";
+  }
+  for (const char* transport : {"zmq", "grpc"}) {
+    Process server(Server({"train.epochs=1", "cluster.workers=1",
+                           std::string("cluster.transport=") + transport}) +
+                   std::vector<std::string>{"--bind", "[::1]"});
+    const std::string address = ServerOf(server);
+    EXPECT_THAT(address, StartsWith("[::1]:")) << server.Err();
+    EXPECT_EQ(RunProgram(Worker(address)).code, 0);
+    EXPECT_EQ(server.Wait().code, 0) << server.Err();
+    EXPECT_EQ(Summary("run")["status"], "finished");
+    std::filesystem::remove_all(Path("run"));
+  }
 }
 
 // examples/toy.c, which fits a line.

@@ -321,6 +321,15 @@ TEST(ConfigValidate, CrossChecks) {
        "local.steps, as 30, or leave local out"},
       {{"local={steps: 30, most: 50}"},
        "local.most bounds local.steps: auto, and local.steps is 30: leave local.most out"},
+      {{"local={steps: 30, least: 30, schedule: {cosine: {}}}"},
+       "local.least is 30, and the steps between two exchanges grow from it to 30: lower "
+       "local.least, as to 4, or leave it out"},
+      {{"local={steps: 30, least: 2, fragments: 4, schedule: {cosine: {}}}"},
+       "local.least is 2, and there are 4 fragments: each needs at least one step, so raise "
+       "local.least or lower local.fragments"},
+      {{"local={steps: 30, least: 4}"},
+       "local.least: steps grow as local.schedule lowers the rate, and it does not: set "
+       "local.schedule, as {cosine: {}}, or leave local.least out"},
       {{"local.optimizer=adamw"},
        "local.steps is 1, so each step is an exchange and the other keys of local do nothing: set "
        "local.steps, as 30, or leave local out"},

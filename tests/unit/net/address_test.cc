@@ -15,6 +15,9 @@ TEST(AddressTest, ReadsWhatPeopleWrite) {
   ASSERT_TRUE(v6.ok());
   EXPECT_TRUE(v6->ipv6());
   EXPECT_EQ(v6->HostPort(), "[::1]:0");
+  EXPECT_EQ(WithoutBrackets("[::1]"), "::1");
+  EXPECT_EQ(WithoutBrackets("::1"), "::1");
+  EXPECT_EQ(HostPort("node", 7), "node:7");
   const auto ipc = ParseAddress("ipc://shard-0");
   ASSERT_TRUE(ipc.ok());
   EXPECT_EQ(ipc->name, "shard-0");

@@ -93,8 +93,9 @@ TEST_F(BroughtModelTest, EpochsOfTheConfigBesideOthersOfTheProgramAreNoted) {
     EXPECT_TRUE(registers().ok());
     const WorkerReport total = run.core().Status(run.now()).total();
     ASSERT_EQ(total.notes_size(), in_config == 9 ? 1 : 0);
-    if (in_config == 9)
+    if (in_config == 9) {
       EXPECT_THAT(total.notes(0), HasSubstr("train.epochs: 9 of the config does nothing"));
+    }
   }
 }
 

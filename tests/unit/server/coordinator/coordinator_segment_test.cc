@@ -75,6 +75,30 @@ TEST(CoordinatorSegment, LocalStepsFollowTheSpeedOfWorkers) {
   EXPECT_THAT(steps(1), ElementsAre(20, 5, 1));
 }
 
+// By the square of what is left of the rate.
+TEST(CoordinatorSegment, LocalStepsGrowAsTheRateFalls) {
+  Config config = CoordinatorConfig(1, 1, 1);
+  config.mutable_local()->set_steps(20);
+  config.mutable_local()->set_least(2);
+  ScheduleConfig* schedule = config.mutable_local()->mutable_schedule();
+  schedule->mutable_warmup()->set_steps(2);
+  schedule->mutable_linear()->set_floor(0);
+  CoordinatorFixture run(config, 42);
+  const WorkerKey worker = run.JoinAndRegister();
+  std::vector<uint32_t> steps, most, first;
+  for (uint64_t clock = 0;; ++clock) {
+    const NextSegmentReply reply = run.Next(worker, clock);
+    if (!reply.has_segment()) break;
+    steps.push_back(reply.segment().steps(0));
+    most.push_back(reply.segment().most_steps());
+    first.push_back(static_cast<uint32_t>(reply.segment().first_step()));
+  }
+  // After 2 steps the rate is highest; after 22 it is half, so there are four times as many.
+  EXPECT_THAT(steps, ElementsAre(2, 2, 2, 2, 2, 3, 3, 4, 6, 12, 20));
+  EXPECT_EQ(most, steps);
+  EXPECT_THAT(first, ElementsAre(0, 2, 4, 6, 8, 10, 13, 16, 20, 26, 38));
+}
+
 TEST(CoordinatorSegment, AnEpochThatCutsClocksShortIsTold) {
   Config config = CoordinatorConfig(2, 1, 64);
   config.mutable_local()->set_steps(25);
