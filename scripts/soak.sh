@@ -19,8 +19,16 @@ echo "$kills kills"
 build/release/tests/bin/kill_soak --kills="$kills" --seed="$(date +%s)"
 echo "$kills kills of workers and of three servers with two copies of each shard, some with their disks"
 build/release/tests/bin/kill_soak --copies=2 --undisturbed=30 --kills="$kills" --seed="$(date +%s)"
-echo "$kills kills over UCX"
-build/release/tests/bin/kill_soak --copies=2 --transport=ucx --kills="$kills" --seed="$(date +%s)"
+few=$(((kills + 4) / 5))
+for transport in zmq grpc ucx; do
+  echo "$few kills over $transport"
+  build/release/tests/bin/kill_soak --copies=2 --transport="$transport" --kills="$few" --seed="$(date +%s)"
+done
+# Models of 302 tensors, and of slices as large as they get.
+for hidden in "$(printf '8,%.0s' {1..150})8" 1100,1100; do
+  echo "$few kills with model.hidden [${hidden:0:10}...]"
+  build/release/tests/bin/kill_soak --copies=2 --kills="$few" --seed="$(date +%s)" --set="model.hidden=[$hidden]"
+done
 echo "1000 clients"
 PSGD_CLIENTS=1000 build/release/tests/bin/system_test --gtest_filter='*AClient*'
 echo "10000 random tensors a codec, its kernels for a device run by this machine's loops"

@@ -44,6 +44,34 @@ TEST_F(Resume, AModelOfHundredsOfTensorsGoesOn) {
   EXPECT_EQ(Summary("run")["epochs"], 6.0);
 }
 
+// Folders of tests/golden/runs: killed after checkpoint 1 of 4 epochs, with a journal. A change of
+// the format that cannot read them adds another folder, and says what to do with the old ones.
+TEST_F(Resume, RunsOfEarlierVersionsGoOn) {
+  const std::pair<const char*, bool> runs[] = {{"2026-11-23", false}, {"2026-11-28", true}};
+  for (const auto& [date, journal_goes_on] : runs) {
+    ASSERT_EQ(RunProgram({"/usr/bin/tar", "xzf",
+                          std::string(PSGD_SOURCE_DIR "/tests/golden/runs/") + date + ".tar.gz",
+                          "-C", Path("")})
+                  .code,
+              0);
+    const Ended verified = RunProgram({"ps-ctl", "verify", Path("run")});
+    EXPECT_EQ(verified.code, journal_goes_on ? 0 : 1) << verified.out << verified.err;
+    if (!journal_goes_on) {
+      for (const Ended& ended : {verified, RunProgram({"ps-server", "--recover", Path("run")})}) {
+        EXPECT_THAT(ended.out + ended.err,
+                    HasSubstr("was written by an earlier version of psgd, whose journal this one "
+                              "cannot go on from: go on from the run's last checkpoint with ps-run "
+                              "--resume"));
+      }
+    }
+    const Ended ended = Go({});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(Summary("run")["epochs"], 4.0);
+    EXPECT_GT(Summary("run")["test_accuracy"].get<double>(), 0.9);
+    std::filesystem::remove_all(Path("run"));
+  }
+}
+
 TEST_F(Resume, AnotherModelIsRefused) {
   StopARun(Sets({"model.hidden=[64]"}));
   const std::string before = Weights("run");
