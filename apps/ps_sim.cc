@@ -30,6 +30,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-sim configs/sim/alexnet.yaml --model configs/sim/titan_x.yaml --workers 1,16,256 --global-batch 1024
   ps-sim configs/sim/alexnet.yaml --model configs/sim/titan_x.yaml --also compression.push=topk --svg scaling.svg
   ps-sim configs/sim/alexnet.yaml --model configs/sim/titan_x.yaml --link 1gbit --csv > slow.csv
+  ps-sim configs/sim/alexnet.yaml --model configs/sim/titan_x.yaml --link 10gbit --workers 32,64 --servers-on-workers
 )";
 
 struct Arguments {
@@ -41,7 +42,7 @@ struct Arguments {
   uint64_t samples = 0;
   uint64_t clocks = 0, seed = 1;
   int most_flows = 4096;
-  bool json = false, csv = false, quiet = false;
+  bool servers_on_workers = false, json = false, csv = false, quiet = false;
 };
 
 void AddOptions(CLI::App& app, Arguments* given) {
@@ -66,6 +67,10 @@ void AddOptions(CLI::App& app, Arguments* given) {
       ->type_name("LIST");
   app.add_option("--shards", given->run.shards, "Instead of the config's cluster.shards")
       ->type_name("N");
+  app.add_flag("--servers-on-workers", given->servers_on_workers,
+               "A server beside each worker, as ps-run's; the model's server.hosts (default 1, may "
+               "be 0) more "
+               "have hosts of their own");
   app.add_option("--global-batch", given->global_batch,
                  "Samples of all workers together (strong scaling); default: each has data.batch")
       ->check(CLI::Range(1, 1 << 26));
@@ -160,7 +165,7 @@ absl::Status Run(const Arguments& given) {
         "both "
         "ends, with --set local.least=0 --set local.steps=N");
   }
-  if (!model.server().has_hosts())
+  if (!model.server().has_hosts() && !given.servers_on_workers)
     model.mutable_server()->set_hosts(request.config.cluster().servers());
   if (!given.workers.empty()) {
     PSGD_ASSIGN_OR_RETURN(request.workers, sim::ParseWorkers(given.workers));
@@ -170,6 +175,7 @@ absl::Status Run(const Arguments& given) {
   request.global_batch = given.global_batch;
   request.samples = given.samples;
   request.options.model = model;
+  request.options.servers_on_workers = given.servers_on_workers;
   request.options.seed = given.seed;
   request.options.clocks = given.clocks;
   request.options.most_flows = given.most_flows;

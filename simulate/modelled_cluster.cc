@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kGradientParts = 4;
 constexpr Duration kTick = std::chrono::milliseconds(200);
+constexpr double kSharedMemory = 20e-6;  // one way, at most
 
 // Of what is asked for, only training is simulated, for so many clocks, in as many epochs as they
 // take.
@@ -27,6 +28,13 @@ Config SimulatedConfig(const Workload& workload, uint64_t clocks) {
 
 uint64_t BatchesOf(const Workload& workload) {
   return std::max<uint64_t>(1, workload.samples / std::max(1, workload.config.data().batch()));
+}
+
+std::vector<uint32_t> ServersOf(const Config& config, const Traffic& traffic,
+                                const SimulationOptions& options) {
+  const int shards = config.cluster().shards();
+  if (!options.servers_on_workers) return std::vector<uint32_t>(shards);
+  return PlaceShards(traffic, shards, options.model.server().hosts(), config.cluster().workers());
 }
 
 CoordinatorOptions CoordinatorFor(const Config& config) {
@@ -48,14 +56,22 @@ ModelledCluster::ModelledCluster(const Workload& workload, const Traffic& traffi
       config_(SimulatedConfig(workload, options.clocks > 0
                                             ? options.clocks
                                             : EnoughClocks(workload.config.cluster().workers()))),
-      groups_(GroupShards(traffic, config_.cluster().shards(),
-                          options.most_flows / config_.cluster().workers())),
+      servers_(ServersOf(config_, traffic, options)),
+      groups_(GroupShards(traffic, servers_, options.most_flows / config_.cluster().workers())),
       traffic_(Reduce(traffic, groups_)),
       chance_(options.seed, 1),
       coordinator_(CoordinatorFor(config_)) {
   MakeHosts();
   MakeShards();
   MakeGradients();
+  if (options.servers_on_workers) {
+    const auto own = static_cast<int>(OwnServers());
+    own_ = SharesHeld(traffic, servers_, 0, own);
+    beside_ = SharesHeld(traffic, servers_, own, own + config_.cluster().workers());
+  } else {
+    const double share = ShardsOfHost() / config_.cluster().shards();
+    own_ = {static_cast<int>(1 / share + 0.5), share, share};
+  }
 }
 
 double ModelledCluster::WeightSeconds() const {
@@ -68,23 +84,36 @@ double ModelledCluster::ShardsOfHost() const {
   return static_cast<double>(shards) / hosts;
 }
 
+size_t ModelledCluster::HostOf(uint32_t shard) const {
+  return options_.servers_on_workers ? groups_[shard].server : shard % hosts_.size();
+}
+
 double ModelledCluster::ThreadsOf(uint32_t shard) const {
-  const size_t host = shard % hosts_.size();
+  if (options_.servers_on_workers) return groups_[shard].shards;
+  const size_t host = HostOf(shard);
   const size_t simulated = (groups_.size() - host + hosts_.size() - 1) / hosts_.size();
   return ShardsOfHost() / static_cast<double>(simulated);
 }
 
 void ModelledCluster::MakeHosts() {
   const SimNetwork& network = model().network();
-  const double hosts = config_.cluster().shards() / ShardsOfHost();
-  hosts_.resize(std::min(static_cast<size_t>(hosts + 0.5), groups_.size()));
-  for (ServerHost& host : hosts_) {
-    const double link = network.server_link();
+  if (options_.servers_on_workers) {
+    hosts_.resize(OwnServers() + config_.cluster().workers());
+  } else {
+    const double hosts = config_.cluster().shards() / ShardsOfHost();
+    hosts_.resize(std::min(static_cast<size_t>(hosts + 0.5), groups_.size()));
+  }
+  for (uint32_t h = 0; h < hosts_.size(); ++h) {
+    ServerHost& host = hosts_[h];
+    const bool beside = options_.servers_on_workers && h >= OwnServers();
+    const double link = beside ? SiteOf(h - OwnServers()).link() : network.server_link();
     if (link > 0) {
-      host.in = std::make_unique<SharedResource>(&queue_, link, link);
-      host.out = std::make_unique<SharedResource>(&queue_, link, link);
+      host.in = std::make_shared<SharedResource>(&queue_, link, link);
+      host.out = std::make_shared<SharedResource>(&queue_, link, link);
     }
-    host.processors = std::make_unique<SharedResource>(&queue_, model().server().cores(), 1);
+    host.processors = network.together() && h > 0
+                          ? hosts_[0].processors
+                          : std::make_shared<SharedResource>(&queue_, model().server().cores(), 1);
   }
 }
 
@@ -96,7 +125,7 @@ void ModelledCluster::MakeShards() {
     costs.byte = server.byte();
     costs.beside = server.beside();
     costs.times = ThreadsOf(s);
-    costs.processors = hosts_[s % hosts_.size()].processors.get();
+    costs.processors = hosts_[HostOf(s)].processors.get();
     shards_.push_back(std::make_unique<ModelledShard>(
         &queue_, s, config_, traffic_, costs,
         [this, s](PeerId to, std::shared_ptr<const Message> message, double bytes) {
@@ -121,16 +150,24 @@ void ModelledCluster::MakeGradients() {
   }
 }
 
-void ModelledCluster::Spend(double seconds, double threads, EventQueue::Action done) {
-  if (model().network().together() && seconds > 0) {
-    hosts_[0].processors->Run(seconds, threads, std::move(done));
+SharedResource* ModelledCluster::ProcessorsOf(uint32_t process) const {
+  if (options_.servers_on_workers) return hosts_[OwnServers() + process].processors.get();
+  return model().network().together() ? hosts_[0].processors.get() : nullptr;
+}
+
+void ModelledCluster::Spend(uint32_t process, double seconds, double threads,
+                            EventQueue::Action done) {
+  SharedResource* const processors = ProcessorsOf(process);
+  if (processors != nullptr && seconds > 0) {
+    processors->Run(seconds, threads, std::move(done));
   } else {
     queue_.After(Duration(static_cast<int64_t>(seconds * 1e9)), std::move(done));
   }
 }
 
-void ModelledCluster::SpendBeside(double seconds) {
-  if (model().network().together() && seconds > 0) hosts_[0].processors->Run(seconds, 1, nullptr);
+void ModelledCluster::SpendBeside(uint32_t process, double seconds) {
+  SharedResource* const processors = ProcessorsOf(process);
+  if (processors != nullptr && seconds > 0) processors->Run(seconds, 1, nullptr);
 }
 
 SimSite ModelledCluster::SiteOf(uint32_t process) const {
@@ -146,13 +183,23 @@ SimSite ModelledCluster::SiteOf(uint32_t process) const {
 
 Route ModelledCluster::RouteTo(uint32_t process, uint32_t shard, bool up) const {
   const WorkerLinks& worker = links_[process];
-  const ServerHost& host = hosts_[shard % hosts_.size()];
+  const ServerHost& host = hosts_[HostOf(shard)];
+  double latency = SiteOf(process).latency();
   Route route;
+  if (options_.servers_on_workers && HostOf(shard) >= OwnServers()) {
+    const auto other = static_cast<uint32_t>(HostOf(shard)) - OwnServers();
+    if (other == process) {
+      if (!model().network().together()) latency = std::min(latency, kSharedMemory);
+      route.latency = Duration(static_cast<int64_t>(latency * 1e9));
+      return route;  // no link: what copying takes is in server.byte
+    }
+    if (model().network().sites_size() > 0) latency += SiteOf(other).latency();
+  }
   route.worker_link = up ? worker.up.get() : worker.down.get();
   route.worker_times = groups_[shard].shards;
   route.server_link = up ? host.in.get() : host.out.get();
   route.server_times = ThreadsOf(shard);
-  route.latency = Duration(static_cast<int64_t>(SiteOf(process).latency() * 1e9));
+  route.latency = Duration(static_cast<int64_t>(latency * 1e9));
   return route;
 }
 
@@ -168,9 +215,13 @@ void ModelledCluster::StartWorker() {
   const auto process = static_cast<uint32_t>(workers_.size());
   WorkerLinks& links = links_.emplace_back();
   const double link = SiteOf(process).link();
-  if (link > 0) {
-    links.up = std::make_unique<SharedResource>(&queue_, link, link);
-    links.down = std::make_unique<SharedResource>(&queue_, link, link);
+  if (options_.servers_on_workers) {
+    const ServerHost& host = hosts_[OwnServers() + process];
+    links.up = host.out;
+    links.down = host.in;
+  } else if (link > 0) {
+    links.up = std::make_shared<SharedResource>(&queue_, link, link);
+    links.down = std::make_shared<SharedResource>(&queue_, link, link);
   }
   for (uint32_t s = 0; s < groups_.size(); ++s) {
     links.from_shards.push_back(std::make_unique<Connection>(&queue_, RouteTo(process, s, false)));
@@ -291,7 +342,7 @@ absl::StatusOr<Prediction> ModelledCluster::Run() {
 }
 
 namespace {
-double UtilisationOf(const std::unique_ptr<SharedResource>& resource) {
+double UtilisationOf(const std::shared_ptr<SharedResource>& resource) {
   return resource == nullptr ? 0 : resource->Utilisation();
 }
 }  // namespace
@@ -304,6 +355,8 @@ Prediction ModelledCluster::Result() const {
   result.clocks = Clocks();
   result.simulated_shards = groups_.size();
   result.deaths = deaths_;
+  result.own = own_;
+  result.beside = beside_;
   result.simulated_seconds = Seconds(queue_.now() - start_);
   AddTimes(&result);
   AddShares(&result);
@@ -371,9 +424,12 @@ void ModelledCluster::AddShares(Prediction* result) const {
   for (const auto& shard : shards_) {
     result->shard_busy = std::max(result->shard_busy, shard->busy() / result->simulated_seconds);
   }
-  for (const ServerHost& host : hosts_) {
-    result->server_link_in = std::max(result->server_link_in, UtilisationOf(host.in));
-    result->server_link_out = std::max(result->server_link_out, UtilisationOf(host.out));
+  for (size_t h = 0; h < hosts_.size(); ++h) {
+    const ServerHost& host = hosts_[h];
+    if (!options_.servers_on_workers || h < OwnServers()) {
+      result->server_link_in = std::max(result->server_link_in, UtilisationOf(host.in));
+      result->server_link_out = std::max(result->server_link_out, UtilisationOf(host.out));
+    }
     result->processors = std::max(result->processors, UtilisationOf(host.processors));
   }
   const auto workers = static_cast<double>(links_.size());

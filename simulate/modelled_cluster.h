@@ -18,6 +18,9 @@ namespace psgd::sim {
 
 struct SimulationOptions {
   SimModel model;
+  // A server is beside each worker, and has the links and the processors of the worker's host;
+  // server.hosts more servers are on hosts of their own.
+  bool servers_on_workers = false;
   uint64_t seed = 1;
   uint64_t clocks = 0;  // 0: enough for the number of workers
   // Where there are more pairs of a worker and a shard, shards of the same traffic are simulated as
@@ -52,9 +55,9 @@ class ModelledCluster {
   const std::vector<GradientPart>& gradients() const { return gradients_; }
   double InstallSeconds() const { return WeightSeconds() / 2; }
   double EncodeSeconds() const { return WeightSeconds() / 2; }
-  // On a worker's host: until `done`, or at the side, with nobody waiting.
-  void Spend(double seconds, double threads, EventQueue::Action done);
-  void SpendBeside(double seconds);
+  // On the host of a worker's process: until `done`, or at the side, with nobody waiting.
+  void Spend(uint32_t process, double seconds, double threads, EventQueue::Action done);
+  void SpendBeside(uint32_t process, double seconds);
   std::vector<std::unique_ptr<Connection>> ConnectToShards(uint32_t process);
   void SendToShard(ModelledWorker* worker, uint32_t shard, const Message& message, Connection* way);
   absl::StatusOr<JoinReply> Join(const JoinRequest& request);
@@ -75,17 +78,22 @@ class ModelledCluster {
 
  private:
   struct WorkerLinks {
-    std::unique_ptr<SharedResource> up, down;
+    std::shared_ptr<SharedResource> up, down;
     std::vector<std::unique_ptr<Connection>> from_shards;
   };
   struct ServerHost {
-    std::unique_ptr<SharedResource> in, out, processors;
+    std::shared_ptr<SharedResource> in, out, processors;
   };
 
   double WeightSeconds() const;
+  // Servers on hosts of their own, where others are beside workers: they are the first of `hosts_`.
+  uint32_t OwnServers() const { return static_cast<uint32_t>(model().server().hosts()); }
   double ShardsOfHost() const;
+  size_t HostOf(uint32_t shard) const;
   // How many of its host's shards a simulated one stands for.
   double ThreadsOf(uint32_t shard) const;
+  // Null: there are always enough.
+  SharedResource* ProcessorsOf(uint32_t process) const;
   void MakeHosts();
   void MakeShards();
   void MakeGradients();
@@ -103,6 +111,7 @@ class ModelledCluster {
   const SimulationOptions options_;
   const Workload& workload_;
   Config config_;
+  const std::vector<uint32_t> servers_;  // by shard; all 0 where servers have hosts of their own
   const std::vector<ShardGroup> groups_;
   const Traffic traffic_;
   EventQueue queue_;
@@ -123,6 +132,7 @@ class ModelledCluster {
   uint64_t deaths_ = 0;
   double pushed_ = 0, pulled_ = 0;
   absl::Status gave_up_;
+  HeldShares own_, beside_;
 };
 
 }  // namespace psgd::sim

@@ -52,7 +52,7 @@ void ModelledWorker::Call(Then ask) {
 }
 
 void ModelledWorker::Spend(double seconds, double threads, Then then) {
-  cluster_->Spend(seconds, threads, [this, then = std::move(then)] {
+  cluster_->Spend(process_, seconds, threads, [this, then = std::move(then)] {
     if (!dead_) then();
   });
 }
@@ -162,7 +162,7 @@ void ModelledWorker::Do(const task::Install& install) {
 const LocalConfig& ModelledWorker::local() const { return cluster_->config().local(); }
 
 void ModelledWorker::Do(const task::Train& train) {
-  cluster_->SpendBeside(cluster_->model().worker().beside());
+  cluster_->SpendBeside(process_, cluster_->model().worker().beside());
   trained_ = true;
   steps_ = train.steps;
   if (!TakesLocalSteps(local())) return Compute(train.clock, 0, ComputeSeconds());

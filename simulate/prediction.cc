@@ -21,6 +21,10 @@ Record RecordOf(const Prediction& p) {
   return {{"name", p.name},
           {"workers", p.workers},
           {"shards", p.shards},
+          {"servers_own", p.own.servers},
+          {"share_own", p.own.most},
+          {"servers_beside", p.beside.servers},
+          {"share_beside", p.beside.most},
           {"batch", p.batch},
           {"samples_per_second", p.samples_per_second},
           {"run_seconds", p.run_seconds},
@@ -51,6 +55,28 @@ Record RecordOf(const Prediction& p) {
           {"clocks", p.clocks},
           {"simulated_shards", p.simulated_shards},
           {"simulated_seconds", p.simulated_seconds}};
+}
+
+std::string ShareText(const HeldShares& held) {
+  const std::string least = absl::StrFormat("%.1f", 100 * held.least),
+                    most = absl::StrFormat("%.1f", 100 * held.most);
+  return least == most ? most + " %" : absl::StrCat(least, " to ", most, " %");
+}
+
+// As ps-ctl status tells it.
+std::string ServersTable(const std::vector<Prediction>& predictions) {
+  TextTable table({"", "workers", "servers", "beside", "share of each"});
+  for (const Prediction& p : predictions) {
+    if (p.beside.servers == 0) continue;
+    const auto add = [&](const HeldShares& held, const char* beside) {
+      if (held.servers == 0) return;
+      table.Add(
+          {p.name, absl::StrCat(p.workers), absl::StrCat(held.servers), beside, ShareText(held)});
+    };
+    add(p.own, "-");
+    add(p.beside, "a worker");
+  }
+  return table.empty() ? "" : absl::StrCat("\nservers\n", table.Text());
 }
 
 }  // namespace
@@ -102,7 +128,8 @@ std::string PredictionTable(const std::vector<Prediction>& predictions) {
   return absl::StrCat(table.Text(),
                       "samples/s are those of a run under way. What --calibrate compares (\"the "
                       "model gives\"), and "
-                      "summary.json has, are a whole run's, with its start and evaluations.\n");
+                      "summary.json has, are a whole run's, with its start and evaluations.\n",
+                      ServersTable(predictions));
 }
 
 std::string PredictionJson(const std::vector<Prediction>& predictions) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/metrics.h"
+#include "simulate/traffic.h"
 
 namespace psgd::sim {
 
@@ -16,6 +17,7 @@ struct Prediction {
   int batch = 0;        // of a worker
   uint64_t clocks = 0;  // that were simulated
   uint64_t simulated_shards = 0;
+  HeldShares own, beside;  // servers on hosts of their own, and beside workers
 
   double samples_per_second = 0;  // while it trains
   double run_seconds = 0;         // of the whole run: its start, its epochs and their evaluations
@@ -53,7 +55,7 @@ struct Prediction {
 // What it is bound by, in a word: compute, server link, ...
 std::string BoundBy(const Prediction& prediction);
 
-// For people: a line each.
+// For people: a line each, and how servers beside workers share the bytes.
 std::string PredictionTable(const std::vector<Prediction>& predictions);
 // A JSON object a line.
 std::string PredictionJson(const std::vector<Prediction>& predictions);

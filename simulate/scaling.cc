@@ -49,6 +49,29 @@ absl::Status CheckWorker(const SimWorker& worker) {
       "worker: {sample: 1ms}, or let ps-sim measure it with --calibrate RUN_DIR");
 }
 
+absl::Status CheckServers(const SimulationOptions& options, Config config, int workers) {
+  const int own = options.model.server().hosts();
+  if (!options.servers_on_workers) {
+    if (own > 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "the model's server.hosts is 0, which needs servers beside the workers: say "
+        "--servers-on-workers, or 1 host or more");
+  }
+  if (config.cluster().copies() > 1) {
+    return absl::InvalidArgumentError(
+        "--servers-on-workers is for one copy of each shard: set cluster.copies to 1");
+  }
+  if (options.model.failures().every() > 0) {
+    return absl::UnimplementedError(
+        "ps-sim does not know where shards move when the worker beside their server dies: set the "
+        "model's failures.every to 0, or leave --servers-on-workers out");
+  }
+  config.mutable_cluster()->set_workers(workers);
+  config.mutable_cluster()->set_servers(own + workers);
+  return Annotate(ValidateConfig(config), absl::StrCat("--servers-on-workers with ", workers,
+                                                       workers == 1 ? " worker" : " workers"));
+}
+
 absl::StatusOr<int> ShareOf(const ScalingRequest& request, int workers) {
   const int share = request.global_batch / workers;
   if (share == 0) {
@@ -100,6 +123,8 @@ absl::StatusOr<std::vector<Prediction>> SimulateScaling(const ScalingRequest& re
     PSGD_ASSIGN_OR_RETURN(const Traffic traffic, MeasureTraffic(workload));
     std::vector<int> counts = request.workers;
     if (counts.empty()) counts = {config.cluster().workers()};
+    for (const int workers : counts)
+      PSGD_RETURN_IF_ERROR(CheckServers(request.options, config, workers));
     for (const int workers : counts) {
       workload.config.mutable_cluster()->set_workers(workers);
       if (request.global_batch > 0) {

@@ -11,6 +11,7 @@
 #include "engine/graph/model_spec.h"
 #include "engine/runtime/planned_network.h"
 #include "engine/zoo/zoo.h"
+#include "server/cluster/spread.h"
 #include "server/shard/placement.h"
 #include "server/shard/slice_state.h"
 #include "server/shard/weights_encoder.h"
@@ -156,6 +157,13 @@ struct ShardBytes {
 
 double Ratio(double all, double one) { return one == 0 ? 0 : all / one; }
 
+std::vector<uint64_t> WeightBytes(const Traffic& traffic, size_t shards) {
+  std::vector<uint64_t> bytes(shards);
+  for (const SliceSpec& slice : traffic.placement.slices())
+    bytes[slice.shard()] += uint64_t{slice.count()} * sizeof(float);
+  return bytes;
+}
+
 }  // namespace
 
 absl::StatusOr<Workload> OpenWorkload(const Config& config) {
@@ -195,27 +203,60 @@ Bytes HollowPayload(size_t size) {
   return Bytes::Unowned(ByteSpan(zeros).first(std::min(size, zeros.size())));
 }
 
-std::vector<ShardGroup> GroupShards(const Traffic& traffic, int shards, int most) {
-  std::vector<ShardBytes> all(shards);
+std::vector<uint32_t> PlaceShards(const Traffic& traffic, int shards, int own, int workers) {
+  std::map<uint32_t, bool> beside;  // by server of the run, which counts them from 1
+  for (int server = 1; server <= own + workers; ++server) beside[server] = server > own;
+  const ServerWeights weights = WeighServers(beside, workers);
+  // The first server has all shards until the others come.
+  std::vector<uint32_t> servers =
+      SpreadShards(std::vector<uint32_t>(shards, 1), WeightBytes(traffic, shards), weights);
+  for (uint32_t& server : servers) --server;
+  return servers;
+}
+
+HeldShares SharesHeld(const Traffic& traffic, const std::vector<uint32_t>& servers, int first,
+                      int end) {
+  const std::vector<uint64_t> bytes = WeightBytes(traffic, servers.size());
+  std::vector<double> held(end - first);
+  double all = 0;
+  for (size_t s = 0; s < servers.size(); ++s) {
+    const int server = static_cast<int>(servers[s]);
+    if (server >= first && server < end) held[server - first] += static_cast<double>(bytes[s]);
+    all += static_cast<double>(bytes[s]);
+  }
+  if (held.empty()) return {};
+  const auto [least, most] = std::ranges::minmax(held);
+  return {end - first, Ratio(least, all), Ratio(most, all)};
+}
+
+std::vector<ShardGroup> GroupShards(const Traffic& traffic, const std::vector<uint32_t>& servers,
+                                    int most) {
+  std::vector<ShardBytes> all(servers.size());
   for (uint32_t s = 0; s < all.size(); ++s) all[s].shard = s;
   for (int id = 0; id < traffic.placement.slices_size(); ++id) {
     ShardBytes& shard = all[traffic.placement.slices(id).shard()];
     shard.push += static_cast<double>(traffic.bytes[id].push);
     shard.pull += static_cast<double>(traffic.bytes[id].pull);
   }
-  std::ranges::stable_sort(all, [](const ShardBytes& a, const ShardBytes& b) {
-    return a.push + a.pull > b.push + b.pull;
-  });
-  std::vector<ShardGroup> groups(std::clamp(most, 1, shards));
-  for (size_t g = 0; g < groups.size(); ++g) {
-    const size_t begin = g * all.size() / groups.size(), end = (g + 1) * all.size() / groups.size();
-    ShardBytes sum;
-    for (size_t i = begin; i < end; ++i) {
-      sum.push += all[i].push;
-      sum.pull += all[i].pull;
+  std::map<uint32_t, std::vector<ShardBytes>> held;
+  for (const ShardBytes& shard : all) held[servers[shard.shard]].push_back(shard);
+  std::vector<ShardGroup> groups;
+  for (auto& [server, shards] : held) {
+    std::ranges::stable_sort(shards, [](const ShardBytes& a, const ShardBytes& b) {
+      return a.push + a.pull > b.push + b.pull;
+    });
+    const size_t part = std::max(most, 0) * shards.size() / all.size();
+    const size_t count = std::clamp<size_t>(part, 1, shards.size());
+    for (size_t g = 0; g < count; ++g) {
+      const size_t begin = g * shards.size() / count, end = (g + 1) * shards.size() / count;
+      ShardBytes sum;
+      for (size_t i = begin; i < end; ++i) {
+        sum.push += shards[i].push;
+        sum.pull += shards[i].pull;
+      }
+      groups.push_back({shards[begin].shard, server, static_cast<double>(end - begin),
+                        Ratio(sum.push, shards[begin].push), Ratio(sum.pull, shards[begin].pull)});
     }
-    groups[g] = {all[begin].shard, static_cast<double>(end - begin),
-                 Ratio(sum.push, all[begin].push), Ratio(sum.pull, all[begin].pull)};
   }
   return groups;
 }

@@ -41,16 +41,34 @@ absl::StatusOr<Traffic> MeasureTraffic(const Workload& workload);
 // memory.
 Bytes HollowPayload(size_t size);
 
-// Shards that see the same traffic, of which one is simulated.
+// The server of each shard, as a run places them, with servers on `own` hosts and one beside each
+// worker. Servers are numbered from 0, those beside workers last.
+std::vector<uint32_t> PlaceShards(const Traffic& traffic, int shards, int own, int workers);
+
+// How many servers there are of a kind, and what part of the weights' bytes one holds.
+struct HeldShares {
+  int servers = 0;
+  double least = 0;
+  double most = 0;
+};
+
+// Of the servers from `first` to before `end`. `servers`: by shard.
+HeldShares SharesHeld(const Traffic& traffic, const std::vector<uint32_t>& servers, int first,
+                      int end);
+
+// Shards of one server that see the same traffic, of which one is simulated.
 struct ShardGroup {
-  uint32_t shard = 0;     // that with the most bytes
+  uint32_t shard = 0;  // that with the most bytes
+  uint32_t server = 0;
   double shards = 1;      // how many it stands for
   double push_scale = 1;  // bytes of all of them over those of that one
   double pull_scale = 1;
 };
 
-// At most `most` groups of shards as equal as can be.
-std::vector<ShardGroup> GroupShards(const Traffic& traffic, int shards, int most);
+// Some `most` groups of shards as equal as can be; a server with shards has one at least.
+// `servers`: by shard.
+std::vector<ShardGroup> GroupShards(const Traffic& traffic, const std::vector<uint32_t>& servers,
+                                    int most);
 
 // The traffic of the shards that are simulated, numbered anew, as if there were no others.
 Traffic Reduce(const Traffic& traffic, const std::vector<ShardGroup>& groups);

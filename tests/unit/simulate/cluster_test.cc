@@ -173,6 +173,12 @@ TEST(SimulatedRun, TheSameSeedIsTheSameRun) {
   EXPECT_EQ(PredictionCsv({small.Run()}), once);
   small.options.seed = 2;
   EXPECT_NE(PredictionCsv({small.Run()}), once);
+
+  small.options.servers_on_workers = true;
+  const std::string beside = PredictionCsv({small.Run()});
+  EXPECT_EQ(PredictionCsv({small.Run()}), beside);
+  small.options.seed = 1;
+  EXPECT_NE(PredictionCsv({small.Run()}), beside);
 }
 
 TEST(SimulatedRun, ShardsOfTheSameTrafficMayBeOne) {
@@ -197,6 +203,122 @@ TEST(SimulatedRun, ShardsOfTheSameTrafficMayBeOne) {
                 0.001 * exact.bytes_pulled_a_step);
     EXPECT_NEAR(few.pull_staleness.Mean(), exact.pull_staleness.Mean(), 0.15);
   }
+}
+
+constexpr int kWeights = 614'400;  // of SlowLinks' network
+constexpr double kWeightBytes = kWeights * sizeof(float);
+
+// Shards of one slice each, of the same bytes. All weights pass a link in a second, and computing
+// takes next to nothing: gradients leave at the step's end.
+Case SlowLinks(int workers, int shards) {
+  Case slow = Small(workers);
+  ClusterConfig* const cluster = slow.workload.config.mutable_cluster();
+  cluster->set_shards(shards);
+  cluster->set_slice(static_cast<int64_t>(kWeightBytes) / shards);
+  cluster->set_resend(3'600'000);
+  cluster->set_deadline(7'200'000);
+  slow.workload.model.mutable_parameters()->DeleteSubrange(1, 7);
+  slow.workload.model.mutable_parameters(0)->set_shape(0, kWeights);
+  slow.workload.weights = kWeights;
+  SimModel& model = slow.options.model;
+  model.mutable_worker()->set_sample(1e-6);
+  model.mutable_worker()->set_overlap(0);
+  model.mutable_network()->set_worker_link(kWeightBytes);
+  model.mutable_network()->set_server_link(kWeightBytes);
+  return slow;
+}
+// With a server beside each worker, and `own` on hosts of their own.
+Case Beside(int own, int workers, int shards) {
+  Case beside = SlowLinks(workers, shards);
+  beside.options.servers_on_workers = true;
+  beside.options.model.mutable_server()->set_hosts(own);
+  return beside;
+}
+
+// M bytes, n workers, links of B each way. Pushes and pulls of a slice take turns.
+TEST(SimulatedRun, AStepOfServersBesideWorkersTakesWhatTheFormulaSays) {
+  const Prediction one = SlowLinks(4, 8).Run();
+  EXPECT_NEAR(one.step, 2 * 4, 0.02 * 8);  // nM/B each way
+  EXPECT_EQ(one.own.servers, 1);
+  EXPECT_EQ(one.own.most, 1);
+  for (const int n : {2, 4, 8}) {
+    const Prediction prediction = Beside(0, n, n).Run();
+    const double each_way = (n - 1.0) / n;
+    EXPECT_NEAR(prediction.step, 2 * each_way, 0.02 * 2 * each_way) << n;
+    EXPECT_DOUBLE_EQ(prediction.beside.most, 1.0 / n);
+    EXPECT_EQ(prediction.own.servers, 0);
+    EXPECT_GT(prediction.worker_link_in, 0.95);
+    EXPECT_EQ(prediction.server_link_in, 0);
+  }
+}
+
+// The optimum of BytePS, 2n(n-1)M/((n^2+k(n-2))B), is that of pushes and pulls at the same time.
+TEST(SimulatedRun, MixedServersShareTheBytesSoThatAllLinksAreAsBusy) {
+  const int n = 4;
+  const auto best = [](int k) { return 2.0 * n * (n - 1) / (n * n + k * (n - 2)); };
+  struct Mix {
+    int own, shards;
+    double times;  // what an own server holds, of what one beside a worker holds: 2(n-1)/(n-k)
+  };
+  for (const Mix& mix : {Mix{1, 6, 2}, Mix{2, 10, 3}}) {
+    Case mixed = Beside(mix.own, n, mix.shards);
+    const Prediction turns = mixed.Run();
+    const Prediction both = mixed.Set("consistency={staleness: 1, pull_ahead: true}").Run();
+    for (const Prediction& each : {turns, both}) {
+      EXPECT_DOUBLE_EQ(each.own.least, mix.times / mix.shards);
+      EXPECT_DOUBLE_EQ(each.own.most, mix.times / mix.shards);
+      EXPECT_DOUBLE_EQ(each.beside.least, 1.0 / mix.shards);
+      EXPECT_DOUBLE_EQ(each.beside.most, 1.0 / mix.shards);
+      EXPECT_NEAR(each.server_link_in, each.worker_link_in, 0.02);
+      EXPECT_NEAR(each.server_link_out, each.worker_link_out, 0.02);
+    }
+    EXPECT_NEAR(turns.step, 2 * best(mix.own), 0.02 * 2 * best(mix.own)) << mix.own;
+    EXPECT_NEAR(both.step, best(mix.own), 0.02 * best(mix.own)) << mix.own;
+  }
+  // Servers beside workers are of no use to as many others.
+  const Prediction others = Beside(4, n, 8).Run();
+  EXPECT_EQ(others.beside.most, 0);
+  EXPECT_DOUBLE_EQ(others.own.most, 0.25);
+}
+
+TEST(SimulatedRun, AWorkerReachesTheServerBesideItWithoutItsLink) {
+  Case alone = Beside(0, 1, 8);
+  alone.options.model.mutable_worker()->set_sample(1e-3);
+  alone.options.model.mutable_network()->set_latency(1);
+  const Prediction prediction = alone.Run();
+  EXPECT_NEAR(prediction.step, 0.010, 0.0002);
+  EXPECT_EQ(prediction.worker_link_out, 0);
+}
+
+TEST(SimulatedRun, AWorkerAndTheServerBesideItShareProcessors) {
+  Case beside = Beside(0, 2, 2);
+  beside.Set("consistency.staleness=8");
+  beside.options.model.mutable_worker()->set_sample(1e-3);
+  beside.options.model.mutable_network()->set_worker_link(0);
+  // A shard of half the bytes takes 1 ms to receive or send them, 4 ms a step of both workers. Each
+  // waits for 2 of them.
+  beside.options.model.mutable_server()->set_byte(2e-3 / kWeightBytes);
+  EXPECT_NEAR(beside.Run().step, 0.012, 0.0005);
+  beside.options.model.mutable_server()->set_cores(1);
+  EXPECT_NEAR(beside.Run().step, 0.014, 0.0005);
+}
+
+TEST(SimulatedRun, SitesReachEachOtherByBothWays) {
+  Case far = Beside(0, 2, 2);
+  for (const double latency : {0.1, 0.3}) {
+    SimSite* const site = far.options.model.mutable_network()->add_sites();
+    site->set_latency(latency);
+  }
+  EXPECT_NEAR(far.Run().step, 0.8, 0.01);
+}
+
+TEST(SimulatedRun, ShardsOfAServerMayBeOne) {
+  Case mixed = Beside(1, 4, 24);
+  const double exact = mixed.Run().step;
+  mixed.options.most_flows = 4;
+  const Prediction few = mixed.Run();
+  EXPECT_EQ(few.simulated_shards, 5u);
+  EXPECT_NEAR(few.step, exact, 0.03 * exact);
 }
 
 TEST(SimulatedRun, ADeadWorkerIsMissedUntilItsLeaseEnds) {

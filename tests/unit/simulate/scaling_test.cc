@@ -95,6 +95,47 @@ TEST(Scaling, AModelThatComputesInNoTimeIsRefused) {
   EXPECT_TRUE(SimulateScaling(request).ok());
 }
 
+TEST(Scaling, ServersBesideWorkersTellTheirShares) {
+  ScalingRequest request = Request();
+  request.options.servers_on_workers = true;
+  request.config.mutable_cluster()->set_shards(4);
+  request.config.mutable_cluster()->set_slice(64);
+  const auto predictions = SimulateScaling(request);
+  ASSERT_TRUE(predictions.ok()) << predictions.status();
+  EXPECT_THAT(
+      PredictionTable(*predictions),
+      testing::ContainsRegex("servers\n.*share of each\n +none +2 +1 +- +[45].\\.. %\n +none "
+                             "+2 +2 +a worker +2"));
+  EXPECT_THAT(PredictionJson(*predictions), HasSubstr("\"servers_beside\":2"));
+  request.options.servers_on_workers = false;
+  EXPECT_THAT(PredictionTable(*SimulateScaling(request)), testing::Not(HasSubstr("\nservers\n")));
+}
+
+TEST(Scaling, ServersBesideWorkersThatCannotBeAreRefused) {
+  const auto error = [](const ScalingRequest& request) {
+    return std::string(SimulateScaling(request).status().message());
+  };
+  ScalingRequest request = Request();
+  SimModel& model = request.options.model;
+  model.mutable_server()->set_hosts(0);
+  EXPECT_THAT(error(request), HasSubstr("server.hosts is 0"));
+  request.options.servers_on_workers = true;
+  EXPECT_EQ(error(request), "");
+  model.mutable_server()->set_hosts(1);
+  EXPECT_THAT(error(request), testing::AllOf(HasSubstr("--servers-on-workers with 2 workers"),
+                                             HasSubstr("cluster.servers is 3")));
+  request.workers = {1};
+  EXPECT_EQ(error(request), "");
+  request.workers = {256};
+  EXPECT_THAT(error(request), HasSubstr("256"));
+  request.workers = {1};
+  model.mutable_failures()->set_every(60);
+  EXPECT_THAT(error(request), HasSubstr("failures.every"));
+  model.mutable_failures()->set_every(0);
+  request.config.mutable_cluster()->set_copies(2);
+  EXPECT_THAT(error(request), HasSubstr("cluster.copies"));
+}
+
 TEST(Scaling, OneNumberOfWorkersHasNoSpeedUp) {
   Prediction one;
   one.name = "a";
