@@ -5,14 +5,14 @@
     bench/codec_order.py --only 'none,onebit' --seeds 1,2,3
     bench/codec_order.py --epochs 20 --strength 62 --test 4000   # images that are hard to tell apart
     bench/codec_order.py --only 'none,onebit,onebit 1024,onebit 256,onebit 64' --epochs 10
-    bench/codec_order.py --only 'none,25 local steps' --epochs 20 --strength 62 --test 4000 --seeds 1,2,3 --gpu 0
+    bench/codec_order.py --only 'none,8 local steps' --epochs 20 --strength 62 --test 4000 --seeds 1,2,3
     bench/codec_order.py --json > rows.json
 
 Each run is ps-run's, of the build that this tree has (--bin for another), on the same images: textures,
 two to a class, at any place, mirrored or not, behind a texture that belongs to no class, and noise.
 Printed are the test accuracy, what that is below `none`, and how much smaller pushes and pulls are. Bytes are
-those of the whole run, headers included. Local steps are of the same optimizer, and exchanges have 4 bits a
-weight.
+those of the whole run, headers included. With local steps, workers use the same optimizer, the outer one has
+momentum, and exchanges have 4 bits a weight.
 """
 import argparse
 import json
@@ -43,8 +43,9 @@ CODECS = {  # keys of the config
 MORE = {f"onebit {block}": [f"compression.push={{onebit: {{block: {block}}}}}"] for block in (1024, 256, 64)}
 MORE |= {f"{steps} local steps": [
     f"local.steps={steps}", "local.optimizer={sgd: {learning_rate: 0.1, momentum: 0.9, weight_decay: 1e-4}}",
-    "local.schedule={warmup: 0.5 epochs, cosine: {}}", "optimizer=worker", "schedule=constant",
-    "compression={push: {qsgd: {bits: 4}}, pull: {delta: {codec: {qsgd: {bits: 4}}}}}"] for steps in (10, 25, 50, 100)}
+    "local.schedule={warmup: 0.5 epochs, cosine: {}}", "schedule=constant",
+    "optimizer={sgd: {learning_rate: 0.7, momentum: 0.5, nesterov: true}}",
+    "compression={push: {qsgd: {bits: 4}}, pull: {delta: {codec: {qsgd: {bits: 4}}}}}"] for steps in (8, 10, 25, 50, 100)}
 
 CONFIG = """name: codec-order
 seed: 1
