@@ -137,6 +137,7 @@ class RunLeader {
   std::vector<std::string> StorageTroubles() const;
   void LookWhatWaits(Time now, ServerEffects* effects);
   std::optional<LateWorkers> LookWhoIsLate(Time now);
+  bool IsSilent(uint32_t worker, Time now) const;
   // For people. Empty: it is no wonder that they are late.
   std::string WaitsForWorkers(const LateWorkers& late) const;
   void EndCheckpointWaits(Time now, ServerEffects* effects);
