@@ -100,7 +100,14 @@ absl::StatusOr<std::vector<BenchRow>> PushPull(const Arguments& arguments) {
     return absl::InvalidArgumentError("--slice must be 4 to 4MiB: a slice has at most 1 Mi values");
   }
   options.slice_bytes = static_cast<uint32_t>(bytes / 4 * 4);
-  return RunPushPullBench(options);
+  PSGD_ASSIGN_OR_RETURN(std::vector<BenchRow> rows, RunPushPullBench(options));
+  for (BenchRow& row : rows) {
+    row.settings = {{"optimizer", arguments.optimizer},
+                    {"codec", arguments.codec},
+                    {"copy", options.copy ? "yes" : "no"},
+                    {"pin", options.pin ? "yes" : "no"}};
+  }
+  return rows;
 }
 
 absl::StatusOr<std::vector<BenchRow>> Transport(const Arguments& arguments) {
@@ -197,6 +204,7 @@ void Print(const std::vector<BenchRow>& rows, bool json) {
     std::cout << absl::StreamFormat("%-40s %10s %10s %8s  %s", row.name, ThreeDigits(row.gbps),
                                     ThreeDigits(row.limit_gbps), ThreeDigits(row.ratio),
                                     row.verified ? "yes" : "NO");
+    for (const auto& [name, value] : row.settings) std::cout << "  " << name << "=" << value;
     for (const auto& [name, value] : row.extra)
       std::cout << absl::StreamFormat("  %s=%.6g", name, value);
     std::cout << "\n";

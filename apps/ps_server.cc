@@ -205,7 +205,7 @@ class Program {
     opened().recorder->BeginsAt(status_, server_->samples_before());
     AnnounceReady(arguments_, *server_, status_.name(), pages == nullptr ? "" : pages->address(),
                   opened().results, start_.notes);
-    last_worker_ = written_ = SteadyNow();
+    looked_ = last_worker_ = written_ = unhindered_ = SteadyNow();
     return absl::OkStatus();
   }
 
@@ -225,6 +225,7 @@ class Program {
     auto status = server_->Call(StatusRequest());
     if (!status.ok()) return;
     status_ = *std::move(status);
+    looked_ = SteadyNow();
     opened().recorder->Progress(status_);
     if (const absl::Status written = opened().trace->Write(opened().results.TraceFile());
         !written.ok()) {
@@ -232,12 +233,13 @@ class Program {
     }
     const bool anyone = std::any_of(status_.workers().begin(), status_.workers().end(),
                                     [](const WorkerStatus& worker) { return worker.live(); });
-    if (anyone || !draining_) last_worker_ = SteadyNow();
+    if (anyone || !known.asked_to_stop) last_worker_ = looked_;
     const bool unwritten = known.asked_to_stop && !status_.storage_trouble().empty();
-    if (!unwritten) written_ = SteadyNow();
-    const std::string waits_for = unwritten   ? status_.waits_for()
-                                  : draining_ ? StopWaitsFor(status_)
-                                              : "";
+    if (!unwritten) written_ = looked_;
+    const std::string waits_for = unwritten || known.stop_waits_for_store ? status_.waits_for()
+                                  : known.asked_to_stop                   ? StopWaitsFor(status_)
+                                                                          : "";
+    if (waits_for.empty()) unhindered_ = looked_;
     if (!waits_for.empty() && told_ != waits_for) log()->warn("{}", waits_for);
     told_ = waits_for;
   }
@@ -262,8 +264,7 @@ class Program {
     const Duration deadline = Milliseconds(start_.config.cluster().deadline());
     const bool unwritten = known.asked_to_stop && !status_.storage_trouble().empty();
     // Without a journal the run's leader gives up what it cannot write (RunLeader::WaitsForRoom).
-    if (known.leads && unwritten && HasJournal(start_.config) &&
-        SteadyNow() - written_ > deadline) {
+    if (known.leads && unwritten && HasJournal(start_.config) && looked_ - written_ > deadline) {
       log()->warn(
           "it was asked to stop, and this could not be written for longer than cluster.deadline: "
           "{}; stopped at once; {}",
@@ -271,10 +272,12 @@ class Program {
       return Interrupted();
     }
     const bool waits_for_room = unwritten || room_wait_.begun();
-    if (draining_ && known.leads && !waits_for_room && SteadyNow() - last_worker_ > deadline) {
+    const bool gives_up = looked_ - last_worker_ > deadline || looked_ - unhindered_ > 2 * deadline;
+    if (known.asked_to_stop && known.leads && !waits_for_room && gives_up) {
       log()->warn(
-          "ends without what is still to be written down: no worker is left, and another server or "
-          "the disk does not answer");
+          "ends without what is still to be written down: another server, the run store or the "
+          "disk does not answer; {}",
+          Later());
       return Interrupted();
     }
     if (stops_.count() == 0 || draining_) return std::nullopt;
@@ -374,9 +377,11 @@ class Program {
   bool weights_saved_ = false, told_last_ = false;
   bool draining_ = false;
   bool leaving_ = false;
-  std::string told_;  // the last shown reason for a delayed stop
-  Time last_worker_{};
-  Time written_{};  // when nothing kept a run that was asked to stop from being written last
+  std::string told_;    // the last shown reason for a delayed stop
+  Time looked_{};       // at `status_`; calls in between may wait
+  Time last_worker_{};  // when a worker was there last, or nobody had asked the run to stop
+  Time unhindered_{};   // when no server and no run store hindered the stop last
+  Time written_{};      // when nothing kept a run that was asked to stop from being written last
   Time next_look_{};
 };
 

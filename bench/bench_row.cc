@@ -9,6 +9,7 @@ std::string ToJsonLine(const BenchRow& row) {
       {"bench", row.bench},           {"case", row.name},   {"gbps", row.gbps},
       {"limit_gbps", row.limit_gbps}, {"ratio", row.ratio}, {"verified", row.verified},
   };
+  for (const auto& [name, value] : row.settings) json[name] = value;
   for (const auto& [name, value] : row.extra) json[name] = value;
   return json.dump();
 }

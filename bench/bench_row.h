@@ -13,6 +13,7 @@ struct BenchRow {
   double limit_gbps = 0;  // the best that this machine reaches, measured in the same run
   double ratio = 0;       // gbps / limit_gbps
   bool verified = false;  // the result was checked before it was timed
+  std::map<std::string, std::string> settings;  // what the numbers depend on besides the case
   std::map<std::string, double> extra;
 };
 

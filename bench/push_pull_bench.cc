@@ -325,6 +325,7 @@ absl::StatusOr<std::vector<BenchRow>> RunPushPullBench(const PushPullBenchOption
     row.extra["workers"] = options.workers;
     row.extra["slices"] = options.slices;
     row.extra["payload_bytes"] = i == 0 ? rates->payload_bytes : options.slice_bytes;
+    row.extra["in_flight"] = options.slices * options.workers;
     row.extra["exchange_us"] = 1e6 * seconds;
     if (!options.profile) continue;
     const Profile& profile = i == 0 ? rates->push : rates->pull;

@@ -24,7 +24,8 @@ struct PushPullBenchOptions {
 };
 
 // Returns two rows, push and pull, in bytes of fp32 weights a second, compared with the machine's
-// memcpy in the same run. extra: "exchange_us", the median time of one push or pull of all slices.
+// memcpy in the same run. extra: "exchange_us", the median time of one push or pull of all slices;
+// "in_flight", the slices that are on the way at once, of all workers.
 // With `profile` also what a slice takes on each side, as the mean of all rounds: processor time,
 // the kernel's part of it, switches between threads, page faults. `verified`: the final weights are
 // what the pushes must produce. Forks.

@@ -30,6 +30,7 @@ run journal --folder "$folder"
 python3 - "$machine" "$commit" "$rows" >>"$history" <<'PYTHON'
 import datetime, json, sys
 machine, commit, rows = sys.argv[1:]
+KEPT = ["bench", "case", "gbps", "limit_gbps", "ratio", "optimizer", "copy", "pin", "in_flight"]
 CODECS = ["none", "fp16", "onebit", "ternary", "topk"]
 for line in open(rows):
     head = {"date": datetime.date.today().isoformat(), "machine": machine, "commit": commit}
@@ -37,7 +38,7 @@ for line in open(rows):
     codec, _, loops = row["case"].partition("/")
     if row["bench"] == "codec" and not (codec in CODECS and loops.endswith("simd")):
         continue
-    kept = {key: row[key] for key in ("bench", "case", "gbps", "limit_gbps", "ratio")}
+    kept = {key: row[key] for key in KEPT if key in row}
     print(json.dumps({key: round(value, 4) if isinstance(value, float) else value
                       for key, value in (head | kept).items()}))
 PYTHON

@@ -111,6 +111,13 @@ struct ControlClient::Impl {
     });
   }
 
+  // For how long a call that began at `start` had no sign of life. The answer to another call is
+  // one: a server that answers heartbeats and not this call waits itself, as for the run store.
+  Duration Silence(Time start) {
+    std::lock_guard lock(mutex);
+    return SteadyNow() - std::max(start, answered);
+  }
+
   // Waits so long, but for a server that can be reached no longer than until it is. A channel makes
   // its connections only while somebody waits on it: one that sleeps would find them seconds later.
   static void Pause(const Server& server, Duration pause) {
@@ -130,6 +137,7 @@ struct ControlClient::Impl {
   std::string token;
   std::set<grpc::ClientContext*> under_way;
   bool knows_server = false;  // one answered
+  Time answered{};            // when it last did
   bool told_wait = false;
 };
 
@@ -224,7 +232,7 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request,
   while (true) {
     grpc::ClientContext context;
     const bool several = impl_->several();
-    const Duration left = deadline_.load() - (SteadyNow() - start);
+    const Duration left = deadline_.load() - impl_->Silence(start);
     Duration most = std::min<Duration>(
         limits.attempt, several && !limits.takes_time ? kAttemptOfSeveral : kAttempt);
     {
@@ -250,6 +258,7 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request,
       std::lock_guard lock(impl_->mutex);
       impl_->under_way.erase(&context);
       impl_->knows_server = impl_->knows_server || status.ok();
+      if (status.ok()) impl_->answered = SteadyNow();
     }
     if (status.ok()) return reply;
     PSGD_RETURN_IF_ERROR(given_up);
@@ -266,7 +275,7 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request,
           "and is the server's for this name (scripts/make-certs.sh DIR HOST ...)?"));
     }
     if (options_.interrupted) PSGD_RETURN_IF_ERROR(options_.interrupted());
-    const Duration tried = SteadyNow() - start;
+    const Duration tried = impl_->Silence(start);
     if (tried >= deadline_.load()) return NoAnswer(status.error_message(), tried);
     TellWait(tried);
     FindServers();

@@ -19,7 +19,9 @@ struct ControlClientOptions {
   // Where the run's servers are by now, the one that leads first; asked when one does not answer.
   // Null: nobody knows better than they.
   std::function<absl::StatusOr<std::vector<std::string>>()> find = nullptr;
-  Duration deadline = Milliseconds(60000);  // for each call, retries included; until SetDeadline
+  // A call fails when it, and no other call either, has had no answer for so long; until
+  // SetDeadline.
+  Duration deadline = Milliseconds(60000);
   // Asked while a call waits, from any thread that calls: a failure ends the call. Leave is only
   // ended between attempts.
   std::function<absl::Status()> interrupted;

@@ -531,7 +531,7 @@ void LocalRun::ShowTroubles() {
   show_once(status_.waits_for(), &waits_for_);
   show_once(checkpoint.empty() ? "" : absl::StrCat("could not be written: ", checkpoint),
             &failed_checkpoint_);
-  show_once(drain_sent_ ? StopWaitsFor(status_) : "", &stop_waits_for_);
+  show_once(!drain_reason_.empty() ? StopWaitsFor(status_) : "", &stop_waits_for_);
 }
 
 }  // namespace psgd

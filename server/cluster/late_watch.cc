@@ -1,6 +1,8 @@
 #include "server/cluster/late_watch.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace psgd {
 
@@ -33,10 +35,16 @@ void LateWatch::Excuse(Time now) {
   for (auto& [number, shard] : shards_) shard.since = now;
 }
 
-std::optional<LateWorkers> LateWatch::Late(Time now) const {
+std::optional<LateWorkers> LateWatch::Late(Time now,
+                                           const std::function<bool(uint32_t)>& is_silent) const {
   for (const auto& [number, shard] : shards_) {
+    if (shard.late.empty() || now - shard.since <= kSilence) continue;
+    std::vector<uint32_t> silent;
+    std::ranges::copy_if(shard.late, std::back_inserter(silent), is_silent);
+    if (!silent.empty())
+      return LateWorkers{std::move(silent), shard.clock + 1, shard.since, kSilence, true};
     const Duration patience = shard.Patience();
-    if (shard.late.empty() || now - shard.since <= patience) continue;
+    if (now - shard.since <= patience) continue;
     return LateWorkers{shard.late, shard.clock + 1, shard.since, patience};
   }
   return std::nullopt;

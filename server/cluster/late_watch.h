@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -18,6 +19,7 @@ struct LateWorkers {
   uint64_t clock = 0;  // which they have not pushed
   Time since{};        // others have waited since then, for longer than `patience`
   Duration patience{};
+  bool silent = false;  // nothing is heard of them any more
 };
 
 // Time in which this process stood still does not count: it heard of no clock. Not thread-safe.
@@ -27,11 +29,14 @@ class LateWatch {
   // evaluate between two steps, and one machine may be slower than another.
   static constexpr Duration kPatience = std::chrono::seconds(10);
   static constexpr int kUsualClocks = 3;
+  // The same for workers of which nothing is heard any more.
+  static constexpr Duration kSilence = std::chrono::seconds(2);
 
   // The shard's latest report. Call it at least once a second.
   void See(uint32_t shard, const ShardStatus& status, Time now);
-  // Of the first shard whose workers are late; nullopt: no worker is late.
-  std::optional<LateWorkers> Late(Time now) const;
+  // Of the first shard whose workers are late; nullopt: no worker is late. `is_silent`: whether
+  // nothing is heard of a worker.
+  std::optional<LateWorkers> Late(Time now, const std::function<bool(uint32_t)>& is_silent) const;
   // It is no wonder that workers are late now: their waits begin anew.
   void Excuse(Time now);
   // All waits begin anew, and what is usual is not known.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/names.h"
+#include "common/units.h"
 #include "net/transport_security.h"
 #include "net/wire_format.h"
 #include "proto/has_journal.h"
@@ -682,20 +683,34 @@ std::optional<LateWorkers> RunLeader::LookWhoIsLate(Time now) {
     const CopyState* const copy = copies_.Find(stored_.shards(s).leader(), shard);
     if (copy != nullptr) late_watch_.See(shard, copy->status(), now);
   }
-  return late_watch_.Late(now);
+  // At the end of the run workers wait for the last segment of others, and pull nothing.
+  late_watch_.See(static_cast<uint32_t>(stored_.shards_size()), coordinator_.LateAtTheEnd(), now);
+  return late_watch_.Late(now, [&](uint32_t worker) { return IsSilent(worker, now); });
+}
+
+bool RunLeader::IsSilent(uint32_t worker, Time now) const {
+  return now - coordinator_.LastHeard(worker) > LateWatch::kSilence;
 }
 
 std::string RunLeader::WaitsForWorkers(const LateWorkers& late) const {
-  const std::vector<std::string> names = coordinator_.NamesOfTraining(late.workers);
+  // One that evaluates may take its time, but is heard.
+  const std::vector<std::string> names = late.silent ? coordinator_.NamesOfLive(late.workers)
+                                                     : coordinator_.NamesOfTraining(late.workers);
   if (names.empty()) return "";
   const bool one = names.size() == 1;
+  const int64_t lease = coordinator_.config().cluster().lease();
   const size_t named = std::min(names.size(), kMostNamed);
   return absl::StrCat(
       "waiting for ", absl::StrJoin(std::span(names).first(named), ", "),
-      named < names.size() ? absl::StrCat(" and ", names.size() - named, " more") : "", ", which ",
-      one ? "has" : "have", " not pushed clock ", late.clock, " for more than ",
+      named < names.size() ? absl::StrCat(" and ", names.size() - named, " more") : "",
+      late.silent ? ", not heard"
+      : one       ? ", which has"
+                  : ", which have",
+      late.silent ? "" : absl::StrCat(" not pushed clock ", late.clock), " for more than ",
       std::lround(Seconds(late.patience)), " s; the other workers go on if ",
-      one ? "its process ends" : "their processes end");
+      one ? "its process ends" : "their processes end",
+      late.silent ? absl::StrCat(", or after ", FormatMilliseconds(lease), " (cluster.lease)")
+                  : "");
 }
 
 void RunLeader::LookWhatWaits(Time now, ServerEffects* effects) {

@@ -89,6 +89,10 @@ class RunLeader {
   std::string WaitsFor() const;
   // Somebody asked the run to stop before its training was done, or after that.
   bool asked_to_stop() const { return asked_to_stop_ || coordinator_.asked_to_end(); }
+  // A run store that other servers reach, too, does not answer for longer than a moment.
+  bool shared_store_is_away() const {
+    return options_.shared_store && told_waits_ && !store_trouble_.empty();
+  }
   // Training is over, every shard knows, and no worker is left.
   bool trained() const;
   // The store says that the run is over.
@@ -133,6 +137,7 @@ class RunLeader {
   std::vector<std::string> StorageTroubles() const;
   void LookWhatWaits(Time now, ServerEffects* effects);
   std::optional<LateWorkers> LookWhoIsLate(Time now);
+  bool IsSilent(uint32_t worker, Time now) const;
   // For people. Empty: it is no wonder that they are late.
   std::string WaitsForWorkers(const LateWorkers& late) const;
   void EndCheckpointWaits(Time now, ServerEffects* effects);

@@ -202,6 +202,7 @@ void ServerLoop::LookAtStanding() {
   now.server = core_->holder().self().server();
   now.leads = leader != nullptr;
   now.asked_to_stop = leader != nullptr && leader->asked_to_stop();
+  now.stop_waits_for_store = now.asked_to_stop && leader->shared_store_is_away();
   now.trained = leader != nullptr && leader->trained();
   now.closed = leader != nullptr && leader->closed();
   if (leaving_ && leader == nullptr && !now.ended && core_->holder().copies() == 0) {
@@ -252,6 +253,7 @@ absl::StatusOr<ControlReply> ServerLoop::Ask(ControlRequest request) {
     std::lock_guard lock(mutex_);
     if (standing_.asked_to_stop && !status->storage_trouble().empty())
       status->set_waits_for(StopWaitsForStorage(*status));
+    if (standing_.stop_waits_for_store) status->set_waits_for(StopWaitsForRunStore(*status));
     if (!results_wait_for_.empty()) status->set_waits_for(results_wait_for_);
   }
   return reply;

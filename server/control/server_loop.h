@@ -61,9 +61,10 @@ struct ServerLoopOptions {
 
 // A server's part in its run.
 struct ServerStanding {
-  uint32_t server = 0;         // its number; 0: no number yet
-  bool leads = false;          // it leads the run
-  bool asked_to_stop = false;  // it leads the run, which was asked to stop
+  uint32_t server = 0;                // its number; 0: no number yet
+  bool leads = false;                 // it leads the run
+  bool asked_to_stop = false;         // it leads the run, which was asked to stop
+  bool stop_waits_for_store = false;  // and a run store on other machines does not answer
   bool trained = false;  // it leads the run, whose training is over: the results must be saved
   bool closed = false;   // the results are saved: the server is not needed any more
   std::optional<absl::Status> ended;  // why it is not part of the run any more

@@ -71,6 +71,12 @@ std::string StopWaitsFor(const StatusReply& status) {
                       "; asked to stop once more, this ends at once");
 }
 
+std::string StopWaitsForRunStore(const StatusReply& status) {
+  return absl::StrCat(status.waits_for(), "; stopping waits for it at most ",
+                      FormatMilliseconds(2 * status.config().cluster().deadline()),
+                      " (cluster.deadline twice); asked to stop once more, this ends at once");
+}
+
 std::string StopWaitsForStorage(const StatusReply& status) {
   const Config& config = status.config();
   const std::string after = absl::StrCat(

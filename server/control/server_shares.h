@@ -27,5 +27,7 @@ int ServersThatHold(const StatusReply& status);
 std::string StopWaitsFor(const StatusReply& status);
 // The same of what cannot be written. REQUIRES: there is a storage_trouble.
 std::string StopWaitsForStorage(const StatusReply& status);
+// The same of a run store on other machines. REQUIRES: waits_for names it.
+std::string StopWaitsForRunStore(const StatusReply& status);
 
 }  // namespace psgd

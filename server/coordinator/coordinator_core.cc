@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -828,14 +829,45 @@ void CoordinatorCore::MoveShards(const std::vector<std::string>& endpoints) {
 }
 
 std::vector<std::string> CoordinatorCore::NamesOfTraining(std::span<const uint32_t> workers) const {
+  std::vector<uint32_t> training;
+  std::ranges::copy_if(workers, std::back_inserter(training),
+                       [&](uint32_t worker) { return !pending_evaluations_.Evaluates(worker); });
+  return NamesOfLive(training);
+}
+
+std::vector<std::string> CoordinatorCore::NamesOfLive(std::span<const uint32_t> workers) const {
   std::vector<std::string> names;
   for (const uint32_t worker : workers) {
     const MemberState* const member = members_.Find(worker);
-    if (member == nullptr || !member->record.live() || pending_evaluations_.Evaluates(worker))
-      continue;
+    if (member == nullptr || !member->record.live()) continue;
     names.push_back(absl::StrCat("worker ", worker, " (", member->record.name(), ")"));
   }
   return names;
+}
+
+Time CoordinatorCore::LastHeard(uint32_t worker) const {
+  const MemberState* const member = members_.Find(worker);
+  return member == nullptr ? Time::max() : member->last_heard;
+}
+
+ShardStatus CoordinatorCore::LateAtTheEnd() const {
+  ShardStatus late;
+  if (!ledger_) return late;
+  const uint64_t last = ledger_->latest();
+  const bool all_finished = AllFinished(last);
+  const std::vector<uint32_t> ready = members_.Ready();
+  uint64_t slowest = ready.empty() ? 0 : UINT64_MAX;
+  for (const uint32_t worker : ready) {
+    const CoordinatorMemberRecord& member = members_.Find(worker)->record;
+    slowest = std::min(slowest, member.clock());
+    const bool runs = RunsIn(worker, last) && member.finished_segment() < last;
+    if (all_dealt_ && (all_finished ? pending_evaluations_.Evaluates(worker) : runs))
+      late.add_late_workers(worker);
+  }
+  late.set_slowest_clock(slowest);
+  // The others wait.
+  if (late.late_workers_size() == static_cast<int>(ready.size())) late.clear_late_workers();
+  return late;
 }
 
 StatusReply CoordinatorCore::Status(Time now) const {

@@ -122,6 +122,12 @@ class CoordinatorCore {
   // Names, for people, of those of the workers that only have to train: one that evaluates may take
   // its time.
   std::vector<std::string> NamesOfTraining(std::span<const uint32_t> workers) const;
+  std::vector<std::string> NamesOfLive(std::span<const uint32_t> workers) const;
+  // When the worker last said anything; unknown workers are never silent.
+  Time LastHeard(uint32_t worker) const;
+  // The workers that have not finished what is dealt, or the last evaluation, where others have and
+  // wait for that: at the end of the run. As of a shard: slowest_clock and late_workers.
+  ShardStatus LateAtTheEnd() const;
   double SecondsTrained(Time now) const { return totals_.SecondsTrained(now); }
   // The samples in the total from before the run was resumed. SecondsTrained began after them.
   uint64_t samples_before() const { return totals_.samples_before(); }

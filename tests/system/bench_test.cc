@@ -11,8 +11,22 @@ TEST(Bench, ASmallSliceHasThreeDigitsAndTheTimeOfAnExchange) {
   const Ended ended = RunProgram({"ps-bench", "push-pull", "--transport", "zmq", "--slice", "4100",
                                   "--count", "1", "--rounds", "20", "--pause", "2"});
   ASSERT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, ContainsRegex("push/zmq/4100B +[0-9.]+ .*yes  exchange_us=[0-9]"));
+  EXPECT_THAT(ended.out, ContainsRegex("push/zmq/4100B +[0-9.]+ .*yes  .*exchange_us=[0-9]"));
   EXPECT_THAT(ended.out, testing::Not(ContainsRegex("B +0\\.0[0-9] "))) << "two digits say little";
+}
+
+TEST(Bench, PushPullSaysWhatItMeasured) {
+  const std::vector<std::string> bench = {
+      "ps-bench", "push-pull", "--slice", "4KiB",   "--count",     "2",       "--workers",
+      "2",        "--rounds",  "2",       "--copy", "--optimizer", "momentum"};
+  EXPECT_THAT(RunProgram(bench).out,
+              ContainsRegex("codec=none  copy=yes  optimizer=momentum  pin=no .* in_flight=4 "));
+  const std::string json = RunProgram(bench + std::vector<std::string>{"--json"}).out;
+  const Json row = Json::parse(json.substr(0, json.find('\n')));
+  EXPECT_EQ(row["optimizer"], "momentum");
+  EXPECT_EQ(row["copy"], "yes");
+  EXPECT_EQ(row["pin"], "no");
+  EXPECT_EQ(row["in_flight"], 4);
 }
 
 TEST(Bench, MoreShardsThanCoresAreRefused) {

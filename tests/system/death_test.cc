@@ -45,9 +45,15 @@ TEST_F(Death, TheOthersFinishWithoutAKilledWorker) {
   EXPECT_GE(Summary("run")["test_accuracy"].get<double>(), 0.85);
 }
 
-TEST_F(Death, AFrozenServerIsSaidToBeWaitedFor) {
-  Process run(PsRun("run", Sets({"train.epochs=60"})));
+TEST_F(Death, AFrozenWorkerOrServerIsSaidToBeWaitedFor) {
+  Process run(PsRun("run", Sets({"train.epochs=60", "consistency.staleness=0"})));
   ASSERT_TRUE(run.WaitFor("epoch 2/")) << run.Err();
+  const pid_t worker = run.Children("ps-worker").back();
+  ASSERT_EQ(kill(worker, SIGSTOP), 0);
+  const bool named =
+      run.WaitFor("waiting for worker 1 (worker-1), not heard for more than 2 s", 8s);
+  ASSERT_EQ(kill(worker, SIGCONT), 0);
+  EXPECT_TRUE(named) << run.Err();
   const std::vector<pid_t> servers = run.Children("ps-server");
   ASSERT_EQ(servers.size(), 1u);
   ASSERT_EQ(kill(servers[0], SIGSTOP), 0);

@@ -64,7 +64,7 @@ TEST_F(Etcd, ARunStopsEarlyUnderItsNextLeader) {
 
 TEST_F(Etcd, TrainingWaitsForItAndSaysSo) {
   StartEtcd();
-  StartRun({"train.epochs=120"});
+  StartRun({"train.epochs=40", "cluster.lease=1s", "cluster.deadline=2s"});
   etcd_->Signal(SIGSTOP);
   const std::string address = ServerOf(*servers_[0]);
   ASSERT_TRUE(Eventually([&] {
@@ -74,12 +74,24 @@ TEST_F(Etcd, TrainingWaitsForItAndSaysSo) {
   })) << servers_[0]->Err();
   EXPECT_THAT(RunProgram({"ps-ctl", "status", "--server", address}).out,
               HasSubstr("waiting for the run store: etcd"));
+  Pause(4s);  // twice the deadline
   etcd_->Signal(SIGCONT);
   ExpectWorkersFinish();
   for (auto& server : servers_) EXPECT_EQ(server->Wait().code, 0) << server->Err();
   const std::string leader =
       std::filesystem::exists(Path("server-2/summary.json")) ? "server-2" : "server-1";
-  EXPECT_EQ(Summary(leader)["epochs"], 120.0);
+  EXPECT_EQ(Summary(leader)["epochs"], 40.0);
+}
+
+TEST_F(Etcd, AStopWaitsForItTwoDeadlinesAtMost) {
+  StartEtcd();
+  StartRun({"train.epochs=100000", "cluster.lease=1s", "cluster.deadline=2s"});
+  etcd_->Signal(SIGSTOP);
+  servers_[0]->Signal(SIGTERM);
+  EXPECT_TRUE(servers_[0]->WaitFor("waits for it at most 4s (cluster.deadline twice)", 10s))
+      << servers_[0]->Err();
+  EXPECT_EQ(servers_[0]->Wait(8s).code, 3) << servers_[0]->Err();
+  for (auto& worker : workers_) worker->Signal(SIGKILL);
 }
 
 // No server leads without etcd's consent, and waiting for it loses nothing.

@@ -278,8 +278,10 @@ TEST_F(Servers, ThatAreAwayWhenTheRunIsToStopAreNamed) {
               HasSubstr("with 2 shards) is back, at most 3s (cluster.deadline)"));
 }
 
+// With a journal the run could wait for them for ever.
 TEST_F(Servers, ThatAreAwayWhenTheRunIsToStopAreNamedByPsRun) {
-  Process run(PsRun("run", Exact({"train.epochs=100000"})));
+  Process run(PsRun("run", Exact({"train.epochs=100000", "durability.acknowledge=journal"}) +
+                               Sets({"cluster.lease=1s", "cluster.deadline=2s"})));
   ASSERT_TRUE(run.WaitFor("epoch 2/")) << run.Err();
   address_ = ServerOf(run);
   const auto second = Joined("second");
@@ -288,8 +290,25 @@ TEST_F(Servers, ThatAreAwayWhenTheRunIsToStopAreNamedByPsRun) {
   second->Wait();
   run.Signal(SIGINT);
   EXPECT_TRUE(run.WaitFor("stopping waits until server 2 (")) << run.Err();
-  run.Signal(SIGINT);
-  EXPECT_EQ(run.Wait().code, 3);
+  EXPECT_EQ(run.Wait(6s).code, 3) << run.Err();
+}
+
+TEST_F(Servers, ThatHangWhenTheRunIsDrainedAreNotWaitedForWithoutEnd) {
+  Start({"train.epochs=100000", "durability.acknowledge=journal", "cluster.lease=1s",
+         "cluster.deadline=2s"});
+  ASSERT_TRUE(coordinator_->WaitFor("epoch 2: test accuracy")) << coordinator_->Err();
+  const auto second = Joined("second");
+  ASSERT_TRUE(WaitHeld(2, 2)) << second->Err();
+  second->Signal(SIGSTOP);
+  RunProgram({"ps-ctl", "drain", "--server", address_});
+  EXPECT_TRUE(
+      coordinator_->WaitFor("is back (if it died: ps-server --join with its --run-dir), at "
+                            "most 4s (cluster.deadline twice)",
+                            5s))
+      << coordinator_->Err();
+  const Ended ended = coordinator_->Wait(6s);
+  EXPECT_EQ(ended.code, 3) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("goes on from the journal"));
 }
 
 TEST_F(Servers, AreWaitedForAtTheStart) {

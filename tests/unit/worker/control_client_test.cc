@@ -178,6 +178,39 @@ TEST(ControlClient, AServerThatMovedIsFound) {
   EXPECT_EQ(asked, 2);
 }
 
+// Waits itself, as for the run store, and says so.
+class WaitingServer : public HangingServer {
+ public:
+  grpc::Status Heartbeat(grpc::ServerContext*, const HeartbeatRequest*, HeartbeatReply*) override {
+    return grpc::Status::OK;
+  }
+  grpc::Status NextSegment(grpc::ServerContext*, const NextSegmentRequest*,
+                           NextSegmentReply*) override {
+    if (goes_on) return grpc::Status::OK;
+    return {grpc::StatusCode::UNAVAILABLE, "waiting for the run store"};
+  }
+  std::atomic<bool> goes_on = false;
+};
+
+TEST(ControlClient, AServerThatAnswersHeartbeatsMayWaitForLonger) {
+  WaitingServer server;
+  ControlClient client({.server = server.address(),
+                        .find = {},
+                        .deadline = std::chrono::milliseconds(400),
+                        .interrupted = {},
+                        .credentials = {}});
+  EXPECT_TRUE(absl::IsUnavailable(client.NextSegment(NextSegmentRequest()).status()));
+  Heartbeat heartbeat(&client, Joined(std::chrono::milliseconds(400)), NullLog());
+  heartbeat.Start();
+  std::thread waits([&] {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    server.goes_on = true;
+  });
+  EXPECT_TRUE(client.NextSegment(NextSegmentRequest()).ok());
+  waits.join();
+  heartbeat.Stop();
+}
+
 TEST(ControlClient, ACallThatHangsIsGivenUpWhenItsCallerIsInterrupted) {
   HangingServer server;
   ControlClient client({.server = server.address(),

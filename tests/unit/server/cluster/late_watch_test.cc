@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 namespace psgd {
 namespace {
 
@@ -26,7 +28,12 @@ class LateWatchTest : public testing::Test {
     }
   }
 
+  std::optional<LateWorkers> Late() const {
+    return watch_.Late(now_, [this](uint32_t worker) { return silent_.contains(worker); });
+  }
+
   LateWatch watch_;
+  std::set<uint32_t> silent_;
   Time now_{};
 };
 
@@ -34,62 +41,73 @@ TEST_F(LateWatchTest, AWorkerIsLateWhenItsClockStandsAndOthersWaitForIt) {
   Says(At(0, {1}), seconds(1));
   const Time begin = now_;
   Says(At(0, {1}), seconds(10));
-  EXPECT_FALSE(watch_.Late(now_));
+  EXPECT_FALSE(Late());
   Says(At(0, {1}), seconds(1));
-  const auto late = watch_.Late(now_);
+  const auto late = Late();
   ASSERT_TRUE(late);
   EXPECT_THAT(late->workers, ElementsAre(1));
   EXPECT_EQ(late->clock, 1);
   EXPECT_EQ(late->since, begin);
   EXPECT_EQ(late->patience, LateWatch::kPatience);
   Says(At(1, {0}), seconds(1));
-  EXPECT_FALSE(watch_.Late(now_));
+  EXPECT_FALSE(Late());
+}
+
+TEST_F(LateWatchTest, ThereIsLittlePatienceWithASilentWorker) {
+  Says(At(5, {1, 2}), seconds(4));
+  EXPECT_FALSE(Late());
+  silent_ = {0, 2};
+  ASSERT_TRUE(Late());
+  EXPECT_THAT(Late()->workers, ElementsAre(2));
+  EXPECT_TRUE(Late()->silent);
+  Says(At(6, {1, 2}), seconds(2));
+  EXPECT_FALSE(Late()) << "nobody has waited for long";
 }
 
 TEST_F(LateWatchTest, TimeInWhichNobodyWaitsDoesNotCount) {
   Says(At(5, {}), seconds(3));
-  EXPECT_FALSE(watch_.Late(now_));
+  EXPECT_FALSE(Late());
   Says(At(5, {1}), seconds(10));
-  EXPECT_FALSE(watch_.Late(now_));
+  EXPECT_FALSE(Late());
   Says(At(5, {1}), seconds(2));
-  EXPECT_TRUE(watch_.Late(now_));
+  EXPECT_TRUE(Late());
   watch_.Forget();
   Says(At(5, {1}), seconds(10));
-  EXPECT_FALSE(watch_.Late(now_));
+  EXPECT_FALSE(Late());
 }
 
 TEST_F(LateWatchTest, TimeInWhichTheServerStoodStillDoesNotCount) {
   Says(At(5, {1}), seconds(5));
   now_ += seconds(60);
   Says(At(5, {1}), seconds(5));
-  EXPECT_FALSE(watch_.Late(now_));
+  EXPECT_FALSE(Late());
   Says(At(5, {1}), seconds(3));
-  EXPECT_TRUE(watch_.Late(now_));
+  EXPECT_TRUE(Late());
 }
 
 TEST_F(LateWatchTest, TheFirstClockThatIsSeenMayBeLong) {
   Says(At(0, {}), seconds(40));
   Says(At(0, {1}), seconds(110));
-  EXPECT_FALSE(watch_.Late(now_));
+  EXPECT_FALSE(Late());
   Says(At(0, {1}), seconds(12));
-  EXPECT_TRUE(watch_.Late(now_));
+  EXPECT_TRUE(Late());
 }
 
 TEST_F(LateWatchTest, AnExcusedWaitBeginsAnew) {
   Says(At(5, {1}), seconds(12));
-  ASSERT_TRUE(watch_.Late(now_));
+  ASSERT_TRUE(Late());
   watch_.Excuse(now_);
   Says(At(5, {1}), seconds(9));
-  EXPECT_FALSE(watch_.Late(now_));
+  EXPECT_FALSE(Late());
 }
 
 TEST_F(LateWatchTest, LongClocksNeedMorePatience) {
   for (uint64_t clock = 0; clock < 10; ++clock) Says(At(clock, {1}), seconds(20));
   Says(At(10, {1}), seconds(60));
-  EXPECT_FALSE(watch_.Late(now_));
+  EXPECT_FALSE(Late());
   Says(At(10, {1}), seconds(2));
-  ASSERT_TRUE(watch_.Late(now_));
-  EXPECT_EQ(watch_.Late(now_)->patience, seconds(60));
+  ASSERT_TRUE(Late());
+  EXPECT_EQ(Late()->patience, seconds(60));
 }
 
 }  // namespace

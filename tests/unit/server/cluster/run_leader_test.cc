@@ -125,6 +125,18 @@ class RunLeaderTest : public testing::Test {
       Tick();
     }
   }
+  // The same, and the workers send heartbeats.
+  void LiveWith(const std::vector<WorkerKey>& workers, int seconds, const CopyState& first) {
+    for (int i = 0; i < seconds; ++i) {
+      HeartbeatRequest beat;
+      for (const WorkerKey& worker : workers) {
+        *beat.mutable_key() = worker;
+        beat.set_number(++beats_);
+        Ask(beat);
+      }
+      Live(std::chrono::seconds(1), first, CopyUnder(1, false));
+    }
+  }
   // The store takes what is written, and shards carry out their orders.
   void Settle() {
     for (size_t i = 0; i < effects_.size(); ++i) {
@@ -161,10 +173,11 @@ class RunLeaderTest : public testing::Test {
     Ask(registers);
     return registers.key();
   }
-  NextSegmentReply NextSegment(const WorkerKey& key) {
+  NextSegmentReply NextSegment(const WorkerKey& key, uint64_t finished = 0) {
     NextSegmentRequest next;
     *next.mutable_key() = key;
-    next.set_first(true);
+    next.set_first(finished == 0);
+    next.set_finished_segment(finished);
     return std::get<NextSegmentReply>(Ask(next));
   }
   ControlReply Ask(const ControlRequest& asked) {
@@ -186,7 +199,7 @@ class RunLeaderTest : public testing::Test {
   ServerEffects effects_;
   std::map<uint64_t, Assignment> assignments_;
   std::map<uint64_t, absl::StatusOr<ControlReply>> answers_;
-  uint64_t request_ = 0;
+  uint64_t request_ = 0, beats_ = 0;
   int writes_ = 0, parts_again_ = 0, seals_ = 0;
   std::optional<RunPlan> stored_plan_;  // the last that was written
   bool store_answers_ = true;
@@ -380,22 +393,62 @@ TEST_F(RunLeaderTest, AJournalThatCannotBeWrittenIsTold) {
 TEST_F(RunLeaderTest, PeopleHearWhichWorkerOthersWaitFor) {
   Make(TrainingRecord(1));
   Live(std::chrono::seconds(1), CopyUnder(1, true), CopyUnder(1, false));
-  JoinWorker("a");
-  const WorkerKey late = JoinWorker("b");
+  const WorkerKey other = JoinWorker("a"), late = JoinWorker("b");
   CopyState waits = CopyUnder(1, true);
   waits.mutable_status()->set_slowest_clock(11);
   waits.mutable_status()->add_late_workers(late.worker());
-  Live(std::chrono::seconds(9), waits, CopyUnder(1, false));
+  LiveWith({other, late}, 9, waits);
   EXPECT_EQ(Status().waits_for(), "");
-  Live(std::chrono::seconds(2), waits, CopyUnder(1, false));
+  LiveWith({other, late}, 2, waits);
   EXPECT_EQ(Status().waits_for(),
             "waiting for worker 1 (b), which has not pushed clock 12 for more than 10 s; the other "
             "workers go on if its process ends");
   Ask(DrainRequest());  // which waits for it, too
-  Live(std::chrono::seconds(1), waits, CopyUnder(1, false));
+  LiveWith({other, late}, 1, waits);
   EXPECT_THAT(Status().waits_for(), HasSubstr("waiting for worker 1"));
-  Live(std::chrono::seconds(1), CopyUnder(1, true), CopyUnder(1, false));
+  LiveWith({other, late}, 1, CopyUnder(1, true));
   EXPECT_EQ(Status().waits_for(), "");
+}
+
+// Its process is frozen, or its machine is gone.
+TEST_F(RunLeaderTest, PeopleHearSoonOfASilentWorkerThatOthersWaitFor) {
+  Make(TrainingRecord(1));
+  Live(std::chrono::seconds(1), CopyUnder(1, true), CopyUnder(1, false));
+  const WorkerKey other = JoinWorker("a"), late = JoinWorker("b");
+  LiveWith({other}, 4, CopyUnder(1, true));
+  EXPECT_EQ(Status().waits_for(), "") << "nobody waits for it";
+  CopyState waits = CopyUnder(1, true);
+  waits.mutable_status()->set_slowest_clock(11);
+  waits.mutable_status()->add_late_workers(late.worker());
+  LiveWith({other}, 3, waits);
+  EXPECT_EQ(Status().waits_for(),
+            "waiting for worker 1 (b), not heard for more than 2 s; the other workers go on if its "
+            "process ends, or after 20s (cluster.lease)");
+}
+
+// Those that wait have finished their segment: no pull of theirs waits.
+TEST_F(RunLeaderTest, PeopleHearWhoseLastClocksOthersWaitFor) {
+  Make(TrainingRecord(1));
+  const CopyState leads = CopyUnder(1, true);
+  Live(std::chrono::seconds(1), leads, CopyUnder(1, false));
+  const WorkerKey other = JoinWorker("a"), late = JoinWorker("b");
+  const uint64_t segment = NextSegment(other).segment().id();
+  NextSegment(late);
+  Ask(DrainRequest());
+  LiveWith({other, late}, 1, leads);
+  EXPECT_EQ(Status().waits_for(), "") << "nobody has finished";
+  EXPECT_EQ(NextSegment(other, segment).reason(), "waiting for the other workers to finish");
+  LiveWith({other, late}, 9, leads);
+  EXPECT_EQ(Status().waits_for(), "");
+  LiveWith({other, late}, 2, leads);
+  EXPECT_THAT(Status().waits_for(), HasSubstr("worker 1 (b), which has not pushed clock 1 for"));
+  LiveWith({other}, 3, leads);
+  EXPECT_THAT(Status().waits_for(), HasSubstr("worker 1 (b), not heard for more than 2 s"));
+  EXPECT_TRUE(NextSegment(late, segment).evaluate());
+  LiveWith({other, late}, 12, leads);
+  EXPECT_EQ(Status().waits_for(), "") << "an evaluation may take its time";
+  LiveWith({other}, 3, leads);
+  EXPECT_THAT(Status().waits_for(), HasSubstr("worker 1 (b), not heard for more than 2 s"));
 }
 
 TEST_F(RunLeaderTest, TheLastCheckpointWaitsForRoomUntilTheRunIsAskedToStop) {
@@ -473,6 +526,7 @@ TEST_F(RunLeaderTest, ASharedStoreThatIsAwayIsNoTroubleOfStorage) {
     Live(std::chrono::seconds(3), CopyUnder(1, true), CopyUnder(1, false));
     EXPECT_EQ(Status().waits_for(), "waiting for the run store: no answer");
     EXPECT_EQ(Status().storage_trouble(), shared ? "" : "the run store: no answer");
+    EXPECT_EQ(leader_->shared_store_is_away(), shared);
   }
 }
 
