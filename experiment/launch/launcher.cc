@@ -57,6 +57,13 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(const LaunchOp
   return cluster;
 }
 
+absl::Status LocalCluster::KeepEtcd() {
+  if (own_etcd_ == nullptr) return absl::OkStatus();
+  PSGD_ASSIGN_OR_RETURN(std::string note, own_etcd_->KeepRunning());
+  if (!note.empty()) notes_.push_back(std::move(note));
+  return absl::OkStatus();
+}
+
 absl::Status LocalCluster::RecoverServer() {
   Server& server = servers_[leads_];
   std::vector<std::string> arguments = {"--recover", server.run_dir};
@@ -107,6 +114,7 @@ absl::Status LocalCluster::WaitReady() {
     const auto line = server.ReadLine(running ? kLineWait : kLastOutput);
     if (!line) {
       if (!running) return StartFailure(server);
+      PSGD_RETURN_IF_ERROR(KeepEtcd());
       if (options_.stops != nullptr && *options_.stops > 0) {
         return absl::CancelledError("stopped before the server was ready; nothing was trained");
       }
@@ -138,8 +146,13 @@ absl::Status LocalCluster::Join(const std::string& name, const std::string& run_
   const auto leader_died = [&] {
     return number != leads_ && !leader().Running() && etcd_members_.empty();
   };
-  PSGD_ASSIGN_OR_RETURN(const auto joined, AwaitJoined(*server->process, options_.ready_deadline,
-                                                       [&] { return stopped() || leader_died(); }));
+  absl::Status etcd;
+  PSGD_ASSIGN_OR_RETURN(const auto joined,
+                        AwaitJoined(*server->process, options_.ready_deadline, [&] {
+                          etcd = KeepEtcd();
+                          return stopped() || leader_died() || !etcd.ok();
+                        }));
+  PSGD_RETURN_IF_ERROR(etcd);
   if (joined) {
     if (EventOf(*joined) == "ready") {
       Leads(number, *joined);
@@ -207,6 +220,7 @@ absl::Status LocalCluster::WaitTakenOver() {
   const Time start = SteadyNow();
   while (SteadyNow() - start < options_.ready_deadline && IsAnotherAlive()) {
     if (HearServers()) return absl::OkStatus();
+    PSGD_RETURN_IF_ERROR(KeepEtcd());  // without it, no server may lead
     if (options_.stops != nullptr && *options_.stops > 1) break;
     std::this_thread::sleep_for(kLook);
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -82,10 +83,10 @@ class LocalCluster {
   absl::Status RecoverServer();
   // The addresses of all live servers, the leader's first.
   std::vector<std::string> ControlAddresses() const;
-  // UNAVAILABLE: the etcd that this launcher started has ended.
-  absl::Status CheckEtcd() const {
-    return own_etcd_ == nullptr ? absl::OkStatus() : own_etcd_->Check();
-  }
+  // Starts this launcher's etcd again if it ended. UNAVAILABLE: it ends again and again.
+  absl::Status KeepEtcd();
+  // For people: what the launcher did by itself since the last call.
+  std::vector<std::string> TakeNotes() { return std::exchange(notes_, {}); }
   // In the form of --etcd; empty: the run has no etcd.
   const std::string& etcd() const { return etcd_members_; }
   void KillAll();
@@ -130,6 +131,7 @@ class LocalCluster {
   const LaunchOptions options_;
   std::unique_ptr<LocalEtcd> own_etcd_;
   std::string etcd_members_;
+  std::vector<std::string> notes_;  // not shown yet
   ServerAddresses addresses_;
   std::vector<Server> servers_;  // in the order of their start
   size_t leads_ = 0;

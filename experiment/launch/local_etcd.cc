@@ -27,7 +27,9 @@ constexpr char kFolder[] = "psgd-etcd-";
 constexpr Duration kReadyPatience = std::chrono::seconds(20);
 constexpr Duration kReadyLook = std::chrono::milliseconds(20);
 constexpr int kAttempts = 5;
-constexpr int kReadyLines = 200;
+constexpr size_t kMostLogBytes = size_t{16} << 20;
+constexpr int kMostRestarts = 3;
+constexpr Duration kRestartsWithin = std::chrono::minutes(1);
 
 // A free port of this machine; 0: none.
 int FreePort() {
@@ -89,54 +91,73 @@ absl::StatusOr<std::unique_ptr<LocalEtcd>> LocalEtcd::Start(const std::string& t
   absl::Status launched;
   // etcd cannot choose its own ports, so another program may take the port first.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    launched = etcd->Launch(*program, tls_dir);
+    etcd->TakePorts(*program, tls_dir);
+    launched = etcd->Launch();
     if (launched.ok()) return etcd;
   }
   return launched;
 }
 
-absl::Status LocalEtcd::Launch(const std::string& program, const std::string& tls_dir) {
+void LocalEtcd::TakePorts(const std::string& program, const std::string& tls_dir) {
   const std::string address = absl::StrCat("127.0.0.1:", FreePort());
   const std::string clients = absl::StrCat(tls_dir.empty() ? "http://" : "https://", address);
   const std::string peers = absl::StrCat("http://127.0.0.1:", FreePort());
-  ChildOptions child;
-  child.name = "etcd";
-  child.stderr_file = folder_ + "/log";
-  child.argv = {program, "--data-dir", folder_ + "/data", "--listen-client-urls", clients,
-                "--advertise-client-urls", clients, "--listen-peer-urls", peers,
-                "--initial-advertise-peer-urls", peers, "--initial-cluster", "default=" + peers,
-                // Each change of the run's record is a revision, of which only the latest counts.
-                "--auto-compaction-mode=revision", "--auto-compaction-retention=1000",
-                "--max-request-bytes=33554432",
-                // etcd ends with the run, so a power loss ends both.
-                "--unsafe-no-fsync"};
+  argv_ = {program, "--data-dir", folder_ + "/data", "--listen-client-urls", clients,
+           "--advertise-client-urls", clients, "--listen-peer-urls", peers,
+           "--initial-advertise-peer-urls", peers, "--initial-cluster", "default=" + peers,
+           // Each change of the run's record is a revision, of which only the latest counts.
+           "--auto-compaction-mode=revision", "--auto-compaction-retention=1000",
+           "--max-request-bytes=33554432",
+           // etcd ends with the run, so a power loss ends both.
+           "--unsafe-no-fsync"};
   if (!tls_dir.empty()) {
     const CredentialFiles files = CredentialFilesIn(tls_dir, "server");
-    child.argv.insert(child.argv.end(),
-                      {"--client-cert-auth", "--trusted-ca-file", files.ca, "--cert-file",
-                       files.certificate, "--key-file", files.key});
+    argv_.insert(argv_.end(), {"--client-cert-auth", "--trusted-ca-file", files.ca, "--cert-file",
+                               files.certificate, "--key-file", files.key});
   }
-  PSGD_ASSIGN_OR_RETURN(process_, ChildProcess::Start(std::move(child)));
   members_ = tls_dir.empty() ? address : clients;
-  if (WaitReady(folder_ + "/log")) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("etcd did not start: it ", process_->HowItEnded(),
-                                             "\n", TailOfFile(folder_ + "/log", 3)));
 }
 
-bool LocalEtcd::WaitReady(const std::string& log_file) {
+absl::Status LocalEtcd::Launch() {
+  std::error_code none;
+  const auto size = fs::file_size(LogFile(), none);
+  const size_t log_begins = none ? 0 : size;
+  ChildOptions child;
+  child.name = "etcd";
+  child.stderr_file = LogFile();
+  child.argv = argv_;
+  PSGD_ASSIGN_OR_RETURN(process_, ChildProcess::Start(std::move(child)));
+  if (WaitReady(log_begins)) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("etcd did not start: it ", process_->HowItEnded(),
+                                             "\n", TailOfFile(LogFile(), 3)));
+}
+
+bool LocalEtcd::WaitReady(size_t log_begins) {
   const Time start = SteadyNow();
   while (process_->Running() && SteadyNow() - start < kReadyPatience) {
-    if (absl::StrContains(TailOfFile(log_file, kReadyLines), "client requests on")) return true;
+    const auto log = ReadSmallFile(LogFile(), kMostLogBytes);
+    if (log.ok() && log->find("client requests on", log_begins) != std::string::npos) return true;
     std::this_thread::sleep_for(kReadyLook);
   }
   process_->Kill();
   return false;
 }
 
-absl::Status LocalEtcd::Check() const {
-  if (process_->Running()) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("the run's etcd ", process_->HowItEnded(), "\n",
-                                             TailOfFile(folder_ + "/log", 3)));
+absl::StatusOr<std::string> LocalEtcd::KeepRunning() {
+  if (process_->Running()) return "";
+  const std::string how = absl::StrCat("the run's etcd ", process_->HowItEnded());
+  const Time now = SteadyNow();
+  std::erase_if(restarts_, [&](Time at) { return now - at > kRestartsWithin; });
+  if (restarts_.size() >= kMostRestarts) {
+    return absl::UnavailableError(absl::StrCat(how, ", and was started again ", kMostRestarts,
+                                               " times within a minute; the end of ", LogFile(),
+                                               ":\n", TailOfFile(LogFile(), 3)));
+  }
+  restarts_.push_back(now);
+  const absl::Status launched = Launch();
+  return absl::StrCat(how, launched.ok()
+                               ? "; it is started again over its data, and training goes on"
+                               : absl::StrCat("; ", launched.message()));
 }
 
 LocalEtcd::~LocalEtcd() {

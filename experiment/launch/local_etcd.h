@@ -3,7 +3,9 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "common/clock.h"
 #include "common/status.h"
 #include "experiment/launch/child_process.h"
 
@@ -20,18 +22,24 @@ class LocalEtcd {
 
   // In the form of --etcd.
   const std::string& members() const { return members_; }
-  // UNAVAILABLE: it ended, and how.
-  absl::Status Check() const;
+  // Starts it again, over its data and at its ports, if it ended. Returns a note for people; empty:
+  // it runs. UNAVAILABLE: it ended too often within a short time, and how.
+  absl::StatusOr<std::string> KeepRunning();
 
  private:
   LocalEtcd(std::string folder, int lock) : folder_(std::move(folder)), lock_(lock) {}
-  absl::Status Launch(const std::string& program, const std::string& tls_dir);
-  bool WaitReady(const std::string& log_file);
+  void TakePorts(const std::string& program, const std::string& tls_dir);
+  absl::Status Launch();
+  // `log_begins`: where the log of this process begins in its file.
+  bool WaitReady(size_t log_begins);
+  std::string LogFile() const { return folder_ + "/log"; }
 
   const std::string folder_;
   const int lock_;  // lock on the folder; marks the folder as in use
   std::string members_;
+  std::vector<std::string> argv_;
   std::unique_ptr<ChildProcess> process_;
+  std::vector<Time> restarts_;  // the recent ones
 };
 
 }  // namespace psgd

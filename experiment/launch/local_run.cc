@@ -187,9 +187,9 @@ absl::Status LocalRun::Look() {
                                      " and taking a checkpoint (Ctrl-C again stops at once)"),
                   /*important=*/true);
   }
-  if (const absl::Status etcd = cluster_->CheckEtcd(); !etcd.ok()) {
-    return Failed(std::string(etcd.message()));
-  }
+  const absl::Status etcd = cluster_->KeepEtcd();
+  for (const std::string& note : cluster_->TakeNotes()) display_.Note(note, /*important=*/true);
+  if (!etcd.ok()) return Failed(std::string(etcd.message()));
   BuryWorkers();
   if (cluster_->HearServers()) TakenOver(SteadyNow());
   PSGD_RETURN_IF_ERROR(RestartServers());

@@ -106,6 +106,31 @@ TEST_F(Copies, PsCtlFindsTheServerThatTookOver) {
   run_->Wait();
 }
 
+TEST_F(Copies, TheirEtcdIsStartedAgainUnlessItDiesAgainAndAgain) {
+  Start({"train.epochs=20"}, 2);
+  std::vector<pid_t> killed;
+  const auto kill_etcd = [&] {
+    ASSERT_TRUE(Eventually([&] {
+      const std::vector<pid_t> etcd = run_->Children("etcd");
+      return etcd.size() == 1 && etcd != killed;
+    })) << run_->Err();
+    killed = run_->Children("etcd");
+    ASSERT_EQ(kill(killed[0], SIGKILL), 0);
+  };
+  kill_etcd();
+  const Ended ended = run_->Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("the run's etcd was killed by signal 9 (Killed); it is started "
+                                   "again over its data"));
+  EXPECT_EQ(Summary("run")["epochs"], 20.0);
+  run_ = std::make_unique<Process>(PsRun("doomed", Copied(2) + Sets({"train.epochs=100000"})));
+  ASSERT_TRUE(run_->WaitFor("watch it with")) << run_->Err();
+  for (int i = 0; i < 4; ++i) kill_etcd();
+  const Ended failed = run_->Wait();
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_THAT(failed.err, HasSubstr("was started again 3 times within a minute"));
+}
+
 TEST_F(Copies, NothingIsLeftOfAPsRunThatIsKilled) {
   Start({"train.epochs=100000"}, 2);
   ASSERT_TRUE(WaitAllInSync()) << run_->Err();
