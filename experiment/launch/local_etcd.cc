@@ -4,26 +4,25 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
+#include <cerrno>
 #include <filesystem>
 #include <thread>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/clock.h"
 #include "common/files.h"
 #include "experiment/launch/program_dir.h"
 #include "net/credentials.h"
+#include "server/durability/checkpoint_files.h"
+#include "server/durability/journal_folder.h"
 
 namespace psgd {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kFolder[] = "psgd-etcd-";
 constexpr Duration kReadyPatience = std::chrono::seconds(20);
 constexpr Duration kReadyLook = std::chrono::milliseconds(20);
 constexpr int kAttempts = 5;
@@ -44,53 +43,40 @@ int FreePort() {
   return bound ? ntohs(address.sin_port) : 0;
 }
 
-// Locks the folder until this process ends at the latest. Returns -1 if another process holds the
-// lock or the folder is gone.
-int Lock(const std::string& folder) {
+// Locks the folder until this process ends at the latest.
+absl::StatusOr<int> Lock(const std::string& folder) {
   const int lock = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  struct stat found {};
-  if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0 && fstat(lock, &found) == 0 &&
-      found.st_nlink > 0) {
-    return lock;
-  }
-  if (lock >= 0) close(lock);
-  return -1;
-}
-
-// Removes folders of killed ps-runs.
-void RemoveAbandoned(const fs::path& folder) {
-  std::error_code ignored;
-  for (fs::directory_iterator it(folder, ignored), end; it != end; it.increment(ignored)) {
-    if (!absl::StartsWith(it->path().filename().string(), kFolder)) continue;
-    const int lock = Lock(it->path());
-    if (lock < 0) continue;
-    fs::remove_all(it->path(), ignored);
-    close(lock);
-  }
+  if (lock < 0) return FileError("open", folder, errno);
+  if (flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
+  close(lock);
+  return absl::FailedPreconditionError(
+      absl::StrCat("another ps-run uses ", folder, "; wait until it has ended"));
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LocalEtcd>> LocalEtcd::Start(const std::string& tls_dir) {
+absl::StatusOr<std::unique_ptr<LocalEtcd>> LocalEtcd::Start(const std::string& server_dir,
+                                                            const std::string& tls_dir, Data data) {
   const auto program = FoundProgram("etcd");
   if (!program.ok()) {
     return absl::NotFoundError(
         "cluster.copies above 1 need an etcd, which settles who leads: install it (apt-get install "
         "etcd-server) and ps-run starts one for this run, or name one with --etcd HOST:PORT");
   }
-  const fs::path temporary = fs::temp_directory_path();
-  RemoveAbandoned(temporary);
-  std::string folder;
-  int lock = -1;
-  while (lock < 0) {  // another ps-run may remove the folder before it is locked
-    folder = temporary / absl::StrCat(kFolder, "XXXXXX");
-    if (mkdtemp(folder.data()) == nullptr) return FileError("make the folder", folder, errno);
-    lock = Lock(folder);
+  PSGD_RETURN_IF_ERROR(MakeFolders(server_dir));
+  PSGD_ASSIGN_OR_RETURN(const int lock, Lock(server_dir));
+  std::unique_ptr<LocalEtcd> etcd(new LocalEtcd(EtcdFolder(server_dir), lock));
+  etcd->PutEarlierBack();
+  std::error_code failed;
+  if (data == Data::kNew && fs::exists(etcd->folder_)) {
+    fs::rename(etcd->folder_, etcd->Aside(), failed);
+    if (failed) return FileError("rename", etcd->folder_, failed.value());
   }
-  std::unique_ptr<LocalEtcd> etcd(new LocalEtcd(folder, lock));
   absl::Status launched;
   // etcd cannot choose its own ports, so another program may take the port first.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    // etcd that died as it made its data may never lead with them.
+    if (data == Data::kNew) fs::remove_all(etcd->folder_, failed);
     etcd->TakePorts(*program, tls_dir);
     launched = etcd->Launch();
     if (launched.ok()) return etcd;
@@ -102,14 +88,12 @@ void LocalEtcd::TakePorts(const std::string& program, const std::string& tls_dir
   const std::string address = absl::StrCat("127.0.0.1:", FreePort());
   const std::string clients = absl::StrCat(tls_dir.empty() ? "http://" : "https://", address);
   const std::string peers = absl::StrCat("http://127.0.0.1:", FreePort());
-  argv_ = {program, "--data-dir", folder_ + "/data", "--listen-client-urls", clients,
+  argv_ = {program, "--data-dir", folder_, "--listen-client-urls", clients,
            "--advertise-client-urls", clients, "--listen-peer-urls", peers,
            "--initial-advertise-peer-urls", peers, "--initial-cluster", "default=" + peers,
            // Each change of the run's record is a revision, of which only the latest counts.
            "--auto-compaction-mode=revision", "--auto-compaction-retention=1000",
-           "--max-request-bytes=33554432",
-           // etcd ends with the run, so a power loss ends both.
-           "--unsafe-no-fsync"};
+           "--max-request-bytes=33554432"};
   if (!tls_dir.empty()) {
     const CredentialFiles files = CredentialFilesIn(tls_dir, "server");
     argv_.insert(argv_.end(), {"--client-cert-auth", "--trusted-ca-file", files.ca, "--cert-file",
@@ -160,10 +144,28 @@ absl::StatusOr<std::string> LocalEtcd::KeepRunning() {
                                : absl::StrCat("; ", launched.message()));
 }
 
-LocalEtcd::~LocalEtcd() {
+void LocalEtcd::DropEarlier() {
+  std::error_code ignored;
+  fs::remove_all(Aside(), ignored);
+}
+
+void LocalEtcd::PutEarlierBack() {
+  std::error_code ignored;
+  if (!fs::exists(Aside(), ignored)) return;
+  fs::remove_all(folder_, ignored);
+  fs::rename(Aside(), folder_, ignored);
+}
+
+void LocalEtcd::Remove() {
   process_.reset();
   std::error_code ignored;
   fs::remove_all(folder_, ignored);
+  fs::remove(LogFile(), ignored);
+}
+
+LocalEtcd::~LocalEtcd() {
+  process_.reset();
+  PutEarlierBack();
   close(lock_);
 }
 

@@ -2,6 +2,7 @@
 // too.
 #include <signal.h>
 
+#include "absl/strings/str_format.h"
 #include "tests/system/etcd_run_test.h"
 #include "tests/system/run_times.h"
 
@@ -9,7 +10,7 @@ namespace psgd {
 namespace {
 
 using testing::HasSubstr;
-using testing::IsEmpty;
+using testing::Not;
 
 class Copies : public EtcdTest {
  protected:
@@ -131,15 +132,45 @@ TEST_F(Copies, TheirEtcdIsStartedAgainUnlessItDiesAgainAndAgain) {
   EXPECT_THAT(failed.err, HasSubstr("was started again 3 times within a minute"));
 }
 
-TEST_F(Copies, NothingIsLeftOfAPsRunThatIsKilled) {
-  Start({"train.epochs=100000"}, 2);
+// Also with a checkpoint, which is older than the journals.
+TEST_F(Copies, ARunWhosePsRunIsKilledGoesOnWhereItsJournalsEnd) {
+  Start({"train.epochs=60", "durability.checkpoint=1 epoch"}, 2);
   ASSERT_TRUE(WaitAllInSync()) << run_->Err();
+  const Json before = Json::parse(
+      RunProgram({"ps-ctl", "status", "--etcd", Etcd(), "--run", "small", "--json"}).out);
   run_->Signal(SIGKILL);
   run_->Wait();
   EXPECT_TRUE(Eventually([&] { return ProcessesThatMention(Path("run")).empty(); }))
       << testing::PrintToString(ProcessesThatMention(Path("run")));
-  // The next run removes the files of its etcd.
-  EXPECT_EQ(RunSmall("next", Copied(2)).code, 0);
+  const Ended alone = RunProgram({"ps-server", "--recover", Path("run")});
+  EXPECT_NE(alone.code, 0);
+  EXPECT_THAT(alone.err, HasSubstr("the run goes on with:  ps-run --resume " + Path("run")));
+  const Ended verified = RunProgram({"ps-ctl", "verify", Path("run"), "--json"});
+  EXPECT_EQ(verified.code, 0) << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr("the run goes on with:  ps-run --resume " + Path("run")));
+  // Nothing goes on without the record; put back, all goes on.
+  std::filesystem::rename(Path("run/server/etcd"), Path("aside"));
+  EXPECT_EQ(RunProgram({"ps-ctl", "verify", Path("run")}).code, 1);
+  std::filesystem::rename(Path("aside"), Path("run/server/etcd"));
+  run_ = std::make_unique<Process>(std::vector<std::string>{"ps-run", "--resume", Path("run")});
+  ASSERT_TRUE(run_->WaitFor("the run goes on where its journals end")) << run_->Err();
+  ASSERT_TRUE(run_->WaitFor("test accuracy")) << run_->Err();
+  EXPECT_THAT(run_->Err(), Not(HasSubstr(absl::StrFormat(
+                               "epoch %d/", static_cast<int>(before["epoch"].get<double>()) - 1))));
+  const Ended ended = run_->Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  const Json summary = Summary("run");
+  EXPECT_EQ(summary["epochs"], 60.0);
+  EXPECT_EQ(summary["batches_lost"], 0);
+  const Json journal = Json::parse(verified.out)["journal"];
+  EXPECT_EQ(journal.size(), 2u) << verified.out;
+  for (size_t shard = 0; shard < journal.size(); ++shard) {
+    EXPECT_EQ(journal[shard]["state"], "sound");
+    EXPECT_THAT(File("run/server/server.log"),
+                HasSubstr(absl::StrCat("shard ", shard, " went on from the journal, after entry ",
+                                       journal[shard]["last_entry"].get<uint64_t>(), "\n")));
+  }
+  EXPECT_FALSE(std::filesystem::exists(Path("run/server/etcd")));
 }
 
 TEST_F(Copies, OfASecuredRunShowCertificates) {
