@@ -28,6 +28,8 @@
 #include "experiment/record/run_config.h"
 #include "experiment/record/run_dir.h"
 #include "optimizers/diverged.h"
+#include "proto/has_journal.h"
+#include "server/durability/journal_folder.h"
 #include "train/gpu_devices.h"
 
 namespace psgd {
@@ -71,7 +73,7 @@ int DefaultThreads(const Config& config) {
   return std::max(1, cores / config.cluster().workers());
 }
 
-void PrintResult(const Arguments& arguments, const std::string& run_dir) {
+void PrintResult(const Arguments& arguments, const std::string& run_dir, const StartedAs& started) {
   const RunDir dir(run_dir);
   const auto summary = ReadSummary(dir.SummaryFile());
   if (summary.ok() && SaysDiverged(summary->note))
@@ -86,8 +88,7 @@ void PrintResult(const Arguments& arguments, const std::string& run_dir) {
   if (summary->steps == 0 && summary->status != Summary::Status::kFinished) return;
   std::cout << "\n"
             << SummaryText(*summary, run_dir) << "\n"
-            << NextCommands(*summary, run_dir, {arguments.servers_on_workers, arguments.command})
-            << std::flush;
+            << NextCommands(*summary, run_dir, started) << std::flush;
 }
 
 // A list of GPUs for each worker. If a worker's GPUs share its batches (node.reduce), there is one
@@ -184,6 +185,28 @@ absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
   return absl::OkStatus();
 }
 
+// Of a run with an etcd of its own: where its journals end, unless something is to be changed.
+absl::Status ChooseWhereToGoOn(const Arguments& arguments, LocalRunOptions* options) {
+  const RunChoice& run = arguments.run;
+  LaunchOptions& launch = options->launch;
+  launch.resumes = !run.resume.empty();
+  launch.run_dir = launch.resumes ? run.resume : run.run_dir;
+  launch.goes_on = launch.resumes && HasJournal(options->config) && run.checkpoint.empty() &&
+                   run.set.empty() && run.shards.empty() && run.workers == 0;
+  if (!launch.resumes || launch.goes_on || !HasJournal(options->config) ||
+      !HasEtcdData(RunDir(run.resume).ServerDir()))
+    return absl::OkStatus();
+  const std::string whole =
+      absl::StrCat("ps-run --resume ", run.resume, " alone goes on where its journals end");
+  if (!HasCheckpoint(run.resume)) {
+    return InvalidArgumentError("no change is possible, because ", run.resume,
+                                " has no checkpoint to go back to; ", whole);
+  }
+  PrintNotes(arguments,
+             {absl::StrCat("goes back to a checkpoint, because of the options; ", whole)});
+  return absl::OkStatus();
+}
+
 // `command_exit_code`: of the first worker that failed, if workers run a command; 0: none did.
 absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exit_code) {
   PSGD_ASSIGN_OR_RETURN(const Precision precision, PrecisionNamed(arguments.precision));
@@ -235,8 +258,9 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
   options.resume = arguments.run.resume;
   options.launch.seed = options.config.seed();
   options.launch.run = ArgumentsOfServer(arguments.run);
-  if (!arguments.http.empty()) options.launch.run.push_back("--http=" + arguments.http);
-  if (arguments.trace > 0) options.launch.run.push_back(absl::StrCat("--trace=", arguments.trace));
+  if (!arguments.http.empty()) options.launch.pages.push_back("--http=" + arguments.http);
+  if (arguments.trace > 0)
+    options.launch.pages.push_back(absl::StrCat("--trace=", arguments.trace));
   if (!arguments.bind.empty()) options.launch.listen.push_back("--bind=" + arguments.bind);
   if (arguments.insecure) options.launch.listen.push_back("--insecure");
   options.launch.worker_prefixes = arguments.worker_prefixes;
@@ -246,6 +270,7 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
   PSGD_ASSIGN_OR_RETURN(options.credentials, LoadTls({arguments.tls_dir, {}, {}, {}}, "admin"));
   options.launch.run_name = options.config.name();
   options.launch.own_etcd = options.config.cluster().copies() > 1 && !arguments.etcd.given();
+  if (options.launch.own_etcd) PSGD_RETURN_IF_ERROR(ChooseWhereToGoOn(arguments, &options));
   if (arguments.etcd.given()) {
     PSGD_RETURN_IF_ERROR(CheckSettles(options.config));
     arguments.etcd.run = options.config.name();
@@ -266,7 +291,7 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
   const absl::Status status = run.Run();
   *command_exit_code = run.command_exit_code();
   if (!run.run_dir().empty() && (status.ok() || !run.is_as_before()))
-    PrintResult(arguments, run.run_dir());
+    PrintResult(arguments, run.run_dir(), run.started_as());
   if (status.ok() && !std::cout) {
     return absl::DataLossError(absl::StrCat(
         "the result could not be written to standard output; it is in ", run.run_dir()));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -13,9 +14,14 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/files.h"
+#include "experiment/launch/earlier_servers.h"
 #include "experiment/launch/program_dir.h"
+#include "experiment/launch/resume_advice.h"
 #include "experiment/launch/server_event.h"
 #include "experiment/record/run_dir.h"
+#include "net/credentials.h"
+#include "net/etcd/etcd_run_store.h"
+#include "server/durability/journal_folder.h"
 
 namespace psgd {
 namespace {
@@ -39,22 +45,121 @@ absl::Status StartFailure(const ChildProcess& server) {
                                  : absl::UnavailableError(message);
 }
 
+absl::StatusOr<RunStore::Held> ReadRun(const LaunchOptions& options, const std::string& members) {
+  std::shared_ptr<const Credentials> credentials;
+  if (!options.tls_dir.empty()) {
+    PSGD_ASSIGN_OR_RETURN(credentials,
+                          LoadCredentials(CredentialFilesIn(options.tls_dir, "admin")));
+  }
+  PSGD_ASSIGN_OR_RETURN(EtcdOptions etcd, ParseEtcd(members, std::move(credentials)));
+  return EtcdRunStore(std::move(etcd), options.run_name, Duration(0)).Read();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(const LaunchOptions& options) {
   std::unique_ptr<LocalCluster> cluster(new LocalCluster(options));
-  if (options.own_etcd) {
-    PSGD_ASSIGN_OR_RETURN(cluster->own_etcd_, LocalEtcd::Start(options.tls_dir));
-    cluster->etcd_members_ = cluster->own_etcd_->members();
+  absl::Status started;
+  if (options.own_etcd) started = cluster->StartEtcd();
+  if (started.ok()) started = cluster->StartFirstServer();
+  if (started.ok()) return cluster;
+  // Of a run that never began, nothing stays.
+  std::error_code ignored;
+  const std::string& run_dir = cluster->run_dir_;
+  if (!run_dir.empty() && !std::filesystem::exists(RunDir(run_dir).ConfigFile(), ignored)) {
+    cluster->own_etcd_.reset();
+    std::filesystem::remove_all(run_dir, ignored);
   }
+  return started;
+}
+
+absl::Status LocalCluster::StartEtcd() {
+  RunDirOptions dir;
+  dir.path = options_.run_dir;
+  dir.name = options_.run_name;
+  dir.now = std::time(nullptr);
+  dir.resume = options_.resumes;
+  {  // its hold ends here, so that the server can take it
+    PSGD_ASSIGN_OR_RETURN(const RunDir taken, RunDir::Create(dir));
+    run_dir_ = taken.path();
+  }
+  const std::string server_dir = RunDir(run_dir_).ServerDir();
+  const auto start = [&](LocalEtcd::Data data) -> absl::Status {
+    own_etcd_.reset();
+    PSGD_ASSIGN_OR_RETURN(own_etcd_, LocalEtcd::Start(server_dir, options_.tls_dir, data));
+    etcd_members_ = own_etcd_->members();
+    return absl::OkStatus();
+  };
+  if (options_.goes_on && HasEtcdData(server_dir)) {
+    if (const absl::Status etcd = start(LocalEtcd::Data::kEarlier); !etcd.ok())
+      return OrGoBack(etcd);
+    const auto held = ReadRun(options_, etcd_members_);
+    if (!held.ok()) return OrGoBack(held.status());
+    if (held->record.has_plan() && !held->record.over())
+      earlier_ = EarlierServers(run_dir_, held->record);
+    if (HasEarlierServer()) return absl::OkStatus();
+  }
+  return start(LocalEtcd::Data::kNew);
+}
+
+absl::Status LocalCluster::StartFirstServer() {
   std::vector<std::string> arguments = {"--port", "0"};
-  arguments.insert(arguments.end(), options.run.begin(), options.run.end());
-  Server& first = cluster->servers_.emplace_back();
-  cluster->started_ = 1;
-  PSGD_ASSIGN_OR_RETURN(first.process, cluster->RunServer("ps-server", arguments, std::nullopt));
-  PSGD_RETURN_IF_ERROR(cluster->WaitReady());
-  first.run_dir = cluster->addresses_.run_dir;
-  return cluster;
+  Server& first = servers_.emplace_back();
+  started_ = 1;
+  goes_on_ = HasEarlierServer();
+  if (goes_on_) {
+    started_ = LastServerDir(run_dir_);
+    first.run_dir = earlier_.front();
+    earlier_.erase(earlier_.begin());
+    arguments.insert(arguments.end(), {"--recover", first.run_dir});
+    if (first.run_dir != run_dir_) arguments.insert(arguments.end(), {"--results", run_dir_});
+  } else {
+    arguments.insert(arguments.end(), options_.run.begin(), options_.run.end());
+    if (!run_dir_.empty() && options_.run_dir.empty()) {
+      arguments.insert(arguments.end(), {"--run-dir", run_dir_});
+    }
+  }
+  arguments.insert(arguments.end(), options_.pages.begin(), options_.pages.end());
+  PSGD_ASSIGN_OR_RETURN(first.process, RunServer("ps-server", arguments, std::nullopt));
+  const absl::Status ready = WaitReady();
+  if (!ready.ok()) return goes_on_ ? OrGoBack(ready) : ready;
+  if (!goes_on_) first.run_dir = addresses_.run_dir;
+  if (own_etcd_ != nullptr) own_etcd_->DropEarlier();
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::OrGoBack(const absl::Status& failure) const {
+  const auto newest = failure.ok() ? std::nullopt : NewestCheckpoint(run_dir_);
+  if (!newest || absl::IsCancelled(failure)) return failure;
+  return absl::Status(
+      failure.code(),
+      absl::StrCat(failure.message(), "\nTo give up its journals and go back to a checkpoint:  ",
+                   ResumeCommand(run_dir_, {}), " --checkpoint ", newest->id()));
+}
+
+bool LocalCluster::EtcdHasRun() const {
+  if (etcd_members_.empty()) return false;
+  const auto held = ReadRun(options_, etcd_members_);
+  return !held.ok() || (held->record.has_plan() && !held->record.over());
+}
+
+std::vector<std::string> LocalCluster::ServerDirs() const {
+  std::vector<std::string> dirs = {servers_[leads_].run_dir};
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    if (i != leads_ && !servers_[i].run_dir.empty()) dirs.push_back(servers_[i].run_dir);
+  }
+  return dirs;
+}
+
+void LocalCluster::ForgetRun() {
+  if (own_etcd_ != nullptr) own_etcd_->Remove();
+}
+
+absl::Status LocalCluster::KeepEtcd() {
+  if (own_etcd_ == nullptr) return absl::OkStatus();
+  PSGD_ASSIGN_OR_RETURN(std::string note, own_etcd_->KeepRunning());
+  if (!note.empty()) notes_.push_back(std::move(note));
+  return absl::OkStatus();
 }
 
 absl::Status LocalCluster::RecoverServer() {
@@ -107,6 +212,7 @@ absl::Status LocalCluster::WaitReady() {
     const auto line = server.ReadLine(running ? kLineWait : kLastOutput);
     if (!line) {
       if (!running) return StartFailure(server);
+      PSGD_RETURN_IF_ERROR(KeepEtcd());
       if (options_.stops != nullptr && *options_.stops > 0) {
         return absl::CancelledError("stopped before the server was ready; nothing was trained");
       }
@@ -138,8 +244,13 @@ absl::Status LocalCluster::Join(const std::string& name, const std::string& run_
   const auto leader_died = [&] {
     return number != leads_ && !leader().Running() && etcd_members_.empty();
   };
-  PSGD_ASSIGN_OR_RETURN(const auto joined, AwaitJoined(*server->process, options_.ready_deadline,
-                                                       [&] { return stopped() || leader_died(); }));
+  absl::Status etcd;
+  PSGD_ASSIGN_OR_RETURN(const auto joined,
+                        AwaitJoined(*server->process, options_.ready_deadline, [&] {
+                          etcd = KeepEtcd();
+                          return stopped() || leader_died() || !etcd.ok();
+                        }));
+  PSGD_RETURN_IF_ERROR(etcd);
   if (joined) {
     if (EventOf(*joined) == "ready") {
       Leads(number, *joined);
@@ -153,6 +264,12 @@ absl::Status LocalCluster::Join(const std::string& name, const std::string& run_
 }
 
 absl::Status LocalCluster::StartServer() {
+  if (HasEarlierServer()) {
+    const std::string run_dir = earlier_.front();
+    earlier_.erase(earlier_.begin());
+    servers_.emplace_back();
+    return OrGoBack(Join(std::filesystem::path(run_dir).filename(), run_dir, &servers_.back()));
+  }
   const std::string name = absl::StrCat("server-", ++started_);
   const std::string run_dir = absl::StrCat(addresses_.run_dir, "/", name);
   ForgetEarlierServer(run_dir);
@@ -207,6 +324,7 @@ absl::Status LocalCluster::WaitTakenOver() {
   const Time start = SteadyNow();
   while (SteadyNow() - start < options_.ready_deadline && IsAnotherAlive()) {
     if (HearServers()) return absl::OkStatus();
+    PSGD_RETURN_IF_ERROR(KeepEtcd());  // without it, no server may lead
     if (options_.stops != nullptr && *options_.stops > 1) break;
     std::this_thread::sleep_for(kLook);
   }

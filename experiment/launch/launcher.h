@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -17,6 +18,7 @@ namespace psgd {
 
 struct LaunchOptions {
   std::vector<std::string> run;     // arguments of ps-server that name the run: --config FILE, ...
+  std::vector<std::string> pages;   // arguments of ps-server for what it shows: --http=7080, ...
   std::vector<std::string> listen;  // arguments of ps-server that say where it listens
   int threads = 1;                  // threads of a worker's step
   // A program and its arguments: the workers run it in place of ps-worker, and find the run in
@@ -39,7 +41,12 @@ struct LaunchOptions {
   // leads.
   std::string etcd;
   bool own_etcd = false;  // the launcher starts an etcd for this run
-  std::string run_name;   // the run's name in etcd
+  // With own_etcd, whose data are in the run directory. `run_dir`: of the run that is resumed, or
+  // of a new one; empty: a new one under runs/.
+  std::string run_dir;
+  bool resumes = false;
+  bool goes_on = false;  // resumes where the journals end, if its etcd has the run's record
+  std::string run_name;  // the run's name in etcd
   Duration ready_deadline = std::chrono::seconds(60);
   const std::atomic<int>* stops = nullptr;  // a value above zero ends the wait for the server
 };
@@ -60,10 +67,21 @@ class LocalCluster {
   // last words.
   static absl::StatusOr<std::unique_ptr<LocalCluster>> Start(const LaunchOptions& options);
 
+  // Whether etcd still has the run, which then goes on where its journals end. True, too, if etcd
+  // does not answer.
+  bool EtcdHasRun() const;
+  // The run directories of the servers, the leader's first.
+  std::vector<std::string> ServerDirs() const;
+  // Removes the data of this launcher's etcd.
+  void ForgetRun();
   // Starts the next worker: worker-0, worker-1 and so on.
   absl::Status StartWorker();
-  // Starts the next server: server-2 and so on. Waits until the server has joined the run.
+  // Starts the next server: one that an earlier ps-run left, as long as there is one; then
+  // server-2 and so on. Waits until the server has joined the run.
   absl::Status StartServer();
+  bool HasEarlierServer() const { return !earlier_.empty(); }
+  // Whether servers that an earlier ps-run left are started again, with their data.
+  bool goes_on() const { return goes_on_; }
   // The server beside a worker that runs a command gives its shards to others, and ends.
   void EndServerBeside(const ChildProcess& worker);
   // Reads what the servers report. Returns true if another server now leads the run. The old leader
@@ -82,10 +100,10 @@ class LocalCluster {
   absl::Status RecoverServer();
   // The addresses of all live servers, the leader's first.
   std::vector<std::string> ControlAddresses() const;
-  // UNAVAILABLE: the etcd that this launcher started has ended.
-  absl::Status CheckEtcd() const {
-    return own_etcd_ == nullptr ? absl::OkStatus() : own_etcd_->Check();
-  }
+  // Starts this launcher's etcd again if it ended. UNAVAILABLE: it ends again and again.
+  absl::Status KeepEtcd();
+  // For people: what the launcher did by itself since the last call.
+  std::vector<std::string> TakeNotes() { return std::exchange(notes_, {}); }
   // In the form of --etcd; empty: the run has no etcd.
   const std::string& etcd() const { return etcd_members_; }
   void KillAll();
@@ -112,6 +130,11 @@ class LocalCluster {
   absl::StatusOr<std::unique_ptr<ChildProcess>> RunServer(const std::string& name,
                                                           const std::vector<std::string>& arguments,
                                                           std::optional<size_t> beside) const;
+  // Starts an etcd, and finds the servers that go on.
+  absl::Status StartEtcd();
+  absl::Status StartFirstServer();
+  // Of an error of a run that goes on where its journals end.
+  absl::Status OrGoBack(const absl::Status& failure) const;
   absl::Status WaitReady();
   // Starts a server in `run_dir` and waits until it has joined the run.
   absl::Status Join(const std::string& name, const std::string& run_dir, Server* server);
@@ -128,8 +151,12 @@ class LocalCluster {
   std::string LogFile(const ChildProcess& child) const;
 
   const LaunchOptions options_;
+  std::string run_dir_;  // with own_etcd_
   std::unique_ptr<LocalEtcd> own_etcd_;
+  std::vector<std::string> earlier_;  // directories of servers that are to be started again
+  bool goes_on_ = false;
   std::string etcd_members_;
+  std::vector<std::string> notes_;  // not shown yet
   ServerAddresses addresses_;
   std::vector<Server> servers_;  // in the order of their start
   size_t leads_ = 0;

@@ -4,30 +4,31 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
+#include <cerrno>
 #include <filesystem>
 #include <thread>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/clock.h"
 #include "common/files.h"
 #include "experiment/launch/program_dir.h"
 #include "net/credentials.h"
+#include "server/durability/checkpoint_files.h"
+#include "server/durability/journal_folder.h"
 
 namespace psgd {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kFolder[] = "psgd-etcd-";
 constexpr Duration kReadyPatience = std::chrono::seconds(20);
 constexpr Duration kReadyLook = std::chrono::milliseconds(20);
 constexpr int kAttempts = 5;
-constexpr int kReadyLines = 200;
+constexpr size_t kMostLogBytes = size_t{16} << 20;
+constexpr int kMostRestarts = 3;
+constexpr Duration kRestartsWithin = std::chrono::minutes(1);
 
 // A free port of this machine; 0: none.
 int FreePort() {
@@ -42,107 +43,129 @@ int FreePort() {
   return bound ? ntohs(address.sin_port) : 0;
 }
 
-// Locks the folder until this process ends at the latest. Returns -1 if another process holds the
-// lock or the folder is gone.
-int Lock(const std::string& folder) {
+// Locks the folder until this process ends at the latest.
+absl::StatusOr<int> Lock(const std::string& folder) {
   const int lock = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  struct stat found {};
-  if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0 && fstat(lock, &found) == 0 &&
-      found.st_nlink > 0) {
-    return lock;
-  }
-  if (lock >= 0) close(lock);
-  return -1;
-}
-
-// Removes folders of killed ps-runs.
-void RemoveAbandoned(const fs::path& folder) {
-  std::error_code ignored;
-  for (fs::directory_iterator it(folder, ignored), end; it != end; it.increment(ignored)) {
-    if (!absl::StartsWith(it->path().filename().string(), kFolder)) continue;
-    const int lock = Lock(it->path());
-    if (lock < 0) continue;
-    fs::remove_all(it->path(), ignored);
-    close(lock);
-  }
+  if (lock < 0) return FileError("open", folder, errno);
+  if (flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
+  close(lock);
+  return absl::FailedPreconditionError(
+      absl::StrCat("another ps-run uses ", folder, "; wait until it has ended"));
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LocalEtcd>> LocalEtcd::Start(const std::string& tls_dir) {
+absl::StatusOr<std::unique_ptr<LocalEtcd>> LocalEtcd::Start(const std::string& server_dir,
+                                                            const std::string& tls_dir, Data data) {
   const auto program = FoundProgram("etcd");
   if (!program.ok()) {
     return absl::NotFoundError(
         "cluster.copies above 1 need an etcd, which settles who leads: install it (apt-get install "
         "etcd-server) and ps-run starts one for this run, or name one with --etcd HOST:PORT");
   }
-  const fs::path temporary = fs::temp_directory_path();
-  RemoveAbandoned(temporary);
-  std::string folder;
-  int lock = -1;
-  while (lock < 0) {  // another ps-run may remove the folder before it is locked
-    folder = temporary / absl::StrCat(kFolder, "XXXXXX");
-    if (mkdtemp(folder.data()) == nullptr) return FileError("make the folder", folder, errno);
-    lock = Lock(folder);
+  PSGD_RETURN_IF_ERROR(MakeFolders(server_dir));
+  PSGD_ASSIGN_OR_RETURN(const int lock, Lock(server_dir));
+  std::unique_ptr<LocalEtcd> etcd(new LocalEtcd(EtcdFolder(server_dir), lock));
+  etcd->PutEarlierBack();
+  std::error_code failed;
+  if (data == Data::kNew && fs::exists(etcd->folder_)) {
+    fs::rename(etcd->folder_, etcd->Aside(), failed);
+    if (failed) return FileError("rename", etcd->folder_, failed.value());
   }
-  std::unique_ptr<LocalEtcd> etcd(new LocalEtcd(folder, lock));
   absl::Status launched;
   // etcd cannot choose its own ports, so another program may take the port first.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    launched = etcd->Launch(*program, tls_dir);
+    // etcd that died as it made its data may never lead with them.
+    if (data == Data::kNew) fs::remove_all(etcd->folder_, failed);
+    etcd->TakePorts(*program, tls_dir);
+    launched = etcd->Launch();
     if (launched.ok()) return etcd;
   }
   return launched;
 }
 
-absl::Status LocalEtcd::Launch(const std::string& program, const std::string& tls_dir) {
+void LocalEtcd::TakePorts(const std::string& program, const std::string& tls_dir) {
   const std::string address = absl::StrCat("127.0.0.1:", FreePort());
   const std::string clients = absl::StrCat(tls_dir.empty() ? "http://" : "https://", address);
   const std::string peers = absl::StrCat("http://127.0.0.1:", FreePort());
-  ChildOptions child;
-  child.name = "etcd";
-  child.stderr_file = folder_ + "/log";
-  child.argv = {program, "--data-dir", folder_ + "/data", "--listen-client-urls", clients,
-                "--advertise-client-urls", clients, "--listen-peer-urls", peers,
-                "--initial-advertise-peer-urls", peers, "--initial-cluster", "default=" + peers,
-                // Each change of the run's record is a revision, of which only the latest counts.
-                "--auto-compaction-mode=revision", "--auto-compaction-retention=1000",
-                "--max-request-bytes=33554432",
-                // etcd ends with the run, so a power loss ends both.
-                "--unsafe-no-fsync"};
+  argv_ = {program, "--data-dir", folder_, "--listen-client-urls", clients,
+           "--advertise-client-urls", clients, "--listen-peer-urls", peers,
+           "--initial-advertise-peer-urls", peers, "--initial-cluster", "default=" + peers,
+           // Each change of the run's record is a revision, of which only the latest counts.
+           "--auto-compaction-mode=revision", "--auto-compaction-retention=1000",
+           "--max-request-bytes=33554432"};
   if (!tls_dir.empty()) {
     const CredentialFiles files = CredentialFilesIn(tls_dir, "server");
-    child.argv.insert(child.argv.end(),
-                      {"--client-cert-auth", "--trusted-ca-file", files.ca, "--cert-file",
-                       files.certificate, "--key-file", files.key});
+    argv_.insert(argv_.end(), {"--client-cert-auth", "--trusted-ca-file", files.ca, "--cert-file",
+                               files.certificate, "--key-file", files.key});
   }
-  PSGD_ASSIGN_OR_RETURN(process_, ChildProcess::Start(std::move(child)));
   members_ = tls_dir.empty() ? address : clients;
-  if (WaitReady(folder_ + "/log")) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("etcd did not start: it ", process_->HowItEnded(),
-                                             "\n", TailOfFile(folder_ + "/log", 3)));
 }
 
-bool LocalEtcd::WaitReady(const std::string& log_file) {
+absl::Status LocalEtcd::Launch() {
+  std::error_code none;
+  const auto size = fs::file_size(LogFile(), none);
+  const size_t log_begins = none ? 0 : size;
+  ChildOptions child;
+  child.name = "etcd";
+  child.stderr_file = LogFile();
+  child.argv = argv_;
+  PSGD_ASSIGN_OR_RETURN(process_, ChildProcess::Start(std::move(child)));
+  if (WaitReady(log_begins)) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("etcd did not start: it ", process_->HowItEnded(),
+                                             "\n", TailOfFile(LogFile(), 3)));
+}
+
+bool LocalEtcd::WaitReady(size_t log_begins) {
   const Time start = SteadyNow();
   while (process_->Running() && SteadyNow() - start < kReadyPatience) {
-    if (absl::StrContains(TailOfFile(log_file, kReadyLines), "client requests on")) return true;
+    const auto log = ReadSmallFile(LogFile(), kMostLogBytes);
+    if (log.ok() && log->find("client requests on", log_begins) != std::string::npos) return true;
     std::this_thread::sleep_for(kReadyLook);
   }
   process_->Kill();
   return false;
 }
 
-absl::Status LocalEtcd::Check() const {
-  if (process_->Running()) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("the run's etcd ", process_->HowItEnded(), "\n",
-                                             TailOfFile(folder_ + "/log", 3)));
+absl::StatusOr<std::string> LocalEtcd::KeepRunning() {
+  if (process_->Running()) return "";
+  const std::string how = absl::StrCat("the run's etcd ", process_->HowItEnded());
+  const Time now = SteadyNow();
+  std::erase_if(restarts_, [&](Time at) { return now - at > kRestartsWithin; });
+  if (restarts_.size() >= kMostRestarts) {
+    return absl::UnavailableError(absl::StrCat(how, ", and was started again ", kMostRestarts,
+                                               " times within a minute; the end of ", LogFile(),
+                                               ":\n", TailOfFile(LogFile(), 3)));
+  }
+  restarts_.push_back(now);
+  const absl::Status launched = Launch();
+  return absl::StrCat(how, launched.ok()
+                               ? "; it is started again over its data, and training goes on"
+                               : absl::StrCat("; ", launched.message()));
+}
+
+void LocalEtcd::DropEarlier() {
+  std::error_code ignored;
+  fs::remove_all(Aside(), ignored);
+}
+
+void LocalEtcd::PutEarlierBack() {
+  std::error_code ignored;
+  if (!fs::exists(Aside(), ignored)) return;
+  fs::remove_all(folder_, ignored);
+  fs::rename(Aside(), folder_, ignored);
+}
+
+void LocalEtcd::Remove() {
+  process_.reset();
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+  fs::remove(LogFile(), ignored);
 }
 
 LocalEtcd::~LocalEtcd() {
   process_.reset();
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
+  PutEarlierBack();
   close(lock_);
 }
 

@@ -3,35 +3,53 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "common/clock.h"
 #include "common/status.h"
 #include "experiment/launch/child_process.h"
 
 namespace psgd {
 
-// The destructor ends etcd and removes its data. After a kill, the next LocalEtcd removes what is
-// left. Not thread-safe.
+// Its data are in the run directory, and stay when the destructor ends it. Not thread-safe.
 class LocalEtcd {
  public:
-  // `tls_dir` holds certificates made by scripts/make-certs.sh: etcd presents one and asks clients
-  // for theirs. Empty: every user of this machine may connect. NOT_FOUND: etcd is not installed.
-  static absl::StatusOr<std::unique_ptr<LocalEtcd>> Start(const std::string& tls_dir);
+  enum class Data {
+    kEarlier,  // goes on with those in the folder
+    kNew,      // earlier data are put back by the destructor, unless DropEarlier was called
+  };
+  // `server_dir`: of the run directory. `tls_dir` holds certificates made by scripts/make-certs.sh:
+  // etcd presents one and asks clients for theirs. Empty: every user of this machine may connect.
+  // NOT_FOUND: etcd is not installed. FAILED_PRECONDITION: another ps-run has one there.
+  static absl::StatusOr<std::unique_ptr<LocalEtcd>> Start(const std::string& server_dir,
+                                                          const std::string& tls_dir, Data data);
   ~LocalEtcd();
 
   // In the form of --etcd.
   const std::string& members() const { return members_; }
-  // UNAVAILABLE: it ended, and how.
-  absl::Status Check() const;
+  // Starts it again, over its data and at its ports, if it ended. Returns a note for people; empty:
+  // it runs. UNAVAILABLE: it ended too often within a short time, and how.
+  absl::StatusOr<std::string> KeepRunning();
+  void DropEarlier();
+  // Ends it and removes its data.
+  void Remove();
 
  private:
   LocalEtcd(std::string folder, int lock) : folder_(std::move(folder)), lock_(lock) {}
-  absl::Status Launch(const std::string& program, const std::string& tls_dir);
-  bool WaitReady(const std::string& log_file);
+  void PutEarlierBack();
+  void TakePorts(const std::string& program, const std::string& tls_dir);
+  absl::Status Launch();
+  // `log_begins`: where the log of this process begins in its file.
+  bool WaitReady(size_t log_begins);
+  std::string LogFile() const { return folder_ + ".log"; }
+  std::string Aside() const { return folder_ + ".before"; }  // the place of earlier data
 
   const std::string folder_;
-  const int lock_;  // lock on the folder; marks the folder as in use
+  const int lock_;  // on the folder above; held against another ps-run
   std::string members_;
+  std::vector<std::string> argv_;
   std::unique_ptr<ChildProcess> process_;
+  std::vector<Time> restarts_;  // the recent ones
 };
 
 }  // namespace psgd

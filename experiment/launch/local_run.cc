@@ -94,11 +94,15 @@ absl::Status LocalRun::Run() {
                        ? absl::StrCat("--server ", cluster_->addresses().control)
                        : absl::StrCat("--etcd ", cluster_->etcd(), " --run ", launch.run_name),
                    options_.credentials ? " --tls-dir " : "", launch.tls_dir));
+  if (cluster_->goes_on()) display_.Note("the run goes on where its journals end");
   absl::Status status = StartServers();
+  if (status.ok() && cluster_->goes_on()) DismissEarlierWorkers();
   if (status.ok()) status = StartWorkers();
   if (status.ok()) status = Supervise();
   display_.Clear();
   cluster_->KillAll();
+  if (status.ok()) goes_on_by_journals_ = false;
+  if (!GoesOnByJournals()) cluster_->ForgetRun();
   if (!status.ok() || HadNothingToDo()) RestoreEarlier();
   if (status.ok() && is_as_before_) {
     display_.Note(
@@ -113,6 +117,25 @@ bool LocalRun::HadNothingToDo() const {
   if (!finished_steps_) return false;
   const auto summary = ReadSummary(RunDir(run_dir_).SummaryFile());
   return summary.ok() && summary->steps == *finished_steps_;
+}
+
+// They ended with the earlier ps-run, and the servers need not wait until their leases expire.
+void LocalRun::DismissEarlierWorkers() {
+  if (!Ask()) return;
+  for (const WorkerStatus& worker : status_.workers()) {
+    for (int w = 0; w < options_.config.cluster().workers(); ++w) {
+      if (worker.live() && worker.name() == absl::StrCat("worker-", w))
+        Dismiss(worker, "the ps-run that ran it has ended");
+    }
+  }
+}
+
+void LocalRun::Dismiss(const WorkerStatus& worker, const std::string& reason) {
+  LeaveRequest leave;
+  *leave.mutable_key() = worker.key();
+  leave.set_reason(reason);
+  leave.set_failed(true);
+  (void)client_->Leave(leave);
 }
 
 absl::Status LocalRun::StartWorkers() {
@@ -187,9 +210,9 @@ absl::Status LocalRun::Look() {
                                      " and taking a checkpoint (Ctrl-C again stops at once)"),
                   /*important=*/true);
   }
-  if (const absl::Status etcd = cluster_->CheckEtcd(); !etcd.ok()) {
-    return Failed(std::string(etcd.message()));
-  }
+  const absl::Status etcd = cluster_->KeepEtcd();
+  for (const std::string& note : cluster_->TakeNotes()) display_.Note(note, /*important=*/true);
+  if (!etcd.ok()) return Failed(std::string(etcd.message()));
   BuryWorkers();
   if (cluster_->HearServers()) TakenOver(SteadyNow());
   PSGD_RETURN_IF_ERROR(RestartServers());
@@ -329,11 +352,7 @@ void LocalRun::BuryWorker(const ChildProcess& worker, bool state_known) {
   for (const WorkerStatus& member : status_.workers()) {
     if (member.name() != worker.name() || !member.live()) continue;
     // The server then need not wait until the worker's lease expires.
-    LeaveRequest leave;
-    *leave.mutable_key() = member.key();
-    leave.set_reason(absl::StrCat("its process ", worker.HowItEnded()));
-    leave.set_failed(true);
-    (void)client_->Leave(leave);
+    Dismiss(member, absl::StrCat("its process ", worker.HowItEnded()));
   }
   if (worker.exit_code() == kExitStopped && options_.launch.command.empty()) {
     display_.Note(absl::StrCat(worker.name(), " left as it was asked to; the others go on"));
@@ -387,6 +406,18 @@ std::string LocalRun::FailureInSummary() const {
   return summary.ok() && summary->status == Summary::Status::kFailed ? summary->error : "";
 }
 
+bool LocalRun::GoesOnByJournals() const {
+  if (!goes_on_by_journals_)
+    goes_on_by_journals_ = HasJournal(options_.config) && cluster_->EtcdHasRun();
+  return *goes_on_by_journals_;
+}
+
+StartedAs LocalRun::started_as() const {
+  const LaunchOptions& launch = options_.launch;
+  return {launch.servers_on_workers, launch.command, launch.etcd, launch.run_name,
+          GoesOnByJournals() ? cluster_->ServerDirs() : std::vector<std::string>()};
+}
+
 absl::Status LocalRun::CheckpointsWritten() const {
   const auto summary = ReadSummary(RunDir(run_dir_).SummaryFile());
   PSGD_RETURN_IF_ERROR(Annotate(summary.status(), "the servers ended, and the run has no summary"));
@@ -426,14 +457,15 @@ std::string LocalRun::WithAdvice(std::string what) const {
 }
 
 std::string LocalRun::Advice() const {
-  if (status_.state() == StatusReply::WAITING && !HasCheckpoint(run_dir_)) {
+  if (status_.state() == StatusReply::WAITING && !GoesOnByJournals() && !HasCheckpoint(run_dir_)) {
     return "Nothing was trained, so start anew";
   }
-  return ResumeAdvice(run_dir_, {options_.launch.servers_on_workers, options_.launch.command});
+  return ResumeAdvice(run_dir_, started_as());
 }
 
 std::string LocalRun::KeysLeft() const {
-  if (options_.launch.etcd.empty()) return "";  // or etcd ended with this program
+  // An own etcd ends with this program.
+  if (options_.launch.etcd.empty() || GoesOnByJournals()) return "";
   return absl::StrCat(
       "\netcd holds the run until it is told that it is over: without --etcd, or after  "
       "etcdctl del --prefix /psgd/",
@@ -466,7 +498,8 @@ void LocalRun::WaitForWorkers() {
 absl::Status LocalRun::StartServers() {
   const int workers = options_.config.cluster().workers();
   const int elsewhere = options_.launch.servers_on_workers ? workers : 0;
-  for (int s = 1; s < options_.config.cluster().servers() - elsewhere; ++s) {
+  const int here = options_.config.cluster().servers() - elsewhere;
+  for (int s = 1; s < here || cluster_->HasEarlierServer(); ++s) {
     PSGD_RETURN_IF_ERROR(cluster_->StartServer());
   }
   client_->SetServers(cluster_->ControlAddresses());

@@ -12,6 +12,7 @@
 #include "common/status.h"
 #include "experiment/launch/launcher.h"
 #include "experiment/launch/progress.h"
+#include "experiment/launch/resume_advice.h"
 #include "proto/control.pb.h"
 #include "worker/control_client.h"
 
@@ -44,6 +45,7 @@ class LocalRun {
   int command_exit_code() const { return command_exit_code_; }
   // Empty: no server made a run directory.
   const std::string& run_dir() const { return run_dir_; }
+  StartedAs started_as() const;
   // A resumed run trained nothing, so its config and summary are those of before.
   bool is_as_before() const { return is_as_before_; }
 
@@ -51,6 +53,9 @@ class LocalRun {
   static constexpr int kMostRecoveries = 3;  // fruitless recoveries in a row
 
   absl::Status StartWorkers();
+  // Of a run that goes on where its journals end.
+  void DismissEarlierWorkers();
+  void Dismiss(const WorkerStatus& worker, const std::string& reason);
   absl::Status Supervise();
   // Checks everything once. An error ends the run at once.
   absl::Status Look();
@@ -67,6 +72,8 @@ class LocalRun {
   // Why the server that ended says that the run failed; empty: it does not say so.
   std::string FailureInSummary() const;
   absl::Status CheckpointsWritten() const;
+  // Whether the servers go on together, with etcd, where their journals end. Asked at the end.
+  bool GoesOnByJournals() const;
   // True if the leader died and its journal allows a recovery.
   bool MayRecover() const;
   absl::Status RecoverServer();
@@ -125,6 +132,7 @@ class LocalRun {
   std::vector<size_t> dead_;      // servers to restart
   uint64_t recovered_at_clock_ = 0;
   int command_exit_code_ = 0;
+  mutable std::optional<bool> goes_on_by_journals_;  // nothing: not asked yet
   bool config_at_fault_ = false;
   std::string drain_reason_;  // not empty: the server must drain
   bool drain_failed_ = false;

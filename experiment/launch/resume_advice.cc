@@ -37,11 +37,38 @@ bool HasCheckpoint(const std::string& run_dir) { return NewestCheckpoint(run_dir
 std::string ResumeCommand(const std::string& run_dir, const StartedAs& started) {
   std::vector<std::string> words = {"ps-run", "--resume", run_dir};
   if (started.servers_on_workers) words.push_back("--servers-on-workers");
+  if (!started.etcd.empty()) words.insert(words.end(), {"--etcd", started.etcd});
   return absl::StrCat(ShellLine(words), started.command.empty() ? "" : " -- ",
                       ShellLine(started.command));
 }
 
+namespace {
+
+std::string RecoverCommands(const std::string& run_dir, const StartedAs& started) {
+  std::string commands;
+  for (const std::string& server : started.servers) {
+    const bool leads = commands.empty();
+    std::vector<std::string> words = {"ps-server", "--recover", server};
+    if (!leads) words = {"ps-server", "--join", started.run_name, "--run-dir", server};
+    if (server != run_dir) words.insert(words.end(), {"--results", run_dir});
+    words.insert(words.end(), {"--etcd", started.etcd});
+    absl::StrAppend(&commands, "\n  ", ShellLine(words));
+  }
+  return absl::StrCat(
+      commands, "\n  ",
+      started.command.empty()
+          ? ShellLine({"ps-worker", "--cpu", "--etcd", started.etcd, "--run", started.run_name})
+          : absl::StrCat("PSGD_SERVER=HOST:PORT ", ShellLine(started.command)));
+}
+
+}  // namespace
+
 std::string ResumeAdvice(const std::string& run_dir, const StartedAs& started) {
+  if (!started.servers.empty()) {
+    return absl::StrCat(
+        "It goes on where its journals end with: ",
+        started.etcd.empty() ? ResumeCommand(run_dir, started) : RecoverCommands(run_dir, started));
+  }
   const auto newest = NewestCheckpoint(run_dir);
   if (!newest && !CoordinatorIsMissing(RunDir(run_dir).ServerDir())) {
     return absl::StrCat(

@@ -20,11 +20,17 @@ bool HasCheckpoint(const std::string& run_dir);
 struct StartedAs {
   bool servers_on_workers = false;
   std::vector<std::string> command;  // of the workers, in place of ps-worker; empty: ps-worker
+  std::string etcd;                  // its members, as of --etcd; empty: not given
+  std::string run_name;
+  // If the run goes on where its journals end, with an etcd that still has it: the run directories
+  // of its servers, first of the one that leads.
+  std::vector<std::string> servers;
 };
 
 std::string ResumeCommand(const std::string& run_dir, const StartedAs& started);
 
-// For people: how to go on from the run's newest checkpoint; if there is none, from its journal.
+// For people: how to go on: with the servers that etcd still knows, else from the run's newest
+// checkpoint, else from its journal.
 std::string ResumeAdvice(const std::string& run_dir, const StartedAs& started);
 
 }  // namespace psgd

@@ -152,7 +152,8 @@ std::string NextCommands(const Summary& summary, const std::string& run_dir,
   std::string text = "next commands to try\n";
   if (summary.status != Summary::Status::kFinished) {
     absl::StrAppend(&text, "  ps-ctl status ", run_dir, "\n");
-    if (!HasCheckpoint(run_dir)) return text;
+    // The error said how the servers go on that etcd knows.
+    if (started.servers.empty() ? !HasCheckpoint(run_dir) : !started.etcd.empty()) return text;
     // The newest checkpoint of training that diverged is the wrong one to go on from.
     absl::StrAppend(&text, "  ",
                     SaysDiverged(summary.error) ? absl::StrCat("ps-ctl checkpoints ", run_dir)

@@ -217,13 +217,19 @@ absl::Status VerifyJoinedJournal(const std::string& run_dir, const std::string& 
   PSGD_ASSIGN_OR_RETURN(const Config config, LoadConfig(RunDir(run_dir).ConfigFile()));
   if (!HasJournal(config)) {
     run->journal_note =
-        "this server joined the run, which keeps no journal (durability.acknowledge: memory)";
+        absl::StrCat(run->own_etcd ? "the run" : "this server joined the run, which",
+                     " keeps no journal (durability.acknowledge: memory)");
     return absl::OkStatus();
   }
   CheckServerRecord(RunDir(run_dir).ServerDir(), run);
   for (uint32_t s = 0; s < static_cast<uint32_t>(config.cluster().shards()); ++s) {
     if (HoldsShard(folder, s)) run->journal.push_back(CheckShard(folder, s));
   }
+  const std::string server_dir = RunDir(run_dir).ServerDir();
+  const bool killed = !FileExists(RunDir(run_dir).SummaryFile());
+  run->record_gone = run->own_etcd && !HasEtcdData(server_dir);
+  if (!run->record_gone && (run->own_etcd || (killed && config.cluster().copies() > 1)))
+    run->record_note = WhereRecordIs(server_dir);
   if (run->journal.empty())
     run->journal_note = "this server joined the run and holds no shard of it";
   return absl::OkStatus();
@@ -310,6 +316,7 @@ absl::StatusOr<VerifiedRun> VerifyRun(const std::string& run_dir) {
   const auto server = LoadServerRecord(store.root());
   run.joined = !FileExists(folder + "/coordinator") && !absl::IsNotFound(server.status()) &&
                !(server.ok() && server->keeps_run());
+  run.own_etcd = FileExists(EtcdFolder(store.root()) + ".log");  // it goes when the run is over
   const auto config = LoadConfig(RunDir(run_dir).ConfigFile());
   const bool memory = config.ok() && !HasJournal(*config);
   if (memory && !run.joined) return run;
@@ -329,12 +336,14 @@ std::string VerifiedText(const VerifiedRun& run, bool json) {
   if (json) {
     return Record{{"checkpoints", ListOf(run.checkpoints)},
                   {"journal", ListOf(run.journal)},
-                  {"journal_note", run.journal_note}}
+                  {"journal_note", run.journal_note},
+                  {"record_note", run.record_note}}
                .dump(2) +
            "\n";
   }
   return absl::StrCat(CheckpointsText(run.checkpoints), JournalText(run.journal), run.journal_note,
-                      run.journal_note.empty() ? "" : "\n");
+                      run.journal_note.empty() ? "" : "\n", run.record_note,
+                      run.record_note.empty() ? "" : "\n");
 }
 
 absl::Status VerifiedStatus(const std::string& run_dir, const VerifiedRun& run) {
@@ -364,6 +373,15 @@ absl::Status VerifiedStatus(const std::string& run_dir, const VerifiedRun& run) 
             : "--recover would refuse it, and there is no checkpoint: restore it from a copy, or "
               "start the run anew"));
   }
+  if (run.record_gone) {
+    const RunDir dir(run_dir);
+    return absl::DataLossError(
+        absl::StrCat("the journals of ", run_dir,
+                     " go on only with the run's record, and the data of the etcd "
+                     "that has it are gone: restore ",
+                     EtcdFolder(dir.ServerDir()), " from a copy, or ",
+                     sound > 0 ? "go on from a checkpoint with --resume" : "start the run anew"));
+  }
   if (Unread(run.journal) + Unread(run.checkpoints) > 0) {
     return absl::PermissionDeniedError(absl::StrCat(
         "some of ", run_dir,
@@ -378,7 +396,7 @@ absl::Status VerifiedStatus(const std::string& run_dir, const VerifiedRun& run) 
                     "them to be pruned"
                   : "restore them from a copy, or start the run anew"));
   }
-  if (sound > 0 || !run.journal.empty() || run.joined) return absl::OkStatus();
+  if (sound > 0 || !run.journal.empty() || (run.joined && !run.own_etcd)) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat(
       run_dir, " has no complete checkpoint; durability.checkpoint says how often one is taken"));
 }

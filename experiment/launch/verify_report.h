@@ -23,6 +23,9 @@ struct VerifiedRun {
   std::vector<CheckedJournal> journal;         // empty: the run keeps no journal, or had not begun
   bool joined = false;       // the directory belongs to a server that joined the run
   std::string journal_note;  // why the journal was not checked; empty: it was
+  bool own_etcd = false;     // ps-run ran an etcd for the run, with its data in this directory
+  bool record_gone = false;  // those data, and the run's record with them, are gone
+  std::string record_note;  // where the run's record is, and how the run goes on; empty: it is here
 };
 
 // Reads every checkpoint and the journal from end to end, and writes nothing. Skips a journal while

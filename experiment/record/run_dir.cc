@@ -47,13 +47,24 @@ absl::StatusOr<std::string> MakeDefault(const RunDirOptions& options) {
       absl::StrCat(base, " and its successors exist; give another with --run-dir"));
 }
 
+// Whether the directory has nothing but what ps-run lays there first: the data of its etcd.
+bool IsEmptyButEtcd(const std::string& path, std::error_code& error) {
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().filename() != "server" || !at->is_directory(error)) return false;
+    for (fs::directory_iterator in(at->path(), error); !error && in != end; in.increment(error)) {
+      if (in->path().stem() != "etcd") return false;
+    }
+  }
+  return true;
+}
+
 absl::Status TakeGiven(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) return MakeFolders(path);
   if (error) return FileError("look at the run directory", path, error.value());
   if (!fs::is_directory(status)) return FileError("use as the run directory", path, ENOTDIR);
-  const bool empty = fs::is_empty(path, error);
+  const bool empty = IsEmptyButEtcd(path, error);
   if (error) return FileError("list the run directory", path, error.value());
   if (empty) return absl::OkStatus();
   return absl::AlreadyExistsError(

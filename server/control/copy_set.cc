@@ -89,8 +89,9 @@ absl::StatusOr<std::unique_ptr<DurableShard>> CopySet::ReadShard(uint32_t s) con
 
 absl::Status CopySet::RecoverShard(uint32_t s) {
   PSGD_ASSIGN_OR_RETURN(auto shard, ReadShard(s));
+  const uint64_t entries = shard->entries();
   copies_[s].copy = Make(s, std::move(shard), TakeCore(s));
-  options_.log->info("shard {} went on from the journal", s);
+  options_.log->info("shard {} went on from the journal, after entry {}", s, entries);
   Reach(options_.failpoint.get(), Failpoint::kShardRecovered);
   return absl::OkStatus();
 }

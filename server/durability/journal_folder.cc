@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "common/files.h"
 #include "server/durability/checkpoint_files.h"
+#include "server/durability/server_record.h"
 
 namespace psgd {
 namespace {
@@ -108,12 +109,42 @@ bool CoordinatorIsMissing(const std::string& server_dir) {
          !failed;
 }
 
+std::string EtcdFolder(const std::string& server_dir) { return server_dir + "/etcd"; }
+
+bool HasEtcdData(const std::string& server_dir) {
+  return FileExists(EtcdFolder(server_dir) + "/member");
+}
+
+std::string WhereRecordIs(const std::string& server_dir) {
+  const std::filesystem::path run = std::filesystem::path(server_dir).parent_path();
+  // ps-run's further servers are in folders of the run directory.
+  for (const std::filesystem::path& whole : {run, run.parent_path()}) {
+    const std::string dir = (whole / "server").string();
+    if (!HasEtcdData(dir)) continue;
+    return absl::StrCat("the run's record is in the data of its own etcd, ", EtcdFolder(dir),
+                        "; the run goes on with:  ps-run --resume ", whole.string());
+  }
+  return absl::StrCat(
+      "the run's record is not in ", run.string(),
+      ". With the etcd that its servers used, they go on:  ps-server --recover ", run.string(),
+      " --etcd HOST:PORT  and each other:  ps-server --join NAME --run-dir DIR --etcd HOST:PORT  "
+      "(without etcd, a server that joined:  --join HOST:PORT --run-dir ",
+      run.string(),
+      "). If ps-run of an earlier version ran that etcd, move its data, /tmp/psgd-etcd-*/data, to ",
+      EtcdFolder(server_dir), ", and say  ps-run --resume ", run.string());
+}
+
 absl::Status NoCoordinator(const std::string& server_dir, const std::string& checkpoint_dir) {
   const auto checkpoints = FolderIds(checkpoint_dir, "checkpoint");
   const bool any = checkpoints.ok() && !checkpoints->empty();
   if (!any && !AnyShardHasImage(JournalFolder(server_dir, ""))) {
     return absl::NotFoundError(
         "training had not begun, so there is nothing to go on from: start the run again");
+  }
+  if (const auto server = LoadServerRecord(server_dir); server.ok() && !server->keeps_run()) {
+    return FailedPreconditionError(
+        WhereRecordIs(server_dir),
+        any ? ". Or go back to the last checkpoint with ps-run --resume" : "");
   }
   return DataLossError(JournalFolder(server_dir, "coordinator"),
                        " holds no record of the coordinator, and training had begun: ",

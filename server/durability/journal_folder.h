@@ -31,8 +31,15 @@ std::vector<std::string> StrayFolders(const std::string& shard_folder);
 absl::Status CheckShardThere(const std::string& shard_folder);
 // Whether the coordinator's folder, or the database in it, is missing.
 bool CoordinatorIsMissing(const std::string& server_dir);
+// The data of the etcd that ps-run ran for this run. `server_dir`: that of the run directory.
+std::string EtcdFolder(const std::string& server_dir);
+bool HasEtcdData(const std::string& server_dir);
+// Of a server that does not keep the run's record: where that is, and the commands with which the
+// run goes on.
+std::string WhereRecordIs(const std::string& server_dir);
 // Why there is no record of the coordinator. NOT_FOUND: training had not begun. DATA_LOSS: training
-// had begun, and the record is gone. `checkpoint_dir`: the folder of the run's checkpoints.
+// had begun, and the record is gone. FAILED_PRECONDITION: it is in an etcd. `checkpoint_dir`: the
+// folder of the run's checkpoints.
 absl::Status NoCoordinator(const std::string& server_dir, const std::string& checkpoint_dir);
 
 }  // namespace psgd

@@ -2,6 +2,7 @@
 // too.
 #include <signal.h>
 
+#include "absl/strings/str_format.h"
 #include "tests/system/etcd_run_test.h"
 #include "tests/system/run_times.h"
 
@@ -9,7 +10,7 @@ namespace psgd {
 namespace {
 
 using testing::HasSubstr;
-using testing::IsEmpty;
+using testing::Not;
 
 class Copies : public EtcdTest {
  protected:
@@ -106,15 +107,70 @@ TEST_F(Copies, PsCtlFindsTheServerThatTookOver) {
   run_->Wait();
 }
 
-TEST_F(Copies, NothingIsLeftOfAPsRunThatIsKilled) {
-  Start({"train.epochs=100000"}, 2);
+TEST_F(Copies, TheirEtcdIsStartedAgainUnlessItDiesAgainAndAgain) {
+  Start({"train.epochs=20"}, 2);
+  std::vector<pid_t> killed;
+  const auto kill_etcd = [&] {
+    ASSERT_TRUE(Eventually([&] {
+      const std::vector<pid_t> etcd = run_->Children("etcd");
+      return etcd.size() == 1 && etcd != killed;
+    })) << run_->Err();
+    killed = run_->Children("etcd");
+    ASSERT_EQ(kill(killed[0], SIGKILL), 0);
+  };
+  kill_etcd();
+  const Ended ended = run_->Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("the run's etcd was killed by signal 9 (Killed); it is started "
+                                   "again over its data"));
+  EXPECT_EQ(Summary("run")["epochs"], 20.0);
+  run_ = std::make_unique<Process>(PsRun("doomed", Copied(2) + Sets({"train.epochs=100000"})));
+  ASSERT_TRUE(run_->WaitFor("watch it with")) << run_->Err();
+  for (int i = 0; i < 4; ++i) kill_etcd();
+  const Ended failed = run_->Wait();
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_THAT(failed.err, HasSubstr("was started again 3 times within a minute"));
+}
+
+// Also with a checkpoint, which is older than the journals.
+TEST_F(Copies, ARunWhosePsRunIsKilledGoesOnWhereItsJournalsEnd) {
+  Start({"train.epochs=60", "durability.checkpoint=1 epoch"}, 2);
   ASSERT_TRUE(WaitAllInSync()) << run_->Err();
+  const Json before = Json::parse(
+      RunProgram({"ps-ctl", "status", "--etcd", Etcd(), "--run", "small", "--json"}).out);
   run_->Signal(SIGKILL);
   run_->Wait();
   EXPECT_TRUE(Eventually([&] { return ProcessesThatMention(Path("run")).empty(); }))
       << testing::PrintToString(ProcessesThatMention(Path("run")));
-  // The next run removes the files of its etcd.
-  EXPECT_EQ(RunSmall("next", Copied(2)).code, 0);
+  const Ended alone = RunProgram({"ps-server", "--recover", Path("run")});
+  EXPECT_NE(alone.code, 0);
+  EXPECT_THAT(alone.err, HasSubstr("the run goes on with:  ps-run --resume " + Path("run")));
+  const Ended verified = RunProgram({"ps-ctl", "verify", Path("run"), "--json"});
+  EXPECT_EQ(verified.code, 0) << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr("the run goes on with:  ps-run --resume " + Path("run")));
+  // Nothing goes on without the record; put back, all goes on.
+  std::filesystem::rename(Path("run/server/etcd"), Path("aside"));
+  EXPECT_EQ(RunProgram({"ps-ctl", "verify", Path("run")}).code, 1);
+  std::filesystem::rename(Path("aside"), Path("run/server/etcd"));
+  run_ = std::make_unique<Process>(std::vector<std::string>{"ps-run", "--resume", Path("run")});
+  ASSERT_TRUE(run_->WaitFor("the run goes on where its journals end")) << run_->Err();
+  ASSERT_TRUE(run_->WaitFor("test accuracy")) << run_->Err();
+  EXPECT_THAT(run_->Err(), Not(HasSubstr(absl::StrFormat(
+                               "epoch %d/", static_cast<int>(before["epoch"].get<double>()) - 1))));
+  const Ended ended = run_->Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  const Json summary = Summary("run");
+  EXPECT_EQ(summary["epochs"], 60.0);
+  EXPECT_EQ(summary["batches_lost"], 0);
+  const Json journal = Json::parse(verified.out)["journal"];
+  EXPECT_EQ(journal.size(), 2u) << verified.out;
+  for (size_t shard = 0; shard < journal.size(); ++shard) {
+    EXPECT_EQ(journal[shard]["state"], "sound");
+    EXPECT_THAT(File("run/server/server.log"),
+                HasSubstr(absl::StrCat("shard ", shard, " went on from the journal, after entry ",
+                                       journal[shard]["last_entry"].get<uint64_t>(), "\n")));
+  }
+  EXPECT_FALSE(std::filesystem::exists(Path("run/server/etcd")));
 }
 
 TEST_F(Copies, OfASecuredRunShowCertificates) {

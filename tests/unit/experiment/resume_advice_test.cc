@@ -8,7 +8,9 @@
 namespace psgd {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(ResumeAdvice, NamesTheJournalOfARunWithoutCheckpoints) {
   const std::string run = testing::TempDir() + "resume_advice_test";
@@ -22,10 +24,31 @@ TEST(ResumeAdvice, NamesTheJournalOfARunWithoutCheckpoints) {
   std::filesystem::remove_all(run);
 }
 
+TEST(ResumeAdvice, NamesAllServersThatEtcdKnows) {
+  StartedAs started{.etcd = "10.0.0.1:2379", .run_name = "small"};
+  started.servers = {"runs/a", "runs/a/server-2"};
+  EXPECT_THAT(
+      ResumeAdvice("runs/a", started),
+      AllOf(HasSubstr("goes on where its journals end with: \n"
+                      "  ps-server --recover runs/a --etcd 10.0.0.1:2379\n"
+                      "  ps-server --join small --run-dir runs/a/server-2 --results runs/a --etcd "
+                      "10.0.0.1:2379\n"
+                      "  ps-worker --cpu --etcd 10.0.0.1:2379 --run small"),
+            Not(HasSubstr("start anew")), Not(HasSubstr("etcdctl"))));
+  started.servers = {"runs/a/server-2"};
+  EXPECT_THAT(ResumeAdvice("runs/a", started),
+              HasSubstr("ps-server --recover runs/a/server-2 --results runs/a --etcd"));
+  started.etcd = "";  // ps-run's own
+  EXPECT_THAT(ResumeAdvice("runs/a", started),
+              HasSubstr("goes on where its journals end with: ps-run --resume runs/a"));
+}
+
 TEST(ResumeCommand, SaysWhatPsRunMustBeToldAgain) {
   EXPECT_EQ(ResumeCommand("runs/a", {}), "ps-run --resume runs/a");
   EXPECT_EQ(ResumeCommand("runs/a", {true, {"python3", "train.py"}}),
             "ps-run --resume runs/a --servers-on-workers -- python3 train.py");
+  EXPECT_EQ(ResumeCommand("runs/a", {.etcd = "one:2379"}),
+            "ps-run --resume runs/a --etcd one:2379");
 }
 
 }  // namespace

@@ -151,6 +151,29 @@ TEST_F(VerifyReportTest, AServerThatJoinedHasNoCoordinator) {
   EXPECT_TRUE(status_.ok()) << status_;
 }
 
+TEST_F(VerifyReportTest, TheRecordOfARunWithItsOwnEtcdIsLookedFor) {
+  std::ofstream(run_.ConfigFile())
+      << "durability: {acknowledge: journal}\ncluster: {servers: 2, copies: 2}\n";
+  MakeJoined();
+  MakeShard(0);
+  Verify();
+  EXPECT_TRUE(status_.ok()) << status_;
+  EXPECT_THAT(text_, AllOf(HasSubstr("the run's record is not in"), HasSubstr("psgd-etcd-*/data"),
+                           HasSubstr("--recover " + run_.path() + " --etcd HOST:PORT")));
+  std::ofstream(run_.ServerDir() + "/etcd.log") << "etcd ran here\n";
+  Verify();
+  EXPECT_EQ(status_.code(), absl::StatusCode::kDataLoss) << status_;
+  EXPECT_THAT(Advice(), HasSubstr("restore " + run_.ServerDir() + "/etcd from a copy"));
+  fs::create_directories(run_.ServerDir() + "/etcd/member");
+  Verify();
+  EXPECT_TRUE(status_.ok()) << status_;
+  EXPECT_THAT(text_, HasSubstr("goes on with:  ps-run --resume " + run_.path()));
+  std::ofstream(run_.ConfigFile())
+      << "durability: {acknowledge: memory}\ncluster: {servers: 2, copies: 2}\n";
+  Verify();
+  EXPECT_EQ(status_.code(), absl::StatusCode::kNotFound) << "nothing goes on: " << status_;
+}
+
 TEST_F(VerifyReportTest, AJournalThatWasBeingCreatedIsNotDamaged) {
   MakeJoined();
   MakeShard(0);
