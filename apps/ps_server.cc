@@ -21,6 +21,7 @@
 #include "server/cluster/room_wait.h"
 #include "server/control/server_loop.h"
 #include "server/control/server_shares.h"
+#include "server/durability/checkpoint_store.h"
 
 namespace psgd {
 namespace {
@@ -205,7 +206,7 @@ class Program {
     opened().recorder->BeginsAt(status_, server_->samples_before());
     AnnounceReady(arguments_, *server_, status_.name(), pages == nullptr ? "" : pages->address(),
                   opened().results, start_.notes);
-    looked_ = last_worker_ = written_ = unhindered_ = SteadyNow();
+    looked_ = last_sign_ = written_ = unhindered_ = SteadyNow();
     return absl::OkStatus();
   }
 
@@ -233,7 +234,13 @@ class Program {
     }
     const bool anyone = std::any_of(status_.workers().begin(), status_.workers().end(),
                                     [](const WorkerStatus& worker) { return worker.live(); });
-    if (anyone || !known.asked_to_stop) last_worker_ = looked_;
+    if (known.asked_to_stop) {
+      const uint64_t before = std::exchange(
+          checkpoint_bytes_, CheckpointStore(start_.loop.checkpoint_dir).BytesOnDisk());
+      if (anyone || before != checkpoint_bytes_) last_sign_ = looked_;
+    } else {
+      last_sign_ = looked_;
+    }
     const bool unwritten = known.asked_to_stop && !status_.storage_trouble().empty();
     if (!unwritten) written_ = looked_;
     const std::string waits_for = unwritten || known.stop_waits_for_store ? status_.waits_for()
@@ -272,11 +279,11 @@ class Program {
       return Interrupted();
     }
     const bool waits_for_room = unwritten || room_wait_.begun();
-    const bool gives_up = looked_ - last_worker_ > deadline || looked_ - unhindered_ > 2 * deadline;
+    const bool gives_up = looked_ - last_sign_ > deadline || looked_ - unhindered_ > 2 * deadline;
     if (known.asked_to_stop && known.leads && !waits_for_room && gives_up) {
       log()->warn(
           "ends without what is still to be written down: another server, the run store or the "
-          "disk does not answer; {}",
+          "disk does nothing for longer than cluster.deadline; {}",
           Later());
       return Interrupted();
     }
@@ -377,11 +384,13 @@ class Program {
   bool weights_saved_ = false, told_last_ = false;
   bool draining_ = false;
   bool leaving_ = false;
-  std::string told_;    // the last shown reason for a delayed stop
-  Time looked_{};       // at `status_`; calls in between may wait
-  Time last_worker_{};  // when a worker was there last, or nobody had asked the run to stop
-  Time unhindered_{};   // when no server and no run store hindered the stop last
-  Time written_{};      // when nothing kept a run that was asked to stop from being written last
+  std::string told_;  // the last shown reason for a delayed stop
+  Time looked_{};     // at `status_`; calls in between may wait
+  // When a worker was there last, a checkpoint grew, or nobody had asked the run to stop.
+  Time last_sign_{};
+  uint64_t checkpoint_bytes_ = 0;
+  Time unhindered_{};  // when no server and no run store hindered the stop last
+  Time written_{};     // when nothing kept a run that was asked to stop from being written last
   Time next_look_{};
 };
 

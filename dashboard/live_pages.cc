@@ -7,6 +7,7 @@
 #include "dashboard/control_calls.h"
 #include "dashboard/site_guard.h"
 #include "experiment/record/run_dir.h"
+#include "net/address.h"
 #include "server/control/metrics_page.h"
 #include "server/control/server_loop.h"
 #include "server/coordinator/access.h"
@@ -52,9 +53,7 @@ LivePages::~LivePages() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::string LivePages::address() const {
-  return absl::StrCat(options_.http.host, ":", http_->port());
-}
+std::string LivePages::address() const { return HostPort(options_.http.host, http_->port()); }
 
 void LivePages::Observe(const Record& record) {
   std::lock_guard lock(history_mutex_);

@@ -10,6 +10,7 @@
 #include "dashboard/assets.h"
 #include "dashboard/control_calls.h"
 #include "dashboard/site_guard.h"
+#include "net/address.h"
 
 namespace psgd {
 namespace {
@@ -70,7 +71,7 @@ RunPages::~RunPages() {
   http_.reset();
 }
 
-std::string RunPages::address() const { return absl::StrCat(host_, ":", http_->port()); }
+std::string RunPages::address() const { return HostPort(host_, http_->port()); }
 
 void RunPages::Handle(const HttpRequest& request, const HttpReply& reply) {
   if (const absl::Status known = CheckHost(request, {}); !known.ok()) {

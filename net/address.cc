@@ -1,5 +1,6 @@
 #include "net/address.h"
 
+#include <arpa/inet.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -22,6 +23,12 @@ constexpr size_t kLongestName = sizeof(sockaddr_un::sun_path) - 1;
 absl::Status Bad(absl::string_view text, absl::string_view why) {
   return InvalidArgumentError("\"", text, "\" is not an address: ", why,
                               "; write tcp://HOST:PORT or ipc://NAME");
+}
+
+// In digits, perhaps with a zone, as "fe80::1%eth0".
+bool IsIpv6(const std::string& host) {
+  in6_addr address;
+  return ::inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), &address) == 1;
 }
 
 }  // namespace
@@ -66,8 +73,10 @@ absl::StatusOr<Address> ParseAddress(absl::string_view text) {
   const absl::string_view host = rest.substr(0, colon);
   address.host = WithoutBrackets(host);
   if (address.host.empty()) return Bad(text, "no host");
-  if (address.ipv6() != (address.host.size() < host.size()))
-    return Bad(text, "an IPv6 address goes in brackets");
+  const bool brackets = address.host.size() < host.size();
+  if ((brackets || address.ipv6()) && !(brackets && IsIpv6(address.host))) {
+    return Bad(text, "an IPv6 address, and only one, goes in brackets");
+  }
   if (!absl::SimpleAtoi(rest.substr(colon + 1), &address.port) || address.port < 0 ||
       address.port > 65535) {
     return Bad(text, "the port is not a number from 0 to 65535");

@@ -31,6 +31,9 @@ inline uint32_t StepsOfClock(const LocalConfig& local, double left) {
   return static_cast<uint32_t>(std::clamp(grown, 1.0, static_cast<double>(StepsOfClock(local))));
 }
 
+// The steps that the fastest worker takes in the first clocks.
+inline uint32_t FewestStepsOfClock(const LocalConfig& local) { return StepsOfClock(local, 1); }
+
 // Whether a worker's weights differ from the shards' after an exchange.
 inline bool KeepsOwnWeights(const LocalConfig& local) {
   return local.fragments() > 1 || local.delay() > 0 || local.mix() < 1;

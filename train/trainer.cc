@@ -437,14 +437,14 @@ absl::Status Trainer::Step(uint64_t clock, const Bring& bring) {
 }
 
 absl::Status Trainer::StepLocally(uint64_t clock, const Bring& bring) {
-  const uint64_t most = StepsOfClock(config().local());
+  const uint64_t most = segment_->most_steps();
   const double epochs_per_step = segment_->epochs_per_clock() / segment_->steps(0);
   const double begin =
       segment_->epoch_at_start() +
       static_cast<double>(clock - 1 - segment_->first_clock()) * segment_->epochs_per_clock();
   const uint64_t steps = core().steps();
   // Of a worker with fewer steps, or of a short clock, the same share.
-  const uint64_t delay = static_cast<uint64_t>(config().local().delay()) * steps / most;
+  const uint64_t delay = std::min<uint64_t>(config().local().delay(), most - 1) * steps / most;
   const auto waits = [&] { return std::holds_alternative<task::Await>(core().task()); };
   for (uint64_t i = 0; i < steps; ++i) {
     PSGD_RETURN_IF_ERROR(member_.Interrupted());
@@ -453,14 +453,13 @@ absl::Status Trainer::StepLocally(uint64_t clock, const Bring& bring) {
     }
     if (!waits() && GaveUpLocalSteps()) return absl::OkStatus();
     // A worker that takes fewer steps than the fastest leaves numbers out.
-    PSGD_RETURN_IF_ERROR(
-        LocalStep(clock,
-                  {.epoch = begin + static_cast<double>(i) * epochs_per_step,
-                   .step = segment_->first_step() +
-                           (clock - 1 - segment_->first_clock()) * segment_->most_steps() + i,
-                   .epochs_per_step = epochs_per_step,
-                   .total_epochs = static_cast<double>(config().train().epochs())},
-                  i + 1 < steps));
+    PSGD_RETURN_IF_ERROR(LocalStep(
+        clock,
+        {.epoch = begin + static_cast<double>(i) * epochs_per_step,
+         .step = segment_->first_step() + (clock - 1 - segment_->first_clock()) * most + i,
+         .epochs_per_step = epochs_per_step,
+         .total_epochs = static_cast<double>(config().train().epochs())},
+        i + 1 < steps));
   }
   if (waits()) PSGD_RETURN_IF_ERROR(bring(kAllWeights));
   PSGD_RETURN_IF_ERROR(PushChanges(clock));

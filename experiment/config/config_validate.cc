@@ -332,7 +332,7 @@ absl::Status ValidateConfig(const Config& config) {
   CheckClient(config, &problems);
   CheckOptimizer(config.optimizer(), config.cluster().workers(), &problems);
   // The shards' schedule counts clocks, the local one local steps.
-  const int64_t steps = StepsOfClock(config.local());
+  const int64_t steps = FewestStepsOfClock(config.local());
   CheckSchedule("schedule", config.schedule(), config.train().epochs(),
                 (config.train().max_steps() + steps - 1) / steps, &problems);
   CheckSchedule("local.schedule", config.local().schedule(), config.train().epochs(),

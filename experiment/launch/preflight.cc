@@ -145,7 +145,8 @@ std::string WarmupNote(const Config& config, double samples) {
                         "longer");
   };
   // The shards' schedule counts clocks, the local one local steps.
-  const std::string shards = note("schedule", config.schedule(), StepsOfClock(config.local()));
+  const std::string shards =
+      note("schedule", config.schedule(), FewestStepsOfClock(config.local()));
   return shards.empty() ? note("local.schedule", config.local().schedule(), 1) : shards;
 }
 

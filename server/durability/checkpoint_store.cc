@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -64,6 +65,23 @@ absl::Status CheckpointStore::Seal(CheckpointManifest manifest) const {
 absl::Status CheckpointStore::Discard(uint64_t id) const {
   if (FileExists(ManifestPath(root_, id))) return absl::OkStatus();
   return RemoveFolder(CheckpointFolder(root_, id));
+}
+
+uint64_t CheckpointStore::BytesOnDisk() const {
+  uint64_t bytes = 0;
+  const auto ids = FolderIds(root_, kCheckpoint);
+  if (!ids.ok()) return bytes;
+  for (const uint64_t id : *ids) {
+    // A file may go while this looks.
+    std::error_code error;
+    std::filesystem::recursive_directory_iterator at(CheckpointFolder(root_, id), error), end;
+    for (; !error && at != end; at.increment(error)) {
+      std::error_code no_file;
+      const uint64_t size = at->file_size(no_file);
+      if (!no_file) bytes += size;
+    }
+  }
+  return bytes;
 }
 
 absl::StatusOr<std::vector<uint64_t>> CheckpointStore::Prune(int keep) const {

@@ -80,6 +80,8 @@ class CheckpointStore {
   absl::StatusOr<std::optional<uint64_t>> KeptBest() const;
   // The largest used id; 0: no id is used.
   absl::StatusOr<uint64_t> LastId() const;
+  // What all checkpoints take: it grows while one is written.
+  uint64_t BytesOnDisk() const;
   // Reads every checkpoint from end to end, newest first.
   absl::StatusOr<std::vector<CheckedCheckpoint>> Verify() const;
 

@@ -327,6 +327,10 @@ TEST(ConfigValidate, CrossChecks) {
       {{"local={steps: 30, least: 2, fragments: 4, schedule: {cosine: {}}}"},
        "local.least is 2, and there are 4 fragments: each needs at least one step, so raise "
        "local.least or lower local.fragments"},
+      {{"local={steps: 100, least: 4, schedule: {cosine: {}}}", "train.max_steps=1000",
+        "optimizer.sgd.learning_rate=1", "schedule.warmup=251 steps"},
+       "schedule.warmup is longer than the run, which would never reach its learning rate: "
+       "shorten it, or train longer"},
       {{"local={steps: 30, least: 4}"},
        "local.least: steps grow as local.schedule lowers the rate, and it does not: set "
        "local.schedule, as {cosine: {}}, or leave local.least out"},

@@ -27,8 +27,8 @@ TEST(AddressTest, ReadsWhatPeopleWrite) {
 TEST(AddressTest, RefusesTheRestAndSaysWhatIsExpected) {
   for (const std::string text :
        {"", "tcp://", "tcp://host", "tcp://host:", "tcp://host:x", "tcp://host:-1",
-        "tcp://host:65536", "tcp://::1:80", "tcp://[host]:80", "tcp://[::1:80", "http://host:80",
-        "ipc://", "ipc:///tmp/x", "127.0.0.1:1"}) {
+        "tcp://host:65536", "tcp://::1:80", "tcp://[host]:80", "tcp://[::1:80",
+        "tcp://[host:99]:80", "http://host:80", "ipc://", "ipc:///tmp/x", "127.0.0.1:1"}) {
     const auto address = ParseAddress(text);
     ASSERT_FALSE(address.ok()) << text;
     EXPECT_NE(address.status().message().find("tcp://HOST:PORT"), absl::string_view::npos);

@@ -43,6 +43,19 @@ TEST_F(CheckpointTest, ComesBackAsItWent) {
   EXPECT_GT(manifest.unix_seconds(), 0);
 }
 
+TEST_F(CheckpointTest, BytesOnDiskGrowWithEachPart) {
+  EXPECT_EQ(store_.BytesOnDisk(), 0u);
+  const Placement placement = TestPlacement(2);
+  ASSERT_TRUE(store_.Begin(1).ok());
+  const auto snapshots = TestSnapshots(1, placement, 2);
+  uint64_t before = 0;
+  for (uint32_t shard : {0, 1}) {
+    ASSERT_TRUE(store_.WriteShard(1, shard, snapshots[shard]).ok());
+    const uint64_t now = store_.BytesOnDisk();
+    EXPECT_GT(now, std::exchange(before, now));
+  }
+}
+
 TEST_F(CheckpointTest, TheNewestSealedOneIsLoaded) {
   Write(1, 2);
   Write(2, 2);
