@@ -63,14 +63,23 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(const LaunchOp
   if (options.own_etcd) started = cluster->StartEtcd();
   if (started.ok()) started = cluster->StartFirstServer();
   if (started.ok()) return cluster;
-  // Of a run that never began, nothing stays.
-  std::error_code ignored;
-  const std::string& run_dir = cluster->run_dir_;
-  if (!run_dir.empty() && !std::filesystem::exists(RunDir(run_dir).ConfigFile(), ignored)) {
-    cluster->own_etcd_.reset();
-    std::filesystem::remove_all(run_dir, ignored);
-  }
+  cluster->ForgetUnbegun();
   return started;
+}
+
+void LocalCluster::ForgetUnbegun() {
+  if (!etcd_lock_.open()) return;  // another ps-run may be there
+  servers_.clear();
+  std::error_code ignored;
+  const auto held = RunDir::Take(run_dir_);
+  if (!held.ok() || std::filesystem::exists(held->ConfigFile(), ignored)) return;
+  if (own_etcd_ != nullptr) own_etcd_->Remove();
+  own_etcd_.reset();
+  if (made_run_dir_) {
+    std::filesystem::remove_all(run_dir_, ignored);
+  } else {
+    std::filesystem::remove(held->ServerDir(), ignored);  // if it is empty
+  }
 }
 
 absl::Status LocalCluster::StartEtcd() {
@@ -79,9 +88,19 @@ absl::Status LocalCluster::StartEtcd() {
   dir.name = options_.run_name;
   dir.now = std::time(nullptr);
   dir.resume = options_.resumes;
+  // First, because the server of another ps-run that is starting there does not hold it yet.
+  std::error_code none;
+  const bool is_there = std::filesystem::is_directory(RunDir(dir.path).ServerDir(), none);
+  if (!dir.path.empty() && is_there) {
+    PSGD_ASSIGN_OR_RETURN(etcd_lock_, LocalEtcd::Lock(dir.path));
+  }
   {  // its hold ends here, so that the server can take it
     PSGD_ASSIGN_OR_RETURN(const RunDir taken, RunDir::Create(dir));
     run_dir_ = taken.path();
+    made_run_dir_ = taken.is_new();
+    if (!etcd_lock_.open()) {
+      PSGD_ASSIGN_OR_RETURN(etcd_lock_, LocalEtcd::Lock(run_dir_));
+    }
   }
   const std::string server_dir = RunDir(run_dir_).ServerDir();
   const auto start = [&](LocalEtcd::Data data) -> absl::Status {

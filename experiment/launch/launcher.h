@@ -130,6 +130,8 @@ class LocalCluster {
   absl::StatusOr<std::unique_ptr<ChildProcess>> RunServer(const std::string& name,
                                                           const std::vector<std::string>& arguments,
                                                           std::optional<size_t> beside) const;
+  // Removes what a run that never began left, unless another process has its directory.
+  void ForgetUnbegun();
   // Starts an etcd, and finds the servers that go on.
   absl::Status StartEtcd();
   absl::Status StartFirstServer();
@@ -152,6 +154,8 @@ class LocalCluster {
 
   const LaunchOptions options_;
   std::string run_dir_;  // with own_etcd_
+  bool made_run_dir_ = false;
+  FileDescriptor etcd_lock_;  // held against another ps-run, longer than own_etcd_
   std::unique_ptr<LocalEtcd> own_etcd_;
   std::vector<std::string> earlier_;  // directories of servers that are to be started again
   bool goes_on_ = false;

@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/files.h"
 #include "experiment/launch/program_dir.h"
+#include "experiment/record/run_dir.h"
 #include "net/credentials.h"
 #include "server/durability/checkpoint_files.h"
 #include "server/durability/journal_folder.h"
@@ -43,17 +44,18 @@ int FreePort() {
   return bound ? ntohs(address.sin_port) : 0;
 }
 
-// Locks the folder until this process ends at the latest.
-absl::StatusOr<int> Lock(const std::string& folder) {
-  const int lock = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock < 0) return FileError("open", folder, errno);
-  if (flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
-  close(lock);
-  return absl::FailedPreconditionError(
-      absl::StrCat("another ps-run uses ", folder, "; wait until it has ended"));
-}
-
 }  // namespace
+
+absl::StatusOr<FileDescriptor> LocalEtcd::Lock(const std::string& run_dir) {
+  const std::string folder = RunDir(run_dir).ServerDir();
+  PSGD_RETURN_IF_ERROR(MakeFolders(folder));
+  FileDescriptor lock(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!lock.open()) return FileError("open", folder, errno);
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  return FailedPreconditionError("another ps-run uses ", run_dir,
+                                 "; look at it with  ps-ctl status ", run_dir,
+                                 "  or wait until it has ended");
+}
 
 absl::StatusOr<std::unique_ptr<LocalEtcd>> LocalEtcd::Start(const std::string& server_dir,
                                                             const std::string& tls_dir, Data data) {
@@ -63,9 +65,7 @@ absl::StatusOr<std::unique_ptr<LocalEtcd>> LocalEtcd::Start(const std::string& s
         "cluster.copies above 1 need an etcd, which settles who leads: install it (apt-get install "
         "etcd-server) and ps-run starts one for this run, or name one with --etcd HOST:PORT");
   }
-  PSGD_RETURN_IF_ERROR(MakeFolders(server_dir));
-  PSGD_ASSIGN_OR_RETURN(const int lock, Lock(server_dir));
-  std::unique_ptr<LocalEtcd> etcd(new LocalEtcd(EtcdFolder(server_dir), lock));
+  std::unique_ptr<LocalEtcd> etcd(new LocalEtcd(EtcdFolder(server_dir)));
   etcd->PutEarlierBack();
   std::error_code failed;
   if (data == Data::kNew && fs::exists(etcd->folder_)) {
@@ -166,7 +166,6 @@ void LocalEtcd::Remove() {
 LocalEtcd::~LocalEtcd() {
   process_.reset();
   PutEarlierBack();
-  close(lock_);
 }
 
 }  // namespace psgd

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/file_descriptor.h"
 #include "common/status.h"
 #include "experiment/launch/child_process.h"
 
@@ -18,9 +19,13 @@ class LocalEtcd {
     kEarlier,  // goes on with those in the folder
     kNew,      // earlier data are put back by the destructor, unless DropEarlier was called
   };
+  // Locks the place of the data for this process until the result is gone. FAILED_PRECONDITION:
+  // another ps-run has it.
+  static absl::StatusOr<FileDescriptor> Lock(const std::string& run_dir);
+
   // `server_dir`: of the run directory. `tls_dir` holds certificates made by scripts/make-certs.sh:
   // etcd presents one and asks clients for theirs. Empty: every user of this machine may connect.
-  // NOT_FOUND: etcd is not installed. FAILED_PRECONDITION: another ps-run has one there.
+  // NOT_FOUND: etcd is not installed. REQUIRES: the caller holds Lock.
   static absl::StatusOr<std::unique_ptr<LocalEtcd>> Start(const std::string& server_dir,
                                                           const std::string& tls_dir, Data data);
   ~LocalEtcd();
@@ -35,7 +40,7 @@ class LocalEtcd {
   void Remove();
 
  private:
-  LocalEtcd(std::string folder, int lock) : folder_(std::move(folder)), lock_(lock) {}
+  explicit LocalEtcd(std::string folder) : folder_(std::move(folder)) {}
   void PutEarlierBack();
   void TakePorts(const std::string& program, const std::string& tls_dir);
   absl::Status Launch();
@@ -45,7 +50,6 @@ class LocalEtcd {
   std::string Aside() const { return folder_ + ".before"; }  // the place of earlier data
 
   const std::string folder_;
-  const int lock_;  // on the folder above; held against another ps-run
   std::string members_;
   std::vector<std::string> argv_;
   std::unique_ptr<ChildProcess> process_;
