@@ -21,6 +21,7 @@
 #include "experiment/record/run_dir.h"
 #include "net/credentials.h"
 #include "net/etcd/etcd_run_store.h"
+#include "server/durability/checkpoint_files.h"
 #include "server/durability/journal_folder.h"
 
 namespace psgd {
@@ -109,15 +110,23 @@ absl::Status LocalCluster::StartEtcd() {
     etcd_members_ = own_etcd_->members();
     return absl::OkStatus();
   };
-  if (options_.goes_on && HasEtcdData(server_dir)) {
+  const bool has_data = HasEtcdData(server_dir);
+  bool has_record = false;
+  if (options_.goes_on && has_data) {
     if (const absl::Status etcd = start(LocalEtcd::Data::kEarlier); !etcd.ok())
       return OrGoBack(etcd);
     const auto held = ReadRun(options_, etcd_members_);
     if (!held.ok()) return OrGoBack(held.status());
-    if (held->record.has_plan() && !held->record.over())
-      earlier_ = EarlierServers(run_dir_, held->record);
-    if (HasEarlierServer()) return absl::OkStatus();
+    has_record = held->record.has_plan();
+    if (has_record && !held->record.over()) {
+      std::string why;
+      earlier_ = EarlierServers(run_dir_, held->record, &why);
+      if (HasEarlierServer()) return absl::OkStatus();
+      return OrGoBack(DataLossError("the run's etcd has its record, but no folder in ", run_dir_,
+                                    " is of a server of the run", why));
+    }
   }
+  if (options_.goes_on && !has_record && JournalsGoFurther(run_dir_)) return OrGoBack(NoRecord());
   return start(LocalEtcd::Data::kNew);
 }
 
@@ -145,6 +154,21 @@ absl::Status LocalCluster::StartFirstServer() {
   if (!goes_on_) first.run_dir = addresses_.run_dir;
   if (own_etcd_ != nullptr) own_etcd_->DropEarlier();
   return absl::OkStatus();
+}
+
+absl::Status LocalCluster::NoRecord() const {
+  const std::string server_dir = RunDir(run_dir_).ServerDir();
+  const bool own = HasEtcdData(server_dir) || FileExists(EtcdFolder(server_dir) + ".log");
+  if (!own) {
+    return FailedPreconditionError("the journals of ", run_dir_,
+                                   " go further than its checkpoints, and need the etcd that the "
+                                   "run was started with (--etcd MEMBERS): ",
+                                   WhereRecordIs(server_dir));
+  }
+  return DataLossError("the journals of ", run_dir_,
+                       " go further than its checkpoints, and need the run's record, which the "
+                       "data of its etcd have no longer: put ",
+                       EtcdFolder(server_dir), " back from a copy");
 }
 
 absl::Status LocalCluster::OrGoBack(const absl::Status& failure) const {

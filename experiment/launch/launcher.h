@@ -135,6 +135,8 @@ class LocalCluster {
   // Starts an etcd, and finds the servers that go on.
   absl::Status StartEtcd();
   absl::Status StartFirstServer();
+  // Why a run with journals cannot go on where they end.
+  absl::Status NoRecord() const;
   // Of an error of a run that goes on where its journals end.
   absl::Status OrGoBack(const absl::Status& failure) const;
   absl::Status WaitReady();

@@ -3,20 +3,23 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <fstream>
+
+#include "experiment/record/summary.h"
 
 namespace psgd {
 namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::Not;
 
 class LauncherTest : public testing::Test {
  protected:
   LauncherTest() { fs::remove_all(run_); }
   ~LauncherTest() override { fs::remove_all(run_); }
   // No ps-server is beside this test, so that no start succeeds.
-  std::string StartFails() const {
-    LaunchOptions options;
+  std::string StartFails(LaunchOptions options = {}) const {
     options.own_etcd = true;
     options.run_dir = run_;
     options.run_name = "small";
@@ -43,6 +46,21 @@ TEST_F(LauncherTest, AStartThatFailsLeavesADirectoryThatWasThere) {
   fs::remove_all(run_);
   StartFails();
   EXPECT_FALSE(fs::exists(run_));
+}
+
+// Otherwise the new attempt would remove them.
+TEST_F(LauncherTest, DoesNotGiveUpJournalsSilently) {
+  const LaunchOptions goes_on{.resumes = true, .goes_on = true};
+  fs::create_directories(run_ + "/server/journal/shard-0");
+  std::ofstream(run_ + "/config.yaml") << "name: small\n";
+  EXPECT_THAT(StartFails(goes_on),
+              HasSubstr("the etcd that the run was started with (--etcd MEMBERS)"));
+  std::ofstream(run_ + "/server/etcd.log");
+  EXPECT_THAT(StartFails(goes_on), HasSubstr("put " + run_ + "/server/etcd back from a copy"));
+  EXPECT_TRUE(fs::exists(run_ + "/server/journal/shard-0"));
+  // A run that was stopped took a checkpoint: etcd, of which nothing says so, is not needed.
+  ASSERT_TRUE(WriteSummary(Summary(), run_ + "/summary.json").ok());
+  EXPECT_THAT(StartFails(goes_on), Not(HasSubstr("journals")));
 }
 
 }  // namespace
