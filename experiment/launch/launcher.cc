@@ -106,7 +106,8 @@ absl::Status LocalCluster::StartEtcd() {
   const std::string server_dir = RunDir(run_dir_).ServerDir();
   const auto start = [&](LocalEtcd::Data data) -> absl::Status {
     own_etcd_.reset();
-    PSGD_ASSIGN_OR_RETURN(own_etcd_, LocalEtcd::Start(server_dir, options_.tls_dir, data));
+    PSGD_ASSIGN_OR_RETURN(own_etcd_,
+                          LocalEtcd::Start(server_dir, options_.tls_dir, data, options_.stops));
     etcd_members_ = own_etcd_->members();
     return absl::OkStatus();
   };

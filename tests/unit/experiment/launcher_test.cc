@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -61,6 +63,40 @@ TEST_F(LauncherTest, DoesNotGiveUpJournalsSilently) {
   // A run that was stopped took a checkpoint: etcd, of which nothing says so, is not needed.
   ASSERT_TRUE(WriteSummary(Summary(), run_ + "/summary.json").ok());
   EXPECT_THAT(StartFails(goes_on), Not(HasSubstr("journals")));
+}
+
+// Programs named etcd that say what the script says.
+class LocalEtcdTest : public LauncherTest {
+ protected:
+  LocalEtcdTest() : path_(getenv("PATH")) {
+    fs::create_directories(run_ + "/bin");
+    fs::create_directories(run_ + "/server");
+    setenv("PATH", (run_ + "/bin:" + path_).c_str(), 1);
+  }
+  ~LocalEtcdTest() override { setenv("PATH", path_.c_str(), 1); }
+  absl::Status StartWith(const std::string& script) {
+    const std::string etcd = run_ + "/bin/etcd";
+    std::ofstream(etcd) << "#!/bin/sh\n" << script << "exec sleep 60\n";
+    fs::permissions(etcd, fs::perms::owner_all);
+    return LocalEtcd::Start(run_ + "/server", "", LocalEtcd::Data::kNew, &stops_).status();
+  }
+
+  const std::string path_;
+  std::atomic<int> stops_ = 0;
+};
+
+TEST_F(LocalEtcdTest, ALongLogIsPutAsideAndOnlyItsOwnWordsCount) {
+  const std::string ready = "serving client requests on 1\n", log = run_ + "/server/etcd.log";
+  std::ofstream(log) << std::string(17 << 20, 'x') << ready;
+  EXPECT_TRUE(StartWith("echo '" + ready + "' >&2\n").ok());
+  EXPECT_LT(fs::file_size(log), 100u);
+  std::ofstream(log) << ready;
+  EXPECT_THAT(StartWith("echo own words >&2\nexit 1\n").message(), HasSubstr("own words"));
+}
+
+TEST_F(LocalEtcdTest, AStopEndsTheWaitForIt) {
+  stops_ = 1;
+  EXPECT_TRUE(absl::IsCancelled(StartWith("")));
 }
 
 }  // namespace
