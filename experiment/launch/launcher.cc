@@ -58,6 +58,17 @@ absl::StatusOr<RunStore::Held> ReadRun(const LaunchOptions& options, const std::
 
 }  // namespace
 
+StartedAs HowStarted(const LaunchOptions& options) {
+  return {.servers_on_workers = options.servers_on_workers,
+          .command = options.command,
+          .etcd = options.etcd,
+          .run_name = options.run_name,
+          .servers = {},
+          .tls_dir = options.tls_dir,
+          .gpus = options.gpus,
+          .workers = options.workers};
+}
+
 absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(const LaunchOptions& options) {
   std::unique_ptr<LocalCluster> cluster(new LocalCluster(options));
   absl::Status started;
@@ -178,7 +189,7 @@ absl::Status LocalCluster::OrGoBack(const absl::Status& failure) const {
   return absl::Status(
       failure.code(),
       absl::StrCat(failure.message(), "\nTo give up its journals and go back to a checkpoint:  ",
-                   ResumeCommand(run_dir_, {}), " --checkpoint ", newest->id()));
+                   ResumeCommand(run_dir_, HowStarted(options_), absl::StrCat(newest->id()))));
 }
 
 bool LocalCluster::EtcdHasRun() const {

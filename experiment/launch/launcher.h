@@ -13,6 +13,7 @@
 #include "common/status.h"
 #include "experiment/launch/child_process.h"
 #include "experiment/launch/local_etcd.h"
+#include "experiment/launch/resume_advice.h"
 
 namespace psgd {
 
@@ -25,6 +26,7 @@ struct LaunchOptions {
   // their environment. Empty: ps-worker.
   std::vector<std::string> command;
   uint64_t seed = 0;  // the config's, for the command
+  int workers = 1;    // the config's, for advice
   // Lists of GPUs. Worker i gets the i-th list; the lists repeat if there are fewer than workers.
   // Empty: ps-worker uses the CPU, and a command sees every GPU.
   std::vector<std::string> gpus;
@@ -50,6 +52,9 @@ struct LaunchOptions {
   Duration ready_deadline = std::chrono::seconds(60);
   const std::atomic<int>* stops = nullptr;  // a value above zero ends the wait for the server
 };
+
+// For the advice on how to go on, without `servers`.
+StartedAs HowStarted(const LaunchOptions& options);
 
 // What the server reported when it was ready.
 struct ServerAddresses {
