@@ -18,11 +18,13 @@
 #include "experiment/launch/program_dir.h"
 #include "experiment/launch/resume_advice.h"
 #include "experiment/launch/server_event.h"
+#include "experiment/launch/shell_line.h"
 #include "experiment/record/run_dir.h"
 #include "net/credentials.h"
 #include "net/etcd/etcd_run_store.h"
 #include "server/durability/checkpoint_files.h"
 #include "server/durability/journal_folder.h"
+#include "server/durability/server_record.h"
 
 namespace psgd {
 namespace {
@@ -162,6 +164,16 @@ absl::Status LocalCluster::StartFirstServer() {
   arguments.insert(arguments.end(), options_.pages.begin(), options_.pages.end());
   PSGD_ASSIGN_OR_RETURN(first.process, RunServer("ps-server", arguments, std::nullopt));
   const absl::Status ready = WaitReady();
+  if (!ready.ok() && HasEarlierServer()) {
+    const std::string journal = RunDir(first.run_dir).ServerDir() + "/journal";
+    return OrGoBack(absl::Status(
+        ready.code(),
+        absl::StrCat(
+            ready.message(),
+            "\nIf its journal is damaged, others may have whole copies. To go on with them:  ",
+            ShellLine({"mv", journal, journal + kAsideSuffix}), " && ",
+            ResumeCommand(run_dir_, HowStarted(options_)))));
+  }
   if (!ready.ok()) return goes_on_ ? OrGoBack(ready) : ready;
   if (!goes_on_) first.run_dir = addresses_.run_dir;
   if (own_etcd_ != nullptr) own_etcd_->DropEarlier();
@@ -322,14 +334,40 @@ absl::Status LocalCluster::StartServer() {
   if (HasEarlierServer()) {
     const std::string run_dir = earlier_.front();
     earlier_.erase(earlier_.begin());
+    const std::string name = std::filesystem::path(run_dir).filename();
     servers_.emplace_back();
-    return OrGoBack(Join(std::filesystem::path(run_dir).filename(), run_dir, &servers_.back()));
+    const absl::Status joined = Join(name, run_dir, &servers_.back());
+    if (joined.ok() || !MayReplace(servers_.back())) return OrGoBack(joined);
+    servers_.pop_back();
+    const std::string aside = run_dir + kAsideSuffix;
+    std::error_code failed;
+    std::filesystem::rename(run_dir, aside, failed);
+    if (failed) return FileError("rename", run_dir, failed.value());
+    notes_.push_back(absl::StrCat(joined.message(),
+                                  "\nIts shards have other copies: a new server "
+                                  "takes its place, and its folder is now ",
+                                  aside));
   }
   const std::string name = absl::StrCat("server-", ++started_);
   const std::string run_dir = absl::StrCat(addresses_.run_dir, "/", name);
   ForgetEarlierServer(run_dir);
   servers_.emplace_back();
   return Join(name, run_dir, &servers_.back());
+}
+
+bool LocalCluster::MayReplace(const Server& follower) {
+  if (follower.process == nullptr || follower.process->Running()) return false;
+  if (follower.process->exit_code() < 0) return false;  // it was too slow, or stopped
+  const auto own = LoadServerRecord(RunDir(follower.run_dir).ServerDir());
+  const auto held = ReadRun(options_, etcd_members_);
+  if (!own.ok() || !held.ok()) return false;
+  for (const auto& server : held->record.servers()) {
+    if (server.identity() == own->identity()) replaced_.insert(server.server());
+  }
+  return std::ranges::all_of(held->record.shards(), [&](const ShardCopies& shard) {
+    return std::ranges::any_of(shard.in_sync(),
+                               [&](uint32_t server) { return !replaced_.contains(server); });
+  });
 }
 
 absl::Status LocalCluster::StartServerBeside(const std::string& worker) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -147,6 +148,9 @@ class LocalCluster {
   absl::Status WaitReady();
   // Starts a server in `run_dir` and waits until it has joined the run.
   absl::Status Join(const std::string& name, const std::string& run_dir, Server* server);
+  // Whether the run may go on without that follower, which ended as it joined: each of its shards
+  // has another copy that is whole.
+  bool MayReplace(const Server& follower);
   void Leads(size_t server, const std::string& ready);
   void ForgetEarlierServer(const std::string& run_dir) const;
   // Of the next worker. REQUIRES: there are lists of GPUs.
@@ -165,6 +169,7 @@ class LocalCluster {
   FileDescriptor etcd_lock_;  // held against another ps-run, longer than own_etcd_
   std::unique_ptr<LocalEtcd> own_etcd_;
   std::vector<std::string> earlier_;  // directories of servers that are to be started again
+  std::set<uint32_t> replaced_;       // numbers of those that could not be
   bool goes_on_ = false;
   std::string etcd_members_;
   std::vector<std::string> notes_;  // not shown yet
