@@ -257,6 +257,7 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
   options.launch.command = arguments.command;
   options.resume = arguments.run.resume;
   options.launch.seed = options.config.seed();
+  options.launch.workers = options.config.cluster().workers();
   options.launch.run = ArgumentsOfServer(arguments.run);
   if (!arguments.http.empty()) options.launch.pages.push_back("--http=" + arguments.http);
   if (arguments.trace > 0)

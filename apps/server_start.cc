@@ -223,6 +223,21 @@ absl::Status BeginRun(const Arguments& arguments, ServerStart* start) {
   return absl::OkStatus();
 }
 
+// Before the resumed run's journals are removed: with a run that etcd holds, they go on.
+absl::Status CheckEtcdFree(const Arguments& arguments, const ServerStart& start) {
+  PSGD_ASSIGN_OR_RETURN(const auto store,
+                        EtcdStore(arguments, start.config.name(), start.config, start.credentials));
+  PSGD_ASSIGN_OR_RETURN(const RunStore::Held held, store->Read());
+  if (held.revision == 0) return absl::OkStatus();
+  return AlreadyExistsError(
+      "the run store has a run of that name. If it is this one, it goes on where its journals end: "
+      " ps-server --recover ",
+      arguments.resume, " --etcd ", arguments.etcd.members,
+      "  and its other servers:  ps-server --join ", start.config.name(), " --run-dir DIR --etcd ",
+      arguments.etcd.members, "  To give those up:  etcdctl del --prefix /psgd/",
+      start.config.name(), "/  and the same again");
+}
+
 absl::StatusOr<ServerStart> NewRun(const Arguments& arguments, ServerStart start) {
   PSGD_ASSIGN_OR_RETURN(start.config, ReadConfig(arguments));
   if (arguments.etcd.given()) {
@@ -241,6 +256,8 @@ absl::StatusOr<ServerStart> NewRun(const Arguments& arguments, ServerStart start
   // Before any file of the run is written, so that a run that cannot be resumed stays unchanged.
   if (dir.resume) {
     PSGD_RETURN_IF_ERROR(Resume(arguments, &start));
+    if (arguments.etcd.given() && HasJournal(start.config))
+      PSGD_RETURN_IF_ERROR(CheckEtcdFree(arguments, start));
   }
   if (const absl::Status begun = BeginRun(arguments, &start); !begun.ok()) {
     start.opened.dir.Abandon();  // otherwise the directory would block the next attempt

@@ -6,10 +6,29 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "experiment/launch/run_dir_status.h"
 #include "experiment/record/run_dir.h"
+#include "optimizers/diverged.h"
+#include "server/durability/journal_folder.h"
 #include "server/durability/server_record.h"
 
 namespace psgd {
+namespace {
+
+std::string DirOf(const std::string& run_dir, int number) {
+  return number == 1 ? run_dir : absl::StrCat(run_dir, "/server-", number);
+}
+
+bool HasShards(const std::string& server_dir) {
+  std::error_code failed;
+  std::filesystem::directory_iterator at(JournalFolder(server_dir, ""), failed), end;
+  for (; !failed && at != end; at.increment(failed)) {
+    if (absl::StartsWith(at->path().filename().string(), "shard-")) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 int LastServerDir(const std::string& run_dir) {
   constexpr absl::string_view kPrefix = "server-";
@@ -25,12 +44,14 @@ int LastServerDir(const std::string& run_dir) {
   return last;
 }
 
-std::vector<std::string> EarlierServers(const std::string& run_dir, const RunRecord& record) {
+std::vector<std::string> EarlierServers(const std::string& run_dir, const RunRecord& record,
+                                        std::string* why) {
   std::vector<std::string> dirs;
   for (int number = 1; number <= LastServerDir(run_dir); ++number) {
     const bool first = number == 1;
-    const std::string dir = first ? run_dir : absl::StrCat(run_dir, "/server-", number);
+    const std::string dir = DirOf(run_dir, number);
     const auto found = LoadServerRecord(RunDir(dir).ServerDir());
+    if (!found.ok()) absl::StrAppend(why, "; ", found.status().message());
     if (!found.ok() || found->run_id() != record.run_id()) continue;
     for (const RunServer& server : record.servers()) {
       if (server.identity() != found->identity()) continue;
@@ -42,6 +63,26 @@ std::vector<std::string> EarlierServers(const std::string& run_dir, const RunRec
     }
   }
   return dirs;
+}
+
+bool JournalsGoFurther(const std::string& run_dir) {
+  bool any = false;
+  for (int number = 1; number <= LastServerDir(run_dir); ++number)
+    any = any || HasShards(RunDir(DirOf(run_dir, number)).ServerDir());
+  if (!any) return false;
+  const auto status = ReadRunDirStatus(run_dir);
+  if (!status.ok() || !status->summary) return true;  // it was killed
+  // Of a run that ended so, no journal goes on.
+  const Summary& summary = *status->summary;
+  if (SaysDiverged(summary.error) || SaysDiverged(summary.note) || summary.failed_checkpoint)
+    return false;
+  // A run that stops takes a checkpoint of its end.
+  constexpr double kSame = 1e-3;
+  const auto& checkpoints = status->checkpoints;
+  const double kept = checkpoints.empty() ? 0 : checkpoints.front().epoch_progress();
+  const double progress =
+      status->progress.is_object() ? NumberIn(status->progress, "epoch") : summary.epochs;
+  return std::max(summary.epochs, progress) > kept + kSame;
 }
 
 }  // namespace psgd

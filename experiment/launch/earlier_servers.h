@@ -12,7 +12,13 @@ namespace psgd {
 int LastServerDir(const std::string& run_dir);
 
 // The run directories of the servers that still belong to the run of `record`. The first is of the
-// server to start first: the one that led the run, unless its data are gone.
-std::vector<std::string> EarlierServers(const std::string& run_dir, const RunRecord& record);
+// server to start first: the one that led the run, unless its data are gone. If there are none,
+// `why` says of the folders why not.
+std::vector<std::string> EarlierServers(const std::string& run_dir, const RunRecord& record,
+                                        std::string* why);
+
+// Whether the journals in the run directory may hold training that the newest checkpoint does not,
+// and the run was not over.
+bool JournalsGoFurther(const std::string& run_dir);
 
 }  // namespace psgd

@@ -18,10 +18,13 @@
 #include "experiment/launch/program_dir.h"
 #include "experiment/launch/resume_advice.h"
 #include "experiment/launch/server_event.h"
+#include "experiment/launch/shell_line.h"
 #include "experiment/record/run_dir.h"
 #include "net/credentials.h"
 #include "net/etcd/etcd_run_store.h"
+#include "server/durability/checkpoint_files.h"
 #include "server/durability/journal_folder.h"
+#include "server/durability/server_record.h"
 
 namespace psgd {
 namespace {
@@ -57,20 +60,40 @@ absl::StatusOr<RunStore::Held> ReadRun(const LaunchOptions& options, const std::
 
 }  // namespace
 
+StartedAs HowStarted(const LaunchOptions& options) {
+  return {.servers_on_workers = options.servers_on_workers,
+          .command = options.command,
+          .etcd = options.etcd,
+          .run_name = options.run_name,
+          .servers = {},
+          .tls_dir = options.tls_dir,
+          .gpus = options.gpus,
+          .workers = options.workers};
+}
+
 absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(const LaunchOptions& options) {
   std::unique_ptr<LocalCluster> cluster(new LocalCluster(options));
   absl::Status started;
   if (options.own_etcd) started = cluster->StartEtcd();
   if (started.ok()) started = cluster->StartFirstServer();
   if (started.ok()) return cluster;
-  // Of a run that never began, nothing stays.
-  std::error_code ignored;
-  const std::string& run_dir = cluster->run_dir_;
-  if (!run_dir.empty() && !std::filesystem::exists(RunDir(run_dir).ConfigFile(), ignored)) {
-    cluster->own_etcd_.reset();
-    std::filesystem::remove_all(run_dir, ignored);
-  }
+  cluster->ForgetUnbegun();
   return started;
+}
+
+void LocalCluster::ForgetUnbegun() {
+  if (!etcd_lock_.open()) return;  // another ps-run may be there
+  servers_.clear();
+  std::error_code ignored;
+  const auto held = RunDir::Take(run_dir_);
+  if (!held.ok() || std::filesystem::exists(held->ConfigFile(), ignored)) return;
+  if (own_etcd_ != nullptr) own_etcd_->Remove();
+  own_etcd_.reset();
+  if (made_run_dir_) {
+    std::filesystem::remove_all(run_dir_, ignored);
+  } else {
+    std::filesystem::remove(held->ServerDir(), ignored);  // if it is empty
+  }
 }
 
 absl::Status LocalCluster::StartEtcd() {
@@ -79,26 +102,45 @@ absl::Status LocalCluster::StartEtcd() {
   dir.name = options_.run_name;
   dir.now = std::time(nullptr);
   dir.resume = options_.resumes;
+  // First, because the server of another ps-run that is starting there does not hold it yet.
+  std::error_code none;
+  const bool is_there = std::filesystem::is_directory(RunDir(dir.path).ServerDir(), none);
+  if (!dir.path.empty() && is_there) {
+    PSGD_ASSIGN_OR_RETURN(etcd_lock_, LocalEtcd::Lock(dir.path));
+  }
   {  // its hold ends here, so that the server can take it
     PSGD_ASSIGN_OR_RETURN(const RunDir taken, RunDir::Create(dir));
     run_dir_ = taken.path();
+    made_run_dir_ = taken.is_new();
+    if (!etcd_lock_.open()) {
+      PSGD_ASSIGN_OR_RETURN(etcd_lock_, LocalEtcd::Lock(run_dir_));
+    }
   }
   const std::string server_dir = RunDir(run_dir_).ServerDir();
   const auto start = [&](LocalEtcd::Data data) -> absl::Status {
     own_etcd_.reset();
-    PSGD_ASSIGN_OR_RETURN(own_etcd_, LocalEtcd::Start(server_dir, options_.tls_dir, data));
+    PSGD_ASSIGN_OR_RETURN(own_etcd_,
+                          LocalEtcd::Start(server_dir, options_.tls_dir, data, options_.stops));
     etcd_members_ = own_etcd_->members();
     return absl::OkStatus();
   };
-  if (options_.goes_on && HasEtcdData(server_dir)) {
+  const bool has_data = HasEtcdData(server_dir);
+  bool has_record = false;
+  if (options_.goes_on && has_data) {
     if (const absl::Status etcd = start(LocalEtcd::Data::kEarlier); !etcd.ok())
       return OrGoBack(etcd);
     const auto held = ReadRun(options_, etcd_members_);
     if (!held.ok()) return OrGoBack(held.status());
-    if (held->record.has_plan() && !held->record.over())
-      earlier_ = EarlierServers(run_dir_, held->record);
-    if (HasEarlierServer()) return absl::OkStatus();
+    has_record = held->record.has_plan();
+    if (has_record && !held->record.over()) {
+      std::string why;
+      earlier_ = EarlierServers(run_dir_, held->record, &why);
+      if (HasEarlierServer()) return absl::OkStatus();
+      return OrGoBack(DataLossError("the run's etcd has its record, but no folder in ", run_dir_,
+                                    " is of a server of the run", why));
+    }
   }
+  if (options_.goes_on && !has_record && JournalsGoFurther(run_dir_)) return OrGoBack(NoRecord());
   return start(LocalEtcd::Data::kNew);
 }
 
@@ -122,10 +164,35 @@ absl::Status LocalCluster::StartFirstServer() {
   arguments.insert(arguments.end(), options_.pages.begin(), options_.pages.end());
   PSGD_ASSIGN_OR_RETURN(first.process, RunServer("ps-server", arguments, std::nullopt));
   const absl::Status ready = WaitReady();
+  if (!ready.ok() && HasEarlierServer()) {
+    const std::string journal = RunDir(first.run_dir).ServerDir() + "/journal";
+    return OrGoBack(absl::Status(
+        ready.code(),
+        absl::StrCat(
+            ready.message(),
+            "\nIf its journal is damaged, others may have whole copies. To go on with them:  ",
+            ShellLine({"mv", journal, journal + kAsideSuffix}), " && ",
+            ResumeCommand(run_dir_, HowStarted(options_)))));
+  }
   if (!ready.ok()) return goes_on_ ? OrGoBack(ready) : ready;
   if (!goes_on_) first.run_dir = addresses_.run_dir;
   if (own_etcd_ != nullptr) own_etcd_->DropEarlier();
   return absl::OkStatus();
+}
+
+absl::Status LocalCluster::NoRecord() const {
+  const std::string server_dir = RunDir(run_dir_).ServerDir();
+  const bool own = HasEtcdData(server_dir) || FileExists(EtcdFolder(server_dir) + ".log");
+  if (!own) {
+    return FailedPreconditionError("the journals of ", run_dir_,
+                                   " go further than its checkpoints, and need the etcd that the "
+                                   "run was started with (--etcd MEMBERS): ",
+                                   WhereRecordIs(server_dir));
+  }
+  return DataLossError("the journals of ", run_dir_,
+                       " go further than its checkpoints, and need the run's record, which the "
+                       "data of its etcd have no longer: put ",
+                       EtcdFolder(server_dir), " back from a copy");
 }
 
 absl::Status LocalCluster::OrGoBack(const absl::Status& failure) const {
@@ -134,7 +201,7 @@ absl::Status LocalCluster::OrGoBack(const absl::Status& failure) const {
   return absl::Status(
       failure.code(),
       absl::StrCat(failure.message(), "\nTo give up its journals and go back to a checkpoint:  ",
-                   ResumeCommand(run_dir_, {}), " --checkpoint ", newest->id()));
+                   ResumeCommand(run_dir_, HowStarted(options_), absl::StrCat(newest->id()))));
 }
 
 bool LocalCluster::EtcdHasRun() const {
@@ -267,14 +334,40 @@ absl::Status LocalCluster::StartServer() {
   if (HasEarlierServer()) {
     const std::string run_dir = earlier_.front();
     earlier_.erase(earlier_.begin());
+    const std::string name = std::filesystem::path(run_dir).filename();
     servers_.emplace_back();
-    return OrGoBack(Join(std::filesystem::path(run_dir).filename(), run_dir, &servers_.back()));
+    const absl::Status joined = Join(name, run_dir, &servers_.back());
+    if (joined.ok() || !MayReplace(servers_.back())) return OrGoBack(joined);
+    servers_.pop_back();
+    const std::string aside = run_dir + kAsideSuffix;
+    std::error_code failed;
+    std::filesystem::rename(run_dir, aside, failed);
+    if (failed) return FileError("rename", run_dir, failed.value());
+    notes_.push_back(absl::StrCat(joined.message(),
+                                  "\nIts shards have other copies: a new server "
+                                  "takes its place, and its folder is now ",
+                                  aside));
   }
   const std::string name = absl::StrCat("server-", ++started_);
   const std::string run_dir = absl::StrCat(addresses_.run_dir, "/", name);
   ForgetEarlierServer(run_dir);
   servers_.emplace_back();
   return Join(name, run_dir, &servers_.back());
+}
+
+bool LocalCluster::MayReplace(const Server& follower) {
+  if (follower.process == nullptr || follower.process->Running()) return false;
+  if (follower.process->exit_code() < 0) return false;  // it was too slow, or stopped
+  const auto own = LoadServerRecord(RunDir(follower.run_dir).ServerDir());
+  const auto held = ReadRun(options_, etcd_members_);
+  if (!own.ok() || !held.ok()) return false;
+  for (const auto& server : held->record.servers()) {
+    if (server.identity() == own->identity()) replaced_.insert(server.server());
+  }
+  return std::ranges::all_of(held->record.shards(), [&](const ShardCopies& shard) {
+    return std::ranges::any_of(shard.in_sync(),
+                               [&](uint32_t server) { return !replaced_.contains(server); });
+  });
 }
 
 absl::Status LocalCluster::StartServerBeside(const std::string& worker) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "common/status.h"
 #include "experiment/launch/child_process.h"
 #include "experiment/launch/local_etcd.h"
+#include "experiment/launch/resume_advice.h"
 
 namespace psgd {
 
@@ -25,6 +27,7 @@ struct LaunchOptions {
   // their environment. Empty: ps-worker.
   std::vector<std::string> command;
   uint64_t seed = 0;  // the config's, for the command
+  int workers = 1;    // the config's, for advice
   // Lists of GPUs. Worker i gets the i-th list; the lists repeat if there are fewer than workers.
   // Empty: ps-worker uses the CPU, and a command sees every GPU.
   std::vector<std::string> gpus;
@@ -50,6 +53,9 @@ struct LaunchOptions {
   Duration ready_deadline = std::chrono::seconds(60);
   const std::atomic<int>* stops = nullptr;  // a value above zero ends the wait for the server
 };
+
+// For the advice on how to go on, without `servers`.
+StartedAs HowStarted(const LaunchOptions& options);
 
 // What the server reported when it was ready.
 struct ServerAddresses {
@@ -130,14 +136,21 @@ class LocalCluster {
   absl::StatusOr<std::unique_ptr<ChildProcess>> RunServer(const std::string& name,
                                                           const std::vector<std::string>& arguments,
                                                           std::optional<size_t> beside) const;
+  // Removes what a run that never began left, unless another process has its directory.
+  void ForgetUnbegun();
   // Starts an etcd, and finds the servers that go on.
   absl::Status StartEtcd();
   absl::Status StartFirstServer();
+  // Why a run with journals cannot go on where they end.
+  absl::Status NoRecord() const;
   // Of an error of a run that goes on where its journals end.
   absl::Status OrGoBack(const absl::Status& failure) const;
   absl::Status WaitReady();
   // Starts a server in `run_dir` and waits until it has joined the run.
   absl::Status Join(const std::string& name, const std::string& run_dir, Server* server);
+  // Whether the run may go on without that follower, which ended as it joined: each of its shards
+  // has another copy that is whole.
+  bool MayReplace(const Server& follower);
   void Leads(size_t server, const std::string& ready);
   void ForgetEarlierServer(const std::string& run_dir) const;
   // Of the next worker. REQUIRES: there are lists of GPUs.
@@ -152,8 +165,11 @@ class LocalCluster {
 
   const LaunchOptions options_;
   std::string run_dir_;  // with own_etcd_
+  bool made_run_dir_ = false;
+  FileDescriptor etcd_lock_;  // held against another ps-run, longer than own_etcd_
   std::unique_ptr<LocalEtcd> own_etcd_;
   std::vector<std::string> earlier_;  // directories of servers that are to be started again
+  std::set<uint32_t> replaced_;       // numbers of those that could not be
   bool goes_on_ = false;
   std::string etcd_members_;
   std::vector<std::string> notes_;  // not shown yet

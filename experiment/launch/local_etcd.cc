@@ -8,12 +8,14 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/clock.h"
 #include "common/files.h"
 #include "experiment/launch/program_dir.h"
+#include "experiment/record/run_dir.h"
 #include "net/credentials.h"
 #include "server/durability/checkpoint_files.h"
 #include "server/durability/journal_folder.h"
@@ -26,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr Duration kReadyPatience = std::chrono::seconds(20);
 constexpr Duration kReadyLook = std::chrono::milliseconds(20);
 constexpr int kAttempts = 5;
-constexpr size_t kMostLogBytes = size_t{16} << 20;
+constexpr size_t kMostLogBytes = size_t{1} << 20;  // then the next start begins a new one
 constexpr int kMostRestarts = 3;
 constexpr Duration kRestartsWithin = std::chrono::minutes(1);
 
@@ -43,29 +45,39 @@ int FreePort() {
   return bound ? ntohs(address.sin_port) : 0;
 }
 
-// Locks the folder until this process ends at the latest.
-absl::StatusOr<int> Lock(const std::string& folder) {
-  const int lock = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock < 0) return FileError("open", folder, errno);
-  if (flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
-  close(lock);
-  return absl::FailedPreconditionError(
-      absl::StrCat("another ps-run uses ", folder, "; wait until it has ended"));
+bool SaysReady(const std::string& log_file, size_t from) {
+  std::ifstream log(log_file);
+  log.seekg(static_cast<std::streamoff>(from));
+  std::string line;
+  while (std::getline(log, line)) {
+    if (line.find("client requests on") != std::string::npos) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
+absl::StatusOr<FileDescriptor> LocalEtcd::Lock(const std::string& run_dir) {
+  const std::string folder = RunDir(run_dir).ServerDir();
+  PSGD_RETURN_IF_ERROR(MakeFolders(folder));
+  FileDescriptor lock(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!lock.open()) return FileError("open", folder, errno);
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  return FailedPreconditionError("another ps-run uses ", run_dir,
+                                 "; look at it with  ps-ctl status ", run_dir,
+                                 "  or wait until it has ended");
+}
+
 absl::StatusOr<std::unique_ptr<LocalEtcd>> LocalEtcd::Start(const std::string& server_dir,
-                                                            const std::string& tls_dir, Data data) {
+                                                            const std::string& tls_dir, Data data,
+                                                            const std::atomic<int>* stops) {
   const auto program = FoundProgram("etcd");
   if (!program.ok()) {
     return absl::NotFoundError(
         "cluster.copies above 1 need an etcd, which settles who leads: install it (apt-get install "
         "etcd-server) and ps-run starts one for this run, or name one with --etcd HOST:PORT");
   }
-  PSGD_RETURN_IF_ERROR(MakeFolders(server_dir));
-  PSGD_ASSIGN_OR_RETURN(const int lock, Lock(server_dir));
-  std::unique_ptr<LocalEtcd> etcd(new LocalEtcd(EtcdFolder(server_dir), lock));
+  std::unique_ptr<LocalEtcd> etcd(new LocalEtcd(EtcdFolder(server_dir), stops));
   etcd->PutEarlierBack();
   std::error_code failed;
   if (data == Data::kNew && fs::exists(etcd->folder_)) {
@@ -78,8 +90,9 @@ absl::StatusOr<std::unique_ptr<LocalEtcd>> LocalEtcd::Start(const std::string& s
     // etcd that died as it made its data may never lead with them.
     if (data == Data::kNew) fs::remove_all(etcd->folder_, failed);
     etcd->TakePorts(*program, tls_dir);
-    launched = etcd->Launch();
+    launched = etcd->Launch(/*most_stops=*/0);
     if (launched.ok()) return etcd;
+    if (absl::IsCancelled(launched)) break;
   }
   return launched;
 }
@@ -102,25 +115,29 @@ void LocalEtcd::TakePorts(const std::string& program, const std::string& tls_dir
   members_ = tls_dir.empty() ? address : clients;
 }
 
-absl::Status LocalEtcd::Launch() {
+absl::Status LocalEtcd::Launch(int most_stops) {
   std::error_code none;
-  const auto size = fs::file_size(LogFile(), none);
-  const size_t log_begins = none ? 0 : size;
+  auto log_begins = fs::file_size(LogFile(), none);
+  if (none) log_begins = 0;
+  if (log_begins > kMostLogBytes) {
+    fs::rename(LogFile(), EarlierLogFile(), none);
+    if (!none) log_begins = 0;
+  }
   ChildOptions child;
   child.name = "etcd";
   child.stderr_file = LogFile();
   child.argv = argv_;
   PSGD_ASSIGN_OR_RETURN(process_, ChildProcess::Start(std::move(child)));
-  if (WaitReady(log_begins)) return absl::OkStatus();
+  if (WaitReady(log_begins, most_stops)) return absl::OkStatus();
+  if (Stopped(most_stops)) return absl::CancelledError("stopped before the run's etcd was ready");
   return absl::UnavailableError(absl::StrCat("etcd did not start: it ", process_->HowItEnded(),
                                              "\n", TailOfFile(LogFile(), 3)));
 }
 
-bool LocalEtcd::WaitReady(size_t log_begins) {
+bool LocalEtcd::WaitReady(size_t log_begins, int most_stops) {
   const Time start = SteadyNow();
-  while (process_->Running() && SteadyNow() - start < kReadyPatience) {
-    const auto log = ReadSmallFile(LogFile(), kMostLogBytes);
-    if (log.ok() && log->find("client requests on", log_begins) != std::string::npos) return true;
+  while (process_->Running() && SteadyNow() - start < kReadyPatience && !Stopped(most_stops)) {
+    if (SaysReady(LogFile(), log_begins)) return true;
     std::this_thread::sleep_for(kReadyLook);
   }
   process_->Kill();
@@ -138,7 +155,7 @@ absl::StatusOr<std::string> LocalEtcd::KeepRunning() {
                                                ":\n", TailOfFile(LogFile(), 3)));
   }
   restarts_.push_back(now);
-  const absl::Status launched = Launch();
+  const absl::Status launched = Launch(/*most_stops=*/1);
   return absl::StrCat(how, launched.ok()
                                ? "; it is started again over its data, and training goes on"
                                : absl::StrCat("; ", launched.message()));
@@ -161,12 +178,12 @@ void LocalEtcd::Remove() {
   std::error_code ignored;
   fs::remove_all(folder_, ignored);
   fs::remove(LogFile(), ignored);
+  fs::remove(EarlierLogFile(), ignored);
 }
 
 LocalEtcd::~LocalEtcd() {
   process_.reset();
   PutEarlierBack();
-  close(lock_);
 }
 
 }  // namespace psgd

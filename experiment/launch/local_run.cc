@@ -413,9 +413,9 @@ bool LocalRun::GoesOnByJournals() const {
 }
 
 StartedAs LocalRun::started_as() const {
-  const LaunchOptions& launch = options_.launch;
-  return {launch.servers_on_workers, launch.command, launch.etcd, launch.run_name,
-          GoesOnByJournals() ? cluster_->ServerDirs() : std::vector<std::string>()};
+  StartedAs started = HowStarted(options_.launch);
+  if (GoesOnByJournals()) started.servers = cluster_->ServerDirs();
+  return started;
 }
 
 absl::Status LocalRun::CheckpointsWritten() const {

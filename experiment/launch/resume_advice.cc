@@ -1,9 +1,11 @@
 #include "experiment/launch/resume_advice.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "experiment/launch/shell_line.h"
 #include "experiment/record/run_dir.h"
 #include "server/durability/checkpoint_store.h"
@@ -34,15 +36,47 @@ std::optional<CheckpointManifest> ChosenCheckpoint(const std::string& run_dir,
 
 bool HasCheckpoint(const std::string& run_dir) { return NewestCheckpoint(run_dir).has_value(); }
 
-std::string ResumeCommand(const std::string& run_dir, const StartedAs& started) {
+namespace {
+
+void AddTlsDir(const StartedAs& started, std::vector<std::string>* words) {
+  if (!started.tls_dir.empty()) words->insert(words->end(), {"--tls-dir", started.tls_dir});
+}
+
+}  // namespace
+
+std::string ResumeCommand(const std::string& run_dir, const StartedAs& started,
+                          const std::string& checkpoint) {
   std::vector<std::string> words = {"ps-run", "--resume", run_dir};
+  if (!checkpoint.empty()) words.insert(words.end(), {"--checkpoint", checkpoint});
   if (started.servers_on_workers) words.push_back("--servers-on-workers");
   if (!started.etcd.empty()) words.insert(words.end(), {"--etcd", started.etcd});
+  if (!started.gpus.empty()) words.insert(words.end(), {"--gpu", absl::StrJoin(started.gpus, ",")});
+  AddTlsDir(started, &words);
   return absl::StrCat(ShellLine(words), started.command.empty() ? "" : " -- ",
                       ShellLine(started.command));
 }
 
 namespace {
+
+std::string WorkerCommands(const StartedAs& started) {
+  const std::string times =
+      started.workers > 1 ? absl::StrCat("  # ", started.workers, " workers in all") : "";
+  if (!started.command.empty()) {
+    const std::string tls =
+        started.tls_dir.empty() ? "" : ShellLine({"PSGD_TLS_DIR=" + started.tls_dir}) + " ";
+    return absl::StrCat("\n  PSGD_SERVER=HOST:PORT ", tls, ShellLine(started.command), times);
+  }
+  std::string commands;
+  const size_t kinds = std::max<size_t>(1, started.gpus.size());
+  for (size_t i = 0; i < kinds; ++i) {
+    std::vector<std::string> words = {"ps-worker", "--cpu"};
+    if (!started.gpus.empty()) words = {"ps-worker", "--gpu", started.gpus[i]};
+    words.insert(words.end(), {"--etcd", started.etcd, "--run", started.run_name});
+    AddTlsDir(started, &words);
+    absl::StrAppend(&commands, "\n  ", ShellLine(words));
+  }
+  return absl::StrCat(commands, times);
+}
 
 std::string RecoverCommands(const std::string& run_dir, const StartedAs& started) {
   std::string commands;
@@ -52,13 +86,10 @@ std::string RecoverCommands(const std::string& run_dir, const StartedAs& started
     if (!leads) words = {"ps-server", "--join", started.run_name, "--run-dir", server};
     if (server != run_dir) words.insert(words.end(), {"--results", run_dir});
     words.insert(words.end(), {"--etcd", started.etcd});
+    AddTlsDir(started, &words);
     absl::StrAppend(&commands, "\n  ", ShellLine(words));
   }
-  return absl::StrCat(
-      commands, "\n  ",
-      started.command.empty()
-          ? ShellLine({"ps-worker", "--cpu", "--etcd", started.etcd, "--run", started.run_name})
-          : absl::StrCat("PSGD_SERVER=HOST:PORT ", ShellLine(started.command)));
+  return absl::StrCat(commands, WorkerCommands(started));
 }
 
 }  // namespace

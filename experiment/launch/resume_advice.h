@@ -25,9 +25,14 @@ struct StartedAs {
   // If the run goes on where its journals end, with an etcd that still has it: the run directories
   // of its servers, first of the one that leads.
   std::vector<std::string> servers;
+  std::string tls_dir = {};
+  std::vector<std::string> gpus = {};  // of the workers, as of LaunchOptions; empty: the CPU
+  int workers = 1;
 };
 
-std::string ResumeCommand(const std::string& run_dir, const StartedAs& started);
+// `checkpoint`: the one to go back to; empty: not said.
+std::string ResumeCommand(const std::string& run_dir, const StartedAs& started,
+                          const std::string& checkpoint = "");
 
 // For people: how to go on: with the servers that etcd still knows, else from the run's newest
 // checkpoint, else from its journal.

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
@@ -58,20 +59,39 @@ bool IsEmptyButEtcd(const std::string& path, std::error_code& error) {
   return true;
 }
 
-absl::Status TakeGiven(const std::string& path) {
+// Returns whether it made the directory.
+absl::StatusOr<bool> TakeGiven(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found) return MakeFolders(path);
+  if (status.type() == fs::file_type::not_found) {
+    PSGD_RETURN_IF_ERROR(MakeFolders(path));
+    return true;
+  }
   if (error) return FileError("look at the run directory", path, error.value());
   if (!fs::is_directory(status)) return FileError("use as the run directory", path, ENOTDIR);
   const bool empty = IsEmptyButEtcd(path, error);
   if (error) return FileError("list the run directory", path, error.value());
-  if (empty) return absl::OkStatus();
+  if (empty) return false;
   return absl::AlreadyExistsError(
       absl::StrCat("the run directory ", path, " is not empty; give another with --run-dir, or ",
                    fs::exists(path + "/config.yaml", error)
                        ? absl::StrCat("continue its run with --resume ", path)
                        : "empty it"));
+}
+
+void RemoveButEtcd(const std::string& path) {
+  std::error_code ignored;
+  const fs::path server = fs::path(path) / "server";
+  for (const fs::path& folder : {server, fs::path(path)}) {
+    std::vector<fs::path> found;
+    for (fs::directory_iterator at(folder, ignored), end; !ignored && at != end;
+         at.increment(ignored)) {
+      const bool of_etcd = folder == server && at->path().stem() == "etcd";
+      if (at->path() != server && !of_etcd) found.push_back(at->path());
+    }
+    for (const fs::path& one : found) fs::remove_all(one, ignored);
+  }
+  fs::remove(server, ignored);  // stays with etcd's data in it
 }
 
 absl::Status CheckResumed(const std::string& path) {
@@ -101,16 +121,19 @@ absl::StatusOr<std::shared_ptr<const void>> Hold(const std::string& path) {
 
 absl::StatusOr<RunDir> RunDir::Create(const RunDirOptions& options) {
   std::string path = options.path;
+  bool is_new = false;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   if (options.resume) {
     PSGD_RETURN_IF_ERROR(CheckResumed(path));
   } else if (!path.empty()) {
-    PSGD_RETURN_IF_ERROR(TakeGiven(path));
+    PSGD_ASSIGN_OR_RETURN(is_new, TakeGiven(path));
   } else {
     PSGD_ASSIGN_OR_RETURN(path, MakeDefault(options));
+    is_new = true;
   }
   RunDir run(path);
   run.fresh_ = !options.resume;
+  run.is_new_ = is_new;
   PSGD_ASSIGN_OR_RETURN(run.hold_, Hold(path));
   return run;
 }
@@ -127,7 +150,11 @@ absl::Status RunDir::SaveConfig(const std::string& yaml) const {
 
 void RunDir::Abandon() {
   std::error_code ignored;
-  if (fresh_) fs::remove_all(path_, ignored);
+  if (fresh_ && is_new_) {
+    fs::remove_all(path_, ignored);
+  } else if (fresh_) {
+    RemoveButEtcd(path_);
+  }
 }
 
 }  // namespace psgd

@@ -34,8 +34,12 @@ class RunDir {
   // Writes the resolved config. After that the run can be resumed.
   absl::Status SaveConfig(const std::string& yaml) const;
 
-  // Removes the directory of a run that never began, but not the directory of a resumed run.
+  // Removes what a run that never began left, but not the directory of a resumed run, and no
+  // directory that was there before.
   void Abandon();
+
+  // Whether Create made the directory.
+  bool is_new() const { return is_new_; }
 
   const std::string& path() const { return path_; }
   std::string ConfigFile() const { return File("config.yaml"); }
@@ -50,7 +54,7 @@ class RunDir {
   std::string File(const std::string& name) const { return path_ + "/" + name; }
 
   std::string path_;
-  bool fresh_ = false;
+  bool fresh_ = false, is_new_ = false;
   std::shared_ptr<const void> hold_;
 };
 

@@ -2,6 +2,8 @@
 // too.
 #include <signal.h>
 
+#include <fstream>
+
 #include "absl/strings/str_format.h"
 #include "tests/system/etcd_run_test.h"
 #include "tests/system/run_times.h"
@@ -134,7 +136,7 @@ TEST_F(Copies, TheirEtcdIsStartedAgainUnlessItDiesAgainAndAgain) {
 
 // Also with a checkpoint, which is older than the journals.
 TEST_F(Copies, ARunWhosePsRunIsKilledGoesOnWhereItsJournalsEnd) {
-  Start({"train.epochs=60", "durability.checkpoint=1 epoch"}, 2);
+  Start({"train.epochs=120", "durability.checkpoint=1 epoch"}, 2);
   ASSERT_TRUE(WaitAllInSync()) << run_->Err();
   const Json before = Json::parse(
       RunProgram({"ps-ctl", "status", "--etcd", Etcd(), "--run", "small", "--json"}).out);
@@ -157,10 +159,24 @@ TEST_F(Copies, ARunWhosePsRunIsKilledGoesOnWhereItsJournalsEnd) {
   ASSERT_TRUE(run_->WaitFor("test accuracy")) << run_->Err();
   EXPECT_THAT(run_->Err(), Not(HasSubstr(absl::StrFormat(
                                "epoch %d/", static_cast<int>(before["epoch"].get<double>()) - 1))));
+  // A server with a damaged journal is replaced.
+  ASSERT_TRUE(WaitAllInSync()) << run_->Err();
+  run_->Signal(SIGKILL);
+  run_->Wait();
+  ASSERT_TRUE(Eventually([&] { return ProcessesThatMention(Path("run")).empty(); }));
+  for (const auto& file :
+       std::filesystem::recursive_directory_iterator(Path("run/server-2/server/journal"))) {
+    if (file.path().extension() != ".log" || file.file_size() < 1000) continue;
+    std::fstream log(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+    log.seekp(static_cast<std::streamoff>(file.file_size() / 2)) << "damaged";
+  }
+  run_ = std::make_unique<Process>(std::vector<std::string>{"ps-run", "--resume", Path("run")});
+  ASSERT_TRUE(run_->WaitFor("a new server takes its place")) << run_->Err();
+  EXPECT_TRUE(std::filesystem::exists(Path("run/server-2.before/server/journal")));
   const Ended ended = run_->Wait();
   EXPECT_EQ(ended.code, 0) << ended.err;
   const Json summary = Summary("run");
-  EXPECT_EQ(summary["epochs"], 60.0);
+  EXPECT_EQ(summary["epochs"], 120.0);
   EXPECT_EQ(summary["batches_lost"], 0);
   const Json journal = Json::parse(verified.out)["journal"];
   EXPECT_EQ(journal.size(), 2u) << verified.out;

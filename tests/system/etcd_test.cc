@@ -180,13 +180,16 @@ TEST_F(Etcd, OfASecuredRunIsShownCertificates) {
 // All servers die and restart at other addresses. Workers find them by the run's name.
 TEST_F(Etcd, ServersThatAllDiedGoOnElsewhere) {
   StartEtcd();
-  StartRun({"train.epochs=40"});
+  StartRun({"train.epochs=40", "durability.checkpoint=1 epoch"});
   const std::string before = ServerOf(*servers_[0]);
   Kill(*servers_[1]);
   Kill(*servers_[0]);
   const Ended tied = RunProgram({"ps-server", "--recover", Path("server-1"), "--port", "0"});
   EXPECT_EQ(tied.code, 2);
   EXPECT_THAT(tied.err, HasSubstr("unless they find it by --etcd"));
+  const Ended resumed =
+      RunProgram({"ps-server", "--resume", Path("server-1"), "--etcd", etcd_options_});
+  EXPECT_THAT(resumed.err, HasSubstr("--recover " + Path("server-1")));  // it lost no journal
   servers_[0] = std::make_unique<Process>(std::vector<std::string>{
       "ps-server", "--recover", Path("server-1"), "--port", "0", "--etcd", etcd_options_});
   servers_[1] = std::make_unique<Process>(Joining("server-2"));

@@ -38,6 +38,14 @@ TEST(ResumeAdvice, NamesAllServersThatEtcdKnows) {
   started.servers = {"runs/a/server-2"};
   EXPECT_THAT(ResumeAdvice("runs/a", started),
               HasSubstr("ps-server --recover runs/a/server-2 --results runs/a --etcd"));
+  started.tls_dir = "certs";
+  started.gpus = {"0", "1"};
+  started.workers = 2;
+  EXPECT_THAT(ResumeAdvice("runs/a", started),
+              AllOf(HasSubstr("--results runs/a --etcd 10.0.0.1:2379 --tls-dir certs\n"
+                              "  ps-worker --gpu 0 --etcd 10.0.0.1:2379 --run small --tls-dir "
+                              "certs\n  ps-worker --gpu 1"),
+                    HasSubstr("  # 2 workers in all")));
   started.etcd = "";  // ps-run's own
   EXPECT_THAT(ResumeAdvice("runs/a", started),
               HasSubstr("goes on where its journals end with: ps-run --resume runs/a"));
@@ -49,6 +57,9 @@ TEST(ResumeCommand, SaysWhatPsRunMustBeToldAgain) {
             "ps-run --resume runs/a --servers-on-workers -- python3 train.py");
   EXPECT_EQ(ResumeCommand("runs/a", {.etcd = "one:2379"}),
             "ps-run --resume runs/a --etcd one:2379");
+  EXPECT_EQ(
+      ResumeCommand("runs/a", {.command = {"a"}, .tls_dir = "certs", .gpus = {"0", "1"}}, "7"),
+      "ps-run --resume runs/a --checkpoint 7 --gpu 0,1 --tls-dir certs -- a");
 }
 
 }  // namespace

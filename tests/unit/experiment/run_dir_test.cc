@@ -129,6 +129,22 @@ TEST_F(RunDirTest, HasOneOwnerAtATime) {
   EXPECT_TRUE(RunDir::Create(options).ok());
 }
 
+TEST_F(RunDirTest, AbandonLeavesWhatWasThereBefore) {
+  auto made = RunDir::Create(At(root_ + "/a"));
+  ASSERT_TRUE(made.ok());
+  made->Abandon();
+  EXPECT_FALSE(fs::exists(root_ + "/a"));
+  fs::create_directories(root_ + "/b/server/etcd");  // of a ps-run
+  auto found = RunDir::Create(At(root_ + "/b"));
+  ASSERT_TRUE(found.ok());
+  std::ofstream(root_ + "/b/metrics.jsonl") << "{}\n";
+  std::ofstream(root_ + "/b/server/server.log") << "x";
+  found->Abandon();
+  EXPECT_TRUE(fs::exists(root_ + "/b/server/etcd"));
+  EXPECT_FALSE(fs::exists(root_ + "/b/server/server.log"));
+  EXPECT_FALSE(fs::exists(root_ + "/b/metrics.jsonl"));
+}
+
 // Root may write nearly everywhere, but these places refuse root too.
 TEST_F(RunDirTest, PlacesThatCannotBeWritten) {
   std::ofstream(root_ + "/file") << "x";
