@@ -136,7 +136,7 @@ TEST_F(Copies, TheirEtcdIsStartedAgainUnlessItDiesAgainAndAgain) {
 
 // Also with a checkpoint, which is older than the journals.
 TEST_F(Copies, ARunWhosePsRunIsKilledGoesOnWhereItsJournalsEnd) {
-  Start({"train.epochs=120", "durability.checkpoint=1 epoch"}, 2);
+  Start({"train.epochs=120", "durability.checkpoint=20 epochs"}, 2);
   ASSERT_TRUE(WaitAllInSync()) << run_->Err();
   const Json before = Json::parse(
       RunProgram({"ps-ctl", "status", "--etcd", Etcd(), "--run", "small", "--json"}).out);
