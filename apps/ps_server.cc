@@ -235,8 +235,8 @@ class Program {
     const bool anyone = std::any_of(status_.workers().begin(), status_.workers().end(),
                                     [](const WorkerStatus& worker) { return worker.live(); });
     if (known.asked_to_stop) {
-      const uint64_t before = std::exchange(
-          checkpoint_bytes_, CheckpointStore(start_.loop.checkpoint_dir).BytesOnDisk());
+      const CheckpointStore checkpoints(opened().results.ServerDir());
+      const uint64_t before = std::exchange(checkpoint_bytes_, checkpoints.BytesOnDisk());
       if (anyone || before != checkpoint_bytes_) last_sign_ = looked_;
     } else {
       last_sign_ = looked_;

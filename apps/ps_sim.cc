@@ -69,8 +69,7 @@ void AddOptions(CLI::App& app, Arguments* given) {
       ->type_name("N");
   app.add_flag("--servers-on-workers", given->servers_on_workers,
                "A server beside each worker, as ps-run's; the model's server.hosts (default 1, may "
-               "be 0) more "
-               "have hosts of their own");
+               "be 0) more have hosts of their own");
   app.add_option("--global-batch", given->global_batch,
                  "Samples of all workers together (strong scaling); default: each has data.batch")
       ->check(CLI::Range(1, 1 << 26));

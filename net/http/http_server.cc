@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
+#include "net/address.h"
 #include "net/http/http_connection.h"
 #include "net/http/http_mailbox.h"
 #include "net/resolve.h"
@@ -43,7 +44,7 @@ absl::StatusOr<int> ListeningSocket(const std::string& host, int port) {
         "port ", port, " of ", host,
         " is taken by another program; take another for the pages with --http (0: any free one)");
   }
-  return UnavailableError("cannot listen on ", host, ":", port,
+  return UnavailableError("cannot listen on ", HostPort(host, port),
                           " for the pages: ", std::strerror(error),
                           "; choose another address with --http");
 }

@@ -105,11 +105,11 @@ std::string CopySet::ListenAddress(uint32_t shard) const {
 }
 
 std::string CopySet::Advertised(const std::string& address) const {
-  if (options_.advertise.empty() || address.rfind("tcp://", 0) != 0) return address;
-  const size_t end = address.find(' ');
-  const size_t colon = address.rfind(':', end);
-  const std::string host = HostPort(options_.advertise, 0);
-  return absl::StrCat("tcp://", host.substr(0, host.rfind(':')), address.substr(colon));
+  const size_t end = std::min(address.find(' '), address.size());
+  auto tcp = ParseTcpAddress(address.substr(0, end));
+  if (options_.advertise.empty() || !tcp.ok()) return address;
+  tcp->host = options_.advertise;
+  return absl::StrCat(tcp->ToString(), address.substr(end));
 }
 
 std::string CopySet::FolderOf(uint32_t shard) const {
