@@ -11,6 +11,8 @@ namespace {
 
 // Large enough that a 4 MiB payload is not cut into hundreds of HTTP/2 frames and window updates.
 constexpr int kFrameBytes = 1 << 20;
+// What gRPC holds of a stream before it is read. Left to itself, gRPC makes this window as large as
+// it measures the link to be, which is without bound where the reader is slow.
 constexpr int kWindowBytes = 8 << 20;
 // Servers must allow the pings that clients send.
 constexpr int kPingsAllowedEveryMs = 10'000;
@@ -25,6 +27,7 @@ template <typename SetInt>
 void SetCommon(const SetInt& set) {
   set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
   set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kWindowBytes);
+  set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   set(GRPC_ARG_KEEPALIVE_TIME_MS, kGrpcKeepaliveMs);
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kGrpcKeepaliveTimeoutMs);
   set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
