@@ -69,14 +69,14 @@ Problem ProblemFor(const ZooCase& test) {
   return problem;
 }
 
-TEST_P(ZooTrainingTest, LossFallsInTwelveSteps) {
+TEST_P(ZooTrainingTest, LossFallsInEightSteps) {
   const ZooCase& test = zoo_case();
   const Problem problem = ProblemFor(test);
   const auto network = MakeNetwork(ZooModel(test.model, 0), problem, options_);
   const double first = Descend(network.get(), problem, 0, 0.01f);
   double last = first;
-  for (uint64_t step = 1; step < 12; ++step) last = Descend(network.get(), problem, step, 0.01f);
-  EXPECT_LT(last, 0.8 * first);
+  for (uint64_t step = 1; step < 8; ++step) last = Descend(network.get(), problem, step, 0.01f);
+  EXPECT_LT(last, 0.9 * first);
 }
 
 // Two of the smallest samples that the network takes.
@@ -128,9 +128,9 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(
         kPlugins,
         ::testing::Values(
-            ZooCase{"googlenet", {3, 64, 64, 10}, 20}, ZooCase{"squeezenet", {3, 33, 31, 10}, 20},
-            ZooCase{"resnet18", {3, 64, 64, 10}, 20}, ZooCase{"resnet20", {3, 32, 32, 10}, 20},
-            ZooCase{.model = "unet", .shape = {1, 32, 32, 3}, .batch = 2, .pixels = true})),
+            ZooCase{"googlenet", {3, 48, 48, 10}, 8}, ZooCase{"squeezenet", {3, 33, 31, 10}, 20},
+            ZooCase{"resnet18", {3, 32, 32, 10}, 8}, ZooCase{"resnet20", {3, 32, 32, 10}, 20},
+            ZooCase{.model = "unet", .shape = {1, 16, 16, 3}, .batch = 1, .pixels = true})),
     NameOf);
 
 INSTANTIATE_TEST_SUITE_P(Plugins, WholeZooTest,
