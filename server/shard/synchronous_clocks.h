@@ -79,6 +79,7 @@ class SynchronousClocks {
   static bool Lacks(const MemberRecord& member, uint64_t clock) {
     return TakesPart(member, clock) && member.arrived_clock() < clock;
   }
+  // Applies payloads of the next clock as one update.
   void Apply(std::vector<GatheredPayload> gathered);
   // Whether every worker of the next clock has pushed the slice in a payload of its own.
   bool AllPushed(uint32_t local);
@@ -94,8 +95,8 @@ class SynchronousClocks {
   GatheredPushes gathered_;  // absorbed and not applied
   uint64_t closed_ = 0;      // the latest clock that went on without late workers
   Grace grace_;
-  std::optional<size_t>
-      expected_;                 // how many workers take part in the next clock; nullopt: to count
+  // How many workers take part in the next clock; nullopt: to be counted.
+  std::optional<size_t> expected_;
   std::vector<uint64_t> ahead_;  // by local index: the last clock that was applied ahead
   std::vector<uint32_t> new_ahead_;
 };
