@@ -1,17 +1,16 @@
 #include "client/client.h"
 
 #include <algorithm>
+#include <iterator>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/call_errors.h"
-#include "common/cpu_time.h"
 #include "common/names.h"
 #include "common/program_state.h"
 #include "common/stopwatch.h"
 #include "optimizers/diverged.h"
-#include "worker/install_slice.h"
 
 namespace psgd {
 namespace {
@@ -272,7 +271,6 @@ absl::StatusOr<const std::vector<std::byte>*> Client::LoadedState() const {
 
 absl::Status Client::Do(const task::BeginSegment& begin) {
   segment_ = begin.segment;
-  first_clock_ = begin.segment.first_clock();
   local_step_ = 0;
   new_share_ = true;
   Done();
@@ -351,7 +349,7 @@ absl::StatusOr<std::optional<ClientShare>> Client::NextShare(Time until) {
   const auto* train = std::get_if<task::Train>(&core().task());
   if (train != nullptr && !new_share_) {
     const uint64_t steps = segment_->steps().empty() ? 1 : segment_->steps(0);
-    const uint64_t ended = (train->clock - 1 - first_clock_) * steps + local_step_;
+    const uint64_t ended = (train->clock - 1 - segment_->first_clock()) * steps + local_step_;
     return OutOfOrder("the share has steps left: ", ended, " of ", segment_->batches_size(),
                       " have ended; end each, also without a push");
   }

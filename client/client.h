@@ -160,9 +160,8 @@ class Client {
   bool arrive_ = false;            // weights do, for the present task::Await
   std::optional<Time> pause_end_;  // of the present task::Pause
   std::optional<Segment> segment_;
-  bool new_share_ = false;  // the program has not seen the segment
-  bool installed_ = false;  // the weights of the present task::Install were taken
-  uint64_t first_clock_ = 0;
+  bool new_share_ = false;   // the program has not seen the segment
+  bool installed_ = false;   // the weights of the present task::Install were taken
   uint64_t local_step_ = 0;  // ended since the last exchange
   bool leaves_ = false;      // the program wants to leave
   bool over_ = false;
