@@ -125,7 +125,7 @@ class Program {
     start_.service->Serve(server_.get());
     ServerStanding known;
     while (true) {
-      known = server_->WaitChanged(known, next_look_ - SteadyNow());
+      known = server_->standing().WaitChanged(known, next_look_ - SteadyNow());
       if (known.ended) return Ended(*known.ended);
       if (known.leads) {
         const auto code = Lead(known);
@@ -187,7 +187,7 @@ class Program {
           absl::StrCat("waiting for room on ", MountPointOf(opened().results.path()),
                        " to save the results: ", trouble.message());
       log()->warn("{}", what);
-      server_->SetResultsWaitFor(what);
+      server_->standing().SetResultsWaitFor(what);
     }
     return room_wait_.GoesOn(known.asked_to_stop || stops_.count() > 0,
                              Milliseconds(start_.config.cluster().deadline()), SteadyNow());
@@ -328,12 +328,12 @@ class Program {
                                     : !status_.detail().empty() ? Summary::Status::kInterrupted
                                                                 : Summary::Status::kFinished;
     PSGD_RETURN_IF_ERROR(SaveSummary(outcome, status_.detail()));
-    server_->SetResultsWaitFor("");
+    server_->standing().SetResultsWaitFor("");
     server_->Close();
-    ServerStanding known = server_->standing();
+    ServerStanding known = server_->standing().now();
     const Time until = SteadyNow() + Milliseconds(start_.config.cluster().deadline());
     while (known.leads && !known.closed && !known.ended && SteadyNow() < until)
-      known = server_->WaitChanged(known, kLook);
+      known = server_->standing().WaitChanged(known, kLook);
     if (!known.closed) log()->warn("the run's record could not be closed");
     if (const absl::Status freed = server_->FreeRun(); !freed.ok()) {
       log()->warn(

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "client/call_errors.h"
 #include "client/client.h"
 #include "client/clients.h"
 #include "common/names.h"
@@ -221,12 +222,12 @@ psgd_status psgd_get_run(psgd_client client, psgd_run* run) {
     made.epochs = static_cast<uint32_t>(config.train().epochs());
     made.seed = config.seed();
     made.staleness = config.consistency().staleness();
-    made.worker_optimizer = c.PushesWeights() ? 1 : 0;
+    made.worker_optimizer = PushesWeights(config) ? 1 : 0;
     c.run_name().copy(made.name, sizeof made.name - 1);
     made.local_steps = StepsOfClock(config.local());
     // With groups there is no one rate.
     if (const OptimizerConfig& optimizer = config.optimizer();
-        !c.PushesWeights() && optimizer.groups().empty()) {
+        !PushesWeights(config) && optimizer.groups().empty()) {
       made.learning_rate = FirstHyper(optimizer).learning_rate();
       made.momentum =
           optimizer.has_lars() ? optimizer.lars().momentum() : optimizer.sgd().momentum();
@@ -311,7 +312,7 @@ psgd_status psgd_push_weights(psgd_client client, uint32_t tensor, const float* 
                               size_t count) {
   return WithClient("psgd_push_weights", client, [&](Client& c) -> absl::Status {
     PSGD_RETURN_IF_ERROR(CheckPointer(values, "values"));
-    return c.PushWeights(tensor, {values, count});
+    return c.pushes().Push(tensor, Pushed::kWeights, std::span(values, count));
   });
 }
 
@@ -319,19 +320,19 @@ psgd_status psgd_push_gradient(psgd_client client, uint32_t tensor, const float*
                                size_t count) {
   return WithClient("psgd_push_gradient", client, [&](Client& c) -> absl::Status {
     PSGD_RETURN_IF_ERROR(CheckPointer(values, "values"));
-    return c.PushGradient(tensor, {values, count});
+    return c.pushes().Push(tensor, Pushed::kGradient, std::span(values, count));
   });
 }
 
 psgd_status psgd_use_device(psgd_client client, uint32_t tensor, int32_t device) {
   return WithClient("psgd_use_device", client,
-                    [&](Client& c) { return c.UseDevice(tensor, device); });
+                    [&](Client& c) { return c.pushes().UseDevice(tensor, device); });
 }
 
 psgd_status psgd_get_place(psgd_client client, uint32_t tensor, int32_t* place) {
   return WithClient("psgd_get_place", client, [&](Client& c) -> absl::Status {
     PSGD_RETURN_IF_ERROR(CheckPointer(place, "place"));
-    PSGD_ASSIGN_OR_RETURN(const CodedOn where, c.WhereCoded(tensor));
+    PSGD_ASSIGN_OR_RETURN(const CodedOn where, c.pushes().WhereCoded(tensor));
     *place = where == CodedOn::kHost     ? PSGD_ON_HOST
              : where == CodedOn::kDevice ? PSGD_ON_DEVICE
                                          : PSGD_ON_DEVICE_WITH_BASE;
@@ -343,7 +344,7 @@ psgd_status psgd_push_device_weights(psgd_client client, uint32_t tensor, const 
                                      const float* base, size_t count, void* stream) {
   return WithClient("psgd_push_device_weights", client, [&](Client& c) -> absl::Status {
     PSGD_RETURN_IF_ERROR(CheckPointer(values, "values"));
-    return c.PushDeviceWeights(tensor, {values, base, count, stream});
+    return c.pushes().Push(tensor, Pushed::kWeights, DeviceValues{values, base, count, stream});
   });
 }
 
@@ -351,7 +352,7 @@ psgd_status psgd_push_device_gradient(psgd_client client, uint32_t tensor, const
                                       const float* base, size_t count, void* stream) {
   return WithClient("psgd_push_device_gradient", client, [&](Client& c) -> absl::Status {
     PSGD_RETURN_IF_ERROR(CheckPointer(values, "values"));
-    return c.PushDeviceGradient(tensor, {values, base, count, stream});
+    return c.pushes().Push(tensor, Pushed::kGradient, DeviceValues{values, base, count, stream});
   });
 }
 
@@ -360,14 +361,14 @@ psgd_status psgd_push_rows(psgd_client client, uint32_t tensor, const int64_t* r
   return WithClient("psgd_push_rows", client, [&](Client& c) -> absl::Status {
     if (count > 0) PSGD_RETURN_IF_ERROR(CheckPointer(rows, "rows"));
     if (elements > 0) PSGD_RETURN_IF_ERROR(CheckPointer(values, "values"));
-    return c.PushRows(tensor, {rows, count}, {values, elements});
+    return c.pushes().PushRows(tensor, {rows, count}, {values, elements});
   });
 }
 
 psgd_status psgd_get_sent(psgd_client client, uint32_t tensor, uint8_t* sent, size_t count) {
   return WithClient("psgd_get_sent", client, [&](Client& c) -> absl::Status {
     PSGD_RETURN_IF_ERROR(CheckPointer(sent, "sent"));
-    return c.Sent(tensor, {sent, count});
+    return c.pushes().Sent(tensor, {sent, count});
   });
 }
 
@@ -383,7 +384,7 @@ psgd_status psgd_exchanges(psgd_client client, int32_t* exchanges) {
 psgd_status psgd_sends_elements(psgd_client client, uint32_t tensor, int32_t* sends) {
   return WithClient("psgd_sends_elements", client, [&](Client& c) -> absl::Status {
     PSGD_RETURN_IF_ERROR(CheckPointer(sends, "sends"));
-    PSGD_ASSIGN_OR_RETURN(const bool does, c.SendsElements(tensor));
+    PSGD_ASSIGN_OR_RETURN(const bool does, c.pushes().SendsElements(tensor));
     *sends = does ? 1 : 0;
     return absl::OkStatus();
   });

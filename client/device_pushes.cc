@@ -72,25 +72,17 @@ absl::StatusOr<void*> DevicePushes::EventOf(uint32_t tensor, const DeviceValues&
   return codecs.EventOf(values.stream);
 }
 
-absl::Status DevicePushes::StartGradient(uint32_t tensor, const DeviceValues& gradient,
-                                         double weight_decay, uint64_t clock,
-                                         UpdateEncoder* encoder) {
-  PSGD_ASSIGN_OR_RETURN(void* const ready, EventOf(tensor, gradient));
-  PSGD_RETURN_IF_ERROR(encoder->Start(static_cast<int>(tensor),
-                                      DeviceGradient{gradient.values, gradient.base, ready},
-                                      weight_decay, clock));
+absl::Status DevicePushes::Start(uint32_t tensor, Pushed what, const DeviceValues& values,
+                                 double weight_decay, uint64_t clock, UpdateEncoder* encoder) {
+  PSGD_ASSIGN_OR_RETURN(void* const ready, EventOf(tensor, values));
+  const int parameter = static_cast<int>(tensor);
+  PSGD_RETURN_IF_ERROR(
+      what == Pushed::kWeights
+          ? encoder->Start(parameter, DeviceDifference{values.base, values.values, ready}, clock)
+          : encoder->Start(parameter, DeviceGradient{values.values, values.base, ready},
+                           weight_decay, clock));
   started_.push_back(tensor);
-  noted_ += gradient.count;
-  return absl::OkStatus();
-}
-
-absl::Status DevicePushes::StartWeights(uint32_t tensor, const DeviceValues& weights,
-                                        uint64_t clock, UpdateEncoder* encoder) {
-  PSGD_ASSIGN_OR_RETURN(void* const ready, EventOf(tensor, weights));
-  PSGD_RETURN_IF_ERROR(encoder->Start(
-      static_cast<int>(tensor), DeviceDifference{weights.base, weights.values, ready}, clock));
-  started_.push_back(tensor);
-  noted_ += weights.count;
+  noted_ += values.count;
   return absl::OkStatus();
 }
 

@@ -20,6 +20,9 @@
 
 namespace psgd {
 
+// What a program pushes of a tensor: its new values, or a gradient.
+enum class Pushed { kWeights, kGradient };
+
 // A tensor's values in the memory of its GPU.
 struct DeviceValues {
   const float* values = nullptr;
@@ -45,13 +48,11 @@ class DevicePushes {
   // Open was called for the encoder.
   void Tell(const ModelSpec& model, const UpdateEncoder& encoder, const Log& log) const;
 
-  // StartGradient notes a gradient, StartWeights the update `base` minus the weights. REQUIRES: the
-  // encoder has the tensor on its device; the memory stays as it is until the payload is handed
-  // over.
-  absl::Status StartGradient(uint32_t tensor, const DeviceValues& gradient, double weight_decay,
-                             uint64_t clock, UpdateEncoder* encoder);
-  absl::Status StartWeights(uint32_t tensor, const DeviceValues& weights, uint64_t clock,
-                            UpdateEncoder* encoder);
+  // Notes a gradient, or of weights the update `base` minus the weights, to which no weight decay
+  // is added. REQUIRES: the encoder has the tensor on its device; the memory stays as it is until
+  // the payload is handed over.
+  absl::Status Start(uint32_t tensor, Pushed what, const DeviceValues& values, double weight_decay,
+                     uint64_t clock, UpdateEncoder* encoder);
   // Launches what was noted if it has many elements, so that it runs while the host encodes. Few
   // elements wait for the next tensors, because one launch for all takes less time.
   absl::Status LaunchIfMany();

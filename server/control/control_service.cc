@@ -109,7 +109,7 @@ class Adapter final : public Control::Service {
     ServerLoop* const server = server_.load();
     if (server == nullptr) return NotYet();
     // Only the run's leader knows the passes.
-    if (!server->standing().leads && server->guard().secured()) {
+    if (!server->standing().now().leads && server->guard().secured()) {
       return {grpc::StatusCode::UNAVAILABLE, "this server does not lead the run (yet)"};
     }
     const absl::Status allowed = Check(*server, context, call, request);

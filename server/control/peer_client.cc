@@ -10,6 +10,7 @@
 #include "net/grpc/grpc_status.h"
 #include "net/wire_format.h"
 #include "proto/peers.grpc.pb.h"
+#include "server/shard/shard_order.h"
 
 namespace psgd {
 namespace {
@@ -85,6 +86,43 @@ FollowingSays HelloToLeadingCopy(const std::string& run_id, uint32_t server, uin
   says.mutable_hello()->set_server(server);
   says.mutable_hello()->set_shard(shard);
   says.mutable_hello()->set_run_id(run_id);
+  return says;
+}
+
+ServerSays SaysOrderDone(uint32_t shard, uint64_t epoch, const CopyCore::OrderDone& done) {
+  ServerSays says;
+  ServerSays::OrderDone& told = *says.mutable_order_done();
+  told.set_shard(shard);
+  told.set_epoch(epoch);
+  told.set_number(done.number);
+  told.set_code(static_cast<int>(done.status.code()));
+  told.set_message(std::string(done.status.message()));
+  return says;
+}
+
+ServerSays SaysQuarantined(const QuarantinedWorker& worker) {
+  ServerSays says;
+  *says.mutable_quarantined()->mutable_key() = worker.key;
+  says.mutable_quarantined()->set_why(worker.why);
+  says.mutable_quarantined()->set_not_finite(worker.not_finite);
+  return says;
+}
+
+LeaderSays SaysOrder(const ShardOrderTo& order) {
+  LeaderSays says;
+  says.mutable_order()->set_shard(order.shard);
+  says.mutable_order()->set_epoch(order.epoch);
+  *says.mutable_order()->mutable_order() = ToOrderForShard(order.number, order.command);
+  return says;
+}
+
+LeaderSays SaysRefused(const absl::Status& why) {
+  LeaderSays says;
+  if (absl::IsUnavailable(why)) {
+    says.set_leader(std::string(why.message()));
+  } else {
+    says.set_refused(std::string(why.message()));
+  }
   return says;
 }
 

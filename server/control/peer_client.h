@@ -11,7 +11,10 @@
 #include "common/status.h"
 #include "net/credentials.h"
 #include "proto/peers.pb.h"
+#include "server/cluster/copy_core.h"
+#include "server/cluster/server_effects.h"
 #include "server/control/peer_stream.h"
+#include "server/shard/quarantine.h"
 
 namespace psgd {
 
@@ -39,6 +42,12 @@ absl::StatusOr<std::unique_ptr<CopyStream>> CallLeadingCopy(const std::string& s
 // number.
 ServerSays HelloToRunLeader(const std::string& name);
 FollowingSays HelloToLeadingCopy(const std::string& run_id, uint32_t server, uint32_t shard);
+// What a server and the one that leads the run say later.
+ServerSays SaysOrderDone(uint32_t shard, uint64_t epoch, const CopyCore::OrderDone& done);
+ServerSays SaysQuarantined(const QuarantinedWorker& worker);
+LeaderSays SaysOrder(const ShardOrderTo& order);
+// UNAVAILABLE: another server leads the run, which is the message.
+LeaderSays SaysRefused(const absl::Status& why);
 
 // Asks a server of the run for the run's config and, in a secured run, its keys.
 absl::StatusOr<LeaderSays::Begin> AskForRun(const std::string& server,

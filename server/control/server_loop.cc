@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/control/server_shares.h"
 #include "server/durability/server_record.h"
 #include "server/durability/shard_parts.h"
 #include "server/shard/shard_order.h"
@@ -49,6 +48,8 @@ ServerLoop::ServerLoop(ServerLoopOptions options)
       checkpoints_(options_.checkpoint_dir),
       members_(options_.copies.credentials ? std::make_shared<AllowList>() : nullptr),
       guard_(members_, options_.log),
+      links_(members_),
+      standing_(Milliseconds(options_.copies.config.cluster().deadline())),
       told_leader_(options_.leader),
       run_id_(options_.record.run_id()),
       writer_(&checkpoints_, options_.copies.config.durability().keep(), options_.failpoint.get(),
@@ -109,10 +110,9 @@ void ServerLoop::Stop() {
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(stopping_, true)) return;
-    for (auto& [link, to] : links_) to.stream->End();
     changed_.notify_all();
-    standing_changed_.notify_all();
   }
+  links_.Stop();
   FailAsked(absl::UnavailableError("the server ends"));
   if (thread_.joinable()) thread_.join();
   run_link_.reset();
@@ -133,6 +133,14 @@ void ServerLoop::Post(Event event) {
   if (stopping_) return;
   events_.push_back(std::move(event));
   changed_.notify_all();
+}
+
+template <typename Work, typename Then>
+void ServerLoop::On(TaskQueue* queue, Work work, Then then) {
+  queue->Post([this, work = std::move(work), then = std::move(then)] {
+    Post([then, result = work()](Time now, ServerEffects* effects) { then(result, now, effects); });
+    return true;
+  });
 }
 
 void ServerLoop::Run() {
@@ -168,8 +176,12 @@ void ServerLoop::CarryOut(ServerEffects effects) {
   if (core_->holder().run_id() != run_id_) SaveRunId(core_->holder().run_id());
   const bool leads = core_->leader() != nullptr;
   const std::string& known = core_->leader_address();
-  LookAtStanding();
-  run_link_->SetLeader(leads || standing().ended ? "" : known.empty() ? told_leader_ : known);
+  if (leads) {
+    samples_before_ =
+        std::max(samples_before_.load(), core_->leader()->coordinator().samples_before());
+  }
+  standing_.Look(*core_, run_link_->connected());
+  run_link_->SetLeader(leads || standing_.now().ended ? "" : known.empty() ? told_leader_ : known);
   if (leads && !led_) {
     for (const auto& [shard, cut] : cuts_) GiveCut(shard);
   }
@@ -189,46 +201,6 @@ void ServerLoop::SaveRunId(const std::string& run_id) {
   if (!saved.ok()) options_.log->error("{}", saved.ToString());
 }
 
-void ServerLoop::LookAtStanding() {
-  const RunLeader* const leader = core_->leader();
-  if (leader != nullptr) {
-    samples_before_ = std::max(samples_before_.load(), leader->coordinator().samples_before());
-  }
-  const Time time = SteadyNow();
-  if (leader != nullptr || !leaving_ || run_link_->connected()) linked_at_ = time;
-  const Duration deadline = Milliseconds(options_.copies.config.cluster().deadline());
-  std::lock_guard lock(mutex_);
-  ServerStanding now = standing_;
-  now.server = core_->holder().self().server();
-  now.leads = leader != nullptr;
-  now.asked_to_stop = leader != nullptr && leader->asked_to_stop();
-  now.stop_waits_for_store = now.asked_to_stop && leader->shared_store_is_away();
-  now.trained = leader != nullptr && leader->trained();
-  now.closed = leader != nullptr && leader->closed();
-  if (leaving_ && leader == nullptr && !now.ended && core_->holder().copies() == 0) {
-    now.ended = absl::CancelledError("its shards are on other servers, and it leaves the run");
-  }
-  if (!now.ended && time - linked_at_ > deadline) {
-    now.ended = absl::UnavailableError(
-        "it was asked to leave, but no server that leads the run took its shards within "
-        "cluster.deadline; has the run ended?");
-  }
-  if (now == standing_) return;
-  standing_ = now;
-  standing_changed_.notify_all();
-}
-
-ServerStanding ServerLoop::standing() const {
-  std::lock_guard lock(mutex_);
-  return standing_;
-}
-
-ServerStanding ServerLoop::WaitChanged(const ServerStanding& known, Duration timeout) {
-  std::unique_lock lock(mutex_);
-  standing_changed_.wait_for(lock, timeout, [&] { return standing_ != known; });
-  return standing_;
-}
-
 absl::StatusOr<ControlReply> ServerLoop::Ask(ControlRequest request) {
   if (const auto* checkpoint = std::get_if<CheckpointRequest>(&request)) {
     PSGD_RETURN_IF_ERROR(CheckNewName(checkpoints_, checkpoint->name()));
@@ -237,7 +209,7 @@ absl::StatusOr<ControlReply> ServerLoop::Ask(ControlRequest request) {
   uint64_t number = 0;
   {
     std::lock_guard lock(mutex_);
-    if (stopping_ || standing_.ended) return absl::UnavailableError("the server ends");
+    if (stopping_ || standing_.now().ended) return absl::UnavailableError("the server ends");
     number = next_request_++;
     answer = asked_[number].get_future();
   }
@@ -250,86 +222,37 @@ absl::StatusOr<ControlReply> ServerLoop::Ask(ControlRequest request) {
     status->set_run_dir(options_.run_dir);
     for (const auto& [reason, count] : guard_.refused())
       (*status->mutable_refused())[reason] = count;
-    std::lock_guard lock(mutex_);
-    if (standing_.asked_to_stop && !status->storage_trouble().empty())
-      status->set_waits_for(StopWaitsForStorage(*status));
-    if (standing_.stop_waits_for_store) status->set_waits_for(StopWaitsForRunStore(*status));
-    if (!results_wait_for_.empty()) status->set_waits_for(results_wait_for_);
+    standing_.AddTo(status);
   }
   return reply;
 }
 
-absl::StatusOr<ServerLoop::Model> ServerLoop::ModelNow() {
-  auto answer = std::make_shared<Answer<Model>>();
-  auto given = answer->future();
-  Post([this, answer = std::move(answer)](Time, ServerEffects*) {
-    const RunLeader* const leader = core_->leader();
-    if (leader == nullptr) {
-      return answer->Give(absl::UnavailableError("this server does not lead the run (yet)"));
-    }
-    const CoordinatorCore& coordinator = leader->coordinator();
-    if (coordinator.model() == nullptr) {
-      return answer->Give(absl::FailedPreconditionError(
-          "no worker has joined yet, so the server has no weights; ask again once training began"));
-    }
-    Model model;
-    *model.first.mutable_model() = *coordinator.model();
-    *model.first.mutable_config() = coordinator.config();
-    model.placement = *coordinator.placement();
-    for (const ShardCopies& shard : leader->stored().shards()) {
-      std::string& address = model.servers.emplace_back();
-      if (shard.leader() == leader->stored().leader()) continue;
-      for (const RunServer& server : leader->stored().servers()) {
-        if (server.server() == shard.leader()) address = server.address();
-      }
-    }
-    answer->Give(std::move(model));
-  });
-  return given.get();
+RunWeights ServerLoop::WeightsOfRun() const {
+  return {.copies = *copies_,
+          .run_id = options_.record.run_id(),
+          .credentials = options_.copies.credentials.get(),
+          .deadline = Milliseconds(options_.copies.config.cluster().deadline())};
 }
 
 absl::Status ServerLoop::Weights(const std::function<absl::Status(const WeightsChunk&)>& send) {
-  PSGD_ASSIGN_OR_RETURN(const Model model, ModelNow());
-  PSGD_RETURN_IF_ERROR(send(model.first));
-  const auto take = [&](uint32_t slice, const Bytes& values) {
-    WeightsChunk chunk;
-    chunk.set_parameter(model.placement.slices(static_cast<int>(slice)).parameter());
-    chunk.set_offset(model.placement.slices(static_cast<int>(slice)).offset());
-    chunk.set_values(values.data(), values.size());
-    return send(chunk);
-  };
-  for (uint32_t s = 0; s < model.servers.size(); ++s) {
-    if (model.servers[s].empty()) {
-      PSGD_RETURN_IF_ERROR(copies_->Weights(s, take));
-      continue;
-    }
-    ShardWeightsRequest request;
-    request.set_run_id(options_.record.run_id());
-    request.set_shard(s);
-    PSGD_RETURN_IF_ERROR(
-        ReadShardWeights(model.servers[s], options_.copies.credentials.get(), request,
-                         Milliseconds(options_.copies.config.cluster().deadline()), take));
-  }
-  return absl::OkStatus();
+  auto answer = std::make_shared<Answer<RunModel>>();
+  auto given = answer->future();
+  Post([this, answer = std::move(answer)](Time, ServerEffects*) {
+    answer->Give(ModelOf(core_->leader()));
+  });
+  PSGD_ASSIGN_OR_RETURN(const RunModel model, given.get());
+  return WeightsOfRun().Send(model, send);
 }
 
 absl::Status ServerLoop::ShardWeights(
     const ShardWeightsRequest& request,
     const std::function<absl::Status(const ShardWeightsChunk&)>& send) {
-  if (request.run_id() != options_.record.run_id()) {
-    return absl::FailedPreconditionError("this server is of another run");
-  }
-  return copies_->Weights(request.shard(), [&](uint32_t slice, const Bytes& values) {
-    ShardWeightsChunk chunk;
-    chunk.set_slice(slice);
-    chunk.set_values(values.data(), values.size());
-    return send(chunk);
-  });
+  return WeightsOfRun().SendShard(request, send);
 }
 
 void ServerLoop::Leave() {
   Post([this](Time, ServerEffects*) {
-    leaving_ = true;
+    standing_.Leave();
     core_->Leave();
   });
 }
@@ -340,15 +263,7 @@ void ServerLoop::Close() {
   });
 }
 
-void ServerLoop::SetResultsWaitFor(std::string what) {
-  std::lock_guard lock(mutex_);
-  results_wait_for_ = std::move(what);
-}
-
-void ServerLoop::WaitUntilTold() {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kGoodbye, [&] { return links_.empty(); });
-}
+void ServerLoop::WaitUntilTold() { links_.WaitUntilNone(kGoodbye); }
 
 absl::Status ServerLoop::FreeRun() {
   WaitUntilTold();
@@ -357,7 +272,7 @@ absl::Status ServerLoop::FreeRun() {
   // Another server may have closed the run, and the name may be that of a new run.
   const bool closed_here = held.revision != 0 && held.record.over() &&
                            held.record.run_id() == options_.record.run_id() &&
-                           held.record.leader() == standing().server;
+                           held.record.leader() == standing_.now().server;
   return closed_here ? options_.store->Remove(held.revision) : absl::OkStatus();
 }
 
@@ -382,7 +297,7 @@ CopyCallbacks ServerLoop::Callbacks() {
   };
   callbacks.on_order = [this](uint32_t shard, uint64_t epoch, CopyCore::OrderDone done) {
     Post([this, shard, epoch, done = std::move(done)](Time now, ServerEffects* effects) {
-      if (core_->leader() == nullptr) return TellOrder(shard, epoch, done);
+      if (core_->leader() == nullptr) return run_link_->Send(SaysOrderDone(shard, epoch, done));
       core_->OnOrderDone(shard, epoch, done.number, done.status, now, effects);
     });
   };
@@ -398,15 +313,21 @@ CopyCallbacks ServerLoop::Callbacks() {
       if (core_->leader() != nullptr) {
         return core_->OnQuarantined(worker, now, effects);
       }
-      ServerSays says;
-      *says.mutable_quarantined()->mutable_key() = worker.key;
-      says.mutable_quarantined()->set_why(worker.why);
-      says.mutable_quarantined()->set_not_finite(worker.not_finite);
-      run_link_->Send(std::move(says));
+      run_link_->Send(SaysQuarantined(worker));
     });
   };
   callbacks.on_image = [this](uint32_t shard, std::shared_ptr<const ShardImage> due) {
-    Post([this, shard, due = std::move(due)](Time, ServerEffects*) { SaveImage(shard, due); });
+    Post([this, shard, due = std::move(due)](Time, ServerEffects*) {
+      disk_.Post([this, shard, due] {
+        const absl::Status saved = copies_->SaveImage(shard, due);
+        if (!saved.ok()) {
+          options_.log->error(
+              "shard {}: its journal grows, since no image of it can be written: {}", shard,
+              saved.ToString());
+        }
+        return true;
+      });
+    });
   };
   if (options_.trace_steps > 0) {
     callbacks.trace_steps = options_.trace_steps;
@@ -420,17 +341,6 @@ CopyCallbacks ServerLoop::Callbacks() {
     callbacks.on_sent = [plan = options_.failpoint] { plan->Reach(Failpoint::kAnswersSent); };
   }
   return callbacks;
-}
-
-void ServerLoop::SaveImage(uint32_t shard, std::shared_ptr<const ShardImage> image) {
-  disk_.Post([this, shard, image = std::move(image)] {
-    const absl::Status saved = copies_->SaveImage(shard, image);
-    if (!saved.ok()) {
-      options_.log->error("shard {}: its journal grows, since no image of it can be written: {}",
-                          shard, saved.ToString());
-    }
-    return true;
-  });
 }
 
 void ServerLoop::Do(const effect::HaveCopy& have) {
@@ -474,17 +384,6 @@ void ServerLoop::Do(const effect::CheckpointDone& done) {
   });
 }
 
-void ServerLoop::TellOrder(uint32_t shard, uint64_t epoch, const CopyCore::OrderDone& done) {
-  ServerSays says;
-  ServerSays::OrderDone& told = *says.mutable_order_done();
-  told.set_shard(shard);
-  told.set_epoch(epoch);
-  told.set_number(done.number);
-  told.set_code(static_cast<int>(done.status.code()));
-  told.set_message(std::string(done.status.message()));
-  run_link_->Send(std::move(says));
-}
-
 void ServerLoop::TellSpans(std::vector<TraceSpan> spans) {
   if (core_->leader() != nullptr) {
     if (options_.on_spans) options_.on_spans(core_->holder().self().server(), std::move(spans));
@@ -511,9 +410,9 @@ RunLink::Options ServerLoop::LinkOptions() {
     if (says.has_begin()) {
       OnBegin(says.begin());
     } else if (says.has_admit()) {
-      Admit(says.admit());
+      links_.Admit(says.admit());
     } else if (says.has_remove()) {
-      Expel(says.remove());
+      links_.Expel(says.remove());
     } else {
       Post([this, says](Time now, ServerEffects* effects) {
         if (!says.leader().empty()) told_leader_ = says.leader();
@@ -532,7 +431,7 @@ RunLink::Options ServerLoop::LinkOptions() {
 }
 
 void ServerLoop::OnBegin(const LeaderSays::Begin& begin) {
-  for (const CoordinatorRecord::Pass& pass : begin.passes()) Admit(pass);
+  for (const CoordinatorRecord::Pass& pass : begin.passes()) links_.Admit(pass);
   const Duration ahead = Duration(begin.clock_ns()) - SteadyNow();
   Post([this, ahead](Time now, ServerEffects* effects) {
     clock_ahead_ = ahead;
@@ -549,7 +448,8 @@ void ServerLoop::OnOrder(const LeaderSays::Order& order) {
     given = copies_->Execute(
         {0, 0, order.shard(), order.epoch(), order.order().number(), *std::move(command)});
   }
-  if (!given.ok()) TellOrder(order.shard(), order.epoch(), {order.order().number(), given});
+  if (given.ok()) return;
+  run_link_->Send(SaysOrderDone(order.shard(), order.epoch(), {order.order().number(), given}));
 }
 
 absl::Status ServerLoop::Serve(const ServerSays::Hello&, ServingStream* stream) {
@@ -561,26 +461,11 @@ absl::Status ServerLoop::Serve(const ServerSays::Hello&, ServingStream* stream) 
   begin.set_clock_ns(SteadyNow().count());
   begin.set_curve_public(options_.record.curve_public());
   begin.set_curve_secret(options_.record.curve_secret());
-  TaskQueue queue;
-  uint64_t link = 0;
-  {
-    std::lock_guard lock(mutex_);
-    if (stopping_) return absl::UnavailableError("the server ends");
-    for (const auto& [worker, pass] : passes_) *begin.add_passes() = pass;
-    link = next_link_++;
-    // Begin comes before all that the loop tells this link.
-    queue.Post([stream, begins = std::move(begins)] { return stream->Send(begins); });
-    links_[link] = {stream, &queue};
-  }
   ShardPartReader parts;
-  ServerSays says;
-  while (stream->Receive(&says)) HeardOf(link, std::move(says), &parts);
-  {
-    std::lock_guard lock(mutex_);
-    links_.erase(link);
-    changed_.notify_all();
-  }
-  stream->End();
+  PSGD_ASSIGN_OR_RETURN(const uint64_t link, links_.Serve(std::move(begins), stream,
+                                                          [&](uint64_t from, ServerSays says) {
+                                                            HeardOf(from, std::move(says), &parts);
+                                                          }));
   Post([this, link](Time now, ServerEffects* effects) { core_->OnLinkGone(link, now, effects); });
   return absl::OkStatus();
 }
@@ -621,14 +506,6 @@ absl::Status ServerLoop::Follow(const FollowingSays::Hello& hello, FollowingStre
   return copies_->Follow(hello, stream);
 }
 
-void ServerLoop::Tell(uint64_t link, LeaderSays says) {
-  std::lock_guard lock(mutex_);
-  const auto to = links_.find(link);
-  if (to == links_.end()) return;
-  to->second.queue->Post(
-      [stream = to->second.stream, says = std::move(says)] { return stream->Send(says); });
-}
-
 void ServerLoop::Do(const effect::SendState& send) {
   ServerSays says;
   *says.mutable_state() = send.state;
@@ -638,7 +515,7 @@ void ServerLoop::Do(const effect::SendState& send) {
 void ServerLoop::Do(const effect::SendAssignment& send) {
   LeaderSays says;
   *says.mutable_assignment() = send.assignment;
-  Tell(send.link, std::move(says));
+  links_.Tell(send.link, says);
 }
 
 void ServerLoop::Do(const effect::SendOrder& send) {
@@ -650,67 +527,58 @@ void ServerLoop::Do(const effect::SendOrder& send) {
       core_->OnOrderDone(order.shard, order.epoch, order.number, given, now, effects);
     });
   }
-  LeaderSays says;
-  says.mutable_order()->set_shard(order.shard);
-  says.mutable_order()->set_epoch(order.epoch);
-  *says.mutable_order()->mutable_order() = ToOrderForShard(order.number, order.command);
-  Tell(order.link, std::move(says));
+  links_.Tell(order.link, SaysOrder(order));
 }
 
 void ServerLoop::Do(const effect::Refuse& refuse) {
-  LeaderSays says;
-  if (absl::IsUnavailable(refuse.why)) {
-    says.set_leader(std::string(refuse.why.message()));
-  } else {
-    says.set_refused(std::string(refuse.why.message()));
-  }
-  Tell(refuse.link, std::move(says));
+  links_.Tell(refuse.link, SaysRefused(refuse.why));
 }
 
 // --- The run store
 
 void ServerLoop::Do(const effect::ReadStore&) {
-  store_.Post([this] {
-    absl::StatusOr<RunStore::Held> held = options_.store->Read();
+  struct Read {
+    absl::StatusOr<RunStore::Held> held;
     std::shared_ptr<const RunPlan> plan;
-    if (held.ok() && held->record.has_plan()) {
-      absl::StatusOr<RunPlan> read = options_.store->ReadPlan();
-      if (read.ok()) {
-        plan = std::make_shared<const RunPlan>(*std::move(read));
-      } else {
-        held = read.status();
-      }
+  };
+  const auto read = [store = options_.store] {
+    Read read = {store->Read(), nullptr};
+    if (!read.held.ok() || !read.held->record.has_plan()) return read;
+    absl::StatusOr<RunPlan> plan = store->ReadPlan();
+    if (plan.ok()) {
+      read.plan = std::make_shared<const RunPlan>(*std::move(plan));
+    } else {
+      read.held = plan.status();
     }
-    Post([this, held = std::move(held), plan](Time now, ServerEffects* effects) {
-      core_->OnStoreRead(held, plan.get(), now, effects);
-    });
-    return true;
+    return read;
+  };
+  On(&store_, read, [this](const Read& read, Time now, ServerEffects* effects) {
+    core_->OnStoreRead(read.held, read.plan.get(), now, effects);
   });
 }
 
 void ServerLoop::Do(const effect::WriteStore& write) {
-  store_.Post([this, write] {
+  const auto task = [this, write] {
     Reach(options_.failpoint.get(), Failpoint::kRecordWriting);
     absl::StatusOr<int64_t> written =
         options_.store->Write(write.revision, write.record, write.plan.get(), write.as);
     Reach(options_.failpoint.get(), Failpoint::kRecordWritten);
-    Post([this, number = write.number, written](Time now, ServerEffects* effects) {
-      core_->OnStoreWritten(number, written, now, effects);
-    });
-    return true;
-  });
+    return written;
+  };
+  On(&store_, task,
+     [this, number = write.number](const auto& written, Time now, ServerEffects* effects) {
+       core_->OnStoreWritten(number, written, now, effects);
+     });
 }
 
 void ServerLoop::Do(const effect::KeepLease& keep) {
   if (std::exchange(keeping_, true)) return;  // the store is slow
-  lease_.Post([this, epoch = keep.epoch] {
-    const absl::Status kept = options_.store->Keep(epoch);
-    Post([this, epoch, kept](Time now, ServerEffects* effects) {
-      keeping_ = false;
-      core_->OnLeaseKept(epoch, kept, now, effects);
-    });
-    return true;
-  });
+  On(
+      &lease_, [this, epoch = keep.epoch] { return options_.store->Keep(epoch); },
+      [this, epoch = keep.epoch](const absl::Status& kept, Time now, ServerEffects* effects) {
+        keeping_ = false;
+        core_->OnLeaseKept(epoch, kept, now, effects);
+      });
 }
 
 // --- Checkpoints
@@ -754,14 +622,12 @@ void ServerLoop::Do(const effect::WritePartAgain& part) {
 }
 
 void ServerLoop::Do(const effect::SealCheckpoint& seal) {
-  disk_.Post([this, manifest = seal.manifest] {
-    Post([this, id = manifest.id(), sealed = writer_.Seal(manifest)](Time now,
-                                                                     ServerEffects* effects) {
-      if (sealed.ok() && options_.on_checkpoint) options_.on_checkpoint(sealed->info);
-      core_->OnSealed(id, sealed, now, effects);
-    });
-    return true;
-  });
+  On(
+      &disk_, [this, manifest = seal.manifest] { return writer_.Seal(manifest); },
+      [this, id = seal.manifest.id()](const auto& sealed, Time now, ServerEffects* effects) {
+        if (sealed.ok() && options_.on_checkpoint) options_.on_checkpoint(sealed->info);
+        core_->OnSealed(id, sealed, now, effects);
+      });
 }
 
 // --- People
@@ -775,43 +641,17 @@ void ServerLoop::Do(const effect::Answer& answer) {
 }
 
 void ServerLoop::Do(const effect::Admit& admit) {
-  Admit(admit.pass);
+  links_.Admit(admit.pass);
   LeaderSays says;
   *says.mutable_admit() = admit.pass;
-  TellAll(says);
+  links_.TellAll(says);
 }
 
 void ServerLoop::Do(const effect::Expel& expel) {
-  Expel(expel.worker);
+  links_.Expel(expel.worker);
   LeaderSays says;
   *says.mutable_remove() = expel.worker;
-  TellAll(says);
-}
-
-void ServerLoop::Admit(const CoordinatorRecord::Pass& pass) {
-  if (members_ == nullptr) return;
-  members_->Admit(pass.key().worker(), pass.key().incarnation(),
-                  {.curve_key = pass.curve_key(), .token = pass.token()});
-  std::lock_guard lock(mutex_);
-  passes_[pass.key().worker()] = pass;
-}
-
-void ServerLoop::Expel(const WorkerKey& worker) {
-  if (members_ == nullptr) return;
-  members_->Remove(worker.worker(), worker.incarnation());
-  std::lock_guard lock(mutex_);
-  const auto pass = passes_.find(worker.worker());
-  if (pass != passes_.end() && pass->second.key().incarnation() == worker.incarnation())
-    passes_.erase(pass);
-}
-
-void ServerLoop::TellAll(const LeaderSays& says) {
-  std::vector<uint64_t> links;
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& [link, to] : links_) links.push_back(link);
-  }
-  for (const uint64_t link : links) Tell(link, says);
+  links_.TellAll(says);
 }
 
 void ServerLoop::Do(const effect::Observed& observed) {
@@ -831,11 +671,7 @@ void ServerLoop::Do(const effect::News& news) {
 }
 
 void ServerLoop::Do(const effect::End& end) {
-  {
-    std::lock_guard lock(mutex_);
-    standing_.ended = end.why;
-    standing_changed_.notify_all();
-  }
+  standing_.End(end.why);
   FailAsked(end.why.ok() ? absl::UnavailableError("the run is over") : end.why);
 }
 

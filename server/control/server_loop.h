@@ -26,6 +26,9 @@
 #include "server/control/copy_set.h"
 #include "server/control/leader_link.h"
 #include "server/control/peer_service.h"
+#include "server/control/run_weights.h"
+#include "server/control/server_links.h"
+#include "server/control/server_standing.h"
 #include "server/control/task_queue.h"
 #include "server/durability/checkpoint_store.h"
 #include "server/durability/failpoint.h"
@@ -57,18 +60,6 @@ struct ServerLoopOptions {
   // shards.
   std::function<void(uint32_t server, std::vector<TraceSpan>)> on_spans;
   uint64_t trace_steps = 0;
-};
-
-// A server's part in its run.
-struct ServerStanding {
-  uint32_t server = 0;                // its number; 0: no number yet
-  bool leads = false;                 // it leads the run
-  bool asked_to_stop = false;         // it leads the run, which was asked to stop
-  bool stop_waits_for_store = false;  // and a run store on other machines does not answer
-  bool trained = false;  // it leads the run, whose training is over: the results must be saved
-  bool closed = false;   // the results are saved: the server is not needed any more
-  std::optional<absl::Status> ended;  // why it is not part of the run any more
-  bool operator==(const ServerStanding&) const = default;
 };
 
 // The index of a request's type in ControlRequest, and of its reply in ControlReply.
@@ -104,16 +95,12 @@ class ServerLoop final : public PeerHandler {
   void Leave();
   // The run's results are saved. REQUIRES: this server leads the run, and the run is trained.
   void Close();
-  // What the results wait for, for StatusReply.waits_for; empty: nothing.
-  void SetResultsWaitFor(std::string what);
   // Waits until the other servers know how the run ended, for two seconds at most.
   void WaitUntilTold();
   // Tells the other servers that the run is closed, and frees its name in the store.
   absl::Status FreeRun();
 
-  ServerStanding standing() const;
-  // Waits until the standing differs from `known`, at most `timeout`.
-  ServerStanding WaitChanged(const ServerStanding& known, Duration timeout);
+  StandingBoard& standing() { return standing_; }
   // How many samples the run had when it was resumed.
   uint64_t samples_before() const { return samples_before_; }
   const std::string& address() const { return options_.core.self.address(); }
@@ -127,23 +114,16 @@ class ServerLoop final : public PeerHandler {
 
  private:
   using Event = std::function<void(Time now, ServerEffects* effects)>;
-  struct Link {  // a link from another server
-    ServingStream* stream = nullptr;
-    TaskQueue* queue = nullptr;
-  };
 
   explicit ServerLoop(ServerLoopOptions options);
   absl::Status Open();
   absl::StatusOr<ControlReply> Ask(ControlRequest request);
-  // Where the run's weights are.
-  struct Model {
-    WeightsChunk first;
-    Placement placement;
-    std::vector<std::string> servers;  // by shard; empty: this server
-  };
-  absl::StatusOr<Model> ModelNow();
+  RunWeights WeightsOfRun() const;
   std::shared_ptr<const TransportSecurity> DataSecurity() const;
   void Post(Event event);
+  // Does the work on the queue's thread, and then hands its result over on the loop's thread.
+  template <typename Work, typename Then>
+  void On(TaskQueue* queue, Work work, Then then);
   // Answers all calls that wait with this error.
   void FailAsked(const absl::Status& why);
   void Run();
@@ -153,18 +133,10 @@ class ServerLoop final : public PeerHandler {
   void OnBegin(const LeaderSays::Begin& begin);
   void OnOrder(const LeaderSays::Order& order);
   void HeardOf(uint64_t link, ServerSays says, ShardPartReader* parts);
-  void Tell(uint64_t link, LeaderSays says);
-  // Goes to the run's leader, which may be this server.
-  void TellOrder(uint32_t shard, uint64_t epoch, const CopyCore::OrderDone& done);
   void GiveCut(uint32_t shard);
-  void SaveImage(uint32_t shard, std::shared_ptr<const ShardImage> image);
   // REQUIRES: this server leads the run.
   void WritePart(uint32_t shard, std::shared_ptr<const ShardCut> cut);
   void SaveRunId(const std::string& run_id);
-  void LookAtStanding();
-  void Admit(const CoordinatorRecord::Pass& pass);
-  void Expel(const WorkerKey& worker);
-  void TellAll(const LeaderSays& says);
   void TellSpans(std::vector<TraceSpan> spans);
 
   // One function for each effect.
@@ -191,6 +163,8 @@ class ServerLoop final : public PeerHandler {
   const CheckpointStore checkpoints_;
   const std::shared_ptr<AllowList> members_;  // of a secured run
   CallGuard guard_;
+  ServerLinks links_;
+  StandingBoard standing_;
   std::unique_ptr<CopySet> copies_;
   std::unique_ptr<RunLink> run_link_;
 
@@ -199,10 +173,8 @@ class ServerLoop final : public PeerHandler {
   std::string told_leader_;  // leader's address, as another server or the options told it
   std::string run_id_;       // the run id on disk
   bool led_ = false;         // whether it led the run at the last look
-  bool leaving_ = false;
-  Time linked_at_{};        // while it leaves: when it was last connected to the leading server
-  Duration clock_ahead_{};  // the leader's clock minus this server's clock
-  bool keeping_ = false;    // a KeepLease is under way
+  Duration clock_ahead_{};   // the leader's clock minus this server's clock
+  bool keeping_ = false;     // a KeepLease is under way
   // By shard; kept until their checkpoint is done.
   std::map<uint32_t, std::shared_ptr<const ShardCut>> cuts_;
   // Parts of the last checkpoint, which may have to wait for room, until they are written; while it
@@ -215,17 +187,11 @@ class ServerLoop final : public PeerHandler {
 
   std::atomic<uint64_t> samples_before_{0};
   mutable std::mutex mutex_;         // guards what follows
-  std::condition_variable changed_;  // wakes the loop, and who waits for links to end
-  std::condition_variable standing_changed_;
+  std::condition_variable changed_;  // wakes the loop
   std::deque<Event> events_;
   std::vector<CopyState> copy_states_;  // reports of copies that the loop did not take yet
   std::map<uint64_t, std::promise<absl::StatusOr<ControlReply>>> asked_;
   uint64_t next_request_ = 1;
-  std::map<uint64_t, Link> links_;
-  uint64_t next_link_ = 1;
-  std::map<uint32_t, CoordinatorRecord::Pass> passes_;  // by worker; of a secured run
-  ServerStanding standing_;
-  std::string results_wait_for_;
   bool stopping_ = false;
 
   // Threads for calls that may wait: to the run store, for the lease in the store, to the disk, and

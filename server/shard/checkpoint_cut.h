@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 
 #include "common/bytes.h"
 #include "server/shard/shard_command.h"
@@ -46,5 +47,10 @@ class CheckpointCut {
   std::map<uint32_t, bool> saved_;  // worker -> whether its state has come
   ShardSnapshot snapshot_;
 };
+
+// Whether the cut that is under way, if any, holds back pushes of the clock.
+inline bool HoldsBack(const std::optional<CheckpointCut>& cut, uint64_t clock) {
+  return cut && clock > cut->clock();
+}
 
 }  // namespace psgd

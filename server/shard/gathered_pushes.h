@@ -1,5 +1,6 @@
 // At staleness 0: the absorbed updates that wait for other workers' updates, by the clock that they
-// count in, and by slice. It knows no weights: ShardCore says when a slice's updates are complete.
+// count in, and by slice. It knows no weights: SynchronousClocks says when a slice's updates are
+// complete.
 #pragma once
 
 #include <cstdint>

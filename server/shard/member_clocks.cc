@@ -16,6 +16,15 @@ MemberClocks ClocksOf(const Members& members) {
   return clocks;
 }
 
+MemberRecord& AdmitMember(const WorkerKey& key, Members* members) {
+  MemberRecord& member = (*members)[key.worker()];
+  member.Clear();
+  member.set_worker(key.worker());
+  member.set_incarnation(key.incarnation());
+  member.set_live(true);
+  return member;
+}
+
 void BeginSegmentFor(const Segment& segment, Members* members) {
   for (const uint32_t worker : segment.workers()) {
     const auto it = members->find(worker);
@@ -42,11 +51,7 @@ JournalMembers::JournalMembers(const ShardRecord& image) {
 void JournalMembers::Add(const JournalHead& step) {
   const ShardOrder& order = step.order();
   if (order.has_admit()) {
-    MemberRecord member;
-    member.set_worker(order.admit().worker());
-    member.set_incarnation(order.admit().incarnation());
-    member.set_live(true);
-    members_[member.worker()] = std::move(member);
+    AdmitMember(order.admit(), &members_);
   } else if (order.has_remove()) {
     RemoveMember(order.remove(), &members_);
   } else if (order.has_begin()) {

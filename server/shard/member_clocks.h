@@ -13,6 +13,8 @@ using MemberClocks = google::protobuf::RepeatedPtrField<MemberClock>;
 
 MemberClocks ClocksOf(const Members& members);
 
+// A new worker, or a new incarnation of one, which takes part in no clock yet.
+MemberRecord& AdmitMember(const WorkerKey& key, Members* members);
 // The live workers of the segment that did not run before take part from its first clock on.
 void BeginSegmentFor(const Segment& segment, Members* members);
 // The worker takes part no more. An earlier or later incarnation stays.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "absl/strings/str_cat.h"
 #include "server/shard/open_push.h"
 
 namespace psgd {
@@ -34,6 +35,31 @@ PullAnswerer::PullAnswerer(const Config& config, const PullOptions& options, Sli
       clocks_(std::move(clocks)),
       slices_(*slices),
       encoder_(config, options.starts) {}
+
+void PullAnswerer::BeginLife(uint32_t starts) {
+  encoder_.BeginLife(starts);
+  life_versions_.clear();
+  for (const SliceState& slice : slices_.all()) life_versions_.push_back(slice.version);
+}
+
+bool PullAnswerer::KnowsALaterLife(const Push& push) const {
+  return !life_versions_.empty() && std::ranges::any_of(push.parts(), [&](const PushPart& part) {
+    return part.base_life() > life();
+  });
+}
+
+std::string PullAnswerer::LostBase(const Push& push) const {
+  for (const PushPart& part : push.parts()) {
+    const auto local = slices_.Local(part.slice());
+    if (!local || *local >= life_versions_.size()) continue;
+    if (part.base_life() == life() || part.base_version() <= life_versions_[*local]) continue;
+    if (part.base_life() == 0) continue;  // of an earlier version of psgd, which does not know LOST
+    return absl::StrCat("slice ", part.slice(), " came back with version ", life_versions_[*local],
+                        ", and the update is computed from version ", part.base_version(),
+                        " before that");
+  }
+  return "";
+}
 
 void PullAnswerer::Meet(uint32_t worker) {
   Worker& met = workers_[worker];
@@ -68,6 +94,7 @@ absl::StatusOr<std::optional<AnsweredPull>> PullAnswerer::Take(PeerId from,
 }
 
 void PullAnswerer::SendAhead(std::vector<uint32_t> slices, Outbox* out) {
+  if (slices.empty()) return;
   std::ranges::sort(slices);
   const uint64_t slowest = clocks_.slowest();
   for (WaitingPull& pull : waiting_) {

@@ -17,6 +17,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -59,8 +60,15 @@ class PullAnswerer {
   PullAnswerer(const Config& config, const PullOptions& options, SliceSet* slices,
                PullClocks clocks);
 
-  void BeginLife(uint32_t starts) { encoder_.BeginLife(starts); }
+  // A life of the shard: from when a copy begins to answer until it ends.
+  void BeginLife(uint32_t starts);
+  void EndLife() { life_versions_.clear(); }
   uint32_t life() const { return encoder_.life(); }
+  // Whether the worker knows a later life of the shard: another copy leads it by now.
+  bool KnowsALaterLife(const Push& push) const;
+  // Whether a part is computed from weights that an earlier life of the shard had, and that the
+  // journal of this life lacks. Says which; empty: none is.
+  std::string LostBase(const Push& push) const;
 
   // A worker that has no weights yet may pull from now on. A new model makes workers new, too.
   void Meet(uint32_t worker);
@@ -122,6 +130,7 @@ class PullAnswerer {
   SliceSet& slices_;
   WeightsEncoder encoder_;
 
+  std::vector<uint64_t> life_versions_;  // by local index: as this life found them; or empty
   std::map<uint32_t, Worker> workers_;
   std::deque<WaitingPull> waiting_;
 };

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/program_state.h"
 #include "compression/saved_state.h"
-#include "optimizers/schedule.h"
 #include "server/shard/shard_order.h"
 
 namespace psgd {
@@ -18,6 +17,8 @@ ShardCore::ShardCore(ShardOptions options)
     : options_(std::move(options)),
       synchronous_(options_.config.consistency().staleness() == 0),
       slices_(options_.shard, options_.config, options_.open_bytes),
+      schedule_(options_.config),
+      clocks_(options_.config, schedule_, cut_, &slices_, &members_),
       pulls_(options_.config, {options_.shard, options_.reply_bytes, options_.starts}, &slices_,
              {.slowest = [this] { return SlowestClock(); },
               .of =
@@ -25,10 +26,10 @@ ShardCore::ShardCore(ShardOptions options)
                     const Member& member = members_.at(worker);
                     // A late push counts as seen: its worker would wait for the next clock, which
                     // may wait for the worker.
-                    return synchronous_ ? std::min(member.arrived_clock(), completed_)
+                    return synchronous_ ? std::min(member.arrived_clock(), clocks_.completed())
                                         : member.clock();
                   },
-              .ahead = [this](uint32_t local) { return ahead_[local] == completed_ + 1; }}) {}
+              .ahead = [this](uint32_t local) { return clocks_.IsAhead(local); }}) {}
 
 absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out, uint64_t number) {
   if (number != 0 && number <= last_order_) return absl::OkStatus();
@@ -43,9 +44,7 @@ absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out, uint64
   }
   // The order's entry precedes its consequences, such as pulls that no longer wait.
   if (keeps_journal_ && !std::holds_alternative<InstallModel>(command)) {
-    JournalEntry entry;
-    *entry.head.mutable_order() = ToOrderForShard(number, command);
-    journal_.push_back(std::move(entry));
+    *journal_.emplace_back().head.mutable_order() = ToOrderForShard(number, command);
   }
   PSGD_RETURN_IF_ERROR(Carry(command, out));
   if (number != 0) last_order_ = number;
@@ -53,8 +52,7 @@ absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out, uint64
 }
 
 absl::Status ShardCore::Carry(const ShardCommand& command, Outbox* out) {
-  expected_.reset();
-  grace_.LookAgain();
+  clocks_.LookAgain();
   absl::Status status = std::visit(
       [&](const auto& c) -> absl::Status {
         using C = std::decay_t<decltype(c)>;
@@ -69,7 +67,7 @@ absl::Status ShardCore::Carry(const ShardCommand& command, Outbox* out) {
         } else if constexpr (std::is_same_v<C, TakeCheckpoint>) {
           StartCut(c);
         } else {
-          hyper_ = c.hyper;
+          schedule_.SetHyper(c.hyper);
         }
         return absl::OkStatus();
       },
@@ -81,8 +79,8 @@ absl::Status ShardCore::Carry(const ShardCommand& command, Outbox* out) {
 absl::Status ShardCore::Install(const InstallModel& command) {
   try {
     PSGD_RETURN_IF_ERROR(slices_.Install(command));
-    ahead_.assign(slices_.size(), 0);
-    hyper_ = command.hyper;
+    clocks_.MeetSlices();
+    schedule_.SetHyper(command.hyper);
     for (auto& [worker, member] : members_) {
       member.clear_slice_clocks();
       member.mutable_slice_clocks()->Resize(static_cast<int>(slices_.size()), 0);
@@ -97,13 +95,9 @@ absl::Status ShardCore::Install(const InstallModel& command) {
 }
 
 void ShardCore::Admit(const AdmitWorker& command) {
-  Member member;
-  member.set_worker(command.key.worker());
-  member.set_incarnation(command.key.incarnation());
-  member.set_live(true);
+  Member& member = AdmitMember(command.key, &members_);
   member.set_next_seq(1);
   member.mutable_slice_clocks()->Resize(static_cast<int>(slices_.size()), 0);
-  members_[command.key.worker()] = std::move(member);
   pulls_.Meet(command.key.worker());
 }
 
@@ -116,15 +110,8 @@ void ShardCore::Remove(const RemoveWorker& command) {
 }
 
 void ShardCore::Begin(const BeginSegment& command) {
-  const Segment& segment = command.segment;
-  Segment& kept = segments_[segment.first_clock()] = segment;
-  kept.clear_batches();
-  BeginSegmentFor(segment, &members_);
-  // Drops segments that every running worker has left.
-  const uint64_t slowest = SlowestClock();
-  while (segments_.size() > 1 && std::next(segments_.begin())->first <= slowest) {
-    segments_.erase(segments_.begin());
-  }
+  BeginSegmentFor(command.segment, &members_);
+  schedule_.Begin(command.segment, SlowestClock());
 }
 
 MemberClocks ShardCore::Clocks() const {
@@ -132,7 +119,7 @@ MemberClocks ShardCore::Clocks() const {
 }
 
 uint64_t ShardCore::SlowestClock() const {
-  if (synchronous_) return completed_;
+  if (synchronous_) return clocks_.completed();
   uint64_t slowest = UINT64_MAX;
   for (const auto& [worker, member] : members_) {
     if (member.running()) slowest = std::min(slowest, member.clock());
@@ -141,7 +128,7 @@ uint64_t ShardCore::SlowestClock() const {
 }
 
 uint64_t ShardCore::FastestClock() const {
-  uint64_t fastest = completed_;
+  uint64_t fastest = clocks_.completed();
   for (const auto& [worker, member] : members_) fastest = std::max(fastest, member.clock());
   return fastest;
 }
@@ -295,59 +282,36 @@ absl::Status ShardCore::CheckPush(const Member& member, const Push& push, size_t
   return absl::OkStatus();
 }
 
-void ShardCore::BeginLife(uint32_t starts) {
-  pulls_.BeginLife(starts);
-  life_versions_.clear();
-  for (const SliceState& slice : slices_.all()) life_versions_.push_back(slice.version);
-}
-
-bool ShardCore::KnowsALaterLife(const Push& push) const {
-  return !life_versions_.empty() && std::ranges::any_of(push.parts(), [&](const PushPart& part) {
-    return part.base_life() > pulls_.life();
-  });
-}
-
-std::string ShardCore::LostBase(const Push& push) const {
-  for (const PushPart& part : push.parts()) {
-    const auto local = slices_.Local(part.slice());
-    if (!local || *local >= life_versions_.size()) continue;
-    if (part.base_life() == pulls_.life() || part.base_version() <= life_versions_[*local])
-      continue;
-    if (part.base_life() == 0) continue;  // of an earlier version of psgd, which does not know LOST
-    return absl::StrCat("slice ", part.slice(), " came back with version ", life_versions_[*local],
-                        ", and the update is computed from version ", part.base_version(),
-                        " before that");
+bool ShardCore::IsNext(PeerId from, const DataHeader& header, absl::string_view what, uint64_t seq,
+                       const Member& member, Outbox* out) {
+  if (seq == member.next_seq()) return true;
+  if (seq < member.next_seq()) {
+    ++stats_.duplicates;
+    Acknowledge(from, header, member.next_seq(), out);
+  } else {
+    Refuse(from, header, Refusal::OUT_OF_ORDER,
+           absl::StrCat(what, seq, " came before ", member.next_seq()), member.next_seq(), out);
   }
-  return "";
+  return false;
 }
 
 void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out) {
   const DataHeader& header = message.header;
   const Push& push = header.push();
-  if (push.seq() < member.next_seq()) {
-    ++stats_.duplicates;
-    Acknowledge(from, header, member.next_seq(), out);
-    return;
-  }
-  if (push.seq() > member.next_seq()) {
-    Refuse(from, header, Refusal::OUT_OF_ORDER,
-           absl::StrCat("push ", push.seq(), " came before ", member.next_seq()), member.next_seq(),
-           out);
-    return;
-  }
+  if (!IsNext(from, header, "push ", push.seq(), member, out)) return;
   // The worker sends it again, to the copy that leads.
-  if (KnowsALaterLife(push)) return;
+  if (pulls_.KnowsALaterLife(push)) return;
   // Before it is written: a replay does not know of lives.
-  if (const std::string lost = LostBase(push); !lost.empty()) {
+  if (const std::string lost = pulls_.LostBase(push); !lost.empty()) {
     Refuse(from, header, Refusal::LOST, lost, member.next_seq(), out);
     return;
   }
   // Only a push that must wait may be refused. To refuse a push that the next clock or the cut
   // needs would make all workers wait for ever.
   const size_t waiting = held_bytes();
-  const bool late = push.clock() <= completed_ && MayClose();  // the clock can do without it
+  const bool late = push.clock() < clocks_.next() && clocks_.MayClose();  // it can do without
   const bool waits =
-      HoldsBack(push.clock()) || (synchronous_ && (late || push.clock() > completed_ + 1));
+      HoldsBack(cut_, push.clock()) || (synchronous_ && (late || push.clock() > clocks_.next()));
   if (waits && waiting > 0 && waiting + message.PayloadBytes() > options_.held_bytes) {
     Refuse(
         from, header, Refusal::OVERLOADED,
@@ -355,7 +319,7 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
         member.next_seq(), out);
     return;
   }
-  if (keeps_journal_) WriteDown(message);
+  WriteDown(message);
   member.set_next_seq(member.next_seq() + 1);
   if (!member.pushed()) {
     // A worker's first push carries the residuals that it loaded. A later incarnation must not push
@@ -376,7 +340,7 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
   const bool due = member.running() && push.clock() == clock;
   if (due && push.end_of_clock()) {
     member.set_arrived_clock(push.clock());
-    grace_.LookAgain();
+    clocks_.grace().LookAgain();
   }
   if (!bad.ok()) {
     const bool non_finite = bad.code() == absl::StatusCode::kOutOfRange;
@@ -402,10 +366,8 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
   }
 
   if (synchronous_) {
-    const uint64_t counts_in = std::max(push.clock(), completed_ + 1);
-    const auto kept = gathered_.Add(counts_in, std::move(message), std::move(opened.payloads));
-    ApplyAhead(kept->header.push());
-  } else if (HoldsBack(push.clock())) {
+    clocks_.Add(std::move(message), std::move(opened.payloads));
+  } else if (HoldsBack(cut_, push.clock())) {
     held_bytes_ += message.PayloadBytes();
     held_.push_back({header.worker(), header.incarnation(), clock, std::move(message)});
   } else {
@@ -413,174 +375,34 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
   }
 }
 
-const Segment* ShardCore::SegmentOf(uint64_t clock) const {
-  const auto after = segments_.upper_bound(clock - 1);
-  return after == segments_.begin() ? nullptr : &std::prev(after)->second;
-}
-
-uint32_t ShardCore::StepsOf(uint32_t worker, uint64_t clock) const {
-  const Segment* segment = SegmentOf(clock);
-  if (segment == nullptr || segment->steps().empty()) return 1;
-  const auto& workers = segment->workers();  // ascending
-  const auto at = std::ranges::lower_bound(workers, worker);
-  if (at == workers.end() || *at != worker) return 1;
-  return segment->steps(static_cast<int>(at - workers.begin()));
-}
-
-UpdateRates ShardCore::RatesAt(uint64_t clock) const {
-  const uint64_t step = clock - 1;
-  double epoch = 0, epochs_per_clock = 0;
-  if (const Segment* segment = SegmentOf(clock)) {
-    epochs_per_clock = segment->epochs_per_clock();
-    epoch = segment->epoch_at_start() +
-            static_cast<double>(step - segment->first_clock()) * epochs_per_clock;
-  }
-  const double factor =
-      ScheduleFactor(options_.config.schedule(),
-                     {.epoch = epoch,
-                      .step = step,
-                      .epochs_per_step = epochs_per_clock,
-                      .total_epochs = static_cast<double>(options_.config.train().epochs())});
-  return {.learning_rate = hyper_.learning_rate() * factor, .weight_decay = hyper_.weight_decay()};
-}
-
 void ShardCore::ApplyNow(Member& member, std::span<const ShownWeights> shown, const Push& push,
                          std::span<const OpenedPart> parts) {
-  const UpdateRates rates = parts.empty() ? UpdateRates{} : RatesAt(push.clock());
+  const UpdateRates rates = parts.empty() ? UpdateRates{} : schedule_.RatesAt(push.clock());
   uint64_t steps = 0;  // of all that push now
   for (const auto& [worker, other] : members_) {
-    if (other.running()) steps += StepsOf(worker, push.clock());
+    if (other.running()) steps += schedule_.StepsOf(worker, push.clock());
   }
-  const uint32_t own = StepsOf(member.worker(), push.clock());
+  const uint32_t own = schedule_.StepsOf(member.worker(), push.clock());
   const float share = static_cast<float>(own) / static_cast<float>(std::max<uint64_t>(steps, own));
   slices_.Apply(push, parts, share, shown, rates);
   if (push.end_of_clock() && push.clock() == member.clock() + 1) member.set_clock(push.clock());
 }
 
-void ShardCore::ApplyClocks() {
-  while (true) {
-    const uint64_t clock = completed_ + 1;
-    if (HoldsBack(clock)) return;
-    // A quick exit: of thousands of workers, most pushes are not from the awaited worker.
-    const auto lacks = [clock](const Member& member) {
-      return TakesPart(member, clock) && member.arrived_clock() < clock;
-    };
-    const auto awaited = members_.find(awaited_);
-    if (closed_ != clock && awaited != members_.end() && lacks(awaited->second)) return;
-    bool expected = false;
-    uint64_t next_start = UINT64_MAX;
-    for (const auto& [worker, member] : members_) {
-      if (!member.running()) continue;
-      next_start = std::min(next_start, member.first_clock());
-      if (member.first_clock() >= clock) continue;
-      expected = true;
-      if (closed_ != clock && lacks(member)) {
-        awaited_ = worker;
-        return;
-      }
-    }
-    expected_.reset();
-    if (gathered_.Has(clock)) {
-      ApplyGathered(clock, gathered_.TakeAll(clock));
-    } else if (!expected) {
-      // No worker will fill this clock: go on where the present workers began. Without workers, go
-      // on to the cut, so that it does not wait.
-      if (next_start == UINT64_MAX && cut_) next_start = cut_->clock();
-      if (next_start == UINT64_MAX || next_start <= completed_) return;
-      const auto later = gathered_.Next(clock);
-      completed_ = later ? std::min(next_start, *later - 1) : next_start;
-      continue;
-    }
-    completed_ = clock;
-    grace_.LookAgain();
-    to_send_.clear();
-    for (auto& [worker, member] : members_) {
-      if (TakesPart(member, clock)) member.set_clock(std::min(member.arrived_clock(), clock));
-    }
-  }
-}
-
-bool ShardCore::MayClose() const {
-  const int32_t quorum = options_.config.consistency().quorum();
-  const uint64_t clock = completed_ + 1;
-  if (quorum == 0 || !synchronous_ || HoldsBack(clock)) return false;
-  const Segment* segment = SegmentOf(clock);
-  if (segment == nullptr || clock >= segment->first_clock() + segment->clocks()) return false;
-  const auto arrived = std::ranges::count_if(members_, [clock](const auto& entry) {
-    return TakesPart(entry.second, clock) && entry.second.arrived_clock() >= clock;
-  });
-  return arrived >= quorum;
-}
-
 void ShardCore::Tick(Time now, Outbox* out) {
-  const uint64_t clock = completed_ + 1;
-  if (grace_.MustLook(clock, now) && grace_.IsOver(MayClose(), now)) Close(clock, out);
+  if (clocks_.IsDue(now)) Close(out);
 }
 
-void ShardCore::Close(uint64_t clock, Outbox* out) {
-  if (keeps_journal_) {
-    JournalEntry entry;
-    entry.head.set_close(clock);
-    journal_.push_back(std::move(entry));
-  }
-  closed_ = clock;
+void ShardCore::Close(Outbox* out) {
+  if (keeps_journal_) journal_.emplace_back().head.set_close(clocks_.next());
+  clocks_.Close();
   Settle(out);
-}
-
-void ShardCore::ApplyGathered(uint64_t clock, std::vector<GatheredPayload> gathered) {
-  std::vector<WaitingPayload> payloads;
-  for (GatheredPayload& payload : gathered) {
-    const uint32_t steps = StepsOf(payload.worker, payload.made_for());
-    const uint64_t late = clock - payload.made_for();
-    payloads.push_back({payload.message.get(), std::move(payload.shared), steps, late});
-  }
-  std::map<uint32_t, uint32_t> absent;
-  if (closed_ == clock) {
-    for (const auto& [worker, member] : members_) {
-      if (TakesPart(member, clock) && member.arrived_clock() < clock) {
-        absent[worker] = StepsOf(worker, clock);
-      }
-    }
-  }
-  slices_.ApplyTogether(std::move(payloads), absent, RatesAt(clock));
-}
-
-bool ShardCore::AllPushed(uint64_t clock, uint32_t local) {
-  if (gathered_.IsShared(clock, local)) return false;
-  const std::span<const GatheredPayload> pushed = gathered_.Of(clock, local);
-  if (!expected_) {
-    expected_ = std::ranges::count_if(
-        members_, [clock](const auto& member) { return TakesPart(member.second, clock); });
-  }
-  if (pushed.size() < *expected_) return false;
-  // A worker that is gone may have pushed, too.
-  size_t expected = 0;
-  for (size_t i = 0; i < pushed.size(); ++i) {
-    const auto member = members_.find(pushed[i].worker);
-    const bool again = i > 0 && pushed[i - 1].worker == pushed[i].worker;
-    if (pushed[i].made_for() != clock) return false;  // with late pushes the clock is one update
-    if (!again && member != members_.end() && TakesPart(member->second, clock)) ++expected;
-  }
-  return expected == *expected_;
-}
-
-void ShardCore::ApplyAhead(const Push& push) {
-  const uint64_t clock = push.clock();
-  if (clock != completed_ + 1 || HoldsBack(clock)) return;
-  for (const PushPart& part : push.parts()) {
-    const uint32_t local = *slices_.Local(part.slice());
-    if (!AllPushed(clock, local)) continue;
-    ApplyGathered(clock, gathered_.Take(clock, local));
-    ahead_[local] = clock;
-    to_send_.push_back(local);
-  }
 }
 
 void ShardCore::ReleaseHeld() {
   std::deque<HeldPush> held;
   held.swap(held_);
   for (HeldPush& entry : held) {
-    if (HoldsBack(entry.clock)) {
+    if (HoldsBack(cut_, entry.clock)) {
       held_.push_back(std::move(entry));
       continue;
     }
@@ -600,13 +422,13 @@ void ShardCore::ReleaseHeld() {
 }
 
 void ShardCore::Settle(Outbox* out) {
-  if (synchronous_) ApplyClocks();
+  if (synchronous_) clocks_.Advance();
   while (ProgressCut()) {
     ReleaseHeld();
-    if (synchronous_) ApplyClocks();
+    if (synchronous_) clocks_.Advance();
   }
   for (const AnsweredPull& pull : pulls_.AnswerWaiting(out)) NoteAnswered(pull);
-  if (!to_send_.empty()) pulls_.SendAhead(std::exchange(to_send_, {}), out);
+  pulls_.SendAhead(clocks_.TakeNewAhead(), out);
 }
 
 void ShardCore::OnPull(PeerId from, const Message& message, Outbox* out) {
@@ -622,7 +444,7 @@ void ShardCore::OnPull(PeerId from, const Message& message, Outbox* out) {
 void ShardCore::NoteAnswered(const AnsweredPull& pull) {
   ++stats_.pulls;
   stats_.pull_staleness.Add(pull.staleness);
-  if (pull.shown && keeps_journal_) WriteDown(*pull.shown);
+  if (pull.shown) WriteDown(*pull.shown);
 }
 
 namespace {
@@ -643,18 +465,8 @@ void ShardCore::StartCut(const TakeCheckpoint& command) {
 void ShardCore::OnSaveState(PeerId from, Member& member, const Message& message, Outbox* out) {
   const DataHeader& header = message.header;
   const SaveState& save = header.save_state();
-  if (save.seq() < member.next_seq()) {
-    ++stats_.duplicates;
-    Acknowledge(from, header, member.next_seq(), out);
-    return;
-  }
-  if (save.seq() > member.next_seq()) {
-    Refuse(from, header, Refusal::OUT_OF_ORDER,
-           absl::StrCat("state ", save.seq(), " came before ", member.next_seq()),
-           member.next_seq(), out);
-    return;
-  }
-  if (keeps_journal_) WriteDown(message);
+  if (!IsNext(from, header, "state ", save.seq(), member, out)) return;
+  WriteDown(message);
   member.set_next_seq(member.next_seq() + 1);
   bool sound = static_cast<size_t>(save.slices_size()) == message.payloads.size();
   for (int i = 0; sound && i < save.slices_size(); ++i) {
@@ -685,13 +497,13 @@ void ShardCore::OnSaveState(PeerId from, Member& member, const Message& message,
 
 bool ShardCore::ProgressCut() {
   if (!cut_ || !cut_->HasAllStates()) return false;
-  if (synchronous_ && completed_ < cut_->clock()) return false;
+  if (synchronous_ && clocks_.completed() < cut_->clock()) return false;
   for (const auto& [worker, member] : members_) {
     if (member.running() && member.clock() < cut_->clock()) return false;
   }
   finished_.push_back(cut_->Finish(slices_));
   cut_.reset();
-  grace_.LookAgain();
+  clocks_.grace().LookAgain();
   return true;
 }
 
@@ -720,21 +532,19 @@ void ShardCore::OnLoadState(PeerId from, const Message& message, Outbox* out) {
 }
 
 void ShardCore::WriteDown(const Message& message) {
-  JournalEntry entry;
+  if (!keeps_journal_) return;
+  JournalEntry& entry = journal_.emplace_back();
   *entry.head.mutable_message() = message.header;
   entry.payloads = message.payloads;
-  journal_.push_back(std::move(entry));
 }
 
 void ShardCore::WriteDown(const WeightsShown& shown) {
-  JournalEntry entry;
-  *entry.head.mutable_shown() = shown;
-  journal_.push_back(std::move(entry));
+  if (keeps_journal_) *journal_.emplace_back().head.mutable_shown() = shown;
 }
 
 absl::Status ShardCore::Replay(const JournalEntry& entry) {
   Outbox nobody;
-  life_versions_.clear();  // who replays does not answer workers: a life of it has ended
+  pulls_.EndLife();  // who replays does not answer workers: a life of it has ended
   journal_.clear();
   switch (entry.head.step_case()) {
     case JournalHead::kOrder: {
@@ -746,10 +556,10 @@ absl::Status ShardCore::Replay(const JournalEntry& entry) {
       OnMessage(0, {entry.head.message(), entry.payloads}, &nobody);
       break;
     case JournalHead::kShown:
-      if (pulls_.Show(entry.head.shown()) && keeps_journal_) WriteDown(entry.head.shown());
+      if (pulls_.Show(entry.head.shown())) WriteDown(entry.head.shown());
       break;
     case JournalHead::kClose:
-      if (entry.head.close() == completed_ + 1 && MayClose()) Close(completed_ + 1, &nobody);
+      if (entry.head.close() == clocks_.next() && clocks_.MayClose()) Close(&nobody);
       break;
     case JournalHead::STEP_NOT_SET:
       break;
@@ -773,15 +583,13 @@ ShardImage ShardCore::MakeImage() const {
   ShardRecord& record = image.record;
   record.set_last_order(last_order_);
   slices_.Save(&image);
-  *record.mutable_hyper() = hyper_;
-  record.set_completed(completed_);
+  schedule_.Save(&record);
+  clocks_.Save(&record);
   for (const auto& [worker, member] : members_) {
     MemberRecord* const saved = record.add_members();
     *saved = member;
     pulls_.SaveShown(worker, saved, &image.arrays);
   }
-  for (const auto& [clock, segment] : segments_) *record.add_segments() = segment;
-  gathered_.Save(&record);
   record.set_pushes(stats_.pushes);
   record.set_pulls(stats_.pulls);
   for (const auto& [reason, count] : stats_.refused) (*record.mutable_refused())[reason] = count;
@@ -791,17 +599,11 @@ ShardImage ShardCore::MakeImage() const {
 absl::Status ShardCore::Restore(const ShardImage& image) {
   const ShardRecord& record = image.record;
   PSGD_RETURN_IF_ERROR(slices_.Restore(image));
-  ahead_.assign(slices_.size(), 0);
-  hyper_ = record.hyper();
+  schedule_.Restore(record);
+  PSGD_RETURN_IF_ERROR(clocks_.Restore(record));
   last_order_ = record.last_order();
-  completed_ = record.completed();
-  grace_.LookAgain();
   for (const MemberRecord& member : record.members()) {
     PSGD_RETURN_IF_ERROR(RestoreMember(member, image));
-  }
-  for (const Segment& segment : record.segments()) segments_[segment.first_clock()] = segment;
-  for (const WaitingPush& waiting : record.waiting()) {
-    PSGD_RETURN_IF_ERROR(RestoreWaiting(waiting));
   }
   stats_.pushes = record.pushes();
   stats_.pulls = record.pulls();
@@ -821,13 +623,6 @@ absl::Status ShardCore::RestoreMember(const MemberRecord& record, const ShardIma
   if (!member.live()) return absl::OkStatus();
   pulls_.Meet(record.worker());
   pulls_.RestoreShown(record, image.arrays);
-  return absl::OkStatus();
-}
-
-absl::Status ShardCore::RestoreWaiting(const WaitingPush& waiting) {
-  PSGD_ASSIGN_OR_RETURN(Message message, MessageOf(waiting));
-  auto payloads = slices_.Payloads(message.header.push());
-  gathered_.Add(waiting.clock(), std::move(message), std::move(payloads));
   return absl::OkStatus();
 }
 

@@ -7,18 +7,10 @@
 // number. A bad push (lengths, codes, non-finite values) uses up its number and its clock but
 // changes no weight, so one bad update never stops the run.
 //
-// staleness 0: the pushes of a clock wait for each other and are applied as one update, summed in
-// the order of worker numbers, so the result does not depend on which worker was first. A slice
-// that every worker has pushed does not wait for the clock's other slices. With
-// consistency.quorum, a clock that has its quorum waits for the others only for the grace period.
-// What comes later counts in the next clock. The last clock of a segment always waits, so segments,
-// cuts and ends of runs lack nothing.
+// At staleness 0, SynchronousClocks applies the pushes of a clock together. Above, each push is
+// applied as it comes, and pulls wait while their worker is too far ahead.
 //
-// Staleness above 0: each push is applied as it comes, and pulls wait while their worker is too far
-// ahead.
-//
-// This class decides which pushes count, and when. SliceSet applies them, and PullAnswerer answers
-// pulls.
+// This class decides which pushes count. SliceSet applies them, and PullAnswerer answers pulls.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "common/bytes.h"
 #include "common/clock.h"
 #include "common/metrics.h"
@@ -39,7 +32,7 @@
 #include "proto/config.pb.h"
 #include "proto/journal.pb.h"
 #include "server/shard/checkpoint_cut.h"
-#include "server/shard/gathered_pushes.h"
+#include "server/shard/clock_schedule.h"
 #include "server/shard/grace.h"
 #include "server/shard/journal.h"
 #include "server/shard/member_clocks.h"
@@ -51,6 +44,7 @@
 #include "server/shard/slice_set.h"
 #include "server/shard/slice_state.h"
 #include "server/shard/snapshot.h"
+#include "server/shard/synchronous_clocks.h"
 
 namespace psgd {
 
@@ -86,8 +80,8 @@ class ShardCore {
   void OnMessage(PeerId from, Message message, Outbox* out);
   // Goes on without late workers, if that is due. Call it now and then, and when grace().Ends().
   void Tick(Time now, Outbox* out);
-  const Grace& grace() const { return grace_; }
-  Grace& grace() { return grace_; }
+  const Grace& grace() const { return clocks_.grace(); }
+  Grace& grace() { return clocks_.grace(); }
 
   // The steps since the last call, in order. Their messages in the outbox may leave only after the
   // steps are written, because the messages tell of them. InstallModel makes no step: an image must
@@ -96,7 +90,7 @@ class ShardCore {
   // Overrides ShardOptions.journal from now on.
   void KeepJournal(bool keep) { keeps_journal_ = keep; }
   // Like a new ShardOptions.starts: this copy of the shard answers pulls from now on.
-  void BeginLife(uint32_t starts);
+  void BeginLife(uint32_t starts) { pulls_.BeginLife(starts); }
   // Carries out a written step again.
   absl::Status Replay(const JournalEntry& entry);
   // False while a cut is under way: a cut is made again from the journal, so no image may replace
@@ -124,7 +118,7 @@ class ShardCore {
   uint64_t weight_bytes() const { return slices_.weight_bytes(); }
   size_t waiting_pulls() const { return pulls_.waiting(); }
   // Bytes of pushes that wait for slower workers or for a checkpoint.
-  size_t held_bytes() const { return held_bytes_ + gathered_.bytes(); }
+  size_t held_bytes() const { return held_bytes_ + clocks_.bytes(); }
   // How far it is with each worker. Empty: it has no slices, so no worker waits for it.
   MemberClocks Clocks() const;
   uint64_t SlowestClock() const;
@@ -152,39 +146,20 @@ class ShardCore {
 
   // Pushes.
   void OnPush(PeerId from, Member& member, Message message, Outbox* out);
+  // Whether a push or a state is the next of its worker. Answers one that is not.
+  bool IsNext(PeerId from, const DataHeader& header, absl::string_view what, uint64_t seq,
+              const Member& member, Outbox* out);
   // Checks a push that is next in order, except its payloads.
   absl::Status CheckPush(const Member& member, const Push& push, size_t payloads) const;
-  // Whether the worker knows a later life of the shard: another copy leads it by now.
-  bool KnowsALaterLife(const Push& push) const;
-  // Whether a part is computed from weights that an earlier life of the shard had, and that the
-  // journal of this life lacks. Says which; empty: none is.
-  std::string LostBase(const Push& push) const;
   // `shown`: the weights that the worker was sent, if they are known.
   void ApplyNow(Member& member, std::span<const ShownWeights> shown, const Push& push,
                 std::span<const OpenedPart> parts);
-  void ApplyClocks();
-  // Whether the next clock has its quorum, and may go on without the others.
-  bool MayClose() const;
-  // Applies the next clock without late workers.
-  void Close(uint64_t clock, Outbox* out);
-  void ApplyGathered(uint64_t clock, std::vector<GatheredPayload> gathered);
-  // Whether the worker takes part in the clock.
-  static bool TakesPart(const Member& member, uint64_t clock) {
-    return member.running() && member.first_clock() < clock;
-  }
-  // Applies the slices of a push that every worker has pushed now, ahead of the rest of the clock.
-  void ApplyAhead(const Push& push);
-  // Whether every worker of the clock has pushed the slice in a payload of its own.
-  bool AllPushed(uint64_t clock, uint32_t local);
+  // The next clock goes on without late workers.
+  void Close(Outbox* out);
   // Applies the held pushes that no cut holds back now.
   void ReleaseHeld();
   // Called after clocks moved: completes clocks, the cut, held pushes and waiting pulls.
   void Settle(Outbox* out);
-  // The segment of the step that leads to `clock`; null: it is not known.
-  const Segment* SegmentOf(uint64_t clock) const;
-  // The steps of that clock that the worker takes: 1 without local steps.
-  uint32_t StepsOf(uint32_t worker, uint64_t clock) const;
-  UpdateRates RatesAt(uint64_t clock) const;
 
   // Pulls.
   void OnPull(PeerId from, const Message& message, Outbox* out);
@@ -195,13 +170,11 @@ class ShardCore {
   void OnLoadState(PeerId from, const Message& message, Outbox* out);
   // True: the cut is complete, and later pushes may go on.
   bool ProgressCut();
-  bool HoldsBack(uint64_t clock) const { return cut_ && clock > cut_->clock(); }
 
-  // Images.
+  // Journal and images.
   void WriteDown(const Message& message);
   void WriteDown(const WeightsShown& shown);
   absl::Status RestoreMember(const MemberRecord& record, const ShardImage& image);
-  absl::Status RestoreWaiting(const WaitingPush& waiting);
 
   Member* Find(const DataHeader& header, PeerId from, Outbox* out);
   void Refuse(PeerId to, const DataHeader& about, Refusal::Reason reason, const std::string& detail,
@@ -214,24 +187,13 @@ class ShardCore {
   const bool synchronous_;
 
   SliceSet slices_;
-  PullAnswerer pulls_;
-  std::vector<uint64_t> life_versions_;  // by local index: as this life found them
-  HyperParameters hyper_;
   Members members_;
-  std::map<uint64_t, Segment> segments_;  // by first clock
-  uint64_t completed_ = 0;                // staleness 0: clocks applied
-  uint32_t awaited_ = 0;     // staleness 0: a worker that the next clock lacked at the last look
-  GatheredPushes gathered_;  // staleness 0: absorbed and not applied
-  uint64_t closed_ = 0;      // the latest clock that went on without late workers
-  Grace grace_{Milliseconds(options_.config.consistency().grace())};
-  // staleness 0: how many workers take part in the next clock; nullopt: to be counted.
-  std::optional<size_t> expected_;
-  // staleness 0, by local index: the last clock that was applied ahead of the others.
-  std::vector<uint64_t> ahead_;
-  std::vector<uint32_t> to_send_;  // slices that the last push made ahead
-  std::deque<HeldPush> held_;      // pushes that wait for the cut
-  size_t held_bytes_ = 0;
+  ClockSchedule schedule_;
   std::optional<CheckpointCut> cut_;
+  SynchronousClocks clocks_;
+  PullAnswerer pulls_;
+  std::deque<HeldPush> held_;  // pushes that wait for the cut
+  size_t held_bytes_ = 0;
   std::deque<ShardCut> finished_;
   uint64_t last_order_ = 0;
   bool keeps_journal_ = options_.journal;

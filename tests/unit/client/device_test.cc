@@ -108,7 +108,7 @@ class Running {
         client_->AddTensor({.name = "tail", .shape = {50, 10}}, std::vector<float>(500, 2)).ok());
     for (const uint32_t tensor : {kMatrix, kBias, kTail}) {
       if (!program.device) continue;
-      EXPECT_TRUE(client_->UseDevice(tensor, *program.device).ok());
+      EXPECT_TRUE(client_->pushes().UseDevice(tensor, *program.device).ok());
       values_.push_back(std::make_unique<DeviceArrayOfProgram>(*program.device, counts_[tensor]));
       bases_.push_back(std::make_unique<DeviceArrayOfProgram>(*program.device, counts_[tensor]));
     }
@@ -123,18 +123,15 @@ class Running {
 
   absl::Status Push(uint32_t tensor, const std::vector<float>& weights,
                     const std::vector<float>& pushed) {
-    PSGD_ASSIGN_OR_RETURN(const CodedOn where, client_->WhereCoded(tensor));
-    if (where == CodedOn::kHost) {
-      return program_.gradients ? client_->PushGradient(tensor, pushed)
-                                : client_->PushWeights(tensor, pushed);
-    }
+    PSGD_ASSIGN_OR_RETURN(const CodedOn where, client_->pushes().WhereCoded(tensor));
+    const Pushed what = program_.gradients ? Pushed::kGradient : Pushed::kWeights;
+    if (where == CodedOn::kHost) return client_->pushes().Push(tensor, what, pushed);
     values_[tensor]->Write(program_.stream, pushed);
     bases_[tensor]->Write(program_.stream, weights);
     const DeviceValues values{
         values_[tensor]->data(), where == CodedOn::kDevice ? nullptr : bases_[tensor]->data(),
         pushed.size(), reinterpret_cast<void*>(static_cast<intptr_t>(program_.stream))};
-    return program_.gradients ? client_->PushDeviceGradient(tensor, values)
-                              : client_->PushDeviceWeights(tensor, values);
+    return client_->pushes().Push(tensor, what, values);
   }
 
   absl::Status Step(int step, Trained* trained) {
@@ -154,7 +151,7 @@ class Running {
     }
     if (step % 3 == 1) {  // now and then the program asks before the step ends
       trained->sent.emplace_back(counts_[kMatrix]);
-      PSGD_RETURN_IF_ERROR(client_->Sent(kMatrix, trained->sent.back()));
+      PSGD_RETURN_IF_ERROR(client_->pushes().Sent(kMatrix, trained->sent.back()));
     }
     if (step + 1 == program_.steps && !program_.ends_last_step) return absl::OkStatus();
     const absl::Status ended = client_->EndStep({.samples = 4});
@@ -167,8 +164,8 @@ class Running {
 
   Trained Train() {
     Trained trained;
-    trained.matrix = client_->WhereCoded(kMatrix).value();
-    trained.bias = client_->WhereCoded(kBias).value();
+    trained.matrix = client_->pushes().WhereCoded(kMatrix).value();
+    trained.bias = client_->pushes().WhereCoded(kBias).value();
     for (int step = 0; step < program_.steps && trained.status.ok(); ++step) {
       trained.status = Step(step, &trained);
     }
@@ -368,7 +365,7 @@ TEST(DeviceProgramTest, LocalStepsAreCodedOnTheHost) {
   std::filesystem::remove(log);
   Running running(
       {.config = Compression("onebit") + "local: {steps: 5}\n", .device = 0, .log_file = log});
-  EXPECT_EQ(running.client().WhereCoded(kMatrix).value(), CodedOn::kHost);
+  EXPECT_EQ(running.client().pushes().WhereCoded(kMatrix).value(), CodedOn::kHost);
   EXPECT_THAT(Read(log), HasSubstr("local.steps"));
   EXPECT_TRUE(running.client().Leave(false, "done").ok());
 }
@@ -385,37 +382,43 @@ TEST(DeviceProgramTest, WrongCallsSayWhatToDo) {
   };
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
   constexpr auto kState = absl::StatusCode::kFailedPrecondition;
-  expect(client->UseDevice(2, 0), kInvalid, "tensor 2, and there are 2");
-  expect(client->UseDevice(0, -1), kInvalid, "devices are numbered from 0");
-  expect(client->WhereCoded(0).status(), kState, "commit it before");
-  ASSERT_TRUE(client->UseDevice(kMatrix, 0).ok());
+  expect(client->pushes().UseDevice(2, 0), kInvalid, "tensor 2, and there are 2");
+  expect(client->pushes().UseDevice(0, -1), kInvalid, "devices are numbered from 0");
+  expect(client->pushes().WhereCoded(0).status(), kState, "commit it before");
+  ASSERT_TRUE(client->pushes().UseDevice(kMatrix, 0).ok());
   ASSERT_TRUE(client->Commit(kSamples, 1).ok());
-  expect(client->UseDevice(kMatrix, 0), kState, "after the commit");
-  expect(client->WhereCoded(2).status(), kInvalid, "tensor 2, and there are 2");
+  expect(client->pushes().UseDevice(kMatrix, 0), kState, "after the commit");
+  expect(client->pushes().WhereCoded(2).status(), kInvalid, "tensor 2, and there are 2");
   std::vector<float> values(kElements, 0.5f);
   const DeviceValues there{values.data(), first.data(), kElements};
-  expect(client->PushDeviceWeights(kMatrix, there), kState, "before a share was dealt");
+  expect(client->pushes().Push(kMatrix, Pushed::kWeights, there), kState,
+         "before a share was dealt");
   ASSERT_TRUE(client->NextShare(Soon()).ok());
   ASSERT_TRUE(client->Wait(Soon()).ok());
-  expect(client->PushDeviceWeights(kBias, there), kInvalid, "bias is coded on the host");
-  expect(client->PushWeights(kMatrix, values), kInvalid, "matrix is coded on a GPU");
-  const int64_t row = 0;
-  expect(client->PushRows(kMatrix, {&row, 1}, std::span(values).first(10)), kInvalid,
+  expect(client->pushes().Push(kBias, Pushed::kWeights, there), kInvalid,
+         "bias is coded on the host");
+  expect(client->pushes().Push(kMatrix, Pushed::kWeights, values), kInvalid,
          "matrix is coded on a GPU");
-  expect(client->PushDeviceWeights(kMatrix, {values.data(), nullptr, kElements}), kInvalid,
-         "the base of matrix is a null pointer");
-  expect(client->PushDeviceWeights(kMatrix, {values.data(), first.data(), 7}), kInvalid,
-         "matrix has 1000 elements");
+  const int64_t row = 0;
+  expect(client->pushes().PushRows(kMatrix, {&row, 1}, std::span(values).first(10)), kInvalid,
+         "matrix is coded on a GPU");
+  expect(client->pushes().Push(kMatrix, Pushed::kWeights,
+                               DeviceValues{values.data(), nullptr, kElements}),
+         kInvalid, "the base of matrix is a null pointer");
+  expect(client->pushes().Push(kMatrix, Pushed::kWeights,
+                               DeviceValues{values.data(), first.data(), 7}),
+         kInvalid, "matrix has 1000 elements");
   const auto found = FindInPlugin("cudnn", PSGD_QUEUED_DEVICE_DIR, "psgd_queued_device_faults");
   queued::Faults* const faults = reinterpret_cast<queued::FaultsFunction>(*found)();
   for (const float* const memory : {there.values, there.base}) {
     faults->foreign_memory = memory;
-    expect(client->PushDeviceWeights(kMatrix, there), kInvalid, "not in memory of CUDA device 0");
+    expect(client->pushes().Push(kMatrix, Pushed::kWeights, there), kInvalid,
+           "not in memory of CUDA device 0");
   }
   faults->foreign_memory = nullptr;
-  expect(client->PushDeviceGradient(kMatrix, there), kState, "push weights");
-  ASSERT_TRUE(client->PushDeviceWeights(kMatrix, there).ok());
-  expect(client->PushDeviceWeights(kMatrix, there), kState, "was pushed before");
+  expect(client->pushes().Push(kMatrix, Pushed::kGradient, there), kState, "push weights");
+  ASSERT_TRUE(client->pushes().Push(kMatrix, Pushed::kWeights, there).ok());
+  expect(client->pushes().Push(kMatrix, Pushed::kWeights, there), kState, "was pushed before");
   ASSERT_TRUE(client->EndStep({}).ok());
   EXPECT_TRUE(client->Leave(false, "done").ok());
 }

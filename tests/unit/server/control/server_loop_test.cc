@@ -298,12 +298,12 @@ TEST_F(ServerLoops, ARunThatIsClosedEndsOnAllServers) {
   drain.set_reason("enough");
   Ask(all, drain);
   Ask(all, leave);
-  ASSERT_TRUE(Eventually([&] { return machines[0].loop->standing().trained; }));
-  EXPECT_FALSE(machines[1].loop->standing().ended) << "its shards may be read";
+  ASSERT_TRUE(Eventually([&] { return machines[0].loop->standing().now().trained; }));
+  EXPECT_FALSE(machines[1].loop->standing().now().ended) << "its shards may be read";
   machines[0].loop->Close();
-  ASSERT_TRUE(Eventually([&] { return machines[1].loop->standing().ended.has_value(); }));
-  EXPECT_TRUE(machines[1].loop->standing().ended->ok());
-  ASSERT_TRUE(Eventually([&] { return machines[0].loop->standing().closed; }));
+  ASSERT_TRUE(Eventually([&] { return machines[1].loop->standing().now().ended.has_value(); }));
+  EXPECT_TRUE(machines[1].loop->standing().now().ended->ok());
+  ASSERT_TRUE(Eventually([&] { return machines[0].loop->standing().now().closed; }));
   EXPECT_TRUE(machines[0].loop->FreeRun().ok());
   EXPECT_EQ(store()->Read()->revision, 0) << "the name is free";
 }

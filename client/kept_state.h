@@ -1,0 +1,43 @@
+// The state of its own that a program keeps in checkpoints: bytes that only it understands.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/status.h"
+
+namespace psgd {
+
+// Not thread-safe.
+class KeptState {
+ public:
+  // The program has a state that checkpoints keep.
+  void Keep() { keeps_ = true; }
+  bool keeps() const { return keeps_; }
+  // WantsState: the program has a state and did not give it yet.
+  absl::Status Ask();
+  // The program gives what Ask wanted.
+  absl::Status Give(ByteSpan state);
+  // What the program gave since the last call.
+  std::optional<Bytes> Take() { return std::exchange(given_, std::nullopt); }
+
+  // What the checkpoint has that the run goes on from.
+  void Load(const std::map<uint32_t, Bytes>& saved, const std::string& run, uint32_t worker);
+  void ForgetLoaded() { loaded_ = std::nullopt; }
+  // Null: there is none. DATA_LOSS: the checkpoint has only a part.
+  absl::StatusOr<const std::vector<std::byte>*> loaded() const;
+
+ private:
+  bool keeps_ = false;
+  bool wanted_ = false;
+  std::optional<Bytes> given_;
+  absl::StatusOr<std::optional<std::vector<std::byte>>> loaded_ = std::nullopt;
+};
+
+}  // namespace psgd
