@@ -103,17 +103,6 @@ bool Inflate(std::span<const uint8_t> packed, std::span<uint8_t> out) {
   return (code == Z_OK || code == Z_STREAM_END) && made == out.size();
 }
 
-uint32_t ZipChecksum(std::span<const uint8_t> bytes) {
-  constexpr size_t kMostAtOnce = size_t{1} << 30;
-  uLong sum = crc32(0, nullptr, 0);
-  while (!bytes.empty()) {
-    const size_t part = std::min(bytes.size(), kMostAtOnce);
-    sum = crc32(sum, bytes.data(), static_cast<uInt>(part));
-    bytes = bytes.subspan(part);
-  }
-  return static_cast<uint32_t>(sum);
-}
-
 }  // namespace
 
 absl::StatusOr<ZipFile> ZipFile::Open(const std::string& path) {
@@ -200,7 +189,7 @@ absl::StatusOr<std::vector<uint8_t>> ZipFile::Read(const std::string& name) cons
     good = member.packed == member.unpacked;
     bytes = std::move(packed);
   }
-  if (good && ZipChecksum(bytes) == member.checksum) return bytes;
+  if (good && crc32_z(0, bytes.data(), bytes.size()) == member.checksum) return bytes;
   return BadZip(file_.path(), "the bytes of " + name + " are damaged");
 }
 

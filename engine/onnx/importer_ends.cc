@@ -1,9 +1,8 @@
 // The beginning and end of an import: input, logits, loss.
-#include <fnmatch.h>
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/glob.h"
 #include "common/suggest.h"
 #include "engine/graph/loss.h"
 #include "engine/onnx/attributes.h"
@@ -170,7 +169,7 @@ absl::Status Importer::CheckFrozen() const {
   for (const auto& [name, array] : file_.initializers()) names.push_back(SafeName(name));
   for (const std::string& glob : options_.config.frozen()) {
     const bool any = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-      return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+      return GlobMatches(glob, name);
     });
     if (any) continue;
     return absl::InvalidArgumentError(absl::StrCat("model.frozen: nothing in ", file_.path(),

@@ -1,11 +1,10 @@
 // Chooses which values of a file are trained.
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/glob.h"
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/importer.h"
 
@@ -30,7 +29,7 @@ bool IsReal(int64_t type) {
 
 bool IsFrozen(const ModelConfig& config, const std::string& name) {
   return std::any_of(config.frozen().begin(), config.frozen().end(), [&](const std::string& glob) {
-    return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+    return GlobMatches(glob, name);
   });
 }
 

@@ -138,7 +138,8 @@ TEST(CowArrayTest, ReadersOnOtherThreadsNeverSeeAWrite) {
     in_place += update.in_place();
     for (size_t i = 0; i < kSize; ++i) update.out()[i] = static_cast<float>(version);
     update.Commit();
-    if (version % 3 != 0) queue.Push({static_cast<float>(version), array.Share()});
+    if (version % 3 == 0) continue;
+    while (!queue.TryPush({static_cast<float>(version), array.Share()})) std::this_thread::yield();
   }
   queue.Close();
   first.join();
