@@ -1,10 +1,32 @@
 #include "server/cluster/late_watch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/units.h"
+
 namespace psgd {
+
+std::string LateText(const LateWorkers& late, std::span<const std::string> names, int64_t lease) {
+  constexpr size_t kMostNamed = 3;
+  const bool one = names.size() == 1;
+  const size_t named = std::min(names.size(), kMostNamed);
+  return absl::StrCat(
+      "waiting for ", absl::StrJoin(names.first(named), ", "),
+      named < names.size() ? absl::StrCat(" and ", names.size() - named, " more") : "",
+      late.silent ? ", not heard"
+      : one       ? ", which has"
+                  : ", which have",
+      late.silent ? "" : absl::StrCat(" not pushed clock ", late.clock), " for more than ",
+      std::lround(Seconds(late.patience)), " s; the other workers go on if ",
+      one ? "its process ends" : "their processes end",
+      late.silent ? absl::StrCat(", or after ", FormatMilliseconds(lease), " (cluster.lease)")
+                  : "");
+}
 
 Duration LateWatch::Shard::Patience() const {
   const Duration usual =

@@ -6,6 +6,8 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "common/clock.h"
@@ -21,6 +23,9 @@ struct LateWorkers {
   Duration patience{};
   bool silent = false;  // nothing is heard of them any more
 };
+
+// For people. `names`: of those workers, at least one. `lease`: in milliseconds.
+std::string LateText(const LateWorkers& late, std::span<const std::string> names, int64_t lease);
 
 // Time in which this process stood still does not count: it heard of no clock. Not thread-safe.
 class LateWatch {

@@ -19,16 +19,11 @@
 namespace psgd {
 namespace {
 
-constexpr Duration kRetry = std::chrono::milliseconds(50);
 // Before a caller gives up (kAttemptOfSeveral in worker/control_client.cc), so that it hears why.
 constexpr Duration kAnswerWithin = std::chrono::milliseconds(1500);
 constexpr uint32_t kWaitMs = 100;
 constexpr uint64_t kJoinsAnEpoch = 1000;  // of one worker, before training begins
 constexpr Duration kStoreCounts = std::chrono::seconds(1);
-constexpr Duration kRoomRetry = std::chrono::seconds(1);
-// A longer wait is reported.
-constexpr Duration kMoment = std::chrono::seconds(2);
-constexpr size_t kMostNamed = 3;  // of many workers
 
 template <typename Reply>
 absl::StatusOr<ControlReply> AsControlReply(absl::StatusOr<Reply> reply) {
@@ -42,8 +37,6 @@ absl::StatusOr<Reply> IfOk(const absl::Status& status, Reply reply = Reply()) {
   if (!status.ok()) return status;
   return reply;
 }
-
-bool Installs(const ShardCommand& command) { return std::holds_alternative<InstallModel>(command); }
 
 void SetEndpoints(const std::vector<std::string>& endpoints, Placement* placement) {
   placement->mutable_endpoints()->Assign(endpoints.begin(), endpoints.end());
@@ -103,10 +96,9 @@ RunLeader::RunLeader(RunLeaderOptions options, int64_t revision, RunRecord recor
     : options_(std::move(options)),
       coordinator_(options_.coordinator),
       copies_(ForCopies(options_), record, now),
-      stored_(std::move(record)),
-      revision_(revision),
-      stored_copies_(copies_.MarkNow()),
-      progress_(static_cast<size_t>(stored_.shards_size())) {}
+      store_(revision, {.record = std::move(record), .copies = copies_.MarkNow()}),
+      progress_(static_cast<size_t>(stored().shards_size())),
+      parts_(progress_.shards()) {}
 
 absl::StatusOr<std::unique_ptr<RunLeader>> RunLeader::Make(RunLeaderOptions options,
                                                            int64_t revision, RunRecord record,
@@ -129,7 +121,7 @@ absl::Status RunLeader::Restore(const RunPlan& plan, Time now) {
   plan_ = std::make_shared<RunPlan>(plan);
   plan_stored_ = true;
   copies_.SetPlacement(plan.placement());
-  CoordinatorRecord coordinator = stored_.coordinator();
+  CoordinatorRecord coordinator = stored().coordinator();
   *coordinator.mutable_model() = plan.model();
   *coordinator.mutable_placement() = plan.placement();
   SetEndpoints(Endpoints(), coordinator.mutable_placement());
@@ -139,8 +131,8 @@ absl::Status RunLeader::Restore(const RunPlan& plan, Time now) {
     passes_[pass.key().worker()] = pass;
   const uint64_t next_checkpoint =
       coordinator.has_under_way() ? coordinator.under_way().id() : coordinator.next_checkpoint();
-  if (next_checkpoint > 0) checkpoint_done_ = stored_checkpoint_done_ = next_checkpoint - 1;
-  stored_order_ = orders_.last();
+  if (next_checkpoint > 0) checkpoint_done_ = store_.run().checkpoint_done = next_checkpoint - 1;
+  store_.run().last_order = orders_.last();
   gathered_ = coordinator.ledger().next_id() > 1;
   return absl::OkStatus();
 }
@@ -155,12 +147,12 @@ void RunLeader::OnState(uint64_t link, const ServerState& state, Time now, Serve
 
 std::vector<std::string> RunLeader::Endpoints() const {
   std::vector<std::string> endpoints;
-  for (const ShardCopies& shard : stored_.shards()) endpoints.push_back(shard.endpoint());
+  for (const ShardCopies& shard : stored().shards()) endpoints.push_back(shard.endpoint());
   return endpoints;
 }
 
 bool RunLeader::EndpointsKnown() const {
-  return std::ranges::none_of(stored_.shards(),
+  return std::ranges::none_of(stored().shards(),
                               [](const ShardCopies& shard) { return shard.endpoint().empty(); });
 }
 
@@ -220,12 +212,13 @@ void RunLeader::Expel(const std::vector<ShardCommand>& commands) {
 
 Leaders RunLeader::LeadersNow() const {
   Leaders leaders;
-  leaders.set_epoch(stored_.epoch());
-  for (const RunServer& server : stored_.servers()) {
-    if (server.server() == stored_.leader()) leaders.add_addresses(server.address());
+  leaders.set_epoch(stored().epoch());
+  for (const RunServer& server : stored().servers()) {
+    if (server.server() == stored().leader()) leaders.add_addresses(server.address());
   }
-  for (const RunServer& server : stored_.servers()) {
-    if (server.server() != stored_.leader() && server.may_lead() && copies_.IsHere(server.server()))
+  for (const RunServer& server : stored().servers()) {
+    if (server.server() != stored().leader() && server.may_lead() &&
+        copies_.IsHere(server.server()))
       leaders.add_addresses(server.address());
   }
   return leaders;
@@ -403,65 +396,46 @@ void RunLeader::BeginCheckpoint(uint64_t request, const CheckpointRequest& asked
   begun.set_id(*id);
   if (asked.begin_only()) return AnswerNow(request, ControlReply(begun), effects);
   const Duration deadline = Milliseconds(coordinator_.config().cluster().deadline());
-  awaited_checkpoints_.push_back({*id, request, now + deadline});
-}
-
-void RunLeader::EndCheckpointWaits(Time now, ServerEffects* effects) {
-  std::erase_if(awaited_checkpoints_, [&](const Awaiting& awaiting) {
-    if (now < awaiting.deadline) return false;
-    AnswerNow(
-        awaiting.request,
-        absl::DeadlineExceededError(absl::StrCat(
-            "checkpoint ", awaiting.checkpoint,
-            " was asked for but no worker has reached the end of its segment within "
-            "cluster.deadline; it will be taken when they do (cluster.segment sets how often)")),
-        effects);
-    return true;
-  });
+  checkpoints_.Await(*id, request, now + deadline);
 }
 
 StatusReply RunLeader::Status(Time now) const {
   StatusReply status = coordinator_.Status(now);
-  for (const auto& [checkpoint, taken] : checkpoints_) {
-    *status.add_checkpoints() = checkpoint;
-    status.mutable_checkpoints()->rbegin()->set_age_seconds(Seconds(now - taken));
-    status.mutable_checkpoints()->rbegin()->set_best(best_checkpoint_ == checkpoint.id());
-  }
-  status.set_failed_checkpoint(failed_checkpoint_);
-  if (told_waits_) {
-    status.set_waits_for(waits_);
+  checkpoints_.Show(now, &status);
+  if (wait_news_.told()) {
+    status.set_waits_for(wait_news_.waits());
     status.set_storage_trouble(absl::StrJoin(StorageTroubles(), "; "));
   }
-  copies_.AddStatus(stored_, now, &status);
+  copies_.AddStatus(stored(), now, &status);
   return status;
 }
 
 std::vector<std::string> RunLeader::StorageTroubles() const {
   std::vector<std::string> troubles;
-  if (!store_trouble_.empty() && !options_.shared_store)
-    troubles.push_back(absl::StrCat("the run store: ", store_trouble_));
-  for (int s = 0; s < stored_.shards_size(); ++s) {
+  if (!store_.trouble().empty() && !options_.shared_store)
+    troubles.push_back(absl::StrCat("the run store: ", store_.trouble()));
+  for (int s = 0; s < stored().shards_size(); ++s) {
     const CopyState* const copy =
-        copies_.Find(stored_.shards(s).leader(), static_cast<uint32_t>(s));
+        copies_.Find(stored().shards(s).leader(), static_cast<uint32_t>(s));
     if (copy != nullptr && !copy->status().stalled().empty())
       troubles.push_back(absl::StrCat("shard ", s, ": ", copy->status().stalled()));
   }
-  if (!no_room_.ok())
-    troubles.push_back(absl::StrCat("room for the last checkpoint: ", no_room_.message()));
+  if (!parts_.no_room().ok())
+    troubles.push_back(absl::StrCat("room for the last checkpoint: ", parts_.no_room().message()));
   return troubles;
 }
 
 std::string RunLeader::WaitsFor() const {
   std::vector<std::string> waits = StorageTroubles();
-  if (!store_trouble_.empty() && options_.shared_store)
-    waits.push_back(absl::StrCat("the run store: ", store_trouble_));
+  if (!store_.trouble().empty() && options_.shared_store)
+    waits.push_back(absl::StrCat("the run store: ", store_.trouble()));
   const size_t here = copies_.Present().size();
   if (!gathered_ && here < options_.servers) {
     waits.push_back(absl::StrCat("servers: ", here, " of ", options_.servers, " are here"));
   }
   const size_t copies = std::min(options_.copies, options_.servers);
-  for (int s = 0; s < stored_.shards_size(); ++s) {
-    const ShardCopies& shard = stored_.shards(s);
+  for (int s = 0; s < stored().shards_size(); ++s) {
+    const ShardCopies& shard = stored().shards(s);
     const auto number = static_cast<uint32_t>(s);
     if (!copies_.GoesOn(shard.leader(), number)) {
       waits.push_back(copies_.Find(shard.leader(), number) == nullptr
@@ -471,10 +445,10 @@ std::string RunLeader::WaitsFor() const {
         absl::StrAppend(&waits.back(), " (", copies_.LacksItsEnd(number), ")");
     } else if (!gathered_ && static_cast<size_t>(shard.in_sync_size()) < copies) {
       waits.push_back(absl::StrCat("a copy of shard ", s));
-    } else if (!gathered_ && stored_.has_plan() && copies_.MovesTo(number) != 0) {
+    } else if (!gathered_ && stored().has_plan() && copies_.MovesTo(number) != 0) {
       // A move beside training is slow, and so are the steps.
       waits.push_back(absl::StrCat("shard ", s, " to be on server ", copies_.MovesTo(number)));
-    } else if (!gathered_ && stored_.has_plan() && !copies_.FindLeading(shard, number)) {
+    } else if (!gathered_ && stored().has_plan() && !copies_.FindLeading(shard, number)) {
       waits.push_back(absl::StrCat("server ", shard.leader(), " to lead shard ", s));
     }
     const CopyState* const copy = copies_.Find(shard.leader(), number);
@@ -489,44 +463,21 @@ std::string RunLeader::WaitsFor() const {
 
 void RunLeader::OnStoreWritten(const absl::StatusOr<int64_t>& revision, Time now,
                                ServerEffects* effects) {
-  write_under_way_ = false;
-  if (absl::IsAborted(revision.status())) {
-    deposed_ = revision.status();
-    return;
-  }
-  store_trouble_ = std::string(revision.status().message());
-  if (!revision.ok()) {
-    write_again_ = now + kRetry;
-    return;
-  }
-  revision_ = *revision;
+  if (absl::IsAborted(revision.status())) deposed_ = revision.status();
+  if (!store_.Written(revision, now)) return;
   OnConfirmed(now);
-  stored_changes_ = writing_.changes;
-  stored_order_ = writing_.last_order;
-  stored_checkpoint_done_ = writing_.checkpoint_done;
-  stored_copies_ = std::move(writing_.copies);
-  stored_ = std::move(writing_.record);
-  plan_stored_ = plan_stored_ || writing_.plan != nullptr;
   if (training() && EndpointsKnown()) coordinator_.MoveShards(Endpoints());
   GoOn(now, effects);
 }
 
 void RunLeader::OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number,
                             const absl::Status& status, Time now, ServerEffects* effects) {
-  if (shard >= progress_.size() || number > orders_.last()) return;  // no server of ours says this
-  Progress& progress = progress_[shard];
-  if (epoch != progress.epoch || number <= progress.done) return;
-  if (absl::IsUnavailable(status)) {
-    progress.sent = progress.done;  // the order is sent again
-    progress.retry = now + kRetry;
-    return;
-  }
+  if (number > orders_.last() || !progress_.Done(shard, epoch, number, status, now)) return;
   if (!status.ok()) {
     // A shard without a model cannot train.
     if (orders_.installs() || absl::IsDataLoss(status)) Lose(std::string(status.message()));
     news_.push_back(absl::StrCat("shard ", shard, ": ", status.message()));
   }
-  progress.done = number;
   GoOn(now, effects);
 }
 
@@ -534,25 +485,19 @@ void RunLeader::OnPart(uint64_t checkpoint, uint32_t shard,
                        const absl::StatusOr<ShardReceipt>& receipt, Time now,
                        ServerEffects* effects) {
   const auto& under_way = coordinator_.checkpoint_under_way();
-  if (!under_way || under_way->checkpoint != checkpoint || sealing_ || shard >= progress_.size()) {
+  if (!under_way || under_way->checkpoint != checkpoint || parts_.sealing() ||
+      shard >= progress_.shards()) {
     return;
   }
-  if (!receipt.ok()) {
-    if (WaitsForRoom(receipt.status(), now)) {
-      unwritten_parts_.insert(shard);
-    } else {
-      OnSealed(checkpoint, receipt.status(), now, effects);
-    }
-    return;
+  if (receipt.ok()) {
+    if (parts_.Written(checkpoint, shard, *receipt)) Seal(now, effects);
+  } else if (!WaitsForRoom(shard, receipt.status(), now)) {
+    OnSealed(checkpoint, receipt.status(), now, effects);
   }
-  if (std::exchange(receipts_of_, checkpoint) != checkpoint) receipts_.clear();
-  receipts_[shard] = *receipt;
-  if (receipts_.size() == progress_.size()) Seal(now, effects);
 }
 
 void RunLeader::Seal(Time now, ServerEffects* effects) {
   const auto& under_way = coordinator_.checkpoint_under_way();
-  sealing_ = true;
   CheckpointManifest manifest;
   manifest.set_id(under_way->checkpoint);
   *manifest.mutable_config() = coordinator_.config();
@@ -578,7 +523,7 @@ void RunLeader::Seal(Time now, ServerEffects* effects) {
       *manifest.add_evaluations() = evaluations[i];
     }
   }
-  for (const auto& [number, part] : receipts_) *manifest.add_shards() = part;
+  for (const auto& [number, part] : parts_.receipts()) *manifest.add_shards() = part;
   effects->push_back(effect::SealCheckpoint{std::move(manifest)});
 }
 
@@ -586,46 +531,20 @@ void RunLeader::OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpo
                          Time now, ServerEffects* effects) {
   const auto& under_way = coordinator_.checkpoint_under_way();
   if (!under_way || under_way->checkpoint != checkpoint) return;
-  if (WaitsForRoom(sealed.status(), now)) return;
-  no_room_ = absl::OkStatus();
-  room_wait_.End();
-  write_last_again_.reset();
-  unwritten_parts_.clear();
-  sealing_ = false;
-  receipts_.clear();
+  if (WaitsForRoom(std::nullopt, sealed.status(), now)) return;
+  parts_.End();
   Effects decided;
   coordinator_.CheckpointDone(checkpoint, sealed.status(), &decided);
   Decide(std::move(decided));
   checkpoint_done_ = checkpoint;
-  failed_checkpoint_ =
-      sealed.ok() ? "" : absl::StrCat("checkpoint ", checkpoint, ": ", sealed.status().message());
-  if (sealed.ok()) {
-    checkpoints_.emplace_back(sealed->info, now);
-    best_checkpoint_ = sealed->best;
-    std::erase_if(checkpoints_, [&](const auto& entry) {
-      return std::ranges::find(sealed->removed, entry.first.id()) != sealed->removed.end();
-    });
-  }
-  std::erase_if(awaited_checkpoints_, [&](const Awaiting& awaiting) {
-    if (awaiting.checkpoint != checkpoint) return false;
-    CheckpointReply taken;
-    taken.set_id(checkpoint);
-    if (sealed.ok()) {
-      taken.set_epoch(sealed->info.epoch());
-      taken.set_clock(sealed->info.clock());
-      taken.set_name(sealed->info.name());
-    }
-    AnswerNow(awaiting.request, AsControlReply(IfOk(sealed.status(), taken)), effects);
-    return true;
-  });
+  checkpoints_.Ended(checkpoint, sealed, now, effects);
   GoOn(now, effects);
 }
 
-bool RunLeader::WaitsForRoom(const absl::Status& status, Time now) {
+bool RunLeader::WaitsForRoom(std::optional<uint32_t> part, const absl::Status& status, Time now) {
   if (!absl::IsResourceExhausted(status) || !coordinator_.last_checkpoint_under_way()) return false;
   if (!WaitsOnForRoom(now)) return false;
-  if (no_room_.ok()) no_room_ = status;
-  write_last_again_ = now + kRoomRetry;
+  parts_.LackRoom(part, status, now);
   return true;
 }
 
@@ -636,21 +555,20 @@ bool RunLeader::WaitsOnForRoom(Time now) {
   const Duration most = HasJournal(config) && !coordinator_.fails()
                             ? Duration::max()
                             : Milliseconds(config.cluster().deadline());
-  return room_wait_.GoesOn(asked_to_stop(), most, now);
+  return parts_.WaitsOn(asked_to_stop(), most, now);
 }
 
 void RunLeader::WriteLastCheckpointAgain(Time now, ServerEffects* effects) {
-  if (no_room_.ok()) return;
+  if (parts_.no_room().ok()) return;
   const uint64_t checkpoint = coordinator_.checkpoint_under_way()->checkpoint;
   if (!WaitsOnForRoom(now)) {
-    const absl::Status no_room = no_room_;
+    const absl::Status no_room = parts_.no_room();
     return OnSealed(checkpoint, no_room, now, effects);
   }
-  if (!write_last_again_ || now < *write_last_again_) return;
-  write_last_again_.reset();
-  for (const uint32_t shard : std::exchange(unwritten_parts_, {}))
+  if (!parts_.TakeDue(now)) return;
+  for (const uint32_t shard : parts_.TakeUnwritten())
     effects->push_back(effect::WritePartAgain{checkpoint, shard});
-  if (sealing_) Seal(now, effects);
+  if (parts_.sealing()) Seal(now, effects);
 }
 
 void RunLeader::OnQuarantined(QuarantinedWorker worker, Time now, ServerEffects* effects) {
@@ -671,25 +589,23 @@ void RunLeader::Tick(Time now, ServerEffects* effects) {
     store_counts_ = now + kStoreCounts;
     ++changes_;
   }
-  EndCheckpointWaits(now, effects);
+  checkpoints_.Tick(now, effects);
   WriteLastCheckpointAgain(now, effects);
   LookWhatWaits(now, effects);
   GoOn(now, effects);
 }
 
 std::optional<LateWorkers> RunLeader::LookWhoIsLate(Time now) {
-  for (int s = 0; s < stored_.shards_size(); ++s) {
+  for (int s = 0; s < stored().shards_size(); ++s) {
     const auto shard = static_cast<uint32_t>(s);
-    const CopyState* const copy = copies_.Find(stored_.shards(s).leader(), shard);
+    const CopyState* const copy = copies_.Find(stored().shards(s).leader(), shard);
     if (copy != nullptr) late_watch_.See(shard, copy->status(), now);
   }
   // At the end of the run workers wait for the last segment of others, and pull nothing.
-  late_watch_.See(static_cast<uint32_t>(stored_.shards_size()), coordinator_.LateAtTheEnd(), now);
-  return late_watch_.Late(now, [&](uint32_t worker) { return IsSilent(worker, now); });
-}
-
-bool RunLeader::IsSilent(uint32_t worker, Time now) const {
-  return now - coordinator_.LastHeard(worker) > LateWatch::kSilence;
+  late_watch_.See(static_cast<uint32_t>(stored().shards_size()), coordinator_.LateAtTheEnd(), now);
+  return late_watch_.Late(now, [&](uint32_t worker) {
+    return now - coordinator_.LastHeard(worker) > LateWatch::kSilence;
+  });
 }
 
 std::string RunLeader::WaitsForWorkers(const LateWorkers& late) const {
@@ -697,20 +613,7 @@ std::string RunLeader::WaitsForWorkers(const LateWorkers& late) const {
   const std::vector<std::string> names = late.silent ? coordinator_.NamesOfLive(late.workers)
                                                      : coordinator_.NamesOfTraining(late.workers);
   if (names.empty()) return "";
-  const bool one = names.size() == 1;
-  const int64_t lease = coordinator_.config().cluster().lease();
-  const size_t named = std::min(names.size(), kMostNamed);
-  return absl::StrCat(
-      "waiting for ", absl::StrJoin(std::span(names).first(named), ", "),
-      named < names.size() ? absl::StrCat(" and ", names.size() - named, " more") : "",
-      late.silent ? ", not heard"
-      : one       ? ", which has"
-                  : ", which have",
-      late.silent ? "" : absl::StrCat(" not pushed clock ", late.clock), " for more than ",
-      std::lround(Seconds(late.patience)), " s; the other workers go on if ",
-      one ? "its process ends" : "their processes end",
-      late.silent ? absl::StrCat(", or after ", FormatMilliseconds(lease), " (cluster.lease)")
-                  : "");
+  return LateText(late, names, coordinator_.config().cluster().lease());
 }
 
 void RunLeader::LookWhatWaits(Time now, ServerEffects* effects) {
@@ -727,16 +630,9 @@ void RunLeader::LookWhatWaits(Time now, ServerEffects* effects) {
     late_watch_.Excuse(now);
     late.reset();
   }
-  if (waits_.empty()) waits_since_ = late ? late->since : now;
-  if (!waits.empty() && !told_waits_ && now >= waits_since_ + kMoment) {
-    told_waits_ = true;
-    effects->push_back(effect::News{waits});
-  }
-  if (waits.empty() && std::exchange(told_waits_, false)) {
-    effects->push_back(effect::News{absl::StrCat(
-        "goes on after ", static_cast<int64_t>(std::lround(Seconds(now - waits_since_))), " s")});
-  }
-  waits_ = std::move(waits);
+  std::optional<Time> since;
+  if (late) since = late->since;
+  wait_news_.See(std::move(waits), since, now, effects);
 }
 
 bool RunLeader::trained() const {
@@ -756,7 +652,7 @@ void RunLeader::GoOn(Time now, ServerEffects* effects) {
   for (const WorkerKey& worker : std::exchange(expelled_, {}))
     effects->push_back(effect::Expel{worker});
   if (closing_ && !copies_.record().over() && trained()) copies_.EndRun();
-  for (uint32_t s = 0; s < progress_.size(); ++s) {
+  for (uint32_t s = 0; s < progress_.shards(); ++s) {
     const absl::Status settled = copies_.Settle(s, now, &news_);
     if (!settled.ok()) Lose(std::string(settled.message()));
   }
@@ -765,10 +661,10 @@ void RunLeader::GoOn(Time now, ServerEffects* effects) {
   GiveOrders(now, effects);
   Store(now, effects);
   // A server that was replaced and does not know it must not end the run of the others.
-  if (!lost_.ok() && (stored_changes_ >= lost_change_ || !training())) deposed_ = lost_;
+  if (!lost_.ok() && (store_.run().changes >= lost_change_ || !training())) deposed_ = lost_;
   Assign(effects);
   AnswerPending(now, effects);
-  if (stored_changes_ == Changes() || !training()) {
+  if (AllStored() || !training()) {
     for (std::string& text : std::exchange(news_, {}))
       effects->push_back(effect::News{std::move(text)});
   }
@@ -785,16 +681,9 @@ RunRecord RunLeader::RecordNow(Time now) const {
 }
 
 void RunLeader::Store(Time now, ServerEffects* effects) {
-  if (stored_changes_ == Changes()) stored_copies_ = copies_.MarkNow();
-  if (write_under_way_ || stored_changes_ == Changes() || now < write_again_ || orders_.installs())
-    return;
-  write_under_way_ = true;
-  // A write without an answer may have succeeded. The same record is written again: the store would
-  // take a different record for another server's.
-  if (!store_trouble_.empty()) {
-    effects->push_back(effect::WriteStore{0, revision_, writing_.record, writing_.plan});
-    return;
-  }
+  if (AllStored()) store_.run().copies = copies_.MarkNow();
+  if (AllStored() || orders_.installs() || !store_.MayWrite(now)) return;
+  if (store_.WriteAgain(effects)) return;
   if (plan_ != nullptr && !plan_->model().has_preparation() &&
       coordinator_.model()->has_preparation()) {
     // The run goes on from a checkpoint of an earlier version, and a worker brought it.
@@ -803,50 +692,28 @@ void RunLeader::Store(Time now, ServerEffects* effects) {
     plan_ = std::move(plan);
     plan_stored_ = false;
   }
-  writing_ = {RecordNow(now),   plan_stored_ ? nullptr : plan_,
-              Changes(),        orders_.last(),
-              checkpoint_done_, copies_.MarkNow()};
-  effects->push_back(effect::WriteStore{0, revision_, writing_.record, writing_.plan});
-}
-
-uint64_t RunLeader::CarriedOut() const {
-  uint64_t done = orders_.last();
-  for (const Progress& progress : progress_) done = std::min(done, progress.done);
-  return done;
+  store_.Write({RecordNow(now), Changes(), orders_.last(), checkpoint_done_, copies_.MarkNow()},
+               plan_stored_ ? nullptr : plan_, effects);
+  plan_stored_ = plan_ != nullptr;
 }
 
 void RunLeader::GiveOrders(Time now, ServerEffects* effects) {
-  std::vector<uint64_t> written(progress_.size());
-  for (uint32_t s = 0; s < progress_.size(); ++s) {
-    const ShardCopies& shard = stored_.shards(static_cast<int>(s));
+  std::vector<uint64_t> written(progress_.shards());
+  const uint64_t last = training() ? store_.run().last_order : orders_.last();
+  for (uint32_t s = 0; s < progress_.shards(); ++s) {
+    const ShardCopies& shard = stored().shards(static_cast<int>(s));
     const CopyState* const copy = copies_.FindLeading(shard, s);
     if (copy == nullptr) {
-      progress_[s].retry = now;
+      progress_.Wait(s, now);
       continue;
     }
-    Progress& progress = progress_[s];
-    const uint64_t link = copies_.LinkTo(shard.leader());
-    if (progress.epoch != shard.epoch())
-      progress = {shard.epoch(), link, 0, copy->written_order(), {}};
-    if (progress.link != link || progress.sent == 0) {  // orders on their way are lost
-      progress.link = link;
-      progress.sent = progress.done;
-    }
     if (training()) written[s] = copy->written_order();
-    if (now < progress.retry) continue;
-    for (OrderBook::Order& order : orders_.orders()) {
-      if (order.number <= progress.done) continue;
-      if (order.number <= progress.sent && Installs(order.command)) break;
-      if (order.number <= progress.sent) continue;
-      if (training() && !Installs(order.command) && order.number > stored_order_) break;
-      effects->push_back(
-          effect::SendOrder{{shard.leader(), link, s, shard.epoch(), order.number, order.command}});
-      progress.sent = order.number;
-      if (Installs(order.command)) break;  // first a disk must have the weights
-    }
+    progress_.Give(
+        s, {shard.leader(), shard.epoch(), copies_.LinkTo(shard.leader()), copy->written_order()},
+        last, orders_, now, effects);
   }
-  const uint64_t done = CarriedOut();
-  for (OrderBook::Order& order : orders_.orders()) order.carried_out = order.number <= done;
+  const uint64_t done = progress_.CarriedOut(orders_.last());
+  orders_.CarriedOut(done);
   if (!training() && coordinator_.model() != nullptr && !orders_.installs()) {
     copies_.SetPlacement(*coordinator_.placement());
     copies_.BeginTraining();
@@ -855,7 +722,7 @@ void RunLeader::GiveOrders(Time now, ServerEffects* effects) {
     *plan->mutable_placement() = *coordinator_.placement();
     plan->mutable_placement()->clear_endpoints();
     plan_ = std::move(plan);
-    stored_order_ = done;  // the shards' first images have these orders
+    store_.run().last_order = done;  // the shards' first images have these orders
     return;
   }
   if (!training()) return;
@@ -865,18 +732,18 @@ void RunLeader::GiveOrders(Time now, ServerEffects* effects) {
 
 void RunLeader::Assign(ServerEffects* effects) {
   Assignment common;
-  common.set_run_epoch(stored_.epoch());
-  common.set_revision(static_cast<uint64_t>(revision_));
-  common.set_run_id(stored_.run_id());
-  common.set_checkpoint_done(stored_checkpoint_done_);
-  common.set_over(stored_.over());
-  copies_.Assign(stored_, stored_copies_, common, effects);
+  common.set_run_epoch(stored().epoch());
+  common.set_revision(static_cast<uint64_t>(revision()));
+  common.set_run_id(stored().run_id());
+  common.set_checkpoint_done(store_.run().checkpoint_done);
+  common.set_over(stored().over());
+  copies_.Assign(stored(), store_.run().copies, common, effects);
 }
 
 void RunLeader::AnswerPending(Time now, ServerEffects* effects) {
-  const uint64_t done = CarriedOut();
+  const uint64_t done = progress_.CarriedOut(orders_.last());
   for (auto at = pending_.begin(); at != pending_.end();) {
-    const bool stored = at->change <= stored_changes_ || !training();
+    const bool stored = at->change <= store_.run().changes || !training();
     if (stored && at->order <= done && !orders_.installs()) {
       AnswerNow(at->request, std::move(at->reply), effects);
     } else if (now >= at->deadline) {

@@ -15,14 +15,17 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "server/cluster/checkpoint_parts.h"
 #include "server/cluster/copy_assigner.h"
 #include "server/cluster/late_watch.h"
-#include "server/cluster/room_wait.h"
+#include "server/cluster/order_progress.h"
 #include "server/cluster/server_effects.h"
+#include "server/cluster/stored_run.h"
+#include "server/cluster/taken_checkpoints.h"
+#include "server/cluster/wait_news.h"
 #include "server/coordinator/coordinator_core.h"
 #include "server/coordinator/order_book.h"
 #include "server/shard/quarantine.h"
@@ -80,9 +83,9 @@ class RunLeader {
   // Why this server no longer leads: another server does, or the run cannot go on. OK: it leads.
   const absl::Status& deposed() const { return deposed_; }
   const CoordinatorCore& coordinator() const { return coordinator_; }
-  const RunRecord& stored() const { return stored_; }
+  const RunRecord& stored() const { return store_.run().record; }
   const std::map<uint32_t, CoordinatorRecord::Pass>& passes() const { return passes_; }
-  int64_t revision() const { return revision_; }
+  int64_t revision() const { return store_.revision(); }
   // Links to the other connected servers.
   std::vector<uint64_t> links() const { return copies_.links(); }
   // What the run waits for, in words; empty: it waits for nothing.
@@ -91,21 +94,14 @@ class RunLeader {
   bool asked_to_stop() const { return asked_to_stop_ || coordinator_.asked_to_end(); }
   // A run store that other servers reach, too, does not answer for longer than a moment.
   bool shared_store_is_away() const {
-    return options_.shared_store && told_waits_ && !store_trouble_.empty();
+    return options_.shared_store && wait_news_.told() && !store_.trouble().empty();
   }
   // Training is over, every shard knows, and no worker is left.
   bool trained() const;
   // The store says that the run is over.
-  bool closed() const { return stored_.over(); }
+  bool closed() const { return stored().over(); }
 
  private:
-  struct Progress {      // how far a shard is with the orders
-    uint64_t epoch = 0;  // epoch under which the orders are sent
-    uint64_t link = 0;   // link on which the orders are sent
-    uint64_t sent = 0;
-    uint64_t done = 0;
-    Time retry{};
-  };
   struct Pending {
     uint64_t request = 0;
     absl::StatusOr<ControlReply> reply;
@@ -137,15 +133,13 @@ class RunLeader {
   std::vector<std::string> StorageTroubles() const;
   void LookWhatWaits(Time now, ServerEffects* effects);
   std::optional<LateWorkers> LookWhoIsLate(Time now);
-  bool IsSilent(uint32_t worker, Time now) const;
   // For people. Empty: it is no wonder that they are late.
   std::string WaitsForWorkers(const LateWorkers& late) const;
-  void EndCheckpointWaits(Time now, ServerEffects* effects);
   // REQUIRES: every part of the checkpoint under way is written.
   void Seal(Time now, ServerEffects* effects);
-  // Whether the checkpoint under way is written again later. That may be so for the last checkpoint
-  // while the disk is full.
-  bool WaitsForRoom(const absl::Status& status, Time now);
+  // Whether the checkpoint under way is written again later: this part of it, or its seal. That may
+  // be so for the last checkpoint while the disk is full.
+  bool WaitsForRoom(std::optional<uint32_t> part, const absl::Status& status, Time now);
   bool WaitsOnForRoom(Time now);
   void WriteLastCheckpointAgain(Time now, ServerEffects* effects);
   void Decide(Effects decided);
@@ -160,11 +154,11 @@ class RunLeader {
   void GiveOrders(Time now, ServerEffects* effects);
   void Assign(ServerEffects* effects);
   void AnswerPending(Time now, ServerEffects* effects);
-  uint64_t CarriedOut() const;
   bool NobodyIsLeft() const;
   RunRecord RecordNow(Time now) const;
   // Number of the last decided change.
   uint64_t Changes() const { return changes_ + copies_.changes(); }
+  bool AllStored() const { return store_.run().changes == Changes(); }
   bool training() const { return copies_.record().has_plan(); }
   void Lose(const std::string& why);
   // Whether the run store said so lately. Otherwise another server may lead the run.
@@ -179,59 +173,26 @@ class RunLeader {
   absl::Status lost_;  // why the run cannot go on; told once the store has `lost_change_`
   uint64_t lost_change_ = 0;
 
-  RunRecord stored_;
-  int64_t revision_ = 0;
+  StoredRun store_;
   std::shared_ptr<const RunPlan> plan_;
-  bool plan_stored_ = false;
-  struct Write {
-    RunRecord record;
-    std::shared_ptr<const RunPlan> plan;
-    uint64_t changes = 0;  // number of the last change in it
-    uint64_t last_order = 0;
-    uint64_t checkpoint_done = 0;
-    CopyAssigner::Mark copies;
-  };
+  bool plan_stored_ = false;  // or being written
   Time confirmed_{};
-  bool write_under_way_ = false;
-  Write writing_;
-  Time write_again_{};
-  std::string store_trouble_;
   uint64_t changes_ = 0;  // decided changes, besides those of `copies_`
-  uint64_t stored_changes_ = 0;
-  uint64_t stored_order_ = 0;         // orders up to this one are stored
-  CopyAssigner::Mark stored_copies_;  // what `stored_` takes into account
 
-  std::vector<Progress> progress_;  // by shard
-  bool gathered_ = false;           // all servers that training waits for have connected
+  OrderProgress progress_;
+  bool gathered_ = false;  // all servers that training waits for have connected
 
   std::deque<Pending> pending_;
   std::vector<std::string> news_;
-  uint64_t checkpoint_done_ = 0, stored_checkpoint_done_ = 0;
-  bool sealing_ = false;
-  uint64_t receipts_of_ = 0;  // checkpoint that `receipts_` belong to
-  std::map<uint32_t, ShardReceipt> receipts_;
-  absl::Status no_room_;  // why the last checkpoint waits; OK: it does not wait
-  RoomWait room_wait_;
-  std::optional<Time> write_last_again_;  // nullopt: it is being written
-  std::set<uint32_t> unwritten_parts_;    // of the last checkpoint
-  struct Awaiting {
-    uint64_t checkpoint = 0;
-    uint64_t request = 0;
-    Time deadline{};
-  };
-  std::vector<Awaiting> awaited_checkpoints_;
-  std::vector<std::pair<CheckpointInfo, Time>>
-      checkpoints_;                          // taken since this server leads, and when
-  std::optional<uint64_t> best_checkpoint_;  // of all
-  std::string failed_checkpoint_;
+  uint64_t checkpoint_done_ = 0;
+  CheckpointParts parts_;  // of the checkpoint under way
+  TakenCheckpoints checkpoints_;
 
   std::map<uint32_t, CoordinatorRecord::Pass> passes_;  // by worker; in a secured run
   std::vector<WorkerKey> expelled_;                     // workers whose Expel effects are due
   bool counts_changed_ = false;  // reports changed counts since the last write
   Time store_counts_{};          // earliest time for the next write of counts
-  std::string waits_;            // last result of WaitsFor
-  Time waits_since_{};
-  bool told_waits_ = false;
+  WaitNews wait_news_;
   LateWatch late_watch_;
   bool closing_ = false;
   bool asked_to_stop_ = false;

@@ -33,6 +33,10 @@ absl::Status OrderBook::Check(size_t shard, uint64_t number) const {
       ": did a machine lose power? Go on from the last checkpoint with ps-run --resume");
 }
 
+void OrderBook::CarriedOut(uint64_t number) {
+  for (Order& order : orders_) order.carried_out = order.number <= number;
+}
+
 bool OrderBook::installs() const {
   return std::ranges::any_of(orders_, [](const Order& order) {
     return !order.carried_out && std::holds_alternative<InstallModel>(order.command);

@@ -29,9 +29,12 @@ class OrderBook {
   // machine lost power before they were on its disk.
   absl::Status Check(size_t shard, uint64_t number) const;
 
+  // All shards have carried out the orders up to `number`.
+  void CarriedOut(uint64_t number);
+
   uint64_t last() const { return last_; }
   // Oldest first.
-  std::deque<Order>& orders() { return orders_; }
+  const std::deque<Order>& orders() const { return orders_; }
   // An InstallModel is still to be carried out. The shards' first images store it, and the
   // coordinator's record follows. Any other order is in the record before it is carried out.
   bool installs() const;
