@@ -14,11 +14,12 @@
 #include "common/status.h"
 #include "proto/control.pb.h"
 #include "proto/journal.pb.h"
-#include "server/coordinator/brought_model.h"
+#include "server/coordinator/agreed_model.h"
 #include "server/coordinator/checkpoint_schedule.h"
 #include "server/coordinator/data_ledger.h"
 #include "server/coordinator/membership.h"
 #include "server/coordinator/pending_evaluations.h"
+#include "server/coordinator/run_state.h"
 #include "server/coordinator/run_totals.h"
 #include "server/shard/quarantine.h"
 #include "server/shard/shard_command.h"
@@ -101,22 +102,22 @@ class CoordinatorCore {
   // request.
   void Restore(const CoordinatorRecord& record, Time now);
   // The shards have new endpoints.
-  void MoveShards(const std::vector<std::string>& endpoints);
+  void MoveShards(const std::vector<std::string>& endpoints) { agreed_.MoveShards(endpoints); }
 
-  StatusReply::State state() const { return state_; }
+  StatusReply::State state() const { return run_.state(); }
   // FINISHED or FAILED.
-  bool over() const { return state_ == StatusReply::FINISHED || state_ == StatusReply::FAILED; }
-  bool drained() const { return draining_; }
+  bool over() const { return run_.over(); }
+  bool drained() const { return run_.draining(); }
   // People, or a failure, ended the run before its training was done.
-  bool asked_to_end() const { return draining_ && !stopped_early_; }
+  bool asked_to_end() const { return run_.asked_to_end(); }
   // It ends because of a failure.
-  bool fails() const { return drain_failed_; }
+  bool fails() const { return run_.fails(); }
   // The checkpoint under way is the one at the end of the run.
   bool last_checkpoint_under_way() const { return checkpoints_.LastUnderWay(); }
   const std::vector<EvalResult>& evaluations() const { return totals_.evaluations(); }
-  const Config& config() const { return config_; }
-  const ModelSpec* model() const { return model_.get(); }
-  const std::shared_ptr<const Placement>& placement() const { return placement_; }
+  const Config& config() const { return agreed_.config(); }
+  const ModelSpec* model() const { return agreed_.model(); }
+  const std::shared_ptr<const Placement>& placement() const { return agreed_.placement(); }
   // Everything but servers, shards and checkpoints, which the caller adds.
   StatusReply Status(Time now) const;
   // Names, for people, of those of the workers that only have to train: one that evaluates may take
@@ -131,8 +132,8 @@ class CoordinatorCore {
   double SecondsTrained(Time now) const { return totals_.SecondsTrained(now); }
   // The samples in the total from before the run was resumed. SecondsTrained began after them.
   uint64_t samples_before() const { return totals_.samples_before(); }
-  uint64_t batches_per_epoch() const { return batches_per_epoch_; }
-  uint64_t train_samples() const { return train_samples_; }
+  uint64_t batches_per_epoch() const { return agreed_.batches_per_epoch(); }
+  uint64_t train_samples() const { return agreed_.train_samples(); }
 
  private:
   void Remove(uint32_t worker, const std::string& note, Effects* effects);
@@ -142,17 +143,11 @@ class CoordinatorCore {
   void SetResidual(MemberState& member, double norm);
   // Counts the residual of a worker that left as lost: nobody else has it.
   void CountLostResidual(MemberState& member, Effects* effects);
-  // Takes up the model that this worker brings. Returns what it must do first; nothing: its weights
-  // are here.
-  absl::StatusOr<std::optional<RegisterReply>> TakeBroughtModel(const RegisterRequest& request);
   // The programs that train evaluate by themselves, and say what they want.
-  bool EvaluatesByItself() const { return config_.model().has_client(); }
-  absl::Status FixModel(const ModelSpec& model, uint64_t batches_per_epoch,
-                        std::shared_ptr<const GivenWeights> given,
-                        const std::vector<std::string>& endpoints, Effects* effects);
+  bool EvaluatesByItself() const { return agreed_.IsBrought(); }
+  // The model is fixed: deals its data, and has the shards make it.
+  absl::Status Install(absl::StatusOr<InstallModel> model, Effects* effects);
   absl::Status CountEvaluation(const EvalResult& result, Effects* effects);
-  // Finishes what is dealt, as Drain, but workers leave as at the run's end.
-  void StopEarly(std::string reason, Effects* effects);
   // A checkpoint of whole epochs may be older than the evaluation of its weights: where the best
   // one counts, a worker evaluates again.
   void EvaluateCheckpoint(const CheckpointManifest& manifest);
@@ -164,7 +159,6 @@ class CoordinatorCore {
   bool RunsIn(uint32_t worker, uint64_t segment) const;
   // Each worker's steps in a clock of the next segment; empty: one.
   std::vector<uint32_t> StepsOf(const std::vector<uint32_t>& workers) const;
-  bool NobodyIsAhead(const MemberState& member) const;
   // An evaluation begins once all workers have finished the segment. The worker that is furthest
   // makes it, so that a slow worker does not fall further behind. Workers at the same clock leave
   // it to the last worker to ask.
@@ -176,27 +170,15 @@ class CoordinatorCore {
   bool LastCheckpointTaken(Effects* effects);
 
   const CoordinatorOptions options_;
-  Config config_;        // of the options; with the epochs of a program that brought the model
-  uint32_t epochs_ = 0;  // which that program said; 0: those of the config
-  std::optional<BroughtModel> brought_;
+  AgreedModel agreed_;
   Membership members_;
   CheckpointSchedule checkpoints_;
   RunTotals totals_;
-  std::shared_ptr<const ModelSpec> model_;
-  std::shared_ptr<const Placement> placement_;
-  uint64_t batches_per_epoch_ = 0;
-  uint64_t train_samples_ = 0;  // 0: not known
   std::optional<DataLedger> ledger_;
   HyperParameters hyper_;
-  StatusReply::State state_ = StatusReply::WAITING;
+  RunState run_;
   bool loads_state_ = false;  // the run went on from a checkpoint
-
-  bool draining_ = false;
-  bool stopped_early_ = false;  // it drains because of train.early_stop
-  bool drain_failed_ = false;
-  std::string drain_reason_;
-  bool all_dealt_ = false;  // no further segment will be dealt
-
+  bool all_dealt_ = false;    // no further segment will be dealt
   PendingEvaluations pending_evaluations_;
 };
 

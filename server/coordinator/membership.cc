@@ -1,6 +1,7 @@
 #include "server/coordinator/membership.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -134,12 +135,58 @@ std::vector<uint32_t> Membership::Expired(Time now) {
   return expired;
 }
 
+const MemberState* Membership::FindLive(const WorkerKey& key) const {
+  const MemberState* const member = Find(key.worker());
+  const bool found = member != nullptr && member->record.live() &&
+                     member->record.key().incarnation() == key.incarnation();
+  return found ? member : nullptr;
+}
+
 std::vector<uint32_t> Membership::Ready() const {
   std::vector<uint32_t> ready;
   for (const auto& [worker, member] : members_) {
     if (member.record.live() && member.record.registered()) ready.push_back(worker);
   }
   return ready;
+}
+
+uint64_t Membership::FinishedByAll() const {
+  uint64_t all = UINT64_MAX;
+  for (const uint32_t worker : Ready()) {
+    all = std::min(all, Find(worker)->record.finished_segment());
+  }
+  return all;
+}
+
+uint64_t Membership::MostFinished() const {
+  uint64_t most = 0;
+  for (const uint32_t worker : Ready()) {
+    most = std::max(most, Find(worker)->record.finished_segment());
+  }
+  return most;
+}
+
+std::vector<uint32_t> Membership::StepsFor(const std::vector<uint32_t>& workers,
+                                           uint32_t most) const {
+  double fastest = 0;
+  for (const uint32_t worker : workers) {
+    fastest = std::max(fastest, Find(worker)->StepsPerSecond());
+  }
+  std::vector<uint32_t> steps(workers.size(), most);
+  for (size_t i = 0; i < workers.size(); ++i) {
+    const double speed = Find(workers[i])->StepsPerSecond();
+    if (speed == 0) continue;  // it has computed nothing yet
+    steps[i] = std::max(1u, static_cast<uint32_t>(std::lround(most * speed / fastest)));
+  }
+  return steps;
+}
+
+double Membership::Residual() const {
+  double squares = 0;
+  for (const auto& [worker, member] : members_) {
+    squares += member.record.residual_norm() * member.record.residual_norm();
+  }
+  return std::sqrt(squares);
 }
 
 int Membership::live() const {

@@ -26,6 +26,11 @@ struct MemberState {
   double recent_steps = 0, recent_busy = 0;  // its own time of late, in seconds
   // Steps a second of its own time; 0: it has computed nothing yet.
   double StepsPerSecond() const { return recent_busy > 0 ? recent_steps / recent_busy : 0; }
+  // A worker that joined later counts as past earlier segments: it may stand in for the workers
+  // that finished them, who may be gone.
+  uint64_t PastSegment() const {
+    return std::max(record.finished_segment(), record.joined_after());
+  }
   double recent_loss = 0;  // over the last report
   double recent_accuracy = 0;
   double input_stall = 0;       // share of the last report's time spent waiting for data
@@ -61,8 +66,17 @@ class Membership {
 
   // Live, registered members by ascending number.
   std::vector<uint32_t> Ready() const;
+  // The latest segment that each of these, or any of them, has finished.
+  uint64_t FinishedByAll() const;
+  uint64_t MostFinished() const;
+  // Each worker's steps in the time in which the fastest of them takes `most`.
+  std::vector<uint32_t> StepsFor(const std::vector<uint32_t>& workers, uint32_t most) const;
+  // The norm of what the codecs of all workers left behind.
+  double Residual() const;
   const MemberState* Find(uint32_t worker) const;
   MemberState* Find(uint32_t worker);
+  // The live member with exactly this key; null: there is none.
+  const MemberState* FindLive(const WorkerKey& key) const;
   const std::map<uint32_t, MemberState>& all() const { return members_; }
   int live() const;
   // Adds the workers, and what they say of the training, to the status.
