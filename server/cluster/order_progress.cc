@@ -6,7 +6,7 @@
 namespace psgd {
 namespace {
 
-constexpr Duration kRetry = std::chrono::milliseconds(50);
+constexpr Duration kSendAgain = std::chrono::milliseconds(50);
 
 }  // namespace
 
@@ -39,7 +39,7 @@ bool OrderProgress::Done(uint32_t number, uint64_t epoch, uint64_t order,
   if (epoch != shard.epoch || order <= shard.done) return false;
   if (absl::IsUnavailable(status)) {
     shard.sent = shard.done;  // the order is sent again
-    shard.retry = now + kRetry;
+    shard.retry = now + kSendAgain;
     return false;
   }
   shard.done = order;

@@ -5,7 +5,7 @@
 namespace psgd {
 namespace {
 
-constexpr Duration kRetry = std::chrono::milliseconds(50);
+constexpr Duration kWriteAgain = std::chrono::milliseconds(50);
 
 }  // namespace
 
@@ -28,7 +28,7 @@ bool StoredRun::Written(const absl::StatusOr<int64_t>& revision, Time now) {
   if (absl::IsAborted(revision.status())) return false;
   trouble_ = std::string(revision.status().message());
   if (!revision.ok()) {
-    again_ = now + kRetry;
+    again_ = now + kWriteAgain;
     return false;
   }
   revision_ = *revision;
