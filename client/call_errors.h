@@ -1,4 +1,4 @@
-// Errors of calls that a program must tell from others.
+// Errors of calls that a program must distinguish from other errors.
 #pragma once
 
 #include "absl/strings/cord.h"

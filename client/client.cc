@@ -54,7 +54,7 @@ absl::Status Client::Prepare() {
 }
 
 absl::Status Client::AddTensor(const ClientTensor& tensor, std::span<const float> first) {
-  if (committed_) {
+  if (pushes_.committed()) {
     return OutOfOrder("tensor ", tensor.name,
                       " comes after the commit; the run's tensors are fixed when the first worker "
                       "commits: add all tensors before, and start a new run for another model");
@@ -63,7 +63,7 @@ absl::Status Client::AddTensor(const ClientTensor& tensor, std::span<const float
 }
 
 absl::Status Client::Commit(uint64_t samples, uint32_t epochs) {
-  if (committed_) return OutOfOrder("the model was committed before; commit once");
+  if (pushes_.committed()) return OutOfOrder("the model was committed before; commit once");
   if (tensors_.size() == 0) return OutOfOrder("no tensor was added before the commit");
   const auto batch = static_cast<uint64_t>(config().data().batch());
   if (samples < batch || samples > UINT32_MAX) {
@@ -75,9 +75,9 @@ absl::Status Client::Commit(uint64_t samples, uint32_t epochs) {
   }
   PSGD_RETURN_IF_ERROR(RegisterModel(samples, epochs));
   order_.emplace(samples, config().data().batch(), config().seed());
-  PSGD_RETURN_IF_ERROR(pushes_.Commit());
+  PSGD_RETURN_IF_ERROR(pushes_.MakeEncoder());
   PSGD_RETURN_IF_ERROR(Connect());
-  committed_ = true;
+  pushes_.Commit();
   return absl::OkStatus();
 }
 
@@ -345,7 +345,7 @@ absl::Status Client::Do(const task::Leave& leave) {
 }
 
 absl::StatusOr<std::optional<ClientShare>> Client::NextShare(Time until) {
-  if (!committed_) return OutOfOrder("the model is not committed; commit it before");
+  if (!pushes_.committed()) return OutOfOrder("the model is not committed; commit it before");
   const auto* train = std::get_if<task::Train>(&core().task());
   if (train != nullptr && !new_share_) {
     const uint64_t steps = segment_->steps().empty() ? 1 : segment_->steps(0);
@@ -401,7 +401,7 @@ absl::Status Client::Get(uint32_t tensor, std::span<float> values) {
 }
 
 absl::Status Client::CheckInStep(const char* call) const {
-  if (!committed_) return OutOfOrder(call, " before the commit; commit the model before");
+  if (!pushes_.committed()) return OutOfOrder(call, " before the commit; commit the model before");
   if (over_) return absl::CancelledError(over_why_);
   if (!segment_) return OutOfOrder(call, " before a share was dealt; ask for the next share");
   if (std::holds_alternative<task::Train>(core().task()) && !new_share_) return absl::OkStatus();
@@ -451,7 +451,7 @@ absl::Status Client::EndStep(StepReport step) {
 }
 
 absl::Status Client::Report(EvalResult result) {
-  if (!committed_) {
+  if (!pushes_.committed()) {
     return OutOfOrder("results before the commit; commit the model before");
   }
   EvaluatedRequest request;
@@ -468,7 +468,7 @@ void Client::Note(const std::string& text) {
 absl::Status Client::Leave(bool failed, const std::string& reason) {
   absl::Status status;
   away_.reset();
-  if (committed_ && !over_ && !failed && member_.Interrupted().ok()) {
+  if (pushes_.committed() && !over_ && !failed && member_.Interrupted().ok()) {
     leaves_ = true;
     status = pushes_.Finish();
     // A step that began to push ends here: the shards have a part of it.

@@ -150,7 +150,6 @@ class Client {
   PushedFactors factors_;  // none: a program pushes whole gradients
   Pushes pushes_;          // has the encoder, which outlives the member
   Member member_;
-  bool committed_ = false;
   std::optional<EpochOrder> order_;
   std::unique_ptr<ArrivingWeights> arriving_;
   std::optional<Session::Away> away_;  // while the program computes

@@ -1,4 +1,4 @@
-// The state of its own that a program keeps in checkpoints: bytes that only it understands.
+// A program's own state, which checkpoints keep: bytes that only it understands.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class KeptState {
   // What the program gave since the last call.
   std::optional<Bytes> Take() { return std::exchange(given_, std::nullopt); }
 
-  // What the checkpoint has that the run goes on from.
+  // The state in the checkpoint from which the run goes on.
   void Load(const std::map<uint32_t, Bytes>& saved, const std::string& run, uint32_t worker);
   void ForgetLoaded() { loaded_ = std::nullopt; }
   // Null: there is none. DATA_LOSS: the checkpoint has only a part.

@@ -20,7 +20,7 @@ bool PushesWeights(const Config& config) {
 
 absl::Status Pushes::UseDevice(uint32_t tensor, int device) {
   PSGD_RETURN_IF_ERROR(tensors_.Check(tensor));
-  if (encoder_ != nullptr) {
+  if (committed_) {
     return OutOfOrder("the device of a tensor comes after the commit; say it before");
   }
   if (device < 0) {
@@ -31,7 +31,7 @@ absl::Status Pushes::UseDevice(uint32_t tensor, int device) {
   return absl::OkStatus();
 }
 
-absl::Status Pushes::Commit() {
+absl::Status Pushes::MakeEncoder() {
   const ModelSpec& model = tensors_.model();
   const std::vector<DeviceCodecs*> devices = devices_.Open(model, config());
   const DevicePushes::KeptThreadDevice kept(devices_);
@@ -45,7 +45,7 @@ absl::Status Pushes::Commit() {
 
 absl::StatusOr<CodedOn> Pushes::WhereCoded(uint32_t tensor) const {
   PSGD_RETURN_IF_ERROR(tensors_.Check(tensor));
-  if (encoder_ == nullptr) return OutOfOrder("the model is not committed; commit it before");
+  if (!committed_) return OutOfOrder("the model is not committed; commit it before");
   if (!encoder_->on_device()[tensor]) return CodedOn::kHost;
   const bool with_base = PushesWeights(config()) || encoder_->adds_decay(static_cast<int>(tensor));
   return with_base ? CodedOn::kDeviceWithBase : CodedOn::kDevice;

@@ -38,8 +38,8 @@ struct ClientTimings {
 // Not thread-safe.
 class Pushes {
  public:
-  // `plugin_dir`: where the codecs of GPUs are, see FindInPlugin. `may_push`: why the program may
-  // not push now. The others live as long as anything is called.
+  // `plugin_dir`: where the codecs of GPUs are, see FindInPlugin. `may_push`: OK if the program may
+  // push now; else why not. The pointers must stay valid.
   Pushes(std::string plugin_dir, std::function<absl::Status()> may_push,
          const ClientTensors* tensors, Member* member, ClientTimings* timings)
       : may_push_(std::move(may_push)),
@@ -50,8 +50,11 @@ class Pushes {
 
   // The program pushes the tensor from the memory of that CUDA device, where it can be coded there.
   absl::Status UseDevice(uint32_t tensor, int device);
-  // All tensors are there, and the member knows their placement: makes the encoder.
-  absl::Status Commit();
+  // Makes the encoder. REQUIRES: all tensors are there, and the member knows their placement.
+  absl::Status MakeEncoder();
+  // The program has committed: the member is connected, too.
+  void Commit() { committed_ = true; }
+  bool committed() const { return committed_; }
   UpdateEncoder* encoder() { return encoder_.get(); }
   const CodecTable& codecs() const { return codecs_; }
   const DevicePushes& devices() const { return devices_; }
@@ -63,8 +66,8 @@ class Pushes {
   // The memory must not change until Finish. This push, a later one, Sent or Finish tells of values
   // that are not finite.
   absl::Status Push(uint32_t tensor, Pushed what, const DeviceValues& values);
-  // What the run takes, of a tensor of whose rows the others did not change. `rows`: strictly
-  // ascending.
+  // Some rows of a tensor whose other rows did not change: weights or a gradient, as the run takes.
+  // `rows`: strictly ascending.
   absl::Status PushRows(uint32_t tensor, std::span<const int64_t> rows,
                         std::span<const float> values);
   // Waits for what devices encode of the step.
@@ -114,6 +117,7 @@ class Pushes {
   const CodecTable codecs_;
   DevicePushes devices_;  // has the codecs of the encoder's devices
   std::unique_ptr<UpdateEncoder> encoder_;
+  bool committed_ = false;
   std::vector<bool> pushed_;  // by tensor: in this step
   // By tensor: what a codec made of its last push, if it left something out.
   std::map<uint32_t, std::vector<EncodedSlice>> sent_;

@@ -42,11 +42,11 @@ absl::StatusOr<std::unique_ptr<CopyStream>> CallLeadingCopy(const std::string& s
 // number.
 ServerSays HelloToRunLeader(const std::string& name);
 FollowingSays HelloToLeadingCopy(const std::string& run_id, uint32_t server, uint32_t shard);
-// What a server and the one that leads the run say later.
+// Later messages of a server, and of the server that leads the run.
 ServerSays SaysOrderDone(uint32_t shard, uint64_t epoch, const CopyCore::OrderDone& done);
 ServerSays SaysQuarantined(const QuarantinedWorker& worker);
 LeaderSays SaysOrder(const ShardOrderTo& order);
-// UNAVAILABLE: another server leads the run, which is the message.
+// UNAVAILABLE: another server leads the run; the message is its address.
 LeaderSays SaysRefused(const absl::Status& why);
 
 // Asks a server of the run for the run's config and, in a secured run, its keys.

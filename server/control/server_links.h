@@ -1,5 +1,5 @@
-// The links from the other servers of a run: what the server that leads the run tells them, and the
-// passes of workers that each new link begins with.
+// The links from the other servers of a run: what the server that leads the run tells them. A new
+// link begins with the workers' passes.
 #pragma once
 
 #include <condition_variable>

@@ -60,7 +60,7 @@ class PullAnswerer {
   PullAnswerer(const Config& config, const PullOptions& options, SliceSet* slices,
                PullClocks clocks);
 
-  // A life of the shard: from when a copy begins to answer until it ends.
+  // A life of the shard: from when a copy begins to answer until that copy ends.
   void BeginLife(uint32_t starts);
   void EndLife() { life_versions_.clear(); }
   uint32_t life() const { return encoder_.life(); }

@@ -309,7 +309,8 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
   // Only a push that must wait may be refused. To refuse a push that the next clock or the cut
   // needs would make all workers wait for ever.
   const size_t waiting = held_bytes();
-  const bool late = push.clock() < clocks_.next() && clocks_.MayClose();  // it can do without
+  // The next clock can do without it.
+  const bool late = push.clock() < clocks_.next() && clocks_.MayClose();
   const bool waits =
       HoldsBack(cut_, push.clock()) || (synchronous_ && (late || push.clock() > clocks_.next()));
   if (waits && waiting > 0 && waiting + message.PayloadBytes() > options_.held_bytes) {
@@ -600,11 +601,11 @@ absl::Status ShardCore::Restore(const ShardImage& image) {
   const ShardRecord& record = image.record;
   PSGD_RETURN_IF_ERROR(slices_.Restore(image));
   schedule_.Restore(record);
-  PSGD_RETURN_IF_ERROR(clocks_.Restore(record));
   last_order_ = record.last_order();
   for (const MemberRecord& member : record.members()) {
     PSGD_RETURN_IF_ERROR(RestoreMember(member, image));
   }
+  PSGD_RETURN_IF_ERROR(clocks_.Restore(record));
   stats_.pushes = record.pushes();
   stats_.pulls = record.pulls();
   stats_.refused.insert(record.refused().begin(), record.refused().end());

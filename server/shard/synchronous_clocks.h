@@ -30,7 +30,7 @@ namespace psgd {
 // Not thread-safe. Above staleness 0 it does nothing.
 class SynchronousClocks {
  public:
-  // Names what must outlive it. `cut`: the one under way.
+  // The arguments must outlive it. `cut`: the checkpoint under way.
   SynchronousClocks(const Config& config, const ClockSchedule& schedule,
                     const std::optional<CheckpointCut>& cut, SliceSet* slices, Members* members)
       : quorum_(config.consistency().staleness() == 0 ? config.consistency().quorum() : 0),
@@ -44,17 +44,17 @@ class SynchronousClocks {
   void MeetSlices() { ahead_.assign(slices_.size(), 0); }
   // Other workers take part from now on, or other clocks may go on.
   void LookAgain();
-  // Keeps a push until its clock, or the next one if it is late, is applied. Applies those of its
-  // slices now that every worker has pushed.
+  // Keeps a push until its clock is applied; a late push waits for the next clock. Slices that
+  // every worker has pushed are applied now.
   void Add(Message message, std::vector<SharedPayload> payloads);
   // Applies the clocks that are complete.
   void Advance();
 
   // Whether the next clock has its quorum, and may go on without the others.
   bool MayClose() const;
-  // Whether it does so now.
+  // Whether it goes on without them now.
   bool IsDue(Time now) { return grace_.MustLook(next(), now) && grace_.IsOver(MayClose(), now); }
-  // It does: Advance does not wait for late workers.
+  // From now on Advance does not wait for late workers of the next clock.
   void Close() { closed_ = next(); }
 
   uint64_t completed() const { return completed_; }  // clocks applied
@@ -64,7 +64,7 @@ class SynchronousClocks {
   const Grace& grace() const { return grace_; }
   // Whether a slice (local index) was applied ahead of the rest of the next clock.
   bool IsAhead(uint32_t local) const { return ahead_[local] == next(); }
-  // The slices that were, since the last call.
+  // The slices that were applied ahead since the last call.
   std::vector<uint32_t> TakeNewAhead() { return std::exchange(new_ahead_, {}); }
 
   void Save(ShardRecord* record) const;
