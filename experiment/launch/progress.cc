@@ -134,12 +134,13 @@ double ProgressRate::seconds_left() const {
 double ShareDone(const StatusReply& status) {
   double share = status.epochs() > 0 ? status.epoch() / status.epochs() : 0;
   if (const auto steps = status.config().train().max_steps(); steps > 0) {
-    // If clocks have ever more steps, those of a usual worker say how far the run is.
+    // Clocks of local steps may have fewer steps than configured: an epoch ends some, and
+    // local.least shortens others. The steps of a usual worker say how far the run is.
     const Config& config = status.config();
     const double done =
-        config.local().least() > 0
+        TakesLocalSteps(config.local())
             ? static_cast<double>(status.total().steps()) / std::max(1, config.cluster().workers())
-            : static_cast<double>(status.clock()) * StepsOfClock(config.local());
+            : static_cast<double>(status.clock());
     share = std::max(share, done / static_cast<double>(steps));
   }
   return std::clamp(share, 0.0, 1.0);

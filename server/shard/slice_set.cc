@@ -137,8 +137,8 @@ void SliceSet::ApplyTensor(std::span<const WaitingPayload> payloads,
                            const std::map<uint32_t, uint32_t>& absent, const UpdateRates& rates) {
   struct Gathered {
     std::map<uint32_t, uint32_t> absent;
-    uint64_t steps = 0;       // of all contributions in time, and of the absent
-    uint64_t late_steps = 0;  // of the others
+    uint64_t steps = 0;  // of all contributions in time, and of the absent
+    uint64_t late_of_all = 0;
     std::vector<Contribution> contributions;
     std::vector<float> sum;
   };
@@ -148,19 +148,27 @@ void SliceSet::ApplyTensor(std::span<const WaitingPayload> payloads,
       const auto [at, is_new] = by_slice.try_emplace(local);
       Gathered& gathered = at->second;
       if (is_new) gathered.absent = absent;
-      (payload.late > 0 ? gathered.late_steps : gathered.steps) += payload.steps;
-      if (payload.late == 0) gathered.absent.erase(payload.message->header.worker());
+      if (payload.late > 0) {
+        gathered.late_of_all = std::max(gathered.late_of_all, payload.of_all);
+        continue;
+      }
+      gathered.steps += payload.steps;
+      gathered.absent.erase(payload.message->header.worker());
     }
   }
   for (auto& [local, gathered] : by_slice) {
+    if (gathered.steps == 0) {
+      // The clock carries another fragment: a late change has its share in its own clock.
+      gathered.steps = gathered.late_of_all;
+      continue;
+    }
     for (const auto& [worker, steps] : gathered.absent) gathered.steps += steps;
-    if (gathered.steps == 0) gathered.steps = gathered.late_steps;
   }
   std::vector<std::unique_ptr<PayloadReader>> readers;
   while (!payloads.empty()) {
     const auto open = payloads.first(HowManyFit(payloads, open_bytes_));
     payloads = payloads.subspan(open.size());
-    for (const auto& [message, shared, steps, late] : open) {
+    for (const auto& [message, shared, steps, late, of_all] : open) {
       auto opened = OpenPayload(codecs_, slices_, *message, shared);
       if (!opened.ok()) continue;
       for (size_t i = 0; i < shared.slices.size(); ++i) {

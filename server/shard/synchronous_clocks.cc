@@ -44,13 +44,25 @@ bool SynchronousClocks::AllPushed(uint32_t local) {
   return expected == *expected_;
 }
 
+uint64_t SynchronousClocks::StepsOfAll(const GatheredPayload& payload, uint32_t steps) const {
+  const uint64_t clock = payload.made_for();
+  uint64_t all = steps;
+  for (const auto& [worker, member] : members_) {
+    if (worker != payload.worker && TakesPart(member, clock)) {
+      all += schedule_.StepsOf(worker, clock);
+    }
+  }
+  return all;
+}
+
 void SynchronousClocks::Apply(std::vector<GatheredPayload> gathered) {
   const uint64_t clock = next();
   std::vector<WaitingPayload> payloads;
   for (GatheredPayload& payload : gathered) {
     const uint32_t steps = schedule_.StepsOf(payload.worker, payload.made_for());
     const uint64_t late = clock - payload.made_for();
-    payloads.push_back({payload.message.get(), std::move(payload.shared), steps, late});
+    const uint64_t of_all = late > 0 ? StepsOfAll(payload, steps) : 0;
+    payloads.push_back({payload.message.get(), std::move(payload.shared), steps, late, of_all});
   }
   std::map<uint32_t, uint32_t> absent;
   if (closed_ == clock) {

@@ -79,6 +79,8 @@ class SynchronousClocks {
   static bool Lacks(const MemberRecord& member, uint64_t clock) {
     return TakesPart(member, clock) && member.arrived_clock() < clock;
   }
+  // The steps that all workers took for the clock that a worker made this payload for, in `steps`.
+  uint64_t StepsOfAll(const GatheredPayload& payload, uint32_t steps) const;
   // Applies payloads of the next clock as one update.
   void Apply(std::vector<GatheredPayload> gathered);
   // Whether every worker of the next clock has pushed the slice in a payload of its own.

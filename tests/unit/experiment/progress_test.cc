@@ -89,9 +89,7 @@ TEST(Progress, StepsMayEndTheRunBeforeItsEpochs) {
   status.mutable_config()->mutable_train()->set_max_steps(100);
   status.set_clock(80);
   EXPECT_DOUBLE_EQ(ShareDone(status), 0.8);
-  LocalConfig* local = status.mutable_config()->mutable_local();
-  local->set_steps(100);
-  local->set_least(4);
+  status.mutable_config()->mutable_local()->set_steps(100);
   status.mutable_config()->mutable_cluster()->set_workers(2);
   status.mutable_total()->set_steps(2 * status.config().train().max_steps() * 9 / 10);
   EXPECT_DOUBLE_EQ(ShareDone(status), 0.9);

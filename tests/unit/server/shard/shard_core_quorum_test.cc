@@ -157,6 +157,27 @@ TEST_F(ShardQuorum, TheMeanWeighsLatePushesAsOthers) {
   }
 }
 
+// With fragments the next clock carries other slices.
+TEST_F(ShardQuorum, ALatePushHasItsShareWhereNobodyElsePushes) {
+  Config config = WithQuorum(2);
+  config.mutable_consistency()->set_reduction(ConsistencyConfig::MEAN);
+  ShardFixture shard({.staleness = 0, .elements = {1, 1}}, config);
+  shard.Start(3);
+  const auto push = [&](uint32_t worker, uint64_t clock, uint32_t slice, float value) {
+    shard.Acknowledged(ShardFixture::PushOf(worker, clock, clock, {{slice, {value}}}));
+  };
+  push(0, 1, 0, 3);
+  push(1, 1, 0, 3);
+  Outbox out;
+  shard.core().Tick(Time(0), &out);
+  shard.core().Tick(kGrace, &out);
+  EXPECT_EQ(shard.Weights(0), Values{-2});
+  push(2, 1, 0, 6);
+  for (uint32_t worker = 0; worker < 3; ++worker) push(worker, 2, 1, 3);
+  EXPECT_EQ(shard.Weights(0), Values{-4});
+  EXPECT_EQ(shard.Weights(1), Values{-3});
+}
+
 class JournaledQuorum : public ShardQuorum {
  protected:
   JournaledQuorum() : ShardQuorum(WithQuorum(2), true) {}
