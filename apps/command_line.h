@@ -121,6 +121,11 @@ inline std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv,
   }
   // gRPC's errors come back as statuses; its lines on stderr would repeat them.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
+  // GCC's OpenMP lets a thread without work spin for milliseconds. Where other programs use the
+  // cores, too, the idle thread takes them from threads that have work, and a step takes ten times
+  // as long. oneDNN loads OpenMP, which reads this then. A thousand loops last some ten
+  // microseconds.
+  if (std::getenv("OMP_WAIT_POLICY") == nullptr) setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& done) {  // --help, --version

@@ -1,6 +1,5 @@
 #include "engine/runtime/plugin.h"
 
-#include <cstdlib>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -28,14 +27,6 @@ PluginAdvice AdviceFor(const std::string& name) {
           .if_it_does_not_load = "install what it needs, or use the reference backend"};
 }
 
-// GCC's OpenMP lets a thread without work spin for milliseconds. Where other programs use the cores,
-// too, it takes them from threads that have work, and a step takes ten times as long. OpenMP reads
-// the variables as oneDNN loads it. What the user set stays.
-void SpinShortly() {
-  constexpr char kLoops[] = "1000";  // some ten microseconds
-  if (std::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", kLoops, /*replace=*/0);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> LoadBackend(const std::string& name,
@@ -49,7 +40,6 @@ absl::StatusOr<std::unique_ptr<Backend>> LoadBackend(const std::string& name,
   for (const char* plugin : kPlugins) {
     known.push_back(plugin);
     if (name != plugin) continue;
-    if (name == "onednn") SpinShortly();
     PSGD_ASSIGN_OR_RETURN(void* const found,
                           FindInPlugin(name, plugin_dir, "psgd_make_backend", AdviceFor(name)));
     const auto make = reinterpret_cast<MakeBackendFunction>(found);

@@ -11,8 +11,8 @@ namespace {
 
 // Large enough that a 4 MiB payload is not cut into hundreds of HTTP/2 frames and window updates.
 constexpr int kFrameBytes = 1 << 20;
-// What gRPC holds of a stream before it is read. Left to itself, gRPC makes this window as large as
-// it measures the link to be, which is without bound where the reader is slow.
+// What gRPC holds of a stream before it is read. By default gRPC sizes this window by its estimate
+// of the link, which grows without bound while the reader is slow.
 constexpr int kWindowBytes = 8 << 20;
 // Servers must allow the pings that clients send.
 constexpr int kPingsAllowedEveryMs = 10'000;

@@ -37,7 +37,7 @@ class CheckpointParts {
   }
   // Why the checkpoint waits for room. OK: it does not wait.
   const absl::Status& no_room() const { return no_room_; }
-  // True, once: what found no room is due again. TakeUnwritten says which parts.
+  // True once after each LackRoom: what found no room is due again. TakeUnwritten says which parts.
   bool TakeDue(Time now);
   std::set<uint32_t> TakeUnwritten() { return std::exchange(unwritten_, {}); }
 

@@ -30,10 +30,10 @@ class OrderProgress {
             ServerEffects* effects);
   // No server that leads the shard is here.
   void Wait(uint32_t shard, Time now) { shards_[shard].retry = now; }
-  // The shard has carried the order out (or could not). False: that is known, or of an earlier
-  // epoch, or is tried again: UNAVAILABLE.
+  // The shard has carried the order out (or could not). False: that was known, or is of another
+  // epoch, or the status is UNAVAILABLE, and then the order is sent again.
   bool Done(uint32_t shard, uint64_t epoch, uint64_t number, const absl::Status& status, Time now);
-  // All shards have carried out the orders up to the returned one. `last`: of all orders.
+  // The number of the last order that all shards have carried out. `last`: of all orders.
   uint64_t CarriedOut(uint64_t last) const;
 
  private:

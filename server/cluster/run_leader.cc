@@ -1,15 +1,12 @@
 #include "server/cluster/run_leader.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/names.h"
-#include "common/units.h"
 #include "net/transport_security.h"
 #include "net/wire_format.h"
 #include "proto/has_journal.h"

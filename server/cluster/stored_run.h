@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "common/clock.h"
 #include "common/status.h"
@@ -13,7 +14,7 @@
 
 namespace psgd {
 
-// Decisions up to a number of each kind.
+// The run as decided up to some change, order and checkpoint.
 struct DecidedRun {
   RunRecord record;
   uint64_t changes = 0;          // number of the last change in it
@@ -30,7 +31,8 @@ class StoredRun {
 
   // What the store has.
   const DecidedRun& run() const { return run_; }
-  // For what reaches the store by another way: shards' first images, or no news at all.
+  // For what is stored without a write of this object: as the run is restored, by the shards' first
+  // images, and when nothing is left to write.
   DecidedRun& run() { return run_; }
   int64_t revision() const { return revision_; }
   // Why the last write failed; empty: it did not.
@@ -38,8 +40,8 @@ class StoredRun {
 
   // No write is under way, and none failed a moment ago.
   bool MayWrite(Time now) const { return !under_way_ && now >= again_; }
-  // Writes what a write without an answer wrote. False: there is none. That write may have
-  // succeeded, so the store would take a different record for another server's. REQUIRES: MayWrite.
+  // Repeats the last write if it failed: it may have succeeded all the same, and the store would
+  // take a different record for another server's. False: it did not fail. REQUIRES: MayWrite.
   bool WriteAgain(ServerEffects* effects);
   // `plan`: null if the store has it. REQUIRES: MayWrite, and WriteAgain returns false.
   void Write(DecidedRun run, std::shared_ptr<const RunPlan> plan, ServerEffects* effects);

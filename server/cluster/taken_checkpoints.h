@@ -20,7 +20,7 @@ class TakenCheckpoints {
   // The checkpoint is durable, or could not be written.
   void Ended(uint64_t checkpoint, const absl::StatusOr<SealedCheckpoint>& sealed, Time now,
              ServerEffects* effects);
-  // Answers the requests whose deadline is over.
+  // Answers the requests whose deadline has passed.
   void Tick(Time now, ServerEffects* effects);
   void Show(Time now, StatusReply* status) const;
 

@@ -17,7 +17,7 @@ class WaitNews {
   // A longer wait is told.
   static constexpr Duration kMoment = std::chrono::seconds(2);
 
-  // What the run waits for now; empty: nothing. `since`: when that wait began; nullopt: by now.
+  // What the run waits for now; empty: nothing. `since`: when that wait began; nullopt: now.
   void See(std::string waits, std::optional<Time> since, Time now, ServerEffects* effects);
 
   // The run waits, and people were told what for.

@@ -45,7 +45,8 @@ class AgreedModel {
   // A part of the first weights of the model that this worker brings.
   absl::Status Give(const GiveWeightsRequest& part);
 
-  // Compare a worker with the run. REQUIRES: the model is fixed; for the second: the first is OK.
+  // Compare a worker with the run, and take what the run does not know yet: the number of samples,
+  // the preparation. REQUIRES: the model is fixed; CompareData: CompareModel has returned OK.
   absl::Status CompareModel(const RegisterRequest& request, const std::string& worker);
   absl::Status CompareData(const RegisterRequest& request, const std::string& worker);
   // A checkpoint brings the model, and its program the epochs. False: they are known, or the
