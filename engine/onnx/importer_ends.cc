@@ -168,9 +168,8 @@ absl::Status Importer::CheckFrozen() const {
   std::vector<std::string> names;
   for (const auto& [name, array] : file_.initializers()) names.push_back(SafeName(name));
   for (const std::string& glob : options_.config.frozen()) {
-    const bool any = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-      return GlobMatches(glob, name);
-    });
+    const bool any = std::any_of(names.begin(), names.end(),
+                                 [&](const std::string& name) { return GlobMatches(glob, name); });
     if (any) continue;
     return absl::InvalidArgumentError(absl::StrCat("model.frozen: nothing in ", file_.path(),
                                                    " is called \"", glob, "\"",

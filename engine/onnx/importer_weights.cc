@@ -28,9 +28,8 @@ bool IsReal(int64_t type) {
 }
 
 bool IsFrozen(const ModelConfig& config, const std::string& name) {
-  return std::any_of(config.frozen().begin(), config.frozen().end(), [&](const std::string& glob) {
-    return GlobMatches(glob, name);
-  });
+  return std::any_of(config.frozen().begin(), config.frozen().end(),
+                     [&](const std::string& glob) { return GlobMatches(glob, name); });
 }
 
 // Whether the op chooses element by element. Its operands of one element are bounds and values to

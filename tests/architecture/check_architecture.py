@@ -51,6 +51,7 @@ GRPC_USERS = re.compile(r"^(net/grpc[/_].*|net/grpc\.(h|cc)|net/etcd/etcd_client
 ENVIRONMENT = re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b")
 # Only these files outside of experiment/ may read it, each for its reason.
 ENVIRONMENT_READERS = {
+    "apps/command_line.h": "what OpenMP reads, which psgd must not overrule",
     "common/freed_memory.cc": "what glibc's malloc reads, which psgd must not overrule",
 }
 # Forbidden: waiting for a whole device. Copies outside of a stream do that, too.
