@@ -145,7 +145,7 @@ class CoordinatorCore {
   void CountLostResidual(MemberState& member, Effects* effects);
   // The programs that train evaluate by themselves, and say what they want.
   bool EvaluatesByItself() const { return agreed_.IsBrought(); }
-  // The model is fixed: deals its data, and has the shards make it.
+  // The model is fixed: begins its ledger, and orders the shards to make it.
   absl::Status Install(absl::StatusOr<InstallModel> model, Effects* effects);
   absl::Status CountEvaluation(const EvalResult& result, Effects* effects);
   // A checkpoint of whole epochs may be older than the evaluation of its weights: where the best

@@ -66,10 +66,12 @@ class Membership {
 
   // Live, registered members by ascending number.
   std::vector<uint32_t> Ready() const;
-  // The latest segment that each of these, or any of them, has finished.
+  // The latest segment that every ready worker has finished; UINT64_MAX: no worker is ready.
   uint64_t FinishedByAll() const;
+  // The latest segment that any ready worker has finished; 0: there is none.
   uint64_t MostFinished() const;
-  // Each worker's steps in the time in which the fastest of them takes `most`.
+  // Each worker's steps in the time in which the fastest of them takes `most`; `most`
+  // for a worker that has computed nothing yet.
   std::vector<uint32_t> StepsFor(const std::vector<uint32_t>& workers, uint32_t most) const;
   // The norm of what the codecs of all workers left behind.
   double Residual() const;

@@ -13,7 +13,8 @@ class RunState {
  public:
   // A segment is dealt.
   void Train() { state_ = StatusReply::TRAINING; }
-  // People, or a failure, end the run. False: it ends for such a reason already.
+  // People, or a failure, end the run. False: it is over, or ends for such a
+  // reason already.
   bool Drain(const DrainRequest& request);
   // Training gets no better. Workers leave as at the run's end.
   void StopEarly(std::string reason);
