@@ -69,8 +69,6 @@ void Lower(const ElementLoss& op, const Context& c);
 void Lower(const ElementLossBackward& op, const Context& c);
 absl::Status Lower(const Embedding& op, const Context& c);
 absl::Status Lower(const EmbeddingBackward& op, const Context& c);
-absl::Status Lower(const EmbeddingBag& op, const Context& c);
-absl::Status Lower(const EmbeddingBagBackward& op, const Context& c);
 void Lower(const Recurrent& op, const Context& c);
 void Lower(const RecurrentBackward& op, const Context& c);
 
