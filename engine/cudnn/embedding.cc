@@ -27,7 +27,7 @@ const float* In(const Buffers& b, BufferId buffer) {
 }  // namespace
 
 // The table stays in fp32: a batch needs few rows, and a conversion would touch all rows.
-absl::Status Lower(const Embedding&, const Context& c) {
+void Lower(const Embedding&, const Context& c) {
   Lowering& l = c.lowering;
   const TableShape shape = ShapeOf(c, c.in(1));
   const BufferId places = l.Native(c.in(0)).buffer, table = l.Get(c.in(1), kPlainFloat).buffer;
@@ -36,17 +36,18 @@ absl::Status Lower(const Embedding&, const Context& c) {
     return TableForward(stream, type, shape, static_cast<const int32_t*>(b[places]), In(b, values),
                         In(b, table), b[rows]);
   });
-  return absl::OkStatus();
 }
 
-absl::Status Lower(const EmbeddingBackward&, const Context& c) {
+void Lower(const EmbeddingBackward&, const Context& c) {
   Lowering& l = c.lowering;
   const TableShape shape = ShapeOf(c, c.out(0));
   if (shape.places > std::numeric_limits<int32_t>::max()) {
-    return absl::UnimplementedError("an embedding has more than 2^31 - 1 indices");
+    return l.Refuse(absl::UnimplementedError("an embedding has more than 2^31 - 1 indices"));
   }
   size_t bytes = 0;
-  PSGD_CUDA(TableGradientBytes(shape, &bytes));
+  const absl::Status sized =
+      CheckCall(TableGradientBytes(shape, &bytes), "TableGradientBytes(shape, &bytes)");
+  if (!sized.ok()) return l.Refuse(sized);
   const BufferId places = l.Native(c.in(0)).buffer, rows = l.Get(c.in(1), l.PlainFormat()).buffer;
   const BufferId values = Values(c), memory = l.Temporary(bytes);
   const BufferId table = l.Put(c.out(0), kPlainFloat).buffer;
@@ -54,7 +55,6 @@ absl::Status Lower(const EmbeddingBackward&, const Context& c) {
     return TableGradient(stream, type, shape, static_cast<const int32_t*>(b[places]), In(b, values),
                          b[rows], b[memory], bytes, static_cast<float*>(b[table]));
   });
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn
