@@ -16,7 +16,7 @@ class Adagrad : public Optimizer {
   bool sparse() const override { return true; }
 
   void ApplyBlock(const OptimizerStep& step, const OptimizerBlock& block) const override {
-    AdagradLoop(static_cast<float>(step.learning_rate), epsilon_, block);
+    Loops().adagrad(static_cast<float>(step.learning_rate), epsilon_, block);
   }
   std::optional<ElementUpdate> ElementUpdateAt(const OptimizerStep& step) const override {
     return ElementUpdate{.kind = ElementUpdate::Kind::kAdagrad,

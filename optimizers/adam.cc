@@ -13,7 +13,7 @@ class Adam : public Optimizer {
   absl::string_view state_name(int i) const override { return i == 0 ? "exp_avg" : "exp_avg_sq"; }
 
   void ApplyBlock(const OptimizerStep& step, const OptimizerBlock& block) const override {
-    AdamLoop(MomentConstantsAt(config_, step.step, step.learning_rate), KeepAt(step), block);
+    Loops().adam(MomentConstantsAt(config_, step.step, step.learning_rate), KeepAt(step), block);
   }
   std::optional<ElementUpdate> ElementUpdateAt(const OptimizerStep& step) const override {
     const MomentConstants c = MomentConstantsAt(config_, step.step, step.learning_rate);

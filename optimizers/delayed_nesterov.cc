@@ -22,10 +22,10 @@ class DelayedNesterov : public Optimizer {
     const double share = spread_ / every_;
     if (step.step % every_ == 0) {
       const double rest = 1 - spread_ + share;
-      RenewMomentumLoop(rate, static_cast<float>(momentum_), static_cast<float>(rest * momentum_),
-                        block);
+      Loops().renew_momentum(rate, static_cast<float>(momentum_),
+                             static_cast<float>(rest * momentum_), block);
     } else {
-      KeepMomentumLoop(rate, static_cast<float>(share * momentum_), block);
+      Loops().keep_momentum(rate, static_cast<float>(share * momentum_), block);
     }
   }
 

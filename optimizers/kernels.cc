@@ -199,6 +199,13 @@ void AddDeltaLoop(const float* delta, const float* in, float* out, size_t size) 
   });
 }
 
+const OptimizerLoops& Loops() {
+  static constexpr OptimizerLoops kLoops = {Sgd,           Momentum,    Nesterov,    Adagrad,
+                                            Adam,          Lars,        LambMoments, LambStep,
+                                            RenewMomentum, KeepMomentum};
+  return kLoops;
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace psgd
 HWY_AFTER_NAMESPACE();
@@ -206,51 +213,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace psgd {
 namespace {
-HWY_EXPORT(Sgd);
-HWY_EXPORT(Momentum);
-HWY_EXPORT(Nesterov);
-HWY_EXPORT(Adagrad);
-HWY_EXPORT(Adam);
-HWY_EXPORT(Lars);
-HWY_EXPORT(LambMoments);
-HWY_EXPORT(LambStep);
-HWY_EXPORT(RenewMomentum);
-HWY_EXPORT(KeepMomentum);
+HWY_EXPORT(Loops);
 HWY_EXPORT(Squares);
 HWY_EXPORT(CompensateDelayLoop);
 HWY_EXPORT(AddDeltaLoop);
 }  // namespace
 
-void SgdLoop(float rate, const OptimizerBlock& block) { HWY_DYNAMIC_DISPATCH(Sgd)(rate, block); }
-void MomentumLoop(float rate, float momentum, const OptimizerBlock& block) {
-  HWY_DYNAMIC_DISPATCH(Momentum)(rate, momentum, block);
-}
-void NesterovLoop(float rate, float momentum, const OptimizerBlock& block) {
-  HWY_DYNAMIC_DISPATCH(Nesterov)(rate, momentum, block);
-}
-void AdagradLoop(float rate, float epsilon, const OptimizerBlock& block) {
-  HWY_DYNAMIC_DISPATCH(Adagrad)(rate, epsilon, block);
-}
-void AdamLoop(const MomentConstants& constants, float keep, const OptimizerBlock& block) {
-  HWY_DYNAMIC_DISPATCH(Adam)(constants, keep, block);
-}
-void LarsLoop(float rate, float momentum, const OptimizerBlock& block) {
-  HWY_DYNAMIC_DISPATCH(Lars)(rate, momentum, block);
-}
-void LambMomentsLoop(const MomentConstants& constants, float decay, const OptimizerBlock& block,
-                     float* update) {
-  HWY_DYNAMIC_DISPATCH(LambMoments)(constants, decay, block, update);
-}
-void LambStepLoop(const MomentConstants& constants, float decay, float rate,
-                  const OptimizerBlock& block) {
-  HWY_DYNAMIC_DISPATCH(LambStep)(constants, decay, rate, block);
-}
-void RenewMomentumLoop(float rate, float momentum, float share, const OptimizerBlock& block) {
-  HWY_DYNAMIC_DISPATCH(RenewMomentum)(rate, momentum, share, block);
-}
-void KeepMomentumLoop(float rate, float share, const OptimizerBlock& block) {
-  HWY_DYNAMIC_DISPATCH(KeepMomentum)(rate, share, block);
-}
+const OptimizerLoops& Loops() { return HWY_DYNAMIC_DISPATCH(Loops)(); }
 void AddSquares(const float* values, size_t size, SquareSums* sums) {
   HWY_DYNAMIC_DISPATCH(Squares)(values, size, sums->sums);
 }

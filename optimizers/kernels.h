@@ -18,22 +18,26 @@ struct MomentConstants {
   float inverse_root_correction;  // 1 / sqrt(1 - beta2^t)
 };
 
-void SgdLoop(float rate, const OptimizerBlock& block);
-void MomentumLoop(float rate, float momentum, const OptimizerBlock& block);
-void NesterovLoop(float rate, float momentum, const OptimizerBlock& block);
-void AdagradLoop(float rate, float epsilon, const OptimizerBlock& block);
-// `keep`: factor on a weight by decoupled decay.
-void AdamLoop(const MomentConstants& constants, float keep, const OptimizerBlock& block);
-void LarsLoop(float rate, float momentum, const OptimizerBlock& block);
-// The new moments, and lamb's r in `update`.
-void LambMomentsLoop(const MomentConstants& constants, float decay, const OptimizerBlock& block,
-                     float* update);
-// The new weights, from the new moments.
-void LambStepLoop(const MomentConstants& constants, float decay, float rate,
-                  const OptimizerBlock& block);
-// The updates of delayed_nesterov that renew the momentum, and the others. `share`: a * mu.
-void RenewMomentumLoop(float rate, float momentum, float share, const OptimizerBlock& block);
-void KeepMomentumLoop(float rate, float share, const OptimizerBlock& block);
+// The loops for this CPU.
+struct OptimizerLoops {
+  void (*sgd)(float rate, const OptimizerBlock& block);
+  void (*momentum)(float rate, float momentum, const OptimizerBlock& block);
+  void (*nesterov)(float rate, float momentum, const OptimizerBlock& block);
+  void (*adagrad)(float rate, float epsilon, const OptimizerBlock& block);
+  // `keep`: factor on a weight by decoupled decay.
+  void (*adam)(const MomentConstants& constants, float keep, const OptimizerBlock& block);
+  void (*lars)(float rate, float momentum, const OptimizerBlock& block);
+  // The new moments, and lamb's r in `update`.
+  void (*lamb_moments)(const MomentConstants& constants, float decay, const OptimizerBlock& block,
+                       float* update);
+  // The new weights, from the new moments.
+  void (*lamb_step)(const MomentConstants& constants, float decay, float rate,
+                    const OptimizerBlock& block);
+  // The updates of delayed_nesterov that renew the momentum, and the others. `share`: a * mu.
+  void (*renew_momentum)(float rate, float momentum, float share, const OptimizerBlock& block);
+  void (*keep_momentum)(float rate, float share, const OptimizerBlock& block);
+};
+const OptimizerLoops& Loops();
 
 // Floats of a slice that stay in the first-level cache between two loops. A multiple of kSums.
 inline constexpr size_t kStretch = 2048;

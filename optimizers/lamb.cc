@@ -25,12 +25,12 @@ class Lamb : public Optimizer {
     alignas(64) float r[kStretch];
     for (size_t begin = 0; begin < slice.size; begin += kStretch) {
       const size_t size = std::min(kStretch, slice.size - begin);
-      LambMomentsLoop(c, decay, StretchOf(slice, begin, size), r);
+      Loops().lamb_moments(c, decay, StretchOf(slice, begin, size), r);
       AddSquares(slice.weights_in + begin, size, &weights);
       AddSquares(r, size, &update);
     }
     const double ratio = step.decays ? TrustRatio(1, weights, update) : 1;
-    LambStepLoop(c, decay, RateOf(step.learning_rate, ratio), slice);
+    Loops().lamb_step(c, decay, RateOf(step.learning_rate, ratio), slice);
   }
 
  private:

@@ -19,7 +19,7 @@ class Lars : public Optimizer {
 
   void ApplyBlock(const OptimizerStep& step, const OptimizerBlock& slice) const override {
     const double ratio = step.decays ? Ratio(slice) : 1;
-    LarsLoop(RateOf(step.learning_rate, ratio), momentum_, slice);
+    Loops().lars(RateOf(step.learning_rate, ratio), momentum_, slice);
   }
 
  private:

@@ -13,7 +13,7 @@ class Sgd : public Optimizer {
   bool sparse() const override { return true; }
 
   void ApplyBlock(const OptimizerStep& step, const OptimizerBlock& block) const override {
-    SgdLoop(static_cast<float>(step.learning_rate), block);
+    Loops().sgd(static_cast<float>(step.learning_rate), block);
   }
   std::optional<ElementUpdate> ElementUpdateAt(const OptimizerStep& step) const override {
     return ElementUpdate{.kind = ElementUpdate::Kind::kSgd,
@@ -41,9 +41,9 @@ class Momentum : public Optimizer {
   void ApplyBlock(const OptimizerStep& step, const OptimizerBlock& block) const override {
     const float rate = static_cast<float>(step.learning_rate);
     if (nesterov_) {
-      NesterovLoop(rate, momentum_, block);
+      Loops().nesterov(rate, momentum_, block);
     } else {
-      MomentumLoop(rate, momentum_, block);
+      Loops().momentum(rate, momentum_, block);
     }
   }
   std::optional<ElementUpdate> ElementUpdateAt(const OptimizerStep& step) const override {

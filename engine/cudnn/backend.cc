@@ -1,4 +1,3 @@
-#include <type_traits>
 #include <variant>
 
 #include "engine/cudnn/chain.h"
@@ -26,23 +25,13 @@ Type TypeOf(Precision precision) {
 }
 
 // Null `chain`: the node has a kernel of its own.
-absl::Status LowerNode(const cudnn::Chain* chain, const cudnn::Context& context) {
-  if (chain != nullptr) {
-    const Node& first = context.lowering.node(chain->nodes.front());
-    const bool sum = std::holds_alternative<Sum>(first.op);
-    (sum ? cudnn::LowerSumChain : cudnn::LowerNormChain)(*chain, context);
-    return absl::OkStatus();
+void LowerNode(const cudnn::Chain* chain, const cudnn::Context& context) {
+  if (chain == nullptr) {
+    return std::visit([&](const auto& op) { cudnn::Lower(op, context); }, context.node.op);
   }
-  return std::visit(
-      [&](const auto& op) -> absl::Status {
-        if constexpr (std::is_void_v<decltype(cudnn::Lower(op, context))>) {
-          cudnn::Lower(op, context);
-          return absl::OkStatus();
-        } else {
-          return cudnn::Lower(op, context);
-        }
-      },
-      context.node.op);
+  const Node& first = context.lowering.node(chain->nodes.front());
+  const bool sum = std::holds_alternative<Sum>(first.op);
+  (sum ? cudnn::LowerSumChain : cudnn::LowerNormChain)(*chain, context);
 }
 
 class CudnnBackend : public Backend {
@@ -106,8 +95,8 @@ class CudnnBackend : public Backend {
       const Node& node = graph.nodes[i];
       lowering.BeginNode(static_cast<int>(i));
       const cudnn::Context context = {node, lowering, options_};
-      const absl::Status lowered = LowerNode(chain_of[i], context);
-      if (!lowered.ok()) return Annotate(lowered, node.name);
+      LowerNode(chain_of[i], context);
+      if (!lowering.status().ok()) return Annotate(lowering.status(), node.name);
       kernels.push_back(lowering.EndNode());
     }
     return kernels;

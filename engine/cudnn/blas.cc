@@ -90,32 +90,30 @@ void Multiply(const Context& c, const Matrix& a, const Matrix& b, const Matrix& 
   });
 }
 
-absl::Status MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
-                            TensorId bias) {
+void MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
+                    TensorId bias) {
   auto plan = PlanFused(c, FusedProduct::Extra::kAddVector, a, b, out);
   if (absl::IsUnimplemented(plan.status())) {
     Multiply(c, a, b, out);
     AddBiasToRows(c, out.rows, out.columns, bias, out.view);
-    return absl::OkStatus();
+    return;
   }
-  PSGD_RETURN_IF_ERROR(plan.status());
+  if (!plan.ok()) return c.lowering.Refuse(plan.status());
   const View vector = c.lowering.Get(bias, {Layout::kPlain, out.view.format.type});
   CallFused(c, *std::move(plan), a, b, out, vector.buffer);
-  return absl::OkStatus();
 }
 
-absl::Status MultiplyAndSum(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
-                            TensorId sums) {
+void MultiplyAndSum(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
+                    TensorId sums) {
   auto plan = PlanFused(c, FusedProduct::Extra::kSumSecond, a, b, out);
   if (absl::IsUnimplemented(plan.status())) {
     Multiply(c, a, b, out);
     PutColumnSums(c, a.rows, a.columns, a.view.buffer, sums);
-    return absl::OkStatus();
+    return;
   }
-  PSGD_RETURN_IF_ERROR(plan.status());
+  if (!plan.ok()) return c.lowering.Refuse(plan.status());
   const View vector = c.lowering.Put(sums, {Layout::kPlain, out.view.format.type});
   CallFused(c, *std::move(plan), a, b, out, vector.buffer);
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

@@ -25,10 +25,10 @@ struct ProductOptions {
 void Multiply(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
               const ProductOptions& options = {});
 // out = a b + bias in each row. In one product the bias has the type of `out`.
-absl::Status MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
-                            TensorId bias);
+void MultiplyAndAdd(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
+                    TensorId bias);
 // out = a b, sums = the sum of each row of a
-absl::Status MultiplyAndSum(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
-                            TensorId sums);
+void MultiplyAndSum(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
+                    TensorId sums);
 
 }  // namespace psgd::cudnn

@@ -3,7 +3,7 @@
 namespace psgd::cudnn {
 
 // Uses the layout of the first part, because branches of an image network are all channels-last.
-absl::Status Lower(const Concat& op, const Context& c) {
+void Lower(const Concat& op, const Context& c) {
   Lowering& l = c.lowering;
   const Format format = l.GetAsWritten(c.in(0)).format;
   const Shape strides = StridesOf(l.shape(c.out(0)), format.layout);
@@ -11,14 +11,13 @@ absl::Status Lower(const Concat& op, const Context& c) {
   int64_t begin = 0;
   for (TensorId part : c.node.inputs) {
     const Shape& shape = l.shape(part);
-    PSGD_RETURN_IF_ERROR(PutMove(c, l.Get(part, format), y,
-                                 {.size = shape,
-                                  .from_strides = StridesOf(shape, format.layout),
-                                  .to_strides = strides,
-                                  .to_begin = begin * strides[op.axis]}));
+    PutMove(c, l.Get(part, format), y,
+            {.size = shape,
+             .from_strides = StridesOf(shape, format.layout),
+             .to_strides = strides,
+             .to_begin = begin * strides[op.axis]});
     begin += shape[op.axis];
   }
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

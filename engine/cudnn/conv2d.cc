@@ -7,9 +7,9 @@ namespace {
 using Pass = ConvolutionProblem::Pass;
 
 // Plans the pass and adds its launch. x, w and y are tensors or their gradients.
-absl::Status Convolve(const Conv2d& op, Pass pass, const Context& c, const Shape& x_shape,
-                      const Shape& w_shape, const Shape& y_shape, const View& x, const View& w,
-                      const View& y) {
+void Convolve(const Conv2d& op, Pass pass, const Context& c, const Shape& x_shape,
+              const Shape& w_shape, const Shape& y_shape, const View& x, const View& w,
+              const View& y) {
   Lowering& l = c.lowering;
   const ConvolutionProblem problem = {.pass = pass,
                                       .type = l.type(),
@@ -18,14 +18,13 @@ absl::Status Convolve(const Conv2d& op, Pass pass, const Context& c, const Shape
                                       .y = y_shape,
                                       .window = op.window,
                                       .tensor_float = c.options.precision == Precision::kTf32};
-  PSGD_ASSIGN_OR_RETURN(
-      const std::shared_ptr<Convolution> plan,
-      Convolution::Plan(*l.device(), problem, c.options.choices, c.options.plan_only));
+  auto planned = Convolution::Plan(*l.device(), problem, c.options.choices, c.options.plan_only);
+  if (!planned.ok()) return l.Refuse(planned.status());
+  const std::shared_ptr<Convolution> plan = *std::move(planned);
   const BufferId workspace = l.Temporary(plan->workspace_bytes());
   l.Call([=, device = l.device()](const Buffers& b, const Step&) {
     return plan->Run(*device, b[x.buffer], b[w.buffer], b[y.buffer], b[workspace]);
   });
-  return absl::OkStatus();
 }
 
 // Convert pads only what was written row-major.
@@ -54,7 +53,7 @@ Shape Padded(Shape shape, int64_t channels) {
 
 }  // namespace
 
-absl::Status Lower(const Conv2d& op, const Context& c) {
+void Lower(const Conv2d& op, const Context& c) {
   Lowering& l = c.lowering;
   const int64_t channels =
       IsPlain(c, c.in(1)) ? PaddedChannels(c, c.in(0), l.shape(c.in(1))[1]) : 0;
@@ -62,23 +61,22 @@ absl::Status Lower(const Conv2d& op, const Context& c) {
   const View w = l.Get(c.in(1), Padded(l.Usual(c.in(1)), channels));
   const View y = l.PutUsual(c.out(0));
   const Shape& shape = l.shape(c.out(0));
-  PSGD_RETURN_IF_ERROR(Convolve(op, Pass::kForward, c, Padded(l.shape(c.in(0)), channels),
-                                Padded(l.shape(c.in(1)), channels), shape, x, w, y));
+  Convolve(op, Pass::kForward, c, Padded(l.shape(c.in(0)), channels),
+           Padded(l.shape(c.in(1)), channels), shape, x, w, y);
   if (c.has_in(2)) {
     AddBiasToRows(c, shape[0] * shape[2] * shape[3], shape[1], c.in(2), y);
   }
-  return absl::OkStatus();
 }
 
-absl::Status Lower(const Conv2dBackwardData& op, const Context& c) {
+void Lower(const Conv2dBackwardData& op, const Context& c) {
   Lowering& l = c.lowering;
   const View w = l.GetUsual(c.in(0)), dy = l.GetUsual(c.in(1));
   const View dx = l.PutUsual(c.out(0));
-  return Convolve(op.forward, Pass::kBackwardData, c, l.shape(c.out(0)), l.shape(c.in(0)),
-                  l.shape(c.in(1)), dx, w, dy);
+  Convolve(op.forward, Pass::kBackwardData, c, l.shape(c.out(0)), l.shape(c.in(0)),
+           l.shape(c.in(1)), dx, w, dy);
 }
 
-absl::Status Lower(const Conv2dBackwardWeights& op, const Context& c) {
+void Lower(const Conv2dBackwardWeights& op, const Context& c) {
   Lowering& l = c.lowering;
   // A gradient that leaves the graph is converted anyway, unless other nodes read it here.
   const bool leaves = l.external(c.out(0)) && !l.read(c.out(0));
@@ -86,13 +84,11 @@ absl::Status Lower(const Conv2dBackwardWeights& op, const Context& c) {
   const View x = l.Get(c.in(0), Padded(l.Usual(c.in(0)), channels)), dy = l.GetUsual(c.in(1));
   const View dw = l.Put(c.out(0), Padded(l.Usual(c.out(0)), channels));
   const Shape& shape = l.shape(c.in(1));
-  PSGD_RETURN_IF_ERROR(Convolve(op.forward, Pass::kBackwardWeights, c,
-                                Padded(l.shape(c.in(0)), channels),
-                                Padded(l.shape(c.out(0)), channels), shape, x, dw, dy));
+  Convolve(op.forward, Pass::kBackwardWeights, c, Padded(l.shape(c.in(0)), channels),
+           Padded(l.shape(c.out(0)), channels), shape, x, dw, dy);
   if (c.has_out(1)) {
     PutColumnSums(c, shape[0] * shape[2] * shape[3], shape[1], dy.buffer, c.out(1));
   }
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

@@ -1,7 +1,7 @@
 #include "engine/cudnn/blas.h"
 
 namespace psgd::cudnn {
-absl::Status Lower(const Dense&, const Context& c) {
+void Lower(const Dense&, const Context& c) {
   Lowering& l = c.lowering;
   const int64_t batch = l.shape(c.in(0))[0], inputs = l.shape(c.in(0))[1];
   const int64_t outputs = l.shape(c.in(1))[0];
@@ -10,7 +10,6 @@ absl::Status Lower(const Dense&, const Context& c) {
   const Matrix a = {x, batch, inputs}, b = {w, outputs, inputs, true}, out = {y, batch, outputs};
   if (c.has_in(2)) return MultiplyAndAdd(c, a, b, out, c.in(2));
   Multiply(c, a, b, out);
-  return absl::OkStatus();
 }
 
 void Lower(const DenseBackwardData&, const Context& c) {
@@ -21,7 +20,7 @@ void Lower(const DenseBackwardData&, const Context& c) {
   Multiply(c, {dy, batch, outputs}, {w, outputs, inputs}, {l.PutUsual(c.out(0)), batch, inputs});
 }
 
-absl::Status Lower(const DenseBackwardWeights&, const Context& c) {
+void Lower(const DenseBackwardWeights&, const Context& c) {
   Lowering& l = c.lowering;
   const int64_t batch = l.shape(c.in(0))[0], inputs = l.shape(c.in(0))[1];
   const int64_t outputs = l.shape(c.in(1))[1];
@@ -31,7 +30,6 @@ absl::Status Lower(const DenseBackwardWeights&, const Context& c) {
   const Matrix out = {l.Put(c.out(0), kPlainFloat), outputs, inputs};
   if (c.has_out(1)) return MultiplyAndSum(c, a, b, out, c.out(1));
   Multiply(c, a, b, out);
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

@@ -245,7 +245,7 @@ struct AxisShape {
 cudaError_t MapAxis(cudaStream_t stream, Type type, const AxisShape& shape, const int32_t* first,
                     const int32_t* source, const float* weight, const void* x, void* y);
 
-// See engine/ops/embedding.h and embedding_bag.h. There are `places` indices; a sum has `entries`
+// See engine/ops/embedding.h. There are `places` indices; a sum has `entries`
 // of them.
 struct TableShape {
   int64_t places, entries, rows, width;

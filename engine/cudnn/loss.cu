@@ -1,7 +1,7 @@
 // Losses of rows. A team of threads computes a row: a warp, or a block if the row is long.
 #include "engine/cudnn/kernel_tools.cuh"
 #include "engine/cudnn/kernels.h"
-#include "engine/ops/element_loss_loops.h"
+#include "engine/ops/element_loss_formula.h"
 
 namespace psgd::cudnn {
 namespace {

@@ -66,6 +66,9 @@ class Lowering {
   }
   std::unique_ptr<Kernel> EndNode();
   int index() const { return node_; }
+  // The first error is the reason why the network cannot be lowered.
+  void Refuse(absl::Status why) { status_.Update(std::move(why)); }
+  const absl::Status& status() const { return status_; }
   // The present node's kernel computes these nodes, or a part of one.
   void SetWork(std::vector<int> nodes) { work_ = std::move(nodes); }
 
@@ -120,6 +123,7 @@ class Lowering {
   std::vector<bool> scaled_, read_;
   const std::vector<bool> staircases_;  // by tensor
 
+  absl::Status status_;
   int node_ = 0;                   // the present node
   std::vector<int> work_;          // the nodes of its kernel; empty: only itself
   std::vector<TensorId> tensors_;  // that its kernel reads and writes, each once

@@ -59,14 +59,16 @@ Shape StridesOf(const Shape& shape, Layout layout) {
   return strides;
 }
 
-absl::Status PutMove(const Context& c, const View& from, const View& to, const BlockMove& block) {
-  PSGD_ASSIGN_OR_RETURN(const Move move, Merged(block));
+void PutMove(const Context& c, const View& from, const View& to, const BlockMove& block) {
+  const absl::StatusOr<Move> merged = Merged(block);
+  if (!merged.ok()) return c.lowering.Refuse(merged.status());
+  const Move& move = *merged;
   const Type type = from.format.type;
   if (!Transposes(move)) {
     c.lowering.CallKernel([=, stream = c.lowering.stream()](const Buffers& b, const Step&) {
       return MoveElements(stream, type, move, b[from.buffer], b[to.buffer]);
     });
-    return absl::OkStatus();
+    return;
   }
   // The layout conversion works in tiles, so it reads and writes whole lines.
   const ImageShape image = {.images = move.axes == 3 ? move.size[0] : 1,
@@ -76,7 +78,6 @@ absl::Status PutMove(const Context& c, const View& from, const View& to, const B
     return Convert(stream, image, b[from.buffer], {Layout::kPlain, type}, b[to.buffer],
                    {Layout::kChannelsLast, type});
   });
-  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

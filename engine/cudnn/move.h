@@ -16,6 +16,6 @@ struct BlockMove {
   int64_t from_begin = 0, to_begin = 0;
 };
 // Adds the launch of the move. REQUIRES: `from` and `to` have one type.
-absl::Status PutMove(const Context& c, const View& from, const View& to, const BlockMove& block);
+void PutMove(const Context& c, const View& from, const View& to, const BlockMove& block);
 
 }  // namespace psgd::cudnn

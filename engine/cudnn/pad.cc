@@ -2,7 +2,7 @@
 
 namespace psgd::cudnn {
 
-absl::Status Lower(const Pad& op, const Context& c) {
+void Lower(const Pad& op, const Context& c) {
   Lowering& l = c.lowering;
   const View x = l.GetAsWritten(c.in(0)), y = l.Put(c.out(0), x.format);
   const Shape& shape = l.shape(c.in(0));
@@ -12,11 +12,11 @@ absl::Status Lower(const Pad& op, const Context& c) {
   l.CallKernel(
       [=, value = op.value, stream = l.stream(), type = l.type(), count = l.elements(c.out(0))](
           const Buffers& b, const Step&) { return Fill(stream, type, count, value, b[y.buffer]); });
-  return PutMove(c, x, y,
-                 {.size = shape,
-                  .from_strides = StridesOf(shape, x.format.layout),
-                  .to_strides = strides,
-                  .to_begin = begin});
+  PutMove(c, x, y,
+          {.size = shape,
+           .from_strides = StridesOf(shape, x.format.layout),
+           .to_strides = strides,
+           .to_begin = begin});
 }
 
 }  // namespace psgd::cudnn

@@ -21,7 +21,7 @@ PoolShape ShapeOf(const Window& window, const Shape& x, const Shape& y) {
 
 }  // namespace
 
-absl::Status Lower(const Pool& op, const Context& c) {
+void Lower(const Pool& op, const Context& c) {
   Lowering& l = c.lowering;
   const PoolShape shape = ShapeOf(op.window, l.shape(c.in(0)), l.shape(c.out(0)));
   const View x = l.GetUsual(c.in(0)), y = l.PutUsual(c.out(0));
@@ -29,18 +29,17 @@ absl::Status Lower(const Pool& op, const Context& c) {
     l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
       return AveragePoolForward(stream, type, shape, b[x.buffer], b[y.buffer]);
     });
-    return absl::OkStatus();
+    return;
   }
   constexpr int64_t kMostPlaces = 65536;  // a place is a uint16
   if (shape.kernel_height * shape.kernel_width > kMostPlaces) {
-    return absl::UnimplementedError("a max pool's window has more than 65536 places");
+    return l.Refuse(absl::UnimplementedError("a max pool's window has more than 65536 places"));
   }
   const BufferId where = l.PutOpaque(c.out(1), l.elements(c.out(0)) * sizeof(uint16_t));
   l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
     return MaxPoolForward(stream, type, shape, b[x.buffer], b[y.buffer],
                           static_cast<uint16_t*>(b[where]));
   });
-  return absl::OkStatus();
 }
 
 void Lower(const PoolBackward& op, const Context& c) {

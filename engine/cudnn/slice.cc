@@ -2,16 +2,16 @@
 
 namespace psgd::cudnn {
 
-absl::Status Lower(const Slice& op, const Context& c) {
+void Lower(const Slice& op, const Context& c) {
   Lowering& l = c.lowering;
   const View x = l.GetAsWritten(c.in(0)), y = l.Put(c.out(0), x.format);
   const Shape& shape = l.shape(c.out(0));
   const Shape strides = StridesOf(l.shape(c.in(0)), x.format.layout);
-  return PutMove(c, x, y,
-                 {.size = shape,
-                  .from_strides = strides,
-                  .to_strides = StridesOf(shape, x.format.layout),
-                  .from_begin = op.begin * strides[op.axis]});
+  PutMove(c, x, y,
+          {.size = shape,
+           .from_strides = strides,
+           .to_strides = StridesOf(shape, x.format.layout),
+           .from_begin = op.begin * strides[op.axis]});
 }
 
 }  // namespace psgd::cudnn

@@ -1,5 +1,5 @@
 // All ops, forward and backward. An op is plain data. engine/ops/ has its shape and gradient rules;
-// reference/, onednn/ and cudnn/ have its kernels, under the same file names.
+// reference/, onednn/ and cudnn/ have its kernels, most under the same file names.
 #pragma once
 
 #include <variant>
@@ -16,7 +16,6 @@
 #include "engine/ops/dropout.h"
 #include "engine/ops/element_loss.h"
 #include "engine/ops/embedding.h"
-#include "engine/ops/embedding_bag.h"
 #include "engine/ops/keep_largest.h"
 #include "engine/ops/layernorm.h"
 #include "engine/ops/lengths.h"
@@ -45,8 +44,7 @@ namespace psgd {
   /* Layers with weights. */ \
   X(Bias) X(BiasBackward) X(Conv2d) X(Conv2dBackwardData) X(Conv2dBackwardWeights) X(Dense) \
   X(DenseBackwardData) X(DenseBackwardWeights) X(Embedding) X(EmbeddingBackward) \
-  X(EmbeddingBag) X(EmbeddingBagBackward) X(MatMul) X(Recurrent) X(RecurrentBackward) \
-  X(RowBias) X(RowBiasBackward) \
+  X(MatMul) X(Recurrent) X(RecurrentBackward) X(RowBias) X(RowBiasBackward) \
   /* Windows over images. */ \
   X(AdaptiveAveragePool) X(AdaptiveAveragePoolBackward) X(Pool) X(PoolBackward) X(Upsample) \
   X(UpsampleBackward) \

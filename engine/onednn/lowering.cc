@@ -131,9 +131,10 @@ BufferId Lowering::NewBuffer(TensorId tensor, size_t bytes) {
 
 View Lowering::Native(TensorId tensor) {
   std::vector<View>& views = views_[tensor];
-  if (views.empty()) {  // an input of the graph; only host calls read types other than fp32
+  if (views.empty()) {  // only host calls read and write types other than fp32
     const Desc desc = Plain(tensor);
-    const bool wide = graph_.tensors[tensor].element == Element::kDouble;
+    const Element element = graph_.tensors[tensor].element;
+    const bool wide = element == Element::kDouble || element == Element::kOpaque;
     views.push_back({desc, NewBuffer(tensor, desc.get_size() * (wide ? 2 : 1))});
   }
   plan_->Use(views.front().buffer);

@@ -64,7 +64,8 @@ class Lowering {
   // The type in which a primitive writes the tensor: fp32 if a loss or a softmax reads it, because
   // these compute in fp32; else `real`.
   Type TypeOfOutput(TensorId tensor) const;
-  // The tensor in the layout in which it was written.
+  // The tensor in the layout in which it was written; plain before that. Opaque elements then have
+  // eight bytes, as in the reference backend.
   View Native(TensorId tensor);
   // The tensor in that layout with elements of this type.
   View NativeAs(TensorId tensor, Type type);

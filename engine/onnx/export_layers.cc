@@ -56,15 +56,14 @@ absl::Status Exporter::Emit(const Dense&, const Node& node) {
 }
 
 absl::Status Exporter::Emit(const Embedding&, const Node& node) {
-  Add("Gather", node, {In(node, 1), In(node, 0)});
-  return absl::OkStatus();
-}
-
-absl::Status Exporter::Emit(const EmbeddingBag&, const Node& node) {
+  if (node.inputs.size() == 2) {
+    Add("Gather", node, {In(node, 1), In(node, 0)});
+    return absl::OkStatus();
+  }
   const std::string rows = Between(node, "rows"), column = Between(node, "column"),
                     weighted = Between(node, "weighted");
-  Add("Gather", rows, {In(node, 2), In(node, 0)}, rows);
-  Add("Unsqueeze", column, {In(node, 1), Ints(node, "width", {2})}, column);
+  Add("Gather", rows, {In(node, 1), In(node, 0)}, rows);
+  Add("Unsqueeze", column, {In(node, 2), Ints(node, "width", {2})}, column);
   Add("Mul", weighted, {rows, column}, weighted);
   SetInt(Add("ReduceSum", node, {weighted, Ints(node, "entries", {1})}), "keepdims", 0);
   return absl::OkStatus();

@@ -146,8 +146,9 @@ absl::StatusOr<std::string> Exporter::Run() {
   const bool tokens = graph.tensors[model_.input].element == Element::kInt32;
   Describe(model_.input, tokens ? TensorProto::INT64 : TensorProto::FLOAT, graph_->add_input());
   const bool reads_values =
-      std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                  [](const Node& node) { return std::holds_alternative<EmbeddingBag>(node.op); });
+      std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+        return std::holds_alternative<Embedding>(node.op) && node.inputs.size() > 2;
+      });
   if (reads_values) Describe(model_.values, TensorProto::FLOAT, graph_->add_input());
   for (const Node& node : graph.nodes) {
     if (IsLoss(node.op)) {

@@ -50,7 +50,6 @@ class Exporter {
   absl::Status Emit(const Select& op, const Node& node);
   absl::Status Emit(const Slice& op, const Node& node);
   absl::Status Emit(const Transpose& op, const Node& node);
-  absl::Status Emit(const EmbeddingBag& op, const Node& node);
   absl::Status Emit(const Lengths& op, const Node& node);
   // Returns an error, because ONNX has no such op.
   absl::Status Emit(const AdaptiveAveragePool&, const Node& node);

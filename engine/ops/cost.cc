@@ -99,9 +99,6 @@ OpCost CostOf(const Graph& graph, const Node& node, size_t real_bytes) {
   const Shapes shapes(graph, node);
   if (std::holds_alternative<Embedding>(node.op)) {
     const Tensor& table = graph.tensors[node.inputs[1]];
-    cost.bytes += (Elements(shapes.out(0)) - Elements(table.shape)) * BytesEach(table, real_bytes);
-  } else if (std::holds_alternative<EmbeddingBag>(node.op)) {
-    const Tensor& table = graph.tensors[node.inputs[2]];
     const double read = Elements(shapes.in(0)) * ElementsEach(table.shape);
     cost.bytes += (read - Elements(table.shape)) * BytesEach(table, real_bytes);
   }

@@ -20,10 +20,32 @@ absl::StatusOr<TensorId> AddEmbedding(Graph* graph, const std::string& name, Ten
   return y;
 }
 
+absl::StatusOr<TensorId> AddEmbeddingBag(Graph* graph, const std::string& name, TensorId index,
+                                         TensorId value, TensorId weight) {
+  const Shape& table = graph->shape(weight);
+  const Shape& entries = graph->shape(index);
+  if (table.size() != 2 || entries.size() != 2 || graph->shape(value) != entries ||
+      graph->tensors[index].element != Element::kInt32) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": cannot sum rows of a table of ", ShapeText(table), " by indices of ",
+                     ShapeText(entries), " and values of ", ShapeText(graph->shape(value)),
+                     "; all have two axes, indices are int32, and each has a value"));
+  }
+  const TensorId y = graph->AddTensor(name, {entries[0], table[1]});
+  graph->AddNode(name, Embedding{}, {index, weight, value}, {y});
+  return y;
+}
+
 void AddGradient(const Embedding&, const Node& node, GradientTape* tape) {
-  const TensorId dy = tape->Gradient(node.outputs[0]);
-  const TensorId weight = node.inputs[1];
-  tape->AddBackward(node, EmbeddingBackward{}, {node.inputs[0], dy}, weight);
+  std::vector<TensorId> inputs = {node.inputs[0], tape->Gradient(node.outputs[0])};
+  if (node.inputs.size() > 2) {
+    if (tape->Wanted(node.inputs[2])) {
+      return tape->Refuse(absl::UnimplementedError(
+          absl::StrCat(node.name, ": the values of an embedding bag are data, not computed")));
+    }
+    inputs.push_back(node.inputs[2]);
+  }
+  tape->AddBackward(node, EmbeddingBackward{}, std::move(inputs), node.inputs[1]);
 }
 
 }  // namespace psgd

@@ -138,7 +138,6 @@ void AddGradient(const Softmax& op, const Node& node, GradientTape* tape);
 void AddGradient(const Transpose& op, const Node& node, GradientTape* tape);
 void AddGradient(const ElementLoss& op, const Node& node, GradientTape* tape);
 void AddGradient(const Embedding& op, const Node& node, GradientTape* tape);
-void AddGradient(const EmbeddingBag& op, const Node& node, GradientTape* tape);
 void AddGradient(const Recurrent& op, const Node& node, GradientTape* tape);
 
 // Sets Dense::keep to `count` in dense layers with more outputs than that. Returns their number.

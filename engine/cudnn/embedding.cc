@@ -1,0 +1,60 @@
+#include <cstdint>
+#include <limits>
+
+#include "engine/cudnn/kernels.h"
+#include "engine/cudnn/lower.h"
+
+namespace psgd::cudnn {
+namespace {
+
+TableShape ShapeOf(const Context& c, TensorId table) {
+  const Lowering& l = c.lowering;
+  return {.places = l.elements(c.in(0)),
+          .entries = c.has_in(2) ? l.shape(c.in(0))[1] : 1,
+          .rows = l.shape(table)[0],
+          .width = l.shape(table)[1]};
+}
+
+// The values of the rows; kNoBuffer: none.
+BufferId Values(const Context& c) {
+  return c.has_in(2) ? c.lowering.Get(c.in(2), kPlainFloat).buffer : kNoBuffer;
+}
+
+const float* In(const Buffers& b, BufferId buffer) {
+  return buffer == kNoBuffer ? nullptr : static_cast<const float*>(b[buffer]);
+}
+
+}  // namespace
+
+// The table stays in fp32: a batch needs few rows, and a conversion would touch all rows.
+void Lower(const Embedding&, const Context& c) {
+  Lowering& l = c.lowering;
+  const TableShape shape = ShapeOf(c, c.in(1));
+  const BufferId places = l.Native(c.in(0)).buffer, table = l.Get(c.in(1), kPlainFloat).buffer;
+  const BufferId values = Values(c), rows = l.Put(c.out(0), l.PlainFormat()).buffer;
+  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
+    return TableForward(stream, type, shape, static_cast<const int32_t*>(b[places]), In(b, values),
+                        In(b, table), b[rows]);
+  });
+}
+
+void Lower(const EmbeddingBackward&, const Context& c) {
+  Lowering& l = c.lowering;
+  const TableShape shape = ShapeOf(c, c.out(0));
+  if (shape.places > std::numeric_limits<int32_t>::max()) {
+    return l.Refuse(absl::UnimplementedError("an embedding has more than 2^31 - 1 indices"));
+  }
+  size_t bytes = 0;
+  const absl::Status sized =
+      CheckCall(TableGradientBytes(shape, &bytes), "TableGradientBytes(shape, &bytes)");
+  if (!sized.ok()) return l.Refuse(sized);
+  const BufferId places = l.Native(c.in(0)).buffer, rows = l.Get(c.in(1), l.PlainFormat()).buffer;
+  const BufferId values = Values(c), memory = l.Temporary(bytes);
+  const BufferId table = l.Put(c.out(0), kPlainFloat).buffer;
+  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
+    return TableGradient(stream, type, shape, static_cast<const int32_t*>(b[places]), In(b, values),
+                         b[rows], b[memory], bytes, static_cast<float*>(b[table]));
+  });
+}
+
+}  // namespace psgd::cudnn
