@@ -216,7 +216,7 @@ class Exchange(Training):
             with self.assertRaisesRegex(psgd.InvalidError, "no buffer is called use"):
                 self.joined(at, model, statistics=["use"])
             run, loader, optimizer = self.joined(at, model, statistics=["usage"])
-            self.assertEqual([t.name for t in run._tensors], ["weight", "bias", "usage"])
+            self.assertEqual([t.name for t in run._exchange._tensors], ["weight", "bias", "usage"])
             for _ in run.epochs(1):
                 for x, y in loader:
                     step(model, optimizer, x, y)

@@ -135,7 +135,7 @@ class Join(Training):
                     run.state(more={})
                 mine["later"] = {2}
                 with self.assertWarnsRegex(UserWarning, "is a set.*begins with a new optimizer"):
-                    self.assertEqual(len(run._save_state()), 0)
+                    self.assertEqual(len(run._checkpoints.save()), 0)
                 break
             # A forked child ends without a word: the run is its parent's.
             with mock.patch.object(os, "getpid", lambda: -1), \

@@ -164,15 +164,15 @@ class Shares(Training):
         model = nn.Linear(6, 2)
         with server(data=f"{{batch: {BATCH}}}", cluster=", segment: 4") as at:
             run, _, optimizer = self.joined(at, model)
-            kept, epochs, deal = Kept(run, points()), [], run._next_share
+            kept, epochs, deal = Kept(run, points()), [], run._shares.next_share
 
             def unsure():  # as after the death of another worker
                 dealt = deal()
                 if dealt:
-                    run._share.ends_epoch = False
+                    run._shares.share.ends_epoch = False
                 return dealt
 
-            run._next_share = unsure
+            run._shares.next_share = unsure
             for epoch in run.epochs(3):
                 epochs.append(epoch)
                 for x, y in kept:
