@@ -87,6 +87,12 @@ class Share:
         return (self.indices(batch) for batch in range(self.batches))
 
 
+def warn(client: "Client", text: str, stacklevel: int = 1) -> None:
+    """In the program's output, and where the run is watched."""
+    warnings.warn(text, stacklevel=stacklevel + 1)
+    client.note(text)
+
+
 def _number_of(variable: str, text: str, most: int) -> Optional[int]:
     if not text:
         return None

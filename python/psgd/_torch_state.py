@@ -1,19 +1,22 @@
 """What a PyTorch worker keeps in checkpoints of the run, beside the weights."""
 
 import collections
+import contextlib
 import io
 import json
 import random
 import sys
 import warnings
-from typing import Any, Dict, List, Set
+from typing import Any, Callable, Dict, List, Set
 
 import torch
 
-from psgd._library import InvalidError
+from psgd._client import Client, warn
+from psgd._library import DataLossError, InvalidError, RunOver
 from psgd._torch_tensor import unwrapped
 
 _OPTIMIZER, _OWN, _RANDOM = "psgd.optimizer", "psgd.own", "psgd.random"
+_MOST_STATE_BYTES = 2 << 30  # kMostProgramState of common/program_state.h
 
 
 def _pack(name: str, value: Any, tensors: List[torch.Tensor]) -> Any:
@@ -140,3 +143,57 @@ class State:
         if self._random:
             _set_random_numbers(self._random)
             self._random = {}
+
+
+class NotYet(Exception):
+    """A checkpoint wants a state while the program is in the middle of a batch."""
+
+
+class Checkpoints:
+    """When they get the state, and give it back.
+
+    `travels`: the ids of tensors whose values the run has.
+    """
+
+    def __init__(self, client: Client, state: State, travels: Callable[[], Set[int]]) -> None:
+        self.state = state
+        self.within_epoch = False
+        self.within_batch = False
+        self._client = client
+        self._travels = travels
+        self._owed = False  # the run ends, and wants the state at the end of this batch
+
+    def check(self) -> None:
+        """Fails if they cannot keep a part of the state."""
+        self.state.save(self._travels(), within_epoch=False)
+
+    def save(self) -> memoryview:
+        if self.within_batch:  # schedulers and averages may follow the optimizer's step
+            self._owed = True
+            raise NotYet
+        try:
+            state = self.state.save(self._travels(), self.within_epoch)
+            if len(state) <= _MOST_STATE_BYTES:
+                return state
+            why = (f"the state of this worker has {len(state) / 1e9:.1f} GB, and checkpoints keep "
+                   "2.1 GB at most")
+        except InvalidError as error:  # that is not worth the hours that were trained
+            why = str(error)
+        warn(self._client, f"{why}: this checkpoint has no state of this worker, and a run that goes "
+                           "on from it begins with a new optimizer")
+        return memoryview(b"")
+
+    def give_owed(self) -> None:
+        if self._owed:
+            self._owed = False
+            with contextlib.suppress(RunOver):
+                self._client.wait()
+
+    def load(self) -> None:
+        try:
+            saved = self._client.load_state()
+        except DataLossError as error:
+            warn(self._client, f"this worker's optimizer and random numbers begin anew: {error}")
+            return
+        if saved:
+            self.state.load(saved)

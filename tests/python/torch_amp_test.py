@@ -9,16 +9,13 @@ import math
 import sys
 import unittest
 
-try:
-    import torch
-    from torch import nn
-except ImportError as error:
-    print(f"no PyTorch for this Python: {error}")
-    sys.exit(77)
+from torch_training import BATCH, SAMPLES, Kept, points  # first: exits without PyTorch
+
+import torch
+from torch import nn
 
 import psgd.torch
 from servers import server
-from torch_steps_test import BATCH, SAMPLES, Kept, points
 
 STEPS = SAMPLES // BATCH
 SHARDS = {"optimizer": "{sgd: {learning_rate: 0.1}}"}

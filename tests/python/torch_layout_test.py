@@ -6,17 +6,14 @@ torch_layout_test.py BIN_FOLDER SOURCE_FOLDER
 import sys
 import unittest
 
-try:
-    import torch
-    from torch import nn
-    from torch.utils.data import DataLoader
-except ImportError as error:
-    print(f"no PyTorch for this Python: {error}")
-    sys.exit(77)
+from torch_training import BATCH, SAMPLES, points, step  # first: exits without PyTorch
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
 
 import psgd.torch
 from servers import server
-from torch_steps_test import BATCH, SAMPLES, points, step
 
 
 def add_to_optimizer(model, optimizer):
