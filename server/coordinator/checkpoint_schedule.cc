@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "server/coordinator/run_totals.h"
+
 namespace psgd {
 namespace {
 
@@ -75,6 +77,14 @@ void CheckpointSchedule::GiveBack(const ReturnedBatch& batch) {
   if (under_way_ && batch.segment <= after_ && batch.epoch == under_way_->position.epoch) {
     under_way_->position.remaining.Add(batch.batch);
   }
+}
+
+void CheckpointSchedule::Count(const WorkerReport& report) {
+  if (under_way_) AddReport(report, &under_way_->total);
+}
+
+void CheckpointSchedule::LackCounts() {
+  if (under_way_) under_way_->total.set_counts_incomplete(true);
 }
 
 bool CheckpointSchedule::End(uint64_t id) {
