@@ -401,8 +401,7 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
   if (ending != 0 && (over || ledger_->EndsEpoch(ending)) && !EvaluatesByItself()) {
     const double epoch = ledger_->Find(ending)->epoch() + 1;
     // Returned batches make an epoch end a second time: the later end counts.
-    pending_evaluations_.Add(ending, ledger_->EndsEpoch(ending) ? epoch : ledger_->EpochProgress(),
-                             epoch);
+    pending_evaluations_.Add(ending, over ? ledger_->EpochProgress() : epoch, epoch);
   }
   if (over) {
     all_dealt_ = true;

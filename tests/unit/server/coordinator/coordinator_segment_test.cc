@@ -119,9 +119,13 @@ TEST(CoordinatorSegment, AStepLimitCountsLocalSteps) {
   config.mutable_local()->set_steps(8);
   config.mutable_train()->set_max_steps(20);
   CoordinatorFixture run(config, 1000);
-  const Segment segment = run.Next(run.JoinAndRegister()).segment();
+  const WorkerKey a = run.JoinAndRegister();
+  const Segment segment = run.Next(a).segment();
   EXPECT_EQ(segment.clocks(), 3u);
   EXPECT_EQ(segment.batches_size(), 24);
+  const NextSegmentReply end = run.Next(a, segment.id());
+  EXPECT_TRUE(end.evaluate());
+  EXPECT_NEAR(end.evaluate_epoch(), 0.024, 1e-9) << "the epoch goes on";
 }
 
 TEST(CoordinatorSegment, MeasuresAreKeptIfTheyCanBeNamesOfMetrics) {
