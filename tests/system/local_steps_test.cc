@@ -67,7 +67,7 @@ TEST_P(Methods, GoOnFromACheckpoint) {
       RunProgram(std::vector<std::string>{"ps-run", "--resume", Path("run")} +
                  Sets({"train.epochs=" + std::to_string(static_cast<int>(done) + 3)}));
   EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.err, testing::Not(HasSubstr("begins anew")));
+  EXPECT_THAT(ended.out, testing::Not(HasSubstr("begins anew")));
   EXPECT_GT(Number("run", "test_accuracy"), 0.85);
   EXPECT_EQ(RunProgram({"ps-ctl", "verify", Path("run")}).code, 0);
 }
@@ -106,6 +106,16 @@ TEST_F(LocalStepsRun, AResumedRunHasTheBitsOfOneThatWasNotStopped) {
   for (const char* key : {"steps", "bytes_pushed_dense"})
     EXPECT_EQ(Number("again", key), Number("whole", key)) << key;
   EXPECT_TRUE(Weights("again") == Weights("whole"));
+}
+
+TEST_F(LocalStepsRun, AnotherLocalOptimizerBeginsAnewAndIsNoted) {
+  Train("run", {"train.epochs=1"});
+  const Ended ended =
+      RunProgram(std::vector<std::string>{"ps-run", "--resume", Path("run")} +
+                 Sets({"train.epochs=2", "local.optimizer={adamw: {learning_rate: 0.003}}"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("the local optimizer begins anew"));
+  EXPECT_THAT(Summary("run")["note"].get<std::string>(), HasSubstr("begins anew"));
 }
 
 TEST_F(LocalStepsRun, TheLastExchangeCounts) {
