@@ -22,6 +22,7 @@
 #include "proto/micro_batch.h"
 #include "proto/parameter_groups.h"
 #include "proto/short_clocks.h"
+#include "server/shard/check_fragments.h"
 #include "server/shard/placement.h"
 #include "train/network_data.h"
 
@@ -185,8 +186,14 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config, bool begins,
   PSGD_RETURN_IF_ERROR(CheckRules(config.compression(), spec));
   PSGD_RETURN_IF_ERROR(CheckGroups("optimizer.groups", config.optimizer(), spec));
   PSGD_RETURN_IF_ERROR(CheckGroups("local.optimizer.groups", config.local().optimizer(), spec));
+  const ClusterConfig& cluster = config.cluster();
+  // How many shards `auto` makes, the server knows.
+  if (config.local().fragments() > 1 && cluster.shards() > 0) {
+    PSGD_RETURN_IF_ERROR(
+        CheckFragments(config.local(), PlaceSlices(spec, cluster.shards(), cluster.slice())));
+  }
   const uint64_t batches = data.train->size() / static_cast<uint64_t>(config.data().batch());
-  const auto workers = static_cast<uint64_t>(config.cluster().workers());
+  const auto workers = static_cast<uint64_t>(cluster.workers());
   for (absl::string_view line : absl::StrSplit(data.note, '\n', absl::SkipEmpty())) {
     size.notes.emplace_back(line);
   }

@@ -198,8 +198,10 @@ TEST_F(LocalStepsRun, WithAQuorumTheOthersGoOnWithoutALateWorker) {
 TEST_F(LocalStepsRun, MoreFragmentsThanSlicesAreRefused) {
   const Ended ended =
       RunSmall("run", Sets({"local={steps: 100, fragments: 90}", "cluster.shards=1"}));
-  EXPECT_NE(ended.code, 0);
+  EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.err, HasSubstr("local.fragments is 90, and the model has only"));
+  EXPECT_THAT(ended.err, HasSubstr("cluster.slice"));
+  EXPECT_FALSE(std::filesystem::exists(Path("run"))) << "something was started";
 }
 
 }  // namespace
