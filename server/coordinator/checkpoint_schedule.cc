@@ -76,6 +76,7 @@ uint64_t CheckpointSchedule::Begin(CoordinatorSnapshot state, uint64_t after, bo
 void CheckpointSchedule::GiveBack(const ReturnedBatch& batch) {
   if (under_way_ && batch.segment <= after_ && batch.epoch == under_way_->position.epoch) {
     under_way_->position.remaining.Add(batch.batch);
+    ++under_way_->position.repeated;
   }
 }
 

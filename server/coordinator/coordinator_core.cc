@@ -682,8 +682,8 @@ StatusReply CoordinatorCore::Status(Time now) const {
     status.set_detail("no worker is left");
   }
   if (ledger_) {
-    status.set_batches_repeated(ledger_->repeated_batches());
-    status.set_batches_lost(ledger_->lost_batches());
+    status.set_batches_repeated(ledger_->position().repeated);
+    status.set_batches_lost(ledger_->position().lost);
   }
   totals_.Show(now, &status);
   if (ledger_) {
