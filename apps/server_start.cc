@@ -97,6 +97,8 @@ absl::Status Resume(const Arguments& arguments, ServerStart* start) {
     snapshot.position.steps = manifest.clock() * StepsOfClock(manifest.config().local());
   }
   snapshot.position.remaining = BatchQueue(manifest.remaining());
+  snapshot.position.repeated = manifest.repeated_batches();
+  snapshot.position.lost = manifest.lost_batches();
   snapshot.hyper = manifest.hyper();
   snapshot.total = manifest.total();
   snapshot.evaluations.assign(manifest.evaluations().begin(), manifest.evaluations().end());

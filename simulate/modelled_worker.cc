@@ -131,13 +131,20 @@ double ModelledWorker::ComputeSeconds() {
   return usual * pace_ * Around1(model.spread(), &chance_);
 }
 
+void ModelledWorker::Do(const task::BeginSegment& begin) {
+  most_steps_ = std::max(1u, begin.segment.most_steps());
+  Done();
+}
+
 void ModelledWorker::Do(const task::Await& await) {
   since_ = cluster_->queue().now();
   const uint64_t wait = ++wait_;
   const bool steps = await.what == task::Await::kWeights && core_->step_follows();
   if (steps && trained_ && local().delay() > 0) {
     trains_ahead_ = true;
-    steps_ahead_ = std::min<uint64_t>(core_->steps(), static_cast<uint64_t>(local().delay()));
+    // As the trainer: of a worker with fewer steps, or of a short clock, the same share.
+    steps_ahead_ = std::min(static_cast<uint64_t>(local().delay()), most_steps_ - 1) *
+                   core_->steps() / most_steps_;
     TakeLocalSteps(steps_ahead_, [this] {
       trains_ahead_ = false;
       since_ = cluster_->queue().now();

@@ -55,7 +55,7 @@ class ModelledWorker {
   void Do(const task::Await&);
   void Do(const task::RestoreState&) { Done(); }
   void Do(const task::SaveState&) { Done(); }
-  void Do(const task::BeginSegment&) { Done(); }
+  void Do(const task::BeginSegment& begin);
   void Do(const task::Install& install);
   void Do(const task::Train& train);
   void Do(const task::Evaluate& evaluate);
@@ -97,6 +97,7 @@ class ModelledWorker {
   bool trained_ = false;
   uint64_t steps_ahead_ = 0;  // of the next clock, already taken
   uint64_t steps_ = 1;        // of the present clock
+  uint64_t most_steps_ = 1;   // of the fastest worker, in a clock of the segment
 
   uint64_t wait_ = 0;  // counts the waits for shards
   Time since_{};

@@ -289,9 +289,9 @@ absl::Status Trainer::Do(const task::RestoreState&) {
       PSGD_ASSIGN_OR_RETURN(restored, local_->Restore(*saved, member_.key().worker()));
     }
     if (!restored) {
-      options_.log->warn(
-          "the local optimizer begins anew: the checkpoint {}",
-          saved ? "has its state for other local.* keys" : "has no complete state of this worker");
+      Warn(absl::StrCat(
+          "the local optimizer begins anew: the checkpoint ",
+          saved ? "has its state for other local.* keys" : "has no complete state of a worker"));
     }
   }
   PSGD_RETURN_IF_ERROR(member_.RestoreResiduals(loaded));
@@ -528,16 +528,22 @@ void Trainer::PushEncoded(uint64_t clock) {
 absl::Status Trainer::AddLocalState(std::vector<std::pair<uint32_t, Bytes>>* states) {
   if (!local_ || !local_->begun()) return absl::OkStatus();
   if (local_->SavedBytes() > kMostProgramState) {
-    options_.log->warn(
-        "the state of this worker's local optimizer has {}, and checkpoints keep at most {} of a "
-        "worker: this checkpoint has none, and a run that goes on from it begins with a new one",
-        HumanBytes(static_cast<double>(local_->SavedBytes())),
-        HumanBytes(static_cast<double>(kMostProgramState)));
+    Warn(absl::StrCat("the state of a worker's local optimizer has ",
+                      HumanBytes(static_cast<double>(local_->SavedBytes())),
+                      ", and checkpoints keep at most ",
+                      HumanBytes(static_cast<double>(kMostProgramState)),
+                      " of a worker: they have none, and a run that goes on from them begins with "
+                      "a new one"));
     return absl::OkStatus();
   }
   PSGD_ASSIGN_OR_RETURN(Bytes saved, local_->Save(member_.key().worker(), core().clock()));
   std::ranges::move(SplitProgramState(std::move(saved)), std::back_inserter(*states));
   return absl::OkStatus();
+}
+
+void Trainer::Warn(const std::string& text) {
+  options_.log->warn("{}", text);
+  heartbeat().Record([&](WorkerReport* report) { report->add_notes(text); });
 }
 
 // A step that would wait for its batch, or for its --step-delay, reads its messages first.

@@ -22,6 +22,7 @@
 #include "proto/micro_batch.h"
 #include "proto/parameter_groups.h"
 #include "proto/short_clocks.h"
+#include "server/shard/check_fragments.h"
 #include "server/shard/placement.h"
 #include "train/network_data.h"
 
@@ -150,6 +151,26 @@ std::string WarmupNote(const Config& config, double samples) {
   return shards.empty() ? note("local.schedule", config.local().schedule(), 1) : shards;
 }
 
+std::string QuorumNote(const Config& config) {
+  const int quorum = config.consistency().quorum();
+  if (quorum == 0 || quorum < config.cluster().workers()) return "";
+  return absl::StrCat("consistency.quorum is all ", quorum,
+                      " workers, so each clock waits for all of them, and the quorum does nothing: "
+                      "lower it, or leave it out");
+}
+
+std::string RenewalsNote(const Config& config) {
+  const OptimizerConfig& optimizer = config.optimizer();
+  const int workers = config.cluster().workers();
+  if (!optimizer.has_delayed_nesterov() || optimizer.delayed_nesterov().every() > 0 ||
+      config.consistency().staleness() != 0 || workers == 1) {
+    return "";
+  }
+  return absl::StrCat("delayed_nesterov renews its momentum once in ", workers,
+                      " updates, and at staleness 0 each update has the pushes of all workers: set "
+                      "optimizer.delayed_nesterov.every to 1");
+}
+
 }  // namespace
 
 absl::Status CheckBringsModel(const Config& config) {
@@ -185,15 +206,22 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config, bool begins,
   PSGD_RETURN_IF_ERROR(CheckRules(config.compression(), spec));
   PSGD_RETURN_IF_ERROR(CheckGroups("optimizer.groups", config.optimizer(), spec));
   PSGD_RETURN_IF_ERROR(CheckGroups("local.optimizer.groups", config.local().optimizer(), spec));
+  const ClusterConfig& cluster = config.cluster();
+  // How many shards `auto` makes, the server knows.
+  if (config.local().fragments() > 1 && cluster.shards() > 0) {
+    PSGD_RETURN_IF_ERROR(
+        CheckFragments(config.local(), PlaceSlices(spec, cluster.shards(), cluster.slice())));
+  }
   const uint64_t batches = data.train->size() / static_cast<uint64_t>(config.data().batch());
-  const auto workers = static_cast<uint64_t>(config.cluster().workers());
+  const auto workers = static_cast<uint64_t>(cluster.workers());
   for (absl::string_view line : absl::StrSplit(data.note, '\n', absl::SkipEmpty())) {
     size.notes.emplace_back(line);
   }
   for (std::string note :
        {padding.text, begins ? StandardizedNote(config, data) : "",
         LeftOutText(config.compression(), spec), FullDensityText(config.compression()),
-        WarmupNote(config, size.samples), ShortClocksText(config.local(), batches, workers)}) {
+        WarmupNote(config, size.samples), ShortClocksText(config.local(), batches, workers),
+        QuorumNote(config), RenewalsNote(config)}) {
     if (!note.empty()) size.notes.push_back(std::move(note));
   }
   constexpr size_t kMostWeights = 4;  // in a note

@@ -1,10 +1,22 @@
 #include "experiment/plan/dense_twin.h"
 
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "experiment/config/config_yaml.h"
 #include "proto/local_steps.h"
 
 namespace psgd {
+
+Config ExchangeInEachStep(Config config) {
+  const LocalConfig local = ResolveDefaults(config).local();
+  if (local.SerializeAsString() == ResolveDefaults({}).local().SerializeAsString()) return config;
+  config.clear_local();
+  if (config.model().has_client()) return config;  // the program has the local optimizer
+  *config.mutable_optimizer() = local.optimizer();
+  *config.mutable_schedule() = local.schedule();
+  return config;
+}
 
 Config DenseTwin(Config config) {
   CompressionConfig* compression = config.mutable_compression();
@@ -18,15 +30,7 @@ Config DenseTwin(Config config) {
   consistency->set_pull_ahead(false);
   consistency->clear_quorum();
   consistency->clear_grace();
-  if (TakesLocalSteps(config.local())) {
-    if (!config.model().has_client()) {
-      // What a worker does between two exchanges, each step does now.
-      *config.mutable_optimizer() = config.local().optimizer();
-      *config.mutable_schedule() = config.local().schedule();
-    }
-    *config.mutable_local() = ResolveDefaults({}).local();
-  }
-  return config;
+  return ResolveDefaults(ExchangeInEachStep(std::move(config)));
 }
 
 bool IsDenseSynchronous(const Config& config) {

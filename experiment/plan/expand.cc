@@ -145,7 +145,18 @@ absl::Status CheckNothingIsUndone(const Choice& choice, const Config& config,
   return absl::OkStatus();
 }
 
-absl::StatusOr<PlannedRun> Plan(const Sweep& sweep, const Config& base, const Choice& choice) {
+// A base with other keys of `local` need not fit each number of steps that a sweep tries.
+void FitLocal(const Choice& choice, Config* config) {
+  const bool sets_steps = std::ranges::any_of(
+      choice.settings, [](const auto& setting) { return setting.first == "local.steps"; });
+  const int32_t steps = config->local().steps();
+  if (!sets_steps || steps == 0) return;
+  config->mutable_local()->clear_most();  // of auto
+  if (steps == 1) *config = ExchangeInEachStep(std::move(*config));
+}
+
+// Without defaults.
+absl::StatusOr<PlannedRun> Overlaid(const Sweep& sweep, const Config& base, const Choice& choice) {
   PlannedRun run;
   run.axes = choice.axes;
   run.config = base;
@@ -165,6 +176,12 @@ absl::StatusOr<PlannedRun> Plan(const Sweep& sweep, const Config& base, const Ch
     }
     PSGD_RETURN_IF_ERROR(ApplySetting(key, value, &run.config, &run.launch));
   }
+  return run;
+}
+
+absl::StatusOr<PlannedRun> Plan(const Sweep& sweep, const Config& base, const Choice& choice) {
+  PSGD_ASSIGN_OR_RETURN(PlannedRun run, Overlaid(sweep, base, choice));
+  FitLocal(choice, &run.config);
   run.config = ResolveDefaults(std::move(run.config));
   run.label = run.axes.empty() ? "base" : AxesLabel(run.axes);
   return run;
@@ -192,7 +209,7 @@ absl::StatusOr<PlannedRun> PlanTwin(const Sweep& sweep, const Config& base, cons
       if (varies || way) kept.axes.push_back(axis);
     }
   }
-  PSGD_ASSIGN_OR_RETURN(PlannedRun twin, Plan(sweep, base, kept));
+  PSGD_ASSIGN_OR_RETURN(PlannedRun twin, Overlaid(sweep, base, kept));
   twin.config = DenseTwin(std::move(twin.config));
   twin.label =
       twin.axes.empty() ? kTwinLabel : absl::StrCat(kTwinLabel, ", ", AxesLabel(twin.axes));

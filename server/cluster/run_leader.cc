@@ -505,6 +505,8 @@ void RunLeader::Seal(Time now, ServerEffects* effects) {
   manifest.set_steps(under_way->position.steps);
   manifest.set_epoch(under_way->position.epoch);
   *manifest.mutable_remaining() = under_way->position.remaining.Save();
+  manifest.set_repeated_batches(under_way->position.repeated);
+  manifest.set_lost_batches(under_way->position.lost);
   manifest.set_batches_per_epoch(coordinator_.batches_per_epoch());
   manifest.set_train_samples(coordinator_.train_samples());
   manifest.set_epoch_progress(

@@ -6,6 +6,7 @@
 #include "compression/policy.h"
 #include "optimizers/optimizer.h"
 #include "proto/parameter_groups.h"
+#include "server/shard/check_fragments.h"
 #include "server/shard/placement.h"
 
 namespace psgd {
@@ -66,12 +67,7 @@ absl::StatusOr<InstallModel> AgreedModel::FixTo(const ModelSpec& model, uint64_t
   }
   auto placement = std::make_shared<Placement>(
       PlaceSlices(model, config_.cluster().shards(), config_.cluster().slice()));
-  if (config_.local().fragments() > placement->slices_size()) {
-    return InvalidArgumentError(
-        "local.fragments is ", config_.local().fragments(), ", and the model has only ",
-        placement->slices_size(),
-        " slices, of which each exchange carries at least one: lower local.fragments");
-  }
+  PSGD_RETURN_IF_ERROR(CheckFragments(config_.local(), *placement));
   placement->mutable_endpoints()->Add(endpoints.begin(), endpoints.end());
   model_ = std::make_shared<ModelSpec>(model);
   placement_ = std::move(placement);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "server/coordinator/run_totals.h"
+
 namespace psgd {
 namespace {
 
@@ -74,7 +76,16 @@ uint64_t CheckpointSchedule::Begin(CoordinatorSnapshot state, uint64_t after, bo
 void CheckpointSchedule::GiveBack(const ReturnedBatch& batch) {
   if (under_way_ && batch.segment <= after_ && batch.epoch == under_way_->position.epoch) {
     under_way_->position.remaining.Add(batch.batch);
+    ++under_way_->position.repeated;
   }
+}
+
+void CheckpointSchedule::Count(const WorkerReport& report) {
+  if (under_way_) AddReport(report, &under_way_->total);
+}
+
+void CheckpointSchedule::LackCounts() {
+  if (under_way_) under_way_->total.set_counts_incomplete(true);
 }
 
 bool CheckpointSchedule::End(uint64_t id) {

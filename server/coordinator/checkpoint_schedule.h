@@ -48,10 +48,18 @@ class CheckpointSchedule {
   // The worker of this batch is gone. A checkpoint under way must list all batches that are not
   // done up to its boundary.
   void GiveBack(const ReturnedBatch& batch);
+  // Adds to the total of the one under way what a worker did before its boundary.
+  void Count(const WorkerReport& report);
+  // What a worker did before the boundary of the one under way is not known in full.
+  void LackCounts();
   // Ends the checkpoint. False: it is not under way.
   bool End(uint64_t id);
 
   const std::optional<CoordinatorSnapshot>& under_way() const { return under_way_; }
+  // Of the checkpoint under way: the end of this segment.
+  std::optional<uint64_t> boundary() const {
+    return under_way_ ? std::optional(after_) : std::nullopt;
+  }
   // A checkpoint is under way whose boundary is the end of this segment.
   bool EndsAfter(uint64_t segment) const { return under_way_ && segment == after_; }
 

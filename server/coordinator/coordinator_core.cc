@@ -181,6 +181,7 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   member->record.set_reports(request.number());
   const WorkerReport& report = request.report();
   totals_.Count(report);
+  if (IsBeforeCheckpoint(request.key().worker())) checkpoints_.Count(report);
   for (const std::string& note : report.notes()) totals_.Note(note);
   member->Count(report, now);
   SetResidual(*member, report.residual_norm());
@@ -196,8 +197,12 @@ bool CoordinatorCore::HasCounted(const HeartbeatRequest& request) const {
 absl::Status CoordinatorCore::Leave(const LeaveRequest& request, Time now, Effects* effects) {
   PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
   if (request.has_residual_norm()) SetResidual(*member, request.residual_norm());
-  Remove(member->record.key().worker(),
-         absl::StrCat(request.failed() ? "failed: " : "left: ", request.reason()), effects);
+  const uint32_t worker = member->record.key().worker();
+  if (request.failed()) {
+    Lose(worker, absl::StrCat("failed: ", request.reason()), effects);
+  } else {
+    Remove(worker, absl::StrCat("left: ", request.reason()), effects);
+  }
   return absl::OkStatus();
 }
 
@@ -215,6 +220,12 @@ void CoordinatorCore::CountLostResidual(MemberState& member, Effects* effects) {
                                        " is lost with worker ", member.record.key().worker()));
   totals_.CountLostResidual(member.record.residual_norm());
   SetResidual(member, 0);
+}
+
+void CoordinatorCore::Lose(uint32_t worker, const std::string& note, Effects* effects) {
+  // Its last steps may not be reported.
+  if (IsBeforeCheckpoint(worker)) checkpoints_.LackCounts();
+  Remove(worker, note, effects);
 }
 
 void CoordinatorCore::Remove(uint32_t worker, const std::string& note, Effects* effects) {
@@ -244,17 +255,17 @@ void CoordinatorCore::Quarantine(const QuarantinedWorker& worker, Effects* effec
         "no worker is left that sends sound updates; worker ", number, ": ", worker.why));
     Drain(alone, effects);
   }
-  Remove(number, absl::StrCat("quarantined: ", worker.why), effects);
+  Lose(number, absl::StrCat("quarantined: ", worker.why), effects);
 }
 
 void CoordinatorCore::Tick(Time now, Effects* effects) {
   for (uint32_t worker : members_.Expired(now)) {
     const double silent = Seconds(now - members_.Find(worker)->last_heard);
-    Remove(worker,
-           absl::StrCat("not heard of for ", static_cast<int64_t>(silent + 0.5),
-                        " s (cluster.lease); it was killed, or its host or network is down; the "
-                        "others go on, and a new ps-worker may take its place"),
-           effects);
+    Lose(worker,
+         absl::StrCat("not heard of for ", static_cast<int64_t>(silent + 0.5),
+                      " s (cluster.lease); it was killed, or its host or network is down; the "
+                      "others go on, and a new ps-worker may take its place"),
+         effects);
   }
   // No worker is left to finish a drain, and none is needed: the shards make the last checkpoint by
   // themselves.
@@ -342,6 +353,12 @@ void CoordinatorCore::GiveBack(uint32_t worker, uint64_t clock) {
   for (const ReturnedBatch& batch : ledger_->Return(worker, clock)) checkpoints_.GiveBack(batch);
 }
 
+bool CoordinatorCore::IsBeforeCheckpoint(uint32_t worker) const {
+  const auto after = checkpoints_.boundary();
+  return after && RunsIn(worker, *after) &&
+         members_.Find(worker)->record.finished_segment() < *after;
+}
+
 bool CoordinatorCore::AllFinished(uint64_t segment) const {
   for (uint32_t worker : members_.Ready()) {
     if (RunsIn(worker, segment) && members_.Find(worker)->record.finished_segment() < segment)
@@ -384,8 +401,7 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
   if (ending != 0 && (over || ledger_->EndsEpoch(ending)) && !EvaluatesByItself()) {
     const double epoch = ledger_->Find(ending)->epoch() + 1;
     // Returned batches make an epoch end a second time: the later end counts.
-    pending_evaluations_.Add(ending, ledger_->EndsEpoch(ending) ? epoch : ledger_->EpochProgress(),
-                             epoch);
+    pending_evaluations_.Add(ending, over ? ledger_->EpochProgress() : epoch, epoch);
   }
   if (over) {
     all_dealt_ = true;
@@ -601,6 +617,10 @@ void CoordinatorCore::Restore(const CoordinatorRecord& record, Time now) {
   checkpoints_.Restore(record);
   pending_evaluations_.Restore(record);
   totals_.Restore(record, now);
+  // What they did in the last second before may be lost.
+  const std::vector<uint32_t> ready = members_.Ready();
+  if (std::ranges::any_of(ready, [this](uint32_t worker) { return IsBeforeCheckpoint(worker); }))
+    checkpoints_.LackCounts();
   loads_state_ = record.loads_state();
 }
 
@@ -662,8 +682,8 @@ StatusReply CoordinatorCore::Status(Time now) const {
     status.set_detail("no worker is left");
   }
   if (ledger_) {
-    status.set_batches_repeated(ledger_->repeated_batches());
-    status.set_batches_lost(ledger_->lost_batches());
+    status.set_batches_repeated(ledger_->position().repeated);
+    status.set_batches_lost(ledger_->position().lost);
   }
   totals_.Show(now, &status);
   if (ledger_) {

@@ -136,6 +136,8 @@ class CoordinatorCore {
   uint64_t train_samples() const { return agreed_.train_samples(); }
 
  private:
+  // Of a worker that did not say good-bye.
+  void Lose(uint32_t worker, const std::string& note, Effects* effects);
   void Remove(uint32_t worker, const std::string& note, Effects* effects);
   // Returns the worker's undone batches to the ledger.
   void GiveBack(uint32_t worker, uint64_t clock);
@@ -156,6 +158,9 @@ class CoordinatorCore {
   // `last`: the run ends with it.
   void StartCheckpoint(bool last, Effects* effects);
   bool AllFinished(uint64_t segment) const;
+  // The worker trains up to the boundary of the checkpoint under way: what it reports belongs to
+  // the checkpoint.
+  bool IsBeforeCheckpoint(uint32_t worker) const;
   bool RunsIn(uint32_t worker, uint64_t segment) const;
   // Each worker's steps in a clock of the next segment; empty: one.
   std::vector<uint32_t> StepsOf(const std::vector<uint32_t>& workers) const;

@@ -48,18 +48,26 @@ bool WentBack(const LedgerRecord::Dealt& dealt, int rank) {
 }  // namespace
 
 LedgerPositionRecord ToRecord(const LedgerPosition& position) {
-  const auto& [epoch, clock, steps, remaining] = position;  // so that no field is forgotten
+  const auto& [epoch, clock, steps, remaining, repeated, lost] =
+      position;  // so that no field is forgotten
   LedgerPositionRecord record;
   record.set_epoch(epoch);
   record.set_clock(clock);
   record.set_steps(steps);
   *record.mutable_remaining() = remaining.Save();
+  record.set_repeated_batches(repeated);
+  record.set_lost_batches(lost);
   return record;
 }
 
 LedgerPosition FromRecord(const LedgerPositionRecord& record) {
   const uint64_t steps = record.steps() == 0 ? record.clock() : record.steps();
-  return {record.epoch(), record.clock(), steps, BatchQueue(record.remaining())};
+  return {record.epoch(),
+          record.clock(),
+          steps,
+          BatchQueue(record.remaining()),
+          record.repeated_batches(),
+          record.lost_batches()};
 }
 
 double ProgressAt(const LedgerPosition& position, uint32_t batches_per_epoch) {
@@ -101,11 +109,7 @@ DataLedger::DataLedger(const LedgerOptions& options, const LedgerPosition& resum
     : options_(options), position_(resume) {}
 
 DataLedger::DataLedger(const LedgerOptions& options, const LedgerRecord& record)
-    : options_(options),
-      position_(FromRecord(record.position())),
-      next_id_(record.next_id()),
-      repeated_(record.repeated_batches()),
-      lost_(record.lost_batches()) {
+    : options_(options), position_(FromRecord(record.position())), next_id_(record.next_id()) {
   for (const LedgerRecord::Dealt& dealt : record.dealt()) segments_[dealt.segment().id()] = dealt;
 }
 
@@ -114,8 +118,6 @@ LedgerRecord DataLedger::Save() const {
   *record.mutable_position() = ToRecord(position_);
   for (const auto& [id, dealt] : segments_) *record.add_dealt() = dealt;
   record.set_next_id(next_id_);
-  record.set_repeated_batches(repeated_);
-  record.set_lost_batches(lost_);
   return record;
 }
 
@@ -182,9 +184,9 @@ std::vector<ReturnedBatch> DataLedger::Return(uint32_t worker, uint64_t clock) {
       undone.push_back({id, segment.epoch(), batch});
       if (segment.epoch() == position_.epoch) {
         position_.remaining.Add(batch);
-        ++repeated_;
+        ++position_.repeated;
       } else {
-        ++lost_;  // the next epoch has begun, with another order of batches
+        ++position_.lost;  // the next epoch has begun, with another order of batches
       }
     }
   }

@@ -33,6 +33,10 @@ struct LedgerPosition {
   uint64_t clock = 0;    // clock of every member when the next segment starts
   uint64_t steps = 0;    // steps of the member with most
   BatchQueue remaining;  // batches of this epoch still to be dealt
+  // Returned batches that were dealt again, and returned batches that came too late: their epoch
+  // was over.
+  uint64_t repeated = 0;
+  uint64_t lost = 0;
 };
 
 LedgerPositionRecord ToRecord(const LedgerPosition& position);
@@ -83,10 +87,6 @@ class DataLedger {
   double EpochProgress() const { return ProgressAt(position_, options_.batches_per_epoch); }
   // The part of EpochProgress that the workers have done. `clock` says how far each worker is.
   double Done(const std::function<uint64_t(uint32_t worker)>& clock) const;
-  // Returned batches that were dealt again, and returned batches that came too late: their epoch
-  // was over.
-  uint64_t repeated_batches() const { return repeated_; }
-  uint64_t lost_batches() const { return lost_; }
 
  private:
   void StartEpoch(uint32_t epoch);
@@ -97,8 +97,6 @@ class DataLedger {
   LedgerPosition position_;
   std::map<uint64_t, LedgerRecord::Dealt> segments_;
   uint64_t next_id_ = 1;
-  uint64_t repeated_ = 0;
-  uint64_t lost_ = 0;
 };
 
 }  // namespace psgd

@@ -38,35 +38,46 @@ void RunTotals::Start(Time now) {
   if (!started_) started_ = now;
 }
 
-void RunTotals::Count(const WorkerReport& report) {
-  sum_.set_clock(std::max(sum_.clock(), report.clock()));
-  sum_.set_steps(sum_.steps() + report.steps());
-  sum_.set_samples(sum_.samples() + report.samples());
-  sum_.set_loss_sum(sum_.loss_sum() + report.loss_sum());
-  if (report.has_first_loss() && !sum_.has_first_loss()) sum_.set_first_loss(report.first_loss());
-  sum_.set_correct(sum_.correct() + report.correct());
-  sum_.set_bytes_pushed(sum_.bytes_pushed() + report.bytes_pushed());
-  sum_.set_bytes_pulled(sum_.bytes_pulled() + report.bytes_pulled());
-  sum_.set_bytes_pushed_dense(sum_.bytes_pushed_dense() + report.bytes_pushed_dense());
-  sum_.set_bytes_pulled_dense(sum_.bytes_pulled_dense() + report.bytes_pulled_dense());
-  sum_.set_seconds_data(sum_.seconds_data() + report.seconds_data());
-  sum_.set_seconds_compute(sum_.seconds_compute() + report.seconds_compute());
-  sum_.set_seconds_encode(sum_.seconds_encode() + report.seconds_encode());
-  sum_.set_seconds_wait(sum_.seconds_wait() + report.seconds_wait());
-  sum_.set_seconds_wire(sum_.seconds_wire() + report.seconds_wire());
-  sum_.set_seconds_apply(sum_.seconds_apply() + report.seconds_apply());
-  sum_.set_seconds_cpu(sum_.seconds_cpu() + report.seconds_cpu());
-  sum_.set_resent(sum_.resent() + report.resent());
-  for (const auto& [reason, count] : report.refused()) (*sum_.mutable_refused())[reason] += count;
+namespace {
+
+void AddLostResidual(double norm, WorkerReport* total) {
+  total->set_residual_norm_lost(std::hypot(total->residual_norm_lost(), norm));
+}
+
+}  // namespace
+
+void AddReport(const WorkerReport& report, WorkerReport* total) {
+  WorkerReport& sum = *total;
+  sum.set_clock(std::max(sum.clock(), report.clock()));
+  sum.set_steps(sum.steps() + report.steps());
+  sum.set_samples(sum.samples() + report.samples());
+  sum.set_loss_sum(sum.loss_sum() + report.loss_sum());
+  if (report.has_first_loss() && !sum.has_first_loss()) sum.set_first_loss(report.first_loss());
+  sum.set_correct(sum.correct() + report.correct());
+  sum.set_bytes_pushed(sum.bytes_pushed() + report.bytes_pushed());
+  sum.set_bytes_pulled(sum.bytes_pulled() + report.bytes_pulled());
+  sum.set_bytes_pushed_dense(sum.bytes_pushed_dense() + report.bytes_pushed_dense());
+  sum.set_bytes_pulled_dense(sum.bytes_pulled_dense() + report.bytes_pulled_dense());
+  sum.set_seconds_data(sum.seconds_data() + report.seconds_data());
+  sum.set_seconds_compute(sum.seconds_compute() + report.seconds_compute());
+  sum.set_seconds_encode(sum.seconds_encode() + report.seconds_encode());
+  sum.set_seconds_wait(sum.seconds_wait() + report.seconds_wait());
+  sum.set_seconds_wire(sum.seconds_wire() + report.seconds_wire());
+  sum.set_seconds_apply(sum.seconds_apply() + report.seconds_apply());
+  sum.set_seconds_cpu(sum.seconds_cpu() + report.seconds_cpu());
+  sum.set_resent(sum.resent() + report.resent());
+  for (const auto& [reason, count] : report.refused()) (*sum.mutable_refused())[reason] += count;
   if (const double lost = report.residual_norm_lost(); lost > 0 && std::isfinite(lost)) {
-    CountLostResidual(lost);
+    AddLostResidual(lost, total);
   }
+}
+
+void RunTotals::Count(const WorkerReport& report) {
+  AddReport(report, &sum_);
   histograms_.Add(report);
 }
 
-void RunTotals::CountLostResidual(double norm) {
-  sum_.set_residual_norm_lost(std::hypot(sum_.residual_norm_lost(), norm));
-}
+void RunTotals::CountLostResidual(double norm) { AddLostResidual(norm, &sum_); }
 
 double RunTotals::SecondsTrained(Time now) const {
   if (!started_) return 0;

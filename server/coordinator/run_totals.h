@@ -14,6 +14,9 @@
 
 namespace psgd {
 
+// Adds what a worker did to a run's total, but for histograms and notes.
+void AddReport(const WorkerReport& report, WorkerReport* total);
+
 // Only grows, but for the residuals' norm, which workers hold now. Not thread-safe.
 class RunTotals {
  public:

@@ -40,6 +40,27 @@ TEST(Preflight, OfPaddingInFrontLetsARunGoOn) {
   EXPECT_THAT(goes_on->notes, Contains(HasSubstr("has token 1 behind a 0")));
 }
 
+TEST(Preflight, OfLocalStepsFindsTooManyFragmentsAndWhatDoesNothing) {
+  const auto check = [](const std::string& more) {
+    const auto config = ParseConfig(
+        "model: {zoo: mlp, hidden: [4]}\ndata: {format: synthetic}\n"
+        "cluster: {workers: 2}\n" +
+            more,
+        "run.yaml");
+    EXPECT_TRUE(config.ok()) << config.status();
+    return CheckTrainable(*config, /*begins=*/true);
+  };
+  const auto many = check("local: {steps: 10, fragments: 10}\n");
+  EXPECT_THAT(std::string(many.status().message()),
+              AllOf(HasSubstr("only 4 slices"), HasSubstr("cluster.slice")));
+  const auto nothing = check(
+      "local: {steps: 10, fragments: 4}\nconsistency: {quorum: 2}\n"
+      "optimizer: delayed_nesterov\n");
+  ASSERT_TRUE(nothing.ok()) << nothing.status();
+  EXPECT_THAT(nothing->notes, Contains(HasSubstr("consistency.quorum is all 2 workers")));
+  EXPECT_THAT(nothing->notes, Contains(HasSubstr("optimizer.delayed_nesterov.every to 1")));
+}
+
 // Writes a network as ONNX, as another program's export of it.
 void WriteNetwork(const std::string& path, const char* zoo, const SampleShape& shape) {
   ModelConfig config;

@@ -84,6 +84,26 @@ TEST(Expand, PackedIsNotDenseAndEachReductionHasATwin) {
 }
 
 // Other settings of an entry, such as the momentum for dgc, belong to its way of sending updates.
+// One step is an exchange in each step, with the optimizer that makes the local steps: the twin.
+TEST(Expand, OneLocalStepIsTheTwinOfMoreAndMostIsOfAuto) {
+  const auto sweep = ParseSweep(
+      "base: {data: {format: synthetic}, model: {zoo: mlp}, local: {steps: 10, most: 30, "
+      "optimizer: {adamw: {learning_rate: 0.01}}}}\n"
+      "grid: {local.steps: [1, 10, auto]}",
+      "s.yaml");
+  ASSERT_TRUE(sweep.ok()) << sweep.status();
+  const auto plan = ExpandSweep(*sweep, sweep->base().config());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const std::vector<PlannedRun>& runs = plan->runs;
+  ASSERT_THAT(Labels(runs), ElementsAre("steps 1", "steps 10", "steps auto"));
+  EXPECT_TRUE(runs[0].twin);
+  EXPECT_EQ(runs[0].config.optimizer().adamw().learning_rate(), 0.01);
+  EXPECT_EQ(runs[0].config.cluster().segment(), ResolveDefaults(Config()).cluster().segment());
+  EXPECT_EQ(runs[1].twin_id, runs[0].id);
+  EXPECT_EQ(runs[2].twin_id, runs[0].id);
+  EXPECT_EQ(runs[2].config.local().most(), 30);
+}
+
 TEST(Expand, AListOfWaysHasOneTwin) {
   const auto runs = Runs(R"(
 list:

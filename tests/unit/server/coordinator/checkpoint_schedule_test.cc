@@ -80,6 +80,7 @@ TEST(CheckpointScheduleTest, TheOneUnderWayListsBatchesThatAWorkerLeftUndone) {
   schedule.GiveBack({1, 0, 5});  // of an earlier epoch
   BatchQueue remaining = schedule.under_way()->position.remaining;
   EXPECT_THAT(remaining.Take(kBatches), UnorderedElementsAre(3, 7));
+  EXPECT_EQ(schedule.under_way()->position.repeated, 1u);
   EXPECT_TRUE(schedule.End(1));
   EXPECT_FALSE(schedule.EndsAfter(2));
 }

@@ -119,9 +119,13 @@ TEST(CoordinatorSegment, AStepLimitCountsLocalSteps) {
   config.mutable_local()->set_steps(8);
   config.mutable_train()->set_max_steps(20);
   CoordinatorFixture run(config, 1000);
-  const Segment segment = run.Next(run.JoinAndRegister()).segment();
+  const WorkerKey a = run.JoinAndRegister();
+  const Segment segment = run.Next(a).segment();
   EXPECT_EQ(segment.clocks(), 3u);
   EXPECT_EQ(segment.batches_size(), 24);
+  const NextSegmentReply end = run.Next(a, segment.id());
+  EXPECT_TRUE(end.evaluate());
+  EXPECT_NEAR(end.evaluate_epoch(), 0.024, 1e-9) << "the epoch goes on";
 }
 
 TEST(CoordinatorSegment, MeasuresAreKeptIfTheyCanBeNamesOfMetrics) {
@@ -265,6 +269,58 @@ TEST(CoordinatorSegment, CheckpointsComeAtBoundariesWhenDue) {
   run.CheckpointDone(1);
   EXPECT_FALSE(run.core().checkpoint_under_way().has_value());
   EXPECT_EQ(run.Next(b, 2).save_state_for(), 0u);
+}
+
+// Workers report local steps before the exchange that ends them, and the last of them comes to the
+// boundary after the checkpoint has begun.
+class CountsOfACheckpoint : public testing::Test {
+ protected:
+  CountsOfACheckpoint() {
+    run_.Next(a_);
+    run_.Next(b_);
+    Report(a_, 4);
+    EXPECT_EQ(run_.Next(a_, 1).save_state_for(), 1u);
+    Report(a_, 1);  // of the next segment
+    Report(b_, 3);
+  }
+  static Config CheckpointsOften() {
+    Config config = CoordinatorConfig(2, 2, 2);
+    config.mutable_durability()->mutable_checkpoint()->set_steps(2);
+    return config;
+  }
+  void Report(const WorkerKey& key, uint64_t steps) {
+    HeartbeatRequest request;
+    *request.mutable_key() = key;
+    request.mutable_report()->set_steps(steps);
+    EXPECT_TRUE(run_.core().Heartbeat(request, run_.now()).ok());
+  }
+  const WorkerReport& Total() { return run_.core().checkpoint_under_way()->total; }
+
+  CoordinatorFixture run_{CheckpointsOften()};
+  const WorkerKey a_ = run_.JoinAndRegister(), b_ = run_.JoinAndRegister();
+};
+
+TEST_F(CountsOfACheckpoint, AreOfAllStepsBeforeItsBoundary) {
+  EXPECT_EQ(Total().steps(), 7u);
+  Report(b_, 1);
+  EXPECT_EQ(run_.Next(b_, 1).save_state_for(), 1u);
+  Report(b_, 2);  // of the next segment
+  EXPECT_EQ(Total().steps(), 8u);
+  EXPECT_FALSE(Total().counts_incomplete());
+}
+
+TEST_F(CountsOfACheckpoint, AreIncompleteIfAWorkerDiesBeforeItsBoundary) {
+  run_.Leave(a_);
+  EXPECT_FALSE(Total().counts_incomplete()) << "past the boundary, and it said good-bye";
+  run_.Pass(std::chrono::seconds(11));
+  EXPECT_TRUE(Total().counts_incomplete());
+}
+
+TEST_F(CountsOfACheckpoint, AreIncompleteIfTheServerStartsAgain) {
+  CoordinatorCore again({.config = CheckpointsOften(), .resume = {}, .checkpoint = {}});
+  again.Restore(run_.core().Save(run_.now()), run_.now());
+  EXPECT_EQ(again.checkpoint_under_way()->total.steps(), 7u);
+  EXPECT_TRUE(again.checkpoint_under_way()->total.counts_incomplete());
 }
 
 TEST(CoordinatorSegment, CheckpointsByStepsAndOnRequest) {

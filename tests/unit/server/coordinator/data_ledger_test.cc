@@ -165,7 +165,7 @@ TEST(DataLedger, WhatADeadWorkerDidNotDoIsDealtAgain) {
     EXPECT_EQ(undone.size(), 4 - done);
     for (const ReturnedBatch& batch : undone) EXPECT_EQ(batch.segment, first->id());
     EXPECT_TRUE(ledger.Return(1, done).empty());  // reported twice
-    EXPECT_EQ(ledger.repeated_batches(), 4 - done);
+    EXPECT_EQ(ledger.position().repeated, 4 - done);
     while (const auto segment = ledger.Deal({0})) Train(*segment, 0, segment->clocks(), &seen);
     EXPECT_EQ(seen.size(), 20u);
     for (const auto& [batch, times] : seen) EXPECT_EQ(times, 1);
@@ -192,8 +192,12 @@ TEST(DataLedger, ABatchOfAPastEpochIsLostAndCounted) {
   ledger.Deal({0, 1});
   ledger.Deal({0, 1});
   ledger.Return(1, 1);
-  EXPECT_EQ(ledger.lost_batches(), 1u);
-  EXPECT_EQ(ledger.repeated_batches(), 2u);
+  EXPECT_EQ(ledger.position().lost, 1u);
+  EXPECT_EQ(ledger.position().repeated, 2u);
+  const DataLedger resumed({.epochs = 2, .batches_per_epoch = 4, .segment_clocks = 10},
+                           FromRecord(ToRecord(ledger.position())));
+  EXPECT_EQ(resumed.position().lost, 1u);
+  EXPECT_EQ(resumed.position().repeated, 2u);
 }
 
 TEST(DataLedger, OneThatHoldsTheIdentityLaterReturnsOnlyItsOwn) {
