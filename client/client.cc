@@ -303,6 +303,7 @@ absl::Status Client::Do(const task::Install& install) {
 absl::Status Client::Do(const task::Train&) {
   core().SetAsked(true, /*drain=*/false);
   local_step_ = 0;
+  member_.DropLocalSteps();
   core().GiveUpStep(SteadyNow());
   return absl::OkStatus();
 }
@@ -445,6 +446,7 @@ absl::Status Client::EndStep(StepReport step) {
   step.seconds_encode = encode - reported_encode_;
   step.waited = waited_;
   member_.ReportStep(step);
+  if (local_step_ == 0) member_.KeepLocalSteps();
   reported_encode_ = encode;
   waited_ = {};
   return absl::OkStatus();

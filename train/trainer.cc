@@ -463,6 +463,7 @@ absl::Status Trainer::StepLocally(uint64_t clock, const Bring& bring) {
   }
   if (waits()) PSGD_RETURN_IF_ERROR(bring(kAllWeights));
   PSGD_RETURN_IF_ERROR(PushChanges(clock));
+  member_.KeepLocalSteps();
   Done();  // ends the clock
   session().Send();
   return absl::OkStatus();
@@ -498,6 +499,7 @@ absl::Status Trainer::LocalStep(uint64_t clock, const ScheduleTime& time, bool a
 bool Trainer::GaveUpLocalSteps() {
   if (!Asked() && !heartbeat().drain()) return false;
   TellAsked();
+  member_.DropLocalSteps();
   core().GiveUpStep(SteadyNow());
   return true;
 }

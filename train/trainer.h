@@ -119,9 +119,9 @@ class Trainer {
 
   // Logs what was left out of the data since the last call.
   void ReportDamage();
-  // An error: the step's loss is not finite.
   // For the worker's log, and for those who look at the run.
   void Warn(const std::string& text);
+  // An error: the step's loss is not finite.
   absl::Status ReportStep(uint64_t clock, uint64_t step, const Network::Result& result);
   // Whether this worker is to leave by itself; and whether it is to stay while the run drains.
   void TellAsked();

@@ -15,6 +15,18 @@ namespace {
 // The norm takes a pass over all residuals, which may lie on a GPU.
 constexpr Duration kResidualPeriod = std::chrono::seconds(5);
 
+// What a step counts for in a report. `dense_bytes`: of all weights as fp32.
+void AddStep(const StepReport& step, uint64_t dense_bytes, WorkerReport* report) {
+  if (!step.empty) {
+    report->set_steps(report->steps() + 1);
+    report->set_bytes_pushed_dense(report->bytes_pushed_dense() + dense_bytes);
+  }
+  report->set_bytes_pulled_dense(report->bytes_pulled_dense() + dense_bytes);
+  report->set_samples(report->samples() + step.samples);
+  report->set_loss_sum(report->loss_sum() + step.loss_sum);
+  report->set_correct(report->correct() + step.correct);
+}
+
 }  // namespace
 
 Member::Member(MemberOptions options)
@@ -195,18 +207,11 @@ void Member::ReportStep(const StepReport& step, const std::function<void(WorkerR
   heartbeat_->Record([&](WorkerReport* report) {
     // Not this step's: what is not acknowledged may have to be done again by another worker.
     report->set_clock(core_->session().AcknowledgedClock());
-    report->set_steps(report->steps() + (step.empty ? 0 : 1));
-    report->set_samples(report->samples() + step.samples);
-    report->set_loss_sum(report->loss_sum() + step.loss_sum);
+    AddStep(step, dense_bytes_, report);
     if (step.samples > 0 && !std::exchange(reported_loss_, true)) {
       report->set_first_loss(step.loss_sum / static_cast<double>(step.samples));
     }
-    report->set_correct(report->correct() + step.correct);
     session_report_.AddTo(traffic, core_->session().stats(), report);
-    if (!step.empty) {
-      report->set_bytes_pushed_dense(report->bytes_pushed_dense() + dense_bytes_);
-    }
-    report->set_bytes_pulled_dense(report->bytes_pulled_dense() + dense_bytes_);
     report->set_seconds_data(report->seconds_data() + step.seconds_data);
     report->set_seconds_compute(report->seconds_compute() + step.seconds_compute);
     report->set_seconds_encode(report->seconds_encode() + step.seconds_encode);
@@ -215,6 +220,12 @@ void Member::ReportStep(const StepReport& step, const std::function<void(WorkerR
     report->set_seconds_apply(report->seconds_apply() + step.waited.apply);
     if (more) more(report);
   });
+  AddStep(step, dense_bytes_, &unpushed_);
+}
+
+void Member::DropLocalSteps() {
+  heartbeat_->Record([&](WorkerReport* report) { *report->mutable_dropped() = unpushed_; });
+  unpushed_.Clear();
 }
 
 void Member::Leave(const absl::Status& status, const Farewell& farewell) {

@@ -40,6 +40,21 @@ void RunTotals::Start(Time now) {
 
 namespace {
 
+template <typename Number>
+Number Without(Number sum, Number dropped) {
+  return sum - std::min(sum, dropped);
+}
+
+void Subtract(const WorkerReport& dropped, WorkerReport* total) {
+  WorkerReport& sum = *total;
+  sum.set_steps(Without(sum.steps(), dropped.steps()));
+  sum.set_samples(Without(sum.samples(), dropped.samples()));
+  sum.set_loss_sum(sum.loss_sum() - dropped.loss_sum());
+  sum.set_correct(Without(sum.correct(), dropped.correct()));
+  sum.set_bytes_pushed_dense(Without(sum.bytes_pushed_dense(), dropped.bytes_pushed_dense()));
+  sum.set_bytes_pulled_dense(Without(sum.bytes_pulled_dense(), dropped.bytes_pulled_dense()));
+}
+
 void AddLostResidual(double norm, WorkerReport* total) {
   total->set_residual_norm_lost(std::hypot(total->residual_norm_lost(), norm));
 }
@@ -70,6 +85,7 @@ void AddReport(const WorkerReport& report, WorkerReport* total) {
   if (const double lost = report.residual_norm_lost(); lost > 0 && std::isfinite(lost)) {
     AddLostResidual(lost, total);
   }
+  if (report.has_dropped()) Subtract(report.dropped(), total);
 }
 
 void RunTotals::Count(const WorkerReport& report) {

@@ -17,7 +17,8 @@ namespace psgd {
 // Adds what a worker did to a run's total, but for histograms and notes.
 void AddReport(const WorkerReport& report, WorkerReport* total);
 
-// Only grows, but for the residuals' norm, which workers hold now. Not thread-safe.
+// Only grows, but for the residuals' norm, which workers hold now, and for local steps that workers
+// drop as they leave. Not thread-safe.
 class RunTotals {
  public:
   // The run goes on from a checkpoint with this total. Its time counts from Start.

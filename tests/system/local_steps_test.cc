@@ -62,13 +62,16 @@ TEST_P(Methods, GoOnFromACheckpoint) {
   ASSERT_TRUE(run.WaitFor("epoch 2/")) << run.Err();
   run.Signal(SIGINT);
   ASSERT_EQ(run.Wait().code, 3) << run.Err();
-  const double done = Number("run", "epochs");
+  const double done = Number("run", "epochs"), repeated = Number("run", "batches_repeated");
   const Ended ended =
       RunProgram(std::vector<std::string>{"ps-run", "--resume", Path("run")} +
                  Sets({"train.epochs=" + std::to_string(static_cast<int>(done) + 3)}));
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.out, testing::Not(HasSubstr("begins anew")));
   EXPECT_GT(Number("run", "test_accuracy"), 0.85);
+  // Without the steps that were dropped: an epoch has 64 batches.
+  EXPECT_EQ(Number("run", "steps"), 64 * Number("run", "epochs"));
+  EXPECT_GE(Number("run", "batches_repeated"), repeated);
   EXPECT_EQ(RunProgram({"ps-ctl", "verify", Path("run")}).code, 0);
 }
 

@@ -48,6 +48,17 @@ TEST(RunTotalsTest, AddsReportsUp) {
   EXPECT_EQ(totals.sum().pull_staleness_size(), 0);
 }
 
+TEST(RunTotalsTest, LacksLocalStepsThatWereDropped) {
+  RunTotals totals;
+  totals.Count(Report(1, 100));
+  WorkerReport leaving = Report(1, 10);
+  leaving.mutable_dropped()->set_samples(30);
+  leaving.mutable_dropped()->set_bytes_pushed_dense(7);  // never more than there were
+  totals.Count(leaving);
+  EXPECT_EQ(totals.sum().samples(), 80u);
+  EXPECT_EQ(totals.sum().bytes_pushed_dense(), 0u);
+}
+
 TEST(RunTotalsTest, TheFirstLossIsThatOfTheFirstReport) {
   RunTotals totals;
   totals.Count(Report(1, 10));
