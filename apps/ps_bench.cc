@@ -3,10 +3,12 @@
 #include <optional>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "apps/command_line.h"
 #include "apps/program_mains.h"
 #include "bench/apply_bench.h"
@@ -42,6 +44,16 @@ constexpr char kExamples[] = R"(Examples:
   ps-bench data --threads 4 --image 224
   ps-bench history docs/bench-history.jsonl --page history.html  # what scripts/bench.sh measured
 )";
+
+// Those lines of kExamples that start with this subcommand.
+std::string ExamplesOf(const std::string& subcommand) {
+  std::string examples = "Examples:\n";
+  for (const absl::string_view line : absl::StrSplit(kExamples, '\n')) {
+    if (absl::StartsWith(line, absl::StrCat("  ps-bench ", subcommand, " ")))
+      absl::StrAppend(&examples, std::string(line), "\n");
+  }
+  return absl::StrCat(examples, "\n");
+}
 
 struct Arguments {
   bool json = false;
@@ -223,8 +235,8 @@ int ps_bench_main(int argc, char** argv) {
           "run (memcpy of one core, or stream triad).",
       "ps-bench");
   app.require_subcommand(1);
-  const auto add = [&](const char* name, const char* help) {
-    CLI::App* sub = app.add_subcommand(name, help);
+  const auto add = [&](const std::string& name, const char* help) {
+    CLI::App* sub = app.add_subcommand(name, absl::StrCat(ExamplesOf(name), help));
     sub->add_flag("--json", arguments.json, "One JSON object a row");
     return sub;
   };

@@ -10,11 +10,11 @@
 #include "apps/exit_code.h"
 #include "apps/program_mains.h"
 #include "common/files.h"
+#include "common/units.h"
 #include "compression/policy.h"
 #include "experiment/record/readable.h"
 #include "experiment/record/run_config.h"
 #include "simulate/calibrate.h"
-#include "simulate/measure.h"
 #include "simulate/model_yaml.h"
 #include "simulate/scaling.h"
 
@@ -143,7 +143,7 @@ void WarnOfOther(const SimModel& model, const Config& config) {
 absl::Status Run(const Arguments& given) {
   PSGD_ASSIGN_OR_RETURN(SimModel model, ModelFor(given));
   if (!given.link.empty()) {
-    const auto rate = sim::ParseRate(given.link);
+    const auto rate = ParseRate(given.link);
     if (!rate.ok()) return Annotate(rate.status(), "--link");
     model.mutable_network()->set_worker_link(*rate);
     model.mutable_network()->set_server_link(*rate);

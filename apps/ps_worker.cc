@@ -62,6 +62,7 @@ struct Arguments {
   std::string name;
   TlsArguments tls;
   std::string with_server;
+  std::string link;
   bool insecure = false;
   std::string step_delay = "0ms";
   std::string connect_deadline = "60s";
@@ -198,6 +199,7 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
     PSGD_ASSIGN_OR_RETURN(
         beside, JoinedServer::Start({.server = options.server.substr(0, options.server.find(',')),
                                      .run_dir = arguments.with_server,
+                                     .link = arguments.link,
                                      .tls_dir = arguments.tls.dir,
                                      .insecure = arguments.insecure,
                                      .deadline = options.connect_deadline,
@@ -269,6 +271,11 @@ int ps_worker_main(int argc, char** argv) {
           ->needs(server);
   app.add_flag("--insecure", arguments.insecure,
                "That server may listen on a public address without certificates")
+      ->needs(with_server);
+  app.add_option("--link", arguments.link,
+                 "Speed of this machine's link, as 10gbit, which that server tells the run "
+                 "(ps-server --link)")
+      ->type_name("RATE")
       ->needs(with_server);
   app.add_option("--step-delay", arguments.step_delay,
                  "Wait so long in every step, to see what a slow worker does")

@@ -19,6 +19,7 @@
 #include "experiment/record/run_config.h"
 #include "experiment/record/run_dir.h"
 #include "net/address.h"
+#include "net/link_speed.h"
 #include "net/memory_run_store.h"
 #include "proto/has_journal.h"
 #include "proto/local_steps.h"
@@ -129,6 +130,14 @@ void WarnOfCertificate(const Credentials* credentials, const std::string& reache
       reached, reached);
 }
 
+// Bytes a second. `reached`: this server's host, as workers know it.
+absl::StatusOr<double> LinkOf(const Arguments& arguments, const std::string& reached) {
+  if (arguments.link.empty()) return LinkSpeedOf(reached);
+  auto link = ParseRate(arguments.link);
+  if (!link.ok()) return Annotate(link.status(), "--link");
+  return link;
+}
+
 // Fills in all options that do not depend on the way of starting.
 absl::Status FillLoop(const Arguments& arguments, ServerRecord record, ServerStart* start) {
   const Config& config = start->config;
@@ -154,6 +163,7 @@ absl::Status FillLoop(const Arguments& arguments, ServerRecord record, ServerSta
   loop.copies.failpoint = loop.failpoint;
   loop.record = std::move(record);
   loop.name = NameOfThisServer();
+  PSGD_ASSIGN_OR_RETURN(loop.link, LinkOf(arguments, reached));
   const std::string& results =
       arguments.results.empty() ? start->opened.dir.path() : arguments.results;
   loop.run_dir = results;

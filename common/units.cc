@@ -1,8 +1,10 @@
 #include "common/units.h"
 
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -60,6 +62,45 @@ absl::StatusOr<int64_t> Parse(absl::string_view text, const std::array<NamedUnit
                               "; write it as ", examples);
 }
 
+struct RealUnit {
+  const char* name;
+  double size;
+};
+constexpr std::array<RealUnit, 6> kRealTimes{
+    {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}}};
+constexpr std::array<RealUnit, 4> kRates{
+    {{"kbit", 1e3 / 8}, {"mbit", 1e6 / 8}, {"gbit", 1e9 / 8}, {"tbit", 1e12 / 8}}};
+
+absl::StatusOr<double> ParseReal(absl::string_view text, std::span<const RealUnit> units,
+                             absl::string_view example) {
+  size_t end = text.size();
+  while (end > 0 && absl::ascii_isalpha(static_cast<unsigned char>(text[end - 1]))) --end;
+  const absl::string_view unit = text.substr(end);
+  const absl::string_view number = absl::StripAsciiWhitespace(text.substr(0, end));
+  double value = 0;
+  const bool digits = !number.empty() && number.find_first_not_of("0123456789.eE+-") == number.npos;
+  if (digits && absl::SimpleAtod(number, &value) && std::isfinite(value)) {
+    if (unit.empty() && value == 0) return 0.0;
+    for (const RealUnit& known : units) {
+      if (unit == known.name) return value * known.size;
+    }
+  }
+  return InvalidArgumentError("expected ", std::string(example), ", got \"", std::string(text),
+                              "\"");
+}
+
+// In the largest unit that leaves at least 1.
+std::string FormatReal(double value, std::span<const RealUnit> units) {
+  const RealUnit* unit = &units.front();
+  for (const RealUnit& larger : units) {
+    if (std::abs(value) >= larger.size * (1 - 1e-12)) unit = &larger;
+  }
+  char text[32];
+  const double shown = std::stod(absl::StrCat(value / unit->size));  // six digits are enough
+  return absl::StrCat(std::string(text, std::to_chars(text, text + sizeof text, shown).ptr),
+                      unit->name);
+}
+
 }  // namespace
 
 absl::StatusOr<int64_t> ParseBytes(absl::string_view text) {
@@ -93,6 +134,29 @@ std::string HumanBytes(double bytes) {
   }
   const int decimals = unit == 0 || bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2;
   return absl::StrFormat("%.*f %s", decimals, bytes, kNames[unit]);
+}
+
+absl::StatusOr<double> ParseSeconds(absl::string_view text) {
+  return ParseReal(text, kRealTimes, "a time such as 12.5us, 3ms or 2s");
+}
+
+absl::StatusOr<double> ParseRate(absl::string_view text) {
+  if (text == "unlimited") return 0.0;
+  constexpr char kExample[] = "the speed of a link, such as 100mbit or 10gbit, or unlimited";
+  auto rate = ParseReal(text, kRates, kExample);
+  if (rate.ok() && !(*rate > 0)) {
+    return InvalidArgumentError("expected ", kExample, ", got \"", std::string(text),
+                                "\", over which nothing would ever come");
+  }
+  return rate;
+}
+
+std::string FormatSeconds(double seconds) {
+  return seconds == 0 ? "0s" : FormatReal(seconds, std::span(kRealTimes).first(4));
+}
+
+std::string FormatRate(double bytes_per_second) {
+  return bytes_per_second == 0 ? "unlimited" : FormatReal(bytes_per_second, kRates);
 }
 
 }  // namespace psgd

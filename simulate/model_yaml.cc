@@ -5,11 +5,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/files.h"
+#include "common/units.h"
 #include "experiment/config/config_reader.h"
 #include "experiment/config/format_value.h"
 #include "experiment/config/schema.h"
 #include "experiment/config/yaml_tree.h"
-#include "simulate/measure.h"
 
 namespace psgd::sim {
 namespace {

@@ -34,7 +34,12 @@ std::vector<uint32_t> ServersOf(const Config& config, const Traffic& traffic,
                                 const SimulationOptions& options) {
   const int shards = config.cluster().shards();
   if (!options.servers_on_workers) return std::vector<uint32_t>(shards);
-  return PlaceShards(traffic, shards, options.model.server().hosts(), config.cluster().workers());
+  const SimNetwork& network = options.model.network();
+  std::vector<ServerPlace> places(options.model.server().hosts(),
+                                  {.beside_worker = false, .link = network.server_link()});
+  for (int worker = 0; worker < config.cluster().workers(); ++worker)
+    places.push_back({.beside_worker = true, .link = SiteOf(network, static_cast<uint32_t>(worker)).link()});
+  return PlaceShards(traffic, shards, places, config.cluster().workers());
 }
 
 CoordinatorOptions CoordinatorFor(const Config& config) {
@@ -44,6 +49,16 @@ CoordinatorOptions CoordinatorFor(const Config& config) {
 }
 
 }  // namespace
+
+SimSite SiteOf(const SimNetwork& network, uint32_t worker) {
+  if (network.sites_size() > 0) {
+    return network.sites(static_cast<int>(worker % static_cast<uint32_t>(network.sites_size())));
+  }
+  SimSite site;
+  site.set_link(network.worker_link());
+  site.set_latency(network.latency());
+  return site;
+}
 
 uint64_t EnoughClocks(int workers) {
   return std::clamp<uint64_t>(40'000 / static_cast<uint64_t>(workers), 30, 400);
@@ -168,17 +183,6 @@ void ModelledCluster::Spend(uint32_t process, double seconds, double threads,
 void ModelledCluster::SpendBeside(uint32_t process, double seconds) {
   SharedResource* const processors = ProcessorsOf(process);
   if (processors != nullptr && seconds > 0) processors->Run(seconds, 1, nullptr);
-}
-
-SimSite ModelledCluster::SiteOf(uint32_t process) const {
-  const SimNetwork& network = model().network();
-  if (network.sites_size() > 0) {
-    return network.sites(static_cast<int>(process % static_cast<uint32_t>(network.sites_size())));
-  }
-  SimSite site;
-  site.set_link(network.worker_link());
-  site.set_latency(network.latency());
-  return site;
 }
 
 Route ModelledCluster::RouteTo(uint32_t process, uint32_t shard, bool up) const {

@@ -28,6 +28,9 @@ struct SimulationOptions {
   int most_flows = 4096;
 };
 
+// Where the worker is.
+SimSite SiteOf(const SimNetwork& network, uint32_t worker);
+
 // Clocks that tell the speed of so many workers.
 uint64_t EnoughClocks(int workers);
 
@@ -70,7 +73,7 @@ class ModelledCluster {
     return static_cast<uint64_t>(config_.train().max_steps()) / StepsOfClock(config_.local());
   }
   // Where the worker's process is.
-  SimSite SiteOf(uint32_t process) const;
+  SimSite SiteOf(uint32_t worker) const { return sim::SiteOf(model().network(), worker); }
   bool Dealt() const { return dealt_ >= static_cast<int64_t>(Clocks()); }
   // A worker ends a clock of so many steps.
   void ClockDone(uint64_t steps) { clock_ends_.push_back({queue_.now(), steps}); }

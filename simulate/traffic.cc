@@ -203,10 +203,12 @@ Bytes HollowPayload(size_t size) {
   return Bytes::Unowned(ByteSpan(zeros).first(std::min(size, zeros.size())));
 }
 
-std::vector<uint32_t> PlaceShards(const Traffic& traffic, int shards, int own, int workers) {
-  std::map<uint32_t, bool> beside;  // by server of the run, which counts them from 1
-  for (int server = 1; server <= own + workers; ++server) beside[server] = server > own;
-  const ServerWeights weights = WeighServers(beside, workers);
+std::vector<uint32_t> PlaceShards(const Traffic& traffic, int shards,
+                                  const std::vector<ServerPlace>& places, int workers) {
+  std::map<uint32_t, ServerPlace> by_server;  // of the run, which counts them from 1
+  for (const ServerPlace& place : places)
+    by_server[static_cast<uint32_t>(by_server.size() + 1)] = place;
+  const ServerWeights weights = WeighServers(by_server, workers);
   // The first server has all shards until the others come.
   std::vector<uint32_t> servers =
       SpreadShards(std::vector<uint32_t>(shards, 1), WeightBytes(traffic, shards), weights);

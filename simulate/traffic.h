@@ -9,6 +9,7 @@
 #include "proto/config.pb.h"
 #include "proto/data.pb.h"
 #include "proto/model.pb.h"
+#include "server/cluster/spread.h"
 
 namespace psgd::sim {
 
@@ -41,9 +42,9 @@ absl::StatusOr<Traffic> MeasureTraffic(const Workload& workload);
 // memory.
 Bytes HollowPayload(size_t size);
 
-// The server of each shard, as a run places them, with servers on `own` hosts and one beside each
-// worker. Servers are numbered from 0, those beside workers last.
-std::vector<uint32_t> PlaceShards(const Traffic& traffic, int shards, int own, int workers);
+// The server of each shard, as a run places them. Servers are numbered from 0, as `places` are.
+std::vector<uint32_t> PlaceShards(const Traffic& traffic, int shards,
+                                  const std::vector<ServerPlace>& places, int workers);
 
 // How many servers there are of a kind, and what part of the weights' bytes one holds.
 struct HeldShares {

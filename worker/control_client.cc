@@ -133,6 +133,7 @@ struct ControlClient::Impl {
   std::vector<Server> servers;
   size_t current = 0;
   Time next_find{};
+  std::string found_leader;  // the leader that the last find told of
   bool cancelled = false;
   std::string token;
   std::set<grpc::ClientContext*> under_way;
@@ -216,7 +217,15 @@ void ControlClient::FindServers() {
     if (SteadyNow() < impl_->next_find) return;
     impl_->next_find = SteadyNow() + kFindPeriod;
   }
-  if (const auto servers = options_.find(); servers.ok()) SetServers(*servers);
+  const auto servers = options_.find();
+  if (!servers.ok() || servers->empty()) return;
+  SetServers(*servers);
+  // Another server leads: it is asked before all that may be as dead as the one before.
+  std::lock_guard lock(impl_->mutex);
+  const std::string& leader = servers->front();
+  if (std::exchange(impl_->found_leader, leader) == leader) return;
+  impl_->current = static_cast<size_t>(
+      std::ranges::find(impl_->servers, leader, &Impl::Server::address) - impl_->servers.begin());
 }
 
 template <typename Request, typename Reply, typename Method>

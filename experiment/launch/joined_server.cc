@@ -23,6 +23,7 @@ absl::StatusOr<std::unique_ptr<JoinedServer>> JoinedServer::Start(
   child.argv = {program,   "--join",    options.server,  "--json",
                 "--quiet", "--run-dir", options.run_dir, "--beside-worker"};
   if (!options.tls_dir.empty()) child.argv.insert(child.argv.end(), {"--tls-dir", options.tls_dir});
+  if (!options.link.empty()) child.argv.insert(child.argv.end(), {"--link", options.link});
   if (options.insecure) child.argv.push_back("--insecure");
   PSGD_ASSIGN_OR_RETURN(auto process, ChildProcess::Start(std::move(child)));
   PSGD_ASSIGN_OR_RETURN(const auto joined, AwaitJoined(*process, options.deadline, [&] {

@@ -14,6 +14,7 @@ namespace psgd {
 struct JoinedServerOptions {
   std::string server;                       // HOST:PORT of the server that leads the run
   std::string run_dir;                      // of this server
+  std::string link;                         // of this machine; empty: as the system says
   std::string tls_dir;                      // empty: no TLS
   bool insecure = false;                    // may listen on a public address without TLS
   Duration deadline{};                      // to join within

@@ -127,7 +127,7 @@ std::string Shards(const StatusReply& status) {
 
 std::string Servers(const StatusReply& status) {
   TextTable table(
-      {"server", "name", "beside", "state", "shards", "bytes", "share", "copies", "heard"});
+      {"server", "name", "beside", "link", "state", "shards", "bytes", "share", "copies", "heard"});
   const std::vector<ServerShare> shares = SharesOf(status);
   uint64_t total = 0;
   for (const ServerShare& share : shares) total += share.bytes;
@@ -137,7 +137,8 @@ std::string Servers(const StatusReply& status) {
             ? absl::StrCat(share.copies)
             : absl::StrCat(share.copies, " and ", share.catching_up, " catching up");
     table.Add({absl::StrCat(share.server.server(), share.server.leads() ? " (leads)" : ""),
-               share.server.name(), share.server.beside_worker() ? "a worker" : "-", share.state,
+               share.server.name(), share.server.beside_worker() ? "a worker" : "-",
+               share.server.link() > 0 ? FormatRate(share.server.link()) : "-", share.state,
                absl::StrCat(share.shards.size()), HumanBytes(static_cast<double>(share.bytes)),
                ShareText(share.bytes, total), copies,
                absl::StrCat(ReadableTime(share.server.seconds_since_heard()), " ago")});

@@ -265,7 +265,8 @@ absl::StatusOr<std::vector<std::string>> ServersOf(RunStore& store, const std::s
   }
   std::vector<std::string> servers = {LeaderOf(held.record)};
   for (const RunServer& server : held.record.servers()) {
-    if (server.server() != held.record.leader()) servers.push_back(server.address());
+    if (server.server() != held.record.leader() && !server.gone())
+      servers.push_back(server.address());
   }
   return servers;
 }

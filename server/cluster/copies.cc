@@ -72,6 +72,11 @@ bool HoldsCopy(const ShardCopies& shard, uint32_t server) {
   return Contains(shard.copies(), server);
 }
 
+bool HoldsAnyCopy(const RunRecord& record, uint32_t server) {
+  return std::ranges::any_of(record.shards(),
+                             [&](const ShardCopies& shard) { return HoldsCopy(shard, server); });
+}
+
 std::vector<uint32_t> LeadersOf(const RunRecord& record) {
   std::vector<uint32_t> leaders;
   for (const ShardCopies& shard : record.shards()) leaders.push_back(shard.leader());
@@ -82,11 +87,12 @@ std::vector<uint32_t> SpreadLeaders(const RunRecord& record, const std::set<uint
                                     std::span<const uint64_t> bytes, uint64_t workers) {
   std::vector<uint32_t> leaders = LeadersOf(record);
   if (present.empty()) return leaders;
-  std::map<uint32_t, bool> beside;
+  std::map<uint32_t, ServerPlace> places;
   for (const RunServer& server : record.servers()) {
-    if (present.contains(server.server())) beside[server.server()] = server.beside_worker();
+    if (!present.contains(server.server())) continue;
+    places[server.server()] = {server.beside_worker(), server.link()};
   }
-  return SpreadShards(std::move(leaders), bytes, WeighServers(beside, workers));
+  return SpreadShards(std::move(leaders), bytes, WeighServers(places, workers));
 }
 
 std::optional<CopyChange> NextChange(const RunRecord& record, uint32_t shard,

@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kCatchingUp = 4;     // copies that catch up at once
 constexpr int kTicksPerPatience = 4;  // a longer time between two ticks is a standstill
+constexpr int kGoneKept = 8;          // servers that are gone, for people to see
 
 }  // namespace
 
@@ -101,6 +102,29 @@ void CopyAssigner::Tick(Time now) {
   for (auto& [server, peer] : peers_) {
     if (peer.link != 0 && IsGone(server, now)) Away(server, &peer);
   }
+  NoteGone(now);
+}
+
+void CopyAssigner::NoteGone(Time now) {
+  auto* const servers = record_.mutable_servers();
+  for (RunServer& server : *servers) {
+    if (server.gone() || server.server() == record_.leader() || IsHere(server.server()) ||
+        !IsGone(server.server(), now) || HoldsAnyCopy(record_, server.server()))
+      continue;
+    server.set_gone(true);
+    ++changes_;
+  }
+  int surplus = static_cast<int>(std::ranges::count_if(*servers, &RunServer::gone)) - kGoneKept;
+  for (auto at = servers->begin(); surplus > 0;) {
+    if (!at->gone()) {
+      ++at;
+      continue;
+    }
+    peers_.erase(at->server());
+    at = servers->erase(at);
+    ++changes_;
+    --surplus;
+  }
 }
 
 uint64_t CopyAssigner::LinkTo(uint32_t server) const {
@@ -180,6 +204,7 @@ void CopyAssigner::AddStatus(const RunRecord& stored, Time now, StatusReply* sta
     told->set_connected(IsHere(server.server()));
     told->set_leads(server.server() == stored.leader());
     told->set_beside_worker(server.beside_worker());
+    told->set_link(server.link());
     const auto peer = peers_.find(server.server());
     if (peer == peers_.end()) continue;
     told->set_leaving(peer->second.state.leaving());

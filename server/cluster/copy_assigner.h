@@ -119,6 +119,9 @@ class CopyAssigner {
   const CopyState* FindReport(uint32_t server, uint32_t shard) const;
   absl::StatusOr<Peer*> Welcome(uint64_t link, const ServerState& state, News* news);
   void Away(uint32_t server, Peer* peer);
+  // Marks the servers that are gone with nothing left of them, and forgets all but the last few, so
+  // that the record of a run whose machines come and go does not grow.
+  void NoteGone(Time now);
   bool IsGone(uint32_t server, Time now) const;
   // Whether the server's copies are lost.
   bool IsLost(uint32_t server, Time now) const;

@@ -115,8 +115,6 @@ absl::StatusOr<std::unique_ptr<RunLeader>> RunLeader::Make(RunLeaderOptions opti
 }
 
 absl::Status RunLeader::Restore(const RunPlan& plan, Time now) {
-  plan_ = std::make_shared<RunPlan>(plan);
-  plan_stored_ = true;
   copies_.SetPlacement(plan.placement());
   CoordinatorRecord coordinator = stored().coordinator();
   *coordinator.mutable_model() = plan.model();
@@ -128,8 +126,8 @@ absl::Status RunLeader::Restore(const RunPlan& plan, Time now) {
     passes_[pass.key().worker()] = pass;
   const uint64_t next_checkpoint =
       coordinator.has_under_way() ? coordinator.under_way().id() : coordinator.next_checkpoint();
-  if (next_checkpoint > 0) checkpoint_done_ = store_.run().checkpoint_done = next_checkpoint - 1;
-  store_.run().last_order = orders_.last();
+  if (next_checkpoint > 0) checkpoint_done_ = next_checkpoint - 1;
+  store_.Restore(std::make_shared<RunPlan>(plan), orders_.last(), checkpoint_done_);
   gathered_ = coordinator.ledger().next_id() > 1;
   return absl::OkStatus();
 }
@@ -680,20 +678,18 @@ RunRecord RunLeader::RecordNow(Time now) const {
 }
 
 void RunLeader::Store(Time now, ServerEffects* effects) {
-  if (AllStored()) store_.run().copies = copies_.MarkNow();
+  if (AllStored()) store_.TakesIntoAccount(copies_.MarkNow());
   if (AllStored() || orders_.installs() || !store_.MayWrite(now)) return;
   if (store_.WriteAgain(effects)) return;
-  if (plan_ != nullptr && !plan_->model().has_preparation() &&
+  if (store_.plan() != nullptr && !store_.plan()->model().has_preparation() &&
       coordinator_.model()->has_preparation()) {
     // The run goes on from a checkpoint of an earlier version, and a worker brought it.
-    auto plan = std::make_shared<RunPlan>(*plan_);
+    auto plan = std::make_shared<RunPlan>(*store_.plan());
     *plan->mutable_model() = *coordinator_.model();
-    plan_ = std::move(plan);
-    plan_stored_ = false;
+    store_.SetPlan(std::move(plan));
   }
   store_.Write({RecordNow(now), Changes(), orders_.last(), checkpoint_done_, copies_.MarkNow()},
-               plan_stored_ ? nullptr : plan_, effects);
-  plan_stored_ = plan_ != nullptr;
+               effects);
 }
 
 void RunLeader::GiveOrders(Time now, ServerEffects* effects) {
@@ -720,8 +716,8 @@ void RunLeader::GiveOrders(Time now, ServerEffects* effects) {
     *plan->mutable_model() = *coordinator_.model();
     *plan->mutable_placement() = *coordinator_.placement();
     plan->mutable_placement()->clear_endpoints();
-    plan_ = std::move(plan);
-    store_.run().last_order = done;  // the shards' first images have these orders
+    store_.SetPlan(std::move(plan));
+    store_.InFirstImages(done);
     return;
   }
   if (!training()) return;

@@ -174,8 +174,6 @@ class RunLeader {
   uint64_t lost_change_ = 0;
 
   StoredRun store_;
-  std::shared_ptr<const RunPlan> plan_;
-  bool plan_stored_ = false;  // or being written
   Time confirmed_{};
   uint64_t changes_ = 0;  // decided changes, besides those of `copies_`
 

@@ -1,12 +1,19 @@
 #include "server/cluster/spread.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <numeric>
 #include <optional>
 #include <utility>
 
 namespace psgd {
 namespace {
+
+// Divides what two workers' servers may hold, where every share is as good.
+constexpr double kAny = 1e-6;
+// A smaller share is what rounding leaves of none.
+constexpr double kNothing = 1e-6;
 
 struct Load {
   double bytes = 0;
@@ -22,7 +29,7 @@ class Spreading {
             const ServerWeights& weights)
       : owners_(std::move(owners)), bytes_(bytes) {
     for (const auto& [server, weight] : weights) {
-      if (weight > 0) loads_[server].weight = static_cast<double>(weight);
+      if (weight > 0) loads_[server].weight = weight;
     }
     for (size_t s = 0; s < owners_.size(); ++s) {
       const auto load = loads_.find(owners_[s]);
@@ -107,27 +114,52 @@ class Spreading {
 
 }  // namespace
 
-// Of the model's bytes, let each of k servers on machines of their own hold the share x, and each
-// of m servers beside workers the share y: kx + my = 1. Each of the n workers sends and receives
-// every share once a step. So n workers use the link of an own server: nx each way. The link of a
-// worker with a server carries the worker's traffic with the other servers, 1 - y, and its server's
-// with the other workers, (n - 1)y: together 1 + (n - 2)y. Both are as busy if nx = 1 + (n - 2)y,
-// which with kx + my = 1 gives x : y = (n + m - 2) : (n - k). With m = n this is the optimum of
-// BytePS (OSDI'20), 2(n - 1) : (n - k). With k >= n, own servers alone are the best. One worker has
-// no traffic with a server beside it, which then holds all.
-ServerWeights WeighServers(const std::map<uint32_t, bool>& beside, uint64_t workers) {
-  const auto m = static_cast<uint64_t>(
-      std::ranges::count_if(beside, [](const auto& server) { return server.second; }));
-  const uint64_t k = beside.size() - m;
-  const uint64_t n = std::max(workers, m);
-  uint64_t own_weight = 1, beside_weight = 1;
-  if (k > 0 && m > 0) {
-    own_weight = n == 1 ? 0 : n + m - 2;
-    if (n > 1) beside_weight = n > k ? n - k : 0;
-  }
+// Each of the n workers sends and receives every byte of the model once a step. Let a server hold
+// the share y of these bytes. If it has a machine of its own, the n workers use its link: ny each
+// way. If it is beside a worker, the link carries the worker's traffic with the other servers,
+// 1 - y, and the server's with the other workers, (n - 1)y: together 1 + (n - 2)y. All of this is to
+// end within a time T that is as short as possible. Over links of speed B a server of its own may
+// then hold TB/n and one beside a worker (TB - 1)/(n - 2), and all shares add up to 1. With equal
+// links, one server beside each worker and k others this is the optimum of BytePS (OSDI'20).
+//
+// One worker has no traffic with a server beside it, which then holds all. Of two workers, the link
+// of one with a server beside it is busy for 1/B, whatever the server holds.
+ServerWeights WeighServers(const std::map<uint32_t, ServerPlace>& servers, uint64_t workers) {
+  const bool known =
+      std::ranges::all_of(servers, [](const auto& server) { return server.second.link > 0; });
+  const auto beside = std::ranges::count_if(
+      servers, [](const auto& server) { return server.second.beside_worker; });
+  const double n = static_cast<double>(std::max<uint64_t>({workers, static_cast<uint64_t>(beside), 1}));
   ServerWeights weights;
-  for (const auto& [server, is_beside] : beside)
-    weights[server] = is_beside ? beside_weight : own_weight;
+  if (n == 1 && beside > 0) {
+    for (const auto& [server, place] : servers) weights[server] = place.beside_worker ? 1 : 0;
+    return weights;
+  }
+  double slowest = 1;
+  if (known) {
+    for (const auto& [server, place] : servers) {
+      slowest = weights.empty() ? place.link : std::min(slowest, place.link);
+      weights[server] = 0;
+    }
+  }
+  const auto share = [&](const ServerPlace& place, double time) {
+    const double sent = time * (known ? place.link / slowest : 1);
+    return place.beside_worker ? std::max(0.0, sent - 1) / std::max(n - 2, kAny) : sent / n;
+  };
+  const auto shares = [&](double time) {
+    double sum = 0;
+    for (const auto& [server, place] : servers) sum += share(place, time);
+    return sum;
+  };
+  double too_short = 0, enough = n + 1;
+  while (std::nextafter(too_short, enough) < enough) {
+    const double time = std::midpoint(too_short, enough);
+    (shares(time) < 1 ? too_short : enough) = time;
+  }
+  for (const auto& [server, place] : servers) {
+    const double held = share(place, enough);
+    weights[server] = held < kNothing ? 0 : held;
+  }
   return weights;
 }
 

@@ -8,12 +8,18 @@
 
 namespace psgd {
 
-// Numbers to which the bytes on servers are proportional, by server.
-using ServerWeights = std::map<uint32_t, uint64_t>;
+// Where a server runs.
+struct ServerPlace {
+  bool beside_worker = false;  // on a worker's machine, whose link the two share
+  double link = 0;             // bytes a second each way; 0: not known
+};
 
-// The weights with which every link of the run is as busy as the others. `beside`: by server,
-// whether it runs on a worker's machine. `workers`: of the run.
-ServerWeights WeighServers(const std::map<uint32_t, bool>& beside, uint64_t workers);
+// Numbers to which the bytes on servers are proportional, by server.
+using ServerWeights = std::map<uint32_t, double>;
+
+// The weights with which no link of the run is busy for longer than it has to be. If the speed of a
+// link is not known, all links count as equally fast. `workers`: of the run.
+ServerWeights WeighServers(const std::map<uint32_t, ServerPlace>& servers, uint64_t workers);
 
 // Spreads shards over servers, so that their bytes are in proportion to `weights` as far as whole
 // shards allow, with few moves from `owners` (by shard: a server). Shards of other servers, and of

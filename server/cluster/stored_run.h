@@ -31,10 +31,17 @@ class StoredRun {
 
   // What the store has.
   const DecidedRun& run() const { return run_; }
-  // For what is stored without a write of this object: as the run is restored, by the shards' first
-  // images, and when nothing is left to write.
-  DecidedRun& run() { return run_; }
   int64_t revision() const { return revision_; }
+  // Null: training has not begun.
+  const std::shared_ptr<const RunPlan>& plan() const { return plan_; }
+  // The next write stores this plan, too.
+  void SetPlan(std::shared_ptr<const RunPlan> plan);
+  // A server that takes the run over found this plan in the store, and that in the run's record.
+  void Restore(std::shared_ptr<const RunPlan> plan, uint64_t last_order, uint64_t checkpoint_done);
+  // The shards' first images have the orders up to this one.
+  void InFirstImages(uint64_t last_order) { run_.last_order = last_order; }
+  // What came after the last write changes nothing in the record.
+  void TakesIntoAccount(CopyAssigner::Mark copies) { run_.copies = copies; }
   // Why the last write failed; empty: it did not.
   const std::string& trouble() const { return trouble_; }
 
@@ -43,8 +50,8 @@ class StoredRun {
   // Repeats the last write if it failed: it may have succeeded all the same, and the store would
   // take a different record for another server's. False: it did not fail. REQUIRES: MayWrite.
   bool WriteAgain(ServerEffects* effects);
-  // `plan`: null if the store has it. REQUIRES: MayWrite, and WriteAgain returns false.
-  void Write(DecidedRun run, std::shared_ptr<const RunPlan> plan, ServerEffects* effects);
+  // REQUIRES: MayWrite, and WriteAgain returns false.
+  void Write(DecidedRun run, ServerEffects* effects);
   // False: nothing new is in the store. ABORTED: another server has written, so this one does not
   // lead.
   bool Written(const absl::StatusOr<int64_t>& revision, Time now);
@@ -54,7 +61,9 @@ class StoredRun {
   DecidedRun run_;
   bool under_way_ = false;
   DecidedRun writing_;
-  std::shared_ptr<const RunPlan> plan_;  // which is written with `writing_`
+  std::shared_ptr<const RunPlan> plan_;
+  std::shared_ptr<const RunPlan> writing_plan_;  // null: the store has the plan
+  bool plan_stored_ = false;                     // or being written
   Time again_{};
   std::string trouble_;
 };

@@ -76,6 +76,7 @@ absl::Status ServerLoop::Open() {
   core.self.set_identity(options_.record.identity());
   core.self.set_name(options_.name);
   core.self.set_beside_worker(options_.record.beside_worker());
+  core.self.set_link(options_.link);
   core.may_lead = options_.store != nullptr;
   core.leader.shared_store = core.may_lead && options_.store->shared();
   core.self.set_may_lead(core.leader.shared_store);

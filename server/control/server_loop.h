@@ -43,6 +43,7 @@ struct ServerLoopOptions {
   CopySetOptions copies;  // ServerLoop fills in `callbacks`, `silence`, `run_id` and `security`
   ServerRecord record;    // identity of this server and its run
   std::string name;       // this server's name, for people
+  double link = 0;        // bytes a second, each way, of this machine's link; 0: not known
   std::string run_dir;
   std::string checkpoint_dir;
   // Null: this server does not reach the run store, and cannot lead the run.

@@ -32,20 +32,22 @@ class Servers : public RunTest {
     ASSERT_EQ(RunSmall("calm", Exact(settings)).code, 0);
   }
   // Starts a coordinator and two workers by hand, as on a cluster.
-  void Start(const std::vector<std::string>& settings) {
+  void Start(const std::vector<std::string>& settings, const std::vector<std::string>& more = {}) {
     coordinator_ = std::make_unique<Process>(std::vector<std::string>{"ps-server", "--config",
                                                                       SmallConfig(), "--port", "0",
                                                                       "--run-dir", Path("run")} +
-                                             Exact(settings));
+                                             Exact(settings) + more);
     address_ = ServerOf(*coordinator_);
     for (auto& worker : workers_) {
       worker = std::make_unique<Process>(
           std::vector<std::string>{"ps-worker", "--cpu", "--server", address_});
     }
   }
-  std::unique_ptr<Process> Joined(const std::string& run_dir) const {
+  std::unique_ptr<Process> Joined(const std::string& run_dir,
+                                  const std::vector<std::string>& more = {}) const {
     return std::make_unique<Process>(
-        std::vector<std::string>{"ps-server", "--join", address_, "--run-dir", Path(run_dir)});
+        std::vector<std::string>{"ps-server", "--join", address_, "--run-dir", Path(run_dir)} +
+        more);
   }
   // How many shards a server holds; -1: the server is not there.
   static int Held(const std::string& address, uint32_t server) {
@@ -311,6 +313,16 @@ TEST_F(Servers, ThatHangWhenTheRunIsDrainedAreNotWaitedForWithoutEnd) {
   EXPECT_THAT(ended.err, HasSubstr("goes on from the journal"));
 }
 
+// Servers hold as much as their links carry in the same time.
+TEST_F(Servers, WithFasterLinksHoldMore) {
+  Start({"train.epochs=100000"}, {"--link", "4gbit"});
+  const auto slow = Joined("slow", {"--link", "1gbit"});
+  ASSERT_TRUE(WaitHeld(2, 1)) << slow->Err();
+  EXPECT_EQ(Held(address_, 1), 4);
+  EXPECT_THAT(RunProgram({"ps-ctl", "status", "--server", address_}).out,
+              testing::ContainsRegex("1 \\(leads\\) +[^ ]+ +- +4gbit +live +4 "));
+}
+
 TEST_F(Servers, AreWaitedForAtTheStart) {
   Start({"train.epochs=3", "cluster.servers=2"});
   ASSERT_TRUE(workers_[0]->WaitFor("servers: 1 of 2 are here")) << workers_[0]->Err();
@@ -389,6 +401,10 @@ TEST_F(Servers, WhatCannotBeIsSaid) {
   ended = RunProgram({"ps-server", "--join", "small", "--etcd", "127.0.0.1:1", "--beside-worker"});
   EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.err, HasSubstr("say --bind too"));
+  ended = RunProgram({"ps-server", "--config", SmallConfig(), "--run-dir", Path("run"), "--link",
+                      "fast"});
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.err, HasSubstr("--link: expected the speed of a link, such as 100mbit"));
   ended = RunSmall("run", {"--servers-on-workers"});
   EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.err, HasSubstr("a shard for each server, the first and one beside each of 2 "

@@ -379,6 +379,10 @@ TEST_F(EtcdRuns, ServersOfARunAreFoundByItsName) {
   EXPECT_TRUE(absl::IsNotFound(ServersOf(*store_, "run").status()));
   ASSERT_TRUE(store_->Write(0, RecordOf(1, 2), nullptr, As::kSuccessor).ok());
   EXPECT_THAT(*ServersOf(*store_, "run"), ElementsAre("host-2:7070", "host-1:7070"));
+  RunRecord one_is_gone = RecordOf(1, 2);
+  one_is_gone.mutable_servers(0)->set_gone(true);
+  ASSERT_TRUE(store_->Write(store_->Read()->revision, one_is_gone, nullptr, As::kLeader).ok());
+  EXPECT_THAT(*ServersOf(*store_, "run"), ElementsAre("host-2:7070"));
   EXPECT_TRUE(CheckRunName("fashion-mnist_2.0").ok());
   for (const char* name : {"", "a/b", "a b", "../x"}) {
     EXPECT_EQ(CheckRunName(name).ok(), false) << name;

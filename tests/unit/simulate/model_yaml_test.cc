@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "experiment/config/config_yaml.h"
-#include "simulate/measure.h"
 #include "simulate/model_yaml.h"
 
 namespace psgd::sim {
@@ -13,32 +12,6 @@ using testing::HasSubstr;
 std::string ErrorOf(const std::string& text) {
   const auto model = ParseModel(text, "m.yaml");
   return model.ok() ? "" : std::string(model.status().message());
-}
-
-TEST(Measure, ReadsTimes) {
-  EXPECT_DOUBLE_EQ(*ParseSeconds("12.5us"), 12.5e-6);
-  EXPECT_DOUBLE_EQ(*ParseSeconds("3 ms"), 3e-3);
-  EXPECT_DOUBLE_EQ(*ParseSeconds("0"), 0);
-  for (const char* bad : {"12", "", "ms", "1 parsec", "nan s", "1e999s", "1us2"}) {
-    EXPECT_FALSE(ParseSeconds(bad).ok()) << bad;
-  }
-}
-
-TEST(Measure, ReadsRates) {
-  EXPECT_DOUBLE_EQ(*ParseRate("100mbit"), 12.5e6);
-  EXPECT_DOUBLE_EQ(*ParseRate("unlimited"), 0);
-  EXPECT_FALSE(ParseRate("100").ok());
-  EXPECT_FALSE(ParseRate("10 MB").ok());
-}
-
-TEST(Measure, WritesWhatItReads) {
-  for (const double seconds : {0.0, 1e-9, 12.5e-6, 0.24321e-3, 1.5, 30.0, 7200.0}) {
-    EXPECT_NEAR(*ParseSeconds(FormatSeconds(seconds)), seconds, 1e-5 * seconds)
-        << FormatSeconds(seconds);
-  }
-  for (const double rate : {0.0, 12.5e6, 1.25e9, 7e9}) {
-    EXPECT_NEAR(*ParseRate(FormatRate(rate)), rate, 1e-5 * rate) << FormatRate(rate);
-  }
 }
 
 TEST(ModelYaml, ReadsUnitsAndDefaults) {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/log.h"
 #include "proto/control.grpc.pb.h"
 #include "worker/heartbeat.h"
@@ -176,6 +177,26 @@ TEST(ControlClient, AServerThatMovedIsFound) {
                         .credentials = {}});
   EXPECT_TRUE(client.NextSegment(NextSegmentRequest()).ok());
   EXPECT_EQ(asked, 2);
+}
+
+// Servers that died are not asked in turn before the one that took over.
+TEST(ControlClient, TheServerThatTookOverIsAskedNext) {
+  HangingServer server;
+  server.Answer();
+  int asked = 0;
+  std::vector<std::string> dead;
+  for (int port = 1; port <= 100; ++port) dead.push_back(absl::StrCat("127.0.0.1:", port));
+  ControlClient client({.server = absl::StrJoin(dead, ","),
+                        .find = [&]() -> absl::StatusOr<std::vector<std::string>> {
+                          ++asked;
+                          std::vector<std::string> servers = dead;
+                          servers.insert(servers.begin(), server.address());
+                          return servers;
+                        },
+                        .interrupted = {},
+                        .credentials = {}});
+  EXPECT_TRUE(client.NextSegment(NextSegmentRequest()).ok());
+  EXPECT_EQ(asked, 1);  // within a second, so before the others had their turn
 }
 
 // Waits itself, as for the run store, and says so.

@@ -138,6 +138,12 @@ class CopyAssignerTest : public testing::Test {
   std::vector<uint32_t> copies() const {
     return {shard().copies().begin(), shard().copies().end()};
   }
+  std::vector<uint32_t> gone() const {
+    std::vector<uint32_t> gone;
+    for (const RunServer& server : assigner_->record().servers())
+      if (server.gone()) gone.push_back(server.server());
+    return gone;
+  }
   std::vector<uint32_t> in_sync() const {
     return {shard().in_sync().begin(), shard().in_sync().end()};
   }
@@ -161,6 +167,7 @@ TEST_F(CopyAssignerTest, AServerThatJoinsTakesTheCopyOfOneThatIsGone) {
   EXPECT_THAT(assigner_->links(), ElementsAre(1, 3));
   EXPECT_THAT(copies(), UnorderedElementsAre(1, 3));
   EXPECT_THAT(in_sync(), ElementsAre(1));
+  EXPECT_THAT(gone(), ElementsAre(2));
   ASSERT_TRUE(Hear(3, Following(1)).ok());
   CopyState leading = Leading(1);
   CopyState::CaughtUp* const caught_up = leading.add_caught_up();
@@ -174,6 +181,31 @@ TEST_F(CopyAssignerTest, AServerThatJoinsTakesTheCopyOfOneThatIsGone) {
   ASSERT_TRUE(Settle().ok());
   EXPECT_THAT(in_sync(), UnorderedElementsAre(1, 3));
   EXPECT_THAT(news_, ElementsAre("server 3 (m3) joined"));
+}
+
+// A run whose machines come and go for weeks keeps a short record.
+TEST_F(CopyAssignerTest, OnlyTheLastServersThatAreGoneAreKept) {
+  Make(RecordOn(1));
+  for (uint32_t joins = 2; joins < 102; ++joins) {
+    ASSERT_TRUE(Hear(1, Leading(1)).ok());
+    ASSERT_TRUE(Hear(joins, std::nullopt).ok());
+    ASSERT_TRUE(Settle().ok());
+    assigner_->OnLinkGone(joins);
+    for (int i = 0; i < 10; ++i, now_ += kSilence / 8) {
+      ASSERT_TRUE(Hear(1, Leading(1)).ok());
+      ASSERT_TRUE(Settle().ok());
+    }
+  }
+  EXPECT_LT(assigner_->record().servers_size(), 20);
+  EXPECT_THAT(gone(), testing::Contains(101));
+  // One that comes back is of the run again, as the server that it was or as a new one.
+  ASSERT_TRUE(Hear(101, std::nullopt).ok());
+  ASSERT_TRUE(Hear(2, std::nullopt).ok());
+  EXPECT_THAT(gone(), testing::Not(testing::Contains(101)));
+  EXPECT_EQ(news_.back(), "server 102 (m2) joined");
+  EXPECT_THAT(assigner_->links(), UnorderedElementsAre(1, 2, 101));
+  ASSERT_TRUE(Settle().ok());
+  EXPECT_TRUE(CheckCopies(assigner_->record()).ok());
 }
 
 TEST_F(CopyAssignerTest, AServerIsRefusedThatIsOfAnotherRunOrComesAfterTheEnd) {

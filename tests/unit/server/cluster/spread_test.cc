@@ -4,12 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <random>
 
 namespace psgd {
 namespace {
 
 using testing::ElementsAre;
-using testing::Pair;
 using Owners = std::vector<uint32_t>;
 using Sizes = std::vector<uint64_t>;
 
@@ -88,40 +89,81 @@ TEST(SpreadShards, IsWithinAShardOfTheWeights) {
       bytes.push_back(1'000 + seed * seed * (s + 3) % 1'000);
       owners.push_back(1);
     }
-    const ServerWeights weights = {{1, 1 + seed % 4}, {2, 1}, {5, 2}};
+    const ServerWeights weights = {{1, 1.0 + static_cast<double>(seed % 4)}, {2, 1}, {5, 2}};
     const Owners spread = Spread(owners, bytes, weights);
     EXPECT_EQ(Spread(spread, bytes, weights), spread);
     double total = 0, sum = 0;
     for (const uint64_t size : bytes) total += static_cast<double>(size);
-    for (const auto& [server, weight] : weights) sum += static_cast<double>(weight);
+    for (const auto& [server, weight] : weights) sum += weight;
     for (const auto& [server, weight] : weights) {
       double held = 0;
       for (size_t s = 0; s < bytes.size(); ++s) {
         if (spread[s] == server) held += static_cast<double>(bytes[s]);
       }
-      EXPECT_NEAR(held, total * static_cast<double>(weight) / sum, 4'000) << seed;
+      EXPECT_NEAR(held, total * weight / sum, 4'000) << seed;
     }
   }
 }
 
-TEST(WeighServers, ServersOfTheirOwnAreAlike) {
-  EXPECT_THAT(WeighServers({{1, false}, {2, false}}, 8), ElementsAre(Pair(1, 1), Pair(2, 1)));
-  EXPECT_THAT(WeighServers({{1, true}, {2, true}}, 2), ElementsAre(Pair(1, 1), Pair(2, 1)));
+constexpr ServerPlace kOwn{}, kBeside{.beside_worker = true};
+
+// The seconds that a server's link is busy in a step whose model has one byte.
+double Busy(const ServerPlace& place, double share, double workers) {
+  const double sent = place.beside_worker ? 1 + (workers - 2) * share : workers * share;
+  return sent / place.link;
 }
 
-TEST(WeighServers, EveryLinkIsAsBusy) {
-  for (uint64_t n = 2; n < 12; ++n) {
-    for (uint64_t m = 1; m <= n; ++m) {
-      for (uint64_t k = 1; k < n; ++k) {
-        std::map<uint32_t, bool> beside;
-        for (uint32_t server = 1; server <= k + m; ++server) beside[server] = server > k;
-        const ServerWeights weights = WeighServers(beside, n);
-        const auto own = static_cast<double>(weights.at(1));
-        const auto other = static_cast<double>(weights.at(static_cast<uint32_t>(k + m)));
-        const double sum = static_cast<double>(k) * own + static_cast<double>(m) * other;
-        const double x = own / sum, y = other / sum;
-        const auto workers = static_cast<double>(n);
-        EXPECT_NEAR(workers * x, 1 - y + (workers - 1) * y, 1e-9) << n << " " << m << " " << k;
+MATCHER_P(Share, share, "") { return std::abs(arg.second - share) < 1e-5; }
+
+TEST(WeighServers, ServersOfTheirOwnAreAlike) {
+  EXPECT_THAT(WeighServers({{1, kOwn}, {2, kOwn}}, 8), ElementsAre(Share(0.5), Share(0.5)));
+  EXPECT_THAT(WeighServers({{1, kBeside}, {2, kBeside}}, 2), ElementsAre(Share(0.5), Share(0.5)));
+}
+
+TEST(WeighServers, AFasterLinkHoldsMore) {
+  EXPECT_THAT(WeighServers({{1, {false, 3e9}}, {2, {false, 1e9}}}, 8),
+              ElementsAre(Share(0.75), Share(0.25)));
+  // The others count as equally fast where one is not known.
+  EXPECT_THAT(WeighServers({{1, {false, 3e9}}, {2, kOwn}}, 8),
+              ElementsAre(Share(0.5), Share(0.5)));
+  // The slow link carries its worker's traffic, and no server's besides.
+  EXPECT_THAT(WeighServers({{1, {true, 8e9}}, {2, {true, 8e9}}, {3, {true, 1e9}}}, 3),
+              ElementsAre(Share(0.5), Share(0.5), Share(0)));
+}
+
+TEST(WeighServers, NoShareElsewhereEndsEarlier) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 300; ++i) {
+    const auto own = static_cast<uint32_t>(random() % 4);
+    const auto beside = static_cast<uint32_t>(3 + random() % 6);
+    std::map<uint32_t, ServerPlace> places;
+    for (uint32_t server = 1; server <= own + beside; ++server)
+      places[server] = {.beside_worker = server > own, .link = 1e8 * static_cast<double>(1 + random() % 100)};
+    const auto workers = static_cast<double>(beside + random() % 3);
+    const ServerWeights shares = WeighServers(places, static_cast<uint64_t>(workers));
+    double sum = 0, end = 0;
+    for (const auto& [server, share] : shares) {
+      sum += share;
+      if (share > 0) end = std::max(end, Busy(places[server], share, workers));
+    }
+    EXPECT_NEAR(sum, 1, 1e-4);
+    // Every link that carries a server's traffic is busy until the end, and the others would be
+    // busy for longer with any of it.
+    for (const auto& [server, share] : shares)
+      EXPECT_GE(Busy(places[server], share, workers), end * (1 - 1e-3)) << i << " " << server;
+  }
+}
+
+TEST(WeighServers, EveryEqualLinkIsAsBusy) {
+  for (uint32_t n = 2; n < 12; ++n) {
+    for (uint32_t m = 1; m <= n; ++m) {
+      for (uint32_t k = 1; k < n; ++k) {
+        std::map<uint32_t, ServerPlace> places;
+        for (uint32_t server = 1; server <= k + m; ++server)
+          places[server] = {.beside_worker = server > k, .link = 1};
+        const ServerWeights shares = WeighServers(places, n);
+        EXPECT_NEAR(Busy(places[1], shares.at(1), n), Busy(places[k + m], shares.at(k + m), n), 1e-5)
+            << n << " " << m << " " << k;
       }
     }
   }
@@ -129,13 +171,13 @@ TEST(WeighServers, EveryLinkIsAsBusy) {
 
 TEST(WeighServers, AtTheEnds) {
   // Enough servers of their own take the weights of all links.
-  EXPECT_THAT(WeighServers({{1, false}, {2, false}, {3, true}}, 2),
-              ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 0)));
+  EXPECT_THAT(WeighServers({{1, kOwn}, {2, kOwn}, {3, kBeside}}, 2),
+              ElementsAre(Share(0.5), Share(0.5), Share(0)));
   // One worker's weights need no link.
-  EXPECT_THAT(WeighServers({{1, false}, {2, true}}, 1), ElementsAre(Pair(1, 0), Pair(2, 1)));
+  EXPECT_THAT(WeighServers({{1, kOwn}, {2, kBeside}}, 1), ElementsAre(Share(0), Share(1)));
   // More servers are beside workers than the run asks workers for.
-  EXPECT_THAT(WeighServers({{1, false}, {2, true}, {3, true}}, 1),
-              ElementsAre(Pair(1, 2), Pair(2, 1), Pair(3, 1)));
+  EXPECT_THAT(WeighServers({{1, kOwn}, {2, kBeside}, {3, kBeside}}, 1),
+              ElementsAre(Share(0.5), Share(0.25), Share(0.25)));
 }
 
 }  // namespace
