@@ -90,9 +90,10 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
                "A worker runs on this machine, whose link the two share: shards are spread so that "
                "every link is as busy as the others; --join then listens by default at the address "
                "from which this machine reaches the run");
-  app.add_option("--link", arguments.link,
-                 "Speed of this machine's link, each way, as 10gbit: a server with a faster one holds "
-                 "more; default: as the system says (virtual machines often do not know)")
+  app.add_option(
+         "--link", arguments.link,
+         "Speed of this machine's link, each way, as 10gbit: a server with a faster one holds "
+         "more; default: as the system says (virtual machines often do not know)")
       ->type_name("RATE");
   app.add_flag("--json", arguments.json, "Announce the addresses as one JSON line");
   app.add_flag("--quiet", arguments.quiet, "Log to the run directory only");

@@ -31,7 +31,7 @@ struct ServerArguments {
   uint64_t trace = 0;
   bool insecure = false;
   bool beside_worker = false;
-  std::string link;  // empty: what the system says of the interface
+  std::string link;        // empty: what the system says of the interface
   bool elsewhere = false;  // with `recover`: listens at `bind` and `port`, not at the old address
   TlsArguments tls;
   bool json = false;

@@ -72,7 +72,7 @@ constexpr std::array<RealUnit, 4> kRates{
     {{"kbit", 1e3 / 8}, {"mbit", 1e6 / 8}, {"gbit", 1e9 / 8}, {"tbit", 1e12 / 8}}};
 
 absl::StatusOr<double> ParseReal(absl::string_view text, std::span<const RealUnit> units,
-                             absl::string_view example) {
+                                 absl::string_view example) {
   size_t end = text.size();
   while (end > 0 && absl::ascii_isalpha(static_cast<unsigned char>(text[end - 1]))) --end;
   const absl::string_view unit = text.substr(end);

@@ -20,8 +20,7 @@ constexpr size_t kLongestNumber = 32;
 constexpr double kMegabit = 1e6 / 8;
 
 double SpeedOfInterface(const char* name) {
-  const auto text =
-      ReadSmallFile(absl::StrCat("/sys/class/net/", name, "/speed"), kLongestNumber);
+  const auto text = ReadSmallFile(absl::StrCat("/sys/class/net/", name, "/speed"), kLongestNumber);
   double megabits = 0;  // -1: not known
   if (!text.ok() || !absl::SimpleAtod(*text, &megabits)) return 0;
   return std::max(0.0, megabits) * kMegabit;
@@ -41,7 +40,8 @@ double LinkSpeedOf(const std::string& host) {
     SocketAddress own;
     own.size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
     std::memcpy(own.get(), at->ifa_addr, own.size);
-    if (std::ranges::find(wanted, own.host()) != wanted.end()) return SpeedOfInterface(at->ifa_name);
+    if (std::ranges::find(wanted, own.host()) != wanted.end())
+      return SpeedOfInterface(at->ifa_name);
   }
   return 0;
 }

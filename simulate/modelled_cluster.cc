@@ -38,7 +38,8 @@ std::vector<uint32_t> ServersOf(const Config& config, const Traffic& traffic,
   std::vector<ServerPlace> places(options.model.server().hosts(),
                                   {.beside_worker = false, .link = network.server_link()});
   for (int worker = 0; worker < config.cluster().workers(); ++worker)
-    places.push_back({.beside_worker = true, .link = SiteOf(network, static_cast<uint32_t>(worker)).link()});
+    places.push_back(
+        {.beside_worker = true, .link = SiteOf(network, static_cast<uint32_t>(worker)).link()});
   return PlaceShards(traffic, shards, places, config.cluster().workers());
 }
 

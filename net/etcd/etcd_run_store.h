@@ -65,7 +65,8 @@ absl::Status CheckRunName(const std::string& run);
 // FAILED_PRECONDITION: the text under `key` is not a run's record.
 absl::StatusOr<RunRecord> ParseRunRecord(const std::string& text, const std::string& key);
 
-// Returns the addresses of the run's servers that may be there, the leader first. NOT_FOUND: etcd has no such run.
+// Returns the addresses of the run's servers that may be there, the leader first. NOT_FOUND: etcd
+// has no such run.
 absl::StatusOr<std::vector<std::string>> ServersOf(RunStore& store, const std::string& run);
 
 }  // namespace psgd

@@ -117,10 +117,10 @@ class Spreading {
 // Each of the n workers sends and receives every byte of the model once a step. Let a server hold
 // the share y of these bytes. If it has a machine of its own, the n workers use its link: ny each
 // way. If it is beside a worker, the link carries the worker's traffic with the other servers,
-// 1 - y, and the server's with the other workers, (n - 1)y: together 1 + (n - 2)y. All of this is to
-// end within a time T that is as short as possible. Over links of speed B a server of its own may
-// then hold TB/n and one beside a worker (TB - 1)/(n - 2), and all shares add up to 1. With equal
-// links, one server beside each worker and k others this is the optimum of BytePS (OSDI'20).
+// 1 - y, and the server's with the other workers, (n - 1)y: together 1 + (n - 2)y. All of this is
+// to end within a time T that is as short as possible. Over links of speed B a server of its own
+// may then hold TB/n and one beside a worker (TB - 1)/(n - 2), and all shares add up to 1. With
+// equal links, one server beside each worker and k others this is the optimum of BytePS (OSDI'20).
 //
 // One worker has no traffic with a server beside it, which then holds all. Of two workers, the link
 // of one with a server beside it is busy for 1/B, whatever the server holds.
@@ -129,7 +129,8 @@ ServerWeights WeighServers(const std::map<uint32_t, ServerPlace>& servers, uint6
       std::ranges::all_of(servers, [](const auto& server) { return server.second.link > 0; });
   const auto beside = std::ranges::count_if(
       servers, [](const auto& server) { return server.second.beside_worker; });
-  const double n = static_cast<double>(std::max<uint64_t>({workers, static_cast<uint64_t>(beside), 1}));
+  const double n =
+      static_cast<double>(std::max<uint64_t>({workers, static_cast<uint64_t>(beside), 1}));
   ServerWeights weights;
   if (n == 1 && beside > 0) {
     for (const auto& [server, place] : servers) weights[server] = place.beside_worker ? 1 : 0;

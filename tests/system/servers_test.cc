@@ -401,8 +401,8 @@ TEST_F(Servers, WhatCannotBeIsSaid) {
   ended = RunProgram({"ps-server", "--join", "small", "--etcd", "127.0.0.1:1", "--beside-worker"});
   EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.err, HasSubstr("say --bind too"));
-  ended = RunProgram({"ps-server", "--config", SmallConfig(), "--run-dir", Path("run"), "--link",
-                      "fast"});
+  ended = RunProgram(
+      {"ps-server", "--config", SmallConfig(), "--run-dir", Path("run"), "--link", "fast"});
   EXPECT_NE(ended.code, 0);
   EXPECT_THAT(ended.err, HasSubstr("--link: expected the speed of a link, such as 100mbit"));
   ended = RunSmall("run", {"--servers-on-workers"});

@@ -124,8 +124,7 @@ TEST(WeighServers, AFasterLinkHoldsMore) {
   EXPECT_THAT(WeighServers({{1, {false, 3e9}}, {2, {false, 1e9}}}, 8),
               ElementsAre(Share(0.75), Share(0.25)));
   // The others count as equally fast where one is not known.
-  EXPECT_THAT(WeighServers({{1, {false, 3e9}}, {2, kOwn}}, 8),
-              ElementsAre(Share(0.5), Share(0.5)));
+  EXPECT_THAT(WeighServers({{1, {false, 3e9}}, {2, kOwn}}, 8), ElementsAre(Share(0.5), Share(0.5)));
   // The slow link carries its worker's traffic, and no server's besides.
   EXPECT_THAT(WeighServers({{1, {true, 8e9}}, {2, {true, 8e9}}, {3, {true, 1e9}}}, 3),
               ElementsAre(Share(0.5), Share(0.5), Share(0)));
@@ -138,7 +137,8 @@ TEST(WeighServers, NoShareElsewhereEndsEarlier) {
     const auto beside = static_cast<uint32_t>(3 + random() % 6);
     std::map<uint32_t, ServerPlace> places;
     for (uint32_t server = 1; server <= own + beside; ++server)
-      places[server] = {.beside_worker = server > own, .link = 1e8 * static_cast<double>(1 + random() % 100)};
+      places[server] = {.beside_worker = server > own,
+                        .link = 1e8 * static_cast<double>(1 + random() % 100)};
     const auto workers = static_cast<double>(beside + random() % 3);
     const ServerWeights shares = WeighServers(places, static_cast<uint64_t>(workers));
     double sum = 0, end = 0;
@@ -162,7 +162,8 @@ TEST(WeighServers, EveryEqualLinkIsAsBusy) {
         for (uint32_t server = 1; server <= k + m; ++server)
           places[server] = {.beside_worker = server > k, .link = 1};
         const ServerWeights shares = WeighServers(places, n);
-        EXPECT_NEAR(Busy(places[1], shares.at(1), n), Busy(places[k + m], shares.at(k + m), n), 1e-5)
+        EXPECT_NEAR(Busy(places[1], shares.at(1), n), Busy(places[k + m], shares.at(k + m), n),
+                    1e-5)
             << n << " " << m << " " << k;
       }
     }
