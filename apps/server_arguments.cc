@@ -93,7 +93,7 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
   app.add_option(
          "--link", arguments.link,
          "Speed of this machine's link, each way, as 10gbit: a server with a faster one holds "
-         "more; default: as the system says (virtual machines often do not know)")
+         "more; default: as the system says (containers and virtual machines often do not know)")
       ->type_name("RATE");
   app.add_flag("--json", arguments.json, "Announce the addresses as one JSON line");
   app.add_flag("--quiet", arguments.quiet, "Log to the run directory only");

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <optional>
@@ -130,12 +131,17 @@ void WarnOfCertificate(const Credentials* credentials, const std::string& reache
       reached, reached);
 }
 
-// Bytes a second. `reached`: this server's host, as workers know it.
-absl::StatusOr<double> LinkOf(const Arguments& arguments, const std::string& reached) {
-  if (arguments.link.empty()) return LinkSpeedOf(reached);
-  auto link = ParseRate(arguments.link);
-  if (!link.ok()) return Annotate(link.status(), "--link");
-  return link;
+absl::StatusOr<double> ParseLink(const std::string& text) {
+  auto link = ParseRate(text);
+  if (link.ok() && *link > 0 && std::isfinite(*link)) return link;
+  return InvalidArgumentError(
+      "--link: expected the speed of a link, such as 100mbit or 10gbit, got \"", text, "\"");
+}
+
+// Bytes a second; 0: not known.
+double LinkOf(const ServerRecord& record) {
+  if (record.link() > 0) return record.link();
+  return LinkSpeedOf(record.host() == "0.0.0.0" ? ReachedAs(record) : record.host());
 }
 
 // Fills in all options that do not depend on the way of starting.
@@ -161,9 +167,13 @@ absl::Status FillLoop(const Arguments& arguments, ServerRecord record, ServerSta
   loop.copies.credentials = start->credentials;
   loop.copies.log = start->opened.log;
   loop.copies.failpoint = loop.failpoint;
+  if (!arguments.link.empty()) {
+    PSGD_ASSIGN_OR_RETURN(const double link, ParseLink(arguments.link));
+    record.set_link(link);
+  }
+  loop.link = LinkOf(record);
   loop.record = std::move(record);
   loop.name = NameOfThisServer();
-  PSGD_ASSIGN_OR_RETURN(loop.link, LinkOf(arguments, reached));
   const std::string& results =
       arguments.results.empty() ? start->opened.dir.path() : arguments.results;
   loop.run_dir = results;

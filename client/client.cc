@@ -11,6 +11,7 @@
 #include "common/program_state.h"
 #include "common/stopwatch.h"
 #include "optimizers/diverged.h"
+#include "proto/local_steps.h"
 
 namespace psgd {
 namespace {
@@ -303,7 +304,6 @@ absl::Status Client::Do(const task::Install& install) {
 absl::Status Client::Do(const task::Train&) {
   core().SetAsked(true, /*drain=*/false);
   local_step_ = 0;
-  member_.DropLocalSteps();
   core().GiveUpStep(SteadyNow());
   return absl::OkStatus();
 }
@@ -446,7 +446,7 @@ absl::Status Client::EndStep(StepReport step) {
   step.seconds_encode = encode - reported_encode_;
   step.waited = waited_;
   member_.ReportStep(step);
-  if (local_step_ == 0) member_.KeepLocalSteps();
+  if (local_step_ == 0 && TakesLocalSteps(member_.config().local())) member_.KeepLocalSteps();
   reported_encode_ = encode;
   waited_ = {};
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -19,14 +20,19 @@ namespace {
 constexpr size_t kLongestNumber = 32;
 constexpr double kMegabit = 1e6 / 8;
 
-double SpeedOfInterface(const char* name) {
-  const auto text = ReadSmallFile(absl::StrCat("/sys/class/net/", name, "/speed"), kLongestNumber);
+}  // namespace
+
+double LinkSpeedIn(const std::string& folder) {
+  // Interfaces without a device, such as those of containers, tell 10 Gbit/s whatever they go over.
+  std::error_code error;
+  if (!std::filesystem::exists(folder + "/device", error) &&
+      !std::filesystem::exists(folder + "/bonding", error))
+    return 0;
+  const auto text = ReadSmallFile(folder + "/speed", kLongestNumber);
   double megabits = 0;  // -1: not known
   if (!text.ok() || !absl::SimpleAtod(*text, &megabits)) return 0;
   return std::max(0.0, megabits) * kMegabit;
 }
-
-}  // namespace
 
 double LinkSpeedOf(const std::string& host) {
   const std::vector<std::string> wanted = InDigits(Resolve(host, 0));
@@ -41,7 +47,7 @@ double LinkSpeedOf(const std::string& host) {
     own.size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
     std::memcpy(own.get(), at->ifa_addr, own.size);
     if (std::ranges::find(wanted, own.host()) != wanted.end())
-      return SpeedOfInterface(at->ifa_name);
+      return LinkSpeedIn(absl::StrCat("/sys/class/net/", at->ifa_name));
   }
   return 0;
 }

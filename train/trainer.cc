@@ -499,7 +499,6 @@ absl::Status Trainer::LocalStep(uint64_t clock, const ScheduleTime& time, bool a
 bool Trainer::GaveUpLocalSteps() {
   if (!Asked() && !heartbeat().drain()) return false;
   TellAsked();
-  member_.DropLocalSteps();
   core().GiveUpStep(SteadyNow());
   return true;
 }

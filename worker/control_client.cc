@@ -96,6 +96,23 @@ struct ControlClient::Impl {
     server.channel = grpc::CreateCustomChannel(address, credentials, arguments);
     server.stub = Control::NewStub(server.channel);
   }
+  // REQUIRES: mutex held.
+  void Replace(const std::vector<std::string>& by) {
+    if (by.empty()) return;
+    const std::string now = servers[current].address;
+    // Those that are no longer of the run are asked no more, but for the one that said so.
+    std::erase_if(servers, [&](const Server& server) {
+      return server.address != now && std::ranges::find(by, server.address) == by.end();
+    });
+    for (const std::string& server : by) Add(server);
+    Choose(now);
+  }
+  // REQUIRES: mutex held; it is one of `servers`.
+  void Choose(const std::string& address) {
+    for (size_t i = 0; i < servers.size(); ++i) {
+      if (servers[i].address == address) current = i;
+    }
+  }
   Server Current() {
     std::lock_guard lock(mutex);
     return servers[current];
@@ -133,7 +150,8 @@ struct ControlClient::Impl {
   std::vector<Server> servers;
   size_t current = 0;
   Time next_find{};
-  std::string found_leader;  // the leader that the last find told of
+  Time found_at{};           // when the last find that told of servers began
+  std::string found_leader;  // which it said leads
   bool cancelled = false;
   std::string token;
   std::set<grpc::ClientContext*> under_way;
@@ -153,17 +171,8 @@ ControlClient::ControlClient(ControlClientOptions options)
 ControlClient::~ControlClient() = default;
 
 void ControlClient::SetServers(const std::vector<std::string>& servers) {
-  if (servers.empty()) return;
   std::lock_guard lock(impl_->mutex);
-  const std::string now = impl_->servers[impl_->current].address;
-  // Those that are no longer of the run are asked no more, but for the one that said so.
-  std::erase_if(impl_->servers, [&](const Impl::Server& server) {
-    return server.address != now && std::ranges::find(servers, server.address) == servers.end();
-  });
-  for (const std::string& server : servers) impl_->Add(server);
-  for (size_t i = 0; i < impl_->servers.size(); ++i) {
-    if (impl_->servers[i].address == now) impl_->current = i;
-  }
+  impl_->Replace(servers);
 }
 
 void ControlClient::AddServers(const std::vector<std::string>& servers) {
@@ -217,15 +226,16 @@ void ControlClient::FindServers() {
     if (SteadyNow() < impl_->next_find) return;
     impl_->next_find = SteadyNow() + kFindPeriod;
   }
+  const Time asked = SteadyNow();
   const auto servers = options_.find();
   if (!servers.ok() || servers->empty()) return;
-  SetServers(*servers);
-  // Another server leads: it is asked before all that may be as dead as the one before.
   std::lock_guard lock(impl_->mutex);
+  if (asked < impl_->found_at) return;  // another call knows better
+  impl_->found_at = asked;
+  impl_->Replace(*servers);
+  // Another server leads: it is asked before all that may be as dead as the one before.
   const std::string& leader = servers->front();
-  if (std::exchange(impl_->found_leader, leader) == leader) return;
-  impl_->current = static_cast<size_t>(
-      std::ranges::find(impl_->servers, leader, &Impl::Server::address) - impl_->servers.begin());
+  if (std::exchange(impl_->found_leader, leader) != leader) impl_->Choose(leader);
 }
 
 template <typename Request, typename Reply, typename Method>

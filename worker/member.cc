@@ -7,6 +7,8 @@
 
 #include "compression/policy.h"
 #include "net/wire_format.h"
+#include "proto/local_steps.h"
+#include "proto/trained.h"
 #include "worker/member_security.h"
 
 namespace psgd {
@@ -16,15 +18,17 @@ namespace {
 constexpr Duration kResidualPeriod = std::chrono::seconds(5);
 
 // What a step counts for in a report. `dense_bytes`: of all weights as fp32.
-void AddStep(const StepReport& step, uint64_t dense_bytes, WorkerReport* report) {
+WorkerReport CountsOf(const StepReport& step, uint64_t dense_bytes) {
+  WorkerReport counts;
   if (!step.empty) {
-    report->set_steps(report->steps() + 1);
-    report->set_bytes_pushed_dense(report->bytes_pushed_dense() + dense_bytes);
+    counts.set_steps(1);
+    counts.set_bytes_pushed_dense(dense_bytes);
   }
-  report->set_bytes_pulled_dense(report->bytes_pulled_dense() + dense_bytes);
-  report->set_samples(report->samples() + step.samples);
-  report->set_loss_sum(report->loss_sum() + step.loss_sum);
-  report->set_correct(report->correct() + step.correct);
+  counts.set_bytes_pulled_dense(dense_bytes);
+  counts.set_samples(step.samples);
+  counts.set_loss_sum(step.loss_sum);
+  counts.set_correct(step.correct);
+  return counts;
 }
 
 }  // namespace
@@ -204,10 +208,13 @@ absl::StatusOr<GivenResidual> Member::GiveResidual(const task::GiveResidual& giv
 
 void Member::ReportStep(const StepReport& step, const std::function<void(WorkerReport*)>& more) {
   const EndpointStats traffic = session_->traffic();
+  const WorkerReport counts = CountsOf(step, dense_bytes_);
+  if (TakesLocalSteps(config_.local())) AddSteps(counts, &unpushed_);
   heartbeat_->Record([&](WorkerReport* report) {
     // Not this step's: what is not acknowledged may have to be done again by another worker.
     report->set_clock(core_->session().AcknowledgedClock());
-    AddStep(step, dense_bytes_, report);
+    AddSteps(counts, report);
+    if (unpushed_.steps() > 0) *report->mutable_unpushed() = unpushed_;
     if (step.samples > 0 && !std::exchange(reported_loss_, true)) {
       report->set_first_loss(step.loss_sum / static_cast<double>(step.samples));
     }
@@ -220,16 +227,16 @@ void Member::ReportStep(const StepReport& step, const std::function<void(WorkerR
     report->set_seconds_apply(report->seconds_apply() + step.waited.apply);
     if (more) more(report);
   });
-  AddStep(step, dense_bytes_, &unpushed_);
 }
 
-void Member::DropLocalSteps() {
-  heartbeat_->Record([&](WorkerReport* report) { *report->mutable_dropped() = unpushed_; });
+void Member::KeepLocalSteps() {
   unpushed_.Clear();
+  heartbeat_->Record([](WorkerReport* report) { report->mutable_unpushed()->Clear(); });
 }
 
 void Member::Leave(const absl::Status& status, const Farewell& farewell) {
-  if (heartbeat_ && status.ok() && Interrupted().ok()) (void)heartbeat_->Flush();
+  const bool reported =
+      !heartbeat_ || (status.ok() && Interrupted().ok() && heartbeat_->Flush().ok());
   Close();
   const bool silent = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
   const bool lost = silent || (heartbeat_ && !heartbeat_->status().ok());
@@ -240,6 +247,7 @@ void Member::Leave(const absl::Status& status, const Farewell& farewell) {
   *request.mutable_key() = key();
   request.set_reason(farewell.reason);
   request.set_failed(farewell.failed);
+  request.set_unreported(!reported);
   if (residual_norm_left_) request.set_residual_norm(*residual_norm_left_);
   if (farewell.limit) control_.SetDeadline(*farewell.limit);
   (void)control_.Leave(request);  // the lease ends it, too

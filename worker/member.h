@@ -127,10 +127,9 @@ class Member {
 
   // Reports a step that has ended. `more` adds to it.
   void ReportStep(const StepReport& step, const std::function<void(WorkerReport*)>& more = nullptr);
-  // The weight change of the local steps that were reported since the last call is pushed.
-  void KeepLocalSteps() { unpushed_.Clear(); }
-  // It never will be: the run's total must lack them.
-  void DropLocalSteps();
+  // The weight change of the local steps that were reported is pushed. Of others the run's counts
+  // lack what it reported, once the worker is gone.
+  void KeepLocalSteps();
   // The norm of what the worker leaves behind in its codecs; nothing: it is not known.
   std::optional<double> residual_norm_left() const { return residual_norm_left_; }
   void SetResidualNormLeft(double norm) { residual_norm_left_ = norm; }

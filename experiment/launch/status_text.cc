@@ -19,6 +19,7 @@
 #include "experiment/record/readable.h"
 #include "experiment/record/records.h"
 #include "proto/phases.h"
+#include "proto/trained.h"
 #include "server/control/server_shares.h"
 
 namespace psgd {
@@ -45,7 +46,7 @@ std::string Head(const StatusReply& status) {
     absl::StrAppend(&text,
                     "\n  the last checkpoint could not be written: ", status.failed_checkpoint());
   }
-  const WorkerReport& total = status.total();
+  const WorkerReport total = Trained(status.total());
   absl::StrAppend(&text, "\n  ");
   if (AnyoneReports(status)) {
     if (TellsLoss(status)) absl::StrAppend(&text, "loss ", ReadableLoss(status.train_loss()), ", ");
@@ -72,7 +73,9 @@ std::string Head(const StatusReply& status) {
   }
   if (total.counts_incomplete()) {
     text +=
-        "  a server died: steps, bytes and times may lack its last second, and are lower bounds\n";
+        "  a server died, or a worker before a resume: steps, bytes and times may lack the last "
+        "second "
+        "before that, and are lower bounds\n";
   }
   if (status.batches_repeated() > 0 || status.batches_lost() > 0) {
     absl::StrAppendFormat(&text,

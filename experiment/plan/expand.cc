@@ -146,13 +146,28 @@ absl::Status CheckNothingIsUndone(const Choice& choice, const Config& config,
 }
 
 // A base with other keys of `local` need not fit each number of steps that a sweep tries.
-void FitLocal(const Choice& choice, Config* config) {
-  const bool sets_steps = std::ranges::any_of(
-      choice.settings, [](const auto& setting) { return setting.first == "local.steps"; });
-  const int32_t steps = config->local().steps();
-  if (!sets_steps || steps == 0) return;
-  config->mutable_local()->clear_most();  // of auto
-  if (steps == 1) *config = ExchangeInEachStep(std::move(*config));
+void FitLocal(const Config& base, const Choice& choice, Config* config) {
+  const auto sets = [&](absl::string_view key) {
+    return std::ranges::any_of(choice.settings,
+                               [&](const auto& setting) { return setting.first == key; });
+  };
+  LocalConfig local = config->local();
+  if (!(sets("local.steps") || sets("local")) || local.steps() == 0) return;
+  const LocalConfig& before = base.local();
+  // It is of auto.
+  if (!sets("local.most") && before.has_most() && local.most() == before.most()) local.clear_most();
+  if (local.steps() == 1) {
+    // The step is one that the base's workers take between two exchanges.
+    if (before.has_steps()) local.set_steps(before.steps());
+    if (!local.has_optimizer() && before.has_optimizer())
+      *local.mutable_optimizer() = before.optimizer();
+    if (!local.has_schedule() && before.has_schedule())
+      *local.mutable_schedule() = before.schedule();
+    *config->mutable_local() = local;
+    *config = ExchangeInEachStep(std::move(*config));
+    return;
+  }
+  if (config->has_local()) *config->mutable_local() = local;
 }
 
 // Without defaults.
@@ -181,7 +196,7 @@ absl::StatusOr<PlannedRun> Overlaid(const Sweep& sweep, const Config& base, cons
 
 absl::StatusOr<PlannedRun> Plan(const Sweep& sweep, const Config& base, const Choice& choice) {
   PSGD_ASSIGN_OR_RETURN(PlannedRun run, Overlaid(sweep, base, choice));
-  FitLocal(choice, &run.config);
+  FitLocal(base, choice, &run.config);
   run.config = ResolveDefaults(std::move(run.config));
   run.label = run.axes.empty() ? "base" : AxesLabel(run.axes);
   return run;

@@ -17,6 +17,7 @@
 #include "experiment/record/weights_collector.h"
 #include "optimizers/diverged.h"
 #include "proto/phases.h"
+#include "proto/trained.h"
 #include "server/control/server_shares.h"
 #include "server/durability/checkpoint_store.h"
 
@@ -272,7 +273,7 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
                   double wall_seconds, uint64_t samples_before,
                   std::optional<double> seconds_before) {
   const Config& config = status.config();
-  const WorkerReport& total = status.total();
+  const WorkerReport total = Trained(status.total());
   Summary summary;
   summary.name = status.name();
   summary.status = outcome;
@@ -294,9 +295,9 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   summary.wall_seconds = wall_seconds + seconds_before.value_or(0);
   if (seconds_before) summary.seconds_since_resume = wall_seconds;
   summary.train_seconds = status.seconds();
-  if (status.seconds() > 0 && total.samples() > samples_before) {
+  if (status.seconds() > 0 && status.total().samples() > samples_before) {
     summary.samples_per_second =
-        static_cast<double>(total.samples() - samples_before) / status.seconds();
+        static_cast<double>(status.total().samples() - samples_before) / status.seconds();
   }
   for (const auto& [phase, seconds] : PhasesOf(total)) summary.phase_seconds[phase] = seconds;
   summary.input_stall = InputStall(total);

@@ -34,7 +34,7 @@ struct Summary {
   std::map<std::string, double> test_measures;  // other measures, such as hit_ratio_10
   double epochs = 0;                            // finished epochs, with fractions
   uint64_t steps = 0;                           // summed over workers
-  bool counts_incomplete = false;               // a server died: sums may miss its last second
+  bool counts_incomplete = false;               // see WorkerReport.counts_incomplete
   double wall_seconds = 0;                      // from start to end, of all parts of a resumed run
   std::optional<double> seconds_since_resume;   // of wall_seconds; null: it was not resumed
   double train_seconds = 0;                     // spent training; since the last resume

@@ -39,8 +39,8 @@ bool HoldsCopy(const ShardCopies& shard, uint32_t server);
 // ShardCopies.ids of the server's copy; 0: it has none.
 uint64_t IdOf(const ShardCopies& shard, uint32_t server);
 
-// By shard: the server that leads it.
 bool HoldsAnyCopy(const RunRecord& record, uint32_t server);
+// By shard: the server that leads it.
 std::vector<uint32_t> LeadersOf(const RunRecord& record);
 // The leaders spread over `present` by the bytes of the shards and the links of the servers
 // (server/cluster/spread.h), with few moves. `workers`: of the run.

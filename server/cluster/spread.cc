@@ -1,7 +1,6 @@
 #include "server/cluster/spread.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -10,8 +9,6 @@
 namespace psgd {
 namespace {
 
-// Divides what two workers' servers may hold, where every share is as good.
-constexpr double kAny = 1e-6;
 // A smaller share is what rounding leaves of none.
 constexpr double kNothing = 1e-6;
 
@@ -122,44 +119,55 @@ class Spreading {
 // may then hold TB/n and one beside a worker (TB - 1)/(n - 2), and all shares add up to 1. With
 // equal links, one server beside each worker and k others this is the optimum of BytePS (OSDI'20).
 //
-// One worker has no traffic with a server beside it, which then holds all. Of two workers, the link
-// of one with a server beside it is busy for 1/B, whatever the server holds.
+// T is never below 1/B of a worker's link, whoever holds what. If the servers could hold more than
+// everything within that time, those of their own come first, since they take no time of a worker.
+// Of two workers, each server beside them may hold anything. One worker has no traffic with a
+// server beside it, which then holds all.
 ServerWeights WeighServers(const std::map<uint32_t, ServerPlace>& servers, uint64_t workers) {
-  const bool known =
-      std::ranges::all_of(servers, [](const auto& server) { return server.second.link > 0; });
-  const auto beside = std::ranges::count_if(
-      servers, [](const auto& server) { return server.second.beside_worker; });
-  const double n =
-      static_cast<double>(std::max<uint64_t>({workers, static_cast<uint64_t>(beside), 1}));
+  double slowest = 0;  // 0: no link is known
+  for (const auto& [server, place] : servers) {
+    if (place.link > 0) slowest = slowest > 0 ? std::min(slowest, place.link) : place.link;
+  }
+  const auto is_beside = [](const auto& server) { return server.second.beside_worker; };
+  const auto beside = static_cast<uint64_t>(std::ranges::count_if(servers, is_beside));
+  const auto n = static_cast<double>(std::max<uint64_t>({workers, beside, 1}));
   ServerWeights weights;
   if (n == 1 && beside > 0) {
-    for (const auto& [server, place] : servers) weights[server] = place.beside_worker ? 1 : 0;
+    for (const auto& server : servers) weights[server.first] = is_beside(server) ? 1 : 0;
     return weights;
   }
-  double slowest = 1;
-  if (known) {
-    for (const auto& [server, place] : servers) {
-      slowest = weights.empty() ? place.link : std::min(slowest, place.link);
-      weights[server] = 0;
+  // In units of the slowest link that is known. One that is not known counts as that.
+  const auto speed = [&](const ServerPlace& place) {
+    return place.link > 0 ? place.link / slowest : 1;
+  };
+  const auto most = [&](const ServerPlace& place, double time) {
+    if (!place.beside_worker) return time * speed(place) / n;
+    return n > 2 ? std::max(0.0, time * speed(place) - 1) / (n - 2) : 1;
+  };
+  const auto sum = [&](double time, bool of_beside) {
+    double all = 0;
+    for (const auto& [server, place] : servers)
+      all += place.beside_worker == of_beside ? most(place, time) : 0;
+    return all;
+  };
+  double time = 0;
+  for (const auto& [server, place] : servers)
+    time = place.beside_worker ? std::max(time, 1 / speed(place)) : time;
+  for (double enough = n + 1; sum(time, false) + sum(time, true) < 1;) {
+    const double between = std::midpoint(time, enough);
+    if (between <= time || between >= enough) {
+      time = enough;
+      break;
     }
+    (sum(between, false) + sum(between, true) < 1 ? time : enough) = between;
   }
-  const auto share = [&](const ServerPlace& place, double time) {
-    const double sent = time * (known ? place.link / slowest : 1);
-    return place.beside_worker ? std::max(0.0, sent - 1) / std::max(n - 2, kAny) : sent / n;
-  };
-  const auto shares = [&](double time) {
-    double sum = 0;
-    for (const auto& [server, place] : servers) sum += share(place, time);
-    return sum;
-  };
-  double too_short = 0, enough = n + 1;
-  while (std::nextafter(too_short, enough) < enough) {
-    const double time = std::midpoint(too_short, enough);
-    (shares(time) < 1 ? too_short : enough) = time;
-  }
+  const double own = sum(time, false), others = sum(time, true);
+  const double held_by_own = std::min(own, 1.0);
   for (const auto& [server, place] : servers) {
-    const double held = share(place, enough);
-    weights[server] = held < kNothing ? 0 : held;
+    const double held = place.beside_worker ? 1 - held_by_own : held_by_own;
+    const double of = place.beside_worker ? others : own;
+    const double share = of > 0 ? held * most(place, time) / of : 0;
+    weights[server] = share < kNothing ? 0 : share;
   }
   return weights;
 }

@@ -17,8 +17,8 @@ struct ServerPlace {
 // Numbers to which the bytes on servers are proportional, by server.
 using ServerWeights = std::map<uint32_t, double>;
 
-// The weights with which no link of the run is busy for longer than it has to be. If the speed of a
-// link is not known, all links count as equally fast. `workers`: of the run.
+// The weights with which no link of the run is busy for longer than it has to be. A link whose
+// speed is not known counts as the slowest that is known. `workers`: of the run.
 ServerWeights WeighServers(const std::map<uint32_t, ServerPlace>& servers, uint64_t workers);
 
 // Spreads shards over servers, so that their bytes are in proportion to `weights` as far as whole

@@ -74,14 +74,22 @@ uint64_t CheckpointSchedule::Begin(CoordinatorSnapshot state, uint64_t after, bo
 }
 
 void CheckpointSchedule::GiveBack(const ReturnedBatch& batch) {
-  if (under_way_ && batch.segment <= after_ && batch.epoch == under_way_->position.epoch) {
-    under_way_->position.remaining.Add(batch.batch);
-    ++under_way_->position.repeated;
+  if (!under_way_ || batch.segment > after_) return;
+  LedgerPosition& position = under_way_->position;
+  if (batch.epoch == position.epoch) {
+    position.remaining.Add(batch.batch);
+    ++position.repeated;
+  } else {
+    ++position.lost;
   }
 }
 
 void CheckpointSchedule::Count(const WorkerReport& report) {
   if (under_way_) AddReport(report, &under_way_->total);
+}
+
+void CheckpointSchedule::CountGone(const WorkerReport& unpushed, double residual_norm) {
+  if (under_way_) AddGone(unpushed, residual_norm, &under_way_->total);
 }
 
 void CheckpointSchedule::LackCounts() {

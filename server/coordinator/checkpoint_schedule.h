@@ -50,6 +50,8 @@ class CheckpointSchedule {
   void GiveBack(const ReturnedBatch& batch);
   // Adds to the total of the one under way what a worker did before its boundary.
   void Count(const WorkerReport& report);
+  // See AddGone: the worker is gone before that boundary.
+  void CountGone(const WorkerReport& unpushed, double residual_norm);
   // What a worker did before the boundary of the one under way is not known in full.
   void LackCounts();
   // Ends the checkpoint. False: it is not under way.

@@ -198,10 +198,11 @@ absl::Status CoordinatorCore::Leave(const LeaveRequest& request, Time now, Effec
   PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
   if (request.has_residual_norm()) SetResidual(*member, request.residual_norm());
   const uint32_t worker = member->record.key().worker();
-  if (request.failed()) {
-    Lose(worker, absl::StrCat("failed: ", request.reason()), effects);
+  const std::string note = absl::StrCat(request.failed() ? "failed: " : "left: ", request.reason());
+  if (request.failed() || request.unreported()) {
+    Lose(worker, note, effects);
   } else {
-    Remove(worker, absl::StrCat("left: ", request.reason()), effects);
+    Remove(worker, note, effects);
   }
   return absl::OkStatus();
 }
@@ -213,13 +214,17 @@ void CoordinatorCore::SetResidual(MemberState& member, double norm) {
   totals_.SetResidual(members_.Residual());
 }
 
-void CoordinatorCore::CountLostResidual(MemberState& member, Effects* effects) {
+void CoordinatorCore::CountGone(MemberState& member, bool before_checkpoint, Effects* effects) {
   // If the run is over, its last checkpoint holds the residual.
-  if (over() || member.record.residual_norm() == 0) return;
-  effects->news.push_back(absl::StrCat("a residual of norm ", member.record.residual_norm(),
-                                       " is lost with worker ", member.record.key().worker()));
-  totals_.CountLostResidual(member.record.residual_norm());
-  SetResidual(member, 0);
+  const double residual = over() ? 0 : member.record.residual_norm();
+  if (residual > 0) {
+    effects->news.push_back(absl::StrCat("a residual of norm ", residual, " is lost with worker ",
+                                         member.record.key().worker()));
+  }
+  totals_.CountGone(member.record.unpushed(), residual);
+  if (before_checkpoint) checkpoints_.CountGone(member.record.unpushed(), residual);
+  member.record.clear_unpushed();
+  if (residual > 0) SetResidual(member, 0);
 }
 
 void CoordinatorCore::Lose(uint32_t worker, const std::string& note, Effects* effects) {
@@ -231,12 +236,13 @@ void CoordinatorCore::Lose(uint32_t worker, const std::string& note, Effects* ef
 void CoordinatorCore::Remove(uint32_t worker, const std::string& note, Effects* effects) {
   const MemberState* member = members_.Find(worker);
   const WorkerKey key = member->record.key();
+  const bool before_checkpoint = IsBeforeCheckpoint(worker);
   if (ledger_) GiveBack(worker, member->record.clock());
   members_.Leave(worker, note);
   pending_evaluations_.Release(worker);
   effects->commands.push_back(RemoveWorker{key});
   effects->news.push_back(absl::StrCat(NameOf(*member), " is out: ", note));
-  CountLostResidual(*members_.Find(worker), effects);
+  CountGone(*members_.Find(worker), before_checkpoint, effects);
   if (run_.trains() && members_.Ready().empty() && !run_.draining()) {
     effects->news.push_back(
         "no worker is left; the run waits: start ps-worker again, or stop the server");

@@ -144,7 +144,7 @@ class CoordinatorCore {
   // `norm`: of what the worker's codecs left behind.
   void SetResidual(MemberState& member, double norm);
   // Counts the residual of a worker that left as lost: nobody else has it.
-  void CountLostResidual(MemberState& member, Effects* effects);
+  void CountGone(MemberState& member, bool before_checkpoint, Effects* effects);
   // The programs that train evaluate by themselves, and say what they want.
   bool EvaluatesByItself() const { return agreed_.IsBrought(); }
   // The model is fixed: begins its ledger, and orders the shards to make it.

@@ -47,6 +47,7 @@ void MemberState::Count(const WorkerReport& report, Time now) {
     CountSteps(report, this);
   }
   if (report.has_choices()) *record.mutable_choices() = report.choices();
+  if (report.has_unpushed()) *record.mutable_unpushed() = report.unpushed();
 }
 
 void Membership::PassTime(Time now) {

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "proto/trained.h"
+
 namespace psgd {
 
 void RunTotals::GoOnFrom(const WorkerReport& total, const std::vector<EvalResult>& evaluations) {
@@ -40,21 +42,6 @@ void RunTotals::Start(Time now) {
 
 namespace {
 
-template <typename Number>
-Number Without(Number sum, Number dropped) {
-  return sum - std::min(sum, dropped);
-}
-
-void Subtract(const WorkerReport& dropped, WorkerReport* total) {
-  WorkerReport& sum = *total;
-  sum.set_steps(Without(sum.steps(), dropped.steps()));
-  sum.set_samples(Without(sum.samples(), dropped.samples()));
-  sum.set_loss_sum(sum.loss_sum() - dropped.loss_sum());
-  sum.set_correct(Without(sum.correct(), dropped.correct()));
-  sum.set_bytes_pushed_dense(Without(sum.bytes_pushed_dense(), dropped.bytes_pushed_dense()));
-  sum.set_bytes_pulled_dense(Without(sum.bytes_pulled_dense(), dropped.bytes_pulled_dense()));
-}
-
 void AddLostResidual(double norm, WorkerReport* total) {
   total->set_residual_norm_lost(std::hypot(total->residual_norm_lost(), norm));
 }
@@ -64,15 +51,10 @@ void AddLostResidual(double norm, WorkerReport* total) {
 void AddReport(const WorkerReport& report, WorkerReport* total) {
   WorkerReport& sum = *total;
   sum.set_clock(std::max(sum.clock(), report.clock()));
-  sum.set_steps(sum.steps() + report.steps());
-  sum.set_samples(sum.samples() + report.samples());
-  sum.set_loss_sum(sum.loss_sum() + report.loss_sum());
+  AddSteps(report, &sum);
   if (report.has_first_loss() && !sum.has_first_loss()) sum.set_first_loss(report.first_loss());
-  sum.set_correct(sum.correct() + report.correct());
   sum.set_bytes_pushed(sum.bytes_pushed() + report.bytes_pushed());
   sum.set_bytes_pulled(sum.bytes_pulled() + report.bytes_pulled());
-  sum.set_bytes_pushed_dense(sum.bytes_pushed_dense() + report.bytes_pushed_dense());
-  sum.set_bytes_pulled_dense(sum.bytes_pulled_dense() + report.bytes_pulled_dense());
   sum.set_seconds_data(sum.seconds_data() + report.seconds_data());
   sum.set_seconds_compute(sum.seconds_compute() + report.seconds_compute());
   sum.set_seconds_encode(sum.seconds_encode() + report.seconds_encode());
@@ -85,7 +67,6 @@ void AddReport(const WorkerReport& report, WorkerReport* total) {
   if (const double lost = report.residual_norm_lost(); lost > 0 && std::isfinite(lost)) {
     AddLostResidual(lost, total);
   }
-  if (report.has_dropped()) Subtract(report.dropped(), total);
 }
 
 void RunTotals::Count(const WorkerReport& report) {
@@ -93,7 +74,14 @@ void RunTotals::Count(const WorkerReport& report) {
   histograms_.Add(report);
 }
 
-void RunTotals::CountLostResidual(double norm) { AddLostResidual(norm, &sum_); }
+void AddGone(const WorkerReport& unpushed, double residual_norm, WorkerReport* total) {
+  if (unpushed.steps() > 0) AddSteps(unpushed, total->mutable_unpushed());
+  AddLostResidual(residual_norm, total);
+}
+
+void RunTotals::CountGone(const WorkerReport& unpushed, double residual_norm) {
+  AddGone(unpushed, residual_norm, &sum_);
+}
 
 double RunTotals::SecondsTrained(Time now) const {
   if (!started_) return 0;

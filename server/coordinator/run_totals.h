@@ -16,9 +16,10 @@ namespace psgd {
 
 // Adds what a worker did to a run's total, but for histograms and notes.
 void AddReport(const WorkerReport& report, WorkerReport* total);
+// Adds what a worker that is gone leaves behind: local steps and a residual that it did not push.
+void AddGone(const WorkerReport& unpushed, double residual_norm, WorkerReport* total);
 
-// Only grows, but for the residuals' norm, which workers hold now, and for local steps that workers
-// drop as they leave. Not thread-safe.
+// Only grows, but for the residuals' norm, which workers hold now. Not thread-safe.
 class RunTotals {
  public:
   // The run goes on from a checkpoint with this total. Its time counts from Start.
@@ -37,8 +38,8 @@ class RunTotals {
   void CountEvaluation(const EvalResult& result);
   // `norm`: of what the codecs of all workers left behind.
   void SetResidual(double norm) { sum_.set_residual_norm(norm); }
-  // A residual of this norm is lost with its worker.
-  void CountLostResidual(double norm);
+  // See AddGone.
+  void CountGone(const WorkerReport& unpushed, double residual_norm);
 
   // Without histograms.
   const WorkerReport& sum() const { return sum_; }

@@ -87,9 +87,6 @@ TEST_F(FastNetwork, IsUsedWhereBothHaveItAndShutsNobodyOut) {
   ASSERT_TRUE(with_ucx.WaitFor("UCX reaches 3 of 5 shards")) << slow.Err() << with_ucx.Err();
   Process fast(OnFast(4, "ps-server", joined("fast", "10.77.0.4")));
   ASSERT_TRUE(server.WaitFor("to server 3")) << fast.Err() << server.Err();
-  // The system knows the speed of each server's link: that of any virtual Ethernet.
-  EXPECT_THAT(RunProgram(On(1, "ps-ctl", {"status", "--server", address})).out,
-              testing::ContainsRegex("10gbit.*\n.*10gbit.*\n.*10gbit"));
   slow.Signal(SIGTERM);
   EXPECT_EQ(slow.Wait().code, 3) << slow.Err();
   const Ended ended = with_ucx.Wait();

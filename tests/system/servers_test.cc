@@ -144,8 +144,8 @@ TEST_F(Servers, BesideTheProgramsOfARun) {
   EXPECT_THAT(shards,
               testing::ElementsAre(testing::Pair(1, 2), testing::Pair(2, 1), testing::Pair(3, 1)));
   const std::string text = RunProgram({"ps-ctl", "status", Path("run")}).out;
-  EXPECT_THAT(text, testing::ContainsRegex("1 \\(leads\\) +[^ ]+ +- +live +2 .* 50.0 %"));
-  EXPECT_THAT(text, testing::ContainsRegex("\n +3 +[^ ]+ +a worker +live +1 .* 25.0 %"));
+  EXPECT_THAT(text, testing::ContainsRegex("1 \\(leads\\) +[^ ]+ +- +- +live +2 .* 50.0 %"));
+  EXPECT_THAT(text, testing::ContainsRegex("\n +3 +[^ ]+ +a worker +- +live +1 .* 25.0 %"));
   // A program that ends takes the server beside it along.
   ASSERT_EQ(run.Children("python3").size(), 2u);
   kill(run.Children("python3").back(), SIGKILL);

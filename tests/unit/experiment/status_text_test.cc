@@ -123,15 +123,17 @@ TEST(StatusText, WhoHoldsTheShardsIsShown) {
     status.mutable_servers()->rbegin()->set_connected(true);
   }
   status.mutable_servers(0)->set_leads(true);
+  status.mutable_servers(0)->set_link(1.25e9);
   status.mutable_servers(1)->set_beside_worker(true);
   status.mutable_servers(1)->set_seconds_since_heard(0.5);
   status.mutable_shards(0)->add_copies(2);
-  EXPECT_THAT(StatusText(status),
-              testing::ContainsRegex("1 .leads. +host-1 +- +live +1 +0 B +0.0 % +0 +0.0 s ago"));
   EXPECT_THAT(
       StatusText(status),
-      testing::ContainsRegex("2 +host-2 +a worker +live +2 +4.10 kB +100.0 % +0 and 1 catching up "
-                             "+0.5 s ago"));
+      testing::ContainsRegex("1 .leads. +host-1 +- +10gbit +live +1 +0 B +0.0 % +0 +0.0 s ago"));
+  EXPECT_THAT(StatusText(status),
+              testing::ContainsRegex(
+                  "2 +host-2 +a worker +- +live +2 +4.10 kB +100.0 % +0 and 1 catching up "
+                  "+0.5 s ago"));
   const std::string page = RenderPrometheus(status);
   for (const char* line : {"live{L} 1", "leads{L} 0", "leaving{L} 0", "catching_up{L} 1",
                            "shards{L} 2", "bytes{L} 4096", "heard_seconds{L} 0.5"}) {
@@ -141,7 +143,7 @@ TEST(StatusText, WhoHoldsTheShardsIsShown) {
   EXPECT_THAT(page,
               HasSubstr("psgd_shard_server{shard=\"0\"} 1\npsgd_shard_server{shard=\"1\"} 2\n"));
   status.mutable_servers(1)->set_connected(false);
-  EXPECT_THAT(StatusText(status), testing::ContainsRegex("2 +host-2 +a worker +away +2"));
+  EXPECT_THAT(StatusText(status), testing::ContainsRegex("2 +host-2 +a worker +- +away +2"));
   EXPECT_THAT(RenderPrometheus(status),
               HasSubstr("psgd_server_live{server=\"2\",name=\"host-2\"} 0\n"));
 }

@@ -104,6 +104,36 @@ TEST(Expand, OneLocalStepIsTheTwinOfMoreAndMostIsOfAuto) {
   EXPECT_EQ(runs[2].config.local().most(), 30);
 }
 
+// What counts is the base: the keys that a run sets say nothing of its workers' optimizer.
+TEST(Expand, OneLocalStepIsTheTwinAlsoOfABaseWithoutALocalOptimizer) {
+  for (const char* ways : {"grid: {local.steps: [1, 10]}",
+                           "list: [{name: steps 1, local: {steps: 1}}, {name: steps 10}]"}) {
+    const auto sweep = ParseSweep(
+        absl::StrCat("base: {data: {format: synthetic}, model: {zoo: mlp}, local: {steps: 10}, "
+                     "optimizer: {sgd: {learning_rate: 0.7, momentum: 0.9, nesterov: true}}}\n",
+                     ways),
+        "s.yaml");
+    ASSERT_TRUE(sweep.ok()) << sweep.status();
+    const auto plan = ExpandSweep(*sweep, sweep->base().config());
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const std::vector<PlannedRun>& runs = plan->runs;
+    ASSERT_THAT(Labels(runs), ElementsAre("steps 1", "steps 10")) << ways;
+    EXPECT_TRUE(runs[0].twin) << ways;
+    EXPECT_EQ(runs[0].config.optimizer().sgd().momentum(), 0) << ways;
+    EXPECT_EQ(runs[1].config.optimizer().sgd().learning_rate(), 0.7);
+  }
+}
+
+TEST(Expand, MostThatARunSetsItselfIsNotDroppedInSilence) {
+  const auto sweep = ParseSweep(
+      "base: {data: {format: synthetic}, model: {zoo: mlp}}\n"
+      "list: [{local.steps: 10, local.most: 40}]",
+      "s.yaml");
+  ASSERT_TRUE(sweep.ok()) << sweep.status();
+  const auto plan = ExpandSweep(*sweep, sweep->base().config());
+  EXPECT_THAT(std::string(plan.status().message()), HasSubstr("leave local.most out"));
+}
+
 TEST(Expand, AListOfWaysHasOneTwin) {
   const auto runs = Runs(R"(
 list:

@@ -123,34 +123,50 @@ TEST(WeighServers, ServersOfTheirOwnAreAlike) {
 TEST(WeighServers, AFasterLinkHoldsMore) {
   EXPECT_THAT(WeighServers({{1, {false, 3e9}}, {2, {false, 1e9}}}, 8),
               ElementsAre(Share(0.75), Share(0.25)));
-  // The others count as equally fast where one is not known.
+  // One that is not known counts as the slowest.
   EXPECT_THAT(WeighServers({{1, {false, 3e9}}, {2, kOwn}}, 8), ElementsAre(Share(0.5), Share(0.5)));
+  EXPECT_THAT(WeighServers({{1, {false, 3e9}}, {2, kOwn}, {3, {false, 1e9}}}, 8),
+              ElementsAre(Share(0.6), Share(0.2), Share(0.2)));
   // The slow link carries its worker's traffic, and no server's besides.
   EXPECT_THAT(WeighServers({{1, {true, 8e9}}, {2, {true, 8e9}}, {3, {true, 1e9}}}, 3),
               ElementsAre(Share(0.5), Share(0.5), Share(0)));
+}
+
+// Whatever they hold, the slower link is busy for as long.
+TEST(WeighServers, BesideTwoWorkersHoldAsMuchOverAnyLinks) {
+  for (const double link : {1e9, 1.001e9, 1e12}) {
+    EXPECT_THAT(WeighServers({{1, {true, 1e9}}, {2, {true, link}}}, 2),
+                ElementsAre(Share(0.5), Share(0.5)))
+        << link;
+    EXPECT_THAT(WeighServers({{1, {false, 1e9}}, {2, {true, link}}, {3, {true, 1e9}}}, 2),
+                ElementsAre(Share(0.5), Share(0.25), Share(0.25)))
+        << link;
+  }
 }
 
 TEST(WeighServers, NoShareElsewhereEndsEarlier) {
   std::mt19937 random(1);
   for (int i = 0; i < 300; ++i) {
     const auto own = static_cast<uint32_t>(random() % 4);
-    const auto beside = static_cast<uint32_t>(3 + random() % 6);
+    const auto beside = static_cast<uint32_t>(1 + random() % 8);
     std::map<uint32_t, ServerPlace> places;
     for (uint32_t server = 1; server <= own + beside; ++server)
       places[server] = {.beside_worker = server > own,
                         .link = 1e8 * static_cast<double>(1 + random() % 100)};
-    const auto workers = static_cast<double>(beside + random() % 3);
+    const auto workers = static_cast<double>(std::max(2u, beside) + random() % 3);
     const ServerWeights shares = WeighServers(places, static_cast<uint64_t>(workers));
-    double sum = 0, end = 0;
-    for (const auto& [server, share] : shares) {
-      sum += share;
-      if (share > 0) end = std::max(end, Busy(places[server], share, workers));
+    // No spread ends before the slowest worker has sent everything.
+    double sum = 0, end = 0, least = 0;
+    for (const auto& [server, place] : places) {
+      sum += shares.at(server);
+      end = std::max(end, Busy(place, shares.at(server), workers));
+      if (place.beside_worker) least = std::max(least, 1 / place.link);
     }
     EXPECT_NEAR(sum, 1, 1e-4);
-    // Every link that carries a server's traffic is busy until the end, and the others would be
-    // busy for longer with any of it.
-    for (const auto& [server, share] : shares)
-      EXPECT_GE(Busy(places[server], share, workers), end * (1 - 1e-3)) << i << " " << server;
+    if (end <= least * (1 + 1e-4)) continue;
+    // Otherwise every link is busy until the end.
+    for (const auto& [server, place] : places)
+      EXPECT_GE(Busy(place, shares.at(server), workers), end * (1 - 1e-3)) << i << " " << server;
   }
 }
 

@@ -1,4 +1,5 @@
 // Boundaries: evaluation, checkpoints, draining, the end of the run, resuming.
+#include "proto/trained.h"
 #include "tests/unit/server/coordinator/coordinator_fixture.h"
 
 namespace psgd {
@@ -313,6 +314,28 @@ TEST_F(CountsOfACheckpoint, AreIncompleteIfAWorkerDiesBeforeItsBoundary) {
   run_.Leave(a_);
   EXPECT_FALSE(Total().counts_incomplete()) << "past the boundary, and it said good-bye";
   run_.Pass(std::chrono::seconds(11));
+  EXPECT_TRUE(Total().counts_incomplete());
+}
+
+// Others do its local steps again.
+TEST_F(CountsOfACheckpoint, LackTheLocalStepsThatAWorkerDidNotPush) {
+  HeartbeatRequest request;
+  *request.mutable_key() = b_;
+  request.mutable_report()->set_steps(2);
+  request.mutable_report()->mutable_unpushed()->set_steps(4);
+  EXPECT_TRUE(run_.core().Heartbeat(request, run_.now()).ok());
+  EXPECT_EQ(Trained(Total()).steps(), 9u);
+  run_.Pass(std::chrono::seconds(11));
+  EXPECT_EQ(Trained(Total()).steps(), 5u);
+  EXPECT_EQ(Trained(run_.core().Status(run_.now()).total()).steps(), 6u);
+}
+
+TEST_F(CountsOfACheckpoint, AreIncompleteIfAWorkerLeavesInHaste) {
+  LeaveRequest request;
+  *request.mutable_key() = b_;
+  request.set_unreported(true);
+  Effects effects;
+  EXPECT_TRUE(run_.core().Leave(request, run_.now(), &effects).ok());
   EXPECT_TRUE(Total().counts_incomplete());
 }
 

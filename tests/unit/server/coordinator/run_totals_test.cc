@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "common/latency.h"
+#include "proto/trained.h"
 
 namespace psgd {
 namespace {
@@ -48,15 +49,20 @@ TEST(RunTotalsTest, AddsReportsUp) {
   EXPECT_EQ(totals.sum().pull_staleness_size(), 0);
 }
 
-TEST(RunTotalsTest, LacksLocalStepsThatWereDropped) {
+// Counters only grow; what is said of the trained run lacks the steps that workers took in vain.
+TEST(RunTotalsTest, LocalStepsTakenInVainCountApart) {
   RunTotals totals;
   totals.Count(Report(1, 100));
-  WorkerReport leaving = Report(1, 10);
-  leaving.mutable_dropped()->set_samples(30);
-  leaving.mutable_dropped()->set_bytes_pushed_dense(7);  // never more than there were
-  totals.Count(leaving);
-  EXPECT_EQ(totals.sum().samples(), 80u);
-  EXPECT_EQ(totals.sum().bytes_pushed_dense(), 0u);
+  WorkerReport unpushed;
+  unpushed.set_steps(2);
+  unpushed.set_samples(30);
+  unpushed.set_bytes_pushed_dense(1'000'000);  // never more than there were
+  totals.CountGone(unpushed, 0);
+  totals.CountGone({}, 0);
+  EXPECT_EQ(totals.sum().samples(), 100u);
+  EXPECT_EQ(Trained(totals.sum()).samples(), 70u);
+  EXPECT_EQ(Trained(totals.sum()).bytes_pushed_dense(), 0u);
+  EXPECT_FALSE(Trained(totals.sum()).has_unpushed());
 }
 
 TEST(RunTotalsTest, TheFirstLossIsThatOfTheFirstReport) {
@@ -76,7 +82,7 @@ TEST(RunTotalsTest, LostResidualsAddUpAsNorms) {
   WorkerReport report;
   report.set_residual_norm_lost(3);
   totals.Count(report);
-  totals.CountLostResidual(4);
+  totals.CountGone({}, 4);
   report.set_residual_norm_lost(std::numeric_limits<double>::infinity());
   totals.Count(report);
   EXPECT_DOUBLE_EQ(totals.sum().residual_norm_lost(), 5);
