@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -63,6 +64,12 @@ std::string LastWords(const std::string& log, const PlannedRun& run) {
 void Keep(std::vector<EndedRun>* last, EndedRun run) {
   if (last->size() == kMostOfAKind) last->erase(last->begin());
   last->push_back(std::move(run));
+}
+
+// Which of the workers fails first is chance.
+std::string WithoutNumbers(const std::string& failure) {
+  static const std::regex kWorker("worker-[0-9]+");
+  return std::regex_replace(failure, kWorker, "a worker");
 }
 
 }  // namespace
@@ -143,7 +150,7 @@ absl::Status SweepRunner::TakeStock() {
       }
     } else if (outcome && outcome->kind == Outcome::Kind::kFailed) {
       ++counts_.failed;
-      failures_.insert(outcome->detail);
+      failures_.insert(WithoutNumbers(outcome->detail));
       Keep(&last_failed_,
            {"failed", absl::StrCat(run.LabelWithSeed(), ": ", outcome->detail), 0, {}});
       display_.Note(absl::StrCat("failed before: ", run.LabelWithSeed(), ": ", outcome->detail,
@@ -252,7 +259,7 @@ absl::Status SweepRunner::StartChild(Active* active) {
 void SweepRunner::Fail(const PlannedRun& run, const std::string& detail) {
   const absl::Status written = dir_.WriteOutcome(run.id, {Outcome::Kind::kFailed, detail, 0});
   ++counts_.failed;
-  failures_.insert(detail);
+  failures_.insert(WithoutNumbers(detail));
   Keep(&last_failed_, {"failed", absl::StrCat(run.LabelWithSeed(), ": ", detail), 0, {}});
   display_.Note(absl::StrCat("failed: ", run.LabelWithSeed(), ": ", detail,
                              written.ok() ? "" : absl::StrCat(" (", written.message(), ")")),
