@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 
 #include "proto/control.pb.h"
 
@@ -21,7 +20,7 @@ inline void AddSteps(const WorkerReport& steps, WorkerReport* sum) {
 
 // A run's total without the local steps that were taken in vain.
 inline WorkerReport Trained(WorkerReport total) {
-  const WorkerReport vain = std::exchange(*total.mutable_unpushed(), {});
+  const WorkerReport vain = total.unpushed();
   const auto without = [](uint64_t sum, uint64_t part) { return sum - std::min(sum, part); };
   total.clear_unpushed();
   total.set_steps(without(total.steps(), vain.steps()));

@@ -74,8 +74,7 @@ std::string Head(const StatusReply& status) {
   if (total.counts_incomplete()) {
     text +=
         "  a server died, or a worker before a resume: steps, bytes and times may lack the last "
-        "second "
-        "before that, and are lower bounds\n";
+        "second before that, and are lower bounds\n";
   }
   if (status.batches_repeated() > 0 || status.batches_lost() > 0) {
     absl::StrAppendFormat(&text,
