@@ -34,6 +34,7 @@ namespace {
 constexpr char kExamples[] = R"(Examples:
   ps-bench push-pull --transport ipc --slice 4MiB
   ps-bench push-pull --transport grpc --slice 64KiB --count 64 --workers 2 --codec onebit --json
+  ps-bench push-pull --transport auto --slice 4MiB --count 16 --workers 2 --staleness 0
   ps-bench transport --transport zmq --size 1MiB
   ps-bench apply --optimizer momentum --json
   ps-bench journal --folder runs                 # pushes a second by durability.acknowledge
@@ -116,6 +117,7 @@ absl::StatusOr<std::vector<BenchRow>> PushPull(const Arguments& arguments) {
   for (BenchRow& row : rows) {
     row.settings = {{"optimizer", arguments.optimizer},
                     {"codec", arguments.codec},
+                    {"staleness", absl::StrCat(options.staleness)},
                     {"copy", options.copy ? "yes" : "no"},
                     {"pin", options.pin ? "yes" : "no"}};
   }
@@ -248,8 +250,11 @@ int ps_bench_main(int argc, char** argv) {
   AddNumber(push_pull, "--workers", arguments.push_pull.workers, "Sessions", 1, 64);
   AddNumber(push_pull, "--rounds", arguments.push_pull.rounds, "Rounds counted", 1, 100000);
   AddNumber(push_pull, "--pause", arguments.push_pull.pause_ms,
-            "Milliseconds before each push and each pull, in which both sides fall asleep", 0,
-            1000);
+            "Milliseconds before each exchange, in which both sides fall asleep", 0, 1000);
+  AddNumber(push_pull, "--staleness", arguments.push_pull.staleness,
+            "consistency.staleness; -1: unbounded", -1, 1000);
+  push_pull->add_flag("--apart", arguments.push_pull.apart,
+                      "Each slice in messages of its own; otherwise small ones share");
   AddText(push_pull, "--codec", arguments.codec, "Of the pushes");
   AddText(push_pull, "--optimizer", arguments.optimizer, "sgd, momentum, ...");
   push_pull->add_flag("--copy", arguments.push_pull.copy,

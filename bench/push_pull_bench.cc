@@ -6,10 +6,14 @@
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>
+#include <cstddef>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -31,7 +35,7 @@ constexpr double kLearningRate = 1;
 
 Config MakeConfig(const PushPullBenchOptions& options) {
   Config config;
-  config.mutable_consistency()->set_staleness(-1);
+  config.mutable_consistency()->set_staleness(options.staleness);
   config.mutable_consistency()->set_reduction(ConsistencyConfig::SUM);
   *config.mutable_optimizer() = options.optimizer;
   config.mutable_cluster()->set_transport(options.transport);
@@ -73,6 +77,7 @@ class ServedCopy {
   static std::unique_ptr<DurableShard> Fresh(const PushPullBenchOptions& options) {
     DurableShardOptions shard;
     shard.shard.config = MakeConfig(options);
+    if (options.apart) shard.shard.reply_bytes = 1;
     return std::make_unique<DurableShard>(std::move(shard));
   }
   CopyThreadOptions Options() {
@@ -143,17 +148,26 @@ float Expected(const OptimizerConfig& optimizer, uint64_t updates, float gradien
   return static_cast<float>(element.weight);
 }
 
-// Where the time of the counted rounds goes.
-struct Profile {
+// What one kind of exchange took in the counted rounds.
+struct Exchange {
+  std::string name;
+  double payload_bytes = 0;  // of a slice
+  std::function<absl::Status()> run;
+  std::vector<double> seconds;  // of each round
+  uint64_t messages = 0;        // of the first worker, sent and received
   ProcessUsage worker, server;
+
+  double MedianSeconds() {
+    const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+    std::nth_element(seconds.begin(), middle, seconds.end());
+    return *middle;
+  }
 };
 
 struct Rates {
   double bytes_a_round = 0;
-  double push_seconds = 0, pull_seconds = 0;  // of the median round
   bool verified = false;
-  double payload_bytes = 0;
-  Profile push, pull;
+  std::vector<Exchange> exchanges;
 };
 
 absl::StatusOr<Rates> Drive(const PushPullBenchOptions& options, Placement placement,
@@ -162,9 +176,12 @@ absl::StatusOr<Rates> Drive(const PushPullBenchOptions& options, Placement place
   PSGD_ASSIGN_OR_RETURN(auto transport, MakeTransport(options.transport, {}));
   std::vector<std::unique_ptr<SessionCore>> cores;
   std::vector<std::unique_ptr<Session>> sessions;
+  const Endpoint* first = nullptr;
   for (int w = 0; w < options.workers; ++w) {
     PSGD_ASSIGN_OR_RETURN(auto endpoint, transport->Connect({address}));
+    if (w == 0) first = endpoint.get();
     SessionOptions session;
+    if (options.apart) session.fuse_bytes = 1;
     session.key.set_worker(w);
     session.key.set_incarnation(1);
     cores.push_back(std::make_unique<SessionCore>(session, placement, SteadyNow()));
@@ -175,33 +192,43 @@ absl::StatusOr<Rates> Drive(const PushPullBenchOptions& options, Placement place
   const uint32_t elements = options.slice_bytes / sizeof(float);
   const std::vector<float> ones(elements, 1.0f);
   PSGD_ASSIGN_OR_RETURN(auto codec, MakeCodec(options.codec));
-  std::vector<std::byte> encoded;
   EncodeInput input;
   input.gradient = ones;
   SliceShape shape;
   shape.elements = elements;
-  codec->NewEncoder(shape)->Encode(input, &encoded);
-  const Bytes payload = Bytes::Adopt(std::move(encoded));
-  PSGD_ASSIGN_OR_RETURN(auto reader, codec->Open(payload.span(), shape));
+  // Each slice has bytes of its own, as in a model: the same bytes again would come from the cache.
+  std::vector<Bytes> payloads;
+  for (int i = 0; i < options.slices; ++i) {
+    std::vector<std::byte> encoded;
+    codec->NewEncoder(shape)->Encode(input, &encoded);
+    payloads.push_back(Bytes::Adopt(std::move(encoded)));
+  }
+  PSGD_ASSIGN_OR_RETURN(auto reader, codec->Open(payloads[0].span(), shape));
   std::vector<float> decoded(elements);
   reader->AddBlock(1.0f, decoded);
 
   std::vector<std::vector<float>> weights(static_cast<size_t>(options.slices));  // of the caller
   for (std::vector<float>& slice : weights) slice.resize(elements);
   uint64_t clock = 0;
-  const auto push_round = [&]() -> absl::Status {
+  const auto send_pushes = [&] {
     ++clock;
     for (size_t w = 0; w < sessions.size(); ++w) {
       for (int i = 0; i < options.slices; ++i) {
-        sessions[w]->Push(clock, {static_cast<uint32_t>(i), codec->id(), payload});
+        sessions[w]->Push(clock, {static_cast<uint32_t>(i), codec->id(), payloads[i]});
       }
       cores[w]->EndClock(clock, SteadyNow());
       sessions[w]->Send();
     }
+  };
+  const auto wait_for_pushes = [&]() -> absl::Status {
     for (size_t w = 0; w < sessions.size(); ++w) {
       PSGD_RETURN_IF_ERROR(sessions[w]->WaitUntil([&] { return cores[w]->AllAcknowledged(); }));
     }
     return absl::OkStatus();
+  };
+  const auto push_round = [&]() -> absl::Status {
+    send_pushes();
+    return wait_for_pushes();
   };
   const auto pull_round = [&]() -> absl::Status {
     for (int w = 0; w < options.workers; ++w) {
@@ -222,50 +249,54 @@ absl::StatusOr<Rates> Drive(const PushPullBenchOptions& options, Placement place
     }
     return absl::OkStatus();
   };
+  // As a trainer: it asks for the weights of its clock before its pushes have left.
+  const auto both_round = [&]() -> absl::Status {
+    send_pushes();
+    PSGD_RETURN_IF_ERROR(pull_round());
+    return wait_for_pushes();
+  };
   Rates rates;
   rates.bytes_a_round = static_cast<double>(options.slice_bytes) * options.slices * options.workers;
-  std::vector<double> push_seconds, pull_seconds;
+  const double pushed = static_cast<double>(payloads[0].size()), pulled = options.slice_bytes;
+  rates.exchanges = {{.name = "push", .payload_bytes = pushed, .run = push_round},
+                     {.name = "pull", .payload_bytes = pulled, .run = pull_round},
+                     {.name = "both", .payload_bytes = pushed + pulled, .run = both_round}};
   // The first half of the rounds warms up.
-  const auto time = [&](const auto& run, int round, std::vector<double>* seconds) -> absl::Status {
+  const auto run = [&](Exchange& exchange, int round) -> absl::Status {
     if (options.pause_ms > 0) std::this_thread::sleep_for(Milliseconds(options.pause_ms));
+    const EndpointStats before = first->stats();
     const Time start = SteadyNow();
-    PSGD_RETURN_IF_ERROR(run());
-    if (round >= options.rounds) seconds->push_back(Seconds(SteadyNow() - start));
+    PSGD_RETURN_IF_ERROR(exchange.run());
+    if (round < options.rounds) return absl::OkStatus();
+    exchange.seconds.push_back(Seconds(SteadyNow() - start));
+    const EndpointStats after = first->stats();
+    exchange.messages += after.messages_sent + after.messages_received - before.messages_sent -
+                         before.messages_received;
     return absl::OkStatus();
   };
   if (!options.profile) {
     for (int round = 0; round < 2 * options.rounds; ++round) {
-      PSGD_RETURN_IF_ERROR(time(push_round, round, &push_seconds));
-      PSGD_RETURN_IF_ERROR(time(pull_round, round, &pull_seconds));
+      for (Exchange& exchange : rates.exchanges) PSGD_RETURN_IF_ERROR(run(exchange, round));
     }
   } else {
-    // One look before and after all rounds: a look at a process takes longer than a small message.
-    const auto profile = [&](const auto& run,
-                             std::vector<double>* seconds) -> absl::StatusOr<Profile> {
+    for (Exchange& exchange : rates.exchanges) {
+      // One look before and after all rounds: a look at a process takes longer than a small
+      // message.
       ProcessUsage worker, its_server;
       for (int round = 0; round < 2 * options.rounds; ++round) {
         if (round == options.rounds) its_server = UsageOf(server), worker = UsageOf(getpid());
-        PSGD_RETURN_IF_ERROR(time(run, round, seconds));
+        PSGD_RETURN_IF_ERROR(run(exchange, round));
       }
-      worker = UsageOf(getpid()) - worker;
-      return Profile{worker, UsageOf(server) - its_server};
-    };
-    PSGD_ASSIGN_OR_RETURN(rates.push, profile(push_round, &push_seconds));
-    PSGD_ASSIGN_OR_RETURN(rates.pull, profile(pull_round, &pull_seconds));
+      exchange.worker = UsageOf(getpid()) - worker;
+      exchange.server = UsageOf(server) - its_server;
+    }
   }
-  const auto median = [](std::vector<double>& values) {
-    std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-    return values[values.size() / 2];
-  };
-  rates.push_seconds = median(push_seconds);
-  rates.pull_seconds = median(pull_seconds);
-  rates.payload_bytes = static_cast<double>(payload.size());
   rates.verified = true;
-  const std::vector<PulledSlice> pulled = cores[0]->TakePulled();
+  const std::vector<PulledSlice> last_pulled = cores[0]->TakePulled();
   std::map<float, float> expected;  // by gradient
-  for (size_t s = 0; s < pulled.size(); ++s) {
-    const auto* last =
-        options.copy ? weights[s].data() : reinterpret_cast<const float*>(pulled[s].payload.data());
+  for (size_t s = 0; s < last_pulled.size(); ++s) {
+    const auto* last = options.copy ? weights[s].data()
+                                    : reinterpret_cast<const float*>(last_pulled[s].payload.data());
     for (uint32_t i = 0; i < elements && rates.verified; ++i) {
       const auto [entry, is_new] = expected.try_emplace(decoded[i]);
       if (is_new) {
@@ -312,26 +343,26 @@ absl::StatusOr<std::vector<BenchRow>> RunPushPullBench(const PushPullBenchOption
   const std::string where = absl::StrCat(
       absl::AsciiStrToLower(ClusterConfig::Transport_Name(options.transport)), "/",
       is_whole ? options.slice_bytes / 1024 : options.slice_bytes, is_whole ? "KiB" : "B");
-  std::vector<BenchRow> rows(2);
-  for (int i = 0; i < 2; ++i) {
-    BenchRow& row = rows[i];
+  std::vector<BenchRow> rows;
+  for (Exchange& exchange : rates->exchanges) {
+    BenchRow& row = rows.emplace_back();
     row.bench = "push-pull";
-    row.name = absl::StrCat(i == 0 ? "push/" : "pull/", where);
-    const double seconds = i == 0 ? rates->push_seconds : rates->pull_seconds;
+    row.name = absl::StrCat(exchange.name, "/", where);
+    const double seconds = exchange.MedianSeconds();
     row.gbps = rates->bytes_a_round / seconds / 1e9;
     row.limit_gbps = limit;
     row.ratio = row.gbps / limit;
     row.verified = rates->verified;
     row.extra["workers"] = options.workers;
     row.extra["slices"] = options.slices;
-    row.extra["payload_bytes"] = i == 0 ? rates->payload_bytes : options.slice_bytes;
+    row.extra["payload_bytes"] = exchange.payload_bytes;
     row.extra["in_flight"] = options.slices * options.workers;
+    row.extra["messages"] = static_cast<double>(exchange.messages) / options.rounds;
     row.extra["exchange_us"] = 1e6 * seconds;
     if (!options.profile) continue;
-    const Profile& profile = i == 0 ? rates->push : rates->pull;
     const double slices = static_cast<double>(options.rounds) * options.slices * options.workers;
     for (const auto& [side, usage] :
-         {std::pair("worker", &profile.worker), std::pair("server", &profile.server)}) {
+         {std::pair("worker", &exchange.worker), std::pair("server", &exchange.server)}) {
       row.extra[absl::StrCat(side, "_us")] = 1e6 * usage->cpu_seconds / slices;
       row.extra[absl::StrCat(side, "_kernel_us")] = 1e6 * usage->kernel_seconds / slices;
       row.extra[absl::StrCat(side, "_switches")] = usage->switches / slices;

@@ -13,7 +13,7 @@ Hosts of scripts/netns.sh: ps-server on the first, a worker with one thread on e
 the first host has nothing. All train the same network on generated images in batches of 32 a worker (or
 --batch): ps-worker has it as ONNX, and with --torch PyTorch programs are psgd's workers. Printed are milliseconds a step (psgd's mean, DDP's median), images a second of all
 together, and megabytes a step that each worker sends and receives, headers included, from when training has settled.
-psgd's time is that of whole exchanges, by records that come once a second: with local steps measure for a minute.
+psgd's time is the slope of records that come once a second: with local steps measure for a minute.
 Needs root (network namespaces), Debian's python3-torch and python3-onnx.
 """
 import argparse
@@ -276,7 +276,7 @@ cluster: {{transport: {options.transport}, shards: {options.workers}, workers: {
             [NETNS, "run", str(host)] + worker + arguments, env=environment,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
     try:
-        first, latest = None, 0
+        points, latest = [], 0  # seconds and clock
         while True:
             time.sleep(0.2)
             if any(process.poll() is not None for process in servers + workers):
@@ -284,21 +284,24 @@ cluster: {{transport: {options.transport}, shards: {options.workers}, workers: {
                     process.kill()
                 raise RuntimeError("psgd ended early:\n" + "".join(
                     process.communicate()[1] for process in servers + workers))
-            # The first record of each clock: time counts from the end of an exchange to that of another one.
+            # The first record of each clock. Records come once a second, so the line through all of them
+            # says more than the first and the last one.
             last = next((r for r in progress(run) if r["clock"] > latest), None)
             if last is None:
                 continue
             latest = last["clock"]
-            if first is None:
-                # Two exchanges of each worker pull all weights and fill every residual.
-                if last["clock"] >= 3:
-                    first, before = last, transferred(2)
+            # Two exchanges of each worker pull all weights and fill every residual.
+            if last["clock"] < 3:
                 continue
-            clocks, took = last["clock"] - first["clock"], last["seconds"] - first["seconds"]
+            if not points:
+                before = transferred(2)
+            points.append((last["seconds"], last["clock"]))
+            took, clocks = (points[-1][i] - points[0][i] for i in (0, 1))
             if clocks >= 2 and took >= seconds:
-                steps = clocks * steps_of_clock(sets)
-                sent, received = (now - then for now, then in zip(transferred(2), before))
-                return took / steps, sent / steps, received / steps
+                steps = steps_of_clock(sets)
+                sent, received = ((now - then) / clocks for now, then in zip(transferred(2), before))
+                slope = statistics.linear_regression(*zip(*points)).slope
+                return 1 / slope / steps, sent / steps, received / steps
     finally:
         for process in workers + servers:
             if process.poll() is None:

@@ -1,4 +1,7 @@
 // ps-bench prints what it measured so that a small number can be judged.
+#include <map>
+
+#include "absl/strings/str_split.h"
 #include "tests/system/run_test.h"
 
 namespace psgd {
@@ -27,6 +30,26 @@ TEST(Bench, PushPullSaysWhatItMeasured) {
   EXPECT_EQ(row["copy"], "yes");
   EXPECT_EQ(row["pin"], "no");
   EXPECT_EQ(row["in_flight"], 4);
+}
+
+TEST(Bench, SlicesApartTravelInMessagesOfTheirOwn) {
+  const auto messages = [](const std::vector<std::string>& more) {
+    const std::vector<std::string> bench = {"ps-bench",    "push-pull", "--slice",  "4KiB",
+                                            "--count",     "16",        "--rounds", "2",
+                                            "--staleness", "0",         "--json"};
+    std::map<std::string, double> by_row;
+    const std::string out = RunProgram(bench + more).out;
+    for (const absl::string_view line : absl::StrSplit(out, '\n', absl::SkipEmpty())) {
+      const Json row = Json::parse(line.begin(), line.end());
+      by_row[row["case"].get<std::string>().substr(0, 4)] = row["messages"];
+    }
+    return by_row;
+  };
+  const auto together = messages({}), apart = messages({"--apart"});
+  for (const char* row : {"push", "pull", "both"}) {
+    EXPECT_LT(together.at(row), 16) << row;
+    EXPECT_GE(apart.at(row), 16) << row;
+  }
 }
 
 TEST(Bench, MoreShardsThanCoresAreRefused) {
