@@ -1,16 +1,16 @@
-# Headers that most sources include are compiled once, for rooms here and for tests below: a third
-# of the time. All users need the same compile options: GCC optimizes a source as its precompiled
-# header, whatever level of optimization the source has.
+# Headers that most sources include are compiled once, for rooms and programs here and for tests below:
+# a third of the time. All users need the same compile options: GCC optimizes a source as its
+# precompiled header, whatever level of optimization the source has.
 file(WRITE ${CMAKE_BINARY_DIR}/gen/empty.cc "")
-function(psgd_precompile_for_rooms name)
+function(psgd_precompile name header)
   add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/gen/empty.cc)
-  target_precompile_headers(${name} PRIVATE ${CMAKE_SOURCE_DIR}/common/precompiled.h)
+  target_precompile_headers(${name} PRIVATE ${CMAKE_SOURCE_DIR}/${header})
   target_compile_options(${name} PRIVATE -pthread ${ARGN})
   target_link_libraries(${name} PRIVATE absl::statusor protobuf::libprotobuf)
 endfunction()
 set(psgd_light $<$<CONFIG:Release>:-O1>)
-psgd_precompile_for_rooms(psgd_room_headers)
-psgd_precompile_for_rooms(psgd_light_room_headers ${psgd_light})
+psgd_precompile(psgd_room_headers common/precompiled.h)
+psgd_precompile(psgd_light_room_headers common/precompiled.h ${psgd_light})
 
 # Several sources are compiled as one, which halves the time of a build, so names in their anonymous
 # namespaces must differ. ALONE lists sources that must stay alone: names that every codec has,
@@ -51,13 +51,20 @@ function(psgd_compile_as_room name)
 endfunction()
 
 # psgd_program(NAME SOURCES ... DEPS ...): an installed program, whose sources define its function of
-# apps/program_mains.h. Its objects are the library NAME-objects, which the bundle's binary has too.
+# apps/program_mains.h. Its objects are the library NAME-objects, which the bundle's binary has too. They
+# only connect code of the rooms, so they are not optimized, which halves the time.
+set(psgd_unoptimized $<$<CONFIG:Release>:-O0>)
+psgd_precompile(psgd_program_headers apps/precompiled.h ${psgd_unoptimized})
+target_include_directories(psgd_program_headers PRIVATE ${CMAKE_SOURCE_DIR})
 function(psgd_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   string(REPLACE - _ function ${name}_main)
   add_library(${name}-objects OBJECT ${ARG_SOURCES})
   target_include_directories(${name}-objects PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/gen)
   target_link_libraries(${name}-objects PUBLIC ${ARG_DEPS})
+  target_compile_options(${name}-objects PRIVATE -pthread ${psgd_unoptimized})
+  target_precompile_headers(${name}-objects REUSE_FROM psgd_program_headers)
+  psgd_compile_together(${name}-objects)
   add_executable(${name} ${CMAKE_SOURCE_DIR}/apps/program.cc)
   target_compile_definitions(${name} PRIVATE PSGD_MAIN=${function})
   target_link_libraries(${name} PRIVATE ${name}-objects)
