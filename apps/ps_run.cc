@@ -116,7 +116,7 @@ absl::StatusOr<std::vector<std::string>> GpusOfWorkers(Arguments* arguments) {
   return lists;
 }
 
-// Of a command: each worker sees one GPU.
+// The lists of GPUs for workers that run a command: each worker sees one GPU.
 absl::StatusOr<std::vector<std::string>> GpusOfCommands(Arguments* arguments) {
   if (!arguments->worker_prefixes.empty()) {
     return absl::InvalidArgumentError(
@@ -185,7 +185,7 @@ absl::Status CheckWorkers(const Arguments& arguments, const Config& config) {
   return absl::OkStatus();
 }
 
-// Of a run with an etcd of its own: where its journals end, unless something is to be changed.
+// A run with an etcd of its own goes on where its journals end, unless the options change it.
 absl::Status ChooseWhereToGoOn(const Arguments& arguments, LocalRunOptions* options) {
   const RunChoice& run = arguments.run;
   LaunchOptions& launch = options->launch;
@@ -399,6 +399,6 @@ int ps_run_main(int argc, char** argv) {
   const absl::Status status = Run(arguments, stops, &command_exit_code);
   if (status.ok()) return kExitOk;
   const int code = Fail("ps-run", status);
-  // Of a run that was stopped as asked, that counts.
+  // After a stop on request the exit code tells of the stop, and not of a worker's command.
   return command_exit_code == 0 || absl::IsCancelled(status) ? code : command_exit_code;
 }

@@ -7,7 +7,7 @@ namespace psgd {
 
 struct ProcessUsage {
   double cpu_seconds = 0;
-  // Of cpu_seconds, in the kernel. Counted in ticks of 10 ms, so only long times are exact.
+  // The part of cpu_seconds in the kernel. Counted in ticks of 10 ms, so only long times are exact.
   double kernel_seconds = 0;
   double switches = 0;  // of threads, voluntary and not
   double faults = 0;    // of pages, without reading a disk

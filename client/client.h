@@ -35,9 +35,9 @@ struct ClientShare {
   uint32_t rank = 0, ranks = 1;  // of the workers in this segment
 };
 
-// Errors: WantsState of NextShare and Wait, after KeepState. ABORTED when a wait reached its limit,
-// CANCELLED when the run is over for this worker, and what the calls of WorkerCore's other shells
-// give. Not thread-safe.
+// Errors of all calls: ABORTED: a wait reached its limit. CANCELLED: the run is over for this
+// worker. After KeepState, NextShare and Wait may return WantsState. All other errors are as in
+// WorkerCore's other shells. Not thread-safe.
 class Client {
  public:
   // Joins the run. `plugin_dir`: where the codecs of GPUs are, see FindInPlugin.
@@ -53,7 +53,7 @@ class Client {
   absl::Status Commit(uint64_t samples, uint32_t epochs);
   // The updates of the step under way, and where they are coded.
   Pushes& pushes() { return pushes_; }
-  // The calling thread's device is the same again when the returned object ends.
+  // When the returned object ends, the calling thread has its present device again.
   DevicePushes::KeptThreadDevice KeepThreadDevice() const {
     return DevicePushes::KeptThreadDevice(pushes_.devices());
   }
@@ -61,12 +61,12 @@ class Client {
   // Waits at most until `until`. REQUIRES of the program: no step of the last share is left.
   absl::StatusOr<std::optional<ClientShare>> NextShare(Time until);
   absl::Status BatchIndices(uint32_t batch, std::span<uint32_t> indices);
-  // The weights of the next step, or those after the share.
+  // Waits for the weights of the next step, or for those after the share.
   absl::Status Wait(Time until);
-  // Those of one tensor: the others may still be on their way.
+  // Waits for the weights of one tensor. The others may still be on their way.
   absl::Status WaitFor(uint32_t tensor, Time until);
   absl::Status Get(uint32_t tensor, std::span<float> values);
-  // Of `step`, what it encoded and waited for is known here.
+  // Ends the step. The client itself fills in the times of encoding and waiting in `step`.
   absl::Status EndStep(StepReport step);
   // Whether the step under way ends with an exchange. With local steps most do not: nothing may be
   // pushed in them, and the program goes on with its own weights.
@@ -74,14 +74,14 @@ class Client {
 
   // The program has a state of its own that checkpoints keep: bytes that only it understands.
   void KeepState() { state_.Keep(); }
-  // For the checkpoint that wants it.
+  // Gives the state to the checkpoint that wants it.
   absl::Status SaveState(ByteSpan state) { return state_.Give(state); }
-  // Of the checkpoint that the run goes on from, until the first step has ended; nothing: it has
-  // none. DATA_LOSS: it has only a part. The first share must be here.
+  // The state in the checkpoint that the run goes on from, until the first step has ended. Null:
+  // the checkpoint has none. DATA_LOSS: it has only a part. The first share must be here.
   absl::StatusOr<const std::vector<std::byte>*> LoadedState() const;
 
   absl::Status Report(EvalResult result);
-  // For the people who watch the run: what may not be meant.
+  // Tells the people who watch the run of something that the program may not mean.
   void Note(const std::string& text);
   const ClientTimings& timings() const { return timings_; }
   // Ends the call that is under way in another thread. Only Leave may follow.
@@ -147,7 +147,7 @@ class Client {
   const FreedMemoryKeeper keeper_;  // ends after all that frees memory
   ClientTensors tensors_;
   ClientTimings timings_;
-  PushedFactors factors_;  // none: a program pushes whole gradients
+  PushedFactors factors_;  // always empty: a program pushes whole gradients
   Pushes pushes_;          // has the encoder, which outlives the member
   Member member_;
   std::optional<EpochOrder> order_;
@@ -156,12 +156,12 @@ class Client {
 
   Time until_ = Time::max();       // of the call under way
   int awaited_ = kAll;             // the only tensor that it waits for
-  bool arrive_ = false;            // weights do, for the present task::Await
+  bool arrive_ = false;            // weights arrive for the present task::Await
   std::optional<Time> pause_end_;  // of the present task::Pause
   std::optional<Segment> segment_;
   bool new_share_ = false;   // the program has not seen the segment
   bool installed_ = false;   // the weights of the present task::Install were taken
-  uint64_t local_step_ = 0;  // ended since the last exchange
+  uint64_t local_step_ = 0;  // how many local steps have ended since the last exchange
   bool leaves_ = false;      // the program wants to leave
   bool over_ = false;
   std::string over_why_;

@@ -16,14 +16,14 @@ struct OpenClient {
   std::unique_ptr<Client> client;  // guarded by mutex; null: it has left
 };
 
-// Thread-safe. A number is never given twice, so a handle that was closed, or made up, finds
-// nothing.
+// Thread-safe. A number is never given twice, so no client is found for a handle that was closed or
+// never given.
 class Clients {
  public:
   uint64_t Add(std::unique_ptr<Client> client);
   // Null: there is no such client.
   std::shared_ptr<OpenClient> Find(uint64_t handle) const;
-  // As Find; afterwards there is none.
+  // As Find, and removes the client.
   std::shared_ptr<OpenClient> Take(uint64_t handle);
   // A number that was given out and closed.
   bool WasClosed(uint64_t handle) const;

@@ -1,5 +1,5 @@
-// Tensors of a program that lie on GPUs: which of them are coded there, and what was pushed of them
-// in the step under way.
+// The tensors of a program that lie on GPUs: which of them are coded there, and which of them were
+// pushed in the step under way.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct DeviceValues {
   // The weights that the program got last. Null: none are needed.
   const float* base = nullptr;
   size_t count = 0;  // elements of each
-  // The cudaStream_t that has been given all that makes the values and the base; null: the default
+  // The cudaStream_t on which all work for the values and the base was launched; null: the default
   // stream.
   void* stream = nullptr;
 };
@@ -44,13 +44,13 @@ class DevicePushes {
   void Use(uint32_t tensor, int device) { wanted_[tensor] = device; }
   // The codecs of the devices, by tensor; null: the host codes the tensor.
   std::vector<DeviceCodecs*> Open(const ModelSpec& model, const Config& config);
-  // Tells where each tensor is coded, and why those of a device are coded on the host. REQUIRES:
-  // Open was called for the encoder.
+  // Logs where each tensor is coded. If a tensor on a device is coded on the host, logs why.
+  // REQUIRES: Open was called for the encoder.
   void Tell(const ModelSpec& model, const UpdateEncoder& encoder, const Log& log) const;
 
-  // Notes a gradient, or of weights the update `base` minus the weights, to which no weight decay
-  // is added. REQUIRES: the encoder has the tensor on its device; the memory stays as it is until
-  // the payload is handed over.
+  // Notes a push. For weights the update is `base` minus the weights, and no weight decay is added.
+  // REQUIRES: the encoder encodes the tensor on its device; the memory does not change until the
+  // payload is handed over.
   absl::Status Start(uint32_t tensor, Pushed what, const DeviceValues& values, double weight_decay,
                      uint64_t clock, UpdateEncoder* encoder);
   // Launches what was noted if it has many elements, so that it runs while the host encodes. Few
@@ -64,7 +64,7 @@ class DevicePushes {
   // does not keep back the others; returns the first error.
   absl::Status FinishAll(UpdateEncoder* encoder, const Take& take);
 
-  // While it lives, calls of the codecs do not change the calling thread's device for its owner.
+  // Puts the calling thread's device back when it ends, because calls of the codecs may change it.
   class KeptThreadDevice {
    public:
     explicit KeptThreadDevice(const DevicePushes& pushes);
@@ -81,15 +81,15 @@ class DevicePushes {
   // A GPU needs longer to encode so many elements than the host needs to launch the work.
   static constexpr size_t kMany = size_t{1} << 20;
 
-  // Those of any device; null: none are open.
+  // The codecs of any device; null: none are open.
   const DeviceCodecs* AnyCodecs() const;
-  // Checks where the values are; the event after which they are made.
+  // Checks where the values are. Returns the event after which they are ready.
   absl::StatusOr<void*> EventOf(uint32_t tensor, const DeviceValues& values);
   absl::StatusOr<std::vector<EncodedSlice>> FinishFirst(UpdateEncoder* encoder);
 
   const std::string plugin_dir_;
   std::map<uint32_t, int> wanted_;  // devices by tensor
-  // By device; an error: its tensors are coded on the host.
+  // By device. An error: the tensors of that device are coded on the host.
   std::map<int, absl::StatusOr<std::unique_ptr<DeviceCodecs>>> codecs_;
   std::map<uint32_t, std::string> why_not_;  // by tensor that Open leaves on the host
   std::deque<uint32_t> started_;

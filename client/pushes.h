@@ -26,7 +26,7 @@ namespace psgd {
 // program got last, too.
 enum class CodedOn { kHost, kDevice, kDeviceWithBase };
 
-// Whether a program has the optimizer, and pushes weights.
+// Whether the program has the optimizer, so that it pushes weights.
 bool PushesWeights(const Config& config);
 
 struct ClientTimings {
@@ -48,7 +48,8 @@ class Pushes {
         timings_(*timings),
         devices_(std::move(plugin_dir)) {}
 
-  // The program pushes the tensor from the memory of that CUDA device, where it can be coded there.
+  // The program pushes the tensor from the memory of that CUDA device, if the tensor can be coded
+  // there.
   absl::Status UseDevice(uint32_t tensor, int device);
   // Makes the encoder. REQUIRES: all tensors are there, and the member knows their placement.
   absl::Status MakeEncoder();
@@ -62,24 +63,24 @@ class Pushes {
   // REQUIRES of the program: it has committed.
   absl::StatusOr<CodedOn> WhereCoded(uint32_t tensor) const;
   absl::Status Push(uint32_t tensor, Pushed what, std::span<const float> values);
-  // The same of values on the device that codes the tensor. Does not wait for the device.
-  // The memory must not change until Finish. This push, a later one, Sent or Finish tells of values
-  // that are not finite.
+  // The same for values on the device that codes the tensor. Does not wait for the device. The
+  // memory must not change until Finish. If values are not finite, the error comes from this push,
+  // a later push, Sent or Finish.
   absl::Status Push(uint32_t tensor, Pushed what, const DeviceValues& values);
-  // Some rows of a tensor whose other rows did not change: weights or a gradient, as the run takes.
-  // `rows`: strictly ascending.
+  // Pushes some rows of a tensor whose other rows did not change. `values`: weights or a gradient,
+  // whichever the run takes. `rows`: strictly ascending.
   absl::Status PushRows(uint32_t tensor, std::span<const int64_t> rows,
                         std::span<const float> values);
-  // Waits for what devices encode of the step.
+  // Waits until devices have encoded their pushes of the step.
   absl::Status Finish();
   // Whether something was pushed in this step.
   bool any() const;
   // Each tensor may be pushed again.
   void EndStep() { pushed_.assign(pushed_.size(), false); }
-  // Which elements the last push of the tensor sent, where its codec sends single elements and
-  // leaves the others for later: 1, and 0 of the others. Elsewhere 0 of all.
+  // Says which elements the last push of the tensor sent, if its codec sends single elements and
+  // leaves the others for later: 1 if sent, 0 if not. With other codecs all are 0.
   absl::Status Sent(uint32_t tensor, std::span<uint8_t> sent);
-  // Whether the tensor's codec does so.
+  // Whether the tensor's codec sends single elements and leaves the others for later.
   absl::StatusOr<bool> SendsElements(uint32_t tensor) const;
 
  private:
@@ -89,12 +90,13 @@ class Pushes {
   bool TakesWeights(uint32_t tensor) const {
     return tensors_.is_statistic(tensor) || PushesWeights(config());
   }
-  // The tensor may be pushed, was not pushed in this step, and the run takes this of it.
+  // OK: the program may push the tensor, has not pushed it in this step, and the run takes weights
+  // or gradients as `what` says.
   absl::Status CheckPush(uint32_t tensor, Pushed what) const;
   absl::Status CheckHostPush(uint32_t tensor, Pushed what) const;
   absl::Status CheckDevicePush(uint32_t tensor, Pushed what, const DeviceValues& values) const;
-  // The update that makes `values` of the tensor's weights: shards subtract what an optimizer gets,
-  // and add what statistics get. `element_of`: which element the i-th value is.
+  // The update that turns the tensor's weights into `values`. Shards subtract it from trained
+  // weights, and add it to statistics. `element_of`: which element the i-th value is.
   template <typename ElementOf>
   std::span<const float> UpdateTo(uint32_t tensor, std::span<const float> values,
                                   const ElementOf& element_of);
@@ -105,9 +107,9 @@ class Pushes {
   void Send(uint32_t tensor, std::vector<EncodedSlice>* encoded);
   // Sends the payloads that a device has made.
   DevicePushes::Take TakeFromDevices();
-  // What a device encoded is finite: a device sends the update itself otherwise.
+  // Checks that an update from a device is finite. If it is not, the device has left it unencoded.
   absl::Status CheckFinite(uint32_t tensor, std::span<const EncodedSlice> encoded) const;
-  // The error if the program pushes such a value.
+  // The error for a value that is not finite.
   absl::Status NotFinite(uint32_t tensor, Pushed what, size_t element, float value) const;
 
   const std::function<absl::Status()> may_push_;
@@ -119,7 +121,7 @@ class Pushes {
   std::unique_ptr<UpdateEncoder> encoder_;
   bool committed_ = false;
   std::vector<bool> pushed_;  // by tensor: in this step
-  // By tensor: what a codec made of its last push, if it left something out.
+  // By tensor: its last push in encoded form, if the codec left something out.
   std::map<uint32_t, std::vector<EncodedSlice>> sent_;
   std::vector<EncodedSlice> encoded_;  // scratch
   std::vector<float> update_;          // scratch

@@ -51,7 +51,7 @@ class ClientTensors {
 
  private:
   ModelSpec model_;
-  std::vector<std::vector<float>> weights_;  // by tensor: first ones, then those that came last
+  std::vector<std::vector<float>> weights_;  // by tensor: the first weights, then the latest ones
 };
 
 }  // namespace psgd

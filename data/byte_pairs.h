@@ -21,7 +21,7 @@ namespace psgd {
 
 using Token = uint16_t;
 
-// Of data.vocabulary: a merge beside the bytes and the special tokens of data/token_rows.h.
+// The least data.vocabulary: the bytes, the special tokens of data/token_rows.h, and one merge.
 inline constexpr int kLeastVocabulary = 260;
 
 // For people, if the texts gave fewer tokens than data.vocabulary asks for. Else empty. `wanted`: 0
@@ -40,7 +40,7 @@ class BytePairs {
   // Makes the encoding with these merges, in their order. DataLoss: no encoding has such merges.
   static absl::StatusOr<BytePairs> FromMerges(std::span<const uint32_t> merges);
 
-  // Of each token after the bytes: its left token times 65536, plus its right one.
+  // One number for each token after the bytes: its left token times 65536, plus its right one.
   std::span<const uint32_t> merges() const { return merges_; }
   int size() const { return static_cast<int>(bytes_.size()); }
   // Returns the bytes that a token stands for. REQUIRES: token < size().

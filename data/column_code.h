@@ -29,7 +29,7 @@ struct CodedRows {
   std::vector<ColumnCode> columns;
   std::vector<float> cells;  // rows x columns
 
-  // Of a row: the inputs of all columns.
+  // The inputs that all columns of a row make together.
   size_t width() const {
     size_t sum = 0;
     for (const ColumnCode& column : columns) sum += column.width;

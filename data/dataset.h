@@ -19,7 +19,8 @@
 
 namespace psgd {
 
-// Of a dataset: sample indices travel as u32, and an epoch's order holds one for each sample.
+// A dataset has at most so many samples, because sample indices travel as u32, and an epoch's order
+// holds one index for each sample.
 inline constexpr size_t kMostSamples = size_t{1} << 30;
 
 // A sample and a pass over the data. All randomness of a sample comes from this key and the seed

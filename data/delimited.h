@@ -10,8 +10,8 @@
 
 namespace psgd {
 
-// Of tab, semicolon and comma, what occurs most outside of quotes in the first line of a file. A
-// line without any of them has one column: comma.
+// The separator that occurs most in the first line of a file, outside of quotes: tab, semicolon or
+// comma. A line without any of them has one column, and its separator is a comma.
 char SeparatorOf(absl::string_view line);
 
 // Splits a line into `fields`, without quotes and without blanks around a field. OutOfRange: a

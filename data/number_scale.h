@@ -25,7 +25,7 @@ struct NumberScale {
   }
 };
 
-// Of value(0) to value(count - 1), without those that are NaN; nothing if all are.
+// The scale of value(0) to value(count - 1), without those that are NaN. Nullopt: all are NaN.
 template <typename Value>
 std::optional<NumberScale> MeasureScale(size_t count, Value value) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();

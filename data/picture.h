@@ -7,7 +7,8 @@
 
 namespace psgd {
 
-// Of a picture in a file. Larger ones are refused before memory is allocated for them.
+// The most pixels of a picture in a file, and its longest side. Larger pictures are refused before
+// memory is allocated for them.
 inline constexpr int64_t kMostPixels = int64_t{1} << 27;
 inline constexpr int kMostPictureSide = 65535;
 

@@ -15,7 +15,7 @@
 
 namespace psgd {
 
-// Of the samples of pictures.
+// The channels of the samples that pictures become.
 inline int ChannelsOf(const ImagesConfig& config) { return config.channels() == 1 ? 1 : 3; }
 
 // Reads a JPEG or a PNG, which is told by its first bytes. Not thread-safe.

@@ -16,7 +16,8 @@ NumberScale ScaleOf(const Preparation::Scale& record);
 
 void RecordClasses(const std::vector<std::string>& names, Preparation* preparation);
 
-// Adds shape and targets. Of a record of more than 1 MiB the shape alone stays (too_large).
+// Adds the shape and the targets. If the record has more than 1 MiB, it keeps only the shape
+// (too_large).
 void CompletePreparation(const SampleShape& shape, const Targets& targets,
                          Preparation* preparation);
 // For people: that the record is too large, and what to do.

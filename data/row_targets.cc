@@ -36,7 +36,7 @@ std::string SortedClassesText(const std::string& path, const RowTargets& rows, s
   const auto first = rows.labels.begin(), last = first + static_cast<ptrdiff_t>(training);
   const double share =
       static_cast<double>(std::count(first, last, test.front())) / static_cast<double>(training);
-  // Of mixed rows, as many have one class by chance.
+  // In mixed rows, so many test rows may have one class by chance.
   if (std::pow(share, static_cast<double>(test.size())) > kUnlikely) return "";
   return absl::StrCat(path, ": all ", test.size(),
                       " test rows, the last of the file, have the class ",

@@ -49,9 +49,10 @@ absl::Status BeyondClasses(const std::string& mask_path, int label, int classes)
                               " means not counted)");
 }
 
-// Reads masks until two classes occur, as in most sets in the first. Else the network learns
-// nothing: an error if the reason is 255, or a note. Leaves damage to training. Of many masks looks
-// at some, spread over the list: names may sort the empty ones together. Then 255 is a note, too.
+// Reads masks until two classes occur; in most sets the first mask has both. If there is only one
+// class, the network learns nothing: an error if the reason is 255, otherwise a note. If there are
+// many masks, looks at some that are spread over the list, because names may sort the empty ones
+// together. Then 255 is a note, too. Does not report damage: training does.
 absl::StatusOr<std::string> CheckClasses(const std::vector<Pair>& pairs, int classes) {
   std::optional<int> only;
   bool ignored = false;

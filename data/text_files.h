@@ -13,8 +13,8 @@
 
 namespace psgd {
 
-// Of all texts of a dataset. Sample indices travel as u32, and an epoch's order holds one for each
-// sample.
+// The most bytes of all texts of a dataset, because sample indices travel as u32, and an epoch's
+// order holds one index for each sample.
 inline constexpr uint64_t kMostTextBytes = uint64_t{1} << 30;
 
 // The concatenated bytes of files. Thread-safe: immutable.

@@ -11,8 +11,8 @@ class JoinableEndpoint : public EndpointBase {
 
   // Whether Receive has something to do. Cheap, for an owner that asks again and again.
   virtual bool HasWork() = 0;
-  // Until EndWait, fd() becomes readable when Receive has something to do. False: it has now, and
-  // no wait began.
+  // Until EndWait, fd() becomes readable when Receive has something to do. False: Receive has
+  // something to do now, so no wait began.
   virtual bool BeginWait() = 0;
   virtual void EndWait() = 0;
   virtual int fd() const = 0;

@@ -5,10 +5,10 @@
 
 namespace psgd {
 
-// Bytes a second, each way, of the network interface that has this host's address, as the system
-// knows them. 0: it does not, as of loopback, or the address is not of this machine.
+// The speed of the network interface that has this host's address, in bytes a second each way. 0:
+// the system does not know it, as for loopback, or the address is not of this machine.
 double LinkSpeedOf(const std::string& host);
-// Of the interface with this folder in /sys/class/net.
+// The speed of the interface that has this folder in /sys/class/net. 0: not known.
 double LinkSpeedIn(const std::string& folder);
 
 }  // namespace psgd

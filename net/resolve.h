@@ -1,4 +1,4 @@
-// What names of hosts stand for.
+// Finds the addresses of host names.
 #pragma once
 
 #include <sys/socket.h>
@@ -13,7 +13,7 @@
 
 namespace psgd {
 
-// An address as the system's calls take it.
+// An address in the form that system calls take.
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = sizeof(storage);
@@ -30,14 +30,14 @@ struct SocketAddress {
 // there. May wait for name servers. UNAVAILABLE: the name is unknown, now at least.
 absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& host, int port);
 
-// Their hosts in digits; none if there was an error.
+// The hosts of these addresses in digits; empty if there was an error.
 std::vector<std::string> InDigits(const absl::StatusOr<std::vector<SocketAddress>>& addresses);
 
 // Whether only this machine reaches the host: localhost, or an address of the loopback network.
 // Asks no name server, so nobody else decides.
 bool IsLoopback(const std::string& host);
 
-// A Resolve that nobody waits for. Belongs to one thread.
+// A Resolve in another thread, so that nobody waits for it. The object belongs to one thread.
 class Lookup {
  public:
   // Begins. An address in digits is known at once; any other name is looked up by another thread.

@@ -1,4 +1,4 @@
-// Waiting for a moment without sleep.
+// Waits for a moment without sleep.
 #pragma once
 
 #include <sched.h>
@@ -9,11 +9,11 @@
 
 namespace psgd {
 
-// Where things follow each other closely, this saves two switches.
+// If messages follow each other closely, this saves two context switches for each.
 class Spin {
  public:
-  // Whether `came` says so within 30 us. It does not try if nothing came or left for 150 us, so an
-  // idle endpoint uses no processor time.
+  // Returns whether `came` becomes true within 30 us. Does not wait if nothing came or left for
+  // 150 us, so an idle endpoint uses no processor time. `last`: when something came or left.
   template <typename Came>
   bool Until(Time last, Came came) {
     constexpr Duration kLongest = std::chrono::microseconds(30);
@@ -31,8 +31,9 @@ class Spin {
   }
 
  private:
-  // Who yields a core that others want gets it back after their slices, milliseconds later. Who
-  // sleeps is woken at once, so on a crowded machine this one sleeps for a while.
+  // A thread that yields a core gets it back only after the time slices of others that want it,
+  // milliseconds later. A thread that sleeps is woken at once. So after a slow yield, Until returns
+  // at once for a while, and the thread sleeps instead.
   static constexpr Duration kSlice = std::chrono::milliseconds(1);
   static constexpr Duration kRest = std::chrono::milliseconds(200);
   Time rests_until_{};

@@ -42,7 +42,8 @@ struct EncodedMessage {
   size_t size = 0;  // of all frames
 };
 
-// Whether a message has a checksum. In memory that two processes share nothing damages it.
+// Whether a message has a checksum. In memory that two processes share it needs none, because
+// nothing damages it there.
 enum class Integrity { kChecksum, kMemory };
 
 // Returns INVALID_ARGUMENT, naming the limit, when the message is larger than the format or

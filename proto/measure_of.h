@@ -10,7 +10,7 @@
 
 namespace psgd {
 
-// Of an evaluation, at most; python/psgd/_client.py has the number, too.
+// An evaluation has at most so many measures. python/psgd/_client.py has the number, too.
 inline constexpr int kMostMeasures = 16;
 
 // The first measure, or the loss if there is none.

@@ -23,7 +23,7 @@ struct ParameterRates {
   }
 };
 
-// Of the first group whose pattern matches.
+// The rates of the first group whose pattern matches.
 ParameterRates RatesOf(const OptimizerConfig& optimizer, const ParameterSpec& parameter);
 
 // An error names the first group that fits no parameter. `key`: of the groups, optimizer.groups or

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures the headline rows of ps-bench on this machine (three minutes), and appends them to a
 # history, with date, machine and commit (and a + for changes that are not committed). `ps-bench
-# history` shows it. Of the codecs it keeps five. Close other programs first.
+# history` shows it. It keeps five of the codecs. Close other programs first.
 # scripts/bench.sh [FILE]                     default: docs/bench-history.jsonl
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -28,7 +28,8 @@ double ThreadsOf(const std::string& device) {
   return 1;
 }
 
-// Of the steps in a trace; 0 where there is none that can be read.
+// The standard deviation of the computing times in a trace, divided by their mean; 0: the trace is
+// missing, unreadable or too short.
 double SpreadIn(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return 0;

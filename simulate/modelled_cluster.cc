@@ -12,7 +12,7 @@ constexpr size_t kGradientParts = 4;
 constexpr Duration kTick = std::chrono::milliseconds(200);
 constexpr double kSharedMemory = 20e-6;  // one way, at most
 
-// Of what is asked for, only training is simulated, for so many clocks, in as many epochs as they
+// The config of the simulation: only the training, of `clocks` clocks, in as many epochs as they
 // take.
 Config SimulatedConfig(const Workload& workload, uint64_t clocks) {
   Config config = workload.config;

@@ -66,7 +66,7 @@ class ModelledShard {
   double busy_ = 0;
 };
 
-// Of a message on the wire, all headers included.
+// The size of a message on the wire, with all headers.
 double WireBytes(const Message& message);
 
 }  // namespace psgd::sim

@@ -9,9 +9,9 @@
 
 namespace psgd::sim {
 
-// Processor sharing: every job goes on at the same rate, which is `most` or, where that would be
-// more than there is, its part of `capacity`. Of a link: bytes a second, and one job may have them
-// all. Of processors: how many there are, and a thread keeps one busy. Not thread-safe.
+// Processor sharing: every job goes on at the same rate. The rate is `most`, or an equal part of
+// `capacity` if that is less. A link has a capacity in bytes a second, and one job may have all of
+// it. The capacity of processors is their number, and a thread keeps one busy. Not thread-safe.
 class SharedResource {
  public:
   // REQUIRES: capacity > 0, most > 0.
@@ -21,7 +21,7 @@ class SharedResource {
   // alike the job stands for.
   void Run(double units, double times, EventQueue::Action done);
 
-  // Of what it could have done since the start.
+  // The share of its capacity that was used since the start.
   double Utilisation() const;
 
  private:

@@ -53,7 +53,7 @@ struct HeldShares {
   double most = 0;
 };
 
-// Of the servers from `first` to before `end`. `servers`: by shard.
+// The shares of the servers from `first` to before `end`. `servers`: by shard.
 HeldShares SharesHeld(const Traffic& traffic, const std::vector<uint32_t>& servers, int first,
                       int end);
 

@@ -9,7 +9,8 @@
 
 namespace psgd {
 
-// Memory by kind, and the largest batch that `available` bytes hold. For people.
+// A text for people: the memory that each kind of data needs, and the largest batch for which
+// `available` bytes suffice.
 absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOptions& options,
                                        size_t available);
 

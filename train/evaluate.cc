@@ -15,14 +15,14 @@ namespace psgd {
 
 namespace {
 
-// Of sample i of the last batch: the logit of class 1 against that of class 0.
+// The logit of class 1 minus that of class 0, for sample i of the last batch.
 float ScoreOfSample(const Replicas& network, size_t i) {
   const std::span<const float> logits = network.logits();
   const size_t classes = logits.size() / static_cast<size_t>(network.batch());
   return logits[i * classes + 1] - logits[i * classes];
 }
 
-// Of the last batch's samples. Padding is at the end.
+// The scores of the last batch's samples. Padding is at the end.
 std::vector<float> Scores(const Replicas& network, uint64_t counted) {
   std::vector<float> scores;
   for (size_t i = 0; i < counted; ++i) scores.push_back(ScoreOfSample(network, i));

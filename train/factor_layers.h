@@ -8,8 +8,8 @@
 
 namespace psgd {
 
-// The weights for which the config names factors, where the factors of all `parts` of a batch
-// together have fewer bytes than the gradient. Null where the config names none.
+// The weights for which the config names factors, if the factors of all `parts` of a batch together
+// have fewer bytes than the gradient. Null: the config names none.
 ChooseFactors FactorLayers(const Config& config, size_t parts);
 
 }  // namespace psgd

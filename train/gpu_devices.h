@@ -17,10 +17,10 @@ struct GpuDevice {
   std::string name;
 };
 
-// UNAVAILABLE, with the reason and what to do, when this host has none that can be used.
+// UNAVAILABLE: this host has no usable GPU. The message says why, and what to do.
 absl::StatusOr<std::vector<GpuDevice>> ListGpus();
 
-// The devices of such a list, each of which this host has.
+// The devices of such a list. An error: this host lacks one of them.
 absl::StatusOr<std::vector<GpuDevice>> ChooseGpus(absl::string_view list);
 
 }  // namespace psgd

@@ -73,7 +73,7 @@ std::span<const float> GradientClip::Clipped(int parameter, std::span<const floa
     for (float& value : clipped_) value *= factor;
     return clipped_;
   }
-  // Of a product one factor is scaled.
+  // To scale a product, it is enough to scale one factor.
   const size_t width = clipped_.size() / static_cast<size_t>(factor_rows_[parameter]);
   const auto inputs = static_cast<size_t>(model_.parameters(parameter).shape(1));
   for (size_t i = 0; i < clipped_.size(); ++i) {

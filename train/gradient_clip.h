@@ -25,9 +25,10 @@ class GradientClip {
   bool waits_for_all() const { return bounds_.norm > 0; }
   // A parameter's gradient is final. REQUIRES: each parameter once, in the same order in each step.
   void Add(int parameter, std::span<const float> gradient);
-  // The gradient within the bounds. A gradient with a value that is not finite keeps one in each
-  // parameter, if the norm is bounded: shards refuse it as a whole. Valid until the next call.
-  // REQUIRES: Add was called for all parameters, or !waits_for_all().
+  // The gradient within the bounds. If the norm is bounded and a value of the gradient is not
+  // finite, every parameter gets a value that is not finite, so that the shards refuse the whole
+  // gradient. Valid until the next call. REQUIRES: Add was called for all parameters, or
+  // !waits_for_all().
   std::span<const float> Clipped(int parameter, std::span<const float> gradient);
   // The step's gradients are clipped.
   void EndStep() { squares_ = 0; }

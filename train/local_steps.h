@@ -30,7 +30,7 @@ class LocalSteps {
     const ModelSpec& model;
     const Placement& placement;
     const Fragments& fragments;
-    // Of a parameter: the network's, in the host's memory.
+    // The network's weights of a parameter, in the host's memory.
     std::function<std::span<float>(int)> weights;
     std::function<void()> wrote;                          // called after `weights` were written
     std::function<std::span<const float>(int)> gradient;  // of the last step
@@ -49,12 +49,13 @@ class LocalSteps {
 
   // A device makes the steps, from gradients that it bounds by itself (train.clip).
   bool on_device() const { return options_.device != nullptr; }
-  // The network has weights to train with: a step need not wait for those of the shards.
+  // The network has weights to train with, so a step need not wait for the shards' weights.
   bool begun() const { return begun_; }
   // The shards' weights after `clock` are here. Mixes the slices that its exchange carried into the
   // network's weights, as local.mix says. The first call copies all slices.
   absl::Status Take(uint64_t clock);
-  // The local optimizer makes a step from the network's gradients, at this time of the run.
+  // Makes a step of the local optimizer from the network's gradients. `time`: of the step in the
+  // run.
   absl::Status Step(const ScheduleTime& time);
   // The exchange of `clock` begins. Change can be called until the next step.
   absl::Status Exchange(uint64_t clock);
@@ -62,7 +63,8 @@ class LocalSteps {
   // reversed, because shards subtract a push. Valid until the next call.
   std::span<const float> Change(int parameter);
 
-  // For an evaluation the network gets the shards' weights, and then its own again.
+  // ShowShards gives the network the shards' weights for an evaluation. ShowOwn gives it its own
+  // weights again.
   absl::Status ShowShards();
   void ShowOwn();
 
@@ -73,8 +75,8 @@ class LocalSteps {
   // after `clock`.
   absl::StatusOr<Bytes> Save(uint32_t worker, uint64_t clock);
   size_t SavedBytes();
-  // False, and nothing changes: the state is of another model, or of other local.* keys.
-  // Of another worker only the optimizer's state is taken.
+  // False, and nothing changes: the state is of another model, or of other local.* keys. Only the
+  // optimizer's state is taken if another worker saved it.
   absl::StatusOr<bool> Restore(std::span<const std::byte> saved, uint32_t worker);
 
  private:
@@ -87,13 +89,13 @@ class LocalSteps {
   std::vector<float>& base(int parameter) {
     return base_.empty() ? shards_[parameter] : base_[parameter];
   }
-  // All arrays of a state, in order.
+  // Calls `use` for all arrays of a saved state, in order.
   template <typename Use>
   void ForEachSaved(const Use& use);
   void StepOnHost(int parameter, const OptimizerStep& step);
   // What a step does to a parameter on the device.
   ElementUpdate UpdateOf(int parameter, const OptimizerStep& step) const;
-  // options_.weights are the network's from then on, until the next step.
+  // Makes options_.weights equal to the network's weights. This holds until the next step.
   absl::Status BringWeights();
   // Copy states_ from the device, and to it. On the host they do nothing.
   absl::Status ReadStates();
@@ -107,10 +109,11 @@ class LocalSteps {
   Arrays shards_;
   // Only with fragments: an evaluation pulls weights that the worker has not taken yet.
   Arrays base_;
-  // Of the optimizer, by state array. With a device: empty except while they are saved or restored.
+  // The optimizer's states, by state array. With a device this is empty, except while the states
+  // are saved or restored.
   std::vector<Arrays> states_;
   bool weights_here_ = true;  // false: the device has moved them since BringWeights
-  uint64_t steps_ = 0;        // that the optimizer made
+  uint64_t steps_ = 0;        // how many steps the optimizer made
   bool begun_ = false;
   uint64_t exchanged_ = 0;    // the last clock whose weight changes were pushed
   uint64_t saved_clock_ = 0;  // of the restored weights; 0: none were restored

@@ -14,15 +14,16 @@ class ProgressLog {
  public:
   explicit ProgressLog(Log log) : log_(std::move(log)) {}
 
-  // A step that leads to `clock` is done. `samples`: counted in its loss. `wait`: seconds without
-  // work before it.
+  // The step that leads to `clock` is done. `samples`: how many count in its loss. `wait`: seconds
+  // that the worker waited before it.
   void Add(uint64_t clock, uint64_t samples, double loss_sum, double wait, Time now);
-  // Since the start.
+  // The number of steps since the start.
   uint64_t all_steps() const { return all_steps_; }
 
  private:
   const Log log_;
-  // Since the last line; `since_` is that of the first step before the first one.
+  // The time of the last line, or of the first step before there is a line. The counts below are
+  // since then, except all_steps_.
   Time since_{};
   uint64_t steps_ = 0;
   uint64_t all_steps_ = 0;

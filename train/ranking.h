@@ -1,5 +1,6 @@
-// How well a model ranks, as recommenders are compared (He et al., "Neural collaborative
-// filtering", 2017): in groups of samples, of which the first is what a user really chose.
+// Measures how well a model ranks, in the way in which recommenders are compared (He et al.,
+// "Neural collaborative filtering", 2017): in groups of samples. The first sample of a group is
+// what a user really chose.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +13,16 @@ namespace psgd {
 
 class Ranking {
  public:
-  // `group`: samples that compete; 0: there are none.
+  // `group`: how many samples a group has; 0: there are no groups.
   explicit Ranking(int group) : group_(static_cast<size_t>(group)) {}
 
   // Scores of the samples that follow; a larger one is better. A group may come in several parts.
   void Add(std::span<const float> scores);
 
-  // Of the whole groups: hit_ratio_10, the share of them whose first sample is among the best ten,
-  // and ndcg_10, the mean of 1 / log2(1 + place) of it, zero beyond the tenth. Of equal scores the
-  // first sample's is the worst: a model that tells nothing apart hits nothing.
+  // Reports two measures of the whole groups. hit_ratio_10 is the share of groups whose first
+  // sample is among the best ten. ndcg_10 is the mean of 1 / log2(1 + the first sample's place),
+  // with zero for places beyond the tenth. Among equal scores the first sample counts as the worst,
+  // so a model that gives all samples the same score has no hits.
   void Report(EvalResult* result) const;
 
  private:

@@ -8,7 +8,7 @@ namespace psgd {
 
 class StepClock {
  public:
-  // Of the step that leads to `clock`.
+  // Measures a part of the step that leads to `clock`.
   StepClock(double* seconds, StepTrace* trace, TraceSpan::Kind kind, uint64_t clock)
       : seconds_(seconds), trace_(trace), kind_(kind), clock_(clock), start_(SteadyNow()) {}
   ~StepClock() {

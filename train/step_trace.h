@@ -1,4 +1,4 @@
-// What this worker does in its first steps, and when, for the run's trace.
+// Records what this worker does in its first steps, and when, for the run's trace.
 #pragma once
 
 #include <optional>
@@ -10,17 +10,17 @@
 
 namespace psgd {
 
-// Not thread-safe: belongs to who uses the session.
+// Not thread-safe: belongs to the thread that uses the session.
 class StepTrace {
  public:
   // Keeps the spans of so many steps.
   void Begin(uint64_t steps, uint32_t worker);
 
-  // The step that leads to `clock`.
+  // Adds a span of the step that leads to `clock`.
   void Add(TraceSpan::Kind kind, uint64_t clock, Time start, Time end);
   void AddPush(const DataHeader& push, Time sent, Time acknowledged);
 
-  // Those since this was last asked, by this process' clock.
+  // Moves the spans since the last call to the report. Their times are of this process' clock.
   void MoveTo(WorkerReport* report);
 
  private:
@@ -28,7 +28,7 @@ class StepTrace {
 
   uint64_t steps_ = 0;
   uint32_t worker_ = 0;
-  std::optional<uint64_t> first_;  // clock that was traced
+  std::optional<uint64_t> first_;  // the first traced clock
   std::vector<TraceSpan> spans_;
 };
 

@@ -20,18 +20,19 @@ class TargetMeasures {
   // Outputs of a network, and targets as Targets says; both samples x targets.
   void Add(std::span<const float> outputs, std::span<const float> targets);
 
-  // Of numbers and counts, in their own unit:
+  // For numbers and counts, in their own unit:
   //   rmse  the root of the mean squared error
   //   mae   the mean absolute error
   //   r2    1 - squared error / squared distance from the mean; 0 if the target never varies
   // With several targets, their means over the targets, and rmse_NAME of each of at most
-  // kMostNamedTargets. Of labels:
+  // kMostNamedTargets. For labels:
   //   f1              2 hits / (2 hits + wrong ones + missed ones), over all labels
   //   label_accuracy  the share of labels that are right
   //   auc             AreaUnderCurve; the mean over the labels that are both 0 and 1 somewhere, and
   //                   auc_NAME as above
-  // Names are in lower case, with _ for other characters than letters and digits, and end with the
-  // target's number if they would not differ. Nothing without samples.
+  // NAME is in lower case, with _ in place of characters other than letters and digits. It ends
+  // with the target's number if two names were equal otherwise. Without samples nothing is
+  // reported.
   void Report(EvalResult* result) const;
 
  private:
@@ -56,7 +57,7 @@ class TargetMeasures {
   std::vector<Sums> sums_;  // by target
 };
 
-// With the measures of all targets they are fewer than an evaluation may have.
+// Together with the measures over all targets, so many are still fewer than an evaluation may have.
 inline constexpr size_t kMostNamedTargets = 12;
 // With more labels the area under their curves is not measured.
 inline constexpr size_t kMostCurves = 100;

@@ -405,7 +405,7 @@ absl::Status Trainer::Step(uint64_t clock, const Bring& bring) {
   const auto push = [&](int parameter) {
     // Weights that no kernel reads are not awaited before.
     if (bring && pushed.ok()) pushed = brought(kAllWeights);
-    // Of a GPU's part of the encoding nothing can be told from computing.
+    // A GPU's part of the encoding cannot be told from its computing, and counts as computing.
     double waiting = 0;
     Stopwatch timer(encoder_->on_device()[parameter] ? &waiting : &encoding);
     if (pushed.ok()) pushed = TakeGradient(parameter);
@@ -443,7 +443,7 @@ absl::Status Trainer::StepLocally(uint64_t clock, const Bring& bring) {
       segment_->epoch_at_start() +
       static_cast<double>(clock - 1 - segment_->first_clock()) * segment_->epochs_per_clock();
   const uint64_t steps = core().steps();
-  // Of a worker with fewer steps, or of a short clock, the same share.
+  // A worker with fewer steps delays the same share of its steps, and so does a short clock.
   const uint64_t delay = std::min<uint64_t>(config().local().delay(), most - 1) * steps / most;
   const auto waits = [&] { return std::holds_alternative<task::Await>(core().task()); };
   for (uint64_t i = 0; i < steps; ++i) {
@@ -728,7 +728,7 @@ void Trainer::NoteResidualLeft(const absl::Status& status) {
   const absl::StatusOr<double> norm = encoder_->ResidualNorm();
   if (!norm.ok()) return;
   member_.SetResidualNormLeft(*norm);
-  // Of a run that is over, the last checkpoint has it.
+  // If the run is over, its last checkpoint has the residual.
   if (*norm > 0 && !status.ok()) {
     options_.log->warn("leaves without having pushed its residual, of norm {}", *norm);
   }

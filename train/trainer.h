@@ -33,7 +33,7 @@ class Trainer {
  public:
   explicit Trainer(TrainerOptions options);
 
-  // OK when the run ended or this worker left it as asked.
+  // OK: the run has ended, or this worker left the run as it was asked to.
   absl::Status Run();
 
  private:
@@ -62,16 +62,16 @@ class Trainer {
   // The task is done.
   void Done();
 
-  // While a step computes: begins to install the weights that were pulled ahead, once they are
-  // here. Returns whether it is to be called again.
+  // Called while a step computes: begins to install the weights that were pulled ahead, once they
+  // are here. Returns whether it must be called again.
   bool InstallAhead();
-  // The batch of the step; where a device takes the next one ahead, also that one, into ahead_.
-  // `another`: the clock has another batch.
+  // Returns the batch of the step. If a device takes the next batch ahead, also puts that batch
+  // into ahead_ if it is ready. `another`: the clock has another batch.
   absl::StatusOr<Batch> NextBatch(uint64_t clock, bool another);
-  // Whether that batch is in ahead_ by now.
+  // Whether the next batch is in ahead_ by now.
   absl::StatusOr<bool> NextBatchIsHere();
-  // The gradient of a parameter is final: pushes it, or, where the bound of the norm waits for the
-  // whole gradient, all with the last.
+  // The gradient of a parameter is final: pushes it. If a bound of the norm needs the whole
+  // gradient, all parameters are pushed with the last one.
   absl::Status TakeGradient(int parameter);
   // Encodes the gradient of a parameter, and pushes it.
   absl::Status PushGradient(int parameter);
@@ -79,12 +79,12 @@ class Trainer {
   std::span<const float> GradientOf(int parameter);
   // Brings the weights of a parameter, or all, during a step that began without them.
   using Bring = std::function<absl::Status(int)>;
-  // The task is an Await of weights, and a step begins before they are here. What it calls for
-  // them.
+  // For a step that begins during an Await of weights, before they are here: the function that the
+  // step calls for them.
   Bring BringArriving();
   // Where the weights of a parameter are installed.
   std::span<float> Installed(int parameter);
-  // An average of the weights takes the place of the present ones, until they are put back.
+  // Keeps the present weights while their average takes their place. PutBackWeights puts them back.
   void KeepWeights();
   void PutBackWeights();
   // Computes the step that leads to `clock`, and pushes its updates. `bring`: as in BesideStep.
@@ -92,7 +92,8 @@ class Trainer {
   // Takes the local steps that lead to `clock`, and pushes the weight change. `bring`, if set, is
   // called after local.delay of them.
   absl::Status StepLocally(uint64_t clock, const Bring& bring);
-  // One of them, at this time of the run. `another`: the clock has a step after it.
+  // Takes one of the local steps. `time`: of the step in the run. `another`: the clock has a step
+  // after it.
   absl::Status LocalStep(uint64_t clock, const ScheduleTime& time, bool another);
   // Encodes and pushes the weight changes of the slices that the exchange carries.
   absl::Status PushChanges(uint64_t clock);
@@ -100,32 +101,33 @@ class Trainer {
   void PushEncoded(uint64_t clock);
   // The network whose device makes the local steps; null: the host makes them.
   absl::StatusOr<Network*> DeviceOfLocalSteps(size_t replicas);
-  // Adds what the local steps need to go on later.
+  // Adds the state that the local steps need in order to go on later.
   absl::Status AddLocalState(std::vector<std::pair<uint32_t, Bytes>>* states);
-  // Ends the local steps, which may be many, without a push if this worker is to leave or the run
-  // drains. Returns whether it did.
+  // If this worker must leave or the run drains, ends the local steps without a push, because many
+  // may be left. Returns whether it ended them.
   bool GaveUpLocalSteps();
-  // What an error of the weights that were pulled means.
+  // Explains an error that the pulled weights gave.
   absl::Status OfWeights(absl::Status status) const;
   // Called when a shard has acknowledged `push`, which was first sent at `sent`.
   void Acknowledged(const Message& push, Time sent);
 
-  // An error: there is no time to stop in order.
+  // An error: this worker must end at once, without its residual pushed.
   absl::Status StopsAtOnce() const;
-  // Whether this process, or this worker alone, was asked to stop; and how much is left of the time
-  // that it has for that.
+  // Whether this process, or this worker alone, was asked to stop. If so, DrainTimeLeft returns how
+  // much time is left for that.
   bool Asked() const;
   Duration DrainTimeLeft() const;
 
   // Logs what was left out of the data since the last call.
   void ReportDamage();
-  // For the worker's log, and for those who look at the run.
+  // Warns in the worker's log, and tells the people who watch the run.
   void Warn(const std::string& text);
   // An error: the step's loss is not finite.
   absl::Status ReportStep(uint64_t clock, uint64_t step, const Network::Result& result);
-  // Whether this worker is to leave by itself; and whether it is to stay while the run drains.
+  // Tells the core whether this worker must leave, and whether the run drains.
   void TellAsked();
-  // Logs how a GPU runs the steps, once, and each step that was computed again in fp16.
+  // Logs once how a GPU launches the steps, and logs each step whose gradients left the range of
+  // fp16 and were computed again.
   void ReportLaunches(uint64_t clock, const Network::Result& result);
   // Finds out the norm of the residual that is lost with this worker, if it is not known yet.
   void NoteResidualLeft(const absl::Status& status);
@@ -142,7 +144,7 @@ class Trainer {
   std::unique_ptr<BatchLoader> loader_;
   std::unique_ptr<Replicas> network_;
   CodecTable codecs_;
-  std::unique_ptr<DeviceCodecs> device_codecs_;  // of a GPU that gradients leave as payloads
+  std::unique_ptr<DeviceCodecs> device_codecs_;  // of a GPU that encodes its gradients
   std::unique_ptr<UpdateEncoder> encoder_;
   std::optional<GradientClip> clip_;   // nullopt: gradients have no bound
   std::unique_ptr<LocalSteps> local_;  // null: each step is an exchange
@@ -153,7 +155,7 @@ class Trainer {
   std::unique_ptr<ArrivingWeights> weights_;
 
   PushedFactors pushed_factors_;
-  std::optional<Batch> ahead_;  // the next step's, if it is here; a device has or gets it
+  std::optional<Batch> ahead_;  // the next step's batch, if it is here; a device has or gets it
   std::unique_ptr<WeightsAhead> weights_ahead_;  // null: they are installed between the steps
   std::string waiting_for_;                      // the last reason of a pause
   std::string gave_;                             // says which residual was pushed
@@ -164,8 +166,8 @@ class Trainer {
   uint64_t step_clock_ = 0;    // of the step under way
   double step_weight_decay_ = 0;
   StepReport took_;                    // of the step under way
-  uint64_t steps_ = 0;                 // of a GPU
-  uint64_t repeated_steps_ = 0;        // since gradients left fp16
+  uint64_t steps_ = 0;                 // on a GPU
+  uint64_t repeated_steps_ = 0;        // computed again because gradients left the range of fp16
   double cpu_seconds_ = 0;             // of this process, when its part was last reported
   std::vector<EncodedSlice> encoded_;  // scratch
 };

@@ -1,4 +1,4 @@
-// What a worker is told when it is started, and what follows from it.
+// The options with which a worker is started, and what follows from them.
 #pragma once
 
 #include <atomic>
@@ -19,12 +19,12 @@ namespace psgd {
 
 struct TrainerOptions {
   std::string server;  // HOST:PORT of the control plane
-  // Where it is by now, as ControlClientOptions::find; null: nobody knows better than the servers.
+  // As ControlClientOptions::find.
   std::function<absl::StatusOr<std::vector<std::string>>()> find_servers;
   std::string name;                                // of this process, for people
   std::shared_ptr<const Credentials> credentials;  // null: the server asks for none
   std::string backend = "onednn";                  // of the processor
-  // One replica each; none: the processor. Replicas share each batch.
+  // One replica runs on each GPU; empty: replicas run on the processor. Replicas share each batch.
   std::vector<GpuDevice> gpus;
   std::string choices;              // of the engine for GPUs; see NetworkOptions
   std::string plugin_dir;           // of engines; empty: beside the program
@@ -37,7 +37,7 @@ struct TrainerOptions {
   // How often a stop was asked for: once finishes the step, pushes the residual and leaves, twice
   // leaves at once.
   const std::atomic<int>* stops = nullptr;
-  // When it was asked for first; and how long after that this worker is gone.
+  // When a stop was first asked for, and how long after that this worker must be gone.
   const std::atomic<Time>* stop_asked = nullptr;
   Duration drain_deadline = Milliseconds(30000);
   // Added to every step, to see what a slow worker does to the others.

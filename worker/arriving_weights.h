@@ -16,7 +16,8 @@
 
 namespace psgd {
 
-// Not thread-safe: belongs to the thread that uses the session. What it is made of outlives it.
+// Not thread-safe: belongs to the thread that uses the session. The core, the session and the
+// objects that the options refer to must outlive it.
 class ArrivingWeights {
  public:
   struct Options {
@@ -25,14 +26,14 @@ class ArrivingWeights {
     const Placement& placement;
     const PushedFactors& own;
     PullInstaller::Weights weights;  // of a parameter: where they are installed
-    // Told when it waited, and when it installed, if set.
+    // Called after each wait, and after each installation. May be null.
     std::function<void(Time start, Time end)> on_waited = nullptr;
     std::function<void(Time start, Time end)> on_installed = nullptr;
   };
 
   ArrivingWeights(Options options, SessionCore* core, Session* session);
 
-  // A pull is under way, or has just come. REQUIRES: nobody reads weights that are not awaited.
+  // A pull is under way, or has just come. REQUIRES: nobody reads weights before Await returns.
   void Begin();
   // Waits until the parameter's weights, or all weights, are installed. Errors are those of
   // InstallSlice and of the session. After an error of InstallSlice all calls until Begin fail.

@@ -1,5 +1,6 @@
-// compression.push: auto, while a worker trains: lets every candidate be tried, measures the link,
-// has each tensor's codec chosen, and does so again when the link has become another.
+// compression.push: auto, while a worker trains. Once every candidate has been tried, it measures
+// the link and has a codec chosen for each tensor. It does so again when the link has changed, or
+// when the measurement is old.
 #pragma once
 
 #include <functional>
@@ -18,21 +19,21 @@ struct AutotuneOptions {
   CompressionConfig compression;
   uint32_t worker = 0;
   Log log = NullLog();
-  // Told of every new choice.
+  // Called with every new choice.
   std::function<void(const CodecChoices&)> report;
 };
 
-// Does nothing where no tensor's codec is to be chosen. Not thread-safe: belongs to the training
+// Does nothing if no tensor has a choice of codecs. Not thread-safe: belongs to the training
 // thread.
 class Autotune {
  public:
-  // REQUIRES: both outlive this.
+  // REQUIRES: the encoder and the session outlive this.
   Autotune(AutotuneOptions options, UpdateEncoder* encoder, Session* session);
 
-  // What a step pushes, as it does.
+  // The present step pushes so many bytes now.
   void Pushed(size_t bytes);
-  // Between two steps, the first of which led to `clock`; measures and chooses when it is time to.
-  // REQUIRES: no pull is under way.
+  // Call this between two steps. The first of them led to `clock`. Measures and chooses when it is
+  // time. REQUIRES: no pull is under way.
   absl::Status BetweenSteps(uint64_t clock);
 
  private:
@@ -40,13 +41,13 @@ class Autotune {
   void Tell(uint64_t clock, const LinkSpeed& speed, bool other) const;
 
   const AutotuneOptions options_;
-  const Duration remeasure_;  // 0: never for its age alone
+  const Duration remeasure_;  // the age at which the link is measured again; 0: never
   UpdateEncoder* const encoder_;
   Session* const session_;
   LinkWatch watch_;
   bool measured_ = false;
   Time measured_at_{};
-  Duration took_{};  // to measure
+  Duration took_{};  // how long measuring took
 };
 
 }  // namespace psgd

@@ -1,5 +1,5 @@
-// Which of some codecs suits a tensor here and now (compression.push: auto): each is tried for some
-// steps, and the one whose predicted time is the shortest is taken: encoding, the way on the link,
+// Chooses one of several codecs for a tensor (compression.push: auto). Each codec is tried for some
+// steps. The codec with the shortest predicted time is chosen: encoding, the way on the link and
 // decoding.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace psgd {
 
-// Of one step of one tensor.
+// What a codec costs for one tensor in one step.
 struct CodecCost {
   double bytes = 0;
   double encode_seconds = 0;
@@ -18,24 +18,24 @@ struct CodecCost {
 // Not thread-safe.
 class CodecChoice {
  public:
-  // REQUIRES: both at least 1.
+  // `tries`: how often each candidate is tried. REQUIRES: both are at least 1.
   CodecChoice(size_t candidates, int tries);
 
   // The candidate for the next step: each in turn while they are tried, then the first until one is
   // chosen.
   size_t current() const { return current_; }
-  // Every candidate has been tried so often.
+  // Every candidate has been tried often enough.
   bool tried() const { return tries_.back().size() == tries_each_; }
-  // What the step that current() coded cost. REQUIRES: !tried().
+  // The cost of a step that current() encoded. REQUIRES: !tried().
   void Tried(const CodecCost& cost);
 
-  // Takes the candidate that is fastest over such a link; the first of equals. Later it takes
-  // another only where that saves a tenth, so that small changes do not make it waver. Returns
-  // whether it did. REQUIRES: tried().
+  // Chooses the candidate that is fastest over such a link; among equals, the first. A later call
+  // changes the choice only if that saves a tenth of the time, so small changes of the link do not
+  // change it. Returns whether the choice is new. REQUIRES: tried().
   bool Choose(double bytes_per_second);
 
-  // Of its tries the median of the bytes, which may differ, and the least of the times: what else
-  // the machine does only ever adds to them.
+  // The median of the bytes of its tries, and the least of their times, because other work of the
+  // machine can only make a try slower.
   CodecCost Cost(size_t candidate) const;
   double Predict(size_t candidate, double bytes_per_second) const;
 

@@ -16,41 +16,43 @@ namespace psgd {
 
 struct ControlClientOptions {
   std::string server;  // HOST:PORT, or several with commas
-  // Where the run's servers are by now, the one that leads first; asked when one does not answer.
-  // Null: nobody knows better than they.
+  // Returns the present addresses of the run's servers, the leader's first. Called when a server
+  // does not answer. Null: only the servers themselves know.
   std::function<absl::StatusOr<std::vector<std::string>>()> find = nullptr;
-  // A call fails when it, and no other call either, has had no answer for so long; until
-  // SetDeadline.
+  // A call fails if neither it nor any other call gets an answer for so long. SetDeadline changes
+  // this.
   Duration deadline = Milliseconds(60000);
-  // Asked while a call waits, from any thread that calls: a failure ends the call. Leave is only
-  // ended between attempts.
+  // Called while a call waits, on any thread that makes a call. An error ends the call. It ends
+  // Leave only between two attempts.
   std::function<absl::Status()> interrupted;
-  // Null: the server is to be one that asks for none.
+  // Null: the server must not ask for credentials.
   std::shared_ptr<const Credentials> credentials;
-  // Told once, in under two seconds, if no server answers the first call: which address, and how
-  // long the call goes on. Null: nobody is told.
+  // Called once, within two seconds, if no server answers the first call. The text names the
+  // addresses, and says how long the call goes on. May be null.
   std::function<void(const std::string&)> on_wait = nullptr;
 };
 
-// HOST:PORT, with a port from 1 to 65535; several with commas, of which one leads the run.
+// Checks that `server` is HOST:PORT, with a port from 1 to 65535, or a list of them with commas.
 absl::Status CheckServerAddress(const std::string& server);
-// HOST of HOST:PORT, for which the certificate of a secured server is. REQUIRES: it was checked.
+// Returns HOST of HOST:PORT. The certificate of a secured server is for this host. REQUIRES:
+// CheckServerAddress accepts `server`.
 std::string ServerHost(const std::string& server);
 
-// Thread-safe. A server that cannot be reached is tried again, in turn with those that may have
-// taken over from it, until the deadline; the error then says which addresses, since when, and what
-// to check.
+// Thread-safe. If a server cannot be reached, a call tries it again until the deadline, in turn
+// with servers that may have taken over from it. After that the error names the addresses, and says
+// since when there is no answer and what to check.
 class ControlClient {
  public:
   explicit ControlClient(ControlClientOptions options);
   ~ControlClient();
 
   void SetDeadline(Duration deadline) { deadline_ = deadline; }
-  // What a member of a secured run says with its calls, from the next one on.
+  // The token that a member of a secured run sends with its calls, from the next call on.
   void SetToken(const std::string& token);
-  // Who may answer from now on; the first is asked first, unless it was asked last.
+  // The servers that may answer from now on. The first of them is asked first, unless it was asked
+  // last.
   void SetServers(const std::vector<std::string>& servers);
-  // They may answer, too.
+  // These servers may answer, too.
   void AddServers(const std::vector<std::string>& servers);
   // The server that the next call asks first.
   std::string server() const;
@@ -73,7 +75,7 @@ class ControlClient {
   absl::StatusOr<DrainReply> Drain(const DrainRequest& request);
   absl::StatusOr<RebalanceReply> Rebalance(const RebalanceRequest& request);
   absl::StatusOr<SetHyperReply> SetHyper(const SetHyperRequest& request);
-  // Calls `chunk` for each; its failure ends the stream.
+  // Calls `chunk` for each chunk of the weights. An error of `chunk` ends the stream.
   absl::Status Weights(const std::function<absl::Status(const WeightsChunk&)>& chunk);
 
  private:

@@ -1,4 +1,5 @@
-// What a shard will spend on a payload, found by doing the same here (compression.push: auto).
+// How long a shard needs for a payload, measured by doing the same work here (compression.push:
+// auto).
 #pragma once
 
 #include <span>
@@ -9,8 +10,9 @@
 
 namespace psgd {
 
-// Unpacks and checks what travels of a payload and adds its values to `weights`, as a shard does;
-// returns the seconds it took. `planes`: see Unpack. REQUIRES: weights.size() == shape.elements.
+// Unpacks and checks a payload as it came over the link, and adds its values to `weights`, as a
+// shard does. Returns how many seconds that took. `planes`: see Unpack. REQUIRES: weights.size() ==
+// shape.elements.
 absl::StatusOr<double> SecondsToApply(const Codec& codec, const SliceShape& shape,
                                       const Bytes& came, uint32_t planes, std::span<float> weights);
 

@@ -9,7 +9,7 @@
 
 namespace psgd {
 
-// From the plugin of that name (see FindInPlugin), for that device.
+// Loads the codecs for that device from the plugin of that name (see FindInPlugin).
 absl::StatusOr<std::unique_ptr<DeviceCodecs>> LoadDeviceCodecs(const std::string& plugin,
                                                                const std::string& plugin_dir,
                                                                int device);

@@ -1,4 +1,4 @@
-// What an update became on its way to a shard.
+// An update in the form in which it travels to a shard.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct EncodedSlice {
   CodecId codec = CODEC_NONE;
   Bytes payload;
   std::vector<uint32_t> also = {};  // further slices that the payload is for, ascending
-  PackedPayload packed = {};        // travels in place of the payload, if there is one
+  PackedPayload packed = {};        // travels in place of the payload, unless it has 0 planes
 
   const Bytes& travels() const { return packed.planes == 0 ? payload : packed.frame; }
 };

@@ -16,14 +16,15 @@ namespace psgd {
 // The pushes of one parameter. Not thread-safe.
 class FactorPushes {
  public:
-  // `rows`: of the factors in a step. `key`: of this worker's draws for this parameter.
+  // `rows`: how many rows the factors of a step have. `key`: for this worker's random draws for
+  // this parameter.
   FactorPushes(const ParameterSpec& parameter, uint32_t index, const Placement& placement,
                int64_t rows, const FactorsCodec& codec = FactorsCodec::default_instance(),
                PhiloxKey key = {});
 
-  // A payload for each shard. Where factors do not pay for what a shard has of the tensor, or one
-  // message cannot name all its slices, they get their gradient, which then has `decay` times the
-  // weights in it.
+  // Makes one payload of factors for each shard. If factors save no bytes for a shard's slices, or
+  // if one message cannot name all these slices, each of them gets its gradient instead. Such a
+  // gradient includes `decay` times the weights.
   void Encode(std::span<const float> factors, std::span<const float> weights, float decay,
               uint64_t step, std::vector<EncodedSlice>* out);
   // The gradient itself, with `decay` times the weights.
@@ -36,7 +37,7 @@ class FactorPushes {
     std::vector<uint32_t> slices;
     std::vector<SliceShape> shapes;
   };
-  // Of so many elements from `offset` on.
+  // The product's `count` elements from `offset` on.
   std::vector<float> PartOfProduct(uint64_t offset, uint64_t count, std::span<const float> factors,
                                    std::span<const float> weights, float decay) const;
 

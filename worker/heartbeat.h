@@ -22,17 +22,17 @@ class Heartbeat {
   Heartbeat(ControlClient* client, const JoinReply& joined, Log log);
   ~Heartbeat() { Stop(); }
 
-  // The thread asks the client's `interrupted`, which may ask this object: its owner keeps it in
-  // its place from Start until Stop returns.
+  // The thread calls the client's `interrupted`, which may call this object. So the owner must not
+  // move or replace this object from Start until Stop returns.
   void Start();
   void Stop();
 
-  // Adds to the report that goes up next.
+  // Lets `add` add to the next report.
   void Record(const std::function<void(WorkerReport*)>& add);
-  // Sends what is recorded at once.
+  // Sends the recorded report at once.
   absl::Status Flush();
 
-  // LeaseCore says what these mean.
+  // LeaseCore explains these.
   void SetHyper(const HyperParameters& hyper);
   HyperParameters hyper() const;
   bool drain() const;

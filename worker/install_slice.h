@@ -1,4 +1,4 @@
-// From what a pull brought to the weights that a worker computes with.
+// Turns the slices that a pull brought into the weights that a worker computes with.
 #pragma once
 
 #include <functional>
@@ -14,25 +14,26 @@
 
 namespace psgd {
 
-// Where only changes were pulled, `weights` must hold those that were installed before. An error is
-// that of the payload: OUT_OF_RANGE for a value that is not finite.
+// Installs a slice in `weights`. If only changes were pulled, `weights` must hold the weights that
+// were installed before. Errors are about the payload: OUT_OF_RANGE for a value that is not finite.
 absl::Status InstallSlice(const CodecTable& codecs, const SliceShape& shape,
                           const PulledSlice& pulled, std::span<float> weights);
 
-// Brings what a pull brought into the weights, in any order, as it comes. Not thread-safe; what it
-// is made of outlives it.
+// Installs the slices of one pull as they come, in any order. Not thread-safe. The objects that the
+// constructor takes by reference must outlive it.
 class PullInstaller {
  public:
   using Weights = std::function<std::span<float>(int)>;  // of a parameter
   using Before = std::function<std::span<const float>(int)>;
 
-  // `own`: the factors that this worker pushed, which updates leave out. `weights` gives those of a
-  // parameter, and `had` those that were installed before: the same memory, or other.
+  // `own`: the factors that this worker pushed; the updates in a pull leave them out. `weights`
+  // returns the place of a parameter's new weights, and `had` the weights that were installed
+  // before. Both may be the same memory.
   PullInstaller(const CodecTable& codecs, const ModelSpec& model, const Placement& placement,
                 const PushedFactors& own, Before had, Weights weights);
 
-  // Each slice once. Slices that share a payload are installed with the last slice of their
-  // parameter. An error names what it was about, and is otherwise as that of InstallSlice.
+  // Call this once for each slice. Slices that share a payload are installed with the last slice of
+  // their parameter. Errors are as of InstallSlice, and name the slice or the parameter.
   absl::Status Install(uint32_t slice, const PulledSlice& pulled);
   // Whether all slices of the parameter are installed.
   bool complete(int parameter) const { return left_[static_cast<size_t>(parameter)] == 0; }
@@ -54,7 +55,7 @@ class PullInstaller {
   std::map<int, std::map<uint32_t, PulledSlice>> waiting_;
 };
 
-// Everything that a pull brought, by slice id.
+// Installs all slices of a pull. `pulled`: by slice id.
 absl::Status InstallPulled(const std::vector<PulledSlice>& pulled, PullInstaller installer);
 
 }  // namespace psgd

@@ -17,7 +17,7 @@ namespace psgd {
 // Not thread-safe.
 class LeaseCore {
  public:
-  // Which servers the client should ask from now on, by an answer.
+  // What an answer says about the servers that the client should ask from now on.
   struct Servers {
     enum What {
       kAsBefore,
@@ -27,13 +27,14 @@ class LeaseCore {
     };
     What what = kAsBefore;
     std::vector<std::string> addresses;
-    bool another_leads = false;  // than the one known before
+    bool another_leads = false;  // another server leads the run than before
   };
 
   explicit LeaseCore(const JoinReply& joined);
 
-  // From one heartbeat to the next. Another leader of the run moves shards soon, and a moved shard
-  // is seldom alone: workers that hear of it late stand still.
+  // The time from one heartbeat to the next. It is shorter after the run's leader changed or a
+  // shard moved, because more shards may move soon, and a worker that hears of that late stands
+  // still.
   Duration period() const { return soon_ > 0 ? std::min<Duration>(period_, kSoon) : period_; }
   // How long one attempt may take: the lease has room for a second one.
   Duration attempt() const { return attempt_; }
@@ -42,9 +43,10 @@ class LeaseCore {
   WorkerReport& report() { return report_; }
   // The next heartbeat, with what was reported since the last one. REQUIRES: the last was answered.
   HeartbeatRequest Beat();
-  // An answer that came from `asked` to `answered`. A failure ends the lease.
+  // The answer to a heartbeat that was sent at `asked`. It came at `answered`. A failure ends the
+  // lease.
   Servers OnAnswer(const absl::StatusOr<HeartbeatReply>& reply, Time asked, Time answered);
-  // What any other answer says of who leads the run.
+  // Takes in what the answer to another call says about the run's leader.
   Servers OnLeaders(const Leaders& leaders);
 
   // Takes effect unless a newer version is known.

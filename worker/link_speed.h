@@ -13,8 +13,8 @@ struct LinkSpeed {
   double round_trip_seconds = 0;
 };
 
-// `seconds_for` sends a probe and says after how many seconds it was answered. Probes grow until
-// one takes long enough to tell, to 4 MiB at most; all together are less than 40 MiB.
+// `seconds_for` sends a probe and returns how many seconds later the answer came. Probes grow until
+// one takes long enough for a measurement, up to 4 MiB. All together have less than 40 MiB.
 absl::StatusOr<LinkSpeed> MeasureLink(
     const std::function<absl::StatusOr<double>(const Bytes& probe)>& seconds_for);
 

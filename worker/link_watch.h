@@ -1,5 +1,5 @@
-// Notices that a link has become another since it was measured: pushes take much longer, or much
-// shorter, than they should, and do so for some steps. No IO: time is handed in.
+// Notices that a link has changed since it was measured: in several steps in a row, pushes take
+// much longer or much shorter than expected. No IO: the caller hands in the time.
 #pragma once
 
 #include <cstddef>
@@ -11,37 +11,38 @@
 
 namespace psgd {
 
-// What a step's pushes should take is what a link of the measured speed would, to which they are
-// handed when they are pushed, times what the first steps after the measurement showed it to be off
-// by: other workers, the shards' own work. Not thread-safe.
+// The expected time of a step's pushes is the time that a link of the measured speed would take,
+// times a usual ratio. That ratio is learned from the first steps after the measurement, because
+// other workers and the shards' own work slow pushes down, too. Not thread-safe.
 class LinkWatch {
  public:
-  // Steps from which that is learned, and as many in a row must then be off.
+  // The ratio is learned from so many steps. After that, so many steps in a row must deviate.
   static constexpr int kSteps = 5;
-  // By so many times, and by so much.
+  // A step deviates if one time is longer than the other by this factor and this many seconds.
   static constexpr double kFactor = 2;
   static constexpr double kSlackSeconds = 0.005;
 
   // Nothing is noticed before the first measurement.
   void Measured(const LinkSpeed& speed);
 
-  // One step: its pushes, then when the last of them was acknowledged, or that this is not known.
+  // Called in each step: Pushed for each of its pushes, then Acknowledged with the time at which
+  // the last push was acknowledged, or Missed if that time is not known.
   void Pushed(size_t bytes, Time now);
   void Acknowledged(Time at);
   void Missed() { first_.reset(); }
 
-  // Since the last measurement.
+  // Whether the link has changed since the last measurement.
   bool changed() const { return slower_ >= kSteps || faster_ >= kSteps; }
 
  private:
   void Compare(double took, double expected);
 
   LinkSpeed speed_;
-  std::optional<Time> first_;  // push of this step
-  double free_ = 0;            // when the link is through with all of them, in seconds after that
+  std::optional<Time> first_;  // when this step pushed first
+  double free_ = 0;            // when the link has carried all its pushes, in seconds after first_
   std::vector<double> first_ratios_;
-  double usual_ = 0;             // median of these, once there are enough
-  int slower_ = 0, faster_ = 0;  // steps in a row
+  double usual_ = 0;             // median of first_ratios_, once there are enough
+  int slower_ = 0, faster_ = 0;  // steps in a row that deviate
 };
 
 }  // namespace psgd

@@ -1,6 +1,6 @@
-// A worker's membership of a run, which a trainer (train/trainer.h) and a program (client/client.h)
-// have alike: it joins, keeps its lease, connects to the shards, does those tasks of WorkerCore
-// that need neither a network nor data, and leaves.
+// A worker's membership of a run, shared by the trainer (train/trainer.h) and by programs
+// (client/client.h). It joins the run, keeps the lease, connects to the shards, and leaves. It also
+// does the tasks of WorkerCore that need neither a network nor data.
 #pragma once
 
 #include <atomic>
@@ -34,19 +34,19 @@ namespace psgd {
 
 struct MemberOptions {
   std::string server;  // HOST:PORT of the control plane, or several with commas
-  // Where it is by now, as ControlClientOptions::find.
+  // As ControlClientOptions::find.
   std::function<absl::StatusOr<std::vector<std::string>>()> find;
   std::string name;  // for people
   std::string device = "unknown";
   uint32_t wanted = 0;  // the worker's number that it wants, plus one; 0: any
   std::shared_ptr<const Credentials> credentials;  // null: the server asks for none
   Duration connect_deadline = Milliseconds(60000);
-  // Asked while anything waits, from any thread: a failure ends the wait. Null: nothing interrupts.
+  // Called while anything waits, on any thread. An error ends the wait. May be null.
   std::function<absl::Status()> interrupted;
   Log log = NullLog();
 };
 
-// What a step did and took, for the worker's report.
+// What a step did and how long it took, for the worker's report.
 struct StepReport {
   uint64_t samples = 0;
   uint64_t correct = 0;
@@ -74,9 +74,10 @@ class Member {
     WorkerCore::AtEnd at_end = WorkerCore::AtEnd::kAsk;
     // Called when a shard has acknowledged a push, which was first sent at this time.
     std::function<void(const Message&, Time)> on_acknowledged = nullptr;
-    // As MemberOptions::interrupted, while the session waits, and besides that one.
+    // Called while the session waits, in addition to MemberOptions::interrupted.
     std::function<absl::Status()> interrupted = nullptr;
-    // When that one fails at the latest, so that no wait lasts longer. Null: never.
+    // Returns the time at which `interrupted` fails at the latest, so no wait lasts longer. Null:
+    // there is no such time.
     std::function<Time()> until = nullptr;
   };
 
@@ -85,18 +86,18 @@ class Member {
 
   // Joins the run.
   absl::Status Join();
-  // The lease is kept from here on.
+  // Keeps the lease from now on.
   void KeepLease();
-  // The coordinator knows the model, and has placed it.
+  // The coordinator knows the model, and has answered with its placement.
   void Registered(const RegisterReply& reply, uint64_t batches_per_epoch);
-  // Connects to the shards: core() and session() are there from here on.
+  // Connects to the shards. After that there are core() and session().
   absl::Status Connect(const Connection& connection);
 
   const MemberOptions& options() const { return options_; }
   const JoinReply& joined() const { return joined_; }
   const WorkerKey& key() const { return joined_.key(); }
   const Config& config() const { return config_; }
-  // As the run's config, but that codecs count in this run's steps.
+  // The run's config. Where codecs count in epochs, it counts in steps once Registered was called.
   Config* mutable_config() { return &config_; }
   const Placement& placement() const { return placement_; }
   ControlClient& control() { return control_; }
@@ -108,18 +109,18 @@ class Member {
   Session& session() { return *session_; }
   Autotune& autotune() { return *autotune_; }
 
-  // Why nothing may wait any longer. Thread-safe.
+  // OK: waits may go on. Otherwise why they must end. Thread-safe.
   absl::Status Interrupted() const;
-  // Nothing waits from here on. Thread-safe.
+  // Ends all waits, now and later. Thread-safe.
   void Close() { closing_ = true; }
 
-  // The tasks of WorkerCore. The owner tells the core who is asked to leave, and that they are
-  // done.
+  // Tasks of WorkerCore. The owner tells the core when a task is done, and whether this worker was
+  // asked to leave.
   absl::StatusOr<NextSegmentReply> AskSegment(const task::AskSegment& ask);
-  // Leaves the run now if nothing was left behind. Returns whether it does.
+  // Leaves the run now if the codecs have no residual. Returns whether it leaves.
   absl::StatusOr<bool> LeaveWithoutResidual();
   absl::Status RestoreResiduals(const std::map<uint32_t, Bytes>& loaded);
-  // What a checkpoint keeps of the codecs.
+  // The state of the codecs, for a checkpoint.
   absl::StatusOr<std::vector<std::pair<uint32_t, Bytes>>> SaveResiduals();
   absl::Status Report(const task::Report& report);
   // An error: the residual could not be read.
@@ -127,15 +128,15 @@ class Member {
 
   // Reports a step that has ended. `more` adds to it.
   void ReportStep(const StepReport& step, const std::function<void(WorkerReport*)>& more = nullptr);
-  // The weight change of the local steps that were reported is pushed. Of others the run's counts
-  // lack what it reported, once the worker is gone.
+  // The weight change of the local steps that were reported is pushed, so these steps count. If the
+  // worker is gone before that, the run's counts leave them out.
   void KeepLocalSteps();
-  // The norm of what the worker leaves behind in its codecs; nothing: it is not known.
+  // The norm of the residual that is left in the worker's codecs; nullopt: it is not known.
   std::optional<double> residual_norm_left() const { return residual_norm_left_; }
   void SetResidualNormLeft(double norm) { residual_norm_left_ = norm; }
 
-  // Leaves the run. `status`: why the worker ends; a server that did not answer in time is not
-  // asked for more, not even to let this worker go.
+  // Leaves the run. `status`: why the worker ends. If a server did not answer in time, the worker
+  // sends it no further request, and so does not say good-bye.
   struct Farewell {
     std::string reason;
     bool failed = false;

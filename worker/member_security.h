@@ -9,8 +9,8 @@
 
 namespace psgd {
 
-// `server`: by which the control plane was reached; `curve`: this member's keys. Null: the server
-// asks for nothing, as `credentials` is null.
+// `server`: the address at which the control plane was reached. `curve`: this member's keys.
+// Returns null if `credentials` is null: the server then asks for nothing.
 std::shared_ptr<const TransportSecurity> MemberSecurity(
     const std::shared_ptr<const Credentials>& credentials, const std::string& server,
     const CurveKeys& curve, const JoinReply& joined);

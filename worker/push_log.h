@@ -1,5 +1,5 @@
-// A list of the pushes that shards acknowledged, for audits: whoever compares it with the shards'
-// journals sees that none was lost and none counted twice.
+// A list of the pushes that shards acknowledged, for audits. Compared with the shards' journals, it
+// shows whether a push was lost or counted twice.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,12 @@
 
 namespace psgd {
 
-// A line a push: worker, incarnation, shard, seq, XXH3-64 of its payloads in hexadecimal. It is
-// with the operating system before the next message is looked at. Not thread-safe.
+// Writes one line for each push: worker, incarnation, shard, seq, XXH3-64 of its payloads in
+// hexadecimal. The operating system has the line before the worker looks at its next message. Not
+// thread-safe.
 class PushLog {
  public:
-  // Adds to the file, if it is there.
+  // Appends to the file if it exists.
   static absl::StatusOr<std::unique_ptr<PushLog>> Open(const std::string& path);
   ~PushLog();
 
@@ -26,7 +27,7 @@ class PushLog {
   const int file_;
 };
 
-// Of a message's payloads, one after the other.
+// The checksum of a message's payloads, one after the other.
 uint64_t PayloadChecksum(const Message& message);
 
 }  // namespace psgd

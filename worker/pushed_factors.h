@@ -12,7 +12,7 @@ namespace psgd {
 // Not thread-safe.
 class PushedFactors {
  public:
-  // The payload for that slice, and those that share it, in the step that leads to `clock`.
+  // Keeps the payload of that slice, and of those that share it, in the step that leads to `clock`.
   void Keep(uint32_t slice, uint64_t clock, const Bytes& payload) {
     payloads_[{clock, slice}] = payload;
   }
@@ -21,7 +21,7 @@ class PushedFactors {
     const auto found = payloads_.find({clock, slice});
     return found == payloads_.end() ? Bytes() : found->second;
   }
-  // All of this clock and before are in the weights that the worker has.
+  // Forgets the factors up to this clock: the worker's weights include them.
   void Forget(uint64_t clock) {
     payloads_.erase(payloads_.begin(), payloads_.lower_bound({clock + 1, 0}));
   }

@@ -1,10 +1,11 @@
-// How many bytes may be on their way to a shard: as many as keep the link busy, and few more. What
-// waits in a full queue cannot be overtaken, so more would keep front layers behind the others.
+// Limits the bytes on their way to a shard: they keep the link busy, and are few more than that
+// needs. Bytes in a full queue cannot be overtaken, so with more of them front layers would wait
+// behind other layers.
 //
-// The window is what the link carries in the shortest round trip of the last minutes and a moment.
-// The rate is the best of the last seconds; as TCP's BBR does, each acknowledgement compares how
-// much had arrived when its message left and how much has arrived now. Longer round trips do not
-// count: they include the time in the queue that the window itself makes.
+// The window has the bytes that the link carries in the shortest round trip of the last minutes,
+// plus a moment. The rate is the best of the last seconds. As in TCP's BBR, each acknowledgement
+// compares how much has arrived now with how much had arrived when its message left. Longer round
+// trips do not count: they include the time in the queue that the window itself makes.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ class SendWindow {
   // A message leaves. `alone`: no other is on its way.
   Mark OnSent(bool alone, Time now);
   void OnArrived(const Mark& mark, size_t bytes, Time now);
-  // At most `most`; as many before anything is known.
+  // The window, at most `most`. It is `most` before anything is known.
   size_t bytes(size_t most) const;
 
  private:

@@ -28,8 +28,8 @@ struct MovedShards {
 // Not thread-safe: belongs to the training thread.
 class Session {
  public:
-  // While it lives, the session carries on by itself. The owner uses the session as before, but
-  // its core only while it is Inside.
+  // While this object lives, a thread of the session carries messages. The owner uses the session
+  // as before, but its core only while an Inside lives.
   class Away {
    public:
     explicit Away(Session* session);
@@ -40,7 +40,7 @@ class Session {
    private:
     Session* const session_;
   };
-  // Holds the session's thread off. May be nested.
+  // While this object lives, the session's thread waits. May be nested.
   class Inside {
    public:
     explicit Inside(Session* session) : session_(session) { session_->Enter(); }
@@ -52,9 +52,10 @@ class Session {
     Session* const session_;
   };
 
-  // While it waits it asks `interrupted`, whose failure ends the wait, and `moved`, if given: where
-  // the shards are if they moved since the last call. It asks now and then, and at the time of
-  // `limit`, if given. REQUIRES: `core` outlives this.
+  // While the session waits, it calls `interrupted` now and then, and at the time that `limit`
+  // gives if it is set. An error of `interrupted` ends the wait. It also calls `moved` if that is
+  // set: `moved` returns the new places of the shards if they moved since the last call. REQUIRES:
+  // `core` outlives this.
   Session(SessionCore* core, std::unique_ptr<Endpoint> endpoint,
           std::function<absl::Status()> interrupted,
           std::function<absl::StatusOr<std::optional<MovedShards>>()> moved = nullptr,
@@ -70,20 +71,20 @@ class Session {
 
   void Push(uint64_t clock, EncodedSlice update);
 
-  // Waits until all pushes are acknowledged, then measures what the way to the shards carries.
+  // Waits until all pushes are acknowledged, then measures the speed of the way to the shards.
   // REQUIRES: no pull is under way.
   absl::StatusOr<LinkSpeed> MeasureLink();
 
-  // The owner is Inside, or not away, as it calls the two below.
+  // REQUIRES of the next two: an Inside lives, or no Away does.
 
-  // When everything pushed so far was acknowledged; nothing: it is not yet.
+  // When everything pushed so far was acknowledged; nullopt: it is not acknowledged yet.
   std::optional<Time> AcknowledgedAt() const;
-  // Without what measuring took.
+  // The traffic, without that of MeasureLink.
   EndpointStats traffic() const;
 
  private:
   void SendNow();
-  // When a wait asks next whether it was interrupted.
+  // When a wait next calls `interrupted`.
   Time NextPoll() const;
   absl::Status FollowMove();
   void Enter();
@@ -107,8 +108,8 @@ class Session {
   std::atomic<bool> owner_comes_{false};
   bool away_ = false;  // the owner alone changes it, with the lock
   bool ending_ = false;
-  int inside_ = 0;       // how often the owner is
-  std::thread carrier_;  // once it was needed
+  int inside_ = 0;       // how many Inside objects live
+  std::thread carrier_;  // starts when it is first needed
 };
 
 }  // namespace psgd

@@ -274,7 +274,7 @@ void SessionCore::OnAck(Shard& shard, uint64_t next_seq) {
     const Unacknowledged& push = shard.pushes.front();
     if (push.sent) {
       shard.flying_bytes -= push.bytes;
-      // Of a push that was sent again nobody knows which of them arrived.
+      // If a push was sent more than once, nobody knows which of them arrived.
       if (push.mark.sent == push.first_sent) shard.window.OnArrived(push.mark, push.bytes, now_);
     }
     if (push.message.header.has_push()) {

@@ -2,9 +2,9 @@
 // machine without IO, threads or wall clock: messages and time in, messages out. session.h drives
 // it over a transport, tests/sim with a seeded scheduler.
 //
-// The very bytes of a push are kept until the shard acknowledges its sequence number, and sent
-// again when it does not; the shard drops what it has seen. A shard has few bytes more on their way
-// to it than keep the link busy, and at most cluster.window; what is over waits here, front layers
+// The bytes of a push are kept until the shard acknowledges its sequence number, and are sent again
+// if it does not. The shard drops a push that it has seen. The bytes on their way to a shard are
+// few more than keep the link busy, and at most cluster.window. The rest waits here, front layers
 // first.
 #pragma once
 
@@ -40,11 +40,11 @@ struct SessionOptions {
   size_t fuse_bytes = 64u << 10;
   uint32_t fragments = 1;        // a pull carries one part of the slices, in turn: fragments.h
   bool evaluates_aside = false;  // evaluations leave the weights of training as they are
-  // Called for each push that a shard acknowledged, with when it first left, if set.
+  // Called for each push that a shard acknowledged. `sent`: when the push first left. May be null.
   std::function<void(const Message& push, Time sent)> on_acknowledged;
 };
 
-// As the run's config says.
+// The options that the run's config asks for.
 SessionOptions SessionOptionsOf(const Config& config, const WorkerKey& key);
 
 // One slice's weights as they came, not yet decoded.
@@ -78,9 +78,9 @@ class SessionCore {
 
   SessionCore(const SessionOptions& options, const Placement& placement, Time now);
 
-  // Asks every shard for weights fit for a worker that finished `clock` steps: of the slices that
-  // the exchange of `clock` carries, or of all, as always the first time. REQUIRES: no pull is
-  // under way.
+  // Asks every shard for the weights that a worker needs after `clock` steps. Without `all` only
+  // the slices that the exchange of `clock` carries are asked for, except in the first pull.
+  // REQUIRES: no pull is under way.
   void Pull(uint64_t clock, Time now, bool all = true) {
     AskShards(clock, now, all, /*aside=*/false);
   }
@@ -88,56 +88,58 @@ class SessionCore {
   void PullForEvaluation(uint64_t clock, Time now) {
     AskShards(clock, now, /*all=*/true, options_.evaluates_aside);
   }
-  // The worker evaluates what the pull under way, or the last, brings, and then trains on with the
-  // weights that it has.
+  // The weights of the latest pull are only for an evaluation. After it the worker trains on with
+  // the weights that it has.
   bool pulls_aside() const { return pulls_aside_; }
   const Fragments& fragments() const { return fragments_; }
-  // Whether the pull under way, or the last, asked for the slice.
+  // Whether the latest pull asked for the slice.
   bool Asked(uint32_t slice) const { return asked_[slice]; }
   bool pulling() const { return pulls_left_ > 0; }
-  // Of the last finished pull.
+  // The times of the last finished pull.
   const PullAnswer& last_answer() const { return last_answer_; }
-  // The slices of the last finished pull, by slice id, where it asked for them; pushes from now on
-  // are computed from these, and the next Pull asks for what changed since. REQUIRES: no pull is
-  // under way; all are installed, in the order in which they were taken.
+  // Takes the slices of the last finished pull, by slice id; those that it did not ask for are
+  // empty. Pushes from now on are computed from these weights, and the next Pull asks for what
+  // changed since. REQUIRES: no pull is under way; all slices are installed, in the order in which
+  // they were taken.
   std::vector<PulledSlice> TakePulled();
-  // A slice of the pull under way, or of the last, that has come and was not taken yet; nullopt:
-  // there is none. TakePulled gives it without its payload.
+  // Takes a slice of the latest pull that has come and was not taken yet; nullopt: there is none.
+  // TakePulled returns it once more, without its payload.
   std::optional<std::pair<uint32_t, PulledSlice>> TakeSlice();
-  // What TakePulled will give. Pushes still say that they were made from what was taken last.
+  // The slices that TakePulled will return. Until then, pushes count as computed from the slices
+  // that TakePulled returned last.
   const std::vector<PulledSlice>& pulled() const { return pulled_; }
 
-  // One slice's update of the step that leads to `clock`; sent when enough small ones are together
-  // or the step ends.
+  // Adds one slice's update of the step that leads to `clock`. Small updates wait until there are
+  // enough of them for a message, or until the step ends.
   void Push(uint64_t clock, EncodedSlice update, Time now);
   // No more updates of this step follow: tells every shard.
   void EndClock(uint64_t clock, Time now);
-  // Sends this worker's residuals, and the parts of its program's state, for a checkpoint, or for
-  // the next one (0) that is taken after it has left. Slices that are not named have no residual.
+  // Sends this worker's residuals and the parts of its program's state, for a checkpoint. 0: for
+  // the next checkpoint after this worker has left. Slices that are not named have no residual.
   void SaveState(uint64_t checkpoint, const std::vector<std::pair<uint32_t, Bytes>>& states,
                  Time now);
-  // Asks for what the resumed checkpoint holds of that.
+  // Asks for the residuals and the program's state in the resumed checkpoint.
   void LoadState(Time now);
   bool loading() const { return loads_left_ > 0; }
-  // By slice id, and by common/program_state.h.
+  // By slice id, and by the part ids of common/program_state.h.
   std::map<uint32_t, Bytes> TakeLoadedState() { return std::move(loaded_); }
 
-  // Sends bytes that mean nothing, each shard its share, to see how long they take. They count as
-  // no push. REQUIRES: no probe is under way.
+  // Sends each shard its share of meaningless bytes, to measure how long they take. They do not
+  // count as a push. REQUIRES: no probe is under way.
   void Probe(const Bytes& payload, Time now);
   bool probing() const { return probes_left_ > 0; }
 
   // Every push and saved state is acknowledged.
   bool AllAcknowledged() const;
-  // When the last of them was; the epoch before any.
+  // When the last of them was acknowledged; Time{} before the first acknowledgement.
   Time acknowledged_at() const { return acknowledged_at_; }
-  // Slices whose update of that step may not have come in.
+  // The slices whose update of that step has not been acknowledged.
   std::vector<uint32_t> SlicesInDoubt(uint64_t clock) const;
-  // Steps whose every push is acknowledged; 0 before the first.
+  // The last step up to which all pushes are acknowledged; 0: there is none.
   uint64_t AcknowledgedClock() const;
 
-  // Other processes hold the shards from now on, with all that was acknowledged: what was not, and
-  // what was asked for, is said to them again.
+  // Other processes hold the shards from now on. They have everything that was acknowledged. Pushes
+  // that were not acknowledged, and requests that were not answered, are sent to them again.
   void ShardsMoved(const std::vector<std::string>& endpoints, Time now);
 
   void OnMessage(PeerId from, const Message& message, Time now);
@@ -152,9 +154,9 @@ class SessionCore {
   // Something is to be sent, perhaps once there is room.
   bool WaitsForRoom() const;
   void Sent(Time now);
-  // The transport could not take it: it will come again from Next after `now + pause`.
+  // The transport could not take the message. Next returns it again after `now + pause`.
   void Retry(Time now, Duration pause);
-  // The transport will never take it: Tick says so.
+  // The transport will never take the message. Tick returns this error.
   void CannotSend(const absl::Status& why);
 
   const SessionStats& stats() const { return stats_; }
@@ -166,7 +168,7 @@ class SessionCore {
     size_t bytes = 0;
     bool sent = false;
     SendWindow::Mark mark = {};
-    Time first_sent{};  // the epoch: it never was
+    Time first_sent{};  // Time{}: never
   };
   struct Shard {
     uint64_t next_seq = 1;  // of the next message made
@@ -185,7 +187,7 @@ class SessionCore {
     std::optional<Message> probe;
     size_t loaded = 0;       // slices of the load under way that have come
     uint64_t gap = 0;        // the lost push that the last resend was for
-    Time last_gap{};         // and when that was
+    Time last_gap{};         // when that was
     uint64_t doubt = 0;      // names the question whether it lost what it acknowledged
     uint64_t doubt_seq = 0;  // every push below this was acknowledged when it was asked
     Time doubted_at{};
@@ -201,9 +203,10 @@ class SessionCore {
   // The pull under way, for what has not come.
   Message PullAgain(uint32_t shard) const;
   void AddParts(const EncodedSlice& update, psgd::Push* push) const;
-  // Makes a push of the front parts that share a message. `ends_clock`: the last one does.
+  // Makes a push of the front parts that share a message. `ends_clock`: if no part is left after
+  // that, the push ends the clock.
   void MakePush(uint32_t shard, bool ends_clock);
-  // Parts enough for a message, before the step ends.
+  // Whether there are enough parts for a message before the step ends.
   bool HasFullMessage(const Shard& shard) const;
   bool HasRoom(const Shard& shard, size_t bytes) const;
   void Enqueue(uint32_t shard, Message message, uint64_t seq);
@@ -211,11 +214,12 @@ class SessionCore {
   void OnPullReply(PeerId from, Shard& shard, const Message& message);
   void OnRefusal(PeerId from, Shard& shard, const Refusal& refusal, Time now);
   void ResendAll(Shard& shard);
-  // A shard that expects a push that it acknowledged has lost it, unless its word is an old one:
-  // asks.
+  // The shard expects a push that it acknowledged. Either it lost the push, or its message is old.
+  // Asks the shard which of the two is true.
   void Doubt(PeerId from, Shard& shard, uint64_t next_seq, Time now);
   absl::Status Lost(PeerId from, const std::string& how) const;
-  // It shows an earlier version than it did: others' pushes, or this worker's, are lost.
+  // The shard shows an earlier version of a slice than before, so pushes of this worker or of
+  // others are lost.
   void WentBack(PeerId from, const PullPart& part);
   void OnWelcome(PeerId from, Shard& shard, const Welcome& welcome);
   bool Owes(const Shard& shard) const;
@@ -238,7 +242,7 @@ class SessionCore {
   uint64_t ended_clock_ = 0;
   size_t pulls_left_ = 0;
   std::vector<size_t> parts_left_;  // of the pull under way, by shard
-  std::vector<bool> asked_;         // by slice: the pull under way, or the last, asks for it
+  std::vector<bool> asked_;         // by slice: the latest pull asks for it
   std::vector<bool> slice_seen_;    // likewise: it has come, or was not asked for
   const Fragments fragments_;
   bool has_all_ = false;          // every slice was installed once
@@ -253,7 +257,7 @@ class SessionCore {
   Time now_{};
   Time acknowledged_at_{};
   Time last_tick_{};
-  Time listening_since_{};  // without a longer break
+  Time listening_since_{};  // since then Tick was called without a long break
   SessionStats stats_;
 };
 

@@ -1,6 +1,6 @@
-// From a parameter's gradient to the payloads of its slices: weight decay, local accumulation,
-// codec, lossless stage; where the config says auto, a codec that is tried, chosen and changed
-// between steps. A gradient that lies on a device is encoded there, where its codecs have twins.
+// Turns a parameter's gradient into the payloads of its slices: weight decay, local accumulation,
+// codec, lossless stage. If the config says auto, codecs are tried and chosen, and the choice may
+// change between steps. A gradient on a device is encoded there if its codecs have twins there.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct DeviceDifference {
   void* ready = nullptr;  // see DeviceGradient
 };
 
-// What was left behind of a slice, as a push of its own.
+// The residual of a slice, as a push of its own.
 struct FlushedSlice {
   EncodedSlice encoded;
   double squared_norm = 0;
@@ -47,9 +47,9 @@ struct FlushedSlice {
 // Owns the residuals of one worker. Not thread-safe.
 class UpdateEncoder {
  public:
-  // `factor_rows`: by parameter, of Network::factor_rows; none is 0 for all. `devices`: by
-  // parameter, the codecs of where its gradients lie; null, or no `devices`: on the host. REQUIRES:
-  // `model`, `placement` and the codecs of `devices` outlive this.
+  // `factor_rows`: Network::factor_rows by parameter; empty: 0 for all. `devices`: by parameter,
+  // the codecs of the device on which its gradients lie; null, or empty `devices`: they lie on the
+  // host. REQUIRES: `model`, `placement` and the codecs of `devices` outlive this.
   static absl::StatusOr<std::unique_ptr<UpdateEncoder>> Create(
       const Config& config, const ModelSpec& model, const Placement& placement, uint32_t worker,
       std::span<const int64_t> factor_rows = {}, std::span<DeviceCodecs* const> devices = {});
@@ -58,64 +58,66 @@ class UpdateEncoder {
   // device may encode it.
   static std::string WhyOnHost(const Config& config, const ParameterSpec& parameter);
 
-  // By parameter: its gradient is encoded on the device, by Start and Finish; the others by Encode.
+  // By parameter: whether Start and Finish encode its gradient on the device. Otherwise Encode
+  // encodes it.
   const std::vector<bool>& on_device() const { return on_device_; }
-  // By parameter that has a device and is not on_device(): why. Otherwise "".
+  // By parameter: why it is not on_device() although its gradient lies on a device. Otherwise "".
   const std::vector<std::string>& why_on_host() const { return why_on_host_; }
-  // Whether weight decay is added to the gradient of the parameter here, when there is any.
+  // Whether weight decay, if there is any, is added to the gradient of the parameter here.
   bool adds_decay(int parameter) const { return tensors_[parameter].adds_decay; }
 
   // Whether the codec of the parameter's last step leaves something out for later steps.
   bool leaves_out(int parameter) const { return !tensors_[parameter].codec->lossless(); }
 
-  // From now on Encode leaves out the other slices, whose gradient and residual wait.
+  // From now on Encode encodes only the slices for which `only` is true. The gradient and the
+  // residual of the other slices wait.
   void OnlySlices(std::function<bool(uint32_t slice)> only) { only_ = std::move(only); }
 
-  // Encodes every slice of a parameter. weight_decay * weights is added to the gradient before it
-  // is accumulated, where the parameter decays, so that a codec never drops the decay; a group of
-  // parameters may have a decay of its own. Of a sparse
-  // parameter that travels as it is, and under meprop of all, only what is not zero is sent where
-  // that is shorter; the server applies the decay of sparse ones. Of one whose gradient is handed
-  // out as factors, those are sent; see factor_pushes.h.
+  // Encodes every slice of a parameter. If the parameter decays, weight_decay * weights is added to
+  // the gradient before it is accumulated, so that a codec never drops the decay. A group of
+  // parameters may have a decay of its own. The server applies the decay of sparse parameters.
+  //
+  // Without a codec, sparse parameters, and with meprop all parameters, send only the values that
+  // are not zero, if that is shorter. If the network hands out a gradient as factors, the factors
+  // are sent; see factor_pushes.h.
   void Encode(int parameter, std::span<const float> gradient, std::span<const float> weights,
               double weight_decay, uint64_t step, std::vector<EncodedSlice>* out);
 
-  // The same of a gradient that is zero but for some rows, of the parameter as a matrix of its
-  // first dimension. Without a codec only these rows are looked at.
+  // The same for a gradient of which only some rows are not zero. A row belongs to one index of the
+  // parameter's first dimension. Without a codec only these rows are read.
   void Encode(int parameter, const SparseRows& gradient, std::span<const float> weights,
               double weight_decay, uint64_t step, std::vector<EncodedSlice>* out);
 
-  // Whether any tensor's codec is chosen here, and whether all candidates have been tried.
+  // Whether any tensor has a choice of codecs, and whether all candidates have been tried.
   bool chooses() const;
   bool tried() const;
-  // For each such tensor the codec that is fastest over such a link, for the next steps; what
-  // others left behind stays. Returns whether any is another than before. REQUIRES: tried().
+  // Chooses for each such tensor the codec that is fastest over such a link, for the next steps.
+  // The residuals of earlier codecs stay. Returns whether any choice is new. REQUIRES: tried().
   bool Choose(const LinkSpeed& speed);
   // What was measured and chosen. REQUIRES: tried().
   CodecChoices Choices(const LinkSpeed& speed) const;
-  // As Encode, on the device. Start notes it, behind the gradient's event; gradients behind the
-  // same event are encoded together (DeviceEncoder::Start). Finish waits for the payloads.
-  // REQUIRES: on_device()[parameter]; what `gradient` names stays as it is until Finish.
+  // As Encode, on the device. Start notes the work, which waits for the gradient's event. Gradients
+  // with the same event are encoded together (DeviceEncoder::Start). Finish waits for the payloads.
+  // REQUIRES: on_device()[parameter]; the memory of `gradient` does not change until Finish.
   absl::Status Start(int parameter, const DeviceGradient& gradient, double weight_decay,
                      uint64_t step);
   absl::Status Finish(int parameter, std::vector<EncodedSlice>* out);
-  // As Start, of a difference. REQUIRES: no weight decay applies to the parameter.
+  // As Start, for a difference. REQUIRES: no weight decay applies to the parameter.
   absl::Status Start(int parameter, const DeviceDifference& difference, uint64_t step);
   // Whether Finish would not wait. REQUIRES: the parameter was started and not finished.
   absl::StatusOr<bool> IsDone(int parameter) const;
 
-  // What codecs left behind, and what their encoders remember, of the slices that have any: see
+  // The residuals of the slices that have any, and what their encoders remember: see
   // ErrorFeedback::CopyState.
   absl::StatusOr<std::vector<std::pair<uint32_t, Bytes>>> CopyResiduals() const;
-  // Puts back what CopyResiduals gave, in this process or another, perhaps with other codecs: those
-  // that lose nothing send it with their first payload. Returns the norm of what has to be dropped,
-  // as no codec of this config takes it.
+  // Puts back the result of CopyResiduals, from this process or another one, perhaps with other
+  // codecs. Lossless codecs send a residual with their first payload. Returns the norm of what must
+  // be dropped because no codec of this config takes it.
   absl::StatusOr<double> RestoreResiduals(const std::map<uint32_t, Bytes>& residuals);
   absl::StatusOr<double> ResidualNorm() const;
-  // Everything that codecs left behind, exactly, as the pushes of a step whose gradient is 0 and
-  // whose codecs leave out nothing; slices of which nothing is left are not in it. Afterwards there
-  // is no residual. What encoders remember beside it is given up: dgc's velocity says what later
-  // steps would have added, not what is owed.
+  // Takes all residuals, exactly, as the pushes of a step with gradient 0 and lossless codecs.
+  // Slices without a residual are left out. After that there is no residual. The other memory of
+  // encoders is given up: dgc's velocity is what later steps would have added, and is not owed.
   absl::StatusOr<std::vector<FlushedSlice>> Flush();
 
  private:
@@ -141,26 +143,26 @@ class UpdateEncoder {
     std::vector<CodecConfig> configs;            // one, or those to choose among
     std::vector<std::unique_ptr<Codec>> codecs;  // likewise
     std::optional<CodecChoice> choice;
-    std::unique_ptr<FactorPushes> factors;  // of one that the engine hands out as factors
+    std::unique_ptr<FactorPushes> factors;  // if the engine hands out the gradient as factors
     const Codec* codec = nullptr;           // of the last step
     std::vector<Slice> slices;
 
     bool trying() const { return choice && !choice->tried(); }
     double DecayOf(double usual) const { return adds_decay ? rates.DecayOf(decays, usual) : 0; }
-    // A step begins; whether its codec is another than that of the last.
+    // A step begins. Returns whether it has another codec than the last step.
     bool TakeUpChoice();
   };
 
   UpdateEncoder() = default;
   static absl::StatusOr<Tensor> MakeTensor(const Config& config, const ParameterSpec& parameter);
-  // Encodes the rows as they are. False, and nothing is done: they must go through the codec.
+  // Encodes the rows without a codec. Returns false, and does nothing, if they need the codec.
   bool EncodeRows(const Tensor& tensor, const SparseRows& gradient, std::vector<EncodedSlice>* out);
-  // One slice of the tensor's gradient, through its codec.
+  // Encodes one slice of the tensor's gradient with its codec.
   void EncodeSlice(const Tensor& tensor, Slice& slice, std::span<const float> gradient,
                    uint64_t step, std::vector<EncodedSlice>* out);
-  // Counts what a step's payloads cost; the next step is the next candidate's when it is its turn.
+  // Counts the cost of a step's payloads, and takes the next candidate when it is its turn.
   void Try(Tensor& tensor, double encode_seconds, std::span<const EncodedSlice> encoded);
-  // Behind the codec, the lossless stage, if there is one; the seconds that it took.
+  // Applies the lossless stage, if there is one, after the codec. Returns the seconds that it took.
   double Pack(std::span<EncodedSlice> encoded);
 
   // Starts the slices of a parameter: the first array plus `times` times the second, if any.

@@ -7,11 +7,11 @@
 
 namespace psgd {
 
-// Of the shard whose answer came last.
+// The times of a pull at the shard whose answer came last.
 struct PullAnswer {
   Duration round_trip{};  // from when the pull left
-  Duration apply{};       // of it, as the shard says: at work
-  Duration wait{};        // and holding the pull back
+  Duration apply{};       // the part in which the shard worked, as it says
+  Duration wait{};        // the part in which the shard held the pull back
 };
 
 struct Waited {
@@ -28,8 +28,8 @@ struct Waited {
   }
 };
 
-// Of a wait of so many seconds, which may have begun after the pull left: its parts are as those of
-// the whole way.
+// Splits a wait of so many seconds, which may have begun after the pull left, into parts. They have
+// the proportions of the whole round trip.
 inline Waited PartsOfWait(double seconds, const PullAnswer& answer) {
   const double whole = Seconds(answer.round_trip);
   if (whole <= 0) return {.wire = seconds};

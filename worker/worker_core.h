@@ -23,7 +23,7 @@ namespace task {
 struct AskSegment {
   NextSegmentRequest request;
 };
-// Wait for so long: nothing is to be done. `reason` is the coordinator's, for people.
+// Wait for so long, because there is nothing to do. `reason`: of the coordinator, for people.
 struct Pause {
   Duration duration{};
   std::string reason;
@@ -115,7 +115,7 @@ class WorkerCore {
   // of its segment.
   void SetAsked(bool leave, bool drain);
   // The worker was asked to leave and computes no more: it leaves in place of the step. REQUIRES:
-  // the task is a Train of which nothing was pushed.
+  // the task is a Train that has pushed nothing yet.
   void GiveUpStep(Time now) { GoOn(now); }
   // REQUIRES: the task is a Pause that `leaves`, and nothing was left behind.
   void LeaveNow();
@@ -137,7 +137,7 @@ class WorkerCore {
   bool pulled_ahead() const { return pulled_ahead_; }
 
  private:
-  // What follows the Await or the Report that is the task.
+  // What follows the present task, an Await or a Report.
   enum class Then {
     kAsk,
     kAnswer,          // what is left of the coordinator's answer
@@ -155,7 +155,7 @@ class WorkerCore {
   // Whether this worker has a batch for the step that leads to `clock`.
   bool HasBatch(uint64_t clock) const;
   void Await(task::Await::What what, Then then);
-  // `all`: of every slice.
+  // Pulls the weights and awaits them. `all`: the weights of every slice.
   void AwaitWeights(Then then, bool all, Time now);
   void Report(uint64_t clock, Then then);
   void Ask();

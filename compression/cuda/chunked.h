@@ -52,7 +52,7 @@ struct ChunkCutBody {
   }
 
  private:
-  // Of element i of a chunk.
+  // The magnitude of element i of a chunk.
   PS_HD uint32_t BitsAt(size_t begin, uint32_t i, const Shared& shared) const {
     return MagnitudeBits(i < kKept ? shared.value[i] : source.Made(begin + i));
   }

@@ -56,7 +56,7 @@ class LaunchQueue {
     scratch_used_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
     return static_cast<T*>(runner_->ScratchAt(offset, bytes));
   }
-  // Of all slices since the last Run.
+  // The scratch memory of all slices since the last Run, in bytes.
   size_t scratch_used() const { return scratch_used_; }
 
   // Returns the bytes of scratch memory that encode(queue) takes. Launches nothing. REQUIRES: no

@@ -35,7 +35,7 @@ class Finder {
   bool IsFreeSum(int node) const {
     return Is<Sum>(node) && !taken_[node] && graph_.nodes[node].inputs.size() == 2;
   }
-  // Of the first result.
+  // The only reader of the node's first result.
   int OnlyReader(int node) const { return neighbours_.OnlyReaderOf(graph_.nodes[node].outputs[0]); }
   void Take(Chain chain) {
     for (int node : chain.nodes) taken_[node] = true;

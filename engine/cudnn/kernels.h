@@ -37,8 +37,8 @@ cudaError_t UpdateParameters(cudaStream_t stream, const ParameterUpdate* updates
                              const GradientBounds& bounds, double* sums);
 
 // Converts values to another layout or type. Only images have a channels-last layout. For other
-// tensors `area` is 1 and `channels` is the number of elements. Of two formats one may have more
-// channels than the image, up to kPaddedBytes of them; the other is plain.
+// tensors `area` is 1 and `channels` is the number of elements. One of the two formats may have
+// more channels than the image, up to kPaddedBytes of them; the other is plain.
 inline constexpr int64_t kPaddedBytes = 16;  // what a thread moves at once
 struct ImageShape {
   int64_t images = 1, channels = 1, area = 1;

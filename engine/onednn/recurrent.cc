@@ -84,8 +84,8 @@ void RunForward(const Recurrent& op, const RecurrentSizes& s, const ForwardMemor
 struct BackwardMemory {
   float *x, *w_ih, *w_hh, *y, *saved, *dy;
   float *dw_ih, *dw_hh, *db_ih, *db_hh, *dx;  // dx may be null
-  // Scratch, of all steps: da and db, the gradients of the gates' inputs, and last, the previous h.
-  // Of one step: dh and carry.
+  // Scratch for all steps: da and db, the gradients of the gates' inputs, and last, the previous h.
+  // Scratch for one step: dh and carry.
   float *da, *db, *last, *dh, *carry;
 };
 

@@ -25,7 +25,7 @@ absl::StatusOr<ModelGraph> ImportOnnx(const ModelConfig& config, const SampleSha
 absl::StatusOr<std::vector<std::string>> OnnxNotes(const ModelConfig& config, size_t most = 20);
 
 // An error if the file marks a parameter of several elements that PyTorch trains and psgd would
-// not. Of a run that begins: one of an earlier version has trained without them.
+// not. Only for a run that begins: a run that an earlier version began has trained without them.
 absl::Status CheckOnnxTrained(const ModelConfig& config);
 
 // All values of a file that may be initial values of a parameter, by name.

@@ -52,7 +52,7 @@ Imported ImportConv(const OpContext& c) {
 struct Stretched {
   int64_t whole = 0;              // the outputs without padding
   int64_t before = 0, after = 0;  // outputs left out; a negative `after` adds zeros
-  // Of the outputs that equal padding leaves, the first that stays.
+  // The first output that stays, counted among the outputs that equal padding leaves.
   int64_t begin() const { return before - pad(); }
   int64_t pad() const { return std::clamp<int64_t>(after, 0, before); }
   int64_t outputs() const { return whole - before - after; }

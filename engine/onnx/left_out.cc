@@ -177,7 +177,7 @@ class Names {
 
 class Analysis {
  public:
-  // Of the elements where the condition holds. Null: of all.
+  // Analyses the elements where the condition holds. Null: all elements.
   Analysis(const Graph& graph, const Names& names, const Condition* holds)
       : graph_(graph),
         names_(names),

@@ -27,7 +27,7 @@ class Shapes {
 };
 
 double Elements(const Shape& shape) { return static_cast<double>(ElementCount(shape)); }
-// Of each index of the first axis, as the weights of one output channel.
+// The elements of one index of the first axis, such as the weights of one output channel.
 double ElementsEach(const Shape& shape) { return Elements(shape) / static_cast<double>(shape[0]); }
 
 template <typename AnyOp>

@@ -1,6 +1,6 @@
-// Keeps the `count` elements of largest magnitude of each row and sets the others to zero. Of equal
-// elements the first are kept. NaN counts as infinite. Sun, Ren, Ma, Wang: "meProp: sparsified back
-// propagation for accelerated deep learning with reduced overfitting", ICML 2017.
+// Keeps the `count` elements of largest magnitude of each row and sets the others to zero. Among
+// equal elements the first are kept. NaN counts as infinite. Sun, Ren, Ma, Wang: "meProp:
+// sparsified back propagation for accelerated deep learning with reduced overfitting", ICML 2017.
 //   x, y: N O, of more than `count` columns
 #pragma once
 

@@ -18,8 +18,8 @@ namespace psgd {
 
 // Returns only the keys that the file or `set` gives. `set`: as of ApplySet; the file's values of
 // these keys are not read, so they may be wrong. Errors name every wrong key, each in a line that
-// begins with "path:line:column: ". `notes`: gets a text for people for each choice of the file, as
-// an optimizer, that a key of another member in `set` replaces.
+// begins with "path:line:column: ". `notes`: gets a text for people for each choice in the file,
+// such as an optimizer, that a key in `set` replaces by another one.
 absl::StatusOr<Config> LoadConfig(const std::string& path, const std::vector<std::string>& set = {},
                                   std::vector<std::string>* notes = nullptr);
 

@@ -22,8 +22,8 @@ std::string HintForOtherName(absl::string_view name, absl::string_view section,
 // known, or not what one of `choices` means.
 std::string HintForOtherValue(absl::string_view value, const std::vector<std::string>& choices);
 
-// What to say in place of an option that no program has, but a config: "; say --set train.epochs=3"
-// for --epochs 3. Empty: no such key is known.
+// A hint for an option that no program has, because it is a key of the config: "; say --set
+// train.epochs=3" for --epochs 3. Empty: no such key is known.
 std::string HintForOption(const std::string& option, const std::string& value,
                           absl::string_view optimizer);
 

@@ -53,8 +53,8 @@ std::string RangeOf(const google::protobuf::FieldDescriptor& field);
 
 bool InRange(const google::protobuf::FieldDescriptor& field, double number);
 
-// Whether a name may stand for the list of it alone: in a config, but not in a sweep's command,
-// whose words are a list.
+// Whether a single name may stand for the list with only that name. In a config it may. In a
+// sweep's command it may not, because the words of a command are a list.
 bool IsListOfNames(const google::protobuf::FieldDescriptor& field);
 
 }  // namespace psgd

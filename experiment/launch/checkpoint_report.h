@@ -18,7 +18,7 @@ absl::StatusOr<CheckpointStore> CheckpointsOf(const std::string& run_dir);
 uint64_t BytesOf(const CheckpointManifest& manifest);
 // The info that a server gives, but the age counts from when the checkpoint was taken.
 CheckpointInfo InfoOf(const CheckpointManifest& manifest);
-// Of all checkpoints of a run, newest first. The best is marked if the run keeps it.
+// The infos of all checkpoints of a run, newest first. The best is marked if the run keeps it.
 std::vector<CheckpointInfo> InfosOf(const std::vector<CheckpointManifest>& manifests);
 // Such as "before-decay", "best", "given up" or "-", for a table.
 std::string NamesOf(const CheckpointInfo& info);

@@ -43,8 +43,8 @@ absl::Status MakePipe(FileDescriptor* read_end, FileDescriptor* write_end) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  // Jobs in the background of a script ignore SIGINT. Of a child that does, too, a stop would be
-  // lost that comes before the child handles it.
+  // Jobs in the background of a script ignore SIGINT. If the child ignored it, too, a stop that
+  // comes before the child handles SIGINT would be lost.
   for (const int number : {SIGINT, SIGPIPE, SIGTERM}) signal(number, SIG_DFL);
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);   // before exec, so that the child is never unwatched

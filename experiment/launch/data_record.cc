@@ -34,7 +34,8 @@ Record ColumnRecords(const Preparation& preparation) {
   return inputs;
 }
 
-// Of images of bytes. An error: the run measured it, and its data cannot be read.
+// The scales of images whose pixels are bytes. An error: the run measured them, and its data cannot
+// be read.
 absl::StatusOr<Normalization> PixelScales(const Config& config, int channels) {
   PSGD_ASSIGN_OR_RETURN(const DataConfig data, DataOf(config));
   if (IsPictureFormat(data.format())) return PictureNormalization(data);

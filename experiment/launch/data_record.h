@@ -9,8 +9,8 @@
 namespace psgd {
 
 struct DataRecordFile {
-  std::string path;  // empty: the run has no record of its data, as that of a program
-  std::string note;  // for people: why it is without the scales of images, if so
+  std::string path;  // empty: the run has no record of its data, as in a run of a program
+  std::string note;  // for people: why the record lacks the scales of images; empty: it does not
 };
 
 // Writes FILE.json beside an exported FILE: the scales and the order of the network's inputs, its

@@ -72,7 +72,7 @@ bool JournalsGoFurther(const std::string& run_dir) {
   if (!any) return false;
   const auto status = ReadRunDirStatus(run_dir);
   if (!status.ok() || !status->summary) return true;  // it was killed
-  // Of a run that ended so, no journal goes on.
+  // The journals of a run that failed in this way cannot go on.
   const Summary& summary = *status->summary;
   if (SaysDiverged(summary.error) || SaysDiverged(summary.note) || summary.failed_checkpoint)
     return false;

@@ -13,7 +13,7 @@ int LastServerDir(const std::string& run_dir);
 
 // The run directories of the servers that still belong to the run of `record`. The first is of the
 // server to start first: the one that led the run, unless its data are gone. If there are none,
-// `why` says of the folders why not.
+// `why` says why the folders do not count.
 std::vector<std::string> EarlierServers(const std::string& run_dir, const RunRecord& record,
                                         std::string* why);
 

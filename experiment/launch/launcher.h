@@ -44,8 +44,8 @@ struct LaunchOptions {
   // leads.
   std::string etcd;
   bool own_etcd = false;  // the launcher starts an etcd for this run
-  // With own_etcd, whose data are in the run directory. `run_dir`: of the run that is resumed, or
-  // of a new one; empty: a new one under runs/.
+  // Used with own_etcd, whose data are in this directory: the directory of the run that is resumed,
+  // or of a new one. Empty: a new one under runs/.
   std::string run_dir;
   bool resumes = false;
   bool goes_on = false;  // resumes where the journals end, if its etcd has the run's record
@@ -143,7 +143,7 @@ class LocalCluster {
   absl::Status StartFirstServer();
   // Why a run with journals cannot go on where they end.
   absl::Status NoRecord() const;
-  // Of an error of a run that goes on where its journals end.
+  // The error, with the command that gives up the journals and goes back to a checkpoint.
   absl::Status OrGoBack(const absl::Status& failure) const;
   absl::Status WaitReady();
   // Starts a server in `run_dir` and waits until it has joined the run.
@@ -153,9 +153,9 @@ class LocalCluster {
   bool MayReplace(const Server& follower);
   void Leads(size_t server, const std::string& ready);
   void ForgetEarlierServer(const std::string& run_dir) const;
-  // Of the next worker. REQUIRES: there are lists of GPUs.
+  // The GPUs of the next worker. REQUIRES: there are lists of GPUs.
   const std::string& NextGpus() const;
-  // Of that worker.
+  // Puts the prefix of that worker in front of the command.
   absl::Status AddPrefix(size_t worker, std::vector<std::string>* argv) const;
   absl::Status StartCommand(ChildOptions child);
   // Starts a server beside the next worker.
@@ -169,7 +169,7 @@ class LocalCluster {
   FileDescriptor etcd_lock_;  // held against another ps-run, longer than own_etcd_
   std::unique_ptr<LocalEtcd> own_etcd_;
   std::vector<std::string> earlier_;  // directories of servers that are to be started again
-  std::set<uint32_t> replaced_;       // numbers of those that could not be
+  std::set<uint32_t> replaced_;       // numbers of such servers that could not be started again
   bool goes_on_ = false;
   std::string etcd_members_;
   std::vector<std::string> notes_;  // not shown yet

@@ -41,7 +41,7 @@ class LocalRun {
   // what failed and what to do.
   absl::Status Run();
 
-  // Of the first worker that failed, if the workers run a command; 0: none did.
+  // The exit code of the first worker that failed, if the workers run a command; 0: none failed.
   int command_exit_code() const { return command_exit_code_; }
   // Empty: no server made a run directory.
   const std::string& run_dir() const { return run_dir_; }
@@ -53,7 +53,7 @@ class LocalRun {
   static constexpr int kMostRecoveries = 3;  // fruitless recoveries in a row
 
   absl::Status StartWorkers();
-  // Of a run that goes on where its journals end.
+  // Removes the workers of the earlier ps-run from a run that goes on where its journals end.
   void DismissEarlierWorkers();
   void Dismiss(const WorkerStatus& worker, const std::string& reason);
   absl::Status Supervise();
@@ -86,15 +86,17 @@ class LocalRun {
   absl::Status RestartServers();
   // Shows each trouble once, and which absent servers delay the stop.
   void ShowTroubles();
-  // Shows each of the run's notes once. ps-run itself finds those of ps-worker's runs before.
+  // Shows each of the run's notes once. In a run of ps-worker it shows none, because ps-run found
+  // them before the start.
   void ShowNotes();
   absl::Status Failed(std::string what);
-  // Reads what a resumed run has of before, and writes it back if nothing was trained since.
+  // RememberEarlier reads the earlier results of a resumed run. RestoreEarlier writes them back, if
+  // nothing was trained since.
   void RememberEarlier();
   void RestoreEarlier();
   // A finished run that went on has made no more steps.
   bool HadNothingToDo() const;
-  // "; worker-0 failed: ...": what the worker said that tells most. Empty: none said anything.
+  // "; worker-0 failed: ...": the note of a worker that explains most. Empty: no worker has a note.
   std::string WhyTheWorkersLeft() const;
   std::string WithAdvice(std::string what) const;
   std::string Advice() const;  // how to go on

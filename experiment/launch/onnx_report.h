@@ -14,8 +14,8 @@ absl::StatusOr<SampleShape> ParseSampleShape(const std::string& text);
 // A table of ops and the problems, or JSON.
 std::string OnnxCheckText(const std::string& path, const OnnxCheck& check, bool json);
 
-// Of a file that looks like an export in evaluation mode, which folds batch norm into convolutions
-// and leaves dropout out. Else empty.
+// Says that the file looks like an export in evaluation mode, which folds batch norm into
+// convolutions and leaves dropout out. Empty: it does not look so.
 std::string EvaluationNote(const OnnxCheck& check);
 
 // FAILED_PRECONDITION if there are problems.

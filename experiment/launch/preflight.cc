@@ -82,7 +82,7 @@ absl::Status CheckLabels(const DataConfig& config, const SampleShape& shape,
 
 absl::Status CheckModelKept(const CheckpointManifest& checkpoint, const Config& config,
                             const ModelSpec& model) {
-  // Of a file, the server's error says more.
+  // If the model comes from a file, the server's error says more.
   if (config.model().has_onnx() || IsSameNetwork(model, checkpoint.model()))
     return absl::OkStatus();
   ModelSpec now = model, before = checkpoint.model();

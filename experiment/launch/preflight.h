@@ -19,9 +19,10 @@ struct TrainingSize {
   std::vector<std::string> notes = {};  // for people: what may not be meant
 };
 // Opens the data and builds the network, as every worker on this machine will. The error says what
-// does not fit, or which key would have no effect. `begins`: false of a run that goes on; an
-// earlier version may have begun it, so what it would learn in vain is a note and no error.
-// `checkpoint`: from which a run goes on, so it keeps that network.
+// does not fit, or which key would have no effect. `begins`: false for a run that goes on. An
+// earlier version may have begun that run, so data from which it can learn nothing give a note
+// instead of an error. `checkpoint`: the checkpoint from which the run goes on, whose network it
+// must keep.
 absl::StatusOr<TrainingSize> CheckTrainable(const Config& config, bool begins,
                                             const CheckpointManifest* checkpoint = nullptr);
 

@@ -9,9 +9,9 @@
 
 namespace psgd {
 
-// None, if the list of checkpoints cannot be read.
+// Nullopt: there is no checkpoint, or the list of checkpoints cannot be read.
 std::optional<CheckpointManifest> NewestCheckpoint(const std::string& run_dir);
-// The one that --checkpoint chooses; of an empty word, the newest.
+// The checkpoint that --checkpoint chooses; if `id_or_name` is empty, the newest.
 std::optional<CheckpointManifest> ChosenCheckpoint(const std::string& run_dir,
                                                    const std::string& id_or_name);
 bool HasCheckpoint(const std::string& run_dir);
@@ -22,8 +22,8 @@ struct StartedAs {
   std::vector<std::string> command;  // of the workers, in place of ps-worker; empty: ps-worker
   std::string etcd;                  // its members, as of --etcd; empty: not given
   std::string run_name;
-  // If the run goes on where its journals end, with an etcd that still has it: the run directories
-  // of its servers, first of the one that leads.
+  // The run directories of its servers, the leader's first, if the run goes on where its journals
+  // end with an etcd that still has it.
   std::vector<std::string> servers;
   std::string tls_dir = {};
   std::vector<std::string> gpus = {};  // of the workers, as of LaunchOptions; empty: the CPU

@@ -6,11 +6,11 @@
 
 namespace psgd {
 
-// What a worker does between two exchanges, each step does now: with the local optimizer and
-// schedule. Without keys of `local` nothing changes. Defaults need not be resolved.
+// Makes every step an exchange, with the optimizer and the schedule of the local steps. Without
+// keys of `local` nothing changes. Defaults need not be resolved.
 Config ExchangeInEachStep(Config config);
 // The same run with uncompressed updates at staleness 0, and an exchange in every step. Resolves
-// defaults: those that follow from `local` are then of the twin.
+// the defaults, so that those that depend on `local` are right for the twin.
 Config DenseTwin(Config config);
 bool IsDenseSynchronous(const Config& config);
 

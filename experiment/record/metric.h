@@ -29,25 +29,28 @@ struct Metric {
 
 // What the last evaluation measured.
 struct Score {
-  const Metric* metric = nullptr;  // null: no metric, as of a program that measures none
+  const Metric* metric = nullptr;  // null: no metric, as for a program that measures none
   double value = 0;
 };
 
 // Returns null if no metric has the name.
 const Metric* MetricNamed(absl::string_view name);
-// Of any measure: less is better of mae, mse, and what is called a loss or an error.
+// Returns the metric of any measure, also of one that a program named. Less is better where the
+// name means a loss or an error, such as mae.
 const Metric* MetricOfMeasure(absl::string_view name);
 
-// The accuracy of classes, the rmse of numbers, the f1 of labels, then the auc and the perplexity:
-// what was measured of these. The first says how good the model is, unless another is asked for. An
-// accuracy of 0 is not measured: programs need not do it. Then all other measures.
+// The scores that were measured, in this order: the accuracy of classes, the rmse of numbers, the
+// f1 of labels, the auc, the perplexity, then all other measures. The first says how good the model
+// is, unless another is asked for. An accuracy of 0 counts as not measured, because programs need
+// not measure it.
 std::vector<Score> ScoresOf(const std::optional<double>& accuracy,
                             const std::map<std::string, double>& measures);
-// Of a record of an evaluation.
+// The scores in the record of an evaluation.
 std::vector<Score> ScoresIn(const Record& evaluation);
-// Returns the score of that name; if the name is empty, the first of a metric; else none.
+// Returns the score of that name. If the name is empty, returns the first score that MetricNamed
+// knows. If there is none, the result has no metric.
 Score ScoreNamed(const std::vector<Score>& scores, absl::string_view name);
-// Returns the first of ScoresOf.
+// Returns ScoreNamed with an empty name, of ScoresOf.
 Score ScoreOf(const std::optional<double>& accuracy, const std::map<std::string, double>& measures);
 
 }  // namespace psgd

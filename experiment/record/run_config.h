@@ -33,7 +33,7 @@ std::vector<std::string> ArgumentsOfServer(const RunChoice& choice);
 absl::Status CheckUnfinished(const std::string& run_dir, const Config& config);
 
 // The keys of a section that two configs set in different ways, for people: "optimizer is adam, and
-// was sgd". Of a section that is of another kind, only the kind. Empty: there is none.
+// was sgd". If the section is of another kind, only the kind is named. Empty: there is none.
 std::string ChangedKeys(const Config& before, const Config& now, const std::string& section);
 
 // The optimizer needs no array that the checkpoint lacks, and the run ends no earlier than it.

@@ -37,8 +37,8 @@ class RunRecorder {
                                                            const std::string& config, Log log,
                                                            Observer observer = nullptr);
 
-  // The run goes on from that checkpoint: later evaluations of before no longer count. To be called
-  // before anything is written. Readers are told once training goes on.
+  // The run goes on from that checkpoint, so earlier evaluations after that epoch no longer count.
+  // Call this before anything is written. Readers are told once training goes on.
   void Resumed(uint64_t checkpoint, double epoch);
   // The state of the run when this server begins: times continue from there. Rates ignore the
   // samples trained before a resume. Call this before the first Progress.

@@ -25,7 +25,7 @@ struct SweepEstimate {
   size_t kinds = 0, tried = 0;
   std::string trouble;       // an error of a trial
   std::vector<double> left;  // samples left of each run, in order; 0: done
-  // For people, of each configuration that is to do: its codec leaves most weights out.
+  // For people: each configuration that is still to do and whose codec leaves most weights out.
   std::vector<std::string> notes;
 };
 

@@ -37,8 +37,8 @@ class Rungs {
   // Reads earlier decisions. Call this before any new decision.
   void Recall();
 
-  // An error if the program of a run does not report what asha compares: it has passed the first
-  // rung, or has `ended`, without.
+  // An error if the program of a run does not report what asha compares, although the run has
+  // passed the first rung or has `ended`.
   absl::Status CheckMeasured(const PlannedRun& run, const MetricsFollower& metrics,
                              bool ended) const;
 

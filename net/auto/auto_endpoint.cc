@@ -156,7 +156,7 @@ class AutoEndpoint : public Endpoint {
     }
     return true;
   }
-  // Of the first so many.
+  // Ends the wait of the first `count` endpoints.
   void EndWait(size_t count) {
     for (size_t i = 0; i < count; ++i) joined_[i].endpoint->EndWait();
   }

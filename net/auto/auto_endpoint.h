@@ -8,9 +8,9 @@
 
 namespace psgd {
 
-// It listens on each way that this machine has; whoever lacks one takes another. Connect chooses
-// the way to each address; it takes ZeroMQ at once to a host from which a connection before got no
-// answer over UCX. REQUIRES of Connect: a listener whose address names its machine is there.
+// A listener listens on each way that its machine has. Connect chooses a way to each address that
+// both machines have. It takes ZeroMQ at once to a host from which an earlier connection got no
+// answer over UCX. REQUIRES of Connect: if an address names a machine, its listener is there.
 std::unique_ptr<Transport> MakeAutoTransport(const TransportOptions& options);
 
 }  // namespace psgd

@@ -5,8 +5,9 @@
 
 namespace psgd {
 
-// The same for two processes that run on one machine, since one start of it, in one network
-// namespace. Containers and emulated hosts with a network of their own count as machines.
+// The name is the same for two processes that run on one machine, in one network namespace, without
+// a restart of the machine between them. Containers and emulated hosts with a network of their own
+// count as machines.
 std::string MachineId();
 
 }  // namespace psgd

@@ -1,5 +1,5 @@
-// Wakes a thread of another process. The thread arms its bell before it sleeps; who has something
-// for it rings, which costs nothing while it is awake.
+// Wakes a thread of another process. The thread arms its bell before it sleeps. A peer that has
+// something for the thread rings. That costs nothing while the thread is awake.
 #pragma once
 
 #include <atomic>
@@ -18,11 +18,11 @@ class Bell {
   // The bell of a peer.
   static absl::StatusOr<Bell> Map(FileDescriptor memory, FileDescriptor event);
 
-  // By a peer, after it published something.
+  // A peer calls this after it has published something.
   void Ring();
 
-  // By the owner: from now on Ring makes fd() readable. What was published before is not rung for,
-  // so the owner looks once more before it sleeps.
+  // The owner calls this: from now on Ring makes fd() readable. Nobody rings for what was published
+  // before, so the owner looks once more before it sleeps.
   void Arm();
   void Disarm();
   // Whether nobody rang since Arm. A peer that broke the rules may make this wrong, but not fd().

@@ -31,11 +31,11 @@ class IpcEndpoint : public JoinableEndpoint {
     FileDescriptor socket;
     std::optional<SharedLink> shared;
     std::optional<Bell> bell;  // the peer's; unset before it was met
-    std::string pass;          // that it proved to have
+    std::string pass;          // the pass that the peer proved to have
     bool lost = false;         // the peer is gone; what it had sent is still read
 
     bool HasIncoming() const { return shared && shared->HasIncoming(); }
-    // Whether TryReceive has something to do: also for one that is to be dropped.
+    // Whether TryReceive has something to do for this link. It also drops a lost link.
     bool HasWork() const { return lost || HasIncoming(); }
   };
 

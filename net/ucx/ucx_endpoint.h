@@ -195,12 +195,12 @@ class UcxEndpoint : public JoinableEndpoint {
   std::deque<PeerPtr> deliverable_;  // the first message of each is here
   std::deque<PeerPtr> announcing_;   // each has announced data
   bool may_fetch_ = false;           // something changed since the last Fetch
-  // Of messages that are not yet taken.
+  // Bytes of messages that are not taken yet: those that have arrived, and those on the way.
   size_t here_bytes_ = 0, coming_bytes_ = 0;
-  Time looked_{};  // at the sockets
+  Time looked_{};  // when it last looked at the sockets
   Spin spin_;
   Time moved_{};          // when UCX last did something, or a message left
-  absl::Status refused_;  // why a greeting was
+  absl::Status refused_;  // why a greeting was refused
   bool said_unmet_ = false;
 
   WakeEvent wake_;
@@ -224,7 +224,7 @@ StatusOrEndpoint ConnectUcx(const std::vector<std::string>& addresses,
 // Gets the index of an address. OK: its first answer over UCX came. UNAVAILABLE: no answer comes,
 // and why. Any thread may call it.
 using OnOutcome = std::function<void(PeerId peer, const absl::Status& outcome)>;
-// As above, but gives an address up from which no answer comes: what was sent there is lost.
+// As ConnectUcx, but gives up an address from which no answer comes. Messages sent there are lost.
 StatusOrEndpoint ConnectUcxOrGiveUp(const std::vector<std::string>& addresses,
                                     const TransportOptions& options, OnOutcome on_outcome);
 

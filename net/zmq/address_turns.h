@@ -17,15 +17,15 @@ namespace psgd {
 // Belongs to the socket's thread.
 class AddressTurns {
  public:
-  // Connects to the first of `hosts`, what the name stands for, in digits. REQUIRES: the socket has
+  // Connects to the first of `hosts`, the addresses of the name in digits. REQUIRES: the socket has
   // not connected, and outlives this; `hosts` is not empty.
   AddressTurns(zmq::context_t& context, zmq::socket_t& socket, Address name,
                std::vector<std::string> hosts);
 
   // Readable when Look has something to do.
   zmq::socket_t& events() { return events_.socket(); }
-  // Takes the next address if the one at hand gives no connection. What waits in the socket is then
-  // lost, as when a connection breaks.
+  // Takes the next address if the present one gives no connection. Messages that wait in the socket
+  // are then lost, as when a connection breaks.
   void Look(Time now);
   // Whether any address gave a connection. Until then nothing may be sent.
   bool reached() const { return reached_; }

@@ -1,6 +1,6 @@
 // The connecting side: one DEALER socket for each address. ZeroMQ reconnects by itself and keeps
-// queued messages, so a Send to a lost peer succeeds until the queue is full. With a name of
-// several addresses messages may wait only once one of them was reached.
+// queued messages, so a Send to a lost peer succeeds until the queue is full. If a name has several
+// addresses, messages are queued only after one of these was reached.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ class ZmqConnector : public ZmqEndpoint {
   using Resolver = absl::StatusOr<std::vector<SocketAddress>> (*)(const std::string& host,
                                                                   int port);
 
-  // `resolve`: tests know names that the system does not.
+  // `resolve`: tests replace it, so that they have names that the system does not know.
   explicit ZmqConnector(const TransportOptions& options, Resolver resolve = &Resolve)
       : ZmqEndpoint(options), resolve_(resolve) {}
 

@@ -186,7 +186,7 @@ class Client:
         self.worker_optimizer: bool = bool(info.worker_optimizer)
         #: Steps of this worker's own between two exchanges; False: every step is an exchange.
         self.local_steps: bool = info.local_steps > 1
-        #: Of the optimizer on the shards, as the run begins; 0: there is none.
+        #: The rate of the optimizer on the shards, as the run begins; 0: no optimizer is there.
         self.learning_rate: float = info.learning_rate
         self.momentum: float = info.momentum
 

@@ -18,7 +18,7 @@ class Dealt(Sampler):
 
     def __iter__(self) -> Iterator[int]:
         caller = sys._getframe(1).f_locals.get("self")  # a DataLoader's batches ask
-        # Of other classes batch_size may mean something else.
+        # In other classes batch_size may mean something else.
         batch = caller.batch_size if type(caller) is BatchSampler else 0
         return self._shares.samples(batch)
 

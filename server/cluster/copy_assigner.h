@@ -3,8 +3,8 @@
 // after a loss, moves shards, and tells each server its part. A state machine without IO, threads
 // or clock.
 //
-// Its decisions change the run's record at once. It announces no record but the one that its owner
-// gives to Assign: decisions must be stored before a server hears of them.
+// Its decisions change the run's record at once. It announces only the record that its owner gives
+// to Assign, because decisions must be stored before a server hears of them.
 #pragma once
 
 #include <cstdint>
@@ -89,13 +89,13 @@ class CopyAssigner {
   std::set<uint32_t> Present() const;
   // The server's copy; null: the server is away, or has no data of the shard.
   const CopyState* Find(uint32_t server, uint32_t shard) const;
-  // Whether the copy goes on from what it had: it leads or follows in this process of its server,
-  // or was read from a disk and chosen to lead. Otherwise it must be settled first what it becomes.
+  // Whether the copy goes on with its data: it leads or follows in this process of its server, or
+  // it was read from a disk and chosen to lead. Otherwise its role is not decided yet.
   bool GoesOn(uint32_t server, uint32_t shard) const;
   // The server that the shard is to move to; 0: it stays, or that server cannot take it.
   uint32_t MovesTo(uint32_t shard) const;
-  // Why no copy of the shard that is here may lead it, although it was read; empty: nothing is
-  // wrong with it.
+  // Why the shard's copy that was read from a disk here may not lead: it lacks the end of its
+  // journal. Empty: there is no such trouble.
   const std::string& LacksItsEnd(uint32_t shard) const { return lacks_end_[shard]; }
   // The copy that must lead the shard, if it reports that it does; null: it does not.
   const CopyState* FindLeading(const ShardCopies& copies, uint32_t shard) const;
@@ -108,7 +108,8 @@ class CopyAssigner {
     Time heard{};
     uint64_t came = 0;  // number of the change that recorded its arrival
     ServerState state;
-    // By shard: of its copy in `state`, counted from 1; 0: it has none. Looked up for each shard.
+    // By shard: the place of its copy in `state`, counted from 1; 0: it has none. This saves a
+    // search for each shard.
     std::vector<int> places;
     // By shard: the epoch from which a copy that this server read from its disk may lead.
     std::map<uint32_t, uint64_t> may_lead_from;
@@ -119,8 +120,8 @@ class CopyAssigner {
   const CopyState* FindReport(uint32_t server, uint32_t shard) const;
   absl::StatusOr<Peer*> Welcome(uint64_t link, const ServerState& state, News* news);
   void Away(uint32_t server, Peer* peer);
-  // Marks the servers that are gone with nothing left of them, and forgets all but the last few, so
-  // that the record of a run whose machines come and go does not grow.
+  // Marks the servers that are gone and hold no copy, and keeps only the last few of these. So the
+  // record does not grow in a run whose machines come and go.
   void NoteGone(Time now);
   bool IsGone(uint32_t server, Time now) const;
   // Whether the server's copies are lost.
@@ -136,7 +137,8 @@ class CopyAssigner {
   absl::Status SettleLeader(uint32_t shard, Time now, News* news);
   // Whether the server has copies on its disk that it did not read yet.
   bool ReadsMore(uint32_t server) const;
-  // Of the servers in sync that read a copy of the shard, the one with most entries; 0: none did.
+  // Among the servers in sync, the one that read the most entries of the shard from its disk; 0:
+  // none has read its copy.
   uint32_t LongestFromDisk(uint32_t shard) const;
   // Whether the copy on that server, just read from its disk, has all that was acknowledged, as far
   // as the run's record and the other journals that are to lead tell.

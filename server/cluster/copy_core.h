@@ -72,8 +72,8 @@ struct CopyOptions {
   uint32_t shard = 0;
   Duration silence{};         // time after which a copy in sync is reported as silent
   size_t window = 16u << 20;  // bytes that may be on their way to another copy
-  // Bytes of steps kept for copies that lack them; at least twice the weights, which a single step
-  // may change all of.
+  // Bytes of steps that are kept for copies that lack them. At least twice the weights, because a
+  // single step may change all weights.
   size_t kept = 64u << 20;
   // Moves what the place holds aside, and returns the empty place for a shard that is made from an
   // image. So a copy in sync never lacks what was acknowledged, whatever dies meanwhile.
@@ -132,7 +132,7 @@ class CopyCore {
   void CheckpointDone(uint64_t checkpoint);
 
   CopyState State() const;
-  // Whether State says what this one says, but for its entries. Cheap.
+  // Whether State still returns `said`, except for its entries. Cheap.
   bool StillSays(const CopyState& said) const;
   bool leads() const { return role_ == Role::kLeads; }
   uint64_t epoch() const { return epoch_; }

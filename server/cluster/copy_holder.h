@@ -34,7 +34,7 @@ class CopyHolder {
 
   const RunServer& self() const { return self_; }
   const std::string& run_id() const { return run_id_; }
-  // The run's latest epoch of which this server heard the leader; 0: none in this process.
+  // The latest epoch of the run whose leader this server has heard; 0: none in this process.
   uint64_t run_epoch() const { return run_epoch_; }
   size_t copies() const { return copies_.size(); }
 

@@ -30,21 +30,21 @@ std::string LateText(const LateWorkers& late, std::span<const std::string> names
 // Time in which this process stood still does not count: it heard of no clock. Not thread-safe.
 class LateWatch {
  public:
-  // Nobody looks for a reason earlier. A clock that takes long has a longer patience: a program may
-  // evaluate between two steps, and one machine may be slower than another.
+  // Workers are not late before this time. If clocks usually take long, the patience is longer: a
+  // program may evaluate between two steps, and one machine may be slower than another.
   static constexpr Duration kPatience = std::chrono::seconds(10);
   static constexpr int kUsualClocks = 3;
-  // The same for workers of which nothing is heard any more.
+  // The patience with workers of which nothing is heard any more.
   static constexpr Duration kSilence = std::chrono::seconds(2);
 
   // The shard's latest report. Call it at least once a second.
   void See(uint32_t shard, const ShardStatus& status, Time now);
-  // Of the first shard whose workers are late; nullopt: no worker is late. `is_silent`: whether
-  // nothing is heard of a worker.
+  // The late workers of the first shard that has any; nullopt: no worker is late. `is_silent`:
+  // whether nothing is heard of a worker.
   std::optional<LateWorkers> Late(Time now, const std::function<bool(uint32_t)>& is_silent) const;
-  // It is no wonder that workers are late now: their waits begin anew.
+  // Workers have a good reason to be late now, so the waits for them begin anew.
   void Excuse(Time now);
-  // All waits begin anew, and what is usual is not known.
+  // Forgets all waits, and how long clocks usually take.
   void Forget() { shards_.clear(); }
 
  private:

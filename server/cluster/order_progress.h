@@ -1,4 +1,4 @@
-// How far each shard is with the leader's orders, and which go out next.
+// How far each shard is with the leader's orders, and which orders are sent next.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ class OrderProgress {
             ServerEffects* effects);
   // No server that leads the shard is here.
   void Wait(uint32_t shard, Time now) { shards_[shard].retry = now; }
-  // The shard has carried the order out (or could not). False: that was known, or is of another
-  // epoch, or the status is UNAVAILABLE, and then the order is sent again.
+  // The shard has carried out the order, or could not. Returns false if that was known, or is about
+  // another epoch. Also returns false for UNAVAILABLE: then the order is sent again.
   bool Done(uint32_t shard, uint64_t epoch, uint64_t number, const absl::Status& status, Time now);
   // The number of the last order that all shards have carried out. `last`: of all orders.
   uint64_t CarriedOut(uint64_t last) const;

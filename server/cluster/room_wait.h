@@ -1,5 +1,5 @@
 // How long the results of a run wait for room on a full disk: until somebody asks the run to stop.
-// If that came before, for `most`.
+// If the run was asked before the wait began, they wait for `most`.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace psgd {
 // Not thread-safe.
 class RoomWait {
  public:
-  // Whether they wait on. The first call begins the wait.
+  // Whether the results go on waiting. The first call begins the wait.
   bool GoesOn(bool asked_to_stop, Duration most, Time now) {
     if (!wait_) wait_ = {now, asked_to_stop};
     return wait_->asked_before ? now - wait_->since < most : !asked_to_stop;

@@ -133,7 +133,7 @@ class RunLeader {
   std::vector<std::string> StorageTroubles() const;
   void LookWhatWaits(Time now, ServerEffects* effects);
   std::optional<LateWorkers> LookWhoIsLate(Time now);
-  // For people. Empty: it is no wonder that they are late.
+  // For people. Empty: the workers have a good reason to be late.
   std::string WaitsForWorkers(const LateWorkers& late) const;
   // REQUIRES: every part of the checkpoint under way is written.
   void Seal(Time now, ServerEffects* effects);
@@ -161,7 +161,8 @@ class RunLeader {
   bool AllStored() const { return store_.run().changes == Changes(); }
   bool training() const { return copies_.record().has_plan(); }
   void Lose(const std::string& why);
-  // Whether the run store said so lately. Otherwise another server may lead the run.
+  // Whether the run store said lately that this server leads the run. Otherwise another server may
+  // lead it.
   bool IsConfirmed(Time now) const { return now < confirmed_ + options_.patience; }
 
   const RunLeaderOptions options_;

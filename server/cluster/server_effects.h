@@ -35,7 +35,7 @@ using ControlReply = std::variant<JoinReply, RegisterReply, GiveWeightsReply, Ne
                                   EvaluatedReply, HeartbeatReply, LeaveReply, CheckpointReply,
                                   DrainReply, SetHyperReply, RebalanceReply, StatusReply>;
 
-// A checkpoint that counts by now.
+// A checkpoint that is sealed, so it counts.
 struct SealedCheckpoint {
   CheckpointInfo info;
   std::vector<uint64_t> removed;  // older checkpoints

@@ -121,8 +121,8 @@ class Spreading {
 //
 // T is never below 1/B of a worker's link, whoever holds what. If the servers could hold more than
 // everything within that time, those of their own come first, since they take no time of a worker.
-// Of two workers, each server beside them may hold anything. One worker has no traffic with a
-// server beside it, which then holds all.
+// With two workers, a server beside one of them may hold any share. With one worker, the server
+// beside it holds everything, since the two have no traffic over a link.
 ServerWeights WeighServers(const std::map<uint32_t, ServerPlace>& servers, uint64_t workers) {
   double slowest = 0;  // 0: no link is known
   for (const auto& [server, place] : servers) {

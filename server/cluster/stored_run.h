@@ -36,11 +36,12 @@ class StoredRun {
   const std::shared_ptr<const RunPlan>& plan() const { return plan_; }
   // The next write stores this plan, too.
   void SetPlan(std::shared_ptr<const RunPlan> plan);
-  // A server that takes the run over found this plan in the store, and that in the run's record.
+  // This server takes over the run. It found the plan in the store, and the numbers in the run's
+  // record.
   void Restore(std::shared_ptr<const RunPlan> plan, uint64_t last_order, uint64_t checkpoint_done);
   // The shards' first images have the orders up to this one.
   void InFirstImages(uint64_t last_order) { run_.last_order = last_order; }
-  // What came after the last write changes nothing in the record.
+  // The record needs no change to take this into account.
   void TakesIntoAccount(CopyAssigner::Mark copies) { run_.copies = copies; }
   // Why the last write failed; empty: it did not.
   const std::string& trouble() const { return trouble_; }

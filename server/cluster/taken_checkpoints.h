@@ -1,4 +1,4 @@
-// The checkpoints that ended, as the run's leader tells people of them, and who waits for one.
+// The checkpoints that have ended, for the status of the run, and the requests that wait for one.
 #pragma once
 
 #include <cstdint>

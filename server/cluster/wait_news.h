@@ -14,7 +14,7 @@ namespace psgd {
 // Not thread-safe.
 class WaitNews {
  public:
-  // A longer wait is told.
+  // People are told of a longer wait.
   static constexpr Duration kMoment = std::chrono::seconds(2);
 
   // What the run waits for now; empty: nothing. `since`: when that wait began; nullopt: now.

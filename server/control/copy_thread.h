@@ -118,7 +118,7 @@ class CopyThread {
   Time looked_for_strangers_{};
   uint64_t logged_malformed_ = 0, logged_turned_away_ = 0;
   StallReport stalls_;
-  std::string stalled_;             // why the journal could not be written first, while that recurs
+  std::string stalled_;             // why the journal first could not be written, while that recurs
   CountHistogram journal_latency_;  // common/latency.h
   PullTimes pull_times_;
   std::optional<ShardTrace> trace_;

@@ -25,7 +25,8 @@ class LeaderLink {
   struct Options {
     std::function<absl::StatusOr<std::unique_ptr<Stream>>(const std::string& address)> call;
     Says hello;
-    // Called on the link's thread: hello is said; a message has come. An error ends the connection.
+    // Called on the link's thread, once hello is said and for each message. An error ends the
+    // connection.
     std::function<void()> on_connected = [] {};
     std::function<absl::Status(const Hears&)> on_message;
     std::string leader;  // who leads, for people

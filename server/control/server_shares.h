@@ -25,9 +25,9 @@ int ServersThatHold(const StatusReply& status);
 // For people: which servers a stopping run waits for, how long at most, and what helps. Empty: all
 // servers that lead shards are there.
 std::string StopWaitsFor(const StatusReply& status);
-// The same of what cannot be written. REQUIRES: there is a storage_trouble.
+// The same for storage that cannot be written. REQUIRES: there is a storage_trouble.
 std::string StopWaitsForStorage(const StatusReply& status);
-// The same of a run store on other machines. REQUIRES: waits_for names it.
+// The same for a run store on other machines. REQUIRES: waits_for names it.
 std::string StopWaitsForRunStore(const StatusReply& status);
 
 }  // namespace psgd

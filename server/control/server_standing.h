@@ -28,7 +28,7 @@ struct ServerStanding {
 // Thread-safe.
 class StandingBoard {
  public:
-  // `deadline`: how long a server that leaves looks for one that leads the run.
+  // `deadline`: how long a leaving server looks for the server that leads the run.
   explicit StandingBoard(Duration deadline) : deadline_(deadline) {}
 
   ServerStanding now() const;

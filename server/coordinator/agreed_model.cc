@@ -133,7 +133,7 @@ absl::Status AgreedModel::CompareModel(const RegisterRequest& request, const std
   if (train_samples_ == 0) train_samples_ = request.train_samples();
   ModelSpec model = IsBrought() ? WithStartOf(*model_, request.model()) : request.model();
   if (!model.has_preparation() || !model_->has_preparation()) {
-    // Of a program's model, or of a checkpoint of an earlier version.
+    // The model of a program has no preparation, nor has a checkpoint of an earlier version.
     model.clear_preparation();
     if (model_->has_preparation()) *model.mutable_preparation() = model_->preparation();
   }

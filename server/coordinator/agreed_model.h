@@ -49,8 +49,8 @@ class AgreedModel {
   // the preparation. REQUIRES: the model is fixed; CompareData: CompareModel has returned OK.
   absl::Status CompareModel(const RegisterRequest& request, const std::string& worker);
   absl::Status CompareData(const RegisterRequest& request, const std::string& worker);
-  // A checkpoint brings the model, and its program the epochs. False: they are known, or the
-  // program leaves them to the run.
+  // Takes the epochs from a program whose model came from a checkpoint. False: the epochs are
+  // known, or the program leaves them to the run.
   bool TakeEpochs(uint32_t epochs);
 
   // The shards have new endpoints.
@@ -58,14 +58,14 @@ class AgreedModel {
 
   // The first worker brings the model (`model: client`).
   bool IsBrought() const { return config_.model().has_client(); }
-  // With the epochs of a program that brought the model.
+  // The run's config. If a program brought the model, it has the epochs of that program.
   const Config& config() const { return config_; }
   const ModelSpec* model() const { return model_.get(); }  // null: it is not fixed
   const std::shared_ptr<const Placement>& placement() const { return placement_; }
   uint64_t batches_per_epoch() const { return batches_per_epoch_; }
   uint64_t train_samples() const { return train_samples_; }
 
-  // All but model and placement, which are large.
+  // Saves everything except the model and the placement, which are large.
   void Save(CoordinatorRecord* record) const;
   // REQUIRES: `record` has a model and a placement.
   void Restore(const CoordinatorRecord& record);
@@ -78,7 +78,7 @@ class AgreedModel {
 
   const ModelSource source_;
   Config config_;
-  uint32_t epochs_ = 0;  // which a program said that brought the model; 0: those of the config
+  uint32_t epochs_ = 0;  // from the program that brought the model; 0: those of the config hold
   std::optional<BroughtModel> brought_;
   std::shared_ptr<const ModelSpec> model_;
   std::shared_ptr<const Placement> placement_;

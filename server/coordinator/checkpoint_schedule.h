@@ -52,13 +52,13 @@ class CheckpointSchedule {
   void Count(const WorkerReport& report);
   // See AddGone: the worker is gone before that boundary.
   void CountGone(const WorkerReport& unpushed, double residual_norm);
-  // What a worker did before the boundary of the one under way is not known in full.
+  // It is not fully known what a worker did before the boundary of the checkpoint under way.
   void LackCounts();
   // Ends the checkpoint. False: it is not under way.
   bool End(uint64_t id);
 
   const std::optional<CoordinatorSnapshot>& under_way() const { return under_way_; }
-  // Of the checkpoint under way: the end of this segment.
+  // The checkpoint under way is taken at the end of this segment. Nullopt: none is under way.
   std::optional<uint64_t> boundary() const {
     return under_way_ ? std::optional(after_) : std::nullopt;
   }

@@ -24,7 +24,8 @@ namespace {
 
 constexpr int kUsualEpochs = 1;  // the default of train.epochs
 
-// Of a program that brings its epochs. A config with the default need not name any.
+// Says that the epochs of the program replace those of the config. Empty if both are equal, or if
+// the config has the default.
 std::string EpochsNote(const TrainConfig& config, uint32_t epochs) {
   if (epochs == 0 || config.epochs() == static_cast<int>(epochs)) return "";
   if (config.epochs() == kUsualEpochs) return "";

@@ -64,8 +64,8 @@ class CoordinatorCore {
   absl::StatusOr<NextSegmentReply> NextSegment(const NextSegmentRequest& request, Time now,
                                                Effects* effects);
   absl::Status Evaluated(const EvaluatedRequest& request, Time now, Effects* effects);
-  // Programs that evaluate by themselves: another one told of these weights before, and the epoch
-  // did not go on since.
+  // For programs that evaluate by themselves: whether another one has reported these weights
+  // before, and the epoch has not gone on since.
   bool HasEvaluation(const EvalResult& result) const;
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request, Time now);
   // The request came before, and its answer was lost.
@@ -120,14 +120,14 @@ class CoordinatorCore {
   const std::shared_ptr<const Placement>& placement() const { return agreed_.placement(); }
   // Everything but servers, shards and checkpoints, which the caller adds.
   StatusReply Status(Time now) const;
-  // Names, for people, of those of the workers that only have to train: one that evaluates may take
-  // its time.
+  // The names, for people, of those `workers` that only train. A worker that evaluates may take its
+  // time.
   std::vector<std::string> NamesOfTraining(std::span<const uint32_t> workers) const;
   std::vector<std::string> NamesOfLive(std::span<const uint32_t> workers) const;
   // When the worker last said anything; unknown workers are never silent.
   Time LastHeard(uint32_t worker) const;
-  // The workers that have not finished what is dealt, or the last evaluation, where others have and
-  // wait for that: at the end of the run. As of a shard: slowest_clock and late_workers.
+  // The workers for which others wait at the end of the run, because they have not finished what is
+  // dealt or the last evaluation. Sets slowest_clock and late_workers, as in the status of a shard.
   ShardStatus LateAtTheEnd() const;
   double SecondsTrained(Time now) const { return totals_.SecondsTrained(now); }
   // The samples in the total from before the run was resumed. SecondsTrained began after them.
@@ -136,22 +136,22 @@ class CoordinatorCore {
   uint64_t train_samples() const { return agreed_.train_samples(); }
 
  private:
-  // Of a worker that did not say good-bye.
+  // Removes a worker that did not say good-bye.
   void Lose(uint32_t worker, const std::string& note, Effects* effects);
   void Remove(uint32_t worker, const std::string& note, Effects* effects);
   // Returns the worker's undone batches to the ledger.
   void GiveBack(uint32_t worker, uint64_t clock);
-  // `norm`: of what the worker's codecs left behind.
+  // `norm`: of the worker's residual.
   void SetResidual(MemberState& member, double norm);
   // Counts the residual of a worker that left as lost: nobody else has it.
   void CountGone(MemberState& member, bool before_checkpoint, Effects* effects);
-  // The programs that train evaluate by themselves, and say what they want.
+  // The workers' programs evaluate by themselves, and report what they choose.
   bool EvaluatesByItself() const { return agreed_.IsBrought(); }
   // The model is fixed: begins its ledger, and orders the shards to make it.
   absl::Status Install(absl::StatusOr<InstallModel> model, Effects* effects);
   absl::Status CountEvaluation(const EvalResult& result, Effects* effects);
-  // A checkpoint of whole epochs may be older than the evaluation of its weights: where the best
-  // one counts, a worker evaluates again.
+  // A checkpoint of whole epochs may lack the evaluation of its weights, which came later. If
+  // train.early_stop or durability.keep_best needs it, a worker evaluates these weights again.
   void EvaluateCheckpoint(const CheckpointManifest& manifest);
   // Opens the boundary after the latest segment: deals the next one and starts a due checkpoint.
   void OpenBoundary(Effects* effects);

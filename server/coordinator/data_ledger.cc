@@ -149,7 +149,7 @@ std::optional<Segment> DataLedger::Deal(const std::vector<uint32_t>& workers,
   segment.mutable_workers()->Add(workers.begin(), workers.end());
   segment.mutable_steps()->Add(steps.begin(), steps.end());
   const uint64_t of_clock = BatchesOfClock(segment);
-  // Of members with equally many steps the first has the most batches.
+  // The first of the members with the most steps gets the most batches.
   const auto rank =
       static_cast<int>(steps.empty() ? 0 : std::ranges::max_element(steps) - steps.begin());
   const uint32_t clocks = ClockBudget(StepsOf(segment, rank));

@@ -24,7 +24,7 @@ struct LedgerOptions {
   uint32_t epochs = 1;
   uint32_t batches_per_epoch = 1;
   uint32_t segment_clocks = 64;
-  uint64_t max_steps = 0;  // of the member with most; 0: no limit
+  uint64_t max_steps = 0;  // for the member with the most steps; 0: no limit
 };
 
 // The position of training between two segments. A checkpoint keeps it.

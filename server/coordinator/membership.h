@@ -38,7 +38,7 @@ struct MemberState {
   ReportHistograms histograms;  // since its join, or since this server began
   Time last_report{};           // from which the speed was computed
 
-  // Takes over what the report says, but for its number and its residual's norm.
+  // Takes over what the report says, except its number and the norm of its residual.
   void Count(const WorkerReport& report, Time now);
 };
 
@@ -73,7 +73,7 @@ class Membership {
   // Each worker's steps in the time in which the fastest of them takes `most`; `most`
   // for a worker that has computed nothing yet.
   std::vector<uint32_t> StepsFor(const std::vector<uint32_t>& workers, uint32_t most) const;
-  // The norm of what the codecs of all workers left behind.
+  // The norm of the residuals of all workers.
   double Residual() const;
   const MemberState* Find(uint32_t worker) const;
   MemberState* Find(uint32_t worker);

@@ -15,12 +15,13 @@ namespace psgd {
 class PendingEvaluations {
  public:
   bool empty() const { return pending_.empty(); }
-  // Of the weights after this segment (0: of the checkpoint that the run went on from), which are
-  // `epoch` epochs old. Replaces those within the epoch that ends at `end` and that no worker makes
-  // yet.
+  // Adds an evaluation of the weights after this segment (0: of the checkpoint that the run went on
+  // from). The weights are `epoch` epochs old. Replaces the evaluations within the epoch that ends
+  // at `end`, except those that a worker makes already.
   void Add(uint64_t after_segment, double epoch, double end);
-  // The epoch that this worker evaluates: as before, or that of the first evaluation that nobody
-  // makes yet and that `may_make` allows, by its segment.
+  // The epoch that this worker evaluates: in its present evaluation, or else in the first
+  // evaluation that no worker makes yet and for whose segment `may_make` returns true. Nullopt:
+  // there is none.
   std::optional<double> Assign(const WorkerKey& worker,
                                const std::function<bool(uint64_t)>& may_make);
   // The worker is out: others make its evaluations.

@@ -14,17 +14,18 @@
 
 namespace psgd {
 
-// Adds what a worker did to a run's total, but for histograms and notes.
+// Adds what a worker did to a run's total, except histograms and notes.
 void AddReport(const WorkerReport& report, WorkerReport* total);
 // Adds what a worker that is gone leaves behind: local steps and a residual that it did not push.
 void AddGone(const WorkerReport& unpushed, double residual_norm, WorkerReport* total);
 
-// Only grows, but for the residuals' norm, which workers hold now. Not thread-safe.
+// The totals only grow, except the norm of the residuals, which is that of the residuals that
+// workers hold now. Not thread-safe.
 class RunTotals {
  public:
   // The run goes on from a checkpoint with this total. Its time counts from Start.
   void GoOnFrom(const WorkerReport& total, const std::vector<EvalResult>& evaluations);
-  // That checkpoint, and the first id of this part's own.
+  // Sets the id of that checkpoint, and the first id for a checkpoint of this part of the run.
   void SetPart(uint64_t resumed_from, uint64_t first_checkpoint);
   // The first call counts.
   void Start(Time now);
@@ -32,11 +33,12 @@ class RunTotals {
 
   // REQUIRES: the report has not been counted.
   void Count(const WorkerReport& report);
-  // For people: what may not be meant. Each counts once, and of many only the first.
+  // Adds a note for people about something that may not be meant. Equal notes count once. If there
+  // are many, only the first are kept.
   void Note(const std::string& note);
-  // Replaces that of the same epoch.
+  // Replaces the evaluation of the same epoch.
   void CountEvaluation(const EvalResult& result);
-  // `norm`: of what the codecs of all workers left behind.
+  // `norm`: of the residuals of all workers.
   void SetResidual(double norm) { sum_.set_residual_norm(norm); }
   // See AddGone.
   void CountGone(const WorkerReport& unpushed, double residual_norm);

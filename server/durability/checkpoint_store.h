@@ -60,9 +60,9 @@ class CheckpointStore {
   // Removes the parts of a checkpoint, unless it is sealed.
   absl::Status Discard(uint64_t id) const;
   // Keeps named checkpoints, and the newest `keep` sealed checkpoints without a name (at least
-  // one). In a run with durability.keep_best also that with the best evaluation, and the newest of
-  // a whole epoch, whose evaluation may be to come. Removes discarded folders and all other
-  // checkpoints, and returns the ids of the latter.
+  // one). With durability.keep_best it also keeps the checkpoint with the best evaluation, and the
+  // newest one of a whole epoch, whose evaluation may still come. Removes discarded folders and all
+  // other checkpoints, and returns the ids of these checkpoints.
   absl::StatusOr<std::vector<uint64_t>> Prune(int keep) const;
 
   // Manifests of sealed checkpoints, newest first. `notes` names manifests that cannot be read.
@@ -80,7 +80,7 @@ class CheckpointStore {
   absl::StatusOr<std::optional<uint64_t>> KeptBest() const;
   // The largest used id; 0: no id is used.
   absl::StatusOr<uint64_t> LastId() const;
-  // What all checkpoints take: it grows while one is written.
+  // The bytes of all checkpoints. The number grows while one is written.
   uint64_t BytesOnDisk() const;
   // Reads every checkpoint from end to end, newest first.
   absl::StatusOr<std::vector<CheckedCheckpoint>> Verify() const;

@@ -54,10 +54,10 @@ class DurableShard {
 
   void OnMessage(PeerId from, Message message);
   absl::Status Execute(const ShardCommand& command, uint64_t number);
-  // `lost`: of the time since the last call, in which this process stood still.
+  // `lost`: how long this process stood still since the last call.
   void Tick(Time now, Duration lost);
-  // Writes the steps, which `written` gets. Answers that may leave go to `out`, and refusals, which
-  // wait for nothing, to `refusals`.
+  // Writes the steps, and puts them into `written`. Puts answers that may leave into `out`, and
+  // refusals, which wait for nothing, into `refusals`.
   void Commit(Outbox* out, Outbox* refusals, std::vector<JournalEntry>* written);
   // Whether steps or answers wait for Commit. False without a model: there is nothing to write to.
   bool has_unwritten() const {

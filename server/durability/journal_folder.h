@@ -34,8 +34,8 @@ bool CoordinatorIsMissing(const std::string& server_dir);
 // The data of the etcd that ps-run ran for this run. `server_dir`: that of the run directory.
 std::string EtcdFolder(const std::string& server_dir);
 bool HasEtcdData(const std::string& server_dir);
-// Of a server that does not keep the run's record: where that is, and the commands with which the
-// run goes on.
+// Says where the run's record is if this server does not keep it, and with which commands the run
+// goes on.
 std::string WhereRecordIs(const std::string& server_dir);
 // Why there is no record of the coordinator. NOT_FOUND: training had not begun. DATA_LOSS: training
 // had begun, and the record is gone. FAILED_PRECONDITION: it is in an etcd. `checkpoint_dir`: the

@@ -25,15 +25,15 @@ struct GatheredPayload {
   SharedPayload shared;
 
   size_t bytes() const { return message->payloads[shared.payload].size(); }
-  // The clock that its worker made it for. A late one counts in a later clock.
+  // The clock for which the worker made it. A late push counts in a later clock.
   uint64_t made_for() const { return message->header.push().clock(); }
 };
 
 // Not thread-safe.
 class GatheredPushes {
  public:
-  // `clock`: that the push counts in. `payloads`: of the message, from SharedPayloads. Returns the
-  // kept message.
+  // `clock`: the clock in which the push counts. `payloads`: of the message, from SharedPayloads.
+  // Returns the kept message.
   std::shared_ptr<const Message> Add(uint64_t clock, Message message,
                                      std::vector<SharedPayload> payloads);
 
@@ -45,7 +45,7 @@ class GatheredPushes {
   bool IsShared(uint64_t clock, size_t local) const;
   // The payloads that begin with a slice (local index), in the order of workers.
   std::span<const GatheredPayload> Of(uint64_t clock, size_t local) const;
-  // Takes them.
+  // Removes these payloads and returns them.
   std::vector<GatheredPayload> Take(uint64_t clock, size_t local);
   // Takes what is left of the clock, in the order of workers.
   std::vector<GatheredPayload> TakeAll(uint64_t clock);

@@ -21,9 +21,9 @@ class Grace {
   // The look found a quorum, or none. Returns whether the clock's grace is over.
   bool IsOver(bool quorum, Time now);
 
-  // When it ends; nullopt: none runs.
+  // When the grace ends; nullopt: no grace runs.
   std::optional<Time> Ends() const;
-  // Nobody could push for so long.
+  // Nobody could push for so long, so the grace lasts longer by that.
   void Extend(Duration lost);
   // Begins anew at the next look.
   void Forget();

@@ -16,7 +16,7 @@ namespace psgd {
 
 struct OpenedPart {
   std::unique_ptr<PayloadReader> reader;
-  // Has the payload if it holds the factors of all slices that this shard has of the tensor.
+  // The payload, if it holds the factors of all slices that this shard has of the tensor.
   FactorUpdate::Part factors;
 };
 
@@ -65,7 +65,7 @@ absl::StatusOr<std::vector<OpenedPart>> OpenPayload(const CodecTable& codecs,
 struct WaitingPayload {
   const Message* message = nullptr;
   SharedPayload shared;
-  uint32_t steps = 1;   // that its worker took for it
+  uint32_t steps = 1;   // how many its worker took for it
   uint64_t late = 0;    // clocks between the one it was made for and the one it counts in
   uint64_t of_all = 0;  // if it is late: steps that all workers took for the clock it was made for
 

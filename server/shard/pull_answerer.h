@@ -66,8 +66,8 @@ class PullAnswerer {
   uint32_t life() const { return encoder_.life(); }
   // Whether the worker knows a later life of the shard: another copy leads it by now.
   bool KnowsALaterLife(const Push& push) const;
-  // Whether a part is computed from weights that an earlier life of the shard had, and that the
-  // journal of this life lacks. Says which; empty: none is.
+  // Says which part of the push is computed from weights that an earlier life of the shard had and
+  // the journal of this life lacks. Empty: there is no such part.
   std::string LostBase(const Push& push) const;
 
   // A worker that has no weights yet may pull from now on. A new model makes workers new, too.

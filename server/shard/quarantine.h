@@ -20,8 +20,8 @@ struct QuarantinedWorker {
 
 // Counts a push of `member` that was next in order and sound.
 void CountSoundPush(const Push& push, MemberRecord* member);
-// Counts one of `clock` that was bad. `most`: bad pushes in a row; 0: any number. Returns the
-// worker if it is in quarantine from now on.
+// Counts a bad push of `clock`. `most`: how many bad pushes in a row are allowed; 0: any number.
+// Returns the worker if it is in quarantine from now on.
 std::optional<QuarantinedWorker> CountBadPush(const DataHeader& header, uint64_t clock,
                                               const absl::Status& bad, int32_t most,
                                               MemberRecord* member);

@@ -146,7 +146,7 @@ class ShardCore {
 
   // Pushes.
   void OnPush(PeerId from, Member& member, Message message, Outbox* out);
-  // Whether a push or a state is the next of its worker. Answers one that is not.
+  // Whether a push or a state is the next of its worker. If it is not, answers the worker.
   bool IsNext(PeerId from, const DataHeader& header, absl::string_view what, uint64_t seq,
               const Member& member, Outbox* out);
   // Checks a push that is next in order, except its payloads.

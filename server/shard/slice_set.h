@@ -63,17 +63,17 @@ class SliceSet {
 
   // Checks every byte of a message with a push, and opens its parts: see open_push.h.
   absl::StatusOr<OpenedPush> Open(Message* message) const;
-  // Applies one worker's push: each part is an update of its own. `share`: of its worker in the
-  // steps of all that push now. `shown`: by local index; empty: unknown. REQUIRES: `parts` is from
-  // Open.
+  // Applies one worker's push: each part is an update of its own. `share`: the worker's share of
+  // the steps of all workers that push now. `shown`: by local index; empty: unknown. REQUIRES:
+  // `parts` is from Open.
   void Apply(const Push& push, std::span<const OpenedPart> parts, float share,
              std::span<const ShownWeights> shown, UpdateRates rates);
   // The payloads of a push that Open checked before, as a journal has it.
   std::vector<SharedPayload> Payloads(const Push& push) const;
   // Applies payloads of several workers as one update, summed in their order. `absent`: workers
-  // that are late, with their steps. The mean counts them, as what they push comes on top of a
-  // later mean: so each push moves the weights as far as if it were in time. REQUIRES: Open has
-  // checked their pushes.
+  // that are late, with their steps. The mean counts these steps, because the late pushes are added
+  // to a later mean. So each push moves the weights as far as if it had come in time. REQUIRES:
+  // Open has checked the pushes.
   void ApplyTogether(std::vector<WaitingPayload> payloads,
                      const std::map<uint32_t, uint32_t>& absent, const UpdateRates& rates);
 
@@ -82,9 +82,9 @@ class SliceSet {
   std::vector<std::pair<uint32_t, Bytes>> StatesOf(uint32_t worker) const;
   // A part of the state of a program that leaves, for the next checkpoint.
   void KeepProgramPart(uint32_t worker, uint32_t part, const Bytes& bytes);
-  // Forgets all that, because the worker has it and pushes now.
+  // Forgets what StatesOf returns, because the worker has it and pushes now.
   void DropStates(uint32_t worker);
-  // Adds that of all workers except the workers `but`.
+  // Adds to `snapshot` the states of all workers except `but`.
   void AddStates(const std::set<uint32_t>& but, ShardSnapshot* snapshot) const;
 
   // The present weights, shared, not copied: slice id -> bytes.

@@ -50,8 +50,8 @@ class WeightsEncoder {
   // `starts`: starts of the server, including this start. Marks of earlier starts are never reused.
   explicit WeightsEncoder(const Config& config, uint32_t starts = 1);
   void BeginLife(uint32_t starts) { marks_ = life_ = uint64_t{starts} << kVersionBits; }
-  // Of the slice as it is now. A worker with a mark of an earlier life gets the whole slice: the
-  // disk may have forgotten steps, and other weights may have the version.
+  // The mark of the slice's present version. A worker with a mark of an earlier life gets the whole
+  // slice: the disk may have lost steps, and then the same version stands for other weights.
   uint64_t MarkOf(const SliceState& slice) const { return life_ + slice.version + 1; }
   // `starts` of the present life.
   uint32_t life() const { return static_cast<uint32_t>(life_ >> kVersionBits); }

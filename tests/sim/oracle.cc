@@ -194,7 +194,7 @@ void Oracle::CheckPull(uint32_t shard, const Message& message) {
       bound < 0 || clock < static_cast<uint64_t>(bound) ? 0 : clock - static_cast<uint64_t>(bound);
   for (int p = 0; p < reply.parts_size(); ++p) {
     const uint32_t slice = reply.parts(p).slice();
-    // Of a slice that has not changed the payload has nothing: the worker has those weights.
+    // The payload has nothing of a slice that has not changed: the worker has those weights.
     const bool whole = reply.parts(p).form() == PullPart::WHOLE;
     const std::span<const float> weights =
         AsFloats(whole ? message.payloads[p] : shown_[{slice, reply.parts(p).version()}]);

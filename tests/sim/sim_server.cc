@@ -11,7 +11,7 @@
 namespace psgd::sim {
 namespace {
 
-// Of a server that is to die soon: as it has taken in a message.
+// The chance that a server which is to die soon dies right after it has taken in a message.
 constexpr double kDiesBeforeItWrites = 0.4;
 
 }  // namespace

@@ -20,7 +20,7 @@ uint64_t ChecksumOfWrite(const DiskWrite& write) {
   return checksum.Value();
 }
 
-// Of the arrays; the record is the log's.
+// The checksum of the arrays. The image's record is in the log.
 uint64_t ChecksumOfImage(const ShardImage& image) {
   Checksum checksum;
   for (const SliceSnapshot& slice : image.arrays.slices) {
@@ -75,7 +75,7 @@ void SimJournal::Write(DiskWrite write, bool sync) {
     if (log.size() > kUnsyncedWrites) log[log.size() - 1 - kUnsyncedWrites].synced = true;
     return;
   }
-  // Of this life's log, the only one that is open.
+  // Only the log of this life is open, so only its writes become synced.
   for (auto it = log.rbegin(); it != log.rend() && !it->synced; ++it) it->synced = true;
 }
 

@@ -72,7 +72,7 @@ class SimJournal final : public Journal {
  private:
   void Write(DiskWrite write, bool sync);
   void Trim();
-  // Of all logs, in order; a write that was cut off ends its log. DATA_LOSS: something follows it.
+  // Reads all logs in order. A write that was cut off ends its log. DATA_LOSS: another follows it.
   absl::Status ReadLogs(const std::function<void(const DiskWrite&)>& take) const;
 
   ShardDisk* const disk_;

@@ -37,7 +37,7 @@ cluster: {shards: 2, workers: 2}
     command.insert(command.end(), more.begin(), more.end());
     return RunProgram(command, std::chrono::seconds(180));
   }
-  // Of the test, after a run that must end well.
+  // The accuracy on the test set, after a run that must end well.
   double Accuracy(const std::string& run, const std::string& config) const {
     const Ended ended = Run(run, config);
     EXPECT_EQ(ended.code, 0) << ended.err;
@@ -159,7 +159,7 @@ TEST_F(Arrays, EachPixelHasALabel) {
   const Ended ended = Run("masks", Config("zoo: unet", data, 1), {});
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.out, AllOf(HasSubstr("ps-ctl eval"), Not(HasSubstr("ps-ctl predict"))));
-  // Of the five images of the test, those pixels that are not 255.
+  // A sample is a pixel of one of the five test images that is not 255.
   EXPECT_EQ(Metrics("masks", "evaluation").back()["samples"], 5 * kSide * kSide * 39 / 40);
 }
 

@@ -14,7 +14,7 @@ class Draws {
   uint32_t Below(uint32_t end) { return random_.NextBelow(end); }
   float Unit() { return random_.NextUnit(); }
   float Between(float low, float high) { return low + (high - low) * Unit(); }
-  // Of deviation 1, nearly normal.
+  // A nearly normal value with deviation 1.
   float Noise() { return (Unit() + Unit() + Unit() + Unit() - 2) * std::sqrt(3.0f); }
 
  private:

@@ -44,7 +44,7 @@ TEST(ProgramState, IsNothingUnlessAllOfItIsThere) {
     parts[id] = StateOf(1);
     EXPECT_FALSE(JoinProgramState(parts).has_value()) << id;
   }
-  // Of a longer state that was kept before.
+  // A part that is left from a longer state does no harm.
   auto more = whole;
   more[kProgramState + 4] = StateOf(5);
   EXPECT_TRUE(JoinProgramState(more).has_value());

@@ -50,7 +50,7 @@ inline std::string PngOf(int width, int height, const std::string& rows, const P
   return bytes;
 }
 
-// Of a picture of three channels, or of one.
+// The PNG of a picture with three channels or one.
 inline std::string PngOf(const Picture& picture, bool interlaced = false) {
   const std::string rows(picture.pixels.get(), picture.pixels.get() + picture.bytes());
   return PngOf(picture.width, picture.height, rows,

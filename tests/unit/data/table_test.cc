@@ -407,7 +407,7 @@ TEST_F(TableTest, NumbersThatAreMissingOrHaveCommasAreNoCategories) {
                                      HasSubstr("decimal comma: write 139.25")));
 }
 
-// Of strands, "-" is one.
+// In a column of strands, for example, "-" is a name.
 TEST_F(TableTest, ManyMarksBesideFewNumbersAreNames) {
   const auto note = [&](int codes, int marked, const char* mark) {
     std::string rows = "x,y\n";

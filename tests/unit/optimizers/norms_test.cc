@@ -86,7 +86,7 @@ TEST(NormsTest, LarsMovesBySharesOfTheWeightsNorm) {
 }
 
 TEST(NormsTest, LambMovesByTheWeightsNorm) {
-  // Of the first update r is the gradient's sign, as long as sqrt(2).
+  // In the first update r is the sign of the gradient, so its norm is sqrt(2).
   const auto adapted = Updated(Lamb(), {3, 4}, {8, -6}, {.learning_rate = 0.1});
   EXPECT_NEAR(adapted[0], 3 - 0.5 / std::sqrt(2), 1e-5);
   EXPECT_NEAR(adapted[1], 4 + 0.5 / std::sqrt(2), 1e-5);

@@ -52,7 +52,7 @@ TEST(LearningCurve, RecoversAnExactLaw) {
   EXPECT_EQ(fit->law().SizeFor(0.04), INFINITY);
 }
 
-// Of forty noisy curves, the 95 % intervals hold the truth of most.
+// The 95 % intervals hold the truth for most of forty noisy curves.
 TEST(LearningCurve, ItsIntervalsHoldTheTruth) {
   const PowerLaw law{3, -0.4, 0.05};
   constexpr int kCurves = 40;

@@ -197,7 +197,7 @@ TEST(AreaUnderCurve, IsTheChanceToOrderAPairRightly) {
   EXPECT_EQ(AreaOf({{1, true}, {0, false}}), 1);
   EXPECT_EQ(AreaOf({{0, true}, {1, false}}), 0);
   EXPECT_EQ(AreaOf({{1, true}, {1, false}}), 0.5);
-  // Of the pairs of 3, 1, 1 with 2, 1: two won by 3, two equal ones, two lost.
+  // 3, 1, 1 and 2, 1 make six pairs: 3 wins two, two are equal, and two are lost.
   EXPECT_DOUBLE_EQ(AreaOf({{1, true}, {2, false}, {3, true}, {1, false}, {1, true}}), 3.0 / 6);
   EXPECT_EQ(AreaOf({{1, true}, {2, true}}), -1) << "one kind alone";
   EXPECT_EQ(AreaOf({}), -1);

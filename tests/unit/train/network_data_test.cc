@@ -33,7 +33,7 @@ TEST(NetworkDataTest, TheNetworkChoosesWhatIsAuto) {
   EXPECT_EQ(DataOf(config)->input(), ArrayInput::NUMBERS);
 }
 
-// Of tokens, with a class each.
+// Checks the padding of rows of tokens. Each row has a class.
 class PaddingTest : public testing::Test {
  protected:
   absl::StatusOr<PaddingNote> Check(const std::string& zoo, const std::vector<int32_t>& tokens,

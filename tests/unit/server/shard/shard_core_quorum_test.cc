@@ -149,7 +149,7 @@ TEST_F(ShardQuorum, TheMeanWeighsLatePushesAsOthers) {
     Outbox out;
     shard.core().Tick(Time(0), &out);
     shard.core().Tick(kGrace, &out);
-    // Of three workers, so that the late push comes on top later.
+    // Two pushes of 3 count as a mean over three workers, because the late push is added later.
     EXPECT_EQ(shard.Weights(0), Values{-2});
     shard.Acknowledged(PushOf(2, 1, 6));
     for (uint32_t worker = 0; worker < 3; ++worker) shard.Acknowledged(PushOf(worker, 2, 3));

@@ -195,7 +195,8 @@ TEST_F(SliceUpdaterTest, AnAverageIsAStateOfTheSlice) {
   auto restored = updater.Restore(0, spec, model, contents);
   ASSERT_TRUE(restored.ok()) << restored.status();
   EXPECT_TRUE(std::ranges::equal(restored->average->read(), slice.average->read()));
-  // Of a run that had none it begins as the weights; a run without one ignores it.
+  // If the saved run had no average, the average begins as the weights. A run without an average
+  // ignores a saved one.
   auto begun = updater.Restore(0, spec, model,
                                {saved.version, saved.steps, saved.weights, {saved.states[0]}, {}});
   ASSERT_TRUE(begun.ok()) << begun.status();
