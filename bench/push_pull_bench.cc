@@ -106,7 +106,9 @@ class ServedCopy {
 // Serves one shard until the pipe from the parent closes.
 [[noreturn]] void ServeShard(const PushPullBenchOptions& options, const Placement& placement,
                              const std::string& address, int ready_fd, int end_fd) {
-  auto transport = MakeTransport(options.transport, {});
+  TransportOptions port;
+  port.send_queue_bytes = kPortQueueBytes;
+  auto transport = MakeTransport(options.transport, port);
   auto endpoint = transport.ok() ? (*transport)->Listen(address) : transport.status();
   if (!endpoint.ok()) {
     const std::string error = endpoint.status().ToString();

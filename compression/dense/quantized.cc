@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <vector>
 
 #include "compression/codec_checks.h"
 #include "compression/dense/int8.h"
@@ -198,7 +199,7 @@ class QuantizedReader final : public PayloadReader {
       const int8_t* levels;
       if (layout_.packed) {
         const size_t in_chunk = position_ % kCodeChunk;
-        if (in_chunk == 0 || !unpacked_) Unpack();
+        if (in_chunk == 0 || levels_.empty()) Unpack();
         count = std::min(count, kCodeChunk - in_chunk);
         levels = levels_.data() + in_chunk;
       } else {
@@ -223,11 +224,11 @@ class QuantizedReader final : public PayloadReader {
   void Unpack() {
     const size_t count = std::min<size_t>(kCodeChunk, elements() - position_);
     const size_t groups = (count + kCodeGroup - 1) / kCodeGroup;
+    levels_.resize(kCodeChunk);
     uint8_t* codes = reinterpret_cast<uint8_t*>(levels_.data());
     kernels_.quantize.unpack(codes_ + layout_.CodeOffset(position_), groups, layout_.bits, codes);
     const auto offset = static_cast<uint8_t>(layout_.largest_level());
     for (size_t i = 0; i < count; ++i) levels_[i] = static_cast<int8_t>(codes[i] - offset);
-    unpacked_ = true;
   }
 
   const QuantizedLayout layout_;
@@ -235,8 +236,8 @@ class QuantizedReader final : public PayloadReader {
   const std::byte* const codes_;
   const CodecKernels& kernels_;
   size_t position_ = 0;
-  bool unpacked_ = false;
-  std::array<int8_t, kCodeChunk> levels_;
+  // Empty until the first chunk is read: thousands of payloads may wait for that.
+  std::vector<int8_t> levels_;
 };
 
 class Quantized final : public Codec {

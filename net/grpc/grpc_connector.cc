@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "net/address.h"
-#include "net/grpc/grpc_buffer.h"
 #include "net/grpc/grpc_endpoint.h"
 #include "net/grpc/grpc_endpoint_base.h"
 #include "net/grpc/grpc_options.h"
@@ -108,10 +107,7 @@ class GrpcConnector : public GrpcEndpointBase {
 
   absl::Status Send(PeerId to, const Message& message) override {
     if (to >= links_.size()) return NotConnected(to);
-    PSGD_ASSIGN_OR_RETURN(const EncodedMessage encoded, Encode(message));
-    if (!links_[to].stream->Send(ShareFrames(encoded.frames))) return Full(to);
-    CountSent(encoded.size);
-    return absl::OkStatus();
+    return SendOn(*links_[to].stream, to, message);
   }
 
  protected:

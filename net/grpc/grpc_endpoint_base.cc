@@ -39,6 +39,15 @@ std::optional<Received> GrpcEndpointBase::Receive(Duration timeout) {
   }
 }
 
+absl::Status GrpcEndpointBase::SendOn(GrpcStream& stream, PeerId to, const Message& message) {
+  // Before the checksum, which is the cost of a message that must be sent again later.
+  if (!stream.HasRoom(message.PayloadBytes())) return Full(to);
+  PSGD_ASSIGN_OR_RETURN(const EncodedMessage encoded, Encode(message));
+  stream.Send(ShareFrames(encoded.frames));
+  CountSent(encoded.size);
+  return absl::OkStatus();
+}
+
 GrpcShared::Parcel GrpcEndpointBase::Take(std::unique_lock<std::mutex> lock) {
   GrpcShared::Parcel parcel = std::move(shared_->inbox.front());
   shared_->inbox.pop_front();

@@ -24,6 +24,8 @@ class GrpcEndpointBase : public EndpointBase {
   // Repairs broken streams. Returns the time of the next call it needs. Owner thread only.
   virtual Time Maintain() { return Time::max(); }
 
+  absl::Status SendOn(GrpcStream& stream, PeerId to, const Message& message);
+
   // Ends all streams once their outboxes are empty: the first half of a shutdown.
   void Close();
   void DestroyEnded();

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "net/address.h"
-#include "net/grpc/grpc_buffer.h"
 #include "net/grpc/grpc_endpoint.h"
 #include "net/grpc/grpc_endpoint_base.h"
 #include "net/grpc/grpc_options.h"
@@ -121,7 +120,6 @@ class GrpcListener : public GrpcEndpointBase {
   }
 
   absl::Status Send(PeerId to, const Message& message) override {
-    PSGD_ASSIGN_OR_RETURN(const EncodedMessage encoded, Encode(message));
     std::shared_ptr<GrpcStream> stream;
     {
       std::lock_guard lock(shared_->mutex);
@@ -129,9 +127,7 @@ class GrpcListener : public GrpcEndpointBase {
       if (it != shared_->live.end() && !it->second->ended()) stream = it->second;
     }
     if (stream == nullptr) return Gone(to);
-    if (!stream->Send(ShareFrames(encoded.frames))) return Full(to);
-    CountSent(encoded.size);
-    return absl::OkStatus();
+    return SendOn(*stream, to, message);
   }
 
  private:

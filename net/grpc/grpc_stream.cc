@@ -16,9 +16,10 @@ GrpcStream::Due GrpcStream::Next() {
       if (turn_ == 0) turn_ = ++shared_->last_turn;
       shared_->paused.emplace(turn_, shared_from_this());
     }
-    if (!writing_ && !outbox_->empty()) {
-      write_.Swap(&outbox_->front());
-      outbox_->pop_front();
+    if (!writing_ && !outbox_->messages.empty()) {
+      write_.Swap(&outbox_->messages.front());
+      outbox_->messages.pop_front();
+      outbox_->bytes -= write_.Length();
       due.write = writing_ = true;
     }
     if (shared_->closing && !writing_ && !flushed_) {
@@ -53,15 +54,18 @@ void GrpcStream::Proceed(std::unique_lock<std::mutex> lock) {
 
 void GrpcStream::Continue() { Proceed(std::unique_lock(shared_->mutex)); }
 
-bool GrpcStream::Send(grpc::ByteBuffer message) {
+bool GrpcStream::HasRoom(size_t bytes) const {
+  std::lock_guard lock(shared_->mutex);
+  const TransportOptions& options = shared_->options;
+  return static_cast<int>(outbox_->messages.size()) < options.send_queue_messages &&
+         (outbox_->bytes == 0 || outbox_->bytes + bytes <= options.send_queue_bytes);
+}
+
+void GrpcStream::Send(grpc::ByteBuffer message) {
   std::unique_lock lock(shared_->mutex);
-  if (static_cast<int>(outbox_->size()) >= shared_->options.send_queue_messages) return false;
-  size_t queued = 0;
-  for (const grpc::ByteBuffer& waiting : *outbox_) queued += waiting.Length();
-  if (queued > 0 && queued + message.Length() > shared_->options.send_queue_bytes) return false;
-  outbox_->emplace_back().Swap(&message);
+  outbox_->bytes += message.Length();
+  outbox_->messages.emplace_back().Swap(&message);
   Proceed(std::move(lock));
-  return true;
 }
 
 void GrpcStream::ReadDone(bool ok) {

@@ -53,7 +53,10 @@ struct GrpcShared {
 };
 
 // Messages for one peer. A connecting endpoint keeps its outbox when the stream breaks.
-using GrpcOutbox = std::deque<grpc::ByteBuffer>;
+struct GrpcOutbox {
+  std::deque<grpc::ByteBuffer> messages;
+  size_t bytes = 0;
+};
 
 class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
  public:
@@ -68,8 +71,10 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
 
   // Starts the operations that are due. Called after the outbox or the inbox changed. Thread-safe.
   void Continue();
-  // Queues a message. Returns false when the queue is full. Thread-safe.
-  bool Send(grpc::ByteBuffer message);
+  // Whether the queue has room for a message with so many bytes. Thread-safe.
+  bool HasRoom(size_t bytes) const;
+  // Queues a message. Thread-safe.
+  void Send(grpc::ByteBuffer message);
   // Whether the call below has ended or failed. REQUIRES: shared->mutex is held.
   bool ended() const { return ended_; }
 

@@ -29,8 +29,8 @@ constexpr size_t kKeptBuffers = 256u << 20;
 constexpr size_t kMessageCost = 256;  // beyond the bytes of a message
 // Smaller data lie behind their header, so that a message is one buffer.
 constexpr size_t kOneBufferBelow = 16u << 10;
-// A first frame up to this size goes as the header of an active message.
-constexpr size_t kLargestHeader = 1024;
+// So much of a message goes as the header of an active message at most.
+constexpr size_t kLargestHeader = 4u << 10;
 // What each active message begins with: the number by which the receiver knows the sender.
 constexpr size_t kNumberBytes = sizeof(uint64_t);
 constexpr Duration kLookPeriod = std::chrono::milliseconds(1);
@@ -436,10 +436,18 @@ absl::Status UcxEndpoint::Post(const PeerPtr& peer, Kind kind, std::vector<Bytes
   std::span<const Bytes> data = sending->frames;
   sending->header.resize(kNumberBytes);
   StoreField(peer->their_number, sending->header.data());
-  const size_t most = std::min(kLargestHeader, worker_->max_header_bytes());
-  if (!data.empty() && kNumberBytes + data[0].size() <= most) {
-    sending->header.insert(sending->header.end(), data[0].span().begin(), data[0].span().end());
-    data = data.subspan(1);
+  const size_t most = std::min(kLargestHeader, worker_->max_header_bytes()) - kNumberBytes;
+  if (!data.empty()) {
+    Bytes& first = sending->frames[0];
+    // Payloads then begin the data, so that the receiver finds them aligned.
+    const size_t before_body = kPreludeBytes + LoadField<uint32_t>(first.data() + kHeaderBytesAt);
+    const size_t head = first.size() <= most ? first.size() : before_body;
+    if (head <= most) {
+      const ByteSpan span = first.span().first(head);
+      sending->header.insert(sending->header.end(), span.begin(), span.end());
+      first = first.Sub(head, first.size() - head);
+      if (first.empty()) data = data.subspan(1);
+    }
   }
   ucp_request_param_t param{};
   param.op_attr_mask =

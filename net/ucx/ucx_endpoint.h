@@ -1,8 +1,9 @@
 // The shared part of both UCX endpoints: messages, waiting, and lost peers.
 //
-// A message is one active message: the first frame is its header, the others its data. UCX sends
-// small ones at once. For a large one it announces the data, and the receiver fetches them from
-// where they lie: the next message of each peer at once, others once `queue_bytes` allows it.
+// A message is one active message. Its header is the first frame, or what precedes the payloads if
+// that frame is large, and its data are the rest. UCX sends small ones at once. For a large one it
+// announces the data, and the receiver fetches them from where they lie: the next message of each
+// peer at once, others once `queue_bytes` allows it.
 //
 // UCX moves messages only while somebody calls Progress. The owner does so inside Send and Receive.
 // While it computes, the background thread does.

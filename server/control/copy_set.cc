@@ -37,6 +37,7 @@ CopySet::~CopySet() { Stop(); }
 absl::Status CopySet::StartTransport() {
   TransportOptions transport;
   transport.queue_bytes = options_.config.cluster().queue();
+  transport.send_queue_bytes = kPortQueueBytes;
   transport.log = options_.log;
   transport.security = options_.security;
   PSGD_ASSIGN_OR_RETURN(transport_,

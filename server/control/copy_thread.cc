@@ -29,6 +29,13 @@ void DropOlderPulls(const DataHeader& newer, std::deque<Message>* waiting) {
   });
 }
 
+// Which of the answers that wait leaves first: the one with the smallest number. Weights of front
+// layers precede others, because the next step needs them first, and all else precedes weights.
+uint64_t TurnOf(const Message& answer) {
+  if (answer.header.pull_reply().parts().empty()) return 0;
+  return 1 + uint64_t{answer.header.pull_reply().parts(0).slice()};
+}
+
 // In place of an answer that no message can hold: its worker would ask again for ever.
 Message RefusalInPlaceOf(const DataHeader& answer, const absl::Status& why) {
   Message refusal;
@@ -299,7 +306,9 @@ void CopyThread::SendAll(Outbox* out) {
     }
     DropOlderPulls(outgoing.message.header, &waiting->second);
     if (waiting->second.size() < kMostWaiting) {
-      waiting->second.push_back(std::move(outgoing.message));
+      const uint64_t turn = TurnOf(outgoing.message);
+      waiting->second.insert(std::ranges::upper_bound(waiting->second, turn, {}, TurnOf),
+                             std::move(outgoing.message));
     }
   }
   out->clear();

@@ -25,6 +25,11 @@
 
 namespace psgd {
 
+// TransportOptions::send_queue_bytes of a copy's port. What is in the port's queue cannot be
+// overtaken, so a longer queue keeps front layers behind others. This one holds three messages with
+// weights: more than a link carries between two looks of the copy's thread.
+inline constexpr size_t kPortQueueBytes = 12u << 20;
+
 // All callbacks run on the copy's thread and must not wait.
 struct CopyCallbacks {
   // The copy's state: at each change, and twice a second.
@@ -114,7 +119,8 @@ class CopyThread {
   std::unique_ptr<Endpoint> endpoint_;  // set under tasks_mutex_; null: the copy does not lead
   std::string port_trouble_;
   std::shared_ptr<const ShardImage> due_;  // on_image gave this image of the shard that is here
-  std::map<PeerId, std::deque<Message>> waiting_;  // answers whose peer's queue is full
+  // Answers whose peer's queue is full, in the order in which they will leave.
+  std::map<PeerId, std::deque<Message>> waiting_;
   Time looked_for_strangers_{};
   uint64_t logged_malformed_ = 0, logged_turned_away_ = 0;
   StallReport stalls_;

@@ -1,7 +1,6 @@
 #include "server/shard/open_push.h"
 
 #include <algorithm>
-#include <iterator>
 #include <string>
 #include <utility>
 
@@ -71,14 +70,14 @@ absl::StatusOr<std::vector<SharedPayload>> SharedPayloads(const std::vector<Slic
   return all;
 }
 
-absl::StatusOr<OpenedPush> OpenPush(const CodecTable& codecs, const std::vector<SliceState>& slices,
-                                    const std::vector<int64_t>& local, Message* message) {
+absl::StatusOr<std::vector<SharedPayload>> OpenPush(const CodecTable& codecs,
+                                                    const std::vector<SliceState>& slices,
+                                                    const std::vector<int64_t>& local,
+                                                    Message* message) {
   Push& push = *message->header.mutable_push();
-  OpenedPush opened;
-  PSGD_ASSIGN_OR_RETURN(opened.payloads, SharedPayloads(slices, local, push));
-  opened.parts.reserve(static_cast<size_t>(push.parts_size()));
+  PSGD_ASSIGN_OR_RETURN(std::vector<SharedPayload> payloads, SharedPayloads(slices, local, push));
   size_t unpacked = 0;
-  for (const SharedPayload& shared : opened.payloads) {
+  for (SharedPayload& shared : payloads) {
     const PushPart& part = push.parts(shared.first);
     const Codec* codec = codecs.Find(part.codec());
     if (codec == nullptr) {
@@ -93,11 +92,10 @@ absl::StatusOr<OpenedPush> OpenPush(const CodecTable& codecs, const std::vector<
       unpacked += plain->size();
       bytes = *std::move(plain);
     }
-    PSGD_ASSIGN_OR_RETURN(auto parts, OpenPayload(codecs, slices, *message, shared));
-    std::ranges::move(parts, std::back_inserter(opened.parts));
+    PSGD_ASSIGN_OR_RETURN(shared.opened, OpenPayload(codecs, slices, *message, shared));
   }
   for (PushPart& part : *push.mutable_parts()) part.clear_zstd();
-  return opened;
+  return payloads;
 }
 
 absl::StatusOr<std::vector<OpenedPart>> OpenPayload(const CodecTable& codecs,

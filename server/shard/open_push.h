@@ -26,11 +26,7 @@ struct SharedPayload {
   size_t payload = 0;          // index in the message's payloads
   std::vector<size_t> slices;  // indices in the shard's slices
   std::vector<SliceShape> shapes;
-};
-
-struct OpenedPush {
-  std::vector<OpenedPart> parts;
-  std::vector<SharedPayload> payloads;
+  std::vector<OpenedPart> opened;  // each part, while the payload is open
 };
 
 // The number of payloads that the parts need.
@@ -43,17 +39,19 @@ size_t EndOfTensor(std::span<const SliceState> slices, size_t local);
 // packed.
 inline constexpr size_t kMostUnpacked = 64u << 20;
 
-// The shared payloads, in order. `local`: indices in `slices`, by slice id. REQUIRES: every part
-// names a slice of the shard.
+// The shared payloads, in order, not opened. `local`: indices in `slices`, by slice id. REQUIRES:
+// every part names a slice of the shard.
 absl::StatusOr<std::vector<SharedPayload>> SharedPayloads(const std::vector<SliceState>& slices,
                                                           const std::vector<int64_t>& local,
                                                           const Push& push);
 
-// Checks every byte of a message with a push, and opens each part. Replaces packed payloads in the
-// message by their unpacked bytes. REQUIRES: the message has PayloadsOf payloads, and
-// SharedPayloads' requirement holds.
-absl::StatusOr<OpenedPush> OpenPush(const CodecTable& codecs, const std::vector<SliceState>& slices,
-                                    const std::vector<int64_t>& local, Message* message);
+// Checks every byte of a message with a push, and opens its payloads. Replaces packed payloads in
+// the message by their unpacked bytes, which must outlive the result. REQUIRES: the message has
+// PayloadsOf payloads, and SharedPayloads' requirement holds.
+absl::StatusOr<std::vector<SharedPayload>> OpenPush(const CodecTable& codecs,
+                                                    const std::vector<SliceState>& slices,
+                                                    const std::vector<int64_t>& local,
+                                                    Message* message);
 
 // Opens each part of one payload. REQUIRES: OpenPush has checked the push.
 absl::StatusOr<std::vector<OpenedPart>> OpenPayload(const CodecTable& codecs,

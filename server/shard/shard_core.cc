@@ -329,7 +329,7 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
     slices_.DropStates(header.worker());
   }
   absl::Status bad = CheckPush(member, push, message.payloads.size());
-  OpenedPush opened;
+  std::vector<SharedPayload> opened;
   if (bad.ok()) {
     if (auto sound = slices_.Open(&message); sound.ok()) {
       opened = *std::move(sound);
@@ -354,7 +354,7 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
     if (!due) return;
     message.payloads.clear();
     message.header.mutable_push()->clear_parts();
-    opened = {};
+    opened.clear();
   } else {
     ++stats_.pushes;
     for (const PushPart& part : push.parts()) {
@@ -367,25 +367,25 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
   }
 
   if (synchronous_) {
-    clocks_.Add(std::move(message), std::move(opened.payloads));
+    clocks_.Add(std::move(message), std::move(opened));
   } else if (HoldsBack(cut_, push.clock())) {
     held_bytes_ += message.PayloadBytes();
     held_.push_back({header.worker(), header.incarnation(), clock, std::move(message)});
   } else {
-    ApplyNow(member, pulls_.ShownTo(header.worker()), push, opened.parts);
+    ApplyNow(member, pulls_.ShownTo(header.worker()), push, opened);
   }
 }
 
 void ShardCore::ApplyNow(Member& member, std::span<const ShownWeights> shown, const Push& push,
-                         std::span<const OpenedPart> parts) {
-  const UpdateRates rates = parts.empty() ? UpdateRates{} : schedule_.RatesAt(push.clock());
+                         std::span<const SharedPayload> payloads) {
+  const UpdateRates rates = payloads.empty() ? UpdateRates{} : schedule_.RatesAt(push.clock());
   uint64_t steps = 0;  // of all that push now
   for (const auto& [worker, other] : members_) {
     if (other.running()) steps += schedule_.StepsOf(worker, push.clock());
   }
   const uint32_t own = schedule_.StepsOf(member.worker(), push.clock());
   const float share = static_cast<float>(own) / static_cast<float>(std::max<uint64_t>(steps, own));
-  slices_.Apply(push, parts, share, shown, rates);
+  slices_.Apply(push, payloads, share, shown, rates);
   if (push.end_of_clock() && push.clock() == member.clock() + 1) member.set_clock(push.clock());
 }
 
@@ -412,12 +412,11 @@ void ShardCore::ReleaseHeld() {
     auto member = members_.find(entry.worker);
     if (!opened.ok() || member == members_.end()) continue;
     if (member->second.incarnation() == entry.incarnation) {
-      ApplyNow(member->second, pulls_.ShownTo(entry.worker), entry.message.header.push(),
-               opened->parts);
+      ApplyNow(member->second, pulls_.ShownTo(entry.worker), entry.message.header.push(), *opened);
     } else {
       // The push was acknowledged before its worker was replaced: it counts, but moves no clock.
       Member gone;
-      ApplyNow(gone, {}, entry.message.header.push(), opened->parts);
+      ApplyNow(gone, {}, entry.message.header.push(), *opened);
     }
   }
 }

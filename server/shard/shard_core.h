@@ -153,7 +153,7 @@ class ShardCore {
   absl::Status CheckPush(const Member& member, const Push& push, size_t payloads) const;
   // `shown`: the weights that the worker was sent, if they are known.
   void ApplyNow(Member& member, std::span<const ShownWeights> shown, const Push& push,
-                std::span<const OpenedPart> parts);
+                std::span<const SharedPayload> payloads);
   // The next clock goes on without late workers.
   void Close(Outbox* out);
   // Applies the held pushes that no cut holds back now.

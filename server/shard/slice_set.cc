@@ -88,7 +88,7 @@ std::optional<uint32_t> SliceSet::Local(uint32_t slice) const {
   return static_cast<uint32_t>(local_[slice]);
 }
 
-absl::StatusOr<OpenedPush> SliceSet::Open(Message* message) const {
+absl::StatusOr<std::vector<SharedPayload>> SliceSet::Open(Message* message) const {
   return OpenPush(codecs_, slices_, local_, message);
 }
 
@@ -96,23 +96,25 @@ float SliceSet::ContributionScale(float share) const {
   return config_.consistency().reduction() == ConsistencyConfig::SUM ? 1.0f : share;
 }
 
-void SliceSet::Apply(const Push& push, std::span<const OpenedPart> parts, float share,
+void SliceSet::Apply(const Push& push, std::span<const SharedPayload> payloads, float share,
                      std::span<const ShownWeights> shown, UpdateRates rates) {
   rates.clocks = share;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const PushPart& part = push.parts(static_cast<int>(i));
-    const uint32_t local = *Local(part.slice());
-    SliceState& slice = slices_[local];
-    Contribution contribution;
-    contribution.reader = parts[i].reader.get();
-    contribution.factors = parts[i].factors;
-    contribution.scale = ContributionScale(share);
-    contribution.staleness = slice.version - part.base_version();
-    // A pull that was answered twice leaves later weights here, which the worker did not use.
-    if (local < shown.size() && shown[local].version == part.base_version()) {
-      contribution.pulled = shown[local].weights;
+  for (const SharedPayload& shared : payloads) {
+    for (size_t i = 0; i < shared.slices.size(); ++i) {
+      const size_t local = shared.slices[i];
+      const uint64_t base = push.parts(shared.first + static_cast<int>(i)).base_version();
+      SliceState& slice = slices_[local];
+      Contribution contribution;
+      contribution.reader = shared.opened[i].reader.get();
+      contribution.factors = shared.opened[i].factors;
+      contribution.scale = ContributionScale(share);
+      contribution.staleness = slice.version - base;
+      // A pull that was answered twice leaves later weights here, which the worker did not use.
+      if (local < shown.size() && shown[local].version == base) {
+        contribution.pulled = shown[local].weights;
+      }
+      updater_->Apply(slice, {&contribution, 1}, rates);
     }
-    updater_->Apply(slice, {&contribution, 1}, rates);
   }
 }
 
@@ -128,12 +130,12 @@ void SliceSet::ApplyTogether(std::vector<WaitingPayload> payloads,
     const uint32_t tensor = slices_[payload.shared.slices.front()].spec.parameter();
     by_tensor[tensor].push_back(std::move(payload));
   }
-  for (const auto& [tensor, of_tensor] : by_tensor) ApplyTensor(of_tensor, absent, rates);
+  for (auto& [tensor, of_tensor] : by_tensor) ApplyTensor(of_tensor, absent, rates);
 }
 
 // A few bytes may unpack to factors of many megabytes, so only some payloads are open at once. If
 // there are more, the sum so far is kept: the same sum, in the same order.
-void SliceSet::ApplyTensor(std::span<const WaitingPayload> payloads,
+void SliceSet::ApplyTensor(std::span<WaitingPayload> payloads,
                            const std::map<uint32_t, uint32_t>& absent, const UpdateRates& rates) {
   struct Gathered {
     std::map<uint32_t, uint32_t> absent;
@@ -164,15 +166,17 @@ void SliceSet::ApplyTensor(std::span<const WaitingPayload> payloads,
     }
     for (const auto& [worker, steps] : gathered.absent) gathered.steps += steps;
   }
-  std::vector<std::unique_ptr<PayloadReader>> readers;
   while (!payloads.empty()) {
     const auto open = payloads.first(HowManyFit(payloads, open_bytes_));
     payloads = payloads.subspan(open.size());
-    for (const auto& [message, shared, steps, late, of_all] : open) {
-      auto opened = OpenPayload(codecs_, slices_, *message, shared);
-      if (!opened.ok()) continue;
+    for (auto& [message, shared, steps, late, of_all] : open) {
+      if (shared.opened.empty()) {
+        auto opened = OpenPayload(codecs_, slices_, *message, shared);
+        if (!opened.ok()) continue;
+        shared.opened = *std::move(opened);
+      }
       for (size_t i = 0; i < shared.slices.size(); ++i) {
-        OpenedPart& part = (*opened)[i];
+        OpenedPart& part = shared.opened[i];
         Gathered& gathered = by_slice[shared.slices[i]];
         Contribution& contribution = gathered.contributions.emplace_back();
         contribution.reader = part.reader.get();
@@ -180,14 +184,13 @@ void SliceSet::ApplyTensor(std::span<const WaitingPayload> payloads,
             ContributionScale(static_cast<float>(steps) / static_cast<float>(gathered.steps));
         contribution.factors = std::move(part.factors);
         contribution.staleness = late;
-        readers.push_back(std::move(part.reader));
       }
     }
     if (payloads.empty()) break;
     for (auto& [local, gathered] : by_slice) {
       updater_->AddUp(gathered.contributions, slices_[local].weights.size(), &gathered.sum);
     }
-    readers.clear();
+    for (WaitingPayload& waiting : open) waiting.shared.opened.clear();
   }
   for (const auto& [local, gathered] : by_slice) {
     if (gathered.contributions.empty()) continue;

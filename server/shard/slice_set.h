@@ -61,19 +61,19 @@ class SliceSet {
   // The local index of a slice id; nullopt: the slice is on another shard.
   std::optional<uint32_t> Local(uint32_t slice) const;
 
-  // Checks every byte of a message with a push, and opens its parts: see open_push.h.
-  absl::StatusOr<OpenedPush> Open(Message* message) const;
+  // Checks every byte of a message with a push, and opens its payloads: see open_push.h.
+  absl::StatusOr<std::vector<SharedPayload>> Open(Message* message) const;
   // Applies one worker's push: each part is an update of its own. `share`: the worker's share of
   // the steps of all workers that push now. `shown`: by local index; empty: unknown. REQUIRES:
-  // `parts` is from Open.
-  void Apply(const Push& push, std::span<const OpenedPart> parts, float share,
+  // `payloads` is from Open.
+  void Apply(const Push& push, std::span<const SharedPayload> payloads, float share,
              std::span<const ShownWeights> shown, UpdateRates rates);
-  // The payloads of a push that Open checked before, as a journal has it.
+  // The payloads of a push that Open checked before, as a journal has it. They are not open.
   std::vector<SharedPayload> Payloads(const Push& push) const;
   // Applies payloads of several workers as one update, summed in their order. `absent`: workers
   // that are late, with their steps. The mean counts these steps, because the late pushes are added
-  // to a later mean. So each push moves the weights as far as if it had come in time. REQUIRES:
-  // Open has checked the pushes.
+  // to a later mean. So each push moves the weights as far as if it had come in time. Opens payloads
+  // that are not open. REQUIRES: Open has checked the pushes.
   void ApplyTogether(std::vector<WaitingPayload> payloads,
                      const std::map<uint32_t, uint32_t>& absent, const UpdateRates& rates);
 
@@ -93,8 +93,8 @@ class SliceSet {
 
  private:
   // Applies the payloads of ApplyTogether for one tensor.
-  void ApplyTensor(std::span<const WaitingPayload> payloads,
-                   const std::map<uint32_t, uint32_t>& absent, const UpdateRates& rates);
+  void ApplyTensor(std::span<WaitingPayload> payloads, const std::map<uint32_t, uint32_t>& absent,
+                   const UpdateRates& rates);
   // How much an update with this share of all steps counts.
   float ContributionScale(float share) const;
 

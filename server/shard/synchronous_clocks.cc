@@ -11,6 +11,11 @@ void SynchronousClocks::LookAgain() {
 }
 
 void SynchronousClocks::Add(Message message, std::vector<SharedPayload> payloads) {
+  for (SharedPayload& shared : payloads) {
+    const PushPart& part = message.header.push().parts(shared.first);
+    // A few bytes of these unpack to many megabytes, so they do not wait open.
+    if (part.codec() == CODEC_FACTORS) shared.opened.clear();
+  }
   const uint64_t counts_in = std::max(message.header.push().clock(), next());
   const auto kept = gathered_.Add(counts_in, std::move(message), std::move(payloads));
   const Push& push = kept->header.push();

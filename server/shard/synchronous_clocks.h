@@ -44,8 +44,8 @@ class SynchronousClocks {
   void MeetSlices() { ahead_.assign(slices_.size(), 0); }
   // Other workers take part from now on, or other clocks may go on.
   void LookAgain();
-  // Keeps a push until its clock is applied; a late push waits for the next clock. Slices that
-  // every worker has pushed are applied now.
+  // Keeps a push, which is open, until its clock is applied; a late push waits for the next clock.
+  // Slices that every worker has pushed are applied now.
   void Add(Message message, std::vector<SharedPayload> payloads);
   // Applies the clocks that are complete.
   void Advance();

@@ -8,8 +8,10 @@
 
 #include <atomic>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "net/auto/auto_address.h"
 #include "net/ucx/greeting.h"
@@ -314,6 +316,24 @@ TEST_F(UcxPaths, ASlowNameServerStopsNobodyElse) {
     ASSERT_TRUE(ReceiveSoon(*connector));
   }
   name_server_stands = false;
+}
+
+// Whether they come at once or are fetched.
+TEST(UcxMessages, LargePayloadsBehindSmallOnesAreNotCopied) {
+  const auto transport = *MakeTransport(ClusterConfig::UCX, {});
+  auto [listener, connector] = Connected(*transport, "tcp://127.0.0.1:0");
+  for (const size_t large : {size_t{24} << 10, size_t{1} << 20}) {
+    for (const std::vector<size_t>& sizes :
+         {std::vector<size_t>{1100, large, large}, std::vector<size_t>{7000, 4000, large, large}}) {
+      ASSERT_TRUE(connector->Send(0, MakePush(1, sizes)).ok());
+      const auto received = ReceiveSoon(*listener);
+      ASSERT_TRUE(received);
+      EXPECT_TRUE(IsPush(received->message, 1, sizes));
+      // Copies have owners of their own.
+      const std::span<const Bytes> last = std::span(received->message.payloads).last(2);
+      EXPECT_EQ(last[0].owner(), last[1].owner()) << sizes[0] << ", " << large;
+    }
+  }
 }
 
 TEST_F(UcxPaths, TooFewFilesAreAnErrorWithTheFigures) {

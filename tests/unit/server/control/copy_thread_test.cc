@@ -18,6 +18,7 @@
 namespace psgd {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr Duration kPatience = std::chrono::seconds(20);
@@ -365,6 +366,42 @@ TEST_F(CopyThreadsOfSmallMessages, AnAnswerThatCannotBeSentIsRefused) {
   const Refusal& refusal = received->message.header.refusal();
   EXPECT_EQ(refusal.request(), 7u);
   EXPECT_THAT(refusal.detail(), ::testing::HasSubstr("this endpoint allows 4000"));
+}
+
+class CopyThreadsWithAShortQueue : public CopyThreads {
+ protected:
+  CopyThreadsWithAShortQueue() : CopyThreads(Short()) {}
+
+  void Send(const Message& message) {
+    EXPECT_TRUE(Eventually([&] { return worker_->Send(0, message).ok(); }));
+  }
+
+ private:
+  static TransportOptions Short() {
+    TransportOptions options;
+    options.send_queue_messages = 1;
+    return options;
+  }
+};
+
+// Slices are complete from the back to the front here. The next step needs the front first.
+TEST_F(CopyThreadsWithAShortQueue, FrontLayersOvertakeOthersThatWait) {
+  Start();
+  Send(ShardFixture::PullOf(0, 1, 1));
+  Send(ShardFixture::PushOf(0, 1, 1, {{1, Values(3, 1)}}, false));
+  Send(ShardFixture::PushOf(0, 2, 1, {{0, Values(kElements, 1)}}));
+  ASSERT_TRUE(Eventually([&] { return first_.state().status().pushes() == 2; }));
+  std::vector<std::string> order;
+  for (int i = 0; i < 4; ++i) {
+    const auto received = worker_->Receive(kPatience);
+    ASSERT_TRUE(received.has_value());
+    const DataHeader& header = received->message.header;
+    order.push_back(header.has_push_ack()
+                        ? absl::StrCat("acknowledged before ", header.push_ack().next_seq())
+                        : absl::StrCat("slice ", header.pull_reply().parts(0).slice()));
+  }
+  EXPECT_THAT(order,
+              ElementsAre("acknowledged before 2", "acknowledged before 3", "slice 0", "slice 1"));
 }
 
 // Saving may begin late. Then the image may be of a shard that another copy's image replaced.

@@ -63,7 +63,7 @@ class FactorsShard : public testing::Test {
   // The payload of the message's first part, as a payload of the matrix. The message must outlive
   // the result.
   WaitingPayload WaitingOf(const Message& message) const {
-    return {&message, {0, 0, {0, 1}, shapes_}};
+    return {&message, {0, 0, {0, 1}, shapes_, {}}};
   }
 
   // The matrix's weights.

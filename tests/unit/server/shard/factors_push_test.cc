@@ -63,10 +63,10 @@ TEST_F(FactorsShard, OnlySoManyPushesAreUnpackedTogether) {
   std::ranges::fill(factors.values, 0.0f);
   const Message message = PushOf(0, 1, factors);
   EXPECT_LT(message.PayloadBytes(), full / 8);
-  const WaitingPayload waiting = WaitingOf(message);
-  const uint64_t one = waiting.UnpackedBytes();
+  std::vector<WaitingPayload> all;
+  for (int i = 0; i < 7; ++i) all.push_back(WaitingOf(message));
+  const uint64_t one = all[0].UnpackedBytes();
   EXPECT_GE(one, 3 * (kRows + kColumns) * sizeof(float));
-  const std::vector<WaitingPayload> all(7, waiting);
   EXPECT_EQ(HowManyFit(all, 7 * one), 7u);
   EXPECT_EQ(HowManyFit(all, 7 * one - 1), 6u);
   EXPECT_EQ(HowManyFit(all, 2 * one), 2u);

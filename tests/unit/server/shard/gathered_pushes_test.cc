@@ -15,7 +15,8 @@ std::vector<SharedPayload> For(const std::vector<std::vector<size_t>>& slices) {
   std::vector<SharedPayload> payloads;
   int first = 0;
   for (const std::vector<size_t>& group : slices) {
-    payloads.push_back({.first = first, .payload = payloads.size(), .slices = group, .shapes = {}});
+    payloads.push_back(
+        {.first = first, .payload = payloads.size(), .slices = group, .shapes = {}, .opened = {}});
     first += static_cast<int>(group.size());
   }
   return payloads;

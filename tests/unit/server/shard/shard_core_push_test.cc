@@ -25,6 +25,20 @@ TEST(ShardPush, IsAppliedOnceHoweverOftenItComes) {
   EXPECT_EQ(shard.core().stats().duplicates, 2u);
 }
 
+// Checking a payload reads all of it, so at staleness 0 a second check, when the clock is complete,
+// would cost as much as the first.
+TEST(ShardPush, IsCheckedOnce) {
+  ShardFixture shard({.staleness = 0});
+  shard.Start(2);
+  std::vector<float> values = {1, 2, 3, 4};
+  Message first = ShardFixture::PushOf(0, 1, 1, {{0, {0, 0, 0, 0}}});
+  first.payloads[0] = Bytes::Unowned(AsBytes(values));
+  shard.Acknowledged(std::move(first));
+  values[3] = 2 * kLargestUpdate;  // a check would refuse this
+  shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {{0, {1, 1, 1, 0}}}));
+  EXPECT_EQ(shard.Weights(0), (Values{-2, -3, -4, -2 * kLargestUpdate}));
+}
+
 TEST(ShardPush, AGapIsRefusedWithTheNumberExpected) {
   ShardFixture shard({.staleness = 4});
   shard.Start(1);

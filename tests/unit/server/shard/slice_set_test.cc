@@ -60,7 +60,7 @@ TEST(SliceSet, OnePushIsAnUpdateOfItsOwn) {
   Message push = ShardFixture::PushOf(0, 1, 1, {{2, {4, 8}}});
   const auto opened = slices.Open(&push);
   ASSERT_TRUE(opened.ok()) << opened.status();
-  slices.Apply(push.header.push(), opened->parts, 0.25f, {}, kRates);
+  slices.Apply(push.header.push(), *opened, 0.25f, {}, kRates);
   EXPECT_EQ(WeightsOf(slices, 0), (Values{0, 0}));
   EXPECT_EQ(WeightsOf(slices, 1), (Values{-1, -2}));
   EXPECT_EQ(slices[1].version, 1u);
@@ -76,10 +76,10 @@ TEST(SliceSet, PushesTogetherAreOneUpdateByThoseThatPushedTheSlice) {
   ASSERT_TRUE(slices.Open(&second).ok());
   std::vector<WaitingPayload> payloads;
   for (const Message* message : {&first, &second}) {
-    for (const SharedPayload& shared : slices.Payloads(message->header.push()))
-      payloads.push_back({message, shared});
+    for (SharedPayload& shared : slices.Payloads(message->header.push()))
+      payloads.push_back({message, std::move(shared)});
   }
-  slices.ApplyTogether(payloads, {}, kRates);
+  slices.ApplyTogether(std::move(payloads), {}, kRates);
   EXPECT_EQ(WeightsOf(slices, 0), (Values{-3, -4}));
   EXPECT_EQ(WeightsOf(slices, 1), (Values{-8, -8}));
   EXPECT_EQ(slices[0].steps, 1u);

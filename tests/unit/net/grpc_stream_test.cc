@@ -1,0 +1,85 @@
+// A stream's queue: what it takes, and what a message that it does not take costs.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <memory>
+#include <vector>
+
+#include "net/grpc/grpc_endpoint_base.h"
+
+namespace psgd {
+namespace {
+
+// Writes nothing until the test says that a write is done.
+class HeldStream : public GrpcStream {
+ public:
+  using GrpcStream::GrpcStream;
+  using GrpcStream::WriteDone;
+
+ protected:
+  void StartReading(grpc::ByteBuffer*) override {}
+  void StartWriting(const grpc::ByteBuffer*) override {}
+  bool EndsWhenFlushed() const override { return true; }
+  void Release() override {}
+};
+
+class OneStream : public GrpcEndpointBase {
+ public:
+  explicit OneStream(const TransportOptions& options) : GrpcEndpointBase(options) {}
+
+  absl::Status Send(PeerId to, const Message& message) override {
+    return SendOn(*stream_, to, message);
+  }
+  void Write() { stream_->WriteDone(true); }
+
+ private:
+  const std::shared_ptr<HeldStream> stream_ =
+      std::make_shared<HeldStream>(shared_, 0, std::make_shared<GrpcOutbox>());
+};
+
+Message OfBytes(size_t bytes) {
+  Message message;
+  message.payloads.push_back(Bytes::Adopt(std::vector<std::byte>(bytes)));
+  return message;
+}
+
+TEST(GrpcQueue, HasRoomForBytesAndMessages) {
+  TransportOptions options;
+  options.send_queue_bytes = 3000;
+  options.send_queue_messages = 3;
+  OneStream endpoint(options);
+  EXPECT_TRUE(endpoint.Send(0, OfBytes(9000)).ok());  // it is being written, and waits no more
+  EXPECT_TRUE(endpoint.Send(0, OfBytes(2000)).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(endpoint.Send(0, OfBytes(1000))));
+  EXPECT_TRUE(endpoint.Send(0, OfBytes(800)).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(endpoint.Send(0, OfBytes(200))));
+  endpoint.Write();
+  EXPECT_TRUE(endpoint.Send(0, OfBytes(2000)).ok());
+  endpoint.Write();
+  endpoint.Write();
+  EXPECT_TRUE(endpoint.Send(0, OfBytes(9000)).ok());  // alone
+  EXPECT_TRUE(absl::IsResourceExhausted(endpoint.Send(0, OfBytes(1))));
+  endpoint.Write();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(endpoint.Send(0, OfBytes(1)).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(endpoint.Send(0, OfBytes(1))));
+}
+
+// A shard tries again each millisecond while a peer is slow. A checksum each time would take all of
+// its thread.
+TEST(GrpcQueue, AMessageThatFindsNoRoomIsNotRead) {
+  constexpr size_t kBytes = 4096;
+  TransportOptions options;
+  options.send_queue_bytes = kBytes;
+  OneStream endpoint(options);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(endpoint.Send(0, OfBytes(kBytes)).ok());
+  void* const memory =
+      ::mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, /*fd=*/-1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  Message unreadable;
+  unreadable.payloads = {Bytes::Unowned({static_cast<const std::byte*>(memory), kBytes})};
+  EXPECT_TRUE(absl::IsResourceExhausted(endpoint.Send(0, unreadable)));
+  ::munmap(memory, kBytes);
+}
+
+}  // namespace
+}  // namespace psgd
