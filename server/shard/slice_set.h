@@ -72,8 +72,8 @@ class SliceSet {
   std::vector<SharedPayload> Payloads(const Push& push) const;
   // Applies payloads of several workers as one update, summed in their order. `absent`: workers
   // that are late, with their steps. The mean counts these steps, because the late pushes are added
-  // to a later mean. So each push moves the weights as far as if it had come in time. Opens payloads
-  // that are not open. REQUIRES: Open has checked the pushes.
+  // to a later mean. So each push moves the weights as far as if it had come in time. Opens
+  // payloads that are not open. REQUIRES: Open has checked the pushes.
   void ApplyTogether(std::vector<WaitingPayload> payloads,
                      const std::map<uint32_t, uint32_t>& absent, const UpdateRates& rates);
 
