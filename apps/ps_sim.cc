@@ -68,8 +68,8 @@ void AddOptions(CLI::App& app, Arguments* given) {
   app.add_option("--shards", given->run.shards, "Instead of the config's cluster.shards")
       ->type_name("N");
   app.add_flag("--servers-on-workers", given->servers_on_workers,
-               "A server beside each worker, as ps-run's; the model's server.hosts (default 1, may "
-               "be 0) more have hosts of their own");
+               "A server beside each worker, as ps-run's; the model's server.hosts (default 0) more "
+               "have hosts of their own");
   app.add_option("--global-batch", given->global_batch,
                  "Samples of all workers together (strong scaling); default: each has data.batch")
       ->check(CLI::Range(1, 1 << 26));
@@ -164,8 +164,10 @@ absl::Status Run(const Arguments& given) {
         "both "
         "ends, with --set local.least=0 --set local.steps=N");
   }
-  if (!model.server().has_hosts() && !given.servers_on_workers)
-    model.mutable_server()->set_hosts(request.config.cluster().servers());
+  if (!model.server().has_hosts()) {
+    model.mutable_server()->set_hosts(
+        given.servers_on_workers ? 0 : request.config.cluster().servers());
+  }
   if (!given.workers.empty()) {
     PSGD_ASSIGN_OR_RETURN(request.workers, sim::ParseWorkers(given.workers));
   }

@@ -65,6 +65,17 @@ TEST_F(LauncherTest, DoesNotGiveUpJournalsSilently) {
   EXPECT_THAT(StartFails(goes_on), Not(HasSubstr("journals")));
 }
 
+TEST(WorkerBesideFirst, IsTheFirstThatNoPrefixStartsElsewhere) {
+  LaunchOptions options{.workers = 3, .servers_on_workers = true};
+  EXPECT_EQ(WorkerBesideFirst(options), 0u);
+  options.worker_prefixes = {"ssh other", "", " "};
+  EXPECT_EQ(WorkerBesideFirst(options), 1u);
+  options.worker_prefixes = {"ssh other"};
+  EXPECT_EQ(WorkerBesideFirst(options), std::nullopt);
+  options = {.workers = 3, .servers_on_workers = false};
+  EXPECT_EQ(WorkerBesideFirst(options), std::nullopt);
+}
+
 // Programs named etcd that say what the script says.
 class LocalEtcdTest : public LauncherTest {
  protected:
