@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
-#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -16,6 +15,7 @@
 #include "apps/program_mains.h"
 #include "apps/stop_signals.h"
 #include "apps/tls_arguments.h"
+#include "common/cores.h"
 #include "common/files.h"
 #include "engine/runtime/plugin.h"
 #include "experiment/config/other_names.h"
@@ -69,8 +69,7 @@ struct Arguments {
 };
 
 int DefaultThreads(const Config& config) {
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(1, cores / config.cluster().workers());
+  return std::max(1, static_cast<int>(UsableCores().busy) / config.cluster().workers());
 }
 
 void PrintResult(const Arguments& arguments, const std::string& run_dir, const StartedAs& started) {
@@ -207,6 +206,17 @@ absl::Status ChooseWhereToGoOn(const Arguments& arguments, LocalRunOptions* opti
   return absl::OkStatus();
 }
 
+// Servers of one machine know nothing of each other's cores.
+absl::Status CheckPin(const LocalRunOptions& options) {
+  const ClusterConfig& cluster = options.config.cluster();
+  const int here = ServersHere(options.launch, cluster.servers());
+  if (!cluster.pin() || here == 1) return absl::OkStatus();
+  return InvalidArgumentError("cluster.pin is for a server that is alone on its machine, and ",
+                              here,
+                              " servers start here, which would all take the same cores; set "
+                              "cluster.pin to false, or start fewer servers here");
+}
+
 // `command_exit_code`: of the first worker that failed, if workers run a command; 0: none did.
 absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exit_code) {
   PSGD_ASSIGN_OR_RETURN(const Precision precision, PrecisionNamed(arguments.precision));
@@ -246,6 +256,7 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
                                                workers == 1 ? " worker" : " workers")));
     options.config = *std::move(config);
   }
+  PSGD_RETURN_IF_ERROR(CheckPin(options));
   if (arguments.gpu.empty() && options.config.node().reduce() == NodeConfig::NCCL) {
     return absl::InvalidArgumentError(
         "node.reduce: nccl is for GPUs, and without --gpu workers train on the processor; say "

@@ -75,6 +75,14 @@ std::optional<size_t> WorkerBesideFirst(const LaunchOptions& options) {
   return std::nullopt;
 }
 
+int ServersHere(const LaunchOptions& options, int servers) {
+  if (!options.servers_on_workers) return servers;
+  int here = 0;
+  for (int worker = 0; worker < options.workers; ++worker)
+    here += PrefixOf(options, static_cast<size_t>(worker)).empty() ? 1 : 0;
+  return std::max(here, 1);
+}
+
 StartedAs HowStarted(const LaunchOptions& options) {
   return {.servers_on_workers = options.servers_on_workers,
           .command = options.command,

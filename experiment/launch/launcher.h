@@ -57,6 +57,8 @@ struct LaunchOptions {
 // With servers_on_workers: the worker beside which the first server is, since no prefix starts that
 // worker elsewhere. Nothing: there is none, so the first server is beside no worker.
 std::optional<size_t> WorkerBesideFirst(const LaunchOptions& options);
+// How many of the run's servers are on this machine, as far as the prefixes say.
+int ServersHere(const LaunchOptions& options, int servers);
 
 // For the advice on how to go on, without `servers`.
 StartedAs HowStarted(const LaunchOptions& options);

@@ -410,6 +410,9 @@ TEST_F(Servers, WhatCannotBeIsSaid) {
   EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.err, HasSubstr("--servers-on-workers with 2 workers: config: cluster.servers "
                                    "is 2, but there are only 1 shards"));
+  ended = RunSmall("run", Sets({"cluster.servers=2", "cluster.pin=true"}));
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("cluster.pin is for a server that is alone on its machine"));
   ended = RunSmall("run", Sets({"cluster.servers=3"}));
   EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.err, HasSubstr("there are only 2 shards to share"));

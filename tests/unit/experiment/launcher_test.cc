@@ -76,6 +76,17 @@ TEST(WorkerBesideFirst, IsTheFirstThatNoPrefixStartsElsewhere) {
   EXPECT_EQ(WorkerBesideFirst(options), std::nullopt);
 }
 
+TEST(ServersHere, AreThoseThatNoPrefixStartsElsewhere) {
+  LaunchOptions options{.workers = 3};
+  EXPECT_EQ(ServersHere(options, 2), 2);
+  options.servers_on_workers = true;
+  EXPECT_EQ(ServersHere(options, 3), 3);
+  options.worker_prefixes = {"", "ssh other"};
+  EXPECT_EQ(ServersHere(options, 3), 2);
+  options.worker_prefixes = {"ssh other"};
+  EXPECT_EQ(ServersHere(options, 4), 1);
+}
+
 // Programs named etcd that say what the script says.
 class LocalEtcdTest : public LauncherTest {
  protected:
