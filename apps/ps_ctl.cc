@@ -7,7 +7,6 @@
 #include <memory>
 #include <span>
 #include <system_error>
-#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -23,6 +22,7 @@
 #include "apps/tls_arguments.h"
 #include "apps/wait_note.h"
 #include "common/atomic_file.h"
+#include "common/cores.h"
 #include "common/suggest.h"
 #include "experiment/launch/checkpoint_report.h"
 #include "experiment/launch/data_record.h"
@@ -280,9 +280,8 @@ absl::Status Export(const Arguments& arguments) {
 EvaluateOptions EngineOf(const Arguments& arguments) {
   EvaluateOptions options;
   options.engine = arguments.engine;
-  options.threads = arguments.threads > 0
-                        ? arguments.threads
-                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  options.threads =
+      arguments.threads > 0 ? arguments.threads : static_cast<int>(UsableCores().busy);
   return options;
 }
 

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
-#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -16,6 +15,7 @@
 #include "apps/program_mains.h"
 #include "apps/stop_signals.h"
 #include "apps/tls_arguments.h"
+#include "common/cores.h"
 #include "common/files.h"
 #include "engine/runtime/plugin.h"
 #include "experiment/config/other_names.h"
@@ -69,8 +69,7 @@ struct Arguments {
 };
 
 int DefaultThreads(const Config& config) {
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(1, cores / config.cluster().workers());
+  return std::max(1, static_cast<int>(UsableCores().busy) / config.cluster().workers());
 }
 
 void PrintResult(const Arguments& arguments, const std::string& run_dir, const StartedAs& started) {
@@ -207,6 +206,17 @@ absl::Status ChooseWhereToGoOn(const Arguments& arguments, LocalRunOptions* opti
   return absl::OkStatus();
 }
 
+// Servers of one machine know nothing of each other's cores.
+absl::Status CheckPin(const LocalRunOptions& options) {
+  const ClusterConfig& cluster = options.config.cluster();
+  const int here = ServersHere(options.launch, cluster.servers());
+  if (!cluster.pin() || here == 1) return absl::OkStatus();
+  return InvalidArgumentError("cluster.pin is for a server that is alone on its machine, and ",
+                              here,
+                              " servers start here, which would all take the same cores; set "
+                              "cluster.pin to false, or start fewer servers here");
+}
+
 // `command_exit_code`: of the first worker that failed, if workers run a command; 0: none did.
 absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exit_code) {
   PSGD_ASSIGN_OR_RETURN(const Precision precision, PrecisionNamed(arguments.precision));
@@ -233,18 +243,20 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
         "those servers, of which one might have to lead; start ps-server --join on the workers' "
         "machines instead");
   }
-  if (arguments.servers_on_workers && arguments.run.resume.empty()) {
-    const int workers = options.config.cluster().workers();
-    const int shards = options.config.cluster().shards();  // 0: auto
-    if (shards > 0 && shards <= workers) {
-      return InvalidArgumentError(
-          "--servers-on-workers needs a shard for each server, the first and one beside each of ",
-          workers, workers == 1 ? " worker" : " workers", ", but cluster.shards is ", shards,
-          ": say --shards ", workers + 1, " or more, best ", workers + 2, " or a multiple of that");
-    }
-    arguments.run.set.push_back(absl::StrCat("cluster.servers=", workers + 1));
-    PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run));
+  options.launch.workers = options.config.cluster().workers();
+  options.launch.worker_prefixes = arguments.worker_prefixes;
+  options.launch.servers_on_workers = arguments.servers_on_workers;
+  if (arguments.servers_on_workers) {
+    const int workers = options.launch.workers;
+    const int servers = workers + (WorkerBesideFirst(options.launch) ? 0 : 1);
+    arguments.run.set.push_back(absl::StrCat("cluster.servers=", servers));
+    auto config = ReadRunConfig(arguments.run);
+    PSGD_RETURN_IF_ERROR(
+        Annotate(config.status(), absl::StrCat("--servers-on-workers with ", workers,
+                                               workers == 1 ? " worker" : " workers")));
+    options.config = *std::move(config);
   }
+  PSGD_RETURN_IF_ERROR(CheckPin(options));
   if (arguments.gpu.empty() && options.config.node().reduce() == NodeConfig::NCCL) {
     return absl::InvalidArgumentError(
         "node.reduce: nccl is for GPUs, and without --gpu workers train on the processor; say "
@@ -257,15 +269,12 @@ absl::Status Run(Arguments arguments, const StopSignals& stops, int* command_exi
   options.launch.command = arguments.command;
   options.resume = arguments.run.resume;
   options.launch.seed = options.config.seed();
-  options.launch.workers = options.config.cluster().workers();
   options.launch.run = ArgumentsOfServer(arguments.run);
   if (!arguments.http.empty()) options.launch.pages.push_back("--http=" + arguments.http);
   if (arguments.trace > 0)
     options.launch.pages.push_back(absl::StrCat("--trace=", arguments.trace));
   if (!arguments.bind.empty()) options.launch.listen.push_back("--bind=" + arguments.bind);
   if (arguments.insecure) options.launch.listen.push_back("--insecure");
-  options.launch.worker_prefixes = arguments.worker_prefixes;
-  options.launch.servers_on_workers = arguments.servers_on_workers;
   options.launch.insecure = arguments.insecure;
   options.launch.tls_dir = arguments.tls_dir;
   PSGD_ASSIGN_OR_RETURN(options.credentials, LoadTls({arguments.tls_dir, {}, {}, {}}, "admin"));
@@ -362,13 +371,14 @@ int ps_run_main(int argc, char** argv) {
   app.add_option(
          "--worker-prefix", arguments.worker_prefixes,
          "Words before a worker's command, as 'ip netns exec host-2' or 'srun --het-group=1' "
-         "(repeatable: for the workers in turn)")
+         "(repeatable: for the workers in turn; '' for one on this machine)")
       ->type_name("WORDS")
       ->allow_extra_args(false);
   app.add_flag(
       "--servers-on-workers", arguments.servers_on_workers,
       "Beside each worker, or each command after --, runs a ps-server, so that the traffic of the "
-      "weights is shared by all machines; cluster.servers is then one more than cluster.workers");
+      "weights is shared by all machines; the first server is beside a worker without "
+      "--worker-prefix, or beside none, and then there is one server more than workers");
   app.add_flag("--json", arguments.json, "Print summary.json instead of the table");
   app.add_flag("--quiet", arguments.quiet, "No progress, only what went wrong");
   // The command has options of its own.

@@ -1,14 +1,12 @@
 // ps-sim: predicts a run on machines that are not here.
-#include <sched.h>
-
 #include <CLI/CLI.hpp>
 #include <iostream>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
 #include "apps/program_mains.h"
+#include "common/cores.h"
 #include "common/files.h"
 #include "common/units.h"
 #include "compression/policy.h"
@@ -67,9 +65,10 @@ void AddOptions(CLI::App& app, Arguments* given) {
       ->type_name("LIST");
   app.add_option("--shards", given->run.shards, "Instead of the config's cluster.shards")
       ->type_name("N");
-  app.add_flag("--servers-on-workers", given->servers_on_workers,
-               "A server beside each worker, as ps-run's; the model's server.hosts (default 1, may "
-               "be 0) more have hosts of their own");
+  app.add_flag(
+      "--servers-on-workers", given->servers_on_workers,
+      "A server beside each worker, as ps-run's; the model's server.hosts (default 0) more "
+      "have hosts of their own");
   app.add_option("--global-batch", given->global_batch,
                  "Samples of all workers together (strong scaling); default: each has data.batch")
       ->check(CLI::Range(1, 1 << 26));
@@ -104,12 +103,6 @@ void AddOptions(CLI::App& app, Arguments* given) {
   app.add_flag("--quiet", given->quiet, "No progress, only what went wrong");
 }
 
-double CoresHere() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-  return std::max(1u, std::thread::hardware_concurrency());
-}
-
 absl::StatusOr<SimModel> ModelFor(const Arguments& given) {
   if (!given.model.empty()) return sim::LoadModel(given.model);
   if (given.calibrate.empty()) {
@@ -118,13 +111,14 @@ absl::StatusOr<SimModel> ModelFor(const Arguments& given) {
         "--model FILE");
   }
   PSGD_ASSIGN_OR_RETURN(const sim::MeasuredRun run, sim::ReadMeasuredRun(given.calibrate));
+  const auto here = static_cast<double>(UsableCores().busy);
   PSGD_ASSIGN_OR_RETURN(const sim::Calibration calibration,
-                        sim::Calibrate(run, given.cores > 0 ? given.cores : CoresHere()));
+                        sim::Calibrate(run, given.cores > 0 ? given.cores : here));
   if (!given.quiet) {
     std::cerr << "ps-sim: calibrated from " << given.calibrate << ": it had "
               << ReadableCount(run.samples_per_second) << " samples/s, the model gives "
               << ReadableCount(calibration.again) << "\n";
-    if (run.workers * run.threads > CoresHere()) {
+    if (run.workers * run.threads > here) {
       std::cerr << "ps-sim: its workers had more threads than there are cores, which hides what "
                    "they take; calibrate from fewer\n";
     }
@@ -164,8 +158,10 @@ absl::Status Run(const Arguments& given) {
         "both "
         "ends, with --set local.least=0 --set local.steps=N");
   }
-  if (!model.server().has_hosts() && !given.servers_on_workers)
-    model.mutable_server()->set_hosts(request.config.cluster().servers());
+  if (!model.server().has_hosts()) {
+    model.mutable_server()->set_hosts(
+        given.servers_on_workers ? 0 : request.config.cluster().servers());
+  }
   if (!given.workers.empty()) {
     PSGD_ASSIGN_OR_RETURN(request.workers, sim::ParseWorkers(given.workers));
   }

@@ -3,10 +3,13 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "experiment/report/page_parts.h"
 #include "experiment/report/plots.h"
 
@@ -15,14 +18,35 @@ namespace {
 
 constexpr size_t kMostTicks = 6;
 
-// By machine and benchmark, then by case; in the order of the file.
+// Of a line. All others are settings.
+const std::set<std::string>& Keys() {
+  static const auto* const keys = new std::set<std::string>{
+      "date", "machine", "commit", "bench", "case", "gbps", "limit_gbps", "ratio"};
+  return *keys;
+}
+
+// By machine and benchmark, then by case and settings; in the order of the file.
 using Cases = std::map<std::string, std::vector<HistoryEntry>>;
 using History = std::map<std::pair<std::string, std::string>, Cases>;
 
+std::string SettingsText(const BenchRow& row) {
+  return absl::StrJoin(row.settings, ", ", absl::PairFormatter(" "));
+}
+
+// Results with other settings say nothing of a change. They are named where a case has several.
 History ByCase(const std::vector<HistoryEntry>& entries) {
+  std::map<std::tuple<std::string, std::string, std::string>, std::set<std::string>> settings;
+  const auto settings_of = [&](const HistoryEntry& entry) -> std::set<std::string>& {
+    return settings[{entry.machine, entry.row.bench, entry.row.name}];
+  };
+  for (const HistoryEntry& entry : entries) settings_of(entry).insert(SettingsText(entry.row));
   History history;
-  for (const HistoryEntry& entry : entries)
-    history[{entry.machine, entry.row.bench}][entry.row.name].push_back(entry);
+  for (const HistoryEntry& entry : entries) {
+    const std::string own = SettingsText(entry.row);
+    const bool named = settings_of(entry).size() > 1 && !own.empty();
+    const std::string name = absl::StrCat(entry.row.name, named ? ", " : "", named ? own : "");
+    history[{entry.machine, entry.row.bench}][name].push_back(entry);
+  }
   return history;
 }
 
@@ -53,6 +77,11 @@ absl::StatusOr<std::vector<HistoryEntry>> ReadHistory(const std::string& path) {
       entry.row.gbps = json.at("gbps");
       entry.row.limit_gbps = json.at("limit_gbps");
       entry.row.ratio = json.at("ratio");
+      for (const auto& [key, value] : json.items()) {
+        if (Keys().contains(key)) continue;
+        entry.row.settings[key] =
+            value.is_number() ? absl::StrCat(value.get<double>()) : value.get<std::string>();
+      }
       entries.push_back(std::move(entry));
     } catch (const nlohmann::json::exception&) {
       return InvalidArgumentError(

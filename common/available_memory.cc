@@ -9,10 +9,10 @@
 #include <optional>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "common/control_groups.h"
 
 namespace psgd {
 namespace {
@@ -31,35 +31,24 @@ std::optional<size_t> NumberAfter(const std::string& path, absl::string_view key
   return std::nullopt;
 }
 
-// Where one version of control groups keeps its files.
-struct Hierarchy {
-  const char* folder;
+// Where one version of control groups says what memory it limits.
+struct GroupFiles {
   const char* limit;
   const char* usage;
   const char*
       reclaimable;  // in memory.stat: file pages that the kernel drops before an allocation fails
 };
-constexpr Hierarchy kVersion1 = {"/sys/fs/cgroup/memory", "/memory.limit_in_bytes",
-                                 "/memory.usage_in_bytes", "total_inactive_file"};
-constexpr Hierarchy kVersion2 = {"/sys/fs/cgroup", "/memory.max", "/memory.current",
-                                 "inactive_file"};
+constexpr GroupFiles kVersion1 = {"/memory.limit_in_bytes", "/memory.usage_in_bytes",
+                                  "total_inactive_file"};
+constexpr GroupFiles kVersion2 = {"/memory.max", "/memory.current", "inactive_file"};
 
-// Returns what the limits of the group and of all its parents leave. In a container the group's own
-// folder may be hidden; its limit then stands at the top.
-size_t LeftInGroup(const std::string& root, const Hierarchy& files, std::string group) {
-  size_t left = SIZE_MAX;
-  while (true) {
-    const std::string folder = root + files.folder + group;
-    const auto limit = NumberAfter(folder + files.limit, "");  // "max" is not a number
-    const auto usage = NumberAfter(folder + files.usage, "");
-    if (limit.has_value() && usage.has_value()) {
-      const size_t cache = NumberAfter(folder + "/memory.stat", files.reclaimable).value_or(0);
-      const size_t taken = *usage - std::min(*usage, cache);
-      left = std::min(left, *limit - std::min(*limit, taken));
-    }
-    if (group.empty()) return left;
-    group.resize(group.rfind('/'));
-  }
+size_t LeftInGroup(const ControlGroup& group) {
+  const GroupFiles& files = group.version1 ? kVersion1 : kVersion2;
+  const auto limit = NumberAfter(group.folder + files.limit, "");  // "max" is not a number
+  const auto usage = NumberAfter(group.folder + files.usage, "");
+  if (!limit || !usage) return SIZE_MAX;
+  const size_t cache = NumberAfter(group.folder + "/memory.stat", files.reclaimable).value_or(0);
+  return *limit - std::min(*limit, *usage - std::min(*usage, cache));
 }
 
 // Returns what `ulimit -v` leaves. Batch systems set this limit.
@@ -79,17 +68,8 @@ size_t AvailableMemory(const std::string& root) {
   const auto kilobytes = NumberAfter(root + "/proc/meminfo", "MemAvailable:");
   if (!kilobytes.has_value()) return 0;
   size_t available = std::min(*kilobytes * 1024, LeftOfAddresses(root));
-  std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    // NUMBER:CONTROLLERS:PATH
-    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (parts.size() != 3 || !absl::StartsWith(parts[2], "/")) continue;
-    const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
-    const bool version1 = std::count(controllers.begin(), controllers.end(), "memory") > 0;
-    if (!version1 && !parts[1].empty()) continue;
-    const std::string group = parts[2] == "/" ? "" : parts[2];
-    available = std::min(available, LeftInGroup(root, version1 ? kVersion1 : kVersion2, group));
-  }
+  for (const ControlGroup& group : ControlGroupsOf(root, "memory"))
+    available = std::min(available, LeftInGroup(group));
   return available;
 }
 

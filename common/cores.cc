@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/control_groups.h"
 
 namespace psgd {
 namespace {
@@ -61,9 +63,22 @@ void TakeInTurn(const std::map<int, std::vector<int>>& lists, std::vector<int>* 
   }
 }
 
+// How many cores' time the group gets.
+double CoresOf(const ControlGroup& group) {
+  double quota = 0, period = 0;  // microseconds
+  if (group.version1) {
+    std::ifstream(group.folder + "/cpu.cfs_quota_us") >> quota;  // -1: no limit
+    std::ifstream(group.folder + "/cpu.cfs_period_us") >> period;
+  } else {
+    std::ifstream(group.folder + "/cpu.max") >> quota >> period;  // "max" is not a number
+  }
+  return quota > 0 && period > 0 ? quota / period : std::numeric_limits<double>::infinity();
+}
+
 }  // namespace
 
-Cores UsableCores(const std::string& system) {
+Cores UsableCores(const std::string& root) {
+  const std::string system = root + "/sys/devices/system";
   std::map<int, int> node_of;
   for (const int node : ReadList(absl::StrCat(system, "/node/online"))) {
     for (const int core : ReadList(absl::StrCat(system, "/node/node", node, "/cpulist")))
@@ -87,11 +102,16 @@ Cores UsableCores(const std::string& system) {
   cores.physical = cores.order.size();
   TakeInTurn(second, &cores.order);
   cores.nodes = std::max<size_t>(nodes.size(), 1);
+  auto busy = static_cast<double>(cores.order.size());
+  for (const ControlGroup& group : ControlGroupsOf(root, "cpu"))
+    busy = std::min(busy, CoresOf(group));
+  cores.busy = std::max<size_t>(static_cast<size_t>(busy), 1);
   return cores;
 }
 
 int ShardsFor(const Cores& cores) {
-  const size_t free = cores.physical > 1 ? cores.physical - 1 : 1;
+  const size_t used = std::min(cores.physical, cores.busy);
+  const size_t free = used > 1 ? used - 1 : 1;
   return static_cast<int>(std::min(free, kShardsOfANode * cores.nodes));
 }
 

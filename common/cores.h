@@ -12,13 +12,16 @@ struct Cores {
   std::vector<int> order;
   size_t physical = 0;  // how many of the first are on different physical cores
   size_t nodes = 1;     // memory nodes that they belong to
+  // How many may be busy at once, at least 1: fewer than all if a control group has a quota, as
+  // docker --cpus sets.
+  size_t busy = 1;
 };
 
-// Those of this process' affinity. `system`: where Linux describes the machine.
-Cores UsableCores(const std::string& system = "/sys/devices/system");
+// Those of this process' affinity. `root`: where Linux describes itself.
+Cores UsableCores(const std::string& root = "");
 
-// How many shards a server of its own has use for: a thread a core, but one core serves the
-// server's other threads, and a few threads use up a node's memory.
+// How many shards a server of its own has use for: a thread for each core that may be busy, but one
+// core serves the server's other threads, and a few threads use up a node's memory.
 int ShardsFor(const Cores& cores);
 
 // The calling thread runs on that core alone from now on. False: the system does not allow it.

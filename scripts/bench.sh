@@ -30,7 +30,8 @@ run journal --folder "$folder"
 python3 - "$machine" "$commit" "$rows" >>"$history" <<'PYTHON'
 import datetime, json, sys
 machine, commit, rows = sys.argv[1:]
-KEPT = ["bench", "case", "gbps", "limit_gbps", "ratio", "optimizer", "copy", "pin", "in_flight"]
+# And every word, as settings are words: `ps-bench history` compares results with the same settings.
+KEPT = ["gbps", "limit_gbps", "ratio", "in_flight"]
 CODECS = ["none", "fp16", "onebit", "ternary", "topk"]
 for line in open(rows):
     head = {"date": datetime.date.today().isoformat(), "machine": machine, "commit": commit}
@@ -38,7 +39,7 @@ for line in open(rows):
     codec, _, loops = row["case"].partition("/")
     if row["bench"] == "codec" and not (codec in CODECS and loops.endswith("simd")):
         continue
-    kept = {key: row[key] for key in KEPT if key in row}
+    kept = {key: value for key, value in row.items() if key in KEPT or isinstance(value, str)}
     print(json.dumps({key: round(value, 4) if isinstance(value, float) else value
                       for key, value in (head | kept).items()}))
 PYTHON

@@ -48,6 +48,13 @@ absl::Status StartFailure(const ChildProcess& server) {
                                  : absl::UnavailableError(message);
 }
 
+// The words before that worker's command; none: it starts here.
+std::vector<std::string> PrefixOf(const LaunchOptions& options, size_t worker) {
+  const std::vector<std::string>& prefixes = options.worker_prefixes;
+  if (prefixes.empty()) return {};
+  return absl::StrSplit(prefixes[worker % prefixes.size()], ' ', absl::SkipEmpty());
+}
+
 absl::StatusOr<RunStore::Held> ReadRun(const LaunchOptions& options, const std::string& members) {
   std::shared_ptr<const Credentials> credentials;
   if (!options.tls_dir.empty()) {
@@ -59,6 +66,22 @@ absl::StatusOr<RunStore::Held> ReadRun(const LaunchOptions& options, const std::
 }
 
 }  // namespace
+
+std::optional<size_t> WorkerBesideFirst(const LaunchOptions& options) {
+  if (!options.servers_on_workers) return std::nullopt;
+  for (size_t worker = 0; worker < static_cast<size_t>(options.workers); ++worker) {
+    if (PrefixOf(options, worker).empty()) return worker;
+  }
+  return std::nullopt;
+}
+
+int ServersHere(const LaunchOptions& options, int servers) {
+  if (!options.servers_on_workers) return servers;
+  int here = 0;
+  for (int worker = 0; worker < options.workers; ++worker)
+    here += PrefixOf(options, static_cast<size_t>(worker)).empty() ? 1 : 0;
+  return std::max(here, 1);
+}
 
 StartedAs HowStarted(const LaunchOptions& options) {
   return {.servers_on_workers = options.servers_on_workers,
@@ -160,6 +183,7 @@ absl::Status LocalCluster::StartFirstServer() {
     if (!run_dir_.empty() && options_.run_dir.empty()) {
       arguments.insert(arguments.end(), {"--run-dir", run_dir_});
     }
+    if (WorkerBesideFirst(options_)) arguments.emplace_back("--beside-worker");
   }
   arguments.insert(arguments.end(), options_.pages.begin(), options_.pages.end());
   PSGD_ASSIGN_OR_RETURN(first.process, RunServer("ps-server", arguments, std::nullopt));
@@ -370,6 +394,10 @@ bool LocalCluster::MayReplace(const Server& follower) {
   });
 }
 
+bool LocalCluster::NeedsServerBeside() const {
+  return options_.servers_on_workers && WorkerBesideFirst(options_) != workers_.size();
+}
+
 absl::Status LocalCluster::StartServerBeside(const std::string& worker) {
   const std::string run_dir = absl::StrCat(addresses_.run_dir, "/", worker, "/server");
   ForgetEarlierServer(run_dir);
@@ -491,7 +519,7 @@ absl::Status LocalCluster::StartWorker() {
   } else {
     child.argv.insert(child.argv.end(), {"--gpu", NextGpus()});
   }
-  if (options_.servers_on_workers) {
+  if (NeedsServerBeside()) {
     ForgetEarlierServer(dir.WorkerDir(index) + "/server");
     child.argv.insert(child.argv.end(), {"--with-server", dir.WorkerDir(index) + "/server"});
     if (options_.insecure) child.argv.push_back("--insecure");
@@ -506,7 +534,7 @@ absl::Status LocalCluster::StartWorker() {
 
 // python/psgd/_environment.py reads these variables.
 absl::Status LocalCluster::StartCommand(ChildOptions child) {
-  if (options_.servers_on_workers) PSGD_RETURN_IF_ERROR(StartServerBeside(child.name));
+  if (NeedsServerBeside()) PSGD_RETURN_IF_ERROR(StartServerBeside(child.name));
   child.argv = options_.command;
   PSGD_ASSIGN_OR_RETURN(child.argv.front(), FoundProgram(child.argv.front()));
   child.logs_output = true;
@@ -552,10 +580,7 @@ const std::string& LocalCluster::NextGpus() const {
 }
 
 absl::Status LocalCluster::AddPrefix(size_t worker, std::vector<std::string>* argv) const {
-  const std::vector<std::string>& prefixes = options_.worker_prefixes;
-  if (prefixes.empty()) return absl::OkStatus();
-  std::vector<std::string> words =
-      absl::StrSplit(prefixes[worker % prefixes.size()], ' ', absl::SkipEmpty());
+  std::vector<std::string> words = PrefixOf(options_, worker);
   if (words.empty()) return absl::OkStatus();
   PSGD_ASSIGN_OR_RETURN(words.front(), FoundProgram(words.front()));
   argv->insert(argv->begin(), words.begin(), words.end());

@@ -36,7 +36,7 @@ struct LaunchOptions {
   // as "ip netns exec host-2" or "srun --het-group=1". Worker i gets the i-th prefix; prefixes
   // repeat if there are fewer than workers.
   std::vector<std::string> worker_prefixes;
-  bool servers_on_workers = false;  // each worker brings a server of its own
+  bool servers_on_workers = false;  // a server is beside each worker
   bool insecure = false;            // those servers may listen on public addresses without TLS
   // A folder with the certificates of a server, workers and an admin. Empty: no TLS.
   std::string tls_dir;
@@ -53,6 +53,12 @@ struct LaunchOptions {
   Duration ready_deadline = std::chrono::seconds(60);
   const std::atomic<int>* stops = nullptr;  // a value above zero ends the wait for the server
 };
+
+// With servers_on_workers: the worker beside which the first server is, since no prefix starts that
+// worker elsewhere. Nothing: there is none, so the first server is beside no worker.
+std::optional<size_t> WorkerBesideFirst(const LaunchOptions& options);
+// How many of the run's servers are on this machine, as far as the prefixes say.
+int ServersHere(const LaunchOptions& options, int servers);
 
 // For the advice on how to go on, without `servers`.
 StartedAs HowStarted(const LaunchOptions& options);
@@ -158,6 +164,8 @@ class LocalCluster {
   // Puts the prefix of that worker in front of the command.
   absl::Status AddPrefix(size_t worker, std::vector<std::string>* argv) const;
   absl::Status StartCommand(ChildOptions child);
+  // Whether the next worker needs a server beside it.
+  bool NeedsServerBeside() const;
   // Starts a server beside the next worker.
   absl::Status StartServerBeside(const std::string& worker);
   void AddTlsDir(std::vector<std::string>* argv) const;

@@ -496,10 +496,9 @@ void LocalRun::WaitForWorkers() {
 }
 
 absl::Status LocalRun::StartServers() {
-  const int workers = options_.config.cluster().workers();
-  const int elsewhere = options_.launch.servers_on_workers ? workers : 0;
-  const int here = options_.config.cluster().servers() - elsewhere;
-  for (int s = 1; s < here || cluster_->HasEarlierServer(); ++s) {
+  // Otherwise the others start with the workers.
+  const int first = options_.launch.servers_on_workers ? 1 : options_.config.cluster().servers();
+  for (int s = 1; s < first || cluster_->HasEarlierServer(); ++s) {
     PSGD_RETURN_IF_ERROR(cluster_->StartServer());
   }
   client_->SetServers(cluster_->ControlAddresses());

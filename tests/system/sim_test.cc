@@ -64,8 +64,8 @@ TEST_F(SimTest, SaysWhatIsWrong) {
   EXPECT_THAT(error({"--model", "/dev/null"}), HasSubstr("worker.sample and worker.step are 0"));
   EXPECT_THAT(error({"--model", model, "--workers", "8", "--global-batch", "4"}),
               HasSubstr("--global-batch 4 is less than a sample"));
-  EXPECT_THAT(error({"--model", model, "--servers-on-workers", "--workers", "1", "--shards", "1"}),
-              HasSubstr("--servers-on-workers with 1 worker: config: cluster.servers is 2"));
+  EXPECT_THAT(error({"--model", model, "--servers-on-workers", "--workers", "2", "--shards", "1"}),
+              HasSubstr("--servers-on-workers with 2 workers: config: cluster.servers is 2"));
 }
 
 TEST_F(SimTest, WritesCurves) {

@@ -9,12 +9,13 @@
 namespace psgd {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
-std::string Line(const std::string& date, double ratio) {
+std::string Line(const std::string& date, double ratio, const std::string& settings = "") {
   return R"({"date": ")" + date +
          R"(", "machine": "a <machine>", "commit": "abc", "bench": "apply", "case": "sgd/none",)" +
-         R"( "gbps": 5, "limit_gbps": 10, "ratio": )" + std::to_string(ratio) + "}\n";
+         R"( "gbps": 5, "limit_gbps": 10, "ratio": )" + std::to_string(ratio) + settings + "}\n";
 }
 
 class BenchHistory : public testing::Test {
@@ -36,6 +37,20 @@ TEST_F(BenchHistory, ShowsTheChangeOfEachCase) {
   const std::string page = HistoryPage(*entries);
   EXPECT_THAT(page, HasSubstr("a &lt;machine&gt;"));
   EXPECT_THAT(page, HasSubstr("sgd/none, 2026-02-01 abc: 5.00 GB/s, 0.75 of 10.00"));
+}
+
+// A change of settings is no change of speed.
+TEST_F(BenchHistory, KeepsOtherSettingsApart) {
+  const std::string four = R"(, "copy": "yes", "in_flight": 4.0)", one = R"(, "in_flight": 1)";
+  const auto entries =
+      ReadHistory(Write(Line("2026-01-01", 0.5) + Line("2026-02-01", 0.6, four) +
+                        Line("2026-03-01", 0.2, one) + Line("2026-04-01", 0.75, four)));
+  ASSERT_TRUE(entries.ok()) << entries.status();
+  const std::string text = HistoryText(*entries);
+  EXPECT_THAT(text, ContainsRegex("sgd/none  .* 2026-01-01 to 2026-01-01"));
+  EXPECT_THAT(text, ContainsRegex("copy yes, in_flight 4 .*25.0%  2026-02-01 to 2026-04-01"));
+  EXPECT_THAT(text, ContainsRegex("sgd/none, in_flight 1 .* 2026-03-01 to 2026-03-01"));
+  EXPECT_THAT(HistoryPage(*entries), HasSubstr("sgd/none, in_flight 1, 2026-03-01 abc"));
 }
 
 TEST_F(BenchHistory, NamesALineThatIsNoResult) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -43,7 +44,8 @@ TEST_F(CoresTest, AreThoseOfTheProcess) {
 
 TEST_F(CoresTest, SecondThreadsOfACoreComeLast) {
   for (const int core : UsableCores("/nowhere").order) {
-    Write(absl::StrCat("cpu/cpu", core, "/topology/thread_siblings_list"), "0-1023");
+    Write(absl::StrCat("sys/devices/system/cpu/cpu", core, "/topology/thread_siblings_list"),
+          "0-1023");
   }
   const Cores cores = UsableCores(folder_.string());
   EXPECT_EQ(cores.physical, 1u);
@@ -52,23 +54,47 @@ TEST_F(CoresTest, SecondThreadsOfACoreComeLast) {
 }
 
 TEST_F(CoresTest, NodesAreCounted) {
-  Write("node/online", "0,2");
-  Write("node/node0/cpulist", absl::StrCat(first_));
-  Write("node/node2/cpulist", absl::StrCat(first_ + 1, "-1023"));
+  Write("sys/devices/system/node/online", "0,2");
+  Write("sys/devices/system/node/node0/cpulist", absl::StrCat(first_));
+  Write("sys/devices/system/node/node2/cpulist", absl::StrCat(first_ + 1, "-1023"));
   const Cores cores = UsableCores(folder_.string());
   EXPECT_EQ(cores.nodes, cores.order.size() > 1 ? 2u : 1u);
   EXPECT_EQ(cores.order[0], first_);
 }
 
+// Of the smallest quota, whole cores count, and one is always there. Names and signs are those of
+// the two versions of control groups.
+TEST_F(CoresTest, AQuotaLimitsHowManyAreBusy) {
+  const size_t all = UsableCores("/nowhere").order.size();
+  const auto busy = [&] { return UsableCores(folder_.string()).busy; };
+  EXPECT_EQ(busy(), all);
+  Write("proc/self/cgroup", "0::/pod/container");
+  Write("sys/fs/cgroup/pod/container/cpu.max", "max 100000");
+  Write("sys/fs/cgroup/pod/cpu.max", "6400000 100000");
+  EXPECT_EQ(busy(), std::min<size_t>(all, 64));
+  Write("sys/fs/cgroup/cpu.max", "190000 100000");
+  EXPECT_EQ(busy(), 1u);
+  EXPECT_EQ(UsableCores(folder_.string()).order.size(), all);
+
+  Write("proc/self/cgroup", "4:memory:/a\n3:cpu,cpuacct:/a\n0::/");
+  std::filesystem::remove(folder_ / "sys/fs/cgroup/cpu.max");
+  Write("sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "-1");
+  Write("sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000");
+  EXPECT_EQ(busy(), all);
+  Write("sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "50000");
+  EXPECT_EQ(busy(), 1u);
+}
+
 TEST(ShardsFor, LeavesACoreAndTheMemoryEnough) {
-  const auto shards = [](size_t physical, size_t nodes) {
-    return ShardsFor({.order = {}, .physical = physical, .nodes = nodes});
+  const auto shards = [](size_t physical, size_t nodes, size_t busy = 64) {
+    return ShardsFor({.order = {}, .physical = physical, .nodes = nodes, .busy = busy});
   };
   EXPECT_EQ(shards(1, 1), 1);
   EXPECT_EQ(shards(2, 1), 1);
   EXPECT_EQ(shards(6, 1), 5);
   EXPECT_EQ(shards(64, 1), 8);
   EXPECT_EQ(shards(64, 2), 16);
+  EXPECT_EQ(shards(64, 2, 4), 3);
 }
 
 TEST(StayOnCore, HoldsForTheCallingThreadAlone) {

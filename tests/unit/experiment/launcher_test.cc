@@ -65,6 +65,28 @@ TEST_F(LauncherTest, DoesNotGiveUpJournalsSilently) {
   EXPECT_THAT(StartFails(goes_on), Not(HasSubstr("journals")));
 }
 
+TEST(WorkerBesideFirst, IsTheFirstThatNoPrefixStartsElsewhere) {
+  LaunchOptions options{.workers = 3, .servers_on_workers = true};
+  EXPECT_EQ(WorkerBesideFirst(options), 0u);
+  options.worker_prefixes = {"ssh other", "", " "};
+  EXPECT_EQ(WorkerBesideFirst(options), 1u);
+  options.worker_prefixes = {"ssh other"};
+  EXPECT_EQ(WorkerBesideFirst(options), std::nullopt);
+  options = {.workers = 3, .servers_on_workers = false};
+  EXPECT_EQ(WorkerBesideFirst(options), std::nullopt);
+}
+
+TEST(ServersHere, AreThoseThatNoPrefixStartsElsewhere) {
+  LaunchOptions options{.workers = 3};
+  EXPECT_EQ(ServersHere(options, 2), 2);
+  options.servers_on_workers = true;
+  EXPECT_EQ(ServersHere(options, 3), 3);
+  options.worker_prefixes = {"", "ssh other"};
+  EXPECT_EQ(ServersHere(options, 3), 2);
+  options.worker_prefixes = {"ssh other"};
+  EXPECT_EQ(ServersHere(options, 4), 1);
+}
+
 // Programs named etcd that say what the script says.
 class LocalEtcdTest : public LauncherTest {
  protected:
