@@ -24,10 +24,14 @@ Overloaded(Ts...) -> Overloaded<Ts...>;
 }  // namespace
 
 CopyCore::CopyCore(CopyOptions options, std::unique_ptr<DurableShard> shard)
-    : options_(std::move(options)),
-      shard_(std::move(shard)),
-      standstill_(options_.silence / kTicksPerSilence) {
-  if (shard_ != nullptr) kept_ = KeptSteps(shard_->entries() + 1);
+    : options_(std::move(options)), standstill_(options_.silence / kTicksPerSilence) {
+  if (shard != nullptr) TakeShard(std::move(shard));
+}
+
+void CopyCore::TakeShard(std::unique_ptr<DurableShard> shard) {
+  shard_ = std::move(shard);
+  shard_->CheckpointDone(checkpoint_done_);
+  kept_ = KeptSteps(shard_->entries() + 1);
 }
 
 void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t heard, Time now) {
@@ -76,6 +80,24 @@ void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t 
   });
 }
 
+void CopyCore::LeadFresh(uint64_t epoch, Time now) {
+  if (epoch <= std::max(epoch_, fresh_)) return;
+  fresh_ = epoch;
+  role_ = Role::kNone;
+  MakeFresh(now);
+}
+
+void CopyCore::MakeFresh(Time now) {
+  tried_ = now;
+  shard_.reset();  // its journal is still open in the place that is emptied
+  absl::StatusOr<DurableShardOptions> place = options_.empty_place();
+  if (options_.settled) options_.settled();  // training has not begun
+  SetTrouble(place.status());
+  if (!place.ok()) return;
+  TakeShard(std::make_unique<DurableShard>(*std::move(place)));
+  Lead(std::exchange(fresh_, 0), {}, 0, now);
+}
+
 void CopyCore::Follow(uint64_t epoch, uint32_t leader, uint64_t copy, Time now) {
   if (epoch < epoch_ || (epoch == epoch_ && role_ == Role::kLeads)) return;
   if (std::exchange(copy_, copy) != copy) OnReached(now);  // tells the leading copy
@@ -84,6 +106,7 @@ void CopyCore::Follow(uint64_t epoch, uint32_t leader, uint64_t copy, Time now) 
   // image.
   if (role_ == Role::kLeads && shard_->has_unwritten()) log_epoch_ = 0;
   epoch_ = epoch;
+  fresh_ = 0;
   role_ = Role::kFollows;
   leader_ = leader;
   heard_ = asked_ = now - options_.silence;  // asks at once
@@ -185,14 +208,12 @@ void CopyCore::OnImage(const ShardImage& image, Time now) {
   if (!made.ok()) {
     // What it had before still holds all that was acknowledged.
     if (options_.restored) made = options_.restored();
-    if (made.ok()) shard_ = *std::move(made);
-    if (shard_ != nullptr) kept_ = KeptSteps(shard_->entries() + 1);
+    if (made.ok()) TakeShard(*std::move(made));
     heard_ = now - options_.silence;  // asks again
     return;
   }
-  shard_ = *std::move(made);
+  TakeShard(*std::move(made));
   if (options_.settled) options_.settled();
-  kept_ = KeptSteps(shard_->entries() + 1);
   log_epoch_ = epoch_;
   Reply(CopyMessage::Written{shard_->entries()});
 }
@@ -368,6 +389,7 @@ void CopyCore::Commit(Time now, Effects* effects) {
 }
 
 void CopyCore::Tick(Time now) {
+  if (fresh_ != 0 && now >= tried_ + options_.silence) MakeFresh(now);
   if (role_ == Role::kFollows && now >= heard_ + options_.silence &&
       now >= asked_ + options_.silence) {
     asked_ = now;

@@ -98,10 +98,13 @@ bool CopyThread::Do(const Task& task) {
 void CopyThread::Have(const AssignedCopy& assigned, uint32_t server) {
   Post([this, assigned, server] {
     const Time now = SteadyNow();
+    port_trouble_.clear();
     if (assigned.leader() != server) {
-      core_.Follow(assigned.epoch(), assigned.leader(), assigned.copy(), now);
-      OpenOrClosePort();
-      return;
+      return core_.Follow(assigned.epoch(), assigned.leader(), assigned.copy(), now);
+    }
+    if (assigned.fresh()) {
+      WaitWhileSaving();  // to the journal that is replaced
+      return core_.LeadFresh(assigned.epoch(), now);
     }
     if (core_.shard() == nullptr) {
       port_trouble_ = "it is to lead, and has nothing to lead with";
@@ -110,7 +113,6 @@ void CopyThread::Have(const AssignedCopy& assigned, uint32_t server) {
     std::set<uint32_t> in_sync(assigned.in_sync().begin(), assigned.in_sync().end());
     in_sync.erase(server);
     core_.Lead(assigned.epoch(), in_sync, assigned.heard(), now);
-    OpenOrClosePort();
     // A cut that the journal made again: the run's leader knows if it is missing.
     if (auto cut = core_.shard()->TakeReplayedCut()) {
       options_.callbacks.on_cut(options_.core.shard, *std::move(cut));
@@ -422,6 +424,7 @@ void CopyThread::Run() {
   while (!stop_) {
     RunTasks();
     core_.Tick(SteadyNow());
+    OpenOrClosePort();
     Commit();
     if (!waiting_.empty()) SendWaiting();
     Receive();

@@ -170,6 +170,20 @@ TEST_F(CopyCoreTest, AnImageIsGivenTheTimeThatItTakes) {
   EXPECT_EQ(copies_[2]->State().entries(), state().entries());
 }
 
+TEST_F(CopyCoreTest, AShardWithoutAPlaceIsMadeOnceThereIsOne) {
+  disk_is_full_ = true;
+  copies_[1]->LeadFresh(1, now_);
+  Live(2 * kSilence);
+  EXPECT_TRUE(state().empty());
+  EXPECT_EQ(state().trouble(), "no space left");
+  disk_is_full_ = false;
+  Live(2 * kSilence);
+  EXPECT_EQ(state().trouble(), "");
+  EXPECT_TRUE(state().leads());
+  Start();
+  EXPECT_EQ(Push(1), 2u);
+}
+
 TEST_F(CopyCoreTest, WhatACopyHadStaysIfAnImageCannotBeWritten) {
   Start();
   // The copy was read from a disk; its journal may be any.
