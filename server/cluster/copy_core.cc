@@ -9,8 +9,7 @@ namespace {
 
 // The leading copy begins to wait for a copy that lacks no more than this.
 constexpr size_t kFewBytes = 1u << 20;
-constexpr int kSignsPerSilence = 5;
-// A copy that writes an image gives no sign of life meanwhile.
+// The pieces of an image may be so far apart, on a slow link.
 constexpr Duration kImagePatience = std::chrono::seconds(30);
 constexpr int kTicksPerSilence = 4;  // a longer time between two ticks is a standstill
 
@@ -406,7 +405,7 @@ void CopyCore::Tick(Time now) {
     if (in_sync_.contains(server)) {
       if (silent_.insert(server).second) ++report_;
     } else if (other.takes_image && now < other.heard + kImagePatience) {
-      continue;  // it writes the image
+      continue;  // the image comes slowly
     } else if (other.streams || (waited_.contains(server) && !unwaited_after_.contains(server))) {
       FallBack(server);  // no steps are kept for it until it asks again
     }

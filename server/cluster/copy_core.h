@@ -60,7 +60,7 @@ struct CopyMessage {
     uint64_t entries = 0;
   };
 
-  // To the leading copy: an image is on its way here, and takes its time.
+  // To the leading copy: an image is on its way here, or is being written, and takes its time.
   struct TakesImage {};
 
   uint32_t shard = 0;
@@ -88,6 +88,9 @@ struct CopyOptions {
 // Not thread-safe: belongs to the shard's thread.
 class CopyCore {
  public:
+  // How often a copy says that it lives.
+  static constexpr int kSignsPerSilence = 5;
+
   struct Send {
     uint32_t server = 0;
     CopyMessage message;

@@ -146,11 +146,24 @@ void CopyThread::Execute(ShardCommand command, uint64_t number, uint64_t epoch) 
 }
 
 void CopyThread::OnCopy(uint32_t from, CopyMessage message) {
-  Post([this, from, message = std::move(message)]() mutable {
-    // An image replaces the journal, and SaveImage may be writing to that journal.
-    if (std::holds_alternative<CopyMessage::Image>(message.what)) WaitWhileSaving();
+  if (!std::holds_alternative<CopyMessage::Image>(message.what)) {
+    Post([this, from, message = std::move(message)]() mutable {
+      core_.OnCopy(from, std::move(message), SteadyNow());
+    });
+    return;
+  }
+  const CopyCore::Send sign{from, {message.shard, message.epoch, CopyMessage::TakesImage{}}};
+  const auto written = std::make_shared<std::promise<void>>();
+  const auto over = written->get_future();
+  const bool posted = Post([this, from, message = std::move(message), written]() mutable {
+    WaitWhileSaving();  // to the journal that is replaced
     core_.OnCopy(from, std::move(message), SteadyNow());
+    written->set_value();
   });
+  const auto period = options_.core.silence / CopyCore::kSignsPerSilence;
+  while (posted && over.wait_for(period) == std::future_status::timeout) {
+    options_.callbacks.on_send(sign);
+  }
 }
 
 void CopyThread::OnPart() {

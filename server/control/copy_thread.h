@@ -25,7 +25,7 @@
 
 namespace psgd {
 
-// All callbacks run on the copy's thread and must not wait.
+// All callbacks run on the copy's thread and must not wait. OnCopy calls `on_send`, too.
 struct CopyCallbacks {
   // The copy's state: at each change, and twice a second.
   std::function<void(CopyState)> on_state;
@@ -66,6 +66,7 @@ class CopyThread {
   // assigned.epoch() > 0.
   void Have(const AssignedCopy& assigned, uint32_t server);
   void Execute(ShardCommand command, uint64_t number, uint64_t epoch);
+  // Waits until an image is written, and keeps saying meanwhile that this takes its time.
   void OnCopy(uint32_t from, CopyMessage message);
   // A part of a message from the leading copy has come; or the leading copy is reached over a new
   // link.
