@@ -170,20 +170,19 @@ void CopyCore::Begin(uint32_t server, Other* other, Effects* effects) {
   if (IsBeginning(has)) {
     other->sent = other->written = has.entries;
   } else {
-    auto start = shard_->StartForCopy();
-    if (!start.ok()) return;  // a checkpoint is being taken
+    std::optional<ShardImage> image = shard_->ImageForCopy();
+    if (!image) {
+      // It begins after the checkpoint, which may need pushes that would wait for this copy.
+      if (in_sync_.contains(server) && silent_.insert(server).second) ++report_;
+      return;
+    }
     other->written = 0;
-    other->sent = start->image.record.entry();
+    other->sent = image->record.entry();
     effects->copies.push_back(
         {server,
          {options_.shard, epoch_,
-          CopyMessage::Image{std::make_shared<ShardImage>(std::move(start->image))}}});
+          CopyMessage::Image{std::make_shared<ShardImage>(*std::move(image))}}});
     other->takes_image = other->began_anew = true;
-    if (!start->entries.empty()) {
-      CopyMessage::Steps steps{{other->sent + 1, std::move(start->entries)}, checkpoint_done_};
-      other->sent = steps.steps.last();
-      effects->copies.push_back({server, {options_.shard, epoch_, std::move(steps)}});
-    }
   }
   other->asked.reset();
   other->streams = true;
@@ -282,7 +281,8 @@ void CopyCore::FallBack(uint32_t server) {
   other.asked.reset();
   other.waited_from.reset();
   caught_up_.erase(server);
-  if (waited_.contains(server)) unwaited_after_[server] = ++report_;
+  if (waited_.contains(server) && unwaited_after_.try_emplace(server, report_ + 1).second)
+    ++report_;
 }
 
 size_t CopyCore::kept_bytes() const {
