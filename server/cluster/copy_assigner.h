@@ -89,6 +89,8 @@ class CopyAssigner {
   std::set<uint32_t> Present() const;
   // The server's copy; null: the server is away, or has no data of the shard.
   const CopyState* Find(uint32_t server, uint32_t shard) const;
+  // As Find, also of a copy that has no data.
+  const CopyState* FindReport(uint32_t server, uint32_t shard) const;
   // Whether the copy goes on with its data: it leads or follows in this process of its server, or
   // it was read from a disk and chosen to lead. Otherwise its role is not decided yet.
   bool GoesOn(uint32_t server, uint32_t shard) const;
@@ -116,8 +118,6 @@ class CopyAssigner {
     std::string assigned;  // the last Assignment sent on this link
   };
 
-  // As Find, also of a copy that has no data.
-  const CopyState* FindReport(uint32_t server, uint32_t shard) const;
   absl::StatusOr<Peer*> Welcome(uint64_t link, const ServerState& state, News* news);
   void Away(uint32_t server, Peer* peer);
   // Marks the servers that are gone and hold no copy, and keeps only the last few of these. So the

@@ -9,8 +9,7 @@ namespace {
 
 // The leading copy begins to wait for a copy that lacks no more than this.
 constexpr size_t kFewBytes = 1u << 20;
-constexpr int kSignsPerSilence = 5;
-// A copy that writes an image gives no sign of life meanwhile.
+// The pieces of an image may be so far apart, on a slow link.
 constexpr Duration kImagePatience = std::chrono::seconds(30);
 constexpr int kTicksPerSilence = 4;  // a longer time between two ticks is a standstill
 
@@ -24,10 +23,14 @@ Overloaded(Ts...) -> Overloaded<Ts...>;
 }  // namespace
 
 CopyCore::CopyCore(CopyOptions options, std::unique_ptr<DurableShard> shard)
-    : options_(std::move(options)),
-      shard_(std::move(shard)),
-      standstill_(options_.silence / kTicksPerSilence) {
-  if (shard_ != nullptr) kept_ = KeptSteps(shard_->entries() + 1);
+    : options_(std::move(options)), standstill_(options_.silence / kTicksPerSilence) {
+  if (shard != nullptr) TakeShard(std::move(shard));
+}
+
+void CopyCore::TakeShard(std::unique_ptr<DurableShard> shard) {
+  shard_ = std::move(shard);
+  shard_->CheckpointDone(checkpoint_done_);
+  kept_ = KeptSteps(shard_->entries() + 1);
 }
 
 void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t heard, Time now) {
@@ -76,6 +79,24 @@ void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t 
   });
 }
 
+void CopyCore::LeadFresh(uint64_t epoch, Time now) {
+  if (epoch <= std::max(epoch_, fresh_)) return;
+  fresh_ = epoch;
+  role_ = Role::kNone;
+  MakeFresh(now);
+}
+
+void CopyCore::MakeFresh(Time now) {
+  tried_ = now;
+  shard_.reset();  // its journal is still open in the place that is emptied
+  absl::StatusOr<DurableShardOptions> place = options_.empty_place();
+  if (options_.settled) options_.settled();  // training has not begun
+  SetTrouble(place.status());
+  if (!place.ok()) return;
+  TakeShard(std::make_unique<DurableShard>(*std::move(place)));
+  Lead(std::exchange(fresh_, 0), {}, 0, now);
+}
+
 void CopyCore::Follow(uint64_t epoch, uint32_t leader, uint64_t copy, Time now) {
   if (epoch < epoch_ || (epoch == epoch_ && role_ == Role::kLeads)) return;
   if (std::exchange(copy_, copy) != copy) OnReached(now);  // tells the leading copy
@@ -84,6 +105,7 @@ void CopyCore::Follow(uint64_t epoch, uint32_t leader, uint64_t copy, Time now) 
   // image.
   if (role_ == Role::kLeads && shard_->has_unwritten()) log_epoch_ = 0;
   epoch_ = epoch;
+  fresh_ = 0;
   role_ = Role::kFollows;
   leader_ = leader;
   heard_ = asked_ = now - options_.silence;  // asks at once
@@ -148,20 +170,19 @@ void CopyCore::Begin(uint32_t server, Other* other, Effects* effects) {
   if (IsBeginning(has)) {
     other->sent = other->written = has.entries;
   } else {
-    auto start = shard_->StartForCopy();
-    if (!start.ok()) return;  // a checkpoint is being taken
+    std::optional<ShardImage> image = shard_->ImageForCopy();
+    if (!image) {
+      // It begins after the checkpoint, which may need pushes that would wait for this copy.
+      if (in_sync_.contains(server) && silent_.insert(server).second) ++report_;
+      return;
+    }
     other->written = 0;
-    other->sent = start->image.record.entry();
+    other->sent = image->record.entry();
     effects->copies.push_back(
         {server,
          {options_.shard, epoch_,
-          CopyMessage::Image{std::make_shared<ShardImage>(std::move(start->image))}}});
+          CopyMessage::Image{std::make_shared<ShardImage>(*std::move(image))}}});
     other->takes_image = other->began_anew = true;
-    if (!start->entries.empty()) {
-      CopyMessage::Steps steps{{other->sent + 1, std::move(start->entries)}, checkpoint_done_};
-      other->sent = steps.steps.last();
-      effects->copies.push_back({server, {options_.shard, epoch_, std::move(steps)}});
-    }
   }
   other->asked.reset();
   other->streams = true;
@@ -185,14 +206,12 @@ void CopyCore::OnImage(const ShardImage& image, Time now) {
   if (!made.ok()) {
     // What it had before still holds all that was acknowledged.
     if (options_.restored) made = options_.restored();
-    if (made.ok()) shard_ = *std::move(made);
-    if (shard_ != nullptr) kept_ = KeptSteps(shard_->entries() + 1);
+    if (made.ok()) TakeShard(*std::move(made));
     heard_ = now - options_.silence;  // asks again
     return;
   }
-  shard_ = *std::move(made);
+  TakeShard(*std::move(made));
   if (options_.settled) options_.settled();
-  kept_ = KeptSteps(shard_->entries() + 1);
   log_epoch_ = epoch_;
   Reply(CopyMessage::Written{shard_->entries()});
 }
@@ -262,7 +281,8 @@ void CopyCore::FallBack(uint32_t server) {
   other.asked.reset();
   other.waited_from.reset();
   caught_up_.erase(server);
-  if (waited_.contains(server)) unwaited_after_[server] = ++report_;
+  if (waited_.contains(server) && unwaited_after_.try_emplace(server, report_ + 1).second)
+    ++report_;
 }
 
 size_t CopyCore::kept_bytes() const {
@@ -368,6 +388,7 @@ void CopyCore::Commit(Time now, Effects* effects) {
 }
 
 void CopyCore::Tick(Time now) {
+  if (fresh_ != 0 && now >= tried_ + options_.silence) MakeFresh(now);
   if (role_ == Role::kFollows && now >= heard_ + options_.silence &&
       now >= asked_ + options_.silence) {
     asked_ = now;
@@ -384,7 +405,7 @@ void CopyCore::Tick(Time now) {
     if (in_sync_.contains(server)) {
       if (silent_.insert(server).second) ++report_;
     } else if (other.takes_image && now < other.heard + kImagePatience) {
-      continue;  // it writes the image
+      continue;  // the image comes slowly
     } else if (other.streams || (waited_.contains(server) && !unwaited_after_.contains(server))) {
       FallBack(server);  // no steps are kept for it until it asks again
     }

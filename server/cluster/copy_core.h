@@ -60,7 +60,7 @@ struct CopyMessage {
     uint64_t entries = 0;
   };
 
-  // To the leading copy: an image is on its way here, and takes its time.
+  // To the leading copy: an image is on its way here, or is being written, and takes its time.
   struct TakesImage {};
 
   uint32_t shard = 0;
@@ -75,10 +75,10 @@ struct CopyOptions {
   // Bytes of steps that are kept for copies that lack them. At least twice the weights, because a
   // single step may change all weights.
   size_t kept = 64u << 20;
-  // Moves what the place holds aside, and returns the empty place for a shard that is made from an
-  // image. So a copy in sync never lacks what was acknowledged, whatever dies meanwhile.
+  // Moves what the place holds aside, and returns the empty place for a new shard. So a copy in
+  // sync never lacks what was acknowledged, whatever dies meanwhile.
   std::function<absl::StatusOr<DurableShardOptions>()> empty_place;
-  // Deletes what is aside: the new shard is whole. May be null.
+  // Deletes what is aside: it is not needed any more. May be null.
   std::function<void()> settled;
   // Brings back what is aside: the new shard cannot be made, say because the disk is full. May be
   // null.
@@ -88,6 +88,9 @@ struct CopyOptions {
 // Not thread-safe: belongs to the shard's thread.
 class CopyCore {
  public:
+  // How often a copy says that it lives.
+  static constexpr int kSignsPerSilence = 5;
+
   struct Send {
     uint32_t server = 0;
     CopyMessage message;
@@ -109,6 +112,9 @@ class CopyCore {
   // Begins or continues to lead under this epoch, with these other servers in sync. `heard`: the
   // CopyState.report that `in_sync` takes into account. REQUIRES: shard() is not null.
   void Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t heard, Time now);
+  // Begins to lead a shard without weights, which replaces the shard that is here. Tick tries again
+  // if there is no place for it.
+  void LeadFresh(uint64_t epoch, Time now);
   // Begins to follow the copy on the server `leader`. `copy`: AssignedCopy.copy.
   void Follow(uint64_t epoch, uint32_t leader, uint64_t copy, Time now);
 
@@ -163,6 +169,8 @@ class CopyCore {
     std::vector<OrderDone> orders;
   };
 
+  void MakeFresh(Time now);
+  void TakeShard(std::unique_ptr<DurableShard> shard);
   void OnHas(uint32_t from, const CopyMessage::Has& has, Time now);
   void OnImage(const ShardImage& image, Time now);
   void OnSteps(CopyMessage::Steps steps, Time now);
@@ -196,6 +204,10 @@ class CopyCore {
   uint64_t checkpoint_done_ = 0;
   std::string trouble_;
   KeptSteps kept_;
+  // The epoch under which it is to lead a shard without weights, for which there is no place yet;
+  // 0: none.
+  uint64_t fresh_ = 0;
+  Time tried_{};  // when a place was last looked for
 
   // State of a copy that follows.
   uint32_t leader_ = 0;

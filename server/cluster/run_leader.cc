@@ -432,6 +432,11 @@ std::string RunLeader::WaitsFor() const {
   for (int s = 0; s < stored().shards_size(); ++s) {
     const ShardCopies& shard = stored().shards(s);
     const auto number = static_cast<uint32_t>(s);
+    const CopyState* const copy = copies_.FindReport(shard.leader(), number);
+    const std::string trouble =
+        copy == nullptr || !copy->status().stalled().empty() ? "" : copy->trouble();
+    if (!trouble.empty()) waits.push_back(absl::StrCat("shard ", s, ": ", trouble));
+    if (!trouble.empty() && copy->empty()) continue;  // that is why the server has nothing of it
     if (!copies_.GoesOn(shard.leader(), number)) {
       waits.push_back(copies_.Find(shard.leader(), number) == nullptr
                           ? absl::StrCat("server ", shard.leader(), ", which has shard ", s)
@@ -446,9 +451,6 @@ std::string RunLeader::WaitsFor() const {
     } else if (!gathered_ && stored().has_plan() && !copies_.FindLeading(shard, number)) {
       waits.push_back(absl::StrCat("server ", shard.leader(), " to lead shard ", s));
     }
-    const CopyState* const copy = copies_.Find(shard.leader(), number);
-    if (copy != nullptr && !copy->trouble().empty() && copy->status().stalled().empty())
-      waits.push_back(absl::StrCat("shard ", s, ": ", copy->trouble()));
   }
   return waits.empty() ? "" : absl::StrCat("waiting for ", absl::StrJoin(waits, "; "));
 }

@@ -222,21 +222,10 @@ std::set<uint32_t> CopySet::shards() const {
   return shards;
 }
 
-absl::Status CopySet::Have(const AssignedCopy& assigned, uint32_t server) {
+void CopySet::Have(const AssignedCopy& assigned, uint32_t server) {
   const uint32_t shard = assigned.shard();
-  std::unique_lock lock(mutex_);
+  std::lock_guard lock(mutex_);
   Held& held = copies_[shard];
-  if (assigned.fresh() && held.fresh < assigned.epoch()) {
-    held.fresh = assigned.epoch();
-    const auto before = std::exchange(held.copy, nullptr);
-    const std::optional<int> core = TakeCore(shard);
-    lock.unlock();
-    if (before != nullptr) before->Stop();
-    PSGD_ASSIGN_OR_RETURN(DurableShardOptions place, PlaceOf(shard, false));
-    auto made = Make(shard, std::make_unique<DurableShard>(std::move(place)), core);
-    lock.lock();
-    held.copy = std::move(made);
-  }
   if (held.copy == nullptr) held.copy = Make(shard, nullptr, TakeCore(shard));
   const bool leads = assigned.leader() == server;
   if (!leads) {
@@ -245,7 +234,6 @@ absl::Status CopySet::Have(const AssignedCopy& assigned, uint32_t server) {
   }
   if (held.link != nullptr) held.link->SetLeader(leads ? "" : assigned.leader_address());
   held.copy->Have(assigned, server);
-  return absl::OkStatus();
 }
 
 void CopySet::Drop(uint32_t shard) {

@@ -48,7 +48,7 @@ class CopySet {
   std::set<uint32_t> shards() const;
   // Calls for a copy that is not here return UNAVAILABLE, or have no effect. `server`: this
   // server's number. REQUIRES: assigned.epoch() > 0.
-  absl::Status Have(const AssignedCopy& assigned, uint32_t server);
+  void Have(const AssignedCopy& assigned, uint32_t server);
   // Removes the copy and its journal. Waits for the copy's thread and the disk.
   void Drop(uint32_t shard);
   absl::Status Execute(const ShardOrderTo& order);
@@ -65,7 +65,6 @@ class CopySet {
     std::shared_ptr<CopyThread> copy;
     std::unique_ptr<FollowLink> link;  // null: the copy never followed
     uint32_t leader = 0;               // the server that it follows
-    uint64_t fresh = 0;                // epoch for which it was made without weights
   };
   struct Follower {
     FollowingStream* stream = nullptr;

@@ -105,10 +105,13 @@ bool CopyThread::Do(const Task& task) {
 void CopyThread::Have(const AssignedCopy& assigned, uint32_t server) {
   Post([this, assigned, server] {
     const Time now = SteadyNow();
+    port_trouble_.clear();
     if (assigned.leader() != server) {
-      core_.Follow(assigned.epoch(), assigned.leader(), assigned.copy(), now);
-      OpenOrClosePort();
-      return;
+      return core_.Follow(assigned.epoch(), assigned.leader(), assigned.copy(), now);
+    }
+    if (assigned.fresh()) {
+      WaitWhileSaving();  // to the journal that is replaced
+      return core_.LeadFresh(assigned.epoch(), now);
     }
     if (core_.shard() == nullptr) {
       port_trouble_ = "it is to lead, and has nothing to lead with";
@@ -117,7 +120,6 @@ void CopyThread::Have(const AssignedCopy& assigned, uint32_t server) {
     std::set<uint32_t> in_sync(assigned.in_sync().begin(), assigned.in_sync().end());
     in_sync.erase(server);
     core_.Lead(assigned.epoch(), in_sync, assigned.heard(), now);
-    OpenOrClosePort();
     // A cut that the journal made again: the run's leader knows if it is missing.
     if (auto cut = core_.shard()->TakeReplayedCut()) {
       options_.callbacks.on_cut(options_.core.shard, *std::move(cut));
@@ -151,11 +153,24 @@ void CopyThread::Execute(ShardCommand command, uint64_t number, uint64_t epoch) 
 }
 
 void CopyThread::OnCopy(uint32_t from, CopyMessage message) {
-  Post([this, from, message = std::move(message)]() mutable {
-    // An image replaces the journal, and SaveImage may be writing to that journal.
-    if (std::holds_alternative<CopyMessage::Image>(message.what)) WaitWhileSaving();
+  if (!std::holds_alternative<CopyMessage::Image>(message.what)) {
+    Post([this, from, message = std::move(message)]() mutable {
+      core_.OnCopy(from, std::move(message), SteadyNow());
+    });
+    return;
+  }
+  const CopyCore::Send sign{from, {message.shard, message.epoch, CopyMessage::TakesImage{}}};
+  const auto written = std::make_shared<std::promise<void>>();
+  const auto over = written->get_future();
+  const bool posted = Post([this, from, message = std::move(message), written]() mutable {
+    WaitWhileSaving();  // to the journal that is replaced
     core_.OnCopy(from, std::move(message), SteadyNow());
+    written->set_value();
   });
+  const auto period = options_.core.silence / CopyCore::kSignsPerSilence;
+  while (posted && over.wait_for(period) == std::future_status::timeout) {
+    options_.callbacks.on_send(sign);
+  }
 }
 
 void CopyThread::OnPart() {
@@ -431,6 +446,7 @@ void CopyThread::Run() {
   while (!stop_) {
     RunTasks();
     core_.Tick(SteadyNow());
+    OpenOrClosePort();
     Commit();
     if (!waiting_.empty()) SendWaiting();
     Receive();

@@ -30,7 +30,7 @@ namespace psgd {
 // weights: more than a link carries between two looks of the copy's thread.
 inline constexpr size_t kPortQueueBytes = 12u << 20;
 
-// All callbacks run on the copy's thread and must not wait.
+// All callbacks run on the copy's thread and must not wait. OnCopy calls `on_send`, too.
 struct CopyCallbacks {
   // The copy's state: at each change, and twice a second.
   std::function<void(CopyState)> on_state;
@@ -71,6 +71,7 @@ class CopyThread {
   // assigned.epoch() > 0.
   void Have(const AssignedCopy& assigned, uint32_t server);
   void Execute(ShardCommand command, uint64_t number, uint64_t epoch);
+  // Waits until an image is written, and keeps saying meanwhile that this takes its time.
   void OnCopy(uint32_t from, CopyMessage message);
   // A part of a message from the leading copy has come; or the leading copy is reached over a new
   // link.

@@ -351,8 +351,7 @@ void ServerLoop::Do(const effect::HaveCopy& have) {
     dropping->second = have;
     return;
   }
-  const absl::Status had = copies_->Have(have.copy, core_->holder().self().server());
-  if (!had.ok()) options_.log->error("shard {}: {}", have.copy.shard(), had.ToString());
+  copies_->Have(have.copy, core_->holder().self().server());
 }
 
 void ServerLoop::Do(const effect::DropCopy& drop) {

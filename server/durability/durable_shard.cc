@@ -124,22 +124,8 @@ ShardImage DurableShard::ImageNow() const {
   return image;
 }
 
-absl::StatusOr<CopyStart> DurableShard::StartForCopy() {
-  if (!core_.has_model()) return absl::UnavailableError("training has not begun");
-  if (cut_ <= cut_done_ && core_.MayMakeImage()) return CopyStart{ImageNow(), {}};
-  if (stalled_.ok() && !keeps_steps_) return absl::UnavailableError("a checkpoint is being taken");
-  if (journal_ == nullptr) return absl::UnavailableError("a checkpoint is being taken");
-  // The cut may never end while the shard waits for this same copy. The journal leads to the same
-  // state.
-  std::vector<std::string> notes;
-  PSGD_ASSIGN_OR_RETURN(ShardImage image, journal_->LoadImage(&notes));
-  CopyStart start{std::move(image), {}};
-  const uint64_t entry = start.image.record.entry();
-  PSGD_RETURN_IF_ERROR(journal_->Replay(entry, [&](const JournalEntry& step) {
-    start.entries.push_back(step);
-    return absl::OkStatus();
-  }));
-  return start;
+std::optional<ShardImage> DurableShard::ImageForCopy() const {
+  return MayMakeImage() ? std::make_optional(ImageNow()) : std::nullopt;
 }
 
 void DurableShard::Gather() {
@@ -189,7 +175,7 @@ void DurableShard::CheckpointDone(uint64_t checkpoint) {
 
 std::optional<ShardImage> DurableShard::TakeDueImage() {
   if (journal_ == nullptr || image_under_way_ || bytes_since_image_ < image_after_ ||
-      cut_ > cut_done_ || !unwritten_.empty() || !core_.has_model() || !core_.MayMakeImage()) {
+      !unwritten_.empty() || !MayMakeImage()) {
     return std::nullopt;
   }
   if (!journal_->BeginLog(entries_ + 1).ok()) return std::nullopt;  // the next Append reports why

@@ -28,12 +28,6 @@ struct DurableShardOptions {
 // start.
 DurableShardOptions DurableShardOptionsOf(const Config& config, uint32_t shard, uint32_t starts);
 
-// A shard: an image and the steps after it.
-struct CopyStart {
-  ShardImage image;
-  std::vector<JournalEntry> entries;
-};
-
 // Not thread-safe: belongs to the shard's thread.
 class DurableShard {
  public:
@@ -49,8 +43,9 @@ class DurableShard {
   // Carries out and writes the next steps of the leading copy. Steps that this copy already has are
   // skipped.
   absl::Status Follow(uint64_t first, std::vector<JournalEntry> entries);
-  // The start for a following copy. UNAVAILABLE: there is no model yet, or a cut is under way.
-  absl::StatusOr<CopyStart> StartForCopy();
+  // An image with which another server's copy begins. nullopt: there is no model yet, or a
+  // checkpoint is being taken. A copy that begins after its cut could not make the cut again.
+  std::optional<ShardImage> ImageForCopy() const;
 
   void OnMessage(PeerId from, Message message);
   absl::Status Execute(const ShardCommand& command, uint64_t number);
@@ -98,6 +93,9 @@ class DurableShard {
  private:
   absl::Status Replay(std::vector<std::string>* notes);
   absl::Status FirstImage();
+  bool MayMakeImage() const {
+    return core_.has_model() && cut_ <= cut_done_ && core_.MayMakeImage();
+  }
   // The image after all steps so far, written or not.
   ShardImage ImageNow() const;
   absl::Status ReplayEntry(const JournalEntry& entry);

@@ -53,7 +53,12 @@ CopyOptions SimServer::OptionsOf(uint32_t shard) {
   options.empty_place = [this, shard]() -> absl::StatusOr<DurableShardOptions> {
     due_.erase(shard);
     if (!asides_.contains(shard) && disks_.contains(shard)) {
-      asides_[shard] = std::move(disks_[shard]);
+      asides_[shard] = std::move(disks_.extract(shard).mapped());
+    }
+    // A full disk takes no journal, or takes it and no image.
+    if (full_ && chance_.Happens(0.5)) {
+      disks_.erase(shard);
+      return absl::ResourceExhaustedError("no space left on the simulated disk");
     }
     return PlaceOf(shard, true);
   };
@@ -376,12 +381,11 @@ void SimServer::Have(const AssignedCopy& assigned) {
   const Time now = world_->queue().now();
   const uint32_t shard = assigned.shard();
   std::unique_ptr<CopyCore>& copy = copies_[shard];
-  if (assigned.leader() == server()) {
-    if (assigned.fresh() && (copy == nullptr || copy->epoch() < assigned.epoch())) {
-      copy = std::make_unique<CopyCore>(OptionsOf(shard),
-                                        std::make_unique<DurableShard>(PlaceOf(shard, true)));
-    }
-    if (copy == nullptr || copy->shard() == nullptr) {
+  if (copy == nullptr) copy = std::make_unique<CopyCore>(OptionsOf(shard), nullptr);
+  if (assigned.leader() == server() && assigned.fresh()) {
+    copy->LeadFresh(assigned.epoch(), now);
+  } else if (assigned.leader() == server()) {
+    if (copy->shard() == nullptr) {
       copies_.erase(shard);
       return world_->oracle().Breach(
           absl::StrCat("machine ", machine_, " is to lead shard ", shard, ", and has none"));
@@ -396,7 +400,6 @@ void SimServer::Have(const AssignedCopy& assigned) {
       SendPart(shard);
     }
   } else {
-    if (copy == nullptr) copy = std::make_unique<CopyCore>(OptionsOf(shard), nullptr);
     copy->Follow(assigned.epoch(), assigned.leader(), assigned.copy(), now);
     copy->Tick(now);
   }

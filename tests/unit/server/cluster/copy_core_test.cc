@@ -27,6 +27,25 @@ std::unique_ptr<DurableShard> FreshShard() {
   return std::make_unique<DurableShard>(DurableShardOptionsOf(ConfigOfRun(), 0, 1));
 }
 
+// Keeps nothing, and counts how often it is read.
+class CountingJournal final : public Journal {
+ public:
+  explicit CountingJournal(int* reads) : reads_(reads) {}
+  absl::Status Append(uint64_t, std::span<const JournalEntry>) override { return absl::OkStatus(); }
+  absl::Status BeginLog(uint64_t) override { return absl::OkStatus(); }
+  absl::Status SaveImage(const ShardImage&) override { return absl::OkStatus(); }
+  absl::StatusOr<ShardImage> LoadImage(std::vector<std::string>*) override {
+    ++*reads_;
+    return absl::NotFoundError("nothing is kept");
+  }
+  absl::Status Replay(uint64_t, const std::function<absl::Status(const JournalEntry&)>&) override {
+    return absl::OkStatus();
+  }
+
+ private:
+  int* const reads_;
+};
+
 class CopyCoreTest : public testing::Test {
  protected:
   CopyCoreTest() { copies_[1] = std::make_unique<CopyCore>(Options(), FreshShard()); }
@@ -65,11 +84,19 @@ class CopyCoreTest : public testing::Test {
   }
   // The sequence number that the shard expects next; 0: no acknowledgement left.
   uint64_t Push(uint64_t seq) {
-    acknowledged_ = 0;
     const std::vector<float> ones(kElements, 1.0f);
-    copies_[1]->OnMessage(7, ShardFixture::PushOf(0, seq, seq, {{0, ones}}));
+    return Say(ShardFixture::PushOf(0, seq, seq, {{0, ones}}));
+  }
+  uint64_t Say(Message message) {
+    acknowledged_ = 0;
+    copies_[1]->OnMessage(7, std::move(message));
     Exchange();
     return acknowledged_;
+  }
+  // Of clock 1; the worker's state is needed.
+  void BeginCheckpoint() {
+    copies_[1]->Execute(TakeCheckpoint{1, 1, {ShardFixture::Key(0)}}, 4);
+    Exchange();
   }
   // Carries what copies send until nothing is left; `carries_` decides about each message.
   void Exchange() {
@@ -168,6 +195,57 @@ TEST_F(CopyCoreTest, AnImageIsGivenTheTimeThatItTakes) {
   EXPECT_EQ(images_, 1);
   EXPECT_THAT(CaughtUp(), Contains(testing::Pair(2u, 9u)));
   EXPECT_EQ(copies_[2]->State().entries(), state().entries());
+}
+
+TEST_F(CopyCoreTest, AShardWithoutAPlaceIsMadeOnceThereIsOne) {
+  disk_is_full_ = true;
+  copies_[1]->LeadFresh(1, now_);
+  Live(2 * kSilence);
+  EXPECT_TRUE(state().empty());
+  EXPECT_EQ(state().trouble(), "no space left");
+  disk_is_full_ = false;
+  Live(2 * kSilence);
+  EXPECT_EQ(state().trouble(), "");
+  EXPECT_TRUE(state().leads());
+  Start();
+  EXPECT_EQ(Push(1), 2u);
+}
+
+// To read the journal would stop the shard, and take as much memory as the journal has bytes.
+TEST_F(CopyCoreTest, ACopyThatJoinsDuringACheckpointBeginsAfterIt) {
+  int reads = 0;
+  DurableShardOptions shard = DurableShardOptionsOf(ConfigOfRun(), 0, 1);
+  shard.journal = std::make_unique<CountingJournal>(&reads);
+  copies_[1] =
+      std::make_unique<CopyCore>(Options(), std::make_unique<DurableShard>(std::move(shard)));
+  Start();
+  BeginCheckpoint();
+  Follow();
+  Live(2 * kSilence);
+  EXPECT_EQ(Push(1), 2u);
+  EXPECT_EQ(Say(ShardFixture::SaveOf(0, 2, 1, {})), 3u);
+  EXPECT_TRUE(copies_[1]->shard()->TakeFinishedCut().has_value());
+  Live(2 * kSilence);
+  EXPECT_EQ(images_, 0) << "a copy that leads later must be able to make the cut again";
+  EXPECT_EQ(reads, 0);
+  copies_[1]->CheckpointDone(1);
+  Exchange();
+  EXPECT_EQ(images_, 1);
+  Live(2 * kSilence);
+  EXPECT_THAT(CaughtUp(), Contains(testing::Pair(2u, 9u)));
+}
+
+// The checkpoint may need pushes that are acknowledged only with this copy.
+TEST_F(CopyCoreTest, ACheckpointDoesNotWaitForACopyThatBeginsAfterIt) {
+  Start();
+  Follow();
+  Live(2 * kSilence);
+  copies_[1]->Lead(1, {2}, state().report(), now_);
+  BeginCheckpoint();
+  Follow();  // it lost what it had
+  copies_[2]->Tick(now_);
+  Exchange();
+  EXPECT_THAT(state().silent(), Contains(2u));
 }
 
 TEST_F(CopyCoreTest, WhatACopyHadStaysIfAnImageCannotBeWritten) {

@@ -91,7 +91,7 @@ class RunLeaderTest : public testing::Test {
     config.mutable_train()->set_epochs(2);
     config.mutable_durability()->set_acknowledge(acknowledge_);
     const RunPlan plan = SmallPlan();
-    auto leader = RunLeader::Make(options, 1, record, &plan, now_);
+    auto leader = RunLeader::Make(options, 1, record, record.has_plan() ? &plan : nullptr, now_);
     ASSERT_TRUE(leader.ok()) << leader.status();
     leader_ = *std::move(leader);
     leader_->OnConfirmed(now_);
@@ -387,6 +387,15 @@ TEST_F(RunLeaderTest, AJournalThatCannotBeWrittenIsTold) {
   Live(std::chrono::seconds(1), CopyUnder(1, true), CopyUnder(1, false));
   EXPECT_EQ(status().waits_for(), "");
   EXPECT_EQ(status().storage_trouble(), "");
+}
+
+TEST_F(RunLeaderTest, AShardThatCannotBeMadeIsTold) {
+  Make(FirstRecord("run-id", ServerNumbered(1), 1));
+  CopyState none = CopyUnder(0, false);
+  none.set_empty(true);
+  none.set_trouble("no space left");
+  Live(std::chrono::seconds(3), none, std::nullopt);
+  EXPECT_EQ(Status().waits_for(), "waiting for shard 0: no space left");
 }
 
 // A program that is stuck, as in its data loader.

@@ -44,14 +44,15 @@ Config ConfigOfRun() {
   return config;
 }
 
-// Notes the images that it is given, and keeps nothing.
+// Tells of the images that it is given, and keeps nothing.
 class NotingJournal final : public Journal {
  public:
-  explicit NotingJournal(std::vector<uint64_t>* images) : images_(images) {}
+  explicit NotingJournal(std::function<void(uint64_t entry)> on_image)
+      : on_image_(std::move(on_image)) {}
   absl::Status Append(uint64_t, std::span<const JournalEntry>) override { return absl::OkStatus(); }
   absl::Status BeginLog(uint64_t) override { return absl::OkStatus(); }
   absl::Status SaveImage(const ShardImage& image) override {
-    images_->push_back(image.record.entry());
+    on_image_(image.record.entry());
     return absl::OkStatus();
   }
   absl::StatusOr<ShardImage> LoadImage(std::vector<std::string>*) override {
@@ -62,7 +63,7 @@ class NotingJournal final : public Journal {
   }
 
  private:
-  std::vector<uint64_t>* const images_;
+  const std::function<void(uint64_t)> on_image_;
 };
 
 // A server with one copy of one shard.
@@ -153,6 +154,10 @@ class Node final : public PeerHandler {
     return std::ranges::count(now.silent(), server) > 0;
   }
   CopyThread& copy() { return copy_; }
+  // The images of other copies are not written before HoldImages(false).
+  void HoldImages(bool hold) { holds_images_ = hold; }
+  // How often it said that an image takes its time.
+  int signs() const { return signs_; }
   // The images that were due so far.
   std::vector<std::shared_ptr<const ShardImage>> due() const {
     std::lock_guard lock(mutex_);
@@ -193,15 +198,21 @@ class Node final : public PeerHandler {
   static std::unique_ptr<DurableShard> Fresh(bool fresh, std::vector<uint64_t>* saved) {
     if (!fresh) return nullptr;
     DurableShardOptions options = DurableShardOptionsOf(ConfigOfRun(), 0, 1);
-    if (saved != nullptr) options.journal = std::make_unique<NotingJournal>(saved);
+    if (saved != nullptr) {
+      options.journal =
+          std::make_unique<NotingJournal>([saved](uint64_t entry) { saved->push_back(entry); });
+    }
     options.image_after = 1;
     return std::make_unique<DurableShard>(std::move(options));
   }
   CopyThreadOptions Options(Transport* transport) {
     CopyThreadOptions options;
     options.core.silence = kSilence;
-    options.core.empty_place = []() -> absl::StatusOr<DurableShardOptions> {
-      return DurableShardOptionsOf(ConfigOfRun(), 0, 1);
+    options.core.empty_place = [this]() -> absl::StatusOr<DurableShardOptions> {
+      DurableShardOptions place = DurableShardOptionsOf(ConfigOfRun(), 0, 1);
+      place.journal = std::make_unique<NotingJournal>(
+          [this](uint64_t) { EXPECT_TRUE(Eventually([this] { return !holds_images_; })); });
+      return place;
     };
     options.listen = [this, transport] { return transport->Listen(absl::StrCat("node", number_)); };
     options.advertised = [](const std::string& address) { return address; };
@@ -223,6 +234,7 @@ class Node final : public PeerHandler {
     return options;
   }
   void SendCopy(CopyCore::Send send) {
+    if (std::holds_alternative<CopyMessage::TakesImage>(send.message.what)) ++signs_;
     const bool leading = std::holds_alternative<CopyMessage::Image>(send.message.what) ||
                          std::holds_alternative<CopyMessage::Steps>(send.message.what);
     if (!leading) return link_->Send(EncodeFollowing(send.message));
@@ -238,6 +250,8 @@ class Node final : public PeerHandler {
   const uint32_t number_;
   std::string address_;
   std::atomic<uint32_t> leader_{0};
+  std::atomic<bool> holds_images_{false};
+  std::atomic<int> signs_{0};
   CallGuard guard_;
   PeerService service_;
   std::unique_ptr<grpc::Server> server_;
@@ -321,6 +335,18 @@ TEST_F(CopyThreads, ACopyCatchesUpAndTakesOver) {
   EXPECT_EQ(Push(2, 10), 3u) << "it is not applied twice";
   EXPECT_EQ(Push(3, 100), 4u);
   EXPECT_EQ(FirstWeight(second), -111);
+}
+
+// A slow disk takes minutes for a large image.
+TEST_F(CopyThreads, ACopyThatWritesAnImageSaysThatItLives) {
+  Start();
+  Node second(2, transport_.get(), false);
+  second.HoldImages(true);
+  second.Follow(1, first_);
+  EXPECT_TRUE(Eventually([&] { return second.signs() > 5; }));
+  EXPECT_FALSE(first_.IsCaughtUp(2));
+  second.HoldImages(false);
+  EXPECT_TRUE(Eventually([&] { return first_.IsCaughtUp(2); }));
 }
 
 TEST_F(CopyThreads, NothingIsAcknowledgedThatACopyInSyncLacks) {

@@ -219,6 +219,23 @@ TEST_F(ServerLoops, OneServerTrainsAndGoesOnWhenItIsStartedAgain) {
   })) << "what it had before, and one more";
 }
 
+TEST_F(ServerLoops, AShardThatCannotBeMadeIsToldAndTriedAgain) {
+  const std::string journal = JournalFolder(scratch_.path() + "/one", "shard-1");
+  std::filesystem::create_directories(std::filesystem::path(journal).parent_path());
+  std::filesystem::create_symlink("nowhere", journal);
+  Machine machine;
+  Start(&machine, "one", *RocksRunStore::Create(scratch_.path() + "/store", false), 1, 1, true);
+  std::string waits;
+  EXPECT_TRUE(Eventually([&] {
+    waits = Ask<StatusRequest>({&machine}, {}).waits_for();
+    return !waits.empty();
+  }));
+  EXPECT_THAT(waits, ::testing::HasSubstr("waiting for shard 1: cannot create " + journal));
+  std::filesystem::remove(journal);
+  Train({&machine});
+  EXPECT_TRUE(Push({&machine}, 1, 1));
+}
+
 TEST_F(ServerLoops, AServerThatDiesIsReplaced) {
   FakeEtcd etcd;
   const auto store = [&] {
