@@ -419,7 +419,8 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
   const std::vector<uint32_t> workers = members_.Ready();
   if (auto segment = ledger_->Deal(workers, StepsOf(workers))) {
     run_.Train();
-    effects->commands.push_back(BeginSegment{*segment});
+    segment->clear_stretches();  // no shard needs them
+    effects->commands.push_back(BeginSegment{*std::move(segment)});
     std::string cut = ShortClocksText(config().local(), batches_per_epoch(), workers.size());
     if (ending == 0 && !cut.empty()) effects->news.push_back(std::move(cut));
   }
