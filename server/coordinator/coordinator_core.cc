@@ -24,6 +24,14 @@ namespace {
 
 constexpr int kUsualEpochs = 1;  // the default of train.epochs
 
+// Whether the report says more than levels, which may be counted again.
+bool CountsAny(WorkerReport report) {
+  report.clear_clock();
+  report.clear_residual_norm();
+  report.clear_detour();
+  return report.ByteSizeLong() > 0;
+}
+
 // Of a program that brings its epochs. A config with the default need not name any.
 std::string EpochsNote(const TrainConfig& config, uint32_t epochs) {
   if (epochs == 0 || config.epochs() == static_cast<int>(epochs)) return "";
@@ -178,8 +186,8 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   reply.set_drain(run_.draining() && (!run_.stopped_early() || EvaluatesByItself()));
   reply.set_leave(member->record.leaving());
   if (HasCounted(request)) return reply;
-  member->record.set_reports(request.number());
   const WorkerReport& report = request.report();
+  if (CountsAny(report)) member->record.set_reports(request.number());
   totals_.Count(report);
   if (IsBeforeCheckpoint(request.key().worker())) checkpoints_.Count(report);
   for (const std::string& note : report.notes()) totals_.Note(note);
