@@ -91,6 +91,7 @@ struct ControlClient::Impl {
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // a proxy must not see the run
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+    arguments.SetMaxReceiveMessageSize(-1);  // a share lists every batch of an epoch
     Server& server = servers.emplace_back();
     server.address = address;
     server.channel = grpc::CreateCustomChannel(address, credentials, arguments);

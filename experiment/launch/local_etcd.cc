@@ -105,7 +105,7 @@ void LocalEtcd::TakePorts(const std::string& program, const std::string& tls_dir
            "--advertise-client-urls", clients, "--listen-peer-urls", peers,
            "--initial-advertise-peer-urls", peers, "--initial-cluster", "default=" + peers,
            // Each change of the run's record is a revision, of which only the latest counts.
-           "--auto-compaction-mode=revision", "--auto-compaction-retention=1000",
+           "--auto-compaction-mode=revision", "--auto-compaction-retention=100",
            "--max-request-bytes=33554432"};
   if (!tls_dir.empty()) {
     const CredentialFiles files = CredentialFilesIn(tls_dir, "server");

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/names.h"
+#include "net/run_store.h"
 #include "net/transport_security.h"
 #include "net/wire_format.h"
 #include "proto/has_journal.h"
@@ -261,7 +262,7 @@ void RunLeader::Heartbeat(uint64_t request, const HeartbeatRequest& asked, Time 
   auto reply = coordinator_.Heartbeat(readable, now);
   // An error ends the worker. So it is sent only after a write proves that this server still leads.
   if (!reply.ok()) return AnswerOnceStored(request, std::move(reply), Effects(), now);
-  counts_changed_ = true;
+  counts_changed_ = counts_changed_ || !again;
   *reply->mutable_leaders() = LeadersNow();
   // Workers keep their endpoints until those of all shards are known.
   if (EndpointsKnown()) {
@@ -586,7 +587,7 @@ void RunLeader::Tick(Time now, ServerEffects* effects) {
   if (counts_changed_ && now >= store_counts_) {
     counts_changed_ = false;
     store_counts_ = now + kStoreCounts;
-    ++changes_;
+    if (CountsAreNew(now)) ++changes_;
   }
   checkpoints_.Tick(now, effects);
   WriteLastCheckpointAgain(now, effects);
@@ -677,6 +678,15 @@ RunRecord RunLeader::RecordNow(Time now) const {
   orders_.Save(coordinator);
   for (const auto& [worker, pass] : passes_) *coordinator->add_passes() = pass;
   return record;
+}
+
+// Whether more than time has passed since the stored record.
+bool RunLeader::CountsAreNew(Time now) const {
+  RunRecord record = RecordNow(now);
+  if (record.has_plan()) {
+    record.mutable_coordinator()->set_seconds_trained(stored().coordinator().seconds_trained());
+  }
+  return BytesOf(record) != BytesOf(stored());
 }
 
 void RunLeader::Store(Time now, ServerEffects* effects) {

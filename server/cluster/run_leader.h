@@ -156,6 +156,7 @@ class RunLeader {
   void AnswerPending(Time now, ServerEffects* effects);
   bool NobodyIsLeft() const;
   RunRecord RecordNow(Time now) const;
+  bool CountsAreNew(Time now) const;
   // Number of the last decided change.
   uint64_t Changes() const { return changes_ + copies_.changes(); }
   bool AllStored() const { return store_.run().changes == Changes(); }
@@ -189,7 +190,7 @@ class RunLeader {
 
   std::map<uint32_t, CoordinatorRecord::Pass> passes_;  // by worker; in a secured run
   std::vector<WorkerKey> expelled_;                     // workers whose Expel effects are due
-  bool counts_changed_ = false;  // reports changed counts since the last write
+  bool counts_changed_ = false;  // reports may have changed counts since the last write
   Time store_counts_{};          // earliest time for the next write of counts
   WaitNews wait_news_;
   LateWatch late_watch_;

@@ -112,7 +112,7 @@ LeaderSays SaysOrder(const ShardOrderTo& order) {
   LeaderSays says;
   says.mutable_order()->set_shard(order.shard);
   says.mutable_order()->set_epoch(order.epoch);
-  *says.mutable_order()->mutable_order() = ToOrderForShard(order.number, order.command);
+  *says.mutable_order()->mutable_order() = ToOrder(order.number, order.command);
   return says;
 }
 

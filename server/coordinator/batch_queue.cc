@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace psgd {
+namespace {
+
+uint32_t BatchIn(const BatchStretch& stretch, uint64_t i) {
+  return static_cast<uint32_t>(stretch.first() + i * std::max(1u, stretch.step()));
+}
+
+}  // namespace
 
 BatchQueue BatchQueue::UpTo(uint32_t count) {
   Record record;
@@ -22,7 +29,9 @@ void BatchQueue::Add(uint32_t batch) {
   ++size_;
   if (!stretches_.empty()) {
     BatchStretch& last = stretches_.back();
-    if (last.first() + last.count() == batch) {
+    // The second batch of a stretch says its steps.
+    if (last.count() == 1 && batch > last.first()) last.set_step(batch - last.first());
+    if (BatchIn(last, last.count()) == batch) {
       last.set_count(last.count() + 1);
       return;
     }
@@ -31,19 +40,24 @@ void BatchQueue::Add(uint32_t batch) {
   stretches_.back().set_count(1);
 }
 
-std::vector<uint32_t> BatchQueue::Take(size_t count) {
-  std::vector<uint32_t> taken;
-  taken.reserve(std::min<uint64_t>(count, size_));
-  while (taken.size() < count && size_ > 0) {
+BatchQueue BatchQueue::Take(uint64_t count) {
+  BatchQueue taken;
+  while (taken.size_ < count && size_ > 0) {
     BatchStretch& next = stretches_.front();
-    const auto here = static_cast<uint32_t>(std::min<uint64_t>(next.count(), count - taken.size()));
-    for (uint32_t i = 0; i < here; ++i) taken.push_back(next.first() + i);
-    size_ -= here;
-    next.set_first(next.first() + here);
-    next.set_count(next.count() - here);
+    BatchStretch& here = taken.stretches_.emplace_back(next);
+    here.set_count(static_cast<uint32_t>(std::min<uint64_t>(next.count(), count - taken.size_)));
+    taken.size_ += here.count();
+    size_ -= here.count();
+    next.set_first(BatchIn(next, here.count()));
+    next.set_count(next.count() - here.count());
     if (next.count() == 0) stretches_.pop_front();
   }
   return taken;
+}
+
+uint32_t BatchReader::At(uint64_t place) {
+  while (place - before_ >= record_[stretch_].count()) before_ += record_[stretch_++].count();
+  return BatchIn(record_[stretch_], place - before_);
 }
 
 }  // namespace psgd

@@ -24,6 +24,14 @@ namespace {
 
 constexpr int kUsualEpochs = 1;  // the default of train.epochs
 
+// Whether the report says more than levels, which may be counted again.
+bool CountsAny(WorkerReport report) {
+  report.clear_clock();
+  report.clear_residual_norm();
+  report.clear_detour();
+  return report.ByteSizeLong() > 0;
+}
+
 // Says that the epochs of the program replace those of the config. Empty if both are equal, or if
 // the config has the default.
 std::string EpochsNote(const TrainConfig& config, uint32_t epochs) {
@@ -179,8 +187,8 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   reply.set_drain(run_.draining() && (!run_.stopped_early() || EvaluatesByItself()));
   reply.set_leave(member->record.leaving());
   if (HasCounted(request)) return reply;
-  member->record.set_reports(request.number());
   const WorkerReport& report = request.report();
+  if (CountsAny(report)) member->record.set_reports(request.number());
   totals_.Count(report);
   if (IsBeforeCheckpoint(request.key().worker())) checkpoints_.Count(report);
   for (const std::string& note : report.notes()) totals_.Note(note);
@@ -420,7 +428,8 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
   const std::vector<uint32_t> workers = members_.Ready();
   if (auto segment = ledger_->Deal(workers, StepsOf(workers))) {
     run_.Train();
-    effects->commands.push_back(BeginSegment{*segment});
+    segment->clear_stretches();  // no shard needs them
+    effects->commands.push_back(BeginSegment{*std::move(segment)});
     std::string cut = ShortClocksText(config().local(), batches_per_epoch(), workers.size());
     if (ending == 0 && !cut.empty()) effects->news.push_back(std::move(cut));
   }

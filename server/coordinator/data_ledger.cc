@@ -35,7 +35,8 @@ uint64_t IndexOf(const Segment& segment, int rank, uint64_t i) {
 }
 
 uint64_t BatchesOf(const Segment& segment, int rank) {
-  const auto size = static_cast<uint64_t>(segment.batches_size());
+  uint64_t size = 0;
+  for (const BatchStretch& stretch : segment.stretches()) size += stretch.count();
   uint64_t batches = size / BatchesOfClock(segment) * StepsOf(segment, rank);
   while (IndexOf(segment, rank, batches) < size) ++batches;
   return batches;
@@ -96,10 +97,9 @@ Segment ShareOf(const Segment& segment, uint32_t worker) {
     share.set_most_steps(*std::ranges::max_element(segment.steps()));
   }
   const uint64_t batches = BatchesOf(segment, static_cast<int>(rank));
-  for (uint64_t i = 0; i < batches; ++i) {
-    share.add_batches(
-        segment.batches(static_cast<int>(IndexOf(segment, static_cast<int>(rank), i))));
-  }
+  BatchReader reader(segment.stretches());
+  for (uint64_t i = 0; i < batches; ++i)
+    share.add_batches(reader.At(IndexOf(segment, static_cast<int>(rank), i)));
   return share;
 }
 
@@ -110,7 +110,14 @@ DataLedger::DataLedger(const LedgerOptions& options, const LedgerPosition& resum
 
 DataLedger::DataLedger(const LedgerOptions& options, const LedgerRecord& record)
     : options_(options), position_(FromRecord(record.position())), next_id_(record.next_id()) {
-  for (const LedgerRecord::Dealt& dealt : record.dealt()) segments_[dealt.segment().id()] = dealt;
+  for (const LedgerRecord::Dealt& dealt : record.dealt()) {
+    Segment& segment = *(segments_[dealt.segment().id()] = dealt).mutable_segment();
+    if (!segment.stretches().empty()) continue;
+    BatchQueue listed;  // by an earlier version
+    for (const uint32_t batch : segment.batches()) listed.Add(batch);
+    *segment.mutable_stretches() = listed.Save();
+    segment.clear_batches();
+  }
 }
 
 LedgerRecord DataLedger::Save() const {
@@ -153,12 +160,12 @@ std::optional<Segment> DataLedger::Deal(const std::vector<uint32_t>& workers,
   const auto rank =
       static_cast<int>(steps.empty() ? 0 : std::ranges::max_element(steps) - steps.begin());
   const uint32_t clocks = ClockBudget(StepsOf(segment, rank));
-  const std::vector<uint32_t> batches = position_.remaining.Take(clocks * of_clock);
+  const BatchQueue batches = position_.remaining.Take(clocks * of_clock);
   segment.set_id(next_id_++);
   segment.set_epoch(position_.epoch);
   segment.set_first_clock(position_.clock);
   segment.set_clocks(static_cast<uint32_t>((batches.size() + of_clock - 1) / of_clock));
-  segment.mutable_batches()->Add(batches.begin(), batches.end());
+  *segment.mutable_stretches() = batches.Save();
   segment.set_epoch_at_start(epoch_at_start);
   segment.set_epochs_per_clock(static_cast<double>(of_clock) / options_.batches_per_epoch);
 
@@ -179,8 +186,9 @@ std::vector<ReturnedBatch> DataLedger::Return(uint32_t worker, uint64_t clock) {
     if (rank == workers.size() || WentBack(dealt, rank)) continue;
     dealt.add_returned(rank);
     const uint64_t batches = BatchesOf(segment, rank);
+    BatchReader reader(segment.stretches());
     for (uint64_t i = ClocksDone(segment, clock) * StepsOf(segment, rank); i < batches; ++i) {
-      const uint32_t batch = segment.batches(static_cast<int>(IndexOf(segment, rank, i)));
+      const uint32_t batch = reader.At(IndexOf(segment, rank, i));
       undone.push_back({id, segment.epoch(), batch});
       if (segment.epoch() == position_.epoch) {
         position_.remaining.Add(batch);

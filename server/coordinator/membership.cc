@@ -238,7 +238,13 @@ void Membership::Show(Time now, StatusReply* status) const {
 }
 
 void Membership::Save(CoordinatorRecord* record) const {
-  for (const auto& [worker, member] : members_) *record->add_members() = member.record;
+  bool has_choices = false;
+  for (const auto& [worker, member] : members_) {
+    CoordinatorMemberRecord& saved = *record->add_members() = member.record;
+    // Those of one worker are shown, and of thousands of tensors they are large.
+    if (has_choices) saved.clear_choices();
+    has_choices = has_choices || saved.choices().tensors_size() > 0;
+  }
 }
 
 void Membership::Restore(const CoordinatorRecord& record, Time now) {

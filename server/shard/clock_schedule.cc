@@ -8,8 +8,7 @@
 namespace psgd {
 
 void ClockSchedule::Begin(const Segment& segment, uint64_t slowest) {
-  Segment& kept = segments_[segment.first_clock()] = segment;
-  kept.clear_batches();
+  segments_[segment.first_clock()] = segment;
   while (segments_.size() > 1 && std::next(segments_.begin())->first <= slowest) {
     segments_.erase(segments_.begin());
   }

@@ -44,7 +44,7 @@ absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out, uint64
   }
   // The order's entry precedes its consequences, such as pulls that no longer wait.
   if (keeps_journal_ && !std::holds_alternative<InstallModel>(command)) {
-    *journal_.emplace_back().head.mutable_order() = ToOrderForShard(number, command);
+    *journal_.emplace_back().head.mutable_order() = ToOrder(number, command);
   }
   PSGD_RETURN_IF_ERROR(Carry(command, out));
   if (number != 0) last_order_ = number;

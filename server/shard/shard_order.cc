@@ -29,12 +29,6 @@ ShardOrder ToOrder(uint64_t number, const ShardCommand& command) {
   return order;
 }
 
-ShardOrder ToOrderForShard(uint64_t number, const ShardCommand& command) {
-  ShardOrder order = ToOrder(number, command);
-  if (order.has_begin()) order.mutable_begin()->clear_batches();
-  return order;
-}
-
 absl::StatusOr<ShardCommand> FromOrder(const ShardOrder& order) {
   switch (order.order_case()) {
     case ShardOrder::kAdmit:

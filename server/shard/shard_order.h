@@ -8,8 +8,6 @@ namespace psgd {
 
 // REQUIRES: `command` is no InstallModel. It is never stored; the image that follows it is.
 ShardOrder ToOrder(uint64_t number, const ShardCommand& command);
-// The order without the fields that no shard reads: with thousands of workers they are a megabyte.
-ShardOrder ToOrderForShard(uint64_t number, const ShardCommand& command);
 // INVALID_ARGUMENT: `order` holds no command.
 absl::StatusOr<ShardCommand> FromOrder(const ShardOrder& order);
 

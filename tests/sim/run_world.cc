@@ -160,7 +160,10 @@ void RunWorld::Ordered(const ShardOrderTo& order, std::shared_ptr<const Placemen
     // It may begin before a worker hears that it is registered.
     for (const uint32_t worker : begin->segment.workers())
       oracle_.Registered(admitted_[worker], *placement_);
-    oracle_.Dealt(begin->segment);
+    // Shards are not told its batches. The run store has them before any shard hears of it.
+    for (const LedgerRecord::Dealt& dealt : store_.record().coordinator().ledger().dealt()) {
+      if (dealt.segment().id() == last_segment_) oracle_.Dealt(dealt.segment());
+    }
   } else if (const auto* take = std::get_if<TakeCheckpoint>(&order.command)) {
     if (take->id <= last_checkpoint_) return;
     last_checkpoint_ = take->id;

@@ -251,7 +251,7 @@ std::string Soak::StartEtcd() {
         Path(absl::StrCat("etcd-", i)), "--listen-client-urls", clients, "--advertise-client-urls",
         clients, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
         "--initial-cluster", cluster, "--unsafe-no-fsync", "--auto-compaction-mode=revision",
-        "--auto-compaction-retention=1000"}));
+        "--auto-compaction-retention=100"}));
   }
   for (const auto& member : etcd_) {
     if (!member->WaitFor("client requests on")) return "etcd does not start: " + member->Err();

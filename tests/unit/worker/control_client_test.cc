@@ -61,12 +61,14 @@ class HangingServer : public Control::Service {
     return Hang(context);
   }
   grpc::Status NextSegment(grpc::ServerContext* context, const NextSegmentRequest*,
-                           NextSegmentReply*) override {
+                           NextSegmentReply* reply) override {
+    reply->mutable_segment()->mutable_batches()->Resize(batches, UINT32_MAX);
     return Hang(context);
   }
   // Counts attempts whose caller gave up before its deadline.
   int given_up() const { return given_up_; }
   JoinReply joined;  // the reply to a join
+  int batches = 0;   // of the next share
 
  private:
   grpc::Status Hang(grpc::ServerContext* context) {
@@ -121,6 +123,17 @@ TEST(ControlClient, ARegistrationIsGivenTimeAlsoWhereAnotherServerMayLead) {
   answer.join();
   ASSERT_EQ(server.attempts().size(), 1u);
   EXPECT_GT(server.attempts()[0], std::chrono::seconds(10));
+}
+
+// A worker of a program has all batches of an epoch in one share.
+TEST(ControlClient, AShareMayBeLarge) {
+  HangingServer server;
+  ControlClient client({.server = server.address(), .interrupted = {}, .credentials = {}});
+  server.batches = 2000000;
+  server.Answer();
+  const auto next = client.NextSegment(NextSegmentRequest());
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(next->segment().batches_size(), server.batches);
 }
 
 // The answers to NextSegment and to a heartbeat may overtake each other.

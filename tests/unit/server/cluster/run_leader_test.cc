@@ -348,6 +348,36 @@ TEST_F(RunLeaderTest, AWorkerThatWaitsIsAnsweredWithoutAWrite) {
   EXPECT_FALSE(answers_.contains(request_));
 }
 
+// Each write is a revision that the store keeps for a while.
+TEST_F(RunLeaderTest, AHeartbeatThatSaysNothingNewIsNoWrite) {
+  Make(TrainingRecord(1));
+  Live(kPatience, CopyUnder(1, true), CopyUnder(1, false));
+  HeartbeatRequest beat;
+  *beat.mutable_key() = JoinWorker("w");
+  NextSegment(beat.key());
+  beat.mutable_report()->set_steps(1);
+  beat.mutable_report()->set_clock(1);
+  beat.mutable_report()->set_residual_norm(0.5);
+  const auto writes_of = [&](uint64_t number) {
+    const int before = writes_;
+    for (int i = 0; i < 3; ++i) {
+      beat.set_number(number + (i == 2 ? 0 : i));  // the last comes twice
+      Ask(beat);
+      Live(std::chrono::seconds(2), CopyUnder(1, true), CopyUnder(1, false));
+      beat.mutable_report()->clear_steps();
+    }
+    return writes_ - before;
+  };
+  EXPECT_EQ(writes_of(1), 1) << "a step";
+  EXPECT_EQ(leader_->stored().coordinator().total().steps(), 1u);
+  EXPECT_EQ(writes_of(4), 0);
+  beat.mutable_report()->set_clock(2);
+  EXPECT_EQ(writes_of(7), 1);
+  beat.mutable_report()->set_steps(3);
+  EXPECT_EQ(writes_of(10), 1);
+  EXPECT_EQ(leader_->stored().coordinator().total().steps(), 4u);
+}
+
 TEST_F(RunLeaderTest, TrainingBeginsOnceShardsAreWhereTheyBelong) {
   RunRecord record = TrainingRecord(1);
   const ShardCopies first = record.shards(0);

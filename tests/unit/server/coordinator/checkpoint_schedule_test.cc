@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/server/coordinator/batches.h"
+
 namespace psgd {
 namespace {
 
@@ -78,8 +80,7 @@ TEST(CheckpointScheduleTest, TheOneUnderWayListsBatchesThatAWorkerLeftUndone) {
   schedule.GiveBack({2, 1, 3});
   schedule.GiveBack({3, 1, 4});  // of a segment behind the boundary
   schedule.GiveBack({1, 0, 5});  // of an earlier epoch
-  BatchQueue remaining = schedule.under_way()->position.remaining;
-  EXPECT_THAT(remaining.Take(kBatches), UnorderedElementsAre(3, 7));
+  EXPECT_THAT(Batches(schedule.under_way()->position.remaining), UnorderedElementsAre(3, 7));
   EXPECT_EQ(schedule.under_way()->position.repeated, 1u);
   EXPECT_TRUE(schedule.End(1));
   EXPECT_FALSE(schedule.EndsAfter(2));

@@ -1,5 +1,6 @@
 // Boundaries: evaluation, checkpoints, draining, the end of the run, resuming.
 #include "proto/trained.h"
+#include "tests/unit/server/coordinator/batches.h"
 #include "tests/unit/server/coordinator/coordinator_fixture.h"
 
 namespace psgd {
@@ -382,8 +383,8 @@ TEST(CoordinatorSegment, ACheckpointPromisesWhatADyingWorkerLeavesUndone) {
   EXPECT_EQ(run.Next(a, 1).save_state_for(), 1u);
   run.Beat(b, 1);
   run.Leave(b);  // one of its two batches is not in the cut
-  BatchQueue remaining = run.core().checkpoint_under_way()->position.remaining;
-  EXPECT_THAT(remaining.Take(9), UnorderedElementsAre(4, 5, 6, 7, first.segment().batches(1)));
+  EXPECT_THAT(Batches(run.core().checkpoint_under_way()->position.remaining),
+              UnorderedElementsAre(4, 5, 6, 7, first.segment().batches(1)));
 }
 
 TEST(CoordinatorSegment, DrainingEndsAtTheBoundaryWithACheckpoint) {

@@ -6,8 +6,12 @@
 #include <map>
 #include <numeric>
 
+#include "tests/unit/server/coordinator/batches.h"
+
 namespace psgd {
 namespace {
+
+size_t SizeOf(const Segment& segment) { return Batches(segment.stretches()).size(); }
 
 using Seen = std::map<std::pair<uint32_t, uint32_t>, int>;  // (epoch, batch) -> times
 
@@ -36,8 +40,8 @@ TEST(DataLedger, DealsEveryBatchOfEveryEpochOnce) {
         EXPECT_LE(segment->clocks(), 3u);
         // Shares differ by at most one batch, and the segment has enough clocks for the largest
         // share.
-        EXPECT_LE(segment->batches_size(), static_cast<int>(segment->clocks() * workers));
-        EXPECT_GT(segment->batches_size(), static_cast<int>((segment->clocks() - 1) * workers));
+        EXPECT_LE(SizeOf(*segment), segment->clocks() * workers);
+        EXPECT_GT(SizeOf(*segment), (segment->clocks() - 1) * workers);
         for (uint32_t rank = 0; rank < workers; ++rank) {
           Train(*segment, static_cast<int>(rank), segment->clocks(), &seen);
         }
@@ -62,7 +66,7 @@ TEST(DataLedger, AClockMayHaveSeveralBatchesOfAWorker) {
     Seen seen;
     while (const auto segment = ledger.Deal(workers, steps)) {
       EXPECT_DOUBLE_EQ(segment->epochs_per_clock(), of_clock / 40.0);
-      const bool whole = segment->batches_size() == static_cast<int>(2 * of_clock);
+      const bool whole = SizeOf(*segment) == 2 * of_clock;
       for (size_t rank = 0; rank < workers.size(); ++rank) {
         const Segment share = ShareOf(*segment, workers[rank]);
         EXPECT_THAT(share.steps(), ::testing::ElementsAre(steps[rank]));
@@ -71,7 +75,7 @@ TEST(DataLedger, AClockMayHaveSeveralBatchesOfAWorker) {
           EXPECT_EQ(share.batches_size(), static_cast<int>(2 * steps[rank]));
         }
         // A short clock is short for all.
-        const double part = static_cast<double>(segment->batches_size()) / (2 * of_clock);
+        const double part = static_cast<double>(SizeOf(*segment)) / (2 * of_clock);
         EXPECT_NEAR(share.batches_size(), 2 * steps[rank] * part, steps[rank] + 1.0);
         for (const uint32_t batch : share.batches()) ++seen[{share.epoch(), batch}];
       }
@@ -105,7 +109,7 @@ TEST(DataLedger, AShareIsWhatTheWorkerNeedsOfASegment) {
     Segment wanted = segment;
     wanted.clear_workers();
     wanted.add_workers(worker);
-    wanted.clear_batches();
+    wanted.clear_stretches();
     if (worker == 3) wanted.add_batches(4);
     wanted.set_rank(worker == 3 ? 0 : 1);
     wanted.set_ranks(2);
@@ -181,7 +185,7 @@ TEST(DataLedger, BatchesComeBackAfterTheLastSegmentToo) {
   EXPECT_FALSE(ledger.Finished());
   const auto again = ledger.Deal({0});
   ASSERT_TRUE(again.has_value());
-  EXPECT_EQ(again->batches_size(), 2);
+  EXPECT_EQ(SizeOf(*again), 2u);
   EXPECT_EQ(again->first_clock(), 3u);
   EXPECT_TRUE(ledger.EndsEpoch(again->id()));
   EXPECT_TRUE(ledger.Finished());
@@ -207,7 +211,7 @@ TEST(DataLedger, OneThatHoldsTheIdentityLaterReturnsOnlyItsOwn) {
   const auto second = ledger.Deal({0, 1});
   const auto undone = ledger.Return(1, 3);
   ASSERT_EQ(undone.size(), 1u);
-  EXPECT_EQ(undone[0].batch, second->batches(3));
+  EXPECT_EQ(undone[0].batch, Batches(second->stretches())[3]);
 }
 
 TEST(DataLedger, ResumesWhereAPositionStands) {
@@ -237,11 +241,43 @@ TEST(DataLedger, AnEpochMayHaveBillionsOfBatches) {
   DataLedger ledger({.epochs = 1, .batches_per_epoch = UINT32_MAX, .segment_clocks = 3});
   ledger.Deal({0, 1});
   const auto segment = ledger.Deal({0, 1});
-  EXPECT_THAT(segment->batches(), ::testing::ElementsAre(6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(Batches(segment->stretches()), ::testing::ElementsAre(6, 7, 8, 9, 10, 11));
   EXPECT_EQ(ledger.Return(1, 4).size(),
             2u);  // it had finished the first segment and a clock of the second
   EXPECT_EQ(ledger.position().remaining.size(), UINT32_MAX - 12 + 2u);
   EXPECT_LT(ledger.Save().ByteSizeLong(), 200u);
+}
+
+// The record is written again with each report of a worker.
+TEST(DataLedger, ARecordIsSmallAlsoIfASegmentIsALongEpoch) {
+  const LedgerOptions options{.epochs = 2, .batches_per_epoch = 300000, .segment_clocks = 1000000};
+  std::vector<uint32_t> workers(40);
+  std::iota(workers.begin(), workers.end(), 0u);
+  DataLedger ledger(options);
+  ledger.Deal(workers);
+  for (uint32_t dead = 30; dead < 40; ++dead) EXPECT_GT(ledger.Return(dead, dead).size(), 7000u);
+  workers.resize(30);
+  const auto segment = ledger.Deal(workers);
+  ledger.Return(7, 7510);
+  EXPECT_LT(ledger.Save().ByteSizeLong(), 1000u);
+  const DataLedger again(options, ledger.Save());
+  EXPECT_EQ(again.Save().SerializeAsString(), ledger.Save().SerializeAsString());
+  EXPECT_EQ(ShareOf(*again.Find(2), 3).SerializeAsString(),
+            ShareOf(*segment, 3).SerializeAsString());
+}
+
+TEST(DataLedger, GoesOnFromARecordThatListsBatches) {
+  const LedgerOptions options{.epochs = 1, .batches_per_epoch = 20, .segment_clocks = 3};
+  DataLedger ledger(options);
+  const auto segment = ledger.Deal({0, 1});
+  LedgerRecord listed = ledger.Save();
+  Segment* const dealt = listed.mutable_dealt(0)->mutable_segment();
+  dealt->clear_stretches();
+  for (const uint32_t batch : Batches(segment->stretches())) dealt->add_batches(batch);
+  DataLedger again(options, listed);
+  EXPECT_THAT(ShareOf(*again.Find(1), 1).batches(), ::testing::ElementsAre(1, 3, 5));
+  EXPECT_TRUE(again.Save().dealt(0).segment().batches().empty());
+  EXPECT_EQ(again.Return(1, 1).size(), 2u);
 }
 
 // Returned batches come last, in the order of their return, also after a record was read.
@@ -251,11 +287,29 @@ TEST(BatchQueue, KeepsItsOrder) {
   EXPECT_EQ(queue.size(), 9u);
   EXPECT_EQ(queue.Save().size(), 4);
   BatchQueue copy(queue.Save());
-  EXPECT_THAT(copy.Take(3), ::testing::ElementsAre(0, 1, 2));
-  EXPECT_THAT(copy.Take(0), ::testing::ElementsAre());
-  EXPECT_THAT(copy.Take(100), ::testing::ElementsAre(3, 4, 1, 2, 0, 0));
+  EXPECT_THAT(Batches(copy.Take(3)), ::testing::ElementsAre(0, 1, 2));
+  EXPECT_THAT(Batches(copy.Take(0)), ::testing::ElementsAre());
+  EXPECT_THAT(Batches(copy.Take(100)), ::testing::ElementsAre(3, 4, 1, 2, 0, 0));
   EXPECT_TRUE(copy.empty());
-  EXPECT_THAT(copy.Take(1), ::testing::ElementsAre());
+  EXPECT_THAT(Batches(copy.Take(1)), ::testing::ElementsAre());
+}
+
+TEST(BatchQueue, KeepsEqualStepsTogether) {
+  BatchQueue queue;
+  const std::vector<uint32_t> batches = {3, 7, 11, 15, 19, 4, 8, 12, 13, 14, 2};
+  for (const uint32_t batch : batches) queue.Add(batch);
+  EXPECT_EQ(queue.Save().size(), 4);
+  EXPECT_EQ(Batches(queue), batches);
+  EXPECT_THAT(Batches(queue.Take(4)), ::testing::ElementsAre(3, 7, 11, 15));
+  EXPECT_THAT(Batches(queue.Take(2)), ::testing::ElementsAre(19, 4));
+  queue.Add(7);
+  EXPECT_THAT(Batches(queue), ::testing::ElementsAre(8, 12, 13, 14, 2, 7));
+  // One that is left of a stretch does not say the next batch's steps.
+  BatchQueue last;
+  for (const uint32_t batch : {0, 40}) last.Add(batch);
+  last.Take(1);
+  last.Add(41);
+  EXPECT_THAT(Batches(last), ::testing::ElementsAre(40, 41));
 }
 
 TEST(DataLedger, ForgetsButKeepsCounting) {

@@ -56,6 +56,32 @@ TEST(Membership, IncarnationsOfAnotherServerAreNotReused) {
   EXPECT_EQ(members.Join("a", "cpu", kStart).record.key().incarnation(), 1001u);
 }
 
+// Of many workers and tensors, choices would be most of the run's record.
+TEST(Membership, ChoicesOfTheWorkerWhoseAreShownAreSaved) {
+  Membership members(kLease);
+  for (const char* parameter : {"", "a", "b"}) {
+    MemberState& member = members.Join("w", "cpu", kStart);
+    if (*parameter == 0) {
+      members.Leave(0, "left");
+    } else {
+      member.record.mutable_choices()->add_tensors()->set_parameter(parameter);
+    }
+  }
+  members.Join("d", "cpu", kStart).record.mutable_choices()->add_tensors()->set_parameter("c");
+  CoordinatorRecord record;
+  members.Save(&record);
+  ASSERT_EQ(record.members_size(), 3);
+  EXPECT_EQ(record.members(0).choices().tensors(0).parameter(), "a");
+  EXPECT_FALSE(record.members(1).has_choices());
+  EXPECT_FALSE(record.members(2).has_choices());
+  Membership again(kLease);
+  again.Restore(record, kStart);
+  StatusReply before, after;
+  members.Show(kStart, &before);
+  again.Show(kStart, &after);
+  EXPECT_EQ(after.choices().SerializeAsString(), before.choices().SerializeAsString());
+}
+
 TEST(Membership, TouchSaysWhoMayStillSpeak) {
   Membership members(kLease);
   const WorkerKey old = members.Join("a", "cpu", kStart).record.key();
