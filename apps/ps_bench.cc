@@ -73,6 +73,7 @@ struct Arguments {
   std::string recompute = "0";
   std::string precision = "fp32";
   PushPullBenchOptions push_pull;
+  TransportBenchOptions messages;
   ApplyBenchOptions apply;
   JournalBenchOptions journal = {.folder = "."};
   CodecBenchOptions codecs;
@@ -125,7 +126,7 @@ absl::StatusOr<std::vector<BenchRow>> PushPull(const Arguments& arguments) {
 }
 
 absl::StatusOr<std::vector<BenchRow>> Transport(const Arguments& arguments) {
-  TransportBenchOptions options;
+  TransportBenchOptions options = arguments.messages;
   PSGD_ASSIGN_OR_RETURN(options.transport, TransportNamed(arguments.transport));
   PSGD_ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes(arguments.size));
   if (bytes < 1 || bytes > (64 << 20)) {
@@ -266,6 +267,11 @@ int ps_bench_main(int argc, char** argv) {
   CLI::App* transport = add("transport", "Messages alone, two processes");
   AddText(transport, "--transport", arguments.transport, "zmq, ipc, grpc, auto or ucx");
   AddText(transport, "--size", arguments.size, "Bytes of a message");
+  AddNumber(transport, "--messages", arguments.messages.messages, "Timed in each direction", 1,
+            1 << 24);
+  AddNumber(transport, "--window", arguments.messages.window, "On the way at once", 1, 1024);
+  AddNumber(transport, "--silent", arguments.messages.silent,
+            "Further peers of the receiver, which say nothing meanwhile", 0, 8000);
 
   CLI::App* apply = add("apply", "Payload to weights on a shard, on one core or more");
   apply->add_option("--optimizer", arguments.apply.optimizers,

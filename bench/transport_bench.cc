@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -130,6 +131,17 @@ int Work(const TransportBenchOptions& bench, Pipe& address_pipe, Pipe& result_pi
   if (!endpoint.ok()) return 1;
   Endpoint& peer = **endpoint;
 
+  std::vector<std::unique_ptr<Endpoint>> silent;
+  for (int i = 0; i < bench.silent; ++i) {
+    auto other = (*transport)->Connect({address});
+    if (!other.ok()) return 1;
+    silent.push_back(*std::move(other));
+    Message greeting;
+    greeting.header.mutable_push()->set_seq(1);
+    MustSend(*silent.back(), 0, greeting);
+    if (!silent.back()->Receive(Milliseconds(kPatience))) return 1;
+  }
+
   Message push = PayloadMessage(bench.message_bytes);
   Message pull;
   pull.header.mutable_pull();
@@ -171,6 +183,7 @@ pid_t Fork(int core, Side side) {
 
 absl::StatusOr<std::vector<BenchRow>> RunTransportBench(const TransportBenchOptions& options) {
   const double limit = MeasureMemcpy();
+  if (options.silent > 0) RaiseOpenFilesLimit();
   Pipe address_pipe;
   Pipe result_pipe;
   if (!address_pipe.ok || !result_pipe.ok) {
@@ -200,6 +213,7 @@ absl::StatusOr<std::vector<BenchRow>> RunTransportBench(const TransportBenchOpti
     row.name = absl::StrCat(transport, "/", name);
     row.verified = result.verified;
     row.limit_gbps = limit;
+    row.extra["silent"] = options.silent;
     row.extra["message_bytes"] = static_cast<double>(options.message_bytes);
     if (result.verified) {
       row.extra["messages_per_second"] = options.messages / seconds;

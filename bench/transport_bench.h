@@ -14,6 +14,7 @@ struct TransportBenchOptions {
   size_t message_bytes = 4u << 20;  // one payload
   int messages = 500;               // timed in each direction
   int window = 8;                   // on the way at once
+  int silent = 0;                   // further peers of the shard, which were heard once
 };
 
 // Returns rows named TRANSPORT/push (payloads one way, acknowledged) and TRANSPORT/pull (small

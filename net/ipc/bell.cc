@@ -12,6 +12,9 @@ namespace psgd {
 namespace {
 
 constexpr size_t kBytes = 4096;  // a page
+constexpr size_t kMarksAt = 64;  // not in the line of the flag
+static_assert(kMarksAt + Bell::kMostLinks / LinkSet::kWord * sizeof(uint64_t) <= kBytes);
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 }  // namespace
 
@@ -29,13 +32,33 @@ absl::StatusOr<Bell> Bell::Map(FileDescriptor memory, FileDescriptor event) {
   return Bell(std::move(mapped), std::move(event));
 }
 
-void Bell::Ring() {
-  // Orders what was published before the look at the flag, as Arm orders the flag before the look
-  // at what was published.
+std::atomic<uint64_t>& Bell::marks(size_t word) const {
+  return reinterpret_cast<std::atomic<uint64_t>*>(memory_.data() + kMarksAt)[word];
+}
+
+void Bell::Ring(size_t link) {
+  marks(link / LinkSet::kWord)
+      .fetch_or(uint64_t{1} << link % LinkSet::kWord, std::memory_order_release);
+  // Orders the mark before the look at the flag, as Arm orders the flag before the look at the
+  // marks.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (armed().load(std::memory_order_relaxed) == 0 || armed().exchange(0) == 0) return;
   const uint64_t one = 1;
   (void)!::write(event_.get(), &one, sizeof(one));
+}
+
+bool Bell::AnyMarked(const LinkSet& links) const {
+  for (size_t i = 0; i < links.words().size(); ++i) {
+    if (marks(i).load(std::memory_order_relaxed) != 0) return true;
+  }
+  return false;
+}
+
+void Bell::TakeMarks(LinkSet* links) {
+  for (size_t i = 0; i < links->words().size(); ++i) {
+    if (marks(i).load(std::memory_order_relaxed) == 0) continue;
+    links->words()[i] |= marks(i).exchange(0, std::memory_order_acquire);
+  }
 }
 
 void Bell::Arm() {

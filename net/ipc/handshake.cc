@@ -28,6 +28,7 @@ struct Greeting {
   uint32_t version = kProtocolVersion;
   uint32_t pass_bytes = 0;
   uint64_t arena_bytes = 0;
+  uint64_t number = 0;  // of the link, for Bell::Ring
   char pass[kMostPass] = {};
 };
 
@@ -92,7 +93,7 @@ absl::StatusOr<Greeted> ReceiveGreeting(int socket, size_t descriptors) {
   if (got <= 0) return absl::UnavailableError("the other side is gone");
   const Greeting& greeting = greeted.greeting;
   const bool is_greeting = got == sizeof(Greeting) && greeting.magic == kHandshakeMagic &&
-                           greeting.pass_bytes <= kMostPass;
+                           greeting.pass_bytes <= kMostPass && greeting.number < Bell::kMostLinks;
   const size_t passed = greeted.descriptors.size();
   if (is_greeting && passed < descriptors && (message.msg_flags & MSG_CTRUNC) != 0) {
     return ResourceExhaustedError("no file can be opened for a peer: ", OpenFilesText());
@@ -130,22 +131,26 @@ absl::StatusOr<FileDescriptor> ConnectUnix(const Address& address) {
 }
 
 absl::Status SendHello(int socket, uint64_t arena_bytes, const std::string& pass, int link,
-                       const Bell& bell) {
+                       size_t number, const Bell& bell) {
   Greeting greeting;
+  greeting.number = number;
   greeting.arena_bytes = arena_bytes;
   greeting.pass_bytes = static_cast<uint32_t>(std::min(pass.size(), kMostPass));
   std::memcpy(greeting.pass, pass.data(), greeting.pass_bytes);
   return SendGreeting(socket, greeting, std::array{link, bell.memory_fd(), bell.fd()});
 }
 
-absl::Status SendWelcome(int socket, const Bell& bell) {
-  return SendGreeting(socket, {}, std::array{bell.memory_fd(), bell.fd()});
+absl::Status SendWelcome(int socket, size_t number, const Bell& bell) {
+  Greeting greeting;
+  greeting.number = number;
+  return SendGreeting(socket, greeting, std::array{bell.memory_fd(), bell.fd()});
 }
 
 absl::StatusOr<IpcHello> ReceiveHello(int socket) {
   PSGD_ASSIGN_OR_RETURN(Greeted greeted, ReceiveGreeting(socket, 3));
   IpcHello hello;
   hello.arena_bytes = greeted.greeting.arena_bytes;
+  hello.number = greeted.greeting.number;
   hello.pass.assign(greeted.greeting.pass, greeted.greeting.pass_bytes);
   hello.link = std::move(greeted.descriptors[0]);
   hello.bell_memory = std::move(greeted.descriptors[1]);
@@ -153,9 +158,11 @@ absl::StatusOr<IpcHello> ReceiveHello(int socket) {
   return hello;
 }
 
-absl::StatusOr<Bell> ReceiveWelcome(int socket) {
+absl::StatusOr<IpcWelcome> ReceiveWelcome(int socket) {
   PSGD_ASSIGN_OR_RETURN(Greeted greeted, ReceiveGreeting(socket, 2));
-  return Bell::Map(std::move(greeted.descriptors[0]), std::move(greeted.descriptors[1]));
+  PSGD_ASSIGN_OR_RETURN(
+      Bell bell, Bell::Map(std::move(greeted.descriptors[0]), std::move(greeted.descriptors[1])));
+  return IpcWelcome{greeted.greeting.number, std::move(bell)};
 }
 
 bool IsOwnUser(int socket) {

@@ -25,7 +25,10 @@ class IpcConnector : public IpcEndpoint {
       : IpcEndpoint(options, std::move(bell), std::move(epoll)),
         addresses_(std::move(addresses)),
         links_(addresses_.size()),
-        tries_(addresses_.size()) {}
+        tries_(addresses_.size()) {
+    MakeRoom(links_.size());
+    for (size_t i = 0; i < links_.size(); ++i) links_[i].peer = links_[i].number = i;
+  }
 
   absl::Status Open() {
     for (Link& link : links_) PSGD_RETURN_IF_ERROR(MakeMemory(&link));
@@ -40,46 +43,38 @@ class IpcConnector : public IpcEndpoint {
     LookAtSockets(/*now=*/link.socket.open() && !link.bell);
     if (!link.shared) PSGD_RETURN_IF_ERROR(MakeMemory(&link));
     if (!link.socket.open()) TryConnect(to, SteadyNow());
-    return SendTo(to, link, message);
+    return SendTo(link, message);
   }
 
  protected:
-  Attempt TryReceive() override {
-    // Begins after the link served last, so that a busy link does not starve the others.
-    for (size_t tried = 0; tried < links_.size(); ++tried) {
-      const size_t i = next_;
-      next_ = (next_ + 1) % links_.size();
-      Link& link = links_[i];
-      if (link.HasIncoming()) {
-        Attempt attempt = Take(i, link);
-        if (attempt.refused || attempt.received) return attempt;
-      }
-      if (!std::exchange(link.lost, false)) continue;
-      link.shared.reset();  // all that came was read
-      link.socket = FileDescriptor();
-      link.bell.reset();
-    }
-    return {};
+  Link* LinkAt(size_t number) override {
+    return number < links_.size() ? &links_[number] : nullptr;
   }
 
-  bool AnyWork() const override { return std::ranges::any_of(links_, &Link::HasWork); }
+  void Drop(Link& link) override {
+    link.lost = false;
+    link.shared.reset();
+    link.socket = FileDescriptor();
+    link.bell.reset();
+  }
 
   void OnSocket(uint64_t key, bool gone) override {
     Link& link = links_[key];
     if (!link.socket.open()) return;
     if (!gone && !link.bell) {
-      absl::StatusOr<Bell> bell = ReceiveWelcome(link.socket.get());
-      if (absl::IsNotFound(bell.status())) return;
-      if (bell.ok()) {
-        link.bell.emplace(*std::move(bell));
-        link.bell->Ring();  // for what was sent before
+      absl::StatusOr<IpcWelcome> welcome = ReceiveWelcome(link.socket.get());
+      if (absl::IsNotFound(welcome.status())) return;
+      if (welcome.ok()) {
+        link.number_there = welcome->number;
+        link.bell.emplace(std::move(welcome->bell));
+        link.bell->Ring(link.number_there);  // for what was sent before
         return;
       }
     }
     // Kept until what the peer sent is read.
     link.socket = FileDescriptor();
     link.bell.reset();
-    link.lost = true;
+    Lose(link);
   }
 
   Time Maintain(Time now) override {
@@ -108,7 +103,7 @@ class IpcConnector : public IpcEndpoint {
     absl::StatusOr<FileDescriptor> socket = ConnectUnix(addresses_[i]);
     if (!socket.ok() || !IsOwnUser(socket->get())) return;
     const std::string pass = options_.security ? options_.security->curve.public_key : "";
-    if (!SendHello(socket->get(), ArenaBytes(), pass, link.shared->fd(), bell_).ok()) return;
+    if (!SendHello(socket->get(), ArenaBytes(), pass, link.shared->fd(), i, bell_).ok()) return;
     link.socket = *std::move(socket);
     Watch(link.socket, i);
   }
@@ -116,13 +111,16 @@ class IpcConnector : public IpcEndpoint {
   const std::vector<Address> addresses_;
   std::vector<Link> links_;
   std::vector<Time> tries_;  // by link: when the next is due
-  size_t next_ = 0;
 };
 
 }  // namespace
 
 StatusOrEndpoint ConnectIpc(const std::vector<std::string>& addresses,
                             const TransportOptions& options) {
+  if (addresses.size() > Bell::kMostLinks) {
+    return InvalidArgumentError(addresses.size(), " addresses are more than the ", Bell::kMostLinks,
+                                " that shared memory connects to");
+  }
   std::vector<Address> parsed;
   for (const std::string& text : addresses) {
     PSGD_ASSIGN_OR_RETURN(Address address, ParseIpcAddress(text));

@@ -18,6 +18,8 @@ constexpr uint64_t kWakeKey = UINT64_MAX;
 constexpr uint64_t kBellKey = UINT64_MAX - 1;
 
 constexpr Duration kLookAtSocketsPeriod = std::chrono::milliseconds(1);
+// A peer that breaks the rules delays others' messages by this at most, whatever marks it clears.
+constexpr Duration kLookAtAllPeriod = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -57,7 +59,12 @@ void IpcEndpoint::HandleSockets(Duration wait) {
 }
 
 void IpcEndpoint::LookAtSockets(bool now) {
-  if (now || SteadyNow() - looked_ >= kLookAtSocketsPeriod) HandleSockets(Duration::zero());
+  const Time time = SteadyNow();
+  if (now || time - looked_ >= kLookAtSocketsPeriod) HandleSockets(Duration::zero());
+  if (time - looked_at_all_ < kLookAtAllPeriod) return;
+  looked_at_all_ = time;
+  pending_.AddAll();
+  EndQuiet();
 }
 
 std::optional<Received> IpcEndpoint::Receive(Duration timeout) {
@@ -75,7 +82,8 @@ std::optional<Received> IpcEndpoint::Receive(Duration timeout) {
     const Time next = Maintain(now);
     if (now >= deadline) return std::nullopt;
     if (spin_.Until(moved_, [&] { return HasWork(); }) || !BeginWait()) continue;
-    const Duration wait = std::min(deadline, next) - SteadyNow();
+    const Duration wait =
+        std::min({deadline, next, looked_at_all_ + kLookAtAllPeriod}) - SteadyNow();
     HandleSockets(std::max(wait, Duration::zero()));
     EndWait();
   }
@@ -99,31 +107,52 @@ void IpcEndpoint::EndQuiet() {
   if (std::exchange(quiet_, false)) bell_.Disarm();
 }
 
-IpcEndpoint::Attempt IpcEndpoint::Take(PeerId from, Link& link) {
+void IpcEndpoint::Lose(Link& link) {
+  link.lost = true;
+  LookAt(link);
+  EndQuiet();
+}
+
+IpcEndpoint::Attempt IpcEndpoint::TryReceive() {
+  bell_.TakeMarks(&pending_);
+  // Begins after the link served last, so that a busy peer does not starve the others.
+  while (const std::optional<size_t> number = pending_.NextFrom(next_)) {
+    next_ = *number + 1;
+    Link* const link = LinkAt(*number);
+    if (link != nullptr && link->shared && link->shared->HasIncoming()) {
+      Attempt attempt = Take(*link);
+      if (attempt.refused || attempt.received) return attempt;
+    }
+    pending_.Remove(*number);
+    if (link != nullptr && link->lost) Drop(*link);
+  }
+  return {};
+}
+
+IpcEndpoint::Attempt IpcEndpoint::Take(Link& link) {
   auto frames = link.shared->Receive(options_.max_message_bytes);
   if (!frames.ok()) {
     CountMalformed(frames.status().message());
-    link.lost = link.lost || !link.shared->sound();
+    if (!link.shared->sound()) Lose(link);
     return {.refused = true, .received = {}};
   }
   if (!*frames) return {};
   std::optional<Message> message = Decode(**frames, link.pass);
   if (!message) return {.refused = true, .received = {}};
-  return {.refused = false, .received = Received{from, *std::move(message)}};
+  return {.refused = false, .received = Received{link.peer, *std::move(message)}};
 }
 
-absl::Status IpcEndpoint::SendTo(PeerId to, Link& link, const Message& message) {
+absl::Status IpcEndpoint::SendTo(Link& link, const Message& message) {
   PSGD_ASSIGN_OR_RETURN(const EncodedMessage encoded, Encode(message));
   if (!link.shared->MayEverFit(encoded.size)) {
     return InvalidArgumentError("a message of ", encoded.size,
                                 " bytes is too large for the memory that the peer shares");
   }
   if (!link.shared->Send(encoded.frames)) {
-    link.lost = link.lost || !link.shared->sound();
-    if (link.lost) EndQuiet();
-    return link.lost ? Gone(to) : Full(to);
+    if (!link.shared->sound()) Lose(link);
+    return link.lost ? Gone(link.peer) : Full(link.peer);
   }
-  if (link.bell) link.bell->Ring();
+  if (link.bell) link.bell->Ring(link.number_there);
   moved_ = SteadyNow();  // an answer may follow
   CountSent(encoded.size);
   return absl::OkStatus();

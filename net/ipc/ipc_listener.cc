@@ -7,6 +7,7 @@
 #include <map>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/open_files.h"
@@ -36,7 +37,7 @@ class IpcListener : public IpcEndpoint {
     LookAtSockets();
     const auto peer = peers_.find(to);
     if (peer == peers_.end() || peer->second.lost || !peer->second.shared) return Gone(to);
-    return SendTo(to, peer->second, message);
+    return SendTo(peer->second, message);
   }
 
   EndpointStats stats() const override {
@@ -48,25 +49,12 @@ class IpcListener : public IpcEndpoint {
   }
 
  protected:
-  Attempt TryReceive() override {
-    // Begins after the peer served last, so that a busy peer does not starve the others.
-    auto peer = peers_.upper_bound(last_);
-    for (size_t tried = peers_.size(); tried > 0; --tried) {
-      if (peer == peers_.end()) peer = peers_.begin();
-      const auto now = peer++;
-      Link& link = now->second;
-      if (link.HasIncoming()) {
-        last_ = now->first;
-        Attempt attempt = Take(now->first, link);
-        if (attempt.refused || attempt.received) return attempt;
-      }
-      if (link.lost) peers_.erase(now);  // all that came was read
-    }
-    return {};
-  }
+  Link* LinkAt(size_t number) override { return number < links_.size() ? links_[number] : nullptr; }
 
-  bool AnyWork() const override {
-    return std::ranges::any_of(peers_, [](const auto& peer) { return peer.second.HasWork(); });
+  void Drop(Link& link) override {
+    links_[link.number] = nullptr;
+    unused_.push_back(link.number);
+    peers_.erase(link.peer);
   }
 
   void OnSocket(uint64_t key, bool gone) override {
@@ -76,12 +64,12 @@ class IpcListener : public IpcEndpoint {
     Link& link = peer->second;
     // A peer that was quick has left its greeting, and messages.
     if (!link.shared && !Meet(&link)) {
-      if (gone || link.lost) peers_.erase(peer);
+      if (gone || link.lost) Drop(link);
       return;
     }
     if (!gone) return Drain(link);
     link.socket = FileDescriptor();
-    link.lost = true;
+    Lose(link);
   }
 
   Time Maintain(Time now) override { return now + std::chrono::hours(1); }
@@ -99,9 +87,9 @@ class IpcListener : public IpcEndpoint {
         }
         return;
       }
-      if (peers_.size() >= options_.peers) {
+      if (peers_.size() >= std::min(options_.peers, Bell::kMostLinks)) {
         ++over_budget_;
-        turned_away_ = absl::StrCat("a connection beyond the limit of ", options_.peers);
+        turned_away_ = absl::StrCat("a connection beyond the limit of ", peers_.size());
         continue;
       }
       if (!IsOwnUser(socket.get())) {
@@ -111,8 +99,23 @@ class IpcListener : public IpcEndpoint {
       }
       const PeerId id = next_++;
       Watch(socket, id);
-      peers_[id].socket = std::move(socket);
+      Link& link = peers_[id];
+      link.peer = id;
+      link.number = TakeNumber(&link);
+      link.socket = std::move(socket);
     }
+  }
+
+  size_t TakeNumber(Link* link) {
+    if (unused_.empty()) {
+      unused_.push_back(links_.size());
+      links_.push_back(nullptr);
+      MakeRoom(links_.size());
+    }
+    const size_t number = unused_.back();
+    unused_.pop_back();
+    links_[number] = link;
+    return number;
   }
 
   void SayFull() {
@@ -150,9 +153,11 @@ class IpcListener : public IpcEndpoint {
     PSGD_ASSIGN_OR_RETURN(Bell bell,
                           Bell::Map(std::move(hello.bell_memory), std::move(hello.bell_event)));
     // A peer that is gone already may have left messages.
-    SendWelcome(link->socket.get(), bell_).IgnoreError();
+    SendWelcome(link->socket.get(), link->number, bell_).IgnoreError();
     link->shared.emplace(std::move(memory), hello.arena_bytes, SharedLink::Side::kListener);
     link->bell.emplace(std::move(bell));
+    link->number_there = hello.number;
+    LookAt(*link);  // a quick peer has left messages without a mark
     link->pass = std::move(hello.pass);
     return absl::OkStatus();
   }
@@ -167,7 +172,8 @@ class IpcListener : public IpcEndpoint {
   const FileDescriptor socket_;
   std::map<PeerId, Link> peers_;
   PeerId next_ = 0;
-  PeerId last_ = 0;  // the peer whose message was taken last
+  std::vector<Link*> links_;    // of peers_, by number; null: the number is free
+  std::vector<size_t> unused_;  // numbers that are free
   uint64_t strangers_ = 0, over_budget_ = 0;
   std::string turned_away_;
   bool said_full_ = false;

@@ -198,7 +198,7 @@ TEST(IpcHandshake, APeerWhoseFilesCannotBeOpenedIsNoStranger) {
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit low = before;
   low.rlim_cur = static_cast<rlim_t>(FileDescriptor(::dup(0)).get()) + 1;  // room for one more
-  ASSERT_TRUE(SendHello(from.get(), 4096, "", memory->fd(), *bell).ok());
+  ASSERT_TRUE(SendHello(from.get(), 4096, "", memory->fd(), 0, *bell).ok());
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
   const absl::Status status = ReceiveHello(to.get()).status();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
