@@ -205,8 +205,8 @@ TEST_F(CopyCoreTest, AShardWithoutAPlaceIsMadeOnceThereIsOne) {
   EXPECT_EQ(state().trouble(), "no space left");
   disk_is_full_ = false;
   Live(2 * kSilence);
+  ASSERT_TRUE(state().leads());
   EXPECT_EQ(state().trouble(), "");
-  EXPECT_TRUE(state().leads());
   Start();
   EXPECT_EQ(Push(1), 2u);
 }

@@ -232,6 +232,8 @@ TEST_F(ServerLoops, AShardThatCannotBeMadeIsToldAndTriedAgain) {
   }));
   EXPECT_THAT(waits, ::testing::HasSubstr("waiting for shard 1: cannot create " + journal));
   std::filesystem::remove(journal);
+  ASSERT_TRUE(
+      Eventually([&] { return !Ask<StatusRequest>({&machine}, {}).shards(1).endpoint().empty(); }));
   Train({&machine});
   EXPECT_TRUE(Push({&machine}, 1, 1));
 }
