@@ -17,6 +17,7 @@ std::string BytesOf(const RunRecord& record);
 // changes succeeds. Errors of all calls:
 //   ABORTED              the record has another revision, or another server leads the run
 //   UNAVAILABLE          no answer: the change may have taken effect, or may still do so
+//   OUT_OF_RANGE         the store takes no record of this size
 //   FAILED_PRECONDITION  the store or its contents are not valid
 class RunStore {
  public:

@@ -2,6 +2,7 @@
 
 #include <grpcpp/create_channel.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -16,6 +17,15 @@ namespace psgd {
 namespace {
 
 namespace pb = etcdserverpb;
+
+// etcd says so in words only: the codes have other meanings, too.
+bool IsTooLarge(const grpc::Status& status) {
+  return absl::StrContains(status.error_message(), "request is too large") ||
+         absl::StrContains(status.error_message(), "larger than max");
+}
+bool IsFull(const grpc::Status& status) {
+  return absl::StrContains(status.error_message(), "database space exceeded");
+}
 
 }  // namespace
 
@@ -71,6 +81,7 @@ EtcdClient::EtcdClient(EtcdOptions options)
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // a proxy must not see the run
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+    arguments.SetMaxReceiveMessageSize(-1);  // what etcd took, it may give back
     Impl::Member& member = impl_->members.emplace_back();
     member.channel = grpc::CreateCustomChannel(
         address, GrpcChannelCredentials(options_.credentials.get()), arguments);
@@ -90,6 +101,18 @@ absl::Status EtcdClient::Ask(Call call) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + options_.patience);
     const grpc::Status status = call(impl_->members[at], context);
+    if (IsTooLarge(status)) {
+      return OutOfRangeError("etcd at ", options_.members[at], " refuses a request for its size (",
+                             status.error_message(),
+                             "): start each of its members with "
+                             "--max-request-bytes=33554432");
+    }
+    if (IsFull(status)) {
+      return UnavailableError(
+          "etcd at ", options_.members[at], " is full (", status.error_message(),
+          "): make room (etcdctl compact REVISION, etcdctl defrag, etcdctl alarm disarm), and run "
+          "each member with --auto-compaction-mode=revision --auto-compaction-retention=100");
+    }
     switch (status.error_code()) {
       case grpc::StatusCode::OK:
         impl_->current = at;

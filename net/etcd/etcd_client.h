@@ -25,8 +25,9 @@ absl::StatusOr<EtcdOptions> ParseEtcd(const std::string& text,
                                       std::shared_ptr<const Credentials> credentials);
 
 // Thread-safe. If a member does not answer, the next member is asked. UNAVAILABLE: no member
-// answers; the request may still have taken effect. FAILED_PRECONDITION: the peer is not etcd v3,
-// or refuses access.
+// answers, and the request may still have taken effect; or etcd is full. OUT_OF_RANGE: the
+// request is larger than etcd allows. FAILED_PRECONDITION: the peer is not etcd v3, or refuses
+// access.
 class EtcdClient {
  public:
   explicit EtcdClient(EtcdOptions options);

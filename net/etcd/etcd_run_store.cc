@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/names.h"
+#include "common/units.h"
 
 namespace psgd {
 namespace {
@@ -198,7 +199,16 @@ absl::StatusOr<int64_t> EtcdRunStore::Write(int64_t revision, const RunRecord& n
   *request.add_success() = Put(record_key_, text);
   if (plan != nullptr) *request.add_success() = Put(plan_key_, plan->SerializeAsString());
   *request.add_failure() = Get(record_key_);
-  PSGD_ASSIGN_OR_RETURN(const pb::TxnResponse reply, TxnWithLease(std::move(request)));
+  const size_t bytes = request.ByteSizeLong();
+  const auto answer = TxnWithLease(std::move(request));
+  if (absl::IsOutOfRange(answer.status())) {
+    return OutOfRangeError("the record of run ", run_,
+                           " cannot be stored. It grows with workers, shards and tensors; ",
+                           "the change has ", HumanBytes(static_cast<double>(bytes)), ", and ",
+                           answer.status().message(),
+                           ", and then the run's servers with --recover");
+  }
+  PSGD_ASSIGN_OR_RETURN(const pb::TxnResponse reply, answer);
   if (reply.succeeded()) return reply.header().revision();
   // The record may hold this change already, if an earlier answer was lost. Only the leader that
   // the record names writes it.

@@ -461,7 +461,10 @@ std::string RunLeader::WaitsFor() const {
 
 void RunLeader::OnStoreWritten(const absl::StatusOr<int64_t>& revision, Time now,
                                ServerEffects* effects) {
-  if (absl::IsAborted(revision.status())) deposed_ = revision.status();
+  // A record that the store does not take stays so. But a server that was replaced and does not
+  // know it must not end the run of the others.
+  const bool never = absl::IsOutOfRange(revision.status()) && IsConfirmed(now);
+  if (absl::IsAborted(revision.status()) || never) deposed_ = revision.status();
   if (!store_.Written(revision, now)) return;
   OnConfirmed(now);
   if (training() && EndpointsKnown()) coordinator_.MoveShards(Endpoints());

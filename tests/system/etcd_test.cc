@@ -110,6 +110,35 @@ TEST_F(Etcd, AServerWaitsForItBeforeItLeads) {
   EXPECT_EQ(Summary("server-2")["epochs"], 40.0);
 }
 
+// Waiting would not help. Nothing is lost, and the run goes on with an etcd that takes more.
+TEST_F(Etcd, ARecordThatIsTooLargeForItEndsTheRun) {
+  StartEtcd();
+  StartRun({"train.epochs=100000", "cluster.lease=1s"});
+  Kill(*etcd_);
+  etcd_ = std::make_unique<Process>(etcd_command_ +
+                                    std::vector<std::string>{"--max-request-bytes=500"});
+  for (auto& server : servers_) {
+    EXPECT_EQ(server->Wait().code, 1);
+    EXPECT_THAT(server->Err(), HasSubstr("start each of its members with "
+                                         "--max-request-bytes=33554432, and then the run's "
+                                         "servers with --recover"));
+  }
+  for (auto& worker : workers_) Kill(*worker);
+  Kill(*etcd_);
+  etcd_ = std::make_unique<Process>(etcd_command_);
+  servers_[0] = std::make_unique<Process>(std::vector<std::string>{
+      "ps-server", "--recover", Path("server-1"), "--port", "0", "--etcd", etcd_options_});
+  servers_[1] = std::make_unique<Process>(Joining("server-2"));
+  for (auto& worker : workers_) worker = std::make_unique<Process>(Worker());
+  // Either may lead.
+  EXPECT_TRUE(Eventually([&] {
+    return std::ranges::any_of(servers_, [](const auto& server) {
+      return server->Err().find("test accuracy") != std::string::npos;
+    });
+  }));
+  for (auto& worker : workers_) worker->Signal(SIGKILL);
+}
+
 class EtcdOver : public Etcd, public testing::WithParamInterface<std::string> {};
 
 // A server that hangs for a while finds that another server leads, and goes on with its copies.

@@ -17,6 +17,7 @@ FakeEtcd::FakeEtcd() {
   int port = 0;
   grpc::ServerBuilder builder;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.SetMaxReceiveMessageSize(32 << 20);
   builder.RegisterService(static_cast<pb::KV::Service*>(this));
   builder.RegisterService(static_cast<pb::Lease::Service*>(this));
   server_ = builder.BuildAndStart();
@@ -28,6 +29,11 @@ FakeEtcd::~FakeEtcd() { server_->Shutdown(); }
 void FakeEtcd::LoseAnswers(int count) {
   std::lock_guard lock(mutex_);
   lose_ = count;
+}
+
+void FakeEtcd::Refuse(const grpc::Status& status) {
+  std::lock_guard lock(mutex_);
+  refusal_ = status;
 }
 
 void FakeEtcd::SetAway(bool away) {
@@ -120,6 +126,7 @@ grpc::Status FakeEtcd::Txn(grpc::ServerContext*, const pb::TxnRequest* request,
                            pb::TxnResponse* reply) {
   std::lock_guard lock(mutex_);
   if (away_) return Away();
+  if (!refusal_.ok()) return refusal_;
   for (const pb::RequestOp& op : request->success()) {
     const int64_t lease = op.request_put().lease();
     if (lease != 0 && !leases_.contains(lease)) {

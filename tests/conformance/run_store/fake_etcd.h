@@ -22,6 +22,8 @@ class FakeEtcd final : public etcdserverpb::KV::Service, public etcdserverpb::Le
   const std::string& address() const { return address_; }
   // Carries out the next `count` transactions, but answers that etcd was unreachable.
   void LoseAnswers(int count);
+  // Refuses every transaction with this status, unless it is OK.
+  void Refuse(const grpc::Status& status);
   // While away, carries out no call.
   void SetAway(bool away);
   // Lets time pass without a renewal. Ends no lease, since etcd ends leases late.
@@ -66,6 +68,7 @@ class FakeEtcd final : public etcdserverpb::KV::Service, public etcdserverpb::Le
   int64_t next_lease_ = 7000;
   int lose_ = 0;
   bool away_ = false;
+  grpc::Status refusal_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
 };

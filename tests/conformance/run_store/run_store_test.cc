@@ -92,6 +92,18 @@ TEST_P(RunStores, HoldWhatTheyWereGiven) {
   EXPECT_TRUE(Open()->Keep(1).ok());
 }
 
+TEST_P(RunStores, HoldLargeRecords) {
+  const auto store = Open();
+  RunRecord record = RecordOf(1, 1);
+  record.mutable_coordinator()->set_drain_reason(std::string(6 << 20, 'x'));
+  const auto revision = store->Write(0, record, nullptr, As::kSuccessor);
+  ASSERT_TRUE(revision.ok()) << revision.status();
+  const auto held = store->Read();
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_EQ(held->record.ByteSizeLong(), record.ByteSizeLong());
+  EXPECT_EQ(*store->Write(0, record, nullptr, As::kSuccessor), *revision);
+}
+
 TEST_P(RunStores, KeepThePlanThatAChangeDoesNotName) {
   const auto store = Open();
   const RunPlan plan = PlanOf("mlp");
@@ -341,6 +353,42 @@ TEST_F(EtcdRuns, OneThatIsAwayIsSaidToBe) {
   EXPECT_THAT(std::string(held.status().message()), HasSubstr("is it running there"));
   etcd_.SetAway(false);
   EXPECT_TRUE(store_->Keep(1).ok());
+}
+
+// Each as etcd 3.4 says it: beyond its limit, and far beyond.
+TEST_F(EtcdRuns, ARecordThatIsTooLargeIsSaidToBe) {
+  const int64_t revision = Begin();
+  for (const grpc::Status& refusal :
+       {grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "etcdserver: request is too large"),
+        grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                     "grpc: received message larger than max (2500008 vs. 2097152)")}) {
+    etcd_.Refuse(refusal);
+    RunRecord record = RecordOf(1, 1);
+    record.mutable_coordinator()->set_drain_reason(std::string(1700000, 'x'));
+    const absl::Status status = store_->Write(revision, record, nullptr, As::kLeader).status();
+    EXPECT_TRUE(absl::IsOutOfRange(status)) << status;
+    for (const std::string& part :
+         {std::string("the record of run run"), std::string("1.70 MB"),
+          "etcd at " + etcd_.address(), refusal.error_message(),
+          std::string("start each of its members with --max-request-bytes=33554432")}) {
+      EXPECT_THAT(std::string(status.message()), HasSubstr(part));
+    }
+  }
+}
+
+TEST_F(EtcdRuns, OneThatIsFullIsSaidToBe) {
+  const int64_t revision = Begin();
+  etcd_.Refuse({grpc::StatusCode::RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded"});
+  const absl::Status status =
+      store_->Write(revision, RecordOf(1, 1), nullptr, As::kLeader).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << "it may get room: " << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(etcd_.address() + " is full"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--auto-compaction-mode=revision"));
+  etcd_.Refuse({grpc::StatusCode::RESOURCE_EXHAUSTED, "etcdserver: too many requests"});
+  EXPECT_TRUE(
+      absl::IsUnavailable(store_->Write(revision, RecordOf(1, 1), nullptr, As::kLeader).status()));
+  etcd_.Refuse(grpc::Status::OK);
+  EXPECT_TRUE(store_->Write(revision, RecordOf(1, 1), nullptr, As::kLeader).ok());
 }
 
 TEST_F(EtcdRuns, OfSeveralMembersThoseThatAnswerDo) {

@@ -378,6 +378,20 @@ TEST_F(RunLeaderTest, AHeartbeatThatSaysNothingNewIsNoWrite) {
   EXPECT_EQ(leader_->stored().coordinator().total().steps(), 4u);
 }
 
+TEST_F(RunLeaderTest, ARecordThatIsTooLargeForTheStoreEndsTheRun) {
+  Make(TrainingRecord(1));
+  Live(kPatience, CopyUnder(1, true), CopyUnder(1, false));
+  store_answers_ = false;
+  leader_->OnRequest(++request_, DrainRequest(), now_, &effects_);
+  Settle();
+  leader_->OnConfirmed(now_);
+  // Another server may lead by now.
+  leader_->OnStoreWritten(absl::OutOfRangeError("too large"), now_ + 2 * kPatience, &effects_);
+  EXPECT_TRUE(leader_->deposed().ok()) << leader_->deposed();
+  leader_->OnStoreWritten(absl::OutOfRangeError("too large"), now_, &effects_);
+  EXPECT_EQ(leader_->deposed().message(), "too large");
+}
+
 TEST_F(RunLeaderTest, TrainingBeginsOnceShardsAreWhereTheyBelong) {
   RunRecord record = TrainingRecord(1);
   const ShardCopies first = record.shards(0);
