@@ -15,7 +15,7 @@
 namespace psgd {
 
 constexpr uint32_t kWireMagic = 0x44475350;  // "PSGD", little-endian
-constexpr uint16_t kProtocolVersion = 1;
+constexpr uint16_t kProtocolVersion = 2;
 constexpr size_t kPreludeBytes = 32;
 // Byte offsets in the prelude.
 constexpr size_t kMagicAt = 0;        // uint32

@@ -92,6 +92,13 @@ absl::StatusOr<Greeted> ReceiveGreeting(int socket, size_t descriptors) {
   }
   if (got <= 0) return absl::UnavailableError("the other side is gone");
   const Greeting& greeting = greeted.greeting;
+  // Before its size, which differs between versions.
+  const bool has_version = static_cast<size_t>(got) >= offsetof(Greeting, pass_bytes);
+  if (has_version && greeting.magic == kHandshakeMagic && greeting.version != kProtocolVersion) {
+    return InvalidArgumentError("the peer speaks protocol version ", greeting.version,
+                                ", this side version ", kProtocolVersion,
+                                ": run the same release on both");
+  }
   const bool is_greeting = got == sizeof(Greeting) && greeting.magic == kHandshakeMagic &&
                            greeting.pass_bytes <= kMostPass && greeting.number < Bell::kMostLinks;
   const size_t passed = greeted.descriptors.size();
@@ -100,11 +107,6 @@ absl::StatusOr<Greeted> ReceiveGreeting(int socket, size_t descriptors) {
   }
   if (!is_greeting || passed != descriptors) {
     return absl::InvalidArgumentError("not a psgd process; does something else connect here?");
-  }
-  if (greeting.version != kProtocolVersion) {
-    return InvalidArgumentError("the peer speaks protocol version ", greeting.version,
-                                ", this side version ", kProtocolVersion,
-                                ": run the same release on both");
   }
   return greeted;
 }

@@ -135,8 +135,11 @@ void CopyCore::OnCopy(uint32_t from, CopyMessage message, Time now) {
           [&](const CopyMessage::Has& has) { OnHas(from, has, now); },
           [&](const CopyMessage::Written& written) { OnWritten(from, written.entries, now); },
           [&](const CopyMessage::TakesImage&) {
+            // Nobody waits for a copy in sync while it writes: the run's leader hears that it is
+            // silent.
             const auto other = others_.find(from);
-            if (other != others_.end() && other->second.takes_image) other->second.heard = now;
+            if (other == others_.end() || in_sync_.contains(from)) return;
+            if (other->second.takes_image) other->second.heard = now;
           },
           [&](const CopyMessage::Image& image) {
             if (role_ == Role::kFollows && from == leader_) OnImage(*image.image, now);

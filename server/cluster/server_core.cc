@@ -94,6 +94,7 @@ void ServerCore::OnStoreWritten(uint64_t number, const absl::StatusOr<int64_t>& 
     if (begins_ && absl::IsAborted(revision.status())) {
       Step(absl::AlreadyExistsError("the run store has a run of that name"), effects);
     }
+    if (absl::IsOutOfRange(revision.status())) return Step(revision.status(), effects);
     return TellTrouble(revision.status(), effects);
   }
   Lead(*revision, std::move(taking_over_), plan_.get(), now, effects);

@@ -18,6 +18,17 @@ constexpr size_t kMostWaiting = 4096;
 // Steps of a shard with a journal that are written together.
 constexpr size_t kStepBytesTogether = 8u << 20;
 constexpr int kMessagesTogether = 256;
+// Disks that are slower are taken for disks that hang.
+constexpr size_t kSlowestBytesPerMicrosecond = 10;
+
+size_t BytesIn(const ShardImage& image) {
+  size_t bytes = 0;
+  for (const SliceSnapshot& slice : image.arrays.slices) {
+    bytes += slice.weights.size();
+    for (const auto& [name, state] : slice.states) bytes += state.size();
+  }
+  return bytes;
+}
 
 // Drops answers to older pulls, for which nobody waits. So a peer that does not read keeps no more
 // memory in use than the weights of one pull.
@@ -159,6 +170,10 @@ void CopyThread::OnCopy(uint32_t from, CopyMessage message) {
     });
     return;
   }
+  const size_t bytes = BytesIn(*std::get<CopyMessage::Image>(message.what).image);
+  const Duration most =
+      options_.write_patience + std::chrono::microseconds(bytes / kSlowestBytesPerMicrosecond);
+  const Time begun = SteadyNow();
   const CopyCore::Send sign{from, {message.shard, message.epoch, CopyMessage::TakesImage{}}};
   const auto written = std::make_shared<std::promise<void>>();
   const auto over = written->get_future();
@@ -169,7 +184,8 @@ void CopyThread::OnCopy(uint32_t from, CopyMessage message) {
   });
   const auto period = options_.core.silence / CopyCore::kSignsPerSilence;
   while (posted && over.wait_for(period) == std::future_status::timeout) {
-    options_.callbacks.on_send(sign);
+    // Otherwise a disk that hangs would keep the leader waiting for ever.
+    if (SteadyNow() - begun < most) options_.callbacks.on_send(sign);
   }
 }
 

@@ -28,7 +28,7 @@ namespace psgd {
 // TransportOptions::send_queue_bytes of a copy's port. What is in the port's queue cannot be
 // overtaken, so a longer queue keeps front layers behind others. This one holds three messages with
 // weights: more than a link carries between two looks of the copy's thread.
-inline constexpr size_t kPortQueueBytes = 12u << 20;
+inline constexpr size_t kPortQueueBytes = (12u << 20) + (64u << 10);
 
 // All callbacks run on the copy's thread and must not wait. OnCopy calls `on_send`, too.
 struct CopyCallbacks {
@@ -55,8 +55,9 @@ struct CopyThreadOptions {
   // Turns a port's address into the address that workers are told.
   std::function<std::string(const std::string&)> advertised;
   CopyCallbacks callbacks;
-  std::optional<int> stays_on;  // the thread's processor core; nullopt: any
-  std::vector<int> cores;       // of the process, if `stays_on` is set
+  std::optional<int> stays_on;                         // the thread's processor core; nullopt: any
+  std::vector<int> cores;                              // of the process, if `stays_on` is set
+  Duration write_patience = std::chrono::seconds(30);  // with a small image
   Log log = NullLog();
 };
 

@@ -130,7 +130,10 @@ void SliceSet::ApplyTogether(std::vector<WaitingPayload> payloads,
     const uint32_t tensor = slices_[payload.shared.slices.front()].spec.parameter();
     by_tensor[tensor].push_back(std::move(payload));
   }
-  for (auto& [tensor, of_tensor] : by_tensor) ApplyTensor(of_tensor, absent, rates);
+  for (auto& [tensor, of_tensor] : by_tensor) {
+    ApplyTensor(of_tensor, absent, rates);
+    of_tensor.clear();  // what is unpacked is large
+  }
 }
 
 // A few bytes may unpack to factors of many megabytes, so only some payloads are open at once. If

@@ -248,6 +248,24 @@ TEST_F(CopyCoreTest, ACheckpointDoesNotWaitForACopyThatBeginsAfterIt) {
   EXPECT_THAT(state().silent(), Contains(2u));
 }
 
+// Acknowledgements would wait for the whole image.
+TEST_F(CopyCoreTest, ACopyInSyncIsSilentWhileItWritesAnImage) {
+  Start();
+  Follow();
+  Live(2 * kSilence);
+  copies_[1]->Lead(1, {2}, state().report(), now_);
+  copies_.erase(2);
+  copies_[1]->OnCopy(2, {0, 1, CopyMessage::Has{0, 0, 10}}, now_);  // it lost what it had
+  Exchange();
+  EXPECT_EQ(images_, 2);
+  for (int i = 0; i < 16; ++i) {
+    now_ += kSilence / 8;
+    copies_[1]->OnCopy(2, {0, 1, CopyMessage::TakesImage{}}, now_);
+    copies_[1]->Tick(now_);
+  }
+  EXPECT_THAT(state().silent(), Contains(2u));
+}
+
 TEST_F(CopyCoreTest, WhatACopyHadStaysIfAnImageCannotBeWritten) {
   Start();
   // The copy was read from a disk; its journal may be any.

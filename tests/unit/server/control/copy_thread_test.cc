@@ -70,10 +70,11 @@ class NotingJournal final : public Journal {
 class Node final : public PeerHandler {
  public:
   // `saved`: gets the last entries of the images in the journal; null: there is no journal.
-  Node(uint32_t number, Transport* transport, bool fresh, std::vector<uint64_t>* saved = nullptr)
+  Node(uint32_t number, Transport* transport, bool fresh, std::vector<uint64_t>* saved = nullptr,
+       Duration write_patience = std::chrono::seconds(30))
       : number_(number),
         guard_(nullptr, NullLog()),
-        copy_(Options(transport), Fresh(fresh, saved)) {
+        copy_(Options(transport, write_patience), Fresh(fresh, saved)) {
     int port = 0;
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -205,8 +206,9 @@ class Node final : public PeerHandler {
     options.image_after = 1;
     return std::make_unique<DurableShard>(std::move(options));
   }
-  CopyThreadOptions Options(Transport* transport) {
+  CopyThreadOptions Options(Transport* transport, Duration write_patience) {
     CopyThreadOptions options;
+    options.write_patience = write_patience;
     options.core.silence = kSilence;
     options.core.empty_place = [this]() -> absl::StatusOr<DurableShardOptions> {
       DurableShardOptions place = DurableShardOptionsOf(ConfigOfRun(), 0, 1);
@@ -347,6 +349,19 @@ TEST_F(CopyThreads, ACopyThatWritesAnImageSaysThatItLives) {
   EXPECT_FALSE(first_.IsCaughtUp(2));
   second.HoldImages(false);
   EXPECT_TRUE(Eventually([&] { return first_.IsCaughtUp(2); }));
+}
+
+TEST_F(CopyThreads, ACopyWhoseDiskHangsDoesNotSayThatItLivesForEver) {
+  Start();
+  Node second(2, transport_.get(), false, nullptr, kSilence / 2);
+  second.HoldImages(true);
+  second.Follow(1, first_);
+  ASSERT_TRUE(Eventually([&] { return second.signs() > 0; }));
+  std::this_thread::sleep_for(kSilence);
+  const int signs = second.signs();
+  std::this_thread::sleep_for(kSilence);
+  EXPECT_EQ(second.signs(), signs);
+  second.HoldImages(false);
 }
 
 TEST_F(CopyThreads, NothingIsAcknowledgedThatACopyInSyncLacks) {
