@@ -106,7 +106,7 @@ TEST(WireFormatTest, TheBytesAreTheDocumentedOnes) {
   message.header.set_worker(3);
   message.payloads = {Filled(2, 0xaa)};
   const std::vector<std::byte> bytes = Joined(*EncodeMessage(message, kLimit));
-  const uint8_t expected[] = {'P', 'S', 'G', 'D', 1, 0, 0, 0, 5, 0, 0, 0,
+  const uint8_t expected[] = {'P', 'S', 'G', 'D', 2, 0, 0, 0, 5, 0, 0, 0,
                               0,   0,   0,   0,   2, 0, 0, 0, 0, 0, 0, 0};
   ASSERT_EQ(bytes.size(), kPreludeBytes + 5 + 2);
   EXPECT_EQ(std::memcmp(bytes.data(), expected, sizeof(expected)), 0);
@@ -206,8 +206,8 @@ TEST_F(SealedTest, Magic) {
   ExpectRefused("magic");
 }
 TEST_F(SealedTest, VersionNamesBoth) {
-  Set(kVersionAt, uint16_t{2});
-  ExpectRefused("the peer speaks protocol version 2, this side version 1");
+  Set(kVersionAt, uint16_t{1});
+  ExpectRefused("the peer speaks protocol version 1, this side version 2");
 }
 TEST_F(SealedTest, ReservedBytes) {
   Set(kReservedAt, uint16_t{1});
