@@ -5,6 +5,7 @@
 
 #include <regex>
 
+#include "net/wire_format.h"
 #include "tests/certificates/certificates.h"
 #include "tests/system/run_test.h"
 #include "worker/control_client.h"
@@ -56,7 +57,7 @@ class Security : public RunTest {
                           .credentials = std::move(credentials)});
     JoinRequest request;
     request.set_name("intruder");
-    request.set_protocol(1);
+    request.set_protocol(kProtocolVersion);
     return client.Join(request).status();
   }
 
@@ -233,7 +234,7 @@ TEST_F(Security, NamesOfWorkersAreChecked) {
         {.server = address, .deadline = Milliseconds(3000), .interrupted = {}, .credentials = {}});
     JoinRequest request;
     request.set_name(name);
-    request.set_protocol(1);
+    request.set_protocol(kProtocolVersion);
     EXPECT_EQ(client.Join(request).status().code(), absl::StatusCode::kInvalidArgument) << name;
   }
   EXPECT_EQ(RunProgram(Worker(address, {"--name", "no/path"})).code, 2);
