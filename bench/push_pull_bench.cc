@@ -88,7 +88,7 @@ class ServedCopy {
     };
     options.advertised = [](const std::string& address) { return address; };
     options.callbacks.on_state = [](const CopyState&) {};
-    options.callbacks.on_order = [this](uint32_t, uint64_t, const CopyCore::OrderDone& done) {
+    options.callbacks.on_order = [this](uint32_t, const CopyCore::OrderDone& done) {
       std::lock_guard lock(mutex_);
       done_ = done.number;
       changed_.notify_all();

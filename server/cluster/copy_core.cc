@@ -33,6 +33,21 @@ void CopyCore::TakeShard(std::unique_ptr<DurableShard> shard) {
   kept_ = KeptSteps(shard_->entries() + 1);
 }
 
+absl::Status CopyCore::Have(const AssignedCopy& assigned, uint32_t server, Time now) {
+  if (assigned.leader() != server) {
+    Follow(assigned.epoch(), assigned.leader(), assigned.copy(), now);
+  } else if (assigned.fresh()) {
+    LeadFresh(assigned.epoch(), now);
+  } else if (shard_ == nullptr) {
+    return absl::FailedPreconditionError("it is to lead, and has nothing to lead with");
+  } else {
+    std::set<uint32_t> in_sync(assigned.in_sync().begin(), assigned.in_sync().end());
+    in_sync.erase(server);
+    Lead(assigned.epoch(), in_sync, assigned.heard(), now);
+  }
+  return absl::OkStatus();
+}
+
 void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t heard, Time now) {
   if (epoch < epoch_ || (epoch == epoch_ && role_ == Role::kFollows)) return;
   if (epoch > epoch_) {
@@ -52,7 +67,8 @@ void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t 
     trouble_.clear();
     shard_->BeginLeading(epoch);
     written_order_ = 0;
-    held_.push_back({shard_->steps(), {}, {{shard_->core().last_order(), absl::OkStatus()}}});
+    held_.push_back(
+        {shard_->steps(), {}, {{shard_->core().last_order(), epoch, absl::OkStatus()}}});
   }
   for (const uint32_t server : in_sync) {
     if (in_sync_.contains(server)) continue;
@@ -121,10 +137,12 @@ void CopyCore::OnMessage(PeerId from, Message message) {
   if (role_ == Role::kLeads) shard_->OnMessage(from, std::move(message));
 }
 
-void CopyCore::Execute(const ShardCommand& command, uint64_t number) {
-  orders_.push_back({number, role_ == Role::kLeads ? shard_->Execute(command, number)
-                                                   : UnavailableError("another server leads shard ",
-                                                                      options_.shard)});
+void CopyCore::Execute(const ShardCommand& command, uint64_t number, uint64_t epoch) {
+  const bool leads_so = role_ == Role::kLeads && epoch == epoch_;
+  orders_.push_back({number, epoch,
+                     leads_so ? shard_->Execute(command, number)
+                              : UnavailableError("this copy of shard ", options_.shard,
+                                                 " does not lead under epoch ", epoch)});
 }
 
 void CopyCore::OnCopy(uint32_t from, CopyMessage message, Time now) {

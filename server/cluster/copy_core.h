@@ -98,6 +98,7 @@ class CopyCore {
   // The outcome of an order: every copy in sync has it, or it failed.
   struct OrderDone {
     uint64_t number = 0;
+    uint64_t epoch = 0;
     absl::Status status;
   };
   struct Effects {
@@ -109,20 +110,17 @@ class CopyCore {
   // `shard`: read from disk, or fresh; null: this server has no data of the shard yet.
   CopyCore(CopyOptions options, std::unique_ptr<DurableShard> shard);
 
-  // Begins or continues to lead under this epoch, with these other servers in sync. `heard`: the
-  // CopyState.report that `in_sync` takes into account. REQUIRES: shard() is not null.
-  void Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t heard, Time now);
-  // Begins to lead a shard without weights, which replaces the shard that is here. Tick tries again
-  // if there is no place for it.
-  void LeadFresh(uint64_t epoch, Time now);
-  // Begins to follow the copy on the server `leader`. `copy`: AssignedCopy.copy.
-  void Follow(uint64_t epoch, uint32_t leader, uint64_t copy, Time now);
+  // Makes the copy lead or follow, as `assigned` says. `server`: this server's number. A fresh
+  // shard replaces the shard that is here; Tick tries again if there is no place for it.
+  // FAILED_PRECONDITION: the copy is to lead, and this server has no data of the shard. REQUIRES:
+  // assigned.epoch() > 0.
+  absl::Status Have(const AssignedCopy& assigned, uint32_t server, Time now);
 
   // A worker's message. A copy that does not lead ignores it.
   void OnMessage(PeerId from, Message message);
   // Executes an order of the coordinator. Effects.orders tells the outcome. UNAVAILABLE: this copy
-  // does not lead.
-  void Execute(const ShardCommand& command, uint64_t number);
+  // does not lead under that epoch.
+  void Execute(const ShardCommand& command, uint64_t number, uint64_t epoch);
   void OnCopy(uint32_t from, CopyMessage message, Time now);
   // A part of a message from the leading copy has come. The rest is on its way.
   void OnPart(Time now);
@@ -169,6 +167,12 @@ class CopyCore {
     std::vector<OrderDone> orders;
   };
 
+  // Begins or continues to lead under this epoch, with these other servers in sync. `heard`: the
+  // CopyState.report that `in_sync` takes into account. REQUIRES: shard() is not null.
+  void Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t heard, Time now);
+  void LeadFresh(uint64_t epoch, Time now);
+  // `copy`: AssignedCopy.copy.
+  void Follow(uint64_t epoch, uint32_t leader, uint64_t copy, Time now);
   void MakeFresh(Time now);
   void TakeShard(std::unique_ptr<DurableShard> shard);
   void OnHas(uint32_t from, const CopyMessage::Has& has, Time now);

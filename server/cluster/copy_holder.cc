@@ -36,13 +36,15 @@ void CopyHolder::OnAssignment(const Assignment& assignment, ServerEffects* effec
   std::set<uint32_t> wanted;
   for (const AssignedCopy& copy : assignment.copies()) {
     wanted.insert(copy.shard());
-    effects->push_back(effect::HaveCopy{copy});
+    // Without an epoch the run's leader decides later about the copy.
+    if (copy.epoch() > 0) effects->push_back(effect::HaveCopy{copy});
   }
   for (const auto& [shard, copy] : copies_) {
     if (!wanted.contains(shard)) effects->push_back(effect::DropCopy{shard});
   }
   if (assignment.checkpoint_done() > checkpoint_done_) {
     checkpoint_done_ = assignment.checkpoint_done();
+    std::erase_if(cuts_, [&](const auto& cut) { return cut.second <= checkpoint_done_; });
     effects->push_back(effect::CheckpointDone{checkpoint_done_});
   }
 }
@@ -57,7 +59,10 @@ void CopyHolder::OnCopy(const CopyState& copy) {
   known = copy;
 }
 
-void CopyHolder::OnDropped(uint32_t shard) { changed_ = copies_.erase(shard) > 0 || changed_; }
+void CopyHolder::OnDropped(uint32_t shard) {
+  cuts_.erase(shard);
+  changed_ = copies_.erase(shard) > 0 || changed_;
+}
 
 void CopyHolder::Tick(Time now, ServerEffects* effects) {
   if (!changed_ && now < sent_ + patience_ / kStatesPerPatience) return;

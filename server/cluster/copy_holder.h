@@ -26,6 +26,8 @@ class CopyHolder {
   // A copy reports its state, or was dropped.
   void OnCopy(const CopyState& copy);
   void OnDropped(uint32_t shard);
+  // The leading copy here has cut its part of the checkpoint.
+  void OnCut(uint32_t shard, uint64_t checkpoint) { cuts_[shard] = checkpoint; }
   void Leave() { leaving_ = true; }
   // The run knows this server by that number.
   void SetNumber(uint32_t server) { self_.set_server(server); }
@@ -37,6 +39,8 @@ class CopyHolder {
   // The latest epoch of the run whose leader this server has heard; 0: none in this process.
   uint64_t run_epoch() const { return run_epoch_; }
   size_t copies() const { return copies_.size(); }
+  // By shard: the checkpoint whose part a copy here has cut, until it is done.
+  const std::map<uint32_t, uint64_t>& cuts() const { return cuts_; }
 
  private:
   ServerState State();
@@ -52,6 +56,7 @@ class CopyHolder {
   Time sent_{};
   uint64_t checkpoint_done_ = 0;
   std::map<uint32_t, CopyState> copies_;  // by shard: the actual copies
+  std::map<uint32_t, uint64_t> cuts_;
 };
 
 }  // namespace psgd

@@ -482,6 +482,15 @@ void RunLeader::OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number,
   GoOn(now, effects);
 }
 
+bool RunLeader::OnPartCame(uint64_t checkpoint, uint32_t shard, ServerEffects* effects) const {
+  // A journal that is replayed makes cuts of checkpoints again that are complete by now.
+  const auto& under_way = coordinator_.checkpoint_under_way();
+  if (!under_way || under_way->checkpoint != checkpoint) return false;
+  effects->push_back(
+      effect::WritePart{checkpoint, shard, coordinator_.last_checkpoint_under_way()});
+  return true;
+}
+
 void RunLeader::OnPart(uint64_t checkpoint, uint32_t shard,
                        const absl::StatusOr<ShardReceipt>& receipt, Time now,
                        ServerEffects* effects) {
@@ -570,7 +579,7 @@ void RunLeader::WriteLastCheckpointAgain(Time now, ServerEffects* effects) {
   }
   if (!parts_.TakeDue(now)) return;
   for (const uint32_t shard : parts_.TakeUnwritten())
-    effects->push_back(effect::WritePartAgain{checkpoint, shard});
+    effects->push_back(effect::WritePart{checkpoint, shard, true});
   if (parts_.sealing()) Seal(now, effects);
 }
 

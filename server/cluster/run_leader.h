@@ -68,6 +68,8 @@ class RunLeader {
   void OnConfirmed(Time now) { confirmed_ = now; }
   void OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number, const absl::Status& status,
                    Time now, ServerEffects* effects);
+  // A part of a checkpoint is here. False: nobody waits for it.
+  bool OnPartCame(uint64_t checkpoint, uint32_t shard, ServerEffects* effects) const;
   void OnPart(uint64_t checkpoint, uint32_t shard, const absl::StatusOr<ShardReceipt>& receipt,
               Time now, ServerEffects* effects);
   void OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpoint>& sealed, Time now,

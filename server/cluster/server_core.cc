@@ -127,6 +127,7 @@ void ServerCore::Lead(int64_t revision, RunRecord record, const RunPlan* plan, T
   effects->push_back(effect::News{
       absl::StrCat("server ", leader_->stored().leader(), " leads the run, under epoch ", epoch)});
   holder_.OnConnected(effects, now);
+  for (const auto& [shard, checkpoint] : holder_.cuts()) GiveCut(shard, checkpoint, effects);
   Settle(now, effects);
 }
 
@@ -155,6 +156,8 @@ void ServerCore::Step(absl::Status why, ServerEffects* effects) {
 void ServerCore::OnConnected(Time now, ServerEffects* effects) {
   heard_ = now;
   holder_.OnConnected(effects, now);
+  // The leader may be a new one, or may have been restarted.
+  for (const auto& [shard, checkpoint] : holder_.cuts()) GiveCut(shard, checkpoint, effects);
   Settle(now, effects);
 }
 
@@ -177,6 +180,23 @@ void ServerCore::OnDropped(uint32_t shard, Time now, ServerEffects* effects) {
   holder_.OnDropped(shard);
   holder_.Tick(now, effects);
   Settle(now, effects);
+}
+
+void ServerCore::OnCut(uint32_t shard, uint64_t checkpoint, ServerEffects* effects) {
+  holder_.OnCut(shard, checkpoint);
+  GiveCut(shard, checkpoint, effects);
+}
+
+void ServerCore::GiveCut(uint32_t shard, uint64_t checkpoint, ServerEffects* effects) {
+  if (leader_ == nullptr) {
+    effects->push_back(effect::SendPart{checkpoint, shard});
+  } else {
+    leader_->OnPartCame(checkpoint, shard, effects);
+  }
+}
+
+bool ServerCore::OnPartCame(uint64_t checkpoint, uint32_t shard, ServerEffects* effects) {
+  return leader_ != nullptr && leader_->OnPartCame(checkpoint, shard, effects);
 }
 
 void ServerCore::OnState(uint64_t link, const ServerState& state, Time now,

@@ -49,12 +49,17 @@ class ServerCore {
   // Reports of copies on this server. The run's leader hears of all of them at once.
   void OnCopies(std::span<const CopyState> copies, Time now, ServerEffects* effects);
   void OnDropped(uint32_t shard, Time now, ServerEffects* effects);
+  // The leading copy here has cut its part of the checkpoint. It is given to the run's leader, to
+  // each one anew, until the checkpoint is done.
+  void OnCut(uint32_t shard, uint64_t checkpoint, ServerEffects* effects);
 
   // Inputs for a server that leads the run; RunLeader explains them.
   void OnState(uint64_t link, const ServerState& state, Time now, ServerEffects* effects);
   void OnLinkGone(uint64_t link, Time now, ServerEffects* effects);
   void OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number, const absl::Status& status,
                    Time now, ServerEffects* effects);
+  // Another server's part of a checkpoint has come. False: nobody waits for it.
+  bool OnPartCame(uint64_t checkpoint, uint32_t shard, ServerEffects* effects);
   void OnPart(uint64_t checkpoint, uint32_t shard, const absl::StatusOr<ShardReceipt>& receipt,
               Time now, ServerEffects* effects);
   void OnSealed(uint64_t checkpoint, const absl::StatusOr<SealedCheckpoint>& sealed, Time now,
@@ -81,6 +86,7 @@ class ServerCore {
   void Lead(int64_t revision, RunRecord record, const RunPlan* plan, Time now,
             ServerEffects* effects);
   void Step(absl::Status why, ServerEffects* effects);
+  void GiveCut(uint32_t shard, uint64_t checkpoint, ServerEffects* effects);
   // Tells people once what is wrong with the run store.
   void TellTrouble(const absl::Status& status, ServerEffects* effects);
 

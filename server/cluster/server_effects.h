@@ -92,10 +92,16 @@ struct Answer {
   uint64_t request = 0;
   absl::StatusOr<ControlReply> reply;
 };
-// The shard's part of the checkpoint could not be written, and is written again. OnPart follows.
-struct WritePartAgain {
+// The shard's part of the checkpoint, which a copy here has cut, goes to the run's leader.
+struct SendPart {
   uint64_t checkpoint = 0;
   uint32_t shard = 0;
+};
+// The shard's part, which a copy here has cut or which has come, is written. OnPart follows.
+struct WritePart {
+  uint64_t checkpoint = 0;
+  uint32_t shard = 0;
+  bool stays = false;  // until it is written: it may have to wait for room
 };
 // OnSealed follows, with a SealedCheckpoint.
 struct SealCheckpoint {
@@ -125,9 +131,9 @@ struct End {
 using ServerEffect =
     std::variant<effect::HaveCopy, effect::DropCopy, effect::CheckpointDone, effect::SendState,
                  effect::SendAssignment, effect::SendOrder, effect::Refuse, effect::ReadStore,
-                 effect::WriteStore, effect::KeepLease, effect::Answer, effect::WritePartAgain,
-                 effect::SealCheckpoint, effect::Admit, effect::Expel, effect::Observed,
-                 effect::News, effect::End>;
+                 effect::WriteStore, effect::KeepLease, effect::Answer, effect::SendPart,
+                 effect::WritePart, effect::SealCheckpoint, effect::Admit, effect::Expel,
+                 effect::Observed, effect::News, effect::End>;
 using ServerEffects = std::vector<ServerEffect>;
 
 }  // namespace psgd

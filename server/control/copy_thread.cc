@@ -116,21 +116,9 @@ bool CopyThread::Do(const Task& task) {
 void CopyThread::Have(const AssignedCopy& assigned, uint32_t server) {
   Post([this, assigned, server] {
     const Time now = SteadyNow();
-    port_trouble_.clear();
-    if (assigned.leader() != server) {
-      return core_.Follow(assigned.epoch(), assigned.leader(), assigned.copy(), now);
-    }
-    if (assigned.fresh()) {
-      WaitWhileSaving();  // to the journal that is replaced
-      return core_.LeadFresh(assigned.epoch(), now);
-    }
-    if (core_.shard() == nullptr) {
-      port_trouble_ = "it is to lead, and has nothing to lead with";
-      return;
-    }
-    std::set<uint32_t> in_sync(assigned.in_sync().begin(), assigned.in_sync().end());
-    in_sync.erase(server);
-    core_.Lead(assigned.epoch(), in_sync, assigned.heard(), now);
+    if (assigned.fresh()) WaitWhileSaving();  // to the journal that is replaced
+    port_trouble_ = std::string(core_.Have(assigned, server, now).message());
+    if (!core_.leads()) return;
     // A cut that the journal made again: the run's leader knows if it is missing.
     if (auto cut = core_.shard()->TakeReplayedCut()) {
       options_.callbacks.on_cut(options_.core.shard, *std::move(cut));
@@ -156,10 +144,7 @@ void CopyThread::OpenOrClosePort() {
 
 void CopyThread::Execute(ShardCommand command, uint64_t number, uint64_t epoch) {
   Post([this, command = std::move(command), number, epoch] {
-    if (epoch == core_.epoch()) return core_.Execute(command, number);
-    options_.callbacks.on_order(
-        options_.core.shard, epoch,
-        {number, absl::UnavailableError("this copy does not lead under that epoch")});
+    core_.Execute(command, number, epoch);
   });
 }
 
@@ -281,7 +266,6 @@ void CopyThread::Receive() {
 
 void CopyThread::Commit() {
   const uint64_t written = core_.shard() == nullptr ? 0 : core_.shard()->entries();
-  const uint64_t epoch = core_.epoch();
   const Time start = SteadyNow();
   CopyCore::Effects effects;
   core_.Commit(start, &effects);
@@ -310,7 +294,7 @@ void CopyThread::Commit() {
   // The state comes before the orders: whoever hears that an order is done finds it in the state.
   TellState();
   for (CopyCore::OrderDone& done : effects.orders) {
-    options_.callbacks.on_order(options_.core.shard, epoch, std::move(done));
+    options_.callbacks.on_order(options_.core.shard, std::move(done));
   }
 }
 

@@ -34,7 +34,7 @@ inline constexpr size_t kPortQueueBytes = (12u << 20) + (64u << 10);
 struct CopyCallbacks {
   // The copy's state: at each change, and twice a second.
   std::function<void(CopyState)> on_state;
-  std::function<void(uint32_t shard, uint64_t epoch, CopyCore::OrderDone)> on_order;
+  std::function<void(uint32_t shard, CopyCore::OrderDone)> on_order;
   std::function<void(CopyCore::Send)> on_send;  // to a copy on another server
   // The cut of each checkpoint; only a copy that leads makes one.
   std::function<void(uint32_t shard, ShardCut)> on_cut;

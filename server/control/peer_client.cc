@@ -89,11 +89,11 @@ FollowingSays HelloToLeadingCopy(const std::string& run_id, uint32_t server, uin
   return says;
 }
 
-ServerSays SaysOrderDone(uint32_t shard, uint64_t epoch, const CopyCore::OrderDone& done) {
+ServerSays SaysOrderDone(uint32_t shard, const CopyCore::OrderDone& done) {
   ServerSays says;
   ServerSays::OrderDone& told = *says.mutable_order_done();
   told.set_shard(shard);
-  told.set_epoch(epoch);
+  told.set_epoch(done.epoch);
   told.set_number(done.number);
   told.set_code(static_cast<int>(done.status.code()));
   told.set_message(std::string(done.status.message()));

@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<CopyStream>> CallLeadingCopy(const std::string& s
 ServerSays HelloToRunLeader(const std::string& name);
 FollowingSays HelloToLeadingCopy(const std::string& run_id, uint32_t server, uint32_t shard);
 // Later messages of a server, and of the server that leads the run.
-ServerSays SaysOrderDone(uint32_t shard, uint64_t epoch, const CopyCore::OrderDone& done);
+ServerSays SaysOrderDone(uint32_t shard, const CopyCore::OrderDone& done);
 ServerSays SaysQuarantined(const QuarantinedWorker& worker);
 LeaderSays SaysOrder(const ShardOrderTo& order);
 // UNAVAILABLE: another server leads the run; the message is its address.

@@ -183,9 +183,6 @@ void ServerLoop::CarryOut(ServerEffects effects) {
   }
   standing_.Look(*core_, run_link_->connected());
   run_link_->SetLeader(leads || standing_.now().ended ? "" : known.empty() ? told_leader_ : known);
-  if (leads && !led_) {
-    for (const auto& [shard, cut] : cuts_) GiveCut(shard);
-  }
   if (led_ && !leads) {
     FailAsked(UnavailableError("this server does not lead the run any more",
                                known.empty() ? "" : absl::StrCat("; ", known, " does")));
@@ -296,17 +293,17 @@ CopyCallbacks ServerLoop::Callbacks() {
       core_->OnCopies(states, now, effects);
     });
   };
-  callbacks.on_order = [this](uint32_t shard, uint64_t epoch, CopyCore::OrderDone done) {
-    Post([this, shard, epoch, done = std::move(done)](Time now, ServerEffects* effects) {
-      if (core_->leader() == nullptr) return run_link_->Send(SaysOrderDone(shard, epoch, done));
-      core_->OnOrderDone(shard, epoch, done.number, done.status, now, effects);
+  callbacks.on_order = [this](uint32_t shard, CopyCore::OrderDone done) {
+    Post([this, shard, done = std::move(done)](Time now, ServerEffects* effects) {
+      if (core_->leader() == nullptr) return run_link_->Send(SaysOrderDone(shard, done));
+      core_->OnOrderDone(shard, done.epoch, done.number, done.status, now, effects);
     });
   };
   callbacks.on_cut = [this](uint32_t shard, ShardCut cut) {
     auto kept = std::make_shared<const ShardCut>(std::move(cut));
-    Post([this, shard, kept = std::move(kept)](Time, ServerEffects*) {
+    Post([this, shard, kept = std::move(kept)](Time, ServerEffects* effects) {
       cuts_[shard] = kept;
-      GiveCut(shard);
+      core_->OnCut(shard, kept->checkpoint, effects);
     });
   };
   callbacks.on_quarantine = [this](const QuarantinedWorker& worker) {
@@ -345,7 +342,6 @@ CopyCallbacks ServerLoop::Callbacks() {
 }
 
 void ServerLoop::Do(const effect::HaveCopy& have) {
-  if (have.copy.epoch() == 0) return;  // the run's leader decides later about this copy
   // The new copy must find no journal of the old one.
   if (const auto dropping = dropping_.find(have.copy.shard()); dropping != dropping_.end()) {
     dropping->second = have;
@@ -436,8 +432,6 @@ void ServerLoop::OnBegin(const LeaderSays::Begin& begin) {
   Post([this, ahead](Time now, ServerEffects* effects) {
     clock_ahead_ = ahead;
     core_->OnConnected(now, effects);
-    // The leader may be a new one, or may have been restarted.
-    for (const auto& [shard, cut] : cuts_) GiveCut(shard);
   });
 }
 
@@ -449,7 +443,7 @@ void ServerLoop::OnOrder(const LeaderSays::Order& order) {
         {0, 0, order.shard(), order.epoch(), order.order().number(), *std::move(command)});
   }
   if (given.ok()) return;
-  run_link_->Send(SaysOrderDone(order.shard(), order.epoch(), {order.order().number(), given}));
+  run_link_->Send(SaysOrderDone(order.shard(), {order.order().number(), order.epoch(), given}));
 }
 
 absl::Status ServerLoop::Serve(const ServerSays::Hello&, ServingStream* stream) {
@@ -477,8 +471,8 @@ void ServerLoop::HeardOf(uint64_t link, ServerSays says, ShardPartReader* parts)
     if (!whole.ok() || !whole->has_value()) return;
     if (auto* cut = std::get_if<ShardCut>(&**whole)) {
       Post([this, shard = says.part().shard(),
-            cut = std::make_shared<const ShardCut>(std::move(*cut))](Time, ServerEffects*) {
-        if (core_->leader() != nullptr) WritePart(shard, cut);
+            cut = std::make_shared<const ShardCut>(std::move(*cut))](Time, ServerEffects* effects) {
+        if (core_->OnPartCame(cut->checkpoint, shard, effects)) parts_[shard] = cut;
       });
     }
     return;
@@ -583,42 +577,46 @@ void ServerLoop::Do(const effect::KeepLease& keep) {
 
 // --- Checkpoints
 
-void ServerLoop::GiveCut(uint32_t shard) {
-  const auto cut = cuts_.find(shard);
-  if (cut == cuts_.end()) return;
-  if (core_->leader() != nullptr) return WritePart(shard, cut->second);
-  run_link_->SendAll([shard, cut = cut->second](RunStream* stream) {
-    return SendCut(shard, *cut, [&](const ShardPart& part) {
+std::shared_ptr<const ShardCut> ServerLoop::FindCut(uint64_t checkpoint, uint32_t shard) const {
+  for (const auto* cuts : {&parts_, &cuts_}) {
+    const auto cut = cuts->find(shard);
+    if (cut != cuts->end() && cut->second->checkpoint == checkpoint) return cut->second;
+  }
+  return nullptr;
+}
+
+void ServerLoop::Do(const effect::SendPart& part) {
+  const auto cut = FindCut(part.checkpoint, part.shard);
+  if (cut == nullptr) return;
+  run_link_->SendAll([shard = part.shard, cut](RunStream* stream) {
+    return SendCut(shard, *cut, [&](const ShardPart& piece) {
       ServerSays says;
-      *says.mutable_part() = part;
+      *says.mutable_part() = piece;
       return stream->Send(says);
     });
   });
 }
 
-void ServerLoop::WritePart(uint32_t shard, std::shared_ptr<const ShardCut> cut) {
-  // A journal that is replayed makes cuts of checkpoints again that are complete by now.
-  const auto& under_way = core_->leader()->coordinator().checkpoint_under_way();
-  if (!under_way || under_way->checkpoint != cut->checkpoint) return;
-  if (core_->leader()->coordinator().last_checkpoint_under_way()) parts_[shard] = cut;
-  disk_.Post([this, shard, cut = std::move(cut)] {
+void ServerLoop::Do(const effect::WritePart& part) {
+  const auto cut = FindCut(part.checkpoint, part.shard);
+  if (cut == nullptr) return;
+  if (part.stays) {
+    parts_[part.shard] = cut;
+  } else {
+    parts_.erase(part.shard);
+  }
+  disk_.Post([this, shard = part.shard, cut] {
     auto receipt = writer_.Write(shard, *cut);
     if (!receipt) return true;
     Post([this, id = cut->checkpoint, shard, receipt = *std::move(receipt)](
              Time now, ServerEffects* effects) {
-      const auto part = parts_.find(shard);
-      if (receipt.ok() && part != parts_.end() && part->second->checkpoint == id)
-        parts_.erase(part);
+      const auto held = parts_.find(shard);
+      if (receipt.ok() && held != parts_.end() && held->second->checkpoint == id)
+        parts_.erase(held);
       core_->OnPart(id, shard, receipt, now, effects);
     });
     return true;
   });
-}
-
-void ServerLoop::Do(const effect::WritePartAgain& part) {
-  const auto cut = parts_.find(part.shard);
-  if (cut != parts_.end() && cut->second->checkpoint == part.checkpoint)
-    WritePart(part.shard, cut->second);
 }
 
 void ServerLoop::Do(const effect::SealCheckpoint& seal) {

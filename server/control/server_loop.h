@@ -134,9 +134,8 @@ class ServerLoop final : public PeerHandler {
   void OnBegin(const LeaderSays::Begin& begin);
   void OnOrder(const LeaderSays::Order& order);
   void HeardOf(uint64_t link, ServerSays says, ShardPartReader* parts);
-  void GiveCut(uint32_t shard);
-  // REQUIRES: this server leads the run.
-  void WritePart(uint32_t shard, std::shared_ptr<const ShardCut> cut);
+  // Null: it is not needed any more.
+  std::shared_ptr<const ShardCut> FindCut(uint64_t checkpoint, uint32_t shard) const;
   void SaveRunId(const std::string& run_id);
   void TellSpans(std::vector<TraceSpan> spans);
 
@@ -152,7 +151,8 @@ class ServerLoop final : public PeerHandler {
   void Do(const effect::WriteStore& write);
   void Do(const effect::KeepLease& keep);
   void Do(const effect::Answer& answer);
-  void Do(const effect::WritePartAgain& part);
+  void Do(const effect::SendPart& part);
+  void Do(const effect::WritePart& part);
   void Do(const effect::SealCheckpoint& seal);
   void Do(const effect::Admit& admit);
   void Do(const effect::Expel& expel);
@@ -176,10 +176,11 @@ class ServerLoop final : public PeerHandler {
   bool led_ = false;         // whether it led the run at the last look
   Duration clock_ahead_{};   // the leader's clock minus this server's clock
   bool keeping_ = false;     // a KeepLease is under way
-  // By shard; kept until their checkpoint is done.
+  // Of copies here, by shard; kept until their checkpoint is done.
   std::map<uint32_t, std::shared_ptr<const ShardCut>> cuts_;
-  // Parts of the last checkpoint, which may have to wait for room, until they are written; while it
-  // leads the run.
+  // Parts that have come from other servers, until their writing begins; parts of the last
+  // checkpoint, which may have to wait for room, until they are written. Only while it leads the
+  // run.
   std::map<uint32_t, std::shared_ptr<const ShardCut>> parts_;
   // Shards whose copies are being dropped, with the copies that are to be there afterwards.
   std::map<uint32_t, std::optional<effect::HaveCopy>> dropping_;

@@ -149,7 +149,6 @@ void SimServer::Die(bool power, bool lose_disk) {
     disk->second->dies_writing = false;
   }
   copies_.clear();
-  cuts_.clear();
   due_.clear();
   const uint64_t life = life_;
   core_.reset();
@@ -249,14 +248,11 @@ void SimServer::Carry(ServerEffect effect) {
     copies_.erase(shard);
     disks_.erase(shard);
     asides_.erase(shard);
-    cuts_.erase(shard);
     due_.erase(shard);
     Feed(
         [this, shard](Time now, ServerEffects* effects) { core_->OnDropped(shard, now, effects); });
   } else if (const auto* done = std::get_if<effect::CheckpointDone>(&effect)) {
     for (auto& [shard, copy] : copies_) copy->CheckpointDone(done->checkpoint);
-    std::erase_if(cuts_,
-                  [&](const auto& cut) { return cut.second->checkpoint <= done->checkpoint; });
   } else if (auto* state = std::get_if<effect::SendState>(&effect)) {
     run_id_ = state->state.run_id();
     SendUp([id = up_.id, says = std::move(state->state)](SimServer* leader) {
@@ -348,7 +344,13 @@ void SimServer::Carry(ServerEffect effect) {
     });
   } else if (auto* answer = std::get_if<effect::Answer>(&effect)) {
     world_->AnswerRequest(answer->request, std::move(answer->reply));
-  } else if (const auto* part = std::get_if<effect::WritePartAgain>(&effect)) {
+  } else if (const auto* made = std::get_if<effect::SendPart>(&effect)) {
+    SendUp([part = *made](SimServer* leader) {
+      leader->Feed([leader, part](Time, ServerEffects* effects) {
+        leader->core_->OnPartCame(part.checkpoint, part.shard, effects);
+      });
+    });
+  } else if (const auto* part = std::get_if<effect::WritePart>(&effect)) {
     WritePart(part->checkpoint, part->shard);
   } else if (auto* seal = std::get_if<effect::SealCheckpoint>(&effect)) {
     const uint64_t id = seal->manifest.id();
@@ -377,30 +379,22 @@ void SimServer::Carry(ServerEffect effect) {
 }
 
 void SimServer::Have(const AssignedCopy& assigned) {
-  if (assigned.epoch() == 0) return;  // it is settled later what becomes of it
-  const Time now = world_->queue().now();
   const uint32_t shard = assigned.shard();
   std::unique_ptr<CopyCore>& copy = copies_[shard];
   if (copy == nullptr) copy = std::make_unique<CopyCore>(OptionsOf(shard), nullptr);
-  if (assigned.leader() == server() && assigned.fresh()) {
-    copy->LeadFresh(assigned.epoch(), now);
-  } else if (assigned.leader() == server()) {
-    if (copy->shard() == nullptr) {
-      copies_.erase(shard);
-      return world_->oracle().Breach(
-          absl::StrCat("machine ", machine_, " is to lead shard ", shard, ", and has none"));
-    }
-    std::set<uint32_t> in_sync(assigned.in_sync().begin(), assigned.in_sync().end());
-    in_sync.erase(server());
-    if (world_->faults().bug == CopyBug::kDontWait) in_sync.clear();
-    copy->Lead(assigned.epoch(), in_sync, assigned.heard(), now);
+  AssignedCopy heard = assigned;
+  if (world_->faults().bug == CopyBug::kDontWait) heard.clear_in_sync();
+  const Time now = world_->queue().now();
+  const absl::Status had = copy->Have(heard, server(), now);
+  if (!had.ok()) {
+    copies_.erase(shard);
+    return world_->oracle().Breach(
+        absl::StrCat("machine ", machine_, ", shard ", shard, ": ", had.ToString()));
+  }
+  if (copy->leads()) {
     // A cut that was made again from the journal; the run's leader says if it is not missing.
-    if (auto cut = copy->shard()->TakeReplayedCut()) {
-      cuts_[shard] = std::make_shared<ShardCut>(*std::move(cut));
-      SendPart(shard);
-    }
+    if (const auto cut = copy->shard()->TakeReplayedCut()) OnCut(shard, cut->checkpoint);
   } else {
-    copy->Follow(assigned.epoch(), assigned.leader(), assigned.copy(), now);
     copy->Tick(now);
   }
   Flush(shard);
@@ -408,16 +402,16 @@ void SimServer::Have(const AssignedCopy& assigned) {
 
 void SimServer::Execute(const ShardOrderTo& order) {
   const auto at = copies_.find(order.shard);
-  if (at == copies_.end() || at->second->epoch() != order.epoch) {
-    return TellOrders(order.shard, {{order.number, absl::UnavailableError("not here")}});
+  if (at == copies_.end()) {
+    return TellOrders(order.shard,
+                      {{order.number, order.epoch, absl::UnavailableError("not here")}});
   }
-  at->second->Execute(world_->saboteur().OnCommand(order.shard, order.command), order.number);
+  at->second->Execute(world_->saboteur().OnCommand(order.shard, order.command), order.number,
+                      order.epoch);
   Flush(order.shard);
 }
 
-void SimServer::TellOrders(uint32_t shard, std::vector<CopyCore::OrderDone> done) {
-  const CopyCore* const from = copy(shard);
-  const uint64_t epoch = from == nullptr ? 0 : from->epoch();
+void SimServer::TellOrders(uint32_t shard, const std::vector<CopyCore::OrderDone>& done) {
   for (const CopyCore::OrderDone& order : done) {
     if (core_ == nullptr) return;  // it died by what it told before
     if (world_->tracing()) {
@@ -426,7 +420,7 @@ void SimServer::TellOrders(uint32_t shard, std::vector<CopyCore::OrderDone> done
     }
     const auto tell = [=](SimServer* leader) {
       leader->Feed([=](Time now, ServerEffects* effects) {
-        leader->core_->OnOrderDone(shard, epoch, order.number, order.status, now, effects);
+        leader->core_->OnOrderDone(shard, order.epoch, order.number, order.status, now, effects);
       });
     };
     if (core_->leader() != nullptr) {
@@ -573,47 +567,45 @@ void SimServer::Flush(uint32_t shard) {
             copies_[shard]->OnReached(world_->queue().now());
         });
   }
-  bool cut_taken = false;
+  std::optional<uint64_t> taken;
   if (copy.shard() != nullptr) {
     while (auto cut = copy.shard()->TakeFinishedCut()) {
       if (!copy.leads()) continue;
       if (shard == 0) world_->saboteur().OnCut(copy.shard()->core(), &*cut);
-      cuts_[shard] = std::make_shared<ShardCut>(*std::move(cut));
-      world_->CutTaken(shard, *cuts_[shard]);
-      cut_taken = true;
+      world_->CutTaken(shard, *cut);
+      taken = cut->checkpoint;
     }
     if (auto image = copy.shard()->TakeDueImage()) SaveImageLater(shard, *std::move(image));
   }
   const CopyState state = StateOf(shard);
   // What follows may drop the copy.
-  TellOrders(shard, std::move(effects.orders));
+  TellOrders(shard, effects.orders);
   if (core_ == nullptr) return;
-  if (cut_taken) SendPart(shard);
+  if (taken) OnCut(shard, *taken);
   Feed([this, state](Time now, ServerEffects* more) {
     if (copies_.contains(state.shard())) core_->OnCopies({&state, 1}, now, more);
   });
 }
 
-void SimServer::SendPart(uint32_t shard) {
-  const auto at = cuts_.find(shard);
-  if (at == cuts_.end()) return;
-  const uint64_t checkpoint = at->second->checkpoint;
-  if (core_->leader() != nullptr) {
-    WritePart(checkpoint, shard);
-  } else {
-    SendUp([=](SimServer* leader) { leader->WritePart(checkpoint, shard); });
-  }
+void SimServer::OnCut(uint32_t shard, uint64_t checkpoint) {
+  Feed([=, this](Time, ServerEffects* effects) {
+    if (copies_.contains(shard)) core_->OnCut(shard, checkpoint, effects);
+  });
 }
 
 void SimServer::WritePart(uint64_t checkpoint, uint32_t shard) {
-  Feed([=, this](Time now, ServerEffects* effects) {
-    ShardReceipt written;
-    written.set_shard(shard);
-    absl::StatusOr<ShardReceipt> receipt = written;
-    if (chance_.Happens(world_->scenario().failed_checkpoints))
-      receipt = absl::ResourceExhaustedError("disk full");
-    core_->OnPart(checkpoint, shard, receipt, now, effects);
-  });
+  world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(20)),
+                        [=, this, life = life_] {
+                          if (life != life_) return;
+                          ShardReceipt written;
+                          written.set_shard(shard);
+                          absl::StatusOr<ShardReceipt> receipt = written;
+                          if (chance_.Happens(world_->scenario().failed_checkpoints))
+                            receipt = absl::ResourceExhaustedError("disk full");
+                          Feed([=, this](Time now, ServerEffects* effects) {
+                            core_->OnPart(checkpoint, shard, receipt, now, effects);
+                          });
+                        });
 }
 
 void SimServer::SaveImageLater(uint32_t shard, ShardImage image) {
@@ -665,10 +657,7 @@ void SimServer::Tick() {
       copy->Tick(world_->queue().now());
       shards.push_back(shard);
     }
-    for (const uint32_t shard : shards) {
-      Flush(shard);
-      if (core_ != nullptr && chance_.Happens(0.2)) SendPart(shard);
-    }
+    for (const uint32_t shard : shards) Flush(shard);
   });
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -87,15 +88,14 @@ class SimServer {
   void Carry(ServerEffect effect);
   void Have(const AssignedCopy& assigned);
   void Execute(const ShardOrderTo& order);
-  void TellOrders(uint32_t shard, std::vector<CopyCore::OrderDone> done);
+  void TellOrders(uint32_t shard, const std::vector<CopyCore::OrderDone>& done);
   void SendUp(std::function<void(SimServer*)> deliver);
   void SendDown(uint64_t link, std::function<void(SimServer*)> deliver);
   void Connect();
   void BreakLink();
   void LoseLink(uint64_t id, SimServer* leader);
   void Flush(uint32_t shard);
-  void SendPart(uint32_t shard);
-  // As the run's leader.
+  void OnCut(uint32_t shard, uint64_t checkpoint);
   void WritePart(uint64_t checkpoint, uint32_t shard);
   void SaveImageLater(uint32_t shard, ShardImage image);
   CopyState StateOf(uint32_t shard) const;
@@ -121,7 +121,6 @@ class SimServer {
   // The process.
   std::unique_ptr<ServerCore> core_;
   std::map<uint32_t, std::unique_ptr<CopyCore>> copies_;
-  std::map<uint32_t, std::shared_ptr<const ShardCut>> cuts_;  // until their checkpoint is done
   std::map<uint32_t, uint64_t> due_;  // by shard: the image of what it has now that is to be saved
   uint64_t images_ = 0;
   Link up_;                            // to the machine that leads the run

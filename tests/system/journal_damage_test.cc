@@ -133,7 +133,8 @@ TEST_F(JournalDamage, AFlippedBitOfAnyFileIsFoundOrHarmless) {
   const Json parts = Json::parse(sound.out)["journal"];
   ASSERT_EQ(parts.size(), 3u);
   EXPECT_EQ(parts[0]["part"], "coordinator");
-  EXPECT_EQ(parts[2]["images"].size(), 2u);
+  // The journal keeps two images; a kill just after a third is written leaves all three.
+  EXPECT_THAT(parts[2]["images"].size(), testing::AllOf(testing::Ge(2u), testing::Le(3u)));
   EXPECT_GT(parts[2]["last_entry"].get<uint64_t>(), 100u);
   const auto whole = Recovered();
   ASSERT_EQ(whole.size(), 3u);

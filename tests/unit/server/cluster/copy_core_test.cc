@@ -65,22 +65,36 @@ class CopyCoreTest : public testing::Test {
     return options;
   }
 
+  static AssignedCopy LedByTheFirst() {
+    AssignedCopy assigned;
+    assigned.set_epoch(1);
+    assigned.set_leader(1);
+    return assigned;
+  }
+  void Lead(const std::vector<uint32_t>& in_sync, uint64_t heard) {
+    AssignedCopy assigned = LedByTheFirst();
+    assigned.mutable_in_sync()->Assign(in_sync.begin(), in_sync.end());
+    assigned.set_heard(heard);
+    ASSERT_TRUE(copies_[1]->Have(assigned, 1, now_).ok());
+  }
   // Server 1 leads; worker 0 may push to it.
   void Start() {
-    copies_[1]->Lead(1, {}, 0, now_);
+    Lead({}, 0);
     ShardFixture model({.elements = {kElements}}, ConfigOfRun());
-    copies_[1]->Execute(model.install(), 1);
-    copies_[1]->Execute(AdmitWorker{ShardFixture::Key(0)}, 2);
+    copies_[1]->Execute(model.install(), 1, 1);
+    copies_[1]->Execute(AdmitWorker{ShardFixture::Key(0)}, 2, 1);
     BeginSegment begin;
     begin.segment.set_id(1);
     begin.segment.set_clocks(1000);
     begin.segment.add_workers(0);
-    copies_[1]->Execute(begin, 3);
+    copies_[1]->Execute(begin, 3, 1);
     Exchange();
   }
   void Follow(std::unique_ptr<DurableShard> shard = nullptr) {
     copies_[2] = std::make_unique<CopyCore>(Options(), std::move(shard));
-    copies_[2]->Follow(1, 1, 9, now_);
+    AssignedCopy assigned = LedByTheFirst();
+    assigned.set_copy(9);
+    ASSERT_TRUE(copies_[2]->Have(assigned, 2, now_).ok());
   }
   // The sequence number that the shard expects next; 0: no acknowledgement left.
   uint64_t Push(uint64_t seq) {
@@ -95,7 +109,7 @@ class CopyCoreTest : public testing::Test {
   }
   // Of clock 1; the worker's state is needed.
   void BeginCheckpoint() {
-    copies_[1]->Execute(TakeCheckpoint{1, 1, {ShardFixture::Key(0)}}, 4);
+    copies_[1]->Execute(TakeCheckpoint{1, 1, {ShardFixture::Key(0)}}, 4, 1);
     Exchange();
   }
   // Carries what copies send until nothing is left; `carries_` decides about each message.
@@ -155,7 +169,7 @@ TEST_F(CopyCoreTest, ItsOwnStandstillIsNobodysSilence) {
   Start();
   Follow();
   Live(2 * kSilence);
-  copies_[1]->Lead(1, {2}, state().report(), now_);
+  Lead({2}, state().report());
   Live(kSilence);
   now_ += 5 * kSilence;
   Live(kSilence);
@@ -197,9 +211,29 @@ TEST_F(CopyCoreTest, AnImageIsGivenTheTimeThatItTakes) {
   EXPECT_EQ(copies_[2]->State().entries(), state().entries());
 }
 
+TEST_F(CopyCoreTest, ACopyWithoutDataDoesNotLead) {
+  copies_[1] = std::make_unique<CopyCore>(Options(), nullptr);
+  EXPECT_TRUE(absl::IsFailedPrecondition(copies_[1]->Have(LedByTheFirst(), 1, now_)));
+  EXPECT_FALSE(state().leads());
+}
+
+TEST_F(CopyCoreTest, AnOrderUnderAnotherEpochIsRefused) {
+  Start();
+  for (const uint64_t epoch : {0u, 2u}) {
+    copies_[1]->Execute(AdmitWorker{ShardFixture::Key(1)}, 4, epoch);
+    CopyCore::Effects effects;
+    copies_[1]->Commit(now_, &effects);
+    ASSERT_EQ(effects.orders.size(), 1u);
+    EXPECT_TRUE(absl::IsUnavailable(effects.orders[0].status));
+    EXPECT_EQ(effects.orders[0].epoch, epoch);
+  }
+}
+
 TEST_F(CopyCoreTest, AShardWithoutAPlaceIsMadeOnceThereIsOne) {
   disk_is_full_ = true;
-  copies_[1]->LeadFresh(1, now_);
+  AssignedCopy fresh = LedByTheFirst();
+  fresh.set_fresh(true);
+  ASSERT_TRUE(copies_[1]->Have(fresh, 1, now_).ok());
   Live(2 * kSilence);
   EXPECT_TRUE(state().empty());
   EXPECT_EQ(state().trouble(), "no space left");
@@ -240,7 +274,7 @@ TEST_F(CopyCoreTest, ACheckpointDoesNotWaitForACopyThatBeginsAfterIt) {
   Start();
   Follow();
   Live(2 * kSilence);
-  copies_[1]->Lead(1, {2}, state().report(), now_);
+  Lead({2}, state().report());
   BeginCheckpoint();
   Follow();  // it lost what it had
   copies_[2]->Tick(now_);
@@ -253,7 +287,7 @@ TEST_F(CopyCoreTest, ACopyInSyncIsSilentWhileItWritesAnImage) {
   Start();
   Follow();
   Live(2 * kSilence);
-  copies_[1]->Lead(1, {2}, state().report(), now_);
+  Lead({2}, state().report());
   copies_.erase(2);
   copies_[1]->OnCopy(2, {0, 1, CopyMessage::Has{0, 0, 10}}, now_);  // it lost what it had
   Exchange();

@@ -151,7 +151,7 @@ class RunLeaderTest : public testing::Test {
                              absl::OkStatus(), now_, &effects_);
       } else if (const auto* told = std::get_if<effect::SendAssignment>(&effect)) {
         assignments_[told->link] = told->assignment;
-      } else if (std::holds_alternative<effect::WritePartAgain>(effect)) {
+      } else if (std::holds_alternative<effect::WritePart>(effect)) {
         ++parts_again_;
       } else if (std::holds_alternative<effect::SealCheckpoint>(effect)) {
         ++seals_;

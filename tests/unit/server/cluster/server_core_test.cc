@@ -105,5 +105,35 @@ TEST(ServerCore, TroubleWithTheStoreIsToldOnceAndTriedAgain) {
   EXPECT_LT(tried, 40) << "it pauses between two tries";
 }
 
+// A leader that dies or is restarted has lost the parts that it did not write yet.
+TEST(ServerCore, ACutIsGivenToEachLeaderUntilItsCheckpointIsDone) {
+  ServerCore core(Options(false));
+  ServerEffects effects;
+  core.OnCut(2, 5, &effects);
+  ASSERT_EQ(All<effect::SendPart>(effects).size(), 1u);
+  EXPECT_EQ(All<effect::SendPart>(effects)[0].shard, 2u);
+  EXPECT_EQ(All<effect::SendPart>(effects)[0].checkpoint, 5u);
+
+  effects.clear();
+  core.OnConnected(kNow, &effects);
+  EXPECT_EQ(All<effect::SendPart>(effects).size(), 1u);
+
+  Assignment done;
+  done.set_run_epoch(1);
+  done.set_revision(1);
+  done.set_checkpoint_done(5);
+  core.OnAssignment(done, kNow, &effects);
+  effects.clear();
+  core.OnConnected(kNow, &effects);
+  EXPECT_TRUE(All<effect::SendPart>(effects).empty());
+}
+
+TEST(ServerCore, OnlyTheRunsLeaderTakesParts) {
+  ServerCore core(Options(false));
+  ServerEffects effects;
+  EXPECT_FALSE(core.OnPartCame(5, 0, &effects));
+  EXPECT_TRUE(effects.empty());
+}
+
 }  // namespace
 }  // namespace psgd

@@ -222,7 +222,7 @@ class Node final : public PeerHandler {
       std::lock_guard lock(mutex_);
       state_ = std::move(state);
     };
-    options.callbacks.on_order = [this](uint32_t, uint64_t, const CopyCore::OrderDone& done) {
+    options.callbacks.on_order = [this](uint32_t, const CopyCore::OrderDone& done) {
       std::lock_guard lock(mutex_);
       orders_[done.number] = done.status;
     };
