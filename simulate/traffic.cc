@@ -186,8 +186,7 @@ absl::StatusOr<Workload> OpenWorkload(const Config& config) {
 
 absl::StatusOr<Traffic> MeasureTraffic(const Workload& workload) {
   Traffic traffic;
-  traffic.placement = PlaceSlices(workload.model, workload.config.cluster().shards(),
-                                  workload.config.cluster().slice());
+  traffic.placement = PlaceSlices(workload.model, workload.config);
   Kinds kinds = FindKinds(workload, traffic.placement);
   Workload of_kinds = workload;
   of_kinds.model = std::move(kinds.model);

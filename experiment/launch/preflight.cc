@@ -209,8 +209,7 @@ absl::StatusOr<TrainingSize> CheckTrainable(const Config& config, bool begins,
   const ClusterConfig& cluster = config.cluster();
   // How many shards `auto` makes, the server knows.
   if (config.local().fragments() > 1 && cluster.shards() > 0) {
-    PSGD_RETURN_IF_ERROR(
-        CheckFragments(config.local(), PlaceSlices(spec, cluster.shards(), cluster.slice())));
+    PSGD_RETURN_IF_ERROR(CheckFragments(config.local(), PlaceSlices(spec, config)));
   }
   const uint64_t batches = data.train->size() / static_cast<uint64_t>(config.data().batch());
   const auto workers = static_cast<uint64_t>(cluster.workers());

@@ -65,8 +65,7 @@ absl::StatusOr<InstallModel> AgreedModel::FixTo(const ModelSpec& model, uint64_t
   if (!source_.checkpoint) {
     PSGD_RETURN_IF_ERROR(CheckGiven(model, given ? *given : GivenWeights()));
   }
-  auto placement = std::make_shared<Placement>(
-      PlaceSlices(model, config_.cluster().shards(), config_.cluster().slice()));
+  auto placement = std::make_shared<Placement>(PlaceSlices(model, config_));
   PSGD_RETURN_IF_ERROR(CheckFragments(config_.local(), *placement));
   placement->mutable_endpoints()->Add(endpoints.begin(), endpoints.end());
   model_ = std::make_shared<ModelSpec>(model);

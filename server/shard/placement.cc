@@ -11,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compression/policy.h"
 
 namespace psgd {
 namespace {
@@ -20,6 +21,7 @@ constexpr int kMaxDimensions = 16;
 constexpr size_t kMaxNameLength = 256;
 constexpr uint64_t kMaxModelElements = uint64_t{1} << 35;
 constexpr uint64_t kSmallestAutomaticSlice = 16 * 1024;
+constexpr uint64_t kManySlices = 1 << 10;
 constexpr uint64_t kMostSlices = 1 << 18;  // plus up to one for each parameter
 
 absl::Status Wrong(const std::string& where, absl::string_view what) {
@@ -69,13 +71,19 @@ absl::Status ValidateInitializer(const std::string& where, const Initializer& in
   return absl::OkStatus();
 }
 
-uint64_t SliceLimit(uint64_t total, int shards, int64_t slice_bytes) {
+uint64_t SliceLimit(uint64_t total, int shards, int64_t slice_bytes, uint32_t largest) {
   if (slice_bytes > 0) {
     const uint64_t asked = static_cast<uint64_t>(slice_bytes) / sizeof(float);
     return std::clamp<uint64_t>(asked, 1 + total / kMostSlices, kMaxSliceElements);
   }
+  const uint64_t most = std::clamp<uint64_t>(total / kManySlices, largest, kMaxSliceElements);
   return std::clamp<uint64_t>(total / (4 * static_cast<uint64_t>(shards)), kSmallestAutomaticSlice,
-                              kMaxSliceElements);
+                              most);
+}
+
+bool MakesMatrices(const CodecConfig& codec) {
+  return codec.has_powersgd() ||
+         (codec.has_auto_() && std::ranges::any_of(Candidates(codec.auto_()), MakesMatrices));
 }
 
 // Deals slices to shards: the largest first, each to the shard that has least so far.
@@ -178,10 +186,20 @@ std::string FirstDifference(const ModelSpec& model, const ModelSpec& other) {
                       other.parameters_size());
 }
 
-Placement PlaceSlices(const ModelSpec& model, int shards, int64_t slice_bytes) {
+Placement PlaceSlices(const ModelSpec& model, const Config& config) {
+  const CompressionConfig& compression = config.compression();
+  const bool matrices = MakesMatrices(compression.push()) ||
+                        std::ranges::any_of(compression.rules(), [](const CompressionRule& rule) {
+                          return MakesMatrices(rule.push());
+                        });
+  return PlaceSlices(model, config.cluster().shards(), config.cluster().slice(),
+                     matrices ? kMaxSliceElements : kUsualSliceElements);
+}
+
+Placement PlaceSlices(const ModelSpec& model, int shards, int64_t slice_bytes, uint32_t largest) {
   uint64_t total = 0;
   for (const ParameterSpec& parameter : model.parameters()) total += ElementsOf(parameter);
-  const uint64_t limit = SliceLimit(total, shards, slice_bytes);
+  const uint64_t limit = SliceLimit(total, shards, slice_bytes, largest);
   Placement placement;
   for (int i = 0; i < model.parameters_size(); ++i) {
     const uint64_t elements = ElementsOf(model.parameters(i));

@@ -5,11 +5,13 @@
 #include <string>
 
 #include "common/status.h"
+#include "proto/config.pb.h"
 #include "proto/model.pb.h"
 
 namespace psgd {
 
 inline constexpr uint32_t kMaxSliceElements = 1u << 20;
+inline constexpr uint32_t kUsualSliceElements = 1u << 18;
 
 // Elements of a parameter. REQUIRES: the model is valid.
 uint64_t ElementsOf(const ParameterSpec& parameter);
@@ -28,13 +30,17 @@ std::string FirstDifference(const ModelSpec& model, const ModelSpec& other);
 
 // Cuts slices in the order of the model, so that ids ascend from the front of the network to its
 // end. A slice never spans two parameters; the slices of a parameter are as equal as possible.
-// `slice_bytes` is an upper bound (unless it would make more than some 262,000 slices); 0 chooses a
-// size that spreads the model evenly: total / (4 * shards), but 16 Ki to 1 Mi elements. The largest
-// slices are dealt first, each to the shard with the fewest bytes, which keeps shards within one
-// slice of each other. With fewer slices than shards some shards have none. The caller sets the
-// endpoints.
+// `slice_bytes` is an upper bound (unless it would make more than some 262,000 slices). 0 chooses a
+// size that spreads the model evenly and lets slices travel while others are computed: total / (4 *
+// shards), but 16 Ki elements at least, and at most `largest` or, of a large model, a thousandth of
+// it. The largest slices are dealt first, each to the shard with the fewest bytes, which keeps
+// shards within one slice of each other. With fewer slices than shards some shards have none. The
+// caller sets the endpoints.
 //
 // REQUIRES: ValidateModel(model).ok(), shards >= 1, slice_bytes >= 0.
-Placement PlaceSlices(const ModelSpec& model, int shards, int64_t slice_bytes);
+Placement PlaceSlices(const ModelSpec& model, int shards, int64_t slice_bytes,
+                      uint32_t largest = kUsualSliceElements);
+// As the config says. The matrices of powersgd shorten large slices most.
+Placement PlaceSlices(const ModelSpec& model, const Config& config);
 
 }  // namespace psgd

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -89,6 +90,32 @@ TEST(PlacementTest, KeepsToTheSliceSizeAskedFor) {
   EXPECT_EQ(placement.slices_size(), 11);
   const Placement whole = PlaceSlices(ModelOf({{3 << 20}}), 1, 1 << 30);
   EXPECT_EQ(whole.slices_size(), 3) << "a slice never exceeds 1 Mi elements";
+}
+
+int SlicesOf(const ModelSpec& model, const std::function<void(Config*)>& set) {
+  Config config;
+  config.mutable_cluster()->set_shards(1);
+  set(&config);
+  return PlaceSlices(model, config).slices_size();
+}
+
+// A slice is what travels while others are computed, and what powersgd makes matrices of.
+TEST(PlacementTest, SlicesAreSmallExceptOfHugeModelsAndOfPowersgd) {
+  const ModelSpec model = ModelOf({{8 << 20}});
+  EXPECT_EQ(SlicesOf(model, [](Config*) {}), 32);
+  EXPECT_EQ(SlicesOf(model,
+                     [](Config* config) {
+                       config->mutable_compression()->mutable_push()->mutable_powersgd();
+                     }),
+            8);
+  EXPECT_EQ(
+      SlicesOf(model,
+               [](Config* config) {
+                 config->mutable_compression()->add_rules()->mutable_push()->mutable_powersgd();
+               }),
+      8);
+  EXPECT_EQ(SlicesOf(ModelOf({{512 << 10, 1 << 10}}), [](Config*) {}), 1024);
+  EXPECT_EQ(SlicesOf(ModelOf({{2 << 20, 1 << 10}}), [](Config*) {}), 2048);
 }
 
 TEST(PlacementTest, CutsAreAsEqualAsCanBe) {
