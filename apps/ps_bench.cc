@@ -121,6 +121,7 @@ absl::StatusOr<std::vector<BenchRow>> PushPull(const Arguments& arguments) {
                     {"staleness", absl::StrCat(options.staleness)},
                     {"copy", options.copy ? "yes" : "no"},
                     {"pin", options.pin ? "yes" : "no"}};
+    if (options.apart) row.settings["apart"] = "yes";  // histories without it stay comparable
   }
   return rows;
 }

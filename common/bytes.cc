@@ -29,8 +29,13 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kSmallest = 4096;
 
-// Capacities are powers of two, so that buffers of similar size can replace each other.
-size_t CapacityFor(size_t size) { return std::bit_ceil(size < kSmallest ? kSmallest : size); }
+// Steps of a 64th of a power of two: weights waste little, and buffers whose sizes differ by a few
+// elements can replace each other.
+size_t CapacityFor(size_t size) {
+  if (size <= kSmallest) return kSmallest;
+  const size_t step = std::bit_floor(size) / 64;
+  return (size + step - 1) / step * step;
+}
 }  // namespace
 
 struct BufferPool::Shelf {

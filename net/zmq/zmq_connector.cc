@@ -1,11 +1,13 @@
 #include "net/zmq/zmq_connector.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <exception>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "common/cores.h"
 #include "net/address.h"
 #include "net/zmq/zmq_socket.h"
 
@@ -80,10 +82,15 @@ ZmqConnector::Attempt ZmqConnector::TryReceive() {
   return {};
 }
 
+int IoThreads(size_t shards, size_t cores) {
+  return static_cast<int>(std::clamp<size_t>(std::min(shards, cores / 4), 1, 4));
+}
+
 StatusOrEndpoint ConnectZmq(const std::vector<std::string>& addresses,
                             const TransportOptions& options) {
   try {
-    auto endpoint = std::make_unique<ZmqConnector>(options);
+    const int io_threads = IoThreads(addresses.size(), UsableCores().busy);
+    auto endpoint = std::make_unique<ZmqConnector>(options, &Resolve, io_threads);
     PSGD_RETURN_IF_ERROR(endpoint->Connect(addresses));
     return endpoint;
   } catch (const std::exception& error) {

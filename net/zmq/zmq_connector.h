@@ -15,14 +15,19 @@
 
 namespace psgd {
 
+// The IO threads of a connector to so many shards, where so many cores may be busy. One
+// connection has no use for two.
+int IoThreads(size_t shards, size_t cores);
+
 class ZmqConnector : public ZmqEndpoint {
  public:
   using Resolver = absl::StatusOr<std::vector<SocketAddress>> (*)(const std::string& host,
                                                                   int port);
 
   // `resolve`: tests replace it, so that they have names that the system does not know.
-  explicit ZmqConnector(const TransportOptions& options, Resolver resolve = &Resolve)
-      : ZmqEndpoint(options), resolve_(resolve) {}
+  explicit ZmqConnector(const TransportOptions& options, Resolver resolve = &Resolve,
+                        int io_threads = 1)
+      : ZmqEndpoint(options, io_threads), resolve_(resolve) {}
 
   // Adds addresses, whose indices follow those before. INVALID_ARGUMENT: one is wrong.
   absl::Status Connect(const std::vector<std::string>& addresses);

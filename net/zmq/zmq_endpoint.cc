@@ -11,7 +11,8 @@
 
 namespace psgd {
 
-ZmqEndpoint::ZmqEndpoint(const TransportOptions& options) : EndpointBase(options), context_(1) {
+ZmqEndpoint::ZmqEndpoint(const TransportOptions& options, int io_threads)
+    : EndpointBase(options), context_(io_threads) {
   poll_items_.push_back({.socket = nullptr, .fd = wake_.fd(), .events = ZMQ_POLLIN, .revents = 0});
 }
 

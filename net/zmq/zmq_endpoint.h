@@ -13,7 +13,7 @@ namespace psgd {
 
 class ZmqEndpoint : public EndpointBase {
  public:
-  explicit ZmqEndpoint(const TransportOptions& options);
+  explicit ZmqEndpoint(const TransportOptions& options, int io_threads = 1);
 
   std::optional<Received> Receive(Duration timeout) final;
   void Wake() final { wake_.Set(); }
@@ -34,7 +34,8 @@ class ZmqEndpoint : public EndpointBase {
   // Makes Receive wait for this socket, too.
   void PollOn(zmq::socket_t& socket);
 
-  // One IO thread each: shards share none, and destroying an endpoint waits only for its messages.
+  // Of each endpoint: shards share no IO thread, and destroying an endpoint waits only for its
+  // messages.
   zmq::context_t context_;  // outlives the sockets of derived classes; its end waits for linger
 
  private:

@@ -43,8 +43,11 @@ struct PullClocks {
 
 struct PullOptions {
   uint32_t shard = 0;
-  size_t reply_bytes = 4u << 20;  // slices of a reply share a message up to this
-  uint32_t starts = 1;            // see WeightsEncoder
+  // Slices of a reply share a message up to this. Not much more: the front layers of a small
+  // network come before the others, and large slices come alone, as UCX copies data of several
+  // pieces.
+  size_t reply_bytes = 256u << 10;
+  uint32_t starts = 1;  // see WeightsEncoder
 };
 
 struct AnsweredPull {

@@ -50,8 +50,8 @@ namespace psgd {
 
 struct ShardOptions {
   uint32_t shard = 0;
-  Config config;                      // resolved
-  size_t reply_bytes = 4u << 20;      // slices of a pull reply share a message up to this
+  Config config;  // resolved
+  size_t reply_bytes = PullOptions().reply_bytes;
   size_t held_bytes = 1u << 30;       // pushes held back for a checkpoint or a clock
   size_t open_bytes = kMostUnpacked;  // factors of a clock's pushes that may be unpacked at once
   bool journal = false;               // TakeJournal returns the steps to write

@@ -42,6 +42,7 @@ TEST(Bench, SlicesApartTravelInMessagesOfTheirOwn) {
     for (const absl::string_view line : absl::StrSplit(out, '\n', absl::SkipEmpty())) {
       const Json row = Json::parse(line.begin(), line.end());
       by_row[row["case"].get<std::string>().substr(0, 4)] = row["messages"];
+      EXPECT_EQ(row.value("apart", "no"), more.empty() ? "no" : "yes");
     }
     return by_row;
   };

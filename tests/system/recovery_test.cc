@@ -216,7 +216,7 @@ TEST_P(RecoveryByHand, WorkersFindTheServerAgain) {
   EXPECT_EQ(again.Wait().code, 0) << again.Err();
   EXPECT_EQ(Summary("run")["epochs"], 60.0);
 }
-INSTANTIATE_TEST_SUITE_P(Transports, RecoveryByHand, testing::Values("zmq", "auto", "grpc"));
+INSTANTIATE_TEST_SUITE_P(Transports, RecoveryByHand, testing::Values("zmq", "auto", "grpc", "ucx"));
 
 TEST_F(Recovery, WhatCannotBeRecoveredIsSaid) {
   Ended none = RunProgram({"ps-server", "--recover", Path("nothing")});

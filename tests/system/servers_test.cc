@@ -92,7 +92,7 @@ TEST_P(ServersOver, ComputeWhatOneDoes) {
   EXPECT_THAT(File("run/server/server.log"), HasSubstr("moved from server 1 to server 2"));
   EXPECT_THAT(File("run/server/server.log"), HasSubstr("to server 3"));
 }
-INSTANTIATE_TEST_SUITE_P(Transports, ServersOver, testing::Values("zmq", "auto", "grpc"));
+INSTANTIATE_TEST_SUITE_P(Transports, ServersOver, testing::Values("zmq", "auto", "grpc", "ucx"));
 
 TEST_F(Servers, BesideWorkersComputeWhatOneDoes) {
   const std::vector<std::string> settings = {"train.epochs=4"};

@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "net/zmq/zmq_connector.h"
 
@@ -58,6 +62,30 @@ TEST(AddressTurns, EachAddressOfANameIsTried) {
   while (SteadyNow() < until) connector.Receive(kLook);
   listener = *ListenZmq(address, options);
   EXPECT_TRUE(Reaches(connector, *listener, 3));
+}
+
+TEST(ZmqConnector, HasIoThreadsByShardsAndCores) {
+  EXPECT_EQ(IoThreads(8, 2), 1);
+  EXPECT_EQ(IoThreads(8, 8), 2);
+  EXPECT_EQ(IoThreads(1, 64), 1);
+  EXPECT_EQ(IoThreads(0, 64), 1);
+  EXPECT_EQ(IoThreads(8, 64), 4);
+
+  const auto running = [] {
+    int count = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::string name;
+      std::getline(std::ifstream(task.path() / "comm"), name);
+      count += name.starts_with("ZMQbg/IO");
+    }
+    return count;
+  };
+  ASSERT_EQ(running(), 0);
+  ZmqConnector connector({}, &Resolve, 3);
+  ASSERT_TRUE(connector.Connect({"tcp://127.0.0.1:7"}).ok());
+  const Time until = SteadyNow() + kPatience;  // each thread takes its name by itself
+  while (running() < 3 && SteadyNow() < until) connector.Receive(kLook);
+  EXPECT_EQ(running(), 3);
 }
 
 TEST(ZmqListener, ListensAtAName) {

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 namespace psgd {
 namespace {
@@ -272,6 +276,26 @@ TEST(WireFormatTest, APayloadMayNotCrossFrames) {
                                   Bytes()};
   EXPECT_TRUE(DecodeMessage(odd, kLimit).ok());
   EXPECT_FALSE(DecodeMessage({}, kLimit).ok());
+}
+
+// Each line of the example has bytes and then a text.
+TEST(WireFormatTest, TheExampleOfTheDocumentIsAMessage) {
+  std::ifstream page(PSGD_SOURCE_DIR "/docs/wire.md");
+  std::string line;
+  while (std::getline(page, line) && !line.ends_with("one payload `aa aa`:")) continue;
+  std::getline(page, line);
+  std::vector<std::byte> bytes;
+  while (std::getline(page, line) && line.starts_with("    ")) {
+    std::istringstream words(line);
+    for (std::string word; words >> word;) {
+      if (word.size() != 2 || !std::isxdigit(word[0]) || !std::isxdigit(word[1])) break;
+      bytes.push_back(static_cast<std::byte>(std::stoi(word, nullptr, 16)));
+    }
+  }
+  Message message;
+  message.header.set_worker(3);
+  message.payloads.push_back(Filled(2, 0xaa));
+  EXPECT_EQ(bytes, Joined(*EncodeMessage(message, kLimit)));
 }
 
 }  // namespace

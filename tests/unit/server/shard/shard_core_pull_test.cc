@@ -83,6 +83,13 @@ TEST(ShardPull, ALargeReplyComesInPiecesThatAddUp) {
   }
 }
 
+// A step begins with the front layers while the others still travel.
+TEST(ShardPull, ASmallNetworkComesInSeveralMessages) {
+  ShardFixture shard({.staleness = 4, .elements = std::vector<uint32_t>(8, 32u << 10)});
+  shard.Start(1);
+  EXPECT_EQ(shard.Send(ShardFixture::PullOf(0, 9, 0)).size(), 4u);
+}
+
 TEST(ShardPull, ManySmallSlicesComeInMessagesThatTheFormatAllows) {
   constexpr size_t kSlices = 70000;
   static_assert(kSlices > kMaxPayloads);

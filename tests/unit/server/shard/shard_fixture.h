@@ -24,7 +24,7 @@ inline Bytes BytesOf(const std::vector<float>& values) { return Bytes::CopyOf(As
 struct FixtureOptions {
   int64_t staleness = 0;
   std::vector<uint32_t> elements = {4, 4};  // one slice for each parameter, all on this shard
-  size_t reply_bytes = 4u << 20;
+  size_t reply_bytes = ShardOptions().reply_bytes;
   size_t held_bytes = 1u << 30;
   size_t open_bytes = kMostUnpacked;
   bool journal = false;
