@@ -72,6 +72,18 @@ void NoteOuterOptimizer(const Config& config, std::vector<std::string>* notes) {
   }
 }
 
+// A program's segment is an epoch, unless the config sets it.
+void NoteLateSpeeds(const Config& config, std::vector<std::string>* notes) {
+  if (!config.model().has_client() || config.local().steps() != 0 ||
+      config.cluster().has_segment()) {
+    return;
+  }
+  notes->emplace_back(
+      "local.steps: auto compares the workers' speeds between two segments, and with model: client "
+      "a segment is an epoch, so in the first epoch all workers take local.most steps: set "
+      "cluster.segment, as 16");
+}
+
 }  // namespace
 
 absl::StatusOr<Config> LoadConfig(const std::string& path, const std::vector<std::string>& set,
@@ -107,6 +119,7 @@ absl::StatusOr<Config> ParseConfig(std::string text, std::string name_for_errors
   if (notes != nullptr) {
     NoteReplacedChoices(of_file, config, "", notes);
     NoteOuterOptimizer(config, notes);
+    NoteLateSpeeds(config, notes);
   }
   return config;
 }

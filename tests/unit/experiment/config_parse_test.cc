@@ -138,6 +138,19 @@ TEST(ConfigParse, NotesThatLocalStepsMakeTheOptimizerTheOuterOne) {
   EXPECT_THAT(notes(no_rate), ElementsAre());
 }
 
+TEST(ConfigParse, NotesThatAutoKnowsNoSpeedsInAProgramsFirstEpoch) {
+  const auto notes = [](const std::string& text) {
+    std::vector<std::string> notes;
+    EXPECT_TRUE(ParseConfig(text, "c.yaml", {}, &notes).ok());
+    return notes;
+  };
+  const std::string automatic = "local: {steps: auto}\n", program = "model: client\n";
+  EXPECT_THAT(notes(program + automatic), ElementsAre(HasSubstr("set cluster.segment, as 16")));
+  EXPECT_THAT(notes(automatic), ElementsAre());
+  EXPECT_THAT(notes(program + "local: {steps: 8}"), ElementsAre());
+  EXPECT_THAT(notes(program + automatic + "cluster: {segment: 16}"), ElementsAre());
+}
+
 TEST(ConfigParse, HintsAtValuesOfOtherSystems) {
   const auto calls = [](const std::string& text, const std::string& ours) {
     EXPECT_THAT(ErrorOf(text), testing::EndsWith("; psgd calls it " + ours)) << text;
