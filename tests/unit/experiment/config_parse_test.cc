@@ -361,6 +361,9 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
        "c.yaml:1:15: data.batch: 0 is out of range: must be between 1 and 1048576"},
       {"data: {batch: 99999999999}",
        "c.yaml:1:15: data.batch: 99999999999 is out of range: must be between 1 and 1048576"},
+      {"local: {steps: 30}\noptimizer: {sgd: {learning_rate: 0}}",
+       "c.yaml:2:34: optimizer.sgd.learning_rate: 0 is out of range: must be above 0: with 0 the "
+       "weights never change"},
       {"train: {epochs: 0}", "c.yaml:1:17: train.epochs: 0 is out of range: must be at least 1"},
       {"train: {epochs: 2147483648}",
        "c.yaml:1:17: train.epochs: 2147483648 is out of range: must be at most 2147483647"},
