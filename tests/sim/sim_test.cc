@@ -186,8 +186,12 @@ TEST(Simulation, AServerThatIsStartedAgainHasTheSameBits) {
     }
     scenario.smooth = true;
     scenario.config.mutable_durability()->set_acknowledge(DurabilityConfig::JOURNAL);
-    scenario.config.mutable_optimizer()->mutable_sgd()->set_momentum(0.9);
-    scenario.config.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.01);
+    if (seed % 8 < 3) {
+      scenario.config.mutable_optimizer()->mutable_delayed_nesterov()->set_learning_rate(0.01);
+    } else {
+      scenario.config.mutable_optimizer()->mutable_sgd()->set_momentum(0.9);
+      scenario.config.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.01);
+    }
     scenario.config.mutable_consistency()->set_compensation(
         seed % 4 < 2 ? ConsistencyConfig::DELAY : ConsistencyConfig::SCALE);
     scenario.crashes = static_cast<int>(seed % 2);
